@@ -36,9 +36,8 @@ type Holder struct {
 	// Outside excludes the holder's objects from [Account.Together].
 	Outside bool
 
-	// Weak gives shared objects to the others: an object that one other holder
-	// has is its own, as if this holder did not have it. At most one holder can
-	// be weak.
+	// Weak gives shared objects to the other holders: if one other holder has an object,
+	// the object is its own. At most one holder can be weak.
 	Weak bool
 }
 
@@ -129,6 +128,7 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 			return nil, err
 		}
 	}
+
 	return t.account, t.total(ctx)
 }
 
@@ -238,6 +238,7 @@ func (t *teller) walk(ctx context.Context, hint bool) error {
 		}
 		level = next
 	}
+
 	return nil
 }
 
@@ -261,6 +262,7 @@ func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint 
 		t.account.Incomplete = t.account.Incomplete || !hint
 		return 0, nil
 	}
+
 	has := &t.use[p.Volume].holders[p.Index]
 	added := holders &^ *has
 	*has |= holders
@@ -306,6 +308,7 @@ func (t *teller) assign(ctx context.Context, first int) error {
 			outside |= 1 << i
 		}
 	}
+
 	var yields, to uint64
 	if first == 0 && t.h.Index != t.h.Head {
 		yields, to = 1<<t.h.Index, 1<<t.h.Head
@@ -349,15 +352,18 @@ func (t *teller) total(ctx context.Context) error {
 	for _, l := range left {
 		a.Left += l.Bytes
 	}
+
 	weak := -1
 	for i, h := range t.h.List {
 		if h.Weak {
 			weak = i
 		}
 	}
+
 	for i := range t.inventory.Len() {
 		a.Volumes = append(a.Volumes, VolumeUse{Info: t.inventory.Volume(i).Info})
 	}
+
 	return t.each(ctx, func(i int, rec keys.Record) error {
 		raw, stored := int64(rec.Raw), int64(rec.Stored)
 		owner := t.use[i].owner[rec.Index]

@@ -59,6 +59,7 @@ func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, fou
 	for i, p := range found {
 		problems[i] = &Problem{Key: p.Key, Where: p.Blob, Err: p.Err}
 	}
+
 	if !slices.ContainsFunc(found, func(p transfer.Problem) bool { return !p.Key.IsZero() }) {
 		return problems, nil
 	}
@@ -105,6 +106,7 @@ func (a *affected) commit(ctx context.Context, id object.ID) error {
 		}
 		return a.need(ctx, key)
 	}
+
 	err = tree.WalkInto(ctx, a.objects, c.Tree, into, func(path string, e object.Entry) error {
 		if e.Type == object.TypeDir || e.Content.IsZero() {
 			return nil

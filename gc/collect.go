@@ -84,6 +84,7 @@ func AutoFailure(r *kist.Repository) string {
 		return ""
 	}
 	defer f.Close()
+
 	text, _ := io.ReadAll(io.LimitReader(f, maxFailedGC))
 	first, _, _ := strings.Cut(strings.TrimSpace(strings.ToValidUTF8(string(text), "?")), "\n")
 	return first
@@ -106,6 +107,7 @@ func PlanFor(ctx context.Context, r *kist.Repository, o PlanOptions) (*Plan, err
 	o.Before = func(ctx context.Context) error {
 		return errors.Join(r.Records().Update(ctx, func(set *record.Set) error { return endHolds(r, set) }), ExpireLogs(ctx, r, keep))
 	}
+
 	o.After = func(context.Context) error { return errors.Join(noteGC(r), NoteAuto(r, nil)) }
 	return NewPlan(ctx, r.Objects(), func(ctx context.Context) (Needed, error) {
 		set, err := r.Records().Load()
@@ -142,6 +144,7 @@ func ExpireLogs(ctx context.Context, r *kist.Repository, keep func(refs.LogEntry
 			return fmt.Errorf("expire the log of %s: %w", name, err)
 		}
 	}
+
 	return nil
 }
 
@@ -204,8 +207,8 @@ func age(r *kist.Repository, key string, otherwise time.Duration) (time.Duration
 	return age, err
 }
 
-// anyLogEntry reports whether a log has an entry for which is returns true.
-func anyLogEntry(r *kist.Repository, is func(refs.LogEntry) bool) (bool, error) {
+// anyLogEntry reports whether any log has an entry that matches.
+func anyLogEntry(r *kist.Repository, matches func(refs.LogEntry) bool) (bool, error) {
 	names, err := r.Refs().Logs()
 	if err != nil {
 		return false, err
@@ -216,11 +219,12 @@ func anyLogEntry(r *kist.Repository, is func(refs.LogEntry) bool) (bool, error) 
 			return false, RootError(err)
 		}
 		for _, e := range log {
-			if is(e) {
+			if matches(e) {
 				return true, nil
 			}
 		}
 	}
+
 	return false, nil
 }
 

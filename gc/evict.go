@@ -51,6 +51,7 @@ func Evict(ctx context.Context, store *volume.Store, o EvictOptions) error {
 		return err
 	}
 	defer sweep.Close()
+
 	var volumes []int
 	small := map[bool][]int{} // by whether they are evicted
 	for i := range sweep.Len() {
@@ -63,6 +64,7 @@ func Evict(ctx context.Context, store *volume.Store, o EvictOptions) error {
 			small[v.Evicted] = append(small[v.Evicted], i)
 		}
 	}
+
 	merge := map[int]bool{}
 	for _, list := range small {
 		if len(list) < manyEvicted {
@@ -73,6 +75,7 @@ func Evict(ctx context.Context, store *volume.Store, o EvictOptions) error {
 			merge[i] = true
 		}
 	}
+
 	if err := sweep.Evict(ctx, volumes, merge, func(i int, key object.Key) (bool, error) {
 		if !sweep.Volume(i).Evicted && !kept[key.ID] {
 			return false, nil

@@ -93,6 +93,7 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 			return err
 		}
 	}
+
 	if err := m.resume(ctx); err != nil {
 		return err
 	}
@@ -104,6 +105,7 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 			m.use[i].seen = true
 		}
 	}
+
 	return m.markBases(ctx)
 }
 
@@ -238,6 +240,7 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 		}
 		before = before || u.set(!hint).Has(p.Index)
 	}
+
 	for _, p := range places {
 		u := &m.use[p.Volume]
 		had := u.has(p.Index)
@@ -257,6 +260,7 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 		u.stored += p.Stored
 		m.kept++
 	}
+
 	return true, nil
 }
 

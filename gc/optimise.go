@@ -49,6 +49,7 @@ func (p *Plan) optimisable(ctx context.Context, except map[int]bool) (volumes []
 			total += gain
 		}
 	}
+
 	if len(volumes) == 0 || total < p.o.MinOptimise {
 		return nil, nil
 	}
@@ -61,6 +62,7 @@ func (p *Plan) optimisable(ctx context.Context, except map[int]bool) (volumes []
 		volumes = append(volumes, i)
 		total += stored
 	}
+
 	slices.Sort(volumes)
 	return volumes, nil
 }
@@ -141,6 +143,7 @@ func (p *Plan) rewrite(ctx context.Context, volumes []int, copied func(int64)) (
 			return optimised(at.Volume) == which && p.marker.use[at.Volume].has(at.Index)
 		}
 	}
+
 	if slices.ContainsFunc(volumes, optimised) {
 		did, err := p.sweep.Optimise(ctx, volumes, volume.OptimiseOptions{Keep: keep(true), Progress: copied})
 		if written = did.Written; err != nil {
@@ -161,14 +164,17 @@ func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.S
 	for _, i := range volumes {
 		wanted[i] = true
 	}
+
 	var seen []keys.Set // by number of the volume
 	for i := range m.inventory.Len() {
 		seen = append(seen, keys.NewSet(m.inventory.Volume(i).Objects))
 	}
+
 	top := make([]object.Key, len(roots))
 	for i, r := range roots {
 		top[i] = r.Key
 	}
+
 	places, err := optimise.Order(ctx, top, optimise.OrderOptions{
 		Nodes: m.objects,
 		Skips: m.records.Skips,

@@ -187,11 +187,13 @@ func (p *Plan) choose(ctx context.Context) error {
 			waste += u.waste()
 		}
 	}
+
 	n := p.worst(some, purged, &after, waste)
 	for _, i := range some[:n] {
 		u := &p.marker.use[i]
 		st.Removed += int64(u.Objects - u.marked)
 	}
+
 	st.After, st.Rewritten, st.Deleted, st.Optimised = after, n, len(none), len(optimised)
 	// Remove the purged nodes last: if the collection stops early, they still
 	// lead to the other purged objects.
@@ -219,6 +221,7 @@ func (p *Plan) left(ctx context.Context) (stay int64, err error) {
 			p.stats.Removed += l.Objects
 		}
 	}
+
 	if p.o.DryRun {
 		p.stats.Salvaged = len(list)
 	}
@@ -249,6 +252,7 @@ func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n
 		}
 		return share
 	}
+
 	slices.SortFunc(some, func(i, j int) int { return cmp.Or(cmp.Compare(share(j), share(i)), cmp.Compare(i, j)) })
 	for n < len(some) && (purged.volumes[some[n]] || float64(waste) > p.o.MaxWaste*float64(*after)) {
 		u := &p.marker.use[some[n]]
@@ -259,6 +263,7 @@ func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n
 		waste -= u.waste()
 		n++
 	}
+
 	return n
 }
 
@@ -291,6 +296,7 @@ func (p *Plan) groups(volumes []int, optimise bool) (groups []group) {
 			list, bytes, objects = nil, 0, 0
 		}
 	}
+
 	if len(list) > 0 {
 		groups = append(groups, group{list, optimise})
 	}
@@ -314,6 +320,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 			total += p.marker.use[i].stored
 		}
 	}
+
 	copied := func(n int64) {
 		if done += n; p.o.Progress != nil {
 			p.o.Progress(done, max(done, total))
@@ -339,6 +346,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 	for _, l := range left {
 		p.stats.After += l.Bytes
 	}
+
 	if err := p.marker.refresh(ctx); err != nil {
 		return err
 	}
@@ -357,6 +365,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 		}
 		p.stats.Live += unmarked
 	}
+
 	p.stats.Live += p.marker.kept
 
 	if p.o.After != nil {
@@ -394,6 +403,7 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 		marked[k] = m.use[i].marked
 		some = some || marked[k] > 0
 	}
+
 	if some {
 		written, err := p.store(ctx, g, copied)
 		p.stats.Written += written

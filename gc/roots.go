@@ -106,17 +106,20 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 	for _, id := range records.Holds() {
 		f.add(HoldRoot, object.KindCommit, id)
 	}
+
 	names, err := r.Refs().RootsWith(ctx, keep)
 	problems := unjoin(err)
 	tags := f.tags(ctx, names)
 	for _, name := range names {
 		f.name(ctx, name, tags)
 	}
+
 	for _, find := range []func(context.Context) error{f.head, f.forks, f.operation, f.index} {
 		if err := find(ctx); err != nil {
 			problems = append(problems, err)
 		}
 	}
+
 	return Needed{Roots: f.roots, Records: records}, problems
 }
 
@@ -138,6 +141,7 @@ func (f *rootFinder) tags(ctx context.Context, names []refs.Root) map[object.Key
 	for _, name := range names {
 		tags[object.Key{Kind: object.KindTag, ID: name.ID}] = true
 	}
+
 	missing, err := f.r.Objects().Missing(ctx, slices.Collect(maps.Keys(tags)))
 	if err == nil {
 		for _, key := range missing {
@@ -150,6 +154,7 @@ func (f *rootFinder) tags(ctx context.Context, names []refs.Root) map[object.Key
 			delete(tags, key)
 		}
 	}
+
 	return tags
 }
 
@@ -176,6 +181,7 @@ func (f *rootFinder) head(ctx context.Context) error {
 	case head.Unborn():
 		return intact.BranchLost(f.r, head.Branch)
 	}
+
 	f.expired(ctx, "HEAD", head.ID)
 	return nil
 }
@@ -188,6 +194,7 @@ func (f *rootFinder) forks(ctx context.Context) error {
 	for id, why := range forks {
 		f.expired(ctx, why[0], id)
 	}
+
 	return err
 }
 
@@ -199,6 +206,7 @@ func (f *rootFinder) operation(context.Context) error {
 			f.add(refs.RevertMsg, object.KindCommit, id)
 		}
 	}
+
 	return err
 }
 
@@ -212,6 +220,7 @@ func (f *rootFinder) index(context.Context) error {
 		// uses it.
 		f.roots = append(f.roots, Root{Name: "index", Key: key, Hint: key.Kind == object.KindTree})
 	}
+
 	return nil
 }
 
@@ -262,6 +271,7 @@ func orphans(ctx context.Context, r *kist.Repository) ([]Root, error) {
 	for i, id := range ids {
 		roots[i] = Root{Name: kist.LostFile, Key: object.Key{Kind: object.KindCommit, ID: id}, Hint: true}
 	}
+
 	return roots, err
 }
 
@@ -293,6 +303,7 @@ func Rewritten(r *kist.Repository) (map[object.ID]bool, error) {
 			}
 		}
 	}
+
 	return old, nil
 }
 
@@ -325,6 +336,7 @@ func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, err
 		tracked[ref.ID] = true
 		tips = append(tips, ref.ID)
 	}
+
 	f := &forkFinder{r: r, found: map[object.ID][]string{}}
 	for _, ref := range local {
 		if tracked[ref.ID] {
@@ -348,6 +360,7 @@ func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, err
 			return nil, err
 		}
 	}
+
 	return f.found, nil
 }
 
@@ -411,5 +424,6 @@ func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) er
 	for _, id := range bases {
 		f.add(id, name)
 	}
+
 	return err
 }

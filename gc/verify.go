@@ -86,6 +86,7 @@ func VerifyBy(ctx context.Context, r *kist.Repository, records *record.View, dam
 	for _, err := range unreadable {
 		problems = append(problems, &Problem{Err: err})
 	}
+
 	if _, err := kist.ReadLost(r.Dir()); err != nil {
 		problems = append(problems, &Problem{Where: kist.LostFile, Err: err})
 	}
@@ -96,6 +97,7 @@ func VerifyBy(ctx context.Context, r *kist.Repository, records *record.View, dam
 		}
 		problems = append(problems, state...)
 	}
+
 	o.Records = needed.Records
 	if o.Files == nil {
 		o.Files = func(yield func(string, object.Key) bool) { staged(r, yield) }
@@ -125,6 +127,7 @@ func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote
 		}
 		problems[i] = &Problem{Where: filepath.ToSlash(file), Err: d}
 	}
+
 	return problems, nil
 }
 
@@ -177,6 +180,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 			v.found(p.Key, where, p.Err)
 		}
 	}
+
 	slices.Sort(v.report.Damaged)
 	v.report.Damaged = slices.Compact(v.report.Damaged)
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
@@ -286,6 +290,7 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 	for _, p := range c.Parents {
 		more = append(more, object.Key{Kind: object.KindCommit, ID: p})
 	}
+
 	if _, expired := v.records.Expired(id); expired {
 		return more, nil
 	}
@@ -303,6 +308,7 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 			err = e
 		}
 	}
+
 	return more, err
 }
 
@@ -338,6 +344,7 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 			return err
 		}
 	}
+
 	if files == nil {
 		return nil
 	}
@@ -346,6 +353,7 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 			return err
 		}
 	}
+
 	return nil
 }
 

@@ -76,6 +76,7 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 		return err
 	}
 	defer unlock()
+
 	id := h.ID
 	if v.target != "" {
 		if id, err = s.current(v.target, value{}); err != nil {
@@ -175,6 +176,7 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 		return err
 	}
 	defer unlock()
+
 	if target == "" {
 		return s.delete([]string{name})
 	}
@@ -266,6 +268,7 @@ func (s *Store) ClearSpecial(ctx context.Context, names ...string) error {
 		return err
 	}
 	defer unlock()
+
 	for _, name := range names {
 		if _, err := s.remove(name); err != nil {
 			return err

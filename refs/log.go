@@ -278,6 +278,7 @@ func (a *appended) write(line []byte) error {
 		return err
 	}
 	defer f.Close()
+
 	end, err := intactEnd(f, max(a.size, 0))
 	if err != nil {
 		return err
@@ -357,11 +358,12 @@ func (s *Store) Logs() ([]string, error) {
 			names = append(names, name)
 		}
 	}
+
 	return names, nil
 }
 
 // ExpireLog removes the entries of a log for which keep returns false, and
-// returns their number. It does not change a damaged log; the error is that of
+// returns their number. It does not change a damaged log, and returns the error of
 // [Store.Log].
 func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) bool) (dropped int, err error) {
 	return s.rewriteLog(ctx, name, func(entries []LogEntry, err error) ([]LogEntry, error) {
@@ -389,6 +391,7 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEn
 		return 0, err
 	}
 	defer unlock()
+
 	log := "logs/" + name
 	data, found, err := s.read(log, maxLogSize)
 	if err != nil || !found {

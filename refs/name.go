@@ -52,6 +52,7 @@ func badName(name string) string {
 	case strings.HasSuffix(name, "."):
 		return "ends in a dot"
 	}
+
 	for _, r := range name {
 		if unicode.IsControl(r) {
 			return "has a control character in it"
@@ -60,6 +61,7 @@ func badName(name string) string {
 			return "has " + string([]rune{'"', r, '"'}) + " in it"
 		}
 	}
+
 	for part := range strings.SplitSeq(name, "/") {
 		switch {
 		case part == "":
@@ -72,6 +74,7 @@ func badName(name string) string {
 			return `has a component that ends in ".lock"`
 		}
 	}
+
 	return ""
 }
 

@@ -249,6 +249,7 @@ func (r revision) checkedOut(s *Store) (string, error) {
 	case len(previous) == 64 && isHex(previous):
 		return previous, nil
 	}
+
 	if _, err := s.Get(Heads + previous); errors.Is(err, ErrNotFound) {
 		return "", r.unknown("branch %q is gone", previous)
 	} else if err != nil {
@@ -270,6 +271,7 @@ func (r revision) present(s *Store, full string) (object.ID, error) {
 	case isSpecial(full):
 		return s.Special(full)
 	}
+
 	if id, err := object.ParseID(full); err == nil {
 		return id, nil
 	}
@@ -302,6 +304,7 @@ func (r revision) entryAt(s *Store, full string) (object.ID, error) {
 	default:
 		return id, r.unknown("the log of %s has only %d entries", full, len(entries))
 	}
+
 	if id.IsZero() {
 		return id, r.unknown("%s did not exist then", full)
 	}

@@ -138,6 +138,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root
 		return nil, err
 	}
 	defer unlock()
+
 	files, err := s.names("refs", "")
 	if err != nil {
 		return nil, err
@@ -338,7 +339,9 @@ func (d folder) read(name string, limit int64) (data []byte, found bool, err err
 	case err != nil:
 		return nil, false, fmt.Errorf("read %s: %w", name, err)
 	}
+
 	defer f.Close()
+
 	info, err := f.Stat()
 	switch {
 	case err != nil:
@@ -392,6 +395,7 @@ func (d folder) stage(files []file) (place func() (placed int, err error), err e
 		err = disk.MakeDir(dir)
 		dirs = append(dirs, dir)
 	}
+
 	if err != nil {
 		return nil, errors.Join(err, d.clean())
 	}
@@ -466,6 +470,7 @@ func (d folder) remove(name string) (changed string, err error) {
 	for filepath.Dir(dir) != "." && disk.Remove(filepath.Join(d.dir, dir)) == nil {
 		dir = filepath.Dir(dir)
 	}
+
 	return filepath.Join(d.dir, dir), nil
 }
 
@@ -490,6 +495,7 @@ func each(n int, do func(i int) error) error {
 	for i := range n {
 		group.Go(func() error { return do(i) })
 	}
+
 	return group.Wait()
 }
 

@@ -156,6 +156,7 @@ func (s Span) Before(t time.Time) time.Time {
 	for ; rest > step; rest -= step {
 		t = t.Add(-step * time.Second)
 	}
+
 	return t.Add(-time.Duration(rest) * time.Second)
 }
 
@@ -231,6 +232,7 @@ func ParseSpan(text string) (span Span, ok bool) {
 		span.Days += n * one.Days
 		span.Seconds += int64(n) * one.Seconds
 	}
+
 	return span, true
 }
 

@@ -39,6 +39,7 @@ func (s *Store) Update(ctx context.Context, changes []Change, who Who) error {
 		return err
 	}
 	defer unlock()
+
 	moves, err := s.check(changes)
 	if err != nil {
 		return err
@@ -86,7 +87,7 @@ func (s *Store) check(changes []Change) ([]move, error) {
 		if !m.Old.IsZero() || m.Name == "HEAD" {
 			continue
 		}
-		if err := s.checkFree(m.Name, seen); err != nil {
+		if err := s.CheckFree(m.Name, seen); err != nil {
 			return nil, err
 		}
 	}
@@ -122,11 +123,9 @@ func (s *Store) current(name string, head value) (object.ID, error) {
 }
 
 // CheckFree returns a [*ConflictError] if a new ref of this name would collide with
-// another: a ref is a file, so its name cannot also be a folder of other refs.
-func (s *Store) CheckFree(name string) error { return s.checkFree(name, nil) }
-
-// checkFree is CheckFree that also looks at the names in the same update.
-func (s *Store) checkFree(name string, names map[string]bool) error {
+// another, or with one of names: a ref is a file, so its name cannot also be a folder of
+// other refs.
+func (s *Store) CheckFree(name string, names map[string]bool) error {
 	for i := len("refs/"); ; {
 		next := strings.IndexByte(name[i:], '/')
 		if next < 0 {
@@ -174,6 +173,7 @@ func (s *Store) apply(moves []move, who Who) error {
 			lines = append(lines, logLine{"HEAD", e, m.Name})
 		}
 	}
+
 	if err := s.replace(lines, files); err != nil {
 		return fmt.Errorf("update refs: %w", err)
 	}
@@ -231,6 +231,7 @@ func (s *Store) replace(lines []logLine, files []file) error {
 			dirs = append(dirs, filepath.Dir(a.path))
 		}
 	}
+
 	if err == nil {
 		err = syncDirs(dirs)
 	}
@@ -274,6 +275,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 		return err
 	}
 	defer unlock()
+
 	id, err := s.Get(from)
 	if err != nil {
 		return err
@@ -290,7 +292,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 	if err != nil {
 		return err
 	}
-	if err := s.CheckFree(to); err != nil {
+	if err := s.CheckFree(to, nil); err != nil {
 		return err
 	}
 	if err := s.rename(from, to, id, head.target == from, who); err != nil {
@@ -349,6 +351,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 		return err
 	}
 	defer unlock()
+
 	have, damage := s.current(name, value{})
 	switch {
 	case damage == nil:
@@ -356,6 +359,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 	case !errors.Is(damage, object.ErrCorrupt):
 		return damage
 	}
+
 	if err := s.apply([]move{{Change: Change{Name: name, Old: id, New: id, Reason: reason}}}, who); err != nil {
 		return fmt.Errorf("repair %s: %w", name, err)
 	}
@@ -397,6 +401,7 @@ func (s *Store) Discard(ctx context.Context, name string, sure func() (bool, err
 		return false, err
 	}
 	defer unlock()
+
 	if ok, err := sure(); !ok || err != nil {
 		return false, err
 	}

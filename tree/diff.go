@@ -264,6 +264,7 @@ func (d *differ) entries(ctx context.Context, path string, old, new *object.Entr
 		}
 		return nil
 	}
+
 	if old != nil && new != nil && !d.opts.Paired {
 		if err := d.report(path, old, nil); err != nil {
 			return err

@@ -103,6 +103,7 @@ func (e *Editor) edit(ctx context.Context, path string, create bool, change func
 	case e.begun && ComparePaths(path, e.last) < 0:
 		return &PathError{path, ErrOutOfOrder}
 	}
+
 	if err := e.begin(ctx); err != nil {
 		return err
 	}

@@ -58,6 +58,7 @@ func checkExpansion(ctx context.Context, r object.Reader, roots ...object.ID) er
 		}
 		total = add(total, x.count(ctx, root, 0))
 	}
+
 	if err := ctx.Err(); err != nil {
 		return err
 	}

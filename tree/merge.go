@@ -103,7 +103,7 @@ type MergeResult struct {
 //     of mtime alone does not count, and ours stays. Files that are not text
 //     ([IsText]) cannot be merged.
 //   - A directory's mode is merged, too. A directory that one side removed
-//     stays if the other side has something in it that stays.
+//     stays if a change of the other side in it stays.
 //   - A file that one side moved and the other changed is merged at its new
 //     path, if the new path is clear; see [DetectRenames].
 //
@@ -165,6 +165,7 @@ func (m *merger) run(ctx context.Context) (Info, error) {
 			return Info{}, &PathError{w.path, err}
 		}
 	}
+
 	if err := m.separate(ctx); err != nil {
 		return Info{}, err
 	}
@@ -282,8 +283,10 @@ func (m *merger) changes(ctx context.Context, side object.ID, paths ...string) i
 func (m *merger) compare(ctx context.Context) error {
 	nextOurs, stop := iter.Pull2(m.changes(ctx, m.Ours))
 	defer stop()
+
 	nextTheirs, stop := iter.Pull2(m.changes(ctx, m.Theirs))
 	defer stop()
+
 	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]overDir)
 
 	o, errO, moreO := nextOurs()

@@ -239,6 +239,7 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 	case merged.Type == t.Type: // the type of theirs, with its mode
 		merged.Mode, merged.Meta = t.Mode, t.Meta
 	}
+
 	if c.Kind != "" {
 		m.conflict(c)
 	}

@@ -49,6 +49,7 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change) ([]Ch
 			m.news, newAt = append(m.news, moved{path: c.Path, entry: c.New}), append(newAt, i)
 		}
 	}
+
 	if err := m.run(ctx, func(*moved) bool { return true }); err != nil {
 		return nil, err
 	}
@@ -330,6 +331,7 @@ func sum(parts []part) []part {
 			out = append(out, p)
 		}
 	}
+
 	return out
 }
 

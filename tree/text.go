@@ -318,6 +318,7 @@ func (m *textMerge) join() {
 		}
 		out = append(out, s)
 	}
+
 	m.spans = out
 }
 

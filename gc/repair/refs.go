@@ -154,6 +154,7 @@ func (p *repairer) original(ctx context.Context, file string) (id object.ID, tar
 	case !strings.HasPrefix(file, "refs/") || refs.CheckName(file) != nil:
 		return id, "", ""
 	}
+
 	if log, err := p.repo.Refs().Log(file); err == nil && len(log) > 0 && p.findsCommit(ctx, log[0].New) {
 		return log[0].New, "", fmt.Sprintf("set to %s, the last commit in its log", log[0].New.Short())
 	}

@@ -89,11 +89,13 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 		return nil, err
 	}
 	defer volumes.Close()
+
 	p := &repairer{
 		repo: r, o: o, stores: volumes, result: &Result{},
 		how: map[object.Key]string{}, found: map[object.Key]bool{}, tried: map[any]bool{}, mended: map[string]bool{},
 	}
 	defer p.close()
+
 	check := gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true, Progress: o.Checking}, Progress: o.Following}
 	for _, first := range []func(context.Context) error{p.repairLostList, p.repairRemoteState, p.repairRecords} {
 		if err := first(ctx); err != nil {
@@ -447,6 +449,7 @@ func copyFile(from, to string) error {
 		return err
 	}
 	defer f.Close()
+
 	return disk.Write(dir, name+".tmp", func(w io.Writer) (string, error) {
 		_, err := io.Copy(w, f)
 		return name, err

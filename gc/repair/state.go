@@ -188,6 +188,7 @@ func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *
 	case err == nil && isHead && p.o.DryRun: // the rest of the dry run uses the remote
 		_, err = p.rebuildHead(ctx, m, keep)
 	}
+
 	if err != nil || how == "" {
 		return err
 	}

@@ -65,6 +65,7 @@ func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Membe
 	for k, path := range p.paths {
 		s.all = append(s.all, splitPath{k, path})
 	}
+
 	if err := p.splitIndex(s, p.scope); err != nil {
 		return err
 	}

@@ -146,6 +146,7 @@ func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member
 			return err
 		}
 	}
+
 	if err := visitRoots(c.index, bit(0, first), visit); err != nil {
 		return err
 	}
@@ -237,6 +238,7 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 	for k, id := range ids {
 		at[id] = k
 	}
+
 	slices.SortFunc(s.Spaces, func(x, y Space) int { return at[x.ID] - at[y.ID] })
 	return s, nil
 }

@@ -242,9 +242,11 @@ func (c *census) stats(a *gc.Account, spaces []Space, first int) *Stats {
 	for i := range spaces {
 		spaces[i].Share = a.Shares[first+i]
 	}
+
 	for _, commit := range c.graph.commits[:c.named] {
 		s.History += commit.history()
 	}
+
 	return s
 }
 

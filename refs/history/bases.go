@@ -142,6 +142,7 @@ func MergeBases(ctx context.Context, r object.Reader, a, b object.ID) ([]object.
 	for i, c := range found {
 		ids[i] = c.ID
 	}
+
 	return ids, nil
 }
 
@@ -154,6 +155,7 @@ func (p *painter) best(ctx context.Context, found []*painted) ([]*painted, error
 	for _, c := range found {
 		starts = append(starts, c.Parents...)
 	}
+
 	done := errors.New("one left")
 	err := graph.Walk(ctx, map[object.ID]bool{}, starts, func(id object.ID) ([]object.ID, error) {
 		if len(found) < 2 {
@@ -186,6 +188,7 @@ func IsAncestor(ctx context.Context, r object.Reader, a, b object.ID) (bool, err
 			return false, err
 		}
 	}
+
 	return target.marks&fromB != 0, nil
 }
 
@@ -214,6 +217,7 @@ func AheadBehind(ctx context.Context, r object.Reader, a, b object.ID) (ahead, b
 			return 0, 0, err
 		}
 	}
+
 	for _, c := range p.commits {
 		switch c.marks {
 		case fromA:
@@ -222,6 +226,7 @@ func AheadBehind(ctx context.Context, r object.Reader, a, b object.ID) (ahead, b
 			behind++
 		}
 	}
+
 	return ahead, behind, nil
 }
 
@@ -242,6 +247,7 @@ func parentsOf(ctx context.Context, r object.Reader, id object.ID) ([]object.ID,
 			parents = append(parents, l.ID)
 		}
 	}
+
 	return parents, nil
 }
 

@@ -169,6 +169,7 @@ func (w *walker) walkTopo(ctx context.Context, starts []object.ID, yield func(Co
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -199,6 +200,7 @@ func (w *walker) tips(ctx context.Context, starts []object.ID, children map[obje
 	for i := range slices.Backward(ids) {
 		ids[i] = heap.Pop(&w.queue).(entry).ID
 	}
+
 	return ids, nil
 }
 

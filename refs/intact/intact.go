@@ -50,6 +50,7 @@ func Check(ctx context.Context, r *kist.Repository, commits ...object.ID) error 
 			unnamed[id] = true
 		}
 	}
+
 	gone, err := r.Objects().Missing(ctx, keys)
 	if err == nil && len(gone) > 0 {
 		err = &volume.StaleError{Keys: gone}
@@ -103,6 +104,7 @@ func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bo
 	for _, name := range names {
 		delete(commits, name.ID)
 	}
+
 	reached := map[object.ID]bool{}
 	if len(commits) == 0 {
 		return reached, nil
@@ -113,6 +115,7 @@ func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bo
 			starts = append(starts, id)
 		}
 	}
+
 	for c, err := range history.Walk(ctx, r.Objects(), starts, history.Options{}) {
 		if err != nil {
 			break
@@ -122,6 +125,7 @@ func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bo
 			break
 		}
 	}
+
 	return reached, ctx.Err()
 }
 
@@ -275,6 +279,7 @@ func CheckUsable(ctx context.Context, r *kist.Repository, commits ...object.ID) 
 			return &ExpiredError{Commit: id, Record: rec, Gone: true}
 		}
 	}
+
 	return nil
 }
 

@@ -106,6 +106,7 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 		}
 		visits = append(visits, visit{c.ID, l.after(c), l.shown(c)})
 	}
+
 	shown := map[object.ID][]object.ID{} // by visited commit: the commit itself, or the next shown ones
 	for i, v := range slices.Backward(visits) {
 		var next []object.ID
@@ -121,6 +122,7 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 			shown[v.id] = []object.ID{v.id}
 		}
 	}
+
 	for _, v := range visits {
 		if !v.shown {
 			continue
@@ -175,6 +177,7 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 			*list = append(*list, id)
 		}
 	}
+
 	for _, rev := range revs {
 		from, to, symmetric, isRange := refs.SplitRange(rev)
 		switch {
@@ -198,6 +201,7 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 			return nil, nil, err
 		}
 	}
+
 	if len(starts) == 0 {
 		id, err := r.Resolve(ctx, "HEAD")
 		if err != nil {
@@ -241,6 +245,7 @@ func (l *logger) after(c history.Commit) []object.ID {
 			next = append(next, id)
 		}
 	}
+
 	return next
 }
 
@@ -380,6 +385,7 @@ func (l *logger) follow(ctx context.Context, before view.View, after object.ID, 
 			break
 		}
 	}
+
 	l.pass(before.Commit, path)
 	return nil
 }

@@ -1,7 +1,7 @@
 // Package record has the records about commits and contents: a commit is held,
 // its content has expired, a content was purged. There is one record for each
 // such fact. It is switched on and off but never removed. So records from
-// several places can be merged in any order: the one that was changed more
+// several places can be merged in any order: the record that was changed more
 // often counts.
 //
 // A Set has records. A View has their consequences at a moment. A Store keeps

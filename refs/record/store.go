@@ -75,6 +75,7 @@ func (s *Store) read() ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -97,6 +98,7 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 		return err
 	}
 	defer lock.Unlock()
+
 	old, err := s.Load()
 	if err != nil {
 		return err
@@ -121,6 +123,7 @@ func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (repla
 		return false, err
 	}
 	defer lock.Unlock()
+
 	_, err = s.Load()
 	if !errors.Is(err, ErrDamaged) {
 		return false, err

@@ -56,6 +56,7 @@ func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOption
 		return done, err
 	}
 	defer a.stop()
+
 	written := map[string]bool{} // folders
 	add := func(path string, e object.Entry) error {
 		if e.Type == object.TypeDir {
@@ -76,11 +77,13 @@ func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOption
 		}
 		return nil
 	}
+
 	for _, path := range paths {
 		if err := source.Walk(ctx, path, add); err != nil {
 			return done, err
 		}
 	}
+
 	return done, a.finish()
 }
 
@@ -106,6 +109,7 @@ func archiveHeader(path string, e object.Entry, o ArchiveOptions) *tar.Header {
 	case object.TypeBlockDevice:
 		h.Typeflag = tar.TypeBlock
 	}
+
 	if m := e.Meta; m != nil {
 		h.Uid, h.Gid, h.Uname, h.Gname = int(m.UID), int(m.GID), m.Owner, m.Group
 		h.Devmajor, h.Devminor = int64(unix.Major(m.Device)), int64(unix.Minor(m.Device))
@@ -180,6 +184,7 @@ func (a archiver) add(ctx context.Context, objects object.Reader, h *tar.Header,
 	case tar.TypeSymlink:
 		content = strings.NewReader(h.Linkname)
 	}
+
 	w, err := a.zip.CreateHeader(z)
 	if err == nil {
 		_, err = io.Copy(w, content)

@@ -87,6 +87,7 @@ func switchTrees(ctx context.Context, r *kist.Repository, old, next object.ID, f
 	read := func(ctx context.Context, commit object.ID) (object.ID, error) {
 		return intact.CommitTree(ctx, r, commit)
 	}
+
 	if force || old == next || r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: old}) {
 		read = r.RecordedTree
 	}
@@ -180,7 +181,7 @@ func CheckNew(r *kist.Repository, prefix, name string, mayExist bool) (object.ID
 		return id, err
 	}
 
-	return object.ID{}, r.Refs().CheckFree(full)
+	return object.ID{}, r.Refs().CheckFree(full, nil)
 }
 
 // NewBranch returns the change that makes a branch at the commit of a revision. With

@@ -93,6 +93,7 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 		}
 		return nil
 	}
+
 	if o.Cached {
 		return removed, r.EditIndex(ctx, idx, remove)
 	}

@@ -118,8 +118,8 @@ func checkPaths(ctx context.Context, idx *index.Index, source view.View, o Resto
 	return nil
 }
 
-// restoreOps returns the operations to carry out, and those of them that create a
-// folder or an untracked path. Nothing is removed from a lost folder, because its
+// restoreOps returns the operations to carry out. Added are the ones that create a folder
+// or an untracked path. Nothing is removed from a lost folder, because its
 // content is unknown.
 func restoreOps(idx *index.Index, ops []worktree.Op, lost []view.LostFolder, o RestoreOptions) (keep, added []worktree.Op) {
 	for _, op := range ops {

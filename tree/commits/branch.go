@@ -223,6 +223,7 @@ func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object
 
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
+
 	tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Signature(), Message: o.Message}
 	data, err := tag.Encode()
 	if err != nil {

@@ -93,6 +93,7 @@ func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*Commi
 
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
+
 	head, idx, err := ReadTrusted(ctx, r, session)
 	if err != nil {
 		return nil, err

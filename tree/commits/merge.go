@@ -232,6 +232,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 		result.ID = result.Commit.ID
 		result.Commit.Stats = m.stats.Plus(result.Commit.Stats)
 	}
+
 	if err != nil {
 		return nil, err
 	}
@@ -244,6 +245,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Conflict, error) {
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
+
 	rw := r.Unpurged(session)
 	base, err := m.base(ctx, rw)
 	if err != nil {
@@ -264,6 +266,7 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	for _, c := range merged.Changes {
 		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
 	}
+
 	if err := stage.CheckOps(ctx, r, idx, append(ops[:len(ops):len(ops)], marked(idx, ops, marks)...), nil); err != nil {
 		return nil, err
 	}
@@ -316,6 +319,7 @@ func ConflictPaths(conflicts []tree.Conflict) []string {
 	for _, mark := range conflictMarks(conflicts) {
 		paths = append(paths, mark.Path)
 	}
+
 	slices.SortFunc(paths, tree.ComparePaths)
 	return slices.Compact(paths)
 }

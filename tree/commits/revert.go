@@ -161,6 +161,7 @@ func undone(ctx context.Context, r *kist.Repository, id object.ID, parent int) (
 func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
+
 	_, idx, err := ReadTrusted(ctx, r, session)
 	if err != nil {
 		return object.ID{}, err

@@ -43,6 +43,7 @@ func StageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 func StoreStream(ctx context.Context, r *kist.Repository, data io.Reader, o volume.SessionOptions, progress kist.Progress) (*worktree.Stored, volume.Stats, error) {
 	session := r.Objects().Begin(o)
 	defer session.Close()
+
 	records, err := r.Purges().View()
 	if err != nil {
 		return nil, volume.Stats{}, err
@@ -66,6 +67,7 @@ func stageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 	}
 	session := r.Objects().Begin(o.Session)
 	defer session.Close()
+
 	head, idx, err := ReadTrusted(ctx, r, session)
 	if err != nil {
 		return nil, nil, err
@@ -105,6 +107,7 @@ func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volum
 	}
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
+
 	manifest := object.NewManifestWriter(session)
 	for i := range inventory.Len() {
 		if !slices.Contains(volumes, inventory.Volume(i).Name) {
@@ -119,6 +122,7 @@ func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volum
 			}
 		}
 	}
+
 	e := object.Entry{Type: object.TypeFile, Mode: 0o600}
 	if e.Content, e.Size, err = manifest.Finish(ctx); err != nil || e.Size == 0 {
 		return id, root, err

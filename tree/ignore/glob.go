@@ -67,6 +67,7 @@ func compileFlat(pattern string) (glob, bool) {
 			g.elems[i].op = all
 		}
 	}
+
 	return g, ok
 }
 
@@ -149,6 +150,7 @@ func (g *glob) tail() string {
 	for i := len(g.elems) - 1; i >= 0 && g.elems[i].op == oneByte; i-- {
 		tail = append(tail, g.elems[i].byte)
 	}
+
 	slices.Reverse(tail)
 	return string(tail)
 }
@@ -333,6 +335,7 @@ func parseClass(s string) (is func(b byte) bool, n int) {
 	case end == 0 || s[2+end-1] != ':':
 		return nil, 1
 	}
+
 	is, ok := classes[s[2:2+end-1]]
 	if !ok {
 		return nil, 0

@@ -80,6 +80,7 @@ func Parse(data []byte, dir string) (*Patterns, error) {
 			p.add(r)
 		}
 	}
+
 	return p, nil
 }
 
@@ -220,6 +221,7 @@ func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
 			return !r.negated, Rule{Dir: p.dir, Line: r.line, Pattern: r.text, Negated: r.negated}
 		}
 	}
+
 	return false, Rule{}
 }
 
@@ -289,6 +291,7 @@ func newRule(text string) (rule, bool) {
 		r.kind = globName
 		return r.compile(pattern, false)
 	}
+
 	return r, true
 }
 

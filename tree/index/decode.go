@@ -66,6 +66,7 @@ func (r *decoder) read(c counts, size uint64) error {
 			return errCounts
 		}
 	}
+
 	if r.strings != 0 || r.entries != 0 {
 		return errCounts
 	}
@@ -147,6 +148,7 @@ func (r *decoder) place(name string, fresh bool) (*Dir, error) {
 	for len(r.stack) > 0 && r.stack[len(r.stack)-1].left == 0 {
 		r.stack = r.stack[:len(r.stack)-1]
 	}
+
 	if len(r.stack) == 0 {
 		return nil, errCounts
 	}
@@ -166,6 +168,7 @@ func (r *decoder) place(name string, fresh bool) (*Dir, error) {
 	case ok || up.d.entries.get(name) != nil:
 		return nil, fmt.Errorf("%q is there twice", tree.Join(up.d.Path(), name))
 	}
+
 	if err := object.CheckName(name); err != nil {
 		return nil, err
 	}
@@ -203,6 +206,7 @@ func (r *decoder) fresh(d *Dir, n uint64) error {
 		r.blocks = append(r.blocks, block)
 		left -= len(block)
 	}
+
 	d.entries = list{blocks: r.blocks[at:len(r.blocks):len(r.blocks)], n: int(n)}
 	return nil
 }

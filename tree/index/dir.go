@@ -58,6 +58,7 @@ func (d *Dir) Path() string {
 	for ; d.parent != nil; d = d.parent {
 		names = append(names, d.name)
 	}
+
 	slices.Reverse(names)
 	return strings.Join(names, "/")
 }
@@ -269,6 +270,7 @@ func (l *list) put(e Entry) {
 			b, i = b+1, i-half
 		}
 	}
+
 	l.blocks[b] = slices.Insert(l.blocks[b], i, e)
 }
 

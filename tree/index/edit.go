@@ -159,9 +159,11 @@ func (x *Index) empty(d *Dir) bool {
 	for len(d.subs) > 0 {
 		x.dropSub(d, len(d.subs)-1)
 	}
+
 	for e := range d.entries.all() {
 		x.track(d, e.Name, true)
 	}
+
 	x.entries -= d.entries.n
 	d.entries = list{}
 	x.touch(d)
@@ -183,6 +185,7 @@ func (x *Index) cutSub(d *Dir, i int) {
 		x.dirs--
 		x.entries -= s.entries.n
 	}
+
 	if d.inBase && sub.inBase && !x.fold {
 		if d.removed == nil {
 			d.removed = make(map[string]struct{})
@@ -281,6 +284,7 @@ func (d *Dir) height() int {
 		}
 		levels = next
 	}
+
 	return height
 }
 
@@ -295,6 +299,7 @@ func (x *Index) attach(path string, sub *Dir) {
 		x.dirs++
 		x.entries += s.entries.n
 	}
+
 	d.subs = slices.Insert(d.subs, i, sub)
 	x.touch(d)
 	d.forget()

@@ -55,10 +55,12 @@ func (x *Index) writeHead(w io.Writer, limit uint64) error {
 		b.buf = appendConflict(b.buf, &x.conflicts[i])
 		b.end()
 	}
+
 	for i := range x.skipped {
 		b.buf = appendText(appendText(b.buf, x.skipped[i].Path), x.skipped[i].Reason)
 		b.end()
 	}
+
 	_, _, err := b.close()
 	return err
 }
@@ -193,6 +195,7 @@ func (d *Dir) edited() []string {
 			names = append(names, name)
 		}
 	}
+
 	slices.Sort(names)
 	return names
 }

@@ -326,6 +326,7 @@ func appendEntry(dst []byte, e *Entry) []byte {
 	case e.Content.Kind == object.KindManifest:
 		flags |= formManifest
 	}
+
 	st := &e.Stat
 	if *st != (Stat{}) {
 		flags |= flagStat
@@ -357,6 +358,7 @@ func appendEntry(dst []byte, e *Entry) []byte {
 	case formChunk, formManifest:
 		dst = append(dst, e.Content.ID[:]...)
 	}
+
 	if e.Meta != "" {
 		dst = appendText(dst, e.Meta)
 	}
@@ -409,6 +411,7 @@ func (f *fields) entry(e *Entry, a *arena) bool {
 		e.Content.Kind = object.KindManifest
 		f.id(e.Content.ID[:])
 	}
+
 	if flags&flagMeta != 0 {
 		e.Meta = f.meta(e.Type, a)
 	}

@@ -76,6 +76,7 @@ func fileError(file string, err error) error {
 		newer.File = cmp.Or(newer.File, file)
 		return newer
 	}
+
 	return Damaged(file, err)
 }
 
@@ -86,6 +87,7 @@ func loadBase(file string, ref baseRef) (*Index, error) {
 		return nil, err
 	}
 	defer f.Close()
+
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
@@ -93,7 +95,7 @@ func loadBase(file string, ref baseRef) (*Index, error) {
 	return checkBase(f, info.Size(), ref)
 }
 
-// checkBase decodes a base and checks that it is the one of ref.
+// checkBase decodes a base and checks that ref names it.
 func checkBase(r io.Reader, size int64, ref baseRef) (*Index, error) {
 	if uint64(size) != ref.size {
 		return nil, fmt.Errorf("%d bytes long, the head says %d", size, ref.size)
@@ -206,6 +208,7 @@ func knownTree(kistDir string) (object.ID, error) {
 		return object.ID{}, err
 	}
 	defer head.Close()
+
 	h, err := head.headRecord()
 	switch {
 	case err != nil:
@@ -221,6 +224,7 @@ func knownTree(kistDir string) (object.ID, error) {
 		return object.ID{}, err
 	}
 	defer base.Close()
+
 	if err := base.begin(); err != nil {
 		return object.ID{}, err
 	}

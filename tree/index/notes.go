@@ -42,6 +42,7 @@ func (n notes[T]) clear(path string) ([]T, bool) {
 	for to < len(n.list) && tree.Below(n.path(&n.list[to]), path) {
 		to++
 	}
+
 	return slices.Delete(n.list, from, to), to > from
 }
 
@@ -114,6 +115,7 @@ func Unresolved(list []Conflict) error {
 	for i, c := range list {
 		paths[i] = c.Path
 	}
+
 	return &ConflictError{paths}
 }
 
@@ -137,6 +139,7 @@ func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error
 		}
 		*side = &named
 	}
+
 	x.conflicts = x.conflictNotes().put(c)
 	x.changed = true
 	return nil
@@ -287,6 +290,7 @@ func appendConflict(dst []byte, c *Conflict) []byte {
 			dst = appendEntry(dst, &e)
 		}
 	}
+
 	return dst
 }
 
@@ -347,6 +351,7 @@ func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
 	default:
 		return nil, errCanonical
 	}
+
 	_, o.Name = tree.Split(path)
 	return &o, checkSide(&o)
 }

@@ -22,11 +22,11 @@ func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, err
 	return x, nil
 }
 
-// ReadTree replaces the content of the index by that of a tree, and clears all
+// ReadTree replaces the content of the index by the content of a tree, and clears all
 // conflicts and skipped paths. A zero ID empties the index. Entries with the same
 // content in both keep their stat data. A directory that has the right known tree is
-// not read. If r is [object.Lenient], a directory that it passes over is of unknown
-// content, see [Index.SetLost].
+// not read. If r is [object.Lenient] and passes over a directory, the directory is one of
+// unknown content, see [Index.SetLost].
 //
 // A tree that stands for far too many paths gives an error that matches
 // [tree.ErrTooMany]. After an error the index is partly changed.
@@ -61,6 +61,7 @@ func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) e
 		d.tree.ID = t.todo[i].tree.ID
 		x.touch(d)
 	}
+
 	return nil
 }
 
@@ -130,9 +131,11 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 			return err
 		}
 	}
+
 	for _, name := range old {
 		t.x.removeChild(d, name)
 	}
+
 	return nil
 }
 
@@ -187,6 +190,7 @@ func (x *Index) CopyTrees(from *Index) {
 			}
 		}
 	}
+
 	for i := len(pairs) - 1; i >= 0; i-- {
 		if p := pairs[i]; p.to.tree.ID.IsZero() && !p.from.tree.ID.IsZero() && sameContent(p.to, p.from) {
 			p.to.tree = p.from.tree
@@ -209,6 +213,7 @@ func sameContent(a, b *Dir) bool {
 			return false
 		}
 	}
+
 	i, j := 0, 0 // place in b's entries
 	for e := range a.entries.all() {
 		o := b.entries.blocks[i][j]
@@ -219,6 +224,7 @@ func sameContent(a, b *Dir) bool {
 			i, j = i+1, 0
 		}
 	}
+
 	return true
 }
 
@@ -249,6 +255,7 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (tree.Info, 
 			x.touch(d)
 		}
 	}
+
 	return info, nil
 }
 
@@ -303,6 +310,7 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (tree.Info, error) {
 		t.written[top.d] = info
 		stack = stack[:len(stack)-1]
 	}
+
 	return t.written[d], nil
 }
 
@@ -333,6 +341,7 @@ func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 			unknown = append(unknown, d)
 		}
 	}
+
 	return unknown, nil
 }
 
@@ -359,6 +368,7 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (tree.Info, error) {
 			return tree.Info{}, err
 		}
 	}
+
 	id, err := w.Finish(ctx)
 	info.ID = id
 	return info, err

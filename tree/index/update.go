@@ -164,6 +164,7 @@ func (x *Index) saveBase(kistDir string) error {
 	for d := range x.root.recorded(true) {
 		d.dirty, d.inBase, d.edits, d.removed = false, true, nil, nil
 	}
+
 	return nil
 }
 

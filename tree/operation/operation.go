@@ -78,6 +78,7 @@ func Current(r *kist.Repository) (State, error) {
 		}
 		return s, err
 	}
+
 	var s State
 	if err := ReadRest(r, &s); err != nil || len(s.Rest) == 0 {
 		return State{}, err
@@ -125,6 +126,7 @@ func ReadRest(r *kist.Repository, s *State) error {
 		}
 		ids = append(ids, id)
 	}
+
 	if err == nil && len(ids) < 2 {
 		err = errors.New("is cut short")
 	}
@@ -145,6 +147,7 @@ func writeRest(ctx context.Context, r *kist.Repository, s State) error {
 	for _, id := range s.Rest {
 		fmt.Fprintf(&text, "%s\n", id)
 	}
+
 	return r.Refs().SetMessage(ctx, refs.RevertMsg, text.String())
 }
 

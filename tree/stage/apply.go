@@ -132,6 +132,7 @@ func prepare(r *kist.Repository, idx *index.Index, ops []worktree.Op) []worktree
 		attrs := folders[path]
 		list = append(list, worktree.Op{Path: path, New: &attrs})
 	}
+
 	return list
 }
 
@@ -175,13 +176,13 @@ func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) ma
 	return folders
 }
 
-// unwritten returns the operations missing in applied as if they had been
-// carried out, without stat data.
+// unwritten returns a result without stat data for each operation that is not in applied.
 func unwritten(ops []worktree.Op, applied []worktree.Applied) []worktree.Applied {
 	done := make(map[string]bool, len(applied))
 	for _, a := range applied {
 		done[a.Path] = true
 	}
+
 	var rest []worktree.Applied
 	for _, op := range ops {
 		if done[op.Path] {
@@ -189,6 +190,7 @@ func unwritten(ops []worktree.Op, applied []worktree.Applied) []worktree.Applied
 		}
 		rest = append(rest, worktree.Applied{Path: op.Path, New: op.New})
 	}
+
 	return rest
 }
 
@@ -306,6 +308,7 @@ func ApplyProgress(ops []worktree.Op, progress kist.Progress) func(files, bytes 
 			total.Bytes += int64(op.New.Size)
 		}
 	}
+
 	return func(files, bytes int64) { progress(kist.Amount{Files: files, Bytes: bytes}, total) }
 }
 

@@ -6,9 +6,10 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// groupLinks gives all names of one file the same hard-link group. The group is that of
-// another name in the index, if the file has not changed since, or else the group of the
-// first of its paths. So it depends on no inode number, and is the same in the next commit.
+// groupLinks gives all names of one file the same hard-link group. If another name is in
+// the index, and the file has not changed since, it is the group of that name. Otherwise
+// the first path decides. So the group depends on no inode number, and the next commit has
+// the same one.
 func (list edits) groupLinks(idx *index.Index) {
 	type inode struct {
 		number uint64
@@ -28,6 +29,7 @@ func (list edits) groupLinks(idx *index.Index) {
 			first[of(e.entry)] = e.path
 		}
 	}
+
 	if len(first) == 0 {
 		return
 	}
@@ -40,6 +42,7 @@ func (list edits) groupLinks(idx *index.Index) {
 			}
 		}
 	}
+
 	for i := range list {
 		e := &list[i]
 		if !e.links {

@@ -54,6 +54,7 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 			skipped = append(skipped, object.Skipped{Path: e.path, Reason: e.why})
 		}
 	}
+
 	if err := edits.apply(idx); err != nil {
 		return view.View{}, err
 	}
@@ -257,6 +258,7 @@ func ReadStatus(ctx context.Context, r *kist.Repository, o StatusOptions) (*Stat
 			s.Partial = append(s.Partial, p)
 		}
 	}
+
 	for _, c := range idx.Conflicts() {
 		if Selected(c.Path, o.Paths) {
 			s.Conflicts = append(s.Conflicts, c)
@@ -325,6 +327,7 @@ func (s *Status) compareWorktree(ctx context.Context, r *kist.Repository, idx *i
 			}
 		}
 	}
+
 	return unchanged, nil
 }
 
@@ -350,6 +353,7 @@ func (s *Status) compareHead(ctx context.Context, r *kist.Repository, idx *index
 			s.Staged = append(s.Staged, c)
 		}
 	}
+
 	return nil
 }
 

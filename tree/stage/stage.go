@@ -69,6 +69,7 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	}
 	session := r.Objects().Begin(volume.SessionOptions{DryRun: o.DryRun})
 	defer session.Close()
+
 	p, err := Prepare(ctx, r, session, idx, o)
 	if err != nil {
 		return nil, err
@@ -127,6 +128,7 @@ func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) 
 			return nil, fmt.Errorf("path %q: %w", f.Path, kist.ErrNoMatch)
 		}
 	}
+
 	return s.store(ctx, found)
 }
 
@@ -238,6 +240,7 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 		}
 		list = append(list, e)
 	}
+
 	at := len(list)
 	list = append(list, make(edits, total.Files)...)
 	err := s.storeFiles(ctx, files, list[at:], total)
@@ -261,6 +264,7 @@ func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, tot
 			s.progress(now, total)
 		}
 	}
+
 	for i := range files {
 		err := s.repo.Worktree().StoreAll(ctx, dst, files[i], func(at int, stored worktree.Stored, err error) error {
 			list[at], err = s.edit(ctx, &files[i][at], stored, err)
@@ -271,6 +275,7 @@ func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, tot
 		}
 		list, before, files[i] = list[len(files[i]):], now, nil
 	}
+
 	return nil
 }
 
@@ -440,7 +445,7 @@ const (
 	editForgive          // clears the note that the path could not be read
 )
 
-// edits are the edits of one command. First come those of notes alone.
+// edits are the edits of one command. Edits that change only notes come first.
 type edits []edit
 
 // skipped reports whether a commit must record that the path differs from the
@@ -459,8 +464,7 @@ func (list edits) changes() bool {
 // settles reports whether the edit ends a conflict about its path.
 func (e *edit) settles() bool { return e.kind != editNone && e.kind != editForgive }
 
-// beginsLost returns the lost directories, whose content is unknown, that get
-// new content.
+// beginsLost returns the directories of unknown content that get new content.
 func (list edits) beginsLost(idx *index.Index) (dirs []string) {
 	for path := range idx.LostDirs() {
 		if slices.ContainsFunc(list, func(e edit) bool {

@@ -160,6 +160,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 		ops = append(ops, worktree.Op{Path: at, New: &e})
 		return nil
 	}
+
 	if err = v.Walk(ctx, path, add); !intact.IsAbsent(err) {
 		return ops, nil, err
 	}
@@ -229,6 +230,7 @@ func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, 
 		return nil, openErr
 	}
 	defer f.Close()
+
 	return io.ReadAll(io.LimitReader(f, limit))
 }
 

@@ -15,21 +15,21 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// Known reads folders without the nodes that are damaged or missing, and notes
-// the paths of these folders.
+// Known passes over damaged and missing nodes of folders, so that the rest of a tree can
+// be read. It notes the paths of the incomplete folders.
 type Known struct {
 	object.Reader
-	hidden map[object.Key]bool // taken for missing
-	paths  map[string]bool
+	hidden map[object.Key]bool // count as missing
+	paths  map[string]bool     // of incomplete folders
 }
 
-// NewKnown returns a reader that has passed over nothing yet.
+// NewKnown returns a Known that reads from objects.
 func NewKnown(objects object.Reader) *Known {
 	return &Known{objects, map[object.Key]bool{}, map[string]bool{}}
 }
 
-// Hide makes folders count as missing if the index does not know their
-// content.
+// Hide makes the trees of the index's folders of unknown content count as missing, though
+// they may have been restored since.
 func (k *Known) Hide(idx *index.Index) {
 	for _, d := range idx.LostDirs() {
 		t, _ := d.Tree()
@@ -37,7 +37,7 @@ func (k *Known) Hide(idx *index.Index) {
 	}
 }
 
-// Complete reports whether nothing was passed over.
+// Complete reports whether all nodes could be read so far.
 func (k *Known) Complete() bool { return len(k.paths) == 0 }
 
 // Get implements [object.Reader].
@@ -56,49 +56,56 @@ func (k *Known) PassOver(path string, _ object.Key, err error) bool {
 	return intact.IsAbsent(err)
 }
 
-// LostFolder is a folder that cannot be read, or only in part.
+// LostFolder is a folder that is unreadable, at least in part.
 type LostFolder struct {
 	Path   string
 	Entry  object.Entry
 	Err    error
-	Staged bool // the index has files in it, which stay
+	Staged bool // the index has files in it, and they stay
 }
 
-// LostIn returns the unreadable folders of a view, among the folders found so
-// far. If the root folder is unreadable, it returns an error.
+// LostIn returns the outermost of the noted folders that are unreadable in a view. If the
+// root folder is unreadable, it returns an error.
 func (k *Known) LostIn(ctx context.Context, v View) ([]LostFolder, error) {
 	var list []LostFolder
 	for _, path := range slices.SortedFunc(maps.Keys(k.paths), tree.ComparePaths) {
 		if n := len(list); n > 0 && tree.Below(path, list[n-1].Path) {
 			continue
 		}
+
 		e, err := v.Find(ctx, path)
 		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) || err == nil && e.Type != object.TypeDir {
-			continue
+			continue // the folder is in another view
 		}
 		if err == nil && !e.Content.ID.IsZero() {
-			for _, err = range object.Entries(ctx, k, e.Content.ID) {
-				if err != nil {
-					break
-				}
-			}
+			err = k.readAll(ctx, e.Content.ID)
 		}
+
 		switch {
 		case err == nil:
+			continue
 		case path == "" || !intact.IsAbsent(err):
 			return nil, err
-		default:
-			if !v.Commit.IsZero() {
-				err = fmt.Errorf("commit %s: %w", v.Commit.Short(), err)
-			}
-			list = append(list, LostFolder{Path: path, Entry: e, Err: err})
+		case !v.Commit.IsZero():
+			err = fmt.Errorf("commit %s: %w", v.Commit.Short(), err)
 		}
+		list = append(list, LostFolder{Path: path, Entry: e, Err: err})
 	}
 	return list, nil
 }
 
-// DiffKnown is [DiffWith] that takes lost folders for empty ones. It returns the
-// lost folders of b, too.
+// readAll reads all entries of a folder and returns the first error.
+func (k *Known) readAll(ctx context.Context, id object.ID) error {
+	for _, err := range object.Entries(ctx, k, id) {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// DiffKnown is [DiffWith] with lost folders as empty ones. It also returns the lost folders
+// of b.
 func DiffKnown(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, []LostFolder, error) {
 	known := NewKnown(layered{b.Objects, a.Objects})
 	changes, err := diff(ctx, known, a, b, o)
@@ -109,7 +116,8 @@ func DiffKnown(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Chang
 	return changes, lost, err
 }
 
-// FromKnown is [FromIndex] with nothing in the folders of unknown content.
+// FromKnown is [FromIndex], but folders of unknown content are empty in the view. So a
+// comparison with a tree that has the content again lists all of it.
 func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (View, error) {
 	folders := maps.Collect(idx.LostDirs())
 	if len(folders) == 0 {
@@ -125,6 +133,7 @@ func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (View,
 			return View{}, err
 		}
 	}
+
 	return FromIndex(ctx, r, known)
 }
 
@@ -152,9 +161,9 @@ func WithFailed(err error, lost []worktree.Failed) error {
 	return all
 }
 
-// StageLost stages folders as ones of unknown content: files below them are
-// untracked, and commits have the folders as they are recorded. If the operation
-// was not done, only folders without files are staged.
+// StageLost makes lost folders ones of unknown content in the index: their files are
+// untracked, and commits keep the recorded trees. If the operation was not done, it skips
+// folders with staged files.
 func StageLost(idx *index.Index, lost []LostFolder, done bool) error {
 	for _, l := range lost {
 		if d := idx.Dir(l.Path); l.Staged || !done && (d == nil || d.Len()+len(d.Subdirs()) > 0) {

@@ -85,6 +85,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 			applied = append(applied, a.done[i])
 		}
 	}
+
 	if err := ctx.Err(); err != nil {
 		return applied, err
 	}
@@ -139,6 +140,7 @@ func (m *meter) add(report func(files, bytes int64), files, bytes int64) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
+
 	m.files += files
 	m.bytes += bytes
 	report(m.files, m.bytes)
@@ -254,6 +256,7 @@ func (a *applier) removeFolders(ctx context.Context) {
 	for _, group := range groups {
 		slices.Reverse(group)
 	}
+
 	w := &applyWorker{applier: a}
 	for _, group := range groups {
 		if !w.group(ctx, group, isDone, (*applyWorker).removeFolder) {
@@ -361,6 +364,7 @@ func (w *applyWorker) makeFolder(d folder, name string, i int) error {
 		return err
 	}
 	defer sub.Close()
+
 	st, err := sub.self()
 	if err == nil && w.w.isRepo(&st) {
 		return errRepository
@@ -393,6 +397,7 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 		return err
 	}
 	defer sub.Close()
+
 	st, err := sub.self()
 	if err != nil {
 		return err
@@ -402,6 +407,7 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 		return err
 	}
 	defer a.Close()
+
 	if err := w.setAttributes(a, e, st.perm()); err != nil {
 		return err
 	}

@@ -78,6 +78,7 @@ func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i i
 		return false
 	}
 	defer f.Close()
+
 	if _, err := w.r.Get(ctx, e.Content); err != nil || w.setMetadata(f, e) != nil {
 		at.drop()
 		return false
@@ -200,6 +201,7 @@ func (w *applyWorker) writeChunks(ctx context.Context, f file, e *object.Entry) 
 	var failed error
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+
 	write := func(c object.ChunkAt) {
 		if err := w.writeChunk(ctx, f, c); err != nil {
 			once.Do(func() { failed = err; cancel() })

@@ -173,7 +173,7 @@ func (s *fileStat) same(o *fileStat) bool {
 	return *s == *o
 }
 
-// modeBits converts a mode of package fs to that of stat(2).
+// modeBits converts a mode of package fs to a mode of stat(2).
 func modeBits(m fs.FileMode) uint32 {
 	bits := uint32(m.Perm())
 	switch {
@@ -419,6 +419,7 @@ func (w *Worktree) at(op, path string, do func(d folder, name string) error) err
 		return pathError(op, path, err)
 	}
 	defer d.Close()
+
 	if err := do(d, name); err != nil {
 		return pathError(op, path, err)
 	}

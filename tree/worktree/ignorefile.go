@@ -72,6 +72,7 @@ func readHead(d folder, name string, max int) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
+
 	if st, err = f.stat(); err != nil {
 		return nil, err
 	}

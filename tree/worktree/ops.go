@@ -174,6 +174,7 @@ type failures struct {
 func (f *failures) add(path string, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+
 	var inner *fs.PathError
 	if errors.As(err, &inner) && inner.Path == path {
 		err = inner.Err
@@ -206,6 +207,7 @@ func (w *Worktree) findFold() bool {
 		return false
 	}
 	defer root.Close()
+
 	name := w.opt.RepoName
 	st, have := w.repo()
 	if !have {

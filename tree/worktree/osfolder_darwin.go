@@ -35,10 +35,12 @@ func (d *osFolder) list(l *listing) error {
 	}
 	f := os.NewFile(uintptr(fd), ".")
 	defer f.Close()
+
 	names, err := f.Readdirnames(-1)
 	for _, name := range names {
 		l.add(name, 0)
 	}
+
 	return err
 }
 

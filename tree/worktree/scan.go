@@ -241,6 +241,7 @@ func (s *scanner) fail(err error) {
 func (s *scanner) next(first bool) *scanTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if !first {
 		s.busy--
 	}

@@ -39,6 +39,7 @@ func (d *dirScan) scan(t *scanTask) {
 		return
 	}
 	defer d.folder.Close()
+
 	if d.isRoot && d.only == nil && len(d.list.entries) == 0 && d.tracked != nil && d.tracked.Len()+len(d.tracked.Subdirs()) > 0 {
 		d.unreadable(pathError("read", d.path, errRootEmpty))
 		return
@@ -200,17 +201,18 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 		n.ignored = n.ignored || n.entry == nil
 		return false
 	}
+
 	n.ignored = true
 	return !leaf && n.kid == nil && !d.o.ListIgnored
 }
 
-// leavesOut reports whether a name is that of the repository, or of an ignore file that
+// leavesOut reports whether a name is the repository's own folder, or an ignore file that
 // was reported as unreadable.
 func (d *dirScan) leavesOut(name string) bool {
 	return name == d.w.repoBase && d.path == d.w.repoDir || name == IgnoreFile && d.badIgnore
 }
 
-// judge reports a name by its state or by the error of reading that.
+// judge reports a name by its state. Err is the error of reading the state.
 func (d *dirScan) judge(n *scanName, st *fileStat, err error) {
 	if d.roots != nil {
 		if bad := d.checkRoot(n, st, err); bad != nil {
@@ -263,8 +265,8 @@ var (
 	errRootSymlink = errors.New("a symlink, which is not followed; configure the path that it leads to")
 )
 
-// checkRoot returns the reason why a root, or a folder above one, cannot be read. err is
-// that of reading its state.
+// checkRoot returns the reason why a root, or a folder above one, cannot be read. Err is
+// the error of reading its state.
 func (d *dirScan) checkRoot(n *scanName, st *fileStat, err error) error {
 	switch {
 	case d.leavesOut(n.name):
@@ -328,6 +330,7 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 	case !n.tracked() && d.o.NoUntracked:
 		return
 	}
+
 	f.State = d.fileState(n, f.Type)
 
 	item := d.report(n.name, f)
@@ -416,6 +419,7 @@ func (d *dirScan) belowDir(n *scanName, path string) *scanned {
 	case n.sub == nil && d.o.CollapseUntracked && !(n.kid != nil && n.ignored):
 		return nil
 	}
+
 	below := new(scanned)
 	d.subs = append(d.subs, &scanTask{
 		path: path, depth: d.depth + 1, tracked: n.sub, only: n.kid, roots: n.roots, isRoot: d.roots != nil && n.roots == nil, matcher: d.matcher, ignored: n.ignored, out: below,

@@ -45,6 +45,7 @@ func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (S
 	}
 	s := w.newStorer(dst, nil)
 	defer s.close()
+
 	stored, err := s.store(ctx, path, nil, nil)
 	if isStoreError(err) {
 		err = errors.Unwrap(err)
@@ -104,6 +105,7 @@ func (s *storer) store(ctx context.Context, path string, seen *Found, known *ind
 	default:
 		err = pathError("read", path, err)
 	}
+
 	return stored, err
 }
 
@@ -142,6 +144,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 			err = ErrSpecial
 		}
 	}
+
 	if err == nil {
 		err = s.w.describe(&e, &st, known, func() (map[string][]byte, error) { return s.folder.xattrs(name) })
 	}
@@ -181,6 +184,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		return Stored{}, false, err
 	}
 	defer f.Close()
+
 	before, stat, hidden, err := s.awaitQuiet(ctx, f)
 	if err != nil {
 		return Stored{}, false, err
@@ -203,6 +207,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 			err = s.shrink(ctx, f, &e)
 		}
 	}
+
 	if err == nil {
 		err = s.w.describe(&e, &before, known, f.xattrs)
 	}
@@ -247,6 +252,7 @@ func (w *Worktree) StoreStream(ctx context.Context, dst object.Writer, r io.Read
 	default:
 		err = s.storeLarge(ctx, io.MultiReader(content, r), &e)
 	}
+
 	if isStoreError(err) {
 		err = errors.Unwrap(err)
 	}
@@ -344,6 +350,7 @@ func (s *storer) storeSmall(ctx context.Context, f io.Reader, size int64, e *obj
 		}
 		e.Content = object.Key{Kind: object.KindChunk, ID: id}
 	}
+
 	if s.bytes != nil {
 		s.bytes(int64(n))
 	}
@@ -363,6 +370,7 @@ type chunkJob struct {
 func (s *storer) storeLarge(ctx context.Context, r io.Reader, e *object.Entry) error {
 	var group sync.WaitGroup
 	defer group.Wait()
+
 	manifest := object.NewManifestWriter(s.dst)
 	var jobs []*chunkJob // in the file's order; earlier chunks are in the manifest
 	drain := func(all bool) error {

@@ -27,6 +27,7 @@ const maxBatch = 32
 func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Found, each func(i int, s Stored, err error) error, progress func(files, bytes int64)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+
 	q := &storeQueue{found: found}
 	var total meter
 	var bytes func(n int64)
@@ -77,6 +78,7 @@ type storeQueue struct {
 func (q *storeQueue) next() (from, to int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+
 	from = q.at
 	if from == len(q.found) {
 		return from, from
@@ -297,6 +299,7 @@ func (a *Ahead) Chunk(id object.ID, data []byte) {
 func (a *Ahead) begin(s *spot) file {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	f := s.file
 	if s.done || f.skip {
 		return nil
@@ -354,6 +357,7 @@ func (a *Ahead) take(path string, e *object.Entry) (staged, file) {
 
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	f := a.files[path]
 	if f == nil || f.skip || f.left > 0 || f.content != e.Content || f.size != e.Size {
 		return staged{}, nil
@@ -372,6 +376,7 @@ func (a *Ahead) take(path string, e *object.Entry) (staged, file) {
 func (a *Ahead) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+
 	a.w.ahead.CompareAndSwap(a, nil)
 	for _, f := range a.files {
 		a.close(f)
@@ -379,6 +384,7 @@ func (a *Ahead) Close() {
 			f.drop()
 		}
 	}
+
 	a.files = nil
 	a.temp.close()
 }

@@ -135,6 +135,7 @@ func (w *Worktree) SweepTemp() {
 		return
 	}
 	defer parent.Close()
+
 	var list listing
 	if parent.list(&list) != nil {
 		return
@@ -153,6 +154,7 @@ func sweepTempFolder(parent folder, name string) {
 		return
 	}
 	defer d.Close()
+
 	if l, ok := d.(locker); !ok || !l.tryLock() {
 		return
 	}

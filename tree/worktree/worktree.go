@@ -246,6 +246,7 @@ func (w *Worktree) probeClock() {
 		return
 	}
 	defer tmp.close()
+
 	at := tmp.stage(nil)
 	f, err := at.dir.create(at.name, 0o600)
 	if err != nil {
@@ -253,6 +254,7 @@ func (w *Worktree) probeClock() {
 	}
 	defer at.drop()
 	defer f.Close()
+
 	if st, err := f.stat(); err == nil && st.ino != 0 {
 		w.clockAt = time.Unix(st.mtime.Sec, int64(st.mtime.Nsec)).Sub(w.opt.Now())
 		w.clockDev = st.dev

@@ -308,7 +308,7 @@ func (w *applyWorker) unlockFolder(d folder, name string, i int) {
 		return
 	}
 	defer sub.Close()
-	st, err := sub.self()
+	st, err := sub.lstat("")
 	if err == nil && !w.w.isRepo(&st) && st.mode&workingMode != workingMode {
 		if sub.chmodSelf(uint32(st.perm())|workingMode) == nil && w.ops[i].New == nil {
 			w.locked[i] = uint32(st.perm())
@@ -365,7 +365,7 @@ func (w *applyWorker) makeFolder(d folder, name string, i int) error {
 	}
 	defer sub.Close()
 
-	st, err := sub.self()
+	st, err := sub.lstat("")
 	if err == nil && w.w.isRepo(&st) {
 		return errRepository
 	}
@@ -398,7 +398,7 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 	}
 	defer sub.Close()
 
-	st, err := sub.self()
+	st, err := sub.lstat("")
 	if err != nil {
 		return err
 	}

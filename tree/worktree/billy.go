@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"sync"
 	"syscall"
 	"time"
 
@@ -17,16 +16,10 @@ import (
 
 // pathFS opens folders of any billy file system by joined paths. It checks
 // every component before it uses it, but another process can replace one in
-// between: use [Open] for real folders. Billy promises nothing about concurrent
-// use, so mu serialises all calls.
-type pathFS struct {
-	mu sync.Mutex
-	fs billy.Filesystem
-}
+// between: use [Open] for real folders.
+type pathFS struct{ fs billy.Filesystem }
 
 func (p *pathFS) openFolder(at string) (folder, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	dir := ""
 	for rest := at; rest != ""; {
 		var name string
@@ -74,17 +67,12 @@ type pathFolder struct {
 	dir string
 }
 
-// lock locks the file system for one call and returns the path of a name.
-func (d *pathFolder) lock(name string) (at string, unlock func()) {
-	d.mu.Lock()
-	return path.Join(d.dir, name), d.mu.Unlock
-}
+// at returns the path of a name.
+func (d *pathFolder) at(name string) string { return path.Join(d.dir, name) }
 
 func (d *pathFolder) Close() error { return nil }
 
 func (d *pathFolder) list(l *listing) error {
-	_, unlock := d.lock("")
-	defer unlock()
 	l.reset()
 	infos, err := d.fs.ReadDir(d.dir)
 	for _, info := range infos {
@@ -94,13 +82,10 @@ func (d *pathFolder) list(l *listing) error {
 }
 
 func (d *pathFolder) lstat(name string) (fileStat, error) {
-	at, unlock := d.lock(name)
-	defer unlock()
-	return d.pathFS.lstat(at)
+	return d.pathFS.lstat(d.at(name))
 }
 
 func (d *pathFolder) listed(l *listing, i int) (fileStat, error) { return d.lstat(l.name(i)) }
-func (d *pathFolder) self() (fileStat, error)                    { return d.lstat("") }
 
 // A billy file system has no owners, extended attributes, links and special files.
 
@@ -113,9 +98,7 @@ func (d *pathFolder) mknod(string, uint32, uint64) error       { return ErrSpeci
 func (d *pathFolder) link(string, folder, string) error        { return syscall.ENOTSUP }
 
 func (d *pathFolder) pin(name string) (attributes, error) {
-	at, unlock := d.lock(name)
-	defer unlock()
-	return &pathFile{pathFS: d.pathFS, at: at, File: noFile{}}, nil
+	return &pathFile{pathFS: d.pathFS, at: d.at(name), File: noFile{}}, nil
 }
 
 // noFile is the file of a path that was not opened.
@@ -124,8 +107,7 @@ type noFile struct{ billy.File }
 func (noFile) Close() error { return nil }
 
 func (d *pathFolder) open(name string) (file, error) {
-	at, unlock := d.lock(name)
-	defer unlock()
+	at := d.at(name)
 	st, err := d.pathFS.lstat(at)
 	if err != nil {
 		return nil, err
@@ -143,14 +125,11 @@ func (d *pathFolder) open(name string) (file, error) {
 }
 
 func (d *pathFolder) readlink(name string) (string, error) {
-	at, unlock := d.lock(name)
-	defer unlock()
-	return d.fs.Readlink(at)
+	return d.fs.Readlink(d.at(name))
 }
 
 func (d *pathFolder) sub(name string) (folder, error) {
-	at, unlock := d.lock(name)
-	defer unlock()
+	at := d.at(name)
 	if err := d.checkDir(at); err != nil {
 		return nil, err
 	}
@@ -158,8 +137,7 @@ func (d *pathFolder) sub(name string) (folder, error) {
 }
 
 func (d *pathFolder) create(name string, perm uint32) (file, error) {
-	at, unlock := d.lock(name)
-	defer unlock()
+	at := d.at(name)
 	f, err := d.fs.OpenFile(at, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode(perm))
 	if err != nil {
 		return nil, err
@@ -168,8 +146,7 @@ func (d *pathFolder) create(name string, perm uint32) (file, error) {
 }
 
 func (d *pathFolder) rename(name string, to folder, newName string) error {
-	at, unlock := d.lock(name)
-	defer unlock()
+	at := d.at(name)
 	target := path.Join(to.(*pathFolder).dir, newName)
 	if st, err := d.pathFS.lstat(target); err == nil && st.isDir() {
 		return &fs.PathError{Op: "rename", Path: target, Err: syscall.EISDIR}
@@ -178,8 +155,7 @@ func (d *pathFolder) rename(name string, to folder, newName string) error {
 }
 
 func (d *pathFolder) mkdir(name string, perm uint32) error {
-	at, unlock := d.lock(name)
-	defer unlock()
+	at := d.at(name)
 	if _, err := d.pathFS.lstat(at); err == nil {
 		return &fs.PathError{Op: "mkdir", Path: at, Err: syscall.EEXIST}
 	}
@@ -187,14 +163,11 @@ func (d *pathFolder) mkdir(name string, perm uint32) error {
 }
 
 func (d *pathFolder) symlink(target, name string) error {
-	at, unlock := d.lock(name)
-	defer unlock()
-	return d.fs.Symlink(target, at)
+	return d.fs.Symlink(target, d.at(name))
 }
 
 func (d *pathFolder) unlink(name string) error {
-	at, unlock := d.lock(name)
-	defer unlock()
+	at := d.at(name)
 	st, err := d.pathFS.lstat(at)
 	if err == nil && st.isDir() {
 		err = &fs.PathError{Op: "remove", Path: at, Err: syscall.EISDIR}
@@ -206,8 +179,7 @@ func (d *pathFolder) unlink(name string) error {
 }
 
 func (d *pathFolder) rmdir(name string) error {
-	at, unlock := d.lock(name)
-	defer unlock()
+	at := d.at(name)
 	if err := d.checkDir(at); err != nil {
 		return err
 	}
@@ -218,15 +190,11 @@ func (d *pathFolder) rmdir(name string) error {
 }
 
 func (d *pathFolder) chmodSelf(perm uint32) error {
-	at, unlock := d.lock("")
-	defer unlock()
-	return d.chmod(at, fs.ModeDir|fileMode(perm))
+	return d.chmod(d.dir, fs.ModeDir|fileMode(perm))
 }
 
 func (d *pathFolder) chtimes(name string, mtime time.Time) error {
-	at, unlock := d.lock(name)
-	defer unlock()
-	return d.pathFS.chtimes(at, mtime)
+	return d.pathFS.chtimes(d.at(name), mtime)
 }
 
 func (p *pathFS) chmod(at string, mode fs.FileMode) error {
@@ -256,8 +224,6 @@ func (f *pathFile) rewind() error {
 }
 
 func (f *pathFile) stat() (fileStat, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	st, err := f.pathFS.lstat(f.at)
 	if errors.Is(err, fs.ErrNotExist) {
 		st, err = fileStat{}, nil // it was renamed or removed since
@@ -270,8 +236,6 @@ func (f *pathFile) truncate(size int64) error { return f.Truncate(size) }
 // WriteAt seeks and writes, because billy files have no such call. Concurrent
 // calls must not overlap.
 func (f *pathFile) WriteAt(p []byte, off int64) (int, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if _, err := f.Seek(off, io.SeekStart); err != nil {
 		return 0, err
 	}
@@ -279,14 +243,10 @@ func (f *pathFile) WriteAt(p []byte, off int64) (int, error) {
 }
 
 func (f *pathFile) chmod(perm uint32) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	return f.pathFS.chmod(f.at, fileMode(perm))
 }
 
 func (f *pathFile) chtimes(mtime time.Time) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	return f.pathFS.chtimes(f.at, mtime)
 }
 

@@ -30,7 +30,8 @@ type folder interface {
 type folderReader interface {
 	// list fills l with all names except "." and "..", in no order.
 	list(l *listing) error
-	// lstat describes a name; listed describes name i of a listing of this folder.
+	// lstat describes a name; "" is the folder itself. listed describes name i of a listing
+	// of this folder.
 	lstat(name string) (fileStat, error)
 	listed(l *listing, i int) (fileStat, error)
 	// open opens a regular file for reading. It never waits for a FIFO.
@@ -41,8 +42,6 @@ type folderReader interface {
 	sub(name string) (folder, error)
 	// xattrs returns the extended attributes of a name; "" is the folder itself.
 	xattrs(name string) (map[string][]byte, error)
-	// self describes the folder.
-	self() (fileStat, error)
 }
 
 // folderWriter changes a directory.
@@ -325,7 +324,7 @@ type Info struct {
 func (w *Worktree) Lstat(path string) (Info, error) {
 	var info Info
 	err := w.at("lstat", path, func(d folder, name string) error {
-		st, err := lstatIn(d, name)
+		st, err := d.lstat(name)
 		info = Info{Type: st.entryType(), Mode: st.perm(), Stat: st.indexStat(0)}
 		return err
 	})

@@ -80,6 +80,10 @@ func openSteps(dir int, path string, cut func(path string) (step, rest string), 
 }
 
 func (d *osFolder) lstat(name string) (fileStat, error) {
+	if name == "" {
+		return osFile(d.fd).stat()
+	}
+
 	var st unix.Stat_t
 	err := retry(func() error { return unix.Fstatat(d.fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	if err != nil {
@@ -87,8 +91,6 @@ func (d *osFolder) lstat(name string) (fileStat, error) {
 	}
 	return statFrom(&st), nil
 }
-
-func (d *osFolder) self() (fileStat, error) { return osFile(d.fd).stat() }
 
 // open never waits, even if a FIFO took the file's place.
 func (d *osFolder) open(name string) (file, error) {

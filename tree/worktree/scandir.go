@@ -48,7 +48,7 @@ func (d *dirScan) scan(t *scanTask) {
 	d.marker = d.findMarker()
 	d.dev = 0
 	if d.o.Exclude.OneFileSystem && d.roots == nil {
-		if st, err := d.folder.self(); err == nil {
+		if st, err := d.folder.lstat(""); err == nil {
 			d.dev = st.dev
 		}
 	}

@@ -124,7 +124,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	}
 
 	readAt := s.w.readClock()
-	st, err := lstatIn(s.folder, name)
+	st, err := s.folder.lstat(name)
 	if err != nil {
 		return Stored{}, err
 	}
@@ -149,14 +149,6 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 		err = s.w.describe(&e, &st, known, func() (map[string][]byte, error) { return s.folder.xattrs(name) })
 	}
 	return Stored{Entry: e, Stat: st.indexStat(readAt), Links: linked(&e)}, err
-}
-
-// lstatIn describes a name of a folder, or the folder itself if name is empty.
-func lstatIn(d folder, name string) (fileStat, error) {
-	if name == "" {
-		return d.self()
-	}
-	return d.lstat(name)
 }
 
 // storeFile stores a file. It reads the file again if it changed meanwhile.

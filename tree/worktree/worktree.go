@@ -91,7 +91,7 @@ func (o *Options) recorded(found, known uint16) uint16 {
 }
 
 // Worktree is a folder of versioned files. Paths are repository paths in the
-// form that [tree.CleanPath] returns. A Worktree is safe for concurrent use.
+// form that [tree.CleanPath] returns. A Worktree of [Open] is safe for concurrent use.
 // Concurrent changes of the same file happen in any order.
 type Worktree struct {
 	fs                opener
@@ -130,9 +130,12 @@ var (
 	ErrReadOnly = errors.New("kist does not write to this worktree")
 )
 
-// New returns the Worktree of the files in fsys. Calls to fsys are made one at a
-// time. Use [Open] for real folders.
-func New(fsys billy.Filesystem, o Options) *Worktree { return newWorktree(&pathFS{fs: fsys}, o) }
+// New returns the Worktree of the files in fsys. Use it from one goroutine at a time,
+// because billy promises nothing about concurrent use. Use [Open] for real folders.
+func New(fsys billy.Filesystem, o Options) *Worktree {
+	o.Jobs = 1
+	return newWorktree(&pathFS{fsys}, o)
+}
 
 func newWorktree(fsys opener, o Options) *Worktree {
 	if o.Jobs <= 0 {
@@ -194,7 +197,7 @@ func (w *Worktree) openFolder(path string) (folder, error) {
 
 // refuseRepo returns an error if d is the repository's own folder.
 func (w *Worktree) refuseRepo(d folder) error {
-	st, err := d.self()
+	st, err := d.lstat("")
 	if err == nil && w.isRepo(&st) {
 		err = errRepository
 	}

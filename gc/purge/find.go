@@ -62,6 +62,7 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 			return err
 		}
 	}
+
 	if !found {
 		return fmt.Errorf("path %q: %w", at.Path, kist.ErrNoMatch)
 	}
@@ -174,10 +175,12 @@ func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string
 		seen[place{path, node}] = true
 		return first, nil
 	}
+
 	for _, c := range w.commits {
 		if err := w.files(ctx, c, into, func(path string, _ *object.Entry) { each(path) }); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

@@ -95,6 +95,7 @@ func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) 
 		}
 		w.Target(key)
 	}
+
 	if err := w.findUses(ctx); err != nil {
 		return nil, err
 	}
@@ -222,6 +223,7 @@ func All(r *kist.Repository) ([]record.Record, error) {
 			list = append(list, rec)
 		}
 	}
+
 	return list, err
 }
 

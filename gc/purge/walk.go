@@ -93,6 +93,7 @@ func (w *Walk) findCommits(ctx context.Context) error {
 		}
 		tips = append(tips, id)
 	}
+
 	for c, err := range history.Walk(ctx, w.r.Objects(), tips, history.Options{}) {
 		if err != nil {
 			return err
@@ -101,6 +102,7 @@ func (w *Walk) findCommits(ctx context.Context) error {
 			w.commits = append(w.commits, c)
 		}
 	}
+
 	slices.SortFunc(w.commits, func(a, b history.Commit) int {
 		return cmp.Or(b.Committer.Time.Compare(a.Committer.Time), a.ID.Compare(b.ID))
 	})
@@ -372,6 +374,7 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 		}
 		return w.below(ctx, node)
 	}
+
 	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
 		if err != nil {
 			return err
@@ -383,6 +386,7 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 			return err
 		}
 	}
+
 	return nil
 }
 

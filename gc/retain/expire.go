@@ -182,6 +182,7 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 	newestFirst := func(a, b *Considered) int {
 		return cmp.Or(b.Commit.Committer.Time.Compare(a.Commit.Committer.Time), a.ID.Compare(b.ID))
 	}
+
 	for _, c := range slices.SortedFunc(maps.Values(e.all), newestFirst) {
 		if len(c.Kept) == 0 {
 			e.result.Expired = append(e.result.Expired, *c)
@@ -223,6 +224,7 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 	for c := all[branch.ID]; len(c.Parents) > 0; c = all[c.Parents[0]] {
 		line = append(line, c.Parents[0])
 	}
+
 	var own []*Considered
 	var commits []Commit
 	for _, id := range line {
@@ -238,6 +240,7 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 		own[i].keep(reasons...)
 		kept[own[i].ID] = len(reasons) > 0
 	}
+
 	brought, err := broughtIn(ctx, all, line)
 	if err != nil {
 		return err
@@ -263,6 +266,7 @@ func broughtIn(ctx context.Context, all map[object.ID]history.Commit, line []obj
 	for _, id := range line {
 		on[id] = true
 	}
+
 	for _, merge := range slices.Backward(line) {
 		err := graph.Walk(ctx, on, all[merge].Parents, func(id object.ID) ([]object.ID, error) {
 			by[id] = merge
@@ -272,6 +276,7 @@ func broughtIn(ctx context.Context, all map[object.ID]history.Commit, line []obj
 			return nil, err
 		}
 	}
+
 	return by, nil
 }
 
@@ -436,6 +441,7 @@ func Expirations(r *kist.Repository) ([]record.Record, error) {
 			list = append(list, rec)
 		}
 	}
+
 	return list, nil
 }
 
@@ -457,6 +463,7 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []ob
 			ids = append(ids, id)
 		}
 	}
+
 	all := len(revs) == 0
 	if all {
 		list, err := Expirations(r)

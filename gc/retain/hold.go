@@ -49,6 +49,7 @@ func HoldsOf(records *record.View) []record.Record {
 		hold, _ := records.Held(id)
 		list = append(list, hold)
 	}
+
 	slices.SortFunc(list, func(a, b record.Record) int { return a.Key.ID.Compare(b.Key.ID) })
 	return list
 }

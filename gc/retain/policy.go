@@ -159,6 +159,7 @@ func (d Duration) String() string {
 			fmt.Fprintf(&text, "%d%s", *unit.n, unit.letter)
 		}
 	}
+
 	if text.Len() == 0 {
 		return "0h"
 	}

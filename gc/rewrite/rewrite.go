@@ -64,6 +64,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	}
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
+
 	w := &rewriter{r: r, plan: p, rw: session, commits: map[object.ID]object.ID{}, trees: map[object.ID]tree.Info{}}
 	if dryRun {
 		w.rw = object.NewOverlay(r.Objects())
@@ -91,6 +92,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	case len(w.order) == 0:
 		return result, w.forget(ctx, nil)
 	}
+
 	return result, session.Publish(ctx, func(ctx context.Context) (err error) {
 		if err := w.unchanged(); err != nil {
 			return err
@@ -142,6 +144,7 @@ func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 			changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID, New: id, Reason: reason})
 		}
 	}
+
 	return changes, w.noneHeld(ctx)
 }
 
@@ -157,6 +160,7 @@ func (w *rewriter) noneHeld(ctx context.Context) error {
 			held = append(held, hold)
 		}
 	}
+
 	if len(held) > 0 {
 		return &retain.HeldError{Holds: held}
 	}
@@ -225,6 +229,7 @@ func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (obj
 			parents = append(parents, became)
 		}
 	}
+
 	if !changed {
 		return id, nil
 	}
@@ -288,6 +293,7 @@ func (w *rewriter) paths(ctx context.Context, c history.Commit) ([]string, error
 			return nil, err
 		}
 	}
+
 	return stage.Outermost(slices.Collect(maps.Keys(found))), nil
 }
 
@@ -300,6 +306,7 @@ func (w *rewriter) pathsAt(ctx context.Context, root object.ID, path string, fou
 	goes := func(e *object.Entry) bool {
 		return e.Type != object.TypeDir && e.Content.IsZero() && w.plan.Inlines[purge.InlineContent(e)]
 	}
+
 	e, err := tree.Find(ctx, w.r.Objects(), root, path)
 	switch {
 	case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir):
@@ -312,6 +319,7 @@ func (w *rewriter) pathsAt(ctx context.Context, root object.ID, path string, fou
 	case e.Type != object.TypeDir:
 		return nil
 	}
+
 	return tree.Walk(ctx, w.r.Objects(), e.Content.ID, func(below string, e object.Entry) error {
 		if goes(&e) {
 			found[tree.Join(path, below)] = true
@@ -373,6 +381,7 @@ func (w *rewriter) publish(ctx context.Context, changes []refs.Change) error {
 	for _, c := range w.order {
 		became[c.Old] = c.New
 	}
+
 	if err := w.record(ctx, became); err != nil {
 		return err
 	}
@@ -433,9 +442,11 @@ func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
 			delete(old, id)
 		}
 	}
+
 	for _, change := range changes { // tag objects, too
 		old[change.Old] = true
 	}
+
 	for _, name := range []string{refs.OrigHead, refs.FetchHead} {
 		id, err := w.r.Refs().Special(name)
 		if errors.Is(err, refs.ErrNotFound) {
@@ -448,6 +459,7 @@ func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
 			return err
 		}
 	}
+
 	return gc.ExpireLogs(ctx, w.r, func(e refs.LogEntry) bool { return !old[e.Old] && !old[e.New] })
 }
 
@@ -462,6 +474,7 @@ func (w *rewriter) writeMap() (string, error) {
 	for _, c := range w.order {
 		fmt.Fprintf(&text, "%s %s\n", c.Old, c.New)
 	}
+
 	name := w.r.Options().Now().UTC().Format("20060102T150405.000000000Z")
 	return gc.RewrittenDir + "/" + name, disk.WriteFile(filepath.Join(dir, name), []byte(text.String()))
 }

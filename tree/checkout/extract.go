@@ -108,6 +108,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 			result.Bytes += int64(a.New.Size)
 		}
 	}
+
 	if o.Verify && ctx.Err() == nil {
 		lost = append(lost, verifyWritten(ctx, w, applied)...)
 	}
@@ -126,6 +127,7 @@ func refuseDifferent(ctx context.Context, r *kist.Repository, w *worktree.Worktr
 	for i := range different {
 		different[i].Reason = "differs"
 	}
+
 	return stage.ObstacleError(different)
 }
 
@@ -139,6 +141,7 @@ func selectedOps(ctx context.Context, source view.View, o ExtractOptions) (ops [
 		}
 		ops, lost = append(ops, list...), append(lost, unread...)
 	}
+
 	if o.Select == nil {
 		return ops, lost, nil
 	}
@@ -152,6 +155,7 @@ func selectedOps(ctx context.Context, source view.View, o ExtractOptions) (ops [
 			folders[dir] = true
 		}
 	}
+
 	return slices.DeleteFunc(ops, func(op worktree.Op) bool {
 		isDir := op.New.Type == object.TypeDir
 		return !o.Select(op.Path, isDir) && !(isDir && folders[op.Path])
@@ -165,10 +169,12 @@ func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, l
 	for _, op := range ops {
 		wanted[op.Path] = op.New.Type == object.TypeDir
 	}
+
 	unread := map[string]bool{}
 	for _, f := range lost {
 		unread[f.Path] = true
 	}
+
 	keep := func(path string, isDir bool) worktree.Keep {
 		folder, known := wanted[path]
 		switch {
@@ -183,6 +189,7 @@ func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, l
 		}
 		return worktree.KeepAll
 	}
+
 	for _, path := range stage.Outermost(o.Paths) {
 		if path != "" && !wanted[path] {
 			continue
@@ -193,6 +200,7 @@ func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, l
 		}
 		list = append(list, below...)
 	}
+
 	return list, nil
 }
 
@@ -204,6 +212,7 @@ func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree
 			ops = append(ops, worktree.Op{Path: a.Path, New: a.New})
 		}
 	}
+
 	found, err := w.Check(ctx, nil, ops)
 	if err != nil {
 		return nil // cancelled, which Apply's caller sees
@@ -211,6 +220,7 @@ func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree
 	for _, f := range found {
 		bad = append(bad, worktree.Failed{Path: f.Path, Err: cmp.Or(f.Err, ErrNotVerified)})
 	}
+
 	return bad
 }
 

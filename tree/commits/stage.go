@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -123,19 +122,20 @@ func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volum
 		}
 	}
 
-	e := object.Entry{Type: object.TypeFile, Mode: 0o600}
+	e := object.Entry{Name: "chunks", Type: object.TypeFile, Mode: 0o600}
 	if e.Content, e.Size, err = manifest.Finish(ctx); err != nil || e.Size == 0 {
 		return id, root, err
 	}
-	editor := tree.NewEditor(session, tree.Info{})
-	if err := editor.Set(ctx, "chunks", e); err != nil {
+	folder := object.NewTreeWriter(session)
+	if err := folder.Add(ctx, e); err != nil {
 		return id, root, err
 	}
-	info, err := editor.Finish(ctx)
-	if err != nil {
+	root.Kind = object.KindTree
+	if root.ID, err = folder.Finish(ctx); err != nil {
 		return id, root, err
 	}
-	c := &object.Commit{Tree: info.ID, Files: info.Files, Bytes: info.Bytes, Message: "chunks of a backup that is not complete", Host: r.Options().Host, Committer: r.Signature()}
+
+	c := &object.Commit{Tree: root.ID, Files: 1, Bytes: e.Size, Message: "chunks of a backup that is not complete", Host: r.Options().Host, Committer: r.Signature()}
 	c.Author = c.Committer
 	if !parent.IsZero() {
 		c.Parents = []object.ID{parent}
@@ -147,5 +147,5 @@ func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volum
 	if id, err = session.Put(ctx, object.KindCommit, data); err != nil {
 		return id, root, err
 	}
-	return id, object.Key{Kind: object.KindTree, ID: info.ID}, session.Publish(ctx, func(context.Context) error { return nil })
+	return id, root, session.Publish(ctx, func(context.Context) error { return nil })
 }

@@ -68,6 +68,7 @@ func OfIndex(ctx context.Context, r *kist.Repository) (View, error) {
 	return FromIndex(ctx, r, idx)
 }
 
+// FromIndex is [OfIndex] for an index that the caller has read.
 func FromIndex(ctx context.Context, r *kist.Repository, idx *index.Index) (View, error) {
 	o := object.NewOverlay(r.Contents())
 	info, err := idx.PreviewTree(ctx, o)
@@ -94,6 +95,7 @@ func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.
 	return tree.DetectRenames(ctx, layered{b.Objects, a.Objects}, changes)
 }
 
+// DiffWith returns the changes from view a to view b that o selects.
 func DiffWith(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, error) {
 	return diff(ctx, layered{b.Objects, a.Objects}, a, b, o)
 }

@@ -18,8 +18,8 @@ import (
 )
 
 // FullMetadata makes [Worktree.Apply] write owners, devices, all permission bits and all
-// extended attributes. Without it Apply writes none of what could give a file of a foreign
-// commit more rights: only the extended attributes user.*, and the mode within the umask.
+// extended attributes. Without it, Apply writes only metadata that gives a file of a foreign
+// commit no further rights: the extended attributes user.*, and the mode within the umask.
 //
 // Apply goes on if it may not write something, and counts that.
 type FullMetadata struct {
@@ -76,17 +76,20 @@ func (m *FullMetadata) withoutDenied(want, have *object.Metadata) (d Denied) {
 	mayWrite := func(name string) bool {
 		return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "system.posix_acl_")
 	}
+
 	for name, value := range want.Xattrs {
 		if now, ok := have.Xattrs[name]; !mayWrite(name) && !(ok && bytes.Equal(now, value)) {
 			d.Xattrs = 1
 			delete(want.Xattrs, name)
 		}
 	}
+
 	for name := range have.Xattrs {
 		if _, ok := want.Xattrs[name]; !ok && !mayWrite(name) {
 			delete(have.Xattrs, name)
 		}
 	}
+
 	return d
 }
 
@@ -169,6 +172,7 @@ func (w *applyWorker) setXattrs(a attributes, want map[string][]byte) error {
 		}
 		return err
 	}
+
 	for name := range have {
 		if _, wanted := want[name]; !wanted && w.writesXattr(name) && name != selinux {
 			if err := check(a.removeXattr(name)); err != nil {
@@ -176,6 +180,7 @@ func (w *applyWorker) setXattrs(a attributes, want map[string][]byte) error {
 			}
 		}
 	}
+
 	for name, value := range want {
 		if now, ok := have[name]; ok && bytes.Equal(now, value) || !w.writesXattr(name) {
 			continue
@@ -184,6 +189,7 @@ func (w *applyWorker) setXattrs(a attributes, want map[string][]byte) error {
 			return err
 		}
 	}
+
 	if full := w.o.Metadata; denied && full != nil {
 		full.deny(Denied{Xattrs: 1})
 	}
@@ -208,6 +214,7 @@ func (m *FullMetadata) number(maps []IDMap, known *names, name string, id uint32
 			return o.To
 		}
 	}
+
 	if m.NumericIDs {
 		return id
 	}
@@ -234,6 +241,7 @@ func (w *applyWorker) writeSpecial(_ context.Context, at staged, i int) (file, e
 			kind = modeBlock
 		}
 	}
+
 	if err := at.dir.mknod(at.name, kind|0o600, device); err != nil {
 		return nil, err
 	}
@@ -317,11 +325,13 @@ func (w *applyWorker) linkTo(d folder, name string, i, lead int) error {
 		return err
 	}
 	defer source.Close()
+
 	at := (*tempFolder)(nil).stage(d)
 	if err := source.link(from, d, at.name); err != nil {
 		return err
 	}
 	defer at.drop() // rename does nothing if the name is a link to the file already
+
 	if err := at.place(d, name); err != nil {
 		return err
 	}
@@ -346,6 +356,7 @@ func (w *applyWorker) make(ctx context.Context, d folder, name string, i int) er
 	case object.TypeSymlink:
 		return w.place(ctx, d, name, i, w.writeLink)
 	}
+
 	err := w.place(ctx, d, name, i, w.writeSpecial)
 	if w.deniedSpecial(e, err) {
 		return nil
@@ -365,5 +376,6 @@ func (o *ApplyOptions) comparable(m *object.Metadata) *object.Metadata {
 			delete(c.Xattrs, name)
 		}
 	}
+
 	return c
 }

@@ -146,6 +146,7 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 			pending = append(pending, op)
 		}
 	}
+
 	return pending, nil
 }
 
@@ -277,6 +278,7 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 		c.add(dir, CannotRead, err)
 		return
 	}
+
 	defer d.Close()
 	for _, i := range group {
 		if ctx.Err() != nil {
@@ -346,6 +348,7 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 	may := func(kind object.EntryType, size uint64) bool {
 		return kind == st.entryType() && (kind != object.TypeFile || size == uint64(st.size))
 	}
+
 	if !(op.Old != nil && may(op.Old.Type, op.Old.Size)) && !(op.New != nil && may(op.New.Type, op.New.Size)) {
 		c.add(op.Path, reason, nil)
 		return
@@ -392,6 +395,7 @@ func (c *checker) checkBelow(path string) {
 		return
 	}
 	defer d.Close()
+
 	var l listing
 	if err := d.list(&l); err != nil {
 		c.add(path, CannotRead, err)
@@ -426,6 +430,7 @@ func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path strin
 		return nil, err
 	}
 	defer d.Close()
+
 	var l listing
 	if err := d.list(&l); err != nil {
 		return nil, err
@@ -459,6 +464,7 @@ func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path strin
 			ops = append(ops, Op{Path: path, Old: &index.Entry{}})
 		}
 	}
+
 	return ops, nil
 }
 

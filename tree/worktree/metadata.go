@@ -91,6 +91,7 @@ func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, x
 	for name, value := range m.Xattrs {
 		size += len(name) + len(value) + 8
 	}
+
 	if size > object.MaxEntrySize || len(m.Xattrs) > object.MaxListItems {
 		return ErrManyXattrs
 	}
@@ -197,6 +198,7 @@ func (n *names) id(name string, otherwise uint32) uint32 {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+
 	if id, ok := n.ids[name]; ok {
 		return id
 	}

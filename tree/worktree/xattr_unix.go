@@ -43,6 +43,7 @@ func readXattrs(list func([]byte) (int, error), get func(string, []byte) (int, e
 			return nil, ErrManyXattrs
 		}
 	}
+
 	return all, nil
 }
 

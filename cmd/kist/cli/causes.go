@@ -32,16 +32,16 @@ import (
 
 const hintBare = "it never writes to the backed up paths; 'kist restore --source REV --to DIR PATH...' writes elsewhere"
 
-// causes says what becomes of the errors of the packages below: exit status,
-// kind (in --json; the status's own if empty) and hint. The first that matches
-// counts, so the more specific causes come first.
+// causes has the exit status, kind and hint of the errors of other packages. An empty kind
+// means the default kind of the status. The first match counts, so specific causes come
+// first.
 var causes = []struct {
 	is   func(error) bool
 	exit int
 	kind string
 	hint string
 }{
-	// The person at the keyboard.
+	// The user.
 	{matches(context.Canceled), exitInterrupted, "", "everything stored so far is kept; run the same command again to continue"},
 
 	// Formats, before damage: a newer format looks damaged to older code.
@@ -92,7 +92,7 @@ var causes = []struct {
 	{matches(transfer.ErrCopyRemoved), exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
 	{matches(transfer.ErrState), exitDamaged, "remote-state", hintRemoteState},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
-	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // whoever meets it gives a hint
+	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // each command has its own hint
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(pack.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' shows the affected files"},
@@ -149,7 +149,7 @@ var causes = []struct {
 	{matches(fs.ErrExist), exitFailed, "exists", ""},
 }
 
-// How to restore files that are no objects, and to go on without a commit.
+// Hints on damaged files that are no objects, and on a lost commit.
 const (
 	hintLost         = "go on from a commit that 'kist reflog' lists: 'kist reset --soft COMMIT' keeps all files and what is staged, 'kist checkout BRANCH' switches"
 	hintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
@@ -166,7 +166,7 @@ func isLost(err error) bool {
 	return errors.As(err, &e) && e.Lost && e.Key.Kind == object.KindCommit
 }
 
-// envHint says which variable of the environment err needs, or nothing.
+// envHint returns advice on the environment variable that err is about, or "".
 func envHint(err error) string {
 	var e *remote.EnvError
 	switch {
@@ -194,11 +194,11 @@ func isA[T error](err error) bool {
 	return errors.As(err, &target)
 }
 
-// detailLines is how many paths an error lists.
+// detailLines is the most paths that an error lists.
 const detailLines = 20
 
-// details lists, on lines of their own, the paths that an error is about if
-// its message does not.
+// details returns the paths that an error is about, on lines of their own, unless its
+// message has them.
 func details(err error) string {
 	var lines []string
 	var local *stage.LocalChangesError

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 )
 
-// changeForm says in which forms changes of files are shown, by git's options.
+// changeForm are git's options for the form in which changes are shown.
 type changeForm struct {
 	patch, none              bool
 	stat, shortStat, numStat bool
@@ -23,11 +23,10 @@ type changeForm struct {
 	nul                      bool // -z
 	context                  int  // lines around a change
 	renames, noRenames       bool
-	indent                   int // columns taken by what stands to the left
+	indent                   int // columns at the left that the graph uses
 }
 
-// register adds the options to a command. Without an option, the command shows the
-// patch, or nothing if patch is false.
+// register adds the options to a command.
 func (f *changeForm) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.BoolVarP(&f.patch, "patch", "p", false, "show which lines changed")
@@ -44,8 +43,8 @@ func (f *changeForm) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("name-only", "name-status", "no-patch")
 }
 
-// settle checks the options after they have been parsed. The caller decides what a
-// command shows without them.
+// settle checks the parsed options, and applies those that imply others. If there are none,
+// fallback sets the form.
 func (f *changeForm) settle(env *Env, fallback func(*changeForm)) error {
 	if f.context < 0 {
 		return usagef("-U must not be negative")
@@ -66,12 +65,12 @@ func (f *changeForm) settle(env *Env, fallback func(*changeForm)) error {
 	return nil
 }
 
-// wanted reports whether any form is asked for.
+// wanted reports whether the options name a form.
 func (f *changeForm) wanted() bool {
 	return f.patch || f.stat || f.shortStat || f.numStat || f.nameOnly || f.nameStatus
 }
 
-// changeLetter returns git's letter for what happened to a path: A (added),
+// changeLetter returns git's letter for a change: A (added),
 // D (deleted), R (renamed), T (of another type) or M (modified).
 func changeLetter(c tree.Change) byte {
 	switch {
@@ -87,21 +86,21 @@ func changeLetter(c tree.Change) byte {
 	return 'M'
 }
 
-// ofFolder reports whether a change is one of a folder, which came or went
-// empty, or has other permission bits.
+// ofFolder reports whether a change is of a folder: an empty one came or went, or its
+// permission bits changed.
 func ofFolder(c tree.Change) bool {
 	e := cmp.Or(c.New, c.Old)
 	return e != nil && e.Type == object.TypeDir
 }
 
-// changeCounts counts changes by what happened.
+// changeCounts has the numbers of changes of each sort.
 type changeCounts struct {
 	Added    int  `json:"added"`
-	Modified int  `json:"modified"` // their type, too
+	Modified int  `json:"modified"` // or of another type
 	Deleted  int  `json:"deleted"`
 	Renamed  int  `json:"renamed"`
-	folders  int  // of all these
-	unknown  bool // what changed, so there is nothing to count
+	folders  int  // how many of these are folders
+	unknown  bool // the changes are not known
 }
 
 func countChanges(changes []tree.Change) changeCounts {
@@ -124,7 +123,7 @@ func countChanges(changes []tree.Change) changeCounts {
 	return n
 }
 
-// committedChanges counts what a commit has changed.
+// committedChanges counts the changes of a new commit.
 func committedChanges(result *commits.CommitResult) changeCounts {
 	n := countChanges(result.Changes)
 	n.unknown = result.Unknown
@@ -162,7 +161,7 @@ func (n changeCounts) parts() []string {
 	return parts
 }
 
-// work counts the bytes that a command has read and stored.
+// work has the numbers of bytes that a command read and stored.
 type work struct {
 	Read   uint64 `json:"bytes_read"`   // of files in the worktree
 	New    uint64 `json:"bytes_new"`    // of them, not stored before

@@ -22,17 +22,15 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// shellScripts are the scripts that the shells read. They are kist's own, since
-// those of cobra evaluate the command line, with names that anybody may have
-// chosen.
+// shellScripts are kist's own scripts for the shells. Cobra's scripts evaluate the command
+// line, which may have names that an attacker chose.
 //
 //go:embed shells
 var shellScripts embed.FS
 
-// proposalsCmd is the command by which these scripts ask for proposals. It is
-// cobra's request for completions, but words that have to be quoted are among
-// the answers. Who asks by cobra's own name may run one of cobra's scripts,
-// written by an earlier kist, which can take plain words only.
+// proposalsCmd is the command that these scripts run for proposals. It is cobra's request
+// for completions, but the answer may have words that need quotes. A request by cobra's
+// own name may come from one of cobra's scripts, which can take plain words only.
 const proposalsCmd = "__proposals"
 
 func newCompletion(env *Env) *cobra.Command {
@@ -68,15 +66,15 @@ func runCompletion(env *Env, shell string) error {
 // ":" is not complete yet.
 type proposals func(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string
 
-// completion is how a shell asks for proposals; it is zero in other commands.
+// completion describes a shell's request for proposals. It is zero in other commands.
 type completion struct {
-	asked  bool // the command line is one to complete
+	asked  bool // this is a request
 	quotes bool // the shell's script quotes the words that it inserts
-	dashed bool // "--" stands before the word to complete
+	dashed bool // "--" comes before the word to complete
 }
 
-// settle notes how args, the arguments of kist, ask for proposals, and returns
-// them as cobra understands them.
+// settle notes the request in args, the arguments of kist, and returns them in cobra's
+// form.
 func (c *completion) settle(args []string) []string {
 	if len(args) == 0 {
 		return args
@@ -93,8 +91,8 @@ func (c *completion) settle(args []string) []string {
 	return args
 }
 
-// offer returns those of words that a shell may be given. All words that come
-// from a repository pass through it. A word must be one line of text that does
+// offer returns the words that are safe for a shell. All words that come from a repository
+// pass through it. A word must be one line of text that does
 // nothing to a terminal, and must not be taken for an option. If the script
 // may be one that evaluates words, they must mean nothing to a shell.
 func (c *completion) offer(words []string) []cobra.Completion {
@@ -157,8 +155,8 @@ func oneOf(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// complete returns a function for cobra that proposes what all of from do. It
-// is a favour: where something cannot be read, nothing is proposed.
+// complete returns a function for cobra with the proposals of all of from. Data that cannot
+// be read is no error: there are no proposals from it.
 func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		directive := cobra.ShellCompDirectiveNoFileComp
@@ -185,7 +183,7 @@ func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
 	}
 }
 
-// completeUntilDash is complete, but behind "--" only tracked paths are proposed.
+// completeUntilDash is complete, but after "--" it proposes only tracked paths.
 func (e *Env) completeUntilDash(from ...proposals) cobra.CompletionFunc {
 	if e.completion.dashed {
 		from = []proposals{trackedPaths}
@@ -193,8 +191,8 @@ func (e *Env) completeUntilDash(from ...proposals) cobra.CompletionFunc {
 	return e.complete(from...)
 }
 
-// completeNth returns a function for cobra that completes every argument by
-// the function in its place, and those beyond by the last one.
+// completeNth returns a function for cobra that completes argument n by the function at
+// place n, and further arguments by the last one.
 func completeNth(by ...cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return by[min(len(args), len(by)-1)](cmd, args, prefix)
@@ -264,8 +262,7 @@ func trackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string
 	return names
 }
 
-// worktreePaths proposes what lies in the worktree, a folder at a time, without
-// repositories.
+// worktreePaths proposes files and folders of the worktree, a folder at a time.
 func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
 	typed, dir, err := env.completedDir(r, prefix)
 	if err != nil {
@@ -310,16 +307,16 @@ func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 	return names
 }
 
-// completedDir returns the folder in which a path that is being typed is
-// completed: as it was typed, and as a path of the repository.
+// completedDir returns the folder of a path that is being typed: as it was typed, and as a
+// path of the repository.
 func (e *Env) completedDir(r *kist.Repository, prefix string) (typed, dir string, err error) {
 	typed = prefix[:strings.LastIndexByte(prefix, '/')+1]
 	dir, err = e.repoPath(r, cmp.Or(typed, "."))
 	return typed, dir, err
 }
 
-// release and revision are the version of this build and the commit that it was
-// built from, as far as the linker was given them.
+// release and revision are the version of this build and its commit, if the linker sets
+// them.
 var release, revision = "", ""
 
 func newVersion(env *Env) *cobra.Command {
@@ -365,8 +362,8 @@ func versionString() string {
 	return fmt.Sprintf("%s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// buildVersion returns the version of this build, "devel" if it has none, and
-// the commit it was built from, if that is known.
+// buildVersion returns the version of this build, "devel" if it has none, and its commit,
+// "" if it is unknown.
 func buildVersion() (version, commit string) {
 	version = release
 	info, ok := debug.ReadBuildInfo()

@@ -144,8 +144,8 @@ func (c *comparison) unmerged(ctx context.Context, changes []fileChange, conflic
 	return changes, nil
 }
 
-// diffViews returns what the arguments say is to be compared, and the
-// conflicts that the index has, if it is one side or behind one.
+// diffViews returns the two sides to compare. If the index or the worktree is one of them,
+// it also returns the conflicts of the index.
 func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new view.View, conflicts []index.Conflict, err error) {
 	if len(revs) == 1 {
 		if from, to, symmetric, ok := refs.SplitRange(revs[0]); ok {
@@ -190,7 +190,7 @@ func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths
 	return old, new, idx.Conflicts(), nil
 }
 
-// mergeBase returns the commit where two others parted.
+// mergeBase returns the best common ancestor of two commits.
 func mergeBase(ctx context.Context, r *kist.Repository, a, b string) (string, error) {
 	from, err := r.Resolve(ctx, a)
 	if err != nil {
@@ -216,17 +216,17 @@ type comparison struct {
 	repo     *kist.Repository
 	old, new view.View
 	form     *changeForm
-	note     string                 // on the changes, if they are not those since the parent
+	note     string                 // a remark, if the old version is not the parent
 	lost     map[*object.Entry]bool // entries of lost content
 }
 
-// fileChange is a change of one path, as it is shown.
+// fileChange is a change of one path, and whether the path has a conflict.
 type fileChange struct {
 	tree.Change
 	unmerged bool // there is a conflict about the path; Old and New may be nil
 }
 
-// changes returns what leads from the old version to the new one.
+// changes returns the changes from the old version to the new one.
 func (c *comparison) changes(ctx context.Context, paths []string) ([]fileChange, error) {
 	list, err := c.diff(ctx, paths, c.form.renames)
 	if err != nil {
@@ -249,7 +249,7 @@ func (c *comparison) diff(ctx context.Context, paths []string, renames bool) ([]
 	}), err
 }
 
-// selected returns those changes that are of paths that pathspecs select.
+// selected returns the changes of the paths that pathspecs select.
 func (c *comparison) selected(ctx context.Context, list pathspecs) ([]fileChange, error) {
 	if list.plain() {
 		return c.changes(ctx, list.paths())
@@ -270,7 +270,7 @@ func (c *comparison) selected(ctx context.Context, list pathspecs) ([]fileChange
 	return c.changes(ctx, paths)
 }
 
-// show prints changes in the forms that are wanted.
+// show prints changes in the forms of the options.
 func (c *comparison) show(ctx context.Context, changes []fileChange) error {
 	if c.env.global.json {
 		return c.showJSON(ctx, changes)
@@ -318,7 +318,7 @@ func (c *comparison) showName(change fileChange) {
 	}
 }
 
-// quoted returns a path as the form wants it.
+// quoted returns a path in quotes if it needs them, and unchanged with -z.
 func (c *comparison) quoted(path string) string {
 	if c.form.nul {
 		return path
@@ -326,13 +326,13 @@ func (c *comparison) quoted(path string) string {
 	return quotePath(path)
 }
 
-// path returns the path, with a slash after that of a folder.
+// path returns the path. A folder's path ends with a slash.
 func (c *fileChange) path() string { return folded(c.Path, ofFolder(c.Change)) }
 
 // source returns the path in the old version.
 func (c *fileChange) source() string { return cmp.Or(c.From, c.Path) }
 
-// letter returns git's letter for what happened.
+// letter returns git's letter for the change, U for a conflict.
 func (c *fileChange) letter() string {
 	if c.unmerged {
 		return "U"
@@ -340,7 +340,7 @@ func (c *fileChange) letter() string {
 	return string(changeLetter(c.Change))
 }
 
-// texts are the contents of both sides of a change, to be compared by lines.
+// texts are the contents of both sides of a change, for a comparison by lines.
 type texts struct{ old, new []byte }
 
 // texts reads both sides of a change. It reports false if one of them is not

@@ -14,7 +14,7 @@ import (
 type counts struct {
 	name           string // quoted
 	added, removed int    // lines
-	binary         bool   //
+	binary         bool   // not a text
 	before, after  uint64 // bytes, if binary
 	unmerged       bool
 }
@@ -42,8 +42,8 @@ func (c *comparison) counts(ctx context.Context, change fileChange) (counts, err
 	return n, nil
 }
 
-// renamed returns the path of a change, of a renamed file as git shows it:
-// "film/{old => new}/a.mov".
+// renamed returns the path of a change. For a renamed file, it returns both paths as git
+// does: "film/{old => new}/a.mov".
 func renamed(change fileChange) string {
 	from, to := change.From, change.path()
 	if from == "" {
@@ -110,7 +110,7 @@ func (c *comparison) printNumStat(change fileChange, n counts) {
 	}
 }
 
-// statTotal returns the line that sums up.
+// statTotal returns the last line of --stat, with the totals.
 func statTotal(list []counts) string {
 	added, removed, files := 0, 0, 0
 	for _, n := range list {
@@ -160,10 +160,10 @@ func (c *comparison) printStat(list []counts) {
 	}
 }
 
-// statWidths are how many columns the parts of a line of --stat have.
+// statWidths are the widths of the parts of a line of --stat, in columns.
 type statWidths struct{ name, number, graph, most int }
 
-// statWidths shares out the width that there is, as git does.
+// statWidths divides the width of the terminal, as git does.
 func (c *comparison) statWidths(list []counts) statWidths {
 	width := 80
 	if c.env.Terminal.Stdout && c.env.Terminal.Width != nil {
@@ -197,7 +197,7 @@ func (c *comparison) statWidths(list []counts) statWidths {
 	return w
 }
 
-// bars returns how many signs stand for a number of added and removed lines.
+// bars returns the numbers of signs for added and removed lines.
 func (w statWidths) bars(added, removed int) (plus, minus int) {
 	if w.graph >= w.most {
 		return added, removed

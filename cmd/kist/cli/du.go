@@ -64,7 +64,7 @@ type duJSON struct {
 	pathJSON
 	Files uint64 `json:"files"`
 	Bytes uint64 `json:"bytes"`
-	Total bool   `json:"total,omitempty"` // of all paths that were asked for
+	Total bool   `json:"total,omitempty"` // of all paths of the command line
 	*storedJSON
 }
 
@@ -77,7 +77,7 @@ func (v *duJSON) add(e object.Entry) {
 	v.Files += e.Files
 }
 
-// storedJSON is what content takes.
+// storedJSON has the size of content before and after compression.
 type storedJSON struct {
 	Unique uint64 `json:"bytes_unique"`
 	Stored uint64 `json:"bytes_stored"`
@@ -160,8 +160,8 @@ func (o *duOptions) print(env *Env, v duJSON, shown string) {
 	}
 }
 
-// storedUnder returns what the content of some entries, and of all below them,
-// takes, counting every object once.
+// storedUnder returns the size of the content of some entries and of all below them. Every
+// object counts once.
 func storedUnder(ctx context.Context, env *Env, r *kist.Repository, all []located) (*storedJSON, error) {
 	p := env.progress("counting")
 	defer p.Stop()

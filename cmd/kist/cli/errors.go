@@ -106,7 +106,7 @@ func outcomeOf(err error) outcome {
 	return o
 }
 
-// report prints what err comes to and returns the exit status.
+// report prints an error and returns the exit status.
 func (e *Env) report(err error) int {
 	o := outcomeOf(err)
 	if o.quiet {
@@ -140,7 +140,7 @@ func sayOutcome(env *Env, o outcome) {
 	}
 }
 
-// usageError turns what cobra says of a command line into an error of ours.
+// usageError words cobra's error about a command line.
 func usageError(cmd *cobra.Command, err error) error {
 	if isA[*failure](err) {
 		return err
@@ -162,7 +162,7 @@ func usageError(cmd *cobra.Command, err error) error {
 	return hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath())
 }
 
-// exclusive finds the flags in what cobra says of some that exclude each other.
+// exclusive finds the names in cobra's error about flags that exclude each other.
 var exclusive = regexp.MustCompile(`none of the others can be; \[(.+)\] were all set$`)
 
 // togetherError is the error for two or more flags that exclude each other.
@@ -183,7 +183,8 @@ func invalidValue(err *pflag.InvalidValueError) error {
 	return fmt.Errorf("--%s %s: %w", err.GetFlag().Name, quoteArg(err.GetValue()), cause)
 }
 
-// unknownCommand says that cmd has no command of that name, and which it may be.
+// unknownCommand returns the error for a command that cmd does not have, with the nearest
+// names.
 func unknownCommand(cmd *cobra.Command, name string) error {
 	err := usagef("unknown command %s for %s", quoteArg(name), cmd.CommandPath())
 	if advice := otherNames[name]; advice != "" && !cmd.HasParent() {

@@ -45,11 +45,12 @@ var exitStatuses = []exitStatus{
 	{exitInterrupted, "interrupted", "interrupted"},
 }
 
-// exitAnnotation holds which statuses beyond the usual ones a command ends with.
+// exitAnnotation is the annotation with the exit statuses of a command beyond the usual
+// ones.
 const exitAnnotation = "kist-exit"
 
-// mayExit records in which ways beyond 0, 1, 2 and 130 cmd can end, for its
-// help and its manual page.
+// mayExit records exit statuses of cmd beyond 0, 1, 2 and 130, for its help and its manual
+// page.
 func mayExit(cmd *cobra.Command, statuses ...int) {
 	if cmd.Annotations == nil {
 		cmd.Annotations = map[string]string{}
@@ -61,7 +62,7 @@ func mayExit(cmd *cobra.Command, statuses ...int) {
 	cmd.Annotations[exitAnnotation] = string(marks)
 }
 
-// exitsOf returns the statuses that cmd can end with, in ascending order.
+// exitsOf returns the exit statuses of cmd in ascending order.
 func exitsOf(cmd *cobra.Command) []int {
 	exits := []int{exitOK, exitFailed, exitUsage, exitInterrupted}
 	for _, mark := range []byte(cmd.Annotations[exitAnnotation]) {

@@ -59,30 +59,29 @@ func (p *commitPrinter) endGraph() {
 	}
 }
 
-// graph draws the lines of history at the left of a log whose commits come in
-// topological order, as 'git log --graph' does. Every commit that is yet to
-// come, and whose child was shown, has a lane: two columns. The first one has the
-// line.
+// graph draws the lines of history at the left of a log, as 'git log --graph' does. The
+// commits come in topological order. After the first child of a commit is shown, and until
+// the commit is, the commit has a lane: a column for its line, and a column of space.
 type graph struct {
 	lanes []lane
 	next  style // of the next new lane
 	paint func(s style, text string) string
 }
 
-// lane is the way down to a commit.
+// lane is the line that leads down to a commit.
 type lane struct {
 	id    object.ID
 	color style
 }
 
-// graphColors are the colours of lanes, one after the other.
+// graphColors are the colours of lanes, in the order of their use.
 var graphColors = []style{red, green, yellow, blue, magenta, cyan}
 
 func newGraph(paint func(s style, text string) string) *graph {
 	return &graph{next: graphColors[0], paint: paint}
 }
 
-// row is one line of the graph: what stands in each column, and its colour.
+// row is one line of the graph: the sign in each column, and its colour.
 type row struct {
 	signs  []byte
 	colors []style
@@ -95,8 +94,7 @@ func (r *row) put(column int, sign byte, color style) {
 	r.signs[column], r.colors[column] = sign, color
 }
 
-// straight returns a row in which all lanes go straight down, except for the lane
-// that is left out (-1: none).
+// straight returns a row in which all lanes go straight down, except one (-1: none).
 func (g *graph) straight(without int) *row {
 	r := &row{}
 	for i, l := range g.lanes {
@@ -107,8 +105,7 @@ func (g *graph) straight(without int) *row {
 	return r
 }
 
-// moving returns a row in which the lanes to the right of one that has ended
-// go one to the left, and moved one below that.
+// moving returns a row in which the lanes to the right of an ended one move left by one.
 func (g *graph) moving(ended int) *row {
 	r := &row{}
 	for i, l := range g.lanes {
@@ -121,14 +118,14 @@ func (g *graph) moving(ended int) *row {
 	return r
 }
 
+// moved returns the row below [graph.moving].
 func (g *graph) moved(ended int) *row {
 	after := graph{lanes: slices.Delete(slices.Clone(g.lanes), ended, ended+1)}
 	return after.straight(-1)
 }
 
 // commit returns the rows to the left of a commit's lines of text: its own row, and
-// the rows that lead to the next commits. The last row, which is not one of them,
-// is for further lines of text.
+// the rows that lead to the next commits. rest stands beside further lines of text.
 func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest string) {
 	at := slices.IndexFunc(g.lanes, func(l lane) bool { return l.id == id })
 	if at < 0 {
@@ -139,8 +136,8 @@ func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest stri
 	own.put(2*at, '*', "")
 	drawn := []*row{own}
 
-	var fresh []object.ID // get lanes of their own
-	var joined []int      // lanes that are there already
+	var fresh []object.ID // commits that have no lane yet
+	var joined []int      // lanes of the other commits
 	for _, id := range next {
 		if i := slices.IndexFunc(g.lanes, func(l lane) bool { return l.id == id }); i >= 0 {
 			joined = append(joined, i)
@@ -156,7 +153,7 @@ func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest stri
 		for i, id := range fresh[1:] {
 			drawn = append(drawn, g.branch(at+1+i, id))
 		}
-	case right >= 0: // that lane ends here, and this one goes on
+	case right >= 0: // the lane at the right ends, and this one leads to its commit
 		other := joined[right]
 		drawn = append(drawn, g.join(at, slices.Delete(joined, right, right+1), false)...)
 		g.lanes[at].id = g.lanes[other].id
@@ -176,9 +173,8 @@ func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest stri
 	return rows, g.text(last, width)
 }
 
-// join returns the rows in which lines go from one lane to others, near or
-// far. If the lane ends, all others are to its left: those to the right of it
-// close the gap.
+// join returns the rows in which lines lead from one lane to others. If the lane ends, the
+// others are at its left, and the lanes at its right close the gap.
 func (g *graph) join(at int, lanes []int, ends bool) []*row {
 	far := slices.ContainsFunc(lanes, func(to int) bool { return to < at-1 || to > at+1 })
 	gap := ends && at < len(g.lanes)-1
@@ -208,8 +204,8 @@ func (g *graph) join(at int, lanes []int, ends bool) []*row {
 	return rows
 }
 
-// line draws a line from one lane to another: the first row leads away, along
-// to the neighbour of the other lane, and the second to the lane itself.
+// line draws a line from one lane to another. The first row has the line up to the
+// neighbour of the other lane, the second row its last sign.
 func (g *graph) line(rows []*row, from, to int) {
 	color := g.lanes[to].color
 	sign, step := byte('\\'), 1
@@ -225,8 +221,8 @@ func (g *graph) line(rows []*row, from, to int) {
 	}
 }
 
-// branch begins a lane at a place, and returns the row in which it leaves the
-// lane to the left of it, and those to the right make room.
+// branch begins a lane at a place. It returns the row in which the new lane leaves the one
+// at its left, and the lanes at its right make room.
 func (g *graph) branch(at int, id object.ID) *row {
 	r := &row{}
 	for i, l := range g.lanes[:at] {
@@ -246,7 +242,7 @@ func (g *graph) color() style {
 	return color
 }
 
-// text returns a row, and a space, as wide as is wanted.
+// text returns a row and a space, padded to a width.
 func (g *graph) text(r *row, width int) string {
 	var b strings.Builder
 	for i, sign := range r.signs {

@@ -59,8 +59,8 @@ func commandNames(root *cobra.Command, path []string) []cobra.Completion {
 	return names
 }
 
-// listed reports whether a command is shown to people. (To cobra, the command
-// that helps is not available.)
+// listed reports whether the help lists a command. For cobra, the help command itself is
+// not available.
 func listed(cmd *cobra.Command) bool { return cmd.IsAvailableCommand() || cmd.Name() == "help" }
 
 func subcommand(cmd *cobra.Command, name string) *cobra.Command {
@@ -72,7 +72,7 @@ func subcommand(cmd *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// writeHelp writes the help of cmd as it is shown in a terminal.
+// writeHelp writes the help of cmd for a terminal.
 func writeHelp(w io.Writer, cmd *cobra.Command) {
 	m := manualOf(cmd)
 	fmt.Fprintf(w, "%s - %s\n\nusage: %s\n", m.Name, m.Short, m.Usage)
@@ -110,7 +110,7 @@ func writeItems(w io.Writer, section manualSection) {
 	}
 }
 
-// wrap breaks text into lines of at most width columns where it has spaces.
+// wrap breaks text at spaces into lines of at most width columns.
 func wrap(text string, width int) string {
 	var b strings.Builder
 	column := 0
@@ -130,7 +130,7 @@ func wrap(text string, width int) string {
 	return b.String()
 }
 
-// flagItem describes an option as helps and manuals list it.
+// flagItem describes an option for the help and the manuals.
 func flagItem(flag *pflag.Flag) manualItem {
 	placeholder, usage := pflag.UnquoteUsage(flag)
 	term := "    --" + flag.Name
@@ -331,7 +331,7 @@ func newDocs(env *Env) *cobra.Command {
 		Hidden: true,
 		Long: `Writes DIR/man/*.1 and DIR/reference/*.md from the descriptions that the
 commands themselves have, for packagers and for this project's docs folder.
-Pages of commands that are no more are removed.`,
+It removes the pages of commands that no longer exist.`,
 		Example: `  kist docs docs`,
 		Args:    arguments(1, 1, "the folder to write to"),
 		RunE: func(cmd *cobra.Command, args []string) error {

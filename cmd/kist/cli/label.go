@@ -32,8 +32,8 @@ func withLabels(message string, names []string) string {
 	return message + "\n" + labelTrailer + strings.Join(names, "\n"+labelTrailer)
 }
 
-// checkNames returns an error if the name of a host or a label is not a line of
-// ordinary characters.
+// checkNames returns an error if the name of a host or label is not one line of printable
+// text.
 func checkNames(names ...string) error {
 	for _, name := range names {
 		if name == "" || len(name) > 255 || !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || strings.TrimSpace(name) != name {

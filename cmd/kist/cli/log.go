@@ -191,8 +191,8 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	return nil
 }
 
-// decorated reports whether names of commits are shown. As in git, the default is
-// to show them on a terminal only.
+// decorated reports whether the names of commits are shown. As in git, the default is a
+// terminal only.
 func (o *logOptions) decorated(env *Env) bool {
 	switch {
 	case o.noDecorate || env.global.json:
@@ -259,8 +259,8 @@ func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args
 	return opt, paths, err
 }
 
-// inHistory makes sure that each of paths matches something that is tracked, or
-// that one of the commits that opt stands for changed.
+// inHistory returns an error if one of paths matches nothing that is tracked now, and
+// nothing that a commit in the range of opt changed.
 func inHistory(ctx context.Context, env *Env, r *kist.Repository, opt log.Options, paths pathspecs) error {
 	for _, s := range paths {
 		one := pathspecs{s}
@@ -283,8 +283,7 @@ func inHistory(ctx context.Context, env *Env, r *kist.Repository, opt log.Option
 	return nil
 }
 
-// match returns the function that says whether a commit is shown, nil if all
-// are.
+// match returns the filter of the shown commits; nil: all are shown.
 func (o *logOptions) match() (func(*object.Commit) bool, error) {
 	authors, err := o.regexps("--author", o.author)
 	if err != nil {
@@ -330,11 +329,11 @@ func (o *logOptions) regexps(name string, values []string) ([]*regexp.Regexp, er
 	return list, nil
 }
 
-// registerCount registers git's ways to say how many are shown: -n 3 and -3.
+// registerCount registers git's options for the number of shown items: -n 3 and -3.
 func registerCount(cmd *cobra.Command, number *int, what string) {
 	flags := cmd.Flags()
 	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
-	flags.Lookup("max-count").DefValue = "" // the help shows no default: it is all
+	flags.Lookup("max-count").DefValue = "" // the help shows no default, since all are shown
 	for digit := range 10 {
 		name := strconv.Itoa(digit)
 		flags.BoolFuncP("digit-"+name, name, "", func(string) error { return addDigit(number, digit) })
@@ -379,8 +378,7 @@ exist), name, email, time, reason.`,
 	return cmd
 }
 
-// afterShow returns the arguments without the word "show", with which git's
-// command may begin.
+// afterShow returns args without a "show" at their start, which git accepts.
 func afterShow(args []string) []string {
 	if len(args) > 0 && args[0] == "show" {
 		return args[1:]

@@ -21,9 +21,9 @@ const gitTime = "Mon Jan 2 15:04:05 2006 -0700"
 type commitPrinter struct {
 	env         *Env
 	repo        *kist.Repository
-	records     *record.View // of commits, apart from names
+	records     *record.View // holds and expirations
 	form        *changeForm
-	paths       pathspecs // changes of these only; none: all
+	paths       pathspecs // limit the shown changes; none: all are shown
 	oneline     bool
 	abbrev      bool // short IDs
 	firstParent bool // the changes of a merge are compared to its first parent
@@ -31,20 +31,20 @@ type commitPrinter struct {
 	decorations decorations
 	graph       *graph
 
-	printed bool     // a commit
-	rows    []string // of the graph, that are to come before the next commit
-	rest    string   // of the graph, where there is text but no row
+	printed bool     // a commit was printed
+	rows    []string // of the graph, to be printed before the next commit
+	rest    string   // stands for the graph beside text that has no row
 }
 
 // loggedJSON is a commit as log and show print it with --json.
 type loggedJSON struct {
 	commitJSON
-	Expired *expiredJSON `json:"expired,omitempty"` // its content has
-	Held    *heldJSON    `json:"held,omitempty"`    // its content is kept
-	Path    string       `json:"path,omitempty"`    // that was followed
+	Expired *expiredJSON `json:"expired,omitempty"` // null: its content has not expired
+	Held    *heldJSON    `json:"held,omitempty"`    // null: it is not held
+	Path    string       `json:"path,omitempty"`    // with --follow
 	PathRaw []byte       `json:"path_raw,omitempty"`
 	Changes []changeJSON `json:"changes,omitempty"`
-	Since   object.ID    `json:"changes_since,omitzero"` // the commit that they are compared to, if that is not the first parent
+	Since   object.ID    `json:"changes_since,omitzero"` // the commit of the comparison, if it is not the first parent
 }
 
 // print prints a commit.
@@ -89,7 +89,7 @@ func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *compar
 	return nil
 }
 
-// head returns the lines that describe a commit; note is one on its changes, or
+// head returns the lines that describe a commit. note is a remark on its changes, or
 // empty.
 func (p *commitPrinter) head(c log.Logged, note string) []string {
 	id := c.ID.String()
@@ -135,11 +135,10 @@ func (p *commitPrinter) head(c log.Logged, note string) []string {
 	return append(lines, messageLines(c.Message)...)
 }
 
-// person returns who did something, as git does.
+// person returns a name and an address as git prints them.
 func person(s object.Signature) string { return printable(s.Name + " <" + s.Email + ">") }
 
-// messageLines returns a message as it is shown: after an empty line, and
-// indented.
+// messageLines returns the lines of a message: an empty one, then the message, indented.
 func messageLines(message string) []string {
 	message = strings.Trim(message, "\n")
 	if message == "" {
@@ -152,7 +151,7 @@ func messageLines(message string) []string {
 	return lines
 }
 
-// maxSubject is the most characters of a subject that are shown on one line.
+// maxSubject is the number of characters after which a subject is cut.
 const maxSubject = 200
 
 // subject returns the first line of a message, cut if it is very long.
@@ -165,7 +164,7 @@ func subject(message string) string {
 	return line
 }
 
-// printChanges prints what a commit changed below what describes it.
+// printChanges prints the changes of a commit below its description.
 func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, changes []fileChange) error {
 	if len(changes) == 0 {
 		return nil
@@ -181,9 +180,9 @@ func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, chang
 	return cmp.show(ctx, changes)
 }
 
-// changes returns what a commit changed, if that is to be shown. As in git, a
-// merge is passed over, but with firstParent and for show. A commit whose content
-// has expired has none; where that of a parent has, see [log.Before].
+// changes returns the changes of a commit, or none if they are not to be shown. As in
+// git, log skips merges without --first-parent. An expired commit has no changes. For an
+// expired parent, see [log.Before].
 func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison, []fileChange, error) {
 	merge := len(c.Parents) > 1
 	cmp := &comparison{env: p.env, repo: p.repo, form: p.form}
@@ -232,8 +231,8 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	return cmp, changes, nil
 }
 
-// followed returns the change of one path, and where it was before. All other
-// files are looked at only if it was not there.
+// followed returns the change of one path, with its former path if it was renamed. It
+// compares other files only if the path is new.
 func (c *comparison) followed(ctx context.Context, path string) ([]fileChange, error) {
 	changes, err := c.changes(ctx, []string{path})
 	if err != nil || len(changes) != 1 || changes[0].Old != nil || !c.form.renames {
@@ -248,12 +247,12 @@ func (c *comparison) followed(ctx context.Context, path string) ([]fileChange, e
 	return changes, err
 }
 
-// decorations are the names that commits have, painted, in the order in which
-// they are shown: HEAD, tags, branches of remotes, branches.
+// decorations are the painted names of commits, in the order of the output: HEAD, tags,
+// branches of remotes, branches.
 type decorations map[object.ID][]string
 
-// decorate collects the names of all commits, in full if full is set. Names
-// that cannot be read are left out: they are for show.
+// decorate collects the names of all commits, in full if full is set. It leaves out names
+// that it cannot read.
 func decorate(ctx context.Context, env *Env, r *kist.Repository, full bool) decorations {
 	d := decorations{}
 	head, err := r.Refs().Head()
@@ -297,8 +296,8 @@ func decorate(ctx context.Context, env *Env, r *kist.Repository, full bool) deco
 	return d
 }
 
-// text returns the names of a commit in brackets, with a space in front, or
-// nothing if it has none.
+// text returns the names of a commit in parentheses, after a space. It returns "" if the
+// commit has no name.
 func (d decorations) text(e *Env, id object.ID) string {
 	names := d[id]
 	if len(names) == 0 {

@@ -29,8 +29,8 @@ func newLostJSON(list []tracking.LostObject) []lostJSON {
 	return out
 }
 
-// printLost names the objects that neither a remote nor the repository has, with
-// the commits and paths that they affect.
+// printLost names the objects that neither the remote nor the repository has, with the
+// affected commits and paths.
 func printLost(ctx context.Context, env *Env, r *kist.Repository, name string, list []tracking.LostObject) {
 	if len(list) == 0 {
 		return
@@ -53,8 +53,8 @@ func printLost(ctx context.Context, env *Env, r *kist.Repository, name string, l
 	}
 }
 
-// lostAt is an object whose loss was accepted, and the path of its folder or file,
-// or the name of a branch or tag at it. path may be empty.
+// lostAt is an object whose loss was accepted, with the path of its file or folder, or the
+// name of its branch or tag. path may be empty.
 type lostAt struct {
 	path string
 	key  object.Key
@@ -67,15 +67,15 @@ func (l lostAt) String() string {
 	return quotePath(l.path) + ": " + l.key.String()
 }
 
-// losses are the accepted losses that a command passes over. A nil *losses takes none.
+// losses are the accepted losses that a command skipped. A nil *losses skips none.
 type losses struct {
 	all     map[lostAt]bool
-	base    string          // what paths start from
-	folders map[string]bool // passed over since begin
+	base    string          // the folder from which paths start
+	folders map[string]bool // skipped since begin
 }
 
-// passesOverLost lets a command that only shows something go on without objects
-// whose loss was accepted. It names them in the end, with exit status 3.
+// passesOverLost makes a command skip objects whose loss was accepted. At its end, the
+// command names them and exits with status 3. It is for commands that only show data.
 func passesOverLost(cmd *cobra.Command, e *Env) {
 	mayExit(cmd, exitPartial)
 	run := cmd.RunE
@@ -119,14 +119,14 @@ func (l *losses) add(path string, key object.Key) {
 	}
 }
 
-// begin has paths start from base, and forgets the folders for has.
+// begin sets the folder from which paths start, and clears the folders of has.
 func (l *losses) begin(base string) {
 	if l != nil {
 		l.base, l.folders = base, map[string]bool{}
 	}
 }
 
-// has reports whether path is in a folder that was passed over since begin.
+// has reports whether path is in a folder that was skipped since begin.
 func (l *losses) has(path string) bool {
 	if l == nil || len(l.folders) == 0 {
 		return false
@@ -139,8 +139,8 @@ func (l *losses) has(path string) bool {
 	return false
 }
 
-// pass takes err if it is about a lost object, and returns any other error. A
-// command cannot go on without a commit.
+// pass notes err and returns nil if err is about a lost object. It returns all other errors,
+// and also that of a lost commit: no command can go on without it.
 func (l *losses) pass(err error) error {
 	key, lost := object.LostKey(err)
 	if !lost || key.Kind == object.KindCommit {

@@ -75,7 +75,7 @@ type entryJSON struct {
 	Files     *uint64    `json:"files,omitempty"`  // in a folder
 	Target    string     `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte     `json:"target_raw,omitempty"`
-	Purged    bool       `json:"purged,omitempty"` // the content, or a part of it
+	Purged    bool       `json:"purged,omitempty"` // at least a part of the content
 	*object.Metadata
 }
 
@@ -189,7 +189,7 @@ func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 	env.printf("%s%s", shown, end)
 }
 
-// slashed returns a path, with a slash at its end if it is a folder's.
+// slashed is [folded], but "" stays "".
 func slashed(path string, e object.Entry) string {
 	if e.Type == object.TypeDir && path != "" {
 		return path + "/"
@@ -233,7 +233,7 @@ func modeString(e object.Entry) string {
 	return string(letters)
 }
 
-// mtime returns a time of modification for a person, in the zone of the clock.
+// mtime returns a modification time as it is printed, in the zone of the clock.
 func (e *Env) mtime(t object.Time) string {
 	const layout = "2006-01-02 15:04"
 	if t.IsZero() {
@@ -289,7 +289,7 @@ func (o *catOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	return nil
 }
 
-// parseRange reads OFF:LEN. The length is -1 for all there is.
+// parseRange parses OFF:LEN. Without LEN, the length is -1, which means all.
 func parseRange(text string) (offset, length int64, err error) {
 	if text == "" {
 		return 0, -1, nil
@@ -317,8 +317,8 @@ func parseInt63(text string) (int64, error) {
 	return int64(n), err
 }
 
-// copyContent prints length bytes of a file from an offset on, or all of them
-// if length is negative; of a symlink, where it points to.
+// copyContent prints length bytes of a file from an offset on, or all if length is negative.
+// For a symlink, it prints the target.
 func copyContent(ctx context.Context, env *Env, at located, offset, length int64) error {
 	var content io.ReadSeeker = object.NewContentReader(ctx, at.objects, at.entry)
 	switch at.entry.Type {

@@ -9,9 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// results is what a command's results are written to. An error, such as a full
-// disk behind a redirection, is kept and returned by Flush, so that commands
-// need not look at every write.
+// results is the writer of a command's results. It keeps an error, such as a full disk
+// behind a redirection, and Flush returns it. So commands need not check every write.
 type results struct {
 	buf      *bufio.Writer
 	terminal bool
@@ -114,22 +113,21 @@ func rawPath(path string) []byte {
 	return []byte(path)
 }
 
-// info says something that is no result, unless --quiet is given.
+// info prints a message that is no result. --quiet suppresses it.
 func (e *Env) info(format string, args ...any) {
 	if !e.global.quiet {
 		fmt.Fprintf(e.Stderr, format+"\n", args...)
 	}
 }
 
-// verbose says something only if --verbose is given.
+// verbose prints a message with --verbose only.
 func (e *Env) verbose(format string, args ...any) {
 	if e.global.verbose && !e.global.quiet {
 		fmt.Fprintf(e.Stderr, format+"\n", args...)
 	}
 }
 
-// warn says that something is not as it should be, though the command goes on.
-// It is safe for concurrent use.
+// warn prints a warning; the command goes on. It is safe for concurrent use.
 func (e *Env) warn(format string, args ...any) {
 	fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(yellow, "warning:"), printable(fmt.Sprintf(format, args...)))
 }

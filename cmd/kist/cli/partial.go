@@ -13,13 +13,13 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// partialError returns the error of a command that did its work except for some paths: it
-// names them, and has exit status 3. It is nil if there are none.
+// partialError returns the error of a command that skipped paths: it names them, and has
+// exit status 3. It returns nil if there are none.
 func partialError(env *Env, r *kist.Repository, skipped []object.Skipped) error {
 	return partialOf(env, r, skipped, uint64(len(skipped)))
 }
 
-// partialOf is partial if only the first of all paths are at hand.
+// partialOf is partialError for a list that has only the first of all paths.
 func partialOf(env *Env, r *kist.Repository, skipped []object.Skipped, all uint64) error {
 	if all == 0 {
 		return nil
@@ -36,8 +36,7 @@ func shownSkipped(env *Env, r *kist.Repository, s object.Skipped) string {
 	return env.shown(r, s.Path) + ": " + printable(s.Reason)
 }
 
-// bareError returns the reason of an error without its path, which the caller
-// prints.
+// bareError returns the text of an error without its path. The caller prints the path.
 func bareError(err error) string {
 	var purged *kist.PurgedError
 	if errors.As(err, &purged) {
@@ -50,16 +49,15 @@ func bareError(err error) string {
 	return err.Error()
 }
 
-// isPartial reports whether err says that some paths could not be written, but
-// the command did all else.
+// isPartial reports whether err means that a command wrote all paths but some.
 func isPartial(err error) bool {
 	var failed *worktree.ApplyError
 	return errors.As(err, &failed) && !failed.Stopped
 }
 
-// unwritten returns the error of a command that wrote to the worktree. If only
-// some paths could not be written, the exit status is 3, and they are named. If
-// their content is damaged or missing, a hint says where to look.
+// unwritten returns the error of a command that wrote to the worktree. If it wrote all
+// paths but some, the error names these, and the exit status is 3. If their content is
+// damaged or missing, a hint follows.
 func (e *Env) unwritten(r *kist.Repository, err error) error {
 	return unwritten(err, func(path string) string { return e.shown(r, path) })
 }
@@ -69,7 +67,7 @@ func unwrittenBelow(dir string, err error) error {
 	return unwritten(err, func(path string) string { return quotePath(filepath.Join(dir, path)) })
 }
 
-// halfDone adds advice to the error of a checkout that has stopped on its way.
+// halfDone adds advice to the error of a checkout that stopped before its end.
 func halfDone(err error) error {
 	if isA[*worktree.ApplyError](err) {
 		return hintf(err, "some files are from the new commit, others unchanged: run the command again to continue, or 'kist checkout --force' to go back")
@@ -92,11 +90,11 @@ func unwritten(err error, shown func(path string) string) error {
 	return partial
 }
 
-// leavingShown is how many commits are listed that would be left behind.
+// leavingShown is the number of commits that warnLeaving lists.
 const leavingShown = 4
 
-// warnLeaving warns of commits that no branch or tag has, when HEAD, which was
-// detached at id, has gone elsewhere. It reports whether there are any.
+// warnLeaving warns of commits that no branch or tag reaches, after HEAD left id, where it
+// was detached. It reports whether there are any.
 func warnLeaving(ctx context.Context, env *Env, r *kist.Repository, id object.ID) bool {
 	list, err := r.Refs().List("refs/")
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// noFile is the name that the unified format gives to a file that is not there.
+// noFile is the name of a missing file in the unified format.
 const noFile = "/dev/null"
 
-// showPatch prints a change as git does: a header, and the lines that differ. For
-// other files than texts, it prints the ranges of bytes.
+// showPatch prints a change as git does: a header, and the lines that differ. For a binary
+// file, it prints the ranges of bytes that differ.
 func (c *comparison) showPatch(ctx context.Context, change fileChange) error {
 	if change.unmerged {
 		c.env.printf("%s\n", c.env.paint(bold, "* Unmerged path "+quotePath(change.Path)))
@@ -72,8 +72,8 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 	return c.printRanges(ctx, change)
 }
 
-// folderLine prints the change of a folder, in a line that git and patch ignore:
-// their format has none for it.
+// folderLine describes the change of a folder. The format of git and patch has no folders,
+// and they ignore this line.
 func folderLine(change fileChange) string {
 	name, old, new := quotePath(change.path()), change.Old, change.New
 	switch {
@@ -125,7 +125,7 @@ func lineName(name string) string {
 	return shown
 }
 
-// header returns the lines that go before the changed lines of a file.
+// header returns the lines above the changed lines of a file.
 func (c *comparison) header(change fileChange) []string {
 	lines := []string{"diff --git " + quotePath("a/"+change.source()) + " " + quotePath("b/"+change.Path)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
@@ -165,9 +165,9 @@ func unixMode(e *object.Entry) uint32 {
 	return bits | uint32(e.Mode)
 }
 
-// contentID returns the ID of an entry's content: of a file in one chunk, or
-// one that is kept in its entry, the hash of its bytes; of a larger one that
-// of its list of chunks. Of a symlink it is the hash of its target.
+// contentID returns the ID of an entry's content. For a small file, it is the hash of the
+// bytes, even if the entry holds them. For a file of several chunks, it is the ID of their
+// list. For a symlink, it is the hash of the target.
 func contentID(e *object.Entry) object.ID {
 	switch {
 	case e == nil:
@@ -208,7 +208,7 @@ func (c *comparison) printPatch(text []byte) {
 	}
 }
 
-// printRanges prints which bytes of a file that is not text differ.
+// printRanges prints the ranges of bytes that differ in a binary file.
 func (c *comparison) printRanges(ctx context.Context, change fileChange) error {
 	ranges, err := c.ranges(ctx, change)
 	if err != nil {
@@ -231,8 +231,8 @@ func (c *comparison) printRanges(ctx context.Context, change fileChange) error {
 	return nil
 }
 
-// ranges returns which bytes of a file differ, to whole chunks; none if the
-// list of the chunks was purged or lost.
+// ranges returns the ranges of bytes that differ, in whole chunks. It returns none if a list
+// of chunks was purged or lost.
 func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Range, error) {
 	side := func(e *object.Entry) object.Entry {
 		if e == nil {
@@ -242,7 +242,7 @@ func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Rang
 	}
 	ranges, err := view.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
 	if errors.Is(err, object.ErrPurged) || object.PassOver(c.new.Objects, change.Path, object.Key{}, err) {
-		return nil, nil // the caller shows that
+		return nil, nil // the caller reports the loss
 	}
 	if err != nil {
 		return nil, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)

@@ -28,14 +28,14 @@ type pathspec struct {
 	exclude bool         // what matches is left out
 }
 
-// pathspecs are those of a command line; none select everything.
+// pathspecs are the pathspecs of a command line. An empty list selects everything.
 type pathspecs []pathspec
 
-// magic is what stands before the path in a pathspec.
+// magic has the words before the path in a pathspec, such as ":(icase)".
 type magic struct{ top, glob, literal, icase, exclude bool }
 
-// looksLikePathspec reports whether an argument can be nothing but a pathspec,
-// even if no such path exists.
+// looksLikePathspec reports whether an argument has wildcards or magic, so that it is a
+// pathspec even if no such path exists.
 func looksLikePathspec(arg string) bool {
 	return ignore.HasWildcards(arg) || len(arg) > 1 && arg[0] == ':' && strings.ContainsRune("(/!^", rune(arg[1]))
 }
@@ -77,8 +77,8 @@ func splitMagic(arg string) (m magic, rest string, err error) {
 	return m, strings.TrimPrefix(rest, ":"), nil
 }
 
-// pathspecs returns what arguments say. Where all of them leave something out,
-// that is from the current folder, or if whole is set from everything.
+// pathspecs parses arguments. If all of them exclude, they exclude from the current folder,
+// or with whole from everything.
 func (e *Env) pathspecs(r *kist.Repository, args []string, whole bool) (pathspecs, error) {
 	var list pathspecs
 	selects := false
@@ -103,7 +103,7 @@ func (e *Env) pathspecs(r *kist.Repository, args []string, whole bool) (pathspec
 	return list, nil
 }
 
-// pathspec returns what an argument says.
+// pathspec parses an argument.
 func (e *Env) pathspec(r *kist.Repository, arg string) (pathspec, error) {
 	s := pathspec{arg: arg}
 	m, text, err := splitMagic(arg)
@@ -126,7 +126,7 @@ func (e *Env) pathspec(r *kist.Repository, arg string) (pathspec, error) {
 	if m.literal || !m.icase && !ignore.HasWildcards(s.path) {
 		return s, nil
 	}
-	// The names of folders that were not typed mean themselves.
+	// Wildcards in the name of the current folder were not typed: they mean themselves.
 	here, err := from.repoPath(r, ".")
 	if err != nil {
 		here = ""
@@ -148,12 +148,12 @@ func (e *Env) pathspec(r *kist.Repository, arg string) (pathspec, error) {
 	return s, nil
 }
 
-// plain reports whether the pathspecs are just paths.
+// plain reports whether all pathspecs are paths, without patterns and magic.
 func (list pathspecs) plain() bool {
 	return !slices.ContainsFunc(list, func(s pathspec) bool { return s.pattern != nil || s.fold || s.exclude })
 }
 
-// paths returns paths that everything selected is at, or below; nil for all.
+// paths returns paths such that each selected path is one of them or below; nil for all.
 func (list pathspecs) paths() []string {
 	var paths []string
 	for _, s := range list {
@@ -176,7 +176,7 @@ func (list pathspecs) selects(path string) bool {
 	return len(list) == 0 || is(false) && !is(true)
 }
 
-// selector returns the method selects, or nil if the pathspecs are just paths.
+// selector returns the method selects, or nil if the pathspecs are plain.
 func (list pathspecs) selector() func(path string) bool {
 	if list.plain() {
 		return nil
@@ -199,7 +199,7 @@ func (s *pathspec) matches(path string) bool {
 	return ok && s.pattern != nil && s.pattern.Match(rest)
 }
 
-// places are where pathspecs look for paths.
+// places are the places where pathspecs are matched.
 type places struct {
 	views     []view.View
 	history   bool // all commits that refs, their logs and holds reach
@@ -209,10 +209,9 @@ type places struct {
 	ignored   bool // with worktree: ignored files, too
 }
 
-// find returns the paths that pathspecs select in some places: paths as they
-// were given, and the files that match patterns. A pathspec that matches nothing
-// there is a [kist.ErrNoMatch]. Plain paths are not looked for: a command does
-// that itself.
+// find returns the paths that pathspecs select in some places: plain paths unchanged, and
+// the files that match patterns. It returns [kist.ErrNoMatch] for a pattern without a match.
+// It does not check plain paths: the command does.
 func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in places) ([]string, error) {
 	if list.plain() {
 		return list.paths(), nil
@@ -255,7 +254,7 @@ func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in p
 
 func noMatch(arg string) error { return fmt.Errorf("path %s: %w", quoteArg(arg), kist.ErrNoMatch) }
 
-// known makes sure that each pathspec matches something in some places.
+// known returns an error if a pathspec matches nothing in some places.
 func (e *Env) known(ctx context.Context, r *kist.Repository, list pathspecs, in places) error {
 	for _, s := range list {
 		if s.exclude {

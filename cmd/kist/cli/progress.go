@@ -17,8 +17,7 @@ const (
 	progressInterval = 100 * time.Millisecond
 )
 
-// progress shows how far a long command is, on one line that is written again and
-// again. All methods are safe for concurrent use, and do nothing on a nil progress.
+// progress shows how far a long command is, on one line that it rewrites. All methods are safe for concurrent use, and do nothing on a nil progress.
 type progress struct {
 	screen *screen
 	title  string
@@ -31,8 +30,8 @@ type progress struct {
 	once          sync.Once
 }
 
-// progress begins to show progress on what title says, as in "adding", if a
-// person is watching who wants to see it; otherwise it returns nil. Stop ends it.
+// progress begins to show the progress of a step, such as "adding". It returns nil if
+// nobody watches, or the options suppress progress. Stop ends it.
 func (e *Env) progress(title string) *progress {
 	g := e.global
 	if e.screen == nil || !e.Terminal.Stderr || g.quiet || g.noProgress || g.json || e.Getenv("TERM") == "dumb" {
@@ -51,7 +50,7 @@ func newProgress(s *screen, title string, begin time.Time) *progress {
 	return &progress{screen: s, title: title, begin: begin, stop: make(chan struct{}), stopped: make(chan struct{})}
 }
 
-// Total sets how many items and bytes there are in all; 0 means nobody knows.
+// Total sets the total numbers of items and bytes; 0 means unknown.
 func (p *progress) Total(items, bytes uint64) {
 	if p != nil {
 		p.totalItems.Store(items)

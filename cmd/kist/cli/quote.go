@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// quotePath returns a path as it is printed: as it is if that can be shown and
-// read back, and otherwise in double quotes with C's escapes, as git prints it.
+// quotePath returns a path as git prints it: unchanged if it can be shown and read back,
+// and otherwise in double quotes with C's escapes.
 // Letters beyond ASCII are left alone (git's core.quotePath=false); quotes,
 // backslashes, control characters, what reorders text, and bytes that are not
 // UTF-8 are escaped. Where a command has -z, it prints paths as they are.
@@ -19,8 +19,8 @@ func quotePath(path string) string {
 	return quoteArg(path)
 }
 
-// quoteSpaced is quotePath, but paths with spaces in them are in quotes, too,
-// so that they end where they seem to. Git does so in short statuses.
+// quoteSpaced is quotePath, but it also quotes paths with spaces, so that their ends are
+// clear. Git does so in short statuses.
 func quoteSpaced(path string) string {
 	if strings.Contains(path, " ") {
 		return quoteArg(path)
@@ -81,8 +81,8 @@ func badByte(s string, i int, r rune) bool {
 	return size == 1
 }
 
-// invisible reports whether a name with r looks like another one: r is
-// deceptive, or a character without a width.
+// invisible reports whether a name with r can look like another name: r is deceptive, or
+// has no width.
 func invisible(r rune) bool { return deceptive(r) || unicode.Is(unicode.Cf, r) }
 
 // deceptive reports whether printing r does something to a terminal other than
@@ -100,10 +100,9 @@ func deceptive(r rune) bool {
 	return false
 }
 
-// printable returns text that somebody else wrote, such as a commit message,
-// so that it can do nothing to a terminal: newlines and tabs stay, other
-// control characters become the pictures of them (ESC becomes ␛), and invalid bytes
-// become U+FFFD.
+// printable makes text of others, such as a commit message, safe for a terminal. Newlines
+// and tabs stay. Other control characters become pictures of them (ESC becomes ␛), and
+// invalid bytes become U+FFFD.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -157,8 +156,8 @@ func paint(colored bool, s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[m"
 }
 
-// colored decides by --color, and if that leaves it open by whether the stream
-// is a terminal that knows colours and nobody has objected with NO_COLOR.
+// colored reports whether a stream gets colours. Without --color, it does if it is a
+// terminal with colours and NO_COLOR is not set.
 func (e *Env) colored(terminal bool) bool {
 	switch e.global.color {
 	case "always":

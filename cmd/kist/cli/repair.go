@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// repairJSON is what verify prints besides with --repair.
+// repairJSON has the fields that --repair adds to verify's JSON.
 type repairJSON struct {
 	DryRun      bool                 `json:"dry_run"`
 	Repaired    []repairedJSON       `json:"repaired"`

@@ -47,9 +47,8 @@ func revsAndPaths(ctx context.Context, env *Env, r *kist.Repository, args []stri
 	return args, nil, nil
 }
 
-// existingPaths returns args as paths of the repository. One that does not
-// exist is an error; of the first it is noRev, unless nil, since it may have been
-// meant for a revision.
+// existingPaths returns args as pathspecs. A path that does not exist is an error. For the
+// first one, the error is noRev, if not nil: it may have been meant as a revision.
 func existingPaths(env *Env, r *kist.Repository, args []string, noRev error) (pathspecs, error) {
 	paths, err := env.pathspecs(r, args, true)
 	for i := range args {
@@ -60,7 +59,7 @@ func existingPaths(env *Env, r *kist.Repository, args []string, noRev error) (pa
 		var unknown *refs.UnknownRevisionError
 		switch {
 		case i == 0 && errors.As(noRev, &unknown) && unknown.Reason != "":
-			return nil, noRev // it is a revision, but one that is not there
+			return nil, noRev // it can only be a revision
 		case i == 0 && noRev != nil:
 			return nil, hintf(noRev, "%s", hint)
 		}
@@ -86,7 +85,7 @@ func resolvable(ctx context.Context, r *kist.Repository, rev string) error {
 
 // located is the file or folder that REV:PATH names.
 type located struct {
-	rev     string // as it was given, "" for the index
+	rev     string // from the command line, "" for the index
 	path    string // in the repository, "" for its root
 	entry   object.Entry
 	objects object.Reader // has the entry's nodes
@@ -128,11 +127,10 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 	return at, err
 }
 
-// locateAll finds what the arguments [REV[:PATH]] [--] [PATH...] of a command
-// name. PATHs are pathspecs, and each has to match something in REV: then the
-// result has the outermost of the paths that they select, and byPaths is true.
-// Without "--", an argument that names a revision is one, and any other has to
-// be a pattern or to exist.
+// locateAll finds the files and folders that the arguments [REV[:PATH]] [--] [PATH...]
+// name. PATHs are pathspecs, and each has to match something in REV. With PATHs, the result
+// has the outermost of the selected paths, and byPaths is true. Without "--", an argument
+// that names a revision is one. Any other has to be a pattern, or to exist.
 func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
 	var specs pathspecs
 	revs := args
@@ -192,7 +190,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 	return all, true, nil
 }
 
-// meantPath adds advice to an error about a revision that is none, but a path.
+// meantPath adds advice to the error for an unknown revision that is a path.
 func (e *Env) meantPath(r *kist.Repository, arg string, err error) error {
 	if !errors.Is(err, refs.ErrNotFound) || strings.Contains(arg, ":") {
 		return err
@@ -209,8 +207,7 @@ const (
 	maxNearName = 100 // bytes of a name that is compared
 )
 
-// nearRevision returns err with names that are like the one that names no
-// commit, if that is what err is about.
+// nearRevision returns err. If it is about an unknown revision, a hint has similar names.
 func (e *Env) nearRevision(err error) error {
 	var unknown *refs.UnknownRevisionError
 	if !errors.As(err, &unknown) || unknown.Reason != "" {
@@ -231,8 +228,7 @@ func (e *Env) nearRevision(err error) error {
 	return hintf(err, "did you mean %s?", strings.Join(near, " or "))
 }
 
-// nearNames returns the names of refs that are nearest to the name that a
-// revision begins with.
+// nearNames returns the names of refs that are nearest to the name at the start of rev.
 func nearNames(r *kist.Repository, rev string) []string {
 	rev = strings.TrimPrefix(rev, "^")
 	if i := strings.IndexAny(rev, "^~@:"); i > 0 {

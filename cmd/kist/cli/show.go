@@ -99,7 +99,7 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	return nil
 }
 
-// showRevision prints a commit, and before it the tag object that stands for it.
+// showRevision prints a commit, below the annotated tag that rev names, if it names one.
 func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 	id, commit, err := p.repo.ReadCommit(ctx, rev)
 	if errors.Is(err, refs.ErrNotFound) && rev == "HEAD" {
@@ -139,8 +139,8 @@ func (p *commitPrinter) printSkipped(ctx context.Context, c *object.Commit) erro
 	return nil
 }
 
-// showPath prints the content of a file, where a symlink points to, or the
-// names in a folder.
+// showPath prints the content of a file, the target of a symlink, or the names in a
+// folder.
 func showPath(ctx context.Context, env *Env, r *kist.Repository, arg string) error {
 	env.repo.lost.begin("")
 	at, err := env.locate(ctx, r, arg)
@@ -180,10 +180,11 @@ type tagJSON struct {
 	Message string     `json:"message"`
 }
 
-// showTag prints the annotated tag that a revision is the name of, if it is.
+// showTag prints the annotated tag that a revision names. For other revisions, it prints
+// nothing.
 func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
 	if strings.ContainsAny(rev, "^~") {
-		return nil // v1^{commit} is the commit
+		return nil // it names a commit, as v1^{commit} does
 	}
 	name, err := p.repo.Refs().Expand(ctx, rev)
 	if errors.Is(err, refs.ErrNotFound) || err == nil && !strings.HasPrefix(name, refs.Tags) {
@@ -198,7 +199,7 @@ func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
 	}
 	tag, err := object.ReadTag(ctx, p.repo.Objects(), id)
 	if errors.Is(err, object.ErrNotFound) {
-		return nil // it stands for a commit
+		return nil // the tag names a commit directly
 	}
 	if err != nil {
 		return err

@@ -156,7 +156,7 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	return nil
 }
 
-// totals counts, and puts the errors of the arguments into the user's words.
+// totals counts the space, and words the errors about arguments.
 func (o *statsOptions) totals(ctx context.Context, r *kist.Repository, revs, paths []string, p *progress) (*stats.Stats, error) {
 	s, err := stats.Totals(ctx, r, stats.Options{
 		Revs: revs, Paths: paths, Commits: o.commits, Number: max(o.number, 0),
@@ -221,5 +221,5 @@ func (o *statsOptions) sortSpaces(spaces []stats.Space) {
 	slices.SortStableFunc(spaces, func(a, b stats.Space) int { return cmp.Compare(by(b), by(a)) })
 }
 
-// isRest reports whether something comes after all that has a name.
+// isRest reports whether a space has no name, so that it comes last.
 func isRest(s stats.Space) bool { return s.Kind == stats.SpaceIndex || s.Kind == stats.SpaceLogs }

@@ -16,7 +16,7 @@ import (
 // size returns a number of bytes as the options say.
 func (o *statsOptions) size(n int64) string { return sizeOrBytes(uint64(n), o.bytes) }
 
-// ratio returns how many times larger a is than b; "-" if there is no saying.
+// ratio returns a divided by b, as in "1.5x", and "-" if one of them is 0.
 func ratio(a, b int64) string {
 	if a == 0 || b == 0 {
 		return "-"
@@ -46,7 +46,7 @@ func printTable(env *Env, rows [][]string) {
 	}
 }
 
-// printSpaces prints the table of what takes space.
+// printSpaces prints the table of spaces.
 func (o *statsOptions) printSpaces(ctx context.Context, env *Env, r *kist.Repository, s *stats.Stats) error {
 	rows := [][]string{{"files", "size", "stored", "unique", "dedup", "compr", ""}}
 	named := 0
@@ -97,7 +97,7 @@ func spaceName(ctx context.Context, env *Env, r *kist.Repository, s stats.Space)
 	return env.paint(yellow, s.ID.Short()) + " " + c.Committer.When().Format("2006-01-02") + " " + printable(subject(c.Message)), nil
 }
 
-// printTotal prints what there is in all.
+// printTotal prints the totals of the repository.
 func (o *statsOptions) printTotal(env *Env, s *stats.Stats, freed *int64) {
 	a := s.Account
 	if len(s.Spaces) > 2 {
@@ -122,7 +122,7 @@ func (o *statsOptions) printTotal(env *Env, s *stats.Stats, freed *int64) {
 	}
 }
 
-// printVolumes prints how much of each volume is needed.
+// printVolumes prints the needed share of each volume.
 func (o *statsOptions) printVolumes(env *Env, a *gc.Account) {
 	rows := [][]string{{"objects", "needed", "stored", "needed", "on disk", "waste", ""}}
 	for i := range a.Volumes {

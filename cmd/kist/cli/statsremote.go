@@ -17,7 +17,7 @@ type packJSON struct {
 	Wasted  int64  `json:"bytes_wasted"`
 }
 
-// remoteStatsJSON is what a remote has in all.
+// remoteStatsJSON has the totals of a remote.
 type remoteStatsJSON struct {
 	Kind           string `json:"kind"`
 	Packs          int    `json:"packs"`
@@ -31,7 +31,7 @@ type remoteStatsJSON struct {
 	CondemnedBytes int64  `json:"bytes_condemned"`
 }
 
-// statsRemote prints how much of each pack of a remote is needed.
+// statsRemote prints the needed share of each pack of a remote.
 func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOptions) error {
 	opened, err := openRemote(ctx, env, r, o.remote)
 	if err != nil {

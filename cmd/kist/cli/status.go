@@ -70,8 +70,7 @@ which is true.`,
 	return cmd
 }
 
-// setPorcelain takes the value of --porcelain: git's first format is the only
-// one there is.
+// setPorcelain accepts git's first format, the only one that kist has.
 func (o *statusOptions) setPorcelain(value string) error {
 	switch value {
 	case "true", "v1", "1":
@@ -193,8 +192,8 @@ type statusLineJSON struct {
 	From     string `json:"renamed_from,omitempty"`
 	FromRaw  []byte `json:"renamed_from_raw,omitempty"`
 	Reason   string `json:"reason,omitempty"`
-	Purged   bool   `json:"purged,omitempty"` // nothing has changed, and there is no file: its content was purged
-	Lost     bool   `json:"lost,omitempty"`   // the same: its content is lost
+	Purged   bool   `json:"purged,omitempty"` // unchanged, but absent, since its content was purged
+	Lost     bool   `json:"lost,omitempty"`   // unchanged, but absent, since its content is lost
 }
 
 // statusHeadJSON is the line that --branch adds.
@@ -232,15 +231,15 @@ func statusJSON(env *Env, o statusOptions, s *stage.Status) {
 	}
 }
 
-// statusLine is a path in a status: git's two letters for it, or spaces.
+// statusLine is a path in a status, with git's two letters; a space means no change.
 type statusLine struct {
-	path            string // that of a folder ends with a slash
-	from            string // where it was in HEAD, if it was renamed
+	path            string // with a slash at the end of a folder
+	from            string // its path in HEAD, if it was renamed
 	index, worktree byte
 	reason          string // why it cannot be read
 }
 
-// alike reports whether the letters stand for one thing, not two.
+// alike reports whether the two letters mean one thing together.
 func (l *statusLine) alike() bool {
 	return l.index == '?' || l.index == '!' || conflictNames[string([]byte{l.index, l.worktree})] != ""
 }
@@ -290,7 +289,7 @@ func statusLines(s *stage.Status) []statusLine {
 	return lines
 }
 
-// folded returns a path with a slash at its end if it is a folder's.
+// folded returns a path, with a slash at its end for a folder.
 func folded(path string, folder bool) string {
 	if !folder {
 		return path
@@ -310,8 +309,7 @@ func changedPaths(s *stage.Status) []worktree.Found {
 	return changed
 }
 
-// listedChanges leaves out folders that came or went with their files: these are
-// listed.
+// listedChanges leaves out folders that came or went, if their files are listed.
 func listedChanges(found []worktree.Found) []worktree.Found {
 	var shown []worktree.Found
 	for i, f := range found {
@@ -324,7 +322,7 @@ func listedChanges(found []worktree.Found) []worktree.Found {
 	return shown
 }
 
-// foundLetter returns git's letter for how the worktree differs from the index.
+// foundLetter returns git's letter for a difference between the worktree and the index.
 func foundLetter(f worktree.Found) byte {
 	switch f.State {
 	case worktree.Deleted:
@@ -335,7 +333,7 @@ func foundLetter(f worktree.Found) byte {
 	return 'M'
 }
 
-// skipReason says why a path cannot be stored.
+// skipReason returns the reason why a path cannot be stored.
 func skipReason(f worktree.Found) string {
 	if f.Err != nil && f.State == worktree.Unreadable {
 		return bareError(f.Err)
@@ -343,7 +341,7 @@ func skipReason(f worktree.Found) string {
 	return f.State.String()
 }
 
-// conflictNames says what the letters of conflicts mean.
+// conflictNames has the meanings of the letters of conflicts.
 var conflictNames = map[string]string{
 	"DD": "both deleted", "AU": "added by us", "UD": "deleted by them", "UA": "added by them",
 	"DU": "deleted by us", "AA": "both added", "UU": "both modified",

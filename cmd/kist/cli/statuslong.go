@@ -99,7 +99,7 @@ func (p *longStatus) staged() {
 	}
 }
 
-// title begins a section, with advice on its paths.
+// title begins a section. A draft has no advice.
 func (p *longStatus) title(title, hint string) {
 	p.printf("\n%s:\n", title)
 	if !p.draft {
@@ -115,7 +115,7 @@ func (p *longStatus) change(c tree.Change) string {
 	return path
 }
 
-// changeLabel says what happened to a path.
+// changeLabel describes a change before its path.
 func changeLabel(c tree.Change) string {
 	folder := ofFolder(c)
 	switch changeLetter(c) {
@@ -200,7 +200,7 @@ func (p *longStatus) line(color style, label string, width int, text string) {
 	p.printf("\t%s\n", p.paint(color, fmt.Sprintf("%-*s%s", width, label, text)))
 }
 
-// conclusion says what can be done next, if nothing is staged.
+// conclusion prints the next step, if nothing is staged.
 func (p *longStatus) conclusion(o statusOptions) {
 	s := p.status
 	if len(s.Staged) > 0 || s.State.Operation != "" {

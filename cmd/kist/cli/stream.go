@@ -40,7 +40,7 @@ func (b *backup) streamPath(args []string) (string, error) {
 	return path, nil
 }
 
-// stream returns the content of the file. If a command fails that makes it, the last Read
+// stream returns the content of the file. If the command that makes it fails, the last Read
 // returns an error. The caller calls end, which stops the command.
 func (b *backup) stream(ctx context.Context, args []string) (r io.Reader, end func(), err error) {
 	if b.command == "" {

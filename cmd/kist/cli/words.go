@@ -96,8 +96,8 @@ func movedWords(e *refs.MovedError) string {
 	return fmt.Sprintf("%s moved during this command, from %s to %s", name, e.Want.Short(), e.Have.Short())
 }
 
-// deniedRepository returns the worktree of the repository that the file system
-// does not let this process change, or "" if err does not say that.
+// deniedRepository returns the worktree of a repository if err means that this process may
+// not change a file in it, and else "".
 func deniedRepository(err error) string {
 	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
 		return ""
@@ -118,9 +118,8 @@ func deniedRepository(err error) string {
 	return dir
 }
 
-// sshLike reports whether a person means a folder on another machine, as git
-// writes it: host:path, user@host:path, ssh://host/path. There is no file of
-// that name.
+// sshLike reports whether text looks like a folder on another machine in git's notation:
+// host:path, user@host:path, ssh://host/path. A file of that name takes precedence.
 func sshLike(env *Env, text string) bool {
 	scheme, _, isURL := strings.Cut(text, "://")
 	if isURL {

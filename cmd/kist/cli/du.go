@@ -42,7 +42,7 @@ With --json, one folder a line: path, files, bytes; with --stored the first line
 has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`,
 		Example: `  kist du --depth 1            which folders of HEAD are large
   kist du -s v1                 the size of v1
-  kist du -s --stored HEAD:film what is film, and what does it take?
+  kist du -s --stored HEAD:film the size of film, and of its stored data
   kist du -s v1 -- '*.mov'      the size of all films in v1`,
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}

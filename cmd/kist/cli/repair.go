@@ -131,7 +131,7 @@ func lostHints(result *repair.Result, lost []problemJSON, acceptLoss bool) []str
 	if any("records") {
 		return []string{hintNoRecords}
 	}
-	hints := []string{"'kist verify --repair' can be run again: when a remote can be reached that has it, or the file is back in the worktree"}
+	hints := []string{"run 'kist verify --repair' again when a remote that has it can be reached, or the file is back in the worktree"}
 	if any("ref") {
 		hints = append(hints, "a file of a ref is text: write into it, as its only line, the ID of the commit, or into HEAD 'ref: refs/heads/BRANCH'")
 	}
@@ -139,7 +139,7 @@ func lostHints(result *repair.Result, lost []problemJSON, acceptLoss bool) []str
 		hints = append(hints, "'kist verify --repair --accept-loss' goes on with the remote as it is now")
 	}
 	if slices.ContainsFunc(result.Lost, func(p *gc.Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
-		hints = append(hints, "'kist verify --repair --accept-loss' goes on without what is missing")
+		hints = append(hints, "'kist verify --repair --accept-loss' goes on without the missing objects")
 	}
 	if acceptLoss {
 		hints = append(hints, "missing content may have expired: 'kist expire COMMIT' records that again")
@@ -147,5 +147,5 @@ func lostHints(result *repair.Result, lost []problemJSON, acceptLoss bool) []str
 	return hints
 }
 
-const hintNoRecords = "a remote can tell what was held, had expired or was purged; " +
-	"without one, 'kist verify --repair --accept-loss' goes on with the records that can be read, and what was held may be lost"
+const hintNoRecords = "a remote may have the records of holds, expirations and purges; " +
+	"without one, 'kist verify --repair --accept-loss' goes on with the readable records, and held commits may be lost"

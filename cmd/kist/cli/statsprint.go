@@ -111,12 +111,12 @@ func (o *statsOptions) printTotal(env *Env, s *stats.Stats, freed *int64) {
 		bytes += a.Volumes[i].Bytes
 		waste += a.Volumes[i].Waste()
 	}
-	env.printf("on disk  %s in %s, %s of it for nothing\n", o.size(bytes), plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
+	env.printf("on disk  %s in %s, %s of it wasted\n", o.size(bytes), plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
 	if a.Left > 0 {
-		env.printf("left     %s by interrupted writes, until a command writes or gc runs\n", o.size(a.Left))
+		env.printf("left     %s from interrupted writes; gc or the next write removes it\n", o.size(a.Left))
 	}
 	if freed == nil {
-		env.printf("gc       is at work now, or cannot work: what it would free is not known\n")
+		env.printf("gc       would free an unknown amount: another process collects garbage, or records are damaged\n")
 	} else {
 		env.printf("gc       would free %s now\n", o.size(*freed))
 	}

@@ -38,7 +38,7 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 		return err
 	}
 	defer opened.Close()
-	p := env.progress("counting what is on " + o.remote)
+	p := env.progress("counting " + o.remote)
 	defer p.Stop()
 	u, err := opened.Usage(ctx, r.Objects())
 	p.Stop()
@@ -77,7 +77,7 @@ func (o *statsOptions) printPacks(env *Env, u *transfer.Usage, total remoteStats
 		printTable(env, rows)
 		env.printf("\n")
 	}
-	env.printf("packs      %s in %s; %s in %s needed, %s for nothing\n", o.size(total.Bytes), plural(uint64(total.Packs), "pack", "packs"),
+	env.printf("packs      %s in %s; %s in %s needed, %s wasted\n", o.size(total.Bytes), plural(uint64(total.Packs), "pack", "packs"),
 		o.size(total.Needed), plural(uint64(total.Objects), "object", "objects"), o.size(total.Wasted))
 	env.printf("indexes    %s in %s\n", o.size(total.IndexBytes), plural(uint64(total.Indexes), "file", "files"))
 	env.printf("marked     %s in %s, for deletion\n", o.size(total.CondemnedBytes), plural(uint64(total.Condemned), "file", "files"))

@@ -44,7 +44,7 @@ func (p *longStatus) text(o statusOptions) string {
 	p.paths("Ignored files", "'kist add -f PATH...' tracks them nevertheless", s.Ignored)
 	p.skipped()
 	if !p.draft {
-		p.paths("Purged", "tracked, but their content is no more: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
+		p.paths("Purged", "tracked, but their content was purged: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
 		p.paths("Lost", "tracked, but their content is lost: 'kist checkout PATH...' writes them if it is back", p.status.Lost)
 		p.conclusion(o)
 	}

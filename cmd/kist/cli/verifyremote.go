@@ -87,7 +87,7 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *Env, r *kist.Repos
 	}
 	on := " damaged or missing on " + quoteArg(o.remote)
 	return damageError(env, len(out.Errors), "thing is"+on, "things are"+on,
-		[]string{"'kist verify --remote " + o.remote + " --repair' sends again what is whole here; do not remove anything there"})
+		[]string{"'kist verify --remote " + o.remote + " --repair' sends the intact copies from here; do not remove anything there"})
 }
 
 // repairRemote repairs a remote from the repository here.
@@ -123,7 +123,7 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *Env, r *kist.Repos
 	}
 	on := " damaged or missing on " + quoteArg(o.remote)
 	return damageError(env, len(lost), "thing stays"+on, "things stay"+on,
-		[]string{"whoever has it whole can repair it; a damaged root can be put back by who pushed or fetched last; a state file or kist.json cannot be replaced: push to another, new remote then"})
+		[]string{"a clone with intact copies can repair it; whoever pushed or fetched last can restore a damaged root; a state file or kist.json cannot be replaced: push to a new remote then"})
 }
 
 func (o verifyOptions) printRemoteRepair(ctx context.Context, env *Env, r *kist.Repository, result *transfer.RepairResult, lost []problemJSON) {

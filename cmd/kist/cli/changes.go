@@ -43,8 +43,8 @@ func (f *changeForm) register(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("name-only", "name-status", "no-patch")
 }
 
-// settle checks the parsed options, and applies those that imply others. If there are none,
-// fallback sets the form.
+// settle checks the parsed options, and sets the options that they imply. If no option names
+// a form, fallback sets it.
 func (f *changeForm) settle(env *Env, fallback func(*changeForm)) error {
 	if f.context < 0 {
 		return usagef("-U must not be negative")

@@ -159,6 +159,7 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	if o.graph && !env.global.json {
 		p.graph = newGraph(env.paint)
 	}
+
 	var backwards []log.Logged
 	print := func(c log.Logged) error { return p.print(ctx, c) }
 	if o.reverse {
@@ -167,21 +168,22 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 			return nil
 		}
 	}
-	n := 0
+	n := min(0, -o.skip) // the number of printed commits
 	for c, err := range log.Commits(ctx, r, opt) {
 		if err != nil {
 			return err
 		}
-		if n++; n <= o.skip {
+		if n++; n <= 0 {
 			continue
 		}
 		if err := print(c); err != nil {
 			return err
 		}
-		if n-o.skip == o.number {
+		if n == o.number {
 			break // without reading what comes next
 		}
 	}
+
 	for _, c := range slices.Backward(backwards) {
 		if err := p.print(ctx, c); err != nil {
 			return err
@@ -213,6 +215,7 @@ func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args
 	if o.follow && (len(paths) != 1 || opt.Select != nil) {
 		return opt, nil, usagef("--follow needs exactly one path")
 	}
+
 	var starts []string
 	for _, from := range []struct {
 		wanted bool
@@ -255,6 +258,7 @@ func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args
 			return opt, nil, err
 		}
 	}
+
 	opt.Match, err = o.match()
 	return opt, paths, err
 }

@@ -240,6 +240,7 @@ func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, e
 	if c.form.nameOnly || c.form.nameStatus || change.unmerged {
 		return v, nil
 	}
+
 	for side, e := range map[*sideJSON]*object.Entry{v.Old: change.Old, v.New: change.New} {
 		purged, err := c.repo.Purged(ctx, e)
 		if err != nil {
@@ -249,6 +250,7 @@ func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, e
 			side.Purged = true
 		}
 	}
+
 	n, err := c.counts(ctx, change)
 	if err != nil {
 		return v, err

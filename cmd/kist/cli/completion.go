@@ -244,15 +244,12 @@ func trackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string
 		return nil
 	}
 	idx, err := r.Index()
-	if err != nil {
+	if err != nil || idx.Dir(dir) == nil {
 		return nil
 	}
-	d := idx.Dir(dir)
-	if d == nil {
-		return nil
-	}
+
 	var names []string
-	for entry, sub := range d.Children() {
+	for entry, sub := range idx.Dir(dir).Children() {
 		if sub != nil {
 			names = append(names, typed+sub.Name()+"/")
 		} else {
@@ -292,6 +289,7 @@ func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 		}
 		return names
 	}
+
 	typed := rev + ":" + path[:strings.LastIndexByte(path, '/')+1]
 	at, err := env.locate(ctx, r, typed)
 	if err != nil || at.entry.Type != object.TypeDir {

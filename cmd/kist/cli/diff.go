@@ -83,6 +83,7 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err != nil {
 		return err
 	}
+
 	c := &comparison{env: env, repo: r, form: &o.form}
 	var conflicts []index.Conflict
 	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.paths()); err != nil {
@@ -91,6 +92,7 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err := env.known(ctx, r, paths, places{views: []view.View{c.old, c.new}, index: true, worktree: true}); err != nil {
 		return err
 	}
+
 	changes, err := c.selected(ctx, paths)
 	if err != nil {
 		return err
@@ -111,6 +113,7 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err := partialError(env, r, c.new.Skipped); err != nil {
 		return err
 	}
+
 	if len(changes) > 0 && (o.exitCode || env.global.quiet) {
 		return quiet(exitFailed)
 	}
@@ -127,6 +130,7 @@ func (c *comparison) unmerged(ctx context.Context, changes []fileChange, conflic
 	if !found {
 		changes = slices.Insert(changes, at, fileChange{Change: tree.Change{Path: conflict.Path}})
 	}
+
 	change := &changes[at]
 	change.unmerged = true
 	switch {
@@ -157,6 +161,7 @@ func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths
 			}
 		}
 	}
+
 	switch {
 	case len(revs) > 2 || staged && len(revs) == 2:
 		return old, new, nil, usagef("too many revisions to compare")
@@ -175,6 +180,7 @@ func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths
 	if err != nil {
 		return old, new, nil, err
 	}
+
 	if staged {
 		new, err = view.OfIndex(ctx, r)
 	} else {
@@ -183,6 +189,7 @@ func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths
 	if err != nil {
 		return old, new, nil, err
 	}
+
 	idx, err := r.Index()
 	if err != nil {
 		return old, new, nil, err
@@ -292,6 +299,7 @@ func (c *comparison) show(ctx context.Context, changes []fileChange) error {
 	if !f.patch {
 		return nil
 	}
+
 	for _, change := range changes {
 		if err := c.showPatch(ctx, change); err != nil {
 			return err
@@ -369,6 +377,7 @@ func (c *comparison) text(ctx context.Context, v view.View, path string, e *obje
 	case e.Size > tree.MaxText:
 		return nil, false, nil
 	}
+
 	data, err := v.ReadContent(ctx, c.repo, path, *e, tree.MaxText+1)
 	if errors.Is(err, object.ErrPurged) {
 		return nil, false, nil

@@ -52,12 +52,14 @@ func renamed(change fileChange) string {
 	if needsQuotes(from) || needsQuotes(to) {
 		return quotePath(from) + " => " + quotePath(to)
 	}
+
 	prefix := 0
 	for i := 0; i < len(from) && i < len(to) && from[i] == to[i]; i++ {
 		if from[i] == '/' {
 			prefix = i + 1
 		}
 	}
+
 	least := max(prefix-1, 0) // the slash that ends the prefix may begin the suffix
 	suffix := 0
 	for i := 1; len(from)-i >= least && len(to)-i >= least && from[len(from)-i] == to[len(to)-i]; i++ {
@@ -65,6 +67,7 @@ func renamed(change fileChange) string {
 			suffix = i
 		}
 	}
+
 	middle := func(s string) string { return s[prefix:max(prefix, len(s)-suffix)] }
 	if prefix+suffix == 0 {
 		return from + " => " + to
@@ -120,12 +123,14 @@ func statTotal(list []counts) string {
 			files++
 		}
 	}
+
 	number := func(n int, one, many string) string {
 		if n == 1 {
 			return "1 " + one
 		}
 		return strconv.Itoa(n) + " " + many
 	}
+
 	text := " " + number(files, "file changed", "files changed")
 	if files == 0 {
 		return text

@@ -91,6 +91,7 @@ func (o *duOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if err != nil {
 		return err
 	}
+
 	var stored *storedJSON
 	if o.stored {
 		if stored, err = storedUnder(ctx, env, r, all); err != nil {
@@ -108,6 +109,7 @@ func (o *duOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		}
 		stored = nil
 	}
+
 	for _, at := range all {
 		if err := o.list(ctx, env, at, stored); err != nil {
 			return err

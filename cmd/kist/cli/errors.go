@@ -79,6 +79,7 @@ func outcomeOf(err error) outcome {
 		o.quiet = o.quiet || f.err == nil
 		next = f.err
 	}
+
 	for _, cause := range causes {
 		if o.Exit != 0 {
 			break

@@ -31,6 +31,7 @@ func (p *commitPrinter) printGraph(ctx context.Context, c log.Logged, cmp *compa
 	if err := own.printChanges(ctx, cmp, changes); err != nil {
 		return err
 	}
+
 	for _, line := range p.head(c, cmp.note) {
 		p.printBeside(line)
 	}
@@ -145,6 +146,7 @@ func (g *graph) commit(id object.ID, next []object.ID) (rows []string, rest stri
 			fresh = append(fresh, id)
 		}
 	}
+
 	right := slices.IndexFunc(joined, func(i int) bool { return i > at })
 	switch {
 	case len(fresh) > 0:
@@ -182,6 +184,7 @@ func (g *graph) join(at int, lanes []int, ends bool) []*row {
 	if ends {
 		without = at
 	}
+
 	var rows []*row
 	switch {
 	case gap:
@@ -195,6 +198,7 @@ func (g *graph) join(at int, lanes []int, ends bool) []*row {
 	if far && gap {
 		rows[1] = g.moved(at)
 	}
+
 	for _, to := range lanes {
 		g.line(rows, at, to)
 	}

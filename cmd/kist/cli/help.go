@@ -244,6 +244,7 @@ func (m manual) markdown() string {
 	if m.Long != "" {
 		fmt.Fprintf(&b, "\n```text\n%s\n```\n", m.Long)
 	}
+
 	list := func(section manualSection) {
 		fmt.Fprintf(&b, "\n## %s\n\n", section.Title[:1]+strings.ToLower(section.Title[1:]))
 		for _, item := range section.Items {
@@ -254,6 +255,7 @@ func (m manual) markdown() string {
 			fmt.Fprintf(&b, "- %s: %s\n", term, item.Text)
 		}
 	}
+
 	for _, section := range m.Sections {
 		if section.Title != globalOptions || m.Parent == "" {
 			list(section)
@@ -285,12 +287,14 @@ func (m manual) roff() string {
 		b.WriteString(".SH DESCRIPTION\n")
 		roffLiteral(&b, m.Long)
 	}
+
 	list := func(section manualSection) {
 		fmt.Fprintf(&b, ".SH %s\n", roffArg(section.Title))
 		for _, item := range section.Items {
 			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", roffText(strings.TrimSpace(item.Term)), roffText(item.Text))
 		}
 	}
+
 	for _, section := range m.Sections {
 		list(section)
 	}
@@ -350,6 +354,7 @@ func runDocs(ctx context.Context, env *Env, root *cobra.Command, args []string) 
 			}
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(pages)) {
 		if err := ctx.Err(); err != nil {
 			return err

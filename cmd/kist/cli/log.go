@@ -138,6 +138,7 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	if o.reverse && o.graph {
 		return usagef("--reverse and --graph cannot be combined")
 	}
+
 	opt, paths, err := o.log(ctx, env, r, args)
 	if err != nil {
 		return err
@@ -153,6 +154,7 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	if p.records, err = r.RecordViewOrEmpty(); err != nil {
 		return err
 	}
+
 	if o.decorated(env) {
 		p.decorations = decorate(ctx, env, r, o.decorate == "full")
 	}
@@ -168,6 +170,7 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 			return nil
 		}
 	}
+
 	n := min(0, -o.skip) // the number of printed commits
 	for c, err := range log.Commits(ctx, r, opt) {
 		if err != nil {
@@ -241,6 +244,7 @@ func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args
 			starts = append(starts, "HEAD")
 		}
 	}
+
 	for _, name := range starts {
 		if !env.repo.lost.tip(ctx, r, name) {
 			opt.Revs = append(opt.Revs, name)
@@ -297,6 +301,7 @@ func (o *logOptions) match() (func(*object.Commit) bool, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if len(authors)+len(messages)+len(o.host)+len(o.label) == 0 && !o.merges && !o.noMerges {
 		return nil, nil
 	}

@@ -106,6 +106,7 @@ func (p *commitPrinter) head(c log.Logged, note string) []string {
 	if p.oneline {
 		return []string{p.env.paint(yellow, id) + names + " " + printable(subject(c.Message))}
 	}
+
 	lines := []string{p.env.paint(yellow, "commit "+id) + names}
 	if len(c.Parents) > 1 {
 		merge := "Merge:"
@@ -197,6 +198,7 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 			return cmp, nil, err
 		}
 	}
+
 	switch before := views[0].Commit; {
 	case len(c.Parents) == 0 || before == c.Parents[0]:
 	case before.IsZero():
@@ -259,15 +261,10 @@ func decorate(ctx context.Context, env *Env, r *kist.Repository, full bool) deco
 	if err != nil {
 		head = refs.Head{}
 	}
-	short := func(name, prefix string) string {
-		if full {
-			return name
-		}
-		return strings.TrimPrefix(name, prefix)
-	}
 	if head.Branch == "" && !head.ID.IsZero() {
 		d[head.ID] = append(d[head.ID], env.paint(boldCyan, "HEAD"))
 	}
+
 	for _, kind := range []struct {
 		prefix, label string
 		color         style
@@ -284,7 +281,11 @@ func decorate(ctx context.Context, env *Env, r *kist.Repository, full bool) deco
 					continue
 				}
 			}
-			text := env.paint(kind.color, kind.label+quotePath(short(ref.Name, kind.prefix)))
+			name := ref.Name
+			if !full {
+				name = strings.TrimPrefix(name, kind.prefix)
+			}
+			text := env.paint(kind.color, kind.label+quotePath(name))
 			if ref.Name == refs.Heads+head.Branch {
 				text = env.paint(boldCyan, "HEAD -> ") + text
 				d[id] = append([]string{text}, d[id]...)

@@ -107,6 +107,7 @@ func (o *lsOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if err != nil {
 		return err
 	}
+
 	print := func(at located, path string, e object.Entry) error {
 		var purged *kist.Purge
 		if records.AnyPurged() {
@@ -126,6 +127,7 @@ func (o *lsOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		o.print(env, path, e, purged != nil)
 		return nil
 	}
+
 	for _, at := range all {
 		env.repo.lost.begin(at.path)
 		if err := o.list(ctx, at, o.recursive || byPaths, print); err != nil {
@@ -164,12 +166,14 @@ func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 		}
 		env.printf("%s%s %13d %s ", modeString(e), owner, e.Size, env.mtime(e.MTime))
 	}
+
 	shown, end := slashed(path, e), "\n"
 	if o.nul {
 		end = "\x00"
 	} else {
 		shown = quotePath(shown)
 	}
+
 	switch e.Type {
 	case object.TypeDir:
 		shown = env.paint(blue, shown)
@@ -330,6 +334,7 @@ func copyContent(ctx context.Context, env *Env, at located, offset, length int64
 	default:
 		return failf(exitFailed, "", "%s is a %s", quoteArg(at.rev+":"+at.path), entryTypes[at.entry.Type].name)
 	}
+
 	if offset > 0 {
 		if _, err := content.Seek(offset, io.SeekStart); err != nil {
 			return err
@@ -339,6 +344,7 @@ func copyContent(ctx context.Context, env *Env, at located, offset, length int64
 	if length >= 0 {
 		from = io.LimitReader(content, length)
 	}
+
 	_, err := io.CopyBuffer(struct{ io.Writer }{env.Stdout}, struct{ io.Reader }{from}, make([]byte, 256<<10))
 	var purged *kist.PurgedError
 	if errors.As(err, &purged) {

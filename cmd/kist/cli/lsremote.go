@@ -54,6 +54,7 @@ func runLsRemote(ctx context.Context, env *Env, args []string) error {
 	if r != nil {
 		defer r.Close()
 	}
+
 	head, err := opened.Head(ctx)
 	if err != nil {
 		return err
@@ -69,6 +70,7 @@ func runLsRemote(ctx context.Context, env *Env, args []string) error {
 	if at, ok := head.Refs[head.Head]; ok {
 		show("HEAD", at.ID, head.Head)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(head.Refs)) {
 		if refs.CheckName(name) != nil {
 			env.warn("skipped a ref with a bad name: %s", quoteArg(name))

@@ -45,6 +45,7 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 	if err != nil {
 		return fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
 	}
+
 	for _, line := range c.header(change) {
 		c.env.printf("%s\n", c.env.paint(bold, line))
 	}

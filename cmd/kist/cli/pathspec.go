@@ -62,6 +62,7 @@ func splitMagic(arg string) (m magic, rest string, err error) {
 		}
 		return m, rest, nil
 	}
+
 	rest, ok := strings.CutPrefix(arg, ":")
 	if !ok {
 		return m, arg, nil
@@ -131,6 +132,7 @@ func (e *Env) pathspec(r *kist.Repository, arg string) (pathspec, error) {
 	if err != nil {
 		here = ""
 	}
+
 	rest := s.path
 	for name := range strings.SplitSeq(here, "/") {
 		next, ok := strings.CutPrefix(rest, name+"/")
@@ -237,6 +239,7 @@ func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in p
 	if err != nil {
 		return nil, err
 	}
+
 	for i, s := range list {
 		switch {
 		case s.exclude || hit[i]:
@@ -297,6 +300,7 @@ func (in places) each(ctx context.Context, r *kist.Repository, paths []string, f
 	if in.index {
 		eachTracked(idx, fn)
 	}
+
 	empty, _ := object.EmptyTree()
 	for _, v := range in.views {
 		if v.Tree.IsZero() {

@@ -118,6 +118,7 @@ func (p *progress) line(elapsed time.Duration) string {
 	if total == 0 {
 		done, total = items, totalItems
 	}
+
 	var b strings.Builder
 	b.WriteString(p.title)
 	if total > 0 {

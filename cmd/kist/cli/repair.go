@@ -50,6 +50,7 @@ func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Reposito
 		DryRun: o.dryRun, Repaired: []repairedJSON{}, Quarantined: append([]repair.Quarantined{}, result.Quarantined...),
 		Lost: newProblemsJSON(result.Lost, newProblemJSON),
 	}
+
 	for _, done := range result.Repaired {
 		item := repairedJSON{Kind: "file", File: done.File, How: done.How}
 		if !done.Key.IsZero() {
@@ -68,13 +69,11 @@ func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Reposito
 
 // printRepair prints the result of a repair.
 func printRepair(ctx context.Context, env *Env, r *kist.Repository, out verifyJSON) {
-	repaired, moved, accepted := "repaired", "moved", "accepted as lost"
-	if out.DryRun {
-		repaired, moved, accepted = "would repair", "would move", "would accept as lost"
-	}
+	repaired, moved := would(out.DryRun, "repaired", "repair"), would(out.DryRun, "moved", "move")
 	for _, line := range repairedLines(r, out.Repaired) {
 		env.tell("%s %s\n", env.paint(green, repaired), line)
 	}
+
 	for _, q := range out.Quarantined {
 		to := cmp.Or(q.To, volume.QuarantineDir)
 		env.tell("%s to %s: %s\n", moved, quotePath(repositoryFile(r, to)), quotePath(repositoryFile(r, q.File)))
@@ -84,7 +83,7 @@ func printRepair(ctx context.Context, env *Env, r *kist.Repository, out verifyJS
 	switch {
 	case len(out.Lost) > 0:
 	case len(out.Accepted) > 0:
-		env.tell("%s:\n", accepted)
+		env.tell("%s as lost:\n", would(out.DryRun, "accepted", "accept"))
 		printProblems(ctx, env, r, out.Accepted)
 	case len(out.Repaired)+len(out.Quarantined) == 0:
 		env.tell("no errors found: nothing to repair\n")

@@ -28,6 +28,7 @@ func revsAndPaths(ctx context.Context, env *Env, r *kist.Repository, args []stri
 		paths, err = env.pathspecs(r, args[dash:], true)
 		return args[:dash], paths, err
 	}
+
 	for i, arg := range args {
 		err := resolvable(ctx, r, arg)
 		if errors.Is(err, refs.ErrNotFound) || err != nil && looksLikePathspec(arg) {
@@ -107,6 +108,7 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 	if err != nil {
 		return at, e.meantPath(r, revPath, err)
 	}
+
 	if first, _, _ := strings.Cut(path, "/"); first == "." || first == ".." {
 		at.path, err = e.repoPath(r, path)
 	} else if at.path, err = tree.CleanPath(path); err != nil {
@@ -162,6 +164,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 	if err != nil || len(specs) == 0 {
 		return []located{at}, false, err
 	}
+
 	if at.path != "" {
 		return nil, false, hintf(usagef("%s is a path already", quoteArg(what)), "write '%s -- PATH...'", printable(at.rev))
 	}
@@ -169,6 +172,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 	if err := env.known(ctx, r, specs, in); err != nil {
 		return nil, false, err
 	}
+
 	paths, err := env.find(ctx, r, specs, in)
 	if err != nil {
 		return nil, false, err
@@ -238,6 +242,7 @@ func nearNames(r *kist.Repository, rev string) []string {
 	if letters < 2 || len(rev) > maxNearName {
 		return nil
 	}
+
 	limit := 2
 	if letters <= 3 { // two letters off, it is another word
 		limit = 1

@@ -73,6 +73,7 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if len(args) == 0 {
 		args = []string{"HEAD"}
 	}
+
 	revs := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.Contains(arg, ":") })
 	if err := inHistory(ctx, env, r, log.Options{Revs: revs}, paths); err != nil {
 		return err
@@ -83,6 +84,7 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if p.records, err = r.RecordViewOrEmpty(); err != nil {
 		return err
 	}
+
 	if env.Terminal.Stdout && !env.global.json {
 		p.decorations = decorate(ctx, env, r, false)
 	}
@@ -158,6 +160,7 @@ func showPath(ctx context.Context, env *Env, r *kist.Repository, arg string) err
 		env.json(v)
 		return nil
 	}
+
 	if at.entry.Type != object.TypeDir {
 		return copyContent(ctx, env, at, 0, -1)
 	}
@@ -193,6 +196,7 @@ func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
 	if err != nil {
 		return err
 	}
+
 	id, err := p.repo.Refs().Get(name)
 	if err != nil {
 		return err
@@ -204,6 +208,7 @@ func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
 	if err != nil {
 		return err
 	}
+
 	if p.env.global.json {
 		p.env.json(tagJSON{tag.Name, id, tag.Target, newPersonJSON(tag.Tagger), tag.Message})
 		return nil

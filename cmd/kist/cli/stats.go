@@ -109,6 +109,7 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if o.remote != "" {
 		return statsRemote(ctx, env, r, o)
 	}
+
 	revs, specs, err := revsAndPaths(ctx, env, r, args)
 	if err != nil {
 		return err
@@ -117,6 +118,7 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if err != nil {
 		return err
 	}
+
 	if !o.commits && slices.ContainsFunc(revs, func(rev string) bool { return strings.HasPrefix(rev, "^") || strings.Contains(rev, "..") }) {
 		return hintf(usagef("stats needs --commits for a range of commits"), "--commits shows each of its commits")
 	}
@@ -126,6 +128,7 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if err != nil {
 		return err
 	}
+
 	if s.Account.Incomplete {
 		env.warn("some referenced content is not in the repository, and is not counted")
 	}
@@ -134,6 +137,7 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		o.printVolumes(env, s.Account)
 		return nil
 	}
+
 	total := len(revs) == 0 && len(paths) == 0 && !o.commits
 	var freed *int64
 	if total {
@@ -150,6 +154,7 @@ func (o *statsOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if err := o.printSpaces(ctx, env, r, s); err != nil {
 		return err
 	}
+
 	if total {
 		o.printTotal(env, s, freed)
 	}

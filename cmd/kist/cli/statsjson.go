@@ -89,6 +89,7 @@ func statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) {
 			newUsedJSON(x.Commits, x.History, x.All), uniqueJSON{x.Own.Objects, x.Own.Stored}, x.All.Stored - x.Own.Stored,
 		})
 	}
+
 	a := s.Account
 	if !total {
 		if len(s.Spaces) >= 2 {
@@ -96,6 +97,7 @@ func statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) {
 		}
 		return
 	}
+
 	out := totalJSON{
 		"total", newUsedJSON(s.Commits, s.History, s.Named),
 		a.Unheld.Stored, a.Copies.Stored, len(a.Volumes), a.Left, freed,

@@ -90,6 +90,7 @@ func spaceName(ctx context.Context, env *Env, r *kist.Repository, s stats.Space)
 	case stats.SpaceLogs:
 		return "reachable only from the reflog", nil
 	}
+
 	c, err := object.ReadCommit(ctx, r.Objects(), s.ID)
 	if err != nil {
 		return "", err

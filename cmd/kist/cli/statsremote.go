@@ -45,6 +45,7 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	if err != nil {
 		return err
 	}
+
 	total := remoteStatsJSON{
 		Kind: "total", Packs: len(u.Packs), Indexes: u.Indexes, IndexBytes: u.IndexBytes,
 		Condemned: u.Marked, CondemnedBytes: u.MarkedBytes,

@@ -89,12 +89,14 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if err != nil {
 		return err
 	}
+
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{
 		Paths: paths, AllUntracked: o.untracked == "all" || !specs.plain(), NoUntracked: o.untracked == "no", Ignored: o.ignored,
 	})
 	if err != nil {
 		return err
 	}
+
 	switch {
 	case env.global.json:
 		statusJSON(env, *o, s)
@@ -142,12 +144,14 @@ func statusShort(env *Env, r *kist.Repository, o statusOptions, s *stage.Status)
 		}
 		return quoteSpaced(env.relative(r, path))
 	}
+
 	painted := func(color style, letter byte) string {
 		if machine || letter == ' ' {
 			return string(letter)
 		}
 		return env.paint(color, string(letter))
 	}
+
 	if o.branch {
 		env.printf("## %s%s", branchLine(s), end)
 	}
@@ -217,12 +221,14 @@ func statusJSON(env *Env, o statusOptions, s *stage.Status) {
 		env.json(map[string]bool{"clean": true})
 		return
 	}
+
 	for _, l := range lines {
 		env.json(statusLineJSON{
 			pathJSON: newPathJSON(l.path), Index: string(l.index), Worktree: string(l.worktree),
 			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,
 		})
 	}
+
 	for _, f := range s.Purged {
 		env.json(statusLineJSON{pathJSON: newPathJSON(f.Path), Index: " ", Worktree: " ", Purged: true})
 	}
@@ -256,6 +262,7 @@ func statusLines(s *stage.Status) []statusLine {
 		}
 		return l
 	}
+
 	for _, c := range s.Staged {
 		l := line(folded(c.Path, ofFolder(c)))
 		l.index, l.from = changeLetter(c), c.From
@@ -264,12 +271,14 @@ func statusLines(s *stage.Status) []statusLine {
 		// A folder in the place of a file goes by the name of the file.
 		line(folded(f.Path, f.Dir && f.State != worktree.TypeChanged)).worktree = foundLetter(f)
 	}
+
 	for _, f := range s.Skipped {
 		if f.State == worktree.Unreadable {
 			l := line(folded(f.Path, f.Dir))
 			l.worktree, l.reason = 'X', skipReason(f)
 		}
 	}
+
 	for _, c := range s.Conflicts {
 		letters := conflictLetters(c)
 		l := line(c.Path)
@@ -283,6 +292,7 @@ func statusLines(s *stage.Status) []statusLine {
 	for _, f := range listedChanges(s.Untracked) {
 		lines = append(lines, statusLine{path: folded(f.Path, f.Dir), index: '?', worktree: '?'})
 	}
+
 	for _, f := range listedChanges(s.Ignored) {
 		lines = append(lines, statusLine{path: folded(f.Path, f.Dir), index: '!', worktree: '!'})
 	}

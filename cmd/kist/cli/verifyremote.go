@@ -60,6 +60,7 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *Env, r *kist.Repos
 	if err != nil {
 		return err
 	}
+
 	for _, key := range slices.SortedFunc(maps.Keys(done.Lost), object.Key.Compare) {
 		lost = append(lost, transfer.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
 	}
@@ -67,6 +68,7 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *Env, r *kist.Repos
 	if out.Errors, err = remoteProblems(ctx, r, opened, found); err != nil {
 		return err
 	}
+
 	if out.Accepted, err = remoteProblems(ctx, r, opened, lost); err != nil {
 		return err
 	}
@@ -99,12 +101,14 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *Env, r *kist.Repos
 	if missing := new(object.NotFoundError); errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
 		return hintf(err, "its loss was accepted here: 'kist push --force %s SOURCE:NAME' moves the branch or tag there, and 'kist push --delete' deletes it; then repair", o.remote)
 	}
+
 	if isA[*transfer.NeededError](err) {
 		return hintf(err, "nothing was changed: 'kist verify --remote %s' lists the damage; a clone with intact copies can repair it", o.remote)
 	}
 	if err != nil {
 		return err
 	}
+
 	lost, err := remoteProblems(ctx, r, opened, result.Lost)
 	if err != nil {
 		return err
@@ -127,12 +131,8 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *Env, r *kist.Repos
 }
 
 func (o verifyOptions) printRemoteRepair(ctx context.Context, env *Env, r *kist.Repository, result *transfer.RepairResult, lost []problemJSON) {
-	repaired := "replaced"
-	if o.dryRun {
-		repaired = "would replace"
-	}
 	for _, blob := range result.Repaired {
-		env.tell("%s %s\n", env.paint(green, repaired), blob)
+		env.tell("%s %s\n", env.paint(green, would(o.dryRun, "replaced", "replace")), blob)
 	}
 	printProblems(ctx, env, r, lost)
 	switch {

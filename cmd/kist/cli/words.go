@@ -44,6 +44,7 @@ func inWords(err error) string {
 	case errors.As(err, &moved):
 		return movedWords(moved)
 	}
+
 	if dir := deniedRepository(err); dir != "" {
 		if errors.Is(err, syscall.EROFS) {
 			return fmt.Sprintf("the repository %s is on a read-only file system", quotePath(dir))

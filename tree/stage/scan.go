@@ -27,7 +27,7 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 		return view.View{}, err
 	}
 
-	found, err := scan(ctx, r, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
+	found, err := scan(ctx, r, r.Worktree(), idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
 	if err != nil {
 		return view.View{}, err
 	}
@@ -63,10 +63,10 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 	return view.View{Tree: info.ID, Objects: o, Worktree: true, Skipped: skipped}, err
 }
 
-// scan returns the changes in the worktree. A file that is missing because its
+// scan returns the changes in a worktree. A file that is missing because its
 // content was purged or lost is no change: the user did not remove it.
-func scan(ctx context.Context, r *kist.Repository, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
-	found, err := r.Worktree().Scan(ctx, idx, o)
+func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
+	found, err := w.Scan(ctx, idx, o)
 	if err != nil {
 		return nil, err
 	}

@@ -26,10 +26,12 @@ type AddOptions struct {
 	Update       bool     // only tracked paths
 	Force        bool     // also ignored files
 	Exclude      worktree.Exclude
-	AllowMissing bool             // skip Paths that do not exist; tracked ones stay as they are staged
-	Stream       *worktree.Stored // the new content of the only path, from [worktree.Worktree.StoreStream]; the worktree is not read
-	DryRun       bool             // store and stage nothing
-	Progress     kist.Progress    // may be nil
+	Worktree     *worktree.Worktree // nil: the repository's
+	Times        bool               // a file with a new modification time is modified, even if nothing else has changed
+	AllowMissing bool               // skip Paths that do not exist; tracked ones stay as they are staged
+	Stream       *worktree.Stored   // the new content of the only path, from [worktree.Worktree.StoreStream]; the worktree is not read
+	DryRun       bool               // store and stage nothing
+	Progress     kist.Progress      // may be nil
 }
 
 // AddResult is the result of [Add], also of a dry run. Lists are sorted by
@@ -98,6 +100,7 @@ func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, i
 	if err != nil {
 		return nil, err
 	}
+	s.worktree, s.times = cmp.Or(o.Worktree, s.worktree), o.Times
 	var stored edits
 	if o.Stream != nil {
 		stored, err = s.adopt(ctx, o.Paths[0], *o.Stream)
@@ -114,14 +117,14 @@ func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, i
 // scanAndStore scans the worktree and stores the changed files.
 func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) {
 	r, idx := s.repo, s.idx
-	found, err := scan(ctx, r, idx, worktree.ScanOptions{
+	found, err := scan(ctx, r, s.worktree, idx, worktree.ScanOptions{
 		Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude, NoUntracked: o.Update, Times: true,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if o.AllowMissing {
-		found = skipMissing(r.Worktree(), found, o.Paths)
+		found = skipMissing(s.worktree, found, o.Paths)
 	}
 	for _, f := range found {
 		if _, conflict := idx.Conflict(f.Path); f.State == worktree.Absent && !conflict {
@@ -195,6 +198,8 @@ func skipMissing(w *worktree.Worktree, found []worktree.Found, paths []string) [
 // that result.
 type stager struct {
 	repo     *kist.Repository
+	worktree *worktree.Worktree
+	times    bool // see AddOptions.Times
 	objects  object.ReadWriter
 	idx      *index.Index
 	records  *record.View // when the stager was made
@@ -203,7 +208,7 @@ type stager struct {
 
 func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, progress kist.Progress) (*stager, error) {
 	records, err := r.Purges().View()
-	return &stager{r, objects, idx, records, progress}, err
+	return &stager{repo: r, worktree: r.Worktree(), objects: objects, idx: idx, records: records, progress: progress}, err
 }
 
 // store stores the files of a scan and returns the edits for all that it found.
@@ -266,7 +271,7 @@ func (s *stager) storeFiles(ctx context.Context, files fileRuns, list edits, tot
 	}
 
 	for i := range files {
-		err := s.repo.Worktree().StoreAll(ctx, dst, files[i], func(at int, stored worktree.Stored, err error) error {
+		err := s.worktree.StoreAll(ctx, dst, files[i], func(at int, stored worktree.Stored, err error) error {
 			list[at], err = s.edit(ctx, &files[i][at], stored, err)
 			return err
 		}, report)
@@ -295,7 +300,7 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 	}
 
 	entry := index.NewEntry(stored.Entry, stored.Stat)
-	if e.old != nil && e.old.SameData(&entry) && entry.Meta == "" {
+	if e.old != nil && e.old.SameData(&entry) && entry.Meta == "" && !s.times {
 		entry.MTime, entry.Meta = e.old.MTime, e.old.Meta // a change of the time alone is no change
 	} else if why, err := s.repo.PurgedIn(ctx, s.records, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
 		return e, err
@@ -355,7 +360,7 @@ func (s *stager) settle(stored edits, o AddOptions) edits {
 	open := func(path string) bool { return Selected(path, o.Paths) && !touched[path] }
 	// An untracked file that the scan ignored does not mean that the user
 	// decided to remove the path.
-	decided := func(path string) bool { return Indexed(idx, path) != nil || !s.repo.Worktree().Exists(path) }
+	decided := func(path string) bool { return Indexed(idx, path) != nil || !s.worktree.Exists(path) }
 
 	var list edits
 	for _, c := range idx.Conflicts() {

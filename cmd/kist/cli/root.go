@@ -111,7 +111,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	}
 	help := pages(env, newHelp(env))
 	root.SetHelpCommand(help)
-	add("start", "BEGIN", newInit(env), newClone(env))
+	add("start", "BEGIN", newInit(env), newClone(env), newImport(env), newExport(env))
 	add("files", "WORK ON FILES",
 		newAdd(env),
 		newCommit(env),

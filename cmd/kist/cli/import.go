@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/convert"
+)
+
+// importOptions are the options of the commands that import.
+type importOptions struct {
+	branch       string
+	dryRun       bool
+	deleteSource bool
+	as           string
+}
+
+func (o *importOptions) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVarP(&o.branch, "branch", "b", "imported", "add the commits to `BRANCH`, which may be new")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show files, duplicates and new data")
+}
+
+func newImport(env *Env) *cobra.Command {
+	var o importOptions
+	cmd := &cobra.Command{
+		Use:   "import [OPTIONS] DIR...",
+		Short: "make commits from folders, archives or a git repository",
+		Long: `Commits each DIR, the oldest first, to a branch that is not checked out. So
+dated copies of a folder become one history: backup-2024-01-01/, daily.3/ and
+daily.2/ of rsnapshot, folders of Time Machine.
+
+The time of a commit is the date in the name of DIR, as in 2024-01-31,
+20240131T120000Z or 2024-01-31-120000, or else the modification time of DIR. All
+files count, even if a .kistignore excludes them.
+
+A DIR with the name and time of an earlier import is not imported again. So an
+interrupted import can be repeated. Files that are hard links to the same file
+in two DIRs are read once.
+
+With --delete-source, kist deletes each DIR after its commit: only after it has
+read the folder and the stored data once more, and found no difference.
+
+With --json, for each DIR: name, time, id (of the commit, or null), already
+(imported), files, bytes, duplicates (files whose content was known), bytes_new,
+skipped (path and reason), source_deleted, kept (why it was not deleted).`,
+		Example: `  kist import -n backup-*/          show the files, duplicates and savings
+  kist import backup-*/             a commit for each
+  kist log --stat imported          the result
+  kist import tar release-*.tar.gz  a commit for each archive`,
+		Args: arguments(1, -1, "DIR"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return o.run(ctx, env, r, args, convert.Folder)
+	}, exitPartial)
+	o.register(cmd)
+	flags := cmd.Flags()
+	flags.Var(newChoice(&o.as, "commits"), "as", "the result: commits")
+	flags.BoolVar(&o.deleteSource, "delete-source", false, "delete each DIR after its commit was compared with it")
+	cmd.AddCommand(newImportArchive(env), newImportGit(env), newImportRestic(env))
+	return cmd
+}
+
+func newImportArchive(env *Env) *cobra.Command {
+	var o importOptions
+	cmd := &cobra.Command{
+		Use:     "tar [OPTIONS] FILE...",
+		Aliases: []string{"zip"},
+		Short:   "make commits from tar and zip files",
+		Long: `Commits the content of each FILE, a tar or zip archive, as 'kist import' does
+with folders. A tar file may be compressed with gzip, zstd or bzip2. The time is
+the date in the name of FILE, or else its modification time.
+
+A repository with full metadata records the owners, extended attributes, hard
+links, FIFOs and devices of a tar file. Other repositories leave out FIFOs and
+devices, and record each hard link as a file.
+
+The options and --json are as for 'kist import'.`,
+		Example: `  kist import tar release-*.tar.gz
+  kist import zip -b photos photos-2023.zip photos-2024.zip`,
+		Args: arguments(1, -1, "FILE"),
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return o.run(ctx, env, r, args, convert.Archive)
+	}, exitPartial)
+	o.register(cmd)
+	return cmd
+}
+
+// importedJSON is a result of import with --json.
+type importedJSON struct {
+	Name       string        `json:"name"`
+	NameRaw    []byte        `json:"name_raw,omitempty"`
+	Time       time.Time     `json:"time"`
+	ID         *object.ID    `json:"id"`
+	Already    bool          `json:"already"`
+	Files      int64         `json:"files"`
+	Bytes      int64         `json:"bytes"`
+	Duplicates int64         `json:"duplicates"`
+	BytesNew   int64         `json:"bytes_new"`
+	Skipped    []skippedJSON `json:"skipped"`
+	Deleted    bool          `json:"source_deleted"`
+	Kept       string        `json:"kept,omitempty"`
+}
+
+func (o *importOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, open func(path string, zone *time.Location) (convert.Source, error)) error {
+	zone := env.Now().Location()
+	var sources []convert.Source
+	for _, arg := range args {
+		s, err := open(env.path(arg), zone)
+		if err == nil && o.deleteSource {
+			err = s.CheckDeletable(r.Home(), r.Dir(), env.Dir)
+		}
+		if err != nil {
+			return err
+		}
+		if same := func(t convert.Source) bool { return t.Real() == s.Real() }; !slices.ContainsFunc(sources, same) {
+			sources = append(sources, s)
+		}
+	}
+	return o.importAll(ctx, env, r, sources)
+}
+
+func (o *importOptions) importAll(ctx context.Context, env *Env, r *kist.Repository, sources []convert.Source) error {
+	p := env.progress("importing")
+	defer p.Stop()
+	var missed []object.Skipped
+	commits := 0
+	err := convert.Import(ctx, r, sources, convert.ImportOptions{
+		Branch: o.branch, DryRun: o.dryRun, DeleteSource: o.deleteSource, Progress: p.amounts(),
+	}, func(i *convert.Imported) error {
+		for _, s := range i.Skipped {
+			missed = append(missed, object.Skipped{Path: i.Name + "/" + s.Path, Reason: s.Reason})
+		}
+		if !i.Already {
+			commits++
+		}
+		printImported(env, i)
+		return nil
+	})
+	p.Stop()
+	if err != nil {
+		return err
+	}
+	if !o.dryRun && !env.global.json {
+		env.info("%s on branch %s; 'kist checkout %s' shows the files", plural(uint64(commits), "new commit", "new commits"), quoteArg(o.branch), printable(o.branch))
+	}
+	return partialError(env, r, missed)
+}
+
+func printImported(env *Env, i *convert.Imported) {
+	if env.global.json {
+		env.json(importedJSON{
+			i.Name, rawPath(i.Name), i.Time, orNull(i.ID), i.Already, i.Files, i.Bytes, i.Duplicates, i.New,
+			newSkippedJSON(i.Skipped), i.SourceDeleted, i.Kept,
+		})
+		return
+	}
+	id := ""
+	if !i.ID.IsZero() {
+		id = i.ID.String()[:8] + "  "
+	}
+	text := plural(uint64(i.Files), "file", "files") + ", " + formatSize(uint64(i.Bytes))
+	if i.Already {
+		text += "; imported already"
+	} else {
+		text += "; " + plural(uint64(i.Duplicates), "duplicate", "duplicates") + ", " + formatSize(uint64(i.New)) + " new"
+	}
+	if i.SourceDeleted {
+		text += "; source deleted"
+	}
+	env.printf("%s%s  %s  %s\n", id, i.Time.Format("2006-01-02 15:04"), quotePath(i.Name), text)
+	for _, s := range i.Special {
+		env.warn("not stored: %s: %s", quotePath(i.Name+"/"+s.Path), s.Reason)
+	}
+	if i.Kept != "" {
+		env.warn("%s was not deleted: %s", quotePath(i.Path), i.Kept)
+	}
+}

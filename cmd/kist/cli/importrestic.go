@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/convert"
+)
+
+func newImportRestic(env *Env) *cobra.Command {
+	var o importOptions
+	cmd := &cobra.Command{
+		Use:   "restic REPO",
+		Short: "import the snapshots of a restic repository",
+		Long: `Makes a commit of each snapshot in the restic repository REPO, the oldest first,
+with its time, host and files under their absolute paths. kist runs the program
+restic, which finds the password as usual, in RESTIC_PASSWORD_FILE for example.
+Snapshots that were imported before are not imported again.
+
+With several hosts or sets of paths, import each to a branch of its own: --host
+and --path select snapshots, as in restic.
+
+The options and --json are as for 'kist import'.`,
+		Example: `  kist import restic -b alpha --host alpha /srv/restic
+  kist import restic -n sftp:backup@example.org:/restic`,
+		Args: arguments(1, 1, "REPO"),
+	}
+	var hosts, paths []string
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		sources, err := resticSources(ctx, env, args[0], hosts, paths)
+		if err != nil {
+			return err
+		}
+		return o.importAll(ctx, env, r, sources)
+	}, exitPartial)
+	o.register(cmd)
+	cmd.Flags().StringArrayVar(&hosts, "host", nil, "only snapshots of the host `NAME`; may be repeated")
+	cmd.Flags().StringArrayVar(&paths, "path", nil, "only snapshots of `PATH`; may be repeated")
+	return cmd
+}
+
+// resticSources returns a source for each snapshot of a restic repository.
+func resticSources(ctx context.Context, env *Env, repo string, hosts, paths []string) ([]convert.Source, error) {
+	args := []string{"--repo", repo, "snapshots", "--json"}
+	for _, host := range hosts {
+		args = append(args, "--host", host)
+	}
+	for _, path := range paths {
+		args = append(args, "--path", path)
+	}
+	list := newProgram(ctx, env, "restic", args...)
+	out, err := start(list, list.StdoutPipe)
+	if err != nil {
+		return nil, err
+	}
+	var snapshots []struct {
+		ID   string    `json:"id"`
+		Time time.Time `json:"time"`
+		Host string    `json:"hostname"`
+	}
+	err = json.NewDecoder(out).Decode(&snapshots)
+	if failed := list.wait(); failed != nil {
+		err = failed
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	var sources []convert.Source
+	for _, s := range snapshots {
+		if len(s.ID) < 8 {
+			return nil, failf(exitFailed, "restic", "restic lists a snapshot with the ID %s", quoteArg(s.ID))
+		}
+		name := "restic snapshot " + s.ID[:8]
+		sources = append(sources, convert.Tar(name, s.Host, s.Time, func(ctx context.Context) (io.ReadCloser, error) {
+			dump := newProgram(ctx, env, "restic", "--repo", repo, "dump", "--archive", "tar", s.ID, "/")
+			stream, err := start(dump, dump.StdoutPipe)
+			return programOutput{stream, dump}, err
+		}))
+	}
+	return sources, nil
+}
+
+// programOutput is the output of a program.
+type programOutput struct {
+	io.Reader
+	program *program
+}
+
+// Close waits for the end of the program. Its error is that of the program.
+func (p programOutput) Close() error {
+	_, err := io.Copy(io.Discard, p.Reader)
+	return errors.Join(err, p.program.wait())
+}

@@ -1,0 +1,325 @@
+package convert
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bufio"
+	"cmp"
+	"compress/bzip2"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// Archive returns the source for a tar or zip file. A tar file may be compressed with
+// gzip, zstd or bzip2. The time is the one in the file's name, in zone if the name has
+// none, or else the file's modification time.
+func Archive(path string, zone *time.Location) (Source, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return Source{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return Source{}, &fs.PathError{Op: "import", Path: path, Err: errors.New("not a file")}
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return Source{}, err
+	}
+	s := Source{Path: path, Name: filepath.Base(real), real: real, load: func(ctx context.Context, im *importer, s *Source) error {
+		return loadArchive(ctx, im, func(context.Context) (io.ReadCloser, error) { return os.Open(real) })
+	}}
+	var dated bool
+	if s.Time, dated = timeInName(s.Name, zone); !dated {
+		s.Time = info.ModTime().In(zone)
+	}
+	return s, nil
+}
+
+// Tar returns the source for a tar stream, perhaps compressed, that open returns. The
+// stream is complete if Close returns no error.
+func Tar(name, host string, at time.Time, open func(ctx context.Context) (io.ReadCloser, error)) Source {
+	return Source{Path: name, Name: name, Host: host, Time: at, real: name, load: func(ctx context.Context, im *importer, s *Source) error {
+		return loadArchive(ctx, im, open)
+	}}
+}
+
+// unpacker puts the members of an archive into an index.
+type unpacker struct {
+	*importer
+	dst   *kist.Withheld    // does not store purged content
+	links map[string]string // the target of each hard link, by path; both are paths of the index
+	done  kist.Amount
+	total kist.Amount
+}
+
+// loadArchive stores the content of an archive and makes the index match it.
+func loadArchive(ctx context.Context, im *importer, open func(ctx context.Context) (io.ReadCloser, error)) error {
+	im.idx = index.New()
+	records, err := im.repo.Purges().View()
+	if err != nil {
+		return err
+	}
+	stream, err := open(ctx)
+	if err != nil {
+		return err
+	}
+	u := &unpacker{importer: im, links: map[string]string{}, dst: &kist.Withheld{Writer: im.session, Records: records}}
+	err = u.unpack(ctx, stream)
+	if err = errors.Join(err, stream.Close()); err != nil {
+		return err
+	}
+	if err := u.groupLinks(); err != nil {
+		return err
+	}
+	return im.count(ctx)
+}
+
+// unpack stores the members of an archive.
+func (u *unpacker) unpack(ctx context.Context, stream io.Reader) error {
+	f, ok := stream.(*os.File)
+	if !ok {
+		return u.tar(ctx, stream)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	u.total.Bytes = info.Size()
+	start := make([]byte, 4)
+	n, _ := f.ReadAt(start, 0)
+	if text := string(start[:n]); text == "PK\x03\x04" || text == "PK\x05\x06" {
+		return u.zip(ctx, f, info.Size())
+	}
+	return u.tar(ctx, f)
+}
+
+// tar stores the members of a tar file, which may be compressed.
+func (u *unpacker) tar(ctx context.Context, f io.Reader) error {
+	read := &meteredReader{f, func(n int64) {
+		if u.done.Bytes += n; u.Progress != nil {
+			u.Progress(u.done, u.total)
+		}
+	}}
+	plain, err := decompress(bufio.NewReader(read))
+	if err != nil {
+		return err
+	}
+	defer plain.Close()
+	archive := tar.NewReader(plain)
+	for {
+		h, err := archive.Next()
+		if err == io.EOF {
+			return nil
+		}
+		if err == nil && h.Typeflag != tar.TypeXGlobalHeader {
+			err = u.add(ctx, h, archive)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// decompress returns the content of a file that may be compressed.
+func decompress(r *bufio.Reader) (io.ReadCloser, error) {
+	start, _ := r.Peek(6)
+	switch {
+	case strings.HasPrefix(string(start), "\x1f\x8b"):
+		return gzip.NewReader(r)
+	case strings.HasPrefix(string(start), "\x28\xb5\x2f\xfd"):
+		z, err := zstd.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	case strings.HasPrefix(string(start), "BZh"):
+		return io.NopCloser(bzip2.NewReader(r)), nil
+	case strings.HasPrefix(string(start), "\xfd7zXZ"):
+		return nil, errors.New("compressed with xz: decompress it first")
+	}
+	return io.NopCloser(r), nil
+}
+
+// zip stores the members of a zip file.
+func (u *unpacker) zip(ctx context.Context, f io.ReaderAt, size int64) error {
+	archive, err := zip.NewReader(f, size)
+	if err != nil {
+		return err
+	}
+	for _, m := range archive.File {
+		if err := u.zipMember(ctx, m); err != nil {
+			return err
+		}
+		if u.done.Bytes += int64(m.CompressedSize64); u.Progress != nil {
+			u.Progress(u.done, u.total)
+		}
+	}
+	return nil
+}
+
+func (u *unpacker) zipMember(ctx context.Context, m *zip.File) error {
+	h, err := tar.FileInfoHeader(m.FileInfo(), "")
+	if err != nil {
+		return err
+	}
+	h.Name, h.ModTime = m.Name, m.Modified
+	content, err := m.Open()
+	if err != nil {
+		return fmt.Errorf("%q: %w", m.Name, err)
+	}
+	defer content.Close()
+	if h.Typeflag == tar.TypeSymlink {
+		target, err := io.ReadAll(io.LimitReader(content, object.MaxTargetSize+1))
+		if err != nil {
+			return fmt.Errorf("%q: %w", m.Name, err)
+		}
+		h.Linkname = string(target)
+	}
+	return u.add(ctx, h, content)
+}
+
+// add stores a member of an archive.
+func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	path, err := tree.CleanPath(strings.TrimLeft(h.Name, "/"))
+	if err != nil {
+		return err
+	}
+	e := object.Entry{Mode: uint16(h.Mode & 0o7777), MTime: object.TimeOf(h.ModTime), Meta: u.metadata(h)}
+	switch h.Typeflag {
+	case tar.TypeDir:
+		e.Type = object.TypeDir
+		return u.idx.SetDir(path, e)
+	case tar.TypeReg, tar.TypeGNUSparse:
+		e.Type = object.TypeFile
+	case tar.TypeSymlink:
+		e.Type, e.Mode, e.Target = object.TypeSymlink, 0o777, h.Linkname
+	case tar.TypeLink:
+		u.links[path], err = tree.CleanPath(strings.TrimLeft(h.Linkname, "/"))
+		return err
+	case tar.TypeFifo:
+		e.Type = object.TypeFIFO
+	case tar.TypeChar:
+		e.Type = object.TypeCharDevice
+	case tar.TypeBlock:
+		e.Type = object.TypeBlockDevice
+	default:
+		return fmt.Errorf("%q: unknown type %q of member", path, h.Typeflag)
+	}
+	if e.Meta == nil && e.Type > object.TypeSymlink {
+		u.result.Special = append(u.result.Special, object.Skipped{Path: path, Reason: "special file"})
+		return nil
+	}
+
+	delete(u.links, path)
+	if e.Type == object.TypeFile {
+		stored, err := u.repo.Worktree().StoreStream(ctx, u.dst, content, nil)
+		if err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+		e.Content, e.Size, e.Inline = stored.Entry.Content, stored.Entry.Size, stored.Entry.Inline
+		why, err := u.repo.PurgedIn(ctx, u.dst.Records, u.session, &e)
+		if err != nil && !errors.Is(err, object.ErrNotFound) {
+			return err
+		}
+		if why != nil {
+			u.result.Skipped = append(u.result.Skipped, object.Skipped{Path: path, Reason: why.String()})
+			return nil
+		}
+	}
+	_, e.Name = tree.Split(path)
+	return u.idx.Set(path, index.NewEntry(e, index.Stat{}))
+}
+
+// metadata returns the full metadata of a member, or nil if the repository does not
+// record it.
+func (u *unpacker) metadata(h *tar.Header) *object.Metadata {
+	if u.repo.Config().Metadata != kist.MetadataFull {
+		return nil
+	}
+	m := &object.Metadata{UID: uint32(h.Uid), GID: uint32(h.Gid), Owner: h.Uname, Group: h.Gname}
+	if h.Typeflag == tar.TypeChar || h.Typeflag == tar.TypeBlock {
+		m.Device = unix.Mkdev(uint32(h.Devmajor), uint32(h.Devminor))
+	}
+	for key, value := range h.PAXRecords {
+		if name, ok := strings.CutPrefix(key, "SCHILY.xattr."); ok {
+			if m.Xattrs == nil {
+				m.Xattrs = map[string][]byte{}
+			}
+			m.Xattrs[name] = []byte(value)
+		}
+	}
+	return m
+}
+
+// groupLinks makes entries of the hard links. Names of one file get its content and, with
+// full metadata, a common group.
+func (u *unpacker) groupLinks() error {
+	groups := map[string]string{} // the first path of each group, by target
+	for path, target := range u.links {
+		for range len(u.links) { // a link to a link
+			next, ok := u.links[target]
+			if !ok {
+				break
+			}
+			target = next
+		}
+		u.links[path] = target
+		first := cmp.Or(groups[target], target)
+		groups[target] = min(first, path)
+	}
+	set := func(path string, e index.Entry, group uint64) error {
+		if e.Meta != "" {
+			e.SetHardLink(group)
+		}
+		_, e.Name = tree.Split(path)
+		return u.idx.Set(path, e)
+	}
+	for path, target := range u.links {
+		e := u.idx.Entry(target)
+		if e == nil {
+			return fmt.Errorf("%q: hard link to %q, which the archive does not have", path, target)
+		}
+		if err := set(path, *e, worktree.HardLinkGroup(groups[target])); err != nil {
+			return err
+		}
+	}
+	for target := range maps.Keys(groups) {
+		if err := set(target, *u.idx.Entry(target), worktree.HardLinkGroup(groups[target])); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// meteredReader calls read with the number of bytes of each read.
+type meteredReader struct {
+	io.Reader
+	read func(n int64)
+}
+
+func (m *meteredReader) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	m.read(int64(n))
+	return n, err
+}

@@ -1,0 +1,287 @@
+package convert_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// gitRepo is a git repository.
+type gitRepo struct {
+	t   *testing.T
+	dir string
+	now int // seconds; the time of the next commit
+}
+
+func newGit(t *testing.T) *gitRepo {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("git is not there to compare with")
+	}
+	g := &gitRepo{t: t, dir: t.TempDir(), now: 1e9}
+	g.run(nil, "init", "-q", "-b", "main")
+	return g
+}
+
+// run runs git and returns its output.
+func (g *gitRepo) run(stdin []byte, args ...string) []byte {
+	g.t.Helper()
+	g.now++
+	date := fmt.Sprintf("%d -0130", g.now)
+	cmd := exec.CommandContext(g.t.Context(), "git", args...)
+	cmd.Dir, cmd.Stdin = g.dir, bytes.NewReader(stdin)
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
+		"GIT_AUTHOR_NAME=Ada Ünal", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_AUTHOR_DATE="+date,
+		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.org", "GIT_COMMITTER_DATE="+date)
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
+	out, err := cmd.Output()
+	if err != nil {
+		g.t.Fatalf("git %q: %v: %s", args, err, messages.Bytes())
+	}
+	return out
+}
+
+// stream returns the history as a stream.
+func (g *gitRepo) stream() []byte {
+	g.t.Helper()
+	return g.run(nil, "-c", "core.quotePath=true", "fast-export", "--use-done-feature", "--signed-tags=strip", "--branches", "--tags")
+}
+
+// refs lists the branches and tags with their values.
+func (g *gitRepo) refs() string { return string(g.run(nil, "for-each-ref")) }
+
+// files returns the files of a commit, in the form of [importing.files].
+func (g *gitRepo) files(rev string) string {
+	g.t.Helper()
+	var list []string
+	for line := range strings.SplitSeq(strings.TrimSuffix(string(g.run(nil, "ls-tree", "-r", "-z", rev)), "\x00"), "\x00") {
+		if line == "" {
+			continue
+		}
+		fields, path, _ := strings.Cut(line, "\t")
+		id := strings.Fields(fields)[2]
+		list = append(list, fmt.Sprintf("%s %q %q", fields[:6], path, g.run(nil, "cat-file", "blob", id)))
+	}
+	slices.Sort(list)
+	return strings.Join(list, "\n")
+}
+
+// files returns the files of a commit, with git's modes.
+func (x *importing) files(rev string) string {
+	x.Helper()
+	_, c, err := x.Repo.ReadCommit(x.Context(), rev)
+	x.Check(err)
+	var list []string
+	x.Check(tree.Walk(x.Context(), x.Repo.Contents(), c.Tree, func(path string, e object.Entry) error {
+		if e.Type == object.TypeDir {
+			return nil
+		}
+		mode, text := "100644", []byte(e.Target)
+		switch {
+		case e.Target != "":
+			mode = "120000"
+		case e.Mode&0o100 != 0:
+			mode = "100755"
+		}
+		if e.Target == "" {
+			if text, err = treetest.ReadFile(x.Context(), x.Repo, x.id(rev), path); err != nil {
+				return err
+			}
+		}
+		list = append(list, fmt.Sprintf("%s %q %q", mode, path, text))
+		return nil
+	}))
+	slices.Sort(list)
+	return strings.Join(list, "\n")
+}
+
+func (x *importing) id(rev string) object.ID {
+	x.Helper()
+	id, err := x.Repo.Resolve(x.Context(), rev)
+	x.Check(err)
+	return id
+}
+
+// TestGitRoundTrip makes random histories in git, imports them, compares the files of every
+// commit, and exports them to another git repository. There, every commit and tag has the
+// same ID.
+func TestGitRoundTrip(t *testing.T) {
+	for i := range objecttest.Rounds(t, 2) {
+		seed := objecttest.Seed() + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			g := newGit(t)
+			g.history(rand.New(rand.NewPCG(seed, 14)), 30)
+			x := newImporting(t, kist.InitOptions{})
+			stream := g.stream()
+			found, err := convert.ImportGit(t.Context(), x.Repo, bytes.NewReader(stream), convert.GitOptions{})
+			x.Check(err)
+			if found.Head != "main" {
+				t.Errorf("%q is checked out", found.Head)
+			}
+			if s := x.Status(); !s.Clean() || len(s.Untracked) > 0 {
+				t.Errorf("status after the import: %+v", s)
+			}
+			for line := range strings.Lines(g.refs()) {
+				ref := strings.Fields(line)[2]
+				if got, want := x.files(ref), g.files(ref); got != want {
+					t.Errorf("%s has\n%s\nwant\n%s", ref, got, want)
+				}
+			}
+			var out bytes.Buffer
+			_, err = convert.ExportGit(t.Context(), x.Repo, &out, convert.GitOptions{})
+			x.Check(err)
+			again := newGit(t)
+			again.run(out.Bytes(), "fast-import", "--quiet", "--done")
+			again.run(nil, "fsck", "--strict")
+			if got, want := again.refs(), g.refs(); got != want {
+				t.Errorf("the refs are\n%s\nwant\n%s", got, want)
+			}
+
+			// The same stream once more changes nothing.
+			found, err = convert.ImportGit(t.Context(), x.Repo, bytes.NewReader(stream), convert.GitOptions{})
+			if err != nil || len(found.Refs) > 0 || found.Stats.NewObjects > 0 {
+				t.Errorf("again: %+v, %v", found, err)
+			}
+		})
+	}
+}
+
+// history makes commits with all that git can hold.
+func (g *gitRepo) history(rnd *rand.Rand, n int) {
+	g.t.Helper()
+	names := []string{"a", "b c", "d/e", "d/f/g", "é", "quo\"te", "back\\slash", "tab\there", "\xff\xfe", "line\nbreak", " lead", "d"}
+	branches := []string{"main"}
+	for i := range n {
+		switch rnd.IntN(8) {
+		case 0:
+			branch := fmt.Sprintf("topic/%d", i)
+			if i > 0 {
+				g.run(nil, "checkout", "-q", "-b", branch)
+				branches = append(branches, branch)
+			}
+		case 1:
+			if i > 0 {
+				g.run(nil, "checkout", "-q", "-f", branches[rnd.IntN(len(branches))])
+			}
+		case 2:
+			if i > 0 {
+				g.run(nil, "merge", "-q", "--no-edit", "-X", "ours", "-s", "ort", "--allow-unrelated-histories", "-s", "ours", branches[rnd.IntN(len(branches))])
+			}
+		case 3:
+			if i > 0 {
+				g.run(nil, "tag", fmt.Sprintf("light%d", i))
+				g.run([]byte("a message\n"), "tag", "-a", "-F", "-", fmt.Sprintf("note%d", i))
+			}
+		}
+		for range 1 + rnd.IntN(4) {
+			path := filepath.Join(g.dir, names[rnd.IntN(len(names))])
+			for dir := filepath.Dir(path); dir != g.dir; dir = filepath.Dir(dir) {
+				if info, err := os.Lstat(dir); err == nil && !info.IsDir() {
+					treetest.Check(g.t, os.Remove(dir))
+				}
+			}
+			treetest.Check(g.t, os.RemoveAll(path))
+			if rnd.IntN(3) == 0 {
+				continue
+			}
+			treetest.Check(g.t, os.MkdirAll(filepath.Dir(path), 0o755))
+			text := strings.Repeat(fmt.Sprintln(rnd.IntN(10)), rnd.IntN(40))
+			if rnd.IntN(5) == 0 {
+				treetest.Check(g.t, os.Symlink("to "+path[len(g.dir):], path))
+			} else {
+				treetest.Check(g.t, os.WriteFile(path, []byte(text), []os.FileMode{0o644, 0o755}[rnd.IntN(2)]))
+			}
+		}
+		g.run(nil, "add", "-A")
+		g.run([]byte(fmt.Sprintf("commit %d\n\nwith a body\n", i)), "commit", "-q", "--allow-empty", "-F", "-")
+	}
+	g.run(nil, "checkout", "-q", "-f", "main")
+}
+
+const commitHead = "commit refs/heads/x\nmark :1\ncommitter C <c@x> 1 +0000\ndata 1\nm\n"
+
+// TestImportGitRefuses refuses streams that are incomplete or wrong, and changes nothing.
+func TestImportGitRefuses(t *testing.T) {
+	for stream, want := range map[string]string{
+		"":                             "incomplete",
+		"blob\nmark :1\ndata 9\nx":     "incomplete",
+		"blob\nmark :1\ndata -1\n":     "data",
+		"blob\nmark :1\ndata <<END\n":  "data",
+		"hello\ndone\n":                `unknown command "hello"`,
+		commitHead:                     "incomplete",
+		commitHead + "M 100644 :9 a\n": `no blob ":9"`,
+		commitHead + "M 100644 inline ../a\ndata 1\nx\ndone\n":                     "component",
+		commitHead + "M 100644 inline .kist/config\ndata 1\nx\ndone\n":             ".kist",
+		commitHead + "M 100644 inline \"a\\\ndata 1\nx\ndone\n":                    "bad path",
+		commitHead + "M 100644 inline \ndata 1\nx\ndone\n":                         "empty",
+		commitHead + "M 100600 inline a\ndata 1\nx\ndone\n":                        "unknown mode",
+		commitHead + "M 120000 inline a\ndata 0\n\ndone\n":                         "symlink",
+		commitHead + "R a b\ndone\n":                                               "without -M",
+		commitHead + "from :7\ndone\n":                                             `no commit ":7"`,
+		"commit refs/heads/x\ncommitter C c@x 1 +0000\ndata 0\ndone\n":             "bad signature",
+		"commit refs/heads/x\ncommitter C <c@x> 1 0\ndata 0\ndone\n":               "bad signature",
+		"commit refs/heads/x\ndata 0\ndone\n":                                      "without a committer",
+		"commit refs/heads/../x\nmark :1\ncommitter C <c> 1 +0000\ndata 0\ndone\n": "bad ref name",
+		"tag t\nfrom :1\ntagger C <c> 1 +0000\ndata 0\ndone\n":                     `no commit ":1"`,
+		strings.Repeat("x", 2<<20):                                                 "buffer",
+	} {
+		x := newImporting(t, kist.InitOptions{})
+		if _, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(stream), convert.GitOptions{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %s", strings.TrimPrefix(stream, commitHead), err, want)
+		}
+		if list, err := x.Repo.Refs().List("refs/"); len(list) > 0 || err != nil {
+			t.Error(list, err)
+		}
+	}
+}
+
+// TestImportGitMovesForward imports new commits, but loses none, and does not move the
+// branch that is checked out.
+func TestImportGitMovesForward(t *testing.T) {
+	g := newGit(t)
+	g.run(nil, "commit", "-q", "--allow-empty", "-m", "one")
+	g.run(nil, "branch", "side")
+	x := newImporting(t, kist.InitOptions{Branch: "other"})
+	imports := func() error {
+		_, err := convert.ImportGit(t.Context(), x.Repo, bytes.NewReader(g.stream()), convert.GitOptions{})
+		return err
+	}
+	x.Check(imports())
+	g.run(nil, "commit", "-q", "--allow-empty", "-m", "two")
+	x.Check(imports())
+	g.run(nil, "commit", "-q", "--amend", "--allow-empty", "-m", "another two")
+	before := x.id("main")
+	if err := imports(); !errors.Is(err, convert.ErrDiverged) || x.id("main") != before {
+		t.Error(err)
+	}
+	x.Write("local", long)
+	x.Checkout(checkout.SwitchOptions{Rev: "side"})
+	g.run(nil, "reset", "-q", "--hard", "HEAD~1")
+	g.run(nil, "checkout", "-q", "side")
+	g.run(nil, "commit", "-q", "--allow-empty", "-m", "on side")
+	g.run(nil, "branch", "-q", "-D", "main")
+	if err := imports(); !errors.Is(err, commits.ErrCheckedOut) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,666 @@
+package convert
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+)
+
+// GitOptions configure [ImportGit] and [ExportGit].
+type GitOptions struct {
+	Progress kist.Progress // counts commits as files, and bytes of content
+}
+
+// GitImport is the result of [ImportGit].
+type GitImport struct {
+	Refs    []refs.Change // branches and tags, from their values here to those in git
+	Commits int
+	Skipped []object.Skipped // submodules
+	Stats   volume.Stats
+	Head    string // the branch that was checked out because HEAD had no commit; "": none
+}
+
+// ImportGit stores the commits of a stream that 'git fast-export' wrote (the format of
+// git-fast-import(1)). The stream must end with "done": 'git fast-export
+// --use-done-feature' writes that, and a stream without it is incomplete.
+//
+// It creates or moves the branches and tags of the stream, all or none. The error matches
+// [ErrDiverged] if a branch or tag here would lose commits, and [commits.ErrCheckedOut] if
+// it is the checked-out branch. If HEAD's branch has no commit yet and the stream has it,
+// ImportGit checks it out.
+//
+// Dates, authors and messages are those in git; invalid UTF-8 in them is replaced. Files
+// have no modification times. A stream that was imported before changes nothing.
+func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitOptions) (*GitImport, error) {
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	records, err := r.Purges().View()
+	if err != nil {
+		return nil, err
+	}
+	g := newGitReader(r, session, records, stream, o)
+	if err := g.read(ctx); err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			err = ErrIncomplete
+		}
+		return nil, fmt.Errorf("git stream: %w", err)
+	}
+
+	found := &GitImport{Commits: len(g.commits)}
+	for _, path := range slices.Sorted(maps.Keys(g.skipped)) {
+		found.Skipped = append(found.Skipped, object.Skipped{Path: path, Reason: "submodule"})
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.tips)) {
+		if err := g.addRef(found, name, g.tips[name].id); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.tags)) {
+		if err := g.addRef(found, refs.Tags+name, g.tags[name]); err != nil {
+			return nil, err
+		}
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	var first *refs.Change // of HEAD's branch
+	others := slices.DeleteFunc(slices.Clone(found.Refs), func(c refs.Change) bool {
+		if c.Name == refs.Heads+head.Branch && head.Unborn() && !r.IsBare() {
+			first = &c
+		}
+		return first != nil && c.Name == first.Name
+	})
+	err = session.Publish(ctx, func(ctx context.Context) error { return updateRefs(ctx, r, head, others) })
+	if found.Stats = session.Stats(); err != nil || first == nil {
+		return found, err
+	}
+	_, err = checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: first.New.String(), Create: head.Branch, Progress: o.Progress})
+	found.Head = head.Branch
+	return found, err
+}
+
+// ErrIncomplete means that a stream ends too early.
+var ErrIncomplete = errors.New("it ends without \"done\", so it is incomplete")
+
+// ErrDiverged means that a branch or tag here has commits that the imported one lacks.
+var ErrDiverged = errors.New("has commits that git does not have")
+
+// updateRefs creates and moves refs, unless one would lose commits.
+func updateRefs(ctx context.Context, r *kist.Repository, head refs.Head, changes []refs.Change) error {
+	for _, c := range changes {
+		if c.Name == refs.Heads+head.Branch {
+			return fmt.Errorf("branch %q %w", head.Branch, commits.ErrCheckedOut)
+		}
+		commit, err := refs.Peel(ctx, r.Objects(), c.New)
+		if err == nil {
+			err = intact.Check(ctx, r, commit)
+		}
+		if err == nil && !c.Old.IsZero() {
+			var old object.ID
+			if old, err = refs.Peel(ctx, r.Objects(), c.Old); err != nil {
+				return err
+			}
+			var ok bool
+			if ok, err = history.IsAncestor(ctx, r.Objects(), old, commit); err == nil && !ok {
+				err = fmt.Errorf("%q %w", c.Name, ErrDiverged)
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.Refs().Update(ctx, changes, r.Who())
+}
+
+// newGitReader returns a reader of a stream that stores objects, except purged ones.
+func newGitReader(r *kist.Repository, objects object.ReadWriter, records *record.View, stream io.Reader, o GitOptions) *gitReader {
+	return &gitReader{
+		GitOptions: o, repo: r, objects: objects, dst: &kist.Withheld{Writer: objects, Records: records},
+		in: bufio.NewReaderSize(stream, 1<<20), tips: map[string]gitCommit{},
+		blobs: map[string]object.Entry{}, commits: map[string]gitCommit{}, tags: map[string]object.ID{},
+		skipped: map[string]bool{},
+	}
+}
+
+// addRef adds the change of a ref. Refs that are neither branches nor tags have no
+// meaning here.
+func (g *gitReader) addRef(found *GitImport, name string, id object.ID) error {
+	short, ok := strings.CutPrefix(name, refs.Heads)
+	if !ok {
+		if short, ok = strings.CutPrefix(name, refs.Tags); !ok {
+			return nil
+		}
+	}
+	if err := refs.CheckShort(short); err != nil {
+		return err
+	}
+	old, err := g.repo.Refs().Get(name)
+	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+		return err
+	}
+	if old != id {
+		found.Refs = append(found.Refs, refs.Change{Name: name, Old: old, New: id, Reason: "import from git"})
+	}
+	return nil
+}
+
+// gitCommit is a commit of the stream.
+type gitCommit struct {
+	id   object.ID
+	tree tree.Info
+}
+
+// gitReader reads a stream. Marks are kept as they are written, as in ":12".
+type gitReader struct {
+	GitOptions
+	repo    *kist.Repository
+	objects object.ReadWriter
+	dst     object.Writer // drops purged contents
+	in      *bufio.Reader
+	next    string // the line to be read next, if peeked
+	peeked  bool
+
+	blobs   map[string]object.Entry // by mark
+	commits map[string]gitCommit    // by mark
+	tips    map[string]gitCommit    // by full name of the ref
+	tags    map[string]object.ID    // annotated tags, by short name
+	skipped map[string]bool         // paths of submodules
+	done    kist.Amount
+}
+
+// read reads all commands of the stream.
+func (g *gitReader) read(ctx context.Context) error {
+	for {
+		line, err := g.readLine()
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+		command, arg, _ := strings.Cut(line, " ")
+		switch command {
+		case "", "feature", "progress", "option", "checkpoint":
+		case "done":
+			return nil
+		case "blob":
+			err = g.blob(ctx)
+		case "reset":
+			err = g.reset(arg)
+		case "commit":
+			err = g.commit(ctx, arg)
+		case "tag":
+			err = g.tag(ctx, arg)
+		default:
+			err = fmt.Errorf("unknown command %q", line)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// maxLine bounds a line, in bytes.
+const maxLine = 1 << 20
+
+// readLine returns the next line without its end.
+func (g *gitReader) readLine() (string, error) {
+	if g.peeked {
+		g.peeked = false
+		return g.next, nil
+	}
+	var line []byte
+	for {
+		part, err := g.in.ReadSlice('\n')
+		line = append(line, part...)
+		if err == nil {
+			break
+		}
+		if err == bufio.ErrBufferFull && len(line) < maxLine {
+			continue
+		}
+		if err == io.EOF && len(line) > 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		return "", err
+	}
+	return strings.TrimSuffix(string(line), "\n"), nil
+}
+
+// optional returns the argument of the next line if it is the given command. Otherwise
+// the line stays.
+func (g *gitReader) optional(command string) (arg string, ok bool, err error) {
+	line, err := g.readLine()
+	if err != nil {
+		return "", false, err
+	}
+	if arg, ok = strings.CutPrefix(line, command+" "); !ok {
+		g.next, g.peeked = line, true
+	}
+	return arg, ok, nil
+}
+
+// data returns the data that follows, which must be used before the next line is read.
+func (g *gitReader) data() (*io.LimitedReader, error) {
+	arg, ok, err := g.optional("data")
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.ParseInt(arg, 10, 64)
+	if !ok || err != nil || n < 0 {
+		return nil, errors.New("data with its number of bytes is missing")
+	}
+	return &io.LimitedReader{R: g.in, N: n}, nil
+}
+
+// endData skips the line feed that may follow data.
+func (g *gitReader) endData() {
+	if next, err := g.in.Peek(1); err == nil && next[0] == '\n' {
+		_, _ = g.in.Discard(1)
+	}
+}
+
+// text returns data of a limited size as UTF-8 without NUL.
+func (g *gitReader) text() (string, error) {
+	d, err := g.data()
+	if err != nil {
+		return "", err
+	}
+	if d.N > object.MaxMessageSize {
+		return "", fmt.Errorf("a message of %d bytes; at most %d are allowed", d.N, object.MaxMessageSize)
+	}
+	text := make([]byte, d.N)
+	if _, err := io.ReadFull(d, text); err != nil {
+		return "", err
+	}
+	g.endData()
+	return strings.ReplaceAll(strings.ToValidUTF8(string(text), "\uFFFD"), "\x00", "\uFFFD"), nil
+}
+
+// blob stores a blob.
+func (g *gitReader) blob(ctx context.Context) error {
+	mark, _, err := g.optional("mark")
+	if err == nil {
+		_, _, err = g.optional("original-oid")
+	}
+	if err != nil {
+		return err
+	}
+	e, err := g.content(ctx)
+	g.blobs[mark] = e
+	return err
+}
+
+// content stores the data that follows as the content of a file.
+func (g *gitReader) content(ctx context.Context) (object.Entry, error) {
+	d, err := g.data()
+	if err != nil {
+		return object.Entry{}, err
+	}
+	size := d.N
+	stored, err := g.repo.Worktree().StoreStream(ctx, g.dst, d, nil)
+	if err == nil && d.N > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	g.endData()
+	g.done.Bytes += size
+	e := stored.Entry
+	return object.Entry{Type: object.TypeFile, Size: e.Size, Inline: e.Inline, Content: e.Content}, err
+}
+
+// reset sets a ref, or makes the next commit on it a root.
+func (g *gitReader) reset(name string) error {
+	from, ok, err := g.optional("from")
+	if err == io.EOF {
+		err = nil
+	}
+	if err != nil || !ok {
+		delete(g.tips, name)
+		return err
+	}
+	g.tips[name], err = g.commitAt(from)
+	return err
+}
+
+// commitAt returns the commit with a mark, or that of a ref.
+func (g *gitReader) commitAt(name string) (gitCommit, error) {
+	if c, ok := g.commits[name]; ok {
+		return c, nil
+	}
+	if c, ok := g.tips[name]; ok {
+		return c, nil
+	}
+	return gitCommit{}, fmt.Errorf("the stream has no commit %q", name)
+}
+
+// commit stores a commit on a ref.
+func (g *gitReader) commit(ctx context.Context, ref string) error {
+	mark, _, err := g.optional("mark")
+	if err == nil {
+		_, _, err = g.optional("original-oid")
+	}
+	if err != nil {
+		return err
+	}
+	c := &object.Commit{}
+	if err := g.describe(c); err != nil {
+		return err
+	}
+	base, err := g.parents(ref, c)
+	if err != nil {
+		return err
+	}
+	info, err := g.changes(ctx, base.tree)
+	if err != nil {
+		return err
+	}
+	return g.put(ctx, ref, mark, c, info)
+}
+
+// describe reads the author, committer and message of a commit.
+func (g *gitReader) describe(c *object.Commit) error {
+	author, authored, err := g.optional("author")
+	if err == nil && authored {
+		c.Author, err = gitSignature(author)
+	}
+	if err != nil {
+		return err
+	}
+	committer, ok, err := g.optional("committer")
+	if err == nil && !ok {
+		err = errors.New("a commit without a committer")
+	}
+	if err == nil {
+		c.Committer, err = gitSignature(committer)
+	}
+	if err == nil {
+		_, _, err = g.optional("encoding")
+	}
+	if err == nil {
+		c.Message, err = g.text()
+	}
+	if !authored {
+		c.Author = c.Committer
+	}
+	return err
+}
+
+// parents reads the parents of a commit, and returns the first one. Without "from", that
+// is the commit that the ref has.
+func (g *gitReader) parents(ref string, c *object.Commit) (base gitCommit, err error) {
+	base = g.tips[ref]
+	for _, command := range []string{"from", "merge"} {
+		for {
+			name, ok, err := g.optional(command)
+			if err != nil {
+				return base, err
+			}
+			if !ok {
+				break
+			}
+			parent, err := g.commitAt(name)
+			if err != nil {
+				return base, err
+			}
+			if command == "from" {
+				base = parent
+			} else {
+				c.Parents = append(c.Parents, parent.id)
+			}
+		}
+		if command == "from" && !base.id.IsZero() {
+			c.Parents = []object.ID{base.id}
+		}
+	}
+	seen := map[object.ID]bool{}
+	c.Parents = slices.DeleteFunc(c.Parents, func(id object.ID) bool {
+		again := seen[id]
+		seen[id] = true
+		return again
+	})
+	return base, nil
+}
+
+// put stores a commit.
+func (g *gitReader) put(ctx context.Context, ref, mark string, c *object.Commit, info tree.Info) error {
+	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
+	data, err := c.Encode()
+	if err != nil {
+		return err
+	}
+	id, err := g.objects.Put(ctx, object.KindCommit, data)
+	if err != nil {
+		return err
+	}
+	g.tips[ref] = gitCommit{id, info}
+	g.commits[mark] = g.tips[ref]
+	g.done.Files++
+	if g.Progress != nil {
+		g.Progress(g.done, kist.Amount{})
+	}
+	return nil
+}
+
+// changes reads the changes of a commit and returns its tree. A removal does not remove
+// files that the same commit adds below the path, even if it comes after them: git
+// fast-export 2.39 writes it so if a folder replaces a file, and fast-import then loses the
+// files.
+func (g *gitReader) changes(ctx context.Context, base tree.Info) (tree.Info, error) {
+	edits := map[string]*object.Entry{} // nil: removed
+	for {
+		line, err := g.readLine()
+		if err != nil {
+			return base, err
+		}
+		switch op, arg, _ := strings.Cut(line, " "); op {
+		case "M":
+			if err := g.modify(ctx, arg, edits); err != nil {
+				return base, err
+			}
+			continue
+		case "D":
+			path, err := gitPath(arg)
+			if err != nil {
+				return base, err
+			}
+			edits[path] = nil
+			continue
+		case "deleteall":
+			base = tree.Info{}
+			clear(edits)
+			continue
+		case "R", "C", "N":
+			return base, fmt.Errorf("command %q: write the stream without -M, -C and notes", op)
+		}
+		g.next, g.peeked = line, true
+		break
+	}
+	return editTree(ctx, g.objects, base, edits)
+}
+
+// modify reads the argument of an M command, and inline data after it.
+func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*object.Entry) error {
+	fields := strings.SplitN(arg, " ", 3)
+	if len(fields) < 3 {
+		return fmt.Errorf("M %s: a mode, a mark and a path are needed", arg)
+	}
+	path, err := gitPath(fields[2])
+	if err != nil {
+		return err
+	}
+	if fields[0] == "160000" {
+		g.skipped[path] = true
+		edits[path] = nil
+		return nil
+	}
+	e, ok := g.blobs[fields[1]]
+	if fields[1] == "inline" {
+		e, err = g.content(ctx)
+		ok = true
+	}
+	if err == nil && !ok {
+		err = fmt.Errorf("the stream has no blob %q", fields[1])
+	}
+	if err != nil {
+		return err
+	}
+	switch fields[0] {
+	case "100644", "644":
+		e.Mode = 0o644
+	case "100755", "755":
+		e.Mode = 0o755
+	case "120000":
+		if e, err = g.symlink(ctx, e); err != nil {
+			return fmt.Errorf("%q: %w", path, err)
+		}
+	default:
+		return fmt.Errorf("%q: unknown mode %s", path, fields[0])
+	}
+	edits[path] = &e
+	return nil
+}
+
+// symlink returns the entry of a symlink whose target is the content of e.
+func (g *gitReader) symlink(ctx context.Context, e object.Entry) (object.Entry, error) {
+	if e.Size > object.MaxTargetSize {
+		return e, fmt.Errorf("the target of a symlink has %d bytes", e.Size)
+	}
+	target, err := io.ReadAll(object.NewContentReader(ctx, g.objects, e))
+	return object.Entry{Type: object.TypeSymlink, Mode: 0o777, Target: string(target)}, err
+}
+
+// editTree returns base with edits. Folders that become empty disappear, as in git.
+func editTree(ctx context.Context, rw object.ReadWriter, base tree.Info, edits map[string]*object.Entry) (tree.Info, error) {
+	folders := map[string]bool{}
+	for path := range edits {
+		for dir, _ := tree.Split(path); dir != "" && !folders[dir]; dir, _ = tree.Split(dir) {
+			folders[dir] = true
+		}
+	}
+	paths := slices.Concat(slices.Collect(maps.Keys(edits)), slices.Collect(maps.Keys(folders)))
+	slices.SortFunc(paths, tree.ComparePaths)
+	editor := tree.NewEditor(rw, base)
+	for _, path := range slices.Compact(paths) {
+		var err error
+		e, edited := edits[path]
+		switch {
+		case edited && e == nil:
+			err = editor.Remove(ctx, path)
+		case edited:
+			err = editor.Set(ctx, path, *e)
+		}
+		if err == nil && folders[path] && e == nil {
+			err = editor.Offer(ctx, path, object.Entry{Type: object.TypeDir, Mode: 0o755})
+		}
+		if err != nil {
+			return tree.Info{}, err
+		}
+	}
+	return editor.Finish(ctx)
+}
+
+// tag stores an annotated tag.
+func (g *gitReader) tag(ctx context.Context, name string) error {
+	_, _, err := g.optional("mark")
+	if err != nil {
+		return err
+	}
+	from, _, err := g.optional("from")
+	if err != nil {
+		return err
+	}
+	target, err := g.commitAt(from)
+	if err != nil {
+		return err
+	}
+	_, _, err = g.optional("original-oid")
+	if err != nil {
+		return err
+	}
+	t := &object.Tag{Target: target.id, Name: name}
+	tagger, ok, err := g.optional("tagger")
+	if err == nil && ok {
+		t.Tagger, err = gitSignature(tagger)
+	}
+	if err == nil {
+		t.Message, err = g.text()
+	}
+	if err != nil {
+		return err
+	}
+	data, err := t.Encode()
+	if err != nil {
+		return err
+	}
+	g.tags[name], err = g.objects.Put(ctx, object.KindTag, data)
+	return err
+}
+
+// gitSignature parses "NAME <EMAIL> SECONDS ZONE".
+func gitSignature(text string) (object.Signature, error) {
+	bad := func() (object.Signature, error) { return object.Signature{}, fmt.Errorf("bad signature %q", text) }
+	name, rest, ok := strings.Cut(text, "<")
+	if !ok {
+		return bad()
+	}
+	email, rest, ok := strings.Cut(rest, ">")
+	fields := strings.Fields(rest)
+	if !ok || len(fields) != 2 || len(fields[1]) != 5 {
+		return bad()
+	}
+	seconds, err := strconv.ParseInt(fields[0], 10, 64)
+	zone, err2 := strconv.Atoi(fields[1])
+	if err != nil || err2 != nil {
+		return bad()
+	}
+	return object.Signature{
+		Name: gitName(name), Email: gitName(email), Time: object.Time{Sec: seconds}, Zone: int16(zone/100*60 + zone%100),
+	}, nil
+}
+
+// gitName returns a name or address in UTF-8 without control characters.
+func gitName(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD")))
+}
+
+// gitPath returns the path at the end of a command, which git quotes if it has special
+// characters.
+func gitPath(text string) (string, error) {
+	path := text
+	if strings.HasPrefix(text, `"`) {
+		var err error
+		// Both languages use backslashes, letters and octal digits alike.
+		if path, err = strconv.Unquote(text); err != nil {
+			return "", fmt.Errorf("bad path %s", text)
+		}
+	}
+	clean, err := tree.CleanPath(path)
+	if err == nil && clean == "" {
+		err = errors.New("the path of a change is empty")
+	}
+	return clean, err
+}

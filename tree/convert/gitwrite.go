@@ -1,0 +1,236 @@
+package convert
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// GitExport is the result of [ExportGit].
+type GitExport struct {
+	Refs    []string // full names
+	Commits int
+	Skipped []object.Skipped // files that git cannot hold; the first commit that has each
+}
+
+// ExportGit writes all branches and tags, with their history, as a stream for 'git
+// fast-import'. Git records neither empty folders, nor permission bits other than the
+// owner's x, nor times and metadata of files; these are left out.
+//
+// ExportGit stops at content that has expired, was purged, or is damaged.
+func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitOptions) (*GitExport, error) {
+	g := &gitWriter{
+		GitOptions: o, objects: r.Contents(), out: bufio.NewWriterSize(stream, 1<<20),
+		blobs: map[object.Key]int{}, commits: map[object.ID]int{},
+	}
+	names, err := r.Refs().List(refs.Heads)
+	if err != nil {
+		return nil, err
+	}
+	tags, err := r.Refs().List(refs.Tags)
+	if err != nil {
+		return nil, err
+	}
+	names = append(names, tags...)
+	if len(names) == 0 {
+		return nil, ErrNothingToExport
+	}
+	g.onto = names[0].Name
+
+	g.printf("feature done\n")
+	var starts []object.ID
+	for _, ref := range names {
+		commit, err := refs.Peel(ctx, r.Objects(), ref.ID)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", ref.Name, err)
+		}
+		starts = append(starts, commit)
+	}
+	var list []history.Commit
+	for c, err := range history.Walk(ctx, r.Objects(), starts, history.Options{Topo: true}) {
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	for i, c := range slices.Backward(list) {
+		if err := g.commit(ctx, c); err != nil {
+			return nil, fmt.Errorf("commit %s: %w", c.ID, err)
+		}
+		list[i] = history.Commit{} // to be freed
+	}
+	for i, ref := range names {
+		if err := g.ref(ctx, r, ref, starts[i]); err != nil {
+			return nil, err
+		}
+	}
+	g.printf("done\n")
+	return &g.result, g.out.Flush()
+}
+
+// ErrNothingToExport means that a repository has neither a branch nor a tag.
+var ErrNothingToExport = errors.New("no branch and no tag has a commit")
+
+// gitWriter writes a stream.
+type gitWriter struct {
+	GitOptions
+	objects object.Reader
+	out     *bufio.Writer // keeps its first error until Flush
+	onto    string        // the ref that commits are written to; it gets its value at the end
+	mark    int           // the last one
+	blobs   map[object.Key]int
+	commits map[object.ID]int
+	done    kist.Amount
+	result  GitExport
+}
+
+func (g *gitWriter) printf(format string, args ...any) { fmt.Fprintf(g.out, format, args...) }
+
+// data writes a text as data.
+func (g *gitWriter) data(text string) { g.printf("data %d\n%s\n", len(text), text) }
+
+// ref writes a branch or a tag.
+func (g *gitWriter) ref(ctx context.Context, r *kist.Repository, ref refs.Ref, commit object.ID) error {
+	g.result.Refs = append(g.result.Refs, ref.Name)
+	if ref.ID == commit {
+		g.printf("reset %s\nfrom :%d\n\n", ref.Name, g.commits[commit])
+		return nil
+	}
+	t, err := object.ReadTag(ctx, r.Objects(), ref.ID)
+	if err != nil {
+		return err
+	}
+	g.printf("tag %s\nfrom :%d\n", strings.TrimPrefix(ref.Name, refs.Tags), g.commits[commit])
+	g.printf("tagger %s\n", signatureForGit(t.Tagger))
+	g.data(t.Message)
+	return nil
+}
+
+// commit writes a commit, and before it the contents that are new in it.
+func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
+	var base object.ID
+	if len(c.Parents) > 0 {
+		parent, err := object.ReadCommit(ctx, g.objects, c.Parents[0])
+		if err != nil {
+			return err
+		}
+		base = parent.Tree
+	}
+
+	var removed, changed []string
+	for change, err := range tree.Diff(ctx, g.objects, base, c.Tree, tree.DiffOptions{Recursive: true}) {
+		if err != nil {
+			return err
+		}
+		line, err := g.change(ctx, change)
+		if err != nil {
+			return fmt.Errorf("%q: %w", change.Path, err)
+		}
+		if strings.HasPrefix(line, "D ") {
+			removed = append(removed, line)
+		} else if line != "" {
+			changed = append(changed, line)
+		}
+	}
+
+	g.mark++
+	g.commits[c.ID] = g.mark
+	if len(c.Parents) == 0 {
+		g.printf("reset %s\n", g.onto)
+	}
+	g.printf("commit %s\nmark :%d\nauthor %s\ncommitter %s\n", g.onto, g.mark, signatureForGit(c.Author), signatureForGit(c.Committer))
+	g.data(c.Message)
+	for i, parent := range c.Parents {
+		word := "merge"
+		if i == 0 {
+			word = "from"
+		}
+		g.printf("%s :%d\n", word, g.commits[parent])
+	}
+	for _, line := range slices.Concat(removed, changed) {
+		g.printf("%s", line)
+	}
+	g.printf("\n")
+
+	g.result.Commits++
+	g.done.Files++
+	if g.Progress != nil {
+		g.Progress(g.done, kist.Amount{})
+	}
+	return nil
+}
+
+// change returns the line for a change of a path, "" for none. It writes the blob.
+func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
+	e := c.New
+	switch {
+	case e == nil && c.Old.Type == object.TypeDir, e != nil && e.Type == object.TypeDir:
+		return "", nil // git has no folders; the removed files in one have changes of their own
+	case e == nil:
+		return "D " + quoteForGit(c.Path) + "\n", nil
+	case e.Type == object.TypeSymlink:
+		return g.inline("120000", c.Path, e.Target), nil
+	case e.Type != object.TypeFile:
+		g.result.Skipped = append(g.result.Skipped, object.Skipped{Path: c.Path, Reason: "special file"})
+		if c.Old != nil {
+			return "D " + quoteForGit(c.Path) + "\n", nil
+		}
+		return "", nil
+	}
+	mode := "100644"
+	if e.Mode&0o100 != 0 {
+		mode = "100755"
+	}
+	if e.Content.IsZero() {
+		return g.inline(mode, c.Path, string(e.Inline)), nil
+	}
+	mark, ok := g.blobs[e.Content]
+	if !ok {
+		g.mark++
+		mark = g.mark
+		g.blobs[e.Content] = mark
+		g.printf("blob\nmark :%d\ndata %d\n", mark, e.Size)
+		n, err := io.Copy(g.out, object.NewContentReader(ctx, g.objects, *e))
+		if err != nil {
+			return "", err
+		}
+		g.printf("\n")
+		g.done.Bytes += n
+	}
+	return fmt.Sprintf("M %s :%d %s\n", mode, mark, quoteForGit(c.Path)), nil
+}
+
+func (g *gitWriter) inline(mode, path, content string) string {
+	return fmt.Sprintf("M %s inline %s\ndata %d\n%s\n", mode, quoteForGit(path), len(content), content)
+}
+
+// quoteForGit returns a path as git-fast-import(1) reads it.
+func quoteForGit(path string) string {
+	if !strings.ContainsAny(path, "\n\"") && !strings.HasPrefix(path, " ") {
+		return path
+	}
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
+}
+
+// signatureForGit returns a signature without the characters that git gives a meaning.
+func signatureForGit(s object.Signature) string {
+	clean := strings.NewReplacer("<", "", ">", "", "\n", " ")
+	sign, zone := "+", s.Zone
+	if zone < 0 {
+		sign, zone = "-", -zone
+	}
+	name := cmp.Or(clean.Replace(s.Name), "unknown")
+	return name + " <" + clean.Replace(s.Email) + "> " + strconv.FormatInt(s.Time.Sec, 10) + fmt.Sprintf(" %s%02d%02d", sign, zone/60, zone%60)
+}

@@ -69,8 +69,8 @@ func TestSyncsOfSmallCommit(t *testing.T) {
 		for _, args := range [][]string{{"add", "file"}, {"commit", "-m", text}} {
 			n += len(s.trace(syncCalls, args...))
 		}
-		if n > 20 {
-			t.Errorf("round %d: %d calls that sync, want at most 20", round, n)
+		if n > 12 {
+			t.Errorf("round %d: %d calls that sync, want at most 12", round, n)
 		}
 	}
 	s.verify()
@@ -82,8 +82,8 @@ func TestSyncsOfSmallBackup(t *testing.T) {
 	s.kist("init")
 	for round, text := range []string{"hello\n", "hello again\n"} {
 		s.write(map[string]string{"file": text})
-		if n := len(s.trace(syncCalls, "backup")); n > 20 {
-			t.Errorf("round %d: %d calls that sync, want at most 20", round, n)
+		if n := len(s.trace(syncCalls, "backup")); n > 12 {
+			t.Errorf("round %d: %d calls that sync, want at most 12", round, n)
 		}
 	}
 	s.verify()

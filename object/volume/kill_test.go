@@ -31,7 +31,8 @@ func init() {
 	children["write"] = func(args []string) int {
 		first, _ := strconv.Atoi(args[1])
 		count, _ := strconv.Atoi(args[2])
-		if err := writeForKill(args[0], first, count); err != nil {
+		batch, _ := strconv.Atoi(args[3])
+		if err := writeForKill(args[0], first, count, batch); err != nil {
 			fmt.Println(err)
 			return 1
 		}
@@ -50,9 +51,10 @@ func init() {
 	}
 }
 
-// writeForKill publishes series after series, two of them at a time.
-func writeForKill(dir string, first, count int) error {
-	o := Options{Now: time.Now, MaxObjects: seriesObjects + seriesObjects/2}
+// writeForKill publishes series after series, two of them at a time. Transactions have
+// batch objects.
+func writeForKill(dir string, first, count, batch int) error {
+	o := Options{Now: time.Now, MaxObjects: seriesObjects + seriesObjects/2, batchEntries: batch}
 	s, err := Open(dir, o)
 	if err != nil {
 		return err
@@ -103,7 +105,7 @@ func writeForKill(dir string, first, count int) error {
 
 // storeAndDie publishes a series, puts another one and ends like a killed process.
 func storeAndDie(dir string) error {
-	if err := writeForKill(dir, 0, 1); err != nil {
+	if err := writeForKill(dir, 0, 1, smallBatch); err != nil {
 		return err
 	}
 	return putAndDie(dir, func(ss *Session) error {
@@ -273,7 +275,7 @@ func TestKill(t *testing.T) {
 	rng := objecttest.Rand(3)
 	salvaged, torn := 0, 0
 	for i := range kills {
-		cmd := child(t, "write", dir, strconv.Itoa(i*1000), "1000")
+		cmd := child(t, "write", dir, strconv.Itoa(i*1000), "1000", strconv.Itoa(i%2*smallBatch))
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {
@@ -300,9 +302,9 @@ func TestKill(t *testing.T) {
 }
 
 // strace returns a command that runs a writing child under strace, which
-// traces one call and tampers with it.
-func strace(t *testing.T, log, dir, call, inject string) *exec.Cmd {
-	return straced(t, log, call, inject, "write", dir, "0", "2")
+// traces one call and tampers with it. Transactions have batch objects.
+func strace(t *testing.T, log, dir, call, inject string, batch int) *exec.Cmd {
+	return straced(t, log, call, inject, "write", dir, "0", "2", strconv.Itoa(batch))
 }
 
 // straced is strace for any child.
@@ -323,24 +325,29 @@ func TestKillAtCalls(t *testing.T) {
 	for _, call := range calls {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			killed := 0
-			for when := 1; when < 200; when += 1 + when/3 {
-				dir := t.TempDir()
-				err := strace(t, filepath.Join(dir, "log"), dir, call, fmt.Sprintf("signal=KILL:when=%d", when)).Run()
-				if err == nil {
-					break
-				}
-				killed++
-				wantAfterKill(t, dir)
-				if t.Failed() {
-					t.Fatalf("after call %d", when)
-				}
-			}
-			if killed == 0 {
+			if killAtCalls(t, call, smallBatch) == 0 {
 				t.Error("was never killed")
 			}
+			killAtCalls(t, call, 0) // without a database
 		})
 	}
+}
+
+// killAtCalls kills a writer at each call, and returns how often.
+func killAtCalls(t *testing.T, call string, batch int) (killed int) {
+	for when := 1; when < 200; when += 1 + when/3 {
+		dir := t.TempDir()
+		err := strace(t, filepath.Join(dir, "log"), dir, call, fmt.Sprintf("signal=KILL:when=%d", when), batch).Run()
+		if err == nil {
+			break
+		}
+		killed++
+		wantAfterKill(t, dir)
+		if t.Failed() {
+			t.Fatalf("after call %d, transactions of %d", when, batch)
+		}
+	}
+	return killed
 }
 
 // TestKillSalvage kills a process at each of its calls that change the disk,
@@ -384,29 +391,37 @@ func TestSyncFails(t *testing.T) {
 	for _, call := range []string{"fsync", "msync"} {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
-			for when := 1; ; when++ {
-				dir := t.TempDir()
-				log := filepath.Join(dir, "log")
-				cmd := strace(t, log, dir, call, fmt.Sprintf("error=EIO:when=%d", when))
-				out, err := cmd.CombinedOutput()
-				data, _ := os.ReadFile(log)
-				if !bytes.Contains(data, []byte("INJECTED")) {
-					if when == 1 {
-						t.Fatalf("nothing injected: %v\n%s", err, out)
-					}
-					break
-				}
-				if err == nil {
-					t.Fatalf("call %d failed, and all went well", when)
-				}
-				if bytes.Contains(out, []byte("panic: ")) {
-					t.Fatalf("call %d failed:\n%s", when, out)
-				}
-				wantAfterKill(t, dir)
-				if t.Failed() {
-					t.Fatalf("after call %d", when)
-				}
+			failSyncs(t, call, smallBatch)
+			if call == "fsync" {
+				failSyncs(t, call, 0) // without a database
 			}
 		})
+	}
+}
+
+// failSyncs has each sync of a writer fail.
+func failSyncs(t *testing.T, call string, batch int) {
+	for when := 1; ; when++ {
+		dir := t.TempDir()
+		log := filepath.Join(dir, "log")
+		cmd := strace(t, log, dir, call, fmt.Sprintf("error=EIO:when=%d", when), batch)
+		out, err := cmd.CombinedOutput()
+		data, _ := os.ReadFile(log)
+		if !bytes.Contains(data, []byte("INJECTED")) {
+			if when == 1 {
+				t.Fatalf("nothing injected: %v\n%s", err, out)
+			}
+			break
+		}
+		if err == nil {
+			t.Fatalf("call %d failed, and all went well", when)
+		}
+		if bytes.Contains(out, []byte("panic: ")) {
+			t.Fatalf("call %d failed:\n%s", when, out)
+		}
+		wantAfterKill(t, dir)
+		if t.Failed() {
+			t.Fatalf("after call %d", when)
+		}
 	}
 }

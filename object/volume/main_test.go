@@ -55,8 +55,12 @@ func skip(t testing.TB, why string) {
 }
 
 // testOptions are options with a clock, whose warnings go to the log.
+// smallBatch is the size of a transaction in tests. Volumes with fewer objects have no
+// database.
+const smallBatch = 16
+
 func testOptions(t testing.TB) Options {
-	return Options{Now: time.Now, Warn: func(s string) { t.Log("warning:", s) }}
+	return Options{Now: time.Now, Warn: func(s string) { t.Log("warning:", s) }, batchEntries: smallBatch}
 }
 
 func openStore(t testing.TB, dir string, o Options) *Store {

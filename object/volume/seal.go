@@ -22,9 +22,15 @@ import (
 // seal completes the volume and renames it to its ULID, durably. After an error, the only
 // allowed call is abandon. No call of add may be under way.
 func (w *writer) seal() error {
-	err := w.flush()
-	if err == nil {
-		err = w.finish()
+	err := w.failed()
+	switch {
+	case err != nil:
+	case w.db == nil:
+		err = w.finishSmall()
+	default:
+		if err = w.flush(); err == nil {
+			err = w.finish()
+		}
 	}
 	if err != nil {
 		return w.fail(fmt.Errorf("seal: %w", err))

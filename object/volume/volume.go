@@ -1,6 +1,7 @@
 // Package volume is the local object store: a directory of sealed volumes.
 //
-// A volume is one Badger database. One process writes it once and seals it. After
+// A volume is one Badger database, or if it is small only a value log. One process writes
+// it once and seals it. After
 // that, its files are never opened for writing, and are read without Badger. So no
 // error of Badger, with damaged files or a full disk, can reach older objects. No
 // other package knows Badger.
@@ -324,9 +325,10 @@ type Options struct {
 	MaxBytes   int64
 	MaxObjects int
 
-	// Tests use smaller files, so that Badger begins the next one.
+	// Tests use smaller files, so that Badger begins the next one, and smaller transactions.
 	logFileSize  int64 // 0: defaultLogFileSize
 	memTableSize int64 // 0: defaultMemTableSize
+	batchEntries int   // objects of a transaction, at most; 0: defaultBatchEntries
 }
 
 func (o *Options) setDefaults() error {
@@ -343,6 +345,7 @@ func (o *Options) setDefaults() error {
 	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultMaxObjects)
 	o.logFileSize = cmp.Or(o.logFileSize, defaultLogFileSize)
 	o.memTableSize = cmp.Or(o.memTableSize, defaultMemTableSize)
+	o.batchEntries = cmp.Or(o.batchEntries, defaultBatchEntries)
 	return nil
 }
 

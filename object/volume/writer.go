@@ -20,8 +20,8 @@ import (
 
 // The limits of a transaction. A larger object has a transaction of its own.
 const (
-	batchBytes   = 1 << 20
-	batchEntries = 128
+	batchBytes          = 1 << 20
+	defaultBatchEntries = 128
 )
 
 // writer writes a volume in the directory tmp-<ulid>. It is safe for concurrent use,
@@ -83,18 +83,22 @@ func (s *Store) newWriter(session string) (w *writer, err error) {
 	if w, err = newUnsealed(s, session); err != nil {
 		return nil, err
 	}
-
-	if err = checkFree(w.dir, opening); err == nil {
-		w.db, err = openDatabase(w.dir, &s.o)
-	}
-	if err == nil {
-		w.space, err = newSpace(w.dir, &s.o)
-	}
-	if err != nil {
+	if err = checkFree(w.dir, opening); err != nil {
 		w.abandon()
 		return nil, err
 	}
 	return w, nil
+}
+
+// openDatabase begins the database, if there is none. The caller holds w.committing.
+func (w *writer) openDatabase() (err error) {
+	if w.db != nil {
+		return nil
+	}
+	if w.db, err = openDatabase(w.dir, &w.store.o); err == nil {
+		w.space, err = newSpace(w.dir, &w.store.o)
+	}
+	return err
 }
 
 // newUnsealed begins a volume without a database. See newWriter.
@@ -159,7 +163,7 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	b.keys, b.entries, b.values = append(b.keys, key), append(b.entries, entry), append(b.values, value)
 	b.size += size
 	w.count(written{id: key.ID, kind: key.Kind, depth: w.depth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
-	if b.size >= batchBytes || len(b.entries) == batchEntries {
+	if b.size >= batchBytes || len(b.entries) >= w.store.o.batchEntries {
 		full, w.filling = append(full, b), nil
 	}
 	w.mu.Unlock()
@@ -200,7 +204,10 @@ func (w *writer) commit(b *batch) error {
 	}
 
 	n := len(b.entries)
-	err := w.space.reserve(n, b.size)
+	err := w.openDatabase()
+	if err == nil {
+		err = w.space.reserve(n, b.size)
+	}
 	if err == nil {
 		err = w.db.commit(b.entries)
 	}
@@ -210,20 +217,23 @@ func (w *writer) commit(b *batch) error {
 	if err != nil {
 		return w.fail(err)
 	}
+	w.wrote(b, w.space.log())
+	if err := w.writeBack(); err != nil {
+		return w.fail(err)
+	}
+	return nil
+}
 
+// wrote notes that a batch was written to a value log, and frees its buffers.
+func (w *intake) wrote(b *batch, log *os.File) {
 	w.mu.Lock()
-	b.file = w.space.log()
+	b.file = log
 	values := b.values
 	b.keys, b.entries, b.values = nil, nil, nil
 	w.mu.Unlock()
 	for _, v := range values {
 		v.free()
 	}
-
-	if err := w.writeBack(); err != nil {
-		return w.fail(err)
-	}
-	return nil
 }
 
 // writeBack writes the log to disk, and drops it from memory, after each window. It

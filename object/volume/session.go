@@ -18,6 +18,11 @@ type SessionOptions struct {
 	// new objects.
 	DryRun bool
 
+	// New, if not nil, is called with the stored value of each new object before that is in
+	// the volume. It must be safe for concurrent use, and must not keep value or use the
+	// session. A dry run does not call it.
+	New func(key object.Key, value []byte, raw int)
+
 	// Unload, if not nil, is called when a volume of the session has UnloadBytes stored
 	// bytes. It gets the names of the volumes that the session has sealed since the last
 	// call. They are no longer in use: Unload may evict their chunks (see [Sweep.Evict]).
@@ -210,6 +215,9 @@ func (s *Session) putNew(ctx context.Context, key object.Key, raw int, value fun
 		return 0, err
 	}
 	stored := int64(len(b.b))
+	if s.o.New != nil {
+		s.o.New(key, b.b, raw)
+	}
 	return stored, s.add(ctx, key, b, raw)
 }
 

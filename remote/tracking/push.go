@@ -30,6 +30,8 @@ type PushOptions struct {
 	// without one.
 	SetUpstream bool
 
+	Ahead *Ahead // sent objects before this push, which ends it; or nil
+
 	DryRun   bool
 	Jobs     int // uploads at once; 0: the default of package transfer
 	Progress func(transfer.Progress)
@@ -55,7 +57,10 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if len(o.Refs) == 0 {
 		return nil, errors.New("nothing to push")
 	}
-	opened, err := registry.Open(ctx, r, m, !o.DryRun)
+	opened := o.Ahead.end(ctx)
+	if opened == nil {
+		opened, err = registry.Open(ctx, r, m, !o.DryRun)
+	}
 	if o.DryRun && errors.Is(err, rootlog.ErrEmpty) {
 		return firstPush(o.Refs), nil
 	}

@@ -40,7 +40,7 @@ type PushOptions struct {
 // PushResult is the outcome of a push, or in a dry run of the plan.
 type PushResult struct {
 	Refs    []RefResult // in the order of the updates
-	Objects int64       // sent by this call
+	Objects int64       // sent by this call, and ahead of it
 	Bytes   int64       // in the packs they were sent in
 	Packs   int
 	Records int    // sent to the remote
@@ -103,7 +103,10 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 		return nil, nil, err
 	}
 	p := &push{Remote: r, local: local, opt: o, meter: &meter{report: o.Progress}}
-	if p.own, err = r.takeOver(ctx); err != nil {
+	if a := r.ahead; a != nil {
+		r.ahead = nil
+		p.own, p.result.Objects, p.result.Bytes, p.result.Packs = a.u.own, a.u.objects, a.u.bytes, a.u.packs
+	} else if p.own, err = r.takeOver(ctx); err != nil {
 		return nil, nil, err
 	}
 	defer p.close()

@@ -89,6 +89,7 @@ type Remote struct {
 	indexes *indexFiles
 	values  *pack.Values
 	mending *mending // the repair under way, or nil
+	ahead   *Ahead   // for the next push, or nil
 }
 
 // Open opens the remote in b, which from then on belongs to the Remote. It
@@ -204,6 +205,9 @@ func (r *Remote) openLog() {
 
 // Close closes the remote's store, and files that are open.
 func (r *Remote) Close() error {
+	if r.ahead != nil {
+		r.ahead.u.own.close()
+	}
 	r.indexes.close(nil)
 	return r.b.Close()
 }

@@ -179,7 +179,8 @@ type backup struct {
 	commitErr error
 
 	session  volume.SessionOptions
-	unloaded []string // volumes whose chunks are not evicted yet
+	ahead    *tracking.Ahead // sends chunks while files are read; nil: the push sends them
+	unloaded []string        // volumes whose chunks are not evicted yet
 
 	firstUnloaded string // name of the first volume that was unloaded
 }
@@ -207,6 +208,7 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	defer lock.Unlock()
 
 	b := &backup{backupOptions: *o, env: env, repo: r}
+	defer func() { b.ahead.Close() }()
 	b.all(ctx, args)
 	b.print()
 	if b.summary.Exit != exitOK {
@@ -353,6 +355,7 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	if err := b.limitSession(ctx); err != nil {
 		return "", err
 	}
+	b.sendAhead(ctx)
 	p := b.env.progress("adding")
 	defer p.Stop()
 	add.Progress = p.amounts()
@@ -398,6 +401,19 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 		return "", nil
 	}
 	return strings.Join(n.parts(), ", ") + "; " + s.work.String(), nil
+}
+
+// sendAhead makes the session send new chunks to the remote while it stores them.
+func (b *backup) sendAhead(ctx context.Context) {
+	if len(registry.All(b.repo)) == 0 {
+		return
+	}
+	_, name, err := b.target(ctx)
+	if err != nil {
+		return // the push reports it
+	}
+	b.ahead = &tracking.Ahead{Repo: b.repo, Remote: name, Jobs: b.env.transfer.jobs}
+	b.session.New = func(key object.Key, value []byte, raw int) { b.ahead.Add(ctx, key, value, raw) }
 }
 
 // addOptions returns the options for staging.
@@ -460,7 +476,7 @@ func (b *backup) push(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	push := tracking.PushOptions{Remote: name, Refs: list, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
+	push := tracking.PushOptions{Remote: name, Refs: list, Ahead: b.ahead, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
 	result, err := tracking.Push(ctx, b.repo, push)
 	if err != nil {
 		return "", pushFailed(b.repo, push, result, err)

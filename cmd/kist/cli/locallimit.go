@@ -180,7 +180,7 @@ func (b *backup) unload(ctx context.Context, volumes []string) error {
 		return err
 	}
 	ref.Source, ref.ID = id.String(), id
-	push := tracking.PushOptions{Remote: name, Refs: []registry.PushRef{ref}, Jobs: b.env.transfer.jobs}
+	push := tracking.PushOptions{Remote: name, Refs: []registry.PushRef{ref}, Ahead: b.ahead, Jobs: b.env.transfer.jobs}
 	result, err := tracking.Push(ctx, b.repo, push)
 	if err != nil {
 		return pushFailed(b.repo, push, result, err)

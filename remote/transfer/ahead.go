@@ -1,0 +1,122 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// Ahead sends new chunks while their commit is still being made. The next push by the
+// same Remote uses their packs, as if an interrupted push had sent them. It is safe for
+// concurrent use.
+//
+// An error ends the sending, and costs nothing else: the push sends the rest.
+type Ahead struct {
+	snap *snapshot // S
+	u    *uploader
+
+	free    chan *packer // packers that are not in use
+	uploads sync.WaitGroup
+
+	mu      sync.Mutex // guards the following
+	filling *packer    // or nil
+	ended   bool       // by an error, or by End
+}
+
+// aheadSize is the size from which on a pack is sent ahead. It is less than
+// [pack.TargetSize], because the session needs memory, too.
+const aheadSize = 16 << 20
+
+// aheadPatience is the time that a pack may lose by waits and failed attempts before
+// nothing more is sent ahead. The commit waits as long, at most.
+const aheadPatience = time.Minute
+
+// SendAhead begins to send chunks. It needs memory for jobs packs. After
+// [Ahead.End], the caller calls [Remote.Push] or [Remote.Close].
+func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
+	if r.o.Dir == "" {
+		return nil, errors.New("send ahead: there is no folder to note what was sent")
+	}
+	if jobs <= 0 {
+		jobs = DefaultPushJobs
+	}
+	snap, err := r.snapshot(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.mayWrite(snap.state); err != nil {
+		return nil, err
+	}
+	own, err := r.takeOver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	hurried := *r
+	hurried.o.Retry.Deadline = aheadPatience
+	a := &Ahead{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.state.Seq, meter: &meter{}}, free: make(chan *packer, jobs)}
+	for range jobs {
+		a.free <- &packer{Writer: pack.NewWriter(make([]byte, 0, aheadSize+2<<20))}
+	}
+	r.ahead = a
+	return a, nil
+}
+
+// Add sends the stored value of a chunk of raw bytes, with others in a pack. If the
+// remote has the chunk, it does nothing. It copies value, and waits if all packs are being
+// sent. Ctx ends the sending, also later.
+func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ended || a.u.own.find(key) != nil {
+		return
+	}
+	if _, there, err := a.snap.find(key); there || err != nil {
+		return
+	}
+	if a.filling != nil && (a.filling.Size() >= aheadSize || a.filling.Full(len(value))) {
+		a.send(ctx)
+	}
+	if a.filling == nil {
+		select {
+		case a.filling = <-a.free:
+			a.filling.Reset()
+		case <-ctx.Done():
+			return
+		}
+	}
+	if err := a.filling.Add(key, value, raw); err != nil {
+		a.ended = true
+	}
+}
+
+// send sends the pack that is being filled. The caller holds a.mu.
+func (a *Ahead) send(ctx context.Context) {
+	w := a.filling
+	a.filling = nil
+	a.uploads.Go(func() {
+		err := a.u.put(ctx, w.Writer)
+		a.free <- w
+		if err != nil {
+			a.mu.Lock()
+			a.ended = true
+			a.mu.Unlock()
+		}
+	})
+}
+
+// End sends the last pack, unless it is small, and waits until all packs are sent. Later
+// calls of Add do nothing.
+func (a *Ahead) End(ctx context.Context) {
+	a.mu.Lock()
+	if a.filling != nil && !a.ended && a.filling.Size() >= smallPack {
+		a.send(ctx)
+	}
+	a.filling, a.ended = nil, true
+	a.mu.Unlock()
+	a.uploads.Wait()
+	a.free = nil
+}

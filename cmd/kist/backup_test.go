@@ -114,6 +114,38 @@ func (k *killer) unsteady(s *shell) {
 	}
 }
 
+// TestBackupSendsOnce kills backups that send while they read files. The next one sends
+// only the rest.
+func TestBackupSendsOnce(t *testing.T) {
+	t.Parallel()
+	const files, size = 8, 8 << 20
+	const lost = 33 << 20 // the largest pack: it may not have been noted when the kill came
+	p := newPlaceInFolder(t)
+	k := &killer{shell: p.folder(), rng: objecttest.Rand(13), expect: time.Second}
+	k.kist("init")
+	k.kist("remote", "add", "origin", p.url)
+	for round := range objecttest.Rounds(t, 3) {
+		for i := range files {
+			if err := os.WriteFile(k.path(fmt.Sprint("large", i)), []byte(noise(k.rng, size)), 0o666); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := folderSize(t, p.url)
+		if !k.kill(time.Duration(k.rng.Int64N(int64(k.expect))), syscall.SIGKILL, []string{"backup", "--jobs", "1"}) {
+			k.late++
+		}
+		began := time.Now()
+		k.shell.backup(0, "--jobs", "1")
+		k.expect = time.Since(began)
+		if sent := folderSize(t, p.url) - before; sent < files*size || sent > files*size+lost+1<<20 {
+			t.Errorf("round %d: %d bytes were sent for %d", round, sent, files*size)
+		}
+	}
+	k.kist("verify", "--remote", "origin", "--read-data")
+	clone := p.clone()
+	clone.wantFiles(clone.readFiles("."), k.readFiles("."))
+}
+
 // TestBackupLimited backs up files that are larger than the local limit. Backups are
 // killed. Each commit restores the files that the folder had then, in a clone and here.
 func TestBackupLimited(t *testing.T) {

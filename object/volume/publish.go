@@ -148,19 +148,15 @@ func (r *reliance) recheckDropped(v *sealed, o *openVolume, found keys.Set) erro
 // a later Put of them is quick. After a failed write, the volume that was being written
 // is removed.
 func (s *Session) Close() error {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return nil
-	}
-	s.mu.Unlock()
-
 	err := s.seal(nil)
 
 	s.phase.Lock()
 	defer s.phase.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
 	s.closed = true
 	if s.cur != nil {
 		s.cur.abandon()

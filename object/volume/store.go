@@ -134,10 +134,13 @@ func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed,
 		found = err == nil
 		return found, err
 	})
-	if err == nil && !found {
-		err = &object.NotFoundError{Key: key}
+	switch {
+	case err != nil:
+		return corrupt(key, err)
+	case !found:
+		return &object.NotFoundError{Key: key}
 	}
-	return corrupt(key, err)
+	return nil
 }
 
 // Get implements [object.Reader]. It verifies the hash of the object. If a copy is

@@ -38,7 +38,10 @@ type Result struct {
 }
 
 // Commit is a replaced commit and its replacement.
-type Commit struct{ Old, New object.ID }
+type Commit struct {
+	Old object.ID `json:"old"`
+	New object.ID `json:"new"`
+}
 
 // Run rewrites history without the contents that a plan would purge, inline
 // content included. It replaces all commits that HEAD, branches and tags reach,

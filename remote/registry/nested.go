@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// maxNested is how many names of a store are looked at for a remote inside.
+// maxNested is the most names of a store that CheckNested reads.
 const maxNested = 10_000
 
 // nested reports whether the store at one URL lies inside that at another.
@@ -31,8 +31,7 @@ func nested(r *kist.Repository, inner, outer string) bool {
 	return false
 }
 
-// s3URL returns the URL of a store in S3 in one form for each store; empty: it is
-// none.
+// s3URL returns the canonical URL of a store in S3, or "" for another URL.
 func s3URL(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil || !strings.EqualFold(u.Scheme, "s3") {
@@ -46,8 +45,7 @@ func s3URL(rawURL string) string {
 	return out.String()
 }
 
-// aroundURL returns the URLs of the prefixes around that of a store in S3, as
-// s3URL has them.
+// aroundURL returns the canonical URLs of all prefixes around a store in S3.
 func aroundURL(rawURL string) (list []string) {
 	u, err := url.Parse(s3URL(rawURL))
 	if err != nil || u.Host == "" {
@@ -61,9 +59,9 @@ func aroundURL(rawURL string) (list []string) {
 	return list
 }
 
-// CheckNested returns an error that matches ErrNested if a store has another
-// remote around the place of m or, if there is no remote at that place yet,
-// inside it. It notices only remotes that it may read.
+// CheckNested returns an error that matches ErrNested if a store has another remote around
+// the place of m. If m is new, it also looks inside that place. It finds only remotes that
+// it may read.
 func CheckNested(ctx context.Context, r *kist.Repository, m Remote) error {
 	around := aroundURL(m.URL)
 	if path, ok := folderOf(r, m.URL); ok {
@@ -87,7 +85,7 @@ func CheckNested(ctx context.Context, r *kist.Repository, m Remote) error {
 	}
 	defer b.Close()
 	if _, err := rootlog.ReadIdentity(ctx, b); !errors.Is(err, rootlog.ErrEmpty) {
-		return ctx.Err() // a remote that is there was looked at when it was made
+		return ctx.Err() // the creation of an existing remote checked this
 	}
 	n := 0
 	for info, err := range b.List(ctx, "") {
@@ -104,8 +102,7 @@ func CheckNested(ctx context.Context, r *kist.Repository, m Remote) error {
 	return nil
 }
 
-// holdsRemote reports whether there is a remote at a URL, as far as that can be
-// read.
+// holdsRemote reports whether there is a readable remote at a URL.
 func holdsRemote(ctx context.Context, r *kist.Repository, rawURL string) (bool, error) {
 	b, err := OpenBackend(ctx, r.Options(), Remote{URL: rawURL})
 	if err != nil {

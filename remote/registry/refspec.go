@@ -11,22 +11,22 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// PushRef says what becomes of one ref of a remote.
+// PushRef is a change of a ref of a remote.
 type PushRef struct {
 	Source string      // a ref's full name, or a revision; empty: delete the ref
 	ID     object.ID   // the object of Source; a commit, or the tag object of an annotated tag
 	Kind   object.Kind // of ID
 	Name   string      // of the ref on the remote, full
-	Force  bool        // not only if it is a fast-forward, or new
+	Force  bool        // move the ref even if that is no fast-forward
 }
 
-// ParsePush reads what a person wants to be pushed:
+// ParsePush parses an argument of 'kist push':
 //
-//	main            the branch or tag, to the same name
-//	main:other      to another name
-//	HEAD~2:refs/heads/other  any revision, to a full name
-//	:main           delete the branch or tag on the remote
-//	+main           even if that loses commits there
+//	main                     push the branch or tag to the same name
+//	main:other               push it to another name
+//	HEAD~2:refs/heads/other  push any revision to a full name
+//	:main                    delete the branch or tag on the remote
+//	+main                    push even if the remote loses commits
 func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, error) {
 	p := PushRef{}
 	text, force := strings.CutPrefix(spec, "+")
@@ -64,8 +64,8 @@ func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, e
 	return p, err
 }
 
-// pushSource returns the full name and the object of a source: of a branch, of a tag, or
-// of any revision, which is its own name. HEAD is the branch that it is on.
+// pushSource returns the full name and the object of a source. The name of HEAD is that of
+// its branch. A revision that is no ref is its own name.
 func pushSource(ctx context.Context, r *kist.Repository, source string) (string, object.ID, error) {
 	full, err := r.Refs().Expand(ctx, source)
 	switch {
@@ -88,8 +88,8 @@ func pushSource(ctx context.Context, r *kist.Repository, source string) (string,
 	return "", object.ID{}, err
 }
 
-// remoteName returns the full name that a person means by the name of a ref on
-// a remote: that of a tag if there is one here and no such branch.
+// remoteName returns the full name of a ref on a remote. It is a tag if there is such a tag
+// here, and no such branch.
 func remoteName(r *kist.Repository, name, prefix string) string {
 	if strings.HasPrefix(name, "refs/") {
 		return name
@@ -103,7 +103,7 @@ func remoteName(r *kist.Repository, name, prefix string) string {
 	return prefix + name
 }
 
-// kindOf returns the kind of an object that a ref names.
+// kindOf returns the kind of the object of a ref: commit or tag.
 func kindOf(ctx context.Context, r *kist.Repository, id object.ID) (object.Kind, error) {
 	for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {
 		if has, err := r.Objects().Has(ctx, object.Key{Kind: kind, ID: id}); has || err != nil {

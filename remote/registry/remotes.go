@@ -25,33 +25,30 @@ import (
 const DefaultRemote = "origin"
 
 var (
-
 	// ErrNoRemote is matched by the error for a remote that is not configured.
 	ErrNoRemote = errors.New("no such remote")
 
-	// ErrInside says that a remote would be a folder in the worktree: it would
-	// be lost with it, and versioned.
+	// ErrInside is matched by the error for a remote in the worktree.
 	ErrInside = errors.New("is in the worktree, where a remote would be versioned, and lost with it")
 
-	// ErrNested says that a remote would lie inside another one, or around it.
+	// ErrNested is matched by the error for a remote inside or around another one.
 	ErrNested = errors.New("a remote cannot lie inside another one, or around it")
 )
 
 // Remote is a store that a repository is pushed to or fetched from.
 type Remote struct {
-	Name string
-	URL  string // without secrets
+	Name string `json:"name"`
+	URL  string `json:"url"` // without secrets
 
-	// SingleWriter says that the store cannot tell two writers apart, and that
-	// whoever configured it knows that only one may push at a time.
-	SingleWriter bool
+	// SingleWriter accepts a store that is not safe for concurrent pushes. Only one person
+	// may push at a time.
+	SingleWriter bool `json:"single_writer,omitempty"`
 
 	// ObjectLock is the setting for locks of files; see [kist.ParseLock].
-	ObjectLock string
+	ObjectLock string `json:"object_lock,omitempty"`
 }
 
-// All returns the remotes as they are configured, in the order of their
-// names.
+// All returns the remotes as the configuration has them, sorted by name.
 func All(r *kist.Repository) []Remote {
 	var list []Remote
 	for name, c := range r.Config().Remote {
@@ -65,15 +62,15 @@ func newRemote(name string, c kist.RemoteConfig) Remote {
 	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock}
 }
 
-// Find returns the remote of a name. A URL that is a relative path begins at
-// the root of the worktree. The error matches ErrNoRemote, or is a
-// [*ConfigError] if the configuration is invalid.
+// Find returns the remote with a name. A relative path as URL starts from the root of the
+// worktree; Find makes it absolute. The error matches ErrNoRemote, or is a
+// [*kist.ConfigError] if the configuration is invalid.
 func Find(r *kist.Repository, name string) (Remote, error) {
 	c, ok := r.Config().Remote[name]
 	if !ok {
-		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, remote.Redact(name)) // a URL may stand in its place
+		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, remote.Redact(name)) // name may be a URL
 	}
-	if err := kist.CheckRemoteName(name); err != nil { // it becomes the name of a folder
+	if err := kist.CheckRemoteName(name); err != nil { // a folder gets this name
 		return Remote{}, &kist.ConfigError{Err: fmt.Errorf("remote %q: %w", name, err)}
 	}
 	if c.URL == "" {
@@ -86,9 +83,8 @@ func Find(r *kist.Repository, name string) (Remote, error) {
 	return m, nil
 }
 
-// Add adds a remote to the configuration. It does not look at the store.
-// The error matches ErrNameTaken, ErrSecret, ErrInside or ErrNested, or is a
-// [*refs.NameError].
+// Add adds a remote to the configuration. It does not open the store. The errors are those of
+// [Check].
 func Add(ctx context.Context, r *kist.Repository, add Remote) error {
 	if err := Check(r, add); err != nil {
 		return err
@@ -97,22 +93,19 @@ func Add(ctx context.Context, r *kist.Repository, add Remote) error {
 		if _, taken := c.Remote[add.Name]; taken {
 			return fmt.Errorf("remote %q %w", add.Name, kist.ErrNameTaken)
 		}
-		if err := c.SetAt(add.URL, "remote", add.Name, "url"); err != nil {
-			return err
-		}
+		settings := map[string]any{"url": add.URL}
 		if add.ObjectLock != "" {
-			if err := c.SetAt(add.ObjectLock, "remote", add.Name, "object-lock"); err != nil {
-				return err
-			}
+			settings["object-lock"] = add.ObjectLock
 		}
-		if !add.SingleWriter {
-			return nil
+		if add.SingleWriter {
+			settings["single-writer"] = true
 		}
-		return c.SetAt(true, "remote", add.Name, "single-writer")
+		return c.SetAt(settings, "remote", add.Name)
 	})
 }
 
-// Check says whether a remote can be added.
+// Check returns an error if a remote cannot be added. It matches [kist.ErrNameTaken],
+// [kist.ErrSecret], ErrInside or ErrNested, or is a [*refs.NameError].
 func Check(r *kist.Repository, add Remote) error {
 	if _, taken := r.Config().Remote[add.Name]; taken {
 		return fmt.Errorf("remote %q %w", add.Name, kist.ErrNameTaken)
@@ -131,7 +124,8 @@ func Check(r *kist.Repository, add Remote) error {
 	return nil
 }
 
-// folderOf returns the folder that a URL stands for, if it does for one.
+// folderOf returns the absolute path of the folder at a URL. It reports whether the URL is
+// that of a folder.
 func folderOf(r *kist.Repository, rawURL string) (string, bool) {
 	path := rawURL
 	if scheme, _, ok := strings.Cut(rawURL, "://"); ok {
@@ -147,8 +141,8 @@ func folderOf(r *kist.Repository, rawURL string) (string, bool) {
 	return path, true
 }
 
-// isInside reports whether a path is root, or in it. What of path is not there
-// yet does not matter.
+// isInside reports whether path is root, or below it. It resolves symlinks. The path need not
+// exist.
 func isInside(path, root string) bool {
 	rest := ""
 	for at := path; ; at, rest = filepath.Dir(at), filepath.Join(filepath.Base(at), rest) {
@@ -168,7 +162,7 @@ func isInside(path, root string) bool {
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// Check says whether a remote can be part of a configuration.
+// Check returns an error if a configuration cannot have m.
 func (m Remote) Check() error {
 	if err := kist.CheckRemoteName(m.Name); err != nil {
 		return err
@@ -219,9 +213,8 @@ func Remove(ctx context.Context, r *kist.Repository, name string) error {
 	return disk.RemoveAll(Dir(r, name))
 }
 
-// Dir returns the folder for the local data of a remote, which can be rebuilt:
-// copies of its index files, its last seen state, packs of an interrupted
-// push.
+// Dir returns the folder for the local data of a remote: copies of its index files, its last
+// known head, packs of an interrupted push. All of it can be rebuilt.
 func Dir(r *kist.Repository, name string) string { return filepath.Join(r.Dir(), "remotes", name) }
 
 // OpenBackend opens the store of a remote.
@@ -232,8 +225,8 @@ func OpenBackend(ctx context.Context, o kist.Options, m Remote) (remote.Backend,
 	return o.Backend(ctx, m.URL)
 }
 
-// OpenNamed opens a remote to be read. One that nothing was pushed to yet is
-// an error that matches [rootlog.ErrEmpty]. Close the remote.
+// OpenNamed opens the remote with a name, to read it. The error matches [rootlog.ErrEmpty] if
+// nothing was pushed to it yet. The caller closes the remote.
 func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.Remote, error) {
 	m, err := Find(r, name)
 	if err != nil {
@@ -242,7 +235,8 @@ func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.
 	return Open(ctx, r, m, false)
 }
 
-// Open opens a remote; with create, also one that nothing was pushed to.
+// Open opens a remote. With create, it first initializes an empty store. The caller closes
+// the remote.
 func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*transfer.Remote, error) {
 	backend, err := OpenBackend(ctx, r.Options(), m)
 	if err != nil {
@@ -265,7 +259,7 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 	return opened, nil
 }
 
-// Located returns err with the URL if it says that nothing was pushed to m.
+// Located adds the URL to an error that matches [rootlog.ErrEmpty].
 func (m Remote) Located(err error) error {
 	if errors.Is(err, rootlog.ErrEmpty) {
 		return fmt.Errorf("no kist remote in %q: %w", remote.Redact(m.URL), err)
@@ -273,14 +267,14 @@ func (m Remote) Located(err error) error {
 	return err
 }
 
-// NoteCheck notes whether a check found the store of a remote fit. Nothing is
-// written to a store that is not.
+// NoteCheck notes whether a check found the store of a remote fit. kist does not write to an
+// unfit store.
 func NoteCheck(r *kist.Repository, m Remote, fit bool) error {
 	return transfer.NoteCheck(Dir(r, m.Name), fit)
 }
 
-// transferOptions returns the options for transfers with m, which keep their
-// state in the repository.
+// transferOptions returns the options for transfers with m. Their state is in the
+// repository.
 func transferOptions(r *kist.Repository, m Remote) transfer.Options {
 	to := ReadOptions(r.Options(), m)
 	to.Dir, to.Who = Dir(r, m.Name), r.Recorder()
@@ -296,24 +290,23 @@ func ReadOptions(o kist.Options, m Remote) transfer.Options {
 	}
 }
 
-// Upstream is the branch of a remote that a branch follows: where it is pushed
-// to and pulled from.
+// Upstream is the branch of a remote that a local branch is pushed to and pulled from.
 type Upstream struct {
 	Remote string // name
 	Ref    string // full name on the remote, as in "refs/heads/main"
 }
 
-// Tracking returns the full name of the ref that says where the branch was
-// seen last, as in "refs/remotes/origin/main".
+// Tracking returns the full name of the remote-tracking branch, as in
+// "refs/remotes/origin/main".
 func (u Upstream) Tracking() string {
 	return refs.Remotes + u.Remote + "/" + strings.TrimPrefix(u.Ref, refs.Heads)
 }
 
-// Short returns the name for people, as in "origin/main".
+// Short returns the short name, as in "origin/main".
 func (u Upstream) Short() string { return strings.TrimPrefix(u.Tracking(), refs.Remotes) }
 
 // UpstreamOf returns the upstream of a branch, given its short name. The error
-// matches ErrNoUpstream, or is a [*ConfigError] if the configured upstream is
+// matches [kist.ErrNoUpstream], or is a [*kist.ConfigError] if the configured upstream is
 // invalid.
 func UpstreamOf(r *kist.Repository, branch string) (Upstream, error) {
 	c, ok := r.Config().Branch[branch]
@@ -327,8 +320,8 @@ func UpstreamOf(r *kist.Repository, branch string) (Upstream, error) {
 	return u, nil
 }
 
-// SetUpstream makes a branch, given its short name, follow one of a remote; a
-// zero Upstream ends that.
+// SetUpstream sets the upstream of a branch, given its short name. A zero Upstream removes
+// it.
 func SetUpstream(ctx context.Context, r *kist.Repository, branch string, u Upstream) error {
 	if err := refs.CheckName(refs.Heads + branch); err != nil {
 		return err
@@ -342,8 +335,8 @@ func SetUpstream(ctx context.Context, r *kist.Repository, branch string, u Upstr
 	return SetUpstreams(ctx, r, map[string]Upstream{branch: u})
 }
 
-// SetUpstreams makes branches, given by their short names, follow those of
-// remotes. It writes the configuration once.
+// SetUpstreams sets the upstreams of branches, by their short names. It writes the
+// configuration once.
 func SetUpstreams(ctx context.Context, r *kist.Repository, set map[string]Upstream) error {
 	for branch, u := range set {
 		if err := checkUpstream(r, branch, u); err != nil {
@@ -352,10 +345,8 @@ func SetUpstreams(ctx context.Context, r *kist.Repository, set map[string]Upstre
 	}
 	return r.EditConfig(ctx, func(c *kist.Config) error {
 		for branch, u := range set {
-			if err := c.SetAt(u.Remote, "branch", branch, "remote"); err != nil {
-				return err
-			}
-			if err := c.SetAt(u.Ref, "branch", branch, "merge"); err != nil {
+			err := errors.Join(c.SetAt(u.Remote, "branch", branch, "remote"), c.SetAt(u.Ref, "branch", branch, "merge"))
+			if err != nil {
 				return err
 			}
 		}
@@ -363,7 +354,7 @@ func SetUpstreams(ctx context.Context, r *kist.Repository, set map[string]Upstre
 	})
 }
 
-// checkUpstream refuses an upstream that a branch cannot follow.
+// checkUpstream returns an error if a branch cannot have the upstream u.
 func checkUpstream(r *kist.Repository, branch string, u Upstream) error {
 	if err := refs.CheckName(refs.Heads + branch); err != nil {
 		return err
@@ -377,9 +368,9 @@ func checkUpstream(r *kist.Repository, branch string, u Upstream) error {
 	return refs.CheckName(u.Tracking())
 }
 
-// BranchOf returns what the full name of a remote-tracking branch, as in
-// "refs/remotes/origin/main", stands for; a remote's HEAD stands for its
-// default branch.
+// BranchOf returns the branch that a remote-tracking branch, given its full name, follows. The
+// HEAD of a remote follows its default branch. BranchOf reports whether there is such a
+// remote and branch.
 func BranchOf(r *kist.Repository, tracking string) (Upstream, bool) {
 	name, ok := strings.CutPrefix(tracking, refs.Remotes)
 	if !ok {
@@ -400,15 +391,15 @@ func BranchOf(r *kist.Repository, tracking string) (Upstream, bool) {
 	return Upstream{Remote: remote, Ref: refs.Heads + branch}, true
 }
 
-// Tracking is how a branch and its upstream stand to each other.
+// Tracking compares a branch with its upstream.
 type Tracking struct {
 	Upstream
-	Gone          bool // the upstream was not seen yet, or was deleted
-	Ahead, Behind int  // commits that only the branch has, and that only the upstream has
+	Gone          bool // the remote-tracking branch does not exist
+	Ahead, Behind int  // number of commits that only the branch has, and that only the upstream has
 }
 
-// Track compares a branch with its upstream, as that was seen last. The error
-// matches ErrNoUpstream.
+// Track compares a branch with its remote-tracking branch. The error matches
+// [kist.ErrNoUpstream].
 func Track(ctx context.Context, r *kist.Repository, branch string) (Tracking, error) {
 	u, err := UpstreamOf(r, branch)
 	if err != nil {

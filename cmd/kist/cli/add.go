@@ -140,6 +140,7 @@ func printAdded(env *Env, r *kist.Repository, dryRun bool, result *stage.AddResu
 	if n := uint64(len(result.Resolved)); n > 0 {
 		parts = strings.TrimPrefix(parts+", "+plural(n, "conflict", "conflicts")+" resolved", ", ")
 	}
+
 	switch {
 	case parts == "":
 		env.tell("nothing changed\n")

@@ -63,6 +63,7 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 			}
 		}
 	}
+
 	switch {
 	case !slices.Contains(checkout.ArchiveFormats, format):
 		return usagef("--format %s is not one of %s", quoteArg(format), strings.Join(checkout.ArchiveFormats, ", "))

@@ -526,12 +526,10 @@ func (b *backup) print() {
 			failed += ", " + st.Name + " failed"
 		}
 	}
-	for i, left := range s.NotStored {
-		if i == detailLines {
-			env.warn("not stored: %s more", formatCount(uint64(len(s.NotStored)-i)))
-			break
-		}
-		env.warn("not stored: %s: %s", env.shown(b.repo, left.Path), left.Reason)
+	for _, line := range firstOf(s.NotStored, detailLines, "", func(left skippedJSON) string {
+		return env.shown(b.repo, left.Path) + ": " + left.Reason
+	}) {
+		env.warn("not stored: %s", line)
 	}
 	if err := partialError(env, b.repo, b.skipped); err != nil {
 		sayOutcome(env, outcomeOf(err))

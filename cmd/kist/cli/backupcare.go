@@ -100,15 +100,9 @@ func damagedError(found []string, verify string) error {
 	if len(found) == 0 {
 		return nil
 	}
-	text := plural(uint64(len(found)), "thing is", "things are") + " damaged or missing"
-	for i, problem := range found {
-		if i == shownPaths {
-			text += fmt.Sprintf("\nand %d more", len(found)-i)
-			break
-		}
-		text += "\n" + problem
-	}
-	return hintf(failf(exitDamaged, "", "%s", text), "'%s' lists all damage, and with --repair instead of --read-data it looks for intact copies", verify)
+	err := linesError(exitDamaged, "", plural(uint64(len(found)), "thing is", "things are")+" damaged or missing",
+		firstOf(found, shownPaths, "", func(problem string) string { return problem }))
+	return hintf(err, "'%s' lists all damage, and with --repair instead of --read-data it looks for intact copies", verify)
 }
 
 // checkLocal reads the next objects of the store.

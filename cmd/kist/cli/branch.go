@@ -274,6 +274,7 @@ func listRefs(ctx context.Context, r *kist.Repository, prefix string, patterns [
 	if err != nil {
 		return nil, err
 	}
+
 	for _, ref := range found {
 		if !matchesAny(patterns, ref.Name[len(prefix):]) {
 			continue
@@ -330,9 +331,11 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		}
 		rows = append(rows, at)
 	}
+
 	for _, at := range rows {
 		width = max(width, len([]rune(at.name)))
 	}
+
 	for _, at := range rows {
 		name := env.paint(at.color, at.name)
 		switch pad := fmt.Sprintf("%*s", width-len([]rune(at.name)), ""); {
@@ -442,6 +445,7 @@ func matchesAny(patterns []string, name string) bool {
 	if len(patterns) == 0 {
 		return true
 	}
+
 	for _, pattern := range patterns {
 		const slash = "\x01"
 		ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))

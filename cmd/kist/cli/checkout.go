@@ -139,6 +139,7 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 			o.create, o.reset = o.reset, "" // for say: the branch is new
 		}
 	}
+
 	p := env.progress("checking out")
 	head, applyErr := checkout.Switch(ctx, r, checkout.SwitchOptions{
 		Rev: rev, Create: create, Reset: reset, Detach: o.detach, Force: o.force, Progress: p.amounts(),
@@ -264,6 +265,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 	if o.Paths, err = restorable(ctx, e, r, o, paths); err != nil {
 		return err
 	}
+
 	p := e.progress("restoring")
 	o.Progress = p.amounts()
 	n, err := checkout.Restore(ctx, r, o)
@@ -307,6 +309,7 @@ func (o checkoutOptions) say(ctx context.Context, env *Env, r *kist.Repository, 
 	if old.Branch == "" && old.ID != head.ID && !warnLeaving(ctx, env, r, old.ID) {
 		env.info("Previous HEAD position was %s", describe(ctx, r, old.ID))
 	}
+
 	switch {
 	case head.Branch == "" && old.Branch != "" && !o.detach:
 		env.info("HEAD is now at %s\nHEAD is detached: commits made here belong to no branch until\n'kist checkout -b NEW' makes one.", describe(ctx, r, head.ID))

@@ -99,6 +99,7 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 
 	o.Brief = env.global.quiet && !env.global.json
+
 	p := env.progress("committing")
 	o.Progress = p.amounts()
 	result, err := commits.Commit(ctx, r, o.CommitOptions)
@@ -288,6 +289,7 @@ func editor(env *Env) string {
 	if !env.Terminal.Stdin || !env.Terminal.Stdout {
 		return ""
 	}
+
 	for _, name := range []string{"VISUAL", "EDITOR"} {
 		if editor := env.Getenv(name); editor != "" {
 			return editor

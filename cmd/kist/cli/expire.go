@@ -105,6 +105,7 @@ func (o *expireOptions) check(args []string) error {
 	if err := o.Policy.Check(); err != nil {
 		return usagef("%w", err)
 	}
+
 	switch policy := !o.Policy.IsEmpty(); {
 	case o.all && !o.undo:
 		return usagef("--all needs --undo")
@@ -130,12 +131,14 @@ func (o *expireOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if err := o.check(args); err != nil {
 		return err
 	}
+
 	switch {
 	case o.list:
 		return listExpired(ctx, env, r)
 	case o.undo:
 		return unexpire(ctx, env, r, args)
 	}
+
 	p := env.progress("looking at commits")
 	defer p.Stop()
 	o.Revs = args

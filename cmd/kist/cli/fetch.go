@@ -87,6 +87,7 @@ func (o *fetchOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if o.Remote, err = fetchRemote(env, r, args); err != nil {
 		return err
 	}
+
 	for _, branch := range args[min(1, len(args)):] {
 		o.Branches = append(o.Branches, strings.TrimPrefix(branch, refs.Heads))
 	}
@@ -122,13 +123,13 @@ func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.Fet
 	}
 	if env.global.json {
 		env.json(newFetchJSON(result))
-		return nil
+	} else if err := printFetched(ctx, env, r, o, result); err != nil {
+		return err
 	}
-	err = printFetched(ctx, env, r, o, result)
-	if err == nil && !o.DryRun {
+	if !o.DryRun {
 		env.maintain(r)
 	}
-	return err
+	return nil
 }
 
 // fetchedStatus returns in a word what became of a ref.
@@ -159,6 +160,7 @@ func newFetchJSON(result *tracking.FetchResult) transferJSON {
 		Refs: []refMove{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes,
 		News: newReceivedJSON(result.Received), Lost: newLostJSON(result.Lost),
 	}
+
 	for _, f := range result.Refs {
 		out.Refs = append(out.Refs, fetchedMove(f))
 	}

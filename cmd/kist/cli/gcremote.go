@@ -112,6 +112,7 @@ func collectRemote(ctx context.Context, env *Env, r *kist.Repository, name strin
 		return transfer.CollectStats{}, err
 	}
 	defer opened.Close()
+
 	p := env.progress("collecting garbage of " + name)
 	defer p.Stop()
 	o.Progress = p.transferred()
@@ -147,6 +148,7 @@ func printRemoteGC(env *Env, name string, st transfer.CollectStats, o *remoteGCO
 		env.tell("%s %s for deletion: %s%s\n", would(o.DryRun, "marked", "mark"), files(st.Marked, st.MarkedBytes),
 			plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
+
 	switch {
 	case st.Deleted > 0:
 		tellFreed(env, o.DryRun, plural(uint64(st.Deleted), "file", "files"), st.Before, st.After)

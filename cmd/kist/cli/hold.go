@@ -74,6 +74,7 @@ func (o *holdOptions) end(now time.Time) (time.Time, error) {
 	} else if at, err = refs.ParseTime(o.until, now); err != nil {
 		return at, hintf(usagef("--until %s is neither a time nor a duration", quoteArg(o.until)), "write it as in 2027-01-31, '2027-01-31 18:00', 90d or 1y6m")
 	}
+
 	switch year := at.UTC().Year(); {
 	case year > 9999:
 		return at, usagef("--until %s is too far away", quoteArg(o.until))

@@ -321,6 +321,7 @@ func configCompletions(env *Env, args []string) []cobra.Completion {
 	case len(args) > 1 || !slices.Contains([]string{"get", "set", "unset"}, args[0]):
 		return nil
 	}
+
 	for _, k := range kist.ConfigKeys() {
 		if !strings.Contains(k.Name, "*") {
 			words = append(words, k.Name)

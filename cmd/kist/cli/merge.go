@@ -96,6 +96,7 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if o.Message, err = o.message(env, errNoMessage); err != nil {
 		return err
 	}
+
 	switch {
 	case o.abort:
 		return env.abort(ctx, r, operation.Merging)
@@ -220,6 +221,7 @@ func (o *mergeOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		}
 		return nil
 	}
+
 	switch what {
 	case "up-to-date":
 		env.tell("Already up to date.\n")
@@ -309,6 +311,7 @@ func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 
 	var result *commits.RevertResult
+
 	p := env.progress("reverting")
 	o.Progress = p.amounts()
 	if o.goOn {
@@ -336,6 +339,7 @@ func revertArgs(ctx context.Context, r *kist.Repository, args []string) ([]objec
 		}
 		return ids, nil
 	}
+
 	for c, err := range log.Commits(ctx, r, log.Options{Revs: args}) {
 		if err != nil {
 			return nil, err
@@ -367,6 +371,7 @@ func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository,
 	for _, c := range result.Commits {
 		printCommitted(env, c)
 	}
+
 	for _, id := range result.Nothing {
 		env.info("%s is undone already", describe(ctx, r, id))
 	}
@@ -448,6 +453,7 @@ func conflictText(env *Env, r *kist.Repository, c tree.Conflict) string {
 		}
 		return "them"
 	}
+
 	switch c.Kind {
 	case tree.ConflictContent, tree.ConflictAddAdd, tree.ConflictType:
 		if c.Markers {

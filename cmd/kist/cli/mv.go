@@ -120,6 +120,7 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if err != nil {
 		return err
 	}
+
 	for _, path := range removed {
 		env.show(newPathJSON(path), "rm %s\n", env.shown(r, path))
 	}
@@ -136,6 +137,7 @@ func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
 	if err != nil {
 		return err
 	}
+
 	for _, s := range specs {
 		if !s.exclude && idx.Dir(s.path) != nil {
 			return fmt.Errorf("path %s: %w", quoteArg(s.arg), checkout.ErrIsDirectory)

@@ -135,6 +135,7 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if err := o.check(env, args); err != nil {
 		return err
 	}
+
 	switch {
 	case o.list:
 		return listPurged(ctx, env, r)
@@ -370,6 +371,7 @@ func tellAfterPurge(env *Env, r *kist.Repository, rewritten *rewrite.Result) {
 	if len(rewritten.Commits) > 0 {
 		env.info("the files in the worktree stay, untracked")
 	}
+
 	switch {
 	case name == "":
 		env.info("'kist gc --prune now' removes it from this repository")
@@ -393,19 +395,14 @@ type purgeJSON struct {
 	Freed    int64              `json:"bytes_freed"`
 	Shared   int64              `json:"bytes_shared"`
 
-	Rewritten []rewrittenJSON `json:"rewritten,omitempty"`
-	Refs      []movedRefJSON  `json:"refs,omitempty"`
-	Map       string          `json:"map,omitempty"` // a file in the worktree's root
-}
-
-type rewrittenJSON struct {
-	Old object.ID `json:"old"`
-	New object.ID `json:"new"`
+	Rewritten []rewrite.Commit `json:"rewritten,omitempty"`
+	Refs      []movedRefJSON   `json:"refs,omitempty"`
+	Map       string           `json:"map,omitempty"` // path of a file, below the worktree
 }
 
 type movedRefJSON struct {
 	Name string `json:"name"`
-	rewrittenJSON
+	rewrite.Commit
 }
 
 type purgeContentJSON struct {
@@ -434,21 +431,21 @@ func newPurgeJSON(r *kist.Repository, plan *purge.Plan, rewritten *rewrite.Resul
 		}
 		return out
 	}
+
 	for _, c := range plan.Contents {
 		out.Contents = append(out.Contents, purgeContentJSON{
 			ID: c.Key.ID, Kind: c.Key.Kind.String(), Size: c.Size, Here: c.Here, Already: c.Already,
 			Paths: uses(c.Uses), PartOf: uses(c.PartOf), Staged: append([]string{}, c.Staged...),
 		})
 	}
-	for _, c := range rewritten.Commits {
-		out.Rewritten = append(out.Rewritten, rewrittenJSON{c.Old, c.New})
-	}
+	out.Rewritten = rewritten.Commits
 	for _, c := range rewritten.Refs {
-		out.Refs = append(out.Refs, movedRefJSON{c.Name, rewrittenJSON{c.Old, c.New}})
+		out.Refs = append(out.Refs, movedRefJSON{c.Name, rewrite.Commit{Old: c.Old, New: c.New}})
 	}
 	if rewritten.File != "" {
 		out.Map = repositoryFile(r, rewritten.File)
 	}
+
 	for _, u := range plan.Inline {
 		out.Inline = append(out.Inline, newPathJSON(u.Path))
 	}

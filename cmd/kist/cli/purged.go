@@ -33,6 +33,7 @@ func listPurged(ctx context.Context, env *Env, r *kist.Repository) error {
 	if err != nil {
 		return err
 	}
+
 	for _, rec := range list {
 		here, err := r.Objects().Has(ctx, rec.Key)
 		if err != nil {

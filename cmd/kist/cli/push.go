@@ -126,6 +126,7 @@ func (o *pushOptions) choose(ctx context.Context, env *Env, r *kist.Repository, 
 	if o.Refs, err = o.refs(ctx, r, args, lost); err != nil {
 		return err
 	}
+
 	switch {
 	case len(o.Refs) > 0:
 		o.Remote, err = env.remoteArg(r, name)
@@ -218,6 +219,7 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 	if o.tags {
 		prefixes = append(prefixes, refs.Tags)
 	}
+
 	for _, prefix := range prefixes {
 		all, err := r.Refs().List(prefix)
 		if err != nil {
@@ -234,6 +236,7 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 			list = append(list, p)
 		}
 	}
+
 	for i := range list {
 		list[i].Force = list[i].Force || o.force
 	}
@@ -338,6 +341,7 @@ func printPushed(ctx context.Context, env *Env, r *kist.Repository, o tracking.P
 		}
 		env.tell("To %s\n", printable(remote.Redact(m.URL)))
 	}
+
 	for _, ref := range result.Refs {
 		if ref.Status == transfer.StatusUpToDate && !env.global.verbose {
 			continue
@@ -358,6 +362,7 @@ func printPushed(ctx context.Context, env *Env, r *kist.Repository, o tracking.P
 	for _, key := range result.Found {
 		env.tell("no longer lost: %s %s\n", key.Kind, key.ID)
 	}
+
 	for _, branch := range slices.Sorted(maps.Keys(result.Upstreams)) {
 		tellUpstream(env, branch, result.Upstreams[branch].Short())
 	}

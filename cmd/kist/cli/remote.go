@@ -48,16 +48,11 @@ hosts in KIST_MONGODB_HOST.`,
 	return cmd
 }
 
-// remoteJSON is a remote as the remote commands print it with --json.
-type remoteJSON struct {
-	Name         string `json:"name"`
-	URL          string `json:"url"`
-	SingleWriter bool   `json:"single_writer,omitempty"`
-	ObjectLock   string `json:"object_lock,omitempty"`
-}
-
-func newRemoteJSON(m registry.Remote) remoteJSON {
-	return remoteJSON{m.Name, remote.Redact(m.URL), m.SingleWriter, m.ObjectLock}
+// redacted returns m without a password in its URL, as the remote commands print it with
+// --json.
+func redacted(m registry.Remote) registry.Remote {
+	m.URL = remote.Redact(m.URL)
+	return m
 }
 
 func newRemoteList(env *Env) *cobra.Command {
@@ -80,7 +75,7 @@ func runRemoteList(ctx context.Context, env *Env, r *kist.Repository, args []str
 	for _, m := range registry.All(r) {
 		switch {
 		case env.global.json:
-			env.json(newRemoteJSON(m))
+			env.json(redacted(m))
 		case env.global.verbose:
 			env.printf("%s\t%s\n", printable(m.Name), printable(remote.Redact(m.URL)))
 		default:
@@ -113,7 +108,7 @@ func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, args []s
 	if err := registry.Remove(ctx, r, m.Name); err != nil {
 		return err
 	}
-	env.json(newRemoteJSON(m))
+	env.json(redacted(m))
 	return nil
 }
 

@@ -60,13 +60,13 @@ func runRemoteCheck(ctx context.Context, env *Env, r *kist.Repository, args []st
 
 // remoteCheckedJSON is what remote add and remote check print with --json.
 type remoteCheckedJSON struct {
-	remoteJSON
+	registry.Remote
 	Checks []check.Result `json:"checks"`
 }
 
 // newRemoteCheckedJSON returns the JSON of m and its report, which may be nil.
 func newRemoteCheckedJSON(m registry.Remote, report *check.Report) remoteCheckedJSON {
-	out := remoteCheckedJSON{remoteJSON: newRemoteJSON(m), Checks: []check.Result{}}
+	out := remoteCheckedJSON{Remote: redacted(m), Checks: []check.Result{}}
 	if report != nil {
 		out.Checks = report.Checks
 	}
@@ -81,6 +81,7 @@ func checkStore(ctx context.Context, env *Env, m registry.Remote) (*check.Report
 		return nil, err
 	}
 	defer b.Close()
+
 	p := env.progress("checking the store")
 	defer p.Stop()
 	o := check.Options{
@@ -95,10 +96,12 @@ func checkStore(ctx context.Context, env *Env, m registry.Remote) (*check.Report
 	if report == nil {
 		return nil, err
 	}
+
 	for i := range report.Checks {
 		c := &report.Checks[i]
 		c.Detail = wordsFor(env, c.Detail, c.Err)
 	}
+
 	switch {
 	case err != nil:
 		return report, err

@@ -177,6 +177,7 @@ func (o resetOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	case o.hard:
 		mode = checkout.ResetHard
 	}
+
 	p := env.progress("resetting")
 	id, applyErr := checkout.Reset(ctx, r, rev, mode, p.amounts())
 	p.Stop()
@@ -224,6 +225,7 @@ func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id objec
 	if len(changes) > 0 {
 		env.printf("Unstaged changes after reset:\n")
 	}
+
 	for _, c := range changes {
 		env.printf("%s\t%s\n", c.Status, env.shown(r, c.Path))
 	}

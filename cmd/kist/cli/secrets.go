@@ -30,6 +30,7 @@ func (s *secrets) learn(texts ...string) {
 	if s == nil {
 		return
 	}
+
 	for _, text := range texts {
 		s.add(remote.Secrets(text)...)
 	}

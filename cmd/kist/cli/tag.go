@@ -65,6 +65,7 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	if o.annotate && message == "" {
 		return hintf(usagef("no message for the tag"), "-m MESSAGE or -F FILE gives one")
 	}
+
 	switch {
 	case o.delete:
 		return env.each(args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })

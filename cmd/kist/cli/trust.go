@@ -52,6 +52,7 @@ func checkOwner(env *Env, root string) error {
 	if kist.IsBareDir(root) {
 		paths = []string{realPath(root)}
 	}
+
 	for _, path := range paths {
 		info, err := os.Lstat(path)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -143,6 +144,7 @@ func runGlobalConfig(env *Env, o configOptions, args []string) error {
 	case o.add || len(args) > 1:
 		return usagef("want: kist config --global --add %s DIR", kist.KeySafeDirectory)
 	}
+
 	for _, key := range keys {
 		if len(args) > 0 && args[0] != key {
 			continue

@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -159,7 +161,8 @@ func (w without) Get(ctx context.Context, key object.Key) ([]byte, error) {
 func TestArchiveMetadata(t *testing.T) {
 	objects := objecttest.NewMemory()
 	w := object.NewTreeWriter(objects)
-	attr := map[string][]byte{"user.a": {1, 0, 2}}
+	acl := "\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x07\x00\x07\x00\x00\x00" + "\x10\x00\x05\x00\xff\xff\xff\xff"
+	attr := map[string][]byte{"user.a": {1, 0, 2}, "user.b=%": {3}, "system.posix_acl_access": []byte(acl), "system.posix_acl_default": []byte(acl[:9])}
 	for _, e := range []object.Entry{
 		{Name: "a", Type: object.TypeFile, Mode: 0o600, Size: 1, Inline: []byte("x"), Meta: &object.Metadata{UID: 1, GID: 2, Owner: "o", Group: "g", Xattrs: attr, HardLink: 7}},
 		{Name: "b", Type: object.TypeFile, Mode: 0o600, Size: 1, Inline: []byte("x"), Meta: &object.Metadata{HardLink: 7}},
@@ -182,9 +185,21 @@ func TestArchiveMetadata(t *testing.T) {
 			break
 		}
 		treetest.Check(t, err)
-		got = append(got, fmt.Sprintf("%s %c %s %d %d %s %s %q %d,%d", h.Name, h.Typeflag, h.Linkname, h.Uid, h.Gid, h.Uname, h.Gname, h.PAXRecords["SCHILY.xattr.user.a"], h.Devmajor, h.Devminor))
+		maps.DeleteFunc(h.PAXRecords, func(key, _ string) bool { return !strings.HasPrefix(key, "SCHILY.") })
+		got = append(got, fmt.Sprintf("%s %c %s %d %d %s %s %d,%d", h.Name, h.Typeflag, h.Linkname, h.Uid, h.Gid, h.Uname, h.Gname, h.Devmajor, h.Devminor))
+		for _, key := range slices.Sorted(maps.Keys(h.PAXRecords)) {
+			got = append(got, fmt.Sprintf("%s: %q", key, h.PAXRecords[key]))
+		}
 	}
-	want := []string{`a 0  1 2 o g "\x01\x00\x02" 0,0`, `b 1 a 0 0   "" 0,0`, `fifo 6  0 0   "" 0,0`, `null 3  0 0   "" 1,3`}
+	want := []string{
+		`a 0  1 2 o g 0,0`,
+		`SCHILY.acl.access: "user::rw-\nuser:7:rwx\nmask::r-x\n"`,
+		fmt.Sprintf("SCHILY.xattr.system.posix_acl_access: %q", acl),
+		fmt.Sprintf("SCHILY.xattr.system.posix_acl_default: %q", acl[:9]), // not an ACL
+		`SCHILY.xattr.user.a: "\x01\x00\x02"`,
+		`SCHILY.xattr.user.b%3D%25: "\x03"`,
+		`b 1 a 0 0   0,0`, `fifo 6  0 0   0,0`, `null 3  0 0   1,3`,
+	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

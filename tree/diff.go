@@ -37,6 +37,10 @@ type DiffOptions struct {
 	// a directory on one side only.
 	Paired bool
 
+	// Recorded also reports files, symlinks and special files of full metadata that differ
+	// only in the modification time or in the files they are hard links of.
+	Recorded bool
+
 	// Exact also reports entries that differ only in details that
 	// [ContentEqual] ignores: mtime, or full metadata on one side only.
 	Exact bool
@@ -259,7 +263,7 @@ func (d *differ) entries(ctx context.Context, path string, old, new *object.Entr
 		}
 		return d.push(ctx, path, oldDir, newDir)
 	case oldDir.IsZero() && newDir.IsZero():
-		if old == nil || new == nil || !ContentEqual(old, new) || d.opts.Exact && !identical(old, new) {
+		if old == nil || new == nil || !ContentEqual(old, new) || d.opts.Exact && !identical(old, new) || d.opts.Recorded && !sameRecord(old, new) {
 			return d.report(path, old, new)
 		}
 		return nil

@@ -157,6 +157,12 @@ func sameMetadata(a, b *object.Metadata) bool {
 		maps.EqualFunc(a.Xattrs, b.Xattrs, bytes.Equal) && maps.Equal(a.Attrs, b.Attrs)
 }
 
+// sameRecord reports whether two entries do not differ in modification time and hard-link
+// group, or one of them has no full metadata.
+func sameRecord(a, b *object.Entry) bool {
+	return a.Meta == nil || b.Meta == nil || a.MTime == b.MTime && a.Meta.HardLink == b.Meta.HardLink
+}
+
 // sameAttributes reports whether two entries are equal in everything except
 // content: mode, mtime and all metadata.
 func sameAttributes(a, b *object.Entry) bool {

@@ -2,10 +2,10 @@ package main
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"math/rand/v2"
 	"os"
 	"path"
@@ -19,8 +19,9 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestBackupMetadata backs up a folder whose files and metadata change at random. Every
-// commit restores the state that the test noted, with all metadata.
+// TestBackupMetadata backs up a folder whose files and metadata change at random. Any ten
+// commits restore the states that the test noted, with all metadata: each to a new folder,
+// and over the state of the one before.
 func TestBackupMetadata(t *testing.T) {
 	t.Parallel()
 	p := newPlaceInFolder(t)
@@ -33,7 +34,8 @@ func TestBackupMetadata(t *testing.T) {
 	}
 
 	states := map[string][]string{} // by commit
-	for range objecttest.Rounds(t, 8) {
+	var commits []string
+	for range objecttest.Rounds(t, 10) {
 		for range 1 + m.rng.IntN(30) {
 			m.mutate()
 		}
@@ -45,19 +47,25 @@ func TestBackupMetadata(t *testing.T) {
 		if text := s.kist("status", "-s"); text != "" {
 			t.Fatalf("modified after a backup:\n%s", text)
 		}
+		if _, known := states[b.Commit]; !known {
+			commits = append(commits, b.Commit)
+		}
 		states[b.Commit] = before
 	}
 
 	s.kist("verify", "--remote", "origin", "--read-data")
-	for i, id := range slices.Sorted(maps.Keys(states)) {
-		if i == 10 {
-			break // the IDs are random, and so are these commits
+	m.rng.Shuffle(len(commits), func(i, j int) { commits[i], commits[j] = commits[j], commits[i] })
+	for _, id := range commits[:min(10, len(commits))] {
+		for to, how := range map[string]string{"../new": "never", "../over": "always"} {
+			s.kist("restore", "--source", id, "--to", to, "--metadata", "full", "--overwrite", how, "--delete", "--verify", "live")
+			if got := m.describe(s.path(to + "/live")); !slices.Equal(got, states[id]) {
+				t.Errorf("commit %s in %s: %q", id, to, difference(got, states[id]))
+			}
 		}
-		s.kist("restore", "--source", id, "--to", "../restored", "--metadata", "full", "live")
-		if got := m.describe(s.path("../restored/live")); !slices.Equal(got, states[id]) {
-			t.Errorf("commit %s: %q", id, difference(got, states[id]))
+		if o := s.exits(0, "restore", "--source", id, "--to", "../over", "--metadata", "full", "live"); !strings.HasPrefix(o.stderr, "0 files") {
+			t.Errorf("commit %s: files that are equal were written: %v", id, o)
 		}
-		if err := os.RemoveAll(s.path("../restored")); err != nil {
+		if err := os.RemoveAll(s.path("../new")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -116,7 +124,7 @@ func (m *mutator) mutate() {
 	any := pick(append(files, m.paths(true)...))
 	at := unix.NsecToTimespec(r.Int64N(2e18))
 	var err error
-	switch r.IntN(14) {
+	switch r.IntN(18) {
 	case 0:
 		err = os.Remove(file)
 	case 1:
@@ -149,11 +157,54 @@ func (m *mutator) mutate() {
 		err = unix.UtimesNanoAt(unix.AT_FDCWD, any, []unix.Timespec{at, at}, unix.AT_SYMLINK_NOFOLLOW)
 	case 13:
 		m.write(file)
+	case 14:
+		fd, serr := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+		if serr != nil {
+			m.t.Fatal(serr)
+		}
+		defer unix.Close(fd)
+		err = m.at(name, func(short string) error { return unix.Bind(fd, &unix.SockaddrUnix{Name: short}) })
+	case 15:
+		err = unix.Lsetxattr(any, "system.posix_acl_access", randomACL(r), 0)
+	case 16:
+		err = unix.Lsetxattr(file, "security.capability", append([]byte{1, 0, 0, 2, byte(1 << r.IntN(8))}, make([]byte, 15)...), 0)
+	case 17:
+		if f, serr := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644); serr == nil {
+			defer f.Close()
+			if _, err = f.WriteAt([]byte("end"), r.Int64N(3<<20)); err == nil {
+				_, err = f.WriteAt([]byte("middle"), r.Int64N(1<<20))
+			}
+		}
 	}
 	var errno unix.Errno
 	if err != nil && !errors.As(err, &errno) {
 		m.t.Fatal(err)
 	}
+}
+
+// randomACL returns an ACL with a user and a group.
+func randomACL(r *rand.Rand) []byte {
+	acl := binary.LittleEndian.AppendUint32(nil, 2)
+	for _, tag := range []uint16{0x01, 0x02, 0x04, 0x08, 0x10, 0x20} {
+		id := ^uint32(0)
+		if tag == 0x02 || tag == 0x08 {
+			id = r.Uint32N(5000)
+		}
+		acl = binary.LittleEndian.AppendUint16(acl, tag)
+		acl = binary.LittleEndian.AppendUint16(acl, uint16(r.UintN(8)))
+		acl = binary.LittleEndian.AppendUint32(acl, id)
+	}
+	return acl
+}
+
+// at calls f with a path of the file that is short enough for a socket.
+func (m *mutator) at(name string, f func(short string) error) error {
+	dir, err := os.Open(filepath.Dir(name))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return f(fmt.Sprintf("/proc/self/fd/%d/%s", dir.Fd(), filepath.Base(name)))
 }
 
 // write writes a file, unless a symlink, a FIFO, a device or a folder has the name.

@@ -353,7 +353,7 @@ func (l *logger) pass(parent object.ID, path string) {
 // that cannot be read counts as different.
 func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
 	selects := l.o.Select
-	for c, err := range tree.Diff(ctx, l.r.Contents(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil}) {
+	for c, err := range tree.Diff(ctx, l.r.Contents(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil, Recorded: true}) {
 		if err != nil || selects == nil || selects(c.Path) {
 			return err == nil, err
 		}

@@ -33,7 +33,7 @@ type CommitOptions struct {
 	Amend      bool              // replace HEAD's commit
 	AllowEmpty bool              // commit even if nothing has changed
 	Brief      bool              // do not compute Changes
-	Times      bool              // commit even if only recorded times have changed
+	Times      bool              // commit even if only the times of folders have changed
 	Author     *object.Signature // unset parts come from the committer or, when amending, from the old author
 	Progress   kist.Progress     // may be nil
 
@@ -276,11 +276,11 @@ func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index,
 	return nil
 }
 
-// differ reports whether two trees differ in more than times. A lost folder
+// differ reports whether two trees differ in more than times that are no change. A lost folder
 // differs from every other folder.
 func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, error) {
 	known := view.NewKnown(objects)
-	for _, err := range tree.Diff(ctx, known, a, b, tree.DiffOptions{}) {
+	for _, err := range tree.Diff(ctx, known, a, b, tree.DiffOptions{Recorded: true}) {
 		return err == nil, err
 	}
 	return !known.Complete(), nil

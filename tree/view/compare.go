@@ -76,10 +76,10 @@ func FromIndex(ctx context.Context, r *kist.Repository, idx *index.Index) (View,
 }
 
 // Diff returns the changes from view a to view b in path order: of files, and of
-// folders that are empty or have other permission bits. With renames, it also
+// folders that are empty or have other permission bits or metadata. With renames, it also
 // finds moved files.
 func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.Change, error) {
-	changes, err := DiffWith(ctx, a, b, tree.DiffOptions{Paths: paths, Recursive: true})
+	changes, err := DiffWith(ctx, a, b, tree.DiffOptions{Paths: paths, Recursive: true, Recorded: true})
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -206,13 +207,20 @@ type sideJSON struct {
 	TargetRaw []byte    `json:"target_raw,omitempty"`
 	Purged    bool      `json:"purged,omitempty"`
 	Lost      bool      `json:"lost,omitempty"`
+
+	MTime *time.Time `json:"mtime,omitempty"` // only with Metadata
+	*object.Metadata
 }
 
 func newSideJSON(e *object.Entry) *sideJSON {
 	if e == nil {
 		return nil
 	}
-	return &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: contentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
+	v := &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: contentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
+	if v.Metadata = e.Meta; e.Meta != nil {
+		v.MTime = new(object.Writable(e.MTime.Time()))
+	}
+	return v
 }
 
 // modeText returns permission bits as JSON has them: "0644".

@@ -49,6 +49,9 @@ to the chunks of the file: 'bytes 0..0 -> 0..1048576' means that 1 MiB was
 inserted at the start. A path with a merge conflict has a line '* Unmerged
 path'; in the worktree, its differences from our side follow.
 
+With full metadata, another owner, extended attribute, hard link or time of a
+file is a change, too.
+
 Purged content is not shown, only marked. If kist cannot read a file, it reports
 the file and treats it as unchanged.
 
@@ -58,7 +61,8 @@ With --json, one object for each path: path, status (git's letter),
 renamed_from, similarity, old and new {type, mode, size, id, target, purged,
 lost}, and lines_added and lines_deleted, or binary and ranges {old_offset,
 old_size, new_offset, new_size}. --name-only and --name-status leave out lines
-and ranges, and read no file.`,
+and ranges, and read no file. With full metadata, old and new also have mtime,
+uid, gid, owner, group, xattrs, device and hard_link.`,
 		Example: `  kist diff                        what 'kist add' would stage
   kist diff --staged --stat        what 'kist commit' would record, in brief
   kist diff v1 v2 -- src           what changed below src

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -37,9 +38,9 @@ with paths relative to the current folder.
 
 A file with purged content is followed by '(purged)', except with -z.
 
--l adds type and permissions, owner and group if they are recorded, the size in
-bytes, and the time of the last change; the size of a folder is the sum of its
-files. -r lists the content of folders instead of the folders, with paths that
+-l adds type and permissions, a + if there are extended attributes, owner and
+group if they are recorded, the size in bytes (of a device its numbers), and the
+time of the last change; the size of a folder is the sum of its files. -r lists the content of folders instead of the folders, with paths that
 start from the listed folder. Empty folders are still listed.
 
 With --json, one entry on each line: path (from the root of the worktree), type,
@@ -160,11 +161,18 @@ func (o *lsOptions) list(ctx context.Context, at located, recursive bool, print 
 // print prints a line for an entry.
 func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 	if o.long {
-		owner := ""
-		if e.Meta != nil {
-			owner = printable(fmt.Sprintf(" %-15s", ownerText(e.Meta)))
+		owner, size := "", fmt.Sprint(e.Size)
+		if m := e.Meta; m != nil {
+			more := " "
+			if len(m.Xattrs) > 0 {
+				more = "+"
+			}
+			owner = printable(fmt.Sprintf("%s %-15s", more, ownerText(m)))
+			if m.Device != 0 {
+				size = fmt.Sprintf("%d, %d", unix.Major(m.Device), unix.Minor(m.Device))
+			}
 		}
-		env.printf("%s%s %13d %s ", modeString(e), owner, e.Size, env.mtime(e.MTime))
+		env.printf("%s%s %13s %s ", modeString(e), owner, size, env.mtime(e.MTime))
 	}
 
 	shown, end := slashed(path, e), "\n"

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -38,7 +39,7 @@ func (c *comparison) showPatch(ctx context.Context, change fileChange) error {
 
 func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error {
 	if ofFolder(change.Change) {
-		c.env.printf("%s\n", c.env.paint(bold, folderLine(change)))
+		c.env.printf("%s\n", c.env.paint(bold, c.folderLine(change)))
 		return nil
 	}
 	t, isText, err := c.texts(ctx, change)
@@ -75,7 +76,7 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 
 // folderLine describes the change of a folder. The format of git and patch has no folders,
 // and they ignore this line.
-func folderLine(change fileChange) string {
+func (c *comparison) folderLine(change fileChange) string {
 	name, old, new := quotePath(change.path()), change.Old, change.New
 	switch {
 	case old == nil:
@@ -84,22 +85,59 @@ func folderLine(change fileChange) string {
 		return fmt.Sprintf("Deleted folder %s, mode %s", name, modeText(old.Mode))
 	}
 	line := fmt.Sprintf("Folder %s, old mode %s, new mode %s", name, modeText(old.Mode), modeText(new.Mode))
-	return strings.Join(append([]string{line}, metadataLines(old, new)...), ", ")
+	return strings.Join(append([]string{line}, c.metadataLines(old, new)...), ", ")
+}
+
+// time returns the modification time of an entry.
+func (c *comparison) time(e *object.Entry) string {
+	return object.Writable(e.MTime.Time().In(c.env.Now().Location())).Format("2006-01-02 15:04:05.999999999 -0700")
 }
 
 // metadataLines describes the changes of recorded metadata.
-func metadataLines(old, new *object.Entry) (lines []string) {
+func (c *comparison) metadataLines(old, new *object.Entry) (lines []string) {
 	if old == nil || new == nil || old.Meta == nil || new.Meta == nil {
 		return nil
 	}
-	if a, b := ownerText(old.Meta), ownerText(new.Meta); a != b {
-		lines = append(lines, printable(fmt.Sprintf("owner %s → %s", a, b)))
+	a, b := old.Meta, new.Meta
+	if from, to := ownerText(a), ownerText(b); from != to {
+		lines = append(lines, printable(fmt.Sprintf("owner %s → %s", from, to)))
 	}
-	if old.Meta.Device != new.Meta.Device {
-		lines = append(lines, fmt.Sprintf("device %#x → %#x", old.Meta.Device, new.Meta.Device))
+	if a.UID != b.UID || a.GID != b.GID {
+		lines = append(lines, fmt.Sprintf("owner number %d:%d → %d:%d", a.UID, a.GID, b.UID, b.GID))
 	}
-	if !maps.EqualFunc(old.Meta.Xattrs, new.Meta.Xattrs, bytes.Equal) {
-		lines = append(lines, "other extended attributes")
+	if a.Device != b.Device {
+		lines = append(lines, fmt.Sprintf("device %#x → %#x", a.Device, b.Device))
+	}
+	names := maps.Clone(a.Xattrs)
+	maps.Copy(names, b.Xattrs)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, had := a.Xattrs[name]
+		now, has := b.Xattrs[name]
+		how := "changed"
+		switch {
+		case !had:
+			how = "new"
+		case !has:
+			how = "removed"
+		case bytes.Equal(was, now):
+			continue
+		}
+		lines = append(lines, how+" extended attribute "+quotePath(name))
+	}
+	if old.Type == object.TypeDir {
+		return lines // its time changes with each file in it
+	}
+	switch {
+	case a.HardLink == b.HardLink:
+	case a.HardLink == 0:
+		lines = append(lines, "now has hard links")
+	case b.HardLink == 0:
+		lines = append(lines, "has no hard links any more")
+	default:
+		lines = append(lines, "a hard link of other files")
+	}
+	if old.MTime != new.MTime {
+		lines = append(lines, fmt.Sprintf("time %s → %s", c.time(old), c.time(new)))
 	}
 	return lines
 }
@@ -140,7 +178,7 @@ func (c *comparison) header(change fileChange) []string {
 		add("old mode %06o", unixMode(old))
 		add("new mode %06o", unixMode(new))
 	}
-	lines = append(lines, metadataLines(old, new)...)
+	lines = append(lines, c.metadataLines(old, new)...)
 	if change.From != "" {
 		add("similarity index %d%%", change.Similarity)
 		add("rename from %s", quotePath(change.From))

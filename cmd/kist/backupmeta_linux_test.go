@@ -8,8 +8,10 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +51,7 @@ func TestBackupMetadata(t *testing.T) {
 		}
 		if _, known := states[b.Commit]; !known {
 			commits = append(commits, b.Commit)
+			m.restic("backup", "--quiet", "--tag", b.Commit, m.dir)
 		}
 		states[b.Commit] = before
 	}
@@ -62,6 +65,14 @@ func TestBackupMetadata(t *testing.T) {
 				t.Errorf("commit %s in %s: %q", id, to, difference(got, states[id]))
 			}
 		}
+		if m.restic("restore", "--quiet", "--tag", id, "latest:"+m.dir, "--target", s.path("../restic")) {
+			if got, want := resticKeeps(m.describe(s.path("../restic"))), resticKeeps(m.describe(s.path("../new/live"))); !slices.Equal(got, want) {
+				t.Errorf("commit %s is not what restic restores: %q", id, difference(got, want))
+			}
+			if err := os.RemoveAll(s.path("../restic")); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if o := s.exits(0, "restore", "--source", id, "--to", "../over", "--metadata", "full", "live"); !strings.HasPrefix(o.stderr, "0 files") {
 			t.Errorf("commit %s: files that are equal were written: %v", id, o)
 		}
@@ -69,6 +80,41 @@ func TestBackupMetadata(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// restic runs restic if KIST_TEST_RESTIC names the program, and reports whether it does.
+func (m *mutator) restic(args ...string) bool {
+	program := os.Getenv("KIST_TEST_RESTIC")
+	if program == "" {
+		return false
+	}
+	env := append(os.Environ(), "RESTIC_REPOSITORY="+m.dir+".restic", "RESTIC_PASSWORD=x", "RESTIC_CACHE_DIR="+m.dir+".cache")
+	if _, err := os.Stat(m.dir + ".restic"); err != nil && args[0] != "init" {
+		m.restic("init", "--quiet")
+	}
+	cmd := exec.Command(program, args...)
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		m.t.Fatalf("restic %q: %v\n%s", args, err, out)
+	}
+	return true
+}
+
+var lineMode = regexp.MustCompile(`^("(?:\\\\.|[^"\\\\])*") (\d+)\d{4} (.*)link=".*?" (.*)$`)
+
+// resticKeeps drops from the lines of describe what restic does not restore: the folder
+// itself, sockets, and hard links of other files than regular ones.
+func resticKeeps(lines []string) (kept []string) {
+	for _, line := range lines {
+		part := lineMode.FindStringSubmatch(line)
+		switch {
+		case part == nil || part[2] == "10":
+			kept = append(kept, line)
+		case part[1] != `"."` && part[2] != "14":
+			kept = append(kept, strings.Join(part[1:], " "))
+		}
+	}
+	return kept
 }
 
 // difference returns the lines that are in one list only.

@@ -100,7 +100,7 @@ func (m *mutator) restic(args ...string) bool {
 	return true
 }
 
-var lineMode = regexp.MustCompile(`^("(?:\\\\.|[^"\\\\])*") (\d+)\d{4} (.*)link=".*?" (.*)$`)
+var lineMode = regexp.MustCompile(`^("(?:\\.|[^"\\])*") (\d+)\d{4} (.*)link=".*?" (.*)$`)
 
 // resticKeeps drops from the lines of describe what restic does not restore: the folder
 // itself, sockets, and hard links of other files than regular ones.

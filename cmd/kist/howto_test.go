@@ -78,6 +78,34 @@ func TestRestoreHowto(t *testing.T) {
 	s.wantFiles(s.readFiles(machine+"/home"), s.readFiles("../home"))
 }
 
+// TestMachinesHowto runs the commands of docs/howto/machines.md, after another machine has
+// pushed its branch.
+func TestMachinesHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.in("..").write(map[string]string{"etc/hosts": "alpha", "home/anna/letter": "dear", "srv/data": "beta"})
+	for _, dir := range []string{"mnt", "tmp", "remote"} {
+		if err := os.Mkdir(s.path("../"+dir), 0o777); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beta := s.in("../beta")
+	s.kist("init", "--bare", "--initial-branch", "beta", "../beta")
+	beta.kist("config", "--add", "backup.paths", s.path("../srv"))
+	beta.kist("remote", "add", "origin", s.path("../remote"))
+	beta.kist("backup", "--host", "beta")
+
+	etc := s.path("../etc")
+	s.page("machines.md", "cd "+s.path(".."),
+		"/tmp/", s.path("../tmp")+"/", "/mnt etc", s.path("../mnt")+" "+strings.TrimPrefix(etc, "/"), "/etc", etc, "/home", s.path("../home"),
+		"/var/lib/backup", s.path("../backup"), "s3://my-bucket/machines", s.path("../remote"))
+
+	for _, to := range []string{"../tmp/restored", "../mnt"} {
+		s.wantFiles(s.readFiles(to+etc), s.readFiles("../etc"))
+	}
+	s.wantFiles(s.readFiles("../tmp/beta"+s.path("../srv")), s.readFiles("../srv"))
+}
+
 // TestNightlyHowto runs the commands of docs/howto/nightly.md, except those that change
 // the timers of this machine.
 func TestNightlyHowto(t *testing.T) {

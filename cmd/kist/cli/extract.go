@@ -94,6 +94,9 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 		return err
 	}
 	o.show(env, result)
+	if full == nil && !o.dryRun && slices.ContainsFunc(result.Ops, func(op worktree.Op) bool { return op.New != nil && op.New.Meta != nil }) {
+		env.info("recorded owners, devices and rights were not restored: --metadata full restores them")
+	}
 	warnDenied(env, full)
 	return unwrittenBelow(o.to, err)
 }

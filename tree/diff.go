@@ -263,7 +263,7 @@ func (d *differ) entries(ctx context.Context, path string, old, new *object.Entr
 		}
 		return d.push(ctx, path, oldDir, newDir)
 	case oldDir.IsZero() && newDir.IsZero():
-		if old == nil || new == nil || !ContentEqual(old, new) || d.opts.Exact && !identical(old, new) || d.opts.Recorded && !sameRecord(old, new) {
+		if d.fileDiffers(old, new) {
 			return d.report(path, old, new)
 		}
 		return nil
@@ -283,6 +283,11 @@ func (d *differ) entries(ctx context.Context, path string, old, new *object.Entr
 	}
 
 	return nil
+}
+
+// fileDiffers reports whether two entries that are no directories differ. One may be nil.
+func (d *differ) fileDiffers(old, new *object.Entry) bool {
+	return old == nil || new == nil || !ContentEqual(old, new) || d.opts.Exact && !identical(old, new) || d.opts.Recorded && !sameRecord(old, new)
 }
 
 // dirDiffers reports whether two entries of directories differ, apart from content.

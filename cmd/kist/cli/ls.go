@@ -38,9 +38,10 @@ with paths relative to the current folder.
 
 A file with purged content is followed by '(purged)', except with -z.
 
--l adds type and permissions, a + if there are extended attributes, owner and
-group if they are recorded, the size in bytes (of a device its numbers), and the
-time of the last change; the size of a folder is the sum of its files. -r lists the content of folders instead of the folders, with paths that
+-l adds type and permissions, owner and group if they are recorded, the size in
+bytes, and the time of the last change; the size of a folder is the sum of its
+files. A + stands for extended attributes, and a device has its numbers as size.
+-r lists the content of folders instead of the folders, with paths that
 start from the listed folder. Empty folders are still listed.
 
 With --json, one entry on each line: path (from the root of the worktree), type,

@@ -45,10 +45,12 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 	if err := l.rebase(ctx, next); err != nil {
 		return nil, err
 	}
+
 	data, txid, err := l.encode(base, next, &c)
 	if err != nil {
 		return nil, err
 	}
+
 	stored, err := l.create(ctx, next.Seq, data)
 	if err != nil {
 		return nil, err
@@ -60,6 +62,7 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 			return nil, l.lost(ctx, base, err)
 		}
 	}
+
 	next.Hash, next.stored = sha256.Sum256(data), data
 	l.keep(next)
 	return next, nil
@@ -148,6 +151,7 @@ func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string
 	if len(data) > maxStateSize {
 		return nil, invalid(fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), maxStateSize))
 	}
+
 	ctx, cancel := context.WithTimeoutCause(ctx, l.o.Deadline, fmt.Errorf("no answer in %v", l.o.Deadline))
 	defer cancel()
 	for try := 0; ; try++ {
@@ -176,6 +180,7 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 	if _, err := io.ReadFull(l.o.Rand, txid[:]); err != nil {
 		return nil, txid, err
 	}
+
 	body := &rootBody{
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
 		Time: canonical.TimeOf(next.Time), Who: next.Who, Host: next.Host,
@@ -184,17 +189,20 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(), Records: next.records.body(),
 		Lost: next.lost.body(),
 	}
+
 	for _, p := range next.Packs {
 		body.Packs = append(body.Packs, packBody{
 			Name: cbor.ByteString(p.Name[:]), Size: p.Size,
 			Entries: cbor.ByteString(pack.AppendEntries(nil, p.Entries)),
 		})
 	}
+
 	body.addMoves(c.Refs)
 	data, err := appendRoot(body, next.extra)
 	if err != nil {
 		return nil, txid, err
 	}
+
 	// A reader would take an invalid root for a damaged one, so it is not written.
 	if _, err := parseRoot(next.Seq, data); err != nil {
 		return nil, txid, invalid(err)

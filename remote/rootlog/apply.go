@@ -93,6 +93,7 @@ func (s *State) addFiles(before *State, c *Change) error {
 	for _, p := range before.Packs {
 		inline[p.Name] = p
 	}
+
 	for _, name := range c.Merged {
 		delete(inline, name)
 	}
@@ -105,10 +106,12 @@ func (s *State) addFiles(before *State, c *Change) error {
 		}
 		inline[p.Name] = p
 	}
+
 	s.Packs = nil
 	for _, p := range inline {
 		s.Packs = append(s.Packs, p)
 	}
+
 	slices.SortFunc(s.Packs, func(a, b Inline) int { return a.Name.Compare(b.Name) })
 	for _, f := range c.AddIndexes {
 		if _, ok := before.Condemned[f.Name.IndexPath()]; ok {

@@ -144,6 +144,7 @@ func decodeExtra(data []byte) (extra, error) {
 	if err := decoding.Unmarshal(data, &all); err != nil {
 		return nil, err
 	}
+
 	size := 0
 	for key, value := range all {
 		if rootKeys[key] {
@@ -154,6 +155,7 @@ func decodeExtra(data []byte) (extra, error) {
 			return nil, fmt.Errorf("more than %d bytes in unknown fields", maxExtra)
 		}
 	}
+
 	for key, value := range all {
 		var v any
 		err := decoding.Unmarshal(value, &v)

@@ -80,6 +80,7 @@ func (l *Log) keep(s *State) {
 			bases[t.base.file.Name] = t.base
 		}
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.bases = bases
@@ -139,10 +140,12 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 	if err := s.look(ctx, root.Seq-1, root.Seq, root.Seq+1); err != nil {
 		return 0, err
 	}
+
 	at := s.seen[root.Seq]
 	if at == nil || at.root != nil {
 		return 0, nil
 	}
+
 	damage, ok := errors.AsType[*object.DamageError](at.err)
 	if !ok {
 		return 0, nil
@@ -161,6 +164,7 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 	if err := store.Replace(ctx, RootName(root.Seq), root.stored); err != nil {
 		return 0, err
 	}
+
 	f, err := l.look(ctx, root.Seq)
 	switch {
 	case err != nil:

@@ -67,6 +67,7 @@ func (l *Log) find(ctx context.Context, remembered *Position) (*Root, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	top, err := s.top(ctx, low)
 	if err != nil {
 		return nil, err
@@ -100,10 +101,12 @@ func (s *sight) start(ctx context.Context, remembered *Position) (uint64, error)
 		}
 		return n, s.checkRemembered(ctx, *remembered)
 	}
+
 	low, err := s.l.list(ctx)
 	if err != nil {
 		return 0, err
 	}
+
 	// The first root has the hash of kist.json.
 	if err := s.look(ctx, max(low, 1), low+1, 1); err != nil {
 		return 0, err
@@ -217,6 +220,7 @@ func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
 	if seq == 0 {
 		name, limit = identityName, maxIdentity
 	}
+
 	data, err := readTwice(func() ([]byte, error) {
 		return readRecord(ctx, l.b, name, limit)
 	}, func(data []byte) error {
@@ -234,6 +238,7 @@ func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
 	case err != nil:
 		return nil, err
 	}
+
 	f := &found{hash: sha256.Sum256(data)}
 	if seq != 0 {
 		if f.root, f.err = decodeRoot(seq, data); f.err == nil {
@@ -267,6 +272,7 @@ func (s *sight) look(ctx context.Context, seqs ...uint64) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
+
 	for i, seq := range seqs {
 		if _, ok := s.seen[seq]; !ok {
 			s.seen[seq] = results[i]

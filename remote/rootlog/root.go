@@ -96,6 +96,7 @@ func parseBody(seq uint64, data []byte, hash Hash) (*Root, error) {
 	if err := decoding.Unmarshal(data, &c); err != nil {
 		return nil, err
 	}
+
 	r := &Root{Seq: seq, Hash: hash}
 	switch {
 	case c.Seq != seq || seq == 0:
@@ -103,6 +104,7 @@ func parseBody(seq uint64, data []byte, hash Hash) (*Root, error) {
 	case len(c.Prev) != len(r.Prev) || len(c.Txid) != len(r.Txid):
 		return nil, errors.New("malformed prev or txid")
 	}
+
 	copy(r.Prev[:], c.Prev)
 	copy(r.Txid[:], c.Txid)
 	if err := checkFeatures(c.Read); err != nil {
@@ -129,6 +131,7 @@ func (r *Root) parse(data []byte) (err error) {
 	if again, err := r.body.encode(r.extra); err != nil || !bytes.Equal(again, data) {
 		return errors.Join(errCanonical, err)
 	}
+
 	b := r.body
 	r.Who, r.Host = b.Who, b.Host
 	if r.Time, err = b.Time.Time(); err != nil {
@@ -145,6 +148,7 @@ func (r *Root) parse(data []byte) (err error) {
 	if err = cmp.Or(err, checkFeatures(b.Read, b.Write, b.GC)); err != nil {
 		return err
 	}
+
 	for i, t := range r.tables() {
 		if err := t.check(tableKinds[i]); err != nil {
 			return err
@@ -182,6 +186,7 @@ func (r *Root) parseMoves() error {
 	if !sorted(b.Moves, func(m moveBody) string { return m.Name }) {
 		return errors.New("moves of refs are not sorted")
 	}
+
 	for _, m := range b.Moves {
 		move := RefChange{Name: m.Name}
 		err := checkRefName(m.Name)

@@ -298,6 +298,7 @@ func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, r
 	if _, err := io.ReadFull(rand, random[:]); err != nil {
 		return nil, err
 	}
+
 	data, err := json.MarshalIndent(&Identity{
 		Format: identityFormat, Version: identityVersion,
 		Repository: repository, Remote: hex.EncodeToString(random[:]),
@@ -306,10 +307,12 @@ func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, r
 	if err != nil {
 		return nil, err
 	}
+
 	data = append(data, '\n')
 	if _, err := ParseIdentity(data); err != nil {
 		return nil, err
 	}
+
 	r := creation{b: b, o: Options{Rand: rand}.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
 		_, err := ParseIdentity(data)
 		return err == nil || errors.Is(err, ErrFormat)

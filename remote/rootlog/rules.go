@@ -45,11 +45,13 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 	if err := checkRefs(head.Refs, c.Refs); err != nil {
 		return err
 	}
+
 	// HEED_FLOOR: a pack from before the floor may have been condemned, deleted and
 	// delisted, so Condemned may no longer list it.
 	if (c.HasPacks || len(c.Own) > 0) && c.Start < head.Floor {
 		return ErrFloor
 	}
+
 	// RECHECK_HEAD, CHECK_REPACKED, CHECK_CHECKPOINTS, CONDEMNED_IS_FINAL:
 	// condemned is final, also for files that were never live.
 	for _, name := range c.Own {
@@ -57,6 +59,7 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 			return ErrReplan
 		}
 	}
+
 	// RELY_ON_ALL_LIVE, HOLD_FROM_LIVE, UNDO_FROM_LIVE: live(S) is part of
 	// live(h). So an index file that merges entries of S names live packs only
 	// (IDX_REMAKE, IDX_LIVE_ONLY).
@@ -65,10 +68,12 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 			return ErrReplan
 		}
 	}
+
 	// Everything reachable from the refs of S was present, except the objects listed then.
 	if !maps.Equal(head.Lost, c.Lost) {
 		return ErrReplan
 	}
+
 	// Content that was purged after the plan must not come back.
 	for _, r := range head.Records.Newer(c.Records) {
 		if r.Kind == record.Purge && r.On {

@@ -65,6 +65,7 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 	if known != nil && known.file == f {
 		return known, nil
 	}
+
 	damaged := func(err error) error { return damageError(StateName(f.Name), err) }
 	data := l.cached(f)
 	if data == nil {
@@ -80,6 +81,7 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 		}
 		l.cache(f.Name.String(), data)
 	}
+
 	entries, err := decodeState(kind, data)
 	switch {
 	case errors.Is(err, ErrFormat):
@@ -105,6 +107,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	if r.Stub {
 		return nil, damageError(RootName(r.Seq), errors.New("the head is a stub"))
 	}
+
 	var tables [5]table
 	g, gctx := errgroup.WithContext(ctx)
 	for i, body := range r.tables() {
@@ -121,6 +124,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 	if err != nil {
 		return nil, damageError(RootName(r.Seq), err)
 	}
+
 	s := &State{
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
 		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
@@ -173,6 +177,7 @@ func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, erro
 		}
 		return err
 	}
+
 	err := check(identityName, func() ([]byte, error) {
 		return readRecord(ctx, l.b, identityName, maxIdentity)
 	}, func(data []byte) bool { return sha256.Sum256(data) == l.id.Hash })

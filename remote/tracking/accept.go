@@ -73,6 +73,7 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 	if j.accept == "always" {
 		return nil, nil
 	}
+
 	var waits, purges []record.Record
 	found := intact.NewInventory(j.r, j.ours.View())
 	for _, rec := range news {
@@ -103,6 +104,7 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 	if err := j.findNeeded(ctx, purges); err != nil {
 		return nil, err
 	}
+
 	for _, rec := range purges {
 		if j.accept == "never" || len(j.needed[rec.Name()]) > 0 {
 			waits = append(waits, rec)
@@ -129,17 +131,20 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 	if err != nil {
 		return err
 	}
+
 	w := purge.NewWalk(j.r)
 	w.Records = j.ours.View()
 	for _, rec := range purges {
 		w.Target(rec.Key)
 	}
+
 	need := func(key object.Key, what string) {
 		name := (&record.Record{Kind: record.Purge, Key: key}).Name()
 		if list := j.needed[name]; !slices.Contains(list, what) {
 			j.needed[name] = append(list, what)
 		}
 	}
+
 	for _, name := range names {
 		err := w.TargetsOf(ctx, name.id, func(key object.Key) { need(key, name.what) })
 		if intact.IsAbsent(err) { // the name may need any purged content
@@ -152,10 +157,12 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 			return err
 		}
 	}
+
 	idx, err := j.r.Index()
 	if err != nil {
 		return err
 	}
+
 	for _, e := range idx.All() {
 		entry := e.Object()
 		if _, err := w.Has(ctx, &entry); err != nil && !intact.IsAbsent(err) {
@@ -179,10 +186,12 @@ func localNames(ctx context.Context, r *kist.Repository, set *record.Set) ([]loc
 	if err != nil {
 		return nil, err
 	}
+
 	var names []localName
 	if head.Branch == "" {
 		names = append(names, localName{"HEAD", head.ID})
 	}
+
 	for _, kind := range []struct{ prefix, what string }{{refs.Heads, "branch "}, {refs.Tags, "tag "}} {
 		list, err := r.Refs().List(kind.prefix)
 		if err != nil {
@@ -198,6 +207,7 @@ func localNames(ctx context.Context, r *kist.Repository, set *record.Set) ([]loc
 			names = append(names, localName{kind.what + strings.TrimPrefix(ref.Name, kind.prefix), id})
 		}
 	}
+
 	for _, hold := range retain.HoldsOf(set.At(r.Options().Now())) {
 		names = append(names, localName{"the hold of " + hold.Key.ID.Short(), hold.Key.ID})
 	}
@@ -231,6 +241,7 @@ func (j *judge) note(ctx context.Context, received *transfer.FetchResult, d Deci
 	if err != nil {
 		return err
 	}
+
 	result.Records = len(merged)
 	result.Received, err = j.received(ctx, append(merged, received.Waiting...), received.Waiting)
 	return err

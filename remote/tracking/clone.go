@@ -71,6 +71,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var opened *transfer.Remote
 	result := &CloneResult{Resumed: r != nil}
 	if result.Resumed {
@@ -78,6 +79,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	} else if r, opened, err = createClone(ctx, dir, opt, m); err != nil {
 		return nil, nil, err
 	}
+
 	ahead := &cloneAhead{r: r, o: o}
 	defer ahead.close()
 	result.FetchResult, err = Fetch(ctx, r, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, ahead: ahead, opened: opened})
@@ -87,6 +89,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 	if records, err := r.Records().Load(); err != nil || purged(records) {
 		ahead.close() // the checkout leaves out purged contents
 	}
+
 	result.Head, err = checkoutClone(ctx, r, o, result.FetchResult)
 	ahead.close() // while the clone can still be continued
 	if err == nil || stage.IsPartial(err) {
@@ -110,10 +113,12 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 	if err != nil {
 		return nil, err
 	}
+
 	notEmpty := fmt.Errorf("%q %w", dir, ErrNotEmpty)
 	if _, err := disk.Lstat(filepath.Join(dir, kist.Dir, cloningFile)); err != nil {
 		return nil, notEmpty
 	}
+
 	r, err := kist.Open(dir, opt)
 	if errors.Is(err, kist.ErrNoRepository) {
 		return nil, nil
@@ -121,6 +126,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 	if err != nil {
 		return nil, err
 	}
+
 	list := registry.All(r)
 	if len(list) == 1 {
 		m.SingleWriter = m.SingleWriter || list[0].SingleWriter // the remote recorded it
@@ -143,6 +149,7 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 	if err != nil {
 		return nil, nil, err
 	}
+
 	defer func() {
 		if err != nil {
 			backend.Close()
@@ -151,6 +158,7 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 	if opened, err = transfer.Open(ctx, backend, registry.ReadOptions(opt, m)); err != nil {
 		return nil, nil, m.Located(err)
 	}
+
 	// The contents of kist.json become part of the configuration. Reading the
 	// head shows whether kist.json is damaged.
 	head, err := opened.Head(ctx)
@@ -225,6 +233,7 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 	if err := adoptMetadata(ctx, r, tracking[full].Local); err != nil {
 		return refs.Head{}, err
 	}
+
 	co := checkout.SwitchOptions{Rev: tracking[full].Local, Detach: true, Progress: o.Writing}
 	if branch, ok := strings.CutPrefix(full, refs.Heads); ok {
 		if err := registry.SetUpstream(ctx, r, branch, registry.Upstream{Remote: o.Name, Ref: full}); err != nil {
@@ -242,14 +251,17 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 		head := refs.Head{Branch: co.Create}
 		return head, r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetHead(ctx, head, r.Who(), "") })
 	}
+
 	noted, err := cloneCommit(ctx, r, full, &co)
 	if err != nil {
 		return refs.Head{}, err
 	}
+
 	head, err := checkout.Switch(ctx, r, co)
 	if err != nil || co.Detach {
 		return head, err
 	}
+
 	now, err := r.Resolve(ctx, tracking[full].Local)
 	if err != nil {
 		return head, err
@@ -264,6 +276,7 @@ func adoptMetadata(ctx context.Context, r *kist.Repository, rev string) error {
 	if err != nil {
 		return nil // the checkout reports it
 	}
+
 	// Folders above the roots of a bare repository have no metadata.
 	for id := source.Tree; ; {
 		first := object.Entry{}
@@ -320,6 +333,7 @@ func catchUp(ctx context.Context, r *kist.Repository, full string, to []object.I
 	if err != nil {
 		return head, err
 	}
+
 	for _, id := range to {
 		if id == head.ID {
 			continue

@@ -74,12 +74,14 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 	if err != nil {
 		return nil, err
 	}
+
 	opened := o.opened
 	if opened == nil {
 		if opened, err = registry.Open(ctx, r, m, false); err != nil {
 			return nil, err
 		}
 	}
+
 	defer opened.Close()
 	warned := false
 	var result *FetchResult
@@ -108,6 +110,7 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 	if err != nil {
 		return nil, err
 	}
+
 	records, readable, err := r.RecordsOrEmpty()
 	if err != nil {
 		return nil, err
@@ -115,10 +118,12 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 	if !readable { // nothing is merged
 		records = head.Records
 	}
+
 	j, err := NewJudge(r, records, o.Waiting)
 	if err != nil {
 		return nil, err
 	}
+
 	lost, err := r.Objects().Lost(ctx)
 	if err != nil {
 		return nil, err
@@ -130,6 +135,7 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 		received: &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible},
 		result:   &FetchResult{Head: head.Head},
 	}
+
 	defer f.session.Close()
 	if !o.DryRun {
 		err = f.receive(ctx, opened)
@@ -166,14 +172,17 @@ func (f *fetching) receive(ctx context.Context, opened *transfer.Remote) error {
 			want = append(want, f.head.Refs[ref.Name])
 		}
 	}
+
 	records := f.judge.ours
 	if len(want)+len(f.head.Records.Newer(records))+len(f.lost) == 0 {
 		return nil
 	}
+
 	var err error
 	if f.have, err = complete(ctx, f.r); err != nil {
 		return err
 	}
+
 	to := transfer.FetchOptions{
 		Want: want, Have: f.have, Records: records, Accept: f.judge.Waits, Lost: f.lost, RefuseLost: f.judge.accept == "never",
 		Jobs: f.Jobs, Progress: f.Progress,
@@ -187,14 +196,17 @@ func (f *fetching) receive(ctx context.Context, opened *transfer.Remote) error {
 	if f.received, err = opened.Fetch(ctx, f.session, f.head, to); err != nil {
 		return err
 	}
+
 	f.result.Objects, f.result.Bytes = f.received.Objects, f.received.Bytes
 	if f.result.Lost, err = affectedByLoss(ctx, f.session, want, f.received.Lost); err != nil {
 		return err
 	}
+
 	f.lost = slices.Clip(f.lost)
 	for _, gap := range f.result.Lost {
 		f.lost = append(f.lost, gap.Key)
 	}
+
 	f.r.Objects().SetLost(f.lost) // so that history can be followed
 	return nil
 }
@@ -306,6 +318,7 @@ func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, go
 		f.Kept = !isBranch && !f.Old.IsZero() && f.Old != f.New && !o.Force
 		wanted = append(wanted, f)
 	}
+
 	for _, branch := range o.Branches {
 		if _, ok := head.Refs[refs.Heads+branch]; !ok {
 			return nil, nil, &refs.NotFoundError{Name: refs.Heads + branch}
@@ -314,6 +327,7 @@ func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, go
 	if !o.Prune {
 		return wanted, nil, nil
 	}
+
 	gone, err = pruned(r, head, tracking)
 	return wanted, gone, err
 }
@@ -337,14 +351,17 @@ func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	head, err := r.Refs().Head()
 	if err != nil {
 		return nil, err
 	}
+
 	ids := map[object.ID]struct{}{}
 	if !head.Unborn() && !r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: head.ID}) {
 		ids[head.ID] = struct{}{}
 	}
+
 	for _, ref := range list {
 		id, err := refs.Peel(ctx, r.Objects(), ref.ID)
 		if missing, ok := errors.AsType[*object.NotFoundError](err); ok && r.Objects().IsLost(missing.Key) {
@@ -376,6 +393,7 @@ func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result
 	if err := changeRefs(ctx, r, changes); err != nil {
 		return err
 	}
+
 	tracking := refs.Remotes + o.Remote + "/"
 	branch, ok := strings.CutPrefix(result.Head, refs.Heads)
 	if _, err := r.Refs().Get(tracking + branch); !ok || err != nil {

@@ -46,15 +46,18 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 			return nil, err
 		}
 	}
+
 	result := &PullResult{Source: o.Source}
 	m, err := registry.Find(r, o.Source.Remote)
 	if err != nil {
 		return nil, err
 	}
+
 	o.Fetch.Remote = o.Source.Remote
 	if result.Fetch, err = Fetch(ctx, r, o.Fetch); err != nil {
 		return result, err
 	}
+
 	branch := strings.TrimPrefix(o.Source.Ref, refs.Heads)
 	tip, err := r.Refs().Get(o.Source.Tracking())
 	if err != nil {
@@ -66,10 +69,12 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	if o.Merge.Message == "" {
 		o.Merge.Message = fmt.Sprintf("Merge branch '%s' of %s", branch, remote.Redact(m.URL))
 	}
+
 	o.Merge.Rev = o.Source.Short()
 	if full, err := r.Refs().Expand(ctx, o.Merge.Rev); err != nil || full != o.Source.Tracking() { // something here has this name
 		o.Merge.Rev = o.Source.Tracking()
 	}
+
 	result.Merge, err = commits.Merge(ctx, r, o.Merge)
 	return result, err
 }

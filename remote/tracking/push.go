@@ -57,6 +57,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if len(o.Refs) == 0 {
 		return nil, errors.New("nothing to push")
 	}
+
 	opened := o.Ahead.end(ctx)
 	if opened == nil {
 		opened, err = registry.Open(ctx, r, m, !o.DryRun)
@@ -67,11 +68,13 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if err != nil {
 		return nil, err
 	}
+
 	defer opened.Close()
 	records, err := sentRecords(ctx, r, opened)
 	if err != nil {
 		return nil, err
 	}
+
 	merge, _ := r.Config().Get(kist.KeyPushMerge)
 	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, KeepSmall: merge == "false"}
 	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
@@ -80,6 +83,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if push.Updates, err = updates(r, o); err != nil {
 		return nil, err
 	}
+
 	sent, err := opened.Push(ctx, r.Objects(), push)
 	result := &PushResult{PushResult: sent}
 	if err == nil && len(sent.Lost) > 0 {
@@ -99,6 +103,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	if err := track(ctx, r, m.Name, sent.Refs); err != nil { // the next fetch does it
 		r.Options().Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
 	}
+
 	result.Upstreams, err = followPushed(ctx, r, o)
 	return result, err
 }
@@ -261,6 +266,7 @@ func followPushed(ctx context.Context, r *kist.Repository, o PushOptions) (map[s
 	if len(set) == 0 {
 		return nil, nil
 	}
+
 	err := registry.SetUpstreams(ctx, r, set)
 	if errors.Is(err, kist.ErrConfigSize) {
 		r.Options().Warn(fmt.Sprintf("%d branches do not follow those they were pushed to: the configuration would be %v", len(set), kist.ErrConfigSize))

@@ -62,10 +62,12 @@ func openCache(o Options) (*cache, error) {
 	case !summed || b.URL != c.url:
 		return c, nil
 	}
+
 	id, err := rootlog.ParseIdentity(b.Identity)
 	if err != nil {
 		return c, nil
 	}
+
 	// Without a known root, nobody would notice that the remote was replaced.
 	if head, err := c.head(); err == nil && head != nil && head.Seq > 0 {
 		c.id = id

@@ -141,10 +141,12 @@ func (c *checker) run(ctx context.Context) error {
 		}
 		c.done.Roots++
 	}
+
 	stored, err := c.r.log.Stored(ctx, c.snap.state)
 	if err != nil {
 		return err
 	}
+
 	for _, damage := range stored {
 		c.found(Problem{Blob: damage.Name, Err: damage.Err})
 	}
@@ -165,6 +167,7 @@ func (c *checker) run(ctx context.Context) error {
 	if err := c.readIndexes(ctx); err != nil {
 		return err
 	}
+
 	bad := map[string]bool{}
 	for _, p := range c.problems {
 		bad[p.Blob] = true

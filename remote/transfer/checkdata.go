@@ -20,6 +20,7 @@ func (c *checker) closure(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	defer nodes.close()
 	var front []object.Key
 	for name, key := range c.snap.state.Refs {
@@ -32,11 +33,13 @@ func (c *checker) closure(ctx context.Context) error {
 			front = append(front, key)
 		}
 	}
+
 	for _, id := range c.snap.records.Holds() {
 		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.reach(key) {
 			front = append(front, key)
 		}
 	}
+
 	err = graph.Batches(ctx, front, batchSize, func(batch []object.Key) (next []object.Key, err error) {
 		links, err := c.readNodes(ctx, nodes, batch)
 		if err != nil {
@@ -81,6 +84,7 @@ func (c *checker) readNodes(ctx context.Context, nodes *nodePacks, batch []objec
 			return nil, err
 		}
 	}
+
 	nodes.take(ctx, entries)
 	lists := make([][]object.Key, len(entries))
 	err := parallel(ctx, c.r.o.Jobs, len(entries), func(ctx context.Context, i int) error {
@@ -145,6 +149,7 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	for i, p := range packs {
 		left[p.Name] = c.o.Subset != nil && !c.o.Subset(i, len(packs))
 	}
+
 	err := parallel(ctx, c.r.o.Jobs, len(packs), func(ctx context.Context, i int) error {
 		p := packs[i]
 		if bad[p.Name.Path()] || left[p.Name] {
@@ -155,6 +160,7 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	if err != nil {
 		return err
 	}
+
 	// The remaining objects are not where the indexes say, or the pack's own index is
 	// damaged.
 	for key, found := range c.reached {
@@ -194,10 +200,12 @@ func (c *checker) readPack(ctx context.Context, p pack.Info) error {
 		held.Data = held.Data[:n]
 		get = func(b []byte, off int64) (int, error) { return copy(b, held.Data[min(off, int64(n)):]), nil }
 	}
+
 	entries, err := pack.ReadIndex(p, get)
 	if err != nil {
 		return err
 	}
+
 	slices.SortFunc(entries, func(a, b pack.Entry) int { return cmp.Compare(a.Offset, b.Offset) })
 	var buf []byte
 	for len(entries) > 0 {

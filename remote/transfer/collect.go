@@ -219,14 +219,17 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	if c.marker, err = newMarker(c.r, c.local, c.o.Jobs); err != nil {
 		return err
 	}
+
 	c.marker.mends = c.mend != nil
 	if c.snap, err = c.r.snapshotAt(ctx, head); err != nil {
 		return err
 	}
+
 	c.endHolds(c.snap)
 	if _, err := c.marker.follow(c.snap); err != nil {
 		return err
 	}
+
 	c.start = c.snap
 	first := c.listed == nil
 	bytes, err := c.list(ctx, c.r)
@@ -249,6 +252,7 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	if err := c.chooseRepacked(ctx); err != nil {
 		return err
 	}
+
 	chooseRewritten(c.packs, c.o.MaxWaste)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
 // copyAtOnce is how many entries are held in memory, about 70 bytes each.
@@ -18,6 +19,7 @@ const copyAtOnce = 1 << 20
 // copies are the packs that a collection has made from others.
 type copies struct {
 	packs   []pack.Info
+	inline  []rootlog.Inline // the packs with their entries, unless these are more than maxInline
 	objects int
 	patches int64              // of the objects
 	repack  map[pack.Name]bool // packs that were stored as small as possible
@@ -45,10 +47,12 @@ func (c *Collection) copy(ctx context.Context) error {
 			bytes += u.stored
 		}
 	}
+
 	c.meter.update(func(at *Progress) { *at = Progress{Phase: PhaseCopy, TotalObjects: objects, TotalBytes: bytes} })
 	if err := c.look(ctx, todo); err != nil {
 		return err
 	}
+
 	for _, u := range todo {
 		if u.repack || c.looked[u.Name] {
 			optimised = append(optimised, u)
@@ -57,6 +61,7 @@ func (c *Collection) copy(ctx context.Context) error {
 		}
 		c.own.repack[u.Name] = u.repack
 	}
+
 	err := inParts(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
 	if err == nil {
 		err = c.copyOptimised(ctx, optimised)
@@ -64,6 +69,7 @@ func (c *Collection) copy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for _, u := range todo {
 		u.copied = u.reached
 	}
@@ -152,7 +158,6 @@ func (w *copyWriter) done() error {
 		return err
 	}
 	w.c.own.indexes = append(w.c.own.indexes, index)
-	w.c.own.objects += len(w.entries)
 	return nil
 }
 
@@ -244,12 +249,17 @@ func (w *copyWriter) put(ctx context.Context, out *pack.Writer) error {
 	if err != nil {
 		return fmt.Errorf("send a pack: %w", err)
 	}
+
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	info, own := entries[0].Pack, w.c.own
 	w.entries = append(w.entries, entries...)
-	w.c.own.packs = append(w.c.own.packs, entries[0].Pack)
-	w.c.made[entries[0].Pack.Name.Path()] = int64(entries[0].Pack.Size)
-	w.c.stats.After += int64(entries[0].Pack.Size)
-	w.mu.Unlock()
+	own.packs = append(own.packs, info)
+	if own.objects += len(entries); own.objects <= maxInline {
+		own.inline = append(own.inline, rootlog.Inline{Info: info, Entries: entries})
+	}
+	w.c.made[info.Name.Path()] = int64(info.Size)
+	w.c.stats.After += int64(info.Size)
 	return nil
 }
 

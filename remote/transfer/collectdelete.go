@@ -197,6 +197,7 @@ func (c *Collection) forget(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+
 	for {
 		change := c.r.newChange()
 		forgotten := map[string]bool{}

@@ -51,6 +51,7 @@ func (f *collectFiles) list(ctx context.Context, r *Remote) (bytes int64, err er
 			}
 		}
 	}
+
 	f.listed = listed
 	store, ok := remote.As[orphanLister](r.b)
 	if !ok {

@@ -109,20 +109,24 @@ func (x *builtIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Nam
 			}
 		}
 	}
+
 	for _, f := range due {
 		if !slices.ContainsFunc(x.replaced, func(r rootlog.File) bool { return r.Name == f.Name }) {
 			return false
 		}
 	}
+
 	inline := map[pack.Name]bool{}
 	for _, p := range snap.state.Packs {
 		inline[p.Name] = true
 	}
+
 	for _, name := range x.inline {
 		if !inline[name] {
 			return false
 		}
 	}
+
 	for name := range x.named {
 		// Of what a pack has that goes now, the index file may name no other copy.
 		if !snap.isLive(name) || gone(name) {
@@ -138,10 +142,7 @@ func (x *builtIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Nam
 // that stay are among them: a push may rely on all that is live.
 func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due []rootlog.File, goes map[pack.Name]bool) error {
 	gone := func(name pack.Name) bool { return goes[name] }
-	own, err := c.ownInline(goes)
-	if err != nil {
-		return err
-	}
+	own := c.ownInline(goes)
 	needed := len(due) > 0 || len(own) < len(c.own.packs)
 	if c.index != nil && (!needed || !c.index.fits(c.snap, due, gone)) {
 		c.dropIndex()
@@ -151,6 +152,7 @@ func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due [
 		return nil
 	}
 	if c.index == nil {
+		var err error
 		if c.index, err = c.merge(ctx, due, gone); err != nil {
 			return err
 		}
@@ -160,6 +162,7 @@ func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due [
 		change.AddIndexes = []rootlog.File{c.index.File}
 		change.Merged = c.index.inline
 	}
+
 	for _, f := range due {
 		change.Condemn = append(change.Condemn, f.Name.IndexPath())
 	}
@@ -168,31 +171,12 @@ func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due [
 
 // ownInline returns our own packs as a root holds them, or nil if there are none, or too
 // many.
-func (c *Collection) ownInline(goes map[pack.Name]bool) ([]rootlog.Inline, error) {
-	if len(c.own.packs) == 0 || c.own.objects > rootlog.MaxInline/minEntry {
-		return nil, nil
-	}
-	byPack := map[pack.Name]*rootlog.Inline{}
-	for _, x := range c.own.indexes {
-		for e, err := range x.entries() {
-			if err != nil {
-				return nil, err
-			}
-			if byPack[e.Pack.Name] == nil {
-				byPack[e.Pack.Name] = &rootlog.Inline{Info: e.Pack}
-			}
-			byPack[e.Pack.Name].Entries = append(byPack[e.Pack.Name].Entries, e)
-		}
-	}
-	var all []rootlog.Inline
-	for _, p := range byPack {
-		all = append(all, *p)
-	}
+func (c *Collection) ownInline(goes map[pack.Name]bool) []rootlog.Inline {
 	stay := slices.DeleteFunc(slices.Clone(c.snap.state.Packs), func(p rootlog.Inline) bool { return goes[p.Name] })
-	if rootlog.InlineSize(all)+rootlog.InlineSize(stay) > rootlog.MaxInline {
-		return nil, nil
+	if c.own.objects > maxInline || rootlog.InlineSize(c.own.inline)+rootlog.InlineSize(stay) > rootlog.MaxInline {
+		return nil
 	}
-	return all, nil
+	return c.own.inline
 }
 
 // merge makes an index file that replaces those in due, and sends it. It returns nil if no
@@ -209,6 +193,7 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 		named[p.Name] = struct{}{}
 		return true
 	}
+
 	var sources []iter.Seq2[pack.Entry, error]
 	for i, f := range c.snap.state.Indexes {
 		if !slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
@@ -228,12 +213,14 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 			}
 		})
 	}
+
 	for _, p := range c.snap.state.Packs {
 		if add(p.Info) {
 			inline = append(inline, p.Name)
 			sources = append(sources, withoutErrors(p.Entries))
 		}
 	}
+
 	for _, own := range c.own.indexes {
 		sources = append(sources, own.entries())
 	}
@@ -243,16 +230,19 @@ func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pa
 	if len(infos) == 0 {
 		return nil, nil
 	}
+
 	x, err := c.r.indexes.build(func(w io.Writer) error {
 		return pack.MergeIndex(w, slices.Collect(maps.Values(infos)), sources...)
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	x.replaced, x.inline, x.named = due, inline, named
 	if err := x.send(ctx, c.r); err != nil {
 		return nil, err
 	}
+
 	c.made[x.Name.IndexPath()] = x.Size
 	c.stats.After += x.Size
 	return x, nil

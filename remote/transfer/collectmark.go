@@ -87,6 +87,7 @@ func (m *marker) follow(snap *snapshot) (bool, error) {
 			}
 		}
 	}
+
 	m.snap = snap
 
 	for _, set := range []*entrySet{m.reached, m.copied} {
@@ -191,12 +192,14 @@ func (m *marker) links(ctx context.Context, batch []pack.Entry, failed func(erro
 	if err != nil {
 		return nil, err
 	}
+
 	var away []pack.Entry
 	for i, e := range batch {
 		if data[i] == nil {
 			away = append(away, e)
 		}
 	}
+
 	m.nodes.take(ctx, away)
 	links := make([][]object.Key, len(batch))
 	return links, parallel(ctx, m.jobs, len(batch), func(ctx context.Context, i int) (err error) {

@@ -43,6 +43,7 @@ func (c *Collection) chooseRepacked(ctx context.Context) error {
 	if err := c.look(ctx, some); err != nil {
 		return err
 	}
+
 	var again []*usage
 	fresh := int64(0)
 	for _, u := range some {
@@ -56,6 +57,7 @@ func (c *Collection) chooseRepacked(ctx context.Context) error {
 	if fresh == 0 {
 		return nil
 	}
+
 	slices.SortFunc(again, func(a, b *usage) int {
 		return cmp.Or(cmp.Compare(a.stored, b.stored), a.Name.Compare(b.Name))
 	})
@@ -195,16 +197,19 @@ func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list it
 	if err != nil {
 		return err
 	}
+
 	defer from.close()
 	from.take(ctx, entries)
 	w := &optimiser{
 		copyWriter: copyWriter{c: c}, entries: entries, list: list, passed: keys.NewSet(len(entries)),
 		from: from, spare: make(chan *pack.Writer, outPacks),
 	}
+
 	size := pack.SizeOf(0, 0)
 	for _, e := range entries {
 		size += int64(e.Stored) + indexRoom
 	}
+
 	for range outPacks {
 		w.spare <- pack.NewWriter(make([]byte, 0, min(size, pack.TargetSize+2<<20)))
 	}
@@ -216,6 +221,7 @@ func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list it
 			return err
 		})
 	}
+
 	err = optimise.Run(ctx, pack.MaxChain, w.read, w.add)
 	if err == nil {
 		w.send()

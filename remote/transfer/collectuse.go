@@ -54,6 +54,7 @@ func (m *marker) usage() ([]*usage, error) {
 		list[i] = &usage{Info: p}
 		byName[p.Name] = list[i]
 	}
+
 	for p, err := range m.snap.entries() {
 		if err != nil {
 			return nil, err
@@ -98,6 +99,7 @@ func chooseRewritten(packs []*usage, maxWaste float64) {
 			small[u.nodes] = append(small[u.nodes], u)
 		}
 	}
+
 	for _, list := range small {
 		if len(list) <= manySmall {
 			continue
@@ -108,6 +110,7 @@ func chooseRewritten(packs []*usage, maxWaste float64) {
 			waste -= u.waste()
 		}
 	}
+
 	slices.SortFunc(some, func(a, b *usage) int { // the largest share first
 		return cmp.Or(cmp.Compare(float64(b.waste())/float64(b.Size), float64(a.waste())/float64(a.Size)), a.Name.Compare(b.Name))
 	})
@@ -183,6 +186,7 @@ func (c *Collection) foresee(ctx context.Context) error {
 		st.countCopied(u, u.repack)
 		st.After += u.live()
 	}
+
 	for _, f := range c.snap.dueIndexes(c.snap.notLive(goes)) {
 		marked = append(marked, f.Name.IndexPath())
 	}
@@ -190,6 +194,7 @@ func (c *Collection) foresee(ctx context.Context) error {
 	if err := c.countWaiting(ctx); err != nil {
 		return err
 	}
+
 	names, _, err := c.aged(ctx, c.o.Grace)
 	if err != nil {
 		return err
@@ -204,20 +209,24 @@ func (c *Collection) foresee(ctx context.Context) error {
 			st.Next = c.r.o.Now().Add(c.o.Grace)
 		}
 	}
+
 	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
 	if names, err = unlocked(ctx, c, names); err != nil {
 		return err
 	}
+
 	for _, name := range names {
 		if _, listed := c.listed[name]; listed {
 			st.Deleted++
 			st.After -= c.sizeOf(name)
 		}
 	}
+
 	old, _, err := c.aged(ctx, c.o.ForgetAfter)
 	if c.o.ForgetAfter <= 0 {
 		old = append(old, marked...)
 	}
+
 	for _, name := range old {
 		if _, now := slices.BinarySearch(names, name); now || !c.mayBeThere(name) {
 			st.Forgotten++
@@ -275,6 +284,7 @@ func (s *snapshot) usage(ctx context.Context, local object.Reader) (*Usage, erro
 	if err != nil {
 		return nil, err
 	}
+
 	defer m.close()
 	if _, err := m.follow(s); err != nil {
 		return nil, err
@@ -282,10 +292,12 @@ func (s *snapshot) usage(ctx context.Context, local object.Reader) (*Usage, erro
 	if err := m.update(ctx); err != nil {
 		return nil, err
 	}
+
 	packs, err := m.usage()
 	if err != nil {
 		return nil, err
 	}
+
 	u := &Usage{Indexes: len(s.state.Indexes)}
 	for _, p := range packs {
 		use := PackUse{Info: p.Info, Objects: p.objects, Needed: p.reached, Stored: p.stored, Waste: p.waste()}
@@ -294,6 +306,7 @@ func (s *snapshot) usage(ctx context.Context, local object.Reader) (*Usage, erro
 		}
 		u.Packs = append(u.Packs, use)
 	}
+
 	for _, f := range s.state.Indexes {
 		u.IndexBytes += f.Size
 	}

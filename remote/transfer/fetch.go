@@ -92,11 +92,13 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 	if f.jobs <= 0 {
 		f.jobs = r.o.Jobs
 	}
+
 	f.values = pack.NewValues(f.readBases, baseBlock)
 	var err error
 	if f.nodes, err = openNodePacks(r.o.Dir, f.jobs, f.read); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
+
 	defer f.nodes.close()
 	err = r.following(ctx, head, func(now *rootlog.State) error {
 		f.moved = f.moved || now.Seq != head.Seq
@@ -171,6 +173,7 @@ func (f *fetch) deleted(ctx context.Context, missing error) error {
 		named[key] = true
 		refs = append(refs, key)
 	}
+
 	var history *walker
 	for _, key := range f.o.Want {
 		if named[key] {
@@ -248,6 +251,7 @@ func (f *fetch) found(ctx context.Context) (list []object.Key, err error) {
 	if len(list) == 0 || walk(ctx, probe{f}, list, f.o.Have, f.records.views) == nil {
 		return list, nil
 	}
+
 	var each []object.Key
 	for _, key := range list {
 		err := walk(ctx, probe{f}, []object.Key{key}, f.o.Have, f.records.views)

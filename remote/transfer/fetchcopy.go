@@ -23,12 +23,14 @@ func (f *fetch) copyChunks(ctx context.Context) error {
 		objects += int64(len(r.records))
 		bytes += int64(r.size)
 	}
+
 	f.meter.update(func(at *Progress) {
 		at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, at.Objects+objects, at.Bytes+bytes
 	})
 	if f.o.BeginChunks != nil && !f.begun {
 		f.o.BeginChunks(ctx, objects, bytes)
 	}
+
 	f.begun = true
 
 	group, gctx := errgroup.WithContext(ctx)
@@ -37,6 +39,7 @@ func (f *fetch) copyChunks(ctx context.Context) error {
 	for range f.jobs {
 		buffers <- nil
 	}
+
 	for r := range f.plan.runs() {
 		if gctx.Err() != nil {
 			break
@@ -59,6 +62,7 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 	if err != nil && !isBad(err) {
 		return fmt.Errorf("read pack %s: %w", r.pack.Name, err)
 	}
+
 	held := pack.Part{Off: r.off, Data: buf[:n]}
 	for _, i := range r.records {
 		e := f.plan.entry(i)
@@ -145,6 +149,7 @@ func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var gone, damage error
 	for _, e := range entries {
 		value := make([]byte, e.Stored)
@@ -203,11 +208,13 @@ func (s *snapshot) all(key object.Key) ([]pack.Entry, error) {
 			entries = append(entries, e)
 		}
 	}
+
 	for _, p := range s.state.Packs {
 		for _, e := range p.Entries {
 			add(e)
 		}
 	}
+
 	for _, x := range s.indexes {
 		if e, ok, err := x.Find(key); err != nil {
 			return nil, err

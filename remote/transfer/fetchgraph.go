@@ -330,6 +330,7 @@ func (p *chunkPlan) add(e pack.Entry) {
 	if p.index[slot] != 0 {
 		return
 	}
+
 	number, ok := p.numbers[e.Pack.Name]
 	if !ok {
 		number = uint32(len(p.packs))
@@ -339,6 +340,7 @@ func (p *chunkPlan) add(e pack.Entry) {
 	if p.n%planBlock == 0 {
 		p.records = append(p.records, new([planBlock]planned))
 	}
+
 	p.n++
 	*p.at(uint32(p.n - 1)) = planned{e.Key.ID, number, e.Offset, e.Stored, e.Raw}
 	p.index[slot] = uint32(p.n)

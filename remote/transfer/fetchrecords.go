@@ -49,6 +49,7 @@ func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 			n.take.Forget(r)
 		}
 	}
+
 	for _, r := range ours.Newer(f.at.Records) {
 		theirs, _ := f.at.Records.Get(r.Kind, r.Key)
 		if r.Kind == record.Expire && r.On && !theirs.On {
@@ -68,6 +69,7 @@ func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 			ours.Forget(r)
 		}
 	}
+
 	for _, r := range n.restored {
 		ours.Forget(r.Record)
 	}
@@ -80,6 +82,7 @@ func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 	if err := f.refuse(ctx, n, ours); err != nil {
 		return nil, err
 	}
+
 	f.merge(n, ours)
 	for _, id := range n.views.after.Holds() {
 		if _, held := n.views.before.Held(id); !held {
@@ -132,11 +135,13 @@ func (f *fetch) restore(ctx context.Context, n *recordComparison, r record.Recor
 		}
 		return nil
 	}
+
 	_, before := n.views.before.Expired(r.Key.ID)
 	_, after := n.views.after.Expired(r.Key.ID)
 	if !before || after {
 		return nil
 	}
+
 	content, err := contentOf(ctx, f.session, r.Key)
 	if errors.Is(err, object.ErrNotFound) {
 		return nil // if it is fetched, then with all its content
@@ -158,10 +163,12 @@ func (f *fetch) refuse(ctx context.Context, n *recordComparison, ours *record.Se
 	if len(all) == 0 {
 		return nil
 	}
+
 	missing := walk(ctx, f, all, nil, n.views) // for all records at once
 	if missing != nil && !errors.Is(missing, object.ErrNotFound) {
 		return missing
 	}
+
 	for _, r := range n.restored {
 		var err error
 		if missing != nil {

@@ -60,10 +60,12 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 		rand:    func() (pack.Name, error) { return pack.NewName(r.o.Rand) },
 		locks:   map[string]*disk.FileLock{}, packs: map[pack.Name]*sentPack{}, where: map[object.Key]*sentPack{},
 	}
+
 	folders, err := disk.ReadDir(o.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the notes of sent packs: %w", err)
 	}
+
 	for _, f := range folders {
 		folder := filepath.Join(o.dir, f.Name())
 		lock, err := disk.Lock(ctx, filepath.Join(folder, journalLock), disk.Exclusive, 0)

@@ -63,10 +63,12 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 	if r.o.lockAt(head).Age <= 0 || !ok || head.Seq == 0 {
 		return LockResult{}, nil
 	}
+
 	snap, err := r.snapshotAt(ctx, head)
 	if err != nil {
 		return LockResult{}, err
 	}
+
 	note, err := r.cache.lockNote()
 	if err != nil {
 		return LockResult{}, err
@@ -83,10 +85,12 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 			due = append(due, name)
 		}
 	}
+
 	first := note.Root + 1
 	if note.Roots < enough || note.Root > head.Seq {
 		first, note.Roots = 1, 0
 	}
+
 	for seq := first; seq <= head.Seq; seq++ {
 		due = append(due, rootlog.RootName(seq))
 	}
@@ -97,6 +101,7 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 	if len(due) == 0 {
 		return result, nil
 	}
+
 	saveErr := r.cache.locked(ctx, func() error { return r.cache.writeNote(locksFile, note) })
 	return result, cmp.Or(err, saveErr)
 }
@@ -154,6 +159,7 @@ func (w *renewal) renew(ctx context.Context, name string) error {
 		}
 		return ctx.Err()
 	}
+
 	w.until[name] = have.Until.Unix()
 	if extended {
 		w.renewed++
@@ -206,6 +212,7 @@ func unlocked(ctx context.Context, c *Collection, names []string) ([]string, err
 	if !ok || c.r.o.lockAt(c.snap.state).Age <= 0 {
 		return names, nil
 	}
+
 	locked := make([]bool, len(names))
 	now := c.r.o.Now()
 	var mu sync.Mutex
@@ -232,6 +239,7 @@ func unlocked(ctx context.Context, c *Collection, names []string) ([]string, err
 	if err != nil {
 		return nil, fmt.Errorf("look up locks: %w", err)
 	}
+
 	i := -1
 	return slices.DeleteFunc(slices.Clone(names), func(string) bool { i++; return locked[i] }), nil
 }

@@ -100,6 +100,7 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 		}
 		results[i] = res
 	}
+
 	for _, conflict := range conflicts(head.Refs, changes) {
 		i := slices.IndexFunc(results, func(r RefResult) bool { return r.Name == conflict.Name })
 		results[i].Status = StatusRejected + ": " + conflict.With + " is in its way"
@@ -109,6 +110,7 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 	if rejected == nil {
 		return changes, results, nil
 	}
+
 	for i := range results {
 		if results[i].Err == nil && results[i].Status != StatusUpToDate {
 			results[i].Status = StatusNotPushed
@@ -127,6 +129,7 @@ func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.
 	for name := range have {
 		after[name] = false
 	}
+
 	made := false
 	for _, c := range changes {
 		switch {
@@ -139,6 +142,7 @@ func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.
 	if !made {
 		return nil
 	}
+
 	found := map[string]*refs.ConflictError{}
 	for name, isNew := range after {
 		for i := strings.LastIndexByte(name, '/'); i > 0; i = strings.LastIndexByte(name[:i], '/') {
@@ -151,6 +155,7 @@ func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.
 			}
 		}
 	}
+
 	var list []*refs.ConflictError
 	for _, name := range slices.Sorted(maps.Keys(found)) {
 		list = append(list, found[name])
@@ -177,6 +182,7 @@ func judge(ctx context.Context, local object.Reader, old object.Key, u RefUpdate
 		}
 		return StatusForced, "", nil
 	}
+
 	forward, reason, err := isForward(ctx, local, old, u.New)
 	switch {
 	case err != nil:

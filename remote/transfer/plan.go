@@ -104,6 +104,7 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 			ids[key.ID] = struct{}{}
 		}
 	}
+
 	for _, id := range p.snap.records.Holds() {
 		ids[id] = struct{}{}
 	}
@@ -111,6 +112,7 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 	for id := range ids {
 		have = append(have, id)
 	}
+
 	slices.SortFunc(have, object.ID.Compare)
 	return have, nil
 }
@@ -128,16 +130,19 @@ func (p *planner) need(ctx context.Context, key object.Key) error {
 		p.plan.kept[sent.info.Name] = sent
 		return nil
 	}
+
 	_, stored, err := p.local.StoredSize(ctx, key)
 	if err != nil {
 		return err
 	}
+
 	it := item{key, uint32(stored)}
 	if key.Kind.IsNode() {
 		p.plan.nodes = append(p.plan.nodes, it)
 	} else {
 		p.plan.chunks = append(p.plan.chunks, it)
 	}
+
 	p.plan.bytes += stored
 	return nil
 }
@@ -280,6 +285,7 @@ func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
 	if err != nil {
 		return err
 	}
+
 	sent := &sentPack{info: entries[0].Pack, start: u.start, entries: entries, checked: true}
 	objects, stored := int64(len(sent.entries)), int64(0)
 	for _, e := range sent.entries {
@@ -288,6 +294,7 @@ func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
 	if err := u.own.add(ctx, sent); err != nil {
 		return err
 	}
+
 	u.mu.Lock()
 	u.objects += objects
 	u.bytes += int64(sent.info.Size)

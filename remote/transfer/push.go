@@ -90,10 +90,12 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if o.Jobs <= 0 {
 		o.Jobs = DefaultPushJobs
 	}
+
 	head, err := r.Head(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	// A push that cannot succeed, or has nothing to do, ends here.
 	changes, results, err := moves(ctx, local, head, o.Updates)
 	if err != nil || len(changes) == 0 && len(unsentRecords(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
@@ -102,6 +104,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if err := r.mayWrite(head); err != nil {
 		return nil, nil, err
 	}
+
 	p := &push{Remote: r, local: local, opt: o, meter: &meter{report: o.Progress}}
 	if a := r.ahead; a != nil {
 		r.ahead = nil
@@ -109,6 +112,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	} else if p.own, err = r.takeOver(ctx); err != nil {
 		return nil, nil, err
 	}
+
 	defer p.close()
 	err = p.run(ctx, head, p.attempt)
 	if p.head == nil {
@@ -172,6 +176,7 @@ func (p *push) attempt(ctx context.Context) error {
 	if len(changes) == 0 && len(p.records.list) == 0 && len(p.result.Found) == 0 {
 		return nil
 	}
+
 	p.meter.update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
 	p.dropUnusable(snap)
 	want := p.records.want
@@ -180,6 +185,7 @@ func (p *push) attempt(ctx context.Context) error {
 			want = append(want, c.New)
 		}
 	}
+
 	plan, err := p.newPlan(ctx, slices.Concat(want, p.result.Found), p.records.after)
 	if len(p.result.Found) > 0 && errors.Is(err, object.ErrNotFound) { // below one of these
 		if p.result.Found = nil; len(changes) == 0 && len(p.records.list) == 0 {
@@ -190,6 +196,7 @@ func (p *push) attempt(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("push: %w", addNeededAgain(err, p.opt.Records, snap.state.Records))
 	}
+
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
 	if err := p.records.dropPrivate(snap, plan); err != nil {
 		return err
@@ -285,6 +292,7 @@ func (p *push) checkSent(ctx context.Context, plan *plan) error {
 	if err != nil {
 		return fmt.Errorf("push: look up the sent packs: %w", err)
 	}
+
 	for _, s := range kept {
 		s.checked = true
 	}
@@ -292,6 +300,7 @@ func (p *push) checkSent(ctx context.Context, plan *plan) error {
 	if !slices.ContainsFunc(kept, gone) {
 		return nil
 	}
+
 	p.own.drop(gone)
 	return errReplan
 }
@@ -396,8 +405,9 @@ func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack) 
 	}
 }
 
-// minEntry is the least number of bytes that an entry takes in a root.
-const minEntry = 36
+// maxInline is the largest number of entries that a root may have: each takes at least 36
+// bytes.
+const maxInline = rootlog.MaxInline / 36
 
 // describe makes c add the packs of a push to a root that follows snap. A root lists
 // few objects itself. For more, c names an index file, p.index. A push of many objects
@@ -410,7 +420,8 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 		own[i] = rootlog.Inline{Info: s.info, Entries: s.entries}
 		objects += len(s.entries)
 	}
-	alone := objects > rootlog.MaxInline/minEntry || rootlog.InlineSize(own) > rootlog.MaxInline
+
+	alone := objects > maxInline || rootlog.InlineSize(own) > rootlog.MaxInline
 	if len(packs) == 0 || !alone && rootlog.InlineSize(own)+rootlog.InlineSize(snap.state.Packs) <= rootlog.MaxInline {
 		c.AddPacks = own
 		p.dropIndex()
@@ -440,6 +451,7 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 		}
 		p.index = x
 	}
+
 	c.AddIndexes = []rootlog.File{p.index.File}
 	// Only the packs that it names: others may have come into the root since.
 	c.Merged = p.index.inline

@@ -34,6 +34,7 @@ func (r *Remote) mergeSmall(ctx context.Context, head *rootlog.State) error {
 	if err != nil {
 		return err
 	}
+
 	entries, err := snap.mergeable()
 	if err != nil || len(entries) == 0 && len(snap.smallIndexes()) <= manyIndexes {
 		return err
@@ -46,6 +47,7 @@ func (r *Remote) mergeSmall(ctx context.Context, head *rootlog.State) error {
 	if err != nil {
 		return err
 	}
+
 	for range mergeTries {
 		again, err := c.publishMerged(ctx, goes)
 		if !again || err != nil {
@@ -74,10 +76,12 @@ func (s *snapshot) mergeable() ([]pack.Entry, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	type class struct {
 		nodes bool
 		size  int
 	}
+
 	classes := map[class][]*tinyPack{}
 	for _, p := range small {
 		// The sizes in a class differ by a factor of at most 16.
@@ -99,6 +103,7 @@ func (s *snapshot) mergeable() ([]pack.Entry, error) {
 			entries = append(entries, p.entries...)
 		}
 	}
+
 	slices.SortFunc(entries, asItLies)
 	return entries, nil
 }
@@ -116,6 +121,7 @@ func (s *snapshot) smallPacks() (map[pack.Name]*tinyPack, error) {
 			large[p.Name] = true
 		}
 	}
+
 	for e, err := range s.entriesIn(func(file int) bool { return s.state.Indexes[file].Size <= mergeIndex }) {
 		if err != nil {
 			return nil, err
@@ -148,6 +154,7 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 	if c.marker, err = newMarker(c.r, nil, c.o.Jobs); err != nil {
 		return nil, err
 	}
+
 	var packs []*usage
 	for _, e := range entries {
 		if !goes[e.Pack.Name] {
@@ -158,6 +165,7 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 	if err := c.look(ctx, packs); err != nil {
 		return nil, err
 	}
+
 	maps.DeleteFunc(goes, func(name pack.Name, _ bool) bool { return c.looked[name] })
 
 	copied := map[object.Key]bool{}
@@ -171,6 +179,7 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 	if len(entries) == 0 {
 		return goes, nil
 	}
+
 	w := &copyWriter{c: c}
 	if err := w.write(ctx, entries); err != nil {
 		return nil, err
@@ -185,6 +194,7 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 	for name := range goes {
 		change.Condemn = append(change.Condemn, name.Path())
 	}
+
 	due := c.snap.smallIndexes()
 	if len(due) <= manyIndexes {
 		due = nil
@@ -195,6 +205,7 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 	if len(change.Condemn) == 0 {
 		return false, nil
 	}
+
 	next, later, err := c.r.append(ctx, c.snap, change)
 	switch {
 	case err != nil:

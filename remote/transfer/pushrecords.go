@@ -203,6 +203,7 @@ func (s *snapshot) named(ctx context.Context, local object.Reader, changes []roo
 	for _, c := range changes {
 		changed[c.Name] = true
 	}
+
 	named := map[object.ID]bool{}
 	for name, key := range s.state.Refs {
 		if changed[name] {

@@ -102,6 +102,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	if l, ok := remote.As[remote.Locker](b); ok && o.Lock.Age > 0 {
 		l.SetLock(o.Lock) // for kist.json of a new remote
 	}
+
 	c, err := openCache(o)
 	if err != nil {
 		return nil, fmt.Errorf("open remote: %w", err)
@@ -115,6 +116,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 			return nil, fmt.Errorf("open remote: %w", err)
 		}
 	}
+
 	r := &Remote{b: b, o: o, id: c.id, cache: c}
 	r.indexes = &indexFiles{b: b, o: &r.o, opened: map[pack.Name]*indexFile{}}
 	r.values = pack.NewValues(r.read, baseBlock)

@@ -56,6 +56,7 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if o.DryRun && len(result.Repaired) > 0 {
 		return result, nil // without the root, nothing else can be checked
 	}
+
 	head, err := r.Head(ctx)
 	if err == nil && !o.DryRun {
 		err = r.mayWrite(head)
@@ -63,6 +64,7 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if err != nil {
 		return nil, err
 	}
+
 	m := &mending{source: local, packs: map[pack.Name]bool{}, indexes: map[pack.Name]bool{}, lost: map[object.Key]bool{}, listed: map[object.Key]bool{}}
 	if err := r.standIns(ctx, head, m); err != nil {
 		return nil, err
@@ -85,6 +87,7 @@ func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*Rep
 	if err != nil {
 		return nil, err
 	}
+
 	result.Repaired = append(result.Repaired, m.names()...)
 	slices.Sort(result.Repaired)
 
@@ -121,6 +124,7 @@ func (r *Remote) mendAll(ctx context.Context, m *mending, o RepairOptions, resul
 		}
 		result.Objects += objects
 	}
+
 	for len(m.packs)+len(m.indexes) > 0 {
 		objects, again, err := r.mend(ctx, m, o)
 		if lost, ok := errors.AsType[*lostError](err); ok {
@@ -157,10 +161,12 @@ func (r *Remote) standIns(ctx context.Context, head *rootlog.State, m *mending) 
 	if len(missing) == 0 {
 		return nil
 	}
+
 	x, err := r.indexOfPacks(ctx, head, m)
 	if err != nil {
 		return err
 	}
+
 	for _, f := range missing {
 		r.indexes.replace(f, x)
 	}
@@ -177,6 +183,7 @@ func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mendi
 	if err != nil {
 		return nil, err
 	}
+
 	known := (&snapshot{state: head, indexes: indexes}).files()
 
 	var entries []pack.Entry
@@ -203,6 +210,7 @@ func (r *Remote) indexOfPacks(ctx context.Context, head *rootlog.State, m *mendi
 		}
 		entries = append(entries, list...)
 	}
+
 	var b bytes.Buffer
 	if err := pack.WriteIndex(&b, entries); err != nil {
 		return nil, fmt.Errorf("make an index of the packs: %w", err)
@@ -219,6 +227,7 @@ func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) erro
 	if err != nil {
 		return err
 	}
+
 	for _, p := range found {
 		if name, ok := pack.ParsePath(p.Blob); ok {
 			m.packs[name] = true
@@ -241,6 +250,7 @@ func (r *Remote) badPacks(ctx context.Context, found []Problem, m *mending) erro
 			m.packs[e.Pack.Name] = m.packs[e.Pack.Name] || err != nil
 		}
 	}
+
 	maps.DeleteFunc(m.packs, func(_ pack.Name, bad bool) bool { return !bad })
 	return m.findLost(ctx, snap)
 }

@@ -120,6 +120,7 @@ func RepairState(ctx context.Context, dir string, damage *object.DamageError, dr
 	if err != nil {
 		return "", err
 	}
+
 	c := &cache{dir: dir}
 	err = c.locked(ctx, func() error {
 		if err := checkStateFile(filepath.ToSlash(file), damage.Name); err == nil || errors.Is(err, fs.ErrNotExist) {

@@ -86,6 +86,7 @@ func walk(ctx context.Context, e ends, want []object.Key, have []object.ID, view
 		}
 		return w.trees(ctx, all, nil)
 	}
+
 	for _, c := range slices.Backward(w.wanted) {
 		if err := w.trees(ctx, w.below(c), w.bases(c)); err != nil {
 			return err

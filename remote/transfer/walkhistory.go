@@ -55,6 +55,7 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 			return nil, err
 		}
 	}
+
 	seen := map[object.Key]bool{} // several refs may name one tag
 	for _, key := range want {
 		if seen[key] {
@@ -76,6 +77,7 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 			return nil, err
 		}
 	}
+
 	for w.open > 0 {
 		c := heap.Pop(&w.queue).(*commit)
 		c.queued = false
@@ -95,11 +97,13 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 			}
 		}
 	}
+
 	for _, c := range w.order {
 		if !c.certain {
 			w.wanted = append(w.wanted, c)
 		}
 	}
+
 	slices.SortStableFunc(w.wanted, func(a, b *commit) int { return b.date.Compare(a.date) })
 	return rest, nil
 }
@@ -151,6 +155,7 @@ func (w *walker) putCertain(ctx context.Context, id object.ID) error {
 			w.open--
 		}
 	}
+
 	c.certain = true
 	w.enqueue(c)
 	return nil

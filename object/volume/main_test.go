@@ -54,11 +54,11 @@ func skip(t testing.TB, why string) {
 	t.Skip(why)
 }
 
-// testOptions are options with a clock, whose warnings go to the log.
 // smallBatch is the size of a transaction in tests. Volumes with fewer objects have no
 // database.
 const smallBatch = 16
 
+// testOptions are options with a clock, whose warnings go to the log.
 func testOptions(t testing.TB) Options {
 	return Options{Now: time.Now, Warn: func(s string) { t.Log("warning:", s) }, batchEntries: smallBatch}
 }

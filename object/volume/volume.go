@@ -1,10 +1,9 @@
 // Package volume is the local object store: a directory of sealed volumes.
 //
 // A volume is one Badger database, or if it is small only a value log. One process writes
-// it once and seals it. After
-// that, its files are never opened for writing, and are read without Badger. So no
-// error of Badger, with damaged files or a full disk, can reach older objects. No
-// other package knows Badger.
+// it once and seals it. After that, its files are never opened for writing, and are read
+// without Badger. So no error of Badger, with damaged files or a full disk, can reach
+// older objects. No other package knows Badger.
 //
 // A [Store] reads, and a [Session] writes. Any number of processes can have sessions
 // at the same time, each with volumes of its own, and readers wait for none of them.

@@ -266,11 +266,14 @@ func (u *unpacker) metadata(h *tar.Header) *object.Metadata {
 			if m.Xattrs == nil {
 				m.Xattrs = map[string][]byte{}
 			}
-			m.Xattrs[name] = []byte(value)
+			m.Xattrs[tarKey.Replace(name)] = []byte(value)
 		}
 	}
 	return m
 }
+
+// tarKey restores the characters that a key of a tar header cannot have.
+var tarKey = strings.NewReplacer("%25", "%", "%3D", "=")
 
 // groupLinks makes entries of the hard links. Names of one file get its content and, with
 // full metadata, a common group.

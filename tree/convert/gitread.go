@@ -501,7 +501,7 @@ func (g *gitReader) changes(ctx context.Context, base tree.Info) (tree.Info, err
 func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*object.Entry) error {
 	fields := strings.SplitN(arg, " ", 3)
 	if len(fields) < 3 {
-		return fmt.Errorf("M %s: a mode, a mark and a path are needed", arg)
+		return fmt.Errorf("command %q: a mode, a mark and a path are needed", "M "+arg)
 	}
 	path, err := gitPath(fields[2])
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/convert"
@@ -328,6 +329,22 @@ func TestImportArchives(t *testing.T) {
 		if format == "zip" && (c.Files != first.Commit.Files || c.Bytes != first.Commit.Bytes) {
 			t.Errorf("zip: %d files of %d bytes", c.Files, c.Bytes)
 		}
+	}
+}
+
+// TestImportXattrs reads the extended attributes of a tar file, with the names that tar
+// escapes.
+func TestImportXattrs(t *testing.T) {
+	x := newImporting(t, kist.InitOptions{Full: true})
+	m := header("a", long)
+	m.PAXRecords = map[string]string{"SCHILY.xattr.user.a%3D%25": "1", "SCHILY.xattr.user.b": "2"}
+	x.Check(x.run(convert.ImportOptions{}, x.tarball("a.tar", "", m)))
+	c, err := object.ReadCommit(t.Context(), x.Repo.Objects(), x.results[0].ID)
+	x.Check(err)
+	e, err := tree.Find(t.Context(), x.Repo.Objects(), c.Tree, "a")
+	x.Check(err)
+	if got := fmt.Sprintf("%s", e.Meta.Xattrs); got != "map[user.a=%:1 user.b:2]" {
+		t.Error(got)
 	}
 }
 

@@ -25,6 +25,9 @@ type UserConfig struct {
 		// Hooks lists the repositories whose own configuration may run commands.
 		Hooks []string `toml:"hooks"`
 	} `toml:"safe"`
+	// Backup holds the keys of [UserKeys] without [KeyBackup]. They are for the backups
+	// of all repositories.
+	Backup map[string]string `toml:"backup"`
 
 	file   string
 	values map[string]any // the whole file, with the keys that this version does not know
@@ -68,6 +71,31 @@ func (c *UserConfig) List(key string) *[]string {
 	return nil
 }
 
+// UserKeys returns the keys that both a repository and the user's own configuration may
+// have: see [ConfigKey.Trusted].
+func UserKeys() (names []string) {
+	for _, k := range configKeys {
+		if k.Trusted {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// Set sets a key of [UserKeys], or removes it if value is empty, and writes the file.
+func (c *UserConfig) Set(key, value string) error {
+	name := strings.TrimPrefix(key, KeyBackup)
+	if c.Backup == nil {
+		c.Backup = map[string]string{}
+	}
+	c.Backup[name] = value
+	if value == "" {
+		delete(c.Backup, name)
+	}
+	c.values["backup"] = c.Backup
+	return c.save()
+}
+
 // Trust adds a folder to the list of a key and writes the file.
 func (c *UserConfig) Trust(key, dir string) error {
 	list := c.List(key)
@@ -81,7 +109,11 @@ func (c *UserConfig) Trust(key, dir string) error {
 	}
 	*list = append(*list, dir)
 	safe[strings.TrimPrefix(key, "safe.")] = *list
+	return c.save()
+}
 
+// save writes the file.
+func (c *UserConfig) save() error {
 	var data bytes.Buffer
 	if err := toml.NewEncoder(&data).Encode(c.values); err != nil {
 		return err

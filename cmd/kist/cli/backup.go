@@ -87,16 +87,17 @@ failed step if one failed. If another backup of this repository is running, the
 status is 14, except with --wait.
 
 The commands of --before, --after, --on-success and --on-failure get the summary
-as JSON on standard input. The keys of these options, and of --metrics and
---ping, are used only if you trust the repository:
+as JSON on standard input. Keys of these options, of --metrics and of --ping can
+be in your own configuration: 'kist config --global backup.ping URL'. Those of
+the repository are used only if you trust it:
 'kist config --global --add safe.hooks DIR'. A failed ping is only a warning.
 
 With --json, one object: exit; commit (the last one of the branch, null if there
 is none), committed (whether it is new), branch, remote, remote_head; files
-(new, changed, unmodified, removed, and skipped: path and reason); not_stored
-(FIFOs, sockets and the like); bytes_read, bytes_new, bytes_stored, bytes_sent;
-start, seconds; steps (name, outcome, seconds, and error if it failed). The
-outcome is "done", "nothing to do", "failed" or "not run".`,
+(new, changed and removed, also empty or changed folders; unmodified; skipped:
+path and reason); not_stored (sockets and the like); bytes_read, bytes_new,
+bytes_stored, bytes_sent; start, seconds; steps (name, outcome, seconds, and
+error if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 		Example: `  kist backup
   kist -C /srv backup --keep-daily 7 --keep-monthly 12
   kist config backup.keep-daily 7
@@ -221,6 +222,13 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 // It ignores keys that kist does not know: an option that reads any file of the machine
 // must not come from the repository.
 func (o *backupOptions) configure(env *Env, r *kist.Repository) error {
+	user, err := userConfig(env)
+	if isA[*kist.ConfigError](err) {
+		return err
+	}
+	if err != nil { // cron may set no HOME
+		user = &kist.UserConfig{}
+	}
 	for _, key := range kist.ConfigKeys() {
 		name, ok := strings.CutPrefix(key.Name, kist.KeyBackup)
 		flag := o.flags.Lookup(name)
@@ -228,10 +236,13 @@ func (o *backupOptions) configure(env *Env, r *kist.Repository) error {
 			continue
 		}
 		values := r.Config().Values(key.Name)
-		if key.Trusted && len(values) > 0 {
+		switch {
+		case key.Trusted && len(values) > 0:
 			if err := checkTrust(env, r, key.Name); err != nil {
 				return err
 			}
+		case key.Trusted && user.Backup[name] != "":
+			values = []string{user.Backup[name]}
 		}
 		for _, value := range values {
 			if err := o.flags.Set(name, value); err != nil {

@@ -67,7 +67,8 @@ func newScheduleList(env *Env) *cobra.Command {
 		Long: `Lists the daily backups of all repositories that you made with
 'kist schedule add'.
 
-With --json, for each: repository, daily, jitter_seconds, scheduler.`,
+With --json, for each: repository, daily, jitter_seconds, scheduler, and unit
+with systemd.`,
 		Example:           `  kist schedule list`,
 		Args:              arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
@@ -143,7 +144,7 @@ func (o *scheduleOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 			return err
 		}
 	}
-	printJob(env, job, all[0].Name())
+	printJob(env, job, all[0])
 	if systemd, ok := all[0].(*schedule.Systemd); ok && !systemd.Lingers(env.Username) {
 		env.warn("the backup runs only while you are logged in; 'loginctl enable-linger' changes that")
 	}
@@ -161,7 +162,7 @@ func runScheduleList(ctx context.Context, env *Env) error {
 			return err
 		}
 		for _, j := range jobs {
-			printJob(env, j, s.Name())
+			printJob(env, j, s)
 		}
 	}
 	return nil
@@ -204,13 +205,19 @@ type scheduleJSON struct {
 	Daily      string `json:"daily"`
 	Jitter     int    `json:"jitter_seconds"`
 	Scheduler  string `json:"scheduler"`
+	Unit       string `json:"unit,omitempty"`
 }
 
 // printJob prints a line for a job.
-func printJob(env *Env, j schedule.Job, scheduler string) {
+func printJob(env *Env, j schedule.Job, by schedule.Scheduler) {
+	unit := by.Unit(j.Repo)
 	if env.global.json {
-		env.json(scheduleJSON{j.Repo, j.Daily(), int(j.Jitter / time.Second), scheduler})
+		env.json(scheduleJSON{j.Repo, j.Daily(), int(j.Jitter / time.Second), by.Name(), unit})
 		return
+	}
+	scheduler := by.Name()
+	if unit != "" {
+		scheduler += " as " + unit
 	}
 	delay := ""
 	if j.Jitter > 0 {

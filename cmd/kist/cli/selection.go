@@ -31,7 +31,7 @@ type selection struct {
 
 func (s *selection) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&s.exclude, "exclude", nil, "leave out what matches `PATTERN`, as in a .kistignore file at the top of the worktree")
+	flags.StringArrayVar(&s.exclude, "exclude", nil, "leave out what matches `PATTERN`, as in a .kistignore file; only a / at its beginning stands for the top of the worktree")
 	flags.StringArrayVar(&s.excludeFrom, "exclude-from", nil, "leave out what the patterns in `FILE` match")
 	flags.BoolVar(&s.caches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
 	flags.StringArrayVar(&s.ifPresent, "exclude-if-present", nil, "leave out folders with a file `NAME[:HEADER]`, whose content begins with HEADER, except this file")
@@ -56,7 +56,7 @@ func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
 		if strings.HasPrefix(pattern, "#") {
 			pattern = `\` + pattern // only files have comments
 		}
-		if err := addPatterns(&o, "--exclude", []byte(pattern)); err != nil {
+		if err := addPatterns(&o, "--exclude", []byte(anywhere(pattern))); err != nil {
 			return o, err
 		}
 	}
@@ -65,7 +65,11 @@ func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
 		if err != nil {
 			return o, err
 		}
-		if err := addPatterns(&o, "--exclude-from "+quoteArg(file), data); err != nil {
+		var lines []string
+		for line := range strings.SplitSeq(string(data), "\n") {
+			lines = append(lines, anywhere(line))
+		}
+		if err := addPatterns(&o, "--exclude-from "+quoteArg(file), []byte(strings.Join(lines, "\n"))); err != nil {
 			return o, err
 		}
 	}
@@ -80,6 +84,21 @@ func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
 		o.Markers = append(o.Markers, worktree.Marker{Name: name, Header: header})
 	}
 	return o, nil
+}
+
+// anywhere returns a pattern that matches in all folders, as in restic, unless it begins
+// with a slash. In a .kistignore, a slash in the middle is enough to bind a pattern to the
+// folder of the file.
+func anywhere(pattern string) string {
+	rest, negated := strings.CutPrefix(pattern, "!")
+	if !strings.Contains(strings.TrimRight(rest, "/ \r"), "/") || strings.HasPrefix(rest, "/") || strings.HasPrefix(rest, "**/") || strings.HasPrefix(rest, "#") {
+		return pattern
+	}
+	rest = "**/" + strings.TrimPrefix(rest, "./")
+	if negated {
+		return "!" + rest
+	}
+	return rest
 }
 
 // addPatterns adds patterns from source, the option that names them.
@@ -110,7 +129,7 @@ func (s *selection) args(env *Env, args []string) ([]string, error) {
 			return nil, err
 		}
 		for line := range strings.SplitSeq(string(data), "\n") {
-			line = strings.TrimSuffix(line, "\r")
+			line = strings.TrimSpace(line)
 			if line != "" && line[0] != '#' {
 				args = append(args, line)
 			}

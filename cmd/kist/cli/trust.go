@@ -120,42 +120,64 @@ func warnReadable(env *Env, r *kist.Repository) {
 	}
 }
 
-// runGlobalConfig adds to the user's own configuration, or prints it.
+// runGlobalConfig changes the user's own configuration, or prints it.
 func runGlobalConfig(env *Env, o configOptions, args []string) error {
 	config, err := userConfig(env)
 	if err != nil {
 		return err
 	}
-	if len(args) == 1 && args[0] == "list" {
-		args = nil
+	action, args, err := o.settle(args)
+	if err != nil {
+		return err
 	}
-	keys := []string{kist.KeySafeDirectory, kist.KeySafeHooks}
+	lists := []string{kist.KeySafeDirectory, kist.KeySafeHooks}
+	if len(args) > 0 && !slices.Contains(append(lists, kist.UserKeys()...), args[0]) {
+		return usagef("--global has the keys %s and %s only, not %s", strings.Join(lists, ", "), strings.Join(kist.UserKeys(), ", "), quoteArg(args[0]))
+	}
+	if action != "get" && action != "list" {
+		return setGlobal(env, config, action, args)
+	}
+	for _, key := range append(lists, kist.UserKeys()...) {
+		if action == "get" && args[0] != key {
+			continue
+		}
+		values := config.List(key)
+		if values == nil {
+			values = new([]string)
+			if value := config.Backup[strings.TrimPrefix(key, kist.KeyBackup)]; value != "" {
+				*values = []string{value}
+			}
+		}
+		for _, value := range *values {
+			label := ""
+			if action == "list" {
+				label = key + "="
+			}
+			printValue(env, key, value, label)
+		}
+	}
+	return nil
+}
+
+// setGlobal sets, adds or unsets a key of the user's own configuration.
+func setGlobal(env *Env, config *kist.UserConfig, action string, args []string) error {
+	isList := config.List(args[0]) != nil
 	switch {
-	case len(args) > 0 && config.List(args[0]) == nil:
-		return usagef("--global has the keys %s only, not %s", strings.Join(keys, " and "), quoteArg(args[0]))
-	case o.unset:
-		return usagef("--global and --unset cannot be used together")
-	case o.add && len(args) == 2:
+	case isList && action == "unset":
+		return usagef("--global and --unset cannot be used together for %s", args[0])
+	case isList && action == "set":
+		return usagef("want: kist config --global --add %s DIR", args[0])
+	case isList:
 		dir := args[1]
 		if dir != "*" {
 			dir = realPath(env.path(dir))
 		}
 		return config.Trust(args[0], dir)
-	case o.add || len(args) > 1:
-		return usagef("want: kist config --global --add %s DIR", kist.KeySafeDirectory)
+	case action == "add":
+		return usagef("%s has one value: leave out --add", args[0])
+	case action == "unset":
+		return config.Set(args[0], "")
+	default:
+		return config.Set(args[0], args[1])
 	}
-
-	for _, key := range keys {
-		if len(args) > 0 && args[0] != key {
-			continue
-		}
-		for _, dir := range *config.List(key) {
-			label := ""
-			if len(args) == 0 {
-				label = key + "="
-			}
-			printValue(env, key, dir, label)
-		}
-	}
-	return nil
 }

@@ -22,6 +22,9 @@ func HasCron() bool {
 // Name implements [Scheduler].
 func (Cron) Name() string { return "cron" }
 
+// Unit implements [Scheduler].
+func (Cron) Unit(string) string { return "" }
+
 // Add implements [Scheduler].
 func (c Cron) Add(ctx context.Context, j Job) error {
 	line, err := cronLine(j, rand.IntN)
@@ -112,10 +115,14 @@ func shellQuote(text string) string {
 // readCrontab returns the crontab of the user, "" if there is none.
 func readCrontab(ctx context.Context) (string, error) {
 	table, err := run(ctx, "", "crontab", "-l")
-	if err != nil && strings.Contains(err.Error(), "no crontab for") {
+	if err == nil {
+		return table, nil
+	}
+	text := err.Error()
+	if strings.Contains(text, "no crontab for") || strings.Contains(text, "crontab: can't open '") && strings.HasSuffix(text, "No such file or directory") { // of BusyBox
 		return "", nil
 	}
-	return table, err
+	return "", err
 }
 
 func writeCrontab(ctx context.Context, table string) error {

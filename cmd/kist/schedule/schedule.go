@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -35,6 +36,10 @@ type Job struct {
 type Scheduler interface {
 	// Name returns "systemd" or "cron".
 	Name() string
+
+	// Unit returns the name of the systemd units of a repository's job, without a
+	// suffix; "" for cron.
+	Unit(repo string) string
 
 	// Add adds a job, and replaces the one of the same repository.
 	Add(ctx context.Context, j Job) error
@@ -98,6 +103,7 @@ func ParseDaily(text string) (hour, minute int, err error) {
 func run(ctx context.Context, input string, program string, args ...string) (string, error) {
 	var out, errout bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, args...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C") // readCrontab reads a message
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &out, &errout
 	if err := cmd.Run(); err != nil {
 		lines := strings.Split(strings.TrimSpace(errout.String()), "\n")

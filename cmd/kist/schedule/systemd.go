@@ -40,6 +40,9 @@ func (s *Systemd) Runs(ctx context.Context) bool {
 // Name implements [Scheduler].
 func (s *Systemd) Name() string { return "systemd" }
 
+// Unit implements [Scheduler].
+func (s *Systemd) Unit(repo string) string { return unitName(repo) }
+
 // Lingers reports whether the user's timers run while the user is not logged in.
 func (s *Systemd) Lingers(user string) bool {
 	_, err := os.Stat(filepath.Join("/var/lib/systemd/linger", user))

@@ -23,6 +23,7 @@ type Ahead struct {
 	failed  bool       // the remote could not be opened, or the sender was closed
 	opened  *transfer.Remote
 	sending *transfer.Ahead
+	sent    int64 // bytes that the ended sending sent
 }
 
 // aheadAfter is the number of bytes of stored values that are left to the push.
@@ -72,9 +73,20 @@ func (a *Ahead) end(ctx context.Context) *transfer.Remote {
 	opened := a.opened
 	if opened != nil {
 		a.sending.End(ctx)
+		a.sent = a.sending.Sent()
 	}
 	a.opened, a.sending = nil, nil
 	return opened
+}
+
+// Sent returns the number of bytes that were sent before the latest push or Close.
+func (a *Ahead) Sent() int64 {
+	if a == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sent
 }
 
 // Close ends the sending without a push. The next push uses the sent packs.

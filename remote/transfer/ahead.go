@@ -108,6 +108,9 @@ func (a *Ahead) send(ctx context.Context) {
 	})
 }
 
+// Sent returns the number of bytes in the sent packs. Call it after End.
+func (a *Ahead) Sent() int64 { return a.u.bytes }
+
 // End sends the last pack, unless it is small, and waits until all packs are sent. Later
 // calls of Add do nothing.
 func (a *Ahead) End(ctx context.Context) {

@@ -96,8 +96,8 @@ With --json, one object: exit; commit (the last one of the branch, null if there
 is none), committed (whether it is new), branch, remote, remote_head; files
 (new, changed and removed, also empty or changed folders; unmodified; skipped:
 path and reason); not_stored (sockets and the like); bytes_read, bytes_new,
-bytes_stored, bytes_sent; start, seconds; steps (name, outcome, seconds, and
-error if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
+bytes_stored, bytes_sent; start, seconds; steps (name, outcome, seconds, error
+if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 		Example: `  kist backup
   kist -C /srv backup --keep-daily 7 --keep-monthly 12
   kist config backup.keep-daily 7
@@ -294,6 +294,10 @@ func (b *backup) steps(ctx context.Context, args []string) {
 	b.noteHead(ctx)
 	remote := len(registry.All(b.repo)) > 0 || b.remote != ""
 	pushed := remote && b.step(ctx, "push", true, func() (string, error) { return b.push(ctx) }) && s.Remote != nil
+	if s.Sent == 0 { // no push counted the data that was sent ahead of it
+		b.ahead.Close()
+		s.Sent = b.ahead.Sent()
+	}
 	if !b.policy.IsEmpty() {
 		b.step(ctx, "expire", true, func() (string, error) { return b.expire(ctx) })
 	}
@@ -378,7 +382,7 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 		}
 		defer end()
 		if add.Stream, streamed, err = commits.StoreStream(ctx, b.repo, data, b.session, p.amounts()); err != nil {
-			return "", err
+			return "", cmp.Or(ctx.Err(), err)
 		}
 		if b.command == "" && add.Stream.Entry.Size == 0 {
 			return "", errors.New("standard input is empty: did the command before the pipe fail?")
@@ -489,12 +493,14 @@ func (b *backup) push(ctx context.Context) (string, error) {
 	}
 	push := tracking.PushOptions{Remote: name, Refs: list, Ahead: b.ahead, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
 	result, err := tracking.Push(ctx, b.repo, push)
+	if result != nil && result.PushResult != nil {
+		b.summary.Sent += result.Bytes
+	}
 	if err != nil {
 		return "", pushFailed(b.repo, push, result, err)
 	}
 	p.Stop()
 	printLost(ctx, b.env, b.repo, name, result.Lost)
-	b.summary.Sent += result.Bytes
 	b.summary.RemoteHead = &ref.ID
 	if err := locksFailed(result); err != nil {
 		return "", err

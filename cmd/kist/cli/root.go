@@ -48,7 +48,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 		return closePager(&own, exitOK)
 	}
 
-	if ctx.Err() != nil {
+	if o := outcomeOf(err); ctx.Err() != nil && !(o.quiet && o.Exit == exitInterrupted) { // else the command reported it
 		err = ctx.Err()
 	}
 	err = own.nearRevision(err)

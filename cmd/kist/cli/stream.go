@@ -44,7 +44,13 @@ func (b *backup) streamPath(args []string) (string, error) {
 // returns an error. The caller calls end, which stops the command.
 func (b *backup) stream(ctx context.Context, args []string) (r io.Reader, end func(), err error) {
 	if b.command == "" {
-		return b.env.Stdin, func() {}, nil
+		in, fill := io.Pipe()
+		go func() { // a Read of standard input cannot be interrupted
+			_, err := io.CopyBuffer(fill, struct{ io.Reader }{b.env.Stdin}, make([]byte, 1<<20))
+			fill.CloseWithError(err)
+		}()
+		stop := context.AfterFunc(ctx, func() { in.CloseWithError(ctx.Err()) })
+		return in, func() { stop() }, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)

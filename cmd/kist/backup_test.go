@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -22,8 +25,21 @@ type backedUp struct {
 	Exit       int
 	Commit     string
 	RemoteHead string `json:"remote_head"`
-	Files      struct{ Skipped []struct{ Path string } }
-	Steps      []struct{ Name, Outcome string }
+	Files      struct {
+		Skipped []struct{ Path, Reason string }
+	}
+	Steps []backedUpStep
+}
+
+// backedUpStep is a step in a summary.
+type backedUpStep struct {
+	Name, Outcome string
+	Error         struct{ Kind string }
+}
+
+// skipped reports whether the summary lists a path.
+func (b backedUp) skipped(path string) bool {
+	return slices.ContainsFunc(b.Files.Skipped, func(s struct{ Path, Reason string }) bool { return s.Path == path })
 }
 
 // backup runs a backup, which has to end with status, and checks its summary.
@@ -87,31 +103,84 @@ func TestBackupRandom(t *testing.T) {
 	}
 }
 
-// unsteady runs a backup while a file grows, shrinks, vanishes and comes back.
+// unsteady runs a backup while a file grows, shrinks, vanishes and comes back, and another
+// one and a folder move. The commit has no mixture of two versions, unless the summary says
+// that the file changed meanwhile.
 func (k *killer) unsteady(s *shell) {
+	const size = 300_000
+	version := func(seed uint64) string {
+		return fmt.Sprintf("%020d", seed) + noise(rand.New(rand.NewPCG(seed, 0)), size)
+	}
 	name, stop := k.path("unsteady"), make(chan struct{})
+	for i := range 3 { // where the last call left them
+		if err := errors.Join(os.RemoveAll(k.path(fmt.Sprint("moved", i))), os.RemoveAll(k.path(fmt.Sprint("moving", i)))); err != nil {
+			k.Fatal(err)
+		}
+	}
+	s.write(map[string]string{"moved0": "a file that moves", "moving0/file": "a file that moves"})
 	var done sync.WaitGroup
 	rng := rand.New(rand.NewPCG(k.rng.Uint64(), 0))
 	done.Go(func() {
+		at := 0
 		for {
 			select {
 			case <-stop:
 				return
 			default:
 			}
-			if rng.IntN(4) == 0 {
+			switch rng.IntN(4) {
+			case 0:
 				os.Remove(name)
-			} else if err := os.WriteFile(name, []byte(noise(rng, rng.IntN(300_000))), 0o666); err != nil {
-				k.Error(err)
+			case 1:
+				for _, what := range []string{"moved", "moving"} {
+					if err := os.Rename(k.path(fmt.Sprint(what, at%3)), k.path(fmt.Sprint(what, (at+1)%3))); err != nil {
+						k.Error(err)
+					}
+				}
+				at++
+			default:
+				if err := os.WriteFile(name, []byte(version(rng.Uint64())[:rng.IntN(size)]), 0o666); err != nil {
+					k.Error(err)
+				}
 			}
 		}
 	})
 	o := s.run("backup", "--json")
 	close(stop)
 	done.Wait()
-	if o.status != 0 && o.status != 3 {
-		k.Fatal(o)
+	var b backedUp
+	if err := json.Unmarshal([]byte(o.stdout), &b); err != nil || o.status != b.Exit || o.status != 0 && o.status != 3 || (o.status == 3) != (len(b.Files.Skipped) > 0) {
+		k.Fatalf("%v: %v", err, o)
 	}
+	for path, content := range k.readCommit(b.Commit, "moved0", "moved1", "moved2", "moving0/file", "moving1/file", "moving2/file", "unsteady") {
+		if path != "unsteady" {
+			if content != "a file that moves" {
+				k.Fatalf("%s has %q", path, content)
+			}
+			continue
+		}
+		if n := min(len(content), 20); n == 20 && !b.skipped(path) {
+			seed, err := strconv.ParseUint(content[:n], 10, 64)
+			if err != nil {
+				k.Fatal(err)
+			}
+			if !strings.HasPrefix(version(seed), content) {
+				k.Fatalf("%s is a mixture of versions", path)
+			}
+		}
+	}
+}
+
+// readCommit returns the content of those of the paths that a commit has.
+func (s *shell) readCommit(commit string, paths ...string) map[string]string {
+	s.Helper()
+	found := map[string]string{}
+	for _, path := range paths {
+		if o := s.run("cat", commit+":"+path); o.status == 0 {
+			found[path] = o.stdout
+		}
+	}
+	return found
 }
 
 // TestBackupSendsOnce kills backups that send while they read files. The next one sends

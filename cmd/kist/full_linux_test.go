@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -153,6 +154,53 @@ func TestFullDisk(t *testing.T) {
 		if full[command] == 0 {
 			t.Errorf("%s never met a full disk", command)
 		}
+	}
+}
+
+// TestBackupFullDisk makes backups on a disk with little room left. Each is complete, or it
+// says that the disk is full and has committed nothing. With room again, the next one is.
+func TestBackupFullDisk(t *testing.T) {
+	s := onTmpfs(t, "size=96m")
+	if s == nil {
+		return
+	}
+	p := newPlaceInFolder(t)
+	rng := objecttest.Rand(9)
+	s = s.in("folder")
+	s.write(map[string]string{"a/one": "the first version of a file in a commit"})
+	s.kist("init", "--chunk-size", "64KiB")
+	s.kist("remote", "add", "origin", p.url)
+	last := s.backup(0).Commit
+	full := 0
+	for _, free := range []int64{0, 40 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20} {
+		s.write(map[string]string{"a/one": noise(rng, 300), "b/two": noise(rng, 5<<20)})
+		s.fill(free)
+		o := s.run("backup", "--json")
+		var b backedUp
+		if err := json.Unmarshal([]byte(o.stdout), &b); err != nil || b.Exit != o.status {
+			t.Fatalf("%v: %v", err, o)
+		}
+		if o.status != 0 {
+			full++
+			failed := slices.IndexFunc(b.Steps, func(st backedUpStep) bool { return st.Outcome == "failed" })
+			if failed < 0 || b.Steps[failed].Error.Kind != "disk-full" {
+				t.Fatalf("%d bytes were free: %v", free, o)
+			}
+			if b.Steps[0].Outcome == "failed" && b.Commit != last {
+				t.Fatalf("a commit of %d free bytes: %v", free, o)
+			}
+		}
+		os.Remove(s.path("../ballast"))
+		s.verify()
+		want := s.readFiles(".")
+		last = s.backup(0).Commit
+		s.wantFiles(s.readFiles("."), want)
+		if got := s.kist("status", "--porcelain"); got != "" || p.at("main") != last {
+			t.Fatalf("status, remote at %s:\n%s", p.at("main"), got)
+		}
+	}
+	if full == 0 {
+		t.Error("the disk was never full")
 	}
 }
 

@@ -74,26 +74,22 @@ type batch struct {
 
 // newWriter begins a volume of a session. If session is "", the volume is the first of
 // its session and names it. The lock is taken before the directory is made.
-func (s *Store) newWriter(session string) (w *writer, err error) {
-	defer func() {
-		if err != nil {
-			err = fmt.Errorf("begin a volume: %w", err)
-		}
-	}()
-	if w, err = newUnsealed(s, session); err != nil {
-		return nil, err
-	}
-	if err = checkFree(w.dir, opening); err != nil {
-		w.abandon()
-		return nil, err
+func (s *Store) newWriter(session string) (*writer, error) {
+	w, err := newUnsealed(s, session)
+	if err != nil {
+		return nil, fmt.Errorf("begin a volume: %w", err)
 	}
 	return w, nil
 }
 
 // openDatabase begins the database, if there is none. The caller holds w.committing.
-func (w *writer) openDatabase() (err error) {
+func (w *writer) openDatabase() error {
 	if w.db != nil {
 		return nil
+	}
+	err := checkFree(w.dir, opening)
+	if err != nil {
+		return err
 	}
 	if w.db, err = openDatabase(w.dir, &w.store.o); err == nil {
 		w.space, err = newSpace(w.dir, &w.store.o)

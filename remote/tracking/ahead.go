@@ -18,9 +18,9 @@ type Ahead struct {
 	Remote string
 	Jobs   int // packs that are sent at once; 0: the default of package transfer
 
-	mu      sync.Mutex // guards the following
-	seen    int        // bytes of stored values
-	failed  bool       // the remote could not be opened, or the sender was closed
+	mu      sync.Mutex    // guards the following
+	seen    int           // bytes of stored values
+	opening chan struct{} // closed when the remote is open, or cannot be opened; nil: not begun
 	opened  *transfer.Remote
 	sending *transfer.Ahead
 	sent    int64 // bytes that the ended sending sent
@@ -29,7 +29,9 @@ type Ahead struct {
 // aheadAfter is the number of bytes of stored values that are left to the push.
 const aheadAfter = 8 << 20
 
-// Add sends the stored value of a new object if it is a chunk. It copies value.
+// Add sends the stored value of a new object if it is a chunk, and the remote is open. It
+// copies value, and waits while the packs before are being sent. Ctx ends the sending, also
+// later.
 func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) {
 	if key.Kind != object.KindChunk {
 		return
@@ -44,22 +46,32 @@ func (a *Ahead) begin(ctx context.Context, n int) *transfer.Ahead {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen += n
-	if a.sending != nil || a.failed || a.seen <= aheadAfter {
-		return a.sending
-	}
-	m, err := registry.Find(a.Repo, a.Remote)
-	if err == nil {
-		a.opened, err = registry.Open(ctx, a.Repo, m, true)
-	}
-	if err == nil {
-		if a.sending, err = transfer.SendAhead(ctx, a.opened, a.Jobs); err != nil {
-			a.opened.Close()
-		}
-	}
-	if a.failed = err != nil; a.failed {
-		a.opened = nil // the push reports why
+	if a.opening == nil && a.seen > aheadAfter {
+		a.opening = make(chan struct{})
+		go a.open(ctx, a.opening)
 	}
 	return a.sending
+}
+
+// open opens the remote. After an error, the push sends everything, and reports it.
+func (a *Ahead) open(ctx context.Context, opening chan struct{}) {
+	defer close(opening)
+	m, err := registry.Find(a.Repo, a.Remote)
+	if err != nil {
+		return
+	}
+	opened, err := registry.Open(ctx, a.Repo, m, true)
+	if err != nil {
+		return
+	}
+	sending, err := transfer.SendAhead(ctx, opened, a.Jobs)
+	if err != nil {
+		opened.Close()
+		return
+	}
+	a.mu.Lock()
+	a.opened, a.sending = opened, sending
+	a.mu.Unlock()
 }
 
 // end waits until all packs are sent. It returns the remote for a push, nil if nothing was
@@ -69,13 +81,20 @@ func (a *Ahead) end(ctx context.Context) *transfer.Remote {
 		return nil
 	}
 	a.mu.Lock()
+	opening := a.opening
+	a.mu.Unlock()
+	if opening != nil {
+		<-opening
+	}
+
+	a.mu.Lock()
 	defer a.mu.Unlock()
 	opened := a.opened
 	if opened != nil {
 		a.sending.End(ctx)
 		a.sent = a.sending.Sent()
 	}
-	a.opened, a.sending = nil, nil
+	a.opened, a.sending, a.opening = nil, nil, nil
 	return opened
 }
 

@@ -58,7 +58,12 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 		return nil, errors.New("nothing to push")
 	}
 
-	opened := o.Ahead.end(ctx)
+	var opened *transfer.Remote
+	if o.Ahead != nil && o.Ahead.Remote == m.Name {
+		opened = o.Ahead.end(ctx)
+	} else {
+		o.Ahead.Close()
+	}
 	if opened == nil {
 		opened, err = registry.Open(ctx, r, m, !o.DryRun)
 	}

@@ -66,13 +66,16 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 }
 
 // Add sends the stored value of a chunk of raw bytes, with others in a pack. If the
-// remote has the chunk, it does nothing. It copies value, and waits if all packs are being
+// remote has the chunk, has purged it, or lists it as lost, it does nothing. It copies value, and waits if all packs are being
 // sent. Ctx ends the sending, also later.
 func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended || a.u.own.find(key) != nil {
 		return
+	}
+	if _, purged := a.snap.records.Purged(key); purged || a.snap.isLost(key) {
+		return // the push would not use the pack
 	}
 	if _, there, err := a.snap.find(key); there || err != nil {
 		return

@@ -181,6 +181,7 @@ type backup struct {
 
 	session  volume.SessionOptions
 	ahead    *tracking.Ahead // sends chunks while files are read; nil: the push sends them
+	endAhead func()          // ends the sending, unless a push has ended it
 	unloaded []string        // volumes whose chunks are not evicted yet
 
 	firstUnloaded string // name of the first volume that was unloaded
@@ -208,8 +209,8 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	defer lock.Unlock()
 
-	b := &backup{backupOptions: *o, env: env, repo: r}
-	defer func() { b.ahead.Close() }()
+	b := &backup{backupOptions: *o, env: env, repo: r, endAhead: func() {}}
+	defer func() { b.endAhead() }()
 	b.all(ctx, args)
 	b.print()
 	if b.summary.Exit != exitOK {
@@ -290,12 +291,15 @@ func (b *backup) all(ctx context.Context, args []string) {
 func (b *backup) steps(ctx context.Context, args []string) {
 	s := &b.summary
 	staged := b.step(ctx, "add", true, func() (string, error) { return b.add(ctx, args) })
+	if !staged {
+		b.endAhead()
+	}
 	b.step(ctx, "commit", staged, func() (string, error) { return b.commit() })
 	b.noteHead(ctx)
 	remote := len(registry.All(b.repo)) > 0 || b.remote != ""
 	pushed := remote && b.step(ctx, "push", true, func() (string, error) { return b.push(ctx) }) && s.Remote != nil
 	if s.Sent == 0 { // no push counted the data that was sent ahead of it
-		b.ahead.Close()
+		b.endAhead()
 		s.Sent = b.ahead.Sent()
 	}
 	if !b.policy.IsEmpty() {
@@ -427,8 +431,13 @@ func (b *backup) sendAhead(ctx context.Context) {
 	if err != nil {
 		return // the push reports it
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	b.ahead = &tracking.Ahead{Repo: b.repo, Remote: name, Jobs: b.env.transfer.jobs}
 	b.session.New = func(key object.Key, value []byte, raw int) { b.ahead.Add(ctx, key, value, raw) }
+	b.endAhead = func() {
+		cancel()
+		b.ahead.Close()
+	}
 }
 
 // addOptions returns the options for staging.

@@ -11,9 +11,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
+	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -64,8 +65,7 @@ func Tar(name, host string, at time.Time, open func(ctx context.Context) (io.Rea
 // unpacker puts the members of an archive into an index.
 type unpacker struct {
 	*importer
-	dst   *kist.Withheld    // does not store purged content
-	links map[string]string // the target of each hard link, by path; both are paths of the index
+	dst   *kist.Withheld // does not store purged content
 	done  kist.Amount
 	total kist.Amount
 }
@@ -77,16 +77,19 @@ func loadArchive(ctx context.Context, im *importer, open func(ctx context.Contex
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	stream, err := open(ctx)
 	if err != nil {
 		return err
 	}
-	u := &unpacker{importer: im, links: map[string]string{}, dst: &kist.Withheld{Writer: im.session, Records: records}}
-	err = u.unpack(ctx, stream)
-	if err = errors.Join(err, stream.Close()); err != nil {
+	u := &unpacker{importer: im, dst: &kist.Withheld{Writer: im.session, Records: records}}
+	if err = u.unpack(ctx, stream); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		cancel() // the rest is not needed
+		stream.Close()
 		return err
 	}
-	if err := u.groupLinks(); err != nil {
+	if err = cmp.Or(stream.Close(), err); err != nil {
 		return err
 	}
 	return im.count(ctx)
@@ -123,14 +126,55 @@ func (u *unpacker) tar(ctx context.Context, f io.Reader) error {
 		return err
 	}
 	defer plain.Close()
-	archive := tar.NewReader(plain)
+	end := &endReader{Reader: plain}
+	archive := tar.NewReader(end)
 	for {
 		h, err := archive.Next()
 		if err == io.EOF {
-			return nil
+			return end.finish()
 		}
 		if err == nil && h.Typeflag != tar.TypeXGlobalHeader {
 			err = u.add(ctx, h, archive)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// endReader remembers the end of the bytes that were read.
+type endReader struct {
+	io.Reader
+	last [512]byte // the last block
+	n    int64     // bytes that were read
+}
+
+func (r *endReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	if n >= len(r.last) {
+		copy(r.last[:], p[n-len(r.last):n])
+	} else {
+		copy(r.last[:], r.last[n:])
+		copy(r.last[len(r.last)-n:], p[:n])
+	}
+	r.n += int64(n)
+	return n, err
+}
+
+// finish returns an error if a tar file does not end with a block of zeros, or has
+// something else behind it. It reads the checksum at the end of compressed data.
+func (r *endReader) finish() error {
+	if r.n < int64(len(r.last)) || r.last != [512]byte{} {
+		return errors.New("it does not end with the end mark of a tar file, so it is incomplete")
+	}
+	rest := make([]byte, 32<<10)
+	for {
+		n, err := r.Reader.Read(rest)
+		if slices.ContainsFunc(rest[:n], func(b byte) bool { return b != 0 }) {
+			return errors.New("something follows the end mark of the tar file")
+		}
+		if err == io.EOF {
+			return nil
 		}
 		if err != nil {
 			return err
@@ -196,6 +240,13 @@ func (u *unpacker) zipMember(ctx context.Context, m *zip.File) error {
 	return u.add(ctx, h, content)
 }
 
+// memberTypes has the types of members that become entries with the same type.
+var memberTypes = map[byte]object.EntryType{
+	tar.TypeReg: object.TypeFile, tar.TypeGNUSparse: object.TypeFile, tar.TypeCont: object.TypeFile,
+	tar.TypeSymlink: object.TypeSymlink, tar.TypeFifo: object.TypeFIFO,
+	tar.TypeChar: object.TypeCharDevice, tar.TypeBlock: object.TypeBlockDevice,
+}
+
 // add stores a member of an archive.
 func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) error {
 	if err := ctx.Err(); err != nil {
@@ -205,25 +256,23 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 	if err != nil {
 		return err
 	}
+	if h.Uid < 0 || h.Gid < 0 || int64(h.Uid) > math.MaxUint32 || int64(h.Gid) > math.MaxUint32 {
+		return fmt.Errorf("%q: owner %d:%d is not a number of 32 bits", path, h.Uid, h.Gid)
+	}
 	e := object.Entry{Mode: uint16(h.Mode & 0o7777), MTime: object.TimeOf(h.ModTime), Meta: u.metadata(h)}
 	switch h.Typeflag {
-	case tar.TypeDir:
+	case 'V': // the label of a volume of GNU tar
+		return nil
+	case tar.TypeLink:
+		return u.link(path, h.Linkname)
+	case tar.TypeDir, 'D': // D: with a list of its names, by GNU tar
 		e.Type = object.TypeDir
 		return u.idx.SetDir(path, e)
-	case tar.TypeReg, tar.TypeGNUSparse:
-		e.Type = object.TypeFile
 	case tar.TypeSymlink:
-		e.Type, e.Mode, e.Target = object.TypeSymlink, 0o777, h.Linkname
-	case tar.TypeLink:
-		u.links[path], err = tree.CleanPath(strings.TrimLeft(h.Linkname, "/"))
-		return err
-	case tar.TypeFifo:
-		e.Type = object.TypeFIFO
-	case tar.TypeChar:
-		e.Type = object.TypeCharDevice
-	case tar.TypeBlock:
-		e.Type = object.TypeBlockDevice
-	default:
+		e.Mode, e.Target = 0o777, h.Linkname
+	}
+	var known bool
+	if e.Type, known = memberTypes[h.Typeflag]; !known {
 		return fmt.Errorf("%q: unknown type %q of member", path, h.Typeflag)
 	}
 	if e.Meta == nil && e.Type > object.TypeSymlink {
@@ -231,7 +280,6 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 		return nil
 	}
 
-	delete(u.links, path)
 	if e.Type == object.TypeFile {
 		stored, err := u.repo.Worktree().StoreStream(ctx, u.dst, content, nil)
 		if err != nil {
@@ -275,44 +323,26 @@ func (u *unpacker) metadata(h *tar.Header) *object.Metadata {
 // tarKey restores the characters that a key of a tar header cannot have.
 var tarKey = strings.NewReplacer("%25", "%", "%3D", "=")
 
-// groupLinks makes entries of the hard links. Names of one file get its content and, with
-// full metadata, a common group.
-func (u *unpacker) groupLinks() error {
-	groups := map[string]string{} // the first path of each group, by target
-	for path, target := range u.links {
-		for range len(u.links) { // a link to a link
-			next, ok := u.links[target]
-			if !ok {
-				break
-			}
-			target = next
-		}
-		u.links[path] = target
-		first := cmp.Or(groups[target], target)
-		groups[target] = min(first, path)
+// link adds another name of a file that came before. Full metadata has a group for such
+// names: see [worktree.HardLinkGroup].
+func (u *unpacker) link(path, name string) error {
+	target, err := tree.CleanPath(strings.TrimLeft(name, "/"))
+	if err != nil {
+		return err
 	}
-	set := func(path string, e index.Entry, group uint64) error {
-		if e.Meta != "" {
-			e.SetHardLink(group)
-		}
-		_, e.Name = tree.Split(path)
-		return u.idx.Set(path, e)
+	from := u.idx.Entry(target)
+	if from == nil {
+		return fmt.Errorf("%q: hard link to %q, which is no file before it in the archive", path, target)
 	}
-	for path, target := range u.links {
-		e := u.idx.Entry(target)
-		if e == nil {
-			return fmt.Errorf("%q: hard link to %q, which the archive does not have", path, target)
-		}
-		if err := set(path, *e, worktree.HardLinkGroup(groups[target])); err != nil {
+	e := *from
+	if m := e.Metadata(); m != nil && m.HardLink == 0 {
+		e.SetHardLink(worktree.HardLinkGroup(target))
+		if err := u.idx.Set(target, e); err != nil {
 			return err
 		}
 	}
-	for target := range maps.Keys(groups) {
-		if err := set(target, *u.idx.Entry(target), worktree.HardLinkGroup(groups[target])); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, e.Name = tree.Split(path)
+	return u.idx.Set(path, e)
 }
 
 // meteredReader calls read with the number of bytes of each read.

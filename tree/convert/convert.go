@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -36,10 +37,9 @@ func (s *Source) Real() string { return s.real }
 
 // ImportOptions configure [Import].
 type ImportOptions struct {
-	Branch       string // gets the commits
-	DryRun       bool   // only count
-	DeleteSource bool   // delete each folder after its commit was compared with it
-	Progress     kist.Progress
+	Branch   string // gets the commits
+	DryRun   bool   // only count
+	Progress kist.Progress
 }
 
 // Imported is the result for one source.
@@ -48,13 +48,11 @@ type Imported struct {
 	ID      object.ID // zero in a dry run
 	Already bool      // an earlier import made the commit
 
-	Files, Bytes  int64 // of the commit
-	Duplicates    int64 // files with content that the repository has, or that occurred before
-	New           int64 // bytes that the repository did not have
-	Skipped       []object.Skipped
-	Special       []object.Skipped // never stored: see [stage.AddResult]
-	SourceDeleted bool
-	Kept          string // why the source was not deleted
+	Files, Bytes int64 // of the commit
+	Duplicates   int64 // files with content that the repository has, or that occurred before
+	New          int64 // bytes that the repository did not have
+	Skipped      []object.Skipped
+	Special      []object.Skipped // never stored: see [stage.AddResult]
 }
 
 // importer is the state of one [Import].
@@ -67,8 +65,7 @@ type importer struct {
 	idx     *index.Index // the content of the latest source, and stat data
 	result  *Imported
 
-	contents map[object.Key]bool // contents that occurred
-	verified map[object.Key]bool // objects that were read for DeleteSource
+	contents map[object.Key]bool // in a dry run, the contents of the sources before
 }
 
 // Import makes a commit of each source, the oldest first, on top of a branch, and calls
@@ -78,7 +75,7 @@ type importer struct {
 // The error matches [commits.ErrCheckedOut] if HEAD is on the branch: the worktree would not
 // match it.
 func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportOptions, each func(*Imported) error) error {
-	im := &importer{ImportOptions: o, repo: r, idx: index.New(), contents: map[object.Key]bool{}, verified: map[object.Key]bool{}}
+	im := &importer{ImportOptions: o, repo: r, idx: index.New(), contents: map[object.Key]bool{}}
 	if err := im.begin(ctx); err != nil {
 		return err
 	}
@@ -138,6 +135,11 @@ func (im *importer) begin(ctx context.Context) error {
 // messagePrefix begins the messages of imported commits. The name of the source follows.
 const messagePrefix = "import "
 
+// message returns the message of the commit of a source.
+func (s *Source) message() string {
+	return messagePrefix + strings.ToValidUTF8(s.Name, "\uFFFD") + "\n"
+}
+
 // importKey names the commit of a source. A source with the same name and time counts as
 // the same.
 func importKey(message string, at object.Time) string {
@@ -147,7 +149,7 @@ func importKey(message string, at object.Time) string {
 // one imports a source.
 func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 	im.result = &Imported{Source: s}
-	id, already := im.done[importKey(messagePrefix+s.Name, object.TimeOf(s.Time))]
+	id, already := im.done[importKey(s.message(), object.TimeOf(s.Time))]
 	switch {
 	case already:
 		im.result.ID, im.result.Already = id, true
@@ -166,9 +168,6 @@ func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 		if err := kist.RetryStale(func() error { return im.commit(ctx, s) }); err != nil {
 			return nil, err
 		}
-	}
-	if im.DeleteSource && !im.DryRun {
-		return im.result, im.deleteSource(ctx, s)
 	}
 	return im.result, nil
 }
@@ -194,7 +193,7 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 	}
 	c := &object.Commit{
 		Tree: info.ID, Files: info.Files, Bytes: info.Bytes,
-		Message: messagePrefix + s.Name + "\n", Host: cmp.Or(s.Host, im.repo.Options().Host), Committer: im.repo.Signature(),
+		Message: s.message(), Host: cmp.Or(s.Host, im.repo.Options().Host), Committer: im.repo.Signature(),
 	}
 	_, offset := s.Time.Zone()
 	c.Committer.Time, c.Committer.Zone = object.TimeOf(s.Time), int16(offset/60)
@@ -216,7 +215,7 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 		return err
 	}
 
-	change := refs.Change{Name: refs.Heads + im.Branch, Old: im.tip, New: id, Reason: messagePrefix + s.Name}
+	change := refs.Change{Name: refs.Heads + im.Branch, Old: im.tip, New: id, Reason: strings.TrimSpace(s.message())}
 	err = im.repo.PublishWith(ctx, im.session, func(ctx context.Context) error {
 		if err := intact.Check(ctx, im.repo, id); err != nil {
 			return err
@@ -233,19 +232,23 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 // repository had its content before the session, or an earlier file has it.
 func (im *importer) count(ctx context.Context) error {
 	var unknown []object.Key
+	seen := map[object.Key]bool{}
 	for _, e := range im.idx.All() {
 		im.result.Files++
 		im.result.Bytes += int64(e.Size)
 		switch {
 		case e.Content.IsZero():
-		case im.contents[e.Content]:
+		case im.contents[e.Content] || seen[e.Content]:
 			im.result.Duplicates++
 		default:
-			im.contents[e.Content] = true
+			seen[e.Content] = true
 			unknown = append(unknown, e.Content)
 		}
 	}
 	missing, err := im.repo.Objects().Missing(ctx, unknown)
 	im.result.Duplicates += int64(len(unknown) - len(missing))
+	if im.DryRun { // a commit stores them
+		maps.Copy(im.contents, seen)
+	}
 	return err
 }

@@ -3,6 +3,7 @@ package convert_test
 import (
 	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -207,31 +208,14 @@ func TestImportKeepsTimes(t *testing.T) {
 	x.want(x.results[1].ID, two.Path)
 }
 
-// TestImportDeletesSource deletes only folders that the commit has as they are now.
-func TestImportDeletesSource(t *testing.T) {
+// TestImportReportsRepository reports the repository in a folder, which is not stored.
+func TestImportReportsRepository(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
-	same := x.folder("2024-01-01", map[string]string{"a": long})
-	changed := x.folder("2024-01-02", map[string]string{"a": long + "2"})
-	x.Check(x.run(convert.ImportOptions{}, same, changed))
-	x.Check(os.WriteFile(filepath.Join(changed.Path, "a"), []byte(long+"3"), 0o644))
-	partial := x.folder("2024-01-03", map[string]string{"a": long + "4", "sub/.kist/config": "x"})
-	x.Check(x.run(convert.ImportOptions{DeleteSource: true}, same, changed, partial))
-	for i, want := range []struct {
-		deleted bool
-		kept    string
-	}{{true, ""}, {false, "it differs from the commit"}, {false, "the commit does not have all of it"}} {
-		got := x.results[i]
-		_, err := os.Stat(got.Path)
-		if got.SourceDeleted != want.deleted || os.IsNotExist(err) != want.deleted || got.Kept != want.kept {
-			t.Errorf("%s: %+v, %v; want %+v", got.Name, got, err, want)
-		}
+	s := x.folder("2024-01-01", map[string]string{"a": long, ".kist/config": "x", "sub/.kist/config": "x"})
+	x.Check(x.run(convert.ImportOptions{}, s))
+	if got := x.results[0]; got.Files != 1 || len(got.Special) != 2 {
+		t.Errorf("%+v", got)
 	}
-	for _, path := range []string{partial.Path, filepath.Join(partial.Path, "sub")} {
-		if err := partial.CheckDeletable(path); err == nil {
-			t.Errorf("a folder with %s is deletable", path)
-		}
-	}
-	x.Check(partial.CheckDeletable(filepath.Dir(partial.Path), x.Dir))
 }
 
 // TestImportRefusesCheckedOut refuses the branch of HEAD, and bad names.
@@ -332,6 +316,19 @@ func TestImportArchives(t *testing.T) {
 	}
 }
 
+// TestImportLinkToOldVersion has a link to a member that a later one replaces: the link
+// keeps the first version, as when tar extracts it.
+func TestImportLinkToOldVersion(t *testing.T) {
+	x := newImporting(t, kist.InitOptions{})
+	x.Check(x.run(convert.ImportOptions{}, x.tarball("a.tar", "", header("f", long+"1"), linkTo(tar.TypeLink, "l", "f"), header("f", long+"2"))))
+	for path, want := range map[string]string{"f": long + "2", "l": long + "1"} {
+		got, err := treetest.ReadFile(t.Context(), x.Repo, x.results[0].ID, path)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: %q, %v", path, got, err)
+		}
+	}
+}
+
 // TestImportXattrs reads the extended attributes of a tar file, with the names that tar
 // escapes.
 func TestImportXattrs(t *testing.T) {
@@ -359,10 +356,32 @@ func TestImportHostileArchives(t *testing.T) {
 		"link out": {func(x *importing) convert.Source {
 			return x.tarball("a.tar", "", linkTo(tar.TypeLink, "a", "../../etc/passwd"))
 		}, "component"},
-		"link to nothing": {func(x *importing) convert.Source { return x.tarball("a.tar", "", linkTo(tar.TypeLink, "a", "b")) }, "does not have"},
+		"without an end": {func(x *importing) convert.Source {
+			s := x.tarball("a.tar", "", header("a", long))
+			x.Check(os.Truncate(s.Path, 1024))
+			return s
+		}, "incomplete"},
+		"empty":        {func(x *importing) convert.Source { return x.file("a.tar", nil) }, "incomplete"},
+		"a second one": {func(x *importing) convert.Source { return x.tarball("a.tar", "more", header("a", long)) }, "follows the end"},
+		"bad checksum": {func(x *importing) convert.Source {
+			data, err := os.ReadFile(x.tarball("a.tar", "", header("a", long)).Path)
+			x.Check(err)
+			var z bytes.Buffer
+			w := gzip.NewWriter(&z)
+			w.Write(data)
+			w.Close()
+			z.Bytes()[z.Len()-6]++
+			return x.file("a.tar.gz", z.Bytes())
+		}, "checksum"},
+		"owner beyond 32 bits": {func(x *importing) convert.Source {
+			m := header("a", long)
+			m.Uid = 1 << 40
+			return x.tarball("a.tar", "", m)
+		}, "32 bits"},
+		"link to nothing": {func(x *importing) convert.Source { return x.tarball("a.tar", "", linkTo(tar.TypeLink, "a", "b")) }, "no file before"},
 		"links in a ring": {func(x *importing) convert.Source {
 			return x.tarball("a.tar", "", linkTo(tar.TypeLink, "a", "b"), linkTo(tar.TypeLink, "b", "a"))
-		}, "does not have"},
+		}, "no file before"},
 		"cut off": {func(x *importing) convert.Source {
 			s := x.tarball("a.tar", "", header("a", strings.Repeat(long, 100)))
 			x.Check(os.Truncate(s.Path, 2000))

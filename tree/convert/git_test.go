@@ -244,7 +244,7 @@ func TestImportGitRefuses(t *testing.T) {
 		"commit refs/heads/x\ndata 0\ndone\n":                                      "without a committer",
 		"commit refs/heads/../x\nmark :1\ncommitter C <c> 1 +0000\ndata 0\ndone\n": "bad ref name",
 		"tag t\nfrom :1\ntagger C <c> 1 +0000\ndata 0\ndone\n":                     `no commit ":1"`,
-		strings.Repeat("x", 2<<20):                                                 "buffer",
+		strings.Repeat("x", 2<<20):                                                 "longer than",
 	} {
 		x := newImporting(t, kist.InitOptions{})
 		if _, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(stream), convert.GitOptions{}); err == nil || !strings.Contains(err.Error(), want) {

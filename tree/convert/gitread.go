@@ -2,6 +2,7 @@ package convert
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -42,7 +43,7 @@ type GitImport struct {
 // git-fast-import(1)). The stream must end with "done": 'git fast-export
 // --use-done-feature' writes that, and a stream without it is incomplete.
 //
-// It creates or moves the branches and tags of the stream, all or none. The error matches
+// It creates or moves the branches and tags of the stream, all or none, but HEAD's branch last. The error matches
 // [ErrDiverged] if a branch or tag here would lose commits, and [commits.ErrCheckedOut] if
 // it is the checked-out branch. If HEAD's branch has no commit yet and the stream has it,
 // ImportGit checks it out.
@@ -237,6 +238,9 @@ func (g *gitReader) readLine() (string, error) {
 		}
 		if err == bufio.ErrBufferFull && len(line) < maxLine {
 			continue
+		}
+		if err == bufio.ErrBufferFull {
+			err = fmt.Errorf("a line is longer than %d bytes", maxLine)
 		}
 		if err == io.EOF && len(line) > 0 {
 			err = io.ErrUnexpectedEOF
@@ -545,6 +549,9 @@ func (g *gitReader) symlink(ctx context.Context, e object.Entry) (object.Entry, 
 		return e, fmt.Errorf("the target of a symlink has %d bytes", e.Size)
 	}
 	target, err := io.ReadAll(object.NewContentReader(ctx, g.objects, e))
+	if err == nil && (len(target) == 0 || bytes.IndexByte(target, 0) >= 0) {
+		err = errors.New("the target of a symlink is empty or has a NUL byte")
+	}
 	return object.Entry{Type: object.TypeSymlink, Mode: 0o777, Target: string(target)}, err
 }
 

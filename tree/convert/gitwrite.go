@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,9 @@ func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitO
 
 // ErrNothingToExport means that a repository has neither a branch nor a tag.
 var ErrNothingToExport = errors.New("no branch and no tag has a commit")
+
+// dotGit matches paths with a component that git refuses.
+var dotGit = regexp.MustCompile(`(?i)(^|/)\.git(/|$)`)
 
 // gitWriter writes a stream.
 type gitWriter struct {
@@ -180,10 +184,14 @@ func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
 		return "", nil // git has no folders; the removed files in one have changes of their own
 	case e == nil:
 		return "D " + quoteForGit(c.Path) + "\n", nil
-	case e.Type == object.TypeSymlink:
+	case e.Type == object.TypeSymlink && !dotGit.MatchString(c.Path):
 		return g.inline("120000", c.Path, e.Target), nil
-	case e.Type != object.TypeFile:
-		g.result.Skipped = append(g.result.Skipped, object.Skipped{Path: c.Path, Reason: "special file"})
+	case e.Type != object.TypeFile, dotGit.MatchString(c.Path):
+		reason := "special file"
+		if e.Type == object.TypeFile || e.Type == object.TypeSymlink {
+			reason = "git refuses the name"
+		}
+		g.result.Skipped = append(g.result.Skipped, object.Skipped{Path: c.Path, Reason: reason})
 		if c.Old != nil {
 			return "D " + quoteForGit(c.Path) + "\n", nil
 		}
@@ -224,7 +232,8 @@ func quoteForGit(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
 }
 
-// signatureForGit returns a signature without the characters that git gives a meaning.
+// signatureForGit returns a signature without the characters that git gives a meaning. Git
+// has no times before 1970.
 func signatureForGit(s object.Signature) string {
 	clean := strings.NewReplacer("<", "", ">", "", "\n", " ")
 	sign, zone := "+", s.Zone
@@ -232,5 +241,5 @@ func signatureForGit(s object.Signature) string {
 		sign, zone = "-", -zone
 	}
 	name := cmp.Or(clean.Replace(s.Name), "unknown")
-	return name + " <" + clean.Replace(s.Email) + "> " + strconv.FormatInt(s.Time.Sec, 10) + fmt.Sprintf(" %s%02d%02d", sign, zone/60, zone%60)
+	return name + " <" + clean.Replace(s.Email) + "> " + strconv.FormatInt(max(0, s.Time.Sec), 10) + fmt.Sprintf(" %s%02d%02d", sign, zone/60, zone%60)
 }

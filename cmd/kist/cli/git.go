@@ -7,6 +7,9 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -26,7 +29,8 @@ and git has a branch of its name, kist checks it out.
 
 DIR '-' is standard input: the output of 'git fast-export --use-done-feature'.
 Otherwise kist runs git. Import again to get new commits: nothing is stored
-twice, and a branch that has other commits here is not moved.
+twice. If a branch has other commits here, or is checked out and would move,
+nothing is imported.
 
 Signatures, notes and submodules are left out. Files have no modification times.
 
@@ -89,7 +93,7 @@ func importGit(ctx context.Context, env *Env, r *kist.Repository, dir string, o 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	git := newProgram(ctx, env, "git", "-C", env.path(dir), "-c", "core.quotePath=true", "fast-export",
+	git := newGit(ctx, env, env.path(dir), "-C", env.path(dir), "-c", "core.quotePath=true", "fast-export",
 		"--use-done-feature", "--signed-tags=strip", "--tag-of-filtered-object=drop", "--reencode=yes", "--branches", "--tags")
 	stream, err := start(git, git.StdoutPipe)
 	if err != nil {
@@ -160,7 +164,11 @@ func runExportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 
 	dir := env.path(args[0])
 	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
-		git := newProgram(ctx, env, "git", "init", "--quiet", dir)
+		head, err := r.Refs().Head()
+		if err != nil {
+			return err
+		}
+		git := newGit(ctx, env, dir, "init", "--quiet", "--initial-branch", cmp.Or(head.Branch, kist.DefaultBranch), dir)
 		if _, err := start(git, git.StdinPipe); err != nil {
 			return err
 		}
@@ -168,7 +176,7 @@ func runExportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 			return err
 		}
 	}
-	git := newProgram(ctx, env, "git", "-C", dir, "fast-import", "--quiet", "--done")
+	git := newGit(ctx, env, dir, "-C", dir, "fast-import", "--quiet", "--done")
 	stream, err := start(git, git.StdinPipe)
 	if err != nil {
 		return err
@@ -189,7 +197,7 @@ func runExportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 			Skipped []skippedJSON `json:"skipped"`
 		}{done.Commits, done.Refs, newSkippedJSON(done.Skipped)})
 	} else {
-		env.info("wrote %s, %s to %s", plural(uint64(done.Commits), "commit", "commits"), plural(uint64(len(done.Refs)), "branch or tag", "branches and tags"), quotePath(dir))
+		env.info("wrote %s, %s to %s", plural(uint64(done.Commits), "commit", "commits"), plural(uint64(len(done.Refs)), "ref", "refs"), quotePath(dir))
 	}
 	return partialError(env, r, done.Skipped)
 }
@@ -206,6 +214,24 @@ func newProgram(ctx context.Context, env *Env, name string, args ...string) *pro
 	p := &program{Cmd: exec.CommandContext(ctx, name, args...), name: name}
 	p.Dir, p.Stderr = env.Dir, &p.messages
 	return p
+}
+
+// newGit returns a run of git for the repository in dir, and no other: neither the one
+// that the environment names, nor one around dir.
+func newGit(ctx context.Context, env *Env, dir string, args ...string) *program {
+	p := newProgram(ctx, env, "git", args...)
+	p.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(gitVariables, name)
+	})
+	p.Env = append(p.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(realPath(dir)))
+	return p
+}
+
+// gitVariables make git use another repository, or other files of one.
+var gitVariables = []string{
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES",
 }
 
 // start starts a program. Open is the method of p that opens the pipe to use.

@@ -14,10 +14,9 @@ import (
 
 // importOptions are the options of the commands that import.
 type importOptions struct {
-	branch       string
-	dryRun       bool
-	deleteSource bool
-	as           string
+	branch string
+	dryRun bool
+	as     string
 }
 
 func (o *importOptions) register(cmd *cobra.Command) {
@@ -39,16 +38,13 @@ The time of a commit is the date in the name of DIR, as in 2024-01-31,
 20240131T120000Z or 2024-01-31-120000, or else the modification time of DIR. All
 files count, even if a .kistignore excludes them.
 
-A DIR with the name and time of an earlier import is not imported again. So an
-interrupted import can be repeated. Files that are hard links to the same file
-in two DIRs are read once.
-
-With --delete-source, kist deletes each DIR after its commit: only after it has
-read the folder and the stored data once more, and found no difference.
+A DIR counts as imported if the branch has a commit with its name and time, even
+if its content is another. So an interrupted import can be repeated. Files that
+are hard links to the same file in two DIRs are read once.
 
 With --json, for each DIR: name, time, id (of the commit, or null), already
 (imported), files, bytes, duplicates (files whose content was known), bytes_new,
-skipped (path and reason), source_deleted, kept (why it was not deleted).`,
+skipped and not_stored (path and reason).`,
 		Example: `  kist import -n backup-*/          show the files, duplicates and savings
   kist import backup-*/             a commit for each
   kist log --stat imported          the result
@@ -64,7 +60,6 @@ skipped (path and reason), source_deleted, kept (why it was not deleted).`,
 	o.register(cmd)
 	flags := cmd.Flags()
 	flags.Var(newChoice(&o.as, "commits"), "as", "the result: commits")
-	flags.BoolVar(&o.deleteSource, "delete-source", false, "delete each DIR after its commit was compared with it")
 	cmd.AddCommand(newImportArchive(env), newImportGit(env), newImportRestic(env))
 	return cmd
 }
@@ -107,8 +102,7 @@ type importedJSON struct {
 	Duplicates int64         `json:"duplicates"`
 	BytesNew   int64         `json:"bytes_new"`
 	Skipped    []skippedJSON `json:"skipped"`
-	Deleted    bool          `json:"source_deleted"`
-	Kept       string        `json:"kept,omitempty"`
+	NotStored  []skippedJSON `json:"not_stored"`
 }
 
 func (o *importOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, open func(path string, zone *time.Location) (convert.Source, error)) error {
@@ -116,9 +110,6 @@ func (o *importOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	var sources []convert.Source
 	for _, arg := range args {
 		s, err := open(env.path(arg), zone)
-		if err == nil && o.deleteSource {
-			err = s.CheckDeletable(r.Home(), r.Dir(), env.Dir)
-		}
 		if err != nil {
 			return err
 		}
@@ -135,7 +126,7 @@ func (o *importOptions) importAll(ctx context.Context, env *Env, r *kist.Reposit
 	var missed []object.Skipped
 	commits := 0
 	err := convert.Import(ctx, r, sources, convert.ImportOptions{
-		Branch: o.branch, DryRun: o.dryRun, DeleteSource: o.deleteSource, Progress: p.amounts(),
+		Branch: o.branch, DryRun: o.dryRun, Progress: p.amounts(),
 	}, func(i *convert.Imported) error {
 		for _, s := range i.Skipped {
 			missed = append(missed, object.Skipped{Path: i.Name + "/" + s.Path, Reason: s.Reason})
@@ -160,7 +151,7 @@ func printImported(env *Env, i *convert.Imported) {
 	if env.global.json {
 		env.json(importedJSON{
 			i.Name, rawPath(i.Name), i.Time, orNull(i.ID), i.Already, i.Files, i.Bytes, i.Duplicates, i.New,
-			newSkippedJSON(i.Skipped), i.SourceDeleted, i.Kept,
+			newSkippedJSON(i.Skipped), newSkippedJSON(i.Special),
 		})
 		return
 	}
@@ -170,18 +161,12 @@ func printImported(env *Env, i *convert.Imported) {
 	}
 	text := plural(uint64(i.Files), "file", "files") + ", " + formatSize(uint64(i.Bytes))
 	if i.Already {
-		text += "; imported already"
+		text += "; not compared: there is a commit with this name and time"
 	} else {
 		text += "; " + plural(uint64(i.Duplicates), "duplicate", "duplicates") + ", " + formatSize(uint64(i.New)) + " new"
-	}
-	if i.SourceDeleted {
-		text += "; source deleted"
 	}
 	env.printf("%s%s  %s  %s\n", id, i.Time.Format("2006-01-02 15:04"), quotePath(i.Name), text)
 	for _, s := range i.Special {
 		env.warn("not stored: %s: %s", quotePath(i.Name+"/"+s.Path), s.Reason)
-	}
-	if i.Kept != "" {
-		env.warn("%s was not deleted: %s", quotePath(i.Path), i.Kept)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,6 +46,9 @@ The options and --json are as for 'kist import'.`,
 	return cmd
 }
 
+// maxSnapshots bounds the list of snapshots, in bytes.
+const maxSnapshots = 256 << 20
+
 // resticSources returns a source for each snapshot of a restic repository.
 func resticSources(ctx context.Context, env *Env, repo string, hosts, paths []string) ([]convert.Source, error) {
 	args := []string{"--repo", repo, "snapshots", "--json"}
@@ -64,18 +68,21 @@ func resticSources(ctx context.Context, env *Env, repo string, hosts, paths []st
 		Time time.Time `json:"time"`
 		Host string    `json:"hostname"`
 	}
-	err = json.NewDecoder(out).Decode(&snapshots)
-	if failed := list.wait(); failed != nil {
-		err = failed
+	text, err := io.ReadAll(io.LimitReader(out, maxSnapshots))
+	if err == nil {
+		_, err = io.Copy(io.Discard, out)
 	}
-	if err != nil {
+	if err = cmp.Or(list.wait(), err); err != nil {
 		return nil, err
+	}
+	if err := json.Unmarshal(text, &snapshots); err != nil || snapshots == nil {
+		return nil, failf(exitFailed, "program", "restic did not print a list of snapshots")
 	}
 
 	var sources []convert.Source
 	for _, s := range snapshots {
-		if len(s.ID) < 8 {
-			return nil, failf(exitFailed, "restic", "restic lists a snapshot with the ID %s", quoteArg(s.ID))
+		if len(s.ID) < 8 || s.ID[0] == '-' || s.Time.IsZero() {
+			return nil, failf(exitFailed, "program", "restic lists a snapshot with the ID %s and the time %s", quoteArg(s.ID), s.Time)
 		}
 		name := "restic snapshot " + s.ID[:8]
 		sources = append(sources, convert.Tar(name, s.Host, s.Time, func(ctx context.Context) (io.ReadCloser, error) {

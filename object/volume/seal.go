@@ -42,6 +42,7 @@ func (w *writer) seal() error {
 	return nil
 }
 
+// finish closes the database, removes its unused files, and completes the volume.
 func (w *writer) finish() error {
 	db := w.db
 	if err := checkFree(w.dir, w.space.closing()); err != nil {
@@ -56,7 +57,7 @@ func (w *writer) finish() error {
 	closed := make(chan error, 1)
 	go func() { closed <- db.close() }()
 	// Closing takes some time, and the value logs are complete already.
-	err := w.locateAll()
+	err := w.findAllPlaces()
 	order := w.table.sorted()
 	if err := errors.Join(<-closed, err); err != nil {
 		return err

@@ -130,10 +130,10 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	for _, i := range r.Volumes {
 		e := w.volumes[i]
 		e.gone = true
-		e.o.eachLog((*file).rest) // this frees their disk space
+		e.o.eachLog((*file).rest) // closes the logs: an open file keeps its disk space after its deletion
 		removed = append(removed, e)
 	}
-	return removed, w.drop(nil) // removes the lines of removed volumes
+	return removed, w.drop(nil) // removes the lines of removed volumes from the file dropped
 }
 
 // EmptyTrash deletes the files of all removed volumes, and returns their size in bytes.

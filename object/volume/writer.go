@@ -243,7 +243,7 @@ func (w *writer) writeBack() error {
 		return w.space.startWriting()
 	}
 
-	if err := w.locate(); err != nil {
+	if err := w.findPlaces(); err != nil {
 		return err
 	}
 	if err := w.space.writeBack(); err != nil {
@@ -325,7 +325,7 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 func (w *writer) read(key object.Key, log *os.File) ([]byte, error) {
 	r := w.record(key)
 	if !r.placed {
-		if err := w.locateAll(); err != nil {
+		if err := w.findAllPlaces(); err != nil {
 			return nil, err
 		}
 		r = w.record(key)
@@ -348,15 +348,15 @@ func (w *intake) record(key object.Key) written {
 	return *w.table.find(key)
 }
 
-// locate determines the places of objects that were committed since its last call: Badger
+// findPlaces determines the places of objects that were committed since its last call: Badger
 // does not keep the order of a batch. The caller holds w.committing.
-func (w *writer) locate() error { return w.walk(len(w.space.logs)-1, w.space.off) }
+func (w *writer) findPlaces() error { return w.walk(len(w.space.logs)-1, w.space.off) }
 
-// locateAll is locate for a caller that does not hold w.committing.
-func (w *writer) locateAll() error {
+// findAllPlaces is findPlaces for a caller that does not hold w.committing.
+func (w *writer) findAllPlaces() error {
 	w.committing.Lock()
 	defer w.committing.Unlock()
-	return w.locate()
+	return w.findPlaces()
 }
 
 // walk continues through value log number i, which has size bytes now, and records the

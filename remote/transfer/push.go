@@ -131,7 +131,7 @@ type push struct {
 	local   Local
 	opt     PushOptions
 	own     *ownPacks
-	snap    *snapshot    // S, where the attempt plans
+	snap    *snapshot    // the head that the plan relies on: S in docs/format/remote.md
 	records *pushRecords // of the attempt
 	meter   *meter
 	index   *builtIndex    // made for the next root; nil: none

@@ -62,11 +62,11 @@ type need struct {
 	by int32
 }
 
-// walk visits everything that the objects in want refer to, themselves included,
-// except what the commits in have refer to. The receiver has all that those commits
-// need. The walk stops nowhere else: a node that is present proves nothing about
-// the objects below it (STOP_AT_REFS). Wanted objects may be of any kind. The walk
-// passes every node to [ends.links] at most once.
+// walk visits the objects in want and all objects below them. It skips all objects
+// below the commits in have. The receiver has all that those commits need. The walk
+// stops nowhere else: a node that is present proves nothing about the objects below
+// it (STOP_AT_REFS). Wanted objects may be of any kind. The walk passes every node
+// to [ends.links] at most once.
 //
 // It leaves out the objects that the receiver does not need according to views.
 func walk(ctx context.Context, e ends, want []object.Key, have []object.ID, views recordViews) error {

@@ -312,7 +312,7 @@ func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Com
 			return err
 		}
 		if p.saved {
-			return nil // with the trees
+			return nil // files.Save wrote the new trees, too
 		}
 		// Keep the written trees in the index, so that the next commit need
 		// not write them. If that fails, or another process is changing the

@@ -197,7 +197,7 @@ func (d *Dir) Lost() bool {
 	return d.entries.n == 0 && len(d.subs) == 0 && !d.tree.ID.IsZero() && d.tree.ID != emptyTree
 }
 
-// LostDirs goes through the directories of unknown content.
+// LostDirs yields the lost directories.
 func (x *Index) LostDirs() iter.Seq2[string, *Dir] {
 	return func(yield func(string, *Dir) bool) {
 		for path, d := range x.Dirs() {

@@ -315,7 +315,7 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (tree.Info, error) {
 }
 
 // unknown returns the directories whose trees are unknown, or missing in the store.
-// The tree of a directory of unknown content need not be there.
+// The tree of a lost directory may be missing.
 func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 	var keys []object.Key
 	for _, d := range dirs {

@@ -469,7 +469,7 @@ func (list edits) changes() bool {
 // settles reports whether the edit ends a conflict about its path.
 func (e *edit) settles() bool { return e.kind != editNone && e.kind != editForgive }
 
-// beginsLost returns the directories of unknown content that get new content.
+// beginsLost returns the lost directories that get new content.
 func (list edits) beginsLost(idx *index.Index) (dirs []string) {
 	for path := range idx.LostDirs() {
 		if slices.ContainsFunc(list, func(e edit) bool {

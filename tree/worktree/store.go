@@ -494,7 +494,7 @@ func (s *storer) storeChunks(ctx context.Context, f file, known *index.Entry) (d
 		if object.Sum(data) != chunk.ID {
 			return done, false, nil
 		}
-		if _, err := s.dst.Put(ctx, object.KindChunk, data); err != nil { // the store may have lost it
+		if _, err := s.dst.Put(ctx, object.KindChunk, data); err != nil { // gc may have removed it
 			return done, false, &storeError{err}
 		}
 		if done += int64(len(data)); s.bytes != nil {

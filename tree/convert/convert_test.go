@@ -262,7 +262,7 @@ func linkTo(kind byte, name, target string) member {
 	return member{Header: tar.Header{Name: name, Typeflag: kind, Linkname: target, Mode: 0o777}}
 }
 
-// tarball writes a tar file, the format of which is in the name, and returns its source.
+// tarball writes a tar file, and end after it, and returns its source.
 func (x *importing) tarball(name, end string, members ...member) convert.Source {
 	x.Helper()
 	var data bytes.Buffer

@@ -1,6 +1,7 @@
 package tracking
 
 import (
+	"bytes"
 	"context"
 	"sync"
 
@@ -20,37 +21,63 @@ type Ahead struct {
 
 	mu      sync.Mutex    // guards the following
 	seen    int           // bytes of stored values
+	waiting []storedChunk // for the remote to be open; together at most maxWaiting bytes
 	opening chan struct{} // closed when the remote is open, or cannot be opened; nil: not begun
 	opened  *transfer.Remote
 	sending *transfer.Ahead
 	sent    int64 // bytes that the ended sending sent
 }
 
-// aheadAfter is the number of bytes of stored values that are left to the push.
-const aheadAfter = 8 << 20
+// storedChunk is a chunk of raw bytes and its stored value.
+type storedChunk struct {
+	key   object.Key
+	value []byte
+	raw   int
+}
 
-// Add sends the stored value of a new object if it is a chunk, and the remote is open. It
-// copies value, and waits while the packs before are being sent. Ctx ends the sending, also
-// later.
+const (
+	aheadAfter = 8 << 20  // bytes of stored values; if there are no more, the push sends them
+	maxWaiting = 32 << 20 // bytes of stored values that wait; the push sends later ones
+)
+
+// Add sends the stored value of a new object if it is a chunk. Values that arrive before
+// the remote is open wait in memory. Add copies value, and waits while the packs before are
+// being sent. Ctx ends the sending, also later.
 func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) {
 	if key.Kind != object.KindChunk {
 		return
 	}
-	if sending := a.begin(ctx, len(value)); sending != nil {
-		sending.Add(ctx, key, value, raw)
+	sending, waited := a.begin(ctx, storedChunk{key, value, raw})
+	if sending == nil {
+		return
 	}
+	for _, c := range waited {
+		sending.Add(ctx, c.key, c.value, c.raw)
+	}
+	sending.Add(ctx, key, value, raw)
 }
 
-// begin returns where a value of n bytes is sent, nil if it is left to the push.
-func (a *Ahead) begin(ctx context.Context, n int) *transfer.Ahead {
+// begin returns where c is sent, and the chunks to send before it. It returns nil if the
+// remote is not open: then c waits, or is left to the push.
+func (a *Ahead) begin(ctx context.Context, c storedChunk) (*transfer.Ahead, []storedChunk) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.seen += n
+	a.seen += len(c.value)
 	if a.opening == nil && a.seen > aheadAfter {
 		a.opening = make(chan struct{})
 		go a.open(ctx, a.opening)
 	}
-	return a.sending
+
+	if a.sending == nil {
+		if a.seen <= maxWaiting {
+			c.value = bytes.Clone(c.value)
+			a.waiting = append(a.waiting, c)
+		}
+		return nil, nil
+	}
+	waited := a.waiting
+	a.waiting = nil
+	return a.sending, waited
 }
 
 // open opens the remote. After an error, the push sends everything, and reports it.
@@ -94,7 +121,7 @@ func (a *Ahead) end(ctx context.Context) *transfer.Remote {
 		a.sending.End(ctx)
 		a.sent = a.sending.Sent()
 	}
-	a.opened, a.sending, a.opening = nil, nil, nil
+	a.opened, a.sending, a.opening, a.waiting = nil, nil, nil, nil
 	return opened
 }
 

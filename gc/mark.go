@@ -35,7 +35,7 @@ type link struct{ from, to object.Key }
 type usage struct {
 	volume.Listed
 	stays bool // the volume stays: it is young, or a running session has written it
-	holds bool // it stays for now: its purged nodes lead to purged objects elsewhere
+	waits bool // it stays for now: its purged nodes lead to purged objects elsewhere
 	seen  bool // it stays, and the objects below its nodes are marked
 
 	needed keys.Set // reachable from roots
@@ -302,17 +302,17 @@ func (m *marker) keeps(key object.Key) (bool, error) {
 	return slices.ContainsFunc(places, m.has), err
 }
 
-// leftover lists the volumes that still have purged objects that nothing else
+// purgedVolumes lists the volumes that still have purged objects that nothing else
 // needs. gc removes these objects however small they are.
-type leftover struct {
+type purgedVolumes struct {
 	volumes map[int]bool
 	lists   map[int]bool // volumes with purged nodes, which lead to the other purged objects
-	held    bool         // a volume with purged objects stays for now, so lists must stay too
+	wait    bool         // a volume with purged objects stays for now, so lists must stay too
 }
 
-// leftover finds the remaining purged objects.
-func (m *marker) leftover(ctx context.Context) (*leftover, error) {
-	l := &leftover{volumes: map[int]bool{}, lists: map[int]bool{}}
+// findPurged finds the remaining purged objects.
+func (m *marker) findPurged(ctx context.Context) (*purgedVolumes, error) {
+	l := &purgedVolumes{volumes: map[int]bool{}, lists: map[int]bool{}}
 	err := graph.Walk(ctx, map[object.Key]bool{}, m.records.AllPurged(), func(key object.Key) ([]object.Key, error) {
 		places, err := m.copies(key)
 		if damaged := (*object.CorruptError)(nil); errors.As(err, &damaged) {
@@ -328,7 +328,7 @@ func (m *marker) leftover(ctx context.Context) (*leftover, error) {
 		}
 		for _, p := range places {
 			l.volumes[p.Volume] = true
-			l.held = l.held || m.use[p.Volume].stays
+			l.wait = l.wait || m.use[p.Volume].stays
 			if key.Kind.IsNode() {
 				l.lists[p.Volume] = true
 			}

@@ -122,10 +122,10 @@ func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written 
 	return written + did.Written, err
 }
 
-// relies reports whether a copy of an object is sure to remain: this
+// mayBeOnly reports whether a copy of an object is sure to remain: this
 // collection keeps it, or copies it before it removes the volume. Objects of a
 // volume that appeared during the collection have no marks.
-func (p *Plan) relies(at volume.Place) bool {
+func (p *Plan) mayBeOnly(at volume.Place) bool {
 	if at.Volume >= p.stats.Volumes {
 		return true // the volume appeared after choose, so it stays
 	}

@@ -44,9 +44,9 @@ type PlanOptions struct {
 	SingleHost bool      // see [volume.MaintainOptions]
 	DryRun     bool      // the plan will not be applied, and nothing changes
 
-	// Before, if not nil, is called by Apply, several times, before it removes
-	// anything. It must make the assumptions of Needs come true, such as
-	// removing expired log entries.
+	// Apply calls Before, if not nil, each time before it removes volumes. Before
+	// carries out the changes that Needs counts as done. For example, it removes
+	// the expired log entries that keep nothing alive.
 	Before func(context.Context) error
 
 	// After, if not nil, is called by Apply at the end, under the maintenance lock.
@@ -80,12 +80,12 @@ type Stats struct {
 // Plan is a planned garbage collection. It holds the maintenance lock: no
 // other process can collect garbage until it is closed.
 type Plan struct {
-	o       PlanOptions
-	needs   Needs
-	sweep   *volume.Sweep
-	marker  *marker
-	stats   Stats
-	removed []group
+	o        PlanOptions
+	needs    Needs
+	sweep    *volume.Sweep
+	marker   *marker
+	stats    Stats
+	toRemove []group
 }
 
 // group is a list of volumes, by number, that are removed together.
@@ -113,7 +113,7 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 	}
 	p := &Plan{o: o, needs: needs, sweep: sweep}
 	p.marker = &marker{inventory: &sweep.Inventory, objects: store, skipped: map[link]bool{}, young: func(v volume.Listed) bool { return p.young(v.Created) }}
-	sweep.Stays = p.relies
+	sweep.MayBeOnly = p.mayBeOnly
 	if err := p.marker.update(ctx, needs); err != nil {
 		sweep.Close()
 		return nil, err
@@ -137,7 +137,7 @@ func (p *Plan) choose(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	purged, err := p.marker.leftover(ctx)
+	purged, err := p.marker.findPurged(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (p *Plan) choose(ctx context.Context) error {
 	st.Before = trash
 	st.Live = p.marker.kept
 	var after, waste int64
-	if after, err = p.left(ctx); err != nil {
+	if after, err = p.countLeftovers(ctx); err != nil {
 		return err
 	}
 	var some []int // volumes with live objects and garbage
@@ -173,9 +173,9 @@ func (p *Plan) choose(ctx context.Context) error {
 			after -= u.waste()
 		}
 		switch {
-		case u.stays || u.Evicted && u.marked > 0 || purged.held && purged.lists[i]:
+		case u.stays || u.Evicted && u.marked > 0 || purged.wait && purged.lists[i]:
 			st.Live += p.spared(i)
-			u.holds = !u.stays
+			u.waits = !u.stays
 		case optimise[i]:
 			st.Removed += int64(u.Objects - u.marked)
 		case u.marked == 0:
@@ -199,15 +199,15 @@ func (p *Plan) choose(ctx context.Context) error {
 	// lead to the other purged objects.
 	some, someLast := split(some[:n], purged.lists)
 	none, noneLast := split(none, purged.lists)
-	p.removed = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(optimised, true),
+	p.toRemove = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(optimised, true),
 		p.groups(someLast, false), []group{{volumes: noneLast}})
 	return nil
 }
 
-// left adds to the statistics the leftovers of dead writers that this plan has
-// not salvaged: all of them in a dry run. It returns how many of their bytes
-// stay.
-func (p *Plan) left(ctx context.Context) (stay int64, err error) {
+// countLeftovers adds to the statistics the volumes of dead writers that this plan
+// has not salvaged. In a dry run, none is salvaged. It returns how many of their
+// bytes stay.
+func (p *Plan) countLeftovers(ctx context.Context) (stay int64, err error) {
 	list, err := p.sweep.Leftovers(ctx)
 	for _, l := range list {
 		p.stats.Before += l.Bytes
@@ -240,10 +240,10 @@ func (p *Plan) spared(i int) int64 {
 	return int64(max(0, u.Objects-u.marked-p.sweep.Dropped(i)))
 }
 
-// worst sorts volumes with garbage and returns how many of the first must be
-// rewritten so that, of waste bytes, few enough remain. It subtracts their
-// waste from after.
-func (p *Plan) worst(some []int, purged *leftover, after *int64, waste int64) (n int) {
+// worst sorts volumes by their share of garbage, the largest first, and returns how
+// many of the first are to be rewritten. Then no more than MaxWaste of after is
+// garbage, of waste bytes before. It subtracts the garbage of these volumes from after.
+func (p *Plan) worst(some []int, purged *purgedVolumes, after *int64, waste int64) (n int) {
 	share := func(i int) float64 { // of garbage; volumes with purged objects come first
 		u := &p.marker.use[i]
 		share := float64(u.waste()) / float64(u.Bytes)
@@ -315,7 +315,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 	}
 
 	var done, total int64
-	for _, g := range p.removed {
+	for _, g := range p.toRemove {
 		for _, i := range g.volumes {
 			total += p.marker.use[i].stored
 		}
@@ -329,7 +329,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 
 	p.stats.Removed, p.stats.Rewritten, p.stats.Deleted = 0, 0, 0
 	p.stats.Optimised, p.stats.OptimisedBytes = 0, 0
-	for _, g := range p.removed {
+	for _, g := range p.toRemove {
 		if len(g.volumes) == 0 {
 			continue
 		}
@@ -356,7 +356,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 			continue
 		}
 		p.stats.After += u.Bytes
-		if !u.stays && !u.holds {
+		if !u.stays && !u.waits {
 			continue
 		}
 		unmarked, err := p.unmarked(ctx, i)

@@ -8,11 +8,14 @@ import (
 )
 
 // Rounds returns how many rounds a test with random input makes: a few, or many
-// times as many if 'make soak' sets KIST_TEST_SCALE. It logs the number and the
-// seed.
+// times as many if 'make soak' sets KIST_TEST_SCALE. With -short, as under the
+// race detector, a quarter of them is enough. It logs the number and the seed.
 func Rounds(t testing.TB, few int) int {
 	t.Helper()
 	n := few * int(number("KIST_TEST_SCALE"))
+	if testing.Short() {
+		n = (n + 3) / 4
+	}
 	t.Logf("%d rounds, KIST_TEST_SEED=%d", n, Seed())
 	return n
 }

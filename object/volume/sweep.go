@@ -29,9 +29,9 @@ type Sweep struct {
 	Inventory
 	Salvaged int // number of interrupted writes that were salvaged
 
-	// Stays, if not nil, reports whether a copy in a volume that is not rewritten may
+	// MayBeOnly, if not nil, reports whether a copy in a volume that is not rewritten may
 	// serve as the only copy of its object. If nil, every copy may.
-	Stays func(Place) bool
+	MayBeOnly func(Place) bool
 
 	lock *disk.FileLock
 }
@@ -270,7 +270,7 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if !ok || rec.File == notHere || e.v.isBad(key) || r.Stays != nil && !r.Stays(Place{i, rec.Index, int64(rec.Stored), false}) {
+		if !ok || rec.File == notHere || e.v.isBad(key) || r.MayBeOnly != nil && !r.MayBeOnly(Place{i, rec.Index, int64(rec.Stored), false}) {
 			continue
 		}
 		if read {

@@ -1,19 +1,14 @@
 package transfer
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
-	"github.com/kist-vcs/kist/remote/retry"
 )
 
 // Local is a repository's object store, as a push reads it. It is safe for
@@ -234,155 +229,4 @@ func fullSize(items []item, jobs int) int {
 	packs := (total + pack.TargetSize - 1) / pack.TargetSize
 	packs = max(1, (packs+jobs-1)/jobs) * jobs
 	return min(max(total/packs, smallPack), pack.TargetSize)
-}
-
-// uploader sends objects in packs.
-type uploader struct {
-	r     *Remote
-	local Local
-	own   *ownPacks
-	start uint64 // the head when the sending began: S0 of the sent packs
-	meter *meter
-
-	mu      sync.Mutex // guards the following
-	objects int64      // sent
-	bytes   int64
-	packs   int
-	sent    []*sentPack
-}
-
-// send sends the objects of a plan, jobs packs at once. It needs the memory of as many
-// packs.
-func (u *uploader) send(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
-	err := writePacks(ctx, jobs, p.batches(jobs), item.room, u.sendBatch)
-	return u.sent, err
-}
-
-// sendBatch sends objects, in one pack unless they are too many.
-func (u *uploader) sendBatch(ctx context.Context, w *packer, batch []item) error {
-	for _, it := range batch {
-		var raw int
-		var err error
-		if w.buf, raw, err = u.local.GetStored(ctx, it.key, w.buf); err != nil {
-			return err
-		}
-		if w.Full(len(w.buf)) {
-			if err := u.put(ctx, w.Writer); err != nil {
-				return err
-			}
-			w.Reset()
-		}
-		if err := w.Add(it.key, w.buf, raw); err != nil {
-			return err
-		}
-	}
-	return u.put(ctx, w.Writer)
-}
-
-// put sends a pack, and notes that it did.
-func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
-	entries, err := u.r.putPack(ctx, w)
-	if err != nil {
-		return err
-	}
-
-	sent := &sentPack{info: entries[0].Pack, start: u.start, entries: entries, checked: true}
-	objects, stored := int64(len(sent.entries)), int64(0)
-	for _, e := range sent.entries {
-		stored += int64(e.Stored)
-	}
-	if err := u.own.add(ctx, sent); err != nil {
-		return err
-	}
-
-	u.mu.Lock()
-	u.objects += objects
-	u.bytes += int64(sent.info.Size)
-	u.packs++
-	u.sent = append(u.sent, sent)
-	u.mu.Unlock()
-	u.meter.update(func(at *Progress) {
-		at.Objects += objects
-		at.Bytes += stored
-	})
-	return nil
-}
-
-// packer fills packs, one after the other.
-type packer struct {
-	*pack.Writer
-	buf []byte
-}
-
-// writePacks calls write for each batch of items, as many as jobs at once, with a packer
-// that has room for the largest batch. Room returns the most bytes that an item takes.
-func writePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T) int, write func(context.Context, *packer, []T) error) error {
-	largest := 0
-	for _, batch := range batches {
-		size := remote.HeaderSize + 4<<10
-		for _, it := range batch {
-			size += room(it)
-		}
-		largest = max(largest, size)
-	}
-	jobs = min(jobs, len(batches))
-	packers := make(chan *packer, jobs)
-	for range jobs {
-		packers <- &packer{Writer: pack.NewWriter(make([]byte, 0, largest))}
-	}
-	return parallel(ctx, jobs, len(batches), func(ctx context.Context, i int) error {
-		w := <-packers
-		defer func() { packers <- w }()
-		w.Reset()
-		return write(ctx, w, batches[i])
-	})
-}
-
-// inBatches cuts items into batches for packs, which are full from so many bytes on.
-func inBatches[T any](items []T, full int, room func(T) int) (batches [][]T) {
-	start, size := 0, 0
-	for i, it := range items {
-		if size >= full {
-			batches = append(batches, items[start:i])
-			start, size = i, 0
-		}
-		size += room(it)
-	}
-	if start < len(items) {
-		batches = append(batches, items[start:])
-	}
-	return batches
-}
-
-// putPack sends a pack, and returns its entries.
-func (r *Remote) putPack(ctx context.Context, w *pack.Writer) (entries []pack.Entry, err error) {
-	_, err = r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
-		body, list, err := w.Finish(name)
-		entries = list
-		return bytes.NewReader(body), int64(len(body)), err
-	})
-	return entries, err
-}
-
-// putBlob puts a blob under a new name for every attempt (FRESH_NAMES), and
-// returns the name of the one that succeeded. Body is called for each.
-func (r *Remote) putBlob(ctx context.Context, path func(pack.Name) string, body func(pack.Name) (io.ReaderAt, int64, error)) (pack.Name, error) {
-	var name pack.Name
-	err := retry.Do(ctx, r.o.Retry, "put", func(ctx context.Context) (err error) {
-		if name, err = pack.NewName(r.o.Rand); err != nil {
-			return err
-		}
-		content, size, err := body(name)
-		if err != nil {
-			return err
-		}
-		err = r.b.Put(ctx, path(name), content, size)
-		if errors.Is(err, remote.ErrExists) {
-			// Nobody else has this name: the store was asked twice. What came
-			// of that is unclear.
-			err = &remote.Error{Op: "put", Name: path(name), Kind: remote.ErrTemporary, Err: err}
-		}
-		return err
-	})
-	return name, err
 }

@@ -160,7 +160,8 @@ func (p *push) run(ctx context.Context, head *rootlog.State, attempt func(contex
 	}
 }
 
-// attempt plans at S, sends the missing objects, and publishes them.
+// attempt makes a plan for the remote's state in p.snap, sends the missing objects, and
+// publishes them.
 func (p *push) attempt(ctx context.Context) error {
 	snap := p.snap
 	changes, err := p.changesAt(ctx, snap)
@@ -223,7 +224,7 @@ func (p *push) changesAt(ctx context.Context, h *snapshot) (changes []rootlog.Re
 	return changes, err
 }
 
-// carryOut sends the objects of a plan that was made at S, and publishes them.
+// carryOut sends the objects of a plan that attempt made, and publishes them.
 func (p *push) carryOut(ctx context.Context, plan *plan) error {
 	if err := p.checkSent(ctx, plan); err != nil {
 		return err
@@ -305,8 +306,8 @@ func (p *push) checkSent(ctx context.Context, plan *plan) error {
 	return errReplan
 }
 
-// publish appends the root that moves the refs and names the sent packs, which were
-// planned at S.
+// publish appends the root that moves the refs and names the sent packs. If the remote
+// got newer roots since the plan, publish checks that the plan is still right there.
 func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
 	p.dropIndex() // that of an earlier attempt may be marked for deletion by now

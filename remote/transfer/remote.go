@@ -217,9 +217,9 @@ func (r *Remote) Close() error {
 // Identity returns the constants of the remote. The caller must not change them.
 func (r *Remote) Identity() *rootlog.Identity { return r.id }
 
-// Head returns the remote's current root, and remembers it: a remote that
-// later has another one in its place, or none, was set back, which is an error
-// that matches [rootlog.ErrRollback].
+// Head returns the remote's current root, and remembers it. If the remote later has
+// another root at this position, or none, it was set back. The error then matches
+// [rootlog.ErrRollback].
 func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 	known, err := r.cache.head()
 	if err != nil {

@@ -105,7 +105,8 @@ func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*Commi
 		// Another process may have moved HEAD or changed the index, and
 		// removed their old objects. Publish finds out whether objects were
 		// removed, so that the caller can retry.
-		err = session.Publish(ctx, func(context.Context) error { return err })
+		notFound := err
+		err = session.Publish(ctx, func(context.Context) error { return notFound })
 	}
 
 	return result, err
@@ -139,8 +140,8 @@ type pending struct {
 	idx     *index.Index
 	session *volume.Session
 
-	files *stage.Prepared // in idx, and not yet saved; nil: idx is the stored index
-	saved bool            // files are
+	files *stage.Prepared // edits that idx has and the stored index may not have; nil: there are none
+	saved bool            // the stored index has them
 }
 
 // finish makes the commit and moves HEAD to it.
@@ -276,8 +277,8 @@ func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index,
 	return nil
 }
 
-// differ reports whether two trees differ in more than times that are no change. A lost folder
-// differs from every other folder.
+// differ reports whether two trees differ in anything that counts as a change. Some times
+// do not count, see [tree.DiffOptions]. A lost folder differs from every other folder.
 func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, error) {
 	known := view.NewKnown(objects)
 	for _, err := range tree.Diff(ctx, known, a, b, tree.DiffOptions{Recorded: true}) {

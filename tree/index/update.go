@@ -110,7 +110,7 @@ func reload(kistDir string, from *Index) (*Index, error) {
 	return Load(kistDir)
 }
 
-// writeFunc is [disk.Write], or [disk.WriteHint] for changes that a crash may undo.
+// writeFunc is [disk.Write], which survives a crash, or [disk.WriteHint], which may not.
 type writeFunc func(dir, temp string, write func(io.Writer) (name string, err error)) error
 
 // save writes the head, and before it a new base if too much has changed. The caller

@@ -155,7 +155,8 @@ func (s *stager) adopt(ctx context.Context, path string, stored worktree.Stored)
 // Changes reports whether the edits change anything.
 func (p *Prepared) Changes() bool { return p.list.changes() }
 
-// Apply makes the edits in the index that Prepare got. [Prepared.Save] writes it.
+// Apply makes the edits in the index that the caller gave to Prepare. [Prepared.Save]
+// writes that index.
 func (p *Prepared) Apply() error { return p.list.apply(p.stager.idx) }
 
 // ErrChanged means that another process changed the index or purged content, so that an
@@ -344,8 +345,9 @@ func (l *fileRuns) add(f worktree.Found) {
 	*last = append(*last, f)
 }
 
-// settle puts edits before stored that end notes in the index about other selected
-// paths: conflicts, which count as resolved now, and unreadable paths.
+// settle returns stored, and before it edits for the other selected paths that the index
+// has notes about: conflicts, which count as resolved now, and unreadable paths. The edits
+// remove these notes.
 func (s *stager) settle(stored edits, o AddOptions) edits {
 	idx := s.idx
 	if len(idx.Conflicts())+len(idx.Skipped()) == 0 {

@@ -118,6 +118,9 @@ func (a *Ahead) end(ctx context.Context) *transfer.Remote {
 	defer a.mu.Unlock()
 	opened := a.opened
 	if opened != nil {
+		for _, c := range a.waiting {
+			a.sending.Add(ctx, c.key, c.value, c.raw)
+		}
 		a.sending.End(ctx)
 		a.sent = a.sending.Sent()
 	}

@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"gc/repair", "gc/stats", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log", "tree/convert"},
 	{"gc/purge", "gc/retain", "tree/commits"},
-	{"gc", "tree/checkout", "tree/stage", "tree/view"},
+	{"gc", "tree/checkout", "tree/stage", "tree/versions", "tree/view"},
 	{"refs/intact", "remote/registry", "tree/operation"},
 	{"."},
 	{"tree/worktree", "remote/transfer"},
@@ -157,7 +157,7 @@ func TestLibrariesAreToldTheirEnvironment(t *testing.T) {
 }
 
 // inRepository has the packages that work in .kist, and follow no symlink there.
-var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer"}
+var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer", "tree/versions"}
 
 // outsideRepository has their files that work elsewhere.
 var outsideRepository = []string{"extract.go", "userconfig.go", "object/volume/space_linux.go"}

@@ -39,6 +39,21 @@ func storeContent(ctx context.Context, w object.Writer, split SplitFunc, data []
 	return err
 }
 
+// ContentID returns the ID of an entry's content. For a small file, it is the hash of the
+// bytes, even if the entry holds them. For a file of several chunks, it is the ID of their
+// list. For a symlink, it is the hash of the target.
+func ContentID(e *object.Entry) object.ID {
+	switch {
+	case e == nil:
+		return object.ID{}
+	case !e.Content.IsZero():
+		return e.Content.ID
+	case e.Type == object.TypeSymlink:
+		return object.Sum([]byte(e.Target))
+	}
+	return object.Sum(e.Inline)
+}
+
 // readContent returns the content of a file entry. The caller has bounded its
 // size.
 func readContent(ctx context.Context, r object.Reader, e *object.Entry) ([]byte, error) {

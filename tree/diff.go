@@ -44,6 +44,9 @@ type DiffOptions struct {
 	// Exact also reports entries that differ only in details that
 	// [ContentEqual] ignores: mtime, or full metadata on one side only.
 	Exact bool
+
+	// Dirs also reports directories in which only the content differs.
+	Dirs bool
 }
 
 // Diff iterates over the changes from directory a to directory b, in path
@@ -256,7 +259,7 @@ func (d *differ) entries(ctx context.Context, path string, old, new *object.Entr
 	oldDir, newDir := dirID(old), dirID(new)
 	switch {
 	case !oldDir.IsZero() && !newDir.IsZero():
-		if d.dirDiffers(old, new) {
+		if d.opts.Dirs && oldDir != newDir || d.dirDiffers(old, new) {
 			if err := d.report(path, old, new); err != nil {
 				return err
 			}

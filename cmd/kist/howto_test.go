@@ -143,3 +143,24 @@ func (s *shell) tree(content map[string]string) files {
 	s.write(content)
 	return s.readFiles(".")
 }
+
+// TestHistoryHowto runs the commands of docs/howto/history.md.
+func TestHistoryHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"plan.md": strings.Repeat("the first plan\n", 9), "notes/gone.md": "a note to be deleted"})
+	s.commit("one")
+	s.write(map[string]string{"plan.md": strings.Repeat("the second plan\n", 9)})
+	s.commit("two")
+	s.kist("mv", "plan.md", "notes/plan.md")
+	s.kist("rm", "notes/gone.md")
+	s.kist("commit", "-m", "three")
+	s.page("history.md", "")
+	if text, err := os.ReadFile(s.path("notes/gone.md")); err != nil || string(text) != "a note to be deleted" {
+		t.Errorf("the deleted file is %q, %v", text, err)
+	}
+	if text, err := os.ReadFile(s.path("notes/plan.md")); err != nil || !strings.HasPrefix(string(text), "the second") {
+		t.Errorf("the restored file is %q, %v", text, err)
+	}
+}

@@ -21,6 +21,7 @@ import (
 type RestoreOptions struct {
 	Paths    []string // "" means everything
 	Source   string   // a revision; empty: HEAD with Staged, otherwise the index
+	At       string   // with Source and one path: the path in the source; empty: the same path
 	Side     Side     // write this side of conflicts; needs an empty Source and restores only files
 	Staged   bool     // restore the index
 	Worktree bool     // restore the files
@@ -140,11 +141,30 @@ func restoreOps(idx *index.Index, ops []worktree.Op, lost []view.LostFolder, o R
 func restoreSource(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (view.View, error) {
 	switch {
 	case o.Source != "":
-		return view.OfCommit(ctx, r, o.Source)
+		source, err := view.OfCommit(ctx, r, o.Source)
+		if err == nil && o.At != "" {
+			return moved(ctx, source, o.At, o.Paths[0])
+		}
+		return source, err
 	case o.Staged:
 		return view.OfHead(ctx, r)
 	}
 	return view.FromIndex(ctx, r, idx)
+}
+
+// moved returns a view that has only one path of source, at another path.
+func moved(ctx context.Context, source view.View, from, to string) (view.View, error) {
+	e, err := source.Find(ctx, from)
+	if err != nil {
+		return source, err
+	}
+	objects := object.NewOverlay(source.Objects)
+	edit := tree.NewEditor(objects, tree.Info{})
+	if err := edit.Set(ctx, to, e); err != nil {
+		return source, err
+	}
+	info, err := edit.Finish(ctx)
+	return view.View{Tree: info.ID, Commit: source.Commit, Objects: objects}, err
 }
 
 // restoreSide writes one side of conflicts to the worktree. The conflicts stay.

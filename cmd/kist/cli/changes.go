@@ -216,7 +216,7 @@ func newSideJSON(e *object.Entry) *sideJSON {
 	if e == nil {
 		return nil
 	}
-	v := &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: contentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
+	v := &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: tree.ContentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
 	if v.Metadata = e.Meta; e.Meta != nil {
 		v.MTime = new(object.Writable(e.MTime.Time()))
 	}

@@ -89,7 +89,7 @@ func ownerText(m *object.Metadata) string {
 func newEntryJSON(path string, e object.Entry) entryJSON {
 	v := entryJSON{
 		pathJSON: newPathJSON(path), Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size,
-		ID: contentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target), Metadata: e.Meta,
+		ID: tree.ContentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target), Metadata: e.Meta,
 	}
 	if !e.MTime.IsZero() {
 		v.MTime = new(object.Writable(e.MTime.Time()))
@@ -260,18 +260,20 @@ type catOptions struct{ byteRange string }
 func newCat(env *Env) *cobra.Command {
 	var o catOptions
 	cmd := &cobra.Command{
-		Use:   "cat [OPTIONS] REV:PATH...",
+		Use:   "cat [OPTIONS] REV:PATH|FILE@N...",
 		Short: "print the content of files in commits",
 		Long: `Prints the content of files in commits, byte for byte, one after the other. For
 a symlink, prints its target. ':PATH' names the staged file. A PATH starts from
 the root of the worktree, or from the current folder if it begins with './' or
-'../'.
+'../'. FILE@N is version N of a file, by its path or its FILEID: see 'kist help
+history'.
 
 Content is checked as it is read, and printed at once: a file of any size takes
 no more memory than a small one. With --range only the chunks that hold the
 range are read. With --json the content is the same; only errors are JSON.`,
 		Example: `  kist cat HEAD:notes.txt
   kist cat v1:film/scene1.mov > old.mov
+  kist cat notes.txt@-2               the version before the newest one
   kist cat --range 1GiB:4096 HEAD:disk.img | xxd`,
 		Args:              arguments(1, -1, "the file (REV:PATH)"),
 		ValidArgsFunction: env.complete(treePaths),
@@ -287,7 +289,7 @@ func (o *catOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		return err
 	}
 	for _, arg := range args {
-		if !strings.Contains(arg, ":") {
+		if _, _, version := cutVersion(arg); !version && !strings.Contains(arg, ":") {
 			err := hintf(usagef("%s is not REV:PATH", quoteArg(arg)), "for a file in HEAD write 'HEAD:%s'", printable(arg))
 			return err
 		}

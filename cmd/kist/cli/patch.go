@@ -185,7 +185,7 @@ func (c *comparison) header(change fileChange) []string {
 		add("rename to %s", quotePath(change.Path))
 	}
 	if !sameData(old, new) {
-		line := fmt.Sprintf("index %s..%s", contentID(old).Short(), contentID(new).Short())
+		line := fmt.Sprintf("index %s..%s", tree.ContentID(old).Short(), tree.ContentID(new).Short())
 		if old != nil && new != nil && old.Mode == new.Mode {
 			line += fmt.Sprintf(" %06o", unixMode(new))
 		}
@@ -202,21 +202,6 @@ func unixMode(e *object.Entry) uint32 {
 		return bits
 	}
 	return bits | uint32(e.Mode)
-}
-
-// contentID returns the ID of an entry's content. For a small file, it is the hash of the
-// bytes, even if the entry holds them. For a file of several chunks, it is the ID of their
-// list. For a symlink, it is the hash of the target.
-func contentID(e *object.Entry) object.ID {
-	switch {
-	case e == nil:
-		return object.ID{}
-	case !e.Content.IsZero():
-		return e.Content.ID
-	case e.Type == object.TypeSymlink:
-		return object.Sum([]byte(e.Target))
-	}
-	return object.Sum(e.Inline)
 }
 
 // printPatch prints text in the unified format.

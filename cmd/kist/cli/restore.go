@@ -25,12 +25,13 @@ type restoreOptions struct {
 func newRestore(env *Env) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
-		Use:   "restore [OPTIONS] PATH...",
+		Use:   "restore [OPTIONS] PATH|FILE@N...",
 		Short: "restore files",
 		Long: `Restores files in the worktree from the index, or with --source from a commit.
 Their local changes are lost, and tracked files that the source lacks are
 removed. If untracked files are in the way, kist names them and changes nothing,
-unless --force is given.
+unless --force is given. FILE@N is version N of a file, by its path or FILEID:
+see 'kist help history'. It is restored at the file's newest path.
 
 With --staged, restores the index instead, from HEAD or the source: changes are
 unstaged, and the worktree stays. With --staged and --worktree, restores both.
@@ -48,6 +49,7 @@ With --json: restored (how many paths); with --to files and bytes (written), and
 removed; with --dry-run an object for each path and status, write or remove.`,
 		Example: `  kist restore film.mov                        undo what was changed since it was staged
   kist restore --staged .                      unstage what is in the current folder
+  kist restore notes.txt@-2                    go back to the version before
   kist restore --source HEAD~2 notes           go back two commits with a folder
   kist restore --source v1 --to /tmp/v1        write all of a version elsewhere
   kist restore --to /srv --overwrite if-changed --delete
@@ -77,6 +79,13 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	if len(args) == 0 && o.to == "" {
 		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
 	}
+	if o.to == "" && o.source == "" && o.side() == checkout.NoSide {
+		rest, err := o.restoreVersions(ctx, env, r, args)
+		if err != nil || len(rest) == 0 {
+			return err
+		}
+		args = rest
+	}
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
@@ -93,6 +102,29 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	return env.restore(ctx, r, checkout.RestoreOptions{
 		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
 	}, specs)
+}
+
+// restoreVersions restores the files that arguments of the form FILE@N name, each at its
+// newest path, and returns the other arguments.
+func (o *restoreOptions) restoreVersions(ctx context.Context, env *Env, r *kist.Repository, args []string) (rest []string, err error) {
+	for _, arg := range args {
+		path, err := env.repoPath(r, arg)
+		if _, _, ok := cutVersion(arg); !ok || looksLikePathspec(arg) || err == nil && (tracked(r, path) || r.Worktree().Exists(path)) {
+			rest = append(rest, arg)
+			continue
+		}
+		f, v, _, err := versionOf(ctx, env, r, arg)
+		if err != nil {
+			return nil, err
+		}
+		err = env.restore(ctx, r, checkout.RestoreOptions{
+			Source: v.Commit.String(), At: v.Path, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force,
+		}, pathspecs{{arg: arg, path: f.Path}})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return rest, nil
 }
 
 // pathsOf returns a commit, and the paths in it that match specs. Without specs, the only

@@ -94,7 +94,8 @@ type located struct {
 
 // locate finds the file or folder that REV:PATH names. As in git, ":PATH" is in the
 // index, and the path starts from the root of the worktree, unless it begins with "./" or
-// "../": then it starts from the working directory. REV alone is its root.
+// "../": then it starts from the working directory. REV alone is its root. A name that is no
+// revision may be PATH@N or FILEID@N, a version of a file.
 func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
 	rev, path, hasPath := refs.SplitPath(revPath)
 	at := located{rev: rev}
@@ -104,6 +105,13 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 		source, err = view.OfIndex(ctx, r)
 	} else {
 		source, err = view.OfCommit(ctx, r, rev)
+	}
+	if !hasPath && errors.Is(err, refs.ErrNotFound) {
+		if _, v, ok, err := versionOf(ctx, e, r, revPath); err != nil {
+			return at, err
+		} else if ok {
+			return e.locate(ctx, r, v.Commit.String()+":"+v.Path)
+		}
 	}
 	if err != nil {
 		return at, e.meantPath(r, revPath, err)

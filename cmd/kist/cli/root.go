@@ -134,9 +134,11 @@ func addCommands(root *cobra.Command, env *Env) {
 		newCat(env),
 		pages(env, newDiff(env)),
 		newDu(env),
+		pages(env, newHistory(env)),
 		pages(env, newLog(env)),
 		newLs(env),
 		pages(env, newReflog(env)),
+		newRefsOf(env),
 		pages(env, newShow(env)),
 	)
 	add("remotes", "SHARE WITH OTHERS",

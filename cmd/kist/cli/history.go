@@ -1,0 +1,280 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/versions"
+)
+
+type historyOptions struct{ deleted bool }
+
+func newHistory(env *Env) *cobra.Command {
+	var o historyOptions
+	cmd := &cobra.Command{
+		Use:   "history [OPTIONS] PATH|FILEID",
+		Short: "show the life of a file",
+		Long: `Lists the versions of a file, newest first: number, time, commit, size, and what
+the commit did. A file keeps its life when it is renamed or moved, and when it
+is deleted and created again at the same path. A renamed file is found by equal
+content first, then by similar content, as in 'kist diff'.
+
+A FILEID names a file for all time. It depends on the commit and the path where
+the file first appeared. Its first digits will do, at least 4.
+
+Versions have numbers from 1. FILEID@3 names the third version, FILEID@-1 the
+newest one; PATH@3 does, too. 'kist cat' and 'kist restore' take such names. A
+deletion has no number. In a merge, the versions of the first parent come
+before those of the others, so numbers stay when a branch goes on.
+
+The history is that of HEAD. If HEAD never had the file, it is that of the first
+branch or tag with it. A merge is listed if the file differs from all its
+parents. For a folder, the commits that changed anything below it are listed.
+
+--deleted lists the files that HEAD's history has and HEAD has not: FILEID,
+time of the deletion, number of versions, and path. With PATH, only the files
+below it.
+
+The first call indexes the history in .kist/versions, later calls only new
+commits. The folder can be deleted at any time.
+
+With --json, one version on each line: file, version (absent for a deletion),
+change (added, changed, renamed, deleted or moved), path, from (if renamed),
+commit, time, type, mode, size, mtime, id. With --deleted, one file on each
+line: file, path, versions, created, updated.`,
+		Example: `  kist history notes.txt           all versions of a file
+  kist cat notes.txt@2             the second version
+  kist restore notes.txt@-2        go back to the last but one
+  kist history --deleted           files that HEAD has no more
+  kist restore 3fa9c1d2@-1         bring a deleted file back`,
+		Args:              arguments(0, 1, "the file (PATH or FILEID)"),
+		ValidArgsFunction: env.complete(trackedPaths),
+	}
+	env.inRepository(cmd, o.run)
+	passesOverLost(cmd, env)
+	cmd.Flags().BoolVar(&o.deleted, "deleted", false, "list the files that HEAD has no more")
+	return cmd
+}
+
+// openVersions opens the index of history and shows its progress.
+func openVersions(ctx context.Context, e *Env, r *kist.Repository) (*versions.Index, error) {
+	p := e.progress("indexing history")
+	defer p.Stop()
+	return versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) })
+}
+
+// fileOf returns the file that an argument names by path, in the history of the first tip
+// that has it, or by the first digits of its ID.
+func fileOf(ctx context.Context, e *Env, r *kist.Repository, x *versions.Index, arg string) (*versions.File, error) {
+	path, pathErr := e.repoPath(r, arg)
+	if pathErr == nil {
+		for _, tip := range x.Tips() {
+			if f, err := x.File(ctx, tip, path); f != nil || err != nil {
+				return f, err
+			}
+		}
+	}
+	if len(arg) >= minDigits {
+		if f, err := x.Find(ctx, arg); f != nil || err != nil {
+			if err != nil {
+				err = failf(exitFailed, "ambiguous", "%s: %w", quoteArg(arg), err)
+			}
+			return f, err
+		}
+	}
+	if pathErr != nil {
+		return nil, pathErr
+	}
+	return nil, failf(exitFailed, "not-found", "no commit has the path %s, and no file this ID", quoteArg(arg))
+}
+
+// shownFile is the number of digits of a file's ID that are printed.
+const shownFile = 12
+
+// minDigits is the least number of digits that name an object or a file.
+const minDigits = 4
+
+// cutVersion separates NAME@N.
+func cutVersion(arg string) (name string, number int, ok bool) {
+	at := strings.LastIndexByte(arg, '@')
+	if at <= 0 {
+		return arg, 0, false
+	}
+	number, err := strconv.Atoi(arg[at+1:])
+	return arg[:at], number, err == nil
+}
+
+// versionOf returns the file and the version that NAME@N names. It reports whether arg has
+// this form.
+func versionOf(ctx context.Context, e *Env, r *kist.Repository, arg string) (f *versions.File, v versions.Version, ok bool, err error) {
+	name, number, ok := cutVersion(arg)
+	if !ok {
+		return nil, v, false, nil
+	}
+	x, err := openVersions(ctx, e, r)
+	if err != nil {
+		return nil, v, true, err
+	}
+	if f, err = fileOf(ctx, e, r, x, name); err != nil {
+		return nil, v, true, err
+	}
+	if v, ok = f.Version(number); !ok {
+		err = hintf(failf(exitFailed, "not-found", "%s has no version %d: its versions are 1 to %d", quoteArg(name), number, f.Last()),
+			"'kist history %s' lists them; -1 is the newest", printable(name))
+	}
+	return f, v, true, err
+}
+
+func (o *historyOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if len(args) == 0 && !o.deleted {
+		return usagef("the file (PATH or FILEID) is missing")
+	}
+	x, err := openVersions(ctx, env, r)
+	if err != nil {
+		return err
+	}
+	if o.deleted {
+		return o.listDeleted(ctx, env, r, x, args)
+	}
+	f, err := fileOf(ctx, env, r, x, args[0])
+	if err != nil {
+		return err
+	}
+	if !env.global.json {
+		env.printf("file %s  %s\n", env.paint(yellow, f.ID.String()[:shownFile]), env.shown(r, f.Path))
+		env.printf("created %s, updated %s, %s", seconds(env, f.Created()), seconds(env, f.Updated()), plural(uint64(f.Last()), "version", "versions"))
+		if f.Tip.Name != "HEAD" {
+			env.printf(", in %s", printable(shortRef(f.Tip.Name)))
+		}
+		env.printf("\n")
+	}
+	for i := range f.Versions {
+		printVersion(ctx, env, r, f, &f.Versions[len(f.Versions)-1-i])
+	}
+	return nil
+}
+
+// listDeleted lists the files below a path that HEAD has no more.
+func (o *historyOptions) listDeleted(ctx context.Context, env *Env, r *kist.Repository, x *versions.Index, args []string) error {
+	paths, err := repoPaths(env, r, args)
+	if err != nil {
+		return err
+	}
+	head, err := r.Refs().Head()
+	if err != nil || head.ID.IsZero() {
+		return err
+	}
+	deleted, err := x.Deleted(ctx, versions.Tip{Name: "HEAD", Commit: head.ID})
+	if err != nil {
+		return err
+	}
+	for _, f := range deleted {
+		if len(paths) > 0 && !tree.Below(f.Path, paths[0]) {
+			continue
+		}
+		if env.global.json {
+			env.json(fileJSON{f.ID, newPathJSON(f.Path), f.Last(), writableSeconds(f.Created()), writableSeconds(f.Updated())})
+			continue
+		}
+		env.printf("%s  %s  %12s  %s\n", env.paint(yellow, f.ID.String()[:shownFile]), seconds(env, f.Updated()),
+			plural(uint64(f.Last()), "version", "versions"), env.shown(r, f.Path))
+	}
+	return nil
+}
+
+// fileJSON is a deleted file as history prints it with --json.
+type fileJSON struct {
+	File object.ID `json:"file"`
+	pathJSON
+	Versions int       `json:"versions"`
+	Created  time.Time `json:"created"`
+	Updated  time.Time `json:"updated"`
+}
+
+// fileVersionJSON is a version of a file as history prints it with --json.
+type fileVersionJSON struct {
+	File    *object.ID `json:"file,omitempty"`
+	Version int        `json:"version,omitempty"`
+	Change  string     `json:"change"`
+	pathJSON
+	From    string     `json:"from,omitempty"`
+	FromRaw []byte     `json:"from_raw,omitempty"`
+	Commit  object.ID  `json:"commit"`
+	Time    time.Time  `json:"time"`
+	Type    string     `json:"type,omitempty"`
+	Mode    string     `json:"mode,omitempty"`
+	Size    *uint64    `json:"size,omitempty"`
+	MTime   *time.Time `json:"mtime,omitempty"`
+	ID      *object.ID `json:"id,omitempty"`
+}
+
+func newFileVersionJSON(file object.ID, v *versions.Version) fileVersionJSON {
+	out := fileVersionJSON{
+		File: orNull(file), Version: v.Number, Change: changeWord(v), pathJSON: newPathJSON(v.Path), From: v.From, FromRaw: rawPath(v.From),
+		Commit: v.Commit, Time: writableSeconds(v.Time),
+	}
+	if v.Type != 0 {
+		out.Type, out.Mode, out.ID = entryTypes[v.Type].name, modeText(v.Mode), &v.ID
+	}
+	if v.Type != 0 && v.Type != object.TypeDir {
+		out.Size = &v.Size
+	}
+	if !v.MTime.IsZero() {
+		out.MTime = new(object.Writable(v.MTime.Time()))
+	}
+	return out
+}
+
+// changeWord returns what a commit did to a file.
+func changeWord(v *versions.Version) string {
+	switch {
+	case v.Moved:
+		return "moved"
+	case v.Type == 0:
+		return "deleted"
+	case v.From != "":
+		return "renamed"
+	case v.Added:
+		return "added"
+	}
+	return "changed"
+}
+
+// printVersion prints a line for a version of a file.
+func printVersion(ctx context.Context, e *Env, r *kist.Repository, f *versions.File, v *versions.Version) {
+	if e.global.json {
+		e.json(newFileVersionJSON(f.ID, v))
+		return
+	}
+	number, size, what := "-", "", changeWord(v)
+	if v.Number > 0 {
+		number = fmt.Sprint(v.Number)
+	}
+	if v.Type != 0 && v.Type != object.TypeDir {
+		size = formatSize(v.Size)
+	}
+	switch {
+	case v.Moved:
+		what = "moved away from " + quotePath(v.Path)
+	case v.From != "":
+		what = "renamed from " + quotePath(v.From)
+	case v.Path != f.Path:
+		what += " as " + quotePath(v.Path)
+	}
+	id, subject, _ := strings.Cut(describe(ctx, r, v.Commit), " ")
+	e.printf("%5s  %s  %s  %9s  %s: %s\n", number, seconds(e, v.Time), e.paint(yellow, id), size, what, subject)
+}
+
+// writableSeconds returns the time so many seconds after 1970, within the years that can be written.
+func writableSeconds(s int64) time.Time { return object.Writable(time.Unix(s, 0).UTC()) }
+
+// seconds returns the time so many seconds after 1970 as it is printed.
+func seconds(e *Env, s int64) string { return e.mtime(object.Time{Sec: s, Nsec: 1}) }

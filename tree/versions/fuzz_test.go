@@ -1,0 +1,85 @@
+package versions
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// sample returns an index of three commits, the last a merge.
+func sample() *Index {
+	x := newIndex(file{})
+	a, b := x.pathNumber("a"), x.pathNumber("dir/b")
+	id := func(n byte) object.ID { return object.Sum([]byte{n}) }
+	for i, parents := range [][]int32{nil, {0}, {0, 1}} {
+		x.addCommit(commit{id: id(byte(i)), parents: parents, seconds: int64(100 * i)})
+	}
+	x.changes = []change{
+		{commit: 0, path: a, from: -1, kind: object.TypeFile, flags: flagAdded, mode: 0o644, size: 1 << 40, mtime: object.Time{Sec: 7, Nsec: 8}, id: id(9), manifest: true},
+		{commit: 1, path: a, from: -1, flags: flagMoved},
+		{commit: 1, path: b, from: a, kind: object.TypeSymlink, flags: flagAdded, size: 3, id: id(10)},
+		{commit: 2, path: a, from: -1, same: 1},
+		{commit: 2, path: b, from: -1, same: 1},
+	}
+	return x
+}
+
+func TestEncodeAndDecode(t *testing.T) {
+	x := sample()
+	sums := map[object.ID]object.ID{object.Sum([]byte("list")): object.Sum([]byte("bytes"))}
+	payload := x.encode(0, 0, 0, sums)
+	again := newIndex(file{})
+	if err := again.decode(payload); err != nil {
+		t.Fatal(err)
+	}
+	if len(again.changes) != len(x.changes) || !bytes.Equal(payload, again.encode(0, 0, 0, again.sums)) {
+		t.Errorf("%+v became %+v", x.changes, again.changes)
+	}
+	for i := range x.changes {
+		if again.changes[i] != x.changes[i] {
+			t.Errorf("change %d: %+v became %+v", i, x.changes[i], again.changes[i])
+		}
+	}
+	for n := range payload {
+		if newIndex(file{}).decode(payload[:n]) == nil {
+			t.Errorf("%d of %d bytes were accepted", n, len(payload))
+		}
+	}
+}
+
+// FuzzDecode checks that no input makes the decoder, or a question to the result, panic
+// or run forever.
+func FuzzDecode(f *testing.F) {
+	f.Add(sample().encode(0, 0, 0, nil))
+	f.Add(newIndex(file{}).encode(0, 0, 0, map[object.ID]object.ID{{1}: {2}}))
+	f.Fuzz(func(t *testing.T, payload []byte) {
+		x := newIndex(file{})
+		if x.decode(payload) != nil {
+			return
+		}
+		if len(x.commits) > 0 {
+			x.tips = []Tip{{"HEAD", x.commits[len(x.commits)-1].id}}
+		}
+		x.reach()
+		x.sort()
+		for v := range x.All() {
+			x.Uses(map[object.ID]bool{v.ID: true})
+		}
+		for _, tip := range x.tips {
+			for _, path := range x.paths {
+				if file, err := x.File(t.Context(), tip, path); err != nil {
+					t.Fatal(err)
+				} else if file != nil {
+					x.Find(t.Context(), file.ID.String())
+				}
+			}
+			if _, err := x.Deleted(t.Context(), tip); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if again := newIndex(file{}); again.decode(x.encode(0, 0, 0, x.sums)) != nil {
+			t.Error("what was decoded cannot be decoded once more")
+		}
+	})
+}

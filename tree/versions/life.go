@@ -1,0 +1,278 @@
+package versions
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
+)
+
+// File is the life of a file, as the history of one commit has it.
+type File struct {
+	ID       object.ID
+	Path     string    // now, or before it was removed
+	Tip      Tip       // the history that it was found in
+	Versions []Version // oldest first, with removals
+}
+
+// ErrAmbiguous is the error for digits with which several file IDs begin.
+var ErrAmbiguous = errors.New("several files have IDs that begin so: more digits are needed")
+
+// FileID returns the ID of the file that first appeared in a commit at a path.
+func FileID(commit object.ID, path string) object.ID {
+	return object.Sum(append(append([]byte("kist file\n"), commit[:]...), path...))
+}
+
+// Last returns the number of the newest version with content, or 0.
+func (f *File) Last() int {
+	n := 0
+	for i := range f.Versions {
+		n = max(n, f.Versions[i].Number)
+	}
+	return n
+}
+
+// Version returns a version by its number. Negative numbers count from the end: -1 is
+// the last one.
+func (f *File) Version(number int) (Version, bool) {
+	if number < 0 {
+		number += f.Last() + 1
+	}
+	i := slices.IndexFunc(f.Versions, func(v Version) bool { return v.Number == number })
+	if i < 0 || number <= 0 {
+		return Version{}, false
+	}
+	return f.Versions[i], true
+}
+
+// Removed reports whether the file does not exist at the end of its life.
+func (f *File) Removed() bool { return f.Versions[len(f.Versions)-1].Type == 0 }
+
+// Created and Updated return the times of the first and the last change, in seconds since
+// 1970.
+func (f *File) Created() int64 { return f.Versions[0].Time }
+
+// Updated returns the time of the last change, in seconds since 1970.
+func (f *File) Updated() int64 { return f.Versions[len(f.Versions)-1].Time }
+
+// sort orders the changes of each path by chain and commit, for [Index.at].
+func (x *Index) sort() {
+	counts := make([]int32, len(x.paths)+1)
+	for i := range x.changes {
+		counts[x.changes[i].path+1]++
+	}
+	for i := range x.paths {
+		counts[i+1] += counts[i]
+	}
+	all := make([]int32, len(x.changes))
+	x.byPath = make([][]int32, len(x.paths))
+	for i := range x.paths {
+		x.byPath[i] = all[counts[i]:counts[i]:counts[i+1]]
+	}
+	for i := range x.changes {
+		list := &x.byPath[x.changes[i].path]
+		*list = append(*list, int32(i))
+	}
+	for _, list := range x.byPath {
+		slices.SortStableFunc(list, func(a, b int32) int { return cmp.Compare(x.chainOf(a), x.chainOf(b)) })
+	}
+}
+
+func (x *Index) chainOf(change int32) int32 { return x.commits[x.changes[change].commit].chain }
+
+// at returns the number of the change behind the state of a path in a commit, or -1. The
+// change may be a removal.
+//
+// Along a chain of first parents, only listed changes touch the path. So at looks for the
+// last one in the chain, and goes on where the chain began. A merge with the path from
+// another parent leads to that parent.
+func (x *Index) at(commit, path int32) int32 {
+	list := x.byPath[path]
+	for commit >= 0 {
+		chain := x.commits[commit].chain
+		n := sort.Search(len(list), func(i int) bool {
+			other := x.chainOf(list[i])
+			return other > chain || other == chain && x.changes[list[i]].commit > commit
+		})
+		if n == 0 || x.chainOf(list[n-1]) != chain {
+			commit = x.commits[x.chains[chain]].first()
+			continue
+		}
+		c := &x.changes[list[n-1]]
+		if c.same == 0 {
+			return list[n-1]
+		}
+		commit = x.commits[c.commit].parents[c.same]
+	}
+	return -1
+}
+
+// before returns the changes that a change continues, one for each parent that has the
+// file. The first change of a life continues none.
+func (x *Index) before(change int32) (list []int32) {
+	c := &x.changes[change]
+	for _, parent := range x.commits[c.commit].parents {
+		prev := x.at(parent, c.path)
+		if c.from >= 0 && (prev < 0 || x.changes[prev].removed()) {
+			prev = x.at(parent, c.from)
+		}
+		if prev < 0 || slices.Contains(list, prev) {
+			continue
+		}
+		if p := &x.changes[prev]; !p.moved() && p.dir() == c.dir() {
+			list = append(list, prev)
+		}
+	}
+	return list
+}
+
+// life returns the changes that lead to a change, oldest first, with that one. The
+// history of the first parent comes before that of the others. So the numbers of
+// versions stay when a branch goes on.
+func (x *Index) life(ctx context.Context, change int32) (list []int32, err error) {
+	read := func(i int32) (struct{}, []int32, error) {
+		before := x.before(i)
+		slices.Reverse(before) // Fold takes the last one first
+		return struct{}{}, before, nil
+	}
+	_, err = graph.Fold(ctx, map[int32]bool{}, change, read, func(i int32, _ struct{}) (bool, error) {
+		list = append(list, i)
+		return true, nil
+	})
+	return list, err
+}
+
+// file returns the life that ends with a change in the history of a tip.
+func (x *Index) file(ctx context.Context, tip Tip, change int32) (*File, error) {
+	list, err := x.life(ctx, change)
+	if err != nil {
+		return nil, err
+	}
+	first := &x.changes[list[0]]
+	f := &File{ID: FileID(x.commits[first.commit].id, x.paths[first.path]), Path: x.paths[x.changes[change].path], Tip: tip}
+	number := 0
+	for _, i := range list {
+		v := x.version(&x.changes[i])
+		if v.Type != 0 {
+			number++
+			v.Number = number
+		}
+		f.Versions = append(f.Versions, v)
+	}
+	return f, nil
+}
+
+// File returns the life of the file or folder that was last at a path in the history of a
+// commit. It returns nil if the history never had the path. If the file went on
+// at another path, its last version is Moved.
+func (x *Index) File(ctx context.Context, tip Tip, path string) (*File, error) {
+	commit, known := x.commitNumbers[tip.Commit]
+	number, had := x.pathNumbers[path]
+	if !known || !had {
+		return nil, nil
+	}
+	change := x.at(commit, number)
+	if change < 0 {
+		return nil, nil
+	}
+	return x.file(ctx, tip, change)
+}
+
+// Find returns the file whose ID begins with digits, from the first tip with it.
+// It returns nil if there is none, and [ErrAmbiguous] if there are several.
+func (x *Index) Find(ctx context.Context, digits string) (*File, error) {
+	digits = strings.ToLower(digits)
+	if _, err := hex.DecodeString(digits + "0"[:len(digits)%2]); err != nil || digits == "" {
+		return nil, nil
+	}
+	var found *File
+	for i := range x.changes {
+		c := &x.changes[i]
+		if c.same > 0 || c.flags&flagAdded == 0 || c.from >= 0 {
+			continue
+		}
+		id := FileID(x.commits[c.commit].id, x.paths[c.path])
+		if !strings.HasPrefix(id.String(), digits) {
+			continue
+		}
+		f, err := x.fileFrom(ctx, int32(i), id)
+		if err != nil {
+			return nil, err
+		}
+		if f != nil && found != nil {
+			return nil, ErrAmbiguous
+		}
+		found = cmp.Or(f, found)
+	}
+	return found, nil
+}
+
+// fileFrom returns the file with an ID that begins with a change, from the first tip that
+// has it. It returns nil if no life begins there.
+func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*File, error) {
+	paths := map[int32]bool{x.changes[change].path: true} // where the file can have been
+	for grown := true; grown; {
+		grown = false
+		for i := range x.changes {
+			if c := &x.changes[i]; c.from >= 0 && paths[c.from] && !paths[c.path] {
+				paths[c.path], grown = true, true
+			}
+		}
+	}
+
+	for _, tip := range x.tips {
+		commit, known := x.commitNumbers[tip.Commit]
+		if !known {
+			continue
+		}
+		var best *File
+		for path := range paths {
+			end := x.at(commit, path)
+			if end < 0 || x.changes[end].moved() {
+				continue
+			}
+			f, err := x.file(ctx, tip, end)
+			if err != nil {
+				return nil, err
+			}
+			if f.ID == id && (best == nil || best.Removed() && !f.Removed() || best.Removed() == f.Removed() && f.Path < best.Path) {
+				best = f
+			}
+		}
+		if best != nil {
+			return best, nil
+		}
+	}
+	return nil, nil
+}
+
+// Deleted returns the files that the history of a commit has, and the commit itself does
+// not. They are sorted by path.
+func (x *Index) Deleted(ctx context.Context, tip Tip) (list []*File, err error) {
+	commit, known := x.commitNumbers[tip.Commit]
+	if !known {
+		return nil, nil
+	}
+	for path := range x.paths {
+		end := x.at(commit, int32(path))
+		if end < 0 {
+			continue
+		}
+		if c := &x.changes[end]; !c.removed() || c.moved() || c.dir() {
+			continue
+		}
+		f, err := x.file(ctx, tip, end)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b *File) int { return strings.Compare(a.Path, b.Path) })
+	return list, nil
+}

@@ -1,0 +1,282 @@
+package versions
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// maxUnwritten is the number of changes after which an update writes a block.
+const maxUnwritten = 50_000
+
+// updater adds commits to an index.
+type updater struct {
+	*Index
+	objects  object.Reader
+	records  *record.View
+	progress func(int)
+
+	trees map[int32]object.ID // of added commits and their parents
+
+	added                      int
+	commits0, changes0, paths0 int // the parts that are written
+}
+
+// update adds the commits that tips reach and that the index lacks.
+func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(int)) error {
+	records, err := r.RecordViewOrEmpty()
+	if err != nil {
+		return err
+	}
+	u := &updater{Index: x, objects: r.Contents(), records: records, progress: progress, trees: map[int32]object.ID{}}
+	u.written()
+	for _, tip := range x.tips {
+		if u.lost(tip.Commit) {
+			continue
+		}
+		read := func(id object.ID) (*object.Commit, []object.ID, error) {
+			c, err := object.ReadCommit(ctx, u.objects, id)
+			if err != nil {
+				return nil, nil, err
+			}
+			links := u.parents(c)
+			slices.Reverse(links) // so that the first parent is added first, and its chain goes on
+			return c, links, nil
+		}
+		value := func(id object.ID, c *object.Commit) (int32, error) { return u.add(ctx, id, c) }
+		if _, err := graph.Fold(ctx, x.commitNumbers, tip.Commit, read, value); err != nil {
+			u.flush(ctx)
+			return err
+		}
+	}
+	u.flush(ctx)
+	return nil
+}
+
+func (u *updater) written() {
+	u.commits0, u.changes0, u.paths0 = len(u.commits), len(u.changes), len(u.paths)
+}
+
+// flush writes the new part of the index.
+func (u *updater) flush(ctx context.Context) {
+	if len(u.commits) > u.commits0 {
+		u.disk.append(ctx, u.encode(u.commits0, u.changes0, u.paths0, nil))
+		u.written()
+	}
+}
+
+func (u *updater) lost(commit object.ID) bool {
+	return object.IsLost(u.objects, object.Key{Kind: object.KindCommit, ID: commit})
+}
+
+// parents returns the parents of a commit without lost ones.
+func (u *updater) parents(c *object.Commit) (list []object.ID) {
+	for _, p := range c.Parents {
+		if !u.lost(p) {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// add adds a commit whose parents are in the index.
+func (u *updater) add(ctx context.Context, id object.ID, c *object.Commit) (int32, error) {
+	number := int32(len(u.commits))
+	out := commit{id: id, seconds: c.Committer.Time.Sec}
+	for _, p := range u.parents(c) {
+		out.parents = append(out.parents, u.commitNumbers[p])
+	}
+
+	var before []object.ID
+	for _, p := range out.parents {
+		root, err := u.tree(ctx, p)
+		if err != nil {
+			return 0, err
+		}
+		before = append(before, root)
+	}
+	if len(before) == 0 {
+		before = append(before, object.ID{})
+	}
+	root := c.Tree
+	if _, expired := u.records.Expired(id); expired {
+		root = before[0]
+	}
+	changes, err := u.changesOf(ctx, number, before, root)
+	if err != nil {
+		return 0, fmt.Errorf("commit %s: %w", id, err)
+	}
+
+	u.addCommit(out)
+	u.changes = append(u.changes, changes...)
+	u.trees[number] = root
+	if u.added++; u.progress != nil {
+		u.progress(u.added)
+	}
+	if len(u.changes)-u.changes0 > maxUnwritten {
+		u.flush(ctx)
+	}
+	return number, nil
+}
+
+// tree returns the tree of a commit in the index. For an expired commit it is that of the
+// last first parent with content.
+func (u *updater) tree(ctx context.Context, number int32) (object.ID, error) {
+	for at := number; at >= 0; at = u.commits[at].first() {
+		if root, ok := u.trees[at]; ok {
+			return root, nil
+		}
+		id := u.commits[at].id
+		if _, expired := u.records.Expired(id); expired {
+			continue
+		}
+		c, err := object.ReadCommit(ctx, u.objects, id)
+		if err != nil {
+			return object.ID{}, err
+		}
+		u.trees[number] = c.Tree
+		return c.Tree, nil
+	}
+	return object.ID{}, nil
+}
+
+// changesOf returns the changes of the next commit, whose parents have the trees before.
+func (u *updater) changesOf(ctx context.Context, number int32, before []object.ID, root object.ID) ([]change, error) {
+	diffs := make([][]tree.Change, len(before))
+	for i, parent := range before {
+		for c, err := range tree.Diff(ctx, u.objects, parent, root, tree.DiffOptions{Recursive: true, Recorded: true, Dirs: true}) {
+			if err != nil {
+				return nil, err
+			}
+			diffs[i] = append(diffs[i], c)
+		}
+		if parent != root { // the root itself
+			dir := object.Entry{Type: object.TypeDir, Content: object.Key{Kind: object.KindTree, ID: root}}
+			c := tree.Change{Old: &dir, New: &dir}
+			if parent.IsZero() {
+				c.Old = nil
+			}
+			diffs[i] = append(diffs[i], c)
+		}
+	}
+
+	m := newMerged(diffs)
+	from, err := m.renames(ctx, u.objects)
+	if err != nil {
+		return nil, err
+	}
+	moved := map[string]bool{}
+	for _, path := range from {
+		moved[path] = true
+	}
+
+	var list []change
+	at := map[string]int{} // by path: its place in list
+	for _, c := range diffs[0] {
+		out := change{commit: number, path: u.pathNumber(c.Path), from: -1}
+		switch out.same = m.same(c.Path); {
+		case out.same > 0:
+		case c.New == nil:
+			out.set(flagDir, tree.IsDir(c.Old))
+			out.set(flagMoved, moved[c.Path])
+		default:
+			out.entry(c.New)
+			out.set(flagAdded, m.added(c.Path))
+			if old, ok := from[c.Path]; ok {
+				out.from = u.pathNumber(old)
+			}
+		}
+		if i, twice := at[c.Path]; !twice {
+			at[c.Path] = len(list)
+			list = append(list, out)
+		} else if c.New != nil { // a folder became a file, or a file a folder
+			list[i] = out
+		}
+	}
+	return list, nil
+}
+
+func (c *change) set(flag uint8, on bool) {
+	if on {
+		c.flags |= flag
+	}
+}
+
+// entry notes the state of a path.
+func (c *change) entry(e *object.Entry) {
+	c.kind, c.mode, c.size, c.mtime, c.id = e.Type, e.Mode, e.Size, e.MTime, tree.ContentID(e)
+	c.manifest = e.Content.Kind == object.KindManifest
+	if e.Type == object.TypeDir {
+		c.size, c.mtime = 0, object.Time{}
+	}
+}
+
+// merged compares a commit with all its parents.
+type merged struct {
+	diffs [][]tree.Change
+	olds  []map[string]bool // by parent, by changed path: the parent has it
+}
+
+func newMerged(diffs [][]tree.Change) *merged {
+	m := &merged{diffs: diffs}
+	for _, diff := range diffs {
+		olds := make(map[string]bool, len(diff))
+		for _, c := range diff {
+			olds[c.Path] = olds[c.Path] || c.Old != nil
+		}
+		m.olds = append(m.olds, olds)
+	}
+	return m
+}
+
+// same returns the first parent that has a path as the commit has it, or 0. The path
+// differs from the first one.
+func (m *merged) same(path string) int32 {
+	for i, olds := range m.olds {
+		if _, differs := olds[path]; !differs {
+			return int32(i)
+		}
+	}
+	return 0
+}
+
+// added reports whether a path that differs from all parents is in none of them.
+func (m *merged) added(path string) bool {
+	for _, olds := range m.olds {
+		if olds[path] {
+			return false
+		}
+	}
+	return true
+}
+
+// renames returns the old path of each file that differs from all parents and was
+// renamed since one of them.
+func (m *merged) renames(ctx context.Context, r object.Reader) (map[string]string, error) {
+	from := map[string]string{}
+	for _, diff := range m.diffs {
+		wanted := false
+		for _, c := range diff {
+			wanted = wanted || c.Old == nil && m.same(c.Path) == 0
+		}
+		if !wanted {
+			continue
+		}
+		changes, err := tree.DetectRenames(ctx, r, diff)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range changes {
+			if _, known := from[c.Path]; !known && c.From != "" && m.same(c.Path) == 0 {
+				from[c.Path] = c.From
+			}
+		}
+	}
+	return from, nil
+}

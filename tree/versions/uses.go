@@ -1,0 +1,110 @@
+package versions
+
+import (
+	"context"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// Use is a path that has, or had, a content.
+type Use struct {
+	Path    string
+	Now     []string    // the tips that have it there
+	Commits []object.ID // the commits that have it there, newest first
+	Since   []Version   // the changes that brought it there, oldest first
+}
+
+// Uses returns the paths that have a content with one of the given IDs, in some commit that a
+// tip reaches.
+func (x *Index) Uses(ids map[object.ID]bool) (uses []Use) {
+	since := map[int32][]int32{} // by path: the changes
+	for i := range x.changes {
+		if c := &x.changes[i]; c.same == 0 && !c.removed() && ids[c.id] && x.reached[c.commit] {
+			since[c.path] = append(since[c.path], int32(i))
+		}
+	}
+
+	has := make([]bool, len(x.commits))
+	for path, changes := range since {
+		x.hasAt(has, path, ids)
+		use := Use{Path: x.paths[path]}
+		for i := range slices.Backward(has) {
+			if has[i] && x.reached[i] {
+				use.Commits = append(use.Commits, x.commits[i].id)
+			}
+		}
+		for _, tip := range x.tips {
+			if i, ok := x.commitNumbers[tip.Commit]; ok && has[i] {
+				use.Now = append(use.Now, tip.Name)
+			}
+		}
+		for _, i := range changes {
+			use.Since = append(use.Since, x.version(&x.changes[i]))
+		}
+		uses = append(uses, use)
+	}
+	slices.SortFunc(uses, func(a, b Use) int { return tree.ComparePaths(a.Path, b.Path) })
+	return uses
+}
+
+// hasAt sets has, by commit, to whether a path has a content with one of the given IDs.
+func (x *Index) hasAt(has []bool, path int32, ids map[object.ID]bool) {
+	touched := make(map[int32]*change, len(x.byPath[path]))
+	for _, i := range x.byPath[path] {
+		touched[x.changes[i].commit] = &x.changes[i]
+	}
+	for i := range x.commits {
+		c := touched[int32(i)]
+		parents := x.commits[i].parents
+		switch {
+		case c != nil && c.same > 0:
+			has[i] = has[parents[c.same]]
+		case c != nil:
+			has[i] = !c.removed() && ids[c.id]
+		default:
+			has[i] = len(parents) > 0 && has[parents[0]]
+		}
+	}
+}
+
+// Containing returns the given IDs and those of the files that contain one of them as a
+// chunk, or as a part of their list of chunks. It reads the lists of all files that a
+// tip reaches.
+func (x *Index) Containing(ctx context.Context, r object.Reader, ids map[object.ID]bool) (map[object.ID]bool, error) {
+	all := map[object.ID]bool{}
+	for id := range ids {
+		all[id] = true
+	}
+	known := map[object.Key]bool{} // by node: it contains one
+	for i := range x.changes {
+		c := &x.changes[i]
+		if c.same > 0 || !c.manifest || !x.reached[c.commit] {
+			continue
+		}
+		key := object.Key{Kind: object.KindManifest, ID: c.id}
+		has, err := graph.Fold(ctx, known, key, func(key object.Key) (links, nodes []object.Key, err error) {
+			links, err = graph.Links(ctx, r, key)
+			if object.PassOver(r, "", key, err) {
+				return nil, nil, nil
+			}
+			for _, link := range links {
+				if link.Kind.IsNode() {
+					nodes = append(nodes, link)
+				}
+			}
+			return links, nodes, err
+		}, func(key object.Key, links []object.Key) (bool, error) {
+			return ids[key.ID] || slices.ContainsFunc(links, func(l object.Key) bool { return ids[l.ID] || known[l] }), nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		if has {
+			all[c.id] = true
+		}
+	}
+	return all, nil
+}

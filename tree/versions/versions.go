@@ -1,0 +1,261 @@
+// Package versions keeps an index of history: the commits that changed each
+// path, and the content before and after.
+//
+// The index lies in the folder [Dir] below .kist and is only a cache. Anybody may
+// delete it at any time. [Open] adds the commits that it lacks, each once. What
+// it adds is what the commit changed, so the index grows as the history does.
+// docs/format/versions.md describes the file.
+//
+// A file has a life. It begins in the commit and at the path where the file first
+// appeared. These two give the file's ID ([FileID]). Renames, moves, deletion and
+// re-creation at the same path continue the life.
+package versions
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+)
+
+// Dir is the folder of the index, below the .kist folder.
+const Dir = "versions"
+
+// Index has the changes of commits. It is in memory, so it stays as it is while
+// other processes add to the file. One goroutine at a time may use it.
+type Index struct {
+	paths   []string // by number
+	commits []commit // by number, parents first
+	changes []change // by commit
+	sums    map[object.ID]object.ID
+
+	pathNumbers   map[string]int32
+	commitNumbers map[object.ID]int32
+
+	byPath  [][]int32 // by path: its changes, by chain and commit
+	chains  []int32   // by chain: its first commit
+	ends    []int32   // by chain: its last commit
+	tips    []Tip     // HEAD first
+	reached []bool    // by commit: a tip reaches it
+
+	disk file
+}
+
+// Tip is a name for a commit: HEAD, a branch or a tag.
+type Tip struct {
+	Name   string // full, as in "refs/heads/main"
+	Commit object.ID
+}
+
+// commit is a commit in the index. Its chain is the run of first parents that it
+// belongs to. In a chain the numbers of commits ascend.
+type commit struct {
+	id      object.ID
+	parents []int32
+	seconds int64 // the committer's time
+	chain   int32
+}
+
+// first returns the number of the first parent, or -1.
+func (c *commit) first() int32 {
+	if len(c.parents) == 0 {
+		return -1
+	}
+	return c.parents[0]
+}
+
+// change is the state of a path after a commit that differs there from its first
+// parent.
+type change struct {
+	commit, path int32
+	from         int32 // the path before a rename, or -1
+	same         int32 // the first parent with the same state, which says more; 0: none
+	kind         object.EntryType
+	flags        uint8
+	mode         uint16
+	manifest     bool
+	size         uint64
+	mtime        object.Time
+	id           object.ID
+}
+
+// The flags of a change. A removed path has the kind 0.
+const (
+	flagDir   = 1 << iota // the removed path was a folder
+	flagMoved             // the removed file went on at another path
+	flagAdded             // no parent has the path
+)
+
+func (c *change) removed() bool { return c.kind == 0 }
+func (c *change) dir() bool     { return c.kind == object.TypeDir || c.flags&flagDir != 0 }
+func (c *change) moved() bool   { return c.flags&flagMoved != 0 }
+
+// Version is the state of a path after a commit that changed it. A merge counts
+// if the path differs from all parents.
+type Version struct {
+	Number int // from 1 in the life of a file; 0: removed, or not numbered
+	Commit object.ID
+	Time   int64 // of the committer, in seconds since 1970
+	Path   string
+	From   string // the path before, if the file was renamed
+
+	Type     object.EntryType // 0: the path was removed
+	Moved    bool             // it was removed, and its file goes on at another path
+	Added    bool             // no parent of the commit has the path
+	Mode     uint16
+	Size     uint64
+	MTime    object.Time
+	ID       object.ID // as of [tree.ContentID]
+	Manifest bool      // ID is that of a manifest: the file has several chunks
+}
+
+// version returns a change as a Version without a number.
+func (x *Index) version(c *change) Version {
+	v := Version{
+		Commit: x.commits[c.commit].id, Time: x.commits[c.commit].seconds, Path: x.paths[c.path],
+		Type: c.kind, Moved: c.moved(), Added: c.flags&flagAdded != 0, Mode: c.mode,
+		Size: c.size, MTime: c.mtime, ID: c.id, Manifest: c.manifest,
+	}
+	if c.from >= 0 {
+		v.From = x.paths[c.from]
+	}
+	return v
+}
+
+// Open reads the index of a repository and adds the missing commits that HEAD,
+// branches and tags reach. The result is complete even if the file cannot be
+// written, as in a read-only repository. A damaged file is replaced. Progress, if
+// not nil, receives the number of commits added so far.
+//
+// An error is about an object that cannot be read. The content of an expired
+// commit counts as that of the last commit before it with content.
+func Open(ctx context.Context, r *kist.Repository, progress func(commits int)) (*Index, error) {
+	tips, err := findTips(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	x, err := open(ctx, r, tips, progress)
+	if err != nil {
+		return nil, err
+	}
+	if live := x.reach(); 2*live < len(x.commits) {
+		x.disk.discard() // most of it is history that was given up
+		if x, err = open(ctx, r, tips, progress); err != nil {
+			return nil, err
+		}
+		x.reach()
+	}
+	x.sort()
+	return x, nil
+}
+
+func open(ctx context.Context, r *kist.Repository, tips []Tip, progress func(int)) (*Index, error) {
+	x, err := load(r.Dir())
+	if err != nil {
+		return nil, err
+	}
+	x.tips = tips
+	return x, x.update(ctx, r, progress)
+}
+
+// findTips returns the names of commits, HEAD first.
+func findTips(ctx context.Context, r *kist.Repository) ([]Tip, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	names, err := r.Refs().List("")
+	if err != nil {
+		return nil, err
+	}
+	if !head.ID.IsZero() {
+		names = slices.Insert(names, 0, refs.Ref{Name: "HEAD", ID: head.ID})
+	}
+	var tips []Tip
+	for _, ref := range names {
+		if ref.Target != "" {
+			continue
+		}
+		id := ref.ID
+		if strings.HasPrefix(ref.Name, refs.Tags) {
+			id, err = refs.Peel(ctx, r.Objects(), id)
+			if _, lost := object.LostKey(err); lost {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+		}
+		tips = append(tips, Tip{ref.Name, id})
+	}
+	return tips, nil
+}
+
+// reach notes the commits that tips reach, and returns their number.
+func (x *Index) reach() (n int) {
+	x.reached = make([]bool, len(x.commits))
+	for _, tip := range x.tips {
+		if at, ok := x.commitNumbers[tip.Commit]; ok {
+			x.reached[at] = true
+		}
+	}
+	for i := range slices.Backward(x.commits) {
+		if x.reached[i] {
+			n++
+			for _, p := range x.commits[i].parents {
+				x.reached[p] = true
+			}
+		}
+	}
+	return n
+}
+
+// All yields all versions of all paths, in commits that a tip reaches, parents
+// before children. It leaves out removed paths. Folders are among the versions, and
+// the root, whose path is empty.
+func (x *Index) All() iter.Seq[Version] {
+	return func(yield func(Version) bool) {
+		for i := range x.changes {
+			c := &x.changes[i]
+			if c.same == 0 && !c.removed() && x.reached[c.commit] && !yield(x.version(c)) {
+				return
+			}
+		}
+	}
+}
+
+// With yields the versions in All with one of the given IDs.
+func (x *Index) With(ids map[object.ID]bool) iter.Seq[Version] {
+	return func(yield func(Version) bool) {
+		for i := range x.changes {
+			c := &x.changes[i]
+			if c.same == 0 && !c.removed() && ids[c.id] && x.reached[c.commit] && !yield(x.version(c)) {
+				return
+			}
+		}
+	}
+}
+
+// Tips returns the names of commits that the index starts from: HEAD, then refs
+// by name.
+func (x *Index) Tips() []Tip { return x.tips }
+
+// Sum returns the SHA-256 of the bytes of a file with several chunks, by the ID
+// of its manifest, if [Index.AddSums] has noted it. For all other files the ID is
+// that hash.
+func (x *Index) Sum(manifest object.ID) (object.ID, bool) {
+	sum, ok := x.sums[manifest]
+	return sum, ok
+}
+
+// AddSums notes hashes of files for [Index.Sum], and writes them to the index if
+// possible.
+func (x *Index) AddSums(ctx context.Context, sums map[object.ID]object.ID) {
+	x.disk.append(ctx, x.encode(len(x.commits), len(x.changes), len(x.paths), sums))
+	for id, sum := range sums {
+		x.sums[id] = sum
+	}
+}

@@ -1,0 +1,415 @@
+package versions_test
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/versions"
+)
+
+// randomHistory returns commits with changes, renames, deletions, re-creations and
+// merges. Every new content is unique, except for some copies.
+func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
+	paths := []string{"a", "b", "c", "d/a", "d/b", "d/e/f", "g/h"}
+	var history []treetest.Version
+	content := func(i int) string {
+		text := fmt.Sprintf("content %d of commit %d", rng.IntN(1000), i)
+		if rng.IntN(2) == 0 {
+			text += strings.Repeat(" that is stored as a chunk", 3)
+		}
+		return text
+	}
+	for i := range commits {
+		v := treetest.Version{Files: map[string]string{}}
+		if i > 0 {
+			v.Parents = []int{max(0, i-1-rng.IntN(3))}
+			v.Files = maps.Clone(history[v.Parents[0]].Files)
+		}
+		if i > 3 && rng.IntN(3) == 0 {
+			for range 1 + rng.IntN(2) { // a merge, which takes some files from the others
+				other := rng.IntN(i)
+				if slices.Contains(v.Parents, other) {
+					continue
+				}
+				v.Parents = append(v.Parents, other)
+				for _, path := range paths {
+					text, has := history[other].Files[path]
+					switch {
+					case rng.IntN(2) == 0:
+					case has:
+						v.Files[path] = text
+					default:
+						delete(v.Files, path)
+					}
+				}
+			}
+		}
+		for range rng.IntN(3) {
+			from, to := paths[rng.IntN(len(paths))], paths[rng.IntN(len(paths))]
+			text, has := v.Files[from]
+			switch rng.IntN(4) {
+			case 0:
+				delete(v.Files, from)
+			case 1:
+				if has {
+					delete(v.Files, from)
+					v.Files[to] = text
+				}
+			default:
+				v.Files[from] = content(i)
+			}
+		}
+		history = append(history, v)
+	}
+	return history
+}
+
+// walker finds the same answers as the index, from complete file lists.
+type walker []treetest.Version
+
+// state is the last change of a path in the history of a commit.
+type state struct {
+	commit int // -1: the path never existed
+	path   string
+}
+
+// last returns the change that made a path what it is in a commit.
+func (w walker) last(commit int, path string) state {
+	for {
+		parents := w[commit].Parents
+		text, has := w[commit].Files[path]
+		next := -1
+		for _, p := range parents {
+			if before, had := w[p].Files[path]; had == has && before == text {
+				next = p
+				break
+			}
+		}
+		switch {
+		case next >= 0:
+			commit = next
+		case len(parents) == 0 && !has:
+			return state{-1, path}
+		default:
+			return state{commit, path}
+		}
+	}
+}
+
+// from returns the path before a rename, or "". The contents of the files that appear and
+// vanish between a commit and a parent identify them.
+func (w walker) from(commit int, path string) string {
+	text, has := w[commit].Files[path]
+	if !has || w.last(commit, path).commit != commit {
+		return ""
+	}
+	for _, p := range w[commit].Parents {
+		if _, had := w[p].Files[path]; had {
+			continue
+		}
+		for old, before := range w[p].Files {
+			if _, still := w[commit].Files[old]; !still && before == text {
+				return old
+			}
+		}
+	}
+	return ""
+}
+
+// movedAway reports whether the file that a change removed went on at another path.
+func (w walker) movedAway(s state) bool {
+	for path := range w[s.commit].Files {
+		if w.from(s.commit, path) == s.path {
+			return true
+		}
+	}
+	return false
+}
+
+// life returns the changes of a file up to one, oldest first.
+func (w walker) life(s state, seen map[state]bool) (list []state) {
+	if seen[s] {
+		return nil
+	}
+	seen[s] = true
+	for _, p := range w[s.commit].Parents {
+		prev := w.last(p, s.path)
+		if from := w.from(s.commit, s.path); from != "" {
+			if _, has := w[p].Files[s.path]; !has {
+				prev = w.last(p, from)
+			}
+		}
+		if prev.commit < 0 {
+			continue
+		}
+		if _, has := w[prev.commit].Files[prev.path]; !has && w.movedAway(prev) {
+			continue
+		}
+		list = append(list, w.life(prev, seen)...)
+	}
+	return append(list, s)
+}
+
+func open(t *testing.T, r *kist.Repository) *versions.Index {
+	t.Helper()
+	x, err := versions.Open(t.Context(), r, nil)
+	treetest.Check(t, err)
+	return x
+}
+
+// openUnchanged is open for an index on disk that has all commits.
+func openUnchanged(t *testing.T, r *kist.Repository) *versions.Index {
+	t.Helper()
+	x, err := versions.Open(t.Context(), r, func(n int) { t.Errorf("%d commits were added", n) })
+	treetest.Check(t, err)
+	return x
+}
+
+// tagged returns the tips of a mirrored history by number of the commit.
+func tagged(x *versions.Index, n int) []versions.Tip {
+	tips := make([]versions.Tip, n)
+	for _, tip := range x.Tips() {
+		var i int
+		if _, err := fmt.Sscanf(tip.Name, refs.Tags+"t%d", &i); err == nil {
+			tips[i] = tip
+		}
+	}
+	return tips
+}
+
+// TestRandomHistories compares the index with walks over complete file lists.
+func TestRandomHistories(t *testing.T) {
+	for seed := range uint64(30) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		history := walker(randomHistory(rng, 40))
+		if ambiguous(history) {
+			continue
+		}
+		r := treetest.Mirror(t, t.TempDir(), history)
+		x := open(t, r)
+		compareLives(t, seed, x, history)
+		compareUses(t, seed, x, history)
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// ambiguous reports whether a content is twice in a commit, so that renames cannot be
+// told apart.
+func ambiguous(history walker) bool {
+	for _, v := range history {
+		seen := map[string]bool{}
+		for _, text := range v.Files {
+			if seen[text] {
+				return true
+			}
+			seen[text] = true
+		}
+	}
+	return false
+}
+
+func compareLives(t *testing.T, seed uint64, x *versions.Index, history walker) {
+	tips := tagged(x, len(history))
+	number := map[object.ID]int{}
+	for i, tip := range tips {
+		number[tip.Commit] = i
+	}
+	for i, tip := range tips {
+		for _, path := range []string{"a", "b", "c", "d/a", "d/b", "d/e/f", "g/h"} {
+			f, err := x.File(t.Context(), tip, path)
+			treetest.Check(t, err)
+			end := history.last(i, path)
+			if f == nil || end.commit < 0 {
+				if f != nil || end.commit >= 0 {
+					t.Errorf("seed %d: %s in %d: %+v, want a life that ends with %v", seed, path, i, f, end)
+				}
+				continue
+			}
+			want := history.life(end, map[state]bool{})
+			var got []state
+			numbers := 0
+			for _, v := range f.Versions {
+				got = append(got, state{number[v.Commit], v.Path})
+				text, has := history[number[v.Commit]].Files[v.Path]
+				if has != (v.Type != 0) || has && (v.ID != object.Sum([]byte(text)) || v.Size != uint64(len(text))) {
+					t.Errorf("seed %d: %s in %d: %+v, want %q", seed, path, i, v, text)
+				}
+				if has {
+					numbers++
+				}
+				if from := history.from(number[v.Commit], v.Path); v.From != from || has && v.Number != numbers || !has && v.Number != 0 {
+					t.Errorf("seed %d: %s in %d: %+v, want number %d, from %q", seed, path, i, v, numbers, from)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("seed %d: %s in %d: changes %v, want %v", seed, path, i, got, want)
+			}
+			if id := versions.FileID(tips[want[0].commit].Commit, want[0].path); f.ID != id {
+				t.Errorf("seed %d: %s in %d: file %s, want %s", seed, path, i, f.ID, id)
+			}
+			if again, err := x.Find(t.Context(), f.ID.String()[:20]); err != nil || again == nil && !f.Versions[len(f.Versions)-1].Moved || again != nil && again.ID != f.ID {
+				t.Errorf("seed %d: %s in %d: by ID %+v, %v", seed, path, i, again, err)
+			}
+		}
+		compareDeleted(t, x, tip, history, i)
+	}
+}
+
+func compareDeleted(t *testing.T, x *versions.Index, tip versions.Tip, history walker, commit int) {
+	deleted, err := x.Deleted(t.Context(), tip)
+	treetest.Check(t, err)
+	var got, want []string
+	for _, f := range deleted {
+		got = append(got, f.Path)
+	}
+	for _, path := range []string{"a", "b", "c", "d/a", "d/b", "d/e/f", "g/h"} {
+		end := history.last(commit, path)
+		if _, has := history[commit].Files[path]; !has && end.commit >= 0 && !history.movedAway(end) {
+			want = append(want, path)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("deleted in %d: %q, want %q", commit, got, want)
+	}
+}
+
+func compareUses(t *testing.T, seed uint64, x *versions.Index, history walker) {
+	tips := tagged(x, len(history))
+	want := map[string]map[string][]object.ID{} // by content and path: newest first
+	for i, v := range slices.Backward(history) {
+		for path, text := range v.Files {
+			if want[text] == nil {
+				want[text] = map[string][]object.ID{}
+			}
+			want[text][path] = append(want[text][path], tips[i].Commit)
+		}
+	}
+	for text, paths := range want {
+		got := map[string][]object.ID{}
+		for _, use := range x.Uses(map[object.ID]bool{object.Sum([]byte(text)): true}) {
+			got[use.Path] = use.Commits
+			for _, id := range use.Commits {
+				if i := slices.IndexFunc(tips, func(tip versions.Tip) bool { return tip.Commit == id }); !slices.Contains(use.Now, tips[i].Name) {
+					t.Errorf("seed %d: %q is at %s in %v, without %s", seed, text, use.Path, use.Now, tips[i].Name)
+				}
+			}
+		}
+		for _, ids := range [](map[string][]object.ID){got, paths} {
+			for _, list := range ids {
+				slices.SortFunc(list, object.ID.Compare)
+			}
+		}
+		if !maps.EqualFunc(got, paths, slices.Equal) {
+			t.Errorf("seed %d: uses of %q: %v, want %v", seed, text, got, paths)
+		}
+	}
+}
+
+// TestIncrements checks that an index that grew with the history equals a new one, and
+// that a damaged or foreign file changes no answer.
+func TestIncrements(t *testing.T) {
+	rng := rand.New(rand.NewPCG(7, 7))
+	history := randomHistory(rng, 60)
+	dir := t.TempDir()
+	r := treetest.Mirror(t, dir, history)
+	all, err := r.Refs().List("")
+	treetest.Check(t, err)
+	keep := func(n int) {
+		var changes []refs.Change
+		for _, ref := range all {
+			var i int
+			fmt.Sscanf(ref.Name, refs.Tags+"t%d", &i)
+			now, err := r.Refs().Get(ref.Name)
+			gone := err != nil
+			if wanted := strings.HasPrefix(ref.Name, refs.Tags) && i < n || n >= len(history); wanted == gone {
+				c := refs.Change{Name: ref.Name, Old: now}
+				if wanted {
+					c = refs.Change{Name: ref.Name, New: ref.ID}
+				}
+				changes = append(changes, c)
+			}
+		}
+		treetest.Check(t, r.Refs().Update(t.Context(), changes, refs.Who{}))
+	}
+	file := filepath.Join(dir, kist.Dir, versions.Dir, "changes")
+	size := func() int64 {
+		info, err := os.Stat(file)
+		treetest.Check(t, err)
+		return info.Size()
+	}
+
+	last := int64(0)
+	for _, n := range []int{1, 2, 20, 21, 45} {
+		keep(n)
+		open(t, r)
+		if size() <= last {
+			t.Fatalf("with %d commits the file has %d bytes, before it had %d", n, size(), last)
+		}
+		last = size()
+	}
+	keep(len(history))
+	grown := answers(t, open(t, r))
+	full := size()
+	if again := answers(t, openUnchanged(t, r)); !reflect.DeepEqual(grown, again) || size() != full {
+		t.Errorf("read once more, the index differs, or it grew from %d to %d bytes", full, size())
+	}
+
+	data, err := os.ReadFile(file)
+	treetest.Check(t, err)
+	for name, damage := range map[string]func() []byte{
+		"torn":    func() []byte { return data[:len(data)-3] },
+		"flipped": func() []byte { d := slices.Clone(data); d[len(d)/2] ^= 1; return d },
+		"foreign": func() []byte { return []byte("a text that has nothing to do with kist, but is longer than a header") },
+		"longer":  func() []byte { return append(slices.Clone(data), "more"...) },
+		"empty":   func() []byte { return nil },
+	} {
+		treetest.Check(t, os.WriteFile(file, damage(), 0o600))
+		if got := answers(t, open(t, r)); !reflect.DeepEqual(grown, got) {
+			t.Errorf("%s: the answers differ", name)
+		}
+		if got := answers(t, openUnchanged(t, r)); !reflect.DeepEqual(grown, got) {
+			t.Errorf("%s: the answers of the repaired file differ", name)
+		}
+	}
+
+	treetest.Check(t, os.RemoveAll(filepath.Dir(file)))
+	treetest.Check(t, os.Symlink(t.TempDir(), filepath.Dir(file)))
+	if got := answers(t, open(t, r)); !reflect.DeepEqual(grown, got) {
+		t.Error("behind a symlink: the answers differ")
+	}
+	if list, err := os.ReadDir(filepath.Dir(file)); err != nil || len(list) > 0 {
+		t.Errorf("the index was written through a symlink: %v, %v", list, err)
+	}
+}
+
+// answers returns what an index says about all paths and contents, apart from the order
+// in which commits were added.
+func answers(t *testing.T, x *versions.Index) map[string]any {
+	out := map[string]any{}
+	for v := range x.All() {
+		out[fmt.Sprint("version ", v.Commit, v.Path)] = v
+		for _, use := range x.Uses(map[object.ID]bool{v.ID: true}) {
+			slices.SortFunc(use.Commits, object.ID.Compare)
+			out[fmt.Sprint("use ", v.ID, use.Path)] = []any{use.Now, use.Commits, len(use.Since)}
+		}
+		for _, tip := range x.Tips() {
+			f, err := x.File(t.Context(), tip, v.Path)
+			treetest.Check(t, err)
+			out[fmt.Sprint("life ", tip, v.Path)] = f
+		}
+	}
+	return out
+}

@@ -49,6 +49,7 @@ var doors = map[string][]string{
 	"github.com/klauspost/compress":              {"object/frame", "tree/checkout", "tree/convert"},
 	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/cli_test"},
 	"github.com/spf13/":                          {"cmd/kist"},
+	"github.com/gabriel-vasile/mimetype":         {"tree"},
 	"github.com/BurntSushi/toml":                 {"."},
 	"github.com/minio/":                          {"remote/s3", "cmd/kist_test"},
 	"gopkg.in/ini.v1":                            {"remote/s3"},

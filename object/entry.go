@@ -2,7 +2,6 @@ package object
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"strings"
 	"unicode/utf8"
@@ -50,10 +49,8 @@ func checkEntry(e *Entry) error {
 		wrong = "more than permission bits"
 	case e.MTime.Nsec >= 1e9:
 		wrong = "more than 999999999 nanoseconds"
-	case e.Meta != nil:
-		return checkMetadata(e)
 	default:
-		return nil
+		return e.CheckMetadata()
 	}
 	return faultf(ReasonEntry, "%q: %s", e.Name, wrong)
 }
@@ -84,60 +81,103 @@ func hasContent(e *Entry) bool {
 	return e.Size != 0 || e.Files != 0 || len(e.Inline) > 0 || !e.Content.IsZero()
 }
 
-func checkMetadata(e *Entry) error {
-	if err := e.Meta.Check(e.Type); err != nil {
-		return faultf(ReasonMetadata, "%q: %w", e.Name, err)
-	}
-	return nil
-}
-
-// Check returns an error if an entry of type t cannot have the metadata.
-func (m *Metadata) Check(t EntryType) error {
-	var wrong string
-	switch {
-	case len(m.Owner) > MaxNameSize || len(m.Group) > MaxNameSize:
-		wrong = "name of owner or group too long"
-	case len(m.Xattrs) > MaxListItems || len(m.Attrs) > MaxListItems:
-		wrong = "too many attributes"
-	case m.Device != 0 && t != TypeCharDevice && t != TypeBlockDevice:
-		wrong = "device number, but no device"
-	case m.HardLink != 0 && t == TypeDir:
-		wrong = "directory in a hard-link group"
-	}
-
-	for name := range m.Xattrs {
-		if name == "" || len(name) > MaxNameSize || strings.IndexByte(name, 0) >= 0 {
-			wrong = "extended attribute with a name that is empty, too long or has a NUL byte"
+// CheckMetadata returns an error if an entry of e's type cannot have its metadata and
+// attributes.
+func (e *Entry) CheckMetadata() error {
+	wrong := ""
+	if e.Meta != nil {
+		wrong = e.Meta.fault(e.Type)
+		if e.Meta.isEmpty() && len(e.Attrs) > 0 {
+			wrong = "attributes beside empty metadata, see SetAttrs"
 		}
 	}
-	for key, value := range m.Attrs {
+
+	if len(e.Attrs) > MaxListItems {
+		wrong = "too many attributes"
+	}
+	for key, value := range e.Attrs {
 		if key == "" || len(key) > MaxNameSize || !utf8.ValidString(key) || !utf8.ValidString(value) {
 			wrong = "attribute with an empty or too long key, or not UTF-8"
 		}
 	}
 
 	if wrong != "" {
-		return errors.New(wrong)
+		return faultf(ReasonMetadata, "%q: %s", e.Name, wrong)
 	}
 	return nil
 }
 
-// Encode returns the canonical encoding of m, as in an entry.
-func (m *Metadata) Encode() (string, error) {
+// fault returns the rule that the metadata of an entry of type t breaks, or "".
+func (m *Metadata) fault(t EntryType) (wrong string) {
+	switch {
+	case len(m.Owner) > MaxNameSize || len(m.Group) > MaxNameSize:
+		wrong = "name of owner or group too long"
+	case len(m.Xattrs) > MaxListItems:
+		wrong = "too many extended attributes"
+	case m.Device != 0 && t != TypeCharDevice && t != TypeBlockDevice:
+		wrong = "device number, but no device"
+	case m.HardLink != 0 && t == TypeDir:
+		wrong = "directory in a hard-link group"
+	}
+	for name := range m.Xattrs {
+		if name == "" || len(name) > MaxNameSize || strings.IndexByte(name, 0) >= 0 {
+			wrong = "extended attribute with a name that is empty, too long or has a NUL byte"
+		}
+	}
+	return wrong
+}
+
+// noOwner is the owner that an entry of user 0 gets if it has attributes and no other
+// metadata. Otherwise its encoding would be that of an entry without metadata.
+const noOwner = "0"
+
+// SetAttrs replaces the attributes of e, which has its metadata already.
+func (e *Entry) SetAttrs(attrs map[string]string) {
+	e.Attrs = attrs
+	if m := e.Meta; m != nil && len(attrs) > 0 && m.isEmpty() {
+		e.Meta = &Metadata{Owner: noOwner}
+	} else if m != nil && len(attrs) == 0 && m.Owner == noOwner {
+		bare := *m
+		if bare.Owner = ""; bare.isEmpty() {
+			e.Meta = &bare
+		}
+	}
+}
+
+// isEmpty reports whether all fields are zero.
+func (m *Metadata) isEmpty() bool {
+	return m.UID == 0 && m.GID == 0 && m.Owner == "" && m.Group == "" && len(m.Xattrs) == 0 && m.Device == 0 && m.HardLink == 0
+}
+
+// EncodeMetadata returns the canonical encoding of e's metadata and attributes, as in a
+// tree, or "" for none.
+func (e *Entry) EncodeMetadata() (string, error) {
+	body := newMetaBody(e)
+	if body == nil {
+		return "", nil
+	}
 	var buf bytes.Buffer
-	err := listCodec.marshal(&buf, (*metaBody)(m))
+	err := listCodec.marshal(&buf, body)
 	return buf.String(), err
 }
 
-// DecodeMetadata accepts exactly what [Metadata.Encode] returns. Call [Metadata.Check]
-// to check the result.
-func DecodeMetadata(data string) (*Metadata, error) {
-	m := new(Metadata)
-	if err := listCodec.unmarshal([]byte(data), (*metaBody)(m)); err != nil {
-		return nil, err
+// OnlyAttrs reports whether data, a result of [Entry.EncodeMetadata], has attributes and no
+// metadata.
+func OnlyAttrs(data string) bool {
+	return strings.HasPrefix(data, "\xa1\x08") // a map of one pair, whose key is 8
+}
+
+// DecodeMetadata sets e's metadata and attributes. It accepts exactly what
+// [Entry.EncodeMetadata] returns, except "". Call [Entry.CheckMetadata] to check the result.
+func (e *Entry) DecodeMetadata(data string) error {
+	var body metaBody
+	if err := listCodec.unmarshal([]byte(data), &body); err != nil {
+		return err
 	}
-	if again, err := m.Encode(); err != nil || again != data {
-		return nil, &fault{reason: ReasonCanonical}
+	e.Meta, e.Attrs = nil, nil
+	body.set(e)
+	if again, err := e.EncodeMetadata(); err != nil || again != data {
+		return &fault{reason: ReasonCanonical}
 	}
-	return m, nil
+	return nil
 }

@@ -173,6 +173,31 @@ type metaBody struct {
 	Attrs    map[string]string `cbor:"8,keyasint,omitempty"`
 }
 
+// newMetaBody returns the metadata and attributes of an entry in one map, or nil for none.
+func newMetaBody(e *Entry) *metaBody {
+	m := e.Meta
+	switch {
+	case m != nil:
+		return &metaBody{m.UID, m.GID, m.Owner, m.Group, m.Xattrs, m.Device, m.HardLink, e.Attrs}
+	case len(e.Attrs) > 0:
+		return &metaBody{Attrs: e.Attrs}
+	}
+	return nil
+}
+
+// set sets the metadata and attributes of e. A map with nothing but attributes is no
+// metadata.
+func (b *metaBody) set(e *Entry) {
+	if b == nil {
+		return
+	}
+	e.Attrs = b.Attrs
+	m := &Metadata{b.UID, b.GID, b.Owner, b.Group, b.Xattrs, b.Device, b.HardLink}
+	if len(b.Attrs) == 0 || !m.isEmpty() {
+		e.Meta = m
+	}
+}
+
 type treeChildBody struct {
 	_    struct{} `cbor:",toarray"`
 	Last string

@@ -47,10 +47,11 @@ func appendField(dst []byte, key byte, n uint64) []byte {
 
 // appendEntry appends the encoding of e, whose link is at the given position.
 func appendEntry(dst []byte, e *Entry, link uint16) ([]byte, error) {
+	meta, err := e.EncodeMetadata()
 	fields := 2
 	for _, there := range [...]bool{
 		e.Mode != 0, e.Size != 0, e.Files != 0, e.MTime.Sec != 0, e.MTime.Nsec != 0,
-		len(e.Inline) > 0, link != 0, e.Target != "", e.Meta != nil,
+		len(e.Inline) > 0, link != 0, e.Target != "", meta != "",
 	} {
 		if there {
 			fields++
@@ -76,11 +77,10 @@ func appendEntry(dst []byte, e *Entry, link uint16) ([]byte, error) {
 	if e.Target != "" {
 		dst = appendString(append(dst, 10), e.Target)
 	}
-	if e.Meta == nil {
-		return dst, nil
+	if meta != "" {
+		dst = append(append(dst, 11), meta...)
 	}
-	meta, err := e.Meta.Encode()
-	return append(append(dst, 11), meta...), err
+	return dst, err
 }
 
 // appendPair appends an item of a manifest: an array of the position of a link, and a size or

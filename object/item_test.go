@@ -25,12 +25,13 @@ func TestItemsAsLibrary(t *testing.T) {
 			MTime: Time{int64(number()), uint32(number())}, Inline: []byte(text(40)), Target: text(5),
 		}
 		if rnd.IntN(4) == 0 {
-			e.Meta = &Metadata{UID: uint32(number()), Owner: text(5), HardLink: number(), Xattrs: map[string][]byte{text(9): []byte(text(9)), "x": nil}, Attrs: map[string]string{"k": text(5)}}
+			e.Meta = &Metadata{UID: uint32(number()), Owner: text(5), HardLink: number(), Xattrs: map[string][]byte{text(9): []byte(text(9)), "x": nil}}
+			e.Attrs = map[string]string{"k": text(5)}
 		}
 		pos, last, end := uint16(number()), text(300), number()
 		body := entryBody{
 			Name: e.Name, Type: uint8(e.Type), Mode: e.Mode, Size: e.Size, Files: e.Files, Sec: e.MTime.Sec, Nsec: e.MTime.Nsec,
-			Inline: e.Inline, Link: pos, Target: e.Target, Meta: (*metaBody)(e.Meta),
+			Inline: e.Inline, Link: pos, Target: e.Target, Meta: newMetaBody(e),
 		}
 		got, err := appendEntry(nil, e, pos)
 		if err != nil {

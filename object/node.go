@@ -59,7 +59,8 @@ type Entry struct {
 	Content Key       //
 	Target  string    // target of a symlink
 
-	Meta *Metadata // nil unless the repository keeps full metadata
+	Meta  *Metadata         // nil unless the repository keeps full metadata
+	Attrs map[string]string // the user's own; change them with SetAttrs
 }
 
 // Metadata has the fields of an entry beyond the portable ones.
@@ -71,7 +72,6 @@ type Metadata struct {
 	Xattrs   map[string][]byte `json:"xattrs,omitempty"`
 	Device   uint64            `json:"device,omitempty"`    // device number of a device
 	HardLink uint64            `json:"hard_link,omitempty"` // group of names of one file within a commit; 0: none
-	Attrs    map[string]string `json:"-"`                   // the user's own
 }
 
 // Tree is one node of a directory: a chunked list of entries sorted by the

@@ -38,8 +38,7 @@ func allEntries() []object.Entry {
 		{Name: "meta", Type: object.TypeFile, Size: 40, Content: chunkKey("a"), Meta: &object.Metadata{
 			UID: 1000, GID: 1000, Owner: "ann", Group: "users", HardLink: 7,
 			Xattrs: map[string][]byte{"user.empty": {}, "user.long": bytes.Repeat([]byte("x"), 300), "security.\xff": {0}},
-			Attrs:  map[string]string{"tag": "holiday", "empty": ""},
-		}},
+		}, Attrs: map[string]string{"tag": "holiday", "empty": ""}},
 		{Name: "root's", Type: object.TypeDir, Content: treeKey("b"), Meta: &object.Metadata{}},
 		{Name: "socket", Type: object.TypeSocket},
 		{Name: "symlink", Type: object.TypeSymlink, Mode: 0o777, MTime: at, Target: "../\xff/" + strings.Repeat("t", 300)},

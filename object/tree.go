@@ -80,8 +80,9 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 		*e = Entry{
 			Name: b.Name, Type: EntryType(b.Type), Mode: b.Mode,
 			Size: b.Size, Files: b.Files, MTime: Time{b.Sec, b.Nsec},
-			Inline: b.Inline, Content: link, Target: b.Target, Meta: (*Metadata)(b.Meta),
+			Inline: b.Inline, Content: link, Target: b.Target,
 		}
+		b.Meta.set(e)
 	}
 	return entries, nil
 }

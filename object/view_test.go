@@ -83,18 +83,18 @@ func entryView(e *object.Entry) map[string]any {
 	put("content", !e.Content.IsZero(), e.Content.Kind.String()+":"+e.Content.ID.String())
 	put("target", e.Target != "", bytesView(e.Target))
 	if e.Meta != nil {
-		v["meta"] = metaView(e.Meta)
+		v["meta"] = metaView(e.Meta, e.Attrs)
 	}
 	return v
 }
 
-func metaView(m *object.Metadata) map[string]any {
+func metaView(m *object.Metadata, attributes map[string]string) map[string]any {
 	xattrs := map[string]string{}
 	for name, value := range m.Xattrs {
 		xattrs[bytesView(name)] = bytesView(string(value))
 	}
 	attrs := map[string]string{}
-	for key, value := range m.Attrs {
+	for key, value := range attributes {
 		attrs[key] = value
 	}
 	return map[string]any{

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -295,7 +296,7 @@ func (d *differ) fileDiffers(old, new *object.Entry) bool {
 
 // dirDiffers reports whether two entries of directories differ, apart from content.
 func (d *differ) dirDiffers(old, new *object.Entry) bool {
-	return old.Mode != new.Mode || !sameMetadata(old.Meta, new.Meta) || d.opts.Exact && !sameAttributes(old, new)
+	return old.Mode != new.Mode || !sameMetadata(old.Meta, new.Meta) || !maps.Equal(old.Attrs, new.Attrs) || d.opts.Exact && !sameAttributes(old, new)
 }
 
 func (d *differ) report(path string, old, new *object.Entry) error {

@@ -38,7 +38,17 @@ func (e *Editor) Set(ctx context.Context, path string, entry object.Entry) error
 	})
 }
 
-// SetDir makes path a directory with the mode, mtime and metadata of attrs.
+// SetKeepingAttrs is [Editor.Set], but the present entry's attributes stay.
+func (e *Editor) SetKeepingAttrs(ctx context.Context, path string, entry object.Entry) error {
+	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+		if old != nil {
+			entry.SetAttrs(old.Attrs)
+		}
+		return &entry, nil
+	})
+}
+
+// SetDir makes path a directory with the mode, mtime, metadata and attributes of attrs.
 // The content of an existing directory stays. Anything else is replaced by an
 // empty directory.
 func (e *Editor) SetDir(ctx context.Context, path string, attrs object.Entry) error {
@@ -207,7 +217,7 @@ func (e *Editor) leave(ctx context.Context) error {
 
 // withAttrs returns the directory old, or an empty one, with other attributes.
 func (e *Editor) withAttrs(ctx context.Context, old *object.Entry, attrs object.Entry) (*object.Entry, error) {
-	dir := object.Entry{Type: object.TypeDir, Mode: attrs.Mode, MTime: attrs.MTime, Meta: attrs.Meta}
+	dir := object.Entry{Type: object.TypeDir, Mode: attrs.Mode, MTime: attrs.MTime, Meta: attrs.Meta, Attrs: attrs.Attrs}
 	if old != nil && old.Type == object.TypeDir {
 		dir.Name, dir.Content, dir.Files, dir.Size = old.Name, old.Content, old.Files, old.Size
 		return &dir, nil

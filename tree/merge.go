@@ -38,8 +38,8 @@ const (
 	// stays, theirs is put aside.
 	ConflictType ConflictKind = "type"
 
-	// ConflictMode: both changed the mode or metadata, content may be merged.
-	// Mode and metadata of ours stay.
+	// ConflictMode: both changed the mode, the metadata or the value of an attribute.
+	// Those of ours stay. Content and other attributes may be merged.
 	ConflictMode ConflictKind = "mode"
 
 	// ConflictModifyDelete: one changed a file, the other deleted it. The
@@ -360,7 +360,7 @@ func (m *merger) take(ctx context.Context, c Change) error {
 		if err != nil {
 			return err
 		}
-		e.Mode, e.Meta = c.New.Mode, c.New.Meta
+		e.Mode, e.Meta, e.Attrs = c.New.Mode, c.New.Meta, c.New.Attrs
 		m.edit(opSet, c.Path, &e)
 	default:
 		m.edit(opSet, c.Path, c.New)

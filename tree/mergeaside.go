@@ -176,11 +176,11 @@ func (m *merger) removed(w threeWay) {
 
 // directories merges the attributes of a directory that both sides have.
 func (m *merger) directories(w threeWay) {
-	if !IsDir(w.base) {
-		return // both made it: ours stays
+	merged, base := *w.ours, w.base
+	if !IsDir(base) { // both made it: mode and metadata of ours stay
+		base = &object.Entry{Mode: w.theirs.Mode, Meta: w.theirs.Meta}
 	}
-	merged := *w.ours
-	clean := mergeAttributes(w.base, w.ours, w.theirs, &merged)
+	clean := mergeAttributes(base, w.ours, w.theirs, &merged)
 	if !clean {
 		m.conflict(Conflict{Path: w.path, Kind: ConflictMode, Base: w.base, Ours: w.ours, Theirs: w.theirs})
 	}
@@ -217,7 +217,7 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 	case sameContent(o, t) || b != nil && sameContent(b, t):
 	case b != nil && sameContent(b, o):
 		merged = *t
-		merged.Mode, merged.Meta = o.Mode, o.Meta
+		merged.Mode, merged.Meta, merged.Attrs = o.Mode, o.Meta, o.Attrs
 	default:
 		ok, err := m.texts(ctx, w, b, &merged, &c)
 		if err != nil {
@@ -237,7 +237,7 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 			c.Kind = ConflictMode
 		}
 	case merged.Type == t.Type: // the type of theirs, with its mode
-		merged.Mode, merged.Meta = t.Mode, t.Meta
+		merged.Mode, merged.Meta, merged.Attrs = t.Mode, t.Meta, t.Attrs
 	}
 
 	if c.Kind != "" {
@@ -304,8 +304,8 @@ func conflictKind(b, o, t *object.Entry) ConflictKind {
 	return ConflictContent
 }
 
-// mergeAttributes merges mode and metadata into merged, which starts with
-// those of ours. It reports false if both sides changed them; then ours stay.
+// mergeAttributes merges mode, metadata and each attribute into merged, which starts with
+// those of ours. It reports false if both sides changed one of them; then ours stays.
 func mergeAttributes(b, o, t, merged *object.Entry) bool {
 	clean := true
 	switch {
@@ -324,5 +324,40 @@ func mergeAttributes(b, o, t, merged *object.Entry) bool {
 		clean = false
 	}
 
-	return clean
+	attrs, ok := mergeAttrs(b, o, t)
+	merged.SetAttrs(attrs)
+	return clean && ok
+}
+
+// mergeAttrs merges attributes by key. It reports false if both sides changed the value of a
+// key; then the value of ours stays.
+func mergeAttrs(b, o, t *object.Entry) (merged map[string]string, clean bool) {
+	if maps.Equal(o.Attrs, t.Attrs) {
+		return o.Attrs, true
+	}
+	changed := map[string]string{} // has the keys of base and theirs
+	var base map[string]string
+	if b != nil {
+		base = b.Attrs
+		maps.Copy(changed, base)
+	}
+	maps.Copy(changed, t.Attrs)
+
+	merged, clean = map[string]string{}, true
+	maps.Copy(merged, o.Attrs)
+	for key := range changed {
+		was, had := base[key]
+		mine, have := o.Attrs[key]
+		now, has := t.Attrs[key]
+		switch {
+		case has == had && now == was, has == have && now == mine:
+		case have != had || mine != was:
+			clean = false
+		case has:
+			merged[key] = now
+		default:
+			delete(merged, key)
+		}
+	}
+	return merged, clean
 }

@@ -135,13 +135,13 @@ func depth(path string) int {
 }
 
 // ContentEqual reports whether two entries are equal for comparing versions:
-// in type, mode, content, target, and, if both have it, full metadata. Name,
+// in type, mode, content, target, attributes, and, if both have it, full metadata. Name,
 // mtime and hard-link group do not count. A nil entry equals only nil.
 func ContentEqual(a, b *object.Entry) bool {
-	return sameContent(a, b) && (a == nil || a.Mode == b.Mode && sameMetadata(a.Meta, b.Meta))
+	return sameContent(a, b) && (a == nil || a.Mode == b.Mode && sameMetadata(a.Meta, b.Meta) && maps.Equal(a.Attrs, b.Attrs))
 }
 
-// sameContent is ContentEqual without mode and metadata.
+// sameContent is ContentEqual without mode, metadata and attributes.
 func sameContent(a, b *object.Entry) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -154,7 +154,7 @@ func sameMetadata(a, b *object.Metadata) bool {
 		return true
 	}
 	return a.UID == b.UID && a.GID == b.GID && a.Owner == b.Owner && a.Group == b.Group && a.Device == b.Device &&
-		maps.EqualFunc(a.Xattrs, b.Xattrs, bytes.Equal) && maps.Equal(a.Attrs, b.Attrs)
+		maps.EqualFunc(a.Xattrs, b.Xattrs, bytes.Equal)
 }
 
 // sameRecord reports whether two entries do not differ in modification time and hard-link
@@ -164,9 +164,9 @@ func sameRecord(a, b *object.Entry) bool {
 }
 
 // sameAttributes reports whether two entries are equal in everything except
-// content: mode, mtime and all metadata.
+// content: mode, mtime, attributes and all metadata.
 func sameAttributes(a, b *object.Entry) bool {
-	return a.Mode == b.Mode && a.MTime == b.MTime && (a.Meta == nil) == (b.Meta == nil) &&
+	return a.Mode == b.Mode && a.MTime == b.MTime && maps.Equal(a.Attrs, b.Attrs) && (a.Meta == nil) == (b.Meta == nil) &&
 		(a.Meta == nil || a.Meta.HardLink == b.Meta.HardLink && sameMetadata(a.Meta, b.Meta))
 }
 

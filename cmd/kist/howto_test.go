@@ -48,6 +48,19 @@ func (s *shell) page(page, begin string, places ...string) {
 	}
 }
 
+// TestAttributesHowto runs the commands of docs/howto/attributes.md.
+func TestAttributesHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"film/scene1.mov": "one", "film/scene2.mov": "two", "notes.txt": "notes"})
+	s.commit("first")
+	s.page("attributes.md", "")
+	if got := s.kist("attr", "list", "--inherited", "film/scene1.mov"); !strings.Contains(got, "acl.write=editors  (from film)") {
+		t.Errorf("attributes of a file: %q", got)
+	}
+}
+
 // TestRestoreHowto runs the commands of docs/howto/restore.md.
 func TestRestoreHowto(t *testing.T) {
 	t.Parallel()

@@ -27,6 +27,10 @@ type securityCommand struct {
 var securityCommands = []securityCommand{
 	{name: "add", args: []string{"add", "."}},
 	{name: "archive", args: []string{"archive", "-o", "../made.tar", "HEAD"}},
+	{name: "attr get", args: []string{"attr", "get", "c.txt", "tags"}},
+	{name: "attr list", args: []string{"attr", "list", "c.txt"}},
+	{name: "attr remove", args: []string{"attr", "remove", "c.txt", "tags"}},
+	{name: "attr set", args: []string{"attr", "set", "c.txt", "tags=made"}},
 	{name: "backup", args: []string{"backup"}},
 	{name: "branch", args: []string{"branch", "made"}},
 	{name: "cat", args: []string{"cat", "HEAD:a.txt"}},
@@ -236,7 +240,7 @@ func newVictim(t testing.TB) *victim {
 	other.commands("add .", "commit -m theirs", "push origin theirs")
 
 	v.write(map[string]string{"c.txt": strings.Repeat("changed on main\n", 9)})
-	v.commands("commit -a -m second")
+	v.commands("attr set c.txt tags=hostile", "commit -a -m second")
 	v.write(map[string]string{"a.txt": "not staged\n", "untracked.txt": "new\n"})
 	copyFolder(t, v.base, v.master)
 	return v

@@ -127,11 +127,17 @@ func archiveHeader(path string, e object.Entry, o ArchiveOptions) *tar.Header {
 			}
 		}
 	}
+	for key, value := range e.Attrs {
+		if h.PAXRecords == nil {
+			h.PAXRecords = map[string]string{}
+		}
+		h.PAXRecords["KIST.attr."+tarKey.Replace(key)] = value // what kist import tar reads
+	}
 	return h
 }
 
 // tarKey replaces the characters that a key of a tar header cannot have, as GNU tar does.
-var tarKey = strings.NewReplacer("%", "%25", "=", "%3D")
+var tarKey = strings.NewReplacer("%", "%25", "=", "%3D", "\x00", "%00")
 
 // aclText returns an ACL in the text form of getfacl, with numbers for users and groups,
 // or "" if acl is not in the form in which Linux keeps ACLs.

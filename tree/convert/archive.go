@@ -264,10 +264,10 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 	case 'V': // the label of a volume of GNU tar
 		return nil
 	case tar.TypeLink:
-		return u.link(path, h.Linkname)
+		return cmp.Or(u.link(path, h.Linkname), u.addAttrs(path, h))
 	case tar.TypeDir, 'D': // D: with a list of its names, by GNU tar
 		e.Type = object.TypeDir
-		return u.idx.SetDir(path, e)
+		return cmp.Or(u.idx.SetDir(path, e), u.addAttrs(path, h))
 	case tar.TypeSymlink:
 		e.Mode, e.Target = 0o777, h.Linkname
 	}
@@ -296,7 +296,7 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 		}
 	}
 	_, e.Name = tree.Split(path)
-	return u.idx.Set(path, index.NewEntry(e, index.Stat{}))
+	return cmp.Or(u.idx.Set(path, index.NewEntry(e, index.Stat{})), u.addAttrs(path, h))
 }
 
 // metadata returns the full metadata of a member, or nil if the repository does not
@@ -342,7 +342,10 @@ func (u *unpacker) link(path, name string) error {
 		}
 	}
 	_, e.Name = tree.Split(path)
-	return u.idx.Set(path, e)
+	if err := u.idx.Set(path, e); err != nil || len(e.Attrs()) == 0 {
+		return err
+	}
+	return u.idx.SetAttrs(path, nil) // each name has its own
 }
 
 // meteredReader calls read with the number of bytes of each read.

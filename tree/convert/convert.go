@@ -63,6 +63,7 @@ type importer struct {
 	done    map[string]object.ID // commits of earlier imports, by key
 	session *volume.Session
 	idx     *index.Index // the content of the latest source, and stat data
+	attrs   attrs        // of the latest commit
 	result  *Imported
 
 	contents map[object.Key]bool // in a dry run, the contents of the sources before
@@ -114,6 +115,10 @@ func (im *importer) begin(ctx context.Context) error {
 	}
 	im.tip, err = im.repo.Refs().Get(refs.Heads + im.Branch)
 	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+		return err
+	}
+
+	if im.attrs, err = readAttrs(ctx, im.repo, im.tip); err != nil {
 		return err
 	}
 
@@ -184,6 +189,10 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 	}()
 	im.result = &Imported{Source: s}
 	if err := s.load(ctx, im, s); err != nil {
+		return err
+	}
+
+	if err := im.attrs.put(im.idx); err != nil {
 		return err
 	}
 

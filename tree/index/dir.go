@@ -22,7 +22,7 @@ type Dir struct {
 	tree    tree.Info // known tree; with a zero ID it is unknown here and in all directories above
 	mode    uint16
 	mtime   object.Time // only with metadata
-	meta    string      // the encoded metadata; "": none
+	meta    string      // the encoded metadata and attributes; "": none
 
 	// The difference from the base file.
 	dirty   bool                // there is one, here or below
@@ -37,16 +37,20 @@ func (d *Dir) Name() string { return d.name }
 // Mode returns the permission bits (07777).
 func (d *Dir) Mode() uint16 { return d.mode }
 
-// Attributes returns an entry with the directory's name, type, mode, mtime and metadata.
+// Attributes returns an entry with the directory's name, type, mode, mtime, metadata and
+// attributes.
 func (d *Dir) Attributes() object.Entry {
-	return object.Entry{Name: d.name, Type: object.TypeDir, Mode: d.mode, MTime: d.mtime, Meta: decodeMeta(d.meta)}
+	e := decodeMeta(d.meta)
+	e.Name, e.Type, e.Mode, e.MTime = d.name, object.TypeDir, d.mode, d.mtime
+	return e
 }
 
-// SameAttributes reports whether the directory has the mode of e, and, if both have
-// metadata, the same time and metadata.
+// SameAttributes reports whether the directory has the mode and attributes of e, and, if
+// both have metadata, the same time and metadata.
 func (d *Dir) SameAttributes(e *object.Entry) bool {
-	meta, _ := encodeMeta(e.Meta, object.TypeDir)
-	return d.mode == e.Mode && (d.meta == "" || meta == "" || d.meta == meta && d.mtime == e.MTime)
+	meta, _ := encodeMeta(e)
+	return d.mode == e.Mode && sameMeta(d.meta, meta) &&
+		(d.mtime == e.MTime || !hasMetadata(d.meta) || !hasMetadata(meta))
 }
 
 // Path returns the directory's path from the root, "" for the root.
@@ -307,7 +311,7 @@ func (l *list) all() iter.Seq[*Entry] {
 type arena struct {
 	b *strings.Builder
 
-	meta     *object.Metadata // the last metadata that was read
+	meta     *object.Entry // has the last metadata and attributes that were read
 	metaText string
 }
 

@@ -80,12 +80,50 @@ func (x *Index) SetStat(path string, st Stat) bool {
 	return true
 }
 
-// SetDir sets the mode, mtime and metadata of the directory at path ("" is the root). It
-// makes the directory, and those above it, as [Index.Set] does. The content of an existing
+// SetAttrs replaces the attributes of the entry or directory at path. Stat data, conflicts
+// and skipped paths stay. The error is a [*tree.PathError]; it matches [fs.ErrNotExist] if
+// there is nothing at path.
+func (x *Index) SetAttrs(path string, attrs map[string]string) error {
+	dir, name := tree.Split(path)
+	d := x.Dir(dir)
+	var e *Entry
+	var sub *Dir
+	if d != nil && path != "" {
+		e, sub = d.entries.get(name), d.Subdir(name)
+	}
+
+	var o object.Entry
+	switch {
+	case e != nil:
+		o = e.Object()
+	case sub != nil:
+		o = sub.Attributes()
+	default:
+		return &tree.PathError{Path: path, Err: fs.ErrNotExist}
+	}
+	o.SetAttrs(attrs)
+	meta, lossy := encodeMeta(&o)
+	if size := len(meta) + len(name) + len(o.Target) + 128; lossy || size > object.MaxEntrySize {
+		return &tree.PathError{Path: path, Err: errors.New("an entry cannot have these attributes beside its other metadata")}
+	}
+
+	if sub != nil {
+		setAttributes(x, sub, o.Mode, o.MTime, meta)
+		return nil
+	}
+	changed := *e
+	changed.Meta = meta
+	x.setEntry(d, name, changed)
+	return nil
+}
+
+// SetDir sets the mode, mtime, metadata and attributes of the directory at path ("" is the
+// root). It makes the directory, and those above it, as [Index.Set] does. The content of an existing
 // directory stays. SetDir clears the conflict and the skipped path at path, but none
 // below it.
 func (x *Index) SetDir(path string, attrs object.Entry) error {
-	meta, lossy := encodeMeta(attrs.Meta, object.TypeDir)
+	attrs.Type = object.TypeDir
+	meta, lossy := encodeMeta(&attrs)
 	switch {
 	case attrs.Mode&^0o7777 != 0:
 		return &tree.PathError{Path: path, Err: fmt.Errorf("mode %#o is not of permission bits", attrs.Mode)}
@@ -104,7 +142,7 @@ func (x *Index) SetDir(path string, attrs object.Entry) error {
 }
 
 func setAttributes(x *Index, d *Dir, mode uint16, mtime object.Time, meta string) {
-	if meta == "" {
+	if !hasMetadata(meta) {
 		mtime = object.Time{}
 	}
 	if d.mode == mode && d.mtime == mtime && d.meta == meta {

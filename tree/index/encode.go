@@ -218,6 +218,7 @@ func (f *fields) dirRecord(a *arena) (d dirRecord, err error) {
 	d.mode = f.u16()
 	if d.flags&flagAttrs != 0 {
 		d.mtime, d.meta = f.time(), f.meta(object.TypeDir, a)
+		f.bad = f.bad || !hasMetadata(d.meta) && !d.mtime.IsZero()
 	}
 	if d.flags&flagTree != 0 {
 		f.id(d.tree.ID[:])

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -79,7 +80,7 @@ type Entry struct {
 	MTime   object.Time      // in the tree, which may differ from Stat's
 	Stat    Stat             //
 	Content object.Key       // file: its chunk or manifest; zero if it is empty or in Data
-	Meta    string           // the encoded metadata, see [object.Metadata.Encode]; "": none
+	Meta    string           // the encoded metadata and attributes, see [object.Entry.EncodeMetadata]; "": none
 	Type    object.EntryType // never object.TypeDir
 	Mode    uint16           // permission bits (07777)
 
@@ -94,42 +95,57 @@ func NewEntry(e object.Entry, st Stat) Entry {
 	if n.Data = e.Target; e.Type != object.TypeSymlink {
 		n.Data, other = other, n.Data
 	}
-	n.Meta, n.lossy = encodeMeta(e.Meta, e.Type)
+	n.Meta, n.lossy = encodeMeta(&e)
 	n.lossy = n.lossy || e.Files != 0 || other != ""
 	return n
 }
 
-// encodeMeta returns the encoding of the metadata of an entry of type t, and whether no
-// tree could hold it.
-func encodeMeta(m *object.Metadata, t object.EntryType) (string, bool) {
-	if m == nil {
-		return "", false
-	}
-	text, err := m.Encode()
-	return text, err != nil || len(text) > object.MaxEntrySize || m.Check(t) != nil
+// encodeMeta returns the encoding of an entry's metadata and attributes, and whether no
+// tree could hold them.
+func encodeMeta(e *object.Entry) (string, bool) {
+	text, err := e.EncodeMetadata()
+	return text, err != nil || len(text) > object.MaxEntrySize || text != "" && e.CheckMetadata() != nil
 }
 
+// HasMetadata reports whether e has metadata, and not only attributes.
+func (e *Entry) HasMetadata() bool { return hasMetadata(e.Meta) }
+
+func hasMetadata(meta string) bool { return meta != "" && !object.OnlyAttrs(meta) }
+
 // Metadata returns the decoded metadata, nil for none.
-func (e *Entry) Metadata() *object.Metadata { return decodeMeta(e.Meta) }
+func (e *Entry) Metadata() *object.Metadata { return decodeMeta(e.Meta).Meta }
+
+// Attrs returns the attributes.
+func (e *Entry) Attrs() map[string]string { return decodeMeta(e.Meta).Attrs }
 
 // SetHardLink changes the hard-link group of an entry with metadata.
 func (e *Entry) SetHardLink(group uint64) {
-	m := e.Metadata()
-	m.HardLink = group
-	e.Meta, e.lossy = encodeMeta(m, e.Type)
+	o := decodeMeta(e.Meta)
+	o.Type, o.Meta.HardLink = e.Type, group
+	e.Meta, e.lossy = encodeMeta(&o)
 }
 
-func decodeMeta(text string) *object.Metadata {
-	if text == "" {
-		return nil
+// decodeMeta returns an entry that has only metadata and attributes.
+func decodeMeta(text string) (o object.Entry) {
+	if text != "" {
+		_ = o.DecodeMetadata(text) // it was checked before
 	}
-	m, _ := object.DecodeMetadata(text) // it was checked before
-	return m
+	return o
+}
+
+// sameMeta reports whether two encodings have the same attributes and, if both have
+// metadata, the same metadata.
+func sameMeta(a, b string) bool {
+	if a == b || hasMetadata(a) && hasMetadata(b) {
+		return a == b
+	}
+	return maps.Equal(decodeMeta(a).Attrs, decodeMeta(b).Attrs)
 }
 
 // Object returns the entry as in a tree. Its Inline is a copy.
 func (e *Entry) Object() object.Entry {
-	o := object.Entry{Name: e.Name, Type: e.Type, Mode: e.Mode, Size: e.Size, MTime: e.MTime, Content: e.Content, Meta: e.Metadata()}
+	o := decodeMeta(e.Meta)
+	o.Name, o.Type, o.Mode, o.Size, o.MTime, o.Content = e.Name, e.Type, e.Mode, e.Size, e.MTime, e.Content
 	switch {
 	case e.Type == object.TypeSymlink:
 		o.Target = e.Data
@@ -139,15 +155,15 @@ func (e *Entry) Object() object.Entry {
 	return o
 }
 
-// SameContent reports whether e and other have the same type, permission bits and
-// content. Stat data may differ. If both have metadata, it and the time must be the
+// SameContent reports whether e and other have the same type, permission bits, attributes
+// and content. Stat data may differ. If both have metadata, it and the time must be the
 // same; otherwise a change of the time is no change.
 func (e *Entry) SameContent(other *Entry) bool {
-	return (e.Meta == "" || other.Meta == "" || e.Meta == other.Meta && e.MTime == other.MTime) &&
-		e.SameData(other)
+	return e.SameData(other) && sameMeta(e.Meta, other.Meta) &&
+		(e.MTime == other.MTime || !e.HasMetadata() || !other.HasMetadata())
 }
 
-// SameData is SameContent without metadata and time.
+// SameData is SameContent without metadata, attributes and time.
 func (e *Entry) SameData(other *Entry) bool {
 	return e.Type == other.Type && e.Mode == other.Mode && e.Size == other.Size &&
 		e.Content == other.Content && e.Data == other.Data
@@ -448,14 +464,15 @@ func (f *fields) entry(e *Entry, a *arena) bool {
 func (f *fields) meta(t object.EntryType, a *arena) string {
 	text := f.text(object.MaxEntrySize)
 	if a.meta == nil || string(text) != a.metaText {
-		m, err := object.DecodeMetadata(string(text))
-		if err != nil {
+		m := new(object.Entry)
+		if err := m.DecodeMetadata(string(text)); err != nil {
 			f.bad = true
 			return ""
 		}
 		a.meta, a.metaText = m, string(text)
 	}
-	f.bad = f.bad || a.meta.Check(t) != nil
+	a.meta.Type = t
+	f.bad = f.bad || a.meta.CheckMetadata() != nil
 	return a.metaText
 }
 

@@ -85,6 +85,7 @@ func TestSetRefuses(t *testing.T) {
 		"unknown type":      {Type: 8},
 		"mode":              {Type: object.TypeFile, Mode: 0o10000},
 		"nanoseconds":       {Type: object.TypeFile, MTime: object.Time{Nsec: 1e9}},
+		"empty metadata":    {Type: object.TypeFile, Meta: &object.Metadata{}, Attrs: map[string]string{"k": "v"}},
 		"metadata":          {Type: object.TypeFile, Meta: &object.Metadata{Device: 1}},
 		"count of files":    {Type: object.TypeFile, Files: 1},
 		"file with target":  {Type: object.TypeFile, Target: "x"},

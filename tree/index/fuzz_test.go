@@ -43,6 +43,7 @@ func FuzzLoadHead(f *testing.F) {
 	e := file(1)
 	e.Meta = "\xa1\x01\x01"
 	set(f, alone, "a/c", e)
+	must(f, alone.SetDir("b", object.Entry{Mode: 0o700, Attrs: map[string]string{"k": "v"}}))
 	must(f, alone.SetDir("a", object.Entry{Mode: 0o700, MTime: object.Time{Sec: 1}, Meta: &object.Metadata{Owner: "ada"}}))
 	f.Add(payload(f, encodeHead(f, alone)))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -48,6 +48,8 @@ func randomEntry(r *rand.Rand) Entry {
 		e.Mode = 0o4755
 	case 6:
 		e.MTime = object.Time{Sec: -62135596800}
+	case 7:
+		e.Meta = "\xa1\x08\xa1\x41k\x41v" // an attribute alone
 	}
 	return e
 }

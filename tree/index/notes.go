@@ -171,7 +171,7 @@ func checkSide(o *object.Entry) error {
 			len(o.Inline) > 0 || o.Target != "" || o.MTime.Nsec >= 1e9 {
 			return errors.New("not a directory's entry")
 		}
-		if _, lossy := encodeMeta(o.Meta, o.Type); lossy {
+		if _, lossy := encodeMeta(o); lossy {
 			return errors.New("metadata that a directory cannot have")
 		}
 		return nil
@@ -279,7 +279,7 @@ func appendConflict(dst []byte, c *Conflict) []byte {
 			dst = binary.AppendUvarint(dst, o.Files)
 			dst = appendTime(dst, o.MTime)
 			dst = append(dst, o.Content.ID[:]...)
-			if meta, _ := encodeMeta(o.Meta, o.Type); meta != "" {
+			if meta, _ := encodeMeta(o); meta != "" {
 				dst[which] |= sideAttrs << (2 * i)
 				dst = appendText(dst, meta)
 			}
@@ -343,7 +343,8 @@ func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
 		o.Content.Kind = object.KindTree
 		b.id(o.Content.ID[:])
 		if which == sideAttrs {
-			o.Meta = decodeMeta(b.meta(o.Type, new(arena)))
+			m := decodeMeta(b.meta(o.Type, new(arena)))
+			o.Meta, o.Attrs = m.Meta, m.Attrs
 		}
 		if b.bad {
 			return nil, errCanonical

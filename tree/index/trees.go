@@ -142,8 +142,8 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 // child puts one child of a tree into the directory.
 func (t *treeReader) child(td treeDir, o *object.Entry) error {
 	if o.Type == object.TypeDir {
-		meta, lossy := encodeMeta(o.Meta, o.Type)
-		if lossy || meta == "" && !o.MTime.IsZero() {
+		meta, lossy := encodeMeta(o)
+		if lossy || o.Meta == nil && !o.MTime.IsZero() {
 			return errors.New("directory with a time, but no metadata")
 		}
 		sub := t.x.makeSub(td.d, o.Name)

@@ -59,7 +59,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 		source = r.Unpurged(o.Session)
 	}
 
-	todo := prepare(r, idx, ops)
+	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
 	applied, applyErr := r.Worktree().Apply(ctx, source, todo, worktree.ApplyOptions{Progress: ApplyProgress(ops, o.Progress)})
 	done := applyErr == nil || IsPartial(applyErr)
 	if !done && o.AllOrNothing {
@@ -70,7 +70,8 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 			return err
 		}
 	}
-	if done && (applyErr != nil || len(todo) != len(ops)) {
+	applied = append(applied, kept...)
+	if done && (applyErr != nil || len(todo) != len(ops) || len(kept) > 0) {
 		applied = append(applied, unwritten(ops, applied)...)
 		slices.SortFunc(applied, func(a, b worktree.Applied) int { return tree.ComparePaths(a.Path, b.Path) })
 	}

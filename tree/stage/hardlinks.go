@@ -36,7 +36,7 @@ func (list edits) groupLinks(idx *index.Index) {
 
 	group := map[inode]uint64{}
 	for path, e := range idx.All() {
-		if _, ok := first[of(e)]; ok && e.Meta != "" && !touched[path] {
+		if _, ok := first[of(e)]; ok && e.HasMetadata() && !touched[path] {
 			if m := e.Metadata(); m.HardLink != 0 {
 				group[of(e)] = m.HardLink
 			}

@@ -145,6 +145,9 @@ func (s *stager) adopt(ctx context.Context, path string, stored worktree.Stored)
 	if f.Old != nil {
 		f.State = worktree.Modified
 	}
+	if f.Old != nil {
+		stored.Entry.SetAttrs(f.Old.Attrs())
+	}
 	e, err := s.edit(ctx, &f, stored, nil)
 	if key := stored.Entry.Content; err == nil && e.kind == editSet && !key.IsZero() {
 		err = graph.CheckPresent(ctx, s.objects, key)
@@ -301,7 +304,7 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 	}
 
 	entry := index.NewEntry(stored.Entry, stored.Stat)
-	if e.old != nil && e.old.SameData(&entry) && entry.Meta == "" && !s.times {
+	if e.old != nil && e.old.SameData(&entry) && !entry.HasMetadata() && !s.times {
 		entry.MTime, entry.Meta = e.old.MTime, e.old.Meta // a change of the time alone is no change
 	} else if why, err := s.repo.PurgedIn(ctx, s.records, s.objects, &stored.Entry); err != nil && !errors.Is(err, object.ErrNotFound) {
 		return e, err

@@ -292,7 +292,11 @@ func (a *applier) findLinks() {
 		at, ok := first[e.Meta.HardLink]
 		if !ok {
 			first[e.Meta.HardLink] = i
-		} else if lead := a.ops[at].New; lead.MTime == e.MTime && tree.ContentEqual(lead, e) {
+		} else if lead := *a.ops[at].New; lead.MTime == e.MTime {
+			lead.Attrs = e.Attrs // each name has its own
+			if !tree.ContentEqual(&lead, e) {
+				continue
+			}
 			a.links[a.ops[i].Path] = at
 		}
 	}

@@ -1,6 +1,7 @@
 package worktree
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -53,9 +54,19 @@ func (u *Unrecorded) count(st *fileStat, xattrs func() (map[string][]byte, error
 	return err
 }
 
-// describe adds to e the metadata of the path with stat data st, if the worktree records it.
-// Known is the present entry in the index; it may be nil. xattrs reads the extended attributes.
+// describe adds to e the metadata of the path with stat data st, if the worktree records it,
+// and the attributes of known: the present entry in the index, which may be nil. xattrs reads
+// the extended attributes.
 func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, xattrs func() (map[string][]byte, error)) error {
+	var attrs map[string]string
+	if known != nil {
+		attrs = known.Attrs()
+	}
+	return cmp.Or(w.addMetadata(e, st, known, xattrs), setAttrs(e, attrs))
+}
+
+// addMetadata is describe without the attributes.
+func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry, xattrs func() (map[string][]byte, error)) error {
 	if !w.opt.Metadata {
 		if w.unrecorded != nil && e.Type != object.TypeDir {
 			return w.unrecorded.count(st, xattrs)
@@ -63,7 +74,7 @@ func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, x
 		return nil
 	}
 	e.MTime = st.mtime
-	if known != nil && known.Meta != "" && known.Type == e.Type && known.Stat.Same(st.indexStat(0)) {
+	if known != nil && known.HasMetadata() && known.Type == e.Type && known.Stat.Same(st.indexStat(0)) {
 		// Checkout does not write all metadata. The rest stays recorded.
 		e.Mode, e.Meta = known.Mode, known.Metadata()
 		return nil
@@ -78,7 +89,7 @@ func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, x
 	}
 	if e.Type != object.TypeDir && st.nlink > 1 {
 		m.HardLink = 1 // the caller chooses the group
-		if known != nil && known.Meta != "" && known.Metadata().HardLink != 0 {
+		if known != nil && known.HasMetadata() && known.Metadata().HardLink != 0 {
 			m.HardLink = known.Metadata().HardLink
 		}
 	}
@@ -87,16 +98,34 @@ func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, x
 	if m.Xattrs, err = xattrs(); err != nil {
 		return err
 	}
-	size := entryOverhead + len(e.Name) + len(e.Target) + len(m.Owner) + len(m.Group)
-	for name, value := range m.Xattrs {
-		size += len(name) + len(value) + 8
-	}
-
-	if size > object.MaxEntrySize || len(m.Xattrs) > object.MaxListItems {
+	if len(m.Xattrs) > object.MaxListItems {
 		return ErrManyXattrs
 	}
 	e.Meta = m
 	return nil
+}
+
+// setAttrs gives e attributes. It returns ErrManyXattrs if an entry cannot hold them with the
+// extended attributes.
+func setAttrs(e *object.Entry, attrs map[string]string) error {
+	e.SetAttrs(attrs)
+	if e.Meta != nil && entrySize(e) > object.MaxEntrySize {
+		e.Meta = nil
+		return ErrManyXattrs
+	}
+	return nil
+}
+
+// entrySize returns at least the size of the encoding of e, which has metadata.
+func entrySize(e *object.Entry) int {
+	size := entryOverhead + len(e.Name) + len(e.Target) + len(e.Meta.Owner) + len(e.Meta.Group)
+	for name, value := range e.Meta.Xattrs {
+		size += len(name) + len(value) + 8
+	}
+	for key, value := range e.Attrs {
+		size += len(key) + len(value) + 8
+	}
+	return size
 }
 
 // describeDir returns the attributes of a folder that its entry records.
@@ -109,9 +138,8 @@ func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index
 	was := known.Attributes()
 	if e.Meta == nil || was.Meta == nil {
 		e.Mode = w.opt.recorded(e.Mode, was.Mode)
-		return e, err
 	}
-	e.Meta.Attrs = was.Meta.Attrs
+	err = cmp.Or(err, setAttrs(&e, was.Attrs))
 	return e, err
 }
 

@@ -79,6 +79,7 @@ var causes = []struct {
 	{matches(kist.ErrNoUpstream), exitFailed, "no-upstream", ""},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
+	{matches(tree.ErrAttrs), exitUsage, "", ""},
 	{matches(checkout.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
 	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},

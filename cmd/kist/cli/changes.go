@@ -208,6 +208,8 @@ type sideJSON struct {
 	Purged    bool      `json:"purged,omitempty"`
 	Lost      bool      `json:"lost,omitempty"`
 
+	Attributes map[string]string `json:"attributes,omitempty"`
+
 	MTime *time.Time `json:"mtime,omitempty"` // only with Metadata
 	*object.Metadata
 }
@@ -216,7 +218,7 @@ func newSideJSON(e *object.Entry) *sideJSON {
 	if e == nil {
 		return nil
 	}
-	v := &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: tree.ContentID(e), Target: e.Target, TargetRaw: rawPath(e.Target)}
+	v := &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: tree.ContentID(e), Target: e.Target, TargetRaw: rawPath(e.Target), Attributes: e.Attrs}
 	if v.Metadata = e.Meta; e.Meta != nil {
 		v.MTime = new(object.Writable(e.MTime.Time()))
 	}

@@ -16,11 +16,12 @@ type counts struct {
 	added, removed int    // lines
 	binary         bool   // not a text
 	before, after  uint64 // bytes, if binary
+	note           string // after the counts, for attributes
 	unmerged       bool
 }
 
 func (c *comparison) counts(ctx context.Context, change fileChange) (counts, error) {
-	n := counts{name: renamed(change), unmerged: change.unmerged}
+	n := counts{name: renamed(change), note: attrNote(change.Old, change.New), unmerged: change.unmerged}
 	if change.unmerged {
 		return n, nil
 	}
@@ -154,13 +155,13 @@ func (c *comparison) printStat(list []counts) {
 		case n.unmerged:
 			c.env.printf(" %s%s | %*s\n", name, pad, w.number, "Unmerged")
 		case n.binary:
-			c.env.printf(" %s%s | %*s %s -> %s bytes\n", name, pad, w.number, "Bin",
-				c.env.paint(red, strconv.FormatUint(n.before, 10)), c.env.paint(green, strconv.FormatUint(n.after, 10)))
+			c.env.printf(" %s%s | %*s %s -> %s bytes%s\n", name, pad, w.number, "Bin",
+				c.env.paint(red, strconv.FormatUint(n.before, 10)), c.env.paint(green, strconv.FormatUint(n.after, 10)), n.note)
 		default:
 			plus, minus := w.bars(n.added, n.removed)
 			line := fmt.Sprintf(" %s%s | %*d %s%s", name, pad, w.number, n.added+n.removed,
 				c.env.paint(green, strings.Repeat("+", plus)), c.env.paint(red, strings.Repeat("-", minus)))
-			c.env.printf("%s\n", strings.TrimRight(line, " "))
+			c.env.printf("%s\n", strings.TrimRight(line, " ")+n.note)
 		}
 	}
 }

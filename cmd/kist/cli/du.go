@@ -20,6 +20,7 @@ type duOptions struct {
 	all       bool
 	bytes     bool
 	stored    bool
+	by        string
 }
 
 func newDu(env *Env) *cobra.Command {
@@ -38,12 +39,20 @@ takes in the repository: compressed, with the lists of files and chunks, and
 with content that other commits share. Files of up to 32 bytes are kept in the
 lists of files and have no content of their own.
 
+--by attr.KEY lists the values of an attribute instead of folders, each with the
+size and number of the files that have it themselves or inherit it; - stands for
+the other files. --by dir lists the folders at the --depth, which is 1 if it is
+not given, and --by branch the branches with their newest commits. The largest
+comes first.
+
 With --json, one folder a line: path, files, bytes; with --stored the first line
-has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`,
+has bytes_unique and bytes_stored. The total of PATHs has total, which is true.
+With --by: by, value, files, bytes; the value is null for other files.`,
 		Example: `  kist du --depth 1            which folders of HEAD are large
   kist du -s v1                 the size of v1
   kist du -s --stored HEAD:film the size of film, and of its stored data
-  kist du -s v1 -- '*.mov'      the size of all films in v1`,
+  kist du -s v1 -- '*.mov'      the size of all films in v1
+  kist du --by attr.project     the size of each project`,
 		ValidArgsFunction: env.completeUntilDash(treePaths),
 	}
 	env.inRepository(cmd, o.run)
@@ -55,7 +64,11 @@ has bytes_unique and bytes_stored. The total of PATHs has total, which is true.`
 	flags.BoolVarP(&o.all, "all", "a", false, "files, too")
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.stored, "stored", false, "show unique and stored sizes")
+	flags.StringVar(&o.by, "by", "", "show sizes by `VALUE`: attr.KEY, branch or dir")
 	cmd.MarkFlagsMutuallyExclusive("summarize", "depth")
+	for _, other := range []string{"summarize", "all", "stored"} {
+		cmd.MarkFlagsMutuallyExclusive("by", other)
+	}
 	return cmd
 }
 
@@ -84,6 +97,9 @@ type storedJSON struct {
 }
 
 func (o *duOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if o.by != "" {
+		return o.runBy(ctx, env, r, args)
+	}
 	if o.summarize {
 		o.depth = 0
 	}
@@ -148,18 +164,25 @@ func (o *duOptions) print(env *Env, v duJSON, shown string) {
 		env.json(v)
 		return
 	}
+	o.line(env, v.Bytes, v.Files, shown)
+	if v.storedJSON != nil {
+		o.size(env, v.Unique, "of unique content")
+		o.size(env, v.Stored, "stored")
+	}
+}
+
+// line prints a number of bytes and files, and their name.
+func (o *duOptions) line(env *Env, bytes, files uint64, shown string) {
+	o.size(env, bytes, fmt.Sprintf("%13s  %s", plural(files, "file", "files"), shown))
+}
+
+// size prints a line that begins with a number of bytes.
+func (o *duOptions) size(env *Env, bytes uint64, text string) {
 	width := 9
 	if o.bytes {
 		width = 17
 	}
-	line := func(bytes uint64, format string, args ...any) {
-		env.printf("%*s  %s\n", width, sizeOrBytes(bytes, o.bytes), fmt.Sprintf(format, args...))
-	}
-	line(v.Bytes, "%13s  %s", plural(v.Files, "file", "files"), shown)
-	if v.storedJSON != nil {
-		line(v.Unique, "of unique content")
-		line(v.Stored, "stored")
-	}
+	env.printf("%*s  %s\n", width, sizeOrBytes(bytes, o.bytes), text)
 }
 
 // storedUnder returns the size of the content of some entries and of all below them. Every

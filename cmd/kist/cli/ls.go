@@ -41,13 +41,14 @@ A file with purged content is followed by '(purged)', except with -z.
 -l adds type and permissions, owner and group if they are recorded, the size in
 bytes, and the time of the last change; the size of a folder is the sum of its
 files. A + stands for extended attributes, and a device has its numbers as size.
+Attributes follow the name, as in {project=film, tags=raw}.
 -r lists the content of folders instead of the folders, with paths that
 start from the listed folder. Empty folders are still listed.
 
 With --json, one entry on each line: path (from the root of the worktree), type,
-mode, size, mtime, id; files (how many) for a folder; target for a symlink; and
-purged. With full metadata also uid, gid, owner, group, xattrs, device and
-hard_link.`,
+mode, size, mtime, id; files (how many) for a folder; target for a symlink;
+attributes, which 'kist attr' sets; and purged. With full metadata also uid,
+gid, owner, group, xattrs, device and hard_link.`,
 		Example: `  kist ls                   what HEAD has
   kist ls -l v1:src         the folder src of v1, in detail
   kist ls v1 -- '*.mov'     the films in v1
@@ -78,6 +79,8 @@ type entryJSON struct {
 	Target    string     `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte     `json:"target_raw,omitempty"`
 	Purged    bool       `json:"purged,omitempty"` // at least a part of the content
+
+	Attributes map[string]string `json:"attributes,omitempty"`
 	*object.Metadata
 }
 
@@ -89,7 +92,7 @@ func ownerText(m *object.Metadata) string {
 func newEntryJSON(path string, e object.Entry) entryJSON {
 	v := entryJSON{
 		pathJSON: newPathJSON(path), Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size,
-		ID: tree.ContentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target), Metadata: e.Meta,
+		ID: tree.ContentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target), Attributes: e.Attrs, Metadata: e.Meta,
 	}
 	if !e.MTime.IsZero() {
 		v.MTime = new(object.Writable(e.MTime.Time()))
@@ -195,6 +198,9 @@ func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 		if e.Mode&0o111 != 0 {
 			shown = env.paint(green, shown)
 		}
+	}
+	if o.long && !o.nul && len(e.Attrs) > 0 {
+		shown += " {" + strings.Join(attrTexts(e.Attrs), ", ") + "}"
 	}
 	if purged && !o.nul {
 		shown += env.paint(red, " (purged)")

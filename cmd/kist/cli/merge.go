@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -461,6 +462,9 @@ func conflictText(env *Env, r *kist.Repository, c tree.Conflict) string {
 		}
 		return path + " cannot be merged; ours stays" + aside
 	case tree.ConflictMode:
+		if !maps.Equal(c.Ours.Attrs, c.Theirs.Attrs) {
+			return path + ": both changed its permissions or attributes; ours stay"
+		}
 		return path + ": both changed its permissions; ours stay"
 	case tree.ConflictModifyDelete:
 		return fmt.Sprintf("%s was deleted by %s and changed by %s; the changed one stays", path, by(c.Ours == nil), by(c.Ours != nil))

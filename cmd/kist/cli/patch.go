@@ -80,7 +80,8 @@ func (c *comparison) folderLine(change fileChange) string {
 	name, old, new := quotePath(change.path()), change.Old, change.New
 	switch {
 	case old == nil:
-		return fmt.Sprintf("New folder %s, mode %s", name, modeText(new.Mode))
+		line := fmt.Sprintf("New folder %s, mode %s", name, modeText(new.Mode))
+		return strings.Join(append([]string{line}, attrLines(nil, new)...), ", ")
 	case new == nil:
 		return fmt.Sprintf("Deleted folder %s, mode %s", name, modeText(old.Mode))
 	}
@@ -93,10 +94,11 @@ func (c *comparison) time(e *object.Entry) string {
 	return object.Writable(e.MTime.Time().In(c.env.Now().Location())).Format("2006-01-02 15:04:05.999999999 -0700")
 }
 
-// metadataLines describes the changes of recorded metadata.
+// metadataLines describes the changes of attributes and recorded metadata.
 func (c *comparison) metadataLines(old, new *object.Entry) (lines []string) {
+	lines = attrLines(old, new)
 	if old == nil || new == nil || old.Meta == nil || new.Meta == nil {
-		return nil
+		return lines
 	}
 	a, b := old.Meta, new.Meta
 	if from, to := ownerText(a), ownerText(b); from != to {

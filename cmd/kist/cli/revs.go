@@ -89,6 +89,7 @@ type located struct {
 	rev     string // from the command line, "" for the index
 	path    string // in the repository, "" for its root
 	entry   object.Entry
+	tree    object.ID     // the root
 	objects object.Reader // has the entry's nodes
 }
 
@@ -125,7 +126,7 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 	if err != nil {
 		return at, err
 	}
-	at.objects = source.Objects
+	at.tree, at.objects = source.Tree, source.Objects
 	at.entry, err = tree.Find(ctx, source.Objects, source.Tree, at.path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 		in := quoteArg(rev)
@@ -197,7 +198,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 		if err != nil {
 			return nil, false, err
 		}
-		all = append(all, located{at.rev, path, entry, at.objects})
+		all = append(all, located{at.rev, path, entry, at.tree, at.objects})
 	}
 	return all, true, nil
 }

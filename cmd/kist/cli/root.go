@@ -114,6 +114,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("start", "BEGIN", newInit(env), newClone(env), newImport(env), newExport(env))
 	add("files", "WORK ON FILES",
 		newAdd(env),
+		newAttr(env),
 		newCommit(env),
 		newMv(env),
 		newRestore(env),

@@ -108,7 +108,7 @@ func (p *longStatus) title(title, hint string) {
 }
 
 func (p *longStatus) change(c tree.Change) string {
-	path := p.env.shown(p.repo, folded(c.Path, ofFolder(c)))
+	path := p.env.shown(p.repo, folded(c.Path, ofFolder(c))) + attrNote(c.Old, c.New)
 	if c.From != "" {
 		return p.env.shown(p.repo, c.From) + " -> " + path
 	}

@@ -1,0 +1,370 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+func newAttr(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "attr COMMAND",
+		Short: "set and read attributes of files and folders",
+		Long: `An attribute is a key with a value that describes a tracked file or folder:
+tags, description, project, or any other key. Attributes are staged, committed
+and merged like content, and stay when the content changes or the path moves
+with 'kist mv'. They are kist's own: no file in the worktree has them.
+
+The keys acl and retention, and keys below them such as acl.read, are inherited
+by everything in a folder, until a folder or file has a value of its own.
+
+Keys have 1 to 255 bytes, values at most 4096. Both are UTF-8 without control
+characters. A file or folder has at most 64 attributes, with 16 KiB together.`,
+		Example: `  kist attr set film/scene1.mov tags=raw,day1 project=dunes
+  kist attr get film/scene1.mov project
+  kist attr list --inherited film/scene1.mov`,
+	}
+	opensRepository(cmd)
+	cmd.AddCommand(newAttrGet(env), newAttrList(env), newAttrRemove(env), newAttrSet(env))
+	return cmd
+}
+
+func newAttrSet(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set PATH KEY=VALUE...",
+		Short: "stage attributes",
+		Long: `Sets attributes of PATH, a tracked file or folder, in the index. 'kist commit'
+records them. A pattern sets those of all files that it matches. Other
+attributes stay. A value may be empty.
+
+With --json: path, on a line for each path that changed.`,
+		Example: `  kist attr set notes.txt tags=todo 'description=what is left to do'
+  kist attr set '*.mov' project=dunes
+  kist attr set docs acl.read=everyone`,
+		Args:              arguments(2, -1, "PATH", "KEY=VALUE"),
+		ValidArgsFunction: completeNth(env.complete(trackedPaths), cobra.NoFileCompletions),
+	}
+	env.inRepository(cmd, notBare(runAttrSet), exitBusy)
+	return cmd
+}
+
+func runAttrSet(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	values := map[string]string{}
+	for _, arg := range args[1:] {
+		key, value, ok := strings.Cut(arg, "=")
+		if !ok {
+			return hintf(usagef("%s is not KEY=VALUE", quoteArg(arg)), "'kist attr remove' removes an attribute")
+		}
+		if err := tree.CheckAttr(key, value); err != nil {
+			return err
+		}
+		if _, twice := values[key]; twice {
+			return usagef("the key %s is given twice", quoteArg(key))
+		}
+		values[key] = value
+	}
+	return editAttrs(ctx, env, r, args[0], func(_ string, attrs map[string]string) error {
+		maps.Copy(attrs, values)
+		return nil
+	})
+}
+
+// editAttrs changes the attributes of the paths that arg selects, and prints the paths.
+func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, edit func(path string, attrs map[string]string) error) error {
+	specs, err := env.pathspecs(r, []string{arg}, false)
+	if err != nil {
+		return err
+	}
+	paths, err := env.find(ctx, r, specs, places{index: true})
+	if err != nil {
+		return err
+	}
+	if slices.Contains(paths, "") {
+		return failf(exitFailed, "root", "the top folder of the worktree cannot have attributes")
+	}
+	changed, err := stage.EditAttrs(ctx, r, paths, edit)
+	if err != nil {
+		return err
+	}
+	for _, path := range changed {
+		env.json(newPathJSON(path))
+		if env.global.verbose {
+			env.tell("%s\n", env.shown(r, path))
+		}
+	}
+	return nil
+}
+
+func newAttrRemove(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "remove PATH KEY...",
+		Aliases: []string{"rm"},
+		Short:   "stage the removal of attributes",
+		Long: `Removes attributes of PATH, a tracked file or folder, from the index. A pattern
+removes those of all files that it matches. It is an error if no path has the
+KEY itself. An inherited attribute can only be removed from its folder.
+
+With --json: path, on a line for each path that changed.`,
+		Example: `  kist attr remove notes.txt tags
+  kist attr remove '*.mov' project tags`,
+		Args:              arguments(2, -1, "PATH", "KEY"),
+		ValidArgsFunction: completeNth(env.complete(trackedPaths), completeKeys(env)),
+	}
+	env.inRepository(cmd, notBare(runAttrRemove), exitBusy)
+	return cmd
+}
+
+func runAttrRemove(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	found := map[string]bool{}
+	err := editAttrs(ctx, env, r, args[0], func(_ string, attrs map[string]string) error {
+		for _, key := range args[1:] {
+			if _, ok := attrs[key]; ok {
+				found[key] = true
+				delete(attrs, key)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range args[1:] {
+		if !found[key] {
+			return noAttr(args[0], key)
+		}
+	}
+	return nil
+}
+
+func noAttr(path, key string) error {
+	return hintf(failf(exitFailed, "not-found", "%s has no attribute %s", quoteArg(path), quoteArg(key)), "'kist attr list --inherited' lists them")
+}
+
+// attrJSON is an attribute as attr get and attr list print it with --json.
+type attrJSON struct {
+	pathJSON
+	Key      string `json:"key"`
+	Value    string `json:"value"`
+	From     string `json:"from,omitempty"` // the folder that it is inherited from
+	FromRaw  []byte `json:"from_raw,omitempty"`
+	Detected bool   `json:"detected,omitempty"` // from the content
+}
+
+func newAttrJSON(path, key string, attr tree.Attr) attrJSON {
+	v := attrJSON{pathJSON: newPathJSON(path), Key: key, Value: attr.Value}
+	if attr.From != path {
+		v.From, v.FromRaw = attr.From, rawPath(attr.From)
+	}
+	return v
+}
+
+type attrOptions struct {
+	source    string
+	inherited bool
+}
+
+// register adds the options that attr get and attr list share.
+func (o *attrOptions) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&o.source, "source", "s", "", "look in the commit `REV` instead of the index")
+}
+
+// attributed is a file or folder with its effective attributes.
+type attributed struct {
+	path    string
+	entry   object.Entry
+	attrs   map[string]tree.Attr
+	objects object.Reader
+}
+
+// find returns the file or folder that arg names.
+func (o *attrOptions) find(ctx context.Context, env *Env, r *kist.Repository, arg string) (at attributed, err error) {
+	if at.path, err = env.repoPath(r, arg); err != nil {
+		return at, err
+	}
+	source, err := view.View{}, error(nil)
+	if o.source != "" {
+		source, err = view.OfCommit(ctx, r, o.source)
+	} else {
+		source, err = view.OfIndex(ctx, r)
+	}
+	if err != nil {
+		return at, err
+	}
+	at.objects = source.Objects
+	var in tree.Inheritance
+	at.entry, at.attrs, err = in.Find(ctx, source.Objects, source.Tree, at.path)
+	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+		err = noMatch(arg)
+	}
+	return at, err
+}
+
+func newAttrGet(env *Env) *cobra.Command {
+	var o attrOptions
+	cmd := &cobra.Command{
+		Use:   "get [OPTIONS] PATH KEY",
+		Short: "print the value of an attribute",
+		Long: `Prints the value of an attribute of PATH, a tracked file or folder: its own, or
+the inherited one. For the key content-type, if it is not set, prints the type
+that the first bytes of the file show, such as image/png.
+
+With --json: path, key, value; from, the folder that it is inherited from; and
+detected, which is true for a type that is not set.`,
+		Example: `  kist attr get film/scene1.mov project
+  kist attr get -s v1 notes.txt tags
+  kist attr get photo.jpg content-type`,
+		Args:              arguments(2, 2, "PATH", "KEY"),
+		ValidArgsFunction: completeNth(env.complete(trackedPaths), completeKeys(env)),
+	}
+	env.inRepository(cmd, o.runGet)
+	o.register(cmd)
+	return cmd
+}
+
+func (o *attrOptions) runGet(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	key := args[1]
+	at, err := o.find(ctx, env, r, args[0])
+	if err != nil {
+		return err
+	}
+	attr, ok := at.attrs[key]
+	v := newAttrJSON(at.path, key, attr)
+	switch {
+	case ok:
+	case key != tree.ContentType:
+		return noAttr(args[0], key)
+	default:
+		if v.Value, err = tree.DetectType(ctx, at.objects, at.entry); err != nil {
+			return fmt.Errorf("%s: %w", quoteArg(args[0]), err)
+		}
+		v.From, v.Detected = "", true
+	}
+	if env.global.json {
+		env.json(v)
+	} else {
+		env.printf("%s\n", shownValue(v.Value))
+	}
+	return nil
+}
+
+func newAttrList(env *Env) *cobra.Command {
+	var o attrOptions
+	cmd := &cobra.Command{
+		Use:     "list [OPTIONS] PATH",
+		Aliases: []string{"ls"},
+		Short:   "list the attributes of a file or folder",
+		Long: `Lists the attributes of PATH, a tracked file or folder, sorted by key, each as
+KEY=VALUE. With --inherited, also those that it inherits, with their folder.
+
+With --json, a line for each: path, key, value; from, the folder that it is
+inherited from.`,
+		Example: `  kist attr list film
+  kist attr list --inherited film/scene1.mov
+  kist attr list -s v1 notes.txt`,
+		Args:              arguments(1, 1, "PATH"),
+		ValidArgsFunction: completeNth(env.complete(trackedPaths)),
+	}
+	env.inRepository(cmd, o.runList)
+	o.register(cmd)
+	cmd.Flags().BoolVarP(&o.inherited, "inherited", "i", false, "also list inherited attributes")
+	return cmd
+}
+
+func (o *attrOptions) runList(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	at, err := o.find(ctx, env, r, args[0])
+	if err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(at.attrs)) {
+		attr, from := at.attrs[key], ""
+		if attr.From != at.path {
+			if !o.inherited {
+				continue
+			}
+			from = "  (from " + env.shown(r, attr.From) + ")"
+		}
+		if env.global.json {
+			env.json(newAttrJSON(at.path, key, attr))
+		} else {
+			env.printf("%s%s\n", attrText(key, attr.Value), from)
+		}
+	}
+	return nil
+}
+
+// completeKeys completes the keys that the path, the first argument, has.
+func completeKeys(env *Env) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return env.complete(func(ctx context.Context, env *Env, r *kist.Repository, _ string) []string {
+			at, err := new(attrOptions).find(ctx, env, r, args[0])
+			if err != nil {
+				return nil
+			}
+			return slices.Sorted(maps.Keys(at.attrs))
+		})(cmd, args, prefix)
+	}
+}
+
+// attrText returns an attribute as KEY=VALUE, safe for a terminal.
+func attrText(key, value string) string { return shownValue(key + "=" + value) }
+
+// shownValue returns text of an attribute in one line that is safe for a terminal.
+func shownValue(text string) string { return printable(oneLine.Replace(text)) }
+
+// oneLine replaces the characters that [printable] keeps.
+var oneLine = strings.NewReplacer("\n", "␊", "\t", "␉")
+
+// attrTexts returns attributes as KEY=VALUE, sorted by key.
+func attrTexts(attrs map[string]string) (texts []string) {
+	for _, key := range slices.Sorted(maps.Keys(attrs)) {
+		texts = append(texts, attrText(key, attrs[key]))
+	}
+	return texts
+}
+
+// attrNote returns a note for a change of attributes, or "".
+func attrNote(old, new *object.Entry) string {
+	if old == nil || new == nil || maps.Equal(old.Attrs, new.Attrs) {
+		return ""
+	}
+	return " (attributes)"
+}
+
+// attrLines describes the changes of attributes. Old is nil for a new path.
+func attrLines(old, new *object.Entry) (lines []string) {
+	var was, now map[string]string
+	if old != nil {
+		was = old.Attrs
+	}
+	if new == nil {
+		return nil
+	}
+	now = new.Attrs
+	keys := map[string]string{}
+	maps.Copy(keys, was)
+	maps.Copy(keys, now)
+	for _, key := range slices.Sorted(maps.Keys(keys)) {
+		before, had := was[key]
+		after, has := now[key]
+		switch {
+		case !had:
+			lines = append(lines, "new attribute "+attrText(key, after))
+		case !has:
+			lines = append(lines, "removed attribute "+attrText(key, before))
+		case before != after:
+			lines = append(lines, "changed attribute "+attrText(key, before)+" → "+shownValue(after))
+		}
+	}
+	return lines
+}

@@ -216,6 +216,11 @@ func (g *gitRepo) history(rnd *rand.Rand, n int) {
 		g.run(nil, "add", "-A")
 		g.run([]byte(fmt.Sprintf("commit %d\n\nwith a body\n", i)), "commit", "-q", "--allow-empty", "-F", "-")
 	}
+
+	// A commit that only an annotated tag reaches is written as a commit of refs/tags/apart.
+	g.run(nil, "checkout", "-q", "--detach")
+	g.run([]byte("apart\n"), "commit", "-q", "--allow-empty", "-F", "-")
+	g.run([]byte("a message\n"), "tag", "-a", "-F", "-", "apart")
 	g.run(nil, "checkout", "-q", "-f", "main")
 }
 

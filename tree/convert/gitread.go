@@ -68,6 +68,9 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 	for _, path := range slices.Sorted(maps.Keys(g.skipped)) {
 		found.Skipped = append(found.Skipped, object.Skipped{Path: path, Reason: "submodule"})
 	}
+	for name := range g.tags { // its commit may have been written as one of this ref
+		delete(g.tips, refs.Tags+name)
+	}
 	for _, name := range slices.Sorted(maps.Keys(g.tips)) {
 		if err := g.addRef(found, name, g.tips[name].id); err != nil {
 			return nil, err

@@ -58,6 +58,7 @@ type Config struct {
 
 	Remote map[string]RemoteConfig `toml:"remote,omitempty"` // by name
 	Branch map[string]BranchConfig `toml:"branch,omitempty"` // by short name
+	View   map[string]ViewConfig   `toml:"view,omitempty"`   // by name
 
 	values map[string]any // the whole file, unknown keys included
 }
@@ -73,6 +74,13 @@ type RemoteConfig struct {
 type BranchConfig struct {
 	Remote string `toml:"remote"` // name of a remote
 	Merge  string `toml:"merge"`  // full name of the branch there
+}
+
+// ViewConfig has the definition of a view. Only 'kist view' sets it.
+type ViewConfig struct {
+	Template string `toml:"template"`
+	Dir      string `toml:"dir,omitempty"` // absolute; default: a folder in .kist/views
+	Rev      string `toml:"rev"`
 }
 
 // NewConfig returns the configuration of a new repository.

@@ -28,7 +28,7 @@ var layers = [][]string{
 	{"gc/repair", "gc/stats", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log", "tree/convert"},
 	{"gc/purge", "gc/retain", "tree/commits"},
-	{"gc", "tree/checkout", "tree/stage", "tree/versions", "tree/view"},
+	{"gc", "tree/checkout", "tree/farm", "tree/stage", "tree/versions", "tree/view"},
 	{"refs/intact", "remote/registry", "tree/operation"},
 	{"."},
 	{"tree/worktree", "remote/transfer"},

@@ -85,6 +85,11 @@ var securityCommands = []securityCommand{
 	{name: "status", args: []string{"status"}},
 	{name: "tag", args: []string{"tag", "-a", "-m", "made", "v2"}},
 	{name: "verify", args: []string{"verify", "--read-data"}},
+	{name: "view add", args: []string{"view", "add", "made", "{path}"}},
+	{name: "view list", args: []string{"view", "list"}},
+	{name: "view rebuild", args: []string{"view", "rebuild", "absent"}, status: 1},
+	{name: "view remove", args: []string{"view", "remove", "absent"}, status: 1},
+	{name: "view verify", args: []string{"view", "verify", "absent"}, status: 1},
 	{name: "version", args: []string{"version"}, beside: true},
 }
 

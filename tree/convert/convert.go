@@ -19,6 +19,7 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // Source is a folder or an archive that becomes a commit.
@@ -40,6 +41,12 @@ type ImportOptions struct {
 	Branch   string // gets the commits
 	DryRun   bool   // only count
 	Progress kist.Progress
+
+	// DeleteSource deletes each folder once its commit is complete, and continues to delete
+	// the folders in Asides. See [Aside]. The folders of other branches stay.
+	DeleteSource bool
+	Asides       []string
+	Unrecorded   func(name string, u *worktree.Unrecorded) // called before a folder is deleted; may be nil
 }
 
 // Imported is the result for one source.
@@ -47,6 +54,7 @@ type Imported struct {
 	*Source
 	ID      object.ID // zero in a dry run
 	Already bool      // an earlier import made the commit
+	Deleted bool      // with DeleteSource
 
 	Files, Bytes int64 // of the commit
 	Duplicates   int64 // files with content that the repository has, or that occurred before
@@ -74,7 +82,7 @@ type importer struct {
 // committed is not committed again, so an interrupted import can be repeated.
 //
 // The error matches [commits.ErrCheckedOut] if HEAD is on the branch: the worktree would not
-// match it.
+// match it. A folder that cannot be deleted is a [*NotDeletedError] in the end.
 func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportOptions, each func(*Imported) error) error {
 	im := &importer{ImportOptions: o, repo: r, idx: index.New(), contents: map[object.Key]bool{}}
 	if err := im.begin(ctx); err != nil {
@@ -89,16 +97,22 @@ func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportO
 		im.session = r.Objects().Begin(volume.SessionOptions{DryRun: true})
 		defer im.session.Close()
 	}
+	kept := im.finishAsides(ctx)
 	for i := range sources {
 		result, err := im.one(ctx, &sources[i])
+		if err == nil && o.DeleteSource && !o.DryRun {
+			del := im.deleteSource(ctx, &sources[i], result.ID)
+			result.Deleted = del == nil
+			kept = append(kept, del)
+		}
 		if err == nil {
-			err = each(result)
+			err = cmp.Or(each(result), ctx.Err())
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", sources[i].Name, err)
 		}
 	}
-	return nil
+	return errors.Join(kept...)
 }
 
 // begin reads the branch, and finds the commits of earlier imports at its tip.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -29,6 +28,15 @@ func Folder(path string, zone *time.Location) (Source, error) {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return Source{}, err
+	}
+	inside, err := Aside(real)
+	if err != nil {
+		return Source{}, err
+	}
+	for _, at := range append(inside, real) {
+		if isHalfDeleted(at) {
+			return Source{}, &fs.PathError{Op: "import", Path: at, Err: ErrHalfDeleted}
+		}
 	}
 	s := Source{Path: path, Name: filepath.Base(real), load: loadFolder, real: real}
 	var dated bool
@@ -72,8 +80,8 @@ func loadFolder(ctx context.Context, im *importer, s *Source) error {
 		return err
 	}
 	im.result.Skipped, im.result.Special = files.Result.Skipped, files.Result.Special
-	if _, err := os.Lstat(filepath.Join(s.real, kist.Dir)); err == nil { // a scan leaves it out
-		im.result.Special = append(im.result.Special, object.Skipped{Path: kist.Dir, Reason: worktree.Nested.String()})
+	for _, path := range nested(s.real) {
+		im.result.Special = append(im.result.Special, object.Skipped{Path: path, Reason: worktree.Nested.String()})
 	}
 
 	// An unreadable file must not keep the content that it had in the folder before.

@@ -186,6 +186,15 @@ func addOutcome(env *Env, r *kist.Repository, result *stage.AddResult, asked []s
 	return hintf(failf(exitFailed, "ignored", "%s", text), "-f adds ignored files, too")
 }
 
+// unrecordedText counts the metadata that is not recorded. It is "" if there is none.
+func unrecordedText(u *worktree.Unrecorded) string {
+	return joinCounts([]count{
+		{u.Owners.Load(), "owner", "owners"},
+		{u.HardLinks.Load(), "hard link", "hard links"},
+		{u.Xattrs.Load(), "file's extended attributes", "files' extended attributes"},
+	})
+}
+
 // noteUnrecorded begins to count files with metadata that the repository does not record.
 // The function that it returns mentions them, once in the life of a repository.
 func noteUnrecorded(env *Env, r *kist.Repository, dryRun bool) func() {
@@ -195,11 +204,7 @@ func noteUnrecorded(env *Env, r *kist.Repository, dryRun bool) func() {
 	}
 	found := r.Worktree().CountUnrecorded()
 	return func() {
-		text := joinCounts([]count{
-			{found.Owners.Load(), "owner", "owners"},
-			{found.HardLinks.Load(), "hard link", "hard links"},
-			{found.Xattrs.Load(), "file's extended attributes", "files' extended attributes"},
-		})
+		text := unrecordedText(found)
 		if text == "" {
 			return
 		}

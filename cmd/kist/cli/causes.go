@@ -24,6 +24,8 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/farm"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
@@ -69,6 +71,15 @@ var causes = []struct {
 	{matches(commits.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them anyway"},
 	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
+	{isA[*convert.NotDeletedError], exitPartial, "not-deleted", "everything else was done; the folder's files are still there, except those that an interrupted import deleted"},
+	{matches(convert.ErrHalfDeleted), exitFailed, "half-deleted", "'kist import --delete-source' of the folders beside it continues"},
+	{matches(farm.ErrNoView), exitFailed, "no-view", "'kist view list' lists the views"},
+	{matches(farm.ErrName), exitUsage, "bad-name", ""},
+	{matches(farm.ErrTemplate), exitUsage, "template", "'kist help view add' lists the facts"},
+	{matches(farm.ErrFolder), exitFailed, "folder", ""},
+	{matches(farm.ErrState), exitFailed, "view", "'kist view rebuild' makes it again"},
+	{isA[*farm.CollisionError], exitFailed, "collision", "add {path}, {dir} or {id} to the template"},
+	{isA[*farm.ForeignError], exitFailed, "foreign", "move these files away, or choose another folder"},
 	{matches(intact.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
 	{matches(intact.ErrGone), exitFailed, "gone", hintGone},
 	{matches(retain.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists the holds"},
@@ -204,11 +215,17 @@ func details(err error) string {
 	var lines []string
 	var local *stage.LocalChangesError
 	var conflict *index.ConflictError
+	var foreign *farm.ForeignError
+	var kept *convert.NotDeletedError
 	switch {
 	case errors.As(err, &local) && len(local.Obstacles) > 1:
 		lines = firstOf(local.Obstacles, detailLines, "", func(o stage.Obstacle) string { return quotePath(o.Path) + ": " + o.Reason })
 	case errors.As(err, &conflict):
 		lines = firstOf(conflict.Paths, detailLines, "", quotePath)
+	case errors.As(err, &kept):
+		lines = firstOf(kept.Files, detailLines, "", quotePath)
+	case errors.As(err, &foreign):
+		lines = firstOf(foreign.Paths, detailLines, "", quotePath)
 	}
 	if len(lines) == 0 {
 		return ""

@@ -2,6 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"time"
 
@@ -10,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // importOptions are the options of the commands that import.
@@ -17,6 +21,7 @@ type importOptions struct {
 	branch string
 	dryRun bool
 	as     string
+	del    bool // delete the sources
 }
 
 func (o *importOptions) register(cmd *cobra.Command) {
@@ -42,12 +47,20 @@ A DIR counts as imported if the branch has a commit with its name and time, even
 if its content is another. So an interrupted import can be repeated. Files that
 are hard links to the same file in two DIRs are read once.
 
+With --delete-source, each DIR is deleted when its commit is complete: kist
+renames DIR, compares all its files with the commit, and reads the commit's
+content back. If DIR has anything that the commit does not have, or another file
+system is mounted in it, it stays. A warning lists metadata that is not
+recorded. If the command is interrupted, run it again: it also continues in the
+folders .kist-delete-* beside each DIR.
+
 With --json, for each DIR: name, time, id (of the commit, or null), already
-(imported), files, bytes, duplicates (files whose content was known), bytes_new,
-skipped and not_stored (path and reason).`,
+(imported), deleted, files, bytes, duplicates (files whose content was known),
+bytes_new, skipped and not_stored (path and reason).`,
 		Example: `  kist import -n backup-*/          show the files, duplicates and savings
   kist import backup-*/             a commit for each
   kist log --stat imported          the result
+  kist import --delete-source backup-*/
   kist import tar release-*.tar.gz  a commit for each archive`,
 		Args: arguments(1, -1, "DIR"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -60,6 +73,7 @@ skipped and not_stored (path and reason).`,
 	o.register(cmd)
 	flags := cmd.Flags()
 	flags.Var(newChoice(&o.as, "commits"), "as", "the result: commits")
+	flags.BoolVar(&o.del, "delete-source", false, "delete each DIR once its commit is complete and verified")
 	cmd.AddCommand(newImportArchive(env), newImportGit(env), newImportRestic(env))
 	return cmd
 }
@@ -97,6 +111,7 @@ type importedJSON struct {
 	Time       time.Time     `json:"time"`
 	ID         *object.ID    `json:"id"`
 	Already    bool          `json:"already"`
+	Deleted    bool          `json:"deleted"`
 	Files      int64         `json:"files"`
 	Bytes      int64         `json:"bytes"`
 	Duplicates int64         `json:"duplicates"`
@@ -108,8 +123,22 @@ type importedJSON struct {
 func (o *importOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, open func(path string, zone *time.Location) (convert.Source, error)) error {
 	zone := env.Now().Location()
 	var sources []convert.Source
+	var asides []string // of interrupted imports
 	for _, arg := range args {
-		s, err := open(env.path(arg), zone)
+		path := env.path(arg)
+		found := 0
+		if o.del {
+			beside, err := convert.Aside(filepath.Dir(path))
+			if err != nil {
+				return err
+			}
+			found = len(beside)
+			asides = append(asides, beside...)
+		}
+		s, err := open(path, zone)
+		if errors.Is(err, fs.ErrNotExist) && found > 0 {
+			continue // renamed already
+		}
 		if err != nil {
 			return err
 		}
@@ -117,16 +146,22 @@ func (o *importOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 			sources = append(sources, s)
 		}
 	}
-	return o.importAll(ctx, env, r, sources)
+	slices.Sort(asides)
+	return o.importAll(ctx, env, r, sources, slices.Compact(asides))
 }
 
-func (o *importOptions) importAll(ctx context.Context, env *Env, r *kist.Repository, sources []convert.Source) error {
+func (o *importOptions) importAll(ctx context.Context, env *Env, r *kist.Repository, sources []convert.Source, asides []string) error {
 	p := env.progress("importing")
 	defer p.Stop()
 	var missed []object.Skipped
 	commits := 0
 	err := convert.Import(ctx, r, sources, convert.ImportOptions{
-		Branch: o.branch, DryRun: o.dryRun, Progress: p.amounts(),
+		Branch: o.branch, DryRun: o.dryRun, Progress: p.amounts(), DeleteSource: o.del, Asides: asides,
+		Unrecorded: func(name string, u *worktree.Unrecorded) {
+			if text := unrecordedText(u); text != "" {
+				env.warn("%s: deleted with the folder, and not recorded: %s", quotePath(name), text)
+			}
+		},
 	}, func(i *convert.Imported) error {
 		for _, s := range i.Skipped {
 			missed = append(missed, object.Skipped{Path: i.Name + "/" + s.Path, Reason: s.Reason})
@@ -150,7 +185,7 @@ func (o *importOptions) importAll(ctx context.Context, env *Env, r *kist.Reposit
 func printImported(env *Env, i *convert.Imported) {
 	if env.global.json {
 		env.json(importedJSON{
-			i.Name, rawPath(i.Name), i.Time, orNull(i.ID), i.Already, i.Files, i.Bytes, i.Duplicates, i.New,
+			i.Name, rawPath(i.Name), i.Time, orNull(i.ID), i.Already, i.Deleted, i.Files, i.Bytes, i.Duplicates, i.New,
 			newSkippedJSON(i.Skipped), newSkippedJSON(i.Special),
 		})
 		return
@@ -160,10 +195,15 @@ func printImported(env *Env, i *convert.Imported) {
 		id = i.ID.String()[:8] + "  "
 	}
 	text := plural(uint64(i.Files), "file", "files") + ", " + formatSize(uint64(i.Bytes))
-	if i.Already {
+	if i.Already && i.Deleted {
+		text += "; equal to the commit of this name and time"
+	} else if i.Already {
 		text += "; not compared: there is a commit with this name and time"
 	} else {
 		text += "; " + plural(uint64(i.Duplicates), "duplicate", "duplicates") + ", " + formatSize(uint64(i.New)) + " new"
+	}
+	if i.Deleted {
+		text += "; deleted the folder"
 	}
 	env.printf("%s%s  %s  %s\n", id, i.Time.Format("2006-01-02 15:04"), quotePath(i.Name), text)
 	for _, s := range i.Special {

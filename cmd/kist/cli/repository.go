@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/farm"
 )
 
 // open opens the repository of the command: that of --repo, or the nearest one from the
@@ -64,6 +65,7 @@ func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env
 		}
 		defer r.Close()
 		defer fetchEvicted(cmd.Context(), r)()
+		defer farm.Watch(cmd.Context(), r)()
 		return run(cmd.Context(), e, r, args)
 	}
 }

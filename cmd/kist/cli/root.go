@@ -141,6 +141,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		pages(env, newReflog(env)),
 		newRefsOf(env),
 		pages(env, newShow(env)),
+		newView(env),
 	)
 	add("remotes", "SHARE WITH OTHERS",
 		newFetch(env),

@@ -1,0 +1,267 @@
+package cli
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/farm"
+)
+
+func newView(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "view COMMAND",
+		Short: "show files under other names, as folders of symlinks",
+		Long: `A view is a folder of symlinks to the files of a branch, under names that a
+template makes: by date, by author, by type. The symlinks lead to read-only
+files named by their SHA-256, which all views of the repository share.
+
+Commands that move the branch, such as commit, merge, pull and backup, update
+its views. If that fails, they warn, and 'kist view rebuild' does it. Views
+belong to this repository only: a clone has none.`,
+		Example: `  kist view add by-date '{date:%Y/%m/%d}/{path}'
+  ls .kist/views/by-date
+  kist view add types '{ext}/{path}' --dir ../types
+  kist view verify --fix --vacuum types`,
+	}
+	opensRepository(cmd)
+	cmd.AddCommand(newViewAdd(env), newViewList(env), newViewRebuild(env), newViewVerify(env), newViewRemove(env))
+	return cmd
+}
+
+func newViewAdd(env *Env) *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "add [OPTIONS] NAME TEMPLATE [REV]",
+		Short: "create a view",
+		Long: `Creates the view NAME of the branch REV, by default the current one. REV may
+also be a tag or another revision. The view is in the folder .kist/views/NAME,
+or in DIR, which must be outside the worktree and empty or absent.
+
+TEMPLATE is the path of a link, with facts in braces:
+
+  {path} {dir} {name}    path of the file, its folder, its last part
+  {stem} {ext}           the name without its extension; the extension
+  {id}                   SHA-256 of the content
+  {mtime} {mtime:FORMAT} modification time, in UTC
+  {date} {date:FORMAT}   date of the commit that changed the file last
+  {author} {email}       author of that commit
+  {commit} {tag}         ID of that commit; its tag
+  {attr.KEY}             an attribute of the file, perhaps inherited
+  {content-type}         the attribute of this name, or the detected media type
+
+FORMAT is as for date(1): %Y %m %d %H %M %S %y %j %b %B %a %A %F %G %V %%. The
+default is %Y-%m-%d. A slash in FORMAT makes folders. In other values, a slash
+becomes an underscore. 'none' stands for an empty value.
+
+Two files of different content must not get the same name: add {path}, {dir} or
+{id} to the template. Symlinks, devices and FIFOs are left out.
+
+With --json: name, template, dir, rev, commit, links and skipped (files whose
+content was purged or lost).`,
+		Example: `  kist view add by-date '{date:%Y/%m/%d}/{path}'
+  kist view add releases '{tag}/{path}' main
+  kist view add store '{ext}/{id}' --dir /srv/store`,
+		Args:              arguments(2, 3, "NAME and TEMPLATE"),
+		ValidArgsFunction: completeNth(cobra.NoFileCompletions, cobra.NoFileCompletions, env.complete(revisions)),
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		v := farm.View{Name: args[0], Template: args[1]}
+		if len(args) == 3 {
+			v.Rev = previous(args[2])
+		}
+		if dir != "" {
+			v.Dir = env.path(dir)
+		}
+		report, err := farm.Add(ctx, r, v)
+		if err != nil {
+			return err
+		}
+		showView(env, report, "created")
+		return nil
+	}, exitBusy)
+	cmd.Flags().StringVar(&dir, "dir", "", "make the links in the folder `DIR`")
+	return cmd
+}
+
+func newViewList(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "list",
+		Aliases: []string{"ls"},
+		Short:   "list the views",
+		Long: `Lists the views with their templates, revisions and folders, and the views that
+are not up to date.
+
+With --json, for each view: name, template, dir, rev and current (up to date).`,
+		Example:           `  kist view list`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		for _, v := range farm.All(r) {
+			current := farm.IsCurrent(ctx, r, v)
+			if env.global.json {
+				env.json(struct {
+					viewJSON
+					Current bool `json:"current"`
+				}{newViewJSON(v), current})
+				continue
+			}
+			note := ""
+			if !current {
+				note = "  (not up to date)"
+			}
+			env.printf("%s  %s  %s  %s%s\n", v.Name, quotePath(v.Template), printable(shortRef(v.Rev)), quotePath(v.Dir), note)
+		}
+		return nil
+	})
+	return cmd
+}
+
+func newViewRebuild(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "rebuild NAME",
+		Short: "make the links of a view again",
+		Long: `Compares the view NAME with the present state of its branch, and creates,
+replaces and removes links and files until they match. If the folder has files
+that kist did not make, nothing changes, and the error lists them.
+
+With --json: as for 'kist view add'.`,
+		Example:           `  kist view rebuild by-date`,
+		Args:              arguments(1, 1, "NAME"),
+		ValidArgsFunction: env.complete(views),
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		report, err := farm.Verify(ctx, r, args[0], farm.VerifyOptions{Fix: true, Vacuum: true, Rebuild: true})
+		if err != nil {
+			return err
+		}
+		showView(env, report, "rebuilt")
+		return nil
+	}, exitBusy)
+	return cmd
+}
+
+func newViewVerify(env *Env) *cobra.Command {
+	var o farm.VerifyOptions
+	cmd := &cobra.Command{
+		Use:   "verify [OPTIONS] NAME",
+		Short: "check the links and files of a view",
+		Long: `Compares the view NAME with the present state of its branch, and hashes the
+files that it links to. Lists missing, wrong and orphaned links, missing,
+damaged and orphaned files, and foreign files: those that kist did not make,
+which it never touches.
+
+--fix makes missing links and files, and replaces wrong and damaged ones.
+--vacuum removes orphaned links, and files that no view needs.
+
+The exit status is 0 if nothing is left to repair. With --json, for each
+problem: view, kind, path and fixed.`,
+		Example: `  kist view verify by-date
+  kist view verify --fix --vacuum by-date`,
+		Args:              arguments(1, 1, "NAME"),
+		ValidArgsFunction: env.complete(views),
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runViewVerify(ctx, env, r, args[0], o)
+	}, exitBusy)
+	cmd.Flags().BoolVar(&o.Fix, "fix", false, "repair links and files")
+	cmd.Flags().BoolVar(&o.Vacuum, "vacuum", false, "remove orphaned links and files")
+	return cmd
+}
+
+func runViewVerify(ctx context.Context, env *Env, r *kist.Repository, name string, o farm.VerifyOptions) error {
+	report, err := farm.Verify(ctx, r, name, o)
+	if report == nil {
+		return err
+	}
+	for _, p := range report.Problems {
+		env.json(struct {
+			View string `json:"view"`
+			Kind string `json:"kind"`
+			pathJSON
+			Fixed bool `json:"fixed"`
+		}{name, string(p.Kind), newPathJSON(p.Path), p.Fixed})
+		if !env.global.json {
+			fixed := ""
+			if p.Fixed {
+				fixed = " (repaired)"
+			}
+			env.printf("%s: %s%s\n", p.Kind, quotePath(p.Path), fixed)
+		}
+	}
+	switch left := report.Left(); {
+	case err != nil:
+		return err
+	case left > 0:
+		return hintf(failf(exitDamaged, "view", "view %q: %s left", name, plural(uint64(left), "problem is", "problems are")),
+			"--fix repairs links and files, --vacuum removes orphaned ones; foreign files are yours to move")
+	}
+	env.info("no errors found: %s", plural(uint64(report.Links), "link", "links"))
+	return nil
+}
+
+func newViewRemove(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "remove NAME",
+		Aliases: []string{"rm"},
+		Short:   "remove a view",
+		Long: `Removes the view NAME: the links that kist made, the folders that become empty,
+and the files that no other view needs. Commits and their content stay. Other
+files in the folder stay, and a warning lists them.`,
+		Example:           `  kist view remove by-date`,
+		Args:              arguments(1, 1, "NAME"),
+		ValidArgsFunction: env.complete(views),
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		foreign, err := farm.Remove(ctx, r, args[0])
+		for _, path := range foreign {
+			env.warn("not removed, because kist did not make it: %s", quotePath(path))
+		}
+		if err == nil {
+			env.tell("removed view %q\n", args[0])
+		}
+		return err
+	}, exitBusy)
+	return cmd
+}
+
+// viewJSON is a view in JSON.
+type viewJSON struct {
+	Name     string `json:"name"`
+	Template string `json:"template"`
+	Dir      string `json:"dir"`
+	DirRaw   []byte `json:"dir_raw,omitempty"`
+	Rev      string `json:"rev"`
+}
+
+func newViewJSON(v farm.View) viewJSON {
+	return viewJSON{v.Name, v.Template, v.Dir, rawPath(v.Dir), v.Rev}
+}
+
+// showView prints a view that is complete.
+func showView(env *Env, report *farm.Report, done string) {
+	env.json(struct {
+		viewJSON
+		Commit  object.ID `json:"commit"`
+		Links   int       `json:"links"`
+		Skipped int       `json:"skipped"`
+	}{newViewJSON(report.View), report.Commit, report.Links, report.Skipped})
+	env.tell("%s view %q: %s in %s\n", done, report.Name, plural(uint64(report.Links), "link", "links"), quotePath(report.Dir))
+	if report.Skipped > 0 {
+		env.warn("%s left out: the content was purged or lost", plural(uint64(report.Skipped), "file is", "files are"))
+	}
+}
+
+// views proposes the names of views.
+func views(_ context.Context, _ *Env, r *kist.Repository, prefix string) (names []string) {
+	for _, v := range farm.All(r) {
+		if strings.HasPrefix(v.Name, prefix) {
+			names = append(names, v.Name)
+		}
+	}
+	return names
+}

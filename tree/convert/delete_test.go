@@ -1,0 +1,237 @@
+package convert_test
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// makeFolder makes a folder that is deleted after its import.
+func makeFolder(t *testing.T, above string) string {
+	t.Helper()
+	dir := filepath.Join(above, "copy-2024-01-31")
+	for path, text := range map[string]string{"a": "a", "d/b": "bb", "d/e/c": string(treetest.Noise(2, 300<<10)), "f/g": "g"} {
+		treetest.Check(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(path)), 0o755))
+		treetest.Check(t, os.WriteFile(filepath.Join(dir, path), []byte(text), 0o644))
+	}
+	treetest.Check(t, os.Mkdir(filepath.Join(dir, "empty"), 0o755))
+	treetest.Check(t, os.Symlink("/etc/passwd", filepath.Join(dir, "link")))
+	treetest.Check(t, os.Link(filepath.Join(dir, "a"), filepath.Join(dir, "f/a")))
+	treetest.Check(t, os.Chmod(filepath.Join(dir, "f"), 0o555))
+	t.Cleanup(func() {
+		_ = filepath.WalkDir(above, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				_ = os.Chmod(path, 0o755)
+			}
+			return nil
+		})
+	})
+	return dir
+}
+
+// tip returns the commit of the branch, and its tree.
+func (x *importing) tip() (object.ID, object.ID) {
+	x.Helper()
+	id, c, err := x.Repo.ReadCommit(x.Context(), "imported")
+	x.Check(err)
+	return id, c.Tree
+}
+
+func isEmpty(t *testing.T, dir string) bool {
+	t.Helper()
+	list, err := os.ReadDir(dir)
+	treetest.Check(t, err)
+	return len(list) == 0
+}
+
+func TestDeleteSource(t *testing.T) {
+	for _, o := range []kist.InitOptions{{}, {Full: true}} {
+		x := newImporting(t, o)
+		above := t.TempDir()
+		s := x.source(makeFolder(t, above))
+		x.Check(x.run(convert.ImportOptions{DeleteSource: true, DryRun: true}, s))
+		if isEmpty(t, above) {
+			t.Fatal("deleted in a dry run")
+		}
+		err := x.run(convert.ImportOptions{DeleteSource: true}, s)
+		var kept *convert.NotDeletedError
+		if errors.As(err, &kept) {
+			t.Errorf("%v: kept because of %q", o, kept.Files)
+		}
+		x.Check(err)
+		if !isEmpty(t, above) || !x.results[0].Deleted {
+			t.Errorf("not deleted: %+v", x.results[0])
+		}
+	}
+}
+
+// A folder that is not as the commit stays, under its name.
+func TestDeleteSourceKeeps(t *testing.T) {
+	for name, change := range map[string]func(dir string) error{
+		"content":    func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/b"), []byte("xx"), 0o644) },
+		"more":       func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/new"), nil, 0o644) },
+		"less":       func(dir string) error { return os.Remove(filepath.Join(dir, "d/b")) },
+		"mode":       func(dir string) error { return os.Chmod(filepath.Join(dir, "a"), 0o755) },
+		"FIFO":       func(dir string) error { return syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o644) },
+		"repository": func(dir string) error { return os.MkdirAll(filepath.Join(dir, ".kist"), 0o755) },
+	} {
+		x := newImporting(t, kist.InitOptions{})
+		above := t.TempDir()
+		dir := makeFolder(t, above)
+		x.Check(x.run(convert.ImportOptions{}, x.source(dir)))
+		x.Check(change(dir))
+		err := x.run(convert.ImportOptions{DeleteSource: true}, x.source(dir))
+		var kept *convert.NotDeletedError
+		if !errors.As(err, &kept) || kept.Path != dir || len(kept.Files) == 0 || errors.Is(err, convert.ErrHalfDeleted) {
+			t.Errorf("%s: error %v", name, err)
+		}
+		if list, _ := os.ReadDir(above); len(list) != 1 || list[0].Name() != filepath.Base(dir) {
+			t.Errorf("%s: %v", name, list)
+		}
+		if len(x.results) != 1 || x.results[0].Deleted {
+			t.Errorf("%s: %+v", name, x.results)
+		}
+	}
+
+	x := newImporting(t, kist.InitOptions{})
+	dir := makeFolder(t, t.TempDir())
+	link := filepath.Join(t.TempDir(), "link-2024-01-31")
+	x.Check(os.Symlink(dir, link))
+	var kept *convert.NotDeletedError
+	if err := x.run(convert.ImportOptions{DeleteSource: true}, x.source(link)); !errors.As(err, &kept) || isEmpty(t, dir) {
+		t.Errorf("through a symlink: %v", err)
+	}
+}
+
+// A purged or missing content is a reason to keep the folder.
+func TestDeleteSourceReadsTheCommit(t *testing.T) {
+	x := newImporting(t, kist.InitOptions{})
+	dir := makeFolder(t, t.TempDir())
+	x.Check(x.run(convert.ImportOptions{}, x.source(dir)))
+	volumes, err := filepath.Glob(filepath.Join(x.Dir, ".kist/volumes/*/*.vlog"))
+	x.Check(err)
+	for _, file := range volumes {
+		data, err := os.ReadFile(file)
+		x.Check(err)
+		damaged := slices.Clone(data)
+		for i := len(data) / 3; i < len(data)/2; i++ {
+			damaged[i] ^= 1
+		}
+		x.Check(os.Chmod(file, 0o644))
+		x.Check(os.WriteFile(file, damaged, 0o644))
+		defer func() { x.Check(os.WriteFile(file, data, 0o644)) }()
+	}
+	if err := x.run(convert.ImportOptions{DeleteSource: true}, x.source(dir)); !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) {
+		t.Errorf("error %v", err)
+	}
+	if isEmpty(t, dir) {
+		t.Error("deleted, though the commit is damaged")
+	}
+}
+
+// A folder of which files are gone is never imported, and the deletion continues.
+func TestHalfDeleted(t *testing.T) {
+	x := newImporting(t, kist.InitOptions{})
+	above := t.TempDir()
+	dir := makeFolder(t, above)
+	x.Check(x.run(convert.ImportOptions{}, x.source(dir)))
+	id, _ := x.tip()
+	aside := filepath.Join(above, ".kist-delete-"+id.String()+"-"+filepath.Base(dir))
+	x.Check(os.Rename(dir, aside))
+	x.Check(os.WriteFile(filepath.Join(aside, ".kist-half-deleted"), nil, 0o644))
+	x.Check(os.Remove(filepath.Join(aside, "d/b")))
+	x.Check(os.WriteFile(filepath.Join(aside, "a"), []byte("b"), 0o644))
+
+	for _, path := range []string{aside, above} {
+		if _, err := convert.Folder(path, time.UTC); !errors.Is(err, convert.ErrHalfDeleted) {
+			t.Errorf("%s: error %v", path, err)
+		}
+	}
+	x.Check(os.Rename(aside, dir))
+	if _, err := convert.Folder(dir, time.UTC); !errors.Is(err, convert.ErrHalfDeleted) {
+		t.Errorf("renamed back: error %v", err)
+	}
+	x.Check(os.Rename(dir, aside))
+
+	asides, err := convert.Aside(above)
+	x.Check(err)
+	if err := x.run(convert.ImportOptions{DeleteSource: true, Asides: asides, Branch: "other"}); err != nil || isEmpty(t, aside) {
+		t.Errorf("another branch: %v", err)
+	}
+	var kept *convert.NotDeletedError
+	err = x.run(convert.ImportOptions{DeleteSource: true, Asides: asides})
+	if !errors.As(err, &kept) || !errors.Is(err, convert.ErrHalfDeleted) || !slices.Equal(kept.Files, []string{"a", "f/a"}) {
+		t.Errorf("changed meanwhile: %v, %+v", err, kept)
+	}
+	x.Check(os.WriteFile(filepath.Join(aside, "a"), []byte("a"), 0o644))
+	x.Check(x.run(convert.ImportOptions{DeleteSource: true, Asides: asides}))
+	if !isEmpty(t, above) {
+		t.Error("not deleted")
+	}
+}
+
+// stopping is a context that ends after a number of questions.
+type stopping struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *stopping) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// Wherever an import stops, another one continues: one commit, with all files.
+func TestDeleteSourceInterrupted(t *testing.T) {
+	var want object.ID
+	for n := int64(0); ; n += 1 + n/8 {
+		x := newImporting(t, kist.InitOptions{})
+		above := t.TempDir()
+		dir := makeFolder(t, above)
+		ctx := &stopping{Context: t.Context()}
+		ctx.left.Store(n)
+		err := convert.Import(ctx, x.Repo, []convert.Source{x.source(dir)}, convert.ImportOptions{Branch: "imported", DeleteSource: true}, func(*convert.Imported) error { return nil })
+
+		asides, aerr := convert.Aside(above)
+		x.Check(aerr)
+		var sources []convert.Source
+		if s, err := convert.Folder(dir, time.UTC); err == nil {
+			sources = append(sources, s)
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		x.Check(x.run(convert.ImportOptions{DeleteSource: true, Asides: asides}, sources...))
+		if !isEmpty(t, above) {
+			t.Fatalf("after %d steps, the second run left something", n)
+		}
+		id, root := x.tip()
+		c, cerr := object.ReadCommit(t.Context(), x.Repo.Objects(), id)
+		x.Check(cerr)
+		files := 0
+		x.Check(tree.Walk(t.Context(), x.Repo.Contents(), root, func(string, object.Entry) error { files++; return nil }))
+		if want.IsZero() {
+			want = root
+		}
+		if len(c.Parents) != 0 || files != 10 {
+			t.Fatalf("after %d steps: %d parents, %d paths", n, len(c.Parents), files)
+		}
+		if err == nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package farm
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// sourceOf returns the present source of a view.
+func sourceOf(ctx context.Context, r *kist.Repository, v View) (source, error) {
+	t, err := parseTemplate(v.Template)
+	if err != nil {
+		return source{}, err
+	}
+	var s source
+	if s.commit, err = r.Resolve(ctx, v.Rev); err != nil {
+		return source{}, err
+	}
+	if t.uses("tag") {
+		list, err := r.Refs().List(refs.Tags)
+		if err != nil {
+			return source{}, err
+		}
+		s.tags = object.Sum(fmt.Append(nil, list))
+	}
+	records, err := r.Purges().View()
+	if err != nil {
+		return source{}, err
+	}
+	if records.AnyPurged() {
+		keys := slices.SortedFunc(slices.Values(records.AllPurged()), object.Key.Compare)
+		var all bytes.Buffer
+		for _, key := range keys {
+			all.Write(key.ID[:])
+		}
+		s.purges = object.Sum(all.Bytes())
+	}
+	return s, nil
+}
+
+// current returns the state of the view as it should be, and puts the contents into the pool.
+// With all, it looks at every file, and otherwise only at changed ones.
+func (w *work) current(ctx context.Context, all bool) (*state, error) {
+	from, err := sourceOf(ctx, w.repo, w.View)
+	if err != nil {
+		return nil, err
+	}
+	top, err := intact.CommitTree(ctx, w.repo, from.commit)
+	if err != nil {
+		return nil, err
+	}
+	s := &state{w.Template, from, map[string]file{}}
+	var was object.ID // the tree to compare with
+	var stop object.ID
+	if !all && !w.template.inherits() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
+		if was, err = intact.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
+			maps.Copy(s.files, w.old.files)
+			stop = w.old.source.commit
+		} else if !intact.IsAbsent(err) && !errors.Is(err, intact.ErrExpired) {
+			return nil, err
+		}
+	}
+
+	changed, err := w.changed(ctx, was, top)
+	if err != nil {
+		return nil, err
+	}
+	p, err := w.newPlacer(ctx, from.commit, stop, s)
+	if err != nil {
+		return nil, err
+	}
+	p.top = top
+	if err := p.addTouched(ctx, w, changed); err != nil {
+		return nil, err
+	}
+	for _, path := range slices.Sorted(maps.Keys(changed)) {
+		delete(s.files, path)
+		if changed[path] == nil {
+			continue
+		}
+		if err := p.place(ctx, w, path, changed[path]); err != nil {
+			return nil, fmt.Errorf("%q: %w", path, err)
+		}
+	}
+	return s, s.check()
+}
+
+// changed returns the files that differ between two trees. The value is nil if there is no
+// file now.
+func (w *work) changed(ctx context.Context, was, now object.ID) (map[string]*object.Entry, error) {
+	changed := map[string]*object.Entry{}
+	for c, err := range tree.Diff(ctx, w.repo.Contents(), was, now, tree.DiffOptions{Recursive: true, Exact: true}) {
+		switch {
+		case err != nil:
+			return nil, err
+		case c.New != nil && c.New.Type == object.TypeFile:
+			changed[c.Path] = c.New
+		case c.Old != nil && !tree.IsDir(c.Old):
+			changed[c.Path] = nil
+		}
+	}
+	return changed, nil
+}
+
+// placer finds the links of files.
+type placer struct {
+	top     object.ID // the tree
+	state   *state
+	was     map[string]file      // the files of the view before
+	changes map[string]object.ID // the commit that changed a file last, if that came after was
+	origins map[object.ID]*origin
+	tags    map[object.ID]string // the first tag of a commit, by name
+}
+
+func (w *work) newPlacer(ctx context.Context, tip, stop object.ID, s *state) (*placer, error) {
+	p := &placer{state: s, was: maps.Clone(s.files), origins: map[object.ID]*origin{}, tags: map[object.ID]string{}}
+	if !w.template.fromHistory() {
+		return p, nil
+	}
+	var err error
+	if p.changes, err = lastChanges(ctx, w.repo.Contents(), tip, stop); err != nil || !w.template.uses("tag") {
+		return p, err
+	}
+	list, err := w.repo.Refs().List(refs.Tags)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range list {
+		commit, err := refs.Peel(ctx, w.repo.Objects(), ref.ID)
+		if intact.IsAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		name := strings.TrimPrefix(ref.Name, refs.Tags)
+		p.tags[commit] = cmp.Or(min(p.tags[commit], name), p.tags[commit], name)
+	}
+	return p, nil
+}
+
+// addTouched adds the files to changed that were changed and changed back.
+func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*object.Entry) error {
+	touched := false
+	for path := range p.changes {
+		_, known := changed[path]
+		touched = touched || !known
+	}
+	if !touched {
+		return nil
+	}
+	return tree.Walk(ctx, w.repo.Contents(), p.top, func(path string, e object.Entry) error {
+		if _, is := p.changes[path]; is && e.Type == object.TypeFile {
+			changed[path] = &e
+		}
+		return nil
+	})
+}
+
+// place puts a file into the pool and the state. It skips a file whose content was purged or
+// lost.
+func (p *placer) place(ctx context.Context, w *work, path string, e *object.Entry) error {
+	purge, err := w.repo.Purged(ctx, e)
+	if err != nil {
+		return err
+	}
+	var sum object.ID
+	if purge == nil {
+		sum, err = w.pool.put(ctx, e)
+	}
+	if _, lost := object.LostKey(err); lost || purge != nil || errors.Is(err, object.ErrPurged) {
+		w.skipped++
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+
+	f := file{sum: sum}
+	if e.Content.Kind == object.KindManifest {
+		f.manifest = e.Content.ID
+	}
+	facts := subject{path: path, entry: *e, sum: sum}
+	if w.template.fromHistory() {
+		f.commit = cmp.Or(p.changes[path], p.was[path].commit)
+		if facts.commit, err = p.origin(ctx, w, f.commit); err != nil {
+			return err
+		}
+	}
+	if err := w.describe(ctx, p.top, &facts); err != nil {
+		return err
+	}
+	if f.link, err = w.template.link(facts); err != nil {
+		return err
+	}
+	p.state.files[path] = f
+	w.entries[sum] = *e
+	return nil
+}
+
+// describe adds the attributes and the media type, if the template needs them.
+func (w *work) describe(ctx context.Context, top object.ID, s *subject) (err error) {
+	s.attrs = (&tree.Inheritance{}).At(s.path, &s.entry)
+	if w.template.inherits() {
+		if _, s.attrs, err = (&tree.Inheritance{}).Find(ctx, w.repo.Contents(), top, s.path); err != nil {
+			return err
+		}
+	}
+	if w.template.uses(tree.ContentType) {
+		if s.media = s.attrs[tree.ContentType].Value; s.media == "" {
+			s.media, err = tree.DetectType(ctx, w.repo.Contents(), s.entry)
+		}
+	}
+	return err
+}
+
+// origin returns the facts of a commit.
+func (p *placer) origin(ctx context.Context, w *work, id object.ID) (*origin, error) {
+	if o := p.origins[id]; o != nil {
+		return o, nil
+	}
+	c, err := object.ReadCommit(ctx, w.repo.Objects(), id)
+	if err != nil {
+		return nil, err
+	}
+	o := &origin{id, c.Author.Name, c.Author.Email, c.Author.When(), p.tags[id]}
+	p.origins[id] = o
+	return o, nil
+}

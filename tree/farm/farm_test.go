@@ -1,0 +1,462 @@
+package farm_test
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	mathrand "math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/farm"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// viewed is a repository with views.
+type viewed struct{ *treetest.Repository }
+
+func newViewed(t *testing.T) *viewed { return &viewed{treetest.New(t)} }
+
+// commit commits all files, and updates the views as a command does.
+func (s *viewed) commit(message string) {
+	s.Helper()
+	update := farm.Watch(s.Context(), s.Repo)
+	s.Add(stage.AddOptions{})
+	s.Commit(message)
+	update()
+}
+
+func (s *viewed) add(v farm.View) {
+	s.Helper()
+	_, err := farm.Add(s.Context(), s.Repo, v)
+	s.Check(err)
+}
+
+func (s *viewed) view(name string) farm.View {
+	s.Helper()
+	v, err := farm.Find(s.Repo, name)
+	s.Check(err)
+	return v
+}
+
+func (s *viewed) verify(name string, o farm.VerifyOptions) *farm.Report {
+	s.Helper()
+	report, err := farm.Verify(s.Context(), s.Repo, name, o)
+	s.Check(err)
+	return report
+}
+
+// snapshot returns the files below a folder: the target of a symlink, the content of a file,
+// and "dir" for a folder.
+func snapshot(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	found := map[string]string{}
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, path)
+		switch {
+		case d.IsDir():
+			found[rel] = "dir"
+		case d.Type()&fs.ModeSymlink != 0:
+			target, err := os.Readlink(path)
+			found[rel] = "link " + target
+			return err
+		default:
+			data, err := os.ReadFile(path)
+			found[rel] = "file " + string(data)
+			return err
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// contents returns the content that each link of a view leads to.
+func (s *viewed) contents(dir string) map[string]string {
+	s.Helper()
+	found := map[string]string{}
+	for path, what := range snapshot(s.T, dir) {
+		if !strings.HasPrefix(what, "link ") || path == ".kist-view" {
+			continue
+		}
+		if filepath.IsAbs(strings.TrimPrefix(what, "link ")) {
+			s.Errorf("%s: not relative: %s", path, what)
+		}
+		data, err := os.ReadFile(filepath.Join(dir, path))
+		s.Check(err)
+		found[path] = string(data)
+	}
+	return found
+}
+
+func (s *viewed) want(dir string, want map[string]string) {
+	s.Helper()
+	if got := s.contents(dir); !maps.Equal(got, want) {
+		s.Errorf("the view has %q, want %q", got, want)
+	}
+}
+
+func TestViewFollowsCommits(t *testing.T) {
+	s := newViewed(t)
+	large := string(treetest.Noise(1, 3<<20)) // a manifest
+	s.Write("a/one.TXT", "one")
+	s.Write("two", strings.Repeat("two ", 100))
+	s.Write("large.bin", large)
+	s.commit("first")
+	s.add(farm.View{Name: "types", Template: "{ext}/{path}"})
+	dir := s.view("types").Dir
+	s.want(dir, map[string]string{"txt/a/one.TXT": "one", "none/two": strings.Repeat("two ", 100), "bin/large.bin": large})
+	if info, err := os.Stat(filepath.Join(dir, "none/two")); err != nil || info.Mode().Perm()&0o222 != 0 {
+		t.Errorf("the file of the pool can be written: %v, %v", info.Mode(), err)
+	}
+
+	s.Write("two", "2")
+	s.Check(os.Remove(filepath.Join(s.Dir, "a/one.TXT")))
+	s.Check(os.Rename(filepath.Join(s.Dir, "large.bin"), filepath.Join(s.Dir, "large.dat")))
+	s.commit("second")
+	s.want(dir, map[string]string{"none/two": "2", "dat/large.dat": large})
+	if report := s.verify("types", farm.VerifyOptions{}); report.Left() != 2 { // of the old versions
+		t.Errorf("%+v", report.Problems)
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "txt")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the empty folder is still there: %v", err)
+	}
+
+	_, err := farm.Remove(t.Context(), s.Repo, "types")
+	s.Check(err)
+	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the view is still there: %v", err)
+	}
+	for path, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views")) {
+		if what != "dir" {
+			t.Errorf("%s is still there", path)
+		}
+	}
+}
+
+func TestViewsShareThePool(t *testing.T) {
+	s := newViewed(t)
+	for i := range 20 {
+		s.Write(fmt.Sprintf("f%d", i), strings.Repeat("the same ", 10))
+	}
+	s.commit("first")
+	outside := filepath.Join(t.TempDir(), "new", "view")
+	s.add(farm.View{Name: "a", Template: "{path}"})
+	s.add(farm.View{Name: "b", Template: "all/{path}", Dir: outside})
+	s.add(farm.View{Name: "c", Template: "{id}"}) // one link for all
+	if got := s.contents(outside); len(got) != 20 {
+		t.Errorf("%d links", len(got))
+	}
+	if got := s.contents(s.view("c").Dir); len(got) != 1 {
+		t.Errorf("%d links, want one", len(got))
+	}
+	files := 0
+	for _, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views/.pool")) {
+		if strings.HasPrefix(what, "file ") {
+			files++
+		}
+	}
+	if files != 1 {
+		t.Errorf("%d files in the pool, want one", files)
+	}
+}
+
+func TestVerifyRestores(t *testing.T) {
+	for seed := range uint64(6) {
+		random := mathrand.New(mathrand.NewPCG(seed, 0))
+		s := newViewed(t)
+		for i := range 30 {
+			s.Write(fmt.Sprintf("d%d/f%d", i%5, i), strings.Repeat(fmt.Sprint(i%20), 1+random.IntN(100)))
+		}
+		s.commit("first")
+		s.add(farm.View{Name: "v", Template: "{date:%Y/%m}/{path}"})
+		dir, pool := s.view("v").Dir, filepath.Join(s.Dir, ".kist/views/.pool")
+		wantView, wantPool := snapshot(t, dir), snapshot(t, pool)
+
+		damaged := 0
+		for path, what := range wantView {
+			if path = filepath.Join(dir, path); what == "dir" || random.IntN(3) > 0 {
+				continue
+			}
+			damaged++
+			target := strings.TrimPrefix(what, "link ")
+			s.Check(os.Remove(path))
+			switch random.IntN(3) {
+			case 0:
+				s.Check(os.Symlink("/etc/passwd", path))
+			case 1:
+				if !strings.HasSuffix(path, ".kist-view") {
+					s.Check(os.Symlink(target, path+" orphan"))
+				}
+			}
+		}
+		for path, what := range wantPool {
+			if path = filepath.Join(pool, path); what == "dir" || random.IntN(3) > 0 {
+				continue
+			}
+			damaged++
+			s.Check(os.Remove(path))
+			switch random.IntN(3) {
+			case 0:
+				s.Check(os.WriteFile(path, []byte("damage"), 0o444))
+			case 1:
+				s.Check(os.WriteFile(path+"x", []byte("orphan"), 0o444))
+			}
+		}
+		if report := s.verify("v", farm.VerifyOptions{}); report.Left() < damaged {
+			t.Errorf("%d problems after %d damages", report.Left(), damaged)
+		}
+		if report := s.verify("v", farm.VerifyOptions{Fix: true, Vacuum: true}); report.Left() > 0 {
+			t.Errorf("not repaired: %+v", report.Problems)
+		}
+		if got := snapshot(t, dir); !maps.Equal(got, wantView) {
+			t.Errorf("seed %d: the view differs", seed)
+		}
+		if got := snapshot(t, pool); !maps.Equal(got, wantPool) {
+			t.Errorf("seed %d: the pool differs", seed)
+		}
+		if report := s.verify("v", farm.VerifyOptions{}); len(report.Problems) > 0 {
+			t.Errorf("after the repair: %+v", report.Problems)
+		}
+	}
+}
+
+func TestForeignFiles(t *testing.T) {
+	s := newViewed(t)
+	s.Write("a/one", "one")
+	s.commit("first")
+	dir := t.TempDir()
+	s.Check(os.Mkdir(filepath.Join(dir, "a"), 0o755))
+	s.Check(os.WriteFile(filepath.Join(dir, "a/mine"), nil, 0o644))
+	before := snapshot(t, dir)
+	_, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "{path}", Dir: dir})
+	var foreign *farm.ForeignError
+	if !errors.As(err, &foreign) || !slices.Equal(foreign.Paths, []string{"a/mine"}) {
+		t.Errorf("error %v", err)
+	}
+	if got := snapshot(t, dir); !maps.Equal(got, before) || len(farm.All(s.Repo)) > 0 {
+		t.Errorf("something was left: %v", got)
+	}
+
+	s.Check(os.Remove(filepath.Join(dir, "a/mine")))
+	if _, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "{path}", Dir: dir}); !errors.As(err, &foreign) {
+		t.Errorf("an empty folder: error %v", err)
+	}
+	s.Check(os.Remove(filepath.Join(dir, "a")))
+	s.add(farm.View{Name: "v", Template: "{path}", Dir: dir})
+	s.Check(os.WriteFile(filepath.Join(dir, "b"), []byte("mine"), 0o644)) // in the way
+	s.Check(os.Symlink("/etc/passwd", filepath.Join(dir, "a/other")))     // beside
+	s.Write("b/two", "two")
+	s.commit("second")
+	if farm.IsCurrent(t.Context(), s.Repo, s.view("v")) {
+		t.Error("a view that could not be updated counts as current")
+	}
+	if _, err := farm.Verify(t.Context(), s.Repo, "v", farm.VerifyOptions{Fix: true, Vacuum: true, Rebuild: true}); !errors.As(err, &foreign) {
+		t.Errorf("error %v", err)
+	}
+	report := s.verify("v", farm.VerifyOptions{Fix: true, Vacuum: true})
+	want := []farm.Problem{{Kind: farm.MissingLink, Path: "b/two"}, {Kind: farm.ForeignFile, Path: "a/other"}, {Kind: farm.ForeignFile, Path: "b"}}
+	if !slices.Equal(report.Problems, want) {
+		t.Errorf("problems %+v, want %+v", report.Problems, want)
+	}
+	left, err := farm.Remove(t.Context(), s.Repo, "v")
+	if err != nil || !slices.Equal(left, []string{"a/other", "b"}) {
+		t.Errorf("left %q, error %v", left, err)
+	}
+	if got := snapshot(t, dir); !maps.Equal(got, map[string]string{".": "dir", "a": "dir", "a/other": "link /etc/passwd", "b": "file mine"}) {
+		t.Errorf("after the removal: %v", got)
+	}
+}
+
+// A configuration that somebody else wrote must not make a commit write to a folder.
+func TestUpdateWritesOnlyToViews(t *testing.T) {
+	s := newViewed(t)
+	s.Write("one", "one")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{path}"})
+	for _, other := range []string{t.TempDir(), filepath.Join(t.TempDir(), "absent")} {
+		s.Check(s.Repo.EditConfig(t.Context(), func(c *kist.Config) error { return c.SetAt(other, "view", "v", "dir") }))
+		s.Write("two", other)
+		s.commit("another")
+		if list, _ := os.ReadDir(other); len(list) > 0 {
+			t.Errorf("%s: %v", other, list)
+		}
+	}
+}
+
+func TestAttributes(t *testing.T) {
+	s := newViewed(t)
+	s.Write("a/x", "one")
+	s.Write("a/y", "two")
+	set := func(path, key, value string) {
+		_, err := stage.EditAttrs(t.Context(), s.Repo, []string{path}, func(_ string, attrs map[string]string) error {
+			attrs[key] = value
+			return nil
+		})
+		s.Check(err)
+	}
+	s.Add(stage.AddOptions{})
+	set("a/x", "domain", "example.org")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{attr.domain}/{attr.acl}/{content-type}/{name}"})
+	dir := s.view("v").Dir
+	s.want(dir, map[string]string{"example.org/none/text/plain/x": "one", "none/none/text/plain/y": "two"})
+	set("a", "acl", "public")
+	set("a/y", "content-type", "image/png")
+	s.commit("second")
+	s.want(dir, map[string]string{"example.org/public/text/plain/x": "one", "none/public/image/png/y": "two"})
+	s.add(farm.View{Name: "w", Template: "{attr.domain}/{name}"})
+	set("a/y", "domain", "example.com")
+	s.commit("third")
+	s.want(s.view("w").Dir, map[string]string{"example.org/x": "one", "example.com/y": "two"})
+}
+
+func TestCollisions(t *testing.T) {
+	s := newViewed(t)
+	s.Write("a/x", "one")
+	s.Write("b/x", "two")
+	s.Write("c/y", "one")
+	s.commit("first")
+	for template, want := range map[string][2]string{
+		"{name}":       {"a/x", "b/x"},
+		"all/{author}": {"a/x", "b/x"},
+	} {
+		_, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: template})
+		var e *farm.CollisionError
+		if !errors.As(err, &e) || e.Paths != want {
+			t.Errorf("%s: %v", template, err)
+		}
+	}
+	s.Write("x", "a file in the place of a folder")
+	s.Write("d/x/z", "z")
+	s.commit("second")
+	_, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "{stem}/{ext}"})
+	var e *farm.CollisionError
+	if !errors.As(err, &e) {
+		t.Errorf("error %v", err)
+	}
+	if list, _ := os.ReadDir(filepath.Join(s.Dir, ".kist/views")); len(list) != 1 {
+		t.Errorf("more than the pool is left: %v", list)
+	}
+}
+
+// An Add that was killed can be repeated.
+func TestInterruptedAdd(t *testing.T) {
+	s := newViewed(t)
+	s.Write("a/one", "one")
+	s.Write("two", "two")
+	s.commit("first")
+	dir := filepath.Join(t.TempDir(), "v")
+	v := farm.View{Name: "v", Template: "{path}", Dir: dir}
+	s.add(v)
+	complete := snapshot(t, dir)
+
+	// Killed after the rename, and before that.
+	for _, left := range []string{dir, dir + ".kist-new"} {
+		s.Check(s.Repo.EditConfig(t.Context(), func(c *kist.Config) error { return c.SetAt(nil, "view", "v") }))
+		if left != dir {
+			s.Check(os.Rename(dir, left))
+			s.Check(os.Remove(filepath.Join(left, "two")))
+		}
+		s.add(v)
+		if got := snapshot(t, dir); !maps.Equal(got, complete) {
+			t.Errorf("%v, want %v", got, complete)
+		}
+		if list, _ := os.ReadDir(filepath.Dir(dir)); len(list) != 1 {
+			t.Errorf("left: %v", list)
+		}
+	}
+	s.add(v) // the same definition
+	if _, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "x{path}"}); !errors.Is(err, kist.ErrNameTaken) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestPlacesOfViews(t *testing.T) {
+	s := newViewed(t)
+	s.Write("one", "one")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{path}", Dir: filepath.Join(t.TempDir(), "v")})
+	link := filepath.Join(t.TempDir(), "link")
+	s.Check(os.Symlink(s.Dir, link))
+	for _, dir := range []string{s.Dir, s.Dir + "/sub", s.Dir + "/.kist/volumes", link + "/sub", s.view("v").Dir + "/sub", t.TempDir() + "/.kist/x"} {
+		if _, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "w", Template: "{path}", Dir: dir}); !errors.Is(err, farm.ErrFolder) {
+			t.Errorf("%s: error %v", dir, err)
+		}
+	}
+	for _, name := range []string{"", "-v", "a/b", "..", ".pool", "a b", strings.Repeat("x", 65)} {
+		if _, err := farm.Add(t.Context(), s.Repo, farm.View{Name: name, Template: "{path}"}); !errors.Is(err, farm.ErrName) {
+			t.Errorf("%q: error %v", name, err)
+		}
+	}
+}
+
+func TestPurgeReachesThePool(t *testing.T) {
+	s := newViewed(t)
+	s.Write("secret", treetest.Secret)
+	s.Write("other", "other")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{path}"})
+	update := farm.Watch(t.Context(), s.Repo)
+	s.Purge("secret")
+	update()
+	s.want(s.view("v").Dir, map[string]string{"other": "other"})
+	for path, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views")) {
+		if strings.Contains(what, treetest.Secret) {
+			t.Errorf("%s has the purged content", path)
+		}
+	}
+}
+
+// A view that follows random commits equals one that is made at the end.
+func TestUpdateEqualsRebuild(t *testing.T) {
+	for seed := range uint64(12) {
+		random := mathrand.New(mathrand.NewPCG(seed, 1))
+		s := newViewed(t)
+		s.Write("begin", "begin")
+		s.commit("first")
+		const template = "{commit}/{tag}/{path}"
+		s.add(farm.View{Name: "v", Template: template})
+		for i := range 12 {
+			for range 1 + random.IntN(4) {
+				path := fmt.Sprintf("d%d/f%d", random.IntN(2), random.IntN(4))
+				if random.IntN(4) == 0 {
+					s.Check(os.RemoveAll(filepath.Join(s.Dir, path)))
+				} else {
+					s.Write(path, fmt.Sprint(random.IntN(3)))
+				}
+			}
+			s.Write("n", fmt.Sprint(i))
+			if random.IntN(3) == 0 { // several commits at once, which may change files back
+				s.Add(stage.AddOptions{})
+				s.Commit("quiet")
+				continue
+			}
+			s.commit("next")
+			if random.IntN(3) == 0 {
+				update := farm.Watch(t.Context(), s.Repo)
+				_, _, err := commits.CreateTag(t.Context(), s.Repo, commits.TagOptions{Name: fmt.Sprint("t", i), Rev: "HEAD"})
+				s.Check(err)
+				update()
+			}
+		}
+		s.Write("n", "end")
+		s.commit("end")
+		s.add(farm.View{Name: "w", Template: template})
+		if got, want := s.contents(s.view("v").Dir), s.contents(s.view("w").Dir); !maps.Equal(got, want) {
+			t.Errorf("seed %d: %q, want %q", seed, got, want)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+package farm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	mathrand "math/rand/v2"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// lastChange is lastChanges for one path, by looking at every commit.
+func lastChange(t *testing.T, r object.Reader, id object.ID, path string) object.ID {
+	t.Helper()
+	c, err := object.ReadCommit(context.Background(), r, id)
+	treetest.Check(t, err)
+	here, err := tree.Find(t.Context(), r, c.Tree, path)
+	treetest.Check(t, err)
+	for _, parent := range c.Parents {
+		p, err := object.ReadCommit(context.Background(), r, parent)
+		treetest.Check(t, err)
+		if e, err := tree.Find(t.Context(), r, p.Tree, path); err == nil && tree.ContentEqual(&e, &here) {
+			return lastChange(t, r, parent, path)
+		}
+	}
+	return id
+}
+
+func TestLastChanges(t *testing.T) {
+	for seed := range uint64(30) {
+		random := mathrand.New(mathrand.NewPCG(seed, 2))
+		history := []treetest.Version{{Files: map[string]string{"a": "0", "d/b": "0"}}}
+		for i := 1; i < 25; i++ {
+			v := treetest.Version{Parents: []int{max(0, i-1-random.IntN(3))}}
+			v.Files = maps.Clone(history[v.Parents[0]].Files)
+			if other := random.IntN(i); random.IntN(3) == 0 && other != v.Parents[0] {
+				v.Parents = append(v.Parents, other)
+				for path, text := range history[other].Files {
+					if random.IntN(2) == 0 {
+						v.Files[path] = text
+					}
+				}
+			}
+			for range random.IntN(3) {
+				path := []string{"a", "d/b", "d/c", "e/f/g", "h"}[random.IntN(5)]
+				if v.Files[path] = fmt.Sprint(random.IntN(3)); random.IntN(5) == 0 {
+					delete(v.Files, path)
+				}
+			}
+			history = append(history, v)
+		}
+		r := treetest.Mirror(t, t.TempDir(), history)
+		for tip := range history {
+			id, err := r.Resolve(t.Context(), fmt.Sprint("t", tip))
+			treetest.Check(t, err)
+			got, err := lastChanges(t.Context(), r.Objects(), id, object.ID{})
+			treetest.Check(t, err)
+			want := map[string]object.ID{}
+			for path := range history[tip].Files {
+				want[path] = lastChange(t, r.Objects(), id, path)
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("seed %d, commit %d: %v, want %v", seed, tip, got, want)
+			}
+		}
+	}
+}

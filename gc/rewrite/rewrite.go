@@ -27,6 +27,7 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/versions"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
@@ -434,8 +435,12 @@ func (w *rewriter) record(ctx context.Context, became map[object.ID]object.ID) e
 }
 
 // forget drops log entries and names such as ORIG_HEAD of old commits: those
-// that this run replaced, and unreachable ones that earlier runs replaced.
+// that this run replaced, and unreachable ones that earlier runs replaced. It
+// also deletes the index of history, which has paths and hashes of the removed files.
 func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
+	if err := versions.Discard(w.r.Dir()); err != nil {
+		return err
+	}
 	old, err := gc.Rewritten(w.r)
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/versions"
 )
 
 // TestRewrite takes a password that is kept inline, and a folder with it, out of
@@ -85,8 +86,13 @@ func TestRewrite(t *testing.T) {
 		if s.Head() != ids["merge"] || dry.File != "" {
 			t.Fatalf("a dry run has moved HEAD, or written %q", dry.File)
 		}
+		_, err = versions.Open(t.Context(), s.Repo, nil)
+		s.Check(err)
 		done, err := rewrite.Run(t.Context(), s.Repo, plan, false)
 		s.Check(err)
+		if _, err := os.Stat(filepath.Join(s.Dir, ".kist", versions.Dir)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("the index still has the removed paths: %v", err)
+		}
 		if !slices.Equal(dry.Commits, done.Commits) || !slices.Equal(dry.Refs, done.Refs) {
 			t.Errorf("dry run: %+v; done: %+v", dry, done)
 		}

@@ -152,8 +152,8 @@ func (f *file) write(ctx context.Context, payload []byte) error {
 	return nil
 }
 
-// discard makes the next index start from nothing.
-func (f *file) discard() { disk.RemoveAll(filepath.Join(f.kistDir, Dir)) }
+// Discard deletes the index in a .kist folder.
+func Discard(kistDir string) error { return disk.RemoveAll(filepath.Join(kistDir, Dir)) }
 
 // The bits in the first byte of an encoded change, above its kind.
 const (

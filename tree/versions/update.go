@@ -1,7 +1,9 @@
 package versions
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -18,7 +20,8 @@ const maxUnwritten = 50_000
 // updater adds commits to an index.
 type updater struct {
 	*Index
-	objects  object.Reader
+	commit   object.Reader // reads commits
+	objects  *tolerant     // reads everything else
 	records  *record.View
 	progress func(int)
 
@@ -34,14 +37,14 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 	if err != nil {
 		return err
 	}
-	u := &updater{Index: x, objects: r.Contents(), records: records, progress: progress, trees: map[int32]object.ID{}}
+	u := &updater{Index: x, commit: r.Objects(), objects: &tolerant{Reader: r.Contents()}, records: records, progress: progress, trees: map[int32]object.ID{}}
 	u.written()
 	for _, tip := range x.tips {
 		if u.lost(tip.Commit) {
 			continue
 		}
 		read := func(id object.ID) (*object.Commit, []object.ID, error) {
-			c, err := object.ReadCommit(ctx, u.objects, id)
+			c, err := object.ReadCommit(ctx, u.commit, id)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -56,6 +59,9 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 		}
 	}
 	u.flush(ctx)
+	if u.objects.damaged != nil {
+		r.Options().Warn("history is incomplete: " + u.objects.damaged.Error() + "; 'kist verify' lists what is damaged")
+	}
 	return nil
 }
 
@@ -63,16 +69,16 @@ func (u *updater) written() {
 	u.commits0, u.changes0, u.paths0 = len(u.commits), len(u.changes), len(u.paths)
 }
 
-// flush writes the new part of the index.
+// flush writes the new part of the index, unless damage made it incomplete.
 func (u *updater) flush(ctx context.Context) {
-	if len(u.commits) > u.commits0 {
+	if u.objects.damaged == nil && len(u.commits) > u.commits0 {
 		u.disk.append(ctx, u.encode(u.commits0, u.changes0, u.paths0, nil))
 		u.written()
 	}
 }
 
 func (u *updater) lost(commit object.ID) bool {
-	return object.IsLost(u.objects, object.Key{Kind: object.KindCommit, ID: commit})
+	return object.IsLost(u.commit, object.Key{Kind: object.KindCommit, ID: commit})
 }
 
 // parents returns the parents of a commit without lost ones.
@@ -136,7 +142,7 @@ func (u *updater) tree(ctx context.Context, number int32) (object.ID, error) {
 		if _, expired := u.records.Expired(id); expired {
 			continue
 		}
-		c, err := object.ReadCommit(ctx, u.objects, id)
+		c, err := object.ReadCommit(ctx, u.commit, id)
 		if err != nil {
 			return object.ID{}, err
 		}
@@ -279,4 +285,34 @@ func (m *merged) renames(ctx context.Context, r object.Reader) (map[string]strin
 		}
 	}
 	return from, nil
+}
+
+// tolerant takes damaged content as missing, and damaged or missing parts of folders as
+// empty. So the rest of history can be indexed.
+type tolerant struct {
+	object.Reader
+	damaged error // the first damage whose loss was not accepted
+}
+
+// Get implements [object.Reader].
+func (t *tolerant) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	data, err := t.Reader.Get(ctx, key)
+	if key.Kind <= object.KindManifest && errors.Is(err, object.ErrCorrupt) {
+		t.damaged = cmp.Or(t.damaged, err)
+		err = &object.NotFoundError{Key: key}
+	}
+	return data, err
+}
+
+// PassOver implements [object.Lenient].
+func (t *tolerant) PassOver(path string, key object.Key, err error) bool {
+	if _, lost := object.LostKey(err); lost {
+		object.PassOver(t.Reader, path, key, err)
+		return true
+	}
+	if !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) {
+		return false
+	}
+	t.damaged = cmp.Or(t.damaged, err)
+	return true
 }

@@ -143,7 +143,7 @@ func Open(ctx context.Context, r *kist.Repository, progress func(commits int)) (
 		return nil, err
 	}
 	if live := x.reach(); 2*live < len(x.commits) {
-		x.disk.discard() // most of it is history that was given up
+		Discard(r.Dir()) // most of it is history that was given up; a failure does no harm
 		if x, err = open(ctx, r, tips, progress); err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package versions_test
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -9,11 +10,13 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/versions"
 )
@@ -412,4 +415,99 @@ func answers(t *testing.T, x *versions.Index) map[string]any {
 		}
 	}
 	return out
+}
+
+// TestDamage checks that damaged content hides a rename, but no other history, and that
+// the index on disk stays as it was.
+func TestDamage(t *testing.T) {
+	s := treetest.New(t)
+	text := string(treetest.Noise(1, 5000))
+	s.Write("a", text)
+	s.Add(stage.AddOptions{})
+	first := s.Commit("first").ID
+	treetest.Check(t, os.Rename(filepath.Join(s.Dir, "a"), filepath.Join(s.Dir, "b")))
+	s.Write("b", text+"and more")
+	s.Add(stage.AddOptions{})
+	s.Commit("second")
+
+	intact := map[string][]byte{}
+	for _, file := range s.Stored(text[100:200]) {
+		data, err := os.ReadFile(file)
+		treetest.Check(t, err)
+		intact[file] = data
+		damaged := bytes.Clone(data)
+		for i := range damaged {
+			if i > 0 && bytes.HasPrefix(data[i:], []byte(text[100:200])) {
+				damaged[i] ^= 1
+			}
+		}
+		treetest.Check(t, os.Chmod(file, 0o600))
+		treetest.Check(t, os.WriteFile(file, damaged, 0o600))
+	}
+	if len(intact) == 0 {
+		t.Fatal("the content is nowhere in the store")
+	}
+
+	lives := func(r *kist.Repository) (list []string) {
+		x := open(t, r)
+		for _, path := range []string{"a", "b"} {
+			f, err := x.File(t.Context(), x.Tips()[0], path)
+			treetest.Check(t, err)
+			list = append(list, fmt.Sprint(path, " ", len(f.Versions)))
+		}
+		uses := x.Uses(map[object.ID]bool{object.Sum([]byte(text)): true})
+		if len(uses) != 1 || !slices.Equal(uses[0].Commits, []object.ID{first}) {
+			t.Errorf("uses %+v", uses)
+		}
+		return list
+	}
+	var warnings []string
+	r, err := kist.Open(s.Dir, kist.Options{Warn: func(text string) { warnings = append(warnings, text) }})
+	treetest.Check(t, err)
+	if got := lives(r); !slices.Equal(got, []string{"a 2", "b 1"}) || len(warnings) != 1 || !strings.Contains(warnings[0], "history is incomplete") {
+		t.Errorf("damaged: %q, warnings %q", got, warnings)
+	}
+	r.Close()
+
+	for file, data := range intact {
+		treetest.Check(t, os.WriteFile(file, data, 0o600))
+	}
+	if got := lives(s.Repo); !slices.Equal(got, []string{"a 2", "b 2"}) {
+		t.Errorf("repaired: %q", got)
+	}
+}
+
+// TestProcesses opens the index several times at once, as processes do. All have the same
+// answers.
+func TestProcesses(t *testing.T) {
+	dir := t.TempDir()
+	treetest.Mirror(t, dir, randomHistory(rand.New(rand.NewPCG(8, 8)), 40))
+	all := make([]map[string]any, 6)
+	var group sync.WaitGroup
+	for i := range all {
+		group.Go(func() {
+			r, err := kist.Open(dir, kist.Options{})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer r.Close()
+			x, err := versions.Open(t.Context(), r, nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all[i] = answers(t, x)
+		})
+	}
+	group.Wait()
+	r, err := kist.Open(dir, kist.Options{})
+	treetest.Check(t, err)
+	defer r.Close()
+	want := answers(t, openUnchanged(t, r))
+	for i, got := range all {
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("process %d has other answers", i)
+		}
+	}
 }

@@ -60,7 +60,7 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 	}
 	u.flush(ctx)
 	if u.objects.damaged != nil {
-		r.Options().Warn("history is incomplete: " + u.objects.damaged.Error() + "; 'kist verify' lists what is damaged")
+		r.Options().Warn("history is incomplete: " + u.objects.damaged.Error() + "; 'kist verify' lists the damage")
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (u *updater) changesOf(ctx context.Context, number int32, before []object.I
 			out.set(flagMoved, moved[c.Path])
 		default:
 			out.entry(c.New)
-			out.set(flagAdded, m.added(c.Path))
+			out.set(flagAdded, m.added(c.Path, c.New))
 			if old, ok := from[c.Path]; ok {
 				out.from = u.pathNumber(old)
 			}
@@ -226,15 +226,32 @@ func (c *change) entry(e *object.Entry) {
 // merged compares a commit with all its parents.
 type merged struct {
 	diffs [][]tree.Change
-	olds  []map[string]bool // by parent, by changed path: the parent has it
+	olds  []map[string]uint8 // by parent, by changed path: what the parent has there
+}
+
+// The bits of merged.olds.
+const (
+	oldFile = 1
+	oldDir  = 2
+)
+
+// oldKind returns the bit of an entry, 0 for nil.
+func oldKind(e *object.Entry) uint8 {
+	switch {
+	case e == nil:
+		return 0
+	case tree.IsDir(e):
+		return oldDir
+	}
+	return oldFile
 }
 
 func newMerged(diffs [][]tree.Change) *merged {
 	m := &merged{diffs: diffs}
 	for _, diff := range diffs {
-		olds := make(map[string]bool, len(diff))
+		olds := make(map[string]uint8, len(diff))
 		for _, c := range diff {
-			olds[c.Path] = olds[c.Path] || c.Old != nil
+			olds[c.Path] |= oldKind(c.Old)
 		}
 		m.olds = append(m.olds, olds)
 	}
@@ -252,10 +269,11 @@ func (m *merged) same(path string) int32 {
 	return 0
 }
 
-// added reports whether a path that differs from all parents is in none of them.
-func (m *merged) added(path string) bool {
+// added reports whether no parent has a file at the path of an entry, or no folder if the
+// entry is a folder. The path differs from all parents.
+func (m *merged) added(path string, e *object.Entry) bool {
 	for _, olds := range m.olds {
-		if olds[path] {
+		if olds[path]&oldKind(e) != 0 {
 			return false
 		}
 	}

@@ -87,7 +87,7 @@ type change struct {
 const (
 	flagDir   = 1 << iota // the removed path was a folder
 	flagMoved             // the removed file went on at another path
-	flagAdded             // no parent has the path
+	flagAdded             // no parent has the path, or one of them a folder and the commit none
 )
 
 func (c *change) removed() bool { return c.kind == 0 }
@@ -105,7 +105,7 @@ type Version struct {
 
 	Type     object.EntryType // 0: the path was removed
 	Moved    bool             // it was removed, and its file goes on at another path
-	Added    bool             // no parent of the commit has the path
+	Added    bool             // no parent of the commit has it: a file, or a folder, at this path
 	Mode     uint16
 	Size     uint64
 	MTime    object.Time

@@ -511,3 +511,44 @@ func TestProcesses(t *testing.T) {
 		}
 	}
 }
+
+// TestFilesAndFolders checks that a file and a folder at one path have different lives, and
+// that a file may move into a folder that takes its place.
+func TestFilesAndFolders(t *testing.T) {
+	s := treetest.New(t)
+	commit := func() {
+		s.Add(stage.AddOptions{})
+		s.Commit("x")
+	}
+	s.Write("p", "a first content of the file, which is longer than that")
+	commit()
+	treetest.Check(t, os.Rename(filepath.Join(s.Dir, "p"), filepath.Join(s.Dir, "q")))
+	treetest.Check(t, os.Mkdir(filepath.Join(s.Dir, "p"), 0o777))
+	treetest.Check(t, os.Rename(filepath.Join(s.Dir, "q"), filepath.Join(s.Dir, "p/x")))
+	commit()
+	treetest.Check(t, os.RemoveAll(filepath.Join(s.Dir, "p")))
+	s.Write("p", "another content of another file, which has its place now")
+	commit()
+
+	x := open(t, s.Repo)
+	ids := map[object.ID]bool{}
+	for path, want := range map[string]string{"p": "[1 p]", "p/x": "[1 p 2 p/x 0 p/x]"} {
+		f, err := x.File(t.Context(), x.Tips()[0], path)
+		treetest.Check(t, err)
+		var got []string
+		for _, v := range f.Versions {
+			got = append(got, fmt.Sprint(v.Number, " ", v.Path))
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: %v, want %s", path, got, want)
+		}
+		again, err := x.Find(t.Context(), f.ID.String())
+		if err != nil || again == nil || !reflect.DeepEqual(again, f) {
+			t.Errorf("%s by its ID: %+v, %v", path, again, err)
+		}
+		ids[f.ID] = true
+	}
+	if len(ids) != 2 {
+		t.Error("two files have one ID")
+	}
+}

@@ -129,7 +129,7 @@ func TestHostileTrees(t *testing.T) {
 		{"restore", "--source", "CASE", "--to", "../out", "."}, {"checkout", "--force", "CASE"},
 	}
 	all := append([][]string{
-		{"ls", "-l", "CASE"}, {"log", "--stat", "-1", "CASE"}, {"diff", "CASE", "main"},
+		{"ls", "-l", "CASE"}, {"find", "CASE", "size=+1"}, {"log", "--stat", "-1", "CASE"}, {"diff", "CASE", "main"},
 		{"restore", "--source", "CASE", "."}, {"checkout", "CASE"}, {"reset", "--hard", "CASE"},
 	}, few...)
 	t.Run("names", func(t *testing.T) {

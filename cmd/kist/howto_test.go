@@ -150,6 +150,28 @@ func TestLimitHowto(t *testing.T) {
 	s.kist("verify", "--remote", "origin", "--read-data")
 }
 
+// TestFindHowto runs the commands of docs/howto/find.md in a repository with three versions.
+func TestFindHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	rnd := objecttest.Rand(7)
+	old := noise(rnd, 3<<20)
+	s.write(map[string]string{"film/scene1.mov": noise(rnd, 200_000), "film/old.mov": old, "film/empty": ""})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "first")
+	s.kist("tag", "v1")
+	s.kist("rm", "film/old.mov")
+	s.write(map[string]string{"film/scene2.mov": noise(rnd, 2<<20)})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "second")
+
+	s.page("find.md", "")
+	if found, err := os.ReadFile(s.path("old.mov")); err != nil || string(found) != old {
+		t.Errorf("another file was found: %v", err)
+	}
+}
+
 // tree writes files to the folder, and returns what is in it.
 func (s *shell) tree(content map[string]string) files {
 	s.Helper()

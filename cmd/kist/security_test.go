@@ -46,6 +46,7 @@ var securityCommands = []securityCommand{
 	{name: "expire", args: []string{"expire", "--keep-last", "1"}},
 	{name: "export git", args: []string{"export", "git", "../exported"}},
 	{name: "fetch", args: []string{"fetch"}},
+	{name: "find", args: []string{"find", "*.txt"}},
 	{name: "gc", args: []string{"gc", "--prune", "now", "--repack"}},
 	{name: "help", args: []string{"help", "add"}, beside: true},
 	{name: "history", args: []string{"history", "a.txt"}},

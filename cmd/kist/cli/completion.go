@@ -62,8 +62,8 @@ func runCompletion(env *Env, shell string) error {
 	return nil
 }
 
-// proposals returns the words that begin with prefix. A word that ends in "/" or
-// ":" is not complete yet.
+// proposals returns the words that begin with prefix. A word that ends in "/",
+// ":" or "=" is not complete yet.
 type proposals func(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string
 
 // completion describes a shell's request for proposals. It is zero in other commands.
@@ -175,7 +175,7 @@ func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
 		}
 		list := e.completion.offer(words)
 		for _, word := range list {
-			if strings.HasSuffix(word, "/") || strings.HasSuffix(word, ":") {
+			if strings.HasSuffix(word, "/") || strings.HasSuffix(word, ":") || strings.HasSuffix(word, "=") {
 				directive |= cobra.ShellCompDirectiveNoSpace
 			}
 		}

@@ -191,7 +191,7 @@ func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 		shown = env.paint(blue, shown)
 	case object.TypeSymlink:
 		shown = env.paint(cyan, shown)
-		if o.long && !o.nul {
+		if o.long && !o.nul && e.Target != "" {
 			shown += " -> " + quotePath(e.Target)
 		}
 	case object.TypeFile:

@@ -90,6 +90,7 @@ type located struct {
 	path    string // in the repository, "" for its root
 	entry   object.Entry
 	tree    object.ID     // the root
+	commit  object.ID     // of the tree; zero for the index
 	objects object.Reader // has the entry's nodes
 }
 
@@ -126,7 +127,7 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 	if err != nil {
 		return at, err
 	}
-	at.tree, at.objects = source.Tree, source.Objects
+	at.tree, at.commit, at.objects = source.Tree, source.Commit, source.Objects
 	at.entry, err = tree.Find(ctx, source.Objects, source.Tree, at.path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 		in := quoteArg(rev)
@@ -198,7 +199,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 		if err != nil {
 			return nil, false, err
 		}
-		all = append(all, located{at.rev, path, entry, at.tree, at.objects})
+		all = append(all, located{at.rev, path, entry, at.tree, at.commit, at.objects})
 	}
 	return all, true, nil
 }

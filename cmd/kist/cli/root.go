@@ -135,6 +135,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		newCat(env),
 		pages(env, newDiff(env)),
 		newDu(env),
+		newFind(env),
 		pages(env, newHistory(env)),
 		pages(env, newLog(env)),
 		newLs(env),

@@ -1,0 +1,90 @@
+package find
+
+import (
+	"context"
+	"iter"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/versions"
+)
+
+// All returns the selected files of all commits that HEAD, branches and tags reach, in the
+// order of [Query.In]. A file with the same content at the same path comes once, with the commits
+// that gave the path this content. Its entry has no more than the index: type, mode, size,
+// mtime, and the ID as its content.
+func (q *Query) All(ctx context.Context) iter.Seq2[File, error] {
+	return q.ordered(func(yield func(File, error) bool) {
+		files, err := q.all(ctx)
+		for _, f := range files {
+			if !yield(f, nil) {
+				return
+			}
+		}
+		if err != nil {
+			yield(File{}, err)
+		}
+	})
+}
+
+// version identifies a result.
+type version struct {
+	path string
+	kind object.EntryType
+	id   object.ID
+}
+
+func (q *Query) all(ctx context.Context) ([]File, error) {
+	x, err := q.versions()
+	if err != nil {
+		return nil, err
+	}
+	defer q.saveSums(ctx)
+	q.at = Place{Objects: q.r.Contents()}
+	for _, c := range q.changed {
+		if err := c.reach(ctx, q.r); err != nil {
+			return nil, err
+		}
+	}
+
+	var files []File
+	number := map[version]int{}
+	var f File
+	for v := range x.All() {
+		if v.Path == "" { // the root is no result
+			continue
+		}
+		f = File{Path: v.Path, Entry: sketch(&v), commit: v.Commit, seconds: v.Time}
+		ok, err := q.test.match(ctx, &f)
+		if err != nil {
+			return files, err
+		}
+		if !ok {
+			continue
+		}
+		key := version{v.Path, v.Type, v.ID}
+		at, found := number[key]
+		if !found {
+			at = len(files)
+			number[key] = at
+			files = append(files, f)
+		}
+		files[at].Commits = append(files[at].Commits, v.Commit)
+	}
+
+	slices.SortStableFunc(files, func(a, b File) int { return tree.ComparePaths(a.Path, b.Path) })
+	return files, nil
+}
+
+// sketch returns the entry of a version, as far as the index has it.
+func sketch(v *versions.Version) object.Entry {
+	kind := object.KindChunk
+	switch {
+	case v.Type == object.TypeDir:
+		kind = object.KindTree
+	case v.Manifest:
+		kind = object.KindManifest
+	}
+	return object.Entry{Type: v.Type, Mode: v.Mode, Size: v.Size, MTime: v.MTime, Content: object.Key{Kind: kind, ID: v.ID}}
+}

@@ -1,0 +1,198 @@
+package find_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/find"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// past is a version of a path, found by reading every tree.
+type past struct {
+	path string
+	kind object.EntryType
+	id   object.ID
+}
+
+// everywhere returns, for all versions in all commits, their entry and the commits that made
+// them: where the path differs from that in all parents.
+func (s *repository) everywhere() (entries map[past]object.Entry, made map[past][]object.ID) {
+	entries, made = map[past]object.Entry{}, map[past][]object.ID{}
+	trees := map[object.ID]map[string]object.Entry{}
+	list, err := s.Repo.Refs().List("")
+	s.Check(err)
+	var tips []object.ID
+	for _, ref := range list {
+		tips = append(tips, ref.ID)
+	}
+	var all []history.Commit
+	for c, err := range history.Walk(s.Context(), s.Repo.Objects(), tips, history.Options{}) {
+		s.Check(err)
+		all = append(all, c)
+		trees[c.ID] = map[string]object.Entry{}
+		s.Check(tree.Walk(s.Context(), s.Repo.Objects(), c.Tree, func(p string, e object.Entry) error {
+			trees[c.ID][p] = e
+			return nil
+		}))
+	}
+	for _, c := range all {
+		for p, e := range trees[c.ID] {
+			key := past{p, e.Type, tree.ContentID(&e)}
+			entries[key] = e
+			isNew := func(parent object.ID) bool {
+				old, there := trees[parent][p]
+				return !there || old.Mode != e.Mode || old.Type != e.Type || tree.ContentID(&old) != key.id
+			}
+			if !slices.ContainsFunc(c.Parents, func(id object.ID) bool { return !isNew(id) }) {
+				made[key] = append(made[key], c.ID)
+			}
+		}
+	}
+	return entries, made
+}
+
+// grow makes commits on two branches and merges them, again and again.
+func (s *repository) grow() {
+	name := 0
+	for range 12 {
+		for range 6 {
+			s.change()
+		}
+		s.Write("src/flip", pick(s.rnd, "one", "two"))
+		s.Add(stage.AddOptions{})
+		s.Commit("main")
+		if s.rnd.IntN(3) > 0 {
+			continue
+		}
+		name++
+		side := fmt.Sprintf("side%d", name)
+		s.Checkout(checkout.SwitchOptions{Create: side})
+		s.Write("side/"+fmt.Sprint(s.rnd.IntN(3)), s.random(50))
+		s.Add(stage.AddOptions{})
+		s.Commit("side")
+		s.Checkout(checkout.SwitchOptions{Rev: "main"})
+		s.Write("only/main", s.random(40))
+		s.Add(stage.AddOptions{})
+		s.Commit("main beside")
+		if s.rnd.IntN(3) > 0 {
+			_, err := commits.Merge(s.Context(), s.Repo, commits.MergeOptions{Rev: side})
+			s.Check(err)
+		}
+	}
+}
+
+// TestAllHistory compares 200 random searches of all history with a look at every tree.
+func TestAllHistory(t *testing.T) {
+	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(3, 4))}
+	shared := s.random(1 << 20)
+	s.big = []string{shared, shared + s.random(1<<19)}
+	s.grow()
+	entries, made := s.everywhere()
+	all := slices.SortedFunc(maps.Keys(entries), func(a, b past) int { return tree.ComparePaths(a.path, b.path) })
+
+	several := 0
+	for i := range 200 {
+		words, holds := s.askAll(all, entries)
+		q, err := find.Parse(s.Context(), s.Repo, words, s.options())
+		s.Check(err)
+		got := map[past]bool{}
+		for f, err := range q.All(s.Context()) {
+			s.Check(err)
+			key := past{f.Path, f.Entry.Type, tree.ContentID(&f.Entry)}
+			if got[key] {
+				t.Fatalf("%q: %v twice", words, key)
+			}
+			got[key] = true
+			several += len(f.Commits) - 1
+			want := slices.Clone(made[key])
+			slices.SortFunc(want, object.ID.Compare)
+			if commits := slices.SortedFunc(slices.Values(f.Commits), object.ID.Compare); !slices.Equal(commits, want) {
+				t.Fatalf("%q: %v: commits %v, want %v", words, key, commits, want)
+			}
+		}
+		for _, key := range all {
+			if want := holds(key, entries[key]); got[key] != want {
+				t.Fatalf("question %d, %q: %v: found %v, want %v", i, words, key, got[key], want)
+			}
+		}
+	}
+	if several == 0 {
+		t.Error("no version came in several commits")
+	}
+}
+
+// askAll returns a random search and its meaning.
+func (s *repository) askAll(all []past, entries map[past]object.Entry) (words []string, holds func(p past, e object.Entry) bool) {
+	p := pick(s.rnd, all...)
+	e := entries[p]
+	name := path.Base(p.path)
+	regular := func(p past) bool { return p.kind == object.TypeFile }
+	switch s.rnd.IntN(6) {
+	case 0:
+		return []string{"name=" + strings.ReplaceAll(name, "*", `\*`)}, func(g past, _ object.Entry) bool { return path.Base(g.path) == name }
+	case 1:
+		return []string{"id=" + p.id.String()[:16]}, func(g past, _ object.Entry) bool { return g.id == p.id }
+	case 2:
+		size := e.Size
+		return []string{"type=f", fmt.Sprintf("size=+%d", size)}, func(g past, e object.Entry) bool { return regular(g) && e.Size >= size }
+	case 3:
+		return []string{"path=src", "not", "type=d"}, func(g past, _ object.Entry) bool { return tree.Below(g.path, "src") && g.kind != object.TypeDir }
+	case 4:
+		data := pick(s.rnd, s.big...)
+		sum := sha256.Sum256([]byte(data))
+		return []string{fmt.Sprintf("sha256=%x", sum), "type=f"}, func(g past, e object.Entry) bool { return regular(g) && e.Size == uint64(len(data)) }
+	default:
+		return []string{"type=l", "or", "*.txt"}, func(g past, _ object.Entry) bool {
+			return g.kind == object.TypeSymlink || strings.HasSuffix(g.path, ".txt")
+		}
+	}
+}
+
+// TestAllChanged selects the versions of later commits, and finds a deleted file by a copy.
+func TestAllChanged(t *testing.T) {
+	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(5, 6))}
+	big := s.random(3 << 20)
+	s.Write("gone", big)
+	s.Write("kept", "1")
+	s.Add(stage.AddOptions{})
+	first := s.Commit("first").ID
+	s.Check(os.Remove(filepath.Join(s.Dir, "gone")))
+	s.Write("kept", "2")
+	s.Add(stage.AddOptions{})
+	s.Commit("second")
+	s.Write("copy", big[1<<20:])
+
+	for word, want := range map[string][]string{
+		"changed=" + first.String(): {"kept"},
+		"changed=HEAD":              nil,
+		"changed=2000-01-01":        {"gone", "kept", "kept"},
+		"like=copy":                 {"gone"},
+		"gone":                      {"gone"},
+	} {
+		q, err := find.Parse(s.Context(), s.Repo, []string{word}, s.options())
+		s.Check(err)
+		var got []find.File
+		for f, err := range q.All(s.Context()) {
+			s.Check(err)
+			got = append(got, f)
+		}
+		if !slices.Equal(paths(got), want) {
+			t.Errorf("%s: %q, want %q", word, paths(got), want)
+		}
+	}
+}

@@ -1,0 +1,192 @@
+package find
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// SyntaxError is an error in an expression. Word counts from 0. It is the number of words if
+// the expression ends too early.
+type SyntaxError struct {
+	Words []string
+	Word  int
+	Err   error
+}
+
+func (e *SyntaxError) Error() string { return fmt.Sprintf("word %d: %v", e.Word+1, e.Err) }
+
+func (e *SyntaxError) Unwrap() error { return e.Err }
+
+// test decides about a file. Cheap tests run first.
+type test struct {
+	cost  cost
+	match func(ctx context.Context, f *File) (bool, error)
+}
+
+type cost int
+
+const (
+	fromEntry   cost = iota // of the name and the entry
+	fromTree                // other entries, or the list of chunks
+	fromContent             // reads content
+)
+
+// Names of the operators.
+const (
+	opAnd   = "and"
+	opOr    = "or"
+	opNot   = "not"
+	opOpen  = "("
+	opClose = ")"
+)
+
+// maxNested bounds how deep operators and parentheses are nested.
+const maxNested = 200
+
+// parser reads an expression: tests in disjunctions of conjunctions.
+type parser struct {
+	words  []string
+	at     int
+	nested int
+	test   func(word string) (test, error)
+}
+
+// parse reads an expression, one operator or test in each word. The function makes a test.
+// The error is a [*SyntaxError]. An empty expression accepts every file.
+func parse(words []string, makeTest func(word string) (test, error)) (test, error) {
+	p := &parser{words: words, test: makeTest}
+	if len(words) == 0 {
+		return all(nil), nil
+	}
+	t, err := p.or()
+	if err == nil && p.at < len(words) {
+		err = errors.New("no ( before this )")
+	}
+	if err != nil {
+		return test{}, &SyntaxError{words, p.at, err}
+	}
+	return t, nil
+}
+
+// next returns the word to read, "" at the end.
+func (p *parser) next() string {
+	if p.at == len(p.words) {
+		return ""
+	}
+	return p.words[p.at]
+}
+
+func (p *parser) or() (test, error) {
+	var list []test
+	for {
+		t, err := p.and()
+		if err != nil {
+			return t, err
+		}
+		list = append(list, t)
+		if p.next() != opOr {
+			return anyOf(list), nil
+		}
+		p.at++
+	}
+}
+
+func (p *parser) and() (test, error) {
+	var list []test
+	for {
+		t, err := p.not()
+		if err != nil {
+			return t, err
+		}
+		list = append(list, t)
+		switch {
+		case p.at == len(p.words) || p.next() == opOr || p.next() == opClose:
+			return all(list), nil
+		case p.next() == opAnd:
+			p.at++
+		}
+	}
+}
+
+// not reads a test, the negation of one, or an expression in parentheses.
+func (p *parser) not() (test, error) {
+	if p.nested++; p.nested > maxNested {
+		return test{}, fmt.Errorf("more than %d operators and parentheses inside each other", maxNested)
+	}
+	defer func() { p.nested-- }()
+
+	switch word := p.next(); {
+	case p.at == len(p.words):
+		return test{}, errors.New("a test is missing at the end")
+	case word == opAnd || word == opOr || word == opClose:
+		return test{}, fmt.Errorf("a test is missing before %q; a file of this name is name=%s", word, word)
+	case word == opNot || word == "!":
+		p.at++
+		t, err := p.not()
+		return negation(t), err
+	case word == opOpen:
+		p.at++
+		t, err := p.or()
+		if err == nil && p.next() != opClose {
+			err = errors.New("a ) is missing at the end")
+		}
+		if err == nil {
+			p.at++
+		}
+		return t, err
+	default:
+		t, err := p.test(word)
+		if err == nil {
+			p.at++
+		}
+		return t, err
+	}
+}
+
+// all returns a test that accepts what every test of list accepts.
+func all(list []test) test { return combine(list, true) }
+
+// anyOf returns a test that accepts what at least one test of list accepts.
+func anyOf(list []test) test { return combine(list, false) }
+
+// combine runs tests, the cheap ones first, until one has a result that is not usual.
+func combine(list []test, usual bool) test {
+	if len(list) == 1 {
+		return list[0]
+	}
+	slices.SortStableFunc(list, func(a, b test) int { return int(a.cost - b.cost) })
+	c := fromEntry
+	for _, t := range list {
+		c = max(c, t.cost)
+	}
+	return test{c, func(ctx context.Context, f *File) (bool, error) {
+		for _, t := range list {
+			if ok, err := t.match(ctx, f); err != nil || ok != usual {
+				return ok, err
+			}
+		}
+		return usual, nil
+	}}
+}
+
+func negation(t test) test {
+	return test{t.cost, func(ctx context.Context, f *File) (bool, error) {
+		ok, err := t.match(ctx, f)
+		return !ok, err
+	}}
+}
+
+// splitWord returns the key and value of a test. A word without
+// a key is a pattern: of a path if it has a slash, otherwise of a name.
+func splitWord(word string) (key, value string) {
+	if key, value, ok := strings.Cut(word, "="); ok {
+		return key, value
+	}
+	if strings.Contains(word, "/") {
+		return "path", word
+	}
+	return "name", word
+}

@@ -58,11 +58,11 @@ the file and treats it as unchanged.
 With --quiet nothing is shown, and --exit-code is implied.
 
 With --json, one object for each path: path, status (git's letter),
-renamed_from, similarity, old and new {type, mode, size, id, target, purged,
-lost}, and lines_added and lines_deleted, or binary and ranges {old_offset,
-old_size, new_offset, new_size}. --name-only and --name-status leave out lines
-and ranges, and read no file. With full metadata, old and new also have mtime,
-uid, gid, owner, group, xattrs, device and hard_link.`,
+renamed_from, similarity, old and new {type, mode, size, id, target, attributes,
+purged, lost}, and lines_added and lines_deleted, or binary and ranges
+{old_offset, old_size, new_offset, new_size}. --name-only and --name-status
+leave out lines and ranges, and read no file. With full metadata, old and new
+also have mtime, uid, gid, owner, group, xattrs, device and hard_link.`,
 		Example: `  kist diff                        what 'kist add' would stage
   kist diff --staged --stat        what 'kist commit' would record, in brief
   kist diff v1 v2 -- src           what changed below src

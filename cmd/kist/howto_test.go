@@ -20,18 +20,22 @@ func (s *shell) page(page, begin string, places ...string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	script := "set -eux\n" + begin + "\n"
-	n := 0
+	var commands []string
 	for line := range strings.Lines(string(text)) {
 		if command, ok := strings.CutPrefix(line, "    $ "); ok {
-			script += strings.NewReplacer(places...).Replace(command)
-			n++
+			commands = append(commands, strings.NewReplacer(places...).Replace(command))
 		}
 	}
-	if n < 5 {
-		s.Fatalf("%s has only %d commands", page, n)
+	if len(commands) < 5 {
+		s.Fatalf("%s has only %d commands", page, len(commands))
 	}
+	s.script(page, begin, commands)
+}
 
+// script runs commands of a page as one script of the shell sh.
+func (s *shell) script(page, begin string, commands []string) {
+	s.Helper()
+	script := "set -eux\n" + begin + "\n" + strings.Join(commands, "\n")
 	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
 	defer cancel()
 	cmd := s.command(ctx)

@@ -64,7 +64,11 @@ func FuzzDecode(f *testing.F) {
 		x.reach()
 		x.sort()
 		for v := range x.All() {
-			x.Uses(map[object.ID]bool{v.ID: true})
+			for use := range x.Uses(map[object.ID]bool{v.ID: true}) {
+				if len(use.Since) == 0 {
+					t.Error("a use without a change")
+				}
+			}
 		}
 		for _, tip := range x.tips {
 			for _, path := range x.paths {

@@ -45,6 +45,9 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 		}
 		read := func(id object.ID) (*object.Commit, []object.ID, error) {
 			c, err := object.ReadCommit(ctx, u.commit, id)
+			if u.objects.PassOver("", object.Key{Kind: object.KindCommit, ID: id}, err) {
+				c, err = &object.Commit{}, nil // as if it were the first one, with an empty folder
+			}
 			if err != nil {
 				return nil, nil, err
 			}
@@ -110,7 +113,7 @@ func (u *updater) add(ctx context.Context, id object.ID, c *object.Commit) (int3
 	if len(before) == 0 {
 		before = append(before, object.ID{})
 	}
-	root := c.Tree
+	root := c.Tree // zero for a damaged commit
 	if _, expired := u.records.Expired(id); expired {
 		root = before[0]
 	}
@@ -305,8 +308,8 @@ func (m *merged) renames(ctx context.Context, r object.Reader) (map[string]strin
 	return from, nil
 }
 
-// tolerant takes damaged content as missing, and damaged or missing parts of folders as
-// empty. So the rest of history can be indexed.
+// tolerant takes damaged content as missing, and damaged or missing parts of folders and
+// history as empty. So the rest of history can be indexed.
 type tolerant struct {
 	object.Reader
 	damaged error // the first damage whose loss was not accepted

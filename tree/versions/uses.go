@@ -2,6 +2,8 @@ package versions
 
 import (
 	"context"
+	"iter"
+	"maps"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
@@ -17,9 +19,10 @@ type Use struct {
 	Since   []Version   // the changes that brought it there, oldest first
 }
 
-// Uses returns the paths that have a content with one of the given IDs, in some commit that a
-// tip reaches.
-func (x *Index) Uses(ids map[object.ID]bool) (uses []Use) {
+// Uses yields the paths that have a content with one of the given IDs, in some commit that a
+// tip reaches. They come in path order, each when it is asked for: the lists of
+// commits may be long.
+func (x *Index) Uses(ids map[object.ID]bool) iter.Seq[Use] {
 	since := map[int32][]int32{} // by path: the changes
 	for i := range x.changes {
 		if c := &x.changes[i]; c.same == 0 && !c.removed() && ids[c.id] && x.reached[c.commit] {
@@ -27,27 +30,35 @@ func (x *Index) Uses(ids map[object.ID]bool) (uses []Use) {
 		}
 	}
 
-	has := make([]bool, len(x.commits))
-	for path, changes := range since {
-		x.hasAt(has, path, ids)
-		use := Use{Path: x.paths[path]}
-		for i := range slices.Backward(has) {
-			if has[i] && x.reached[i] {
-				use.Commits = append(use.Commits, x.commits[i].id)
+	paths := slices.SortedFunc(maps.Keys(since), func(a, b int32) int { return tree.ComparePaths(x.paths[a], x.paths[b]) })
+	return func(yield func(Use) bool) {
+		has := make([]bool, len(x.commits))
+		for _, path := range paths {
+			x.hasAt(has, path, ids)
+			if !yield(x.use(path, since[path], has)) {
+				return
 			}
 		}
-		for _, tip := range x.tips {
-			if i, ok := x.commitNumbers[tip.Commit]; ok && has[i] {
-				use.Now = append(use.Now, tip.Name)
-			}
-		}
-		for _, i := range changes {
-			use.Since = append(use.Since, x.version(&x.changes[i]))
-		}
-		uses = append(uses, use)
 	}
-	slices.SortFunc(uses, func(a, b Use) int { return tree.ComparePaths(a.Path, b.Path) })
-	return uses
+}
+
+// use returns the use of a path that some changes brought, and that the commits in has have.
+func (x *Index) use(path int32, since []int32, has []bool) Use {
+	use := Use{Path: x.paths[path]}
+	for i := range slices.Backward(has) {
+		if has[i] && x.reached[i] {
+			use.Commits = append(use.Commits, x.commits[i].id)
+		}
+	}
+	for _, tip := range x.tips {
+		if i, ok := x.commitNumbers[tip.Commit]; ok && has[i] {
+			use.Now = append(use.Now, tip.Name)
+		}
+	}
+	for _, i := range since {
+		use.Since = append(use.Since, x.version(&x.changes[i]))
+	}
+	return use
 }
 
 // hasAt sets has, by commit, to whether a path has a content with one of the given IDs.

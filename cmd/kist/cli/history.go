@@ -37,7 +37,8 @@ before those of the others, so numbers stay when a branch goes on.
 
 The history is that of HEAD. If HEAD never had the file, it is that of the first
 branch or tag with it. A merge is listed if the file differs from all its
-parents. For a folder, the commits that changed anything below it are listed.
+parents. For a folder, the commits that changed anything below it are listed; a
+renamed folder begins a new life, its files do not.
 
 --deleted lists the files that HEAD's history has and HEAD has not: FILEID,
 time of the deletion, number of versions, and path. With PATH, only the files

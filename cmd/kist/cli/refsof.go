@@ -74,11 +74,9 @@ func (o *refsOfOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return err
 	}
 
-	uses := x.Uses(ids)
-	if len(uses) == 0 {
-		return failf(exitFailed, "not-found", "no commit that HEAD, a branch or a tag reaches has the content %s", quoteArg(args[0]))
-	}
-	for _, use := range uses {
+	found := false
+	for use := range x.Uses(ids) {
+		found = true
 		if env.global.json {
 			v := useJSON{newPathJSON(use.Path), append([]string{}, use.Now...), use.Commits, nil}
 			for i := range use.Since {
@@ -97,6 +95,9 @@ func (o *refsOfOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		}
 		env.printf("%s\n    %s\n    %s, since %s\n", env.shown(r, use.Path), now,
 			plural(uint64(len(use.Commits)), "commit", "commits"), describe(ctx, r, use.Since[0].Commit))
+	}
+	if !found {
+		return failf(exitFailed, "not-found", "no commit that HEAD, a branch or a tag reaches has the content %s", quoteArg(args[0]))
 	}
 	return nil
 }

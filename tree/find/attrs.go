@@ -14,11 +14,18 @@ import (
 // with a value that matches a pattern.
 func (q *Query) attrTest(key, value string) test {
 	match := pattern(value, false)
-	return test{fromTree, func(ctx context.Context, f *File) (bool, error) {
-		_, attrs, err := q.whole(ctx, f)
-		attr, there := attrs[key]
-		return there && match(attr.Value), err
-	}}
+	return ofEntry(func(f *File) bool {
+		attr, there := q.attrs(f)[key]
+		return there && match(attr.Value)
+	})
+}
+
+// attrs returns the effective attributes of f.
+func (q *Query) attrs(f *File) map[string]tree.Attr {
+	if f.commit.IsZero() {
+		return f.attrs
+	}
+	return q.index.Attrs(f.commit, f.Path)
 }
 
 // typeTest returns the test content-type=: whether the attribute content-type, or else the
@@ -27,13 +34,16 @@ func (q *Query) attrTest(key, value string) test {
 func (q *Query) typeTest(value string) test {
 	match := pattern(value, true)
 	return test{fromContent, func(ctx context.Context, f *File) (bool, error) {
-		e, attrs, err := q.whole(ctx, f)
-		if err != nil || e == nil || e.Type != object.TypeFile {
-			return false, err
+		if f.Entry.Type != object.TypeFile {
+			return false, nil
 		}
-		found := attrs[tree.ContentType].Value
+		found := q.attrs(f)[tree.ContentType].Value
 		if found == "" {
-			if found, err = tree.DetectType(ctx, q.at.Objects, *e); err != nil {
+			e, err := q.readable(ctx, f)
+			if err == nil && e != nil {
+				found, err = tree.DetectType(ctx, q.at.Objects, *e)
+			}
+			if err != nil {
 				return false, q.unread(f, err)
 			}
 		}
@@ -42,28 +52,24 @@ func (q *Query) typeTest(value string) test {
 	}}
 }
 
-// whole returns the complete entry of f, and its effective attributes. For a version in the
-// index, it reads the tree of the commit. The entry is nil if that has expired.
-func (q *Query) whole(ctx context.Context, f *File) (*object.Entry, map[string]tree.Attr, error) {
-	if f.commit.IsZero() {
-		return &f.Entry, f.attrs, nil
+// readable returns an entry with the content of f. For a small file of the history, it reads
+// the tree of the commit, because the index has only a hash of inline content. The entry is
+// nil if the commit has expired.
+func (q *Query) readable(ctx context.Context, f *File) (*object.Entry, error) {
+	if f.commit.IsZero() || f.Entry.Size > object.MaxInline {
+		return &f.Entry, nil
 	}
 	root, known := q.roots[f.commit]
 	if !known {
 		var err error
-		root, err = intact.CommitTree(ctx, q.r, f.commit)
-		if err != nil && !errors.Is(err, intact.ErrExpired) {
-			return nil, nil, err
+		if root, err = intact.CommitTree(ctx, q.r, f.commit); err != nil && !errors.Is(err, intact.ErrExpired) {
+			return nil, err
 		}
 		q.roots[f.commit] = root
 	}
 	if root.IsZero() {
-		return nil, nil, nil
+		return nil, nil
 	}
-	var in tree.Inheritance
-	e, attrs, err := in.Find(ctx, q.at.Objects, root, f.Path)
-	if err != nil {
-		return nil, nil, q.unread(f, err)
-	}
-	return &e, attrs, nil
+	e, err := tree.Find(ctx, q.at.Objects, root, f.Path)
+	return &e, err
 }

@@ -36,45 +36,47 @@ func (q *Query) sumTest(value string) (test, error) {
 		if f.Entry.Type != object.TypeFile || sized && f.Entry.Size != size {
 			return false, nil
 		}
-		sum, err := q.sum(ctx, f)
-		if sum == want {
-			size, sized = f.Entry.Size, true
+		sum, known, err := q.sum(ctx, f)
+		if err != nil || !known || sum != want {
+			return false, err
 		}
-		return sum == want, err
+		size, sized = f.Entry.Size, true
+		return true, nil
 	}}, nil
 }
 
 // unsavedBytes is how much content is read before the sums are saved.
 const unsavedBytes = 1 << 30
 
-// sum returns the SHA-256 of a file, zero if it is unknown. The ID of a file of one chunk is
-// this hash. A longer file is read once, and the index keeps its hash.
-func (q *Query) sum(ctx context.Context, f *File) (object.ID, error) {
+// sum returns the SHA-256 of a file. Known is false if its content is left out. The ID of a
+// file of one chunk is this hash. A longer file is read once, and the index keeps its hash.
+func (q *Query) sum(ctx context.Context, f *File) (sum object.ID, known bool, err error) {
 	id := tree.ContentID(&f.Entry)
 	if f.Entry.Content.Kind != object.KindManifest {
-		return id, nil
+		return id, true, nil
 	}
 	x, err := q.versions()
 	if err != nil {
-		return object.ID{}, err
+		return object.ID{}, false, err
 	}
-	if sum, ok := x.Sum(id); ok {
-		return sum, nil
+	if sum, known = x.Sum(id); known {
+		return sum, true, nil
 	}
-	if sum, ok := q.sums[id]; ok {
-		return sum, nil
+	if sum, known = q.sums[id]; known {
+		return sum, true, nil
 	}
 
 	hash := sha256.New()
-	n, err := io.CopyBuffer(struct{ io.Writer }{hash}, struct{ io.Reader }{q.content(ctx, f)}, make([]byte, 256<<10))
+	n, err := io.CopyBuffer(struct{ io.Writer }{hash}, struct{ io.Reader }{object.NewContentReader(ctx, q.at.Objects, f.Entry)}, make([]byte, 256<<10))
 	if err != nil {
-		return object.ID{}, q.unread(f, err)
+		return object.ID{}, false, q.unread(f, err)
 	}
-	q.sums[id] = object.ID(hash.Sum(nil))
+	sum = object.ID(hash.Sum(nil))
+	q.sums[id] = sum
 	if q.unsaved += n; q.unsaved >= unsavedBytes {
 		q.saveSums(ctx)
 	}
-	return q.sums[id], nil
+	return sum, true, nil
 }
 
 // saveSums adds the sums to the index.
@@ -91,11 +93,6 @@ func (q *Query) versions() (x *versions.Index, err error) {
 		q.index, err = q.opt.Index()
 	}
 	return q.index, err
-}
-
-// content returns a reader of the content of f.
-func (q *Query) content(ctx context.Context, f *File) io.Reader {
-	return object.NewContentReader(ctx, q.at.Objects, f.Entry)
 }
 
 // unread returns an error of reading f. It is nil if the content is left out: because it is

@@ -196,3 +196,98 @@ func TestAllChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestAllAttrs compares searches for attributes with the effective attributes in every commit.
+func TestAllAttrs(t *testing.T) {
+	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(7, 8))}
+	names := []string{"a", "src/b", "src/deep/c", "src/deep", "src"}
+	for i, name := range names[:3] {
+		s.Write(name, fmt.Sprint(i))
+	}
+	s.Add(stage.AddOptions{})
+	s.Commit("first")
+	for range 25 {
+		_, err := stage.EditAttrs(s.Context(), s.Repo, []string{pick(s.rnd, names...)}, func(_ string, attrs map[string]string) error {
+			attrs[pick(s.rnd, "acl", "project")] = pick(s.rnd, "x", "y")
+			if s.rnd.IntN(3) == 0 {
+				clear(attrs)
+			}
+			return nil
+		})
+		s.Check(err)
+		if s.rnd.IntN(2) == 0 {
+			s.Write(pick(s.rnd, names[:3]...), s.random(40))
+			s.Add(stage.AddOptions{})
+		}
+		_, err = commits.Commit(s.Context(), s.Repo, commits.CommitOptions{Message: "more", AllowEmpty: true})
+		s.Check(err)
+	}
+
+	some := 0
+	for _, key := range []string{"acl", "project"} {
+		for _, value := range []string{"x", "y", "*"} {
+			want := map[string]bool{} // commit and path
+			for c, err := range history.Walk(s.Context(), s.Repo.Objects(), []object.ID{s.Head()}, history.Options{}) {
+				s.Check(err)
+				before := map[string]object.Entry{}
+				if len(c.Parents) > 0 {
+					parent, err := object.ReadCommit(s.Context(), s.Repo.Objects(), c.Parents[0])
+					s.Check(err)
+					s.Check(tree.Walk(s.Context(), s.Repo.Objects(), parent.Tree, func(p string, e object.Entry) error { before[p] = e; return nil }))
+				}
+				var in tree.Inheritance
+				s.Check(tree.Walk(s.Context(), s.Repo.Objects(), c.Tree, func(p string, e object.Entry) error {
+					attr, there := in.At(p, &e)[key]
+					old, existed := before[p]
+					if there && (value == "*" || attr.Value == value) && !(existed && tree.ContentEqual(&old, &e)) {
+						want[c.ID.String()+p] = true
+					}
+					return nil
+				}))
+			}
+
+			q, err := find.Parse(s.Context(), s.Repo, []string{"attr." + key + "=" + value}, s.options())
+			s.Check(err)
+			got := map[string]bool{}
+			for f, err := range q.All(s.Context()) {
+				s.Check(err)
+				for _, c := range f.Commits {
+					got[c.String()+f.Path] = true
+				}
+			}
+			if !maps.Equal(got, want) {
+				t.Errorf("attr.%s=%s: %v, want %v", key, value, got, want)
+			}
+			some += len(want)
+		}
+	}
+	if some < 20 {
+		t.Errorf("only %d results", some)
+	}
+}
+
+// TestSumsAreKept reads a large file once, and finds what it cannot read by its first bytes.
+func TestSumsAreKept(t *testing.T) {
+	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(9, 10))}
+	big := s.random(3 << 20)
+	s.Write("big", big)
+	s.Add(stage.AddOptions{})
+	s.Commit("first")
+	word := fmt.Sprintf("sha256=%x", sha256.Sum256([]byte(big)))
+	if got := paths(s.run([]string{word}, "")); !slices.Equal(got, []string{"big"}) {
+		t.Fatal(got)
+	}
+	x, err := s.options().Index()
+	s.Check(err)
+	e := s.run([]string{"big"}, "")[0].Entry
+	if sum, ok := x.Sum(tree.ContentID(&e)); !ok || sum != object.Sum([]byte(big)) {
+		t.Errorf("the index has %v, %v", sum, ok)
+	}
+
+	s.Purge("big")
+	for _, test := range []string{"content-type=*", "sha256=" + strings.Repeat("0", 64)} {
+		if got := paths(s.run([]string{test, "big"}, "")); len(got) > 0 {
+			t.Errorf("%s finds purged content: %q", test, got)
+		}
+	}
+}

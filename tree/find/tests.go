@@ -2,6 +2,7 @@ package find
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -80,7 +81,11 @@ func entryTest(key, value string, now time.Time) (func(f *File) bool, error) {
 		if len(digits) < 4 || len(digits) > 64 || strings.Trim(digits, "0123456789abcdef") != "" {
 			return nil, errors.New("an ID has 4 to 64 hexadecimal digits")
 		}
-		return func(f *File) bool { return strings.HasPrefix(tree.ContentID(&f.Entry).String(), digits) }, nil
+		first, _ := hex.DecodeString(digits[:2])
+		return func(f *File) bool {
+			id := tree.ContentID(&f.Entry)
+			return id[0] == first[0] && strings.HasPrefix(id.String(), digits)
+		}, nil
 	}
 	if strings.Contains(value, "/") {
 		return nil, errors.New("a name has no slash; path= compares paths")

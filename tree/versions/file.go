@@ -161,6 +161,7 @@ const (
 	bitSame
 	bitA // removed: flagMoved; otherwise: flagAdded
 	bitB // removed: flagDir; otherwise: manifest
+	bitAttrs
 )
 
 // encode returns the payload of a block with the commits, changes and paths from the
@@ -219,6 +220,7 @@ func (c *change) encode(buf []byte, seconds int64) []byte {
 	set(bitSame, c.same > 0)
 	set(bitA, c.flags&(flagMoved|flagAdded) != 0)
 	set(bitB, c.flags&flagDir != 0 || c.manifest)
+	set(bitAttrs, c.attrs != "")
 
 	buf = binary.AppendUvarint(append(buf, first), uint64(c.path))
 	if c.from >= 0 {
@@ -236,7 +238,11 @@ func (c *change) encode(buf []byte, seconds int64) []byte {
 		buf = binary.AppendVarint(buf, seconds-c.mtime.Sec)
 		buf = binary.AppendUvarint(buf, uint64(c.mtime.Nsec))
 	}
-	return append(buf, c.id[:]...)
+	buf = append(buf, c.id[:]...)
+	if c.attrs != "" {
+		buf = append(binary.AppendUvarint(buf, uint64(len(c.attrs))), c.attrs...)
+	}
+	return buf
 }
 
 // decoder reads a payload. After the first error it returns zeros.
@@ -376,6 +382,12 @@ func (d *decoder) change(paths int, c *commit) change {
 		out.mtime.Nsec = uint32(d.uvarint(1e9 - 1))
 	}
 	out.id = d.id()
+	if has(bitAttrs) {
+		out.attrs = string(d.bytes(d.uvarint(math.MaxInt32)))
+		if _, err := decodeAttrs(out.attrs); err != nil {
+			d.fail("bad attributes")
+		}
+	}
 	return out
 }
 

@@ -18,7 +18,7 @@ func sample() *Index {
 	x.changes = []change{
 		{commit: 0, path: a, from: -1, kind: object.TypeFile, flags: flagAdded, mode: 0o644, size: 1 << 40, mtime: object.Time{Sec: 7, Nsec: 8}, id: id(9), manifest: true},
 		{commit: 1, path: a, from: -1, flags: flagMoved},
-		{commit: 1, path: b, from: a, kind: object.TypeSymlink, flags: flagAdded, size: 3, id: id(10)},
+		{commit: 1, path: b, from: a, kind: object.TypeSymlink, flags: flagAdded, size: 3, id: id(10), attrs: encodeAttrs(&object.Entry{Attrs: map[string]string{"k": "v"}})},
 		{commit: 2, path: a, from: -1, same: 1},
 		{commit: 2, path: b, from: -1, same: 1},
 	}
@@ -69,6 +69,7 @@ func FuzzDecode(f *testing.F) {
 					t.Error("a use without a change")
 				}
 			}
+			x.Attrs(v.Commit, v.Path)
 		}
 		for _, tip := range x.tips {
 			for _, path := range x.paths {

@@ -220,7 +220,7 @@ func (c *change) set(flag uint8, on bool) {
 // entry notes the state of a path.
 func (c *change) entry(e *object.Entry) {
 	c.kind, c.mode, c.size, c.mtime, c.id = e.Type, e.Mode, e.Size, e.MTime, tree.ContentID(e)
-	c.manifest = e.Content.Kind == object.KindManifest
+	c.manifest, c.attrs = e.Content.Kind == object.KindManifest, encodeAttrs(e)
 	if e.Type == object.TypeDir {
 		c.size, c.mtime = 0, object.Time{}
 	}

@@ -42,6 +42,8 @@ type Index struct {
 	tips    []Tip     // HEAD first
 	reached []bool    // by commit: a tip reaches it
 
+	attributed map[string]bool // the paths that ever had attributes; nil until Attrs needs them
+
 	disk file
 }
 
@@ -81,6 +83,7 @@ type change struct {
 	size         uint64
 	mtime        object.Time
 	id           object.ID
+	attrs        string // as encodeAttrs returns them
 }
 
 // The flags of a change. A removed path has the kind 0.

@@ -156,9 +156,11 @@ func (o *findOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			}
 		}
 		found = true
-		path := env.relative(r, f.Path)
+		path := ""
 		if o.all {
 			path = f.Commits[0].Short() + ":" + f.Path
+		} else {
+			path = env.relative(r, f.Path)
 		}
 		o.show(env, path, q, f, purged != nil)
 	}
@@ -214,7 +216,7 @@ func (o *findOptions) parse(ctx context.Context, env *Env, r *kist.Repository, w
 		Open:  func(name string) (io.ReadCloser, error) { return os.Open(env.path(name)) },
 		Index: func() (*versions.Index, error) { return openVersions(ctx, env, r) },
 	}
-	if !o.sha256.IsZero() {
+	if env.cmd.Flags().Changed("sha256") {
 		opt.Also = append(opt.Also, "sha256="+o.sha256.String())
 	}
 	if o.like != "" {

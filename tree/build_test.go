@@ -131,7 +131,7 @@ func describe(e *object.Entry) string {
 		return "->" + e.Target
 	case object.TypeFile:
 		if e.Content.IsZero() {
-			return fmt.Sprintf("%q(%o)", e.Inline, e.Mode)
+			return fmt.Sprintf("%q(%o)%s", e.Inline, e.Mode, e.Attrs["k"])
 		}
 		return fmt.Sprintf("%s(%o)", e.Content.ID.Short(), e.Mode)
 	}
@@ -164,6 +164,9 @@ func (g *generator) entry(t testing.TB) object.Entry {
 	e := inline(fmt.Sprint("content ", g.IntN(5)))
 	e.MTime.Sec = int64(g.IntN(3))
 	e.Mode = uint16([]int{0o644, 0o755}[g.IntN(2)])
+	if e.MTime.Sec > 0 {
+		e.Attrs = map[string]string{"k": fmt.Sprint(e.MTime.Sec)}
+	}
 	return e
 }
 

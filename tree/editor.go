@@ -38,16 +38,6 @@ func (e *Editor) Set(ctx context.Context, path string, entry object.Entry) error
 	})
 }
 
-// SetKeepingAttrs is [Editor.Set], but the present entry's attributes stay.
-func (e *Editor) SetKeepingAttrs(ctx context.Context, path string, entry object.Entry) error {
-	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
-		if old != nil {
-			entry.SetAttrs(old.Attrs)
-		}
-		return &entry, nil
-	})
-}
-
 // SetDir makes path a directory with the mode, mtime, metadata and attributes of attrs.
 // The content of an existing directory stays. Anything else is replaced by an
 // empty directory.

@@ -215,6 +215,13 @@ func (im *importer) compare(ctx context.Context, a aside, half bool) (*index.Ind
 		return nil, cmpError(err, refuse("file systems are mounted in it", mounted...))
 	}
 
+	attrs, err := readAttrs(ctx, im.repo, a.commit) // the folder has none
+	if err == nil {
+		err = attrs.put(idx)
+	}
+	if err != nil {
+		return nil, err
+	}
 	differ, err := im.differences(ctx, c.Tree, idx, half)
 	if err != nil {
 		return nil, err

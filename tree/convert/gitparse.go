@@ -14,8 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// editTree returns base with edits. Folders that become empty disappear, as in git. Changed
-// files keep their attributes, which git does not have.
+// editTree returns base with edits. Folders that become empty disappear, as in git.
 func editTree(ctx context.Context, rw object.ReadWriter, base tree.Info, edits map[string]*object.Entry) (tree.Info, error) {
 	folders := map[string]bool{}
 	for path := range edits {
@@ -33,7 +32,7 @@ func editTree(ctx context.Context, rw object.ReadWriter, base tree.Info, edits m
 		case edited && e == nil:
 			err = editor.Remove(ctx, path)
 		case edited:
-			err = editor.SetKeepingAttrs(ctx, path, *e)
+			err = editor.Set(ctx, path, *e)
 		}
 		if err == nil && folders[path] && e == nil {
 			err = editor.Offer(ctx, path, object.Entry{Type: object.TypeDir, Mode: 0o755})

@@ -97,6 +97,9 @@ func checkList(t *testing.T, r object.Reader, root object.ID) {
 }
 
 func TestTreeSmallChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	const n = 100_000
 	ctx := t.Context()
 	store := newCounter()

@@ -11,6 +11,9 @@ import (
 // TestGuess flips every bit of files, which are found out to the last one, and
 // more than one, which are not.
 func TestGuess(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	s := newStore(t)
 	s.set(t, Heads+"main", id(1))
 	s.set(t, "refs/remotes/origin/main", id(2))

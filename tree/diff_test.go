@@ -114,6 +114,9 @@ func TestDiff(t *testing.T) {
 // A random directory and a random change of it: the difference, applied,
 // gives exactly what writing the changed directory from scratch gives.
 func TestDiffAppliedGivesTheOther(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	for seed := range uint64(60) {
 		m := memory()
 		g := newGenerator(seed, m)

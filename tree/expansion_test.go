@@ -28,6 +28,9 @@ func wide(t testing.TB, m object.Writer, depth, width int, bottom object.Entry) 
 // TestTooMany has directories that stand for more paths than anybody can wait
 // for, made of few nodes.
 func TestTooMany(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	m := memory()
 	none := putTree(t, m, &object.Tree{})
 	file := object.Entry{Name: "f", Type: object.TypeFile}

@@ -151,6 +151,9 @@ func TestChangedRangesReadsLittle(t *testing.T) {
 }
 
 func TestChangedRangesOfHostileManifests(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	m := objecttest.NewMemory()
 	put := func(node *object.Manifest) object.Key {
 		data, err := node.Encode()

@@ -201,6 +201,9 @@ func TestDiffSeqIsShort(t *testing.T) {
 // Texts that have no good anchors, or nothing but equal lines, are bounded
 // work.
 func TestDiffOfHostileTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	r := rand.New(rand.NewPCG(2, 2))
 	two := func(n int) []byte { return []byte(strings.Join(randomLines(r, n, 2), "")) }
 	newlines := bytes.Repeat([]byte("\n"), MaxText)

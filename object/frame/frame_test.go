@@ -55,6 +55,9 @@ func rleBlocks(count, n int) (blocks []byte) {
 }
 
 func TestRoundTrip(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	half := append(random(1, 200_000), text(200_000)...)
 	tests := []struct {
 		name  string

@@ -167,6 +167,9 @@ func TestTooLarge(t *testing.T) {
 
 // TestBounds checks that a window forgets, and what.
 func TestBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	w := newWindow(testSize, maxDepth)
 	large := windowBytes / testSize
 	for i := range 5 * large {
@@ -195,6 +198,9 @@ func TestBounds(t *testing.T) {
 // TestAgainst compares what is found with what a search through everything
 // finds.
 func TestAgainst(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: there is nothing for the race detector")
+	}
 	rng := rand.New(rand.NewPCG(5, 5))
 	w := newWindow(testSize, maxDepth)
 	var all [][]byte

@@ -85,8 +85,11 @@ func (c *comparison) folderLine(change fileChange) string {
 	case new == nil:
 		return fmt.Sprintf("Deleted folder %s, mode %s", name, modeText(old.Mode))
 	}
-	line := fmt.Sprintf("Folder %s, old mode %s, new mode %s", name, modeText(old.Mode), modeText(new.Mode))
-	return strings.Join(append([]string{line}, c.metadataLines(old, new)...), ", ")
+	lines := []string{"Folder " + name}
+	if old.Mode != new.Mode {
+		lines = append(lines, "old mode "+modeText(old.Mode), "new mode "+modeText(new.Mode))
+	}
+	return strings.Join(append(lines, c.metadataLines(old, new)...), ", ")
 }
 
 // time returns the modification time of an entry.

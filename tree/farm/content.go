@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -116,6 +117,7 @@ func (w *work) changed(ctx context.Context, was, now object.ID) (map[string]*obj
 // placer finds the links of files.
 type placer struct {
 	top     object.ID // the tree
+	records *record.View
 	state   *state
 	was     map[string]file      // the files of the view before
 	changes map[string]object.ID // the commit that changed a file last, if that came after was
@@ -125,10 +127,10 @@ type placer struct {
 
 func (w *work) newPlacer(ctx context.Context, tip, stop object.ID, s *state) (*placer, error) {
 	p := &placer{state: s, was: maps.Clone(s.files), origins: map[object.ID]*origin{}, tags: map[object.ID]string{}}
-	if !w.template.fromHistory() {
-		return p, nil
-	}
 	var err error
+	if p.records, err = w.repo.Purges().View(); err != nil || !w.template.fromHistory() {
+		return p, err
+	}
 	if p.changes, err = lastChanges(ctx, w.repo.Contents(), tip, stop); err != nil || !w.template.uses("tag") {
 		return p, err
 	}
@@ -171,7 +173,7 @@ func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*ob
 // place puts a file into the pool and the state. It skips a file whose content was purged or
 // lost.
 func (p *placer) place(ctx context.Context, w *work, path string, e *object.Entry) error {
-	purge, err := w.repo.Purged(ctx, e)
+	purge, err := w.repo.PurgedIn(ctx, p.records, w.repo.Objects(), e)
 	if err != nil {
 		return err
 	}

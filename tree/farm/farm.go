@@ -117,7 +117,7 @@ func begin(ctx context.Context, r *kist.Repository, v View) (*work, error) {
 }
 
 func (w *work) end() {
-	w.pool.root.Close()
+	w.pool.close()
 	w.lock.Unlock()
 }
 

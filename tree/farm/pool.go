@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -22,6 +24,7 @@ import (
 type pool struct {
 	dir      string // with the folder sha256
 	root     *os.Root
+	folder   *os.File // the same as root
 	contents object.Reader
 	known    map[object.ID]object.ID // the SHA-256 of the content of a manifest
 	dry      bool                    // write nothing
@@ -40,7 +43,12 @@ func openPool(r *kist.Repository) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pool{dir: dir, root: root, contents: r.Contents(), known: map[object.ID]object.ID{}}, nil
+	folder, err := root.Open(".")
+	if err != nil {
+		root.Close()
+		return nil, err
+	}
+	return &pool{dir: dir, root: root, folder: folder, contents: r.Contents(), known: map[object.ID]object.ID{}}, nil
 }
 
 // poolPath returns the path of a content in the pool.
@@ -67,13 +75,22 @@ func (p *pool) sum(e *object.Entry) (object.ID, bool) {
 	return object.Sum(e.Inline), true
 }
 
-// has reports whether the pool has a file with this name and size.
+// close closes the pool.
+func (p *pool) close() {
+	p.folder.Close()
+	p.root.Close()
+}
+
+// has reports whether the pool has a file with this name and size. It is one system call, not
+// one for each folder as in [os.Root]. A hostile symlink in the pool would only be followed to
+// a size; reads and writes follow none that leads out.
 func (p *pool) has(sum object.ID, size uint64) (bool, error) {
-	info, err := p.root.Lstat(poolPath(sum))
-	if errors.Is(err, fs.ErrNotExist) {
+	var st unix.Stat_t
+	err := unix.Fstatat(int(p.folder.Fd()), poolPath(sum), &st, unix.AT_SYMLINK_NOFOLLOW)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
 		return false, nil
 	}
-	return err == nil && info.Mode().IsRegular() && uint64(info.Size()) == size, err
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && uint64(st.Size) == size, err
 }
 
 // put makes sure that the pool has the content of a file, and returns its SHA-256. It does not

@@ -48,6 +48,7 @@ const stateVersion = "kist view 1"
 // encode returns the file for s: fields that end with a NUL byte, and a line with the checksum.
 func (s *state) encode() []byte {
 	var b strings.Builder
+	b.Grow(256 * (1 + len(s.files)))
 	put := func(fields ...string) {
 		for _, field := range fields {
 			b.WriteString(field)

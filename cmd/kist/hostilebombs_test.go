@@ -122,11 +122,11 @@ func TestHostileBombs(t *testing.T) {
 		{"reset bomb", paths}, {"reset --hard bomb", paths},
 		{"clone --branch bomb ../remote ../cloned", paths},
 
-		{"log --graph -n 3 left", ""}, {"log left..right", ""}, {"branch --contains main", ""}, {"branch -v", ""},
+		{"log --graph -n 3 left", ""}, {"log left..right", ""}, {"history left", ""}, {"history kept", ""}, {"refs-of main:kept", ""}, {"branch --contains main", ""}, {"branch -v", ""},
 		{"checkout left", ""}, {"merge right", bases}, {"diff left...right", ""}, {"checkout main", ""},
 
 		// HEAD has a bomb, as after a fetch into its branch.
-		{"reset --soft bomb", ""}, {"status", paths}, {"diff --staged", paths}, {"diff", ""}, {"reset", paths}, {"restore --staged .", paths},
+		{"reset --soft bomb", ""}, {"history kept", ""}, {"history --deleted", ""}, {"status", paths}, {"diff --staged", paths}, {"diff", ""}, {"reset", paths}, {"restore --staged .", paths},
 		{"revert --no-edit HEAD", paths}, {"merge twin", paths}, {"rewrite --yes --all-history 0/0/0", paths},
 		{"checkout --force left", ""}, {"reset --hard twin", paths}, {"status", ""},
 	} {

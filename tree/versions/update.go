@@ -60,10 +60,10 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 			u.flush(ctx)
 			return err
 		}
+		u.flush(ctx)
 	}
-	u.flush(ctx)
 	if u.objects.damaged != nil {
-		r.Options().Warn("history is incomplete: " + u.objects.damaged.Error() + "; 'kist verify' lists the damage")
+		r.Options().Warn("history is incomplete: " + u.objects.damaged.Error())
 	}
 	return nil
 }
@@ -118,6 +118,11 @@ func (u *updater) add(ctx context.Context, id object.ID, c *object.Commit) (int3
 		root = before[0]
 	}
 	changes, err := u.changesOf(ctx, number, before, root)
+	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) { // made to stop this
+		u.flush(ctx)
+		u.objects.damaged = cmp.Or(u.objects.damaged, fmt.Errorf("commit %s: %w", id, err))
+		root, changes, err = before[0], nil, nil
+	}
 	if err != nil {
 		return 0, fmt.Errorf("commit %s: %w", id, err)
 	}
@@ -312,7 +317,7 @@ func (m *merged) renames(ctx context.Context, r object.Reader) (map[string]strin
 // history as empty. So the rest of history can be indexed.
 type tolerant struct {
 	object.Reader
-	damaged error // the first damage whose loss was not accepted
+	damaged error // the first reason for which history is incomplete: damage, or a tree with too many paths
 }
 
 // Get implements [object.Reader].

@@ -134,8 +134,9 @@ func (x *Index) version(c *change) Version {
 // written, as in a read-only repository. A damaged file is replaced. Progress, if
 // not nil, receives the number of commits added so far.
 //
-// An error is about an object that cannot be read. The content of an expired
-// commit counts as that of the last commit before it with content.
+// If an object is damaged or missing, or a tree has far too many paths, Open warns: the
+// history there is unknown, and is not written to the file. The content of an
+// expired commit counts as that of the last commit before it with content.
 func Open(ctx context.Context, r *kist.Repository, progress func(commits int)) (*Index, error) {
 	tips, err := findTips(ctx, r)
 	if err != nil {

@@ -79,10 +79,10 @@ func (q *Query) sum(ctx context.Context, f *File) (sum object.ID, known bool, er
 	return sum, true, nil
 }
 
-// saveSums adds the sums to the index.
+// saveSums adds the sums to the index, also if the search was interrupted.
 func (q *Query) saveSums(ctx context.Context) {
 	if len(q.sums) > 0 {
-		q.index.AddSums(ctx, q.sums)
+		q.index.AddSums(context.WithoutCancel(ctx), q.sums)
 		q.sums, q.unsaved = map[object.ID]object.ID{}, 0
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
@@ -38,7 +39,9 @@ func (s *repository) everywhere() (entries map[past]object.Entry, made map[past]
 	s.Check(err)
 	var tips []object.ID
 	for _, ref := range list {
-		tips = append(tips, ref.ID)
+		id, err := refs.Peel(s.Context(), s.Repo.Objects(), ref.ID)
+		s.Check(err)
+		tips = append(tips, id)
 	}
 	var all []history.Commit
 	for c, err := range history.Walk(s.Context(), s.Repo.Objects(), tips, history.Options{}) {

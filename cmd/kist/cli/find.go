@@ -84,6 +84,12 @@ leaves out files, target, attributes and full metadata.`,
 	}
 	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		if strings.HasPrefix(err.Error(), "unknown") { // as in find -name
+			return hintf(usagef("%w", err), "tests have no dashes: name='*.mov' type=file size=+1M; see '%s --help'", cmd.CommandPath())
+		}
+		return err
+	})
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.long, "long", "l", false, "show type and permissions, size and time, as ls does")
 	flags.BoolVarP(&o.nul, "null", "0", false, "end paths with NUL, and do not quote them")

@@ -167,9 +167,11 @@ func moved(ctx context.Context, source view.View, from, to string) (view.View, e
 	return view.View{Tree: info.ID, Commit: source.Commit, Objects: objects}, err
 }
 
-// restoreSide writes one side of conflicts to the worktree. The conflicts stay.
+// restoreSide writes one side of conflicts to the worktree, and its attributes to the index.
+// The conflicts stay.
 func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (int, error) {
 	var ops []worktree.Op
+	var sides []index.Conflict // with the chosen side as Ours
 	for _, path := range o.Paths {
 		if !conflictsBelow(idx, path) {
 			return 0, fmt.Errorf("conflict at path %q: %w", path, kist.ErrNoMatch)
@@ -187,12 +189,24 @@ func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o Re
 		if side == nil {
 			return 0, fmt.Errorf("path %q in %s: %w", c.Path, name, kist.ErrNoMatch)
 		}
+		sides = append(sides, index.Conflict{Path: c.Path, Ours: side})
 		if !tree.IsDir(side) {
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: side})
 		}
 	}
 
-	return len(ops), stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Stage: stage.StageNone, Progress: o.Progress})
+	setAttrs := func(idx *index.Index) error {
+		for _, side := range sides {
+			if stage.Indexed(idx, side.Path) == nil {
+				continue
+			}
+			if err := idx.SetAttrs(side.Path, side.Ours.Attrs); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return len(ops), stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Stage: stage.StageNone, Progress: o.Progress, Edit: setAttrs})
 }
 
 // conflictsBelow reports whether there is a conflict at path or below it.

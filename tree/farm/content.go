@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/versions"
 )
 
 // sourceOf returns the present source of a view.
@@ -63,11 +64,9 @@ func (w *work) current(ctx context.Context, all bool) (*state, error) {
 	}
 	s := &state{w.Template, from, map[string]file{}}
 	var was object.ID // the tree to compare with
-	var stop object.ID
 	if !all && !w.template.inherits() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
 		if was, err = intact.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
 			maps.Copy(s.files, w.old.files)
-			stop = w.old.source.commit
 		} else if !intact.IsAbsent(err) && !errors.Is(err, intact.ErrExpired) {
 			return nil, err
 		}
@@ -77,7 +76,7 @@ func (w *work) current(ctx context.Context, all bool) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	p, err := w.newPlacer(ctx, from.commit, stop, s)
+	p, err := w.newPlacer(ctx, from.commit, s)
 	if err != nil {
 		return nil, err
 	}
@@ -116,22 +115,22 @@ func (w *work) changed(ctx context.Context, was, now object.ID) (map[string]*obj
 
 // placer finds the links of files.
 type placer struct {
-	top     object.ID // the tree
+	tip     object.ID // the commit
+	top     object.ID // its tree
 	records *record.View
 	state   *state
-	was     map[string]file      // the files of the view before
-	changes map[string]object.ID // the commit that changed a file last, if that came after was
+	history *versions.Index // nil: the template does not need it
 	origins map[object.ID]*origin
 	tags    map[object.ID]string // the first tag of a commit, by name
 }
 
-func (w *work) newPlacer(ctx context.Context, tip, stop object.ID, s *state) (*placer, error) {
-	p := &placer{state: s, was: maps.Clone(s.files), origins: map[object.ID]*origin{}, tags: map[object.ID]string{}}
+func (w *work) newPlacer(ctx context.Context, tip object.ID, s *state) (*placer, error) {
+	p := &placer{tip: tip, state: s, origins: map[object.ID]*origin{}, tags: map[object.ID]string{}}
 	var err error
 	if p.records, err = w.repo.Purges().View(); err != nil || !w.template.fromHistory() {
 		return p, err
 	}
-	if p.changes, err = lastChanges(ctx, w.repo.Contents(), tip, stop); err != nil || !w.template.uses("tag") {
+	if p.history, err = versions.Open(ctx, w.repo, nil, tip); err != nil || !w.template.uses("tag") {
 		return p, err
 	}
 	list, err := w.repo.Refs().List(refs.Tags)
@@ -154,20 +153,20 @@ func (w *work) newPlacer(ctx context.Context, tip, stop object.ID, s *state) (*p
 
 // addTouched adds the files to changed that were changed and changed back.
 func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*object.Entry) error {
-	touched := false
-	for path := range p.changes {
-		_, known := changed[path]
-		touched = touched || !known
-	}
-	if !touched {
+	if p.history == nil {
 		return nil
 	}
-	return tree.Walk(ctx, w.repo.Contents(), p.top, func(path string, e object.Entry) error {
-		if _, is := p.changes[path]; is && e.Type == object.TypeFile {
-			changed[path] = &e
+	for path, f := range p.state.files {
+		if _, known := changed[path]; known || p.history.LastChange(p.tip, path) == f.commit {
+			continue
 		}
-		return nil
-	})
+		e, err := tree.Find(ctx, w.repo.Contents(), p.top, path)
+		if err != nil {
+			return err
+		}
+		changed[path] = &e
+	}
+	return nil
 }
 
 // place puts a file into the pool and the state. It skips a file whose content was purged or
@@ -194,8 +193,8 @@ func (p *placer) place(ctx context.Context, w *work, path string, e *object.Entr
 		f.manifest = e.Content.ID
 	}
 	facts := subject{path: path, entry: *e, sum: sum}
-	if w.template.fromHistory() {
-		f.commit = cmp.Or(p.changes[path], p.was[path].commit)
+	if p.history != nil {
+		f.commit = p.history.LastChange(p.tip, path)
 		if facts.commit, err = p.origin(ctx, w, f.commit); err != nil {
 			return err
 		}

@@ -113,6 +113,20 @@ func (x *Index) at(commit, path int32) int32 {
 	return -1
 }
 
+// LastChange returns the commit that changed a path last in the history of a commit. The
+// path differs there from all parents, and may have been removed. LastChange returns zero if
+// the index does not have the commit, or if its history never had the path.
+func (x *Index) LastChange(of object.ID, path string) (id object.ID) {
+	commit, known := x.commitNumbers[of]
+	number, had := x.pathNumbers[path]
+	if known && had {
+		if change := x.at(commit, number); change >= 0 {
+			id = x.commits[x.changes[change].commit].id
+		}
+	}
+	return id
+}
+
 // before returns the changes that a change continues, one for each parent that has the
 // file. The first change of a life continues none.
 func (x *Index) before(change int32) (list []int32) {

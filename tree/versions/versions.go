@@ -132,15 +132,19 @@ func (x *Index) version(c *change) Version {
 // Open reads the index of a repository and adds the missing commits that HEAD,
 // branches and tags reach. The result is complete even if the file cannot be
 // written, as in a read-only repository. A damaged file is replaced. Progress, if
-// not nil, receives the number of commits added so far.
+// not nil, receives the number of commits added so far. The index also has the
+// history of the commits in also.
 //
 // If an object is damaged or missing, or a tree has far too many paths, Open warns: the
 // history there is unknown, and is not written to the file. The content of an
 // expired commit counts as that of the last commit before it with content.
-func Open(ctx context.Context, r *kist.Repository, progress func(commits int)) (*Index, error) {
+func Open(ctx context.Context, r *kist.Repository, progress func(commits int), also ...object.ID) (*Index, error) {
 	tips, err := findTips(ctx, r)
 	if err != nil {
 		return nil, err
+	}
+	for _, id := range also {
+		tips = append(tips, Tip{Commit: id})
 	}
 	x, err := open(ctx, r, tips, progress)
 	if err != nil {

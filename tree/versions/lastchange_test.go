@@ -1,4 +1,4 @@
-package farm
+package versions_test
 
 import (
 	"context"
@@ -10,9 +10,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/versions"
 )
 
-// lastChange is lastChanges for one path, by looking at every commit.
+// lastChange is LastChange, by looking at every commit.
 func lastChange(t *testing.T, r object.Reader, id object.ID, path string) object.ID {
 	t.Helper()
 	c, err := object.ReadCommit(context.Background(), r, id)
@@ -29,7 +30,7 @@ func lastChange(t *testing.T, r object.Reader, id object.ID, path string) object
 	return id
 }
 
-func TestLastChanges(t *testing.T) {
+func TestLastChange(t *testing.T) {
 	for seed := range uint64(30) {
 		random := mathrand.New(mathrand.NewPCG(seed, 2))
 		history := []treetest.Version{{Files: map[string]string{"a": "0", "d/b": "0"}}}
@@ -53,17 +54,15 @@ func TestLastChanges(t *testing.T) {
 			history = append(history, v)
 		}
 		r := treetest.Mirror(t, t.TempDir(), history)
+		x, err := versions.Open(t.Context(), r, nil)
+		treetest.Check(t, err)
 		for tip := range history {
 			id, err := r.Resolve(t.Context(), fmt.Sprint("t", tip))
 			treetest.Check(t, err)
-			got, err := lastChanges(t.Context(), r.Objects(), id, object.ID{})
-			treetest.Check(t, err)
-			want := map[string]object.ID{}
 			for path := range history[tip].Files {
-				want[path] = lastChange(t, r.Objects(), id, path)
-			}
-			if !maps.Equal(got, want) {
-				t.Errorf("seed %d, commit %d: %v, want %v", seed, tip, got, want)
+				if got, want := x.LastChange(id, path), lastChange(t, r.Objects(), id, path); got != want {
+					t.Errorf("seed %d, commit %d, %s: %v, want %v", seed, tip, path, got, want)
+				}
 			}
 		}
 	}

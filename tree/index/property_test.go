@@ -125,7 +125,7 @@ func TestRandomEdits(t *testing.T) {
 
 func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.ReadWriter) {
 	path := randomPath(r)
-	switch r.IntN(10) {
+	switch r.IntN(11) {
 	case 0, 1, 2:
 		e := randomEntry(r)
 		must(t, x.Set(path, e))
@@ -151,6 +151,17 @@ func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.Rea
 		to := randomPath(r)
 		if x.Move(path, to) == nil && path != to {
 			m.move(path, to)
+		}
+	case 10:
+		attrs := map[string]string{"k": fmt.Sprint(r.IntN(3))}
+		e, isEntry := m.entries[path]
+		_, isDir := m.dirs[path]
+		if err := x.SetAttrs(path, attrs); (err == nil) != (isEntry || isDir) {
+			t.Fatalf("set attributes of %q: %v", path, err)
+		}
+		if isEntry {
+			e.Meta = "\xa1\x08\xa1\x41k\x41" + attrs["k"]
+			m.entries[path] = e
 		}
 	case 8:
 		randomNote(t, r, x, path)

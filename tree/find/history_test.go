@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
@@ -293,4 +294,37 @@ func TestSumsAreKept(t *testing.T) {
 			t.Errorf("%s finds purged content: %q", test, got)
 		}
 	}
+}
+
+// TestAllAfterExpiry finds no version in an expired commit, whenever the index was made.
+func TestAllAfterExpiry(t *testing.T) {
+	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(11, 12))}
+	s.Write("stays", s.random(100))
+	var ids []object.ID
+	for range 3 {
+		s.Write("changes", s.random(100))
+		s.Add(stage.AddOptions{})
+		ids = append(ids, s.Commit("more").ID)
+	}
+	want := func(want ...string) {
+		t.Helper()
+		q, err := find.Parse(s.Context(), s.Repo, []string{"content-type=*"}, s.options())
+		s.Check(err)
+		var got []string
+		for f, err := range q.All(s.Context()) {
+			s.Check(err)
+			got = append(got, fmt.Sprint(slices.Index(ids, f.Commits[0]), " ", f.Path))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+
+	want("0 changes", "1 changes", "2 changes", "0 stays")
+	_, err := retain.Expire(s.Context(), s.Repo, retain.ExpireOptions{Policy: retain.Policy{Last: 1}})
+	s.Check(err)
+	want("2 changes", "2 stays")
+	_, err = retain.Unexpire(s.Context(), s.Repo, []string{ids[1].String()})
+	s.Check(err)
+	want("1 changes", "2 changes", "1 stays")
 }

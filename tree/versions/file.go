@@ -67,8 +67,7 @@ func load(kistDir string) (*Index, error) {
 			return x, nil
 		}
 		if err := x.decode(payload); err != nil {
-			x = newIndex(f)
-			x.disk.size = int64(len(data))
+			x.reset()
 			return x, nil
 		}
 		x.disk.valid += int64(blockHead + len(payload))
@@ -79,6 +78,13 @@ func newIndex(f file) *Index {
 	return &Index{
 		sums: map[object.ID]object.ID{}, pathNumbers: map[string]int32{}, commitNumbers: map[object.ID]int32{}, disk: f,
 	}
+}
+
+// reset removes everything from the index. The next block replaces the file.
+func (x *Index) reset() {
+	empty := newIndex(file{kistDir: x.disk.kistDir, head: x.disk.head, size: x.disk.size})
+	empty.tips = x.tips
+	*x = *empty
 }
 
 // block returns the payload of the first block in data, if it is intact.
@@ -186,7 +192,11 @@ func (x *Index) encode(commits, changes, paths int, sums map[object.ID]object.ID
 		c := &x.commits[number]
 		buf = append(buf, c.id[:]...)
 		buf = binary.AppendVarint(buf, c.seconds)
-		buf = binary.AppendUvarint(buf, uint64(len(c.parents)))
+		count := 2 * uint64(len(c.parents))
+		if c.expired {
+			count++
+		}
+		buf = binary.AppendUvarint(buf, count)
 		for _, p := range c.parents {
 			buf = binary.AppendUvarint(buf, uint64(number-1-int(p)))
 		}
@@ -320,7 +330,9 @@ func (x *Index) decode(payload []byte) error {
 	for n := d.uvarint(math.MaxInt32); n > 0 && d.err == nil; n-- {
 		number := len(x.commits)
 		c := commit{id: d.id(), seconds: d.varint()}
-		for n := d.uvarint(math.MaxInt32); n > 0 && d.err == nil; n-- {
+		count := d.uvarint(math.MaxInt32)
+		c.expired = count%2 == 1
+		for n := count / 2; n > 0 && d.err == nil; n-- {
 			c.parents = append(c.parents, int32(number-1)-d.below(number))
 		}
 		if _, twice := x.commitNumbers[c.id]; twice {

@@ -13,7 +13,7 @@ func sample() *Index {
 	a, b := x.pathNumber("a"), x.pathNumber("dir/b")
 	id := func(n byte) object.ID { return object.Sum([]byte{n}) }
 	for i, parents := range [][]int32{nil, {0}, {0, 1}} {
-		x.addCommit(commit{id: id(byte(i)), parents: parents, seconds: int64(100 * i)})
+		x.addCommit(commit{id: id(byte(i)), parents: parents, seconds: int64(100 * i), expired: i == 1})
 	}
 	x.changes = []change{
 		{commit: 0, path: a, from: -1, kind: object.TypeFile, flags: flagAdded, mode: 0o644, size: 1 << 40, mtime: object.Time{Sec: 7, Nsec: 8}, id: id(9), manifest: true},

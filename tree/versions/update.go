@@ -37,6 +37,13 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 	if err != nil {
 		return err
 	}
+	for i := range x.commits {
+		if _, expired := records.Expired(x.commits[i].id); expired != x.commits[i].expired {
+			x.reset()
+			break
+		}
+	}
+
 	u := &updater{Index: x, commit: r.Objects(), objects: &tolerant{Reader: r.Contents()}, records: records, progress: progress, trees: map[int32]object.ID{}}
 	u.written()
 	for _, tip := range x.tips {
@@ -114,7 +121,7 @@ func (u *updater) add(ctx context.Context, id object.ID, c *object.Commit) (int3
 		before = append(before, object.ID{})
 	}
 	root := c.Tree // zero for a damaged commit
-	if _, expired := u.records.Expired(id); expired {
+	if _, out.expired = u.records.Expired(id); out.expired {
 		root = before[0]
 	}
 	changes, err := u.changesOf(ctx, number, before, root)

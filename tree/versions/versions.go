@@ -60,6 +60,7 @@ type commit struct {
 	parents []int32
 	seconds int64 // the committer's time
 	chain   int32
+	expired bool // its content counts as that of its first parent
 }
 
 // first returns the number of the first parent, or -1.
@@ -131,9 +132,10 @@ func (x *Index) version(c *change) Version {
 
 // Open reads the index of a repository and adds the missing commits that HEAD,
 // branches and tags reach. The result is complete even if the file cannot be
-// written, as in a read-only repository. A damaged file is replaced. Progress, if
-// not nil, receives the number of commits added so far. The index also has the
-// history of the commits in also.
+// written, as in a read-only repository. A damaged file is replaced. So is one
+// from before a commit expired, or came back. Progress, if not nil, receives the
+// number of commits added so far. The index also has the history of the commits in
+// also.
 //
 // If an object is damaged or missing, or a tree has far too many paths, Open warns: the
 // history there is unknown, and is not written to the file. The content of an

@@ -18,7 +18,7 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-type refsOfOptions struct{ file bool }
+type refsOfOptions struct{ file, commits bool }
 
 func newRefsOf(env *Env) *cobra.Command {
 	var o refsOfOptions
@@ -28,7 +28,7 @@ func newRefsOf(env *Env) *cobra.Command {
 		Long: `Lists the paths that have a content now, in HEAD, a branch or a tag, and those
 that had it ever, in a commit that these reach. For each path: its branches and
 tags, the number of commits with the content there, and the commit that brought
-it there first.
+it there first. --commits lists all of the commits, newest first.
 
 PATH is a file or folder in HEAD, REV:PATH one in another commit, and FILE@N a
 version: see 'kist help history'. An ID is one that 'kist ls --json' shows, or
@@ -53,6 +53,7 @@ oldest first: file is absent, otherwise as in 'kist history --json').`,
 	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	cmd.Flags().BoolVar(&o.file, "file", false, "the argument is a file on disk")
+	cmd.Flags().BoolVar(&o.commits, "commits", false, "list the commits that have the content")
 	return cmd
 }
 
@@ -95,6 +96,11 @@ func (o *refsOfOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		}
 		env.printf("%s\n    %s\n    %s, since %s\n", env.shown(r, use.Path), now,
 			plural(uint64(len(use.Commits)), "commit", "commits"), describe(ctx, r, use.Since[0].Commit))
+		for _, id := range use.Commits {
+			if o.commits {
+				env.printf("        %s\n", describe(ctx, r, id))
+			}
+		}
 	}
 	if !found {
 		return failf(exitFailed, "not-found", "no commit that HEAD, a branch or a tag reaches has the content %s", quoteArg(args[0]))

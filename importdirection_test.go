@@ -25,7 +25,7 @@ const module = "github.com/kist-vcs/kist"
 var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
-	{"gc/repair", "gc/stats", "tree/treetest", "cmd/kist/schedule"},
+	{"gc/repair", "gc/stats", "gc/upgrade", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log", "tree/convert"},
 	{"gc/purge", "gc/retain", "tree/commits", "tree/find"},
 	{"gc", "tree/checkout", "tree/farm", "tree/stage", "tree/versions", "tree/view"},

@@ -65,6 +65,19 @@ func TestAttributesHowto(t *testing.T) {
 	}
 }
 
+// TestViewsHowto runs the commands of docs/howto/views.md.
+func TestViewsHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"notes/list.txt": "one", "other/list.txt": "two", "cat.jpg": "cat"})
+	s.commit("first")
+	s.page("views.md", "", "/srv", s.path("../srv"), "kist view add names", "! kist view add names")
+	if got := s.kist("view", "list"); !strings.HasPrefix(got, "site  ") || strings.Count(got, "\n") != 1 {
+		t.Errorf("views: %q", got)
+	}
+}
+
 // TestRestoreHowto runs the commands of docs/howto/restore.md.
 func TestRestoreHowto(t *testing.T) {
 	t.Parallel()

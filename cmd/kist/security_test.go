@@ -85,6 +85,7 @@ var securityCommands = []securityCommand{
 	{name: "stats", args: []string{"stats"}},
 	{name: "status", args: []string{"status"}},
 	{name: "tag", args: []string{"tag", "-a", "-m", "made", "v2"}},
+	{name: "upgrade", args: []string{"upgrade"}},
 	{name: "verify", args: []string{"verify", "--read-data"}},
 	{name: "view add", args: []string{"view", "add", "made", "{path}"}},
 	{name: "view list", args: []string{"view", "list"}},

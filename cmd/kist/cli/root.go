@@ -159,6 +159,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		newPurge(env),
 		newRewrite(env),
 		newStats(env),
+		newUpgrade(env),
 		newVerify(env),
 	)
 	add("about", "KIST ITSELF",

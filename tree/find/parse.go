@@ -152,7 +152,8 @@ func all(list []test) test { return combine(list, true) }
 // anyOf returns a test that accepts what at least one test of list accepts.
 func anyOf(list []test) test { return combine(list, false) }
 
-// combine runs tests, the cheap ones first, until one has a result that is not usual.
+// combine returns a test with the result usual, unless a test of list has the other result. Cheap
+// tests run first, because one such result is enough.
 func combine(list []test, usual bool) test {
 	if len(list) == 1 {
 		return list[0]
@@ -179,8 +180,8 @@ func negation(t test) test {
 	}}
 }
 
-// splitWord returns the key and value of a test. A word without
-// a key is a pattern: of a path if it has a slash, otherwise of a name.
+// splitWord returns the key and value of a test. A word without a key is a pattern: of a path
+// if it has a slash, otherwise of a name.
 func splitWord(word string) (key, value string) {
 	if key, value, ok := strings.Cut(word, "="); ok {
 		return key, value

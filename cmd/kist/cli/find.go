@@ -71,8 +71,8 @@ With like=, identical files come first, and then the files that share most.
 Each line begins with the shared part of FILE in percent.
 
 With --json, one entry on each line, as with 'ls --json'. like= adds shared (in
-bytes) and same (identical). --all adds commits, all that made the path so. It
-leaves out files, target, attributes and full metadata.`,
+bytes) and same (identical). --all adds commits: all that gave the path this
+content. It leaves out files, target, attributes and full metadata.`,
 		Example: `  kist find '*.mov' size=+1G         large films
   kist find v1 type=dir photos       folders of v1 with the name photos
   kist find newer=7d not '*.tmp'     files modified in the last week

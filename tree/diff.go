@@ -296,7 +296,7 @@ func (d *differ) fileDiffers(old, new *object.Entry) bool {
 
 // dirDiffers reports whether two entries of directories differ, apart from content.
 func (d *differ) dirDiffers(old, new *object.Entry) bool {
-	return old.Mode != new.Mode || !sameMetadata(old.Meta, new.Meta) || !maps.Equal(old.Attrs, new.Attrs) || d.opts.Exact && !sameAttributes(old, new)
+	return old.Mode != new.Mode || !sameMetadata(old.Meta, new.Meta) || !maps.Equal(old.Attrs, new.Attrs) || d.opts.Exact && !sameProperties(old, new)
 }
 
 func (d *differ) report(path string, old, new *object.Entry) error {

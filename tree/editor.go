@@ -38,19 +38,19 @@ func (e *Editor) Set(ctx context.Context, path string, entry object.Entry) error
 	})
 }
 
-// SetDir makes path a directory with the mode, mtime, metadata and attributes of attrs.
+// SetDir makes path a directory with these properties: mode, mtime, metadata and attributes.
 // The content of an existing directory stays. Anything else is replaced by an
 // empty directory.
-func (e *Editor) SetDir(ctx context.Context, path string, attrs object.Entry) error {
+func (e *Editor) SetDir(ctx context.Context, path string, properties object.Entry) error {
 	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
-		return e.withAttrs(ctx, old, attrs)
+		return e.withProperties(ctx, old, properties)
 	})
 }
 
 // Offer makes path a directory if, after all edits, it is not empty. A new
-// directory gets the mode, mtime and metadata of attrs. An existing directory
-// is removed if it ends up empty. Any other entry at path stays.
-func (e *Editor) Offer(ctx context.Context, path string, attrs object.Entry) error {
+// directory gets the properties. An existing directory is removed if it ends up
+// empty. Any other entry at path stays.
+func (e *Editor) Offer(ctx context.Context, path string, properties object.Entry) error {
 	return e.edit(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		if old != nil && old.Type != object.TypeDir {
 			return old, nil
@@ -59,7 +59,7 @@ func (e *Editor) Offer(ctx context.Context, path string, attrs object.Entry) err
 		if old != nil {
 			return old, nil
 		}
-		return e.withAttrs(ctx, nil, attrs)
+		return e.withProperties(ctx, nil, properties)
 	})
 }
 
@@ -169,7 +169,7 @@ func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, erro
 	case old == nil && !create, old != nil && old.Type != object.TypeDir && !create:
 		return false, nil
 	case old == nil:
-		if old, err = e.withAttrs(ctx, nil, object.Entry{Mode: defaultDirMode}); err != nil {
+		if old, err = e.withProperties(ctx, nil, object.Entry{Mode: defaultDirMode}); err != nil {
 			return false, &PathError{path, err}
 		}
 		old.Name = name
@@ -205,9 +205,9 @@ func (e *Editor) leave(ctx context.Context) error {
 	return nil
 }
 
-// withAttrs returns the directory old, or an empty one, with other attributes.
-func (e *Editor) withAttrs(ctx context.Context, old *object.Entry, attrs object.Entry) (*object.Entry, error) {
-	dir := object.Entry{Type: object.TypeDir, Mode: attrs.Mode, MTime: attrs.MTime, Meta: attrs.Meta, Attrs: attrs.Attrs}
+// withProperties returns the directory old, or an empty one, with other properties.
+func (e *Editor) withProperties(ctx context.Context, old *object.Entry, properties object.Entry) (*object.Entry, error) {
+	dir := object.Entry{Type: object.TypeDir, Mode: properties.Mode, MTime: properties.MTime, Meta: properties.Meta, Attrs: properties.Attrs}
 	if old != nil && old.Type == object.TypeDir {
 		dir.Name, dir.Content, dir.Files, dir.Size = old.Name, old.Content, old.Files, old.Size
 		return &dir, nil

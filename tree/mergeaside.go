@@ -174,17 +174,17 @@ func (m *merger) removed(w threeWay) {
 	}
 }
 
-// directories merges the attributes of a directory that both sides have.
+// directories merges the properties of a directory that both sides have.
 func (m *merger) directories(w threeWay) {
 	merged, base := *w.ours, w.base
 	if !IsDir(base) { // both made it: mode and metadata of ours stay
 		base = &object.Entry{Mode: w.theirs.Mode, Meta: w.theirs.Meta}
 	}
-	clean := mergeAttributes(base, w.ours, w.theirs, &merged)
+	clean := mergeProperties(base, w.ours, w.theirs, &merged)
 	if !clean {
 		m.conflict(Conflict{Path: w.path, Kind: ConflictMode, Base: w.base, Ours: w.ours, Theirs: w.theirs})
 	}
-	if !sameAttributes(&merged, w.ours) {
+	if !sameProperties(&merged, w.ours) {
 		m.edit(opSetDir, w.path, &merged)
 	}
 }
@@ -233,7 +233,7 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 
 	switch {
 	case o.Type == t.Type:
-		if !mergeAttributes(b, o, t, &merged) && c.Kind == "" {
+		if !mergeProperties(b, o, t, &merged) && c.Kind == "" {
 			c.Kind = ConflictMode
 		}
 	case merged.Type == t.Type: // the type of theirs, with its mode
@@ -304,9 +304,9 @@ func conflictKind(b, o, t *object.Entry) ConflictKind {
 	return ConflictContent
 }
 
-// mergeAttributes merges mode, metadata and each attribute into merged, which starts with
+// mergeProperties merges mode, metadata and each attribute into merged, which starts with
 // those of ours. It reports false if both sides changed one of them; then ours stays.
-func mergeAttributes(b, o, t, merged *object.Entry) bool {
+func mergeProperties(b, o, t, merged *object.Entry) bool {
 	clean := true
 	switch {
 	case o.Mode == t.Mode || b != nil && b.Mode == t.Mode:

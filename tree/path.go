@@ -163,9 +163,9 @@ func sameRecord(a, b *object.Entry) bool {
 	return a.Meta == nil || b.Meta == nil || a.MTime == b.MTime && a.Meta.HardLink == b.Meta.HardLink
 }
 
-// sameAttributes reports whether two entries are equal in everything except
+// sameProperties reports whether two entries are equal in everything except
 // content: mode, mtime, attributes and all metadata.
-func sameAttributes(a, b *object.Entry) bool {
+func sameProperties(a, b *object.Entry) bool {
 	return a.Mode == b.Mode && a.MTime == b.MTime && maps.Equal(a.Attrs, b.Attrs) && (a.Meta == nil) == (b.Meta == nil) &&
 		(a.Meta == nil || a.Meta.HardLink == b.Meta.HardLink && sameMetadata(a.Meta, b.Meta))
 }
@@ -173,5 +173,5 @@ func sameAttributes(a, b *object.Entry) bool {
 // identical reports whether two entries of one name are the same in every
 // field.
 func identical(a, b *object.Entry) bool {
-	return sameContent(a, b) && a.Files == b.Files && sameAttributes(a, b)
+	return sameContent(a, b) && a.Files == b.Files && sameProperties(a, b)
 }

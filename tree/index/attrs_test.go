@@ -44,7 +44,7 @@ func TestSetAttrs(t *testing.T) {
 	must(t, err)
 	again, err := FromTree(ctx, w, changed.ID)
 	must(t, err)
-	if d := again.Dir("d").Attributes(); !maps.Equal(d.Attrs, attrs) || d.Meta != nil || !maps.Equal(again.Entry("d/f").Attrs(), attrs) {
+	if d := again.Dir("d").Properties(); !maps.Equal(d.Attrs, attrs) || d.Meta != nil || !maps.Equal(again.Entry("d/f").Attrs(), attrs) {
 		t.Errorf("read back: %+v, %+v", d, again.Entry("d/f"))
 	}
 	if again.Entry("d/f").SameContent(&Entry{Type: object.TypeFile, Mode: 0o644, Data: "content 1", Size: 9}) {

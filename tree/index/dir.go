@@ -37,17 +37,17 @@ func (d *Dir) Name() string { return d.name }
 // Mode returns the permission bits (07777).
 func (d *Dir) Mode() uint16 { return d.mode }
 
-// Attributes returns an entry with the directory's name, type, mode, mtime, metadata and
+// Properties returns an entry with the directory's name, type, mode, mtime, metadata and
 // attributes.
-func (d *Dir) Attributes() object.Entry {
+func (d *Dir) Properties() object.Entry {
 	e := decodeMeta(d.meta)
 	e.Name, e.Type, e.Mode, e.MTime = d.name, object.TypeDir, d.mode, d.mtime
 	return e
 }
 
-// SameAttributes reports whether the directory has the mode and attributes of e, and, if
+// SameProperties reports whether the directory has the mode and attributes of e, and, if
 // both have metadata, the same time and metadata.
-func (d *Dir) SameAttributes(e *object.Entry) bool {
+func (d *Dir) SameProperties(e *object.Entry) bool {
 	meta, _ := encodeMeta(e)
 	return d.mode == e.Mode && sameMeta(d.meta, meta) &&
 		(d.mtime == e.MTime || !hasMetadata(d.meta) || !hasMetadata(meta))
@@ -171,7 +171,7 @@ func (d *Dir) All() iter.Seq2[string, *Entry] {
 
 var emptyTree, _ = object.EmptyTree()
 
-// SetLost makes the directory at path one of unknown content, with the attributes of
+// SetLost makes the directory at path one of unknown content, with the properties of
 // e. It has no entries, and a written tree has e in its place, though the tree of e is
 // damaged or missing. Once something is set in it, it is an ordinary directory with only
 // that entry. SetLost makes missing directories above, as [Index.Set] does.

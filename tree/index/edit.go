@@ -97,7 +97,7 @@ func (x *Index) SetAttrs(path string, attrs map[string]string) error {
 	case e != nil:
 		o = e.Object()
 	case sub != nil:
-		o = sub.Attributes()
+		o = sub.Properties()
 	default:
 		return &tree.PathError{Path: path, Err: fs.ErrNotExist}
 	}
@@ -108,7 +108,7 @@ func (x *Index) SetAttrs(path string, attrs map[string]string) error {
 	}
 
 	if sub != nil {
-		setAttributes(x, sub, o.Mode, o.MTime, meta)
+		setProperties(x, sub, o.Mode, o.MTime, meta)
 		return nil
 	}
 	changed := *e
@@ -121,13 +121,13 @@ func (x *Index) SetAttrs(path string, attrs map[string]string) error {
 // root). It makes the directory, and those above it, as [Index.Set] does. The content of an existing
 // directory stays. SetDir clears the conflict and the skipped path at path, but none
 // below it.
-func (x *Index) SetDir(path string, attrs object.Entry) error {
-	attrs.Type = object.TypeDir
-	meta, lossy := encodeMeta(&attrs)
+func (x *Index) SetDir(path string, properties object.Entry) error {
+	properties.Type = object.TypeDir
+	meta, lossy := encodeMeta(&properties)
 	switch {
-	case attrs.Mode&^0o7777 != 0:
-		return &tree.PathError{Path: path, Err: fmt.Errorf("mode %#o is not of permission bits", attrs.Mode)}
-	case lossy || attrs.MTime.Nsec >= 1e9:
+	case properties.Mode&^0o7777 != 0:
+		return &tree.PathError{Path: path, Err: fmt.Errorf("mode %#o is not of permission bits", properties.Mode)}
+	case lossy || properties.MTime.Nsec >= 1e9:
 		return &tree.PathError{Path: path, Err: errors.New("metadata that a directory cannot have")}
 	}
 
@@ -137,11 +137,11 @@ func (x *Index) SetDir(path string, attrs object.Entry) error {
 		}
 		x.changed = x.clearAt(path) || x.changed
 	}
-	setAttributes(x, x.makeDirs(path), attrs.Mode, attrs.MTime, meta)
+	setProperties(x, x.makeDirs(path), properties.Mode, properties.MTime, meta)
 	return nil
 }
 
-func setAttributes(x *Index, d *Dir, mode uint16, mtime object.Time, meta string) {
+func setProperties(x *Index, d *Dir, mode uint16, mtime object.Time, meta string) {
 	if !hasMetadata(meta) {
 		mtime = object.Time{}
 	}

@@ -13,9 +13,9 @@ import (
 
 // The flags of an encoded directory.
 const (
-	flagFresh = 1 << 0 // the record has the full directory, and not the difference from the base
-	flagTree  = 1 << 1 // the record has the known tree
-	flagAttrs = 1 << 2 // the record has mtime and metadata
+	flagFresh      = 1 << 0 // the record has the full directory, and not the difference from the base
+	flagTree       = 1 << 1 // the record has the known tree
+	flagProperties = 1 << 2 // the record has mtime and metadata
 )
 
 // counts are the totals of the directory records of a file. A reader allocates by them.
@@ -146,7 +146,7 @@ func (b *blockWriter) dir(d *Dir, flags byte, subs int) {
 		flags |= flagTree
 	}
 	if d.meta != "" {
-		flags |= flagAttrs
+		flags |= flagProperties
 	}
 	b.buf = appendName(append(b.buf, flags), d.name)
 	b.buf = binary.LittleEndian.AppendUint16(b.buf, d.mode)
@@ -216,7 +216,7 @@ func (f *fields) dirRecord(a *arena) (d dirRecord, err error) {
 	d.flags = f.u8()
 	d.name = f.name()
 	d.mode = f.u16()
-	if d.flags&flagAttrs != 0 {
+	if d.flags&flagProperties != 0 {
 		d.mtime, d.meta = f.time(), f.meta(object.TypeDir, a)
 		f.bad = f.bad || !hasMetadata(d.meta) && !d.mtime.IsZero()
 	}
@@ -230,7 +230,7 @@ func (f *fields) dirRecord(a *arena) (d dirRecord, err error) {
 		d.removed = f.uvarint()
 	}
 	d.entries = f.uvarint()
-	if f.bad || d.flags&^(flagFresh|flagTree|flagAttrs) != 0 || d.mode&^0o7777 != 0 {
+	if f.bad || d.flags&^(flagFresh|flagTree|flagProperties) != 0 || d.mode&^0o7777 != 0 {
 		return d, errCanonical
 	}
 	return d, nil

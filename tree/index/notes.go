@@ -253,10 +253,10 @@ const maxPathSize = object.MaxDepth * (object.MaxNameSize + 1)
 
 // The two bits for each side in a conflict's record.
 const (
-	sideNone  = 0
-	sideEntry = 1
-	sideDir   = 2
-	sideAttrs = 3 // a directory with metadata
+	sideNone       = 0
+	sideEntry      = 1
+	sideDir        = 2
+	sideProperties = 3 // a directory with metadata
 )
 
 // sides returns the fields for base, ours and theirs.
@@ -280,7 +280,7 @@ func appendConflict(dst []byte, c *Conflict) []byte {
 			dst = appendTime(dst, o.MTime)
 			dst = append(dst, o.Content.ID[:]...)
 			if meta, _ := encodeMeta(o); meta != "" {
-				dst[which] |= sideAttrs << (2 * i)
+				dst[which] |= sideProperties << (2 * i)
 				dst = appendText(dst, meta)
 			}
 		default:
@@ -338,11 +338,11 @@ func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
 			return nil, errCanonical
 		}
 		o = e.Object()
-	case sideDir, sideAttrs:
+	case sideDir, sideProperties:
 		o = object.Entry{Type: object.TypeDir, Mode: b.u16(), Size: b.uvarint(), Files: b.uvarint(), MTime: b.time()}
 		o.Content.Kind = object.KindTree
 		b.id(o.Content.ID[:])
-		if which == sideAttrs {
+		if which == sideProperties {
 			m := decodeMeta(b.meta(o.Type, new(arena)))
 			o.Meta, o.Attrs = m.Meta, m.Attrs
 		}

@@ -147,7 +147,7 @@ func (t *treeReader) child(td treeDir, o *object.Entry) error {
 			return errors.New("directory with a time, but no metadata")
 		}
 		sub := t.x.makeSub(td.d, o.Name)
-		setAttributes(t.x, sub, o.Mode, o.MTime, meta)
+		setProperties(t.x, sub, o.Mode, o.MTime, meta)
 		t.todo = append(t.todo, treeDir{sub, tree.Info{ID: o.Content.ID, Files: o.Files, Bytes: o.Size}, td.depth + 1})
 		return nil
 	}
@@ -376,7 +376,7 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (tree.Info, error) {
 
 // object returns the entry of d in the tree above. T is the tree of d.
 func (d *Dir) object(t tree.Info) object.Entry {
-	e := d.Attributes()
+	e := d.Properties()
 	e.Size, e.Files, e.Content = t.Bytes, t.Files, t.Key()
 	return e
 }

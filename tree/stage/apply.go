@@ -130,14 +130,14 @@ func prepare(r *kist.Repository, idx *index.Index, ops []worktree.Op) []worktree
 	list := slices.Clip(ops)
 	folders := readOnlyFolders(r, idx, ops)
 	for _, path := range slices.Sorted(maps.Keys(folders)) {
-		attrs := folders[path]
-		list = append(list, worktree.Op{Path: path, New: &attrs})
+		properties := folders[path]
+		list = append(list, worktree.Op{Path: path, New: &properties})
 	}
 
 	return list
 }
 
-// readOnlyFolders returns the attributes, by path, of folders that are tracked as
+// readOnlyFolders returns the properties, by path, of folders that are tracked as
 // read-only and in which ops change something. It leaves out folders with an
 // operation of their own, and folders that the user replaced by something
 // else. A missing folder is included only if an operation writes into it.
@@ -151,7 +151,7 @@ func readOnlyFolders(r *kist.Repository, idx *index.Index, ops []worktree.Op) ma
 		}
 		last = path
 		if d := idx.Dir(path); d != nil && d.Mode()&0o300 != 0o300 {
-			folders[path] = d.Attributes()
+			folders[path] = d.Properties()
 		}
 	}
 
@@ -352,7 +352,7 @@ func Indexed(idx *index.Index, path string) *object.Entry {
 		return &o
 	}
 	if d := idx.Dir(path); d != nil {
-		o := d.Attributes()
+		o := d.Properties()
 		return &o
 	}
 	return nil

@@ -222,7 +222,7 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 	files := fileRuns{} // to be read
 	var total kist.Amount
 	for i, f := range found {
-		e := edit{path: f.Path, state: f.State, old: f.Old, attrs: f.Attrs}
+		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties}
 		e.implied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && implies(f.Path, found[i+1:])
 		switch f.State {
 		case worktree.Absent:
@@ -431,12 +431,12 @@ func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
 
 // edit is the change of the index that follows from one path in the worktree.
 type edit struct {
-	path  string
-	why   string        // the reason why the index may differ from the worktree
-	old   *index.Entry  // the former entry in the index; nil for a directory or an untracked path
-	entry *index.Entry  // the new entry; nil for a directory
-	attrs *object.Entry // the new attributes of a directory
-	links bool          // entry is one name of several, and its hard-link group is open
+	path       string
+	why        string        // the reason why the index may differ from the worktree
+	old        *index.Entry  // the former entry in the index; nil for a directory or an untracked path
+	entry      *index.Entry  // the new entry; nil for a directory
+	properties *object.Entry // of a directory
+	links      bool          // entry is one name of several, and its hard-link group is open
 
 	kind    editKind
 	state   worktree.State
@@ -449,7 +449,7 @@ type editKind uint8
 const (
 	editNone    editKind = iota
 	editSet              // stages entry
-	editDir              // stages a directory with attrs
+	editDir              // stages a directory with properties
 	editRemove           // removes the path
 	editResolve          // clears the conflict at the path
 	editForgive          // clears the note that the path could not be read
@@ -502,7 +502,7 @@ func (list edits) apply(idx *index.Index) error {
 		case editSet:
 			err = idx.Set(e.path, *e.entry)
 		case editDir:
-			err = idx.SetDir(e.path, *e.attrs)
+			err = idx.SetDir(e.path, *e.properties)
 		}
 		if err == nil && e.skipped() {
 			err = idx.SetSkipped(e.path, e.why)

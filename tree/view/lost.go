@@ -129,7 +129,7 @@ func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (View,
 	}
 	for path, d := range folders {
 		known.Remove(path)
-		if err := known.SetDir(path, d.Attributes()); err != nil {
+		if err := known.SetDir(path, d.Properties()); err != nil {
 			return View{}, err
 		}
 	}

@@ -408,7 +408,7 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 	}
 	defer a.Close()
 
-	if err := w.setAttributes(a, e, st.perm()); err != nil {
+	if err := w.setProperties(a, e, st.perm()); err != nil {
 		return err
 	}
 	if w.setsTime(e) {

@@ -178,7 +178,7 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	if err != nil {
 		return err
 	}
-	if err := w.setAttributes(f, e, st.perm()); err != nil {
+	if err := w.setProperties(f, e, st.perm()); err != nil {
 		return err
 	}
 	if w.o.RestoreTimes || w.setsTime(e) {

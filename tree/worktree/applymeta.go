@@ -99,8 +99,8 @@ func inGroup(gid uint32) bool {
 	return err == nil && (os.Getegid() == int(gid) || slices.Contains(groups, int(gid)))
 }
 
-// attributes are those of an open path.
-type attributes interface {
+// openPath is an open path. Its properties can be read and set.
+type openPath interface {
 	io.Closer
 	chown(uid, gid uint32) error
 	chmod(perm uint32) error
@@ -133,9 +133,9 @@ func (w *applyWorker) restoreMode(e *object.Entry) uint16 {
 // keepOwner stands for the present owner in chown.
 const keepOwner = ^uint32(0)
 
-// setAttributes writes owner, extended attributes and permission bits, in this order: a
+// setProperties writes owner, extended attributes and permission bits, in this order: a
 // new owner clears some of the others. Perm are the present permission bits.
-func (w *applyWorker) setAttributes(a attributes, e *object.Entry, perm uint16) error {
+func (w *applyWorker) setProperties(a openPath, e *object.Entry, perm uint16) error {
 	mode := w.restoreMode(e)
 	if full := w.o.Metadata; full != nil && e.Meta != nil {
 		uid, gid := full.owner(e.Meta)
@@ -160,7 +160,7 @@ func (w *applyWorker) setAttributes(a attributes, e *object.Entry, perm uint16) 
 }
 
 // setXattrs writes extended attributes, and removes others of the kinds that it may write.
-func (w *applyWorker) setXattrs(a attributes, want map[string][]byte) error {
+func (w *applyWorker) setXattrs(a openPath, want map[string][]byte) error {
 	have, err := a.xattrs()
 	if err != nil {
 		return err
@@ -260,7 +260,7 @@ func (w *applyWorker) setNamed(at staged, e *object.Entry) error {
 			return err
 		}
 		defer a.Close()
-		if err := w.setAttributes(a, e, 0o177777); err != nil {
+		if err := w.setProperties(a, e, 0o177777); err != nil {
 			return err
 		}
 	}

@@ -97,7 +97,7 @@ func (f *pathFile) removeXattr(string) error                   { return syscall.
 func (d *pathFolder) mknod(string, uint32, uint64) error       { return ErrSpecial }
 func (d *pathFolder) link(string, folder, string) error        { return syscall.ENOTSUP }
 
-func (d *pathFolder) pin(name string) (attributes, error) {
+func (d *pathFolder) pin(name string) (openPath, error) {
 	return &pathFile{pathFS: d.pathFS, at: d.at(name), File: noFile{}}, nil
 }
 

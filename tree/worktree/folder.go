@@ -56,8 +56,8 @@ type folderWriter interface {
 	mknod(name string, mode uint32, device uint64) error // a FIFO, a socket or a device
 	// link makes a name of another folder for a file of this one, which must not be a folder.
 	link(name string, to folder, newName string) error
-	// pin opens any name, or the folder itself, for its attributes alone.
-	pin(name string) (attributes, error)
+	// pin opens any name, or the folder itself, for its properties alone.
+	pin(name string) (openPath, error)
 	unlink(name string) error // not a directory
 	rmdir(name string) error  // an empty directory
 	chmodSelf(perm uint32) error
@@ -68,7 +68,7 @@ type folderWriter interface {
 type file interface {
 	io.Reader
 	io.WriterAt
-	attributes
+	openPath
 	stat() (fileStat, error)
 	rewind() error
 	truncate(size int64) error

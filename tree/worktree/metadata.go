@@ -128,14 +128,14 @@ func entrySize(e *object.Entry) int {
 	return size
 }
 
-// describeDir returns the attributes of a folder that its entry records.
+// describeDir returns the properties of a folder that its entry records.
 func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index.Dir) (object.Entry, error) {
 	e := object.Entry{Name: name, Type: object.TypeDir, Mode: st.perm()}
 	err := w.describe(&e, st, nil, func() (map[string][]byte, error) { return d.xattrs(name) })
 	if known == nil {
 		return e, err
 	}
-	was := known.Attributes()
+	was := known.Properties()
 	if e.Meta == nil || was.Meta == nil {
 		e.Mode = w.opt.recorded(e.Mode, was.Mode)
 	}

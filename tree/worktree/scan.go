@@ -341,13 +341,13 @@ func (s State) String() string {
 
 // Found is a path in the worktree that differs from the index.
 type Found struct {
-	Path  string
-	State State
-	Type  object.EntryType // the present type; 0: absent or unknown
-	Dir   bool             // it is a folder, or was one before it was deleted
-	Mode  uint16           // the present permission bits
-	Attrs *object.Entry    // of a present folder: mode, and, if recorded, mtime and metadata
-	Stat  index.Stat       // the present stat data, without ReadAt; zero if deleted
-	Old   *index.Entry     // the entry in the index, not a copy; nil for a folder or an untracked path
-	Err   error            // the reason for Unreadable, Nested or Absent; nil otherwise
+	Path       string
+	State      State
+	Type       object.EntryType // the present type; 0: absent or unknown
+	Dir        bool             // it is a folder, or was one before it was deleted
+	Mode       uint16           // the present permission bits
+	Properties *object.Entry    // of a present folder: mode, and, if recorded, mtime and metadata
+	Stat       index.Stat       // the present stat data, without ReadAt; zero if deleted
+	Old        *index.Entry     // the entry in the index, not a copy; nil for a folder or an untracked path
+	Err        error            // the reason for Unreadable, Nested or Absent; nil otherwise
 }

@@ -359,14 +359,14 @@ func (d *dirScan) fileState(n *scanName, now object.EntryType) State {
 // compareDir is compare for folders.
 func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 	name, sub, kid := n.name, n.sub, n.kid
-	attrs, err := d.w.describeDir(d.folder, name, st, sub)
+	properties, err := d.w.describeDir(d.folder, name, st, sub)
 	if err != nil && kid == nil {
 		d.report(name, Found{State: Unreadable, Type: f.Type, Dir: true, Err: pathError("read", d.join(name), err)})
 		return
 	}
-	f.Mode, f.Attrs = attrs.Mode, &attrs
+	f.Mode, f.Properties = properties.Mode, &properties
 	switch {
-	case sub != nil && (kid != nil || d.sameDir(sub, &attrs)):
+	case sub != nil && (kid != nil || d.sameDir(sub, &properties)):
 	case sub != nil:
 		f.State = ModeChanged
 	case f.Old != nil:
@@ -394,15 +394,15 @@ func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 	}
 }
 
-// sameDir reports whether a folder has the attributes in the index. Its time counts only
+// sameDir reports whether a folder has the properties in the index. Its time counts only
 // with [ScanOptions.Times].
 func (d *dirScan) sameDir(sub *index.Dir, now *object.Entry) bool {
-	if was := sub.Attributes(); !d.o.Times && was.Meta != nil && now.Meta != nil {
+	if was := sub.Properties(); !d.o.Times && was.Meta != nil && now.Meta != nil {
 		same := *now
 		same.MTime = was.MTime
-		return sub.SameAttributes(&same)
+		return sub.SameProperties(&same)
 	}
-	return sub.SameAttributes(now)
+	return sub.SameProperties(now)
 }
 
 // belowDir returns the results below a folder, which a later task may fill in. It returns

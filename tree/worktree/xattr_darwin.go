@@ -13,7 +13,7 @@ func (d *osFolder) xattrs(name string) (map[string][]byte, error) {
 	return a.xattrs()
 }
 
-func (d *osFolder) pin(name string) (attributes, error) {
+func (d *osFolder) pin(name string) (openPath, error) {
 	if name == "" {
 		name = "."
 	}

@@ -31,7 +31,7 @@ func (d *osFolder) xattrs(name string) (map[string][]byte, error) {
 // pinned is a path opened with O_PATH: calls go through its name in /proc.
 type pinned struct{ osFile }
 
-func (d *osFolder) pin(name string) (attributes, error) {
+func (d *osFolder) pin(name string) (openPath, error) {
 	if name == "" {
 		name = "."
 	}

@@ -69,9 +69,7 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 		}
 		u.flush(ctx)
 	}
-	if u.objects.damaged != nil {
-		r.Options().Warn("history is incomplete: " + u.objects.damaged.Error())
-	}
+	u.objects.warn(r)
 	return nil
 }
 
@@ -325,6 +323,13 @@ func (m *merged) renames(ctx context.Context, r object.Reader) (map[string]strin
 type tolerant struct {
 	object.Reader
 	damaged error // the first reason for which history is incomplete: damage, or a tree with too many paths
+}
+
+// warn warns if something was damaged.
+func (t *tolerant) warn(r *kist.Repository) {
+	if t.damaged != nil {
+		r.Options().Warn("history is incomplete: " + t.damaged.Error())
+	}
 }
 
 // Get implements [object.Reader].

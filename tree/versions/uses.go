@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/tree"
@@ -83,12 +84,13 @@ func (x *Index) hasAt(has []bool, path int32, ids map[object.ID]bool) {
 
 // Containing returns the given IDs and those of the files that contain one of them as a
 // chunk, or as a part of their list of chunks. It reads the lists of all files that a
-// tip reaches.
-func (x *Index) Containing(ctx context.Context, r object.Reader, ids map[object.ID]bool) (map[object.ID]bool, error) {
+// tip reaches. It warns if one is damaged or missing, and goes on.
+func (x *Index) Containing(ctx context.Context, r *kist.Repository, ids map[object.ID]bool) (map[object.ID]bool, error) {
 	all := map[object.ID]bool{}
 	for id := range ids {
 		all[id] = true
 	}
+	objects := &tolerant{Reader: r.Objects()}
 	known := map[object.Key]bool{} // by node: it contains one
 	for i := range x.changes {
 		c := &x.changes[i]
@@ -97,8 +99,8 @@ func (x *Index) Containing(ctx context.Context, r object.Reader, ids map[object.
 		}
 		key := object.Key{Kind: object.KindManifest, ID: c.id}
 		has, err := graph.Fold(ctx, known, key, func(key object.Key) (links, nodes []object.Key, err error) {
-			links, err = graph.Links(ctx, r, key)
-			if object.PassOver(r, "", key, err) {
+			links, err = graph.Links(ctx, objects, key)
+			if objects.PassOver("", key, err) {
 				return nil, nil, nil
 			}
 			for _, link := range links {
@@ -117,5 +119,6 @@ func (x *Index) Containing(ctx context.Context, r object.Reader, ids map[object.
 			all[c.id] = true
 		}
 	}
+	objects.warn(r)
 	return all, nil
 }

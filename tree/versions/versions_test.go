@@ -15,6 +15,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/keys"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
@@ -511,6 +512,52 @@ func TestDamage(t *testing.T) {
 		}
 		repair()
 		r.Close()
+	}
+}
+
+// TestContaining finds the files that contain a chunk, also if the list of chunks of another
+// file is damaged.
+func TestContaining(t *testing.T) {
+	s := treetest.New(t)
+	s.Write("one", string(treetest.Noise(1, 5<<20)))
+	s.Write("two", string(treetest.Noise(1, 5<<20))+"and more")
+	s.Write("other", string(treetest.Noise(2, 5<<20)))
+	s.Add(stage.AddOptions{})
+	c, err := object.ReadCommit(t.Context(), s.Repo.Objects(), s.Commit("x").ID)
+	treetest.Check(t, err)
+	content := map[string]object.Key{}
+	treetest.Check(t, tree.Walk(t.Context(), s.Repo.Objects(), c.Tree, func(path string, e object.Entry) error {
+		content[path] = e.Content
+		return nil
+	}))
+	chunks, err := graph.Links(t.Context(), s.Repo.Objects(), content["one"])
+	treetest.Check(t, err)
+	if content["one"].Kind != object.KindManifest || len(chunks) < 2 {
+		t.Fatalf("%v with %d chunks", content, len(chunks))
+	}
+
+	warnings := 0
+	r, err := kist.Open(s.Dir, kist.Options{Warn: func(string) { warnings++ }})
+	treetest.Check(t, err)
+	defer r.Close()
+	x := open(t, r)
+	paths := func(id object.ID) (list []string) {
+		ids, err := x.Containing(t.Context(), r, map[object.ID]bool{id: true})
+		treetest.Check(t, err)
+		for use := range x.Uses(ids) {
+			list = append(list, use.Path)
+		}
+		return list
+	}
+	if got := paths(chunks[0].ID); !slices.Equal(got, []string{"one", "two"}) || warnings > 0 {
+		t.Errorf("the chunk is in %q, %d warnings", got, warnings)
+	}
+	defer damage(t, s.Dir, content["other"])()
+	if got := paths(chunks[0].ID); !slices.Equal(got, []string{"one", "two"}) || warnings != 1 {
+		t.Errorf("beside damage, the chunk is in %q, %d warnings", got, warnings)
+	}
+	if got := paths(content["other"].ID); !slices.Equal(got, []string{"other"}) {
+		t.Errorf("the damaged list is in %q", got)
 	}
 }
 

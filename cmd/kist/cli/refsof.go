@@ -175,7 +175,7 @@ func contentsByDigits(ctx context.Context, r *kist.Repository, x *versions.Index
 	if len(ids) > 1 {
 		return nil, failf(exitFailed, "ambiguous", "several contents have IDs that begin with %s: more digits are needed", quoteArg(digits))
 	}
-	return x.Containing(ctx, r.Objects(), ids)
+	return x.Containing(ctx, r, ids)
 }
 
 // localContent returns an entry with the content of a file on disk.

@@ -67,7 +67,8 @@ func (q *Query) sum(ctx context.Context, f *File) (sum object.ID, known bool, er
 	}
 
 	hash := sha256.New()
-	n, err := io.CopyBuffer(struct{ io.Writer }{hash}, struct{ io.Reader }{object.NewContentReader(ctx, q.at.Objects, f.Entry)}, make([]byte, 256<<10))
+	content := object.NewContentReader(ctx, q.at.Objects, f.Entry)
+	n, err := io.CopyBuffer(counted{hash, q}, struct{ io.Reader }{content}, make([]byte, 256<<10))
 	if err != nil {
 		return object.ID{}, false, q.unread(f, err)
 	}
@@ -77,6 +78,17 @@ func (q *Query) sum(ctx context.Context, f *File) (sum object.ID, known bool, er
 		q.saveSums(ctx)
 	}
 	return sum, true, nil
+}
+
+// counted is a writer whose bytes count for the progress of a query.
+type counted struct {
+	io.Writer
+	q *Query
+}
+
+func (c counted) Write(p []byte) (int, error) {
+	c.q.progress(0, int64(len(p)))
+	return c.Writer.Write(p)
 }
 
 // saveSums adds the sums to the index, also if the search was interrupted.

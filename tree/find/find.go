@@ -39,6 +39,8 @@ type Options struct {
 	Open  func(name string) (io.ReadCloser, error)             // opens the file of a test like=
 	Also  []string                                             // tests that files have to pass, too
 	Index func() (*versions.Index, error)                      // opens the index, called once
+
+	Progress kist.Progress // counts the files or versions so far, and the bytes that were read; may be nil
 }
 
 // Query is a parsed expression. One goroutine at a time may use it.
@@ -54,6 +56,22 @@ type Query struct {
 	roots   map[object.ID]object.ID // the trees of commits
 	sums    map[object.ID]object.ID // SHA-256 by manifest; the index lacks them
 	unsaved int64                   // bytes of their files
+	done    kist.Amount             // for the progress
+}
+
+// match reports whether f passes the tests.
+func (q *Query) match(ctx context.Context, f *File) (bool, error) {
+	q.progress(1, 0)
+	return q.test.match(ctx, f)
+}
+
+// progress reports files and bytes.
+func (q *Query) progress(files, bytes int64) {
+	q.done.Files += files
+	q.done.Bytes += bytes
+	if q.opt.Progress != nil {
+		q.opt.Progress(q.done, kist.Amount{})
+	}
 }
 
 // Parse reads an expression. Each word is an operator or a test. An empty expression selects
@@ -102,7 +120,7 @@ func (q *Query) In(ctx context.Context, at Place) iter.Seq2[File, error] {
 	list := func(yield func(File, error) bool) {
 		defer q.saveSums(ctx)
 		err := q.walk(ctx, at, func(f File) error {
-			if ok, err := q.test.match(ctx, &f); err != nil || !ok {
+			if ok, err := q.match(ctx, &f); err != nil || !ok {
 				return err
 			}
 			if !yield(f, nil) {

@@ -56,7 +56,7 @@ func (q *Query) all(ctx context.Context) ([]File, error) {
 			continue
 		}
 		f = File{Path: v.Path, Entry: sketch(&v), commit: v.Commit, seconds: v.Time}
-		ok, err := q.test.match(ctx, &f)
+		ok, err := q.match(ctx, &f)
 		if err != nil {
 			return files, err
 		}

@@ -24,6 +24,8 @@ type findOptions struct {
 	all    bool
 	sha256 object.ID
 	like   string
+
+	progress *progress
 }
 
 func newFind(env *Env) *cobra.Command {
@@ -140,6 +142,8 @@ func (o *findOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return err
 	}
 
+	o.progress = env.progress("searching")
+	defer func() { o.progress.Stop() }()
 	list := q.All(ctx)
 	if !o.all {
 		place, err := findPlace(ctx, env, r, rev)
@@ -219,8 +223,14 @@ func (o *findOptions) parse(ctx context.Context, env *Env, r *kist.Repository, w
 			list, err := env.pathspecs(r, []string{pattern}, true)
 			return list.selects, err
 		},
-		Open:  func(name string) (io.ReadCloser, error) { return os.Open(env.path(name)) },
-		Index: func() (*versions.Index, error) { return openVersions(ctx, env, r) },
+		Open: func(name string) (io.ReadCloser, error) { return os.Open(env.path(name)) },
+		Index: func() (*versions.Index, error) {
+			o.progress.Stop()
+			x, err := openVersions(ctx, env, r)
+			o.progress = env.progress("searching")
+			return x, err
+		},
+		Progress: func(done, _ kist.Amount) { o.progress.Set(uint64(done.Files), uint64(done.Bytes)) },
 	}
 	if env.cmd.Flags().Changed("sha256") {
 		opt.Also = append(opt.Also, "sha256="+o.sha256.String())

@@ -44,6 +44,7 @@ var formats = []struct {
 	{"volumes", "volumes/*/SEAL", 1, textVersion("kist volume %d\n")},
 	{"key indexes", "volumes/*/KEYS", 1, byteAfter("kistkeys", 0)},
 	{"records", "records", 1, textVersion("kist records %d\n")},
+	{"index of history", "versions/changes", 1, byteAfter("kistver", 0)},
 	{"states of views", "views/.state/*", 1, textVersion("kist view %d\x00")},
 }
 

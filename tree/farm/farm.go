@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -336,8 +335,8 @@ func Remove(ctx context.Context, r *kist.Repository, name string) (foreign []str
 	return foreign, err
 }
 
-// vacuum returns the files of the pool that no view needs, and removes them if remove is set.
-// It counts s as the state of w's view, and the other states as they are on disk.
+// vacuum returns the files of the pool that no view needs or whose content was purged, and
+// removes them if remove is set. It counts s as the state of w's view, and the other states as they are on disk.
 func (w *work) vacuum(s *state, remove bool) ([]string, error) {
 	states := []*state{s}
 	for _, v := range All(w.repo) {
@@ -350,13 +349,22 @@ func (w *work) vacuum(s *state, remove bool) ([]string, error) {
 		}
 		states = append(states, other)
 	}
+	records, err := w.repo.Purges().View()
+	if err != nil {
+		return nil, err
+	}
 	used := map[object.ID]bool{}
 	for _, s := range states {
 		if s == nil {
 			continue
 		}
-		for sum := range maps.Values(s.links()) {
-			used[sum] = true
+		for _, f := range s.files {
+			key := object.Key{Kind: object.KindChunk, ID: f.sum}
+			if !f.manifest.IsZero() {
+				key = object.Key{Kind: object.KindManifest, ID: f.manifest}
+			}
+			_, purged := records.Purged(key)
+			used[f.sum] = used[f.sum] || !purged
 		}
 	}
 	return w.pool.vacuum(used, remove)
@@ -412,6 +420,15 @@ func Update(ctx context.Context, r *kist.Repository, v View) error {
 	if w.old == nil {
 		return ErrState
 	}
+	s, err := w.current(ctx, false)
+	if err != nil {
+		return err
+	}
+	if s.source.purges != w.old.source.purges { // even if the links cannot be changed
+		if _, err := w.vacuum(s, true); err != nil {
+			return err
+		}
+	}
 	f, err := openFolder(v.Dir, w.pool.dir)
 	if err != nil {
 		return err
@@ -421,20 +438,31 @@ func Update(ctx context.Context, r *kist.Repository, v View) error {
 	if !f.marked() {
 		return fmt.Errorf("%q %w: it has no link %s to the pool", v.Dir, ErrFolder, markName)
 	}
-	s, err := w.current(ctx, false)
+	if err := w.relink(f, s); err != nil {
+		return err
+	}
+	return s.save(r, v.Name)
+}
+
+// relink brings the links from the old state to s. The file dirty is there meanwhile. If a
+// kill left it, relink compares all links.
+func (w *work) relink(f *folder, s *state) error {
+	dirty := statePath(w.repo, w.Name) + ".dirty"
+	err := disk.Create(dirty, nil)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		report := w.report(s)
+		err = w.checkLinks(s, report, VerifyOptions{Fix: true, Vacuum: true})
+		if err == nil && slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Kind == MissingLink && !p.Fixed }) {
+			err = report.foreign()
+		}
+	case err == nil:
+		err = f.write(f.differ(w.old.links(), s.links()))
+	}
 	if err != nil {
 		return err
 	}
-	if err := f.write(f.differ(w.old.links(), s.links())); err != nil {
-		return err
-	}
-	if err := s.save(r, v.Name); err != nil {
-		return err
-	}
-	if s.source.purges != w.old.source.purges {
-		_, err = w.vacuum(s, true)
-	}
-	return err
+	return disk.Remove(dirty)
 }
 
 // differ returns the links that are not in both.

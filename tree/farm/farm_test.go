@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/farm"
 	"github.com/kist-vcs/kist/tree/stage"
@@ -384,6 +386,42 @@ func TestInterruptedAdd(t *testing.T) {
 	}
 }
 
+// An update that was killed is completed by the next one, even if that has other changes.
+func TestInterruptedUpdate(t *testing.T) {
+	s := newViewed(t)
+	s.Write("a", "one")
+	s.Write("b", "one")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{id}/{path}"})
+	dir, id := s.view("v").Dir, s.Head()
+	s.Write("a", "two")
+	s.commit("second")
+	second := snapshot(t, dir)
+
+	// As if killed between the links and the state of the second commit.
+	state := filepath.Join(s.Dir, ".kist/views/.state/v")
+	_, err := checkout.Reset(t.Context(), s.Repo, id.String(), checkout.ResetHard, nil)
+	s.Check(err)
+	s.verify("v", farm.VerifyOptions{Fix: true, Vacuum: true})
+	for path, what := range second {
+		if path = filepath.Join(dir, path); what == "dir" {
+			s.Check(os.MkdirAll(path, 0o755))
+		} else if _, err := os.Lstat(path); err != nil {
+			s.Check(os.Symlink(strings.TrimPrefix(what, "link "), path))
+		}
+	}
+	s.Check(os.WriteFile(state+".dirty", nil, 0o644))
+
+	s.Write("b", "three")
+	s.commit("third")
+	s.want(dir, map[string]string{sum("one") + "/a": "one", sum("three") + "/b": "three"})
+	if list, _ := os.ReadDir(filepath.Dir(state)); len(list) != 1 {
+		t.Errorf("left: %v", list)
+	}
+}
+
+func sum(text string) string { return object.Sum([]byte(text)).String() }
+
 func TestPlacesOfViews(t *testing.T) {
 	s := newViewed(t)
 	s.Write("one", "one")
@@ -409,6 +447,8 @@ func TestPurgeReachesThePool(t *testing.T) {
 	s.Write("other", "other")
 	s.commit("first")
 	s.add(farm.View{Name: "v", Template: "{path}"})
+	s.add(farm.View{Name: "blocked", Template: "{path}"})
+	s.Check(os.Remove(filepath.Join(s.view("blocked").Dir, ".kist-view")))
 	update := farm.Watch(t.Context(), s.Repo)
 	s.Purge("secret")
 	update()

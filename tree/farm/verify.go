@@ -61,6 +61,17 @@ func (r *Report) Left() (n int) {
 	return n
 }
 
+// foreign returns the error for the files that kist did not make.
+func (r *Report) foreign() error {
+	e := &ForeignError{Dir: r.Dir}
+	for _, p := range r.Problems {
+		if p.Kind == ForeignFile {
+			e.Paths = append(e.Paths, p.Path)
+		}
+	}
+	return e
+}
+
 func (w *work) report(s *state) *Report {
 	return &Report{View: w.View, Commit: s.source.commit, Links: len(s.links()), Skipped: w.skipped}
 }
@@ -100,6 +111,9 @@ func Verify(ctx context.Context, r *kist.Repository, name string, o VerifyOption
 	}
 	if o.Fix {
 		if err := s.save(r, name); err != nil {
+			return report, err
+		}
+		if err := disk.Remove(statePath(r, name) + ".dirty"); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return report, err
 		}
 	}

@@ -3,6 +3,8 @@ package stage_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
@@ -110,5 +113,100 @@ func TestEditAttrs(t *testing.T) {
 	}
 	if changed, err = stage.EditAttrs(s.Context(), s.Repo, []string{"a"}, set("k", "v")); err != nil || len(changed) > 0 {
 		t.Errorf("changed %q again, error %v", changed, err)
+	}
+}
+
+// TestRandomAttrs changes files, attributes and paths at random, switches between the commits,
+// and compares attributes and contents with a model of each commit.
+func TestRandomAttrs(t *testing.T) {
+	type file struct{ text, value string }
+	paths := []string{"a", "d/b", "d/e/c", "f"}
+	for seed := range uint64(6) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		s := treetest.NewWith(t, kist.InitOptions{Full: seed%2 == 0})
+		now, dirs := map[string]file{}, map[string]string{}
+		type state struct {
+			commit string
+			files  map[string]file
+			dirs   map[string]string
+		}
+		var states []state
+
+		compare := func() {
+			t.Helper()
+			idx, err := s.Repo.Index()
+			s.Check(err)
+			for _, path := range paths {
+				e := idx.Entry(path)
+				if want, ok := now[path]; ok != (e != nil) {
+					t.Fatalf("seed %d: %q is staged: %v", seed, path, e != nil)
+				} else if ok {
+					s.Want(path, want.text)
+					if got := e.Attrs()["k"]; got != want.value {
+						t.Fatalf("seed %d: %q has %q, want %q", seed, path, got, want.value)
+					}
+				}
+			}
+			for dir, want := range dirs {
+				if got := idx.Dir(dir).Properties().Attrs["k"]; got != want {
+					t.Fatalf("seed %d: folder %q has %q, want %q", seed, dir, got, want)
+				}
+			}
+		}
+
+		for range 60 {
+			path := paths[r.IntN(len(paths))]
+			_, exists := now[path]
+			switch r.IntN(5) {
+			case 0, 1:
+				f := now[path]
+				f.text = fmt.Sprint("text ", r.IntN(3))
+				s.Write(path, f.text)
+				s.Add(stage.AddOptions{})
+				now[path] = f
+				for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
+					dirs[dir] += ""
+				}
+			case 2:
+				value := fmt.Sprint(r.IntN(3))
+				dir, _ := tree.Split(path)
+				_, isDir := dirs[dir]
+				switch {
+				case isDir && r.IntN(3) == 0:
+					_, err := stage.EditAttrs(s.Context(), s.Repo, []string{dir}, set("k", value))
+					s.Check(err)
+					dirs[dir] = value
+				case exists:
+					_, err := stage.EditAttrs(s.Context(), s.Repo, []string{path}, set("k", value))
+					s.Check(err)
+					now[path] = file{now[path].text, value}
+				}
+			case 3:
+				to := paths[r.IntN(len(paths))]
+				_, taken := now[to]
+				toDir, _ := tree.Split(to)
+				_, made := dirs[toDir]
+				if !exists || taken || toDir != "" && !made {
+					continue
+				}
+				_, err := checkout.Move(s.Context(), s.Repo, checkout.MoveOptions{Sources: []string{path}, Destination: to})
+				s.Check(err)
+				now[to] = now[path]
+				delete(now, path)
+			default:
+				if _, err := commits.Commit(s.Context(), s.Repo, commits.CommitOptions{}); err == nil {
+					head, err := s.Repo.Refs().Head()
+					s.Check(err)
+					states = append(states, state{head.ID.String(), maps.Clone(now), maps.Clone(dirs)})
+				}
+				if len(states) == 0 {
+					continue
+				}
+				to := states[r.IntN(len(states))]
+				s.Checkout(checkout.SwitchOptions{Rev: to.commit, Detach: true, Force: r.IntN(2) == 0})
+				now, dirs = maps.Clone(to.files), maps.Clone(to.dirs)
+			}
+			compare()
+		}
 	}
 }

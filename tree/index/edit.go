@@ -92,28 +92,25 @@ func (x *Index) SetAttrs(path string, attrs map[string]string) error {
 		e, sub = d.entries.get(name), d.Subdir(name)
 	}
 
-	var o object.Entry
+	fits := false
 	switch {
 	case e != nil:
-		o = e.Object()
+		changed := *e
+		if fits = changed.SetAttrs(attrs); fits {
+			x.setEntry(d, name, changed)
+		}
 	case sub != nil:
-		o = sub.Properties()
+		o, meta := sub.Properties(), ""
+		o.SetAttrs(attrs)
+		if meta, fits = encodeFitting(&o); fits {
+			setProperties(x, sub, o.Mode, o.MTime, meta)
+		}
 	default:
 		return &tree.PathError{Path: path, Err: fs.ErrNotExist}
 	}
-	o.SetAttrs(attrs)
-	meta, lossy := encodeMeta(&o)
-	if size := len(meta) + len(name) + len(o.Target) + 128; lossy || size > object.MaxEntrySize {
+	if !fits {
 		return &tree.PathError{Path: path, Err: errors.New("an entry cannot have these attributes beside its other metadata")}
 	}
-
-	if sub != nil {
-		setProperties(x, sub, o.Mode, o.MTime, meta)
-		return nil
-	}
-	changed := *e
-	changed.Meta = meta
-	x.setEntry(d, name, changed)
 	return nil
 }
 

@@ -125,6 +125,25 @@ func (e *Entry) SetHardLink(group uint64) {
 	e.Meta, e.lossy = encodeMeta(&o)
 }
 
+// SetAttrs replaces the attributes. It changes nothing and reports false if a tree could not
+// hold the entry with them.
+func (e *Entry) SetAttrs(attrs map[string]string) bool {
+	o := e.Object()
+	o.SetAttrs(attrs)
+	meta, ok := encodeFitting(&o)
+	if ok {
+		e.Meta = meta
+	}
+	return ok
+}
+
+// encodeFitting is encodeMeta, and reports whether a tree can hold the complete entry.
+func encodeFitting(o *object.Entry) (string, bool) {
+	const others = 128 // at least the size of the other fields
+	meta, lossy := encodeMeta(o)
+	return meta, !lossy && len(meta)+len(o.Name)+len(o.Target)+others <= object.MaxEntrySize
+}
+
 // decodeMeta returns an entry that has only metadata and attributes.
 func decodeMeta(text string) (o object.Entry) {
 	if text != "" {

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -45,6 +46,41 @@ func EditAttrs(ctx context.Context, r *kist.Repository, paths []string, edit fun
 		return nil
 	})
 	return changed, err
+}
+
+// carryAttrs gives a new file the attributes of a removed one: it was moved. This needs equal
+// content that is not empty, and only one removed and one new file with it.
+func (list edits) carryAttrs() {
+	type content struct {
+		object.Key
+		data string
+		kind object.EntryType
+	}
+	of := func(e *index.Entry) content { return content{e.Content, e.Data, e.Type} }
+
+	removed := map[content][]*index.Entry{}
+	found := false
+	for i := range list {
+		if e := &list[i]; e.kind == editRemove && e.old != nil && e.old.Size > 0 {
+			removed[of(e.old)] = append(removed[of(e.old)], e.old)
+			found = found || e.old.Meta != "" && len(e.old.Attrs()) > 0
+		}
+	}
+	if !found {
+		return
+	}
+
+	added := map[content][]*index.Entry{}
+	for i := range list {
+		if e := &list[i]; e.kind == editSet && e.old == nil && e.state == worktree.Untracked {
+			added[of(e.entry)] = append(added[of(e.entry)], e.entry)
+		}
+	}
+	for key, from := range removed {
+		if to := added[key]; len(from) == 1 && len(to) == 1 {
+			to[0].SetAttrs(from[0].Attrs()) // without them, if they do not fit
+		}
+	}
 }
 
 // withoutWrites splits operations. Applied has the ones that change only attributes of a file,

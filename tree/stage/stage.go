@@ -255,6 +255,7 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 	err := s.storeFiles(ctx, files, list[at:], total)
 	if err == nil {
 		list.groupLinks(s.idx)
+		list.carryAttrs()
 	}
 	return list, err
 }

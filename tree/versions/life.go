@@ -228,7 +228,8 @@ func (x *Index) Find(ctx context.Context, digits string) (*File, error) {
 }
 
 // fileFrom returns the file with an ID that begins with a change, from the first tip that
-// has it. It returns nil if no life begins there.
+// has it. It returns nil if no life begins there. If another file, or a folder, has taken the
+// path since, the life ends before that.
 func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*File, error) {
 	paths := map[int32]bool{x.changes[change].path: true} // where the file can have been
 	for grown := true; grown; {
@@ -240,30 +241,60 @@ func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*File
 		}
 	}
 
+	life := x.continuing(change, paths)
 	for _, tip := range x.tips {
-		commit, known := x.commitNumbers[tip.Commit]
-		if !known {
-			continue
+		best, err := x.fileAt(ctx, tip, id, paths)
+		if best != nil || err != nil {
+			return best, err
 		}
-		var best *File
-		for path := range paths {
-			end := x.at(commit, path)
-			if end < 0 || x.changes[end].moved() {
-				continue
+		reached := x.reachedFrom(tip)
+		for _, i := range slices.Backward(life) {
+			if c := &x.changes[i]; reached[c.commit] && !c.moved() {
+				return x.file(ctx, tip, i)
 			}
-			f, err := x.file(ctx, tip, end)
-			if err != nil {
-				return nil, err
-			}
-			if f.ID == id && (best == nil || best.Removed() && !f.Removed() || best.Removed() == f.Removed() && f.Path < best.Path) {
-				best = f
-			}
-		}
-		if best != nil {
-			return best, nil
 		}
 	}
 	return nil, nil
+}
+
+// fileAt returns the file with an ID that a tip has, or had last, at one of the given paths. It
+// returns nil if there is none.
+func (x *Index) fileAt(ctx context.Context, tip Tip, id object.ID, paths map[int32]bool) (best *File, err error) {
+	commit, known := x.commitNumbers[tip.Commit]
+	if !known {
+		return nil, nil
+	}
+	for path := range paths {
+		end := x.at(commit, path)
+		if end < 0 || x.changes[end].moved() {
+			continue
+		}
+		f, err := x.file(ctx, tip, end)
+		if err != nil {
+			return nil, err
+		}
+		if f.ID == id && (best == nil || best.Removed() && !f.Removed() || best.Removed() == f.Removed() && f.Path < best.Path) {
+			best = f
+		}
+	}
+	return best, nil
+}
+
+// continuing returns the changes of the life that begins with a change, in any history, oldest
+// first. The file was only at the given paths.
+func (x *Index) continuing(change int32, paths map[int32]bool) (list []int32) {
+	in := map[int32]bool{}
+	for i := change; int(i) < len(x.changes); i++ {
+		if c := &x.changes[i]; c.same > 0 || !paths[c.path] {
+			continue
+		}
+		before := x.before(i)
+		if i == change && len(before) == 0 || len(before) > 0 && in[before[0]] {
+			in[i] = true
+			list = append(list, i)
+		}
+	}
+	return list
 }
 
 // Deleted returns the files that the history of a commit has, and the commit itself does

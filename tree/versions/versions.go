@@ -206,21 +206,31 @@ func findTips(ctx context.Context, r *kist.Repository) ([]Tip, error) {
 
 // reach notes the commits that tips reach, and returns their number.
 func (x *Index) reach() (n int) {
-	x.reached = make([]bool, len(x.commits))
-	for _, tip := range x.tips {
-		if at, ok := x.commitNumbers[tip.Commit]; ok {
-			x.reached[at] = true
-		}
-	}
-	for i := range slices.Backward(x.commits) {
-		if x.reached[i] {
+	x.reached = x.reachedFrom(x.tips...)
+	for _, reached := range x.reached {
+		if reached {
 			n++
-			for _, p := range x.commits[i].parents {
-				x.reached[p] = true
-			}
 		}
 	}
 	return n
+}
+
+// reachedFrom returns, by commit, whether one of the tips reaches it.
+func (x *Index) reachedFrom(tips ...Tip) []bool {
+	reached := make([]bool, len(x.commits))
+	for _, tip := range tips {
+		if at, ok := x.commitNumbers[tip.Commit]; ok {
+			reached[at] = true
+		}
+	}
+	for i := range slices.Backward(x.commits) {
+		if reached[i] {
+			for _, p := range x.commits[i].parents {
+				reached[p] = true
+			}
+		}
+	}
+	return reached
 }
 
 // All yields all versions of all paths, in commits that a tip reaches, parents

@@ -636,3 +636,48 @@ func TestFilesAndFolders(t *testing.T) {
 		t.Error("two files have one ID")
 	}
 }
+
+// TestReplaced finds the life of a file by its ID after another file, or a folder, has taken
+// its path.
+func TestReplaced(t *testing.T) {
+	s := treetest.New(t)
+	commit := func() {
+		s.Add(stage.AddOptions{})
+		s.Commit("x")
+	}
+	path := func(name string) string { return filepath.Join(s.Dir, name) }
+	s.Write("removed", "the file that is removed")
+	s.Write("folder", "the file that becomes a folder")
+	s.Write("other", "a file that takes the place of the removed one")
+	commit()
+	s.Write("folder", "a second version")
+	treetest.Check(t, os.Remove(path("removed")))
+	commit()
+	x := open(t, s.Repo)
+	ids := map[string]object.ID{}
+	for _, name := range []string{"removed", "folder"} {
+		f, err := x.File(t.Context(), x.Tips()[0], name)
+		treetest.Check(t, err)
+		ids[name] = f.ID
+	}
+	treetest.Check(t, os.Rename(path("other"), path("removed")))
+	treetest.Check(t, os.Remove(path("folder")))
+	s.Write("folder/file", "a file in the folder")
+	commit()
+
+	x = open(t, s.Repo)
+	for name, want := range map[string]string{"removed": "[1 0]", "folder": "[1 2]"} {
+		f, err := x.Find(t.Context(), ids[name].String())
+		if err != nil || f == nil || f.ID != ids[name] || f.Path != name || f.Tip.Name != "HEAD" {
+			t.Errorf("%s by its ID: %+v, %v", name, f, err)
+			continue
+		}
+		var got []int
+		for _, v := range f.Versions {
+			got = append(got, v.Number)
+		}
+		if fmt.Sprint(got) != want {
+			t.Errorf("%s: versions %v, want %s", name, got, want)
+		}
+	}
+}

@@ -117,6 +117,9 @@ func (o *restoreOptions) restoreVersions(ctx context.Context, env *Env, r *kist.
 		if err != nil {
 			return nil, err
 		}
+		if v.Type != object.TypeDir && r.Worktree().IsDir(f.Path) {
+			return nil, hintf(failf(exitFailed, "is-directory", "%s was a file, and is a folder now", quoteArg(f.Path)), "'kist cat %s' prints the file", printable(arg))
+		}
 		err = env.restore(ctx, r, checkout.RestoreOptions{
 			Source: v.Commit.String(), At: v.Path, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force,
 		}, pathspecs{{arg: arg, path: f.Path}})

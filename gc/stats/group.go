@@ -3,12 +3,14 @@ package stats
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -44,22 +46,41 @@ func (g Groups) Sorted() []Group {
 	return list
 }
 
-// Grouper returns the value of a file.
-type Grouper func(path string, attrs map[string]tree.Attr) GroupKey
+// Grouper returns the value of a file. Attrs are its effective attributes. It may read the
+// content from r.
+type Grouper func(ctx context.Context, r object.Reader, path string, e object.Entry, attrs map[string]tree.Attr) (GroupKey, error)
 
 // ByAttr groups files by the effective value of an attribute.
 func ByAttr(key string) Grouper {
-	return func(_ string, attrs map[string]tree.Attr) GroupKey {
+	return func(_ context.Context, _ object.Reader, _ string, _ object.Entry, attrs map[string]tree.Attr) (GroupKey, error) {
 		attr, ok := attrs[key]
-		return GroupKey{attr.Value, !ok}
+		return GroupKey{attr.Value, !ok}, nil
 	}
+}
+
+// ByType groups files by media type, without parameters: the attribute content-type, or the
+// type that the first bytes show. Purged and lost content has no type.
+func ByType(ctx context.Context, r object.Reader, _ string, e object.Entry, attrs map[string]tree.Attr) (GroupKey, error) {
+	found := attrs[tree.ContentType].Value
+	if found == "" {
+		var err error
+		found, err = tree.DetectType(ctx, r, e)
+		if errors.Is(err, object.ErrPurged) || intact.IsAbsent(err) {
+			return GroupKey{Unset: true}, nil
+		}
+		if err != nil {
+			return GroupKey{}, err
+		}
+	}
+	media, _, _ := strings.Cut(found, ";")
+	return GroupKey{Value: strings.TrimSpace(media)}, nil
 }
 
 // ByDir groups files by folder: by the first depth names of its path. "" is the root.
 func ByDir(depth int) Grouper {
-	return func(path string, _ map[string]tree.Attr) GroupKey {
+	return func(_ context.Context, _ object.Reader, path string, _ object.Entry, _ map[string]tree.Attr) (GroupKey, error) {
 		names := strings.Split(path, "/")
-		return GroupKey{Value: strings.Join(names[:min(depth, len(names)-1)], "/")}
+		return GroupKey{Value: strings.Join(names[:min(depth, len(names)-1)], "/")}, nil
 	}
 }
 
@@ -70,16 +91,22 @@ func (g Groups) AddFiles(ctx context.Context, r object.Reader, root object.ID, p
 	if err != nil {
 		return err
 	}
+	count := func(path string, e object.Entry, attrs map[string]tree.Attr) error {
+		if e.Type == object.TypeDir {
+			return nil
+		}
+		key, err := by(ctx, r, path, e, attrs)
+		if err == nil {
+			g.add(key, 1, e.Size)
+		}
+		return err
+	}
 	if e.Type != object.TypeDir {
-		g.add(by(path, attrs), 1, e.Size)
-		return nil
+		return count(path, e, attrs)
 	}
 	return tree.Walk(ctx, r, e.Content.ID, func(below string, e object.Entry) error {
 		at := tree.Join(path, below)
-		if attrs := in.At(at, &e); e.Type != object.TypeDir {
-			g.add(by(at, attrs), 1, e.Size)
-		}
-		return nil
+		return count(at, e, in.At(at, &e))
 	})
 }
 

@@ -41,9 +41,10 @@ lists of files and have no content of their own.
 
 --by attr.KEY lists the values of an attribute instead of folders, each with the
 size and number of the files that have it themselves or inherit it; - stands for
-the other files. --by dir lists the folders at the --depth, which is 1 if it is
-not given, and --by branch the branches with their newest commits. The largest
-comes first.
+the other files. --by content-type lists the media types: the attribute of this
+name, or else what the first bytes of a file show. --by dir lists the folders at
+the --depth, which is 1 if it is not given, and --by branch the branches with
+their newest commits. The largest comes first.
 
 With --json, one folder a line: path, files, bytes; with --stored the first line
 has bytes_unique and bytes_stored. The total of PATHs has total, which is true.
@@ -64,7 +65,8 @@ With --by: by, value, files, bytes; the value is null for other files.`,
 	flags.BoolVarP(&o.all, "all", "a", false, "files, too")
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.stored, "stored", false, "show unique and stored sizes")
-	flags.StringVar(&o.by, "by", "", "show sizes by `VALUE`: attr.KEY, branch or dir")
+	flags.StringVar(&o.by, "by", "", "show sizes by `VALUE`: attr.KEY, content-type, branch or dir")
+	must(cmd.RegisterFlagCompletionFunc("by", oneOf("attr.tags", "branch", "content-type", "dir")))
 	cmd.MarkFlagsMutuallyExclusive("summarize", "depth")
 	for _, other := range []string{"summarize", "all", "stored"} {
 		cmd.MarkFlagsMutuallyExclusive("by", other)

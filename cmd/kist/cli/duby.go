@@ -36,12 +36,14 @@ func (o *duOptions) runBy(ctx context.Context, env *Env, r *kist.Repository, arg
 			depth = 1
 		}
 		groups, err = groupsOf(ctx, env, r, args, stats.ByDir(depth))
+	case o.by == "content-type":
+		groups, err = groupsOf(ctx, env, r, args, stats.ByType)
 	case isAttr:
 		if err = tree.CheckAttr(key, ""); err == nil {
 			groups, err = groupsOf(ctx, env, r, args, stats.ByAttr(key))
 		}
 	default:
-		return hintf(usagef("--by %s is unknown", quoteArg(o.by)), "write attr.KEY, branch or dir")
+		return hintf(usagef("--by %s is unknown", quoteArg(o.by)), "write attr.KEY, content-type, branch or dir")
 	}
 	if err != nil {
 		return err

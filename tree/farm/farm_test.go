@@ -354,6 +354,29 @@ func TestCollisions(t *testing.T) {
 	}
 }
 
+// A configuration and a state that somebody else wrote must not remove or replace symlinks.
+func TestForeignFolder(t *testing.T) {
+	s := newViewed(t)
+	s.Write("one", "one")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{path}"})
+	other := t.TempDir()
+	s.Check(os.Symlink("/etc/passwd", filepath.Join(other, "one")))
+	before := snapshot(t, other)
+	s.Check(s.Repo.EditConfig(t.Context(), func(c *kist.Config) error { return c.SetAt(other, "view", "v", "dir") }))
+	report := s.verify("v", farm.VerifyOptions{Vacuum: true})
+	if want := []farm.Problem{{Kind: farm.MissingLink, Path: ".kist-view"}, {Kind: farm.MissingLink, Path: "one"}, {Kind: farm.ForeignFile, Path: "one"}}; !slices.Equal(report.Problems, want) {
+		t.Errorf("problems %+v", report.Problems)
+	}
+	left, err := farm.Remove(t.Context(), s.Repo, "v")
+	if err != nil || !slices.Equal(left, []string{"one"}) {
+		t.Errorf("left %q, error %v", left, err)
+	}
+	if got := snapshot(t, other); !maps.Equal(got, before) {
+		t.Errorf("changed: %v", got)
+	}
+}
+
 // An Add that was killed can be repeated.
 func TestInterruptedAdd(t *testing.T) {
 	s := newViewed(t)
@@ -404,9 +427,9 @@ func TestInterruptedUpdate(t *testing.T) {
 	s.Check(err)
 	s.verify("v", farm.VerifyOptions{Fix: true, Vacuum: true})
 	for path, what := range second {
-		if path = filepath.Join(dir, path); what == "dir" {
-			s.Check(os.MkdirAll(path, 0o755))
-		} else if _, err := os.Lstat(path); err != nil {
+		path = filepath.Join(dir, path)
+		if _, err := os.Lstat(path); err != nil && what != "dir" {
+			s.Check(os.MkdirAll(filepath.Dir(path), 0o755))
 			s.Check(os.Symlink(strings.TrimPrefix(what, "link "), path))
 		}
 	}

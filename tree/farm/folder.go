@@ -241,9 +241,10 @@ func (f *folder) remove(link string) error {
 }
 
 // scan returns the symlinks in the folder that kist made, and the paths of all other files.
-// Symlinks at the paths in have are kist's, wherever they lead.
+// Symlinks at the paths in have are kist's, wherever they lead, if any link in the folder leads
+// into the pool. Otherwise the folder may be one that a stranger's configuration names.
 func (f *folder) scan(have links) (links, []string, error) {
-	found, foreign := links{}, []string(nil)
+	found, strays, foreign := links{}, links{}, []string(nil)
 	var visit func(dir string, root *os.Root) error
 	visit = func(dir string, root *os.Root) error {
 		list, err := fs.ReadDir(root.FS(), ".")
@@ -258,8 +259,12 @@ func (f *folder) scan(have links) (links, []string, error) {
 				if err != nil {
 					return err
 				}
-				if _, known := have[at]; known || f.isOurs(at, target) || path.Base(at) == newName {
+				if f.isOurs(at, target) {
 					found[at] = target
+					continue
+				}
+				if _, known := have[at]; known || path.Base(at) == newName {
+					strays[at] = target
 					continue
 				}
 			case d.IsDir():
@@ -277,6 +282,11 @@ func (f *folder) scan(have links) (links, []string, error) {
 		return nil
 	}
 	err := visit("", f.root)
+	if len(found) > 0 {
+		maps.Copy(found, strays)
+	} else {
+		foreign = slices.SortedFunc(slices.Values(slices.AppendSeq(foreign, maps.Keys(strays))), tree.ComparePaths)
+	}
 	return found, foreign, err
 }
 

@@ -76,6 +76,22 @@ type BranchConfig struct {
 	Merge  string `toml:"merge"`  // full name of the branch there
 }
 
+// TrackingBranch returns the full name of the remote-tracking branch of a branch's
+// upstream, as in "refs/remotes/origin/main". The error matches [ErrNoUpstream], or is a
+// [*ConfigError] if the configured upstream is invalid.
+func (c *Config) TrackingBranch(branch string) (string, error) {
+	b := c.Branch[branch]
+	if b.Remote == "" || b.Merge == "" {
+		return "", fmt.Errorf("branch %q has %w", branch, ErrNoUpstream)
+	}
+	short, ok := strings.CutPrefix(b.Merge, refs.Heads)
+	full := refs.Remotes + b.Remote + "/" + short
+	if !ok || refs.CheckName(full) != nil {
+		return "", &ConfigError{Err: fmt.Errorf("branch %q: merge %q is not the full name of a branch, as in %q", branch, b.Merge, refs.Heads+branch)}
+	}
+	return full, nil
+}
+
 // ViewConfig has the definition of a view. Only 'kist view' sets it.
 type ViewConfig struct {
 	Template string `toml:"template"`

@@ -363,6 +363,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	r.refs.ByDate = func(rev string) {
 		opt.Warn(rev + ": the reflog does not go back so far; this is the commit of that time by its date")
 	}
+	r.refs.Upstream = func(branch string) (string, error) { return r.config.TrackingBranch(branch) }
 	r.purges = &Purges{dir: r.dir, damaged: r.warnRecords}
 	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn})
 	if err != nil {

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/history"
 )
 
 // Objects is the store in which [Store.Resolve] looks up objects.
@@ -36,6 +38,11 @@ const (
 //	main@{2}            main two moves ago; without a name, HEAD's branch
 //	main@{yesterday}    main at that time; see [ParseTime]
 //	@{-1}               the previous checkout
+//	main@{u}            the remote-tracking branch of main's upstream; also
+//	                    main@{upstream} and main@{push}
+//	REV^{/fix}          the newest commit reachable from REV whose message
+//	                    matches a regular expression
+//	:/fix               the same, reachable from HEAD or any ref
 //
 // An annotated tag stands for its commit. A name that several refs have means
 // the first of: a special name, a full name, one below refs, a tag, a branch,
@@ -63,6 +70,14 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 	}
 
 	for _, st := range r.steps {
+		if st.search != nil {
+			if id, err = r.byMessage(ctx, o, st.search, []object.ID{id}); err != nil {
+				return object.ID{}, err
+			}
+			if c, err = object.ReadCommit(ctx, o, id); err != nil {
+				return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+			}
+		}
 		for range st.generations {
 			switch n := len(c.Parents); {
 			case n == 0:
@@ -106,8 +121,50 @@ func peel(ctx context.Context, r object.Reader, id object.ID) (object.ID, *objec
 	return id, c, nil
 }
 
+// byMessage returns the newest commit, reachable from starts, whose message matches.
+func (r revision) byMessage(ctx context.Context, o Objects, search *regexp.Regexp, starts []object.ID) (object.ID, error) {
+	for c, err := range history.Walk(ctx, o, starts, history.Options{}) {
+		if err != nil {
+			return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)
+		}
+		if search.MatchString(c.Message) {
+			return c.ID, nil
+		}
+	}
+	return object.ID{}, r.unknown("no commit has such a message")
+}
+
+// everything returns the commits of HEAD and of all refs that have one.
+func (r revision) everything(ctx context.Context, s *Store, o Objects) ([]object.ID, error) {
+	list, err := s.List("")
+	if err != nil {
+		return nil, err
+	}
+	head, err := s.Head()
+	if err != nil {
+		return nil, err
+	}
+	var starts []object.ID
+	for _, ref := range append(list, Ref{ID: head.ID}) {
+		switch id, err := Peel(ctx, o, ref.ID); {
+		case err == nil:
+			starts = append(starts, id)
+		case !errors.Is(err, object.ErrNotFound): // HEAD without a commit, or a lost one
+			return nil, err
+		}
+	}
+	return starts, nil
+}
+
 // start returns the ID for the first part of a revision.
 func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, error) {
+	if r.search != nil {
+		starts, err := r.everything(ctx, s, o)
+		if err != nil {
+			return object.ID{}, err
+		}
+		return r.byMessage(ctx, o, r.search, starts)
+	}
 	if id, err := object.ParseID(strings.ToLower(r.name)); err == nil && r.at == atNow {
 		return id, nil
 	}
@@ -169,7 +226,7 @@ func (s *Store) Expand(ctx context.Context, rev string) (name string, err error)
 	if err != nil {
 		return "", err
 	}
-	if len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && isHex(r.name) {
+	if r.search != nil || len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && isHex(r.name) {
 		return "", r.unknown("it is not a name")
 	}
 	if name, err = r.lookup(s); err != nil {
@@ -218,6 +275,8 @@ func (r revision) lookup(s *Store) (string, error) {
 	switch {
 	case r.at == atCheckout:
 		return r.checkedOut(s)
+	case r.at == atUpstream:
+		return r.upstream(s)
 	case r.name == "":
 		head, _, err := s.value("HEAD")
 		if err != nil || head.target == "" {
@@ -235,6 +294,27 @@ func (r revision) lookup(s *Store) (string, error) {
 	}
 
 	return found[0], nil
+}
+
+// upstream returns the full name of the remote-tracking branch of a branch's
+// upstream.
+func (r revision) upstream(s *Store) (string, error) {
+	full := Heads + strings.TrimPrefix(strings.TrimPrefix(r.name, "refs/"), "heads/")
+	if r.name == "" {
+		head, _, err := s.value("HEAD")
+		if err != nil {
+			return "", err
+		}
+		full = head.target
+	} else if _, err := s.Get(full); err != nil && !errors.Is(err, ErrNotFound) {
+		return "", err
+	} else if err != nil {
+		full = ""
+	}
+	if full == "" || s.Upstream == nil {
+		return "", r.unknown("@{u} needs a branch")
+	}
+	return s.Upstream(strings.TrimPrefix(full, Heads))
 }
 
 // checkedOut returns the full name of the branch, or the ID, of an earlier

@@ -13,7 +13,7 @@ import (
 )
 
 // A history is a store of refs and the commits they name.
-type history struct {
+type commits struct {
 	*Store
 	objects *objecttest.Memory
 	t       testing.TB
@@ -21,11 +21,11 @@ type history struct {
 	id      map[string]object.ID
 }
 
-func newHistory(t testing.TB) *history {
-	return &history{newStore(t), objecttest.NewMemory(), t, map[object.ID]string{}, map[string]object.ID{}}
+func newHistory(t testing.TB) *commits {
+	return &commits{newStore(t), objecttest.NewMemory(), t, map[object.ID]string{}, map[string]object.ID{}}
 }
 
-func (h *history) put(name string, kind object.Kind, encode func() ([]byte, error)) object.ID {
+func (h *commits) put(name string, kind object.Kind, encode func() ([]byte, error)) object.ID {
 	h.t.Helper()
 	data, err := encode()
 	if err != nil {
@@ -39,13 +39,13 @@ func (h *history) put(name string, kind object.Kind, encode func() ([]byte, erro
 	return id
 }
 
-func (h *history) commit(name string, parents ...string) object.ID {
+func (h *commits) commit(name string, parents ...string) object.ID {
 	h.t.Helper()
 	return h.commitAt(time.Time{}, name, parents...)
 }
 
 // commitAt makes a commit of a time.
-func (h *history) commitAt(when time.Time, name string, parents ...string) object.ID {
+func (h *commits) commitAt(when time.Time, name string, parents ...string) object.ID {
 	h.t.Helper()
 	tree, _ := object.EmptyTree()
 	who := object.Signature{Name: "a", Email: "a@b", Time: object.TimeOf(when)}
@@ -56,7 +56,7 @@ func (h *history) commitAt(when time.Time, name string, parents ...string) objec
 	return h.put(name, object.KindCommit, c.Encode)
 }
 
-func (h *history) tag(name, target string) object.ID {
+func (h *commits) tag(name, target string) object.ID {
 	h.t.Helper()
 	tag := &object.Tag{Target: h.id[target], Name: name, Tagger: object.Signature{Name: "a", Email: "a@b"}, Message: name}
 	return h.put(name, object.KindTag, tag.Encode)
@@ -66,7 +66,7 @@ func (h *history) tag(name, target string) object.ID {
 //
 //	a - b - d - e    main: a, b, d, e; side: c; HEAD: main, side, main
 //	  \- c -/
-func sample(t testing.TB) *history {
+func sample(t testing.TB) *commits {
 	h := newHistory(t)
 	h.commit("a")
 	h.commit("b", "a")
@@ -94,7 +94,7 @@ func sample(t testing.TB) *history {
 	return h
 }
 
-func (h *history) checkout(t testing.TB, to Head) {
+func (h *commits) checkout(t testing.TB, to Head) {
 	t.Helper()
 	from, err := h.Head()
 	if err == nil {
@@ -107,6 +107,9 @@ func (h *history) checkout(t testing.TB, to Head) {
 
 func TestResolve(t *testing.T) {
 	h := sample(t)
+	h.Upstream = func(branch string) (string, error) {
+		return Remotes + "origin/" + map[string]string{"main": "main", "side": "dev"}[branch], nil
+	}
 	h.set(t, Tags+"both", h.id["a"])
 	h.set(t, Heads+"both", h.id["b"])
 	h.set(t, Remotes+"both/HEAD", h.id["c"])
@@ -134,6 +137,8 @@ func TestResolve(t *testing.T) {
 		"main@{2026-01-31 12:01:30}": "a", "main@{2026-01-31 12:02}": "b", "main@{2026-01-31T12:05:30+01:00}": "b",
 		"main@{now}": "e", "main@{1 second ago}": "e", "@{2026-01-31 12:07:30}": "d", "HEAD@{2026-01-31 12:05:00}": "d",
 		"main@{1769857290}": "a", "main@{2026-01-31 12:07}~1": "b",
+		"main@{u}": "d", "@{u}": "d", "@{Upstream}": "d", "@{push}": "d", "HEAD@{u}": "d", "@@{u}": "d", "side@{u}": "c", "heads/main@{u}^2": "c", "main@{u}~1": "b",
+		":/e": "e", ":/^c$": "c", "HEAD^{/b}": "b", "v1^{/a}": "a", "HEAD^{/d}^2": "c", "main^{/b|nothing}~1": "a", "@{u}^{/a}": "a",
 		"@{-1}": "d", "@{-2}": "c", "@{-3}": "e", "@{-2}~1": "a",
 	} {
 		got, err := h.Resolve(ctx, h.objects, rev)
@@ -160,10 +165,10 @@ func TestResolveUnknown(t *testing.T) {
 		strings.Repeat("0", 64): "no commit of this ID", tree.String(): "no commit of this ID", tree.String()[:10]: "",
 		"HEAD~4": "goes past the first commit", "HEAD^2": "only 1 of 2 parents", "HEAD~1^3": "only 2 of 3 parents", "a^": "",
 		"HEAD~99999999999999999999": "out of range", "HEAD^2147483648": "out of range",
-		"HEAD^{tree}": "not understood", "HEAD^{": "not understood", "HEAD^{/x}": "not understood", "HEAD~{1}": "not understood",
+		"HEAD^{tree}": "not understood", "HEAD^{": "not understood", "HEAD^{/x}": "no commit has such a message", "HEAD^{/}": "no text", "HEAD^{/!-x}": "no text", "HEAD^{/(}": "missing closing", ":/": "no text", ":/nowhere": "no commit has such a message", "HEAD~{1}": "not understood",
 		"HEAD~-1": "not understood", "HEAD^x": "not understood", "HEAD@{1}x": "not understood", "HEAD~1@{1}": "not understood", "@{1}@{1}": "not understood",
 		"@{": "no }", "main@{1": "no }", "main@{}": "nothing in", "main@{5}": "only 4", "main@{4}": "did not exist", "side@{1}": "did not exist",
-		"HEAD@{99}": "only", "main@{soon}": "not a time", "main@{u}": "not a time", "main@{upstream}": "not a time", "main@{-1}": "before @{-n}",
+		"HEAD@{99}": "only", "main@{soon}": "not a time", "v1@{u}": "needs a branch", "none@{u}": "needs a branch", "main@{u}": "needs a branch", "@{u}@{1}": "not understood", "main@{-1}": "before @{-n}",
 		"none@{1}": "", "v1@{1}": "has only 0", "@{-9}": "not so many", "@{-0}": "out of range", "@{99999999}": "only 4",
 		"MERGE_HEAD@{1}": "has only 0",
 		"ORIG_HEAD":      "", "main@{-x}": "not a time", strings.Repeat("^", 5000): "longer than",
@@ -268,10 +273,12 @@ func TestResolveDamage(t *testing.T) {
 
 func TestExpand(t *testing.T) {
 	h := sample(t)
+	h.Upstream = func(branch string) (string, error) { return Remotes + "origin/" + branch, nil }
 	h.set(t, Tags+"main", h.id["a"])
 	for rev, want := range map[string]string{
 		"main": "refs/tags/main", "heads/main": "refs/heads/main", "side": "refs/heads/side", "origin": "refs/remotes/origin/HEAD",
 		"origin/main": "refs/remotes/origin/main", "HEAD": "HEAD", "@": "HEAD", "MERGE_HEAD": "MERGE_HEAD", "@{-2}": "refs/heads/side",
+		"@{u}": "refs/remotes/origin/main", "main@{push}": "refs/remotes/origin/main", "@{u}~1": "",
 		"@{-1}": "", "main~1": "", "main@{1}": "", "@{0}": "", "none": "", "": "", h.id["a"].String(): "", "main^{}": "refs/tags/main",
 	} {
 		got, err := h.Expand(ctx, rev)

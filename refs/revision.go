@@ -2,6 +2,8 @@ package refs
 
 import (
 	"fmt"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -10,7 +12,8 @@ import (
 // and steps from there to ancestors.
 type revision struct {
 	text   string
-	name   string // as written; empty: the branch HEAD is on
+	name   string         // as written; empty: the branch HEAD is on
+	search *regexp.Regexp // of ":/…": the newest commit with such a message, instead of a name
 	at     atKind
 	number int    // for atEntry, atCheckout
 	when   string // for atTime
@@ -25,13 +28,16 @@ const (
 	atEntry                  // "@{2}": a number of moves ago
 	atTime                   // "@{yesterday}"
 	atCheckout               // "@{-1}": a number of checkouts ago
+	atUpstream               // "@{u}": the remote-tracking branch of the upstream
 )
 
-// A step goes to the n-th parent ("^n", one generation) or up the first
-// parents ("~n", n generations).
+// A step goes to the n-th parent ("^n", one generation), up the first parents
+// ("~n", n generations), or to the newest reachable commit with such a message
+// ("^{/…}").
 type step struct {
 	parent      int // 1 is the first
 	generations int
+	search      *regexp.Regexp // nil: a step to a parent
 }
 
 const (
@@ -45,11 +51,17 @@ func (r revision) unknown(format string, args ...any) error {
 }
 
 // parseRevision reads the syntax of a revision: NAME[@{…}] and then any of
-// ^, ^N, ^{commit}, ^{}, ~ and ~N.
+// ^, ^N, ^{commit}, ^{}, ^{/TEXT}, ~ and ~N. Or it is :/TEXT.
 func parseRevision(text string) (revision, error) {
 	r := revision{text: text}
 	if len(text) > maxRevisionSize {
 		return r, &UnknownRevisionError{Rev: text[:32] + "…", Reason: "longer than 4,096 bytes"}
+	}
+
+	if message, ok := strings.CutPrefix(text, messagePrefix); ok {
+		search, err := r.compile(message)
+		r.search = search
+		return r, err
 	}
 
 	end := strings.IndexAny(text, "~^")
@@ -73,6 +85,10 @@ func parseRevision(text string) (revision, error) {
 		return r, r.unknown("begins without a name")
 	case r.name != "" && r.at == atCheckout:
 		return r, r.unknown("a name before @{-n}")
+	}
+
+	if r.name == "HEAD" && r.at == atUpstream {
+		r.name = "" // HEAD's branch
 	}
 
 	for rest != "" {
@@ -101,6 +117,8 @@ func (r *revision) parseAt(rest string) (string, error) {
 	switch {
 	case inside == "":
 		return "", r.unknown("nothing in @{}")
+	case slices.Contains([]string{"u", "upstream", "push"}, strings.ToLower(inside)):
+		r.at = atUpstream
 	case err != nil || !minus && number >= minUnixTime:
 		r.at, r.when = atTime, inside
 	case number > maxNumber || minus && number == 0:
@@ -123,6 +141,11 @@ func (r *revision) parseStep(rest string) (string, error) {
 	}
 	if inside, ok := strings.CutPrefix(rest, "{"); ok && op == '^' {
 		kind, rest, ok := strings.Cut(inside, "}")
+		if message, is := strings.CutPrefix(kind, "/"); is && ok {
+			search, err := r.compile(message)
+			r.steps = append(r.steps, step{search: search})
+			return rest, err
+		}
 		if !ok || kind != "" && kind != "commit" {
 			return "", r.unknown("^{%s is not understood", inside)
 		}
@@ -150,10 +173,30 @@ func (r *revision) parseStep(rest string) (string, error) {
 	return rest, nil
 }
 
+// messagePrefix begins a revision that searches messages.
+const messagePrefix = ":/"
+
+// compile returns the regular expression for messages, in the syntax of package
+// regexp.
+func (r *revision) compile(message string) (*regexp.Regexp, error) {
+	if message == "" || message[0] == '!' {
+		return nil, r.unknown("no text to search for; git's '!' is not supported")
+	}
+	search, err := regexp.Compile(message)
+	if err != nil {
+		return nil, r.unknown("%v", err)
+	}
+	return search, nil
+}
+
 // SplitPath splits "REV:PATH" at the first colon outside of braces, as in
 // "main@{2026-01-31 15:04}:notes/a:b". Without a colon, all of it is the
-// revision and hasPath is false. Either part may be empty.
+// revision and hasPath is false, and so it is with ":/TEXT". Either part may be
+// empty.
 func SplitPath(revpath string) (rev, path string, hasPath bool) {
+	if strings.HasPrefix(revpath, messagePrefix) {
+		return revpath, "", false
+	}
 	if i := indexOutside(revpath, ":"); i >= 0 {
 		return revpath[:i], revpath[i+1:], true
 	}

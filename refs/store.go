@@ -41,6 +41,10 @@ type Store struct {
 	// ByDate is called with a revision such as main@{yesterday} that Resolve has found by
 	// the dates of commits, because no log goes back so far. It may be nil.
 	ByDate func(rev string)
+
+	// Upstream returns the full name of the remote-tracking branch of a branch's
+	// upstream. Resolve calls it for revisions such as main@{u}.
+	Upstream func(branch string) (string, error)
 }
 
 // Open returns the refs in kistDir, the path of a .kist folder. It does not

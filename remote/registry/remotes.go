@@ -309,15 +309,11 @@ func (u Upstream) Short() string { return strings.TrimPrefix(u.Tracking(), refs.
 // matches [kist.ErrNoUpstream], or is a [*kist.ConfigError] if the configured upstream is
 // invalid.
 func UpstreamOf(r *kist.Repository, branch string) (Upstream, error) {
-	c, ok := r.Config().Branch[branch]
-	if !ok || c.Remote == "" || c.Merge == "" {
-		return Upstream{}, fmt.Errorf("branch %q has %w", branch, kist.ErrNoUpstream)
+	if _, err := r.Config().TrackingBranch(branch); err != nil {
+		return Upstream{}, err
 	}
-	u := Upstream{Remote: c.Remote, Ref: c.Merge}
-	if !strings.HasPrefix(u.Ref, refs.Heads) || refs.CheckName(u.Tracking()) != nil {
-		return Upstream{}, &kist.ConfigError{Err: fmt.Errorf("branch %q: merge %q is not the full name of a branch, as in %q", branch, c.Merge, refs.Heads+branch)}
-	}
-	return u, nil
+	c := r.Config().Branch[branch]
+	return Upstream{Remote: c.Remote, Ref: c.Merge}, nil
 }
 
 // SetUpstream sets the upstream of a branch, given its short name. A zero Upstream removes

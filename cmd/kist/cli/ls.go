@@ -295,7 +295,7 @@ func (o *catOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		return err
 	}
 	for _, arg := range args {
-		if _, _, version := cutVersion(arg); !version && !strings.Contains(arg, ":") {
+		if _, _, version := cutVersion(arg); !version && !namesPath(arg) {
 			err := hintf(usagef("%s is not REV:PATH", quoteArg(arg)), "for a file in HEAD write 'HEAD:%s'", printable(arg))
 			return err
 		}

@@ -94,6 +94,12 @@ type located struct {
 	objects object.Reader // has the entry's nodes
 }
 
+// namesPath reports whether an argument has the form REV:PATH.
+func namesPath(arg string) bool {
+	_, _, has := refs.SplitPath(arg)
+	return has
+}
+
 // locate finds the file or folder that REV:PATH names. As in git, ":PATH" is in the
 // index, and the path starts from the root of the worktree, unless it begins with "./" or
 // "../": then it starts from the working directory. REV alone is its root. A name that is no
@@ -206,7 +212,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 
 // meantPath adds advice to the error for an unknown revision that is a path.
 func (e *Env) meantPath(r *kist.Repository, arg string, err error) error {
-	if !errors.Is(err, refs.ErrNotFound) || strings.Contains(arg, ":") {
+	if !errors.Is(err, refs.ErrNotFound) || namesPath(arg) {
 		return err
 	}
 	if path, perr := e.repoPath(r, arg); perr == nil && r.Worktree().Exists(path) {

@@ -74,7 +74,7 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		args = []string{"HEAD"}
 	}
 
-	revs := slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return strings.Contains(arg, ":") })
+	revs := slices.DeleteFunc(slices.Clone(args), namesPath)
 	if err := inHistory(ctx, env, r, log.Options{Revs: revs}, paths); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		p.decorations = decorate(ctx, env, r, false)
 	}
 	for _, arg := range args {
-		if strings.Contains(arg, ":") {
+		if namesPath(arg) {
 			err = showPath(ctx, env, r, arg)
 		} else {
 			err = p.showRevision(ctx, arg)

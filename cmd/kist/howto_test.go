@@ -78,6 +78,27 @@ func TestViewsHowto(t *testing.T) {
 	}
 }
 
+// TestUpgradeHowto runs the commands of docs/howto/upgrade.md, with a HEAD of the older form.
+func TestUpgradeHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"notes.txt": "notes"})
+	s.commit("first")
+	head, err := os.ReadFile(s.path(".kist/HEAD"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, _, _ := strings.Cut(string(head), "\n")
+	if err := os.WriteFile(s.path(".kist/HEAD"), []byte(old+"\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	s.page("upgrade.md", "")
+	if now, err := os.ReadFile(s.path(".kist/HEAD")); err != nil || string(now) != string(head) {
+		t.Errorf("HEAD is %q, %v, want %q", now, err, head)
+	}
+}
+
 // TestRestoreHowto runs the commands of docs/howto/restore.md.
 func TestRestoreHowto(t *testing.T) {
 	t.Parallel()

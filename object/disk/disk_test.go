@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -150,5 +151,22 @@ func TestSum(t *testing.T) {
 	}
 	if disk.Mend([]byte("text"), func([]byte) bool { return false }) {
 		t.Error("mended what cannot be")
+	}
+}
+
+// TestFIFO expects that a FIFO in a repository does not block.
+func TestFIFO(t *testing.T) {
+	path := filepath.Join(t.TempDir(), disk.RepositoryDir, "fifo")
+	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o777), syscall.Mkfifo(path, 0o666)); err != nil {
+		t.Fatal(err)
+	}
+	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY, os.O_RDWR | os.O_CREATE} {
+		if f, err := disk.OpenFile(path, flag, 0o666); err == nil {
+			f.Close()
+			t.Errorf("flags %#x: opened", flag)
+		}
+	}
+	if data, err := disk.ReadFile(path); err == nil {
+		t.Errorf("read %q", data)
 	}
 }

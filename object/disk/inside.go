@@ -59,7 +59,7 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 			file, err = os.OpenFile(path, flag, perm)
 			return err
 		}
-		fd, err := openat(dir, name, flag, uint32(perm.Perm()))
+		fd, err := openFile(dir, name, flag, uint32(perm.Perm()))
 		if err != nil {
 			return err
 		}
@@ -70,6 +70,31 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 		return nil
 	})
 	return file, err
+}
+
+var errIrregular = errors.New("is neither a file nor a folder")
+
+// openFile opens a file or folder. For anything else it returns an error: a FIFO could block
+// for ever.
+func openFile(dir int, name string, flag int, perm uint32) (int, error) {
+	fd, err := openat(dir, name, flag|unix.O_NONBLOCK, perm)
+	if err != nil {
+		return fd, err
+	}
+	var st unix.Stat_t
+	if err = unix.Fstat(fd, &st); err == nil {
+		if kind := st.Mode & unix.S_IFMT; kind != unix.S_IFREG && kind != unix.S_IFDIR {
+			err = errIrregular
+		}
+	}
+	if err == nil {
+		err = unix.SetNonblock(fd, false) // so that package os does not poll it
+	}
+	if err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // Open is [os.Open].

@@ -36,19 +36,22 @@ func sourceOf(ctx context.Context, r *kist.Repository, v View) (source, error) {
 		}
 		s.tags = object.Sum(fmt.Append(nil, list))
 	}
+	s.purges, err = purgesOf(r)
+	return s, err
+}
+
+// purgesOf returns a hash of all purges, or zero if there are none.
+func purgesOf(r *kist.Repository) (object.ID, error) {
 	records, err := r.Purges().View()
-	if err != nil {
-		return source{}, err
+	if err != nil || !records.AnyPurged() {
+		return object.ID{}, err
 	}
-	if records.AnyPurged() {
-		keys := slices.SortedFunc(slices.Values(records.AllPurged()), object.Key.Compare)
-		var all bytes.Buffer
-		for _, key := range keys {
-			all.Write(key.ID[:])
-		}
-		s.purges = object.Sum(all.Bytes())
+	keys := slices.SortedFunc(slices.Values(records.AllPurged()), object.Key.Compare)
+	var all bytes.Buffer
+	for _, key := range keys {
+		all.Write(key.ID[:])
 	}
-	return s, nil
+	return object.Sum(all.Bytes()), nil
 }
 
 // current returns the state of the view as it should be, and puts the contents into the pool.

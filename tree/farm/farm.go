@@ -331,20 +331,21 @@ func Remove(ctx context.Context, r *kist.Repository, name string) (foreign []str
 	if err != nil {
 		return foreign, err
 	}
-	_, err = w.vacuum(nil, true)
+	_, err = w.vacuum(nil, true, false)
 	return foreign, err
 }
 
 // vacuum returns the files of the pool that no view needs or whose content was purged, and
-// removes them if remove is set. It counts s as the state of w's view, and the other states as they are on disk.
-func (w *work) vacuum(s *state, remove bool) ([]string, error) {
+// removes them if remove is set. It counts s as the state of w's view, and the other states as
+// they are on disk. A view without a state is an error, or needs no file if broken is set.
+func (w *work) vacuum(s *state, remove, broken bool) ([]string, error) {
 	states := []*state{s}
 	for _, v := range All(w.repo) {
 		if v.Name == w.Name {
 			continue
 		}
 		other, err := loadState(w.repo, v.Name)
-		if err != nil {
+		if err != nil && !(broken && errors.Is(err, ErrState)) {
 			return nil, fmt.Errorf("view %q: %w", v.Name, err)
 		}
 		states = append(states, other)
@@ -374,12 +375,18 @@ func (w *work) vacuum(s *state, remove bool) ([]string, error) {
 // called. A view that cannot be updated is only a warning.
 func Watch(ctx context.Context, r *kist.Repository) (update func()) {
 	before := map[string]source{}
+	purges, _ := purgesOf(r)
 	for _, v := range All(r) {
 		before[v.Name], _ = sourceOf(ctx, r, v)
 	}
 	return func() {
 		if ctx.Err() != nil || len(before) == 0 {
 			return
+		}
+		if now, err := purgesOf(r); err == nil && now != purges {
+			if err := dropPurged(ctx, r); err != nil {
+				r.Options().Warn(fmt.Sprintf("the files of views may still have purged content: %v", err))
+			}
 		}
 		for _, v := range All(r) {
 			was, known := before[v.Name]
@@ -395,6 +402,23 @@ func Watch(ctx context.Context, r *kist.Repository) (update func()) {
 			}
 		}
 	}
+}
+
+// dropPurged removes purged content from the pool, even if no view can be updated. A view
+// without a state loses its files: kist does not know which of them were purged.
+func dropPurged(ctx context.Context, r *kist.Repository) error {
+	lock, err := disk.Lock(ctx, filepath.Join(r.Dir(), "views.lock"), disk.Exclusive, disk.DefaultWait)
+	if err != nil {
+		return err
+	}
+	w := &work{repo: r, lock: lock}
+	if w.pool, err = openPool(r); err != nil {
+		lock.Unlock()
+		return err
+	}
+	defer w.end()
+	_, err = w.vacuum(nil, true, true)
+	return err
 }
 
 // IsCurrent reports whether a view shows the present state of its revision.
@@ -425,7 +449,7 @@ func Update(ctx context.Context, r *kist.Repository, v View) error {
 		return err
 	}
 	if s.source.purges != w.old.source.purges { // even if the links cannot be changed
-		if _, err := w.vacuum(s, true); err != nil {
+		if _, err := w.vacuum(s, true, true); err != nil {
 			return err
 		}
 	}

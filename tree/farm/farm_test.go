@@ -14,6 +14,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/farm"
@@ -480,6 +481,44 @@ func TestPurgeReachesThePool(t *testing.T) {
 		if strings.Contains(what, treetest.Secret) {
 			t.Errorf("%s has the purged content", path)
 		}
+	}
+}
+
+// A purge clears the pool even if no view can be updated: the branch of one is gone, and the
+// state of another is damaged.
+func TestPurgeReachesThePoolOfBrokenViews(t *testing.T) {
+	s := newViewed(t)
+	s.Write("secret", treetest.Secret)
+	s.Write("other", "other")
+	s.commit("first")
+	_, err := commits.CreateBranch(t.Context(), s.Repo, "old", "HEAD", false)
+	s.Check(err)
+	s.add(farm.View{Name: "gone", Template: "{path}", Rev: "old"})
+	s.add(farm.View{Name: "damaged", Template: "{path}"})
+	_, err = commits.DeleteBranch(t.Context(), s.Repo, refs.Heads+"old", true)
+	s.Check(err)
+	s.Check(os.WriteFile(filepath.Join(s.Dir, ".kist/views/.state/damaged"), nil, 0o644))
+
+	update := farm.Watch(t.Context(), s.Repo)
+	s.Purge("secret")
+	update()
+	for path, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views/.pool")) {
+		if strings.Contains(what, treetest.Secret) {
+			t.Errorf("%s has the purged content", path)
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(s.view("gone").Dir, "other")); string(data) != "other" {
+		t.Errorf("the other content is %q: %v", data, err)
+	}
+}
+
+// A file cannot get the name of the temporary link: an update would move it away.
+func TestTemporaryName(t *testing.T) {
+	s := newViewed(t)
+	s.Write("d/.kist-view-new", "one")
+	s.commit("first")
+	if _, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "{path}"}); err == nil {
+		t.Error("a link got the temporary name")
 	}
 }
 

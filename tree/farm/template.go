@@ -132,7 +132,7 @@ func (t *template) expand(value func(part) string) (string, error) {
 		return "", err
 	case link == "":
 		return "", &tree.PathError{Path: b.String(), Err: errors.New("names no file")}
-	case top == markName:
+	case top == markName, path.Base(link) == newName:
 		return "", &tree.PathError{Path: link, Err: errors.New("is a name that kist needs itself")}
 	}
 	return link, nil

@@ -118,7 +118,7 @@ func Verify(ctx context.Context, r *kist.Repository, name string, o VerifyOption
 		}
 	}
 
-	orphans, err := w.vacuum(s, o.Vacuum)
+	orphans, err := w.vacuum(s, o.Vacuum, false)
 	if errors.Is(err, ErrState) && !o.Vacuum {
 		return report, nil // another view, whose own check reports it
 	}

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,14 +75,15 @@ func runAttrSet(ctx context.Context, env *Env, r *kist.Repository, args []string
 		}
 		values[key] = value
 	}
-	return editAttrs(ctx, env, r, args[0], func(_ string, attrs map[string]string) error {
+	return editAttrs(ctx, env, r, args[0], func(_ string, attrs map[string]string, _ bool) error {
 		maps.Copy(attrs, values)
 		return nil
 	})
 }
 
-// editAttrs changes the attributes of the paths that arg selects, and prints the paths.
-func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, edit func(path string, attrs map[string]string) error) error {
+// editAttrs changes the attributes of the paths that arg selects, and prints the paths. If edit
+// returns an error, nothing changes.
+func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, edit func(path string, attrs map[string]string, last bool) error) error {
 	specs, err := env.pathspecs(r, []string{arg}, false)
 	if err != nil {
 		return err
@@ -93,7 +95,9 @@ func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, ed
 	if slices.Contains(paths, "") {
 		return failf(exitFailed, "root", "the top folder of the worktree cannot have attributes")
 	}
-	changed, err := stage.EditAttrs(ctx, r, paths, edit)
+	changed, err := stage.EditAttrs(ctx, r, paths, func(path string, attrs map[string]string) error {
+		return edit(path, attrs, path == paths[len(paths)-1])
+	})
 	if err != nil {
 		return err
 	}
@@ -112,8 +116,8 @@ func newAttrRemove(env *Env) *cobra.Command {
 		Aliases: []string{"rm"},
 		Short:   "stage the removal of attributes",
 		Long: `Removes attributes of PATH, a tracked file or folder, from the index. A pattern
-removes those of all files that it matches. It is an error if no path has the
-KEY itself. An inherited attribute can only be removed from its folder.
+removes those of all files that it matches. If no path has one of the KEYs
+itself, that is an error, and nothing changes. An inherited attribute can only be removed from its folder.
 
 With --json: path, on a line for each path that changed.`,
 		Example: `  kist attr remove notes.txt tags
@@ -127,24 +131,20 @@ With --json: path, on a line for each path that changed.`,
 
 func runAttrRemove(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	found := map[string]bool{}
-	err := editAttrs(ctx, env, r, args[0], func(_ string, attrs map[string]string) error {
+	var missing error
+	err := editAttrs(ctx, env, r, args[0], func(_ string, attrs map[string]string, last bool) error {
 		for _, key := range args[1:] {
 			if _, ok := attrs[key]; ok {
 				found[key] = true
 				delete(attrs, key)
 			}
+			if last && !found[key] {
+				missing = noAttr(args[0], key)
+			}
 		}
-		return nil
+		return missing
 	})
-	if err != nil {
-		return err
-	}
-	for _, key := range args[1:] {
-		if !found[key] {
-			return noAttr(args[0], key)
-		}
-	}
-	return nil
+	return cmp.Or(missing, err) // without the path that err names
 }
 
 func noAttr(path, key string) error {

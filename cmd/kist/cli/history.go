@@ -27,13 +27,15 @@ the commit did. A file keeps its life when it is renamed or moved, and when it
 is deleted and created again at the same path. A renamed file is found by equal
 content first, then by similar content, as in 'kist diff'.
 
-A FILEID names a file for all time. It depends on the commit and the path where
+A FILEID names a file at any path. It depends on the commit and the path where
 the file first appeared. Its first digits will do, at least 4.
 
 Versions have numbers from 1. FILEID@3 names the third version, FILEID@-1 the
 newest one; PATH@3 does, too. 'kist cat' and 'kist restore' take such names. A
 deletion has no number. In a merge, the versions of the first parent come
-before those of the others, so numbers stay when a branch goes on.
+before those of the others, so numbers stay when a branch goes on. Versions in
+expired commits do not count. So 'kist expire' changes numbers, and also the
+FILEID of a file that first appeared in an expired commit.
 
 The history is that of HEAD. If HEAD never had the file, it is that of the first
 branch or tag with it. A merge is listed if the file differs from all its

@@ -522,6 +522,50 @@ func TestTemporaryName(t *testing.T) {
 	}
 }
 
+// Files of others with the name of the temporary link stay.
+func TestForeignTemporary(t *testing.T) {
+	s := newViewed(t)
+	s.Write("a", "one")
+	s.Write("d/b", "one")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{path}"})
+	dir := s.view("v").Dir
+	file, link := filepath.Join(dir, ".kist-view-new"), filepath.Join(dir, "d/.kist-view-new")
+	s.Check(os.WriteFile(file, []byte("mine"), 0o644))
+	s.Check(os.Symlink("/etc/passwd", link))
+	s.Write("a", "two")
+	s.Write("d/b", "two")
+	s.commit("second")
+	s.verify("v", farm.VerifyOptions{Vacuum: true})
+	if data, err := os.ReadFile(file); string(data) != "mine" {
+		t.Errorf("the file is %q: %v", data, err)
+	}
+	if target, err := os.Readlink(link); target != "/etc/passwd" {
+		t.Errorf("the link leads to %q: %v", target, err)
+	}
+
+	s.Check(os.Remove(file))
+	s.Check(os.Remove(link))
+	s.verify("v", farm.VerifyOptions{Fix: true, Vacuum: true})
+	s.want(dir, map[string]string{"a": "two", "d/b": "two"})
+}
+
+// A repair makes files of the pool read-only again.
+func TestVerifyProtects(t *testing.T) {
+	s := newViewed(t)
+	s.Write("a", "one")
+	s.commit("first")
+	s.add(farm.View{Name: "v", Template: "{path}"})
+	path := filepath.Join(s.view("v").Dir, "a")
+	s.Check(os.Chmod(path, 0o666))
+	s.verify("v", farm.VerifyOptions{Fix: true})
+	info, err := os.Stat(path)
+	s.Check(err)
+	if info.Mode().Perm() != 0o444 {
+		t.Errorf("mode %v", info.Mode())
+	}
+}
+
 // A view that follows random commits equals one that is made at the end.
 func TestUpdateEqualsRebuild(t *testing.T) {
 	for seed := range uint64(6) {

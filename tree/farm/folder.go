@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,7 +128,7 @@ func (f *folder) target(link string, sum object.ID) string {
 
 // isOurs reports whether a link at this path leads into the pool: kist made it.
 func (f *folder) isOurs(link, target string) bool {
-	if link == markName {
+	if link == markName || link == newName && target == f.base { // newName will become markName
 		return target == f.base
 	}
 	below, found := strings.CutPrefix(target, strings.Repeat("../", strings.Count(link, "/"))+f.base+"/")
@@ -205,10 +204,17 @@ func (f *folder) make(link, target string, replace bool) error {
 	case err != nil || !replace && !f.isOurs(link, was):
 		return &ForeignError{f.dir, []string{link}}
 	}
-	if err := in.Remove(newName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	temp := tree.Join(dir, newName)
+	if left, err := in.Readlink(newName); err == nil && f.isOurs(temp, left) {
+		if err := in.Remove(newName); err != nil {
+			return err
+		}
 	}
-	if err := in.Symlink(target, newName); err != nil {
+	err = in.Symlink(target, newName)
+	if errors.Is(err, fs.ErrExist) {
+		return &ForeignError{f.dir, []string{temp}}
+	}
+	if err != nil {
 		return err
 	}
 	return in.Rename(newName, name)
@@ -263,7 +269,7 @@ func (f *folder) scan(have links) (links, []string, error) {
 					found[at] = target
 					continue
 				}
-				if _, known := have[at]; known || path.Base(at) == newName {
+				if _, known := have[at]; known {
 					strays[at] = target
 					continue
 				}

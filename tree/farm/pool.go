@@ -183,6 +183,19 @@ func (p *pool) damaged(sum object.ID) (bool, error) {
 	return object.ID(hash.Sum(nil)) != sum, err
 }
 
+// protect makes an intact file read-only again.
+func (p *pool) protect(sum object.ID) error {
+	info, err := p.root.Lstat(poolPath(sum))
+	if err != nil {
+		return err
+	}
+	mode := info.Mode().Perm()
+	if want := mode&^0o222 | 0o400; mode != want {
+		return p.root.Chmod(poolPath(sum), want)
+	}
+	return nil
+}
+
 // vacuum returns the files of the pool that are not in used. It removes them if remove is set.
 func (p *pool) vacuum(used map[object.ID]bool, remove bool) (orphans []string, err error) {
 	err = fs.WalkDir(p.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {

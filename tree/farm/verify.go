@@ -144,6 +144,11 @@ func (w *work) checkPool(ctx context.Context, s *state, report *Report, fix bool
 		case err != nil:
 			return err
 		case !damaged:
+			if fix {
+				if err := w.pool.protect(sum); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		if fix {

@@ -117,7 +117,8 @@ func newAttrRemove(env *Env) *cobra.Command {
 		Short:   "stage the removal of attributes",
 		Long: `Removes attributes of PATH, a tracked file or folder, from the index. A pattern
 removes those of all files that it matches. If no path has one of the KEYs
-itself, that is an error, and nothing changes. An inherited attribute can only be removed from its folder.
+itself, that is an error, and nothing changes. An inherited attribute can only
+be removed from its folder.
 
 With --json: path, on a line for each path that changed.`,
 		Example: `  kist attr remove notes.txt tags

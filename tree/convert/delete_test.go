@@ -142,7 +142,7 @@ func TestDeleteSourceReadsTheCommit(t *testing.T) {
 	}
 }
 
-// A folder of which files are gone is never imported, and the deletion continues.
+// A folder without some of its files is never imported, and the deletion continues.
 func TestHalfDeleted(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	above := t.TempDir()

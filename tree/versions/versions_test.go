@@ -213,7 +213,7 @@ func TestRandomHistories(t *testing.T) {
 }
 
 // ambiguous reports whether a content is twice in a commit, so that renames cannot be
-// told apart.
+// distinguished.
 func ambiguous(history walker) bool {
 	for _, v := range history {
 		seen := map[string]bool{}

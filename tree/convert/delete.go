@@ -110,7 +110,7 @@ func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.I
 		return err
 	case !info.IsDir():
 		return refuse("it is a symlink; name the folder itself")
-	case isBelow(im.repo.Dir(), s.real):
+	case tree.Below(im.repo.Dir(), strings.TrimSuffix(s.real, "/")): // s.real may be "/"
 		return refuse("the repository is in it")
 	}
 	mounted, err := isMountPoint(s.real)
@@ -131,11 +131,6 @@ func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.I
 		return err
 	}
 	return im.deleteAside(ctx, a)
-}
-
-func isBelow(path, dir string) bool {
-	rel, err := filepath.Rel(dir, path)
-	return err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
 }
 
 // deleteAside continues to delete a folder. If the folder differs from the commit, it gets its

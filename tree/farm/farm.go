@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // The folders of all views.
@@ -251,9 +252,8 @@ func realPath(path string) (string, error) {
 	return filepath.Join(above, filepath.Base(path)), err
 }
 
-func isBelow(path, dir string) bool {
-	return path == dir || strings.HasPrefix(path, strings.TrimSuffix(dir, "/")+"/")
-}
+// isBelow is [tree.Below] for absolute paths, where dir may be "/".
+func isBelow(path, dir string) bool { return tree.Below(path, strings.TrimSuffix(dir, "/")) }
 
 // create makes the folder of a view with all links: below another name, and then renamed.
 func (w *work) create(s *state) error {
@@ -374,13 +374,17 @@ func (w *work) vacuum(s *state, remove, broken bool) ([]string, error) {
 // Watch returns a function that updates the views whose source has changed since Watch was
 // called. A view that cannot be updated is only a warning.
 func Watch(ctx context.Context, r *kist.Repository) (update func()) {
+	views := All(r)
+	if len(views) == 0 {
+		return func() {}
+	}
 	before := map[string]source{}
 	purges, _ := purgesOf(r)
-	for _, v := range All(r) {
+	for _, v := range views {
 		before[v.Name], _ = sourceOf(ctx, r, v)
 	}
 	return func() {
-		if ctx.Err() != nil || len(before) == 0 {
+		if ctx.Err() != nil {
 			return
 		}
 		if now, err := purgesOf(r); err == nil && now != purges {

@@ -229,5 +229,5 @@ func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
 
 // blocked reports whether a file of foreign is in the place of a link, or of a folder of it.
 func blocked(link string, foreign []string) bool {
-	return slices.ContainsFunc(foreign, func(path string) bool { return isBelow(link, path) || isBelow(path, link) })
+	return slices.ContainsFunc(foreign, func(path string) bool { return tree.Below(link, path) || tree.Below(path, link) })
 }

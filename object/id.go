@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"strings"
 )
 
 // ID names an object: the SHA-256 of a chunk's bytes, or of a node's encoding.
@@ -29,6 +30,12 @@ func ParseID(s string) (ID, error) {
 		return ID{}, fmt.Errorf("parse id %q: not lower-case hexadecimal", s)
 	}
 	return id, nil
+}
+
+// IsHex reports whether s is not empty and has only hexadecimal digits, of either case. So it
+// may be an ID, or the beginning of one.
+func IsHex(s string) bool {
+	return s != "" && strings.Trim(s, "0123456789abcdefABCDEF") == ""
 }
 
 // String returns the ID as 64 lower-case hexadecimal digits.

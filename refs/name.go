@@ -90,7 +90,7 @@ func CheckShort(name string) error {
 		reason = "means the current commit"
 	case name[0] == '-':
 		reason = "begins with a dash"
-	case len(name) == 64 && isHex(name):
+	case len(name) == 64 && object.IsHex(name):
 		reason = "looks like an ID"
 	default:
 		return nil
@@ -121,15 +121,6 @@ func isUpper(name string) bool {
 		}
 	}
 	return len(name) <= MaxComponentSize && name != "" && name[0] != '_'
-}
-
-func isHex(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
-			return false
-		}
-	}
-	return s != ""
 }
 
 var (

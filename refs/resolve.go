@@ -191,7 +191,7 @@ func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, er
 
 // byPrefix returns the commit or tag whose ID begins with a revision's name.
 func (r revision) byPrefix(ctx context.Context, o Objects) (object.ID, error) {
-	if len(r.name) < minPrefix || len(r.name) > 64 || !isHex(r.name) {
+	if len(r.name) < minPrefix || len(r.name) > 64 || !object.IsHex(r.name) {
 		return object.ID{}, &UnknownRevisionError{Rev: r.text}
 	}
 
@@ -226,7 +226,7 @@ func (s *Store) Expand(ctx context.Context, rev string) (name string, err error)
 	if err != nil {
 		return "", err
 	}
-	if r.search != nil || len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && isHex(r.name) {
+	if r.search != nil || len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && object.IsHex(r.name) {
 		return "", r.unknown("it is not a name")
 	}
 	if name, err = r.lookup(s); err != nil {
@@ -326,7 +326,7 @@ func (r revision) checkedOut(s *Store) (string, error) {
 		return "", r.unknown("there were not so many checkouts")
 	case err != nil:
 		return "", err
-	case len(previous) == 64 && isHex(previous):
+	case len(previous) == 64 && object.IsHex(previous):
 		return previous, nil
 	}
 

@@ -3,7 +3,6 @@ package purge
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
@@ -94,7 +93,7 @@ func InlineContent(e *object.Entry) string {
 // purged before, or is in some commit.
 func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 	digits = strings.ToLower(digits)
-	if _, err := hex.DecodeString(digits + "0"[:len(digits)%2]); err != nil || len(digits) < minPurgeDigits || len(digits) > 64 {
+	if !object.IsHex(digits) || len(digits) < minPurgeDigits || len(digits) > 64 {
 		return object.Key{}, fmt.Errorf("%q is no ID: it has 4 to 64 digits from 0 to f", digits)
 	}
 

@@ -267,7 +267,7 @@ func TestRandomQuestions(t *testing.T) {
 	}
 }
 
-// TestLike finds identical files first, then those that share more.
+// TestLike finds identical files first, and then the files that share most.
 func TestLike(t *testing.T) {
 	s := newRepository(t)
 	s.Check(os.RemoveAll(filepath.Join(s.Dir, "like")))

@@ -3,7 +3,6 @@ package versions
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"errors"
 	"slices"
 	"sort"
@@ -202,7 +201,7 @@ func (x *Index) File(ctx context.Context, tip Tip, path string) (*File, error) {
 // It returns nil if there is none, and [ErrAmbiguous] if there are several.
 func (x *Index) Find(ctx context.Context, digits string) (*File, error) {
 	digits = strings.ToLower(digits)
-	if _, err := hex.DecodeString(digits + "0"[:len(digits)%2]); err != nil || digits == "" {
+	if !object.IsHex(digits) {
 		return nil, nil
 	}
 	var found *File

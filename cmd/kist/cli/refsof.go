@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"math"
@@ -151,7 +150,7 @@ func (o *refsOfOptions) contents(ctx context.Context, env *Env, r *kist.Reposito
 // the history, or an object. For a chunk, it adds the files that contain it.
 func contentsByDigits(ctx context.Context, r *kist.Repository, x *versions.Index, digits string) (map[object.ID]bool, error) {
 	digits = strings.ToLower(digits)
-	if _, err := hex.DecodeString(digits + "0"[:len(digits)%2]); err != nil || len(digits) < minDigits || len(digits) > 64 {
+	if !object.IsHex(digits) || len(digits) < minDigits || len(digits) > 64 {
 		return nil, nil
 	}
 	ids := map[object.ID]bool{}

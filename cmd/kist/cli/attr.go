@@ -266,7 +266,7 @@ func newAttrList(env *Env) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list the attributes of a file or folder",
 		Long: `Lists the attributes of PATH, a tracked file or folder, sorted by key, each as
-KEY=VALUE. With --inherited, also those that it inherits, with their folder.
+KEY=VALUE. With --inherited, also inherited attributes, with their folder.
 
 With --json, a line for each: path, key, value; from, the folder that it is
 inherited from.`,

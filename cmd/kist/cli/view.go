@@ -152,8 +152,8 @@ func newViewVerify(env *Env) *cobra.Command {
 		Short: "check the links and files of a view",
 		Long: `Compares the view NAME with the present state of its branch, and hashes the
 files that it links to. Lists missing, wrong and orphaned links, missing,
-damaged and orphaned files, and foreign files: those that kist did not make,
-which it never touches.
+damaged and orphaned files, and foreign files. kist did not make foreign files,
+and never touches them.
 
 --fix makes missing links and files, and replaces wrong and damaged ones.
 --vacuum removes orphaned links, and files that no view needs.

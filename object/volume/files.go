@@ -21,9 +21,10 @@ type files struct {
 	hand int                  // the next candidate to close
 }
 
-// The limits of open files, see newFiles.
+// The limits of open files, see newFiles. The least leaves room for a volume that is being
+// written, and for unreferenced files that are not closed yet, in a process with 64 files.
 const (
-	minFiles = 32
+	minFiles = 16
 	maxFiles = 1024
 )
 

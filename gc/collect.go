@@ -134,13 +134,14 @@ func endHolds(r *kist.Repository, set *record.Set) error {
 }
 
 // ExpireLogs removes the entries of all logs for which keep returns false.
-func ExpireLogs(ctx context.Context, r *kist.Repository, keep func(refs.LogEntry) bool) error {
+func ExpireLogs(ctx context.Context, r *kist.Repository, keep func(name string, e refs.LogEntry) bool) error {
 	names, err := r.Refs().Logs()
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
-		if _, err := r.Refs().ExpireLog(ctx, name, keep); err != nil {
+		kept := func(e refs.LogEntry) bool { return keep(name, e) }
+		if _, err := r.Refs().ExpireLog(ctx, name, kept); err != nil {
 			return fmt.Errorf("expire the log of %s: %w", name, err)
 		}
 	}
@@ -161,9 +162,9 @@ const (
 	defaultLogExpireUnreachable = 30 * day
 )
 
-// logEntriesKept returns a function that reports whether a log entry is kept: it
-// has not expired and names no rewritten commit.
-func logEntriesKept(ctx context.Context, r *kist.Repository) (func(refs.LogEntry) bool, error) {
+// logEntriesKept returns a function that reports whether an entry of a log is kept: it
+// has not expired and names no rewritten commit. Stashes do not expire.
+func logEntriesKept(ctx context.Context, r *kist.Repository) (func(name string, e refs.LogEntry) bool, error) {
 	all, err := age(r, keyLogExpire, defaultLogExpire)
 	if err != nil {
 		return nil, err
@@ -189,7 +190,10 @@ func logEntriesKept(ctx context.Context, r *kist.Repository) (func(refs.LogEntry
 	if err != nil {
 		return nil, err
 	}
-	return func(e refs.LogEntry) bool {
+	return func(name string, e refs.LogEntry) bool {
+		if name == refs.Stash {
+			return true
+		}
 		return !rewritten[e.Old] && !rewritten[e.New] && !expired(e, all) && (!expired(e, unreachable) || reached[e.New] && (e.Old.IsZero() || reached[e.Old]))
 	}, nil
 }

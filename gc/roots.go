@@ -91,7 +91,7 @@ func neededError(ctx context.Context, root string, err error) error {
 // FindNeeds returns the gc roots: refs, HEAD, the entries of reflogs that keep
 // accepts, holds, the operation in progress and the index. If keep is nil, all
 // entries count. If a root cannot be read, the error is that of [RootError].
-func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(refs.LogEntry) bool) (Needed, error) {
+func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(name string, e refs.LogEntry) bool) (Needed, error) {
 	needed, problems := findNeeds(ctx, r, records, keep)
 	for _, err := range problems {
 		return needed, RootError(err)
@@ -101,7 +101,7 @@ func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 
 // findNeeds is FindNeeds that skips the roots that cannot be read, and returns
 // an error for each.
-func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(refs.LogEntry) bool) (Needed, []error) {
+func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(name string, e refs.LogEntry) bool) (Needed, []error) {
 	f := &rootFinder{r: r, records: records}
 	for _, id := range records.Holds() {
 		f.add(HoldRoot, object.KindCommit, id)

@@ -37,10 +37,10 @@ const (
 	maxLogSize    = 1 << 30 // for a log
 )
 
-// logged reports whether moves of a ref are logged: those of HEAD, branches
-// and remote-tracking branches. Tags are not meant to move.
+// logged reports whether moves of a ref are logged: those of HEAD, branches,
+// remote-tracking branches and the stash. Tags are not meant to move.
 func logged(name string) bool {
-	return name == "HEAD" || strings.HasPrefix(name, Heads) || strings.HasPrefix(name, Remotes)
+	return name == "HEAD" || name == Stash || strings.HasPrefix(name, Heads) || strings.HasPrefix(name, Remotes)
 }
 
 // Log returns the moves of a ref, or of "HEAD", newest first. It returns none
@@ -49,7 +49,7 @@ func logged(name string) bool {
 // writer stopped before the ref moved.
 func (s *Store) Log(name string) ([]LogEntry, error) {
 	if name != "HEAD" {
-		if err := CheckName(name); err != nil {
+		if err := checkLocal(name); err != nil {
 			return nil, err
 		}
 	}
@@ -354,7 +354,7 @@ func (s *Store) Logs() ([]string, error) {
 	}
 	names := make([]string, 0, len(files))
 	for _, f := range files {
-		if name := f[len("logs/"):]; name == "HEAD" || CheckName(name) == nil {
+		if name := f[len("logs/"):]; name == "HEAD" || checkLocal(name) == nil {
 			names = append(names, name)
 		}
 	}
@@ -381,7 +381,7 @@ func (s *Store) RepairLog(ctx context.Context, name string) (dropped int, err er
 
 func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEntry, error) ([]LogEntry, error)) (dropped int, err error) {
 	if name != "HEAD" {
-		if err := CheckName(name); err != nil {
+		if err := checkLocal(name); err != nil {
 			return 0, err
 		}
 	}
@@ -412,10 +412,49 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEn
 		return 0, nil
 	}
 
-	var text []byte
+	return dropped, s.write(file{log, encodeLog(entries)})
+}
+
+// DropEntry removes entry i of the log of ref name, counted from the newest, which leads
+// to id. The next newer entry then begins where the removed one began. If the newest
+// entry is removed, the ref gets its former value. With the last entry, it is deleted.
+// The error is a [*MovedError] if entry i leads elsewhere. It does not change a damaged
+// log. A process that dies in between leaves the ref with the removed value.
+func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	entries, err := s.Log(name)
+	if err != nil {
+		return err
+	}
+	if i >= len(entries) || entries[i].New != id {
+		moved := &MovedError{Name: name, Want: id}
+		if i < len(entries) {
+			moved.Have = entries[i].New
+		}
+		return moved
+	}
+	if i > 0 {
+		entries[i-1].Old = entries[i].Old
+	}
+	if entries = slices.Delete(entries, i, i+1); len(entries) == 0 {
+		return s.delete([]string{name})
+	}
+
+	if err := s.write(file{"logs/" + name, encodeLog(entries)}); err != nil {
+		return err
+	}
+	return s.write(file{name, value{id: entries[0].New}.encode()})
+}
+
+// encodeLog returns the bytes of a log with entries, newest first.
+func encodeLog(entries []LogEntry) (text []byte) {
 	for _, e := range slices.Backward(entries) {
 		text = append(text, encodeEntry(e)...)
 	}
-
-	return dropped, s.write(file{log, text})
+	return text
 }

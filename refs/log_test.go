@@ -444,3 +444,58 @@ func FuzzReflog(f *testing.F) {
 		}
 	})
 }
+
+// TestDropEntry drops stashes. What is left is linked as if the dropped one had never
+// been.
+func TestDropEntry(t *testing.T) {
+	s := newStore(t)
+	for i := range 4 {
+		s.set(t, Stash, id(i))
+	}
+	for _, drop := range []struct {
+		i, id int
+		log   string
+		ref   int
+	}{
+		{1, 2, "1>3 test; 0>1 test; ->0 test", 3},
+		{0, 3, "0>1 test; ->0 test", 1},
+	} {
+		if err := s.DropEntry(ctx, Stash, drop.i, id(9)); !errors.Is(err, ErrMoved) {
+			t.Errorf("another commit: %v", err)
+		}
+		if err := s.DropEntry(ctx, Stash, drop.i, id(drop.id)); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.log(t, Stash); got != drop.log {
+			t.Errorf("log is %q, want %q", got, drop.log)
+		}
+		now, err := s.Get(Stash)
+		if err != nil || now != id(drop.ref) {
+			t.Errorf("the ref is %s: %v", now.Short(), err)
+		}
+	}
+	roots, err := s.Roots(ctx)
+	for _, r := range roots {
+		if r.ID == id(2) || r.ID == id(3) {
+			t.Errorf("%s still names a dropped commit", r.File)
+		}
+	}
+	if err := s.DropEntry(ctx, Stash, 1, id(0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.DropEntry(ctx, Stash, 0, id(1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = s.Get(Stash); !errors.Is(err, ErrNotFound) {
+		t.Errorf("the last one: %v", err)
+	}
+	if got := s.log(t, Stash); got != "" {
+		t.Errorf("the log of nothing: %q", got)
+	}
+	if err := s.DropEntry(ctx, Stash, 0, id(1)); !errors.Is(err, ErrMoved) {
+		t.Errorf("nothing left: %v", err)
+	}
+	if CheckName(Stash) == nil {
+		t.Error("another repository may have the name of the stash")
+	}
+}

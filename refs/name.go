@@ -17,6 +17,10 @@ const (
 	Remotes = "refs/remotes/" // the last known places of remotes' branches
 )
 
+// Stash is the last stash. Its log is the list of all stashes. The name is no folder, so
+// it breaks the rules of [CheckName]: no remote has it, and nothing is pushed to it.
+const Stash = "refs/stash"
+
 // Limits of names, in bytes.
 const (
 	MaxNameSize      = 1024
@@ -33,6 +37,14 @@ func CheckName(name string) error {
 		return &NameError{Name: name, Reason: reason}
 	}
 	return nil
+}
+
+// checkLocal is [CheckName] for a ref of this repository: it accepts [Stash], too.
+func checkLocal(name string) error {
+	if name == Stash {
+		return nil
+	}
+	return CheckName(name)
 }
 
 func badName(name string) string {

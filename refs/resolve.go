@@ -256,7 +256,7 @@ func (s *Store) Candidates(name string) ([]string, error) {
 	}
 
 	for _, full := range []string{name, "refs/" + name, Tags + name, Heads + name, Remotes + name, Remotes + name + "/HEAD"} {
-		if CheckName(full) != nil {
+		if checkLocal(full) != nil {
 			continue
 		}
 		if _, err := s.get(full); err == nil {

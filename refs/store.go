@@ -69,7 +69,7 @@ func (s *Store) Get(name string) (object.ID, error) {
 }
 
 func (s *Store) get(name string) (Ref, error) {
-	if err := CheckName(name); err != nil {
+	if err := checkLocal(name); err != nil {
 		return Ref{}, err
 	}
 
@@ -101,7 +101,7 @@ func (s *Store) List(prefix string) ([]Ref, error) {
 		return nil, err
 	}
 
-	names = slices.DeleteFunc(names, func(name string) bool { return CheckName(name) != nil })
+	names = slices.DeleteFunc(names, func(name string) bool { return checkLocal(name) != nil })
 	refs := make([]Ref, len(names))
 	errs := make([]error, len(names))
 	each(len(names), func(i int) error {
@@ -134,9 +134,9 @@ func (s *Store) Roots(ctx context.Context) ([]Root, error) {
 	return s.RootsWith(ctx, nil)
 }
 
-// RootsWith is Roots without the log entries for which keep returns false, see
-// [Store.ExpireLog]. If keep is nil, all entries count.
-func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root, error) {
+// RootsWith is Roots without the log entries for which keep returns false, given the name
+// of the log, see [Store.ExpireLog]. If keep is nil, all entries count.
+func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry) bool) ([]Root, error) {
 	unlock, err := s.lockOut(ctx)
 	if err != nil {
 		return nil, err
@@ -184,8 +184,9 @@ func (s *Store) RootsWith(ctx context.Context, keep func(LogEntry) bool) ([]Root
 }
 
 // rootsOf returns the IDs in a file, each once.
-func (d folder) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID, err error) {
-	if !strings.HasPrefix(file, "logs/") {
+func (d folder) rootsOf(file string, keep func(name string, e LogEntry) bool) (ids []object.ID, err error) {
+	name, isLog := strings.CutPrefix(file, "logs/")
+	if !isLog {
 		v, _, err := d.value(file)
 		if err != nil || v.id.IsZero() {
 			return nil, err
@@ -196,7 +197,7 @@ func (d folder) rootsOf(file string, keep func(LogEntry) bool) (ids []object.ID,
 	entries, err := d.readLog(file)
 	seen := map[object.ID]bool{{}: true}
 	for _, e := range entries {
-		if keep != nil && !keep(e) {
+		if keep != nil && !keep(name, e) {
 			continue
 		}
 		for _, id := range []object.ID{e.New, e.Old} {

@@ -339,7 +339,7 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 // its log. If the ref is intact, it changes nothing and returns a
 // [*MovedError].
 func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, reason string) error {
-	if err := CheckName(name); err != nil {
+	if err := checkLocal(name); err != nil {
 		return err
 	}
 	if id.IsZero() {

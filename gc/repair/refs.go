@@ -151,7 +151,7 @@ func (p *repairer) original(ctx context.Context, file string) (id object.ID, tar
 	switch {
 	case file == "HEAD":
 		return p.originalHead(ctx)
-	case !strings.HasPrefix(file, "refs/") || refs.CheckName(file) != nil:
+	case !strings.HasPrefix(file, "refs/") || file != refs.Stash && refs.CheckName(file) != nil:
 		return id, "", ""
 	}
 

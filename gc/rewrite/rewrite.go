@@ -468,7 +468,7 @@ func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
 		}
 	}
 
-	return gc.ExpireLogs(ctx, w.r, func(e refs.LogEntry) bool { return !old[e.Old] && !old[e.New] })
+	return gc.ExpireLogs(ctx, w.r, func(_ string, e refs.LogEntry) bool { return !old[e.Old] && !old[e.New] })
 }
 
 // writeMap writes a file with a line for each replaced commit: the old ID, a

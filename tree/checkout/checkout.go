@@ -221,7 +221,7 @@ type Tips struct {
 // A kill at any moment leaves each file old or new. The command can be repeated:
 // a file with its new content is no obstacle.
 func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
-	load, from, to := r.Index, s.From, s.To
+	load := r.Index
 	if s.Force { // even if the index was lost
 		load = func() (*index.Index, error) { return index.Load(r.Dir()) }
 	}
@@ -230,7 +230,24 @@ func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
 	if err != nil {
 		return err
 	}
+	p, err := Plan(ctx, r, idx, r.Objects(), s)
+	if err != nil {
+		return err
+	}
+	return p.Apply(ctx, r)
+}
 
+// Planned is a switch that can be carried out.
+type Planned struct {
+	stage.ApplyOptions
+	idx *index.Index
+	ops []worktree.Op
+}
+
+// Plan plans a switch from the tree that idx has. The trees are read from objects. Errors
+// are as for [SwitchTree].
+func Plan(ctx context.Context, r *kist.Repository, idx *index.Index, objects object.Reader, s Tips) (*Planned, error) {
+	from, to := s.From, s.To
 	o := stage.ApplyOptions{Progress: s.Progress, Replaces: true, Publish: s.Publish, Needs: []object.ID{from.Commit, to.Commit}}
 	switch {
 	case s.Force:
@@ -243,20 +260,22 @@ func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
 
 	var ops []worktree.Op
 	var obstacles []stage.Obstacle
+	var err error
 	if s.Force {
 		o.Edit = clearNotes
 		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
 	} else {
-		ops, obstacles, o.Lost, err = switchOps(ctx, r, idx, from.Tree, to)
+		ops, obstacles, o.Lost, err = switchOps(ctx, objects, idx, from.Tree, to)
 		if err == nil {
 			err = stage.CheckOps(ctx, r, idx, ops, obstacles)
 		}
 	}
-	if err != nil {
-		return err
-	}
+	return &Planned{o, idx, ops}, err
+}
 
-	return stage.ApplyOps(ctx, r, idx, ops, o)
+// Apply carries out the switch.
+func (p *Planned) Apply(ctx context.Context, r *kist.Repository) error {
+	return stage.ApplyOps(ctx, r, p.idx, p.ops, p.ApplyOptions)
 }
 
 // clearNotes removes the conflicts and the notes about unreadable paths from
@@ -270,11 +289,11 @@ func clearNotes(idx *index.Index) error {
 // obstacles where the index has something else staged, and the lost folders of
 // the second tree. A folder whose content the index does not know counts as
 // empty.
-func switchOps(ctx context.Context, r *kist.Repository, idx *index.Index, from object.ID, to Tip) ([]worktree.Op, []stage.Obstacle, []view.LostFolder, error) {
+func switchOps(ctx context.Context, objects object.Reader, idx *index.Index, from object.ID, to Tip) ([]worktree.Op, []stage.Obstacle, []view.LostFolder, error) {
 	var ops []worktree.Op
 	var obstacles []stage.Obstacle
 	replaced := false // a folder is replaced
-	known := view.NewKnown(r.Objects())
+	known := view.NewKnown(objects)
 	known.Hide(idx)
 	for c, err := range tree.Diff(ctx, known, from, to.Tree, tree.DiffOptions{Recursive: true, Paired: true}) {
 		if err != nil {
@@ -300,7 +319,7 @@ func switchOps(ctx context.Context, r *kist.Repository, idx *index.Index, from o
 		obstacles = append(obstacles, stagedBelow(idx, ops)...)
 	}
 
-	lost, err := known.LostIn(ctx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Objects()})
+	lost, err := known.LostIn(ctx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: objects})
 	return ops, append(obstacles, stagedAbove(idx, ops)...), lost, err
 }
 

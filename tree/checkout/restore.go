@@ -240,13 +240,22 @@ func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, sou
 		if err := intact.CheckUsable(ctx, r, source.Commit); err != nil {
 			return err
 		}
-		for _, c := range changes {
-			if err := setEntry(idx, c.Path, c.New, o.Overlay); err != nil {
-				return err
-			}
+		if err := StageChanges(idx, changes, o.Overlay); err != nil {
+			return err
 		}
 		return cmp.Or(view.StageLost(idx, lost, true), ClearConflicts(idx, o.Paths))
 	})
+}
+
+// StageChanges stages the new entries of changes, without stat data. If keep is set, it
+// removes no path.
+func StageChanges(idx *index.Index, changes []tree.Change, keep bool) error {
+	for _, c := range changes {
+		if err := setEntry(idx, c.Path, c.New, keep); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // setEntry stages e at path without stat data. A nil entry removes the path,

@@ -203,6 +203,7 @@ type threeWay struct {
 	needs        []object.ID // further commits that the trees come from
 	state        operation.State
 	noCommit     bool
+	apply        *ApplyOptions // of [Apply]
 	progress     kist.Progress
 	stats        volume.Stats // objects stored before the commit
 }
@@ -266,8 +267,18 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	for _, c := range merged.Changes {
 		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
 	}
+	checked := append(ops[:len(ops):len(ops)], marked(idx, ops, marks)...)
 
-	if err := stage.CheckOps(ctx, r, idx, append(ops[:len(ops):len(ops)], marked(idx, ops, marks)...), nil); err != nil {
+	var unstaged *applied
+	publish := func(ctx context.Context) error { return operation.SetState(ctx, r, m.state) }
+	if m.apply != nil {
+		if unstaged, err = m.apply.finish(ctx, rw, m.ours, merged); err != nil {
+			return nil, err
+		}
+		ops, checked, publish = append(ops, unstaged.ops...), append(checked, unstaged.ops...), nil
+	}
+
+	if err := stage.CheckOps(ctx, r, idx, checked, unstaged.obstacles()); err != nil {
 		return nil, err
 	}
 
@@ -283,9 +294,9 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 					return err
 				}
 			}
-			return nil
+			return checkout.StageChanges(idx, unstaged.changes(), false)
 		},
-		Publish: func(ctx context.Context) error { return operation.SetState(ctx, r, m.state) },
+		Publish: publish,
 	})
 
 	m.stats = session.Stats()

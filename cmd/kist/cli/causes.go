@@ -29,6 +29,7 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/stash"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -62,6 +63,10 @@ var causes = []struct {
 	{matches(commits.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
 	{matches(index.ErrConflict), exitFailed, "conflicts", hintDecide},
 	{matches(operation.ErrInProgress), exitFailed, "in-progress", "'kist status' shows how to finish or undo it"},
+	{matches(stash.ErrNone), exitFailed, "no-stash", "'kist stash list' lists the stashes"},
+	{matches(stash.ErrNotStash), exitFailed, "not-a-stash", "'kist stash list' lists the stashes"},
+	{matches(stash.ErrStaged), exitFailed, "staged-conflicts", "without --index, nothing is staged except new files"},
+	{matches(stage.ErrChanged), exitBusy, "", "try again when the other process has ended"},
 	{matches(operation.ErrNotInProgress), exitFailed, "not-in-progress", ""},
 	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},
 	{matches(commits.ErrCheckedOut), exitFailed, "checked-out", "switch to another branch first: 'kist checkout BRANCH'"},

@@ -128,6 +128,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		newMerge(env),
 		newReset(env),
 		newRevert(env),
+		newStash(env),
 		newTag(env),
 	)
 	add("look", "LOOK AT HISTORY",

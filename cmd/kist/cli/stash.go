@@ -1,0 +1,427 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/stash"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+func newStash(env *Env) *cobra.Command {
+	var o stashPushOptions
+	cmd := &cobra.Command{
+		Use:   "stash [COMMAND]",
+		Short: "put changes aside, and bring them back",
+		Long: `Saves the staged and other changes of tracked files as a stash, and goes back to
+HEAD. Without a command, the same as 'kist stash push'. 'kist stash pop' brings
+the changes back, on this or another branch.
+
+A stash is a commit. stash@{0} is the newest, stash@{1} the one before, and so
+on; a number alone means the same. Stashes belong to this repository: they are
+never pushed, and gc never removes them.`,
+		Example: `  kist stash                       put everything aside
+  kist stash list
+  kist stash pop                   bring it back`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if dash := cmd.ArgsLenAtDash(); len(args) > 0 && dash != 0 {
+				return unknownCommand(cmd, args[0])
+			}
+			return nil
+		},
+		ValidArgsFunction: env.completeUntilDash(func(context.Context, *Env, *kist.Repository, string) []string { return nil }, trackedPaths),
+	}
+	o.register(env, cmd)
+	cmd.AddCommand(newStashApply(env), newStashBranch(env), newStashClear(env), newStashDrop(env),
+		newStashList(env), newStashPop(env), newStashPush(env), newStashShow(env))
+	return cmd
+}
+
+type stashPushOptions struct {
+	stash.PushOptions
+	messages []string
+}
+
+// register makes cmd push a stash.
+func (o *stashPushOptions) register(env *Env, cmd *cobra.Command) {
+	env.inRepository(cmd, notBare(o.run), exitPartial, exitBusy)
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.messages, "message", "m", nil, "describe the stash by `MESSAGE`")
+	flags.BoolVarP(&o.Untracked, "include-untracked", "u", false, "also stash untracked files, but no ignored ones")
+	flags.BoolVarP(&o.KeepIndex, "keep-index", "k", false, "keep what is staged, in the index and in the worktree")
+}
+
+func newStashPush(env *Env) *cobra.Command {
+	var o stashPushOptions
+	cmd := &cobra.Command{
+		Use:     "push [OPTIONS] [[--] PATH...]",
+		Aliases: []string{"save"},
+		Short:   "put changes aside",
+		Long: `Saves the changes of tracked files, staged or not, as a new stash, and goes back
+to HEAD. If kist cannot read a file, or undo a change, it names the path and does
+nothing.
+
+With PATHs, only the changes at these paths are undone. As in git, the stash then
+has these changes, and all that is staged.
+
+Until the stash is recorded, nothing changes. So a kill at any moment leaves the
+changes in the worktree or in the stash.
+
+With --json: id and message of the stash; null if there were no changes.`,
+		Example: `  kist stash push -m 'half of the new kitchen'
+  kist stash push -u               new files, too
+  kist stash push -- plan.txt`,
+		ValidArgsFunction: env.complete(trackedPaths),
+	}
+	o.register(env, cmd)
+	return cmd
+}
+
+// stashJSON is a stash as push prints it with --json.
+type stashJSON struct {
+	ID      *object.ID `json:"id"`
+	Message *string    `json:"message"`
+}
+
+func (o *stashPushOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	specs, err := env.pathspecs(r, args, false)
+	if err != nil {
+		return err
+	}
+	if len(specs) > 0 {
+		if o.Paths, err = env.find(ctx, r, specs, places{index: true, worktree: o.Untracked}); err != nil {
+			return err
+		}
+	}
+	o.Message = cleanMessage(strings.Join(o.messages, "\n\n"))
+
+	p := env.progress("stashing")
+	o.Progress = p.amounts()
+	e, err := stash.Push(ctx, r, o.PushOptions)
+	p.Stop()
+	if errors.Is(err, stash.ErrNothing) {
+		env.show(stashJSON{}, "No local changes to save\n")
+		return nil
+	}
+	if err != nil && e.New.IsZero() {
+		return env.unwritten(r, halfDone(err))
+	}
+	env.maintain(r)
+	env.show(stashJSON{&e.New, &e.Reason}, "Saved working directory and index state %s\n", printable(e.Reason))
+	return env.unwritten(r, err)
+}
+
+func newStashList(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "list the stashes",
+		Long: `Lists the stashes, the newest first.
+
+With --json, for each stash: name, id, message, time.`,
+		Example:           `  kist stash list`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	env.inRepository(cmd, runStashList)
+	return cmd
+}
+
+// stashedJSON is a stash as list prints it with --json.
+type stashedJSON struct {
+	Name    string    `json:"name"`
+	ID      object.ID `json:"id"`
+	Message string    `json:"message"`
+	Time    time.Time `json:"time"`
+}
+
+func runStashList(ctx context.Context, env *Env, r *kist.Repository, _ []string) error {
+	list, damage := stash.List(r) // damaged entries do not hide the others
+	for _, e := range list {
+		if env.global.json {
+			env.json(stashedJSON{e.Name(), e.New, e.Reason, e.Time})
+		} else {
+			env.printf("%s: %s\n", e.Name(), printable(e.Reason))
+		}
+	}
+	return damage
+}
+
+type stashShowOptions struct{ form changeForm }
+
+func newStashShow(env *Env) *cobra.Command {
+	var o stashShowOptions
+	cmd := &cobra.Command{
+		Use:   "show [OPTIONS] [STASH]",
+		Short: "show the changes in a stash",
+		Long: `Shows the changes in a stash, by default the newest, compared to the commit that
+was HEAD. Untracked files are not shown: 'kist show stash@{0}^3' shows them.
+
+With --json: the same as 'kist diff --json'.`,
+		Example: `  kist stash show
+  kist stash show -p 1`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: completeNth(env.complete(stashes)),
+	}
+	env.inRepository(cmd, o.run)
+	o.form.register(cmd)
+	return cmd
+}
+
+func (o *stashShowOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.form.settle(env, func(f *changeForm) { f.stat = true }); err != nil {
+		return err
+	}
+	e, err := findStash(ctx, r, args)
+	if err != nil {
+		return err
+	}
+	parts, err := stash.Read(ctx, r, e.New)
+	if err != nil {
+		return err
+	}
+	c := &comparison{env: env, repo: r, form: &o.form}
+	if c.old, err = view.OfCommit(ctx, r, parts.Base.String()); err != nil {
+		return err
+	}
+	if c.new, err = view.OfCommit(ctx, r, e.New.String()); err != nil {
+		return err
+	}
+	changes, err := c.changes(ctx, nil)
+	if err != nil {
+		return err
+	}
+	return c.show(ctx, changes)
+}
+
+// findStash returns the stash that the only argument names, or the newest.
+func findStash(ctx context.Context, r *kist.Repository, args []string) (stash.Entry, error) {
+	if len(args) == 0 {
+		return stash.Find(ctx, r, "")
+	}
+	return stash.Find(ctx, r, args[0])
+}
+
+// listedStash is findStash for a stash that is in the list.
+func listedStash(ctx context.Context, r *kist.Repository, args []string) (stash.Entry, error) {
+	e, err := findStash(ctx, r, args)
+	if err == nil && e.N < 0 {
+		err = usagef("%s is not in the list of stashes", quoteArg(args[0]))
+	}
+	return e, err
+}
+
+// stashes proposes stashes.
+func stashes(_ context.Context, _ *Env, r *kist.Repository, _ string) []string {
+	list, _ := stash.List(r)
+	names := make([]string, len(list))
+	for i, e := range list {
+		names[i] = e.Name()
+	}
+	return names
+}
+
+const stashConflictsHelp = `Changes of the same lines are conflicts, as in 'kist merge', and the exit status
+is 3. Decide, and 'kist add' or 'kist rm' the paths that 'kist status' lists. No
+operation is in progress then, and the stash stays in the list. If a changed or
+untracked file is in the way, kist names it and does nothing.`
+
+func newStashApply(env *Env) *cobra.Command {
+	var o stash.ApplyOptions
+	cmd := &cobra.Command{
+		Use:   "apply [OPTIONS] [STASH]",
+		Short: "make the changes of a stash again",
+		Long: `Makes the changes of a stash, by default the newest, in the worktree. Only new
+files are staged, or with --index what was staged.
+
+` + stashConflictsHelp + `
+
+With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.`,
+		Example: `  kist stash apply
+  kist stash apply --index stash@{1}`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: completeNth(env.complete(stashes)),
+	}
+	env.inRepository(cmd, notBare(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		e, err := findStash(ctx, r, args)
+		if err != nil {
+			return err
+		}
+		p := env.progress("applying the stash")
+		o.Progress = p.amounts()
+		result, err := stash.Apply(ctx, r, e.New, o)
+		p.Stop()
+		return endApply(ctx, env, r, e, result, err, false)
+	}), exitPartial, exitBusy)
+	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage what was staged")
+	return cmd
+}
+
+func newStashPop(env *Env) *cobra.Command {
+	var o stash.ApplyOptions
+	cmd := &cobra.Command{
+		Use:   "pop [OPTIONS] [STASH]",
+		Short: "make the changes of a stash again, and drop it",
+		Long: `Makes the changes of a stash, by default the newest, in the worktree, and removes
+it from the list. Only new files are staged, or with --index what was staged.
+
+` + stashConflictsHelp + `
+
+With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.`,
+		Example: `  kist stash pop
+  kist stash pop --index 1`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: completeNth(env.complete(stashes)),
+	}
+	env.inRepository(cmd, notBare(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		e, err := listedStash(ctx, r, args)
+		if err != nil {
+			return err
+		}
+		p := env.progress("applying the stash")
+		o.Progress = p.amounts()
+		result, err := stash.Apply(ctx, r, e.New, o)
+		p.Stop()
+		return endApply(ctx, env, r, e, result, err, true)
+	}), exitPartial, exitBusy)
+	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage what was staged")
+	return cmd
+}
+
+func newStashBranch(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "branch NAME [STASH]",
+		Short: "make a branch from a stash, and drop it",
+		Long: `Makes the branch NAME at the commit that was HEAD when the stash was made,
+switches to it, applies the stash with what was staged, and removes it from the
+list. There the changes always fit.
+
+With --json: the same as 'kist stash pop'.`,
+		Example: `  kist stash branch kitchen
+  kist stash branch kitchen 1`,
+		Args:              arguments(1, 2, "NAME"),
+		ValidArgsFunction: completeNth(cobra.NoFileCompletions, env.complete(stashes)),
+	}
+	env.inRepository(cmd, notBare(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		e, err := findStash(ctx, r, args[1:])
+		if err != nil {
+			return err
+		}
+		p := env.progress("checking out")
+		result, err := stash.Branch(ctx, r, args[0], e.New, p.amounts())
+		p.Stop()
+		if result != nil {
+			env.info("Switched to a new branch '%s'", printable(args[0]))
+		}
+		return endApply(ctx, env, r, e, result, err, true)
+	}), exitPartial, exitBusy)
+	return cmd
+}
+
+// appliedJSON is what apply, pop and branch print with --json.
+type appliedJSON struct {
+	Stash     string         `json:"stash"` // empty: it is not in the list
+	ID        object.ID      `json:"id"`
+	Conflicts []conflictJSON `json:"conflicts"`
+	Dropped   bool           `json:"dropped"`
+}
+
+// endApply prints the result of applying a stash, drops it if asked to and there was no
+// problem, and returns the error that the command ends with.
+func endApply(ctx context.Context, env *Env, r *kist.Repository, e stash.Entry, result *stash.Applied, applyErr error, drop bool) error {
+	if applyErr != nil && !isPartial(applyErr) {
+		return env.unwritten(r, halfDone(blocked(applyErr)))
+	}
+	env.maintain(r)
+	tellConflicts(env, r, result.Conflicts)
+	if !env.global.quiet && !env.global.json {
+		s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{})
+		if err != nil {
+			return err
+		}
+		statusLong(env, r, statusOptions{}, s)
+	}
+
+	clean := len(result.Conflicts) == 0 && applyErr == nil
+	out := appliedJSON{ID: e.New, Conflicts: newConflictsJSON(result.Conflicts), Dropped: drop && clean && e.N >= 0}
+	if e.N >= 0 {
+		out.Stash = e.Name()
+	}
+	if out.Dropped {
+		if err := stash.Drop(ctx, r, e); err != nil {
+			return err
+		}
+		env.tell("%s", dropped(e))
+	}
+	env.json(out)
+	if clean {
+		return nil
+	}
+	if drop {
+		env.tell("The stash entry is kept in case you need it again.\n")
+	}
+	if len(result.Conflicts) > 0 {
+		applyErr = errors.Join(hintf(failf(exitPartial, "conflicts", "the stash conflicts with later changes: %s", conflictCount(result.Conflicts)), hintDecide), applyErr)
+	}
+	return env.unwritten(r, applyErr)
+}
+
+// dropped is the line for a stash that was removed from the list.
+func dropped(e stash.Entry) string { return "Dropped refs/" + e.Name() + " (" + e.New.String() + ")\n" }
+
+func newStashDrop(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drop [STASH]",
+		Short: "remove a stash from the list",
+		Long: `Removes a stash, by default the newest, from the list. Its changes stay in the
+repository until a gc, and 'kist stash apply ID' still finds them.
+
+With --json: name, id, message, time.`,
+		Example: `  kist stash drop
+  kist stash drop stash@{1}`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: completeNth(env.complete(stashes)),
+	}
+	env.inRepository(cmd, runStashDrop, exitBusy)
+	return cmd
+}
+
+func runStashDrop(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	e, err := listedStash(ctx, r, args)
+	if err != nil {
+		return err
+	}
+	if err := stash.Drop(ctx, r, e); err != nil {
+		return err
+	}
+	env.show(stashedJSON{e.Name(), e.New, e.Reason, e.Time}, "%s", dropped(e))
+	return nil
+}
+
+func newStashClear(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "clear",
+		Short: "remove all stashes",
+		Long: `Removes all stashes from the list. Their changes stay in the repository until a
+gc, but nothing lists them.
+
+With --json: dropped (how many).`,
+		Example:           `  kist stash clear`,
+		Args:              noArguments,
+		ValidArgsFunction: cobra.NoFileCompletions,
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, _ []string) error {
+		n, err := stash.Clear(ctx, r)
+		if err == nil {
+			env.json(map[string]int{"dropped": n})
+		}
+		return err
+	}, exitBusy)
+	return cmd
+}

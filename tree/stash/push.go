@@ -1,0 +1,352 @@
+package stash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+)
+
+// PushOptions configure [Push].
+type PushOptions struct {
+	Message   string   // empty: the subject of HEAD's commit
+	Paths     []string // stash only the changes of these paths in the worktree; nil: everything
+	Untracked bool     // also untracked files
+	KeepIndex bool     // keep staged changes in index and worktree
+
+	// Select chooses a part of the changes: it gets the trees of HEAD and of the worktree,
+	// and returns the tree to stash and the one that the worktree becomes. Nil: all.
+	Select func(ctx context.Context, rw object.ReadWriter, head, worktree object.ID) (stashed, rest object.ID, err error)
+
+	Progress kist.Progress
+}
+
+// Push records the changes of index and worktree as a stash, and then undoes them. A kill
+// at any moment leaves the changes in the worktree or in a stash. The error is
+// [ErrNothing], and nothing is done, if there are none. It is a [*stage.LocalChangesError]
+// if a change cannot be recorded or undone. If only some paths cannot be written, the
+// stash and a [*worktree.ApplyError] are returned.
+func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, err error) {
+	if err := operation.NoOperation(r); err != nil {
+		return entry, err
+	}
+	var p *pusher
+	for range retries {
+		err = kist.RetryStale(func() error {
+			p, err = push(ctx, r, o)
+			return err
+		})
+		if !errors.Is(err, stage.ErrChanged) {
+			break
+		}
+	}
+	if err != nil {
+		return entry, err
+	}
+	list, err := List(r)
+	if i := slices.IndexFunc(list, func(e Entry) bool { return e.New == p.id }); i >= 0 {
+		entry = list[i]
+	} else if err == nil {
+		err = fmt.Errorf("%w: another process dropped it", ErrNone)
+	}
+	return entry, errors.Join(p.back.Apply(ctx, r), err)
+}
+
+// retries is the number of attempts if other processes change the index.
+const retries = 3
+
+// pusher is one attempt of Push.
+type pusher struct {
+	PushOptions
+	repo    *kist.Repository
+	session *volume.Session
+	rw      object.ReadWriter
+	head    refs.Head
+	base    *object.Commit
+	idx     *index.Index // first as stored; then it has the worktree's state
+
+	staged, worktree tree.Info // the trees of the index and of the worktree
+	untracked        []string  // files that only the latter has
+
+	id   object.ID
+	back *checkout.Planned // undoes the changes
+}
+
+// push records the stash and plans the rest.
+func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, error) {
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+
+	p := &pusher{PushOptions: o, repo: r, session: session, rw: r.Unpurged(session)}
+	var err error
+	if p.head, p.idx, err = commits.ReadTrusted(ctx, r, session); err != nil {
+		return nil, err
+	}
+	if p.head.Unborn() {
+		return nil, kist.ErrUnborn
+	}
+	if err := intact.Usable(ctx, r, p.head.ID); err != nil {
+		return nil, err
+	}
+	if p.base, err = object.ReadCommit(ctx, r.Objects(), p.head.ID); err != nil {
+		return nil, err
+	}
+	files, err := p.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	message, err := p.record(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	return p, session.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, p.head.ID); err != nil {
+			return err
+		}
+		return files.SaveAfter(ctx, func() error {
+			old, err := r.Refs().Get(refs.Stash)
+			if err != nil && !errors.Is(err, refs.ErrNotFound) {
+				return err
+			}
+			return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: p.id, Reason: message}}, r.Who())
+		})
+	})
+}
+
+// read stores the trees of the index and of the worktree.
+func (p *pusher) read(ctx context.Context) (*stage.Prepared, error) {
+	var err error
+	if p.staged, err = p.idx.WriteTree(ctx, p.session); err != nil {
+		return nil, err
+	}
+	files, err := stage.Prepare(ctx, p.repo, p.session, p.idx, stage.AddOptions{Paths: p.Paths, Update: !p.Untracked, Progress: p.Progress})
+	if err != nil {
+		return nil, err
+	}
+	var unread []stage.Obstacle
+	for _, s := range files.Result.Skipped {
+		unread = append(unread, stage.Obstacle{Path: s.Path, Reason: s.Reason})
+	}
+	if err := stage.ObstacleError(unread); err != nil {
+		return nil, err
+	}
+
+	p.untracked = files.Result.Added
+	if err := files.Apply(); err != nil {
+		return nil, err
+	}
+	p.worktree, err = p.idx.WriteTree(ctx, p.session)
+	return files, err
+}
+
+// record stores the commits of the stash, and plans how to undo the changes. It returns
+// the message for the log.
+func (p *pusher) record(ctx context.Context) (message string, err error) {
+	undone := tree.Info{ID: p.base.Tree} // worktree and index without the changes
+	if p.Paths != nil {
+		if undone, err = p.reset(ctx, p.staged, p.base.Tree, p.Paths); err != nil {
+			return "", err
+		}
+	}
+	same, err := p.same(ctx, undone.ID, p.staged.ID, p.worktree.ID)
+	if err == nil && same {
+		err = ErrNothing
+	}
+	if err != nil {
+		return "", err
+	}
+
+	stashed, err := p.reset(ctx, p.worktree, p.staged.ID, p.untracked)
+	if err != nil {
+		return "", err
+	}
+	if p.KeepIndex {
+		undone = p.staged
+	}
+	rest := undone.ID
+	if p.Select != nil {
+		if stashed.ID, rest, err = p.Select(ctx, p.rw, p.base.Tree, p.worktree.ID); err != nil {
+			return "", err
+		}
+		if stashed, err = tree.Stat(ctx, p.rw, stashed.ID); err != nil {
+			return "", err
+		}
+	}
+	if err := p.plan(ctx, rest, undone.ID); err != nil {
+		return "", err
+	}
+
+	return p.commits(ctx, stashed)
+}
+
+// same reports whether trees are equal. A time alone is no difference.
+func (p *pusher) same(ctx context.Context, a object.ID, others ...object.ID) (bool, error) {
+	for _, b := range others {
+		for _, err := range tree.Diff(ctx, p.rw, a, b, tree.DiffOptions{}) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// reset returns base with some paths as they are in another tree. It keeps no folder that
+// only these paths needed.
+func (p *pusher) reset(ctx context.Context, base tree.Info, from object.ID, paths []string) (tree.Info, error) {
+	at := map[string]*object.Entry{} // nil: remove the path
+	offered := map[string]bool{}
+	for _, path := range paths {
+		if path == "" {
+			return tree.Stat(ctx, p.rw, from)
+		}
+		e, err := tree.Find(ctx, p.rw, from, path)
+		if err == nil {
+			at[path] = &e
+			continue
+		}
+		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
+			return tree.Info{}, err
+		}
+		at[path] = nil
+		for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
+			if e, err := tree.Find(ctx, p.rw, from, dir); err == nil && tree.IsDir(&e) {
+				break
+			}
+			offered[dir] = true
+		}
+	}
+	for dir := range offered {
+		if _, ok := at[dir]; ok {
+			delete(offered, dir)
+			continue
+		}
+		at[dir] = nil
+	}
+
+	editor := tree.NewEditor(p.rw, base)
+	for _, path := range sortedPaths(at) {
+		var err error
+		switch e := at[path]; {
+		case e != nil:
+			err = editor.Set(ctx, path, *e)
+		case offered[path]:
+			err = editor.Offer(ctx, path, object.Entry{Type: object.TypeDir, Mode: 0o755})
+		default:
+			err = editor.Remove(ctx, path)
+		}
+		if err != nil {
+			return tree.Info{}, err
+		}
+	}
+	return editor.Finish(ctx)
+}
+
+// plan plans the way from the worktree's tree to rest, and the index to stage.
+func (p *pusher) plan(ctx context.Context, rest, staged object.ID) error {
+	var err error
+	p.back, err = checkout.Plan(ctx, p.repo, p.idx, p.rw, checkout.Tips{
+		From: checkout.Tip{Commit: p.head.ID, Tree: p.worktree.ID}, To: checkout.Tip{Commit: p.head.ID, Tree: rest}, Progress: p.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	p.back.Needs = []object.ID{p.head.ID}
+	var edits []tree.Change
+	for c, err := range tree.Diff(ctx, p.rw, rest, staged, tree.DiffOptions{Recursive: true, Paired: true}) {
+		if err != nil {
+			return err
+		}
+		edits = append(edits, c)
+	}
+	p.back.Edit = func(idx *index.Index) error { return checkout.StageChanges(idx, edits, false) }
+	return nil
+}
+
+// commits stores the commits of the stash and returns its message.
+func (p *pusher) commits(ctx context.Context, stashed tree.Info) (message string, err error) {
+	on := "(no branch)"
+	if p.head.Branch != "" {
+		on = p.head.Branch
+	}
+	about := fmt.Sprintf("%s: %s %s", on, p.head.ID.Short(), stage.Subject(p.base.Message))
+	parents := []object.ID{p.head.ID}
+	put := func(message string, t tree.Info, parents ...object.ID) (object.ID, error) {
+		c := &object.Commit{
+			Tree: t.ID, Files: t.Files, Bytes: t.Bytes, Parents: parents, Message: message,
+			Host: p.repo.Options().Host, Committer: p.repo.Signature(),
+		}
+		c.Author = c.Committer
+		data, err := c.Encode()
+		if err != nil {
+			return object.ID{}, err
+		}
+		return p.session.Put(ctx, object.KindCommit, data)
+	}
+
+	id, err := put("index on "+about, p.staged, p.head.ID)
+	if err != nil {
+		return "", err
+	}
+	parents = append(parents, id)
+	if len(p.untracked) > 0 {
+		files, err := p.only(ctx, p.untracked)
+		if err != nil {
+			return "", err
+		}
+		if id, err = put("untracked files on "+about, files); err != nil {
+			return "", err
+		}
+		parents = append(parents, id)
+	}
+
+	message = "WIP on " + about
+	if p.Message != "" {
+		message = fmt.Sprintf("On %s: %s", on, p.Message)
+	}
+	p.id, err = put(message, stashed, parents...)
+	return message, err
+}
+
+// only returns the tree with some paths of the worktree's tree.
+func (p *pusher) only(ctx context.Context, paths []string) (tree.Info, error) {
+	at := map[string]*object.Entry{}
+	for _, path := range paths {
+		for ; path != "" && at[path] == nil; path, _ = tree.Split(path) {
+			e, err := tree.Find(ctx, p.rw, p.worktree.ID, path)
+			if err != nil {
+				return tree.Info{}, err
+			}
+			at[path] = &e
+		}
+	}
+	editor := tree.NewEditor(p.rw, tree.Info{})
+	for _, path := range sortedPaths(at) {
+		var err error
+		if e := at[path]; tree.IsDir(e) {
+			err = editor.SetDir(ctx, path, *e)
+		} else {
+			err = editor.Set(ctx, path, *e)
+		}
+		if err != nil {
+			return tree.Info{}, err
+		}
+	}
+	return editor.Finish(ctx)
+}
+
+func sortedPaths(at map[string]*object.Entry) []string {
+	return slices.SortedFunc(maps.Keys(at), tree.ComparePaths)
+}

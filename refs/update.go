@@ -97,10 +97,10 @@ func (s *Store) check(changes []Change) ([]move, error) {
 
 // headFor reads HEAD if the changes concern it. A missing HEAD, as in a new
 // repository, is on no branch.
-func (s *Store) headFor(changes []Change) (value, error) {
+func (d folder) headFor(changes []Change) (value, error) {
 	for _, c := range changes {
 		if c.Name == "HEAD" || strings.HasPrefix(c.Name, Heads) {
-			head, _, err := s.value("HEAD")
+			head, _, err := d.value("HEAD")
 			return head, err
 		}
 	}

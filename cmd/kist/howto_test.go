@@ -237,3 +237,17 @@ func TestHistoryHowto(t *testing.T) {
 		t.Errorf("the restored file is %q, %v", text, err)
 	}
 }
+
+// TestStashHowto runs the commands of docs/howto/stash.md.
+func TestStashHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"plan.txt": "plan\n"})
+	s.commit("first")
+	s.write(map[string]string{"plan.txt": "plan\nstove\n", "new.txt": "new"})
+	s.page("stash.md", "")
+	if got := s.kist("status", "-s", "-b"); got != "## kitchen\n M plan.txt\n?? new.txt\n" {
+		t.Errorf("status: %q", got)
+	}
+}

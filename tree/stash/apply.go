@@ -12,7 +12,7 @@ import (
 
 // ApplyOptions configure [Apply].
 type ApplyOptions struct {
-	Index    bool // also stage what was staged
+	Index    bool // also stage the changes that were staged
 	Progress kist.Progress
 }
 

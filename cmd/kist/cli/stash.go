@@ -55,7 +55,7 @@ func (o *stashPushOptions) register(env *Env, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "describe the stash by `MESSAGE`")
 	flags.BoolVarP(&o.Untracked, "include-untracked", "u", false, "also stash untracked files, but no ignored ones")
-	flags.BoolVarP(&o.KeepIndex, "keep-index", "k", false, "keep what is staged, in the index and in the worktree")
+	flags.BoolVarP(&o.KeepIndex, "keep-index", "k", false, "keep staged changes, in the index and in the worktree")
 }
 
 func newStashPush(env *Env) *cobra.Command {
@@ -65,11 +65,11 @@ func newStashPush(env *Env) *cobra.Command {
 		Aliases: []string{"save"},
 		Short:   "put changes aside",
 		Long: `Saves the changes of tracked files, staged or not, as a new stash, and goes back
-to HEAD. If kist cannot read a file, or undo a change, it names the path and does
-nothing.
+to HEAD. If kist cannot read a file or undo a change, it names the path and
+does nothing.
 
-With PATHs, only the changes at these paths are undone. As in git, the stash then
-has these changes, and all that is staged.
+With PATHs, only the changes at these paths are undone. As in git, the stash
+then has these changes and all staged ones.
 
 Until the stash is recorded, nothing changes. So a kill at any moment leaves the
 changes in the worktree or in the stash.
@@ -238,7 +238,7 @@ func newStashApply(env *Env) *cobra.Command {
 		Use:   "apply [OPTIONS] [STASH]",
 		Short: "make the changes of a stash again",
 		Long: `Makes the changes of a stash, by default the newest, in the worktree. Only new
-files are staged, or with --index what was staged.
+files are staged. With --index, all changes that were staged are staged again.
 
 ` + stashConflictsHelp + `
 
@@ -257,9 +257,9 @@ With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.
 		o.Progress = p.amounts()
 		result, err := stash.Apply(ctx, r, e.New, o)
 		p.Stop()
-		return endApply(ctx, env, r, e, result, err, false)
+		return unstashed{e, result, false}.end(ctx, env, r, err)
 	}), exitPartial, exitBusy)
-	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage what was staged")
+	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage the changes that were staged")
 	return cmd
 }
 
@@ -268,8 +268,9 @@ func newStashPop(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pop [OPTIONS] [STASH]",
 		Short: "make the changes of a stash again, and drop it",
-		Long: `Makes the changes of a stash, by default the newest, in the worktree, and removes
-it from the list. Only new files are staged, or with --index what was staged.
+		Long: `Makes the changes of a stash, by default the newest, in the worktree, and
+removes it from the list. Only new files are staged. With --index, all changes
+that were staged are staged again.
 
 ` + stashConflictsHelp + `
 
@@ -288,9 +289,9 @@ With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.
 		o.Progress = p.amounts()
 		result, err := stash.Apply(ctx, r, e.New, o)
 		p.Stop()
-		return endApply(ctx, env, r, e, result, err, true)
+		return unstashed{e, result, true}.end(ctx, env, r, err)
 	}), exitPartial, exitBusy)
-	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage what was staged")
+	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage the changes that were staged")
 	return cmd
 }
 
@@ -299,8 +300,8 @@ func newStashBranch(env *Env) *cobra.Command {
 		Use:   "branch NAME [STASH]",
 		Short: "make a branch from a stash, and drop it",
 		Long: `Makes the branch NAME at the commit that was HEAD when the stash was made,
-switches to it, applies the stash with what was staged, and removes it from the
-list. There the changes always fit.
+switches to it, applies the stash with its staged changes, and removes it from
+the list. There the changes always fit.
 
 With --json: the same as 'kist stash pop'.`,
 		Example: `  kist stash branch kitchen
@@ -319,7 +320,7 @@ With --json: the same as 'kist stash pop'.`,
 		if result != nil {
 			env.info("Switched to a new branch '%s'", printable(args[0]))
 		}
-		return endApply(ctx, env, r, e, result, err, true)
+		return unstashed{e, result, true}.end(ctx, env, r, err)
 	}), exitPartial, exitBusy)
 	return cmd
 }
@@ -332,14 +333,22 @@ type appliedJSON struct {
 	Dropped   bool           `json:"dropped"`
 }
 
-// endApply prints the result of applying a stash, drops it if asked to and there was no
-// problem, and returns the error that the command ends with.
-func endApply(ctx context.Context, env *Env, r *kist.Repository, e stash.Entry, result *stash.Applied, applyErr error, drop bool) error {
+// unstashed is a stash that was applied.
+type unstashed struct {
+	stash.Entry
+	result *stash.Applied // nil: nothing was done
+	drop   bool           // remove it from the list
+}
+
+// end prints the result, drops the stash if it should and there was no problem, and returns
+// the error that the command ends with. Applying the stash ended with applyErr.
+func (u unstashed) end(ctx context.Context, env *Env, r *kist.Repository, applyErr error) error {
 	if applyErr != nil && !isPartial(applyErr) {
 		return env.unwritten(r, halfDone(blocked(applyErr)))
 	}
 	env.maintain(r)
-	tellConflicts(env, r, result.Conflicts)
+	conflicts := u.result.Conflicts
+	tellConflicts(env, r, conflicts)
 	if !env.global.quiet && !env.global.json {
 		s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{})
 		if err != nil {
@@ -348,26 +357,26 @@ func endApply(ctx context.Context, env *Env, r *kist.Repository, e stash.Entry, 
 		statusLong(env, r, statusOptions{}, s)
 	}
 
-	clean := len(result.Conflicts) == 0 && applyErr == nil
-	out := appliedJSON{ID: e.New, Conflicts: newConflictsJSON(result.Conflicts), Dropped: drop && clean && e.N >= 0}
-	if e.N >= 0 {
-		out.Stash = e.Name()
+	clean := len(conflicts) == 0 && applyErr == nil
+	out := appliedJSON{ID: u.New, Conflicts: newConflictsJSON(conflicts), Dropped: u.drop && clean && u.N >= 0}
+	if u.N >= 0 {
+		out.Stash = u.Name()
 	}
 	if out.Dropped {
-		if err := stash.Drop(ctx, r, e); err != nil {
+		if err := stash.Drop(ctx, r, u.Entry); err != nil {
 			return err
 		}
-		env.tell("%s", dropped(e))
+		env.tell("%s", dropped(u.Entry))
 	}
 	env.json(out)
 	if clean {
 		return nil
 	}
-	if drop {
+	if u.drop {
 		env.tell("The stash entry is kept in case you need it again.\n")
 	}
-	if len(result.Conflicts) > 0 {
-		applyErr = errors.Join(hintf(failf(exitPartial, "conflicts", "the stash conflicts with later changes: %s", conflictCount(result.Conflicts)), hintDecide), applyErr)
+	if len(conflicts) > 0 {
+		applyErr = errors.Join(hintf(failf(exitPartial, "conflicts", "the stash conflicts with later changes: %s", conflictCount(conflicts)), hintDecide), applyErr)
 	}
 	return env.unwritten(r, applyErr)
 }

@@ -199,12 +199,9 @@ func (f *rootFinder) forks(ctx context.Context) error {
 }
 
 func (f *rootFinder) operation(context.Context) error {
-	var state operation.State
-	err := operation.ReadRest(f.r, &state)
-	for _, id := range append(state.Rest, state.Start, state.Left) {
-		if !id.IsZero() {
-			f.add(refs.RevertMsg, object.KindCommit, id)
-		}
+	state, err := operation.Recorded(f.r)
+	for _, id := range state.Commits() {
+		f.add(refs.StepsMsg, object.KindCommit, id)
 	}
 
 	return err

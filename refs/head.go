@@ -188,11 +188,16 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 // capital letters that ends in _HEAD or _MSG may be used.
 const (
 	MergeHead  = "MERGE_HEAD"  // the commit being merged
-	OrigHead   = "ORIG_HEAD"   // HEAD before a merge, reset or pull
+	OrigHead   = "ORIG_HEAD"   // HEAD before a merge, rebase, reset or pull
 	FetchHead  = "FETCH_HEAD"  // the last fetched commit
 	RevertHead = "REVERT_HEAD" // the commit being reverted
 	MergeMsg   = "MERGE_MSG"   // the message for the next commit
-	RevertMsg  = "REVERT_MSG"  // the remaining commits of a revert of several
+	StepsHead  = "STEPS_HEAD"  // the commit that HEAD is being brought to
+	StepsMsg   = "STEPS_MSG"   // the remaining steps of a revert, cherry-pick or rebase
+	RevertMsg  = "REVERT_MSG"  // the remaining commits of a revert that an earlier kist began
+
+	PickHead   = "CHERRY_PICK_HEAD" // the commit being picked
+	RebaseHead = "REBASE_HEAD"      // the commit being rebased, or HEAD's commit while the user edits it
 )
 
 // Special returns the commit with a name such as MERGE_HEAD. The error matches

@@ -36,6 +36,7 @@ var securityCommands = []securityCommand{
 	{name: "cat", args: []string{"cat", "HEAD:a.txt"}},
 	{name: "check-age", args: []string{"check-age", "--max", "never"}},
 	{name: "checkout", args: []string{"checkout", "topic"}},
+	{name: "cherry-pick", args: []string{"cherry-pick", "topic"}},
 	{name: "clone", args: []string{"clone", "../remote", "../cloned"}, beside: true},
 	{name: "commit", args: []string{"commit", "-a", "-m", "made"}},
 	{name: "completion", args: []string{"completion", "bash"}, beside: true},

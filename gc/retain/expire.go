@@ -376,7 +376,7 @@ func Protected(ctx context.Context, r *kist.Repository, records *record.View) (m
 		return nil, err
 	}
 	if state.Operation != "" {
-		for _, id := range append(slices.Clone(state.Rest), state.Other, state.Start, state.Left) {
+		for _, id := range state.Commits() {
 			why[id] = append(why[id], fmt.Sprintf("a %s is under way", state.Operation))
 		}
 	}

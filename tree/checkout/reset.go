@@ -24,7 +24,7 @@ const (
 )
 
 // Reset moves HEAD's branch to the commit that a revision names. Except with
-// ResetSoft, it ends an operation in progress. ORIG_HEAD and the reflog keep
+// ResetSoft, it ends an operation in progress other than a rebase. ORIG_HEAD and the reflog keep
 // the old commit. On a branch without a commit, the revision "HEAD" means no
 // commit. If only some paths cannot be written, the rest is done, and the
 // error is a [*worktree.ApplyError].
@@ -60,7 +60,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 				return err
 			}
 		}
-		return operation.ClearState(ctx, r)
+		return operation.Reset(ctx, r)
 	}
 
 	var lost []view.LostFolder

@@ -2,11 +2,12 @@ package commits
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"slices"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
@@ -17,65 +18,94 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// Abort ends a merge or revert in progress. It restores HEAD's version of the
+// Abort ends an operation in progress. It restores HEAD's version of the
 // paths that the operation touched and of other staged paths. Other local
 // changes stay. The error is a [*stage.LocalChangesError], and nothing is
-// done, if it would overwrite changes of staged files. If a revert of several
-// commits has made some already, HEAD goes back to its commit before the
-// first, unless it was moved in another way.
+// done, if it would overwrite changes of staged files. If a revert or cherry-pick
+// has made commits already, HEAD goes back to its commit before the first,
+// unless it was moved in another way. After a rebase, HEAD always goes back.
 func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, progress kist.Progress) error {
-	state, err := operation.Current(r)
+	s, head, err := resume(r, op, StepOptions{Progress: progress})
 	if err != nil {
 		return err
 	}
-	if state.Operation != op {
-		return fmt.Errorf("a %s is %w", op, operation.ErrNotInProgress)
-	}
-
-	head, err := r.Refs().Head()
-	if err != nil {
-		return err
-	}
-
-	var start object.ID // the tree before the first commit, if back
-	back := head.ID == state.Left && state.Start != state.Left
-	if back {
-		if start, err = intact.CommitTree(ctx, r, state.Start); err != nil {
+	clear := func(ctx context.Context) error { return operation.ClearState(ctx, r) }
+	if op == operation.Merging {
+		partial, err := abortStep(ctx, r, clear, progress)
+		if err != nil {
 			return err
 		}
-	}
-
-	end := func(ctx context.Context) error { return operation.ClearState(ctx, r) }
-	if back {
-		end = nil
-	}
-
-	var partial error
-	if state.Stopped {
-		if partial, err = abortStep(ctx, r, end, progress); err != nil {
-			return err
-		}
-	} else if !back {
-		return r.Publish(ctx, end)
-	}
-	if !back {
 		return partial
 	}
 
-	from, err := intact.CommitTree(ctx, r, head.ID)
+	if err := s.settle(ctx, head); err != nil {
+		return err
+	}
+	from := head.ID
+	switch {
+	case !s.To.IsZero(): // some files may have the content of that commit
+		if err := s.switchTo(ctx, head.ID, s.To, nil); err != nil {
+			return err
+		}
+		from = s.To
+	case s.Stopped || op == operation.Rebasing:
+		if s.partial, err = abortStep(ctx, r, nil, progress); err != nil {
+			return err
+		}
+	}
+
+	if op != operation.Rebasing && s.To.IsZero() && head.ID != s.Left {
+		return errors.Join(s.partial, r.Publish(ctx, clear))
+	}
+	err = s.switchTo(ctx, from, s.Start, func(ctx context.Context) error {
+		if err := s.goBack(ctx, head); err != nil {
+			return err
+		}
+		return clear(ctx)
+	})
+	return errors.Join(s.partial, err)
+}
+
+// switchTo brings worktree and index from one commit to another. It keeps the error for
+// paths that could not be written in s.partial.
+func (s *sequence) switchTo(ctx context.Context, from, to object.ID, publish func(context.Context) error) error {
+	old, err := intact.CommitTree(ctx, s.r, from)
 	if err != nil {
 		return err
 	}
-
-	return checkout.SwitchTree(ctx, r, checkout.Tips{
-		From: checkout.Tip{Commit: head.ID, Tree: from}, To: checkout.Tip{Commit: state.Start, Tree: start}, Progress: progress,
-		Publish: func(ctx context.Context) error {
-			if err := checkout.MoveHead(ctx, r, head, state.Start, "revert: back to where it began"); err != nil {
-				return err
-			}
-			return operation.ClearState(ctx, r)
-		},
+	new, err := intact.CommitTree(ctx, s.r, to)
+	if err != nil {
+		return err
+	}
+	err = checkout.SwitchTree(ctx, s.r, checkout.Tips{
+		From: checkout.Tip{Commit: from, Tree: old}, To: checkout.Tip{Commit: to, Tree: new}, Progress: s.Progress, Publish: publish,
 	})
+	if stage.IsPartial(err) {
+		s.partial = errors.Join(s.partial, err)
+		err = nil
+	}
+	return err
+}
+
+// goBack moves HEAD to Start, and in a rebase to its branch.
+func (s *sequence) goBack(ctx context.Context, head refs.Head) error {
+	if s.Operation != operation.Rebasing {
+		return s.setHead(ctx, head, headMove{s.Start, string(s.Operation) + ": back to where it began"})
+	}
+
+	branch, ok := refs.BranchOf(s.Branch)
+	if !ok {
+		return s.setHead(ctx, head, headMove{s.Start, "rebase (abort): returning to " + s.Start.String()})
+	}
+	if have, err := s.r.Refs().Get(s.Branch); err != nil {
+		return err
+	} else if have == head.ID && have != s.Start { // a killed rebase had moved it
+		change := refs.Change{Name: s.Branch, Old: have, New: s.Start, Reason: "rebase (abort): back to where it began"}
+		if err := s.r.Refs().Update(ctx, []refs.Change{change}, s.r.Who()); err != nil {
+			return err
+		}
+	}
+	return s.r.Refs().SetHead(ctx, refs.Head{Branch: branch, ID: s.Start}, s.r.Who(), "rebase (abort): returning to "+s.Branch)
 }
 
 // abortStep restores HEAD's version of the paths that a merge touched, and

@@ -1,4 +1,4 @@
-// Package commits makes commits (commit, merge, revert) and the branches and tags
+// Package commits makes commits (commit, merge, revert, cherry-pick) and the branches and tags
 // that name them.
 package commits
 
@@ -54,7 +54,11 @@ type CommitResult struct {
 // Commit records the index as a commit and moves HEAD's branch to it.
 func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
 	if o.Amend {
-		if err := operation.NoOperation(r); err != nil {
+		state, err := operation.Current(r)
+		if err == nil && state.Operation != "" && (state.Operation != operation.Rebasing || state.Stopped) {
+			err = state.InProgress()
+		}
+		if err != nil {
 			return nil, fmt.Errorf("amend: %w", err)
 		}
 	}
@@ -114,7 +118,7 @@ func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*Commi
 
 // mayBeSame reports whether a commit without changes is allowed.
 func (o *CommitOptions) mayBeSame(s operation.State) bool {
-	return o.AllowEmpty || o.Amend || s.Operation == operation.Merging
+	return o.AllowEmpty || o.Amend || s.Operation == operation.Merging || s.Doing.Amends()
 }
 
 // surelySame reports whether the index certainly matches HEAD's commit. It
@@ -231,9 +235,9 @@ func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Comm
 			return nil, old, err
 		}
 		c.Parents, old = []object.ID{p.head.ID}, p.head.ID
-		if p.Amend {
+		if p.Amend || p.state.Doing.Amends() {
 			c.Parents, c.Author = parent.Parents, parent.Author
-			if c.Message == "" {
+			if c.Message == "" && p.Amend {
 				c.Message = parent.Message
 			}
 			old = FirstParent(parent)
@@ -243,8 +247,15 @@ func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Comm
 	} else if p.Amend {
 		return nil, old, fmt.Errorf("amend: %w", kist.ErrUnborn)
 	}
-	if p.state.Operation == operation.Merging {
+	switch {
+	case p.state.Operation == operation.Merging:
 		c.Parents = append(c.Parents, p.state.Other)
+	case p.state.Stopped && (p.state.Doing == operation.Pick || p.state.Doing == operation.PickFrom):
+		picked, err := object.ReadCommit(ctx, r.Objects(), p.state.Other)
+		if err != nil {
+			return nil, old, err
+		}
+		c.Author = picked.Author
 	}
 	if c.Message == "" {
 		c.Message = p.state.Message
@@ -335,6 +346,8 @@ func (p *pending) reason(c *object.Commit) string {
 	switch {
 	case p.Amend:
 		what = "commit (amend)"
+	case p.state.Operation == operation.Rebasing && p.state.Stopped:
+		what = "rebase (continue)"
 	case p.state.Operation != "":
 		what = fmt.Sprintf("commit (%s)", p.state.Operation)
 	case len(c.Parents) == 0:

@@ -1,6 +1,7 @@
 package commits_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -43,7 +44,7 @@ type pairedCommit struct {
 }
 
 // TestLikeGit does the same at random in kist and in git: files are changed,
-// staged and committed, branches made, merged, reverted, reset and checked out,
+// staged and committed, branches made, merged, reverted, picked, reset and checked out,
 // with local changes in and out of the way. The same has to be refused, and the
 // worktrees and what is staged have to be the same after every step.
 //
@@ -93,8 +94,10 @@ func (x *twins) step() {
 		x.checkout()
 	case n < 80:
 		x.merge()
-	case n < 87:
+	case n < 84:
 		x.revert()
+	case n < 88:
+		x.pick()
 	case n < 93:
 		x.reset()
 	default:
@@ -299,28 +302,40 @@ func (x *twins) merge() {
 }
 
 func (x *twins) revert() {
+	x.undoOrRepeat("revert", "REVERT_HEAD", operation.Reverting, commits.Revert)
+}
+
+func (x *twins) pick() {
+	x.undoOrRepeat("cherry-pick", "CHERRY_PICK_HEAD", operation.Picking, commits.CherryPick)
+}
+
+// undoOrRepeat reverts or picks a commit.
+func (x *twins) undoOrRepeat(command, waits string, op operation.Operation, do func(context.Context, *kist.Repository, commits.RevertOptions) (*commits.StepsResult, error)) {
 	x.tick()
 	x.restoreDeleted()
 	c := x.some()
 	commit, err := object.ReadCommit(x.t.Context(), x.r.Objects(), c.kist)
 	treetest.Check(x.t, err)
 	o := commits.RevertOptions{Commits: []object.ID{c.kist}}
-	args := []string{"-c", "merge.renames=false", "revert", "--no-edit", c.git}
+	args := []string{"-c", "merge.renames=false", command, c.git}
+	if command == "revert" {
+		args = append(args, "--no-edit")
+	}
 	if len(commit.Parents) > 1 {
 		o.Parent = 1 + x.rnd.IntN(2)
 		args = append(args, "-m", fmt.Sprint(o.Parent))
 	}
-	x.do("revert %s", strings.Join(args[4:], " "))
+	x.do("%s", strings.Join(args[2:], " "))
 	undo := x.backup()
 	gitErr := x.try(args...)
-	if gitErr != nil && x.try("rev-parse", "-q", "--verify", "REVERT_HEAD") != nil {
+	if gitErr != nil && x.try("rev-parse", "-q", "--verify", waits) != nil {
 		x.mayRefuse(func(r *kist.Repository) error {
-			_, err := commits.Revert(x.t.Context(), r, o)
+			_, err := do(x.t.Context(), r, o)
 			return err
 		})
 		return
 	}
-	result, err := commits.Revert(x.t.Context(), x.r, o)
+	result, err := do(x.t.Context(), x.r, o)
 	switch {
 	case gitErr != nil && errors.Is(err, stage.ErrLocalChanges):
 		undo()
@@ -329,7 +344,7 @@ func (x *twins) revert() {
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
 		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
-		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Reverting, nil))
+		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, op, nil))
 		undo()
 	case len(result.Nothing) > 0:
 		x.agree(commits.ErrNothingToCommit, gitErr, commits.ErrNothingToCommit)

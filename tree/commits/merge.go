@@ -206,6 +206,10 @@ type threeWay struct {
 	apply        *ApplyOptions // of [Apply]
 	progress     kist.Progress
 	stats        volume.Stats // objects stored before the commit
+
+	// Of a step: the commit, and whether it has no changes and stays nevertheless.
+	from  *object.Commit
+	empty bool
 }
 
 // merge carries out a threeWay and makes the commit if there are no conflicts.

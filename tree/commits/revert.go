@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/operation"
@@ -15,44 +16,55 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// RevertOptions configure [Revert].
+// RevertOptions configure [Revert] and [CherryPick].
 type RevertOptions struct {
-	Commits  []object.ID // the commits to undo, in this order
-	Parent   int         // for merge commits: the parent to go back to, counted from 1
+	Commits  []object.ID // in this order
+	Parent   int         // of merge commits: the parent to compare with, counted from 1
 	NoCommit bool        // stop before the commits
-	Progress kist.Progress
+	Origin   bool        // of CherryPick: messages name the picked commits
+	StepOptions
 }
 
-// RevertResult is the result of [Revert], also after an error.
-type RevertResult struct {
-	Commits   []*CommitResult // the new commits
-	Nothing   []object.ID     // commits without an effect to undo
-	Stopped   object.ID       // the commit with conflicts, or zero
-	Conflicts []tree.Conflict // conflicts to resolve
-	Rest      []object.ID     // the commits after Stopped
-}
-
-// ErrWhichParent means that the user must choose a parent to revert a merge,
-// or that a commit does not have the chosen parent.
+// ErrWhichParent means that the user must choose a parent to revert or pick a
+// merge, or that a commit does not have the chosen parent.
 var ErrWhichParent = errors.New("which parent?")
 
 // Revert makes commits that undo other commits. It stops at conflicts and
 // leaves them as [Merge] does; [Continue] goes on. Nothing may be staged
 // before, unless NoCommit is set. If only some paths cannot be written, the
 // rest is done, and the error is a [*worktree.ApplyError].
-func Revert(ctx context.Context, r *kist.Repository, o RevertOptions) (*RevertResult, error) {
+func Revert(ctx context.Context, r *kist.Repository, o RevertOptions) (*StepsResult, error) {
+	return begin(ctx, r, operation.Reverting, operation.Revert, o)
+}
+
+// CherryPick is Revert that repeats the changes of commits on HEAD's branch. The new
+// commits keep message, author and author's time.
+func CherryPick(ctx context.Context, r *kist.Repository, o RevertOptions) (*StepsResult, error) {
+	do := operation.Pick
+	if o.Origin {
+		do = operation.PickFrom
+	}
+	if o.NoCommit {
+		do = operation.Apply
+	}
+	return begin(ctx, r, operation.Picking, do, o)
+}
+
+// begin begins a revert or cherry-pick.
+func begin(ctx context.Context, r *kist.Repository, op operation.Operation, do operation.Action, o RevertOptions) (*StepsResult, error) {
 	state, err := operation.Current(r)
 	if err != nil {
 		return nil, err
 	}
 
-	// With NoCommit, several reverts may go into one commit.
-	if more := o.NoCommit && state.Operation == operation.Reverting && len(state.Rest) == 0; state.Operation != "" && !more {
+	// With NoCommit, several may go into one commit.
+	more := o.NoCommit && state.Operation == op && state.Stopped && len(state.Rest) == 0
+	if state.Operation != "" && !more {
 		return nil, state.InProgress()
 	}
 
 	for _, id := range o.Commits {
-		if _, _, err := undone(ctx, r, id, o.Parent); err != nil {
+		if _, _, err := compared(ctx, r, id, o.Parent); err != nil {
 			return nil, err
 		}
 	}
@@ -62,55 +74,54 @@ func Revert(ctx context.Context, r *kist.Repository, o RevertOptions) (*RevertRe
 		return nil, err
 	}
 
-	return revertAll(ctx, r, o, head.ID)
+	s := &sequence{r: r, StepOptions: o.StepOptions, result: &StepsResult{}, noCommit: o.NoCommit, recorded: more}
+	if more {
+		s.State = state
+	} else {
+		s.State = operation.State{Operation: op, Start: head.ID}
+	}
+	s.Parent = o.Parent
+	if o.NoCommit {
+		return s.apply(ctx, operation.StepsOf(do, o.Commits))
+	}
+	s.Rest = operation.StepsOf(do, o.Commits)
+	return s.run(ctx)
 }
 
-// revertAll reverts commits. Start is HEAD's commit before the first of them.
-func revertAll(ctx context.Context, r *kist.Repository, o RevertOptions, start object.ID) (*RevertResult, error) {
-	result := &RevertResult{}
-	var partial error
-	for i, id := range o.Commits {
-		head, ours, err := view.HeadCommit(ctx, r)
+// apply carries out steps without commits, over the index.
+func (s *sequence) apply(ctx context.Context, steps []operation.Step) (*StepsResult, error) {
+	for i, step := range steps {
+		head, at, err := view.HeadCommit(ctx, s.r)
 		if err != nil {
-			return result, err
+			return s.result, err
 		}
-		m, err := revertOf(ctx, r, id, o.Parent)
+		ours, err := writeIndex(ctx, s.r)
 		if err != nil {
-			return result, err
+			return s.result, err
 		}
-		m.head, m.ours, m.noCommit, m.progress = head, ours.Tree, o.NoCommit, o.Progress
-		m.state.Start, m.state.Left, m.state.Rest, m.state.Parent = start, head.ID, o.Commits[i+1:], o.Parent
-		if o.NoCommit {
-			staged, err := writeIndex(ctx, r)
-			if err != nil {
-				return result, err
+		s.Rest = []operation.Step{step}
+		done, err := s.write(ctx, head, at, ours)
+		if err != nil {
+			return s.result, err
+		}
+		if len(done.Conflicts) > 0 {
+			s.result.Stopped, s.result.Conflicts = step.Commit, done.Conflicts
+			for _, left := range steps[i+1:] {
+				s.result.Rest = append(s.result.Rest, left.Commit)
 			}
-			m.ours, m.state.Rest = staged, nil
-		} else if err := NothingStaged(ctx, r, ours.Tree); err != nil {
-			return result, err
+			break
 		}
-		done, err := merge(ctx, r, m)
-		if done == nil {
-			return result, err
-		}
-		partial = errors.Join(partial, err)
-		switch {
-		case len(done.Conflicts) > 0:
-			result.Stopped, result.Conflicts, result.Rest = id, done.Conflicts, o.Commits[i+1:]
-			return result, partial
-		case done.Commit != nil:
-			result.Commits = append(result.Commits, done.Commit)
-		case !o.NoCommit:
-			result.Nothing = append(result.Nothing, id)
+		if s.State, err = operation.Current(s.r); err != nil {
+			return s.result, err
 		}
 	}
 
-	return result, partial
+	return s.result, s.partial
 }
 
 // revertOf returns the merge that undoes a commit.
 func revertOf(ctx context.Context, r *kist.Repository, id object.ID, parent int) (*threeWay, error) {
-	c, before, err := undone(ctx, r, id, parent)
+	c, before, err := compared(ctx, r, id, parent)
 	if err == nil {
 		err = intact.Usable(ctx, r, id)
 	}
@@ -129,17 +140,18 @@ func revertOf(ctx context.Context, r *kist.Repository, id object.ID, parent int)
 	}
 
 	return &threeWay{
+		from:   c,
 		theirs: to,
 		needs:  []object.ID{before},
 		base:   func(context.Context, object.ReadWriter) (object.ID, error) { return c.Tree, nil },
 		labels: tree.Labels{Ours: "HEAD", Theirs: "parent of " + id.Short()},
-		state:  operation.State{Operation: operation.Reverting, Other: id, Message: message + "."},
+		state:  operation.State{Message: message + "."},
 	}, nil
 }
 
-// undone returns a commit to revert and the parent to go back to, zero if it
-// has none.
-func undone(ctx context.Context, r *kist.Repository, id object.ID, parent int) (*object.Commit, object.ID, error) {
+// compared returns a commit and the parent that its changes are compared with, zero
+// if it has none.
+func compared(ctx context.Context, r *kist.Repository, id object.ID, parent int) (*object.Commit, object.ID, error) {
 	c, err := object.ReadCommit(ctx, r.Objects(), id)
 	if err != nil {
 		return nil, object.ID{}, err
@@ -175,34 +187,106 @@ func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	return info.ID, session.Publish(ctx, func(context.Context) error { return nil })
 }
 
-// Continue commits the resolved step of a revert and goes on with the
-// remaining commits.
-func Continue(ctx context.Context, r *kist.Repository, progress kist.Progress) (*RevertResult, error) {
-	state, err := operation.Current(r)
+// Continue commits the resolved step of an operation and goes on with the remaining
+// steps. If a rebase stopped to edit a commit, Continue adds the staged changes to it.
+func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o StepOptions) (*StepsResult, error) {
+	s, head, err := resume(r, op, o)
 	if err != nil {
 		return nil, err
 	}
-	if state.Operation != operation.Reverting {
-		return nil, fmt.Errorf("a %s is %w", operation.Reverting, operation.ErrNotInProgress)
-	}
-
-	result := &RevertResult{}
-	if state.Stopped {
-		switch done, err := Commit(ctx, r, CommitOptions{}); {
-		case err == nil:
-			result.Commits = append(result.Commits, done)
-		case errors.Is(err, ErrNothingToCommit):
-			result.Nothing = append(result.Nothing, state.Other)
-			if err := operation.EndStep(ctx, r, state); err != nil {
-				return nil, err
-			}
-		default:
+	if conflicts, err := hasConflicts(r); err != nil {
+		return nil, err
+	} else if conflicts { // not resolved: end here, with a step that waits for that
+		if err := s.settle(ctx, head); err != nil {
 			return nil, err
 		}
 	}
 
-	rest, err := revertAll(ctx, r, RevertOptions{Commits: state.Rest, Parent: state.Parent, Progress: progress}, state.Start)
-	rest.Commits = append(result.Commits, rest.Commits...)
-	rest.Nothing = append(result.Nothing, rest.Nothing...)
-	return rest, err
+	var done *CommitResult
+	switch {
+	case s.Stopped:
+		done, err = Commit(ctx, r, CommitOptions{Brief: o.Brief})
+	case s.Doing == operation.Edit:
+		err = s.amend(ctx)
+	}
+	switch {
+	case errors.Is(err, ErrNothingToCommit):
+		s.result.Nothing = append(s.result.Nothing, s.Other)
+		s.Rest = dropped(s.Rest)
+		if err := r.Publish(ctx, func(ctx context.Context) error { return operation.EndStep(ctx, r, s.State) }); err != nil {
+			return nil, err
+		}
+	case err != nil:
+		return nil, err
+	case done != nil:
+		s.result.Commits = append(s.result.Commits, done)
+	}
+
+	s.Doing, s.Stopped = "", false
+	return s.run(ctx)
+}
+
+// amend adds the staged changes to HEAD's commit and ends the step.
+func (s *sequence) amend(ctx context.Context) error {
+	_, c, err := view.HeadCommit(ctx, s.r)
+	if err != nil {
+		return err
+	}
+	staged, err := view.OfIndex(ctx, s.r)
+	if err != nil {
+		return err
+	}
+	s.Doing = ""
+	if staged.Tree != c.Tree {
+		if _, err := Commit(ctx, s.r, CommitOptions{Amend: true, Brief: s.Brief}); err != nil {
+			return err
+		}
+	}
+	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.EndStep(ctx, s.r, s.State) })
+}
+
+// Skip gives up the step at hand, with its changes, and goes on with the remaining
+// steps.
+func Skip(ctx context.Context, r *kist.Repository, op operation.Operation, o StepOptions) (*StepsResult, error) {
+	s, head, err := resume(r, op, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.settle(ctx, head); err != nil {
+		return nil, err
+	}
+
+	switch {
+	case s.Doing == "" && s.To.IsZero() && len(s.Rest) > 0 && s.Rest[0].Do == operation.Reword:
+		s.Rest = s.Rest[1:] // the message stays
+	case s.Doing == "" && s.To.IsZero():
+		return nil, fmt.Errorf("a step of the %s is %w", op, operation.ErrNotInProgress)
+	case s.Doing != "":
+		if s.partial, err = abortStep(ctx, r, nil, o.Progress); err != nil {
+			return nil, err
+		}
+		if !s.Doing.Amends() && s.Doing != operation.Edit {
+			s.Rest = dropped(s.Rest)
+		}
+	}
+	s.Doing, s.Stopped = "", false
+	if s.To.IsZero() {
+		if err := r.Publish(ctx, func(ctx context.Context) error { return operation.EndStep(ctx, r, s.State) }); err != nil {
+			return nil, err
+		}
+	}
+	return s.run(ctx)
+}
+
+// resume returns the sequence of the operation in progress, and HEAD.
+func resume(r *kist.Repository, op operation.Operation, o StepOptions) (*sequence, refs.Head, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return nil, head, err
+	}
+	state, err := operation.Current(r)
+	if err == nil && state.Operation != op {
+		err = fmt.Errorf("a %s is %w", op, operation.ErrNotInProgress)
+	}
+	return &sequence{r: r, State: state, StepOptions: o, result: &StepsResult{}, onto: state.Onto.String(), recorded: true}, head, err
 }

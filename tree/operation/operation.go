@@ -6,8 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strconv"
-	"strings"
+	"slices"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -21,6 +20,8 @@ type Operation string
 const (
 	Merging   Operation = "merge"
 	Reverting Operation = "revert"
+	Picking   Operation = "cherry-pick"
+	Rebasing  Operation = "rebase"
 )
 
 // ErrInProgress is matched by the error of an operation that cannot begin
@@ -31,74 +32,118 @@ var ErrInProgress = errors.New("in progress")
 // continued or aborted because it is not under way.
 var ErrNotInProgress = errors.New("not in progress")
 
-// State is the operation under way in a repository; zero if there is none.
+// State is the operation under way in a repository; zero if there is none. All
+// operations except a merge are sequences of steps.
 type State struct {
 	Operation Operation
-	Other     object.ID // the commit being merged or reverted, or to be reverted next
-	Message   string    // default message of the commit that ends it
+	Other     object.ID // the commit of the merge or of the step at hand, or of the next step
+	Message   string    // default message of the commit that ends the step
 
-	// Stopped means that the operation waits for a commit. It is false only
-	// between two commits of a revert.
+	// Doing is the step at hand that waits for the user. It is empty between two
+	// steps. Stopped means that the step, or the merge, waits for a commit.
+	Doing   Action
 	Stopped bool
 
-	// Of a revert of several commits.
-	Rest   []object.ID // the commits to revert after Other; if not Stopped, Other included
-	Parent int         // for merge commits: the parent to go back to
-	Start  object.ID   // HEAD's commit before the first revert
-	Left   object.ID   // HEAD's commit before this revert
+	Rest   []Step    // the steps after the one at hand
+	Parent int       // of merge commits: the parent that a step compares with
+	Start  object.ID // HEAD's commit before the first step
+	Left   object.ID // HEAD's commit when the step at hand began; zero: no step has begun
+
+	// To is a finished commit that worktree, index and HEAD are being brought to. It
+	// is zero otherwise.
+	To object.ID
+
+	// Of a rebase.
+	Branch string    // its full name; empty: HEAD was detached
+	Onto   object.ID // the commit below the new ones
 }
 
+// InProgress returns the error of an operation that cannot begin because of s.
 func (s State) InProgress() error {
 	return fmt.Errorf("a %s is %w", s.Operation, ErrInProgress)
 }
 
-var stateNames = map[Operation]string{Merging: refs.MergeHead, Reverting: refs.RevertHead}
+// Commits returns all commits that s needs.
+func (s State) Commits() []object.ID {
+	ids := []object.ID{s.Other, s.Start, s.Left, s.To, s.Onto}
+	for _, step := range s.Rest {
+		ids = append(ids, step.Commit)
+	}
+	return slices.DeleteFunc(ids, object.ID.IsZero)
+}
+
+var stateNames = map[Operation]string{
+	Merging: refs.MergeHead, Reverting: refs.RevertHead, Picking: refs.PickHead, Rebasing: refs.RebaseHead,
+}
 
 // Current returns the operation under way.
 func Current(r *kist.Repository) (State, error) {
-	for _, op := range []Operation{Merging, Reverting} {
-		id, err := r.Refs().Special(stateNames[op])
-		if errors.Is(err, refs.ErrNotFound) {
-			continue
-		}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return State{}, err
+	}
+
+	id, err := special(r, refs.MergeHead)
+	if err != nil {
+		return State{}, err
+	}
+	if !id.IsZero() {
+		began, err := special(r, refs.OrigHead)
 		if err != nil {
 			return State{}, err
 		}
-		if done, err := committed(r); err != nil {
-			return State{}, err
-		} else if done {
-			continue
+		if began.IsZero() || began == head.ID { // otherwise the merge is committed
+			s := State{Operation: Merging, Other: id, Stopped: true}
+			s.Message, err = message(r, refs.MergeMsg)
+			return s, err
 		}
-		s := State{Operation: op, Other: id, Stopped: true}
-		if s.Message, err = message(r, refs.MergeMsg); err != nil {
-			return State{}, err
-		}
-		if op == Reverting {
-			err = ReadRest(r, &s)
-		}
-		return s, err
 	}
 
-	var s State
-	if err := ReadRest(r, &s); err != nil || len(s.Rest) == 0 {
+	s, err := Recorded(r)
+	if err != nil || s.Operation == "" {
 		return State{}, err
 	}
-	s.Operation, s.Other = Reverting, s.Rest[0]
-	return s, nil
+	return s.at(r, head)
 }
 
-// committed reports whether HEAD moved since the operation was recorded. Then its
-// commit exists, and only the record of the operation is left over.
-func committed(r *kist.Repository) (bool, error) {
-	began, err := r.Refs().Special(refs.OrigHead)
-	if errors.Is(err, refs.ErrNotFound) {
-		return false, nil
-	}
+// at completes s, a recorded sequence of steps, by the present HEAD. If HEAD moved
+// since the step at hand began, the step is committed. Then only its record is left.
+func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
+	id, err := special(r, stateNames[s.Operation])
 	if err != nil {
-		return false, err
+		return State{}, err
 	}
-	head, err := r.Refs().Head()
-	return head.ID != began, err
+
+	waits := !id.IsZero() && head.ID == s.Left
+	switch {
+	case s.Operation == Rebasing && head.Branch != "" && (!s.Left.IsZero() || head.ID != s.Start):
+		return State{}, nil // HEAD is back on a branch, so the rebase is over
+	case s.Operation == Rebasing && waits && id == s.Left:
+		s.Doing, s.Other = Edit, id
+	case !id.IsZero() && len(s.Rest) > 0 && s.Rest[0].Commit == id:
+		if waits {
+			s.Doing, s.Stopped, s.Other = s.Rest[0].Do, true, id
+			s.Message, err = message(r, refs.MergeMsg)
+		}
+		s.Rest = s.Rest[1:]
+	}
+	if s.Doing == "" && len(s.Rest) > 0 {
+		s.Other = s.Rest[0].Commit
+	}
+	if s.Doing == "" && len(s.Rest) == 0 && s.To.IsZero() && s.Operation != Rebasing {
+		return State{}, err
+	}
+
+	return s, err
+}
+
+// special returns a commit that commands leave for each other, zero if there is none.
+func special(r *kist.Repository, name string) (object.ID, error) {
+	id, err := r.Refs().Special(name)
+	if errors.Is(err, refs.ErrNotFound) {
+		return object.ID{}, nil
+	}
+	return id, err
 }
 
 // message returns a text that commands leave for each other, "" if there is none.
@@ -110,47 +155,6 @@ func message(r *kist.Repository, name string) (string, error) {
 	return text, err
 }
 
-// ReadRest reads the state of a revert of several commits, if there is one.
-func ReadRest(r *kist.Repository, s *State) error {
-	text, err := message(r, refs.RevertMsg)
-	if err != nil || text == "" {
-		return err
-	}
-	var ids []object.ID
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	s.Parent, err = strconv.Atoi(lines[0])
-	for _, line := range lines[1:] {
-		var id object.ID
-		if err == nil {
-			id, err = object.ParseID(line)
-		}
-		ids = append(ids, id)
-	}
-
-	if err == nil && len(ids) < 2 {
-		err = errors.New("is cut short")
-	}
-	if err != nil {
-		return refs.Damaged(refs.RevertMsg, err)
-	}
-	s.Start, s.Left, s.Rest = ids[0], ids[1], ids[2:]
-	return nil
-}
-
-// writeRest writes the state that ReadRest reads. It removes an empty state.
-func writeRest(ctx context.Context, r *kist.Repository, s State) error {
-	if s.Start == s.Left && len(s.Rest) == 0 {
-		return r.Refs().ClearSpecial(ctx, refs.RevertMsg)
-	}
-	var text strings.Builder
-	fmt.Fprintf(&text, "%d\n%s\n%s\n", s.Parent, s.Start, s.Left)
-	for _, id := range s.Rest {
-		fmt.Fprintf(&text, "%s\n", id)
-	}
-
-	return r.Refs().SetMessage(ctx, refs.RevertMsg, text.String())
-}
-
 // NoOperation returns an error if an operation is under way.
 func NoOperation(r *kist.Repository) error {
 	state, err := Current(r)
@@ -160,20 +164,30 @@ func NoOperation(r *kist.Repository) error {
 	return err
 }
 
-// SetState records that an operation is under way.
+// SetState records that an operation is under way. The step at hand of a sequence, if
+// any, is the commit Other with the action Doing.
 func SetState(ctx context.Context, r *kist.Repository, s State) error {
-	head, err := r.Refs().Head()
-	if err != nil {
-		return err
+	if s.Operation == Merging {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return err
+		}
+		if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
+			return err
+		}
 	}
-	if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
-		return err
+	if s.Doing == "" && s.Operation != Merging {
+		if err := r.Refs().ClearSpecial(ctx, stateNames[s.Operation]); err != nil {
+			return err
+		}
+		return s.record(ctx, r)
 	}
+
 	if err := r.Refs().SetMessage(ctx, refs.MergeMsg, s.Message); err != nil {
 		return err
 	}
-	if s.Operation == Reverting {
-		if err := writeRest(ctx, r, s); err != nil {
+	if s.Operation != Merging {
+		if err := s.record(ctx, r); err != nil {
 			return err
 		}
 	}
@@ -181,18 +195,37 @@ func SetState(ctx context.Context, r *kist.Repository, s State) error {
 }
 
 // EndStep records that the operation no longer waits for a commit. The operation
-// ends, unless it is a revert with further commits.
-func EndStep(ctx context.Context, r *kist.Repository, state State) error {
+// ends, unless it has further steps or is a rebase, whose branch must still move.
+func EndStep(ctx context.Context, r *kist.Repository, s State) error {
 	switch {
-	case state.Operation == "":
+	case s.Operation == "":
 		return nil
-	case len(state.Rest) == 0:
+	case len(s.Rest) == 0 && s.Operation != Rebasing:
 		return ClearState(ctx, r)
 	}
-	return r.Refs().ClearSpecial(ctx, refs.RevertHead, refs.MergeMsg)
+
+	s.Doing = ""
+	if err := s.record(ctx, r); err != nil {
+		return err
+	}
+	return r.Refs().ClearSpecial(ctx, stateNames[s.Operation], refs.MergeMsg)
 }
 
 // ClearState records that no operation is in progress.
 func ClearState(ctx context.Context, r *kist.Repository) error {
-	return r.Refs().ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.MergeMsg, refs.RevertMsg)
+	return r.Refs().ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.PickHead, refs.RebaseHead, refs.MergeMsg,
+		refs.StepsMsg, refs.StepsHead, refs.RevertMsg)
+}
+
+// Reset is ClearState for a reset. A rebase goes on, as in git: the reset may be a part
+// of it.
+func Reset(ctx context.Context, r *kist.Repository) error {
+	state, err := Current(r)
+	if err != nil && !errors.Is(err, object.ErrCorrupt) {
+		return err
+	}
+	if state.Operation == Rebasing {
+		return nil
+	}
+	return ClearState(ctx, r)
 }

@@ -36,7 +36,7 @@ func newCommit(env *Env) *cobra.Command {
 		Use:   "commit [OPTIONS]",
 		Short: "record the staged changes",
 		Long: `Records what is staged as a new commit, and moves the current branch to it. It
-also concludes a merge or revert whose conflicts have been resolved.
+also concludes a merge, revert or cherry-pick whose conflicts are resolved.
 
 Without -m and -F, the message is written in the editor that KIST_EDITOR, VISUAL
 or EDITOR names. Lines that begin with # are left out there; an empty message

@@ -5,16 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
@@ -136,7 +132,7 @@ func (o *mergeOptions) end(ctx context.Context, env *Env, r *kist.Repository, re
 	return nil
 }
 
-// blocked adds advice to the error of a merge or revert that local changes block. It returns
+// blocked adds advice to the error of a merge, revert or cherry-pick that local changes block. It returns
 // other errors unchanged.
 func blocked(err error) error {
 	if !errors.Is(err, stage.ErrLocalChanges) {
@@ -145,7 +141,7 @@ func blocked(err error) error {
 	return hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "commit these changes, or undo them with 'kist restore', and move away untracked files")
 }
 
-// abort ends a merge or revert.
+// abort ends an operation in progress.
 func (e *Env) abort(ctx context.Context, r *kist.Repository, op operation.Operation) error {
 	p := e.progress("going back")
 	err := commits.Abort(ctx, r, op, p.amounts())
@@ -253,153 +249,6 @@ func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID)
 		return nil, err
 	}
 	return view.Diff(ctx, from, to, nil, true)
-}
-
-type revertOptions struct {
-	commits.RevertOptions
-	goOn, abort bool
-}
-
-func newRevert(env *Env) *cobra.Command {
-	var o revertOptions
-	cmd := &cobra.Command{
-		Use:   "revert [OPTIONS] REV... | --continue | --abort",
-		Short: "undo older commits with new ones",
-		Long: `Undoes the changes of each REV in a new commit; the history stays. The commits
-are undone in the order of the REVs. A..B means the commits that B has and A
-lacks, newest first.
-
-If later commits changed the same lines, there are conflicts, as in 'kist
-merge', and the exit status is 3. When you have resolved them, --continue
-commits and goes on with the next REV. --abort returns to the state before the
-first REV.
-
-With --json, for each new commit the same as 'kist commit'; at conflicts:
-stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and rest
-(the commits that are left).`,
-		Example: `  kist revert HEAD
-  kist revert --no-commit v1..v2     undo several, and commit them as one
-  kist revert -m 1 HEAD              undo a merge`,
-		ValidArgsFunction: env.complete(revisions),
-	}
-	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
-	flags := cmd.Flags()
-	flags.BoolVarP(&o.NoCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
-	flags.IntVarP(&o.Parent, "mainline", "m", 0, "for a merge, go back to the parent with this `NUMBER`, from 1")
-	flags.Bool("no-edit", false, "take the messages as they are (they always are)")
-	flags.BoolVar(&o.goOn, "continue", false, "commit the resolved files and continue")
-	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the first commit")
-	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "no-commit")
-	cmd.MarkFlagsMutuallyExclusive("continue", "abort", "mainline")
-	return cmd
-}
-
-func (o *revertOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	switch {
-	case (o.goOn || o.abort) && len(args) > 0:
-		return usagef("%s is not expected", quoteArg(args[0]))
-	case !o.goOn && !o.abort && len(args) == 0:
-		return usagef("REV is missing")
-	case o.Parent < 0:
-		return usagef("parents are counted from 1")
-	}
-	if o.abort {
-		return env.abort(ctx, r, operation.Reverting)
-	}
-	var err error
-	if o.Commits, err = revertArgs(ctx, r, args); err != nil {
-		return err
-	}
-
-	var result *commits.RevertResult
-
-	p := env.progress("reverting")
-	o.Progress = p.amounts()
-	if o.goOn {
-		result, err = commits.Continue(ctx, r, o.Progress)
-	} else {
-		result, err = commits.Revert(ctx, r, o.RevertOptions)
-	}
-	p.Stop()
-	if result == nil {
-		return env.unwritten(r, blocked(err))
-	}
-	return o.print(ctx, env, r, result, err)
-}
-
-// revertArgs returns the commits that revisions and ranges stand for.
-func revertArgs(ctx context.Context, r *kist.Repository, args []string) ([]object.ID, error) {
-	var ids []object.ID
-	if !slices.ContainsFunc(args, isRange) {
-		for _, arg := range args {
-			id, err := r.Resolve(ctx, previous(arg))
-			if err != nil {
-				return nil, err
-			}
-			ids = append(ids, id)
-		}
-		return ids, nil
-	}
-
-	for c, err := range log.Commits(ctx, r, log.Options{Revs: args}) {
-		if err != nil {
-			return nil, err
-		}
-		ids = append(ids, c.ID)
-	}
-	if len(ids) == 0 {
-		return nil, failf(exitFailed, "", "no commits to revert")
-	}
-	return ids, nil
-}
-
-// isRange reports whether a revision is a range, or excludes commits with ^.
-func isRange(rev string) bool {
-	_, _, _, ok := refs.SplitRange(rev)
-	return ok || strings.HasPrefix(rev, "^")
-}
-
-// stoppedJSON is what revert prints with --json at conflicts.
-type stoppedJSON struct {
-	Stopped   object.ID      `json:"stopped"`
-	Conflicts []conflictJSON `json:"conflicts"`
-	Rest      []object.ID    `json:"rest"`
-}
-
-// print prints the result of a revert, and returns the error that the command ends with.
-// The revert may have failed with revertErr after some commits.
-func (o *revertOptions) print(ctx context.Context, env *Env, r *kist.Repository, result *commits.RevertResult, revertErr error) error {
-	for _, c := range result.Commits {
-		printCommitted(env, c)
-	}
-
-	for _, id := range result.Nothing {
-		env.info("%s is undone already", describe(ctx, r, id))
-	}
-	env.maintain(r)
-	if revertErr != nil && !isPartial(revertErr) {
-		return env.unwritten(r, blocked(revertErr))
-	}
-	if len(result.Conflicts) == 0 {
-		return env.unwritten(r, revertErr)
-	}
-	tellConflicts(env, r, result.Conflicts)
-	env.json(stoppedJSON{result.Stopped, newConflictsJSON(result.Conflicts), append([]object.ID{}, result.Rest...)})
-	err := failf(exitPartial, "conflicts", "%s conflicts with later changes: %s",
-		describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
-	next := "'kist revert --continue'"
-	if o.NoCommit {
-		next = "'kist commit'"
-	}
-	err = hintf(err, hintDecide+", then %s; or 'kist revert --abort'", next)
-	if o.NoCommit && len(result.Rest) > 0 {
-		var left []string
-		for _, id := range result.Rest {
-			left = append(left, id.Short())
-		}
-		err = hintf(err, "not undone yet: %s", strings.Join(left, " "))
-	}
-	return errors.Join(err, env.unwritten(r, revertErr))
 }
 
 // conflictJSON is a conflict as merge and revert print it with --json.

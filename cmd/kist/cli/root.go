@@ -125,6 +125,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("branches", "WORK ON BRANCHES",
 		newBranch(env),
 		newCheckout(env),
+		newCherryPick(env),
 		newMerge(env),
 		newReset(env),
 		newRevert(env),

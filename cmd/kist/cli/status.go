@@ -52,9 +52,10 @@ quoted, and the new path of a rename comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
 renamed_from, reason (of X), purged, lost; with --branch before them: branch,
-id, upstream, ahead and behind (how many commits), operation (merge or revert,
-if one is in progress). If there is no path to print and no --branch: clean,
-which is true.`,
+id, upstream, ahead and behind (how many commits), operation (merge, revert,
+cherry-pick or rebase, if one is in progress), other (its commit at hand), onto
+(of a rebase). If there is no path to print and no --branch: clean, which is
+true.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
@@ -206,14 +207,15 @@ type statusHeadJSON struct {
 	ID     *object.ID `json:"id"`     // null: there is no commit yet
 	trackingJSON
 	Operation string    `json:"operation,omitempty"`
-	Other     object.ID `json:"other,omitzero"` // the commit being merged or reverted
+	Other     object.ID `json:"other,omitzero"` // the commit being merged, reverted, picked or edited
+	Onto      object.ID `json:"onto,omitzero"`  // of a rebase
 }
 
 // statusJSON prints the status as JSON.
 func statusJSON(env *Env, o statusOptions, s *stage.Status) {
 	if o.branch {
 		env.json(statusHeadJSON{
-			orNull(s.Head.Branch), orNull(s.Head.ID), newTrackingJSON(s.Tracking), string(s.State.Operation), s.State.Other,
+			orNull(s.Head.Branch), orNull(s.Head.ID), newTrackingJSON(s.Tracking), string(s.State.Operation), s.State.Other, s.State.Onto,
 		})
 	}
 	lines := statusLines(s)

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -69,17 +70,47 @@ func (p *longStatus) operation() {
 	if s.State.Operation == "" {
 		return
 	}
-	p.printf("\nA %s of %s is under way.\n", s.State.Operation, s.State.Other.Short())
+	st := s.State
+	conclude := "'kist commit'"
+	switch st.Operation {
+	case operation.Rebasing:
+		p.printf("\nrebase in progress; onto %s\n", st.Onto.Short())
+		conclude = "'kist rebase --continue'"
+		what := "rebasing"
+		if st.Doing == operation.Edit {
+			what = "editing a commit while rebasing"
+		}
+		if branch, ok := refs.BranchOf(st.Branch); ok {
+			what += fmt.Sprintf(" branch '%s' on '%s'", branch, st.Onto.Short())
+		}
+		p.printf("You are currently %s.\n", what)
+	case operation.Picking:
+		p.printf("\nYou are currently cherry-picking commit %s.\n", st.Other.Short())
+	default:
+		p.printf("\nA %s of %s is under way.\n", st.Operation, st.Other.Short())
+	}
+
 	switch {
 	case len(s.Conflicts) > 0:
-		p.printf("  (resolve the conflicts, then 'kist commit')\n")
-	case s.State.Stopped:
-		p.printf("  (all conflicts are resolved: 'kist commit' concludes it)\n")
+		p.printf("  (resolve the conflicts, then %s)\n", conclude)
+	case st.Stopped:
+		p.printf("  (all conflicts are resolved: %s concludes it)\n", conclude)
+	case st.Doing == operation.Edit:
+		p.printf("  ('kist commit --amend' changes the commit)\n  ('kist rebase --continue' when you are satisfied)\n")
 	}
-	if n := len(s.State.Rest); n > 0 {
-		p.printf("  (%s to go: 'kist %s --continue')\n", plural(uint64(n), "commit", "commits"), s.State.Operation)
+	n := 0
+	for _, step := range st.Rest {
+		if step.Do.Merges() {
+			n++
+		}
 	}
-	p.printf("  ('kist %s --abort' goes back to how it was before)\n", s.State.Operation)
+	if n > 0 || st.Operation != operation.Merging && st.Doing == "" {
+		p.printf("  (%s to go: 'kist %s --continue')\n", plural(uint64(n), "commit", "commits"), st.Operation)
+	}
+	if st.Operation != operation.Merging && st.Stopped {
+		p.printf("  ('kist %s --skip' leaves this commit out)\n", st.Operation)
+	}
+	p.printf("  ('kist %s --abort' goes back to how it was before)\n", st.Operation)
 }
 
 func (p *longStatus) staged() {

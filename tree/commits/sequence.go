@@ -1,0 +1,575 @@
+package commits
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// StepOptions configure the steps of a revert, cherry-pick or rebase.
+type StepOptions struct {
+	Brief    bool // do not compute the changes of new commits
+	Progress kist.Progress
+
+	// Edit lets the user edit a commit's message. It may be nil if no step needs it.
+	Edit func(ctx context.Context, message string) (string, error)
+}
+
+// StepsResult is the result of a revert, cherry-pick or rebase, also after an error.
+type StepsResult struct {
+	Commits   []*CommitResult // the new commits
+	Nothing   []object.ID     // commits without an effect
+	Stopped   object.ID       // the commit with conflicts, or to edit; zero: all steps are done
+	Conflicts []tree.Conflict // conflicts to resolve; none: stopped to edit
+	Rest      []object.ID     // the commits after Stopped
+}
+
+// sequence carries out the steps of a revert, cherry-pick or rebase.
+//
+// Steps without conflicts are merged in the store alone. Then worktree, index and HEAD
+// move to the last new commit, so a file that the steps change twice is written once.
+// Before that, the state names this commit: after a kill, [Continue] and [Abort] know
+// which content of the worktree comes from the operation. A step with conflicts is
+// recorded before it begins, too.
+type sequence struct {
+	r *kist.Repository
+	operation.State
+	StepOptions
+	result   *StepsResult
+	partial  error  // paths that could not be written
+	onto     string // the user's name for Onto
+	noCommit bool   // steps only change worktree and index
+	recorded bool   // the stored state has the operation
+	ended    bool   // the operation is over
+}
+
+// run carries out the remaining steps until one has to wait for the user.
+func (s *sequence) run(ctx context.Context) (*StepsResult, error) {
+	if !s.To.IsZero() { // an earlier run was killed
+		if err := s.move(ctx, nil); err != nil {
+			return s.result, err
+		}
+	}
+
+	for len(s.Rest) > 0 || s.begins() {
+		var err error
+		switch {
+		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Reword:
+			err = s.reword(ctx)
+		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Edit:
+			err = s.stop(ctx)
+		default:
+			err = s.advance(ctx)
+		}
+		if err != nil || !s.result.Stopped.IsZero() {
+			for _, step := range s.Rest {
+				if step.Do.Merges() {
+					s.result.Rest = append(s.result.Rest, step.Commit)
+				}
+			}
+			return s.result, errors.Join(s.partial, err)
+		}
+	}
+
+	if !s.ended {
+		if err := s.r.Publish(ctx, s.end); err != nil {
+			return s.result, err
+		}
+	}
+	return s.result, s.partial
+}
+
+// begins reports whether s is a rebase whose HEAD must still move to Onto.
+func (s *sequence) begins() bool { return s.Operation == operation.Rebasing && s.Left.IsZero() }
+
+// built are finished steps whose commits no name reaches yet.
+type built struct {
+	rest    []operation.Step // the steps after these
+	tip     object.ID
+	c       *object.Commit // of tip
+	moves   []headMove
+	commits []*CommitResult
+	nothing []object.ID
+	needs   []object.ID // the commits that the new ones come from
+	skipped []object.Skipped
+}
+
+// headMove is a move of HEAD with its reason in the reflog.
+type headMove struct {
+	id     object.ID
+	reason string
+}
+
+// advance carries out the next steps that have no conflicts. If there are none, it
+// writes the conflicts of the next step.
+func (s *sequence) advance(ctx context.Context) error {
+	before := s.State
+	var b *built
+	err := kist.RetryStale(func() (err error) {
+		b, err = s.build(ctx)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if len(b.rest) == len(s.Rest) && !s.begins() {
+		return s.conflict(ctx)
+	}
+
+	s.To, s.Rest = b.tip, b.rest
+	if err := s.move(ctx, b.moves); err != nil {
+		return s.restore(ctx, before, err)
+	}
+
+	s.result.Nothing = append(s.result.Nothing, b.nothing...)
+	for _, c := range b.commits {
+		if !s.Brief {
+			if err := showChanges(ctx, s.r, c); err != nil {
+				return err
+			}
+		}
+		s.result.Commits = append(s.result.Commits, c)
+	}
+	return nil
+}
+
+// dropped returns the steps after one that made no commit. The next steps must not
+// change the commit before it.
+func dropped(rest []operation.Step) []operation.Step {
+	for len(rest) > 0 && !rest[0].Do.Merges() {
+		rest = rest[1:]
+	}
+	if len(rest) > 0 && rest[0].Do.Amends() {
+		rest = slices.Clone(rest)
+		rest[0].Do = operation.Pick
+	}
+	return rest
+}
+
+// build makes the commits of the next steps up to a conflict, and records that HEAD is
+// to move to the last one.
+func (s *sequence) build(ctx context.Context) (*built, error) {
+	head, c, err := view.HeadCommit(ctx, s.r)
+	if err != nil {
+		return nil, err
+	}
+	if err := NothingStaged(ctx, s.r, c.Tree); err != nil {
+		return nil, err
+	}
+	idx, err := s.r.Index()
+	if err != nil {
+		return nil, err
+	}
+
+	session := s.r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+
+	b := &built{rest: s.Rest, tip: head.ID, c: c, needs: []object.ID{head.ID}, skipped: idx.Skipped()}
+	if s.begins() {
+		b.tip = s.Onto
+		b.moves = []headMove{{s.Onto, "rebase (start): checkout " + s.onto}}
+		if b.c, err = object.ReadCommit(ctx, s.r.Objects(), s.Onto); err != nil {
+			return nil, err
+		}
+		b.needs = append(b.needs, s.Onto)
+	}
+	if err := intact.Usable(ctx, s.r, b.tip); err != nil {
+		return nil, err
+	}
+
+	for len(b.rest) > 0 && b.rest[0].Do.Merges() {
+		done, err := s.buildStep(ctx, session, b)
+		if err != nil {
+			return nil, err
+		}
+		if !done {
+			break
+		}
+	}
+	if len(b.rest) == len(s.Rest) && !s.begins() {
+		return b, nil
+	}
+
+	next := s.State
+	next.To, next.Rest = b.tip, b.rest
+	err = session.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.CheckUsable(ctx, s.r, b.needs...); err != nil {
+			return err
+		}
+		if s.begins() {
+			if err := s.r.Refs().SetSpecial(ctx, refs.OrigHead, s.Start); err != nil {
+				return err
+			}
+		}
+		return operation.SetState(ctx, s.r, next)
+	})
+	for _, c := range b.commits {
+		c.Branch = head.Branch
+	}
+	if len(b.commits) > 0 {
+		b.commits[0].Stats = session.Stats() // of all
+	}
+	return b, err
+}
+
+// buildStep makes the commit of the next step over b.tip. It returns false at conflicts.
+func (s *sequence) buildStep(ctx context.Context, session *volume.Session, b *built) (bool, error) {
+	step := b.rest[0]
+	m, err := s.mergeOf(ctx, step, b.c)
+	if err != nil {
+		return false, err
+	}
+	b.needs = append(append(b.needs, step.Commit), m.needs...)
+	if s.Operation == operation.Rebasing && step.Do == operation.Pick && len(m.from.Parents) == 1 && m.from.Parents[0] == b.tip {
+		b.tip, b.c = step.Commit, m.from
+		if n := len(b.moves); n > 0 && len(b.commits) == 0 {
+			b.moves[n-1].id = b.tip
+		} else {
+			b.moves = append(b.moves, headMove{b.tip, "rebase: fast-forward"})
+		}
+		b.rest = b.rest[1:]
+		return true, nil
+	}
+
+	rw := s.r.Unpurged(session)
+	base, err := m.base(ctx, rw)
+	if err != nil {
+		return false, err
+	}
+	versions := tree.Versions{Base: base, Ours: b.c.Tree, Theirs: m.theirs}
+	merged, err := tree.Merge(ctx, rw, versions, tree.MergeOptions{Labels: m.labels, Split: s.r.Chunker().Split})
+	if err != nil || len(merged.Conflicts) > 0 {
+		return false, err
+	}
+
+	if !step.Do.Amends() && !m.empty {
+		changed := merged.Tree.ID != b.c.Tree
+		if changed {
+			if changed, err = differ(ctx, rw, b.c.Tree, merged.Tree.ID); err != nil {
+				return false, err
+			}
+		}
+		if !changed {
+			b.nothing, b.rest = append(b.nothing, step.Commit), dropped(b.rest[1:])
+			return true, nil
+		}
+	}
+
+	return true, s.commit(ctx, session, b, m, merged.Tree)
+}
+
+// commit makes the commit of the next step, with a merged tree.
+func (s *sequence) commit(ctx context.Context, session *volume.Session, b *built, m *threeWay, merged tree.Info) error {
+	do := b.rest[0].Do
+	c := &object.Commit{
+		Tree: merged.ID, Files: merged.Files, Bytes: merged.Bytes,
+		Message: m.state.Message, Parents: []object.ID{b.tip}, Host: s.r.Options().Host,
+		Author: m.from.Author, Committer: s.r.Signature(),
+	}
+	switch {
+	case do == operation.Revert:
+		c.Author = c.Committer
+	case do.Amends():
+		c.Parents, c.Author = b.c.Parents, b.c.Author
+	}
+	if len(b.skipped) > 0 {
+		if err := c.SetSkipped(ctx, session, b.skipped); err != nil {
+			return err
+		}
+	}
+	var err error
+	if b.tip, err = putCommit(ctx, session, c); err != nil {
+		return err
+	}
+
+	b.c, b.rest = c, b.rest[1:]
+	b.moves = append(b.moves, headMove{b.tip, s.reason(do, c)})
+	b.commits = append(b.commits, &CommitResult{ID: b.tip, Commit: c})
+	return nil
+}
+
+func putCommit(ctx context.Context, w object.Writer, c *object.Commit) (object.ID, error) {
+	data, err := c.Encode()
+	if err != nil {
+		return object.ID{}, err
+	}
+	return w.Put(ctx, object.KindCommit, data)
+}
+
+// reason returns the reason of a new commit for the reflog.
+func (s *sequence) reason(do operation.Action, c *object.Commit) string {
+	what := string(s.Operation)
+	if s.Operation == operation.Rebasing {
+		what = fmt.Sprintf("rebase (%s)", do)
+	}
+	return what + ": " + stage.Subject(c.Message)
+}
+
+// mergeOf returns the merge that a step over the commit at makes.
+func (s *sequence) mergeOf(ctx context.Context, step operation.Step, at *object.Commit) (*threeWay, error) {
+	if step.Do == operation.Revert {
+		return revertOf(ctx, s.r, step.Commit, s.Parent)
+	}
+	m, err := pickOf(ctx, s.r, step, s.Parent, at)
+	if err == nil {
+		m.empty = m.empty && s.Operation == operation.Rebasing
+	}
+	return m, err
+}
+
+// move brings worktree, index and HEAD to the commit To.
+func (s *sequence) move(ctx context.Context, moves []headMove) error {
+	head, err := s.r.Refs().Head()
+	if err != nil {
+		return err
+	}
+
+	moves = append(slices.Clone(moves), headMove{s.To, string(s.Operation) + ": continued"})
+	return s.switchTo(ctx, head.ID, s.To, func(ctx context.Context) error {
+		for _, m := range moves {
+			if err := s.setHead(ctx, head, m); err != nil {
+				return err
+			}
+			head.ID = m.id
+			if s.Operation == operation.Rebasing {
+				head.Branch = ""
+			}
+		}
+		s.To, s.recorded = object.ID{}, true
+		if s.Left.IsZero() {
+			s.Left = s.Start
+		}
+		if len(s.Rest) == 0 {
+			return s.end(ctx)
+		}
+		return operation.SetState(ctx, s.r, s.State)
+	})
+}
+
+// setHead moves HEAD's branch, or in a rebase HEAD alone.
+func (s *sequence) setHead(ctx context.Context, head refs.Head, m headMove) error {
+	switch {
+	case s.Operation == operation.Rebasing && (head.Branch != "" || head.ID != m.id):
+		return s.r.Refs().SetHead(ctx, refs.Head{ID: m.id}, s.r.Who(), m.reason)
+	case head.ID != m.id:
+		return checkout.MoveHead(ctx, s.r, head, m.id, m.reason)
+	}
+	return nil
+}
+
+// restore puts back the recorded state before a step that did not begin because local
+// changes are in its way.
+func (s *sequence) restore(ctx context.Context, before operation.State, err error) error {
+	if !errors.Is(err, stage.ErrLocalChanges) {
+		return err
+	}
+	s.State = before
+	return errors.Join(err, s.r.Publish(ctx, func(ctx context.Context) error {
+		if !s.recorded {
+			return operation.ClearState(ctx, s.r)
+		}
+		return operation.SetState(ctx, s.r, before)
+	}))
+}
+
+// conflict writes the next step, which has conflicts, to the worktree.
+func (s *sequence) conflict(ctx context.Context) error {
+	head, c, err := view.HeadCommit(ctx, s.r)
+	if err != nil {
+		return err
+	}
+	step, rest := s.Rest[0], s.Rest[1:]
+	done, err := s.write(ctx, head, c, c.Tree)
+	if err != nil {
+		return err
+	}
+
+	s.Rest = rest
+	switch {
+	case len(done.Conflicts) > 0:
+		s.result.Stopped, s.result.Conflicts = step.Commit, done.Conflicts
+	case done.Commit != nil:
+		s.result.Commits = append(s.result.Commits, done.Commit)
+	case !s.noCommit:
+		s.result.Nothing, s.Rest = append(s.result.Nothing, step.Commit), dropped(rest)
+	}
+	return nil
+}
+
+// write merges the next step into the worktree and the index, whose tree is ours. The
+// recorded state has the step as the next one until that is done.
+func (s *sequence) write(ctx context.Context, head refs.Head, at *object.Commit, ours object.ID) (*MergeResult, error) {
+	before := s.State
+	m, err := s.mergeOf(ctx, s.Rest[0], at)
+	if err != nil {
+		return nil, err
+	}
+
+	s.Doing, s.Left = "", head.ID
+	err = s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
+	if err != nil {
+		return nil, err
+	}
+
+	message := m.state.Message
+	m.head, m.ours, m.progress, m.state = head, ours, s.Progress, s.State
+	m.state.Doing, m.state.Other, m.state.Message, m.state.Rest = s.Rest[0].Do, s.Rest[0].Commit, message, s.Rest[1:]
+	m.noCommit = s.noCommit
+	done, err := merge(ctx, s.r, m)
+	if done == nil {
+		return nil, s.restore(ctx, before, err)
+	}
+	s.partial = errors.Join(s.partial, err)
+	s.recorded = true
+	return done, nil
+}
+
+// reword lets the user edit the message of HEAD's commit.
+func (s *sequence) reword(ctx context.Context) error {
+	head, c, err := view.HeadCommit(ctx, s.r)
+	if err != nil {
+		return err
+	}
+	message, err := s.Edit(ctx, c.Message)
+	if err != nil {
+		return err
+	}
+
+	session := s.r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+
+	id := head.ID
+	if message != c.Message {
+		changed := *c
+		changed.Message, changed.Committer = message, s.r.Signature()
+		if id, err = putCommit(ctx, session, &changed); err != nil {
+			return err
+		}
+		c = &changed
+	}
+	return session.Publish(ctx, func(ctx context.Context) error {
+		if err := s.setHead(ctx, head, headMove{id, s.reason(operation.Reword, c)}); err != nil {
+			return err
+		}
+		s.Rest = s.Rest[1:]
+		return operation.SetState(ctx, s.r, s.State)
+	})
+}
+
+// stop records that HEAD's commit waits for the user's changes.
+func (s *sequence) stop(ctx context.Context) error {
+	head, err := s.r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	s.Doing, s.Other, s.Left, s.Rest = operation.Edit, head.ID, head.ID, s.Rest[1:]
+	s.result.Stopped = head.ID
+	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
+}
+
+// end records that all steps are done. A rebase moves its branch to HEAD's commit.
+func (s *sequence) end(ctx context.Context) error {
+	s.ended = true
+	if s.Branch == "" {
+		return operation.ClearState(ctx, s.r)
+	}
+	head, err := s.r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	have, err := s.r.Refs().Get(s.Branch)
+	if err != nil {
+		return err
+	}
+	if have != head.ID {
+		change := refs.Change{Name: s.Branch, Old: s.Start, New: head.ID, Reason: fmt.Sprintf("rebase (finish): %s onto %s", s.Branch, s.Onto)}
+		if err := s.r.Refs().Update(ctx, []refs.Change{change}, s.r.Who()); err != nil {
+			return err
+		}
+	}
+
+	branch, _ := refs.BranchOf(s.Branch)
+	back := refs.Head{Branch: branch, ID: head.ID}
+	if err := s.r.Refs().SetHead(ctx, back, s.r.Who(), "rebase (finish): returning to "+s.Branch); err != nil {
+		return err
+	}
+	return operation.ClearState(ctx, s.r)
+}
+
+// showChanges computes the changes of a new commit. A failure is only a warning.
+func showChanges(ctx context.Context, r *kist.Repository, c *CommitResult) error {
+	old, err := r.RecordedTree(ctx, FirstParent(c.Commit))
+	if err != nil {
+		return err
+	}
+	from, to := view.View{Tree: old, Objects: r.Contents()}, view.View{Tree: c.Commit.Tree, Objects: r.Contents()}
+	if c.Changes, err = view.Diff(ctx, from, to, nil, true); err != nil {
+		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", err))
+		c.Unknown = true
+	}
+	return ctx.Err()
+}
+
+// unfinished reports whether a process was killed while it wrote the next step.
+func (s *sequence) unfinished(head refs.Head) bool {
+	return s.Doing == "" && s.To.IsZero() && head.ID == s.Left && len(s.Rest) > 0 && s.Rest[0].Do.Merges()
+}
+
+// settle completes a step that a killed process wrote, so that the step waits for the
+// user. If its conflicts are in the index already, the step is written.
+func (s *sequence) settle(ctx context.Context, head refs.Head) error {
+	if !s.unfinished(head) {
+		return nil
+	}
+	idx, err := s.r.Index()
+	if err != nil {
+		return err
+	}
+	at, err := object.ReadCommit(ctx, s.r.Objects(), head.ID)
+	if err != nil {
+		return err
+	}
+
+	if len(idx.Conflicts()) > 0 {
+		err = s.adopt(ctx, at)
+	} else {
+		var ours object.ID
+		if ours, err = writeIndex(ctx, s.r); err == nil {
+			_, err = s.write(ctx, head, at, ours)
+		}
+	}
+	if err == nil {
+		s.State, err = operation.Current(s.r)
+	}
+	return err
+}
+
+// adopt records that the next step waits for the user, because its conflicts are in the
+// index.
+func (s *sequence) adopt(ctx context.Context, at *object.Commit) error {
+	m, err := s.mergeOf(ctx, s.Rest[0], at)
+	if err != nil {
+		return err
+	}
+	s.Doing, s.Other, s.Message, s.Rest = s.Rest[0].Do, s.Rest[0].Commit, m.state.Message, s.Rest[1:]
+	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
+}
+
+// hasConflicts reports whether the index has conflicts.
+func hasConflicts(r *kist.Repository) (bool, error) {
+	idx, err := index.Load(r.Dir())
+	return err == nil && len(idx.Conflicts()) > 0, err
+}

@@ -65,6 +65,9 @@ type Options struct {
 	Umask uint16 // permission bits that files of the worktree do not get
 	SetID bool   // files of the worktree get their set-user-ID and set-group-ID bits
 
+	// ReadOnly opens the repository of somebody else, to copy from it: nothing is written.
+	ReadOnly bool
+
 	// Backend opens the store at the URL of a remote. Default: there are no remotes.
 	Backend func(ctx context.Context, url string) (remote.Backend, error)
 
@@ -365,7 +368,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	}
 	r.refs.Upstream = func(branch string) (string, error) { return r.config.TrackingBranch(branch) }
 	r.purges = &Purges{dir: r.dir, damaged: r.warnRecords}
-	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn})
+	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn, ReadOnly: opt.ReadOnly})
 	if err != nil {
 		return nil, err
 	}

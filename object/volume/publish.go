@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -51,6 +52,20 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 // lockPublish takes the lock that keeps others from removing volumes.
 func (s *Store) lockPublish(ctx context.Context) (*disk.FileLock, error) {
 	return disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Shared, gcLockWait)
+}
+
+// Keep makes all processes wait that would remove volumes, until the returned function is
+// called. It makes no lock file: a store without one never published anything.
+func Keep(ctx context.Context, s *Store) (release func(), err error) {
+	path := filepath.Join(s.dir, gcLockFile)
+	if _, err := disk.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return func() {}, nil
+	}
+	lock, err := disk.Lock(ctx, path, disk.Shared, disk.DefaultWait)
+	if err != nil {
+		return nil, err
+	}
+	return lock.Unlock, nil
 }
 
 // recheck checks that the store has all objects that the session put or found. The

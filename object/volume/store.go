@@ -75,7 +75,9 @@ func (s *Store) Close() error {
 	defer s.refreshing.Unlock()
 	s.closed = true
 	if l := s.list.Swap(nil); l != nil {
-		l.saveDamaged(s)
+		if !s.o.ReadOnly {
+			l.saveDamaged(s)
+		}
 		for _, v := range l.volumes {
 			v.close()
 		}

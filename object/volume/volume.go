@@ -319,6 +319,9 @@ type Options struct {
 	Rand io.Reader        // for names; nil stands for the system's source
 	Warn func(string)     // called with problems that do not stop an operation; may be nil
 
+	// ReadOnly makes Close write nothing: the store belongs to somebody else.
+	ReadOnly bool
+
 	// A session seals a volume, and begins the next, when it has this many bytes or
 	// objects. Zero stands for DefaultMaxBytes and DefaultMaxObjects.
 	MaxBytes   int64

@@ -64,6 +64,61 @@ func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, e
 	return p, err
 }
 
+// FetchRef is a ref of a remote that a fetch asks for.
+type FetchRef struct {
+	Source string // on the remote: a full name, the short name of a branch or tag, or HEAD
+	Local  string // here: a full or short name; empty: only FETCH_HEAD and the remote-tracking branch
+	Force  bool   // move Local even if that is no fast-forward
+}
+
+// ParseFetch parses an argument of 'kist fetch':
+//
+//	main         fetch the branch or tag
+//	main:other   also store it under a name here
+//	+main:other  even if commits are lost here
+func ParseFetch(spec string) (FetchRef, error) {
+	text, force := strings.CutPrefix(spec, "+")
+	source, local, hasLocal := strings.Cut(text, ":")
+	if source == "" && hasLocal {
+		source = "HEAD"
+	}
+	if source == "" || strings.Contains(text, "*") {
+		return FetchRef{}, fmt.Errorf("%q: want BRANCH or BRANCH:NAME", spec)
+	}
+	return FetchRef{source, local, force}, nil
+}
+
+// Find returns the full name of the ref that f asks for, among the refs of a remote with a
+// default branch. It also returns the full name here, or "".
+func (f FetchRef) Find(list map[string]object.Key, head string) (name, local string, err error) {
+	for _, name = range []string{f.Source, refs.Heads + f.Source, refs.Tags + f.Source} {
+		if f.Source == "HEAD" {
+			name = head
+		}
+		if _, ok := list[name]; ok {
+			break
+		}
+		name = ""
+	}
+	if name == "" {
+		name = f.Source
+		if !strings.HasPrefix(name, "refs/") && name != "HEAD" {
+			name = refs.Heads + name
+		}
+		return "", "", &refs.NotFoundError{Name: name}
+	}
+	if local = f.Local; local != "" && !strings.HasPrefix(local, "refs/") {
+		local = refs.Heads + local
+		if strings.HasPrefix(name, refs.Tags) {
+			local = refs.Tags + f.Local
+		}
+	}
+	if local != "" {
+		err = refs.CheckName(local)
+	}
+	return name, local, err
+}
+
 // pushSource returns the full name and the object of a source. The name of HEAD is that of
 // its branch. A revision that is no ref is its own name.
 func pushSource(ctx context.Context, r *kist.Repository, source string) (string, object.ID, error) {

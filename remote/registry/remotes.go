@@ -3,7 +3,9 @@
 package registry
 
 import (
+	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net/url"
@@ -83,6 +85,23 @@ func Find(r *kist.Repository, name string) (Remote, error) {
 	return m, nil
 }
 
+// Resolve returns the remote with a name, or else at a URL or absolute path. The latter has no
+// name: it has no remote-tracking branches, and nothing follows its branches. The errors are
+// those of Find, or match [kist.ErrSecret].
+func Resolve(r *kist.Repository, text string) (Remote, error) {
+	m, err := Find(r, text)
+	if !errors.Is(err, ErrNoRemote) || !filepath.IsAbs(text) && !strings.Contains(text, "://") {
+		return m, err
+	}
+	if remote.HasSecret(text) {
+		return m, fmt.Errorf("%q: %w", remote.Redact(text), kist.ErrSecret)
+	}
+	return Remote{URL: text}, nil
+}
+
+// Label returns the name of a remote, or else its URL without secrets.
+func (m Remote) Label() string { return cmp.Or(m.Name, remote.Redact(m.URL)) }
+
 // Add adds a remote to the configuration. It does not open the store. The errors are those of
 // [Check].
 func Add(ctx context.Context, r *kist.Repository, add Remote) error {
@@ -127,18 +146,24 @@ func Check(r *kist.Repository, add Remote) error {
 // folderOf returns the absolute path of the folder at a URL. It reports whether the URL is
 // that of a folder.
 func folderOf(r *kist.Repository, rawURL string) (string, bool) {
-	path := rawURL
-	if scheme, _, ok := strings.Cut(rawURL, "://"); ok {
-		u, err := url.Parse(rawURL)
-		if err != nil || !strings.EqualFold(scheme, "file") {
-			return "", false
-		}
-		path = u.Path
-	}
-	if !filepath.IsAbs(path) {
+	path, ok := pathOf(rawURL)
+	if ok && !filepath.IsAbs(path) {
 		path = filepath.Join(r.Home(), path)
 	}
-	return path, true
+	return path, ok
+}
+
+// pathOf returns the path in a URL. It reports whether the URL is that of a folder.
+func pathOf(rawURL string) (string, bool) {
+	scheme, _, ok := strings.Cut(rawURL, "://")
+	if !ok {
+		return rawURL, true
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil || !strings.EqualFold(scheme, "file") {
+		return "", false
+	}
+	return u.Path, true
 }
 
 // isInside reports whether path is root, or below it. It resolves symlinks. The path need not
@@ -238,12 +263,19 @@ func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.
 // Open opens a remote. With create, it first initializes an empty store. The caller closes
 // the remote.
 func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*transfer.Remote, error) {
+	if path, ok := folderOf(r, m.URL); ok {
+		if root, is := repositoryAt(path); is && create {
+			return nil, fmt.Errorf("%q: %w", root, transfer.ErrRepository)
+		} else if is {
+			return openSource(ctx, r.Options(), root, transferOptions(r, m))
+		}
+	}
 	backend, err := OpenBackend(ctx, r.Options(), m)
 	if err != nil {
 		return nil, err
 	}
 	opened, err := transfer.Open(ctx, backend, transferOptions(r, m))
-	if create && errors.Is(err, rootlog.ErrEmpty) {
+	if create && m.Name != "" && errors.Is(err, rootlog.ErrEmpty) { // 'remote add' has checked the store
 		if err = transfer.CheckFit(Dir(r, m.Name)); err != nil {
 			backend.Close()
 			return nil, err
@@ -252,6 +284,26 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 			opened, err = transfer.Open(ctx, backend, transferOptions(r, m))
 		}
 	}
+	if err != nil {
+		backend.Close()
+		return nil, m.Located(err)
+	}
+	return opened, nil
+}
+
+// OpenURL opens the remote at m.URL without a repository, to read it. The caller closes the
+// remote.
+func OpenURL(ctx context.Context, o kist.Options, m Remote) (*transfer.Remote, error) {
+	if path, ok := pathOf(m.URL); ok {
+		if root, is := repositoryAt(path); is {
+			return openSource(ctx, o, root, ReadOptions(o, m))
+		}
+	}
+	backend, err := OpenBackend(ctx, o, m)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := transfer.Open(ctx, backend, ReadOptions(o, m))
 	if err != nil {
 		backend.Close()
 		return nil, m.Located(err)
@@ -277,8 +329,18 @@ func NoteCheck(r *kist.Repository, m Remote, fit bool) error {
 // repository.
 func transferOptions(r *kist.Repository, m Remote) transfer.Options {
 	to := ReadOptions(r.Options(), m)
-	to.Dir, to.Who = Dir(r, m.Name), r.Recorder()
+	to.Dir, to.Who = stateDir(r, m), r.Recorder()
 	return to
+}
+
+// stateDir is Dir, also for a remote without a name. No remote can have the name of its
+// folder.
+func stateDir(r *kist.Repository, m Remote) string {
+	if m.Name != "" {
+		return Dir(r, m.Name)
+	}
+	sum := sha256.Sum256([]byte(m.URL))
+	return Dir(r, fmt.Sprintf("url..%x", sum[:8]))
 }
 
 // ReadOptions returns the options for reading m without a repository.

@@ -73,11 +73,11 @@ func (l *Log) mayWrite(base *State, c *Change) error {
 	if base.SingleWriter && !c.SingleWriter {
 		return ErrSingleWriter
 	}
-	err := cmp.Or(unknownFeatures(identityName, ActWrite, l.id.Write), unknownFeatures(RootName(base.Seq), ActWrite, base.Write))
+	err := cmp.Or(unknownFeatures(IdentityName, ActWrite, l.id.Write), unknownFeatures(RootName(base.Seq), ActWrite, base.Write))
 	if err != nil || len(c.Condemn) == 0 && len(c.Delist) == 0 {
 		return err
 	}
-	return cmp.Or(unknownFeatures(identityName, ActGC, l.id.GC), unknownFeatures(RootName(base.Seq), ActGC, base.GC))
+	return cmp.Or(unknownFeatures(IdentityName, ActGC, l.id.GC), unknownFeatures(RootName(base.Seq), ActGC, base.GC))
 }
 
 // create creates root seq if it is absent, and returns the stored bytes.

@@ -328,7 +328,7 @@ func TestAppendRejects(t *testing.T) {
 		{"condemned index file", Change{AddIndexes: []File{indexFile(9)}}, ErrReplan},
 		{"condemned again", Change{Condemn: []string{name(8).Path()}}, ErrInvalid},
 		{"condemned root", Change{Condemn: []string{RootName(1)}}, ErrInvalid},
-		{"condemned kist.json", Change{Condemn: []string{identityName}}, ErrInvalid},
+		{"condemned kist.json", Change{Condemn: []string{IdentityName}}, ErrInvalid},
 		{"condemned pack in a wrong place", Change{Condemn: []string{"packs/00/" + name(7).String()}}, ErrInvalid},
 		{"delisted, never condemned", Change{Delist: []string{name(7).Path()}}, ErrInvalid},
 		{"too large", Change{AddPacks: []Inline{inline(5, 15_000), inline(6, 15_000)}}, ErrInvalid},

@@ -94,7 +94,7 @@ type UnknownError struct {
 
 func (e *UnknownError) Error() string {
 	what := "it may or may not have been created"
-	if e.Name != identityName {
+	if e.Name != IdentityName {
 		what = "the change may or may not have been made; a fetch shows whether it was"
 	}
 	return fmt.Sprintf("create %s: %v: %s: %v", e.Name, ErrUnknown, what, e.Err)

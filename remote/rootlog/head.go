@@ -177,7 +177,7 @@ func (s *sight) checkChain(top uint64) error {
 		hash := s.l.id.Hash
 		switch {
 		case seq == 1 && f.root.Prev != hash:
-			return damageError(identityName, fmt.Errorf("it is not what it was when %s was created", RootName(1)))
+			return damageError(IdentityName, fmt.Errorf("it is not what it was when %s was created", RootName(1)))
 		case seq == 1 || !known || before == nil || before.hash == f.root.Prev:
 		case before.err == nil || errors.Is(before.err, ErrFormat):
 			return damageError(RootName(seq), fmt.Errorf("it does not follow %s", RootName(seq-1)))
@@ -218,7 +218,7 @@ type found struct {
 func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
 	name, limit := RootName(seq), maxRootSize
 	if seq == 0 {
-		name, limit = identityName, maxIdentity
+		name, limit = IdentityName, maxIdentity
 	}
 
 	data, err := readTwice(func() ([]byte, error) {
@@ -364,7 +364,7 @@ func (l *Log) checkLink(seq uint64, f *found, want *Hash) (*Root, error) {
 	case want != nil && f.hash != *want:
 		return f.root, damaged("it is not the root that the next one follows")
 	case seq == 1 && f.root.Prev != l.id.Hash:
-		return f.root, errors.Join(f.err, damaged("it does not follow %s", identityName))
+		return f.root, errors.Join(f.err, damaged("it does not follow %s", IdentityName))
 	}
 	return f.root, f.err
 }

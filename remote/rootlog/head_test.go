@@ -162,9 +162,9 @@ func TestChain(t *testing.T) {
 func TestKistJSONIsPartOfTheChain(t *testing.T) {
 	m := remotetest.NewMemory()
 	grow(t, newLog(t, m), 20)
-	m.Set(identityName, append(m.Data(identityName), '\n'))
+	m.Set(IdentityName, append(m.Data(IdentityName), '\n'))
 	_, err := newLog(t, m).Head(ctx, nil)
-	wantDamage(t, err, identityName)
+	wantDamage(t, err, IdentityName)
 }
 
 func TestDamagedRoots(t *testing.T) {
@@ -319,7 +319,7 @@ func TestRoots(t *testing.T) {
 	}
 	m.Remove(RootName(7))
 	mustAppend(t, l, six, move("main", 6, 7))
-	m.Set(identityName, append(m.Data(identityName), ' '))
+	m.Set(IdentityName, append(m.Data(IdentityName), ' '))
 	l = Open(m, mustIdentity(t, m), l.o)
 	if got := fmt.Sprint(tell(head.Position())); got != "[20 19 18 17 16 15 14 13 12 11 10 9 8 7 07 6 5 4 3 2 1 01]" {
 		t.Error(got)

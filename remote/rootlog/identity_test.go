@@ -55,9 +55,9 @@ func TestInit(t *testing.T) {
 
 	// A remote whose kist.json was lost is not made anew.
 	mustAppend(t, Open(m, id, Options{Rand: newRandom("")}), &State{Hash: id.Hash}, move("main", 0, 1))
-	m.Remove(identityName)
+	m.Remove(IdentityName)
 	_, err = Init(ctx, m, repositoryID, chunker, newRandom(""))
-	wantDamage(t, err, identityName)
+	wantDamage(t, err, IdentityName)
 }
 
 // Several processes make the same store a remote: it is one.
@@ -74,7 +74,7 @@ func TestInitRace(t *testing.T) {
 		f := remotetest.NewFaulty(m)
 		f.Fail(remotetest.Fault{Op: remotetest.Create, How: how})
 		id, err := Init(ctx, f, repositoryID, chunker, newRandom("third"))
-		if err != nil || string(m.Data(identityName)) != string(id.Stored()) {
+		if err != nil || string(m.Data(IdentityName)) != string(id.Stored()) {
 			t.Error(err)
 		}
 	}
@@ -118,7 +118,7 @@ func TestParseIdentity(t *testing.T) {
 				t.Error("fields were lost")
 			}
 			m := remotetest.NewMemory()
-			m.Set(identityName, []byte(test.data))
+			m.Set(IdentityName, []byte(test.data))
 			read, again := ReadIdentity(ctx, m)
 			if diff := cmp.Diff(id, read, cmp.AllowUnexported(Identity{})); diff != "" || (err == nil) != (again == nil) || err != nil && err.Error() != again.Error() {
 				t.Errorf("%v, %s", again, diff)
@@ -157,7 +157,7 @@ func TestFeatures(t *testing.T) {
 			}
 		}
 		m := remotetest.NewMemory() // in kist.json
-		m.Set(identityName, []byte(strings.Replace(identity, `"`+test.field+`": []`, `"`+test.field+`": ["x"]`, 1)))
+		m.Set(IdentityName, []byte(strings.Replace(identity, `"`+test.field+`": []`, `"`+test.field+`": ["x"]`, 1)))
 		id, err := ReadIdentity(ctx, m)
 		if id == nil {
 			id = new(Identity)

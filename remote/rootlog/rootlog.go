@@ -64,7 +64,7 @@ func RootName(seq uint64) string { return fmt.Sprintf("%s%020d", rootFolder, seq
 
 // The names on a remote. See docs/format/remote.md.
 const (
-	identityName = "kist.json"
+	IdentityName = "kist.json"
 	rootFolder   = "root/"
 	stateFolder  = "state/"
 	packFolder   = "packs/"
@@ -202,16 +202,16 @@ func ParseIdentity(data []byte) (*Identity, error) {
 	case id.Format != identityFormat || id.Version < 1:
 		err = errors.New("not that of a kist remote")
 	case id.Version > identityVersion:
-		return nil, fmt.Errorf("%s: %w: version %d", identityName, ErrFormat, id.Version)
+		return nil, fmt.Errorf("%s: %w: version %d", IdentityName, ErrFormat, id.Version)
 	case !isHexID(id.Repository) || !isHexID(id.Remote):
 		err = errors.New("malformed id")
 	default:
 		err = checkFeatures(id.Read, id.Write, id.GC)
 	}
 	if err != nil {
-		return nil, damageError(identityName, err)
+		return nil, damageError(IdentityName, err)
 	}
-	if err := unknownFeatures(identityName, ActRead, id.Read); err != nil {
+	if err := unknownFeatures(IdentityName, ActRead, id.Read); err != nil {
 		return nil, err
 	}
 	return id, nil
@@ -232,7 +232,7 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	group, gctx := errgroup.WithContext(ctx)
 	for i := range data {
 		group.Go(func() (err error) {
-			data[i], err = readRecord(gctx, b, identityName, maxIdentity)
+			data[i], err = readRecord(gctx, b, IdentityName, maxIdentity)
 			return err
 		})
 	}
@@ -241,7 +241,7 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 		return nil, absentIdentity(ctx, b)
 	}
 	if errors.Is(err, remote.ErrDamaged) || err == nil && !bytes.Equal(data[0], data[1]) {
-		data[0], err = readRecord(ctx, b, identityName, maxIdentity)
+		data[0], err = readRecord(ctx, b, IdentityName, maxIdentity)
 	}
 	if err != nil {
 		return nil, err
@@ -254,7 +254,7 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 func absentIdentity(ctx context.Context, b remote.Backend) error {
 	_, err := b.Stat(ctx, RootName(1))
 	if err == nil {
-		return damageError(identityName, fmt.Errorf("it is gone, and there is %s", RootName(1)))
+		return damageError(IdentityName, fmt.Errorf("it is gone, and there is %s", RootName(1)))
 	}
 	if !errors.Is(err, remote.ErrNotFound) {
 		return err
@@ -264,7 +264,7 @@ func absentIdentity(ctx context.Context, b remote.Backend) error {
 	case err != nil:
 		return err
 	case there:
-		return damageError(identityName, errors.New("it is gone, and there are packs"))
+		return damageError(IdentityName, errors.New("it is gone, and there are packs"))
 	}
 	return ErrEmpty
 }
@@ -313,7 +313,7 @@ func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, r
 		return nil, err
 	}
 
-	r := creation{b: b, o: Options{Rand: rand}.withDefaults(), name: identityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
+	r := creation{b: b, o: Options{Rand: rand}.withDefaults(), name: IdentityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
 		_, err := ParseIdentity(data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}

@@ -178,8 +178,8 @@ func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, erro
 		return err
 	}
 
-	err := check(identityName, func() ([]byte, error) {
-		return readRecord(ctx, l.b, identityName, maxIdentity)
+	err := check(IdentityName, func() ([]byte, error) {
+		return readRecord(ctx, l.b, IdentityName, maxIdentity)
 	}, func(data []byte) bool { return sha256.Sum256(data) == l.id.Hash })
 	for _, t := range s.tables() {
 		if err != nil {

@@ -42,6 +42,7 @@ type CloneOptions struct {
 	Branch       string // short name of the branch or tag to check out; default: the remote's own
 	NoCheckout   bool   // leave the worktree empty, and the branch without a commit
 	NoTags       bool
+	SingleBranch bool // fetch only the branch or tag to check out
 	SingleWriter bool // see [registry.Remote]
 
 	Jobs     int                     // downloads at once; 0: the default of package transfer
@@ -82,7 +83,11 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 
 	ahead := &cloneAhead{r: r, o: o}
 	defer ahead.close()
-	result.FetchResult, err = Fetch(ctx, r, FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, ahead: ahead, opened: opened})
+	fetch := FetchOptions{Remote: o.Name, NoTags: o.NoTags, Jobs: o.Jobs, Progress: o.Fetching, ahead: ahead, opened: opened}
+	if o.SingleBranch {
+		fetch.single, fetch.Refs = true, []registry.FetchRef{{Source: cmp.Or(o.Branch, "HEAD")}}
+	}
+	result.FetchResult, err = Fetch(ctx, r, fetch)
 	if err != nil {
 		return r, result, err
 	}
@@ -145,19 +150,16 @@ func createClone(ctx context.Context, dir string, opt kist.Options, m registry.R
 		return nil, nil, err
 	}
 	opt = opt.WithDefaults()
-	backend, err := registry.OpenBackend(ctx, opt, m)
-	if err != nil {
+	if opened, err = registry.OpenURL(ctx, opt, m); err != nil {
 		return nil, nil, err
 	}
 
+	source := opened
 	defer func() {
 		if err != nil {
-			backend.Close()
+			source.Close()
 		}
 	}()
-	if opened, err = transfer.Open(ctx, backend, registry.ReadOptions(opt, m)); err != nil {
-		return nil, nil, m.Located(err)
-	}
 
 	// The contents of kist.json become part of the configuration. Reading the
 	// head shows whether kist.json is damaged.

@@ -2,6 +2,7 @@
 package tracking
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,20 +23,22 @@ import (
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree/commits"
 )
 
 // FetchOptions are the options of [Fetch].
 type FetchOptions struct {
-	Remote   string
-	Branches []string // short names; nil: all
-	NoTags   bool     // do not fetch tags
-	Force    bool     // replace local tags that differ
-	Prune    bool     // delete remote-tracking branches whose branch is gone
-	Waiting  Decision // about waiting records
+	Remote   string              // a name, a URL or an absolute path
+	Refs     []registry.FetchRef // nil: all branches; of a remote without a name: its default branch
+	NoTags   bool                // do not fetch all tags
+	Force    bool                // replace local tags that differ
+	Prune    bool                // delete remote-tracking branches whose branch is gone
+	Waiting  Decision            // about waiting records
 	DryRun   bool
 	Jobs     int // downloads at once; 0: the default of package transfer
 	Progress func(transfer.Progress)
 
+	single bool             // only Refs, and no tags but these
 	ahead  *cloneAhead      // receives the chunks, unless the remote has purges; nil: none
 	opened *transfer.Remote // the remote, if it is open; Fetch closes it
 }
@@ -43,17 +46,19 @@ type FetchOptions struct {
 // FetchedRef is a ref in the result of a fetch.
 type FetchedRef struct {
 	Name     string // full, on the remote
-	Local    string // full, here: a remote-tracking branch or a tag
+	Local    string // full, here: a remote-tracking branch, a tag, or as asked for; empty: none
 	Old, New object.ID
 	Forced   bool // it is not a fast-forward
 	Unsure   bool // a dry run cannot decide whether it is one
 	Kept     bool // a tag with another value here, which stays
+	move     bool // Local must be moved by a fast-forward
 }
 
 // FetchResult is the result of a fetch.
 type FetchResult struct {
 	Refs           []FetchedRef // sorted by local name, unchanged refs included
 	Head           string       // the remote's default branch, full name; may be empty
+	FetchHead      object.ID    // the commit that FETCH_HEAD names now; zero: it is unchanged
 	Objects, Bytes int64        // received
 	Records        int          // merged records of the remote, see package record
 
@@ -70,7 +75,7 @@ type FetchResult struct {
 // Fetch copies the objects of a remote's branches and tags, and then moves the
 // remote-tracking branches. It changes neither branches nor the worktree.
 func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResult, error) {
-	m, err := registry.Find(r, o.Remote)
+	m, err := registry.Resolve(r, o.Remote)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +98,7 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 			}
 			if head.SingleWriter && !m.SingleWriter && !warned {
 				warned = true
-				r.Options().Warn(fmt.Sprintf("remote %q: %v", m.Name, rootlog.ErrSingleWriter))
+				r.Options().Warn(fmt.Sprintf("remote %q: %v", m.Label(), rootlog.ErrSingleWriter))
 			}
 			result, err = fetch(ctx, r, opened, head, o)
 			if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch
@@ -107,6 +112,10 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 // fetch fetches from a remote that is at head.
 func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
 	wanted, gone, err := wanted(r, head, o)
+	if err != nil {
+		return nil, err
+	}
+	fetchHead, err := headOf(r, head, o)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +142,7 @@ func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, hea
 		FetchOptions: o, r: r, head: head, session: r.Objects().Begin(volume.SessionOptions{}),
 		judge: j, readable: readable, lost: lost, wanted: wanted,
 		received: &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible},
-		result:   &FetchResult{Head: head.Head},
+		result:   &FetchResult{Head: head.Head}, fetchHead: fetchHead,
 	}
 
 	defer f.session.Close()
@@ -162,6 +171,8 @@ type fetching struct {
 	wanted   []FetchedRef
 	received *transfer.FetchResult
 	result   *FetchResult
+
+	fetchHead object.ID // of FETCH_HEAD, not peeled; zero: none
 }
 
 // receive copies the objects and records that are missing here.
@@ -214,7 +225,7 @@ func (f *fetching) receive(ctx context.Context, opened *transfer.Remote) error {
 // finish compares the refs and publishes. Gone are refs to delete.
 func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 	for i, ref := range f.wanted {
-		if strings.HasPrefix(ref.Local, refs.Remotes) && !ref.Old.IsZero() && ref.Old != ref.New {
+		if ref.Local != "" && !strings.HasPrefix(ref.Local, refs.Tags) && !ref.Old.IsZero() && ref.Old != ref.New {
 			forward, err := history.IsAncestor(ctx, f.session, ref.Old, ref.New)
 			if f.DryRun && errors.Is(err, object.ErrNotFound) {
 				f.wanted[i].Unsure = true
@@ -223,11 +234,20 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 			if err != nil {
 				return err
 			}
-			f.wanted[i].Forced = !forward
+			if f.wanted[i].Forced = !forward; !forward && ref.move {
+				return fmt.Errorf("%q: %w", ref.Local, transfer.ErrNotFastForward)
+			}
 		}
 	}
 	f.result.Refs = append(f.wanted, gone...)
-	slices.SortFunc(f.result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	slices.SortStableFunc(f.result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
+	if !f.fetchHead.IsZero() && !f.DryRun {
+		id, err := refs.Peel(ctx, f.session, f.fetchHead)
+		if err != nil {
+			return err
+		}
+		f.result.FetchHead = id
+	}
 	f.result.Implausible = f.received.Implausible
 	if f.DryRun {
 		return f.foresee(ctx)
@@ -292,44 +312,115 @@ func purged(records *record.Set) bool {
 // wanted returns the refs of a remote that are to be fetched, and the
 // remote-tracking branches to be deleted.
 func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, gone []FetchedRef, err error) {
-	tracking := refs.Remotes + o.Remote + "/"
+	m, err := registry.Resolve(r, o.Remote)
+	if err != nil {
+		return nil, nil, err
+	}
+	tracking := refs.Remotes + m.Name + "/"
+	asked, err := askedFor(r, head, m, o)
+	if err != nil {
+		return nil, nil, err
+	}
 	for name, key := range head.Refs {
 		if name == refs.Heads+"HEAD" { // its place here is taken by the remote's default branch
-			r.Options().Warn(fmt.Sprintf("a branch called HEAD on %q is left out", o.Remote))
+			r.Options().Warn(fmt.Sprintf("a branch called HEAD on %q is left out", m.Label()))
 			continue
 		}
-		f := FetchedRef{Name: name, New: key.ID}
-		branch, isBranch := strings.CutPrefix(name, refs.Heads)
-		switch {
-		case isBranch && (o.Branches == nil || slices.Contains(o.Branches, branch)):
-			f.Local = tracking + branch
-		case strings.HasPrefix(name, refs.Tags) && !o.NoTags:
-			f.Local = name
-		default:
-			continue
-		}
-		if err := refs.CheckName(f.Local); err != nil { // somebody else's program has made it
-			r.Options().Warn(fmt.Sprintf("a ref on %q is left out: %v", o.Remote, err))
-			continue
-		}
-		if f.Old, err = r.Refs().Get(f.Local); err != nil && !errors.Is(err, refs.ErrNotFound) {
-			return nil, nil, err
-		}
-		f.Kept = !isBranch && !f.Old.IsZero() && f.Old != f.New && !o.Force
-		wanted = append(wanted, f)
-	}
-
-	for _, branch := range o.Branches {
-		if _, ok := head.Refs[refs.Heads+branch]; !ok {
-			return nil, nil, &refs.NotFoundError{Name: refs.Heads + branch}
+		for _, f := range o.fetched(name, tracking, asked[name]) {
+			if err := refs.CheckName(cmp.Or(f.Local, name)); err != nil { // somebody else's program has made it
+				r.Options().Warn(fmt.Sprintf("a ref on %q is left out: %v", m.Label(), err))
+				continue
+			}
+			if f.Local != "" {
+				if f.Old, err = r.Refs().Get(f.Local); err != nil && !errors.Is(err, refs.ErrNotFound) {
+					return nil, nil, err
+				}
+			}
+			f.New = key.ID
+			f.Kept = f.Kept && !f.Old.IsZero() && f.Old != f.New
+			wanted = append(wanted, f)
 		}
 	}
-	if !o.Prune {
+	if !o.Prune || m.Name == "" {
 		return wanted, nil, nil
 	}
 
 	gone, err = pruned(r, head, tracking)
 	return wanted, gone, err
+}
+
+// fetched returns the refs here that a ref of a remote moves, by its full name. Their Kept
+// is set if they stay when they have another value. Tracking is the prefix of
+// remote-tracking branches. If a ref was asked for and moves nothing, it has no Local.
+func (o *FetchOptions) fetched(name, tracking string, asked []registry.FetchRef) (list []FetchedRef) {
+	branch, isBranch := strings.CutPrefix(name, refs.Heads)
+	isTag := strings.HasPrefix(name, refs.Tags)
+	switch {
+	case isBranch && tracking != refs.Remotes+"/" && (o.Refs == nil || asked != nil):
+		list = append(list, FetchedRef{Name: name, Local: tracking + branch})
+	case isTag && (o.single && asked != nil || !o.single && !o.NoTags):
+		list = append(list, FetchedRef{Name: name, Local: name, Kept: !o.Force})
+	}
+	for _, f := range asked {
+		if f.Local != "" && !slices.ContainsFunc(list, func(l FetchedRef) bool { return l.Local == f.Local }) {
+			list = append(list, FetchedRef{Name: name, Local: f.Local, Kept: !f.Force && strings.HasPrefix(f.Local, refs.Tags), move: !f.Force})
+		}
+	}
+	if asked != nil && list == nil {
+		list = append(list, FetchedRef{Name: name})
+	}
+	return list
+}
+
+// askedFor returns the refs that the options name, by their full names on the remote. Their
+// Local is full. A branch that HEAD is on here cannot be moved.
+func askedFor(r *kist.Repository, head *rootlog.State, m registry.Remote, o FetchOptions) (map[string][]registry.FetchRef, error) {
+	at, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	asked := map[string][]registry.FetchRef{}
+	for _, f := range specs(m, o) {
+		name, local, err := f.Find(head.Refs, head.Head)
+		if err != nil {
+			return nil, err
+		}
+		if at.Branch != "" && local == refs.Heads+at.Branch && !r.IsBare() {
+			return nil, fmt.Errorf("%q: %w", at.Branch, commits.ErrCheckedOut)
+		}
+		f.Local, f.Force = local, f.Force || o.Force
+		asked[name] = append(asked[name], f)
+	}
+	return asked, nil
+}
+
+// specs returns the refs that a fetch names.
+func specs(m registry.Remote, o FetchOptions) []registry.FetchRef {
+	if m.Name == "" && len(o.Refs) == 0 {
+		return []registry.FetchRef{{Source: "HEAD"}}
+	}
+	return o.Refs
+}
+
+// headOf returns the object for FETCH_HEAD: the first ref that a fetch names, or else the
+// upstream of the current branch, if it is on this remote. It is zero if there is neither.
+func headOf(r *kist.Repository, head *rootlog.State, o FetchOptions) (object.ID, error) {
+	m, err := registry.Resolve(r, o.Remote)
+	if err != nil {
+		return object.ID{}, err
+	}
+	if list := specs(m, o); len(list) > 0 {
+		name, _, err := list[0].Find(head.Refs, head.Head)
+		return head.Refs[name].ID, err
+	}
+	at, err := r.Refs().Head()
+	if err != nil || at.Branch == "" {
+		return object.ID{}, err
+	}
+	if u, err := registry.UpstreamOf(r, at.Branch); err == nil && u.Remote == m.Name {
+		return head.Refs[u.Ref].ID, nil
+	}
+	return object.ID{}, nil
 }
 
 // pruned returns the remote-tracking branches below tracking whose branch is gone.
@@ -381,7 +472,7 @@ func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result
 	for _, f := range result.Refs {
 		c := refs.Change{Name: f.Local, Old: f.Old, New: f.New, Reason: "fetch"}
 		switch {
-		case f.Kept || f.Old == f.New:
+		case f.Local == "" || f.Kept || f.Old == f.New:
 			continue
 		case f.Forced:
 			c.Reason = "fetch: forced-update"
@@ -394,6 +485,14 @@ func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result
 		return err
 	}
 
+	if !result.FetchHead.IsZero() {
+		if err := r.Refs().SetSpecial(ctx, refs.FetchHead, result.FetchHead); err != nil {
+			return err
+		}
+	}
+	if kist.CheckRemoteName(o.Remote) != nil { // a URL
+		return nil
+	}
 	tracking := refs.Remotes + o.Remote + "/"
 	branch, ok := strings.CutPrefix(result.Head, refs.Heads)
 	if _, err := r.Refs().Get(tracking + branch); !ok || err != nil {

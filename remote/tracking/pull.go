@@ -1,6 +1,7 @@
 package tracking
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -15,7 +16,7 @@ import (
 
 // PullOptions are the options of [Pull].
 type PullOptions struct {
-	Fetch  FetchOptions         // Pull sets its Remote; its Branches must include the merged branch
+	Fetch  FetchOptions         // Pull sets its Remote; its Refs must include the merged branch
 	Merge  commits.MergeOptions // Pull sets its Rev, and its message if empty
 	Source registry.Upstream    // zero: the upstream of HEAD's branch
 }
@@ -48,26 +49,37 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	}
 
 	result := &PullResult{Source: o.Source}
-	m, err := registry.Find(r, o.Source.Remote)
+	m, err := registry.Resolve(r, o.Source.Remote)
 	if err != nil {
 		return nil, err
 	}
 
 	o.Fetch.Remote = o.Source.Remote
+	if m.Name == "" {
+		o.Fetch.Refs = []registry.FetchRef{{Source: cmp.Or(o.Source.Ref, "HEAD")}}
+	}
 	if result.Fetch, err = Fetch(ctx, r, o.Fetch); err != nil {
 		return result, err
 	}
 
 	branch := strings.TrimPrefix(o.Source.Ref, refs.Heads)
+	if o.Merge.Message == "" && branch == "" {
+		o.Merge.Message = "Merge " + m.Label()
+	} else if o.Merge.Message == "" {
+		o.Merge.Message = fmt.Sprintf("Merge branch '%s' of %s", branch, remote.Redact(m.URL))
+	}
+	if m.Name == "" {
+		o.Merge.Rev = refs.FetchHead
+		result.Merge, err = commits.Merge(ctx, r, o.Merge)
+		return result, err
+	}
+
 	tip, err := r.Refs().Get(o.Source.Tracking())
 	if err != nil {
 		return result, fmt.Errorf("branch %q of %q: %w", branch, o.Source.Remote, err)
 	}
 	if err := r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetSpecial(ctx, refs.FetchHead, tip) }); err != nil {
 		return result, err
-	}
-	if o.Merge.Message == "" {
-		o.Merge.Message = fmt.Sprintf("Merge branch '%s' of %s", branch, remote.Redact(m.URL))
 	}
 
 	o.Merge.Rev = o.Source.Short()

@@ -50,23 +50,18 @@ type PushResult struct {
 // would be a folder in another name, it matches [refs.ErrConflict]. Push leaves out
 // objects whose loss was accepted here, and the remote lists them as lost.
 func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, error) {
-	m, err := registry.Find(r, o.Remote)
+	m, err := registry.Resolve(r, o.Remote)
 	if err != nil {
 		return nil, err
 	}
 	if len(o.Refs) == 0 {
 		return nil, errors.New("nothing to push")
 	}
+	if m.Name == "" && o.Lease {
+		return nil, errors.New("a lease needs the name of a remote: kist remembers the branches of those only")
+	}
 
-	var opened *transfer.Remote
-	if o.Ahead != nil && o.Ahead.Remote == m.Name {
-		opened = o.Ahead.end(ctx)
-	} else {
-		o.Ahead.Close()
-	}
-	if opened == nil {
-		opened, err = registry.Open(ctx, r, m, !o.DryRun)
-	}
+	opened, err := openForPush(ctx, r, m, o)
 	if o.DryRun && errors.Is(err, rootlog.ErrEmpty) {
 		return firstPush(o.Refs), nil
 	}
@@ -102,7 +97,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 		}
 		result.Lost, err = affectedByLoss(ctx, r.Objects(), tips, lost)
 	}
-	if err != nil || o.DryRun {
+	if err != nil || o.DryRun || m.Name == "" {
 		return result, err
 	}
 	if err := track(ctx, r, m.Name, sent.Refs); err != nil { // the next fetch does it
@@ -111,6 +106,18 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 	result.Upstreams, err = followPushed(ctx, r, o)
 	return result, err
+}
+
+// openForPush returns the opened remote: that to which objects were sent ahead, if any.
+func openForPush(ctx context.Context, r *kist.Repository, m registry.Remote, o PushOptions) (*transfer.Remote, error) {
+	if o.Ahead != nil && o.Ahead.Remote == m.Name {
+		if opened := o.Ahead.end(ctx); opened != nil {
+			return opened, nil
+		}
+	} else {
+		o.Ahead.Close()
+	}
+	return registry.Open(ctx, r, m, !o.DryRun)
 }
 
 // sentRecords returns the records to send. If those here are unreadable, they are the

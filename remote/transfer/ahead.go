@@ -2,7 +2,6 @@ package transfer
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -38,8 +37,8 @@ const aheadPatience = time.Minute
 // SendAhead begins to send chunks. It needs memory for jobs packs. After
 // [Ahead.End], the caller calls [Remote.Push] or [Remote.Close].
 func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
-	if r.o.Dir == "" {
-		return nil, errors.New("send ahead: there is no folder to note what was sent")
+	if err := needFolder(r, "send ahead"); err != nil {
+		return nil, err
 	}
 	if jobs <= 0 {
 		jobs = DefaultPushJobs

@@ -93,6 +93,11 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 		f.jobs = r.o.Jobs
 	}
 
+	if r.source != nil {
+		f.snap, f.at = &snapshot{r: r, state: head}, head
+		return f.outcome(f.run(ctx))
+	}
+
 	f.values = pack.NewValues(f.readBases, baseBlock)
 	var err error
 	if f.nodes, err = openNodePacks(r.o.Dir, f.jobs, f.read); err != nil {
@@ -100,7 +105,7 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 	}
 
 	defer f.nodes.close()
-	err = r.following(ctx, head, func(now *rootlog.State) error {
+	return f.outcome(r.following(ctx, head, func(now *rootlog.State) error {
 		f.moved = f.moved || now.Seq != head.Seq
 		f.at = now
 		err := f.attempt(ctx)
@@ -108,7 +113,11 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 			err = f.deleted(ctx, err)
 		}
 		return err
-	})
+	}))
+}
+
+// outcome returns the result of a fetch, unless that failed.
+func (f *fetch) outcome(err error) (*FetchResult, error) {
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +155,17 @@ func (f *fetch) attempt(ctx context.Context) error {
 		return err
 	}
 	f.moved = f.moved || snap.state.Seq != f.at.Seq
-	f.snap, f.at, f.plan, f.ahead = snap, snap.state, newChunkPlan(), ahead{}
-	f.lost = map[object.Key]string{}
+	f.snap, f.at = snap, snap.state
+	if err := f.run(ctx); err != nil {
+		return err
+	}
+	return f.copyChunks(ctx)
+}
+
+// run walks the wanted objects, receives the nodes, and plans to receive the chunks. From
+// a repository, it receives the chunks, too.
+func (f *fetch) run(ctx context.Context) (err error) {
+	f.plan, f.ahead, f.lost = newChunkPlan(), ahead{}, map[object.Key]string{}
 	f.meter.update(func(at *Progress) { at.Phase = PhasePlan })
 	if f.records, err = f.compareRecords(ctx); err != nil {
 		return err
@@ -156,10 +174,7 @@ func (f *fetch) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := walk(ctx, f, slices.Concat(found, f.records.want, f.o.Want), f.o.Have, f.records.views); err != nil {
-		return err
-	}
-	return f.copyChunks(ctx)
+	return walk(ctx, f, slices.Concat(found, f.records.want, f.o.Want), f.o.Have, f.records.views)
 }
 
 // deleted returns the error for an object that is missing on the remote, after the

@@ -21,7 +21,12 @@ import (
 // A fetch implements [ends]: the remote is the giver. It reads a node from the repository
 // or, if that does not have the node, receives it.
 
-func (f *fetch) giver() string { return "remote" }
+func (f *fetch) giver() string {
+	if f.r.source != nil {
+		return "the other repository"
+	}
+	return "remote"
+}
 
 // node implements [ends].
 func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
@@ -40,6 +45,9 @@ func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, 
 		if !isAbsent(err) {
 			return data, err
 		}
+	}
+	if f.r.source != nil {
+		return f.copyFrom(ctx, key)
 	}
 	p, err := f.snap.place(key)
 	if err != nil {
@@ -76,7 +84,9 @@ func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, 
 		away[key], entries[i] = true, p.Entry
 	}
 
-	f.nodes.take(ctx, entries)
+	if f.r.source == nil {
+		f.nodes.take(ctx, entries)
+	}
 	return linksOf(ctx, f.jobs, nodes, func(ctx context.Context, key object.Key) ([]byte, error) {
 		return f.nodeIf(ctx, key, !away[key])
 	})
@@ -88,6 +98,12 @@ func (f *fetch) chunks(ctx context.Context, keys []object.Key) error {
 	absent, err := f.absent(ctx, keys)
 	if err != nil {
 		return err
+	}
+	if f.r.source != nil {
+		return parallel(ctx, f.jobs, len(absent), func(ctx context.Context, i int) error {
+			_, err := f.copyFrom(ctx, absent[i])
+			return err
+		})
 	}
 	for _, key := range absent {
 		p, err := f.snap.place(key)

@@ -81,8 +81,8 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 
 // push is Push without the renewal of locks. It also returns the head.
 func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushResult, *rootlog.State, error) {
-	if r.o.Dir == "" {
-		return nil, nil, fmt.Errorf("push: %w", errNoFolder)
+	if err := needFolder(r, "push"); err != nil {
+		return nil, nil, err
 	}
 	if err := checkUpdates(o.Updates); err != nil {
 		return nil, nil, fmt.Errorf("push: %w", err)

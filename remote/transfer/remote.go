@@ -89,6 +89,7 @@ type Remote struct {
 	indexes *indexFiles
 	values  *pack.Values
 	mending *mending // the repair under way, or nil
+	source  *Source  // a repository that is read in place of b; or nil
 	ahead   *Ahead   // for the next push, or nil
 }
 
@@ -135,6 +136,17 @@ func (r *Remote) read(ctx context.Context, p pack.Info, b []byte, off int64) (in
 
 // errNoFolder is the error for an operation that needs the folder of the remote.
 var errNoFolder = errors.New("the remote was opened without a folder for its state")
+
+// needFolder returns an error if an operation cannot work without a folder.
+func needFolder(r *Remote, op string) error {
+	switch {
+	case r.source != nil:
+		return noStore{}.err(op)
+	case r.o.Dir == "":
+		return fmt.Errorf("%s: %w", op, errNoFolder)
+	}
+	return nil
+}
 
 // ErrUnfit says that a check found the store unfit: nothing is written to it.
 var ErrUnfit = errors.New("a check found the store unfit")
@@ -183,6 +195,9 @@ func NoteCheck(dir string, fit bool) error {
 
 // RememberIn has the Remote, which was opened without a folder, use one.
 func (r *Remote) RememberIn(ctx context.Context, dir string) error {
+	if r.source != nil {
+		return nil // a repository has no log that could be set back
+	}
 	seen := r.cache.seen
 	r.o.Dir = dir
 	c, err := openCache(r.o)
@@ -221,6 +236,9 @@ func (r *Remote) Identity() *rootlog.Identity { return r.id }
 // another root at this position, or none, it was set back. The error then matches
 // [rootlog.ErrRollback].
 func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
+	if r.source != nil {
+		return r.source.State(ctx)
+	}
 	known, err := r.cache.head()
 	if err != nil {
 		return nil, fmt.Errorf("read the remembered head: %w", err)
@@ -254,6 +272,10 @@ func (r *Remote) remember(ctx context.Context, head *rootlog.State) error {
 // if n is 0: its history. See [rootlog.Log.Roots] for errors.
 func (r *Remote) Roots(ctx context.Context, n int) iter.Seq2[*rootlog.Root, error] {
 	return func(yield func(*rootlog.Root, error) bool) {
+		if r.source != nil {
+			yield(nil, noStore{}.err("log"))
+			return
+		}
 		head, err := r.Head(ctx)
 		if err != nil {
 			yield(nil, err)

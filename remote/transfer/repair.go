@@ -46,8 +46,8 @@ type RepairResult struct {
 // to find the reachable objects, the error is a [*NeededError], and nothing was
 // changed.
 func (r *Remote) Repair(ctx context.Context, local Local, o RepairOptions) (*RepairResult, error) {
-	if r.o.Dir == "" {
-		return nil, errNoFolder
+	if err := needFolder(r, "repair"); err != nil {
+		return nil, err
 	}
 	result := &RepairResult{}
 	if err := r.putBack(ctx, o, result); err != nil {

@@ -138,6 +138,7 @@ var causes = []struct {
 	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
 	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},
 	{matches(rootlog.ErrEmpty), exitRemote, "empty", "check the path or URL; the first 'kist push' makes it a remote"},
+	{matches(transfer.ErrRepository), exitRemote, "repository", "kist only reads the repositories of others: pull there instead, or share a store: 'kist remote add NAME URL'"},
 	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
 	{isA[*remote.EnvError], exitCredentials, "", ""}, // see envHint
 	{isA[*remote.ForeignError], exitRemote, "unsupported", "name a new or empty folder, such as one inside it"},

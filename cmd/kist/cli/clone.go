@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
@@ -27,7 +28,9 @@ absent or empty. Without DIR, the new folder is named after the last part of
 URL.
 
 URL is a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE; see 'kist help
-remote'.
+remote'. The folder may also be that of another repository. kist reads that in
+place, and 'kist pull' brings its later commits, but nothing can be pushed to
+it. Its configuration has no effect, and it may be another user's.
 
 All received data is checked against its hash before it is stored. If a clone is
 interrupted, run it again with the same folder: it continues.
@@ -36,6 +39,7 @@ With --json: refs, objects, records and bytes_received as for 'kist fetch', and
 path, branch and id of the checkout.`,
 		Example: `  kist clone /media/backup/photos
   kist clone s3://bucket/photos pictures
+  kist clone ../photos copy        from the repository in ../photos
   kist clone -b v1.0 /media/backup/photos`,
 		Args:              arguments(1, 2, "URL"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
@@ -46,6 +50,7 @@ path, branch and id of the checkout.`,
 	flags.StringVarP(&o.Branch, "branch", "b", "", "check out `BRANCH`, or a tag, instead of the default branch")
 	flags.StringVarP(&o.Name, "origin", "o", registry.DefaultRemote, "call the remote `NAME`")
 	flags.BoolVarP(&o.NoCheckout, "no-checkout", "n", false, "do not write any files")
+	flags.BoolVar(&o.SingleBranch, "single-branch", false, "fetch only the branch to check out, and no tags")
 	flags.BoolVar(&o.NoTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVar(&o.SingleWriter, "single-writer", false, "the store is not safe for concurrent pushes, and nobody else pushes")
 	env.transfer.registerJobs(cmd)
@@ -137,7 +142,7 @@ func cloneName(text string) string {
 	if err != nil {
 		return ""
 	}
-	name := path.Base(path.Clean("/" + u.Path))
+	name := path.Base(path.Clean("/" + strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/"+kist.Dir)))
 	if name == "/" {
 		name = strings.Split(u.Hostname(), ".")[0]
 	}

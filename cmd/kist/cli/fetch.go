@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -12,23 +13,32 @@ import (
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 type fetchOptions struct {
 	tracking.FetchOptions
-	all bool
+	all, tags bool
 }
 
 func newFetch(env *Env) *cobra.Command {
 	var o fetchOptions
 	cmd := &cobra.Command{
-		Use:   "fetch [OPTIONS] [REMOTE [BRANCH...]]",
+		Use:   "fetch [OPTIONS] [REMOTE|URL [BRANCH[:NAME]...]]",
 		Short: "download commits from a remote",
 		Long: `Downloads new commits from REMOTE: all branches or only the BRANCHes, and the
 tags. The default is the remote that the current branch follows, or else origin.
 No branch moves and no file changes: kist records the remote's branches as
 REMOTE/BRANCH, such as origin/main. You can merge, compare and show these. 'kist
-pull' fetches and merges.
+pull' fetches and merges. FETCH_HEAD is the first BRANCH, or the branch that the
+current one follows.
+
+BRANCH:NAME also moves your branch NAME, if that is a fast-forward; + in front
+moves it anyway. BRANCH may be a tag.
+
+With a URL or the folder of a repository, no remote-tracking branches are made:
+only FETCH_HEAD has the commit, by default that of the default branch, and tags
+come only with --tags.
 
 All received data is checked against its hash before it is stored. An
 interrupted fetch can be run again: it continues.
@@ -53,13 +63,17 @@ show how), objects, bytes_received, records (how many were merged), news
 waits), and lost (as the errors of verify, and who accepted the loss).`,
 		Example: `  kist fetch
   kist fetch --prune origin
+  kist fetch origin topic:topic    make or move your branch topic, too
+  kist fetch ../other main         then: kist merge FETCH_HEAD
   kist log HEAD..origin/main       what is new there`,
 		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
 	}
 	env.inRepository(cmd, o.run, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")
+	flags.BoolVarP(&o.tags, "tags", "t", false, "fetch all tags: the default, except from a URL")
 	flags.BoolVar(&o.NoTags, "no-tags", false, "do not fetch tags")
+	cmd.MarkFlagsMutuallyExclusive("tags", "no-tags")
 	flags.BoolVarP(&o.Force, "force", "f", false, "replace local tags that differ")
 	flags.BoolVarP(&o.Prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
 	flags.Var(newParsed(&o.Waiting, "", parseDecision), "records", "decide on waiting records: `DECISION` is accept or refuse")
@@ -84,12 +98,21 @@ func (o *fetchOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		return nil
 	}
 	var err error
-	if o.Remote, err = fetchRemote(env, r, args); err != nil {
+	if len(args) == 0 {
+		o.Remote, err = fetchRemote(env, r, nil)
+	} else if o.Remote, err = remoteOrURL(env, r, args[0]); err == nil && !hasName(r, o.Remote) {
+		o.NoTags = o.NoTags || !o.tags
+	}
+	if err != nil {
 		return err
 	}
 
-	for _, branch := range args[min(1, len(args)):] {
-		o.Branches = append(o.Branches, strings.TrimPrefix(branch, refs.Heads))
+	for _, arg := range args[min(1, len(args)):] {
+		ref, err := registry.ParseFetch(arg)
+		if err != nil {
+			return usagef("%w", err)
+		}
+		o.Refs = append(o.Refs, ref)
 	}
 	return fetchFrom(ctx, env, r, o.FetchOptions)
 }
@@ -118,6 +141,9 @@ func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.Fet
 	if errors.Is(err, refs.ErrConflict) && !o.Prune {
 		err = hintf(err, "if the remote no longer has it, 'kist fetch --prune %s' removes it here", quoteArg(o.Remote))
 	}
+	if errors.Is(err, transfer.ErrNotFastForward) {
+		err = hintf(err, "'+BRANCH:NAME' moves it anyway; its reflog keeps its commits")
+	}
 	if err != nil {
 		return err
 	}
@@ -135,6 +161,8 @@ func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.Fet
 // fetchedStatus returns in a word what became of a ref.
 func fetchedStatus(f tracking.FetchedRef) string {
 	switch {
+	case f.Local == "":
+		return "fetched"
 	case f.Kept:
 		return "kept"
 	case f.Old == f.New:
@@ -169,7 +197,7 @@ func newFetchJSON(result *tracking.FetchResult) transferJSON {
 
 // printFetched prints the result of a fetch with options o.
 func printFetched(ctx context.Context, env *Env, r *kist.Repository, o tracking.FetchOptions, result *tracking.FetchResult) error {
-	m, err := registry.Find(r, o.Remote)
+	m, err := registry.Resolve(r, o.Remote)
 	if err != nil {
 		return err
 	}
@@ -184,13 +212,13 @@ func printFetched(ctx context.Context, env *Env, r *kist.Repository, o tracking.
 			first = false
 		}
 		if move.Status == "kept" {
-			env.warn("tag %s is different on %s; --force replaces yours", quoteArg(shortRef(f.Local)), quoteArg(m.Name))
+			env.warn("tag %s is different on %s; --force replaces yours", quoteArg(shortRef(f.Local)), quoteArg(m.Label()))
 			continue
 		}
-		move.tell(env, f.Name, f.Local)
+		move.tell(env, f.Name, cmp.Or(f.Local, refs.FetchHead))
 	}
 	tellTransferred(env, "received", result.Objects, result.Bytes, result.Records)
 	printReceived(env, o, result)
-	printLost(ctx, env, r, m.Name, result.Lost)
+	printLost(ctx, env, r, m.Label(), result.Lost)
 	return nil
 }

@@ -85,11 +85,22 @@ func runLsRemote(ctx context.Context, env *Env, args []string) error {
 // nothing: then it is the remote that fetch would use. The repository is nil if a URL was
 // given. The caller closes both.
 func openFrom(ctx context.Context, env *Env, args []string) (opened *transfer.Remote, r *kist.Repository, name string, err error) {
-	if len(args) > 0 && strings.ContainsAny(args[0], "/:") {
+	atURL := len(args) > 0 && isPlace(env, args[0])
+	if !atURL || !strings.ContainsAny(args[0], "/:") {
+		r, err = env.open()
+	}
+	if atURL && r != nil {
+		_, ferr := registry.Find(r, args[0])
+		atURL = errors.Is(ferr, registry.ErrNoRemote)
+	}
+	if atURL {
+		if r != nil {
+			r.Close()
+		}
 		opened, err = openURL(ctx, env, args[0])
 		return opened, nil, remote.Redact(args[0]), err
 	}
-	if r, err = env.open(); err != nil {
+	if err != nil {
 		return nil, nil, "", err
 	}
 	if name, err = fetchRemote(env, r, args); err == nil {
@@ -112,16 +123,7 @@ func openURL(ctx context.Context, env *Env, text string) (*transfer.Remote, erro
 	if err != nil {
 		return nil, err
 	}
-	b, err := env.openBackend(ctx, url)
-	if err != nil {
-		return nil, err
-	}
-	m := registry.Remote{URL: url}
-	opened, err := transfer.Open(ctx, b, registry.ReadOptions(opt, m))
-	if err != nil {
-		return nil, errors.Join(m.Located(err), b.Close())
-	}
-	return opened, nil
+	return registry.OpenURL(ctx, opt, registry.Remote{URL: url})
 }
 
 // remotes proposes the names of remotes.

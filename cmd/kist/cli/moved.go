@@ -66,6 +66,8 @@ func (m refMove) tell(env *Env, from, to string) {
 	switch m.Status {
 	case transfer.StatusNew:
 		mark, what = '*', "[new "+refKind(to)+"]"
+	case "fetched":
+		mark, what = '*', refKind(from)
 	case transfer.StatusDeleted:
 		mark, what = '-', "[deleted]"
 	case transfer.StatusForced:

@@ -21,10 +21,10 @@ type pullOptions struct {
 func newPull(env *Env) *cobra.Command {
 	var o pullOptions
 	cmd := &cobra.Command{
-		Use:   "pull [OPTIONS] [REMOTE [BRANCH]]",
+		Use:   "pull [OPTIONS] [REMOTE|URL [BRANCH]]",
 		Short: "fetch from a remote and merge",
 		Long: `Fetches, like 'kist fetch', and merges the branch that the current one follows,
-or BRANCH of REMOTE, like 'kist merge': the current branch is moved on if it has
+or BRANCH of REMOTE or URL (by default its default branch), like 'kist merge': the current branch is moved on if it has
 nothing of its own, and otherwise a merge is committed. With conflicts, the exit
 status is 3.
 
@@ -58,6 +58,7 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 	o.Message = cleanMessage(strings.Join(o.messages, "\n\n"))
 
+	o.fetch.NoTags = o.fetch.NoTags || source.Remote != "" && !hasName(r, source.Remote)
 	p := env.progress("pulling")
 	defer p.Stop()
 	o.Progress, o.fetch.Progress, o.fetch.Jobs = p.amounts(), p.transferred(), env.transfer.jobs
@@ -85,12 +86,15 @@ func pullSource(env *Env, r *kist.Repository, args []string) (registry.Upstream,
 	if len(args) == 0 {
 		return registry.Upstream{}, nil
 	}
-	name, err := env.remoteArg(r, args[0])
+	name, err := remoteOrURL(env, r, args[0])
 	if err != nil {
 		return registry.Upstream{}, err
 	}
 	if len(args) == 2 {
 		return registry.Upstream{Remote: name, Ref: refs.Heads + strings.TrimPrefix(args[1], refs.Heads)}, nil
+	}
+	if !hasName(r, name) {
+		return registry.Upstream{Remote: name}, nil // its default branch
 	}
 	head, err := r.Refs().Head()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -119,17 +121,20 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 // choose sets the refs to push, and the remote. It adds refs that are left out to lost.
 func (o *pushOptions) choose(ctx context.Context, env *Env, r *kist.Repository, args []string, lost *losses) error {
 	name := ""
-	if len(args) > 0 {
-		name, args = args[0], args[1:]
-	}
 	var err error
+	if len(args) > 0 {
+		if name, err = remoteOrURL(env, r, args[0]); err != nil {
+			return err
+		}
+		args = args[1:]
+	}
 	if o.Refs, err = o.refs(ctx, r, args, lost); err != nil {
 		return err
 	}
 
 	switch {
 	case len(o.Refs) > 0:
-		o.Remote, err = env.remoteArg(r, name)
+		o.Remote, err = remoteOrURL(env, r, name)
 		return err
 	case o.delete:
 		return usagef("the name of the branch to delete is missing")
@@ -159,12 +164,20 @@ func pushFailed(r *kist.Repository, push tracking.PushOptions, result *tracking.
 		return hintf(err, "'kist fetch' shows the tag there; --force replaces it")
 	case rejected:
 		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
-	case errors.Is(err, remote.ErrNoStore):
+	case errors.Is(err, rootlog.ErrEmpty) && !hasName(r, push.Remote):
+		return hintf(failf(exitRemote, "empty", "%w", err), "a new store gets a name first, and is checked: kist remote add NAME %s", printable(remote.Redact(push.Remote)))
+	case errors.Is(err, remote.ErrNoStore) && hasName(r, push.Remote):
 		if m, rerr := registry.Find(r, push.Remote); rerr == nil && !isURL(m.URL) {
 			return hintf(err, "'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
 		}
 	}
 	return err
+}
+
+// hasName reports whether text is the name of a remote, and not a URL.
+func hasName(r *kist.Repository, text string) bool {
+	m, err := registry.Resolve(r, text)
+	return err == nil && m.Name != ""
 }
 
 // onlyTags reports whether all refs that were rejected are tags.
@@ -270,8 +283,30 @@ func pushTarget(ctx context.Context, e *Env, r *kist.Repository, name string) (r
 	case err != nil && !errors.Is(err, kist.ErrNoUpstream):
 		return ref, "", err
 	}
-	to, err = e.remoteArg(r, name)
+	to, err = remoteOrURL(e, r, name)
 	return ref, to, err
+}
+
+// remoteOrURL is remoteArg for commands that also take a URL or a folder. A name that is
+// both a remote and a folder is the remote. The path of a folder becomes absolute.
+func remoteOrURL(e *Env, r *kist.Repository, text string) (string, error) {
+	if text == "" {
+		return e.remoteArg(r, "")
+	}
+	_, err := registry.Find(r, text)
+	if !errors.Is(err, registry.ErrNoRemote) || !isPlace(e, text) {
+		return text, err
+	}
+	return e.remoteURL(text)
+}
+
+// isPlace reports whether text, which is no remote's name, is a URL or a path.
+func isPlace(e *Env, text string) bool {
+	if strings.ContainsAny(text, "/:") || text == "." || text == ".." {
+		return true
+	}
+	info, err := os.Stat(e.path(text))
+	return err == nil && info.IsDir()
 }
 
 // remoteArg returns the remote that an argument names, or, if there is none,
@@ -335,7 +370,7 @@ func printPushed(ctx context.Context, env *Env, r *kist.Repository, o tracking.P
 		}
 		env.tell("Everything up to date.\n")
 	} else {
-		m, err := registry.Find(r, o.Remote)
+		m, err := registry.Resolve(r, o.Remote)
 		if err != nil {
 			return err
 		}

@@ -141,6 +141,9 @@ needs Object Lock. The first push records the setting on the remote, and all
 clones heed it. With 30d,governance some users can end locks early.
 docs/howto/immutable.md has more.
 
+URL may be the folder of another repository. That can be fetched from, and not
+pushed to.
+
 With --json: name, url, single_writer, object_lock, and checks as for
 'kist remote check'.`,
 		Example: `  kist remote add origin /media/backup/photos
@@ -176,7 +179,8 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	}
 
 	var report *check.Report
-	if !o.noCheck {
+	readOnly := m.IsRepository()
+	if o.noCheck = o.noCheck || readOnly; !o.noCheck {
 		if err := registry.CheckNested(ctx, r, m); err != nil {
 			return err
 		}
@@ -198,7 +202,10 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		return err
 	}
 	env.json(newRemoteCheckedJSON(m, report))
-	if !o.noCheck {
+	switch {
+	case readOnly:
+		env.tell("%s is a repository: 'kist pull' reads it, and nothing can be pushed to it\n", quoteArg(m.URL))
+	case !o.noCheck:
 		env.tell("remote check passed: %s\n", sharing(m))
 	}
 	if !o.fetch {

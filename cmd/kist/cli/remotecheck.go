@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -11,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/check"
 	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 func newRemoteCheck(env *Env) *cobra.Command {
@@ -76,6 +78,9 @@ func newRemoteCheckedJSON(m registry.Remote, report *check.Report) remoteChecked
 // checkStore checks the store of m. The error means that the store is not fit for use as m
 // is configured, or that the check failed.
 func checkStore(ctx context.Context, env *Env, m registry.Remote) (*check.Report, error) {
+	if m.IsRepository() {
+		return nil, fmt.Errorf("%q: %w", m.URL, transfer.ErrRepository)
+	}
 	b, err := openStore(ctx, env, m.URL)
 	if err != nil {
 		return nil, err

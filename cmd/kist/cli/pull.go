@@ -24,9 +24,9 @@ func newPull(env *Env) *cobra.Command {
 		Use:   "pull [OPTIONS] [REMOTE|URL [BRANCH]]",
 		Short: "fetch from a remote and merge",
 		Long: `Fetches, like 'kist fetch', and merges the branch that the current one follows,
-or BRANCH of REMOTE or URL (by default its default branch), like 'kist merge': the current branch is moved on if it has
+or BRANCH of REMOTE, like 'kist merge': the current branch is moved on if it has
 nothing of its own, and otherwise a merge is committed. With conflicts, the exit
-status is 3.
+status is 3. With a URL, BRANCH is by default the default branch there.
 
 With --json: fetch and merge, which hold what 'kist fetch' and 'kist merge'
 print.`,

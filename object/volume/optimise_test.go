@@ -161,7 +161,9 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	done := optimised(t, s, all(len(l.volumes)), func(w *Sweep) OptimiseOptions {
 		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, list)}
 	})
-	if done.Objects != 40 || done.Written != 6 || done.Patches < 25 {
+	// 29 of 40 if all objects are read before the first is written. The reader drops its
+	// bases when it notices a full volume, which may be late and cost some patches.
+	if done.Objects != 40 || done.Written != 6 || done.Patches < 10 {
 		t.Errorf("%+v", done)
 	}
 	wantVersions(t, s, list...)

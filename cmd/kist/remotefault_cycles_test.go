@@ -95,7 +95,7 @@ func (c *cycles) wantWhole() {
 func TestRemoteBadDay(t *testing.T) {
 	t.Parallel()
 	seed := objecttest.Seed()
-	n := objecttest.Rounds(t, 20)
+	n := objecttest.Rounds(t, 10)
 	measured := min(n, 40) // cycles that are also done without trouble
 	traffic := func(bad bool, n int) (first int64) {
 		c := newCycles(t, seed, (*shell).here)

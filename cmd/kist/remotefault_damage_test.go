@@ -175,7 +175,7 @@ func TestRemoteDamage(t *testing.T) {
 	d := newDamaged(t)
 	rng := objecttest.Rand(14)
 	felt := 0
-	n := objecttest.Rounds(t, 12)
+	n := objecttest.Rounds(t, 6)
 	kinds := []string{"packs", "packs", "index", "root", "state", "kist.json"}
 	for i := range n {
 		names := d.names(kinds[i%len(kinds)])

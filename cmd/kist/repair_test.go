@@ -126,7 +126,7 @@ func TestRepairFlips(t *testing.T) {
 	t.Parallel()
 	r := newRepairable(t)
 	rng := objecttest.Rand(3)
-	n := objecttest.Rounds(t, 50)
+	n := objecttest.Rounds(t, 25)
 	done, kinds := 0, map[string]int{}
 	for done < n {
 		dir := tempDir(t)
@@ -232,7 +232,7 @@ func TestRepairRemoteFlips(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
 	rng := objecttest.Rand(4)
-	n := objecttest.Rounds(t, 10)
+	n := objecttest.Rounds(t, 5)
 	names := d.names("packs", "index")
 	for done := 0; done < n; {
 		var flips []flipped

@@ -247,6 +247,9 @@ func readAll(dir string, o Options, published []object.Key) error {
 // says that there is none, and nothing is lost.
 func TestFullDiskOptimise(t *testing.T) {
 	needsMount(t)
+	if testing.Short() {
+		t.Skip("it takes a while, most of it in one goroutine")
+	}
 	for i := range objecttest.Rounds(t, 2) {
 		out, err := onTmpfs(t, 48, t.TempDir(), "full-optimise", strconv.Itoa(int(objecttest.Seed())+i)).CombinedOutput()
 		if err != nil {
@@ -325,6 +328,9 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 // the next one has room, takes over all that is there, and does so once.
 func TestFullDiskSalvage(t *testing.T) {
 	needsMount(t)
+	if testing.Short() {
+		t.Skip("it takes a while, most of it in one goroutine")
+	}
 	for i, most := range []int{killedMost, killedMost - 10<<20} {
 		out, err := onTmpfs(t, killedDisk, t.TempDir(), "full-killed", strconv.Itoa(most)).CombinedOutput()
 		if err != nil {

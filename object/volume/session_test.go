@@ -194,26 +194,30 @@ func TestFullVolumes(t *testing.T) {
 
 	o = testOptions(t)
 	o.logFileSize, o.memTableSize = 1<<20, 1<<20
+	trees, logs, tables := 60_000, 8, 4
+	if testing.Short() {
+		trees, logs, tables = 15_000, 2, 1
+	}
 	s = openStore(t, t.TempDir(), o)
 	ss = s.Begin(SessionOptions{})
 	putSeries(t, ss, 2, 0, 1000)
-	for i := range 60_000 {
+	for i := range trees {
 		if _, err := ss.Put(context.Background(), object.KindTree, noise(uint64(i), make([]byte, 40))); err != nil {
 			t.Fatal(err)
 		}
 	}
 	wantSeries(t, ss, 2, 0, 1000)
-	if n := ss.cur.space.number; n < 8 {
+	if n := ss.cur.space.number; int(n) < logs {
 		t.Errorf("%d value logs, want more", n)
 	}
-	if n := ss.cur.space.memNum; n < 4 {
+	if n := ss.cur.space.memNum; int(n) < tables {
 		t.Errorf("%d memtables, want more", n)
 	}
 	if err := ss.Close(); err != nil {
 		t.Fatal(err)
 	}
 	wantSeries(t, s, 2, 0, 1000)
-	if done := wantSound(t, s); done.Objects != 61_000 {
+	if done := wantSound(t, s); done.Objects != 1000+trees {
 		t.Errorf("checked %+v", done)
 	}
 	oneVolume(t, s)

@@ -84,6 +84,9 @@ func (p *pusher) many(seed, n int, parents ...object.ID) object.ID {
 
 func TestCollectEverything(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes a while, most of it in one goroutine")
+	}
 	b := newRemoteIn(t)
 	p := newPusher(t, b)
 	gc := newCollector(t, b)

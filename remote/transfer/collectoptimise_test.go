@@ -294,7 +294,7 @@ func TestOptimiseInterrupted(t *testing.T) {
 	before := start.Snapshot()
 	step := 1
 	if testing.Short() {
-		step = 4
+		step = 10
 	}
 	interruptEach(t, before, optimised, func(n int) int { return n + step }, func(b *remotetest.Memory, ended bool) {
 		w.wantTip(b)

@@ -170,6 +170,9 @@ func TestFetchSomePatches(t *testing.T) {
 // once.
 func TestFetchPatchesFar(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes a while, most of it in one goroutine")
+	}
 	o := newOrigin(t)
 	o.optimised = true
 	var list []sample

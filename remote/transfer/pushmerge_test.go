@@ -11,6 +11,9 @@ import (
 // the requests of a clone. What was merged is condemned, and not deleted.
 func TestPushMerges(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("it takes a while, most of it in one goroutine")
+	}
 	const pushes = 70
 	requests := map[bool]int{}
 	for _, keep := range []bool{false, true} {

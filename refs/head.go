@@ -195,6 +195,7 @@ const (
 	StepsHead  = "STEPS_HEAD"  // the commit that HEAD is being brought to
 	StepsMsg   = "STEPS_MSG"   // the remaining steps of a revert, cherry-pick or rebase
 	RevertMsg  = "REVERT_MSG"  // the remaining commits of a revert that an earlier kist began
+	BisectMsg  = "BISECT_MSG"  // the state of a bisection
 
 	PickHead   = "CHERRY_PICK_HEAD" // the commit being picked
 	RebaseHead = "REBASE_HEAD"      // the commit being rebased, or HEAD's commit while the user edits it

@@ -15,6 +15,7 @@ const (
 	Heads   = "refs/heads/"   // branches
 	Tags    = "refs/tags/"    // tags
 	Remotes = "refs/remotes/" // the last known places of remotes' branches
+	Bisect  = "refs/bisect/"  // commits that a bisection has tested
 )
 
 // Stash is the last stash. Its log is the list of all stashes. The name is no folder, so

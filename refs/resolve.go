@@ -40,6 +40,8 @@ const (
 //	@{-1}               the previous checkout
 //	main@{u}            the remote-tracking branch of main's upstream; also
 //	                    main@{upstream} and main@{push}
+//	v1-4-g3fa9c1d2      the commit with this ID, as describe prints it
+//	REV^{commit}, REV^{}  REV itself
 //	REV^{/fix}          the newest commit reachable from REV whose message
 //	                    matches a regular expression
 //	:/fix               the same, reachable from HEAD or any ref
@@ -51,6 +53,9 @@ const (
 // those of reading files and objects.
 func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, error) {
 	r, err := parseRevision(rev)
+	if err == nil && r.tree {
+		err = r.unknown("a tree is no commit")
+	}
 	if err != nil {
 		return object.ID{}, err
 	}
@@ -59,14 +64,65 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 	if err != nil {
 		return object.ID{}, err
 	}
+	return r.follow(ctx, o, id)
+}
 
-	id, c, err := peel(ctx, o, id)
+// ResolveObject is [Store.Resolve] for any object: a name or ID of an annotated tag means the
+// tag object, and REV^{tree} the tree of a commit.
+func ResolveObject(ctx context.Context, s *Store, o Objects, rev string) (object.Key, error) {
+	r, err := parseRevision(rev)
+	if err != nil {
+		return object.Key{}, err
+	}
+	id, err := r.start(ctx, s, o)
+	if err != nil {
+		return object.Key{}, err
+	}
+	commit, err := r.follow(ctx, o, id)
+	switch {
+	case err != nil:
+		return object.Key{}, err
+	case r.tree:
+		c, err := object.ReadCommit(ctx, o, commit)
+		if err != nil {
+			return object.Key{}, err
+		}
+		return object.Key{Kind: object.KindTree, ID: c.Tree}, nil
+	case len(r.steps) == 0 && id != commit:
+		return object.Key{Kind: object.KindTag, ID: id}, nil
+	}
+	return object.Key{Kind: object.KindCommit, ID: commit}, nil
+}
+
+// Abbreviate returns the first digits of the ID of a commit or tag: at least n, and so many
+// that no other commit or tag begins with them.
+func Abbreviate(ctx context.Context, o Objects, id object.ID, n int) (string, error) {
+	text := id.String()
+	for n = max(minPrefix, n); n < len(text); n++ {
+		found := 0
+		for _, kind := range []object.Kind{object.KindCommit, object.KindTag} {
+			ids, err := o.Prefix(ctx, kind, text[:n], 2)
+			if err != nil {
+				return "", err
+			}
+			found += len(ids)
+		}
+		if found < 2 {
+			return text[:n], nil
+		}
+	}
+	return text, nil
+}
+
+// follow returns the commit at the end of the steps from an object.
+func (r revision) follow(ctx context.Context, o Objects, start object.ID) (object.ID, error) {
+	id, c, err := peel(ctx, o, start)
 	if err != nil {
 		var missing *object.NotFoundError
 		if errors.As(err, &missing) && strings.EqualFold(r.name, missing.Key.ID.String()) {
 			return object.ID{}, r.unknown("there is no commit of this ID")
 		}
-		return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+		return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)
 	}
 
 	for _, st := range r.steps {
@@ -75,7 +131,7 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 				return object.ID{}, err
 			}
 			if c, err = object.ReadCommit(ctx, o, id); err != nil {
-				return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+				return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)
 			}
 		}
 		for range st.generations {
@@ -87,7 +143,7 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 			}
 			id = c.Parents[st.parent-1]
 			if c, err = object.ReadCommit(ctx, o, id); err != nil {
-				return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+				return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)
 			}
 		}
 	}
@@ -191,6 +247,9 @@ func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, er
 
 // byPrefix returns the commit or tag whose ID begins with a revision's name.
 func (r revision) byPrefix(ctx context.Context, o Objects) (object.ID, error) {
+	if i := strings.LastIndex(r.name, "-g"); i > 0 { // describe's form
+		r.name = r.name[i+2:]
+	}
 	if len(r.name) < minPrefix || len(r.name) > 64 || !object.IsHex(r.name) {
 		return object.ID{}, &UnknownRevisionError{Rev: r.text}
 	}

@@ -1,6 +1,7 @@
 package refs
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -18,6 +19,7 @@ type revision struct {
 	number int    // for atEntry, atCheckout
 	when   string // for atTime
 	steps  []step
+	tree   bool // "^{tree}" at the end: the tree of the commit
 }
 
 // An atKind is the kind of an "@{…}".
@@ -33,7 +35,7 @@ const (
 
 // A step goes to the n-th parent ("^n", one generation), up the first parents
 // ("~n", n generations), or to the newest reachable commit with such a message
-// ("^{/…}").
+// ("^{/…}"). Without generations it stays at the commit ("^{}", "^0").
 type step struct {
 	parent      int // 1 is the first
 	generations int
@@ -51,7 +53,8 @@ func (r revision) unknown(format string, args ...any) error {
 }
 
 // parseRevision reads the syntax of a revision: NAME[@{…}] and then any of
-// ^, ^N, ^{commit}, ^{}, ^{/TEXT}, ~ and ~N. Or it is :/TEXT.
+// ^, ^N, ^{commit}, ^{}, ^{/TEXT}, ~ and ~N, with ^{tree} only at the end. Or it is
+// :/TEXT.
 func parseRevision(text string) (revision, error) {
 	r := revision{text: text}
 	if len(text) > maxRevisionSize {
@@ -146,10 +149,15 @@ func (r *revision) parseStep(rest string) (string, error) {
 			r.steps = append(r.steps, step{search: search})
 			return rest, err
 		}
-		if !ok || kind != "" && kind != "commit" {
+		switch {
+		case ok && kind == "tree" && rest == "":
+			r.tree = true
+		case ok && (kind == "" || kind == "commit"):
+			r.steps = append(r.steps, step{})
+		default:
 			return "", r.unknown("^{%s is not understood", inside)
 		}
-		return rest, nil // a revision always names a commit
+		return rest, nil
 	}
 
 	digits := rest[:len(rest)-len(strings.TrimLeft(rest, "0123456789"))]
@@ -164,6 +172,7 @@ func (r *revision) parseStep(rest string) (string, error) {
 
 	switch {
 	case number == 0:
+		r.steps = append(r.steps, step{})
 	case op == '^':
 		r.steps = append(r.steps, step{parent: int(number), generations: 1})
 	default:
@@ -222,6 +231,27 @@ func SplitRange(text string) (from, to string, symmetric, ok bool) {
 	}
 
 	return from, to, symmetric, true
+}
+
+// SplitParents splits git's short forms for a commit and its parents. The suffix is "^@",
+// all parents without the commit; "^!", the commit without its parents; or "^-N", the
+// commits that REV reaches and its N-th parent does not. "^-" means "^-1". Parent is N, 0
+// with the other forms. For any other text, suffix is "".
+func SplitParents(text string) (rev, suffix string, parent int) {
+	for _, suffix := range []string{"^@", "^!"} {
+		if rev, ok := strings.CutSuffix(text, suffix); ok && rev != "" {
+			return rev, suffix, 0
+		}
+	}
+	i := strings.LastIndex(text, "^-")
+	if i <= 0 || strings.HasPrefix(text, messagePrefix) || strings.Trim(text[i+2:], "0123456789") != "" {
+		return text, "", 0
+	}
+	parent, err := strconv.Atoi(cmp.Or(text[i+2:], "1"))
+	if err != nil || parent < 1 {
+		return text, "", 0
+	}
+	return text[:i], "^-", parent
 }
 
 // indexOutside returns the index of the first sep outside of the braces of

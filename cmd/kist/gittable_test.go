@@ -186,7 +186,7 @@ func (v *twin) nameCommits() {
 }
 
 var (
-	hexWord = regexp.MustCompile(`\b[0-9a-f]{7,64}\b`)
+	hexWord = regexp.MustCompile(`\bg?[0-9a-f]{7,64}\b`) // describe prints a "g" before an ID
 	blanks  = regexp.MustCompile(` +`)
 )
 
@@ -200,7 +200,7 @@ func (v *twin) succeeds(command string) string {
 	}
 	out = hexWord.ReplaceAllStringFunc(out, func(word string) string {
 		for id, subject := range v.names {
-			if strings.HasPrefix(id, word) {
+			if strings.HasPrefix(id, strings.TrimPrefix(word, "g")) {
 				return "<" + subject + ">"
 			}
 		}

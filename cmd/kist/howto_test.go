@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -249,5 +250,28 @@ func TestStashHowto(t *testing.T) {
 	s.page("stash.md", "")
 	if got := s.kist("status", "-s", "-b"); got != "## kitchen\n M plan.txt\n?? new.txt\n" {
 		t.Errorf("status: %q", got)
+	}
+}
+
+// TestBisectHowto runs the commands of docs/howto/bisect.md.
+func TestBisectHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	for i := range 8 {
+		text := fmt.Sprintf("version %d\n", i)
+		if i > 5 {
+			text += "mistake\n"
+		}
+		s.write(map[string]string{"notes.txt": text})
+		s.kist("add", ".")
+		s.kist("commit", "-m", text[:9])
+		if i == 1 {
+			s.kist("tag", "v1.0")
+		}
+	}
+	s.page("bisect.md", "")
+	if out := s.kist("log", "--oneline", "-1"); !strings.Contains(out, "version 7") {
+		t.Errorf("after the last reset, HEAD is at %s", out)
 	}
 }

@@ -40,13 +40,16 @@ type painted struct {
 	queued bool
 }
 
-// paint returns a painter with a and b in its queue.
-func paint(ctx context.Context, r object.Reader, a, b object.ID, matters func(mark) bool) (*painter, error) {
+// paint returns a painter with a and all of b in its queue.
+func paint(ctx context.Context, r object.Reader, matters func(mark) bool, a object.ID, b ...object.ID) (*painter, error) {
 	p := &painter{objects: r, matters: matters, commits: map[object.ID]*painted{}}
-	if err := p.put(ctx, a, fromA); err != nil {
-		return nil, err
+	err := p.put(ctx, a, fromA)
+	for _, id := range b {
+		if err == nil {
+			err = p.put(ctx, id, fromB)
+		}
 	}
-	return p, p.put(ctx, b, fromB)
+	return p, err
 }
 
 // put adds marks to a commit. It queues the commit if it did not have them all.
@@ -101,12 +104,12 @@ func (p *painter) pass(ctx context.Context, c *painted, m mark) error {
 // MergeBases returns the best common ancestors of a and b, the newest first: the
 // common ancestors that are not ancestors of another one. A commit counts as its
 // own ancestor. Unrelated histories have none. After merges in both directions
-// there can be several.
+// there can be several. Several commits b count as one: as their merge.
 //
 // MergeBases reads the commits down to the bases. It reads the commits below
 // them only if there seem to be several bases.
-func MergeBases(ctx context.Context, r object.Reader, a, b object.ID) ([]object.ID, error) {
-	p, err := paint(ctx, r, a, b, func(m mark) bool { return m&below == 0 })
+func MergeBases(ctx context.Context, r object.Reader, a object.ID, b ...object.ID) ([]object.ID, error) {
+	p, err := paint(ctx, r, func(m mark) bool { return m&below == 0 }, a, b...)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +180,7 @@ func (p *painter) best(ctx context.Context, found []*painted) ([]*painted, error
 // IsAncestor reports whether a is b or an ancestor of b.
 func IsAncestor(ctx context.Context, r object.Reader, a, b object.ID) (bool, error) {
 	// No ancestor of a leads to a, so only commits that b alone reaches matter.
-	p, err := paint(ctx, r, a, b, func(m mark) bool { return m == fromB })
+	p, err := paint(ctx, r, func(m mark) bool { return m == fromB }, a, b)
 	if err != nil {
 		return false, err
 	}
@@ -203,7 +206,7 @@ func AheadBehind(ctx context.Context, r object.Reader, a, b object.ID) (ahead, b
 	if a == b {
 		return 0, 0, nil
 	}
-	p, err := paint(ctx, r, a, b, func(m mark) bool { return m != fromBoth })
+	p, err := paint(ctx, r, func(m mark) bool { return m != fromBoth }, a, b)
 	if err != nil {
 		return 0, 0, err
 	}

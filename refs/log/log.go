@@ -168,41 +168,15 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 		}
 		return []object.ID{head.ID}, nil, err
 	}
-	resolve := func(list *[]object.ID, rev string) {
-		if err != nil {
-			return
-		}
-		var id object.ID
-		if id, err = r.Resolve(ctx, rev); err == nil {
-			*list = append(*list, id)
-		}
-	}
-
 	for _, rev := range revs {
-		from, to, symmetric, isRange := refs.SplitRange(rev)
-		switch {
-		case strings.HasPrefix(rev, "^"):
-			resolve(&exclude, rev[1:])
-		case !isRange:
-			resolve(&starts, rev)
-		case !symmetric:
-			resolve(&exclude, from)
-			resolve(&starts, to)
-		default:
-			resolve(&starts, from)
-			resolve(&starts, to)
-			if err == nil {
-				var bases []object.ID
-				bases, err = history.MergeBases(ctx, r.Objects(), starts[len(starts)-2], starts[len(starts)-1])
-				exclude = append(exclude, bases...)
-			}
-		}
+		from, without, err := Range(ctx, r, rev)
 		if err != nil {
 			return nil, nil, err
 		}
+		starts, exclude = append(starts, from...), append(exclude, without...)
 	}
 
-	if len(starts) == 0 {
+	if len(starts) == 0 && len(exclude) > 0 {
 		id, err := r.Resolve(ctx, "HEAD")
 		if err != nil {
 			return nil, nil, err
@@ -210,6 +184,82 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 		starts = []object.ID{id}
 	}
 	return starts, exclude, nil
+}
+
+// Range returns the commits that a revision, or a form for several, starts from and
+// excludes: "^REV", "A..B", "A...B", and those of [refs.SplitParents].
+func Range(ctx context.Context, r *kist.Repository, text string) (starts, exclude []object.ID, err error) {
+	resolve := func(list *[]object.ID, rev string) {
+		var id object.ID
+		if err == nil {
+			id, err = r.Resolve(ctx, rev)
+			*list = append(*list, id)
+		}
+	}
+
+	from, to, symmetric, isRange := refs.SplitRange(text)
+	rev, suffix, parent := refs.SplitParents(text)
+	switch {
+	case isRange:
+		resolve(&starts, to)
+		if !symmetric {
+			resolve(&exclude, from)
+			break
+		}
+		resolve(&starts, from)
+		if err == nil {
+			exclude, err = history.MergeBases(ctx, r.Objects(), starts[1], starts[0])
+			slices.Reverse(starts)
+		}
+	case suffix != "":
+		starts, exclude, err = withParents(ctx, r, rev, suffix, parent)
+	case strings.HasPrefix(text, "^"):
+		resolve(&exclude, text[1:])
+	default:
+		resolve(&starts, text)
+	}
+	return starts, exclude, err
+}
+
+// withParents is Range for the forms of [refs.SplitParents].
+func withParents(ctx context.Context, r *kist.Repository, rev, suffix string, parent int) (starts, exclude []object.ID, err error) {
+	id, c, err := r.ReadCommit(ctx, rev)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case suffix == "^@":
+		return c.Parents, nil, nil
+	case suffix == "^!":
+		return []object.ID{id}, c.Parents, nil
+	case parent > len(c.Parents):
+		return nil, nil, &refs.UnknownRevisionError{Rev: rev + suffix, Reason: fmt.Sprintf("commit %s has only %d of %d parents", id.Short(), len(c.Parents), parent)}
+	}
+	return []object.ID{id}, c.Parents[parent-1 : parent], nil
+}
+
+// Suspects returns the commits that a bisection between bad and good commits has to choose
+// from, as [history.Halve] expects them. A commit with expired content cannot be tested.
+// With paths, only commits that changed them are of interest.
+func Suspects(ctx context.Context, r *kist.Repository, bad object.ID, good []object.ID, paths []string) ([]history.Suspect, error) {
+	records, err := r.RecordViewOrEmpty()
+	if err != nil {
+		return nil, err
+	}
+	l := &logger{r: r, o: Options{Paths: paths}, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
+
+	var list []history.Suspect
+	for c, err := range history.Walk(ctx, r.Objects(), []object.ID{bad}, history.Options{Exclude: good, Parents: l.parents(ctx, good)}) {
+		if err != nil {
+			return nil, err
+		}
+		s := history.Suspect{ID: c.ID, Parents: c.Parents, Same: l.same[c.ID]}
+		if next := l.next[c.ID]; s.Same && !next.IsZero() {
+			s.Parents = []object.ID{next}
+		}
+		_, s.Skip = records.Expired(c.ID)
+		list = append(list, s)
+	}
+	return list, nil
 }
 
 // logger selects the commits that a log shows, and the parents at which it continues.

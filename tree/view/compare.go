@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -30,10 +31,10 @@ type View struct {
 	Skipped  []object.Skipped // unreadable files of the worktree; the tree has their staged versions
 }
 
-// OfCommit returns the tree of the commit that a revision names. The error is
-// an [*ExpiredError] if its content has expired.
+// OfCommit returns the tree of the commit that a revision names; REV^{tree} means the same.
+// The error is an [*ExpiredError] if its content has expired.
 func OfCommit(ctx context.Context, r *kist.Repository, rev string) (View, error) {
-	id, c, err := r.ReadCommit(ctx, rev)
+	id, c, err := r.ReadCommit(ctx, strings.TrimSuffix(rev, "^{tree}"))
 	if err == nil {
 		err = intact.Usable(ctx, r, id)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
@@ -67,6 +68,10 @@ var causes = []struct {
 	{matches(stash.ErrNotStash), exitFailed, "not-a-stash", "'kist stash list' lists the stashes"},
 	{matches(stash.ErrStaged), exitFailed, "staged-conflicts", "without --index, nothing is staged except new files"},
 	{matches(stage.ErrChanged), exitBusy, "", "try again when the other process has ended"},
+	{matches(bisect.ErrNone), exitFailed, "not-in-progress", "'kist bisect start' begins one"},
+	{matches(bisect.ErrTerms), exitFailed, "terms", ""},
+	{matches(bisect.ErrContradiction), exitFailed, "contradiction", "'kist bisect log' shows the marks; if one is wrong, start again"},
+	{matches(bisect.ErrNothingToTest), exitFailed, "nothing-to-test", "check the paths of 'kist bisect start'"},
 	{matches(operation.ErrNotInProgress), exitFailed, "not-in-progress", ""},
 	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},
 	{matches(commits.ErrCheckedOut), exitFailed, "checked-out", "switch to another branch first: 'kist checkout BRANCH'"},

@@ -163,6 +163,8 @@ func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths
 					return old, new, nil, err
 				}
 			}
+		} else if rev, suffix, parent := refs.SplitParents(revs[0]); suffix == "^!" || suffix == "^-" {
+			revs = []string{fmt.Sprintf("%s^%d", rev, max(parent, 1)), rev}
 		}
 	}
 

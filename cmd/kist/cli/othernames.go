@@ -12,7 +12,6 @@ var otherNames = map[string]string{
 	"ls-files":    "'kist ls -r' lists the files of a commit",
 	"prune":       "'kist gc' removes unreferenced data; 'kist expire' first drops the content of old commits",
 	"rebase":      "'kist merge' brings branches together; commits stay as they are",
-	"rev-parse":   "'kist log -1 --json REV' has the ID",
 	"snapshots":   "'kist log' does",
 	"stash":       "'kist checkout -b NEW' and 'kist commit -am MESSAGE' keep changes on a branch",
 	"switch":      "'kist checkout BRANCH' does",

@@ -193,7 +193,8 @@ func revertArgs(ctx context.Context, r *kist.Repository, args []string, op opera
 // isRange reports whether a revision is a range, or excludes commits with ^.
 func isRange(rev string) bool {
 	_, _, _, ok := refs.SplitRange(rev)
-	return ok || strings.HasPrefix(rev, "^")
+	_, suffix, _ := refs.SplitParents(rev)
+	return ok || suffix != "" || strings.HasPrefix(rev, "^")
 }
 
 // stoppedJSON is what revert and cherry-pick print with --json at conflicts.

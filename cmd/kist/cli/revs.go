@@ -72,10 +72,12 @@ func existingPaths(env *Env, r *kist.Repository, args []string, noRev error) (pa
 // resolvable returns an error if a revision, or an end of a range, names no
 // commit.
 func resolvable(ctx context.Context, r *kist.Repository, rev string) error {
-	ends := []string{strings.TrimPrefix(rev, "^")}
+	one, _, _ := refs.SplitParents(strings.TrimPrefix(rev, "^"))
+	ends := []string{one}
 	if from, to, _, ok := refs.SplitRange(rev); ok {
 		ends = []string{from, to}
 	}
+	ends[len(ends)-1] = strings.TrimSuffix(ends[len(ends)-1], "^{tree}")
 	for _, end := range ends {
 		if _, err := r.Resolve(ctx, end); err != nil {
 			return err

@@ -134,6 +134,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	)
 	add("look", "LOOK AT HISTORY",
 		newArchive(env),
+		newBisect(env),
 		newCat(env),
 		pages(env, newDiff(env)),
 		newDu(env),
@@ -163,6 +164,11 @@ func addCommands(root *cobra.Command, env *Env) {
 		newStats(env),
 		newUpgrade(env),
 		newVerify(env),
+	)
+	add("scripts", "FOR SCRIPTS",
+		newDescribe(env),
+		newMergeBase(env),
+		newRevParse(env),
 	)
 	add("about", "KIST ITSELF",
 		newCompletion(env),

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/stage"
@@ -54,8 +55,8 @@ With --json, for each path: path, index and worktree (the two letters),
 renamed_from, reason (of X), purged, lost; with --branch before them: branch,
 id, upstream, ahead and behind (how many commits), operation (merge, revert,
 cherry-pick or rebase, if one is in progress), other (its commit at hand), onto
-(of a rebase). If there is no path to print and no --branch: clean, which is
-true.`,
+(of a rebase), bisecting (where a bisect was started). If there is no path to
+print and no --branch: clean, which is true.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
@@ -100,7 +101,7 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 
 	switch {
 	case env.global.json:
-		statusJSON(env, *o, s)
+		statusJSON(env, r, *o, s)
 	case o.nul || o.porcelain || o.short:
 		statusShort(env, r, *o, s)
 	default:
@@ -209,14 +210,20 @@ type statusHeadJSON struct {
 	Operation string    `json:"operation,omitempty"`
 	Other     object.ID `json:"other,omitzero"` // the commit being merged, reverted, picked or edited
 	Onto      object.ID `json:"onto,omitzero"`  // of a rebase
+	Bisecting string    `json:"bisecting,omitempty"`
 }
 
 // statusJSON prints the status as JSON.
-func statusJSON(env *Env, o statusOptions, s *stage.Status) {
+func statusJSON(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) {
 	if o.branch {
-		env.json(statusHeadJSON{
-			orNull(s.Head.Branch), orNull(s.Head.ID), newTrackingJSON(s.Tracking), string(s.State.Operation), s.State.Other, s.State.Onto,
-		})
+		head := statusHeadJSON{
+			Branch: orNull(s.Head.Branch), ID: orNull(s.Head.ID), trackingJSON: newTrackingJSON(s.Tracking),
+			Operation: string(s.State.Operation), Other: s.State.Other, Onto: s.State.Onto,
+		}
+		if b, err := bisect.Current(r); err == nil {
+			head.Bisecting = b.Start
+		}
+		env.json(head)
 	}
 	lines := statusLines(s)
 	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {

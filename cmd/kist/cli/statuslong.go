@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
@@ -37,6 +38,7 @@ func (p *longStatus) text(o statusOptions) string {
 	if s.Tracking != nil && !p.draft {
 		p.printf("%s", standingLong(*s.Tracking))
 	}
+	p.bisect()
 	p.operation()
 	p.staged()
 	p.conflicts()
@@ -62,6 +64,13 @@ func (p *longStatus) head(head refs.Head) {
 	}
 	if head.ID.IsZero() {
 		p.printf("\nNo commits yet\n")
+	}
+}
+
+// bisect says that a bisect is under way.
+func (p *longStatus) bisect() {
+	if b, err := bisect.Current(p.repo); err == nil {
+		p.printf("You are currently bisecting, started from '%s'.\n  ('kist bisect reset' goes back to it)\n", printable(b.Start))
 	}
 }
 

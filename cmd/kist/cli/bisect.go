@@ -1,0 +1,425 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os/exec"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/bisect"
+	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/checkout"
+)
+
+const bisectExample = `  kist bisect start main v1.0       main has the mistake, v1.0 has not
+  kist bisect run make test         test commits until the first bad one is found
+  kist bisect reset                 go back to the branch`
+
+func newBisect(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bisect COMMAND",
+		Short: "find the commit that brought a change",
+		Long: `Finds the first commit with a mistake by few tests. 'kist bisect start' takes a
+bad commit, which has the mistake, and good ones, which have not. kist checks
+out a commit in the middle. Test it, and say 'kist bisect good' or 'kist bisect
+bad'. Each answer halves the commits that are left. 'kist bisect run' does this
+with a program.
+
+'kist status' shows that a bisect is under way. 'kist bisect reset' ends it.`,
+		Example: bisectExample,
+	}
+	cmd.AddCommand(
+		newBisectMark(env, bisectMark{"bad", "new", "[REV]", "say that a commit has the mistake", "One REV, by default HEAD, is bad."}),
+		newBisectMark(env, bisectMark{"good", "old", "[REV]...", "say that commits do not have the mistake", "The REVs, by default HEAD, are good."}),
+		newBisectLog(env),
+		newBisectReset(env),
+		newBisectRun(env),
+		newBisectSkip(env),
+		newBisectStart(env),
+	)
+	return cmd
+}
+
+const bisectJSONHelp = `With --json: status and id. The status is waiting, testing, found or skipped.
+The ID is of the commit to test, or of the first bad one. With testing: left and
+steps (how many commits and tests are left), merge_base. With skipped: possible
+(IDs).`
+
+// bisects makes cmd a step of a bisect.
+func bisects(env *Env, cmd *cobra.Command, step func(ctx context.Context, r *kist.Repository, args []string, p kist.Progress) (bisect.Outcome, error)) {
+	env.inRepository(cmd, notBare(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		out, err := bisectStep(ctx, env, r, func(p kist.Progress) (bisect.Outcome, error) { return step(ctx, r, args, p) })
+		if err == nil && len(out.Possible) > 0 {
+			err = quiet(exitFailed)
+		}
+		return err
+	}), exitPartial, exitMoved, exitBusy)
+	registerSetID(env, cmd)
+}
+
+func newBisectStart(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "start [BAD [GOOD...]] [-- PATH...]",
+		Short: "begin, with a bad commit and good ones",
+		Long: `Begins a bisect and checks out the commit to test first. Without BAD or GOOD, it
+waits for 'kist bisect bad' or 'kist bisect good'. With PATHs, only commits that
+changed them are tested. A bisect that is under way ends.
+
+` + bisectJSONHelp,
+		Example: `  kist bisect start HEAD v1.0
+  kist bisect start HEAD v1.0 -- src      only commits that changed src`,
+		ValidArgsFunction: env.completeUntilDash(revisions),
+	}
+	bisects(env, cmd, func(ctx context.Context, r *kist.Repository, args []string, p kist.Progress) (bisect.Outcome, error) {
+		revs, specs, err := revsAndPaths(ctx, env, r, args)
+		if err != nil {
+			return bisect.Outcome{}, err
+		}
+		if !specs.plain() {
+			return bisect.Outcome{}, usagef("bisect takes paths, not patterns")
+		}
+		o := bisect.StartOptions{Paths: specs.paths(), Progress: p}
+		if len(revs) > 0 {
+			o.Bad, o.Good = revs[0], revs[1:]
+		}
+		return bisect.Start(ctx, r, o)
+	})
+	return cmd
+}
+
+// bisectMark describes the command bisect bad or bisect good.
+type bisectMark struct{ term, alias, args, short, long string }
+
+func newBisectMark(env *Env, m bisectMark) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     m.term + " " + m.args,
+		Aliases: []string{m.alias},
+		Short:   m.short,
+		Long: m.long + `
+Then kist checks out the next commit to test, or shows the first bad commit.
+'new' and 'old' are other words for bad and good, for a change that is no
+mistake.
+
+` + bisectJSONHelp,
+		Example:           "  kist bisect " + m.term + "\n  kist bisect " + m.term + " HEAD~4",
+		ValidArgsFunction: env.complete(revisions),
+	}
+	if !strings.HasSuffix(m.args, "...") {
+		cmd.Args = arguments(0, 1)
+	}
+	bisects(env, cmd, func(ctx context.Context, r *kist.Repository, args []string, p kist.Progress) (bisect.Outcome, error) {
+		return bisect.Mark(ctx, r, cmd.CalledAs(), args, p)
+	})
+	return cmd
+}
+
+func newBisectSkip(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "skip [REV | A..B]...",
+		Short: "say that commits cannot be tested",
+		Long: `The REVs, by default HEAD, cannot be tested. Then kist checks out another commit
+near them. If only such commits are left, it lists the possible first bad
+commits, and the exit status is 1. Commits with expired content are skipped by
+themselves.
+
+` + bisectJSONHelp,
+		Example: `  kist bisect skip
+  kist bisect skip v1.1..v1.2`,
+		ValidArgsFunction: env.complete(revisions),
+	}
+	bisects(env, cmd, func(ctx context.Context, r *kist.Repository, args []string, p kist.Progress) (bisect.Outcome, error) {
+		return bisect.Skip(ctx, r, args, p)
+	})
+	return cmd
+}
+
+func newBisectReset(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reset [REV]",
+		Short: "end the bisect and go back",
+		Long: `Ends the bisect, and switches to REV, by default the branch or commit from which
+it was started. Without a bisect under way, it does nothing.
+
+With --json: branch (null if HEAD is detached) and id.`,
+		Example: `  kist bisect reset
+  kist bisect reset HEAD         stay at the current commit`,
+		Args:              arguments(0, 1),
+		ValidArgsFunction: env.complete(revisions),
+	}
+	env.inRepository(cmd, notBare(runBisectReset), exitPartial, exitMoved, exitBusy)
+	registerSetID(env, cmd)
+	return cmd
+}
+
+func runBisectReset(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	rev := ""
+	if len(args) > 0 {
+		rev = previous(args[0])
+	}
+	old, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	p := env.progress("checking out")
+	err = bisect.Reset(ctx, r, rev, p.amounts())
+	p.Stop()
+	if errors.Is(err, bisect.ErrNone) {
+		env.tell("We are not bisecting.\n")
+		err = nil
+	}
+	if err != nil {
+		return halfDone(env.unwritten(r, err))
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	env.json(newCheckoutJSON(head))
+	if head != old {
+		checkoutOptions{}.say(ctx, env, r, old, head)
+	}
+	return nil
+}
+
+func newBisectLog(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "log",
+		Short: "show the answers so far",
+		Long: `Prints the commands of the bisect under way. Lines with # are remarks.
+
+With --json: start (where it was started), bad, good and skip (IDs), paths, log.`,
+		Example: `  kist bisect log`,
+		Args:    noArguments,
+	}
+	env.inRepository(cmd, runBisectLog)
+	return cmd
+}
+
+// bisectStateJSON is a bisect as bisect log prints it with --json.
+type bisectStateJSON struct {
+	Start string      `json:"start"`
+	Bad   *object.ID  `json:"bad"`
+	Good  []object.ID `json:"good"`
+	Skip  []object.ID `json:"skip,omitempty"`
+	Paths []string    `json:"paths,omitempty"`
+	Log   string      `json:"log"`
+}
+
+func runBisectLog(_ context.Context, env *Env, r *kist.Repository, _ []string) error {
+	s, err := bisect.Current(r)
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		env.json(bisectStateJSON{s.Start, orNull(s.Bad), s.Good, s.Skip, s.Paths, s.Log})
+		return nil
+	}
+	env.printf("%s", printable(s.Log))
+	return nil
+}
+
+// bisectJSON is the outcome of a step with --json.
+type bisectJSON struct {
+	Status    string      `json:"status"`
+	ID        object.ID   `json:"id,omitzero"`
+	Left      *int        `json:"left,omitempty"`
+	Steps     *int        `json:"steps,omitempty"`
+	MergeBase bool        `json:"merge_base,omitempty"`
+	Possible  []object.ID `json:"possible,omitempty"`
+}
+
+// bisectStep does a step of a bisect and prints its outcome.
+func bisectStep(ctx context.Context, e *Env, r *kist.Repository, step func(kist.Progress) (bisect.Outcome, error)) (bisect.Outcome, error) {
+	p := e.progress("checking out")
+	out, err := step(p.amounts())
+	p.Stop()
+	if err != nil && !isPartial(err) {
+		return out, halfDone(err)
+	}
+	if e.global.json {
+		v := bisectJSON{Status: "waiting", MergeBase: out.MergeBase, Possible: out.Possible}
+		switch {
+		case !out.Next.IsZero():
+			v.Status, v.ID = "testing", out.Next
+			if !out.MergeBase {
+				v.Left, v.Steps = &out.Left, &out.Steps
+			}
+		case !out.Found.IsZero():
+			v.Status, v.ID = "found", out.Found
+		case len(out.Possible) > 0:
+			v.Status = "skipped"
+		}
+		e.json(v)
+		return out, e.unwritten(r, err)
+	}
+
+	switch {
+	case out.Waiting != "":
+		e.tell("status: waiting for %s\n", out.Waiting)
+	case out.MergeBase:
+		e.tell("Bisecting: a merge base must be tested\n")
+	case !out.Next.IsZero():
+		e.tell("Bisecting: %s left to test after this (roughly %s)\n",
+			plural(uint64(out.Left), "revision", "revisions"), plural(uint64(out.Steps), "step", "steps"))
+	case len(out.Possible) > 0:
+		e.printf("There are only 'skip'ped commits left to test.\nThe first bad commit could be any of:\n")
+		for _, id := range out.Possible {
+			e.printf("%s\n", id)
+		}
+		e.printf("We cannot bisect more!\n")
+	default:
+		if err := showFirstBad(ctx, e, r, out.Found); err != nil {
+			return out, err
+		}
+	}
+	if !out.Next.IsZero() {
+		e.tell("[%s] %s\n", out.Next, printable(bisect.Subject(ctx, r, out.Next)))
+	}
+	return out, e.unwritten(r, err)
+}
+
+// showFirstBad prints the first bad commit with the files that it changed.
+func showFirstBad(ctx context.Context, e *Env, r *kist.Repository, id object.ID) error {
+	s, err := bisect.Current(r)
+	if err != nil {
+		return err
+	}
+	e.printf("%s is the first %s commit\n", id, s.Terms.Bad)
+	c, err := object.ReadCommit(ctx, r.Objects(), id)
+	if err != nil {
+		return err
+	}
+	p := &commitPrinter{env: e, repo: r, form: &changeForm{stat: true}, show: true}
+	if p.records, err = r.RecordViewOrEmpty(); err != nil {
+		return err
+	}
+	return p.print(ctx, log.One(p.records, id, c))
+}
+
+func newBisectRun(env *Env) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run PROGRAM [ARG...]",
+		Short: "test commits with a program",
+		Long: `Runs PROGRAM in the root of the worktree for each commit to test, until the
+first bad commit is found. The exit status of PROGRAM is the answer: 0 means
+good, 125 skip, and others below 128 mean bad. 128 or more, or a signal, stops
+the bisect. If the first run ends with 126 or 127, kist also runs PROGRAM at a
+good commit. If that has the same status, PROGRAM itself cannot be run.
+
+` + bisectJSONHelp + `
+A line is printed for each step. The output of PROGRAM goes to stderr.`,
+		Example: `  kist bisect run make test
+  kist bisect run sh -c '! grep -q mistake notes.txt'`,
+		Args: arguments(1, -1, "PROGRAM"),
+	}
+	env.inRepository(cmd, notBare(runBisect), exitPartial, exitMoved, exitBusy)
+	cmd.Flags().SetInterspersed(false)
+	return cmd
+}
+
+func runBisect(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	s, err := bisect.Current(r)
+	if err != nil {
+		return err
+	}
+	if s.Bad.IsZero() || len(s.Good) == 0 {
+		return hintf(failf(exitFailed, "in-progress", "a bad commit and a good one are needed first"), "'kist bisect bad' and 'kist bisect good' name them")
+	}
+	test := bisectTest{env, r, args}
+	for first := true; ; first = false {
+		status, err := test.run(ctx)
+		if err == nil && first && (status == 126 || status == 127) {
+			err = test.check(ctx, s.Good[0], status)
+		}
+		switch {
+		case err != nil:
+			return err
+		case status >= 128:
+			return failf(exitFailed, "program", "%s ended with status %d, so the bisect stops; 'kist bisect run' continues it", quoteArg(args[0]), status)
+		}
+
+		out, err := bisectStep(ctx, env, r, func(p kist.Progress) (bisect.Outcome, error) {
+			switch status {
+			case 0:
+				return bisect.Mark(ctx, r, s.Terms.Good, nil, p)
+			case 125:
+				return bisect.Skip(ctx, r, nil, p)
+			}
+			return bisect.Mark(ctx, r, s.Terms.Bad, nil, p)
+		})
+		switch {
+		case err != nil:
+			return err
+		case len(out.Possible) > 0:
+			return quiet(exitFailed)
+		case !out.Found.IsZero():
+			env.tell("bisect found first %s commit\n", s.Terms.Bad)
+			return nil
+		}
+	}
+}
+
+// bisectTest is a program that tests the current commit.
+type bisectTest struct {
+	env  *Env
+	repo *kist.Repository
+	args []string
+}
+
+// run runs the program and returns its exit status, as a shell does.
+func (t *bisectTest) run(ctx context.Context) (int, error) {
+	words := make([]string, len(t.args))
+	for i, arg := range t.args {
+		words[i] = shellWord(arg)
+	}
+	t.env.tell("running %s\n", printable(strings.Join(words, " ")))
+	p := newProgram(ctx, t.env, t.args[0], t.args[1:]...)
+	p.Dir, p.Stdin, p.Stdout, p.Stderr = t.repo.Root(), t.env.Stdin, t.env.Stdout, t.env.Stderr
+	if t.env.global.json {
+		p.Stdout = t.env.Stderr
+	}
+	err := p.Run()
+	var exit *exec.ExitError
+	switch {
+	case ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.As(err, &exit):
+		if state, ok := exit.Sys().(syscall.WaitStatus); ok && state.Signaled() {
+			return 128 + int(state.Signal()), nil
+		}
+		return exit.ExitCode(), nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
+		t.env.warn("%v", err)
+		return 127, nil
+	case err != nil:
+		t.env.warn("%v", err)
+		return 126, nil
+	}
+	return 0, nil
+}
+
+// check returns an error if the program has the same status at a good commit, which means
+// that the program cannot be run. It comes back to the current commit.
+func (t *bisectTest) check(ctx context.Context, good object.ID, status int) error {
+	head, err := t.repo.Refs().Head()
+	if err != nil {
+		return err
+	}
+	if _, err := checkout.Switch(ctx, t.repo, checkout.SwitchOptions{Rev: good.String(), Detach: true}); err != nil {
+		return err
+	}
+	atGood, err := t.run(ctx)
+	if _, serr := checkout.Switch(ctx, t.repo, checkout.SwitchOptions{Rev: head.String()}); err == nil {
+		err = serr
+	}
+	if err == nil && atGood == status {
+		err = failf(exitFailed, "program", "%s ends with status %d at a good commit, too", quoteArg(t.args[0]), status)
+	}
+	return err
+}

@@ -52,10 +52,10 @@ worktree, and there are no colours. With -z, paths end with NUL and are not
 quoted, and the new path of a rename comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X), purged, lost; with --branch before them: branch,
-id, upstream, ahead and behind (how many commits), operation (merge, revert,
+renamed_from, reason (of X), purged, lost. With --branch before them: branch,
+id, upstream, ahead and behind (how many commits); operation (merge, revert,
 cherry-pick or rebase, if one is in progress), other (its commit at hand), onto
-(of a rebase), bisecting (where a bisect was started). If there is no path to
+(of a rebase); bisecting (where a bisect was started). If there is no path to
 print and no --branch: clean, which is true.`,
 		Example: `  kist status
   kist status -s src

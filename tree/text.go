@@ -50,46 +50,155 @@ func splitLines(text []byte) []string {
 	return lines
 }
 
-// Unified returns the difference of two texts in the unified format, with
-// context unchanged lines around each change, or nil if they are equal. The
-// header has the given names; "/dev/null" stands for a missing file. As in
+// TextOptions select how two texts are compared.
+type TextOptions struct {
+	Context int   // the number of unchanged lines around each change
+	Space   Space // white space that does not count
+	Blank   bool  // changes of blank lines alone do not count
+}
+
+// Space is a rule for white space in a comparison of lines.
+type Space uint8
+
+// The rules. Each ignores more than the one before.
+const (
+	ExactSpace   Space = iota
+	SpaceAtEnd         // ignore white space at the end of lines
+	SpaceAmount        // also take any run of white space for one space
+	WithoutSpace       // ignore all white space
+)
+
+// blanks has the bytes that count as white space.
+const blanks = " \t\r\n"
+
+// keys returns texts by which lines are compared.
+func (o TextOptions) keys(lines []string) []string {
+	if o.Space == ExactSpace {
+		return lines
+	}
+	keys := make([]string, len(lines))
+	for i, line := range lines {
+		switch line = strings.TrimRight(line, blanks); o.Space {
+		case SpaceAmount:
+			lead := ""
+			if line != "" && isBlank(rune(line[0])) {
+				lead = " "
+			}
+			line = lead + strings.Join(strings.FieldsFunc(line, isBlank), " ")
+		case WithoutSpace:
+			line = strings.Join(strings.FieldsFunc(line, isBlank), "")
+		}
+		keys[i] = line
+	}
+	return keys
+}
+
+func isBlank(r rune) bool { return r < 0x80 && strings.IndexByte(blanks, byte(r)) >= 0 }
+
+// edits returns the replacements that turn lines a into lines b. With Blank, it also
+// returns for each whether it does not count.
+func (o TextOptions) edits(a, b []string) (edits []replacement, uncounted []bool) {
+	edits = lineEdits(o.keys(a), o.keys(b))
+	if !o.Blank {
+		return edits, nil
+	}
+	filled := func(line string) bool {
+		if o.Space == ExactSpace {
+			return line != "\n"
+		}
+		return strings.TrimRight(line, blanks) != ""
+	}
+	for _, e := range edits {
+		uncounted = append(uncounted, !slices.ContainsFunc(a[e.aLo:e.aHi], filled) && !slices.ContainsFunc(b[e.bLo:e.bHi], filled))
+	}
+	return edits, uncounted
+}
+
+// nextHunk returns the range of the next edits that one hunk shows; lo == hi: there are
+// no more. Edits that do not count are in a hunk only if they are near others.
+func nextHunk(edits []replacement, uncounted []bool, context int) (lo, hi int) {
+	distance := func(i, j int) int { return edits[j].aLo - edits[i].aHi }
+	skip := func(i int) bool { return uncounted != nil && uncounted[i] }
+	for i := 0; i < len(edits) && skip(i); i++ {
+		if i+1 == len(edits) || distance(i, i+1) >= context {
+			lo = i + 1
+		}
+	}
+	if lo == len(edits) {
+		return lo, lo
+	}
+
+	last, added := lo, 0 // the last edit of the hunk; lines that later uncounted edits add
+	for i := lo + 1; i < len(edits); i++ {
+		d := distance(i-1, i)
+		if d > 2*context {
+			break
+		}
+		near := d < context
+		switch {
+		case near && (!skip(i) || last == i-1):
+			last, added = i, 0
+		case near:
+			added += edits[i].bHi - edits[i].bLo
+		case last != i-1 && distance(last, i)+added > 2*context:
+			return lo, last + 1
+		case !skip(i):
+			last, added = i, 0
+		default:
+			added += edits[i].bHi - edits[i].bLo
+		}
+	}
+	return lo, last + 1
+}
+
+// Unified returns the difference of two texts in the unified format, or nil if they are
+// equal. The header has the given names; "/dev/null" stands for a missing file. As in
 // git, the head of a hunk ends with the last line before it that begins with a
 // letter, an underscore or a dollar sign. In a program, this is often the
 // enclosing function.
-func Unified(oldName, newName string, old, new []byte, context int) []byte {
+func Unified(oldName, newName string, old, new []byte, o TextOptions) []byte {
 	a, b := splitLines(old), splitLines(new)
-	edits := lineEdits(a, b)
-	if len(edits) == 0 {
-		return nil
-	}
-
+	edits, uncounted := o.edits(a, b)
 	var out bytes.Buffer
-	fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
 	looked, heading := 0, "" // lines of a searched for headings, and the last heading
-	for len(edits) > 0 {
-		n := 1
-		for n < len(edits) && edits[n].aLo-edits[n-1].aHi <= 2*context {
-			n++
+	for {
+		lo, hi := nextHunk(edits, uncounted, o.Context)
+		if lo == hi {
+			return out.Bytes()
 		}
-		for ; looked < edits[0].aLo-context; looked++ {
+		if out.Len() == 0 {
+			fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
+		}
+		for ; looked < edits[lo].aLo-o.Context; looked++ {
 			if isHeading(a[looked]) {
 				heading = a[looked]
 			}
 		}
-		hunk{a, b, edits[:n], context, heading}.write(&out)
-		edits = edits[n:]
+		hunk{a, b, edits[lo:hi], o.Context, heading}.write(&out)
+		edits = edits[hi:]
+		if uncounted != nil {
+			uncounted = uncounted[hi:]
+		}
 	}
-
-	return out.Bytes()
 }
 
 // CountLines returns how many lines [Unified] shows as added, and as removed.
-func CountLines(old, new []byte) (added, removed int) {
-	for _, e := range lineEdits(splitLines(old), splitLines(new)) {
-		added += e.bHi - e.bLo
-		removed += e.aHi - e.aLo
+func CountLines(old, new []byte, o TextOptions) (added, removed int) {
+	edits, uncounted := o.edits(splitLines(old), splitLines(new))
+	for {
+		lo, hi := nextHunk(edits, uncounted, o.Context)
+		if lo == hi {
+			return added, removed
+		}
+		for _, e := range edits[lo:hi] {
+			added += e.bHi - e.bLo
+			removed += e.aHi - e.aLo
+		}
+		edits = edits[hi:]
+		if uncounted != nil {
+			uncounted = uncounted[hi:]
+		}
 	}
-	return added, removed
 }
 
 // lineEdits returns the replacements that turn lines a into lines b.
@@ -137,27 +246,27 @@ type hunk struct {
 	heading string // the line that names the part of the text
 }
 
-// write writes the hunk in the unified format.
+// write writes the hunk in the unified format. Unchanged lines are those of b.
 func (h hunk) write(out *bytes.Buffer) {
 	a, b := h.a, h.b
 	first, last := h.edits[0], h.edits[len(h.edits)-1]
-	before, after := min(h.context, first.aLo), min(h.context, len(a)-last.aHi)
+	after := min(h.context, len(a)-last.aHi, len(b)-last.bHi)
+	bAt := max(first.bLo-h.context, 0)
 	fmt.Fprintf(out, "@@ -%s +%s @@",
-		hunkRange(first.aLo-before, last.aHi+after), hunkRange(first.bLo-before, last.bHi+after))
+		hunkRange(max(first.aLo-h.context, 0), last.aHi+after), hunkRange(bAt, last.bHi+after))
 	if heading := strings.TrimRight(h.heading[:min(len(h.heading), maxHeading)], " \t\r\n\v\f"); heading != "" {
 		out.WriteString(" " + heading)
 	}
 
 	out.WriteByte('\n')
-	at := first.aLo - before
 	for _, e := range h.edits {
-		writeLines(out, ' ', a[at:e.aLo])
+		writeLines(out, ' ', b[bAt:e.bLo])
 		writeLines(out, '-', a[e.aLo:e.aHi])
 		writeLines(out, '+', b[e.bLo:e.bHi])
-		at = e.aHi
+		bAt = e.bHi
 	}
 
-	writeLines(out, ' ', a[at:at+after])
+	writeLines(out, ' ', b[bAt:bAt+after])
 }
 
 // hunkRange formats the lines from lo up to hi, counted from 0. The format

@@ -57,7 +57,7 @@ func TestUnified(t *testing.T) {
 			if want != "" {
 				want = "--- a\n+++ b\n" + want
 			}
-			if got := string(Unified("a", "b", []byte(tt.old), []byte(tt.new), tt.context)); got != want {
+			if got := string(Unified("a", "b", []byte(tt.old), []byte(tt.new), TextOptions{Context: tt.context})); got != want {
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 		})
@@ -77,7 +77,7 @@ func TestCountLines(t *testing.T) {
 		{"a\nb\nc\nd\n", "a\nx\nc\n", 1, 2},
 		{"a\na\n", "a\na\na\n", 1, 0},
 	} {
-		if added, removed := CountLines([]byte(tt.old), []byte(tt.new)); added != tt.added || removed != tt.removed {
+		if added, removed := CountLines([]byte(tt.old), []byte(tt.new), TextOptions{}); added != tt.added || removed != tt.removed {
 			t.Errorf("%q to %q: %d added, %d removed", tt.old, tt.new, added, removed)
 		}
 	}
@@ -166,7 +166,7 @@ func randomTexts(seed uint64) (r *rand.Rand, base, a, b string) {
 func TestUnifiedAppliedGivesTheOther(t *testing.T) {
 	for seed := range uint64(200) {
 		r, old, new, _ := randomTexts(seed)
-		patch := string(Unified("a", "b", []byte(old), []byte(new), r.IntN(4)))
+		patch := string(Unified("a", "b", []byte(old), []byte(new), TextOptions{Context: r.IntN(4)}))
 		if patch == "" {
 			if old != new {
 				t.Fatalf("seed %d: no difference", seed)
@@ -211,7 +211,7 @@ func TestDiffOfHostileTexts(t *testing.T) {
 		{two(200_000), two(200_000)},
 		{newlines, append(newlines[:MaxText/2:MaxText/2], bytes.Repeat([]byte("x\n"), MaxText/4)...)},
 	} {
-		if len(Unified("a", "b", texts[0], texts[1], 3)) == 0 {
+		if len(Unified("a", "b", texts[0], texts[1], TextOptions{Context: 3})) == 0 {
 			t.Error("no difference")
 		}
 	}
@@ -353,7 +353,7 @@ func FuzzMergeText(f *testing.F) {
 		if base == ours && (string(got) != theirs || conflicts) {
 			t.Errorf("only theirs changed: %q", got)
 		}
-		patch := Unified("a", "b", []byte(base), []byte(ours), 1)
+		patch := Unified("a", "b", []byte(base), []byte(ours), TextOptions{Context: 1})
 		if (patch == nil) != (base == ours) {
 			t.Errorf("difference: %q", patch)
 		}
@@ -366,6 +366,6 @@ func BenchmarkUnified(b *testing.B) {
 	old, new := []byte(strings.Join(lines, "")), []byte(strings.Join(changeLines(r, lines, 1000, 50_000), ""))
 	b.SetBytes(int64(len(old) + len(new)))
 	for b.Loop() {
-		Unified("a", "b", old, new, 3)
+		Unified("a", "b", old, new, TextOptions{Context: 3})
 	}
 }

@@ -26,7 +26,7 @@ import (
 const gitTableSetup = `
 mkdir remote proj && test $vcs = kist || git init -q --bare remote
 cd proj && vcs init -q
-commit() { day=$((day + 1)); export KIST_DATE=2026-03-0${day}T12:00:00Z; at=$KIST_DATE; vcs add . && vcs commit -q -m "$1"; }
+commit() { day=$((day + 1)); export KIST_DATE=2026-03-0${day}T12:00:00Z; at=$KIST_DATE; at; vcs add . && vcs commit -q -m "$1"; }
 at() { export GIT_AUTHOR_DATE=$at GIT_COMMITTER_DATE=$at; }
 at=2026-03-01T12:00:00Z; at; export KIST_DATE=$at
 mkdir dir && seq 1 20 >a.txt && seq 101 120 >dir/b.txt && seq 201 220 >old.txt && printf 'a\0b\n' >data.bin

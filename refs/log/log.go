@@ -32,6 +32,8 @@ type Options struct {
 	Follow      bool                   // follow the only path through renames
 	FirstParent bool                   // follow only the first parent of a merge
 	Topo        bool                   // no commit before all its children
+	Reflog      bool                   // walk the moves of the refs in Revs instead of their history
+	LeftRight   bool                   // set Logged.Mark to the side of A...B
 
 	Since, Until time.Time                 // by the committer's time; zero: no limit
 	Match        func(*object.Commit) bool // nil: all
@@ -43,6 +45,9 @@ type Logged struct {
 	*object.Commit
 	Path string      // with Follow: the path in this commit
 	Next []object.ID // with Topo: the parents; instead of a parent that is left out, the commits after it
+
+	Mark   byte  // with LeftRight: '<' or '>', the side of A...B; otherwise 0
+	Reflog *Move // with Reflog: the move of a ref to this commit; otherwise nil
 
 	Expired *record.Record // the record that allows the content to be missing; nil: not expired
 	Held    *record.Record // the record that keeps the content; nil: not held
@@ -56,11 +61,6 @@ type Logged struct {
 // skipped. Commits after it are compared with those before it, see [Before].
 func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logged, error] {
 	return func(yield func(Logged, error) bool) {
-		starts, exclude, err := rangeOf(ctx, r, o.Revs)
-		if err != nil {
-			yield(Logged{}, err)
-			return
-		}
 		if o.Follow && len(o.Paths) != 1 {
 			yield(Logged{}, errors.New("one path can be followed, no more and no less"))
 			return
@@ -71,10 +71,22 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 			return
 		}
 		l := &logger{r: r, o: o, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
-		walk := history.Walk(ctx, r.Objects(), starts, history.Options{
-			Exclude: exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx, exclude),
+		if o.Reflog {
+			l.yieldMoves(ctx, yield)
+			return
+		}
+		b, err := boundsOf(ctx, r, o.Revs)
+		if err == nil && o.LeftRight {
+			l.left, err = b.leftSide(ctx, r)
+		}
+		if err != nil {
+			yield(Logged{}, err)
+			return
+		}
+		walk := history.Walk(ctx, r.Objects(), b.starts, history.Options{
+			Exclude: b.exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx, b.exclude),
 		})
-		if o.Topo && (len(exclude) > 0 || l.sifts()) {
+		if o.Topo && (len(b.exclude) > 0 || l.sifts()) {
 			l.yieldSifted(ctx, walk, yield)
 			return
 		}
@@ -141,6 +153,12 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged {
 	out := One(l.records, id, c)
 	out.Path, out.Next = l.paths[id], next
+	if l.o.LeftRight {
+		out.Mark = '>'
+		if l.left[id] {
+			out.Mark = '<'
+		}
+	}
 	return out
 }
 
@@ -156,8 +174,14 @@ func One(records *record.View, id object.ID, c *object.Commit) Logged {
 	return out
 }
 
-// rangeOf resolves the revisions that a log begins and ends with.
-func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, exclude []object.ID, err error) {
+// bounds are the commits that a log begins and ends with.
+type bounds struct {
+	starts, exclude []object.ID
+	left            []object.ID // each A of A...B, also in starts
+}
+
+// boundsOf resolves the revisions that a log begins and ends with.
+func boundsOf(ctx context.Context, r *kist.Repository, revs []string) (b bounds, err error) {
 	if len(revs) == 0 {
 		head, err := r.Refs().Head()
 		if err == nil && head.ID.IsZero() {
@@ -166,24 +190,54 @@ func rangeOf(ctx context.Context, r *kist.Repository, revs []string) (starts, ex
 		if err == nil {
 			_, err = object.ReadCommit(ctx, r.Objects(), head.ID) // the walk would pass over a lost one
 		}
-		return []object.ID{head.ID}, nil, err
+		return bounds{starts: []object.ID{head.ID}}, err
 	}
 	for _, rev := range revs {
-		from, without, err := Range(ctx, r, rev)
+		rev, negated := strings.CutPrefix(rev, "^")
+		starts, exclude, err := Range(ctx, r, rev)
 		if err != nil {
-			return nil, nil, err
+			return bounds{}, err
 		}
-		starts, exclude = append(starts, from...), append(exclude, without...)
+		if _, _, symmetric, _ := refs.SplitRange(rev); symmetric {
+			b.left = append(b.left, starts[0])
+		}
+		if negated {
+			starts, exclude = exclude, starts
+		}
+		b.starts, b.exclude = append(b.starts, starts...), append(b.exclude, exclude...)
 	}
 
-	if len(starts) == 0 && len(exclude) > 0 {
+	if len(b.starts) == 0 && len(b.exclude) > 0 {
 		id, err := r.Resolve(ctx, "HEAD")
 		if err != nil {
-			return nil, nil, err
+			return bounds{}, err
 		}
-		starts = []object.ID{id}
+		b.starts = []object.ID{id}
 	}
-	return starts, exclude, nil
+	return b, nil
+}
+
+// leftSide returns the commits on the left sides of A...B.
+func (b bounds) leftSide(ctx context.Context, r *kist.Repository) (map[object.ID]bool, error) {
+	excluded, err := history.Ancestors(ctx, r.Objects(), b.exclude)
+	if err != nil {
+		return nil, err
+	}
+	left := map[object.ID]bool{}
+	for c, err := range history.Walk(ctx, r.Objects(), b.left, history.Options{
+		Parents: func(c history.Commit, _ func(object.ID) bool) ([]object.ID, error) {
+			if excluded[c.ID] {
+				return nil, nil
+			}
+			return c.Parents, nil
+		},
+	}) {
+		if err != nil {
+			return nil, err
+		}
+		left[c.ID] = true
+	}
+	return left, nil
 }
 
 // Range returns the commits that a revision, or a form for several, starts from and
@@ -271,6 +325,7 @@ type logger struct {
 	paths   map[object.ID]string    // the followed path in a commit
 	same    map[object.ID]bool      // commits that changed none of the paths
 	next    map[object.ID]object.ID // by commit in same: the commit after it; zero after the first
+	left    map[object.ID]bool      // commits on the left side of A...B
 }
 
 // after returns the commits that come after c in the log. Only with Topo are they
@@ -305,7 +360,11 @@ func (l *logger) sifts() bool {
 }
 
 func (l *logger) shown(c history.Commit) bool {
-	at := c.Committer.Time.Time()
+	return l.selects(c, c.Committer.Time.Time())
+}
+
+// selects reports whether the log shows a commit or move of this time.
+func (l *logger) selects(c history.Commit, at time.Time) bool {
 	switch {
 	case l.same[c.ID], l.past[c.ID]:
 		return false

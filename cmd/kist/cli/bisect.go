@@ -295,11 +295,13 @@ func showFirstBad(ctx context.Context, e *Env, r *kist.Repository, id object.ID)
 	if err != nil {
 		return err
 	}
-	p := &commitPrinter{env: e, repo: r, form: &changeForm{stat: true}, show: true}
-	if p.records, err = r.RecordViewOrEmpty(); err != nil {
+	p, err := newCommitPrinter(ctx, e, r, &changeForm{stat: true}, &commitForm{decorate: "no"})
+	if err != nil {
 		return err
 	}
-	return p.print(ctx, log.One(p.records, id, c))
+	p.show = true
+	_, err = p.print(ctx, log.One(p.records, id, c))
+	return err
 }
 
 func newBisectRun(env *Env) *cobra.Command {

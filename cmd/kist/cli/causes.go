@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -128,6 +129,7 @@ var causes = []struct {
 	{isA[*refs.NameError], exitFailed, "bad-name", ""},
 	{isA[*object.NameError], exitFailed, "bad-name", ""},
 	{matches(refs.ErrTime), exitUsage, "", "write it as in 2026-01-31, 2026-01-31T12:00:00Z, yesterday, or 2.weeks.ago"},
+	{matches(log.ErrNoMoves), exitUsage, "", "with -g, name HEAD or branches; 'kist reflog' shows the moves of one"},
 	{matches(refs.ErrMoved), exitMoved, "", "another kist process changed it: look at 'kist log', then run the command again"},
 	{matches(refs.ErrConflict), exitFailed, "exists", ""},
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,15 @@ type changeForm struct {
 	context                  int  // lines around a change
 	renames, noRenames       bool
 	indent                   int // columns at the left that the graph uses
+	filter                   letterFilter
+	reverse                  bool // -R
+	lines                    lineForm
+}
+
+// lineForm are git's options for the comparison of lines and words.
+type lineForm struct {
+	allSpace, space, endSpace, blank bool
+	words                            string // of --word-diff; "none": lines are shown
 }
 
 // register adds the options to a command.
@@ -38,9 +48,17 @@ func (f *changeForm) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.nameOnly, "name-only", false, "show only the paths of changed files")
 	flags.BoolVar(&f.nameStatus, "name-status", false, "show paths, and what happened: A (added), M (modified), D (deleted), R (renamed), T (of another type), U (in conflict)")
 	flags.BoolVarP(&f.none, "no-patch", "s", false, "show no changes")
-	flags.BoolVarP(&f.nul, "null", "z", false, "end paths with NUL, and do not quote them (with --name-only, --name-status, --numstat)")
+	flags.BoolVarP(&f.nul, "null", "z", false, "end paths and commits with NUL, and do not quote paths (with --name-only, --name-status, --numstat)")
 	flags.BoolVarP(&f.renames, "find-renames", "M", false, "find files that were renamed (the default)")
 	flags.BoolVar(&f.noRenames, "no-renames", false, "show a renamed file as one deleted and one added")
+	flags.Func("diff-filter", "show only changes with these `LETTERS` of --name-status; small letters leave them out", f.filter.add)
+	flags.BoolVarP(&f.reverse, "reverse-diff", "R", false, "show the changes from the new version to the old one")
+	flags.BoolVarP(&f.lines.allSpace, "ignore-all-space", "w", false, "ignore white space in lines")
+	flags.BoolVarP(&f.lines.space, "ignore-space-change", "b", false, "ignore changes of the amount of white space")
+	flags.BoolVar(&f.lines.endSpace, "ignore-space-at-eol", false, "ignore white space at the end of lines")
+	flags.BoolVar(&f.lines.blank, "ignore-blank-lines", false, "ignore changes of blank lines")
+	flags.Var(newChoice(&f.lines.words, "none", "plain", "color", "porcelain"), "word-diff", "show which words changed")
+	flags.Lookup("word-diff").NoOptDefVal = "plain"
 	cmd.MarkFlagsMutuallyExclusive("name-only", "name-status", "no-patch")
 }
 
@@ -52,6 +70,9 @@ func (f *changeForm) settle(env *Env, fallback func(*changeForm)) error {
 	}
 	if env.cmd.Flags().Changed("unified") {
 		f.patch = true
+	}
+	if f.lines.words == "color" {
+		env.global.color = "always" // as in git
 	}
 	f.renames = !f.noRenames
 	if !f.wanted() && !f.none {
@@ -69,6 +90,66 @@ func (f *changeForm) settle(env *Env, fallback func(*changeForm)) error {
 // wanted reports whether the options name a form.
 func (f *changeForm) wanted() bool {
 	return f.patch || f.stat || f.shortStat || f.numStat || f.nameOnly || f.nameStatus
+}
+
+// end returns the end of a line for programs.
+func (f *changeForm) end() string {
+	if f.nul {
+		return "\x00"
+	}
+	return "\n"
+}
+
+// text returns how texts are compared.
+func (f *changeForm) text() tree.TextOptions {
+	o := tree.TextOptions{Context: f.context, Blank: f.lines.blank}
+	switch {
+	case f.lines.allSpace:
+		o.Space = tree.WithoutSpace
+	case f.lines.space:
+		o.Space = tree.SpaceAmount
+	case f.lines.endSpace:
+		o.Space = tree.SpaceAtEnd
+	}
+	return o
+}
+
+// letterFilter selects changes by git's letters, as --diff-filter does. The zero filter
+// selects all.
+type letterFilter struct {
+	only, without string
+	all           bool // all changes of a comparison with a selected one
+}
+
+// add adds a value of --diff-filter.
+func (f *letterFilter) add(text string) error {
+	for _, letter := range text {
+		switch {
+		case letter == '*':
+			f.all = true
+		case strings.ContainsRune("ACDMRTUXB", letter):
+			f.only += string(letter)
+		case strings.ContainsRune("acdmrtuxb", letter):
+			f.without += strings.ToUpper(string(letter))
+		default:
+			return fmt.Errorf("unknown letter %q", letter)
+		}
+	}
+	return nil
+}
+
+// set reports whether there is a filter.
+func (f letterFilter) set() bool { return f != letterFilter{} }
+
+// of returns the selected changes.
+func (f letterFilter) of(changes []fileChange) []fileChange {
+	left := func(c fileChange) bool {
+		return f.only != "" && !strings.Contains(f.only, c.letter()) || strings.Contains(f.without, c.letter())
+	}
+	if f.all && slices.ContainsFunc(changes, func(c fileChange) bool { return !left(c) }) {
+		return changes
+	}
+	return slices.DeleteFunc(changes, left)
 }
 
 // changeLetter returns git's letter for a change: A (added),

@@ -97,6 +97,10 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return err
 	}
 
+	skipped := c.new.Skipped
+	if o.form.reverse {
+		c.old, c.new = c.new, c.old
+	}
 	changes, err := c.selected(ctx, paths)
 	if err != nil {
 		return err
@@ -109,12 +113,16 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return err
 		}
 	}
+	changes = o.form.filter.of(changes)
 	if !env.global.quiet {
 		if err := c.show(ctx, changes); err != nil {
 			return err
 		}
 	}
-	if err := partialError(env, r, c.new.Skipped); err != nil {
+	if err := partialError(env, r, skipped); err != nil {
+		return err
+	}
+	if changes, err = c.differing(ctx, changes); err != nil {
 		return err
 	}
 
@@ -262,6 +270,12 @@ func (c *comparison) diff(ctx context.Context, paths []string, renames bool) ([]
 	}), err
 }
 
+// filtered returns the changes that --diff-filter selects among those of [selected].
+func (c *comparison) filtered(ctx context.Context, list pathspecs) ([]fileChange, error) {
+	changes, err := c.selected(ctx, list)
+	return c.form.filter.of(changes), err
+}
+
 // selected returns the changes of the paths that pathspecs select.
 func (c *comparison) selected(ctx context.Context, list pathspecs) ([]fileChange, error) {
 	if list.plain() {
@@ -289,8 +303,13 @@ func (c *comparison) show(ctx context.Context, changes []fileChange) error {
 		return c.showJSON(ctx, changes)
 	}
 	f := c.form
+	all := changes
+	changes, err := c.differing(ctx, all)
+	if err != nil {
+		return err
+	}
 	if f.nameOnly || f.nameStatus {
-		for _, change := range changes {
+		for _, change := range all {
 			c.showName(change)
 		}
 	}
@@ -298,8 +317,8 @@ func (c *comparison) show(ctx context.Context, changes []fileChange) error {
 		if err := c.showStat(ctx, changes); err != nil {
 			return err
 		}
-		if f.patch && len(changes) > 0 {
-			c.env.printf("\n")
+		if f.patch && len(all) > 0 {
+			c.env.printf("%s", f.end())
 		}
 	}
 	if !f.patch {
@@ -312,6 +331,33 @@ func (c *comparison) show(ctx context.Context, changes []fileChange) error {
 		}
 	}
 	return nil
+}
+
+// differing returns the changes without files that differ only in ignored white space.
+func (c *comparison) differing(ctx context.Context, changes []fileChange) ([]fileChange, error) {
+	o := c.form.text()
+	if o.Space == tree.ExactSpace && !o.Blank {
+		return changes, nil
+	}
+	var list []fileChange
+	for _, change := range changes {
+		same := !change.unmerged && change.letter() == "M" && change.Old.Mode == change.New.Mode && !sameData(change.Old, change.New)
+		if same {
+			t, isText, err := c.texts(ctx, change)
+			if err != nil {
+				return nil, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
+			}
+			added, removed := 0, 0
+			if isText {
+				added, removed = tree.CountLines(t.old, t.new, o)
+			}
+			same = isText && added+removed == 0
+		}
+		if !same {
+			list = append(list, change)
+		}
+	}
+	return list, nil
 }
 
 // showName prints a line of --name-only or --name-status.

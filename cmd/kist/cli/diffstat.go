@@ -30,7 +30,7 @@ func (c *comparison) counts(ctx context.Context, change fileChange) (counts, err
 		return n, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
 	}
 	if isText {
-		n.added, n.removed = tree.CountLines(t.old, t.new)
+		n.added, n.removed = tree.CountLines(t.old, t.new, c.form.text())
 		return n, nil
 	}
 	n.binary = true

@@ -12,12 +12,16 @@ import (
 
 // printGraph prints a commit to the right of the graph.
 func (p *commitPrinter) printGraph(ctx context.Context, c log.Logged, cmp *comparison, changes []fileChange) error {
-	if p.printed && !p.oneline {
+	format := p.text.Format
+	if p.printed && !format.Ended() && !p.open {
 		p.printBeside("")
 	}
 	p.endGraph()
 	p.printed = true
 	p.rows, p.rest = p.graph.commit(c.ID, c.Next)
+	if p.text.Marks && c.Mark != 0 {
+		p.rows[0] = strings.Replace(p.rows[0], "*", string(c.Mark), 1)
+	}
 
 	var text bytes.Buffer
 	beside := *p.env
@@ -28,16 +32,19 @@ func (p *commitPrinter) printGraph(ctx context.Context, c log.Logged, cmp *compa
 	form := *p.form
 	form.indent = len(p.graph.lanes) * 2
 	cmp.form = &form
+	message := p.text.Text(c)
+	_, _ = text.Write(message)
+	if format.Ended() {
+		text.WriteByte('\n')
+	}
 	if err := own.printChanges(ctx, cmp, changes); err != nil {
 		return err
 	}
 
-	for _, line := range p.head(c, cmp.note) {
-		p.printBeside(line)
-	}
 	for line := range strings.Lines(text.String()) {
 		p.printBeside(strings.TrimSuffix(line, "\n"))
 	}
+	p.open = !format.Ended() && !bytes.HasSuffix(text.Bytes(), []byte("\n"))
 	return nil
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"regexp"
 	"regexp/syntax"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,31 +21,40 @@ import (
 )
 
 type logOptions struct {
-	form            changeForm
-	oneline, abbrev bool
-	graph           bool
-	decorate        string
-	noDecorate      bool
+	form         changeForm
+	commits      commitForm
+	graph        bool
+	number, skip int
 	logStarts
 	logFilter
 	logOrder
 }
 
-// logStarts select the refs whose history is listed.
-type logStarts struct{ all, branches, tags, remotes bool }
+// logStarts select the history that is listed, beside the revisions.
+type logStarts struct {
+	refs []logRefs
+	not  int // the number of revisions before --not; negative: there is no --not
+}
+
+// logRefs are all refs below a prefix.
+type logRefs struct {
+	below    string
+	negative bool // after --not
+}
 
 // logFilter selects commits of the history.
 type logFilter struct {
-	number, skip     int
-	since, until     string
-	author, grep     []string
-	host, label      []string
-	ignoreCase       bool
-	merges, noMerges bool
+	since, until      string
+	author, committer []string
+	grep              []string
+	allMatch, invert  bool
+	host, label       []string
+	ignoreCase, fixed bool
+	fewest, most      int // parents
 }
 
 // logOrder is the way through the history.
-type logOrder struct{ topo, firstParent, follow, reverse bool }
+type logOrder struct{ topo, firstParent, follow, reverse, moves, leftRight bool }
 
 func newLog(env *Env) *cobra.Command {
 	var o logOptions
@@ -77,6 +88,8 @@ names that commit. A held commit is marked, and has a line 'Held:'.
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
 
+` + formatHelp + `
+
 With --json, one commit on each line: id, tree, parents, author and committer
 {name, email, time}, time, message, host, files, bytes; labels if there are any;
 skipped {path, reason} and skipped_count if it is partial; expired {time, who,
@@ -88,31 +101,52 @@ to, if it is not the first parent.`,
   kist log -3 --stat                  the last three commits, and what they changed
   kist log v1..v2 -- src              what happened to src between v1 and v2
   kist log --follow -p notes.txt      the life of a file
-  kist log --since yesterday          what happened today and yesterday`,
+  kist log --since yesterday          what happened today and yesterday
+  kist log --format='%h %an, %ar: %s' a line of your own for each commit
+  kist log main...side --left-right   what only one of two branches has`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}
 	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	flags := cmd.Flags()
-	flags.BoolVar(&o.oneline, "oneline", false, "one line a commit: ID and subject")
 	registerCount(cmd, &o.number, "commits")
 	flags.IntVar(&o.skip, "skip", 0, "leave out the first `N` commits")
 	flags.BoolVar(&o.graph, "graph", false, "draw the lines of history")
 	flags.BoolVar(&o.topo, "topo-order", false, "show no commit before its children, and do not mix lines of history")
 	flags.BoolVar(&o.reverse, "reverse", false, "the oldest first")
-	flags.Var(newChoice(&o.decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
-	flags.Lookup("decorate").NoOptDefVal = "short"
-	flags.BoolVar(&o.noDecorate, "no-decorate", false, "show no names of branches and tags")
-	flags.BoolVar(&o.abbrev, "abbrev-commit", false, "show short IDs")
+	o.commits.register(cmd)
 	o.logFilter.register(cmd)
 	flags.BoolVar(&o.firstParent, "first-parent", false, "follow only the first parent of merges")
 	flags.BoolVar(&o.follow, "follow", false, "follow the one PATH through renames")
-	flags.BoolVar(&o.all, "all", false, "begin at HEAD and all branches and tags")
-	flags.BoolVar(&o.branches, "branches", false, "begin at all branches")
-	flags.BoolVar(&o.tags, "tags", false, "begin at all tags")
-	flags.BoolVar(&o.remotes, "remotes", false, "begin at all branches of remotes")
+	flags.BoolVarP(&o.moves, "walk-reflogs", "g", false, "show where HEAD or the branch REV was, as 'kist reflog' does, the latest first")
+	flags.BoolVar(&o.leftRight, "left-right", false, "with A...B, mark the commits of A by '<' and those of B by '>'")
+	o.logStarts.register(cmd)
 	o.form.register(cmd)
 	return cmd
+}
+
+// register registers the options that select the beginning of the history.
+func (o *logStarts) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	o.not = -1
+	for _, from := range []struct{ name, below, usage string }{
+		{"all", "", "begin at HEAD and all branches and tags"},
+		{"branches", refs.Heads, "begin at all branches"},
+		{"tags", refs.Tags, "begin at all tags"},
+		{"remotes", refs.Remotes, "begin at all branches of remotes"},
+	} {
+		flags.BoolFunc(from.name, from.usage, func(string) error {
+			o.refs = append(o.refs, logRefs{from.below, o.not >= 0})
+			return nil
+		})
+	}
+	flags.BoolFunc("not", "exclude the revisions after this option, as ^REV does", func(string) error {
+		if o.not >= 0 {
+			return errors.New("cannot be repeated")
+		}
+		o.not = flags.NArg()
+		return nil
+	})
 }
 
 // register registers the options that look at the commit itself.
@@ -123,20 +157,31 @@ func (o *logFilter) register(cmd *cobra.Command) {
 	flags.StringVar(&o.until, "until", "", "only commits before `TIME`")
 	flags.StringVar(&o.until, "before", "", "the same as --until `TIME`")
 	flags.StringArrayVar(&o.author, "author", nil, "only commits whose author, as in 'Anna <anna@chest.example>', matches `RE`")
+	flags.StringArrayVar(&o.committer, "committer", nil, "only commits whose committer matches `RE`")
 	flags.StringArrayVar(&o.grep, "grep", nil, "only commits with a line in their message that matches `RE`")
+	flags.BoolVar(&o.allMatch, "all-match", false, "only commits that match all --grep, not one of them")
+	flags.BoolVar(&o.invert, "invert-grep", false, "only commits that --grep does not match")
 	flags.StringArrayVar(&o.host, "host", nil, "only commits made on the host `NAME`")
 	flags.StringArrayVar(&o.label, "label", nil, "only commits with the label `NAME`")
-	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author and --grep")
-	flags.BoolVar(&o.merges, "merges", false, "only merges")
-	flags.BoolVar(&o.noMerges, "no-merges", false, "no merges")
+	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author, --committer and --grep")
+	flags.BoolVarP(&o.fixed, "fixed-strings", "F", false, "take each RE as plain text")
+	flags.BoolP("extended-regexp", "E", false, "take each RE as a regular expression (the default)")
+	flags.BoolFunc("merges", "only merges; the same as --min-parents 2", func(string) error { o.fewest = 2; return nil })
+	flags.BoolFunc("no-merges", "no merges; the same as --max-parents 1", func(string) error { o.most = 1; return nil })
+	flags.IntVar(&o.fewest, "min-parents", 0, "only commits with at least `N` parents")
+	flags.IntVar(&o.most, "max-parents", -1, "only commits with at most `N` parents")
+	flags.Lookup("max-parents").DefValue = "" // the help shows no default
 }
 
 func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if err := o.form.settle(env, func(*changeForm) {}); err != nil {
 		return err
 	}
-	if o.reverse && o.graph {
+	switch {
+	case o.reverse && o.graph:
 		return usagef("--reverse and --graph cannot be combined")
+	case o.moves && (o.reverse || o.graph || o.follow):
+		return usagef("--walk-reflogs cannot be combined with --reverse, --graph and --follow")
 	}
 
 	opt, paths, err := o.log(ctx, env, r, args)
@@ -147,48 +192,45 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		return err
 	}
 
-	p := &commitPrinter{
-		env: env, repo: r, form: &o.form, paths: paths,
-		oneline: o.oneline, abbrev: o.oneline || o.abbrev, firstParent: o.firstParent,
-	}
-	if p.records, err = r.RecordViewOrEmpty(); err != nil {
+	p, err := newCommitPrinter(ctx, env, r, &o.form, &o.commits)
+	if err != nil {
 		return err
 	}
-
-	if o.decorated(env) {
-		p.decorations = decorate(ctx, env, r, o.decorate == "full")
-	}
+	p.paths, p.firstParent, p.text.Marks = paths, o.firstParent, o.leftRight
 	if o.graph && !env.global.json {
 		p.graph = newGraph(env.paint)
 	}
+	return o.print(ctx, p, log.Commits(ctx, r, opt))
+}
 
+// print prints the commits that --skip and -n leave.
+func (o *logOptions) print(ctx context.Context, p *commitPrinter, commits iter.Seq2[log.Logged, error]) error {
 	var backwards []log.Logged
-	print := func(c log.Logged) error { return p.print(ctx, c) }
-	if o.reverse {
-		print = func(c log.Logged) error {
-			backwards = append(backwards, c)
-			return nil
-		}
-	}
-
-	n := min(0, -o.skip) // the number of printed commits
-	for c, err := range log.Commits(ctx, r, opt) {
+	printed, skip := 0, o.skip
+	for c, err := range commits {
 		if err != nil {
 			return err
 		}
-		if n++; n <= 0 {
+		if skip > 0 {
+			skip--
 			continue
 		}
-		if err := print(c); err != nil {
+		shown := o.reverse
+		if o.reverse {
+			backwards = append(backwards, c)
+		} else if shown, err = p.print(ctx, c); err != nil {
 			return err
 		}
-		if n == o.number {
+		if shown {
+			printed++
+		}
+		if printed == o.number {
 			break // without reading what comes next
 		}
 	}
 
 	for _, c := range slices.Backward(backwards) {
-		if err := p.print(ctx, c); err != nil {
+		if _, err := p.print(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -196,57 +238,45 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	return nil
 }
 
-// decorated reports whether the names of commits are shown. As in git, the default is a
-// terminal only.
-func (o *logOptions) decorated(env *Env) bool {
-	switch {
-	case o.noDecorate || env.global.json:
-		return false
-	case o.decorate == "auto":
-		return env.Terminal.Stdout
-	}
-	return o.decorate != "no"
-}
-
 // log returns the options of the walk, and the selected paths.
 func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspecs, err error) {
-	opt = log.Options{Follow: o.follow, FirstParent: o.firstParent, Topo: o.graph || o.topo}
-	if opt.Revs, paths, err = revsAndPaths(ctx, env, r, args); err != nil {
+	if opt, paths, err = o.history(ctx, env, r, args, &o.logFilter); err != nil {
 		return opt, nil, err
 	}
-	opt.Paths, opt.Select = paths.paths(), paths.selector()
+	opt.Follow, opt.FirstParent, opt.Topo = o.follow, o.firstParent, o.graph || o.topo
+	opt.Reflog, opt.LeftRight = o.moves, o.leftRight || o.commits.format.UsesMarks()
 	if o.follow && (len(paths) != 1 || opt.Select != nil) {
 		return opt, nil, usagef("--follow needs exactly one path")
 	}
+	return opt, paths, nil
+}
 
-	var starts []string
-	for _, from := range []struct {
-		wanted bool
-		below  string
-	}{{o.all, ""}, {o.branches, refs.Heads}, {o.tags, refs.Tags}, {o.remotes, refs.Remotes}} {
-		if !from.wanted {
-			continue
+// history returns the options of a walk through the history that args and the options
+// select, and the selected paths.
+func (o *logStarts) history(ctx context.Context, env *Env, r *kist.Repository, args []string, filter *logFilter) (opt log.Options, paths pathspecs, err error) {
+	if opt.Revs, paths, err = revsAndPaths(ctx, env, r, args); err != nil {
+		return opt, nil, err
+	}
+	opt.Revs = slices.Clone(opt.Revs)
+	if o.not >= 0 {
+		for i := o.not; i < len(opt.Revs); i++ {
+			opt.Revs[i] = negated(opt.Revs[i])
 		}
-		list, err := r.Refs().List(from.below)
+	}
+	opt.Paths, opt.Select = paths.paths(), paths.selector()
+
+	for _, from := range o.refs {
+		names, err := from.names(r)
 		if err != nil {
 			return opt, nil, err
 		}
-		for _, ref := range list {
-			starts = append(starts, ref.Name)
-		}
-	}
-	if o.all {
-		head, err := r.Refs().Head()
-		if err != nil {
-			return opt, nil, err
-		}
-		if !head.ID.IsZero() {
-			starts = append(starts, "HEAD")
-		}
-	}
-
-	for _, name := range starts {
-		if !env.repo.lost.tip(ctx, r, name) {
+		for _, name := range names {
+			if env.repo.lost.tip(ctx, r, name) {
+				continue
+			}
+			if from.negative {
+				name = negated(name)
+			}
 			opt.Revs = append(opt.Revs, name)
 		}
 	}
@@ -254,7 +284,7 @@ func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args
 	for _, limit := range []struct {
 		text string
 		at   *time.Time
-	}{{o.since, &opt.Since}, {o.until, &opt.Until}} {
+	}{{filter.since, &opt.Since}, {filter.until, &opt.Until}} {
 		if limit.text == "" {
 			continue
 		}
@@ -263,8 +293,37 @@ func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args
 		}
 	}
 
-	opt.Match, err = o.match()
+	opt.Match, err = filter.match()
 	return opt, paths, err
+}
+
+// negated returns the revision that excludes the commits of rev, and the other way round.
+func negated(rev string) string {
+	if rest, ok := strings.CutPrefix(rev, "^"); ok {
+		return rest
+	}
+	return "^" + rev
+}
+
+// names returns the names of the refs.
+func (l logRefs) names(r *kist.Repository) (names []string, err error) {
+	list, err := r.Refs().List(l.below)
+	if err != nil {
+		return nil, err
+	}
+	for _, ref := range list {
+		names = append(names, ref.Name)
+	}
+	if l.below == "" {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return nil, err
+		}
+		if !head.ID.IsZero() {
+			names = append(names, "HEAD")
+		}
+	}
+	return names, nil
 }
 
 // inHistory returns an error if one of paths matches nothing that is tracked now, and
@@ -292,38 +351,38 @@ func inHistory(ctx context.Context, env *Env, r *kist.Repository, opt log.Option
 }
 
 // match returns the filter of the shown commits; nil: all are shown.
-func (o *logOptions) match() (func(*object.Commit) bool, error) {
-	authors, err := o.regexps("--author", o.author)
-	if err != nil {
-		return nil, err
-	}
-	messages, err := o.regexps("--grep", o.grep)
-	if err != nil {
-		return nil, err
+func (o *logFilter) match() (func(*object.Commit) bool, error) {
+	f := log.Filter{AllMessages: o.allMatch, NotMessages: o.invert, MinParents: o.fewest, MaxParents: o.most}
+	for _, list := range []struct {
+		name   string
+		values []string
+		into   *[]*regexp.Regexp
+	}{{"--author", o.author, &f.Authors}, {"--committer", o.committer, &f.Committers}, {"--grep", o.grep, &f.Messages}} {
+		var err error
+		if *list.into, err = o.regexps(list.name, list.values); err != nil {
+			return nil, err
+		}
 	}
 
-	if len(authors)+len(messages)+len(o.host)+len(o.label) == 0 && !o.merges && !o.noMerges {
+	if len(f.Authors)+len(f.Committers)+len(f.Messages)+len(o.host)+len(o.label) == 0 && f.MinParents <= 0 && f.MaxParents < 0 {
 		return nil, nil
 	}
-	any := func(list []*regexp.Regexp, text string) bool {
-		return len(list) == 0 || slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(text) })
-	}
 	return func(c *object.Commit) bool {
-		merge := len(c.Parents) > 1
-		return !(o.merges && !merge) && !(o.noMerges && merge) &&
-			any(authors, c.Author.Name+" <"+c.Author.Email+">") && any(messages, c.Message) &&
-			(len(o.host) == 0 || slices.Contains(o.host, c.Host)) &&
+		return f.Match(c) && (len(o.host) == 0 || slices.Contains(o.host, c.Host)) &&
 			(len(o.label) == 0 || slices.ContainsFunc(labels(c.Message), func(name string) bool { return slices.Contains(o.label, name) }))
 	}, nil
 }
 
 // regexps compiles the values of an option. "^" and "$" match at every line.
-func (o *logOptions) regexps(name string, values []string) ([]*regexp.Regexp, error) {
+func (o *logFilter) regexps(name string, values []string) ([]*regexp.Regexp, error) {
 	list := make([]*regexp.Regexp, len(values))
 	for i, value := range values {
 		options := "(?m)"
 		if o.ignoreCase {
 			options = "(?mi)"
+		}
+		if o.fixed {
+			value = regexp.QuoteMeta(value)
 		}
 		re, err := regexp.Compile(options + value)
 		var bad *syntax.Error
@@ -360,7 +419,10 @@ func addDigit(number *int, digit int) error {
 	return nil
 }
 
-type reflogOptions struct{ number int }
+type reflogOptions struct {
+	number int
+	date   refs.DateForm
+}
 
 func newReflog(env *Env) *cobra.Command {
 	o := reflogOptions{}
@@ -370,7 +432,8 @@ func newReflog(env *Env) *cobra.Command {
 		Long: `Shows where REF, by default HEAD, has been, the latest first: the commit, how to
 name it, and what moved REF there. What a commit, merge, reset or checkout left
 behind can be found here, and brought back with 'kist branch NAME HEAD@{2}'.
--v adds when that was, and who did it.
+-v adds when that was, and who did it. With --date, the time stands in place of
+the number.
 
 With --json, one move a line: ref, index, id and old (null: the ref did not
 exist), name, email, time, reason.`,
@@ -384,6 +447,7 @@ exist), name, email, time, reason.`,
 	}
 	env.inRepository(cmd, o.run)
 	registerCount(cmd, &o.number, "moves")
+	registerDate(cmd, &o.date)
 	return cmd
 }
 
@@ -419,6 +483,7 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 
 	// Damaged entries do not hide the others.
 	entries, damage := r.Refs().Log(name)
+	dated := env.cmd.Flags().Changed("date")
 	for i, entry := range entries {
 		if i == o.number {
 			break
@@ -428,9 +493,13 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 			env.json(move)
 			continue
 		}
-		env.printf("%s %s@{%d}: %s\n", env.paint(yellow, entry.New.Short()), quotePath(shown), i, printable(entry.Reason))
+		at := strconv.Itoa(i)
+		if dated {
+			at = printable(o.date.Format(entry.Time, env.Now()))
+		}
+		env.printf("%s %s@{%s}: %s\n", env.paint(yellow, entry.New.Short()), quotePath(shown), at, printable(entry.Reason))
 		if env.global.verbose {
-			env.printf("         %s, %s\n", entry.Time.Format(gitTime), person(object.Signature{Name: entry.Who.Name, Email: entry.Who.Email}))
+			env.printf("         %s, %s\n", o.date.Format(entry.Time, env.Now()), person(object.Signature{Name: entry.Who.Name, Email: entry.Who.Email}))
 		}
 	}
 	return damage

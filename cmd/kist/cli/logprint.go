@@ -8,14 +8,10 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/view"
 )
-
-// gitTime is how git prints a time.
-const gitTime = "Mon Jan 2 15:04:05 2006 -0700"
 
 // commitPrinter prints commits and their changes, for log and show.
 type commitPrinter struct {
@@ -23,17 +19,26 @@ type commitPrinter struct {
 	repo        *kist.Repository
 	records     *record.View // holds and expirations
 	form        *changeForm
+	text        *log.Printer
 	paths       pathspecs // limit the shown changes; none: all are shown
-	oneline     bool
-	abbrev      bool // short IDs
-	firstParent bool // the changes of a merge are compared to its first parent
-	show        bool // for show, which prints more of merges than log
-	decorations decorations
+	firstParent bool      // the changes of a merge are compared to its first parent
+	show        bool      // for show, which prints more of merges than log
 	graph       *graph
 
-	printed bool     // a commit was printed
-	rows    []string // of the graph, to be printed before the next commit
-	rest    string   // stands for the graph beside text that has no row
+	shown   map[object.ID]bool // for show: the commits that were printed
+	printed bool               // a commit was printed
+	note    string             // a remark on the changes of the commit, or empty
+	rows    []string           // of the graph, to be printed before the next commit
+	rest    string             // stands for the graph beside text that has no row
+	open    bool               // with the graph: the last line has no newline yet
+}
+
+func newCommitPrinter(ctx context.Context, env *Env, r *kist.Repository, form *changeForm, commits *commitForm) (*commitPrinter, error) {
+	p := &commitPrinter{env: env, repo: r, form: form, text: commits.printer(ctx, env, r)}
+	p.text.Notes = p.notes
+	var err error
+	p.records, err = r.RecordViewOrEmpty()
+	return p, err
 }
 
 // loggedJSON is a commit as log and show print it with --json.
@@ -47,24 +52,39 @@ type loggedJSON struct {
 	Since   object.ID    `json:"changes_since,omitzero"` // the commit of the comparison, if it is not the first parent
 }
 
-// print prints a commit.
-func (p *commitPrinter) print(ctx context.Context, c log.Logged) error {
+// filters reports whether only commits with certain changes are printed.
+func (p *commitPrinter) filters() bool { return p.form.filter.set() }
+
+// print prints a commit, unless the options select only changes that it does not have.
+func (p *commitPrinter) print(ctx context.Context, c log.Logged) (shown bool, err error) {
 	cmp, changes, err := p.changes(ctx, c)
 	if err != nil {
-		return fmt.Errorf("commit %s: %w", c.ID.Short(), err)
+		return false, fmt.Errorf("commit %s: %w", c.ID.Short(), err)
+	}
+	if p.filters() && len(changes) == 0 {
+		return false, nil
+	}
+	if !p.form.wanted() {
+		changes = nil // they only decided
 	}
 	if p.env.global.json {
-		return p.printJSON(ctx, c, cmp, changes)
+		return true, p.printJSON(ctx, c, cmp, changes)
 	}
+	p.note = cmp.note
 	if p.graph != nil {
-		return p.printGraph(ctx, c, cmp, changes)
+		return true, p.printGraph(ctx, c, cmp, changes)
 	}
-	if p.printed && !p.oneline {
-		p.env.printf("\n")
+
+	end, format := p.form.end(), p.text.Format
+	if p.printed && !format.Ended() {
+		p.env.printf("%s", end)
 	}
 	p.printed = true
-	p.env.printf("%s\n", strings.Join(p.head(c, cmp.note), "\n"))
-	return p.printChanges(ctx, cmp, changes)
+	_, _ = p.env.Stdout.Write(p.text.Text(c))
+	if format.Ended() && !format.Empty() {
+		p.env.printf("%s", end)
+	}
+	return true, p.printChanges(ctx, cmp, changes)
 }
 
 func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *comparison, changes []fileChange) error {
@@ -89,68 +109,34 @@ func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *compar
 	return nil
 }
 
-// head returns the lines that describe a commit. note is a remark on its changes, or
-// empty.
-func (p *commitPrinter) head(c log.Logged, note string) []string {
-	id := c.ID.String()
-	if p.abbrev {
-		id = c.ID.Short()
-	}
-	names := p.decorations.text(p.env, c.ID)
+// notes returns kist's remarks on a commit.
+func (p *commitPrinter) notes(c log.Logged) (n log.Notes) {
 	if c.Expired != nil {
-		names += " " + p.env.paint(red, "(expired)")
+		n.Marks += " " + p.env.paint(red, "(expired)")
 	}
 	if c.Held != nil {
-		names += " " + p.env.paint(cyan, "(held)")
+		n.Marks += " " + p.env.paint(cyan, "(held)")
 	}
-	if p.oneline {
-		return []string{p.env.paint(yellow, id) + names + " " + printable(subject(c.Message))}
-	}
-
-	lines := []string{p.env.paint(yellow, "commit "+id) + names}
-	if len(c.Parents) > 1 {
-		merge := "Merge:"
-		for _, parent := range c.Parents {
-			merge += " " + parent.Short()
-		}
-		lines = append(lines, merge)
-	}
-	if n := c.SkippedCount; n > 0 {
-		lines = append(lines, p.env.paint(red, "Partial: "+plural(n, "path was", "paths were")+" not stored"))
+	if count := c.SkippedCount; count > 0 {
+		n.Above = append(n.Above, p.env.paint(red, "Partial: "+plural(count, "path was", "paths were")+" not stored"))
 	}
 	if c.Expired != nil {
-		lines = append(lines, p.env.paint(red, "Expired: "+expiredText(*c.Expired)))
+		n.Above = append(n.Above, p.env.paint(red, "Expired: "+expiredText(*c.Expired)))
 	}
 	if c.Held != nil {
-		lines = append(lines, "Held:   "+heldText(p.env, *c.Held))
+		n.Above = append(n.Above, "Held:   "+heldText(p.env, *c.Held))
 	}
-	if note != "" {
-		lines = append(lines, "Changes: "+note)
+	if p.note != "" {
+		n.Above = append(n.Above, "Changes: "+p.note)
 	}
-	lines = append(lines,
-		"Author: "+person(c.Author),
-		"Date:   "+c.Author.When().Format(gitTime))
 	if c.Host != "" && (c.Host != p.env.Hostname || p.env.global.verbose) {
-		lines = append(lines, "Host:   "+printable(c.Host))
+		n.Below = append(n.Below, "Host:   "+printable(c.Host))
 	}
-	return append(lines, messageLines(c.Message)...)
+	return n
 }
 
 // person returns a name and an address as git prints them.
 func person(s object.Signature) string { return printable(s.Name + " <" + s.Email + ">") }
-
-// messageLines returns the lines of a message: an empty one, then the message, indented.
-func messageLines(message string) []string {
-	message = strings.Trim(message, "\n")
-	if message == "" {
-		return nil
-	}
-	lines := []string{""}
-	for line := range strings.SplitSeq(printable(message), "\n") {
-		lines = append(lines, "    "+line)
-	}
-	return lines
-}
 
 // maxSubject is the number of characters after which a subject is cut.
 const maxSubject = 200
@@ -172,8 +158,8 @@ func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, chang
 	}
 	f := p.form
 	switch {
-	case p.oneline:
-	case f.patch && (f.stat || f.shortStat || f.numStat):
+	case p.text.Format.Name() == log.Oneline || p.text.Format.Empty():
+	case f.patch && f.stat:
 		p.env.printf("---\n")
 	default:
 		p.env.printf("\n")
@@ -187,7 +173,7 @@ func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, chang
 func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison, []fileChange, error) {
 	merge := len(c.Parents) > 1
 	cmp := &comparison{env: p.env, repo: p.repo, form: p.form}
-	if !p.form.wanted() || merge && !p.firstParent && !p.show || c.Expired != nil {
+	if !p.form.wanted() && !p.filters() || merge && !p.firstParent && !p.show || c.Expired != nil {
 		return cmp, nil, nil
 	}
 	views := make([]view.View, max(len(c.Parents), 1))
@@ -208,29 +194,42 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 		cmp.note = "since " + before.Short() + "; what lies between has expired"
 	}
 	cmp.old, cmp.new = views[0], view.View{Tree: c.Tree, Objects: p.repo.Contents()}
+	if p.form.reverse {
+		cmp.old, cmp.new = cmp.new, cmp.old
+	}
 	var changes []fileChange
 	var err error
 	if c.Path != "" {
 		changes, err = cmp.followed(ctx, c.Path)
+		changes = p.form.filter.of(changes)
 	} else {
-		changes, err = cmp.selected(ctx, p.paths)
+		changes, err = cmp.filtered(ctx, p.paths)
 	}
 	if err != nil || !merge || p.firstParent || !p.form.patch {
 		return cmp, changes, err
 	}
-	// The changes of the merge itself: files that differ from all its parents.
-	for _, view := range views[1:] {
-		others := *cmp
-		others.old = view
-		differ, err := others.selected(ctx, p.paths)
+	changes, err = p.own(ctx, cmp, changes, views[1:])
+	return cmp, changes, err
+}
+
+// own returns the changes of a merge itself: files that also differ from its other parents.
+func (p *commitPrinter) own(ctx context.Context, cmp *comparison, changes []fileChange, others []view.View) ([]fileChange, error) {
+	for _, view := range others {
+		to := *cmp
+		if p.form.reverse {
+			to.new = view
+		} else {
+			to.old = view
+		}
+		differ, err := to.selected(ctx, p.paths)
 		if err != nil {
-			return cmp, nil, err
+			return nil, err
 		}
 		changes = slices.DeleteFunc(changes, func(c fileChange) bool {
 			return !slices.ContainsFunc(differ, func(d fileChange) bool { return d.Path == c.Path })
 		})
 	}
-	return cmp, changes, nil
+	return changes, nil
 }
 
 // followed returns the change of one path, with its former path if it was renamed. It
@@ -247,62 +246,4 @@ func (c *comparison) followed(ctx context.Context, path string) ([]fileChange, e
 		}
 	}
 	return changes, err
-}
-
-// decorations are the painted names of commits, in the order of the output: HEAD, tags,
-// branches of remotes, branches.
-type decorations map[object.ID][]string
-
-// decorate collects the names of all commits, in full if full is set. It leaves out names
-// that it cannot read.
-func decorate(ctx context.Context, env *Env, r *kist.Repository, full bool) decorations {
-	d := decorations{}
-	head, err := r.Refs().Head()
-	if err != nil {
-		head = refs.Head{}
-	}
-	if head.Branch == "" && !head.ID.IsZero() {
-		d[head.ID] = append(d[head.ID], env.paint(boldCyan, "HEAD"))
-	}
-
-	for _, kind := range []struct {
-		prefix, label string
-		color         style
-	}{
-		{refs.Tags, "tag: ", boldYellow},
-		{refs.Remotes, "", boldRed},
-		{refs.Heads, "", boldGreen},
-	} {
-		list, _ := r.Refs().List(kind.prefix)
-		for _, ref := range list {
-			id := ref.ID
-			if kind.prefix == refs.Tags {
-				if id, err = refs.Peel(ctx, r.Objects(), id); err != nil {
-					continue
-				}
-			}
-			name := ref.Name
-			if !full {
-				name = strings.TrimPrefix(name, kind.prefix)
-			}
-			text := env.paint(kind.color, kind.label+quotePath(name))
-			if ref.Name == refs.Heads+head.Branch {
-				text = env.paint(boldCyan, "HEAD -> ") + text
-				d[id] = append([]string{text}, d[id]...)
-			} else {
-				d[id] = append(d[id], text)
-			}
-		}
-	}
-	return d
-}
-
-// text returns the names of a commit in parentheses, after a space. It returns "" if the
-// commit has no name.
-func (d decorations) text(e *Env, id object.ID) string {
-	names := d[id]
-	if len(names) == 0 {
-		return ""
-	}
-	return " " + e.paint(yellow, "(") + strings.Join(names, e.paint(yellow, ", ")) + e.paint(yellow, ")")
 }

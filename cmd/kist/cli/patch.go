@@ -50,9 +50,9 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 	for _, line := range c.header(change) {
 		c.env.printf("%s\n", c.env.paint(bold, line))
 	}
-	oldName, newName := patchNames(change)
+	oldName, newName := c.patchNames(change)
 	if isText {
-		c.printPatch(tree.Unified(lineName(oldName), lineName(newName), t.old, t.new, c.form.context))
+		c.printPatch(tree.Unified(lineName(oldName), lineName(newName), t.old, t.new, c.form.text()))
 		return nil
 	}
 	c.env.printf("Binary files %s and %s differ\n", quotePath(oldName), quotePath(newName))
@@ -147,9 +147,18 @@ func (c *comparison) metadataLines(old, new *object.Entry) (lines []string) {
 	return lines
 }
 
+// prefixes returns git's prefixes of the names of the two sides.
+func (c *comparison) prefixes() (old, new string) {
+	if c.form.reverse {
+		return "b/", "a/"
+	}
+	return "a/", "b/"
+}
+
 // patchNames returns the names of the two sides of a change.
-func patchNames(change fileChange) (old, new string) {
-	old, new = "a/"+change.source(), "b/"+change.Path
+func (c *comparison) patchNames(change fileChange) (old, new string) {
+	old, new = c.prefixes()
+	old, new = old+change.source(), new+change.Path
 	if change.Old == nil {
 		old = noFile
 	}
@@ -171,7 +180,8 @@ func lineName(name string) string {
 
 // header returns the lines above the changed lines of a file.
 func (c *comparison) header(change fileChange) []string {
-	lines := []string{"diff --git " + quotePath("a/"+change.source()) + " " + quotePath("b/"+change.Path)}
+	a, b := c.prefixes()
+	lines := []string{"diff --git " + quotePath(a+change.source()) + " " + quotePath(b+change.Path)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	old, new := change.Old, change.New
 	switch {
@@ -209,32 +219,69 @@ func unixMode(e *object.Entry) uint32 {
 	return bits | uint32(e.Mode)
 }
 
-// printPatch prints text in the unified format.
+// printPatch prints text in the unified format, or the words that differ.
 func (c *comparison) printPatch(text []byte) {
+	if words := c.form.lines.words; words != "" && words != "none" {
+		_, _ = c.env.Stdout.Write(tree.WordDiff(text, c.wordStyle()))
+		return
+	}
 	if !c.env.colored(c.env.Terminal.Stdout) {
 		_, _ = c.env.Stdout.Write(text)
 		return
 	}
 	names := 2
-	for line := range bytes.Lines(text) {
-		shown, newline := bytes.CutSuffix(line, []byte("\n"))
-		s := string(shown)
+	for line := range strings.Lines(string(text)) {
 		switch {
 		case names > 0:
 			names--
-			s = c.env.paint(bold, s)
+			line = c.paintLine(bold, line)
 		case line[0] == '@':
-			s = c.env.paint(cyan, s)
+			line = c.paintLine(cyan, line)
 		case line[0] == '-':
-			s = c.env.paint(red, s)
+			line = c.paintLine(red, line)
 		case line[0] == '+':
-			s = c.env.paint(green, s)
+			line = c.paintLine(green, line)
 		}
-		if newline {
-			s += "\n"
-		}
-		c.env.printf("%s", s)
+		c.env.printf("%s", line)
 	}
+}
+
+// paintLine paints a line without its newline.
+func (c *comparison) paintLine(s style, line string) string {
+	shown, newline := strings.CutSuffix(line, "\n")
+	shown = c.env.paint(s, shown)
+	if newline {
+		shown += "\n"
+	}
+	return shown
+}
+
+// wordStyle returns the style of --word-diff.
+func (c *comparison) wordStyle() tree.WordStyle {
+	colored := c.env.colored(c.env.Terminal.Stdout)
+	painted := func(s style, before, after string) [2]string {
+		if colored {
+			before, after = "\x1b["+string(s)+"m"+before, after+"\x1b[m"
+		}
+		return [2]string{before, after}
+	}
+	s := tree.WordStyle{Newline: "\n"}
+	switch c.form.lines.words {
+	case "color":
+		s.Old, s.New = painted(red, "", ""), painted(green, "", "")
+	case "plain":
+		s.Old, s.New = painted(red, "[-", "-]"), painted(green, "{+", "+}")
+	case "porcelain":
+		s.Old, s.New, s.Same = painted(red, "-", "\n"), painted(green, "+", "\n"), [2]string{" ", "\n"}
+		s.Newline, s.Lines = "~\n", true
+	}
+	s.Head = func(line string) string {
+		if line[0] == '@' {
+			return c.paintLine(cyan, line)
+		}
+		return c.paintLine(bold, line)
+	}
+	return s
 }
 
 // printRanges prints the ranges of bytes that differ in a binary file.

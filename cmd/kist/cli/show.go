@@ -17,14 +17,14 @@ import (
 
 type showOptions struct {
 	form    changeForm
-	oneline bool
-	abbrev  bool
+	commits commitForm
+	number  int
 }
 
 func newShow(env *Env) *cobra.Command {
 	var o showOptions
 	cmd := &cobra.Command{
-		Use:   "show [OPTIONS] [REV | REV:PATH]... [-- PATH...]",
+		Use:   "show [OPTIONS] [REV | A..B | REV:PATH]... [-- PATH...]",
 		Short: "show commits, tags, and files in them",
 		Long: `Shows each argument, by default HEAD.
 
@@ -38,7 +38,8 @@ whom, until when and why it is held.
 
 An annotated tag is shown with its message, followed by its commit. REV:PATH
 shows the content of a file or the names in a folder. :PATH shows a file or
-folder of the index.
+folder of the index. A..B, and a number such as -3, show commits of the history,
+as 'kist log' does. FORMAT and dates are those of 'kist log'.
 
 With --json, a commit is an object as in 'kist log --json', with changes unless
 -s is given; a tag has name, id, target, tagger and message; a file or folder is
@@ -51,9 +52,8 @@ an object as in 'kist ls --json'.`,
 	}
 	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
-	flags := cmd.Flags()
-	flags.BoolVar(&o.oneline, "oneline", false, "describe each commit on one line")
-	flags.BoolVar(&o.abbrev, "abbrev-commit", false, "show short IDs")
+	registerCount(cmd, &o.number, "commits")
+	o.commits.register(cmd)
 	o.form.register(cmd)
 	return cmd
 }
@@ -75,18 +75,17 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 
 	revs := slices.DeleteFunc(slices.Clone(args), namesPath)
-	if err := inHistory(ctx, env, r, log.Options{Revs: revs}, paths); err != nil {
+	opt := log.Options{Revs: revs}
+	if err := inHistory(ctx, env, r, opt, paths); err != nil {
 		return err
 	}
-	p := &commitPrinter{
-		env: env, repo: r, form: &o.form, paths: paths, oneline: o.oneline, abbrev: o.oneline || o.abbrev, show: true,
-	}
-	if p.records, err = r.RecordViewOrEmpty(); err != nil {
+	p, err := newCommitPrinter(ctx, env, r, &o.form, &o.commits)
+	if err != nil {
 		return err
 	}
-
-	if env.Terminal.Stdout && !env.global.json {
-		p.decorations = decorate(ctx, env, r, false)
+	p.paths, p.show, p.shown = paths, true, map[object.ID]bool{}
+	if o.number >= 0 || slices.ContainsFunc(revs, isRange) {
+		return o.showHistory(ctx, p, opt)
 	}
 	for _, arg := range args {
 		if namesPath(arg) {
@@ -96,6 +95,24 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		}
 		if err = env.repo.lost.pass(err); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// showHistory shows commits of the history, as git does for a range or a number.
+func (o *showOptions) showHistory(ctx context.Context, p *commitPrinter, opt log.Options) error {
+	n := 0
+	for c, err := range log.Commits(ctx, p.repo, opt) {
+		if err != nil || n == o.number {
+			return err
+		}
+		shown, err := p.print(ctx, c)
+		if err != nil {
+			return err
+		}
+		if shown {
+			n++
 		}
 	}
 	return nil
@@ -116,8 +133,12 @@ func (p *commitPrinter) showRevision(ctx context.Context, rev string) error {
 		return err
 	}
 
+	if p.shown[id] {
+		return nil // as in git
+	}
+	p.shown[id] = true
 	logged := log.One(p.records, id, commit)
-	if err := p.print(ctx, logged); err != nil || p.env.global.json || p.oneline || logged.Expired != nil {
+	if _, err := p.print(ctx, logged); err != nil || p.env.global.json || !p.text.Format.IsNamed() || logged.Expired != nil {
 		return err
 	}
 	return p.printSkipped(ctx, commit)
@@ -217,7 +238,7 @@ func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
 		p.env.printf("\n")
 	}
 	p.printed = true
-	p.env.printf("%s\nTagger: %s\nDate:   %s\n", p.env.paint(yellow, "tag "+printable(tag.Name)), person(tag.Tagger), tag.Tagger.When().Format(gitTime))
+	p.env.printf("%s\nTagger: %s\nDate:   %s\n", p.env.paint(yellow, "tag "+printable(tag.Name)), person(tag.Tagger), p.text.Date.Format(tag.Tagger.When(), p.text.Now))
 	if message := strings.Trim(tag.Message, "\n"); message != "" {
 		p.env.printf("\n%s\n", printable(message))
 	}

@@ -1,0 +1,92 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/log"
+)
+
+// commitForm are git's options for the form in which commits are shown.
+type commitForm struct {
+	format     log.Format
+	date       refs.DateForm
+	abbrev     bool
+	decorate   string
+	noDecorate bool
+}
+
+// formatNames are the names of formats of commits.
+var formatNames = []string{"oneline", "short", "medium", "full", "fuller", "raw", "reference"}
+
+// formatHelp describes the formats of commits.
+const formatHelp = `A FORMAT is a name or a text with git's placeholders:
+
+  %H %h %T %t %P %p        IDs of the commit, its tree, its parents; short ones
+  %an %ae %al              the author: name, address, the part before the @
+  %ad %aD %ar %at %ai %aI %as %ah
+                           the author's date as in --date, or in one form
+  %cn %ce %cl %cd ...      the same of the committer
+  %s %b %B %f              subject, rest of the message, message; the subject as
+                           the name of a file
+  %d %D %m                 names of branches and tags; the side of A...B
+  %gd %gD %gs %gn %ge      with -g: the move of the ref, its reason, its author
+  %n %% %x00               a newline, a percent sign, a byte
+  %Cred %Creset %C(bold red) %C(auto)
+                           colours
+  %<(N) %>(N) %><(N) %>>(N) %<|(N)
+                           the next one takes N columns; %<(N,trunc) cuts it
+
+%+s and '% s' put a newline or a space before a result that is not empty. %-s
+removes newlines before an empty one. 'format:TEXT' puts newlines between
+commits, 'tformat:TEXT' and TEXT after each. Control characters in messages and
+names are shown as pictures.`
+
+// register adds the options to a command.
+func (f *commitForm) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	oneline := func(string) (err error) {
+		f.abbrev = true
+		f.format, err = log.ParseFormat(log.Oneline)
+		return err
+	}
+	flags.BoolFunc("oneline", "one line a commit: ID and subject", oneline)
+	flags.Var(newParsed(&f.format, "", log.ParseFormat), "format", "show commits in `FORMAT`: oneline, short, medium, full, fuller, raw, reference, or a text with placeholders")
+	flags.Var(newParsed(&f.format, "", log.ParseFormat), "pretty", "the same as --format `FORMAT`")
+	flags.Lookup("pretty").NoOptDefVal = "medium"
+	for _, name := range []string{"format", "pretty"} {
+		must(cmd.RegisterFlagCompletionFunc(name, oneOf(formatNames...)))
+	}
+	registerDate(cmd, &f.date)
+	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs")
+	flags.Var(newChoice(&f.decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
+	flags.Lookup("decorate").NoOptDefVal = "short"
+	flags.BoolVar(&f.noDecorate, "no-decorate", false, "show no names of branches and tags")
+}
+
+// registerDate adds git's option for the form of dates to a command.
+func registerDate(cmd *cobra.Command, form *refs.DateForm) {
+	cmd.Flags().Var(newParsed(form, "", refs.ParseDateForm), "date",
+		"show dates as `FORM`: default, iso, iso-strict, rfc, short, relative, human, unix, raw, or format:TEXT; with -local in your time zone")
+	must(cmd.RegisterFlagCompletionFunc("date", oneOf("default", "iso", "iso-strict", "rfc", "short", "relative", "human", "unix", "raw", "local")))
+}
+
+// printer returns the printer of commits in this form.
+func (f *commitForm) printer(ctx context.Context, env *Env, r *kist.Repository) *log.Printer {
+	p := &log.Printer{
+		Format: f.format, Date: f.date, HasDate: env.cmd.Flags().Changed("date"), Now: env.Now(),
+		Color: env.colored(env.Terminal.Stdout), Abbrev: f.abbrev, Safe: printable,
+	}
+	if env.global.json {
+		return p
+	}
+	// As in git, the default is a terminal only.
+	p.Named = !f.noDecorate && f.decorate != "no" && (f.decorate != "auto" || env.Terminal.Stdout)
+	if p.Named || f.format.UsesNames() {
+		p.Names = log.Decorations(ctx, r, f.decorate == "full")
+	}
+	return p
+}

@@ -2,7 +2,6 @@ package kist
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -60,7 +59,8 @@ type Config struct {
 	Branch map[string]BranchConfig `toml:"branch,omitempty"` // by short name
 	View   map[string]ViewConfig   `toml:"view,omitempty"`   // by name
 
-	values map[string]any // the whole file, unknown keys included
+	values settings    // the whole file, unknown keys included
+	user   *UserConfig // what the user has set; may be nil
 }
 
 // RemoteConfig has the settings of a remote.
@@ -184,7 +184,8 @@ func loadConfig(kistDir string) (*Config, error) {
 	return c, err
 }
 
-// ConfigError is the error for an invalid configuration file.
+// ConfigError is the error for an invalid configuration file of a repository. It matches
+// [ErrUserConfig] if the file is the user's own.
 type ConfigError struct{ Err error }
 
 func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
@@ -193,84 +194,32 @@ func (e *ConfigError) Error() string { return "config: " + e.Err.Error() }
 func (e *ConfigError) Unwrap() error { return e.Err }
 
 // Get returns the value of a dotted key such as "user.name", as text. It reports whether
-// the key is set.
+// the key is set: on the command line, here, or in the user's own configuration.
 func (c *Config) Get(key string) (string, bool) {
-	at, ok := c.find(key)
-	if !ok {
+	values, _ := c.Lookup(key)
+	if len(values) == 0 {
 		return "", false
 	}
-	return fmt.Sprint(at), true
+	return values[0], true
 }
 
 // Values returns the list of a dotted key, as texts. A single value is a list of one. The
 // result is empty if the key is not set.
-func (c *Config) Values(key string) (values []string) {
-	if at, ok := c.find(key); ok {
-		for _, v := range listed(at) {
-			values = append(values, fmt.Sprint(v))
-		}
-	}
+func (c *Config) Values(key string) []string {
+	values, _ := c.Lookup(key)
 	return values
 }
 
-// find returns the value of a dotted key. It reports whether the key is set.
-func (c *Config) find(key string) (any, bool) {
-	var at any = c.values
-	for _, part := range splitKey(key) {
-		m, ok := at.(map[string]any)
-		if !ok {
-			return nil, false
-		}
-		if at, ok = m[part]; !ok {
-			return nil, false
-		}
-	}
-	_, isTable := at.(map[string]any)
-	return at, !isTable
-}
-
-// Keys returns all dotted keys that are set, sorted.
-func (c *Config) Keys() []string {
-	var keys []string
-	c.each(func(parts []string, _ any) { keys = append(keys, strings.Join(parts, ".")) })
-	slices.Sort(keys)
-	return keys
-}
-
-// each calls f for each key that is set, with its parts and its value.
-func (c *Config) each(f func(parts []string, value any)) {
-	var visit func(parts []string, m map[string]any)
-	visit = func(parts []string, m map[string]any) {
-		for k, v := range m {
-			at := append(slices.Clone(parts), k)
-			if sub, ok := v.(map[string]any); ok {
-				visit(at, sub)
-				continue
-			}
-			f(at, v)
-		}
-	}
-	visit(nil, c.values)
+// Lookup returns the values of a dotted key and their source.
+func (c *Config) Lookup(key string) ([]string, Source) {
+	return lookup(c.user, c, key)
 }
 
 // checkValues returns an error that matches [ErrSetting] if a known key has an invalid
 // value. It accepts a password in a URL, which somebody wrote into the file by hand. data
 // is the file.
 func (c *Config) checkValues(data []byte) error {
-	var bad []*SettingError
-	c.each(func(parts []string, value any) {
-		k, known := findKey(parts)
-		if !known || k.fixed {
-			return
-		}
-		if err := c.checkAll(k, value); err != nil && !errors.Is(err, ErrSecret) {
-			bad = append(bad, &SettingError{Key: strings.Join(parts, "."), Line: lineOf(data, parts), Err: err})
-		}
-	})
-	if len(bad) == 0 {
-		return nil
-	}
-	return slices.MinFunc(bad, func(a, b *SettingError) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key)) })
+	return c.values.check(data, RepositoryOnly, c.bare())
 }
 
 // ParseSetting returns text as a value for [Repository.SetConfig]: true, false, a number,
@@ -281,7 +230,7 @@ func ParseSetting(key, text string) any {
 	switch {
 	case known && k.List:
 		return []string{text}
-	case known && (k.Form == "TEXT" || k.Form == "URL" || strings.HasSuffix(k.Form, "NAME")):
+	case known && (slices.Contains([]string{"TEXT", "URL", "COMMAND"}, k.Form) || strings.HasSuffix(k.Form, "NAME")):
 		return text
 	}
 	switch text {
@@ -299,63 +248,19 @@ func ParseSetting(key, text string) any {
 // set changes a dotted key; a nil value removes it. It sets only known keys, and removes
 // any key.
 func (c *Config) set(key string, value any) error {
-	parts := splitKey(key)
-	_, isSet := c.Get(key)
-	if k, known := findKey(parts); value != nil || known && k.fixed || !isSet {
-		if err := c.checkSetting(parts, value); err != nil {
-			return err
-		}
-	}
-	return c.SetAt(value, parts...)
-}
-
-// add adds a value to the list of a dotted key.
-func (c *Config) add(key, text string) error {
-	parts := splitKey(key)
-	if k, known := findKey(parts); known && !k.List {
-		return &SettingError{Key: key, Err: errors.New("has one value, not a list")}
-	}
-	values := c.Values(key)
-	if slices.Contains(values, text) {
-		return nil
-	}
-	return c.set(key, append(values, text))
+	return c.values.set(key, value, RepositoryOnly, c.bare())
 }
 
 // SetAt is set for a key in parts, which may have dots. It checks nothing. A nil value also
 // removes a section.
-func (c *Config) SetAt(value any, parts ...string) error {
-	key := strings.Join(parts, ".")
-	m := c.values
-	for _, part := range parts[:len(parts)-1] {
-		sub, ok := m[part].(map[string]any)
-		if !ok {
-			if _, taken := m[part]; taken {
-				return fmt.Errorf("config key %q: %q has a value of its own", key, part)
-			}
-			sub = map[string]any{}
-			m[part] = sub
-		}
-		m = sub
-	}
-	last := parts[len(parts)-1]
-	if _, isTable := m[last].(map[string]any); isTable && value != nil {
-		return fmt.Errorf("config key %q is a section", key)
-	}
-	if value == nil {
-		delete(m, last)
-	} else {
-		m[last] = value
-	}
-	return nil
-}
+func (c *Config) SetAt(value any, parts ...string) error { return c.values.setAt(value, parts...) }
 
 // encode returns the configuration as a file.
 func (c *Config) encode() ([]byte, error) {
 	var buf bytes.Buffer
 	var v any = c
 	if c.values != nil {
-		v = c.values
+		v = map[string]any(c.values)
 	}
 	err := toml.NewEncoder(&buf).Encode(v)
 	if err == nil && buf.Len() > maxConfig {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,21 +26,47 @@ type ConfigKey struct {
 	Default string // the value if the key is not set; empty: none
 	Help    string // one line
 	List    bool   // the key has any number of values
-	Trusted bool   // the key is used only if the user's safe.hooks lists the repository
+	Trusted bool   // a repository's value is used only if the user's safe.hooks lists the repository
+	Scope   Scope  // the configurations in which the key counts
 
 	fixed bool                  // set for ever when the repository is created
 	check func(value any) error // of one value; nil for fixed keys
 }
 
+// Scope is the kind of configurations in which a key counts.
+type Scope int
+
+// The scopes. A key of [UserOnly] could harm a user if somebody else set it.
+const (
+	Everywhere     Scope = iota
+	RepositoryOnly       // the key is about one repository
+	UserOnly             // the user's own configuration, and the command line
+)
+
+// The keys of [UserOnly], and the section of aliases.
+const (
+	KeySafeDirectory = "safe.directory" // worktrees that the user trusts though they belong to somebody else
+	KeySafeHooks     = "safe.hooks"     // repositories whose own configuration may run commands
+	KeyPager         = "core.pager"
+	KeyEditor        = "core.editor"
+	KeyColor         = "color.ui"
+	KeyAlias         = "alias."
+)
+
 // configKeys are all known keys, sorted by name. Other keys cannot be set. They stay in the
 // file, because a newer kist may have written them.
-var configKeys = slices.Concat(backupKeys(), []ConfigKey{
-	{Name: "branch.*.merge", Form: "refs/heads/NAME", Help: "the upstream branch of the branch, on its remote", check: checkTextSetting(refs.CheckName)},
-	{Name: "branch.*.remote", Form: "NAME", Help: "the remote of the upstream branch", check: checkTextSetting(CheckRemoteName)},
+var configKeys = slices.Concat([]ConfigKey{
+	{Name: KeyAlias + "*", Form: "COMMAND", Help: "the command that NAME is short for; see 'kist help config'", check: checkTextSetting(nil)},
+}, backupKeys(), []ConfigKey{
+	{Name: "branch.*.merge", Form: "refs/heads/NAME", Scope: RepositoryOnly, Help: "the upstream branch of the branch, on its remote", check: checkTextSetting(refs.CheckName)},
+	{Name: "branch.*.remote", Form: "NAME", Scope: RepositoryOnly, Help: "the remote of the upstream branch", check: checkTextSetting(CheckRemoteName)},
 	{Name: "chunker.average", Help: "average size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.max", Help: "largest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.polynomial", Help: "the polynomial that decides where content is cut", fixed: true},
+	{Name: KeyColor, Form: "auto, always or never", Default: "auto", Scope: UserOnly, Help: "when to use colours", check: checkOneOf("auto", "always", "never")},
+	{Name: KeyEditor, Form: "COMMAND", Scope: UserOnly, Help: "the editor for messages", check: checkTextSetting(nil)},
+	{Name: KeyPager, Form: "COMMAND", Scope: UserOnly, Help: "the pager; cat for none", check: checkTextSetting(nil)},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
 	{Name: "gc.autoRepack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "how much data has to be two weeks old to be repacked", check: func(v any) error {
 		_, _, err := parseAutoRepack(v)
@@ -52,19 +77,16 @@ var configKeys = slices.Concat(backupKeys(), []ConfigKey{
 	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
 	{Name: KeyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},
-	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds wait; see 'kist help fetch'", check: func(v any) error {
-		if !slices.Contains([]any{"ask", "always", "never"}, v) {
-			return fmt.Errorf("%q is none of ask, always, never", fmt.Sprint(v))
-		}
-		return nil
-	}},
-	{Name: "remote.*.object-lock", Form: "AGE[,governance] or off", Help: "how long files on the remote are locked", check: checkTextSetting(func(text string) error {
+	{Name: "records.accept", Form: "ask, always or never", Default: "ask", Help: "which purges, expirations and ends of holds wait; see 'kist help fetch'", check: checkOneOf("ask", "always", "never")},
+	{Name: "remote.*.object-lock", Form: "AGE[,governance] or off", Scope: RepositoryOnly, Help: "how long files on the remote are locked", check: checkTextSetting(func(text string) error {
 		_, err := ParseLock(text)
 		return err
 	})},
-	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Help: "the store is not safe for concurrent pushes", check: checkBoolSetting},
-	{Name: "remote.*.url", Form: "URL", Help: "where the remote is, without a password", check: checkTextSetting(checkRemoteURL)},
+	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Scope: RepositoryOnly, Help: "the store is not safe for concurrent pushes", check: checkBoolSetting},
+	{Name: "remote.*.url", Form: "URL", Scope: RepositoryOnly, Help: "where the remote is, without a password", check: checkTextSetting(checkRemoteURL)},
 	{Name: "required", Help: "extensions that kist has to know", fixed: true},
+	{Name: KeySafeDirectory, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories that you trust though somebody else owns them; * for all", check: checkTextSetting(nil)},
+	{Name: KeySafeHooks, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories whose configuration may run commands; * for all", check: checkTextSetting(nil)},
 	{Name: "user.email", Form: "TEXT", Help: "the address of who commits", check: checkTextSetting(nil)},
 	{Name: "user.name", Form: "TEXT", Help: "the name of who commits", check: checkTextSetting(nil)},
 	{Name: "version", Help: "version of the repository format", fixed: true},
@@ -87,7 +109,7 @@ func backupKeys() []ConfigKey {
 		{Name: KeyBackup + "local-limit", Form: "SIZE", Help: "how much content to keep here", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-upload", Form: "SIZE", Help: "bytes to send a second", check: checkedBy(ParseSize)},
-		{Name: KeyBackupPaths, Form: "list of PATHs", Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(func(path string) error {
+		{Name: KeyBackupPaths, Form: "list of PATHs", Scope: RepositoryOnly, Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(func(path string) error {
 			if path == "" {
 				return errors.New("a path must not be empty")
 			}
@@ -149,48 +171,6 @@ func matchesKey(k ConfigKey, parts []string) bool {
 	})
 }
 
-// checkSetting returns an error that matches [ErrSetting] if a key is unknown or fixed, or
-// if value is invalid.
-func (c *Config) checkSetting(parts []string, value any) error {
-	key := strings.Join(parts, ".")
-	k, known := findKey(parts)
-	switch {
-	case !known:
-		return &SettingError{Key: remote.Redact(key), Near: nearestKey(parts), Err: errors.New("there is no such key")}
-	case k.fixed:
-		return &SettingError{Key: key, Err: errors.New("is fixed when the repository is made")}
-	}
-	err := c.checkAll(k, value)
-	if err == nil {
-		switch parts[0] {
-		case "remote":
-			err = CheckRemoteName(parts[1])
-		case "branch":
-			err = refs.CheckShort(parts[1])
-		}
-	}
-	if err != nil {
-		return &SettingError{Key: key, Err: err}
-	}
-	return nil
-}
-
-// checkAll checks a value, or each value of a list.
-func (c *Config) checkAll(k ConfigKey, value any) error {
-	if !k.List {
-		return k.check(value)
-	}
-	for _, v := range listed(value) {
-		if err := k.check(v); err != nil {
-			return err
-		}
-		if k.Name == KeyBackupPaths && c.bare() && !filepath.IsAbs(fmt.Sprint(v)) {
-			return fmt.Errorf("%q is not an absolute path, which a bare repository needs", v)
-		}
-	}
-	return nil
-}
-
 // listed returns the values of a list. A single value is a list of one.
 func listed(value any) []any {
 	switch v := value.(type) {
@@ -210,14 +190,22 @@ func listed(value any) []any {
 // [ErrSetting].
 type SettingError struct {
 	Key  string
+	File string // the user's own configuration, if the setting is from there
 	Line int    // of the file; 0: not from the file, or unknown
 	Near string // a similar key that exists; may be empty
 	Err  error
 }
 
 func (e *SettingError) Error() string {
-	if e.Line > 0 {
-		return fmt.Sprintf("config, line %d: %s: %v", e.Line, e.Key, e.Err)
+	file := "config"
+	if e.File != "" {
+		file = strconv.Quote(e.File)
+	}
+	switch {
+	case e.Line > 0:
+		return fmt.Sprintf("%s, line %d: %s: %v", file, e.Line, e.Key, e.Err)
+	case e.File != "":
+		return fmt.Sprintf("%s: %s: %v", file, e.Key, e.Err)
 	}
 	return fmt.Sprintf("config key %q: %v", e.Key, e.Err)
 }
@@ -225,14 +213,25 @@ func (e *SettingError) Error() string {
 // Unwrap returns [ErrSetting] and the cause.
 func (e *SettingError) Unwrap() []error { return []error{ErrSetting, e.Err} }
 
+// CheckAliasName returns an error unless name has only letters, digits and dashes of ASCII,
+// and does not begin with a dash.
+func CheckAliasName(name string) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+	if name == "" || strings.Trim(name, letters+"-") != "" || name[0] == '-' {
+		return errors.New("an alias has letters, digits and dashes only")
+	}
+	return nil
+}
+
 // nearestKey returns the known key that is most similar to an unknown one, or "".
 func nearestKey(parts []string) string {
 	key := strings.Join(parts, ".")
 	best, least := "", 1+max(2, len(key)/3)
 	for _, k := range ConfigKeys() {
 		name := k.Name
-		if want := strings.Split(name, "."); len(want) == 3 && len(parts) == 3 {
-			name = want[0] + "." + parts[1] + "." + want[2]
+		if want := strings.Split(name, "."); len(want) == len(parts) && len(parts) > 1 && want[1] == "*" {
+			want[1] = parts[1]
+			name = strings.Join(want, ".")
 		}
 		if d := EditDistance(strings.ToLower(key), strings.ToLower(name), least); d < least {
 			best, least = name, d
@@ -276,6 +275,16 @@ func checkBoolSetting(value any) error {
 		return fmt.Errorf("%q is neither true nor false", text)
 	}
 	return nil
+}
+
+// checkOneOf returns a check for a value that is one of words.
+func checkOneOf(words ...string) func(any) error {
+	return func(value any) error {
+		if text := fmt.Sprint(value); !slices.Contains(words, text) {
+			return fmt.Errorf("%q is none of %s", text, strings.Join(words, ", "))
+		}
+		return nil
+	}
 }
 
 // checkedBy returns a check for values that parse accepts.

@@ -74,6 +74,10 @@ type Options struct {
 	// Retry sets how often and how long uploads of packs are retried.
 	Retry retry.Options
 
+	// User has the settings of the user. They count for keys that the repository's
+	// configuration lacks. Default: none.
+	User *UserConfig
+
 	// Identity returns the committer's name and address. The arguments are those of the
 	// configuration, which may be empty. Default: it returns the arguments.
 	Identity func(name, email string) (string, string)
@@ -345,6 +349,9 @@ func Open(root string, opt Options) (*Repository, error) {
 	}
 
 	r.config, err = loadConfig(r.dir)
+	if err == nil {
+		r.config.user = opt.User
+	}
 	if err == nil && r.config.bare() != bare {
 		err = &ConfigError{Err: fmt.Errorf("%w: a bare repository is a folder of its own, not named .kist", ErrUnsupportedFormat)}
 	}
@@ -478,7 +485,7 @@ func (r *Repository) SetConfig(ctx context.Context, key string, value any) error
 // AddConfig adds a value to the list of a key, unless the list has it already.
 func (r *Repository) AddConfig(ctx context.Context, key, value string) error {
 	return r.EditConfig(ctx, func(c *Config) error {
-		return c.add(key, value)
+		return c.values.add(key, value, RepositoryOnly, c.bare())
 	})
 }
 
@@ -509,6 +516,7 @@ func (r *Repository) EditConfig(ctx context.Context, edit func(*Config) error) e
 	if err := disk.WriteFile(filepath.Join(r.dir, "config"), data); err != nil {
 		return err
 	}
+	c.user = r.opt.User
 	r.config = c
 	return nil
 }
@@ -563,7 +571,9 @@ func (r *Repository) ReadCommit(ctx context.Context, rev string) (object.ID, *ob
 
 // Signature returns the committer and the present time.
 func (r *Repository) Signature() object.Signature {
-	name, email := r.opt.Identity(r.config.User.Name, r.config.User.Email)
+	name, _ := r.config.Get("user.name")
+	email, _ := r.config.Get("user.email")
+	name, email = r.opt.Identity(name, email)
 	now := r.opt.Date()
 	_, offset := now.Zone()
 	return object.Signature{Name: name, Email: email, Time: object.TimeOf(now), Zone: int16(offset / 60)}

@@ -107,8 +107,8 @@ func TestGitTable(t *testing.T) {
 
 // code returns the command of a cell, if the cell is one.
 func code(cell string) (command string, ok bool) {
-	command, ok = strings.CutPrefix(cell, "`")
-	return strings.CutSuffix(command, "`")
+	ok = len(cell) > 1 && strings.HasPrefix(cell, "`") && strings.HasSuffix(cell, "`")
+	return strings.Trim(cell, "`"), ok
 }
 
 // twin is one of two repositories with the same content.
@@ -148,6 +148,9 @@ func (v *twin) sh(dir, script string) (output string, err error) {
 	cmd := v.command(ctx)
 	bin := v.TempDir()
 	if err := os.Symlink(cmd.Path, filepath.Join(bin, "kist")); err != nil {
+		v.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(v.dir, "../.home"), 0o777); err != nil {
 		v.Fatal(err)
 	}
 	cmd.Path, cmd.Args, cmd.Dir = "/bin/sh", []string{"sh", "-c", "set -eu\nvcs() { $vcs \"$@\"; }\n" + script}, filepath.Join(v.dir, dir)

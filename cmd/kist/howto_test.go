@@ -66,6 +66,19 @@ func TestAttributesHowto(t *testing.T) {
 	}
 }
 
+// TestConfigurationHowto runs the commands of docs/howto/configuration.md.
+func TestConfigurationHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"notes.txt": "notes"})
+	s.commit("first")
+	s.page("configuration.md", "export HOME="+s.path("../home")+"; unset KIST_AUTHOR_NAME")
+	if got := s.kist("config", "--local", "--list"); strings.Contains(got, "user") || strings.Contains(got, "alias") {
+		t.Errorf("the repository has %q", got)
+	}
+}
+
 // TestViewsHowto runs the commands of docs/howto/views.md.
 func TestViewsHowto(t *testing.T) {
 	t.Parallel()

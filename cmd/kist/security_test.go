@@ -72,6 +72,7 @@ var securityCommands = []securityCommand{
 	{name: "merge-base", args: []string{"merge-base", "HEAD", "topic"}},
 	{name: "merge", args: []string{"merge", "topic"}},
 	{name: "mv", args: []string{"mv", "a.txt", "moved.txt"}},
+	{name: "prompt", args: []string{"prompt"}},
 	{name: "pull", args: []string{"pull", "origin", "theirs"}},
 	{name: "purge", args: []string{"purge", "--yes", "HEAD:c.txt"}},
 	{name: "push", args: []string{"push", "origin", "main"}},

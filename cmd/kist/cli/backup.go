@@ -223,27 +223,17 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 // It ignores keys that kist does not know: an option that reads any file of the machine
 // must not come from the repository.
 func (o *backupOptions) configure(env *Env, r *kist.Repository) error {
-	user, err := userConfig(env)
-	if isA[*kist.ConfigError](err) {
-		return err
-	}
-	if err != nil { // cron may set no HOME
-		user = &kist.UserConfig{}
-	}
 	for _, key := range kist.ConfigKeys() {
 		name, ok := strings.CutPrefix(key.Name, kist.KeyBackup)
 		flag := o.flags.Lookup(name)
 		if !ok || flag == nil || flag.Changed {
 			continue
 		}
-		values := r.Config().Values(key.Name)
-		switch {
-		case key.Trusted && len(values) > 0:
+		values, source := r.Config().Lookup(key.Name)
+		if key.Trusted && source == kist.FromRepository && len(values) > 0 {
 			if err := checkTrust(env, r, key.Name); err != nil {
 				return err
 			}
-		case key.Trusted && user.Backup[name] != "":
-			values = []string{user.Backup[name]}
 		}
 		for _, value := range values {
 			if err := o.flags.Set(name, value); err != nil {

@@ -44,12 +44,8 @@ func (o *reports) register(flags *pflag.FlagSet) {
 // checkTrust refuses a key of the configuration that [kist.ConfigKey.Trusted] marks,
 // unless the user trusts the repository with it.
 func checkTrust(env *Env, r *kist.Repository, key string) error {
-	config, err := userConfig(env)
-	if err == nil && trusts(config.Safe.Hooks, r.Home()) {
+	if trusts(env.user.Values(kist.KeySafeHooks), r.Home()) {
 		return nil
-	}
-	if isA[*kist.ConfigError](err) {
-		return err
 	}
 	return hintf(failf(exitFailed, "untrusted", "the configuration of this repository sets %s, which can do anything in your name", key),
 		"if you trust it: kist config --global --add %s %s", kist.KeySafeHooks, shellWord(r.Home()))

@@ -104,6 +104,7 @@ var causes = []struct {
 	{matches(tree.ErrAttrs), exitUsage, "", ""},
 	{matches(checkout.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
 	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
+	{matches(kist.ErrUserConfig), exitUsage, "config", "it is your own configuration: correct the file"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
 	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' lists the purged content"},
 

@@ -281,7 +281,8 @@ func draftMessage(ctx context.Context, r *kist.Repository, amend bool) (string, 
 }
 
 // editor returns the command of the user's editor, or "" without a terminal. KIST_EDITOR may
-// be a script, so it needs no terminal.
+// be a script, so it needs no terminal. A repository cannot name an editor: the command
+// would run as the user.
 func editor(env *Env) string {
 	if editor := env.Getenv("KIST_EDITOR"); editor != "" {
 		return editor
@@ -290,6 +291,9 @@ func editor(env *Env) string {
 		return ""
 	}
 
+	if editor := env.user.Get(kist.KeyEditor); editor != "" {
+		return editor
+	}
 	for _, name := range []string{"VISUAL", "EDITOR"} {
 		if editor := env.Getenv(name); editor != "" {
 			return editor
@@ -397,25 +401,6 @@ func newSkippedJSON(list []object.Skipped) []skippedJSON {
 		out[i] = skippedJSON{newPathJSON(s.Path), s.Reason}
 	}
 	return out
-}
-
-// author returns the name and address of the author: those of the environment, or else those
-// of the configuration (the arguments, which may be empty), or else those of the user of
-// this machine. There is always a result, because a backup on a server cannot ask anybody.
-func author(env *Env, name, email string) (string, string) {
-	if v := env.Getenv("KIST_AUTHOR_NAME"); v != "" {
-		name = v
-	}
-	if v := env.Getenv("KIST_AUTHOR_EMAIL"); v != "" {
-		email = v
-	}
-	if name == "" {
-		name = env.Username
-	}
-	if email == "" {
-		email = env.Username + "@" + env.Hostname
-	}
-	return name, email
 }
 
 // commitTime returns the time that commits and logs record: that of KIST_DATE, or now. With

@@ -12,6 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/kist-vcs/kist"
 )
 
 // Env is the process as a command sees it. Commands use the environment, the clock and the
@@ -57,6 +59,11 @@ type invocation struct {
 	pager      pager
 	completion completion
 	secrets    *secrets
+
+	user     *kist.UserConfig // the user's own configuration; nil if it cannot be read
+	userErr  error            // the reason
+	color    string           // its color.ui
+	identity identity
 }
 
 // Terminal describes the terminal of a process.
@@ -87,9 +94,10 @@ func OSEnv() *Env {
 			Width:  terminalWidth,
 			Pager:  startPager,
 		},
-		Owners: trustedUsers(),
-		Umask:  umask(),
-		Start:  startDetached,
+		Owners:     trustedUsers(),
+		Umask:      umask(),
+		Start:      startDetached,
+		invocation: invocation{identity: identity{git: gitUser}},
 	}
 }
 

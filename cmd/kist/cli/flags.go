@@ -15,6 +15,7 @@ type globals struct {
 	repo       string
 	json       bool
 	color      string
+	colors     *choice // the option that sets color
 	quiet      bool
 	verbose    bool
 	noProgress bool
@@ -27,11 +28,12 @@ func (g *globals) register(root *cobra.Command, env *Env) {
 	flags.VarP(&dirFlag{env, env.Dir}, "directory", "C", "run as if started in `DIR`; several options add up")
 	flags.StringVar(&g.repo, "repo", "", "use the repository in `DIR` instead of the one around the current folder")
 	flags.BoolVar(&g.json, "json", false, "print results as JSON, one object a line")
-	flags.Var(newChoice(&g.color, "auto", "always", "never"), "color", "when to use colours")
+	g.colors = newChoice(&g.color, "auto", "always", "never")
+	flags.Var(g.colors, "color", "when to use colours")
 	flags.BoolVarP(&g.quiet, "quiet", "q", false, "print only results, warnings and errors")
 	flags.BoolVarP(&g.verbose, "verbose", "v", false, "print more: details, progress of steps, internals of errors")
 	flags.BoolVar(&g.noProgress, "no-progress", false, "show no progress")
-	flags.BoolVar(&g.noPager, "no-pager", false, "do not use the pager (KIST_PAGER, PAGER, or less) for log, diff, show and help")
+	flags.BoolVar(&g.noPager, "no-pager", false, "do not use the pager (KIST_PAGER, core.pager, PAGER, or less)")
 }
 
 // registerSetID adds --setid to a command that writes files.
@@ -94,12 +96,13 @@ func (e *Env) repoDir() string {
 type choice struct {
 	value   *string
 	choices []string
+	given   bool // the command line has the option
 }
 
 // newChoice returns an option with one of choices as its value. The default is the first.
 func newChoice(value *string, choices ...string) *choice {
 	*value = choices[0]
-	return &choice{value, choices}
+	return &choice{value: value, choices: choices}
 }
 
 func (c *choice) String() string { return *c.value }
@@ -109,7 +112,7 @@ func (c *choice) Set(s string) error {
 	if !slices.Contains(c.choices, s) {
 		return fmt.Errorf("must be one of %s", strings.Join(c.choices, ", "))
 	}
-	*c.value = s
+	*c.value, c.given = s, true
 	return nil
 }
 

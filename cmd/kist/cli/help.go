@@ -19,8 +19,9 @@ func newHelp(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "show help for a command",
-		Long: `Without a command, lists all of them. 'kist COMMAND --help' prints the same
-text; 'man kist-COMMAND' does where the manual pages are installed.`,
+		Long: `Without a command, lists all of them, and your aliases. With an alias, prints
+the command that it is short for. 'kist COMMAND --help' prints the help, too;
+'man kist-COMMAND' does where the manual pages are installed.`,
 		Example: `  kist help
   kist help commit`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runHelp(env, cmd.Root(), args) },
@@ -38,6 +39,10 @@ func runHelp(env *Env, root *cobra.Command, args []string) error {
 			return unknownCommand(topic, name)
 		}
 		topic = next
+	}
+	if value, ok := topic.Annotations[aliasAnnotation]; ok {
+		env.printf("'%s' is aliased to '%s'\n", topic.Name(), value)
+		return nil
 	}
 	writeHelp(env.Stdout, topic)
 	return nil

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -9,10 +10,12 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
 )
 
-// pager shows long results page by page. It is the command in KIST_PAGER or PAGER, or
-// else less. A repository cannot name one: the command would run as the user.
+// pager shows long results page by page. It is the command in KIST_PAGER, in the user's key
+// core.pager or in PAGER, or else less. A repository cannot name one: the command would run as the user.
 type pager struct {
 	in   io.WriteCloser // the standard input of the pager
 	wait func() error
@@ -56,7 +59,7 @@ func page(e *Env) {
 	if !ok || e.Terminal.Pager == nil || !e.Terminal.Stdout || g.noPager || g.json || e.Getenv("TERM") == "dumb" {
 		return
 	}
-	command := pagerCommand(e.Getenv)
+	command := pagerCommand(e)
 	if command == "" || command == "cat" {
 		return
 	}
@@ -80,11 +83,9 @@ func page(e *Env) {
 }
 
 // pagerCommand returns the shell command of the pager, or "" for none.
-func pagerCommand(getenv func(string) string) string {
-	for _, name := range []string{"KIST_PAGER", "PAGER"} {
-		if command := getenv(name); command != "" {
-			return command
-		}
+func pagerCommand(e *Env) string {
+	if command := cmp.Or(e.Getenv("KIST_PAGER"), e.user.Get(kist.KeyPager), e.Getenv("PAGER")); command != "" {
+		return command
 	}
 	if _, err := exec.LookPath("less"); err != nil {
 		return ""

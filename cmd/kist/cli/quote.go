@@ -156,10 +156,14 @@ func paint(colored bool, s style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[m"
 }
 
-// colored reports whether a stream gets colours. Without --color, it does if it is a
-// terminal with colours and NO_COLOR is not set.
+// colored reports whether a stream gets colours. Without --color and the key color.ui, it
+// does if it is a terminal with colours and NO_COLOR is not set.
 func (e *Env) colored(terminal bool) bool {
-	switch e.global.color {
+	mode := e.global.color
+	if e.global.colors != nil && !e.global.colors.given && e.color != "" {
+		mode = e.color
+	}
+	switch mode {
 	case "always":
 		return true
 	case "never":

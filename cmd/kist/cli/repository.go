@@ -66,7 +66,9 @@ func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env
 		defer r.Close()
 		defer fetchEvicted(cmd.Context(), r)()
 		defer farm.Watch(cmd.Context(), r)()
-		return run(cmd.Context(), e, r, args)
+		err = run(cmd.Context(), e, r, args)
+		noteIdentity(e, r)
+		return err
 	}
 }
 
@@ -88,6 +90,9 @@ func opensRepository(cmd *cobra.Command, statuses ...int) {
 
 // options returns the options of a repository in this environment.
 func (e *Env) options() (kist.Options, error) {
+	if e.userErr != nil {
+		return kist.Options{}, e.userErr
+	}
 	at, err := commitTime(e)
 	if err != nil {
 		return kist.Options{}, err
@@ -100,6 +105,7 @@ func (e *Env) options() (kist.Options, error) {
 		Now:      e.Now,
 		Date:     date,
 		Random:   e.Random,
+		User:     e.user,
 		Host:     e.Hostname,
 		Identity: func(name, email string) (string, string) { return author(e, name, email) },
 		WorkDir:  e.Dir,

@@ -10,6 +10,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
 )
 
 // Run runs kist with args, which do not include the name of the program. It reports all
@@ -31,13 +33,12 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own.Stdout = out
 
 	args = own.completion.settle(args)
+	own.user, own.userErr = loadUserConfig(&own)
 	root := New(&own)
-	root.SetArgs(args)
-	started := false
-	eachCommand(root, func(cmd *cobra.Command) { noteStart(cmd, &started) })
-	cmd, err := root.ExecuteContextC(ctx)
-	if err != nil && !started {
-		err = usageError(cmd, err)
+	args, err := expand(&own, root, args)
+	own.color = own.user.Get(kist.KeyColor)
+	if err == nil {
+		err = execute(ctx, root, args)
 	}
 
 	own.screen.clear()
@@ -58,6 +59,18 @@ func Run(ctx context.Context, env *Env, args []string) int {
 		status = exitFailed
 	}
 	return closePager(&own, status)
+}
+
+// execute runs the command in args.
+func execute(ctx context.Context, root *cobra.Command, args []string) error {
+	root.SetArgs(args)
+	started := false
+	eachCommand(root, func(cmd *cobra.Command) { noteStart(cmd, &started) })
+	cmd, err := root.ExecuteContextC(ctx)
+	if err != nil && !started {
+		err = usageError(cmd, err)
+	}
+	return err
 }
 
 // New returns the kist command with all its subcommands. They run in env.
@@ -88,6 +101,7 @@ checks each chunk against its hash when it reads it.`,
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
 	env.global.register(root, env)
+	registerSettings(root.Flags())
 	for _, s := range exitStatuses {
 		mayExit(root, s.status)
 	}
@@ -168,6 +182,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("scripts", "FOR SCRIPTS",
 		newDescribe(env),
 		newMergeBase(env),
+		newPrompt(env),
 		newRevParse(env),
 	)
 	add("about", "KIST ITSELF",

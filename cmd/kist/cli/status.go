@@ -147,11 +147,11 @@ func statusShort(env *Env, r *kist.Repository, o statusOptions, s *stage.Status)
 		return quoteSpaced(env.relative(r, path))
 	}
 
-	painted := func(color style, letter byte) string {
-		if machine || letter == ' ' {
-			return string(letter)
+	painted := func(color style, letters ...byte) string {
+		if machine || letters[0] == ' ' {
+			return string(letters)
 		}
-		return env.paint(color, string(letter))
+		return env.paint(color, string(letters))
 	}
 
 	if o.branch {
@@ -160,7 +160,7 @@ func statusShort(env *Env, r *kist.Repository, o statusOptions, s *stage.Status)
 	for _, l := range statusLines(s) {
 		letters := painted(green, l.index) + painted(red, l.worktree)
 		if l.alike() {
-			letters = painted(red, l.index) + painted(red, l.worktree)
+			letters = painted(red, l.index, l.worktree)
 		}
 		switch {
 		case l.from == "":

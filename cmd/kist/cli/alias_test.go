@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+func TestSplitWords(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                   "",
+		" log  --oneline\t":  "log|--oneline",
+		`a 'b c' "d e"f`:     "a|b c|d ef",
+		`'' ""`:              "|",
+		`a\ b \' "\"" '\'`:   `a b|'|"|\`,
+		"$x `id` $(id) * ~a": "$x|`id`|$(id)|*|~a",
+	} {
+		words, err := splitWords(text)
+		if got := strings.Join(words, "|"); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"'", `a "b`, `a\`} {
+		if words, err := splitWords(text); err == nil {
+			t.Errorf("%q: %q", text, words)
+		}
+	}
+}
+
+// Words without a meaning beyond quotes are split as the shell does.
+func FuzzSplitWords(f *testing.F) {
+	f.Add(`a 'b c' "d\"e" f\ g`)
+	f.Fuzz(func(t *testing.T, text string) {
+		words, err := splitWords(text)
+		if err != nil || strings.Trim(text, `abc'" `) != "" {
+			return
+		}
+		out, err := exec.Command("sh", "-c", `printf '%s\n' `+text+` end`).Output()
+		if got := strings.Join(append(words, "end"), "\n") + "\n"; err != nil || got != string(out) {
+			t.Errorf("%q: got %q, the shell has %q, %v", text, got, out, err)
+		}
+	})
+}

@@ -1,0 +1,353 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
+)
+
+type configOptions struct {
+	list, get, unset, add bool
+
+	global bool // the user's own configuration
+	local  bool // the repository's
+	origin bool // print where a value is from
+}
+
+func newConfig(env *Env) *cobra.Command {
+	var o configOptions
+	cmd := &cobra.Command{
+		Use:   "config [KEY [VALUE]] | list | get KEY | set KEY VALUE | --unset KEY",
+		Short: "show and change the configuration",
+		Long: `Prints the value of KEY, or sets it to VALUE. Without a KEY, or with list,
+prints all keys that are set as KEY=VALUE. The exit status is 1 if KEY is not
+set.
+
+A value is from the first of these that has one: 'kist -c KEY=VALUE COMMAND',
+the file .kist/config, your own configuration for all repositories. Yours is the
+file ~/.config/kist/config; --global sets and prints only that one, and needs no
+repository. --local prints only the repository's, which VALUE is set in without
+an option. list prints all three, the first one last.
+
+Keys that were fixed when the repository was created (version, metadata,
+chunker…) can be read, but not changed.
+
+` + configKeyHelp() + `
+NAME stands for the name of a branch, remote or alias. An AGE
+is written as 90d, '90 days', 2w, 2.weeks.ago, now or never; see docs/ages.md.
+Other keys are refused. A file that has some is still read, as a newer kist may
+have written them. A list is set to one VALUE; --add adds another.
+
+core.*, color.* and safe.* count only in your own configuration and with -c: who
+writes the configuration of a repository must not choose a command that you run.
+branch.*, remote.* and backup.paths count only in a repository's.
+
+'kist NAME ARGUMENT...' runs the command in alias.NAME, without "kist", with the
+arguments behind it. Quotes and \ group words as in a shell. If it begins with
+!, it is a command of the shell, and runs at the top of the worktree. A
+repository's own aliases count only for commands that work in the repository,
+and never for the shell. No alias replaces a command of kist.
+
+With --json: key and value, and with list one such line for each key. With
+--show-origin also origin.`,
+		Example: `  kist config --global user.name 'Anna Chest'
+  kist config --global alias.lg 'log --oneline --graph'
+  kist config user.name
+  kist config --list --show-origin
+  kist config --unset gc.auto
+  kist config --add backup.paths photos
+  kist config --global --add safe.directory /srv/photos
+  kist -c color.ui=never log`,
+		Args: arguments(0, 3),
+		RunE: func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, cmd, args) },
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return env.completion.offer(o.completions(env, args)), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	opensRepository(cmd, exitBusy)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.list, "list", "l", false, "print all keys that are set")
+	flags.BoolVar(&o.get, "get", false, "print the value of KEY")
+	flags.BoolVar(&o.unset, "unset", false, "remove KEY")
+	flags.BoolVar(&o.global, "global", false, "use your own configuration, for all repositories")
+	flags.BoolVar(&o.local, "local", false, "use the repository's configuration")
+	flags.BoolVar(&o.add, "add", false, "add VALUE to the list of KEY")
+	flags.BoolVar(&o.origin, "show-origin", false, "print where each value is from, before it")
+	cmd.MarkFlagsMutuallyExclusive("list", "get", "unset", "add")
+	cmd.MarkFlagsMutuallyExclusive("global", "local")
+	return cmd
+}
+
+// configKeyHelp lists the keys that can be set.
+func configKeyHelp() string {
+	var b strings.Builder
+	for _, k := range kist.ConfigKeys() {
+		form := k.Form
+		if k.Default != "" {
+			form += ", by default " + k.Default
+		}
+		fmt.Fprintf(&b, "  %s  (%s)\n      %s.\n", strings.Replace(k.Name, "*", "NAME", 1), form, k.Help)
+	}
+	return b.String()
+}
+
+// settle returns the action that options and arguments select: list, get, set, add or
+// unset. It also returns the other arguments: the key, and for set and add the value.
+func (o configOptions) settle(args []string) (action string, rest []string, err error) {
+	switch {
+	case o.add:
+		action = "add"
+	case o.list:
+		action = "list"
+	case o.get:
+		action = "get"
+	case o.unset:
+		action = "unset"
+	case len(args) == 0:
+		action = "list"
+	case slices.Contains([]string{"list", "get", "set", "unset"}, args[0]):
+		action, args = args[0], args[1:]
+	case len(args) == 1:
+		action = "get"
+	default:
+		action = "set"
+	}
+	want := map[string]int{"list": 0, "get": 1, "set": 2, "add": 2, "unset": 1}[action]
+	switch {
+	case len(args) > want:
+		return "", nil, usagef("one argument too many: %s", quoteArg(args[want]))
+	case len(args) < want && len(args) == 1:
+		return "", nil, usagef("the value of %s is missing", quoteArg(args[0]))
+	case len(args) < want:
+		return "", nil, usagef("the key is missing")
+	}
+	return action, args, nil
+}
+
+// settingJSON is a setting as config prints it with --json.
+type settingJSON struct {
+	Key    string `json:"key"`
+	Value  string `json:"value"`
+	Origin string `json:"origin,omitempty"`
+}
+
+func (o configOptions) run(ctx context.Context, env *Env, cmd *cobra.Command, args []string) error {
+	action, args, err := o.settle(args)
+	if err != nil {
+		return err
+	}
+	changes := action != "list" && action != "get"
+	if o.global && changes {
+		return o.changeUser(ctx, env, cmd, action, args)
+	}
+	if env.userErr != nil {
+		return env.userErr
+	}
+	if o.global {
+		return o.show(env, nil, nil, action == "list", args)
+	}
+	r, err := env.open()
+	if errors.Is(err, kist.ErrNoRepository) && !o.local && !changes {
+		return o.show(env, nil, nil, action == "list", args)
+	}
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+
+	config := r.Config()
+	if changes {
+		if err := checkAlias(cmd.Root(), args); err != nil {
+			return err
+		}
+		return nearKey(change(action, args,
+			func(key string, value any) error { return r.SetConfig(ctx, key, value) },
+			func(key, text string) error { return r.AddConfig(ctx, key, text) },
+			isSet(kist.Settings(nil, config), args[0])))
+	}
+	return o.show(env, r, config, action == "list", args)
+}
+
+// show prints the settings of a user and of the repository r, which may be nil: all of them
+// in a list, or the strongest one for the key in args.
+func (o configOptions) show(env *Env, r *kist.Repository, config *kist.Config, list bool, args []string) error {
+	settings := slices.DeleteFunc(kist.Settings(env.user, config), func(s kist.Setting) bool {
+		return s.Ignored || o.global && s.Source != kist.FromUser || o.local && s.Source != kist.FromRepository ||
+			!list && s.Key != args[0]
+	})
+	if !list {
+		if len(settings) == 0 {
+			return notSet(args[0])
+		}
+		settings = settings[len(settings)-1:]
+	}
+	for _, s := range settings {
+		o.print(env, r, s, list)
+	}
+	return nil
+}
+
+// change sets, adds or unsets a key with the functions set and add. isSet reports whether
+// the key is set.
+func change(action string, args []string, set func(string, any) error, add func(string, string) error, isSet bool) error {
+	key := args[0]
+	switch {
+	case action == "add":
+		return add(key, args[1])
+	case action == "set":
+		return set(key, kist.ParseSetting(key, args[1]))
+	case !isSet:
+		return notSet(key)
+	}
+	return set(key, nil)
+}
+
+// isSet reports whether one of the settings is for the key.
+func isSet(settings []kist.Setting, key string) bool {
+	return slices.ContainsFunc(settings, func(s kist.Setting) bool { return s.Key == key })
+}
+
+func notSet(key string) error {
+	return failf(exitFailed, "not-set", "%s is not set", quoteArg(key))
+}
+
+// nearKey adds the similar key to the error for an unknown key.
+func nearKey(err error) error {
+	var bad *kist.SettingError
+	if errors.As(err, &bad) && bad.Near != "" {
+		return hintf(err, "did you mean %s?", quoteArg(bad.Near))
+	}
+	return err
+}
+
+// changeUser sets, adds or unsets a key of the user's own configuration.
+func (o configOptions) changeUser(ctx context.Context, env *Env, cmd *cobra.Command, action string, args []string) error {
+	if _, err := configHome(env); err != nil {
+		return err
+	}
+	if env.user == nil {
+		return env.userErr
+	}
+	key := args[0]
+	if trusted := key == kist.KeySafeDirectory || key == kist.KeySafeHooks; trusted && action == "set" {
+		return usagef("want: kist config --global --add %s DIR", key)
+	} else if trusted && action == "add" && args[1] != "*" {
+		args = []string{key, realPath(env.path(args[1]))}
+	}
+	if err := checkAlias(cmd.Root(), args); err != nil {
+		return err
+	}
+	return nearKey(change(action, args,
+		func(key string, value any) error { return env.user.Set(ctx, key, value) },
+		func(key, text string) error { return env.user.Add(ctx, key, text) },
+		isSet(kist.Settings(env.user, nil), key)))
+}
+
+// checkAlias returns an error if args set an alias that cannot be used.
+func checkAlias(root *cobra.Command, args []string) error {
+	name, ok := strings.CutPrefix(args[0], kist.KeyAlias)
+	if !ok || len(args) < 2 {
+		return nil
+	}
+	if subcommand(root, name) != nil {
+		return usagef("%s is a command of kist, which an alias does not replace", quoteArg(name))
+	}
+	if words, err := splitWords(args[1]); err != nil || len(words) == 0 {
+		return usagef("alias %s: %w", quoteArg(name), cmp.Or(err, errEmptyAlias))
+	}
+	return nil
+}
+
+// print prints each value of a setting, after its key if named is set.
+func (o configOptions) print(env *Env, r *kist.Repository, s kist.Setting, named bool) {
+	label, origin := "", ""
+	if named {
+		label = printable(s.Key) + "="
+	}
+	if o.origin {
+		origin = settingOrigin(env, r, s.Source)
+		label = origin + "\t" + label
+	}
+	for _, value := range s.Values {
+		if strings.HasPrefix(s.Key, "remote.") {
+			value = remote.Redact(value)
+		}
+		if env.global.json {
+			env.json(settingJSON{s.Key, value, origin})
+			continue
+		}
+		env.printf("%s%s\n", label, printable(value))
+	}
+}
+
+// settingOrigin names a source as git does: "file:.kist/config" or "command line:".
+func settingOrigin(env *Env, r *kist.Repository, source kist.Source) string {
+	switch source {
+	case kist.FromUser:
+		return "file:" + quotePath(env.user.File())
+	case kist.FromCommandLine:
+		return "command line:"
+	}
+	file := filepath.Join(r.Dir(), "config")
+	if rel, ok := below(env.Dir, file); ok {
+		file = rel
+	}
+	return "file:" + quotePath(file)
+}
+
+// completions returns the words that can follow args.
+func (o configOptions) completions(env *Env, args []string) []cobra.Completion {
+	var words []cobra.Completion
+	switch {
+	case len(args) == 0:
+		words = []cobra.Completion{"list", "get", "set", "unset"}
+	case len(args) > 1 || !slices.Contains([]string{"get", "set", "unset"}, args[0]):
+		return nil
+	}
+
+	for _, k := range kist.ConfigKeys() {
+		if !strings.Contains(k.Name, "*") {
+			words = append(words, k.Name)
+		}
+	}
+	var config *kist.Config
+	if r, err := env.open(); err == nil {
+		defer r.Close()
+		config = r.Config()
+	}
+	for _, s := range kist.Settings(env.user, config) {
+		words = append(words, s.Key)
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
+
+// configHome returns the folder of the user's configuration files.
+func configHome(env *Env) (string, error) {
+	if dir := env.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) { // others do not count
+		return dir, nil
+	}
+	if home := env.Getenv("HOME"); home != "" {
+		return filepath.Join(home, ".config"), nil
+	}
+	return "", failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: no place for the user's configuration")
+}
+
+// loadUserConfig reads the user's own configuration. It is empty without a home folder, as
+// in some jobs of cron.
+func loadUserConfig(env *Env) (*kist.UserConfig, error) {
+	dir, err := configHome(env)
+	if err != nil {
+		return kist.LoadUserConfig("")
+	}
+	return kist.LoadUserConfig(filepath.Join(dir, "kist", "config"))
+}

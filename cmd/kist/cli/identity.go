@@ -1,0 +1,93 @@
+package cli
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+)
+
+// identity is the user's identity in git's configuration, which kist uses if its own
+// configuration has none.
+type identity struct {
+	git         func() (name, email string) // reads that configuration; may be nil
+	read        bool
+	name, email string // as git has them
+	used        string // the identity of this process, if a part of it is git's
+}
+
+// gitUser returns the user's name and address in git's own configuration of the user. It asks
+// git, which knows all forms of its files. It is "" without git.
+func gitUser() (name, email string) {
+	cmd := exec.Command("git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
+	cmd.Dir = "/" // so that no repository counts
+	out, err := cmd.Output()
+	if err != nil {
+		return "", ""
+	}
+	for setting := range strings.SplitSeq(string(out), "\x00") {
+		key, value, _ := strings.Cut(setting, "\n")
+		if strings.ContainsFunc(value, deceptive) {
+			value = "" // it could do something to a terminal
+		}
+		switch key {
+		case "user.name":
+			name = value
+		case "user.email":
+			email = value
+		}
+	}
+	return name, email
+}
+
+// author returns the name and address of the author: those of the environment, or else those
+// of the configuration (the arguments, which may be empty), or else git's, or else those of
+// the user of this machine. There is always a result, because a backup on a server cannot
+// ask anybody.
+func author(env *Env, name, email string) (string, string) {
+	if v := env.Getenv("KIST_AUTHOR_NAME"); v != "" {
+		name = v
+	}
+	if v := env.Getenv("KIST_AUTHOR_EMAIL"); v != "" {
+		email = v
+	}
+	if name != "" && email != "" {
+		return name, email
+	}
+
+	git := &env.identity
+	if !git.read && git.git != nil {
+		git.name, git.email = git.git()
+	}
+	git.read = true
+	fromGit := name == "" && git.name != "" || email == "" && git.email != ""
+	if name == "" {
+		if name = git.name; name == "" {
+			name = env.Username
+		}
+	}
+	if email == "" {
+		if email = git.email; email == "" {
+			email = env.Username + "@" + env.Hostname
+		}
+	}
+	if fromGit {
+		git.used = name + " <" + email + ">"
+	}
+	return name, email
+}
+
+// noteIdentity says, once in the life of a repository, that the identity is from git's
+// configuration.
+func noteIdentity(e *Env, r *kist.Repository) {
+	file := filepath.Join(r.Dir(), "identity")
+	used := e.identity.used
+	if used == "" || e.global.quiet || readNote(file) != "" {
+		return
+	}
+	e.info("your name is that of git's configuration, %s; 'kist config --global user.name' and 'user.email' set another", printable(used))
+	if err := writeNote(file, used); err != nil {
+		e.verbose("%v", err)
+	}
+}

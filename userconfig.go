@@ -28,8 +28,8 @@ type UserConfig struct {
 // ErrUserConfig is matched by the [*ConfigError] for the configuration of a user.
 var ErrUserConfig = errors.New("the user's own configuration")
 
-// LoadUserConfig reads the configuration of a user. A missing file counts as empty, and so
-// does the name "". The error is a [*ConfigError] if the file is no configuration, and a
+// LoadUserConfig reads the configuration of a user. A missing file counts as empty. So do
+// a file that the user must not read, as after sudo, and the name "". The error is a [*ConfigError] if the file is no configuration, and a
 // [*SettingError] if a key has an invalid value.
 func LoadUserConfig(file string) (*UserConfig, error) {
 	c := &UserConfig{file: file, values: settings{}, line: settings{}}
@@ -37,7 +37,7 @@ func LoadUserConfig(file string) (*UserConfig, error) {
 		return c, nil
 	}
 	data, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 		return c, nil
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ const gitPrompt = "/usr/lib/git-core/git-sh-prompt"
 // fail, but then for both programs.
 var promptSteps = []string{
 	"echo more >>a.txt", "echo $step >a.txt", "vcs add a.txt", "vcs commit -q -am work", "vcs commit -q -m staged", "rm -f new.txt",
-	"vcs rm -q --cached dir/b.txt", "vcs checkout -q topic", "vcs checkout -q main", "vcs checkout -q side", "vcs merge -q topic",
+	"vcs checkout -q topic", "vcs checkout -q main", "vcs checkout -q side", "vcs merge -q topic",
 	"vcs merge --abort", "vcs reset -q --hard HEAD~1", "vcs reset -q --hard", "vcs branch -u origin/main",
 	"vcs revert --no-edit HEAD", "vcs revert --abort", "vcs checkout -q -b new$step",
 }

@@ -225,8 +225,8 @@ func checkForeign(e *Env, name string, words []string) error {
 	for top.Parent().HasParent() {
 		top = top.Parent()
 	}
-	inside := slices.Contains([]string{"files", "branches", "look", "remotes"}, top.GroupID)
-	if !inside || slices.Contains([]string{"bisect", "clone", "view"}, top.Name()) {
+	inside := slices.Contains([]string{"files", "branches", "look"}, top.GroupID)
+	if !inside || slices.Contains([]string{"bisect", "view"}, top.Name()) {
 		return foreignError(name, "the command "+top.Name())
 	}
 	if cmd.ParseFlags(args) != nil {

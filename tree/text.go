@@ -41,8 +41,8 @@ func numberLines(s symbols[string], lines []string) []int32 {
 	return number(s, lines, func(line string) string { return line })
 }
 
-// splitLines cuts text after each newline. Only the last line may have none.
-func splitLines(text []byte) []string {
+// SplitLines cuts text after each newline. Only the last line may have none.
+func SplitLines(text []byte) []string {
 	lines := make([]string, 0, bytes.Count(text, []byte{'\n'})+1)
 	for line := range strings.Lines(string(text)) {
 		lines = append(lines, line)
@@ -157,7 +157,7 @@ func nextHunk(edits []replacement, uncounted []bool, context int) (lo, hi int) {
 // letter, an underscore or a dollar sign. In a program, this is often the
 // enclosing function.
 func Unified(oldName, newName string, old, new []byte, o TextOptions) []byte {
-	a, b := splitLines(old), splitLines(new)
+	a, b := SplitLines(old), SplitLines(new)
 	edits, uncounted := o.edits(a, b)
 	var out bytes.Buffer
 	looked, heading := 0, "" // lines of a searched for headings, and the last heading
@@ -184,7 +184,7 @@ func Unified(oldName, newName string, old, new []byte, o TextOptions) []byte {
 
 // CountLines returns how many lines [Unified] shows as added, and as removed.
 func CountLines(old, new []byte, o TextOptions) (added, removed int) {
-	edits, uncounted := o.edits(splitLines(old), splitLines(new))
+	edits, uncounted := o.edits(SplitLines(old), SplitLines(new))
 	for {
 		lo, hi := nextHunk(edits, uncounted, o.Context)
 		if lo == hi {
@@ -230,6 +230,14 @@ func lineEdits(a, b []string) []replacement {
 	}
 
 	return edits
+}
+
+// EachEdit calls fn with the replacements that turn lines a into lines b, in order:
+// a[aLo:aHi] became b[bLo:bHi]. They neither overlap nor touch.
+func EachEdit(a, b []string, fn func(aLo, aHi, bLo, bHi int)) {
+	for _, e := range lineEdits(a, b) {
+		fn(e.aLo, e.aHi, e.bLo, e.bHi)
+	}
 }
 
 // isHeading reports whether a line may describe the place of a hunk.
@@ -318,7 +326,7 @@ const joinConflicts = 3
 // is that of a few comparisons.
 func MergeText(base, ours, theirs []byte, labels Labels) (merged []byte, conflicts bool) {
 	numbers := symbols[string]{}
-	m := textMerge{base: splitLines(base), ours: splitLines(ours), theirs: splitLines(theirs)}
+	m := textMerge{base: SplitLines(base), ours: SplitLines(ours), theirs: SplitLines(theirs)}
 	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
 	m.oursIDs, m.theirsIDs, m.symbols = o, t, len(numbers)
 	m.align(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))

@@ -86,10 +86,10 @@ func TestCountLines(t *testing.T) {
 // apply applies a unified diff.
 func apply(t *testing.T, old, patch string) string {
 	t.Helper()
-	lines := splitLines([]byte(old))
+	lines := SplitLines([]byte(old))
 	at := 0
 	var out []string
-	hunk := splitLines([]byte(patch))[2:]
+	hunk := SplitLines([]byte(patch))[2:]
 	for _, line := range hunk {
 		if line[0] == '\\' {
 			out[len(out)-1] = strings.TrimSuffix(out[len(out)-1], "\n")
@@ -298,7 +298,7 @@ func chosen(merged, side string) string {
 // resolveOurs is what is left of a merge if ours wins every conflict.
 func resolveOurs(base, ours, theirs string) string {
 	numbers := symbols[string]{}
-	m := textMerge{base: splitLines([]byte(base)), ours: splitLines([]byte(ours)), theirs: splitLines([]byte(theirs))}
+	m := textMerge{base: SplitLines([]byte(base)), ours: SplitLines([]byte(ours)), theirs: SplitLines([]byte(theirs))}
 	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
 	m.oursIDs, m.theirsIDs, m.symbols = o, t, len(numbers)
 	m.align(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))

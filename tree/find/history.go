@@ -7,7 +7,6 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/versions"
 )
 
 // All returns the selected files of all commits that HEAD, branches and tags reach, in the
@@ -55,7 +54,7 @@ func (q *Query) all(ctx context.Context) ([]File, error) {
 		if v.Path == "" { // the root is no result
 			continue
 		}
-		f = File{Path: v.Path, Entry: sketch(&v), commit: v.Commit, seconds: v.Time}
+		f = File{Path: v.Path, Entry: v.Entry(), commit: v.Commit, seconds: v.Time}
 		ok, err := q.match(ctx, &f)
 		if err != nil {
 			return files, err
@@ -75,16 +74,4 @@ func (q *Query) all(ctx context.Context) ([]File, error) {
 
 	slices.SortStableFunc(files, func(a, b File) int { return tree.ComparePaths(a.Path, b.Path) })
 	return files, nil
-}
-
-// sketch returns the entry of a version, as far as the index has it.
-func sketch(v *versions.Version) object.Entry {
-	kind := object.KindChunk
-	switch {
-	case v.Type == object.TypeDir:
-		kind = object.KindTree
-	case v.Manifest:
-		kind = object.KindManifest
-	}
-	return object.Entry{Type: v.Type, Mode: v.Mode, Size: v.Size, MTime: v.MTime, Content: object.Key{Kind: kind, ID: v.ID}}
 }

@@ -117,6 +117,19 @@ type Version struct {
 	Manifest bool      // ID is that of a manifest: the file has several chunks
 }
 
+// Entry returns the entry of a version, as far as the index has it: type, mode, size, mtime and
+// the ID of the content. See [Version.Stored] for reading it.
+func (v *Version) Entry() object.Entry {
+	kind := object.KindChunk
+	switch {
+	case v.Type == object.TypeDir:
+		kind = object.KindTree
+	case v.Manifest:
+		kind = object.KindManifest
+	}
+	return object.Entry{Type: v.Type, Mode: v.Mode, Size: v.Size, MTime: v.MTime, Content: object.Key{Kind: kind, ID: v.ID}}
+}
+
 // version returns a change as a Version without a number.
 func (x *Index) version(c *change) Version {
 	v := Version{

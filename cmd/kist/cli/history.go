@@ -68,10 +68,10 @@ line: file, path, versions, created, updated.`,
 }
 
 // openVersions opens the index of history and shows its progress.
-func openVersions(ctx context.Context, e *Env, r *kist.Repository) (*versions.Index, error) {
+func openVersions(ctx context.Context, e *Env, r *kist.Repository, also ...object.ID) (*versions.Index, error) {
 	p := e.progress("indexing history")
 	defer p.Stop()
-	return versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) })
+	return versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) }, also...)
 }
 
 // fileOf returns the file that an argument names by path, in the history of the first tip

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 
@@ -69,6 +70,7 @@ func (l lostAt) String() string {
 
 // losses are the accepted losses that a command skipped. A nil *losses skips none.
 type losses struct {
+	mu      sync.Mutex // held by add
 	all     map[lostAt]bool
 	base    string          // the folder from which paths start
 	folders map[string]bool // skipped since begin
@@ -112,6 +114,8 @@ func (l *losses) hook() func(path string, key object.Key) {
 }
 
 func (l *losses) add(path string, key object.Key) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	path = strings.TrimSuffix(tree.Join(l.base, path), "/")
 	l.all[lostAt{path, key}] = true
 	if l.folders != nil && key.Kind == object.KindTree {

@@ -19,7 +19,13 @@ import (
 // "--", the first argument that is no revision and all after it are paths, and must
 // exist. An argument that could be both is an error.
 func revsAndPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
-	if dash := env.cmd.ArgsLenAtDash(); dash >= 0 {
+	return splitRevs(ctx, env, r, args, env.cmd.ArgsLenAtDash())
+}
+
+// splitRevs is revsAndPaths for the last arguments of a command. dash is the number of them
+// before "--", or negative.
+func splitRevs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (revs []string, paths pathspecs, err error) {
+	if dash >= 0 {
 		for _, rev := range args[:dash] {
 			if err := resolvable(ctx, r, rev); err != nil {
 				return nil, nil, err

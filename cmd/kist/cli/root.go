@@ -64,6 +64,10 @@ func Run(ctx context.Context, env *Env, args []string) int {
 // execute runs the command in args.
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	root.SetArgs(args)
+	// In 'kist -v grep', -v is kist's; after grep, it is grep's own.
+	if cmd, _, err := root.Find(args); err == nil && cmd.Flags().Lookup("verbose") != root.PersistentFlags().Lookup("verbose") {
+		root.TraverseChildren = true
+	}
 	started := false
 	eachCommand(root, func(cmd *cobra.Command) { noteStart(cmd, &started) })
 	cmd, err := root.ExecuteContextC(ctx)
@@ -149,10 +153,12 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("look", "LOOK AT HISTORY",
 		newArchive(env),
 		newBisect(env),
+		pages(env, newBlame(env)),
 		newCat(env),
 		pages(env, newDiff(env)),
 		newDu(env),
 		newFind(env),
+		pages(env, newGrep(env)),
 		pages(env, newHistory(env)),
 		pages(env, newLog(env)),
 		newLs(env),

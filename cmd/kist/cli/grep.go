@@ -1,0 +1,333 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"regexp/syntax"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/grep"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+type grepOptions struct {
+	patterns                []string
+	pattern                 grep.PatternOptions
+	search                  grep.Options
+	cached, all             bool
+	numbers, names, without bool // -n, -l, -L
+	only, noPath, silent    bool // -o, -h, -q
+	ignored                 bool // of options that are the default
+	context                 int
+}
+
+func newGrep(env *Env) *cobra.Command {
+	o := grepOptions{}
+	cmd := &cobra.Command{
+		Use:   "grep [OPTIONS] PATTERN [REV...] [-- PATH...]",
+		Short: "search the lines of files",
+		Long: `Shows the lines of tracked files that match PATTERN, a regular expression of Go
+(https://golang.org/s/re2syntax). It searches the worktree, with --cached the
+index, with REVs these commits, and with --all every version of every file in
+the history of HEAD, branches and tags, each under the first commit that has it.
+It searches the current folder and below, or PATHs only.
+
+A file with a NUL byte in its first 8000 bytes is binary: grep only reports
+that it matches. The exit status is 1 if nothing matches.
+
+After the word grep, -q, -v, -h and -C have git's meanings; -C DIR of kist comes
+before it.
+
+With --json, one line of a file each line: path, commit, line, text, and matches
+[[start, end], ...] in bytes; near: true marks a line around a match. With -c,
+path and count; with -l and -L, path; and binary: true for a binary file.`,
+		Example: `  kist grep TODO                     lines of tracked files
+  kist grep -n -i 'error|warning' -- '*.go'
+  kist grep -l budget v1 v2          files of two versions
+  kist grep --all 'password ='       was this ever here?`,
+		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
+	}
+	env.inRepository(cmd, o.run)
+	passesOverLost(cmd, env)
+	flags := cmd.Flags()
+	flags.StringArrayVarP(&o.patterns, "regexp", "e", nil, "search for `PATTERN`; if repeated, one of them has to match")
+	flags.BoolVarP(&o.pattern.Fixed, "fixed-strings", "F", false, "patterns are text, not regular expressions")
+	flags.BoolVarP(&o.ignored, "extended-regexp", "E", false, "patterns are regular expressions (the default)")
+	flags.BoolVarP(&o.pattern.IgnoreCase, "ignore-case", "i", false, "capital and small letters are the same")
+	flags.BoolVarP(&o.pattern.Words, "word-regexp", "w", false, "match whole words only")
+	flags.BoolVarP(&o.search.Invert, "verbose", "v", false, "show the lines that do not match")
+	flags.BoolVar(&o.search.Invert, "invert-match", false, "the same as -v")
+	flags.BoolVar(&o.cached, "cached", false, "search the index")
+	flags.BoolVar(&o.all, "all", false, "search all history")
+	flags.BoolVarP(&o.numbers, "line-number", "n", false, "show numbers of lines")
+	flags.BoolVarP(&o.names, "files-with-matches", "l", false, "show only the paths of files that match")
+	flags.BoolVar(&o.names, "name-only", false, "the same as -l")
+	flags.BoolVarP(&o.without, "files-without-match", "L", false, "show only the paths of files that do not match")
+	flags.BoolVarP(&o.search.Count, "count", "c", false, "show only how many lines of each file match")
+	flags.BoolVarP(&o.only, "only-matching", "o", false, "show only the parts of lines that match")
+	flags.BoolVarP(&o.noPath, "no-filename", "h", false, "show no paths")
+	flags.BoolFuncP("with-filename", "H", "show paths (the default)", func(string) error { o.noPath = false; return nil })
+	flags.BoolVarP(&o.silent, "quiet", "q", false, "show nothing; the exit status has the result")
+	flags.IntVarP(&o.search.Before, "before-context", "B", 0, "show `N` lines before each match")
+	flags.IntVarP(&o.search.After, "after-context", "A", 0, "show `N` lines after each match")
+	flags.VarP(&contextFlag{&o.search}, "directory", "C", "show `N` lines before and after each match")
+	flags.Var(&contextFlag{&o.search}, "context", "the same as -C `N`")
+	flags.Bool("help", false, "")
+	for _, name := range []string{"name-only", "invert-match", "context", "extended-regexp", "with-filename"} {
+		flags.Lookup(name).Hidden = true
+	}
+	// The letters need the names of kist's own options to stand in for them.
+	flags.Lookup("verbose").Name = "invert-match"
+	flags.Lookup("directory").Name = "context"
+	cmd.MarkFlagsMutuallyExclusive("cached", "all")
+	return cmd
+}
+
+// contextFlag is -C of grep.
+type contextFlag struct{ o *grep.Options }
+
+func (f *contextFlag) String() string { return "" }
+func (f *contextFlag) Type() string   { return "N" }
+
+func (f *contextFlag) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err == nil && n < 0 {
+		err = errors.New("must not be negative")
+	}
+	if err == nil {
+		f.o.Before, f.o.After = n, n
+	}
+	return err
+}
+
+func (o *grepOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	revs, paths, err := o.parse(ctx, env, r, args)
+	if err != nil {
+		return err
+	}
+	o.only = o.only && !o.search.Invert
+	if o.only {
+		o.search.Before, o.search.After = 0, 0
+	}
+	o.search.First = o.names || o.without || o.silent
+	o.search.Count = o.search.Count && !o.search.First
+	o.search.Spans = o.only || env.global.json || env.colored(env.Terminal.Stdout)
+
+	p := &grepPrinter{grepOptions: o, env: env, repo: r}
+	for rev, files := range o.sources(ctx, env, r, revs, paths) {
+		p.rev = rev
+		err := grep.Search(ctx, files, o.search, max(2, runtime.GOMAXPROCS(0)), p.print)
+		if err != nil && err != errFound {
+			return err
+		}
+	}
+	if !p.found {
+		return quiet(exitFailed)
+	}
+	return nil
+}
+
+// parse reads the arguments, and compiles the pattern.
+func (o *grepOptions) parse(ctx context.Context, env *Env, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
+	if o.search.Before < 0 || o.search.After < 0 {
+		return nil, nil, usagef("-A and -B must not be negative")
+	}
+	dash := env.cmd.ArgsLenAtDash()
+	if len(o.patterns) == 0 {
+		if len(args) == 0 || dash == 0 {
+			return nil, nil, usagef("PATTERN is missing")
+		}
+		o.patterns, args, dash = args[:1], args[1:], dash-1
+	}
+	o.search.Pattern, err = grep.Compile(o.patterns, o.pattern)
+	var bad *syntax.Error
+	if errors.As(err, &bad) {
+		err = usagef("pattern %s: %s", quoteArg(bad.Expr), bad.Code)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if revs, paths, err = splitRevs(ctx, env, r, args, dash); err == nil && len(paths) == 0 {
+		paths, err = env.pathspecs(r, []string{"."}, false)
+	}
+	return revs, paths, err
+}
+
+var errFound = errors.New("found")
+
+// sources yields the files to search, for each revision.
+func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository, revs []string, paths pathspecs) iter.Seq2[string, iter.Seq2[*grep.File, error]] {
+	return func(yield func(string, iter.Seq2[*grep.File, error]) bool) {
+		failed := func(err error) {
+			yield("", func(yield func(*grep.File, error) bool) { yield(nil, err) })
+		}
+		switch {
+		case len(revs) > 0 && (o.cached || o.all):
+			failed(usagef("--cached and --all take no REV"))
+		case o.all:
+			x, err := openVersions(ctx, env, r)
+			if err != nil {
+				failed(err)
+				return
+			}
+			yield("", grep.InHistory(ctx, r, x, paths.selects))
+		case o.cached:
+			v, err := view.OfIndex(ctx, r)
+			if err != nil {
+				failed(err)
+				return
+			}
+			yield("", grep.InView(ctx, v, paths.selects))
+		case len(revs) == 0 && r.IsBare():
+			failed(hintf(kist.ErrBare, "name a commit: 'kist grep PATTERN HEAD'"))
+		case len(revs) == 0:
+			yield("", grep.InWorktree(r, paths.selects))
+		}
+		for _, rev := range revs {
+			v, err := view.OfCommit(ctx, r, rev)
+			if err != nil {
+				failed(err)
+				return
+			}
+			if !yield(rev, grep.InView(ctx, v, paths.selects)) {
+				return
+			}
+		}
+	}
+}
+
+// grepPrinter prints what grep finds.
+type grepPrinter struct {
+	*grepOptions
+	env   *Env
+	repo  *kist.Repository
+	rev   string // the searched revision, or ""
+	found bool
+	lines bool // lines were printed
+}
+
+// grepJSON is a result as grep prints it with --json.
+type grepJSON struct {
+	pathJSON
+	Commit  *object.ID `json:"commit,omitempty"`
+	Line    int        `json:"line,omitempty"`
+	Text    *string    `json:"text,omitempty"`
+	Matches [][]int    `json:"matches,omitempty"`
+	Near    bool       `json:"near,omitempty"`
+	Count   int        `json:"count,omitempty"`
+	Binary  bool       `json:"binary,omitempty"`
+}
+
+// name returns the name of a file as it is printed.
+func (p *grepPrinter) name(f *grep.File) string {
+	name := p.env.shown(p.repo, f.Path)
+	switch {
+	case p.rev != "":
+		name = quotePath(p.rev) + ":" + name
+	case p.all:
+		name = f.Commit.Short() + ":" + quotePath(f.Path)
+	}
+	return p.env.paint(magenta, name)
+}
+
+// print prints a part of a file's result.
+func (p *grepPrinter) print(b grep.Block) error {
+	for i := range b.Lines {
+		p.found = true
+		p.line(b.File, &b.Lines[i])
+	}
+	if !b.Last {
+		return nil
+	}
+	if b.Err != nil {
+		path := p.env.shown(p.repo, b.Path)
+		if lost := p.env.repo.lost.pass(b.Err); lost == nil || errors.Is(b.Err, object.ErrCorrupt) || errors.Is(b.Err, context.Canceled) {
+			return lost
+		}
+		p.env.warn("%s: %v", path, b.Err)
+		return nil
+	}
+	if p.without == (b.Count > 0) {
+		return nil
+	}
+	p.found = true
+	if p.silent {
+		return errFound
+	}
+	v := grepJSON{pathJSON: newPathJSON(b.Path), Commit: orNull(b.Commit)}
+	text := ""
+	switch {
+	case p.names || p.without:
+		text = p.name(b.File)
+	case p.search.Count:
+		v.Count = b.Count
+		if text = strconv.Itoa(b.Count); !p.noPath {
+			text = p.name(b.File) + p.env.paint(cyan, ":") + text
+		}
+	case b.Binary:
+		v.Binary = true
+		text = "Binary file " + p.name(b.File) + " matches"
+	default:
+		return nil
+	}
+	if p.env.global.json {
+		p.env.json(v)
+		return nil
+	}
+	p.env.printf("%s\n", text)
+	return nil
+}
+
+// line prints a line.
+func (p *grepPrinter) line(f *grep.File, l *grep.Line) {
+	if p.env.global.json {
+		v := grepJSON{pathJSON: newPathJSON(f.Path), Commit: orNull(f.Commit), Line: l.Number, Text: new(string(l.Text)), Matches: l.Spans, Near: !l.Hit}
+		p.env.json(v)
+		return
+	}
+	if l.Gap && p.lines && p.search.Before+p.search.After > 0 {
+		p.env.printf("%s\n", p.env.paint(cyan, "--"))
+	}
+	p.lines = true
+	mark := "-"
+	if l.Hit {
+		mark = ":"
+	}
+	mark = p.env.paint(cyan, mark)
+	before := ""
+	if !p.noPath {
+		before = p.name(f) + mark
+	}
+	if p.numbers {
+		before += p.env.paint(green, strconv.Itoa(l.Number)) + mark
+	}
+	if !p.only {
+		p.env.printf("%s%s\n", before, p.marked(l))
+		return
+	}
+	for _, at := range l.Spans {
+		if at[0] < at[1] {
+			p.env.printf("%s%s\n", before, p.env.paint(boldRed, string(l.Text[at[0]:at[1]])))
+		}
+	}
+}
+
+// marked returns the text of a line with its matches in colour.
+func (p *grepPrinter) marked(l *grep.Line) string {
+	var out strings.Builder
+	at := 0
+	for _, span := range l.Spans {
+		out.Write(l.Text[at:span[0]])
+		out.WriteString(p.env.paint(boldRed, string(l.Text[span[0]:span[1]])))
+		at = span[1]
+	}
+	out.Write(l.Text[at:])
+	return out.String()
+}

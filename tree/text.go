@@ -157,24 +157,36 @@ func nextHunk(edits []replacement, uncounted []bool, context int) (lo, hi int) {
 // letter, an underscore or a dollar sign. In a program, this is often the
 // enclosing function.
 func Unified(oldName, newName string, old, new []byte, o TextOptions) []byte {
-	a, b := SplitLines(old), SplitLines(new)
-	edits, uncounted := o.edits(a, b)
 	var out bytes.Buffer
+	for _, h := range hunksOf(SplitLines(old), SplitLines(new), o) {
+		if out.Len() == 0 {
+			fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
+		}
+		h.write(&out)
+	}
+	return out.Bytes()
+}
+
+// hunksOf returns the difference of lines a and b.
+func hunksOf(a, b []string, o TextOptions) (hunks []hunk) {
+	edits, uncounted := o.edits(a, b)
 	looked, heading := 0, "" // lines of a searched for headings, and the last heading
 	for {
 		lo, hi := nextHunk(edits, uncounted, o.Context)
 		if lo == hi {
-			return out.Bytes()
+			return hunks
 		}
-		if out.Len() == 0 {
-			fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
-		}
-		for ; looked < edits[lo].aLo-o.Context; looked++ {
+		first, last := edits[lo], edits[hi-1]
+		for ; looked < first.aLo-o.Context; looked++ {
 			if isHeading(a[looked]) {
 				heading = a[looked]
 			}
 		}
-		hunk{a, b, edits[lo:hi], o.Context, heading}.write(&out)
+		after := min(o.Context, len(a)-last.aHi, len(b)-last.bHi)
+		hunks = append(hunks, hunk{
+			a: a, b: b, edits: edits[lo:hi], heading: heading,
+			aLo: max(first.aLo-o.Context, 0), aHi: last.aHi + after, bLo: max(first.bLo-o.Context, 0), bHi: last.bHi + after,
+		})
 		edits = edits[hi:]
 		if uncounted != nil {
 			uncounted = uncounted[hi:]
@@ -248,33 +260,30 @@ func isHeading(line string) bool {
 
 // hunk is a run of edits from lines a to lines b that are near each other.
 type hunk struct {
-	a, b    []string
-	edits   []replacement
-	context int    // unchanged lines to show around the edits
-	heading string // the line that names the part of the text
+	a, b               []string
+	edits              []replacement
+	aLo, aHi, bLo, bHi int    // the lines to show: the edits, and unchanged lines around them
+	heading            string // the line that names the part of the text
 }
 
 // write writes the hunk in the unified format. Unchanged lines are those of b.
-func (h hunk) write(out *bytes.Buffer) {
+func (h *hunk) write(out *bytes.Buffer) {
 	a, b := h.a, h.b
-	first, last := h.edits[0], h.edits[len(h.edits)-1]
-	after := min(h.context, len(a)-last.aHi, len(b)-last.bHi)
-	bAt := max(first.bLo-h.context, 0)
-	fmt.Fprintf(out, "@@ -%s +%s @@",
-		hunkRange(max(first.aLo-h.context, 0), last.aHi+after), hunkRange(bAt, last.bHi+after))
+	fmt.Fprintf(out, "@@ -%s +%s @@", hunkRange(h.aLo, h.aHi), hunkRange(h.bLo, h.bHi))
 	if heading := strings.TrimRight(h.heading[:min(len(h.heading), maxHeading)], " \t\r\n\v\f"); heading != "" {
 		out.WriteString(" " + heading)
 	}
 
 	out.WriteByte('\n')
+	at := h.bLo
 	for _, e := range h.edits {
-		writeLines(out, ' ', b[bAt:e.bLo])
+		writeLines(out, ' ', b[at:e.bLo])
 		writeLines(out, '-', a[e.aLo:e.aHi])
 		writeLines(out, '+', b[e.bLo:e.bHi])
-		bAt = e.bHi
+		at = e.bHi
 	}
 
-	writeLines(out, ' ', b[bAt:bAt+after])
+	writeLines(out, ' ', b[at:h.bHi])
 }
 
 // hunkRange formats the lines from lo up to hi, counted from 0. The format

@@ -17,7 +17,7 @@ import (
 
 type addOptions struct {
 	stage.AddOptions
-	all, excludeCaches bool
+	all, excludeCaches, patch bool
 }
 
 func newAdd(env *Env) *cobra.Command {
@@ -40,6 +40,13 @@ sockets, devices and the .kist folders of other repositories are not stored.
 The first add that meets metadata that this repository does not record says so
 (see --metadata in 'kist help init').
 
+With --patch, kist shows each changed part of tracked text files, a hunk, and
+asks whether to stage it: y stages it, n does not, s splits it, e edits it, and
+? lists the other answers. Answers may come from a pipe. The index changes once,
+at the end: Ctrl-C changes nothing, q stages what has been chosen. Permission
+bits and deletions are asked about, too. Folders, binary files, files of more
+than 8 MiB and changes of the type are left out; 'kist add PATH' stages them.
+
 With --dry-run nothing is stored or staged: 'add' and 'remove' lines name the
 changes, and the last line shows how much would be read, and how much is new.
 
@@ -49,17 +56,20 @@ bytes_stored; and with --dry-run or --verbose changes (path and status, one of
 the letters A, M and D).`,
 		Example: `  kist add .               all changes in the current folder
   kist add -A              all changes
-  kist add -n photos       how much of photos is new?`,
+  kist add -n photos       how much of photos is new?
+  kist add -p notes.txt    choose the lines to stage`,
 		ValidArgsFunction: env.complete(worktreePaths),
 	}
 	env.inRepository(cmd, o.run, exitPartial, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
+	patchFlag(cmd, &o.patch, "choose which changed lines of tracked files to stage")
 	flags.BoolVarP(&o.Update, "update", "u", false, "only files that are tracked already")
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be done")
 	flags.BoolVarP(&o.Force, "force", "f", false, "ignored files, too")
 	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
-	cmd.MarkFlagsMutuallyExclusive("all", "update")
+	cmd.MarkFlagsMutuallyExclusive("all", "update", "patch")
+	cmd.MarkFlagsMutuallyExclusive("patch", "dry-run")
 	return cmd
 }
 
@@ -82,6 +92,13 @@ type pathStatus struct {
 }
 
 func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if o.patch {
+		specs, err := env.pathspecs(r, args, false)
+		if err != nil {
+			return err
+		}
+		return stageHunks(ctx, env, r, specs)
+	}
 	if len(args) == 0 && !o.all && !o.Update {
 		return hintf(usagef("nothing specified, nothing added"), "did you mean 'kist add .'?")
 	}

@@ -16,6 +16,7 @@ import (
 type checkoutOptions struct {
 	create, reset string
 	detach, force bool
+	patch         bool
 	sideOptions
 }
 
@@ -57,6 +58,10 @@ With PATHs, the branch does not change. The files are restored from the index,
 or with REV from that commit and staged; their local changes are lost. --ours or
 --theirs takes that side of files with conflicts. See also 'kist restore'.
 
+With --patch, the branch does not change either. kist shows each hunk and asks
+whether to restore it, in the worktree, and with REV also in the index; see 'kist
+help restore'.
+
 An interrupted checkout can be run again.
 
 With --json: branch (null if HEAD is detached) and id; with PATHs: restored (how
@@ -76,7 +81,11 @@ many).`,
 	flags.StringVarP(&o.reset, "reset-branch", "B", "", "like -b, but move a branch `NEW` that exists to REV")
 	flags.BoolVarP(&o.detach, "detach", "d", false, "switch to the commit, even if REV is a branch")
 	flags.BoolVarP(&o.force, "force", "f", false, "discard local changes and untracked files in the way")
+	patchFlag(cmd, &o.patch, "choose which changed lines to restore")
 	o.sideOptions.register(cmd)
+	for _, name := range []string{"branch", "reset-branch", "detach", "ours", "theirs", "force"} {
+		cmd.MarkFlagsMutuallyExclusive("patch", name)
+	}
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
 	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
 	registerSetID(env, cmd)
@@ -104,6 +113,8 @@ func (o checkoutOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		return hintf(err, "'kist checkout -b %s' makes a branch of this name", args[0])
 	case err != nil:
 		return err
+	case o.patch:
+		return chooseHunks(ctx, env, r, rev, hunkMode{index: rev != "", worktree: true}, paths)
 	case isPaths && (creates || o.detach):
 		return usagef("-b, -B and --detach do not go together with paths")
 	case isPaths && rev != "" && o.side() != checkout.NoSide:

@@ -27,6 +27,7 @@ type commitOptions struct {
 	messageOptions
 	commits.CommitOptions
 	noEdit       bool
+	patch        bool
 	author, date string
 }
 
@@ -41,6 +42,9 @@ also concludes a merge, revert or cherry-pick whose conflicts are resolved.
 Without -m and -F, the message is written in the editor that KIST_EDITOR, VISUAL
 or EDITOR names. Lines that begin with # are left out there; an empty message
 ends without a commit.
+
+With --patch, kist first asks which changed lines to stage, as 'kist add -p'
+does. They stay staged even if there is no commit.
 
 Who commits is what KIST_AUTHOR_NAME and KIST_AUTHOR_EMAIL say, or the
 configuration (user.name, user.email), or else the user of this machine.
@@ -67,12 +71,14 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 	flags := cmd.Flags()
 	o.messageOptions.register(cmd)
 	flags.BoolVarP(&o.All, "all", "a", false, "stage changes of tracked files first")
+	patchFlag(cmd, &o.patch, "choose which changed lines of tracked files to stage first")
 	flags.BoolVar(&o.Amend, "amend", false, "replace the last commit, keeping its message unless another is given")
 	flags.BoolVar(&o.noEdit, "no-edit", false, "take the message of the last commit, merge or revert as it is")
 	flags.BoolVar(&o.AllowEmpty, "allow-empty", false, "commit even if nothing changed")
 	flags.StringVar(&o.author, "author", "", "record `\"NAME <EMAIL>\"` as the author")
 	flags.StringVar(&o.date, "date", "", "record `TIME` as the author's time")
 	cmd.MarkFlagsMutuallyExclusive("message", "file", "no-edit")
+	cmd.MarkFlagsMutuallyExclusive("all", "patch")
 	return cmd
 }
 
@@ -88,6 +94,11 @@ func (o *commitOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	var err error
 	if o.Author, err = o.signature(env); err != nil {
 		return err
+	}
+	if o.patch {
+		if err := stageHunks(ctx, env, r, nil); err != nil {
+			return err
+		}
 	}
 	if o.Message, err = o.message(env, errNoMessage); err != nil {
 		return err

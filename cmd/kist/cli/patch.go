@@ -225,11 +225,15 @@ func (c *comparison) printPatch(text []byte) {
 		_, _ = c.env.Stdout.Write(tree.WordDiff(text, c.wordStyle()))
 		return
 	}
+	c.printLines(text, 2)
+}
+
+// printLines prints lines in the unified format. The first ones have names.
+func (c *comparison) printLines(text []byte, names int) {
 	if !c.env.colored(c.env.Terminal.Stdout) {
 		_, _ = c.env.Stdout.Write(text)
 		return
 	}
-	names := 2
 	for line := range strings.Lines(string(text)) {
 		switch {
 		case names > 0:

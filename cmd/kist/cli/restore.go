@@ -18,6 +18,7 @@ import (
 type restoreOptions struct {
 	source                  string
 	staged, worktree, force bool
+	patch                   bool
 	sideOptions
 	extractOptions
 }
@@ -36,6 +37,10 @@ see 'kist help history'. It is restored at the file's newest path.
 With --staged, restores the index instead, from HEAD or the source: changes are
 unstaged, and the worktree stays. With --staged and --worktree, restores both.
 
+With --patch, kist shows each hunk and asks whether to restore it, see 'kist
+help add'. All paths are the default then. If a file changes before the end,
+kist names it and changes nothing.
+
 With --to, writes the files below the folder DIR, as they are in HEAD or the
 source, with their recorded times. DIR is created if it is absent. Without
 PATHs, writes all files. Index and worktree stay. Files that are the same there
@@ -49,6 +54,7 @@ With --json: restored (how many paths); with --to files and bytes (written), and
 removed; with --dry-run an object for each path and status, write or remove.`,
 		Example: `  kist restore film.mov                        undo what was changed since it was staged
   kist restore --staged .                      unstage what is in the current folder
+  kist restore -p notes.txt                    choose the lines to restore
   kist restore notes.txt@-2                    go back to the version before
   kist restore --source HEAD~2 notes           go back two commits with a folder
   kist restore --source v1 --to /tmp/v1        write all of a version elsewhere
@@ -60,12 +66,16 @@ removed; with --dry-run an object for each path and status, write or remove.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&o.source, "source", "s", "", "take the files from the commit `REV`")
 	flags.BoolVarP(&o.staged, "staged", "S", false, "restore the index")
+	patchFlag(cmd, &o.patch, "choose which changed lines to restore")
 	flags.BoolVarP(&o.worktree, "worktree", "W", false, "restore the worktree (the default without --staged)")
 	o.sideOptions.register(cmd)
 	flags.BoolVarP(&o.force, "force", "f", false, "overwrite untracked files; with --to, any file")
 	o.extractOptions.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("source", "ours", "theirs")
-	for _, name := range []string{"staged", "worktree", "ours", "theirs"} {
+	for _, name := range []string{"ours", "theirs", "force"} {
+		cmd.MarkFlagsMutuallyExclusive("patch", name)
+	}
+	for _, name := range []string{"staged", "worktree", "ours", "theirs", "patch"} {
 		cmd.MarkFlagsMutuallyExclusive("to", name)
 	}
 	cmd.MarkFlagsMutuallyExclusive("staged", "ours")
@@ -76,6 +86,13 @@ removed; with --dry-run an object for each path and status, write or remove.`,
 
 // run restores files in the repository, or with --to below another folder.
 func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if o.patch {
+		specs, err := env.pathspecs(r, args, false)
+		if err != nil {
+			return err
+		}
+		return chooseHunks(ctx, env, r, o.source, hunkMode{index: o.staged, worktree: o.worktree || !o.staged}, specs)
+	}
 	if len(args) == 0 && o.to == "" {
 		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
 	}
@@ -145,7 +162,7 @@ func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, spec
 }
 
 type resetOptions struct {
-	soft, mixed, hard bool
+	soft, mixed, hard, patch bool
 }
 
 func newReset(env *Env) *cobra.Command {
@@ -166,6 +183,9 @@ branch is ORIG_HEAD, and in the reflog.
 With PATHs, the branch stays, and only these paths are reset in the index. Files
 in the worktree stay.
 
+With --patch, kist shows each hunk and asks whether to reset it in the index, see
+'kist help add'.
+
 Afterwards kist lists the files that differ from the index, a letter and a path
 on each line, unless --quiet is given.
 
@@ -173,6 +193,7 @@ With --json: id (of the commit), and changes (path and status, one of the
 letters A, M, D and T).`,
 		Example: `  kist reset                    unstage everything
   kist reset film.mov           unstage a file
+  kist reset -p                 choose the lines to unstage
   kist reset --soft HEAD~1      take back a commit, and keep what it staged
   kist reset --hard ORIG_HEAD   undo the last merge or reset`,
 		ValidArgsFunction: completeNth(env.completeUntilDash(revisions, trackedPaths), env.complete(trackedPaths)),
@@ -184,7 +205,8 @@ letters A, M, D and T).`,
 	flags.BoolVar(&o.soft, "soft", false, "move only the branch")
 	flags.BoolVar(&o.mixed, "mixed", false, "reset the index, too (the default)")
 	flags.BoolVar(&o.hard, "hard", false, "reset the index and all tracked files, too")
-	cmd.MarkFlagsMutuallyExclusive("soft", "mixed", "hard")
+	patchFlag(cmd, &o.patch, "choose which changed lines to reset in the index")
+	cmd.MarkFlagsMutuallyExclusive("soft", "mixed", "hard", "patch")
 	return cmd
 }
 
@@ -201,6 +223,9 @@ func (o resetOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 	if o.hard && r.IsBare() {
 		return kist.ErrBare
+	}
+	if o.patch {
+		return chooseHunks(ctx, env, r, rev, hunkMode{index: true}, paths)
 	}
 	if paths != nil {
 		return o.resetPaths(ctx, env, r, rev, paths)

@@ -1,0 +1,690 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// patchFlag adds the option --patch to a command.
+func patchFlag(cmd *cobra.Command, patch *bool, usage string) {
+	cmd.Flags().BoolVarP(patch, "patch", "p", false, usage)
+}
+
+// hunkMode is what the chosen hunks do. It has git's words.
+type hunkMode struct {
+	verb, where     string // "Discard", " from worktree"
+	index, worktree bool   // what changes
+	back            bool   // the hunks are taken back from the newer side
+}
+
+// patchViews returns the two sides that are compared, and what the hunks do. Without a
+// revision, the worktree is compared with the index, and the index with HEAD.
+func patchViews(ctx context.Context, r *kist.Repository, rev string, m hunkMode, paths []string) (old, new view.View, _ hunkMode, err error) {
+	var base, now view.View
+	switch {
+	case rev == "" && m.worktree && !m.index || m.verb != "":
+		base, err = view.OfIndex(ctx, r)
+	case rev == "" || isUnborn(r, rev):
+		rev = "HEAD"
+		base, err = view.OfHead(ctx, r)
+	default:
+		base, err = view.OfCommit(ctx, r, rev)
+	}
+	if err != nil {
+		return old, new, m, err
+	}
+	if m.worktree || m.verb != "" {
+		now, err = stage.WorktreeView(ctx, r, paths)
+	} else {
+		now, err = view.OfIndex(ctx, r)
+	}
+	if err != nil || m.verb != "" {
+		return base, now, m, err
+	}
+
+	places := "index"
+	switch {
+	case m.index && m.worktree:
+		places = "index and worktree"
+	case m.worktree:
+		places = "worktree"
+	}
+	if rev != "" && rev != "HEAD" {
+		m.verb, m.where = "Apply", " to "+places
+		return now, base, m, nil
+	}
+	m.back = true
+	if m.verb, m.where = "Discard", " from "+places; !m.worktree {
+		m.verb, m.where = "Unstage", ""
+	}
+	return base, now, m, nil
+}
+
+// stageHunks asks which changes of the worktree to stage.
+func stageHunks(ctx context.Context, env *Env, r *kist.Repository, specs pathspecs) error {
+	return chooseHunks(ctx, env, r, "", hunkMode{verb: "Stage", index: true}, specs)
+}
+
+// chooseHunks asks for each changed part of text files what to do with it, and does it.
+func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, rev string, m hunkMode, specs pathspecs) error {
+	switch {
+	case r.IsBare():
+		return kist.ErrBare
+	case env.global.json:
+		return usagef("--patch asks questions, and does not go together with --json")
+	}
+	c := &comparison{env: env, repo: r, form: &changeForm{}}
+	var err error
+	if c.old, c.new, m, err = patchViews(ctx, r, rev, m, specs.paths()); err != nil {
+		return err
+	}
+	if err := env.known(ctx, r, specs, places{views: []view.View{c.old, c.new}, index: true, worktree: true}); err != nil {
+		return err
+	}
+	c.form.reverse = m.verb == "Apply" // for the names in headers
+	changes, err := c.selected(ctx, specs)
+	if err != nil {
+		return err
+	}
+
+	d := &hunkDialogue{comparison: c, mode: m, in: bufio.NewReader(env.Stdin)}
+	worktree, index, err := d.all(ctx, changes)
+	if err != nil {
+		return err
+	}
+	if len(worktree)+len(index) > 0 {
+		err = env.unwritten(r, stage.Patch(ctx, r, worktree, index))
+	}
+	if errors.Is(err, stage.ErrLocalChanges) {
+		return hintf(err, "a file changed after its hunks were shown, so nothing was done; run the command again")
+	}
+	if err == nil {
+		err = partialError(env, r, slices.Concat(c.old.Skipped, c.new.Skipped))
+	}
+	return err
+}
+
+// hunkDialogue asks about the hunks of one file after the other.
+type hunkDialogue struct {
+	*comparison
+	mode hunkMode
+	in   *bufio.Reader
+	quit bool // the user has answered q
+}
+
+// hunkFile is a changed file, and what the user has decided on.
+type hunkFile struct {
+	fileChange
+	texts
+	properties []string // how permission bits and metadata differ; asked about before the hunks
+	patch      *tree.Patch
+	use        []decision // of the properties, and of each hunk; of an empty file one
+	edited     bool
+}
+
+// decision is what the user decided about a hunk.
+type decision uint8
+
+const (
+	undecided decision = iota
+	useHunk
+	skipHunk
+)
+
+// all asks about all changes, and returns what was chosen for the worktree and the index.
+func (d *hunkDialogue) all(ctx context.Context, changes []fileChange) (worktree, index []stage.Chosen, err error) {
+	idx, err := d.repo.Index()
+	if err != nil {
+		return nil, nil, err
+	}
+	files, asked := 0, 0
+	for _, change := range changes {
+		if _, conflict := idx.Conflict(change.Path); conflict {
+			d.env.info("ignoring unmerged: %s", quotePath(change.Path))
+			continue
+		}
+		if ofFolder(change.Change) {
+			continue
+		}
+		files++
+		f, why, err := d.file(ctx, change)
+		if err != nil {
+			return nil, nil, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
+		}
+		if why != "" {
+			d.env.info("%s: %s", d.env.shown(d.repo, change.Path), why)
+			continue
+		}
+		asked++
+		if err := d.ask(ctx, f); err != nil {
+			return nil, nil, err
+		}
+		if worktree, index, err = d.chosen(ctx, f, worktree, index); err != nil {
+			return nil, nil, err
+		}
+		if d.quit {
+			break
+		}
+	}
+	switch {
+	case files == 0:
+		d.env.printf("No changes.\n")
+	case asked == 0:
+		d.env.printf("Only binary files changed.\n")
+	}
+	return worktree, index, nil
+}
+
+// file prepares the questions about a changed file. If there can be none, it returns the reason.
+func (d *hunkDialogue) file(ctx context.Context, change fileChange) (*hunkFile, string, error) {
+	f := &hunkFile{fileChange: change}
+	for _, e := range []*object.Entry{change.Old, change.New} {
+		if e != nil && e.Type != object.TypeFile && e.Type != object.TypeSymlink {
+			return nil, "no file, left out", nil
+		}
+	}
+	now := change.New
+	if !d.mode.back {
+		now = change.Old
+	}
+	switch {
+	case now == nil && d.mode.worktree && d.repo.Worktree().Exists(change.Path):
+		return nil, "untracked, left out", nil
+	case change.Old != nil && change.New != nil:
+		if change.Old.Type != change.New.Type {
+			return nil, "of another type now, left out", nil
+		}
+		f.properties = d.propertyLines(change)
+	}
+
+	var isText bool
+	var err error
+	if f.texts, isText, err = d.comparison.texts(ctx, change); err != nil || !isText {
+		return nil, "not text, left out", err
+	}
+	if same, err := d.same(ctx, f); err != nil || !same {
+		return nil, "changed meanwhile, left out", err
+	}
+	f.patch = tree.NewPatch(f.old, f.new)
+	if d.mode.back {
+		f.patch = tree.NewReversePatch(f.old, f.new)
+	}
+	f.use = make([]decision, max(f.offset()+f.patch.Len(), 1))
+	return f, "", nil
+}
+
+// same reports whether a file of the worktree still has the content that was compared.
+func (d *hunkDialogue) same(ctx context.Context, f *hunkFile) (bool, error) {
+	switch {
+	case sameData(f.Old, f.New):
+		return true, nil
+	case d.old.Worktree:
+		return stage.HasContent(ctx, d.repo, f.Old, f.old)
+	case d.new.Worktree:
+		return stage.HasContent(ctx, d.repo, f.New, f.new)
+	}
+	return true, nil
+}
+
+// propertyLines describes the changes of a file besides its content. A new time alone counts
+// only if nothing else has changed.
+func (d *hunkDialogue) propertyLines(change fileChange) (lines []string) {
+	if old, new := change.Old, change.New; old.Mode != new.Mode {
+		lines = append(lines, fmt.Sprintf("old mode %06o", unixMode(old)), fmt.Sprintf("new mode %06o", unixMode(new)))
+	}
+	metadata := d.metadataLines(change.Old, change.New)
+	rest := slices.DeleteFunc(slices.Clone(metadata), func(line string) bool { return strings.HasPrefix(line, "time ") })
+	if len(lines)+len(rest) == 0 && sameData(change.Old, change.New) {
+		return metadata
+	}
+	return append(lines, rest...)
+}
+
+// offset returns the number of questions before those about hunks.
+func (f *hunkFile) offset() int {
+	if f.Old == nil || f.New == nil {
+		return 0
+	}
+	return min(len(f.properties), 1)
+}
+
+// hunk returns the number of the hunk of a question, and whether it is about a hunk.
+func (f *hunkFile) hunk(at int) (int, bool) {
+	i := at - f.offset()
+	return i, i >= 0 && i < f.patch.Len()
+}
+
+// open returns the nearest questions before and after at that are not decided, or -1.
+func (f *hunkFile) open(at int) (before, after int) {
+	before = at - 1
+	for before >= 0 && f.use[before] != undecided {
+		before--
+	}
+	after = slices.Index(f.use[at+1:], undecided)
+	if after >= 0 {
+		after += at + 1
+	}
+	return before, after
+}
+
+// decide sets the questions from at on that are not decided.
+func (f *hunkFile) decide(at int, use decision) {
+	for ; at < len(f.use); at++ {
+		if f.use[at] == undecided {
+			f.use[at] = use
+		}
+	}
+}
+
+// ask asks about one file, until everything is decided.
+func (d *hunkDialogue) ask(ctx context.Context, f *hunkFile) error {
+	head := slices.DeleteFunc(d.header(f.fileChange), func(line string) bool {
+		return slices.Contains(f.properties, line) || strings.HasPrefix(line, "time ")
+	})
+	if f.patch.Len() > 0 {
+		oldName, newName := d.patchNames(f.fileChange)
+		head = append(head, "--- "+lineName(oldName), "+++ "+lineName(newName))
+	}
+	if f.New == nil { // git repeats these lines with each question
+		head, f.properties = head[:1], head[1:]
+	}
+	d.printHead(head)
+
+	for at := 0; !d.quit; {
+		if at >= len(f.use) {
+			at = 0
+		}
+		before, after := f.open(at)
+		if before < 0 && after < 0 && f.use[at] != undecided {
+			break
+		}
+		letters := d.show(f, at, before, after)
+		answer, ok, err := d.read(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			break
+		}
+		if answer == "" {
+			continue
+		}
+		if at, err = d.answer(ctx, f, at, letters, answer); err != nil {
+			return err
+		}
+	}
+	d.env.printf("\n")
+	return nil
+}
+
+// show prints a hunk and the question. It returns the letters that are allowed, besides
+// those that always are.
+func (d *hunkDialogue) show(f *hunkFile, at, before, after int) string {
+	i, isHunk := f.hunk(at)
+	var letters string
+	add := func(ok bool, letter string) {
+		if ok {
+			letters += "," + letter
+		}
+	}
+	add(before >= 0, "k")
+	add(at > 0, "K")
+	add(after >= 0, "j")
+	add(at+1 < len(f.use), "J")
+	add(len(f.use) > 1, "g,/")
+	thing := "this hunk"
+	switch {
+	case f.New == nil:
+		thing = "deletion"
+	case f.Old == nil:
+		thing = "addition"
+	case !isHunk && f.Old.Mode != f.New.Mode:
+		thing = "mode change"
+	case !isHunk:
+		thing = "metadata change"
+	}
+	if !isHunk || f.New == nil {
+		d.printHead(f.properties)
+	}
+	if isHunk {
+		add(f.patch.Parts(i) > 1, "s")
+		add(f.New != nil, "e")
+		d.printLines(f.patch.Hunk(i), 0)
+	}
+	d.prompt(fmt.Sprintf("(%d/%d) %s %s%s [y,n,q,a,d%s,?]? ", at+1, len(f.use), d.mode.verb, thing, d.mode.where, letters))
+	return letters
+}
+
+// printHead prints the lines above a hunk.
+func (d *hunkDialogue) printHead(lines []string) {
+	for _, line := range lines {
+		d.env.printf("%s\n", d.env.paint(bold, line))
+	}
+}
+
+// complain prints why an answer has no effect.
+func (d *hunkDialogue) complain(format string, args ...any) {
+	fmt.Fprintln(d.env.Stderr, d.env.paintErr(boldRed, printable(fmt.Sprintf(format, args...))))
+}
+
+// prompt prints a question.
+func (d *hunkDialogue) prompt(text string) {
+	d.env.printf("%s", d.env.paint(blue, text))
+	if out, ok := d.env.Stdout.(*results); ok {
+		_ = out.Flush() // the results are flushed again at the end, with the same error
+	}
+}
+
+// read reads an answer. It reports false at the end of the input.
+func (d *hunkDialogue) read(ctx context.Context) (string, bool, error) {
+	type line struct {
+		text string
+		err  error
+	}
+	lines := make(chan line, 1)
+	go func() {
+		text, err := d.in.ReadString('\n')
+		lines <- line{text, err}
+	}()
+	select {
+	case l := <-lines:
+		return strings.TrimRight(l.text, "\r\n"), l.err == nil || l.text != "", nil
+	case <-ctx.Done():
+		return "", false, ctx.Err()
+	}
+}
+
+// answer carries out an answer, and returns the question to go on with.
+func (d *hunkDialogue) answer(ctx context.Context, f *hunkFile, at int, letters, answer string) (int, error) {
+	before, after := f.open(at)
+	next := after
+	if next < 0 {
+		next = len(f.use)
+	}
+	allowed := func(why string) bool {
+		ok := strings.Contains(letters, answer[:1])
+		if !ok {
+			d.complain("%s", why)
+		}
+		return ok
+	}
+
+	switch c := answer[0]; {
+	case strings.ContainsRune("yY", rune(c)):
+		f.use[at] = useHunk
+		return next, nil
+	case strings.ContainsRune("nN", rune(c)):
+		f.use[at] = skipHunk
+		return next, nil
+	case strings.ContainsRune("aA", rune(c)):
+		f.decide(at, useHunk)
+		return len(f.use), nil
+	case strings.ContainsRune("dDqQ", rune(c)):
+		f.decide(at, skipHunk)
+		d.quit = c == 'q' || c == 'Q'
+		return len(f.use), nil
+	case c == 'K' && allowed("No previous hunk"):
+		return at - 1, nil
+	case c == 'J' && allowed("No next hunk"):
+		return at + 1, nil
+	case c == 'k' && allowed("No previous hunk"):
+		return before, nil
+	case c == 'j' && allowed("No next hunk"):
+		return after, nil
+	case c == 'g' && allowed("No other hunks to goto"):
+		return d.jump(ctx, f, at, answer[1:])
+	case c == '/' && allowed("No other hunks to search"):
+		return d.search(ctx, f, at, answer[1:])
+	case c == 's' && allowed("Sorry, cannot split this hunk"):
+		i, _ := f.hunk(at)
+		n := f.patch.Parts(i)
+		f.patch.Split(i)
+		f.use = slices.Replace(f.use, at, at+1, slices.Repeat(f.use[at:at+1], n)...)
+		d.env.printf("%s\n", d.env.paint(bold, fmt.Sprintf("Split into %d hunks.", n)))
+	case c == 'e' && allowed("Sorry, cannot edit this hunk"):
+		done, err := d.edit(ctx, f, at)
+		if err != nil || !done {
+			return at, err
+		}
+		f.use[at], f.edited = useHunk, true
+		return next, nil
+	case !strings.ContainsRune("KJkjg/se", rune(c)):
+		d.help(letters)
+	}
+	return at, nil
+}
+
+// help explains the letters.
+func (d *hunkDialogue) help(letters string) {
+	verb := strings.ToLower(d.mode.verb)
+	lines := []string{
+		"y - " + verb + " this hunk" + d.mode.where,
+		"n - do not " + verb + " this hunk" + d.mode.where,
+		"q - quit; do not " + verb + " this hunk or any of the remaining ones",
+		"a - " + verb + " this hunk and all later hunks in the file",
+		"d - do not " + verb + " this hunk or any of the later hunks in the file",
+	}
+	for _, line := range []string{
+		"j - leave this hunk undecided, see next undecided hunk",
+		"J - leave this hunk undecided, see next hunk",
+		"k - leave this hunk undecided, see previous undecided hunk",
+		"K - leave this hunk undecided, see previous hunk",
+		"g - select a hunk to go to",
+		"/ - search for a hunk matching the given regex",
+		"s - split the current hunk into smaller hunks",
+		"e - manually edit the current hunk",
+	} {
+		if strings.Contains(letters, line[:1]) {
+			lines = append(lines, line)
+		}
+	}
+	for _, line := range append(lines, "? - print help") {
+		d.env.printf("%s\n", d.env.paint(boldRed, line))
+	}
+}
+
+// hunksListed is the number of hunks that the answer g shows at a time.
+const hunksListed = 20
+
+// jump goes to the hunk with the number in an answer. Without a number, it lists the hunks
+// and asks for one.
+func (d *hunkDialogue) jump(ctx context.Context, f *hunkFile, at int, answer string) (int, error) {
+	answer = strings.TrimSpace(answer)
+	for i := max(at-hunksListed/2, 0); answer == ""; {
+		end := min(i+hunksListed, len(f.use))
+		for ; i < end; i++ {
+			d.env.printf("%c%2d: %s\n", " +-"[f.use[i]], i+1, printable(f.summary(i)))
+		}
+		if i < len(f.use) {
+			d.prompt("go to which hunk (<ret> to see more)? ")
+		} else {
+			d.prompt("go to which hunk? ")
+		}
+		text, ok, err := d.read(ctx)
+		if err != nil || !ok {
+			return at, err
+		}
+		answer = strings.TrimSpace(text)
+	}
+
+	n, err := strconv.Atoi(answer)
+	switch {
+	case err != nil:
+		d.complain("Invalid number: '%s'", answer)
+	case n < 1 || n > len(f.use):
+		d.complain("Sorry, only %s available.", plural(uint64(len(f.use)), "hunk", "hunks"))
+	default:
+		return n - 1, nil
+	}
+	return at, nil
+}
+
+// summary describes a hunk in one line: its place, and the first changed line.
+func (f *hunkFile) summary(at int) string {
+	i, isHunk := f.hunk(at)
+	if !isHunk {
+		return strings.Join(f.properties, ", ")
+	}
+	head, rest, _ := strings.Cut(string(f.patch.Hunk(i)), "\n")
+	place, _, _ := strings.Cut(strings.TrimPrefix(head, "@@ "), " @@")
+	first := ""
+	for line := range strings.Lines(rest) {
+		if line[0] != ' ' {
+			first = strings.TrimRight(line, "\r\n")
+			break
+		}
+	}
+	return fmt.Sprintf("%-20s %.60s", place, first)
+}
+
+// search goes to the next hunk that matches the regular expression in an answer. Without
+// one, it asks.
+func (d *hunkDialogue) search(ctx context.Context, f *hunkFile, at int, pattern string) (int, error) {
+	if pattern == "" {
+		d.prompt("search for regex? ")
+		text, ok, err := d.read(ctx)
+		if err != nil || !ok || text == "" {
+			return at, err
+		}
+		pattern = text
+	}
+	re, err := regexp.Compile("(?m)" + pattern)
+	if err != nil {
+		d.complain("Malformed search regexp %s: %v", pattern, err)
+		return at, nil
+	}
+	for n := range f.use {
+		at := (at + n) % len(f.use)
+		if i, isHunk := f.hunk(at); isHunk && re.Match(f.patch.Hunk(i)) {
+			return at, nil
+		}
+	}
+	d.complain("No hunk matches the given pattern")
+	return at, nil
+}
+
+// hunkGuide stands below a hunk in the editor. %s is the verb.
+const hunkGuide = `# ---
+# To remove '%c' lines, make them ' ' lines (context).
+# To remove '%c' lines, delete them.
+# Lines starting with # will be removed.
+# A hunk that fits the file will be used at once (%s). Otherwise you can edit
+# it again. Without any line, the hunk stays as it was.
+`
+
+// edit lets the user edit a hunk. It reports whether the result is to be used.
+func (d *hunkDialogue) edit(ctx context.Context, f *hunkFile, at int) (bool, error) {
+	i, _ := f.hunk(at)
+	editor := editor(d.env)
+	if editor == "" {
+		d.complain("Sorry, no editor: KIST_EDITOR names one")
+		return false, nil
+	}
+	keep, drop := '-', '+'
+	if d.mode.back {
+		keep, drop = drop, keep
+	}
+	file := filepath.Join(d.repo.Dir(), "EDIT_HUNK.patch")
+	defer disk.Remove(file)
+	text := slices.Concat([]byte("# Edit the hunk; a guide is below it.\n"), f.patch.Hunk(i),
+		fmt.Appendf(nil, hunkGuide, keep, drop, strings.ToLower(d.mode.verb)))
+	for {
+		if err := disk.WriteFile(file, text); err != nil {
+			return false, err
+		}
+		if err := runEditor(ctx, editor, file); err != nil {
+			return false, fmt.Errorf("editor %q: %w", editor, err)
+		}
+		var err error
+		if text, err = disk.ReadFile(file); err != nil {
+			return false, err
+		}
+		err = f.patch.Edit(i, text)
+		if err == nil || errors.Is(err, tree.ErrNoHunk) {
+			return err == nil, nil
+		}
+		d.complain("%v", err)
+		again, err := d.yes(ctx, `Your edited hunk does not apply. Edit again (saying "no" discards!) [y/n]? `)
+		if err != nil || !again {
+			return false, err
+		}
+	}
+}
+
+// yes asks a question until the answer is y or n. The end of the input counts as n.
+func (d *hunkDialogue) yes(ctx context.Context, question string) (bool, error) {
+	for {
+		d.prompt(question)
+		text, ok, err := d.read(ctx)
+		if err != nil || !ok {
+			return false, err
+		}
+		switch strings.ToLower(text + " ")[0] {
+		case 'y':
+			return true, nil
+		case 'n':
+			return false, nil
+		}
+	}
+}
+
+// chosen adds the choice about a file to what is to be changed.
+func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index []stage.Chosen) (_, _ []stage.Chosen, err error) {
+	if !slices.Contains(f.use, useHunk) {
+		return worktree, index, nil
+	}
+	c := stage.Chosen{Path: f.Path, From: f.Old, To: f.New, All: d.new, Before: f.old, Properties: f.offset() > 0 && f.use[0] == useHunk}
+	after := f.new
+	if d.mode.back {
+		c.From, c.To, c.All, c.Before, after = f.New, f.Old, d.old, f.new, f.old
+	}
+	c.Text, err = f.patch.Apply(func(i int) bool { return f.use[i+f.offset()] == useHunk })
+	switch whole := c.From == nil || c.To == nil; {
+	case err != nil:
+		return nil, nil, err
+	case whole && !f.edited, bytes.Equal(c.Text, after) && (whole || !bytes.Equal(c.Text, c.Before)):
+		c.Content = stage.PartAll
+	case !bytes.Equal(c.Text, c.Before):
+		c.Content = stage.PartSome
+	}
+
+	if d.mode.index {
+		staged := c
+		if d.mode.worktree {
+			staged, err = c.InIndex(ctx, d.repo)
+		}
+		if errors.Is(err, tree.ErrHunkMismatch) {
+			d.complain("The selected hunks do not apply to the index!")
+			anyway, err := d.yes(ctx, "Apply them to the worktree anyway? ")
+			if err != nil || !anyway {
+				d.complain("Nothing was applied.")
+				return worktree, index, err
+			}
+		} else if err != nil {
+			return nil, nil, err
+		} else {
+			index = append(index, staged)
+		}
+	}
+	if d.mode.worktree {
+		worktree = append(worktree, c)
+	}
+	return worktree, index, nil
+}

@@ -1,0 +1,282 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
+)
+
+// twins are a git repository and a kist repository with the same content.
+type twins struct {
+	*testing.T
+	git, kist string // folders
+	editor    string // edits hunks; both run it
+	refused   bool   // git could not apply the chosen hunks, and has changed nothing
+}
+
+func newTwins(t *testing.T) *twins {
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("git is not there to compare with")
+	}
+	dir := t.TempDir()
+	w := &twins{T: t, git: filepath.Join(dir, "git"), kist: filepath.Join(dir, "kist"), editor: filepath.Join(dir, "edit")}
+	for _, dir := range []string{w.git, w.kist} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.both("init", "-q")
+	return w
+}
+
+// run runs a command line in both repositories. Answers, which may be nil, answers the
+// questions of kist; git gets the same answers. Run returns the output.
+func (w *twins) run(answers *answerer, args ...string) (git, kist string) {
+	w.Helper()
+	env, stdout, errors := testEnv(w.T)
+	env.Dir, env.Now = w.kist, time.Now
+	if answers != nil {
+		answers.asked = stdout
+		env.Stdin = answers
+	}
+	env.Getenv = func(name string) string { return map[string]string{"KIST_EDITOR": w.editor}[name] }
+	if status := Run(w.Context(), env, args); status != 0 {
+		w.Fatalf("kist %q: exit status %d: %s", args, status, errors)
+	}
+
+	cmd := exec.Command("git", args...)
+	cmd.Dir = w.git
+	if answers != nil {
+		cmd.Stdin = strings.NewReader(answers.given.String())
+	}
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_EDITOR="+w.editor,
+		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@x", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@x", "LC_ALL=C")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		w.Fatalf("git %q: %v: %s", args, err, stderr.String())
+	}
+	w.refused = strings.Contains(stderr.String(), "'git apply' failed")
+	return string(out), stdout.String()
+}
+
+func (w *twins) both(args ...string) { w.Helper(); w.run(nil, args...) }
+
+// write writes the same file into both, or removes it if there are no lines.
+func (w *twins) write(name string, lines []string, mode os.FileMode) {
+	w.Helper()
+	for _, dir := range []string{w.git, w.kist} {
+		path := filepath.Join(dir, name)
+		if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+			w.Fatal(err)
+		}
+		if lines == nil {
+			continue
+		}
+		if err := os.WriteFile(path, []byte(strings.Join(lines, "")), mode); err != nil {
+			w.Fatal(err)
+		}
+	}
+}
+
+// equal checks that index and worktree have the same content in both.
+func (w *twins) equal(what string, names []string) {
+	w.Helper()
+	for _, args := range [][]string{{"diff", "--cached", "HEAD"}, {"diff"}} {
+		git, kist := w.run(nil, args...)
+		if a, b := withoutIDs(git), withoutIDs(kist); a != b {
+			w.Fatalf("%s: %q prints in git\n%s\nin kist\n%s", what, args, a, b)
+		}
+	}
+	for _, name := range names {
+		a, aErr := os.ReadFile(filepath.Join(w.git, name))
+		b, bErr := os.ReadFile(filepath.Join(w.kist, name))
+		if !bytes.Equal(a, b) || (aErr == nil) != (bErr == nil) {
+			w.Fatalf("%s: %s is in git\n%s\nin kist\n%s", what, name, a, b)
+		}
+	}
+}
+
+// unequal are the parts of a dialogue that may differ: IDs, and the names of the two sides,
+// which git exchanges if it makes the difference backwards.
+var unequal = regexp.MustCompile(`(?m)^(index .*|diff --git .*|--- .*|\+\+\+ .*)\n`)
+
+func withoutIDs(text string) string { return unequal.ReplaceAllString(text, "") }
+
+// lineMaker makes lines that are all different, and changes lists of them.
+type lineMaker struct {
+	*rand.Rand
+	made int
+	open bool // the last line of a file may have no end
+}
+
+func (m *lineMaker) lines(n int) (lines []string) {
+	for range n {
+		m.made++
+		lines = append(lines, fmt.Sprintf("%sline %d\n", []string{"", "  ", "\t"}[m.IntN(3)], m.made))
+	}
+	return lines
+}
+
+// change changes a few places of lines.
+func (m *lineMaker) change(lines []string) []string {
+	lines = slices.Clone(lines)
+	for range 1 + m.IntN(5) {
+		at := m.IntN(len(lines) + 1)
+		cut := min(m.IntN(3), len(lines)-at)
+		lines = slices.Replace(lines, at, at+cut, m.lines(m.IntN(3))...)
+	}
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], "\n") + "\n"
+	}
+	if n := len(lines); n > 0 && m.open && m.IntN(5) == 0 {
+		lines[n-1] = strings.TrimSuffix(lines[n-1], "\n")
+	}
+	if len(lines) == 0 {
+		return m.lines(1)
+	}
+	return lines
+}
+
+// answerer answers questions about hunks at random, but only with the letters that are
+// offered: git takes a letter that it does not offer for another one.
+type answerer struct {
+	*rand.Rand
+	left  int           // the number of answers until the end of the input
+	back  bool          // the hunks are taken back
+	split bool          // s was answered
+	asked *bytes.Buffer // what was printed
+	given strings.Builder
+}
+
+var question = regexp.MustCompile(`.*\[y,n,q,a,d((?:,[^]],?)*),\?\]\? $`)
+
+func (a *answerer) Read(p []byte) (int, error) {
+	if a.left--; a.left < 0 {
+		return 0, io.EOF
+	}
+	answers := []string{"y", "n"} // whether to edit again
+	if offered := question.FindStringSubmatch(a.asked.String()); offered != nil {
+		answers = []string{"y", "y", "y", "n", "n", "n", "?", "", "x", "Y", "yes"}
+		switch a.IntN(20) {
+		case 0:
+			answers = []string{"a", "d"}
+		case 1:
+			answers = []string{"q"}
+		}
+		for _, letter := range strings.Split(strings.TrimPrefix(offered[1], ","), ",") {
+			switch letter {
+			case "g":
+				answers = append(answers, "g 1", "g2", "g 99", "gx")
+			case "/":
+				answers = append(answers, "/line 1", "/^[-+].*[13579]$", "/nowhere")
+			case "":
+			case "e": // git often refuses edited parts of a split hunk, and to take back a part of a new file
+				if !a.split && !(a.back && strings.Contains(offered[0], "addition")) {
+					answers = append(answers, letter, letter)
+				}
+			default:
+				answers = append(answers, letter, letter)
+			}
+		}
+	}
+	answer := answers[a.IntN(len(answers))] + "\n"
+	a.split = a.split || answer == "s\n"
+	a.given.WriteString(answer)
+	return copy(p, answer), nil
+}
+
+// The edits of hunks, for sed. The first ones are for hunks that are applied, the others for
+// hunks that are taken back.
+var hunkEdits = [2][]string{
+	{"0,/^+/{/^+/d}", "s/^-/ /", `s/^+\(.*\)/+edited \1/`, "s/^ /-other/", `/^[-+ @\\]/d`},
+	{"0,/^-/{/^-/d}", "s/^+/ /", `s/^-\(.*\)/-edited \1/`, "s/^ /+other/", `/^[-+ @\\]/d`},
+}
+
+// TestHunksLikeGit gives the same random answers to git and to kist, after the same random
+// edits of files. The dialogues must be equal, and then index and worktree.
+func TestHunksLikeGit(t *testing.T) {
+	t.Parallel()
+	commands := []struct {
+		line   string
+		back   int  // the hunks are taken back
+		staged bool // index and worktree must be equal before
+	}{
+		{"add -p", 0, false}, {"reset -p", 1, false}, {"reset -p HEAD~1", 0, false}, {"checkout -p", 1, false},
+		{"checkout -p HEAD", 1, true}, {"checkout -p HEAD~1", 0, true}, {"restore -p", 1, false}, {"restore -p --staged", 1, false},
+		{"restore -p --source HEAD~1", 0, false}, {"restore -p --source HEAD", 1, false}, {"restore -p --staged --source HEAD~1 .", 0, false},
+		{"restore -p -S -W", 1, true},
+	}
+	rounds, refused := objecttest.Rounds(t, len(commands)), 0
+	for n := range rounds {
+		c := commands[n%len(commands)]
+		w := newTwins(t)
+		m := &lineMaker{Rand: objecttest.Rand(uint64(n))}
+		how := m.IntN(len(hunkEdits[0]))
+		edit := hunkEdits[c.back][how]
+		m.open = how == 2 || how == 4 // other edits would tear the remark about the end from its line
+		names := []string{"a", "b", "c"}
+		files := map[string][]string{}
+		// Each step changes some files. A file that the index lacks is not made again in the
+		// worktree: it would be untracked.
+		change := func(often int, made, removed bool) {
+			for _, name := range names {
+				switch {
+				case files[name] == nil:
+					if made {
+						files[name] = m.lines(1 + m.IntN(40))
+					}
+				case removed && m.IntN(12) == 0:
+					files[name] = nil
+				case m.IntN(often) > 0:
+					files[name] = m.change(files[name])
+				}
+				w.write(name, files[name], []os.FileMode{0o644, 0o644, 0o755}[m.IntN(3)])
+			}
+		}
+		for _, message := range []string{"one", "two"} {
+			change(8, true, true)
+			w.both("add", "-A")
+			w.both("commit", "-q", "--allow-empty", "-m", message)
+		}
+		change(2, true, false)
+		w.both("add", "-A")
+		if change(4, false, true); c.staged {
+			w.both("add", "-A")
+		}
+
+		w.editor = filepath.Join(filepath.Dir(w.git), "edit")
+		if err := os.WriteFile(w.editor, []byte("#!/bin/sh\nsed -i '"+edit+"' \"$1\"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		answers := &answerer{Rand: m.Rand, left: m.IntN(60), back: c.back == 1}
+		git, kist := w.run(answers, strings.Fields(c.line)...)
+		what := fmt.Sprintf("round %d: %s with %q, edits %s", n, c.line, answers.given.String(), edit)
+		if a, b := withoutIDs(git), withoutIDs(kist); a != b {
+			t.Fatalf("%s\nprints in git\n%s\nin kist\n%s", what, a, b)
+		}
+		if w.refused {
+			refused++
+			continue
+		}
+		w.equal(what, names)
+	}
+	if refused > rounds/10 {
+		t.Errorf("git refused the hunks of %d of %d rounds", refused, rounds)
+	}
+}

@@ -61,7 +61,7 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 
 	var ops []worktree.Op
 	for _, c := range inWorktree {
-		e, err := c.entry(ctx, r, session, records)
+		e, err := c.entry(ctx, r, storage{session, records})
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 
 	entries := make([]*object.Entry, len(inIndex))
 	for i, c := range inIndex {
-		if entries[i], err = c.entry(ctx, r, session, records); err != nil {
+		if entries[i], err = c.entry(ctx, r, storage{session, records}); err != nil {
 			return err
 		}
 		if !SameEntry(Indexed(idx, c.Path), c.From) {
@@ -105,7 +105,7 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 
 // entry returns the chosen state of the path, nil if it is to be removed. It stores a new
 // content.
-func (c *Chosen) entry(ctx context.Context, r *kist.Repository, session *volume.Session, records *record.View) (*object.Entry, error) {
+func (c *Chosen) entry(ctx context.Context, r *kist.Repository, s storage) (*object.Entry, error) {
 	if c.To == nil && c.Content == PartAll {
 		return nil, nil
 	}
@@ -122,6 +122,17 @@ func (c *Chosen) entry(ctx context.Context, r *kist.Repository, session *volume.
 		}
 	}
 
+	return c.withContent(ctx, r, s, e)
+}
+
+// storage is the place for new contents.
+type storage struct {
+	*volume.Session
+	records *record.View // purged content is not stored
+}
+
+// withContent returns e with the chosen content, which it stores if it is new.
+func (c *Chosen) withContent(ctx context.Context, r *kist.Repository, s storage, e object.Entry) (*object.Entry, error) {
 	text := c.Text
 	switch c.Content {
 	case PartNone:
@@ -145,17 +156,17 @@ func (c *Chosen) entry(ctx context.Context, r *kist.Repository, session *volume.
 		return &e, nil
 	}
 	if c.Content != PartSome {
-		if err := graph.CheckPresent(ctx, session, e.Content); !errors.Is(err, object.ErrNotFound) {
+		if err := graph.CheckPresent(ctx, s, e.Content); !errors.Is(err, object.ErrNotFound) {
 			return &e, err
 		}
 	}
 
-	stored, err := r.Worktree().StoreStream(ctx, session, bytes.NewReader(text), nil)
+	stored, err := r.Worktree().StoreStream(ctx, s, bytes.NewReader(text), nil)
 	if err != nil {
 		return nil, err
 	}
 	e.Size, e.Inline, e.Content = stored.Entry.Size, stored.Entry.Inline, stored.Entry.Content
-	why, err := r.PurgedIn(ctx, records, session, &e)
+	why, err := r.PurgedIn(ctx, s.records, s, &e)
 	if err == nil && why != nil {
 		err = fmt.Errorf("path %q: %s", c.Path, why)
 	}

@@ -43,7 +43,7 @@ The first add that meets metadata that this repository does not record says so
 With --patch, kist shows each changed part of tracked text files, a hunk, and
 asks whether to stage it: y stages it, n does not, s splits it, e edits it, and
 ? lists the other answers. Answers may come from a pipe. The index changes once,
-at the end: Ctrl-C changes nothing, q stages what has been chosen. Permission
+at the end: Ctrl-C changes nothing, q stages the chosen hunks. Permission
 bits and deletions are asked about, too. Folders, binary files, files of more
 than 8 MiB and changes of the type are left out; 'kist add PATH' stages them.
 
@@ -60,7 +60,7 @@ the letters A, M and D).`,
   kist add -p notes.txt    choose the lines to stage`,
 		ValidArgsFunction: env.complete(worktreePaths),
 	}
-	env.inRepository(cmd, o.run, exitPartial, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
 	patchFlag(cmd, &o.patch, "choose which changed lines of tracked files to stage")

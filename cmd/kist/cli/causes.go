@@ -62,6 +62,7 @@ var causes = []struct {
 	{matches(kist.ErrEmbedded), exitFailed, "embedded", "somebody may have put it there to be used by mistake; if it is yours, name it with --repo"},
 	{matches(kist.ErrExists), exitFailed, "exists", ""},
 	{matches(stage.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
+	{matches(stage.ErrChanged), exitMoved, "moved", "nothing was done; run the command again"},
 	{matches(commits.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
 	{matches(index.ErrConflict), exitFailed, "conflicts", hintDecide},
 	{matches(operation.ErrInProgress), exitFailed, "in-progress", "'kist status' shows how to finish or undo it"},

@@ -114,7 +114,7 @@ func (o checkoutOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	case err != nil:
 		return err
 	case o.patch:
-		return chooseHunks(ctx, env, r, rev, hunkMode{index: rev != "", worktree: true}, paths)
+		return chooseHunks(ctx, env, r, hunkMode{rev: rev, index: rev != "", worktree: true}, paths)
 	case isPaths && (creates || o.detach):
 		return usagef("-b, -B and --detach do not go together with paths")
 	case isPaths && rev != "" && o.side() != checkout.NoSide:

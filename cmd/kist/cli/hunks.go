@@ -32,12 +32,14 @@ type hunkMode struct {
 	verb, where     string // "Discard", " from worktree"
 	index, worktree bool   // what changes
 	back            bool   // the hunks are taken back from the newer side
+	rev             string // the revision to compare with, if one was given
 }
 
 // patchViews returns the two sides that are compared, and what the hunks do. Without a
 // revision, the worktree is compared with the index, and the index with HEAD.
-func patchViews(ctx context.Context, r *kist.Repository, rev string, m hunkMode, paths []string) (old, new view.View, _ hunkMode, err error) {
+func patchViews(ctx context.Context, r *kist.Repository, m hunkMode, paths []string) (old, new view.View, _ hunkMode, err error) {
 	var base, now view.View
+	rev := m.rev
 	switch {
 	case rev == "" && m.worktree && !m.index || m.verb != "":
 		base, err = view.OfIndex(ctx, r)
@@ -79,11 +81,11 @@ func patchViews(ctx context.Context, r *kist.Repository, rev string, m hunkMode,
 
 // stageHunks asks which changes of the worktree to stage.
 func stageHunks(ctx context.Context, env *Env, r *kist.Repository, specs pathspecs) error {
-	return chooseHunks(ctx, env, r, "", hunkMode{verb: "Stage", index: true}, specs)
+	return chooseHunks(ctx, env, r, hunkMode{verb: "Stage", index: true}, specs)
 }
 
 // chooseHunks asks for each changed part of text files what to do with it, and does it.
-func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, rev string, m hunkMode, specs pathspecs) error {
+func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, specs pathspecs) error {
 	switch {
 	case r.IsBare():
 		return kist.ErrBare
@@ -92,7 +94,7 @@ func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, rev string, 
 	}
 	c := &comparison{env: env, repo: r, form: &changeForm{}}
 	var err error
-	if c.old, c.new, m, err = patchViews(ctx, r, rev, m, specs.paths()); err != nil {
+	if c.old, c.new, m, err = patchViews(ctx, r, m, specs.paths()); err != nil {
 		return err
 	}
 	if err := env.known(ctx, r, specs, places{views: []view.View{c.old, c.new}, index: true, worktree: true}); err != nil {
@@ -148,7 +150,7 @@ const (
 	skipHunk
 )
 
-// all asks about all changes, and returns what was chosen for the worktree and the index.
+// all asks about all changes. It returns the choices for the worktree and for the index.
 func (d *hunkDialogue) all(ctx context.Context, changes []fileChange) (worktree, index []stage.Chosen, err error) {
 	idx, err := d.repo.Index()
 	if err != nil {
@@ -185,9 +187,9 @@ func (d *hunkDialogue) all(ctx context.Context, changes []fileChange) (worktree,
 	}
 	switch {
 	case files == 0:
-		d.env.printf("No changes.\n")
+		d.complain("No changes.")
 	case asked == 0:
-		d.env.printf("Only binary files changed.\n")
+		d.complain("Only binary files changed.")
 	}
 	return worktree, index, nil
 }
@@ -334,8 +336,8 @@ func (d *hunkDialogue) ask(ctx context.Context, f *hunkFile) error {
 	return nil
 }
 
-// show prints a hunk and the question. It returns the letters that are allowed, besides
-// those that always are.
+// show prints a hunk and the question. It returns the letters that are allowed besides the
+// usual ones.
 func (d *hunkDialogue) show(f *hunkFile, at, before, after int) string {
 	i, isHunk := f.hunk(at)
 	var letters string
@@ -418,57 +420,66 @@ func (d *hunkDialogue) answer(ctx context.Context, f *hunkFile, at int, letters,
 	if next < 0 {
 		next = len(f.use)
 	}
-	allowed := func(why string) bool {
-		ok := strings.Contains(letters, answer[:1])
-		if !ok {
-			d.complain("%s", why)
-		}
-		return ok
-	}
-
-	switch c := answer[0]; {
-	case strings.ContainsRune("yY", rune(c)):
+	switch answer[0] {
+	case 'y', 'Y':
 		f.use[at] = useHunk
 		return next, nil
-	case strings.ContainsRune("nN", rune(c)):
+	case 'n', 'N':
 		f.use[at] = skipHunk
 		return next, nil
-	case strings.ContainsRune("aA", rune(c)):
+	case 'a', 'A':
 		f.decide(at, useHunk)
 		return len(f.use), nil
-	case strings.ContainsRune("dDqQ", rune(c)):
+	case 'd', 'D', 'q', 'Q':
 		f.decide(at, skipHunk)
-		d.quit = c == 'q' || c == 'Q'
+		d.quit = answer[0] == 'q' || answer[0] == 'Q'
 		return len(f.use), nil
-	case c == 'K' && allowed("No previous hunk"):
+	}
+	why, known := refusals[answer[0]]
+	if !known {
+		d.help(letters)
+		return at, nil
+	}
+	if !strings.Contains(letters, answer[:1]) {
+		d.complain("%s", why)
+		return at, nil
+	}
+
+	switch answer[0] {
+	case 'K':
 		return at - 1, nil
-	case c == 'J' && allowed("No next hunk"):
+	case 'J':
 		return at + 1, nil
-	case c == 'k' && allowed("No previous hunk"):
+	case 'k':
 		return before, nil
-	case c == 'j' && allowed("No next hunk"):
+	case 'j':
 		return after, nil
-	case c == 'g' && allowed("No other hunks to goto"):
+	case 'g':
 		return d.jump(ctx, f, at, answer[1:])
-	case c == '/' && allowed("No other hunks to search"):
+	case '/':
 		return d.search(ctx, f, at, answer[1:])
-	case c == 's' && allowed("Sorry, cannot split this hunk"):
+	case 's':
 		i, _ := f.hunk(at)
 		n := f.patch.Parts(i)
 		f.patch.Split(i)
 		f.use = slices.Replace(f.use, at, at+1, slices.Repeat(f.use[at:at+1], n)...)
 		d.env.printf("%s\n", d.env.paint(bold, fmt.Sprintf("Split into %d hunks.", n)))
-	case c == 'e' && allowed("Sorry, cannot edit this hunk"):
+	case 'e':
 		done, err := d.edit(ctx, f, at)
 		if err != nil || !done {
 			return at, err
 		}
 		f.use[at], f.edited = useHunk, true
 		return next, nil
-	case !strings.ContainsRune("KJkjg/se", rune(c)):
-		d.help(letters)
 	}
 	return at, nil
+}
+
+// refusals has the letters that are not always allowed, and git's words for that.
+var refusals = map[byte]string{
+	'K': "No previous hunk", 'J': "No next hunk", 'k': "No previous hunk", 'j': "No next hunk",
+	'g': "No other hunks to goto", '/': "No other hunks to search",
+	's': "Sorry, cannot split this hunk", 'e': "Sorry, cannot edit this hunk",
 }
 
 // help explains the letters.
@@ -645,7 +656,7 @@ func (d *hunkDialogue) yes(ctx context.Context, question string) (bool, error) {
 	}
 }
 
-// chosen adds the choice about a file to what is to be changed.
+// chosen adds the choice about a file to the choices for the worktree and for the index.
 func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index []stage.Chosen) (_, _ []stage.Chosen, err error) {
 	if !slices.Contains(f.use, useHunk) {
 		return worktree, index, nil

@@ -62,7 +62,7 @@ removed; with --dry-run an object for each path and status, write or remove.`,
                                                make /srv equal to HEAD`,
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
-	env.inRepository(cmd, o.run, exitPartial, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.source, "source", "s", "", "take the files from the commit `REV`")
 	flags.BoolVarP(&o.staged, "staged", "S", false, "restore the index")
@@ -91,7 +91,7 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		if err != nil {
 			return err
 		}
-		return chooseHunks(ctx, env, r, o.source, hunkMode{index: o.staged, worktree: o.worktree || !o.staged}, specs)
+		return chooseHunks(ctx, env, r, hunkMode{rev: o.source, index: o.staged, worktree: o.worktree || !o.staged}, specs)
 	}
 	if len(args) == 0 && o.to == "" {
 		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
@@ -225,7 +225,7 @@ func (o resetOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return kist.ErrBare
 	}
 	if o.patch {
-		return chooseHunks(ctx, env, r, rev, hunkMode{index: true}, paths)
+		return chooseHunks(ctx, env, r, hunkMode{rev: rev, index: true}, paths)
 	}
 	if paths != nil {
 		return o.resetPaths(ctx, env, r, rev, paths)

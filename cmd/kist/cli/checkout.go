@@ -59,8 +59,8 @@ or with REV from that commit and staged; their local changes are lost. --ours or
 --theirs takes that side of files with conflicts. See also 'kist restore'.
 
 With --patch, the branch does not change either. kist shows each hunk and asks
-whether to restore it, in the worktree, and with REV also in the index; see 'kist
-help restore'.
+whether to restore it in the worktree, and with REV also in the index; see
+'kist help restore'.
 
 An interrupted checkout can be run again.
 

@@ -183,8 +183,8 @@ branch is ORIG_HEAD, and in the reflog.
 With PATHs, the branch stays, and only these paths are reset in the index. Files
 in the worktree stay.
 
-With --patch, kist shows each hunk and asks whether to reset it in the index, see
-'kist help add'.
+With --patch, kist shows each hunk and asks whether to reset it in the index;
+see 'kist help add'.
 
 Afterwards kist lists the files that differ from the index, a letter and a path
 on each line, unless --quiet is given.

@@ -112,9 +112,8 @@ func (w *twins) equal(what string, names []string) {
 	}
 }
 
-// unequal are the parts of a dialogue that may differ: IDs, and the names of the two sides,
-// which git exchanges if it makes the difference backwards.
-var unequal = regexp.MustCompile(`(?m)^(index .*|diff --git .*|--- .*|\+\+\+ .*)\n`)
+// unequal are the lines of a dialogue that differ: they have IDs.
+var unequal = regexp.MustCompile(`(?m)^index .*\n`)
 
 func withoutIDs(text string) string { return unequal.ReplaceAllString(text, "") }
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -66,6 +67,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "chunker.polynomial", Help: "the polynomial that decides where content is cut", fixed: true},
 	{Name: KeyColor, Form: "auto, always or never", Default: "auto", Scope: UserOnly, Help: "when to use colours", check: checkOneOf("auto", "always", "never")},
 	{Name: KeyEditor, Form: "COMMAND", Scope: UserOnly, Help: "the editor for messages", check: checkTextSetting(nil)},
+	{Name: KeyIgnoreFiles, Form: "list of NAMEs", Help: "more files with patterns, as .gitignore; .kistignore overrules them", List: true, check: checkTextSetting(object.CheckName)},
 	{Name: KeyPager, Form: "COMMAND", Scope: UserOnly, Help: "the pager; cat for none", check: checkTextSetting(nil)},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
 	{Name: "gc.autoRepack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "how much data has to be two weeks old to be repacked", check: func(v any) error {
@@ -115,7 +117,7 @@ func backupKeys() []ConfigKey {
 			}
 			return nil
 		})},
-		{Name: KeyBackup + "remote", Form: "NAME", Help: "the remote to push to", check: checkTextSetting(CheckRemoteName)},
+		{Name: KeyBackupRemote, Form: "NAME", Help: "the remote to push to", check: checkTextSetting(CheckRemoteName)},
 	}
 	for _, period := range []string{"last", "hourly", "daily", "weekly", "monthly", "yearly"} {
 		keys = append(keys, ConfigKey{Name: KeyBackup + "keep-" + period, Form: "N or unlimited", Help: "as the option of 'kist expire'", check: func(v any) error {
@@ -136,8 +138,10 @@ func backupKeys() []ConfigKey {
 }
 
 const (
-	KeyBackup      = "backup."           // the first part of the keys of 'kist backup'
-	KeyBackupPaths = KeyBackup + "paths" // the key with the paths to back up
+	KeyBackup       = "backup." // the first part of the keys of 'kist backup'
+	KeyBackupRemote = KeyBackup + "remote"
+	KeyIgnoreFiles  = "core.ignoreFiles"  // the key with more names of ignore files
+	KeyBackupPaths  = KeyBackup + "paths" // the key with the paths to back up
 )
 
 // ConfigKeys returns the keys that can be set, sorted by name.

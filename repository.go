@@ -407,7 +407,7 @@ func pathBelow(root, dir string) string {
 
 // OpenWorktree opens a folder as a worktree. It stores files as the configuration says.
 func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
-	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID, Metadata: r.config.Metadata == MetadataFull}
+	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID, Metadata: r.config.Metadata == MetadataFull, IgnoreFiles: append(r.config.Values(KeyIgnoreFiles), worktree.IgnoreFile)}
 	if dir == r.root {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"

@@ -42,10 +42,10 @@ func (d *dirScan) excludes(name string, st *fileStat) bool {
 	return excluded
 }
 
-// readPatterns reads a folder's ignore file. It returns nil if the folder has
+// readPatterns reads an ignore file of a folder. It returns nil if the folder has
 // none, or only a symlink of that name.
-func readPatterns(d folder, path string) (*ignore.Patterns, error) {
-	data, err := readHead(d, IgnoreFile, maxIgnoreFile+1)
+func readPatterns(d folder, name, path string) (*ignore.Patterns, error) {
+	data, err := readHead(d, name, maxIgnoreFile+1)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, errNotRegular):
 		return nil, nil
@@ -102,31 +102,37 @@ func (d *dirScan) has(name string) bool {
 }
 
 // ignores reports whether an untracked name is ignored.
-func (d *dirScan) ignores(name string, isDir bool) bool {
+func (d *dirScan) ignores(n *scanName, isDir bool) bool {
 	switch {
 	case d.ignored:
 		return true
 	case d.o.IncludeIgnored:
 		return false
+	case d.isGit(n):
+		return true
 	}
-	ignored, _ := d.matcher.Match(d.join(name), isDir)
+	ignored, _ := d.matcher.Match(d.join(n.name), isDir)
 	return ignored
 }
 
-// readIgnoreFile adds the folder's own patterns to those of its parents.
-func (d *dirScan) readIgnoreFile() {
-	d.badIgnore = false
-	if d.ignored || d.o.IncludeIgnored || !d.has(IgnoreFile) {
+// readIgnoreFiles adds the folder's own patterns to those of its parents.
+func (d *dirScan) readIgnoreFiles() {
+	d.badIgnore = nil
+	if d.ignored || d.o.IncludeIgnored {
 		return
 	}
-
-	path := d.join(IgnoreFile)
-	patterns, err := readPatterns(d.folder, d.path)
-	switch {
-	case err != nil:
-		d.badIgnore = true
-		d.report(IgnoreFile, Found{State: Unreadable, Type: object.TypeFile, Old: d.trackedEntry(IgnoreFile), Err: pathError("read", path, err)})
-	case patterns != nil:
-		d.matcher = d.matcher.Push(patterns)
+	for _, name := range d.w.opt.IgnoreFiles {
+		if !d.has(name) {
+			continue
+		}
+		path := d.join(name)
+		patterns, err := readPatterns(d.folder, name, d.path)
+		switch {
+		case err != nil:
+			d.badIgnore = append(d.badIgnore, name)
+			d.report(name, Found{State: Unreadable, Type: object.TypeFile, Old: d.trackedEntry(name), Err: pathError("read", path, err)})
+		case patterns != nil:
+			d.matcher = d.matcher.Push(patterns)
+		}
 	}
 }

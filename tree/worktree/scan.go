@@ -15,6 +15,9 @@ import (
 // IgnoreFile is the name of the files with ignore patterns.
 const IgnoreFile = ".kistignore"
 
+// gitName is the name of git's folder, or of the file that names it.
+const gitName = ".git"
+
 // ScanOptions restrict and extend [Worktree.Scan].
 type ScanOptions struct {
 	// Paths are the files and folders to scan; nil means everything. A path

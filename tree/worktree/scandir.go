@@ -26,9 +26,9 @@ type dirScan struct {
 	count  int
 	seen   int // tracked names that exist
 
-	marker    string // the file that excludes the rest of the folder; "": none
-	dev       uint64 // the folder's file system, with OneFileSystem
-	badIgnore bool   // the ignore file was reported as unreadable
+	marker    string   // the file that excludes the rest of the folder; "": none
+	dev       uint64   // the folder's file system, with OneFileSystem
+	badIgnore []string // the ignore files that were reported as unreadable
 }
 
 // scan compares the selected names of a folder with the index.
@@ -44,7 +44,7 @@ func (d *dirScan) scan(t *scanTask) {
 		d.unreadable(pathError("read", d.path, errRootEmpty))
 		return
 	}
-	d.readIgnoreFile()
+	d.readIgnoreFiles()
 	d.marker = d.findMarker()
 	d.dev = 0
 	if d.o.Exclude.OneFileSystem && d.roots == nil {
@@ -148,7 +148,7 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 	kind := d.list.entries[i].kind
 	n := scanName{name: name, kid: kid}
 	n.entry, n.sub = d.lookup(name, kind)
-	if d.hides(&n) {
+	if d.hides(&n) || d.hidesGit(&n, leaf) {
 		return
 	}
 	if !n.tracked() && !leaf && d.o.NoUntracked {
@@ -169,7 +169,7 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		st, err = d.folder.listed(&d.list, i)
 		kind = st.mode & modeType
 	}
-	n.ignored = err == nil && n.entry == nil && d.ignores(name, kind == modeDir)
+	n.ignored = err == nil && n.entry == nil && d.ignores(&n, kind == modeDir)
 	if !n.tracked() && n.ignored && !leaf && kid == nil && !d.o.ListIgnored {
 		return
 	}
@@ -180,6 +180,22 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		return
 	}
 	d.judge(&n, &st, err)
+}
+
+// hidesGit reports whether a name is git's folder, which the scan does not list unless it
+// is selected, so that no command adds or removes it. Leaf is as in name.
+func (d *dirScan) hidesGit(n *scanName, leaf bool) bool {
+	if leaf || n.kid != nil || d.o.IncludeIgnored || !d.isGit(n) {
+		return false
+	}
+	d.w.git.Store(true)
+	return true
+}
+
+// isGit reports whether a name is git's folder, and not in the index. A selected one is
+// ignored.
+func (d *dirScan) isGit(n *scanName) bool {
+	return n.name == gitName && !n.tracked() && d.w.opt.Roots == nil
 }
 
 // exclude applies [ScanOptions.Exclude] to a name. It reports whether nothing else has to
@@ -209,7 +225,7 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 // leavesOut reports whether a name is the repository's own folder, or an ignore file that
 // was reported as unreadable.
 func (d *dirScan) leavesOut(name string) bool {
-	return name == d.w.repoBase && d.path == d.w.repoDir || name == IgnoreFile && d.badIgnore
+	return name == d.w.repoBase && d.path == d.w.repoDir || slices.Contains(d.badIgnore, name)
 }
 
 // judge reports a name by its state. Err is the error of reading the state.

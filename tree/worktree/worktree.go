@@ -52,6 +52,10 @@ type Options struct {
 	// times of folders.
 	Metadata bool
 
+	// IgnoreFiles are the names of the files with ignore patterns. Patterns of a later one
+	// take precedence. Default: [IgnoreFile].
+	IgnoreFiles []string
+
 	// RepoName is the path of the repository's own folder. No method reads or
 	// writes it. Default ".kist".
 	RepoName string
@@ -96,7 +100,8 @@ func (o *Options) recorded(found, known uint16) uint16 {
 type Worktree struct {
 	fs                opener
 	opt               Options
-	repoDir, repoBase string // Options.RepoName, split
+	repoDir, repoBase string      // Options.RepoName, split
+	git               atomic.Bool // a scan left out a folder of git
 
 	repo func() (fileStat, bool) // the repository's own folder, if there is one
 
@@ -143,6 +148,9 @@ func newWorktree(fsys opener, o Options) *Worktree {
 	}
 	if o.RepoName == "" {
 		o.RepoName = ".kist"
+	}
+	if o.IgnoreFiles == nil {
+		o.IgnoreFiles = []string{IgnoreFile}
 	}
 
 	w := &Worktree{fs: fsys, opt: o}

@@ -37,6 +37,8 @@ Files that the patterns in .kistignore files exclude are left out. A file that
 cannot be read, or changes while it is read, is skipped, reported, and mentioned
 by commits until it has been added; it is never taken for deleted. FIFOs,
 sockets, devices and the .kist folders of other repositories are not stored.
+git's own folder, .git, is left out unless it is tracked: 'kist add -f .git'
+adds it. The key core.ignoreFiles can add .gitignore to the files with patterns.
 The first add that meets metadata that this repository does not record says so
 (see --metadata in 'kist help init').
 
@@ -213,21 +215,34 @@ func unrecordedText(u *worktree.Unrecorded) string {
 }
 
 // noteUnrecorded begins to count files with metadata that the repository does not record.
-// The function that it returns mentions them, once in the life of a repository.
+// The function that it returns mentions them, once in the life of a repository. Once, too,
+// it mentions that folders of git were left out.
 func noteUnrecorded(env *Env, r *kist.Repository, dryRun bool) func() {
-	file := filepath.Join(r.Dir(), "unrecorded")
-	if dryRun || env.global.quiet || r.Config().Metadata == kist.MetadataFull || readNote(file) != "" {
+	if dryRun || env.global.quiet {
 		return func() {}
 	}
-	found := r.Worktree().CountUnrecorded()
+	counted := func() string { return "" }
+	if r.Config().Metadata != kist.MetadataFull && readNote(noteFile(r, "unrecorded")) == "" {
+		found := r.Worktree().CountUnrecorded()
+		counted = func() string { return unrecordedText(found) }
+	}
 	return func() {
-		text := unrecordedText(found)
-		if text == "" {
-			return
+		if text := counted(); text != "" {
+			env.warn("not recorded: %s; only a repository made with 'kist init --metadata full' records them", text)
+			writeOnce(env, r, "unrecorded", text)
 		}
-		env.warn("not recorded: %s; only a repository made with 'kist init --metadata full' records them", text)
-		if err := writeNote(file, text); err != nil {
-			env.verbose("%v", err)
+		if r.Worktree().LeftOutGit() && readNote(noteFile(r, "beside-git")) == "" {
+			env.info("left out: .git, the history that git keeps; 'kist add -f .git' versions it, too")
+			writeOnce(env, r, "beside-git", "mentioned")
 		}
+	}
+}
+
+func noteFile(r *kist.Repository, name string) string { return filepath.Join(r.Dir(), name) }
+
+// writeOnce notes that something was mentioned.
+func writeOnce(env *Env, r *kist.Repository, name, text string) {
+	if err := writeNote(noteFile(r, name), text); err != nil {
+		env.verbose("%v", err)
 	}
 }

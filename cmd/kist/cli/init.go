@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"os"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -103,7 +104,22 @@ func (o *initOptions) run(ctx context.Context, env *Env, args []string) error {
 	}
 	defer r.Close()
 	env.show(initJSON{newPathJSON(r.Home()), o.Branch, o.ChunkSize}, "Initialized empty repository in %s\n", quotePath(r.Dir()))
+	if inGit(r.Home()) && !o.Bare {
+		env.info("hint: git sees .kist as untracked; this hides it: echo .kist >>\"$(git rev-parse --git-path info/exclude)\"")
+	}
 	return nil
+}
+
+// inGit reports whether a folder is in a worktree of git.
+func inGit(dir string) bool {
+	for ; ; dir = filepath.Dir(dir) {
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return true
+		}
+		if dir == filepath.Dir(dir) {
+			return false
+		}
+	}
 }
 
 // parseChunkSize parses the average size of a chunk, in bytes.

@@ -255,6 +255,18 @@ func (c *Config) set(key string, value any) error {
 // removes a section.
 func (c *Config) SetAt(value any, parts ...string) error { return c.values.setAt(value, parts...) }
 
+// MoveAt renames a part of a section, as in remote.old to remote.new. It reports whether
+// there is such a part.
+func (c *Config) MoveAt(section, from, to string) bool {
+	parts, _ := c.values[section].(map[string]any)
+	at, ok := parts[from]
+	if ok {
+		delete(parts, from)
+		parts[to] = at
+	}
+	return ok
+}
+
 // encode returns the configuration as a file.
 func (c *Config) encode() ([]byte, error) {
 	var buf bytes.Buffer

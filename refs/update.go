@@ -2,10 +2,12 @@ package refs
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -333,6 +335,66 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 	}
 
 	return s.delete([]string{from})
+}
+
+// CopyRemote makes the remote-tracking branches of the remote from exist under the remote
+// to, too, with their logs. A branch that an earlier CopyRemote has made is replaced. The
+// error is a [*MovedError] if there is another one. A process that dies in between leaves
+// some of the new names.
+func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
+	from, to = Remotes+from+"/", Remotes+to+"/"
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	list, err := s.List(from)
+	if err != nil {
+		return err
+	}
+	var logs, values, heads []file
+	for _, ref := range list {
+		name := to + strings.TrimPrefix(ref.Name, from)
+		if ref.Target != "" {
+			heads = append(heads, file{name, value{target: to + strings.TrimPrefix(ref.Target, from)}.encode()})
+			continue
+		}
+		reason := "remote: renamed " + ref.Name + " to " + name
+		if err := mayCopy(s, name, reason); err != nil {
+			return err
+		}
+		e, err := s.newEntry(ref.ID, ref.ID, who, reason)
+		if err != nil {
+			return err
+		}
+		log, _, err := s.read("logs/"+ref.Name, maxLogSize)
+		if err != nil {
+			return err
+		}
+		if err := s.makeLogDirs(name); err != nil {
+			return err
+		}
+		logs = append(logs, file{"logs/" + name, append(log[:intactLines(log)], encodeEntry(e)...)})
+		values = append(values, file{name, value{id: ref.ID}.encode()})
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return s.write(slices.Concat(logs, values, heads)...)
+}
+
+// mayCopy returns an error if a ref exists, unless the newest line of its log has the reason.
+func mayCopy(s *Store, name, reason string) error {
+	have, err := s.current(name, value{})
+	if err != nil || have.IsZero() {
+		return cmp.Or(err, s.CheckFree(name, nil))
+	}
+	log, err := s.Log(name)
+	if err != nil || len(log) == 0 || log[0].Reason != reason {
+		return cmp.Or(err, error(&MovedError{Name: name, Have: have}))
+	}
+	return nil
 }
 
 // Repair sets a ref with a damaged file to a known commit, for example from

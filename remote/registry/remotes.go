@@ -8,6 +8,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -129,6 +130,11 @@ func Check(r *kist.Repository, add Remote) error {
 	if _, taken := r.Config().Remote[add.Name]; taken {
 		return fmt.Errorf("remote %q %w", add.Name, kist.ErrNameTaken)
 	}
+	return CheckURL(r, add)
+}
+
+// CheckURL is Check for a remote that may exist.
+func CheckURL(r *kist.Repository, add Remote) error {
 	if err := add.Check(); err != nil {
 		return err
 	}
@@ -136,6 +142,9 @@ func Check(r *kist.Repository, add Remote) error {
 		return fmt.Errorf("%q %w", path, ErrInside)
 	}
 	for _, other := range All(r) {
+		if other.Name == add.Name {
+			continue
+		}
 		if nested(r, add.URL, other.URL) || nested(r, other.URL, add.URL) {
 			return fmt.Errorf("%q: %w: %q is at %q", remote.Redact(add.URL), ErrNested, other.Name, remote.Redact(other.URL))
 		}
@@ -204,25 +213,10 @@ func Remove(ctx context.Context, r *kist.Repository, name string) error {
 	if _, err := Find(r, name); err != nil {
 		return err
 	}
-	prefix := refs.Remotes + name + "/"
-	err := r.Publish(ctx, func(ctx context.Context) error {
-		if err := r.Refs().SetRemoteHead(ctx, prefix+"HEAD", ""); err != nil {
-			return err
-		}
-		list, err := r.Refs().List(prefix)
-		if err != nil {
-			return err
-		}
-		var changes []refs.Change
-		for _, ref := range list {
-			changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID, Reason: "remote: removed"})
-		}
-		return r.Refs().Update(ctx, changes, r.Who())
-	})
-	if err != nil {
+	if err := dropTracking(ctx, r, name, "remote: removed"); err != nil {
 		return err
 	}
-	err = r.EditConfig(ctx, func(c *kist.Config) error {
+	err := r.EditConfig(ctx, func(c *kist.Config) error {
 		for branch, b := range c.Branch {
 			if b.Remote == name {
 				if err := c.SetAt(nil, "branch", branch); err != nil {
@@ -236,6 +230,107 @@ func Remove(ctx context.Context, r *kist.Repository, name string) error {
 		return err
 	}
 	return disk.RemoveAll(Dir(r, name))
+}
+
+// dropTracking removes the remote-tracking branches of a remote.
+func dropTracking(ctx context.Context, r *kist.Repository, name, reason string) error {
+	prefix := refs.Remotes + name + "/"
+	return r.Publish(ctx, func(ctx context.Context) error {
+		if err := r.Refs().SetRemoteHead(ctx, prefix+"HEAD", ""); err != nil {
+			return err
+		}
+		list, err := r.Refs().List(prefix)
+		if err != nil {
+			return err
+		}
+		var changes []refs.Change
+		for _, ref := range list {
+			changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID, Reason: reason})
+		}
+		return r.Refs().Update(ctx, changes, r.Who())
+	})
+}
+
+// Rename renames a remote, with its remote-tracking branches and their logs, its upstreams,
+// and its local data. A process that dies in between leaves the old name, or the new name
+// and remains of the old one. A second Rename then does the rest. The errors are those of
+// Find, or match [kist.ErrNameTaken] or [refs.ErrMoved], or are a [*refs.NameError].
+func Rename(ctx context.Context, r *kist.Repository, from, to string) error {
+	_, taken := r.Config().Remote[to]
+	if _, err := Find(r, from); err != nil {
+		if taken && errors.Is(err, ErrNoRemote) && remains(r, from) {
+			return endRename(ctx, r, from, to)
+		}
+		return err
+	}
+	if err := kist.CheckRemoteName(to); err != nil {
+		return err
+	}
+	if taken {
+		return fmt.Errorf("remote %q %w", to, kist.ErrNameTaken)
+	}
+
+	err := r.Publish(ctx, func(ctx context.Context) error { return refs.CopyRemote(ctx, r.Refs(), from, to, r.Who()) })
+	if err != nil {
+		return err
+	}
+	err = r.EditConfig(ctx, func(c *kist.Config) error {
+		if _, taken := c.Remote[to]; taken || !c.MoveAt("remote", from, to) { // another process was first
+			return fmt.Errorf("remote %q %w", to, kist.ErrNameTaken)
+		}
+		var errs []error
+		for branch, b := range c.Branch {
+			if b.Remote == from {
+				errs = append(errs, c.SetAt(to, "branch", branch, "remote"))
+			}
+		}
+		if name, _ := c.Get(kist.KeyBackupRemote); name == from {
+			errs = append(errs, c.SetAt(to, "backup", "remote"))
+		}
+		return errors.Join(errs...)
+	})
+	if err != nil {
+		return err
+	}
+	return endRename(ctx, r, from, to)
+}
+
+// remains reports whether there is data of a remote that is not configured.
+func remains(r *kist.Repository, name string) bool {
+	if kist.CheckRemoteName(name) != nil {
+		return false
+	}
+	list, err := r.Refs().List(refs.Remotes + name + "/")
+	_, derr := disk.Lstat(Dir(r, name))
+	return len(list) > 0 || err != nil || derr == nil
+}
+
+// endRename removes the remains of the old name of a remote. The local data of the old
+// name replace those of the new one: they remember the remote for longer.
+func endRename(ctx context.Context, r *kist.Repository, from, to string) error {
+	if err := dropTracking(ctx, r, from, "remote: renamed"); err != nil {
+		return err
+	}
+	if _, err := disk.Lstat(Dir(r, from)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := disk.RemoveAll(Dir(r, to)); err != nil {
+		return err
+	}
+	return disk.Rename(Dir(r, from), Dir(r, to))
+}
+
+// SetURL changes the URL of a remote. The errors are those of [CheckURL].
+func SetURL(ctx context.Context, r *kist.Repository, name, to string) error {
+	m, err := Find(r, name)
+	if err != nil {
+		return err
+	}
+	m.URL = to
+	if err := CheckURL(r, m); err != nil {
+		return err
+	}
+	return r.EditConfig(ctx, func(c *kist.Config) error { return c.SetAt(to, "remote", name, "url") })
 }
 
 // Dir returns the folder for the local data of a remote: copies of its index files, its last

@@ -423,6 +423,35 @@ func headOf(r *kist.Repository, head *rootlog.State, o FetchOptions) (object.ID,
 	return object.ID{}, nil
 }
 
+// Prune deletes the remote-tracking branches of a remote whose branch is gone there, and
+// returns them. In a dry run, it only returns them.
+func Prune(ctx context.Context, r *kist.Repository, name string, dryRun bool) ([]FetchedRef, error) {
+	m, err := registry.Find(r, name)
+	if err != nil {
+		return nil, err
+	}
+	opened, err := registry.Open(ctx, r, m, false)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	head, err := opened.Head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gone, err := pruned(r, head, refs.Remotes+m.Name+"/")
+	if err != nil || dryRun || len(gone) == 0 {
+		return gone, err
+	}
+	return gone, r.Publish(ctx, func(ctx context.Context) error {
+		var changes []refs.Change
+		for _, f := range gone {
+			changes = append(changes, refs.Change{Name: f.Local, Old: f.Old, Reason: "remote: pruned"})
+		}
+		return r.Refs().Update(ctx, changes, r.Who())
+	})
+}
+
 // pruned returns the remote-tracking branches below tracking whose branch is gone.
 func pruned(r *kist.Repository, head *rootlog.State, tracking string) (gone []FetchedRef, err error) {
 	list, err := r.Refs().List(tracking)

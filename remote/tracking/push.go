@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/registry"
@@ -29,6 +32,14 @@ type PushOptions struct {
 	// SetUpstream sets the upstream of all pushed branches, not only of those
 	// without one.
 	SetUpstream bool
+
+	// FollowTags also pushes the annotated tags here that the remote does not have, and that
+	// name a commit which is pushed, or one of its ancestors.
+	FollowTags bool
+
+	// Prune are prefixes of refs, such as refs/heads/. A ref of the remote is deleted if the
+	// repository does not have it.
+	Prune []string
 
 	Ahead *Ahead // sent objects before this push, which ends it; or nil
 
@@ -63,13 +74,17 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 	opened, err := openForPush(ctx, r, m, o)
 	if o.DryRun && errors.Is(err, rootlog.ErrEmpty) {
-		return firstPush(o.Refs), nil
+		o.Refs, err = withOthers(ctx, r, nil, o)
+		return firstPush(o.Refs), err
 	}
 	if err != nil {
 		return nil, err
 	}
 
 	defer opened.Close()
+	if o.Refs, err = withOthers(ctx, r, opened, o); err != nil {
+		return nil, err
+	}
 	records, err := sentRecords(ctx, r, opened)
 	if err != nil {
 		return nil, err
@@ -106,6 +121,84 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 	result.Upstreams, err = followPushed(ctx, r, o)
 	return result, err
+}
+
+// withOthers returns the refs to push: also those of FollowTags and Prune. Opened is nil if
+// the remote is empty.
+func withOthers(ctx context.Context, r *kist.Repository, opened *transfer.Remote, o PushOptions) ([]registry.PushRef, error) {
+	list := o.Refs
+	if !o.FollowTags && len(o.Prune) == 0 {
+		return list, nil
+	}
+	head := &rootlog.State{}
+	if opened != nil {
+		var err error
+		if head, err = opened.Head(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if o.FollowTags {
+		tags, err := tagsOf(ctx, r, head, o.Refs)
+		if err != nil {
+			return nil, err
+		}
+		list = slices.Concat(list, tags)
+	}
+	for _, name := range slices.Sorted(maps.Keys(head.Refs)) {
+		if !slices.ContainsFunc(o.Prune, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) ||
+			slices.ContainsFunc(list, func(p registry.PushRef) bool { return p.Name == name }) {
+			continue
+		}
+		if _, err := r.Refs().Get(name); errors.Is(err, refs.ErrNotFound) {
+			list = append(list, registry.PushRef{Name: name})
+		} else if err != nil && !errors.As(err, new(*refs.NameError)) { // nobody here could have such a name
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// tagsOf returns the annotated tags here that a remote at head does not have, and that name
+// an ancestor of a pushed commit.
+func tagsOf(ctx context.Context, r *kist.Repository, head *rootlog.State, pushed []registry.PushRef) (list []registry.PushRef, err error) {
+	tags, err := r.Refs().List(refs.Tags)
+	if err != nil {
+		return nil, err
+	}
+	for _, tag := range tags {
+		if _, has := head.Refs[tag.Name]; has {
+			continue
+		}
+		p, err := registry.ParsePush(ctx, r, tag.Name)
+		if errors.Is(err, object.ErrNotFound) || err == nil && p.Kind != object.KindTag {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		target, err := refs.Peel(ctx, r.Objects(), p.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range pushed {
+			if ref.Source == "" {
+				continue
+			}
+			tip, err := refs.Peel(ctx, r.Objects(), ref.ID)
+			if err != nil {
+				return nil, err
+			}
+			in, err := history.IsAncestor(ctx, r.Objects(), target, tip)
+			if err != nil {
+				return nil, err
+			}
+			if in {
+				list = append(list, p)
+				break
+			}
+		}
+	}
+	return list, nil
 }
 
 // openForPush returns the opened remote: that to which objects were sent ahead, if any.

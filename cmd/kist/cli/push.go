@@ -23,7 +23,7 @@ import (
 
 type pushOptions struct {
 	tracking.PushOptions
-	all, tags, delete, force bool
+	all, tags, delete, force, prune bool
 }
 
 func newPush(env *Env) *cobra.Command {
@@ -68,6 +68,7 @@ locks (files, renewed, until: when the first lock ends).`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are
+  kist push origin HEAD:refs/heads/x  the current commit, as branch x
   kist push origin --delete topic  delete a branch there
   kist push --force-with-lease     replace it, unless others have pushed since`,
 		ValidArgsFunction: completeNth(env.complete(remotes), env.complete(branches, tags)),
@@ -80,6 +81,9 @@ locks (files, renewed, until: when the first lock ends).`,
 	flags.BoolVarP(&o.force, "force", "f", false, "move branches and tags even if the remote loses commits")
 	flags.BoolVar(&o.Lease, "force-with-lease", false, "like --force, but only if nobody moved them since your last fetch")
 	flags.BoolVarP(&o.SetUpstream, "set-upstream", "u", false, "make each branch follow the one it is pushed to")
+	flags.BoolVar(&o.FollowTags, "follow-tags", false, "push annotated tags of the pushed commits, too")
+	flags.BoolVar(&o.prune, "prune", false, "with --all or --tags: delete those there that are not here")
+	flags.Bool("atomic", true, "move all refs or none: kist always does")
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be sent and moved")
 	env.transfer.registerJobs(cmd)
 	cmd.MarkFlagsMutuallyExclusive("all", "delete")
@@ -226,6 +230,9 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 		list = append(list, ref)
 	}
 	var prefixes []string
+	if o.prune && !o.all && !o.tags {
+		return nil, usagef("--prune needs --all or --tags: it deletes only refs that would be pushed if they were here")
+	}
 	if o.all {
 		prefixes = append(prefixes, refs.Heads)
 	}
@@ -233,6 +240,9 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 		prefixes = append(prefixes, refs.Tags)
 	}
 
+	if o.prune {
+		o.Prune = prefixes
+	}
 	for _, prefix := range prefixes {
 		all, err := r.Refs().List(prefix)
 		if err != nil {

@@ -44,7 +44,7 @@ hosts in KIST_MONGODB_HOST.`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	env.inRepository(cmd, runRemoteList)
-	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env), newRemoteGC(env))
+	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteShow(env), newRemoteGetURL(env), newRemoteSetURL(env), newRemoteRename(env), newRemotePrune(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env), newRemoteGC(env))
 	return cmd
 }
 
@@ -178,36 +178,15 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		return err
 	}
 
-	var report *check.Report
-	readOnly := m.IsRepository()
-	if o.noCheck = o.noCheck || readOnly; !o.noCheck {
-		if err := registry.CheckNested(ctx, r, m); err != nil {
-			return err
-		}
-		report, err = checkStore(ctx, env, m)
-		if report != nil && env.global.verbose && !env.global.json {
-			env.printf("%s", report)
-		}
-		if errors.Is(err, remote.ErrPermission) {
-			return hintf(err, "to fetch only, add it with --no-check")
-		}
-		if err != nil {
-			return err
-		}
-		if err := checkRepository(ctx, env, r, m); err != nil {
-			return err
-		}
+	report, err := checkAdded(ctx, env, r, m, o.noCheck)
+	if err != nil {
+		return err
 	}
 	if err := registry.Add(ctx, r, m); err != nil {
 		return err
 	}
 	env.json(newRemoteCheckedJSON(m, report))
-	switch {
-	case readOnly:
-		env.tell("%s is a repository: 'kist pull' reads it, and nothing can be pushed to it\n", quoteArg(m.URL))
-	case !o.noCheck:
-		env.tell("remote check passed: %s\n", sharing(m))
-	}
+	tellChecked(env, m, report)
 	if !o.fetch {
 		return nil
 	}
@@ -216,6 +195,38 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		return nil
 	}
 	return err
+}
+
+// checkAdded checks the store of a remote that gets a name or another URL. It does not check
+// a repository, which is only read. The report is nil then, and with noCheck.
+func checkAdded(ctx context.Context, env *Env, r *kist.Repository, m registry.Remote, noCheck bool) (*check.Report, error) {
+	if noCheck || m.IsRepository() {
+		return nil, nil
+	}
+	if err := registry.CheckNested(ctx, r, m); err != nil {
+		return nil, err
+	}
+	report, err := checkStore(ctx, env, m)
+	if report != nil && env.global.verbose && !env.global.json {
+		env.printf("%s", report)
+	}
+	if errors.Is(err, remote.ErrPermission) {
+		return nil, hintf(err, "to fetch only, add it with --no-check")
+	}
+	if err == nil {
+		err = checkRepository(ctx, env, r, m)
+	}
+	return report, err
+}
+
+// tellChecked says what the check of a remote found.
+func tellChecked(env *Env, m registry.Remote, report *check.Report) {
+	switch {
+	case report != nil:
+		env.tell("remote check passed: %s\n", sharing(m))
+	case m.IsRepository():
+		env.tell("%s is a repository: 'kist pull' reads it, and nothing can be pushed to it\n", quoteArg(m.URL))
+	}
 }
 
 func sharing(m registry.Remote) string {

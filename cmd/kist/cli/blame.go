@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
@@ -19,6 +20,7 @@ import (
 
 type blameOptions struct {
 	lines                         []string
+	date                          refs.DateForm
 	bytes, ignoreSpace            bool
 	email, noAuthor, long, raw    bool
 	porcelain, everyLinePorcelain bool
@@ -73,6 +75,7 @@ commits. Text of more than 8 MiB is not compared.`,
 	flags.BoolVarP(&o.noAuthor, "short", "s", false, "show no author and time")
 	flags.BoolVarP(&o.long, "long", "l", false, "show IDs in full")
 	flags.BoolVarP(&o.raw, "raw-time", "t", false, "show times as seconds since 1970")
+	flags.Var(newParsed(&o.date, "iso", refs.ParseDateForm), "date", "show times in a `FORM`: iso, short, relative and others, as in 'kist log'")
 	flags.BoolVarP(&o.porcelain, "porcelain", "p", false, "the form for programs")
 	flags.BoolVar(&o.everyLinePorcelain, "line-porcelain", false, "like --porcelain, with all facts for each line")
 	cmd.MarkFlagsMutuallyExclusive("bytes", "lines")
@@ -227,14 +230,14 @@ func (p *blamePrinter) when(c *blamedCommit) string {
 	if p.raw {
 		return fmt.Sprintf("%d %s", c.author.Time.Sec, c.author.When().Format("-0700"))
 	}
-	return c.author.When().Format("2006-01-02 15:04:05 -0700")
+	return p.date.Format(c.author.When(), p.env.Now())
 }
 
 // columns are the columns before a line or range, which have the same width everywhere.
 type blameColumns struct {
-	p         *blamePrinter
-	path, who int // widths
-	showsPath bool
+	p               *blamePrinter
+	path, who, when int // widths
+	showsPath       bool
 }
 
 // columns reads the facts of commits, and finds the widths for them.
@@ -247,6 +250,7 @@ func (p *blamePrinter) columns(ctx context.Context, origins []*blame.Origin) (*b
 		}
 		w.showsPath = w.showsPath || o.Path != p.file.Path
 		w.path = max(w.path, utf8.RuneCountInString(quotePath(o.Path)))
+		w.when = max(w.when, utf8.RuneCountInString(p.when(c)))
 		w.who = max(w.who, utf8.RuneCountInString(p.who(c)))
 	}
 	return w, nil
@@ -268,7 +272,7 @@ func (w *blameColumns) text(o *blame.Origin) string {
 	}
 	if !p.noAuthor {
 		c := p.commits[o.Commit]
-		text += " (" + pad(p.who(c), w.who) + " " + p.when(c)
+		text += " (" + pad(p.who(c), w.who) + " " + pad(p.when(c), w.when)
 	}
 	return text
 }

@@ -311,3 +311,30 @@ func TestBlameAsGit(t *testing.T) {
 		}
 	}
 }
+
+// TestPickaxeAsGit compares the commits that -S and -G select with git's, in random histories.
+func TestPickaxeAsGit(t *testing.T) {
+	for round := range objecttest.Rounds(t, 2) {
+		seed := objecttest.Seed() + uint64(round)
+		rnd := rand.New(rand.NewPCG(seed, 3))
+		h := newTextHistory(rnd, 40)
+		v := newVCSTwins(t, h.stream())
+		for range 8 {
+			word := fmt.Sprintf("line %d", rnd.IntN(h.lines))
+			if rnd.IntN(3) == 0 {
+				word = fmt.Sprintf("%x", rnd.IntN(256))
+			}
+			args := [][]string{
+				{"-S", word}, {"-G", word + ".*[0-9]"}, {"-S", "line [0-9]*" + word[len(word)-1:] + " ", "--pickaxe-regex"}, {"-i", "-S", strings.ToUpper(word)},
+			}[rnd.IntN(4)]
+			args = append([]string{"log", []string{"--format=%s", "--oneline", "--name-status"}[rnd.IntN(3)]}, args...)
+			if rnd.IntN(3) == 0 {
+				args = append(args, "--", h.commits[len(h.commits)-1].files[0].path)
+			}
+			v.both(args...)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}

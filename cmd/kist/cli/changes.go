@@ -52,6 +52,7 @@ func (f *changeForm) register(cmd *cobra.Command) {
 	flags.BoolVarP(&f.renames, "find-renames", "M", false, "find files that were renamed (the default)")
 	flags.BoolVar(&f.noRenames, "no-renames", false, "show a renamed file as one deleted and one added")
 	flags.Func("diff-filter", "show only changes with these `LETTERS` of --name-status; small letters leave them out", f.filter.add)
+	f.filter.pickaxe.register(cmd)
 	flags.BoolVarP(&f.reverse, "reverse-diff", "R", false, "show the changes from the new version to the old one")
 	flags.BoolVarP(&f.lines.allSpace, "ignore-all-space", "w", false, "ignore white space in lines")
 	flags.BoolVarP(&f.lines.space, "ignore-space-change", "b", false, "ignore changes of the amount of white space")
@@ -75,6 +76,9 @@ func (f *changeForm) settle(env *Env, fallback func(*changeForm)) error {
 		env.global.color = "always" // as in git
 	}
 	f.renames = !f.noRenames
+	if err := f.filter.compile(); err != nil {
+		return err
+	}
 	if !f.wanted() && !f.none {
 		fallback(f)
 	}
@@ -119,6 +123,7 @@ func (f *changeForm) text() tree.TextOptions {
 type letterFilter struct {
 	only, without string
 	all           bool // all changes of a comparison with a selected one
+	pickaxe
 }
 
 // add adds a value of --diff-filter.
@@ -139,7 +144,7 @@ func (f *letterFilter) add(text string) error {
 }
 
 // set reports whether there is a filter.
-func (f letterFilter) set() bool { return f != letterFilter{} }
+func (f letterFilter) set() bool { return f.pattern != nil || f.only+f.without != "" || f.all }
 
 // of returns the selected changes.
 func (f letterFilter) of(changes []fileChange) []fileChange {

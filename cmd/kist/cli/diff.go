@@ -113,7 +113,9 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return err
 		}
 	}
-	changes = o.form.filter.of(changes)
+	if changes, err = c.sift(ctx, changes); err != nil {
+		return err
+	}
 	if !env.global.quiet {
 		if err := c.show(ctx, changes); err != nil {
 			return err
@@ -270,10 +272,13 @@ func (c *comparison) diff(ctx context.Context, paths []string, renames bool) ([]
 	}), err
 }
 
-// filtered returns the changes that --diff-filter selects among those of [selected].
+// filtered returns the changes that --diff-filter, -S and -G select among those of [selected].
 func (c *comparison) filtered(ctx context.Context, list pathspecs) ([]fileChange, error) {
 	changes, err := c.selected(ctx, list)
-	return c.form.filter.of(changes), err
+	if err != nil {
+		return nil, err
+	}
+	return c.sift(ctx, changes)
 }
 
 // selected returns the changes of the paths that pathspecs select.

@@ -163,7 +163,7 @@ func (o *logFilter) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.invert, "invert-grep", false, "only commits that --grep does not match")
 	flags.StringArrayVar(&o.host, "host", nil, "only commits made on the host `NAME`")
 	flags.StringArrayVar(&o.label, "label", nil, "only commits with the label `NAME`")
-	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author, --committer and --grep")
+	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author, --committer, --grep, -S and -G")
 	flags.BoolVarP(&o.fixed, "fixed-strings", "F", false, "take each RE as plain text")
 	flags.BoolP("extended-regexp", "E", false, "take each RE as a regular expression (the default)")
 	flags.BoolFunc("merges", "only merges; the same as --min-parents 2", func(string) error { o.fewest = 2; return nil })
@@ -174,6 +174,7 @@ func (o *logFilter) register(cmd *cobra.Command) {
 }
 
 func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	o.form.filter.fold = o.ignoreCase
 	if err := o.form.settle(env, func(*changeForm) {}); err != nil {
 		return err
 	}

@@ -200,8 +200,9 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	var changes []fileChange
 	var err error
 	if c.Path != "" {
-		changes, err = cmp.followed(ctx, c.Path)
-		changes = p.form.filter.of(changes)
+		if changes, err = cmp.followed(ctx, c.Path); err == nil {
+			changes, err = cmp.sift(ctx, changes)
+		}
 	} else {
 		changes, err = cmp.filtered(ctx, p.paths)
 	}

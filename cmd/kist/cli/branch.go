@@ -344,7 +344,8 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		case env.global.verbose:
 			id, subject, _ := strings.Cut(describe(ctx, r, at.ref.ID), " ")
 			if t := env.tracking(ctx, r, at.ref.Name); t != nil {
-				subject = env.paint(blue, "["+printable(standing(*t))+"]") + " " + subject
+				upstream, how := standing(*t)
+				subject = "[" + env.paint(blue, printable(upstream)) + how + "] " + subject
 			}
 			env.printf("%s%s%s %s %s\n", at.mark, name, pad, id, subject)
 		default:

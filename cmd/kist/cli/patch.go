@@ -240,7 +240,7 @@ func (c *comparison) printLines(text []byte, names int) {
 			names--
 			line = c.paintLine(bold, line)
 		case line[0] == '@':
-			line = c.paintLine(cyan, line)
+			line = c.paintHunk(line)
 		case line[0] == '-':
 			line = c.paintLine(red, line)
 		case line[0] == '+':
@@ -258,6 +258,12 @@ func (c *comparison) paintLine(s style, line string) string {
 		shown += "\n"
 	}
 	return shown
+}
+
+// paintHunk paints the line numbers in the first line of a hunk.
+func (c *comparison) paintHunk(line string) string {
+	end := 2 + strings.Index(line[2:], "@@") + 2
+	return c.env.paint(cyan, line[:end]) + line[end:]
 }
 
 // wordStyle returns the style of --word-diff.
@@ -281,7 +287,7 @@ func (c *comparison) wordStyle() tree.WordStyle {
 	}
 	s.Head = func(line string) string {
 		if line[0] == '@' {
-			return c.paintLine(cyan, line)
+			return c.paintHunk(line)
 		}
 		return c.paintLine(bold, line)
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -147,15 +148,21 @@ func statusShort(env *Env, r *kist.Repository, o statusOptions, s *stage.Status)
 		return quoteSpaced(env.relative(r, path))
 	}
 
-	painted := func(color style, letters ...byte) string {
-		if machine || letters[0] == ' ' {
-			return string(letters)
+	paint := func(color style, text string) string {
+		if machine {
+			return text
 		}
-		return env.paint(color, string(letters))
+		return env.paint(color, text)
+	}
+	painted := func(color style, letters ...byte) string {
+		if letters[0] == ' ' {
+			return " "
+		}
+		return paint(color, string(letters))
 	}
 
 	if o.branch {
-		env.printf("## %s%s", branchLine(s), end)
+		env.printf("## %s%s", branchLine(s, paint), end)
 	}
 	for _, l := range statusLines(s) {
 		letters := painted(green, l.index) + painted(red, l.worktree)
@@ -174,20 +181,29 @@ func statusShort(env *Env, r *kist.Repository, o statusOptions, s *stage.Status)
 }
 
 // branchLine names HEAD for the first line of a short status.
-func branchLine(s *stage.Status) string {
+func branchLine(s *stage.Status, paint func(style, string) string) string {
 	switch {
 	case s.Head.Branch == "":
-		return "HEAD (no branch)"
+		return paint(red, "HEAD (no branch)")
 	case s.Head.ID.IsZero():
-		return "No commits yet on " + s.Head.Branch
+		return "No commits yet on " + paint(green, s.Head.Branch)
 	case s.Tracking == nil:
-		return s.Head.Branch
+		return paint(green, s.Head.Branch)
 	}
-	name, how, differ := strings.Cut(standing(*s.Tracking), ": ")
-	if differ {
-		name += " [" + how + "]"
+	upstream, how := standing(*s.Tracking)
+	line := paint(green, s.Head.Branch) + "..." + paint(red, upstream)
+	if how == "" {
+		return line
 	}
-	return s.Head.Branch + "..." + name
+	for _, count := range []struct {
+		n     int
+		label string
+		color style
+	}{{s.Tracking.Ahead, "ahead ", green}, {s.Tracking.Behind, "behind ", red}} {
+		number := fmt.Sprint(count.n)
+		how = strings.Replace(how, count.label+number, count.label+paint(count.color, number), 1)
+	}
+	return line + " [" + strings.TrimPrefix(how, ": ") + "]"
 }
 
 // statusLineJSON is a path as status prints it with --json.

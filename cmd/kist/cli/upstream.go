@@ -11,9 +11,9 @@ import (
 	"github.com/kist-vcs/kist/remote/registry"
 )
 
-// standing compares a branch with its upstream, as in "origin/main: ahead 1, behind 2". If
-// both are at the same commit, the result is the name of the upstream.
-func standing(t registry.Tracking) string {
+// standing compares a branch with its upstream, as in "origin/main" and ": ahead 1, behind 2".
+// If both are at the same commit, how is empty.
+func standing(t registry.Tracking) (upstream, how string) {
 	var parts []string
 	if t.Gone {
 		parts = append(parts, "gone")
@@ -24,10 +24,10 @@ func standing(t registry.Tracking) string {
 	if t.Behind > 0 {
 		parts = append(parts, fmt.Sprintf("behind %d", t.Behind))
 	}
-	if len(parts) == 0 {
-		return t.Short()
+	if len(parts) > 0 {
+		how = ": " + strings.Join(parts, ", ")
 	}
-	return t.Short() + ": " + strings.Join(parts, ", ")
+	return t.Short(), how
 }
 
 // standingLong is standing as sentences, with advice.

@@ -109,6 +109,7 @@ var securityCommands = []securityCommand{
 	{name: "schedule add", args: []string{"schedule", "add", "--daily", "02:30"}, status: 1},
 	{name: "schedule list", args: []string{"schedule", "list"}, beside: true, status: 1},
 	{name: "schedule remove", args: []string{"schedule", "remove"}, status: 1},
+	{name: "shortlog", args: []string{"shortlog", "-se"}},
 	{name: "show", args: []string{"show"}},
 	{name: "stash apply", args: []string{"stash", "apply"}, status: 1},
 	{name: "stash branch", args: []string{"stash", "branch", "made"}, status: 1},

@@ -166,10 +166,10 @@ func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged
 func One(records *record.View, id object.ID, c *object.Commit) Logged {
 	out := Logged{ID: id, Commit: c}
 	if rec, expired := records.Expired(id); expired {
-		out.Expired = &rec
+		out.Expired = new(rec)
 	}
 	if rec, held := records.Held(id); held {
-		out.Held = &rec
+		out.Held = new(rec)
 	}
 	return out
 }

@@ -164,6 +164,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		newLs(env),
 		pages(env, newReflog(env)),
 		newRefsOf(env),
+		pages(env, newShortlog(env)),
 		pages(env, newShow(env)),
 		newView(env),
 	)

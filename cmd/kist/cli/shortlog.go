@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/log"
+)
+
+type shortlogOptions struct {
+	numbered, summary, email bool
+	group                    string
+	logStarts
+	logFilter
+}
+
+func newShortlog(env *Env) *cobra.Command {
+	var o shortlogOptions
+	cmd := &cobra.Command{
+		Use:   "shortlog [OPTIONS] [REV | A..B]... [-- PATH...]",
+		Short: "show who made which commits",
+		Long: `Groups the commits that the REVs (by default HEAD) reach by their authors: for
+each name the number of commits and their subjects, the oldest first. REVs,
+PATHs and the options that select commits are those of 'kist log'.
+
+With --json, one person on each line: name, email (with -e), commits, and
+without -s subjects.`,
+		Example: `  kist shortlog -sn            who made how many commits
+  kist shortlog v1..           what is new since v1
+  kist shortlog -se -- src     who worked on src`,
+		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
+	}
+	env.inRepository(cmd, o.run)
+	passesOverLost(cmd, env)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.numbered, "numbered", "n", false, "begin with the person with the most commits")
+	flags.BoolVarP(&o.summary, "summary", "s", false, "show only the numbers of commits")
+	flags.BoolVarP(&o.email, "email", "e", false, "show the addresses; a person with two of them counts as two")
+	flags.Var(newChoice(&o.group, "author", "committer"), "group", "group commits by this person")
+	o.logFilter.register(cmd)
+	o.logStarts.register(cmd)
+	return cmd
+}
+
+// shortlogJSON is a person as shortlog prints it with --json.
+type shortlogJSON struct {
+	Name     string   `json:"name"`
+	Email    string   `json:"email,omitempty"`
+	Commits  int      `json:"commits"`
+	Subjects []string `json:"subjects,omitempty"`
+}
+
+func (o *shortlogOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	opt, paths, err := o.history(ctx, env, r, args, &o.logFilter)
+	if err != nil {
+		return err
+	}
+	if err := inHistory(ctx, env, r, opt, paths); err != nil {
+		return err
+	}
+	who := func(c *object.Commit) object.Signature { return c.Author }
+	if o.group == "committer" {
+		who = func(c *object.Commit) object.Signature { return c.Committer }
+	}
+	persons, err := log.ByPerson(log.Commits(ctx, r, opt), who, o.email)
+	if err != nil {
+		return err
+	}
+	if o.numbered {
+		slices.SortStableFunc(persons, func(a, b log.Person) int { return cmp.Compare(len(b.Subjects), len(a.Subjects)) })
+	}
+
+	for _, p := range persons {
+		count, name := len(p.Subjects), printable(p.Name)
+		if o.email {
+			name += printable(" <" + p.Email + ">")
+		}
+		switch {
+		case env.global.json && o.summary:
+			env.json(shortlogJSON{p.Name, p.Email, count, nil})
+		case env.global.json:
+			env.json(shortlogJSON{p.Name, p.Email, count, p.Subjects})
+		case o.summary:
+			env.printf("%6d\t%s\n", count, name)
+		default:
+			env.printf("%s (%d):\n", name, count)
+			for _, subject := range p.Subjects {
+				env.printf("      %s\n", printable(subject))
+			}
+			env.printf("\n")
+		}
+	}
+	return nil
+}

@@ -42,7 +42,9 @@ func ByPerson(commits iter.Seq2[Logged, error], who func(*object.Commit) object.
 		slices.Reverse(p.Subjects)
 		list = append(list, *p)
 	}
-	slices.SortFunc(list, func(a, b Person) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Email, b.Email)) })
+	slices.SortFunc(list, func(a, b Person) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Email, b.Email))
+	})
 	return list, nil
 }
 

@@ -58,6 +58,9 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 		case inConflict && dir == nil:
 			add(p, conflictEntry(conflict))
 			continue
+		case idx.Intended(p) && o.Cached:
+			removed = append(removed, p)
+			continue
 		case dir == nil:
 			return nil, fmt.Errorf("path %q: %w", p, kist.ErrNoMatch)
 		case !o.Recursive:

@@ -111,7 +111,7 @@ func checkPaths(ctx context.Context, idx *index.Index, source view.View, o Resto
 		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
 			return err
 		}
-		if o.Overlay || stage.Indexed(idx, path) == nil && !conflictsBelow(idx, path) {
+		if o.Overlay || stage.Indexed(idx, path) == nil && !conflictsBelow(idx, path) && !(o.Staged && idx.Intended(path)) {
 			return fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
 		}
 	}
@@ -214,11 +214,17 @@ func conflictsBelow(idx *index.Index, path string) bool {
 	return slices.ContainsFunc(idx.Conflicts(), func(c index.Conflict) bool { return tree.Below(c.Path, path) })
 }
 
-// ClearConflicts clears the conflicts at paths and below them.
+// ClearConflicts clears the conflicts at paths and below them, and the notes about files
+// that are to be added.
 func ClearConflicts(idx *index.Index, paths []string) error {
 	for _, c := range slices.Clone(idx.Conflicts()) {
 		if stage.Selected(c.Path, paths) {
 			idx.ClearConflict(c.Path)
+		}
+	}
+	for _, path := range idx.Intents() {
+		if stage.Selected(path, paths) {
+			idx.ClearSkipped(path)
 		}
 	}
 	return nil

@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ func (n notes[T]) clearOne(path string) ([]T, bool) {
 // pathNotes are the notes of an index about paths.
 type pathNotes struct {
 	conflicts []Conflict
-	skipped   []skipped
+	skipped   []skipped // those without a reason are to be added, see [SetIntent]
 }
 
 func (p *pathNotes) conflictNotes() notes[Conflict] {
@@ -190,19 +191,52 @@ type skipped = object.Skipped
 //
 // The path may have names that no tree could hold, but it must be names with slashes
 // between them; otherwise SetSkipped returns a [*tree.PathError]. It removes control
-// characters from the reason, and cuts it at maxReasonSize bytes.
+// characters from the reason, and cuts it at maxReasonSize bytes. An empty reason becomes
+// "unknown".
 func (x *Index) SetSkipped(path, reason string) error {
 	if err := checkSkippedPath(path); err != nil {
 		return err
 	}
-	s := skipped{Path: path, Reason: cleanReason(reason)}
-	notes := x.skippedNotes()
-	if i, ok := notes.find(path); ok && x.skipped[i] == s {
-		return nil
-	}
-	x.skipped = notes.put(s)
-	x.changed = true
+	x.changed = x.putSkipped(skipped{Path: path, Reason: cmp.Or(cleanReason(reason), "unknown")}) || x.changed
 	return nil
+}
+
+// putSkipped records s, and replaces the note about its path. It reports whether there was
+// no such note yet.
+func (p *pathNotes) putSkipped(s skipped) bool {
+	notes := p.skippedNotes()
+	if i, ok := notes.find(s.Path); ok && p.skipped[i] == s {
+		return false
+	}
+	p.skipped = notes.put(s)
+	return true
+}
+
+// SetIntent records that the user wants to add path later: the file counts as tracked, but
+// commits leave it out. The note goes away when the path is set or removed. It returns a
+// [*tree.PathError] if no tree could hold the path.
+func SetIntent(x *Index, path string) error {
+	if err := tree.CheckPath(path); err != nil {
+		return err
+	}
+	x.changed = x.putSkipped(skipped{Path: path}) || x.changed
+	return nil
+}
+
+// Intents returns the paths of [SetIntent] in the order of a walk.
+func (p *pathNotes) Intents() (paths []string) {
+	for _, s := range p.skipped {
+		if s.Reason == "" {
+			paths = append(paths, s.Path)
+		}
+	}
+	return paths
+}
+
+// Intended reports whether path is one of Intents.
+func (p *pathNotes) Intended(path string) bool {
+	i, ok := p.skippedNotes().find(path)
+	return ok && p.skipped[i].Reason == ""
 }
 
 // ClearSkipped removes the skipped paths at path and below, and reports whether there
@@ -215,7 +249,13 @@ func (x *Index) ClearSkipped(path string) bool {
 
 // Skipped returns the skipped paths in the order of a walk. The slice belongs to the
 // index. It is valid until the index is edited.
-func (p *pathNotes) Skipped() []object.Skipped { return p.skipped }
+func (p *pathNotes) Skipped() []object.Skipped {
+	intent := func(s skipped) bool { return s.Reason == "" }
+	if !slices.ContainsFunc(p.skipped, intent) {
+		return p.skipped
+	}
+	return slices.DeleteFunc(slices.Clone(p.skipped), intent)
+}
 
 // checkSkippedPath checks the shape of a skipped path.
 func checkSkippedPath(path string) error {

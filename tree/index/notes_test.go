@@ -110,3 +110,32 @@ func TestReasons(t *testing.T) {
 		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }
+
+// TestIntents checks that files to be added are no skipped paths, and that the index keeps
+// them until the path is set or removed.
+func TestIntents(t *testing.T) {
+	dir := t.TempDir()
+	must(t, Update(t.Context(), dir, func(x *Index) error {
+		set(t, x, "a/old", file(1))
+		must(t, x.SetSkipped("a/s", "\n"))
+		must(t, SetIntent(x, "new"))
+		must(t, SetIntent(x, "a/b"))
+		return SetIntent(x, "c")
+	}))
+	x, err := Load(dir)
+	must(t, err)
+	if got := x.Intents(); !slices.Equal(got, []string{"a/b", "c", "new"}) || !x.Intended("c") || x.Intended("a/s") {
+		t.Errorf("to be added: %q", got)
+	}
+	if got := x.Skipped(); len(got) != 1 || got[0].Path != "a/s" || got[0].Reason != "unknown" {
+		t.Errorf("skipped: %v", got)
+	}
+	set(t, x, "new", file(2))
+	x.Remove("a")
+	if got := x.Intents(); !slices.Equal(got, []string{"c"}) {
+		t.Errorf("still to be added: %q", got)
+	}
+	if err := SetIntent(x, "../up"); err == nil {
+		t.Error("a path outside is taken")
+	}
+}

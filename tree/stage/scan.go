@@ -66,7 +66,7 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 // scan returns the changes in a worktree. A file that is missing because its
 // content was purged or lost is no change: the user did not remove it.
 func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
-	found, err := w.Scan(ctx, idx, o)
+	found, err := scanAll(ctx, w, idx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -224,7 +224,7 @@ type Status struct {
 	Tracking  *registry.Tracking // HEAD's branch and its upstream; nil: no upstream
 	State     operation.State
 	Staged    []tree.Change    // from HEAD to the index, with renames
-	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type
+	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type; untracked if it is to be added
 	Untracked []worktree.Found
 	Ignored   []worktree.Found
 	Skipped   []worktree.Found // cannot be read or stored
@@ -298,7 +298,7 @@ func (s *Status) readHead(ctx context.Context, r *kist.Repository) (err error) {
 // compareWorktree sets the differences between the index and the worktree. It
 // returns the unchanged files that it had to read.
 func (s *Status) compareWorktree(ctx context.Context, r *kist.Repository, idx *index.Index, o StatusOptions) ([]worktree.Refreshed, error) {
-	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{
+	found, err := scanAll(ctx, r.Worktree(), idx, worktree.ScanOptions{
 		Paths: o.Paths, CollapseUntracked: !o.AllUntracked, NoUntracked: o.NoUntracked, ListIgnored: o.Ignored,
 	})
 	if err != nil {
@@ -315,6 +315,10 @@ func (s *Status) compareWorktree(ctx context.Context, r *kist.Repository, idx *i
 	for _, f := range found {
 		switch f.State {
 		case worktree.Untracked:
+			if idx.Intended(f.Path) {
+				s.Changed = append(s.Changed, f)
+				continue
+			}
 			s.Untracked = append(s.Untracked, f)
 		case worktree.Ignored:
 			s.Ignored = append(s.Ignored, f)

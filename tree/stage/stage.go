@@ -30,6 +30,7 @@ type AddOptions struct {
 	Times        bool               // a file with a new modification time is modified, even if nothing else has changed
 	AllowMissing bool               // skip Paths that do not exist; tracked ones stay as they are staged
 	Stream       *worktree.Stored   // the new content of the only path, from [worktree.Worktree.StoreStream]; the worktree is not read
+	Intent       bool               // only note the untracked files as to be added, see [index.SetIntent]
 	DryRun       bool               // store and stage nothing
 	Progress     kist.Progress      // may be nil
 }
@@ -68,6 +69,9 @@ func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, err
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
+	}
+	if o.Intent {
+		return addIntents(ctx, r, idx, o)
 	}
 	session := r.Objects().Begin(volume.SessionOptions{DryRun: o.DryRun})
 	defer session.Close()

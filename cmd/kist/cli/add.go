@@ -49,6 +49,10 @@ at the end: Ctrl-C changes nothing, q stages the chosen hunks. Permission
 bits and deletions are asked about, too. Folders, binary files, files of more
 than 8 MiB and changes of the type are left out; 'kist add PATH' stages them.
 
+With --intent-to-add, untracked files are only noted: 'kist diff' shows their
+content as added, 'kist add -p' offers it, 'kist commit -a' takes it, and a
+commit leaves them out. 'kist rm --cached PATH' removes the note.
+
 With --dry-run nothing is stored or staged: 'add' and 'remove' lines name the
 changes, and the last line shows how much would be read, and how much is new.
 
@@ -66,11 +70,13 @@ the letters A, M and D).`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
 	patchFlag(cmd, &o.patch, "choose which changed lines of tracked files to stage")
+	flags.BoolVarP(&o.Intent, "intent-to-add", "N", false, "only note that files are to be added later")
 	flags.BoolVarP(&o.Update, "update", "u", false, "only files that are tracked already")
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be done")
 	flags.BoolVarP(&o.Force, "force", "f", false, "ignored files, too")
 	flags.BoolVar(&o.excludeCaches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
 	cmd.MarkFlagsMutuallyExclusive("all", "update", "patch")
+	cmd.MarkFlagsMutuallyExclusive("intent-to-add", "update", "patch")
 	cmd.MarkFlagsMutuallyExclusive("patch", "dry-run")
 	return cmd
 }
@@ -115,6 +121,9 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		o.Exclude.Markers = []worktree.Marker{worktree.CacheTag}
 	}
 
+	if o.Intent {
+		return o.note(ctx, env, r)
+	}
 	p := env.progress("adding")
 	o.Progress = p.amounts()
 	note := noteUnrecorded(env, r, o.DryRun)
@@ -128,6 +137,22 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	note()
 	if !o.DryRun {
 		env.maintain(r)
+	}
+	return addOutcome(env, r, result, o.Paths)
+}
+
+// note carries out --intent-to-add.
+func (o *addOptions) note(ctx context.Context, env *Env, r *kist.Repository) error {
+	result, err := stage.Add(ctx, r, o.AddOptions)
+	if err != nil {
+		return err
+	}
+	if env.global.json {
+		printAdded(env, r, o.DryRun, result)
+	} else if o.DryRun || env.global.verbose {
+		for _, path := range result.Added {
+			env.printf("add %s\n", env.shown(r, path))
+		}
 	}
 	return addOutcome(env, r, result, o.Paths)
 }

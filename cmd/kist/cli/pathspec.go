@@ -329,6 +329,9 @@ func (in places) each(ctx context.Context, r *kist.Repository, paths []string, f
 
 // eachTracked is each for the index.
 func eachTracked(idx *index.Index, fn func(path string)) {
+	for _, path := range idx.Intents() {
+		fn(path)
+	}
 	root := idx.Dir("")
 	for path := range root.All() {
 		fn(path)

@@ -332,7 +332,7 @@ func tracked(r *kist.Repository, path string) bool {
 		return false
 	}
 	_, conflict := idx.Conflict(path)
-	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil
+	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil || idx.Intended(path)
 }
 
 // resetPaths sets paths in the index to their state in rev.

@@ -364,6 +364,8 @@ func foundLetter(f worktree.Found) byte {
 		return 'D'
 	case worktree.TypeChanged:
 		return 'T'
+	case worktree.Untracked: // to be added
+		return 'A'
 	}
 	return 'M'
 }

@@ -195,7 +195,7 @@ func (p *longStatus) changed() {
 
 func (p *longStatus) unstaged() {
 	for _, f := range changedPaths(p.status) {
-		label := map[byte]string{'D': "deleted:", 'T': "typechange:", 'M': "modified:"}[foundLetter(f)]
+		label := map[byte]string{'A': "new file:", 'D': "deleted:", 'T': "typechange:", 'M': "modified:"}[foundLetter(f)]
 		p.line(red, label, 12, p.found(f))
 	}
 }

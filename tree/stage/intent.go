@@ -1,0 +1,113 @@
+package stage
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// addIntents notes untracked files as to be added. It is Add with [AddOptions.Intent].
+func addIntents(ctx context.Context, r *kist.Repository, idx *index.Index, o AddOptions) (*AddResult, error) {
+	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude})
+	if err != nil {
+		return nil, err
+	}
+	result := &AddResult{}
+	for _, f := range found {
+		switch {
+		case f.State == worktree.Absent:
+			return nil, fmt.Errorf("path %q: %w", f.Path, kist.ErrNoMatch)
+		case f.State == worktree.Ignored:
+			result.Ignored = append(result.Ignored, f.Path)
+		case f.State == worktree.Special, f.State == worktree.Nested:
+			result.Special = append(result.Special, object.Skipped{Path: f.Path, Reason: f.State.String()})
+		case f.State == worktree.Untracked && !f.Dir && !idx.Intended(f.Path):
+			result.Added = append(result.Added, f.Path)
+		}
+	}
+	if o.DryRun || len(result.Added) == 0 {
+		return result, nil
+	}
+	return result, r.EditIndex(ctx, idx, func(idx *index.Index) error {
+		for _, path := range result.Added {
+			if Indexed(idx, path) != nil {
+				continue
+			}
+			if err := index.SetIntent(idx, path); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// scanAll is [worktree.Worktree.Scan] with the files that are to be added, even without
+// untracked and ignored files: they are Untracked, or Deleted if they are gone.
+func scanAll(ctx context.Context, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
+	found, err := w.Scan(ctx, idx, o)
+	if err != nil {
+		return nil, err
+	}
+	intents := slices.DeleteFunc(idx.Intents(), func(path string) bool { return !Selected(path, o.Paths) })
+	if len(intents) == 0 {
+		return found, nil
+	}
+
+	above := map[string]bool{} // the folders with such files
+	for _, path := range intents {
+		for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
+			above[dir] = true
+		}
+	}
+	if o.CollapseUntracked {
+		if found, err = expand(ctx, w, idx, found, above); err != nil {
+			return nil, err
+		}
+	}
+
+	list, err := w.Scan(ctx, idx, worktree.ScanOptions{Paths: intents, IncludeIgnored: true})
+	if err != nil {
+		return nil, err
+	}
+	list = slices.DeleteFunc(list, func(f worktree.Found) bool { return f.Dir && o.CollapseUntracked })
+	for i, f := range list {
+		if f.State == worktree.Absent {
+			list[i] = worktree.Found{Path: f.Path, State: worktree.Deleted}
+		}
+	}
+	list = append(list, found...)
+	slices.SortStableFunc(list, func(a, b worktree.Found) int { return tree.ComparePaths(a.Path, b.Path) })
+	return slices.CompactFunc(list, func(a, b worktree.Found) bool { return a.Path == b.Path }), nil
+}
+
+// expand replaces untracked folders that have tracked files by the untracked paths in them.
+func expand(ctx context.Context, w *worktree.Worktree, idx *index.Index, found []worktree.Found, above map[string]bool) ([]worktree.Found, error) {
+	var out []worktree.Found
+	for _, f := range found {
+		if f.State != worktree.Untracked || !f.Dir || !above[f.Path] {
+			out = append(out, f)
+			continue
+		}
+		below, err := w.Scan(ctx, idx, worktree.ScanOptions{Paths: []string{f.Path}})
+		if err != nil {
+			return nil, err
+		}
+		shown := "" // an untracked folder, shown without its content
+		for _, b := range below {
+			if above[b.Path] || shown != "" && tree.Below(b.Path, shown) {
+				continue
+			}
+			if b.Dir {
+				shown = b.Path
+			}
+			out = append(out, b)
+		}
+	}
+	return out, nil
+}

@@ -14,7 +14,7 @@ type Filter struct {
 	Messages   []*regexp.Regexp // one has to match the message; none: all do
 
 	AllMessages bool // all of Messages have to match, not one
-	NotMessages bool // Messages select the commits to leave out
+	NotMessages bool // none of Messages may match, as in git even with AllMessages
 
 	MinParents int
 	MaxParents int // negative: no limit
@@ -35,12 +35,12 @@ func (f *Filter) matchMessage(message string) bool {
 	if len(f.Messages) == 0 {
 		return true
 	}
-	matched := f.AllMessages
-	for _, re := range f.Messages {
-		if re.MatchString(message) != f.AllMessages {
-			matched = !f.AllMessages
-			break
-		}
+	matches := func(re *regexp.Regexp) bool { return re.MatchString(message) }
+	switch {
+	case f.NotMessages:
+		return !slices.ContainsFunc(f.Messages, matches)
+	case f.AllMessages:
+		return !slices.ContainsFunc(f.Messages, func(re *regexp.Regexp) bool { return !matches(re) })
 	}
-	return matched != f.NotMessages
+	return slices.ContainsFunc(f.Messages, matches)
 }

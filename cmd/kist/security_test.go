@@ -87,6 +87,7 @@ var securityCommands = []securityCommand{
 	{name: "pull", args: []string{"pull", "origin", "theirs"}},
 	{name: "purge", args: []string{"purge", "--yes", "HEAD:c.txt"}},
 	{name: "push", args: []string{"push", "origin", "main"}},
+	{name: "rebase", args: []string{"rebase", "--autostash", "topic"}},
 	{name: "reflog", args: []string{"reflog"}},
 	{name: "refs-of", args: []string{"refs-of", "a.txt"}},
 	{name: "remote add", args: []string{"remote", "add", "second", "../second"}},

@@ -194,12 +194,8 @@ func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o
 	if err != nil {
 		return nil, err
 	}
-	if conflicts, err := hasConflicts(r); err != nil {
+	if err := s.settle(ctx, head); err != nil {
 		return nil, err
-	} else if conflicts { // not resolved: end here, with a step that waits for that
-		if err := s.settle(ctx, head); err != nil {
-			return nil, err
-		}
 	}
 
 	var done *CommitResult

@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
@@ -54,6 +53,13 @@ type sequence struct {
 	noCommit bool   // steps only change worktree and index
 	recorded bool   // the stored state has the operation
 	ended    bool   // the operation is over
+}
+
+// RunSteps begins a rebase whose steps the caller planned: HEAD is at state.Start, and
+// index and worktree are clean. The reflog shows onto as the name of state.Onto.
+func RunSteps(ctx context.Context, r *kist.Repository, state operation.State, onto string, o StepOptions) (*StepsResult, error) {
+	s := &sequence{r: r, State: state, StepOptions: o, result: &StepsResult{}, onto: onto}
+	return s.run(ctx)
 }
 
 // run carries out the remaining steps until one has to wait for the user.
@@ -529,21 +535,21 @@ func (s *sequence) unfinished(head refs.Head) bool {
 }
 
 // settle completes a step that a killed process wrote, so that the step waits for the
-// user. If its conflicts are in the index already, the step is written.
+// user.
 func (s *sequence) settle(ctx context.Context, head refs.Head) error {
 	if !s.unfinished(head) {
 		return nil
-	}
-	idx, err := s.r.Index()
-	if err != nil {
-		return err
 	}
 	at, err := object.ReadCommit(ctx, s.r.Objects(), head.ID)
 	if err != nil {
 		return err
 	}
 
-	if len(idx.Conflicts()) > 0 {
+	written, err := s.written(ctx, at)
+	if err != nil {
+		return err
+	}
+	if written {
 		err = s.adopt(ctx, at)
 	} else {
 		var ours object.ID
@@ -557,8 +563,21 @@ func (s *sequence) settle(ctx context.Context, head refs.Head) error {
 	return err
 }
 
-// adopt records that the next step waits for the user, because its conflicts are in the
-// index.
+// written reports whether the next step, which was killed, is in the index: it was clean
+// before, except for steps without a commit.
+func (s *sequence) written(ctx context.Context, at *object.Commit) (bool, error) {
+	idx, err := s.r.Index()
+	if err != nil || len(idx.Conflicts()) > 0 || s.Rest[0].Do == operation.Apply {
+		return err == nil && len(idx.Conflicts()) > 0, err
+	}
+	err = NothingStaged(ctx, s.r, at.Tree)
+	if errors.Is(err, stage.ErrLocalChanges) {
+		return true, nil
+	}
+	return false, err
+}
+
+// adopt records that the next step, which is in the index, waits for the user.
 func (s *sequence) adopt(ctx context.Context, at *object.Commit) error {
 	m, err := s.mergeOf(ctx, s.Rest[0], at)
 	if err != nil {
@@ -566,10 +585,4 @@ func (s *sequence) adopt(ctx context.Context, at *object.Commit) error {
 	}
 	s.Doing, s.Other, s.Message, s.Rest = s.Rest[0].Do, s.Rest[0].Commit, m.state.Message, s.Rest[1:]
 	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
-}
-
-// hasConflicts reports whether the index has conflicts.
-func hasConflicts(r *kist.Repository) (bool, error) {
-	idx, err := index.Load(r.Dir())
-	return err == nil && len(idx.Conflicts()) > 0, err
 }

@@ -56,6 +56,7 @@ type State struct {
 	// Of a rebase.
 	Branch string    // its full name; empty: HEAD was detached
 	Onto   object.ID // the commit below the new ones
+	Stash  object.ID // the stash to apply at the end; zero: none
 }
 
 // InProgress returns the error of an operation that cannot begin because of s.
@@ -65,7 +66,7 @@ func (s State) InProgress() error {
 
 // Commits returns all commits that s needs.
 func (s State) Commits() []object.ID {
-	ids := []object.ID{s.Other, s.Start, s.Left, s.To, s.Onto}
+	ids := []object.ID{s.Other, s.Start, s.Left, s.To, s.Onto, s.Stash}
 	for _, step := range s.Rest {
 		ids = append(ids, step.Commit)
 	}

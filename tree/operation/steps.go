@@ -75,7 +75,7 @@ func Recorded(r *kist.Repository) (State, error) {
 func (s State) record(ctx context.Context, r *kist.Repository) error {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %d %s\n", s.Operation, s.Parent, s.Branch)
-	for _, line := range []Step{{"start", s.Start}, {"left", s.Left}, {"to", s.To}, {"onto", s.Onto}} {
+	for _, line := range []Step{{"start", s.Start}, {"left", s.Left}, {"to", s.To}, {"onto", s.Onto}, {"stash", s.Stash}} {
 		if !line.Commit.IsZero() {
 			fmt.Fprintf(&text, "%s %s\n", line.Do, line.Commit)
 		}
@@ -150,6 +150,8 @@ func (s *State) parseLine(line string) error {
 		s.To = id
 	case word == "onto":
 		s.Onto = id
+	case word == "stash":
+		s.Stash = id
 	case !slices.Contains(actions, do) || do.Merges() == id.IsZero():
 		return fmt.Errorf("has the step %q", line)
 	default:

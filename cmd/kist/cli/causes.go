@@ -30,6 +30,7 @@ import (
 	"github.com/kist-vcs/kist/tree/farm"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/rebase"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/stash"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -80,6 +81,8 @@ var causes = []struct {
 	{matches(commits.ErrNotMerged), exitFailed, "not-merged", ""},
 	{matches(commits.ErrWhichParent), exitFailed, "which-parent", "-m 1 goes back to the first parent: the branch before the merge"},
 	{matches(checkout.ErrInsideRepository), exitFailed, "path", ""},
+	{isA[*rebase.TodoError], exitFailed, "bad-list", "nothing was done; your list is in .kist/REBASE_TODO"},
+	{matches(rebase.ErrNothingToDo), exitFailed, "nothing-to-do", "'drop' lines leave out commits one by one"},
 	{matches(commits.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them anyway"},
 	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},

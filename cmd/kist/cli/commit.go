@@ -336,7 +336,20 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 		text += strings.TrimRight("# "+line, " \n") + "\n"
 	}
 
-	file := filepath.Join(r.Dir(), "COMMIT_EDITMSG")
+	edited, err := editText(ctx, r, editor, "COMMIT_EDITMSG", text)
+	if err != nil {
+		return "", err
+	}
+	message := cleanMessage(withoutComments(edited))
+	if message == "" {
+		return "", errNoMessage
+	}
+	return message, nil
+}
+
+// editText lets the user edit a text in a file of the .kist folder. The file stays.
+func editText(ctx context.Context, r *kist.Repository, editor, name, text string) (string, error) {
+	file := filepath.Join(r.Dir(), name)
 	if err := disk.WriteFile(file, []byte(text)); err != nil {
 		return "", err
 	}
@@ -344,14 +357,7 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 		return "", fmt.Errorf("editor %q: %w", editor, err)
 	}
 	data, err := disk.ReadFile(file)
-	if err != nil {
-		return "", err
-	}
-	message := cleanMessage(withoutComments(string(data)))
-	if message == "" {
-		return "", errNoMessage
-	}
-	return message, nil
+	return string(data), err
 }
 
 // runEditor runs an editor on a file. The editor is a command of the shell.

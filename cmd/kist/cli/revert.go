@@ -170,7 +170,9 @@ func revertArgs(ctx context.Context, r *kist.Repository, args []string, op opera
 			if err != nil {
 				return nil, err
 			}
-			ids = append(ids, id)
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
 		}
 		return ids, nil
 	}

@@ -144,9 +144,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		newBranch(env),
 		newCheckout(env),
 		newCherryPick(env),
-		newMerge(env),
-		newReset(env),
-		newRevert(env),
+		newMerge(env), newRebase(env), newReset(env), newRevert(env),
 		newStash(env),
 		newTag(env),
 	)

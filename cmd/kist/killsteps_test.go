@@ -1,0 +1,261 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/tree/operation"
+)
+
+// killedSteps is a command of a cherry-pick or rebase that is killed.
+type killedSteps struct {
+	name      string
+	operation operation.Operation
+	conflicts bool     // at the second of three commits
+	detached  bool     // HEAD is
+	begin     []string // the command that begins the operation, if another one is killed
+	resolve   bool     // resolve the conflicts then
+	command   []string // to kill
+}
+
+var killedStepsCommands = []killedSteps{
+	{name: "cherry-pick", operation: operation.Picking, command: []string{"cherry-pick", "main..side"}},
+	{name: "cherry-pick with conflicts", operation: operation.Picking, conflicts: true, command: []string{"cherry-pick", "main..side"}},
+	{name: "cherry-pick -n", operation: operation.Picking, command: []string{"cherry-pick", "-n", "side~2"}},
+	{name: "cherry-pick -n with conflicts", operation: operation.Picking, conflicts: true, command: []string{"cherry-pick", "-n", "side~1"}},
+	{
+		name: "cherry-pick --continue", operation: operation.Picking, conflicts: true, resolve: true,
+		begin: []string{"cherry-pick", "main..side"}, command: []string{"cherry-pick", "--continue"},
+	},
+	{
+		name: "cherry-pick --abort", operation: operation.Picking, conflicts: true,
+		begin: []string{"cherry-pick", "main..side"}, command: []string{"cherry-pick", "--abort"},
+	},
+	{name: "rebase", operation: operation.Rebasing, command: []string{"rebase", "side"}},
+	{name: "rebase with conflicts", operation: operation.Rebasing, conflicts: true, command: []string{"rebase", "side"}},
+	{name: "rebase, detached", operation: operation.Rebasing, conflicts: true, detached: true, command: []string{"rebase", "side"}},
+	{
+		name: "rebase --continue", operation: operation.Rebasing, conflicts: true, resolve: true,
+		begin: []string{"rebase", "side"}, command: []string{"rebase", "--continue"},
+	},
+	{
+		name: "rebase --skip", operation: operation.Rebasing, conflicts: true,
+		begin: []string{"rebase", "side"}, command: []string{"rebase", "--skip"},
+	},
+	{
+		name: "rebase --abort", operation: operation.Rebasing, conflicts: true,
+		begin: []string{"rebase", "side"}, command: []string{"rebase", "--abort"},
+	},
+}
+
+// TestKillSteps kills cherry-picks and rebases at system calls that change the
+// repository. Then status works and names the operation. --abort brings back HEAD, the
+// branches, the index and the worktree as they were before the operation, local changes
+// included. In a copy, --continue brings the operation to the end that it has without a
+// kill. Verify finds no errors.
+func TestKillSteps(t *testing.T) {
+	for n, c := range killedStepsCommands {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			k := &stepsKiller{killedSteps: c, rng: objecttest.Rand(uint64(1000 + n))}
+			k.prepare(t)
+			during := 0
+			kills := objecttest.Rounds(t, 3)
+			for range kills {
+				during += k.round()
+			}
+			t.Logf("%d kills, %d left an operation in progress; it makes %d calls", kills, during, len(k.calls))
+		})
+	}
+}
+
+type stepsKiller struct {
+	killedSteps
+	*shell
+	rng   *rand.Rand
+	calls []string // the command's system calls, in order
+	old   state    // before the operation
+	done  state    // after the command
+	end   state    // after the operation
+}
+
+// commit writes files and commits them.
+func (k *stepsKiller) commit(message string, files map[string]string) {
+	k.write(files)
+	k.kist("add", "-A", ".")
+	k.kist("commit", "-m", message)
+}
+
+// prepare makes a repository with the branches main and side, and the states that the
+// command and the operation lead to.
+func (k *stepsKiller) prepare(t *testing.T) {
+	k.shell = newShell(t)
+	k.env = []string{"KIST_DATE=2026-01-31T12:00:00Z", "GOMAXPROCS=1", "KIST_GC_AUTO=0"}
+	k.kist("init", "--chunk-size", "64KiB")
+	text := func(line string) string { return "a\nb\nc\n" + line + "\nd\ne\nf\n" }
+	files := map[string]string{"both": text("base"), "d/e/f": "f", "local": "tracked", "mine": text("base")}
+	for i := range 8 {
+		files[fmt.Sprintf("d/f%d", i)] = noise(k.rng, 100<<k.rng.IntN(11))
+	}
+	k.commit("base", files)
+
+	mine := "mine"
+	if k.conflicts {
+		mine = "both"
+	}
+	k.kist("checkout", "-b", "side")
+	k.commit("side 1", map[string]string{"d/side": "side", "d/f1": noise(k.rng, 300_000)})
+	k.commit("side 2", map[string]string{"both": text("side"), "side/new": "new"})
+	removeAll(k, k.path("d/e/f"))
+	k.commit("side 3", map[string]string{"d/f1": noise(k.rng, 3000), "d/e/f/g": "now a folder"})
+	k.kist("checkout", "main")
+	k.commit("main 1", map[string]string{"d/main": "main", "d/f2": noise(k.rng, 300_000)})
+	k.commit("main 2", map[string]string{mine: text("main"), "d/f2": noise(k.rng, 3000), "main/new": "new"})
+	k.commit("main 3", map[string]string{"d/f3": noise(k.rng, 3000)})
+	if k.detached {
+		k.kist("checkout", "--detach")
+	}
+
+	k.write(map[string]string{"untracked": "only here"})
+	if k.operation == operation.Picking {
+		k.write(map[string]string{"local": "a local change"})
+	}
+	k.old = k.readState()
+	if k.begin != nil {
+		k.exits(3, k.begin...)
+	}
+	if k.resolve {
+		k.write(map[string]string{"both": text("resolved")})
+		k.kist("add", "both")
+	}
+
+	reference := k.copyFolder()
+	k.calls = k.strace(reference, "", 0)
+	k.done = reference.readState()
+	k.finish(reference)
+	k.end = reference.readState()
+}
+
+// stepsCalls are the system calls at which a command is killed.
+var stepsCalls = []string{"rename", "renameat", "renameat2", "unlink", "unlinkat", "fsync", "fdatasync", "mkdirat", "pwrite64", "write", "openat", "symlinkat", "linkat"}
+
+// strace runs the command in a folder, and returns its calls. If call is not empty, the
+// command is killed at the n-th of these.
+func (k *stepsKiller) strace(s *shell, call string, n int) []string {
+	k.Helper()
+	path, err := exec.LookPath("strace")
+	if err != nil {
+		k.Skip("no strace")
+	}
+	ctx, cancel := context.WithTimeout(k.Context(), commandTime)
+	defer cancel()
+	cmd := s.command(ctx, k.killedSteps.command...)
+	folder := tempDir(k)
+	program, log := filepath.Join(folder, "kist"), filepath.Join(folder, "log") // TestMain knows it by its name
+	if err := os.Symlink(cmd.Path, program); err != nil {
+		k.Fatal(err)
+	}
+	args := []string{path, "-f", "-qq", "-o", log, "-e", "trace=" + strings.Join(stepsCalls, ",")}
+	if call != "" {
+		args = append(args, "-e", fmt.Sprintf("inject=%s:signal=KILL:when=%d", call, n))
+	}
+	cmd.Args, cmd.Path = append(append(args, program), k.killedSteps.command...), path
+	out, err := cmd.CombinedOutput()
+	if status := cmd.ProcessState.ExitCode(); call == "" && status != 0 && status != 3 {
+		k.Fatalf("kist %q: %v\n%s", k.killedSteps.command, err, out)
+	}
+
+	data, err := os.ReadFile(log)
+	if err != nil {
+		k.Fatal(err)
+	}
+	var calls []string
+	for line := range strings.Lines(string(data)) {
+		_, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		if name, _, ok := strings.Cut(strings.TrimSpace(text), "("); ok && !strings.ContainsAny(name, " <+") {
+			calls = append(calls, name)
+		}
+	}
+	return calls
+}
+
+// finish resolves conflicts and continues until the operation is over.
+func (k *stepsKiller) finish(s *shell) {
+	k.Helper()
+	for range 10 {
+		now := s.readState()
+		switch {
+		case now.operation == "":
+			return
+		case now.conflicts != "[]":
+			s.write(map[string]string{"both": "resolved\n"})
+			at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // trees have it
+			if err := os.Chtimes(s.path("both"), at, at); err != nil {
+				k.Fatal(err)
+			}
+			s.kist("add", "both")
+		}
+		if o := s.run(string(k.operation), "--continue"); o.status != 0 && o.status != 3 && s.readState().conflicts == "[]" {
+			k.Fatal(o)
+		}
+	}
+	k.Fatalf("the operation does not end: %s", s.kist("status"))
+}
+
+// round kills the command once. It returns 1 if an operation is in progress then.
+func (k *stepsKiller) round() int {
+	k.Helper()
+	// Most calls write the store. The interesting ones come at the end.
+	at := k.rng.IntN(len(k.calls))
+	if k.rng.IntN(3) > 0 {
+		at = len(k.calls) - 1 - k.rng.IntN(min(len(k.calls), 120))
+	}
+	call, n := k.calls[at], 0
+	for _, name := range k.calls[:at+1] {
+		if name == call {
+			n++
+		}
+	}
+
+	s := k.copyFolder()
+	k.strace(s, call, n)
+	check := func(when string, lines []string) {
+		k.Helper()
+		if len(lines) > 0 {
+			k.Errorf("killed at %s %d, %s:\n%s", call, n, when, strings.Join(lines, "\n"))
+		}
+	}
+	status := s.kist("status")
+	s.verify()
+	now := s.readState()
+	if now.operation == "" {
+		if lines := now.diff(k.old); len(lines) > 0 {
+			check("no operation is in progress, so its end is there", now.diff(k.end))
+		}
+		return 0
+	}
+
+	name := map[operation.Operation]string{operation.Picking: "You are currently cherry-picking commit ", operation.Rebasing: "rebase in progress; onto "}[k.operation]
+	if !strings.Contains(status, name) {
+		check("status", []string{status})
+	}
+	other := s.copyFolder()
+	s.kist(string(k.operation), "--abort")
+	check("aborted", s.readState().diff(k.old))
+	s.verify()
+
+	if how := k.killedSteps.command[1]; how != "-n" && how != "--skip" && how != "--abort" {
+		k.finish(other)
+		check("continued", other.readState().diff(k.end))
+		other.verify()
+	}
+	return 1
+}

@@ -1,0 +1,348 @@
+// Package rebase repeats the commits of a branch on top of another commit.
+package rebase
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/stash"
+)
+
+// Options configure [Rebase].
+type Options struct {
+	Upstream  string // the commits that it lacks are repeated; empty: the upstream of HEAD's branch
+	Branch    string // switch to it first; empty: stay
+	Onto      string // the new base; empty: Upstream
+	Autostash bool   // put local changes aside, and bring them back at the end
+
+	// EditTodo lets the user edit the list of steps. Nil: all commits are picked.
+	EditTodo func(ctx context.Context, list string) (string, error)
+
+	commits.StepOptions
+}
+
+// Result is the result of a rebase, also after an error.
+type Result struct {
+	commits.StepsResult
+	UpToDate bool        // there was nothing to do
+	Ended    bool        // the branch has moved, and no operation is in progress
+	Branch   string      // its short name; "" for a detached HEAD
+	Old, ID  object.ID   // the branch's commit before and now
+	Upstream []object.ID // commits left out, because the upstream has the same changes
+
+	// Kept is the stash of the local changes, if it conflicts with the new commits. Then
+	// it is still in the list of stashes.
+	Kept *stash.Entry
+
+	stashed  object.ID // the stash of the local changes; zero: none
+	progress kist.Progress
+}
+
+// newResult returns the result of a rebase before it goes on from a state.
+func newResult(state operation.State, progress kist.Progress) *Result {
+	branch, _ := refs.BranchOf(state.Branch)
+	return &Result{Branch: branch, Old: state.Start, ID: state.Start, stashed: state.Stash, progress: progress}
+}
+
+// Rebase repeats the commits of HEAD's branch on another one, and moves the branch to the
+// last new commit. It leaves out merge commits, and commits whose changes the upstream
+// has, that is the same paths with the same entries before and after. It
+// drops commits that have no effect any more. HEAD is detached meanwhile.
+//
+// It stops at conflicts as [commits.Revert] does, with [Continue], [Skip] and [Abort] to
+// go on. The error is a [*stage.LocalChangesError], and nothing is done, if files have
+// local changes and o.Autostash is not set. It is a [*TodoError] for a bad list of steps.
+func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
+	if err := operation.NoOperation(r); err != nil {
+		return nil, err
+	}
+	p, err := newPlan(ctx, r, o)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := localChanges(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	if changes != nil && !o.Autostash {
+		return nil, changes
+	}
+	if err := p.list(ctx, o); err != nil {
+		return nil, err
+	}
+
+	if changes != nil {
+		entry, err := stash.Push(ctx, r, stash.PushOptions{Message: "autostash", Progress: o.Progress})
+		if err != nil {
+			return nil, err
+		}
+		p.state.Stash = entry.New
+	}
+	result := newResult(p.state, o.Progress)
+	result.UpToDate, result.Upstream = p.upToDate, p.upstreamed
+	if o.Branch != "" {
+		if _, err := checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: o.Branch, Progress: o.Progress}); err != nil {
+			return result, errors.Join(err, result.unstash(ctx, r))
+		}
+	}
+	if p.upToDate {
+		return result, result.unstash(ctx, r)
+	}
+
+	done, err := commits.RunSteps(ctx, r, p.state, p.onto, o.StepOptions)
+	return result, result.end(ctx, r, done, err)
+}
+
+// Continue commits the resolved step and goes on.
+func Continue(ctx context.Context, r *kist.Repository, o commits.StepOptions) (*Result, error) {
+	return resume(ctx, r, o, commits.Continue)
+}
+
+// Skip gives up the step at hand and goes on.
+func Skip(ctx context.Context, r *kist.Repository, o commits.StepOptions) (*Result, error) {
+	return resume(ctx, r, o, commits.Skip)
+}
+
+// Abort brings back the branch, and the local changes that were put aside.
+func Abort(ctx context.Context, r *kist.Repository, progress kist.Progress) (*Result, error) {
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	result := newResult(state, progress)
+	result.Ended = true
+	if err := commits.Abort(ctx, r, operation.Rebasing, progress); err != nil && !stage.IsPartial(err) {
+		return nil, err
+	} else if err != nil {
+		return result, err
+	}
+	return result, result.unstash(ctx, r)
+}
+
+// resume goes on with a rebase in progress.
+func resume(ctx context.Context, r *kist.Repository, o commits.StepOptions, f func(context.Context, *kist.Repository, operation.Operation, commits.StepOptions) (*commits.StepsResult, error)) (*Result, error) {
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	done, err := f(ctx, r, operation.Rebasing, o)
+	if done == nil {
+		return nil, err
+	}
+	result := newResult(state, o.Progress)
+	return result, result.end(ctx, r, done, err)
+}
+
+// end completes a result after steps. If all are done, it applies the stash.
+func (result *Result) end(ctx context.Context, r *kist.Repository, done *commits.StepsResult, err error) error {
+	result.StepsResult = *done
+	if err != nil && !stage.IsPartial(err) {
+		if state, serr := operation.Current(r); serr != nil || state.Operation != "" {
+			return err
+		}
+		return errors.Join(err, result.unstash(ctx, r)) // nothing was begun
+	}
+	if !result.Stopped.IsZero() {
+		return err
+	}
+
+	head, herr := r.Refs().Head()
+	if herr != nil {
+		return errors.Join(err, herr)
+	}
+	result.Ended, result.ID = true, head.ID
+	return errors.Join(err, result.unstash(ctx, r))
+}
+
+// unstash applies the stash of the local changes, if any, and drops it. If the changes
+// conflict with the new commits, the stash stays in the list.
+func (result *Result) unstash(ctx context.Context, r *kist.Repository) error {
+	if result.stashed.IsZero() {
+		return nil
+	}
+	list, err := stash.List(r)
+	i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stashed })
+	if i < 0 {
+		return err // nil: the user dropped it
+	}
+
+	applied, err := stash.Apply(ctx, r, result.stashed, stash.ApplyOptions{Progress: result.progress})
+	switch {
+	case errors.Is(err, stage.ErrLocalChanges) || err == nil && len(applied.Conflicts) > 0:
+		result.Kept = &list[i]
+		return nil
+	case err != nil:
+		return err
+	}
+	return stash.Drop(ctx, r, list[i])
+}
+
+// localChanges returns an error with the tracked files that have changes, or nil.
+func localChanges(ctx context.Context, r *kist.Repository) (changes, err error) {
+	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{NoUntracked: true})
+	if err != nil {
+		return nil, err
+	}
+	var list []stage.Obstacle
+	for _, c := range s.Staged {
+		list = append(list, stage.Obstacle{Path: c.Path, Reason: checkout.StagedReason})
+	}
+	for _, c := range s.Conflicts {
+		list = append(list, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
+	}
+	for _, f := range s.Changed {
+		list = append(list, stage.Obstacle{Path: f.Path, Reason: "a change is not staged"})
+	}
+	return stage.ObstacleError(list), nil
+}
+
+// plan is what a rebase is to do.
+type plan struct {
+	r          *kist.Repository
+	state      operation.State
+	onto       string // the user's name for it
+	commits    []history.Commit
+	upToDate   bool
+	upstreamed []object.ID
+}
+
+// newPlan finds the commits to repeat.
+func newPlan(ctx context.Context, r *kist.Repository, o Options) (*plan, error) {
+	head, err := start(ctx, r, o.Branch)
+	if err != nil {
+		return nil, err
+	}
+	if o.Upstream == "" {
+		if head.Branch == "" {
+			return nil, fmt.Errorf("HEAD is detached: %w", kist.ErrNoUpstream)
+		}
+		follows, err := registry.UpstreamOf(r, head.Branch)
+		if err != nil {
+			return nil, err
+		}
+		o.Upstream = follows.Tracking()
+	}
+	upstream, err := r.Resolve(ctx, o.Upstream)
+	if err != nil {
+		return nil, err
+	}
+
+	p := &plan{r: r, onto: o.Upstream, state: operation.State{Operation: operation.Rebasing, Start: head.ID, Onto: upstream}}
+	if head.Branch != "" {
+		p.state.Branch = refs.Heads + head.Branch
+	}
+	if o.Onto != "" {
+		p.onto = o.Onto
+		if p.state.Onto, err = r.Resolve(ctx, o.Onto); err != nil {
+			return nil, err
+		}
+	}
+
+	if p.upToDate, err = p.isUpToDate(ctx, upstream); err != nil {
+		return nil, err
+	}
+	if p.upToDate = p.upToDate && o.EditTodo == nil; p.upToDate {
+		return p, nil
+	}
+	return p, p.choose(ctx, upstream)
+}
+
+// start returns the branch or commit to rebase.
+func start(ctx context.Context, r *kist.Repository, rev string) (refs.Head, error) {
+	if rev == "" {
+		head, err := r.Refs().Head()
+		if err == nil && head.Unborn() {
+			err = kist.ErrUnborn
+		}
+		return head, err
+	}
+	if refs.CheckName(refs.Heads+rev) == nil {
+		id, err := r.Refs().Get(refs.Heads + rev)
+		if err == nil || !errors.Is(err, refs.ErrNotFound) {
+			return refs.Head{Branch: rev, ID: id}, err
+		}
+	}
+	id, err := r.Resolve(ctx, rev)
+	return refs.Head{ID: id}, err
+}
+
+// isUpToDate reports whether the commits are on the new base already, in one line.
+func (p *plan) isUpToDate(ctx context.Context, upstream object.ID) (bool, error) {
+	onto := p.state.Onto
+	for _, id := range []object.ID{onto, upstream} {
+		bases, err := history.MergeBases(ctx, p.r.Objects(), id, p.state.Start)
+		if err != nil || len(bases) != 1 || bases[0] != onto {
+			return false, err
+		}
+	}
+	for c, err := range history.Walk(ctx, p.r.Objects(), []object.ID{p.state.Start}, history.Options{Exclude: []object.ID{onto}}) {
+		if err != nil || len(c.Parents) > 1 {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// choose finds the commits to repeat, oldest first.
+func (p *plan) choose(ctx context.Context, upstream object.ID) error {
+	theirs := &patches{r: p.r, at: map[[32]byte][]history.Commit{}}
+	only := func(id, without object.ID, visit func(history.Commit) error) error {
+		o := history.Options{Exclude: []object.ID{without}, Topo: true}
+		for c, err := range history.Walk(ctx, p.r.Objects(), []object.ID{id}, o) {
+			if err == nil && len(c.Parents) < 2 {
+				err = visit(c)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+
+	err := only(upstream, p.state.Start, func(c history.Commit) error { return theirs.add(ctx, c) })
+	if err != nil {
+		return err
+	}
+	err = only(p.state.Start, upstream, func(c history.Commit) error {
+		has, err := theirs.has(ctx, c)
+		if has {
+			p.upstreamed = append(p.upstreamed, c.ID)
+		} else {
+			p.commits = append(p.commits, c)
+		}
+		return err
+	})
+	slices.Reverse(p.commits)
+	slices.Reverse(p.upstreamed)
+	return err
+}
+
+// list makes the list of steps; the user may edit it.
+func (p *plan) list(ctx context.Context, o Options) error {
+	if p.upToDate {
+		return nil
+	}
+	if o.EditTodo == nil {
+		for _, c := range p.commits {
+			p.state.Rest = append(p.state.Rest, operation.Step{Do: operation.Pick, Commit: c.ID})
+		}
+		return nil
+	}
+	text, err := o.EditTodo(ctx, p.todo())
+	if err != nil {
+		return err
+	}
+	p.state.Rest, err = p.parseTodo(ctx, text)
+	return err
+}

@@ -279,7 +279,7 @@ func TestExpand(t *testing.T) {
 		"main": "refs/tags/main", "heads/main": "refs/heads/main", "side": "refs/heads/side", "origin": "refs/remotes/origin/HEAD",
 		"origin/main": "refs/remotes/origin/main", "HEAD": "HEAD", "@": "HEAD", "MERGE_HEAD": "MERGE_HEAD", "@{-2}": "refs/heads/side",
 		"@{u}": "refs/remotes/origin/main", "main@{push}": "refs/remotes/origin/main", "@{u}~1": "",
-		"@{-1}": "", "main~1": "", "main@{1}": "", "@{0}": "", "none": "", "": "", h.id["a"].String(): "", "main^{}": "refs/tags/main",
+		"@{-1}": "", "main~1": "", "main@{1}": "", "@{0}": "", "none": "", "": "", h.id["a"].String(): "", "main^{}": "", "main^0": "",
 	} {
 		got, err := h.Expand(ctx, rev)
 		if got != want || (want == "") != errors.Is(err, ErrNotFound) {

@@ -16,11 +16,17 @@ import (
 //
 //	2026-01-31T15:04:05Z   RFC 3339, with "T" or a space; seconds, fraction and
 //	                       zone are optional
-//	2026-01-31             the beginning of that day
+//	2026-01-31             the beginning of that day; also 2026/01/31, 31.1.2026,
+//	                       Jan 31 2026, 31 January, the last such day
+//	Sat Jan 31 15:04:05 2026 +0100, and the same as in mails
+//	                       as git prints times
 //	1769871845, @1769871845  seconds since 1970, with 9 digits or more, or an @
 //	now, today, yesterday  this moment, the beginning of the day, one day ago
 //	monday, last monday    the beginning of the last such day before today
-//	today 15:04            that time on the day; also with yesterday, monday
+//	today 15:04            that time on the day; also with the other days. A time
+//	                       is also noon, midnight, tea, 3pm or 3:30 pm, and can
+//	                       come first. Alone, it is today, or for a word the last
+//	                       such time
 //	3 days ago, 2.weeks.ago, 90d, last month, 1 year 2 months ago
 //	                       an age, see [ParseSpan]: the time that long ago
 //
@@ -28,7 +34,7 @@ import (
 func ParseTime(s string, now time.Time) (time.Time, error) {
 	text := strings.ToLower(strings.TrimSpace(s))
 	if len(text) <= 64 {
-		for _, parse := range []func(string, time.Time) (time.Time, bool){parseDate, parseUnix, parseDay, parseAgo} {
+		for _, parse := range []func(string, time.Time) (time.Time, bool){parseDate, parseUnix, parseDay, parseAgo, parseClocked} {
 			if t, ok := parse(text, now); ok && t.Year() >= 0 && t.Year() <= 9999 {
 				return t, nil
 			}
@@ -52,7 +58,69 @@ func parseDate(text string, now time.Time) (time.Time, bool) {
 		}
 	}
 
+	for _, layout := range []string{
+		"Mon Jan 2 15:04:05 2006", "Mon Jan 2 15:04:05 2006 -0700", "Mon, 2 Jan 2006 15:04:05 -0700", "20060102T150405",
+		"2006/01/02", "2.1.2006", "Jan 2 2006", "Jan 2, 2006", "2 Jan 2006", "January 2 2006", "January 2, 2006", "2 January 2006",
+	} {
+		if t, err := time.ParseInLocation(layout, text, now.Location()); err == nil {
+			return t, true
+		}
+	}
+
+	for _, layout := range []string{"Jan 2", "2 Jan", "January 2", "2 January"} {
+		if t, err := time.Parse(layout, text); err == nil {
+			at := time.Date(now.Year(), t.Month(), t.Day(), 0, 0, 0, 0, now.Location())
+			if at.After(now) {
+				at = at.AddDate(-1, 0, 0)
+			}
+			return at, true
+		}
+	}
+
 	return time.Time{}, false
+}
+
+// clockPart is a time of day, with a day before or after it.
+var clockPart = regexp.MustCompile(`^(.*?)\b(noon|midnight|tea|[0-9]{1,2}(?::[0-9]{2}){0,2} ?[ap]m|[0-9]{1,2}(?::[0-9]{2}){1,2})\b(.*)$`)
+
+// parseClocked reads a day and a time of day, in any order, or a time of day alone.
+func parseClocked(text string, now time.Time) (time.Time, bool) {
+	part := clockPart.FindStringSubmatch(text)
+	if part == nil {
+		return time.Time{}, false
+	}
+	before, after := strings.Trim(part[1], " ,"), strings.Trim(part[3], " ,")
+	hour, word := map[string]int{"noon": 12, "midnight": 0, "tea": 17}[part[2]]
+	clock := time.Date(0, 1, 1, hour, 0, 0, 0, time.UTC)
+	for _, layout := range []string{"15:04", "15:04:05", "3PM", "3:04PM", "3:04:05PM"} {
+		if t, err := time.Parse(layout, strings.ToUpper(strings.ReplaceAll(part[2], " ", ""))); err == nil && !word {
+			clock, word = t, true
+			hour = -1
+		}
+	}
+	if !word || before != "" && after != "" {
+		return time.Time{}, false
+	}
+
+	day, ok, ago := now, true, false
+	switch text := before + after; {
+	case text == "now":
+		return time.Time{}, false
+	case text != "":
+		if day, ok = parseDay(text, now); !ok {
+			day, ok = parseDate(text, now)
+		}
+		if !ok {
+			day, ok = parseAgo(text, now)
+			ago = true
+		}
+	case now.Hour() < hour:
+		day = now.AddDate(0, 0, -1)
+	}
+
+	y, m, d := day.Date()
+	at := time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), 0, now.Location())
+	return at, ok && !(ago && at.After(now))
 }
 
 func parseUnix(text string, now time.Time) (time.Time, bool) {
@@ -109,7 +177,7 @@ func daysAgo(word string, today time.Weekday) (days int, known bool) {
 		return 1, true
 	}
 	for day := time.Sunday; day <= time.Saturday; day++ {
-		if word == strings.ToLower(day.String()) {
+		if len(word) >= 3 && strings.HasPrefix(strings.ToLower(day.String()), word) {
 			return (int(today-day)+6)%7 + 1, true
 		}
 	}

@@ -2,6 +2,9 @@ package refs
 
 import (
 	"errors"
+	"os"
+	"os/exec"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -30,6 +33,16 @@ func TestParseTime(t *testing.T) {
 		"monday":                       "2026-03-30T00:00:00+02:00",
 		"last tuesday":                 "2026-03-24T00:00:00+02:00",
 		"wednesday 9:30":               "2026-03-25T09:30:00+02:00",
+		"wed":                          "2026-03-25T00:00:00+02:00",
+		"2026/01/31":                   "2026-01-31T00:00:00+02:00",
+		"31.1.2026":                    "2026-01-31T00:00:00+02:00",
+		"Jan 31, 2026":                 "2026-01-31T00:00:00+02:00",
+		"31 january":                   "2026-01-31T00:00:00+02:00",
+		"apr 1":                        "2025-04-01T00:00:00+02:00",
+		"2026-01-31 noon":              "2026-01-31T12:00:00+02:00",
+		"3pm Jan 31":                   "2026-01-31T15:00:00+02:00",
+		"tea":                          "2026-03-30T17:00:00+02:00",
+		"16:00":                        "2026-03-31T16:00:00+02:00",
 		"90 seconds ago":               "2026-03-31T15:02:35.000000006+02:00",
 		"5 min ago":                    "2026-03-31T14:59:05.000000006+02:00",
 		"24 hours ago":                 "2026-03-30T15:04:05.000000006+02:00",
@@ -53,9 +66,50 @@ func TestParseTime(t *testing.T) {
 	for _, text := range []string{"", " ", "soon", "2026", "2026-02-30", "2026-01-31T25:00", "01/02/2026", "2026-01-31Z", "12345678",
 		"3 dayz", "days ago", "ago", "x days ago", "3 moons ago", "3 days 4 ago", "now 15:04", "monday 25:00", "last", "last 15:04",
 		"99999999999999999999", "@x", "@", "99999999999 years ago", "20000 years ago", "1000000000 hours ago", "2026-01-31 15:04:05 CET",
-		"-1 days from now", "@99999999999999", strings.Repeat("1 day ", 100) + "ago"} {
+		"-1 days from now", "noon 15:04", "13pm", "noon 2026", "now noon", "tomorrow noon", "16:04 0 days", "@99999999999999", strings.Repeat("1 day ", 100) + "ago"} {
 		if got, err := ParseTime(text, now); !errors.Is(err, ErrTime) {
 			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+}
+
+// TestTimeLikeGit compares times with git, in all forms that say the time of day. In git a
+// day without one means the present time of day, and for kist the beginning of the day.
+func TestTimeLikeGit(t *testing.T) {
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("git is not there to compare with")
+	}
+	now := time.Date(2026, 3, 18, 15, 30, 45, 0, time.UTC) // a Wednesday
+	dir := t.TempDir()
+	git := func(args ...string) string {
+		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
+		cmd.Env = append(os.Environ(), "TZ=UTC", "GIT_TEST_DATE_NOW="+strconv.FormatInt(now.Unix(), 10), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	git("init", "-q")
+	for _, text := range []string{
+		"now", "yesterday", "noon", "midnight", "tea", "noon today", "today noon", "noon yesterday", "yesterday noon",
+		"5 days ago noon", "3 days ago", "3.days.ago", "2.weeks.ago", "last week", "last month", "last year",
+		"last monday 10:00", "10:00 last friday", "noon last friday", "last tuesday noon", "yesterday 15:04", "15:04 yesterday",
+		"15:04", "10:00", "23:59", "6am", "6pm", "6 am", "12am", "12pm", "10:30 pm", "6am yesterday", "10pm last friday",
+		"1 hour ago", "1 year 2 months ago", "3 hours ago", "2 days 3 hours ago", "one month ago", "two weeks ago", "six months ago",
+		"10 minutes ago", "10 seconds ago", "1 day", "10.days", "2026-01-31 15:04", "2026-01-31 15:04:05 -0500",
+		"Sat Jan 31 15:04:05 2026", "Sat Jan 31 15:04:05 2026 +0100", "Sat, 31 Jan 2026 15:04:05 +0100",
+		"2026-01-31T15:04:05Z", "2026-01-31T15:04:05+01:00", "20260131T150405", "1769871845", "@1769871845",
+		"Jan 31 15:04", "31 Jan 2026 noon", "15:04 31.01.2026", "2026/01/31 15:04",
+	} {
+		got, err := ParseTime(text, now)
+		want := strings.TrimPrefix(git("rev-parse", "--since="+text), "--max-age=")
+		if err != nil || strconv.FormatInt(got.Unix(), 10) != want {
+			sec, _ := strconv.ParseInt(want, 10, 64)
+			t.Errorf("%q: %v, %v; git %v", text, got, err, time.Unix(sec, 0).UTC())
 		}
 	}
 }
@@ -85,7 +139,7 @@ func TestMonthsBefore(t *testing.T) {
 }
 
 func FuzzParseTime(f *testing.F) {
-	for _, text := range []string{"2026-01-31 15:04", "yesterday", "3.days.ago", "@1769871845", "last friday 10:00", "1 year 2 months ago", "999999999 seconds ago"} {
+	for _, text := range []string{"2026-01-31 15:04", "yesterday", "3.days.ago", "@1769871845", "last friday 10:00", "noon 2 days ago", "3pm Jan 31", "1 year 2 months ago", "999999999 seconds ago"} {
 		f.Add(text)
 	}
 	now := time.Date(2026, 3, 31, 15, 4, 5, 6, time.FixedZone("CEST", 7200))

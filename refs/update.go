@@ -268,40 +268,85 @@ func (s *Store) replace(lines []logLine, files []file) error {
 // if another ref, or the branch itself, is in the way. A process that dies in
 // between leaves both names.
 func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
-	if !strings.HasPrefix(from, Heads) || !strings.HasPrefix(to, Heads) {
-		return &NameError{Name: from, Reason: "only branches can be renamed"}
-	}
-
 	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
-	id, err := s.Get(from)
+	id, onHead, err := checkBranches(s, from, to)
 	if err != nil {
 		return err
 	}
+	if err := s.rename(from, to, id, onHead, who); err != nil {
+		return fmt.Errorf("rename %s to %s: %w", from, to, err)
+	}
 
-	head, _, err := s.value("HEAD")
+	return nil
+}
+
+// Copy copies a branch with its log. Both names are full. The errors are those of
+// [Store.Rename]. A process that dies in between may leave only the log.
+func Copy(ctx context.Context, s *Store, from, to string, who Who) error {
+	unlock, err := s.lock(ctx)
 	if err != nil {
 		return err
+	}
+	defer unlock()
+
+	id, _, err := checkBranches(s, from, to)
+	if err != nil {
+		return err
+	}
+	e, err := s.newEntry(id, id, who, "branch: copied "+from+" to "+to)
+	if err == nil {
+		err = duplicate(s, from, to, e)
+	}
+	if err != nil {
+		return fmt.Errorf("copy %s to %s: %w", from, to, err)
+	}
+
+	return nil
+}
+
+// checkBranches checks that one branch exists and another can be made. It returns the commit
+// of the first, and whether HEAD is on it. The caller holds the lock.
+func checkBranches(s *Store, from, to string) (id object.ID, onHead bool, err error) {
+	if !strings.HasPrefix(from, Heads) || !strings.HasPrefix(to, Heads) {
+		return id, false, &NameError{Name: from, Reason: "only branches can be renamed and copied"}
+	}
+	if id, err = s.Get(from); err != nil {
+		return id, false, err
+	}
+	head, _, err := s.value("HEAD")
+	if err != nil {
+		return id, false, err
 	}
 	have, err := s.current(to, head)
 	if err == nil && !have.IsZero() {
 		err = &MovedError{Name: to, Have: have}
 	}
+	if err == nil {
+		err = s.CheckFree(to, nil)
+	}
+	return id, head.target == from, err
+}
+
+// duplicate makes the log of a new branch from that of another one, with one more entry, and
+// then the branch. The caller holds the lock.
+func duplicate(s *Store, from, to string, e LogEntry) error {
+	log, _, err := s.read("logs/"+from, maxLogSize)
 	if err != nil {
 		return err
 	}
-	if err := s.CheckFree(to, nil); err != nil {
+	if err := s.makeLogDirs(to); err != nil {
 		return err
 	}
-	if err := s.rename(from, to, id, head.target == from, who); err != nil {
-		return fmt.Errorf("rename %s to %s: %w", from, to, err)
+	log = append(log[:intactLines(log)], encodeEntry(e)...)
+	if err := s.write(file{"logs/" + to, log}); err != nil {
+		return err
 	}
-
-	return nil
+	return s.write(file{to, value{id: e.New}.encode()})
 }
 
 // rename makes the new log, the new ref and the new HEAD, in this order, and
@@ -311,21 +356,7 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 	if err != nil {
 		return err
 	}
-
-	log, _, err := s.read("logs/"+from, maxLogSize)
-	if err != nil {
-		return err
-	}
-
-	if err := s.makeLogDirs(to); err != nil {
-		return err
-	}
-
-	log = append(log[:intactLines(log)], encodeEntry(e)...)
-	if err := s.write(file{"logs/" + to, log}); err != nil {
-		return err
-	}
-	if err := s.write(file{to, value{id: id}.encode()}); err != nil {
+	if err := duplicate(s, from, to, e); err != nil {
 		return err
 	}
 	if onHead {

@@ -249,7 +249,7 @@ func (s *State) choose(ctx context.Context, r *kist.Repository) (Outcome, error)
 		return Outcome{}, ErrNothingToTest
 	case (h.Next.IsZero() || h.Next == s.Bad) && len(h.Skipped) > 0:
 		possible := h.Skipped
-		if !slices.Contains(possible, s.Bad) {
+		if h.Next == s.Bad {
 			possible = append(possible, s.Bad)
 		}
 		s.logf("# only skipped commits left to test")

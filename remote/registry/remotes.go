@@ -65,13 +65,21 @@ func newRemote(name string, c kist.RemoteConfig) Remote {
 	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock}
 }
 
+// NoRemoteError means that a remote is not configured. It matches [ErrNoRemote].
+type NoRemoteError struct{ Name string } // the name may be a URL with a password
+
+func (e *NoRemoteError) Error() string { return fmt.Sprintf("%v: %q", ErrNoRemote, remote.Redact(e.Name)) }
+
+// Is makes errors.Is(err, ErrNoRemote) true.
+func (e *NoRemoteError) Is(target error) bool { return target == ErrNoRemote }
+
 // Find returns the remote with a name. A relative path as URL starts from the root of the
 // worktree; Find makes it absolute. The error matches ErrNoRemote, or is a
 // [*kist.ConfigError] if the configuration is invalid.
 func Find(r *kist.Repository, name string) (Remote, error) {
 	c, ok := r.Config().Remote[name]
 	if !ok {
-		return Remote{}, fmt.Errorf("%w: %q", ErrNoRemote, remote.Redact(name)) // name may be a URL
+		return Remote{}, &NoRemoteError{name}
 	}
 	if err := kist.CheckRemoteName(name); err != nil { // a folder gets this name
 		return Remote{}, &kist.ConfigError{Err: fmt.Errorf("remote %q: %w", name, err)}

@@ -1,6 +1,7 @@
 package commits
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -104,51 +105,92 @@ func isMerged(ctx context.Context, r *kist.Repository, branch string, id object.
 // RenameBranch renames a branch; an empty from means the current one. With
 // force, it replaces an existing branch, unless HEAD is on that.
 func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, force bool) error {
-	head, err := r.Refs().Head()
-	if err != nil {
+	m, err := newBranchMove(r, from, to, force)
+	if err != nil || m.from == to {
 		return err
 	}
-	if from == "" {
-		from = head.Branch
-	}
-	if from == "" {
-		return errors.New("HEAD is on no branch that could be renamed")
-	}
-	if from == to {
-		return nil
-	}
-
-	was, err := checkout.CheckNew(r, refs.Heads, to, force)
-	if err != nil {
-		return err
-	}
-	unborn := from == head.Branch && head.Unborn()
-	if !unborn {
-		if _, err := r.Refs().Get(refs.Heads + from); err != nil {
-			return err
-		}
-		if err := notCheckedOut(r, to); err != nil {
-			return err
-		}
-	}
-
 	err = r.Publish(ctx, func(ctx context.Context) error {
-		if unborn {
+		if m.unborn {
 			return r.Refs().SetHead(ctx, refs.Head{Branch: to}, r.Who(), "")
 		}
-		if !was.IsZero() {
-			change := refs.Change{Name: refs.Heads + to, Old: was, Reason: "branch: replaced by " + from}
-			if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
-				return err
-			}
+		if err := m.makeRoom(ctx, r); err != nil {
+			return err
 		}
-		return r.Refs().Rename(ctx, refs.Heads+from, refs.Heads+to, r.Who())
+		return r.Refs().Rename(ctx, refs.Heads+m.from, refs.Heads+to, r.Who())
 	})
 	if err != nil {
 		return err
 	}
 
-	return moveUpstream(ctx, r, from, to)
+	return moveUpstream(ctx, r, m.from, to)
+}
+
+// CopyBranch copies a branch with its log and its upstream. It is like [RenameBranch]
+// otherwise.
+func CopyBranch(ctx context.Context, r *kist.Repository, from, to string, force bool) error {
+	m, err := newBranchMove(r, from, to, force)
+	switch {
+	case err != nil || m.from == to:
+		return err
+	case m.unborn:
+		return kist.ErrUnborn
+	}
+	err = r.Publish(ctx, func(ctx context.Context) error {
+		if err := m.makeRoom(ctx, r); err != nil {
+			return err
+		}
+		return refs.Copy(ctx, r.Refs(), refs.Heads+m.from, refs.Heads+to, r.Who())
+	})
+	if err != nil {
+		return err
+	}
+
+	upstream, err := registry.UpstreamOf(r, m.from)
+	if err != nil && !errors.Is(err, kist.ErrNoUpstream) {
+		return err
+	}
+	return registry.SetUpstream(ctx, r, to, upstream)
+}
+
+// branchMove is a checked renaming or copy of a branch.
+type branchMove struct {
+	from, to string
+	was      object.ID // the commit of a branch that is replaced; zero: there is none
+	unborn   bool      // from is HEAD's branch and has no commit
+}
+
+func newBranchMove(r *kist.Repository, from, to string, force bool) (m branchMove, err error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return m, err
+	}
+	m = branchMove{from: cmp.Or(from, head.Branch), to: to}
+	if m.from == "" {
+		return m, errors.New("HEAD is on no branch")
+	}
+	if m.from == to {
+		return m, nil
+	}
+
+	if m.was, err = checkout.CheckNew(r, refs.Heads, to, force); err != nil {
+		return m, err
+	}
+	if m.unborn = m.from == head.Branch && head.Unborn(); m.unborn {
+		return m, nil
+	}
+	if _, err := r.Refs().Get(refs.Heads + m.from); err != nil {
+		return m, err
+	}
+	return m, notCheckedOut(r, to)
+}
+
+// makeRoom deletes the branch that is replaced.
+func (m branchMove) makeRoom(ctx context.Context, r *kist.Repository) error {
+	if m.was.IsZero() {
+		return nil
+	}
+	change := refs.Change{Name: refs.Heads + m.to, Old: m.was, Reason: "branch: replaced by " + m.from}
+	return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
 }
 
 // moveUpstream moves the upstream of one branch to another.

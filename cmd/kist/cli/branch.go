@@ -13,7 +13,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/tree/commits"
 )
@@ -22,8 +24,11 @@ type branchOptions struct {
 	list, all, remotes, current bool
 	force, delete, forceDelete  bool
 	move, forceMove, unset      bool
+	copy                        bool
+	verbosity                   int
 	upstream                    string
 	commitFilter
+	refOrder
 }
 
 func newBranch(env *Env) *cobra.Command {
@@ -31,23 +36,23 @@ func newBranch(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "branch [OPTIONS] [NEW [REV]]",
 		Short: "list, create, rename and delete branches",
-		Long: `Without arguments, lists the branches and marks the current one with *. With
---verbose, also shows the commit of each branch and its subject. With --list,
-the arguments are patterns: * stands for any characters, ? for one character,
-[a-z] for one character of this range.
+		Long: `Without arguments, lists the branches and marks the current one with *. With -v,
+also shows the commit of each branch and its subject. With --list, the arguments
+are patterns: * stands for any characters, ? for one character, [a-z] for one
+character of this range.
 
 With NEW, creates a branch at REV, by default at HEAD. The current branch stays
 the same.
 
 -d deletes branches. It refuses if the current branch lacks commits of the
 branch; -D deletes it nevertheless. -m renames a branch; without OLD, the
-current one.
+current one. -c copies a branch in the same way, with its log and upstream.
 
 A branch can follow a branch of a remote, its upstream. 'kist push' and 'kist
 pull' use the upstream by default, and 'kist status' compares the branch with
 it. A branch gets its upstream when it is created from a branch of a remote,
-when it is pushed for the first time, or with -u. --verbose shows the upstream,
-and how many commits only one of the two has.
+when it is pushed for the first time, or with -u. -v shows how many commits only
+one of the two has; -vv also names the upstream.
 
 With --json, for each branch: name, ref (its full name), id, current, and
 upstream, ahead and behind (how many commits) or gone.`,
@@ -55,6 +60,8 @@ upstream, ahead and behind (how many commits) or gone.`,
   kist branch topic HEAD~2        make a branch
   kist branch -d topic            delete it, if it has been merged
   kist branch -m trunk            give the current branch another name
+  kist branch -vv                 what is at each branch, and its upstream?
+  kist branch --sort=-committerdate     the latest first
   kist branch --contains v1       which branches have it?
   kist branch -u origin/main      have the current branch follow it`,
 		ValidArgsFunction: env.complete(branches),
@@ -68,14 +75,17 @@ upstream, ahead and behind (how many commits) or gone.`,
 	flags.BoolVarP(&o.remotes, "remotes", "r", false, "list, or with -d delete, branches of remotes")
 	flags.BoolVar(&o.current, "show-current", false, "print the name of the current branch; nothing if HEAD is detached")
 	o.commitFilter.register(cmd)
-	flags.BoolVarP(&o.force, "force", "f", false, "move the branch to REV if it exists; with -d and -m as -D and -M")
+	o.refOrder.register(cmd)
+	flags.CountVarP(&o.verbosity, "verbose", "v", "show commits; -vv also shows upstreams")
+	flags.BoolVarP(&o.force, "force", "f", false, "move the branch to REV if it exists; with -d and -m as -D and -M; with -c, replace NEW")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete branches that are merged into the current one")
 	flags.BoolVarP(&o.forceDelete, "force-delete", "D", false, "delete branches, merged or not")
 	flags.BoolVarP(&o.move, "move", "m", false, "rename a branch: -m [OLD] NEW")
 	flags.BoolVarP(&o.forceMove, "force-move", "M", false, "like -m, in place of a branch NEW that exists")
+	flags.BoolVarP(&o.copy, "copy", "c", false, "copy a branch: -c [OLD] NEW")
 	flags.StringVarP(&o.upstream, "set-upstream-to", "u", "", "make a branch, by default the current one, follow `UPSTREAM`")
 	flags.BoolVar(&o.unset, "unset-upstream", false, "no longer follow an upstream")
-	cmd.MarkFlagsMutuallyExclusive("list", "show-current", "delete", "force-delete", "move", "force-move", "set-upstream-to", "unset-upstream")
+	cmd.MarkFlagsMutuallyExclusive("list", "show-current", "delete", "force-delete", "move", "force-move", "copy", "set-upstream-to", "unset-upstream")
 	return cmd
 }
 
@@ -88,9 +98,9 @@ func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions
 		return env.each(args, "BRANCH", func(arg string) error { return deleteBranch(ctx, env, r, o, arg) })
 	case o.upstream != "" || o.unset:
 		return setUpstream(ctx, env, r, o.upstream, args)
-	case o.move || o.forceMove:
-		return renameBranch(ctx, env, r, o, args)
-	case o.list || o.all || o.remotes || o.wanted(cmd) || len(args) == 0:
+	case o.move || o.forceMove || o.copy:
+		return renameBranch(ctx, r, o, args)
+	case o.list || o.all || o.remotes || o.wanted(cmd) || len(o.sort) > 0 || len(args) == 0:
 		return listBranches(env, cmd, r, o, args)
 	case len(args) > 2:
 		return usagef("one argument too many: %s", quoteArg(args[2]))
@@ -140,7 +150,7 @@ func branchArg(ctx context.Context, r *kist.Repository, arg string) (string, err
 			return branch, nil
 		}
 	}
-	return "", failf(exitFailed, "unknown-ref", "branch %s not found", quoteArg(arg))
+	return "", meant(failf(exitFailed, "unknown-ref", "branch %s not found", quoteArg(arg)), arg, refNames(r, refs.Heads))
 }
 
 // each calls do with each of args. It reports all errors except the last one, and returns
@@ -170,7 +180,7 @@ func deleteBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOpt
 		}
 		full, what, arg = refs.Heads+name, "branch", name
 	} else if _, err := r.Refs().Get(full); errors.Is(err, refs.ErrNotFound) {
-		return failf(exitFailed, "unknown-ref", "remote-tracking branch %s not found", quoteArg(arg))
+		return meant(failf(exitFailed, "unknown-ref", "remote-tracking branch %s not found", quoteArg(arg)), arg, refNames(r, refs.Remotes))
 	}
 	id, err := commits.DeleteBranch(ctx, r, full, o.forceDelete || o.force)
 	switch {
@@ -186,7 +196,8 @@ func deleteBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOpt
 	return nil
 }
 
-func renameBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOptions, args []string) error {
+// renameBranch renames or copies a branch.
+func renameBranch(ctx context.Context, r *kist.Repository, o branchOptions, args []string) error {
 	from := ""
 	switch len(args) {
 	case 1:
@@ -200,7 +211,10 @@ func renameBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOpt
 		}
 		args = args[1:]
 	default:
-		return usagef("renaming takes one or two names: -m [OLD] NEW")
+		return usagef("-m and -c take one or two names: [OLD] NEW")
+	}
+	if o.copy {
+		return commits.CopyBranch(ctx, r, from, args[0], o.force)
 	}
 	return commits.RenameBranch(ctx, r, from, args[0], o.forceMove || o.force)
 }
@@ -230,6 +244,9 @@ func listBranches(env *Env, cmd *cobra.Command, r *kist.Repository, o branchOpti
 		return hintf(usagef("%s is not expected", quoteArg(args[0])), "--list is for patterns")
 	}
 	list, err := o.matching(ctx, r, args, keep)
+	if err == nil {
+		err = log.SortRefs(ctx, r, list, o.sort)
+	}
 	if err != nil {
 		return err
 	}
@@ -321,6 +338,9 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		switch branch, local := refs.BranchOf(ref.Name); {
 		case ref.Name == "":
 			at.name, at.mark, at.color = fmt.Sprintf("(HEAD detached at %s)", ref.ID.Short()), "* ", green
+			if b, err := bisect.Current(r); err == nil {
+				at.name = fmt.Sprintf("(no branch, bisect started on %s)", printable(b.Start))
+			}
 		case local && branch == current:
 			at.mark, at.color = "* ", green
 		case !local:
@@ -340,12 +360,18 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		name := env.paint(at.color, at.name)
 		switch pad := fmt.Sprintf("%*s", width-len([]rune(at.name)), ""); {
 		case at.ref.Target != "":
-			env.printf("%s%s -> %s\n", at.mark, name, printable(shortRef(at.ref.Target)))
-		case env.global.verbose:
+			if o.verbosity == 0 {
+				pad = ""
+			}
+			env.printf("%s%s%s -> %s\n", at.mark, name, pad, printable(shortRef(at.ref.Target)))
+		case o.verbosity > 0:
 			id, subject, _ := strings.Cut(describe(ctx, r, at.ref.ID), " ")
 			if t := env.tracking(ctx, r, at.ref.Name); t != nil {
-				upstream, how := standing(*t)
-				subject = "[" + env.paint(blue, printable(upstream)) + how + "] " + subject
+				if upstream, how := standing(*t); o.verbosity > 1 {
+					subject = "[" + env.paint(blue, printable(upstream)) + how + "] " + subject
+				} else if how != "" {
+					subject = "[" + strings.TrimPrefix(how, ": ") + "] " + subject
+				}
 			}
 			env.printf("%s%s%s %s %s\n", at.mark, name, pad, id, subject)
 		default:
@@ -356,7 +382,7 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 
 // commitFilter are the options that choose branches or tags by their commits.
 type commitFilter struct {
-	contains, noContains, merged, noMerged string
+	contains, noContains, merged, noMerged, pointsAt string
 }
 
 // commitFilters describes the options of a commitFilter. The revision of an option may be
@@ -369,6 +395,15 @@ var commitFilters = []struct {
 	{"no-contains", "only if they lack `REV`", func(f *commitFilter) *string { return &f.noContains }},
 	{"merged", "only if `REV` has them, by default HEAD", func(f *commitFilter) *string { return &f.merged }},
 	{"no-merged", "only if `REV` lacks them", func(f *commitFilter) *string { return &f.noMerged }},
+	{"points-at", "only if they are at the commit `REV`, by default HEAD", func(f *commitFilter) *string { return &f.pointsAt }},
+}
+
+// refOrder is the option for the order of a list of branches or tags.
+type refOrder struct{ sort []string }
+
+func (o *refOrder) register(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&o.sort, "sort", nil, "sort by `KEY`, or with '-' before it backwards: refname, version:refname, creatordate, taggerdate, committerdate; the last --sort comes first")
+	must(cmd.RegisterFlagCompletionFunc("sort", oneOf(log.SortKeys...)))
 }
 
 // noRev is the value of an option that was given without a revision.
@@ -399,6 +434,7 @@ func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []stri
 		id       object.ID
 		contains bool // the ref has to reach id; otherwise id has to reach the ref
 		not      bool
+		exact    bool // the ref, or its commit, has to be id
 	}
 	var tests []test
 	for _, option := range commitFilters {
@@ -412,11 +448,17 @@ func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []stri
 				rev, args = args[0], args[1:]
 			}
 		}
+		exact := option.name == "points-at"
 		id, err := r.Resolve(ctx, rev)
+		if err == nil && exact {
+			var key object.Key
+			key, err = refs.ResolveObject(ctx, r.Refs(), r.Objects(), rev)
+			id = key.ID
+		}
 		if err != nil {
 			return nil, nil, err
 		}
-		tests = append(tests, test{id, strings.HasSuffix(option.name, "contains"), strings.HasPrefix(option.name, "no-")})
+		tests = append(tests, test{id, strings.HasSuffix(option.name, "contains"), strings.HasPrefix(option.name, "no-"), exact})
 	}
 	return func(ctx context.Context, id object.ID) (bool, error) {
 		if len(tests) == 0 {
@@ -427,6 +469,12 @@ func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []stri
 			return false, err
 		}
 		for _, t := range tests {
+			if t.exact {
+				if t.id != id && t.id != commit {
+					return false, nil
+				}
+				continue
+			}
 			old, new := commit, t.id
 			if t.contains {
 				old, new = t.id, commit

@@ -217,7 +217,11 @@ func isSet(settings []kist.Setting, key string) bool {
 }
 
 func notSet(key string) error {
-	return failf(exitFailed, "not-set", "%s is not set", quoteArg(key))
+	var names []string
+	for _, known := range kist.ConfigKeys() {
+		names = append(names, known.Name)
+	}
+	return meant(failf(exitFailed, "not-set", "%s is not set", quoteArg(key)), key, names)
 }
 
 // nearKey adds the similar key to the error for an unknown key.

@@ -154,13 +154,34 @@ func usageError(cmd *cobra.Command, err error) error {
 	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
-		if err = invalidValue(invalid); cmd.Name() == "commit" && invalid.GetFlag().Name == "directory" {
-			return hintf(usagef("%w", err), "-C names the folder to work in; 'kist commit --amend --no-edit' takes the message of the last commit")
+		if err = invalidValue(invalid); invalid.GetFlag().Name == "directory" && instead[cmd.Name()] != "" {
+			return hintf(usagef("%w", err), "-C names the folder to work in; %s", instead[cmd.Name()])
 		}
 	} else if set := exclusive.FindStringSubmatch(err.Error()); set != nil {
 		err = togetherError(strings.Fields(set[1]))
 	}
-	return hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath())
+	return nearOption(cmd, hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath()))
+}
+
+// nearOption returns err. If it is about an unknown option, a hint has similar ones.
+func nearOption(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+		if !flag.Hidden {
+			names = append(names, "--"+flag.Name)
+		}
+	})
+	return meant(err, "--"+unknown.GetSpecifiedName(), names)
+}
+
+// instead has advice for commands of git in which -C is no folder.
+var instead = map[string]string{
+	"branch": "'kist branch -c -f OLD NEW' copies a branch in place of another",
+	"commit": "'kist commit --amend --no-edit' takes the message of the last commit",
 }
 
 // exclusive finds the names in cobra's error about flags that exclude each other.

@@ -157,6 +157,8 @@ func arguments(least, most int, names ...string) cobra.PositionalArgs {
 				return fmt.Errorf("%s is missing", names[len(args)])
 			}
 			return fmt.Errorf("%s needs at least %d arguments", cmd.CommandPath(), least)
+		case most >= 0 && len(args) > most && cmd.HasSubCommands():
+			return unknownCommand(cmd, args[most])
 		case most >= 0 && len(args) > most:
 			return fmt.Errorf("one argument too many: %s", quoteArg(args[most]))
 		}

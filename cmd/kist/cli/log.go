@@ -403,6 +403,12 @@ func registerCount(cmd *cobra.Command, number *int, what string) {
 	flags := cmd.Flags()
 	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
 	flags.Lookup("max-count").DefValue = "" // the help shows no default, since all are shown
+	registerDigits(cmd, number)
+}
+
+// registerDigits makes -12 the digits of a number.
+func registerDigits(cmd *cobra.Command, number *int) {
+	flags := cmd.Flags()
 	for digit := range 10 {
 		name := strconv.Itoa(digit)
 		flags.BoolFuncP("digit-"+name, name, "", func(string) error { return addDigit(number, digit) })

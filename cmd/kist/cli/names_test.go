@@ -407,8 +407,19 @@ func (x *named) result(out string, err error) []string {
 
 // lists compares lists of branches and tags.
 func (x *named) lists() {
+	x.same("tag", "-n")
+	x.same("tag", fmt.Sprintf("-n%d", 1+x.rnd.IntN(5)))
+	x.same("branch", "-v")
 	for _, kind := range []string{"tag", "branch"} {
 		x.same(kind)
+		for _, key := range []string{"refname", "version:refname", "creatordate", "taggerdate", "committerdate"} {
+			if x.rnd.IntN(3) == 0 {
+				x.same(kind, "--sort="+[]string{"", "-"}[x.rnd.IntN(2)]+key)
+			}
+		}
+		x.same(kind, "--sort=-refname", "--sort=-creatordate")
+		x.same(kind, "--points-at", x.id())
+		x.same(kind, "--points-at", x.name())
 		for _, option := range []string{"--contains", "--no-contains", "--merged", "--no-merged"} {
 			if x.rnd.IntN(2) == 0 {
 				x.same(kind, option, x.commit())

@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/view"
 )
@@ -235,10 +236,12 @@ const (
 	maxNearName = 100 // bytes of a name that is compared
 )
 
-// nearRevision returns err. If it is about an unknown revision, a hint has similar names.
-func (e *Env) nearRevision(err error) error {
-	var unknown *refs.UnknownRevisionError
-	if !errors.As(err, &unknown) || unknown.Reason != "" {
+// nearName returns err. If it is about an unknown revision or remote, a hint has similar
+// names.
+func (e *Env) nearName(err error) error {
+	var rev *refs.UnknownRevisionError
+	var remote *registry.NoRemoteError
+	if isRev := errors.As(err, &rev) && rev.Reason == ""; !isRev && !errors.As(err, &remote) {
 		return err
 	}
 	r, openErr := e.open()
@@ -246,7 +249,29 @@ func (e *Env) nearRevision(err error) error {
 		return err
 	}
 	defer r.Close()
-	near := nearNames(r, unknown.Rev)
+	if remote != nil {
+		var names []string
+		for _, m := range registry.All(r) {
+			names = append(names, m.Name)
+		}
+		return meant(err, remote.Name, names)
+	}
+
+	name := strings.TrimPrefix(rev.Rev, "^")
+	if i := strings.IndexAny(name, "^~@:"); i > 0 {
+		name = name[:i]
+	}
+	names := []string{"HEAD"}
+	for _, below := range []string{refs.Heads, refs.Tags, refs.Remotes} {
+		names = append(names, refNames(r, below)...)
+	}
+	return meant(err, name, names)
+}
+
+// meant returns err with a hint that has the names similar to a mistyped word, if there are
+// some.
+func meant(err error, word string, names []string) error {
+	near := nearest(word, names)
 	if len(near) == 0 {
 		return err
 	}
@@ -256,14 +281,10 @@ func (e *Env) nearRevision(err error) error {
 	return hintf(err, "did you mean %s?", strings.Join(near, " or "))
 }
 
-// nearNames returns the names of refs that are nearest to the name at the start of rev.
-func nearNames(r *kist.Repository, rev string) []string {
-	rev = strings.TrimPrefix(rev, "^")
-	if i := strings.IndexAny(rev, "^~@:"); i > 0 {
-		rev = rev[:i]
-	}
-	letters := utf8.RuneCountInString(rev)
-	if letters < 2 || len(rev) > maxNearName {
+// nearest returns the names that are most similar to a word.
+func nearest(word string, names []string) []string {
+	letters := utf8.RuneCountInString(word)
+	if letters < 2 || len(word) > maxNearName {
 		return nil
 	}
 
@@ -272,15 +293,11 @@ func nearNames(r *kist.Repository, rev string) []string {
 		limit = 1
 	}
 
-	names := []string{"HEAD"}
-	for _, below := range []string{refs.Heads, refs.Tags, refs.Remotes} {
-		names = append(names, refNames(r, below)...)
-	}
 	var near []string
 	for distance := range limit + 1 {
 		for _, name := range names {
-			d := kist.EditDistance(strings.ToLower(rev), strings.ToLower(name), limit)
-			if d == distance && len(near) < maxNear && name != rev && !slices.Contains(near, name) {
+			d := kist.EditDistance(strings.ToLower(word), strings.ToLower(name), limit)
+			if d == distance && len(near) < maxNear && name != word && !slices.Contains(near, name) {
 				near = append(near, name)
 			}
 		}

@@ -52,7 +52,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	if o := outcomeOf(err); ctx.Err() != nil && !(o.quiet && o.Exit == exitInterrupted) { // else the command reported it
 		err = ctx.Err()
 	}
-	err = own.nearRevision(err)
+	err = own.nearName(err)
 	own.global.json = own.global.json || asksForJSON(args)
 	status := own.report(err)
 	if out.Flush() != nil && status == exitOK {

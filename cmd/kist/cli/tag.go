@@ -3,19 +3,23 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree/commits"
 )
 
 type tagOptions struct {
 	list, annotate, force, delete bool
+	lines                         int // of messages, with -n
 	messageOptions
 	commitFilter
+	refOrder
 }
 
 func newTag(env *Env) *cobra.Command {
@@ -24,7 +28,8 @@ func newTag(env *Env) *cobra.Command {
 		Use:   "tag [OPTIONS] [NAME [REV]]",
 		Short: "list, create and delete tags",
 		Long: `Without arguments, lists the tags. With --verbose, also shows the commit, and
-the first line of the tag's message or else the commit's. With --list, the
+the first line of the tag's message or else the commit's; -n shows only that
+line, and -n3 three lines. With --list, the
 arguments are patterns: * stands for any characters, ? for one character, [a-z]
 for one character of this range.
 
@@ -38,6 +43,7 @@ tagger (name, email, time) and message.`,
   kist tag v1                         name the current commit
   kist tag -m 'as delivered' v1 HEAD~2
   kist tag -l 'v1.*'
+  kist tag -n --sort=-v:refname       with messages, v1.10 before v1.9
   kist tag -d v1`,
 		ValidArgsFunction: completeNth(env.complete(tags), env.complete(revisions)),
 	}
@@ -47,6 +53,10 @@ tagger (name, email, time) and message.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "list the tags that fit a pattern")
 	o.commitFilter.register(cmd)
+	o.refOrder.register(cmd)
+	flags.IntVarP(&o.lines, "lines", "n", 0, "list the tags with `N` lines of each message; -n3 is short for -n=3")
+	flags.Lookup("lines").NoOptDefVal = "0"
+	registerDigits(cmd, &o.lines)
 	flags.BoolVarP(&o.annotate, "annotate", "a", false, "create a tag with a message from -m or -F")
 	o.messageOptions.register(cmd)
 	flags.BoolVarP(&o.force, "force", "f", false, "replace a tag that exists")
@@ -69,7 +79,7 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	switch {
 	case o.delete:
 		return env.each(args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })
-	case o.list || o.wanted(cmd) || len(args) == 0 && message == "":
+	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && message == "":
 		return listTags(env, cmd, r, o, args)
 	case len(args) == 0:
 		return usagef("the NAME of the tag is missing")
@@ -97,7 +107,7 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 func deleteTag(ctx context.Context, env *Env, r *kist.Repository, name string) error {
 	id, err := commits.DeleteTag(ctx, r, name)
 	if errors.Is(err, refs.ErrNotFound) {
-		return failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name))
+		return meant(failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name)), name, refNames(r, refs.Tags))
 	}
 	if err == nil {
 		env.show(branchJSON{Name: name, Ref: refs.Tags + name, ID: id}, "Deleted tag '%s' (was %s)\n", printable(name), id.Short())
@@ -136,8 +146,14 @@ func listTags(env *Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, ar
 		return err
 	}
 	list, err := listRefs(ctx, r, refs.Tags, args, keep)
+	if err == nil {
+		err = log.SortRefs(ctx, r, list, o.sort)
+	}
 	if err != nil {
 		return err
+	}
+	if cmd.Flags().Changed("lines") {
+		o.lines = max(o.lines, 1)
 	}
 	width := 0
 	for _, ref := range list {
@@ -149,6 +165,8 @@ func listTags(env *Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, ar
 		switch {
 		case env.global.json:
 			env.json(newNamedJSON(ctx, r, ref))
+		case o.lines > 0:
+			env.printf("%-15s %s\n", printable(name), printable(tagLines(ctx, r, ref.ID, o.lines)))
 		case env.global.verbose:
 			env.printf("%-*s %s\n", width, printable(name), describeTag(ctx, env, r, ref.ID))
 		default:
@@ -156,6 +174,18 @@ func listTags(env *Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, ar
 		}
 	}
 	return nil
+}
+
+// tagLines returns the first lines of a tag's message, or else of its commit's.
+func tagLines(ctx context.Context, r *kist.Repository, id object.ID, n int) string {
+	message := ""
+	if tag, err := object.ReadTag(ctx, r.Objects(), id); err == nil {
+		message = tag.Message
+	} else if c, err := object.ReadCommit(ctx, r.Objects(), id); err == nil {
+		message = c.Message
+	}
+	lines := strings.Split(strings.Trim(message, "\n"), "\n")
+	return strings.Join(lines[:min(n, len(lines))], "\n    ")
 }
 
 // describeTag returns the short ID of a tag's commit, and the first line of

@@ -116,7 +116,8 @@ func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string,
 	}
 	upstream, ok := registry.BranchOf(r, full)
 	if !ok || err != nil {
-		return hintf(failf(exitFailed, "unknown-ref", "%s is not a branch of a remote", quoteArg(name)), "'kist branch -r' lists them; 'kist push -u' creates one")
+		err := meant(failf(exitFailed, "unknown-ref", "%s is not a branch of a remote", quoteArg(name)), name, refNames(r, refs.Remotes))
+		return hintf(err, "'kist branch -r' lists them; 'kist push -u' creates one")
 	}
 	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err

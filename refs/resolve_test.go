@@ -165,7 +165,7 @@ func TestResolveUnknown(t *testing.T) {
 		strings.Repeat("0", 64): "no commit of this ID", tree.String(): "no commit of this ID", tree.String()[:10]: "",
 		"HEAD~4": "goes past the first commit", "HEAD^2": "only 1 of 2 parents", "HEAD~1^3": "only 2 of 3 parents", "a^": "",
 		"HEAD~99999999999999999999": "out of range", "HEAD^2147483648": "out of range",
-		"HEAD^{tree}": "not understood", "HEAD^{": "not understood", "HEAD^{/x}": "no commit has such a message", "HEAD^{/}": "no text", "HEAD^{/!-x}": "no text", "HEAD^{/(}": "missing closing", ":/": "no text", ":/nowhere": "no commit has such a message", "HEAD~{1}": "not understood",
+		"HEAD^{tree}": "a tree is no commit", "HEAD^{tree}^": "not understood", "HEAD^{": "not understood", "HEAD^{/x}": "no commit has such a message", "HEAD^{/}": "no text", "HEAD^{/!-x}": "no text", "HEAD^{/(}": "missing closing", ":/": "no text", ":/nowhere": "no commit has such a message", "HEAD~{1}": "not understood",
 		"HEAD~-1": "not understood", "HEAD^x": "not understood", "HEAD@{1}x": "not understood", "HEAD~1@{1}": "not understood", "@{1}@{1}": "not understood",
 		"@{": "no }", "main@{1": "no }", "main@{}": "nothing in", "main@{5}": "only 4", "main@{4}": "did not exist", "side@{1}": "did not exist",
 		"HEAD@{99}": "only", "main@{soon}": "not a time", "v1@{u}": "needs a branch", "none@{u}": "needs a branch", "main@{u}": "needs a branch", "@{u}@{1}": "not understood", "main@{-1}": "before @{-n}",

@@ -65,6 +65,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "chunker.max", Help: "largest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.polynomial", Help: "the polynomial that decides where content is cut", fixed: true},
+	{Name: "clean.requireForce", Form: "true or false", Default: "true", Help: "'kist clean' does nothing without -f", check: checkBoolSetting},
 	{Name: KeyColor, Form: "auto, always or never", Default: "auto", Scope: UserOnly, Help: "when to use colours", check: checkOneOf("auto", "always", "never")},
 	{Name: KeyEditor, Form: "COMMAND", Scope: UserOnly, Help: "the editor for messages", check: checkTextSetting(nil)},
 	{Name: KeyIgnoreFiles, Form: "list of NAMEs", Help: "more files with patterns, as .gitignore; .kistignore overrules them", List: true, check: checkTextSetting(object.CheckName)},

@@ -113,7 +113,7 @@ func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.I
 	case tree.Below(im.repo.Dir(), strings.TrimSuffix(s.real, "/")): // s.real may be "/"
 		return refuse("the repository is in it")
 	}
-	mounted, err := isMountPoint(s.real)
+	mounted, err := worktree.IsMountPoint(s.real)
 	if err != nil {
 		return err
 	}
@@ -289,7 +289,7 @@ func (im *importer) readAll(ctx context.Context, root object.ID) error {
 // mountPoints returns the folders of an index where a file system is mounted.
 func mountPoints(root string, idx *index.Index) (mounted []string, err error) {
 	for _, dir := range folders(idx) {
-		is, err := isMountPoint(filepath.Join(root, filepath.FromSlash(dir)))
+		is, err := worktree.IsMountPoint(filepath.Join(root, filepath.FromSlash(dir)))
 		if err != nil {
 			return nil, err
 		}
@@ -332,7 +332,7 @@ func (im *importer) removeAll(ctx context.Context, idx *index.Index, a aside) er
 		}
 	}
 	for _, dir := range slices.Backward(folders(idx)) {
-		mounted, err := isMountPoint(filepath.Join(a.path, filepath.FromSlash(dir)))
+		mounted, err := worktree.IsMountPoint(filepath.Join(a.path, filepath.FromSlash(dir)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

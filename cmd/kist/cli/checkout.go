@@ -157,7 +157,8 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 	})
 	p.Stop()
 	if errors.Is(applyErr, kist.ErrNameTaken) {
-		return hintf(applyErr, "'kist checkout %[1]s' switches to it, 'kist checkout -B %[1]s' moves it", printable(create))
+		moves := map[string]string{"checkout": "-B", "switch": "-C"}[env.cmd.Name()]
+		return hintf(applyErr, "'kist %[2]s %[1]s' switches to it, 'kist %[2]s %[3]s %[1]s' moves it", printable(create), env.cmd.Name(), moves)
 	}
 	if applyErr != nil && !isPartial(applyErr) {
 		return halfDone(env.unwritten(r, applyErr))

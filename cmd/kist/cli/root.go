@@ -64,8 +64,8 @@ func Run(ctx context.Context, env *Env, args []string) int {
 // execute runs the command in args.
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	root.SetArgs(args)
-	// In 'kist -v grep', -v is kist's; after grep, it is grep's own.
-	if cmd, _, err := root.Find(args); err == nil && cmd.Flags().Lookup("verbose") != root.PersistentFlags().Lookup("verbose") {
+	// In 'kist -C DIR grep' and with switch, -C is kist's; after grep, it is grep's own.
+	if cmd, _, err := root.Find(args); err == nil && cmd.Flags().Lookup("directory") != root.PersistentFlags().Lookup("directory") {
 		root.TraverseChildren = true
 	}
 	started := false
@@ -133,6 +133,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("files", "WORK ON FILES",
 		newAdd(env),
 		newAttr(env),
+		newClean(env),
 		newCommit(env),
 		newMv(env),
 		newRestore(env),
@@ -146,6 +147,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		newCherryPick(env),
 		newMerge(env), newRebase(env), newReset(env), newRevert(env),
 		newStash(env),
+		newSwitch(env),
 		newTag(env),
 	)
 	add("look", "LOOK AT HISTORY",

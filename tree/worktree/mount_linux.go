@@ -1,4 +1,4 @@
-package convert
+package worktree
 
 import (
 	"errors"
@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isMountPoint reports whether a file system is mounted at path. A bind mount counts, too. If
+// IsMountPoint reports whether a file system is mounted at path. A bind mount counts, too. If
 // the kernel does not report mount points, another device than that of the folder above counts.
-func isMountPoint(path string) (bool, error) {
+func IsMountPoint(path string) (bool, error) {
 	var st, above unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &st); err != nil {
 		return false, &os.PathError{Op: "statx", Path: path, Err: err}

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package convert
+package worktree
 
 import (
 	"os"
@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isMountPoint reports whether a file system is mounted at path: the folder above is on
+// IsMountPoint reports whether a file system is mounted at path: the folder above is on
 // another device.
-func isMountPoint(path string) (bool, error) {
+func IsMountPoint(path string) (bool, error) {
 	var st, above unix.Stat_t
 	err := unix.Lstat(path, &st)
 	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {

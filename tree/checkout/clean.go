@@ -1,0 +1,226 @@
+package checkout
+
+import (
+	"context"
+	"errors"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/ignore"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// CleanOptions configure [Clean].
+type CleanOptions struct {
+	Paths   []string               // nil: everything
+	Select  func(path string) bool // selects among Paths; nil: all
+	Folders bool                   // also untracked folders
+	Ignored IgnoredFiles
+	Exclude *ignore.Matcher // more ignored paths, which WithIgnored does not include; may be nil
+	DryRun  bool
+}
+
+// IgnoredFiles selects what [Clean] does with ignored files.
+type IgnoredFiles uint8
+
+// The choices for ignored files.
+const (
+	WithoutIgnored IgnoredFiles = iota
+	WithIgnored
+	OnlyIgnored
+)
+
+// Cleaned is a path that [Clean] removes, or another repository that it keeps.
+type Cleaned struct {
+	Path       string // with a slash at the end of a folder
+	Repository bool
+}
+
+// Clean removes untracked files, and returns the outermost removed paths, sorted. It
+// removes no repository, of kist or git, nothing in folders where a file system is
+// mounted, nothing behind symlinks, and not the user's current folder. If only some paths
+// cannot be removed, the error is a [*worktree.ApplyError].
+func Clean(ctx context.Context, r *kist.Repository, o CleanOptions) ([]Cleaned, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return nil, err
+	}
+	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, ListIgnored: true})
+	if err != nil {
+		return nil, err
+	}
+
+	c := &cleaner{CleanOptions: o, repo: r}
+	c.all(found)
+	slices.SortFunc(c.list, func(a, b Cleaned) int { return strings.Compare(a.Path, b.Path) })
+	if o.DryRun {
+		return c.list, nil
+	}
+	_, err = r.Worktree().Apply(ctx, r.Contents(), c.ops, worktree.ApplyOptions{})
+	var failed *worktree.ApplyError
+	if errors.As(err, &failed) {
+		c.list = slices.DeleteFunc(c.list, func(at Cleaned) bool {
+			return slices.ContainsFunc(failed.Failed, func(f worktree.Failed) bool { return tree.Below(f.Path, strings.TrimSuffix(at.Path, "/")) })
+		})
+	}
+	return c.list, err
+}
+
+// cleaner collects the paths to remove.
+type cleaner struct {
+	CleanOptions
+	repo *kist.Repository
+	list []Cleaned
+	ops  []worktree.Op
+}
+
+// all adds what is to be removed of the results of a scan. No result is below another one,
+// except in folders that the index lacks.
+func (c *cleaner) all(found []worktree.Found) {
+	for len(found) > 0 {
+		f, below := split(&found)
+		switch {
+		case f.Old != nil || f.Dir && f.State != worktree.Untracked && f.State != worktree.Ignored: // tracked
+			if f.State == worktree.ModeChanged {
+				c.all(below)
+			}
+		case !f.Dir:
+			if c.removes(f, false) {
+				c.remove([]worktree.Found{f})
+			}
+		case isRepository(f.Path, below):
+		case !c.Folders && (c.Ignored != OnlyIgnored || f.State == worktree.Ignored):
+		default:
+			if whole, parts := c.folder(f, below, false); whole {
+				c.removeFolder(f, below)
+			} else {
+				parts()
+			}
+		}
+	}
+}
+
+// split returns the first result, and all results below it. It takes them off the list.
+func split(found *[]worktree.Found) (f worktree.Found, below []worktree.Found) {
+	f = (*found)[0]
+	n := 1
+	for n < len(*found) && f.Dir && tree.Below((*found)[n].Path, f.Path) {
+		n++
+	}
+	below, *found = (*found)[1:n], (*found)[n:]
+	return f, below
+}
+
+// folder reports whether an untracked folder can be removed as a whole. If not, parts adds
+// what can be removed of it. Excluded means that the folder is in an excluded one.
+func (c *cleaner) folder(f worktree.Found, below []worktree.Found, excluded bool) (whole bool, parts func()) {
+	var adds []func()
+	parts = func() {
+		for _, add := range adds {
+			add()
+		}
+	}
+	excluded = excluded || c.excludes(f)
+	ignored := excluded || f.State == worktree.Ignored
+	if isMounted(c.repo, f.Path) || c.Ignored == WithIgnored && excluded || c.Ignored == WithoutIgnored && ignored {
+		return false, parts
+	}
+
+	whole, some := true, ignored || c.Ignored != OnlyIgnored
+	for rest := below; len(rest) > 0; {
+		e, inside := split(&rest)
+		switch {
+		case e.Dir && isRepository(e.Path, inside):
+			whole = false
+			if c.Ignored != OnlyIgnored && c.selects(e.Path) {
+				c.list = append(c.list, Cleaned{Path: e.Path, Repository: true})
+			}
+		case e.Dir:
+			all, add := c.folder(e, inside, excluded)
+			if all {
+				add = func() { c.removeFolder(e, inside) }
+			}
+			whole, some = whole && all, some || all
+			adds = append(adds, add)
+		case c.removes(e, excluded):
+			some = true
+			adds = append(adds, func() { c.remove([]worktree.Found{e}) })
+		case e.State != worktree.Special:
+			whole = false
+		}
+	}
+	selected := c.selects(f.Path) || c.selects(f.Path+"/") // as with the pattern dir/*
+	return whole && some && selected && !tree.Below(c.repo.At(), f.Path), parts
+}
+
+// removes reports whether a file is to be removed.
+func (c *cleaner) removes(f worktree.Found, excluded bool) bool {
+	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.selects(f.Path) || path.Base(f.Path) == gitDir {
+		return false
+	}
+	excluded = excluded || c.excludes(f)
+	switch c.Ignored {
+	case OnlyIgnored:
+		return f.State == worktree.Ignored || excluded
+	case WithIgnored:
+		return !excluded
+	}
+	return f.State != worktree.Ignored && !excluded
+}
+
+func (c *cleaner) excludes(f worktree.Found) bool {
+	excluded, _ := c.Exclude.Match(f.Path, f.Dir)
+	return excluded
+}
+
+func (c *cleaner) selects(path string) bool {
+	return stage.Selected(path, c.Paths) && (c.Select == nil || c.Select(path))
+}
+
+// removeFolder adds a folder, if folders are to be removed.
+func (c *cleaner) removeFolder(f worktree.Found, below []worktree.Found) {
+	if c.Folders {
+		c.remove(append([]worktree.Found{f}, below...))
+	}
+}
+
+// remove adds a file, or a folder with everything in it.
+func (c *cleaner) remove(found []worktree.Found) {
+	top := Cleaned{Path: found[0].Path}
+	if found[0].Dir {
+		top.Path += "/"
+	}
+	c.list = append(c.list, top)
+	for _, f := range found {
+		op := worktree.Op{Path: f.Path}
+		if !f.Dir {
+			e := index.NewEntry(object.Entry{Type: f.Type, Mode: f.Mode}, f.Stat)
+			op.Old = &e
+		}
+		c.ops = append(c.ops, op)
+	}
+}
+
+// gitDir is the name of git's folder in a worktree, or of a file that leads to it.
+const gitDir = ".git"
+
+// isRepository reports whether a folder is a worktree of kist or git, or git's folder.
+func isRepository(dir string, below []worktree.Found) bool {
+	return path.Base(dir) == gitDir || slices.ContainsFunc(below, func(f worktree.Found) bool {
+		at, name := tree.Split(f.Path)
+		return at == dir && (f.State == worktree.Nested || name == gitDir)
+	})
+}
+
+// isMounted reports whether a file system is mounted at a folder, or may be.
+func isMounted(r *kist.Repository, dir string) bool {
+	mounted, err := worktree.IsMountPoint(filepath.Join(r.Root(), filepath.FromSlash(dir)))
+	return mounted || err != nil
+}

@@ -17,10 +17,24 @@ type MergeOptions struct {
 	// Labels name the sides. Empty ones are "ours" and "theirs".
 	Labels Labels
 
+	// Favor is the side whose lines are taken where both changed the same ones, and whose
+	// content where a file is not text. So there are no conflicts of content.
+	Favor Side
+
 	// Split cuts merged files into chunks. Merged files are deduplicated only
 	// if it is the repository's chunker.
 	Split SplitFunc
 }
+
+// Side is one of the two sides of a merge.
+type Side uint8
+
+// The sides of a merge.
+const (
+	NoSide Side = iota
+	Ours        // HEAD's version
+	Theirs      // the merged commit's version
+)
 
 // ConflictKind is the way in which two sides disagree about a path.
 type ConflictKind string

@@ -216,14 +216,17 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 	switch {
 	case sameContent(o, t) || b != nil && sameContent(b, t):
 	case b != nil && sameContent(b, o):
-		merged = *t
-		merged.Mode, merged.Meta, merged.Attrs = o.Mode, o.Meta, o.Attrs
+		takeContent(&merged, t)
 	default:
 		ok, err := m.texts(ctx, w, b, &merged, &c)
 		if err != nil {
 			return err
 		}
-		if !ok {
+		switch {
+		case ok:
+		case m.opts.Favor == Theirs && o.Type == t.Type:
+			takeContent(&merged, t)
+		case m.opts.Favor == NoSide || o.Type != t.Type:
 			c.Kind = conflictKind(b, o, t)
 			if c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, t); err != nil {
 				return err
@@ -248,6 +251,13 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 	}
 
 	return nil
+}
+
+// takeContent gives e the content of other. The properties of e stay.
+func takeContent(e, other *object.Entry) {
+	own := *e
+	*e = *other
+	e.Mode, e.Meta, e.Attrs = own.Mode, own.Meta, own.Attrs
 }
 
 // put sets the merged file at path.
@@ -285,7 +295,7 @@ func (m *merger) texts(ctx context.Context, w threeWay, b *object.Entry, merged 
 		labels.Theirs += ":" + cmp.Or(w.theirsAt, w.path)
 	}
 
-	text, conflicts := MergeText(data[0], data[1], data[2], labels)
+	text, conflicts := mergeText(data, labels, m.opts.Favor)
 	if conflicts {
 		c.Kind, c.Markers = conflictKind(b, w.ours, w.theirs), true
 	}

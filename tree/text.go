@@ -334,12 +334,25 @@ const joinConflicts = 3
 // The texts should be [IsText]. MergeText does not limit their size. Its time
 // is that of a few comparisons.
 func MergeText(base, ours, theirs []byte, labels Labels) (merged []byte, conflicts bool) {
+	return mergeText([3][]byte{base, ours, theirs}, labels, NoSide)
+}
+
+// mergeText is [MergeText] of base, ours and theirs. If favor is not NoSide, lines that
+// conflict are those of that side.
+func mergeText(texts [3][]byte, labels Labels, favor Side) (merged []byte, conflicts bool) {
 	numbers := symbols[string]{}
-	m := textMerge{base: SplitLines(base), ours: SplitLines(ours), theirs: SplitLines(theirs)}
+	m := textMerge{base: SplitLines(texts[0]), ours: SplitLines(texts[1]), theirs: SplitLines(texts[2])}
 	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
 	m.oursIDs, m.theirsIDs, m.symbols = o, t, len(numbers)
 	m.align(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))
 	m.join()
+	if favor != NoSide {
+		for i := range m.spans {
+			if m.spans[i].from == conflicting {
+				m.spans[i].from = map[Side]side{Ours: fromOurs, Theirs: fromTheirs}[favor]
+			}
+		}
+	}
 	return m.render(labels)
 }
 

@@ -8,12 +8,14 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/refs"
 )
 
 // killed is a command that is killed at a random moment.
@@ -144,6 +146,35 @@ var killedCommands = []killed{
 		command: []string{"restore", "--source", "side", "--staged", "--worktree", "--force", "."},
 	},
 	{
+		name:    "stash",
+		prepare: func(k *killer) { k.beginStash(); k.local() },
+		command: []string{"stash", "-u", "-m", "killed"},
+		finish:  func(k *killer, now state) { k.finishStash(now, "stash", "-u", "-m", "killed") },
+	},
+	{
+		name:    "stash --keep-index",
+		prepare: func(k *killer) { k.beginStash(); k.local() },
+		command: []string{"stash", "-k", "-m", "killed"},
+		finish:  func(k *killer, now state) { k.finishStash(now, "stash", "-k", "-m", "killed") },
+	},
+	{
+		name: "stash pop",
+		prepare: func(k *killer) {
+			k.beginStash()
+			k.local()
+			k.kist("stash", "-u")
+		},
+		command: []string{"stash", "pop"},
+		finish: func(k *killer, now state) {
+			if _, ok := now.refs[refs.Stash]; !ok {
+				k.Fatal("the stash is dropped, but not all of it is there")
+			}
+			k.kist("reset", "--hard")
+			k.kist("clean", "-fd")
+			k.kist("stash", "pop")
+		},
+	},
+	{
 		name: "gc",
 		prepare: func(k *killer) {
 			for range 8 { // one volume each for the files and the trees
@@ -245,6 +276,9 @@ type killer struct {
 	expect time.Duration // how long the command takes
 	late   int           // kills that came too late
 	resets int           // merges of which only the index was left
+
+	changed files  // before a stash
+	status  string // of these files
 }
 
 // begin makes a new repository with some history.
@@ -301,6 +335,51 @@ func (k *killer) diverge() {
 	k.write(map[string]string{"of-main/" + noiseName(k.rng): noise(k.rng, 100), "tracked": noise(k.rng, 100)})
 	k.kist("add", "-A", ".")
 	k.kist("commit", "-m", "on main")
+}
+
+// beginStash drops the stashes of former rounds, and commits all changes.
+func (k *killer) beginStash() {
+	k.touch()
+	k.kist("add", "-A", ".")
+	k.kist("commit", "-m", "more")
+	k.kist("stash", "clear")
+}
+
+// local makes changes of all sorts: staged, on top of that, and untracked.
+func (k *killer) local() {
+	k.change(".")
+	k.kist("add", "-A", ".")
+	k.change(".")
+	k.touch()
+	k.write(map[string]string{"new/" + noiseName(k.rng): noise(k.rng, 100)})
+	k.changed, k.status = k.readFiles("."), k.kist("status", "--porcelain", "-uall")
+}
+
+// finishStash brings a stash to its end. If it was recorded before the kill, it has to have
+// all changes, and they are removed.
+func (k *killer) finishStash(now state, command ...string) {
+	if _, ok := now.refs[refs.Stash]; !ok {
+		k.kist(command...)
+		return
+	}
+	for _, s := range []*shell{k.copyFolder(), k.shell} {
+		s.kist("reset", "--hard")
+		if slices.Contains(command, "-u") {
+			s.kist("clean", "-fd")
+		}
+		if s == k.shell {
+			break
+		}
+		s.kist("stash", "pop", "--index")
+		s.wantFiles(s.readFiles("."), k.changed)
+		if got := s.kist("status", "--porcelain", "-uall"); got != k.status {
+			k.Fatalf("status after pop:\n%s\nwant\n%s", got, k.status)
+		}
+		os.RemoveAll(s.dir)
+	}
+	if slices.Contains(command, "-k") {
+		k.kist("restore", "--source", "stash^2", "--staged", "--worktree", ".")
+	}
 }
 
 // finishMerge brings a merge to its end that was killed: it is under way, to be

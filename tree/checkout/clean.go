@@ -92,13 +92,13 @@ func (c *cleaner) all(found []worktree.Found) {
 				c.all(below)
 			}
 		case !f.Dir:
-			if c.removes(f, false) {
+			if c.removes(f, c.below(f.Path)) {
 				c.remove([]worktree.Found{f})
 			}
 		case isRepository(f.Path, below):
 		case !c.Folders && (c.Ignored != OnlyIgnored || f.State == worktree.Ignored):
 		default:
-			if whole, parts := c.folder(f, below, false); whole {
+			if whole, parts := c.folder(f, below, c.below(f.Path)); whole {
 				c.removeFolder(f, below)
 			} else {
 				parts()
@@ -127,8 +127,7 @@ func (c *cleaner) folder(f worktree.Found, below []worktree.Found, excluded bool
 			add()
 		}
 	}
-	excluded = excluded || c.excludes(f)
-	ignored := excluded || f.State == worktree.Ignored
+	ignored, excluded := c.ignores(f, excluded)
 	if isMounted(c.repo, f.Path) || c.Ignored == WithIgnored && excluded || c.Ignored == WithoutIgnored && ignored {
 		return false, parts
 	}
@@ -165,19 +164,33 @@ func (c *cleaner) removes(f worktree.Found, excluded bool) bool {
 	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.selects(f.Path) || path.Base(f.Path) == gitDir {
 		return false
 	}
-	excluded = excluded || c.excludes(f)
+	ignored, excluded := c.ignores(f, excluded)
 	switch c.Ignored {
 	case OnlyIgnored:
-		return f.State == worktree.Ignored || excluded
+		return ignored
 	case WithIgnored:
 		return !excluded
 	}
-	return f.State != worktree.Ignored && !excluded
+	return !ignored
 }
 
-func (c *cleaner) excludes(f worktree.Found) bool {
-	excluded, _ := c.Exclude.Match(f.Path, f.Dir)
-	return excluded
+// below reports whether a path is in an excluded folder.
+func (c *cleaner) below(path string) bool {
+	for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
+		if excluded, _ := c.Exclude.Match(dir, true); excluded {
+			return true
+		}
+	}
+	return false
+}
+
+// ignores reports whether a path is ignored, and whether c.Exclude ignores it. A negated
+// pattern there goes before an ignore file. Excluded means that the path is in an excluded
+// folder.
+func (c *cleaner) ignores(f worktree.Found, excluded bool) (ignored, byExclude bool) {
+	match, rule := c.Exclude.Match(f.Path, f.Dir)
+	byExclude = excluded || match
+	return byExclude || f.State == worktree.Ignored && !rule.Negated, byExclude
 }
 
 func (c *cleaner) selects(path string) bool {

@@ -19,26 +19,16 @@ import (
 
 // RestoreOptions configure [Restore].
 type RestoreOptions struct {
-	Paths    []string // "" means everything
-	Source   string   // a revision; empty: HEAD with Staged, otherwise the index
-	At       string   // with Source and one path: the path in the source; empty: the same path
-	Side     Side     // write this side of conflicts; needs an empty Source and restores only files
-	Staged   bool     // restore the index
-	Worktree bool     // restore the files
-	Overlay  bool     // remove no path that is missing in the source
-	Force    bool     // also overwrite untracked files
+	Paths    []string  // "" means everything
+	Source   string    // a revision; empty: HEAD with Staged, otherwise the index
+	At       string    // with Source and one path: the path in the source; empty: the same path
+	Side     tree.Side // write this side of conflicts; needs an empty Source and restores only files
+	Staged   bool      // restore the index
+	Worktree bool      // restore the files
+	Overlay  bool      // remove no path that is missing in the source
+	Force    bool      // also overwrite untracked files
 	Progress kist.Progress
 }
-
-// Side is one of the two sides of a merge.
-type Side uint8
-
-// The sides of a merge.
-const (
-	NoSide Side = iota
-	Ours        // HEAD's version
-	Theirs      // the merged commit's version
-)
 
 // Restore makes paths in the index, the worktree or both match a commit or the
 // index, and returns how many differed. It overwrites local changes of tracked
@@ -50,7 +40,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 	if err != nil {
 		return 0, err
 	}
-	if o.Side != NoSide {
+	if o.Side != tree.NoSide {
 		return restoreSide(ctx, r, idx, o)
 	}
 
@@ -183,7 +173,7 @@ func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o Re
 			continue
 		}
 		side, name := c.Ours, "ours"
-		if o.Side == Theirs {
+		if o.Side == tree.Theirs {
 			side, name = c.Theirs, "theirs"
 		}
 		if side == nil {

@@ -35,7 +35,10 @@ type MergeOptions struct {
 	FastForwardOnly bool   // fail rather than make a commit
 	NoFastForward   bool   // make a commit even if a fast-forward is possible
 	NoCommit        bool   // stop before the commit
-	Unrelated       bool   // merge without a common history, or if its content has expired
+	Squash          bool   // leave the merged changes staged; no merge is in progress
+	Discard         bool   // keep our tree: the strategy "ours"
+	Favor           tree.Side
+	Unrelated       bool // merge without a common history, or if its content has expired
 	Progress        kist.Progress
 }
 
@@ -43,6 +46,7 @@ type MergeOptions struct {
 type MergeResult struct {
 	UpToDate    bool            // there was nothing to do
 	FastForward bool            // the branch was moved without a merge commit
+	Squashed    bool            // the changes are staged, and HEAD stays
 	Old, ID     object.ID       // HEAD's commit before and after
 	Commit      *CommitResult   // the merge commit, if there is one
 	Conflicts   []tree.Conflict // conflicts to resolve; then there is no commit yet
@@ -77,7 +81,7 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	}
 
 	if head.Unborn() {
-		if o.NoFastForward {
+		if o.NoFastForward || o.Squash {
 			return nil, fmt.Errorf("a merge commit needs two parents: %w", kist.ErrUnborn)
 		}
 		return fastForward(ctx, r, head, checkout.Tips{To: to, Progress: o.Progress}, o.Rev)
@@ -96,31 +100,43 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 		return nil, ErrNoCommonHistory
 	case len(bases) > 0 && bases[0] == other:
 		return &MergeResult{UpToDate: true, Old: head.ID, ID: head.ID}, nil
-	case len(bases) > 0 && bases[0] == head.ID && !o.NoFastForward:
+	}
+
+	forward := len(bases) > 0 && bases[0] == head.ID
+	switch {
+	case forward && !o.NoFastForward && !o.Squash && !o.Discard:
 		return fastForward(ctx, r, head, checkout.Tips{From: checkout.Tip{Commit: head.ID, Tree: ours.Tree}, To: to, Progress: o.Progress}, o.Rev)
-	case o.FastForwardOnly:
+	case o.FastForwardOnly && !(forward && o.Squash):
 		return nil, ErrNotFastForward
 	}
 
 	return mergeOver(ctx, r, bases, o, &threeWay{
 		ours: ours.Tree, theirs: theirs.Tree, labels: tree.Labels{Ours: "HEAD", Theirs: o.Rev}, noCommit: o.NoCommit, needs: bases,
-		state: operation.State{Operation: operation.Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress,
+		state: operation.State{Operation: operation.Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress, favor: o.Favor,
 	})
 }
 
 // mergeOver carries out m with the base that follows from several merge bases.
 func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o MergeOptions, m *threeWay) (*MergeResult, error) {
-	if o.Message == "" {
-		var err error
-		if m.state.Message, err = mergeMessage(ctx, r, o.Rev, m.head); err != nil {
-			return nil, err
-		}
+	var err error
+	switch {
+	case o.Squash:
+		m.squash = true
+		m.state.Message, err = squashMessage(ctx, r, m.head.ID, m.state.Other)
+	case o.Message == "":
+		m.state.Message, err = mergeMessage(ctx, r, o.Rev, m.head)
+	}
+	if err != nil {
+		return nil, err
 	}
 	if err := NothingStaged(ctx, r, m.ours); err != nil {
 		return nil, err
 	}
 
 	m.base = func(ctx context.Context, rw object.ReadWriter) (object.ID, error) {
+		if o.Discard {
+			return m.theirs, nil
+		}
 		base, err := newBaseFinder(r, rw).tree(ctx, bases)
 		if o.Unrelated && errors.Is(err, intact.ErrExpired) { // merge as if there were no common history
 			m.needs = nil
@@ -203,6 +219,8 @@ type threeWay struct {
 	needs        []object.ID // further commits that the trees come from
 	state        operation.State
 	noCommit     bool
+	squash       bool // no merge is in progress afterwards
+	favor        tree.Side
 	apply        *ApplyOptions // of [Apply]
 	progress     kist.Progress
 	stats        volume.Stats // objects stored before the commit
@@ -216,7 +234,7 @@ type threeWay struct {
 // After an error the result is nil, unless only some paths could not be
 // written.
 func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, error) {
-	result := &MergeResult{Old: m.head.ID, ID: m.head.ID}
+	result := &MergeResult{Old: m.head.ID, ID: m.head.ID, Squashed: m.squash}
 	applyErr := kist.RetryStale(func() (err error) {
 		result.Conflicts, err = mergeTrees(ctx, r, m)
 		return err
@@ -224,7 +242,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 	if applyErr != nil && !stage.IsPartial(applyErr) {
 		return nil, applyErr
 	}
-	if len(result.Conflicts) > 0 || m.noCommit {
+	if len(result.Conflicts) > 0 || m.noCommit || m.squash {
 		return result, applyErr
 	}
 
@@ -256,7 +274,7 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	if err != nil {
 		return nil, err
 	}
-	merged, err := tree.Merge(ctx, rw, tree.Versions{Base: base, Ours: m.ours, Theirs: m.theirs}, tree.MergeOptions{Labels: m.labels, Split: r.Chunker().Split})
+	merged, err := tree.Merge(ctx, rw, tree.Versions{Base: base, Ours: m.ours, Theirs: m.theirs}, tree.MergeOptions{Labels: m.labels, Favor: m.favor, Split: r.Chunker().Split})
 	if err != nil {
 		return nil, err
 	}
@@ -275,6 +293,9 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 
 	var unstaged *applied
 	publish := func(ctx context.Context) error { return operation.SetState(ctx, r, m.state) }
+	if m.squash {
+		publish = func(ctx context.Context) error { return operation.SetSquashed(ctx, r, m.state.Message) }
+	}
 	if m.apply != nil {
 		if unstaged, err = m.apply.finish(ctx, rw, m.ours, merged); err != nil {
 			return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -77,13 +78,25 @@ var stateNames = map[Operation]string{
 	Merging: refs.MergeHead, Reverting: refs.RevertHead, Picking: refs.PickHead, Rebasing: refs.RebaseHead,
 }
 
-// Current returns the operation under way.
+// Current returns the operation under way. If there is none, the state may still have
+// a default message for the next commit: that of squashed commits.
 func Current(r *kist.Repository) (State, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
 		return State{}, err
 	}
+	s, err := current(r, head)
+	if err != nil || s.Operation != "" {
+		return s, err
+	}
+	text, err := message(r, refs.SquashMsg)
+	if id, rest, _ := strings.Cut(text, "\n"); err == nil && id == head.ID.String() {
+		s.Message = rest
+	}
+	return s, err
+}
 
+func current(r *kist.Repository, head refs.Head) (State, error) {
 	id, err := special(r, refs.MergeHead)
 	if err != nil {
 		return State{}, err
@@ -195,12 +208,24 @@ func SetState(ctx context.Context, r *kist.Repository, s State) error {
 	return r.Refs().SetSpecial(ctx, stateNames[s.Operation], s.Other)
 }
 
+// SetSquashed records the default message of the next commit, unless HEAD moves before.
+// No operation is in progress.
+func SetSquashed(ctx context.Context, r *kist.Repository, message string) error {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	return r.Refs().SetMessage(ctx, refs.SquashMsg, head.ID.String()+"\n"+message)
+}
+
 // EndStep records that the operation no longer waits for a commit. The operation
 // ends, unless it has further steps or is a rebase, whose branch must still move.
 func EndStep(ctx context.Context, r *kist.Repository, s State) error {
 	switch {
-	case s.Operation == "":
+	case s.Operation == "" && s.Message == "":
 		return nil
+	case s.Operation == "":
+		return r.Refs().ClearSpecial(ctx, refs.SquashMsg)
 	case len(s.Rest) == 0 && s.Operation != Rebasing:
 		return ClearState(ctx, r)
 	}
@@ -214,7 +239,7 @@ func EndStep(ctx context.Context, r *kist.Repository, s State) error {
 
 // ClearState records that no operation is in progress.
 func ClearState(ctx context.Context, r *kist.Repository) error {
-	return r.Refs().ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.PickHead, refs.RebaseHead, refs.MergeMsg,
+	return r.Refs().ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.PickHead, refs.RebaseHead, refs.MergeMsg, refs.SquashMsg,
 		refs.StepsMsg, refs.StepsHead, refs.RevertMsg)
 }
 

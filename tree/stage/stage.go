@@ -173,12 +173,6 @@ var ErrChanged = errors.New("the index was changed by another process")
 // Save writes the index that Apply changed. The caller is publishing the session. The
 // error is [ErrChanged] if another process changed the index meanwhile.
 func (p *Prepared) Save(ctx context.Context) error {
-	return p.SaveAfter(ctx, func() error { return nil })
-}
-
-// SaveAfter is Save that first calls move, while nobody else can change the index. After
-// an error of move, the index is unchanged.
-func (p *Prepared) SaveAfter(ctx context.Context, move func() error) error {
 	s := p.stager
 	if now, err := s.repo.Purges().View(); err != nil || now != s.records {
 		return cmp.Or(err, ErrChanged)
@@ -187,7 +181,7 @@ func (p *Prepared) SaveAfter(ctx context.Context, move func() error) error {
 		if now != s.idx {
 			return ErrChanged
 		}
-		return move()
+		return nil
 	})
 	if err == nil {
 		s.warnLost(p.begun)

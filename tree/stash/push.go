@@ -44,15 +44,10 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, 
 		return entry, err
 	}
 	var p *pusher
-	for range retries {
-		err = kist.RetryStale(func() error {
-			p, err = push(ctx, r, o)
-			return err
-		})
-		if !errors.Is(err, stage.ErrChanged) {
-			break
-		}
-	}
+	err = kist.RetryStale(func() error {
+		p, err = push(ctx, r, o)
+		return err
+	})
 	if err != nil {
 		return entry, err
 	}
@@ -65,9 +60,6 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, 
 	return entry, errors.Join(p.back.Apply(ctx, r), err)
 }
 
-// retries is the number of attempts if other processes change the index.
-const retries = 3
-
 // pusher is one attempt of Push.
 type pusher struct {
 	PushOptions
@@ -76,7 +68,7 @@ type pusher struct {
 	rw      object.ReadWriter
 	head    refs.Head
 	base    *object.Commit
-	idx     *index.Index // first as stored; then it has the worktree's state
+	idx     *index.Index // first as stored; then it has the worktree's state, and is not saved
 
 	staged, worktree tree.Info // the trees of the index and of the worktree
 	untracked        []string  // files that only the latter has
@@ -104,8 +96,7 @@ func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, erro
 	if p.base, err = object.ReadCommit(ctx, r.Objects(), p.head.ID); err != nil {
 		return nil, err
 	}
-	files, err := p.read(ctx)
-	if err != nil {
+	if err := p.read(ctx); err != nil {
 		return nil, err
 	}
 	message, err := p.record(ctx)
@@ -117,40 +108,38 @@ func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, erro
 		if err := intact.Check(ctx, r, p.head.ID); err != nil {
 			return err
 		}
-		return files.SaveAfter(ctx, func() error {
-			old, err := r.Refs().Get(refs.Stash)
-			if err != nil && !errors.Is(err, refs.ErrNotFound) {
-				return err
-			}
-			return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: p.id, Reason: message}}, r.Who())
-		})
+		old, err := r.Refs().Get(refs.Stash)
+		if err != nil && !errors.Is(err, refs.ErrNotFound) {
+			return err
+		}
+		return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: p.id, Reason: message}}, r.Who())
 	})
 }
 
 // read stores the trees of the index and of the worktree.
-func (p *pusher) read(ctx context.Context) (*stage.Prepared, error) {
+func (p *pusher) read(ctx context.Context) error {
 	var err error
 	if p.staged, err = p.idx.WriteTree(ctx, p.session); err != nil {
-		return nil, err
+		return err
 	}
 	files, err := stage.Prepare(ctx, p.repo, p.session, p.idx, stage.AddOptions{Paths: p.Paths, Update: !p.Untracked, Progress: p.Progress})
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var unread []stage.Obstacle
 	for _, s := range files.Result.Skipped {
 		unread = append(unread, stage.Obstacle{Path: s.Path, Reason: s.Reason})
 	}
 	if err := stage.ObstacleError(unread); err != nil {
-		return nil, err
+		return err
 	}
 
 	p.untracked = files.Result.Added
 	if err := files.Apply(); err != nil {
-		return nil, err
+		return err
 	}
 	p.worktree, err = p.idx.WriteTree(ctx, p.session)
-	return files, err
+	return err
 }
 
 // record stores the commits of the stash, and plans how to undo the changes. It returns
@@ -265,13 +254,33 @@ func (p *pusher) plan(ctx context.Context, rest, staged object.ID) error {
 	}
 	p.back.Needs = []object.ID{p.head.ID}
 	var edits []tree.Change
-	for c, err := range tree.Diff(ctx, p.rw, rest, staged, tree.DiffOptions{Recursive: true, Paired: true}) {
+	for _, from := range []object.ID{p.staged.ID, rest} {
+		for c, err := range tree.Diff(ctx, p.rw, from, staged, tree.DiffOptions{Recursive: true, Paired: true}) {
+			if err != nil {
+				return err
+			}
+			edits = append(edits, c)
+		}
+	}
+	p.back.Edit = func(idx *index.Index) error { return p.stage(idx, edits) }
+	return nil
+}
+
+// stage stages the new entries of edits, with the stat data of files that need not change.
+func (p *pusher) stage(idx *index.Index, edits []tree.Change) error {
+	for _, c := range edits {
+		var err error
+		switch {
+		case stage.SameEntry(stage.Indexed(idx, c.Path), c.New):
+		case p.idx.Entry(c.Path) != nil && stage.SameEntry(stage.Indexed(p.idx, c.Path), c.New):
+			err = idx.Set(c.Path, *p.idx.Entry(c.Path))
+		default:
+			err = checkout.StageChanges(idx, []tree.Change{c}, false)
+		}
 		if err != nil {
 			return err
 		}
-		edits = append(edits, c)
 	}
-	p.back.Edit = func(idx *index.Index) error { return checkout.StageChanges(idx, edits, false) }
 	return nil
 }
 
@@ -301,7 +310,7 @@ func (p *pusher) commits(ctx context.Context, stashed tree.Info) (message string
 		return "", err
 	}
 	parents = append(parents, id)
-	if len(p.untracked) > 0 {
+	if p.Untracked {
 		files, err := p.only(ctx, p.untracked)
 		if err != nil {
 			return "", err

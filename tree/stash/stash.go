@@ -95,7 +95,7 @@ type Parts struct {
 	Stash     *object.Commit
 	Base      object.ID // HEAD's commit when the stash was made
 	Index     object.ID // the commit of the index
-	Untracked object.ID // the commit of the untracked files, or zero
+	Untracked object.ID // the commit of the untracked files; zero: they were not stashed
 }
 
 // Read returns the parts of a stash.

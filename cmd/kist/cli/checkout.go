@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/view"
 )
@@ -28,14 +29,14 @@ func (o *sideOptions) register(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&o.theirs, "theirs", false, "for conflicting files, take the side being merged")
 }
 
-func (o sideOptions) side() checkout.Side {
+func (o sideOptions) side() tree.Side {
 	switch {
 	case o.ours:
-		return checkout.Ours
+		return tree.Ours
 	case o.theirs:
-		return checkout.Theirs
+		return tree.Theirs
 	}
-	return checkout.NoSide
+	return tree.NoSide
 }
 
 func newCheckout(env *Env) *cobra.Command {
@@ -117,7 +118,7 @@ func (o checkoutOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		return chooseHunks(ctx, env, r, hunkMode{rev: rev, index: rev != "", worktree: true}, paths)
 	case isPaths && (creates || o.detach):
 		return usagef("-b, -B and --detach do not go together with paths")
-	case isPaths && rev != "" && o.side() != checkout.NoSide:
+	case isPaths && rev != "" && o.side() != tree.NoSide:
 		return usagef("--ours and --theirs do not go together with a revision")
 	case isPaths:
 		return env.restore(ctx, r, checkout.RestoreOptions{
@@ -260,9 +261,9 @@ func isUnborn(r *kist.Repository, rev string) bool {
 func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) error {
 	from := "what is staged"
 	switch {
-	case o.Side == checkout.Ours:
+	case o.Side == tree.Ours:
 		from = "our side"
-	case o.Side == checkout.Theirs:
+	case o.Side == tree.Theirs:
 		from = "their side"
 	case o.Source != "":
 		id, err := r.Resolve(ctx, o.Source)
@@ -298,7 +299,7 @@ func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.Re
 	in := places{index: !o.Overlay || o.Source == ""}
 	switch {
 	case paths.plain():
-	case o.Side != checkout.NoSide:
+	case o.Side != tree.NoSide:
 		in = places{conflicts: true}
 	case o.Source != "":
 		source, err := view.OfCommit(ctx, r, o.Source)

@@ -22,6 +22,8 @@ type mergeOptions struct {
 	messageOptions
 	commits.MergeOptions
 	abort, goOn bool
+	strategy    string
+	options     []string // of the strategy
 
 	form func(mergedJSON) any // returns the output of --json; nil: the argument
 }
@@ -33,7 +35,27 @@ func (o *mergeOptions) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.FastForwardOnly, "ff-only", false, "fail with status 13 if a commit is needed")
 	flags.BoolVar(&o.NoFastForward, "no-ff", false, "make a commit even if moving the branch is enough")
 	flags.BoolVar(&o.Unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
+	flags.BoolVar(&o.Squash, "squash", false, "only stage the merged changes; the next commit is an ordinary one")
+	flags.VarP(newChoice(&o.strategy, "ort", "ours"), "strategy", "s", "how to merge: `ort|ours`: both sides (the default), or only record the merge and keep our files")
+	flags.StringArrayVarP(&o.options, "strategy-option", "X", nil, "where both sides changed the same, take our or their lines: `ours|theirs`")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-ff")
+	cmd.MarkFlagsMutuallyExclusive("no-ff", "squash")
+}
+
+// settle checks the options of the strategy.
+func (o *mergeOptions) settle() error {
+	o.Discard = o.strategy == "ours"
+	for _, option := range o.options {
+		switch option {
+		case "ours":
+			o.Favor = tree.Ours
+		case "theirs":
+			o.Favor = tree.Theirs
+		default:
+			return usagef("-X %s is unknown: ours and theirs are possible", quoteArg(option))
+		}
+	}
+	return nil
 }
 
 func newMerge(env *Env) *cobra.Command {
@@ -51,6 +73,12 @@ the exit status is 3. Texts then hold both versions between markers; of other
 files ours stays, and theirs is put beside it, with ~ and its name. Decide,
 'kist add' or 'kist rm' the paths that 'kist status' shows, and 'kist commit'
 or --continue ends the merge; --abort goes back to how it was before.
+
+--squash stages the merged changes and ends: no merge is in progress, HEAD stays,
+and the next 'kist commit' has their messages as a draft. -s ours keeps all files
+as they are, and only records that REV is merged. -X ours and -X theirs merge
+texts as usual, and settle conflicts of lines in favour of a side. A file that is
+no text is taken from that side. Other conflicts stay.
 
 Nothing may be staged before a merge. Changes in the worktree stay, if they are
 in files that the merge does not touch; otherwise nothing is done, and these
@@ -74,7 +102,7 @@ version was put aside).`,
 	flags.BoolVar(&o.goOn, "continue", false, "commit a merge whose conflicts are resolved")
 	flags.BoolVar(&o.abort, "abort", false, "go back to the state before the merge")
 	cmd.MarkFlagsMutuallyExclusive("ff-only", "no-commit")
-	for _, name := range []string{"ff-only", "no-ff", "no-commit", "message"} {
+	for _, name := range []string{"ff-only", "no-ff", "no-commit", "message", "squash", "strategy", "strategy-option"} {
 		cmd.MarkFlagsMutuallyExclusive("continue", "abort", name)
 	}
 	return cmd
@@ -89,8 +117,11 @@ func (o *mergeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case len(args) > 1:
 		return usagef("only one branch can be merged at a time")
 	}
-	var err error
-	if o.Message, err = o.message(env, errNoMessage); err != nil {
+	err := o.settle()
+	if err == nil {
+		o.Message, err = o.message(env, errNoMessage)
+	}
+	if err != nil {
 		return err
 	}
 
@@ -126,8 +157,12 @@ func (o *mergeOptions) end(ctx context.Context, env *Env, r *kist.Repository, re
 		return err
 	}
 	if len(result.Conflicts) > 0 {
+		undo := "'kist merge --abort'"
+		if result.Squashed {
+			undo = "'kist reset --hard'"
+		}
 		return hintf(failf(exitPartial, "conflicts", "the merge stopped at %s", conflictCount(result.Conflicts)),
-			hintDecide+", then 'kist commit'; or 'kist merge --abort'")
+			hintDecide+", then 'kist commit'; or %s", undo)
 	}
 	return nil
 }
@@ -228,7 +263,10 @@ func (o *mergeOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		}
 		env.tell("Fast-forward\n %s\n", n)
 	case "stopped":
-		env.tell("Automatic merge went well; stopped before committing as requested.\n")
+		if result.Squashed {
+			env.tell("Squash commit -- not updating HEAD\n")
+		}
+		env.tell("Automatic merge went well; stopped before committing as requested\n")
 	case "merged":
 		printCommitted(env, result.Commit)
 	}

@@ -52,6 +52,9 @@ type pulledJSON struct {
 }
 
 func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.settle(); err != nil {
+		return err
+	}
 	source, err := pullSource(env, r, args)
 	if err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
@@ -96,7 +97,7 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	if len(args) == 0 && o.to == "" {
 		return hintf(usagef("PATH is missing"), "'kist restore .' is for all of the current folder")
 	}
-	if o.to == "" && o.source == "" && o.side() == checkout.NoSide {
+	if o.to == "" && o.source == "" && o.side() == tree.NoSide {
 		rest, err := o.restoreVersions(ctx, env, r, args)
 		if err != nil || len(rest) == 0 {
 			return err

@@ -57,7 +57,7 @@ With --json: branch (null if HEAD is detached) and id.`,
 	return cmd
 }
 
-func (o checkoutOptions) runSwitch(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+func (o *checkoutOptions) runSwitch(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	rev := ""
 	if len(args) > 0 {
 		rev = previous(args[0])
@@ -70,7 +70,7 @@ func (o checkoutOptions) runSwitch(ctx context.Context, env *Env, r *kist.Reposi
 			return err
 		}
 	}
-	return switchTo(ctx, env, r, o, rev)
+	return switchTo(ctx, env, r, *o, rev)
 }
 
 // isBranch returns an error if rev names no branch, here or on one remote.

@@ -218,19 +218,8 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 	case b != nil && sameContent(b, o):
 		takeContent(&merged, t)
 	default:
-		ok, err := m.texts(ctx, w, b, &merged, &c)
-		if err != nil {
+		if err := m.contents(ctx, w, b, &merged, &c); err != nil {
 			return err
-		}
-		switch {
-		case ok:
-		case m.opts.Favor == Theirs && o.Type == t.Type:
-			takeContent(&merged, t)
-		case m.opts.Favor == NoSide || o.Type != t.Type:
-			c.Kind = conflictKind(b, o, t)
-			if c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, t); err != nil {
-				return err
-			}
 		}
 	}
 
@@ -251,6 +240,20 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 	}
 
 	return nil
+}
+
+// contents merges the contents of two files that both sides changed, or makes c a conflict.
+func (m *merger) contents(ctx context.Context, w threeWay, b, merged *object.Entry, c *Conflict) error {
+	ok, err := m.texts(ctx, w, b, merged, c)
+	switch {
+	case err != nil || ok:
+	case m.opts.Favor == Theirs && w.ours.Type == w.theirs.Type:
+		takeContent(merged, w.theirs)
+	case m.opts.Favor == NoSide || w.ours.Type != w.theirs.Type:
+		c.Kind = conflictKind(b, w.ours, w.theirs)
+		c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, w.theirs)
+	}
+	return err
 }
 
 // takeContent gives e the content of other. The properties of e stay.

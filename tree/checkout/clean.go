@@ -81,8 +81,8 @@ type cleaner struct {
 	ops  []worktree.Op
 }
 
-// all adds what is to be removed of the results of a scan. No result is below another one,
-// except in folders that the index lacks.
+// all adds the paths to remove among the results of a scan. No result is below another
+// one, except in folders that the index lacks.
 func (c *cleaner) all(found []worktree.Found) {
 	for len(found) > 0 {
 		f, below := split(&found)
@@ -119,7 +119,7 @@ func split(found *[]worktree.Found) (f worktree.Found, below []worktree.Found) {
 }
 
 // folder reports whether an untracked folder can be removed as a whole. If not, parts adds
-// what can be removed of it. Excluded means that the folder is in an excluded one.
+// the parts that can be removed. Excluded means that the folder is in an excluded one.
 func (c *cleaner) folder(f worktree.Found, below []worktree.Found, excluded bool) (whole bool, parts func()) {
 	var adds []func()
 	parts = func() {
@@ -135,28 +135,35 @@ func (c *cleaner) folder(f worktree.Found, below []worktree.Found, excluded bool
 	whole, some := true, ignored || c.Ignored != OnlyIgnored
 	for rest := below; len(rest) > 0; {
 		e, inside := split(&rest)
-		switch {
-		case e.Dir && isRepository(e.Path, inside):
-			whole = false
-			if c.Ignored != OnlyIgnored && c.selects(e.Path) {
-				c.list = append(c.list, Cleaned{Path: e.Path, Repository: true})
-			}
-		case e.Dir:
-			all, add := c.folder(e, inside, excluded)
-			if all {
-				add = func() { c.removeFolder(e, inside) }
-			}
-			whole, some = whole && all, some || all
+		add, all := c.entry(e, inside, excluded)
+		if add != nil {
 			adds = append(adds, add)
-		case c.removes(e, excluded):
-			some = true
-			adds = append(adds, func() { c.remove([]worktree.Found{e}) })
-		case e.State != worktree.Special:
-			whole = false
 		}
+		whole, some = whole && (all || e.State == worktree.Special), some || all
 	}
 	selected := c.selects(f.Path) || c.selects(f.Path+"/") // as with the pattern dir/*
 	return whole && some && selected && !tree.Below(c.repo.At(), f.Path), parts
+}
+
+// entry returns a function that adds an entry of an untracked folder, or parts of it, and
+// whether it adds the whole entry.
+func (c *cleaner) entry(e worktree.Found, below []worktree.Found, excluded bool) (add func(), whole bool) {
+	switch {
+	case e.Dir && isRepository(e.Path, below):
+		if c.Ignored != OnlyIgnored && c.selects(e.Path) {
+			c.list = append(c.list, Cleaned{Path: e.Path, Repository: true})
+		}
+		return nil, false
+	case e.Dir:
+		whole, add = c.folder(e, below, excluded)
+		if whole {
+			add = func() { c.removeFolder(e, below) }
+		}
+		return add, whole
+	case c.removes(e, excluded):
+		return func() { c.remove([]worktree.Found{e}) }, true
+	}
+	return nil, false
 }
 
 // removes reports whether a file is to be removed.

@@ -93,20 +93,21 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 	}
 
 	bases, err := history.MergeBases(ctx, r.Objects(), head.ID, other)
-	switch {
-	case err != nil:
+	if err != nil {
 		return nil, err
-	case len(bases) == 0 && !o.Unrelated:
-		return nil, ErrNoCommonHistory
-	case len(bases) > 0 && bases[0] == other:
-		return &MergeResult{UpToDate: true, Old: head.ID, ID: head.ID}, nil
 	}
-
-	forward := len(bases) > 0 && bases[0] == head.ID
+	var best object.ID
+	if len(bases) > 0 {
+		best = bases[0]
+	}
 	switch {
-	case forward && !o.NoFastForward && !o.Squash && !o.Discard:
+	case best.IsZero() && !o.Unrelated:
+		return nil, ErrNoCommonHistory
+	case best == other:
+		return &MergeResult{UpToDate: true, Old: head.ID, ID: head.ID}, nil
+	case best == head.ID && o.forwards():
 		return fastForward(ctx, r, head, checkout.Tips{From: checkout.Tip{Commit: head.ID, Tree: ours.Tree}, To: to, Progress: o.Progress}, o.Rev)
-	case o.FastForwardOnly && !(forward && o.Squash):
+	case o.FastForwardOnly && !(best == head.ID && o.Squash):
 		return nil, ErrNotFastForward
 	}
 
@@ -115,6 +116,9 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 		state: operation.State{Operation: operation.Merging, Other: other, Message: o.Message}, head: head, progress: o.Progress, favor: o.Favor,
 	})
 }
+
+// forwards reports whether a merge may move the branch without a commit.
+func (o *MergeOptions) forwards() bool { return !o.NoFastForward && !o.Squash && !o.Discard }
 
 // mergeOver carries out m with the base that follows from several merge bases.
 func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o MergeOptions, m *threeWay) (*MergeResult, error) {

@@ -22,8 +22,9 @@ func newClean(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "clean -n|-f [OPTIONS] [PATH...]",
 		Short: "remove untracked files",
-		Long: `Removes files below the current folder, or below PATHs, that kist does not track.
-Ignored files stay, and so do untracked folders, except with -d or with PATHs.
+		Long: `Removes files below the current folder, or below PATHs, that kist does not
+track. Ignored files stay, and so do untracked folders, except with -d or with
+PATHs.
 
 The files are deleted: no commit has them. So kist asks for -f, unless -n is
 given. With 'kist config clean.requireForce false' it does not. 'kist stash -u'

@@ -74,11 +74,11 @@ files ours stays, and theirs is put beside it, with ~ and its name. Decide,
 'kist add' or 'kist rm' the paths that 'kist status' shows, and 'kist commit'
 or --continue ends the merge; --abort goes back to how it was before.
 
---squash stages the merged changes and ends: no merge is in progress, HEAD stays,
-and the next 'kist commit' has their messages as a draft. -s ours keeps all files
-as they are, and only records that REV is merged. -X ours and -X theirs merge
-texts as usual, and settle conflicts of lines in favour of a side. A file that is
-no text is taken from that side. Other conflicts stay.
+--squash stages the merged changes and ends: no merge is in progress, HEAD
+stays, and the next 'kist commit' has their messages as a draft. -s ours keeps
+all files as they are, and only records that REV is merged. -X ours and -X
+theirs merge texts as usual, and settle conflicts of lines in favour of a side.
+A file that is no text is taken from that side. Other conflicts stay.
 
 Nothing may be staged before a merge. Changes in the worktree stay, if they are
 in files that the merge does not touch; otherwise nothing is done, and these

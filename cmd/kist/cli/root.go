@@ -132,8 +132,7 @@ func addCommands(root *cobra.Command, env *Env) {
 	add("start", "BEGIN", newInit(env), newClone(env), newImport(env), newExport(env))
 	add("files", "WORK ON FILES",
 		newAdd(env),
-		newAttr(env),
-		newClean(env),
+		newAttr(env), newClean(env),
 		newCommit(env),
 		newMv(env),
 		newRestore(env),

@@ -70,7 +70,6 @@ var causes = []struct {
 	{matches(stash.ErrNone), exitFailed, "no-stash", "'kist stash list' lists the stashes"},
 	{matches(stash.ErrNotStash), exitFailed, "not-a-stash", "'kist stash list' lists the stashes"},
 	{matches(stash.ErrStaged), exitFailed, "staged-conflicts", "without --index, nothing is staged except new files"},
-	{matches(stage.ErrChanged), exitBusy, "", "try again when the other process has ended"},
 	{matches(log.ErrSortKey), exitUsage, "", ""},
 	{matches(bisect.ErrNone), exitFailed, "not-in-progress", "'kist bisect start' begins one"},
 	{matches(bisect.ErrTerms), exitFailed, "terms", ""},

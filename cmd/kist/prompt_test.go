@@ -23,6 +23,12 @@ var promptSteps = []string{
 	"vcs revert --no-edit HEAD", "vcs revert --abort", "vcs checkout -q -b new$step",
 }
 
+// promptStops stop in operations. TestPromptLikeGit begins with these commands.
+var promptStops = []string{
+	"seq 1 30 | sed 's/^15$/other/' >a.txt", "vcs commit -q -am other", "vcs cherry-pick topic~1", "vcs cherry-pick --abort",
+	"vcs bisect start", "vcs bisect bad HEAD", "vcs bisect reset",
+}
+
 // After random commands, kist prompt prints what git's script for prompts does.
 func TestPromptLikeGit(t *testing.T) {
 	t.Parallel()
@@ -39,8 +45,12 @@ func TestPromptLikeGit(t *testing.T) {
 			}
 		}
 		var done []string
-		for step := range 25 {
-			command := fmt.Sprintf("step=%d; export KIST_DATE=2026-04-01T12:00:%02dZ; ", step, step) + promptSteps[random.IntN(len(promptSteps))]
+		for step := range 35 {
+			command := promptSteps[random.IntN(len(promptSteps))]
+			if step < len(promptStops) {
+				command = promptStops[step]
+			}
+			command = fmt.Sprintf("step=%d; export KIST_DATE=2026-04-01T12:00:%02dZ; ", step, step) + command
 			done = append(done, command)
 			_, failed := git.sh(".", command)
 			if _, err := kist.sh(".", command); (err == nil) != (failed == nil) {

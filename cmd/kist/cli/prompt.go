@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
@@ -9,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
 )
@@ -24,7 +27,7 @@ parentheses if HEAD is detached; then a mark for each of these:
   +   changes are staged
   #   nothing is staged or committed yet
   > < <> =   the branch is ahead of its upstream, behind, both, or equal
-  |   an operation is under way: MERGING, REVERTING and so on
+  |   an operation is under way: MERGING, REBASE, BISECTING and so on
 
 A ? stands for * and + if the comparison takes more than half a second. The
 marks are those of git's git-prompt.sh. Control characters in names are
@@ -68,8 +71,9 @@ func runPrompt(ctx context.Context, env *Env) error {
 	if err != nil {
 		return ctx.Err()
 	}
-	env.json(newPromptJSON(s, compared))
-	env.tell("%s\n", promptLine(s, compared))
+	under := underWay(r, s.State)
+	env.json(newPromptJSON(s, compared, under))
+	env.tell("%s\n", promptLine(s, compared, under))
 	return nil
 }
 
@@ -82,9 +86,21 @@ func headStatus(r *kist.Repository) (s *stage.Status, err error) {
 	return s, err
 }
 
-// promptLine returns the line of a status. The files count only if they were compared.
-func promptLine(s *stage.Status, compared bool) string {
-	name := s.Head.Branch
+// underWay returns the operation in progress, as in "merge" or "bisect", "" if there is none.
+func underWay(r *kist.Repository, s operation.State) string {
+	if s.Operation != "" {
+		return string(s.Operation)
+	}
+	if _, err := bisect.Current(r); err == nil {
+		return "bisect"
+	}
+	return ""
+}
+
+// promptLine returns the line of a status with an operation under way. The files count only
+// if they were compared.
+func promptLine(s *stage.Status, compared bool, under string) string {
+	name := cmp.Or(s.Head.Branch, strings.TrimPrefix(s.State.Branch, refs.Heads)) // a rebase detaches HEAD
 	if name == "" {
 		name = "(" + s.Head.ID.Short() + "...)"
 	}
@@ -115,8 +131,12 @@ func promptLine(s *stage.Status, compared bool) string {
 	if marks != "" {
 		name += " " + marks
 	}
-	if op := string(s.State.Operation); op != "" {
-		name += "|" + strings.ToUpper(strings.TrimSuffix(op, "e")) + "ING"
+	switch under {
+	case "":
+	case string(operation.Rebasing):
+		name += "|REBASE"
+	default:
+		name += "|" + strings.ToUpper(strings.TrimSuffix(under, "e")) + "ING"
 	}
 	return strings.ReplaceAll(printable(name), "\n", "?")
 }
@@ -137,8 +157,8 @@ type promptJSON struct {
 	trackingJSON
 }
 
-func newPromptJSON(s *stage.Status, compared bool) promptJSON {
-	p := promptJSON{Branch: orNull(s.Head.Branch), Operation: string(s.State.Operation), trackingJSON: newTrackingJSON(s.Tracking)}
+func newPromptJSON(s *stage.Status, compared bool, under string) promptJSON {
+	p := promptJSON{Branch: orNull(s.Head.Branch), Operation: under, trackingJSON: newTrackingJSON(s.Tracking)}
 	if !s.Head.ID.IsZero() {
 		p.ID = orNull(s.Head.ID.String())
 	}

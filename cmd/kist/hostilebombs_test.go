@@ -14,7 +14,7 @@ import (
 )
 
 // crossings is how often the branches of storeBombs were merged into each other.
-const crossings = 2000
+const crossings = 1100
 
 // storeBombs makes branches on which a command could work without end. The
 // trees of bomb and twin stand for 2^60 paths; they differ only in times. The

@@ -234,7 +234,7 @@ func lineEdits(a, b []string) []replacement {
 		return []replacement{{start, start + len(a), start, start + len(b)}}
 	}
 
-	numbers := symbols[string]{}
+	numbers := make(symbols[string], max(len(a), len(b)))
 	edits := diffSeq(numberLines(numbers, a), numberLines(numbers, b), len(numbers))
 	for i := range edits {
 		e := &edits[i]

@@ -8,16 +8,19 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/rebase"
 )
 
 // PullOptions are the options of [Pull].
 type PullOptions struct {
 	Fetch  FetchOptions         // Pull sets its Remote; its Refs must include the merged branch
 	Merge  commits.MergeOptions // Pull sets its Rev, and its message if empty
+	Rebase *rebase.Options      // nil: merge; Pull sets its Upstream
 	Source registry.Upstream    // zero: the upstream of HEAD's branch
 }
 
@@ -25,11 +28,12 @@ type PullOptions struct {
 type PullResult struct {
 	Source registry.Upstream
 	Fetch  *FetchResult
-	Merge  *commits.MergeResult // nil after an earlier error
+	Merge  *commits.MergeResult // nil after an earlier error, and after a rebase
+	Rebase *rebase.Result       // nil after an earlier error, and after a merge
 }
 
 // Pull fetches and then merges the upstream of HEAD's branch, or Source, into the
-// branch. The error matches ErrNoUpstream if there is neither. Other errors are those
+// branch. With o.Rebase it rebases the branch, unless a fast-forward is enough. The error matches ErrNoUpstream if there is neither. Other errors are those
 // of [Fetch] and [commits.Merge].
 func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, error) {
 	if err := operation.NoOperation(r); err != nil {
@@ -87,6 +91,23 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 		o.Merge.Rev = o.Source.Tracking()
 	}
 
+	if o.Rebase != nil {
+		head, err := r.Refs().Head()
+		if err != nil {
+			return result, err
+		}
+		forward := head.Unborn()
+		if !forward {
+			if forward, err = history.IsAncestor(ctx, r.Objects(), head.ID, tip); err != nil {
+				return result, err
+			}
+		}
+		if !forward || head.ID == tip {
+			o.Rebase.Upstream = o.Merge.Rev
+			result.Rebase, err = rebase.Rebase(ctx, r, *o.Rebase)
+			return result, err
+		}
+	}
 	result.Merge, err = commits.Merge(ctx, r, o.Merge)
 	return result, err
 }

@@ -11,11 +11,14 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/rebase"
 )
 
 type pullOptions struct {
 	mergeOptions
-	fetch tracking.FetchOptions
+	fetch  tracking.FetchOptions
+	rebase bool
 }
 
 func newPull(env *Env) *cobra.Command {
@@ -32,6 +35,7 @@ With --json: fetch and merge, which hold what 'kist fetch' and 'kist merge'
 print.`,
 		Example: `  kist pull
   kist pull --ff-only              fail rather than merge
+  kist pull --rebase               repeat your commits on the fetched ones
   kist pull origin topic`,
 		Args:              arguments(0, 2),
 		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
@@ -39,6 +43,10 @@ print.`,
 	env.inRepository(cmd, notBare(o.run), exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	o.mergeOptions.register(cmd)
+	flags.BoolVarP(&o.rebase, "rebase", "r", false, "repeat the commits of the branch on the fetched ones, instead of a merge")
+	for _, name := range []string{"ff-only", "no-ff", "message"} {
+		cmd.MarkFlagsMutuallyExclusive("rebase", name)
+	}
 	flags.BoolVar(&o.fetch.NoTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVarP(&o.fetch.Prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
 	env.transfer.registerJobs(cmd)
@@ -49,6 +57,12 @@ print.`,
 type pulledJSON struct {
 	Fetch transferJSON `json:"fetch"`
 	Merge mergedJSON   `json:"merge"`
+}
+
+// pulledRebaseJSON is what pull --rebase prints with --json.
+type pulledRebaseJSON struct {
+	Fetch  transferJSON `json:"fetch"`
+	Rebase rebasedJSON  `json:"rebase"`
 }
 
 func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
@@ -65,7 +79,11 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	p := env.progress("pulling")
 	defer p.Stop()
 	o.Progress, o.fetch.Progress, o.fetch.Jobs = p.amounts(), p.transferred(), env.transfer.jobs
-	result, err := tracking.Pull(ctx, r, tracking.PullOptions{Source: source, Fetch: o.fetch, Merge: o.MergeOptions})
+	pull := tracking.PullOptions{Source: source, Fetch: o.fetch, Merge: o.MergeOptions}
+	if o.rebase {
+		pull.Rebase = &rebase.Options{StepOptions: commits.StepOptions{Brief: true, Progress: o.Progress}}
+	}
+	result, err := tracking.Pull(ctx, r, pull)
 	p.Stop()
 
 	if errors.Is(err, kist.ErrNoUpstream) {
@@ -79,6 +97,14 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		if err := printFetched(ctx, env, r, fetched, result.Fetch); err != nil {
 			return err
 		}
+	}
+	if result.Rebase != nil {
+		env.maintain(r)
+		form := func(rebased rebasedJSON) any { return pulledRebaseJSON{newFetchJSON(result.Fetch), rebased} }
+		return printRebase(ctx, env, r, result.Rebase, err, form)
+	}
+	if o.rebase && result.Merge == nil {
+		err = rebaseBlocked(err)
 	}
 	o.form = func(merged mergedJSON) any { return pulledJSON{newFetchJSON(result.Fetch), merged} }
 	return o.end(ctx, env, r, result.Merge, err)

@@ -113,7 +113,7 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if o.abort {
 		return o.aborted(env, r, result, err)
 	}
-	return printRebase(ctx, env, r, result, err)
+	return printRebase(ctx, env, r, result, err, func(rebased rebasedJSON) any { return rebased })
 }
 
 // rebaseBlocked adds advice to the error of a rebase that local changes block.
@@ -185,7 +185,7 @@ func rebaseOutcome(result *rebase.Result) string {
 
 // printRebase prints the result of a rebase, and returns the error that the command ends
 // with.
-func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *rebase.Result, err error) error {
+func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *rebase.Result, err error, form func(rebasedJSON) any) error {
 	for _, id := range result.Upstream {
 		env.info("left out: %s, the upstream has its changes", describe(ctx, r, id))
 	}
@@ -198,7 +198,7 @@ func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *reba
 
 	what := rebaseOutcome(result)
 	tellConflicts(env, r, result.Conflicts)
-	env.json(newRebasedJSON(result, what))
+	env.json(form(newRebasedJSON(result, what)))
 	name := "HEAD"
 	if result.Branch != "" {
 		name = "branch " + result.Branch

@@ -3,6 +3,8 @@ package checkout
 import (
 	"context"
 	"errors"
+	"io/fs"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -95,7 +97,7 @@ func (c *cleaner) all(found []worktree.Found) {
 			if c.removes(f, c.below(f.Path)) {
 				c.remove([]worktree.Found{f})
 			}
-		case isRepository(f.Path, below):
+		case c.isRepository(f.Path, below):
 		case !c.Folders && (c.Ignored != OnlyIgnored || f.State == worktree.Ignored):
 		default:
 			if whole, parts := c.folder(f, below, c.below(f.Path)); whole {
@@ -149,7 +151,7 @@ func (c *cleaner) folder(f worktree.Found, below []worktree.Found, excluded bool
 // whether it adds the whole entry.
 func (c *cleaner) entry(e worktree.Found, below []worktree.Found, excluded bool) (add func(), whole bool) {
 	switch {
-	case e.Dir && isRepository(e.Path, below):
+	case e.Dir && c.isRepository(e.Path, below):
 		if c.Ignored != OnlyIgnored && c.selects(e.Path) {
 			c.list = append(c.list, Cleaned{Path: e.Path, Repository: true})
 		}
@@ -232,10 +234,17 @@ func (c *cleaner) remove(found []worktree.Found) {
 const gitDir = ".git"
 
 // isRepository reports whether a folder is a worktree of kist or git, or git's folder.
-func isRepository(dir string, below []worktree.Found) bool {
-	return path.Base(dir) == gitDir || slices.ContainsFunc(below, func(f worktree.Found) bool {
-		at, name := tree.Split(f.Path)
-		return at == dir && (f.State == worktree.Nested || name == gitDir)
+func (c *cleaner) isRepository(dir string, below []worktree.Found) bool {
+	if path.Base(dir) == gitDir {
+		return true
+	}
+	// The scan does not list git's folder.
+	if _, err := os.Lstat(filepath.Join(c.repo.Root(), filepath.FromSlash(dir), gitDir)); !errors.Is(err, fs.ErrNotExist) {
+		return true
+	}
+	return slices.ContainsFunc(below, func(f worktree.Found) bool {
+		at, _ := tree.Split(f.Path)
+		return at == dir && f.State == worktree.Nested
 	})
 }
 

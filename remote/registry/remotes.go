@@ -68,7 +68,9 @@ func newRemote(name string, c kist.RemoteConfig) Remote {
 // NoRemoteError means that a remote is not configured. It matches [ErrNoRemote].
 type NoRemoteError struct{ Name string } // the name may be a URL with a password
 
-func (e *NoRemoteError) Error() string { return fmt.Sprintf("%v: %q", ErrNoRemote, remote.Redact(e.Name)) }
+func (e *NoRemoteError) Error() string {
+	return fmt.Sprintf("%v: %q", ErrNoRemote, remote.Redact(e.Name))
+}
 
 // Is makes errors.Is(err, ErrNoRemote) true.
 func (e *NoRemoteError) Is(target error) bool { return target == ErrNoRemote }

@@ -72,42 +72,52 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	} else if o.Merge.Message == "" {
 		o.Merge.Message = fmt.Sprintf("Merge branch '%s' of %s", branch, remote.Redact(m.URL))
 	}
-	if m.Name == "" {
-		o.Merge.Rev = refs.FetchHead
-		result.Merge, err = commits.Merge(ctx, r, o.Merge)
-		return result, err
-	}
-
-	tip, err := r.Refs().Get(o.Source.Tracking())
-	if err != nil {
-		return result, fmt.Errorf("branch %q of %q: %w", branch, o.Source.Remote, err)
-	}
-	if err := r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetSpecial(ctx, refs.FetchHead, tip) }); err != nil {
-		return result, err
-	}
-
-	o.Merge.Rev = o.Source.Short()
-	if full, err := r.Refs().Expand(ctx, o.Merge.Rev); err != nil || full != o.Source.Tracking() { // something here has this name
-		o.Merge.Rev = o.Source.Tracking()
+	o.Merge.Rev = refs.FetchHead
+	if m.Name != "" {
+		if o.Merge.Rev, err = trackingBranch(ctx, r, o.Source); err != nil {
+			return result, err
+		}
 	}
 
 	if o.Rebase != nil {
-		head, err := r.Refs().Head()
-		if err != nil {
+		o.Rebase.Upstream = o.Merge.Rev
+		if forward, err := isForward(ctx, r, o.Merge.Rev); err != nil {
 			return result, err
-		}
-		forward := head.Unborn()
-		if !forward {
-			if forward, err = history.IsAncestor(ctx, r.Objects(), head.ID, tip); err != nil {
-				return result, err
-			}
-		}
-		if !forward || head.ID == tip {
-			o.Rebase.Upstream = o.Merge.Rev
+		} else if !forward {
 			result.Rebase, err = rebase.Rebase(ctx, r, *o.Rebase)
 			return result, err
 		}
 	}
 	result.Merge, err = commits.Merge(ctx, r, o.Merge)
 	return result, err
+}
+
+// trackingBranch sets FETCH_HEAD to the remote-tracking branch of a source, and returns the
+// shortest name of that branch.
+func trackingBranch(ctx context.Context, r *kist.Repository, source registry.Upstream) (rev string, err error) {
+	tip, err := r.Refs().Get(source.Tracking())
+	if err != nil {
+		return "", fmt.Errorf("branch %q of %q: %w", strings.TrimPrefix(source.Ref, refs.Heads), source.Remote, err)
+	}
+	if err := r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetSpecial(ctx, refs.FetchHead, tip) }); err != nil {
+		return "", err
+	}
+	if full, err := r.Refs().Expand(ctx, source.Short()); err != nil || full != source.Tracking() { // something here has this name
+		return source.Tracking(), nil
+	}
+	return source.Short(), nil
+}
+
+// isForward reports whether a commit is a descendant of HEAD, so that there is nothing to
+// rebase.
+func isForward(ctx context.Context, r *kist.Repository, rev string) (bool, error) {
+	head, err := r.Refs().Head()
+	if err != nil || head.Unborn() {
+		return err == nil, err
+	}
+	tip, _, err := r.ReadCommit(ctx, rev)
+	if err != nil || tip == head.ID {
+		return false, err
+	}
+	return history.IsAncestor(ctx, r.Objects(), head.ID, tip)
 }

@@ -100,8 +100,10 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 	if result.Rebase != nil {
 		env.maintain(r)
-		form := func(rebased rebasedJSON) any { return pulledRebaseJSON{newFetchJSON(result.Fetch), rebased} }
-		return printRebase(ctx, env, r, result.Rebase, err, form)
+		if err == nil || isPartial(err) {
+			env.json(pulledRebaseJSON{newFetchJSON(result.Fetch), newRebasedJSON(result.Rebase)})
+		}
+		return printRebase(ctx, env, r, result.Rebase, err)
 	}
 	if o.rebase && result.Merge == nil {
 		err = rebaseBlocked(err)

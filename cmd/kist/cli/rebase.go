@@ -113,7 +113,10 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if o.abort {
 		return o.aborted(env, r, result, err)
 	}
-	return printRebase(ctx, env, r, result, err, func(rebased rebasedJSON) any { return rebased })
+	if err == nil || isPartial(err) {
+		env.json(newRebasedJSON(result))
+	}
+	return printRebase(ctx, env, r, result, err)
 }
 
 // rebaseBlocked adds advice to the error of a rebase that local changes block.
@@ -155,9 +158,9 @@ type rebasedJSON struct {
 	Kept     object.ID      `json:"kept,omitzero"`
 }
 
-func newRebasedJSON(result *rebase.Result, what string) rebasedJSON {
+func newRebasedJSON(result *rebase.Result) rebasedJSON {
 	j := rebasedJSON{
-		Result: what, Branch: orNull(result.Branch), Old: result.Old, ID: result.ID, Commits: len(result.Commits),
+		Result: rebaseOutcome(result), Branch: orNull(result.Branch), Old: result.Old, ID: result.ID, Commits: len(result.Commits),
 		Dropped: append([]object.ID{}, result.Nothing...), Upstream: append([]object.ID{}, result.Upstream...),
 		Stopped: result.Stopped, Rest: result.Rest,
 	}
@@ -185,7 +188,7 @@ func rebaseOutcome(result *rebase.Result) string {
 
 // printRebase prints the result of a rebase, and returns the error that the command ends
 // with.
-func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *rebase.Result, err error, form func(rebasedJSON) any) error {
+func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *rebase.Result, err error) error {
 	for _, id := range result.Upstream {
 		env.info("left out: %s, the upstream has its changes", describe(ctx, r, id))
 	}
@@ -196,14 +199,12 @@ func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *reba
 		return env.unwritten(r, rebaseBlocked(err))
 	}
 
-	what := rebaseOutcome(result)
 	tellConflicts(env, r, result.Conflicts)
-	env.json(form(newRebasedJSON(result, what)))
 	name := "HEAD"
 	if result.Branch != "" {
 		name = "branch " + result.Branch
 	}
-	switch what {
+	switch rebaseOutcome(result) {
 	case "up-to-date":
 		env.tell("Current %s is up to date.\n", name)
 	case "edit":

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -267,6 +268,11 @@ func (c *checker) add(path string, reason Reason, err error) {
 // group checks the operations of one folder.
 func (c *checker) group(ctx context.Context, s *storer, group []int) {
 	dir, _ := tree.Split(c.ops[group[0]].Path)
+	for _, i := range group {
+		if at := c.gitInWay(c.ops[i]); at != "" {
+			c.add(at, UntrackedInWay, nil)
+		}
+	}
 	d, err := c.w.openFolder(dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -290,6 +296,25 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 		}
 		c.check(ctx, s, d, &op)
 	}
+}
+
+// gitInWay returns the path of git's folder, or of a file in its place, if the operation
+// would write into it and the index has nothing there. A commit of others could otherwise
+// bring files that git runs.
+func (c *checker) gitInWay(op Op) string {
+	if op.New == nil || c.idx == nil || !strings.Contains(op.Path, gitName) {
+		return ""
+	}
+	for at := op.Path; at != ""; {
+		above, name := tree.Split(at)
+		if name == gitName && c.idx.Entry(at) == nil && c.idx.Dir(at) == nil {
+			if _, err := c.w.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
+				return at
+			}
+		}
+		at = above
+	}
+	return ""
 }
 
 // checkAbove finds the file or symlink that lies where a parent folder must

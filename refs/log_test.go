@@ -475,6 +475,9 @@ func TestDropEntry(t *testing.T) {
 		}
 	}
 	roots, err := s.Roots(ctx)
+	if err != nil {
+		t.Error(err)
+	}
 	for _, r := range roots {
 		if r.ID == id(2) || r.ID == id(3) {
 			t.Errorf("%s still names a dropped commit", r.File)

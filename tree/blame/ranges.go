@@ -54,8 +54,9 @@ func lineAt(spec string, text []string, after int) (line int, rest string, err e
 		spec, after = "/"+again, 0
 	}
 	if !strings.HasPrefix(spec, "/") {
-		digits, rest, _ := strings.Cut(spec, ",")
-		if rest = spec[len(digits):]; digits == "" {
+		digits, _, _ := strings.Cut(spec, ",")
+		rest = spec[len(digits):]
+		if digits == "" {
 			return 0, rest, nil
 		}
 		n, err := strconv.Atoi(digits)

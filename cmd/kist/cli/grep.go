@@ -25,7 +25,6 @@ type grepOptions struct {
 	numbers, names, without bool // -n, -l, -L
 	only, noPath, silent    bool // -o, -h, -q
 	ignored                 bool // of options that are the default
-	context                 int
 }
 
 func newGrep(env *Env) *cobra.Command {

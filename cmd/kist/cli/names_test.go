@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -373,7 +372,7 @@ func (x *named) answers(start []string, bad, skips map[int]bool) (theirs, ours [
 		if len(skips) > 0 {
 			tested = nil
 		}
-		*side.out = append(tested, x.result(out, err)...)
+		*side.out = append(tested, x.result(out)...)
 		_, err = side.run("bisect", "reset")
 		x.must(err)
 		if status, err := side.run("status", "--porcelain"); status != "" || err != nil {
@@ -384,7 +383,7 @@ func (x *named) answers(start []string, bad, skips map[int]bool) (theirs, ours [
 }
 
 // result returns the result that a bisect prints, in the same form for both.
-func (x *named) result(out string, err error) []string {
+func (x *named) result(out string) []string {
 	var left []string
 	for line := range strings.Lines(x.labelled(out)) {
 		line = strings.TrimSpace(line)
@@ -396,9 +395,6 @@ func (x *named) result(out string, err error) []string {
 		}
 	}
 	slices.Sort(left)
-	if len(left) == 0 && err == nil {
-		err = errors.New(out)
-	}
 	if len(left) == 0 { // the words of the error differ
 		return []string{"failed"}
 	}

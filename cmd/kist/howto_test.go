@@ -288,3 +288,36 @@ func TestBisectHowto(t *testing.T) {
 		t.Errorf("after the last reset, HEAD is at %s", out)
 	}
 }
+
+// TestForGitUsersHowto runs the commands of docs/howto/for-git-users.md, on a short history.
+func TestForGitUsersHowto(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	if err := os.Mkdir(s.path("seed"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	seed := s.in("seed")
+	seed.kist("init")
+	seed.write(map[string]string{
+		"README.md": "<div>\n" + strings.Repeat("a line\n", 30) + "the end\n", "command.go": "package cobra\n", "args.go": "func MinimumNArgs(n int)\n",
+	})
+	seed.commit("first")
+	seed.kist("tag", "-a", "-m", "1.8.0", "v1.8.0")
+	seed.write(map[string]string{"command.go": "package cobra\n\ntype Command struct {\n\tPersistentPreRun func()\n}\n"})
+	seed.commit("a hook for children")
+	seed.kist("tag", "-a", "-m", "1.9.0", "v1.9.0")
+	seed.write(map[string]string{"args.go": "package cobra\n\nfunc MinimumNArgs(n int) {}\n"})
+	seed.commit("a function that compiles")
+	if err := os.Mkdir(s.path("store"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	seed.kist("remote", "add", "origin", "../store")
+	seed.kist("push", "origin", "--all", "--tags")
+
+	s.page("for-git-users.md", "", "kist push origin main", "! kist push origin main")
+	cobra := s.in("cobra")
+	if got := cobra.kist("log", "--format=%s", "-3"); got != "README: a title, and where to read more\nAUTHORS: the first one\nNEWS: begin\n" {
+		t.Errorf("the log: %q", got)
+	}
+	cobra.verify()
+}

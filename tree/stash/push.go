@@ -130,6 +130,11 @@ func (p *pusher) read(ctx context.Context) error {
 	for _, s := range files.Result.Skipped {
 		unread = append(unread, stage.Obstacle{Path: s.Path, Reason: s.Reason})
 	}
+	if !p.Untracked { // files that 'add -N' noted, or in the place of a tracked file
+		for _, path := range files.Result.Added {
+			unread = append(unread, stage.Obstacle{Path: path, Reason: "the index does not have its content"})
+		}
+	}
 	if err := stage.ObstacleError(unread); err != nil {
 		return err
 	}

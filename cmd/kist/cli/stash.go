@@ -110,6 +110,10 @@ func (o *stashPushOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		env.show(stashJSON{}, "No local changes to save\n")
 		return nil
 	}
+	var local *stage.LocalChangesError
+	if errors.As(err, &local) {
+		err = hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "stage these files, move them away, or stash untracked files, too, with -u")
+	}
 	if err != nil && e.New.IsZero() {
 		return env.unwritten(r, halfDone(err))
 	}

@@ -59,7 +59,7 @@ func Clean(ctx context.Context, r *kist.Repository, o CleanOptions) ([]Cleaned, 
 		return nil, err
 	}
 
-	c := &cleaner{CleanOptions: o, repo: r}
+	c := &cleaner{CleanOptions: o, repo: r, idx: idx}
 	c.all(found)
 	slices.SortFunc(c.list, func(a, b Cleaned) int { return strings.Compare(a.Path, b.Path) })
 	if o.DryRun {
@@ -79,6 +79,7 @@ func Clean(ctx context.Context, r *kist.Repository, o CleanOptions) ([]Cleaned, 
 type cleaner struct {
 	CleanOptions
 	repo *kist.Repository
+	idx  *index.Index
 	list []Cleaned
 	ops  []worktree.Op
 }
@@ -170,7 +171,7 @@ func (c *cleaner) entry(e worktree.Found, below []worktree.Found, excluded bool)
 
 // removes reports whether a file is to be removed.
 func (c *cleaner) removes(f worktree.Found, excluded bool) bool {
-	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.selects(f.Path) || path.Base(f.Path) == gitDir {
+	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.selects(f.Path) || path.Base(f.Path) == gitDir || c.idx.Intended(f.Path) {
 		return false
 	}
 	ignored, excluded := c.ignores(f, excluded)

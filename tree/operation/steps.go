@@ -70,9 +70,19 @@ func Recorded(r *kist.Repository) (State, error) {
 	return s, nil
 }
 
-// record writes the text that parse reads. It first names the commit To, so that checks
+// record writes the text of the sequence. It first names the commit To, so that checks
 // of it know that it is intact.
 func (s State) record(ctx context.Context, r *kist.Repository) error {
+	if !s.To.IsZero() {
+		if err := r.Refs().SetSpecial(ctx, refs.StepsHead, s.To); err != nil {
+			return err
+		}
+	}
+	return r.Refs().SetMessage(ctx, refs.StepsMsg, s.text())
+}
+
+// text returns the text that parse reads.
+func (s State) text() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %d %s\n", s.Operation, s.Parent, s.Branch)
 	for _, line := range []Step{{"start", s.Start}, {"left", s.Left}, {"to", s.To}, {"onto", s.Onto}, {"stash", s.Stash}} {
@@ -88,13 +98,7 @@ func (s State) record(ctx context.Context, r *kist.Repository) error {
 	for _, step := range steps {
 		fmt.Fprintf(&text, "%s %s\n", step.Do, step.Commit)
 	}
-
-	if !s.To.IsZero() {
-		if err := r.Refs().SetSpecial(ctx, refs.StepsHead, s.To); err != nil {
-			return err
-		}
-	}
-	return r.Refs().SetMessage(ctx, refs.StepsMsg, text.String())
+	return text.String()
 }
 
 // parse reads a recorded sequence of steps.

@@ -1,0 +1,44 @@
+package operation
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// FuzzParse has a text that parse accepts, written again, mean the same.
+func FuzzParse(f *testing.F) {
+	id := strings.Repeat("ab", 32)
+	for _, text := range []string{
+		"", "rebase 0 refs/heads/main\nstart " + id + "\nonto " + id + "\npick " + id + "\n",
+		"cherry-pick 1 \nstart " + id + "\nleft " + id + "\npick " + id + "\npick " + id + "\n",
+		"revert 0 \nstart " + id + "\nrevert " + id + "\n", "revert 0 \nstart " + id, "merge 0 \nstart " + id + "\n",
+		"rebase -1 refs/heads/../x\nstart " + id + "\n", "rebase 0 refs/heads/main\nstart " + id + "\n",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parse(text)
+		if err != nil {
+			return
+		}
+		again, err := parse(s.text())
+		if err != nil || !reflect.DeepEqual(again, s) {
+			t.Errorf("%+v became %+v: %v", s, again, err)
+		}
+	})
+}
+
+// FuzzParseRevert has no text of an earlier kist crash parseRevert, or mean fewer than
+// two commits.
+func FuzzParseRevert(f *testing.F) {
+	id := strings.Repeat("cd", 32)
+	for _, text := range []string{"", "0\n", "1\n" + id + "\n" + id + "\n", "0\n" + id + "\n", "x\n" + id + "\n" + id} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, ids, err := parseRevert(text); err == nil && len(ids) < 2 {
+			t.Errorf("%d commits", len(ids))
+		}
+	})
+}

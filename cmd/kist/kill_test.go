@@ -382,12 +382,14 @@ func (k *killer) finishStash(now state, command ...string) {
 	}
 }
 
-// finishMerge brings a merge to its end that was killed: it is under way, to be
-// committed, or is begun again. If all that is left of it is in the index,
+// finishMerge brings a merge or revert to its end that was killed: it is under way, to be
+// committed or continued, or is begun again. If all that is left of it is in the index,
 // because it was killed before it was noted that it is under way, that has to be
 // given up first.
 func (k *killer) finishMerge(now state, command ...string) {
 	switch {
+	case now.operation != "" && now.conflicts == "[]" && command[0] == "revert":
+		k.kist("revert", "--continue")
 	case now.operation != "" && now.conflicts == "[]":
 		k.kist("commit")
 	case now.operation == "":

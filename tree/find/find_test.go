@@ -340,7 +340,7 @@ func TestWrongTests(t *testing.T) {
 		"size=big":        "is no size",
 		"size=+":          "is no size",
 		"size=+-1":        "is no size",
-		"newer=noon":      "noon",
+		"newer=soon":      "soon",
 		"changed=nowhere": `"nowhere" is neither a revision nor a time`,
 		"id=abc":          "4 to 64 hexadecimal digits",
 		"id=xyzzy":        "4 to 64 hexadecimal digits",

@@ -445,8 +445,8 @@ func FuzzReflog(f *testing.F) {
 	})
 }
 
-// TestDropEntry drops stashes. What is left is linked as if the dropped one had never
-// been.
+// TestDropEntry drops stashes. The others are linked as if the dropped one had never been
+// there.
 func TestDropEntry(t *testing.T) {
 	s := newStore(t)
 	for i := range 4 {

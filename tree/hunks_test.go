@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestPatchApply splits and chooses hunks at random. What is chosen in one direction and
-// not in the other gives the same text.
+// TestPatchApply splits and chooses hunks at random. Hunks that are chosen in one direction,
+// and left out in the other, give the same text.
 func TestPatchApply(t *testing.T) {
 	for round := range objecttest.Rounds(t, 200) {
 		r, text, changed, _ := randomTexts(uint64(round))

@@ -61,7 +61,7 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// TestCloneFolder clones a repository from its folder, fetches what is committed later, and
+// TestCloneFolder clones a repository from its folder, fetches later commits, and
 // checks that nothing in the folder changes and that all objects arrive.
 func TestCloneFolder(t *testing.T) {
 	ctx := t.Context()

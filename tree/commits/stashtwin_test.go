@@ -42,7 +42,7 @@ func TestStashLikeGit(t *testing.T) {
 			}
 			stashes, applied := 0, 0
 			for range 40 {
-				if x.flipped() { // git loses what is in the folder
+				if x.flipped() { // git loses the content of the folder
 					x.add("")
 					x.commit()
 				}

@@ -60,7 +60,7 @@ upstream, ahead and behind (how many commits) or gone.`,
   kist branch topic HEAD~2        make a branch
   kist branch -d topic            delete it, if it has been merged
   kist branch -m trunk            give the current branch another name
-  kist branch -vv                 what is at each branch, and its upstream?
+  kist branch -vv                 each branch with its commit and upstream
   kist branch --sort=-committerdate     the latest first
   kist branch --contains v1       which branches have it?
   kist branch -u origin/main      have the current branch follow it`,

@@ -31,7 +31,7 @@ PATHs and the options that select commits are those of 'kist log'.
 With --json, one person on each line: name, email (with -e), commits, and
 without -s subjects.`,
 		Example: `  kist shortlog -sn            who made how many commits
-  kist shortlog v1..           what is new since v1
+  kist shortlog v1..           the commits since v1, by author
   kist shortlog -se -- src     who worked on src`,
 		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
 	}

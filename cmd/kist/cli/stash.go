@@ -237,7 +237,6 @@ operation is in progress then, and the stash stays in the list. If a changed or
 untracked file is in the way, kist names it and does nothing.`
 
 func newStashApply(env *Env) *cobra.Command {
-	var o stash.ApplyOptions
 	cmd := &cobra.Command{
 		Use:   "apply [OPTIONS] [STASH]",
 		Short: "make the changes of a stash again",
@@ -252,23 +251,10 @@ With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.
 		Args:              arguments(0, 1),
 		ValidArgsFunction: completeNth(env.complete(stashes)),
 	}
-	env.inRepository(cmd, notBare(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		e, err := findStash(ctx, r, args)
-		if err != nil {
-			return err
-		}
-		p := env.progress("applying the stash")
-		o.Progress = p.amounts()
-		result, err := stash.Apply(ctx, r, e.New, o)
-		p.Stop()
-		return unstashed{e, result, false}.end(ctx, env, r, err)
-	}), exitPartial, exitBusy)
-	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage the changes that were staged")
-	return cmd
+	return unstashes(env, cmd, findStash, false)
 }
 
 func newStashPop(env *Env) *cobra.Command {
-	var o stash.ApplyOptions
 	cmd := &cobra.Command{
 		Use:   "pop [OPTIONS] [STASH]",
 		Short: "make the changes of a stash again, and drop it",
@@ -284,8 +270,15 @@ With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.
 		Args:              arguments(0, 1),
 		ValidArgsFunction: completeNth(env.complete(stashes)),
 	}
+	return unstashes(env, cmd, listedStash, true)
+}
+
+// unstashes makes cmd apply the stash that find returns, and drop it afterwards if drop
+// is set.
+func unstashes(env *Env, cmd *cobra.Command, find func(context.Context, *kist.Repository, []string) (stash.Entry, error), drop bool) *cobra.Command {
+	var o stash.ApplyOptions
 	env.inRepository(cmd, notBare(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		e, err := listedStash(ctx, r, args)
+		e, err := find(ctx, r, args)
 		if err != nil {
 			return err
 		}
@@ -293,7 +286,7 @@ With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.
 		o.Progress = p.amounts()
 		result, err := stash.Apply(ctx, r, e.New, o)
 		p.Stop()
-		return unstashed{e, result, true}.end(ctx, env, r, err)
+		return unstashed{e, result, drop}.end(ctx, env, r, err)
 	}), exitPartial, exitBusy)
 	cmd.Flags().BoolVar(&o.Index, "index", false, "also stage the changes that were staged")
 	return cmd

@@ -71,6 +71,11 @@ func Keep(ctx context.Context, s *Store) (release func(), err error) {
 // recheck checks that the store has all objects that the session put or found. The
 // caller holds the gc lock.
 func (s *Session) recheck(ctx context.Context) error {
+	// Another goroutine may seal a volume that the list does not have.
+	s.mu.Lock()
+	own := slices.Clone(s.own)
+	s.mu.Unlock()
+
 	l, err := s.store.refresh()
 	if err != nil {
 		return fmt.Errorf("publish: list volumes: %w", err)
@@ -81,7 +86,7 @@ func (s *Session) recheck(ctx context.Context) error {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, name := range s.own {
+	for _, name := range own {
 		if l.byName[name] == nil {
 			// The session holds the lock of its volumes, so no kist command removed it.
 			s.err = damageError(name, "", errors.New("it was removed while its session was open"))

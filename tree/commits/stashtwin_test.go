@@ -322,7 +322,15 @@ func (x *twins) compareStashes() {
 			}
 			continue
 		}
-		if got, want := x.kistTree(c.Tree), x.gitTree(rev); !maps.Equal(got, want) {
+		got, want := x.kistTree(c.Tree), x.gitTree(rev)
+		if rev == "stash@{0}" && x.try("rev-parse", "-q", "--verify", rev+"^3") == nil {
+			// git has a file that is only in HEAD and in the worktree twice, and then
+			// cannot pop it.
+			for path := range x.gitTree(rev + "^3") {
+				delete(want, path)
+			}
+		}
+		if !maps.Equal(got, want) {
 			x.fail("%s: %s", rev, differences(got, want))
 		}
 	}

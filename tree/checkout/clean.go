@@ -171,7 +171,7 @@ func (c *cleaner) entry(e worktree.Found, below []worktree.Found, excluded bool)
 
 // removes reports whether a file is to be removed.
 func (c *cleaner) removes(f worktree.Found, excluded bool) bool {
-	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.selects(f.Path) || path.Base(f.Path) == gitDir || c.idx.Intended(f.Path) {
+	if f.State != worktree.Untracked && f.State != worktree.Ignored && f.State != worktree.TypeChanged || !c.selects(f.Path) || path.Base(f.Path) == worktree.GitName || c.idx.Intended(f.Path) {
 		return false
 	}
 	ignored, excluded := c.ignores(f, excluded)
@@ -231,16 +231,13 @@ func (c *cleaner) remove(found []worktree.Found) {
 	}
 }
 
-// gitDir is the name of git's folder in a worktree, or of a file that leads to it.
-const gitDir = ".git"
-
 // isRepository reports whether a folder is a worktree of kist or git, or git's folder.
 func (c *cleaner) isRepository(dir string, below []worktree.Found) bool {
-	if path.Base(dir) == gitDir {
+	if path.Base(dir) == worktree.GitName {
 		return true
 	}
 	// The scan does not list git's folder.
-	if _, err := os.Lstat(filepath.Join(c.repo.Root(), filepath.FromSlash(dir), gitDir)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Lstat(filepath.Join(c.repo.Root(), filepath.FromSlash(dir), worktree.GitName)); !errors.Is(err, fs.ErrNotExist) {
 		return true
 	}
 	return slices.ContainsFunc(below, func(f worktree.Found) bool {

@@ -302,12 +302,12 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 // would write into it and the index has nothing there. A commit of others could otherwise
 // bring files that git runs.
 func (c *checker) gitInWay(op Op) string {
-	if op.New == nil || c.idx == nil || !strings.Contains(op.Path, gitName) {
+	if op.New == nil || c.idx == nil || !strings.Contains(op.Path, GitName) {
 		return ""
 	}
 	for at := op.Path; at != ""; {
 		above, name := tree.Split(at)
-		if name == gitName && c.idx.Entry(at) == nil && c.idx.Dir(at) == nil {
+		if name == GitName && c.idx.Entry(at) == nil && c.idx.Dir(at) == nil {
 			if _, err := c.w.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
 				return at
 			}

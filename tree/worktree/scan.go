@@ -15,8 +15,8 @@ import (
 // IgnoreFile is the name of the files with ignore patterns.
 const IgnoreFile = ".kistignore"
 
-// gitName is the name of git's folder, or of the file that names it.
-const gitName = ".git"
+// GitName is the name of git's folder, or of the file that names it.
+const GitName = ".git"
 
 // ScanOptions restrict and extend [Worktree.Scan].
 type ScanOptions struct {

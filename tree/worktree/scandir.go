@@ -195,7 +195,7 @@ func (d *dirScan) hidesGit(n *scanName, leaf bool) bool {
 // isGit reports whether a name is git's folder, and not in the index. A selected one is
 // ignored.
 func (d *dirScan) isGit(n *scanName) bool {
-	return n.name == gitName && !n.tracked() && d.w.opt.Roots == nil
+	return n.name == GitName && !n.tracked() && d.w.opt.Roots == nil
 }
 
 // exclude applies [ScanOptions.Exclude] to a name. It reports whether nothing else has to

@@ -159,7 +159,7 @@ type answerer struct {
 	left  int           // the number of answers until the end of the input
 	back  bool          // the hunks are taken back
 	split bool          // s was answered
-	asked *bytes.Buffer // what was printed
+	asked *bytes.Buffer // the printed text
 	given strings.Builder
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 type initOptions struct {
@@ -113,7 +114,7 @@ func (o *initOptions) run(ctx context.Context, env *Env, args []string) error {
 // inGit reports whether a folder is in a worktree of git.
 func inGit(dir string) bool {
 	for ; ; dir = filepath.Dir(dir) {
-		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, worktree.GitName)); err == nil {
 			return true
 		}
 		if dir == filepath.Dir(dir) {

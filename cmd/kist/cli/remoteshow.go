@@ -25,9 +25,9 @@ func newRemoteShow(env *Env) *cobra.Command {
 		Short: "show what a remote has, and what follows it",
 		Long: `Shows the URL of each remote NAME, its default branch, and its branches. These
 are tracked; or new, so that the next fetch brings them; or stale, so that 'kist
-remote prune' removes them here. Then it shows the local branches that 'kist
-pull' merges with one of them, and those that can be pushed to one of the same
-name. Without a NAME, it lists the remotes.
+remote prune' removes them here. Then it shows which
+local branch 'kist pull' merges with which of them, and which local branches
+have the name of one of them. Without a NAME, it lists the remotes.
 
 With --json, for each: name, url, head, branches (name and status: tracked, new
 or stale), merges (branch and with) and pushes (branch and status: up to date,

@@ -415,6 +415,30 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 	return s.write(slices.Concat(logs, values, heads)...)
 }
 
+// DropRemote deletes the remote-tracking branches of a remote, its HEAD and their logs. A
+// process that dies in between leaves some of them.
+func DropRemote(ctx context.Context, s *Store, remote string) error {
+	unlock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+
+	prefix := Remotes + remote + "/"
+	names, err := s.names("refs", prefix)
+	if err != nil {
+		return err
+	}
+	logs, err := s.names("logs", "logs/"+prefix)
+	if err != nil {
+		return err
+	}
+	for _, log := range logs { // of branches that a killed process deleted
+		names = append(names, strings.TrimPrefix(log, "logs/"))
+	}
+	return s.delete(names)
+}
+
 // mayCopy returns an error if a ref exists, unless the newest line of its log has the reason.
 func mayCopy(s *Store, name, reason string) error {
 	have, err := s.current(name, value{})

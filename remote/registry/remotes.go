@@ -223,7 +223,7 @@ func Remove(ctx context.Context, r *kist.Repository, name string) error {
 	if _, err := Find(r, name); err != nil {
 		return err
 	}
-	if err := dropTracking(ctx, r, name, "remote: removed"); err != nil {
+	if err := dropTracking(ctx, r, name); err != nil {
 		return err
 	}
 	err := r.EditConfig(ctx, func(c *kist.Config) error {
@@ -242,23 +242,9 @@ func Remove(ctx context.Context, r *kist.Repository, name string) error {
 	return disk.RemoveAll(Dir(r, name))
 }
 
-// dropTracking removes the remote-tracking branches of a remote.
-func dropTracking(ctx context.Context, r *kist.Repository, name, reason string) error {
-	prefix := refs.Remotes + name + "/"
-	return r.Publish(ctx, func(ctx context.Context) error {
-		if err := r.Refs().SetRemoteHead(ctx, prefix+"HEAD", ""); err != nil {
-			return err
-		}
-		list, err := r.Refs().List(prefix)
-		if err != nil {
-			return err
-		}
-		var changes []refs.Change
-		for _, ref := range list {
-			changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID, Reason: reason})
-		}
-		return r.Refs().Update(ctx, changes, r.Who())
-	})
+// dropTracking removes the remote-tracking branches of a remote, with their logs.
+func dropTracking(ctx context.Context, r *kist.Repository, name string) error {
+	return r.Publish(ctx, func(ctx context.Context) error { return refs.DropRemote(ctx, r.Refs(), name) })
 }
 
 // Rename renames a remote, with its remote-tracking branches and their logs, its upstreams,
@@ -318,7 +304,7 @@ func remains(r *kist.Repository, name string) bool {
 // endRename removes the remains of the old name of a remote. The local data of the old
 // name replace those of the new one: they remember the remote for longer.
 func endRename(ctx context.Context, r *kist.Repository, from, to string) error {
-	if err := dropTracking(ctx, r, from, "remote: renamed"); err != nil {
+	if err := dropTracking(ctx, r, from); err != nil {
 		return err
 	}
 	if _, err := disk.Lstat(Dir(r, from)); errors.Is(err, fs.ErrNotExist) {

@@ -38,6 +38,8 @@ type CommitOptions struct {
 	Progress   kist.Progress     // may be nil
 
 	Session volume.SessionOptions // of [StageAndCommit]
+
+	step bool // the commit ends the step at hand: an abort undoes it
 }
 
 // CommitResult is the result of [Commit].
@@ -189,6 +191,9 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 	}
 
 	// The commit exists now, so an error from here on is only a warning.
+	if p.step {
+		p.state.Left = id
+	}
 	if err := operation.EndStep(ctx, r, p.state); err != nil {
 		r.Options().Warn(fmt.Sprintf("the state of the %s could not be removed: %v", p.state.Operation, err))
 	}
@@ -319,6 +324,13 @@ func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Com
 		}
 		if err := intact.Check(ctx, r, c.Parents...); err != nil {
 			return err
+		}
+		if p.step { // an abort after a kill has to know the commit
+			next := p.state
+			next.Doing, next.To = "", id
+			if err := operation.SetState(ctx, r, next); err != nil {
+				return err
+			}
 		}
 		if err := checkout.MoveHead(ctx, r, p.head, id, p.reason(c)); err != nil {
 			return err

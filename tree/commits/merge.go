@@ -251,7 +251,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 	}
 
 	var err error
-	result.Commit, err = Commit(ctx, r, CommitOptions{})
+	result.Commit, err = Commit(ctx, r, CommitOptions{step: m.from != nil})
 	switch {
 	case errors.Is(err, ErrNothingToCommit):
 		err = operation.EndStep(ctx, r, m.state)

@@ -201,7 +201,7 @@ func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o
 	var done *CommitResult
 	switch {
 	case s.Stopped:
-		done, err = Commit(ctx, r, CommitOptions{Brief: o.Brief})
+		done, err = Commit(ctx, r, CommitOptions{Brief: o.Brief, step: true})
 	case s.Doing == operation.Edit:
 		err = s.amend(ctx)
 	}
@@ -216,6 +216,7 @@ func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o
 		return nil, err
 	case done != nil:
 		s.result.Commits = append(s.result.Commits, done)
+		s.Left = done.ID
 	}
 
 	s.Doing, s.Stopped = "", false

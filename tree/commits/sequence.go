@@ -354,10 +354,7 @@ func (s *sequence) move(ctx context.Context, moves []headMove) error {
 				head.Branch = ""
 			}
 		}
-		s.To, s.recorded = object.ID{}, true
-		if s.Left.IsZero() {
-			s.Left = s.Start
-		}
+		s.Left, s.To, s.recorded = s.To, object.ID{}, true
 		if len(s.Rest) == 0 {
 			return s.end(ctx)
 		}
@@ -409,6 +406,7 @@ func (s *sequence) conflict(ctx context.Context) error {
 		s.result.Stopped, s.result.Conflicts = step.Commit, done.Conflicts
 	case done.Commit != nil:
 		s.result.Commits = append(s.result.Commits, done.Commit)
+		s.Left = done.Commit.ID
 	case !s.noCommit:
 		s.result.Nothing, s.Rest = append(s.result.Nothing, step.Commit), dropped(rest)
 	}
@@ -534,8 +532,8 @@ func (s *sequence) unfinished(head refs.Head) bool {
 	return s.Doing == "" && s.To.IsZero() && head.ID == s.Left && len(s.Rest) > 0 && s.Rest[0].Do.Merges()
 }
 
-// settle completes a step that a killed process wrote, so that the step waits for the
-// user.
+// settle completes a step that a killed process wrote. It makes no commit, so the step
+// waits for the user.
 func (s *sequence) settle(ctx context.Context, head refs.Head) error {
 	if !s.unfinished(head) {
 		return nil
@@ -553,6 +551,7 @@ func (s *sequence) settle(ctx context.Context, head refs.Head) error {
 		err = s.adopt(ctx, at)
 	} else {
 		var ours object.ID
+		s.noCommit = true
 		if ours, err = writeIndex(ctx, s.r); err == nil {
 			_, err = s.write(ctx, head, at, ours)
 		}

@@ -164,6 +164,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		pages(env, newReflog(env)),
 		newRefsOf(env),
 		pages(env, newShortlog(env)),
+		newServe(env),
 		pages(env, newShow(env)),
 		newView(env),
 	)

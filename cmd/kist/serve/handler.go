@@ -1,0 +1,97 @@
+package serve
+
+import (
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+)
+
+// handler returns the handler of all requests: the checks, then those of [Server.Handle].
+func (s *Server) handler() http.Handler {
+	var h http.Handler = s.mux
+	h = http.NewCrossOriginProtection().Handler(h)
+	h = s.authenticate(h)
+	h = s.checkHost(h)
+	h = secure(h)
+	return s.recovered(h)
+}
+
+// secure sets the headers that each answer has. A handler may replace them.
+func secure(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// recovered answers a request whose handler panics. The server goes on.
+func (s *Server) recovered(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p != http.ErrAbortHandler {
+				s.o.Log(fmt.Sprintf("%s %s: panic: %v\n%s", r.Method, r.URL.EscapedPath(), p, debug.Stack()))
+			}
+			panic(http.ErrAbortHandler) // the client sees a broken answer
+		}()
+		next.ServeHTTP(w, r)
+	})
+}
+
+// checkHost refuses a request for another host. A page of another site could otherwise reach
+// a server on the loopback interface: its name may resolve to 127.0.0.1.
+func (s *Server) checkHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.knowsHost(r.Host) {
+			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// knowsHost reports whether the value of a Host header names this server.
+func (s *Server) knowsHost(host string) bool {
+	name := host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		name = h
+	}
+	name = strings.ToLower(strings.TrimSuffix(strings.Trim(name, "[]"), "."))
+	if ip := net.ParseIP(name); name == "localhost" || ip != nil && ip.IsLoopback() {
+		return true
+	}
+	return slices.ContainsFunc(s.o.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, name) })
+}
+
+// authenticate puts the user of a request in its context.
+func (s *Server) authenticate(next http.Handler) http.Handler {
+	who := s.site.Repo.Who()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user := access.User{Name: who.Name, Email: who.Email, Owner: true}
+		next.ServeHTTP(w, r.WithContext(access.WithUser(r.Context(), user)))
+	})
+}
+
+// errorLog returns the log of package http.
+func (s *Server) errorLog() *log.Logger { return log.New(logWriter(s.o.Log), "", 0) }
+
+type logWriter func(string)
+
+func (w logWriter) Write(p []byte) (int, error) {
+	w(strings.TrimSuffix(string(p), "\n"))
+	return len(p), nil
+}

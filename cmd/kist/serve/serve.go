@@ -1,0 +1,116 @@
+// Package serve is the HTTP server of kist: raw files, an API, metrics, and the handlers of
+// others.
+//
+// A [Server] checks each request before a handler sees it: its Host, its rate, its user, and,
+// if it is no GET, that it comes from no other site. A handler finds the user in the context
+// of the request ([access.UserOf]) and the repository in a [Site]. To add a handler, give the
+// package a function such as New(site *serve.Site) http.Handler, and plug the handler in:
+//
+//	server.Handle("/dav/", dav.New(server.Site()))
+//
+// newServe in package cli does that.
+package serve
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/kist-vcs/kist"
+)
+
+// The limits of a connection. They end slow clients. A request for a large file may last:
+// only the time until its header is complete, and idle times, are limited.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 32 << 10         // bytes
+	graceTime     = 10 * time.Second // for requests under way at the end
+)
+
+// Options configure a [Server].
+type Options struct {
+	Write bool         // handlers may change the repository
+	TLS   *tls.Config  // nil: plain HTTP
+	Hosts []string     // names of the server, beside those of the loopback interface; "*": any
+	Log   func(string) // receives a line for each failure of the server; nil: dropped
+}
+
+// Server serves a repository. One goroutine sets it up; after that, [Server.Serve] handles
+// requests concurrently.
+type Server struct {
+	o    Options
+	site *Site
+	mux  *http.ServeMux
+}
+
+// New returns a server of a repository. The repository stays open while it serves.
+func New(r *kist.Repository, o Options) *Server {
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	s := &Server{o: o, site: newSite(r, o), mux: http.NewServeMux()}
+	s.Handle("/healthz", http.HandlerFunc(s.healthz))
+	return s
+}
+
+// Site returns the repository as handlers use it.
+func (s *Server) Site() *Site { return s.site }
+
+// Handle plugs in the handler of a path, such as "/dav/", or of all other paths: "/". The
+// pattern is one of [http.ServeMux] without a method.
+func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+
+// Serve answers requests on l until ctx ends. It then closes l, and gives requests under way
+// some seconds to finish.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	alive, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
+	server := &http.Server{
+		Handler:           s.handler(),
+		BaseContext:       func(net.Listener) context.Context { return alive },
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		TLSConfig:         s.o.TLS,
+		ErrorLog:          s.errorLog(),
+	}
+
+	failed := make(chan error, 1)
+	go func() {
+		if s.o.TLS != nil {
+			failed <- server.ServeTLS(l, "", "")
+		} else {
+			failed <- server.Serve(l)
+		}
+	}()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+
+	grace, stop := context.WithTimeout(alive, graceTime)
+	defer stop()
+	if server.Shutdown(grace) != nil {
+		end()
+		server.Close()
+	}
+	if err := <-failed; !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// healthz answers "ok" while the repository can be read.
+func (s *Server) healthz(w http.ResponseWriter, r *http.Request) {
+	if _, err := s.site.Repo.Refs().Head(); err != nil {
+		s.site.Fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Write([]byte("ok\n"))
+}

@@ -1,0 +1,115 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// maxRev is the longest revision in a request, in bytes.
+const maxRev = 1000
+
+// Site is what the handlers of a server share. It is safe for concurrent use, unlike most of
+// the repository: beside a Site, handlers only use Refs, Objects and functions of packages
+// that need nothing else. An operation that writes needs a lock of its handler.
+type Site struct {
+	Repo  *kist.Repository
+	Write bool // handlers may change the repository
+
+	log func(string)
+}
+
+func newSite(r *kist.Repository, o Options) *Site {
+	return &Site{Repo: r, Write: o.Write, log: o.Log}
+}
+
+// Commit is a commit as the user of a request sees it.
+type Commit struct {
+	view.View // its Objects return an error for purged content
+
+	Info  *object.Commit
+	Rules *access.Rules // of the user: those of the commit, and those of HEAD
+}
+
+// Open returns the commit that a revision names, HEAD for "", for the user of ctx. Use it for
+// one request only. Each call reads the names again, and so finds new commits.
+func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
+	switch {
+	case len(rev) > maxRev:
+		return nil, &refs.UnknownRevisionError{Rev: rev[:maxRev] + "…"}
+	case rev == "":
+		rev = "HEAD"
+	}
+	id, info, err := s.Repo.ReadCommit(ctx, rev)
+	if err == nil {
+		err = intact.Usable(ctx, s.Repo, id)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	present := object.ID{}
+	user := access.UserOf(ctx)
+	if !user.Owner {
+		if present, err = view.HeadTree(ctx, s.Repo); err != nil {
+			return nil, err
+		}
+	}
+	c := &Commit{View: view.View{Tree: info.Tree, Commit: id, Objects: s.Repo.Contents()}, Info: info}
+	c.Rules = access.New(user, c.Objects, info.Tree, present)
+	return c, nil
+}
+
+// Find returns the entry at a path, or the root for "". The error is a [*tree.PathError] with
+// [tree.ErrNotExist] if the path does not exist, and [access.ErrDenied] if the user may not
+// read it.
+func (c *Commit) Find(ctx context.Context, path string) (object.Entry, error) {
+	if err := c.Rules.MayRead(ctx, path); err != nil {
+		return object.Entry{}, err
+	}
+	return tree.Find(ctx, c.Objects, c.Tree, path)
+}
+
+// Status returns the status code for an error, and a text that is safe to show. To a visitor,
+// a path without access does not exist.
+func Status(err error) (code int, text string) {
+	var path *tree.PathError
+	switch {
+	case errors.Is(err, access.ErrDenied), errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir):
+		return http.StatusNotFound, "no such file or folder"
+	case errors.Is(err, refs.ErrNotFound):
+		return http.StatusNotFound, "unknown revision"
+	case errors.Is(err, kist.ErrUnborn):
+		return http.StatusNotFound, "there is no commit yet"
+	case errors.Is(err, object.ErrPurged), errors.Is(err, intact.ErrExpired):
+		return http.StatusGone, err.Error()
+	case errors.As(err, &path) && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound):
+		return http.StatusBadRequest, "not a path"
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, "this takes too long"
+	case errors.Is(err, object.ErrCorrupt), errors.Is(err, object.ErrNotFound):
+		return http.StatusInternalServerError, "stored data is damaged or missing"
+	}
+	return http.StatusInternalServerError, "internal error"
+}
+
+// Fail answers with the status of err. It logs an error of the server. A visitor without a
+// name is asked for one, if a user could see more.
+func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, context.Canceled) {
+		return // nobody waits for the answer
+	}
+	code, text := Status(err)
+	if code >= http.StatusInternalServerError {
+		s.log(r.Method + " " + r.URL.EscapedPath() + ": " + err.Error())
+	}
+	http.Error(w, text, code)
+}

@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
-	{"object/keys", "object/graph", "object/frame", "object/optimise", "object/disk", "object/canonical", "object/objecttest", "remote/remotetest"},
+	{"object/keys", "object/graph", "object/cache", "object/frame", "object/optimise", "object/disk", "object/canonical", "object/objecttest", "remote/remotetest"},
 	{"object", "chunker", "remote"},
 }
 

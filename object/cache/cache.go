@@ -1,0 +1,185 @@
+// Package cache keeps objects of a store in memory, within a number of bytes.
+package cache
+
+import (
+	"bytes"
+	"container/list"
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Cache is an [object.Reader] over another one. It keeps the objects that were used last.
+// If several goroutines want an object, it reads the object once. It keeps no errors. A Cache
+// is safe for concurrent use.
+//
+// Objects never change, so an object in a Cache is never outdated. But it may be gone from
+// the store below: whoever must not show a purged content checks that above the Cache.
+type Cache struct {
+	object.Reader // below
+	max           int64
+
+	mu    sync.Mutex // guards the following
+	size  int64      // bytes of the kept objects
+	kept  map[object.Key]*list.Element
+	order list.List // of *item, the last used first
+	reads map[object.Key]*read
+}
+
+type item struct {
+	key  object.Key
+	data []byte
+}
+
+// read is a read that is under way. The Cache's mu guards waiting.
+type read struct {
+	done    chan struct{} // closed when data and err are set
+	data    []byte
+	err     error
+	waiting int // callers; the last one that gives up stops the read
+	stop    context.CancelFunc
+}
+
+// overhead is about the number of bytes that a kept object takes beside its own.
+const overhead = 256
+
+// New returns a cache of objects in r. It keeps at most max bytes. Objects that are being
+// read come on top.
+func New(r object.Reader, max int64) *Cache {
+	return &Cache{Reader: r, max: max, kept: map[object.Key]*list.Element{}, reads: map[object.Key]*read{}}
+}
+
+// Get implements [object.Reader].
+func (c *Cache) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	data, err := c.shared(ctx, key)
+	return bytes.Clone(data), err
+}
+
+// Lend implements [object.Lender]. It does not copy the object.
+func (c *Cache) Lend(ctx context.Context, key object.Key, use func(data []byte) error) error {
+	data, err := c.shared(ctx, key)
+	if err != nil {
+		return err
+	}
+	return use(data)
+}
+
+// Ahead begins to read an object that will soon be wanted, unless the cache has it. It does
+// not wait, and ends when ctx does. It reports whether it began.
+func (c *Cache) Ahead(ctx context.Context, key object.Key) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.kept[key] != nil || c.reads[key] != nil {
+		return false
+	}
+	r := c.begin(ctx, key)
+	go func() {
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			c.giveUp(key, r)
+		}
+	}()
+	return true
+}
+
+// IsLost implements [object.LossKeeper], if the reader below does.
+func (c *Cache) IsLost(key object.Key) bool { return object.IsLost(c.Reader, key) }
+
+// PassOver implements [object.Lenient], if the reader below does.
+func (c *Cache) PassOver(path string, key object.Key, err error) bool {
+	return object.PassOver(c.Reader, path, key, err)
+}
+
+// shared returns an object, which must not be changed.
+func (c *Cache) shared(ctx context.Context, key object.Key) ([]byte, error) {
+	for {
+		data, r := c.find(ctx, key)
+		if r == nil {
+			return data, nil
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			c.giveUp(key, r)
+			return nil, ctx.Err()
+		}
+		if errors.Is(r.err, context.Canceled) && ctx.Err() == nil {
+			continue // the others gave up before this caller joined them
+		}
+		return r.data, r.err
+	}
+}
+
+// find returns an object that the cache has, or else the read to wait for.
+func (c *Cache) find(ctx context.Context, key object.Key) ([]byte, *read) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if e := c.kept[key]; e != nil {
+		c.order.MoveToFront(e)
+		return e.Value.(*item).data, nil
+	}
+	r := c.reads[key]
+	if r == nil {
+		return nil, c.begin(ctx, key)
+	}
+	r.waiting++
+	return nil, r
+}
+
+// begin starts a read for one caller, which holds c.mu. The end of ctx does not stop the
+// read, since others may wait for it.
+func (c *Cache) begin(ctx context.Context, key object.Key) *read {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	r := &read{done: make(chan struct{}), waiting: 1, stop: stop}
+	c.reads[key] = r
+	go func() {
+		defer stop()
+		r.data, r.err = c.Reader.Get(ctx, key)
+		c.end(key, r)
+		close(r.done)
+	}()
+	return r
+}
+
+// giveUp notes that a caller no longer waits for a read.
+func (c *Cache) giveUp(key object.Key, r *read) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r.waiting--; r.waiting > 0 {
+		return
+	}
+	r.stop()
+	if c.reads[key] == r { // a later caller starts over
+		delete(c.reads, key)
+	}
+}
+
+// end keeps the object of a read, and drops others if there is no room.
+func (c *Cache) end(key object.Key, r *read) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reads[key] == r {
+		delete(c.reads, key)
+	}
+	if r.err != nil || c.kept[key] != nil || cost(r.data) > c.max {
+		return
+	}
+	c.kept[key] = c.order.PushFront(&item{key, r.data})
+	for c.size += cost(r.data); c.size > c.max; {
+		last := c.order.Remove(c.order.Back()).(*item)
+		delete(c.kept, last.key)
+		c.size -= cost(last.data)
+	}
+}
+
+// cost returns the number of bytes that a kept object takes.
+func cost(data []byte) int64 { return int64(cap(data)) + overhead }
+
+var (
+	_ object.Lender     = (*Cache)(nil)
+	_ object.LossKeeper = (*Cache)(nil)
+	_ object.Lenient    = (*Cache)(nil)
+)

@@ -67,22 +67,13 @@ func (c *Cache) Lend(ctx context.Context, key object.Key, use func(data []byte) 
 }
 
 // Ahead begins to read an object that will soon be wanted, unless the cache has it. It does
-// not wait, and ends when ctx does. It reports whether it began.
-func (c *Cache) Ahead(ctx context.Context, key object.Key) bool {
+// not wait. The end of ctx does not stop the read.
+func (c *Cache) Ahead(ctx context.Context, key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.kept[key] != nil || c.reads[key] != nil {
-		return false
+	if c.kept[key] == nil && c.reads[key] == nil {
+		c.begin(ctx, key)
 	}
-	r := c.begin(ctx, key)
-	go func() {
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			c.giveUp(key, r)
-		}
-	}()
-	return true
 }
 
 // IsLost implements [object.LossKeeper], if the reader below does.

@@ -1,0 +1,315 @@
+// Package browse shows history as read-only folders:
+//
+//	branches/NAME/…          the commit of a branch
+//	tags/NAME/…              the commit of a tag
+//	commits/DATE-ID/…        each commit that HEAD, a branch or a tag reaches
+//	latest/…                 the commit of HEAD
+//	versions/…/FILE@NUMBER   the versions of each file in the history of HEAD
+//
+// It reads a repository, or a remote without a clone. New commits and branches appear as
+// they come. It takes no lock, so it never stops a writer.
+package browse
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/cache"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// The names of the folders in the root.
+const (
+	Branches = "branches"
+	Tags     = "tags"
+	Commits  = "commits"
+	Latest   = "latest"
+	Versions = "versions"
+)
+
+// DefaultCache is the default number of bytes that a History keeps in memory.
+const DefaultCache = 128 << 20
+
+// Options configure a History.
+type Options struct {
+	Cache int64            // bytes of objects to keep in memory; 0: DefaultCache
+	Now   func() time.Time // the clock; must be set for a remote
+}
+
+// History is the history of a repository or a remote. It is safe for concurrent use.
+type History struct {
+	source   source
+	objects  reader
+	commits  commitNames
+	versions *versionIndex // nil: there are no versions
+}
+
+// OfRepository returns the history of a repository, which must stay open. The History may be
+// used beside the only goroutine that uses r.
+func OfRepository(r *kist.Repository, o Options) *History {
+	h := newHistory(&local{r.Objects(), r}, o)
+	h.versions = &versionIndex{h: h, repo: r}
+	return h
+}
+
+// OfRemote returns the history of a remote, which belongs to the History from then on. The
+// caller closes the remote in the end. A History of a remote has no versions.
+func OfRemote(ctx context.Context, r *transfer.Remote, o Options) (*History, error) {
+	s := &distant{remote: r, now: o.Now}
+	return newHistory(s, o), s.refresh(ctx, 0)
+}
+
+func newHistory(s source, o Options) *History {
+	if o.Cache == 0 {
+		o.Cache = DefaultCache
+	}
+	h := &History{source: s, objects: reader{cache.New(s, o.Cache), s}}
+	h.commits.h = h
+	return h
+}
+
+// Node is a file or a folder. It does not change: a branch that moved has another node.
+type Node struct {
+	object.Entry           // of the root of a commit: its time is that of the commit
+	Commit       object.ID // that has it; zero for the folders above commits
+
+	h      *History
+	folder folder // its content; nil: it is no folder
+}
+
+// folder is the content of a folder.
+type folder interface {
+	// lookup returns the node with a name. The error for a missing one matches
+	// tree.ErrNotExist.
+	lookup(ctx context.Context, name string) (*Node, error)
+
+	// list yields the nodes in the order of their names, from the first name that is not
+	// before from. It yields an error once, as the last value.
+	list(ctx context.Context, from string) iter.Seq2[*Node, error]
+}
+
+// Root returns the folder with branches, tags and so on.
+func (h *History) Root() *Node { return h.dir("", top{h}) }
+
+// dir returns a folder that is in no commit.
+func (h *History) dir(name string, f folder) *Node {
+	return &Node{Entry: object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755}, h: h, folder: f}
+}
+
+// Find returns the node at a path, with slashes, below the root. The error is a
+// [*tree.PathError].
+func (h *History) Find(ctx context.Context, path string) (*Node, error) {
+	return h.Root().Find(ctx, path)
+}
+
+// Commit returns the root folder of a commit. The error matches [intact.ErrExpired] if its
+// content has expired.
+func (h *History) Commit(ctx context.Context, id object.ID) (*Node, error) {
+	return h.commit(ctx, "", id)
+}
+
+func (h *History) commit(ctx context.Context, name string, id object.ID) (*Node, error) {
+	if err := h.source.usable(ctx, id); err != nil {
+		return nil, err
+	}
+	c, err := object.ReadCommit(ctx, h.objects, id)
+	if err != nil {
+		return nil, err
+	}
+	when := c.Committer.Time
+	key := object.Key{Kind: object.KindTree, ID: c.Tree}
+	e := object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755, MTime: when, Size: c.Bytes, Files: c.Files, Content: key}
+	return h.node(e, id, when), nil
+}
+
+// node returns the node of an entry of a commit. A folder without a time gets that of the
+// commit.
+func (h *History) node(e object.Entry, commit object.ID, when object.Time) *Node {
+	n := &Node{Entry: e, Commit: commit, h: h}
+	if e.Type == object.TypeDir {
+		if e.MTime.IsZero() {
+			n.MTime = when
+		}
+		n.folder = inCommit{h, e.Content.ID, commit, when}
+	}
+	return n
+}
+
+// Find returns the node at a path, with slashes, below n. The error is a [*tree.PathError].
+func (n *Node) Find(ctx context.Context, path string) (*Node, error) {
+	at := 0
+	for name := range strings.SplitSeq(path, "/") {
+		next := n
+		var err error
+		if name != "" {
+			next, err = n.Lookup(ctx, name)
+		}
+		at += len(name)
+		if err != nil {
+			if bad, ok := errors.AsType[*tree.PathError](err); ok {
+				err = bad.Err
+			}
+			return nil, &tree.PathError{Path: path[:at], Err: err}
+		}
+		n, at = next, at+1
+	}
+	return n, nil
+}
+
+// Lookup returns the node with a name in the folder n. The error matches [tree.ErrNotExist]
+// if there is none, and [tree.ErrNotDir] if n is no folder.
+func (n *Node) Lookup(ctx context.Context, name string) (*Node, error) {
+	if n.folder == nil {
+		return nil, &tree.PathError{Path: n.Name, Err: tree.ErrNotDir}
+	}
+	return n.folder.lookup(ctx, name)
+}
+
+// List yields the content of the folder n in the order of names, from the first name that is
+// not before from. It yields an error once, as the last value.
+func (n *Node) List(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	if n.folder == nil {
+		return func(yield func(*Node, error) bool) { yield(nil, &tree.PathError{Path: n.Name, Err: tree.ErrNotDir}) }
+	}
+	return n.folder.list(ctx, from)
+}
+
+// Fixed reports whether the content of the folder n never changes: it is in a commit.
+func (n *Node) Fixed() bool {
+	_, fixed := n.folder.(inCommit)
+	return fixed
+}
+
+// Open opens the file n. The error matches [object.ErrPurged] if a part of its content was
+// purged.
+func (n *Node) Open(ctx context.Context) (*File, error) {
+	if n.Type != object.TypeFile {
+		return nil, &tree.PathError{Path: n.Name, Err: errNotFile}
+	}
+	if err := n.h.objects.checkAll(ctx, &n.Entry); err != nil {
+		return nil, err
+	}
+	return &File{r: n.h.objects, entry: n.Entry}, nil
+}
+
+var errNotFile = errors.New("not a regular file")
+
+// absent returns the error for a name that a folder does not have.
+func absent(name string) error { return &tree.PathError{Path: name, Err: tree.ErrNotExist} }
+
+// inCommit is a folder of a commit.
+type inCommit struct {
+	h      *History
+	tree   object.ID
+	commit object.ID
+	when   object.Time
+}
+
+func (f inCommit) lookup(ctx context.Context, name string) (*Node, error) {
+	e, err := object.Lookup(ctx, f.h.objects, f.tree, name)
+	if errors.Is(err, object.ErrNoEntry) {
+		return nil, absent(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return f.h.node(e, f.commit, f.when), nil
+}
+
+func (f inCommit) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	return func(yield func(*Node, error) bool) {
+		for e, err := range object.EntriesFrom(ctx, f.h.objects, f.tree, from) {
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !yield(f.h.node(e, f.commit, f.when), nil) {
+				return
+			}
+		}
+	}
+}
+
+// reader reads objects through a cache, but no purged contents.
+type reader struct {
+	*cache.Cache
+	source source
+}
+
+// Get implements [object.Reader].
+func (r reader) Get(ctx context.Context, key object.Key) (data []byte, err error) {
+	if err := r.check(key); err != nil {
+		return nil, err
+	}
+	data, err = r.Cache.Get(ctx, key)
+	return data, r.why(key, err)
+}
+
+// Lend implements [object.Lender].
+func (r reader) Lend(ctx context.Context, key object.Key, use func([]byte) error) error {
+	if err := r.check(key); err != nil {
+		return err
+	}
+	return r.why(key, r.Cache.Lend(ctx, key, use))
+}
+
+// check returns an error if key was purged.
+func (r reader) check(key object.Key) error {
+	if key.Kind != object.KindChunk && key.Kind != object.KindManifest {
+		return nil
+	}
+	records, err := r.source.records()
+	if err != nil {
+		return err
+	}
+	return purged(records, key)
+}
+
+func purged(records *record.View, key object.Key) error {
+	if rec, is := records.Purged(key); is {
+		return &kist.PurgedError{Purge: kist.Purge{Key: key, Record: rec}}
+	}
+	return nil
+}
+
+// checkAll is check for the content of a file and all its chunks.
+func (r reader) checkAll(ctx context.Context, e *object.Entry) error {
+	records, err := r.source.records()
+	if err != nil || !records.AnyPurged() {
+		return err
+	}
+	if err := purged(records, e.Content); err != nil || e.Content.Kind != object.KindManifest {
+		return err
+	}
+	for c, err := range object.Chunks(ctx, r, e.Content, e.Size, 0) {
+		if err == nil {
+			err = purged(records, object.Key{Kind: object.KindChunk, ID: c.ID})
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// why makes the error for a missing object say that it was purged meanwhile, or that its loss
+// was accepted.
+func (r reader) why(key object.Key, err error) error {
+	if !errors.Is(err, object.ErrNotFound) {
+		return err
+	}
+	if perr := r.check(key); perr != nil {
+		return perr
+	}
+	if r.IsLost(key) {
+		return &object.NotFoundError{Key: key, Lost: true}
+	}
+	return err
+}

@@ -1,0 +1,262 @@
+package browse
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// top is the root folder.
+type top struct{ h *History }
+
+func (f top) lookup(ctx context.Context, name string) (*Node, error) {
+	switch name {
+	case Branches:
+		return f.h.dir(name, named{f.h, refs.Heads}), nil
+	case Tags:
+		return f.h.dir(name, named{f.h, refs.Tags}), nil
+	case Commits:
+		return f.h.dir(name, commitsFolder{f.h}), nil
+	case Latest:
+		id, err := f.h.source.head(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if id.IsZero() {
+			return nil, absent(name)
+		}
+		return f.h.peeled(ctx, name, id)
+	case Versions:
+		if f.h.versions != nil {
+			return f.h.dir(name, versionsFolder{f.h.versions, ""}), nil
+		}
+	}
+	return nil, absent(name)
+}
+
+func (f top) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	return inOrder(ctx, f, from, []string{Branches, Commits, Latest, Tags, Versions})
+}
+
+// inOrder lists the nodes of a folder with the given names, which are sorted. It passes over
+// names that the folder does not have, and nodes with content that has expired or is lost.
+func inOrder(ctx context.Context, f folder, from string, names []string) iter.Seq2[*Node, error] {
+	return func(yield func(*Node, error) bool) {
+		for _, name := range names {
+			if name < from {
+				continue
+			}
+			n, err := f.lookup(ctx, name)
+			if errors.Is(err, tree.ErrNotExist) || isGone(err) {
+				continue
+			}
+			if !yield(n, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// isGone reports whether a commit cannot be shown: it has expired, or is missing or damaged.
+func isGone(err error) bool { return errors.Is(err, intact.ErrExpired) || intact.IsAbsent(err) }
+
+// peeled returns the root folder of a commit, or of the target of a tag object.
+func (h *History) peeled(ctx context.Context, name string, id object.ID) (*Node, error) {
+	id, err := refs.Peel(ctx, h.objects, id)
+	if err != nil {
+		return nil, err
+	}
+	return h.commit(ctx, name, id)
+}
+
+// named is a folder of refs. Prefix begins their full names and ends in a slash. A name with
+// slashes is a folder in folders.
+type named struct {
+	h      *History
+	prefix string
+}
+
+func (f named) lookup(ctx context.Context, name string) (*Node, error) {
+	list, err := f.h.source.refs(ctx, f.prefix+name)
+	if err != nil {
+		return nil, err
+	}
+	below := false
+	for _, ref := range list {
+		switch rest := strings.TrimPrefix(ref.Name, f.prefix+name); {
+		case rest == "":
+			return f.h.peeled(ctx, name, ref.ID)
+		case rest[0] == '/':
+			below = true
+		}
+	}
+	if !below {
+		return nil, absent(name)
+	}
+	return f.h.dir(name, named{f.h, f.prefix + name + "/"}), nil
+}
+
+func (f named) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	list, err := f.h.source.refs(ctx, f.prefix)
+	if err != nil {
+		return failed(err)
+	}
+	var names []string
+	for _, ref := range list {
+		name, _, _ := strings.Cut(ref.Name[len(f.prefix):], "/")
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return inOrder(ctx, f, from, slices.Compact(names))
+}
+
+// failed yields an error.
+func failed(err error) iter.Seq2[*Node, error] {
+	return func(yield func(*Node, error) bool) { yield(nil, err) }
+}
+
+// commitNames has the names in the folder of commits. It keeps the commits that it has read.
+type commitNames struct {
+	h *History
+
+	mu    sync.Mutex // guards the following
+	known map[object.ID]commitInfo
+	tips  []object.ID // for which the rest was computed
+	names []string    // sorted
+	ids   map[string]object.ID
+}
+
+type commitInfo struct {
+	parents []object.ID
+	when    string
+}
+
+// commitTime is the layout of the time in the name of a commit, in the zone of the commit.
+const commitTime = "2006-01-02_15-04-05"
+
+// current returns the names of all commits that HEAD, branches and tags reach, sorted, and
+// the commits. The caller must not change them.
+func (c *commitNames) current(ctx context.Context) ([]string, map[string]object.ID, error) {
+	tips, err := c.findTips(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids != nil && slices.Equal(tips, c.tips) {
+		return c.names, c.ids, nil
+	}
+
+	reached := map[object.ID]commitInfo{}
+	err = graph.Walk(ctx, map[object.ID]bool{}, tips, func(id object.ID) ([]object.ID, error) {
+		info, known := c.known[id]
+		if !known {
+			commit, err := object.ReadCommit(ctx, c.h.objects, id)
+			if intact.IsAbsent(err) {
+				return nil, nil // the others can be shown
+			}
+			if err != nil {
+				return nil, err
+			}
+			info = commitInfo{commit.Parents, commit.Committer.When().Format(commitTime)}
+		}
+		reached[id] = info
+		return info.parents, nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	c.known, c.tips = reached, tips
+	c.nameAll()
+	return c.names, c.ids, nil
+}
+
+// findTips returns the commits that HEAD, branches and tags name, sorted.
+func (c *commitNames) findTips(ctx context.Context) ([]object.ID, error) {
+	head, err := c.h.source.head(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tips := []object.ID{head}
+	for _, prefix := range []string{refs.Heads, refs.Tags} {
+		list, err := c.h.source.refs(ctx, prefix)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range list {
+			id, err := refs.Peel(ctx, c.h.objects, ref.ID)
+			if err != nil && !intact.IsAbsent(err) {
+				return nil, err
+			}
+			tips = append(tips, id)
+		}
+	}
+	tips = slices.DeleteFunc(tips, object.ID.IsZero)
+	slices.SortFunc(tips, object.ID.Compare)
+	return slices.Compact(tips), nil
+}
+
+// nameAll names all known commits. Two that would have the same name get their full IDs.
+func (c *commitNames) nameAll() {
+	short := map[string]int{}
+	for id, info := range c.known {
+		short[info.when+"-"+id.Short()]++
+	}
+	c.ids, c.names = make(map[string]object.ID, len(c.known)), make([]string, 0, len(c.known))
+	for id, info := range c.known {
+		name := info.when + "-" + id.Short()
+		if short[name] > 1 {
+			name = info.when + "-" + id.String()
+		}
+		c.ids[name] = id
+		c.names = append(c.names, name)
+	}
+	slices.SortFunc(c.names, cmp.Compare[string])
+}
+
+// commitsFolder is the folder of all commits.
+type commitsFolder struct{ h *History }
+
+func (f commitsFolder) lookup(ctx context.Context, name string) (*Node, error) {
+	_, ids, err := f.h.commits.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	id, ok := ids[name]
+	if !ok {
+		return nil, absent(name)
+	}
+	return f.h.commit(ctx, name, id)
+}
+
+func (f commitsFolder) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	names, ids, err := f.h.commits.current(ctx)
+	if err != nil {
+		return failed(err)
+	}
+	return inOrder(ctx, commitList{f.h, ids}, from, names)
+}
+
+// commitList is a commitsFolder at one moment.
+type commitList struct {
+	h   *History
+	ids map[string]object.ID
+}
+
+func (f commitList) lookup(ctx context.Context, name string) (*Node, error) {
+	return f.h.commit(ctx, name, f.ids[name])
+}
+
+func (f commitList) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	return commitsFolder{f.h}.list(ctx, from)
+}

@@ -33,6 +33,10 @@ type ArchiveOptions struct {
 	Prefix   string    // is put before each name
 	Time     time.Time // of entries without a modification time
 	Progress kist.Progress
+
+	// Select reports whether the archive has the entry at a path; nil: it has all. A folder
+	// that is left out can still have content.
+	Select func(path string) (bool, error)
 }
 
 // Archive writes paths of a view to w as an archive, and returns the archived amount.
@@ -63,6 +67,11 @@ func Archive(ctx context.Context, source view.View, w io.Writer, o ArchiveOption
 
 	written := map[string]bool{} // folders
 	add := func(path string, e object.Entry) error {
+		if o.Select != nil {
+			if selected, err := o.Select(path); !selected || err != nil {
+				return err
+			}
+		}
 		if e.Type == object.TypeDir {
 			if written[path] {
 				return nil

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
@@ -83,19 +84,19 @@ the letters A, M and D).`,
 
 // addJSON is what add prints with --json.
 type addJSON struct {
-	DryRun   bool          `json:"dry_run,omitempty"`
-	Added    int           `json:"added"`
-	Modified int           `json:"modified"`
-	Deleted  int           `json:"deleted"`
-	Resolved int           `json:"resolved"`
-	Skipped  []skippedJSON `json:"skipped"`
-	Changes  []pathStatus  `json:"changes,omitempty"`
+	DryRun   bool               `json:"dry_run,omitempty"`
+	Added    int                `json:"added"`
+	Modified int                `json:"modified"`
+	Deleted  int                `json:"deleted"`
+	Resolved int                `json:"resolved"`
+	Skipped  []jsonform.Skipped `json:"skipped"`
+	Changes  []pathStatus       `json:"changes,omitempty"`
 	work
 }
 
 // pathStatus is a path and the letter for what happened to it.
 type pathStatus struct {
-	pathJSON
+	jsonform.AtPath
 	Status string `json:"status"`
 }
 
@@ -163,7 +164,7 @@ func printAdded(env *Env, r *kist.Repository, dryRun bool, result *stage.AddResu
 	if env.global.json {
 		out := addJSON{
 			DryRun: dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
-			Resolved: len(result.Resolved), Skipped: newSkippedJSON(result.Skipped), work: did,
+			Resolved: len(result.Resolved), Skipped: jsonform.NewSkipped(result.Skipped), work: did,
 		}
 		if list {
 			out.Changes = slices.Concat(pathStatuses(result.Added, "A"), pathStatuses(result.Modified, "M"), pathStatuses(result.Deleted, "D"))
@@ -198,7 +199,7 @@ func printAdded(env *Env, r *kist.Repository, dryRun bool, result *stage.AddResu
 func pathStatuses(paths []string, status string) []pathStatus {
 	list := make([]pathStatus, len(paths))
 	for i, path := range paths {
-		list[i] = pathStatus{newPathJSON(path), status}
+		list[i] = pathStatus{jsonform.NewPath(path), status}
 	}
 	return list
 }

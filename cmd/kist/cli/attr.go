@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
@@ -102,7 +103,7 @@ func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, ed
 		return err
 	}
 	for _, path := range changed {
-		env.json(newPathJSON(path))
+		env.json(jsonform.NewPath(path))
 		if env.global.verbose {
 			env.tell("%s\n", env.shown(r, path))
 		}
@@ -154,7 +155,7 @@ func noAttr(path, key string) error {
 
 // attrJSON is an attribute as attr get and attr list print it with --json.
 type attrJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Key      string `json:"key"`
 	Value    string `json:"value"`
 	From     string `json:"from,omitempty"` // the folder that it is inherited from
@@ -163,9 +164,9 @@ type attrJSON struct {
 }
 
 func newAttrJSON(path, key string, attr tree.Attr) attrJSON {
-	v := attrJSON{pathJSON: newPathJSON(path), Key: key, Value: attr.Value}
+	v := attrJSON{AtPath: jsonform.NewPath(path), Key: key, Value: attr.Value}
 	if attr.From != path {
-		v.From, v.FromRaw = attr.From, rawPath(attr.From)
+		v.From, v.FromRaw = attr.From, jsonform.Raw(attr.From)
 	}
 	return v
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -132,14 +133,14 @@ const (
 
 // backupSummary is what backup prints with --json.
 type backupSummary struct {
-	Exit       int           `json:"exit"`
-	Commit     *object.ID    `json:"commit"` // null: the branch has none
-	Committed  bool          `json:"committed"`
-	Branch     *string       `json:"branch"` // null: HEAD is detached
-	Remote     *string       `json:"remote"` // null: the backup stays here
-	RemoteHead *object.ID    `json:"remote_head"`
-	Files      backupFiles   `json:"files"`
-	NotStored  []skippedJSON `json:"not_stored"`
+	Exit       int                `json:"exit"`
+	Commit     *object.ID         `json:"commit"` // null: the branch has none
+	Committed  bool               `json:"committed"`
+	Branch     *string            `json:"branch"` // null: HEAD is detached
+	Remote     *string            `json:"remote"` // null: the backup stays here
+	RemoteHead *object.ID         `json:"remote_head"`
+	Files      backupFiles        `json:"files"`
+	NotStored  []jsonform.Skipped `json:"not_stored"`
 	work
 	Sent    int64        `json:"bytes_sent"`
 	Start   time.Time    `json:"start"`
@@ -149,11 +150,11 @@ type backupSummary struct {
 
 // backupFiles counts files, with symlinks and empty folders.
 type backupFiles struct {
-	New        int           `json:"new"`
-	Changed    int           `json:"changed"`
-	Unmodified int           `json:"unmodified"`
-	Removed    int           `json:"removed"`
-	Skipped    []skippedJSON `json:"skipped"`
+	New        int                `json:"new"`
+	Changed    int                `json:"changed"`
+	Unmodified int                `json:"unmodified"`
+	Removed    int                `json:"removed"`
+	Skipped    []jsonform.Skipped `json:"skipped"`
 }
 
 // backupStep is a step of a backup and its outcome.
@@ -263,7 +264,7 @@ func (b *backup) paths(ctx context.Context, args []string) ([]string, error) {
 func (b *backup) all(ctx context.Context, args []string) {
 	s := &b.summary
 	s.Start = b.env.Now()
-	s.Files.Skipped, s.NotStored = []skippedJSON{}, []skippedJSON{}
+	s.Files.Skipped, s.NotStored = []jsonform.Skipped{}, []jsonform.Skipped{}
 	if b.hook(ctx, "before", b.before) {
 		b.steps(ctx, args)
 	}
@@ -403,8 +404,8 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 		b.skipped = append(b.skipped, object.Skipped{Path: path, Reason: "ignored"})
 	}
 	s := &b.summary
-	s.Files = backupFiles{New: len(result.Added), Changed: len(result.Modified), Removed: len(result.Deleted), Skipped: newSkippedJSON(b.skipped)}
-	s.NotStored, s.work = newSkippedJSON(special), newWork(result.Read, streamed.Plus(result.Stats))
+	s.Files = backupFiles{New: len(result.Added), Changed: len(result.Modified), Removed: len(result.Deleted), Skipped: jsonform.NewSkipped(b.skipped)}
+	s.NotStored, s.work = jsonform.NewSkipped(special), newWork(result.Read, streamed.Plus(result.Stats))
 	n := changeCounts{Added: s.Files.New, Modified: s.Files.Changed, Deleted: s.Files.Removed}
 	if n == (changeCounts{}) {
 		return "", nil
@@ -542,7 +543,7 @@ func (b *backup) print() {
 			failed += ", " + st.Name + " failed"
 		}
 	}
-	for _, line := range firstOf(s.NotStored, detailLines, "", func(left skippedJSON) string {
+	for _, line := range firstOf(s.NotStored, detailLines, "", func(left jsonform.Skipped) string {
 		return env.shown(b.repo, left.Path) + ": " + left.Reason
 	}) {
 		env.warn("not stored: %s", line)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
@@ -377,33 +378,33 @@ func (p *blamePrinter) printBytes(ctx context.Context, ranges []blame.Range) err
 // blameJSON is a part of a file as blame prints it with --json.
 type blameJSON struct {
 	Commit *object.ID `json:"commit"`
-	pathJSON
-	Line         int         `json:"line,omitempty"`
-	OriginalLine int         `json:"original_line,omitempty"`
-	Lines        []string    `json:"lines,omitempty"`
-	Offset       *uint64     `json:"offset,omitempty"`
-	Size         uint64      `json:"size,omitempty"`
-	Author       *personJSON `json:"author,omitempty"`
-	Subject      string      `json:"subject,omitempty"`
-	Boundary     bool        `json:"boundary,omitempty"`
-	Previous     *placeJSON  `json:"previous,omitempty"`
+	jsonform.AtPath
+	Line         int              `json:"line,omitempty"`
+	OriginalLine int              `json:"original_line,omitempty"`
+	Lines        []string         `json:"lines,omitempty"`
+	Offset       *uint64          `json:"offset,omitempty"`
+	Size         uint64           `json:"size,omitempty"`
+	Author       *jsonform.Person `json:"author,omitempty"`
+	Subject      string           `json:"subject,omitempty"`
+	Boundary     bool             `json:"boundary,omitempty"`
+	Previous     *placeJSON       `json:"previous,omitempty"`
 }
 
 // placeJSON is a file of a commit.
 type placeJSON struct {
 	Commit object.ID `json:"commit"`
-	pathJSON
+	jsonform.AtPath
 }
 
 // json prints a part of the file, which set fills in.
 func (p *blamePrinter) json(o *blame.Origin, set func(*blameJSON)) {
 	c := p.commits[o.Commit]
-	v := blameJSON{Commit: orNull(o.Commit), pathJSON: newPathJSON(o.Path), Boundary: o.Boundary}
+	v := blameJSON{Commit: orNull(o.Commit), AtPath: jsonform.NewPath(o.Path), Boundary: o.Boundary}
 	if !o.Commit.IsZero() {
-		v.Author, v.Subject = new(newPersonJSON(c.author)), c.subject
+		v.Author, v.Subject = new(jsonform.NewPerson(c.author)), c.subject
 	}
 	if !o.Previous.Commit.IsZero() {
-		v.Previous = &placeJSON{o.Previous.Commit, newPathJSON(o.Previous.Path)}
+		v.Previous = &placeJSON{o.Previous.Commit, jsonform.NewPath(o.Previous.Path)}
 	}
 	set(&v)
 	p.env.json(v)

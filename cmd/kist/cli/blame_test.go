@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -207,7 +208,7 @@ func newVCSTwins(t *testing.T, stream []byte) *vcsTwins {
 		v.names[id] = subject
 	}
 	for line := range strings.Lines(v.runKist(nil, "log", "--all", "--json")) {
-		var c commitJSON
+		var c jsonform.Commit
 		if err := json.Unmarshal([]byte(line), &c); err != nil {
 			t.Fatal(err)
 		}

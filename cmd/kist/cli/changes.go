@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
@@ -268,52 +268,6 @@ func (w work) String() string {
 	return text
 }
 
-// changeJSON is a changed path as diff, log and show print it with --json.
-type changeJSON struct {
-	pathJSON
-	Status     string       `json:"status"` // git's letter
-	From       string       `json:"renamed_from,omitempty"`
-	FromRaw    []byte       `json:"renamed_from_raw,omitempty"`
-	Similarity int          `json:"similarity,omitempty"` // percent
-	Old        *sideJSON    `json:"old,omitempty"`
-	New        *sideJSON    `json:"new,omitempty"`
-	Added      *int         `json:"lines_added,omitempty"`
-	Deleted    *int         `json:"lines_deleted,omitempty"`
-	Binary     bool         `json:"binary,omitempty"`
-	Ranges     []tree.Range `json:"ranges,omitempty"`
-}
-
-// sideJSON is one side of a change.
-type sideJSON struct {
-	Type      string    `json:"type"`
-	Mode      string    `json:"mode"`
-	Size      uint64    `json:"size"`
-	ID        object.ID `json:"id"`
-	Target    string    `json:"target,omitempty"` // of a symlink
-	TargetRaw []byte    `json:"target_raw,omitempty"`
-	Purged    bool      `json:"purged,omitempty"`
-	Lost      bool      `json:"lost,omitempty"`
-
-	Attributes map[string]string `json:"attributes,omitempty"`
-
-	MTime *time.Time `json:"mtime,omitempty"` // only with Metadata
-	*object.Metadata
-}
-
-func newSideJSON(e *object.Entry) *sideJSON {
-	if e == nil {
-		return nil
-	}
-	v := &sideJSON{Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size, ID: tree.ContentID(e), Target: e.Target, TargetRaw: rawPath(e.Target), Attributes: e.Attrs}
-	if v.Metadata = e.Meta; e.Meta != nil {
-		v.MTime = new(object.Writable(e.MTime.Time()))
-	}
-	return v
-}
-
-// modeText returns permission bits as JSON has them: "0644".
-func modeText(mode uint16) string { return fmt.Sprintf("%04o", mode) }
-
 func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
 	for _, change := range changes {
 		v, err := c.json(ctx, change)
@@ -327,17 +281,17 @@ func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
 
 // json describes a change. Contents are read only for lines and ranges: not with
 // --name-only and --name-status.
-func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, error) {
-	v := changeJSON{
-		pathJSON: newPathJSON(change.Path), Status: change.letter(),
-		From: change.From, FromRaw: rawPath(change.From), Similarity: change.Similarity,
-		Old: newSideJSON(change.Old), New: newSideJSON(change.New),
+func (c *comparison) json(ctx context.Context, change fileChange) (jsonform.Change, error) {
+	v := jsonform.Change{
+		AtPath: jsonform.NewPath(change.Path), Status: change.letter(),
+		From: change.From, FromRaw: jsonform.Raw(change.From), Similarity: change.Similarity,
+		Old: jsonform.NewSide(change.Old), New: jsonform.NewSide(change.New),
 	}
 	if c.form.nameOnly || c.form.nameStatus || change.unmerged {
 		return v, nil
 	}
 
-	for side, e := range map[*sideJSON]*object.Entry{v.Old: change.Old, v.New: change.New} {
+	for side, e := range map[*jsonform.Side]*object.Entry{v.Old: change.Old, v.New: change.New} {
 		purged, err := c.repo.Purged(ctx, e)
 		if err != nil {
 			return v, err
@@ -351,7 +305,7 @@ func (c *comparison) json(ctx context.Context, change fileChange) (changeJSON, e
 	if err != nil {
 		return v, err
 	}
-	for side, e := range map[*sideJSON]*object.Entry{v.Old: change.Old, v.New: change.New} {
+	for side, e := range map[*jsonform.Side]*object.Entry{v.Old: change.Old, v.New: change.New} {
 		if c.lost[e] {
 			side.Lost = true
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/ignore"
 )
@@ -53,7 +54,7 @@ for a repository.`,
 
 // cleanedJSON is a path as clean prints it with --json.
 type cleanedJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Action string `json:"action"`
 }
 
@@ -94,7 +95,7 @@ func (o *cleanOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 		if o.DryRun {
 			i = 1
 		}
-		env.show(cleanedJSON{newPathJSON(c.Path), action[i]}, "%s %s\n", words[i], env.shown(r, c.Path))
+		env.show(cleanedJSON{jsonform.NewPath(c.Path), action[i]}, "%s %s\n", words[i], env.shown(r, c.Path))
 	}
 	return env.unwritten(r, cleanErr)
 }

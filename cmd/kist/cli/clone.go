@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
@@ -111,7 +112,7 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 	}
 	if env.global.json {
 		result.Received = nil // a clone has no names yet that anything could concern
-		out := clonedJSON{Path: r.Root(), PathRaw: rawPath(r.Root()), checkoutJSON: newCheckoutJSON(result.Head), transferJSON: newFetchJSON(result.FetchResult)}
+		out := clonedJSON{Path: r.Root(), PathRaw: jsonform.Raw(r.Root()), checkoutJSON: newCheckoutJSON(result.Head), transferJSON: newFetchJSON(result.FetchResult)}
 		env.json(out)
 		return env.unwritten(r, err)
 	}

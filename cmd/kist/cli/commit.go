@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
@@ -84,7 +85,7 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 
 // commitDoneJSON is what commit prints with --json.
 type commitDoneJSON struct {
-	commitJSON
+	jsonform.Commit
 	Branch *string `json:"branch"` // null: HEAD is detached
 	changeCounts
 	work
@@ -190,7 +191,7 @@ func (o *messageOptions) message(env *Env, empty error) (string, error) {
 
 func printCommitted(env *Env, result *commits.CommitResult) {
 	n, did := committedChanges(result), newWork(result.Read, result.Stats)
-	env.json(commitDoneJSON{newCommitJSON(result.ID, result.Commit), orNull(result.Branch), n, did})
+	env.json(commitDoneJSON{jsonform.NewCommit(result.ID, result.Commit), orNull(result.Branch), n, did})
 	where := result.Branch
 	if where == "" {
 		where = "detached HEAD"
@@ -365,59 +366,6 @@ func runEditor(ctx context.Context, editor, file string) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$@"`, editor, file)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	return cmd.Run()
-}
-
-// commitJSON is a commit as every command prints it with --json.
-type commitJSON struct {
-	ID           object.ID     `json:"id"`
-	Tree         object.ID     `json:"tree"`
-	Parents      []object.ID   `json:"parents"`
-	Author       personJSON    `json:"author"`
-	Committer    personJSON    `json:"committer"`
-	Time         time.Time     `json:"time"` // the committer's
-	Message      string        `json:"message"`
-	Host         string        `json:"host"`
-	Labels       []string      `json:"labels,omitempty"`
-	Files        uint64        `json:"files"`
-	Bytes        uint64        `json:"bytes"`
-	Skipped      []skippedJSON `json:"skipped,omitempty"`       // the first 1,000
-	SkippedCount uint64        `json:"skipped_count,omitempty"` // all
-}
-
-// personJSON is a person, and the time of an action.
-type personJSON struct {
-	Name  string    `json:"name"`
-	Email string    `json:"email"`
-	Time  time.Time `json:"time"`
-}
-
-// skippedJSON is a path that was not stored, and the reason.
-type skippedJSON struct {
-	pathJSON
-	Reason string `json:"reason"`
-}
-
-func newCommitJSON(id object.ID, c *object.Commit) commitJSON {
-	parents := c.Parents
-	if parents == nil {
-		parents = []object.ID{}
-	}
-	return commitJSON{
-		ID: id, Tree: c.Tree, Parents: parents,
-		Author: newPersonJSON(c.Author), Committer: newPersonJSON(c.Committer), Time: c.Committer.When(),
-		Message: c.Message, Host: c.Host, Labels: labels(c.Message), Files: c.Files, Bytes: c.Bytes,
-		Skipped: newSkippedJSON(c.Skipped), SkippedCount: c.SkippedCount,
-	}
-}
-
-func newPersonJSON(s object.Signature) personJSON { return personJSON{s.Name, s.Email, s.When()} }
-
-func newSkippedJSON(list []object.Skipped) []skippedJSON {
-	out := make([]skippedJSON, len(list))
-	for i, s := range list {
-		out[i] = skippedJSON{newPathJSON(s.Path), s.Reason}
-	}
-	return out
 }
 
 // commitTime returns the time that commits and logs record: that of KIST_DATE, or now. With

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -76,7 +77,7 @@ With --by: by, value, files, bytes; the value is null for other files.`,
 
 // duJSON is a folder as du prints it with --json.
 type duJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Files uint64 `json:"files"`
 	Bytes uint64 `json:"bytes"`
 	Total bool   `json:"total,omitempty"` // of all paths of the command line
@@ -139,7 +140,7 @@ func (o *duOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 // list prints a folder or file, and the folders in it.
 func (o *duOptions) list(ctx context.Context, env *Env, at located, stored *storedJSON) error {
 	line := func(path string, e object.Entry, stored *storedJSON) {
-		v := duJSON{pathJSON: newPathJSON(path), storedJSON: stored}
+		v := duJSON{AtPath: jsonform.NewPath(path), storedJSON: stored}
 		v.add(e)
 		o.print(env, v, quotePath(cmp.Or(slashed(path, e), ".")))
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -50,7 +51,7 @@ func (o *duOptions) runBy(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 
 	for _, g := range groups.Sorted() {
-		v := groupJSON{By: o.by, Value: &g.Value, Raw: rawPath(g.Value), Files: g.Files, Bytes: g.Bytes}
+		v := groupJSON{By: o.by, Value: &g.Value, Raw: jsonform.Raw(g.Value), Files: g.Files, Bytes: g.Bytes}
 		shown := quotePath(g.Value)
 		switch {
 		case g.Unset:

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 )
 
 func TestColors(t *testing.T) {
@@ -81,7 +83,7 @@ func TestRawPath(t *testing.T) {
 		PathRaw []byte `json:"path_raw,omitempty"`
 	}
 	for _, path := range []string{"<a>", "b\xff"} {
-		env.json(entry{path, rawPath(path)})
+		env.json(entry{path, jsonform.Raw(path)})
 	}
 	want := `{"path":"<a>"}` + "\n" + `{"path":"b\ufffd","path_raw":"Yv8="}` + "\n"
 	if got := stdout.String(); got != want {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/ignore"
@@ -180,7 +181,7 @@ func (o *extractOptions) show(env *Env, result *checkout.Extracted) {
 		switch {
 		case !o.dryRun || op.New != nil && op.New.Type == object.TypeDir:
 		case env.global.json:
-			env.json(pathStatus{newPathJSON(op.Path), status})
+			env.json(pathStatus{jsonform.NewPath(op.Path), status})
 		default:
 			env.printf("would %s %s\n", status, quotePath(op.Path))
 		}

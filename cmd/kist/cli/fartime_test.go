@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 )
 
@@ -44,7 +45,7 @@ func TestFarTimes(t *testing.T) {
 		if long := p.run("ls", "-l", "HEAD:"+name); !strings.Contains(long, at.Format("2006-01-02 15:04")) {
 			t.Errorf("ls -l says %q of %v", long, at)
 		}
-		var entry entryJSON
+		var entry jsonform.Entry
 		if err := json.Unmarshal([]byte(p.run("ls", "--json", "HEAD:"+name)), &entry); err != nil {
 			t.Fatal(err)
 		}
@@ -65,7 +66,7 @@ func TestFarTimes(t *testing.T) {
 func TestEntryTimeIsJSON(t *testing.T) {
 	for _, sec := range []int64{1<<63 - 1, 1 << 62, 253402300800, 1, -62167219201, -1 << 62, -1 << 63} {
 		e := object.Entry{Name: "f", Type: object.TypeFile, MTime: object.Time{Sec: sec, Nsec: 1}}
-		if _, err := json.Marshal(newEntryJSON("f", e)); err != nil {
+		if _, err := json.Marshal(jsonform.NewEntry("f", e)); err != nil {
 			t.Errorf("%d: %v", sec, err)
 		}
 	}

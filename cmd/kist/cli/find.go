@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/find"
@@ -114,7 +115,7 @@ func findTests(context.Context, *Env, *kist.Repository, string) []string {
 
 // foundJSON is a file as find prints it with --json.
 type foundJSON struct {
-	entryJSON
+	jsonform.Entry
 	*likenessJSON
 	Commits []object.ID `json:"commits,omitempty"`
 }
@@ -264,7 +265,7 @@ func wrongWord(e *find.SyntaxError) error {
 func (o *findOptions) show(env *Env, path string, q *find.Query, f find.File, purged bool) {
 	size, compares := q.Likeness()
 	if env.global.json {
-		v := foundJSON{entryJSON: newEntryJSON(f.Path, f.Entry), Commits: f.Commits}
+		v := foundJSON{Entry: jsonform.NewEntry(f.Path, f.Entry), Commits: f.Commits}
 		v.Purged = purged
 		if len(f.Commits) > 0 { // the index has no totals of folders
 			v.Files = nil

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/tree/convert"
 )
 
@@ -66,11 +67,11 @@ func runImportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 			list[i] = gitRefJSON{c.Name, c.New.String()}
 		}
 		env.json(struct {
-			Commits int           `json:"commits"`
-			Refs    []gitRefJSON  `json:"refs"`
-			Stored  int64         `json:"bytes_stored"`
-			Skipped []skippedJSON `json:"skipped"`
-		}{found.Commits, list, found.Stats.StoredBytes, newSkippedJSON(found.Skipped)})
+			Commits int                `json:"commits"`
+			Refs    []gitRefJSON       `json:"refs"`
+			Stored  int64              `json:"bytes_stored"`
+			Skipped []jsonform.Skipped `json:"skipped"`
+		}{found.Commits, list, found.Stats.StoredBytes, jsonform.NewSkipped(found.Skipped)})
 		return partialError(env, r, found.Skipped)
 	}
 	for _, c := range found.Refs {
@@ -192,10 +193,10 @@ func runExportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 	}
 	if env.global.json {
 		env.json(struct {
-			Commits int           `json:"commits"`
-			Refs    []string      `json:"refs"`
-			Skipped []skippedJSON `json:"skipped"`
-		}{done.Commits, done.Refs, newSkippedJSON(done.Skipped)})
+			Commits int                `json:"commits"`
+			Refs    []string           `json:"refs"`
+			Skipped []jsonform.Skipped `json:"skipped"`
+		}{done.Commits, done.Refs, jsonform.NewSkipped(done.Skipped)})
 	} else {
 		env.info("wrote %s, %s to %s", plural(uint64(done.Commits), "commit", "commits"), plural(uint64(len(done.Refs)), "ref", "refs"), quotePath(dir))
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/grep"
 	"github.com/kist-vcs/kist/tree/view"
@@ -214,7 +215,7 @@ type grepPrinter struct {
 
 // grepJSON is a result as grep prints it with --json.
 type grepJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Commit  *object.ID `json:"commit,omitempty"`
 	Line    int        `json:"line,omitempty"`
 	Text    *string    `json:"text,omitempty"`
@@ -260,7 +261,7 @@ func (p *grepPrinter) print(b grep.Block) error {
 	if p.silent {
 		return errFound
 	}
-	v := grepJSON{pathJSON: newPathJSON(b.Path), Commit: orNull(b.Commit)}
+	v := grepJSON{AtPath: jsonform.NewPath(b.Path), Commit: orNull(b.Commit)}
 	text := ""
 	switch {
 	case p.names || p.without:
@@ -287,7 +288,7 @@ func (p *grepPrinter) print(b grep.Block) error {
 // line prints a line.
 func (p *grepPrinter) line(f *grep.File, l *grep.Line) {
 	if p.env.global.json {
-		v := grepJSON{pathJSON: newPathJSON(f.Path), Commit: orNull(f.Commit), Line: l.Number, Text: new(string(l.Text)), Matches: l.Spans, Near: !l.Hit}
+		v := grepJSON{AtPath: jsonform.NewPath(f.Path), Commit: orNull(f.Commit), Line: l.Number, Text: new(string(l.Text)), Matches: l.Spans, Near: !l.Hit}
 		p.env.json(v)
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/versions"
@@ -184,7 +185,7 @@ func (o *historyOptions) listDeleted(ctx context.Context, env *Env, r *kist.Repo
 			continue
 		}
 		if env.global.json {
-			env.json(fileJSON{f.ID, newPathJSON(f.Path), f.Last(), writableSeconds(f.Created()), writableSeconds(f.Updated())})
+			env.json(fileJSON{f.ID, jsonform.NewPath(f.Path), f.Last(), jsonform.Seconds(f.Created()), jsonform.Seconds(f.Updated())})
 			continue
 		}
 		env.printf("%s  %s  %12s  %s\n", env.paint(yellow, f.ID.String()[:shownFile]), seconds(env, f.Updated()),
@@ -196,68 +197,19 @@ func (o *historyOptions) listDeleted(ctx context.Context, env *Env, r *kist.Repo
 // fileJSON is a deleted file as history prints it with --json.
 type fileJSON struct {
 	File object.ID `json:"file"`
-	pathJSON
+	jsonform.AtPath
 	Versions int       `json:"versions"`
 	Created  time.Time `json:"created"`
 	Updated  time.Time `json:"updated"`
 }
 
-// fileVersionJSON is a version of a file as history prints it with --json.
-type fileVersionJSON struct {
-	File    *object.ID `json:"file,omitempty"`
-	Version int        `json:"version,omitempty"`
-	Change  string     `json:"change"`
-	pathJSON
-	From    string     `json:"from,omitempty"`
-	FromRaw []byte     `json:"from_raw,omitempty"`
-	Commit  object.ID  `json:"commit"`
-	Time    time.Time  `json:"time"`
-	Type    string     `json:"type,omitempty"`
-	Mode    string     `json:"mode,omitempty"`
-	Size    *uint64    `json:"size,omitempty"`
-	MTime   *time.Time `json:"mtime,omitempty"`
-	ID      *object.ID `json:"id,omitempty"`
-}
-
-func newFileVersionJSON(file object.ID, v *versions.Version) fileVersionJSON {
-	out := fileVersionJSON{
-		File: orNull(file), Version: v.Number, Change: changeWord(v), pathJSON: newPathJSON(v.Path), From: v.From, FromRaw: rawPath(v.From),
-		Commit: v.Commit, Time: writableSeconds(v.Time),
-	}
-	if v.Type != 0 {
-		out.Type, out.Mode, out.ID = entryTypes[v.Type].name, modeText(v.Mode), &v.ID
-	}
-	if v.Type != 0 && v.Type != object.TypeDir {
-		out.Size = &v.Size
-	}
-	if !v.MTime.IsZero() {
-		out.MTime = new(object.Writable(v.MTime.Time()))
-	}
-	return out
-}
-
-// changeWord returns what a commit did to a file.
-func changeWord(v *versions.Version) string {
-	switch {
-	case v.Moved:
-		return "moved"
-	case v.Type == 0:
-		return "deleted"
-	case v.From != "":
-		return "renamed"
-	case v.Added:
-		return "added"
-	}
-	return "changed"
-}
-
 // printVersion prints a line for a version of a file.
 func printVersion(ctx context.Context, e *Env, r *kist.Repository, f *versions.File, v *versions.Version) {
 	if e.global.json {
-		e.json(newFileVersionJSON(f.ID, v))
+		e.json(jsonform.NewFileVersion(f.ID, v))
 		return
 	}
-	number, size, what := "-", "", changeWord(v)
+	number, size, what := "-", "", jsonform.ChangeWord(v)
 	if v.Number > 0 {
 		number = fmt.Sprint(v.Number)
 	}
@@ -275,9 +227,6 @@ func printVersion(ctx context.Context, e *Env, r *kist.Repository, f *versions.F
 	id, subject, _ := strings.Cut(describe(ctx, r, v.Commit), " ")
 	e.printf("%5s  %s  %s  %9s  %s: %s\n", number, seconds(e, v.Time), e.paint(yellow, id), size, what, subject)
 }
-
-// writableSeconds returns the time so many seconds after 1970, within the years that can be written.
-func writableSeconds(s int64) time.Time { return object.Writable(time.Unix(s, 0).UTC()) }
 
 // seconds returns the time so many seconds after 1970 as it is printed.
 func seconds(e *Env, s int64) string { return e.mtime(object.Time{Sec: s, Nsec: 1}) }

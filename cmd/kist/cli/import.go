@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/convert"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -106,18 +107,18 @@ The options and --json are as for 'kist import'.`,
 
 // importedJSON is a result of import with --json.
 type importedJSON struct {
-	Name       string        `json:"name"`
-	NameRaw    []byte        `json:"name_raw,omitempty"`
-	Time       time.Time     `json:"time"`
-	ID         *object.ID    `json:"id"`
-	Already    bool          `json:"already"`
-	Deleted    bool          `json:"deleted"`
-	Files      int64         `json:"files"`
-	Bytes      int64         `json:"bytes"`
-	Duplicates int64         `json:"duplicates"`
-	BytesNew   int64         `json:"bytes_new"`
-	Skipped    []skippedJSON `json:"skipped"`
-	NotStored  []skippedJSON `json:"not_stored"`
+	Name       string             `json:"name"`
+	NameRaw    []byte             `json:"name_raw,omitempty"`
+	Time       time.Time          `json:"time"`
+	ID         *object.ID         `json:"id"`
+	Already    bool               `json:"already"`
+	Deleted    bool               `json:"deleted"`
+	Files      int64              `json:"files"`
+	Bytes      int64              `json:"bytes"`
+	Duplicates int64              `json:"duplicates"`
+	BytesNew   int64              `json:"bytes_new"`
+	Skipped    []jsonform.Skipped `json:"skipped"`
+	NotStored  []jsonform.Skipped `json:"not_stored"`
 }
 
 func (o *importOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string, open func(path string, zone *time.Location) (convert.Source, error)) error {
@@ -185,8 +186,8 @@ func (o *importOptions) importAll(ctx context.Context, env *Env, r *kist.Reposit
 func printImported(env *Env, i *convert.Imported) {
 	if env.global.json {
 		env.json(importedJSON{
-			i.Name, rawPath(i.Name), i.Time, orNull(i.ID), i.Already, i.Deleted, i.Files, i.Bytes, i.Duplicates, i.New,
-			newSkippedJSON(i.Skipped), newSkippedJSON(i.Special),
+			i.Name, jsonform.Raw(i.Name), i.Time, orNull(i.ID), i.Already, i.Deleted, i.Files, i.Bytes, i.Duplicates, i.New,
+			jsonform.NewSkipped(i.Skipped), jsonform.NewSkipped(i.Special),
 		})
 		return
 	}

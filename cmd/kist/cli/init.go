@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -63,7 +64,7 @@ With --json: path, branch and chunk_size.`,
 
 // initJSON is what init prints with --json.
 type initJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Branch    string `json:"branch"`
 	ChunkSize int    `json:"chunk_size"`
 }
@@ -104,7 +105,7 @@ func (o *initOptions) run(ctx context.Context, env *Env, args []string) error {
 		return err
 	}
 	defer r.Close()
-	env.show(initJSON{newPathJSON(r.Home()), o.Branch, o.ChunkSize}, "Initialized empty repository in %s\n", quotePath(r.Dir()))
+	env.show(initJSON{jsonform.NewPath(r.Home()), o.Branch, o.ChunkSize}, "Initialized empty repository in %s\n", quotePath(r.Dir()))
 	if inGit(r.Home()) && !o.Bare {
 		env.info("hint: git sees .kist as untracked; this hides it: echo .kist >>\"$(git rev-parse --git-path info/exclude)\"")
 	}
@@ -154,6 +155,6 @@ func alreadyThere(env *Env, dir string, opt kist.Options) error {
 	if err != nil {
 		return err
 	}
-	env.show(initJSON{newPathJSON(r.Home()), head.Branch, r.Config().Chunker.Average}, "Repository already exists in %s; nothing changed\n", quotePath(r.Dir()))
+	env.show(initJSON{jsonform.NewPath(r.Home()), head.Branch, r.Config().Chunker.Average}, "Repository already exists in %s; nothing changed\n", quotePath(r.Dir()))
 	return nil
 }

@@ -4,32 +4,19 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 )
-
-// labelTrailer begins a line of a commit's message that gives the commit a label. Such
-// lines are in the last paragraph.
-const labelTrailer = "Label: "
-
-// labels returns the labels in the message of a commit.
-func labels(message string) []string {
-	var list []string
-	for line := range strings.SplitSeq(message[strings.LastIndex(message, "\n\n")+1:], "\n") {
-		if name, ok := strings.CutPrefix(line, labelTrailer); ok && name != "" {
-			list = append(list, name)
-		}
-	}
-	return list
-}
 
 // withLabels returns a message with labels at its end.
 func withLabels(message string, names []string) string {
 	if len(names) == 0 {
 		return message
 	}
-	if len(labels(message)) == 0 {
+	if len(jsonform.Labels(message)) == 0 {
 		message += "\n"
 	}
-	return message + "\n" + labelTrailer + strings.Join(names, "\n"+labelTrailer)
+	return message + "\n" + jsonform.LabelTrailer + strings.Join(names, "\n"+jsonform.LabelTrailer)
 }
 
 // checkNames returns an error if the name of a host or label is not one line of printable

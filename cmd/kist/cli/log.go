@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
@@ -370,7 +371,7 @@ func (o *logFilter) match() (func(*object.Commit) bool, error) {
 	}
 	return func(c *object.Commit) bool {
 		return f.Match(c) && (len(o.host) == 0 || slices.Contains(o.host, c.Host)) &&
-			(len(o.label) == 0 || slices.ContainsFunc(labels(c.Message), func(name string) bool { return slices.Contains(o.label, name) }))
+			(len(o.label) == 0 || slices.ContainsFunc(jsonform.Labels(c.Message), func(name string) bool { return slices.Contains(o.label, name) }))
 	}, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/refs/record"
@@ -43,13 +44,13 @@ func newCommitPrinter(ctx context.Context, env *Env, r *kist.Repository, form *c
 
 // loggedJSON is a commit as log and show print it with --json.
 type loggedJSON struct {
-	commitJSON
-	Expired *expiredJSON `json:"expired,omitempty"` // null: its content has not expired
-	Held    *heldJSON    `json:"held,omitempty"`    // null: it is not held
-	Path    string       `json:"path,omitempty"`    // with --follow
-	PathRaw []byte       `json:"path_raw,omitempty"`
-	Changes []changeJSON `json:"changes,omitempty"`
-	Since   object.ID    `json:"changes_since,omitzero"` // the commit of the comparison, if it is not the first parent
+	jsonform.Commit
+	Expired *expiredJSON      `json:"expired,omitempty"` // null: its content has not expired
+	Held    *heldJSON         `json:"held,omitempty"`    // null: it is not held
+	Path    string            `json:"path,omitempty"`    // with --follow
+	PathRaw []byte            `json:"path_raw,omitempty"`
+	Changes []jsonform.Change `json:"changes,omitempty"`
+	Since   object.ID         `json:"changes_since,omitzero"` // the commit of the comparison, if it is not the first parent
 }
 
 // filters reports whether only commits with certain changes are printed.
@@ -88,7 +89,7 @@ func (p *commitPrinter) print(ctx context.Context, c log.Logged) (shown bool, er
 }
 
 func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *comparison, changes []fileChange) error {
-	out := loggedJSON{commitJSON: newCommitJSON(c.ID, c.Commit), Path: c.Path, PathRaw: rawPath(c.Path)}
+	out := loggedJSON{Commit: jsonform.NewCommit(c.ID, c.Commit), Path: c.Path, PathRaw: jsonform.Raw(c.Path)}
 	if c.Expired != nil {
 		out.Expired = newExpiredJSON(*c.Expired)
 	}

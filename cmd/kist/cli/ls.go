@@ -9,12 +9,12 @@ import (
 	"io/fs"
 	"math"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -67,40 +67,9 @@ gid, owner, group, xattrs, device and hard_link.`,
 	return cmd
 }
 
-// entryJSON is a file or folder in a commit as ls prints it with --json.
-type entryJSON struct {
-	pathJSON
-	Type      string     `json:"type"`
-	Mode      string     `json:"mode"`
-	Size      uint64     `json:"size"`
-	MTime     *time.Time `json:"mtime,omitempty"`
-	ID        object.ID  `json:"id"`
-	Files     *uint64    `json:"files,omitempty"`  // in a folder
-	Target    string     `json:"target,omitempty"` // of a symlink
-	TargetRaw []byte     `json:"target_raw,omitempty"`
-	Purged    bool       `json:"purged,omitempty"` // at least a part of the content
-
-	Attributes map[string]string `json:"attributes,omitempty"`
-	*object.Metadata
-}
-
 // ownerText returns the owner and group of an entry, by name or else by number.
 func ownerText(m *object.Metadata) string {
 	return fmt.Sprintf("%s:%s", cmp.Or(m.Owner, fmt.Sprint(m.UID)), cmp.Or(m.Group, fmt.Sprint(m.GID)))
-}
-
-func newEntryJSON(path string, e object.Entry) entryJSON {
-	v := entryJSON{
-		pathJSON: newPathJSON(path), Type: entryTypes[e.Type].name, Mode: modeText(e.Mode), Size: e.Size,
-		ID: tree.ContentID(&e), Target: e.Target, TargetRaw: rawPath(e.Target), Attributes: e.Attrs, Metadata: e.Meta,
-	}
-	if !e.MTime.IsZero() {
-		v.MTime = new(object.Writable(e.MTime.Time()))
-	}
-	if e.Type == object.TypeDir {
-		v.Files = &e.Files
-	}
-	return v
 }
 
 func (o *lsOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
@@ -121,7 +90,7 @@ func (o *lsOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 			}
 		}
 		if env.global.json {
-			v := newEntryJSON(tree.Join(at.path, path), e)
+			v := jsonform.NewEntry(tree.Join(at.path, path), e)
 			v.Purged = purged != nil
 			env.json(v)
 			return nil

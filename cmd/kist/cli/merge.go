@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
@@ -291,7 +292,7 @@ func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID)
 
 // conflictJSON is a conflict as merge and revert print it with --json.
 type conflictJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Kind          string `json:"kind"`
 	OursPath      string `json:"ours_path,omitempty"` // of our version, if not at path
 	OursPathRaw   []byte `json:"ours_path_raw,omitempty"`
@@ -303,7 +304,7 @@ func newConflictsJSON(list []tree.Conflict) []conflictJSON {
 	out := make([]conflictJSON, len(list))
 	for i, c := range list {
 		out[i] = conflictJSON{
-			newPathJSON(c.Path), string(c.Kind), c.OursPath, rawPath(c.OursPath), c.TheirsPath, rawPath(c.TheirsPath),
+			jsonform.NewPath(c.Path), string(c.Kind), c.OursPath, jsonform.Raw(c.OursPath), c.TheirsPath, jsonform.Raw(c.TheirsPath),
 		}
 	}
 	return out

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/stage"
 )
@@ -40,7 +41,7 @@ With --json: path and renamed_from, a line for each.`,
 
 // movedJSON is what mv prints with --json.
 type movedJSON struct {
-	pathJSON
+	jsonform.AtPath
 	From    string `json:"renamed_from"`
 	FromRaw []byte `json:"renamed_from_raw,omitempty"`
 }
@@ -60,7 +61,7 @@ func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	for _, m := range moved {
 		switch {
 		case env.global.json:
-			env.json(movedJSON{newPathJSON(m.To), m.From, rawPath(m.From)})
+			env.json(movedJSON{jsonform.NewPath(m.To), m.From, jsonform.Raw(m.From)})
 		case o.DryRun || env.global.verbose:
 			env.printf("%s -> %s\n", env.shown(r, m.From), env.shown(r, m.To))
 		}
@@ -122,7 +123,7 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	}
 
 	for _, path := range removed {
-		env.show(newPathJSON(path), "rm %s\n", env.shown(r, path))
+		env.show(jsonform.NewPath(path), "rm %s\n", env.shown(r, path))
 	}
 	return nil
 }

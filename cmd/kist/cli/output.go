@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"unicode/utf8"
 )
 
 // results is the writer of a command's results. It keeps an error, such as a full disk
@@ -75,7 +74,7 @@ func would(dryRun bool, done, do string) string {
 //
 // A path that is not UTF-8 cannot be a JSON string. Objects that name a path
 // have it in "path", with U+FFFD in place of invalid bytes, and then also as base64
-// in "path_raw"; see [pathJSON].
+// in "path_raw"; see package jsonform.
 func (e *Env) json(v any) {
 	if !e.global.json {
 		return
@@ -94,23 +93,6 @@ func orNull[T comparable](v T) *T {
 		return nil
 	}
 	return &v
-}
-
-// pathJSON is a path in JSON.
-type pathJSON struct {
-	Path    string `json:"path"`
-	PathRaw []byte `json:"path_raw,omitempty"`
-}
-
-func newPathJSON(path string) pathJSON { return pathJSON{path, rawPath(path)} }
-
-// rawPath returns what an object's "path_raw" holds for a path: its bytes if
-// they are not UTF-8, and otherwise nil, for omitempty.
-func rawPath(path string) []byte {
-	if utf8.ValidString(path) {
-		return nil
-	}
-	return []byte(path)
 }
 
 // info prints a message that is no result. --quiet suppresses it.

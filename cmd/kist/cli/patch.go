@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/view"
@@ -80,14 +81,14 @@ func (c *comparison) folderLine(change fileChange) string {
 	name, old, new := quotePath(change.path()), change.Old, change.New
 	switch {
 	case old == nil:
-		line := fmt.Sprintf("New folder %s, mode %s", name, modeText(new.Mode))
+		line := fmt.Sprintf("New folder %s, mode %s", name, jsonform.ModeText(new.Mode))
 		return strings.Join(append([]string{line}, attrLines(nil, new)...), ", ")
 	case new == nil:
-		return fmt.Sprintf("Deleted folder %s, mode %s", name, modeText(old.Mode))
+		return fmt.Sprintf("Deleted folder %s, mode %s", name, jsonform.ModeText(old.Mode))
 	}
 	lines := []string{"Folder " + name}
 	if old.Mode != new.Mode {
-		lines = append(lines, "old mode "+modeText(old.Mode), "new mode "+modeText(new.Mode))
+		lines = append(lines, "old mode "+jsonform.ModeText(old.Mode), "new mode "+jsonform.ModeText(new.Mode))
 	}
 	return strings.Join(append(lines, c.metadataLines(old, new)...), ", ")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -90,7 +91,7 @@ func (out problemJSON) affecting(p *gc.Problem) problemJSON {
 		out.Kind, out.ID = p.Key.Kind.String(), &p.Key.ID
 	}
 	out.Commits, out.Paths = append([]object.ID{}, p.Commits...), append([]string{}, p.Paths...)
-	if slices.ContainsFunc(p.Paths, func(path string) bool { return rawPath(path) != nil }) {
+	if slices.ContainsFunc(p.Paths, func(path string) bool { return jsonform.Raw(path) != nil }) {
 		for _, path := range p.Paths {
 			out.RawPath = append(out.RawPath, []byte(path))
 		}

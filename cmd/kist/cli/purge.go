@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/gc/rewrite"
@@ -391,7 +392,7 @@ func tellAfterPurge(env *Env, r *kist.Repository, rewritten *rewrite.Result) {
 type purgeJSON struct {
 	DryRun   bool               `json:"dry_run"`
 	Contents []purgeContentJSON `json:"contents"`
-	Inline   []pathJSON         `json:"inline"`
+	Inline   []jsonform.AtPath  `json:"inline"`
 	Freed    int64              `json:"bytes_freed"`
 	Shared   int64              `json:"bytes_shared"`
 
@@ -417,17 +418,17 @@ type purgeContentJSON struct {
 }
 
 type purgeUseJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Count   int         `json:"count"`
 	Commits []object.ID `json:"commits"`
 }
 
 func newPurgeJSON(r *kist.Repository, plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purgeJSON {
-	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []pathJSON{}, Freed: plan.Freed, Shared: plan.Shared}
+	out := purgeJSON{DryRun: dryRun, Contents: []purgeContentJSON{}, Inline: []jsonform.AtPath{}, Freed: plan.Freed, Shared: plan.Shared}
 	uses := func(list []purge.Use) []purgeUseJSON {
 		out := []purgeUseJSON{}
 		for _, u := range list {
-			out = append(out, purgeUseJSON{newPathJSON(u.Path), u.Count, u.Commits})
+			out = append(out, purgeUseJSON{jsonform.NewPath(u.Path), u.Count, u.Commits})
 		}
 		return out
 	}
@@ -447,7 +448,7 @@ func newPurgeJSON(r *kist.Repository, plan *purge.Plan, rewritten *rewrite.Resul
 	}
 
 	for _, u := range plan.Inline {
-		out.Inline = append(out.Inline, newPathJSON(u.Path))
+		out.Inline = append(out.Inline, jsonform.NewPath(u.Path))
 	}
 	return out
 }

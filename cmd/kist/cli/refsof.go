@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/versions"
@@ -58,10 +59,10 @@ oldest first: file is absent, otherwise as in 'kist history --json').`,
 
 // useJSON is a path with a content as refs-of prints it with --json.
 type useJSON struct {
-	pathJSON
-	Now     []string          `json:"now"`
-	Commits []object.ID       `json:"commits"`
-	Since   []fileVersionJSON `json:"since"`
+	jsonform.AtPath
+	Now     []string               `json:"now"`
+	Commits []object.ID            `json:"commits"`
+	Since   []jsonform.FileVersion `json:"since"`
 }
 
 func (o *refsOfOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
@@ -78,9 +79,9 @@ func (o *refsOfOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	for use := range x.Uses(ids) {
 		found = true
 		if env.global.json {
-			v := useJSON{newPathJSON(use.Path), append([]string{}, use.Now...), use.Commits, nil}
+			v := useJSON{jsonform.NewPath(use.Path), append([]string{}, use.Now...), use.Commits, nil}
 			for i := range use.Since {
-				v.Since = append(v.Since, newFileVersionJSON(object.ID{}, &use.Since[i]))
+				v.Since = append(v.Since, jsonform.NewFileVersion(object.ID{}, &use.Since[i]))
 			}
 			env.json(v)
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
@@ -277,7 +278,7 @@ func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id objec
 	}
 	var changes []pathStatus
 	for _, f := range listedChanges(s.Changed) {
-		changes = append(changes, pathStatus{newPathJSON(folded(f.Path, f.Dir)), string(foundLetter(f))})
+		changes = append(changes, pathStatus{jsonform.NewPath(folded(f.Path, f.Dir)), string(foundLetter(f))})
 	}
 	if env.global.json {
 		env.json(resetJSON{orNull(id), changes})

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
@@ -176,7 +177,7 @@ func showPath(ctx context.Context, env *Env, r *kist.Repository, arg string) err
 		if err != nil {
 			return err
 		}
-		v := newEntryJSON(at.path, at.entry)
+		v := jsonform.NewEntry(at.path, at.entry)
 		v.Purged = purged != nil
 		env.json(v)
 		return nil
@@ -197,11 +198,11 @@ func showPath(ctx context.Context, env *Env, r *kist.Repository, arg string) err
 
 // tagJSON is an annotated tag as show prints it with --json.
 type tagJSON struct {
-	Name    string     `json:"name"`
-	ID      object.ID  `json:"id"`
-	Target  object.ID  `json:"target"`
-	Tagger  personJSON `json:"tagger"`
-	Message string     `json:"message"`
+	Name    string          `json:"name"`
+	ID      object.ID       `json:"id"`
+	Target  object.ID       `json:"target"`
+	Tagger  jsonform.Person `json:"tagger"`
+	Message string          `json:"message"`
 }
 
 // showTag prints the annotated tag that a revision names. For other revisions, it prints
@@ -231,7 +232,7 @@ func (p *commitPrinter) showTag(ctx context.Context, rev string) error {
 	}
 
 	if p.env.global.json {
-		p.env.json(tagJSON{tag.Name, id, tag.Target, newPersonJSON(tag.Tagger), tag.Message})
+		p.env.json(tagJSON{tag.Name, id, tag.Target, jsonform.NewPerson(tag.Tagger), tag.Message})
 		return nil
 	}
 	if p.printed {

@@ -3,6 +3,7 @@ package cli
 import (
 	"math"
 
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
@@ -85,7 +86,7 @@ func ratioJSON(a, b int64) *float64 {
 func statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) {
 	for _, x := range s.Spaces {
 		env.json(spaceJSON{
-			x.Kind, x.Name, rawPath(x.Name), x.ID, x.Files, x.Bytes,
+			x.Kind, x.Name, jsonform.Raw(x.Name), x.ID, x.Files, x.Bytes,
 			newUsedJSON(x.Commits, x.History, x.All), uniqueJSON{x.Own.Objects, x.Own.Stored}, x.All.Stored - x.Own.Stored,
 		})
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/tree"
@@ -208,7 +209,7 @@ func branchLine(s *stage.Status, paint func(style, string) string) string {
 
 // statusLineJSON is a path as status prints it with --json.
 type statusLineJSON struct {
-	pathJSON
+	jsonform.AtPath
 	Index    string `json:"index"`
 	Worktree string `json:"worktree"`
 	From     string `json:"renamed_from,omitempty"`
@@ -249,16 +250,16 @@ func statusJSON(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) 
 
 	for _, l := range lines {
 		env.json(statusLineJSON{
-			pathJSON: newPathJSON(l.path), Index: string(l.index), Worktree: string(l.worktree),
-			From: l.from, FromRaw: rawPath(l.from), Reason: l.reason,
+			AtPath: jsonform.NewPath(l.path), Index: string(l.index), Worktree: string(l.worktree),
+			From: l.from, FromRaw: jsonform.Raw(l.from), Reason: l.reason,
 		})
 	}
 
 	for _, f := range s.Purged {
-		env.json(statusLineJSON{pathJSON: newPathJSON(f.Path), Index: " ", Worktree: " ", Purged: true})
+		env.json(statusLineJSON{AtPath: jsonform.NewPath(f.Path), Index: " ", Worktree: " ", Purged: true})
 	}
 	for _, f := range s.Lost {
-		env.json(statusLineJSON{pathJSON: newPathJSON(f.Path), Index: " ", Worktree: " ", Lost: true})
+		env.json(statusLineJSON{AtPath: jsonform.NewPath(f.Path), Index: " ", Worktree: " ", Lost: true})
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
@@ -117,12 +118,12 @@ func deleteTag(ctx context.Context, env *Env, r *kist.Repository, name string) e
 
 // namedJSON is a tag as tag prints it with --json.
 type namedJSON struct {
-	Name    string      `json:"name"`
-	Ref     string      `json:"ref"`
-	ID      object.ID   `json:"id"`
-	Target  *object.ID  `json:"target"` // the commit; null: it cannot be read
-	Tagger  *personJSON `json:"tagger,omitempty"`
-	Message string      `json:"message,omitempty"`
+	Name    string           `json:"name"`
+	Ref     string           `json:"ref"`
+	ID      object.ID        `json:"id"`
+	Target  *object.ID       `json:"target"` // the commit; null: it cannot be read
+	Tagger  *jsonform.Person `json:"tagger,omitempty"`
+	Message string           `json:"message,omitempty"`
 }
 
 func newNamedJSON(ctx context.Context, r *kist.Repository, ref refs.Ref) namedJSON {
@@ -131,7 +132,7 @@ func newNamedJSON(ctx context.Context, r *kist.Repository, ref refs.Ref) namedJS
 		out.Target = &commit
 		if commit != ref.ID {
 			if tag, err := object.ReadTag(ctx, r.Objects(), ref.ID); err == nil {
-				tagger := newPersonJSON(tag.Tagger)
+				tagger := jsonform.NewPerson(tag.Tagger)
 				out.Tagger, out.Message = &tagger, tag.Message
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/farm"
 )
@@ -182,9 +183,9 @@ func runViewVerify(ctx context.Context, env *Env, r *kist.Repository, name strin
 		env.json(struct {
 			View string `json:"view"`
 			Kind string `json:"kind"`
-			pathJSON
+			jsonform.AtPath
 			Fixed bool `json:"fixed"`
-		}{name, string(p.Kind), newPathJSON(p.Path), p.Fixed})
+		}{name, string(p.Kind), jsonform.NewPath(p.Path), p.Fixed})
 		if !env.global.json {
 			fixed := ""
 			if p.Fixed {
@@ -239,7 +240,7 @@ type viewJSON struct {
 }
 
 func newViewJSON(v farm.View) viewJSON {
-	return viewJSON{v.Name, v.Template, v.Dir, rawPath(v.Dir), v.Rev}
+	return viewJSON{v.Name, v.Template, v.Dir, jsonform.Raw(v.Dir), v.Rev}
 }
 
 // showView prints a view that is complete.

@@ -54,6 +54,8 @@ func New(r *kist.Repository, o Options) *Server {
 	}
 	s := &Server{o: o, site: newSite(r, o), mux: http.NewServeMux()}
 	s.Handle("/healthz", http.HandlerFunc(s.healthz))
+	s.Handle(filesPrefix, http.HandlerFunc(s.files))
+	s.handleAPI()
 	return s
 }
 

@@ -24,12 +24,19 @@ type Site struct {
 	Repo  *kist.Repository
 	Write bool // handlers may change the repository
 
-	log func(string)
+	log     func(string)
+	types   types
+	history history
+	account account
 }
 
 func newSite(r *kist.Repository, o Options) *Site {
 	return &Site{Repo: r, Write: o.Write, log: o.Log}
 }
+
+// Objects returns a reader of all objects. It returns an error for purged content. Use it for
+// one request only.
+func (s *Site) Objects() object.Reader { return s.Repo.Contents() }
 
 // Commit is a commit as the user of a request sees it.
 type Commit struct {
@@ -63,7 +70,7 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 			return nil, err
 		}
 	}
-	c := &Commit{View: view.View{Tree: info.Tree, Commit: id, Objects: s.Repo.Contents()}, Info: info}
+	c := &Commit{View: view.View{Tree: info.Tree, Commit: id, Objects: s.Objects()}, Info: info}
 	c.Rules = access.New(user, c.Objects, info.Tree, present)
 	return c, nil
 }
@@ -82,7 +89,13 @@ func (c *Commit) Find(ctx context.Context, path string) (object.Entry, error) {
 // a path without access does not exist.
 func Status(err error) (code int, text string) {
 	var path *tree.PathError
+	var known httpError
+	var ambiguous *refs.AmbiguousError
 	switch {
+	case errors.As(err, &known):
+		return known.code, known.text
+	case errors.As(err, &ambiguous):
+		return http.StatusBadRequest, "this revision needs more digits"
 	case errors.Is(err, access.ErrDenied), errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir):
 		return http.StatusNotFound, "no such file or folder"
 	case errors.Is(err, refs.ErrNotFound):
@@ -104,12 +117,20 @@ func Status(err error) (code int, text string) {
 // Fail answers with the status of err. It logs an error of the server. A visitor without a
 // name is asked for one, if a user could see more.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(err, context.Canceled) {
-		return // nobody waits for the answer
+	if code, text, waits := s.failure(r, err); waits {
+		http.Error(w, text, code)
 	}
-	code, text := Status(err)
+}
+
+// failure returns the status and text of an error, and logs an error of the server. It
+// reports whether the client still waits for an answer.
+func (s *Site) failure(r *http.Request, err error) (code int, text string, waits bool) {
+	if errors.Is(err, context.Canceled) {
+		return 0, "", false
+	}
+	code, text = Status(err)
 	if code >= http.StatusInternalServerError {
 		s.log(r.Method + " " + r.URL.EscapedPath() + ": " + err.Error())
 	}
-	http.Error(w, text, code)
+	return code, text, true
 }

@@ -6,8 +6,8 @@
 // or folder inherits the attributes of the folders above it, and the nearest one counts. If
 // one path has several, acl.read and acl.write come before acl, which stands for both.
 //
-// A user may read a path without a rule. A user may write a path if the user has a name, may
-// read the path, and the rule for writing has the user or does not exist.
+// Without a rule, everybody with a name may read. A user may write a path if the user has a
+// name, may read the path, and the rule for writing has the user or does not exist.
 package access
 
 import (
@@ -53,10 +53,16 @@ type Rules struct {
 // ruled has the rules of one tree.
 type ruled struct {
 	objects object.Reader
-	root    object.ID
+	root    object.ID // of the tree
 
 	mu   sync.Mutex
-	dirs map[string]effective // of folders that were looked up
+	dirs map[string]folder // folders that were looked up
+}
+
+// folder is a folder with its rules.
+type folder struct {
+	effective
+	id object.ID // of its tree node; zero: there is no such folder
 }
 
 // effective is a rule for reading and one for writing. A nil rule does not exist.
@@ -73,7 +79,7 @@ func New(user User, objects object.Reader, roots ...object.ID) *Rules {
 	for _, root := range roots {
 		if !seen[root] {
 			seen[root] = true
-			r.trees = append(r.trees, ruled{objects: objects, root: root, dirs: map[string]effective{}})
+			r.trees = append(r.trees, ruled{objects: objects, root: root, dirs: map[string]folder{}})
 		}
 	}
 	return r
@@ -102,12 +108,15 @@ func (r *Rules) check(ctx context.Context, path string, write bool) error {
 	if write && r.user.Name == "" {
 		return ErrDenied
 	}
+	if r.user.Name == "" && len(r.trees) == 0 {
+		return ErrDenied
+	}
 	for i := range r.trees {
 		rule, err := r.trees[i].at(ctx, path)
 		if err != nil {
 			return err
 		}
-		if rule.read != nil && !r.user.In(*rule.read) || write && rule.write != nil && !r.user.In(*rule.write) {
+		if rule.read == nil && r.user.Name == "" || rule.read != nil && !r.user.In(*rule.read) || write && rule.write != nil && !r.user.In(*rule.write) {
 			return ErrDenied
 		}
 	}
@@ -119,18 +128,19 @@ func (t *ruled) at(ctx context.Context, path string) (effective, error) {
 	if path == "" {
 		return effective{}, nil // the root has no attributes
 	}
-	dir, _ := tree.Split(path)
-	above, err := t.dir(ctx, dir)
+	dir, name := tree.Split(path)
+	in, err := t.dir(ctx, dir)
 	if err != nil {
 		return effective{}, err
 	}
-	return t.add(ctx, above, path)
+	found, err := t.below(ctx, in, name)
+	return found.effective, err
 }
 
-// dir returns the rules of a folder, from the cache if they are there.
-func (t *ruled) dir(ctx context.Context, dir string) (effective, error) {
+// dir returns a folder with its rules, from the cache if it is there.
+func (t *ruled) dir(ctx context.Context, dir string) (folder, error) {
 	if dir == "" {
-		return effective{}, nil
+		return folder{id: t.root}, nil
 	}
 	t.mu.Lock()
 	known, ok := t.dirs[dir]
@@ -139,29 +149,41 @@ func (t *ruled) dir(ctx context.Context, dir string) (effective, error) {
 		return known, nil
 	}
 
-	rule, err := t.at(ctx, dir)
+	above, name := tree.Split(dir)
+	in, err := t.dir(ctx, above)
 	if err != nil {
-		return rule, err
+		return folder{}, err
+	}
+	found, err := t.below(ctx, in, name)
+	if err != nil {
+		return folder{}, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.dirs) >= maxDirs {
 		clear(t.dirs)
 	}
-	t.dirs[dir] = rule
-	return rule, nil
+	t.dirs[dir] = found
+	return found, nil
 }
 
-// add returns the rules of a path, given the inherited ones.
-func (t *ruled) add(ctx context.Context, above effective, path string) (effective, error) {
-	e, err := tree.Find(ctx, t.objects, t.root, path)
-	switch {
-	case errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir):
-		return above, nil
-	case err != nil:
-		return effective{}, err
+// below returns an entry of a folder with its rules. A missing entry has those of the folder.
+func (t *ruled) below(ctx context.Context, in folder, name string) (folder, error) {
+	if in.id.IsZero() {
+		return in, nil
 	}
-	return above.with(e.Attrs), nil
+	e, err := object.Lookup(ctx, t.objects, in.id, name)
+	if errors.Is(err, object.ErrNoEntry) {
+		return folder{effective: in.effective}, nil
+	}
+	if err != nil {
+		return folder{}, err
+	}
+	found := folder{effective: in.with(e.Attrs)}
+	if tree.IsDir(&e) {
+		found.id = e.Content.ID
+	}
+	return found, nil
 }
 
 // with returns the rules of an entry with the given attributes below a.

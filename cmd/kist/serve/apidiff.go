@@ -1,0 +1,157 @@
+package serve
+
+import (
+	"context"
+	"io"
+
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// maxDiffText is the size of the largest text that the API compares by lines, in bytes.
+const maxDiffText = 1 << 20
+
+// diffJSON is a page of the changes between two commits.
+type diffJSON struct {
+	From    *object.ID   `json:"from"` // null: no commit, so that everything was added
+	To      object.ID    `json:"to"`
+	Changes []changeJSON `json:"changes"`
+	Next    *int         `json:"next"` // the value of skip for the next page; null: there is none
+}
+
+type changeJSON struct {
+	jsonform.Change
+	Patch string `json:"patch,omitempty"` // of texts, with patch=1
+}
+
+func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
+	to, err := s.Open(ctx, q.Get("to"))
+	if err != nil {
+		return nil, err
+	}
+	v := diffJSON{To: to.Commit, Changes: []changeJSON{}}
+	from, err := s.before(ctx, to, q.Get("from"))
+	if err != nil {
+		return nil, err
+	}
+	if !from.Commit.IsZero() {
+		v.From = &from.Commit
+	}
+	limit, err := q.number("limit", 1000, 1, 10_000)
+	if err != nil {
+		return nil, err
+	}
+	skip, err := q.number("skip", 0, 0, 1<<30)
+	if err != nil {
+		return nil, err
+	}
+	o := tree.DiffOptions{Recursive: true}
+	if q.Has("path") {
+		at, err := tree.CleanPath(q.Get("path"))
+		if err != nil {
+			return nil, err
+		}
+		o.Paths = []string{at}
+	}
+
+	n := 0
+	for change, err := range tree.Diff(ctx, to.Objects, from.Tree, to.Tree, o) {
+		if err != nil {
+			return nil, err
+		}
+		visible, err := visible(ctx, from, to, change)
+		if err != nil {
+			return nil, err
+		}
+		if !visible {
+			continue
+		}
+		if n++; n <= skip {
+			continue
+		}
+		if len(v.Changes) == limit {
+			v.Next = new(skip + limit)
+			break
+		}
+		out := changeJSON{Change: jsonform.Change{AtPath: jsonform.NewPath(change.Path), Status: letter(change), Old: jsonform.NewSide(change.Old), New: jsonform.NewSide(change.New)}}
+		if q.Get("patch") == "1" {
+			if err := out.compare(ctx, to.Objects, change); err != nil {
+				return nil, err
+			}
+		}
+		v.Changes = append(v.Changes, out)
+	}
+	return v, nil
+}
+
+// before returns the commit of a revision, or if that is "" the first parent of to. Without a
+// parent, the result has no tree.
+func (s *Site) before(ctx context.Context, to *Commit, rev string) (*Commit, error) {
+	switch {
+	case rev != "":
+		return s.Open(ctx, rev)
+	case len(to.Info.Parents) > 0:
+		return s.Open(ctx, to.Info.Parents[0].String())
+	}
+	none := *to
+	none.Tree, none.Commit = object.ID{}, object.ID{}
+	return &none, nil
+}
+
+// visible reports whether the user may see a change: the path has to be readable in both
+// commits.
+func visible(ctx context.Context, from, to *Commit, change tree.Change) (bool, error) {
+	for _, c := range []*Commit{from, to} {
+		if ok, err := c.Readable(ctx, change.Path); !ok || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// letter returns git's letter for a change.
+func letter(c tree.Change) string {
+	switch {
+	case c.Old == nil:
+		return "A"
+	case c.New == nil:
+		return "D"
+	case c.Old.Type != c.New.Type:
+		return "T"
+	}
+	return "M"
+}
+
+// compare adds the comparison of the contents by lines.
+func (v *changeJSON) compare(ctx context.Context, r object.Reader, c tree.Change) error {
+	var text [2][]byte
+	names := [2]string{"/dev/null", "/dev/null"}
+	for i, e := range []*object.Entry{c.Old, c.New} {
+		if e == nil {
+			continue
+		}
+		names[i] = []string{"a/", "b/"}[i] + Printable(c.Path)
+		if e.Type != object.TypeFile || e.Size > maxDiffText {
+			v.Binary = e.Type == object.TypeFile
+			return nil
+		}
+		data, err := io.ReadAll(object.NewContentReader(ctx, r, *e))
+		if _, lost := object.LostKey(err); lost || isPurged(err) {
+			v.Binary = true
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !tree.IsText(data) {
+			v.Binary = true
+			return nil
+		}
+		text[i] = data
+	}
+	added, deleted := tree.CountLines(text[0], text[1], tree.TextOptions{})
+	v.Added, v.Deleted = &added, &deleted
+	v.Patch = string(tree.Unified(names[0], names[1], text[0], text[1], tree.TextOptions{}))
+	return nil
+}

@@ -1,0 +1,113 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// history is the index of history that the requests of a [Site] share.
+type history struct {
+	mu    sync.Mutex
+	names string // the names for which the index is complete
+	index *versions.Index
+}
+
+// History calls use with the index of history, which has all commits that names lead to. Only
+// one call runs at a time.
+func (s *Site) History(ctx context.Context, use func(*versions.Index) error) error {
+	s.history.mu.Lock()
+	defer s.history.mu.Unlock()
+	names, err := s.names()
+	if err != nil {
+		return err
+	}
+	if s.history.index == nil || names != s.history.names {
+		index, err := versions.Open(ctx, s.Repo, nil)
+		if err != nil {
+			return err
+		}
+		s.history.index, s.history.names = index, names
+	}
+	return use(s.history.index)
+}
+
+// names returns a text that changes whenever a name moves.
+func (s *Site) names() (string, error) {
+	head, err := s.Repo.Refs().Head()
+	if err != nil {
+		return "", err
+	}
+	list, err := s.Repo.Refs().List("")
+	return fmt.Sprint(head, list), err
+}
+
+// historyJSON is the life of a file.
+type historyJSON struct {
+	File     object.ID              `json:"file"`
+	Versions []jsonform.FileVersion `json:"versions"` // newest first
+}
+
+func (s *Site) apiHistory(ctx context.Context, q apiRequest) (any, error) {
+	c, err := s.Open(ctx, q.Get("rev"))
+	if err == nil {
+		err = c.Rules.MayRead(ctx, q.path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := historyJSON{Versions: []jsonform.FileVersion{}}
+	err = s.History(ctx, func(x *versions.Index) error {
+		f, err := x.File(ctx, versions.Tip{Commit: c.Commit}, q.path)
+		if err != nil {
+			return err
+		}
+		if f == nil {
+			return &tree.PathError{Path: q.path, Err: fs.ErrNotExist}
+		}
+		v.File = f.ID
+		for i := len(f.Versions) - 1; i >= 0; i-- {
+			visible, err := s.sees(ctx, &f.Versions[i])
+			if err != nil {
+				return err
+			}
+			if visible {
+				v.Versions = append(v.Versions, jsonform.NewFileVersion(f.ID, &f.Versions[i]))
+			}
+		}
+		return nil
+	})
+	return v, err
+}
+
+// sees reports whether the user may see a version of a file.
+func (s *Site) sees(ctx context.Context, v *versions.Version) (bool, error) {
+	user := access.UserOf(ctx)
+	if user.Owner {
+		return true, nil
+	}
+	present, err := view.HeadTree(ctx, s.Repo)
+	if err != nil {
+		return false, err
+	}
+	c, err := object.ReadCommit(ctx, s.Repo.Objects(), v.Commit)
+	if err != nil {
+		return false, err
+	}
+	err = access.New(user, s.Objects(), c.Tree, present).MayRead(ctx, v.Path)
+	if errors.Is(err, access.ErrDenied) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+func isPurged(err error) bool { return errors.Is(err, object.ErrPurged) }

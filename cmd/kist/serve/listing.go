@@ -1,0 +1,217 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// The numbers of entries on a page.
+const (
+	defaultPage = 1000
+	maxPage     = 10_000
+)
+
+// Page is a part of the entries of a folder.
+type Page struct {
+	Entries []object.Entry
+	Next    string // the name after which the next page begins; "" if there is none
+}
+
+// List returns up to limit readable entries of a folder, after the name after. The error is
+// that of [Commit.Find], or [tree.ErrNotDir] in a [*tree.PathError].
+func (c *Commit) List(ctx context.Context, dir, after string, limit int) (Page, error) {
+	e, err := c.Find(ctx, dir)
+	if err != nil {
+		return Page{}, err
+	}
+	if !tree.IsDir(&e) {
+		return Page{}, &tree.PathError{Path: dir, Err: tree.ErrNotDir}
+	}
+	from := ""
+	if after != "" {
+		from = after + "\x00" // the first name after it
+	}
+
+	var page Page
+	for e, err := range object.EntriesFrom(ctx, c.Objects, e.Content.ID, from) {
+		if err != nil {
+			return page, err
+		}
+		readable, err := c.Readable(ctx, tree.Join(dir, e.Name))
+		if err != nil {
+			return page, err
+		}
+		if !readable {
+			continue
+		}
+		if len(page.Entries) == limit {
+			page.Next = page.Entries[limit-1].Name
+			break
+		}
+		page.Entries = append(page.Entries, e)
+	}
+	return page, nil
+}
+
+// Readable reports whether the user may read a path. The error means that a rule cannot be
+// read.
+func (c *Commit) Readable(ctx context.Context, path string) (bool, error) {
+	err := c.Rules.MayRead(ctx, path)
+	if errors.Is(err, access.ErrDenied) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// archive writes the readable part of the folder e, at a path, as an archive. Names in it
+// begin with a folder name.
+func (c *Commit) archive(ctx context.Context, w io.Writer, format, at, name string, e object.Entry) error {
+	below := view.View{Tree: e.Content.ID, Objects: c.Objects}
+	_, err := checkout.Archive(ctx, below, w, checkout.ArchiveOptions{
+		Paths: []string{""}, Format: format, Prefix: name + "/", Time: c.Info.Committer.Time.Time(),
+		Select: func(path string) (bool, error) { return c.Readable(ctx, tree.Join(at, path)) },
+	})
+	return err
+}
+
+// pageOf returns the arguments of a request for a page.
+func pageOf(query url.Values) (after string, limit int, err error) {
+	limit = defaultPage
+	if text := query.Get("limit"); text != "" {
+		limit, err = strconv.Atoi(text)
+		if err != nil || limit < 1 || limit > maxPage {
+			return "", 0, badRequest(fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
+		}
+	}
+	return query.Get("after"), limit, nil
+}
+
+// listFolder sends a page of a folder: as JSON if the client prefers that, and otherwise as
+// HTML.
+func (s *Server) listFolder(w http.ResponseWriter, r *http.Request, c *Commit, at string, e object.Entry) {
+	query := r.URL.Query()
+	after, limit, err := pageOf(query)
+	if err != nil {
+		s.site.Fail(w, r, err)
+		return
+	}
+	page, err := c.List(r.Context(), at, after, limit)
+	if err != nil {
+		s.site.Fail(w, r, err)
+		return
+	}
+	w.Header().Add("Vary", "Accept")
+	w.Header().Set("Cache-Control", "private, no-cache")
+	if accept := r.Header.Get("Accept"); strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html") {
+		s.sendJSON(w, r, newTreePage(at, page))
+		return
+	}
+
+	list := listing{Title: Printable("/" + at), Up: at != "", Query: revQuery(query)}
+	for i := range page.Entries {
+		list.Rows = append(list.Rows, newRow(&page.Entries[i], list.Query))
+	}
+	if page.Next != "" {
+		next := url.Values{"after": {page.Next}, "limit": {strconv.Itoa(limit)}}
+		if rev := query.Get("rev"); rev != "" {
+			next.Set("rev", rev)
+		}
+		list.Next = "?" + next.Encode()
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'")
+	if r.Method != http.MethodHead {
+		listingPage.Execute(w, list)
+	}
+}
+
+// revQuery returns the query of links that stay at the revision of a request.
+func revQuery(query url.Values) string {
+	if rev := query.Get("rev"); rev != "" {
+		return "?rev=" + url.QueryEscape(rev)
+	}
+	return ""
+}
+
+// listing is what the page of a folder shows.
+type listing struct {
+	Title, Query string
+	Up           bool
+	Rows         []row
+	Next         string
+}
+
+type row struct{ Href, Name, Size, Modified string }
+
+func newRow(e *object.Entry, query string) row {
+	name, href := e.Name, "./"+url.PathEscape(e.Name)
+	if tree.IsDir(e) {
+		name, href = name+"/", href+"/"
+	}
+	v := row{Href: href + query, Name: Printable(name)}
+	if e.Type == object.TypeFile {
+		v.Size = strconv.FormatUint(e.Size, 10)
+	}
+	if !e.MTime.IsZero() {
+		v.Modified = e.MTime.Time().UTC().Format(time.DateTime)
+	}
+	return v
+}
+
+var listingPage = template.Must(template.New("listing").Parse(`<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<meta name="color-scheme" content="light dark">
+<title>{{.Title}}</title>
+<h1>{{.Title}}</h1>
+<table>
+{{- if .Up}}
+<tr><td><a href="../{{.Query}}">../</a>
+{{- end}}
+{{- range .Rows}}
+<tr><td><a href="{{.Href}}">{{.Name}}</a><td align="right">{{.Size}}<td>{{.Modified}}
+{{- end}}
+</table>
+{{- if .Next}}
+<p><a href="{{.Next}}">more</a>
+{{- end}}
+`))
+
+// Printable returns a name as a page shows it. Control characters, marks that change the
+// direction of text, and bytes that are not UTF-8 become escapes such as \x1b.
+func Printable(name string) string {
+	var b strings.Builder
+	for i := 0; i < len(name); {
+		r, size := utf8.DecodeRuneInString(name[i:])
+		switch {
+		case r == utf8.RuneError && size == 1:
+			fmt.Fprintf(&b, `\x%02x`, name[i])
+		case r < 0x80 && !unicode.IsPrint(r):
+			fmt.Fprintf(&b, `\x%02x`, r)
+		case !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r):
+			fmt.Fprintf(&b, `\u%04x`, r)
+		default:
+			b.WriteRune(r)
+		}
+		i += size
+	}
+	return b.String()
+}

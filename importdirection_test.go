@@ -25,7 +25,8 @@ const module = "github.com/kist-vcs/kist"
 var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
-	{"gc/repair", "gc/stats", "gc/upgrade", "tree/treetest", "cmd/kist/schedule", "cmd/kist/jsonform", "cmd/kist/serve", "cmd/kist/serve/access"},
+	{"cmd/kist/jsonform", "cmd/kist/serve", "cmd/kist/serve/access"},
+	{"gc/repair", "gc/stats", "gc/upgrade", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log", "refs/bisect", "tree/convert"},
 	{"gc/purge", "gc/retain", "tree/commits", "tree/browse", "tree/find", "tree/stash", "tree/blame", "tree/grep", "tree/rebase"},
 	{"gc", "tree/checkout", "tree/farm", "tree/stage", "tree/versions", "tree/view"},

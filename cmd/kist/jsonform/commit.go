@@ -17,7 +17,7 @@ type Commit struct {
 	Time         time.Time   `json:"time"` // the committer's
 	Message      string      `json:"message"`
 	Host         string      `json:"host"`
-	Labels       []string    `json:"Labels,omitempty"`
+	Labels       []string    `json:"labels,omitempty"`
 	Files        uint64      `json:"files"`
 	Bytes        uint64      `json:"bytes"`
 	Skipped      []Skipped   `json:"skipped,omitempty"`       // the first 1,000

@@ -221,15 +221,14 @@ func (s *Server) sendArchive(w http.ResponseWriter, r *http.Request, c *Commit, 
 		http.Error(w, "archive must be tar or zip", http.StatusBadRequest)
 		return
 	}
-	name := fileName(at, c.Commit)
 	h := w.Header()
 	h.Set("Content-Type", kind)
-	h.Set("Content-Disposition", attachment(name+"."+format))
+	h.Set("Content-Disposition", attachment(fileName(at, c.Commit)+"."+format))
 	h.Set("Cache-Control", "private, no-cache")
 	if r.Method == http.MethodHead {
 		return
 	}
-	if err := c.archive(r.Context(), w, format, at, name, e); err != nil {
+	if err := c.archive(r.Context(), w, format, at, e); err != nil {
 		s.logFailure(r, err)
 		panic(http.ErrAbortHandler)
 	}

@@ -80,11 +80,11 @@ func (c *Commit) Readable(ctx context.Context, path string) (bool, error) {
 }
 
 // archive writes the readable part of the folder e, at a path, as an archive. Names in it
-// begin with a folder name.
-func (c *Commit) archive(ctx context.Context, w io.Writer, format, at, name string, e object.Entry) error {
+// begin with the name of the folder.
+func (c *Commit) archive(ctx context.Context, w io.Writer, format, at string, e object.Entry) error {
 	below := view.View{Tree: e.Content.ID, Objects: c.Objects}
 	_, err := checkout.Archive(ctx, below, w, checkout.ArchiveOptions{
-		Paths: []string{""}, Format: format, Prefix: name + "/", Time: c.Info.Committer.Time.Time(),
+		Paths: []string{""}, Format: format, Prefix: fileName(at, c.Commit) + "/", Time: c.Info.Committer.Time.Time(),
 		Select: func(path string) (bool, error) { return c.Readable(ctx, tree.Join(at, path)) },
 	})
 	return err

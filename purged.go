@@ -45,6 +45,10 @@ func (e *PurgedError) Is(target error) bool { return target == object.ErrPurged 
 // a [*PurgedError], even if its objects are still here.
 func (r *Repository) Contents() object.Reader { return r.contents(r.objects) }
 
+// ContentsOf is [Repository.Contents] for another reader of the repository's objects, such as
+// a cache.
+func ContentsOf(r *Repository, objects object.Reader) object.Reader { return r.contents(objects) }
+
 // contents is Contents for another store.
 func (r *Repository) contents(objects object.Reader) *contents {
 	c := &contents{Reader: objects, purges: r.purges, lost: r.opt.Lost}

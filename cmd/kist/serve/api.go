@@ -121,6 +121,7 @@ func (s *Server) failJSON(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	var v failedJSON
 	v.Error.Status, v.Error.Message = code, text
+	askFor(w, code, s.site.login)
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)
 	json.NewEncoder(w).Encode(v)

@@ -8,8 +8,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-
-	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 )
 
 // handler returns the handler of all requests: the checks, then those of [Server.Handle].
@@ -18,8 +16,9 @@ func (s *Server) handler() http.Handler {
 	h = http.NewCrossOriginProtection().Handler(h)
 	h = s.authenticate(h)
 	h = s.checkHost(h)
+	h = s.limited(h)
 	h = secure(h)
-	return s.recovered(h)
+	return s.measured(s.recovered(h))
 }
 
 // secure sets the headers that each answer has. A handler may replace them.
@@ -66,6 +65,9 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 
 // knowsHost reports whether the value of a Host header names this server.
 func (s *Server) knowsHost(host string) bool {
+	if len(s.o.Hosts) == 0 && s.o.HasUsers() {
+		return true // a page of another site has no password
+	}
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h
@@ -75,15 +77,6 @@ func (s *Server) knowsHost(host string) bool {
 		return true
 	}
 	return slices.ContainsFunc(s.o.Hosts, func(h string) bool { return h == "*" || strings.EqualFold(h, name) })
-}
-
-// authenticate puts the user of a request in its context.
-func (s *Server) authenticate(next http.Handler) http.Handler {
-	who := s.site.Repo.Who()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		user := access.User{Name: who.Name, Email: who.Email, Owner: true}
-		next.ServeHTTP(w, r.WithContext(access.WithUser(r.Context(), user)))
-	})
 }
 
 // errorLog returns the log of package http.

@@ -19,7 +19,10 @@ import (
 	"net/http"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/refs"
 )
 
 // The limits of a connection. They end slow clients. A request for a large file may last:
@@ -33,18 +36,30 @@ const (
 
 // Options configure a [Server].
 type Options struct {
-	Write bool         // handlers may change the repository
-	TLS   *tls.Config  // nil: plain HTTP
-	Hosts []string     // names of the server, beside those of the loopback interface; "*": any
-	Log   func(string) // receives a line for each failure of the server; nil: dropped
+	Write bool        // handlers may change the repository
+	TLS   *tls.Config // nil: plain HTTP
+	Hosts []string    // names of the server; none: any, but without users only those of the loopback interface
+	Users *Users      // nil: nobody logs in here
+	Proxy Proxy
+
+	Rate    int   // requests that a client may send in a second; 0: any number
+	MaxBody int64 // bytes of the body of a request; 0: any number
+
+	Log      func(string) // receives a line for each failure of the server; nil: dropped
+	Requests func(string) // receives a line for each request; nil: dropped
 }
 
 // Server serves a repository. One goroutine sets it up; after that, [Server.Serve] handles
 // requests concurrently.
 type Server struct {
-	o    Options
-	site *Site
-	mux  *http.ServeMux
+	o        Options
+	site     *Site
+	mux      *http.ServeMux
+	owner    refs.Who
+	metrics  metrics
+	rates    rates
+	failures rates         // of logins
+	places   chan struct{} // of requests under way
 }
 
 // New returns a server of a repository. The repository stays open while it serves.
@@ -52,9 +67,15 @@ func New(r *kist.Repository, o Options) *Server {
 	if o.Log == nil {
 		o.Log = func(string) {}
 	}
-	s := &Server{o: o, site: newSite(r, o), mux: http.NewServeMux()}
-	s.Handle("/healthz", http.HandlerFunc(s.healthz))
-	s.Handle(filesPrefix, http.HandlerFunc(s.files))
+	s := &Server{o: o, site: newSite(r, o), mux: http.NewServeMux(), owner: r.Who()}
+	s.failures = rates{every: failedPause, burst: failedLogins}
+	s.places = make(chan struct{}, maxRequests)
+	if o.Rate > 0 {
+		s.rates = rates{every: time.Second / time.Duration(o.Rate), burst: 10 * o.Rate}
+	}
+	s.handle("/healthz", http.HandlerFunc(s.healthz))
+	s.handle(filesPrefix, http.HandlerFunc(s.files))
+	s.Handle("/metrics", http.HandlerFunc(s.metricsPage))
 	s.handleAPI()
 	return s
 }
@@ -63,8 +84,18 @@ func New(r *kist.Repository, o Options) *Server {
 func (s *Server) Site() *Site { return s.site }
 
 // Handle plugs in the handler of a path, such as "/dav/", or of all other paths: "/". The
-// pattern is one of [http.ServeMux] without a method.
-func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
+// pattern is one of [http.ServeMux] without a method. Visitors without a name never reach it.
+func (s *Server) Handle(pattern string, h http.Handler) { s.handle(pattern, s.onlyNamed(h)) }
+
+// handle is Handle for a handler that checks the access of all visitors itself.
+func (s *Server) handle(pattern string, h http.Handler) {
+	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if a, ok := w.(*answer); ok {
+			a.route = pattern
+		}
+		h.ServeHTTP(w, r)
+	})
+}
 
 // Serve answers requests on l until ctx ends. It then closes l, and gives requests under way
 // some seconds to finish.
@@ -74,6 +105,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	server := &http.Server{
 		Handler:           s.handler(),
 		BaseContext:       func(net.Listener) context.Context { return alive },
+		ConnContext:       withConnection,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
@@ -81,6 +113,8 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          s.errorLog(),
 	}
 
+	l = netutil.LimitListener(l, maxConnections)
+	go s.site.refresh(alive)
 	failed := make(chan error, 1)
 	go func() {
 		if s.o.TLS != nil {

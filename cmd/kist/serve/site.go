@@ -4,18 +4,23 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"time"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/cache"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// maxRev is the longest revision in a request, in bytes.
-const maxRev = 1000
+const (
+	maxRev      = 1000             // bytes of a revision in a request
+	cacheSize   = 64 << 20         // bytes of objects in memory
+	refreshTime = 10 * time.Second // between looks at the volumes
+)
 
 // Site is what the handlers of a server share. It is safe for concurrent use, unlike most of
 // the repository: beside a Site, handlers only use Refs, Objects and functions of packages
@@ -25,18 +30,37 @@ type Site struct {
 	Write bool // handlers may change the repository
 
 	log     func(string)
+	login   bool         // visitors can log in
+	cache   *cache.Cache // over the objects of Repo
 	types   types
 	history history
 	account account
 }
 
 func newSite(r *kist.Repository, o Options) *Site {
-	return &Site{Repo: r, Write: o.Write, log: o.Log}
+	return &Site{Repo: r, Write: o.Write, log: o.Log, login: o.Users.login(), cache: cache.New(r.Objects(), cacheSize)}
+}
+
+// refresh looks for removed volumes from time to time, until ctx ends. Otherwise the store
+// would keep their files open, and so their disk space in use.
+func (s *Site) refresh(ctx context.Context) {
+	tick := time.NewTicker(refreshTime)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if _, err := s.Repo.Objects().Volumes(ctx); err != nil && ctx.Err() == nil {
+				s.log("list volumes: " + err.Error())
+			}
+		}
+	}
 }
 
 // Objects returns a reader of all objects. It returns an error for purged content. Use it for
 // one request only.
-func (s *Site) Objects() object.Reader { return s.Repo.Contents() }
+func (s *Site) Objects() object.Reader { return kist.ContentsOf(s.Repo, s.cache) }
 
 // Commit is a commit as the user of a request sees it.
 type Commit struct {
@@ -118,6 +142,7 @@ func Status(err error) (code int, text string) {
 // name is asked for one, if a user could see more.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if code, text, waits := s.failure(r, err); waits {
+		askFor(w, code, s.login)
 		http.Error(w, text, code)
 	}
 }
@@ -129,8 +154,18 @@ func (s *Site) failure(r *http.Request, err error) (code int, text string, waits
 		return 0, "", false
 	}
 	code, text = Status(err)
+	if u := access.UserOf(r.Context()); code == http.StatusNotFound && s.login && u.Name == "" {
+		code, text = errLogin.code, errLogin.text // there may be more to see
+	}
 	if code >= http.StatusInternalServerError {
 		s.log(r.Method + " " + r.URL.EscapedPath() + ": " + err.Error())
 	}
 	return code, text, true
+}
+
+// askFor adds the header that makes a browser ask for a name and a password.
+func askFor(w http.ResponseWriter, code int, login bool) {
+	if code == http.StatusUnauthorized && login {
+		w.Header().Set("WWW-Authenticate", `Basic realm="kist", charset="UTF-8"`)
+	}
 }

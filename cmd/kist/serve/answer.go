@@ -1,0 +1,99 @@
+package serve
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// answer is a ResponseWriter that counts, and that ends a connection if the client reads too
+// slowly.
+type answer struct {
+	http.ResponseWriter
+	conn    *http.ResponseController
+	route   string
+	user    string
+	code    int
+	written int64
+}
+
+// Unwrap lets [http.ResponseController] find the methods below.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+func (a *answer) WriteHeader(code int) {
+	if a.code == 0 && code >= http.StatusOK {
+		a.code = code
+	}
+	a.ResponseWriter.WriteHeader(code)
+}
+
+func (a *answer) Write(p []byte) (int, error) {
+	if a.code == 0 {
+		a.code = http.StatusOK
+	}
+	a.conn.SetWriteDeadline(time.Now().Add(slowest))
+	n, err := a.ResponseWriter.Write(p)
+	a.written += int64(n)
+	return n, err
+}
+
+// slowBody is the body of a request. It ends a connection if the client sends too slowly.
+type slowBody struct {
+	io.ReadCloser
+	conn *http.ResponseController
+}
+
+func (b slowBody) Read(p []byte) (int, error) {
+	b.conn.SetReadDeadline(time.Now().Add(slowest))
+	n, err := b.ReadCloser.Read(p)
+	if err != nil {
+		b.conn.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// measured limits how long and how large a request is, and counts it.
+func (s *Server) measured(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		began := time.Now()
+		a := &answer{ResponseWriter: w, conn: http.NewResponseController(w), route: "refused"}
+		a.conn.SetWriteDeadline(began.Add(slowest))
+		if r.Body != nil && r.Body != http.NoBody {
+			body := r.Body
+			if s.o.MaxBody > 0 {
+				body = http.MaxBytesReader(w, body, s.o.MaxBody)
+			}
+			r.Body = slowBody{body, a.conn}
+		}
+
+		s.metrics.begin()
+		defer func() {
+			took := time.Since(began)
+			s.metrics.end(a.route, a.code, a.written, took)
+			if s.o.Requests != nil {
+				s.o.Requests(fmt.Sprintf("%s %q %s %s %d %d %s", s.client(r), a.user, r.Method, r.URL.EscapedPath(), a.code, a.written, took.Round(time.Microsecond)))
+			}
+		}()
+		next.ServeHTTP(a, r)
+	})
+}
+
+// limited refuses requests of a client that sends too many, and requests beyond maxRequests.
+func (s *Server) limited(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !s.rates.allow(s.client(r)) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests", http.StatusTooManyRequests)
+			return
+		}
+		select {
+		case s.places <- struct{}{}:
+			defer func() { <-s.places }()
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "the server is busy", http.StatusServiceUnavailable)
+		}
+	})
+}

@@ -63,7 +63,7 @@ func (s *Server) handleAPI() {
 		s.Handle(apiPrefix+prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.callAPI(w, r, prefix, route) }))
 	}
 	s.Handle(apiPrefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.failJSON(w, r, httpError{http.StatusNotFound, "no such route: /api/openapi.json has them all"})
+		s.site.Fail(w, r, httpError{http.StatusNotFound, "no such route: /api/openapi.json has them all"})
 	}))
 	s.Handle("/api/openapi.json", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if readOnly(w, r) {
@@ -80,14 +80,14 @@ func (s *Server) callAPI(w http.ResponseWriter, r *http.Request, prefix string, 
 	}
 	at, err := tree.CleanPath(strings.TrimPrefix(r.URL.Path, apiPrefix+prefix))
 	if err != nil {
-		s.failJSON(w, r, err)
+		s.site.Fail(w, r, err)
 		return
 	}
 	ctx, stop := context.WithTimeout(r.Context(), apiTime)
 	defer stop()
 	v, err := route.answer(s.site, ctx, apiRequest{r.URL.Query(), at})
 	if err != nil {
-		s.failJSON(w, r, err)
+		s.site.Fail(w, r, err)
 		return
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
@@ -111,20 +111,6 @@ type failedJSON struct {
 		Status  int    `json:"status"`
 		Message string `json:"message"`
 	} `json:"error"`
-}
-
-// failJSON is [Site.Fail] with an answer in JSON.
-func (s *Server) failJSON(w http.ResponseWriter, r *http.Request, err error) {
-	code, text, waits := s.site.failure(r, err)
-	if !waits {
-		return
-	}
-	var v failedJSON
-	v.Error.Status, v.Error.Message = code, text
-	askFor(w, code, s.site.login)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	json.NewEncoder(w).Encode(v)
 }
 
 // httpError is an error with the status and the text of its answer.

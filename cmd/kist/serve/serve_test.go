@@ -52,7 +52,9 @@ type reply struct {
 }
 
 // get sends a GET request; headers are as in "Range: bytes=0-1".
-func (s *site) get(path string, headers ...string) reply { return s.send(http.MethodGet, path, headers...) }
+func (s *site) get(path string, headers ...string) reply {
+	return s.send(http.MethodGet, path, headers...)
+}
 
 func (s *site) send(method, path string, headers ...string) reply {
 	s.Helper()
@@ -230,4 +232,3 @@ func TestPanic(t *testing.T) {
 		t.Error(all)
 	}
 }
-

@@ -2,8 +2,10 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist"
@@ -30,7 +32,8 @@ type Site struct {
 	Write bool // handlers may change the repository
 
 	log     func(string)
-	login   bool         // visitors can log in
+	users   bool         // visitors may have a name
+	login   bool         // they log in here
 	cache   *cache.Cache // over the objects of Repo
 	types   types
 	history history
@@ -38,7 +41,7 @@ type Site struct {
 }
 
 func newSite(r *kist.Repository, o Options) *Site {
-	return &Site{Repo: r, Write: o.Write, log: o.Log, login: o.Users.login(), cache: cache.New(r.Objects(), cacheSize)}
+	return &Site{Repo: r, Write: o.Write, log: o.Log, users: o.HasUsers(), login: o.Users.login(), cache: cache.New(r.Objects(), cacheSize)}
 }
 
 // refresh looks for removed volumes from time to time, until ctx ends. Otherwise the store
@@ -138,34 +141,29 @@ func Status(err error) (code int, text string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-// Fail answers with the status of err. It logs an error of the server. A visitor without a
-// name is asked for one, if a user could see more.
+// Fail answers with the status of err, in JSON if the request is for the API. It logs an error
+// of the server. A visitor without a name is asked for one, if a user could see more.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	if code, text, waits := s.failure(r, err); waits {
-		askFor(w, code, s.login)
-		http.Error(w, text, code)
-	}
-}
-
-// failure returns the status and text of an error, and logs an error of the server. It
-// reports whether the client still waits for an answer.
-func (s *Site) failure(r *http.Request, err error) (code int, text string, waits bool) {
 	if errors.Is(err, context.Canceled) {
-		return 0, "", false
+		return // nobody waits for the answer
 	}
-	code, text = Status(err)
-	if u := access.UserOf(r.Context()); code == http.StatusNotFound && s.login && u.Name == "" {
+	code, text := Status(err)
+	if u := access.UserOf(r.Context()); code == http.StatusNotFound && s.users && u.Name == "" {
 		code, text = errLogin.code, errLogin.text // there may be more to see
 	}
 	if code >= http.StatusInternalServerError {
 		s.log(r.Method + " " + r.URL.EscapedPath() + ": " + err.Error())
 	}
-	return code, text, true
-}
-
-// askFor adds the header that makes a browser ask for a name and a password.
-func askFor(w http.ResponseWriter, code int, login bool) {
-	if code == http.StatusUnauthorized && login {
+	if code == http.StatusUnauthorized && s.login {
 		w.Header().Set("WWW-Authenticate", `Basic realm="kist", charset="UTF-8"`)
 	}
+	if !strings.HasPrefix(r.URL.Path, apiPrefix) {
+		http.Error(w, text, code)
+		return
+	}
+	var v failedJSON
+	v.Error.Status, v.Error.Message = code, text
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	json.NewEncoder(w).Encode(v)
 }

@@ -1,0 +1,290 @@
+package serve_test
+
+import (
+	"archive/tar"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/kist-vcs/kist/cmd/kist/serve"
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// guarded returns a repository with rules: anna and the crew may read folder, everyone may read
+// open, and nobody may read none.
+func guarded(t *testing.T) *treetest.Repository {
+	s := treetest.New(t)
+	for _, path := range []string{"plain.txt", "folder/secret.txt", "folder/deep/secret.txt", "folder/shown.txt", "open/a.txt", "none/a.txt"} {
+		s.Write(path, "text of "+path+"\n")
+	}
+	s.Add(stage.AddOptions{})
+	s.Commit("before the rules\n")
+	rules := map[string]string{"folder": "anna,crew", "open": "everyone", "none": "", "folder/shown.txt": "everyone"}
+	for path, list := range rules {
+		_, err := stage.EditAttrs(t.Context(), s.Repo, []string{path}, func(_ string, attrs map[string]string) error {
+			attrs[access.KeyRead] = list
+			return nil
+		})
+		s.Check(err)
+	}
+	s.Commit("rules\n")
+	return s
+}
+
+// usersFile writes a file of users with their names as passwords.
+func usersFile(t *testing.T, names ...string) string {
+	t.Helper()
+	var text string
+	for _, name := range names {
+		hash, err := bcrypt.GenerateFromPassword([]byte(name), bcrypt.MinCost)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text += name + ":" + string(hash) + "\n"
+	}
+	path := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestLogin(t *testing.T) {
+	path := usersFile(t, "anna", "bob", "eve")
+	groups := filepath.Join(t.TempDir(), "groups")
+	if err := os.WriteFile(groups, []byte("# the crew\ncrew: bob nobody\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	users, err := serve.OpenUsers(path, groups)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	s := serving(guarded(t), serve.Options{Users: users, Requests: func(line string) { lines = append(lines, line) }})
+	first := "?rev=HEAD~1"
+
+	tests := []struct {
+		path  string
+		codes string // of a visitor, a wrong password, anna, bob, eve
+	}{
+		{"/files/", "401 401 200 200 200"},
+		{"/files/plain.txt", "401 401 200 200 200"},
+		{"/files/folder/secret.txt", "401 401 200 200 404"},
+		{"/files/folder/secret.txt" + first, "401 401 200 200 404"},
+		{"/files/folder/deep/", "401 401 200 200 404"},
+		{"/files/folder/absent", "401 401 404 404 404"},
+		{"/files/folder/shown.txt", "200 401 200 200 200"},
+		{"/files/open/a.txt", "200 401 200 200 200"},
+		{"/files/open/", "200 401 200 200 200"},
+		{"/files/open/a.txt" + first, "401 401 200 200 200"},
+		{"/files/none/a.txt", "401 401 404 404 404"},
+		{"/files/none/a.txt" + first, "401 401 404 404 404"},
+		{"/files/absent", "401 401 404 404 404"},
+		{"/files/open/a.txt?rev=nope", "401 401 404 404 404"},
+		{"/api/v1/file/folder/secret.txt", "401 401 200 200 404"},
+		{"/api/v1/history/folder/secret.txt", "401 401 200 200 404"},
+		{"/api/v1/log?path=folder/secret.txt", "401 401 200 200 404"},
+		{"/api/v1/tree/folder", "401 401 200 200 404"},
+		{"/api/v1/refs", "401 401 200 200 200"},
+		{"/api/openapi.json", "401 401 200 200 200"},
+		{"/metrics", "401 401 200 200 200"},
+		{"/healthz", "200 401 200 200 200"},
+	}
+	d := readDocument(t, s, "Login: anna:anna")
+	for _, tt := range tests {
+		for i, login := range []string{"", "anna:bob", "anna:anna", "bob:bob", "eve:eve"} {
+			var headers []string
+			if login != "" {
+				headers = []string{"Login: " + login}
+			}
+			got := s.get(tt.path, headers...)
+			if want := strings.Fields(tt.codes)[i]; fmt.Sprint(got.StatusCode) != want && got.StatusCode != 429 {
+				t.Errorf("%s as %q: %d, want %s", tt.path, login, got.StatusCode, want)
+			}
+			if got.StatusCode != 200 && strings.Contains(got.body, "text of") {
+				t.Errorf("%s as %q: %q", tt.path, login, got.body)
+			}
+			if got.StatusCode == 401 && !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") {
+				t.Errorf("%s as %q: no question for a login", tt.path, login)
+			}
+		}
+	}
+
+	// Lists, archives, searches and comparisons leave out what a user may not read.
+	for _, path := range []string{"/files/", "/api/v1/tree/", "/api/v1/diff?to=HEAD~1&patch=1", "/api/v1/diff?from=HEAD~1", "/api/v1/search?q=secret", "/api/v1/search?q=text&in=text", "/api/v1/search?q=a.txt"} {
+		for login, sees := range map[string]bool{"eve:eve": false, "bob:bob": true} {
+			got := s.want(path, 200, "", "Login: "+login)
+			for _, hidden := range []string{"secret.txt", "folder/deep", "text of none", "none/a.txt"} {
+				if strings.Contains(got.body, hidden) && (!sees || strings.Contains(hidden, "none")) {
+					t.Errorf("%s as %s shows %s: %s", path, login, hidden, got.body)
+				}
+			}
+		}
+	}
+	s.described(d, "/api/v1/refs", "/api/v1/refs", 401)
+	for login, want := range map[string]string{"eve:eve": "plain.txt open/ open/a.txt folder/shown.txt", "bob:bob": "plain.txt open/ open/a.txt folder/ folder/deep/ folder/deep/secret.txt folder/secret.txt folder/shown.txt"} {
+		got := s.want("/files/?archive=tar", 200, "", "Login: "+login)
+		names := map[string]bool{}
+		for tr := tar.NewReader(strings.NewReader(got.body)); ; {
+			h, err := tr.Next()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			s.Check(err)
+			_, name, _ := strings.Cut(h.Name, "/")
+			names[name] = true
+		}
+		for _, name := range strings.Fields(want) {
+			if !names[name] {
+				t.Errorf("archive of %s: no %s", login, name)
+			}
+			delete(names, name)
+		}
+		if len(names) != 0 {
+			t.Errorf("archive of %s has %v, too", login, names)
+		}
+	}
+
+	if all := strings.Join(lines, "\n"); strings.Contains(all, "anna:") || strings.Contains(all, "rev=") || !strings.Contains(all, `"anna" GET /files/plain.txt 200`) {
+		t.Error(all)
+	}
+
+	// A removed user is out at once, and so is a changed password.
+	s.Check(os.WriteFile(path, []byte(strings.Split(readFile(t, path), "\n")[1]+"\n"), 0o600))
+	s.want("/files/plain.txt", 200, "", "Login: bob:bob")
+	if got := s.get("/files/plain.txt", "Login: anna:anna"); got.StatusCode == 200 {
+		t.Error("anna was removed, and can log in")
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// TestGuesses checks that wrong passwords soon cost time, but no user who is logged in.
+func TestGuesses(t *testing.T) {
+	users, err := serve.OpenUsers(usersFile(t, "anna"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serving(small(t), serve.Options{Users: users})
+	s.want("/files/a.txt", 200, "", "Login: anna:anna")
+	refused := 0
+	for i := range 30 {
+		if got := s.get("/files/a.txt", fmt.Sprintf("Login: anna:guess%d", i)); got.StatusCode == 429 {
+			refused++
+		} else if got.StatusCode != 401 {
+			t.Fatal(got.Status)
+		}
+	}
+	if refused < 15 {
+		t.Errorf("only %d of 30 guesses were refused", refused)
+	}
+	s.want("/files/a.txt", 200, "", "Login: anna:anna")
+	s.want("/files/a.txt", 401, "", "Authorization: Basic !!!")
+	s.want("/files/a.txt", 401, "", "Authorization: Bearer x")
+}
+
+func TestRate(t *testing.T) {
+	s := serving(small(t), serve.Options{Rate: 1})
+	counts := map[int]int{}
+	for range 40 {
+		counts[s.get("/healthz").StatusCode]++
+	}
+	if counts[200] < 10 || counts[429] < 10 || counts[200]+counts[429] != 40 {
+		t.Error(counts)
+	}
+}
+
+func TestProxy(t *testing.T) {
+	r := guarded(t)
+	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+	s := serving(r, serve.Options{Proxy: serve.Proxy{From: loopback, UserHeader: "Remote-User", GroupsHeader: "Remote-Groups"}})
+	for _, tt := range []struct {
+		path    string
+		code    int
+		headers []string
+	}{
+		{"/files/plain.txt", 401, nil},
+		{"/files/open/a.txt", 200, nil},
+		{"/files/plain.txt", 200, []string{"Remote-User: eve"}},
+		{"/files/folder/secret.txt", 404, []string{"Remote-User: eve"}},
+		{"/files/folder/secret.txt", 200, []string{"Remote-User: anna"}},
+		{"/files/folder/secret.txt", 200, []string{"Remote-User: eve", "Remote-Groups: x, crew"}},
+		{"/files/folder/secret.txt", 401, []string{"Remote-Groups: crew"}},
+		{"/files/folder/secret.txt", 403, []string{"Remote-User: users"}},
+		{"/files/none/a.txt", 403, []string{"Remote-User: everyone"}},
+	} {
+		if got := s.get(tt.path, tt.headers...); got.StatusCode != tt.code || got.Header.Get("WWW-Authenticate") != "" {
+			t.Errorf("%s %q: %s", tt.path, tt.headers, got.Status)
+		}
+	}
+
+	// Others cannot claim to be a user.
+	elsewhere := []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
+	other := serving(guarded(t), serve.Options{Proxy: serve.Proxy{From: elsewhere, UserHeader: "Remote-User"}})
+	other.want("/files/open/a.txt", 403, "proxy", "Remote-User: anna")
+}
+
+// TestForwarded checks that only a proxy decides whose rate counts.
+func TestForwarded(t *testing.T) {
+	for _, trusted := range []bool{true, false} {
+		o := serve.Options{Rate: 1}
+		if trusted {
+			o.Proxy.From = []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("10.0.0.0/8")}
+		}
+		s := serving(small(t), o)
+		refused := 0
+		for i := range 30 {
+			if s.get("/healthz", fmt.Sprintf("X-Forwarded-For: 1.2.3.4, 192.0.2.%d, 10.0.0.1", i)).StatusCode == http.StatusTooManyRequests {
+				refused++
+			}
+		}
+		if trusted != (refused == 0) {
+			t.Errorf("trusted: %t, refused: %d", trusted, refused)
+		}
+	}
+}
+
+func TestUserFiles(t *testing.T) {
+	good, err := serve.UserLine("anna", "pw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, ok := range map[string]bool{
+		good + "\n": true, "# comment\n\n  " + good + "  \n": true, "": false, "anna:secret\n": false, "anna:{SHA}x\n": false, "anna:$apr1$x$y\n": false, "anna\n": false,
+		good + "\n" + good: false, strings.Replace(good, "anna", "everyone", 1): false, ":" + good: false, strings.Replace(good, "$10$", "$31$", 1): false,
+	} {
+		path := filepath.Join(t.TempDir(), "users")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := serve.OpenUsers(path, "")
+		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), "secret\n") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	for _, name := range []string{"", "a:b", "everyone", "users", "a,b", "a\nb", " a"} {
+		if line, err := serve.UserLine(name, "pw"); err == nil {
+			t.Errorf("%q: %s", name, line)
+		}
+	}
+	if _, err := serve.UserLine("anna", strings.Repeat("x", 73)); err == nil {
+		t.Error("a password that bcrypt would cut")
+	}
+}

@@ -23,6 +23,7 @@ type graphCommit struct {
 	content      []object.Key // the tree and the list of skipped paths; none if expired
 	parents      []int
 	files, bytes uint64
+	when         object.Time // of the committer
 }
 
 // add adds a commit with its history.
@@ -34,7 +35,7 @@ func (g *histories) add(ctx context.Context, id object.ID) error {
 		}
 		return c, c.Parents, nil
 	}, func(id object.ID, from *object.Commit) (int, error) {
-		c := graphCommit{id: id, files: from.Files, bytes: from.Bytes}
+		c := graphCommit{id: id, files: from.Files, bytes: from.Bytes, when: from.Committer.Time}
 		for _, key := range []object.Key{{Kind: object.KindTree, ID: from.Tree}, {Kind: object.KindChunk, ID: from.SkippedRest}} {
 			if !key.ID.IsZero() && !g.skips(c.key(), key) {
 				c.content = append(c.content, key)

@@ -1,0 +1,168 @@
+package web
+
+import (
+	"errors"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/versions"
+)
+
+// maxVersions is the most versions of a file that a page lists, the newest ones.
+const maxVersions = 2000
+
+// fileVersion is a version in the list of a file's history.
+type fileVersion struct {
+	versions.Version
+	Word   string // what the commit did
+	When   time.Time
+	Title  string // of the commit
+	Author string
+
+	Changes string // address of the comparison with the version before; empty: it is the first one
+}
+
+// historyPage is the content of the page with the versions of a file.
+type historyPage struct {
+	Path     string
+	Parts    []part
+	Versions []fileVersion // newest first
+	Left     int           // older versions that are not listed
+	Dir      bool
+
+	At           *fileVersion // the version that is shown; nil: of a folder
+	Older, Newer int          // numbers of the versions beside it; 0: none
+	Newest       int          // number of the newest version
+	Shown        *preview
+	Gone         string
+}
+
+// history shows the versions of a file, and one of them.
+func (s *site) history(r *request) (page, error) {
+	v, err := r.look()
+	if err != nil {
+		return page{}, err
+	}
+	h := historyPage{Path: strings.TrimSuffix(r.PathValue("path"), "/")}
+	if err := v.Rules.MayRead(r.Context(), h.Path); err != nil {
+		return page{}, err
+	}
+	_, title := tree.Split(h.Path)
+	p := page{name: "history", Title: "History of " + title, Nav: "history"}
+	if h.Path == "" {
+		return page{redirect: "/log"}, nil
+	}
+	h.Parts = partsOf(h.Path)
+
+	var file *versions.File
+	err = s.versions.with(r.Context(), func(x *versions.Index) (err error) {
+		file, err = x.File(r.Context(), versions.Tip{Name: r.rev, Commit: v.View.Commit}, h.Path)
+		return err
+	})
+	if errors.Is(err, errIndexing) {
+		return page{name: "failure", Title: errIndexing.title, status: errIndexing.status, Refresh: 2, Data: failure{Title: errIndexing.title, Text: errIndexing.text}}, nil
+	}
+	if err != nil {
+		return page{}, err
+	}
+	if file == nil {
+		return page{}, tree.ErrNotExist
+	}
+	if err := h.list(r, v, file); err != nil {
+		return page{}, err
+	}
+	if err := h.show(r); err != nil {
+		return page{}, err
+	}
+	p.Data = h
+	return p, nil
+}
+
+// list sets the versions of a file that the visitor may read.
+func (h *historyPage) list(r *request, now *look, file *versions.File) error {
+	s := r.site
+	first := max(0, len(file.Versions)-maxVersions)
+	h.Left = first
+	for i := len(file.Versions) - 1; i >= first; i-- {
+		v := file.Versions[i]
+		switch may, err := now.mayRead(r.Context(), v.Path); {
+		case err != nil:
+			return err
+		case !may:
+			continue
+		}
+		c, err := object.ReadCommit(r.Context(), s.Repo.Objects(), v.Commit)
+		if err != nil {
+			return err
+		}
+		title, _ := log.SplitMessage(c.Message)
+		h.Newest = max(h.Newest, v.Number)
+		changes := ""
+		if i > 0 && v.Type != 0 && file.Versions[i-1].Type != 0 {
+			changes = "/diff?" + url.Values{"from": {file.Versions[i-1].Commit.String()}, "to": {v.Commit.String()}, "path": {v.Path}}.Encode()
+		}
+		h.Versions = append(h.Versions, fileVersion{Version: v, Word: changeWord(&v), When: time.Unix(v.Time, 0), Title: cut(title, 200), Author: c.Author.Name, Changes: changes})
+	}
+	return nil
+}
+
+// changeWord returns what a commit did to a file.
+func changeWord(v *versions.Version) string {
+	switch {
+	case v.Moved:
+		return "moved away"
+	case v.Type == 0:
+		return "deleted"
+	case v.From != "":
+		return "renamed"
+	case v.Added:
+		return "added"
+	}
+	return "changed"
+}
+
+// show chooses the version that the parameter at names, the newest by default, and reads it.
+func (h *historyPage) show(r *request) error {
+	wanted, _ := strconv.Atoi(r.query("at"))
+	for i := range h.Versions {
+		v := &h.Versions[i]
+		if v.Number == 0 {
+			continue
+		}
+		if h.At == nil || v.Number == wanted {
+			h.At = v
+		}
+	}
+	if h.At == nil {
+		return nil
+	}
+	for _, v := range h.Versions {
+		switch {
+		case v.Number == 0:
+		case v.Number < h.At.Number:
+			h.Older = max(h.Older, v.Number)
+		case v.Number > h.At.Number && (h.Newer == 0 || v.Number < h.Newer):
+			h.Newer = v.Number
+		}
+	}
+
+	if h.Dir = h.At.Type == object.TypeDir; h.Dir {
+		return nil
+	}
+	old, err := r.lookAt(h.At.Commit.String())
+	if err != nil {
+		h.Gone = "The content of this version is not here: its commit has expired or is damaged."
+		return nil
+	}
+	e, err := old.Find(r.Context(), h.At.Path)
+	if err != nil {
+		return err
+	}
+	h.Shown, err = r.site.preview(r.Context(), old, h.At.Path, e)
+	return err
+}

@@ -1,0 +1,185 @@
+package web
+
+import (
+	"context"
+	"html/template"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/log"
+)
+
+// perPage is the number of commits on a page of the history.
+const perPage = 50
+
+// maxSkip is the most commits before a page of the history.
+const maxSkip = 1_000_000
+
+// maxMerge is the most parents of a commit that are shown. A hostile commit can have many.
+const maxMerge = 24
+
+// commitLine is a commit in a list.
+type commitLine struct {
+	ID      object.ID
+	Title   string
+	Author  string
+	Time    time.Time
+	Names   []log.Decoration
+	Graph   template.HTML
+	Expired bool
+	Held    bool
+}
+
+func newCommitLine(c log.Logged, names []log.Decoration) commitLine {
+	title, _ := log.SplitMessage(c.Message)
+	if title == "" {
+		title = "(no message)"
+	}
+	return commitLine{
+		ID: c.ID, Title: cut(title, 300), Author: c.Author.Name, Time: c.Committer.When(),
+		Names: names, Expired: c.Expired != nil, Held: c.Held != nil,
+	}
+}
+
+// cut returns text with at most n bytes, and a mark if some are left out.
+func cut(text string, n int) string {
+	if len(text) <= n {
+		return text
+	}
+	for n > 0 && text[n]&0xc0 == 0x80 {
+		n--
+	}
+	return text[:n] + "…"
+}
+
+// logPage is the content of the page with the history.
+type logPage struct {
+	Commits      []commitLine
+	All          bool // of all branches and tags
+	Path         string
+	Newer, Older string // addresses; empty: there are none
+	Skip         int
+	Names        []refName
+}
+
+// log shows the history of a revision, or of all refs.
+func (s *site) log(r *request) (page, error) {
+	ctx := r.Context()
+	l := logPage{Skip: r.number("skip", maxSkip), Path: r.query("path"), All: r.query("rev") == ""}
+	names, starts, err := s.refNames(r)
+	if err != nil {
+		return page{}, err
+	}
+	l.Names = names
+	o := log.Options{Revs: starts}
+	if !l.All {
+		o.Revs = []string{r.revision()}
+	}
+	if l.Path != "" {
+		o.Paths = []string{l.Path}
+	}
+	p := page{name: "log", Title: "History", Nav: "history"}
+	if len(o.Revs) == 0 {
+		p.Data = l
+		return p, nil
+	}
+
+	decorations := log.Decorations(ctx, s.Repo, false)
+	var graph lanes
+	at := 0
+	for c, err := range log.Commits(ctx, s.Repo, o) {
+		if err != nil {
+			return page{}, err
+		}
+		if len(l.Commits) == perPage {
+			l.Older = l.address(r, l.Skip+perPage)
+			break
+		}
+		parents := c.Parents[:min(len(c.Parents), maxMerge)]
+		var row template.HTML
+		if l.Path == "" {
+			row = graph.row(c.ID, parents)
+		}
+		if at++; at > l.Skip {
+			line := newCommitLine(c, decorations[c.ID])
+			line.Graph = row
+			l.Commits = append(l.Commits, line)
+		}
+	}
+	if l.Skip > 0 {
+		l.Newer = l.address(r, max(0, l.Skip-perPage))
+	}
+	p.Data = l
+	return p, nil
+}
+
+// address returns the address of another page of the same history.
+func (l *logPage) address(r *request, skip int) string {
+	v := url.Values{}
+	if !l.All {
+		v.Set("rev", r.rev)
+	}
+	if l.Path != "" {
+		v.Set("path", l.Path)
+	}
+	if skip > 0 {
+		v.Set("skip", strconv.Itoa(skip))
+	}
+	if len(v) == 0 {
+		return "/log"
+	}
+	return "/log?" + v.Encode()
+}
+
+// refName is a branch, tag or branch of a remote.
+type refName struct {
+	Kind  string // "branch", "tag" or "remote"
+	Name  string // short
+	Rev   string // the name that leads to it
+	ID    object.ID
+	Head  bool
+	Title string // of its commit
+	Time  time.Time
+}
+
+// maxRefs is the most refs that a page shows.
+const maxRefs = 500
+
+// refNames returns the branches, tags and branches of remotes, and the revisions from which
+// all their history starts.
+func (s *site) refNames(r *request) (names []refName, starts []string, err error) {
+	list, err := s.Repo.Refs().List("refs/")
+	if err != nil && len(list) == 0 {
+		return nil, nil, err
+	}
+	head, err := s.Repo.Refs().Head()
+	if err != nil {
+		return nil, nil, err
+	}
+	if head.Branch == "" && !head.ID.IsZero() {
+		starts = append(starts, "HEAD")
+	}
+	for _, kind := range []struct{ below, name string }{{refs.Heads, "branch"}, {refs.Tags, "tag"}, {refs.Remotes, "remote"}} {
+		for _, ref := range list {
+			short, ok := strings.CutPrefix(ref.Name, kind.below)
+			if !ok || ref.Target != "" || len(names) == maxRefs {
+				continue
+			}
+			names = append(names, refName{Kind: kind.name, Name: short, Rev: ref.Name, ID: ref.ID, Head: kind.name == "branch" && short == head.Branch})
+			starts = append(starts, ref.Name)
+		}
+	}
+	return names, starts, nil
+}
+
+// peeled returns the commit of a tag, or the ID itself.
+func (s *site) peeled(ctx context.Context, id object.ID) object.ID {
+	if commit, err := refs.Peel(ctx, s.Repo.Objects(), id); err == nil {
+		return commit
+	}
+	return id
+}

@@ -1,0 +1,81 @@
+package web
+
+import (
+	"errors"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/log"
+)
+
+// onOverview is the number of commits on the first page.
+const onOverview = 8
+
+// overviewPage is the content of the first page.
+type overviewPage struct {
+	Head    *object.Commit // nil: there is none yet
+	ID      object.ID
+	Branch  string
+	Commits []commitLine
+	Names   []refName
+	Remotes []remoteLine
+	Readme  *preview
+	Folder  treePage
+	Count   int  // commits of HEAD
+	Many    bool // there are more commits
+}
+
+// maxCounted is the most commits that the first page counts.
+const maxCounted = 10_000
+
+// overview shows the repository: its names, its last commits and its files.
+func (s *site) overview(r *request) (page, error) {
+	ctx := r.Context()
+	p := page{name: "overview", Nav: "overview"}
+	var out overviewPage
+	head, err := s.Repo.Refs().Head()
+	if err != nil {
+		return page{}, err
+	}
+	out.Branch, out.ID = head.Branch, head.ID
+	if out.Names, _, err = s.refNames(r); err != nil {
+		return page{}, err
+	}
+	for i := range out.Names {
+		if c, err := object.ReadCommit(ctx, s.Repo.Objects(), s.peeled(ctx, out.Names[i].ID)); err == nil {
+			title, _ := log.SplitMessage(c.Message)
+			out.Names[i].Title, out.Names[i].Time = cut(title, 200), c.Committer.When()
+		}
+	}
+	if out.Remotes, err = s.remotes(); err != nil {
+		return page{}, err
+	}
+
+	v, err := r.look()
+	if errors.Is(err, kist.ErrUnborn) {
+		p.Data = out
+		return p, nil
+	}
+	if err != nil {
+		return page{}, err
+	}
+	out.Head = v.Info
+	decorations := log.Decorations(ctx, s.Repo, false)
+	for c, err := range log.Commits(ctx, s.Repo, log.Options{}) {
+		if err != nil {
+			return page{}, err
+		}
+		if out.Count++; out.Count <= onOverview {
+			out.Commits = append(out.Commits, newCommitLine(c, decorations[c.ID]))
+		}
+		if out.Many = out.Count == maxCounted; out.Many {
+			break
+		}
+	}
+	if err := s.fillFolder(r, v, &out.Folder); err != nil {
+		return page{}, err
+	}
+	out.Readme, out.Folder.Readme = out.Folder.Readme, nil
+	p.Data = out
+	return p, nil
+}

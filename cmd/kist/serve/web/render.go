@@ -1,0 +1,120 @@
+package web
+
+import (
+	"bytes"
+	"embed"
+	"html/template"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/object"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// page is the answer to a request. The fields in capitals are for its template.
+type page struct {
+	name     string // of the template
+	status   int    // 0: OK
+	redirect string // another address to go to instead
+
+	Title   string
+	Nav     string // the entry of the navigation
+	Refresh int    // seconds after which the browser asks again; 0: never
+	Data    any
+
+	Site  string // name of the repository
+	Rev   string // revision that the page shows
+	Query string // of the search
+	User  string
+	Write bool
+}
+
+// pages has the templates, by name.
+type pages map[string]*template.Template
+
+// parsePages reads the templates. Each page stands in the layout.
+func parsePages(now func() time.Time) (pages, error) {
+	layout, err := template.New("layout.html").Funcs(functions(now)).ParseFS(templates, "templates/layout.html", "templates/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	files, err := templates.ReadDir("templates")
+	if err != nil {
+		return nil, err
+	}
+	all := pages{}
+	for _, file := range files {
+		name := strings.TrimSuffix(file.Name(), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		own, err := layout.Clone()
+		if err == nil {
+			all[name], err = own.ParseFS(templates, path.Join("templates", file.Name()))
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// functions are the functions of the templates.
+func functions(now func() time.Time) template.FuncMap {
+	return template.FuncMap{
+		"visible": visible, "plain": plain, "name": name, "size": sizeOf, "count": count, "address": address,
+		"stamp": func(t time.Time) template.HTML { return stamp(now(), t) },
+		"short": func(id object.ID) string { return id.Short() },
+		"add":   func(a, b int) int { return a + b },
+		"base":  path.Base,
+		"icon":  icon,
+
+		"shortRev": shortRev, "archive": archive, "at": versionAddress,
+		"crumbs":   func(p page, parts []part) crumbs { return crumbs{p.Site, p.Rev, parts} },
+		"folderOf": func(t treePage, rev string) folder { return folder{t, rev} },
+		"pending":  func(d dashboardPage, key, none string) string { return d.pending(key, none) },
+	}
+}
+
+// crumbs are the folders on the way to a path, for a template.
+type crumbs struct {
+	Site, Rev string
+	Parts     []part
+}
+
+// folder is a page of a folder in a revision, for a template.
+type folder struct {
+	Folder treePage
+	Rev    string
+}
+
+// icon returns an icon of the page's sprite. It is only decoration.
+func icon(name string) template.HTML {
+	return template.HTML(`<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-` + template.HTMLEscapeString(name) + `"/></svg>`)
+}
+
+// write writes the answer. If the template fails, the answer is short and says so.
+func (all pages) write(w http.ResponseWriter, r *request, p page) error {
+	if p.redirect != "" {
+		http.Redirect(w, r.Request, p.redirect, http.StatusSeeOther)
+		return nil
+	}
+	p.Site, p.Rev, p.Query, p.Write = r.site.name, r.rev, r.query("q"), r.site.Write
+	p.User = access.UserOf(r.Context()).Name
+	if p.status == 0 {
+		p.status = http.StatusOK
+	}
+	var b bytes.Buffer
+	if err := all[p.name].Execute(&b, p); err != nil {
+		http.Error(w, "The page could not be made.", http.StatusInternalServerError)
+		return err
+	}
+	w.WriteHeader(p.status)
+	_, err := w.Write(b.Bytes())
+	return err
+}

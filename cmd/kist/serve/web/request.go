@@ -1,0 +1,122 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/serve"
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// request is a request for a page.
+type request struct {
+	*http.Request
+	site *site
+	rev  string // the revision that the page shows, as the visitor named it
+}
+
+// query returns a parameter of the address, or of a form.
+func (r *request) query(key string) string { return r.FormValue(key) }
+
+// number returns a parameter that is a number from 0 to a limit, or 0.
+func (r *request) number(key string, limit int) int {
+	n, err := strconv.Atoi(r.query(key))
+	if err != nil {
+		return 0
+	}
+	return min(max(n, 0), limit)
+}
+
+// maxRev is the longest revision that a request may name.
+const maxRev = 1024
+
+// revision returns the revision that the parameter rev names: HEAD by default.
+func (r *request) revision() string {
+	r.rev = r.query("rev")
+	if r.rev == "" || len(r.rev) > maxRev {
+		r.rev = "HEAD"
+	}
+	return r.rev
+}
+
+// look is a commit as the visitor may see it.
+type look struct{ *serve.Commit }
+
+// mayRead reports whether the visitor may read a path. Other errors than a denied access are
+// those of reading the rules.
+func (l *look) mayRead(ctx context.Context, path string) (bool, error) {
+	if l.Rules.Open() {
+		return true, nil
+	}
+	err := l.Rules.MayRead(ctx, path)
+	if errors.Is(err, access.ErrDenied) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// look returns the commit that the parameter rev names.
+func (r *request) look() (*look, error) { return r.lookAt(r.revision()) }
+
+// lookAt returns the commit that a revision names.
+func (r *request) lookAt(rev string) (*look, error) {
+	c, err := r.site.Open(r.Context(), rev)
+	return &look{c}, err
+}
+
+// failure returns the page for an error.
+func (s *site) failure(err error) page {
+	f := failure{Title: "Something went wrong", Text: "The server could not read the repository. Its log has the reason.", status: http.StatusInternalServerError}
+	var shown *shownError
+	switch {
+	case errors.As(err, &shown):
+		f = failure{shown.title, shown.text, shown.status}
+	case errors.Is(err, errNoPage):
+		f = failure{"No such page", "There is nothing at this address.", http.StatusNotFound}
+	case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir), errors.Is(err, access.ErrDenied):
+		f = failure{"Not found", "This version has no such file or folder.", http.StatusNotFound}
+	case errors.Is(err, kist.ErrUnborn):
+		f = failure{"Nothing here yet", "The repository has no commit. 'kist add' and 'kist commit' make the first one.", http.StatusNotFound}
+	case errors.Is(err, refs.ErrNotFound), isRevision(err):
+		f = failure{"No such version", "The repository has no commit with this name.", http.StatusNotFound}
+	case errors.Is(err, intact.ErrExpired):
+		f = failure{"Expired", "The content of this commit has expired: a retention policy gave it up.", http.StatusGone}
+	case errors.Is(err, object.ErrPurged):
+		f = failure{"Purged", "The content was purged: somebody decided that it must disappear.", http.StatusGone}
+	case errors.Is(err, context.DeadlineExceeded):
+		f = failure{"This takes too long", "The server gave up, to stay quick for others.", http.StatusServiceUnavailable}
+	case errors.Is(err, context.Canceled): // nobody reads the answer
+	default:
+		s.Log(err)
+	}
+	return page{name: "failure", status: f.status, Title: f.Title, Data: f}
+}
+
+// isRevision reports whether an error is about the name of a revision.
+func isRevision(err error) bool {
+	var unknown *refs.UnknownRevisionError
+	var ambiguous *refs.AmbiguousError
+	var name *refs.NameError
+	return errors.As(err, &unknown) || errors.As(err, &ambiguous) || errors.As(err, &name)
+}
+
+// failure is the content of the page for an error.
+type failure struct {
+	Title, Text string
+	status      int
+}
+
+// shownError is an error that the visitor sees.
+type shownError struct {
+	title, text string
+	status      int
+}
+
+func (e *shownError) Error() string { return e.title + ": " + e.text }

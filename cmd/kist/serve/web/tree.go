@@ -1,0 +1,242 @@
+package web
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/versions"
+)
+
+// entriesPerPage is the number of names on a page of a folder.
+const entriesPerPage = 300
+
+// maxThumbnail is the size of the largest picture that a list shows small. Browsers scale the
+// pictures, so a list of large ones would be slow.
+const maxThumbnail = 8 << 20
+
+// treePage is the content of the page with a folder.
+type treePage struct {
+	Path    string
+	Parts   []part
+	Entry   object.Entry
+	Entries []entryLine
+	Next    string // address of the next page; empty: there is none
+	First   string // address of the first page; empty: this is it
+	From    string // the first name of this page
+	Grid    bool
+	Other   string // address of the other form
+	Readme  *preview
+	Changes bool // the last changes are known
+}
+
+// part is a folder on the way to a path.
+type part struct{ Name, Path string }
+
+// partsOf returns the folders on the way to a path, and the path itself.
+func partsOf(path string) (parts []part) {
+	at := ""
+	for _, name := range strings.Split(path, "/") {
+		if name != "" {
+			at = tree.Join(at, name)
+			parts = append(parts, part{name, at})
+		}
+	}
+	return parts
+}
+
+// entryLine is a name in a folder.
+type entryLine struct {
+	object.Entry
+	Path   string
+	Dir    bool
+	Link   bool // a symlink
+	Kind   string
+	Thumb  bool
+	Time   time.Time // of the file, or of its last change
+	Commit object.ID // that changed it last; zero: not known
+	Title  string    // of that commit
+}
+
+// tree shows a folder.
+func (s *site) tree(r *request) (page, error) {
+	v, err := r.look()
+	if err != nil {
+		return page{}, err
+	}
+	t := treePage{Path: strings.TrimSuffix(r.PathValue("path"), "/"), From: r.query("from"), Grid: r.query("as") == "grid"}
+	t.Parts = partsOf(t.Path)
+	e, err := v.Find(r.Context(), t.Path)
+	if err != nil {
+		return page{}, err
+	}
+	if e.Type != object.TypeDir {
+		return page{redirect: address("blob", t.Path, r.rev)}, nil
+	}
+
+	if err := s.fillFolder(r, v, &t); err != nil {
+		return page{}, err
+	}
+	title := "Files"
+	if t.Path != "" {
+		title = path.Base(t.Path)
+	}
+	return page{name: "tree", Title: title, Nav: "files", Data: t}, nil
+}
+
+// fillFolder sets the names of a page of a folder, the text about it, and the addresses of
+// other pages.
+func (s *site) fillFolder(r *request, v *look, t *treePage) (err error) {
+	ctx := r.Context()
+	if t.Entry, err = v.Find(ctx, t.Path); err != nil {
+		return err
+	}
+	next := ""
+	for e, err := range object.EntriesFrom(ctx, v.Objects, t.Entry.Content.ID, t.From) {
+		if err != nil {
+			return err
+		}
+		line := newEntryLine(t.Path, e)
+		switch may, err := v.mayRead(ctx, line.Path); {
+		case err != nil:
+			return err
+		case !may:
+			continue
+		}
+		if len(t.Entries) == entriesPerPage {
+			next = e.Name
+			break
+		}
+		t.Entries = append(t.Entries, line)
+	}
+	if next == "" && t.From == "" { // all of the folder: folders first
+		slices.SortStableFunc(t.Entries, func(a, b entryLine) int {
+			return int(kindOrder(a)) - int(kindOrder(b))
+		})
+	}
+	s.lastChanges(ctx, v.View.Commit, t)
+	if t.From == "" {
+		if t.Readme, err = s.readme(ctx, v, t); err != nil {
+			return err
+		}
+	}
+	t.addresses(r.rev, next)
+	return nil
+}
+
+func kindOrder(e entryLine) int {
+	if e.Dir {
+		return 0
+	}
+	return 1
+}
+
+// addresses sets the addresses of other pages of the folder.
+func (t *treePage) addresses(rev, next string) {
+	to := func(from string, grid bool) string {
+		v := url.Values{}
+		if rev != "HEAD" {
+			v.Set("rev", rev)
+		}
+		if from != "" {
+			v.Set("from", from)
+		}
+		if grid {
+			v.Set("as", "grid")
+		}
+		if len(v) == 0 {
+			return address("tree", t.Path, "")
+		}
+		return address("tree", t.Path, "") + "?" + v.Encode()
+	}
+	if next != "" {
+		t.Next = to(next, t.Grid)
+	}
+	if t.From != "" {
+		t.First = to("", t.Grid)
+	}
+	t.Other = to(t.From, !t.Grid)
+}
+
+func newEntryLine(dir string, e object.Entry) entryLine {
+	line := entryLine{Entry: e, Path: tree.Join(dir, e.Name), Dir: e.Type == object.TypeDir, Link: e.Type == object.TypeSymlink}
+	if !e.MTime.IsZero() {
+		line.Time = e.MTime.Time()
+	}
+	switch {
+	case line.Dir:
+		line.Kind = "folder"
+	case line.Link:
+		line.Kind = "link"
+	case e.Type != object.TypeFile:
+		line.Kind = "special"
+	default:
+		line.Kind = kindOf(e.Name)
+		line.Thumb = line.Kind == "image" && e.Size > 0 && e.Size <= maxThumbnail
+	}
+	return line
+}
+
+// kinds has the sort of a file by the end of its name.
+var kinds = map[string]string{
+	".png": "image", ".jpg": "image", ".jpeg": "image", ".gif": "image", ".webp": "image", ".avif": "image", ".svg": "image", ".bmp": "image", ".ico": "image",
+	".mp3": "audio", ".ogg": "audio", ".oga": "audio", ".opus": "audio", ".flac": "audio", ".wav": "audio", ".m4a": "audio", ".aac": "audio",
+	".mp4": "video", ".webm": "video", ".mov": "video", ".mkv": "video", ".m4v": "video", ".ogv": "video", ".avi": "video",
+	".pdf": "pdf", ".zip": "archive", ".gz": "archive", ".xz": "archive", ".zst": "archive", ".tar": "archive", ".7z": "archive", ".bz2": "archive",
+}
+
+// kindOf returns the sort of a file by its name, "file" by default.
+func kindOf(name string) string {
+	if kind, ok := kinds[strings.ToLower(path.Ext(name))]; ok {
+		return kind
+	}
+	return "file"
+}
+
+// lastChanges sets the commit that changed each entry last, if the index of history is at
+// hand.
+func (s *site) lastChanges(ctx context.Context, commit object.ID, t *treePage) {
+	s.versions.now(func(x *versions.Index) {
+		titles := map[object.ID]*object.Commit{}
+		for i := range t.Entries {
+			e := &t.Entries[i]
+			id := x.LastChange(commit, e.Path)
+			if id.IsZero() {
+				continue
+			}
+			c, known := titles[id]
+			if !known {
+				c, _ = object.ReadCommit(ctx, s.Repo.Objects(), id)
+				titles[id] = c
+			}
+			if c != nil {
+				e.Commit, e.Time = id, c.Committer.When()
+				e.Title, _ = log.SplitMessage(c.Message)
+				e.Title = cut(e.Title, 200)
+				t.Changes = true
+			}
+		}
+	})
+}
+
+// readme returns the text about a folder that is in it, or nil.
+func (s *site) readme(ctx context.Context, v *look, t *treePage) (*preview, error) {
+	for _, e := range t.Entries {
+		stem, _, _ := strings.Cut(strings.ToLower(e.Name), ".")
+		if stem != "readme" || e.Type != object.TypeFile {
+			continue
+		}
+		return s.preview(ctx, v, e.Path, e.Entry)
+	}
+	return nil, nil
+}
+
+// errNotFile means that a path is a folder or something else without content.
+var errNotFile = &shownError{"Nothing to show", "This is not a file, so it has no content.", http.StatusNotFound}

@@ -1,0 +1,117 @@
+// Package web has the pages of 'kist serve': history, files, differences, search and the
+// dashboard. The server renders them; scripts only make them more comfortable.
+package web
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"io/fs"
+	"net/http"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/kist-vcs/kist/cmd/kist/serve"
+)
+
+//go:embed static
+var static embed.FS
+
+// Options configure [New].
+type Options struct {
+	Now  func() time.Time
+	Jobs int         // files that a search reads at once
+	Log  func(error) // receives the errors behind answers that do not show them; may be nil
+}
+
+// site has everything that requests share.
+type site struct {
+	*serve.Site
+	Options
+	name      string // of the repository
+	pages     pages
+	versions  versionsCache
+	dashboard dashboard
+	restoring sync.Mutex // held while a file is restored
+}
+
+// policy is the Content-Security-Policy of all pages. Nothing comes from elsewhere, and no
+// script or style is in the page itself.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; media-src 'self'; " +
+	"frame-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+
+// New returns the handler of the pages, for the path "/". Work in the background ends with
+// ctx. The pages need raw content at /files/PATH?rev=REV, which package serve has.
+func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
+	if o.Log == nil {
+		o.Log = func(error) {}
+	}
+	all, err := parsePages(o.Now)
+	if err != nil {
+		return nil, err
+	}
+	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all}
+	s.versions = versionsCache{ctx: ctx, repo: of.Repo}
+	s.dashboard = dashboard{ctx: ctx, repo: of.Repo, now: o.Now}
+
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /static/", s.cached(http.StripPrefix("/static/", http.FileServerFS(files))))
+	for pattern, show := range map[string]func(*request) (page, error){
+		"GET /{$}":               s.overview,
+		"GET /log":               s.log,
+		"GET /commit/{id}":       s.commit,
+		"GET /diff":              s.diff,
+		"GET /tree/{path...}":    s.tree,
+		"GET /blob/{path...}":    s.blob,
+		"GET /history/{path...}": s.history,
+		"GET /search":            s.search,
+		"GET /dashboard":         s.showDashboard,
+		"POST /restore":          s.restore,
+		"/":                      func(*request) (page, error) { return page{}, errNoPage },
+	} {
+		mux.Handle(pattern, s.page(show))
+	}
+	return mux, nil
+}
+
+// errNoPage means that the server has no page with the address.
+var errNoPage = errors.New("no such page")
+
+// cached lets browsers keep files that are part of the program for an hour.
+func (s *site) cached(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=3600")
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		next.ServeHTTP(w, r)
+	})
+}
+
+// maxTime is the longest that a page works on its answer.
+const maxTime = 20 * time.Second
+
+// page returns the handler of one page.
+func (s *site) page(show func(*request) (page, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), maxTime)
+		defer cancel()
+		req := &request{Request: r.WithContext(ctx), site: s}
+		p, err := show(req)
+		if err != nil {
+			p = s.failure(err)
+		}
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "same-origin")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		if err := s.pages.write(w, req, p); err != nil && ctx.Err() == nil {
+			s.Log(err)
+		}
+	})
+}

@@ -25,7 +25,7 @@ const module = "github.com/kist-vcs/kist"
 var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
-	{"cmd/kist/jsonform", "cmd/kist/serve", "cmd/kist/serve/access"},
+	{"cmd/kist/jsonform", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web"},
 	{"gc/repair", "gc/stats", "gc/upgrade", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log", "refs/bisect", "tree/convert"},
 	{"gc/purge", "gc/retain", "tree/commits", "tree/browse", "tree/find", "tree/stash", "tree/blame", "tree/grep", "tree/rebase"},
@@ -55,6 +55,8 @@ var doors = map[string][]string{
 	"github.com/minio/":                          {"remote/s3", "cmd/kist_test"},
 	"gopkg.in/ini.v1":                            {"remote/s3"},
 	"go.mongodb.org/":                            {"remote/gridfs"},
+	"github.com/alecthomas/chroma":               {"cmd/kist/serve/web"},
+	"github.com/chromedp/":                       {"cmd/kist/serve/web_test"},
 	"golang.org/x/term":                          {"cmd/kist"},
 	"golang.org/x/time":                          {"remote/limit", "cmd/kist/serve"},
 	"golang.org/x/crypto":                        {"cmd/kist/serve"},

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
+	"github.com/kist-vcs/kist/cmd/kist/serve/web"
 )
 
 // defaultListen is the address of a server without --listen.
@@ -97,6 +99,13 @@ func (o *serveOptions) run(ctx context.Context, env *Env, r *kist.Repository, _ 
 		return err
 	}
 	server := serve.New(r, so)
+	pages, err := web.New(ctx, server.Site(), web.Options{
+		Now: env.Now, Jobs: max(2, runtime.GOMAXPROCS(0)), Log: func(err error) { so.Log(err.Error()) },
+	})
+	if err != nil {
+		return err
+	}
+	server.Handle("/", pages)
 	// Handlers of other packages are plugged in here, as in
 	// server.Handle("/dav/", dav.New(server.Site())).
 

@@ -309,18 +309,17 @@ func spaceBars(spaces []stats.Space) []bar {
 		case stats.SpacePath:
 			href = address("tree", s.Name, "")
 		case stats.SpaceIndex:
-			label = "staged, and in no commit"
+			label, s.All = "staged, and in no commit", s.Own
 		case stats.SpaceLogs:
-			label = "only in the reflog"
+			label, s.All = "only in the reflog", s.Own
 		case stats.SpaceHold:
 			label = "held commits"
 		}
-		if s.All.Stored == 0 && s.Own.Stored == 0 {
-			continue
+		if s.All.Stored > 0 {
+			list = append(list, bar{Label: label, Href: href, Bytes: s.All.Stored, Own: s.Own.Stored, Shares: true, Class: "c0"})
 		}
-		list = append(list, bar{Label: label, Href: href, Bytes: s.All.Stored, Own: s.Own.Stored, Class: "c0"})
 	}
-	slices.SortStableFunc(list, func(a, b bar) int { return cmp.Compare(max(b.Bytes, b.Own), max(a.Bytes, a.Own)) })
+	slices.SortStableFunc(list, func(a, b bar) int { return cmp.Compare(b.Bytes, a.Bytes) })
 	return bars(list[:min(len(list), maxBranches)])
 }
 

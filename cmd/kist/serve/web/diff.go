@@ -205,7 +205,7 @@ func (d *differ) text(ctx context.Context, v *look, e *object.Entry) (text, erro
 	case errors.Is(err, object.ErrNotFound), errors.Is(err, object.ErrCorrupt):
 		return text{reason: "The content is damaged or missing here."}, nil
 	case err == nil && !tree.IsText(data):
-		return text{reason: "Not text: the bytes differ."}, nil
+		return text{reason: "Not text."}, nil
 	}
 	return text{data: data}, err
 }

@@ -14,9 +14,9 @@ import (
 
 func queryEscape(s string) string { return url.QueryEscape(s) }
 
-// factor returns how many times larger a is than b, as in "2.5 times smaller".
+// factor returns how many times larger a is than b, or "" if that is hardly so.
 func factor(a, b int64) string {
-	if a <= 0 || b <= 0 {
+	if b <= 0 || float64(a)/float64(b) < 1.05 {
 		return ""
 	}
 	return fmt.Sprintf("%.1f×", float64(a)/float64(b))
@@ -26,6 +26,7 @@ func factor(a, b int64) string {
 type bar struct {
 	Label, Note, Href string
 	Bytes, Own        int64
+	Shares            bool // Own is known
 	Class             string
 	Picture           template.HTML
 }
@@ -43,7 +44,7 @@ const (
 func bars(list []bar) []bar {
 	longest := int64(1)
 	for _, b := range list {
-		longest = max(longest, b.Bytes, b.Own)
+		longest = max(longest, b.Bytes)
 	}
 	width := func(n int64) int { return int(math.Ceil(float64(n) / float64(longest) * barWidth)) }
 	for i := range list {
@@ -51,9 +52,11 @@ func bars(list []bar) []bar {
 		var s strings.Builder
 		fmt.Fprintf(&s, `<svg class="bar" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">`, barWidth, barHeight)
 		fmt.Fprintf(&s, `<rect class="track" width="%d" height="%d"/>`, barWidth, barHeight)
-		fmt.Fprintf(&s, `<rect class="%s all" width="%d" height="%d"/>`, b.Class, width(max(b.Bytes, b.Own)), barHeight)
-		if b.Own > 0 {
-			fmt.Fprintf(&s, `<rect class="%s own" width="%d" height="%d"/>`, b.Class, width(b.Own), barHeight)
+		if b.Shares {
+			fmt.Fprintf(&s, `<rect class="%s shared" width="%d" height="%d"/>`, b.Class, width(b.Bytes), barHeight)
+			fmt.Fprintf(&s, `<rect class="%s" width="%d" height="%d"/>`, b.Class, width(b.Own), barHeight)
+		} else {
+			fmt.Fprintf(&s, `<rect class="%s" width="%d" height="%d"/>`, b.Class, width(b.Bytes), barHeight)
 		}
 		s.WriteString(`</svg>`)
 		b.Picture = template.HTML(s.String())
@@ -170,12 +173,12 @@ func tickText(at time.Time, span time.Duration) string {
 	switch {
 	case span > 3*365*24*time.Hour:
 		return at.Format("2006")
-	case span > 90*24*time.Hour:
+	case span > 400*24*time.Hour:
 		return at.Format("2006-01")
 	case span > 4*24*time.Hour:
-		return at.Format("01-02")
+		return at.Format("2 Jan")
 	case span > 2*time.Minute:
-		return at.Format("01-02 15:04")
+		return at.Format("2 Jan 15:04")
 	}
 	return at.Format("15:04:05")
 }

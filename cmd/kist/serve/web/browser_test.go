@@ -1,0 +1,246 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"image"
+	"image/color"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// browser is a tab of a browser that shows the pages of a site.
+type browser struct {
+	*site
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string // of the console: errors, exceptions and violations of the policy
+}
+
+// openBrowser starts Chromium.
+func openBrowser(s *site) *browser {
+	s.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		s.Skip("no chromium:", err)
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(s.TempDir()), chromedp.WindowSize(1200, 900),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))
+	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	s.Cleanup(stop)
+	ctx, end := chromedp.NewContext(allocated)
+	s.Cleanup(end)
+	ctx, giveUp := context.WithTimeout(ctx, 2*time.Minute)
+	s.Cleanup(giveUp)
+
+	b := &browser{site: s, ctx: ctx}
+	chromedp.ListenTarget(ctx, func(event any) {
+		switch e := event.(type) {
+		case *runtime.EventExceptionThrown:
+			b.problem(e.ExceptionDetails.Error())
+		case *runtime.EventConsoleAPICalled:
+			b.problem(fmt.Sprint("console: ", e.Type))
+		case *log.EventEntryAdded:
+			b.problem(fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+		}
+	})
+	return b
+}
+
+func (b *browser) problem(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = append(b.problems, text)
+}
+
+// do carries out actions.
+func (b *browser) do(what string, actions ...chromedp.Action) {
+	b.Helper()
+	if err := chromedp.Run(b.ctx, actions...); err != nil {
+		b.Fatalf("%s: %v", what, err)
+	}
+}
+
+// open loads a page.
+func (b *browser) open(path string) {
+	b.Helper()
+	b.do(path, chromedp.Navigate(b.url+path), chromedp.WaitReady("#main"))
+}
+
+// wait waits until an expression is true in the page.
+func (b *browser) wait(what, expression string) {
+	b.Helper()
+	b.do(what, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(time.Minute)))
+}
+
+// check ends the test if the console has problems.
+func (b *browser) check(what string) {
+	b.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.problems {
+		b.Errorf("%s: %s", what, p)
+	}
+	b.problems = nil
+}
+
+// picture writes a PNG of one colour.
+func picture(r *treetest.Repository, path string, c color.Color) {
+	r.Helper()
+	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
+	for y := range 30 {
+		for x := range 40 {
+			img.Set(x, y, c)
+		}
+	}
+	var b strings.Builder
+	r.Check(png.Encode(&b, img))
+	r.Write(path, b.String())
+}
+
+// shown is true in a page whose pictures are all loaded.
+const shown = `document.images.length > 0 && [...document.images].every(i => i.complete && i.naturalWidth > 0)`
+
+// wav is a second of silence.
+func wav() string {
+	const n = 8000
+	head := "RIFF\x64\x1f\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00\x40\x1f\x00\x00\x40\x1f\x00\x00\x01\x00\x08\x00data\x40\x1f\x00\x00"
+	return head + strings.Repeat("\x80", n)
+}
+
+// TestBrowser uses the pages as a visitor does.
+func TestBrowser(t *testing.T) {
+	t.Parallel()
+	r := harbour(t)
+	picture(r, "quay.png", color.RGBA{200, 20, 20, 255})
+	r.Write("horn.wav", wav())
+	commit(r, "a picture and a sound")
+	picture(r, "quay.png", color.RGBA{20, 20, 200, 255})
+	r.Write("src/main.go", strings.Replace(program, "hello", "ahoy", 1))
+	commit(r, "another colour")
+	b := openBrowser(served(t, r, true))
+
+	// Browse: from the overview to a file, by keys.
+	b.open("/")
+	b.do("keys", chromedp.KeyEvent("j"))
+	b.wait("the first commit has the focus", `document.activeElement.textContent === "another colour"`)
+	b.do("keys", chromedp.KeyEvent("j"), chromedp.KeyEvent("k"), chromedp.KeyEvent(kb.Enter))
+	b.wait("the commit is open", `location.pathname.startsWith("/commit/")`)
+	b.wait("the pictures of the difference are shown", `document.querySelectorAll(".images img").length === 2 && `+shown)
+	b.wait("the lines of the difference are shown", `[...document.querySelectorAll("ins")].some(l => l.textContent.includes("ahoy"))`)
+	b.do("to the files", chromedp.Click(`//a[text()="Files"]`))
+	b.wait("the thumbnail is shown", `document.querySelector(".thumb") && `+shown)
+	b.do("to the folder", chromedp.Click(`//bdi[text()="src"]`), chromedp.WaitVisible(`//bdi[text()="main.go"]`), chromedp.Click(`//table//bdi[text()="main.go"]`))
+	b.wait("the text is highlighted", `getComputedStyle(document.querySelector(".hl-keyword")).color !== getComputedStyle(document.body).color`)
+	b.check("browse")
+
+	// Preview: a picture, and a sound that plays from its middle.
+	b.open("/blob/quay.png")
+	b.wait("the picture is shown", shown)
+	b.open("/blob/horn.wav")
+	b.wait("the sound can be played", `document.querySelector("audio").duration === 1`)
+	b.do("seek", chromedp.Evaluate(`document.querySelector("audio").currentTime = 0.5`, nil))
+	b.wait("the sound is at its middle", `document.querySelector("audio").seeking === false && document.querySelector("audio").currentTime === 0.5`)
+	b.check("preview")
+
+	// Search, from the field at the top of each page.
+	b.do("search", chromedp.KeyEvent("/"), chromedp.KeyEvent("quay"), chromedp.KeyEvent(kb.Enter))
+	b.wait("the file is found", `document.querySelector(".found a")?.textContent === "quay.png"`)
+	b.do("search contents", chromedp.Click(`input[value=contents]`), chromedp.SetValue("#q", "ahoy"), chromedp.Submit("#q"))
+	b.wait("the line is found", `document.querySelector("mark")?.textContent === "ahoy"`)
+	b.check("search")
+
+	// History: the slider shows the first version.
+	b.open("/history/quay.png")
+	b.wait("there is a slider", `document.querySelector("#slider").offsetWidth > 0 && document.querySelector("#slider").value === "2"`)
+	b.do("slide", chromedp.Focus("#slider"), chromedp.KeyEvent(kb.ArrowLeft))
+	b.wait("the first version is shown", `document.querySelector("#version h2").textContent.startsWith("Version 1") && document.activeElement.id === "slider" && `+shown)
+	b.check("history")
+
+	// Restore the version that is shown.
+	b.do("restore", chromedp.Click(".restore button"))
+	b.wait("it was restored", `document.querySelector("h1").textContent === "Restored"`)
+	file, err := os.Open(filepath.Join(r.Dir, "quay.png"))
+	r.Check(err)
+	defer file.Close()
+	img, err := png.Decode(file)
+	r.Check(err)
+	if got := img.At(0, 0); got != (color.RGBA{200, 20, 20, 255}) {
+		t.Errorf("restored picture has the colour %v", got)
+	}
+	b.check("restore")
+
+	// The dashboard loads itself until all numbers are there.
+	b.open("/dashboard")
+	b.wait("the numbers are there", `!document.querySelector("meta[http-equiv]") && document.querySelector(".plot") && document.querySelectorAll(".bar").length >= 5`)
+	b.check("dashboard")
+	b.forms()
+}
+
+// forms looks at pages on a phone, in the dark and without scripts.
+func (b *browser) forms() {
+	b.Helper()
+	for _, path := range []string{"/", "/log", "/tree/", "/blob/src/main.go", "/commit/HEAD", "/history/quay.png", "/search?q=a", "/dashboard", "/diff?from=HEAD~1&to=HEAD"} {
+		b.do("a phone", chromedp.EmulateViewport(360, 740))
+		b.open(path)
+		b.wait(path+" fits on a phone", `document.documentElement.scrollWidth <= 360`)
+	}
+	b.do("a screen", chromedp.EmulateViewport(1200, 900))
+	dark := func(value string) chromedp.Action {
+		return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}})
+	}
+	const luminance = `getComputedStyle(document.body).backgroundColor.match(/\d+/g).slice(0, 3).every(v => v `
+	b.do("dark", dark("dark"))
+	b.wait("the page is dark", luminance+`< 60)`)
+	b.do("light", dark("light"))
+	b.wait("the page is light", luminance+`> 200)`)
+	b.check("forms")
+
+	b.do("no scripts", emulation.SetScriptExecutionDisabled(true))
+	b.do("browse without scripts", chromedp.Navigate(b.url+"/"), chromedp.Click(`//a[text()="Files"]`), chromedp.WaitVisible(`//table//bdi[text()="src"]`),
+		chromedp.Click(`//table//bdi[text()="src"]`), chromedp.WaitVisible(`//table//bdi[text()="main.go"]`), chromedp.Click(`//table//bdi[text()="main.go"]`), chromedp.WaitVisible(".hl-keyword"),
+		chromedp.Navigate(b.url+"/history/quay.png"), chromedp.Click(`a[rel=prev]`), chromedp.WaitVisible(`a[rel=next]`),
+		chromedp.Navigate(b.url+"/search"), chromedp.SetValue("#q", "quay"), chromedp.Submit("#q"), chromedp.WaitVisible(".found a"))
+	b.do("scripts", emulation.SetScriptExecutionDisabled(false))
+	b.check("without scripts")
+}
+
+// TestBrowserHostile opens the pages of a hostile repository. No script of it runs.
+func TestBrowserHostile(t *testing.T) {
+	t.Parallel()
+	b := openBrowser(served(t, hostile(t), true))
+	for _, path := range []string{
+		"/", "/log", "/commit/HEAD", "/commit/HEAD~1", "/tree/names", "/tree/names?as=grid", "/blob/README", "/blob/evil.svg", "/blob/evil.html", "/blob/link",
+		"/files/evil.html", "/files/evil.svg", "/search?q=%3Cscript%3E&in=contents", "/history/README", "/dashboard",
+	} {
+		if strings.HasPrefix(path, "/files/") {
+			b.do(path, chromedp.Navigate(b.url+path))
+		} else {
+			b.open(path)
+		}
+		b.mu.Lock()
+		for _, p := range b.problems {
+			if !strings.Contains(p, "/files/evil.") { // where the policy stops the script
+				t.Errorf("%s: %s", path, p)
+			}
+		}
+		b.problems = nil
+		b.mu.Unlock()
+	}
+}

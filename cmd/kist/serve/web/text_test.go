@@ -1,0 +1,110 @@
+package web
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+func TestVisible(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain":                  "plain",
+		"<b>&'\"":                "&lt;b&gt;&amp;&#39;&#34;",
+		"a\x1b[2Jb":              `a<span class="escape">\x1b</span>[2Jb`,
+		"bad\xff\xfe.":           `bad<span class="escape">\xff</span><span class="escape">\xfe</span>.`,
+		"\u202egnp":              `<span class="escape">\u202e</span>gnp`,
+		"e\u0301 \u6e2f\ufffd":   "e\u0301 \u6e2f\ufffd",
+		"zero\u200bwidth\u00a0x": "zero<span class=\"escape\">\\u200b</span>width\u00a0x",
+		"\xc2":                   `<span class="escape">\xc2</span>`,
+		"<\xff>":                 `&lt;<span class="escape">\xff</span>&gt;`,
+		"one\n\ttwo":             "one\n\ttwo",
+	} {
+		if got := string(visible(text)); got != want {
+			t.Errorf("visible(%q) is %q, want %q", text, got, want)
+		}
+	}
+	if got := string(name("a\nb")); got != `<bdi>a<span class="escape">\n</span>b</bdi>` {
+		t.Errorf("name is %q", got)
+	}
+}
+
+func TestAddress(t *testing.T) {
+	for _, c := range []struct{ path, rev, want string }{
+		{"", "", "/tree/"},
+		{"a/b c", "HEAD", "/tree/a/b%20c"},
+		{"bad\xff?#%", "x&y=z", "/tree/bad%FF%3F%23%25?rev=x%26y%3Dz"},
+	} {
+		if got := address("tree", c.path, c.rev); got != c.want {
+			t.Errorf("address of %q is %q, want %q", c.path, got, c.want)
+		}
+	}
+}
+
+func TestSize(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1<<20 - 1: "1.0 MiB", 1 << 60: "1.0 EiB", 1<<64 - 1: "16.0 EiB"} {
+		if got := size(n); got != want {
+			t.Errorf("size(%d) is %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestHighlighting reads texts that are slow or hard for lexers. Every line stays.
+func TestHighlighting(t *testing.T) {
+	for name, text := range map[string]string{
+		"x.go":   "package x\n\nvar a = `\nraw\n`\n",
+		"x.js":   strings.Repeat("/*", 50_000) + "\n",
+		"x.md":   strings.Repeat("*_", 20_000) + "\n" + strings.Repeat("[", 10_000) + "\n",
+		"x.html": strings.Repeat("<a ", 30_000) + "\n",
+		"x.py":   strings.Repeat("'''", 20_000) + "\n",
+		"x.txt":  "plain\n\nlines\r\nend",
+		"x.c":    "bad \xff byte\n",
+		"x.json": strings.Repeat("{\"a\":", 30_000) + "\n",
+	} {
+		began := time.Now()
+		lines := highlighted(name, []byte(text))
+		if want := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1; len(lines) != want {
+			t.Errorf("%s: %d lines, want %d", name, len(lines), want)
+		}
+		if took := time.Since(began); took > 20*time.Second {
+			t.Errorf("%s took %v", name, took)
+		}
+	}
+	if got := highlighted("x.c", []byte("\xff\n")); !strings.Contains(string(got[0]), `\xff`) {
+		t.Errorf("an invalid byte became %q", got[0])
+	}
+}
+
+// TestLanes draws histories, and looks at the number of lanes in each row.
+func TestLanes(t *testing.T) {
+	id := func(n byte) object.ID { return object.ID{n} }
+	type c struct {
+		id      byte
+		parents []byte
+		width   string
+	}
+	for name, list := range map[string][]c{
+		"a line":              {{3, []byte{2}, `"16"`}, {2, []byte{1}, `"16"`}, {1, nil, `"16"`}},
+		"a merge":             {{4, []byte{2, 3}, `"32"`}, {3, []byte{1}, `"32"`}, {2, []byte{1}, `"32"`}, {1, nil, `"16"`}},
+		"two roots":           {{2, nil, `"16"`}, {1, nil, `"16"`}},
+		"a parent first":      {{1, nil, `"16"`}, {2, []byte{1}, `"16"`}},
+		"a parent twice":      {{2, []byte{1, 1}, `"16"`}, {1, nil, `"16"`}},
+		"two branches, a tip": {{3, []byte{1}, `"16"`}, {2, []byte{1}, `"32"`}, {1, nil, `"16"`}},
+	} {
+		var l lanes
+		for _, c := range list {
+			var parents []object.ID
+			for _, p := range c.parents {
+				parents = append(parents, id(p))
+			}
+			row := string(l.row(id(c.id), parents))
+			if !strings.Contains(row, "width="+c.width) || strings.Contains(row, "-") {
+				t.Errorf("%s, commit %d: %s", name, c.id, row)
+			}
+		}
+		if len(l.list) != 0 {
+			t.Errorf("%s: %d lanes are left", name, len(l.list))
+		}
+	}
+}

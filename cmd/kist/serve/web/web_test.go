@@ -1,0 +1,498 @@
+package web_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/kist-vcs/kist/cmd/kist/serve"
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/cmd/kist/serve/web"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// site is a repository and a server of it.
+type site struct {
+	*treetest.Repository
+	url string
+}
+
+// served serves a repository until the test ends.
+func served(t *testing.T, r *treetest.Repository, write bool) *site {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	server := serve.New(r.Repo, serve.Options{Write: write, Log: func(text string) { t.Error("log:", text) }})
+	pages, err := web.New(ctx, server.Site(), web.Options{Now: time.Now, Jobs: 2, Log: func(err error) { t.Error("log:", err) }})
+	r.Check(err)
+	server.Handle("/", pages)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	r.Check(err)
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return &site{r, "http://" + l.Addr().String()}
+}
+
+// commit records the files of the folder.
+func commit(r *treetest.Repository, message string) string {
+	r.Helper()
+	r.Add(stage.AddOptions{})
+	result, err := commits.Commit(r.Context(), r.Repo, commits.CommitOptions{Message: message})
+	r.Check(err)
+	return result.ID.String()
+}
+
+// do sends a request, and returns the status and the text of the answer.
+func (s *site) do(method, path string, form url.Values, header ...string) (int, string, http.Header) {
+	s.Helper()
+	var body io.Reader
+	if form != nil {
+		body = strings.NewReader(form.Encode())
+	}
+	r, err := http.NewRequestWithContext(s.Context(), method, s.url+path, body)
+	s.Check(err)
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	answer, err := client.Do(r)
+	s.Check(err)
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	s.Check(err)
+	return answer.StatusCode, string(text), answer.Header
+}
+
+// page gets a page that must exist and have some texts.
+func (s *site) page(path string, texts ...string) string {
+	s.Helper()
+	status, body, _ := s.do("GET", path, nil)
+	if status != http.StatusOK {
+		s.Errorf("%s: status %d", path, status)
+	}
+	for _, text := range texts {
+		if !strings.Contains(body, text) {
+			s.Errorf("%s lacks %q", path, text)
+		}
+	}
+	return body
+}
+
+// without fails if a page has one of some texts.
+func (s *site) without(path string, texts ...string) {
+	s.Helper()
+	status, body, _ := s.do("GET", path, nil)
+	if status >= 500 {
+		s.Errorf("%s: status %d", path, status)
+	}
+	for _, text := range texts {
+		if strings.Contains(body, text) {
+			s.Errorf("%s has %q", path, text)
+		}
+	}
+}
+
+// settled gets a page until it does not ask to be loaded again.
+func (s *site) settled(path string) string {
+	s.Helper()
+	for {
+		_, body, _ := s.do("GET", path, nil)
+		if !strings.Contains(body, `http-equiv="refresh"`) {
+			return body
+		}
+	}
+}
+
+// program is a text with many sorts of words.
+const program = "package main\n\n// Ship floats.\ntype Ship struct{ Name string }\n\nfunc main() { println(\"hello\", 42) }\n"
+
+// harbour makes a repository with two branches and some files.
+func harbour(t *testing.T) *treetest.Repository {
+	r := treetest.New(t)
+	r.Write("README.md", "# Harbour\n\nShips and quays.\n")
+	r.Write("src/main.go", program)
+	r.Write("notes/a.txt", "one\ntwo\nthree\n")
+	r.Write("notes/old.txt", "gone soon\n")
+	commit(r, "first notes")
+	r.Write("notes/a.txt", "one\n2\nthree\n")
+	r.Check(os.Remove(filepath.Join(r.Dir, "notes/old.txt")))
+	commit(r, "second notes\n\nWith a longer text.")
+	r.Write("notes/a.txt", "one\n2\nthree\nfour\n")
+	commit(r, "third notes")
+	return r
+}
+
+func TestPages(t *testing.T) {
+	t.Parallel()
+	s := served(t, harbour(t), false)
+	s.page("/", "first notes", "third notes", "Ships and quays.", ">main<", "There is no remote")
+	s.page("/log", "second notes", "<svg class=\"lanes\"")
+	s.page("/log?path=src", "first notes")
+	s.without("/log?path=src", "third notes")
+	s.page("/commit/HEAD~1", "With a longer text.", "notes/old.txt", "<ins>2</ins>", "<del>two</del>")
+	s.page("/tree/", "src", "notes")
+	s.page("/tree/?rev=HEAD~2", "notes")
+	s.page("/tree/notes?rev=HEAD~2", "old.txt")
+	s.without("/tree/notes", "old.txt")
+	s.page("/tree/notes?as=grid", "a.txt", "class=\"grid\"")
+	s.page("/blob/src/main.go", `<span class="hl-keyword">package</span>`, `id="L6"`)
+	s.page("/diff?from=HEAD~2&to=HEAD&path=notes/a.txt", "<ins>four</ins>")
+	s.page("/diff", "Compare")
+	s.page("/search?q=MAIN", "src/main.go", "1 file found")
+	s.page("/search?q=size%3D-10+type%3Dfile", "Nothing found")
+	s.page("/search?q=three&in=contents", "<mark>three</mark>", "notes/a.txt#L3")
+	s.page("/search?q=h.llo&in=contents&regexp=1", "<mark>hello</mark>")
+	s.page("/search?q=(&in=contents&regexp=1", "not valid")
+	s.page("/search?q=old&all=1", "notes/old.txt")
+	s.page("/search?q=soon&in=contents&all=1", "<mark>soon</mark>")
+	s.page("/search?q=like%3D/etc/passwd", "only &#39;kist find&#39;")
+	s.page("/history/notes/a.txt?at=1", "Version 1", "two", "third notes", `rel="next"`)
+	s.page("/static/page.js", "keydown")
+
+	for path, want := range map[string]int{
+		"/nothing": 404, "/blob/nothing": 404, "/blob/src": 303, "/tree/src/main.go": 303, "/tree/?rev=nothing": 404,
+		"/commit/nothing": 404, "/commit/" + strings.Repeat("x", 5000): 404, "/tree/?rev=" + strings.Repeat("x", 5000): 404,
+		"/history/nothing": 404, "/restore": 404,
+	} {
+		if status, _, _ := s.do("GET", path, nil); status != want {
+			t.Errorf("%.40s: status %d, want %d", path, status, want)
+		}
+	}
+}
+
+func TestDashboard(t *testing.T) {
+	t.Parallel()
+	s := served(t, harbour(t), false)
+	body := s.settled("/dashboard")
+	for _, text := range []string{`class="plot"`, "Compressed", "gc would free", ">notes<", "only here"} {
+		if !strings.Contains(body, text) {
+			t.Errorf("the dashboard lacks %q", text)
+		}
+	}
+}
+
+// TestEmpty looks at a repository without a commit.
+func TestEmpty(t *testing.T) {
+	t.Parallel()
+	s := served(t, treetest.New(t), false)
+	s.page("/", "There is no commit yet")
+	s.page("/log", "no commits")
+	for _, path := range []string{"/tree/", "/blob/x", "/search?q=x", "/history/x"} {
+		if status, _, _ := s.do("GET", path, nil); status != http.StatusNotFound {
+			t.Errorf("%s: status %d", path, status)
+		}
+	}
+	if body := s.settled("/dashboard"); !strings.Contains(body, "Dashboard") {
+		t.Error("no dashboard")
+	}
+}
+
+// hostile makes a repository whose names, messages and contents try to become markup.
+func hostile(t *testing.T) *treetest.Repository {
+	r := treetest.New(t)
+	const script = "<script>alert(1)</script>"
+	for i, name := range []string{
+		"<b onmouseover=alert(1)>.txt", "\"onload=alert(1) x=\".svg", "tab\there.md", "line\nbreak.txt", "bad\xff\xfe.txt", "abc\u202egnp.exe",
+		"sp ace & 'quote'.go", "100%25.txt", "a?b=c#d.txt", "javascript:alert(1)", "..%2f..%2fetc", "back\\slash", "{{.}}.html", "README<img src=x onerror=alert(1)>.md",
+		"\x1b[31mred.txt", "zero\u200bwidth.txt", "`quote`.js", "$ {x}.css", "'.png",
+	} {
+		r.Write("names/"+name, script+fmt.Sprint(i)+"\n\u202e reversed \u2066 \x1b]0;title\x07 \x00"[:40]+"\n")
+	}
+	r.Write("</title>"+script+"/file", script+"\n")
+	r.Write("evil.svg", `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>`)
+	r.Write("evil.html", script)
+	r.Write("README", script+"\u202e\n<img src=x onerror=alert(1)>\n")
+	r.Check(os.Symlink("javascript:alert(1)//<b>\u202e", filepath.Join(r.Dir, "link")))
+	commit(r, script+" \u202e\x1b[2J\n\n</pre>"+script)
+	r.Write("names/sp ace & 'quote'.go", "package x // "+script+"\n")
+	r.Write("README", "</textarea>"+script+"\n")
+	commit(r, "\"><img src=x onerror=alert(1)>")
+	for _, branch := range []string{"<b>x</b>", "a\"onclick=alert(1)", "x&y=z", "'quote'"} {
+		if _, err := commits.CreateBranch(r.Context(), r.Repo, branch, "HEAD", false); err != nil {
+			t.Logf("branch %q: %v", branch, err)
+		}
+	}
+	return r
+}
+
+// TestHostile follows all links of a repository with hostile names. No page may have a script,
+// a handler or a character that deceives, and no link may lead nowhere.
+func TestHostile(t *testing.T) {
+	t.Parallel()
+	s := served(t, hostile(t), true)
+	s.settled("/history/README")
+	queue := []string{"/", "/log", "/search?q=%3Cscript%3E", "/search?q=script&in=contents&all=1", "/search?q=\"%3E%3Cscript%3E&in=contents", "/dashboard", "/diff?from=HEAD~1&to=HEAD", "/tree/names?as=grid",
+		"/search?q=x&rev=%3Cscript%3E", "/diff?from=\"%3E%3Cscript%3E&to=x", "/tree/%3Cscript%3E"}
+	seen := map[string]bool{}
+	for _, path := range queue {
+		seen[path] = true
+	}
+	start := len(queue)
+	for n := 0; len(queue) > 0; n++ {
+		path := queue[0]
+		queue = queue[1:]
+		status, body, header := s.do("GET", path, nil)
+		if status >= 500 || n >= start && status >= 400 {
+			t.Errorf("%s: status %d", path, status)
+		}
+		if strings.HasPrefix(path, "/files/") {
+			if !strings.Contains(header.Get("Content-Security-Policy"), "sandbox") && header.Get("Content-Type") != "application/zip" {
+				t.Errorf("%s: policy %q", path, header.Get("Content-Security-Policy"))
+			}
+			continue
+		}
+		if !strings.HasPrefix(header.Get("Content-Type"), "text/html") {
+			continue
+		}
+		checkPolicy(t, path, header)
+		for _, link := range checkMarkup(t, path, body) {
+			if !strings.HasPrefix(link, "/") || strings.HasPrefix(link, "//") {
+				t.Errorf("%s links to %q", path, link)
+				continue
+			}
+			link, _, _ = strings.Cut(link, "#")
+			if !seen[link] && link != "" && len(seen) < 600 {
+				seen[link] = true
+				queue = append(queue, link)
+			}
+		}
+	}
+	if len(seen) < 100 {
+		t.Errorf("only %d pages", len(seen))
+	}
+}
+
+func checkPolicy(t *testing.T, path string, header http.Header) {
+	t.Helper()
+	policy := header.Get("Content-Security-Policy")
+	if !strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "script-src 'self'") || strings.Contains(policy, "unsafe") {
+		t.Errorf("%s: policy %q", path, policy)
+	}
+	if header.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s: no nosniff", path)
+	}
+}
+
+// checkMarkup returns the links of a page, and fails for markup that came from a name.
+func checkMarkup(t *testing.T, path, body string) (links []string) {
+	t.Helper()
+	for _, r := range body {
+		if r < 0x20 && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200b || r == 0xfffd {
+			t.Errorf("%s has the character %U", path, r)
+			break
+		}
+	}
+	parsed, err := html.Parse(strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range parsed.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		if n.Data == "style" || n.Data == "b" && path != "/dashboard" || n.Data == "object" || n.Data == "embed" || n.Data == "textarea" || n.Data == "base" {
+			t.Errorf("%s has <%s>", path, n.Data)
+		}
+		if n.Data == "script" && (len(n.Attr) != 2 || n.Attr[1].Val != "/static/page.js" || n.FirstChild != nil) {
+			t.Errorf("%s has a script: %v", path, n.Attr)
+		}
+		for _, a := range n.Attr {
+			switch {
+			case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "srcdoc":
+				t.Errorf("%s has <%s %s=%q>", path, n.Data, a.Key, a.Val)
+			case a.Key == "href" && n.Data != "link" && !strings.HasPrefix(a.Val, "#"), a.Key == "src":
+				links = append(links, a.Val)
+			}
+		}
+	}
+	return links
+}
+
+// TestTraversal asks for paths outside the tree.
+func TestTraversal(t *testing.T) {
+	t.Parallel()
+	r := harbour(t)
+	r.Check(os.WriteFile(filepath.Join(filepath.Dir(r.Dir), "secret"), []byte("the-secret"), 0o600))
+	s := served(t, r, false)
+	for _, page := range []string{"tree", "blob", "history", "files", "static", "commit"} {
+		for _, path := range []string{
+			"../secret", "../../secret", "..%2fsecret", "%2e%2e/secret", "%2e%2e%2fsecret", "src/../../secret", "src/%2e%2e/%2e%2e/secret", "//secret", "/etc/passwd",
+			"%2fetc%2fpasswd", ".kist/config", ".kist/HEAD", "..%5csecret", "%00", "a%00b", ".", "..", "%c0%ae%c0%ae/secret", "src/main.go/../../../secret",
+		} {
+			status, body, _ := s.do("GET", "/"+page+"/"+path, nil)
+			if status >= 500 || strings.Contains(body, "the-secret") || strings.Contains(body, "root:") || strings.Contains(body, "polynomial") {
+				t.Errorf("/%s/%s: status %d, %.200s", page, path, status, body)
+			}
+		}
+	}
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	r := harbour(t)
+	s := served(t, r, true)
+	post := func(path, rev string, want int, header ...string) {
+		t.Helper()
+		status, body, _ := s.do("POST", "/restore", url.Values{"path": {path}, "rev": {rev}}, header...)
+		if status != want {
+			t.Errorf("restore %s of %s: status %d, want %d: %.300s", path, rev, status, want, body)
+		}
+	}
+	s.page("/blob/notes/a.txt?rev=HEAD~2", "Restore this version")
+
+	post("notes/a.txt", "HEAD~2", 403, "Origin", "http://evil.example")
+	post("notes/a.txt", "HEAD~2", 403, "Sec-Fetch-Site", "cross-site")
+	r.Want("notes/a.txt", "one\n2\nthree\nfour\n")
+
+	post("notes/a.txt", "HEAD~2", 200, "Sec-Fetch-Site", "same-origin")
+	r.Want("notes/a.txt", "one\ntwo\nthree\n")
+	post("notes/a.txt", "HEAD~2", 200) // it has that already
+	post("notes/a.txt", "HEAD", 409)   // and so it differs from the index
+	r.Want("notes/a.txt", "one\ntwo\nthree\n")
+
+	post("notes/old.txt", "HEAD~2", 200) // a deleted file
+	r.Want("notes/old.txt", "gone soon\n")
+	r.Write("notes/old.txt", "of mine, untracked\n")
+	post("notes/old.txt", "HEAD~2", 409)
+	r.Want("notes/old.txt", "of mine, untracked\n")
+
+	r.Write("src/main.go", "changed")
+	post("src/main.go", "HEAD", 409)
+	r.Want("src/main.go", "changed")
+
+	for _, bad := range []string{"", "src", "nothing", "../secret", ".kist/config", "/etc/passwd", "src/../src/main.go"} {
+		post(bad, "HEAD", 404)
+	}
+	post("notes/a.txt", "nothing", 404)
+	post("notes/a.txt", "", 404)
+
+	reader := served(t, r, false)
+	if status, _, _ := reader.do("POST", "/restore", url.Values{"path": {"README.md"}, "rev": {"HEAD"}}); status != 403 {
+		t.Errorf("a server without --write restores: status %d", status)
+	}
+	reader.without("/blob/README.md", "Restore this version")
+}
+
+// TestLargeFolder looks at a folder of 100,000 names, page by page.
+func TestLargeFolder(t *testing.T) {
+	t.Parallel()
+	r := treetest.New(t)
+	r.Write("small", "small\n")
+	commit(r, "small")
+	const names = 100_000
+	ctx := r.Context()
+	session := r.Repo.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	edit := tree.NewEditor(session, tree.Info{})
+	for i := range names {
+		name := fmt.Sprintf("file%06d", i)
+		r.Check(edit.Set(ctx, "large/"+name, object.Entry{Name: name, Type: object.TypeFile, Mode: 0o644, Size: 6, Inline: []byte(name[4:])}))
+	}
+	info, err := edit.Finish(ctx)
+	r.Check(err)
+	c := object.Commit{Tree: info.ID, Files: info.Files, Bytes: info.Bytes, Message: "large"}
+	data, err := c.Encode()
+	r.Check(err)
+	id, err := session.Put(ctx, object.KindCommit, data)
+	r.Check(err)
+	r.Check(r.Repo.PublishWith(ctx, session, func(ctx context.Context) error {
+		return r.Repo.Refs().Update(ctx, []refs.Change{{Name: "refs/heads/large", New: id}}, refs.Who{})
+	}))
+
+	s := served(t, r, false)
+	path, rows := "/tree/large?rev=large", 0
+	for range 4 {
+		body := s.page(path, "file")
+		n := strings.Count(body, "<tr data-row>")
+		if n == 0 || n > 500 || len(body) > 1<<20 {
+			t.Fatalf("%s: %d rows, %d bytes", path, n, len(body))
+		}
+		rows += n
+		_, after, ok := strings.Cut(body, `href="/tree/large?from=`)
+		if !ok {
+			t.Fatalf("%s has no next page", path)
+		}
+		next, _, _ := strings.Cut(after, `&amp;`)
+		path = "/tree/large?rev=large&from=" + next
+	}
+	if want := fmt.Sprintf("file%06d", rows); !strings.HasSuffix(path, want) {
+		t.Errorf("after %d rows comes %s", rows, path)
+	}
+	s.page("/tree/large?rev=large&from=file099990", "file099999", "From the start")
+	s.page("/search?rev=large&q=file099999", "large/file099999")
+	s.page("/search?rev=large&q=file", "There are more results")
+	s.page("/search?rev=large&q=99999&in=contents", "large/file099999")
+}
+
+// TestAccess looks at the pages as a visitor who may not read the folder hidden.
+func TestAccess(t *testing.T) {
+	t.Parallel()
+	r := treetest.New(t)
+	r.Write("hidden/plan.txt", "the-secret plan\n")
+	r.Write("open/plan.txt", "an open plan\n")
+	r.Add(stage.AddOptions{})
+	_, err := stage.EditAttrs(r.Context(), r.Repo, []string{"hidden"}, func(_ string, attrs map[string]string) error {
+		attrs[access.KeyRead] = "anna"
+		return nil
+	})
+	r.Check(err)
+	r.Commit("first plans")
+	r.Write("hidden/plan.txt", "the-secret plan, again\n")
+	r.Write("open/plan.txt", "an open plan, again\n")
+	commit(r, "second plans")
+
+	server := serve.New(r.Repo, serve.Options{})
+	pages, err := web.New(t.Context(), server.Site(), web.Options{Now: time.Now, Jobs: 2})
+	r.Check(err)
+	for _, v := range []struct {
+		user access.User
+		sees bool
+	}{{access.User{}, false}, {access.User{Name: "bert"}, false}, {access.User{Name: "anna"}, true}, {access.User{Owner: true}, true}} {
+		get := func(path string) string {
+			for {
+				w := httptest.NewRecorder()
+				pages.ServeHTTP(w, httptest.NewRequestWithContext(access.WithUser(t.Context(), v.user), "GET", path, nil))
+				if body := w.Body.String(); !strings.Contains(body, `http-equiv="refresh"`) {
+					return body
+				}
+			}
+		}
+		for _, path := range []string{
+			"/", "/tree/", "/tree/hidden", "/blob/hidden/plan.txt", "/history/hidden/plan.txt", "/search?q=plan", "/search?q=plan&in=contents", "/search?q=plan&all=1",
+			"/search?q=plan&in=contents&all=1", "/commit/HEAD", "/diff?from=HEAD~1&to=HEAD", "/diff?from=HEAD~1&to=HEAD&path=hidden", "/dashboard",
+		} {
+			body := get(path)
+			if found := strings.Contains(body, "hidden/plan") || strings.Contains(body, ">hidden<") || strings.Contains(body, "the-secret") || strings.Contains(body, "/hidden\""); found != v.sees {
+				t.Errorf("%+v, %s: sees hidden: %v", v.user, path, found)
+			}
+			if !strings.Contains(path, "hidden") && !strings.Contains(body, "open") {
+				t.Errorf("%+v, %s: does not see open", v.user, path)
+			}
+		}
+	}
+}

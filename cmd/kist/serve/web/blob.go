@@ -8,6 +8,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -29,8 +30,8 @@ type preview struct {
 
 // preview returns the preview of a file. Its content comes from the commit of the view, so
 // the address stays right when a branch moves on.
-func (s *site) preview(ctx context.Context, v *look, path string, e object.Entry) (*preview, error) {
-	p := &preview{Path: path, Rev: v.View.Commit.String(), Entry: e, Form: "none"}
+func (s *site) preview(ctx context.Context, v *serve.Commit, path string, e object.Entry) (*preview, error) {
+	p := &preview{Path: path, Rev: v.Commit.String(), Entry: e, Form: "none"}
 	switch e.Type {
 	case object.TypeSymlink:
 		p.Form = "link"
@@ -40,7 +41,7 @@ func (s *site) preview(ctx context.Context, v *look, path string, e object.Entry
 		return p, nil
 	}
 
-	err := p.read(ctx, v)
+	err := p.read(ctx, s, v)
 	switch {
 	case errors.Is(err, object.ErrPurged):
 		p.Gone = "The content was purged."
@@ -53,16 +54,10 @@ func (s *site) preview(ctx context.Context, v *look, path string, e object.Entry
 }
 
 // read finds the form of a file, and reads a text.
-func (p *preview) read(ctx context.Context, v *look) error {
-	var in tree.Inheritance
-	_, attrs, err := in.Find(ctx, v.Objects, v.Tree, p.Path)
-	if err != nil {
+func (p *preview) read(ctx context.Context, s *site, v *serve.Commit) error {
+	var err error
+	if p.Type, err = s.ContentType(ctx, v, p.Entry); err != nil {
 		return err
-	}
-	if p.Type = attrs[tree.ContentType].Value; p.Type == "" {
-		if p.Type, err = tree.DetectType(ctx, v.Objects, p.Entry); err != nil {
-			return err
-		}
 	}
 	media, _, _ := strings.Cut(p.Type, ";")
 	byName := kindOf(path.Base(p.Path))
@@ -116,5 +111,5 @@ func (s *site) blob(r *request) (page, error) {
 		return page{}, err
 	}
 	_, title := tree.Split(path)
-	return page{name: "blob", Title: title, Nav: "files", Data: blobPage{p, partsOf(path), v.View.Commit}}, nil
+	return page{name: "blob", Title: title, Nav: "files", Data: blobPage{p, partsOf(path), v.Commit}}, nil
 }

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
@@ -41,25 +42,23 @@ func openBrowser(s *site) *browser {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(s.TempDir()), chromedp.WindowSize(1200, 900),
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.WSURLReadTimeout(time.Minute))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	s.Cleanup(stop)
 	ctx, end := chromedp.NewContext(allocated)
 	s.Cleanup(end)
-	ctx, giveUp := context.WithTimeout(ctx, 2*time.Minute)
-	s.Cleanup(giveUp)
 
 	b := &browser{site: s, ctx: ctx}
-	chromedp.ListenTarget(ctx, func(event any) {
+	s.Check(chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
 		case *runtime.EventExceptionThrown:
-			b.problem(e.ExceptionDetails.Error())
+			b.problem(e.ExceptionDetails.Text)
 		case *runtime.EventConsoleAPICalled:
 			b.problem(fmt.Sprint("console: ", e.Type))
 		case *log.EventEntryAdded:
 			b.problem(fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
 		}
-	})
+	}))
 	return b
 }
 
@@ -69,11 +68,16 @@ func (b *browser) problem(text string) {
 	b.problems = append(b.problems, text)
 }
 
+// patience is the longest that an action takes before it counts as failed.
+const patience = 15 * time.Second
+
 // do carries out actions.
-func (b *browser) do(what string, actions ...chromedp.Action) {
+func (b *browser) do(doing string, actions ...chromedp.Action[chromedp.Void]) {
 	b.Helper()
-	if err := chromedp.Run(b.ctx, actions...); err != nil {
-		b.Fatalf("%s: %v", what, err)
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		b.Fatalf("%s: %v", doing, err)
 	}
 }
 
@@ -83,10 +87,23 @@ func (b *browser) open(path string) {
 	b.do(path, chromedp.Navigate(b.url+path), chromedp.WaitReady("#main"))
 }
 
-// wait waits until an expression is true in the page.
-func (b *browser) wait(what, expression string) {
+// wait waits until an expression is true in the page, or in the page that it becomes.
+func (b *browser) wait(until, expression string) {
 	b.Helper()
-	b.do(what, chromedp.Poll(expression, nil, chromedp.WithPollingTimeout(time.Minute)))
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		is, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if err == nil && is {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			at, _ := chromedp.Run(b.ctx, chromedp.Location())
+			b.Fatalf("waited at %s for: %s (last error: %v)", at, until, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
 }
 
 // check ends the test if the console has problems.
@@ -155,12 +172,14 @@ func TestBrowser(t *testing.T) {
 	b.wait("the picture is shown", shown)
 	b.open("/blob/horn.wav")
 	b.wait("the sound can be played", `document.querySelector("audio").duration === 1`)
-	b.do("seek", chromedp.Evaluate(`document.querySelector("audio").currentTime = 0.5`, nil))
+	b.do("seek", void(chromedp.Evaluate[float64](`document.querySelector("audio").currentTime = 0.5`)))
 	b.wait("the sound is at its middle", `document.querySelector("audio").seeking === false && document.querySelector("audio").currentTime === 0.5`)
 	b.check("preview")
 
 	// Search, from the field at the top of each page.
-	b.do("search", chromedp.KeyEvent("/"), chromedp.KeyEvent("quay"), chromedp.KeyEvent(kb.Enter))
+	b.do("a key", chromedp.KeyEvent("/")) // the tool also types it
+	b.wait("the field has the focus", `document.activeElement.id === "quick"`)
+	b.do("search", chromedp.SetValue("#quick", "quay"), chromedp.KeyEvent(kb.Enter))
 	b.wait("the file is found", `document.querySelector(".found a")?.textContent === "quay.png"`)
 	b.do("search contents", chromedp.Click(`input[value=contents]`), chromedp.SetValue("#q", "ahoy"), chromedp.Submit("#q"))
 	b.wait("the line is found", `document.querySelector("mark")?.textContent === "ahoy"`)
@@ -193,6 +212,22 @@ func TestBrowser(t *testing.T) {
 	b.forms()
 }
 
+// void is an action without its value.
+func void[T any](a chromedp.Action[T]) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := a(ctx, t)
+		return chromedp.Void{}, err
+	}
+}
+
+// call is the action of a command of the protocol.
+func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err := cdp.Call(ctx, t, command, params)
+		return chromedp.Void{}, err
+	}
+}
+
 // forms looks at pages on a phone, in the dark and without scripts.
 func (b *browser) forms() {
 	b.Helper()
@@ -202,8 +237,8 @@ func (b *browser) forms() {
 		b.wait(path+" fits on a phone", `document.documentElement.scrollWidth <= 360`)
 	}
 	b.do("a screen", chromedp.EmulateViewport(1200, 900))
-	dark := func(value string) chromedp.Action {
-		return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}})
+	dark := func(value string) chromedp.Action[chromedp.Void] {
+		return call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}})
 	}
 	const luminance = `getComputedStyle(document.body).backgroundColor.match(/\d+/g).slice(0, 3).every(v => v `
 	b.do("dark", dark("dark"))
@@ -212,12 +247,12 @@ func (b *browser) forms() {
 	b.wait("the page is light", luminance+`> 200)`)
 	b.check("forms")
 
-	b.do("no scripts", emulation.SetScriptExecutionDisabled(true))
+	b.do("no scripts", call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}))
 	b.do("browse without scripts", chromedp.Navigate(b.url+"/"), chromedp.Click(`//a[text()="Files"]`), chromedp.WaitVisible(`//table//bdi[text()="src"]`),
 		chromedp.Click(`//table//bdi[text()="src"]`), chromedp.WaitVisible(`//table//bdi[text()="main.go"]`), chromedp.Click(`//table//bdi[text()="main.go"]`), chromedp.WaitVisible(".hl-keyword"),
 		chromedp.Navigate(b.url+"/history/quay.png"), chromedp.Click(`a[rel=prev]`), chromedp.WaitVisible(`a[rel=next]`),
 		chromedp.Navigate(b.url+"/search"), chromedp.SetValue("#q", "quay"), chromedp.Submit("#q"), chromedp.WaitVisible(".found a"))
-	b.do("scripts", emulation.SetScriptExecutionDisabled(false))
+	b.do("scripts", call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{}))
 	b.check("without scripts")
 }
 

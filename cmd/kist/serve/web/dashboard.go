@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
@@ -34,9 +33,9 @@ const (
 // dashboard keeps the numbers about a repository. They are computed in the background, one
 // after the other, when a page asks for them and the refs changed since.
 type dashboard struct {
-	ctx  context.Context
-	repo *kist.Repository
-	now  func() time.Time
+	start background
+	repo  *kist.Repository
+	now   func() time.Time
 
 	mu      sync.Mutex
 	numbers numbers       // the last ones that are complete, or the present ones
@@ -63,8 +62,9 @@ func (d *dashboard) get(ctx context.Context) (numbers, bool, error) {
 	d.mu.Lock()
 	idle := d.done == nil || isClosed(d.done)
 	if idle && (d.done == nil || d.state != state || d.now().Sub(d.numbers.When) > maxAge) {
-		d.done, d.state = make(chan struct{}), state
-		go d.compute(d.done)
+		done := make(chan struct{})
+		d.done, d.state = done, state
+		d.start(func(ctx context.Context) { d.compute(ctx, done) })
 	}
 	done := d.done
 	d.mu.Unlock()
@@ -90,9 +90,9 @@ func isClosed(c <-chan struct{}) bool {
 }
 
 // compute computes all numbers, and shows each when it is known, if there were none before.
-func (d *dashboard) compute(done chan struct{}) {
+func (d *dashboard) compute(ctx context.Context, done chan struct{}) {
 	defer close(done)
-	ctx, cancel := context.WithTimeout(d.ctx, maxCounting)
+	ctx, cancel := context.WithTimeout(ctx, maxCounting)
 	defer cancel()
 	n := numbers{When: d.now(), Failed: map[string]string{}}
 	publish := func(last bool) {
@@ -263,23 +263,9 @@ func (s *site) showDashboard(r *request) (page, error) {
 		})
 		out.Branches = spaceBars(t.Spaces)
 	}
-	may := func(string) (bool, error) { return true, nil }
-	if !access.UserOf(r.Context()).Owner {
-		v, err := r.look()
-		if err != nil {
-			return page{}, err
-		}
-		may = func(path string) (bool, error) { return v.mayRead(r.Context(), path) }
-	}
-	var readable []stats.Space
-	for _, space := range n.Folders {
-		ok, err := may(space.Name)
-		if err != nil {
-			return page{}, err
-		}
-		if ok {
-			readable = append(readable, space)
-		}
+	readable, err := s.readable(r, n.Folders)
+	if err != nil {
+		return page{}, err
 	}
 	out.Dirs = spaceBars(readable)
 	out.Growth = growthPlot(n.Growth)
@@ -288,6 +274,27 @@ func (s *site) showDashboard(r *request) (page, error) {
 		p.Refresh = 2
 	}
 	return p, nil
+}
+
+// readable returns the folders that the visitor may read.
+func (s *site) readable(r *request, folders []stats.Space) (list []stats.Space, err error) {
+	if len(folders) == 0 {
+		return nil, nil
+	}
+	v, err := r.look()
+	if err != nil {
+		return nil, err
+	}
+	for _, space := range folders {
+		may, err := v.Readable(r.Context(), space.Name)
+		if err != nil {
+			return nil, err
+		}
+		if may {
+			list = append(list, space)
+		}
+	}
+	return list, nil
 }
 
 // spaceBars returns the bars for the stored and the own bytes of branches or folders, the

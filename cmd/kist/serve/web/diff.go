@@ -60,20 +60,19 @@ type diffs struct {
 	Files          []fileDiff
 	More           int // changed paths that are not listed
 	Added, Deleted int // lines
-	Hidden         bool
 }
 
 // differ compares two commits for a page.
 type differ struct {
 	site     *site
-	old, new *look
+	old, new *serve.Commit
 	rows     int // so far
 	shown    int // files so far
 	end      time.Time
 }
 
 // compare returns the differences of two commits at some paths; none means all.
-func (s *site) compare(ctx context.Context, old, new *look, paths ...string) (*diffs, error) {
+func (s *site) compare(ctx context.Context, old, new *serve.Commit, paths ...string) (*diffs, error) {
 	changes, err := view.Diff(ctx, old.View, new.View, paths, true)
 	if err != nil {
 		return nil, err
@@ -81,13 +80,12 @@ func (s *site) compare(ctx context.Context, old, new *look, paths ...string) (*d
 	d := differ{site: s, old: old, new: new, end: time.Now().Add(maxComparing)}
 	out := &diffs{}
 	for _, c := range changes {
-		f := fileDiff{Change: c, OldRev: old.View.Commit.String(), NewRev: new.View.Commit.String(), Form: "none"}
+		f := fileDiff{Change: c, OldRev: old.Commit.String(), NewRev: new.Commit.String(), Form: "none"}
 		may, err := d.mayRead(ctx, &f)
 		if err != nil {
 			return nil, err
 		}
 		if !may {
-			out.Hidden = true
 			continue
 		}
 		if len(out.Files) == maxChanges {
@@ -108,11 +106,11 @@ func (s *site) compare(ctx context.Context, old, new *look, paths ...string) (*d
 
 // mayRead reports whether the visitor may read both versions of a file.
 func (d *differ) mayRead(ctx context.Context, f *fileDiff) (bool, error) {
-	may, err := d.new.mayRead(ctx, f.Path)
+	may, err := d.new.Readable(ctx, f.Path)
 	if err != nil || !may {
 		return false, err
 	}
-	return d.old.mayRead(ctx, f.OldPath())
+	return d.old.Readable(ctx, f.OldPath())
 }
 
 // letterOf returns git's letter for a change, and its meaning.
@@ -187,7 +185,7 @@ type text struct {
 	reason string // why it cannot be compared
 }
 
-func (d *differ) text(ctx context.Context, v *look, e *object.Entry) (text, error) {
+func (d *differ) text(ctx context.Context, v *serve.Commit, e *object.Entry) (text, error) {
 	switch {
 	case e == nil:
 		return text{}, nil
@@ -222,7 +220,7 @@ func rowsOf(unified []byte, most int) (rows []diffRow, added, deleted int) {
 			started = true
 			row.Kind = "hunk"
 			old, new = hunkStart(content)
-			row.Text = visible(shorten(content))
+			row.Text = visible(cut(content, maxLine))
 		case !started || content == "":
 			continue
 		case content[0] == '+':
@@ -238,7 +236,7 @@ func rowsOf(unified []byte, most int) (rows []diffRow, added, deleted int) {
 			old, new = old+1, new+1
 		}
 		if row.Text == "" {
-			row.Text = visible(shorten(strings.TrimSuffix(content[1:], "\r")))
+			row.Text = visible(cut(strings.TrimSuffix(content[1:], "\r"), maxLine))
 		}
 		if len(rows) < most {
 			rows = append(rows, row)
@@ -275,9 +273,6 @@ type commitPage struct {
 func (s *site) commit(r *request) (page, error) {
 	ctx := r.Context()
 	r.rev = r.PathValue("id")
-	if len(r.rev) > maxRev {
-		return page{}, errNoPage
-	}
 	id, c, err := s.Repo.ReadCommit(ctx, r.rev)
 	if err != nil {
 		return page{}, err
@@ -294,7 +289,7 @@ func (s *site) commit(r *request) (page, error) {
 	}
 	p := page{name: "commit", Title: cut(out.Title, 120), Nav: "history"}
 
-	new, err := r.lookAt(r.rev)
+	new, err := r.site.Open(r.Context(), r.rev)
 	switch {
 	case errors.Is(err, intact.ErrExpired):
 		out.Gone = "The content of this commit has expired: a retention policy gave it up."
@@ -309,7 +304,7 @@ func (s *site) commit(r *request) (page, error) {
 		if err != nil {
 			return page{}, err
 		}
-		old := &look{&serve.Commit{View: before, Rules: new.Rules}}
+		old := &serve.Commit{View: before, Rules: new.Rules}
 		out.Since = before.Commit
 		if out.Diffs, err = s.compare(ctx, old, new); err != nil {
 			return page{}, err
@@ -331,6 +326,9 @@ type diffPage struct {
 // diff shows the differences between two commits, in all files or at one path.
 func (s *site) diff(r *request) (page, error) {
 	out := diffPage{From: r.query("from"), To: r.query("to"), Path: r.query("path")}
+	if at := r.query("at"); at != "" { // escaped, since fields of forms cannot have all bytes
+		out.Path, _ = url.PathUnescape(at)
+	}
 	p := page{name: "diff", Title: "Compare", Nav: "history"}
 	if out.From == "" && out.To == "" {
 		p.Data = out
@@ -342,11 +340,11 @@ func (s *site) diff(r *request) (page, error) {
 	if out.From == "" {
 		out.From = "HEAD"
 	}
-	old, err := r.lookAt(out.From[:min(len(out.From), maxRev)])
+	old, err := r.site.Open(r.Context(), out.From)
 	if err != nil {
 		return page{}, err
 	}
-	new, err := r.lookAt(out.To[:min(len(out.To), maxRev)])
+	new, err := r.site.Open(r.Context(), out.To)
 	if err != nil {
 		return page{}, err
 	}
@@ -354,6 +352,9 @@ func (s *site) diff(r *request) (page, error) {
 	if out.Path != "" {
 		if err := tree.CheckPath(out.Path); err != nil {
 			return page{}, tree.ErrNotExist
+		}
+		if err := errors.Join(old.Rules.MayRead(r.Context(), out.Path), new.Rules.MayRead(r.Context(), out.Path)); err != nil {
+			return page{}, err
 		}
 		paths = []string{out.Path}
 		out.Parts = partsOf(out.Path)

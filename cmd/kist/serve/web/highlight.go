@@ -5,6 +5,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/alecthomas/chroma/v2"
 	"github.com/alecthomas/chroma/v2/lexers"
@@ -23,7 +24,7 @@ const (
 // highlighted returns the lines of a text as HTML, with a class for each sort of word.
 func highlighted(name string, data []byte) []template.HTML {
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
-	if len(text) <= maxHighlighted {
+	if len(text) <= maxHighlighted && utf8.ValidString(text) {
 		if lexer := lexers.Match(path.Base(name)); lexer != nil {
 			if lines, ok := colored(lexer, text); ok {
 				return lines
@@ -32,59 +33,75 @@ func highlighted(name string, data []byte) []template.HTML {
 	}
 	var lines []template.HTML
 	for _, line := range tree.SplitLines([]byte(text)) {
-		lines = append(lines, visible(shorten(strings.TrimSuffix(line, "\n"))))
+		lines = append(lines, visible(cut(strings.TrimSuffix(line, "\n"), maxLine)))
 	}
 	return lines
 }
 
-// shorten returns a line with at most maxLine bytes.
-func shorten(line string) string {
-	if len(line) <= maxLine {
-		return line
-	}
-	return cut(line, maxLine)
+// colored returns the lines of a text, or false if that takes too long.
+func colored(lexer chroma.Lexer, text string) ([]template.HTML, bool) {
+	var c coloring
+	func() {
+		defer func() {
+			if recover() != nil { // a lexer that cannot read the text
+				c.failed = true
+			}
+		}()
+		c.read(lexer, text)
+	}()
+	return c.lines, !c.failed
 }
 
-// colored returns the lines of a text, or false if that takes too long.
-func colored(lexer chroma.Lexer, text string) (lines []template.HTML, ok bool) {
-	defer func() {
-		if recover() != nil { // a lexer that cannot read the text
-			lines, ok = nil, false
-		}
-	}()
+// coloring collects the lines of a text.
+type coloring struct {
+	lines  []template.HTML
+	line   strings.Builder // the present one
+	length int             // of its text
+	failed bool
+}
+
+func (c *coloring) read(lexer chroma.Lexer, text string) {
 	end := time.Now().Add(maxHighlighting)
 	tokens, err := chroma.Coalesce(lexer).Tokenise(nil, text)
 	if err != nil {
-		return nil, false
+		c.failed = true
+		return
 	}
-	var line strings.Builder
-	length := 0
 	for token := tokens(); token != chroma.EOF; token = tokens() {
 		if time.Now().After(end) {
-			return nil, false
+			c.failed = true
+			return
 		}
 		class := classOf(token.Type)
 		for i, piece := range strings.Split(token.Value, "\n") {
 			if i > 0 {
-				lines = append(lines, template.HTML(line.String()))
-				line.Reset()
-				length = 0
+				c.end()
 			}
-			if piece = piece[:min(len(piece), max(0, maxLine-length))]; piece == "" {
-				continue
-			}
-			length += len(piece)
-			if class == "" {
-				line.WriteString(string(visible(piece)))
-			} else {
-				line.WriteString(`<span class="` + class + `">` + string(visible(piece)) + `</span>`)
-			}
+			c.add(class, piece)
 		}
 	}
-	if line.Len() > 0 {
-		lines = append(lines, template.HTML(line.String()))
+	if c.line.Len() > 0 {
+		c.end()
 	}
-	return lines, true
+}
+
+// add adds words of one sort to the present line.
+func (c *coloring) add(class, text string) {
+	text = cut(text, maxLine-c.length)
+	c.length += len(text)
+	switch {
+	case text == "":
+	case class == "":
+		c.line.WriteString(string(visible(text)))
+	default:
+		c.line.WriteString(`<span class="` + class + `">` + string(visible(text)) + `</span>`)
+	}
+}
+
+func (c *coloring) end() {
+	c.lines = append(c.lines, template.HTML(c.line.String()))
+	c.line.Reset()
+	c.length = 0
 }
 
 // classOf returns the class of a sort of word, or "" for plain text. static/style.css has a

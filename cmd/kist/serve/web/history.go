@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
@@ -60,8 +61,8 @@ func (s *site) history(r *request) (page, error) {
 	h.Parts = partsOf(h.Path)
 
 	var file *versions.File
-	err = s.versions.with(r.Context(), func(x *versions.Index) (err error) {
-		file, err = x.File(r.Context(), versions.Tip{Name: r.rev, Commit: v.View.Commit}, h.Path)
+	err = s.versions.with(r.Context(), maxIndexing, func(x *versions.Index) (err error) {
+		file, err = x.File(r.Context(), versions.Tip{Name: r.rev, Commit: v.Commit}, h.Path)
 		return err
 	})
 	if errors.Is(err, errIndexing) {
@@ -84,13 +85,13 @@ func (s *site) history(r *request) (page, error) {
 }
 
 // list sets the versions of a file that the visitor may read.
-func (h *historyPage) list(r *request, now *look, file *versions.File) error {
+func (h *historyPage) list(r *request, now *serve.Commit, file *versions.File) error {
 	s := r.site
 	first := max(0, len(file.Versions)-maxVersions)
 	h.Left = first
 	for i := len(file.Versions) - 1; i >= first; i-- {
 		v := file.Versions[i]
-		switch may, err := now.mayRead(r.Context(), v.Path); {
+		switch may, err := now.Readable(r.Context(), v.Path); {
 		case err != nil:
 			return err
 		case !may:
@@ -154,7 +155,7 @@ func (h *historyPage) show(r *request) error {
 	if h.Dir = h.At.Type == object.TypeDir; h.Dir {
 		return nil
 	}
-	old, err := r.lookAt(h.At.Commit.String())
+	old, err := r.site.Open(r.Context(), h.At.Commit.String())
 	if err != nil {
 		h.Gone = "The content of this version is not here: its commit has expired or is damaged."
 		return nil

@@ -45,10 +45,11 @@ func newCommitLine(c log.Logged, names []log.Decoration) commitLine {
 	}
 }
 
-// cut returns text with at most n bytes, and a mark if some are left out.
+// cut returns text with at most n bytes, and a mark if some are left out. It returns no mark
+// alone.
 func cut(text string, n int) string {
-	if len(text) <= n {
-		return text
+	if len(text) <= n || n < 0 {
+		return text[:max(0, min(n, len(text)))]
 	}
 	for n > 0 && text[n]&0xc0 == 0x80 {
 		n--

@@ -1,9 +1,6 @@
 package web
 
 import (
-	"errors"
-
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/log"
 )
@@ -51,11 +48,11 @@ func (s *site) overview(r *request) (page, error) {
 		return page{}, err
 	}
 
-	v, err := r.look()
-	if errors.Is(err, kist.ErrUnborn) {
+	if head.ID.IsZero() {
 		p.Data = out
 		return p, nil
 	}
+	v, err := r.look()
 	if err != nil {
 		return page{}, err
 	}

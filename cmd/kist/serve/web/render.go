@@ -67,7 +67,7 @@ func parsePages(now func() time.Time) (pages, error) {
 // functions are the functions of the templates.
 func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"visible": visible, "plain": plain, "name": name, "size": sizeOf, "count": count, "address": address,
+		"visible": visible, "plain": plain, "name": name, "size": sizeOf, "count": count, "address": address, "escaped": escaped,
 		"stamp": func(t time.Time) template.HTML { return stamp(now(), t) },
 		"short": func(id object.ID) string { return id.Short() },
 		"add":   func(a, b int) int { return a + b },

@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -34,41 +35,15 @@ func (r *request) number(key string, limit int) int {
 	return min(max(n, 0), limit)
 }
 
-// maxRev is the longest revision that a request may name.
-const maxRev = 1024
-
 // revision returns the revision that the parameter rev names: HEAD by default.
 func (r *request) revision() string {
-	r.rev = r.query("rev")
-	if r.rev == "" || len(r.rev) > maxRev {
-		r.rev = "HEAD"
-	}
+	r.rev = cmp.Or(r.query("rev"), "HEAD")
 	return r.rev
 }
 
-// look is a commit as the visitor may see it.
-type look struct{ *serve.Commit }
-
-// mayRead reports whether the visitor may read a path. Other errors than a denied access are
-// those of reading the rules.
-func (l *look) mayRead(ctx context.Context, path string) (bool, error) {
-	if l.Rules.Open() {
-		return true, nil
-	}
-	err := l.Rules.MayRead(ctx, path)
-	if errors.Is(err, access.ErrDenied) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// look returns the commit that the parameter rev names.
-func (r *request) look() (*look, error) { return r.lookAt(r.revision()) }
-
-// lookAt returns the commit that a revision names.
-func (r *request) lookAt(rev string) (*look, error) {
-	c, err := r.site.Open(r.Context(), rev)
-	return &look{c}, err
+// look returns the commit that the parameter rev names, as the visitor may see it.
+func (r *request) look() (*serve.Commit, error) {
+	return r.site.Open(r.Context(), r.revision())
 }
 
 // failure returns the page for an error.

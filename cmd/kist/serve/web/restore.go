@@ -3,6 +3,7 @@ package web
 import (
 	"errors"
 	"net/http"
+	"net/url"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -30,12 +31,13 @@ func (s *site) restore(r *request) (page, error) {
 	if err := r.ParseForm(); err != nil {
 		return page{}, &shownError{"Bad request", "The form cannot be read.", http.StatusBadRequest}
 	}
-	ctx, path := r.Context(), r.PostForm.Get("path")
+	ctx := r.Context()
+	path, err := url.PathUnescape(r.PostForm.Get("path")) // fields of forms cannot have all bytes
 	r.rev = r.PostForm.Get("rev")
-	if path == "" || tree.CheckPath(path) != nil || r.rev == "" || len(r.rev) > maxRev {
+	if err != nil || path == "" || tree.CheckPath(path) != nil || r.rev == "" {
 		return page{}, tree.ErrNotExist
 	}
-	v, err := r.lookAt(r.rev)
+	v, err := r.site.Open(r.Context(), r.rev)
 	if err != nil {
 		return page{}, err
 	}
@@ -60,7 +62,7 @@ func (s *site) restore(r *request) (page, error) {
 	case err != nil:
 		return page{}, err
 	}
-	return page{name: "restored", Title: "Restored", Nav: "files", Data: restorePage{path, v.View.Commit, changed == 0}}, nil
+	return page{name: "restored", Title: "Restored", Nav: "files", Data: restorePage{path, v.Commit, changed == 0}}, nil
 }
 
 // restoreOne restores a path, and returns the number of changed paths. The error is a

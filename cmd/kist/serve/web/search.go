@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/find"
@@ -111,15 +112,15 @@ func (s *site) search(r *request) (page, error) {
 var errEnough = errors.New("enough results")
 
 // names finds files by an expression of 'kist find'. A plain word is a part of a name.
-func (p *searchPage) names(ctx context.Context, r *request, v *look, q string) error {
+func (p *searchPage) names(ctx context.Context, r *request, v *serve.Commit, q string) error {
 	if !p.All && !strings.Contains(q, "changed=") && !strings.Contains(q, "sha256=") {
 		return p.namesWith(ctx, r, v, q, nil)
 	}
-	return r.site.versions.with(ctx, func(x *versions.Index) error { return p.namesWith(ctx, r, v, q, x) })
+	return r.site.versions.with(ctx, maxIndexing, func(x *versions.Index) error { return p.namesWith(ctx, r, v, q, x) })
 }
 
 // namesWith is names with the index of history, or without one.
-func (p *searchPage) namesWith(ctx context.Context, r *request, v *look, q string, x *versions.Index) error {
+func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit, q string, x *versions.Index) error {
 	query, err := find.Parse(ctx, r.site.Repo, wordsOf(q), find.Options{
 		Now: r.site.Now(),
 		Paths: func(pattern string) (func(path string) bool, error) {
@@ -158,7 +159,7 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *look, q strin
 	if err != nil {
 		return err
 	}
-	for f, err := range query.In(ctx, find.Place{Entry: root, Root: v.Tree, Commit: v.View.Commit, Objects: v.Objects}) {
+	for f, err := range query.In(ctx, find.Place{Entry: root, Root: v.Tree, Commit: v.Commit, Objects: v.Objects}) {
 		if err == nil {
 			err = p.add(ctx, v, found{Path: f.Path, Rev: r.rev, Entry: &f.Entry})
 		}
@@ -170,11 +171,11 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *look, q strin
 }
 
 // add adds a file that the visitor may read.
-func (p *searchPage) add(ctx context.Context, v *look, f found) error {
+func (p *searchPage) add(ctx context.Context, v *serve.Commit, f found) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	may, err := v.mayRead(ctx, f.Path)
+	may, err := v.Readable(ctx, f.Path)
 	if err != nil || !may {
 		return err
 	}
@@ -235,7 +236,7 @@ func asTest(word string, quoted bool) string {
 }
 
 // contents finds lines in files.
-func (p *searchPage) contents(ctx context.Context, r *request, v *look, q string) error {
+func (p *searchPage) contents(ctx context.Context, r *request, v *serve.Commit, q string) error {
 	pattern, err := grep.Compile([]string{q}, grep.PatternOptions{Fixed: !p.Regexp, IgnoreCase: !p.Case})
 	var wrong *syntax.Error
 	if errors.As(err, &wrong) {
@@ -246,7 +247,7 @@ func (p *searchPage) contents(ctx context.Context, r *request, v *look, q string
 		return err
 	}
 	selected := func(path string) bool {
-		may, err := v.mayRead(ctx, path)
+		may, err := v.Readable(ctx, path)
 		return err == nil && may && ctx.Err() == nil
 	}
 	run := func(files iter.Seq2[*grep.File, error]) error {
@@ -257,7 +258,7 @@ func (p *searchPage) contents(ctx context.Context, r *request, v *look, q string
 	if !p.All {
 		return run(grep.InView(ctx, v.View, selected))
 	}
-	return r.site.versions.with(ctx, func(x *versions.Index) error {
+	return r.site.versions.with(ctx, maxIndexing, func(x *versions.Index) error {
 		return run(grep.InHistory(ctx, r.site.Repo, x, selected))
 	})
 }

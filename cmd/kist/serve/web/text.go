@@ -149,10 +149,19 @@ func stamp(now, then time.Time) template.HTML {
 }
 
 // address returns the address of a page or of raw content: below is "tree", "files" and so
-// on. Each byte of the path that is not a plain letter, digit or mark is escaped.
+// on.
 func address(below, path, rev string) string {
+	to := "/" + below + "/" + escaped(path)
+	if rev != "" && rev != "HEAD" {
+		to += "?rev=" + url.QueryEscape(rev)
+	}
+	return to
+}
+
+// escaped returns a path with an escape for each byte that is not a plain letter, digit or
+// mark.
+func escaped(path string) string {
 	var b strings.Builder
-	b.WriteString("/" + below + "/")
 	for i := range len(path) {
 		switch c := path[i]; {
 		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '/', c == '-', c == '_', c == '.', c == '~':
@@ -160,9 +169,6 @@ func address(below, path, rev string) string {
 		default:
 			fmt.Fprintf(&b, "%%%02X", c)
 		}
-	}
-	if rev != "" && rev != "HEAD" {
-		b.WriteString("?rev=" + url.QueryEscape(rev))
 	}
 	return b.String()
 }

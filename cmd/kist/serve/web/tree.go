@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
@@ -93,7 +94,7 @@ func (s *site) tree(r *request) (page, error) {
 
 // fillFolder sets the names of a page of a folder, the text about it, and the addresses of
 // other pages.
-func (s *site) fillFolder(r *request, v *look, t *treePage) (err error) {
+func (s *site) fillFolder(r *request, v *serve.Commit, t *treePage) (err error) {
 	ctx := r.Context()
 	if t.Entry, err = v.Find(ctx, t.Path); err != nil {
 		return err
@@ -104,7 +105,7 @@ func (s *site) fillFolder(r *request, v *look, t *treePage) (err error) {
 			return err
 		}
 		line := newEntryLine(t.Path, e)
-		switch may, err := v.mayRead(ctx, line.Path); {
+		switch may, err := v.Readable(ctx, line.Path); {
 		case err != nil:
 			return err
 		case !may:
@@ -121,7 +122,7 @@ func (s *site) fillFolder(r *request, v *look, t *treePage) (err error) {
 			return int(kindOrder(a)) - int(kindOrder(b))
 		})
 	}
-	s.lastChanges(ctx, v.View.Commit, t)
+	s.lastChanges(ctx, v.Commit, t)
 	if t.From == "" {
 		if t.Readme, err = s.readme(ctx, v, t); err != nil {
 			return err
@@ -203,31 +204,37 @@ func kindOf(name string) string {
 // lastChanges sets the commit that changed each entry last, if the index of history is at
 // hand.
 func (s *site) lastChanges(ctx context.Context, commit object.ID, t *treePage) {
-	s.versions.now(func(x *versions.Index) {
-		titles := map[object.ID]*object.Commit{}
+	err := s.versions.with(ctx, niceIndexing, func(x *versions.Index) error {
 		for i := range t.Entries {
-			e := &t.Entries[i]
-			id := x.LastChange(commit, e.Path)
-			if id.IsZero() {
-				continue
-			}
-			c, known := titles[id]
-			if !known {
-				c, _ = object.ReadCommit(ctx, s.Repo.Objects(), id)
-				titles[id] = c
-			}
-			if c != nil {
-				e.Commit, e.Time = id, c.Committer.When()
-				e.Title, _ = log.SplitMessage(c.Message)
-				e.Title = cut(e.Title, 200)
-				t.Changes = true
-			}
+			t.Entries[i].Commit = x.LastChange(commit, t.Entries[i].Path)
 		}
+		return nil
 	})
+	if err != nil { // the page does without
+		return
+	}
+	known := map[object.ID]*object.Commit{}
+	for i := range t.Entries {
+		e := &t.Entries[i]
+		if e.Commit.IsZero() {
+			continue
+		}
+		c, ok := known[e.Commit]
+		if !ok {
+			c, _ = object.ReadCommit(ctx, s.Repo.Objects(), e.Commit)
+			known[e.Commit] = c
+		}
+		if c != nil {
+			e.Time = c.Committer.When()
+			e.Title, _ = log.SplitMessage(c.Message)
+			e.Title = cut(e.Title, 200)
+			t.Changes = true
+		}
+	}
 }
 
 // readme returns the text about a folder that is in it, or nil.
-func (s *site) readme(ctx context.Context, v *look, t *treePage) (*preview, error) {
+func (s *site) readme(ctx context.Context, v *serve.Commit, t *treePage) (*preview, error) {
 	for _, e := range t.Entries {
 		stem, _, _ := strings.Cut(strings.ToLower(e.Name), ".")
 		if stem != "readme" || e.Type != object.TypeFile {

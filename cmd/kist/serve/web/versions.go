@@ -3,111 +3,70 @@ package web
 import (
 	"context"
 	"net/http"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/versions"
 )
 
-// versionsCache keeps the index of history in memory. It is brought up to date in the
-// background, so that no page waits long for it.
-type versionsCache struct {
-	ctx  context.Context
-	repo *kist.Repository
-
-	mu    sync.Mutex
-	index *versions.Index
-	state object.ID     // the refs that index has
-	ready chan struct{} // closed at the end of the present build; nil: there is none
-	err   error         // of the last build
-
-	use sync.Mutex // held while index is used: it serves one goroutine at a time
+// indexed lends the index of history, which the server keeps. The first use may take long,
+// so that it goes on in the background when its page waits no longer.
+type indexed struct {
+	site  *serve.Site
+	start background
+	turn  chan struct{} // has one element while the index is in use or being made
 }
+
+// background starts work that a page does not wait for. Its context ends with the server.
+type background func(work func(ctx context.Context))
 
 // errIndexing means that the index of history is not ready yet.
 var errIndexing = &shownError{"Reading the history", "The index of the history is being made. This page asks again by itself.", http.StatusServiceUnavailable}
 
-// maxIndexing is the longest that a page waits for the index of history.
-const maxIndexing = 3 * time.Second
+// The longest that a page waits for the index of history: one that needs it, and one that is
+// only nicer with it.
+const (
+	maxIndexing  = 3 * time.Second
+	niceIndexing = 200 * time.Millisecond
+)
 
-// with calls fn with the index of the present history. If the index takes too long, the error
-// is errIndexing.
-func (c *versionsCache) with(ctx context.Context, fn func(x *versions.Index) error) error {
-	ready, err := c.refresh()
-	if err != nil {
-		return err
-	}
+// with calls fn with the index of the present history. If the index is not ready within a
+// time, it does not call fn, and the error is errIndexing.
+func (i *indexed) with(ctx context.Context, wait time.Duration, fn func(x *versions.Index) error) error {
+	late := time.NewTimer(wait)
+	defer late.Stop()
 	select {
-	case <-ready:
-	case <-time.After(maxIndexing):
+	case i.turn <- struct{}{}:
+	case <-late.C:
 		return errIndexing
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 
-	c.mu.Lock()
-	x, err := c.index, c.err
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	c.use.Lock()
-	defer c.use.Unlock()
-	return fn(x)
-}
-
-// now calls fn with the index if it is at hand. Otherwise it starts to make it, for later.
-func (c *versionsCache) now(fn func(x *versions.Index)) {
-	ready, err := c.refresh()
-	if err != nil {
-		return
-	}
+	var decided atomic.Bool // whether fn is called, or the page gave up
+	done := make(chan error, 1)
+	i.start(func(ctx context.Context) {
+		defer func() { <-i.turn }()
+		done <- i.site.History(ctx, func(x *versions.Index) error {
+			if !decided.CompareAndSwap(false, true) {
+				return nil
+			}
+			return fn(x)
+		})
+	})
 	select {
-	case <-ready:
-	default:
-		return
+	case err := <-done:
+		return err
+	case <-late.C:
+	case <-ctx.Done():
 	}
-	c.mu.Lock()
-	x := c.index
-	c.mu.Unlock()
-	if x == nil || !c.use.TryLock() {
-		return
+	if decided.CompareAndSwap(false, true) {
+		return errIndexing
 	}
-	defer c.use.Unlock()
-	fn(x)
-}
-
-// refresh starts to read the index if the refs changed since. The channel is closed when the
-// index is ready.
-func (c *versionsCache) refresh() (<-chan struct{}, error) {
-	state, err := refsState(c.repo)
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ready != nil {
-		select {
-		case <-c.ready:
-		default:
-			return c.ready, nil
-		}
-		if c.state == state && c.err == nil {
-			return c.ready, nil
-		}
-	}
-	ready := make(chan struct{})
-	c.ready = ready
-	go func() {
-		defer close(ready)
-		x, err := versions.Open(c.ctx, c.repo, nil)
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		c.index, c.state, c.err = x, state, err
-	}()
-	return ready, nil
+	return <-done // fn began in time
 }
 
 // refsState returns a hash of HEAD and all refs.

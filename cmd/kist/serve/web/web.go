@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 )
@@ -31,7 +32,7 @@ type site struct {
 	Options
 	name      string // of the repository
 	pages     pages
-	versions  versionsCache
+	versions  indexed
 	dashboard dashboard
 	restoring sync.Mutex // held while a file is restored
 }
@@ -52,8 +53,9 @@ func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
 		return nil, err
 	}
 	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all}
-	s.versions = versionsCache{ctx: ctx, repo: of.Repo}
-	s.dashboard = dashboard{ctx: ctx, repo: of.Repo, now: o.Now}
+	start := func(work func(ctx context.Context)) { go work(ctx) }
+	s.versions = indexed{of, start, make(chan struct{}, 1)}
+	s.dashboard = dashboard{start: start, repo: of.Repo, now: o.Now}
 
 	files, err := fs.Sub(static, "static")
 	if err != nil {
@@ -85,6 +87,10 @@ var errNoPage = errors.New("no such page")
 // cached lets browsers keep files that are part of the program for an hour.
 func (s *site) cached(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !utf8.ValidString(r.URL.Path) { // package http has another status for it
+			http.NotFound(w, r)
+			return
+		}
 		w.Header().Set("Cache-Control", "public, max-age=3600")
 		w.Header().Set("X-Content-Type-Options", "nosniff")
 		next.ServeHTTP(w, r)
@@ -103,6 +109,7 @@ func (s *site) page(show func(*request) (page, error)) http.Handler {
 		p, err := show(req)
 		if err != nil {
 			p = s.failure(err)
+			req.rev = "" // links lead to HEAD
 		}
 		h := w.Header()
 		h.Set("Content-Security-Policy", policy)

@@ -200,7 +200,7 @@ func TestDashboard(t *testing.T) {
 func TestEmpty(t *testing.T) {
 	t.Parallel()
 	s := served(t, treetest.New(t), false)
-	s.page("/", "There is no commit yet")
+	s.page("/", "no commit yet")
 	s.page("/log", "no commits")
 	for _, path := range []string{"/tree/", "/blob/x", "/search?q=x", "/history/x"} {
 		if status, _, _ := s.do("GET", path, nil); status != http.StatusNotFound {
@@ -221,7 +221,7 @@ func hostile(t *testing.T) *treetest.Repository {
 		"sp ace & 'quote'.go", "100%25.txt", "a?b=c#d.txt", "javascript:alert(1)", "..%2f..%2fetc", "back\\slash", "{{.}}.html", "README<img src=x onerror=alert(1)>.md",
 		"\x1b[31mred.txt", "zero\u200bwidth.txt", "`quote`.js", "$ {x}.css", "'.png",
 	} {
-		r.Write("names/"+name, script+fmt.Sprint(i)+"\n\u202e reversed \u2066 \x1b]0;title\x07 \x00"[:40]+"\n")
+		r.Write("names/"+name, script+fmt.Sprint(i)+"\n\u202e reversed \u2066 \x1b]0;title\x07 "+"\n")
 	}
 	r.Write("</title>"+script+"/file", script+"\n")
 	r.Write("evil.svg", `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>`)

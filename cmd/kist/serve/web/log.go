@@ -45,11 +45,14 @@ func newCommitLine(c log.Logged, names []log.Decoration) commitLine {
 	}
 }
 
-// cut returns text with at most n bytes, and a mark if some are left out. It returns no mark
-// alone.
+// cut returns text with at most n bytes, and a mark if some are left out. It returns nothing
+// if n is not positive.
 func cut(text string, n int) string {
-	if len(text) <= n || n < 0 {
-		return text[:max(0, min(n, len(text)))]
+	if len(text) <= n {
+		return text
+	}
+	if n <= 0 {
+		return ""
 	}
 	for n > 0 && text[n]&0xc0 == 0x80 {
 		n--

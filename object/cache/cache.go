@@ -23,6 +23,7 @@ type Cache struct {
 
 	mu    sync.Mutex // guards the following
 	size  int64      // bytes of the kept objects
+	stats Stats      // without Bytes
 	kept  map[object.Key]*list.Element
 	order list.List // of *item, the last used first
 	reads map[object.Key]*read
@@ -49,6 +50,22 @@ const overhead = 256
 // read come on top.
 func New(r object.Reader, max int64) *Cache {
 	return &Cache{Reader: r, max: max, kept: map[object.Key]*list.Element{}, reads: map[object.Key]*read{}}
+}
+
+// Stats has counts of a [Cache].
+type Stats struct {
+	Hits  int64 // objects that were there
+	Reads int64 // objects that were read for a caller
+	Bytes int64 // of the kept objects
+}
+
+// Stats returns the counts since the Cache was made.
+func (c *Cache) Stats() Stats {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stats := c.stats
+	stats.Bytes = c.size
+	return stats
 }
 
 // Get implements [object.Reader].
@@ -109,11 +126,13 @@ func (c *Cache) find(ctx context.Context, key object.Key) ([]byte, *read) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.kept[key]; e != nil {
+		c.stats.Hits++
 		c.order.MoveToFront(e)
 		return e.Value.(*item).data, nil
 	}
 	r := c.reads[key]
 	if r == nil {
+		c.stats.Reads++
 		return nil, c.begin(ctx, key)
 	}
 	r.waiting++

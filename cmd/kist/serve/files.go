@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -93,8 +94,13 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 			s.site.Fail(w, r, err)
 			return
 		}
+		file := object.NewContentReader(r.Context(), c.Objects, e)
+		if err := s.check(r, &e, file); err != nil {
+			s.site.Fail(w, r, err)
+			return
+		}
 		SetType(w.Header(), kind)
-		content = &checkedReader{ContentReader: object.NewContentReader(r.Context(), c.Objects, e)}
+		content = &checkedReader{ContentReader: file}
 	case object.TypeSymlink:
 		SetType(w.Header(), kind)
 	default:
@@ -117,6 +123,19 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 		s.logFailure(r, checked.err)
 		panic(http.ErrAbortHandler) // the client must not take the part for the file
 	}
+}
+
+// check returns an error if a part of a file was purged, or if the start of it is damaged,
+// while the answer can still say so.
+func (s *Server) check(r *http.Request, e *object.Entry, file *object.ContentReader) error {
+	purged, err := s.site.Repo.Purged(r.Context(), e)
+	if err == nil && purged != nil {
+		err = &kist.PurgedError{Purge: *purged}
+	}
+	if err == nil && e.Size > 0 && r.Method == http.MethodGet && r.Header.Get("Range") == "" {
+		_, err = file.ReadAt(make([]byte, 1), 0) // the reader keeps the chunk
+	}
+	return err
 }
 
 // checkedReader remembers the first error of a content.

@@ -143,6 +143,12 @@ func (s *Site) writeMetrics(ctx context.Context, b *bytes.Buffer) error {
 	}
 	gauge(b, "kist_store_bytes", "Size of the volumes.", float64(size))
 	gauge(b, "kist_store_volumes", "Number of the volumes.", float64(len(volumes)))
+	cached := s.cache.Stats()
+	gauge(b, "kist_cache_bytes", "Objects in memory.", float64(cached.Bytes))
+	for name, value := range map[string]int64{"hits": cached.Hits, "reads": cached.Reads} {
+		head(b, "kist_cache_"+name+"_total", "counter", "Objects that were in memory (hits), or were read (reads).")
+		fmt.Fprintf(b, "kist_cache_%s_total %d\n", name, value)
+	}
 
 	head(b, "kist_last_commit_timestamp_seconds", "gauge", "Time of the last commit of a branch.")
 	branches, err := s.Repo.Refs().List(refs.Heads)

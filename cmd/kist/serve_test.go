@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// servedProcess is kist serve in a process of its own.
+type servedProcess struct {
+	*exec.Cmd
+	url    string
+	stderr *bytes.Buffer
+}
+
+// serve starts kist serve, and waits until it prints its URL.
+func (s *shell) serve(args ...string) *servedProcess {
+	s.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), commandTime)
+	s.Cleanup(stop)
+	p := &servedProcess{Cmd: s.command(ctx, append([]string{"serve", "--json"}, args...)...), stderr: &bytes.Buffer{}}
+	p.Stderr = p.stderr
+	stdout, err := p.StdoutPipe()
+	if err == nil {
+		err = p.Start()
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { p.Process.Kill(); p.Wait() })
+	line, err := bufio.NewReader(stdout).ReadBytes('\n')
+	var v struct{ URL string }
+	if err == nil {
+		err = json.Unmarshal(line, &v)
+	}
+	if err != nil {
+		p.Process.Kill()
+		p.Wait()
+		s.Fatalf("%v: %s", err, p.stderr)
+	}
+	p.url = v.URL
+	return p
+}
+
+// end sends a signal, and wants the server to end without an error.
+func (p *servedProcess) end(t *testing.T, sig os.Signal) {
+	t.Helper()
+	if err := p.Process.Signal(sig); err != nil {
+		t.Error(err)
+	}
+	if err := p.Wait(); err != nil || p.stderr.Len() > 0 {
+		t.Errorf("%v: %s", err, p.stderr)
+	}
+}
+
+func wantBody(t *testing.T, client *http.Client, url, want string) {
+	t.Helper()
+	res, err := client.Get(url)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK || string(body) != want {
+		t.Errorf("%s: %s %.200q %v, want %q", url, res.Status, body, err, want)
+	}
+}
+
+func TestServe(t *testing.T) {
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"a.txt": "first\n"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "one")
+	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
+		p := s.serve("--listen", "127.0.0.1:0")
+		wantBody(t, http.DefaultClient, p.url+"files/a.txt", "first\n")
+		p.end(t, sig)
+	}
+
+	// Another process commits, purges and collects garbage beside it.
+	p := s.serve("--listen", "127.0.0.1:0")
+	s.write(map[string]string{"a.txt": "second\n"})
+	s.kist("commit", "-a", "-m", "two")
+	wantBody(t, http.DefaultClient, p.url+"files/a.txt", "second\n")
+	s.kist("gc", "--prune", "now", "--repack")
+	wantBody(t, http.DefaultClient, p.url+"files/a.txt?rev=HEAD~1", "first\n")
+	s.kist("verify")
+	p.end(t, syscall.SIGTERM)
+
+	// A second server finds the address in use.
+	p = s.serve("--listen", "127.0.0.1:0")
+	taken := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/")
+	if o := s.exits(1, "serve", "--listen", taken); !strings.Contains(o.stderr, "in use") {
+		t.Error(o)
+	}
+	p.end(t, syscall.SIGTERM)
+
+	// A server ends while a client is downloading, and the client is served to the end.
+	s.write(map[string]string{"large": strings.Repeat("0123456789abcdef", 4<<20/16)})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "three")
+	p = s.serve("--listen", "127.0.0.1:0")
+	res, err := http.Get(p.url + "files/large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	p.Process.Signal(syscall.SIGTERM)
+	if n, err := io.Copy(io.Discard, res.Body); n != 4<<20 || err != nil {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if err := p.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestServeSocket(t *testing.T) {
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"a.txt": "first\n"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "one")
+	dir, err := os.MkdirTemp("", "kist") // the path of a socket is short
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "s")
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	for range 2 {
+		p := s.serve("--listen", "unix:"+socket)
+		if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
+			t.Error(info, err)
+		}
+		wantBody(t, client, "http://localhost/files/a.txt", "first\n")
+		client.CloseIdleConnections()
+		p.Process.Kill() // leaves the socket, and the next server replaces it
+		p.Wait()
+	}
+	if o := s.exits(1, "serve", "--listen", "unix:"+s.path("a.txt")); !strings.Contains(o.stderr, "in use") {
+		t.Error(o)
+	}
+}
+
+// TestServeOtherUser checks that another user of the machine cannot read the repository.
+func TestServeOtherUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"a.txt": "first\n"})
+	s.kist("add", ".")
+	s.kist("commit", "-m", "one")
+	p := s.serve("--listen", "127.0.0.1:0")
+	wantBody(t, http.DefaultClient, p.url+"files/a.txt", "first\n")
+
+	_, port, _ := net.SplitHostPort(strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/"))
+	script := fmt.Sprintf(`exec 3<>/dev/tcp/127.0.0.1/%s && printf 'GET /files/a.txt HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n' >&3 && cat <&3`, port)
+	cmd := exec.Command("bash", "-c", script)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "403 Forbidden") || strings.Contains(string(out), "first") {
+		t.Errorf("%v: %s", err, out)
+	}
+	p.end(t, syscall.SIGTERM)
+}
+
+// TestServeRefuses checks the command lines that would let strangers in.
+func TestServeRefuses(t *testing.T) {
+	s := newShell(t)
+	s.kist("init")
+	hash := s.command(t.Context(), "serve", "--hash", "anna")
+	hash.Stdin = strings.NewReader("anna's password\n")
+	out, err := hash.Output()
+	line := string(out)
+	if err != nil || !strings.HasPrefix(line, "anna:$2a$") || strings.Contains(line, "password") {
+		t.Error(line)
+	}
+	s.write(map[string]string{"users": line})
+	s.write(map[string]string{"plain": "anna:anna\n"})
+	for _, args := range [][]string{
+		{"--listen", ":0"}, {"--listen", "0.0.0.0:0"}, {"--listen", "[::]:0", "--tls-cert", "x"}, {"--listen", "192.0.2.1:0", "--users", "users"}, {"--listen", ":0", "--proxy", "10.0.0.1"},
+		{"--listen", "127.0.0.1:0", "--user-header", "Remote-User"}, {"--listen", "x"}, {"--listen", "unix:"}, {"--proxy", "everywhere"}, {"--max-upload", "much"},
+		{"--users", "users", "--user-header", "Remote-User"},
+	} {
+		if o := s.run(append([]string{"serve"}, args...)...); o.status != 2 {
+			t.Errorf("%q: %v", args, o)
+		}
+	}
+	if o := s.exits(1, "serve", "--listen", "127.0.0.1:0", "--users", "plain"); strings.Contains(o.stderr, "anna:anna") || !strings.Contains(o.stderr, "line 1") {
+		t.Error(o)
+	}
+}

@@ -76,13 +76,12 @@ type Commit struct {
 // Open returns the commit that a revision names, HEAD for "", for the user of ctx. Use it for
 // one request only. Each call reads the names again, and so finds new commits.
 func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
-	switch {
-	case len(rev) > maxRev:
-		return nil, &refs.UnknownRevisionError{Rev: rev[:maxRev] + "…"}
-	case rev == "":
-		rev = "HEAD"
+	id, err := s.resolve(ctx, rev)
+	if err != nil {
+		return nil, err
 	}
-	id, info, err := s.Repo.ReadCommit(ctx, rev)
+	objects := s.Objects()
+	info, err := object.ReadCommit(ctx, objects, id)
 	if err == nil {
 		err = intact.Usable(ctx, s.Repo, id)
 	}
@@ -97,9 +96,24 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 			return nil, err
 		}
 	}
-	c := &Commit{View: view.View{Tree: info.Tree, Commit: id, Objects: s.Objects()}, Info: info}
+	c := &Commit{View: view.View{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
 	c.Rules = access.New(user, c.Objects, info.Tree, present)
 	return c, nil
+}
+
+// resolve returns the commit that a revision names, HEAD for "".
+func (s *Site) resolve(ctx context.Context, rev string) (object.ID, error) {
+	if len(rev) > maxRev {
+		return object.ID{}, &refs.UnknownRevisionError{Rev: rev[:maxRev] + "…"}
+	}
+	if rev != "" && rev != "HEAD" {
+		return s.Repo.Resolve(ctx, rev)
+	}
+	head, err := s.Repo.Refs().Head()
+	if err == nil && head.ID.IsZero() {
+		err = kist.ErrUnborn
+	}
+	return head.ID, err
 }
 
 // Find returns the entry at a path, or the root for "". The error is a [*tree.PathError] with

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -142,7 +144,37 @@ func TestHostileBombs(t *testing.T) {
 			t.Errorf("took %d bytes of memory: %v", o.memory, o)
 		}
 	}
+	s.serveBombs()
 	if names, err := os.ReadDir(s.dir); err != nil || len(names) != 3 { // .kist, left, right
 		t.Errorf("the worktree has %v, %v", names, err)
+	}
+}
+
+// serveBombs has the server meet the bombs. Each answer ends, and takes little memory.
+func (s *shell) serveBombs() {
+	s.Helper()
+	p := s.serve("--listen", "127.0.0.1:0")
+	for path, want := range map[string]int{
+		"files/?rev=bomb": 200, "files/0/0/0/?rev=bomb": 200, "files/?rev=bomb&archive=tar": 0, "api/v1/tree/0?rev=bomb": 200, "api/v1/log?rev=left": 200,
+		"api/v1/search?rev=bomb&q=x": 422, "api/v1/search?rev=bomb&q=x&in=text": 422, "api/v1/diff?from=left&to=bomb&limit=10000&skip=100000000": 422,
+		"api/v1/stats": 200, "api/v1/history/kept?rev=main": 200, "metrics": 200,
+	} {
+		res, err := http.Get(p.url + path)
+		if err != nil {
+			s.Errorf("%s: %v", path, err)
+			continue
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if res.StatusCode != want && want != 0 || (err == nil) != (want != 0) {
+			s.Errorf("%s: %s %v, want %d", path, res.Status, err, want)
+		}
+	}
+	p.Process.Signal(os.Interrupt)
+	if err := p.Wait(); err != nil {
+		s.Errorf("%v: %s", err, p.stderr)
+	}
+	if memory := readPeak(p.Cmd); memory > hostileMemory && !raceDetector {
+		s.Errorf("serve took %d bytes of memory", memory)
 	}
 }

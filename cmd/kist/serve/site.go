@@ -143,6 +143,8 @@ func Status(err error) (code int, text string) {
 		return http.StatusNotFound, "unknown revision"
 	case errors.Is(err, kist.ErrUnborn):
 		return http.StatusNotFound, "there is no commit yet"
+	case errors.Is(err, tree.ErrTooMany):
+		return http.StatusUnprocessableEntity, tree.ErrTooMany.Error()
 	case errors.Is(err, object.ErrPurged), errors.Is(err, intact.ErrExpired):
 		return http.StatusGone, err.Error()
 	case errors.As(err, &path) && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound):

@@ -25,7 +25,7 @@ const module = "github.com/kist-vcs/kist"
 var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
-	{"cmd/kist/jsonform", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web"},
+	{"cmd/kist/jsonform", "cmd/kist/mount", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web"},
 	{"gc/repair", "gc/stats", "gc/upgrade", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log", "refs/bisect", "tree/convert"},
 	{"gc/purge", "gc/retain", "tree/commits", "tree/browse", "tree/find", "tree/stash", "tree/blame", "tree/grep", "tree/rebase"},
@@ -57,6 +57,7 @@ var doors = map[string][]string{
 	"go.mongodb.org/":                            {"remote/gridfs"},
 	"github.com/alecthomas/chroma":               {"cmd/kist/serve/web"},
 	"github.com/chromedp/":                       {"cmd/kist/serve/web_test"},
+	"github.com/hanwen/go-fuse/":                 {"cmd/kist/mount"},
 	"golang.org/x/term":                          {"cmd/kist"},
 	"golang.org/x/time":                          {"remote/limit", "cmd/kist/serve"},
 	"golang.org/x/crypto":                        {"cmd/kist/serve"},

@@ -83,6 +83,7 @@ var securityCommands = []securityCommand{
 	{name: "ls-remote", args: []string{"ls-remote"}},
 	{name: "merge-base", args: []string{"merge-base", "HEAD", "topic"}},
 	{name: "merge", args: []string{"merge", "topic"}},
+	{name: "mount", args: []string{"mount", "."}, status: 1},
 	{name: "mv", args: []string{"mv", "a.txt", "moved.txt"}},
 	{name: "prompt", args: []string{"prompt"}, silent: true},
 	{name: "pull", args: []string{"pull", "origin", "theirs"}},

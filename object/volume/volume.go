@@ -106,6 +106,13 @@ func (s *Store) refresh() (*listing, error) {
 	return next, nil
 }
 
+// Relist lists the volumes, as a search for a missing object does. Files of removed volumes
+// are closed some time later. Before, they take space on disk.
+func (s *Store) Relist() error {
+	_, err := s.refresh()
+	return err
+}
+
 // Info describes a volume.
 type Info struct {
 	Name    string

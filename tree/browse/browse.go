@@ -75,6 +75,9 @@ func newHistory(s source, o Options) *History {
 	return h
 }
 
+// Settle closes files of the repository that were removed since they were opened.
+func (h *History) Settle() { h.source.settle() }
+
 // Node is a file or a folder. It does not change: a branch that moved has another node.
 type Node struct {
 	object.Entry           // of the root of a commit: its time is that of the commit
@@ -112,6 +115,16 @@ func (h *History) Find(ctx context.Context, path string) (*Node, error) {
 // Commit returns the root folder of a commit. The error matches [intact.ErrExpired] if its
 // content has expired.
 func (h *History) Commit(ctx context.Context, id object.ID) (*Node, error) {
+	return h.commit(ctx, "", id)
+}
+
+// Revision returns the root folder of the commit that a revision names. In a remote, a
+// revision is the name of a branch or tag, HEAD, or the beginning of an ID.
+func (h *History) Revision(ctx context.Context, rev string) (*Node, error) {
+	id, err := h.source.resolve(ctx, h, rev)
+	if err != nil {
+		return nil, err
+	}
 	return h.commit(ctx, "", id)
 }
 

@@ -34,6 +34,9 @@ const (
 // Size returns the file's size in bytes.
 func (f *File) Size() int64 { return int64(f.entry.Size) }
 
+// Name returns the name of the file in its folder.
+func (f *File) Name() string { return f.entry.Name }
+
 // ReadAt implements [io.ReaderAt].
 func (f *File) ReadAt(p []byte, off int64) (int, error) {
 	return f.ReadContext(context.Background(), p, off)

@@ -224,6 +224,32 @@ func (c *commitNames) nameAll() {
 	slices.SortFunc(c.names, cmp.Compare[string])
 }
 
+// byDigits returns the commit whose ID begins with hexadecimal digits.
+func (c *commitNames) byDigits(ctx context.Context, digits string) (found object.ID, err error) {
+	_, ids, err := c.current(ctx)
+	if err != nil {
+		return found, err
+	}
+	unknown := &refs.UnknownRevisionError{Rev: digits}
+	for _, id := range ids {
+		if len(digits) < minDigits || !strings.HasPrefix(id.String(), digits) {
+			continue
+		}
+		if !found.IsZero() {
+			unknown.Reason = "several commits have IDs that begin so"
+			return object.ID{}, unknown
+		}
+		found = id
+	}
+	if found.IsZero() {
+		return found, unknown
+	}
+	return found, nil
+}
+
+// minDigits is the number of digits of an ID that name a commit.
+const minDigits = 4
+
 // commitsFolder is the folder of all commits.
 type commitsFolder struct{ h *History }
 

@@ -29,11 +29,17 @@ type source interface {
 	// refs returns the refs whose full names begin with prefix, sorted by name.
 	refs(ctx context.Context, prefix string) ([]refs.Ref, error)
 
+	// resolve returns the commit that a revision names. A remote knows only the names of
+	// refs, and IDs.
+	resolve(ctx context.Context, h *History, rev string) (object.ID, error)
+
 	// records returns the records that are known now.
 	records() (*record.View, error)
 
 	// usable returns an [*intact.ExpiredError] if the content of a commit has expired.
 	usable(ctx context.Context, commit object.ID) error
+
+	settle()
 }
 
 // local is the source of a repository.
@@ -56,6 +62,10 @@ func (s *local) refs(_ context.Context, prefix string) ([]refs.Ref, error) {
 	return list, err
 }
 
+func (s *local) resolve(ctx context.Context, _ *History, rev string) (object.ID, error) {
+	return s.repo.Resolve(ctx, rev)
+}
+
 func (s *local) records() (*record.View, error) { return s.repo.Purges().View() }
 
 func (s *local) usable(ctx context.Context, commit object.ID) error {
@@ -65,6 +75,8 @@ func (s *local) usable(ctx context.Context, commit object.ID) error {
 	}
 	return intact.Usable(ctx, s.repo, commit)
 }
+
+func (s *local) settle() { s.Store.Relist() }
 
 // The ages at which the state of a remote is read again: for a name, and after a failed read.
 const (
@@ -155,6 +167,8 @@ func (s *distant) IsLost(key object.Key) bool {
 	return err == nil && len(missing) > 0
 }
 
+func (s *distant) settle() {}
+
 func (s *distant) head(ctx context.Context) (object.ID, error) {
 	state, _, err := s.current(ctx)
 	if err != nil {
@@ -176,6 +190,22 @@ func (s *distant) refs(ctx context.Context, prefix string) (list []refs.Ref, err
 	}
 	slices.SortFunc(list, func(a, b refs.Ref) int { return cmp.Compare(a.Name, b.Name) })
 	return list, nil
+}
+
+func (s *distant) resolve(ctx context.Context, h *History, rev string) (object.ID, error) {
+	state, _, err := s.current(ctx)
+	if err != nil {
+		return object.ID{}, err
+	}
+	for _, name := range []string{rev, refs.Tags + rev, refs.Heads + rev} {
+		if name == "HEAD" {
+			name = state.Head
+		}
+		if key, ok := state.Refs[name]; ok {
+			return refs.Peel(ctx, h.objects, key.ID)
+		}
+	}
+	return h.commits.byDigits(ctx, rev)
 }
 
 func (s *distant) records() (*record.View, error) {

@@ -161,6 +161,7 @@ func addCommands(root *cobra.Command, env *Env) {
 		pages(env, newHistory(env)),
 		pages(env, newLog(env)),
 		newLs(env),
+		newMount(env),
 		pages(env, newReflog(env)),
 		newRefsOf(env),
 		pages(env, newShortlog(env)),

@@ -1,0 +1,186 @@
+package cli
+
+import (
+	"context"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/mount"
+	"github.com/kist-vcs/kist/tree/browse"
+)
+
+type mountOptions struct {
+	remote string
+	other  bool
+	cache  uint64
+}
+
+func newMount(env *Env) *cobra.Command {
+	var o mountOptions
+	cmd := &cobra.Command{
+		Use:   "mount [OPTIONS] DIR [REV]",
+		Short: "show history as folders, in a mounted file system",
+		Long: `Shows history in the empty folder DIR, to look for files with any program. It is
+read-only, and reads from the repository only the parts of files that programs
+read. In DIR are:
+
+  branches/NAME        the files of a branch
+  tags/NAME            the files of a tag
+  commits/DATE-ID      the files of each commit
+  latest               the files of the current commit
+  versions/.../FILE@3  version 3 of FILE; also of deleted files
+
+With REV, DIR has the files of that commit instead. New commits and branches
+appear by themselves. Other commands work meanwhile, also gc. A file whose
+content has expired or was purged cannot be opened; kist prints the reason.
+
+With --remote, kist reads a remote, without a clone. REMOTE is its name or URL.
+REV is then HEAD, a branch, a tag or an ID, and there is no folder versions.
+
+kist mount runs until DIR is unmounted: by Ctrl-C, 'umount DIR' or, for users
+other than root, 'fusermount3 -u DIR'. It needs FUSE: on Linux the package
+fuse3, on macOS macFUSE.
+
+With --json: dir, rev and remote, when it is mounted.`,
+		Example: `  kist mount /mnt/history
+  kist mount /mnt/release v1.2
+  kist mount --remote s3://bucket/prefix /mnt/backup`,
+		Args:              arguments(1, 2, "DIR"),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, cmd, args) },
+		ValidArgsFunction: completeNth(nil, env.complete(revisions)),
+	}
+	opensRepository(cmd)
+	env.transfer.register(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&o.remote, "remote", "", "show the history of `REMOTE`")
+	flags.BoolVar(&o.other, "allow-other", false, "let other users look, as far as recorded permissions allow it")
+	o.cache = browse.DefaultCache
+	flags.Var(newParsed(&o.cache, "128MiB", kist.ParseSize), "cache", "keep at most `SIZE` of data in memory")
+	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	return cmd
+}
+
+// mountJSON is what mount prints with --json.
+type mountJSON struct {
+	Dir    string `json:"dir"`
+	Rev    string `json:"rev,omitempty"`
+	Remote string `json:"remote,omitempty"`
+}
+
+func (o *mountOptions) run(ctx context.Context, env *Env, cmd *cobra.Command, args []string) error {
+	env.cmd = cmd
+	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
+	defer stop()
+	h, name, done, err := o.open(ctx, env, args[0])
+	if err != nil {
+		return err
+	}
+	defer done()
+	root := h.Root()
+	if len(args) == 2 {
+		if root, err = h.Revision(ctx, previous(args[1])); err != nil {
+			return err
+		}
+	}
+
+	m, err := mount.Mount(env.path(args[0]), root, mount.Options{Name: "kist:" + name, Other: o.other, Warn: func(text string) { env.warn("%s", text) }})
+	if err != nil {
+		return err
+	}
+	result := mountJSON{Dir: env.path(args[0]), Remote: o.remote}
+	if len(args) == 2 {
+		result.Rev = args[1]
+	}
+	env.show(result, "mounted %s on %s; Ctrl-C or '%s %s' unmounts it\n", printable(name), quotePath(args[0]), mount.Command, quoteArg(args[0]))
+	if err := env.Stdout.(*results).Flush(); err != nil {
+		env.warn("%v", err)
+	}
+	return serveMount(ctx, env, h, m)
+}
+
+// settleAge is how often a mount looks for removed files of the repository. It keeps them open,
+// so they take space on disk.
+const settleAge = time.Minute
+
+// serveMount waits until the mount ends, or ends it when ctx does.
+func serveMount(ctx context.Context, env *Env, h *browse.History, m *mount.Mounted) error {
+	tick := time.NewTicker(settleAge)
+	defer tick.Stop()
+	for {
+		select {
+		case <-m.Ended():
+			env.verbose("unmounted")
+			return nil
+		case <-tick.C:
+			h.Settle()
+		case <-ctx.Done():
+			inUse, err := m.Unmount()
+			if inUse && err == nil {
+				env.warn("programs still use files there; they get errors from now on")
+			}
+			return err
+		}
+	}
+}
+
+// open opens the history to show in dir, and returns its name. The caller calls done in the
+// end.
+func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *browse.History, name string, done func(), err error) {
+	options := browse.Options{Cache: int64(o.cache), Now: env.Now}
+	if o.remote == "" {
+		r, err := env.open()
+		if err != nil {
+			return nil, "", nil, err
+		}
+		if err := mayCover(env, r, dir); err != nil {
+			r.Close()
+			return nil, "", nil, err
+		}
+		evicted := fetchEvicted(ctx, r)
+		return browse.OfRepository(r, options), r.Home(), func() { evicted(); r.Close() }, nil
+	}
+
+	opened, r, name, err := openFrom(ctx, env, []string{o.remote})
+	if err != nil {
+		return nil, "", nil, err
+	}
+	done = func() {
+		opened.Close()
+		if r != nil {
+			r.Close()
+		}
+	}
+	if r != nil {
+		err = mayCover(env, r, dir)
+	}
+	if err == nil {
+		h, err = browse.OfRemote(ctx, opened, options)
+	}
+	if err != nil {
+		done()
+	}
+	return h, name, done, err
+}
+
+// mayCover returns an error if dir is in a repository or its worktree: 'kist add' would record
+// the history there once more.
+func mayCover(env *Env, r *kist.Repository, dir string) error {
+	real, err := filepath.EvalSymlinks(env.path(dir))
+	if err != nil {
+		return nil // mounting there fails, with a better message
+	}
+	for _, place := range []string{r.Home(), r.Dir()} {
+		if place, err = filepath.EvalSymlinks(place); err != nil {
+			return err
+		}
+		if _, inside := below(place, real); inside {
+			return hintf(failf(exitFailed, "path", "cannot mount on %s: it is in the repository, which would record its own history", quotePath(dir)), "use a folder outside, such as /tmp/history")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/browse"
+)
+
+// fileSystem answers the requests of the system. It has an inode for each node that the
+// system knows, and a handle for each open file and folder.
+type fileSystem struct {
+	fuse.RawFileSystem
+	seed     maphash.Seed
+	owner    fuse.Owner // of nodes without a recorded owner
+	warnings warnings
+
+	mu      sync.Mutex // guards the following
+	inodes  map[uint64]*inode
+	handles map[uint64]any // *browse.File or *listing
+	last    uint64         // handle
+}
+
+// inode is a node that the system knows.
+type inode struct {
+	*browse.Node
+	parent uint64
+	known  uint64 // how often it was given to the system
+}
+
+// The times for which the system may remember names and properties. Within commits nothing
+// changes. The memory is the system's, which frees it when it needs it.
+const (
+	fixedTime   = 24 * time.Hour
+	changesTime = time.Second
+)
+
+func newFileSystem(root *browse.Node, warn func(string)) *fileSystem {
+	return &fileSystem{
+		RawFileSystem: fuse.NewDefaultRawFileSystem(),
+		seed:          maphash.MakeSeed(),
+		owner:         fuse.Owner{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())},
+		warnings:      warnings{warn: warn, seen: map[string]bool{}},
+		inodes:        map[uint64]*inode{fuse.FUSE_ROOT_ID: {Node: root, known: 1}},
+		handles:       map[uint64]any{},
+	}
+}
+
+func (s *fileSystem) String() string { return "kist" }
+
+// inode returns the inode with a number. The system asks only for those that it knows.
+func (s *fileSystem) inode(id uint64) *inode {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inodes[id]
+}
+
+// enter gives a node to the system, as an entry of the folder with the number parent. The
+// same node gets the same number as long as the system knows it.
+func (s *fileSystem) enter(parent uint64, n *browse.Node) (id uint64) {
+	id = s.number(parent, n)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; ; id++ {
+		in := s.inodes[id]
+		if in == nil {
+			s.inodes[id] = &inode{n, parent, 1}
+			return id
+		}
+		if in.parent == parent && in.Name == n.Name && in.Content == n.Content && in.Commit == n.Commit {
+			in.known++
+			return id
+		}
+	}
+}
+
+// number returns the number of the inode of a node, unless another one has it. Nobody can
+// choose names so that two nodes have the same number.
+func (s *fileSystem) number(parent uint64, n *browse.Node) uint64 {
+	type identity struct {
+		parent  uint64
+		name    string
+		content object.Key
+		commit  object.ID
+	}
+	return maphash.Comparable(s.seed, identity{parent, n.Name, n.Content, n.Commit}) | 2 // not 0, not that of the root
+}
+
+// Forget implements [fuse.RawFileSystem].
+func (s *fileSystem) Forget(id, times uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if in := s.inodes[id]; in != nil && id != fuse.FUSE_ROOT_ID {
+		if in.known -= min(times, in.known); in.known == 0 {
+			delete(s.inodes, id)
+		}
+	}
+}
+
+// Lookup implements [fuse.RawFileSystem].
+func (s *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	dir := s.inode(header.NodeId)
+	if dir == nil {
+		return fuse.ENOENT
+	}
+	ctx, done := newRequest(cancel)
+	defer done()
+	n, err := dir.Lookup(ctx, name)
+	if errors.Is(err, tree.ErrNotExist) && dir.Fixed() {
+		out.SetEntryTimeout(fixedTime) // there is none, and never will be
+		return fuse.OK
+	}
+	if err != nil {
+		return s.status(name, err)
+	}
+	s.fill(out, header.NodeId, dir.Node, n)
+	return fuse.OK
+}
+
+// fill enters n and describes it.
+func (s *fileSystem) fill(out *fuse.EntryOut, parent uint64, dir, n *browse.Node) {
+	out.NodeId = s.enter(parent, n)
+	out.SetEntryTimeout(changesTime)
+	if dir.Fixed() {
+		out.SetEntryTimeout(fixedTime)
+	}
+	out.SetAttrTimeout(attrTime(n))
+	s.attr(&out.Attr, out.NodeId, n)
+}
+
+func attrTime(n *browse.Node) time.Duration {
+	if n.Commit.IsZero() {
+		return changesTime
+	}
+	return fixedTime
+}
+
+// GetAttr implements [fuse.RawFileSystem].
+func (s *fileSystem) GetAttr(_ <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	n := s.inode(in.NodeId)
+	if n == nil {
+		return fuse.ENOENT
+	}
+	out.SetTimeout(attrTime(n.Node))
+	s.attr(&out.Attr, in.NodeId, n.Node)
+	return fuse.OK
+}
+
+// modes are the types of entries.
+var modes = map[object.EntryType]uint32{
+	object.TypeFile: syscall.S_IFREG, object.TypeDir: syscall.S_IFDIR, object.TypeSymlink: syscall.S_IFLNK,
+	object.TypeFIFO: syscall.S_IFIFO, object.TypeSocket: syscall.S_IFSOCK,
+	object.TypeCharDevice: syscall.S_IFCHR, object.TypeBlockDevice: syscall.S_IFBLK,
+}
+
+const blockSize = 512
+
+// attr describes a node.
+func (s *fileSystem) attr(out *fuse.Attr, id uint64, n *browse.Node) {
+	when := n.MTime.Time()
+	out.Ino, out.Mode, out.Nlink, out.Owner = id, modes[n.Type]|uint32(n.Mode), 1, s.owner
+	out.SetTimes(&when, &when, &when)
+	switch n.Type {
+	case object.TypeFile:
+		out.Size = n.Size
+		out.Blocks = (n.Size + blockSize - 1) / blockSize
+	case object.TypeSymlink:
+		out.Size = uint64(len(n.Target))
+		out.Mode |= 0o777
+	}
+	if n.Meta != nil {
+		out.Owner = fuse.Owner{Uid: n.Meta.UID, Gid: n.Meta.GID}
+		out.Rdev = uint32(n.Meta.Device)
+	}
+}
+
+// Readlink implements [fuse.RawFileSystem].
+func (s *fileSystem) Readlink(_ <-chan struct{}, header *fuse.InHeader) ([]byte, fuse.Status) {
+	n := s.inode(header.NodeId)
+	if n == nil || n.Type != object.TypeSymlink {
+		return nil, fuse.EINVAL
+	}
+	return []byte(n.Target), fuse.OK
+}
+
+// GetXAttr implements [fuse.RawFileSystem].
+func (s *fileSystem) GetXAttr(_ <-chan struct{}, header *fuse.InHeader, name string, dest []byte) (uint32, fuse.Status) {
+	n := s.inode(header.NodeId)
+	if n == nil || n.Meta == nil {
+		return 0, fuse.ENOATTR
+	}
+	value, ok := n.Meta.Xattrs[name]
+	if !ok {
+		return 0, fuse.ENOATTR
+	}
+	return copyOut(dest, value)
+}
+
+// ListXAttr implements [fuse.RawFileSystem].
+func (s *fileSystem) ListXAttr(_ <-chan struct{}, header *fuse.InHeader, dest []byte) (uint32, fuse.Status) {
+	n := s.inode(header.NodeId)
+	if n == nil || n.Meta == nil {
+		return 0, fuse.OK
+	}
+	var names []string
+	for name := range n.Meta.Xattrs {
+		names = append(names, name+"\x00")
+	}
+	slices.Sort(names)
+	return copyOut(dest, []byte(strings.Join(names, "")))
+}
+
+// copyOut copies value to dest. An empty dest asks for the size only.
+func copyOut(dest, value []byte) (uint32, fuse.Status) {
+	if len(value) > len(dest) {
+		return uint32(len(value)), fuse.ERANGE
+	}
+	copy(dest, value)
+	return uint32(len(value)), fuse.OK
+}
+
+// StatFs implements [fuse.RawFileSystem].
+func (s *fileSystem) StatFs(_ <-chan struct{}, _ *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	out.Bsize, out.Frsize, out.NameLen = 4096, 4096, 1023
+	return fuse.OK
+}
+
+// Open implements [fuse.RawFileSystem].
+func (s *fileSystem) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	n := s.inode(in.NodeId)
+	if n == nil {
+		return fuse.ENOENT
+	}
+	if in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		return fuse.EROFS
+	}
+	ctx, done := newRequest(cancel)
+	defer done()
+	f, err := n.Open(ctx)
+	if err != nil {
+		return s.status(n.Name, err)
+	}
+	out.Fh = s.keep(f)
+	out.OpenFlags = fuse.FOPEN_KEEP_CACHE // the content of an inode never changes
+	return fuse.OK
+}
+
+// keep returns a handle for an open file or folder.
+func (s *fileSystem) keep(open any) uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last++
+	s.handles[s.last] = open
+	return s.last
+}
+
+// open returns the open file or folder of a handle.
+func (s *fileSystem) open(handle uint64) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.handles[handle]
+}
+
+// drop ends a handle, and returns what was open.
+func (s *fileSystem) drop(handle uint64) any {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open := s.handles[handle]
+	delete(s.handles, handle)
+	return open
+}
+
+// Read implements [fuse.RawFileSystem].
+func (s *fileSystem) Read(cancel <-chan struct{}, in *fuse.ReadIn, buf []byte) (fuse.ReadResult, fuse.Status) {
+	f, ok := s.open(in.Fh).(*browse.File)
+	if !ok {
+		return nil, fuse.EBADF
+	}
+	ctx, done := newRequest(cancel)
+	defer done()
+	buf = buf[:min(len(buf), int(in.Size))]
+	n, err := f.ReadContext(ctx, buf, int64(in.Offset))
+	if err != nil && int64(in.Offset)+int64(n) < f.Size() {
+		return nil, s.status(f.Name(), err)
+	}
+	return fuse.ReadResultData(buf[:n]), fuse.OK
+}
+
+// Release implements [fuse.RawFileSystem].
+func (s *fileSystem) Release(_ <-chan struct{}, in *fuse.ReleaseIn) { s.drop(in.Fh) }
+
+// status returns the status for an error, and warns of its reason.
+func (s *fileSystem) status(name string, err error) fuse.Status {
+	switch {
+	case errors.Is(err, tree.ErrNotExist):
+		return fuse.ENOENT
+	case errors.Is(err, tree.ErrNotDir):
+		return fuse.ENOTDIR
+	case errors.Is(err, context.Canceled):
+		return fuse.EINTR
+	}
+	s.warnings.add(fmt.Sprintf("%q: %v", name, err))
+	_, lost := object.LostKey(err)
+	if lost || errors.Is(err, object.ErrPurged) || errors.Is(err, intact.ErrExpired) {
+		return fuse.ENODATA
+	}
+	return fuse.EIO
+}
+
+// request is the context of a request. It ends some time after the system cancels the
+// request. The system does that for any signal that the program receives, and
+// most reads are quicker than the program can handle an error.
+type request struct {
+	context.Context
+	cancel <-chan struct{}
+
+	once sync.Once
+	done chan struct{} // see Done
+	over chan struct{} // closed at the end of the request
+}
+
+// patience is how long a request that the system has cancelled may still take.
+const patience = time.Second
+
+// newRequest returns the context of a request. The caller calls over at its end.
+func newRequest(cancel <-chan struct{}) (r *request, over func()) {
+	r = &request{Context: context.Background(), cancel: cancel, done: make(chan struct{}), over: make(chan struct{})}
+	return r, func() { close(r.over) }
+}
+
+// Done implements [context.Context]. It is called only by a request that has to wait.
+func (r *request) Done() <-chan struct{} {
+	r.once.Do(func() {
+		go func() {
+			select {
+			case <-r.over:
+				return
+			case <-r.cancel:
+			}
+			select {
+			case <-r.over:
+			case <-time.After(patience):
+				close(r.done)
+			}
+		}()
+	})
+	return r.done
+}
+
+// Err implements [context.Context].
+func (r *request) Err() error {
+	select {
+	case <-r.done:
+		return context.Canceled
+	default:
+		return nil
+	}
+}

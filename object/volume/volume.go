@@ -108,7 +108,7 @@ func (s *Store) refresh() (*listing, error) {
 
 // Relist lists the volumes, as a search for a missing object does. Files of removed volumes
 // are closed some time later. Before, they take space on disk.
-func (s *Store) Relist() error {
+func Relist(s *Store) error {
 	_, err := s.refresh()
 	return err
 }

@@ -76,7 +76,7 @@ func (s *local) usable(ctx context.Context, commit object.ID) error {
 	return intact.Usable(ctx, s.repo, commit)
 }
 
-func (s *local) settle() { s.Store.Relist() }
+func (s *local) settle() { volume.Relist(s.Store) }
 
 // The ages at which the state of a remote is read again: for a name, and after a failed read.
 const (

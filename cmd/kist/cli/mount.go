@@ -96,7 +96,7 @@ func (o *mountOptions) run(ctx context.Context, env *Env, cmd *cobra.Command, ar
 	if len(args) == 2 {
 		result.Rev = args[1]
 	}
-	env.show(result, "mounted %s on %s; Ctrl-C or '%s %s' unmounts it\n", printable(name), quotePath(args[0]), mount.Command, quoteArg(args[0]))
+	env.show(result, "mounted %s on %s; Ctrl-C or '%s %s' unmounts it\n", printable(name), quotePath(args[0]), mount.Command, quotePath(args[0]))
 	if err := env.Stdout.(*results).Flush(); err != nil {
 		env.warn("%v", err)
 	}

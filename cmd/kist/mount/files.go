@@ -26,6 +26,7 @@ type fileSystem struct {
 	fuse.RawFileSystem
 	seed     maphash.Seed
 	owner    fuse.Owner // of nodes without a recorded owner
+	began    time.Time  // the time of nodes without a recorded time
 	warnings warnings
 
 	mu      sync.Mutex // guards the following
@@ -53,6 +54,7 @@ func newFileSystem(root *browse.Node, warn func(string)) *fileSystem {
 		RawFileSystem: fuse.NewDefaultRawFileSystem(),
 		seed:          maphash.MakeSeed(),
 		owner:         fuse.Owner{Uid: uint32(os.Geteuid()), Gid: uint32(os.Getegid())},
+		began:         time.Now(),
 		warnings:      warnings{warn: warn, seen: map[string]bool{}},
 		inodes:        map[uint64]*inode{fuse.FUSE_ROOT_ID: {Node: root, known: 1}},
 		handles:       map[uint64]any{},
@@ -61,7 +63,7 @@ func newFileSystem(root *browse.Node, warn func(string)) *fileSystem {
 
 func (s *fileSystem) String() string { return "kist" }
 
-// inode returns the inode with a number. The system asks only for those that it knows.
+// inode returns the inode with a number. The system asks only for inodes that it knows.
 func (s *fileSystem) inode(id uint64) *inode {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -170,7 +172,10 @@ const blockSize = 512
 
 // attr describes a node.
 func (s *fileSystem) attr(out *fuse.Attr, id uint64, n *browse.Node) {
-	when := n.MTime.Time()
+	when := s.began
+	if !n.MTime.IsZero() {
+		when = n.MTime.Time()
+	}
 	out.Ino, out.Mode, out.Nlink, out.Owner = id, modes[n.Type]|uint32(n.Mode), 1, s.owner
 	out.SetTimes(&when, &when, &when)
 	switch n.Type {
@@ -274,7 +279,7 @@ func (s *fileSystem) open(handle uint64) any {
 	return s.handles[handle]
 }
 
-// drop ends a handle, and returns what was open.
+// drop ends a handle, and returns the open file or folder.
 func (s *fileSystem) drop(handle uint64) any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,7 +329,6 @@ func (s *fileSystem) status(name string, err error) fuse.Status {
 // request. The system does that for any signal that the program receives, and
 // most reads are quicker than the program can handle an error.
 type request struct {
-	context.Context
 	cancel <-chan struct{}
 
 	once sync.Once
@@ -337,9 +341,15 @@ const patience = time.Second
 
 // newRequest returns the context of a request. The caller calls over at its end.
 func newRequest(cancel <-chan struct{}) (r *request, over func()) {
-	r = &request{Context: context.Background(), cancel: cancel, done: make(chan struct{}), over: make(chan struct{})}
+	r = &request{cancel: cancel, done: make(chan struct{}), over: make(chan struct{})}
 	return r, func() { close(r.over) }
 }
+
+// Deadline implements [context.Context].
+func (*request) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Value implements [context.Context].
+func (*request) Value(any) any { return nil }
 
 // Done implements [context.Context]. It is called only by a request that has to wait.
 func (r *request) Done() <-chan struct{} {

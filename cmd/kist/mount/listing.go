@@ -1,10 +1,10 @@
 package mount
 
 import (
-	"context"
 	"iter"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -26,10 +26,13 @@ type listing struct {
 }
 
 // swapped is the context of a listing: that of the present request.
-type swapped struct {
-	context.Context
-	now atomic.Pointer[request]
-}
+type swapped struct{ now atomic.Pointer[request] }
+
+// Deadline implements [context.Context].
+func (*swapped) Deadline() (time.Time, bool) { return time.Time{}, false }
+
+// Value implements [context.Context].
+func (*swapped) Value(any) any { return nil }
 
 // Done implements [context.Context].
 func (c *swapped) Done() <-chan struct{} { return c.now.Load().Done() }
@@ -43,7 +46,7 @@ func (s *fileSystem) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenO
 	if n == nil {
 		return fuse.ENOENT
 	}
-	out.Fh = s.keep(&listing{dir: n, number: in.NodeId, ctx: swapped{Context: context.Background()}})
+	out.Fh = s.keep(&listing{dir: n, number: in.NodeId})
 	if n.Fixed() {
 		out.OpenFlags = fuse.FOPEN_KEEP_CACHE | fuse.FOPEN_CACHE_DIR
 	}

@@ -218,6 +218,10 @@ func (o *serveOptions) open(env *Env, so *serve.Options) (net.Listener, string, 
 	if err != nil {
 		return nil, "", err
 	}
+	if at, ok := l.Addr().(*net.TCPAddr); ok && !at.IP.IsLoopback() && (!so.HasUsers() || so.TLS == nil && len(so.Proxy.From) == 0) {
+		l.Close() // a name such as localhost can mean anything
+		return nil, "", usagef("--listen %s is not on the loopback interface", quoteArg(o.listen))
+	}
 	scheme := "http"
 	if so.TLS != nil {
 		scheme = "https"

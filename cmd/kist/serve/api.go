@@ -26,6 +26,10 @@ const apiPrefix = "/api/v1/"
 // apiTime is the most time for an answer of the API. A search or an account can take long.
 const apiTime = time.Minute
 
+// apiTasks is the most answers of the API that are made at once. They may take all of a
+// processor, and files are served beside them.
+const apiTasks = 8
+
 // apiDocument describes the API in the form of OpenAPI.
 //
 //go:embed openapi.json
@@ -85,13 +89,24 @@ func (s *Server) callAPI(w http.ResponseWriter, r *http.Request, prefix string, 
 	}
 	ctx, stop := context.WithTimeout(r.Context(), apiTime)
 	defer stop()
-	v, err := route.answer(s.site, ctx, apiRequest{r.URL.Query(), at})
+	v, err := s.answer(ctx, route, apiRequest{r.URL.Query(), at})
 	if err != nil {
 		s.site.Fail(w, r, err)
 		return
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	s.sendJSON(w, r, v)
+}
+
+// answer returns the answer of a route. It waits while too many others are made.
+func (s *Server) answer(ctx context.Context, route apiRoute, q apiRequest) (any, error) {
+	select {
+	case s.tasks <- struct{}{}:
+		defer func() { <-s.tasks }()
+		return route.answer(s.site, ctx, q)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // sendJSON sends v.

@@ -215,6 +215,7 @@ func TestProxy(t *testing.T) {
 	r := guarded(t)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	s := serving(r, serve.Options{Proxy: serve.Proxy{From: loopback, UserHeader: "Remote-User", GroupsHeader: "Remote-Groups"}})
+	s.want("/files/plain.txt", 421, "", "Remote-User: anna", "Host: evil.example") // a page whose name resolves to 127.0.0.1
 	for _, tt := range []struct {
 		path    string
 		code    int

@@ -21,6 +21,9 @@ import (
 // filesPrefix is the path of raw files.
 const filesPrefix = "/files/"
 
+// maxRanges is the most ranges of a request.
+const maxRanges = 16
+
 // files serves the raw content of files, lists folders, and sends folders as archives.
 func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 	if !readOnly(w, r) {
@@ -117,6 +120,9 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 	modified := time.Time{}
 	if !e.MTime.IsZero() {
 		modified = e.MTime.Time()
+	}
+	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
+		r.Header.Del("Range") // each range may read a chunk, for a few bytes; the client gets all
 	}
 	http.ServeContent(w, r, "", modified, content)
 	if checked, ok := content.(*checkedReader); ok && checked.err != nil {

@@ -55,7 +55,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 // a server on the loopback interface: its name may resolve to 127.0.0.1.
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.knowsHost(r.Host) {
+		if !s.knowsHost(r) {
 			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
 			return
 		}
@@ -63,11 +63,14 @@ func (s *Server) checkHost(next http.Handler) http.Handler {
 	})
 }
 
-// knowsHost reports whether the value of a Host header names this server.
-func (s *Server) knowsHost(host string) bool {
-	if len(s.o.Hosts) == 0 && s.o.HasUsers() {
-		return true // a page of another site has no password
+// knowsHost reports whether the Host header of a request names this server. Without
+// [Options.Hosts], any name does if a page of another site cannot get in: it has no password,
+// and cannot use a Unix socket. But it could set the header of a proxy.
+func (s *Server) knowsHost(r *http.Request) bool {
+	if len(s.o.Hosts) == 0 && (s.o.Users.login() || connectionOf(r).unix) {
+		return true
 	}
+	host := r.Host
 	name := host
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		name = h

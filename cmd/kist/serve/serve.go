@@ -60,6 +60,7 @@ type Server struct {
 	rates    rates
 	failures rates         // of logins
 	places   chan struct{} // of requests under way
+	tasks    chan struct{} // of answers of the API
 }
 
 // New returns a server of a repository. The repository stays open while it serves.
@@ -69,7 +70,7 @@ func New(r *kist.Repository, o Options) *Server {
 	}
 	s := &Server{o: o, site: newSite(r, o), mux: http.NewServeMux(), owner: r.Who()}
 	s.failures = rates{every: failedPause, burst: failedLogins}
-	s.places = make(chan struct{}, maxRequests)
+	s.places, s.tasks = make(chan struct{}, maxRequests), make(chan struct{}, apiTasks)
 	if o.Rate > 0 {
 		s.rates = rates{every: time.Second / time.Duration(o.Rate), burst: 10 * o.Rate}
 	}

@@ -144,9 +144,15 @@ func TestFiles(t *testing.T) {
 	// A new commit is there at once; an unchanged file keeps its ETag.
 	before := s.get("/files/folder/b.txt").Header.Get("ETag")
 	s.Write("a.txt", "third\n")
+	s.Write("long", strings.Repeat("x", 1000))
 	s.Add(stage.AddOptions{})
 	s.Commit("three\n")
 	s.want("/files/a.txt", 200, "third\n")
+	for ranges, code := range map[int]int{2: 206, 16: 206, 17: 200, 500: 200} {
+		if got := s.get("/files/long", "Range: bytes=0-0"+strings.Repeat(",2-2", ranges-1)); got.StatusCode != code {
+			t.Errorf("%d ranges: %s", ranges, got.Status)
+		}
+	}
 	if after := s.get("/files/folder/b.txt").Header.Get("ETag"); after != before || after == "" {
 		t.Errorf("ETag %s became %s", before, after)
 	}

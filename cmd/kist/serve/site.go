@@ -22,6 +22,7 @@ const (
 	maxRev      = 1000             // bytes of a revision in a request
 	cacheSize   = 64 << 20         // bytes of objects in memory
 	refreshTime = 10 * time.Second // between looks at the volumes
+	resolveTime = 10 * time.Second // to find the commit of a revision
 )
 
 // Site is what the handlers of a server share. It is safe for concurrent use, unlike most of
@@ -107,6 +108,8 @@ func (s *Site) resolve(ctx context.Context, rev string) (object.ID, error) {
 		return object.ID{}, &refs.UnknownRevisionError{Rev: rev[:maxRev] + "…"}
 	}
 	if rev != "" && rev != "HEAD" {
+		ctx, stop := context.WithTimeout(ctx, resolveTime) // ":/TEXT" searches history
+		defer stop()
 		return s.Repo.Resolve(ctx, rev)
 	}
 	head, err := s.Repo.Refs().Head()

@@ -2,17 +2,19 @@ package serve
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"sync"
 
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
 )
 
 // account is the last account of the space. It is counted once for each state of the names.
 type account struct {
 	mu    sync.Mutex
-	names string // the state that it is of
+	names string // the names and volumes that it is of
 	last  *statsJSON
 }
 
@@ -48,6 +50,11 @@ func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
 	s.account.mu.Lock()
 	defer s.account.mu.Unlock()
 	names, err := s.names()
+	if err == nil {
+		var volumes []volume.Info
+		volumes, err = s.Repo.Objects().Volumes(ctx)
+		names += fmt.Sprint(volumes) // a gc changes them, too
+	}
 	if err != nil || s.account.last != nil && s.account.names == names {
 		return s.account.last, err
 	}
@@ -61,8 +68,8 @@ func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
 		usedJSON: newUsed(counted.Commits, counted.History, counted.Named.Objects, counted.Named.Raw, counted.Named.Stored),
 		Volumes:  len(a.Volumes), Spaces: []spaceJSON{},
 	}
-	for _, volume := range a.Volumes {
-		v.OnDisk += volume.Bytes
+	for _, x := range a.Volumes {
+		v.OnDisk += x.Bytes
 	}
 	for _, x := range counted.Spaces {
 		space := spaceJSON{

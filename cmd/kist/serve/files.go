@@ -41,12 +41,8 @@ func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 		s.site.Fail(w, r, err)
 		return
 	}
-	e, err := tree.Find(r.Context(), c.Objects, c.Tree, at)
+	e, err := c.Find(r.Context(), at)
 	if err != nil {
-		s.site.Fail(w, r, err)
-		return
-	}
-	if err := c.Rules.MayRead(r.Context(), at); err != nil {
 		s.site.Fail(w, r, err)
 		return
 	}

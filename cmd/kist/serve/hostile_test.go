@@ -58,7 +58,11 @@ func TestTraversal(t *testing.T) {
 	passwd, err := os.ReadFile("/etc/passwd")
 	s.Check(err)
 	for _, prefix := range []string{"/files/", "/api/v1/file/", "/api/v1/tree/", "/api/v1/history/", "/api/v1/log?path=", "/api/v1/search?q=e&path=", "/files/a.txt?rev=", "/api/v1/diff?path="} {
-		for _, target := range targets {
+		some := targets
+		if prefix != "/files/" {
+			some = targets[:40] // the same function cleans all paths
+		}
+		for _, target := range some {
 			code, body := rawGet(t, s, prefix+target)
 			if strings.Contains(body, secret) || strings.Contains(body, string(passwd)) || strings.Contains(body, "[chunker]") || code >= 500 {
 				t.Errorf("%s%s: %d %.200q", prefix, target, code, body)

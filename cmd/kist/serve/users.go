@@ -36,8 +36,12 @@ type Users struct {
 
 	mu       sync.Mutex
 	verified map[[sha256.Size]byte]bool
-	other    []byte // a hash for unknown users
 }
+
+// otherHash returns a hash for unknown users. No password has it, except by chance.
+var otherHash = sync.OnceValues(func() ([]byte, error) {
+	return bcrypt.GenerateFromPassword([]byte(rand.Text()), bcrypt.DefaultCost)
+})
 
 // watched is a file that is parsed again after a change.
 type watched struct {
@@ -52,18 +56,14 @@ type watched struct {
 // OpenUsers reads the files. The path of each may be "". Errors name the line, but never
 // its content.
 func OpenUsers(users, groups string) (*Users, error) {
-	other, err := bcrypt.GenerateFromPassword([]byte("nobody"), bcrypt.DefaultCost)
-	if err != nil {
-		return nil, err
-	}
 	u := &Users{
 		users: &watched{path: users, parse: parseUsers}, groups: &watched{path: groups, parse: parseGroups},
-		secret: []byte(rand.Text()), hashing: make(chan struct{}, maxHashing), verified: map[[sha256.Size]byte]bool{}, other: other,
+		secret: []byte(rand.Text()), hashing: make(chan struct{}, maxHashing), verified: map[[sha256.Size]byte]bool{},
 	}
 	if _, err := u.users.load(); err != nil {
 		return nil, err
 	}
-	_, err = u.groups.load()
+	_, err := u.groups.load()
 	return u, err
 }
 
@@ -173,8 +173,9 @@ func (u *Users) Groups(name string) []string {
 func (u *Users) Verify(name, password string, mayTry func() bool) (bool, error) {
 	users, err := u.users.load()
 	hash, known := users[name]
-	if !known {
-		hash = string(u.other) // an unknown user takes as long as a known one
+	if !known { // an unknown user takes as long as a known one
+		other, herr := otherHash()
+		hash, err = string(other), errors.Join(err, herr)
 	}
 	mac := hmac.New(sha256.New, u.secret)
 	fmt.Fprintf(mac, "%q %q %q", name, password, hash)

@@ -85,9 +85,6 @@ func New(user User, objects object.Reader, roots ...object.ID) *Rules {
 	return r
 }
 
-// User returns the user of the rules.
-func (r *Rules) User() User { return r.user }
-
 // MayRead returns nil if the user may read path, and ErrDenied if not. The path need not
 // exist: then the rules of the nearest folder above it count. Any other error means that
 // rules cannot be read, and denies the access, too.
@@ -96,10 +93,6 @@ func (r *Rules) MayRead(ctx context.Context, path string) error { return r.check
 // MayWrite returns nil if the user may create, change or remove path, and ErrDenied if not.
 // Other errors are those of MayRead.
 func (r *Rules) MayWrite(ctx context.Context, path string) error { return r.check(ctx, path, true) }
-
-// Open reports whether no rule can deny anything to the user, so that the caller need not ask
-// for each path.
-func (r *Rules) Open() bool { return r.user.Owner }
 
 func (r *Rules) check(ctx context.Context, path string, write bool) error {
 	if r.user.Owner {

@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/mount"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -88,6 +89,10 @@ var causes = []struct {
 	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
 	{isA[*convert.NotDeletedError], exitPartial, "not-deleted", "everything else was done; the folder's files are still there, except those that an interrupted import deleted"},
 	{matches(convert.ErrHalfDeleted), exitFailed, "half-deleted", "'kist import --delete-source' of the folders beside it continues"},
+	{matches(mount.ErrDead), exitFailed, "mounted", "unmount it first: '" + mount.Command + " DIR'"},
+	{matches(mount.ErrNotEmpty), exitFailed, "path", "make a new folder for the mount"},
+	{matches(mount.ErrNotFolder), exitFailed, "path", "make a new folder for the mount"},
+	{matches(mount.ErrNoFUSE), exitFailed, "no-fuse", "on Linux, install the package fuse3"},
 	{matches(farm.ErrNoView), exitFailed, "no-view", "'kist view list' lists the views"},
 	{matches(farm.ErrName), exitUsage, "bad-name", ""},
 	{matches(farm.ErrTemplate), exitUsage, "template", "'kist help view add' lists the facts"},

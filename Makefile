@@ -26,7 +26,7 @@ MODEL       ?= .
 SERVERS     ?= $(BIN)/servers/run
 
 .DEFAULT_GOAL := help
-.PHONY: help build install try test soak race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
+.PHONY: help build install try look test soak race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ install: ## build kist into $GOBIN
 
 try: build ## show the main job on a real folder, in under a minute
 	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) ./testdata/try.sh
+
+look: build ## make try, and then show its repository in a browser (LISTEN=127.0.0.1:8460)
+	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) KIST_TRY_SERVE=1 LISTEN=$(LISTEN) ./testdata/try.sh
 
 test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
 	$(SERVERS) $(GO) test $(PARALLEL) $(TESTFLAGS) $(PKGS)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Shows kist's main job on a real folder, the source of Go's standard library
 # (or a copy of $KIST_TRY_DIR), in a temporary place, and checks every result.
-# Run by 'make try'.
+# Run by 'make try'; 'make look' sets KIST_TRY_SERVE to serve the repository at the end.
 set -euo pipefail
 
 kist=${KIST:?run this with \'make try\'}
@@ -142,3 +142,8 @@ run kist verify --read-data
 echo "folder: $(du -sh --exclude .kist . | cut -f1), repository: $(du -sh .kist | cut -f1) for all versions"
 
 printf '\nAll results were checked, in %d seconds.\n' $((SECONDS - began))
+
+if [ -n "${KIST_TRY_SERVE:-}" ]; then
+	say "look at it in a browser; ^C ends the server"
+	kist serve --listen "${LISTEN:-127.0.0.1:8460}"
+fi

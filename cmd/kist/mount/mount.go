@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"log"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -56,8 +58,11 @@ func Mount(dir string, n *browse.Node, o Options) (*Mounted, error) {
 		MaxWrite: maxRead, MaxReadAhead: maxRead, MaxBackground: 64, EnableSymlinkCaching: true,
 		DirectMount: os.Geteuid() == 0, Logger: log.New(warnWriter(o.Warn), "", 0),
 	})
-	if err != nil {
-		return nil, fmt.Errorf("mount %q: %w", dir, err)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return nil, fmt.Errorf("%w: the program fusermount3 is missing", ErrNoFUSE)
+	case err != nil:
+		return nil, fmt.Errorf("mount %q: %s", dir, strings.TrimSpace(err.Error()))
 	}
 	m := &Mounted{dir: dir, server: server, ended: make(chan struct{})}
 	go func() {

@@ -1,0 +1,113 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fuse"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/browse"
+)
+
+func entry(name string, content byte) *browse.Node {
+	return &browse.Node{Entry: object.Entry{Name: name, Type: object.TypeFile, Content: object.Key{Kind: object.KindChunk, ID: object.ID{content}}}}
+}
+
+func TestInodes(t *testing.T) {
+	s := newFileSystem(entry("", 0), func(string) {})
+	a := s.enter(1, entry("a", 1))
+	for what, id := range map[string]uint64{
+		"another name": s.enter(1, entry("b", 1)), "another content": s.enter(1, entry("a", 2)), "another folder": s.enter(a, entry("a", 1)),
+	} {
+		if id == a {
+			t.Errorf("%s: the same number", what)
+		}
+	}
+	if again := s.enter(1, entry("a", 1)); again != a {
+		t.Error("the same node has two numbers")
+	}
+	s.Forget(a, 1)
+	if s.inode(a) == nil {
+		t.Error("forgotten too early")
+	}
+	s.Forget(a, 1)
+	if s.inode(a) != nil || len(s.inodes) != 4 {
+		t.Errorf("not forgotten: %d inodes", len(s.inodes))
+	}
+	s.Forget(fuse.FUSE_ROOT_ID, 5)
+	if s.inode(fuse.FUSE_ROOT_ID) == nil {
+		t.Error("the root was forgotten")
+	}
+}
+
+func TestEqualNumbers(t *testing.T) {
+	s := newFileSystem(entry("", 0), func(string) {})
+	n := entry("a", 1)
+	s.inodes[s.number(1, n)] = &inode{Node: entry("other", 2), known: 1} // as if the hashes were equal
+	if id := s.enter(1, n); s.inode(id).Name != "a" {
+		t.Error("two nodes have one number")
+	}
+}
+
+func TestRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cancel := make(chan struct{})
+		r, done := newRequest(cancel)
+		defer done()
+		began := time.Now()
+		close(cancel)
+		if r.Err() != nil {
+			t.Error("a cancelled request ends at once")
+		}
+		<-r.Done()
+		if waited := time.Since(began); waited != patience || !errors.Is(r.Err(), context.Canceled) {
+			t.Errorf("%v after %v", r.Err(), waited)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		r, done := newRequest(make(chan struct{}))
+		r.Done()
+		done()
+		synctest.Wait() // no goroutine stays
+	})
+}
+
+func TestStatuses(t *testing.T) {
+	var warned []string
+	s := newFileSystem(entry("", 0), func(text string) { warned = append(warned, text) })
+	for _, c := range []struct {
+		err  error
+		want fuse.Status
+	}{
+		{&tree.PathError{Path: "x", Err: tree.ErrNotExist}, fuse.ENOENT},
+		{&tree.PathError{Path: "x", Err: tree.ErrNotDir}, fuse.ENOTDIR},
+		{context.Canceled, fuse.EINTR},
+		{object.ErrPurged, fuse.ENODATA},
+		{&intact.ExpiredError{}, fuse.ENODATA},
+		{&object.NotFoundError{Lost: true}, fuse.ENODATA},
+		{&object.NotFoundError{}, fuse.EIO},
+		{&object.CorruptError{Err: errors.New("bits")}, fuse.EIO},
+	} {
+		for range 2 {
+			if got := s.status("x", c.err); got != c.want {
+				t.Errorf("%v: %v, want %v", c.err, got, c.want)
+			}
+		}
+	}
+	if len(warned) != 5 {
+		t.Errorf("warnings: %q", warned)
+	}
+	for i := range 2 * maxWarnings {
+		s.status(fmt.Sprint(i), object.ErrPurged)
+	}
+	if len(warned) != maxWarnings+1 {
+		t.Errorf("%d warnings", len(warned))
+	}
+}

@@ -178,7 +178,7 @@ func hunksOf(a, b []string, o TextOptions) (hunks []hunk) {
 		}
 		first, last := edits[lo], edits[hi-1]
 		for ; looked < first.aLo-o.Context; looked++ {
-			if isHeading(a[looked]) {
+			if IsHeading(a[looked]) {
 				heading = a[looked]
 			}
 		}
@@ -252,8 +252,8 @@ func EachEdit(a, b []string, fn func(aLo, aHi, bLo, bHi int)) {
 	}
 }
 
-// isHeading reports whether a line may describe the place of a hunk.
-func isHeading(line string) bool {
+// IsHeading reports whether a line may describe the place of a hunk.
+func IsHeading(line string) bool {
 	c := line[0]
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c == '_' || c == '$'
 }

@@ -34,6 +34,7 @@ type Options struct {
 	Topo        bool                   // no commit before all its children
 	Reflog      bool                   // walk the moves of the refs in Revs instead of their history
 	LeftRight   bool                   // set Logged.Mark to the side of A...B
+	Lines       []FileLines            // only commits that changed these lines of the only start, see [OneStart]
 
 	Since, Until time.Time                 // by the committer's time; zero: no limit
 	Match        func(*object.Commit) bool // nil: all
@@ -48,6 +49,8 @@ type Logged struct {
 
 	Mark   byte  // with LeftRight: '<' or '>', the side of A...B; otherwise 0
 	Reflog *Move // with Reflog: the move of a ref to this commit; otherwise nil
+
+	Lines []LineChange // with Lines: what a commit changed that is no merge
 
 	Expired *record.Record // the record that allows the content to be missing; nil: not expired
 	Held    *record.Record // the record that keeps the content; nil: not held
@@ -84,8 +87,11 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 			return
 		}
 		walk := history.Walk(ctx, r.Objects(), b.starts, history.Options{
-			Exclude: b.exclude, FirstParent: o.FirstParent, Topo: o.Topo, Parents: l.parents(ctx, b.exclude),
+			Exclude: b.exclude, FirstParent: o.FirstParent, Topo: o.Topo || len(o.Lines) > 0, Parents: l.parents(ctx, b.exclude),
 		})
+		if len(o.Lines) > 0 {
+			walk = l.traceLines(ctx, b.starts[0], walk)
+		}
 		if o.Topo && (len(b.exclude) > 0 || l.sifts()) {
 			l.yieldSifted(ctx, walk, yield)
 			return
@@ -152,7 +158,7 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 
 func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged {
 	out := One(l.records, id, c)
-	out.Path, out.Next = l.paths[id], next
+	out.Path, out.Next, out.Lines = l.paths[id], next, l.changed[id]
 	if l.o.LeftRight {
 		out.Mark = '>'
 		if l.left[id] {
@@ -326,6 +332,8 @@ type logger struct {
 	same    map[object.ID]bool      // commits that changed none of the paths
 	next    map[object.ID]object.ID // by commit in same: the commit after it; zero after the first
 	left    map[object.ID]bool      // commits on the left side of A...B
+
+	changed map[object.ID][]LineChange // with Options.Lines: the changes of shown commits
 }
 
 // after returns the commits that come after c in the log. Only with Topo are they
@@ -356,7 +364,7 @@ func (l *logger) after(c history.Commit) []object.ID {
 
 // sifts reports whether commits may be left out because of their data.
 func (l *logger) sifts() bool {
-	return l.o.Match != nil || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.records.AnyExpired()
+	return l.o.Match != nil || len(l.o.Lines) > 0 || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.records.AnyExpired()
 }
 
 func (l *logger) shown(c history.Commit) bool {

@@ -183,7 +183,7 @@ func (h *history) renamed(ctx context.Context, parent object.ID, n *node) (strin
 	if err != nil {
 		return "", err
 	}
-	return formerPath(ctx, before, now, n.Path)
+	return FormerPath(ctx, before, now, n.Path)
 }
 
 // entry returns the entry of a version, and the view that reads its content.

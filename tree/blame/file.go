@@ -68,7 +68,7 @@ func InWorktree(ctx context.Context, r *kist.Repository, path string) (*File, er
 		if err != nil {
 			return nil, err
 		}
-		from, err := formerPath(ctx, before, staged, path)
+		from, err := FormerPath(ctx, before, staged, path)
 		if err != nil {
 			return nil, err
 		}
@@ -87,8 +87,8 @@ func InWorktree(ctx context.Context, r *kist.Repository, path string) (*File, er
 	return f, nil
 }
 
-// formerPath returns the path in another view of a file, or "" if the file is new.
-func formerPath(ctx context.Context, before, now view.View, path string) (string, error) {
+// FormerPath returns the path in another view of a file, or "" if the file is new.
+func FormerPath(ctx context.Context, before, now view.View, path string) (string, error) {
 	_, err := before.Find(ctx, path)
 	if err == nil {
 		return path, nil

@@ -6,12 +6,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/kist-vcs/kist/tree"
 )
 
 // ParseLines reads git's form of a range of lines: START,END. Each is a number or /RE/. END
 // can also be +N or -N, a number of lines from START. Without END, the range goes to the end of
 // text. /RE/ as START is searched from the line with number after, and ^/RE/ from the first line.
+// :RE stands for the lines from a heading that matches, as hunks have it, up to the next heading.
 func ParseLines(spec string, text []string, after int) (Lines, error) {
+	if again, ok := strings.CutPrefix(spec, "^:"); ok {
+		spec, after = ":"+again, 0
+	}
+	if re, ok := strings.CutPrefix(spec, ":"); ok {
+		return section(re, text, after)
+	}
 	lo, rest, err := lineAt(spec, text, after)
 	if err != nil {
 		return Lines{}, err
@@ -46,6 +55,40 @@ func ParseLines(spec string, text []string, after int) (Lines, error) {
 		lo, hi = min(lo, last), max(lo, last)+1
 	}
 	return Lines{lo, min(hi, len(text))}, nil
+}
+
+// section returns the lines from a heading that matches a regular expression up to the next
+// heading.
+func section(pattern string, text []string, after int) (Lines, error) {
+	re, err := regexp.Compile(pattern)
+	if err != nil {
+		return Lines{}, err
+	}
+	for lo := after; lo < len(text); lo++ {
+		if tree.IsHeading(text[lo]) && re.MatchString(strings.TrimSuffix(text[lo], "\n")) {
+			hi := lo + 1
+			for hi < len(text) && !tree.IsHeading(text[hi]) {
+				hi++
+			}
+			return Lines{lo, hi}, nil
+		}
+	}
+	return Lines{}, fmt.Errorf("no heading matches %q from line %d on", pattern, after+1)
+}
+
+// linesOfFile matches a range, a colon and a path.
+var linesOfFile = func() *regexp.Regexp {
+	const place = `(?:[+-]?[0-9]+|\^?/(?:[^\\/]|\\.)*/|)`
+	return regexp.MustCompile(`(?s)^(\^?:(?:[^\\:]|\\.)+|` + place + `(?:,` + place + `)?):(.+)$`)
+}()
+
+// CutPath splits git's form of a range of lines of a file, RANGE:PATH.
+func CutPath(text string) (spec, path string, ok bool) {
+	m := linesOfFile.FindStringSubmatch(text)
+	if m == nil || m[1] == "" {
+		return "", "", false
+	}
+	return m[1], m[2], true
 }
 
 // lineAt returns the line that the start of spec names, and the rest of spec.

@@ -71,7 +71,7 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 			op.Old = &seen
 		}
 		ops = append(ops, op)
-		for _, dir := range c.emptied(ctx, e) {
+		for _, dir := range c.Emptied(ctx, e) {
 			ops = append(ops, worktree.Op{Path: dir})
 		}
 	}
@@ -103,8 +103,17 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 	return ApplyOps(ctx, r, idx, ops, ApplyOptions{Session: session, Stage: StageStat, Edit: edit})
 }
 
-// entry returns the chosen state of the path, nil if it is to be removed. It stores a new
-// content.
+// Entry returns the chosen state of the path, nil if it is to be removed. It stores a new
+// content in rw.
+func (c *Chosen) Entry(ctx context.Context, r *kist.Repository, rw object.ReadWriter) (*object.Entry, error) {
+	records, err := r.Purges().View()
+	if err != nil {
+		return nil, err
+	}
+	return c.entry(ctx, r, storage{rw, records})
+}
+
+// entry is Entry, with records that were read before.
 func (c *Chosen) entry(ctx context.Context, r *kist.Repository, s storage) (*object.Entry, error) {
 	if c.To == nil && c.Content == PartAll {
 		return nil, nil
@@ -127,7 +136,7 @@ func (c *Chosen) entry(ctx context.Context, r *kist.Repository, s storage) (*obj
 
 // storage is the place for new contents.
 type storage struct {
-	*volume.Session
+	object.ReadWriter
 	records *record.View // purged content is not stored
 }
 
@@ -182,7 +191,7 @@ func (c *Chosen) stage(ctx context.Context, idx *index.Index, e *object.Entry) e
 		return idx.Set(c.Path, index.NewEntry(*e, index.Stat{}))
 	}
 	idx.Remove(c.Path)
-	for _, dir := range c.emptied(ctx, e) {
+	for _, dir := range c.Emptied(ctx, e) {
 		if d := idx.Dir(dir); d != nil && d.Len()+len(d.Subdirs()) == 0 {
 			idx.Remove(dir)
 		}
@@ -190,9 +199,9 @@ func (c *Chosen) stage(ctx context.Context, idx *index.Index, e *object.Entry) e
 	return nil
 }
 
-// emptied returns the folders above the path that the full change removes, the innermost
+// Emptied returns the folders above the path that the full change removes, the innermost
 // first. There are none unless e, the chosen state, is nil.
-func (c *Chosen) emptied(ctx context.Context, e *object.Entry) (dirs []string) {
+func (c *Chosen) Emptied(ctx context.Context, e *object.Entry) (dirs []string) {
 	if e != nil {
 		return nil
 	}

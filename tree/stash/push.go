@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 // PushOptions configure [Push].
@@ -28,15 +29,16 @@ type PushOptions struct {
 	KeepIndex bool     // keep staged changes in index and worktree
 
 	// Select chooses a part of the changes: it gets the trees of HEAD and of the worktree,
-	// and returns the tree to stash and the one that the worktree becomes. Nil: all.
-	Select func(ctx context.Context, rw object.ReadWriter, head, worktree object.ID) (stashed, rest object.ID, err error)
+	// and returns what to stash, and what the worktree becomes. Nil: all. Select may be called
+	// again, with the same trees or others.
+	Select func(ctx context.Context, head, worktree view.View) (stashed, rest []stage.Chosen, err error)
 
 	Progress kist.Progress
 }
 
 // Push records the changes of index and worktree as a stash, and then undoes them. A kill
 // at any moment leaves the changes in the worktree or in a stash. The error is
-// [ErrNothing], and nothing is done, if there are none. It is a [*stage.LocalChangesError]
+// [ErrNothing], and nothing is done, if there are none, and [ErrNotChosen] if Select returns none. It is a [*stage.LocalChangesError]
 // if a change cannot be recorded or undone. If only some paths cannot be written, the
 // stash and a [*worktree.ApplyError] are returned.
 func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, err error) {
@@ -173,10 +175,7 @@ func (p *pusher) record(ctx context.Context) (message string, err error) {
 	}
 	rest := undone.ID
 	if p.Select != nil {
-		if stashed.ID, rest, err = p.Select(ctx, p.rw, p.base.Tree, p.worktree.ID); err != nil {
-			return "", err
-		}
-		if stashed, err = tree.Stat(ctx, p.rw, stashed.ID); err != nil {
+		if stashed, rest, err = p.selected(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -185,6 +184,44 @@ func (p *pusher) record(ctx context.Context) (message string, err error) {
 	}
 
 	return p.commits(ctx, stashed)
+}
+
+// selected returns the trees that the user chose: to stash, and for the worktree.
+func (p *pusher) selected(ctx context.Context) (stashed tree.Info, rest object.ID, err error) {
+	of := func(id object.ID) view.View { return view.View{Tree: id, Objects: p.rw} }
+	put, left, err := p.Select(ctx, of(p.base.Tree), of(p.worktree.ID))
+	if err == nil && len(put) == 0 {
+		err = ErrNotChosen
+	}
+	if err != nil {
+		return stashed, rest, err
+	}
+	base, err := tree.Stat(ctx, p.rw, p.base.Tree)
+	if err != nil {
+		return stashed, rest, err
+	}
+	if stashed, err = p.with(ctx, base, put); err != nil {
+		return stashed, rest, err
+	}
+	after, err := p.with(ctx, p.worktree, left)
+	return stashed, after.ID, err
+}
+
+// with returns a tree with what the user chose.
+func (p *pusher) with(ctx context.Context, base tree.Info, chosen []stage.Chosen) (tree.Info, error) {
+	at := map[string]*object.Entry{}
+	offered := map[string]bool{}
+	for _, c := range chosen {
+		e, err := c.Entry(ctx, p.repo, p.rw)
+		if err != nil {
+			return tree.Info{}, err
+		}
+		at[c.Path] = e
+		for _, dir := range c.Emptied(ctx, e) {
+			at[dir], offered[dir] = nil, true
+		}
+	}
+	return p.edit(ctx, base, at, offered)
 }
 
 // same reports whether trees are equal. A time alone is no difference.
@@ -229,7 +266,12 @@ func (p *pusher) reset(ctx context.Context, base tree.Info, from object.ID, path
 		}
 		at[dir] = nil
 	}
+	return p.edit(ctx, base, at, offered)
+}
 
+// edit returns base with these entries. Nil removes one; an offered folder stays if it is not
+// empty.
+func (p *pusher) edit(ctx context.Context, base tree.Info, at map[string]*object.Entry, offered map[string]bool) (tree.Info, error) {
 	editor := tree.NewEditor(p.rw, base)
 	for _, path := range sortedPaths(at) {
 		var err error

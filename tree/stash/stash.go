@@ -19,6 +19,9 @@ var (
 	// ErrNothing means that there are no changes to stash.
 	ErrNothing = errors.New("no local changes to save")
 
+	// ErrNotChosen means that the user chose none of the changes.
+	ErrNotChosen = errors.New("no changes selected")
+
 	// ErrNone is matched by the error for a stash that does not exist.
 	ErrNone = errors.New("no such stash")
 

@@ -264,6 +264,25 @@ func (v *vcsTwins) same(git, kist []string) {
 	}
 }
 
+// firstHunks returns output without all hunks of a file but the first: git's log -L shows only
+// the first of several ranges that one edit touched.
+func firstHunks(output string) string {
+	var out strings.Builder
+	hunks := 0
+	for line := range strings.Lines(output) {
+		switch {
+		case strings.HasPrefix(line, "@@ "):
+			hunks++
+		case !strings.ContainsRune(" -+\\", rune(line[0])), strings.HasPrefix(line, "---"), strings.HasPrefix(line, "+++"):
+			hunks = 0
+		}
+		if hunks < 2 {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
+
 // both is same for commands that have the same form.
 func (v *vcsTwins) both(args ...string) {
 	v.t.Helper()
@@ -306,6 +325,38 @@ func TestBlameAsGit(t *testing.T) {
 		}
 		for path := range strings.Lines(v.runGit(nil, "ls-tree", "-r", "--name-only", older)) {
 			v.both("blame", older, "--", strings.TrimSpace(path))
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}
+
+// TestLinesAsGit compares log -L with git's in random histories.
+func TestLinesAsGit(t *testing.T) {
+	for round := range objecttest.Rounds(t, 4) {
+		seed := objecttest.Seed() + uint64(round)
+		rnd := rand.New(rand.NewPCG(seed, 4))
+		h := newTextHistory(rnd, 40)
+		v := newVCSTwins(t, h.stream())
+		same := func(args ...string) {
+			want := strings.ReplaceAll(v.named(v.runGit(nil, args...))+"\n", " \n", "\n") // behind the graph
+			got := strings.ReplaceAll(v.named(v.runKist(nil, args...))+"\n", " \n", "\n")
+			if firstHunks(got) != firstHunks(want) {
+				t.Errorf("%q prints in git\n%s\nin kist\n%s", args, want, got)
+			}
+		}
+		for number, f := range h.commits[len(h.commits)-1].files {
+			from := 1 + rnd.IntN(len(f.text)-5)
+			other := h.commits[len(h.commits)-1].files[(number+1)%3]
+			lines := []string{"log", "-L", fmt.Sprintf("%d,+%d:%s", from, 1+rnd.IntN(5), f.path)}
+			same(append(lines, "--format=%s")...)
+			same(append(lines, "-s", "--oneline", "--no-merges")...)
+			same("log", "-L", "/line [0-9]*1/,/line/:"+f.path, "-3", "--format=medium")
+			same("log", "-L", ":[1-9]*2 of:"+f.path, "-L", "^:line:"+other.path, "--reverse", "--oneline")
+			same(append(lines, "-L", ":line:"+f.path, "-s")...)
+			same(append(lines, "--first-parent", "--oneline", "main~10..")...)
+			same(append(lines, "--graph", "-s", "--format=%s")...)
 		}
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

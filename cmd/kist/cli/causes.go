@@ -139,6 +139,7 @@ var causes = []struct {
 	{isA[*refs.NameError], exitFailed, "bad-name", ""},
 	{isA[*object.NameError], exitFailed, "bad-name", ""},
 	{matches(refs.ErrTime), exitUsage, "", "write it as in 2026-01-31, 2026-01-31T12:00:00Z, yesterday, or 2.weeks.ago"},
+	{matches(log.ErrManyStarts), exitUsage, "", "name one REV, or none for HEAD"},
 	{matches(log.ErrNoMoves), exitUsage, "", "with -g, name HEAD or branches; 'kist reflog' shows the moves of one"},
 	{matches(refs.ErrMoved), exitMoved, "", "another kist process changed it: look at 'kist log', then run the command again"},
 	{matches(refs.ErrConflict), exitFailed, "exists", ""},

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
@@ -241,6 +242,7 @@ type comparison struct {
 	form     *changeForm
 	note     string                 // a remark, if the old version is not the parent
 	lost     map[*object.Entry]bool // entries of lost content
+	lines    []log.LineChange       // with -L
 }
 
 // fileChange is a change of one path, and whether the path has a conflict.

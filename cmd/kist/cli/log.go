@@ -26,6 +26,7 @@ type logOptions struct {
 	commits      commitForm
 	graph        bool
 	number, skip int
+	lines        []string // of -L
 	logStarts
 	logFilter
 	logOrder
@@ -86,6 +87,11 @@ Its changes are unknown: with PATHs it is skipped, and the next commit is
 compared with the last commit before it that has content; a line 'Changes:'
 names that commit. A held commit is marked, and has a line 'Held:'.
 
+-L follows lines of a file from the only REV back through all changes and
+renames, and shows the changes of these lines. RANGE is START,END, as in 'kist
+blame', or :RE, the lines from one that matches up to the next that begins with
+a letter, an underscore or a dollar sign.
+
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
 
@@ -97,11 +103,13 @@ skipped {path, reason} and skipped_count if it is partial; expired {time, who,
 host, policy} if its content has expired; held {time, who, host, until, reason}
 if it is held; with --follow path; and with --stat and similar options changes,
 as in 'kist diff --json', and changes_since, the commit that they were compared
-to, if it is not the first parent.`,
+to, if it is not the first parent; with -L line_changes {path, renamed_from,
+patch}.`,
 		Example: `  kist log --oneline --graph --all    the whole history, as a picture
   kist log -3 --stat                  the last three commits, and what they changed
   kist log v1..v2 -- src              what happened to src between v1 and v2
   kist log --follow -p notes.txt      the life of a file
+  kist log -L 10,20:notes.txt         how these lines came about
   kist log --since yesterday          what happened today and yesterday
   kist log --format='%h %an, %ar: %s' a line of your own for each commit
   kist log main...side --left-right   what only one of two branches has`,
@@ -121,6 +129,7 @@ to, if it is not the first parent.`,
 	flags.BoolVar(&o.follow, "follow", false, "follow the one PATH through renames")
 	flags.BoolVarP(&o.moves, "walk-reflogs", "g", false, "show where HEAD or the branch REV was, as 'kist reflog' does, the latest first")
 	flags.BoolVar(&o.leftRight, "left-right", false, "with A...B, mark the commits of A by '<' and those of B by '>'")
+	flags.StringArrayVarP(&o.lines, "lines", "L", nil, "only changes of the lines `RANGE:FILE`, and where they came from; may be repeated")
 	o.logStarts.register(cmd)
 	o.form.register(cmd)
 	return cmd
@@ -187,6 +196,11 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	}
 
 	opt, paths, err := o.log(ctx, env, r, args)
+	if err == nil && len(o.lines) > 0 {
+		if err = o.checkLines(env, paths); err == nil {
+			opt.Lines, err = o.fileLines(ctx, env, r, opt.Revs)
+		}
+	}
 	if err != nil {
 		return err
 	}

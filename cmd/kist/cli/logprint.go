@@ -51,6 +51,7 @@ type loggedJSON struct {
 	PathRaw []byte            `json:"path_raw,omitempty"`
 	Changes []jsonform.Change `json:"changes,omitempty"`
 	Since   object.ID         `json:"changes_since,omitzero"` // the commit of the comparison, if it is not the first parent
+	Lines   []hunkJSON        `json:"line_changes,omitempty"` // with -L
 }
 
 // filters reports whether only commits with certain changes are printed.
@@ -59,6 +60,7 @@ func (p *commitPrinter) filters() bool { return p.form.filter.set() }
 // print prints a commit, unless the options select only changes that it does not have.
 func (p *commitPrinter) print(ctx context.Context, c log.Logged) (shown bool, err error) {
 	cmp, changes, err := p.changes(ctx, c)
+	cmp.lines = c.Lines
 	if err != nil {
 		return false, fmt.Errorf("commit %s: %w", c.ID.Short(), err)
 	}
@@ -99,6 +101,7 @@ func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *compar
 	if cmp.note != "" {
 		out.Since = cmp.old.Commit
 	}
+	out.Lines = newHunksJSON(c.Lines)
 	for _, change := range changes {
 		v, err := cmp.json(ctx, change)
 		if err != nil {
@@ -154,10 +157,13 @@ func subject(message string) string {
 
 // printChanges prints the changes of a commit below its description.
 func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, changes []fileChange) error {
+	f := p.form
+	if cmp.lines != nil && !f.none {
+		cmp.showLines(cmp.lines)
+	}
 	if len(changes) == 0 {
 		return nil
 	}
-	f := p.form
 	switch {
 	case p.text.Format.Name() == log.Oneline || p.text.Format.Empty():
 	case f.patch && f.stat:
@@ -174,7 +180,7 @@ func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, chang
 func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison, []fileChange, error) {
 	merge := len(c.Parents) > 1
 	cmp := &comparison{env: p.env, repo: p.repo, form: p.form}
-	if !p.form.wanted() && !p.filters() || merge && !p.firstParent && !p.show || c.Expired != nil {
+	if !p.form.wanted() && !p.filters() || c.Lines != nil || merge && !p.firstParent && !p.show || c.Expired != nil {
 		return cmp, nil, nil
 	}
 	views := make([]view.View, max(len(c.Parents), 1))

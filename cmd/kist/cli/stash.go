@@ -47,6 +47,7 @@ never pushed, and gc never removes them.`,
 type stashPushOptions struct {
 	stash.PushOptions
 	messages []string
+	patch    bool
 }
 
 // register makes cmd push a stash.
@@ -56,6 +57,7 @@ func (o *stashPushOptions) register(env *Env, cmd *cobra.Command) {
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "describe the stash by `MESSAGE`")
 	flags.BoolVarP(&o.Untracked, "include-untracked", "u", false, "also stash untracked files, but no ignored ones")
 	flags.BoolVarP(&o.KeepIndex, "keep-index", "k", false, "keep staged changes, in the index and in the worktree")
+	patchFlag(cmd, &o.patch, "choose which changed lines to stash")
 }
 
 func newStashPush(env *Env) *cobra.Command {
@@ -71,13 +73,17 @@ does nothing.
 With PATHs, only the changes at these paths are undone. As in git, the stash
 then has these changes and all staged ones.
 
+With -p, choose hunk by hunk what to stash, as in 'kist add -p'. New files stay.
+The index stays as it is, unless --keep-index=false is given.
+
 Until the stash is recorded, nothing changes. So a kill at any moment leaves the
 changes in the worktree or in the stash.
 
 With --json: id and message of the stash; null if there were no changes.`,
 		Example: `  kist stash push -m 'half of the new kitchen'
   kist stash push -u               new files, too
-  kist stash push -- plan.txt`,
+  kist stash push -- plan.txt
+  kist stash push -p               choose what to put aside`,
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
 	o.register(env, cmd)
@@ -101,11 +107,24 @@ func (o *stashPushOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		}
 	}
 	o.Message = cleanMessage(strings.Join(o.messages, "\n\n"))
+	if o.patch {
+		switch {
+		case o.Untracked:
+			return usagef("--patch and --include-untracked cannot be combined")
+		case env.global.json:
+			return errPatchJSON()
+		}
+		o.Select = stashHunks(env, r, specs)
+		o.KeepIndex = o.KeepIndex || !env.cmd.Flags().Changed("keep-index")
+	}
 
-	p := env.progress("stashing")
-	o.Progress = p.amounts()
+	stop := func() {}
+	if !o.patch { // which asks questions meanwhile
+		p := env.progress("stashing")
+		o.Progress, stop = p.amounts(), p.Stop
+	}
 	e, err := stash.Push(ctx, r, o.PushOptions)
-	p.Stop()
+	stop()
 	if errors.Is(err, stash.ErrNothing) {
 		env.show(stashJSON{}, "No local changes to save\n")
 		return nil

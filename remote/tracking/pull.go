@@ -80,7 +80,7 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	}
 
 	if o.Rebase != nil {
-		o.Rebase.Upstream = o.Merge.Rev
+		o.Rebase.Upstream, o.Rebase.ForkPoint = o.Merge.Rev, true
 		if forward, err := isForward(ctx, r, o.Merge.Rev); err != nil {
 			return result, err
 		} else if !forward {

@@ -25,6 +25,10 @@ type StepOptions struct {
 
 	// Edit lets the user edit a commit's message. It may be nil if no step needs it.
 	Edit func(ctx context.Context, message string) (string, error)
+
+	// Run runs a command of the shell, and returns its exit status. It may be nil if no step
+	// needs it.
+	Run func(ctx context.Context, command string) (status int, err error)
 }
 
 // StepsResult is the result of a revert, cherry-pick or rebase, also after an error.
@@ -33,6 +37,8 @@ type StepsResult struct {
 	Nothing   []object.ID     // commits without an effect
 	Stopped   object.ID       // the commit with conflicts, or to edit; zero: all steps are done
 	Conflicts []tree.Conflict // conflicts to resolve; none: stopped to edit
+	Failed    string          // the command that failed at Stopped
+	Status    int             // its exit status
 	Rest      []object.ID     // the commits after Stopped
 }
 
@@ -75,8 +81,10 @@ func (s *sequence) run(ctx context.Context) (*StepsResult, error) {
 		switch {
 		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Reword:
 			err = s.reword(ctx)
-		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Edit:
+		case len(s.Rest) > 0 && s.Rest[0].Do == operation.Edit, s.does(operation.Break):
 			err = s.stop(ctx)
+		case s.does(operation.Exec):
+			err = s.exec(ctx)
 		default:
 			err = s.advance(ctx)
 		}
@@ -96,6 +104,11 @@ func (s *sequence) run(ctx context.Context) (*StepsResult, error) {
 		}
 	}
 	return s.result, s.partial
+}
+
+// does reports whether the next step is do. Before that, a rebase moves HEAD to Onto.
+func (s *sequence) does(do operation.Action) bool {
+	return len(s.Rest) > 0 && s.Rest[0].Do == do && !s.begins()
 }
 
 // begins reports whether s is a rebase whose HEAD must still move to Onto.
@@ -155,12 +168,13 @@ func (s *sequence) advance(ctx context.Context) error {
 // dropped returns the steps after one that made no commit. The next steps must not
 // change the commit before it.
 func dropped(rest []operation.Step) []operation.Step {
-	for len(rest) > 0 && !rest[0].Do.Merges() {
+	for len(rest) > 0 && (rest[0].Do == operation.Reword || rest[0].Do == operation.Edit) {
 		rest = rest[1:]
 	}
-	if len(rest) > 0 && rest[0].Do.Amends() {
+	next := slices.IndexFunc(rest, func(step operation.Step) bool { return step.Do.Merges() })
+	if next >= 0 && rest[next].Do.Amends() {
 		rest = slices.Clone(rest)
-		rest[0].Do = operation.Pick
+		rest[next].Do = operation.Pick
 	}
 	return rest
 }
@@ -481,6 +495,31 @@ func (s *sequence) stop(ctx context.Context) error {
 	}
 	s.Doing, s.Other, s.Left, s.Rest = operation.Edit, head.ID, head.ID, s.Rest[1:]
 	s.result.Stopped = head.ID
+	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
+}
+
+// exec runs the command of the next step. Until it succeeds, HEAD's commit waits for the
+// user: so a command that was killed does not run again.
+func (s *sequence) exec(ctx context.Context) error {
+	command := s.Rest[0].Command
+	if err := s.stop(ctx); err != nil {
+		return err
+	}
+	status, err := s.Run(ctx, command)
+	if err != nil {
+		return err
+	}
+	if status != 0 {
+		s.result.Failed, s.result.Status = command, status
+		return nil
+	}
+
+	head, err := s.r.Refs().Head() // the command may have moved it
+	if err != nil {
+		return err
+	}
+	s.Doing, s.Other, s.Left = "", object.ID{}, head.ID
+	s.result.Stopped = object.ID{}
 	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
 }
 

@@ -16,7 +16,7 @@ import (
 // Action is the kind of a step.
 type Action string
 
-// The actions. All but the last two merge the changes of a commit into HEAD.
+// The actions. Those up to Fixup merge the changes of a commit into HEAD.
 const (
 	Revert   Action = "revert"    // undo the changes in a new commit
 	Pick     Action = "pick"      // repeat the changes in a new commit
@@ -27,28 +27,31 @@ const (
 
 	Reword Action = "reword" // edit the message of HEAD's commit
 	Edit   Action = "edit"   // stop, so that the user can change HEAD's commit
+	Break  Action = "break"  // stop
+	Exec   Action = "exec"   // run a command, and stop if it fails
 )
 
 // actions has the actions that a record can contain.
-var actions = []Action{Revert, Pick, PickFrom, Apply, Squash, Fixup, Reword, Edit}
+var actions = []Action{Revert, Pick, PickFrom, Apply, Squash, Fixup, Reword, Edit, Break, Exec}
 
 // Amends reports whether the action replaces HEAD's commit.
 func (a Action) Amends() bool { return a == Squash || a == Fixup }
 
 // Merges reports whether the action merges the changes of a commit.
-func (a Action) Merges() bool { return a != Reword && a != Edit }
+func (a Action) Merges() bool { return a != Reword && a != Edit && a != Break && a != Exec }
 
 // Step is a part of an operation. The commit is zero if the action merges none.
 type Step struct {
-	Do     Action
-	Commit object.ID
+	Do      Action
+	Commit  object.ID
+	Command string // of Exec
 }
 
 // StepsOf returns a step for each commit.
 func StepsOf(do Action, commits []object.ID) []Step {
 	var steps []Step
 	for _, id := range commits {
-		steps = append(steps, Step{do, id})
+		steps = append(steps, Step{Do: do, Commit: id})
 	}
 	return steps
 }
@@ -85,18 +88,25 @@ func (s State) record(ctx context.Context, r *kist.Repository) error {
 func (s State) text() string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "%s %d %s\n", s.Operation, s.Parent, s.Branch)
-	for _, line := range []Step{{"start", s.Start}, {"left", s.Left}, {"to", s.To}, {"onto", s.Onto}, {"stash", s.Stash}} {
-		if !line.Commit.IsZero() {
-			fmt.Fprintf(&text, "%s %s\n", line.Do, line.Commit)
+	for _, line := range []struct {
+		word string
+		id   object.ID
+	}{{"start", s.Start}, {"left", s.Left}, {"to", s.To}, {"onto", s.Onto}, {"stash", s.Stash}} {
+		if !line.id.IsZero() {
+			fmt.Fprintf(&text, "%s %s\n", line.word, line.id)
 		}
 	}
 
 	steps := s.Rest
 	if s.Doing.Merges() && s.Doing != "" {
-		steps = slices.Concat([]Step{{s.Doing, s.Other}}, steps)
+		steps = slices.Concat([]Step{{Do: s.Doing, Commit: s.Other}}, steps)
 	}
 	for _, step := range steps {
-		fmt.Fprintf(&text, "%s %s\n", step.Do, step.Commit)
+		if step.Do == Exec {
+			fmt.Fprintf(&text, "%s %q\n", step.Do, step.Command)
+		} else {
+			fmt.Fprintf(&text, "%s %s\n", step.Do, step.Commit)
+		}
 	}
 	return text.String()
 }
@@ -141,6 +151,14 @@ func parse(text string) (State, error) {
 // parseLine reads a line with an ID.
 func (s *State) parseLine(line string) error {
 	word, name, _ := strings.Cut(line, " ")
+	if Action(word) == Exec {
+		command, err := strconv.Unquote(name)
+		if err != nil || strconv.Quote(command) != name {
+			return fmt.Errorf("has the step %q", line)
+		}
+		s.Rest = append(s.Rest, Step{Do: Exec, Command: command})
+		return nil
+	}
 	id, err := object.ParseID(name)
 	if err != nil {
 		return err
@@ -159,7 +177,7 @@ func (s *State) parseLine(line string) error {
 	case !slices.Contains(actions, do) || do.Merges() == id.IsZero():
 		return fmt.Errorf("has the step %q", line)
 	default:
-		s.Rest = append(s.Rest, Step{do, id})
+		s.Rest = append(s.Rest, Step{Do: do, Commit: id})
 	}
 	return nil
 }
@@ -190,7 +208,7 @@ func recordedRevert(r *kist.Repository) (State, error) {
 
 	s.Start, s.Left, s.Rest = ids[0], ids[1], StepsOf(Revert, ids[2:])
 	if !id.IsZero() {
-		s.Rest = append([]Step{{Revert, id}}, s.Rest...)
+		s.Rest = append([]Step{{Do: Revert, Commit: id}}, s.Rest...)
 	}
 	return s, nil
 }

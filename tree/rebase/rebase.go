@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -25,6 +26,10 @@ type Options struct {
 	Branch    string // switch to it first; empty: stay
 	Onto      string // the new base; empty: Upstream
 	Autostash bool   // put local changes aside, and bring them back at the end
+	ForkPoint bool   // leave out commits that Upstream once had, as its reflog says
+
+	// Exec are commands of the shell to run after each commit.
+	Exec []string
 
 	// EditTodo lets the user edit the list of steps. Nil: all commits are picked.
 	EditTodo func(ctx context.Context, list string) (string, error)
@@ -213,8 +218,10 @@ type plan struct {
 	state      operation.State
 	onto       string // the user's name for it
 	commits    []history.Commit
+	exec       []string
 	upToDate   bool
 	upstreamed []object.ID
+	fork       object.ID // an earlier commit of the upstream, whose commits are left out; zero: none
 }
 
 // newPlan finds the commits to repeat.
@@ -238,7 +245,7 @@ func newPlan(ctx context.Context, r *kist.Repository, o Options) (*plan, error) 
 		return nil, err
 	}
 
-	p := &plan{r: r, onto: o.Upstream, state: operation.State{Operation: operation.Rebasing, Start: head.ID, Onto: upstream}}
+	p := &plan{r: r, onto: o.Upstream, exec: o.Exec, state: operation.State{Operation: operation.Rebasing, Start: head.ID, Onto: upstream}}
 	if head.Branch != "" {
 		p.state.Branch = refs.Heads + head.Branch
 	}
@@ -249,13 +256,46 @@ func newPlan(ctx context.Context, r *kist.Repository, o Options) (*plan, error) 
 		}
 	}
 
+	if o.ForkPoint {
+		if p.fork, err = forkPoint(ctx, r, o.Upstream, head.ID); err != nil {
+			return nil, err
+		}
+	}
 	if p.upToDate, err = p.isUpToDate(ctx, upstream); err != nil {
 		return nil, err
 	}
-	if p.upToDate = p.upToDate && o.EditTodo == nil; p.upToDate {
+	if p.upToDate = p.upToDate && o.EditTodo == nil && len(o.Exec) == 0; p.upToDate {
 		return p, nil
 	}
 	return p, p.choose(ctx, upstream)
+}
+
+// forkPoint returns the best common ancestor of a commit and of all commits that a branch
+// was at, if the branch was there itself. Otherwise it returns zero.
+func forkPoint(ctx context.Context, r *kist.Repository, branch string, head object.ID) (object.ID, error) {
+	name, err := r.Refs().Expand(ctx, branch)
+	if err != nil {
+		return object.ID{}, nil // a commit, and no branch
+	}
+	was := map[object.ID]bool{}
+	entries, _ := r.Refs().Log(name) // without damaged ones
+	for _, e := range entries {
+		was[e.New], was[e.Old] = true, true
+	}
+	delete(was, object.ID{})
+	known := slices.Collect(maps.Keys(was))
+	known = slices.DeleteFunc(known, func(id object.ID) bool {
+		_, err := object.ReadCommit(ctx, r.Objects(), id) // gc may have removed it
+		return err != nil
+	})
+	if len(known) == 0 {
+		return object.ID{}, ctx.Err()
+	}
+	bases, err := history.MergeBases(ctx, r.Objects(), head, known...)
+	if err != nil || len(bases) != 1 || !was[bases[0]] {
+		return object.ID{}, err
+	}
+	return bases[0], nil
 }
 
 // start returns the branch or commit to rebase.
@@ -282,7 +322,7 @@ func (p *plan) isUpToDate(ctx context.Context, upstream object.ID) (bool, error)
 	onto := p.state.Onto
 	for _, id := range []object.ID{onto, upstream} {
 		bases, err := history.MergeBases(ctx, p.r.Objects(), id, p.state.Start)
-		if err != nil || len(bases) != 1 || bases[0] != onto {
+		if err != nil || len(bases) != 1 || bases[0] != onto || !p.fork.IsZero() && p.fork != onto {
 			return false, err
 		}
 	}
@@ -297,8 +337,8 @@ func (p *plan) isUpToDate(ctx context.Context, upstream object.ID) (bool, error)
 // choose finds the commits to repeat, oldest first.
 func (p *plan) choose(ctx context.Context, upstream object.ID) error {
 	theirs := &patches{r: p.r, at: map[[32]byte][]history.Commit{}}
-	only := func(id, without object.ID, visit func(history.Commit) error) error {
-		o := history.Options{Exclude: []object.ID{without}, Topo: true}
+	only := func(id object.ID, without []object.ID, visit func(history.Commit) error) error {
+		o := history.Options{Exclude: without, Topo: true}
 		for c, err := range history.Walk(ctx, p.r.Objects(), []object.ID{id}, o) {
 			if err == nil && len(c.Parents) < 2 {
 				err = visit(c)
@@ -310,11 +350,15 @@ func (p *plan) choose(ctx context.Context, upstream object.ID) error {
 		return nil
 	}
 
-	err := only(upstream, p.state.Start, func(c history.Commit) error { return theirs.add(ctx, c) })
+	err := only(upstream, []object.ID{p.state.Start}, func(c history.Commit) error { return theirs.add(ctx, c) })
 	if err != nil {
 		return err
 	}
-	err = only(p.state.Start, upstream, func(c history.Commit) error {
+	without := []object.ID{upstream}
+	if !p.fork.IsZero() {
+		without = append(without, p.fork)
+	}
+	err = only(p.state.Start, without, func(c history.Commit) error {
 		has, err := theirs.has(ctx, c)
 		if has {
 			p.upstreamed = append(p.upstreamed, c.ID)
@@ -336,6 +380,9 @@ func (p *plan) list(ctx context.Context, o Options) error {
 	if o.EditTodo == nil {
 		for _, c := range p.commits {
 			p.state.Rest = append(p.state.Rest, operation.Step{Do: operation.Pick, Commit: c.ID})
+			for _, command := range p.exec {
+				p.state.Rest = append(p.state.Rest, operation.Step{Do: operation.Exec, Command: command})
+			}
 		}
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
@@ -35,6 +36,8 @@ const todoHelp = `
 # s, squash COMMIT  add it to the commit before, and edit both messages
 # f, fixup COMMIT   add it to the commit before, without its message
 # d, drop COMMIT    leave it out
+# x, exec COMMAND   run a command of the shell; stop if it fails
+# b, break          stop here; 'kist rebase --continue' goes on
 #
 # The steps run from top to bottom; you can reorder the lines. Removing a line drops its
 # commit. Removing all lines ends the rebase before it begins.
@@ -45,6 +48,9 @@ func (p *plan) todo() string {
 	var text strings.Builder
 	for _, c := range p.commits {
 		fmt.Fprintf(&text, "pick %s %s\n", c.ID.Short(), stage.Subject(c.Message))
+		for _, command := range p.exec {
+			fmt.Fprintf(&text, "exec %s\n", command)
+		}
 	}
 	if len(p.commits) == 0 {
 		text.WriteString("noop\n")
@@ -58,6 +64,7 @@ var todoWords = map[string]operation.Action{
 	"p": operation.Pick, "pick": operation.Pick, "r": operation.Reword, "reword": operation.Reword,
 	"e": operation.Edit, "edit": operation.Edit, "s": operation.Squash, "squash": operation.Squash,
 	"f": operation.Fixup, "fixup": operation.Fixup, "d": "", "drop": "",
+	"x": operation.Exec, "exec": operation.Exec, "b": operation.Break, "break": operation.Break,
 }
 
 // parseTodo reads the edited list.
@@ -73,8 +80,9 @@ func (p *plan) parseTodo(ctx context.Context, text string) ([]operation.Step, er
 		if line == "noop" {
 			continue
 		}
-		do, id, err := p.parseLine(ctx, line)
-		if err == nil && do.Amends() && len(steps) == 0 {
+		step, err := p.parseLine(ctx, line)
+		do := step.Do
+		if err == nil && do.Amends() && !slices.ContainsFunc(steps, func(step operation.Step) bool { return step.Do.Merges() }) {
 			err = errors.New("there is no commit before to add it to")
 		}
 		if err != nil {
@@ -88,9 +96,9 @@ func (p *plan) parseTodo(ctx context.Context, text string) ([]operation.Step, er
 		switch do {
 		case "":
 		case operation.Reword, operation.Edit:
-			steps = append(steps, operation.Step{Do: operation.Pick, Commit: id}, operation.Step{Do: do})
+			steps = append(steps, operation.Step{Do: operation.Pick, Commit: step.Commit}, operation.Step{Do: do})
 		default:
-			steps = append(steps, operation.Step{Do: do, Commit: id})
+			steps = append(steps, step)
 		}
 	}
 	if squashed {
@@ -103,22 +111,32 @@ func (p *plan) parseTodo(ctx context.Context, text string) ([]operation.Step, er
 }
 
 // parseLine reads a line of the list.
-func (p *plan) parseLine(ctx context.Context, line string) (operation.Action, object.ID, error) {
-	fields := strings.Fields(line)
-	do, ok := todoWords[fields[0]]
-	if !ok {
-		return "", object.ID{}, errors.New("unknown command")
+func (p *plan) parseLine(ctx context.Context, line string) (step operation.Step, err error) {
+	word, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	do, ok := todoWords[word]
+	step.Do = do
+	switch {
+	case !ok:
+		return step, errors.New("unknown command")
+	case do == operation.Break && rest != "":
+		return step, errors.New("something is left over")
+	case do == operation.Break:
+		return step, nil
+	case do == operation.Exec && rest == "":
+		return step, errors.New("the command is missing")
+	case do == operation.Exec:
+		step.Command = rest
+		return step, nil
+	case rest == "":
+		return step, errors.New("the commit is missing")
 	}
-	if len(fields) == 1 {
-		return "", object.ID{}, errors.New("the commit is missing")
+	if step.Commit, err = p.r.Resolve(ctx, strings.Fields(rest)[0]); err != nil || do == "" {
+		return step, err
 	}
-	id, err := p.r.Resolve(ctx, fields[1])
-	if err != nil || do == "" {
-		return do, id, err
-	}
-	c, err := object.ReadCommit(ctx, p.r.Objects(), id)
+	c, err := object.ReadCommit(ctx, p.r.Objects(), step.Commit)
 	if err == nil && len(c.Parents) > 1 {
 		err = errors.New("it is a merge")
 	}
-	return do, id, err
+	return step, err
 }

@@ -381,10 +381,16 @@ func (t *bisectTest) run(ctx context.Context) (int, error) {
 		words[i] = shellWord(arg)
 	}
 	t.env.tell("running %s\n", printable(strings.Join(words, " ")))
-	p := newProgram(ctx, t.env, t.args[0], t.args[1:]...)
-	p.Dir, p.Stdin, p.Stdout, p.Stderr = t.repo.Root(), t.env.Stdin, t.env.Stdout, t.env.Stderr
-	if t.env.global.json {
-		p.Stdout = t.env.Stderr
+	return runInside(ctx, t.env, t.repo, t.args)
+}
+
+// runInside runs a program at the top of the worktree, and returns its exit status, as a shell
+// does.
+func runInside(ctx context.Context, env *Env, r *kist.Repository, args []string) (int, error) {
+	p := newProgram(ctx, env, args[0], args[1:]...)
+	p.Dir, p.Stdin, p.Stdout, p.Stderr = r.Root(), env.Stdin, env.Stdout, env.Stderr
+	if env.global.json {
+		p.Stdout = env.Stderr
 	}
 	err := p.Run()
 	var exit *exec.ExitError
@@ -397,10 +403,10 @@ func (t *bisectTest) run(ctx context.Context) (int, error) {
 		}
 		return exit.ExitCode(), nil
 	case errors.Is(err, exec.ErrNotFound), errors.Is(err, fs.ErrNotExist):
-		t.env.warn("%v", err)
+		env.warn("%v", err)
 		return 127, nil
 	case err != nil:
-		t.env.warn("%v", err)
+		env.warn("%v", err)
 		return 126, nil
 	}
 	return 0, nil

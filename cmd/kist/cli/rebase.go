@@ -3,11 +3,14 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/rebase"
 	"github.com/kist-vcs/kist/tree/stage"
 )
@@ -15,7 +18,7 @@ import (
 type rebaseOptions struct {
 	rebase.Options
 	stepsOptions
-	interactive bool
+	interactive, noForkPoint, yes bool
 }
 
 func newRebase(env *Env) *cobra.Command {
@@ -42,21 +45,32 @@ branch, the index and the worktree as they were. Meanwhile HEAD is detached, and
 
 With -i, an editor (see 'kist help commit') shows the list of commits. Lines can
 be reordered; the first word says what to do: pick, reword, edit, squash, fixup
-or drop, or its first letter. If a line is not valid, nothing is done.
+or drop, or its first letter. 'exec COMMAND' (x) runs a command of the shell at
+the top of the worktree, and stops if it fails; 'break' (b) stops. If a line is
+not valid, nothing is done. With -x, COMMAND runs after each commit.
+
+The list is a part of the repository. If commands are left, --continue and
+--skip show them and ask, so that no list of others runs a command; -y does not
+ask.
+
+With --fork-point, which is the default without UPSTREAM, commits are also left
+out that UPSTREAM had when the branch left it, as the reflog of UPSTREAM says.
 
 Tracked files must have no local changes, except with --autostash: this puts the
 changes aside as a stash, and brings them back at the end.
 
-With --json: result (up-to-date, rebased, edit or conflicts), branch, old and id
-(its commit before and now), commits (how many are new). Left out: dropped
-(commits without an effect) and upstream (commits that UPSTREAM has already). At
-a stop: stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and
-rest (the commits that are left). The field kept has the stash of local
+With --json: result (up-to-date, rebased, edit, failed or conflicts), branch, old
+and id (its commit before and now), commits (how many are new). Left out:
+dropped (commits without an effect) and upstream (commits that UPSTREAM has
+already). At a stop: stopped (the commit), conflicts (path, kind, ours_path,
+theirs_path), command and status (of one that failed) and rest (the commits that
+are left). The field kept has the stash of local
 changes that conflict with the new commits).`,
 		Example: `  kist rebase main
   kist rebase --onto main feature topic    move what topic has over feature
   kist rebase -i HEAD~3                    change the last three commits
   kist rebase --autostash origin/main
+  kist rebase -x 'make test' main          test each new commit
   kist rebase --continue`,
 		Args:              arguments(0, 2),
 		ValidArgsFunction: completeNth(env.complete(revisions), env.complete(branches)),
@@ -66,7 +80,12 @@ changes that conflict with the new commits).`,
 	flags.StringVar(&o.Onto, "onto", "", "repeat the commits on `REV` instead of UPSTREAM")
 	flags.BoolVarP(&o.interactive, "interactive", "i", false, "edit the list of commits first")
 	flags.BoolVar(&o.Autostash, "autostash", false, "put local changes aside, and bring them back at the end")
-	o.stepsOptions.register(cmd, "onto", "interactive", "autostash")
+	flags.StringArrayVarP(&o.Exec, "exec", "x", nil, "run `COMMAND` after each commit, and stop if it fails; may be repeated")
+	flags.BoolVar(&o.ForkPoint, "fork-point", false, "leave out commits that UPSTREAM once had")
+	flags.BoolVar(&o.noForkPoint, "no-fork-point", false, "do not look at the reflog of UPSTREAM")
+	flags.BoolVarP(&o.yes, "yes", "y", false, "do not ask before commands of the list")
+	cmd.MarkFlagsMutuallyExclusive("fork-point", "no-fork-point")
+	o.stepsOptions.register(cmd, "onto", "interactive", "autostash", "exec", "fork-point", "no-fork-point")
 	return cmd
 }
 
@@ -74,6 +93,12 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if o.given() && len(args) > 0 {
 		return usagef("%s is not expected", quoteArg(args[0]))
 	}
+	for _, command := range o.Exec {
+		if strings.TrimSpace(command) == "" || strings.Contains(command, "\n") {
+			return usagef("--exec needs a command of one line")
+		}
+	}
+	o.ForkPoint = o.ForkPoint || len(args) == 0 && !o.noForkPoint
 	if len(args) > 0 {
 		o.Upstream = previous(args[0])
 	}
@@ -89,7 +114,16 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		}
 	}
 	o.Edit = func(ctx context.Context, message string) (string, error) { return editMessage(ctx, env, r, message) }
+	o.Run = func(ctx context.Context, command string) (int, error) {
+		env.info("Executing: %s", printable(command))
+		return runInside(ctx, env, r, []string{"sh", "-c", command})
+	}
 	o.Brief = true
+	if o.goOn || o.skip {
+		if err := o.mayRun(env, r); err != nil {
+			return err
+		}
+	}
 
 	p := env.progress("rebasing")
 	o.Progress = p.amounts()
@@ -117,6 +151,34 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		env.json(newRebasedJSON(result))
 	}
 	return printRebase(ctx, env, r, result, err)
+}
+
+// mayRun returns an error if commands are left in the list and the user does not agree to
+// them: somebody else may have made the repository.
+func (o *rebaseOptions) mayRun(env *Env, r *kist.Repository) error {
+	state, err := operation.Current(r)
+	if err != nil || o.yes {
+		return err
+	}
+	var commands []string
+	for _, step := range state.Rest {
+		if step.Do == operation.Exec && !slices.Contains(commands, step.Command) {
+			commands = append(commands, step.Command)
+		}
+	}
+	if len(commands) == 0 {
+		return nil
+	}
+	for _, command := range commands {
+		env.info("exec %s", printable(command))
+	}
+	if !env.Terminal.Stdin {
+		return hintf(usagef("the list has commands, and there is no terminal to confirm them on; use --yes"), "'kist rebase --abort' ends the rebase")
+	}
+	if !confirm(env, "Run these commands?") {
+		return failf(exitFailed, "refused", "nothing was done")
+	}
+	return nil
 }
 
 // rebaseBlocked adds advice to the error of a rebase that local changes block.
@@ -155,6 +217,8 @@ type rebasedJSON struct {
 	Stopped  object.ID      `json:"stopped,omitzero"`
 	Conflict []conflictJSON `json:"conflicts,omitempty"`
 	Rest     []object.ID    `json:"rest,omitempty"`
+	Command  string         `json:"command,omitempty"`
+	Status   int            `json:"status,omitempty"`
 	Kept     object.ID      `json:"kept,omitzero"`
 }
 
@@ -162,7 +226,7 @@ func newRebasedJSON(result *rebase.Result) rebasedJSON {
 	j := rebasedJSON{
 		Result: rebaseOutcome(result), Branch: orNull(result.Branch), Old: result.Old, ID: result.ID, Commits: len(result.Commits),
 		Dropped: append([]object.ID{}, result.Nothing...), Upstream: append([]object.ID{}, result.Upstream...),
-		Stopped: result.Stopped, Rest: result.Rest,
+		Stopped: result.Stopped, Rest: result.Rest, Command: result.Failed, Status: result.Status,
 	}
 	if len(result.Conflicts) > 0 {
 		j.Conflict = newConflictsJSON(result.Conflicts)
@@ -180,6 +244,8 @@ func rebaseOutcome(result *rebase.Result) string {
 		return "up-to-date"
 	case len(result.Conflicts) > 0:
 		return "conflicts"
+	case result.Failed != "":
+		return "failed"
 	case !result.Stopped.IsZero():
 		return "edit"
 	}
@@ -209,6 +275,9 @@ func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *reba
 		env.tell("Current %s is up to date.\n", name)
 	case "edit":
 		env.info("Stopped at %s\n'kist commit --amend' changes the commit; 'kist rebase --continue' goes on", describe(ctx, r, result.Stopped))
+	case "failed":
+		err := failf(exitFailed, "exec", "execution failed with status %d: %s", result.Status, printable(result.Failed))
+		return hintf(err, "HEAD is at %s: 'kist commit --amend' changes it; then 'kist rebase --continue', or --abort", describe(ctx, r, result.Stopped))
 	case "conflicts":
 		err := failf(exitPartial, "conflicts", "could not apply %s: %s", describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))
 		return hintf(err, hintDecide+", then 'kist rebase --continue'; or --skip to leave the commit out; or --abort")

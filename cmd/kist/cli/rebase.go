@@ -89,7 +89,8 @@ changes that conflict with the new commits).`,
 	return cmd
 }
 
-func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+// settle checks the options and arguments, and sets what they imply.
+func (o *rebaseOptions) settle(env *Env, r *kist.Repository, args []string) error {
 	if o.given() && len(args) > 0 {
 		return usagef("%s is not expected", quoteArg(args[0]))
 	}
@@ -105,6 +106,16 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if len(args) > 1 {
 		o.Branch = previous(args[1])
 	}
+	if o.goOn || o.skip {
+		return o.mayRun(env, r)
+	}
+	return nil
+}
+
+func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	if err := o.settle(env, r, args); err != nil {
+		return err
+	}
 	if o.interactive {
 		if editor(env) == "" {
 			return hintf(usagef("-i needs an editor, and there is no terminal"), "KIST_EDITOR names a program that edits the list")
@@ -119,11 +130,6 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return runInside(ctx, env, r, []string{"sh", "-c", command})
 	}
 	o.Brief = true
-	if o.goOn || o.skip {
-		if err := o.mayRun(env, r); err != nil {
-			return err
-		}
-	}
 
 	p := env.progress("rebasing")
 	o.Progress = p.amounts()

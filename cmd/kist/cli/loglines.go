@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree/blame"
 )
@@ -74,14 +75,14 @@ func (o *logOptions) fileLines(ctx context.Context, env *Env, r *kist.Repository
 
 // hunkJSON is a change of lines as log -L prints it with --json.
 type hunkJSON struct {
-	pathJSON
+	jsonform.AtPath
 	From string `json:"renamed_from,omitempty"`
 	Text string `json:"patch"` // hunks in the unified format
 }
 
 func newHunksJSON(changes []log.LineChange) (list []hunkJSON) {
 	for _, c := range changes {
-		h := hunkJSON{pathJSON: newPathJSON(c.Path), Text: string(blame.Hunks(c.Old, c.New, c.Ranges, c.Touched))}
+		h := hunkJSON{AtPath: jsonform.NewPath(c.Path), Text: string(blame.Hunks(c.Old, c.New, c.Ranges, c.Touched))}
 		if c.From != c.Path {
 			h.From = c.From
 		}

@@ -89,11 +89,12 @@ changes that conflict with the new commits).`,
 	return cmd
 }
 
-// settle checks the options and arguments, and sets what they imply.
+// settle checks the options and arguments, and sets the implied ones.
 func (o *rebaseOptions) settle(env *Env, r *kist.Repository, args []string) error {
 	if o.given() && len(args) > 0 {
 		return usagef("%s is not expected", quoteArg(args[0]))
 	}
+	// A command is a line of the list.
 	for _, command := range o.Exec {
 		if strings.TrimSpace(command) == "" || strings.Contains(command, "\n") {
 			return usagef("--exec needs a command of one line")

@@ -110,6 +110,10 @@ func (s *site) blob(r *request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
+	names, _, err := s.refNames()
+	if err != nil {
+		return page{}, err
+	}
 	_, title := tree.Split(path)
-	return page{name: "blob", Title: title, Nav: "files", Data: blobPage{p, partsOf(path), v.Commit}}, nil
+	return page{name: "blob", Title: title, Nav: "files", Data: blobPage{p, partsOf(path), v.Commit}, Names: names}, nil
 }

@@ -69,7 +69,7 @@ func (b *browser) problem(text string) {
 }
 
 // patience is the longest that an action takes before it counts as failed.
-const patience = 15 * time.Second
+const patience = 60 * time.Second
 
 // do carries out actions.
 func (b *browser) do(doing string, actions ...chromedp.Action[chromedp.Void]) {
@@ -147,6 +147,7 @@ func TestBrowser(t *testing.T) {
 	r := harbour(t)
 	picture(r, "quay.png", color.RGBA{200, 20, 20, 255})
 	r.Write("horn.wav", wav())
+	r.Write("plan.pdf", "%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj\n3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>endobj\ntrailer<</Root 1 0 R>>\n")
 	commit(r, "a picture and a sound")
 	picture(r, "quay.png", color.RGBA{20, 20, 200, 255})
 	r.Write("src/main.go", strings.Replace(program, "hello", "ahoy", 1))
@@ -174,6 +175,8 @@ func TestBrowser(t *testing.T) {
 	b.wait("the sound can be played", `document.querySelector("audio").duration === 1`)
 	b.do("seek", void(chromedp.Evaluate[float64](`document.querySelector("audio").currentTime = 0.5`)))
 	b.wait("the sound is at its middle", `document.querySelector("audio").seeking === false && document.querySelector("audio").currentTime === 0.5`)
+	b.open("/blob/plan.pdf")
+	b.wait("the browser shows the PDF", `document.querySelector("iframe").offsetHeight > 100`)
 	b.check("preview")
 
 	// Search, from the field at the top of each page.

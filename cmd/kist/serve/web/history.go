@@ -81,7 +81,8 @@ func (s *site) history(r *request) (page, error) {
 		return page{}, err
 	}
 	p.Data = h
-	return p, nil
+	p.Names, _, err = s.refNames()
+	return p, err
 }
 
 // list sets the versions of a file that the visitor may read.

@@ -74,7 +74,7 @@ type logPage struct {
 func (s *site) log(r *request) (page, error) {
 	ctx := r.Context()
 	l := logPage{Skip: r.number("skip", maxSkip), Path: r.query("path"), All: r.query("rev") == ""}
-	names, starts, err := s.refNames(r)
+	names, starts, err := s.refNames()
 	if err != nil {
 		return page{}, err
 	}
@@ -155,7 +155,7 @@ const maxRefs = 500
 
 // refNames returns the branches, tags and branches of remotes, and the revisions from which
 // all their history starts.
-func (s *site) refNames(r *request) (names []refName, starts []string, err error) {
+func (s *site) refNames() (names []refName, starts []string, err error) {
 	list, err := s.Repo.Refs().List("refs/")
 	if err != nil && len(list) == 0 {
 		return nil, nil, err

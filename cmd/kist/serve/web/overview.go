@@ -35,7 +35,7 @@ func (s *site) overview(r *request) (page, error) {
 		return page{}, err
 	}
 	out.Branch, out.ID = head.Branch, head.ID
-	if out.Names, _, err = s.refNames(r); err != nil {
+	if out.Names, _, err = s.refNames(); err != nil {
 		return page{}, err
 	}
 	for i := range out.Names {

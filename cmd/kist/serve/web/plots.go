@@ -34,7 +34,7 @@ type bar struct {
 // The measures of plots, in the units of their view boxes.
 const (
 	barWidth, barHeight       = 1000, 14
-	plotWidth, plotHeight     = 760, 260
+	plotWidth, plotHeight     = 1000, 260
 	plotLeft, plotTop         = 76, 12
 	plotRight, plotBottom     = 12, 28
 	maxPoints             int = 400

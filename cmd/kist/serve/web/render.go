@@ -26,6 +26,7 @@ type page struct {
 	Nav     string // the entry of the navigation
 	Refresh int    // seconds after which the browser asks again; 0: never
 	Data    any
+	Names   []refName // that the visitor can choose from
 
 	Site  string // name of the repository
 	Rev   string // revision that the page shows

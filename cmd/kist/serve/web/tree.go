@@ -85,11 +85,15 @@ func (s *site) tree(r *request) (page, error) {
 	if err := s.fillFolder(r, v, &t); err != nil {
 		return page{}, err
 	}
+	names, _, err := s.refNames()
+	if err != nil {
+		return page{}, err
+	}
 	title := "Files"
 	if t.Path != "" {
 		title = path.Base(t.Path)
 	}
-	return page{name: "tree", Title: title, Nav: "files", Data: t}, nil
+	return page{name: "tree", Title: title, Nav: "files", Data: t, Names: names}, nil
 }
 
 // fillFolder sets the names of a page of a folder, the text about it, and the addresses of

@@ -391,6 +391,17 @@ func TestRestore(t *testing.T) {
 	post("notes/a.txt", "nothing", 404)
 	post("notes/a.txt", "", 404)
 
+	const odd = "odd/a\nb\xff%25 &.txt"
+	r.Write(odd, "odd\n")
+	commit(r, "an odd name")
+	r.Check(os.Remove(filepath.Join(r.Dir, odd)))
+	_, form, _ := strings.Cut(s.page("/tree/odd"), "/blob/odd/")
+	address, _, _ := strings.Cut(form, `"`)
+	_, field, _ := strings.Cut(s.page("/blob/odd/"+address), `name="path" value="`)
+	value, _, _ := strings.Cut(field, `"`)
+	post(value, "HEAD", 200)
+	r.Want(odd, "odd\n")
+
 	reader := served(t, r, false)
 	if status, _, _ := reader.do("POST", "/restore", url.Values{"path": {"README.md"}, "rev": {"HEAD"}}); status != 403 {
 		t.Errorf("a server without --write restores: status %d", status)

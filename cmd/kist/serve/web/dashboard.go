@@ -24,6 +24,7 @@ import (
 const (
 	maxCounting  = 2 * time.Minute  // for all numbers
 	maxAge       = 15 * time.Minute // of numbers, while the refs stay
+	minAge       = 10 * time.Second // of numbers, while the refs change
 	maxObjects   = 2_000_000        // whose growth is computed
 	maxFolders   = 12               // that are shown
 	maxBranches  = 12
@@ -61,7 +62,8 @@ func (d *dashboard) get(ctx context.Context) (numbers, bool, error) {
 	}
 	d.mu.Lock()
 	idle := d.done == nil || isClosed(d.done)
-	if idle && (d.done == nil || d.state != state || d.now().Sub(d.numbers.When) > maxAge) {
+	age := d.now().Sub(d.numbers.When)
+	if idle && (d.done == nil || age > maxAge || d.state != state && age > minAge) {
 		done := make(chan struct{})
 		d.done, d.state = done, state
 		d.start(func(ctx context.Context) { d.compute(ctx, done) })

@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ const (
 	maxChanges   = 1000      // paths that are listed
 	maxDiffs     = 100       // files whose differences are shown
 	maxDiffText  = 512 << 10 // bytes of a file that is compared
-	maxDiffRows  = 20_000    // lines in all
+	maxDiffRows  = 10_000    // lines in all
 	maxComparing = 4 * time.Second
 )
 
@@ -263,8 +264,8 @@ type commitPage struct {
 	commitLine
 	*object.Commit
 	Title, Body string
-	Names       []log.Decoration
-	Since       object.ID // the commit that it is compared with; zero: none
+	Parents     []object.ID // the first ones
+	Same        bool        // author and committer are the same
 	Diffs       *diffs
 	Gone        string // why its content is not there
 }
@@ -283,10 +284,10 @@ func (s *site) commit(r *request) (page, error) {
 		return page{}, err
 	}
 	names := log.Decorations(ctx, s.Repo, false)[id]
-	out := commitPage{commitLine: newCommitLine(log.One(records, id, c), names), Commit: c, Names: names}
-	if out.Title, out.Body = log.SplitMessage(c.Message); out.Title == "" {
-		out.Title = "(no message)"
-	}
+	out := commitPage{commitLine: newCommitLine(log.One(records, id, c), names), Commit: c, Parents: c.Parents[:min(len(c.Parents), maxMerge)]}
+	title, body := log.SplitMessage(c.Message)
+	out.Title, out.Body = cut(cmp.Or(title, "(no message)"), maxBody), cut(body, maxBody)
+	out.Same = c.Author == c.Committer
 	p := page{name: "commit", Title: cut(out.Title, 120), Nav: "history"}
 
 	new, err := r.site.Open(r.Context(), r.rev)
@@ -305,7 +306,6 @@ func (s *site) commit(r *request) (page, error) {
 			return page{}, err
 		}
 		old := &serve.Commit{View: before, Rules: new.Rules}
-		out.Since = before.Commit
 		if out.Diffs, err = s.compare(ctx, old, new); err != nil {
 			return page{}, err
 		}

@@ -108,7 +108,7 @@ func (h *historyPage) list(r *request, now *serve.Commit, file *versions.File) e
 		if i > 0 && v.Type != 0 && file.Versions[i-1].Type != 0 {
 			changes = "/diff?" + url.Values{"from": {file.Versions[i-1].Commit.String()}, "to": {v.Commit.String()}, "path": {v.Path}}.Encode()
 		}
-		h.Versions = append(h.Versions, fileVersion{Version: v, Word: changeWord(&v), When: time.Unix(v.Time, 0), Title: cut(title, 200), Author: c.Author.Name, Changes: changes})
+		h.Versions = append(h.Versions, fileVersion{Version: v, Word: changeWord(&v), When: time.Unix(v.Time, 0), Title: cut(title, maxTitle), Author: cut(c.Author.Name, maxPerson), Changes: changes})
 	}
 	return nil
 }

@@ -19,8 +19,14 @@ const perPage = 50
 // maxSkip is the most commits before a page of the history.
 const maxSkip = 1_000_000
 
-// maxMerge is the most parents of a commit that are shown. A hostile commit can have many.
-const maxMerge = 24
+// The most of a commit that a page shows. A hostile commit can have much more.
+const (
+	maxMerge  = 24        // parents
+	maxNames  = 12        // names in a list
+	maxTitle  = 300       // bytes in a list
+	maxPerson = 120       // bytes of a name or address
+	maxBody   = 128 << 10 // bytes
+)
 
 // commitLine is a commit in a list.
 type commitLine struct {
@@ -40,8 +46,8 @@ func newCommitLine(c log.Logged, names []log.Decoration) commitLine {
 		title = "(no message)"
 	}
 	return commitLine{
-		ID: c.ID, Title: cut(title, 300), Author: c.Author.Name, Time: c.Committer.When(),
-		Names: names, Expired: c.Expired != nil, Held: c.Held != nil,
+		ID: c.ID, Title: cut(title, maxTitle), Author: cut(c.Author.Name, maxPerson), Time: c.Committer.When(),
+		Names: names[:min(len(names), maxNames)], Expired: c.Expired != nil, Held: c.Held != nil,
 	}
 }
 
@@ -84,6 +90,13 @@ func (s *site) log(r *request) (page, error) {
 		o.Revs = []string{r.revision()}
 	}
 	if l.Path != "" {
+		v, err := s.Open(ctx, "")
+		if err == nil {
+			err = v.Rules.MayRead(ctx, l.Path)
+		}
+		if err != nil {
+			return page{}, err
+		}
 		o.Paths = []string{l.Path}
 	}
 	p := page{name: "log", Title: "History", Nav: "history"}

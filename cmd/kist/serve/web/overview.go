@@ -41,7 +41,7 @@ func (s *site) overview(r *request) (page, error) {
 	for i := range out.Names {
 		if c, err := object.ReadCommit(ctx, s.Repo.Objects(), s.peeled(ctx, out.Names[i].ID)); err == nil {
 			title, _ := log.SplitMessage(c.Message)
-			out.Names[i].Title, out.Names[i].Time = cut(title, 200), c.Committer.When()
+			out.Names[i].Title, out.Names[i].Time = cut(title, maxTitle), c.Committer.When()
 		}
 	}
 	if out.Remotes, err = s.remotes(); err != nil {

@@ -3,6 +3,7 @@ package web
 import (
 	"bytes"
 	"embed"
+	"fmt"
 	"html/template"
 	"net/http"
 	"path"
@@ -70,7 +71,8 @@ func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
 		"visible": visible, "plain": plain, "name": name, "size": sizeOf, "count": count, "address": address, "escaped": escaped,
 		"stamp": func(t time.Time) template.HTML { return stamp(now(), t) },
-		"short": func(id object.ID) string { return id.Short() },
+		"short": short,
+		"group": group,
 		"add":   func(a, b int) int { return a + b },
 		"base":  path.Base,
 		"icon":  icon,
@@ -80,6 +82,14 @@ func functions(now func() time.Time) template.FuncMap {
 		"folderOf": func(t treePage, rev string) folder { return folder{t, rev} },
 		"pending":  func(d dashboardPage, key, none string) string { return d.pending(key, none) },
 	}
+}
+
+// short returns the first digits of an ID, or the beginning of a text.
+func short(v any) string {
+	if id, ok := v.(object.ID); ok {
+		return id.Short()
+	}
+	return cut(fmt.Sprint(v), maxPerson)
 }
 
 // crumbs are the folders on the way to a path, for a template.

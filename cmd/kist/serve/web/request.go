@@ -23,8 +23,8 @@ type request struct {
 	rev  string // the revision that the page shows, as the visitor named it
 }
 
-// query returns a parameter of the address, or of a form.
-func (r *request) query(key string) string { return r.FormValue(key) }
+// query returns a parameter of the address.
+func (r *request) query(key string) string { return r.URL.Query().Get(key) }
 
 // number returns a parameter that is a number from 0 to a limit, or 0.
 func (r *request) number(key string, limit int) int {

@@ -106,16 +106,21 @@ func sizeOf(n any) string {
 	return ""
 }
 
-// count returns a number with groups of three digits and its noun.
-func count(n any, one, many string) string {
+// group returns a number with groups of three digits.
+func group(n any) string {
 	text := fmt.Sprint(n)
-	if text == "1" {
-		return "1 " + one
-	}
 	for i := len(text) - 3; i > 0; i -= 3 {
 		text = text[:i] + "," + text[i:]
 	}
-	return text + " " + many
+	return text
+}
+
+// count returns a number and its noun.
+func count(n any, one, many string) string {
+	if text := group(n); text != "1" {
+		return text + " " + many
+	}
+	return "1 " + one
 }
 
 // ago returns how long before now a time was.
@@ -135,7 +140,7 @@ func ago(now, then time.Time) string {
 			return count(n, unit.name, unit.name+"s") + " ago"
 		}
 	}
-	return count(int(d/time.Minute), "minute", "minutes") + " ago"
+	return count(int(d/time.Minute), "min", "min") + " ago"
 }
 
 // stamp returns a time as HTML: how long ago it was, and in the title the time itself.

@@ -231,7 +231,7 @@ func (s *site) lastChanges(ctx context.Context, commit object.ID, t *treePage) {
 		if c != nil {
 			e.Time = c.Committer.When()
 			e.Title, _ = log.SplitMessage(c.Message)
-			e.Title = cut(e.Title, 200)
+			e.Title = cut(e.Title, maxTitle)
 			t.Changes = true
 		}
 	}

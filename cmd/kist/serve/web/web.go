@@ -115,7 +115,7 @@ func (s *site) page(show func(*request) (page, error)) http.Handler {
 		h.Set("Content-Security-Policy", policy)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Referrer-Policy", "same-origin")
-		h.Set("Cache-Control", "no-cache")
+		h.Set("Cache-Control", "private, no-cache")
 		h.Set("Content-Type", "text/html; charset=utf-8")
 		if err := s.pages.write(w, req, p); err != nil && ctx.Err() == nil {
 			s.Log(err)

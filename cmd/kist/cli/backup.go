@@ -119,7 +119,7 @@ if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 	o.reports.register(flags)
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
-	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	env.propose(cmd, "remote", env.complete(remotes))
 	return cmd
 }
 

@@ -75,7 +75,7 @@ upstream, ahead and behind (how many commits) or gone.`,
 	flags.BoolVarP(&o.remotes, "remotes", "r", false, "list, or with -d delete, branches of remotes")
 	flags.BoolVar(&o.current, "show-current", false, "print the name of the current branch; nothing if HEAD is detached")
 	o.commitFilter.register(cmd)
-	o.refOrder.register(cmd)
+	o.refOrder.register(env, cmd)
 	flags.CountVarP(&o.verbosity, "verbose", "v", "show commits; -vv also shows upstreams")
 	flags.BoolVarP(&o.force, "force", "f", false, "move the branch to REV if it exists; with -d and -m as -D and -M; with -c, replace NEW")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete branches that are merged into the current one")
@@ -401,9 +401,9 @@ var commitFilters = []struct {
 // refOrder is the option for the order of a list of branches or tags.
 type refOrder struct{ sort []string }
 
-func (o *refOrder) register(cmd *cobra.Command) {
+func (o *refOrder) register(env *Env, cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.sort, "sort", nil, "sort by `KEY`, or with '-' before it backwards: refname, version:refname, creatordate, taggerdate, committerdate; the last --sort comes first")
-	must(cmd.RegisterFlagCompletionFunc("sort", oneOf(log.SortKeys...)))
+	env.propose(cmd, "sort", oneOf(log.SortKeys...))
 }
 
 // noRev is the value of an option that was given without a revision.

@@ -88,7 +88,7 @@ many).`,
 		cmd.MarkFlagsMutuallyExclusive("patch", name)
 	}
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
-	must(cmd.RegisterFlagCompletionFunc("reset-branch", env.complete(branches)))
+	env.propose(cmd, "reset-branch", env.complete(branches))
 	registerSetID(env, cmd)
 	return cmd
 }

@@ -130,6 +130,14 @@ func completeValues(env *Env, cmd *cobra.Command) {
 	cmd.PersistentFlags().VisitAll(set)
 }
 
+// propose makes the shell complete the values of an option by fn. Cobra keeps each such
+// function, and with it the command, as long as the process lives.
+func (e *Env) propose(cmd *cobra.Command, option string, fn cobra.CompletionFunc) {
+	if e.completion.asked {
+		must(cmd.RegisterFlagCompletionFunc(option, fn))
+	}
+}
+
 // proposalsFor returns the proposals for a value of an option with this placeholder.
 func proposalsFor(e *Env, value pflag.Value, placeholder string) cobra.CompletionFunc {
 	if c, ok := value.(*choice); ok {

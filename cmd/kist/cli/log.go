@@ -123,7 +123,7 @@ patch}.`,
 	flags.BoolVar(&o.graph, "graph", false, "draw the lines of history")
 	flags.BoolVar(&o.topo, "topo-order", false, "show no commit before its children, and do not mix lines of history")
 	flags.BoolVar(&o.reverse, "reverse", false, "the oldest first")
-	o.commits.register(cmd)
+	o.commits.register(env, cmd)
 	o.logFilter.register(cmd)
 	flags.BoolVar(&o.firstParent, "first-parent", false, "follow only the first parent of merges")
 	flags.BoolVar(&o.follow, "follow", false, "follow the one PATH through renames")
@@ -469,7 +469,7 @@ exist), name, email, time, reason.`,
 	}
 	env.inRepository(cmd, o.run)
 	registerCount(cmd, &o.number, "moves")
-	registerDate(cmd, &o.date)
+	registerDate(env, cmd, &o.date)
 	return cmd
 }
 

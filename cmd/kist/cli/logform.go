@@ -46,7 +46,7 @@ commits, 'tformat:TEXT' and TEXT after each. Control characters in messages and
 names are shown as pictures.`
 
 // register adds the options to a command.
-func (f *commitForm) register(cmd *cobra.Command) {
+func (f *commitForm) register(env *Env, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	oneline := func(string) (err error) {
 		f.abbrev = true
@@ -58,9 +58,9 @@ func (f *commitForm) register(cmd *cobra.Command) {
 	flags.Var(newParsed(&f.format, "", log.ParseFormat), "pretty", "the same as --format `FORMAT`")
 	flags.Lookup("pretty").NoOptDefVal = "medium"
 	for _, name := range []string{"format", "pretty"} {
-		must(cmd.RegisterFlagCompletionFunc(name, oneOf(formatNames...)))
+		env.propose(cmd, name, oneOf(formatNames...))
 	}
-	registerDate(cmd, &f.date)
+	registerDate(env, cmd, &f.date)
 	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs")
 	flags.Var(newChoice(&f.decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
 	flags.Lookup("decorate").NoOptDefVal = "short"
@@ -68,10 +68,10 @@ func (f *commitForm) register(cmd *cobra.Command) {
 }
 
 // registerDate adds git's option for the form of dates to a command.
-func registerDate(cmd *cobra.Command, form *refs.DateForm) {
+func registerDate(env *Env, cmd *cobra.Command, form *refs.DateForm) {
 	cmd.Flags().Var(newParsed(form, "", refs.ParseDateForm), "date",
 		"show dates as `FORM`: default, iso, iso-strict, rfc, short, relative, human, unix, raw, or format:TEXT; with -local in your time zone")
-	must(cmd.RegisterFlagCompletionFunc("date", oneOf("default", "iso", "iso-strict", "rfc", "short", "relative", "human", "unix", "raw", "local")))
+	env.propose(cmd, "date", oneOf("default", "iso", "iso-strict", "rfc", "short", "relative", "human", "unix", "raw", "local"))
 }
 
 // printer returns the printer of commits in this form.

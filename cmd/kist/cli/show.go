@@ -54,7 +54,7 @@ an object as in 'kist ls --json'.`,
 	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
 	registerCount(cmd, &o.number, "commits")
-	o.commits.register(cmd)
+	o.commits.register(env, cmd)
 	o.form.register(cmd)
 	return cmd
 }

@@ -54,7 +54,7 @@ tagger (name, email, time) and message.`,
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "list the tags that fit a pattern")
 	o.commitFilter.register(cmd)
-	o.refOrder.register(cmd)
+	o.refOrder.register(env, cmd)
 	flags.IntVarP(&o.lines, "lines", "n", 0, "list the tags with `N` lines of each message; -n3 is short for -n=3")
 	flags.Lookup("lines").NoOptDefVal = "0"
 	registerDigits(cmd, &o.lines)

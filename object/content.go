@@ -1,6 +1,7 @@
 package object
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +77,18 @@ func (c *ContentReader) ReadAt(p []byte, off int64) (int, error) {
 		}
 	}
 	return done, nil
+}
+
+// Start returns the content, at most limit bytes of it. It reads a file of one chunk without
+// a copy.
+func (c *ContentReader) Start(limit int64) ([]byte, error) {
+	if c.entry.Content.Kind == KindChunk && c.entry.Size <= MaxChunkSize {
+		data, err := c.read(ChunkAt{ChunkRef: ChunkRef{c.entry.Content.ID, uint32(c.entry.Size)}})
+		return data[:min(int64(len(data)), limit)], err
+	}
+	buf := bytes.NewBuffer(make([]byte, 0, min(c.Size(), limit)+bytes.MinRead)) // does not grow
+	_, err := buf.ReadFrom(io.LimitReader(c, limit))
+	return buf.Bytes(), err
 }
 
 // readSome reads at least one byte at off, up to the end of the chunk there.

@@ -339,9 +339,8 @@ func (h *header) decode(body any) error {
 
 // appendNode encodes a node that is not a list.
 func appendNode(kind Kind, set *linkSet, body any) ([]byte, error) {
-	var buf bytes.Buffer
-	buf.Write(appendHeader(nil, kind, set))
-	if err := textCodec.marshal(&buf, body); err != nil {
+	buf := bytes.NewBuffer(appendHeader(make([]byte, 0, 512), kind, set))
+	if err := textCodec.marshal(buf, body); err != nil {
 		return nil, err
 	}
 	if buf.Len() > MaxNodeSize {

@@ -27,6 +27,9 @@ func (s *linkSet) free() {
 }
 
 func (s *linkSet) reset() {
+	for 0 < s.len() && s.len() <= 16 { // clearing all slots takes longer
+		s.drop()
+	}
 	if len(s.raw) > 0 {
 		s.raw = s.raw[:0]
 		clear(s.slots[:])

@@ -35,6 +35,9 @@ func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 			}
 		})
 	}
+	if p.wants(setCommands) {
+		p.planCommands()
+	}
 	if p.wants(setGrowth) {
 		p.add(ctx, curveHistory, historySet(), func(f *folder) roundOf {
 			return func(ctx context.Context, round int) error {

@@ -30,6 +30,9 @@ func section(r *Report, place string) (string, error) {
 }
 
 func setTitle(set *Set) string {
+	if set.Files == 0 { // a history
+		return set.Title + ".\n\n"
+	}
 	files := "files"
 	if set.Files == 1 {
 		files = "file"

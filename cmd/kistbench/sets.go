@@ -9,9 +9,10 @@ import (
 )
 
 // allSets are the names that -sets takes, in the order in which they are
-// measured. The last three are no folders: versions is a race over releases, s3
-// one to a server, and growth is about kist alone.
-var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setS3, setGrowth}
+// measured. The last four are no folders: versions is a race over releases,
+// commands are those on a history, s3 is a race to a server, and growth is about
+// kist alone.
+var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setS3, setGrowth}
 
 const (
 	setVersions = "versions"
@@ -133,17 +134,19 @@ func sourceSet(quick bool) dataSet {
 const smallFile = 4000
 
 func manySet(files int) dataSet {
-	name := func(i int) string {
-		return filepath.FromSlash(fmt.Sprintf("d%03d/e%02d/note-%06d.txt", i/2000, i/100%20, i))
-	}
 	return dataSet{
 		name:   "many",
 		title:  fmt.Sprintf("%s text files of up to %d bytes, in folders of 100", thousands(files), smallFile),
 		then:   "a line is added to one file",
 		about:  known(files, int64(files)*smallFile/2),
-		make:   func(_ context.Context, dir string) error { return writeTexts(dir, files, smallFile, 10, name) },
-		mutate: func(dir string, n uint64) error { return appendLine(filepath.Join(dir, name(files/2)), n) },
+		make:   func(_ context.Context, dir string) error { return writeTexts(dir, files, smallFile, 10, noteName) },
+		mutate: func(dir string, n uint64) error { return appendLine(filepath.Join(dir, noteName(files/2)), n) },
 	}
+}
+
+// noteName names file i of a set of many, in folders of 100.
+func noteName(i int) string {
+	return filepath.FromSlash(fmt.Sprintf("d%03d/e%02d/note-%06d.txt", i/2000, i/100%20, i))
 }
 
 func databaseSet(size int64) dataSet {

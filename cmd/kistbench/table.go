@@ -84,16 +84,31 @@ var releaseRows = []row{
 	of("stored after gc, MiB", workCompact, mebibytes(stored)),
 }
 
+// commandRows returns the rows of a set on which commands ran, none for another set.
+func commandRows(r *Report, set string) (lines []row) {
+	if !slices.ContainsFunc(histories(&options{}), func(h history) bool { return h.name == set }) {
+		return nil
+	}
+	for _, x := range r.Results {
+		if x.Set == set && x.Tool == kistTool {
+			lines = append(lines, of("`"+x.Work+"`, s", x.Work, seconds), of("— processor, s", x.Work, cpu))
+		}
+	}
+	return lines
+}
+
 // setTable returns the table of a set: medians, and in the last column the
 // median of the ratios of kist to the best of the others.
 func setTable(r *Report, set string) string {
 	lines := rows
 	if set == setVersions {
 		lines = releaseRows
+	} else if commands := commandRows(r, set); len(commands) > 0 {
+		lines = commands
 	}
 	tools := []string{}
 	for _, t := range r.Tools {
-		if len(r.samples(set, workFirst, t.Name)) > 0 {
+		if len(lines[0].samples(r, set, t.Name)) > 0 {
 			tools = append(tools, t.Name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -313,4 +314,42 @@ func BenchmarkFind(b *testing.B) {
 			}
 		}
 	})
+}
+
+// readCounter counts reads.
+type readCounter struct {
+	io.ReaderAt
+	reads int
+}
+
+func (c *readCounter) ReadAt(p []byte, off int64) (int, error) {
+	c.reads++
+	return c.ReaderAt.ReadAt(p, off)
+}
+
+// TestKeptBlocks checks that repeated searches read nothing, up to the limit of kept blocks.
+func TestKeptBlocks(t *testing.T) {
+	for _, n := range []int{5000, (maxKept + 10) * blockRecords} {
+		recs := randomRecords(3, n)
+		data := encode(t, recs)
+		r := &readCounter{ReaderAt: bytes.NewReader(data)}
+		x, err := Open(r, int64(len(data)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all := func() int {
+			before := r.reads
+			for _, want := range recs {
+				if got, ok, err := x.Find(want.Key); !ok || err != nil || got != want {
+					t.Fatalf("Find(%s) = %+v, %t, %v; want %+v", want.Key, got, ok, err, want)
+				}
+			}
+			return r.reads - before
+		}
+		all()
+		all() // the first pass began without the filter
+		if reads, limit := all(), 2*max(0, n-maxKept*blockRecords); reads > limit {
+			t.Errorf("%d reads of %d records, want at most %d", reads, n, limit)
+		}
+	}
 }

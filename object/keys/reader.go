@@ -19,9 +19,12 @@ import (
 // a look-up of an absent object reads one block.
 const filterAfter = 64
 
-// Reader searches an index. It is safe for concurrent use. It keeps a quarter
-// of a byte for every record in memory, and 1.5 bytes more once it has loaded
-// its filter.
+// maxKept is the number of blocks that a reader keeps: 3 MiB.
+const maxKept = 2048
+
+// Reader searches an index. It is safe for concurrent use. It keeps half a
+// byte for every record in memory, and 1.5 bytes more once it has loaded
+// its filter. From then on it also keeps the first maxKept blocks that it reads.
 type Reader struct {
 	r     io.ReaderAt
 	n     int            // records
@@ -31,6 +34,8 @@ type Reader struct {
 	foff  int64          // offset of the filter
 	hits  atomic.Int32   // look-ups so far, up to filterAfter
 	f     atomic.Pointer[filter]
+	kept  []atomic.Pointer[[blockSize]byte] // checked blocks
+	count atomic.Int32                      // of kept blocks
 }
 
 // Open reads an index of size bytes from r, which must stay readable and
@@ -76,7 +81,7 @@ func Open(r io.ReaderAt, size int64) (*Reader, error) {
 		return nil, &CorruptError{Part: "table", Err: errChecksum}
 	}
 
-	x.table = make([]uint64, blocks)
+	x.table, x.kept = make([]uint64, blocks), make([]atomic.Pointer[[blockSize]byte], blocks)
 	for i := range x.table {
 		x.table[i] = binary.BigEndian.Uint64(buf[i*8:])
 	}
@@ -227,9 +232,18 @@ func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {
 
 // findIn looks for key in block b.
 func (x *Reader) findIn(b int, key object.Key, buf *[blockSize]byte) (Record, bool, error) {
-	recs, err := x.readBlock(b, buf[:])
-	if err != nil {
-		return Record{}, false, err
+	var recs []byte
+	if kept := x.kept[b].Load(); kept != nil {
+		recs = kept[:x.blockLen(b)*recordSize]
+	} else {
+		var err error
+		if recs, err = x.readBlock(b, buf[:]); err != nil {
+			return Record{}, false, err
+		}
+		if x.f.Load() != nil && x.count.Add(1) <= maxKept {
+			kept := *buf
+			x.kept[b].Store(&kept)
+		}
 	}
 	i := x.lowerBound(b, recs, key.Kind, &key.ID)
 	at := (i - b*blockRecords) * recordSize

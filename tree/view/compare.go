@@ -3,7 +3,6 @@
 package view
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -222,9 +221,7 @@ func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
 // ReadContent returns the content of a file of the view, at most limit bytes. If a
 // file of the worktree changed since, it returns the present content.
 func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, e object.Entry, limit int64) ([]byte, error) {
-	buf := bytes.NewBuffer(make([]byte, 0, min(e.Size, uint64(limit))+bytes.MinRead)) // does not grow
-	_, err := buf.ReadFrom(io.LimitReader(object.NewContentReader(ctx, v.Objects, e), limit))
-	data := buf.Bytes()
+	data, err := object.NewContentReader(ctx, v.Objects, e).Start(limit)
 	if !v.Worktree || !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrPurged) {
 		return data, err
 	}

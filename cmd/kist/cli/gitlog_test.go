@@ -190,7 +190,8 @@ func (w *logTwin) change(tree map[string]string, n int) {
 		case 2:
 			lines[at] = w.pick(" ", "\t") + line + "\n"
 		case 3:
-			if name == "a" && at > 0 && strings.TrimSpace(lines[at-1]) != "" {
+			// A line with a blank one before or after it could be aligned in two ways.
+			if name == "a" && at > 0 && strings.TrimSpace(lines[at-1]) != "" && words[0][len(words[0])-1]%2 == 0 {
 				lines[at] = w.pick("\n", " \n") + lines[at]
 			}
 		case 4:

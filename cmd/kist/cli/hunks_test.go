@@ -95,21 +95,32 @@ func (w *twins) write(name string, lines []string, mode os.FileMode) {
 	}
 }
 
-// equal checks that index and worktree have the same content in both.
+// equal checks that index and worktree have the same content in both. At the end, the
+// worktrees are those of the index. It compares no patches, because the same content has
+// several if lines were moved.
 func (w *twins) equal(what string, names []string) {
 	w.Helper()
-	for _, args := range [][]string{{"diff", "--cached", "HEAD"}, {"diff"}} {
-		git, kist := w.run(nil, args...)
-		if a, b := withoutIDs(git), withoutIDs(kist); a != b {
-			w.Fatalf("%s: %q prints in git\n%s\nin kist\n%s", what, args, a, b)
-		}
+	if git, kist := w.run(nil, "diff", "--cached", "--name-status", "HEAD"); git != kist {
+		w.Fatalf("%s: staged in git\n%s\nin kist\n%s", what, git, kist)
 	}
-	for _, name := range names {
-		a, aErr := os.ReadFile(filepath.Join(w.git, name))
-		b, bErr := os.ReadFile(filepath.Join(w.kist, name))
-		if !bytes.Equal(a, b) || (aErr == nil) != (bErr == nil) {
-			w.Fatalf("%s: %s is in git\n%s\nin kist\n%s", what, name, a, b)
+	read := func(dir, name string) string {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil {
+			return "nothing"
 		}
+		content, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			w.Fatal(err)
+		}
+		return fmt.Sprintf("%s\n%s", info.Mode(), content)
+	}
+	for _, of := range []string{"worktree", "index"} {
+		for _, name := range names {
+			if git, kist := read(w.git, name), read(w.kist, name); git != kist {
+				w.Fatalf("%s: %s in the %s of git\n%s\nof kist\n%s", what, name, of, git, kist)
+			}
+		}
+		w.both("restore", ".")
 	}
 }
 
@@ -267,6 +278,7 @@ func TestHunksLikeGit(t *testing.T) {
 				w.write(name, files[name], mode)
 			}
 		}
+		w.write("kept", []string{"kept\n"}, 0o644)
 		for _, message := range []string{"one", "two"} {
 			change(8, true, true)
 			w.both("add", "-A")
@@ -286,7 +298,13 @@ func TestHunksLikeGit(t *testing.T) {
 		git, kist := w.run(answers, strings.Fields(c.line)...)
 		what := fmt.Sprintf("round %d: %s with %q, edits %s", n, c.line, answers.given.String(), edit)
 		// After an edit, git offers s if the hunk could be split before.
-		comparable := func(text string) string { return strings.ReplaceAll(withoutIDs(text), ",s,", ",") }
+		split := strings.NewReplacer(",s,", ",", "s - split the current hunk into smaller hunks\n", "")
+		comparable := func(text string) string { return split.Replace(withoutIDs(text)) }
+		const again = "does not apply. Edit again" // git checks an edited hunk together with all others
+		if strings.Count(git, again) > strings.Count(kist, again) {
+			refused++
+			continue
+		}
 		if a, b := comparable(git), comparable(kist); a != b {
 			t.Fatalf("%s\nprints in git\n%s\nin kist\n%s", what, a, b)
 		}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -216,7 +217,58 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	if o.graph && !env.global.json {
 		p.graph = newGraph(env.paint)
 	}
-	return o.print(ctx, p, log.Commits(ctx, r, opt))
+	commits := log.Commits(ctx, r, opt)
+	if o.number < 0 {
+		commits = ahead(commits)
+	}
+	return o.print(ctx, p, commits)
+}
+
+// ahead yields the values of seq, which runs ahead in a goroutine of its own. Values that come
+// fast are passed on in batches, because each one wakes the reader.
+func ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	type value struct {
+		v   T
+		err error
+	}
+	return func(yield func(T, error) bool) {
+		batches, stop := make(chan []value, 4), make(chan struct{})
+		var worker sync.WaitGroup
+		defer worker.Wait()
+		defer close(stop)
+		worker.Go(func() {
+			defer close(batches)
+			var batch []value
+			send := func() bool {
+				select {
+				case batches <- batch:
+					batch = nil
+					return true
+				case <-stop:
+					return false
+				}
+			}
+			sent := time.Now()
+			for v, err := range seq {
+				batch = append(batch, value{v, err})
+				if len(batch) < 64 && time.Since(sent) < 5*time.Millisecond {
+					continue
+				}
+				if !send() {
+					return
+				}
+				sent = time.Now()
+			}
+			send()
+		})
+		for batch := range batches {
+			for _, x := range batch {
+				if !yield(x.v, x.err) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // print prints the commits that --skip and -n leave.

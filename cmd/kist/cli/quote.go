@@ -104,6 +104,14 @@ func deceptive(r rune) bool {
 // and tabs stay. Other control characters become pictures of them (ESC becomes ␛), and
 // invalid bytes become U+FFFD.
 func printable(text string) string {
+	plain := true
+	for i := range len(text) {
+		c := text[i]
+		plain = plain && (c >= 0x20 && c < 0x7f || c == '\n' || c == '\t')
+	}
+	if plain {
+		return text
+	}
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':

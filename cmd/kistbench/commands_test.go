@@ -1,0 +1,52 @@
+package main
+
+import (
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// A small history goes to kist and to git, and commands run in both.
+func TestCommands(t *testing.T) {
+	program, err := buildKist()
+	check(t, err)
+	dir := t.TempDir()
+	opts, err := parse([]string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-sets", setCommands, "-dir", dir}, io.Discard)
+	check(t, err)
+	r, err := newRunner(dir)
+	check(t, err)
+	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling}
+	b.tools, err = findTools(t.Context(), opts, r, b.report)
+	check(t, err)
+	p := &schedule{bench: b}
+	p.planCommands()
+	if len(p.stages) != 4 || len(b.report.Sets) != 4 {
+		t.Fatalf("planned: %+v", p.stages)
+	}
+
+	long, switched := histories(opts)[0], histories(opts)[3]
+	long.write, switched.write = func(s *stream) { s.oneFile(20) }, func(s *stream) { s.twoBranches(30, 3) }
+	for _, h := range []history{long, switched} {
+		c := &commandRace{bench: b, history: h, dir: filepath.Join(dir, h.name), programs: [2]tool{b.tools[0], b.tools[1]}}
+		check(t, c.make(t.Context()))
+		c.touched = c.touched.Add(-minAge)
+		check(t, c.run(t.Context(), 2))
+	}
+	if got := ratio(b.report.samples("long", "blame FILE", kistTool), b.report.samples("long", "blame FILE", "git"), seconds); math.IsNaN(got) {
+		t.Errorf("blame: %v", b.report.Results)
+	}
+	if got := b.report.samples("switched", "switch BRANCH", "git"); len(got) != 2*pairs || got[3].Step != 4 || got[3].Round != 2 {
+		t.Errorf("switch: %+v", got)
+	}
+	for _, name := range []string{"kist", "git"} { // the last command was a switch to main
+		one, err := os.ReadFile(filepath.Join(dir, "switched", name, noteName(0)))
+		check(t, err)
+		two, err := os.ReadFile(filepath.Join(dir, "switched", "git", noteName(0)))
+		check(t, err)
+		if string(one) != string(two) {
+			t.Errorf("%s has another file than git", name)
+		}
+	}
+}

@@ -71,8 +71,8 @@ const (
 // blanks has the bytes that count as white space.
 const blanks = " \t\r\n"
 
-// keys returns texts by which lines are compared.
-func (o TextOptions) keys(lines []string) []string {
+// Keys returns texts by which lines are compared.
+func (o TextOptions) Keys(lines []string) []string {
 	if o.Space == ExactSpace {
 		return lines
 	}
@@ -98,7 +98,7 @@ func isBlank(r rune) bool { return r < 0x80 && strings.IndexByte(blanks, byte(r)
 // edits returns the replacements that turn lines a into lines b. With Blank, it also
 // returns for each whether it does not count.
 func (o TextOptions) edits(a, b []string) (edits []replacement, uncounted []bool) {
-	edits = lineEdits(o.keys(a), o.keys(b))
+	edits = lineEdits(o.Keys(a), o.Keys(b))
 	if !o.Blank {
 		return edits, nil
 	}

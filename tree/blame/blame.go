@@ -36,10 +36,10 @@ type File struct {
 
 // Options select the lines or bytes, and the history, of a blame.
 type Options struct {
-	Index       *versions.Index
-	Exclude     map[object.ID]bool // the history ends at these commits
-	IgnoreSpace bool               // lines that differ only in white space are equal
-	Lines       []Lines            // only these; none: all
+	Index   *versions.Index
+	Exclude map[object.ID]bool // the history ends at these commits
+	Space   tree.Space         // white space that does not count
+	Lines   []Lines            // only these; none: all
 }
 
 // history walks the versions of a file, children before parents.

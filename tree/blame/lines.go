@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
-	"unicode"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -54,7 +52,7 @@ func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o 
 	if first == nil {
 		return nil, &tree.PathError{Path: f.Path, Err: tree.ErrNotExist}
 	}
-	first.lines, first.read = comparable(text, o.IgnoreSpace), true
+	first.lines, first.read = tree.TextOptions{Space: o.Space}.Keys(text), true
 	for _, r := range ranges {
 		first.spans = append(first.spans, span{r.Lo, r.Hi - r.Lo, r.Lo})
 	}
@@ -172,25 +170,8 @@ func (h *history) readLines(ctx context.Context, n *node) error {
 	if err != nil {
 		return &tree.PathError{Path: n.Path, Err: err}
 	}
-	n.lines = comparable(tree.SplitLines(data), h.opt.IgnoreSpace)
+	n.lines = tree.TextOptions{Space: h.opt.Space}.Keys(tree.SplitLines(data))
 	return nil
-}
-
-// comparable returns lines as they are compared.
-func comparable(lines []string, ignoreSpace bool) []string {
-	if !ignoreSpace {
-		return lines
-	}
-	out := make([]string, len(lines))
-	for i, line := range lines {
-		out[i] = strings.Map(func(r rune) rune {
-			if r <= unicode.MaxASCII && unicode.IsSpace(r) {
-				return -1
-			}
-			return r
-		}, line)
-	}
-	return out
 }
 
 // joinHunks sorts hunks by line, and joins neighbours that were neighbours in their origin.

@@ -90,7 +90,9 @@ func (o *blameOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if err != nil {
 		return err
 	}
-	opt.IgnoreSpace = o.ignoreSpace
+	if o.ignoreSpace {
+		opt.Space = tree.WithoutSpace
+	}
 	p := &blamePrinter{blameOptions: o, env: env, repo: r, file: f, commits: map[object.ID]*blamedCommit{}}
 	if o.bytes {
 		ranges, err := blame.ByBytes(ctx, r, f, opt)

@@ -17,7 +17,9 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/rebase"
+	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // stepsTwins compares operations of several steps with those of git.
@@ -134,9 +136,21 @@ func (x *stepsTwins) rebase() {
 	}
 	args, o.Upstream = append(args, upstream.git), upstream.kist.String()
 	x.do("%s", strings.Join(args[2:], " "))
+	x.folders()
 	gitErr := x.try(args...)
 	result, err := rebase.Rebase(x.t.Context(), x.r, o)
 	x.settle(operation.Rebasing, x.steps(result, err), err, gitErr)
+}
+
+// folders brings back the empty folders of kist's index, which compare removes.
+func (x *stepsTwins) folders() {
+	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{})
+	treetest.Check(x.t, err)
+	for _, f := range s.Changed {
+		if f.Old == nil && f.State == worktree.Deleted {
+			treetest.Check(x.t, os.MkdirAll(filepath.Join(x.dir, f.Path), 0o755))
+		}
+	}
 }
 
 func (x *stepsTwins) steps(result *rebase.Result, err error) *commits.StepsResult {

@@ -32,7 +32,7 @@ the last new commit. Without UPSTREAM it is the branch that the current one
 follows. The old commits stay in the reflog; ORIG_HEAD is the last of them.
 
 Merge commits are left out: their commits follow each other in one line. So are
-commits whose changes UPSTREAM has already, to the same files from the same
+commits whose changes UPSTREAM has already, in the same lines or from the same
 content, and commits that have no effect any more. Authors and their times stay.
 
 Only trees are merged, as 'kist cherry-pick' does it; large files cost nothing.

@@ -25,10 +25,10 @@ const module = "github.com/kist-vcs/kist"
 var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
-	{"cmd/kist/jsonform", "cmd/kist/mount", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web"},
+	{"cmd/kist/jsonform", "cmd/kist/mount", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web", "cmd/kist/serve/dav"},
 	{"gc/repair", "gc/stats", "gc/upgrade", "tree/treetest", "cmd/kist/schedule"},
 	{"gc/rewrite", "remote/tracking", "refs/log", "refs/bisect", "tree/convert"},
-	{"gc/purge", "gc/retain", "tree/commits", "tree/browse", "tree/find", "tree/stash", "tree/blame", "tree/grep", "tree/rebase"},
+	{"gc/purge", "gc/retain", "tree/commits", "tree/browse", "tree/find", "tree/stash", "tree/blame", "tree/grep", "tree/rebase", "tree/pending"},
 	{"gc", "tree/checkout", "tree/farm", "tree/stage", "tree/versions", "tree/view"},
 	{"refs/intact", "remote/registry", "tree/operation"},
 	{"."},

@@ -16,6 +16,10 @@ const (
 	Tags    = "refs/tags/"    // tags
 	Remotes = "refs/remotes/" // the last known places of remotes' branches
 	Bisect  = "refs/bisect/"  // commits that a bisection has tested
+
+	// Pending has commits of changes that a server has taken, by branch. They will become
+	// commits of the branch (package pending).
+	Pending = "refs/pending/"
 )
 
 // Stash is the last stash. Its log is the list of all stashes. The name is no folder, so

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -21,6 +22,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/web"
+	"github.com/kist-vcs/kist/tree/pending"
 )
 
 // defaultListen is the address of a server without --listen.
@@ -38,6 +40,7 @@ type serveOptions struct {
 	rate          int
 	maxBody       string
 	hash          string
+	quiet         time.Duration
 }
 
 func newServe(env *Env) *cobra.Command {
@@ -55,6 +58,10 @@ listen elsewhere, the server needs users, and TLS or a reverse proxy. The users
 come from a FILE with lines NAME:HASH, hashed with bcrypt as 'htpasswd -B' and
 'kist serve --hash' do it, or from a header of the proxy. It reads FILEs again
 after a change.
+
+WebDAV clients find branches, tags and commits below dav/. With --write, they can
+change branches. Each change is on disk at once, and becomes part of a commit
+after a quiet time, and at the end of the server.
 
 The attributes acl, acl.read and acl.write of files and folders decide who may
 read and write them: see 'kist help attr'. Names of branches and messages of
@@ -81,6 +88,7 @@ With --json: url.`,
 	flags.StringVar(&o.groupsHeader, "groups-header", "", "the proxy names groups of the user in the header `NAME`")
 	flags.StringSliceVar(&o.hosts, "host", nil, "answer requests for the host `NAME` only")
 	flags.IntVar(&o.rate, "rate", 0, "answer `N` requests a second of a client; default 100 with users, or all")
+	flags.DurationVar(&o.quiet, "commit-after", pending.DefaultQuiet, "commit changes after `DURATION` without another")
 	flags.StringVar(&o.maxBody, "max-upload", "16GiB", "refuse uploads larger than `SIZE`")
 	return cmd
 }
@@ -106,8 +114,11 @@ func (o *serveOptions) run(ctx context.Context, env *Env, r *kist.Repository, _ 
 		return err
 	}
 	server.Handle("/", pages)
-	// Handlers of other packages are plugged in here, as in
-	// server.Handle("/dav/", dav.New(server.Site())).
+	stop, err := o.plugDAV(ctx, env, r, server, &so)
+	if err != nil {
+		return err
+	}
+	defer stop()
 
 	l, url, err := o.open(env, &so)
 	if err != nil {

@@ -1,0 +1,220 @@
+// Package dav serves a repository over WebDAV (RFC 4918, classes 1 and 2).
+//
+// Tags, commits and HEAD's commit are read-only. Branches can be changed if the server allows
+// it: each change is on disk before the answer, and becomes part of a commit after a quiet time
+// (package pending). Package access decides who may read and write which path.
+package dav
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/browse"
+	"github.com/kist-vcs/kist/tree/pending"
+)
+
+// Prefix is the path of the handler on its server.
+const Prefix = "/dav"
+
+// label begins the messages of commits.
+const label = "webdav"
+
+// bodyTime is the longest time between two parts of a request.
+const bodyTime = 2 * time.Minute
+
+// Options configure [New].
+type Options struct {
+	Write   bool          // allow changes of branches
+	Quiet   time.Duration // before changes become a commit; 0: [pending.DefaultQuiet]
+	MaxSize int64         // bytes of a file that a client may store; 0: no limit
+	Log     func(string)  // receives a line for each problem of the server; nil: dropped
+}
+
+// Handler answers WebDAV requests. It is safe for concurrent use.
+type Handler struct {
+	repo    *kist.Repository
+	o       Options
+	history *browse.History
+	changes *pending.Changes // nil: read-only
+	locks   *locks
+	started time.Time // the time of folders without a time of their own
+}
+
+// New returns the handler of a repository, for all paths below [Prefix]. With o.Write, it first
+// finds the changes that a killed server has left. The error is a [*disk.BusyError] if another
+// server makes changes. The caller closes the handler.
+func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
+	if o.Log == nil {
+		o.Log = func(string) {}
+	}
+	now := r.Options().Now
+	h := &Handler{repo: r, o: o, history: browse.OfRepository(r, browse.Options{}), locks: newLocks(now), started: now()}
+	if o.Write {
+		var err error
+		h.changes, err = pending.Open(ctx, r, pending.Options{Quiet: o.Quiet, Label: label, Warn: func(text string) { o.Log(label + ": " + text) }})
+		return h, err
+	}
+	left, err := pending.Left(r)
+	for _, branch := range left {
+		o.Log(fmt.Sprintf("%s: branch %s has changes that are not committed; kist serve --write commits them", label, branch))
+	}
+	return h, err
+}
+
+// Close commits the changes that are pending. It is called after the last request.
+func (h *Handler) Close(ctx context.Context) error {
+	if h.changes == nil {
+		return nil
+	}
+	return h.changes.Close(ctx)
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := &request{Handler: h, r: r, w: w, user: access.UserOf(r.Context())}
+	w.Header().Set("DAV", "1, 2")
+	w.Header().Set("MS-Author-Via", "DAV")
+	if r.Body != nil {
+		r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w)}
+	}
+	if err := q.serve(); err != nil {
+		q.fail(err)
+	}
+}
+
+// request is a request under way.
+type request struct {
+	*Handler
+	r    *http.Request
+	w    http.ResponseWriter
+	user access.User
+	cond *conditions // of the If header; set by prepare
+}
+
+// serve carries out the request. If it returns an error, it has written nothing.
+func (q *request) serve() error {
+	methods := map[string]func(*place) error{
+		http.MethodGet: q.get, http.MethodHead: q.get, "PROPFIND": q.propfind,
+		http.MethodPut: q.put, http.MethodDelete: q.remove, "MKCOL": q.mkcol, "COPY": q.copy, "MOVE": q.copy,
+		"PROPPATCH": q.proppatch, "LOCK": q.lock, "UNLOCK": q.unlock,
+	}
+	if q.r.Method == http.MethodOptions {
+		q.w.Header().Set("Allow", "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH, LOCK, UNLOCK")
+		q.w.WriteHeader(http.StatusOK)
+		return nil
+	}
+	method := methods[q.r.Method]
+	if method == nil {
+		q.w.Header().Set("Allow", "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH, LOCK, UNLOCK")
+		return &statusError{http.StatusMethodNotAllowed, "unknown method"}
+	}
+	p, err := q.resolve(q.r.URL.Path)
+	if err != nil {
+		return err
+	}
+	if q.cond, err = parseConditions(q.r); err != nil {
+		return err
+	}
+	return method(p)
+}
+
+// who returns the user as the author of changes.
+func (q *request) who() refs.Who {
+	if q.user.Name == "" {
+		return q.repo.Who()
+	}
+	return refs.Who{Name: plainName(q.user.Name), Email: plainName(q.user.Email)}
+}
+
+// plainName returns a text without the bytes that the signature of a commit must not have.
+func plainName(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '<' || r == '>' {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	return s[:min(len(s), 200)]
+}
+
+// statusError is an error with the status code and the text of the answer.
+type statusError struct {
+	code int
+	text string
+}
+
+func (e *statusError) Error() string { return e.text }
+
+// condError is a failed precondition of RFC 4918, with the element that names it.
+type condError struct {
+	code int
+	name string // of the element in the namespace DAV:
+	href string // of the resource in question; may be empty
+}
+
+func (e *condError) Error() string { return e.name }
+
+// status returns the status code and the text for an error.
+func status(err error) (int, string) {
+	var known *statusError
+	var stale *volume.StaleError
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &known):
+		return known.code, known.text
+	case errors.As(err, &tooLarge):
+		return http.StatusRequestEntityTooLarge, "the file is larger than this server allows"
+	case errors.As(err, &stale):
+		return http.StatusServiceUnavailable, "stored data was removed meanwhile; repeat the request"
+	case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir), errors.Is(err, refs.ErrNotFound), errors.Is(err, kist.ErrUnborn):
+		return http.StatusNotFound, "no such file or folder"
+	case errors.Is(err, access.ErrDenied):
+		return http.StatusForbidden, "access denied"
+	case errors.Is(err, object.ErrPurged), errors.Is(err, intact.ErrExpired):
+		return http.StatusGone, "the content was removed for good"
+	case errors.Is(err, pending.ErrClosed):
+		return http.StatusServiceUnavailable, "the server ends"
+	case isNoSpace(err):
+		return http.StatusInsufficientStorage, "the disk is full"
+	}
+	return http.StatusInternalServerError, "internal error"
+}
+
+// fail answers with the status of an error.
+func (q *request) fail(err error) {
+	if q.r.Context().Err() != nil {
+		panic(http.ErrAbortHandler) // nobody reads the answer
+	}
+	q.w.Header().Del("Content-Length")
+	q.w.Header().Del("ETag")
+	var cond *condError
+	if errors.As(err, &cond) {
+		q.w.Header().Set("Content-Type", xmlType)
+		q.w.WriteHeader(cond.code)
+		fmt.Fprint(q.w, xmlHeader, `<D:error xmlns:D="DAV:"><D:`, cond.name, `>`)
+		if cond.href != "" {
+			fmt.Fprint(q.w, `<D:href>`, escape(cond.href), `</D:href>`)
+		}
+		fmt.Fprint(q.w, `</D:`, cond.name, `></D:error>`)
+		return
+	}
+	code, text := status(err)
+	if code == http.StatusInternalServerError || code == http.StatusInsufficientStorage {
+		q.o.Log(fmt.Sprintf("%s: %s %s: %v", label, q.r.Method, q.r.URL.EscapedPath(), err))
+	}
+	if code == http.StatusServiceUnavailable {
+		q.w.Header().Set("Retry-After", "1")
+	}
+	http.Error(q.w, text, code)
+}

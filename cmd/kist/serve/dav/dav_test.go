@@ -1,0 +1,83 @@
+package dav
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/treetest"
+)
+
+// site is a server with a repository for a test. The branch team is not checked out.
+type site struct {
+	*treetest.Repository
+	h   *Handler
+	url string
+}
+
+// newSite starts a server that takes changes. The user of a request is in the header User; "-"
+// stands for a visitor without a name. Without the header, it is the owner.
+func newSite(t *testing.T, o Options) *site {
+	r := treetest.New(t)
+	s := &site{Repository: r}
+	r.Check(os.WriteFile(filepath.Join(r.Dir, "a.txt"), []byte("one\ntwo\n"), 0o644))
+	r.Add(stage.AddOptions{})
+	r.Commit("first")
+	_, err := commits.CreateBranch(t.Context(), r.Repo, "team", "HEAD", false)
+	r.Check(err)
+
+	if o.Quiet == 0 {
+		o.Quiet = time.Hour
+	}
+	o.Write = true
+	o.Log = func(text string) { t.Log(text) }
+	s.h, err = New(t.Context(), r.Repo, o)
+	r.Check(err)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		user := access.User{Owner: true}
+		switch name := q.Header.Get("User"); name {
+		case "":
+		case "-":
+			user = access.User{}
+		default:
+			user = access.User{Name: name, Email: name + "@example.org"}
+		}
+		s.h.ServeHTTP(w, q.WithContext(access.WithUser(q.Context(), user)))
+	}))
+	s.url = server.URL
+	t.Cleanup(func() {
+		server.Close()
+		r.Check(s.h.Close(context.WithoutCancel(t.Context())))
+	})
+	return s
+}
+
+// command returns the path of a program, or skips the test.
+func command(t *testing.T, name string) string {
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Skipf("%s is not installed", name)
+	}
+	return path
+}
+
+func TestLitmus(t *testing.T) {
+	litmus := command(t, "litmus")
+	s := newSite(t, Options{})
+	cmd := exec.CommandContext(t.Context(), litmus, "-k", s.url+Prefix+"/branches/team/")
+	cmd.Dir = t.TempDir()
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil || strings.Contains(string(out), "FAIL") || strings.Contains(string(out), "WARNING") || strings.Contains(string(out), "SKIPPED") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}

@@ -1,0 +1,486 @@
+package pending
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+)
+
+// Limits of the changes between two checkpoints, and of those in one commit.
+const (
+	maxMemory  = 32 << 20 // bytes of objects in memory
+	maxJournal = 64 << 20 // bytes of the journal
+	maxTouched = 100_000  // changed paths
+)
+
+// Branch is a branch with its pending changes. It is safe for concurrent use.
+type Branch struct {
+	c    *Changes
+	name string
+
+	mu      sync.Mutex // held while the branch changes or is committed; guards the following
+	base    commitTree // the commit that the changes apply to
+	ref     object.ID  // the commit of the last checkpoint; zero: none
+	info    tree.Info  // the tree with all changes
+	mem     *memory
+	journal *journal // nil: no changes since the last checkpoint
+	touched touched
+	stopped bool
+
+	view  atomic.Pointer[View]
+	busy  atomic.Int32 // uploads under way
+	last  atomic.Int64 // time of the last change, in nanoseconds
+	timer *time.Timer
+	warns string // the last warning, which is not repeated
+}
+
+// commitTree is a commit and its tree. Both are zero for a branch without a commit.
+type commitTree struct{ commit, tree object.ID }
+
+// touched has the users who changed paths since the last commit.
+type touched struct {
+	users []refs.Who // the first is the author
+	paths map[string]refs.Who
+}
+
+// View is the state of a branch, with its pending changes.
+type View struct {
+	Tree    object.ID // zero: the branch has no commit and no changes
+	Objects object.Reader
+}
+
+// Find returns the entry at a path. Errors are those of [tree.Find].
+func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
+	if v.Tree.IsZero() {
+		if path == "" {
+			return object.Entry{Type: object.TypeDir, Mode: 0o755}, nil
+		}
+		return object.Entry{}, &tree.PathError{Path: path, Err: tree.ErrNotExist}
+	}
+	return tree.Find(ctx, v.Objects, v.Tree, path)
+}
+
+// load returns a branch, with the changes that are on disk.
+func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
+	b := &Branch{c: c, name: name}
+	b.reset(commitTree{}, tree.Info{})
+	path := c.journalPath(name)
+	base, _, ops, cut, found, err := readJournal(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if b.ref, err = c.repo.Refs().Get(refs.Pending + name); err != nil && !errors.Is(err, refs.ErrNotFound) {
+		return nil, err
+	}
+	if b.ref.IsZero() && !found {
+		return b, b.refresh(ctx)
+	}
+
+	err = b.startAt(ctx, base)
+	if errors.Is(err, object.ErrNotFound) && b.ref.IsZero() { // gc removed the commit: somebody has reset the branch
+		if base, err = tipOf(c.repo, name); err == nil {
+			err = b.startAt(ctx, base)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if cut {
+		c.o.Warn(fmt.Sprintf("branch %s: the last change was not written completely, and was not confirmed; the journal stays as %s.cut", name, path))
+		if err := copyFile(path, path+".cut"); err != nil {
+			return nil, err
+		}
+	}
+	if err := putChunks(ctx, overlay{b.mem, c.repo.Objects()}, ops); err != nil {
+		return nil, err
+	}
+	if err := b.apply(ctx, ops); err != nil {
+		return nil, err
+	}
+	for _, o := range ops {
+		b.touched.add(o)
+	}
+	if found { // make one checkpoint of all changes, and a new journal
+		session := c.repo.Objects().Begin(volume.SessionOptions{})
+		defer session.Close()
+		if err := b.checkpoint(ctx, session, ""); err != nil {
+			return nil, err
+		}
+		if err := removeFile(path); err != nil {
+			return nil, err
+		}
+	}
+	b.show()
+	return b, nil
+}
+
+// startAt sets the state to that of the last checkpoint, or of the commit base if there is
+// none.
+func (b *Branch) startAt(ctx context.Context, base object.ID) error {
+	at := base
+	if !b.ref.IsZero() {
+		c, err := object.ReadCommit(ctx, b.c.repo.Objects(), b.ref)
+		if err != nil {
+			return err
+		}
+		at, base = b.ref, object.ID{}
+		if len(c.Parents) > 0 {
+			base = c.Parents[0]
+		}
+		b.touched.users = authors(c)
+	}
+	var err error
+	if b.base, err = b.treeOf(ctx, base); err != nil {
+		return err
+	}
+	now, err := b.treeOf(ctx, at)
+	if err != nil {
+		return err
+	}
+	b.info, err = b.stat(ctx, now.tree)
+	return err
+}
+
+// treeOf returns a commit with its tree.
+func (b *Branch) treeOf(ctx context.Context, commit object.ID) (commitTree, error) {
+	if commit.IsZero() {
+		return commitTree{}, nil
+	}
+	c, err := object.ReadCommit(ctx, b.c.repo.Objects(), commit)
+	if err != nil {
+		return commitTree{}, err
+	}
+	return commitTree{commit, c.Tree}, nil
+}
+
+// stat returns the totals of a tree.
+func (b *Branch) stat(ctx context.Context, id object.ID) (tree.Info, error) {
+	if id.IsZero() {
+		return tree.Info{}, nil
+	}
+	return tree.Stat(ctx, b.c.repo.Objects(), id)
+}
+
+// reset sets the state of a branch without pending changes.
+func (b *Branch) reset(base commitTree, info tree.Info) {
+	b.base, b.info = base, info
+	b.ref, b.mem, b.journal = object.ID{}, newMemory(), nil
+	b.touched = touched{paths: map[string]refs.Who{}}
+	b.show()
+}
+
+// show makes the present tree the one that readers see.
+func (b *Branch) show() {
+	b.view.Store(&View{Tree: b.info.ID, Objects: overlay{b.mem, b.c.repo.Contents()}})
+}
+
+// pending reports whether there are changes. The caller holds b.mu.
+func (b *Branch) pending() bool { return !b.ref.IsZero() || b.journal != nil }
+
+// refresh follows the branch if there are no changes. The caller holds b.mu.
+func (b *Branch) refresh(ctx context.Context) error {
+	if b.pending() {
+		return nil
+	}
+	tip, err := tipOf(b.c.repo, b.name)
+	if err != nil || tip == b.base.commit && !(tip.IsZero() && b.info.ID.IsZero()) {
+		return err
+	}
+	base, err := b.treeOf(ctx, tip)
+	if err != nil {
+		return err
+	}
+	info, err := b.stat(ctx, base.tree)
+	if err != nil {
+		return err
+	}
+	b.reset(base, info)
+	return nil
+}
+
+// View returns the present state. Errors are those of reading the branch.
+func (b *Branch) View(ctx context.Context) (View, error) {
+	if b.mu.TryLock() { // otherwise the branch changes just now: its last state will do
+		err := b.refresh(ctx)
+		b.mu.Unlock()
+		if err != nil {
+			return View{}, err
+		}
+	}
+	return *b.view.Load(), nil
+}
+
+// Name returns the short name of the branch.
+func (b *Branch) Name() string { return b.name }
+
+// Uploading notes that a change is on its way, so that the branch is not committed before it
+// arrives. The caller calls the returned function in the end.
+func (b *Branch) Uploading() func() {
+	b.busy.Add(1)
+	return func() {
+		b.last.Store(b.c.repo.Options().Now().UnixNano())
+		b.busy.Add(-1)
+	}
+}
+
+// Edit collects the parts of one change. They happen together, or not at all.
+type Edit struct {
+	View // the state before the change
+	ops  []op
+	big  bool
+}
+
+// Set sets the entry at a path: a file, or a folder with everything in it.
+func (e *Edit) Set(path string, entry object.Entry) {
+	if entry.Type == object.TypeDir && !entry.Content.IsZero() {
+		e.big = true // the journal does not have its nodes
+	}
+	e.ops = append(e.ops, op{kind: opSet, path: path, entry: entry})
+}
+
+// SetDir makes a folder, or gives a folder other properties.
+func (e *Edit) SetDir(path string, properties object.Entry) {
+	empty, _ := object.EmptyTree()
+	properties.Type, properties.Inline, properties.Target = object.TypeDir, nil, ""
+	properties.Content = object.Key{Kind: object.KindTree, ID: empty}
+	properties.Files, properties.Size = 0, 0
+	e.ops = append(e.ops, op{kind: opSetDir, path: path, entry: properties})
+}
+
+// Remove removes the entry at a path, with everything below it.
+func (e *Edit) Remove(path string) { e.ops = append(e.ops, op{kind: opRemove, path: path}) }
+
+// Do makes a change for a user. The function change looks at the present state and collects the
+// parts of the change. It may run twice, and its error ends Do. Up may be nil; otherwise the
+// change uses its content. When Do returns, the change is on disk.
+func (b *Branch) Do(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) error {
+	j, pos, err := b.do(ctx, who, up, change)
+	if err != nil || j == nil {
+		return err
+	}
+	return j.sync(pos)
+}
+
+// do is Do without the wait for the disk. The journal is nil if nothing is left to wait for.
+func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) (*journal, int64, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.stopped {
+		return nil, 0, ErrClosed
+	}
+	e, err := b.edit(ctx, change)
+	if err != nil || len(e.ops) == 0 {
+		return nil, 0, err
+	}
+	if b.touched.byOthers(e.ops, who) || len(b.touched.paths) >= maxTouched {
+		// The version of the other user stays in history.
+		if _, err := b.commit(ctx); err != nil {
+			b.warn(err)
+		}
+		if e, err = b.edit(ctx, change); err != nil || len(e.ops) == 0 {
+			return nil, 0, err
+		}
+	}
+	for i := range e.ops {
+		e.ops[i].who = who
+		if up != nil && up.data != nil && e.ops[i].entry.Content == up.Entry.Content {
+			e.ops[i].data = up.data
+		}
+	}
+
+	old, oldMem := b.info, b.mem
+	if err := putChunks(ctx, overlay{b.mem, b.c.repo.Objects()}, e.ops); err != nil {
+		return nil, 0, err
+	}
+	if err := b.apply(ctx, e.ops); err != nil {
+		b.info = old
+		return nil, 0, err
+	}
+	j, pos, err := b.record(ctx, e, up)
+	if err != nil {
+		b.info, b.mem = old, oldMem
+		return nil, 0, err
+	}
+	for _, o := range e.ops {
+		b.touched.add(o)
+	}
+	b.show()
+	b.last.Store(b.c.repo.Options().Now().UnixNano())
+	b.schedule(b.c.o.Quiet)
+	return j, pos, nil
+}
+
+// edit returns the parts of a change to the present state.
+func (b *Branch) edit(ctx context.Context, change func(e *Edit) error) (*Edit, error) {
+	if err := b.refresh(ctx); err != nil {
+		return nil, err
+	}
+	e := &Edit{View: *b.view.Load()}
+	return e, change(e)
+}
+
+// apply makes the changes in the tree in memory.
+func (b *Branch) apply(ctx context.Context, ops []op) error {
+	rw := overlay{b.mem, b.c.repo.Objects()}
+	for _, o := range ops {
+		editor := tree.NewEditor(rw, b.info)
+		var err error
+		switch o.kind {
+		case opSet:
+			err = editor.Set(ctx, o.path, o.entry)
+		case opSetDir:
+			err = editor.SetDir(ctx, o.path, o.entry)
+		case opRemove:
+			err = editor.Remove(ctx, o.path)
+		}
+		if err != nil {
+			return err
+		}
+		if b.info, err = editor.Finish(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// record makes an applied change durable: in the journal, or by a checkpoint.
+func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int64, error) {
+	small := !e.big && (up == nil || up.session == nil)
+	if small && b.mem.bytes() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
+		if b.journal == nil {
+			j, err := createJournal(b.c.journalPath(b.name), b.name, b.base.commit)
+			if err != nil {
+				return nil, 0, err
+			}
+			b.journal = j
+		}
+		pos, err := b.journal.append(e.ops)
+		if !errors.Is(err, errTooLong) {
+			return b.journal, pos, err
+		}
+	}
+
+	if up != nil && up.session != nil {
+		return nil, 0, b.checkpoint(ctx, up.session, "", e.ops...)
+	}
+	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	return nil, 0, b.checkpoint(ctx, session, "", e.ops...)
+}
+
+// add notes the change of a path by a user.
+func (t *touched) add(o op) {
+	if !slices.Contains(t.users, o.who) {
+		t.users = append(t.users, o.who)
+	}
+	t.paths[o.path] = o.who
+}
+
+// byOthers reports whether ops change a path that somebody else than who has changed.
+func (t *touched) byOthers(ops []op, who refs.Who) bool {
+	if len(t.users) == 0 || len(t.users) == 1 && t.users[0] == who {
+		return false
+	}
+	for _, o := range ops {
+		if by, ok := t.paths[o.path]; ok && by != who {
+			return true
+		}
+		if o.kind == opSetDir {
+			continue
+		}
+		for path, by := range t.paths {
+			if by != who && tree.Below(path, o.path) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// schedule commits the branch after a time.
+func (b *Branch) schedule(after time.Duration) {
+	if b.timer == nil {
+		b.timer = time.AfterFunc(after, b.tick)
+		return
+	}
+	b.timer.Reset(after)
+}
+
+// tick commits the branch if it was quiet long enough.
+func (b *Branch) tick() {
+	ctx := context.Background()
+	quiet := time.Duration(b.c.repo.Options().Now().UnixNano() - b.last.Load())
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.stopped || !b.pending():
+		return
+	case b.busy.Load() > 0:
+		b.schedule(b.c.o.Quiet)
+		return
+	case quiet >= 0 && quiet < b.c.o.Quiet:
+		b.schedule(b.c.o.Quiet - quiet)
+		return
+	}
+	if _, err := b.commit(ctx); err != nil {
+		b.warn(err)
+		b.schedule(max(retryTime, b.c.o.Quiet))
+	}
+}
+
+// warn reports the reason why changes could not be committed, once.
+func (b *Branch) warn(err error) {
+	text := fmt.Sprintf("the changes of branch %s wait: %v", b.name, err)
+	if text != b.warns {
+		b.c.o.Warn(text)
+	}
+	b.warns = text
+}
+
+// stop ends all work on the branch.
+func (b *Branch) stop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stopped = true
+	if b.timer != nil {
+		b.timer.Stop()
+	}
+}
+
+// copyFile copies a small file.
+func copyFile(from, to string) error {
+	data, err := disk.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return disk.WriteFile(to, data)
+}
+
+// SetFrom is [Edit.Set] for an entry of another branch or commit. Its objects must be in the
+// store.
+func (e *Edit) SetFrom(path string, entry object.Entry) {
+	e.Set(path, entry)
+	e.big = true // the changes must keep its content, even if the other commit goes
+}
+
+// Checkpoint puts the objects of all pending changes in the store.
+func (b *Branch) Checkpoint(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.journal == nil {
+		return nil
+	}
+	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	return b.checkpoint(ctx, session, "")
+}

@@ -26,7 +26,7 @@ func (f top) lookup(ctx context.Context, name string) (*Node, error) {
 	case Tags:
 		return f.h.dir(name, named{f.h, refs.Tags}), nil
 	case Commits:
-		return f.h.dir(name, commitsFolder{f.h}), nil
+		return f.h.dir(name, commitsFolder(f)), nil
 	case Latest:
 		id, err := f.h.source.head(ctx)
 		if err != nil {

@@ -49,7 +49,7 @@ With --json: files and bytes (archived), if a FILE is given.`,
 	flags.StringVar(&o.format, "format", "", "the `FORMAT`: "+strings.Join(checkout.ArchiveFormats, ", "))
 	flags.StringVarP(&o.output, "output", "o", "", "write to `FILE` instead of standard output")
 	flags.StringVar(&o.prefix, "prefix", "", "put `PREFIX` before each name, such as kist-1.0/")
-	env.propose(cmd, "format", oneOf(checkout.ArchiveFormats...))
+	propose(env, cmd, "format", oneOf(checkout.ArchiveFormats...))
 	return cmd
 }
 

@@ -119,7 +119,7 @@ if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 	o.reports.register(flags)
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
-	env.propose(cmd, "remote", env.complete(remotes))
+	propose(env, cmd, "remote", env.complete(remotes))
 	return cmd
 }
 

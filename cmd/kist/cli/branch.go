@@ -403,7 +403,7 @@ type refOrder struct{ sort []string }
 
 func (o *refOrder) register(env *Env, cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&o.sort, "sort", nil, "sort by `KEY`, or with '-' before it backwards: refname, version:refname, creatordate, taggerdate, committerdate; the last --sort comes first")
-	env.propose(cmd, "sort", oneOf(log.SortKeys...))
+	propose(env, cmd, "sort", oneOf(log.SortKeys...))
 }
 
 // noRev is the value of an option that was given without a revision.

@@ -88,7 +88,7 @@ many).`,
 		cmd.MarkFlagsMutuallyExclusive("patch", name)
 	}
 	cmd.MarkFlagsMutuallyExclusive("branch", "reset-branch", "detach", "ours", "theirs")
-	env.propose(cmd, "reset-branch", env.complete(branches))
+	propose(env, cmd, "reset-branch", env.complete(branches))
 	registerSetID(env, cmd)
 	return cmd
 }

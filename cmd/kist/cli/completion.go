@@ -132,7 +132,7 @@ func completeValues(env *Env, cmd *cobra.Command) {
 
 // propose makes the shell complete the values of an option by fn. Cobra keeps each such
 // function, and with it the command, as long as the process lives.
-func (e *Env) propose(cmd *cobra.Command, option string, fn cobra.CompletionFunc) {
+func propose(e *Env, cmd *cobra.Command, option string, fn cobra.CompletionFunc) {
 	if e.completion.asked {
 		must(cmd.RegisterFlagCompletionFunc(option, fn))
 	}

@@ -67,7 +67,7 @@ With --by: by, value, files, bytes; the value is null for other files.`,
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.stored, "stored", false, "show unique and stored sizes")
 	flags.StringVar(&o.by, "by", "", "show sizes by `VALUE`: attr.KEY, content-type, branch or dir")
-	env.propose(cmd, "by", oneOf("attr.tags", "branch", "content-type", "dir"))
+	propose(env, cmd, "by", oneOf("attr.tags", "branch", "content-type", "dir"))
 	cmd.MarkFlagsMutuallyExclusive("summarize", "depth")
 	for _, other := range []string{"summarize", "all", "stored"} {
 		cmd.MarkFlagsMutuallyExclusive("by", other)

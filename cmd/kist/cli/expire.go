@@ -71,7 +71,7 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
 	flags.BoolVar(&o.list, "list", false, "list the expired commits")
 	cmd.MarkFlagsMutuallyExclusive("undo", "list", "dry-run")
 	cmd.MarkFlagsMutuallyExclusive("undo", "list", "branch")
-	env.propose(cmd, "branch", env.complete(branches))
+	propose(env, cmd, "branch", env.complete(branches))
 	return cmd
 }
 
@@ -97,7 +97,7 @@ func registerPolicy(env *Env, cmd *cobra.Command, p *retain.Policy) {
 	within(&p.WithinMonthly, "-monthly", "a commit of each month")
 	within(&p.WithinYearly, "-yearly", "a commit of each year")
 	flags.StringArrayVar(&p.Tags, "keep-tag", nil, "keep commits with a tag that matches `PATTERN`, as in 'v*'; alone, keep tagged commits only")
-	env.propose(cmd, "keep-tag", env.complete(tags))
+	propose(env, cmd, "keep-tag", env.complete(tags))
 }
 
 // check returns an error if options or arguments exclude each other.

@@ -77,7 +77,7 @@ waits), and lost (as the errors of verify, and who accepted the loss).`,
 	flags.BoolVarP(&o.Force, "force", "f", false, "replace local tags that differ")
 	flags.BoolVarP(&o.Prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
 	flags.Var(newParsed(&o.Waiting, "", parseDecision), "records", "decide on waiting records: `DECISION` is accept or refuse")
-	env.propose(cmd, "records", oneOf("accept", "refuse"))
+	propose(env, cmd, "records", oneOf("accept", "refuse"))
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be moved")
 	env.transfer.registerJobs(cmd)
 	return cmd

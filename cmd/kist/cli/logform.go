@@ -58,7 +58,7 @@ func (f *commitForm) register(env *Env, cmd *cobra.Command) {
 	flags.Var(newParsed(&f.format, "", log.ParseFormat), "pretty", "the same as --format `FORMAT`")
 	flags.Lookup("pretty").NoOptDefVal = "medium"
 	for _, name := range []string{"format", "pretty"} {
-		env.propose(cmd, name, oneOf(formatNames...))
+		propose(env, cmd, name, oneOf(formatNames...))
 	}
 	registerDate(env, cmd, &f.date)
 	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs")
@@ -71,7 +71,7 @@ func (f *commitForm) register(env *Env, cmd *cobra.Command) {
 func registerDate(env *Env, cmd *cobra.Command, form *refs.DateForm) {
 	cmd.Flags().Var(newParsed(form, "", refs.ParseDateForm), "date",
 		"show dates as `FORM`: default, iso, iso-strict, rfc, short, relative, human, unix, raw, or format:TEXT; with -local in your time zone")
-	env.propose(cmd, "date", oneOf("default", "iso", "iso-strict", "rfc", "short", "relative", "human", "unix", "raw", "local"))
+	propose(env, cmd, "date", oneOf("default", "iso", "iso-strict", "rfc", "short", "relative", "human", "unix", "raw", "local"))
 }
 
 // printer returns the printer of commits in this form.

@@ -85,7 +85,7 @@ has packs, indexes and condemned (marked for deletion), and their bytes.`,
 	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
 	flags.BoolVar(&o.volumes, "volumes", false, "show the volumes instead")
 	flags.StringVar(&o.remote, "remote", "", "show the packs of the remote `NAME` instead")
-	env.propose(cmd, "remote", env.complete(remotes))
+	propose(env, cmd, "remote", env.complete(remotes))
 	env.transfer.register(cmd)
 	cmd.MarkFlagsMutuallyExclusive("volumes", "commits", "remote")
 	return cmd

@@ -48,7 +48,7 @@ With --json: branch (null if HEAD is detached) and id.`,
 	flags.BoolVar(&o.force, "discard-changes", false, "the same as --force")
 	for _, name := range []string{"directory", "force-create"} {
 		cmd.MarkFlagsMutuallyExclusive("create", name, "detach")
-		env.propose(cmd, name, env.complete(branches))
+		propose(env, cmd, name, env.complete(branches))
 	}
 	// The letter needs the name of kist's own option to stand in for it.
 	flags.Lookup("force-create").Hidden = true

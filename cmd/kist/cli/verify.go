@@ -103,7 +103,7 @@ func (o *verifyOptions) register(cmd *cobra.Command, env *Env) {
 	flags.Lookup("read-data").NoOptDefVal = "100%"
 	flags.StringVar(&o.remote, "remote", "", "check the remote `NAME`")
 	for _, name := range []string{"remote", "from"} {
-		env.propose(cmd, name, env.complete(remotes))
+		propose(env, cmd, name, env.complete(remotes))
 	}
 	env.transfer.register(cmd)
 }

@@ -94,6 +94,9 @@ func (r *Rules) MayRead(ctx context.Context, path string) error { return r.check
 // Other errors are those of MayRead.
 func (r *Rules) MayWrite(ctx context.Context, path string) error { return r.check(ctx, path, true) }
 
+// Open reports whether the user may read and write every path, as the owner of the repository.
+func (r *Rules) Open() bool { return r.user.Owner }
+
 func (r *Rules) check(ctx context.Context, path string, write bool) error {
 	if r.user.Owner {
 		return nil

@@ -202,15 +202,13 @@ func (p *place) list(ctx context.Context) iter.Seq2[object.Entry, error] {
 			if e.Type != object.TypeFile && e.Type != object.TypeDir {
 				continue
 			}
-			if !p.rules.Open() {
-				err := p.rules.MayRead(ctx, tree.Join(p.path, e.Name))
-				if errors.Is(err, access.ErrDenied) {
-					continue
-				}
-				if err != nil {
-					yield(object.Entry{}, err)
-					return
-				}
+			err := p.rules.MayRead(ctx, tree.Join(p.path, e.Name))
+			if errors.Is(err, access.ErrDenied) {
+				continue
+			}
+			if err != nil {
+				yield(object.Entry{}, err)
+				return
 			}
 			if !yield(e, nil) {
 				return

@@ -52,7 +52,7 @@ With --json: dir, rev and remote, when it is mounted.`,
   kist mount --remote s3://bucket/prefix /mnt/backup`,
 		Args:              arguments(1, 2, "DIR"),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, cmd, args) },
-		ValidArgsFunction: completeNth(nil, env.complete(revisions)),
+		ValidArgsFunction: completeNth(folders, env.complete(revisions), cobra.NoFileCompletions),
 	}
 	opensRepository(cmd)
 	env.transfer.register(cmd)

@@ -59,13 +59,13 @@ out that UPSTREAM had when the branch left it, as the reflog of UPSTREAM says.
 Tracked files must have no local changes, except with --autostash: this puts the
 changes aside as a stash, and brings them back at the end.
 
-With --json: result (up-to-date, rebased, edit, failed or conflicts), branch, old
-and id (its commit before and now), commits (how many are new). Left out:
+With --json: result (up-to-date, rebased, edit, failed or conflicts), branch,
+old and id (its commit before and now), commits (how many are new). Left out:
 dropped (commits without an effect) and upstream (commits that UPSTREAM has
 already). At a stop: stopped (the commit), conflicts (path, kind, ours_path,
 theirs_path), command and status (of one that failed) and rest (the commits that
-are left). The field kept has the stash of local
-changes that conflict with the new commits).`,
+are left). The field kept has the stash of local changes that conflict with the
+new commits.`,
 		Example: `  kist rebase main
   kist rebase --onto main feature topic    move what topic has over feature
   kist rebase -i HEAD~3                    change the last three commits

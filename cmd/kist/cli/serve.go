@@ -59,8 +59,8 @@ come from a FILE with lines NAME:HASH, hashed with bcrypt as 'htpasswd -B' and
 'kist serve --hash' do it, or from a header of the proxy. It reads FILEs again
 after a change.
 
-WebDAV clients find branches, tags and commits below dav/. With --write, they can
-change branches. Each change is on disk at once, and becomes part of a commit
+WebDAV clients find branches, tags and commits below dav/. With --write, they
+can change branches. Each change is on disk at once. It becomes part of a commit
 after a quiet time, and at the end of the server.
 
 The attributes acl, acl.read and acl.write of files and folders decide who may

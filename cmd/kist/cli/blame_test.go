@@ -225,11 +225,17 @@ func (v *vcsTwins) runGit(stdin []byte, args ...string) string {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
+	if bytes.Contains(stderr.Bytes(), []byte("Assertion")) {
+		return gitAborts
+	}
 	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1) {
 		v.t.Fatalf("git %q: %v\n%s", args, err, &stderr)
 	}
 	return string(out)
 }
+
+// gitAborts is the output of a command for which git ends by an assertion of its own.
+const gitAborts = "git aborts"
 
 func (v *vcsTwins) runKist(stdin []byte, args ...string) string {
 	v.t.Helper()
@@ -341,6 +347,9 @@ func TestLinesAsGit(t *testing.T) {
 		v := newVCSTwins(t, h.stream())
 		same := func(args ...string) {
 			want := strings.TrimSpace(v.named(v.runGit(nil, args...)))
+			if want == gitAborts { // some pairs of ranges that meet
+				return
+			}
 			got := strings.TrimSpace(v.named(v.runKist(nil, args...)))
 			if firstHunks(got) != firstHunks(want) {
 				t.Errorf("%q prints in git\n%s\nin kist\n%s", args, want, got)
@@ -355,7 +364,7 @@ func TestLinesAsGit(t *testing.T) {
 			same("log", "-L", "/line [0-9]*1/,/line/:"+f.path, "-3", "--format=medium")
 			same("log", "-L", ":[1-9]*2 of:"+f.path, "-L", "^:line:"+other.path, "--reverse", "--oneline")
 			same(append(lines, "-L", ":line:"+f.path, "-s")...)
-			same(append(lines, "--first-parent", "--oneline", "main~10..")...)
+			same(append(lines, "--first-parent", "--oneline", "main~3..")...)
 		}
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)

@@ -171,6 +171,7 @@ func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository,
 		switch {
 		case len(revs) > 0 && (o.cached || o.all):
 			failed(usagef("--cached and --all take no REV"))
+			return
 		case o.all:
 			x, err := openVersions(ctx, env, r)
 			if err != nil {

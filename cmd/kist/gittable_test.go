@@ -138,6 +138,17 @@ func (v *twin) in(t *testing.T) *twin {
 		t.Fatal(err)
 	}
 	other.shell = other.shell.in("proj")
+	if v.vcs == "kist" { // its URL of the remote is absolute
+		config := filepath.Join(other.dir, ".kist/config")
+		text, err := os.ReadFile(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text = bytes.ReplaceAll(text, []byte(filepath.Dir(v.dir)+"/"), []byte(filepath.Dir(other.dir)+"/"))
+		if err := os.WriteFile(config, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	return &other
 }
 

@@ -13,8 +13,11 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// maxPreview is the most bytes of a text that a page shows.
-const maxPreview = 512 << 10
+// The most of a text that a page shows.
+const (
+	maxPreview = 512 << 10 // bytes
+	maxRows    = 20_000    // lines
+)
 
 // preview is a file as a page shows it.
 type preview struct {
@@ -81,6 +84,13 @@ func (p *preview) read(ctx context.Context, s *site, v *serve.Commit) error {
 	}
 	p.Form, p.Cut = "text", p.Entry.Size > uint64(len(data))
 	p.Lines = highlighted(p.Path, data)
+	space := room{maxRows, maxShown}
+	for i, line := range p.Lines {
+		if !space.take(line) {
+			p.Lines, p.Cut = p.Lines[:i], true
+			break
+		}
+	}
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
@@ -40,8 +41,12 @@ func openBrowser(s *site) *browser {
 	if err != nil {
 		s.Skip("no chromium:", err)
 	}
+	home, err := os.MkdirTemp("", "chromium-home") // Chromium needs one that it can write
+	s.Check(err)
+	s.Cleanup(func() { _ = os.RemoveAll(home) }) // its helpers may still write there
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
-		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(s.TempDir()), chromedp.WindowSize(1200, 900),
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1200, 900),
+		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home),
 		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true))
 	allocated, stop := chromedp.NewExecAllocator(context.Background(), options...)
 	s.Cleanup(stop)
@@ -51,6 +56,8 @@ func openBrowser(s *site) *browser {
 	b := &browser{site: s, ctx: ctx}
 	s.Check(chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
+		case *page.EventJavascriptDialogOpening: // by a script of the repository
+			b.problem("dialog: " + e.Message)
 		case *runtime.EventExceptionThrown:
 			b.problem(e.ExceptionDetails.Text)
 		case *runtime.EventConsoleAPICalled:
@@ -69,7 +76,7 @@ func (b *browser) problem(text string) {
 }
 
 // patience is the longest that an action takes before it counts as failed.
-const patience = 60 * time.Second
+const patience = 3 * time.Minute
 
 // do carries out actions.
 func (b *browser) do(doing string, actions ...chromedp.Action[chromedp.Void]) {

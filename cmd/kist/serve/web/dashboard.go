@@ -22,7 +22,6 @@ import (
 
 // The limits of the dashboard.
 const (
-	maxCounting  = 2 * time.Minute  // for all numbers
 	maxAge       = 15 * time.Minute // of numbers, while the refs stay
 	minAge       = 10 * time.Second // of numbers, while the refs change
 	maxObjects   = 2_000_000        // whose growth is computed
@@ -30,6 +29,8 @@ const (
 	maxBranches  = 12
 	countingWait = 300 * time.Millisecond // a page waits for quick numbers
 )
+
+var maxCounting = 2 * time.Minute // for all numbers
 
 // dashboard keeps the numbers about a repository. They are computed in the background, one
 // after the other, when a page asks for them and the refs changed since.

@@ -21,12 +21,13 @@ import (
 
 // The limits of a page with differences.
 const (
-	maxChanges   = 1000      // paths that are listed
-	maxDiffs     = 100       // files whose differences are shown
-	maxDiffText  = 512 << 10 // bytes of a file that is compared
-	maxDiffRows  = 10_000    // lines in all
-	maxComparing = 4 * time.Second
+	maxChanges  = 1000      // paths that are listed
+	maxDiffs    = 100       // files whose differences are shown
+	maxDiffText = 512 << 10 // bytes of a file that is compared
+	maxDiffRows = 10_000    // lines in all
 )
+
+var maxComparing = 4 * time.Second
 
 // diffRow is a line of a difference.
 type diffRow struct {
@@ -67,8 +68,8 @@ type diffs struct {
 type differ struct {
 	site     *site
 	old, new *serve.Commit
-	rows     int // so far
-	shown    int // files so far
+	room     room // for lines
+	shown    int  // files so far
 	end      time.Time
 }
 
@@ -78,7 +79,7 @@ func (s *site) compare(ctx context.Context, old, new *serve.Commit, paths ...str
 	if err != nil {
 		return nil, err
 	}
-	d := differ{site: s, old: old, new: new, end: time.Now().Add(maxComparing)}
+	d := differ{site: s, old: old, new: new, room: room{maxDiffRows, maxShown}, end: time.Now().Add(maxComparing)}
 	out := &diffs{}
 	for _, c := range changes {
 		f := fileDiff{Change: c, OldRev: old.Commit.String(), NewRev: new.Commit.String(), Form: "none"}
@@ -135,12 +136,12 @@ func (d *differ) fill(ctx context.Context, f *fileDiff) error {
 	case tree.IsDir(f.Old) || tree.IsDir(f.New):
 		return nil
 	case f.Old != nil && f.New != nil && sameData(f.Old, f.New):
-		f.Form, f.Note = "same", "The content is the same."
+		f.Form, f.Note = "same", "Only attributes, times or permissions differ."
 		return nil
 	case isPicture(f.Path, f.New) && isPicture(f.OldPath(), f.Old) && (f.Old != nil || f.New != nil):
 		f.Form = "image"
 		return nil
-	case d.shown == maxDiffs || d.rows >= maxDiffRows || time.Now().After(d.end):
+	case d.shown == maxDiffs || !d.room.take("") || time.Now().After(d.end):
 		f.Note = "Not compared here, to keep the page short."
 		return nil
 	}
@@ -161,8 +162,7 @@ func (d *differ) fill(ctx context.Context, f *fileDiff) error {
 		return nil
 	}
 	f.Form = "text"
-	f.Rows, f.Added, f.Deleted = rowsOf(tree.Unified("a", "b", old.data, new.data, tree.TextOptions{Context: 3}), maxDiffRows-d.rows)
-	d.rows += len(f.Rows)
+	f.Rows, f.Added, f.Deleted = rowsOf(tree.Unified("a", "b", old.data, new.data, tree.TextOptions{Context: 3}), &d.room)
 	return nil
 }
 
@@ -209,10 +209,10 @@ func (d *differ) text(ctx context.Context, v *serve.Commit, e *object.Entry) (te
 	return text{data: data}, err
 }
 
-// rowsOf returns the lines of a difference in the unified format, at most so many.
-func rowsOf(unified []byte, most int) (rows []diffRow, added, deleted int) {
+// rowsOf returns the lines of a difference in the unified format, as far as there is space.
+func rowsOf(unified []byte, space *room) (rows []diffRow, added, deleted int) {
 	old, new := 0, 0
-	started := false
+	started, full := false, false
 	for line := range bytes.Lines(unified) {
 		content := strings.TrimSuffix(string(line), "\n")
 		row := diffRow{Kind: "same"}
@@ -236,14 +236,16 @@ func rowsOf(unified []byte, most int) (rows []diffRow, added, deleted int) {
 			row.Old, row.New = old, new
 			old, new = old+1, new+1
 		}
+		if full { // the rest is only counted
+			continue
+		}
 		if row.Text == "" {
 			row.Text = visible(cut(strings.TrimSuffix(content[1:], "\r"), maxLine))
 		}
-		if len(rows) < most {
-			rows = append(rows, row)
-		} else if len(rows) == most {
-			rows = append(rows, diffRow{Kind: "note", Text: "More lines differ. They are left out to keep the page short."})
+		if full = !space.take(row.Text); full {
+			row = diffRow{Kind: "note", Text: "More lines differ. They are left out to keep the page short."}
 		}
+		rows = append(rows, row)
 	}
 	return rows, added, deleted
 }

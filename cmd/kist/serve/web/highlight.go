@@ -16,10 +16,27 @@ import (
 // The limits of highlighting. The expressions of some languages are slow on hostile text, so
 // a text that takes longer than maxHighlighting is shown without colours.
 const (
-	maxHighlighted  = 256 << 10
-	maxHighlighting = 500 * time.Millisecond
-	maxLine         = 4096 // bytes of a line that are shown
+	maxHighlighted = 256 << 10
+	maxLine        = 4096 // bytes of a line that are shown
 )
+
+var maxHighlighting = 500 * time.Millisecond
+
+// room is the space for text on a page. One byte of hostile text can become 40 bytes of HTML.
+type room struct{ lines, bytes int }
+
+// maxShown is the number of bytes of HTML after which no text follows on a page.
+const maxShown = 4 << 20
+
+// take takes the space for a line, and reports whether there was some left.
+func (r *room) take(line template.HTML) bool {
+	if r.lines <= 0 || r.bytes <= 0 {
+		return false
+	}
+	r.lines--
+	r.bytes -= len(line)
+	return true
+}
 
 // highlighted returns the lines of a text as HTML, with a class for each sort of word.
 func highlighted(name string, data []byte) []template.HTML {

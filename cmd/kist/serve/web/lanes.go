@@ -28,6 +28,9 @@ const graphColors = 6
 // maxLanes is the most lanes that are drawn beside each other. The others share the last one.
 const maxLanes = 16
 
+// maxKept is the number of lanes from which merges add none. Their lines end early then.
+const maxKept = 200
+
 // line is a line in a row: from a lane at its top or from the commit in its middle, down to a
 // lane at its bottom or to the commit.
 type line struct {
@@ -56,15 +59,17 @@ func (l *lanes) row(id object.ID, parents []object.ID) template.HTML {
 		if l.seen[parent] || slices.Contains(next, parent) {
 			continue
 		}
-		next = append(next, parent)
 		switch {
 		case l.find(parent) >= 0:
 		case reuse.IsZero():
 			reuse = parent
 			l.list[at].id = parent
+		case len(l.list) >= maxKept:
+			continue
 		default:
 			l.list = append(l.list, l.newLane(parent))
 		}
+		next = append(next, parent)
 	}
 	if reuse.IsZero() {
 		l.list = slices.Delete(l.list, at, at+1)
@@ -106,7 +111,14 @@ func picture(at, color, width int, lines []line) template.HTML {
 	var b strings.Builder
 	wide := laneWidth * min(width, maxLanes)
 	fmt.Fprintf(&b, `<svg class="lanes" width="%d" height="%d" viewBox="0 0 %d %d" aria-hidden="true" focusable="false">`, wide, rowHeight, wide, rowHeight)
+	shared := false // whether the last lane has a line
 	for _, l := range lines {
+		if l.from >= maxLanes-1 && l.to >= maxLanes-1 && !l.begins && !l.arrive {
+			if shared {
+				continue
+			}
+			shared = true
+		}
 		top, bottom := 0, rowHeight
 		if l.begins {
 			top = rowHeight / 2

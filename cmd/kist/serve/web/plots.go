@@ -35,6 +35,7 @@ type bar struct {
 const (
 	barWidth, barHeight       = 1000, 14
 	plotWidth, plotHeight     = 1000, 260
+	narrowWidth               = 400
 	plotLeft, plotTop         = 76, 12
 	plotRight, plotBottom     = 12, 28
 	maxPoints             int = 400
@@ -64,26 +65,29 @@ func bars(list []bar) []bar {
 	return list
 }
 
-// plot is a picture of the growth of a repository, and its last numbers.
+// plot is a picture of the growth of a repository, and its last number.
 type plot struct {
-	Picture             template.HTML
-	Commits             int
-	History, Stored     int64
-	First, Last         time.Time
-	HistoryPerStored    string
-	FirstText, LastText string
+	Picture template.HTML
+	Stored  int64
 }
 
-// growthPlot draws the growth of the stored bytes beside that of the latest content. It
-// returns nil for less than two commits.
+// growthPlot draws the growth of the stored bytes beside that of the latest content, once for
+// screens and once for phones. It returns nil for less than two commits.
 func growthPlot(steps []stats.Step) *plot {
 	if len(steps) < 2 {
 		return nil
 	}
-	last := steps[len(steps)-1]
-	p := &plot{Commits: len(steps), History: int64(last.History), Stored: last.Stored, First: object.Writable(steps[0].When.Time()), Last: object.Writable(last.When.Time())}
+	stored := steps[len(steps)-1].Stored
+	label := fmt.Sprintf("Growth over time: %s stored after %d commits", size(stored), len(steps))
 	points := thinned(steps, maxPoints)
-	start, span := p.First, p.Last.Sub(p.First)
+	return &plot{drawn(points, "plot", label, plotWidth, 4) + drawn(points, "plot narrow", label, narrowWidth, 2), stored}
+}
+
+// drawn draws the growth as a picture of a width, with some times below it.
+func drawn(points []stats.Step, class, label string, wide, ticks int) template.HTML {
+	start := object.Writable(points[0].When.Time())
+	span := object.Writable(points[len(points)-1].When.Time()).Sub(start)
+	inner := float64(wide - plotLeft - plotRight)
 	top := int64(1)
 	for _, s := range points {
 		top = max(top, s.Stored, int64(s.Bytes))
@@ -94,24 +98,22 @@ func growthPlot(steps []stats.Step) *plot {
 		if span > 0 {
 			share = float64(points[i].When.Time().Sub(start)) / float64(span)
 		}
-		return plotLeft + min(1, max(0, share))*(plotWidth-plotLeft-plotRight)
+		return plotLeft + min(1, max(0, share))*inner
 	}
 	y := func(n int64) float64 {
 		return plotTop + (1-float64(n)/float64(top))*(plotHeight-plotTop-plotBottom)
 	}
 
 	var b strings.Builder
-	fmt.Fprintf(&b, `<svg class="plot" viewBox="0 0 %d %d" role="img" aria-label="Growth over time: %s stored after %d commits">`,
-		plotWidth, plotHeight, size(p.Stored), p.Commits)
+	fmt.Fprintf(&b, `<svg class="%s" viewBox="0 0 %d %d" role="img" aria-label="%s">`, class, wide, plotHeight, label)
 	for i := range 5 {
 		n := top / 4 * int64(i)
 		fmt.Fprintf(&b, `<path class="grid" d="M%d %.1fH%d"/><text class="tick end" x="%d" y="%.1f">%s</text>`,
-			plotLeft, y(n), plotWidth-plotRight, plotLeft-8, y(n)+4, size(n))
+			plotLeft, y(n), wide-plotRight, plotLeft-8, y(n)+4, size(n))
 	}
-	ticks := 4
 	for i := range ticks + 1 {
 		at := start.Add(span / time.Duration(ticks) * time.Duration(i))
-		class, px := "tick middle", plotLeft+float64(i)/float64(ticks)*(plotWidth-plotLeft-plotRight)
+		class, px := "tick middle", plotLeft+float64(i)/float64(ticks)*inner
 		if i == ticks {
 			class = "tick end"
 		}
@@ -125,8 +127,7 @@ func growthPlot(steps []stats.Step) *plot {
 	fmt.Fprintf(&b, `<path class="area c0" d="%sL%.1f %.1fL%.1f %.1fZ"/>`, steppedPath(points, x, y, stored), x(len(points)-1), y(0), x(0), y(0))
 	fmt.Fprintf(&b, `<path class="curve c0" d="%s"/>`, steppedPath(points, x, y, stored))
 	fmt.Fprintf(&b, `<path class="curve c3" d="%s"/></svg>`, steppedPath(points, x, y, content))
-	p.Picture = template.HTML(b.String())
-	return p
+	return template.HTML(b.String())
 }
 
 // steppedPath returns the path of a curve that changes only at its points.

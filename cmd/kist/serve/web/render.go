@@ -5,8 +5,10 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -76,6 +78,7 @@ func functions(now func() time.Time) template.FuncMap {
 		"add":   func(a, b int) int { return a + b },
 		"base":  path.Base,
 		"icon":  icon,
+		"attrs": attributes,
 
 		"shortRev": shortRev, "archive": archive, "at": versionAddress,
 		"crumbs":   func(p page, parts []part) crumbs { return crumbs{p.Site, p.Rev, parts} },
@@ -90,6 +93,17 @@ func short(v any) string {
 		return id.Short()
 	}
 	return cut(fmt.Sprint(v), maxPerson)
+}
+
+// attributes returns the first attributes of a file as texts.
+func attributes(attrs map[string]string) (list []string) {
+	for _, key := range slices.Sorted(maps.Keys(attrs)) {
+		if len(list) == maxNames {
+			return append(list, "…")
+		}
+		list = append(list, cut(key, maxPerson)+"="+cut(attrs[key], maxTitle))
+	}
+	return list
 }
 
 // crumbs are the folders on the way to a path, for a template.

@@ -26,9 +26,10 @@ const (
 	maxQuery     = 500 // bytes
 	maxFound     = 200 // files, or files with lines
 	maxLines     = 5   // lines of a file
-	maxSearching = 5 * time.Second
 	maxFoundLine = 240 // bytes of a line that are shown
 )
+
+var maxSearching = 5 * time.Second
 
 // searchPage is the content of the page with the results of a search.
 type searchPage struct {
@@ -50,6 +51,8 @@ type found struct {
 	Kind  string
 	Lines []foundLine
 	More  int // lines that are not shown
+
+	Binary bool // matches, but is not text
 }
 
 type foundLine struct {
@@ -281,6 +284,7 @@ func (p *searchPage) addBlock(b grep.Block, rev string) error {
 		last++
 	}
 	f := &p.Found[last]
+	f.Binary = b.Binary
 	for i := range b.Lines {
 		if len(f.Lines) == maxLines {
 			f.More += len(b.Lines) - i

@@ -76,7 +76,7 @@ func invisible(r rune) bool {
 	case r < 0x20, r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029:
 		return true
 	}
-	return unicode.Is(unicode.Cf, r)
+	return unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
 }
 
 // size returns a number of bytes for people.

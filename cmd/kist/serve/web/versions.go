@@ -28,7 +28,7 @@ var errIndexing = &shownError{"Reading the history", "The index of the history i
 
 // The longest that a page waits for the index of history: one that needs it, and one that is
 // only nicer with it.
-const (
+var (
 	maxIndexing  = 3 * time.Second
 	niceIndexing = 200 * time.Millisecond
 )

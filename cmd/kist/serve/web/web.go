@@ -63,6 +63,7 @@ func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /static/", s.cached(http.StripPrefix("/static/", http.FileServerFS(files))))
+	mux.Handle("GET /favicon.ico", http.RedirectHandler("/static/icon.svg", http.StatusMovedPermanently)) // for raw content
 	for pattern, show := range map[string]func(*request) (page, error){
 		"GET /{$}":               s.overview,
 		"GET /log":               s.log,
@@ -98,7 +99,7 @@ func (s *site) cached(next http.Handler) http.Handler {
 }
 
 // maxTime is the longest that a page works on its answer.
-const maxTime = 20 * time.Second
+var maxTime = 20 * time.Second
 
 // page returns the handler of one page.
 func (s *site) page(show func(*request) (page, error)) http.Handler {

@@ -161,6 +161,15 @@ func TestBrowser(t *testing.T) {
 	commit(r, "another colour")
 	b := openBrowser(served(t, r, true))
 
+	// The first stop of the Tab key skips the navigation, and each stop is visible.
+	b.open("/")
+	b.do("tab", chromedp.KeyEvent(kb.Tab))
+	b.wait("the link to the content is visible", `document.activeElement.className === "skip" && document.activeElement.getBoundingClientRect().top >= 0`)
+	for range 12 {
+		b.do("tab", chromedp.KeyEvent(kb.Tab))
+		b.wait("the focus is visible", `document.activeElement !== document.body && getComputedStyle(document.activeElement).outlineStyle !== "none"`)
+	}
+
 	// Browse: from the overview to a file, by keys.
 	b.open("/")
 	b.do("keys", chromedp.KeyEvent("j"))
@@ -271,8 +280,8 @@ func TestBrowserHostile(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(served(t, hostile(t), true))
 	for _, path := range []string{
-		"/", "/log", "/commit/HEAD", "/commit/HEAD~1", "/tree/names", "/tree/names?as=grid", "/blob/README", "/blob/evil.svg", "/blob/evil.html", "/blob/link",
-		"/files/evil.html", "/files/evil.svg", "/search?q=%3Cscript%3E&in=contents", "/history/README", "/dashboard",
+		"/", "/log", "/commit/HEAD", "/commit/HEAD~1", "/tree/names", "/tree/names?as=grid", "/blob/README", "/blob/evil.svg", "/blob/evil.html", "/blob/evil.xhtml", "/blob/evil.js", "/blob/evil.md", "/blob/typed", "/blob/link",
+		"/files/evil.html", "/files/evil.svg", "/files/evil.xhtml", "/files/evil.js", "/files/typed", "/log?rev=v1%3Cb%3E", "/search?q=%3Cscript%3E&in=contents", "/history/README", "/dashboard",
 	} {
 		if strings.HasPrefix(path, "/files/") {
 			b.do(path, chromedp.Navigate(b.url+path))

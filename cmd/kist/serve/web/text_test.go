@@ -71,6 +71,12 @@ func TestHighlighting(t *testing.T) {
 			t.Errorf("%s took %v", name, took)
 		}
 	}
+	limit := maxHighlighting
+	defer func() { maxHighlighting = limit }()
+	maxHighlighting = 0
+	if got := highlighted("x.go", []byte("package x\n")); len(got) != 1 || got[0] != "package x" {
+		t.Errorf("after the limit: %q", got)
+	}
 	if got := highlighted("x.c", []byte("\xff\n")); !strings.Contains(string(got[0]), `\xff`) {
 		t.Errorf("an invalid byte became %q", got[0])
 	}

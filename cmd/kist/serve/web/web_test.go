@@ -227,11 +227,28 @@ func hostile(t *testing.T) *treetest.Repository {
 	r.Write("evil.svg", `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>`)
 	r.Write("evil.html", script)
 	r.Write("README", script+"\u202e\n<img src=x onerror=alert(1)>\n")
+	r.Write("evil.xhtml", `<html xmlns="http://www.w3.org/1999/xhtml"><body onload="alert(1)">`+script+`</body></html>`)
+	r.Write("evil.js", "alert(1)\n")
+	r.Write("evil.png", script)
+	r.Write("evil.pdf", "%PDF-1.4\n"+script)
+	r.Write("evil.md", "[x](javascript:alert(1)) <img src=x onerror=alert(1)>\n")
+	r.Write("typed", script)
 	r.Check(os.Symlink("javascript:alert(1)//<b>\u202e", filepath.Join(r.Dir, "link")))
+	r.Add(stage.AddOptions{})
+	_, err := stage.EditAttrs(r.Context(), r.Repo, []string{"typed"}, func(_ string, attrs map[string]string) error {
+		attrs[tree.ContentType], attrs["tags"] = "text/html", "\"><img src=x onerror=alert(1)>\u202e"
+		return nil
+	})
+	r.Check(err)
 	commit(r, script+" \u202e\x1b[2J\n\n</pre>"+script)
 	r.Write("names/sp ace & 'quote'.go", "package x // "+script+"\n")
 	r.Write("README", "</textarea>"+script+"\n")
-	commit(r, "\"><img src=x onerror=alert(1)>")
+	r.Add(stage.AddOptions{})
+	_, err = commits.Commit(r.Context(), r.Repo, commits.CommitOptions{
+		Message: "\"><img src=x onerror=alert(1)>", Author: &object.Signature{Name: script, Email: "\"><img src=x onerror=alert(1)>"}})
+	r.Check(err)
+	_, _, err = commits.CreateTag(r.Context(), r.Repo, commits.TagOptions{Name: "v1<b>", Rev: "HEAD", Message: script})
+	r.Check(err)
 	for _, branch := range []string{"<b>x</b>", "a\"onclick=alert(1)", "x&y=z", "'quote'"} {
 		if _, err := commits.CreateBranch(r.Context(), r.Repo, branch, "HEAD", false); err != nil {
 			t.Logf("branch %q: %v", branch, err)
@@ -261,8 +278,9 @@ func TestHostile(t *testing.T) {
 			t.Errorf("%s: status %d", path, status)
 		}
 		if strings.HasPrefix(path, "/files/") {
-			if !strings.Contains(header.Get("Content-Security-Policy"), "sandbox") && header.Get("Content-Type") != "application/zip" {
-				t.Errorf("%s: policy %q", path, header.Get("Content-Security-Policy"))
+			policy, kind := header.Get("Content-Security-Policy"), header.Get("Content-Type")
+			if kind != "application/zip" && (!strings.Contains(policy, "default-src 'none'") || !strings.Contains(policy, "sandbox") && kind != "application/pdf") {
+				t.Errorf("%s: %s with policy %q", path, kind, policy)
 			}
 			continue
 		}
@@ -331,6 +349,24 @@ func checkMarkup(t *testing.T, path, body string) (links []string) {
 		}
 	}
 	return links
+}
+
+// TestHostileText shows texts of which each byte or line becomes much HTML.
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	r := treetest.New(t)
+	r.Write("lines", strings.Repeat("\n", 512<<10))
+	r.Write("README", strings.Repeat(strings.Repeat("\x01", 4000)+"\n", 131))
+	for i := range 20 {
+		r.Write(fmt.Sprint("control", i), strings.Repeat(strings.Repeat("\x01", 4000)+"\n", 100))
+	}
+	commit(r, "much")
+	s := served(t, r, false)
+	for path, text := range map[string]string{"/": "", "/tree/": "", "/blob/lines": "The text goes on.", "/blob/README": "The text goes on.", "/commit/HEAD": "More lines differ."} {
+		if body := s.page(path, text); len(body) > 6<<20 {
+			t.Errorf("%s has %d bytes", path, len(body))
+		}
+	}
 }
 
 // TestTraversal asks for paths outside the tree.

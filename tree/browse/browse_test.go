@@ -334,7 +334,7 @@ func TestSeeksReadFewChunks(t *testing.T) {
 	s.Check(err)
 	rnd := objecttest.Rand(3)
 	buf := make([]byte, s.Repo.Chunker().Params().Min) // in two chunks at most
-	_, err = f.ReadAt(buf[:1], 0) // this reads the list of chunks, too
+	_, err = f.ReadAt(buf[:1], 0)                      // this reads the list of chunks, too
 	s.Check(err)
 	for range 50 {
 		off := rnd.Int64N(f.Size())

@@ -196,8 +196,6 @@ func (d *dashboard) freed(ctx context.Context) (*int64, error) {
 type remoteLine struct {
 	registry.Remote
 	Pushed time.Time // zero: not known
-	Branch string    // that was pushed last
-	Stale  bool      // the present branch has newer commits, or nothing was pushed
 }
 
 // remotes returns the remotes with their last pushes, which the logs of their branches have.
@@ -210,14 +208,13 @@ func (s *site) remotes() ([]remoteLine, error) {
 	for _, m := range registry.All(s.Repo) {
 		line := remoteLine{Remote: m}
 		for _, name := range logs {
-			branch, ok := strings.CutPrefix(name, refs.Remotes+m.Name+"/")
-			if !ok {
+			if !strings.HasPrefix(name, refs.Remotes+m.Name+"/") {
 				continue
 			}
 			entries, _ := s.Repo.Refs().Log(name) // the readable ones
 			for _, e := range entries {
 				if e.Reason == pushReason && e.Time.After(line.Pushed) {
-					line.Pushed, line.Branch = e.Time, branch
+					line.Pushed = e.Time
 				}
 			}
 		}
@@ -239,8 +236,6 @@ type dashboardPage struct {
 	Growth   *plot
 	Remotes  []remoteLine
 	OnDisk   int64
-	Waste    int64
-	Volumes  int
 }
 
 // showDashboard shows the numbers about the repository.
@@ -256,9 +251,7 @@ func (s *site) showDashboard(r *request) (page, error) {
 	if t := n.Totals; t != nil {
 		for i := range t.Account.Volumes {
 			out.OnDisk += t.Account.Volumes[i].Bytes
-			out.Waste += t.Account.Volumes[i].Waste()
 		}
-		out.Volumes = len(t.Account.Volumes)
 		out.Saved = bars([]bar{
 			{Label: "All versions, each stored on its own", Bytes: int64(t.History), Class: "c3"},
 			{Label: "Each piece of data once", Bytes: t.Named.Raw, Class: "c1", Note: factor(int64(t.History), t.Named.Raw)},

@@ -154,13 +154,12 @@ func (l *logPage) address(r *request, skip int) string {
 
 // refName is a branch, tag or branch of a remote.
 type refName struct {
-	Kind  string // "branch", "tag" or "remote"
-	Name  string // short
-	Rev   string // the name that leads to it
-	ID    object.ID
-	Head  bool
-	Title string // of its commit
-	Time  time.Time
+	Kind string // "branch", "tag" or "remote"
+	Name string // short
+	Rev  string // the name that leads to it
+	ID   object.ID
+	Head bool
+	Time time.Time // of its commit
 }
 
 // maxRefs is the most refs that a page shows.

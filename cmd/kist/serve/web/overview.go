@@ -11,7 +11,6 @@ const onOverview = 8
 // overviewPage is the content of the first page.
 type overviewPage struct {
 	Head    *object.Commit // nil: there is none yet
-	ID      object.ID
 	Branch  string
 	Commits []commitLine
 	Names   []refName
@@ -34,14 +33,13 @@ func (s *site) overview(r *request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	out.Branch, out.ID = head.Branch, head.ID
+	out.Branch = head.Branch
 	if out.Names, _, err = s.refNames(); err != nil {
 		return page{}, err
 	}
 	for i := range out.Names {
 		if c, err := object.ReadCommit(ctx, s.Repo.Objects(), s.peeled(ctx, out.Names[i].ID)); err == nil {
-			title, _ := log.SplitMessage(c.Message)
-			out.Names[i].Title, out.Names[i].Time = cut(title, maxTitle), c.Committer.When()
+			out.Names[i].Time = c.Committer.When()
 		}
 	}
 	if out.Remotes, err = s.remotes(); err != nil {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 )
 
@@ -34,7 +33,6 @@ type page struct {
 	Site  string // name of the repository
 	Rev   string // revision that the page shows
 	Query string // of the search
-	User  string
 	Write bool
 }
 
@@ -130,7 +128,6 @@ func (all pages) write(w http.ResponseWriter, r *request, p page) error {
 		return nil
 	}
 	p.Site, p.Rev, p.Query, p.Write = r.site.name, r.rev, r.query("q"), r.site.Write
-	p.User = access.UserOf(r.Context()).Name
 	if p.status == 0 {
 		p.status = http.StatusOK
 	}

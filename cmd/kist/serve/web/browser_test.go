@@ -63,7 +63,9 @@ func openBrowser(s *site) *browser {
 		case *runtime.EventConsoleAPICalled:
 			b.problem(fmt.Sprint("console: ", e.Type))
 		case *log.EventEntryAdded:
-			b.problem(fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+			if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning {
+				b.problem(fmt.Sprintf("%s: %s %s", e.Entry.Level, e.Entry.Text, e.Entry.URL))
+			}
 		}
 	}))
 	return b
@@ -196,6 +198,7 @@ func TestBrowser(t *testing.T) {
 	b.check("preview")
 
 	// Search, from the field at the top of each page.
+	b.open("/")                           // the viewer of PDF takes keys
 	b.do("a key", chromedp.KeyEvent("/")) // the tool also types it
 	b.wait("the field has the focus", `document.activeElement.id === "quick"`)
 	b.do("search", chromedp.SetValue("#quick", "quay"), chromedp.KeyEvent(kb.Enter))

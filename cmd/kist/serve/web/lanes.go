@@ -28,7 +28,7 @@ const graphColors = 6
 // maxLanes is the most lanes that are drawn beside each other. The others share the last one.
 const maxLanes = 16
 
-// maxKept is the number of lanes from which merges add none. Their lines end early then.
+// maxKept is the number of lanes that are kept. Further lines end early.
 const maxKept = 200
 
 // line is a line in a row: from a lane at its top or from the commit in its middle, down to a
@@ -61,7 +61,7 @@ func (l *lanes) row(id object.ID, parents []object.ID) template.HTML {
 		}
 		switch {
 		case l.find(parent) >= 0:
-		case reuse.IsZero():
+		case reuse.IsZero() && len(l.list) <= maxKept:
 			reuse = parent
 			l.list[at].id = parent
 		case len(l.list) >= maxKept:

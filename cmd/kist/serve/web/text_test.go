@@ -114,3 +114,20 @@ func TestLanes(t *testing.T) {
 		}
 	}
 }
+
+// TestManyLanes draws a hostile history: each commit has many parents, and none of them comes.
+func TestManyLanes(t *testing.T) {
+	var l lanes
+	for i := range 1000 {
+		var parents []object.ID
+		for k := range maxMerge {
+			parents = append(parents, object.ID{1, byte(i), byte(i >> 8), byte(k)})
+		}
+		if row := l.row(object.ID{2, byte(i), byte(i >> 8)}, parents); len(row) > 16<<10 {
+			t.Fatalf("row %d has %d bytes", i, len(row))
+		}
+		if len(l.list) > maxKept {
+			t.Fatalf("row %d leaves %d lanes", i, len(l.list))
+		}
+	}
+}

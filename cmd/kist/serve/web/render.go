@@ -34,6 +34,8 @@ type page struct {
 	Rev   string // revision that the page shows
 	Query string // of the search
 	Write bool
+
+	Restore bool // there is a worktree that the visitor may change
 }
 
 // pages has the templates, by name.
@@ -128,6 +130,7 @@ func (all pages) write(w http.ResponseWriter, r *request, p page) error {
 		return nil
 	}
 	p.Site, p.Rev, p.Query, p.Write = r.site.name, r.rev, r.query("q"), r.site.Write
+	p.Restore = p.Write && !r.site.Repo.IsBare()
 	if p.status == 0 {
 		p.status = http.StatusOK
 	}

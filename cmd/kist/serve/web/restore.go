@@ -19,8 +19,8 @@ type restorePage struct {
 	Same   bool // the worktree had this version already
 }
 
-// errReadOnly means that the server does not change anything.
-var errReadOnly = &shownError{"Not allowed", "This server only shows files. 'kist serve --write' also restores them.", http.StatusForbidden}
+// errReadOnly means that the server does not change anything, or has no worktree.
+var errReadOnly = &shownError{"Not allowed", "Only 'kist serve --write' in a folder with a worktree restores files.", http.StatusForbidden}
 
 // restore writes a file of a commit to the worktree. It never overwrites local changes.
 func (s *site) restore(r *request) (page, error) {

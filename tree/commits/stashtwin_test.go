@@ -107,9 +107,21 @@ func (x *twins) stash() bool {
 	x.do("%s", strings.Join(args, " "))
 	undo := x.backup()
 	before := x.git("stash", "list")
+	var returned map[string]string
+	if o.KeepIndex && !o.Untracked && o.Paths == nil {
+		returned = x.returned()
+	}
 	gitErr := x.try(args...)
 	_, err := stash.Push(x.t.Context(), x.r, o)
 	switch {
+	case err == nil && len(returned) > 0: // git stashes and removes these untracked files without -u
+		for path, content := range returned {
+			if after := listWorktree(x.t, x.dir)[path]; after != content {
+				x.fail("%s is lost: %q became %q", path, content, after)
+			}
+		}
+		treetest.Check(x.t, x.dropBoth(undo))
+		return false
 	case errors.Is(err, stage.ErrLocalChanges): // git removes untracked files that are in the way
 		undo()
 		return false
@@ -127,7 +139,16 @@ func (x *twins) stash() bool {
 	return x.agree(err, gitErr)
 }
 
-// dropBoth undoes a stash of a path that only kist could make.
+// returned returns the untracked files at paths whose removal is staged.
+func (x *twins) returned() map[string]string {
+	status, files := x.status(), listWorktree(x.t, x.dir)
+	maps.DeleteFunc(files, func(path, _ string) bool {
+		return !slices.Contains(status, "D  "+path) || !slices.Contains(status, "?? "+path)
+	})
+	return files
+}
+
+// dropBoth undoes a stash that only kist makes so.
 func (x *twins) dropBoth(undo func()) error {
 	undo()
 	list, err := stash.List(x.r)

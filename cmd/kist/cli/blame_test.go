@@ -362,7 +362,9 @@ func TestLinesAsGit(t *testing.T) {
 			same(append(lines, "--format=%s")...)
 			same(append(lines, "-s", "--oneline", "--no-merges")...)
 			same("log", "-L", "/line [0-9]*1/,/line/:"+f.path, "-3", "--format=medium")
-			same("log", "-L", ":[1-9]*2 of:"+f.path, "-L", "^:line:"+other.path, "--reverse", "--oneline")
+			if strings.Contains(string(joined(f.text)), "2 of") { // or both fail
+				same("log", "-L", ":[1-9]*2 of:"+f.path, "-L", "^:line:"+other.path, "--reverse", "--oneline")
+			}
 			same(append(lines, "-L", ":line:"+f.path, "-s")...)
 			same(append(lines, "--first-parent", "--oneline", "main~3..")...)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"iter"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -136,9 +135,6 @@ func (t *tracer) give(id object.ID, lines []FileLines) {
 		default:
 			have[i].Ranges = blame.JoinLines(slices.Concat(have[i].Ranges, f.Ranges))
 		}
-	}
-	if len(have) > len(t.pending[id]) && len(t.pending[id]) > 0 { // as in git, whose order of files this is
-		slices.SortStableFunc(have, func(a, b FileLines) int { return strings.Compare(a.Path, b.Path) })
 	}
 	if len(have) > 0 {
 		t.pending[id] = have

@@ -111,6 +111,8 @@ func (x *twins) stash() bool {
 	if o.KeepIndex && !o.Untracked && o.Paths == nil {
 		returned = x.returned()
 	}
+	// A new file that is staged, and is not in the worktree any more, comes back in git.
+	revived := slices.ContainsFunc(x.status(), func(line string) bool { return strings.HasPrefix(line, "AD ") })
 	gitErr := x.try(args...)
 	_, err := stash.Push(x.t.Context(), x.r, o)
 	switch {
@@ -120,6 +122,9 @@ func (x *twins) stash() bool {
 				x.fail("%s is lost: %q became %q", path, content, after)
 			}
 		}
+		treetest.Check(x.t, x.dropBoth(undo))
+		return false
+	case err == nil && revived:
 		treetest.Check(x.t, x.dropBoth(undo))
 		return false
 	case errors.Is(err, stage.ErrLocalChanges): // git removes untracked files that are in the way

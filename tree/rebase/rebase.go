@@ -20,6 +20,9 @@ import (
 	"github.com/kist-vcs/kist/tree/stash"
 )
 
+// StashMessage is the message of the stash for [Options.Autostash].
+const StashMessage = "autostash"
+
 // Options configure [Rebase].
 type Options struct {
 	Upstream  string // the commits that it lacks are repeated; empty: the upstream of HEAD's branch
@@ -88,7 +91,7 @@ func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error)
 	}
 
 	if changes != nil {
-		entry, err := stash.Push(ctx, r, stash.PushOptions{Message: "autostash", Progress: o.Progress})
+		entry, err := stash.Push(ctx, r, stash.PushOptions{Message: StashMessage, Progress: o.Progress})
 		if err != nil {
 			return nil, err
 		}

@@ -17,8 +17,8 @@ import (
 
 type pullOptions struct {
 	mergeOptions
-	fetch  tracking.FetchOptions
-	rebase bool
+	fetch             tracking.FetchOptions
+	rebase, autostash bool
 }
 
 func newPull(env *Env) *cobra.Command {
@@ -47,6 +47,7 @@ print.`,
 	for _, name := range []string{"ff-only", "no-ff", "message"} {
 		cmd.MarkFlagsMutuallyExclusive("rebase", name)
 	}
+	flags.BoolVar(&o.autostash, "autostash", false, "with --rebase: put local changes aside, and bring them back at the end")
 	flags.BoolVar(&o.fetch.NoTags, "no-tags", false, "do not fetch tags")
 	flags.BoolVarP(&o.fetch.Prune, "prune", "p", false, "remove remote-tracking branches that the remote no longer has")
 	env.transfer.registerJobs(cmd)
@@ -69,6 +70,9 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err := o.settle(); err != nil {
 		return err
 	}
+	if o.autostash && !o.rebase {
+		return usagef("--autostash needs --rebase")
+	}
 	source, err := pullSource(env, r, args)
 	if err != nil {
 		return err
@@ -81,7 +85,7 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	o.Progress, o.fetch.Progress, o.fetch.Jobs = p.amounts(), p.transferred(), env.transfer.jobs
 	pull := tracking.PullOptions{Source: source, Fetch: o.fetch, Merge: o.MergeOptions}
 	if o.rebase {
-		pull.Rebase = &rebase.Options{StepOptions: commits.StepOptions{Brief: true, Progress: o.Progress}}
+		pull.Rebase = &rebase.Options{Autostash: o.autostash, StepOptions: commits.StepOptions{Brief: true, Progress: o.Progress}}
 	}
 	result, err := tracking.Pull(ctx, r, pull)
 	p.Stop()

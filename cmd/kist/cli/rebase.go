@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/rebase"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/stash"
 )
 
 type rebaseOptions struct {
@@ -148,7 +149,7 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	p.Stop()
 	if result == nil {
-		return env.unwritten(r, rebaseBlocked(err))
+		return env.unwritten(r, hintAutostash(r, rebaseBlocked(err)))
 	}
 	env.maintain(r)
 	if o.abort {
@@ -194,6 +195,19 @@ func rebaseBlocked(err error) error {
 		return err
 	}
 	return hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "commit these changes, or use --autostash, and move away untracked files")
+}
+
+// hintAutostash adds where local changes are if no rebase is in progress: a kill before the
+// first commit or after the last one leaves them in the list of stashes.
+func hintAutostash(r *kist.Repository, err error) error {
+	if !errors.Is(err, operation.ErrNotInProgress) {
+		return err
+	}
+	list, _ := stash.List(r)
+	if len(list) == 0 || !strings.HasSuffix(list[0].Reason, ": "+rebase.StashMessage) {
+		return err
+	}
+	return hintf(err, "'kist stash pop' brings back local changes that a rebase put aside")
 }
 
 // editMessage lets the user edit the message of a commit that a rebase repeats.

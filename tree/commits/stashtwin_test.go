@@ -124,6 +124,9 @@ func (x *twins) stash() bool {
 		}
 		treetest.Check(x.t, x.dropBoth(undo))
 		return false
+	case err == nil && gitErr != nil && o.KeepIndex && strings.Contains(gitErr.Error(), "pathspec ':/' did not match"): // git's index is empty
+		treetest.Check(x.t, x.dropBoth(undo))
+		return false
 	case err == nil && revived:
 		treetest.Check(x.t, x.dropBoth(undo))
 		return false
@@ -197,13 +200,17 @@ func (x *twins) unstash() bool {
 	unmerged := x.unmerged()
 	if gitErr != nil && len(unmerged) == 0 {
 		undo()
+		var merged []string
+		if o.Index { // git applies a patch to the index; kist merges, and so do both without --index
+			merged = []string{"M "}
+		}
 		x.mayRefuse(func(r *kist.Repository) error {
 			_, err := stash.Apply(x.t.Context(), r, e.New, o)
 			if errors.Is(err, stash.ErrStaged) {
 				err = stage.ErrLocalChanges
 			}
 			return err
-		})
+		}, merged...)
 		return false
 	}
 

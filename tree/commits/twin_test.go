@@ -110,14 +110,15 @@ func (x *twins) copyAll(from, to string) {
 }
 
 // mayRefuse has kist do, in a copy, what git has refused because of local
-// changes. It may refuse, too, or lose none of them.
-func (x *twins) mayRefuse(f func(r *kist.Repository) error) {
+// changes. It may refuse, too, or lose none of them. It may merge into files with the states
+// merged.
+func (x *twins) mayRefuse(f func(r *kist.Repository) error, merged ...string) {
 	x.t.Helper()
 	dir := filepath.Join(x.t.TempDir(), "copy")
 	x.copyAll(x.dir, dir)
 	local := map[string]bool{}
 	for _, line := range x.status() {
-		local[line[3:]] = line[:2] != " D" && line[:2] != "D "
+		local[line[3:]] = line[:2] != " D" && line[:2] != "D " && !slices.Contains(merged, line[:2])
 	}
 	r, err := kist.Open(dir, kist.Options{Jobs: 2})
 	treetest.Check(x.t, err)

@@ -65,8 +65,8 @@ func newResult(state operation.State, progress kist.Progress) *Result {
 
 // Rebase repeats the commits of HEAD's branch on another one, and moves the branch to the
 // last new commit. It leaves out merge commits, and commits whose changes the upstream
-// has, that is the same paths with the same entries before and after. It
-// drops commits that have no effect any more. HEAD is detached meanwhile.
+// has, in the same lines or from the same content. It drops commits that have no effect
+// any more. HEAD is detached meanwhile.
 //
 // It stops at conflicts as [commits.Revert] does, with [Continue], [Skip] and [Abort] to
 // go on. The error is a [*stage.LocalChangesError], and nothing is done, if files have

@@ -38,9 +38,10 @@ type PushOptions struct {
 
 // Push records the changes of index and worktree as a stash, and then undoes them. A kill
 // at any moment leaves the changes in the worktree or in a stash. The error is
-// [ErrNothing], and nothing is done, if there are none, and [ErrNotChosen] if Select returns none. It is a [*stage.LocalChangesError]
-// if a change cannot be recorded or undone. If only some paths cannot be written, the
-// stash and a [*worktree.ApplyError] are returned.
+// [ErrNothing], and nothing is done, if there are none, and [ErrNotChosen] if Select
+// returns none. It is a [*stage.LocalChangesError] if a change cannot be recorded or
+// undone. If only some paths cannot be written, the stash and a [*worktree.ApplyError]
+// are returned.
 func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, err error) {
 	if err := operation.NoOperation(r); err != nil {
 		return entry, err

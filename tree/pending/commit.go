@@ -59,7 +59,11 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 		if err != nil && !errors.Is(err, refs.ErrMoved) {
 			return object.ID{}, err
 		}
-		if !b.pending() {
+		switch {
+		case b.pending():
+		case b.base.commit == tip: // the changes had no effect
+			return object.ID{}, nil
+		default:
 			return b.base.commit, nil
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/browse"
 	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // Prefix is the path of the handler on its server.
@@ -93,6 +94,9 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// allowed are the methods that the handler knows.
+const allowed = "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH, LOCK, UNLOCK, POST"
+
 // request is a request under way.
 type request struct {
 	*Handler
@@ -107,16 +111,16 @@ func (q *request) serve() error {
 	methods := map[string]func(*place) error{
 		http.MethodGet: q.get, http.MethodHead: q.get, "PROPFIND": q.propfind,
 		http.MethodPut: q.put, http.MethodDelete: q.remove, "MKCOL": q.mkcol, "COPY": q.copy, "MOVE": q.copy,
-		"PROPPATCH": q.proppatch, "LOCK": q.lock, "UNLOCK": q.unlock,
+		"PROPPATCH": q.proppatch, "LOCK": q.lock, "UNLOCK": q.unlock, http.MethodPost: q.commit,
 	}
 	if q.r.Method == http.MethodOptions {
-		q.w.Header().Set("Allow", "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH, LOCK, UNLOCK")
+		q.w.Header().Set("Allow", allowed)
 		q.w.WriteHeader(http.StatusOK)
 		return nil
 	}
 	method := methods[q.r.Method]
 	if method == nil {
-		q.w.Header().Set("Allow", "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH, LOCK, UNLOCK")
+		q.w.Header().Set("Allow", allowed)
 		return &statusError{http.StatusMethodNotAllowed, "unknown method"}
 	}
 	p, err := q.resolve(q.r.URL.Path)
@@ -169,12 +173,15 @@ func (e *condError) Error() string { return e.name }
 func status(err error) (int, string) {
 	var known *statusError
 	var stale *volume.StaleError
+	var local *stage.LocalChangesError
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &known):
 		return known.code, known.text
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge, "the file is larger than this server allows"
+	case errors.As(err, &local):
+		return http.StatusConflict, "the branch is checked out, and the worktree has local changes"
 	case errors.As(err, &stale):
 		return http.StatusServiceUnavailable, "stored data was removed meanwhile; repeat the request"
 	case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir), errors.Is(err, refs.ErrNotFound), errors.Is(err, kist.ErrUnborn):

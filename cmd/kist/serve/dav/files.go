@@ -351,6 +351,27 @@ func (q *request) mkcol(p *place) error {
 	return nil
 }
 
+// commit answers POST of a branch: its changes become a commit now. The answer has the ID.
+func (q *request) commit(p *place) error {
+	if p.branch == nil || p.path != "" {
+		return &statusError{http.StatusForbidden, "only a branch that can be changed takes POST: it commits the changes"}
+	}
+	if err := p.rules.MayWrite(q.r.Context(), ""); err != nil {
+		return err
+	}
+	id, err := p.branch.Commit(q.r.Context())
+	if err != nil || id.IsZero() {
+		if err == nil {
+			done(q.w, false)
+		}
+		return err
+	}
+	q.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	q.w.WriteHeader(http.StatusCreated)
+	_, err = fmt.Fprintln(q.w, id)
+	return err
+}
+
 // destination returns the place of the Destination header.
 func (q *request) destination() (*place, error) {
 	text := q.r.Header.Get("Destination")

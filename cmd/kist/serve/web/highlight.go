@@ -7,8 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/alecthomas/chroma/v2"
-	"github.com/alecthomas/chroma/v2/lexers"
+	"github.com/alecthomas/chroma"
+	"github.com/alecthomas/chroma/lexers"
 
 	"github.com/kist-vcs/kist/tree"
 )

@@ -36,12 +36,18 @@ type Branch struct {
 	journal *journal // nil: no changes since the last checkpoint
 	touched touched
 	stopped bool
+	doubt   bool // the last checkpoint failed: the ref may have another value than ref
 
-	view  atomic.Pointer[View]
-	busy  atomic.Int32 // uploads under way
-	last  atomic.Int64 // time of the last change, in nanoseconds
+	view atomic.Pointer[View]
+	activity
 	timer *time.Timer
 	warns string // the last warning, which is not repeated
+}
+
+// activity is what the quiet time of a branch depends on.
+type activity struct {
+	busy atomic.Int32 // uploads under way
+	last atomic.Int64 // time of the last change, in nanoseconds
 }
 
 // commitTree is a commit and its tree. Both are zero for a branch without a commit.
@@ -94,6 +100,9 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !b.ref.IsZero() && base != b.ref { // a later checkpoint has these changes
+		ops, cut = nil, false
 	}
 	if cut {
 		c.o.Warn(fmt.Sprintf("branch %s: the last change was not written completely, and was not confirmed; the journal stays as %s.cut", name, path))
@@ -355,10 +364,14 @@ func (b *Branch) apply(ctx context.Context, ops []op) error {
 
 // record makes an applied change durable: in the journal, or by a checkpoint.
 func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int64, error) {
-	small := !e.big && (up == nil || up.session == nil)
+	small := !b.doubt && !e.big && (up == nil || up.session == nil)
 	if small && b.mem.bytes() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
 		if b.journal == nil {
-			j, err := createJournal(b.c.journalPath(b.name), b.name, b.base.commit)
+			at := b.base.commit
+			if !b.ref.IsZero() {
+				at = b.ref
+			}
+			j, err := createJournal(b.c.journalPath(b.name), b.name, at)
 			if err != nil {
 				return nil, 0, err
 			}

@@ -85,7 +85,7 @@ func (b *Branch) finish(ctx context.Context) error {
 		return err
 	}
 	if b.journal != nil { // it would be applied to later commits, too
-		return errors.New("the journal cannot be removed")
+		return errJournalStays
 	}
 	if err := b.move(ctx, stage.Subject(message)); err != nil {
 		return err
@@ -95,15 +95,29 @@ func (b *Branch) finish(ctx context.Context) error {
 	return nil
 }
 
+// errJournalStays means that the branch cannot move yet.
+var errJournalStays = errors.New("the journal cannot be removed")
+
 // drop forgets changes that have no effect.
 func (b *Branch) drop(ctx context.Context) error {
-	if b.journal != nil {
+	switch {
+	case b.ref.IsZero():
 		if err := b.journal.remove(); err != nil {
 			return err
 		}
-	}
-	if !b.ref.IsZero() {
+	default:
+		if b.journal != nil { // it undoes changes of the ref, and must not go before it
+			session := b.c.repo.Objects().Begin(volume.SessionOptions{})
+			defer session.Close()
+			if err := b.checkpoint(ctx, session, ""); err != nil {
+				return err
+			}
+		}
+		if b.journal != nil {
+			return errJournalStays
+		}
 		if err := b.c.repo.Publish(ctx, b.forget); err != nil {
+			b.doubt = true
 			return err
 		}
 	}
@@ -149,7 +163,7 @@ func (b *Branch) checkpoint(ctx context.Context, session *volume.Session, messag
 	if b.journal != nil {
 		if err := b.journal.remove(); err != nil {
 			b.c.o.Warn(err.Error())
-			return nil // to apply it once more does no harm
+			return nil // its header names an earlier commit
 		}
 		b.journal = nil
 	}
@@ -173,7 +187,8 @@ func (b *Branch) publish(ctx context.Context, session *volume.Session, c *object
 	r := b.c.repo
 	b.c.work.Lock()
 	defer b.c.work.Unlock()
-	return id, session.Publish(ctx, func(ctx context.Context) error {
+	b.doubt = true
+	err = session.Publish(ctx, func(ctx context.Context) error {
 		if err := intact.Check(ctx, r, c.Parents...); err != nil {
 			return err
 		}
@@ -183,6 +198,8 @@ func (b *Branch) publish(ctx context.Context, session *volume.Session, c *object
 		}
 		return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
 	})
+	b.doubt = err != nil
+	return id, err
 }
 
 // draft returns a commit of changes by users.
@@ -281,6 +298,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 		}
 		if err := b.forget(ctx); err != nil { // the next start finds that the branch has it
 			b.c.o.Warn(err.Error())
+			b.doubt = true
 		}
 		return nil
 	}

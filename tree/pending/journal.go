@@ -62,8 +62,8 @@ type journal struct {
 	err     error // of the first failed sync: the file must not be used any more
 }
 
-// createJournal makes the journal of a branch that has only its header: the commit that the
-// changes apply to, and the branch.
+// createJournal makes the journal of a branch that has only its header: the last checkpoint,
+// or else the commit that the changes apply to, and the branch.
 func createJournal(path, branch string, base object.ID) (*journal, error) {
 	if err := disk.MakeDir(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -180,9 +180,10 @@ func (j *journal) bytes() int64 {
 }
 
 // remove deletes the file, because a checkpoint has all its changes. It ends all calls of sync.
+// The journal takes no more changes, also after an error.
 func (j *journal) remove() error {
 	j.mu.Lock()
-	j.synced = math.MaxInt64
+	j.synced, j.err = math.MaxInt64, errRemoved
 	for j.syncing {
 		j.cond.Wait()
 	}
@@ -192,8 +193,12 @@ func (j *journal) remove() error {
 	if err := removeFile(j.path); err != nil {
 		return err
 	}
-	return j.f.Close()
+	j.f.Close() // all of it is in the checkpoint
+	return nil
 }
+
+// errRemoved means that a checkpoint has replaced the journal.
+var errRemoved = errors.New("the journal was removed")
 
 // removeFile removes a file, if it exists, and writes its folder to disk.
 func removeFile(path string) error {

@@ -371,3 +371,58 @@ func TestStepsOfCommit(t *testing.T) {
 	s.Check(err)
 	s.want(len(left), 0)
 }
+
+// TestOldJournal finds a journal that a crash has kept beside its checkpoint. The changes are
+// not made once more: a folder of the journal may be a file by now.
+func TestOldJournal(t *testing.T) {
+	s := start(t, withBranch(t))
+	s.put("team", "d/x", "x", alice)
+	s.commit("team")
+	s.put("team", "d/x", "again", alice)
+	s.remove("team", "d", alice)
+	s.put("team", "d", "a file", alice)
+	path := s.c.journalPath("team")
+	data, err := os.ReadFile(path)
+	s.Check(err)
+	s.put("team", "large", string(treetest.Noise(1, 1<<20)), alice)
+	s.Check(os.WriteFile(path, data, 0o600))
+	s = s.restart()
+	s.want(s.files("team")["d"], "a file")
+	s.commit("team")
+	s.want(len(s.files("team")), 3)
+}
+
+// TestStuckJournal makes changes while the journal cannot be removed. Each of them survives.
+func TestStuckJournal(t *testing.T) {
+	s := start(t, withBranch(t))
+	s.put("team", "x", "first", alice)
+	path := s.c.journalPath("team")
+	s.branch("team").journal.path = filepath.Dir(path) // a folder that is not empty
+	s.put("team", "large", string(treetest.Noise(1, 1<<20)), alice)
+	s.put("team", "x", "second", alice)
+	if _, err := s.branch("team").Commit(t.Context()); err == nil {
+		t.Error("the branch moved in spite of the journal")
+	}
+	s = s.restart()
+	s.want(s.files("team")["x"], "second")
+	s.commit("team")
+	s.want(s.files("team")["x"], "second")
+}
+
+// TestUndone removes a large file before the commit, and crashes while the ref goes.
+func TestUndone(t *testing.T) {
+	s := start(t, withBranch(t))
+	s.put("team", "large", string(treetest.Noise(1, 1<<20)), alice)
+	s.remove("team", "large", alice)
+	b := s.branch("team")
+	s.want(b.journal != nil, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	b.Commit(ctx)
+	s = s.restart()
+	s.want(len(s.files("team")), 1)
+	s.commit("team")
+	left, err := Left(s.Repo)
+	s.Check(err)
+	s.want(len(left), 0)
+}

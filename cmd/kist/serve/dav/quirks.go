@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"path"
 	"slices"
@@ -49,10 +50,11 @@ func expectedSize(r *http.Request) int64 {
 // ownCloud do. It reports whether there is one.
 func modifiedTime(r *http.Request) (object.Time, bool) {
 	sec, err := strconv.ParseFloat(r.Header.Get("X-OC-Mtime"), 64)
-	if err != nil || sec < -1<<40 || sec > 1<<40 {
+	if err != nil || !(sec >= -1<<40 && sec <= 1<<40) { // not a number is neither
 		return object.Time{}, false
 	}
-	return object.TimeOf(time.Unix(0, 0).Add(time.Duration(sec * 1e9))), true
+	whole := math.Floor(sec)
+	return object.TimeOf(time.Unix(int64(whole), int64((sec-whole)*1e9))), true
 }
 
 // finderFiles are names of files in which macOS keeps the look of a folder. Nobody wants them

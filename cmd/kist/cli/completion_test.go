@@ -20,6 +20,19 @@ var hostileNames = []string{
 	"-a", "--force", "a\nb", "a\tb", "a\x1b[31m", "a\u202eb", "a\xff", "a\u00a0", "_activeHelp_ a", ":4",
 }
 
+// TestCommandsAreFreed checks that no command gives cobra a completion, which cobra would keep
+// for ever, unless a shell asks for one.
+func TestCommandsAreFreed(t *testing.T) {
+	env, _, _ := testEnv(t)
+	eachCommand(New(env), func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(flag *pflag.Flag) {
+			if _, ok := cmd.GetFlagCompletionFunc(flag.Name); ok {
+				t.Errorf("%s --%s: use propose", cmd.CommandPath(), flag.Name)
+			}
+		})
+	})
+}
+
 // TestProposalsAreSafe asks every command, and every option with a value, for
 // proposals, in a repository full of hostile names.
 func TestProposalsAreSafe(t *testing.T) {

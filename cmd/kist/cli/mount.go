@@ -61,7 +61,7 @@ With --json: dir, rev and remote, when it is mounted.`,
 	flags.BoolVar(&o.other, "allow-other", false, "let other users look, as far as recorded permissions allow it")
 	o.cache = browse.DefaultCache
 	flags.Var(newParsed(&o.cache, "128MiB", kist.ParseSize), "cache", "keep at most `SIZE` of data in memory")
-	must(cmd.RegisterFlagCompletionFunc("remote", env.complete(remotes)))
+	propose(env, cmd, "remote", env.complete(remotes))
 	return cmd
 }
 

@@ -82,17 +82,17 @@ func checkFolder(dir string) (string, error) {
 		return "", err
 	}
 	info, err := os.Lstat(dir)
+	var f *os.File
+	if err == nil && info.IsDir() {
+		f, err = os.Open(dir) // of a dead mount, only this may fail: the system remembers what Lstat returns
+	}
 	switch {
 	case errors.Is(err, syscall.ENOTCONN):
 		return "", fmt.Errorf("%q %w", dir, ErrDead)
 	case err != nil:
 		return "", err
-	case !info.IsDir():
+	case f == nil:
 		return "", fmt.Errorf("%q %w", dir, ErrNotFolder)
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return "", err
 	}
 	defer f.Close()
 	if names, _ := f.Readdirnames(1); len(names) > 0 {

@@ -91,7 +91,7 @@ func histories(opts *options) []history {
 			{"grep -i WORD", one("grep", "-i", "Harbour 7")},
 			{"grep --cached WORD", one("grep", "--cached", "harbour 7")},
 		}},
-		{"switched", fmt.Sprintf("two branches of %s files, of which ten differ", thousands(switched)), func(s *stream) { s.twoBranches(switched, 10) }, []workCommands{
+		{"switched", fmt.Sprintf("two branches of %s files that differ in ten", thousands(switched)), func(s *stream) { s.twoBranches(switched, 10) }, []workCommands{
 			{"switch BRANCH", [][]string{{"switch", "-q", "other"}, {"switch", "-q", "main"}}},
 		}},
 	}

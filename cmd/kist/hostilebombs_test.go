@@ -157,9 +157,18 @@ func (s *shell) serveBombs() {
 	for path, want := range map[string]int{
 		"files/?rev=bomb": 200, "files/0/0/0/?rev=bomb": 200, "files/?rev=bomb&archive=tar": 0, "api/v1/tree/0?rev=bomb": 200, "api/v1/log?rev=left": 200,
 		"api/v1/search?rev=bomb&q=x": 422, "api/v1/search?rev=bomb&q=x&in=text": 422, "api/v1/diff?from=left&to=bomb&limit=10000&skip=100000000": 422,
-		"api/v1/stats": 200, "api/v1/history/kept?rev=main": 200, "metrics": 200,
+		"api/v1/stats": 200, "api/v1/history/kept?rev=main": 200, "metrics": 200, "dav/branches/bomb/0/0/": 200,
+		"PROPFIND dav/branches/bomb/0/": 403, // all of 2^60 paths
 	} {
-		res, err := http.Get(p.url + path)
+		method, rest, ok := strings.Cut(path, " ")
+		if !ok {
+			method, rest = http.MethodGet, path
+		}
+		req, err := http.NewRequest(method, p.url+rest, nil)
+		if err != nil {
+			s.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			s.Errorf("%s: %v", path, err)
 			continue

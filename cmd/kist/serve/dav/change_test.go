@@ -189,6 +189,18 @@ func TestConflict(t *testing.T) {
 	}
 }
 
+// TestQuietTime checks that changes become a commit by themselves.
+func TestQuietTime(t *testing.T) {
+	s := newSite(t, Options{Quiet: time.Millisecond})
+	s.want(201, "anna", "PUT", team+"new", "new")
+	for limit := time.Now().Add(time.Minute); s.tip("team").Message == "first"; time.Sleep(time.Millisecond) {
+		if time.Now().After(limit) {
+			t.Fatal("no commit in a minute")
+		}
+	}
+	s.wantFiles("team", map[string]string{"a.txt": "one\ntwo\n", "new": "new"})
+}
+
 // TestTwoWriters checks that no confirmed write of two users is lost, also not one that the
 // other user has replaced.
 func TestTwoWriters(t *testing.T) {
@@ -259,6 +271,33 @@ func TestLocks(t *testing.T) {
 	s.want(204, "anna", "UNLOCK", team+"fresh", "", "Lock-Token: "+fresh.Header.Get("Lock-Token"))
 	s.want(201, "", "POST", team, "")
 	s.wantFiles("team", map[string]string{"a.txt": "of bob", "fresh": ""})
+}
+
+func TestLocksExpire(t *testing.T) {
+	now := time.Unix(1_000_000_000, 0)
+	l := newLocks(func() time.Time { return now })
+	first, _, err := l.create(lock{root: "branches/team/a", deep: true, user: "anna", time: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(59 * time.Second)
+	if _, root, err := l.create(lock{root: "branches/team/a/b", user: "bob", time: time.Minute}); err == nil || root != first.root {
+		t.Errorf("a lock inside another: %q, %v", root, err)
+	}
+	if _, ok := l.refresh(first.token, first.root, "anna", time.Minute); !ok {
+		t.Error("the lock cannot be refreshed")
+	}
+	now = now.Add(59 * time.Second)
+	if _, _, err := l.create(lock{root: first.root, user: "bob", time: time.Minute}); err == nil {
+		t.Error("a refreshed lock has expired")
+	}
+	now = now.Add(2 * time.Second)
+	if _, _, err := l.create(lock{root: first.root, user: "bob", time: time.Minute}); err != nil {
+		t.Errorf("after the time of the first lock: %v", err)
+	}
+	if _, ok := l.refresh(first.token, first.root, "anna", time.Minute); ok {
+		t.Error("an expired lock was refreshed")
+	}
 }
 
 // isXML reports whether a text is one well-formed XML document.

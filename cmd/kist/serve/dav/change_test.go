@@ -495,7 +495,7 @@ func FuzzConditions(f *testing.F) {
 	})
 }
 
-// FuzzXML checks that what is kept of any XML is XML again.
+// FuzzXML checks that the parser turns any XML that it takes into XML again.
 func FuzzXML(f *testing.F) {
 	for _, seed := range []string{`<a xmlns="b"><c d="e">&lt;</c></a>`, `<x:a xmlns:x="y" x:b="1" xml:lang="de">text</x:a>`, "<a>\x7f</a>"} {
 		f.Add(seed)

@@ -351,7 +351,7 @@ func checkMarkup(t *testing.T, path, body string) (links []string) {
 	return links
 }
 
-// TestHostileText shows texts of which each byte or line becomes much HTML.
+// TestHostileText shows texts whose bytes and lines become much HTML.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	r := treetest.New(t)

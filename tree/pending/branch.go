@@ -257,6 +257,13 @@ func (e *Edit) Set(path string, entry object.Entry) {
 	e.ops = append(e.ops, op{kind: opSet, path: path, entry: entry})
 }
 
+// SetFrom is [Edit.Set] for an entry of another branch or commit. Its objects must be in the
+// store.
+func (e *Edit) SetFrom(path string, entry object.Entry) {
+	e.Set(path, entry)
+	e.big = true // the changes must keep its content, even if the other commit goes
+}
+
 // SetDir makes a folder, or gives a folder other properties.
 func (e *Edit) SetDir(path string, properties object.Entry) {
 	empty, _ := object.EmptyTree()
@@ -327,6 +334,18 @@ func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e
 	b.last.Store(b.c.repo.Options().Now().UnixNano())
 	b.schedule(b.c.o.Quiet)
 	return j, pos, nil
+}
+
+// Checkpoint puts the objects of all pending changes in the store.
+func (b *Branch) Checkpoint(ctx context.Context) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.journal == nil {
+		return nil
+	}
+	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	return b.checkpoint(ctx, session, "")
 }
 
 // edit returns the parts of a change to the present state.
@@ -477,23 +496,4 @@ func copyFile(from, to string) error {
 		return err
 	}
 	return disk.WriteFile(to, data)
-}
-
-// SetFrom is [Edit.Set] for an entry of another branch or commit. Its objects must be in the
-// store.
-func (e *Edit) SetFrom(path string, entry object.Entry) {
-	e.Set(path, entry)
-	e.big = true // the changes must keep its content, even if the other commit goes
-}
-
-// Checkpoint puts the objects of all pending changes in the store.
-func (b *Branch) Checkpoint(ctx context.Context) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.journal == nil {
-		return nil
-	}
-	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	return b.checkpoint(ctx, session, "")
 }

@@ -126,7 +126,8 @@ func Left(r *kist.Repository) ([]string, error) {
 			names = append(names, name)
 		}
 	}
-	return sortedSet(names), nil
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // Branch returns a branch, given its short name. The error matches [refs.ErrNotFound] if there
@@ -201,10 +202,4 @@ func (c *Changes) Close(ctx context.Context) error {
 func (c *Changes) journalPath(branch string) string {
 	sum := object.Sum([]byte(branch))
 	return filepath.Join(c.repo.Dir(), Dir, hex.EncodeToString(sum[:journalNameSize/2]))
-}
-
-// sortedSet returns the different names, sorted.
-func sortedSet(names []string) []string {
-	slices.Sort(names)
-	return slices.Compact(names)
 }

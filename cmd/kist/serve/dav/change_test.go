@@ -374,6 +374,7 @@ func TestHostileRequests(t *testing.T) {
 	for _, body := range []string{
 		bomb + `<propfind xmlns="DAV:"><prop><x>&b;</x></prop></propfind>`, strings.Repeat("<a>", 50_000), "<", "\x00",
 		`<propfind xmlns="DAV:"><prop>` + strings.Repeat("<x/>", 1) + `</prop>`, `<propfind xmlns="DAV:"/>`,
+		`<propfind xmlns="DAV:"><allprop/></propfind><x/>`,
 	} {
 		if got := s.send("", "PROPFIND", team, body, "Depth: 0"); got.StatusCode != 400 && got.StatusCode != 413 {
 			t.Errorf("PROPFIND with %.40q: %s", body, got.Status)

@@ -68,10 +68,8 @@ func readXML(q *request) (*element, error) {
 			if err != nil {
 				return nil, errXML
 			}
-			if _, err := d.Token(); err != io.EOF {
-				if _, isText := nextText(d, err); !isText {
-					return nil, errXML
-				}
+			if !onlyText(d) {
+				return nil, errXML
 			}
 			return root, nil
 		case xml.Directive: // a document type could define entities
@@ -80,19 +78,19 @@ func readXML(q *request) (*element, error) {
 	}
 }
 
-// nextText reports whether only white space or comments are left.
-func nextText(d *xml.Decoder, err error) (struct{}, bool) {
-	for err == nil {
-		var t xml.Token
-		if t, err = d.Token(); err == nil {
-			switch t.(type) {
-			case xml.CharData, xml.Comment:
-			default:
-				return struct{}{}, false
-			}
+// onlyText reports whether only text and comments are left.
+func onlyText(d *xml.Decoder) bool {
+	for {
+		t, err := d.Token()
+		if err != nil {
+			return err == io.EOF
+		}
+		switch t.(type) {
+		case xml.CharData, xml.Comment, xml.ProcInst:
+		default:
+			return false
 		}
 	}
-	return struct{}{}, err == io.EOF
 }
 
 // parseElement parses an element after its start.

@@ -115,10 +115,8 @@ var twinNames = []string{"a", "b", "c", "c/x", "d", "d/a", "d/b", "d/e", "d/e/f"
 // change makes, changes or removes a file in both worktrees.
 func (x *twins) change() {
 	name := twinNames[x.rnd.IntN(len(twinNames))]
-	for above := filepath.Dir(name); above != "."; above = filepath.Dir(above) {
-		if info, err := os.Lstat(filepath.Join(x.dir, above)); err == nil && !info.IsDir() {
-			return
-		}
+	if x.belowFile(name) {
+		return
 	}
 	info, err := os.Lstat(filepath.Join(x.dir, name))
 	if err == nil && info.IsDir() {
@@ -157,6 +155,16 @@ func (x *twins) change() {
 	x.both(removeEmpty)
 }
 
+// belowFile reports whether a file or symbolic link is in the place of a folder above path.
+func (x *twins) belowFile(path string) bool {
+	for above := filepath.Dir(path); above != "."; above = filepath.Dir(above) {
+		if info, err := os.Lstat(filepath.Join(x.dir, above)); err == nil && !info.IsDir() {
+			return true
+		}
+	}
+	return false
+}
+
 // edited returns a text with one of its ten lines changed, a new one if there
 // is none yet.
 func edited(old string, number int) []byte {
@@ -178,13 +186,15 @@ func (x *twins) add(path string) {
 	x.git("add", "-A", "--", "./"+path)
 }
 
-// tracked returns a tracked path.
+// tracked returns a tracked path that git can add.
 func (x *twins) tracked() string {
 	idx, err := x.r.Index()
 	treetest.Check(x.t, err)
 	var paths []string
 	for path := range idx.All() {
-		paths = append(paths, path)
+		if !x.belowFile(path) {
+			paths = append(paths, path)
+		}
 	}
 	if len(paths) == 0 {
 		return ""

@@ -107,15 +107,18 @@ func (x *twins) stash() bool {
 	x.do("%s", strings.Join(args, " "))
 	undo := x.backup()
 	before := x.git("stash", "list")
-	var returned map[string]string
-	if o.KeepIndex && !o.Untracked && o.Paths == nil {
-		returned = x.returned()
+	returned := x.returned()
+	if !o.KeepIndex && !o.Untracked || o.Paths != nil {
+		clear(returned)
 	}
 	// A new file that is staged, and is not in the worktree any more, comes back in git.
 	revived := slices.ContainsFunc(x.status(), func(line string) bool { return strings.HasPrefix(line, "AD ") })
 	gitErr := x.try(args...)
 	_, err := stash.Push(x.t.Context(), x.r, o)
 	switch {
+	case err == nil && len(returned) > 0 && o.Untracked: // git stashes these untracked files twice
+		treetest.Check(x.t, x.dropBoth(undo))
+		return false
 	case err == nil && len(returned) > 0: // git stashes and removes these untracked files without -u
 		for path, content := range returned {
 			if after := listWorktree(x.t, x.dir)[path]; after != content {
@@ -195,7 +198,11 @@ func (x *twins) unstash() bool {
 		args = slices.Insert(args, 4, "--index")
 	}
 	x.do("%s", strings.Join(args[2:], " "))
+	if x.hasEmptyDir() { // git has none, and writes a file in its place
+		x.add("")
+	}
 	undo := x.backup()
+	removed := x.removed()
 	gitErr := x.try(args...)
 	unmerged := x.unmerged()
 	if gitErr != nil && len(unmerged) == 0 {
@@ -219,6 +226,9 @@ func (x *twins) unstash() bool {
 	case errors.Is(err, stage.ErrLocalChanges) && gitErr != nil: // they are where the conflicts are
 		undo()
 		return false
+	case errors.Is(err, stage.ErrLocalChanges) && removed: // git writes an untracked file in the place of a tracked one
+		undo()
+		return false
 	case errors.Is(err, stash.ErrStaged) && gitErr != nil:
 		undo()
 		return false
@@ -233,6 +243,27 @@ func (x *twins) unstash() bool {
 	}
 	treetest.Check(x.t, stash.Drop(x.t.Context(), x.r, e))
 	return true
+}
+
+// removed reports whether a tracked file is missing in the worktree.
+func (x *twins) removed() bool {
+	return slices.ContainsFunc(x.status(), func(line string) bool { return strings.HasPrefix(line, " D ") })
+}
+
+// hasEmptyDir reports whether kist's index has a folder without files.
+func (x *twins) hasEmptyDir() bool {
+	idx, err := x.r.Index()
+	treetest.Check(x.t, err)
+	for path, d := range idx.Dirs() {
+		files := 0
+		for range d.All() {
+			files++
+		}
+		if path != "" && files == 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // unmerged returns the paths that git has conflicts at.

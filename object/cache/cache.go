@@ -70,17 +70,38 @@ func (c *Cache) Stats() Stats {
 
 // Get implements [object.Reader].
 func (c *Cache) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	data, err := c.shared(ctx, key)
+	data, err := c.Shared(ctx, key)
 	return bytes.Clone(data), err
 }
 
 // Lend implements [object.Lender]. It does not copy the object.
 func (c *Cache) Lend(ctx context.Context, key object.Key, use func(data []byte) error) error {
-	data, err := c.shared(ctx, key)
+	data, err := c.Shared(ctx, key)
 	if err != nil {
 		return err
 	}
 	return use(data)
+}
+
+// Shared returns an object without a copy. The caller may keep the bytes, but must not change
+// them. The errors are those of Get.
+func (c *Cache) Shared(ctx context.Context, key object.Key) ([]byte, error) {
+	for {
+		data, r := c.find(ctx, key)
+		if r == nil {
+			return data, nil
+		}
+		select {
+		case <-r.done:
+		case <-ctx.Done():
+			c.giveUp(key, r)
+			return nil, ctx.Err()
+		}
+		if errors.Is(r.err, context.Canceled) && ctx.Err() == nil {
+			continue // the others gave up before this caller joined them
+		}
+		return r.data, r.err
+	}
 }
 
 // Ahead begins to read an object that will soon be wanted, unless the cache has it. It does
@@ -99,26 +120,6 @@ func (c *Cache) IsLost(key object.Key) bool { return object.IsLost(c.Reader, key
 // PassOver implements [object.Lenient], if the reader below does.
 func (c *Cache) PassOver(path string, key object.Key, err error) bool {
 	return object.PassOver(c.Reader, path, key, err)
-}
-
-// shared returns an object, which must not be changed.
-func (c *Cache) shared(ctx context.Context, key object.Key) ([]byte, error) {
-	for {
-		data, r := c.find(ctx, key)
-		if r == nil {
-			return data, nil
-		}
-		select {
-		case <-r.done:
-		case <-ctx.Done():
-			c.giveUp(key, r)
-			return nil, ctx.Err()
-		}
-		if errors.Is(r.err, context.Canceled) && ctx.Err() == nil {
-			continue // the others gave up before this caller joined them
-		}
-		return r.data, r.err
-	}
 }
 
 // find returns an object that the cache has, or else the read to wait for.

@@ -11,6 +11,7 @@
 package browse
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"iter"
@@ -258,19 +259,26 @@ type reader struct {
 
 // Get implements [object.Reader].
 func (r reader) Get(ctx context.Context, key object.Key) (data []byte, err error) {
-	if err := r.check(key); err != nil {
-		return nil, err
-	}
-	data, err = r.Cache.Get(ctx, key)
-	return data, r.why(key, err)
+	data, err = r.Shared(ctx, key)
+	return bytes.Clone(data), err
 }
 
 // Lend implements [object.Lender].
 func (r reader) Lend(ctx context.Context, key object.Key, use func([]byte) error) error {
-	if err := r.check(key); err != nil {
+	data, err := r.Shared(ctx, key)
+	if err != nil {
 		return err
 	}
-	return r.why(key, r.Cache.Lend(ctx, key, use))
+	return use(data)
+}
+
+// Shared is [cache.Cache.Shared] with the error for a purged content.
+func (r reader) Shared(ctx context.Context, key object.Key) ([]byte, error) {
+	if err := r.check(key); err != nil {
+		return nil, err
+	}
+	data, err := r.Cache.Shared(ctx, key)
+	return data, r.why(key, err)
 }
 
 // check returns an error if key was purged.

@@ -38,53 +38,62 @@ func (f *File) Size() int64 { return int64(f.entry.Size) }
 func (f *File) Name() string { return f.entry.Name }
 
 // ReadAt implements [io.ReaderAt].
-func (f *File) ReadAt(p []byte, off int64) (int, error) {
-	return f.ReadContext(context.Background(), p, off)
+func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
+	parts, err := f.Parts(context.Background(), off, len(p))
+	for _, part := range parts {
+		n += copy(p[n:], part)
+	}
+	if err == nil && n < len(p) {
+		err = io.EOF
+	}
+	return n, err
 }
 
-// ReadContext is ReadAt with a context.
-func (f *File) ReadContext(ctx context.Context, p []byte, off int64) (n int, err error) {
+// Parts returns the n bytes at off, or those up to the end of the file, in one slice for each
+// chunk that has some of them. The caller must not change the bytes. With an error, Parts
+// returns the bytes before the place of the error.
+func (f *File) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err error) {
 	if off < 0 {
-		return 0, errors.New("read: before the start of the file")
+		return nil, errors.New("read: before the start of the file")
 	}
-	ahead := f.follows(off, len(p))
-	for n < len(p) {
-		if off+int64(n) >= f.Size() {
-			return n, io.EOF
-		}
-		read, err := f.readChunk(ctx, p[n:], uint64(off)+uint64(n), ahead)
-		n += read
+	ahead := f.follows(off, n)
+	for n > 0 && off < f.Size() {
+		part, err := f.part(ctx, uint64(off), ahead)
 		if err != nil {
-			return n, err
+			return parts, err
 		}
+		part = part[:min(n, len(part))]
+		parts = append(parts, part)
+		off += int64(len(part))
+		n -= len(part)
 	}
-	return n, nil
+	return parts, nil
 }
 
-// readChunk reads at least one byte at off, up to the end of the chunk there. With ahead, it
-// begins to read the next chunks, too.
-func (f *File) readChunk(ctx context.Context, p []byte, off uint64, ahead bool) (n int, err error) {
+// part returns the bytes at off, up to the end of the chunk there. With ahead, it begins to
+// read the next chunks, too.
+func (f *File) part(ctx context.Context, off uint64, ahead bool) ([]byte, error) {
 	if f.entry.Content.IsZero() {
 		if uint64(len(f.entry.Inline)) != f.entry.Size {
-			return 0, sizeError(object.KindTree, len(f.entry.Inline), f.entry.Size)
+			return nil, sizeError(object.KindTree, len(f.entry.Inline), f.entry.Size)
 		}
-		return copy(p, f.entry.Inline[off:]), nil
+		return f.entry.Inline[off:], nil
 	}
 	c, next, err := f.place(ctx, off)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	for i := 0; ahead && i < len(next); i++ {
 		f.r.Ahead(ctx, chunkKey(next[i]))
 	}
-	err = f.r.Lend(ctx, chunkKey(c), func(data []byte) error {
-		if len(data) != int(c.Size) {
-			return sizeError(object.KindChunk, len(data), uint64(c.Size))
-		}
-		n = copy(p, data[off-c.Offset:])
-		return nil
-	})
-	return n, err
+	data, err := f.r.Shared(ctx, chunkKey(c))
+	if err == nil && len(data) != int(c.Size) {
+		err = sizeError(object.KindChunk, len(data), uint64(c.Size))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return data[off-c.Offset:], nil
 }
 
 func sizeError(kind object.Kind, have int, want uint64) error {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -64,6 +65,7 @@ func Mount(dir string, n *browse.Node, o Options) (*Mounted, error) {
 	case err != nil:
 		return nil, fmt.Errorf("mount %q: %s", dir, strings.TrimSpace(err.Error()))
 	}
+	addProcs()
 	m := &Mounted{dir: dir, server: server, ended: make(chan struct{})}
 	go func() {
 		server.Serve()
@@ -71,6 +73,10 @@ func Mount(dir string, n *browse.Node, o Options) (*Mounted, error) {
 	}()
 	return m, server.WaitMount()
 }
+
+// addProcs lets more goroutines run at once. Two of them may wait for requests of the system,
+// and the runtime is slow to notice that they wait.
+var addProcs = sync.OnceFunc(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) })
 
 // maxRead is the size of the largest read, in bytes.
 const maxRead = 1 << 20

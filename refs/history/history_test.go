@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -364,6 +365,88 @@ func TestRandomWalks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Reading ahead changes neither the commits of a walk nor their order.
+func TestReadAhead(t *testing.T) {
+	setMinCold := func(n int) { minCold = n }
+	defer setMinCold(minCold)
+	for seed := range uint64(200) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		r := newRepo(t)
+		r.random(rnd, 2+rnd.IntN(200))
+		starts := []object.ID{r.ids[len(r.ids)-1], r.ids[rnd.IntN(len(r.ids))]}
+		for _, opt := range []Options{{}, {FirstParent: true}, {Topo: true}, {Exclude: r.ids[:rnd.IntN(len(r.ids))]}} {
+			setMinCold(1 << 30)
+			want := r.walk(starts, opt)
+			setMinCold(1 + rnd.IntN(5))
+			if got := r.walk(starts, opt); got != want {
+				t.Fatalf("seed %d, %+v: got %s, want %s", seed, opt, got, want)
+			}
+		}
+	}
+}
+
+// A walk that reads ahead finds the same error at the same place, and does not read after its
+// end.
+func TestReadAheadEnds(t *testing.T) {
+	r := newRepo(t)
+	ids := chain(r, 2_000)
+	last := ids[len(ids)-1]
+	ctx := t.Context()
+	for _, damaged := range []int{1_999, 1_700, 1_000, 0} {
+		key := object.Key{Kind: object.KindCommit, ID: ids[damaged]}
+		data, err := r.Get(ctx, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Damage(key)
+		var walked int
+		for c, err := range Walk(ctx, r, []object.ID{last}, Options{FirstParent: true}) {
+			if err != nil && !errors.Is(err, object.ErrCorrupt) || err == nil && c.ID != ids[1_999-walked] {
+				t.Fatalf("commit %d: %v, %v", walked, c.ID, err)
+			}
+			if err == nil {
+				walked++
+			}
+		}
+		if walked != 1_999-damaged {
+			t.Errorf("damaged %d: %d commits", damaged, walked)
+		}
+		if _, err := r.Put(ctx, object.KindCommit, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	closed := &closing{Reader: r}
+	walked := 0
+	for _, err := range Walk(ctx, closed, []object.ID{last}, Options{}) {
+		if walked++; walked == 500 || err != nil {
+			break
+		}
+	}
+	closed.over.Store(true)
+	if n := closed.late.Load(); walked != 500 || n > 0 {
+		t.Errorf("%d commits, %d reads after the end", walked, n)
+	}
+}
+
+// closing is a Reader that counts reads after its end.
+type closing struct {
+	object.Reader
+	over atomic.Bool
+	late atomic.Int64
+}
+
+func (c *closing) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	if c.over.Load() {
+		c.late.Add(1)
+	}
+	data, err := c.Reader.Get(ctx, key)
+	if c.over.Load() {
+		c.late.Add(1)
+	}
+	return data, err
 }
 
 // With clocks that are right, the default order is by time too, and never a

@@ -50,6 +50,7 @@ type Options struct {
 func Walk(ctx context.Context, r object.Reader, starts []object.ID, opt Options) iter.Seq2[Commit, error] {
 	return func(yield func(Commit, error) bool) {
 		w := walker{r: r, opt: opt, queued: map[object.ID]bool{}}
+		defer w.line.end()
 		var err error
 		if w.excluded, err = Ancestors(ctx, r, opt.Exclude); err == nil {
 			walk := w.walk
@@ -71,6 +72,7 @@ type walker struct {
 	excluded map[object.ID]bool
 	queue    byTime
 	queued   map[object.ID]bool // commits that are or were in the queue
+	line     line
 }
 
 func (w *walker) walk(ctx context.Context, starts []object.ID, yield func(Commit) bool) error {
@@ -102,7 +104,7 @@ func (w *walker) push(ctx context.Context, ids []object.ID) error {
 		if object.IsLost(w.r, object.Key{Kind: object.KindCommit, ID: id}) {
 			continue
 		}
-		c, err := object.ReadCommit(ctx, w.r, id)
+		c, err := w.read(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -156,7 +158,7 @@ func (w *walker) walkTopo(ctx context.Context, starts []object.ID, yield func(Co
 	for len(stack) > 0 {
 		id := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		c, err := object.ReadCommit(ctx, w.r, id)
+		c, err := w.read(ctx, id)
 		if err != nil {
 			return err
 		}

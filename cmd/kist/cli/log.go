@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/log"
 )
 
@@ -219,56 +219,9 @@ func (o *logOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	}
 	commits := log.Commits(ctx, r, opt)
 	if o.number < 0 {
-		commits = ahead(commits)
+		commits = history.Ahead(commits)
 	}
 	return o.print(ctx, p, commits)
-}
-
-// ahead yields the values of seq, which runs ahead in a goroutine of its own. Values that come
-// fast are passed on in batches, because each one wakes the reader.
-func ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
-	type value struct {
-		v   T
-		err error
-	}
-	return func(yield func(T, error) bool) {
-		batches, stop := make(chan []value, 4), make(chan struct{})
-		var worker sync.WaitGroup
-		defer worker.Wait()
-		defer close(stop)
-		worker.Go(func() {
-			defer close(batches)
-			var batch []value
-			send := func() bool {
-				select {
-				case batches <- batch:
-					batch = nil
-					return true
-				case <-stop:
-					return false
-				}
-			}
-			sent := time.Now()
-			for v, err := range seq {
-				batch = append(batch, value{v, err})
-				if len(batch) < 64 && time.Since(sent) < 5*time.Millisecond {
-					continue
-				}
-				if !send() {
-					return
-				}
-				sent = time.Now()
-			}
-			send()
-		})
-		for batch := range batches {
-			for _, x := range batch {
-				if !yield(x.v, x.err) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // print prints the commits that --skip and -n leave.

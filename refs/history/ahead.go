@@ -1,0 +1,125 @@
+package history
+
+import (
+	"context"
+	"iter"
+	"sync"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// Ahead yields the values of seq, which runs ahead in a goroutine of its own. Values that come
+// fast are passed on in batches, because each one wakes the reader.
+func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
+	type value struct {
+		v   T
+		err error
+	}
+	return func(yield func(T, error) bool) {
+		batches, stop := make(chan []value, 4), make(chan struct{})
+		var worker sync.WaitGroup
+		defer worker.Wait()
+		defer close(stop)
+		worker.Go(func() {
+			defer close(batches)
+			var batch []value
+			send := func() bool {
+				select {
+				case batches <- batch:
+					batch = nil
+					return true
+				case <-stop:
+					return false
+				}
+			}
+			sent := time.Now()
+			for v, err := range seq {
+				batch = append(batch, value{v, err})
+				if len(batch) < 64 && time.Since(sent) < 5*time.Millisecond {
+					continue
+				}
+				if !send() {
+					return
+				}
+				sent = time.Now()
+			}
+			send()
+		})
+		for batch := range batches {
+			for _, x := range batch {
+				if !yield(x.v, x.err) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// line reads the commits of a line of history ahead of a walk: a commit, its first parent, and
+// so on.
+type line struct {
+	from object.ID // the commit that take returns next; zero if there is none
+	take func() ([]byte, error, bool)
+	stop func()
+	cold int // commits in a row that were read without the line
+}
+
+// minCold is the number of commits to read before a line is read ahead. A short log needs no
+// more. Only tests change it.
+var minCold = 128
+
+// read returns a commit, from the line if it comes next there.
+func (w *walker) read(ctx context.Context, id object.ID) (*object.Commit, error) {
+	l := &w.line
+	if id != l.from {
+		if l.cold++; l.cold < minCold {
+			return object.ReadCommit(ctx, w.r, id)
+		}
+		l.end()
+		l.take, l.stop = iter.Pull2(Ahead(encodings(ctx, w.r, id)))
+	}
+	l.cold, l.from = 0, object.ID{}
+	data, err, ok := l.take()
+	if ok && err == nil {
+		var c *object.Commit
+		if c, err = object.DecodeCommit(data); err == nil {
+			if len(c.Parents) > 0 {
+				l.from = c.Parents[0]
+			}
+			return c, nil
+		}
+	}
+	return object.ReadCommit(ctx, w.r, id) // returns the error
+}
+
+// end stops the reading ahead.
+func (l *line) end() {
+	if l.stop != nil {
+		l.stop()
+	}
+}
+
+// encodings yields the encodings of a commit, of its first parent, and so on, up to one
+// without a parent or with an error.
+func encodings(ctx context.Context, r object.Reader, id object.ID) iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		for !id.IsZero() {
+			data, err := r.Get(ctx, object.Key{Kind: object.KindCommit, ID: id})
+			var links []object.Key
+			if err == nil {
+				links, err = object.Links(object.KindCommit, data)
+			}
+			if !yield(data, err) || err != nil {
+				return
+			}
+			id = object.ID{}
+			for _, l := range links {
+				if l.Kind == object.KindCommit {
+					id = l.ID
+					break
+				}
+			}
+		}
+	}
+}

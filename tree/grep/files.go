@@ -16,9 +16,9 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// InWorktree yields the tracked files as they are in the worktree. It leaves out
-// missing files.
-func InWorktree(r *kist.Repository, selected func(path string) bool) iter.Seq2[*File, error] {
+// InWorktree yields the tracked files as they are in the worktree. It leaves out missing
+// files. Files opens them; the caller closes it after the search.
+func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path string) bool) iter.Seq2[*File, error] {
 	return func(yield func(*File, error) bool) {
 		idx, err := r.Index()
 		if err != nil {
@@ -35,10 +35,9 @@ func InWorktree(r *kist.Repository, selected func(path string) bool) iter.Seq2[*
 			}
 		}
 		slices.SortFunc(paths, tree.ComparePaths)
-		w := r.Worktree()
 		for _, path := range slices.Compact(paths) {
 			open := func() (io.ReadCloser, error) {
-				f, err := w.Open(path)
+				f, err := files.Open(path)
 				if errors.Is(err, fs.ErrNotExist) || errors.Is(err, worktree.ErrSpecial) {
 					return io.NopCloser(eof{}), nil
 				}

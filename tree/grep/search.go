@@ -75,11 +75,14 @@ func Search(ctx context.Context, files iter.Seq2[*File, error], o Options, jobs 
 		out  chan Block
 		err  error
 	}
-	todo, order := make(chan job), make(chan job, 64)
+	todo, order := make(chan job, 64), make(chan job, 64)
 	for range jobs {
 		workers.Go(func() {
 			s := scanner{stop: ctx.Done(), o: &o}
 			for j := range todo {
+				if s.stopped() {
+					return
+				}
 				s.file(j.file, j.out)
 			}
 		})
@@ -173,14 +176,14 @@ func (s *scanner) stopped() bool {
 func (s *scanner) read(r io.Reader) error {
 	s.buf = s.buf[:0]
 	for first := true; ; first = false {
-		end, err := s.fill(r)
+		end, last, err := s.fill(r)
 		if err != nil {
 			return err
 		}
 		if first {
 			s.block.Binary = bytes.IndexByte(s.buf[:min(end, binaryStart)], 0) >= 0
 		}
-		if end == 0 || s.text(s.buf[:end]) || s.stopped() {
+		if s.text(s.buf[:end]) || last || s.stopped() {
 			return nil
 		}
 		s.buf = s.buf[:copy(s.buf, s.buf[end:])]
@@ -188,8 +191,8 @@ func (s *scanner) read(r io.Reader) error {
 }
 
 // fill reads until the buffer has a block, or all of the rest of the file. It returns the end
-// of the last line in the buffer, 0 at the end of the file.
-func (s *scanner) fill(r io.Reader) (end int, err error) {
+// of the last line in the buffer, and whether that is the end of the file.
+func (s *scanner) fill(r io.Reader) (end int, last bool, err error) {
 	size := blockSize
 	for {
 		if cap(s.buf) < size {
@@ -201,16 +204,16 @@ func (s *scanner) fill(r io.Reader) (end int, err error) {
 			s.buf = s.buf[:len(s.buf)+n]
 		}
 		if err == io.EOF {
-			return len(s.buf), nil
+			return len(s.buf), true, nil
 		}
 		if err != nil {
-			return 0, err
+			return 0, false, err
 		}
 		if end := bytes.LastIndexByte(s.buf, '\n') + 1; end > 0 {
-			return end, nil
+			return end, false, nil
 		}
 		if size *= 2; size > maxLine {
-			return len(s.buf), nil
+			return len(s.buf), false, nil
 		}
 	}
 }

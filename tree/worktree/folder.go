@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"sync"
 	"syscall"
 	"time"
 	"unsafe"
@@ -338,22 +339,85 @@ func (w *Worktree) Lstat(path string) (Info, error) {
 // Open opens the file at path for reading. The error is [ErrSpecial] if it is
 // no regular file.
 func (w *Worktree) Open(path string) (io.ReadCloser, error) {
-	var f file
-	err := w.at("open", path, func(d folder, name string) error {
-		st, err := d.lstat(name)
-		if err == nil && !st.isRegular() {
-			err = ErrSpecial
-		}
-		if err == nil {
-			f, err = d.open(name)
-		}
-		return err
-	})
+	o := w.Opener()
+	defer o.Close()
+	return o.Open(path)
+}
+
+// openRegular opens a regular file in d for reading.
+func openRegular(d folder, name string) (file, error) {
+	st, err := d.lstat(name)
+	if err == nil && !st.isRegular() {
+		err = ErrSpecial
+	}
 	if err != nil {
 		return nil, err
 	}
+	return d.open(name)
+}
 
+// Opener opens files as [Worktree.Open] does. It is quicker for many files of a folder, because
+// it keeps the last folder open. The caller calls Close after the last Open. An Opener is safe
+// for concurrent use.
+type Opener struct {
+	w *Worktree
+
+	mu   sync.RWMutex // guards the following
+	path string       // of dir
+	dir  folder       // nil: none is open
+}
+
+// Opener returns an Opener of files in w.
+func (w *Worktree) Opener() *Opener { return &Opener{w: w} }
+
+// Open is [Worktree.Open].
+func (o *Opener) Open(path string) (io.ReadCloser, error) {
+	clean, err := cleanPath(path)
+	if err != nil {
+		return nil, err
+	}
+	dir, name := tree.Split(clean)
+	o.mu.RLock()
+	for o.dir == nil || o.path != dir {
+		o.mu.RUnlock()
+		if err := o.enter(dir); err != nil {
+			return nil, pathError("open", path, err)
+		}
+		o.mu.RLock()
+	}
+	defer o.mu.RUnlock()
+	f, err := openRegular(o.dir, name)
+	if err != nil {
+		return nil, pathError("open", path, err)
+	}
 	return f, nil
+}
+
+// enter opens another folder.
+func (o *Opener) enter(dir string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	d, err := o.w.openFolder(dir)
+	if err != nil {
+		return err
+	}
+	o.close()
+	o.path, o.dir = dir, d
+	return nil
+}
+
+// Close closes the open folder.
+func (o *Opener) Close() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.close()
+}
+
+func (o *Opener) close() {
+	if o.dir != nil {
+		o.dir.Close()
+		o.dir = nil
+	}
 }
 
 // MkdirAll makes a folder and its missing parents. An existing folder does not

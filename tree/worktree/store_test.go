@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -122,6 +123,43 @@ func TestReadAt(t *testing.T) {
 			t.Errorf("clock off by %v: read %v after it was written", off, d)
 		}
 	}
+}
+
+// Goroutines that share an Opener read the right files, while folders come and go.
+func TestOpener(t *testing.T) {
+	f := newReal(t)
+	var paths []string
+	for i := range 60 {
+		path := fmt.Sprintf("d%d/e/f%d", i/20, i)
+		f.write(path, path)
+		paths = append(paths, path, "missing/f", fmt.Sprintf("d%d/none", i/20))
+	}
+	o := f.w.Opener()
+	defer o.Close()
+	var readers sync.WaitGroup
+	for part := range 4 {
+		readers.Go(func() {
+			for i := part; i < len(paths); i += 4 {
+				file, err := o.Open(paths[i])
+				if i%3 > 0 {
+					if !errors.Is(err, fs.ErrNotExist) {
+						t.Errorf("%s: %v", paths[i], err)
+					}
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					continue
+				}
+				content, err := io.ReadAll(file)
+				file.Close()
+				if err != nil || string(content) != paths[i] {
+					t.Errorf("%s: %q, %v", paths[i], content, err)
+				}
+			}
+		})
+	}
+	readers.Wait()
 }
 
 func TestStoreSpecial(t *testing.T) {

@@ -189,7 +189,9 @@ func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository,
 		case len(revs) == 0 && r.IsBare():
 			failed(hintf(kist.ErrBare, "name a commit: 'kist grep PATTERN HEAD'"))
 		case len(revs) == 0:
-			yield("", grep.InWorktree(r, paths.selects))
+			files := r.Worktree().Opener()
+			defer files.Close()
+			yield("", grep.InWorktree(r, files, paths.selects))
 		}
 		for _, rev := range revs {
 			v, err := view.OfCommit(ctx, r, rev)

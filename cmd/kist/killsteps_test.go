@@ -21,6 +21,7 @@ type killedSteps struct {
 	operation operation.Operation
 	conflicts bool     // at the second of three commits
 	detached  bool     // HEAD is
+	stashes   bool     // local changes are put aside
 	begin     []string // the command that begins the operation, if another one is killed
 	resolve   bool     // resolve the conflicts then
 	command   []string // to kill
@@ -54,13 +55,23 @@ var killedStepsCommands = []killedSteps{
 		name: "rebase --abort", operation: operation.Rebasing, conflicts: true,
 		begin: []string{"rebase", "side"}, command: []string{"rebase", "--abort"},
 	},
+	{name: "rebase --autostash", operation: operation.Rebasing, stashes: true, command: []string{"rebase", "--autostash", "side"}},
+	{
+		name: "rebase --autostash with conflicts", operation: operation.Rebasing, conflicts: true, stashes: true,
+		command: []string{"rebase", "--autostash", "side"},
+	},
+	{
+		name: "rebase --abort with a stash", operation: operation.Rebasing, conflicts: true, stashes: true,
+		begin: []string{"rebase", "--autostash", "side"}, command: []string{"rebase", "--abort"},
+	},
 }
 
 // TestKillSteps kills cherry-picks and rebases at system calls that change the
 // repository. Then status works and names the operation. --abort brings back HEAD, the
 // branches, the index and the worktree as they were before the operation, local changes
 // included. In a copy, --continue brings the operation to the end that it has without a
-// kill. Verify finds no errors.
+// kill. Verify finds no errors. Local changes that a rebase put aside may be in the list of
+// stashes then.
 func TestKillSteps(t *testing.T) {
 	for n, c := range killedStepsCommands {
 		t.Run(c.name, func(t *testing.T) {
@@ -125,7 +136,7 @@ func (k *stepsKiller) prepare(t *testing.T) {
 	}
 
 	k.write(map[string]string{"untracked": "only here"})
-	if k.operation == operation.Picking {
+	if k.operation == operation.Picking || k.stashes {
 		k.write(map[string]string{"local": "a local change"})
 	}
 	k.old = k.readState()
@@ -210,6 +221,19 @@ func (k *stepsKiller) finish(s *shell) {
 	k.Fatalf("the operation does not end: %s", s.kist("status"))
 }
 
+// unstash brings back local changes that are still in the list of stashes. It returns the state.
+func (k *stepsKiller) unstash(s *shell) state {
+	k.Helper()
+	now := s.readState()
+	if now.refs["refs/stash"] != "" {
+		k.Logf("in a stash: %s", s.kist("status", "--short"))
+		s.kist("reset", "--hard")
+		s.kist("stash", "pop")
+		now = s.readState()
+	}
+	return now
+}
+
 // round kills the command once. It returns 1 if an operation is in progress then.
 func (k *stepsKiller) round() int {
 	k.Helper()
@@ -237,6 +261,7 @@ func (k *stepsKiller) round() int {
 	s.verify()
 	now := s.readState()
 	if now.operation == "" {
+		now = k.unstash(s)
 		if lines := now.diff(k.old); len(lines) > 0 {
 			check("no operation is in progress, so its end is there", now.diff(k.end))
 		}
@@ -249,9 +274,12 @@ func (k *stepsKiller) round() int {
 	}
 	other := s.copyFolder()
 	s.kist(string(k.operation), "--abort")
-	check("aborted", s.readState().diff(k.old))
+	check("aborted", k.unstash(s).diff(k.old))
 	s.verify()
 
+	if k.stashes && len(now.diff(k.old)) == 0 { // the local changes are still there
+		return 1
+	}
 	if how := k.killedSteps.command[1]; how != "-n" && how != "--skip" && how != "--abort" {
 		k.finish(other)
 		check("continued", other.readState().diff(k.end))

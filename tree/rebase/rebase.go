@@ -90,12 +90,10 @@ func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error)
 		return nil, err
 	}
 
-	if changes != nil {
-		entry, err := stash.Push(ctx, r, stash.PushOptions{Message: StashMessage, Progress: o.Progress})
-		if err != nil {
-			return nil, err
+	if changes != nil && (!p.upToDate || o.Branch != "") {
+		if err := p.stash(ctx, o); err != nil {
+			return nil, errors.Join(err, withdraw(ctx, r))
 		}
-		p.state.Stash = entry.New
 	}
 	result := newResult(p.state, o.Progress)
 	result.UpToDate, result.Upstream = p.upToDate, p.upstreamed
@@ -109,7 +107,19 @@ func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error)
 	}
 
 	done, err := commits.RunSteps(ctx, r, p.state, p.onto, o.StepOptions)
+	if err != nil {
+		err = errors.Join(err, withdraw(ctx, r))
+	}
 	return result, result.end(ctx, r, done, err)
+}
+
+// withdraw removes the record of a rebase that has changed nothing.
+func withdraw(ctx context.Context, r *kist.Repository) error {
+	state, err := operation.Current(r)
+	if err != nil || state.Operation != operation.Rebasing || !state.Left.IsZero() || !state.To.IsZero() {
+		return err
+	}
+	return r.Publish(ctx, func(ctx context.Context) error { return operation.ClearState(ctx, r) })
 }
 
 // Continue commits the resolved step and goes on.
@@ -225,6 +235,22 @@ type plan struct {
 	upToDate   bool
 	upstreamed []object.ID
 	fork       object.ID // an earlier commit of the upstream, whose commits are left out; zero: none
+}
+
+// stash puts the local changes aside. Before they leave the worktree, the rebase is recorded, so
+// that [Abort] brings them back after a kill. That is not possible if the rebase begins with a
+// switch to another branch.
+func (p *plan) stash(ctx context.Context, o Options) error {
+	push := stash.PushOptions{Message: StashMessage, Progress: o.Progress}
+	if o.Branch == "" && !p.upToDate {
+		push.Recording = func(ctx context.Context, id object.ID) error {
+			p.state.Stash = id
+			return operation.SetState(ctx, p.r, p.state)
+		}
+	}
+	entry, err := stash.Push(ctx, p.r, push)
+	p.state.Stash = entry.New
+	return err
 }
 
 // newPlan finds the commits to repeat.

@@ -33,6 +33,10 @@ type PushOptions struct {
 	// again, with the same trees or others.
 	Select func(ctx context.Context, head, worktree view.View) (stashed, rest []stage.Chosen, err error)
 
+	// Recording, if not nil, is called with the repository locked, before the list of stashes
+	// gets the stash. Push may call it again, with another stash.
+	Recording func(ctx context.Context, stash object.ID) error
+
 	Progress kist.Progress
 }
 
@@ -114,6 +118,11 @@ func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, erro
 		old, err := r.Refs().Get(refs.Stash)
 		if err != nil && !errors.Is(err, refs.ErrNotFound) {
 			return err
+		}
+		if o.Recording != nil {
+			if err := o.Recording(ctx, p.id); err != nil {
+				return err
+			}
 		}
 		return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: p.id, Reason: message}}, r.Who())
 	})

@@ -198,7 +198,7 @@ func rebaseBlocked(err error) error {
 }
 
 // hintAutostash adds where local changes are if no rebase is in progress: a kill before the
-// first commit or after the last one leaves them in the list of stashes.
+// switch to BRANCH or after the last commit leaves them in the list of stashes.
 func hintAutostash(r *kist.Repository, err error) error {
 	if !errors.Is(err, operation.ErrNotInProgress) {
 		return err

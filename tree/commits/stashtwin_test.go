@@ -176,10 +176,14 @@ func (x *twins) dropBoth(undo func()) error {
 func (x *twins) resetBoth() error {
 	x.git("reset", "-q", "--hard")
 	x.git("clean", "-q", "-ffdx")
+	clean := checkout.CleanOptions{Folders: true, Ignored: checkout.WithIgnored}
+	if _, err := checkout.Clean(x.t.Context(), x.r, clean); err != nil { // other than git, reset keeps untracked files in its way
+		return err
+	}
 	if _, err := checkout.Reset(x.t.Context(), x.r, "HEAD", checkout.ResetHard, nil); err != nil {
 		return err
 	}
-	_, err := checkout.Clean(x.t.Context(), x.r, checkout.CleanOptions{Folders: true, Ignored: checkout.WithIgnored})
+	_, err := checkout.Clean(x.t.Context(), x.r, clean)
 	return err
 }
 

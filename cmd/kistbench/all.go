@@ -19,6 +19,7 @@ type bench struct {
 	report *Report
 	log    io.Writer
 	settle func(context.Context) error // is done before each command
+	forget func() error                // empties the cache of the system
 }
 
 // stage is a part of a run that every round has.
@@ -44,7 +45,7 @@ func measureAll(ctx context.Context, opts *options, log io.Writer) (_ *Report, e
 		return nil, err
 	}
 	report := &Report{Version: reportVersion, Began: began.UTC().Truncate(time.Second), Quick: opts.quick, Machine: thisMachine(ctx, dir)}
-	b := &bench{runner: r, opts: opts, dir: dir, report: report, log: log, settle: settle}
+	b := &bench{runner: r, opts: opts, dir: dir, report: report, log: log, settle: settle, forget: dropCaches}
 	if b.tools, err = findTools(ctx, opts, r, report); err != nil {
 		return nil, err
 	}

@@ -67,6 +67,10 @@ var goals = []goal{
 		return medianOf(r.samples("many"+onServer, workChanged, kistTool), requests)
 	}}}},
 	{"first version with full metadata", "≤ 1.15 × without", 1.15, toOther("", workMetadata, kistTool, workFirst, "many")},
+	{"find in a mount", "≤ 2 × restic", 2, against(workList, seconds, func(tool string) bool { return tool == "restic" }, "many")},
+	{"read in a mount", "≤ 1.4 × without a mount", 1.4, []figure{{"media", func(r *Report) float64 {
+		return ratio(r.samples("media", workRead, kistTool), r.samples("media", workRead, floorTool), seconds)
+	}}}},
 	{"restore", "≤ 0.7 × the fastest peer", 0.7, against(workRestore, seconds, anyTool, "media", "src", "many")},
 	{"stored, one tree", "≤ the smallest peer", 1, against(workFirst, stored, anyTool, "media", "src", "many", "db", "wide")},
 	{"stored, ten releases", "≤ the smallest backup tool", 1, []figure{{setVersions, func(r *Report) float64 {

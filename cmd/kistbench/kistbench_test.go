@@ -33,6 +33,8 @@ var buildKist = sync.OnceValues(func() (string, error) {
 // noSettling spares tests what others have yet to write to disk.
 func noSettling(context.Context) error { return nil }
 
+func noForgetting() error { return nil }
+
 // A small run, of kist and git, from the sets to a page.
 func TestRace(t *testing.T) {
 	program, err := buildKist()
@@ -44,7 +46,7 @@ func TestRace(t *testing.T) {
 	check(t, err)
 	r, err := newRunner(dir)
 	check(t, err)
-	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{Version: reportVersion, Machine: thisMachine(t.Context(), dir)}, log: io.Discard, settle: noSettling}
+	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{Version: reportVersion, Machine: thisMachine(t.Context(), dir)}, log: io.Discard, settle: noSettling, forget: noForgetting}
 	b.tools, err = findTools(t.Context(), opts, r, b.report)
 	check(t, err)
 	if len(b.tools) != 2 || len(b.report.Skipped) != 3 {
@@ -86,6 +88,11 @@ func TestRace(t *testing.T) {
 	if first := b.report.samples("media", workFirst, kistTool); first[0].Stored < 4*mib {
 		t.Errorf("only %d bytes of 4 MiB that do not compress were stored", first[0].Stored)
 	}
+	for _, tool := range []string{kistTool, floorTool} {
+		if read := b.report.samples("media", workRead, tool); b.canMount() == nil && (len(read) != 2 || read[0].Seconds <= 0 || read[1].Round != 2) {
+			t.Errorf("read in a mount of %s: %+v", tool, read)
+		}
+	}
 	if more := added(b.report, "media", workUnchanged, workChanged, kistTool); len(more) != 2 || more[0].Stored < mib {
 		t.Errorf("a MiB in front added %+v", more)
 	}
@@ -109,7 +116,7 @@ func TestHistory(t *testing.T) {
 	check(t, err)
 	r, err := newRunner(dir)
 	check(t, err)
-	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling}
+	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling, forget: noForgetting}
 	b.tools, err = findTools(t.Context(), opts, r, b.report)
 	check(t, err)
 	f := &folder{dataSet: historySet(), path: filepath.Join(dir, "data")}

@@ -86,6 +86,9 @@ func (e *event) standard(ctx context.Context) error {
 	if err := e.each(ctx, workChanged, 0, save); err != nil {
 		return err
 	}
+	if err := e.look(ctx); err != nil {
+		return err
+	}
 	if err := e.restore(ctx); err != nil || !e.compacts || e.server != nil {
 		return err
 	}

@@ -65,6 +65,8 @@ const (
 	workStatus    = "status"    // report that nothing has changed
 	workMetadata  = "metadata"  // a version with all metadata, into an empty repository
 	workChanged   = "changed"   // a version after a change
+	workList      = "list"      // find all files of the last version, in a mount
+	workRead      = "read"      // read all of them, in a mount
 	workRestore   = "restore"   // write the last version to a new folder
 	workNext      = "next"      // a version of each later release
 	workCompact   = "compact"   // gc

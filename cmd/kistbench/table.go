@@ -56,6 +56,8 @@ var rows = []row{
 	of("no change, s", workUnchanged, seconds),
 	of("status, s", workStatus, seconds),
 	of("after the change, s", workChanged, seconds),
+	of("`find` in a mount, s", workList, seconds),
+	of("read in a mount, s", workRead, seconds),
 	of("restore, s", workRestore, seconds),
 	of("— peak memory, MiB", workRestore, mebibytes(peak)),
 	of("stored, MiB", workFirst, mebibytes(stored)),

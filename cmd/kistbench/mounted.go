@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// mounter is a repository that can show its versions as folders.
+type mounter interface {
+	// mounted does work while the repository is mounted at a folder. The work gets the folder
+	// of the last version.
+	mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error)
+}
+
+// Sets with more files than listFiles are listed in a mount. Sets with files of at least
+// readSize bytes on average are read.
+const (
+	listFiles = 10_000
+	readSize  = mib / 4
+)
+
+// look lists or reads the last version in a mount of each tool that has one. The cache of the
+// system is empty before. The floor is the same for the folder itself.
+func (e *event) look(ctx context.Context) error {
+	if e.server != nil {
+		return nil
+	}
+	works := map[string][]string{}
+	if e.held.files > listFiles {
+		works[workList] = nil
+	}
+	if e.held.bytes >= int64(e.held.files)*readSize {
+		works[workRead] = []string{"-exec", "cat", "{}", "+"}
+	}
+	if len(works) == 0 {
+		return nil
+	}
+	if err := e.canMount(); err != nil {
+		e.report.skip("mounts of "+e.set, err.Error())
+		return nil
+	}
+
+	at := filepath.Join(e.dir, "mounted")
+	if err := os.Mkdir(at, 0o777); err != nil {
+		return err
+	}
+	defer os.Remove(at)
+	for work, then := range works {
+		walk := func(dir string) (Sample, error) {
+			if err := e.forget(); err != nil {
+				return Sample{}, err
+			}
+			return e.runner.run(ctx, command{args: append([]string{"find", dir, "-type", "f"}, then...)})
+		}
+		err := e.each(ctx, work, 0, func(c *contestant) (Sample, error) {
+			m, ok := c.repository.(mounter)
+			if !ok {
+				return Sample{}, errors.ErrUnsupported
+			}
+			return m.mounted(ctx, at, walk)
+		})
+		if err != nil {
+			return err
+		}
+		floor, err := walk(e.path)
+		if err != nil {
+			return err
+		}
+		floor.Round = e.round
+		e.report.add(e.set, work, floorTool, floor)
+	}
+	return nil
+}
+
+// canMount returns an error if this machine has no mounts, or its cache cannot be emptied.
+func (b *bench) canMount() error {
+	if _, err := os.Stat("/dev/fuse"); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath("fusermount3"); err != nil {
+		return err
+	}
+	return b.forget()
+}
+
+// dropCaches empties the cache of the system. Only root may do that.
+func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0) }
+
+// mountTime is how long a tool may take until its mount is there.
+const mountTime = time.Minute
+
+// mounted does work while a command serves the folder at. Version is the folder of the last
+// version.
+func (r *runner) mounted(ctx context.Context, c command, at, version string, work func(version string) (Sample, error)) (s Sample, err error) {
+	var said tail
+	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.dir, append(append([]string{}, r.env...), c.env...), io.Discard, &said
+	if err := cmd.Start(); err != nil {
+		return s, err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	defer func() {
+		unmount := exec.Command("fusermount3", "-u", at).Run()
+		if unmount != nil {
+			cmd.Process.Kill()
+		}
+		err = errors.Join(err, unmount, <-ended)
+	}()
+
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
+		if _, err := os.Stat(version); err == nil {
+			return work(version)
+		}
+		select {
+		case err := <-ended:
+			ended <- err
+			return s, fmt.Errorf("%s: the mount ended: %s", c.args[0], said.String())
+		default:
+		}
+		if time.Since(began) > mountTime {
+			return s, fmt.Errorf("%s: no mount after %v: %s", c.args[0], mountTime, said.String())
+		}
+	}
+}
+
+func (k kistRepository) mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error) {
+	return k.inside(func() (Sample, error) {
+		return k.runner.mounted(ctx, k.command("mount", at), at, filepath.Join(at, "latest"), work)
+	})
+}
+
+func (r resticRepository) mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error) {
+	return r.runner.mounted(ctx, r.command("cache", "mount", at), at, filepath.Join(at, "snapshots", "latest"), work)
+}

@@ -56,7 +56,7 @@ func (e *event) look(ctx context.Context) error {
 			if err := e.forget(); err != nil {
 				return Sample{}, err
 			}
-			return e.runner.run(ctx, command{args: append([]string{"find", dir, "-type", "f"}, then...)})
+			return e.runner.run(ctx, command{args: append([]string{"find", "-H", dir, "-type", "f"}, then...)})
 		}
 		err := e.each(ctx, work, 0, func(c *contestant) (Sample, error) {
 			m, ok := c.repository.(mounter)

@@ -200,14 +200,16 @@ func rebaseBlocked(err error) error {
 // hintAutostash adds where local changes are if no rebase is in progress: a kill before the
 // switch to BRANCH or after the last commit leaves them in the list of stashes.
 func hintAutostash(r *kist.Repository, err error) error {
-	if !errors.Is(err, operation.ErrNotInProgress) {
-		return err
-	}
-	list, _ := stash.List(r)
-	if len(list) == 0 || !strings.HasSuffix(list[0].Reason, ": "+rebase.StashMessage) {
+	if !errors.Is(err, operation.ErrNotInProgress) || !hasAutostash(r) {
 		return err
 	}
 	return hintf(err, "'kist stash pop' brings back local changes that a rebase put aside")
+}
+
+// hasAutostash reports whether the last stash has local changes that a rebase put aside.
+func hasAutostash(r *kist.Repository) bool {
+	list, _ := stash.List(r)
+	return len(list) > 0 && strings.HasSuffix(list[0].Reason, ": "+rebase.StashMessage)
 }
 
 // editMessage lets the user edit the message of a commit that a rebase repeats.

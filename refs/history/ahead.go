@@ -4,47 +4,48 @@ import (
 	"context"
 	"iter"
 	"sync"
-	"time"
 
 	"github.com/kist-vcs/kist/object"
 )
 
-// Ahead yields the values of seq, which runs ahead in a goroutine of its own. Values that come
-// fast are passed on in batches, because each one wakes the reader.
+// Ahead yields the values of seq, which runs ahead in a goroutine of its own. If the reader is
+// slower, it gets several values at once: each hand-over wakes a goroutine.
 func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	type value struct {
 		v   T
 		err error
 	}
 	return func(yield func(T, error) bool) {
-		batches, stop := make(chan []value, 4), make(chan struct{})
+		batches, stop := make(chan []value), make(chan struct{})
 		var worker sync.WaitGroup
 		defer worker.Wait()
 		defer close(stop)
 		worker.Go(func() {
 			defer close(batches)
 			var batch []value
-			send := func() bool {
+			for v, err := range seq {
+				batch = append(batch, value{v, err})
+				if len(batch) < maxBatch {
+					select {
+					case batches <- batch:
+						batch = nil
+					case <-stop:
+						return
+					default: // the reader does not wait
+					}
+					continue
+				}
 				select {
 				case batches <- batch:
 					batch = nil
-					return true
 				case <-stop:
-					return false
-				}
-			}
-			sent := time.Now()
-			for v, err := range seq {
-				batch = append(batch, value{v, err})
-				if len(batch) < 64 && time.Since(sent) < 5*time.Millisecond {
-					continue
-				}
-				if !send() {
 					return
 				}
-				sent = time.Now()
 			}
-			send()
+			select {
+			case batches <- batch:
+			case <-stop:
+			}
 		})
 		for batch := range batches {
 			for _, x := range batch {
@@ -55,6 +56,9 @@ func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 		}
 	}
 }
+
+// maxBatch is the number of values that Ahead reads ahead.
+const maxBatch = 256
 
 // line reads the commits of a line of history ahead of a walk: a commit, its first parent, and
 // so on.

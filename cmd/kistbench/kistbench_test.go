@@ -33,6 +33,7 @@ var buildKist = sync.OnceValues(func() (string, error) {
 // noSettling spares tests what others have yet to write to disk.
 func noSettling(context.Context) error { return nil }
 
+// noForgetting leaves the cache of the system to others.
 func noForgetting() error { return nil }
 
 // A small run, of kist and git, from the sets to a page.

@@ -149,14 +149,19 @@ func (r *runner) runOne(ctx context.Context, c command) (Sample, error) {
 
 // output runs a command that is not measured, and returns what it prints.
 func (r *runner) output(ctx context.Context, c command) ([]byte, error) {
-	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
-	cmd.Dir, cmd.Env = c.dir, append(append([]string{}, r.env...), c.env...)
-	out, err := cmd.Output()
+	out, err := r.prepare(ctx, c).Output()
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
 		err = &CommandError{Args: c.args, Status: failed.ExitCode(), Stderr: string(failed.Stderr)}
 	}
 	return out, err
+}
+
+// prepare returns a command that is not measured.
+func (r *runner) prepare(ctx context.Context, c command) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
+	cmd.Dir, cmd.Env = c.dir, append(append([]string{}, r.env...), c.env...)
+	return cmd
 }
 
 // started is what the starter tells.

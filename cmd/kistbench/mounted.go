@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,8 +17,8 @@ type mounter interface {
 	mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error)
 }
 
-// Sets with more files than listFiles are listed in a mount. Sets with files of at least
-// readSize bytes on average are read.
+// A set with more files than listFiles is listed in a mount. Another one is read if its files have
+// at least readSize bytes on average.
 const (
 	listFiles = 10_000
 	readSize  = mib / 4
@@ -31,14 +30,14 @@ func (e *event) look(ctx context.Context) error {
 	if e.server != nil {
 		return nil
 	}
-	works := map[string][]string{}
-	if e.held.files > listFiles {
-		works[workList] = nil
-	}
-	if e.held.bytes >= int64(e.held.files)*readSize {
-		works[workRead] = []string{"-exec", "cat", "{}", "+"}
-	}
-	if len(works) == 0 {
+	var work string
+	var then []string // what find does with each file
+	switch {
+	case e.held.files > listFiles:
+		work = workList
+	case e.held.bytes >= int64(e.held.files)*readSize:
+		work, then = workRead, []string{"-exec", "cat", "{}", "+"}
+	default:
 		return nil
 	}
 	if err := e.canMount(); err != nil {
@@ -51,30 +50,28 @@ func (e *event) look(ctx context.Context) error {
 		return err
 	}
 	defer os.Remove(at)
-	for work, then := range works {
-		walk := func(dir string) (Sample, error) {
-			if err := e.forget(); err != nil {
-				return Sample{}, err
-			}
-			return e.runner.run(ctx, command{args: append([]string{"find", "-H", dir, "-type", "f"}, then...)})
+	walk := func(dir string) (Sample, error) {
+		if err := e.forget(); err != nil {
+			return Sample{}, err
 		}
-		err := e.each(ctx, work, 0, func(c *contestant) (Sample, error) {
-			m, ok := c.repository.(mounter)
-			if !ok {
-				return Sample{}, errors.ErrUnsupported
-			}
-			return m.mounted(ctx, at, walk)
-		})
-		if err != nil {
-			return err
-		}
-		floor, err := walk(e.path)
-		if err != nil {
-			return err
-		}
-		floor.Round = e.round
-		e.report.add(e.set, work, floorTool, floor)
+		return e.runner.run(ctx, command{args: append([]string{"find", "-H", dir, "-type", "f"}, then...)})
 	}
+	err := e.each(ctx, work, 0, func(c *contestant) (Sample, error) {
+		m, ok := c.repository.(mounter)
+		if !ok {
+			return Sample{}, errors.ErrUnsupported
+		}
+		return m.mounted(ctx, at, walk)
+	})
+	if err != nil {
+		return err
+	}
+	floor, err := walk(e.path)
+	if err != nil {
+		return err
+	}
+	floor.Round = e.round
+	e.report.add(e.set, work, floorTool, floor)
 	return nil
 }
 
@@ -99,8 +96,8 @@ const mountTime = time.Minute
 // version.
 func (r *runner) mounted(ctx context.Context, c command, at, version string, work func(version string) (Sample, error)) (s Sample, err error) {
 	var said tail
-	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = c.dir, append(append([]string{}, r.env...), c.env...), io.Discard, &said
+	cmd := r.prepare(ctx, c)
+	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		return s, err
 	}

@@ -3,13 +3,14 @@ package history
 import (
 	"context"
 	"iter"
+	"slices"
 	"sync"
 
 	"github.com/kist-vcs/kist/object"
 )
 
-// Ahead yields the values of seq, which runs ahead in a goroutine of its own. If the reader is
-// slower, it gets several values at once: each hand-over wakes a goroutine.
+// Ahead yields the values of seq, which a goroutine reads, up to maxBatch ahead. If the caller
+// waits, it gets each value at once. If it is slower than seq, it gets several at a time.
 func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	type value struct {
 		v   T
@@ -23,29 +24,35 @@ func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 		worker.Go(func() {
 			defer close(batches)
 			var batch []value
-			for v, err := range seq {
-				batch = append(batch, value{v, err})
-				if len(batch) < maxBatch {
-					select {
-					case batches <- batch:
-						batch = nil
-					case <-stop:
-						return
-					default: // the reader does not wait
-					}
-					continue
+			// send passes the batch on, and reports whether to go on. It keeps the batch if
+			// neither the goroutine may wait nor the caller waits.
+			send := func(mayWait bool) bool {
+				select {
+				case batches <- batch:
+					batch = nil
+					return true
+				case <-stop:
+					return false
+				default:
+				}
+				if !mayWait {
+					return true
 				}
 				select {
 				case batches <- batch:
 					batch = nil
+					return true
 				case <-stop:
+					return false
+				}
+			}
+			for v, err := range seq {
+				batch = append(batch, value{v, err})
+				if !send(len(batch) == maxBatch) {
 					return
 				}
 			}
-			select {
-			case batches <- batch:
-			case <-stop:
-			}
+			send(true)
 		})
 		for batch := range batches {
 			for _, x := range batch {
@@ -66,7 +73,7 @@ type line struct {
 	from object.ID // the commit that take returns next; zero if there is none
 	take func() ([]byte, error, bool)
 	stop func()
-	cold int // commits in a row that were read without the line
+	cold int // the number of commits in a row that were not next in the line
 }
 
 // minCold is the number of commits to read before a line is read ahead. A short log needs no
@@ -108,7 +115,7 @@ func (l *line) end() {
 // without a parent or with an error.
 func encodings(ctx context.Context, r object.Reader, id object.ID) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for !id.IsZero() {
+		for {
 			data, err := r.Get(ctx, object.Key{Kind: object.KindCommit, ID: id})
 			var links []object.Key
 			if err == nil {
@@ -117,13 +124,11 @@ func encodings(ctx context.Context, r object.Reader, id object.ID) iter.Seq2[[]b
 			if !yield(data, err) || err != nil {
 				return
 			}
-			id = object.ID{}
-			for _, l := range links {
-				if l.Kind == object.KindCommit {
-					id = l.ID
-					break
-				}
+			parent := slices.IndexFunc(links, func(l object.Key) bool { return l.Kind == object.KindCommit })
+			if parent < 0 {
+				return
 			}
+			id = links[parent].ID
 		}
 	}
 }

@@ -38,7 +38,7 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, prog
 		return partial
 	}
 
-	if s.begins() && s.To.IsZero() && head.ID == s.Start { // local changes may still be there
+	if s.Untouched() && head.ID == s.Start { // local changes may still be there
 		return r.Publish(ctx, clear)
 	}
 	if err := s.settle(ctx, head); err != nil {

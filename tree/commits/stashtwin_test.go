@@ -107,9 +107,9 @@ func (x *twins) stash() bool {
 	x.do("%s", strings.Join(args, " "))
 	undo := x.backup()
 	before := x.git("stash", "list")
-	returned := x.returned()
-	if !o.KeepIndex && !o.Untracked || o.Paths != nil {
-		clear(returned)
+	var returned map[string]string
+	if (o.KeepIndex || o.Untracked) && o.Paths == nil {
+		returned = x.returned()
 	}
 	// A new file that is staged, and is not in the worktree any more, comes back in git.
 	revived := slices.ContainsFunc(x.status(), func(line string) bool { return strings.HasPrefix(line, "AD ") })
@@ -259,11 +259,12 @@ func (x *twins) hasEmptyDir() bool {
 	idx, err := x.r.Index()
 	treetest.Check(x.t, err)
 	for path, d := range idx.Dirs() {
-		files := 0
+		empty := path != ""
 		for range d.All() {
-			files++
+			empty = false
+			break
 		}
-		if path != "" && files == 0 {
+		if empty {
 			return true
 		}
 	}

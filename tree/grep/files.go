@@ -17,7 +17,7 @@ import (
 )
 
 // InWorktree yields the tracked files as they are in the worktree. It leaves out missing
-// files. Files opens them; the caller closes it after the search.
+// files. It opens them with files, which the caller closes after the search.
 func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path string) bool) iter.Seq2[*File, error] {
 	return func(yield func(*File, error) bool) {
 		idx, err := r.Index()

@@ -75,7 +75,8 @@ func Search(ctx context.Context, files iter.Seq2[*File, error], o Options, jobs 
 		out  chan Block
 		err  error
 	}
-	todo, order := make(chan job, 64), make(chan job, 64)
+	const waiting = 64 // jobs, so that goroutines seldom wait for each other
+	todo, order := make(chan job, waiting), make(chan job, waiting)
 	for range jobs {
 		workers.Go(func() {
 			s := scanner{stop: ctx.Done(), o: &o}

@@ -65,6 +65,11 @@ func (s State) InProgress() error {
 	return fmt.Errorf("a %s is %w", s.Operation, ErrInProgress)
 }
 
+// Untouched reports whether s is a rebase that is recorded, but has not begun to move HEAD.
+func (s State) Untouched() bool {
+	return s.Operation == Rebasing && s.Left.IsZero() && s.To.IsZero()
+}
+
 // Commits returns all commits that s needs.
 func (s State) Commits() []object.ID {
 	ids := []object.ID{s.Other, s.Start, s.Left, s.To, s.Onto, s.Stash}

@@ -113,10 +113,10 @@ func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error)
 	return result, result.end(ctx, r, done, err)
 }
 
-// withdraw removes the record of a rebase that has changed nothing.
+// withdraw removes the record of a rebase that has not begun to move HEAD.
 func withdraw(ctx context.Context, r *kist.Repository) error {
 	state, err := operation.Current(r)
-	if err != nil || state.Operation != operation.Rebasing || !state.Left.IsZero() || !state.To.IsZero() {
+	if err != nil || !state.Untouched() {
 		return err
 	}
 	return r.Publish(ctx, func(ctx context.Context) error { return operation.ClearState(ctx, r) })
@@ -237,15 +237,16 @@ type plan struct {
 	fork       object.ID // an earlier commit of the upstream, whose commits are left out; zero: none
 }
 
-// stash puts the local changes aside. Before they leave the worktree, the rebase is recorded, so
-// that [Abort] brings them back after a kill. That is not possible if the rebase begins with a
-// switch to another branch.
+// stash puts the local changes aside. It records the rebase before they leave the worktree: after
+// a kill, [Abort] brings them back. A rebase that first switches to another branch cannot be
+// recorded yet, because HEAD is not at its start.
 func (p *plan) stash(ctx context.Context, o Options) error {
 	push := stash.PushOptions{Message: StashMessage, Progress: o.Progress}
-	if o.Branch == "" && !p.upToDate {
+	if o.Branch == "" {
 		push.Recording = func(ctx context.Context, id object.ID) error {
-			p.state.Stash = id
-			return operation.SetState(ctx, p.r, p.state)
+			state := p.state
+			state.Stash = id
+			return operation.SetState(ctx, p.r, state)
 		}
 	}
 	entry, err := stash.Push(ctx, p.r, push)

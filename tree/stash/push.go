@@ -33,8 +33,8 @@ type PushOptions struct {
 	// again, with the same trees or others.
 	Select func(ctx context.Context, head, worktree view.View) (stashed, rest []stage.Chosen, err error)
 
-	// Recording, if not nil, is called with the repository locked, before the list of stashes
-	// gets the stash. Push may call it again, with another stash.
+	// Recording is called before the stash is added to the list, with the repository locked.
+	// If Push has to try again, it calls Recording again, with another stash. It may be nil.
 	Recording func(ctx context.Context, stash object.ID) error
 
 	Progress kist.Progress

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"os"
 	"os/signal"
 	"path/filepath"
 	"syscall"
@@ -90,9 +89,6 @@ func (o *mountOptions) run(ctx context.Context, env *Env, cmd *cobra.Command, ar
 	}
 
 	m, err := mount.Mount(env.path(args[0]), root, mount.Options{Name: "kist:" + name, Other: o.other, Warn: func(text string) { env.warn("%s", text) }})
-	if err != nil && o.other && os.Geteuid() != 0 {
-		err = hintf(err, "--allow-other needs the line user_allow_other in /etc/fuse.conf, or root")
-	}
 	if err != nil {
 		return err
 	}

@@ -77,7 +77,7 @@ func (p *longStatus) bisect() {
 func (p *longStatus) operation() {
 	s := p.status
 	if s.State.Operation == "" {
-		if hasAutostash(p.repo) {
+		if !p.draft && hasAutostash(p.repo) {
 			p.printf("Local changes that a rebase put aside are in stash@{0}.\n  ('kist stash pop' brings them back)\n")
 		}
 		return

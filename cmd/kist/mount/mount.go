@@ -74,8 +74,8 @@ func Mount(dir string, n *browse.Node, o Options) (*Mounted, error) {
 	return m, server.WaitMount()
 }
 
-// addProcs lets more goroutines run at once. Two of them may wait for requests of the system,
-// and the runtime is slow to notice that they wait.
+// addProcs lets two more goroutines run at once. A goroutine that waits for a request of the
+// system counts as running until the runtime notices. That takes up to 10 ms.
 var addProcs = sync.OnceFunc(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + 2) })
 
 // maxRead is the size of the largest read, in bytes.

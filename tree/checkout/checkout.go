@@ -309,6 +309,8 @@ func switchOps(ctx context.Context, objects object.Reader, idx *index.Index, fro
 			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
 			replaced = replaced || tree.IsDir(c.Old) && c.New != nil && !tree.IsDir(c.New)
 		case stage.SameEntry(have, c.New):
+		case have == nil && !tree.IsDir(c.Old) && tree.IsDir(c.New): // the removal of the file is staged
+			ops = append(ops, worktree.Op{Path: c.Path, New: c.New})
 		case c.New == nil && tree.IsDir(have) != tree.IsDir(c.Old): // the removed entry is no longer staged
 		default:
 			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: StagedReason})

@@ -163,6 +163,42 @@ func TestFileInFolderThatGoes(t *testing.T) {
 	s.Want("a/b", "the only copy")
 }
 
+// TestFolderInPlaceOfRemovedFile switches to a commit that has a folder where the removal
+// of a file is staged. An untracked file in that place stays, and nothing is done.
+func TestFolderInPlaceOfRemovedFile(t *testing.T) {
+	s := treetest.New(t)
+	s.Write("a", "a")
+	s.Write("b", "b")
+	s.Add(stage.AddOptions{})
+	s.Commit("file")
+	s.Checkout(checkout.SwitchOptions{Create: "folder"})
+	s.Check(os.Remove(filepath.Join(s.Dir, "a")))
+	s.Write("a/c", "c")
+	s.Add(stage.AddOptions{})
+	s.Commit("folder")
+	s.Checkout(checkout.SwitchOptions{Rev: "main"})
+	s.Check(os.Remove(filepath.Join(s.Dir, "a")))
+	s.Add(stage.AddOptions{})
+
+	s.Write("a", "the only copy")
+	_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: "folder"})
+	var local *stage.LocalChangesError
+	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "a" {
+		t.Errorf("checkout: %v", err)
+	}
+	s.Want("a", "the only copy")
+
+	s.Check(os.Remove(filepath.Join(s.Dir, "a")))
+	s.Checkout(checkout.SwitchOptions{Rev: "folder"})
+	s.Want("a/c", "c")
+	s.Want("b", "b")
+	status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
+	s.Check(err)
+	if len(status.Staged)+len(status.Changed) > 0 {
+		t.Errorf("staged %v, changed %v", status.Staged, status.Changed)
+	}
+}
+
 // TestFolderThatStays checks that a read-only folder is read-only again that was
 // to be removed and is not, for something untracked is in it.
 func TestFolderThatStays(t *testing.T) {

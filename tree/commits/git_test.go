@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -266,6 +267,8 @@ func (x *twins) checkout() {
 		args = append(args, "-f")
 		x.clearUntracked()
 	}
+	staged := x.stagedFiles()
+	undo := x.backup()
 	gitErr := x.try(args...)
 	if gitErr != nil {
 		x.mayRefuse(func(r *kist.Repository) error {
@@ -275,7 +278,34 @@ func (x *twins) checkout() {
 		return
 	}
 	_, err := checkout.Switch(x.t.Context(), x.r, checkout.SwitchOptions{Rev: rev, Force: force})
+	if errors.Is(err, stage.ErrLocalChanges) && !maps.Equal(staged, x.inIndex(staged)) {
+		undo() // git lost a staged file: the folder that holds it became a file
+		return
+	}
 	x.agree(err, nil)
+}
+
+// stagedFiles returns git's index entries of the staged files that differ from HEAD.
+func (x *twins) stagedFiles() map[string]string {
+	paths := map[string]string{}
+	for _, line := range x.status() {
+		if strings.ContainsRune("AMT", rune(line[0])) {
+			paths[line[3:]] = ""
+		}
+	}
+	return x.inIndex(paths)
+}
+
+// inIndex returns git's index entries of the given paths.
+func (x *twins) inIndex(paths map[string]string) map[string]string {
+	entries := map[string]string{}
+	for line := range strings.Lines(x.git("ls-files", "--stage")) {
+		entry, path, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		if _, ok := paths[path]; ok {
+			entries[path] = entry
+		}
+	}
+	return entries
 }
 
 func (x *twins) merge() {

@@ -212,9 +212,14 @@ type part struct {
 // overlap is the share of bytes that two files have in common.
 type overlap struct {
 	old, new *moved
-	percent  uint64
+	score    int // the common share of the larger file, in parts of [fullScore]
 	sameName int // 1 if both have the same name
 }
+
+// fullScore is the score of equal files. Git orders renames by the same scale.
+const fullScore = 60000
+
+func (o overlap) percent() int { return min(99, o.score*100/fullScore) }
 
 // similar matches files by their common bytes, most similar first.
 func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error {
@@ -232,8 +237,9 @@ func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error 
 	found = append(found, byChunks...)
 	slices.SortStableFunc(found, func(a, b overlap) int {
 		return cmp.Or(
-			cmp.Compare(b.percent, a.percent),
+			cmp.Compare(b.percent(), a.percent()),
 			cmp.Compare(b.sameName, a.sameName),
+			cmp.Compare(b.score, a.score),
 			ComparePaths(a.new.path, b.new.path),
 			ComparePaths(a.old.path, b.old.path),
 		)
@@ -243,7 +249,7 @@ func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error 
 		if o.old.to != nil || o.new.to != nil {
 			continue
 		}
-		o.new.match(o.old, int(o.percent), o.ambiguous(found[i+1:]))
+		o.new.match(o.old, o.percent(), o.ambiguous(found[i+1:]))
 	}
 
 	return nil
@@ -254,7 +260,7 @@ func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error 
 func (o overlap) ambiguous(rest []overlap) bool {
 	for i, other := range rest {
 		switch {
-		case other.percent != o.percent || other.sameName != o.sameName:
+		case other.percent() != o.percent() || other.sameName != o.sameName:
 			return false
 		case i == 10*MaxSimilarFiles: // too many equal pairs to check
 			return true
@@ -305,11 +311,10 @@ func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*moved, parts
 		}
 		for i, bytes := range common {
 			size := max(olds[i].entry.Size, n.entry.Size)
-			percent := min(99, uint64(float64(bytes)/float64(size)*100))
-			if percent < minSimilar {
+			o := overlap{old: olds[i], new: n, score: int(float64(bytes) / float64(size) * fullScore)}
+			if o.percent() < minSimilar {
 				continue
 			}
-			o := overlap{old: olds[i], new: n, percent: percent}
 			if path.Base(o.old.path) == path.Base(n.path) {
 				o.sameName = 1
 			}

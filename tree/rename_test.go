@@ -25,6 +25,9 @@ func TestDetectRenames(t *testing.T) {
 	twenty := lines(1, 20)
 	edited := strings.Replace(twenty, "line 7 ", "LINE 7 ", 1)
 	half := lines(1, 10) + lines(2, 12)
+	forty := lines(1, 40)
+	other := strings.Replace(forty, "line 7 ", "LINE 7 ", 1)
+	longer := strings.Replace(forty, "line 7 ", "line 7 xx ", 1)
 	big := count(3000)
 	tests := []struct {
 		name     string
@@ -51,6 +54,9 @@ func TestDetectRenames(t *testing.T) {
 			[]string{"a: " + describe(to(file(twenty))) + " => -", "c: - => " + describe(to(file(half)))}},
 		{"most similar first", files{"a": file(twenty)}, files{"b": file(twenty + lines(5, 10)), "c": file(edited)},
 			[]string{"b: - => " + describe(to(file(twenty+lines(5, 10)))), "c: " + describe(to(file(twenty))) + " => " + describe(to(file(edited))) + " from a 95%"}},
+		{"most similar of equal percentages", files{"a": file(longer), "b": file(other)}, files{"c": file(forty)},
+			[]string{"a: " + describe(to(file(longer))) + " => -",
+				"c: " + describe(to(file(other))) + " => " + describe(to(file(forty))) + " from b 97%"}},
 		{"chunks", files{"a": chunked(t, m, big)}, files{"b": chunked(t, m, splice(big, 1000, 500, 9000))},
 			[]string{"b: " + describe(to(chunked(t, m, big))) + " => " + describe(to(chunked(t, m, splice(big, 1000, 500, 9000)))) + " from a 83%"}},
 		{"content that is not there", files{"a": chunked(t, m, []int{1})}, files{"b": chunked(t, m, []int{2})},

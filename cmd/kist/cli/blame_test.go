@@ -394,7 +394,9 @@ func TestLinesAsGit(t *testing.T) {
 			same(append(lines, "-s", "--oneline", "--no-merges")...)
 			same("log", "-L", "/line [0-9]*1/,/line/:"+f.path, "-3", "--format=medium")
 			compare(hasLinesOf, "log", "-L", ":[1-9]*2 of:"+f.path, "-L", "^:line:"+other.path, "--reverse", "--oneline")
-			same(append(lines, "-L", ":line:"+f.path, "-s")...)
+			compare(func(got, want string) bool { // git may overlook the edit of a merge, which shows no lines
+				return got == want || strings.Contains(got, "\nMerge: ") && hasLinesOf(got, want)
+			}, append(lines, "-L", ":line:"+f.path, "-s")...)
 			same(append(lines, "--first-parent", "--oneline", "main~3..")...)
 		}
 		if t.Failed() {

@@ -317,7 +317,7 @@ func TestHunksLikeGit(t *testing.T) {
 			w.equalStash(what)
 		}
 	}
-	if refused > rounds/10 {
+	if refused > rounds/4 {
 		t.Errorf("git refused the hunks of %d of %d rounds", refused, rounds)
 	}
 }

@@ -380,5 +380,5 @@ func TestPurgedMerge(t *testing.T) {
 	if err == nil || m == nil || len(m.Conflicts) != 1 || m.Conflicts[0].Path != "both" || m.Conflicts[0].Markers {
 		t.Fatalf("merged: %+v, %v", m, err)
 	}
-	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, nil))
+	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{}))
 }

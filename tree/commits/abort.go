@@ -7,6 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
@@ -23,23 +24,24 @@ import (
 // changes stay. The error is a [*stage.LocalChangesError], and nothing is
 // done, if it would overwrite changes of staged files. If a revert or cherry-pick
 // has made commits already, HEAD goes back to its commit before the first,
-// unless it was moved in another way. After a rebase, HEAD always goes back.
-func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, progress kist.Progress) error {
-	s, head, err := resume(r, op, StepOptions{Progress: progress})
+// unless it was moved in another way. After a rebase, HEAD always goes back, and
+// o.Unstash applies its stash.
+func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o StepOptions) error {
+	s, head, err := resume(r, op, o)
 	if err != nil {
 		return err
 	}
 	clear := func(ctx context.Context) error { return operation.ClearState(ctx, r) }
 	if op == operation.Merging {
-		partial, err := abortStep(ctx, r, clear, progress)
+		partial, err := abortStep(ctx, r, clear, s.Progress)
 		if err != nil {
 			return err
 		}
 		return partial
 	}
 
-	if s.Untouched() && head.ID == s.Start { // local changes may still be there
-		return r.Publish(ctx, clear)
+	if s.Untouched() {
+		return s.abortUntouched(ctx, clear)
 	}
 	if err := s.settle(ctx, head); err != nil {
 		return err
@@ -52,7 +54,10 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, prog
 		}
 		from = s.To
 	case s.Stopped || op == operation.Rebasing:
-		if s.partial, err = abortStep(ctx, r, nil, progress); err != nil {
+		if err := s.undoUnstash(ctx, head.ID); err != nil {
+			return err
+		}
+		if s.partial, err = abortStep(ctx, r, nil, s.Progress); err != nil {
 			return err
 		}
 	}
@@ -64,9 +69,65 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, prog
 		if err := s.goBack(ctx, head); err != nil {
 			return err
 		}
+		if !s.unstashes() {
+			return clear(ctx)
+		}
+		s.Doing, s.Left, s.To = "", object.ID{}, object.ID{}
+		return operation.SetState(ctx, r, s.State)
+	})
+	if err == nil && s.unstashes() {
+		err = s.abortUntouched(ctx, clear)
+	}
+	return errors.Join(s.partial, err)
+}
+
+// abortUntouched ends a rebase that has not moved HEAD, and applies its stash.
+func (s *sequence) abortUntouched(ctx context.Context, clear func(context.Context) error) error {
+	if !s.unstashes() {
+		return s.r.Publish(ctx, clear)
+	}
+	cleared := false
+	err := s.Unstash(ctx, s.r, func(ctx context.Context) error {
+		cleared = true
 		return clear(ctx)
 	})
-	return errors.Join(s.partial, err)
+	if err == nil && !cleared {
+		err = s.r.Publish(ctx, clear)
+	}
+	return err
+}
+
+// undoUnstash undoes the changes that a killed Unstash may have left in the worktree. It
+// completes them first: so a file is an obstacle only if it was changed later.
+func (s *sequence) undoUnstash(ctx context.Context, head object.ID) error {
+	if s.Stash.IsZero() || s.Doing != "" || len(s.Rest) > 0 {
+		return nil
+	}
+	at, err := object.ReadCommit(ctx, s.r.Objects(), head)
+	if err != nil {
+		return err
+	}
+	m, err := pickOf(ctx, s.r, operation.Step{Do: operation.Pick, Commit: s.Stash}, 1, at)
+	if err != nil {
+		return err
+	}
+	session := s.r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+
+	merged, err := m.over(ctx, s.r, s.r.Unpurged(session), at.Tree)
+	if err != nil || len(merged.Conflicts) > 0 {
+		return err
+	}
+	if err := session.Publish(ctx, func(context.Context) error { return nil }); err != nil {
+		return err
+	}
+	before, after := checkout.Tip{Commit: head, Tree: at.Tree}, checkout.Tip{Commit: head, Tree: merged.Tree.ID}
+	for _, tips := range []checkout.Tips{{From: before, To: after}, {From: after, To: before}} {
+		if err := checkout.SwitchTree(ctx, s.r, tips); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // switchTo brings worktree and index from one commit to another. It keeps the error for

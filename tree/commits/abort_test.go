@@ -22,7 +22,7 @@ func TestAbortKeepsStagedAndChanged(t *testing.T) {
 	s.Write("other", "staged")
 	s.Add(stage.AddOptions{Paths: []string{"new", "other"}})
 	s.Write("new", "changed")
-	err := commits.Abort(t.Context(), s.Repo, operation.Merging, nil)
+	err := commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{})
 	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "new" {
 		t.Fatalf("abort: %v", err)
@@ -36,7 +36,7 @@ func TestAbortKeepsStagedAndChanged(t *testing.T) {
 		t.Errorf("conflicts: %q", got)
 	}
 	s.Write("new", "staged")
-	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, nil))
+	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{}))
 	s.Want("both", "ours")
 	s.Want("other", "base")
 }
@@ -67,7 +67,7 @@ func TestAbortKeepsChangesInFolders(t *testing.T) {
 	if len(merged.Conflicts) != 1 {
 		t.Fatalf("conflicts: %+v", merged.Conflicts)
 	}
-	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, nil))
+	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{}))
 	s.Want("folder/file", "a local change")
 	s.Want("both", "ours")
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o755 {

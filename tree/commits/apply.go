@@ -24,11 +24,14 @@ type ApplyOptions struct {
 	// there are conflicts.
 	Stage func(ctx context.Context, rw object.ReadWriter, ours object.ID, merged *tree.MergeResult) (object.ID, error)
 
+	// Publish moves refs together with the index; nil: none.
+	Publish func(ctx context.Context) error
+
 	Progress kist.Progress
 }
 
 // Apply merges the changes from one tree to another into index and worktree. It makes no
-// commit, and no operation is in progress afterwards. Staged changes count as ours. The
+// commit, and records no operation in progress. Staged changes count as ours. The
 // error is a [*stage.LocalChangesError], and nothing is done, if a path to write has
 // changed since it was staged. Conflicts are marked as by [Merge]. If only some paths
 // cannot be written, the rest is done, and the error is a [*worktree.ApplyError].

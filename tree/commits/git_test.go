@@ -331,7 +331,7 @@ func (x *twins) merge() {
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
 		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
-		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, nil))
+		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, commits.StepOptions{}))
 		undo()
 	default:
 		x.agree(nil, gitErr)
@@ -384,7 +384,7 @@ func (x *twins) undoOrRepeat(command, waits string, op operation.Operation, do f
 	case len(result.Conflicts) > 0:
 		x.do("conflicts %v", result.Conflicts)
 		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
-		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, op, nil))
+		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, op, commits.StepOptions{}))
 		undo()
 	case len(result.Nothing) > 0:
 		x.agree(commits.ErrNothingToCommit, gitErr, commits.ErrNothingToCommit)

@@ -234,6 +234,16 @@ type threeWay struct {
 	empty bool
 }
 
+// over merges m with the tree ours, in the store alone.
+func (m *threeWay) over(ctx context.Context, r *kist.Repository, rw object.ReadWriter, ours object.ID) (*tree.MergeResult, error) {
+	base, err := m.base(ctx, rw)
+	if err != nil {
+		return nil, err
+	}
+	versions := tree.Versions{Base: base, Ours: ours, Theirs: m.theirs}
+	return tree.Merge(ctx, rw, versions, tree.MergeOptions{Labels: m.labels, Favor: m.favor, Split: r.Chunker().Split})
+}
+
 // merge carries out a threeWay and makes the commit if there are no conflicts.
 // After an error the result is nil, unless only some paths could not be
 // written.
@@ -274,11 +284,7 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	defer session.Close()
 
 	rw := r.Unpurged(session)
-	base, err := m.base(ctx, rw)
-	if err != nil {
-		return nil, err
-	}
-	merged, err := tree.Merge(ctx, rw, tree.Versions{Base: base, Ours: m.ours, Theirs: m.theirs}, tree.MergeOptions{Labels: m.labels, Favor: m.favor, Split: r.Chunker().Split})
+	merged, err := m.over(ctx, r, rw, m.ours)
 	if err != nil {
 		return nil, err
 	}
@@ -304,7 +310,7 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 		if unstaged, err = m.apply.finish(ctx, rw, m.ours, merged); err != nil {
 			return nil, err
 		}
-		ops, checked, publish = append(ops, unstaged.ops...), append(checked, unstaged.ops...), nil
+		ops, checked, publish = append(ops, unstaged.ops...), append(checked, unstaged.ops...), m.apply.Publish
 	}
 
 	if err := stage.CheckOps(ctx, r, idx, checked, unstaged.obstacles()); err != nil {

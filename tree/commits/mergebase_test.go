@@ -166,7 +166,7 @@ func TestMergeCrissCrossConflicts(t *testing.T) {
 			if conflicts := b.merge("two"); len(conflicts) != 1 || conflicts[0].Path != "file" {
 				t.Errorf("conflicts: %+v", conflicts)
 			}
-			treetest.Check(t, commits.Abort(t.Context(), b.r, operation.Merging, nil))
+			treetest.Check(t, commits.Abort(t.Context(), b.r, operation.Merging, commits.StepOptions{}))
 		})
 	}
 }

@@ -29,6 +29,11 @@ type StepOptions struct {
 	// Run runs a command of the shell, and returns its exit status. It may be nil if no step
 	// needs it.
 	Run func(ctx context.Context, command string) (status int, err error)
+
+	// Unstash applies State.Stash at the end of a rebase. It calls end as the new index is
+	// published: until then, the rebase is in progress. If it returns nil without that, the
+	// stash stays in the list. It may be nil if there is no stash.
+	Unstash func(ctx context.Context, r *kist.Repository, end func(context.Context) error) error
 }
 
 // StepsResult is the result of a revert, cherry-pick or rebase, also after an error.
@@ -61,10 +66,11 @@ type sequence struct {
 	ended    bool   // the operation is over
 }
 
-// RunSteps begins a rebase whose steps the caller planned: HEAD is at state.Start, and
-// index and worktree are clean. The reflog shows onto as the name of state.Onto.
+// RunSteps begins a rebase whose steps the caller planned. Index and worktree are clean. HEAD
+// may be anywhere: it goes to state.Onto, and in the end to state.Branch. A state with a
+// stash is recorded already. The reflog shows onto as the name of state.Onto.
 func RunSteps(ctx context.Context, r *kist.Repository, state operation.State, onto string, o StepOptions) (*StepsResult, error) {
-	s := &sequence{r: r, State: state, StepOptions: o, result: &StepsResult{}, onto: onto}
+	s := &sequence{r: r, State: state, StepOptions: o, result: &StepsResult{}, onto: onto, recorded: !state.Stash.IsZero()}
 	return s.run(ctx)
 }
 
@@ -98,6 +104,13 @@ func (s *sequence) run(ctx context.Context) (*StepsResult, error) {
 		}
 	}
 
+	if s.unstashes() {
+		err := s.Unstash(ctx, s.r, s.end)
+		if err != nil && !stage.IsPartial(err) {
+			return s.result, errors.Join(s.partial, err)
+		}
+		s.partial = errors.Join(s.partial, err)
+	}
 	if !s.ended {
 		if err := s.r.Publish(ctx, s.end); err != nil {
 			return s.result, err
@@ -113,6 +126,9 @@ func (s *sequence) does(do operation.Action) bool {
 
 // begins reports whether s is a rebase whose HEAD must still move to Onto.
 func (s *sequence) begins() bool { return s.Operation == operation.Rebasing && s.Left.IsZero() }
+
+// unstashes reports whether s must apply a stash before it ends.
+func (s *sequence) unstashes() bool { return s.Unstash != nil && !s.Stash.IsZero() }
 
 // built are finished steps whose commits no name reaches yet.
 type built struct {
@@ -265,12 +281,7 @@ func (s *sequence) buildStep(ctx context.Context, session *volume.Session, b *bu
 	}
 
 	rw := s.r.Unpurged(session)
-	base, err := m.base(ctx, rw)
-	if err != nil {
-		return false, err
-	}
-	versions := tree.Versions{Base: base, Ours: b.c.Tree, Theirs: m.theirs}
-	merged, err := tree.Merge(ctx, rw, versions, tree.MergeOptions{Labels: m.labels, Split: s.r.Chunker().Split})
+	merged, err := m.over(ctx, s.r, rw, b.c.Tree)
 	if err != nil || len(merged.Conflicts) > 0 {
 		return false, err
 	}
@@ -369,7 +380,7 @@ func (s *sequence) move(ctx context.Context, moves []headMove) error {
 			}
 		}
 		s.Left, s.To, s.recorded = s.To, object.ID{}, true
-		if len(s.Rest) == 0 {
+		if len(s.Rest) == 0 && !s.unstashes() {
 			return s.end(ctx)
 		}
 		return operation.SetState(ctx, s.r, s.State)

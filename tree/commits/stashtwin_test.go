@@ -356,7 +356,7 @@ func (x *twins) mergeFor() {
 		treetest.Check(x.t, x.resetBoth())
 	case len(result.Conflicts) > 0:
 		x.sameConflicts(result.Conflicts, unmerged)
-		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, nil))
+		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, commits.StepOptions{}))
 		undo()
 	default:
 		x.agree(nil, gitErr)

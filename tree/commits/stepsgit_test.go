@@ -232,7 +232,7 @@ func (x *stepsTwins) decide(op operation.Operation, conflicts []string) (result 
 	case how == "--abort":
 		result = &commits.StepsResult{}
 		if op == operation.Picking {
-			err = commits.Abort(ctx, x.r, op, nil)
+			err = commits.Abort(ctx, x.r, op, commits.StepOptions{})
 		} else {
 			_, err = rebase.Abort(ctx, x.r, nil)
 		}

@@ -135,8 +135,11 @@ func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
 
 	waits := !id.IsZero() && head.ID == s.Left
 	switch {
-	case s.Operation == Rebasing && head.Branch != "" && (!s.Left.IsZero() || head.ID != s.Start):
-		return State{}, nil // HEAD is back on a branch, so the rebase is over
+	case s.Operation == Rebasing && head.Branch != "":
+		moved, err := s.branchMoved(r)
+		if err != nil || moved || !s.Left.IsZero() {
+			return State{}, err // HEAD is back on a branch, so the rebase is over
+		}
 	case s.Operation == Rebasing && waits && id == s.Left:
 		s.Doing, s.Other = Edit, id
 	case !id.IsZero() && len(s.Rest) > 0 && s.Rest[0].Commit == id:
@@ -154,6 +157,18 @@ func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
 	}
 
 	return s, err
+}
+
+// branchMoved reports whether the branch to rebase is no longer at Start.
+func (s State) branchMoved(r *kist.Repository) (bool, error) {
+	if s.Branch == "" {
+		return false, nil
+	}
+	id, err := r.Refs().Get(s.Branch)
+	if errors.Is(err, refs.ErrNotFound) {
+		return true, nil
+	}
+	return id != s.Start, err
 }
 
 // special returns a commit that commands leave for each other, zero if there is none.

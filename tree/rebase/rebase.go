@@ -53,14 +53,17 @@ type Result struct {
 	// it is still in the list of stashes.
 	Kept *stash.Entry
 
-	stashed  object.ID // the stash of the local changes; zero: none
-	progress kist.Progress
+	stash  object.ID // of the local changes; zero: none
+	staged bool      // stage again what was staged
+	o      commits.StepOptions
 }
 
 // newResult returns the result of a rebase before it goes on from a state.
-func newResult(state operation.State, progress kist.Progress) *Result {
+func newResult(state operation.State, o commits.StepOptions) *Result {
 	branch, _ := refs.BranchOf(state.Branch)
-	return &Result{Branch: branch, Old: state.Start, ID: state.Start, stashed: state.Stash, progress: progress}
+	result := &Result{Branch: branch, Old: state.Start, ID: state.Start, stash: state.Stash, o: o}
+	result.o.Unstash = result.unstash
+	return result
 }
 
 // Rebase repeats the commits of HEAD's branch on another one, and moves the branch to the
@@ -90,36 +93,36 @@ func Rebase(ctx context.Context, r *kist.Repository, o Options) (*Result, error)
 		return nil, err
 	}
 
-	if changes != nil && (!p.upToDate || o.Branch != "") {
-		if err := p.stash(ctx, o); err != nil {
-			return nil, errors.Join(err, withdraw(ctx, r))
-		}
-	}
-	result := newResult(p.state, o.Progress)
+	result := newResult(p.state, o.StepOptions)
 	result.UpToDate, result.Upstream = p.upToDate, p.upstreamed
-	if o.Branch != "" {
-		if _, err := checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: o.Branch, Progress: o.Progress}); err != nil {
-			return result, errors.Join(err, result.unstash(ctx, r))
+	if p.upToDate && !p.switches {
+		return result, nil
+	}
+	if changes != nil {
+		if err := p.stash(ctx, o); err != nil {
+			return nil, errors.Join(err, result.withdraw(ctx, r))
 		}
 	}
-	if p.upToDate {
-		return result, result.unstash(ctx, r)
+	result.stash = p.state.Stash
+	done, err := commits.RunSteps(ctx, r, p.state, p.onto, result.o)
+	err = result.end(r, done, err)
+	if err != nil && !result.Ended {
+		err = errors.Join(err, result.withdraw(ctx, r))
 	}
-
-	done, err := commits.RunSteps(ctx, r, p.state, p.onto, o.StepOptions)
-	if err != nil {
-		err = errors.Join(err, withdraw(ctx, r))
-	}
-	return result, result.end(ctx, r, done, err)
+	return result, err
 }
 
-// withdraw removes the record of a rebase that has not begun to move HEAD.
-func withdraw(ctx context.Context, r *kist.Repository) error {
+// withdraw aborts a rebase that is recorded, but could not begin to move HEAD.
+func (result *Result) withdraw(ctx context.Context, r *kist.Repository) error {
 	state, err := operation.Current(r)
 	if err != nil || !state.Untouched() {
 		return err
 	}
-	return r.Publish(ctx, func(ctx context.Context) error { return operation.ClearState(ctx, r) })
+	aborted, err := Abort(ctx, r, result.o.Progress)
+	if aborted != nil {
+		result.Kept = aborted.Kept
+	}
+	return err
 }
 
 // Continue commits the resolved step and goes on.
@@ -138,14 +141,14 @@ func Abort(ctx context.Context, r *kist.Repository, progress kist.Progress) (*Re
 	if err != nil {
 		return nil, err
 	}
-	result := newResult(state, progress)
-	result.Ended = true
-	if err := commits.Abort(ctx, r, operation.Rebasing, progress); err != nil && !stage.IsPartial(err) {
+	result := newResult(state, commits.StepOptions{Progress: progress})
+	result.staged = true
+	err = commits.Abort(ctx, r, operation.Rebasing, result.o)
+	if err != nil && !stage.IsPartial(err) {
 		return nil, err
-	} else if err != nil {
-		return result, err
 	}
-	return result, result.unstash(ctx, r)
+	result.Ended = true
+	return result, err
 }
 
 // resume goes on with a rebase in progress.
@@ -154,48 +157,49 @@ func resume(ctx context.Context, r *kist.Repository, o commits.StepOptions, f fu
 	if err != nil {
 		return nil, err
 	}
-	done, err := f(ctx, r, operation.Rebasing, o)
+	result := newResult(state, o)
+	done, err := f(ctx, r, operation.Rebasing, result.o)
 	if done == nil {
 		return nil, err
 	}
-	result := newResult(state, o.Progress)
-	return result, result.end(ctx, r, done, err)
+	return result, result.end(r, done, err)
 }
 
-// end completes a result after steps. If all are done, it applies the stash.
-func (result *Result) end(ctx context.Context, r *kist.Repository, done *commits.StepsResult, err error) error {
+// end completes a result after steps.
+func (result *Result) end(r *kist.Repository, done *commits.StepsResult, err error) error {
 	result.StepsResult = *done
-	if err != nil && !stage.IsPartial(err) {
-		if state, serr := operation.Current(r); serr != nil || state.Operation != "" {
-			return err
-		}
-		return errors.Join(err, result.unstash(ctx, r)) // nothing was begun
-	}
-	if !result.Stopped.IsZero() {
+	if err != nil && !stage.IsPartial(err) || !result.Stopped.IsZero() {
 		return err
 	}
-
 	head, herr := r.Refs().Head()
 	if herr != nil {
 		return errors.Join(err, herr)
 	}
 	result.Ended, result.ID = true, head.ID
-	return errors.Join(err, result.unstash(ctx, r))
+	return err
 }
 
-// unstash applies the stash of the local changes, if any, and drops it. If the changes
-// conflict with the new commits, the stash stays in the list.
-func (result *Result) unstash(ctx context.Context, r *kist.Repository) error {
-	if result.stashed.IsZero() {
-		return nil
-	}
+// unstash applies the stash of the local changes, if any, and drops it. It calls end as the
+// new index is published. If the changes conflict with the new commits, the stash stays in
+// the list.
+func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(context.Context) error) error {
 	list, err := stash.List(r)
-	i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stashed })
+	i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stash })
 	if i < 0 {
 		return err // nil: the user dropped it
 	}
 
-	applied, err := stash.Apply(ctx, r, result.stashed, stash.ApplyOptions{Progress: result.progress})
+	if result.staged { // files and index may still have the changes, or some of them
+		if _, err := checkout.Reset(ctx, r, "HEAD", checkout.ResetMixed, nil); err != nil {
+			return err
+		}
+	}
+	o := stash.ApplyOptions{Index: result.staged, Publish: end, Progress: result.o.Progress}
+	applied, err := stash.Apply(ctx, r, result.stash, o)
+	if errors.Is(err, stash.ErrStaged) {
+		o.Index = false
+		applied, err = stash.Apply(ctx, r, result.stash, o)
+	}
 	switch {
 	case errors.Is(err, stage.ErrLocalChanges) || err == nil && len(applied.Conflicts) > 0:
 		result.Kept = &list[i]
@@ -233,23 +237,19 @@ type plan struct {
 	commits    []history.Commit
 	exec       []string
 	upToDate   bool
+	switches   bool // HEAD is elsewhere
 	upstreamed []object.ID
 	fork       object.ID // an earlier commit of the upstream, whose commits are left out; zero: none
 }
 
 // stash puts the local changes aside. It records the rebase before they leave the worktree: after
-// a kill, [Abort] brings them back. A rebase that first switches to another branch cannot be
-// recorded yet, because HEAD is not at its start.
+// a kill, [Abort] brings them back.
 func (p *plan) stash(ctx context.Context, o Options) error {
-	push := stash.PushOptions{Message: StashMessage, Progress: o.Progress}
-	if o.Branch == "" {
-		push.Recording = func(ctx context.Context, id object.ID) error {
-			state := p.state
-			state.Stash = id
-			return operation.SetState(ctx, p.r, state)
-		}
-	}
-	entry, err := stash.Push(ctx, p.r, push)
+	entry, err := stash.Push(ctx, p.r, stash.PushOptions{Message: StashMessage, Progress: o.Progress, Recording: func(ctx context.Context, id object.ID) error {
+		state := p.state
+		state.Stash = id
+		return operation.SetState(ctx, p.r, state)
+	}})
 	p.state.Stash = entry.New
 	return err
 }
@@ -275,7 +275,11 @@ func newPlan(ctx context.Context, r *kist.Repository, o Options) (*plan, error) 
 		return nil, err
 	}
 
-	p := &plan{r: r, onto: o.Upstream, exec: o.Exec, state: operation.State{Operation: operation.Rebasing, Start: head.ID, Onto: upstream}}
+	present, err := r.Refs().Head()
+	if err != nil {
+		return nil, err
+	}
+	p := &plan{r: r, onto: o.Upstream, exec: o.Exec, switches: head != present, state: operation.State{Operation: operation.Rebasing, Start: head.ID, Onto: upstream}}
 	if head.Branch != "" {
 		p.state.Branch = refs.Heads + head.Branch
 	}
@@ -295,6 +299,9 @@ func newPlan(ctx context.Context, r *kist.Repository, o Options) (*plan, error) 
 		return nil, err
 	}
 	if p.upToDate = p.upToDate && o.EditTodo == nil && len(o.Exec) == 0; p.upToDate {
+		if p.switches {
+			p.onto, p.state.Onto = o.Branch, p.state.Start
+		}
 		return p, nil
 	}
 	return p, p.choose(ctx, upstream)

@@ -168,22 +168,27 @@ func (o *mergeOptions) end(ctx context.Context, env *Env, r *kist.Repository, re
 	return nil
 }
 
-// blocked adds advice to the error of a merge, revert or cherry-pick that local changes block. It returns
-// other errors unchanged.
+// blocked adds advice to the error of a merge, revert or cherry-pick that local changes
+// block. It returns other errors unchanged.
 func blocked(err error) error {
+	return localBlock(err, "commit these changes, or undo them with 'kist restore', and move away untracked files")
+}
+
+// localBlock adds advice to an error about local changes.
+func localBlock(err error, advice string) error {
 	if !errors.Is(err, stage.ErrLocalChanges) {
 		return err
 	}
-	return hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "commit these changes, or undo them with 'kist restore', and move away untracked files")
+	return hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "%s", advice)
 }
 
 // abort ends an operation in progress.
 func (e *Env) abort(ctx context.Context, r *kist.Repository, op operation.Operation) error {
 	p := e.progress("going back")
-	err := commits.Abort(ctx, r, op, p.amounts())
+	err := commits.Abort(ctx, r, op, commits.StepOptions{Progress: p.amounts()})
 	p.Stop()
 	if err != nil {
-		return e.unwritten(r, err)
+		return e.unwritten(r, blocked(err))
 	}
 	head, err := r.Refs().Head()
 	if err == nil {

@@ -93,6 +93,9 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if errors.Is(err, kist.ErrNoUpstream) {
 		return hintf(err, "'kist branch -u REMOTE/BRANCH' sets it, or say from where: kist pull REMOTE BRANCH")
 	}
+	if o.rebase && (result == nil || result.Merge == nil) {
+		err = localBlock(err, hintAutostash)
+	}
 	if result == nil {
 		return o.end(ctx, env, r, nil, err)
 	}
@@ -108,9 +111,6 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			env.json(pulledRebaseJSON{newFetchJSON(result.Fetch), newRebasedJSON(result.Rebase)})
 		}
 		return printRebase(ctx, env, r, result.Rebase, err)
-	}
-	if o.rebase && result.Merge == nil {
-		err = rebaseBlocked(err)
 	}
 	o.form = func(merged mergedJSON) any { return pulledJSON{newFetchJSON(result.Fetch), merged} }
 	return o.end(ctx, env, r, result.Merge, err)

@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/rebase"
-	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/stash"
 )
 
@@ -148,8 +147,16 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		result, err = rebase.Rebase(ctx, r, o.Options)
 	}
 	p.Stop()
+	switch {
+	case o.abort:
+		err = blocked(err)
+	case o.skip || o.goOn:
+		err = localBlock(err, "undo these changes with 'kist restore', and move away untracked files; or 'kist rebase --abort'")
+	default:
+		err = localBlock(err, hintAutostash)
+	}
 	if result == nil {
-		return env.unwritten(r, hintAutostash(r, rebaseBlocked(err)))
+		return env.unwritten(r, err)
 	}
 	env.maintain(r)
 	if o.abort {
@@ -189,22 +196,8 @@ func (o *rebaseOptions) mayRun(env *Env, r *kist.Repository) error {
 	return nil
 }
 
-// rebaseBlocked adds advice to the error of a rebase that local changes block.
-func rebaseBlocked(err error) error {
-	if !errors.Is(err, stage.ErrLocalChanges) {
-		return err
-	}
-	return hintf(&failure{err: err, exit: exitFailed, kind: "local-changes"}, "commit these changes, or use --autostash, and move away untracked files")
-}
-
-// hintAutostash adds where local changes are if no rebase is in progress: a kill before the
-// switch to BRANCH or after the last commit leaves them in the list of stashes.
-func hintAutostash(r *kist.Repository, err error) error {
-	if !errors.Is(err, operation.ErrNotInProgress) || !hasAutostash(r) {
-		return err
-	}
-	return hintf(err, "'kist stash pop' brings back local changes that a rebase put aside")
-}
+// hintAutostash is the advice for local changes that a rebase would overwrite.
+const hintAutostash = "commit these changes, or use --autostash, and move away untracked files"
 
 // hasAutostash reports whether the last stash has local changes that a rebase put aside.
 func hasAutostash(r *kist.Repository) bool {
@@ -285,7 +278,7 @@ func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *reba
 		env.info("dropped: %s has no effect any more", describe(ctx, r, id))
 	}
 	if err != nil && !isPartial(err) {
-		return env.unwritten(r, rebaseBlocked(err))
+		return env.unwritten(r, err)
 	}
 
 	tellConflicts(env, r, result.Conflicts)

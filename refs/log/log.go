@@ -2,6 +2,7 @@
 package log
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/blame"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/view"
 )
@@ -484,25 +486,10 @@ func (l *logger) follow(ctx context.Context, before view.View, after object.ID, 
 	if before.Tree.IsZero() {
 		return nil
 	}
-	_, err := before.Find(ctx, path)
-	if object.PassOver(before.Objects, path, object.Key{}, err) {
-		err = nil
-	}
-	if !errors.Is(err, tree.ErrNotExist) {
-		l.pass(before.Commit, path)
-		return err
-	}
-	changes, err := view.Diff(ctx, before, view.View{Tree: after, Objects: l.r.Contents()}, nil, true)
+	from, err := blame.FormerPath(ctx, before, view.View{Tree: after, Objects: l.r.Contents()}, path)
 	if err != nil {
 		return fmt.Errorf("follow %q: %w", path, err)
 	}
-	for _, c := range changes {
-		if c.From != "" && c.Path == path {
-			path = c.From
-			break
-		}
-	}
-
-	l.pass(before.Commit, path)
+	l.pass(before.Commit, cmp.Or(from, path))
 	return nil
 }

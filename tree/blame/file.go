@@ -87,10 +87,11 @@ func InWorktree(ctx context.Context, r *kist.Repository, path string) (*File, er
 	return f, nil
 }
 
-// FormerPath returns the path in another view of a file, or "" if the file is new.
+// FormerPath returns the path in before of the file that is at path in now, or "" if the
+// file is new.
 func FormerPath(ctx context.Context, before, now view.View, path string) (string, error) {
 	_, err := before.Find(ctx, path)
-	if err == nil {
+	if err == nil || object.PassOver(before.Objects, path, object.Key{}, err) {
 		return path, nil
 	}
 	if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {

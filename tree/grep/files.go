@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// InWorktree yields the tracked files as they are in the worktree. It leaves out missing
-// files. It opens them with files, which the caller closes after the search.
+// InWorktree yields the tracked files as they are in the worktree. [Search] leaves out
+// missing ones. InWorktree opens them with files, which the caller closes after the search.
 func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path string) bool) iter.Seq2[*File, error] {
 	return func(yield func(*File, error) bool) {
 		idx, err := r.Index()
@@ -38,8 +38,8 @@ func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path s
 		for _, path := range slices.Compact(paths) {
 			open := func() (io.ReadCloser, error) {
 				f, err := files.Open(path)
-				if errors.Is(err, fs.ErrNotExist) || errors.Is(err, worktree.ErrSpecial) {
-					return io.NopCloser(eof{}), nil
+				if errors.Is(err, worktree.ErrSpecial) {
+					err = fs.ErrNotExist
 				}
 				return f, err
 			}
@@ -49,11 +49,6 @@ func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path s
 		}
 	}
 }
-
-// eof is a file without content.
-type eof struct{}
-
-func (eof) Read([]byte) (int, error) { return 0, io.EOF }
 
 // InView yields the files of a commit or of the index. Content that is purged or lost counts
 // as empty.

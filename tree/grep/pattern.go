@@ -72,7 +72,7 @@ func Compile(patterns []string, o PatternOptions) (*Pattern, error) {
 		return nil, err
 	}
 	tree = tree.Simplify()
-	literal, exact := required(tree)
+	literal, exact := required(tree, o.IgnoreCase)
 	if o.IgnoreCase {
 		literal = strings.ToLower(literal)
 	}
@@ -131,19 +131,22 @@ func withoutNewline(ranges []rune) (out []rune) {
 	return out
 }
 
-// required returns the longest text that each match contains, as far as it is easily seen.
-// Exact means that each text with it matches.
-func required(re *syntax.Regexp) (literal string, exact bool) {
+// required returns the longest literal that it finds in each match, or "". If exact is set,
+// each text with the literal matches. Without folded, a literal whose case is ignored, as in
+// (?i)a, does not count.
+func required(re *syntax.Regexp, folded bool) (literal string, exact bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
-		return string(re.Rune), true
+		if re.Flags&syntax.FoldCase == 0 || folded {
+			return string(re.Rune), true
+		}
 	case syntax.OpCapture:
-		return required(re.Sub[0])
+		return required(re.Sub[0], folded)
 	case syntax.OpPlus:
-		literal, _ = required(re.Sub[0])
+		literal, _ = required(re.Sub[0], folded)
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
-			if text, _ := required(sub); len(text) > len(literal) {
+			if text, _ := required(sub, folded); len(text) > len(literal) {
 				literal = text
 			}
 		}

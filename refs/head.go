@@ -195,7 +195,6 @@ const (
 	StepsHead  = "STEPS_HEAD"  // the commit that HEAD is being brought to
 	StepsMsg   = "STEPS_MSG"   // the remaining steps of a revert, cherry-pick or rebase
 	SquashMsg  = "SQUASH_MSG"  // the message for the commit of squashed changes, after HEAD's commit
-	RevertMsg  = "REVERT_MSG"  // the remaining commits of a revert that an earlier kist began
 	BisectMsg  = "BISECT_MSG"  // the state of a bisection
 
 	PickHead   = "CHERRY_PICK_HEAD" // the commit being picked

@@ -24,6 +24,22 @@ type Change struct {
 	Similarity int
 }
 
+// Letter returns git's letter for a change: A (added), D (deleted), R (renamed), T (of another
+// type) or M (modified).
+func (c Change) Letter() byte {
+	switch {
+	case c.Old == nil:
+		return 'A'
+	case c.New == nil:
+		return 'D'
+	case c.From != "":
+		return 'R'
+	case c.Old.Type != c.New.Type:
+		return 'T'
+	}
+	return 'M'
+}
+
 // DiffOptions select the changes that [Diff] reports.
 type DiffOptions struct {
 	// Paths limits the comparison to these repository paths and the paths

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 var (
@@ -30,8 +31,6 @@ var (
 // Outcome is the result of a step.
 type Outcome struct {
 	Waiting string // the missing marks; empty if there are a bad commit and a good one
-	Bad     bool   // with Waiting: there is a bad commit
-	Good    int    // with Waiting: the number of good commits
 
 	Next        object.ID // the commit that was checked out, to be tested
 	MergeBase   bool      // Next is a merge base, whose test shows whether the good commits count
@@ -89,12 +88,9 @@ func Start(ctx context.Context, r *kist.Repository, o StartOptions) (Outcome, er
 	if err := operation.NoOperation(r); err != nil {
 		return Outcome{}, err
 	}
-	head, err := r.Refs().Head()
-	switch {
-	case err != nil:
+	head, _, err := view.HeadCommit(ctx, r)
+	if err != nil {
 		return Outcome{}, err
-	case head.Unborn():
-		return Outcome{}, kist.ErrUnborn
 	}
 	s.Start = head.String()
 	if err := clear(ctx, r); err != nil { // of a killed reset
@@ -266,21 +262,21 @@ func (s *State) choose(ctx context.Context, r *kist.Repository) (Outcome, error)
 
 // wait returns the outcome for missing marks.
 func (s *State) wait() Outcome {
-	out := Outcome{Waiting: "both good and bad commits", Bad: !s.Bad.IsZero(), Good: len(s.Good)}
+	out := Outcome{Waiting: "both good and bad commits"}
 	switch {
-	case out.Bad:
+	case !s.Bad.IsZero():
 		out.Waiting = "good commit(s), bad commit known"
-	case out.Good == 1:
+	case len(s.Good) == 1:
 		out.Waiting = "bad commit, 1 good commit known"
-	case out.Good > 1:
-		out.Waiting = fmt.Sprintf("bad commit, %d good commits known", out.Good)
+	case len(s.Good) > 1:
+		out.Waiting = fmt.Sprintf("bad commit, %d good commits known", len(s.Good))
 	}
 	s.logf("# status: waiting for %s", out.Waiting)
 	return out
 }
 
 // checkBases returns a merge base of the bad and the good commits that has to be tested,
-// zero if there is none. Only if the merge bases are good, the change came after them.
+// zero if there is none. The change came after the merge bases only if they are good.
 func (s *State) checkBases(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	ancestors := true
 	for _, good := range s.Good {

@@ -160,7 +160,7 @@ func Subject(ctx context.Context, r *kist.Repository, id object.ID) string {
 	return first
 }
 
-// record makes changes of the marks, by their names below refs/bisect/.
+// record sets marks. The keys of values are their names below refs/bisect/.
 func (s *State) record(ctx context.Context, r *kist.Repository, values map[string]object.ID) error {
 	var changes []refs.Change
 	var commits []object.ID

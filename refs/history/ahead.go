@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Ahead yields the values of seq, which a goroutine reads, up to maxBatch ahead. If the caller
-// waits, it gets each value at once. If it is slower than seq, it gets several at a time.
+// Ahead yields the values of seq, which a goroutine reads ahead in batches. A waiting caller
+// gets each value at once. While the caller is busy, the goroutine collects the next batch.
 func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	type value struct {
 		v   T
@@ -24,8 +24,8 @@ func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 		worker.Go(func() {
 			defer close(batches)
 			var batch []value
-			// send passes the batch on, and reports whether to go on. It keeps the batch if
-			// neither the goroutine may wait nor the caller waits.
+			// send passes the batch on, and reports whether to go on. Without mayWait, it
+			// keeps the batch if the caller is busy.
 			send := func(mayWait bool) bool {
 				select {
 				case batches <- batch:
@@ -64,7 +64,7 @@ func Ahead[T any](seq iter.Seq2[T, error]) iter.Seq2[T, error] {
 	}
 }
 
-// maxBatch is the number of values that Ahead reads ahead.
+// maxBatch is the largest number of values in a batch of Ahead.
 const maxBatch = 256
 
 // line reads the commits of a line of history ahead of a walk: a commit, its first parent, and

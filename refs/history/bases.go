@@ -22,7 +22,7 @@ const (
 	fromBoth = fromA | fromB
 )
 
-// painter marks two commits and passes the marks on to their ancestors, newest
+// painter marks a commit and others, and passes the marks on to their ancestors, newest
 // commits first. The order affects only the speed.
 type painter struct {
 	objects object.Reader

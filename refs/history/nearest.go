@@ -8,27 +8,26 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// MaxNearest is the most named commits that [Nearest] compares.
+// MaxNearest is the upper bound of limit in [Nearest].
 const MaxNearest = 27
 
-// Nearest returns the named commit from which a commit is fewest commits away, and their
-// number. Named reports whether a commit has a name. The number counts the commits that
-// start reaches and the named commit does not. If start reaches no named commit, the
-// distance is negative.
+// Nearest returns the named commit nearest to start, and its distance: the number of commits
+// that start reaches and the named commit does not. Named reports whether a commit has a
+// name. If start reaches no named commit, the distance is negative.
 //
-// Nearest compares the first most named commits that it meets, newest commits first. Of
-// two equally near ones it prefers the first.
-func Nearest(ctx context.Context, r object.Reader, start object.ID, most int, named func(object.ID) bool) (id object.ID, distance int, err error) {
+// Nearest visits the newest commits first. It compares the first named commits that it
+// meets, at most limit. Of two equally near ones it prefers the first.
+func Nearest(ctx context.Context, r object.Reader, start object.ID, limit int, named func(object.ID) bool) (id object.ID, distance int, err error) {
 	n := nearest{w: walker{r: r, queued: map[object.ID]bool{}}, marks: map[object.ID]uint32{}}
 	if err := n.w.push(ctx, []object.ID{start}); err != nil {
 		return id, -1, err
 	}
 
-	most = min(most, MaxNearest)
+	limit = min(limit, MaxNearest)
 	for seen := 0; n.w.queue.Len() > 0; seen++ {
 		c := heap.Pop(&n.w.queue).(entry).Commit
 		if named(c.ID) {
-			if len(n.found) == most {
+			if len(n.found) == limit {
 				n.w.queue.add(c)
 				break
 			}

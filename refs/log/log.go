@@ -52,7 +52,7 @@ type Logged struct {
 	Mark   byte  // with LeftRight: '<' or '>', the side of A...B; otherwise 0
 	Reflog *Move // with Reflog: the move of a ref to this commit; otherwise nil
 
-	Lines []LineChange // with Lines: what a commit changed that is no merge
+	Lines []LineChange // with Lines: the changes of the commit in these lines; empty, not nil, for a merge
 
 	Expired *record.Record // the record that allows the content to be missing; nil: not expired
 	Held    *record.Record // the record that keeps the content; nil: not held
@@ -191,13 +191,7 @@ type bounds struct {
 // boundsOf resolves the revisions that a log begins and ends with.
 func boundsOf(ctx context.Context, r *kist.Repository, revs []string) (b bounds, err error) {
 	if len(revs) == 0 {
-		head, err := r.Refs().Head()
-		if err == nil && head.ID.IsZero() {
-			err = kist.ErrUnborn
-		}
-		if err == nil {
-			_, err = object.ReadCommit(ctx, r.Objects(), head.ID) // the walk would pass over a lost one
-		}
+		head, _, err := view.HeadCommit(ctx, r) // the walk would pass over a lost commit
 		return bounds{starts: []object.ID{head.ID}}, err
 	}
 	for _, rev := range revs {
@@ -338,8 +332,8 @@ type logger struct {
 	changed map[object.ID][]LineChange // with Options.Lines: the changes of shown commits
 }
 
-// after returns the commits that come after c in the log. Only with Topo are they
-// known; otherwise it returns none.
+// after returns the commits that come after c in the log. They are known only with Topo;
+// otherwise after returns none.
 func (l *logger) after(c history.Commit) []object.ID {
 	if !l.o.Topo {
 		return nil

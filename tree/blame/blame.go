@@ -51,7 +51,7 @@ type history struct {
 	nodes   map[Place]*node
 }
 
-// node is a version of the file with parts that it has but may not have brought.
+// node is a version of the file. Its pending parts come from it or from an older version.
 type node struct {
 	Origin
 	number  int              // in an order with parents before children

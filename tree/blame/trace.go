@@ -60,13 +60,13 @@ func Trace(old, new []string, ranges []Lines) (before []Lines, touched []Edit) {
 	return JoinLines(before), touched
 }
 
-// Hunks returns the edits of ranges in the unified format, one hunk for each range that one of
-// touched changed: what [Trace] returned for the same ranges.
+// Hunks returns the edits of ranges in the unified format, one hunk for each range that an
+// edit touches. Touched is the result of [Trace] for the same ranges.
 func Hunks(old, new []string, ranges []Lines, touched []Edit) []byte {
 	var out bytes.Buffer
 	for _, r := range ranges {
 		list := slices.DeleteFunc(slices.Clone(touched), func(e Edit) bool { return e.New.Hi < r.Lo || e.New.Lo > r.Hi })
-		if n := len(list); n > 1 { // one that only begins at the end belongs to the range if it is alone
+		if n := len(list); n > 1 { // an edit directly behind the range counts only if it is alone
 			if i := slices.IndexFunc(list, func(e Edit) bool { return e.New.Lo == r.Hi }); i > 0 {
 				list = list[:i]
 			}

@@ -107,12 +107,6 @@ func (h *History) dir(name string, f folder) *Node {
 	return &Node{Entry: object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755}, h: h, folder: f}
 }
 
-// Find returns the node at a path, with slashes, below the root. The error is a
-// [*tree.PathError].
-func (h *History) Find(ctx context.Context, path string) (*Node, error) {
-	return h.Root().Find(ctx, path)
-}
-
 // Commit returns the root folder of a commit. The error matches [intact.ErrExpired] if its
 // content has expired.
 func (h *History) Commit(ctx context.Context, id object.ID) (*Node, error) {

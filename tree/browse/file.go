@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"sort"
 	"sync"
 
@@ -36,18 +35,6 @@ func (f *File) Size() int64 { return int64(f.entry.Size) }
 
 // Name returns the name of the file in its folder.
 func (f *File) Name() string { return f.entry.Name }
-
-// ReadAt implements [io.ReaderAt].
-func (f *File) ReadAt(p []byte, off int64) (n int, err error) {
-	parts, err := f.Parts(context.Background(), off, len(p))
-	for _, part := range parts {
-		n += copy(p[n:], part)
-	}
-	if err == nil && n < len(p) {
-		err = io.EOF
-	}
-	return n, err
-}
 
 // Parts returns the n bytes at off, or those up to the end of the file, in one slice for each
 // chunk that has some of them. The caller must not change the bytes. With an error, Parts

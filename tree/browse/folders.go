@@ -45,18 +45,18 @@ func (f top) lookup(ctx context.Context, name string) (*Node, error) {
 }
 
 func (f top) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
-	return inOrder(ctx, f, from, []string{Branches, Commits, Latest, Tags, Versions})
+	return inOrder(ctx, f.lookup, from, []string{Branches, Commits, Latest, Tags, Versions})
 }
 
 // inOrder lists the nodes of a folder with the given names, which are sorted. It passes over
 // names that the folder does not have, and nodes with content that has expired or is lost.
-func inOrder(ctx context.Context, f folder, from string, names []string) iter.Seq2[*Node, error] {
+func inOrder(ctx context.Context, lookup func(context.Context, string) (*Node, error), from string, names []string) iter.Seq2[*Node, error] {
 	return func(yield func(*Node, error) bool) {
 		for _, name := range names {
 			if name < from {
 				continue
 			}
-			n, err := f.lookup(ctx, name)
+			n, err := lookup(ctx, name)
 			if errors.Is(err, tree.ErrNotExist) || isGone(err) {
 				continue
 			}
@@ -117,7 +117,7 @@ func (f named) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return inOrder(ctx, f, from, slices.Compact(names))
+	return inOrder(ctx, f.lookup, from, slices.Compact(names))
 }
 
 // failed yields an error.
@@ -270,19 +270,6 @@ func (f commitsFolder) list(ctx context.Context, from string) iter.Seq2[*Node, e
 	if err != nil {
 		return failed(err)
 	}
-	return inOrder(ctx, commitList{f.h, ids}, from, names)
-}
-
-// commitList is a commitsFolder at one moment.
-type commitList struct {
-	h   *History
-	ids map[string]object.ID
-}
-
-func (f commitList) lookup(ctx context.Context, name string) (*Node, error) {
-	return f.h.commit(ctx, name, f.ids[name])
-}
-
-func (f commitList) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
-	return commitsFolder{f.h}.list(ctx, from)
+	lookup := func(ctx context.Context, name string) (*Node, error) { return f.h.commit(ctx, name, ids[name]) }
+	return inOrder(ctx, lookup, from, names)
 }

@@ -72,8 +72,7 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 		if !s.unstashes() {
 			return clear(ctx)
 		}
-		s.Doing, s.Left, s.To = "", object.ID{}, object.ID{}
-		return operation.SetState(ctx, r, s.State)
+		return nil // the stash is still to be applied
 	})
 	if err == nil && s.unstashes() {
 		err = s.abortUntouched(ctx, clear)

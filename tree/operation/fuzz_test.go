@@ -28,17 +28,3 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
-
-// FuzzParseRevert has no text of an earlier kist crash parseRevert, or mean fewer than
-// two commits.
-func FuzzParseRevert(f *testing.F) {
-	id := strings.Repeat("cd", 32)
-	for _, text := range []string{"", "0\n", "1\n" + id + "\n" + id + "\n", "0\n" + id + "\n", "x\n" + id + "\n" + id} {
-		f.Add(text)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		if _, ids, err := parseRevert(text); err == nil && len(ids) < 2 {
-			t.Errorf("%d commits", len(ids))
-		}
-	})
-}

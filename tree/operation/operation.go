@@ -126,7 +126,7 @@ func current(r *kist.Repository, head refs.Head) (State, error) {
 }
 
 // at completes s, a recorded sequence of steps, by the present HEAD. If HEAD moved
-// since the step at hand began, the step is committed. Then only its record is left.
+// since the step at hand began, the step is committed, and at removes it from Rest.
 func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
 	id, err := special(r, stateNames[s.Operation])
 	if err != nil {
@@ -137,8 +137,11 @@ func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
 	switch {
 	case s.Operation == Rebasing && head.Branch != "":
 		moved, err := s.branchMoved(r)
-		if err != nil || moved || !s.Left.IsZero() {
+		if err != nil || moved || !s.Left.IsZero() && s.Stash.IsZero() {
 			return State{}, err // HEAD is back on a branch, so the rebase is over
+		}
+		if !s.Left.IsZero() { // an abort was killed before it applied the stash
+			s.Left, s.To = object.ID{}, object.ID{}
 		}
 	case s.Operation == Rebasing && waits && id == s.Left:
 		s.Doing, s.Other = Edit, id
@@ -260,7 +263,7 @@ func EndStep(ctx context.Context, r *kist.Repository, s State) error {
 // ClearState records that no operation is in progress.
 func ClearState(ctx context.Context, r *kist.Repository) error {
 	return r.Refs().ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.PickHead, refs.RebaseHead, refs.MergeMsg, refs.SquashMsg,
-		refs.StepsMsg, refs.StepsHead, refs.RevertMsg)
+		refs.StepsMsg, refs.StepsHead)
 }
 
 // Reset is ClearState for a reset. A rebase goes on, as in git: the reset may be a part

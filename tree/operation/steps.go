@@ -60,11 +60,8 @@ func StepsOf(do Action, commits []object.ID) []Step {
 // none. The step at hand is the first of Rest.
 func Recorded(r *kist.Repository) (State, error) {
 	text, err := message(r, refs.StepsMsg)
-	if err != nil {
+	if err != nil || text == "" {
 		return State{}, err
-	}
-	if text == "" {
-		return recordedRevert(r)
 	}
 	s, err := parse(text)
 	if err != nil {
@@ -148,7 +145,7 @@ func parse(text string) (State, error) {
 	return s, nil
 }
 
-// parseLine reads a line with an ID.
+// parseLine reads a line after the first: a word with an ID, or exec with a command.
 func (s *State) parseLine(line string) error {
 	word, name, _ := strings.Cut(line, " ")
 	if Action(word) == Exec {
@@ -180,52 +177,4 @@ func (s *State) parseLine(line string) error {
 		s.Rest = append(s.Rest, Step{Do: do, Commit: id})
 	}
 	return nil
-}
-
-// recordedRevert returns the revert that an earlier kist recorded: REVERT_HEAD, and for
-// several commits REVERT_MSG, with the steps after the one at hand.
-func recordedRevert(r *kist.Repository) (State, error) {
-	id, err := special(r, refs.RevertHead)
-	if err != nil {
-		return State{}, err
-	}
-	text, err := message(r, refs.RevertMsg)
-	if err != nil || id.IsZero() && text == "" {
-		return State{}, err
-	}
-
-	s := State{Operation: Reverting}
-	var ids []object.ID
-	if text == "" {
-		began, err := special(r, refs.OrigHead)
-		if err != nil {
-			return State{}, err
-		}
-		ids = []object.ID{began, began}
-	} else if s.Parent, ids, err = parseRevert(text); err != nil {
-		return State{}, refs.Damaged(refs.RevertMsg, err)
-	}
-
-	s.Start, s.Left, s.Rest = ids[0], ids[1], StepsOf(Revert, ids[2:])
-	if !id.IsZero() {
-		s.Rest = append([]Step{{Do: Revert, Commit: id}}, s.Rest...)
-	}
-	return s, nil
-}
-
-// parseRevert reads REVERT_MSG: a parent, and at least two commits.
-func parseRevert(text string) (parent int, ids []object.ID, err error) {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	parent, err = strconv.Atoi(lines[0])
-	for _, line := range lines[1:] {
-		var id object.ID
-		if err == nil {
-			id, err = object.ParseID(line)
-		}
-		ids = append(ids, id)
-	}
-	if err == nil && len(ids) < 2 {
-		err = errors.New("is cut short")
-	}
-	return parent, ids, err
 }

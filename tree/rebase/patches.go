@@ -51,7 +51,7 @@ func key(list []tree.Change) (sum [32]byte) {
 	return sum
 }
 
-// add adds a commit. It skips a commit whose content has expired.
+// add adds a commit. It skips a commit with missing or damaged content, such as an expired one.
 func (p *patches) add(ctx context.Context, c history.Commit) error {
 	list, err := p.changes(ctx, c)
 	if intact.IsAbsent(err) {

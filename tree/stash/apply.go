@@ -24,8 +24,8 @@ type Applied struct {
 
 // Apply makes the changes of a stash again, on top of the index and the worktree. Only
 // added files are staged, unless o.Index is set. Conflicts stay in the worktree and the
-// index, as after a merge, but no operation is in progress. Then the other changes are
-// staged, as in git. The error is a [*stage.LocalChangesError], and nothing is done, if a
+// index, as after a merge, but no operation is in progress. If there are conflicts, all
+// other changes are staged, as in git. The error is a [*stage.LocalChangesError], and nothing is done, if a
 // changed or untracked file is in the way. It is [ErrStaged] if o.Index is set, and staged
 // changes conflict. If only some paths cannot be written, the rest is done, and the error
 // is a [*worktree.ApplyError].

@@ -24,13 +24,13 @@ import (
 // PushOptions configure [Push].
 type PushOptions struct {
 	Message   string   // empty: the subject of HEAD's commit
-	Paths     []string // stash only the changes of these paths in the worktree; nil: everything
+	Paths     []string // undo only the changes at these paths, and stash these and all staged changes, as git; nil: everything
 	Untracked bool     // also untracked files
 	KeepIndex bool     // keep staged changes in index and worktree
 
-	// Select chooses a part of the changes: it gets the trees of HEAD and of the worktree,
-	// and returns what to stash, and what the worktree becomes. Nil: all. Select may be called
-	// again, with the same trees or others.
+	// Select chooses a part of the changes. It gets the trees of HEAD and of the worktree. It
+	// returns the parts to stash, and the parts to change back in the worktree. Nil: all.
+	// Select may be called again, with the same trees or others.
 	Select func(ctx context.Context, head, worktree view.View) (stashed, rest []stage.Chosen, err error)
 
 	// Recording is called before the stash is added to the list, with the repository locked.
@@ -41,10 +41,10 @@ type PushOptions struct {
 }
 
 // Push records the changes of index and worktree as a stash, and then undoes them. A kill
-// at any moment leaves the changes in the worktree or in a stash. The error is
-// [ErrNothing], and nothing is done, if there are none, and [ErrNotChosen] if Select
-// returns none. It is a [*stage.LocalChangesError] if a change cannot be recorded or
-// undone. If only some paths cannot be written, the stash and a [*worktree.ApplyError]
+// at any moment leaves the changes in the worktree or in a stash. Without
+// changes, Push does nothing and returns [ErrNothing]. It returns [ErrNotChosen] if Select
+// chooses none, and a [*stage.LocalChangesError] if a change cannot be recorded or undone.
+// If only some paths cannot be written, the stash and a [*worktree.ApplyError]
 // are returned.
 func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, err error) {
 	if err := operation.NoOperation(r); err != nil {
@@ -300,7 +300,7 @@ func (p *pusher) edit(ctx context.Context, base tree.Info, at map[string]*object
 	return editor.Finish(ctx)
 }
 
-// plan plans the way from the worktree's tree to rest, and the index to stage.
+// plan plans the change of the worktree to the tree rest, and of the index to the tree staged.
 func (p *pusher) plan(ctx context.Context, rest, staged object.ID) error {
 	var err error
 	p.back, err = checkout.Plan(ctx, p.repo, p.idx, p.rw, checkout.Tips{

@@ -157,22 +157,6 @@ func (f letterFilter) of(changes []fileChange) []fileChange {
 	return slices.DeleteFunc(changes, left)
 }
 
-// changeLetter returns git's letter for a change: A (added),
-// D (deleted), R (renamed), T (of another type) or M (modified).
-func changeLetter(c tree.Change) byte {
-	switch {
-	case c.Old == nil:
-		return 'A'
-	case c.New == nil:
-		return 'D'
-	case c.From != "":
-		return 'R'
-	case c.Old.Type != c.New.Type:
-		return 'T'
-	}
-	return 'M'
-}
-
 // ofFolder reports whether a change is of a folder: an empty one came or went, or its
 // permission bits changed.
 func ofFolder(c tree.Change) bool {
@@ -193,7 +177,7 @@ type changeCounts struct {
 func countChanges(changes []tree.Change) changeCounts {
 	var n changeCounts
 	for _, c := range changes {
-		switch changeLetter(c) {
+		switch c.Letter() {
 		case 'A':
 			n.Added++
 		case 'D':

@@ -17,7 +17,7 @@ func TestChangeCounts(t *testing.T) {
 	}
 	letters := ""
 	for _, c := range changes {
-		letters += string(changeLetter(c))
+		letters += string(c.Letter())
 	}
 	if letters != "AADMTMR" {
 		t.Errorf("letters are %s", letters)

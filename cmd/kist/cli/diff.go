@@ -404,7 +404,7 @@ func (c *fileChange) letter() string {
 	if c.unmerged {
 		return "U"
 	}
-	return string(changeLetter(c.Change))
+	return string(c.Letter())
 }
 
 // texts are the contents of both sides of a change, for a comparison by lines.

@@ -35,9 +35,9 @@ func newGrep(env *Env) *cobra.Command {
 		Short: "search the lines of files",
 		Long: `Shows the lines of tracked files that match PATTERN, a regular expression of Go
 (https://golang.org/s/re2syntax). It searches the worktree, with --cached the
-index, with REVs these commits, and with --all every version of every file in
-the history of HEAD, branches and tags, each under the first commit that has it.
-It searches the current folder and below, or PATHs only.
+index, and with REVs these commits. With --all, it searches every version of
+every file that HEAD, branches and tags reach, and shows each under its first
+commit. It searches the current folder and below, or PATHs only.
 
 A file with a NUL byte in its first 8000 bytes is binary: grep only reports
 that it matches. The exit status is 1 if nothing matches.

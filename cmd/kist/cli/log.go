@@ -90,8 +90,8 @@ names that commit. A held commit is marked, and has a line 'Held:'.
 
 -L follows lines of a file from the only REV back through all changes and
 renames, and shows the changes of these lines. RANGE is START,END, as in 'kist
-blame', or :RE, the lines from one that matches up to the next that begins with
-a letter, an underscore or a dollar sign.
+blame', or :RE, the lines from a heading that matches up to the next heading. A
+heading begins with a letter, an underscore or a dollar sign.
 
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
@@ -457,8 +457,8 @@ func newReflog(env *Env) *cobra.Command {
 		Use:   "reflog [show] [OPTIONS] [REF]",
 		Short: "show the earlier values of a branch or HEAD",
 		Long: `Shows where REF, by default HEAD, has been, the latest first: the commit, how to
-name it, and what moved REF there. What a commit, merge, reset or checkout left
-behind can be found here, and brought back with 'kist branch NAME HEAD@{2}'.
+name it, and what moved REF there. A commit that a reset, merge or checkout left
+behind is listed here. 'kist branch NAME HEAD@{2}' brings it back.
 -v adds when that was, and who did it. With --date, the time stands in place of
 the number.
 

@@ -12,11 +12,10 @@ import (
 
 // commitForm are git's options for the form in which commits are shown.
 type commitForm struct {
-	format     log.Format
-	date       refs.DateForm
-	abbrev     bool
-	decorate   string
-	noDecorate bool
+	format   log.Format
+	date     refs.DateForm
+	abbrev   bool
+	decorate string
 }
 
 // formatNames are the names of formats of commits.
@@ -64,7 +63,10 @@ func (f *commitForm) register(env *Env, cmd *cobra.Command) {
 	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs")
 	flags.Var(newChoice(&f.decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
 	flags.Lookup("decorate").NoOptDefVal = "short"
-	flags.BoolVar(&f.noDecorate, "no-decorate", false, "show no names of branches and tags")
+	flags.BoolFunc("no-decorate", "show no names of branches and tags", func(string) error {
+		f.decorate = "no"
+		return nil
+	})
 }
 
 // registerDate adds git's option for the form of dates to a command.
@@ -84,7 +86,7 @@ func (f *commitForm) printer(ctx context.Context, env *Env, r *kist.Repository) 
 		return p
 	}
 	// As in git, the default is a terminal only.
-	p.Named = !f.noDecorate && f.decorate != "no" && (f.decorate != "auto" || env.Terminal.Stdout)
+	p.Named = f.decorate != "no" && (f.decorate != "auto" || env.Terminal.Stdout)
 	if p.Named || f.format.UsesNames() {
 		p.Names = log.Decorations(ctx, r, f.decorate == "full")
 	}

@@ -195,10 +195,10 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	switch before := views[0].Commit; {
 	case len(c.Parents) == 0 || before == c.Parents[0]:
 	case before.IsZero():
-		cmp.note = "not known; what was before has expired"
+		cmp.note = "unknown; the earlier commits have expired"
 		return cmp, nil, nil
 	default:
-		cmp.note = "since " + before.Short() + "; what lies between has expired"
+		cmp.note = "since " + before.Short() + "; the commits between have expired"
 	}
 	cmp.old, cmp.new = views[0], view.View{Tree: c.Tree, Objects: p.repo.Contents()}
 	if p.form.reverse {

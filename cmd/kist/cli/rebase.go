@@ -31,9 +31,10 @@ repeats them on UPSTREAM, or on the commit of --onto. Then the branch moves to
 the last new commit. Without UPSTREAM it is the branch that the current one
 follows. The old commits stay in the reflog; ORIG_HEAD is the last of them.
 
-Merge commits are left out: their commits follow each other in one line. So are
-commits whose changes UPSTREAM has already, in the same lines or from the same
-content, and commits that have no effect any more. Authors and their times stay.
+Merge commits are left out, and the commits that they merge follow each other.
+Commits are also left out if UPSTREAM has their changes, in the same lines or
+from the same content, or if they have no effect any more. Authors and their
+times stay.
 
 Only trees are merged, as 'kist cherry-pick' does it; large files cost nothing.
 Files that the old and the new commits have alike are not written.
@@ -49,12 +50,12 @@ or drop, or its first letter. 'exec COMMAND' (x) runs a command of the shell at
 the top of the worktree, and stops if it fails; 'break' (b) stops. If a line is
 not valid, nothing is done. With -x, COMMAND runs after each commit.
 
-The list is a part of the repository. If commands are left, --continue and
---skip show them and ask, so that no list of others runs a command; -y does not
-ask.
+The list is a part of the repository, so somebody else may have written it.
+Before --continue and --skip run commands of the list, they show them and ask.
+-y does not ask.
 
-With --fork-point, which is the default without UPSTREAM, commits are also left
-out that UPSTREAM had when the branch left it, as the reflog of UPSTREAM says.
+--fork-point, the default without UPSTREAM, also leaves out the commits that
+UPSTREAM had when the branch left it. The reflog of UPSTREAM has them.
 
 Tracked files must have no local changes, except with --autostash: this puts the
 changes aside as a stash, and brings them back at the end.
@@ -316,7 +317,7 @@ func keptStash(result *rebase.Result) error {
 	return hintf(err, "they are safe in %s: 'kist stash show' lists them, 'kist stash drop' removes them when you have them back", result.Kept.Name())
 }
 
-// aborted prints that the branch is as before.
+// aborted prints HEAD with --json, and returns the error that the command ends with.
 func (o *rebaseOptions) aborted(env *Env, r *kist.Repository, result *rebase.Result, err error) error {
 	head, herr := r.Refs().Head()
 	if herr == nil {

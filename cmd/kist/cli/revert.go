@@ -52,7 +52,7 @@ type revertOptions struct {
 	stepsOptions
 	op   operation.Operation
 	doer func(context.Context, *kist.Repository, commits.RevertOptions) (*commits.StepsResult, error)
-	done string // what an earlier commit makes of a REV without changes
+	done string // printed after a REV whose changes have no effect here
 }
 
 func newRevert(env *Env) *cobra.Command {

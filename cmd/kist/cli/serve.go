@@ -86,7 +86,7 @@ With --json: url.`,
 	flags.StringSliceVar(&o.proxies, "proxy", nil, "there is a reverse proxy at `ADDR`, or in a network as in 10.0.0.0/8")
 	flags.StringVar(&o.userHeader, "user-header", "", "the proxy names the user in the header `NAME`")
 	flags.StringVar(&o.groupsHeader, "groups-header", "", "the proxy names groups of the user in the header `NAME`")
-	flags.StringSliceVar(&o.hosts, "host", nil, "answer requests for the host `NAME` only")
+	flags.StringSliceVar(&o.hosts, "host", nil, "answer requests for the host `NAME`, beside localhost; * is any")
 	flags.IntVar(&o.rate, "rate", 0, "answer `N` requests a second of a client; default 100 with users, or all")
 	flags.DurationVar(&o.quiet, "commit-after", pending.DefaultQuiet, "commit changes after `DURATION` without another")
 	flags.StringVar(&o.maxBody, "max-upload", "16GiB", "refuse uploads larger than `SIZE`")

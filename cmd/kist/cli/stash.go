@@ -352,7 +352,7 @@ type appliedJSON struct {
 // unstashed is a stash that was applied.
 type unstashed struct {
 	stash.Entry
-	result *stash.Applied // nil: nothing was done
+	result *stash.Applied // not nil if the error is nil or partial
 	drop   bool           // remove it from the list
 }
 

@@ -291,7 +291,7 @@ func statusLines(s *stage.Status) []statusLine {
 
 	for _, c := range s.Staged {
 		l := line(folded(c.Path, ofFolder(c)))
-		l.index, l.from = changeLetter(c), c.From
+		l.index, l.from = c.Letter(), c.From
 	}
 	for _, f := range changedPaths(s) {
 		// A folder in the place of a file goes by the name of the file.

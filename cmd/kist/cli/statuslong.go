@@ -161,7 +161,7 @@ func (p *longStatus) change(c tree.Change) string {
 // changeLabel describes a change before its path.
 func changeLabel(c tree.Change) string {
 	folder := ofFolder(c)
-	switch changeLetter(c) {
+	switch c.Letter() {
 	case 'A':
 		if folder {
 			return "new folder:"

@@ -89,8 +89,8 @@ func (s *fileSystem) enter(parent uint64, n *browse.Node) (id uint64) {
 	}
 }
 
-// number returns the number of the inode of a node, unless another one has it. Nobody can
-// choose names so that two nodes have the same number.
+// number returns the number at which enter first looks for the inode of a node. The seed is
+// random, so nobody can choose names with equal numbers.
 func (s *fileSystem) number(parent uint64, n *browse.Node) uint64 {
 	type identity struct {
 		parent  uint64
@@ -324,9 +324,8 @@ func (s *fileSystem) status(name string, err error) fuse.Status {
 	return fuse.EIO
 }
 
-// request is the context of a request. It ends some time after the system cancels the
-// request. The system does that for any signal that the program receives, and
-// most reads are quicker than the program can handle an error.
+// request is the context of a request. The system cancels a request at any signal to the
+// reading program. Most reads end soon, so the context ends only after patience.
 type request struct {
 	cancel <-chan struct{}
 

@@ -53,7 +53,7 @@ func (b slowBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// measured limits how long and how large a request is, and counts it.
+// measured limits the size of a request and the pauses of its client, and counts the request.
 func (s *Server) measured(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		began := time.Now()

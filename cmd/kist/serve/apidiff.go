@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"io"
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
@@ -74,7 +75,7 @@ func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
 			v.Next = new(skip + limit)
 			break
 		}
-		out := changeJSON{Change: jsonform.Change{AtPath: jsonform.NewPath(change.Path), Status: letter(change), Old: jsonform.NewSide(change.Old), New: jsonform.NewSide(change.New)}}
+		out := changeJSON{Change: jsonform.Change{AtPath: jsonform.NewPath(change.Path), Status: string(change.Letter()), Old: jsonform.NewSide(change.Old), New: jsonform.NewSide(change.New)}}
 		if q.Get("patch") == "1" {
 			if err := out.compare(ctx, to.Objects, change); err != nil {
 				return nil, err
@@ -110,19 +111,6 @@ func visible(ctx context.Context, from, to *Commit, change tree.Change) (bool, e
 	return true, nil
 }
 
-// letter returns git's letter for a change.
-func letter(c tree.Change) string {
-	switch {
-	case c.Old == nil:
-		return "A"
-	case c.New == nil:
-		return "D"
-	case c.Old.Type != c.New.Type:
-		return "T"
-	}
-	return "M"
-}
-
 // compare adds the comparison of the contents by lines.
 func (v *changeJSON) compare(ctx context.Context, r object.Reader, c tree.Change) error {
 	var text [2][]byte
@@ -137,7 +125,7 @@ func (v *changeJSON) compare(ctx context.Context, r object.Reader, c tree.Change
 			return nil
 		}
 		data, err := io.ReadAll(object.NewContentReader(ctx, r, *e))
-		if _, lost := object.LostKey(err); lost || isPurged(err) {
+		if _, lost := object.LostKey(err); lost || errors.Is(err, object.ErrPurged) {
 			v.Binary = true
 			return nil
 		}

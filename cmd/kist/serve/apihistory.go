@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"sync"
@@ -103,11 +102,5 @@ func (s *Site) sees(ctx context.Context, v *versions.Version) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	err = access.New(user, s.Objects(), c.Tree, present).MayRead(ctx, v.Path)
-	if errors.Is(err, access.ErrDenied) {
-		return false, nil
-	}
-	return err == nil, err
+	return access.New(user, s.Objects(), c.Tree, present).Readable(ctx, v.Path)
 }
-
-func isPurged(err error) bool { return errors.Is(err, object.ErrPurged) }

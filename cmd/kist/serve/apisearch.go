@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/grep"
@@ -107,11 +106,11 @@ func (c *Commit) searchText(ctx context.Context, at string, dir object.Entry, te
 	}
 	var unread error
 	selected := func(path string) bool {
-		err := c.Rules.MayRead(ctx, tree.Join(at, path))
-		if err != nil && !errors.Is(err, access.ErrDenied) {
+		ok, err := c.Readable(ctx, tree.Join(at, path))
+		if err != nil {
 			unread = err
 		}
-		return err == nil
+		return ok
 	}
 	files := grep.InView(ctx, view.View{Tree: dir.Content.ID, Commit: c.Commit, Objects: c.Objects}, selected)
 	err = grep.Search(ctx, files, grep.Options{Pattern: pattern}, searchTasks, func(b grep.Block) error {

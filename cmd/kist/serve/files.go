@@ -62,7 +62,7 @@ func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// readOnly answers a request that is neither GET nor HEAD, and reports whether it is one.
+// readOnly reports whether a request is GET or HEAD. It answers any other one with an error.
 func readOnly(w http.ResponseWriter, r *http.Request) bool {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return true
@@ -187,7 +187,8 @@ func (s *Site) ContentType(ctx context.Context, c *Commit, e object.Entry) (stri
 	return kind, err
 }
 
-// asIs are the types that a browser shows and never runs.
+// asIs are further types that are sent as they are. The policy of SetType stops their
+// scripts.
 var asIs = map[string]bool{
 	"application/pdf": true, "application/json": true, "application/zip": true, "application/gzip": true, "image/svg+xml": true,
 }

@@ -34,7 +34,7 @@ func secure(next http.Handler) http.Handler {
 	})
 }
 
-// recovered answers a request whose handler panics. The server goes on.
+// recovered logs the panic of a handler and breaks its answer off. The server goes on.
 func (s *Server) recovered(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"html/template"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
@@ -72,11 +70,7 @@ func (c *Commit) List(ctx context.Context, dir, after string, limit int) (Page, 
 // Readable reports whether the user may read a path. The error means that a rule cannot be
 // read.
 func (c *Commit) Readable(ctx context.Context, path string) (bool, error) {
-	err := c.Rules.MayRead(ctx, path)
-	if errors.Is(err, access.ErrDenied) {
-		return false, nil
-	}
-	return err == nil, err
+	return c.Rules.Readable(ctx, path)
 }
 
 // archive writes the readable part of the folder e, at a path, as an archive. Names in it
@@ -92,14 +86,8 @@ func (c *Commit) archive(ctx context.Context, w io.Writer, format, at string, e 
 
 // pageOf returns the arguments of a request for a page.
 func pageOf(query url.Values) (after string, limit int, err error) {
-	limit = defaultPage
-	if text := query.Get("limit"); text != "" {
-		limit, err = strconv.Atoi(text)
-		if err != nil || limit < 1 || limit > maxPage {
-			return "", 0, badRequest(fmt.Sprintf("limit must be a number from 1 to %d", maxPage))
-		}
-	}
-	return query.Get("after"), limit, nil
+	limit, err = apiRequest{Values: query}.number("limit", defaultPage, 1, maxPage)
+	return query.Get("after"), limit, err
 }
 
 // listFolder sends a page of a folder: as JSON if the client prefers that, and otherwise as

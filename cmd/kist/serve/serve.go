@@ -3,12 +3,10 @@
 //
 // A [Server] checks each request before a handler sees it: its Host, its rate, its user, and,
 // if it is no GET, that it comes from no other site. A handler finds the user in the context
-// of the request ([access.UserOf]) and the repository in a [Site]. To add a handler, give the
-// package a function such as New(site *serve.Site) http.Handler, and plug the handler in:
+// of the request ([access.UserOf]) and the repository in a [Site]. serveOptions.run in package
+// cli plugs the handlers in:
 //
-//	server.Handle("/dav/", dav.New(server.Site()))
-//
-// newServe in package cli does that.
+//	server.Handle("/", pages)
 package serve
 
 import (
@@ -38,7 +36,7 @@ const (
 type Options struct {
 	Write bool        // handlers may change the repository
 	TLS   *tls.Config // nil: plain HTTP
-	Hosts []string    // names of the server; none: any, but without users only those of the loopback interface
+	Hosts []string    // further names of the server beside localhost; "*": any
 	Users *Users      // nil: nobody logs in here
 	Proxy Proxy
 
@@ -85,7 +83,7 @@ func New(r *kist.Repository, o Options) *Server {
 func (s *Server) Site() *Site { return s.site }
 
 // Handle plugs in the handler of a path, such as "/dav/", or of all other paths: "/". The
-// pattern is one of [http.ServeMux] without a method. Visitors without a name never reach it.
+// pattern is one of [http.ServeMux]. Visitors without a name never reach it.
 func (s *Server) Handle(pattern string, h http.Handler) { s.handle(pattern, s.onlyNamed(h)) }
 
 // handle is Handle for a handler that checks the access of all visitors itself.

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/cache"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
@@ -55,7 +56,7 @@ func (s *Site) refresh(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if _, err := s.Repo.Objects().Volumes(ctx); err != nil && ctx.Err() == nil {
+			if err := volume.Relist(s.Repo.Objects()); err != nil && ctx.Err() == nil {
 				s.log("list volumes: " + err.Error())
 			}
 		}
@@ -112,10 +113,7 @@ func (s *Site) resolve(ctx context.Context, rev string) (object.ID, error) {
 		defer stop()
 		return s.Repo.Resolve(ctx, rev)
 	}
-	head, err := s.Repo.Refs().Head()
-	if err == nil && head.ID.IsZero() {
-		err = kist.ErrUnborn
-	}
+	head, _, err := view.HeadCommit(ctx, s.Repo)
 	return head.ID, err
 }
 

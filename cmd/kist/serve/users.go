@@ -167,9 +167,9 @@ func (u *Users) Groups(name string) []string {
 	return slices.DeleteFunc(list, func(g string) bool { return g == "" })
 }
 
-// Verify reports whether a user has a password. It remembers logins, so that only the first
-// one takes long. Before it takes long, it calls mayTry, and reports false if that does. The
-// error is about the files.
+// Verify reports whether a password is that of a user. It remembers successful logins, so
+// only the first one is slow. Before it hashes a password, Verify calls mayTry, and returns
+// false if mayTry does. The error is about the files.
 func (u *Users) Verify(name, password string, mayTry func() bool) (bool, error) {
 	users, err := u.users.load()
 	hash, known := users[name]

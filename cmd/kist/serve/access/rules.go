@@ -90,6 +90,15 @@ func New(user User, objects object.Reader, roots ...object.ID) *Rules {
 // rules cannot be read, and denies the access, too.
 func (r *Rules) MayRead(ctx context.Context, path string) error { return r.check(ctx, path, false) }
 
+// Readable reports whether the user may read path. The error means that rules cannot be read.
+func (r *Rules) Readable(ctx context.Context, path string) (bool, error) {
+	err := r.MayRead(ctx, path)
+	if errors.Is(err, ErrDenied) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // MayWrite returns nil if the user may create, change or remove path, and ErrDenied if not.
 // Other errors are those of MayRead.
 func (r *Rules) MayWrite(ctx context.Context, path string) error { return r.check(ctx, path, true) }

@@ -202,15 +202,12 @@ func (p *place) list(ctx context.Context) iter.Seq2[object.Entry, error] {
 			if e.Type != object.TypeFile && e.Type != object.TypeDir {
 				continue
 			}
-			err := p.rules.MayRead(ctx, tree.Join(p.path, e.Name))
-			if errors.Is(err, access.ErrDenied) {
-				continue
-			}
+			ok, err := p.rules.Readable(ctx, tree.Join(p.path, e.Name))
 			if err != nil {
 				yield(object.Entry{}, err)
 				return
 			}
-			if !yield(e, nil) {
+			if ok && !yield(e, nil) {
 				return
 			}
 		}

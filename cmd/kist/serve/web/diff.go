@@ -94,7 +94,7 @@ func (s *site) compare(ctx context.Context, old, new *serve.Commit, paths ...str
 			out.More++
 			continue
 		}
-		f.Letter, f.Word = letterOf(c)
+		f.Letter, f.Word = string(c.Letter()), letterWords[c.Letter()]
 		f.Anchor = fmt.Sprintf("file-%d", len(out.Files)+1)
 		if err := d.fill(ctx, &f); err != nil {
 			return nil, err
@@ -115,20 +115,8 @@ func (d *differ) mayRead(ctx context.Context, f *fileDiff) (bool, error) {
 	return d.old.Readable(ctx, f.OldPath())
 }
 
-// letterOf returns git's letter for a change, and its meaning.
-func letterOf(c tree.Change) (letter, word string) {
-	switch {
-	case c.Old == nil:
-		return "A", "added"
-	case c.New == nil:
-		return "D", "deleted"
-	case c.From != "":
-		return "R", "renamed"
-	case c.Old.Type != c.New.Type:
-		return "T", "type changed"
-	}
-	return "M", "modified"
-}
+// letterWords are the meanings of [tree.Change.Letter].
+var letterWords = map[byte]string{'A': "added", 'D': "deleted", 'R': "renamed", 'T': "type changed", 'M': "modified"}
 
 // fill sets the form of a difference, and its lines if it is text.
 func (d *differ) fill(ctx context.Context, f *fileDiff) error {

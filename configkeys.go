@@ -235,6 +235,9 @@ func nearestKey(parts []string) string {
 	for _, k := range ConfigKeys() {
 		name := k.Name
 		if want := strings.Split(name, "."); len(want) == len(parts) && len(parts) > 1 && want[1] == "*" {
+			if EditDistance(parts[0], want[0], 2) > 2 {
+				continue
+			}
 			want[1] = parts[1]
 			name = strings.Join(want, ".")
 		}

@@ -113,10 +113,17 @@ func checkPaths(ctx context.Context, idx *index.Index, source view.View, o Resto
 // or an untracked path. Nothing is removed from a lost folder, because its
 // content is unknown.
 func restoreOps(idx *index.Index, ops []worktree.Op, lost []view.LostFolder, o RestoreOptions) (keep, added []worktree.Op) {
+	var replaced []string // folders in whose place a file comes
+	for _, op := range ops {
+		if op.New != nil && !tree.IsDir(op.New) && idx.Dir(op.Path) != nil {
+			replaced = append(replaced, op.Path)
+		}
+	}
 	for _, op := range ops {
 		tracked := stage.Indexed(idx, op.Path) != nil
 		inLost := func(l view.LostFolder) bool { return tree.Below(op.Path, l.Path) }
-		if op.New == nil && (o.Overlay || !tracked || slices.ContainsFunc(lost, inLost)) {
+		stays := o.Overlay && !slices.ContainsFunc(replaced, func(path string) bool { return tree.Below(op.Path, path) })
+		if op.New == nil && (stays || !tracked || slices.ContainsFunc(lost, inLost)) {
 			continue
 		}
 		keep = append(keep, op)

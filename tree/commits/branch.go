@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/operation"
 )
 
 var (
@@ -181,6 +182,9 @@ func newBranchMove(r *kist.Repository, from, to string, force bool) (m branchMov
 	if _, err := r.Refs().Get(refs.Heads + m.from); err != nil {
 		return m, err
 	}
+	if err := notRebased(r, m.from); err != nil {
+		return m, err
+	}
 	return m, notCheckedOut(r, to)
 }
 
@@ -205,11 +209,23 @@ func moveUpstream(ctx context.Context, r *kist.Repository, from, to string) erro
 	return registry.SetUpstream(ctx, r, from, registry.Upstream{})
 }
 
-// notCheckedOut makes sure that HEAD is not on a branch.
+// notCheckedOut makes sure that HEAD is not on a branch, and that no rebase moves it.
 func notCheckedOut(r *kist.Repository, branch string) error {
 	head, err := r.Refs().Head()
 	if err == nil && head.Branch == branch {
 		err = fmt.Errorf("branch %q %w", branch, ErrCheckedOut)
+	}
+	if err == nil {
+		err = notRebased(r, branch)
+	}
+	return err
+}
+
+// notRebased makes sure that no rebase moves a branch.
+func notRebased(r *kist.Repository, branch string) error {
+	state, err := operation.Current(r)
+	if err == nil && state.Branch == refs.Heads+branch {
+		err = fmt.Errorf("branch %q: %w", branch, state.InProgress())
 	}
 	return err
 }

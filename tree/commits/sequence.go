@@ -42,7 +42,7 @@ type StepsResult struct {
 	Nothing   []object.ID     // commits without an effect
 	Stopped   object.ID       // the commit with conflicts, or to edit; zero: all steps are done
 	Conflicts []tree.Conflict // conflicts to resolve; none: stopped to edit
-	Failed    string          // the command that failed at Stopped
+	Failed    string          // the command that failed at Stopped, or left changes there
 	Status    int             // its exit status
 	Rest      []object.ID     // the commits after Stopped
 }
@@ -509,8 +509,8 @@ func (s *sequence) stop(ctx context.Context) error {
 	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
 }
 
-// exec runs the command of the next step. Until it succeeds, HEAD's commit waits for the
-// user: so a command that was killed does not run again.
+// exec runs the command of the next step. Until it succeeds and leaves no changes, HEAD's
+// commit waits for the user: so a command that was killed does not run again.
 func (s *sequence) exec(ctx context.Context) error {
 	command := s.Rest[0].Command
 	if err := s.stop(ctx); err != nil {
@@ -520,7 +520,18 @@ func (s *sequence) exec(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if status != 0 {
+	state, err := operation.Current(s.r)
+	if err == nil && state.Operation != operation.Rebasing {
+		err = fmt.Errorf("after %q, a rebase is %w", command, operation.ErrNotInProgress)
+	}
+	if err != nil {
+		return err
+	}
+	left, err := stage.ReadStatus(ctx, s.r, stage.StatusOptions{NoUntracked: true})
+	if err != nil {
+		return err
+	}
+	if status != 0 || len(left.Staged)+len(left.Changed) > 0 {
 		s.result.Failed, s.result.Status = command, status
 		return nil
 	}

@@ -136,13 +136,7 @@ func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
 	waits := !id.IsZero() && head.ID == s.Left
 	switch {
 	case s.Operation == Rebasing && head.Branch != "":
-		moved, err := s.branchMoved(r)
-		if err != nil || moved || !s.Left.IsZero() && s.Stash.IsZero() {
-			return State{}, err // HEAD is back on a branch, so the rebase is over
-		}
-		if !s.Left.IsZero() { // an abort was killed before it applied the stash
-			s.Left, s.To = object.ID{}, object.ID{}
-		}
+		return s.onBranch(r)
 	case s.Operation == Rebasing && waits && id == s.Left:
 		s.Doing, s.Other = Edit, id
 	case !id.IsZero() && len(s.Rest) > 0 && s.Rest[0].Commit == id:
@@ -162,16 +156,28 @@ func (s State) at(r *kist.Repository, head refs.Head) (State, error) {
 	return s, err
 }
 
-// branchMoved reports whether the branch to rebase is no longer at Start.
-func (s State) branchMoved(r *kist.Repository) (bool, error) {
-	if s.Branch == "" {
-		return false, nil
+// onBranch completes s, a rebase, if HEAD is on a branch: the rebase has not begun or is over,
+// or an abort was killed before it applied the stash.
+func (s State) onBranch(r *kist.Repository) (State, error) {
+	if s.Branch != "" {
+		id, err := r.Refs().Get(s.Branch)
+		if errors.Is(err, refs.ErrNotFound) || err == nil && id != s.Start {
+			return State{}, nil // the steps are those of another commit
+		}
+		if err != nil {
+			return State{}, err
+		}
 	}
-	id, err := r.Refs().Get(s.Branch)
-	if errors.Is(err, refs.ErrNotFound) {
-		return true, nil
+	if !s.Left.IsZero() {
+		if s.Stash.IsZero() {
+			return State{}, nil
+		}
+		s.Left, s.To = object.ID{}, object.ID{}
 	}
-	return id != s.Start, err
+	if len(s.Rest) > 0 {
+		s.Other = s.Rest[0].Commit
+	}
+	return s, nil
 }
 
 // special returns a commit that commands leave for each other, zero if there is none.
@@ -196,6 +202,15 @@ func message(r *kist.Repository, name string) (string, error) {
 func NoOperation(r *kist.Repository) error {
 	state, err := Current(r)
 	if err == nil && state.Operation != "" {
+		err = state.InProgress()
+	}
+	return err
+}
+
+// OnlyRebase is NoOperation, but a rebase may be under way.
+func OnlyRebase(r *kist.Repository) error {
+	state, err := Current(r)
+	if err == nil && state.Operation != "" && state.Operation != Rebasing {
 		err = state.InProgress()
 	}
 	return err

@@ -54,7 +54,7 @@ type Result struct {
 	Kept *stash.Entry
 
 	stash  object.ID // of the local changes; zero: none
-	staged bool      // stage again what was staged
+	staged bool      // stage the staged changes again
 	o      commits.StepOptions
 }
 
@@ -179,14 +179,17 @@ func (result *Result) end(r *kist.Repository, done *commits.StepsResult, err err
 	return err
 }
 
-// unstash applies the stash of the local changes, if any, and drops it. It calls end as the
-// new index is published. If the changes conflict with the new commits, the stash stays in
-// the list.
+// unstash applies the stash of the local changes, even if it has left the list, and drops it.
+// It calls end as the new index is published. If the changes conflict with the new commits,
+// the stash stays.
 func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(context.Context) error) error {
 	list, err := stash.List(r)
-	i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stash })
-	if i < 0 {
-		return err // nil: the user dropped it
+	if err != nil {
+		return err
+	}
+	entry := stash.Entry{N: -1, LogEntry: refs.LogEntry{New: result.stash}}
+	if i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stash }); i >= 0 {
+		entry = list[i]
 	}
 
 	if result.staged { // files and index may still have the changes, or some of them
@@ -202,12 +205,12 @@ func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(
 	}
 	switch {
 	case errors.Is(err, stage.ErrLocalChanges) || err == nil && len(applied.Conflicts) > 0:
-		result.Kept = &list[i]
+		result.Kept = &entry
 		return nil
-	case err != nil:
+	case err != nil || entry.N < 0:
 		return err
 	}
-	return stash.Drop(ctx, r, list[i])
+	return stash.Drop(ctx, r, entry)
 }
 
 // localChanges returns an error with the tracked files that have changes, or nil.

@@ -58,7 +58,7 @@ func bisects(env *Env, cmd *cobra.Command, step func(ctx context.Context, r *kis
 		if err == nil && len(out.Possible) > 0 {
 			err = quiet(exitFailed)
 		}
-		return err
+		return blocked(err)
 	}), exitPartial, exitMoved, exitBusy)
 	registerSetID(env, cmd)
 }
@@ -174,7 +174,7 @@ func runBisectReset(ctx context.Context, env *Env, r *kist.Repository, args []st
 		err = nil
 	}
 	if err != nil {
-		return halfDone(env.unwritten(r, err))
+		return halfDone(env.unwritten(r, blocked(err)))
 	}
 	head, err := r.Refs().Head()
 	if err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -266,7 +267,7 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 	case o.Side == tree.Theirs:
 		from = "their side"
 	case o.Source != "":
-		id, err := r.Resolve(ctx, o.Source)
+		id, err := r.Resolve(ctx, strings.TrimSuffix(o.Source, "^{tree}"))
 		if err != nil {
 			return err
 		}

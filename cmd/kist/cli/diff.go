@@ -16,7 +16,6 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
@@ -229,7 +228,7 @@ func mergeBase(ctx context.Context, r *kist.Repository, a, b string) (string, er
 		return "", err
 	}
 	if len(bases) == 0 {
-		return "", commits.ErrNoCommonHistory
+		return "", failf(exitFailed, "unrelated", "%s and %s have no common history", quoteArg(a), quoteArg(b))
 	}
 	return bases[0].String(), nil
 }

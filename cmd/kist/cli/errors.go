@@ -193,10 +193,25 @@ func togetherError(names []string) error {
 	return fmt.Errorf("--%s and --%s do not go together", strings.Join(names[:last], ", --"), names[last])
 }
 
+// errNoValue is the error for the value of a flag that has none.
+var errNoValue = errors.New("the option takes no value")
+
+// withoutValue adds a flag that takes no value and calls set.
+func withoutValue(flags *pflag.FlagSet, name, usage string, set func() error) {
+	flags.BoolFunc(name, usage, func(text string) error {
+		if text != "true" {
+			return errNoValue
+		}
+		return set()
+	})
+}
+
 // invalidValue describes the mistake in the value of a flag.
 func invalidValue(err *pflag.InvalidValueError) error {
 	cause := err.Unwrap()
 	switch {
+	case err.GetFlag().Value.Type() == "bool":
+		cause = errNoValue
 	case errors.Is(cause, strconv.ErrSyntax):
 		cause = errors.New("not a number")
 	case errors.Is(cause, strconv.ErrRange):

@@ -32,7 +32,9 @@ func (p *commitPrinter) printGraph(ctx context.Context, c log.Logged, cmp *compa
 	form := *p.form
 	form.indent = len(p.graph.lanes) * 2
 	cmp.form = &form
-	message := p.text.Text(c)
+	named := *p.text
+	named.Marks = false // the graph has the mark
+	message := named.Text(c)
 	_, _ = text.Write(message)
 	if format.Ended() {
 		text.WriteByte('\n')

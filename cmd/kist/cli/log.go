@@ -39,9 +39,10 @@ type logStarts struct {
 	not  int // the number of revisions before --not; negative: there is no --not
 }
 
-// logRefs are all refs below a prefix.
+// logRefs are the refs below a prefix that match a pattern.
 type logRefs struct {
 	below    string
+	pattern  string
 	negative bool // after --not
 }
 
@@ -140,18 +141,25 @@ patch}.`,
 func (o *logStarts) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	o.not = -1
+	withoutValue(flags, "all", "begin at HEAD and all branches and tags", func() error {
+		o.refs = append(o.refs, logRefs{"", "*", o.not >= 0})
+		return nil
+	})
 	for _, from := range []struct{ name, below, usage string }{
-		{"all", "", "begin at HEAD and all branches and tags"},
-		{"branches", refs.Heads, "begin at all branches"},
-		{"tags", refs.Tags, "begin at all tags"},
-		{"remotes", refs.Remotes, "begin at all branches of remotes"},
+		{"branches", refs.Heads, "begin at all branches that match `PATTERN`, by default *"},
+		{"tags", refs.Tags, "begin at all tags that match `PATTERN`, by default *"},
+		{"remotes", refs.Remotes, "begin at all branches of remotes that match `PATTERN`, by default *"},
 	} {
-		flags.BoolFunc(from.name, from.usage, func(string) error {
-			o.refs = append(o.refs, logRefs{from.below, o.not >= 0})
+		flags.Func(from.name, from.usage, func(pattern string) error {
+			if !strings.ContainsAny(pattern, "*?[") {
+				pattern += "/*" // as in git
+			}
+			o.refs = append(o.refs, logRefs{from.below, pattern, o.not >= 0})
 			return nil
 		})
+		flags.Lookup(from.name).NoOptDefVal = "*"
 	}
-	flags.BoolFunc("not", "exclude the revisions after this option, as ^REV does", func(string) error {
+	withoutValue(flags, "not", "exclude the revisions after this option, as ^REV does", func() error {
 		if o.not >= 0 {
 			return errors.New("cannot be repeated")
 		}
@@ -177,8 +185,8 @@ func (o *logFilter) register(cmd *cobra.Command) {
 	flags.BoolVarP(&o.ignoreCase, "regexp-ignore-case", "i", false, "ignore case in --author, --committer, --grep, -S and -G")
 	flags.BoolVarP(&o.fixed, "fixed-strings", "F", false, "take each RE as plain text")
 	flags.BoolP("extended-regexp", "E", false, "take each RE as a regular expression (the default)")
-	flags.BoolFunc("merges", "only merges; the same as --min-parents 2", func(string) error { o.fewest = 2; return nil })
-	flags.BoolFunc("no-merges", "no merges; the same as --max-parents 1", func(string) error { o.most = 1; return nil })
+	withoutValue(flags, "merges", "only merges; the same as --min-parents 2", func() error { o.fewest = 2; return nil })
+	withoutValue(flags, "no-merges", "no merges; the same as --max-parents 1", func() error { o.most = 1; return nil })
 	flags.IntVar(&o.fewest, "min-parents", 0, "only commits with at least `N` parents")
 	flags.IntVar(&o.most, "max-parents", -1, "only commits with at most `N` parents")
 	flags.Lookup("max-parents").DefValue = "" // the help shows no default
@@ -301,6 +309,9 @@ func (o *logStarts) history(ctx context.Context, env *Env, r *kist.Repository, a
 			opt.Revs = append(opt.Revs, name)
 		}
 	}
+	if head, err := r.Refs().Head(); err == nil && len(o.refs) > 0 && len(opt.Revs) == 0 && !head.Unborn() {
+		opt.Revs = []string{"^HEAD"} // no ref matches, so the log is empty
+	}
 
 	for _, limit := range []struct {
 		text string
@@ -333,7 +344,9 @@ func (l logRefs) names(r *kist.Repository) (names []string, err error) {
 		return nil, err
 	}
 	for _, ref := range list {
-		names = append(names, ref.Name)
+		if matchesAny([]string{l.pattern}, strings.TrimPrefix(ref.Name, l.below)) {
+			names = append(names, ref.Name)
+		}
 	}
 	if l.below == "" {
 		head, err := r.Refs().Head()

@@ -47,12 +47,12 @@ names are shown as pictures.`
 // register adds the options to a command.
 func (f *commitForm) register(env *Env, cmd *cobra.Command) {
 	flags := cmd.Flags()
-	oneline := func(string) (err error) {
+	oneline := func() (err error) {
 		f.abbrev = true
 		f.format, err = log.ParseFormat(log.Oneline)
 		return err
 	}
-	flags.BoolFunc("oneline", "one line a commit: ID and subject", oneline)
+	withoutValue(flags, "oneline", "one line a commit: ID and subject", oneline)
 	flags.Var(newParsed(&f.format, "", log.ParseFormat), "format", "show commits in `FORMAT`: oneline, short, medium, full, fuller, raw, reference, or a text with placeholders")
 	flags.Var(newParsed(&f.format, "", log.ParseFormat), "pretty", "the same as --format `FORMAT`")
 	flags.Lookup("pretty").NoOptDefVal = "medium"
@@ -63,7 +63,7 @@ func (f *commitForm) register(env *Env, cmd *cobra.Command) {
 	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs")
 	flags.Var(newChoice(&f.decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
 	flags.Lookup("decorate").NoOptDefVal = "short"
-	flags.BoolFunc("no-decorate", "show no names of branches and tags", func(string) error {
+	withoutValue(flags, "no-decorate", "show no names of branches and tags", func() error {
 		f.decorate = "no"
 		return nil
 	})

@@ -171,7 +171,7 @@ func (o *mergeOptions) end(ctx context.Context, env *Env, r *kist.Repository, re
 // blocked adds advice to the error of a merge, revert or cherry-pick that local changes
 // block. It returns other errors unchanged.
 func blocked(err error) error {
-	return localBlock(err, "commit these changes, or undo them with 'kist restore', and move away untracked files")
+	return localBlock(err, "commit these changes, or undo them with 'kist restore -SW', and move away untracked files")
 }
 
 // localBlock adds advice to an error about local changes.

@@ -32,9 +32,10 @@ func newPush(env *Env) *cobra.Command {
 		Use:   "push [OPTIONS] [REMOTE [REF...]]",
 		Short: "upload commits to a remote and move its branches",
 		Long: `Uploads the commits that REMOTE lacks, and moves its branches and tags: all of
-them or none. Without a REF, pushes the current branch to its upstream, or to a
-branch of the same name. Without a REMOTE, pushes to the remote of the upstream,
-or to origin. The first push of a branch sets its upstream.
+them or none. Without a REF, pushes the current branch to the branch of the same
+name. If its upstream has another name, push refuses. Without a REMOTE, pushes
+to the remote of the upstream, or to origin. The first push of a branch sets its
+upstream.
 
 REF is a branch or tag. SOURCE:NAME pushes the revision SOURCE under another
 name, and :NAME deletes NAME. + in front means --force for this REF.
@@ -288,7 +289,12 @@ func pushTarget(ctx context.Context, e *Env, r *kist.Repository, name string) (r
 	upstream, err := registry.UpstreamOf(r, head.Branch)
 	switch {
 	case err == nil && (name == "" || name == upstream.Remote):
-		ref.Name = upstream.Ref
+		if upstream.Ref != ref.Name {
+			branch, _ := refs.BranchOf(upstream.Ref)
+			err := failf(exitFailed, "upstream", "branch %s follows %s, which has another name", quoteArg(head.Branch), printable(upstream.Short()))
+			return ref, "", hintf(err, "'kist push %[1]s HEAD:%[2]s' pushes to it; 'kist push -u %[1]s %[3]s' to a branch of the same name",
+				quoteArg(upstream.Remote), quoteArg(branch), quoteArg(head.Branch))
+		}
 		return ref, upstream.Remote, nil
 	case err != nil && !errors.Is(err, kist.ErrNoUpstream):
 		return ref, "", err

@@ -47,7 +47,7 @@ branch, the index and the worktree as they were. Meanwhile HEAD is detached, and
 With -i, an editor (see 'kist help commit') shows the list of commits. Lines can
 be reordered; the first word says what to do: pick, reword, edit, squash, fixup
 or drop, or its first letter. 'exec COMMAND' (x) runs a command of the shell at
-the top of the worktree, and stops if it fails; 'break' (b) stops. If a line is
+the top of the worktree, and stops if it fails or leaves changes; 'break' (b) stops. If a line is
 not valid, nothing is done. With -x, COMMAND runs after each commit.
 
 The list is a part of the repository, so somebody else may have written it.
@@ -152,7 +152,7 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	case o.abort:
 		err = blocked(err)
 	case o.skip || o.goOn:
-		err = localBlock(err, "undo these changes with 'kist restore', and move away untracked files; or 'kist rebase --abort'")
+		err = localBlock(err, "undo these changes with 'kist restore -SW', and move away untracked files; or 'kist rebase --abort'")
 	default:
 		err = localBlock(err, hintAutostash)
 	}
@@ -294,6 +294,9 @@ func printRebase(ctx context.Context, env *Env, r *kist.Repository, result *reba
 		env.info("Stopped at %s\n'kist commit --amend' changes the commit; 'kist rebase --continue' goes on", describe(ctx, r, result.Stopped))
 	case "failed":
 		err := failf(exitFailed, "exec", "execution failed with status %d: %s", result.Status, printable(result.Failed))
+		if result.Status == 0 {
+			err = failf(exitFailed, "exec", "execution succeeded, but left changes: %s", printable(result.Failed))
+		}
 		return hintf(err, "HEAD is at %s: 'kist commit --amend' changes it; then 'kist rebase --continue', or --abort", describe(ctx, r, result.Stopped))
 	case "conflicts":
 		err := failf(exitPartial, "conflicts", "could not apply %s: %s", describe(ctx, r, result.Stopped), conflictCount(result.Conflicts))

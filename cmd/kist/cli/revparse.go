@@ -81,7 +81,7 @@ ref (the full name, if REV is the name of a ref); for each fact: name, value.`,
 	flags.BoolVar(&o.abbrevRef, "abbrev-ref", false, "print the short name of a branch or tag instead of its ID")
 	flags.BoolVar(&o.fullName, "symbolic-full-name", false, "print the full name of a branch or tag instead of its ID")
 	for _, fact := range revParseFacts {
-		flags.BoolFunc(fact.name, fact.usage, func(string) error { o.facts = append(o.facts, fact.name); return nil })
+		withoutValue(flags, fact.name, fact.usage, func() error { o.facts = append(o.facts, fact.name); return nil })
 	}
 	flags.BoolVar(&o.gitDir, "git-dir", false, "")
 	must(flags.MarkHidden("git-dir"))

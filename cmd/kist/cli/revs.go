@@ -283,13 +283,13 @@ func meant(err error, word string, names []string) error {
 
 // nearest returns the names that are most similar to a word.
 func nearest(word string, names []string) []string {
-	letters := utf8.RuneCountInString(word)
+	letters := utf8.RuneCountInString(strings.TrimLeft(word, "-"))
 	if letters < 2 || len(word) > maxNearName {
 		return nil
 	}
 
 	limit := 2
-	if letters <= 3 { // two letters off, it is another word
+	if letters <= 4 { // two letters off, it is another word
 		limit = 1
 	}
 

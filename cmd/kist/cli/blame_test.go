@@ -354,8 +354,12 @@ var besideEdit = regexp.MustCompile(`(?m)^@@.*\n(?: .*\n)+@@`)
 
 // hasLinesOf reports whether text has all lines of part, in their order. Git's log -L may lose
 // ranges where two branches meet, if it follows two files: its lists of files are not sorted.
+// So hunks may be shorter in git.
 func hasLinesOf(text, part string) bool {
 	for line := range strings.Lines(part) {
+		if strings.HasPrefix(line, "@@") {
+			continue
+		}
 		_, rest, found := strings.Cut(text, line)
 		if !found {
 			return false

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/tracking"
@@ -109,6 +110,10 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 	}
 	if result == nil || result.FetchResult == nil {
 		return err
+	}
+	if errors.Is(err, refs.ErrNotFound) && o.Branch != "" {
+		err = failf(exitFailed, "unknown-ref", "the remote has no branch or tag %s", quoteArg(o.Branch))
+		return hintf(err, "%s has its commits; 'kist clone' to the same folder goes on, with another branch or none", quotePath(r.Root()))
 	}
 	if env.global.json {
 		result.Received = nil // a clone has no names yet that anything could concern

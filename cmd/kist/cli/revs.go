@@ -258,7 +258,10 @@ func (e *Env) nearName(err error) error {
 	}
 
 	name := strings.TrimPrefix(rev.Rev, "^")
-	if i := strings.IndexAny(name, "^~@:"); i > 0 {
+	if commit, path, ok := strings.Cut(name, ":"); ok && commit != "" {
+		return hintf(err, "this names a file: write '%s -- %s'", printable(commit), printable(path))
+	}
+	if i := strings.IndexAny(name, "^~@"); i > 0 {
 		name = name[:i]
 	}
 	names := []string{"HEAD"}

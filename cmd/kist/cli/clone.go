@@ -105,15 +105,11 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 	if r != nil {
 		defer r.Close()
 	}
-	if errors.Is(err, tracking.ErrNotEmpty) {
-		return failf(exitFailed, "exists", "%w", err)
+	if explained := o.explain(r, err); explained != nil {
+		return explained
 	}
 	if result == nil || result.FetchResult == nil {
 		return err
-	}
-	if errors.Is(err, refs.ErrNotFound) && o.Branch != "" {
-		err = failf(exitFailed, "unknown-ref", "the remote has no branch or tag %s", quoteArg(o.Branch))
-		return hintf(err, "%s has its commits; 'kist clone' to the same folder goes on, with another branch or none", quotePath(r.Root()))
 	}
 	if env.global.json {
 		result.Received = nil // a clone has no names yet that anything could concern
@@ -139,6 +135,19 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 		env.tell("HEAD is at %s\n", describe(ctx, r, result.Head.ID))
 	}
 	return env.unwritten(r, err)
+}
+
+// explain returns the error that the command ends with for a mistake in the command line. It
+// returns nil for other errors. R is the clone, if there is one.
+func (o *cloneOptions) explain(r *kist.Repository, err error) error {
+	switch {
+	case errors.Is(err, tracking.ErrNotEmpty):
+		return failf(exitFailed, "exists", "%w", err)
+	case errors.Is(err, refs.ErrNotFound) && o.Branch != "" && r != nil:
+		err = failf(exitFailed, "unknown-ref", "the remote has no branch or tag %s", quoteArg(o.Branch))
+		return hintf(err, "%s has its commits; 'kist clone' to the same folder goes on, with another branch or none", quotePath(r.Root()))
+	}
+	return nil
 }
 
 // cloneName returns what a clone of a URL is called: the last part of its

@@ -256,6 +256,7 @@ func Skip(ctx context.Context, r *kist.Repository, op operation.Operation, o Ste
 	switch {
 	case s.Doing == "" && s.To.IsZero() && len(s.Rest) > 0 && s.Rest[0].Do == operation.Reword:
 		s.Rest = s.Rest[1:] // the message stays
+	case s.Doing == "" && s.To.IsZero() && op == operation.Rebasing: // the user has committed the step
 	case s.Doing == "" && s.To.IsZero():
 		return nil, fmt.Errorf("a step of the %s is %w", op, operation.ErrNotInProgress)
 	case s.Doing != "":

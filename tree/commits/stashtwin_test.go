@@ -218,7 +218,7 @@ func (x *twins) unstash() bool {
 		undo()
 		var merged []string
 		if o.Index { // git applies a patch to the index; kist merges, and so do both without --index
-			merged = []string{"M "}
+			merged = []string{"M ", "A "}
 		}
 		x.mayRefuse(func(r *kist.Repository) error {
 			_, err := stash.Apply(x.t.Context(), r, e.New, o)

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/rebase"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/stash"
 	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -26,6 +27,7 @@ import (
 type stepsTwins struct {
 	*twins
 	stops, ends int
+	stashed     bool // local changes were put aside
 }
 
 // TestStepsLikeGit makes the same random histories in kist and in git, and picks and
@@ -134,12 +136,59 @@ func (x *stepsTwins) rebase() {
 	if x.rnd.IntN(3) == 0 {
 		args, o.Onto = append(args, "--onto", onto.git), onto.kist.String()
 	}
+	if x.stashed = x.coin() && x.changeLocally(); x.stashed {
+		args, o.Autostash = append(args, "--autostash"), true
+	}
 	args, o.Upstream = append(args, upstream.git), upstream.kist.String()
+	if x.rnd.IntN(3) == 0 {
+		o.Branch = x.branches[x.rnd.IntN(len(x.branches))]
+		args = append(args, o.Branch)
+	}
 	x.do("%s", strings.Join(args[2:], " "))
 	x.folders()
 	gitErr := x.try(args...)
 	result, err := rebase.Rebase(x.t.Context(), x.r, o)
 	x.settle(operation.Rebasing, x.steps(result, err), err, gitErr)
+	if x.stashed {
+		x.dropStash()
+	}
+}
+
+// changeLocally changes a tracked file. It reports false if there is none.
+func (x *stepsTwins) changeLocally() bool {
+	path := x.tracked()
+	if path == "" {
+		return false
+	}
+	x.number++
+	number := x.number
+	x.both(func(dir string) error {
+		old, err := os.ReadFile(filepath.Join(dir, path))
+		return errors.Join(err, os.WriteFile(filepath.Join(dir, path), edited(string(old), number), 0o644))
+	})
+	x.do("change %s locally", path)
+	return true
+}
+
+// dropStash compares the local changes that a rebase has brought back, and undoes them. If
+// they conflict, they must still be in a stash.
+func (x *stepsTwins) dropStash() {
+	idx, err := x.r.Index()
+	treetest.Check(x.t, err)
+	list, err := stash.List(x.r)
+	treetest.Check(x.t, err)
+	theirs := x.git("stash", "list")
+	if conflicts := len(idx.Conflicts()) > 0; conflicts != (len(x.unmerged()) > 0) || conflicts != (len(list) > 0) || conflicts != (theirs != "") {
+		x.fail("conflicts: kist %v, git %q; stashes: kist %v, git %q", idx.Conflicts(), x.unmerged(), list, theirs)
+	} else if conflicts {
+		x.stops++
+		_, err = stash.Clear(x.t.Context(), x.r)
+		treetest.Check(x.t, err)
+		x.git("stash", "clear")
+	} else {
+		x.compare()
+	}
+	treetest.Check(x.t, x.resetBoth())
 }
 
 // folders brings back the empty folders of kist's index, which compare removes.
@@ -179,7 +228,7 @@ func (x *stepsTwins) settle(op operation.Operation, result *commits.StepsResult,
 		slices.Sort(unmerged)
 		paths := commits.ConflictPaths(result.Conflicts)
 		slices.Sort(paths)
-		if !slices.Equal(paths, unmerged) {
+		if !slices.Equal(paths, unmerged) && (waits || !x.stashed) {
 			x.fail("conflicts: kist %q\ngit %q: %v", paths, unmerged, gitErr)
 		}
 		if !waits {

@@ -47,8 +47,9 @@ branch, the index and the worktree as they were. Meanwhile HEAD is detached, and
 With -i, an editor (see 'kist help commit') shows the list of commits. Lines can
 be reordered; the first word says what to do: pick, reword, edit, squash, fixup
 or drop, or its first letter. 'exec COMMAND' (x) runs a command of the shell at
-the top of the worktree, and stops if it fails or leaves changes; 'break' (b) stops. If a line is
-not valid, nothing is done. With -x, COMMAND runs after each commit.
+the top of the worktree, and stops if it fails or leaves changes; 'break' (b)
+stops. If a line is not valid, nothing is done. With -x, COMMAND runs after each
+commit.
 
 The list is a part of the repository, so somebody else may have written it.
 Before --continue and --skip run commands of the list, they show them and ask.

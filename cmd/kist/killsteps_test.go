@@ -299,8 +299,8 @@ func (k *stepsKiller) round() int {
 	}
 	s.verify()
 
-	if k.stashes && now.head == k.old.head && other.run("rebase", "--continue").status == 1 {
-		return 1 // the local changes are still in the worktree
+	if k.stashes && (now.head == k.old.head || now.head == k.main.head) && other.run("rebase", "--continue").status == 1 {
+		return 1 // the local changes are in the worktree
 	}
 	if how := k.killedSteps.command[1]; how != "-n" && how != "--skip" && how != "--abort" {
 		k.finish(other)

@@ -66,7 +66,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 	var lost []view.LostFolder
 	switch mode {
 	case ResetSoft:
-		if err := operation.OnlyRebase(r); err != nil {
+		if err := operation.NoOperation(r, operation.Rebasing); err != nil {
 			return id, err
 		}
 		return id, r.Publish(ctx, move)

@@ -66,13 +66,10 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 		return errors.Join(s.partial, r.Publish(ctx, clear))
 	}
 	err = s.switchTo(ctx, from, s.Start, func(ctx context.Context) error {
-		if err := s.goBack(ctx, head); err != nil {
-			return err
+		if err := s.goBack(ctx, head); err != nil || s.unstashes() {
+			return err // without an error, the stash is still to be applied
 		}
-		if !s.unstashes() {
-			return clear(ctx)
-		}
-		return nil // the stash is still to be applied
+		return clear(ctx)
 	})
 	if err == nil && s.unstashes() {
 		err = s.abortUntouched(ctx, clear)
@@ -121,16 +118,13 @@ func (s *sequence) undoUnstash(ctx context.Context, head object.ID) error {
 		return err
 	}
 	before, after := checkout.Tip{Commit: head, Tree: at.Tree}, checkout.Tip{Commit: head, Tree: merged.Tree.ID}
-	for _, tips := range []checkout.Tips{{From: before, To: after}, {From: after, To: before}} {
-		if err := checkout.SwitchTree(ctx, s.r, tips); err != nil {
-			return err
-		}
+	if err := s.switchTree(ctx, checkout.Tips{From: before, To: after}); err != nil {
+		return err
 	}
-	return nil
+	return s.switchTree(ctx, checkout.Tips{From: after, To: before})
 }
 
-// switchTo brings worktree and index from one commit to another. It keeps the error for
-// paths that could not be written in s.partial.
+// switchTo brings worktree and index from one commit to another, as switchTree does.
 func (s *sequence) switchTo(ctx context.Context, from, to object.ID, publish func(context.Context) error) error {
 	old, err := intact.CommitTree(ctx, s.r, from)
 	if err != nil {
@@ -140,9 +134,14 @@ func (s *sequence) switchTo(ctx context.Context, from, to object.ID, publish fun
 	if err != nil {
 		return err
 	}
-	err = checkout.SwitchTree(ctx, s.r, checkout.Tips{
-		From: checkout.Tip{Commit: from, Tree: old}, To: checkout.Tip{Commit: to, Tree: new}, Progress: s.Progress, Publish: publish,
-	})
+	return s.switchTree(ctx, checkout.Tips{From: checkout.Tip{Commit: from, Tree: old}, To: checkout.Tip{Commit: to, Tree: new}, Publish: publish})
+}
+
+// switchTree is [checkout.SwitchTree]. It keeps the error for paths that could not be written
+// in s.partial.
+func (s *sequence) switchTree(ctx context.Context, tips checkout.Tips) error {
+	tips.Progress = s.Progress
+	err := checkout.SwitchTree(ctx, s.r, tips)
 	if stage.IsPartial(err) {
 		s.partial = errors.Join(s.partial, err)
 		err = nil

@@ -1,15 +1,20 @@
 package commits_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/rebase"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/stash"
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
@@ -102,5 +107,72 @@ func TestKilledAfterCommit(t *testing.T) {
 	s.Check(err)
 	if len(c.Parents) != 1 {
 		t.Errorf("the next commit has %d parents", len(c.Parents))
+	}
+}
+
+// TestAbortBringsBackLocalChanges aborts a rebase that was killed while it applied its stash,
+// or whose abort was killed before it did. The new base changes the same file.
+func TestAbortBringsBackLocalChanges(t *testing.T) {
+	for _, inAbort := range []bool{false, true} {
+		s := treetest.New(t)
+		s.Write("file", "1\n2\n3\n4\n")
+		s.Add(stage.AddOptions{})
+		s.Commit("base")
+		s.Checkout(checkout.SwitchOptions{Create: "topic"})
+		s.Write("topic", "topic")
+		s.Add(stage.AddOptions{})
+		topic := s.Commit("topic").ID
+		s.Checkout(checkout.SwitchOptions{Rev: "main"})
+		s.Write("file", "one\n2\n3\n4\n")
+		s.Add(stage.AddOptions{})
+		onto := s.Commit("onto").ID
+		s.Checkout(checkout.SwitchOptions{Rev: "topic"})
+		s.Write("file", "1\n2\n3\nlocal\n")
+		s.Write("new", "new")
+		s.Add(stage.AddOptions{Paths: []string{"new"}})
+
+		state := operation.State{
+			Operation: operation.Rebasing, Branch: "refs/heads/topic", Start: topic, Onto: onto,
+			Rest: operation.StepsOf(operation.Pick, []object.ID{topic}),
+		}
+		record := func(ctx context.Context, id object.ID) error {
+			state.Stash = id
+			return operation.SetState(ctx, s.Repo, state)
+		}
+		_, err := stash.Push(t.Context(), s.Repo, stash.PushOptions{Message: rebase.StashMessage, Recording: record})
+		s.Check(err)
+		killed := errors.New("killed")
+		o := commits.StepOptions{Unstash: func(context.Context, *kist.Repository, func(context.Context) error) error {
+			s.Write("file", "one\n2\n3\nlocal\n")
+			return killed
+		}}
+		if _, err := commits.RunSteps(t.Context(), s.Repo, state, "main", o); !errors.Is(err, killed) {
+			t.Fatalf("rebase: %v", err)
+		}
+		if inAbort {
+			o.Unstash = func(context.Context, *kist.Repository, func(context.Context) error) error { return killed }
+			if err := commits.Abort(t.Context(), s.Repo, operation.Rebasing, o); !errors.Is(err, killed) {
+				t.Fatalf("abort: %v", err)
+			}
+			s.Want("file", "1\n2\n3\n4\n")
+		}
+
+		result, err := rebase.Abort(t.Context(), s.Repo, nil)
+		s.Check(err)
+		if result.Kept != nil {
+			t.Errorf("kept %v", result.Kept)
+		}
+		s.Want("file", "1\n2\n3\nlocal\n")
+		s.Want("new", "new")
+		head, err := s.Repo.Refs().Head()
+		s.Check(err)
+		status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
+		s.Check(err)
+		if head.Branch != "topic" || head.ID != topic || status.State.Operation != "" || len(status.Staged) != 1 || len(status.Changed) != 1 {
+			t.Errorf("HEAD %v, state %+v, staged %v, changed %v", head, status.State, status.Staged, status.Changed)
+		}
+		if list, err := stash.List(s.Repo); err != nil || len(list) > 0 {
+			t.Errorf("stashes: %v, %v", list, err)
+		}
 	}
 }

@@ -34,6 +34,9 @@ func CreateBranch(ctx context.Context, r *kist.Repository, name, rev string, for
 	if err == nil {
 		err = notCheckedOut(r, name)
 	}
+	if err == nil && !change.Old.IsZero() {
+		err = notRebased(r, name)
+	}
 	if err != nil {
 		return change.New, err
 	}
@@ -51,7 +54,7 @@ func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bo
 
 	branch, local := refs.BranchOf(name)
 	if local {
-		if err := notCheckedOut(r, branch); err != nil {
+		if err := cmp.Or(notCheckedOut(r, branch), notRebased(r, branch)); err != nil {
 			return id, err
 		}
 	}
@@ -182,8 +185,10 @@ func newBranchMove(r *kist.Repository, from, to string, force bool) (m branchMov
 	if _, err := r.Refs().Get(refs.Heads + m.from); err != nil {
 		return m, err
 	}
-	if err := notRebased(r, m.from); err != nil {
-		return m, err
+	for _, branch := range []string{m.from, to} {
+		if err := notRebased(r, branch); err != nil {
+			return m, err
+		}
 	}
 	return m, notCheckedOut(r, to)
 }
@@ -209,14 +214,11 @@ func moveUpstream(ctx context.Context, r *kist.Repository, from, to string) erro
 	return registry.SetUpstream(ctx, r, from, registry.Upstream{})
 }
 
-// notCheckedOut makes sure that HEAD is not on a branch, and that no rebase moves it.
+// notCheckedOut makes sure that HEAD is not on a branch.
 func notCheckedOut(r *kist.Repository, branch string) error {
 	head, err := r.Refs().Head()
 	if err == nil && head.Branch == branch {
 		err = fmt.Errorf("branch %q %w", branch, ErrCheckedOut)
-	}
-	if err == nil {
-		err = notRebased(r, branch)
 	}
 	return err
 }

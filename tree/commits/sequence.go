@@ -527,14 +527,15 @@ func (s *sequence) exec(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	left, err := stage.ReadStatus(ctx, s.r, stage.StatusOptions{NoUntracked: true})
-	if err != nil {
-		return err
-	}
-	if status != 0 || len(left.Staged)+len(left.Changed) > 0 {
-		s.result.Failed, s.result.Status = command, status
+	s.result.Failed, s.result.Status = command, status
+	if status != 0 {
 		return nil
 	}
+	left, err := stage.ReadStatus(ctx, s.r, stage.StatusOptions{NoUntracked: true})
+	if err != nil || len(left.Staged)+len(left.Changed) > 0 {
+		return err
+	}
+	s.result.Failed = ""
 
 	head, err := s.r.Refs().Head() // the command may have moved it
 	if err != nil {

@@ -65,7 +65,8 @@ const (
 
 // Search searches files, several at once, and calls report with the results in the order of
 // the files. A file is read block by block, so memory does not depend on its size. An error
-// of a file is in its last Block. Search leaves out files that do not exist. It ends with the first error of report or of files.
+// of a file is in its last Block. Search leaves out files that do not exist. It ends with
+// the first error of report or of files.
 func Search(ctx context.Context, files iter.Seq2[*File, error], o Options, jobs int, report func(Block) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var workers sync.WaitGroup

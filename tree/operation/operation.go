@@ -198,19 +198,10 @@ func message(r *kist.Repository, name string) (string, error) {
 	return text, err
 }
 
-// NoOperation returns an error if an operation is under way.
-func NoOperation(r *kist.Repository) error {
+// NoOperation returns an error if an operation is under way that is none of except.
+func NoOperation(r *kist.Repository, except ...Operation) error {
 	state, err := Current(r)
-	if err == nil && state.Operation != "" {
-		err = state.InProgress()
-	}
-	return err
-}
-
-// OnlyRebase is NoOperation, but a rebase may be under way.
-func OnlyRebase(r *kist.Repository) error {
-	state, err := Current(r)
-	if err == nil && state.Operation != "" && state.Operation != Rebasing {
+	if err == nil && state.Operation != "" && !slices.Contains(except, state.Operation) {
 		err = state.InProgress()
 	}
 	return err

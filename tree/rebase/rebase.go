@@ -2,6 +2,7 @@
 package rebase
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,16 +182,13 @@ func (result *Result) end(r *kist.Repository, done *commits.StepsResult, err err
 
 // unstash applies the stash of the local changes, even if it has left the list, and drops it.
 // It calls end as the new index is published. If the changes conflict with the new commits,
-// the stash stays.
+// the stash is in the list afterwards.
 func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(context.Context) error) error {
 	list, err := stash.List(r)
 	if err != nil {
 		return err
 	}
-	entry := stash.Entry{N: -1, LogEntry: refs.LogEntry{New: result.stash}}
-	if i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stash }); i >= 0 {
-		entry = list[i]
-	}
+	i := slices.IndexFunc(list, func(e stash.Entry) bool { return e.New == result.stash })
 
 	if result.staged { // files and index may still have the changes, or some of them
 		if _, err := checkout.Reset(ctx, r, "HEAD", checkout.ResetMixed, nil); err != nil {
@@ -205,12 +203,17 @@ func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(
 	}
 	switch {
 	case errors.Is(err, stage.ErrLocalChanges) || err == nil && len(applied.Conflicts) > 0:
-		result.Kept = &entry
+		if i < 0 {
+			entry, err := stash.Store(ctx, r, result.stash, "On "+cmp.Or(result.Branch, "(no branch)")+": "+StashMessage)
+			result.Kept = &entry
+			return err
+		}
+		result.Kept = &list[i]
 		return nil
-	case err != nil || entry.N < 0:
+	case err != nil || i < 0:
 		return err
 	}
-	return stash.Drop(ctx, r, entry)
+	return stash.Drop(ctx, r, list[i])
 }
 
 // localChanges returns an error with the tracked files that have changes, or nil.
@@ -248,11 +251,12 @@ type plan struct {
 // stash puts the local changes aside. It records the rebase before they leave the worktree: after
 // a kill, [Abort] brings them back.
 func (p *plan) stash(ctx context.Context, o Options) error {
-	entry, err := stash.Push(ctx, p.r, stash.PushOptions{Message: StashMessage, Progress: o.Progress, Recording: func(ctx context.Context, id object.ID) error {
+	record := func(ctx context.Context, id object.ID) error {
 		state := p.state
 		state.Stash = id
 		return operation.SetState(ctx, p.r, state)
-	}})
+	}
+	entry, err := stash.Push(ctx, p.r, stash.PushOptions{Message: StashMessage, Progress: o.Progress, Recording: record})
 	p.state.Stash = entry.New
 	return err
 }

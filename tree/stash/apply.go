@@ -25,9 +25,9 @@ type Applied struct {
 // Apply makes the changes of a stash again, on top of the index and the worktree. Only
 // added files are staged, unless o.Index is set. Conflicts stay in the worktree and the
 // index, as after a merge, but no operation is in progress. If there are conflicts, all
-// other changes are staged, as in git. The error is a [*stage.LocalChangesError], and nothing is done, if a
-// changed or untracked file is in the way. It is [ErrStaged] if o.Index is set, and staged
-// changes conflict. If only some paths cannot be written, the rest is done, and the error
+// other changes are staged, as in git. The error is a [*stage.LocalChangesError], and nothing
+// is done, if a changed or untracked file is in the way. It is [ErrStaged] if o.Index is set,
+// and staged changes conflict. If only some paths cannot be written, the rest is done, and the error
 // is a [*worktree.ApplyError].
 func Apply(ctx context.Context, r *kist.Repository, id object.ID, o ApplyOptions) (*Applied, error) {
 	parts, err := Read(ctx, r, id)

@@ -24,7 +24,7 @@ import (
 // PushOptions configure [Push].
 type PushOptions struct {
 	Message   string   // empty: the subject of HEAD's commit
-	Paths     []string // undo only the changes at these paths, and stash these and all staged changes, as git; nil: everything
+	Paths     []string // undo only the changes at these paths, and stash them and all staged changes; nil: everything
 	Untracked bool     // also untracked files
 	KeepIndex bool     // keep staged changes in index and worktree
 
@@ -41,11 +41,10 @@ type PushOptions struct {
 }
 
 // Push records the changes of index and worktree as a stash, and then undoes them. A kill
-// at any moment leaves the changes in the worktree or in a stash. Without
-// changes, Push does nothing and returns [ErrNothing]. It returns [ErrNotChosen] if Select
-// chooses none, and a [*stage.LocalChangesError] if a change cannot be recorded or undone.
-// If only some paths cannot be written, the stash and a [*worktree.ApplyError]
-// are returned.
+// at any moment leaves the changes in the worktree or in a stash. Without changes, Push does
+// nothing and returns [ErrNothing]. It returns [ErrNotChosen] if Select chooses none, and a
+// [*stage.LocalChangesError] if a change cannot be recorded or undone. If only some paths
+// cannot be written, Push returns the stash and a [*worktree.ApplyError].
 func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, err error) {
 	if err := operation.NoOperation(r); err != nil {
 		return entry, err
@@ -115,17 +114,33 @@ func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, erro
 		if err := intact.Check(ctx, r, p.head.ID); err != nil {
 			return err
 		}
-		old, err := r.Refs().Get(refs.Stash)
-		if err != nil && !errors.Is(err, refs.ErrNotFound) {
-			return err
-		}
 		if o.Recording != nil {
 			if err := o.Recording(ctx, p.id); err != nil {
 				return err
 			}
 		}
-		return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: p.id, Reason: message}}, r.Who())
+		return enlist(ctx, r, p.id, message)
 	})
+}
+
+// enlist adds a stash to the list. The caller has locked the repository.
+func enlist(ctx context.Context, r *kist.Repository, id object.ID, message string) error {
+	old, err := r.Refs().Get(refs.Stash)
+	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+		return err
+	}
+	return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: id, Reason: message}}, r.Who())
+}
+
+// Store adds a stash that was dropped to the list again, with a message.
+func Store(ctx context.Context, r *kist.Repository, id object.ID, message string) (Entry, error) {
+	err := r.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, id); err != nil {
+			return err
+		}
+		return enlist(ctx, r, id, message)
+	})
+	return Entry{0, refs.LogEntry{New: id, Reason: message}}, err
 }
 
 // read stores the trees of the index and of the worktree.

@@ -105,7 +105,7 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 	if r != nil {
 		defer r.Close()
 	}
-	if explained := o.explain(r, err); explained != nil {
+	if explained := o.explain(result, r, err); explained != nil {
 		return explained
 	}
 	if result == nil || result.FetchResult == nil {
@@ -138,12 +138,12 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 }
 
 // explain returns the error that the command ends with for a mistake in the command line. It
-// returns nil for other errors. R is the clone, if there is one.
-func (o *cloneOptions) explain(r *kist.Repository, err error) error {
+// returns nil for other errors.
+func (o *cloneOptions) explain(result *tracking.CloneResult, r *kist.Repository, err error) error {
 	switch {
 	case errors.Is(err, tracking.ErrNotEmpty):
 		return failf(exitFailed, "exists", "%w", err)
-	case errors.Is(err, refs.ErrNotFound) && o.Branch != "" && r != nil:
+	case errors.Is(err, refs.ErrNotFound) && o.Branch != "" && result != nil && result.FetchResult != nil:
 		err = failf(exitFailed, "unknown-ref", "the remote has no branch or tag %s", quoteArg(o.Branch))
 		return hintf(err, "%s has its commits; 'kist clone' to the same folder goes on, with another branch or none", quotePath(r.Root()))
 	}

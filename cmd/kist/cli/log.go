@@ -309,7 +309,7 @@ func (o *logStarts) history(ctx context.Context, env *Env, r *kist.Repository, a
 			opt.Revs = append(opt.Revs, name)
 		}
 	}
-	if head, err := r.Refs().Head(); err == nil && len(o.refs) > 0 && len(opt.Revs) == 0 && !head.Unborn() {
+	if len(o.refs) > 0 && len(opt.Revs) == 0 && !isUnborn(r, "HEAD") {
 		opt.Revs = []string{"^HEAD"} // no ref matches, so the log is empty
 	}
 

@@ -113,7 +113,10 @@ func (s *Site) resolve(ctx context.Context, rev string) (object.ID, error) {
 		defer stop()
 		return s.Repo.Resolve(ctx, rev)
 	}
-	head, _, err := view.HeadCommit(ctx, s.Repo)
+	head, err := s.Repo.Refs().Head()
+	if err == nil && head.ID.IsZero() {
+		err = kist.ErrUnborn
+	}
 	return head.ID, err
 }
 

@@ -8,12 +8,12 @@ import (
 // prSetChildSubreaper is PR_SET_CHILD_SUBREAPER of prctl(2).
 const prSetChildSubreaper = 36
 
-// adopt makes processes whose parent ends, of those below this one, its
-// children, so that waitAdopted can wait for them.
+// adopt makes this process the new parent of each descendant whose parent ends. So
+// waitAdopted can wait for it.
 func adopt() { syscall.RawSyscall(syscall.SYS_PRCTL, prSetChildSubreaper, 1, 0) }
 
-// waitAdopted waits until this process has no children, and returns the
-// processor time that those it waited for took.
+// waitAdopted waits until this process has no children. It returns the processor time of the
+// children that ended meanwhile.
 func waitAdopted() time.Duration {
 	var total time.Duration
 	for {

@@ -4,7 +4,7 @@ package main
 
 import "time"
 
-// Only Linux can wait for processes that another left running.
+// Only Linux can wait for the descendants whose parent has ended.
 
 func adopt() {}
 

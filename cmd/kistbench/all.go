@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// bench is a run that is under way.
+// bench is a run of the benchmark.
 type bench struct {
 	*runner
 	opts   *options
@@ -18,18 +18,18 @@ type bench struct {
 	tools  []tool // kist first
 	report *Report
 	log    io.Writer
-	settle func(context.Context) error // is done before each command
-	forget func() error                // empties the cache of the system
+	settle func(context.Context) error // called before each command
+	forget func() error                // empties the page cache
 }
 
-// stage is a part of a run that every round has.
+// stage is a part of each round.
 type stage struct {
 	name string
 	run  roundOf
 }
 
-// measureAll makes a run and returns what it measured. If it was stopped, that
-// is what it had measured until then, with the error.
+// measureAll makes a run and returns its report. If ctx ends before the run does, measureAll
+// returns the report so far and the error.
 func measureAll(ctx context.Context, opts *options, log io.Writer) (_ *Report, err error) {
 	began := time.Now()
 	dir, err := os.MkdirTemp(opts.dir, "kistbench-")
@@ -58,7 +58,7 @@ func measureAll(ctx context.Context, opts *options, log io.Writer) (_ *Report, e
 		return nil, err
 	}
 	if err != nil {
-		report.skip("what comes later", "the run was stopped")
+		report.skip("the rest", "the run was stopped")
 	}
 	for _, s := range report.Skipped {
 		fmt.Fprintf(log, "not measured: %s: %s\n", s.What, s.Why)
@@ -67,8 +67,8 @@ func measureAll(ctx context.Context, opts *options, log io.Writer) (_ *Report, e
 	return report, err
 }
 
-// rounds runs all stages as often as the options say, or as there is time for:
-// at least once.
+// rounds runs all stages in each round. It makes the number of rounds that the options ask for,
+// or fewer if the time limit is near, but at least one.
 func (b *bench) rounds(ctx context.Context, stages []stage, began time.Time) error {
 	for round := 1; round <= b.opts.rounds; round++ {
 		roundBegan := time.Now()
@@ -86,9 +86,9 @@ func (b *bench) rounds(ctx context.Context, stages []stage, began time.Time) err
 	return nil
 }
 
-// prepare makes the data sets, after it has seen whether there is room for all,
-// and returns what is to be done with them. What cannot be done here is noted
-// in the report. cleanup is for the end.
+// prepare makes the data sets and returns the stages that use them. It first checks that the
+// disk has enough space. Stages that are impossible on this machine go to the skipped ones of
+// the report. The caller calls cleanup at the end, also after an error.
 func (b *bench) prepare(ctx context.Context) (stages []stage, cleanup func(), err error) {
 	p := &schedule{bench: b}
 	cleanup = p.plan(ctx)

@@ -22,7 +22,7 @@ func openBorg(ctx context.Context, o opening) (repository, error) {
 	return b, err
 }
 
-// last names the last archive.
+// last returns the name of the last archive.
 func (b *borgRepository) last() string { return fmt.Sprintf("%s::%d", b.folders()[0], b.archives) }
 
 func (b *borgRepository) save(ctx context.Context, _ string) (Sample, error) {

@@ -13,11 +13,11 @@ import (
 	"time"
 )
 
-// setCommands is the stage in which kist and git run the same commands on the same
+// setCommands is the name of the stage that runs the same commands of kist and git on the same
 // histories.
 const setCommands = "commands"
 
-// pairs is how often a round runs each command with kist and with git.
+// pairs is the number of runs of each command, with kist and with git, in a round.
 const pairs = 5
 
 // history is a series of commits for commands to work on.
@@ -30,7 +30,7 @@ type history struct {
 
 // workCommands is a command to measure, or several that take turns.
 type workCommands struct {
-	work  string     // how the report calls it
+	work  string     // the name in the report
 	turns [][]string // the arguments
 }
 
@@ -56,13 +56,13 @@ func (s *stream) file(path string, content []byte) {
 	fmt.Fprintf(s, "M 644 inline %s\ndata %d\n%s\n", path, len(content), content)
 }
 
-// text returns text of so many bytes, until the next call.
+// text returns size bytes of text. They are valid until the next call.
 func (s *stream) text(size int) []byte {
 	s.buf = text(s.buf[:0], s.rng, size)
 	return s.buf
 }
 
-// notes adds a commit with so many files.
+// notes adds a commit with a number of files.
 func (s *stream) notes(files int) {
 	s.commit("main")
 	for i := range files {
@@ -97,7 +97,7 @@ func histories(opts *options) []history {
 	}
 }
 
-// oneFile writes commits that change three places of one file.
+// oneFile writes commits that each change one file in three places.
 func (s *stream) oneFile(commits int) {
 	lines := make([][]byte, 2000)
 	line := func() []byte { return slices.Clone(s.text(40 + s.rng.IntN(40))) }
@@ -124,7 +124,7 @@ func (s *stream) oneFile(commits int) {
 	}
 }
 
-// manyCommits writes commits that change one file each.
+// manyCommits writes commits that each change one file.
 func (s *stream) manyCommits(commits, files int) {
 	s.notes(files)
 	for n := range commits - 1 {
@@ -133,7 +133,7 @@ func (s *stream) manyCommits(commits, files int) {
 	}
 }
 
-// twoBranches writes the branches main and other, which differ in some files.
+// twoBranches writes the branches main and other. They differ in some files.
 func (s *stream) twoBranches(files, differ int) {
 	s.notes(files)
 	s.commit("other")
@@ -156,7 +156,7 @@ type commandRace struct {
 func (p *schedule) planCommands() {
 	at := slices.IndexFunc(p.tools, func(t tool) bool { return t.name == "git" })
 	if at < 0 {
-		p.report.skip(setCommands, "there is no git")
+		p.report.skip(setCommands, "git is missing")
 		return
 	}
 	for _, h := range histories(p.opts) {
@@ -167,7 +167,7 @@ func (p *schedule) planCommands() {
 	p.most = max(p.most, 8*int64(p.opts.scale(200_000, 20_000))*block)
 }
 
-// make makes both repositories, and checks out the branch main.
+// make makes both repositories and checks out the branch main.
 func (c *commandRace) make(ctx context.Context) error {
 	kist, git := c.folder(0), c.folder(1)
 	for _, dir := range []string{kist, git} {
@@ -215,7 +215,7 @@ func (c *commandRace) fastImport(ctx context.Context, dir string) error {
 	return errors.Join(cmd.Wait(), err)
 }
 
-// run runs each command in pairs.
+// run runs each command with kist and with git, in turn.
 func (c *commandRace) run(ctx context.Context, round int) error {
 	if round == 1 {
 		fmt.Fprintf(c.log, "making %s: %s\n", c.name, c.title)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A small history goes to kist and to git, and commands run in both.
+// TestCommands runs commands of kist and git on small histories.
 func TestCommands(t *testing.T) {
 	program, err := buildKist()
 	check(t, err)
@@ -46,7 +46,7 @@ func TestCommands(t *testing.T) {
 		two, err := os.ReadFile(filepath.Join(dir, "switched", "git", noteName(0)))
 		check(t, err)
 		if string(one) != string(two) {
-			t.Errorf("%s has another file than git", name)
+			t.Errorf("%s: the file differs from git's", name)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"strings"
 )
 
-// Content is made from seeds: it is the same in every run, on every machine.
+// Content is made from seeds. So it is the same in every run and on every machine.
 
-// noise returns a reader of bytes that do not compress, without end.
+// noise returns an endless reader of bytes that do not compress.
 func noise(seed uint64) io.Reader {
 	var key [32]byte
 	binary.LittleEndian.PutUint64(key[:], seed)
@@ -29,15 +29,15 @@ func writeNoise(path string, seed uint64, size int64) error {
 	})
 }
 
-// words are what text is made of.
+// words are the words of text.
 var words = strings.Fields(`the of and to in is that for it as was with be by on not he his but at are this have from or
 had an they which one you were all her she there would their we him been has when who will no more if out so what up said
 its about than into them can only other time new some could these two may first then do any like my now over such our man
 me even most made after also well did many before must through years back where much your way down should because long
 chest household keeps harbour letter ledger winter barley parish measure copper window orchard candle river stone bridge`)
 
-// text appends size bytes of lines of words to buf. It compresses to about a
-// third, as prose does.
+// text appends size bytes of words in lines to buf. They compress to about a third of their
+// size, like prose.
 func text(buf []byte, rng *rand.Rand, size int) []byte {
 	end := len(buf) + size
 	for column := 0; len(buf) < end; {
@@ -55,8 +55,8 @@ func text(buf []byte, rng *rand.Rand, size int) []byte {
 	return append(buf[:end-1], '\n')
 }
 
-// writeTexts writes n small files of text, of up to most bytes. name tells
-// where below dir a file goes.
+// writeTexts writes n small files of text, of at most most bytes each. Name returns the path of
+// a file below dir.
 func writeTexts(dir string, n, most int, seed uint64, name func(i int) string) error {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	var buf []byte
@@ -76,11 +76,10 @@ func writeTexts(dir string, n, most int, seed uint64, name func(i int) string) e
 	return nil
 }
 
-// pageSize is what databases read and write at a time.
+// pageSize is the size of the pages of a database, in bytes.
 const pageSize = 4096
 
-// writeDatabase writes a file of n pages such as SQLite's: a header, and pages
-// of records behind a table of where they begin.
+// writeDatabase writes a file of n pages like SQLite's: a header, and pages of records.
 func writeDatabase(path string, n int, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 2))
 	return writeFile(path, func(w io.Writer) error {
@@ -95,8 +94,8 @@ func writeDatabase(path string, n int, seed uint64) error {
 	})
 }
 
-// databasePage appends page i, filled with records of a number, a time, a key
-// that does not compress and some text.
+// databasePage appends page i. It is full of records of a number, a time, a key that does not
+// compress, and text.
 func databasePage(page []byte, rng *rand.Rand, i int) []byte {
 	if i == 0 {
 		page = append(page, "SQLite format 3\x00"...)
@@ -111,8 +110,8 @@ func databasePage(page []byte, rng *rand.Rand, i int) []byte {
 	return page[:pageSize]
 }
 
-// changePages replaces share of the pages of a file, chosen by the seed all
-// over it, by new ones.
+// changePages replaces a share of the pages of a file by new ones. The seed chooses them, all
+// over the file.
 func changePages(path string, share float64, seed uint64) (err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -138,8 +137,7 @@ func changePages(path string, share float64, seed uint64) (err error) {
 	return nil
 }
 
-// putInFront writes size bytes that do not compress in front of what a file
-// holds.
+// putInFront inserts size bytes that do not compress at the start of a file.
 func putInFront(path string, seed uint64, size int64) error {
 	old, err := os.Open(path)
 	if err != nil {
@@ -170,7 +168,7 @@ func appendLine(path string, n uint64) error {
 	return err
 }
 
-// writeFile makes a file of what write writes.
+// writeFile makes a file with the bytes that write writes.
 func writeFile(path string, write func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {

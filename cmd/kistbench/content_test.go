@@ -36,10 +36,10 @@ func TestSetsAreTheSameEachTime(t *testing.T) {
 			held, err := count(a)
 			check(t, err)
 			if held.files != about.files {
-				t.Errorf("%d files, and about says %d", held.files, about.files)
+				t.Errorf("%d files, want %d as in about", held.files, about.files)
 			}
 			if held.bytes > about.bytes*5/4 || held.bytes < about.bytes*3/4 {
-				t.Errorf("%d bytes, and about says %d", held.bytes, about.bytes)
+				t.Errorf("%d bytes, want about %d", held.bytes, about.bytes)
 			}
 			wantEqual(t, a, b)
 			if set.mutate == nil {
@@ -47,7 +47,7 @@ func TestSetsAreTheSameEachTime(t *testing.T) {
 			}
 			check(t, set.mutate(a, 1))
 			if n := differing(t, a, b); n != 1 {
-				t.Errorf("the change changes %d files", n)
+				t.Errorf("mutate changed %d files, want 1", n)
 			}
 			check(t, set.mutate(b, 1))
 			wantEqual(t, a, b)
@@ -63,7 +63,7 @@ func wantEqual(t *testing.T, a, b string) {
 	}
 }
 
-// differing returns how many files of a are another in b.
+// differing returns the number of files that differ between a and b.
 func differing(t *testing.T, a, b string) (n int) {
 	t.Helper()
 	check(t, filepath.WalkDir(a, func(path string, d os.DirEntry, err error) error {
@@ -126,20 +126,20 @@ func TestMirror(t *testing.T) {
 		t.Errorf("link %q, %v", link, err)
 	}
 	if _, err := os.Stat(filepath.Join(to, "gone")); !os.IsNotExist(err) {
-		t.Errorf("gone is still there: %v", err)
+		t.Errorf("an extra folder was not removed: %v", err)
 	}
 	before, err := os.Stat(filepath.Join(to, "a", "same"))
 	check(t, err)
 	if before.Mode() != 0o644 {
-		t.Errorf("mode %v, want that of the original, and writable", before.Mode())
+		t.Errorf("mode %v, want 0644", before.Mode())
 	}
 	check(t, mirror(t.Context(), from, to))
 	if after, err := os.Stat(filepath.Join(to, "a", "same")); err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) {
-		t.Errorf("a file that was equal was written again: %v", err)
+		t.Errorf("an equal file was rewritten: %v", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := mirror(ctx, from, to); err == nil {
-		t.Error("a mirror that was cancelled succeeds")
+		t.Error("mirror succeeds with a cancelled context")
 	}
 }

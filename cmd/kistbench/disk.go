@@ -14,18 +14,18 @@ import (
 	"time"
 )
 
-// block is what a small file takes up on most file systems.
+// block is the size of a small file on most disks, in bytes.
 const block = 4096
 
-// census is what a folder holds.
+// census is the number and size of the files in a folder.
 type census struct {
 	files int
 	bytes int64 // the sum of the sizes of the files
-	disk  int64 // what all of it takes up, in blocks
+	disk  int64 // bytes of the blocks of all files and folders
 }
 
-// count counts what is in folders. Files with several names count once for
-// disk.
+// count returns the census of several folders together. The blocks of a file with several names
+// count once.
 func count(dirs ...string) (census, error) {
 	var c census
 	seen := map[uint64]bool{}
@@ -59,7 +59,7 @@ func count(dirs ...string) (census, error) {
 	return c, nil
 }
 
-// free returns how many bytes a user may still write to the file system of dir.
+// free returns the number of bytes that a user may still write to the file system of dir.
 func free(dir string) (int64, error) {
 	var s syscall.Statfs_t
 	if err := syscall.Statfs(dir, &s); err != nil {
@@ -68,12 +68,11 @@ func free(dir string) (int64, error) {
 	return int64(s.Bavail) * int64(s.Bsize), nil
 }
 
-// settle has the system write what it still holds back, so that nobody pays
-// for what another wrote.
+// settle flushes the page cache to disk. So no tool waits for the writes of another one.
 func settle(ctx context.Context) error { return exec.CommandContext(ctx, "sync").Run() }
 
-// readAll reads every file below dir once, which brings them into the cache of
-// the system, and tells how long that took.
+// readAll reads every file below dir, and returns the time that it took. Afterwards, the files
+// are in the page cache.
 func readAll(ctx context.Context, dir string) (time.Duration, error) {
 	began := time.Now()
 	buf := make([]byte, 1<<20)
@@ -97,8 +96,8 @@ func readAll(ctx context.Context, dir string) (time.Duration, error) {
 	return time.Since(began), err
 }
 
-// writeDurably writes size bytes to a new file, has the system bring them to the
-// disk, and tells how long that took. Then it removes the file.
+// writeDurably writes size bytes to a new file, flushes them to disk, and removes the file. It
+// returns the time that it took without the removal.
 func writeDurably(ctx context.Context, path string, size int64) (took time.Duration, err error) {
 	f, err := os.Create(path)
 	if err != nil {
@@ -118,9 +117,8 @@ func writeDurably(ctx context.Context, path string, size int64) (took time.Durat
 	return time.Since(began), err
 }
 
-// mirror makes the folder to equal to from, and writes only files that differ,
-// as a program that updates a folder does. Permissions are those of from, but
-// the owner may write.
+// mirror makes the folder to equal to from. It writes only the files that differ, like a program
+// that updates a folder. It copies the permissions of from, but the owner may always write.
 func mirror(ctx context.Context, from, to string) error {
 	if err := os.MkdirAll(to, 0o777); err != nil {
 		return err
@@ -147,7 +145,7 @@ func mirror(ctx context.Context, from, to string) error {
 		case info.Mode().IsRegular():
 			return mirrorFile(path, target, info.Mode().Perm()|0o600)
 		}
-		return nil // no data set needs pipes and devices
+		return nil // no data set has pipes and devices
 	})
 	if err != nil {
 		return err
@@ -167,7 +165,7 @@ func mirror(ctx context.Context, from, to string) error {
 	})
 }
 
-// mirrorFolder makes a folder, in the place of anything else.
+// mirrorFolder makes a folder. It removes a file in its place.
 func mirrorFolder(to string) error {
 	if info, err := os.Lstat(to); err == nil && !info.IsDir() {
 		if err := os.Remove(to); err != nil {
@@ -205,7 +203,7 @@ func mirrorFile(from, to string, mode fs.FileMode) error {
 	return os.WriteFile(to, data, mode)
 }
 
-// same returns an error unless as many files, of as many bytes, are in b as in a.
+// same returns an error unless a and b have the same number of files and of bytes.
 func same(a, b string) error {
 	want, err := count(a)
 	if err != nil {

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// A page has places for what is measured, each between two comments:
+// A page has places for results, each between two comments:
 //
 //	<!-- kistbench: machine -->
 //	<!-- /kistbench -->
 //
-// What stands between them is replaced.
+// A result replaces the text between them.
 const (
 	placeBegins = "<!-- kistbench: "
 	placeEnds   = "<!-- /kistbench -->"
 )
 
-// updateDocument puts the results of a report in their places in a page, and
-// its plots into the folder beside it that has its name.
+// updateDocument puts the results of a report into their places in a page. It writes the plots to
+// the folder that has the name of the page without its extension.
 func updateDocument(path string, r *Report) error {
 	page, err := os.ReadFile(path)
 	if err != nil {
@@ -57,8 +57,7 @@ func picture(drawn []chart, folder, name string) (string, error) {
 	return "", fmt.Errorf("there is no plot %q", name)
 }
 
-// fillPlaces returns a page in which what fill returns for a place has replaced
-// what stood there.
+// fillPlaces returns the page with the text of fill in each place.
 func fillPlaces(page string, fill func(place string) (string, error)) (string, error) {
 	var out strings.Builder
 	for {
@@ -69,7 +68,7 @@ func fillPlaces(page string, fill func(place string) (string, error)) (string, e
 		}
 		place, rest, ok := strings.Cut(rest, " -->\n")
 		if !ok || strings.Contains(place, "\n") {
-			return "", fmt.Errorf("a comment %q has no end", placeBegins)
+			return "", fmt.Errorf("a comment %q does not end", placeBegins)
 		}
 		old, rest, ok := strings.Cut(rest, placeEnds)
 		if !ok || strings.Contains(old, placeBegins) {

@@ -12,7 +12,7 @@ func TestFillPlaces(t *testing.T) {
 	page := "# Speed\n\n<!-- kistbench: a -->\nold\n<!-- /kistbench -->\n\nprose\n\n<!-- kistbench: b c -->\n<!-- /kistbench -->\nend\n"
 	want := "# Speed\n\n<!-- kistbench: a -->\n\n[a]\n\n<!-- /kistbench -->\n\nprose\n\n<!-- kistbench: b c -->\n\n[b c]\n\n<!-- /kistbench -->\nend\n"
 	fill := func(place string) (string, error) { return "[" + place + "]\n", nil }
-	for range 2 { // the second time it stays as it is
+	for range 2 { // the second call changes nothing
 		got, err := fillPlaces(page, fill)
 		if err != nil || got != want {
 			t.Fatalf("%v, got\n%swant\n%s", err, got, want)
@@ -64,10 +64,10 @@ func TestUpdateDocument(t *testing.T) {
 		}
 	}
 	if n := strings.Count(string(got), notMeasured); n != 2 { // media and dedup
-		t.Errorf("%d places were not measured, want 2, in\n%s", n, got)
+		t.Errorf("%d places without a result, want 2, in\n%s", n, got)
 	}
 	if _, err := os.Stat(stale); !os.IsNotExist(err) {
-		t.Errorf("the old plot is still there: %v", err)
+		t.Errorf("the stale plot was not removed: %v", err)
 	}
 	svg, err := os.ReadFile(filepath.Join(dir, "speed", "throughput.svg"))
 	if err != nil || !strings.Contains(string(svg), "<svg") || !strings.Contains(string(svg), "restic") {
@@ -76,7 +76,7 @@ func TestUpdateDocument(t *testing.T) {
 	for _, name := range []string{"plot nothing", "nothing"} {
 		write(place(name))
 		if err := updateDocument(page, exampleReport()); err == nil {
-			t.Errorf("%q is a place", name)
+			t.Errorf("no error for the unknown place %q", name)
 		}
 	}
 }

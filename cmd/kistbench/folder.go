@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// folder is a data set that has been made.
+// folder is a data set on disk.
 type folder struct {
 	dataSet
 	path    string
 	held    census
-	touched time.Time // when files in it were written last
+	touched time.Time // the time of the last write
 	changes uint64
 }
 
-// minAge is how long the files of a set stay as they are before a round. Who
-// reads a file right after it was written cannot rely on its times, and has to
-// read it again: kist does so within a minute, and git within the grain of the
-// clock. Most files that people have are older.
+// minAge is the least age of the files of a set when a round begins. A program that reads a file
+// right after a write cannot rely on the file's times, and must read it again later. For kist
+// that is a minute, for git the grain of the clock. Most files of users are older.
 const minAge = 61 * time.Second
 
 // prepare makes the files.
@@ -36,13 +35,13 @@ func (f *folder) prepare(ctx context.Context) error {
 	return err
 }
 
-// age waits until the files are of some age.
+// age waits until the files have the least age.
 func (f *folder) age(ctx context.Context, log io.Writer) error {
 	wait := time.Until(f.touched.Add(minAge))
 	if wait <= 0 {
 		return ctx.Err()
 	}
-	fmt.Fprintf(log, "waiting %s, for the files of %s to be %s old\n", wait.Round(time.Second), f.name, minAge)
+	fmt.Fprintf(log, "waiting %s until the files of %s are %s old\n", wait.Round(time.Second), f.name, minAge)
 	select {
 	case <-time.After(wait):
 		return nil
@@ -51,7 +50,7 @@ func (f *folder) age(ctx context.Context, log io.Writer) error {
 	}
 }
 
-// change makes a small change, another one each time.
+// change makes a small change. Each call makes another one.
 func (f *folder) change() error {
 	f.changes++
 	f.touched = time.Now()

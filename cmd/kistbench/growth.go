@@ -17,19 +17,19 @@ const (
 	curveFiles   = "files"
 )
 
-// Work on curves, beyond that of races.
+// Pieces of work that only curves have.
 const (
 	workCommit = "commit" // add and commit one changed file
 	workLog    = "log"    // log -n 1
 )
 
-// filesWork is the work that is shown by how many files there are.
+// filesWork is the work with a curve over the number of files.
 var filesWork = []string{workFirst, workUnchanged, workStatus, workChanged, workRestore}
 
-// historyFiles is how many files the folder has whose history grows.
+// historyFiles is the number of files in the folder whose history grows.
 const historyFiles = 1000
 
-// historyNote names one of the files of a history.
+// historyNote returns the path of a file of the history.
 func historyNote(i int) string {
 	return filepath.FromSlash(fmt.Sprintf("d%02d/note-%03d.txt", i%historyFiles/100, i%historyFiles))
 }
@@ -37,7 +37,7 @@ func historyNote(i int) string {
 func historySet() dataSet {
 	return dataSet{
 		name:  curveHistory,
-		title: fmt.Sprintf("%s text files, of which one changes before each commit", thousands(historyFiles)),
+		title: fmt.Sprintf("%s text files; one of them changes before each commit", thousands(historyFiles)),
 		stage: setGrowth,
 		alone: true,
 		about: known(historyFiles, historyFiles*smallFile/2),
@@ -47,8 +47,7 @@ func historySet() dataSet {
 	}
 }
 
-// growHistory measures what a commit of one changed file costs, and to look at
-// the result, with more and more commits before it.
+// growHistory measures commits of one changed file, status and log, while the history grows.
 func (b *bench) growHistory(ctx context.Context, f *folder) (err error) {
 	if err := f.age(ctx, b.log); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (b *bench) growHistory(ctx context.Context, f *folder) (err error) {
 	return nil
 }
 
-// historyPoint adds points for n commits, of which the last are given.
+// historyPoint adds the points for n commits. The samples are those of the last commits.
 func (b *bench) historyPoint(ctx context.Context, repository kistRepository, n int, commits []Sample) error {
 	commit := medianSample(commits)
 	held, err := count(repository.folders()...)
@@ -115,7 +114,7 @@ func (b *bench) historyPoint(ctx context.Context, repository kistRepository, n i
 	return nil
 }
 
-// fileCounts returns numbers of files from 1,000 to most.
+// fileCounts returns the numbers of files of the sets from 1,000 to most.
 func fileCounts(most int) []int {
 	var counts []int
 	for _, n := range []int{1000, 5000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000} {
@@ -126,11 +125,11 @@ func fileCounts(most int) []int {
 	return append(counts, most)
 }
 
-// filesPrefix begins the names of sets that differ by how many files they have.
+// filesPrefix begins the names of the sets that differ only in the number of their files.
 const filesPrefix = "files-"
 
-// filesCurve returns how the cost of some work grows with files, from the sets
-// that differ in that alone.
+// filesCurve returns the curve of some work over the number of files. Its points are the sets
+// that differ only in that number.
 func filesCurve(r *Report, work string) *Curve {
 	c := &Curve{Name: curveFiles, Work: work, X: "files"}
 	for _, s := range r.Sets {

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// buildKist builds the program to be measured, once, and returns where it is.
+// buildKist builds kist once, and returns the path of the program.
 var buildKist = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "kistbench-test-")
 	if err != nil {
@@ -30,13 +30,13 @@ var buildKist = sync.OnceValues(func() (string, error) {
 	return program, nil
 })
 
-// noSettling spares tests what others have yet to write to disk.
+// noSettling replaces settle: a test need not wait for the writes of other processes.
 func noSettling(context.Context) error { return nil }
 
-// noForgetting leaves the cache of the system to others.
+// noForgetting replaces dropCaches: a test does not slow down other processes.
 func noForgetting() error { return nil }
 
-// A small run, of kist and git, from the sets to a page.
+// TestRace makes a small run of kist and git, from the sets to the tables.
 func TestRace(t *testing.T) {
 	program, err := buildKist()
 	check(t, err)
@@ -58,7 +58,7 @@ func TestRace(t *testing.T) {
 	for _, set := range []dataSet{many, mediaSet(4 * mib)} {
 		f := &folder{dataSet: set, path: filepath.Join(dir, "data-"+set.name)}
 		check(t, f.prepare(t.Context()))
-		f.touched = f.touched.Add(-minAge) // nothing here depends on it
+		f.touched = f.touched.Add(-minAge) // this test does not depend on the age
 		e := b.event(f, nil)
 		for round := 1; round <= 2; round++ {
 			check(t, e.run(t.Context(), round, e.standard))
@@ -84,10 +84,10 @@ func TestRace(t *testing.T) {
 		t.Errorf("first version with full metadata: %+v", full)
 	}
 	if disk := b.report.samples("media", workFlush, floorTool); len(disk) != 2 || disk[1].Seconds <= 0 || disk[1].Round != 2 {
-		t.Errorf("what the disk takes: %+v", disk)
+		t.Errorf("flush: %+v", disk)
 	}
 	if first := b.report.samples("media", workFirst, kistTool); first[0].Stored < 4*mib {
-		t.Errorf("only %d bytes of 4 MiB that do not compress were stored", first[0].Stored)
+		t.Errorf("%d bytes stored, want at least 4 MiB", first[0].Stored)
 	}
 	for _, tool := range []string{kistTool, floorTool} {
 		if read := b.report.samples("media", workRead, tool); b.canMount() == nil && (len(read) != 2 || read[0].Seconds <= 0 || read[1].Round != 2) {
@@ -95,17 +95,17 @@ func TestRace(t *testing.T) {
 		}
 	}
 	if more := added(b.report, "media", workUnchanged, workChanged, kistTool); len(more) != 2 || more[0].Stored < mib {
-		t.Errorf("a MiB in front added %+v", more)
+		t.Errorf("a change of 1 MiB added %+v", more)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "of-*")); len(left) > 0 {
-		t.Errorf("repositories are left: %v", left)
+		t.Errorf("repositories were not removed: %v", left)
 	}
 	saved := filepath.Join(dir, "report.json")
 	check(t, b.report.write(saved))
 	again, err := readReport(saved)
 	check(t, err)
 	if got, want := allTables(again), allTables(b.report); got != want {
-		t.Errorf("a report that was written and read gives\n%s\nnot\n%s", got, want)
+		t.Errorf("the report from the file gives\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -132,11 +132,11 @@ func TestHistory(t *testing.T) {
 	}
 	stored := b.report.curve(curveHistory, workCommit).Points
 	if stored[5].Stored <= stored[0].Stored {
-		t.Errorf("five commits more store nothing: %d, %d", stored[0].Stored, stored[5].Stored)
+		t.Errorf("five more commits added nothing: %d, %d", stored[0].Stored, stored[5].Stored)
 	}
 }
 
-// The names of fields are what other programs rely on.
+// TestReportJSON checks the names of fields. Other programs rely on them.
 func TestReportJSON(t *testing.T) {
 	data, err := json.Marshal(exampleReport())
 	check(t, err)
@@ -161,7 +161,7 @@ func TestReportJSON(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "later.json")
 	check(t, os.WriteFile(path, []byte(`{"version": 2}`), 0o666))
 	if _, err := readReport(path); err == nil || !strings.Contains(err.Error(), "version 2") {
-		t.Errorf("a later version: %v", err)
+		t.Errorf("a report of a later version: %v", err)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestParse(t *testing.T) {
 		t.Errorf("%+v", opts)
 	}
 	if program, given := opts.tools["borg"]; !given || program != "" {
-		t.Errorf("borg is wanted: %+v", opts.tools)
+		t.Errorf("borg is not excluded: %+v", opts.tools)
 	}
 	for _, args := range [][]string{{"-sets", "medias"}, {"-rounds", "0"}, {"extra"}, {"-nothing"}} {
 		if _, err := parse(args, io.Discard); err == nil {
@@ -191,24 +191,24 @@ func TestWithoutRoom(t *testing.T) {
 	_, cleanup, err := b.prepare(t.Context())
 	cleanup()
 	if err == nil || !strings.Contains(err.Error(), "free disk") {
-		t.Errorf("a million terabytes: %v", err)
+		t.Errorf("error %v, want one about free disk", err)
 	}
 }
 
-// cancelAt is a log that cancels a run once it says something.
+// cancelAt is a log that cancels a run when a text is written.
 type cancelAt struct {
-	says   string
+	text   string
 	cancel context.CancelFunc
 }
 
 func (c cancelAt) Write(p []byte) (int, error) {
-	if strings.Contains(string(p), c.says) {
+	if strings.Contains(string(p), c.text) {
 		c.cancel()
 	}
 	return len(p), nil
 }
 
-// What was measured before a run is stopped is written.
+// A run that is stopped writes the results so far.
 func TestStopped(t *testing.T) {
 	program, err := buildKist()
 	check(t, err)
@@ -218,11 +218,11 @@ func TestStopped(t *testing.T) {
 	defer cancel()
 	args := []string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-git=", "-dir", dir, "-sets", "wide", "-wide", "100", "-json", saved}
 	if err := run(ctx, args, io.Discard, cancelAt{"waiting", cancel}); !errors.Is(err, context.Canceled) {
-		t.Fatalf("a run that was stopped: %v", err)
+		t.Fatalf("error %v, want %v", err, context.Canceled)
 	}
 	r, err := readReport(saved)
 	check(t, err)
 	if len(r.Tools) != 1 || len(r.Sets) != 1 || !slices.ContainsFunc(r.Skipped, func(s Skip) bool { return s.Why == "the run was stopped" }) {
-		t.Errorf("written: %+v", r)
+		t.Errorf("report %+v", r)
 	}
 }

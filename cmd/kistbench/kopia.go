@@ -41,8 +41,7 @@ func openKopia(ctx context.Context, o opening) (repository, error) {
 	return k, nil
 }
 
-// command returns one with the configuration of the given name: what one
-// machine knows.
+// command returns a command with the configuration of a machine.
 func (k kopiaRepository) command(machine string, args ...string) command {
 	log := "--log-dir=" + filepath.Join(k.dir, machine, "log")
 	config := "--config-file=" + filepath.Join(k.dir, machine, "config")
@@ -67,8 +66,7 @@ func (k kopiaRepository) save(ctx context.Context, _ string) (Sample, error) {
 	return k.run(ctx, k.command("main", "snapshot", "create", k.data))
 }
 
-// restore connects first where it is another machine that restores; that is not
-// measured.
+// restore restores from a server on another machine. It connects first, which is not measured.
 func (k kopiaRepository) restore(ctx context.Context, to string) (Sample, error) {
 	machine := "main"
 	if k.server != nil {
@@ -83,10 +81,10 @@ func (k kopiaRepository) restore(ctx context.Context, to string) (Sample, error)
 	}
 	var snapshots []struct{ ID string }
 	if err := json.Unmarshal(out, &snapshots); err != nil {
-		return Sample{}, fmt.Errorf("the snapshots that kopia lists: %w", err)
+		return Sample{}, fmt.Errorf("kopia snapshot list --json: %w", err)
 	}
 	if len(snapshots) == 0 {
-		return Sample{}, errors.New("kopia lists no snapshots")
+		return Sample{}, errors.New("kopia snapshot list: no snapshots")
 	}
 	return k.run(ctx, k.command(machine, "snapshot", "restore", snapshots[len(snapshots)-1].ID, to))
 }

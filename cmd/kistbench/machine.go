@@ -10,27 +10,26 @@ import (
 	"strings"
 )
 
-// Machine is what a run was made on, as far as it says who is fast at what.
-// What cannot be found out is empty.
+// Machine describes the machine of a run. Unknown fields are empty.
 type Machine struct {
 	CPU        string `json:"cpu"`
-	Cores      int    `json:"cores"` // that this process may use
+	Cores      int    `json:"cores"` // usable by this process
 	Memory     int64  `json:"memory_bytes"`
 	Kernel     string `json:"kernel"`
-	FileSystem string `json:"file_system"` // of the folder worked in
+	FileSystem string `json:"file_system"` // of the working folder
 	Arch       string `json:"arch"`
-	Go         string `json:"go"` // that built kist
+	Go         string `json:"go"` // its version
 }
 
-// thisMachine describes the machine, and the file system that dir is on.
+// thisMachine describes this machine and the file system of dir.
 func thisMachine(ctx context.Context, dir string) Machine {
 	m := Machine{
 		Cores: runtime.GOMAXPROCS(0), Arch: runtime.GOARCH, Go: runtime.Version(),
-		Kernel: said(ctx, "uname", "-sr"), FileSystem: fileSystem(dir),
+		Kernel: printed(ctx, "uname", "-sr"), FileSystem: fileSystem(dir),
 	}
 	if runtime.GOOS == "darwin" {
-		m.CPU = said(ctx, "sysctl", "-n", "machdep.cpu.brand_string")
-		m.Memory, _ = strconv.ParseInt(said(ctx, "sysctl", "-n", "hw.memsize"), 10, 64)
+		m.CPU = printed(ctx, "sysctl", "-n", "machdep.cpu.brand_string")
+		m.Memory, _ = strconv.ParseInt(printed(ctx, "sysctl", "-n", "hw.memsize"), 10, 64)
 		return m
 	}
 	m.CPU = field("/proc/cpuinfo", "model name")
@@ -41,8 +40,8 @@ func thisMachine(ctx context.Context, dir string) Machine {
 	return m
 }
 
-// said returns what a program prints, or nothing.
-func said(ctx context.Context, program string, args ...string) string {
+// printed returns the output of a program, or nothing if it fails.
+func printed(ctx context.Context, program string, args ...string) string {
 	out, err := exec.CommandContext(ctx, program, args...).Output()
 	if err != nil {
 		return ""
@@ -61,8 +60,7 @@ func field(path, name string) string {
 	return ""
 }
 
-// fileSystem returns the type of the file system that dir is on, as Linux calls
-// it in its table of mounts.
+// fileSystem returns the type of the file system of dir, from Linux's table of mounts.
 func fileSystem(dir string) string {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

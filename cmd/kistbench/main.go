@@ -1,13 +1,12 @@
 // Kistbench measures kist beside the programs that people use for the same
-// work: restic, kopia, borg and git, as far as they are on PATH.
+// work: restic, kopia, borg and git, if they are on PATH.
 //
 //	kistbench -kist bin/kist -quick
 //
-// It makes its data sets in a temporary folder, has each program do the same
-// work on the same data in turn, several rounds of it, and prints medians as
-// tables of Markdown; -json writes all that was measured, and -doc replaces the
-// tables and plots of a page. docs/performance.md tells what is measured, and
-// how.
+// It makes data sets in a temporary folder. In several rounds, each program does the same work
+// on the same data. Kistbench prints the medians as tables in Markdown. With -json it writes all
+// results to a file. With -doc it replaces the tables and plots of a page. docs/performance.md
+// describes the method.
 package main
 
 import (
@@ -24,9 +23,9 @@ import (
 	"time"
 )
 
-// options are what the command line says.
+// options are the options of the command line.
 type options struct {
-	tools    map[string]string // program by name; empty: do without
+	tools    map[string]string // program by name; empty: none
 	dir      string
 	sets     []string
 	rounds   int
@@ -58,8 +57,7 @@ func main() {
 	}
 }
 
-// run measures what args say, or takes a report that was written earlier, and
-// puts the results where they are wanted.
+// run makes a report, or reads one that -json wrote. It puts the results where args ask for them.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	opts, err := parse(args, stderr)
 	if err != nil {
@@ -93,39 +91,39 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	flags := flag.NewFlagSet("kistbench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	for _, name := range toolNames {
-		flags.Func(name, fmt.Sprintf("the `program` to run as %s; empty: none (default %[1]s, if it is on PATH)", name), func(s string) error {
+		flags.Func(name, fmt.Sprintf("run `PROGRAM` as %s; empty: none (default %[1]s, if it is on PATH)", name), func(s string) error {
 			opts.tools[name] = s
 			return nil
 		})
 	}
 	var sets string
-	flags.StringVar(&opts.dir, "dir", "", "work in a new folder in `DIR`, which is removed at the end (default: where temporary files go)")
-	flags.StringVar(&sets, "sets", strings.Join(allSets, ","), "what to measure, of "+strings.Join(allSets, ", "))
-	flags.IntVar(&opts.rounds, "rounds", 3, "repeat everything `N` times, if there is time")
-	flags.DurationVar(&opts.limit, "limit", 0, "begin no round, after the first, that would not end within `DURATION` (default none, -quick 4m30s)")
-	flags.BoolVar(&opts.quick, "quick", false, "smaller data sets, some minutes in all")
-	flags.IntVar(&opts.wide, "wide", 0, "have `N` files in the one folder of the set wide (default 100000, -quick 10000)")
-	flags.IntVar(&opts.files, "files", 0, "measure kist with up to `N` files, 1000000 at most (default 200000, -quick 20000)")
-	flags.IntVar(&opts.commits, "commits", 0, "measure kist over `N` commits (default 1000, -quick 100)")
-	flags.IntVar(&opts.large, "large", 0, "measure kist with one file of `N` GiB, too")
-	flags.StringVar(&opts.releases, "releases", defaultReleases, "the `MODULE@VERSION,VERSION...` of the set versions")
-	flags.StringVar(&opts.json, "json", "", "write all that was measured to `FILE`")
-	flags.StringVar(&opts.doc, "doc", "", "replace the tables in `FILE`, and the plots in the folder called like it")
-	flags.StringVar(&opts.from, "from", "", "measure nothing, but take what -json wrote to `FILE`")
+	flags.StringVar(&opts.dir, "dir", "", "work in a new folder in `DIR`, and remove it at the end (default: the folder for temporary files)")
+	flags.StringVar(&sets, "sets", strings.Join(allSets, ","), "measure the `SETS`, some of "+strings.Join(allSets, ","))
+	flags.IntVar(&opts.rounds, "rounds", 3, "make `N` rounds, if there is time")
+	flags.DurationVar(&opts.limit, "limit", 0, "after the first round, begin none that would end after `DURATION` (default none, -quick 4m30s)")
+	flags.BoolVar(&opts.quick, "quick", false, "use smaller data sets: some minutes in all")
+	flags.IntVar(&opts.wide, "wide", 0, "put `N` files into the one folder of the set wide (default 100000, -quick 10000)")
+	flags.IntVar(&opts.files, "files", 0, "measure kist with up to `N` files, at most 1000000 (default 200000, -quick 20000)")
+	flags.IntVar(&opts.commits, "commits", 0, "measure kist with up to `N` commits (default 1000, -quick 100)")
+	flags.IntVar(&opts.large, "large", 0, "also measure kist with one file of `N` GiB")
+	flags.StringVar(&opts.releases, "releases", defaultReleases, "use `MODULE@VERSION,VERSION...` for the set versions")
+	flags.StringVar(&opts.json, "json", "", "write all results to `FILE`")
+	flags.StringVar(&opts.doc, "doc", "", "replace the tables in the page `FILE`, and the plots in the folder of that name")
+	flags.StringVar(&opts.from, "from", "", "measure nothing; read the results that -json wrote to `FILE`")
 	if err := flags.Parse(args); err != nil {
 		return nil, err
 	}
 	if flags.NArg() > 0 {
-		return nil, fmt.Errorf("%q: only options are known", flags.Arg(0))
+		return nil, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
 	opts.sets = strings.Split(sets, ",")
 	for _, set := range opts.sets {
 		if !slices.Contains(allSets, set) {
-			return nil, fmt.Errorf("no set is called %q, of %s", set, strings.Join(allSets, ", "))
+			return nil, fmt.Errorf("unknown set %q; the sets are %s", set, strings.Join(allSets, ", "))
 		}
 	}
 	if opts.rounds < 1 {
-		return nil, fmt.Errorf("%d rounds: at least one is needed", opts.rounds)
+		return nil, fmt.Errorf("-rounds %d: at least 1", opts.rounds)
 	}
 	if opts.quick && opts.limit == 0 {
 		opts.limit = 270 * time.Second
@@ -136,7 +134,7 @@ func parse(args []string, stderr io.Writer) (*options, error) {
 	return opts, nil
 }
 
-// scale returns how large something is in an ordinary run, or a quick one.
+// scale returns the size for an ordinary or a quick run.
 func (o *options) scale(ordinary, quick int) int {
 	if o.quick {
 		return quick

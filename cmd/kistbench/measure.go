@@ -15,34 +15,33 @@ import (
 	"time"
 )
 
-// starterVariable makes this program the one that starts another, and measures
-// it; see starter.
+// starterVariable is the environment variable that makes this program call starter.
 const starterVariable = "KISTBENCH_STARTER"
 
-// Sample is what one run of a piece of work took. The work may be several
-// commands: their times are added up, and of their memory the most counts.
+// Sample is the cost of one run of a piece of work. If the work is several commands, times are
+// sums, and the peak memory is the highest one.
 type Sample struct {
 	Round   int     `json:"round"`
-	Step    int     `json:"step,omitempty"` // of work that has steps: which release, counted from 1
+	Step    int     `json:"step,omitempty"` // of work with steps, such as releases, from 1
 	Seconds float64 `json:"seconds"`        // from the start of the first command to the end of the last
-	User    float64 `json:"user_seconds"`   // processor time, with the processes that the commands waited for
+	User    float64 `json:"user_seconds"`   // processor time, with the child processes of the commands
 	System  float64 `json:"system_seconds"`
-	// Background is the processor time of processes that commands left running.
-	// The next command is not started before these have ended.
+	// Background is the processor time of the processes that outlived their command. They end
+	// before the next command starts.
 	Background float64 `json:"background_seconds,omitempty"`
-	Peak       int64   `json:"peak_bytes"` // resident memory, of the largest process
-	// Stored is what the repository takes up on disk afterwards, in blocks of
-	// the file system; on a server, the sizes of its objects.
+	Peak       int64   `json:"peak_bytes"` // resident memory of the largest process
+	// Stored is the size of the repository afterwards: on disk the blocks of its files, on a
+	// server the sizes of its objects.
 	Stored   int64 `json:"stored_bytes,omitempty"`
-	Sent     int64 `json:"sent_bytes,omitempty"`     // to the server, headers and all
-	Received int64 `json:"received_bytes,omitempty"` // from it
+	Sent     int64 `json:"sent_bytes,omitempty"`     // to the server, with headers
+	Received int64 `json:"received_bytes,omitempty"` // from the server, with headers
 	Requests int64 `json:"requests,omitempty"`       // to the server
 }
 
 // cpu returns the processor time of the commands, in seconds.
 func (s Sample) cpu() float64 { return s.User + s.System }
 
-// and returns the sample of both pieces of work, one after the other.
+// and returns the sample of s and next as one piece of work.
 func (s Sample) and(next Sample) Sample {
 	s.Seconds += next.Seconds
 	s.User += next.User
@@ -56,33 +55,31 @@ func (s Sample) and(next Sample) Sample {
 type command struct {
 	dir     string
 	args    []string // the program first
-	env     []string // beyond the bench's
-	allowed int      // an exit status that is as good as 0
+	env     []string // beside the runner's
+	allowed int      // an exit status that also means success
 }
 
-// CommandError tells that a command that was to be measured failed.
+// CommandError is the error of a command that failed.
 type CommandError struct {
 	Args   []string
-	Status int    // its exit status; -1 if it did not end by itself
-	Stderr string // the end of what it said
+	Status int    // the exit status; -1 after a signal
+	Stderr string // the end of its error output
 }
 
 func (e *CommandError) Error() string {
-	said := strings.TrimSpace(e.Stderr)
-	if said != "" {
-		said = ": " + said
+	output := strings.TrimSpace(e.Stderr)
+	if output != "" {
+		output = ": " + output
 	}
-	return fmt.Sprintf("%s: exit status %d%s", strings.Join(append([]string{filepath.Base(e.Args[0])}, e.Args[1:]...), " "), e.Status, said)
+	return fmt.Sprintf("%s: exit status %d%s", strings.Join(append([]string{filepath.Base(e.Args[0])}, e.Args[1:]...), " "), e.Status, output)
 }
 
-// runner runs commands, with an environment of their own: no settings of the
-// user have a say.
+// runner runs commands in an environment without the settings of the user.
 type runner struct {
 	env []string
 }
 
-// newRunner returns a runner that keeps the home folder and temporary files of
-// commands in dir.
+// newRunner returns a runner whose commands have their home folder and temporary files in dir.
 func newRunner(dir string) (*runner, error) {
 	home, temporary := filepath.Join(dir, "home"), filepath.Join(dir, "tmp")
 	for _, d := range []string{home, temporary} {
@@ -99,7 +96,7 @@ func newRunner(dir string) (*runner, error) {
 	return &runner{env}, nil
 }
 
-// run runs commands one after the other, and measures them.
+// run runs commands one after the other, and returns their sample.
 func (r *runner) run(ctx context.Context, commands ...command) (Sample, error) {
 	var total Sample
 	for _, c := range commands {
@@ -122,9 +119,9 @@ func (r *runner) runOne(ctx context.Context, c command) (Sample, error) {
 		return Sample{}, err
 	}
 	defer results.Close()
-	var said tail
+	var stderr tail
 	cmd := exec.CommandContext(ctx, self, c.args...)
-	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = c.dir, &said, []*os.File{out}
+	cmd.Dir, cmd.Stderr, cmd.ExtraFiles = c.dir, &stderr, []*os.File{out}
 	cmd.Env = append(append(append([]string{}, r.env...), c.env...), starterVariable+"=1")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -140,14 +137,14 @@ func (r *runner) runOne(ctx context.Context, c command) (Sample, error) {
 	case ctx.Err() != nil:
 		return Sample{}, ctx.Err()
 	case decodeErr != nil:
-		return Sample{}, fmt.Errorf("%s was not measured: %w: %s", c.args[0], errors.Join(decodeErr, err), said.String())
+		return Sample{}, fmt.Errorf("%s was not measured: %w: %s", c.args[0], errors.Join(decodeErr, err), stderr.String())
 	case got.Status != 0 && got.Status != c.allowed:
-		return Sample{}, &CommandError{Args: c.args, Status: got.Status, Stderr: said.String()}
+		return Sample{}, &CommandError{Args: c.args, Status: got.Status, Stderr: stderr.String()}
 	}
 	return got.Sample, nil
 }
 
-// output runs a command that is not measured, and returns what it prints.
+// output runs a command without measuring it, and returns its standard output.
 func (r *runner) output(ctx context.Context, c command) ([]byte, error) {
 	out, err := r.prepare(ctx, c).Output()
 	var failed *exec.ExitError
@@ -157,23 +154,22 @@ func (r *runner) output(ctx context.Context, c command) ([]byte, error) {
 	return out, err
 }
 
-// prepare returns a command that is not measured.
+// prepare returns a command in the environment of the runner.
 func (r *runner) prepare(ctx context.Context, c command) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, c.args[0], c.args[1:]...)
 	cmd.Dir, cmd.Env = c.dir, append(append([]string{}, r.env...), c.env...)
 	return cmd
 }
 
-// started is what the starter tells.
+// started is the result of starter.
 type started struct {
 	Sample Sample
 	Status int
 }
 
-// starter runs a program, waits for it and for what it left running, and
-// writes to file 3 what that took. It is a process of its own because Linux
-// counts, as the peak memory of a new process, what the one that started it had
-// at its peak: this one never has much.
+// starter runs a program, waits for it and for the processes that outlive it, and writes the
+// result to file 3. It is a separate process because of the peak memory: Linux gives a new
+// process the peak of its parent. The starter's peak is low.
 func starter(args []string) int {
 	results := os.NewFile(3, "results")
 	syscall.CloseOnExec(3)
@@ -204,7 +200,7 @@ func starter(args []string) int {
 	return 0
 }
 
-// tail keeps the end of what is written.
+// tail keeps the last bytes written to it.
 type tail struct{ bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {

@@ -30,7 +30,7 @@ func newTestRunner(t *testing.T) *runner {
 
 func TestRun(t *testing.T) {
 	r := newTestRunner(t)
-	// 64 MiB of a variable, and some work.
+	// A shell variable of 64 MiB, and some work.
 	s, err := r.run(t.Context(), command{args: []string{"sh", "-c", `x=$(head -c 67108864 /dev/zero | tr '\0' x); test ${#x} = 67108864`}})
 	check(t, err)
 	if s.Seconds <= 0 || s.cpu() <= 0 || s.Peak < 64*mib || s.Peak > 2048*mib {
@@ -39,7 +39,7 @@ func TestRun(t *testing.T) {
 	again, err := r.run(t.Context(), command{args: []string{"true"}})
 	check(t, err)
 	if again.Peak > 32*mib {
-		t.Errorf("true had %s resident: is it what this process has?", byteSize(again.Peak))
+		t.Errorf("true has a peak of %s: is it the peak of this process?", byteSize(again.Peak))
 	}
 }
 
@@ -51,15 +51,15 @@ func TestRunFails(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if _, err := r.run(t.Context(), command{args: []string{"sh", "-c", "exit 3"}, allowed: 3}); err != nil {
-		t.Errorf("a status that is allowed: %v", err)
+		t.Errorf("an allowed status: %v", err)
 	}
 	if _, err := r.run(t.Context(), command{args: []string{"/nonexistent/program"}}); err == nil {
-		t.Error("a program that is not there runs")
+		t.Error("no error for a missing program")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	if _, err := r.run(ctx, command{args: []string{"sleep", "60"}}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a run that was cancelled: %v", err)
+		t.Errorf("a cancelled run: %v", err)
 	}
 }
 
@@ -69,26 +69,26 @@ func TestRunHasItsOwnEnvironment(t *testing.T) {
 	out, err := r.output(t.Context(), command{args: []string{"env"}, env: []string{"EXTRA=1"}})
 	check(t, err)
 	if home, _ := os.UserHomeDir(); strings.Contains(string(out), "RESTIC_REPOSITORY") || strings.Contains(string(out), "HOME="+home+"\n") {
-		t.Errorf("settings of the user are there:\n%s", out)
+		t.Errorf("the environment has settings of the user:\n%s", out)
 	}
 	if !strings.Contains(string(out), "EXTRA=1") {
 		t.Errorf("no EXTRA in\n%s", out)
 	}
 }
 
-// What a command leaves running is waited for, and counted by itself.
+// run waits for the processes that outlive their command, and counts them apart.
 func TestRunWaitsForTheBackground(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		return // nobody else can wait for it
+		return // only Linux can wait for them
 	}
 	r, dir := newTestRunner(t), t.TempDir()
 	s, err := r.run(t.Context(), command{dir: dir, args: []string{"sh", "-c",
 		`(i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; touch done) >/dev/null 2>&1 &`}})
 	check(t, err)
 	if _, err := os.Stat(dir + "/done"); err != nil {
-		t.Errorf("the next command would begin too early: %v", err)
+		t.Errorf("run returned before the background process ended: %v", err)
 	}
 	if s.Background <= 0 {
-		t.Errorf("nothing in the background was counted: %+v", s)
+		t.Errorf("the background process was not counted: %+v", s)
 	}
 }

@@ -12,8 +12,8 @@ import (
 
 // mounter is a repository that can show its versions as folders.
 type mounter interface {
-	// mounted does work while the repository is mounted at a folder. The work gets the folder
-	// of the last version.
+	// mounted calls work while the repository is mounted at a folder. Work gets the folder of
+	// the last version.
 	mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error)
 }
 
@@ -24,8 +24,8 @@ const (
 	readSize  = mib / 4
 )
 
-// look lists or reads the last version in a mount of each tool that has one. The cache of the
-// system is empty before. The floor is the same for the folder itself.
+// look lists or reads the last version in a mount of each tool that can mount. The page cache is
+// empty before. The floor is the same work in the folder itself.
 func (e *event) look(ctx context.Context) error {
 	if e.server != nil {
 		return nil
@@ -75,7 +75,7 @@ func (e *event) look(ctx context.Context) error {
 	return nil
 }
 
-// canMount returns an error if this machine has no mounts, or its cache cannot be emptied.
+// canMount returns an error if this machine cannot mount, or cannot empty its page cache.
 func (b *bench) canMount() error {
 	if _, err := os.Stat("/dev/fuse"); err != nil {
 		return err
@@ -86,18 +86,18 @@ func (b *bench) canMount() error {
 	return b.forget()
 }
 
-// dropCaches empties the cache of the system. Only root may do that.
+// dropCaches empties the page cache. Only root may do that.
 func dropCaches() error { return os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0) }
 
-// mountTime is how long a tool may take until its mount is there.
+// mountTime is the longest time until a mount is ready.
 const mountTime = time.Minute
 
-// mounted does work while a command serves the folder at. Version is the folder of the last
-// version.
+// mounted calls work while a command has a repository mounted at a folder. Version is the folder
+// of the last version.
 func (r *runner) mounted(ctx context.Context, c command, at, version string, work func(version string) (Sample, error)) (s Sample, err error) {
-	var said tail
+	var stderr tail
 	cmd := r.prepare(ctx, c)
-	cmd.Stderr = &said
+	cmd.Stderr = &stderr
 	if err := cmd.Start(); err != nil {
 		return s, err
 	}
@@ -118,11 +118,11 @@ func (r *runner) mounted(ctx context.Context, c command, at, version string, wor
 		select {
 		case err := <-ended:
 			ended <- err
-			return s, fmt.Errorf("%s: the mount ended: %s", c.args[0], said.String())
+			return s, fmt.Errorf("%s: the mount ended: %s", c.args[0], stderr.String())
 		default:
 		}
 		if time.Since(began) > mountTime {
-			return s, fmt.Errorf("%s: no mount after %v: %s", c.args[0], mountTime, said.String())
+			return s, fmt.Errorf("%s: no mount after %v: %s", c.args[0], mountTime, stderr.String())
 		}
 	}
 }

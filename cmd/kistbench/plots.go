@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// colors of the tools, which tell them apart for the colour-blind, too.
+// colors are the colours of the tools. Colour-blind people can distinguish them, too.
 var colors = map[string]color.Color{
 	kistTool: color.RGBA{0x00, 0x72, 0xb2, 0xff},
 	"restic": color.RGBA{0xe6, 0x9f, 0x00, 0xff},
@@ -26,27 +26,27 @@ var colors = map[string]color.Color{
 	"git":    color.RGBA{0xd5, 0x5e, 0x00, 0xff},
 }
 
-// chart is a plot that a report gives.
+// chart is a plot of a report.
 type chart struct {
-	name, title string // the name is that of the file, without .svg
-	alt         string // what it shows, in words
+	name, title string // the file is name.svg
+	alt         string // describes the plot in words
 	draw        func(*plot.Plot, *Report) (measured bool, err error)
 }
 
-// charts are all there are.
+// charts are all plots.
 var charts = []chart{
-	{"throughput", "First version: MiB of files a second", "bars: how many MiB of files a second each tool takes into an empty repository", drawThroughput(workFirst)},
-	{"restore", "Restore: MiB of files a second", "bars: how many MiB of files a second each tool restores", drawThroughput(workRestore)},
-	{"dedup", "Releases of a module: MiB stored", "lines: how much each tool has stored after each release", drawDedup},
-	{"history", "kist: seconds, by commits before", "lines: what a commit, status and log take with more and more commits", drawCurve(curveHistory, "commits", "seconds", seconds, workCommit, workStatus, workLog)},
-	{"files-time", "kist: seconds, by files", "lines: what each command takes with more and more files", drawCurve(curveFiles, "files", "seconds", seconds, workFirst, workStatus, workChanged, workRestore)},
-	{"files-memory", "kist: peak memory in MiB, by files", "lines: the most memory of each command with more and more files", drawCurve(curveFiles, "files", "MiB", mebibytes(peak), workFirst, workStatus, workChanged, workRestore)},
+	{"throughput", "First version: MiB of files a second", "bars: the MiB of files a second that each tool stores in an empty repository", drawThroughput(workFirst)},
+	{"restore", "Restore: MiB of files a second", "bars: the MiB of files a second that each tool restores", drawThroughput(workRestore)},
+	{"dedup", "Releases of a module: MiB stored", "lines: the MiB that each tool has stored after each release", drawDedup},
+	{"history", "kist: seconds, by commits before", "lines: the seconds of a commit, status and log with more and more commits", drawCurve(curveHistory, "commits", "seconds", seconds, workCommit, workStatus, workLog)},
+	{"files-time", "kist: seconds, by files", "lines: the seconds of each command with more and more files", drawCurve(curveFiles, "files", "seconds", seconds, workFirst, workStatus, workChanged, workRestore)},
+	{"files-memory", "kist: peak memory in MiB, by files", "lines: the peak memory of each command with more and more files", drawCurve(curveFiles, "files", "MiB", mebibytes(peak), workFirst, workStatus, workChanged, workRestore)},
 }
 
 func init() { plot.DefaultFont = font.Font{Typeface: "Liberation", Variant: "Sans"} }
 
-// drawCharts writes the plots of a report into dir, and returns those there
-// are; one that nothing was measured for is removed.
+// drawCharts writes the plots of a report into dir, and returns them. It removes the plots
+// without results.
 func drawCharts(dir string, r *Report) ([]chart, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func save(p *plot.Plot, file string) error {
 
 func mebibytes(m metric) metric { return func(s Sample) float64 { return m(s) / mib } }
 
-// drawThroughput draws groups of bars: for each set, one for each tool.
+// drawThroughput draws a group of bars for each set. A group has a bar for each tool.
 func drawThroughput(work string) func(*plot.Plot, *Report) (bool, error) {
 	return func(p *plot.Plot, r *Report) (bool, error) {
 		var sets []string
@@ -130,7 +130,7 @@ func drawThroughput(work string) func(*plot.Plot, *Report) (bool, error) {
 	}
 }
 
-// drawDedup draws what each tool has stored after each release.
+// drawDedup draws the size of each tool's repository after each release.
 func drawDedup(p *plot.Plot, r *Report) (bool, error) {
 	p.X.Label.Text, p.Y.Label.Text = "releases", "MiB"
 	p.Legend.Left = true
@@ -153,7 +153,7 @@ func drawDedup(p *plot.Plot, r *Report) (bool, error) {
 	return measured, nil
 }
 
-// drawCurve draws a figure of some work of kist as it grows.
+// drawCurve draws a curve of kist for each work.
 func drawCurve(name, x, y string, m metric, works ...string) func(*plot.Plot, *Report) (bool, error) {
 	return func(p *plot.Plot, r *Report) (bool, error) {
 		p.X.Label.Text, p.Y.Label.Text = x, y

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// contestant is a tool that works on a set, with a repository of this round.
+// contestant is a tool with its repository of this round.
 type contestant struct {
 	tool
 	repository
@@ -18,21 +18,21 @@ type contestant struct {
 	server *prefix
 }
 
-// event is a race in one folder: who takes part, and how far it is.
+// event is a race of the tools on one data set.
 type event struct {
 	*bench
 	*folder
-	set         string  // as results call it
+	set         string  // the name in results
 	server      *server // nil: repositories are folders
 	contestants []*contestant
-	out         map[string]bool // tools that do not take part, or no longer
+	out         map[string]bool // tools that do not take part, or failed
 	round       int
 }
 
-// onServer ends the name of a set whose repositories are on a server.
+// onServer is the suffix of a set whose repositories are on a server.
 const onServer = "-s3"
 
-// event returns a race, and adds its set to the report.
+// event returns a race and adds its set to the report.
 func (b *bench) event(f *folder, server *server) *event {
 	e := &event{bench: b, folder: f, set: f.name, server: server, out: map[string]bool{}}
 	title := f.title
@@ -50,7 +50,7 @@ func (b *bench) event(f *folder, server *server) *event {
 	return e
 }
 
-// standard is the work on a set of files.
+// standard does the work on a set of files.
 func (e *event) standard(ctx context.Context) error {
 	save := func(c *contestant) (Sample, error) { return c.save(ctx, "bench") }
 	took, err := readAll(ctx, e.path)
@@ -89,14 +89,18 @@ func (e *event) standard(ctx context.Context) error {
 	if err := e.look(ctx); err != nil {
 		return err
 	}
+	if e.server == nil && e.held.files > listFiles {
+		if err := e.request(ctx); err != nil {
+			return err
+		}
+	}
 	if err := e.restore(ctx); err != nil || !e.compacts || e.server != nil {
 		return err
 	}
 	return e.compact(ctx)
 }
 
-// fullMetadata measures a first version that records all metadata, in another
-// repository.
+// fullMetadata measures a first version with all metadata, in another repository.
 func (e *event) fullMetadata(ctx context.Context) error {
 	if e.server != nil {
 		return nil
@@ -114,7 +118,7 @@ func (e *event) fullMetadata(ctx context.Context) error {
 	})
 }
 
-// compact has those who can make their repositories as small as they get.
+// compact measures the gc of each tool that has one.
 func (e *event) compact(ctx context.Context) error {
 	return e.each(ctx, workCompact, 0, func(c *contestant) (Sample, error) {
 		s, ok := c.repository.(compacter)
@@ -125,7 +129,7 @@ func (e *event) compact(ctx context.Context) error {
 	})
 }
 
-// flush measures how long the disk takes for as many bytes as kist has stored.
+// flush measures the time in which the disk stores as many bytes as kist has stored.
 func (e *event) flush(ctx context.Context) error {
 	samples := e.report.samples(e.set, workFirst, kistTool)
 	if len(samples) == 0 {
@@ -139,8 +143,7 @@ func (e *event) flush(ctx context.Context) error {
 	return err
 }
 
-// restore has everybody write the last version to a new folder, and looks
-// whether all is there.
+// restore measures the restore of the last version to a new folder, and checks the result.
 func (e *event) restore(ctx context.Context) error {
 	target := filepath.Join(e.dir, "restored")
 	copied := func(work func() (Sample, error)) (s Sample, err error) {
@@ -173,7 +176,7 @@ func (e *event) restore(ctx context.Context) error {
 	return err
 }
 
-// run runs one round: with new repositories, which are removed afterwards.
+// run makes one round. It makes new repositories, and removes them at the end.
 func (e *event) run(ctx context.Context, round int, work func(context.Context) error) (err error) {
 	if err := e.age(ctx, e.log); err != nil {
 		return err
@@ -186,7 +189,7 @@ func (e *event) run(ctx context.Context, round int, work func(context.Context) e
 			err = errors.Join(err, c.remove(context.WithoutCancel(ctx)))
 		}
 	}()
-	// Each round begins with another tool.
+	// Each round starts with another tool.
 	for i := range e.tools {
 		t := e.tools[(i+round-1)%len(e.tools)]
 		if e.out[t.name] {
@@ -215,9 +218,9 @@ func (c *contestant) remove(ctx context.Context) error {
 	return err
 }
 
-// each has everybody do a piece of work, and keeps what it took. A step is 0,
-// or tells the samples of a piece of work that is done several times apart.
-// Who cannot do it returns errors.ErrUnsupported.
+// each calls do for each contestant and adds the sample to the report. Do returns
+// errors.ErrUnsupported if the tool cannot do the work. Step is 0, or the number of the step of
+// work with steps.
 func (e *event) each(ctx context.Context, work string, step int, do func(*contestant) (Sample, error)) error {
 	for _, c := range slices.Clone(e.contestants) {
 		if e.out[c.name] {
@@ -247,7 +250,7 @@ func (e *event) each(ctx context.Context, work string, step int, do func(*contes
 	return nil
 }
 
-// counted does work, and counts the traffic to and from the server.
+// counted calls do and counts the traffic with the server.
 func (e *event) counted(c *contestant, do func(*contestant) (Sample, error)) (Sample, error) {
 	if e.server == nil || e.server.relay == nil {
 		return do(c)
@@ -259,7 +262,7 @@ func (e *event) counted(c *contestant, do func(*contestant) (Sample, error)) (Sa
 	return s, err
 }
 
-// stored returns how much the repository takes up.
+// stored returns the size of the repository in bytes.
 func (c *contestant) stored(ctx context.Context) (int64, error) {
 	if c.server != nil {
 		return c.server.stored(ctx)
@@ -268,8 +271,8 @@ func (c *contestant) stored(ctx context.Context) (int64, error) {
 	return held.disk, err
 }
 
-// failed notes that a tool failed on a set, and does without it there from now
-// on. Without kist there is nothing to measure.
+// failed removes a tool that failed from this race, and notes it in the report. It returns the
+// error if the tool is kist, or if the error is not that of a command.
 func (e *event) failed(c *contestant, err error) error {
 	var failed *CommandError
 	if c.name == kistTool || !errors.As(err, &failed) {

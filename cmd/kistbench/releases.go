@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// defaultReleases are ten releases of a module, one after the other.
+// defaultReleases are ten consecutive releases of a module.
 const defaultReleases = "golang.org/x/tools@v0.24.0,v0.25.0,v0.26.0,v0.27.0,v0.28.0,v0.29.0,v0.30.0,v0.31.0,v0.32.0,v0.33.0"
 
 // releases are folders of a module.
@@ -20,16 +20,15 @@ type releases struct {
 	dirs     []string
 }
 
-// releasesSet returns a set that has the first of some releases, given as
-// MODULE@VERSION,VERSION..., and all of them. The go command finds them in its
-// module cache, or downloads them there; that is done by about.
+// releasesSet returns the releases MODULE@VERSION,VERSION..., and a set with the first one. The
+// set's about lets the go command find them in its module cache, or download them.
 func releasesSet(ctx context.Context, spec string) (dataSet, *releases) {
 	module, list, ok := strings.Cut(spec, "@")
 	r := &releases{versions: strings.Split(list, ",")}
 	last := len(r.versions) - 1
 	return dataSet{
 		name:  setVersions,
-		title: fmt.Sprintf("%d releases of %s, %s to %s; from one to the next, only files that differ are written", last+1, module, r.versions[0], r.versions[last]),
+		title: fmt.Sprintf("%d releases of %s, %s to %s; an update writes only the files that differ", last+1, module, r.versions[0], r.versions[last]),
 		about: func(ctx context.Context) (census, error) {
 			if !ok || last < 1 {
 				return census{}, fmt.Errorf("%q is not MODULE@VERSION,VERSION", spec)
@@ -40,8 +39,8 @@ func releasesSet(ctx context.Context, spec string) (dataSet, *releases) {
 	}, r
 }
 
-// find finds the folders of all versions, and returns how large they may be
-// together.
+// find finds the folders of all versions. The census has the largest number of files and bytes of
+// a version, and the disk space of all versions together.
 func (r *releases) find(ctx context.Context, module string) (all census, err error) {
 	for _, version := range r.versions {
 		dir, err := download(ctx, module+"@"+version)
@@ -58,8 +57,8 @@ func (r *releases) find(ctx context.Context, module string) (all census, err err
 	return all, nil
 }
 
-// download returns the folder of a module in the cache. It runs in the
-// environment of the user, who knows from where modules come.
+// download returns the folder of a module in the cache. It uses the environment of the user, which
+// configures the source of modules.
 func download(ctx context.Context, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir = os.TempDir() // in no module
@@ -74,8 +73,8 @@ func download(ctx context.Context, module string) (string, error) {
 	return found.Dir, err
 }
 
-// releases has tools take versions of one release after the other, in a folder
-// that is updated from one to the next, and in the end to the first again.
+// releases measures a version of each release, in one folder that is updated from release to
+// release. At the end, the folder has the first release again.
 func (e *event) releases(ctx context.Context, r *releases) (err error) {
 	defer func() { err = errors.Join(err, e.update(ctx, r.dirs[0])) }()
 	for i, dir := range r.dirs {

@@ -11,11 +11,11 @@ import (
 // version; none changes its meaning.
 const reportVersion = 1
 
-// Report is all that a run measured, and on what.
+// Report has all results of a run.
 type Report struct {
 	Version int       `json:"version"`
 	Began   time.Time `json:"began"`
-	Seconds float64   `json:"seconds"` // that the run took
+	Seconds float64   `json:"seconds"` // of the whole run
 	Quick   bool      `json:"quick"`
 	Rounds  int       `json:"rounds"`
 	Machine Machine   `json:"machine"`
@@ -30,16 +30,16 @@ type Report struct {
 type Program struct {
 	Name     string `json:"name"`
 	Version  string `json:"version"`
-	Settings string `json:"settings,omitempty"` // in which it differs from its defaults
+	Settings string `json:"settings,omitempty"` // that are not the defaults
 }
 
-// Skip is something that was to be measured and was not.
+// Skip is a measurement that was not possible.
 type Skip struct {
-	What string `json:"what"` // the name of a tool or set, or "TOOL on SET"
+	What string `json:"what"` // a tool, a set, or "TOOL on SET"
 	Why  string `json:"why"`
 }
 
-// Set is a data set as it was used.
+// Set describes a data set.
 type Set struct {
 	Name  string `json:"name"`
 	Title string `json:"title"`
@@ -47,7 +47,7 @@ type Set struct {
 	Bytes int64  `json:"bytes"` // the sum of the sizes of the files
 }
 
-// Result is what one tool took for one piece of work on one set.
+// Result has the samples of a tool for a piece of work on a set.
 type Result struct {
 	Set     string   `json:"set"`
 	Work    string   `json:"work"` // see workFirst
@@ -55,39 +55,39 @@ type Result struct {
 	Samples []Sample `json:"samples"`
 }
 
-// Pieces of work. Those of floor, a tool that is none, are what any tool has to
-// do at least: read every file, write as much as kist stores and have it on disk,
-// or copy the files.
+// Pieces of work. The results of floorTool, which is no tool, are lower limits for every tool: to
+// read every file, to write and flush as many bytes as kist stores, or to copy the files.
 const (
 	workFirst     = "first"     // a version, into an empty repository
-	workFlush     = "flush"     // write as many bytes as the first version has, durably
-	workUnchanged = "unchanged" // a version of what has not changed since
-	workStatus    = "status"    // report that nothing has changed
+	workFlush     = "flush"     // write and flush as many bytes as the first version stores
+	workUnchanged = "unchanged" // a version without a change
+	workStatus    = "status"    // status without a change
 	workMetadata  = "metadata"  // a version with all metadata, into an empty repository
 	workChanged   = "changed"   // a version after a change
 	workList      = "list"      // find all files of the last version, in a mount
-	workRead      = "read"      // read all of them, in a mount
+	workRead      = "read"      // read all files of the last version, in a mount
+	workRequest   = "request"   // answer requests of a small file over HTTP; the seconds are the 99th percentile
 	workRestore   = "restore"   // write the last version to a new folder
 	workNext      = "next"      // a version of each later release
 	workCompact   = "compact"   // gc
 	floorTool     = "floor"
 )
 
-// Curve is how the cost of kist alone grows with something.
+// Curve has the cost of work of kist, as the number of files or commits grows.
 type Curve struct {
 	Name   string  `json:"name"` // history or files
 	Work   string  `json:"work"` // commit, status or log
-	X      string  `json:"x"`    // what X of points counts
+	X      string  `json:"x"`    // the unit of the X of points
 	Points []Point `json:"points"`
 }
 
-// Point is one place on a curve. Its sample has medians.
+// Point is a point of a curve. Its sample has medians.
 type Point struct {
 	X int `json:"x"`
 	Sample
 }
 
-// add keeps a sample.
+// add adds a sample.
 func (r *Report) add(set, work, tool string, s Sample) {
 	found := r.result(set, work, tool)
 	if found == nil {
@@ -97,7 +97,7 @@ func (r *Report) add(set, work, tool string, s Sample) {
 	found.Samples = append(found.Samples, s)
 }
 
-// result returns what a tool took, or nil if that was not measured.
+// result returns the result of a tool, or nil.
 func (r *Report) result(set, work, tool string) *Result {
 	for _, x := range r.Results {
 		if x.Set == set && x.Work == work && x.Tool == tool {
@@ -107,7 +107,7 @@ func (r *Report) result(set, work, tool string) *Result {
 	return nil
 }
 
-// samples returns the samples of a result, none if there is no such result.
+// samples returns the samples of a result, or none.
 func (r *Report) samples(set, work, tool string) []Sample {
 	if x := r.result(set, work, tool); x != nil {
 		return x.Samples
@@ -115,7 +115,7 @@ func (r *Report) samples(set, work, tool string) []Sample {
 	return nil
 }
 
-// peers returns the results of tools other than kist for a piece of work.
+// peers returns the results of the other tools for a piece of work.
 func (r *Report) peers(set, work string) []*Result {
 	var found []*Result
 	for _, x := range r.Results {
@@ -136,8 +136,7 @@ func (r *Report) set(name string) *Set {
 	return nil
 }
 
-// curve returns a curve of the report, or nil. That of files comes from the
-// results.
+// curve returns a curve of the report, or nil. It computes the curve over files from the results.
 func (r *Report) curve(name, work string) *Curve {
 	if name == curveFiles {
 		if c := filesCurve(r, work); len(c.Points) > 0 {
@@ -183,7 +182,7 @@ func readReport(path string) (*Report, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	if r.Version != reportVersion {
-		return nil, fmt.Errorf("%s: version %d of the report, where %d is known", path, r.Version, reportVersion)
+		return nil, fmt.Errorf("%s: the report has version %d, want %d", path, r.Version, reportVersion)
 	}
 	return &r, nil
 }

@@ -18,7 +18,7 @@ func openRestic(ctx context.Context, o opening) (repository, error) {
 	return r, err
 }
 
-// command returns one that keeps its cache in a folder of the given name.
+// command returns a command with its cache in a folder of the given name.
 func (r resticRepository) command(cache string, args ...string) command {
 	at := filepath.Join(r.dir, "repository")
 	if r.server != nil {

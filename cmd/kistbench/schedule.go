@@ -7,19 +7,19 @@ import (
 	"slices"
 )
 
-// schedule is what a run is to do, in this order.
+// schedule collects the stages of a run.
 type schedule struct {
 	*bench
 	stages  []stage
 	folders []*folder
-	files   int64 // bytes of disk that all folders take
-	most    int64 // bytes of disk that one stage needs beyond them, at most
+	files   int64 // disk space of all folders, in bytes
+	most    int64 // the most disk space that a stage needs beside them, in bytes
 }
 
-// roundOf is what a stage does in one round.
+// roundOf does the work of a stage in one round.
 type roundOf func(ctx context.Context, round int) error
 
-// plan adds all stages that are asked for. cleanup is for the end.
+// plan adds the stages that the options ask for. The caller calls cleanup at the end.
 func (p *schedule) plan(ctx context.Context) (cleanup func()) {
 	for _, set := range dataSets(p.opts) {
 		if p.wants(set.stage) {
@@ -71,7 +71,7 @@ func (p *schedule) planServer(ctx context.Context) (cleanup func()) {
 
 func (p *schedule) wants(name string) bool { return slices.Contains(p.opts.sets, name) }
 
-// add adds a stage that works on a set, unless the set cannot be had.
+// add adds a stage for a set, if the set is available.
 func (p *schedule) add(ctx context.Context, name string, set dataSet, run func(*folder) roundOf) {
 	if f := p.use(ctx, set); f != nil {
 		p.most = max(p.most, p.room(f))
@@ -79,8 +79,8 @@ func (p *schedule) add(ctx context.Context, name string, set dataSet, run func(*
 	}
 }
 
-// use returns the folder of a set, which several stages may share; nil if the set
-// cannot be had, which is noted.
+// use returns the folder of a set. Several stages may share it. If the set is not available, use
+// notes that in the report and returns nil.
 func (p *schedule) use(ctx context.Context, set dataSet) *folder {
 	if i := slices.IndexFunc(p.folders, func(f *folder) bool { return f.name == set.name }); i >= 0 {
 		return p.folders[i]
@@ -96,24 +96,24 @@ func (p *schedule) use(ctx context.Context, set dataSet) *folder {
 	return f
 }
 
-// race is a race of all tools, with repositories on a server, if there is one.
+// race returns a race of all tools. With a server, the repositories are there.
 func (p *schedule) race(f *folder, server *server) roundOf {
 	e := p.event(f, server)
 	return func(ctx context.Context, round int) error { return e.run(ctx, round, e.standard) }
 }
 
-// checkRoom makes sure that there is enough disk.
+// checkRoom returns an error if the disk has too little space.
 func (p *schedule) checkRoom() error {
 	room, err := free(p.dir)
 	if err == nil && p.files+p.most > room {
-		err = fmt.Errorf("this needs %s of free disk, and there are %s: name another folder with -dir, or fewer sets with -sets",
+		err = fmt.Errorf("the run needs %s of free disk, and %s are free: choose another folder with -dir, or fewer sets with -sets",
 			byteSize(p.files+p.most), byteSize(room))
 	}
 	return err
 }
 
-// room returns how much disk a race needs beyond its files: a repository for
-// each tool, and one copy at a time.
+// room returns the disk space that a race needs beside its files, in bytes: a repository for each
+// tool, and one copy.
 func (b *bench) room(f *folder) int64 {
 	tools := len(b.tools)
 	if f.alone {

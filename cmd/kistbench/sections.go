@@ -81,8 +81,7 @@ func skippedSection(r *Report) string {
 	return out.String()
 }
 
-// growthTable returns what the curves have at their beginning, in the middle
-// and at their end.
+// growthTable returns a table of the first, the middle and the last point of each curve.
 func growthTable(r *Report) string {
 	var curves []*Curve
 	for _, work := range filesWork {
@@ -107,7 +106,7 @@ func growthTable(r *Report) string {
 	return out.String()
 }
 
-// places returns the first, the middle and the last of n.
+// places returns the first, the middle and the last of n indexes.
 func places(n int) []int {
 	switch n {
 	case 0:
@@ -120,17 +119,17 @@ func places(n int) []int {
 	return []int{0, n / 2, n - 1}
 }
 
-// allTables returns everything that a report has to say, as a page.
+// allTables returns a page with all results of a report.
 func allTables(r *Report) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "# kist beside others\n\n%s\n", machineSection(r))
 	for i := range r.Sets {
 		set := &r.Sets[i]
 		if strings.HasPrefix(set.Name, filesPrefix) {
-			continue // is in the table of growth
+			continue // in the table of growth
 		}
 		fmt.Fprintf(&out, "## %s\n\n%s%s\n", set.Name, setTitle(set), setTable(r, set.Name))
 	}
-	fmt.Fprintf(&out, "## kist alone\n\n%s\n## Goals\n\nBold: not reached.\n\n%s\n## Not measured\n\n%s", growthTable(r), goalTable(r), skippedSection(r))
+	fmt.Fprintf(&out, "## kist alone\n\n%s\n## Goals\n\nBold: missed.\n\n%s\n## Not measured\n\n%s", growthTable(r), goalTable(r), skippedSection(r))
 	return out.String()
 }

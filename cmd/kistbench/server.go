@@ -12,19 +12,18 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// serverVariable has the s3:// URL of a bucket to write to, as tests take it.
+// serverVariable is the environment variable with the s3:// URL of a bucket. Tests use it, too.
 const serverVariable = "KIST_TEST_S3"
 
-// errNoServer says that there is no server to measure with.
+// errNoServer is the error of findServer without a server.
 var errNoServer = errors.New(serverVariable + " is not set; bin/servers/run sets it")
 
-// server is a bucket of an S3 server. What goes to a server without TLS is
-// counted on the way.
+// server is a bucket of an S3 server. A relay counts the traffic with a server without TLS.
 type server struct {
 	bucket string
-	host   string // and port, that tools connect to
+	host   string // host and port for the tools
 	secure bool
-	relay  *relay // nil: nothing is counted
+	relay  *relay // nil with TLS
 	client *minio.Client
 }
 
@@ -70,7 +69,7 @@ func region() string {
 	return "us-east-1"
 }
 
-// prefix is a place on a server for one repository.
+// prefix is the place of a repository on a server.
 type prefix struct {
 	*server
 	name string // no slash at its ends
@@ -89,7 +88,7 @@ func (p *prefix) kistURL() string {
 
 func (p *prefix) resticURL() string { return "s3:" + p.endpoint() + "/" + p.bucket + "/" + p.name }
 
-// objects lists what is stored there.
+// objects lists the objects below the prefix.
 func (p *prefix) objects(ctx context.Context) <-chan minio.ObjectInfo {
 	return p.client.ListObjects(ctx, p.bucket, minio.ListObjectsOptions{Prefix: strings.TrimSuffix(p.name, "/") + "/", Recursive: true})
 }

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A race of kist, and of restic and kopia if they are there, to a server and
-// back.
+// TestRaceToServer makes a race to a server and back: of kist, and of restic and kopia if they are
+// on PATH.
 func TestRaceToServer(t *testing.T) {
 	server, err := findServer()
 	if err == errNoServer && os.Getenv("KIST_TEST_NOSKIP") == "" {
@@ -34,7 +34,7 @@ func TestRaceToServer(t *testing.T) {
 	for _, tool := range b.report.Tools {
 		first := b.report.samples("media"+onServer, workFirst, tool.Name)
 		if len(first) != 1 || first[0].Sent < 4*mib || first[0].Stored < 4*mib {
-			t.Errorf("%s: %+v of 4 MiB that do not compress", tool.Name, first)
+			t.Errorf("%s: first version %+v, want at least 4 MiB sent and stored", tool.Name, first)
 		}
 		if changed := b.report.samples("media"+onServer, workChanged, tool.Name); len(changed) != 1 || changed[0].Requests < 2 {
 			t.Errorf("%s: changed %+v", tool.Name, changed)
@@ -45,7 +45,7 @@ func TestRaceToServer(t *testing.T) {
 		}
 		p := &prefix{server, filepath.Base(dir)}
 		if left, err := p.stored(t.Context()); err != nil || left != 0 {
-			t.Errorf("%d bytes are left on the server, %v", left, err)
+			t.Errorf("%d bytes were not removed from the server, %v", left, err)
 		}
 	}
 }

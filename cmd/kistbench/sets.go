@@ -8,10 +8,9 @@ import (
 	"strings"
 )
 
-// allSets are the names that -sets takes, in the order in which they are
-// measured. The last four are no folders: versions is a race over releases,
-// commands are those on a history, s3 is a race to a server, and growth is about
-// kist alone.
+// allSets are the names that -sets takes, in the order of the run. The last four are not folders.
+// versions is a race over releases, commands runs commands on histories, s3 is a race to a server,
+// and growth measures only kist.
 var allSets = []string{"media", "src", "many", "db", "wide", setVersions, setCommands, setS3, setGrowth}
 
 const (
@@ -23,22 +22,21 @@ const (
 // dataSet is a folder of files to work on.
 type dataSet struct {
 	name, title string
-	stage       string // what -sets calls it
-	then        string // what mutate does, in words; empty if it is nil
-	alone       bool   // only kist works on it
-	compacts    bool   // what gc makes of it is measured, too
-	// about says how large the set will be. An error tells why it cannot be had.
+	stage       string // the name for -sets
+	then        string // describes mutate; empty if it is nil
+	alone       bool   // only kist takes part
+	compacts    bool   // gc is measured, too
+	// about returns the size of the set in advance, or an error if the set is not available.
 	about func(context.Context) (census, error)
-	// make makes the files in dir, which is empty.
+	// make makes the files in an empty folder.
 	make func(ctx context.Context, dir string) error
-	// mutate makes a small change, another one for each n.
+	// mutate makes a small change. Each n makes another one.
 	mutate func(dir string, n uint64) error
 }
 
 const mib = 1 << 20
 
-// dataSets returns the folders that a race is run on, in the sizes that the
-// options ask for.
+// dataSets returns the data sets of the races, in the sizes that the options ask for.
 func dataSets(opts *options) []dataSet {
 	sets := []dataSet{
 		mediaSet(int64(opts.scale(1024, 256)) * mib),
@@ -65,7 +63,7 @@ func dataSets(opts *options) []dataSet {
 	return sets
 }
 
-// known returns an about for a set whose size is plain beforehand.
+// known returns an about for a set of a fixed size.
 func known(files int, bytes int64) func(context.Context) (census, error) {
 	return func(context.Context) (census, error) {
 		return census{files: files, bytes: bytes, disk: max(bytes, int64(files)*block)}, nil
@@ -93,9 +91,9 @@ func mediaSet(size int64) dataSet {
 
 func sourceSet(quick bool) dataSet {
 	root := func(ctx context.Context) (string, error) {
-		root := said(ctx, "go", "env", "GOROOT")
+		root := printed(ctx, "go", "env", "GOROOT")
 		if root == "" {
-			return "", errors.New("'go env GOROOT' tells no folder")
+			return "", errors.New("'go env GOROOT' prints no folder")
 		}
 		if quick {
 			return filepath.Join(root, "src"), nil
@@ -130,7 +128,7 @@ func sourceSet(quick bool) dataSet {
 	}
 }
 
-// smallFile is the most bytes of the files of the set many.
+// smallFile is the size of the largest file of the set many, in bytes.
 const smallFile = 4000
 
 func manySet(files int) dataSet {
@@ -144,7 +142,7 @@ func manySet(files int) dataSet {
 	}
 }
 
-// noteName names file i of a set of many, in folders of 100.
+// noteName returns the path of file i of the set many, in folders of 100.
 func noteName(i int) string {
 	return filepath.FromSlash(fmt.Sprintf("d%03d/e%02d/note-%06d.txt", i/2000, i/100%20, i))
 }
@@ -190,7 +188,7 @@ func largeSet(size int64) dataSet {
 	}
 }
 
-// byteSize returns a number of bytes as people write it.
+// byteSize returns a number of bytes with a binary unit.
 func byteSize(n int64) string {
 	const units = "KMGT"
 	if n < 1024 {

@@ -16,8 +16,7 @@ func sent(s Sample) float64     { return float64(s.Sent) }
 func received(s Sample) float64 { return float64(s.Received) }
 func requests(s Sample) float64 { return float64(s.Requests) }
 
-// median returns the middle of values, or the mean of the two there; of none,
-// NaN.
+// median returns the median of values, or NaN without values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -27,7 +26,7 @@ func median(values []float64) float64 {
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
 }
 
-// medianOf returns the median of a figure of samples.
+// medianOf returns the median of a metric of samples.
 func medianOf(samples []Sample, m metric) float64 {
 	values := make([]float64, len(samples))
 	for i, s := range samples {
@@ -36,7 +35,7 @@ func medianOf(samples []Sample, m metric) float64 {
 	return median(values)
 }
 
-// medianSample returns the median of each figure of samples by itself.
+// medianSample returns a sample with the median of each metric.
 func medianSample(samples []Sample) Sample {
 	return Sample{
 		Seconds:    medianOf(samples, seconds),
@@ -51,9 +50,9 @@ func medianSample(samples []Sample) Sample {
 	}
 }
 
-// ratio returns the median of a figure of ours divided by that of theirs, each
-// taken from samples of the same round and step: what slows a machine down for
-// a while then counts for both. It is NaN if no two belong together.
+// ratio returns the median of the ratios of ours to theirs. Each ratio is of two samples of the
+// same round and step, because a slow phase of the machine affects both. It returns NaN if no
+// two samples match.
 func ratio(ours, theirs []Sample, m metric) float64 {
 	var ratios []float64
 	for _, a := range ours {
@@ -66,8 +65,7 @@ func ratio(ours, theirs []Sample, m metric) float64 {
 	return median(ratios)
 }
 
-// best returns which of several results has the least of a figure, by its
-// median. Those that have none of it are passed over.
+// best returns the result with the least median of a metric, or nil. It ignores medians of zero.
 func best(results []*Result, m metric) *Result {
 	var found *Result
 	for _, r := range results {

@@ -24,7 +24,7 @@ func TestMedian(t *testing.T) {
 	}
 }
 
-// took returns samples of rounds 1, 2, … that took so many seconds.
+// took returns samples of rounds 1, 2, … with these seconds.
 func took(seconds ...float64) []Sample {
 	var samples []Sample
 	for i, s := range seconds {

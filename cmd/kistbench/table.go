@@ -10,20 +10,19 @@ import (
 
 const notMeasured = "Not measured in this run.\n"
 
-// row is a line of a table: one figure of one piece of work.
+// row is a line of a table: a metric of a piece of work.
 type row struct {
 	label   string
 	m       metric
 	samples func(r *Report, set, tool string) []Sample
 }
 
-// of returns a row of a figure of a piece of work.
+// of returns the row of a metric of a piece of work.
 func of(label, work string, m metric) row {
 	return row{label, m, func(r *Report, set, tool string) []Sample { return r.samples(set, work, tool) }}
 }
 
-// added returns the samples of what one piece of work added to what another
-// left stored.
+// added returns samples with the growth of the repository from one piece of work to another.
 func added(r *Report, set, before, after, tool string) []Sample {
 	var samples []Sample
 	for _, b := range r.samples(set, before, tool) {
@@ -36,7 +35,7 @@ func added(r *Report, set, before, after, tool string) []Sample {
 	return samples
 }
 
-// lastStep returns those samples of a piece of work that are of its last step.
+// lastStep returns the samples of the last step of a piece of work.
 func lastStep(r *Report, set, work, tool string) []Sample {
 	samples := r.samples(set, work, tool)
 	last := 0
@@ -46,7 +45,7 @@ func lastStep(r *Report, set, work, tool string) []Sample {
 	return slices.DeleteFunc(slices.Clone(samples), func(s Sample) bool { return s.Step != last })
 }
 
-// rows are those of races on a set of files.
+// rows are the rows of races on a set of files.
 var rows = []row{
 	of("first version, s", workFirst, seconds),
 	of("— writing as much, flushed, s", workFlush, seconds),
@@ -58,6 +57,7 @@ var rows = []row{
 	of("after the change, s", workChanged, seconds),
 	of("`find` in a mount, s", workList, seconds),
 	of("read in a mount, s", workRead, seconds),
+	of("99 % of requests over HTTP within, s", workRequest, seconds),
 	of("restore, s", workRestore, seconds),
 	of("— peak memory, MiB", workRestore, mebibytes(peak)),
 	of("stored, MiB", workFirst, mebibytes(stored)),
@@ -72,7 +72,7 @@ var rows = []row{
 	of("requests after the change", workChanged, requests),
 }
 
-// releaseRows are those of the race over releases.
+// releaseRows are the rows of the race over releases.
 var releaseRows = []row{
 	of("first release, s", workFirst, seconds),
 	of("each next one, s", workNext, seconds),
@@ -86,7 +86,7 @@ var releaseRows = []row{
 	of("stored after gc, MiB", workCompact, mebibytes(stored)),
 }
 
-// commandRows returns the rows of a set on which commands ran, none for another set.
+// commandRows returns the rows of a history with commands, or none for another set.
 func commandRows(r *Report, set string) (lines []row) {
 	if !slices.ContainsFunc(histories(&options{}), func(h history) bool { return h.name == set }) {
 		return nil
@@ -99,8 +99,8 @@ func commandRows(r *Report, set string) (lines []row) {
 	return lines
 }
 
-// setTable returns the table of a set: medians, and in the last column the
-// median of the ratios of kist to the best of the others.
+// setTable returns the table of the medians of a set. Its last column is the ratio of kist to the
+// best of the other tools.
 func setTable(r *Report, set string) string {
 	lines := rows
 	if set == setVersions {
@@ -146,7 +146,7 @@ func setTable(r *Report, set string) string {
 	return out.String()
 }
 
-// comparison tells how ours compare to the best of the others, and who that is.
+// comparison returns the ratio of ours to the best of the others, with its name.
 func comparison(ours []Sample, others []*Result, m metric) string {
 	rival := best(others, m)
 	if rival == nil {
@@ -163,8 +163,8 @@ func writeRow(out *strings.Builder, cells []string) {
 	fmt.Fprintf(out, "| %s |\n", strings.Join(cells, " | "))
 }
 
-// number returns a figure with as many digits as are worth something; nothing
-// for what is zero or was not measured.
+// number returns a value with three significant digits or more. It returns nothing for zero and
+// NaN.
 func number(v float64) string {
 	switch size := math.Abs(v); {
 	case math.IsNaN(v) || v == 0:

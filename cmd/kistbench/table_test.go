@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// exampleReport has two rounds of a race of kist and two others on one set.
+// exampleReport returns a report of two rounds of kist and two other tools on one set.
 func exampleReport() *Report {
 	r := &Report{
 		Version: reportVersion, Rounds: 2, Machine: Machine{CPU: "Abacus", Cores: 2, Memory: 8 << 30},
@@ -30,7 +30,7 @@ func exampleReport() *Report {
 	return r
 }
 
-// TestGoalOfNothing has a figure that was measured and is zero.
+// A figure of zero is shown as 0, not as missing.
 func TestGoalOfNothing(t *testing.T) {
 	r := &Report{Sets: []Set{{Name: "wide"}}}
 	for _, work := range []string{workUnchanged, workChanged} {
@@ -92,7 +92,7 @@ func TestGoalTable(t *testing.T) {
 	}
 }
 
-// A figure is as near to its limit as it looks.
+// A goal compares the rounded figure, as the table shows it.
 func TestGoalIsReachedByRounding(t *testing.T) {
 	for stored, want := range map[int64]string{10_040: "| many 1.00 |", 10_100: "| **many 1.01** |"} {
 		r := &Report{}

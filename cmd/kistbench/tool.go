@@ -11,61 +11,58 @@ import (
 	"strings"
 )
 
-// kistTool is the tool that all is about.
+// kistTool is the name of kist. The other tools are compared with it.
 const kistTool = "kist"
 
-// toolNames are the tools there are, in the order of columns.
+// toolNames are the names of all tools, in the order of columns.
 var toolNames = []string{kistTool, "restic", "kopia", "borg", "git"}
 
 // tool is a program that keeps versions of folders.
 type tool struct {
 	name     string
 	program  string
-	settings string // in which it differs from its defaults, for the reader
-	ask      string // the argument that has it print its version
+	settings string // that are not the defaults
+	ask      string // the argument that prints the version
 	version  func(printed string) string
-	// open makes an empty repository, of which all local files go to dir, for
-	// the folder data. With a server it is there, and dir has what is local.
-	open func(ctx context.Context, o opening) (repository, error)
-	// remote says that it can work with a server.
-	remote bool
+	// open makes an empty repository for the folder data.
+	open   func(ctx context.Context, o opening) (repository, error)
+	remote bool // works with a server
 }
 
-// opening is what a tool gets to make a repository.
+// opening has the arguments of [tool.open].
 type opening struct {
 	*runner
 	program string
-	dir     string // absent or empty
-	data    string // the folder to keep versions of
-	server  *prefix
+	dir     string  // for all local files of the repository; absent or empty
+	data    string  // the folder to keep versions of
+	server  *prefix // nil: the repository is in dir
 }
 
 // repository keeps versions of one folder.
 type repository interface {
-	// save takes a version of the folder as it is, and with a server sends it.
+	// save stores a version of the folder, on the server if there is one.
 	save(ctx context.Context, message string) (Sample, error)
-	// restore writes the last version into the folder to, which is empty; with
-	// a server, as a machine does that has nothing yet.
+	// restore writes the last version into the empty folder to. From a server, it restores
+	// without local data.
 	restore(ctx context.Context, to string) (Sample, error)
-	// folders are those that have what is stored.
+	// folders returns the folders of the repository.
 	folders() []string
 }
 
-// statuser is a repository that can tell what has changed.
+// statuser is a repository that can list changed files.
 type statuser interface {
 	status(ctx context.Context) (Sample, error)
 }
 
-// compacter is a repository that can make itself smaller.
+// compacter is a repository with a gc.
 type compacter interface {
 	compact(ctx context.Context) (Sample, error)
 }
 
-// errNotFound says that a tool is not there to be measured.
-var errNotFound = errors.New("not on PATH, and not given by an option")
+// errNotFound is the reason to skip a tool without a program.
+var errNotFound = errors.New("not on PATH, and no option names it")
 
-// findTools returns the tools to measure, kist first, with a program each, and
-// notes those that are missing.
+// findTools returns the tools that have a program, kist first. It notes the others in the report.
 func findTools(ctx context.Context, opts *options, r *runner, report *Report) ([]tool, error) {
 	all := []tool{kist(), restic(), kopia(), borg(), git()}
 	var found []tool
@@ -73,7 +70,7 @@ func findTools(ctx context.Context, opts *options, r *runner, report *Report) ([
 		program, given := opts.tools[t.name]
 		switch {
 		case given && program == "":
-			report.skip(t.name, "not wanted")
+			report.skip(t.name, "excluded by an option")
 			continue
 		case !given:
 			program = t.name
@@ -100,8 +97,7 @@ func findTools(ctx context.Context, opts *options, r *runner, report *Report) ([
 	return found, nil
 }
 
-// versionOf returns the version of a tool, from what it prints or, if it does
-// not know, from what Go's linker noted in it.
+// versionOf returns the version of a tool: the one that it prints, or that of its Go module.
 func versionOf(t tool, printed string) string {
 	version := t.version(strings.TrimSpace(printed))
 	if version != "" {
@@ -113,7 +109,7 @@ func versionOf(t tool, printed string) string {
 	return "unknown"
 }
 
-// word returns the nth word of a text, or nothing.
+// word returns a function that returns word n of a text, or nothing.
 func word(n int) func(string) string {
 	return func(s string) string {
 		if words := strings.Fields(s); n < len(words) {
@@ -123,14 +119,14 @@ func word(n int) func(string) string {
 	}
 }
 
-// guest is a repository that has to lie in the folder that it is of, as .git
-// does. It is put there only while it is at work, so that nobody else finds it.
+// guest is a repository that must be inside its folder, like .git. It is there only during its own
+// work, so that the other tools do not see it.
 type guest struct {
 	opening
 	name string // .git
 }
 
-// inside runs work while the repository is in its folder.
+// inside calls work while the repository is in its folder.
 func (g guest) inside(work func() (Sample, error)) (Sample, error) {
 	at, away := filepath.Join(g.data, g.name), filepath.Join(g.dir, g.name)
 	if err := os.Rename(away, at); err != nil {
@@ -142,8 +138,7 @@ func (g guest) inside(work func() (Sample, error)) (Sample, error) {
 
 func (g guest) folders() []string { return []string{filepath.Join(g.dir, g.name)} }
 
-// begin makes a repository by a command that makes it in the folder, and takes
-// it out.
+// begin makes a repository with commands, and moves it out of the folder.
 func (g guest) begin(ctx context.Context, commands ...command) error {
 	if err := os.MkdirAll(g.dir, 0o777); err != nil {
 		return err

@@ -75,6 +75,13 @@ With --json: url.`,
 		Args: noArguments,
 	}
 	env.inRepository(cmd, o.run)
+	inRepository := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if o.hash != "" {
+			return printHash(env, o.hash)
+		}
+		return inRepository(cmd, args)
+	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.listen, "listen", defaultListen, "listen at `ADDR:PORT` (port 0 is a free one) or unix:PATH")
 	flags.BoolVar(&o.write, "write", false, "let users change the repository")
@@ -99,9 +106,6 @@ type servedJSON struct {
 }
 
 func (o *serveOptions) run(ctx context.Context, env *Env, r *kist.Repository, _ []string) error {
-	if o.hash != "" {
-		return printHash(env, o.hash)
-	}
 	so, err := o.settings(env)
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/log"
@@ -104,28 +105,16 @@ func (h *historyPage) list(r *request, now *serve.Commit, file *versions.File) e
 		}
 		title, _ := log.SplitMessage(c.Message)
 		h.Newest = max(h.Newest, v.Number)
-		changes := ""
+		word, changes := jsonform.ChangeWord(&v), ""
+		if v.Moved {
+			word = "moved away"
+		}
 		if i > 0 && v.Type != 0 && file.Versions[i-1].Type != 0 {
 			changes = "/diff?" + url.Values{"from": {file.Versions[i-1].Commit.String()}, "to": {v.Commit.String()}, "path": {v.Path}}.Encode()
 		}
-		h.Versions = append(h.Versions, fileVersion{Version: v, Word: changeWord(&v), When: time.Unix(v.Time, 0), Title: cut(title, maxTitle), Author: cut(c.Author.Name, maxPerson), Changes: changes})
+		h.Versions = append(h.Versions, fileVersion{Version: v, Word: word, When: time.Unix(v.Time, 0), Title: cut(title, maxTitle), Author: cut(c.Author.Name, maxPerson), Changes: changes})
 	}
 	return nil
-}
-
-// changeWord returns what a commit did to a file.
-func changeWord(v *versions.Version) string {
-	switch {
-	case v.Moved:
-		return "moved away"
-	case v.Type == 0:
-		return "deleted"
-	case v.From != "":
-		return "renamed"
-	case v.Added:
-		return "added"
-	}
-	return "changed"
 }
 
 // show chooses the version that the parameter at names, the newest by default, and reads it.

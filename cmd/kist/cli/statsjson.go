@@ -1,10 +1,7 @@
 package cli
 
 import (
-	"math"
-
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 )
@@ -17,27 +14,9 @@ type spaceJSON struct {
 	ID      object.ID       `json:"id,omitzero"`
 	Files   uint64          `json:"files"`
 	Bytes   uint64          `json:"bytes"`
-	usedJSON
+	jsonform.Used
 	uniqueJSON
 	Shared int64 `json:"bytes_shared"`
-}
-
-// usedJSON has the sizes of the content of some commits.
-type usedJSON struct {
-	Commits     int      `json:"commits"`
-	History     uint64   `json:"bytes_history"`
-	Objects     int64    `json:"objects"`
-	Raw         int64    `json:"bytes_raw"`
-	Stored      int64    `json:"bytes_stored"`
-	Dedup       *float64 `json:"dedup"`
-	Compression *float64 `json:"compression"`
-}
-
-func newUsedJSON(commits int, history uint64, all gc.Amount) usedJSON {
-	return usedJSON{
-		commits, history, all.Objects, all.Raw, all.Stored,
-		ratioJSON(int64(history), all.Raw), ratioJSON(all.Raw, all.Stored),
-	}
 }
 
 // uniqueJSON has the size of objects that nothing else needs.
@@ -55,7 +34,7 @@ type togetherJSON struct {
 // totalJSON has the size of the repository.
 type totalJSON struct {
 	Kind string `json:"kind"`
-	usedJSON
+	jsonform.Used
 	Unneeded int64  `json:"bytes_unneeded"`
 	Copies   int64  `json:"bytes_copies"`
 	Volumes  int    `json:"volumes"`
@@ -75,19 +54,12 @@ type volumeJSON struct {
 	Wasted  int64  `json:"bytes_wasted"`
 }
 
-func ratioJSON(a, b int64) *float64 {
-	if a == 0 || b == 0 {
-		return nil
-	}
-	return new(math.Round(1000*float64(a)/float64(b)) / 1000)
-}
-
 // statsJSON prints the spaces, and if total is true the size of the repository.
 func statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) {
 	for _, x := range s.Spaces {
 		env.json(spaceJSON{
 			x.Kind, x.Name, jsonform.Raw(x.Name), x.ID, x.Files, x.Bytes,
-			newUsedJSON(x.Commits, x.History, x.All), uniqueJSON{x.Own.Objects, x.Own.Stored}, x.All.Stored - x.Own.Stored,
+			jsonform.NewUsed(x.Commits, x.History, x.All), uniqueJSON{x.Own.Objects, x.Own.Stored}, x.All.Stored - x.Own.Stored,
 		})
 	}
 
@@ -100,7 +72,7 @@ func statsJSON(env *Env, s *stats.Stats, total bool, freed *int64) {
 	}
 
 	out := totalJSON{
-		"total", newUsedJSON(s.Commits, s.History, s.Named),
+		"total", jsonform.NewUsed(s.Commits, s.History, s.Named),
 		a.Unheld.Stored, a.Copies.Stored, len(a.Volumes), a.Left, freed,
 	}
 	for _, v := range a.Volumes {

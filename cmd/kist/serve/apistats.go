@@ -3,9 +3,9 @@ package serve
 import (
 	"context"
 	"fmt"
-	"math"
 	"sync"
 
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -20,20 +20,10 @@ type account struct {
 
 // statsJSON has the size of the repository and of its parts, with the keys of kist stats.
 type statsJSON struct {
-	usedJSON
+	jsonform.Used
 	Volumes int         `json:"volumes"`
 	OnDisk  int64       `json:"bytes_on_disk"`
 	Spaces  []spaceJSON `json:"spaces"`
-}
-
-type usedJSON struct {
-	Commits     int      `json:"commits"`
-	History     uint64   `json:"bytes_history"`
-	Objects     int64    `json:"objects"`
-	Raw         int64    `json:"bytes_raw"`
-	Stored      int64    `json:"bytes_stored"`
-	Dedup       *float64 `json:"dedup"`
-	Compression *float64 `json:"compression"`
 }
 
 type spaceJSON struct {
@@ -43,7 +33,7 @@ type spaceJSON struct {
 	Files  uint64          `json:"files"`
 	Bytes  uint64          `json:"bytes"`
 	Unique int64           `json:"bytes_unique"`
-	usedJSON
+	jsonform.Used
 }
 
 func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
@@ -65,8 +55,8 @@ func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
 
 	a := counted.Account
 	v := &statsJSON{
-		usedJSON: newUsed(counted.Commits, counted.History, counted.Named.Objects, counted.Named.Raw, counted.Named.Stored),
-		Volumes:  len(a.Volumes), Spaces: []spaceJSON{},
+		Used:    jsonform.NewUsed(counted.Commits, counted.History, counted.Named),
+		Volumes: len(a.Volumes), Spaces: []spaceJSON{},
 	}
 	for _, x := range a.Volumes {
 		v.OnDisk += x.Bytes
@@ -74,7 +64,7 @@ func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
 	for _, x := range counted.Spaces {
 		space := spaceJSON{
 			Kind: x.Kind, Name: x.Name, Files: x.Files, Bytes: x.Bytes, Unique: x.Own.Stored,
-			usedJSON: newUsed(x.Commits, x.History, x.All.Objects, x.All.Raw, x.All.Stored),
+			Used: jsonform.NewUsed(x.Commits, x.History, x.All),
 		}
 		if !x.ID.IsZero() {
 			space.ID = &x.ID
@@ -83,16 +73,4 @@ func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
 	}
 	s.account.names, s.account.last = names, v
 	return v, nil
-}
-
-func newUsed(commits int, history uint64, objects, raw, stored int64) usedJSON {
-	return usedJSON{commits, history, objects, raw, stored, ratio(int64(history), raw), ratio(raw, stored)}
-}
-
-// ratio returns a/b, or nil without b.
-func ratio(a, b int64) *float64 {
-	if a == 0 || b == 0 {
-		return nil
-	}
-	return new(math.Round(1000*float64(a)/float64(b)) / 1000)
 }

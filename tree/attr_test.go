@@ -22,7 +22,7 @@ func TestCheckAttr(t *testing.T) {
 		{"k\n", "v"}, {"k", "v\x1b"}, {"k", "\u0085"}, {"\xff", "v"}, {"k", "\xff"},
 	} {
 		if err := CheckAttr(bad[0], bad[1]); !errors.Is(err, ErrAttrs) {
-			t.Errorf("%.20q=%.20q: error %v", bad[0], bad[1], err)
+			t.Errorf("CheckAttr(%.20q, %.20q): error %v, want ErrAttrs", bad[0], bad[1], err)
 		}
 	}
 
@@ -35,19 +35,19 @@ func TestCheckAttr(t *testing.T) {
 	}
 	attrs["more"] = ""
 	if err := CheckAttrs(attrs); !errors.Is(err, ErrAttrs) {
-		t.Errorf("too many: error %v", err)
+		t.Errorf("too many attributes: error %v, want ErrAttrs", err)
 	}
 	long := map[string]string{}
 	for i := range 5 {
 		long[fmt.Sprint(i)] = strings.Repeat("v", MaxAttrValue)
 	}
 	if err := CheckAttrs(long); !errors.Is(err, ErrAttrs) {
-		t.Errorf("too large: error %v", err)
+		t.Errorf("too large attributes: error %v, want ErrAttrs", err)
 	}
 }
 
-// TestInheritance compares the attributes of a walk, and of single paths, with those
-// collected folder by folder, in random trees.
+// In random trees, a walk and lookups of single paths find the attributes that the test collects
+// folder by folder.
 func TestInheritance(t *testing.T) {
 	for seed := range uint64(200) {
 		w := memory()
@@ -110,7 +110,7 @@ func randomAttrs(r *rand.Rand) map[string]string {
 	return attrs
 }
 
-// TestMergeAttrs compares the merge of random attributes with the rule for each key.
+// The merge of random attributes follows the three-way rule for each key.
 func TestMergeAttrs(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -144,7 +144,7 @@ func TestMergeAttrs(t *testing.T) {
 	}
 }
 
-// TestDetectType reads only the first bytes.
+// DetectType recognises the type of files, folders and symlinks.
 func TestDetectType(t *testing.T) {
 	w := memory()
 	for want, e := range map[string]object.Entry{
@@ -154,7 +154,7 @@ func TestDetectType(t *testing.T) {
 		"inode/symlink":             symlink("x"),
 	} {
 		if got, err := DetectType(ctx, w, e); err != nil || got != want {
-			t.Errorf("%q, error %v, want %q", got, err, want)
+			t.Errorf("type %q, error %v, want %q", got, err, want)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// spread returns n files in folders of a hundred.
+// spread returns n files in folders of 100.
 func spread(n int) files {
 	f := files{}
 	for i := range n {
@@ -31,12 +31,12 @@ func benchmarkDiff(b *testing.B, f files, path string) {
 			n++
 		}
 		if n != 1 {
-			b.Fatalf("%d changes", n)
+			b.Fatalf("%d changes, want 1", n)
 		}
 	}
 }
 
-// One change among 200,000 entries, in one folder and in many.
+// These benchmarks compare trees of 200,000 files that differ in one file.
 func BenchmarkDiffFlat(b *testing.B) { benchmarkDiff(b, big(200_000), "file 0123456") }
 func BenchmarkDiffSpread(b *testing.B) {
 	benchmarkDiff(b, spread(200_000), "folder 12/folder 1234/file 0123456")
@@ -80,7 +80,7 @@ func BenchmarkEdit(b *testing.B) {
 	}
 }
 
-// One change on each side of 200,000 files.
+// BenchmarkMerge merges one change of each side among 200,000 files.
 func BenchmarkMerge(b *testing.B) {
 	m := memory()
 	f := spread(200_000)

@@ -13,13 +13,12 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// files is a directory as a test writes it: entries by path. Directories on
-// the way are implied.
+// files is a directory in a test: entries by path. Parent directories are implied.
 type files map[string]object.Entry
 
 var ctx = context.Background()
 
-// text returns a file entry; content beyond 32 bytes is put into w as one chunk.
+// text returns a file entry. It stores content of more than 32 bytes in w as one chunk.
 func text(t testing.TB, w object.Writer, content string) object.Entry {
 	t.Helper()
 	e := object.Entry{Type: object.TypeFile, Mode: 0o644, Size: uint64(len(content)), MTime: object.Time{Sec: 1000}}
@@ -56,7 +55,7 @@ func directory(mode uint16) object.Entry {
 func withMode(e object.Entry, mode uint16) object.Entry { e.Mode = mode; return e }
 func withTime(e object.Entry, sec int64) object.Entry   { e.MTime.Sec = sec; return e }
 
-// build writes the directory and returns it with its totals, from scratch.
+// build writes the directory to w and returns its totals.
 func (f files) build(t testing.TB, w object.Writer) Info {
 	t.Helper()
 	type node struct {
@@ -106,7 +105,7 @@ func (f files) build(t testing.TB, w object.Writer) Info {
 	return write(root)
 }
 
-// list returns everything below a directory: one line an entry, in path order.
+// list returns the entries below a directory, one line each, in path order.
 func list(t testing.TB, r object.Reader, root object.ID) []string {
 	t.Helper()
 	var lines []string
@@ -138,7 +137,7 @@ func describe(e *object.Entry) string {
 	return fmt.Sprintf("type%d(%o)", e.Type, e.Mode)
 }
 
-// generator makes random directories and changes of them.
+// generator makes random directories and changes them.
 type generator struct {
 	*rand.Rand
 	w     object.Writer
@@ -213,7 +212,7 @@ func (f files) remove(path string) {
 	}
 }
 
-// set puts an entry at a path; what is in its way goes.
+// set puts an entry at a path. It removes entries in the way.
 func (f files) set(path string, e object.Entry) {
 	if e.Type != object.TypeDir {
 		f.remove(path)

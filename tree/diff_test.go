@@ -41,12 +41,11 @@ func TestDiff(t *testing.T) {
 		"d":       directory(0o755),
 		"d/x":     inline("x"),
 		"d/y":     inline("y"),
-		"d-":      inline("sorts before d in bytes of paths, after it in a walk"),
+		"d-":      inline("after d/"), // as bytes before d/
 		"gone/z":  inline("z"),
 		"l":       symlink("a"),
 		"touched": inline("t"),
 	}
-	base["d-"] = inline("after d/")
 	changed := func(do func(f files)) files {
 		f := newGenerator(1, m).change(t, base, 0)
 		do(f)
@@ -107,15 +106,14 @@ func TestDiff(t *testing.T) {
 		t.Errorf("from nothing: %d changes, want %d", len(got), len(base)+1)
 	}
 	if got := diffLines(t, m, root, object.ID{}, DiffOptions{}); len(got) != 6 {
-		t.Errorf("to nothing: %q", got)
+		t.Errorf("to nothing: %q, want 6 changes", got)
 	}
 }
 
-// A random directory and a random change of it: the difference, applied,
-// gives exactly what writing the changed directory from scratch gives.
+// The difference between two random directories, applied to the first, gives the second.
 func TestDiffAppliedGivesTheOther(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("one goroutine: no work for the race detector")
 	}
 	for seed := range uint64(60) {
 		m := memory()
@@ -135,7 +133,7 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 					t.Fatal(err)
 				}
 				if ComparePaths(c.Path, last) < 0 {
-					t.Fatalf("seed %d: %q after %q", seed, c.Path, last)
+					t.Fatalf("seed %d: %q comes after %q", seed, c.Path, last)
 				}
 				last = c.Path
 				if err := applyChange(edit, c); err != nil {
@@ -154,7 +152,7 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 	}
 }
 
-// big returns a directory of n files, flat.
+// big returns n files in one directory.
 func big(n int) files {
 	f := files{}
 	for i := range n {
@@ -180,10 +178,10 @@ func TestDiffReadsLittle(t *testing.T) {
 			counted := objecttest.NewFaulty(m)
 			got := diffLines(t, counted, a.ID, b.ID, DiffOptions{})
 			if len(got) != 1 {
-				t.Errorf("%d changes", len(got))
+				t.Errorf("%d changes, want 1", len(got))
 			}
 			if n := counted.Calls(objecttest.Get); n > 12 {
-				t.Errorf("%d nodes were read", n)
+				t.Errorf("read %d nodes, want at most 12", n)
 			}
 			a = b
 		})
@@ -200,13 +198,13 @@ func TestDiffStops(t *testing.T) {
 		}
 	}
 	if n != 3 {
-		t.Errorf("%d changes", n)
+		t.Errorf("%d changes, want 3", n)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	for _, err := range Diff(cancelled, m, a.ID, b.ID, DiffOptions{}) {
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("cancelled: %v", err)
+			t.Errorf("cancelled: error %v, want Canceled", err)
 		}
 	}
 	lost := slices.Collect(func(yield func(object.Key) bool) {
@@ -223,11 +221,11 @@ func TestDiffStops(t *testing.T) {
 	}
 	var at *PathError
 	if !errors.Is(failed, object.ErrNotFound) || !errors.As(failed, &at) || at.Path != "" {
-		t.Errorf("missing node: %v", failed)
+		t.Errorf("missing node: error %v, want ErrNotFound at the root", failed)
 	}
 }
 
-// applyChange makes a change as [Diff] reports it with Exact.
+// applyChange makes a change that [Diff] reported with Exact.
 func applyChange(e *Editor, c Change) error {
 	switch {
 	case c.New == nil:

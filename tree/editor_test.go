@@ -93,7 +93,7 @@ func TestEditorFromNothing(t *testing.T) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	if got, err := NewEditor(m, Info{}).Finish(ctx); err != nil || got.ID != emptyID {
-		t.Errorf("no edits: %v, %v", got, err)
+		t.Errorf("no edits: %v, %v, want an empty directory", got, err)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestEditorTouchesLittle(t *testing.T) {
 			t.Fatalf("%s: got %v, want %v", path, got, want)
 		}
 		if n := counted.Calls(objecttest.Get); n > 12 || added > 4 {
-			t.Errorf("%s: %d nodes read, %d new", path, n, added)
+			t.Errorf("%s: read %d nodes and wrote %d, want at most 12 and 4", path, n, added)
 		}
 		base = got
 	}

@@ -8,8 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// wide returns a directory of depth levels, each of which links to the one
-// below it width times.
+// wide returns a directory with depth levels. Each level links to the next one width times.
 func wide(t testing.TB, m object.Writer, depth, width int, bottom object.Entry) object.ID {
 	t.Helper()
 	dir := putTree(t, m, &object.Tree{Entries: []object.Entry{bottom}})
@@ -25,11 +24,10 @@ func wide(t testing.TB, m object.Writer, depth, width int, bottom object.Entry) 
 	return dir
 }
 
-// TestTooMany has directories that stand for more paths than anybody can wait
-// for, made of few nodes.
+// Walk and Diff refuse directories of few nodes that stand for too many paths.
 func TestTooMany(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("one goroutine: no work for the race detector")
 	}
 	m := memory()
 	none := putTree(t, m, &object.Tree{})
@@ -64,11 +62,11 @@ func TestTooMany(t *testing.T) {
 		{"diff of long folders", diff, wide(t, m, 4, 1000, file)},
 	} {
 		if seen, err := tt.of(tt.root); !errors.Is(err, ErrTooMany) || seen > firstPaths {
-			t.Errorf("%s: %v after %d paths", tt.name, err, seen)
+			t.Errorf("%s: error %v after %d paths, want ErrTooMany", tt.name, err, seen)
 		}
 	}
-	// A folder with many equal ones in it is not too much.
+	// A folder with many equal subfolders is accepted.
 	if seen, err := walk(wide(t, m, 2, 400, file)); err != nil || seen != 400+400*400+400*400 {
-		t.Errorf("%d paths, %v", seen, err)
+		t.Errorf("equal subfolders: %d paths, error %v", seen, err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestPatchApply splits and chooses hunks at random. Hunks that are chosen in one direction,
-// and left out in the other, give the same text.
+// Applying random hunks of a patch gives the same text as applying the other hunks of the reverse
+// patch.
 func TestPatchApply(t *testing.T) {
 	for round := range objecttest.Rounds(t, 200) {
 		r, text, changed, _ := randomTexts(uint64(round))
@@ -23,7 +23,7 @@ func TestPatchApply(t *testing.T) {
 			}
 		}
 		if forward.Len() != back.Len() {
-			t.Fatalf("round %d: %d hunks, and %d backwards", round, forward.Len(), back.Len())
+			t.Fatalf("round %d: %d hunks forward, %d backwards", round, forward.Len(), back.Len())
 		}
 		chosen := make([]bool, forward.Len())
 		for i := range chosen {
@@ -40,7 +40,7 @@ func TestPatchApply(t *testing.T) {
 		all, err := forward.Apply(func(int) bool { return true })
 		none, noneErr := forward.Apply(func(int) bool { return false })
 		if err != nil || noneErr != nil || !bytes.Equal(all, new) || !bytes.Equal(none, old) {
-			t.Fatalf("round %d: all of %q to %q is %q, nothing of it %q; %v, %v", round, old, new, all, none, err, noneErr)
+			t.Fatalf("round %d: from %q to %q, all hunks give %q and none give %q; %v, %v", round, old, new, all, none, err, noneErr)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestPatchEdit(t *testing.T) {
 	old, new := []byte("1\n2\n3\n4\n5\n6\n7\n"), []byte("1\ntwo\n3\n4\n5\nsix\n7\n")
 	for _, test := range []struct {
 		name, edited string
-		want, back   string // "": the edit is refused
+		want, back   string // "" if the edit is refused
 		err          error
 	}{
 		{"as it is", "@@ -1,7 +1,7 @@\n 1\n-2\n+two\n 3\n 4\n 5\n-6\n+six\n 7\n", "1\ntwo\n3\n4\n5\nsix\n7\n", "1\n2\n3\n4\n5\n6\n7\n", nil},
@@ -89,24 +89,24 @@ func TestPatchEdit(t *testing.T) {
 	}
 }
 
-// TestPatchEditOverlap edits a hunk so that it changes a line of the hunk behind it.
+// An edited hunk must not change a line that another hunk changes.
 func TestPatchEditOverlap(t *testing.T) {
 	p := NewPatch([]byte("1\n2\n3\n4\n5\n"), []byte("1\ntwo\n3\nfour\n5\n"))
 	p.Split(0)
 	if err := p.Edit(0, []byte(" 1\n-2\n+two\n-3\n")); err != nil {
-		t.Errorf("a line between two hunks cannot be changed: %v", err)
+		t.Errorf("editing a line between two hunks: %v", err)
 	}
 	if err := p.Edit(1, []byte("-3\n+drei\n-4\n+four\n 5\n")); !errors.Is(err, ErrHunkMismatch) {
-		t.Errorf("two hunks may change a line: %v", err)
+		t.Errorf("two hunks that change a line: error %v, want ErrHunkMismatch", err)
 	}
 	got, err := p.Apply(func(int) bool { return true })
 	if err != nil || string(got) != "1\ntwo\nfour\n5\n" {
-		t.Errorf("%q, %v", got, err)
+		t.Errorf("Apply = %q, %v", got, err)
 	}
 }
 
-// FuzzPatchEdit edits the first hunk of a patch in any way. What Edit takes can be applied
-// and shown, and is taken again in the form in which it is shown.
+// FuzzPatchEdit edits the first hunk of a patch. An accepted edit can be applied and shown. Edit
+// accepts the shown form, too, with the same result.
 func FuzzPatchEdit(f *testing.F) {
 	f.Add("1\n2\n3\n", "1\ntwo\n3\n", " 1\n-2\n+two\n 3\n", false)
 	f.Add("1\n2\n3\n", "1\ntwo\n3\n", "@@ -1 +1 @@\n 1\n 2\n+two\n\n", true)
@@ -122,7 +122,7 @@ func FuzzPatchEdit(f *testing.F) {
 		before := p.Hunk(0)
 		if err := p.Edit(0, []byte(edited)); err != nil {
 			if !errors.Is(err, ErrNoHunk) && !errors.Is(err, ErrHunkMismatch) || !bytes.Equal(p.Hunk(0), before) {
-				t.Fatalf("error %v, and the hunk is\n%s", err, p.Hunk(0))
+				t.Fatalf("refused with error %v, but the hunk is\n%s", err, p.Hunk(0))
 			}
 			return
 		}
@@ -136,7 +136,7 @@ func FuzzPatchEdit(f *testing.F) {
 			t.Fatalf("the hunk\n%s\nis refused: %v", shown, err)
 		}
 		if got, err := p.Apply(use); err != nil || !bytes.Equal(got, want) {
-			t.Fatalf("%q, and with\n%s\n%q; %v", want, shown, got, err)
+			t.Fatalf("the edit gives %q, but its shown form\n%s\ngives %q; %v", want, shown, got, err)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// lenient reads on where a node is damaged or missing.
+// lenient continues to read if a node is damaged or missing.
 type lenient struct {
 	*objecttest.Memory
 	passed []string
@@ -21,7 +21,7 @@ func (l *lenient) PassOver(path string, _ object.Key, err error) bool {
 	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }
 
-// TestLenient walks and compares trees of which nodes are missing or damaged.
+// Walk and Diff with a lenient reader return the entries of all intact nodes.
 func TestLenient(t *testing.T) {
 	m := memory()
 	all := files{"a/deep/file": inline("1"), "b/file": inline("2")}
@@ -78,9 +78,9 @@ func TestLenient(t *testing.T) {
 		}
 	}
 	for c, err := range Diff(ctx, &lenient{Memory: m}, root, object.ID{}, DiffOptions{Paths: []string{"a/deep/file"}}) {
-		t.Errorf("a path in the folder: %v, %v", c, err)
+		t.Errorf("a path in the missing folder: %v, %v", c, err)
 	}
 	if err := Walk(ctx, m, root, func(string, object.Entry) error { return nil }); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("a reader that is not lenient: %v", err)
+		t.Errorf("a strict reader: error %v, want ErrNotFound", err)
 	}
 }

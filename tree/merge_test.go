@@ -13,8 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// but returns a copy of f with changes: entries to set, in the place of what is
-// there, nil for what is to go.
+// but returns a copy of f with changed entries. A nil entry removes its path.
 func (f files) but(changes map[string]*object.Entry) files {
 	f = maps.Clone(f)
 	for _, path := range slices.Sorted(maps.Keys(changes)) {
@@ -30,7 +29,7 @@ func (f files) but(changes map[string]*object.Entry) files {
 	return f
 }
 
-// stored returns f with long inline content stored, as it has to be.
+// stored returns a copy of f, with long inline content stored in w instead.
 func (f files) stored(t testing.TB, w object.Writer) files {
 	f = maps.Clone(f)
 	for path, e := range f {
@@ -78,7 +77,7 @@ func TestMerge(t *testing.T) {
 	none := files{}
 	tests := []struct {
 		name         string
-		base         files // nil: base above
+		base         files // nil for the base above
 		ours, theirs edits
 		want         edits
 		conflicts    []string
@@ -187,7 +186,7 @@ func TestMerge(t *testing.T) {
 	})
 }
 
-// checkMerge merges, and merges the other way round.
+// checkMerge merges in both directions.
 func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string) {
 	t.Helper()
 	m := memory()
@@ -210,7 +209,7 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 	}
 	for i, c := range got.Changes {
 		if i > 0 && ComparePaths(c.Path, got.Changes[i-1].Path) < 0 {
-			t.Errorf("%s after %s", c.Path, got.Changes[i-1].Path)
+			t.Errorf("%s comes after %s", c.Path, got.Changes[i-1].Path)
 		}
 	}
 	mirrored, err := Merge(ctx, m, Versions{b.ID, th.ID, o.ID}, MergeOptions{Labels: Labels{"topic", "HEAD"}, Split: splitEven})
@@ -218,17 +217,17 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 		t.Fatal(err)
 	}
 	if len(mirrored.Conflicts) != len(got.Conflicts) {
-		t.Errorf("the other way round: %d conflicts, not %d", len(mirrored.Conflicts), len(got.Conflicts))
+		t.Errorf("mirrored: %d conflicts, want %d", len(mirrored.Conflicts), len(got.Conflicts))
 	}
 	for i := range min(len(got.Conflicts), len(mirrored.Conflicts)) {
 		a, b := got.Conflicts[i], mirrored.Conflicts[i]
 		if a.Kind != b.Kind || a.Path != b.Path || describe(a.Ours) != describe(b.Theirs) || describe(a.Theirs) != describe(b.Ours) {
-			t.Errorf("the other way round: %s, not %s", conflictLine(b), conflictLine(a))
+			t.Errorf("mirrored: conflict %s, want the mirror of %s", conflictLine(b), conflictLine(a))
 		}
 	}
 	if len(got.Conflicts) == 0 && !slices.Equal(list(t, m, got.Tree.ID), list(t, m, mirrored.Tree.ID)) &&
 		!strings.Contains(t.Name(), "both_make") {
-		t.Errorf("the other way round: %s", cmp.Diff(list(t, m, got.Tree.ID), list(t, m, mirrored.Tree.ID)))
+		t.Errorf("mirrored: %s", cmp.Diff(list(t, m, got.Tree.ID), list(t, m, mirrored.Tree.ID)))
 	}
 }
 

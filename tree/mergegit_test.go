@@ -31,8 +31,8 @@ func (x texts) set(path, content string) {
 
 var gitPaths = []string{"a", "b", "c", "d", "e", "d/a", "d/b", "d/c", "e/a", "e/b/a", "e/b/b", "f/x", "f/y"}
 
-// randomDirectory returns a directory, and two that were made of it by
-// editing, adding, removing and moving files.
+// randomDirectory returns a directory and two changed copies, with edited, added, removed and
+// moved files.
 func randomDirectory(seed uint64) (base, ours, theirs texts) {
 	r := rand.New(rand.NewPCG(seed, 3))
 	content := func() string { return strings.Join(randomLines(r, 12, 1<<40), "") }
@@ -69,7 +69,7 @@ func randomDirectory(seed uint64) (base, ours, theirs texts) {
 	return base, side(), side()
 }
 
-// needGit skips a test where there is no git to compare with.
+// needGit skips a test if git is missing or too old.
 func needGit(t *testing.T) {
 	t.Helper()
 	version, err := exec.Command("git", "version").Output()
@@ -83,7 +83,7 @@ func needGit(t *testing.T) {
 	t.Skipf("git 2.38 or later is needed: %s %v", version, err)
 }
 
-// git runs git and returns what it prints; it may exit with status 1.
+// git runs git and returns its output. An exit status of 1 is no error.
 func git(t *testing.T, dir, stdin string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "merge.directoryRenames=false"}, args...)...)
@@ -98,8 +98,8 @@ func git(t *testing.T, dir, stdin string, args ...string) string {
 	return string(out)
 }
 
-// git merges random directories with conflicts where kist does, and to the
-// same where there are none.
+// Merges of random directories have conflicts exactly where git's have, and equal results
+// otherwise.
 func TestMergeAgreesWithGit(t *testing.T) {
 	const from, to = 0, 60
 	dir := t.TempDir()
@@ -146,7 +146,7 @@ func TestMergeAgreesWithGit(t *testing.T) {
 			for _, c := range got.Conflicts {
 				lines = append(lines, conflictLine(c))
 			}
-			t.Errorf("seed %d: %q, git has\n%s", seed, lines, out)
+			t.Errorf("seed %d: conflicts %q, git has\n%s", seed, lines, out)
 			continue
 		} else if !clean {
 			continue

@@ -45,11 +45,11 @@ func TestComparePaths(t *testing.T) {
 			}
 		}
 	}
-	// It is the order of the lists of names.
+	// Paths have the order of their lists of names.
 	byNames := slices.Clone(sorted)
 	slices.SortFunc(byNames, func(a, b string) int { return slices.Compare(strings.Split(a, "/"), strings.Split(b, "/")) })
 	if !slices.Equal(sorted, byNames) {
-		t.Errorf("%q", byNames)
+		t.Errorf("sorted by lists of names: %q, want %q", byNames, sorted)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestBelow(t *testing.T) {
 		{"a", "", true}, {"", "", true}, {"a", "a", true}, {"a/b", "a", true}, {"ab", "a", false}, {"a", "a/b", false}, {"", "a", false},
 	} {
 		if got := Below(tt.path, tt.dir); got != tt.want {
-			t.Errorf("Below(%q, %q) = %t", tt.path, tt.dir, got)
+			t.Errorf("Below(%q, %q) = %t, want %t", tt.path, tt.dir, got, tt.want)
 		}
 	}
 }
@@ -76,7 +76,7 @@ func FuzzCleanPath(f *testing.F) {
 			return
 		}
 		if again, err := CleanPath(got); err != nil || again != got {
-			t.Errorf("%q: cleaned twice %q, %v", in, again, err)
+			t.Errorf("CleanPath(%q) = %q, and cleaned again %q, %v", in, got, again, err)
 		}
 		if got == "" {
 			return

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// chunked stores the list of a file's chunks, of sizes that go with their
-// numbers, but not the chunks.
+// chunked stores the list of a file's chunks, but not the chunks. Each chunk's number decides its
+// size.
 func chunked(t testing.TB, w object.Writer, chunks []int) object.Entry {
 	t.Helper()
 	list := object.NewManifestWriter(w)
@@ -90,14 +90,14 @@ func TestChangedRanges(t *testing.T) {
 	}
 }
 
-// What lies between the ranges is equal, chunk by chunk.
+// Between the ranges, the chunks are equal.
 func TestChangedRangesRandom(t *testing.T) {
 	for seed := range uint64(60) {
 		m := objecttest.NewMemory()
 		r := rand.New(rand.NewPCG(seed, 8))
 		a := count(r.IntN(3000))
 		for range r.IntN(50) {
-			a[r.IntN(max(1, len(a)-1))%max(1, len(a))] %= 20 // some chunks many times
+			a[r.IntN(max(1, len(a)-1))%max(1, len(a))] %= 20 // repeat some chunks
 			if len(a) == 0 {
 				break
 			}
@@ -116,12 +116,12 @@ func TestChangedRangesRandom(t *testing.T) {
 		for _, c := range append(ranges, Range{OldOff: sizeOf(a), NewOff: sizeOf(b)}) {
 			for i < len(a) && atA[i] < c.OldOff {
 				if j == len(b) || a[i] != b[j] {
-					t.Fatalf("seed %d: chunk %d and %d differ outside of %v", seed, i, j, ranges)
+					t.Fatalf("seed %d: chunks %d and %d differ outside of %v", seed, i, j, ranges)
 				}
 				i, j = i+1, j+1
 			}
 			if atA[i] != c.OldOff || atB[j] != c.NewOff {
-				t.Fatalf("seed %d: ranges %v do not meet chunks", seed, ranges)
+				t.Fatalf("seed %d: ranges %v do not start at chunks", seed, ranges)
 			}
 			for i < len(a) && atA[i] < c.OldOff+c.OldLen {
 				i++
@@ -131,7 +131,7 @@ func TestChangedRangesRandom(t *testing.T) {
 			}
 		}
 		if i != len(a) || j != len(b) {
-			t.Fatalf("seed %d: ends at %d of %d, %d of %d", seed, i, len(a), j, len(b))
+			t.Fatalf("seed %d: the ranges end at chunk %d of %d and %d of %d", seed, i, len(a), j, len(b))
 		}
 	}
 }
@@ -143,16 +143,16 @@ func TestChangedRangesReadsLittle(t *testing.T) {
 	counted := objecttest.NewFaulty(m)
 	got, err := ChangedRanges(ctx, counted, a, b)
 	if err != nil || len(got) != 2 {
-		t.Errorf("%v, %v", got, err)
+		t.Errorf("got %v, %v, want 2 ranges", got, err)
 	}
 	if n := counted.Calls(objecttest.Get); n > 25 {
-		t.Errorf("%d nodes read", n)
+		t.Errorf("read %d nodes, want at most 25", n)
 	}
 }
 
 func TestChangedRangesOfHostileManifests(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("one goroutine: no work for the race detector")
 	}
 	m := objecttest.NewMemory()
 	put := func(node *object.Manifest) object.Key {
@@ -166,7 +166,7 @@ func TestChangedRangesOfHostileManifests(t *testing.T) {
 		}
 		return object.Key{Kind: object.KindManifest, ID: id}
 	}
-	// A file of 2^50 chunks by repeating one node per level.
+	// Each level repeats one node, which makes a file of 2^50 chunks.
 	tower := func(c int) object.Entry {
 		key := put(&object.Manifest{Chunks: []object.ChunkRef{{ID: chunkID(c), Size: 1}, {ID: chunkID(c + 1), Size: 1}}})
 		size := uint64(2)
@@ -182,7 +182,7 @@ func TestChangedRangesOfHostileManifests(t *testing.T) {
 	a, b := tower(1), tower(3)
 	got, err := ChangedRanges(ctx, m, a, b)
 	if want := []Range{{0, a.Size, 0, b.Size}}; err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%v, %v, want %v", got, err, want)
+		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 	leaf := put(&object.Manifest{Chunks: []object.ChunkRef{{ID: chunkID(1), Size: 5}, {ID: chunkID(2), Size: 5}}})
 	for name, node := range map[string]*object.Manifest{
@@ -191,7 +191,7 @@ func TestChangedRangesOfHostileManifests(t *testing.T) {
 	} {
 		bad := object.Entry{Type: object.TypeFile, Size: node.Size(), Content: put(node)}
 		if got, err := ChangedRanges(ctx, m, chunked(t, m, count(5)), bad); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("%s: %v, %v", name, got, err)
+			t.Errorf("%s: got %v, %v, want ErrCorrupt", name, got, err)
 		}
 	}
 }

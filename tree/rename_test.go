@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// lines returns n lines that are like no others but those of equal seed.
+// lines returns n lines that differ from the lines of other seeds.
 func lines(seed, n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -85,7 +85,7 @@ func TestDetectRenames(t *testing.T) {
 			}
 			for _, c := range changes[:before] {
 				if c.From != "" {
-					t.Error("the changes that were given are changed")
+					t.Error("DetectRenames changes its argument")
 				}
 			}
 		})
@@ -95,7 +95,7 @@ func TestDetectRenames(t *testing.T) {
 func TestDetectRenamesIsBounded(t *testing.T) {
 	m := memory()
 	from, into := files{}, files{}
-	for i := range 20_000 { // equal content, all over
+	for i := range 20_000 { // many files with equal content
 		from[fmt.Sprint("a/", i)] = inline(fmt.Sprint("content ", i%3))
 		into[fmt.Sprint("b/", i+7)] = inline(fmt.Sprint("content ", i%3))
 	}
@@ -119,12 +119,12 @@ func TestDetectRenamesIsBounded(t *testing.T) {
 		if c.From != "" {
 			renames++
 			if c.Similarity != 100 {
-				t.Errorf("similar content was looked for: %s", changeLine(c))
+				t.Errorf("DetectRenames searched for similar content: %s", changeLine(c))
 			}
 		}
 	}
 	if renames != 20_000 {
-		t.Errorf("%d renames", renames)
+		t.Errorf("%d renames, want 20000", renames)
 	}
 }
 
@@ -188,7 +188,7 @@ func TestMergeFollowsRenames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(merged.Conflicts) != 1 || merged.Conflicts[0].From != "a" || merged.Conflicts[0].Path != "n" || !merged.Conflicts[0].Markers {
-			t.Fatalf("%+v", merged.Conflicts)
+			t.Fatalf("conflicts are %+v, want one at n from a with markers", merged.Conflicts)
 		}
 		e, err := Find(ctx, m, merged.Tree.ID, "n")
 		if err != nil {
@@ -196,7 +196,7 @@ func TestMergeFollowsRenames(t *testing.T) {
 		}
 		got, err := readContent(ctx, m, &e)
 		if err != nil || !strings.Contains(string(got), "<<<<<<< ours:n\nours of text 1\n=======\ntheirs of text 1\n>>>>>>> theirs:a\n") {
-			t.Errorf("%s, %v", got, err)
+			t.Errorf("merged text is %s, error %v", got, err)
 		}
 	})
 }

@@ -18,7 +18,7 @@ func TestIsText(t *testing.T) {
 		want bool
 	}{{"", true}, {"a\xff\n", true}, {"a\x00", false}, {strings.Repeat("a", MaxText), true}, {strings.Repeat("a", MaxText+1), false}} {
 		if got := IsText([]byte(tt.data)); got != tt.want {
-			t.Errorf("IsText(%.10q) = %t", tt.data, got)
+			t.Errorf("IsText(%.10q) = %t, want %t", tt.data, got, tt.want)
 		}
 	}
 }
@@ -78,7 +78,7 @@ func TestCountLines(t *testing.T) {
 		{"a\na\n", "a\na\na\n", 1, 0},
 	} {
 		if added, removed := CountLines([]byte(tt.old), []byte(tt.new), TextOptions{}); added != tt.added || removed != tt.removed {
-			t.Errorf("%q to %q: %d added, %d removed", tt.old, tt.new, added, removed)
+			t.Errorf("%q to %q: %d added and %d removed, want %d and %d", tt.old, tt.new, added, removed, tt.added, tt.removed)
 		}
 	}
 }
@@ -109,16 +109,16 @@ func apply(t *testing.T, old, patch string) string {
 			at = n
 		case ' ':
 			if strings.TrimSuffix(lines[at], "\n") != strings.TrimSuffix(rest, "\n") {
-				t.Fatalf("line %d is %q, not %q", at, lines[at], rest)
+				t.Fatalf("line %d is %q, want %q", at, lines[at], rest)
 			}
 			out = append(out, rest)
 			at++
 		case '-':
 			if strings.TrimSuffix(lines[at], "\n") != strings.TrimSuffix(rest, "\n") {
-				t.Fatalf("line %d is %q, not %q", at, lines[at], rest)
+				t.Fatalf("line %d is %q, want %q", at, lines[at], rest)
 			}
 			at++
-			out = append(out, "") // for a note about its newline
+			out = append(out, "") // a mark of a missing newline may follow
 		case '+':
 			out = append(out, rest)
 		}
@@ -126,7 +126,7 @@ func apply(t *testing.T, old, patch string) string {
 	return strings.Join(append(out, lines[at:]...), "")
 }
 
-// randomLines returns n lines of a number of different ones.
+// randomLines returns n random lines out of a number of different ones.
 func randomLines(r *rand.Rand, n, different int) []string {
 	lines := make([]string, n)
 	for i := range lines {
@@ -147,7 +147,7 @@ func changeLines(r *rand.Rand, lines []string, n, different int) []string {
 	return out
 }
 
-// randomTexts returns a text and two changed ones, some without a last newline.
+// randomTexts returns a text and two changed versions, some without a last newline.
 func randomTexts(seed uint64) (r *rand.Rand, base, a, b string) {
 	r = rand.New(rand.NewPCG(seed, 5))
 	different := []int{3, 40, 1 << 40}[r.IntN(3)]
@@ -169,7 +169,7 @@ func TestUnifiedAppliedGivesTheOther(t *testing.T) {
 		patch := string(Unified("a", "b", []byte(old), []byte(new), TextOptions{Context: r.IntN(4)}))
 		if patch == "" {
 			if old != new {
-				t.Fatalf("seed %d: no difference", seed)
+				t.Fatalf("seed %d: Unified finds no difference", seed)
 			}
 			continue
 		}
@@ -180,8 +180,8 @@ func TestUnifiedAppliedGivesTheOther(t *testing.T) {
 }
 
 func TestDiffSeqIsShort(t *testing.T) {
-	// A block moved across a long text, and changes everywhere: the result
-	// has not many more lines than were changed.
+	// A block moved across a long text, and changes are everywhere. The difference
+	// must not have many more lines than these.
 	r := rand.New(rand.NewPCG(1, 1))
 	lines := randomLines(r, 20_000, 1<<40)
 	changed := append(append(append([]string(nil), lines[:5000]...), lines[6000:]...), lines[5000:6000]...)
@@ -194,15 +194,14 @@ func TestDiffSeqIsShort(t *testing.T) {
 		total += e.aHi - e.aLo + e.bHi - e.bLo
 	}
 	if total > 2*1000+2*500+100 {
-		t.Errorf("%d lines differ", total)
+		t.Errorf("the difference has %d lines, want at most 3100", total)
 	}
 }
 
-// Texts that have no good anchors, or nothing but equal lines, are bounded
-// work.
+// Texts without unique lines take a bounded time.
 func TestDiffOfHostileTexts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("one goroutine: no work for the race detector")
 	}
 	r := rand.New(rand.NewPCG(2, 2))
 	two := func(n int) []byte { return []byte(strings.Join(randomLines(r, n, 2), "")) }
@@ -212,11 +211,11 @@ func TestDiffOfHostileTexts(t *testing.T) {
 		{newlines, append(newlines[:MaxText/2:MaxText/2], bytes.Repeat([]byte("x\n"), MaxText/4)...)},
 	} {
 		if len(Unified("a", "b", texts[0], texts[1], TextOptions{Context: 3})) == 0 {
-			t.Error("no difference")
+			t.Error("Unified finds no difference")
 		}
 	}
 	if _, conflicts := MergeText(two(100_000), two(100_000), two(100_000), Labels{}); !conflicts {
-		t.Error("no conflict")
+		t.Error("MergeText finds no conflict")
 	}
 }
 
@@ -232,7 +231,7 @@ func TestMergeText(t *testing.T) {
 		{"touching changes are a conflict", "1\n2\n", "o\n2\n", "1\nt\n", "<<<<<<< HEAD\no\n2\n=======\n1\nt\n>>>>>>> topic\n"},
 		{"removed and changed", "1\n2\n3\n", "1\n3\n", "1\nt\n3\n", "1\n<<<<<<< HEAD\n=======\nt\n>>>>>>> topic\n3\n"},
 		{"two insertions", "1\n", "1\no\n", "1\nt\n", "1\n<<<<<<< HEAD\no\n=======\nt\n>>>>>>> topic\n"},
-		{"what both say is outside", "", "a\no\nb\n", "a\nt\nb\n", "a\n<<<<<<< HEAD\no\n=======\nt\n>>>>>>> topic\nb\n"},
+		{"equal lines are outside the conflict", "", "a\no\nb\n", "a\nt\nb\n", "a\n<<<<<<< HEAD\no\n=======\nt\n>>>>>>> topic\nb\n"},
 		{"near conflicts are one", "1\n2\n3\n4\n5\n", "o\n2\n3\n4\no\n", "t\n2\n3\n4\nt\n", "<<<<<<< HEAD\no\n2\n3\n4\no\n=======\nt\n2\n3\n4\nt\n>>>>>>> topic\n"},
 		{"far conflicts are two", "1\n2\n3\n4\n5\n6\n", "o\n2\n3\n4\n5\no\n", "t\n2\n3\n4\n5\nt\n",
 			"<<<<<<< HEAD\no\n=======\nt\n>>>>>>> topic\n2\n3\n4\n5\n<<<<<<< HEAD\no\n=======\nt\n>>>>>>> topic\n"},
@@ -243,7 +242,7 @@ func TestMergeText(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			got, conflicts := MergeText([]byte(tt.base), []byte(tt.ours), []byte(tt.theirs), Labels{"HEAD", "topic"})
 			if string(got) != tt.want || conflicts != strings.Contains(tt.want, "<<<<") {
-				t.Errorf("got %t\n%s\nwant\n%s", conflicts, got, tt.want)
+				t.Errorf("conflicts %t, merged\n%s\nwant\n%s", conflicts, got, tt.want)
 			}
 		})
 	}
@@ -268,10 +267,10 @@ func TestMergeTextProperties(t *testing.T) {
 		got, conflicts := merge(base, a, b)
 		mirrored, mirroredConflicts := merge(base, b, a)
 		if conflicts != mirroredConflicts || !conflicts && got != mirrored {
-			t.Fatalf("seed %d: not symmetric", seed)
+			t.Fatalf("seed %d: the merge is not symmetric", seed)
 		}
 		if chosen(got, "o") != resolveOurs(base, a, b) {
-			t.Fatalf("seed %d: ours is lost in\n%s", seed, got)
+			t.Fatalf("seed %d: lines of ours are missing in\n%s", seed, got)
 		}
 	}
 }
@@ -295,7 +294,7 @@ func chosen(merged, side string) string {
 	return out.String()
 }
 
-// resolveOurs is what is left of a merge if ours wins every conflict.
+// resolveOurs returns the result of a merge in which ours wins every conflict.
 func resolveOurs(base, ours, theirs string) string {
 	numbers := symbols[string]{}
 	m := textMerge{base: SplitLines([]byte(base)), ours: SplitLines([]byte(ours)), theirs: SplitLines([]byte(theirs))}
@@ -315,8 +314,7 @@ func resolveOurs(base, ours, theirs string) string {
 	return out.String()
 }
 
-// git's own merge of texts gives the same, where lines are not so alike that
-// there is more than one good way to align them.
+// MergeText gives the same as git, if the lines have only one good alignment.
 func TestMergeTextAgreesWithGit(t *testing.T) {
 	needGit(t)
 	dir := t.TempDir()
@@ -355,7 +353,7 @@ func FuzzMergeText(f *testing.F) {
 		}
 		patch := Unified("a", "b", []byte(base), []byte(ours), TextOptions{Context: 1})
 		if (patch == nil) != (base == ours) {
-			t.Errorf("difference: %q", patch)
+			t.Errorf("Unified = %q for equal texts, or none for different ones", patch)
 		}
 	})
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// verify returns the problems of a directory as "path: reason" or "path: missing".
+// verify returns the problems of a directory as "path: reason" or "path: missing kind".
 func verify(t testing.TB, v *Verifier, root object.ID) (Info, []string) {
 	t.Helper()
 	var problems []string
@@ -51,7 +51,7 @@ func TestVerifyGood(t *testing.T) {
 			want := f.build(t, m)
 			info, problems := verify(t, v, want.ID)
 			if len(problems) > 0 || info != want {
-				t.Fatalf("seed %d: %q, %+v, want %+v", seed, problems, info, want)
+				t.Fatalf("seed %d: problems %q, totals %+v, want %+v", seed, problems, info, want)
 			}
 			f = g.change(t, f, 3)
 		}
@@ -59,7 +59,7 @@ func TestVerifyGood(t *testing.T) {
 	m := memory()
 	info, problems := verify(t, &Verifier{Reader: m}, big(5000).build(t, m).ID)
 	if len(problems) > 0 || info.Files != 5000 {
-		t.Errorf("%q, %+v", problems, info)
+		t.Errorf("large directory: problems %q, totals %+v", problems, info)
 	}
 }
 
@@ -76,27 +76,27 @@ func TestVerifyFindsWhatIsMissing(t *testing.T) {
 	f := big(2000)
 	long := strings.Repeat("long content ", 10)
 	f["d/e/f"], f["d/g"] = text(t, m, long), text(t, m, long+"!")
-	f["x"] = chunked(t, m, count(300)) // its chunks are not there
+	f["x"] = chunked(t, m, count(300)) // its chunks are missing
 	root := f.build(t, m).ID
 	_, problems := verify(t, &Verifier{Reader: m, Sizes: sizes{m}}, root)
 	if len(problems) != 300 || problems[0] != "x: missing chunk" || problems[299] != "x: missing chunk" {
-		t.Errorf("%d problems, %.3q", len(problems), problems)
+		t.Errorf("%d problems, want 300 missing chunks: %.3q", len(problems), problems)
 	}
 	delete(f, "x")
 	root = f.build(t, m).ID
-	whole := maps.Collect(func(yield func(object.Key, bool) bool) {
+	present := maps.Collect(func(yield func(object.Key, bool) bool) {
 		for _, key := range reach(t, m, root) {
 			yield(key, true)
 		}
 	})
-	for key := range whole {
+	for key := range present {
 		data, err := m.Get(ctx, key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.Delete(key)
 		if _, problems := verify(t, &Verifier{Reader: m}, root); len(problems) != 1 || !strings.HasSuffix(problems[0], "missing "+key.Kind.String()) {
-			t.Errorf("without %s: %q", key, problems)
+			t.Errorf("without %s: problems %q, want one", key, problems)
 		}
 		if _, err := m.Put(ctx, key.Kind, data); err != nil {
 			t.Fatal(err)
@@ -106,16 +106,16 @@ func TestVerifyFindsWhatIsMissing(t *testing.T) {
 		}
 		m.Damage(key)
 		if _, problems := verify(t, &Verifier{Reader: m}, root); len(problems) != 1 || !strings.HasSuffix(problems[0], "damaged "+key.Kind.String()) {
-			t.Errorf("with %s damaged: %q", key, problems)
+			t.Errorf("with %s damaged: problems %q, want one", key, problems)
 		}
 		m.Damage(key)
 	}
-	if len(whole) < 15 {
-		t.Errorf("only %d objects", len(whole))
+	if len(present) < 15 {
+		t.Errorf("%d objects, want at least 15", len(present))
 	}
 }
 
-// reach returns the keys of all that a directory is made of.
+// reach returns the keys of all objects that a directory refers to.
 func reach(t testing.TB, r object.Reader, root object.ID) []object.Key {
 	t.Helper()
 	keys := []object.Key{treeKey(root)}
@@ -151,8 +151,8 @@ func TestVerifyFindsBadLists(t *testing.T) {
 	}
 }
 
-// TestVerifyBlames has objects that are whole used by nodes that say of them
-// what is not so: those are at fault, not the objects, which others may use.
+// If a node contradicts an intact object below it, Verify reports the node. Other nodes may use
+// the object.
 func TestVerifyBlames(t *testing.T) {
 	m := memory()
 	chunk, err := m.Put(ctx, object.KindChunk, bytes.Repeat([]byte("c"), 100))
@@ -176,14 +176,14 @@ func TestVerifyBlames(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(problems) == 0 || slices.ContainsFunc(problems, func(p Problem) bool { return p.Key != treeKey(id) }) {
-			t.Errorf("%s: problems %v, want only such of %s", name, problems, id.Short())
+			t.Errorf("%s: problems %v, want only problems of %s", name, problems, id.Short())
 		}
 	}
 }
 
 func TestVerifyFindsBadSplits(t *testing.T) {
 	m := memory()
-	node := &object.Tree{} // a thousand entries in one node, which would be several
+	node := &object.Tree{} // entries of several nodes in one
 	for i := range object.MaxListItems {
 		e := inline("")
 		e.Name = fmt.Sprintf("%04d", i)
@@ -191,7 +191,7 @@ func TestVerifyFindsBadSplits(t *testing.T) {
 	}
 	info, problems := verify(t, &Verifier{Reader: m}, putTree(t, m, node))
 	if !slices.Equal(problems, []string{": bad-split"}) || info.Files != object.MaxListItems {
-		t.Errorf("%q, %+v", problems, info)
+		t.Errorf("problems %q, want bad-split; totals %+v", problems, info)
 	}
 }
 
@@ -201,14 +201,6 @@ func TestVerifyFindsBadEntries(t *testing.T) {
 	content := strings.Repeat("content ", 10)
 	chunk := text(t, m, content)
 	manifest := chunked(t, m, []int{1, 2, 3})
-	for _, c := range []int{1, 2, 3} {
-		data := make([]byte, chunkSize(c))
-		id, err := m.Put(ctx, object.KindChunk, append(data[:0], fmt.Appendf(nil, "%0*d", chunkSize(c), c)...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = id
-	}
 	dir := func(files, bytes uint64) object.Entry {
 		return object.Entry{Type: object.TypeDir, Mode: 0o755, Files: files, Size: bytes, Content: treeKey(sub.ID)}
 	}
@@ -251,8 +243,7 @@ func TestVerifyFindsBadEntries(t *testing.T) {
 }
 
 func TestVerifyIsLinear(t *testing.T) {
-	// 2^60 paths by linking twice to each directory. Their number overflows,
-	// too, further up.
+	// Each level links twice to the next one. The number of paths overflows.
 	m := memory()
 	info := files{"f": inline("f")}.build(t, m)
 	for level := range 70 {
@@ -267,10 +258,10 @@ func TestVerifyIsLinear(t *testing.T) {
 		counted := objecttest.NewFaulty(m)
 		_, problems := verify(t, &Verifier{Reader: counted}, info.ID)
 		if n := counted.Calls(objecttest.Get); n > level+3 {
-			t.Fatalf("%d levels: %d nodes read", level, n)
+			t.Fatalf("%d levels: read %d nodes, want at most %d", level, n, level+3)
 		}
 		if level < 63 && len(problems) > 0 || level == 63 && !strings.HasSuffix(problems[0], string(ReasonTotals)) {
-			t.Fatalf("%d levels: %q", level, problems)
+			t.Fatalf("%d levels: problems %q", level, problems)
 		}
 	}
 }
@@ -282,15 +273,15 @@ func TestVerifyDepth(t *testing.T) {
 		root := chain(t, m, dirs).ID
 		_, problems := verify(t, v, root)
 		if len(problems) != want || want > 0 && !strings.HasSuffix(problems[0], ": too deep") {
-			t.Errorf("%d directories: %d problems", dirs, len(problems))
+			t.Errorf("%d directories: %d problems, want %d", dirs, len(problems), want)
 		}
-		// A directory that was seen where it was not too deep is, one further down.
+		// One level deeper, the same directory is too deep.
 		if dirs == object.MaxDepth-1 {
 			below := putTree(t, m, &object.Tree{Entries: []object.Entry{
 				{Name: "d", Type: object.TypeDir, Files: 1, Size: 1, Content: treeKey(root)},
 			}})
 			if _, problems := verify(t, v, below); len(problems) != 1 || problems[0] != "d: too deep" {
-				t.Errorf("one further down: %q", problems)
+				t.Errorf("one level deeper: problems %q", problems)
 			}
 		}
 	}
@@ -298,7 +289,7 @@ func TestVerifyDepth(t *testing.T) {
 
 func TestVerifyReportsOnce(t *testing.T) {
 	m := memory()
-	f := files{"a/x": inline("x"), "b/x": inline("x")} // one directory, twice
+	f := files{"a/x": inline("x"), "b/x": inline("x")} // the same directory twice
 	v := &Verifier{Reader: m}
 	root := f.build(t, m).ID
 	sub, err := Find(ctx, m, root, "a")
@@ -307,15 +298,15 @@ func TestVerifyReportsOnce(t *testing.T) {
 	}
 	m.Delete(sub.Content)
 	if _, problems := verify(t, v, root); !slices.Equal(problems, []string{"a: missing tree"}) {
-		t.Errorf("%q", problems)
+		t.Errorf("problems %q, want a once", problems)
 	}
 	if _, problems := verify(t, v, root); len(problems) != 0 || len(v.trees) != 2 {
-		t.Errorf("again: %q, %d nodes", problems, len(v.trees))
+		t.Errorf("verified again: problems %q, %d nodes; want none, 2", problems, len(v.trees))
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := (&Verifier{Reader: m, Report: func(Problem) { t.Error("problem") }}).Verify(cancelled, root); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+	if _, err := (&Verifier{Reader: m, Report: func(Problem) { t.Error("reports a problem") }}).Verify(cancelled, root); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: error %v, want Canceled", err)
 	}
 }
 

@@ -35,12 +35,12 @@ func TestWalk(t *testing.T) {
 			return nil
 		})
 		if err != tt.err || strings.Join(got, " ") != tt.want {
-			t.Errorf("%s: %q, %v", tt.name, got, err)
+			t.Errorf("%s: walked over %q, error %v; want %q, error %v", tt.name, got, err, tt.want, tt.err)
 		}
 	}
 }
 
-// TestWalkInto leaves out a folder, and nodes of a long list.
+// WalkInto leaves out folders, and nodes of a long list, that its function refuses.
 func TestWalkInto(t *testing.T) {
 	m := memory()
 	all := files{"a/deep/file": inline("1"), "b/file": inline("2")}
@@ -80,7 +80,7 @@ func TestWalkInto(t *testing.T) {
 		t.Errorf("walked over %d entries, want %d; %v", len(got), len(want), err)
 	}
 	if wanted := append([]string{"", "a", "b"}, slices.Repeat([]string{"long"}, 1+len(top.Children))...); !slices.Equal(asked, wanted) {
-		t.Errorf("asked %q, want %q", asked, wanted)
+		t.Errorf("asked for %q, want %q", asked, wanted)
 	}
 	boom := errors.New("boom")
 	for _, at := range []object.ID{root, long.Content.ID, only.ID} {
@@ -106,7 +106,7 @@ func TestFind(t *testing.T) {
 	} {
 		e, err := Find(ctx, m, info.ID, path)
 		if err != nil || describe(&e) != want {
-			t.Errorf("Find(%q) = %s, %v", path, describe(&e), err)
+			t.Errorf("Find(%q) = %s, %v, want %s", path, describe(&e), err, want)
 		}
 	}
 	root, err := Find(ctx, m, info.ID, "")
@@ -124,12 +124,11 @@ func TestFind(t *testing.T) {
 	}
 	m.Delete(root.Content)
 	if _, err := Find(ctx, m, info.ID, "d"); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("missing node: %v", err)
+		t.Errorf("missing node: error %v, want ErrNotFound", err)
 	}
 }
 
-// chain returns the root of n directories below each other, the innermost
-// with a file.
+// chain returns the root of n nested directories. The innermost one has a file.
 func chain(t testing.TB, w object.Writer, n int) Info {
 	t.Helper()
 	info := files{"f": inline("f")}.build(t, w)
@@ -164,14 +163,14 @@ func TestDepthIsBounded(t *testing.T) {
 		n := 0
 		err := Walk(ctx, m, root, func(string, object.Entry) error { n++; return nil })
 		if !errors.Is(err, tt.want) || n > object.MaxDepth {
-			t.Errorf("walk of %d: %d entries, %v", tt.dirs, n, err)
+			t.Errorf("walk of %d directories: %d entries, error %v, want %v", tt.dirs, n, err, tt.want)
 		}
 		err = nil
 		for _, e := range Diff(ctx, m, object.ID{}, root, DiffOptions{Recursive: true}) {
 			err = errors.Join(err, e)
 		}
 		if !errors.Is(err, tt.want) {
-			t.Errorf("diff of %d: %v", tt.dirs, err)
+			t.Errorf("diff of %d directories: error %v, want %v", tt.dirs, err, tt.want)
 		}
 		err = nil
 		path := strings.Repeat("d/", object.MaxDepth-1) + "d"
@@ -179,12 +178,12 @@ func TestDepthIsBounded(t *testing.T) {
 			err = errors.Join(err, e)
 		}
 		if !errors.Is(err, tt.want) {
-			t.Errorf("diff of %d, one path: %v", tt.dirs, err)
+			t.Errorf("diff of one path in %d directories: error %v, want %v", tt.dirs, err, tt.want)
 		}
 	}
 }
 
-// badLists are directories whose nodes do not fit together.
+// badLists returns directories whose nodes contradict each other.
 func badLists(t testing.TB, w object.Writer) map[string]object.ID {
 	leaf := func(names ...string) object.ID {
 		node := &object.Tree{}
@@ -230,11 +229,11 @@ func TestBadListsAreRefused(t *testing.T) {
 		for what, err := range errs {
 			var format *object.FormatError
 			if !errors.As(err, &format) || !errors.Is(err, object.ErrCorrupt) {
-				t.Errorf("%s: %s: %v", name, what, err)
+				t.Errorf("%s: %s: error %v, want a FormatError", name, what, err)
 			}
 			var at *PathError
 			if !errors.As(err, &at) {
-				t.Errorf("%s: %s without a path: %v", name, what, err)
+				t.Errorf("%s: %s: error %v, want a PathError", name, what, err)
 			}
 		}
 	}

@@ -32,7 +32,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// walk returns the paths and entries below a node, and the contents of files.
+// walk describes the paths, entries and contents below a node.
 func walk(t *testing.T, n *browse.Node) (list []string) {
 	t.Helper()
 	var visit func(n *browse.Node, path string)
@@ -56,7 +56,7 @@ func walk(t *testing.T, n *browse.Node) (list []string) {
 	return list
 }
 
-// walked is what walk must return for the tree of a commit.
+// walked returns the expected result of walk for the tree of a commit.
 func walked(t *testing.T, r *kist.Repository, id object.ID) (list []string) {
 	t.Helper()
 	c, err := object.ReadCommit(t.Context(), r.Objects(), id)
@@ -130,7 +130,7 @@ func names(t *testing.T, h *browse.History, path string) (list []string) {
 	return list
 }
 
-// fill writes files of all sizes, with odd names, in folders, some of them large.
+// fill writes files of many sizes, some with odd names, in small and large folders.
 func fill(s *treetest.Repository, rnd *rand.Rand) {
 	for i := range 200 {
 		dir := []string{"", "a/", "a/b/c/", "large/", "\xff/"}[rnd.IntN(5)]
@@ -152,7 +152,7 @@ func TestShowsTheTreesOfCommits(t *testing.T) {
 	h := browse.OfRepository(s.Repo, browse.Options{Cache: 3 << 20})
 	want := walked(t, s.Repo, first)
 	if len(want) < 500 {
-		t.Fatalf("%d entries", len(want))
+		t.Fatalf("%d entries, want at least 500", len(want))
 	}
 	for _, path := range []string{"latest", "branches/main", "commits/" + names(t, h, "commits")[0]} {
 		if diff := cmp.Diff(want, walk(t, find(t, h, path))); diff != "" {
@@ -167,7 +167,7 @@ func TestShowsTheTreesOfCommits(t *testing.T) {
 		t.Errorf("after a commit: %s", diff)
 	}
 	if list := names(t, h, "commits"); len(list) != 2 {
-		t.Errorf("commits: %q", list)
+		t.Errorf("commits: %q, want 2", list)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestFolders(t *testing.T) {
 	s := treetest.New(t)
 	h := browse.OfRepository(s.Repo, browse.Options{})
 	if got := names(t, h, ""); !slices.Equal(got, []string{"branches", "commits", "tags", "versions"}) {
-		t.Errorf("of an empty repository: %q", got)
+		t.Errorf("root of an empty repository: %q", got)
 	}
 	if got := names(t, h, "versions"); got != nil {
 		t.Errorf("versions in an empty repository: %q", got)
@@ -204,7 +204,7 @@ func TestFolders(t *testing.T) {
 	for _, path := range []string{"branches/top", "branches/../tags", "branches/topic/c", "latest/nothing", "tags/v1/file/x", "commits/x", "x", "versions/file", "versions/file@0", "versions/file@2", "versions/file@01"} {
 		_, err := h.Root().Find(t.Context(), path)
 		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
-			t.Errorf("%q: %v", path, err)
+			t.Errorf("Find(%q): error %v, want ErrNotExist or ErrNotDir", path, err)
 		}
 	}
 }
@@ -256,15 +256,15 @@ func TestExpiredAndPurged(t *testing.T) {
 	open, err := file.Open(t.Context())
 	s.Check(err)
 	if data, err := content(t.Context(), file); string(data) != treetest.Secret {
-		t.Fatalf("%q %v", data, err)
+		t.Fatalf("content before the purge: %q, %v", data, err)
 	}
 
 	s.Purge("secret")
 	if _, err := file.Open(t.Context()); !errors.Is(err, object.ErrPurged) {
-		t.Errorf("open after the purge: %v", err)
+		t.Errorf("open after the purge: error %v, want ErrPurged", err)
 	}
 	if n, err := readAt(t.Context(), open, make([]byte, 4), 0); !errors.Is(err, object.ErrPurged) {
-		t.Errorf("read after the purge: %d bytes, %v", n, err)
+		t.Errorf("read after the purge: %d bytes, error %v, want ErrPurged", n, err)
 	}
 
 	s.Check(s.Repo.Records().Update(t.Context(), func(set *record.Set) error {
@@ -272,10 +272,10 @@ func TestExpiredAndPurged(t *testing.T) {
 		return nil
 	}))
 	if got := names(t, h, "commits"); len(all) != 2 || len(got) != 1 {
-		t.Errorf("commits: %q, then %q", all, got)
+		t.Errorf("commits: %q, after the expiration %q; want 2, then 1", all, got)
 	}
 	if _, err := h.Commit(t.Context(), first); !errors.Is(err, intact.ErrExpired) {
-		t.Errorf("expired: %v", err)
+		t.Errorf("expired commit: error %v, want ErrExpired", err)
 	}
 	s.Collect(s.Repo, gc.PlanOptions{})
 	if got := names(t, h, "versions"); !slices.Equal(got, []string{"other@1", "secret@1"}) {
@@ -344,18 +344,18 @@ func TestSeeksReadFewChunks(t *testing.T) {
 	f, err := find(t, h, "latest/film").Open(t.Context())
 	s.Check(err)
 	rnd := objecttest.Rand(3)
-	buf := make([]byte, s.Repo.Chunker().Params().Min) // in two chunks at most
-	_, err = readAt(t.Context(), f, buf[:1], 0)        // this reads the list of chunks, too
+	buf := make([]byte, s.Repo.Chunker().Params().Min) // spans at most two chunks
+	_, err = readAt(t.Context(), f, buf[:1], 0)        // also reads the list of chunks
 	s.Check(err)
 	for range 50 {
 		off := rnd.Int64N(f.Size())
 		before := b.reads.Load()
 		n, err := readAt(t.Context(), f, buf, off)
 		if err != nil || string(buf[:n]) != string(data[off:][:n]) || n < len(buf) && off+int64(n) < f.Size() {
-			t.Fatalf("%d bytes at %d, %v", n, off, err)
+			t.Fatalf("a read at %d returns %d bytes, error %v", off, n, err)
 		}
 		if reads := b.reads.Load() - before; reads > 2 {
-			t.Errorf("a read of %d bytes at %d reads %d chunks", len(buf), off, reads)
+			t.Errorf("a read of %d bytes at %d reads %d chunks, want at most 2", len(buf), off, reads)
 		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// archived is an entry of an archive, whatever its format.
+// archived is an entry of an archive of any format.
 type archived struct {
 	Name, Content string // Content is the target of a symlink
 	Mode          os.FileMode
@@ -110,10 +110,10 @@ func TestArchive(t *testing.T) {
 		}
 	}
 	if list[3].Content != large {
-		t.Error("the large file has other content")
+		t.Error("the large file has wrong content")
 	}
 	if !bytes.Equal(data, archive(all)) {
-		t.Error("a second archive differs")
+		t.Error("a second archive has other bytes")
 	}
 
 	all.Format = "tar.zst"
@@ -128,7 +128,7 @@ func TestArchive(t *testing.T) {
 		t.Error(diff)
 	}
 
-	// Paths bring the folders that lead to them, once.
+	// The archive has the parent folders of paths, each once.
 	some := checkout.ArchiveOptions{Paths: []string{"d/sub", "d/sub/run.sh", "d/link"}, Format: "tar", Time: folderTime}
 	names = nil
 	for _, a := range readTar(t, bytes.NewReader(archive(some))) {
@@ -140,11 +140,11 @@ func TestArchive(t *testing.T) {
 
 	source.Objects = without{source.Objects, object.KindChunk}
 	if _, err := checkout.Archive(t.Context(), source, io.Discard, all); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("content is missing: %v", err)
+		t.Errorf("with missing content: error %v, want ErrNotFound", err)
 	}
 }
 
-// without is a reader in which all objects of a kind are missing.
+// without is a reader without the objects of a kind.
 type without struct {
 	object.Reader
 	kind object.Kind
@@ -157,7 +157,7 @@ func (w without) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return w.Reader.Get(ctx, key)
 }
 
-// A tar archive has all metadata that was recorded.
+// A tar archive has all recorded metadata.
 func TestArchiveMetadata(t *testing.T) {
 	objects := objecttest.NewMemory()
 	w := object.NewTreeWriter(objects)

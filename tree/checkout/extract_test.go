@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// A file that changes after it was written is found only by Verify. Symlinks come last, so
-// the file is in its place when the progress says that all is written.
+// Only Verify finds a file that changes after it was written. Symlinks come last, so the file is
+// in its place when the progress is complete.
 func TestExtractVerify(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("file", "some content")
@@ -37,10 +37,10 @@ func TestExtractVerify(t *testing.T) {
 		})
 		var failed *worktree.ApplyError
 		if got := errors.As(err, &failed) && errors.Is(err, checkout.ErrNotVerified); got != verify {
-			t.Errorf("with Verify: %t: %v", verify, err)
+			t.Errorf("Verify is %t: error %v", verify, err)
 		}
 		if verify && (len(failed.Failed) != 1 || failed.Failed[0].Path != "file") {
-			t.Errorf("not verified: %v", failed.Failed)
+			t.Errorf("failed paths are %v, want file", failed.Failed)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestFileInPlaceOfReadOnlyFolder has a file of the user's where a folder is
-// tracked as read-only, from which something is removed. The file stays.
+// A user's file in the place of a tracked read-only folder stays, even if an operation changes
+// that folder.
 func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 	remove := func(s *treetest.Repository) error {
 		_, err := checkout.Remove(s.Context(), s.Repo, checkout.RemoveOptions{Paths: []string{"folder/gone"}})
@@ -29,7 +29,7 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 	restore := func(s *treetest.Repository) error {
 		_, err := checkout.Restore(s.Context(), s.Repo, checkout.RestoreOptions{Paths: []string{"folder/gone"}, Worktree: true})
 		if err == nil {
-			s.Error("a file was restored below another one")
+			s.Error("restore succeeds below a file")
 		}
 		return nil
 	}
@@ -56,9 +56,8 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 	}
 }
 
-// TestStagedInPlaceOfFolder has a file staged, and no more in the worktree, where
-// a commit has a folder in which there is something new. A checkout would lose
-// what is staged.
+// A checkout is refused if it would replace a staged file by a folder. The file is not in the
+// worktree, so its content is only staged.
 func TestStagedInPlaceOfFolder(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("folder/a", "a")
@@ -76,16 +75,16 @@ func TestStagedInPlaceOfFolder(t *testing.T) {
 	_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: "more"})
 	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "folder" {
-		t.Fatalf("checkout: %v", err)
+		t.Fatalf("checkout: error %v, want an obstacle at folder", err)
 	}
 	idx, err := s.Repo.Index()
 	s.Check(err)
 	if idx.Entry("folder") == nil {
-		t.Error("what was staged is lost")
+		t.Error("the staged file is lost")
 	}
 }
 
-// TestMergeInterrupted cancels a merge while it writes files. Run again, it ends.
+// A merge that was cancelled while it wrote files succeeds when it is repeated.
 func TestMergeInterrupted(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("ours", "base")
@@ -107,22 +106,21 @@ func TestMergeInterrupted(t *testing.T) {
 	defer cancel()
 	_, err := commits.Merge(ctx, s.Repo, commits.MergeOptions{Rev: "theirs", Progress: func(done, total kist.Amount) { cancel() }})
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("merge: %v", err)
+		t.Fatalf("merge: error %v, want Canceled", err)
 	}
 	merged, err := commits.Merge(t.Context(), s.Repo, commits.MergeOptions{Rev: "theirs"})
 	s.Check(err)
 	if merged.Commit == nil || len(merged.Commit.Commit.Parents) != 2 {
-		t.Errorf("merged: %+v", merged)
+		t.Errorf("merged: %+v, want a commit with two parents", merged)
 	}
 	status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
 	s.Check(err)
 	if !status.Clean() || len(status.Untracked) > 0 {
-		t.Errorf("status: %+v", status)
+		t.Errorf("status is not clean: %+v", status)
 	}
 }
 
-// TestMoveInterrupted checks that a move that is cancelled leaves nothing in the
-// worktree that the index does not know of.
+// A cancelled move leaves no file in the worktree that the index does not know.
 func TestMoveInterrupted(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("old", "old")
@@ -132,7 +130,7 @@ func TestMoveInterrupted(t *testing.T) {
 	cancel()
 	_, err := checkout.Move(ctx, s.Repo, checkout.MoveOptions{Sources: []string{"old"}, Destination: "new"})
 	if !errors.Is(err, context.Canceled) {
-		t.Fatalf("move: %v", err)
+		t.Fatalf("move: error %v, want Canceled", err)
 	}
 	s.Want("old", "old")
 	_, err = checkout.Move(t.Context(), s.Repo, checkout.MoveOptions{Sources: []string{"old"}, Destination: "new"})
@@ -140,8 +138,8 @@ func TestMoveInterrupted(t *testing.T) {
 	s.Want("new", "old")
 }
 
-// TestFileInFolderThatGoes has a file of the user's where a folder was, in a folder
-// that a checkout makes a file. Nothing is done.
+// A checkout that turns a folder into a file is refused if a user's file replaced one of the
+// folder's subfolders.
 func TestFileInFolderThatGoes(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("a/b/c", "c")
@@ -158,13 +156,13 @@ func TestFileInFolderThatGoes(t *testing.T) {
 	_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: "file"})
 	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "a/b" {
-		t.Errorf("checkout: %v", err)
+		t.Errorf("checkout: error %v, want an obstacle at a/b", err)
 	}
 	s.Want("a/b", "the only copy")
 }
 
-// TestFolderInPlaceOfRemovedFile switches to a commit that has a folder where the removal
-// of a file is staged. An untracked file in that place stays, and nothing is done.
+// A checkout that makes a folder in the place of a removed file is refused if an untracked file
+// is there.
 func TestFolderInPlaceOfRemovedFile(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("a", "a")
@@ -184,7 +182,7 @@ func TestFolderInPlaceOfRemovedFile(t *testing.T) {
 	_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: "folder"})
 	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "a" {
-		t.Errorf("checkout: %v", err)
+		t.Errorf("checkout: error %v, want an obstacle at a", err)
 	}
 	s.Want("a", "the only copy")
 
@@ -199,8 +197,8 @@ func TestFolderInPlaceOfRemovedFile(t *testing.T) {
 	}
 }
 
-// TestFolderThatStays checks that a read-only folder is read-only again that was
-// to be removed and is not, for something untracked is in it.
+// A checkout cannot remove a read-only folder with an untracked file. The folder is read-only
+// afterwards.
 func TestFolderThatStays(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("file", "file")
@@ -222,14 +220,13 @@ func TestFolderThatStays(t *testing.T) {
 		info, err := os.Stat(filepath.Join(s.Dir, folder))
 		s.Check(err)
 		if got := info.Mode().Perm(); got != 0o555 {
-			t.Errorf("%s: %o", folder, got)
+			t.Errorf("%s has mode %o, want 555", folder, got)
 		}
 		s.Check(os.Chmod(filepath.Join(s.Dir, folder), 0o755))
 	}
 }
 
-// TestStatusOfSpecialFile checks that a worktree is not clean in which something
-// is in the place of a tracked file that cannot be stored.
+// The status is not clean if a special file is in the place of a tracked file.
 func TestStatusOfSpecialFile(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("file", "file")
@@ -241,6 +238,6 @@ func TestStatusOfSpecialFile(t *testing.T) {
 	status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
 	s.Check(err)
 	if status.Clean() {
-		t.Errorf("clean: %+v", status)
+		t.Errorf("status is clean: %+v", status)
 	}
 }

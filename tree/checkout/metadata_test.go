@@ -22,11 +22,12 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// describeAll describes everything below a folder: lstat, links, extended attributes.
+// describeAll describes everything below a folder: stat data, link targets and extended
+// attributes.
 func describeAll(t *testing.T, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	inodes := map[uint64]string{} // the first name
+	inodes := map[uint64]string{} // first name of each inode
 	treetest.Check(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
 		var st unix.Stat_t
 		if err == nil {
@@ -77,8 +78,8 @@ func xattrsOf(t *testing.T, path string) (list []string) {
 	return list
 }
 
-// allTypes makes a repository with full metadata that has committed the tree of
-// testdata/alltypes.sh as the folder t.
+// allTypes returns a repository with full metadata and a commit of the tree that
+// testdata/alltypes.sh makes, as the folder t.
 func allTypes(t *testing.T) *treetest.Repository {
 	s := treetest.NewWith(t, kist.InitOptions{Full: true})
 	out, err := exec.Command("../../testdata/alltypes.sh", filepath.Join(s.Dir, "t")).CombinedOutput()
@@ -90,8 +91,8 @@ func allTypes(t *testing.T) *treetest.Repository {
 	return s
 }
 
-// TestFullMetadata restores a tree with every kind of file elsewhere, and compares all
-// that can be seen of it. As root it has foreign owners and devices, too.
+// A tree with every kind of file is equal after it was extracted elsewhere. As root, the tree
+// also has foreign owners and devices.
 func TestFullMetadata(t *testing.T) {
 	s := allTypes(t)
 	want := describeAll(t, filepath.Join(s.Dir, "t"))
@@ -113,14 +114,14 @@ func TestFullMetadata(t *testing.T) {
 	}
 	extract()
 	if again := extract(); again.Files != 0 {
-		t.Errorf("%d files written though nothing was different", again.Files)
+		t.Errorf("extracting again wrote %d files, want none", again.Files)
 	}
 	var st unix.Stat_t
 	if s.Check(unix.Stat(filepath.Join(to, "t/sparse"), &st)); st.Blocks*512 > st.Size/2 {
-		t.Errorf("sparse takes %d bytes", st.Blocks*512)
+		t.Errorf("the sparse file uses %d bytes of %d", st.Blocks*512, st.Size)
 	}
 
-	// A name that is no link any more, and changed attributes, come back.
+	// A broken hard link and changed modes are restored.
 	treetest.Check(t, os.Remove(filepath.Join(to, "t/d/link")))
 	treetest.Check(t, os.WriteFile(filepath.Join(to, "t/d/link"), []byte("small\n"), 0o644))
 	treetest.Check(t, os.Chmod(filepath.Join(to, "t/d/mode"), 0o600))
@@ -128,8 +129,7 @@ func TestFullMetadata(t *testing.T) {
 	extract()
 }
 
-// TestStatusOfFullMetadata checks that an unchanged tree has no differences and that a
-// changed attribute is one.
+// The status shows changed metadata. An unchanged tree has no changes.
 func TestStatusOfFullMetadata(t *testing.T) {
 	s := allTypes(t)
 	changed := func() (paths []string) {
@@ -157,6 +157,6 @@ func TestStatusOfFullMetadata(t *testing.T) {
 	idx, err := s.Repo.Index()
 	s.Check(err)
 	if a, b := idx.Entry("t/large").Metadata(), idx.Entry("t/other").Metadata(); a.HardLink != b.HardLink || a.HardLink != worktree.HardLinkGroup("t/large") {
-		t.Errorf("groups of two names: %x, %x", a.HardLink, b.HardLink)
+		t.Errorf("hard link groups of the two names: %x, %x", a.HardLink, b.HardLink)
 	}
 }

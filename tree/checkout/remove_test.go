@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestRemoveOverlapping removes a folder and what is in it: each path once.
+// If paths overlap, Remove returns each removed file once.
 func TestRemoveOverlapping(t *testing.T) {
 	for _, dryRun := range []bool{true, false} {
 		s := treetest.New(t)
@@ -27,7 +27,7 @@ func TestRemoveOverlapping(t *testing.T) {
 		}
 		for _, path := range []string{"a/b", "a/c/d", "a/c/e", "a-", "a", "b"} {
 			if s.Exists(path) != (dryRun || path == "b") {
-				t.Errorf("%q is there: %t", path, s.Exists(path))
+				t.Errorf("%q exists: %t", path, s.Exists(path))
 			}
 		}
 	}

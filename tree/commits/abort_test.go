@@ -18,8 +18,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestAbortKeepsStagedAndChanged checks that an abort does not take away what
-// was changed after it was staged: that is nowhere else.
+// An abort is refused if it would overwrite a file that changed after it was staged. No other
+// copy of that content exists.
 func TestAbortKeepsStagedAndChanged(t *testing.T) {
 	s := treetest.New(t)
 	s.Conflict()
@@ -30,15 +30,15 @@ func TestAbortKeepsStagedAndChanged(t *testing.T) {
 	err := commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{})
 	var local *stage.LocalChangesError
 	if !errors.As(err, &local) || len(local.Obstacles) != 1 || local.Obstacles[0].Path != "new" {
-		t.Fatalf("abort: %v", err)
+		t.Fatalf("abort: %v, want an obstacle at new", err)
 	}
 	s.Want("new", "changed")
 	s.Want("other", "staged")
 	if state, err := operation.Current(s.Repo); err != nil || state.Operation != operation.Merging {
-		t.Errorf("state: %+v, %v", state, err)
+		t.Errorf("state %+v, error %v, want a merge", state, err)
 	}
 	if got := s.Conflicts(); len(got) != 2 {
-		t.Errorf("conflicts: %q", got)
+		t.Errorf("conflicts %q, want 2", got)
 	}
 	s.Write("new", "staged")
 	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{}))
@@ -46,8 +46,7 @@ func TestAbortKeepsStagedAndChanged(t *testing.T) {
 	s.Want("other", "base")
 }
 
-// TestAbortKeepsChangesInFolders checks that an abort leaves local changes in a
-// folder of which the merge has changed the permission bits alone.
+// An abort keeps local changes in a folder whose permission bits the merge changed.
 func TestAbortKeepsChangesInFolders(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("folder/file", "base")
@@ -70,18 +69,17 @@ func TestAbortKeepsChangesInFolders(t *testing.T) {
 	merged, err := commits.Merge(t.Context(), s.Repo, commits.MergeOptions{Rev: "theirs"})
 	s.Check(err)
 	if len(merged.Conflicts) != 1 {
-		t.Fatalf("conflicts: %+v", merged.Conflicts)
+		t.Fatalf("conflicts %+v, want 1", merged.Conflicts)
 	}
 	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{}))
 	s.Want("folder/file", "a local change")
 	s.Want("both", "ours")
 	if info, err := os.Stat(folder); err != nil || info.Mode().Perm() != 0o755 {
-		t.Errorf("folder: %v, %v", info, err)
+		t.Errorf("folder: %v, error %v, want mode 755", info, err)
 	}
 }
 
-// TestKilledAfterCommit checks that a merge is over once its commit is made,
-// even if nobody was left to remove the notes about it.
+// A merge is over once its commit exists, even if a kill left MERGE_HEAD and MERGE_MSG behind.
 func TestKilledAfterCommit(t *testing.T) {
 	s := treetest.New(t)
 	s.Conflict()
@@ -98,7 +96,7 @@ func TestKilledAfterCommit(t *testing.T) {
 		s.Check(os.WriteFile(filepath.Join(s.Dir, ".kist", name), data, 0o644))
 	}
 	if state, err := operation.Current(s.Repo); err != nil || state.Operation != "" {
-		t.Fatalf("state: %+v, %v", state, err)
+		t.Fatalf("state %+v, error %v, want no operation", state, err)
 	}
 	s.Write("both", "changed again")
 	s.Add(stage.AddOptions{})
@@ -106,12 +104,12 @@ func TestKilledAfterCommit(t *testing.T) {
 	_, c, err := s.Repo.ReadCommit(t.Context(), "HEAD")
 	s.Check(err)
 	if len(c.Parents) != 1 {
-		t.Errorf("the next commit has %d parents", len(c.Parents))
+		t.Errorf("the next commit has %d parents, want 1", len(c.Parents))
 	}
 }
 
-// TestAbortBringsBackLocalChanges aborts a rebase that was killed while it applied its stash,
-// or whose abort was killed before it did. The new base changes the same file.
+// An abort restores the stashed local changes after a kill during the rebase's unstash, or in an
+// earlier abort. The new base changes the same file.
 func TestAbortBringsBackLocalChanges(t *testing.T) {
 	for _, inAbort := range []bool{false, true} {
 		s := treetest.New(t)
@@ -147,12 +145,12 @@ func TestAbortBringsBackLocalChanges(t *testing.T) {
 			return killed
 		}}
 		if _, err := commits.RunSteps(t.Context(), s.Repo, state, "main", o); !errors.Is(err, killed) {
-			t.Fatalf("rebase: %v", err)
+			t.Fatalf("rebase: error %v, want killed", err)
 		}
 		if inAbort {
 			o.Unstash = func(context.Context, *kist.Repository, func(context.Context) error) error { return killed }
 			if err := commits.Abort(t.Context(), s.Repo, operation.Rebasing, o); !errors.Is(err, killed) {
-				t.Fatalf("abort: %v", err)
+				t.Fatalf("abort: error %v, want killed", err)
 			}
 			s.Want("file", "1\n2\n3\n4\n")
 		}
@@ -160,7 +158,7 @@ func TestAbortBringsBackLocalChanges(t *testing.T) {
 		result, err := rebase.Abort(t.Context(), s.Repo, nil)
 		s.Check(err)
 		if result.Kept != nil {
-			t.Errorf("kept %v", result.Kept)
+			t.Errorf("the abort kept the stash: %v", result.Kept)
 		}
 		s.Want("file", "1\n2\n3\nlocal\n")
 		s.Want("new", "new")
@@ -169,10 +167,10 @@ func TestAbortBringsBackLocalChanges(t *testing.T) {
 		status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
 		s.Check(err)
 		if head.Branch != "topic" || head.ID != topic || status.State.Operation != "" || len(status.Staged) != 1 || len(status.Changed) != 1 {
-			t.Errorf("HEAD %v, state %+v, staged %v, changed %v", head, status.State, status.Staged, status.Changed)
+			t.Errorf("HEAD %v, state %+v, staged %v, changed %v; want topic, none, one, one", head, status.State, status.Staged, status.Changed)
 		}
 		if list, err := stash.List(s.Repo); err != nil || len(list) > 0 {
-			t.Errorf("stashes: %v, %v", list, err)
+			t.Errorf("stashes %v, error %v, want none", list, err)
 		}
 	}
 }

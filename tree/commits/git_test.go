@@ -24,7 +24,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// twins is a repository of kist and one of git in which the same is done.
+// twins is a repository of kist and one of git, on which a test performs the same operations.
 type twins struct {
 	*gitTwin
 	t   *testing.T
@@ -34,24 +34,22 @@ type twins struct {
 
 	commits  []pairedCommit
 	branches []string
-	steps    []string // what was done, for when it goes wrong
-	number   int      // of the last content
+	steps    []string // the operations so far, for failure messages
+	number   int      // number of the last content
 }
 
-// pairedCommit is a commit in both.
+// pairedCommit is the same commit in kist and in git.
 type pairedCommit struct {
 	kist object.ID
 	git  string
 }
 
-// TestLikeGit does the same at random in kist and in git: files are changed,
-// staged and committed, branches made, merged, reverted, picked, reset and checked out,
-// with local changes in and out of the way. The same has to be refused, and the
-// worktrees and what is staged have to be the same after every step.
+// TestLikeGit performs the same random operations in kist and in git, with and without local
+// changes in the way. Both must refuse the same ones. After every step, worktrees and staged
+// changes must be equal.
 //
-// Where kist does what git refuses, because what is in the way is as it is to
-// be, it has to lose nothing. Git's merges follow no renames here, and there are
-// none.
+// kist may succeed where git refuses because of an obstacle, if it loses nothing. Git's merges
+// follow no renames here, and the test makes none.
 func TestLikeGit(t *testing.T) {
 	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
@@ -71,7 +69,7 @@ func TestLikeGit(t *testing.T) {
 	}
 }
 
-// step does something.
+// step performs a random operation.
 func (x *twins) step() {
 	if len(x.commits) > 0 && x.flipped() {
 		x.add("")
@@ -82,7 +80,7 @@ func (x *twins) step() {
 		for range 1 + x.rnd.IntN(4) {
 			x.change()
 		}
-		x.do("add -A")
+		x.note("add -A")
 		x.add("")
 		x.commit()
 	case n < 35:
@@ -106,11 +104,11 @@ func (x *twins) step() {
 	}
 }
 
-func (x *twins) do(format string, args ...any) {
+func (x *twins) note(format string, args ...any) {
 	x.steps = append(x.steps, fmt.Sprintf(format, args...))
 }
 
-// names are few, so that changes meet, and files and folders.
+// twinNames are few, so that changes collide, and files with folders.
 var twinNames = []string{"a", "b", "c", "c/x", "d", "d/a", "d/b", "d/e", "d/e/f", "g/h/i"}
 
 // change makes, changes or removes a file in both worktrees.
@@ -124,13 +122,13 @@ func (x *twins) change() {
 		if x.rnd.IntN(4) > 0 {
 			return
 		}
-		x.do("rm -r %s", name)
+		x.note("rm -r %s", name)
 		x.both(func(dir string) error { return os.RemoveAll(filepath.Join(dir, name)) })
 		x.both(removeEmpty)
 		return
 	}
 	kind := x.rnd.IntN(6)
-	x.do("change %s %d", name, kind)
+	x.note("change %s %d", name, kind)
 	x.number++
 	number := x.number
 	x.both(func(dir string) error {
@@ -156,7 +154,7 @@ func (x *twins) change() {
 	x.both(removeEmpty)
 }
 
-// belowFile reports whether a file or symbolic link is in the place of a folder above path.
+// belowFile reports whether a file or symlink is in the place of a folder above path.
 func (x *twins) belowFile(path string) bool {
 	for above := filepath.Dir(path); above != "."; above = filepath.Dir(above) {
 		if info, err := os.Lstat(filepath.Join(x.dir, above)); err == nil && !info.IsDir() {
@@ -166,8 +164,7 @@ func (x *twins) belowFile(path string) bool {
 	return false
 }
 
-// edited returns a text with one of its ten lines changed, a new one if there
-// is none yet.
+// edited returns a text of ten lines with one line changed. A shorter text is replaced first.
 func edited(old string, number int) []byte {
 	lines := strings.SplitAfter(old, "\n")
 	if len(lines) < 10 {
@@ -181,7 +178,7 @@ func edited(old string, number int) []byte {
 }
 
 func (x *twins) add(path string) {
-	x.do("add %q", path)
+	x.note("add %q", path)
 	_, err := stage.Add(x.t.Context(), x.r, stage.AddOptions{Paths: []string{path}})
 	treetest.Check(x.t, err)
 	x.git("add", "-A", "--", "./"+path)
@@ -206,7 +203,7 @@ func (x *twins) tracked() string {
 func (x *twins) commit() {
 	x.tick()
 	message := fmt.Sprintf("commit %d", len(x.commits))
-	x.do("%s", message)
+	x.note("%s", message)
 	result, err := commits.Commit(x.t.Context(), x.r, commits.CommitOptions{Message: message})
 	gitErr := x.try("commit", "-q", "-m", message)
 	if x.agree(err, gitErr, commits.ErrNothingToCommit) {
@@ -214,7 +211,7 @@ func (x *twins) commit() {
 	}
 }
 
-// committed notes that both have made a commit.
+// committed records that both made a commit.
 func (x *twins) committed(id object.ID) {
 	x.commits = append(x.commits, pairedCommit{id, x.git("rev-parse", "HEAD")})
 	if len(x.branches) == 0 {
@@ -222,9 +219,8 @@ func (x *twins) committed(id object.ID) {
 	}
 }
 
-// agree fails the test unless kist and git have done the same: both have
-// succeeded, or neither, and kist for one of the reasons. It reports whether
-// both have succeeded.
+// agree fails the test if only one of kist and git succeeded, or if kist failed for another
+// reason than the given ones. It reports whether both succeeded.
 func (x *twins) agree(err, gitErr error, reasons ...error) bool {
 	x.t.Helper()
 	if err != nil && !slices.ContainsFunc(reasons, func(reason error) bool { return errors.Is(err, reason) }) {
@@ -239,7 +235,7 @@ func (x *twins) agree(err, gitErr error, reasons ...error) bool {
 func (x *twins) branch() {
 	name := fmt.Sprintf("b%d", len(x.branches))
 	c := x.some()
-	x.do("branch %s %s", name, c.git)
+	x.note("branch %s %s", name, c.git)
 	_, err := commits.CreateBranch(x.t.Context(), x.r, name, c.kist.String(), false)
 	treetest.Check(x.t, err)
 	x.git("branch", name, c.git)
@@ -248,7 +244,7 @@ func (x *twins) branch() {
 
 func (x *twins) some() pairedCommit { return x.commits[x.rnd.IntN(len(x.commits))] }
 
-// target returns what to check out or merge, as kist and git call it.
+// target returns a revision to check out or merge, as kist and git name it.
 func (x *twins) target() (rev, gitRev string) {
 	if x.rnd.IntN(4) == 0 {
 		c := x.some()
@@ -261,7 +257,7 @@ func (x *twins) target() (rev, gitRev string) {
 func (x *twins) checkout() {
 	rev, gitRev := x.target()
 	force := x.rnd.IntN(6) == 0
-	x.do("checkout %s force=%v", gitRev, force)
+	x.note("checkout %s force=%v", gitRev, force)
 	args := []string{"checkout", "-q", gitRev}
 	if force {
 		args = append(args, "-f")
@@ -279,7 +275,7 @@ func (x *twins) checkout() {
 	}
 	_, err := checkout.Switch(x.t.Context(), x.r, checkout.SwitchOptions{Rev: rev, Force: force})
 	if errors.Is(err, stage.ErrLocalChanges) && !maps.Equal(staged, x.inIndex(staged)) {
-		undo() // git lost a staged file: the folder that holds it became a file
+		undo() // git lost a staged file, because its folder became a file
 		return
 	}
 	x.agree(err, nil)
@@ -312,7 +308,7 @@ func (x *twins) merge() {
 	x.tick()
 	x.restoreDeleted()
 	rev, gitRev := x.target()
-	x.do("merge %s", gitRev)
+	x.note("merge %s", gitRev)
 	undo := x.backup()
 	gitErr := x.try("-c", "merge.renames=false", "merge", "--no-edit", "-q", gitRev)
 	if gitErr != nil && x.try("rev-parse", "-q", "--verify", "MERGE_HEAD") != nil {
@@ -324,12 +320,12 @@ func (x *twins) merge() {
 	}
 	result, err := commits.Merge(x.t.Context(), x.r, commits.MergeOptions{Rev: rev})
 	switch {
-	case gitErr != nil && errors.Is(err, stage.ErrLocalChanges): // they are where the conflicts are
+	case gitErr != nil && errors.Is(err, stage.ErrLocalChanges): // local changes at paths with conflicts
 		undo()
 	case err != nil:
 		x.fail("kist: %v", err)
 	case len(result.Conflicts) > 0:
-		x.do("conflicts %v", result.Conflicts)
+		x.note("conflicts %v", result.Conflicts)
 		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
 		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, commits.StepOptions{}))
 		undo()
@@ -342,15 +338,15 @@ func (x *twins) merge() {
 }
 
 func (x *twins) revert() {
-	x.undoOrRepeat("revert", "REVERT_HEAD", operation.Reverting, commits.Revert)
+	x.revertOrPick("revert", "REVERT_HEAD", operation.Reverting, commits.Revert)
 }
 
 func (x *twins) pick() {
-	x.undoOrRepeat("cherry-pick", "CHERRY_PICK_HEAD", operation.Picking, commits.CherryPick)
+	x.revertOrPick("cherry-pick", "CHERRY_PICK_HEAD", operation.Picking, commits.CherryPick)
 }
 
-// undoOrRepeat reverts or picks a commit.
-func (x *twins) undoOrRepeat(command, waits string, op operation.Operation, do func(context.Context, *kist.Repository, commits.RevertOptions) (*commits.StepsResult, error)) {
+// revertOrPick reverts or picks a commit.
+func (x *twins) revertOrPick(command, waits string, op operation.Operation, do func(context.Context, *kist.Repository, commits.RevertOptions) (*commits.StepsResult, error)) {
 	x.tick()
 	x.restoreDeleted()
 	c := x.some()
@@ -365,7 +361,7 @@ func (x *twins) undoOrRepeat(command, waits string, op operation.Operation, do f
 		o.Parent = 1 + x.rnd.IntN(2)
 		args = append(args, "-m", fmt.Sprint(o.Parent))
 	}
-	x.do("%s", strings.Join(args[2:], " "))
+	x.note("%s", strings.Join(args[2:], " "))
 	undo := x.backup()
 	gitErr := x.try(args...)
 	if gitErr != nil && x.try("rev-parse", "-q", "--verify", waits) != nil {
@@ -382,7 +378,7 @@ func (x *twins) undoOrRepeat(command, waits string, op operation.Operation, do f
 	case err != nil:
 		x.fail("kist: %v", err)
 	case len(result.Conflicts) > 0:
-		x.do("conflicts %v", result.Conflicts)
+		x.note("conflicts %v", result.Conflicts)
 		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
 		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, op, commits.StepOptions{}))
 		undo()
@@ -396,8 +392,8 @@ func (x *twins) undoOrRepeat(command, waits string, op operation.Operation, do f
 	}
 }
 
-// restoreDeleted brings back files that were deleted. That they are is in no
-// merge's way, but they are there again if it is aborted.
+// restoreDeleted restores files that are deleted in the worktree. They would not block a merge,
+// but its abort would restore them in kist.
 func (x *twins) restoreDeleted() {
 	for _, line := range x.status() {
 		if line[1] == 'D' {
@@ -410,7 +406,7 @@ func (x *twins) reset() {
 	c := x.some()
 	mode := x.rnd.IntN(3)
 	flag := map[checkout.ResetMode]string{checkout.ResetSoft: "--soft", checkout.ResetMixed: "--mixed", checkout.ResetHard: "--hard"}[checkout.ResetMode(mode)]
-	x.do("reset %s %s", flag, c.git)
+	x.note("reset %s %s", flag, c.git)
 	if flag == "--hard" {
 		x.clearUntracked()
 	}
@@ -419,7 +415,7 @@ func (x *twins) reset() {
 	x.git("reset", "-q", flag, c.git)
 }
 
-// restore brings back a path, in one of the ways there are.
+// restore restores a path in a random way.
 func (x *twins) restore() {
 	path := x.tracked()
 	if path == "" {
@@ -441,16 +437,15 @@ func (x *twins) restore() {
 }
 
 func (x *twins) restorePath(path string, o checkout.RestoreOptions, args ...string) {
-	x.do("%s %s", strings.Join(args, " "), path)
+	x.note("%s %s", strings.Join(args, " "), path)
 	o.Paths = []string{path}
 	_, err := checkout.Restore(x.t.Context(), x.r, o)
 	gitErr := x.try(append(args, "--", path)...)
 	x.agree(err, gitErr, kist.ErrNoMatch)
 }
 
-// flipped reports whether there is a folder where HEAD has a file, or the other
-// way round. Git 2.39 loses what is in it when it switches to a commit that has
-// neither, or merges one.
+// flipped reports whether a folder is in the place of HEAD's file, or the reverse. Git 2.39 loses
+// its content when it checks out or merges a commit that has neither.
 func (x *twins) flipped() bool {
 	lines := x.status()
 	for _, line := range lines {
@@ -463,7 +458,8 @@ func (x *twins) flipped() bool {
 	return false
 }
 
-// clearUntracked removes what force would overwrite in git, other than in kist.
+// clearUntracked removes untracked files. With force, git would overwrite them, and kist would
+// not.
 func (x *twins) clearUntracked() {
 	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{AllUntracked: true})
 	treetest.Check(x.t, err)

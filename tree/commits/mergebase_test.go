@@ -20,7 +20,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// branches is a repository in which branches are made by their files.
+// branches is a repository with helpers that make branches.
 type branches struct {
 	t   *testing.T
 	dir string
@@ -44,8 +44,8 @@ func newBranches(t *testing.T) *branches {
 	return b
 }
 
-// commit writes files, one a pair of name and content (empty: it is removed),
-// and commits.
+// commit writes and commits files, given as pairs of name and content. Empty content removes the
+// file.
 func (b *branches) commit(files ...string) {
 	b.t.Helper()
 	for i := 0; i < len(files); i += 2 {
@@ -86,9 +86,8 @@ func (b *branches) read(name string) string {
 	return string(data)
 }
 
-// crissCross makes branches one and two, on which file has been changed, and
-// then merged into each other. What the merges could not decide is as the
-// functions say. It leaves branch one checked out.
+// crissCross makes branches one and two, which change file and are then merged into each other.
+// The functions one and two resolve the conflicts of these merges. Branch one stays checked out.
 func crissCross(b *branches, file string, contents [3]string, one, two func()) {
 	b.commit(file, contents[0], "other", "o")
 	b.checkout(checkout.SwitchOptions{Create: "one"})
@@ -104,9 +103,8 @@ func crissCross(b *branches, file string, contents [3]string, one, two func()) {
 	b.checkout(checkout.SwitchOptions{Rev: "one"})
 }
 
-// TestMergeCrissCross merges branches that were merged into each other before,
-// and of which one then took back what it had changed. Over one of the bases
-// alone, that comes back, or is a conflict.
+// A criss-cross merge keeps the reverts of both branches. With only one of the merge bases, a
+// reverted change would come back or conflict.
 func TestMergeCrissCross(t *testing.T) {
 	lines := func(changed ...int) string {
 		var text strings.Builder
@@ -125,21 +123,21 @@ func TestMergeCrissCross(t *testing.T) {
 	nothing := func() {}
 	crissCross(b, "text", [3]string{lines(), lines(1), lines(7)}, nothing, nothing)
 	if got := b.read("text"); got != lines(1, 7) {
-		t.Fatalf("merged: %s", got)
+		t.Fatalf("merged text is\n%s\nwant both changes", got)
 	}
-	b.commit("text", lines(7)) // one takes back line 1
+	b.commit("text", lines(7)) // one reverts line 1
 	b.checkout(checkout.SwitchOptions{Rev: "two"})
-	b.commit("text", lines(1)) // two takes back line 7
+	b.commit("text", lines(1)) // two reverts line 7
 	if conflicts := b.merge("one"); len(conflicts) > 0 {
-		t.Errorf("conflicts: %v", conflicts)
+		t.Errorf("conflicts %v, want none", conflicts)
 	}
 	if got := b.read("text"); got != lines() {
-		t.Errorf("what was taken back is there again:\n%s", got)
+		t.Errorf("a reverted change came back:\n%s", got)
 	}
 }
 
-// TestMergeCrissCrossConflicts merges branches of which each has decided a
-// conflict in its own way: they have to be asked again, whatever the kind.
+// If two branches resolved the same conflict differently, merging them is a conflict again,
+// whatever its kind.
 func TestMergeCrissCrossConflicts(t *testing.T) {
 	raw := func(s string) string { return s + "\x00" + strings.Repeat(s, 100) }
 	for _, test := range []struct {
@@ -164,16 +162,15 @@ func TestMergeCrissCrossConflicts(t *testing.T) {
 			}
 			crissCross(b, "file", test.contents, decide(test.decided[0]), decide(test.decided[1]))
 			if conflicts := b.merge("two"); len(conflicts) != 1 || conflicts[0].Path != "file" {
-				t.Errorf("conflicts: %+v", conflicts)
+				t.Errorf("conflicts: %+v, want one at file", conflicts)
 			}
 			treetest.Check(t, commits.Abort(t.Context(), b.r, operation.Merging, commits.StepOptions{}))
 		})
 	}
 }
 
-// TestMergeManyCrissCrosses merges two of three branches that were merged into
-// each other again and again: every pair of bases is merged once, and not once
-// for each way to it, which would take for ever.
+// TestMergeManyCrissCrosses merges two of three branches with 40 criss-cross merges. Each pair of
+// bases must be merged once. Merging it once for each path to it would take exponential time.
 func TestMergeManyCrissCrosses(t *testing.T) {
 	history := []treetest.Version{{Files: map[string]string{"a": "0\n"}}}
 	for i := range 3 {
@@ -198,11 +195,11 @@ func TestMergeManyCrissCrosses(t *testing.T) {
 	b.r = treetest.Mirror(t, b.dir, history)
 	b.checkout(checkout.SwitchOptions{Rev: fmt.Sprintf("t%d", n), Force: true})
 	if conflicts := b.merge(fmt.Sprintf("t%d", n+1)); len(conflicts) > 0 {
-		t.Errorf("conflicts: %+v", conflicts)
+		t.Errorf("conflicts %+v, want none", conflicts)
 	}
 	for _, name := range []string{"0", "1"} {
 		if b.read(name) != "changed\n" {
-			t.Errorf("%s is %q", name, b.read(name))
+			t.Errorf("%s is %q, want the change", name, b.read(name))
 		}
 	}
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// wantClean wants that nothing is left to stage or commit.
+// wantClean checks that nothing is left to stage or commit.
 func wantClean(s *treetest.Repository) {
 	s.Helper()
 	st, err := stage.ReadStatus(s.Context(), s.Repo, stage.StatusOptions{})
 	s.Check(err)
 	if !st.Clean() || len(st.Untracked) > 0 {
-		s.Errorf("not clean: %+v", st)
+		s.Errorf("status is not clean: %+v", st)
 	}
 }
 
-// TestStageAndCommit commits in one volume. Nothing new makes no commit.
+// StageAndCommit uses one volume. Without changes, it makes no commit.
 func TestStageAndCommit(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("a", "hello, this is long enough for a chunk of its own")
@@ -30,26 +30,26 @@ func TestStageAndCommit(t *testing.T) {
 	staged, done, err := commits.StageAndCommit(t.Context(), s.Repo, stage.AddOptions{}, commits.CommitOptions{Message: "one"})
 	s.Check(err)
 	if len(staged.Added) != 2 || done.Commit.Files != 2 || staged.Stats.NewObjects < 3 {
-		t.Errorf("%+v %+v", staged, done)
+		t.Errorf("staged %+v, committed %+v", staged, done)
 	}
 	volumes, err := filepath.Glob(filepath.Join(s.Repo.Dir(), "volumes", "*"))
 	if s.Check(err); len(volumes) != 1 {
-		t.Errorf("volumes: %q", volumes)
+		t.Errorf("volumes: %q, want one", volumes)
 	}
 	wantClean(s)
 	staged, _, err = commits.StageAndCommit(t.Context(), s.Repo, stage.AddOptions{}, commits.CommitOptions{Message: "two"})
 	if !errors.Is(err, commits.ErrNothingToCommit) || staged == nil {
-		t.Errorf("%+v, %v", staged, err)
+		t.Errorf("without changes: staged %+v, error %v, want ErrNothingToCommit", staged, err)
 	}
 }
 
-// TestStageWithoutCommit stages the files although the commit fails.
+// The files stay staged if the commit fails.
 func TestStageWithoutCommit(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("a", "a")
 	staged, done, err := commits.StageAndCommit(t.Context(), s.Repo, stage.AddOptions{}, commits.CommitOptions{})
 	if err == nil || done != nil || staged == nil {
-		t.Fatalf("%+v %+v %v", staged, done, err)
+		t.Fatalf("staged %+v, committed %+v, error %v, want an error", staged, done, err)
 	}
 	idx, err := s.Repo.Index()
 	if s.Check(err); stage.Indexed(idx, "a") == nil {
@@ -59,8 +59,7 @@ func TestStageWithoutCommit(t *testing.T) {
 	wantClean(s)
 }
 
-// TestStageAndCommitBeside has another process change the index meanwhile: both
-// changes are committed.
+// If another process changes the index meanwhile, the commit has both changes.
 func TestStageAndCommitBeside(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("a", "a")
@@ -79,7 +78,7 @@ func TestStageAndCommitBeside(t *testing.T) {
 	staged, done, err := commits.StageAndCommit(t.Context(), s.Repo, add, commits.CommitOptions{Message: "both"})
 	s.Check(err)
 	if !begun || !slices.Equal(staged.Added, []string{"a"}) || done.Commit.Files != 2 {
-		t.Errorf("begun %v, %+v %+v", begun, staged, done)
+		t.Errorf("begun %v, staged %+v, committed %+v", begun, staged, done)
 	}
 	wantClean(s)
 }

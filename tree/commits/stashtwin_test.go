@@ -28,9 +28,9 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestStashLikeGit stashes at random in kist and in git, and applies the stashes again,
-// between changes, commits and checkouts. It also merges with a favoured side, and
-// squashes. Worktrees, staged changes, trees of stashes and conflicts have to be the same.
+// TestStashLikeGit makes and applies random stashes in kist and in git, between changes, commits
+// and checkouts. It also merges with a favoured side, and squashes. Worktrees, staged changes,
+// the trees of stashes and conflicts must be equal.
 func TestStashLikeGit(t *testing.T) {
 	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
@@ -105,14 +105,14 @@ func (x *twins) stash() bool {
 		args = append(args, "--", path)
 	}
 	o.Message = "work"
-	x.do("%s", strings.Join(args, " "))
+	x.note("%s", strings.Join(args, " "))
 	undo := x.backup()
 	before := x.git("stash", "list")
 	var returned map[string]string
 	if (o.KeepIndex || o.Untracked) && o.Paths == nil {
 		returned = x.returned()
 	}
-	// A new file that is staged, and is not in the worktree any more, comes back in git.
+	// git restores a new staged file that is deleted in the worktree.
 	emptyDir := x.hasEmptyDir()
 	revived := slices.ContainsFunc(x.status(), func(line string) bool { return strings.HasPrefix(line, "AD ") })
 	gitErr := x.try(args...)
@@ -121,7 +121,7 @@ func (x *twins) stash() bool {
 	case err == nil && len(returned) > 0 && o.Untracked: // git stashes these untracked files twice
 		treetest.Check(x.t, x.dropBoth(undo))
 		return false
-	case err == nil && len(returned) > 0: // git stashes and removes these untracked files without -u
+	case err == nil && len(returned) > 0: // git stashes these untracked files even without -u
 		for path, content := range returned {
 			if after := listWorktree(x.t, x.dir)[path]; after != content {
 				x.fail("%s is lost: %q became %q", path, content, after)
@@ -132,13 +132,13 @@ func (x *twins) stash() bool {
 	case err == nil && gitErr != nil && o.KeepIndex && strings.Contains(gitErr.Error(), "pathspec ':/' did not match"): // git's index is empty
 		treetest.Check(x.t, x.dropBoth(undo))
 		return false
-	case err == nil && emptyDir && x.git("stash", "list") == before: // it is all that kist stashes
+	case err == nil && emptyDir && x.git("stash", "list") == before: // kist stashed only the empty folder
 		treetest.Check(x.t, x.dropBoth(undo))
 		return false
 	case err == nil && revived:
 		treetest.Check(x.t, x.dropBoth(undo))
 		return false
-	case errors.Is(err, stage.ErrLocalChanges): // git removes untracked files that are in the way
+	case errors.Is(err, stage.ErrLocalChanges): // git removes untracked files in the way
 		undo()
 		return false
 	case errors.Is(err, kist.ErrNoMatch) && gitErr != nil:
@@ -164,7 +164,7 @@ func (x *twins) returned() map[string]string {
 	return files
 }
 
-// dropBoth undoes a stash that only kist makes so.
+// dropBoth undoes a stash that git makes differently, and resets both repositories.
 func (x *twins) dropBoth(undo func()) error {
 	undo()
 	list, err := stash.List(x.r)
@@ -177,12 +177,12 @@ func (x *twins) dropBoth(undo func()) error {
 	return stash.Drop(x.t.Context(), x.r, list[0])
 }
 
-// resetBoth makes worktree and index equal to HEAD, in both.
+// resetBoth makes the worktrees and indexes of both equal to HEAD.
 func (x *twins) resetBoth() error {
 	x.git("reset", "-q", "--hard")
 	x.git("clean", "-q", "-ffdx")
 	clean := checkout.CleanOptions{Folders: true, Ignored: checkout.WithIgnored}
-	if _, err := checkout.Clean(x.t.Context(), x.r, clean); err != nil { // other than git, reset keeps untracked files in its way
+	if _, err := checkout.Clean(x.t.Context(), x.r, clean); err != nil { // unlike git, reset keeps untracked files in its way
 		return err
 	}
 	if _, err := checkout.Reset(x.t.Context(), x.r, "HEAD", checkout.ResetHard, nil); err != nil {
@@ -192,8 +192,8 @@ func (x *twins) resetBoth() error {
 	return err
 }
 
-// unstash applies a stash in both, and drops it if that went well. It reports whether it
-// did.
+// unstash applies a stash in both, and drops it if there are no conflicts. It reports whether it
+// dropped it.
 func (x *twins) unstash() bool {
 	list, err := stash.List(x.r)
 	treetest.Check(x.t, err)
@@ -206,8 +206,8 @@ func (x *twins) unstash() bool {
 	if o.Index {
 		args = slices.Insert(args, 4, "--index")
 	}
-	x.do("%s", strings.Join(args[2:], " "))
-	if x.hasEmptyDir() { // git has none, and writes a file in its place
+	x.note("%s", strings.Join(args[2:], " "))
+	if x.hasEmptyDir() { // git has no empty folders, and may write a file in its place
 		x.add("")
 	}
 	undo := x.backup()
@@ -217,7 +217,7 @@ func (x *twins) unstash() bool {
 	if gitErr != nil && len(unmerged) == 0 {
 		undo()
 		var merged []string
-		if o.Index { // git applies a patch to the index; kist merges, and so do both without --index
+		if o.Index { // here git applies a patch to the index, and kist merges
 			merged = []string{"M ", "A "}
 		}
 		x.mayRefuse(func(r *kist.Repository) error {
@@ -232,10 +232,10 @@ func (x *twins) unstash() bool {
 
 	result, err := stash.Apply(x.t.Context(), x.r, e.New, o)
 	switch {
-	case errors.Is(err, stage.ErrLocalChanges) && gitErr != nil: // they are where the conflicts are
+	case errors.Is(err, stage.ErrLocalChanges) && gitErr != nil: // local changes at paths with conflicts
 		undo()
 		return false
-	case errors.Is(err, stage.ErrLocalChanges) && removed: // git writes an untracked file in the place of a tracked one
+	case errors.Is(err, stage.ErrLocalChanges) && removed: // git restores an untracked file over a deleted tracked one
 		undo()
 		return false
 	case errors.Is(err, stash.ErrStaged) && gitErr != nil:
@@ -276,7 +276,7 @@ func (x *twins) hasEmptyDir() bool {
 	return false
 }
 
-// unmerged returns the paths that git has conflicts at.
+// unmerged returns the paths with conflicts in git.
 func (x *twins) unmerged() []string {
 	out := x.git("diff", "--name-only", "--diff-filter=U")
 	if out == "" {
@@ -285,7 +285,7 @@ func (x *twins) unmerged() []string {
 	return strings.Split(out, "\n")
 }
 
-// sameConflicts compares the paths of conflicts, and the texts with markers.
+// sameConflicts compares the paths of conflicts and the texts with conflict markers.
 func (x *twins) sameConflicts(conflicts []tree.Conflict, unmerged []string) {
 	x.t.Helper()
 	paths := map[string]bool{}
@@ -293,7 +293,7 @@ func (x *twins) sameConflicts(conflicts []tree.Conflict, unmerged []string) {
 		paths[path] = true
 	}
 	for _, path := range unmerged {
-		path, _, _ = strings.Cut(path, "~") // put aside
+		path, _, _ = strings.Cut(path, "~") // the path of a version put aside
 		if !paths[path] && !slices.ContainsFunc(slices.Collect(maps.Keys(paths)), func(p string) bool { return strings.HasPrefix(p, path+"~") }) {
 			x.fail("only git has a conflict at %s: %v", path, conflicts)
 		}
@@ -332,7 +332,7 @@ func (x *twins) mergeFor() {
 	default:
 		o.Squash, args = true, append(args, "--squash")
 	}
-	x.do("%s", strings.Join(args[2:], " "))
+	x.note("%s", strings.Join(args[2:], " "))
 	undo := x.backup()
 	gitErr := x.try(args...)
 	unmerged := x.unmerged()
@@ -347,7 +347,7 @@ func (x *twins) mergeFor() {
 
 	result, err := commits.Merge(x.t.Context(), x.r, o)
 	switch {
-	case errors.Is(err, stage.ErrLocalChanges): // staged, or they are where the conflicts are
+	case errors.Is(err, stage.ErrLocalChanges): // staged changes, or changes at paths with conflicts
 		undo()
 	case err != nil:
 		x.fail("kist: %v, git: %v", err, gitErr)
@@ -374,7 +374,7 @@ func (x *twins) drop() {
 		return
 	}
 	e := list[x.rnd.IntN(len(list))]
-	x.do("stash drop %d", e.N)
+	x.note("stash drop %d", e.N)
 	x.git("stash", "drop", "-q", e.Name())
 	treetest.Check(x.t, stash.Drop(x.t.Context(), x.r, e))
 }
@@ -401,8 +401,7 @@ func (x *twins) compareStashes() {
 		}
 		got, want := x.kistTree(c.Tree), x.gitTree(rev)
 		if rev == "stash@{0}" && x.try("rev-parse", "-q", "--verify", rev+"^3") == nil {
-			// git has a file that is only in HEAD and in the worktree twice, and then
-			// cannot pop it.
+			// git stashes an untracked file twice if it is in HEAD, and then cannot pop it.
 			for path := range x.gitTree(rev + "^3") {
 				delete(want, path)
 			}
@@ -413,7 +412,7 @@ func (x *twins) compareStashes() {
 	}
 }
 
-// kistTree describes the files of a tree as gitTree does.
+// kistTree returns the mode and the hash of each file of a tree, as gitTree does.
 func (x *twins) kistTree(root object.ID) map[string]string {
 	x.t.Helper()
 	list := map[string]string{}
@@ -448,10 +447,10 @@ func (x *twins) gitTree(rev string) map[string]string {
 	return list
 }
 
-// cleanNames are ignored and other paths, so that folders hold both.
+// cleanNames are ignored and other paths, so that folders have both.
 var cleanNames = []string{"a", "a.o", "d/a", "d/a.o", "d/e/b", "d/e/b.o", "ign/x", "ign/y/z", "u/a", "u/v/b", "u/v/b.o", "w/only.o", "w/x/only.o"}
 
-// TestCleanLikeGit compares what clean would remove, and what it removes, with git.
+// clean lists and removes the same paths as git.
 func TestCleanLikeGit(t *testing.T) {
 	for i := range objecttest.Rounds(t, 4) {
 		seed := objecttest.Seed() + uint64(i)
@@ -459,7 +458,7 @@ func TestCleanLikeGit(t *testing.T) {
 			t.Parallel()
 			x := newTwins(t, rand.New(rand.NewPCG(seed, 13)))
 			write := func(name, text string) {
-				x.do("write %s", name)
+				x.note("write %s", name)
 				x.both(func(dir string) error {
 					file := filepath.Join(dir, name)
 					return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644))
@@ -488,7 +487,7 @@ func TestCleanLikeGit(t *testing.T) {
 	}
 }
 
-// clean cleans both.
+// clean cleans both worktrees and compares the printed lists.
 func (x *twins) clean(dryRun bool) {
 	o := checkout.CleanOptions{DryRun: dryRun}
 	args, removing := []string{"clean", "-f"}, "Removing "
@@ -514,9 +513,9 @@ func (x *twins) clean(dryRun bool) {
 		o.Paths, o.Folders, args = []string{path}, true, append(args, "--", path)
 	}
 	if strings.HasSuffix(strings.Join(args, " "), "-X -e u -- u/v") {
-		return // git removes all of u, although only u/v is named
+		return // git removes all of u, although only u/v was given
 	}
-	x.do("%s", strings.Join(args, " "))
+	x.note("%s", strings.Join(args, " "))
 	list, err := checkout.Clean(x.t.Context(), x.r, o)
 	treetest.Check(x.t, err)
 	var got []string

@@ -23,19 +23,19 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// stepsTwins compares operations of several steps with those of git.
+// stepsTwins compares operations of several steps with git's.
 type stepsTwins struct {
 	*twins
 	stops, ends int
-	stashed     bool // local changes were put aside
+	stashed     bool // the rebase stashed local changes
 }
 
-// TestStepsLikeGit makes the same random histories in kist and in git, and picks and
-// rebases the same commits. The same steps must have conflicts, at the same paths. They
-// are resolved alike, skipped or aborted. The new commits must have the same subjects,
-// authors' times and changed files, and HEAD, branches and files must be the same.
+// TestStepsLikeGit makes random histories in kist and in git, and picks and rebases the same
+// commits. The same steps must stop at the same conflicts, which are resolved, skipped or
+// aborted. The new commits must have equal subjects, author times and changed files. HEAD,
+// branches and files must be equal.
 //
-// Git stops at a picked commit without an effect; kist leaves it out, as git's rebase.
+// Git stops at a picked commit without an effect. kist leaves it out, as git's rebase does.
 func TestStepsLikeGit(t *testing.T) {
 	for i := range objecttest.Rounds(t, 3) {
 		seed := objecttest.Seed() + uint64(i)
@@ -77,8 +77,8 @@ func (x *stepsTwins) step() {
 	}
 }
 
-// change changes a file and commits. Files never take the place of folders, because the
-// names of versions put aside differ.
+// change changes a file and commits. Files never replace folders, because git names versions put
+// aside differently.
 func (x *stepsTwins) change() {
 	x.number++
 	number := x.number
@@ -117,12 +117,12 @@ func (x *stepsTwins) pickSome() {
 	for range 1 + x.rnd.IntN(3) {
 		c := x.plain()
 		if slices.Contains(o.Commits, c.kist) {
-			continue // git picks it once
+			continue // git picks a repeated commit once
 		}
 		o.Commits = append(o.Commits, c.kist)
 		args = append(args, c.git)
 	}
-	x.do("%s", strings.Join(args[2:], " "))
+	x.note("%s", strings.Join(args[2:], " "))
 	gitErr := x.try(args...)
 	result, err := commits.CherryPick(x.t.Context(), x.r, o)
 	x.settle(operation.Picking, result, err, gitErr)
@@ -144,7 +144,7 @@ func (x *stepsTwins) rebase() {
 		o.Branch = x.branches[x.rnd.IntN(len(x.branches))]
 		args = append(args, o.Branch)
 	}
-	x.do("%s", strings.Join(args[2:], " "))
+	x.note("%s", strings.Join(args[2:], " "))
 	x.folders()
 	gitErr := x.try(args...)
 	result, err := rebase.Rebase(x.t.Context(), x.r, o)
@@ -166,12 +166,12 @@ func (x *stepsTwins) changeLocally() bool {
 		old, err := os.ReadFile(filepath.Join(dir, path))
 		return errors.Join(err, os.WriteFile(filepath.Join(dir, path), edited(string(old), number), 0o644))
 	})
-	x.do("change %s locally", path)
+	x.note("change %s locally", path)
 	return true
 }
 
-// dropStash compares the local changes that a rebase has brought back, and undoes them. If
-// they conflict, they must still be in a stash.
+// dropStash compares the local changes that a rebase restored, and then discards them. If they
+// conflict, they must still be in a stash.
 func (x *stepsTwins) dropStash() {
 	idx, err := x.r.Index()
 	treetest.Check(x.t, err)
@@ -191,7 +191,7 @@ func (x *stepsTwins) dropStash() {
 	treetest.Check(x.t, x.resetBoth())
 }
 
-// folders brings back the empty folders of kist's index, which compare removes.
+// folders recreates the empty folders of kist's index, which compare removes.
 func (x *stepsTwins) folders() {
 	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{})
 	treetest.Check(x.t, err)
@@ -209,7 +209,7 @@ func (x *stepsTwins) steps(result *rebase.Result, err error) *commits.StepsResul
 	return &result.StepsResult
 }
 
-// settle brings an operation to its end.
+// settle continues an operation until it ends.
 func (x *stepsTwins) settle(op operation.Operation, result *commits.StepsResult, err, gitErr error) {
 	command := string(op)
 	for {
@@ -221,7 +221,7 @@ func (x *stepsTwins) settle(op operation.Operation, result *commits.StepsResult,
 		if gitErr != nil && !waits {
 			x.fail("git: %v", gitErr)
 		}
-		if waits && len(unmerged) == 0 { // no effect
+		if waits && len(unmerged) == 0 { // git stopped at a commit without effect
 			gitErr = x.try("-c", "merge.renames=false", command, "--skip")
 			continue
 		}
@@ -240,7 +240,7 @@ func (x *stepsTwins) settle(op operation.Operation, result *commits.StepsResult,
 	x.ends++
 	state, err := operation.Current(x.r)
 	if err != nil || state.Operation != "" {
-		x.fail("state: %+v, %v", state, err)
+		x.fail("state %+v, error %v, want no operation", state, err)
 	}
 	x.pairNew()
 }
@@ -254,11 +254,11 @@ func (x *stepsTwins) waits(op operation.Operation) bool {
 	return err == nil
 }
 
-// decide goes on after conflicts.
+// decide randomly continues, skips or aborts after conflicts.
 func (x *stepsTwins) decide(op operation.Operation, conflicts []string) (result *commits.StepsResult, err, gitErr error) {
 	x.tick()
 	how := []string{"--continue", "--continue", "--skip", "--abort"}[x.rnd.IntN(4)]
-	x.do("%s %s", how, conflicts)
+	x.note("%s %s", how, conflicts)
 	ctx, command := x.t.Context(), string(op)
 	if how == "--continue" {
 		x.number++
@@ -300,7 +300,7 @@ func (x *stepsTwins) decide(op operation.Operation, conflicts []string) (result 
 	return x.steps(rebased, err), err, gitErr
 }
 
-// pairNew pairs the new commits below HEAD, and compares them.
+// pairNew pairs and compares the new commits up to HEAD.
 func (x *stepsTwins) pairNew() {
 	head, err := x.r.Refs().Head()
 	treetest.Check(x.t, err)

@@ -32,14 +32,14 @@ type gitTwin struct {
 	now  time.Time // the time of the next commit, in git and kist
 }
 
-// newTwins makes two empty repositories.
+// newTwins makes two empty repositories. It skips the test without git.
 func newTwins(t *testing.T, rnd *rand.Rand) *twins {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
 			t.Fatal(err)
 		}
-		t.Skip("git is not there to compare with")
+		t.Skip("git is missing")
 	}
 	g := &gitTwin{t: t, path: filepath.Join(t.TempDir(), "git"), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	treetest.Check(t, os.Mkdir(g.path, 0o755))
@@ -55,7 +55,7 @@ func newTwins(t *testing.T, rnd *rand.Rand) *twins {
 // tick lets a minute pass, so that the order of commits is clear.
 func (g *gitTwin) tick() { g.now = g.now.Add(time.Minute) }
 
-// git runs git and returns what it prints.
+// git runs git and returns its output.
 func (g *gitTwin) git(args ...string) string {
 	g.t.Helper()
 	out, err := g.run(args...)
@@ -65,14 +65,14 @@ func (g *gitTwin) git(args ...string) string {
 	return strings.TrimSuffix(out, "\n")
 }
 
-// try runs git, which may fail.
+// try runs git and returns its error.
 func (g *gitTwin) try(args ...string) error {
 	_, err := g.run(args...)
 	return err
 }
 
 func (g *gitTwin) run(args ...string) (string, error) {
-	// What git does in the background may be at work while this copies or removes it.
+	// Background maintenance could run while the test copies or removes the repository.
 	cmd := exec.Command("git", append([]string{"-C", g.path, "-c", "maintenance.auto=false"}, args...)...)
 	date := g.now.Format(time.RFC3339)
 	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C",
@@ -86,14 +86,14 @@ func (g *gitTwin) run(args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// both does the same to both worktrees.
+// both calls f for each of the two worktrees.
 func (x *twins) both(f func(dir string) error) {
 	x.t.Helper()
 	treetest.Check(x.t, errors.Join(f(x.dir), f(x.path)))
 }
 
-// backup copies git's repository, and returns a function that puts the copy in
-// its place: git's own --abort loses some local changes.
+// backup copies git's repository and returns a function that restores the copy. Git's own --abort
+// loses some local changes.
 func (x *twins) backup() (undo func()) {
 	x.t.Helper()
 	saved := x.path + ".saved"
@@ -109,8 +109,8 @@ func (x *twins) copyAll(from, to string) {
 	}
 }
 
-// mayRefuse has kist do, in a copy, what git has refused because of local
-// changes. It may refuse, too, or lose none of them. It may merge into files with the states
+// mayRefuse repeats in a copy, with kist, an operation that git refused because of local changes.
+// kist must refuse it too, or keep all local changes. It may merge into files whose status is in
 // merged.
 func (x *twins) mayRefuse(f func(r *kist.Repository) error, merged ...string) {
 	x.t.Helper()
@@ -136,16 +136,16 @@ func (x *twins) mayRefuse(f func(r *kist.Repository) error, merged ...string) {
 	}
 }
 
-// fail ends the test and tells what was done.
+// fail ends the test with a message and the operations so far.
 func (x *twins) fail(format string, args ...any) {
 	x.t.Helper()
 	x.t.Fatalf("%s\nafter:\n  %s", fmt.Sprintf(format, args...), strings.Join(x.steps, "\n  "))
 }
 
-// compare compares worktrees and what is staged.
+// compare compares worktrees and staged changes.
 func (x *twins) compare() {
 	x.t.Helper()
-	x.both(removeEmpty) // git has none
+	x.both(removeEmpty) // git has no empty folders
 	ours, theirs := listWorktree(x.t, x.dir), listWorktree(x.t, x.path)
 	if !maps.Equal(ours, theirs) {
 		x.fail("worktrees: %s", differences(ours, theirs))
@@ -163,7 +163,7 @@ func (x *twins) compare() {
 	}
 }
 
-// status returns kist's status as git prints its own, sorted.
+// status returns kist's status in the format of git status --porcelain, sorted.
 func (x *twins) status() []string {
 	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{AllUntracked: true})
 	treetest.Check(x.t, err)
@@ -193,9 +193,9 @@ func (x *twins) status() []string {
 	}
 	for _, f := range s.Changed {
 		switch {
-		case f.Old == nil && f.State == worktree.TypeChanged: // a folder, to git
+		case f.Old == nil && f.State == worktree.TypeChanged: // git shows a folder
 			*at(f.Path) = [2]byte{'?', '?'}
-		case f.Old == nil: // a folder
+		case f.Old == nil: // git shows no folders
 		case f.State == worktree.Deleted || f.Dir:
 			at(f.Path)[1] = 'D'
 		case f.State == worktree.TypeChanged:
@@ -217,7 +217,7 @@ func (x *twins) status() []string {
 	return lines
 }
 
-// listWorktree describes all files and symlinks.
+// listWorktree returns the mode and content of each file and symlink.
 func listWorktree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -265,7 +265,7 @@ func differences(a, b map[string]string) string {
 	return text.String()
 }
 
-// removeEmpty removes folders with nothing in them, other than dir itself.
+// removeEmpty removes the empty folders below dir.
 func removeEmpty(dir string) error {
 	var folders []string
 	err := filepath.WalkDir(dir, func(file string, d fs.DirEntry, err error) error {
@@ -280,7 +280,7 @@ func removeEmpty(dir string) error {
 		return err
 	})
 	for _, folder := range slices.Backward(folders) {
-		os.Remove(folder) // if there is something in it, it stays
+		os.Remove(folder) // fails if it is not empty
 	}
 	return err
 }

@@ -58,7 +58,7 @@ func TestTimeInName(t *testing.T) {
 	}
 }
 
-// importing is a repository that imports.
+// importing is a repository with the results of its last import.
 type importing struct {
 	*treetest.Repository
 	results []convert.Imported
@@ -99,7 +99,7 @@ func (x *importing) source(dir string) convert.Source {
 	return s
 }
 
-// want checks that a commit has the files of a folder, with their times.
+// want checks that a commit has the files of a folder and their times.
 func (x *importing) want(id object.ID, dir string) {
 	x.Helper()
 	c, err := object.ReadCommit(x.Context(), x.Repo.Objects(), id)
@@ -108,7 +108,7 @@ func (x *importing) want(id object.ID, dir string) {
 	_, err = checkout.Extract(x.Context(), x.Repo, view.View{Tree: c.Tree, Objects: x.Repo.Contents()}, checkout.ExtractOptions{To: to, Paths: []string{""}})
 	x.Check(err)
 	if got, want := x.describe(to), x.describe(dir); got != want {
-		x.Errorf("restored:\n%s\nthe folder:\n%s", got, want)
+		x.Errorf("restored:\n%s\nwant\n%s", got, want)
 	}
 }
 
@@ -139,8 +139,7 @@ func (x *importing) describe(dir string) string {
 
 const long = "content that is too long to be kept in the entry of a folder, so it becomes a chunk\n"
 
-// TestImportFolders imports three states of a folder, given in another order, one of them
-// interrupted.
+// TestImportFolders imports three states of a folder out of order, after an interrupted import.
 func TestImportFolders(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	one := x.folder("b-2024-01-01", map[string]string{"a": long, "old/gone": long + "1", ".kistignore": "a\n"})
@@ -155,25 +154,25 @@ func TestImportFolders(t *testing.T) {
 	}
 	x.Check(x.run(convert.ImportOptions{}, three, one, two))
 	if len(x.results) != 3 || !x.results[0].Already || x.results[1].Already || x.results[2].Already {
-		t.Fatalf("%+v", x.results)
+		t.Fatalf("results %+v, want three, the first one already imported", x.results)
 	}
 	for i, s := range []convert.Source{one, two, three} {
 		x.want(x.results[i].ID, s.Path)
 		c, err := object.ReadCommit(t.Context(), x.Repo.Objects(), x.results[i].ID)
 		x.Check(err)
 		if c.Author.Time.Time() != s.Time || c.Committer.Time.Time() != s.Time || c.Message != "import "+s.Name+"\n" {
-			t.Errorf("%+v", c)
+			t.Errorf("commit of %s: %+v", s.Name, c)
 		}
 		if i > 0 && (len(c.Parents) != 1 || c.Parents[0] != x.results[i-1].ID) {
-			t.Errorf("commit %d has the parents %v", i, c.Parents)
+			t.Errorf("commit %d has parents %v, want %v", i, c.Parents, x.results[i-1].ID)
 		}
 	}
 	if got := x.results[1]; got.Files != 2 || got.Duplicates != 1 || got.Bytes != int64(2*len(long)+1) {
-		t.Errorf("the second: %+v", got)
+		t.Errorf("result of the second folder: %+v", got)
 	}
 }
 
-// TestImportDryRun counts the same as an import, and stores nothing.
+// A dry run counts the same as an import and stores nothing.
 func TestImportDryRun(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	x.Write("known", long)
@@ -186,16 +185,15 @@ func TestImportDryRun(t *testing.T) {
 	x.Check(x.run(convert.ImportOptions{}, sources...))
 	for i, want := range []int64{0, 3} {
 		if dry[i].Duplicates != want || x.results[i].Duplicates != want || dry[i].Files != x.results[i].Files || dry[i].Bytes != x.results[i].Bytes {
-			t.Errorf("folder %d: %+v, then %+v, want %d duplicates", i, dry[i], x.results[i], want)
+			t.Errorf("folder %d: dry run %+v, import %+v, want %d duplicates", i, dry[i], x.results[i], want)
 		}
 		if dry[i].Already || !dry[i].ID.IsZero() || dry[i].New >= x.results[i].New || dry[i].New == 0 {
-			t.Errorf("folder %d: %+v, then %+v", i, dry[i], x.results[i])
+			t.Errorf("folder %d: dry run %+v, import %+v", i, dry[i], x.results[i])
 		}
 	}
 }
 
-// TestImportKeepsTimes imports folders that differ only in the time of a file, and hard
-// links to one file.
+// Imports keep file times if folders differ in nothing else, also with hard links to one file.
 func TestImportKeepsTimes(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	one := x.folder("2024-01-01", map[string]string{"a": long, "b": long})
@@ -208,29 +206,29 @@ func TestImportKeepsTimes(t *testing.T) {
 	x.want(x.results[1].ID, two.Path)
 }
 
-// TestImportReportsRepository reports the repository in a folder, which is not stored.
+// An import reports repositories in the folder, and does not store them.
 func TestImportReportsRepository(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	s := x.folder("2024-01-01", map[string]string{"a": long, ".kist/config": "x", "sub/.kist/config": "x"})
 	x.Check(x.run(convert.ImportOptions{}, s))
 	if got := x.results[0]; got.Files != 1 || len(got.Special) != 2 {
-		t.Errorf("%+v", got)
+		t.Errorf("result of the import: %+v", got)
 	}
 }
 
-// TestImportRefusesCheckedOut refuses the branch of HEAD, and bad names.
+// An import refuses HEAD's branch and bad branch names.
 func TestImportRefusesCheckedOut(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	s := x.folder("2024-01-01", map[string]string{"a": long})
 	if err := x.run(convert.ImportOptions{Branch: "main"}, s); !errors.Is(err, commits.ErrCheckedOut) {
-		t.Error(err)
+		t.Errorf("HEAD's branch: error %v, want ErrCheckedOut", err)
 	}
 	if err := x.run(convert.ImportOptions{Branch: "../x"}, s); err == nil {
-		t.Error("a bad name is accepted")
+		t.Error("a bad branch name is accepted")
 	}
 }
 
-// TestImportWithoutPurged does not store purged content again.
+// An import skips purged content.
 func TestImportWithoutPurged(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	files := map[string]string{"a": long, "secret": treetest.Secret}
@@ -241,11 +239,11 @@ func TestImportWithoutPurged(t *testing.T) {
 	x.Check(err)
 	x.Check(x.run(convert.ImportOptions{Branch: "again"}, s))
 	if got := x.results[0]; len(got.Skipped) != 1 || got.Skipped[0].Path != "secret" || got.Files != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("result of the import: %+v", got)
 	}
 	x.Check(x.run(convert.ImportOptions{Branch: "archive"}, x.tarball("x-2024-01-01.tar", "", header("secret", treetest.Secret), header("a", long))))
 	if got := x.results[0]; len(got.Skipped) != 1 || got.Skipped[0].Path != "secret" || got.Files != 1 {
-		t.Errorf("%+v", got)
+		t.Errorf("result of the import: %+v", got)
 	}
 }
 
@@ -262,7 +260,7 @@ func linkTo(kind byte, name, target string) member {
 	return member{Header: tar.Header{Name: name, Typeflag: kind, Linkname: target, Mode: 0o777}}
 }
 
-// tarball writes a tar file, and end after it, and returns its source.
+// tarball writes a tar file, followed by the bytes of end, and returns its source.
 func (x *importing) tarball(name, end string, members ...member) convert.Source {
 	x.Helper()
 	var data bytes.Buffer
@@ -286,7 +284,7 @@ func (x *importing) file(name string, data []byte) convert.Source {
 	return s
 }
 
-// TestImportArchives writes a commit with full metadata as archives, and imports these.
+// Importing an archive of a commit gives the same tree. A zip archive keeps less metadata.
 func TestImportArchives(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{Full: true})
 	x.Write("dir/file", long)
@@ -308,29 +306,27 @@ func TestImportArchives(t *testing.T) {
 		x.Check(err)
 		if format != "zip" && c.Tree != first.Commit.Tree {
 			changes, err := view.Diff(t.Context(), source, view.View{Tree: c.Tree, Objects: x.Repo.Contents()}, nil, false)
-			t.Errorf("%s: another tree, %+v, %v", format, changes, err)
+			t.Errorf("%s: the tree differs: %+v, %v", format, changes, err)
 		}
 		if format == "zip" && (c.Files != first.Commit.Files || c.Bytes != first.Commit.Bytes) {
-			t.Errorf("zip: %d files of %d bytes", c.Files, c.Bytes)
+			t.Errorf("zip: %d files of %d bytes, want %d of %d", c.Files, c.Bytes, first.Commit.Files, first.Commit.Bytes)
 		}
 	}
 }
 
-// TestImportLinkToOldVersion has a link to a member that a later one replaces: the link
-// keeps the first version, as when tar extracts it.
+// A link to a member that a later member replaces keeps the first version, as with tar.
 func TestImportLinkToOldVersion(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	x.Check(x.run(convert.ImportOptions{}, x.tarball("a.tar", "", header("f", long+"1"), linkTo(tar.TypeLink, "l", "f"), header("f", long+"2"))))
 	for path, want := range map[string]string{"f": long + "2", "l": long + "1"} {
 		got, err := treetest.ReadFile(t.Context(), x.Repo, x.results[0].ID, path)
 		if err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v", path, got, err)
+			t.Errorf("%s is %q, error %v, want %q", path, got, err, want)
 		}
 	}
 }
 
-// TestImportXattrs reads the extended attributes of a tar file, with the names that tar
-// escapes.
+// An import reads extended attributes from a tar file, with tar's escaped names.
 func TestImportXattrs(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{Full: true})
 	m := header("a", long)
@@ -341,11 +337,11 @@ func TestImportXattrs(t *testing.T) {
 	e, err := tree.Find(t.Context(), x.Repo.Objects(), c.Tree, "a")
 	x.Check(err)
 	if got := fmt.Sprintf("%s", e.Meta.Xattrs); got != "map[user.a=%:1 user.b:2]" {
-		t.Error(got)
+		t.Errorf("extended attributes are %s", got)
 	}
 }
 
-// TestImportHostileArchives refuses archives with names that lead elsewhere, and broken ones.
+// An import refuses broken archives, and names that lead outside.
 func TestImportHostileArchives(t *testing.T) {
 	for name, test := range map[string]struct {
 		source func(x *importing) convert.Source
@@ -394,16 +390,16 @@ func TestImportHostileArchives(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			x := newImporting(t, kist.InitOptions{})
 			if err := x.run(convert.ImportOptions{}, test.source(x)); err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v, want %s", err, test.want)
+				t.Errorf("error %v, want %s", err, test.want)
 			}
 			if list, err := x.Repo.Refs().List("refs/"); len(list) > 0 || err != nil {
-				t.Error(list, err)
+				t.Errorf("refs are %v, error %v, want none", list, err)
 			}
 		})
 	}
 }
 
-// TestImportSurvivesGC collects garbage between two folders. All commits stay complete.
+// If gc runs between two folders, all commits stay complete.
 func TestImportSurvivesGC(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	sources := []convert.Source{

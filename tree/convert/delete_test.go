@@ -19,7 +19,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// makeFolder makes a folder that is deleted after its import.
+// makeFolder makes a folder to import and delete.
 func makeFolder(t *testing.T, above string) string {
 	t.Helper()
 	dir := filepath.Join(above, "copy-2024-01-31")
@@ -42,7 +42,7 @@ func makeFolder(t *testing.T, above string) string {
 	return dir
 }
 
-// tip returns the commit of the branch, and its tree.
+// tip returns the commit of the branch and its tree.
 func (x *importing) tip() (object.ID, object.ID) {
 	x.Helper()
 	id, c, err := x.Repo.ReadCommit(x.Context(), "imported")
@@ -64,21 +64,21 @@ func TestDeleteSource(t *testing.T) {
 		s := x.source(makeFolder(t, above))
 		x.Check(x.run(convert.ImportOptions{DeleteSource: true, DryRun: true}, s))
 		if isEmpty(t, above) {
-			t.Fatal("deleted in a dry run")
+			t.Fatal("a dry run deletes the folder")
 		}
 		err := x.run(convert.ImportOptions{DeleteSource: true}, s)
 		var kept *convert.NotDeletedError
 		if errors.As(err, &kept) {
-			t.Errorf("%v: kept because of %q", o, kept.Files)
+			t.Errorf("%+v: kept because of %q", o, kept.Files)
 		}
 		x.Check(err)
 		if !isEmpty(t, above) || !x.results[0].Deleted {
-			t.Errorf("not deleted: %+v", x.results[0])
+			t.Errorf("the folder is not deleted: %+v", x.results[0])
 		}
 	}
 }
 
-// A folder that is not as the commit stays, under its name.
+// A folder that differs from the commit stays, under its name.
 func TestDeleteSourceKeeps(t *testing.T) {
 	for name, change := range map[string]func(dir string) error{
 		"content":    func(dir string) error { return os.WriteFile(filepath.Join(dir, "d/b"), []byte("xx"), 0o644) },
@@ -96,13 +96,13 @@ func TestDeleteSourceKeeps(t *testing.T) {
 		err := x.run(convert.ImportOptions{DeleteSource: true}, x.source(dir))
 		var kept *convert.NotDeletedError
 		if !errors.As(err, &kept) || kept.Path != dir || len(kept.Files) == 0 || errors.Is(err, convert.ErrHalfDeleted) {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("%s: error %v, want a NotDeletedError", name, err)
 		}
 		if list, _ := os.ReadDir(above); len(list) != 1 || list[0].Name() != filepath.Base(dir) {
-			t.Errorf("%s: %v", name, list)
+			t.Errorf("%s: the parent folder has %v", name, list)
 		}
 		if len(x.results) != 1 || x.results[0].Deleted {
-			t.Errorf("%s: %+v", name, x.results)
+			t.Errorf("%s: results %+v", name, x.results)
 		}
 	}
 
@@ -112,11 +112,11 @@ func TestDeleteSourceKeeps(t *testing.T) {
 	x.Check(os.Symlink(dir, link))
 	var kept *convert.NotDeletedError
 	if err := x.run(convert.ImportOptions{DeleteSource: true}, x.source(link)); !errors.As(err, &kept) || isEmpty(t, dir) {
-		t.Errorf("through a symlink: %v", err)
+		t.Errorf("through a symlink: error %v, want a NotDeletedError", err)
 	}
 }
 
-// A purged or missing content is a reason to keep the folder.
+// A folder stays if the content of its commit is damaged.
 func TestDeleteSourceReadsTheCommit(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	dir := makeFolder(t, t.TempDir())
@@ -135,14 +135,14 @@ func TestDeleteSourceReadsTheCommit(t *testing.T) {
 		defer func() { x.Check(os.WriteFile(file, data, 0o644)) }()
 	}
 	if err := x.run(convert.ImportOptions{DeleteSource: true}, x.source(dir)); !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want ErrCorrupt or ErrNotFound", err)
 	}
 	if isEmpty(t, dir) {
-		t.Error("deleted, though the commit is damaged")
+		t.Error("the folder is deleted, but the commit is damaged")
 	}
 }
 
-// A folder without some of its files is never imported, and the deletion continues.
+// A half-deleted folder is never imported. A later import completes the deletion.
 func TestHalfDeleted(t *testing.T) {
 	x := newImporting(t, kist.InitOptions{})
 	above := t.TempDir()
@@ -157,12 +157,12 @@ func TestHalfDeleted(t *testing.T) {
 
 	for _, path := range []string{aside, above} {
 		if _, err := convert.Folder(path, time.UTC); !errors.Is(err, convert.ErrHalfDeleted) {
-			t.Errorf("%s: error %v", path, err)
+			t.Errorf("%s: error %v, want ErrHalfDeleted", path, err)
 		}
 	}
 	x.Check(os.Rename(aside, dir))
 	if _, err := convert.Folder(dir, time.UTC); !errors.Is(err, convert.ErrHalfDeleted) {
-		t.Errorf("renamed back: error %v", err)
+		t.Errorf("renamed back: error %v, want ErrHalfDeleted", err)
 	}
 	x.Check(os.Rename(dir, aside))
 
@@ -174,16 +174,16 @@ func TestHalfDeleted(t *testing.T) {
 	var kept *convert.NotDeletedError
 	err = x.run(convert.ImportOptions{DeleteSource: true, Asides: asides})
 	if !errors.As(err, &kept) || !errors.Is(err, convert.ErrHalfDeleted) || !slices.Equal(kept.Files, []string{"a", "f/a"}) {
-		t.Errorf("changed meanwhile: %v, %+v", err, kept)
+		t.Errorf("changed meanwhile: error %v, kept %+v", err, kept)
 	}
 	x.Check(os.WriteFile(filepath.Join(aside, "a"), []byte("a"), 0o644))
 	x.Check(x.run(convert.ImportOptions{DeleteSource: true, Asides: asides}))
 	if !isEmpty(t, above) {
-		t.Error("not deleted")
+		t.Error("the folder is not deleted")
 	}
 }
 
-// stopping is a context that ends after a number of questions.
+// stopping is a context that is cancelled after left calls of Err.
 type stopping struct {
 	context.Context
 	left atomic.Int64
@@ -196,7 +196,7 @@ func (c *stopping) Err() error {
 	return nil
 }
 
-// Wherever an import stops, another one continues: one commit, with all files.
+// Wherever an import stops, a second import completes it. There is one commit, with all files.
 func TestDeleteSourceInterrupted(t *testing.T) {
 	var want object.ID
 	for n := int64(0); ; n += 1 + n/8 {
@@ -217,7 +217,7 @@ func TestDeleteSourceInterrupted(t *testing.T) {
 		}
 		x.Check(x.run(convert.ImportOptions{DeleteSource: true, Asides: asides}, sources...))
 		if !isEmpty(t, above) {
-			t.Fatalf("after %d steps, the second run left something", n)
+			t.Fatalf("stopped after %d steps: the second import left files", n)
 		}
 		id, root := x.tip()
 		c, cerr := object.ReadCommit(t.Context(), x.Repo.Objects(), id)
@@ -228,7 +228,7 @@ func TestDeleteSourceInterrupted(t *testing.T) {
 			want = root
 		}
 		if len(c.Parents) != 0 || files != 10 {
-			t.Fatalf("after %d steps: %d parents, %d paths", n, len(c.Parents), files)
+			t.Fatalf("stopped after %d steps: %d parents, %d paths; want 0 and 10", n, len(c.Parents), files)
 		}
 		if err == nil {
 			return

@@ -26,7 +26,7 @@ import (
 type gitRepo struct {
 	t   *testing.T
 	dir string
-	now int // seconds; the time of the next commit
+	now int // time of the next commit, in seconds
 }
 
 func newGit(t *testing.T) *gitRepo {
@@ -35,7 +35,7 @@ func newGit(t *testing.T) *gitRepo {
 		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
 			t.Fatal(err)
 		}
-		t.Skip("git is not there to compare with")
+		t.Skip("git is missing")
 	}
 	g := &gitRepo{t: t, dir: t.TempDir(), now: 1e9}
 	g.run(nil, "init", "-q", "-b", "main")
@@ -61,7 +61,7 @@ func (g *gitRepo) run(stdin []byte, args ...string) []byte {
 	return out
 }
 
-// stream returns the history as a stream.
+// stream returns the history as a fast-export stream.
 func (g *gitRepo) stream() []byte {
 	g.t.Helper()
 	return g.run(nil, "-c", "core.quotePath=true", "fast-export", "--use-done-feature", "--signed-tags=strip", "--branches", "--tags")
@@ -122,9 +122,8 @@ func (x *importing) id(rev string) object.ID {
 	return id
 }
 
-// TestGitRoundTrip makes random histories in git, imports them, compares the files of every
-// commit, and exports them to another git repository. There, every commit and tag has the
-// same ID.
+// Random histories of git have the same files after an import, and the same IDs of commits and
+// tags after an export to another git repository.
 func TestGitRoundTrip(t *testing.T) {
 	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
@@ -137,7 +136,7 @@ func TestGitRoundTrip(t *testing.T) {
 			found, err := convert.ImportGit(t.Context(), x.Repo, bytes.NewReader(stream), convert.GitOptions{})
 			x.Check(err)
 			if found.Head != "main" {
-				t.Errorf("%q is checked out", found.Head)
+				t.Errorf("HEAD is %q, want main", found.Head)
 			}
 			if s := x.Status(); !s.Clean() || len(s.Untracked) > 0 {
 				t.Errorf("status after the import: %+v", s)
@@ -158,16 +157,16 @@ func TestGitRoundTrip(t *testing.T) {
 				t.Errorf("the refs are\n%s\nwant\n%s", got, want)
 			}
 
-			// The same stream once more changes nothing.
+			// Importing the same stream again changes nothing.
 			found, err = convert.ImportGit(t.Context(), x.Repo, bytes.NewReader(stream), convert.GitOptions{})
 			if err != nil || len(found.Refs) > 0 || found.Stats.NewObjects > 0 {
-				t.Errorf("again: %+v, %v", found, err)
+				t.Errorf("second import: %+v, %v, want no changes", found, err)
 			}
 		})
 	}
 }
 
-// history makes commits with all that git can hold.
+// history makes random commits with all features that git has.
 func (g *gitRepo) history(rnd *rand.Rand, n int) {
 	g.t.Helper()
 	names := []string{"a", "b c", "d/e", "d/f/g", "é", "quo\"te", "back\\slash", "tab\there", "\xff\xfe", "line\nbreak", " lead", "d"}
@@ -217,7 +216,7 @@ func (g *gitRepo) history(rnd *rand.Rand, n int) {
 		g.run([]byte(fmt.Sprintf("commit %d\n\nwith a body\n", i)), "commit", "-q", "--allow-empty", "-F", "-")
 	}
 
-	// A commit that only an annotated tag reaches is written as a commit of refs/tags/apart.
+	// fast-export writes a commit that only an annotated tag reaches as a commit of refs/tags/apart.
 	g.run(nil, "checkout", "-q", "--detach")
 	g.run([]byte("apart\n"), "commit", "-q", "--allow-empty", "-F", "-")
 	g.run([]byte("a message\n"), "tag", "-a", "-F", "-", "apart")
@@ -226,7 +225,7 @@ func (g *gitRepo) history(rnd *rand.Rand, n int) {
 
 const commitHead = "commit refs/heads/x\nmark :1\ncommitter C <c@x> 1 +0000\ndata 1\nm\n"
 
-// TestImportGitRefuses refuses streams that are incomplete or wrong, and changes nothing.
+// An import of an incomplete or invalid stream fails and changes nothing.
 func TestImportGitRefuses(t *testing.T) {
 	for stream, want := range map[string]string{
 		"":                             "incomplete",
@@ -253,16 +252,15 @@ func TestImportGitRefuses(t *testing.T) {
 	} {
 		x := newImporting(t, kist.InitOptions{})
 		if _, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(stream), convert.GitOptions{}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %s", strings.TrimPrefix(stream, commitHead), err, want)
+			t.Errorf("%q: error %v, want %s", strings.TrimPrefix(stream, commitHead), err, want)
 		}
 		if list, err := x.Repo.Refs().List("refs/"); len(list) > 0 || err != nil {
-			t.Error(list, err)
+			t.Errorf("refs are %v, error %v, want none", list, err)
 		}
 	}
 }
 
-// TestImportGitMovesForward imports new commits, but loses none, and does not move the
-// branch that is checked out.
+// An import only moves branches forward, and never moves the checked-out branch.
 func TestImportGitMovesForward(t *testing.T) {
 	g := newGit(t)
 	g.run(nil, "commit", "-q", "--allow-empty", "-m", "one")
@@ -278,7 +276,7 @@ func TestImportGitMovesForward(t *testing.T) {
 	g.run(nil, "commit", "-q", "--amend", "--allow-empty", "-m", "another two")
 	before := x.id("main")
 	if err := imports(); !errors.Is(err, convert.ErrDiverged) || x.id("main") != before {
-		t.Error(err)
+		t.Errorf("diverged branch: error %v, want ErrDiverged and no change", err)
 	}
 	x.Write("local", long)
 	x.Checkout(checkout.SwitchOptions{Rev: "side"})
@@ -287,6 +285,6 @@ func TestImportGitMovesForward(t *testing.T) {
 	g.run(nil, "commit", "-q", "--allow-empty", "-m", "on side")
 	g.run(nil, "branch", "-q", "-D", "main")
 	if err := imports(); !errors.Is(err, commits.ErrCheckedOut) {
-		t.Error(err)
+		t.Errorf("checked-out branch: error %v, want ErrCheckedOut", err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// FuzzGitStream reads any stream. If it is accepted, all commits are complete.
+// FuzzGitStream reads a stream. All commits of an accepted stream are complete.
 func FuzzGitStream(f *testing.F) {
 	const commit = "commit refs/heads/x\nmark :1\ncommitter C <c@x> 1 +0000\ndata 1\nm\n"
 	f.Add([]byte("feature done\nblob\nmark :2\ndata 3\nabc\n" + commit + "M 100644 :2 d/a\nM 120000 :2 l\nD x\n\nreset refs/tags/v\nfrom :1\n\ntag t\nfrom :1\ntagger C <c> 1 -0130\ndata 1\nm\ndone\n"))

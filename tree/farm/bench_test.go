@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// BenchmarkView compares a view of 50,000 files, whose pool is filled, with making as many
-// symlinks, and measures the update after a change of one file.
+// BenchmarkView compares a view of 50,000 files, with a filled pool, with making as many
+// symlinks. It also measures the update after a change of one file.
 func BenchmarkView(b *testing.B) {
 	check := func(err error) {
 		b.Helper()

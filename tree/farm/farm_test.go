@@ -27,7 +27,7 @@ type viewed struct{ *treetest.Repository }
 
 func newViewed(t *testing.T) *viewed { return &viewed{treetest.New(t)} }
 
-// commit commits all files, and updates the views as a command does.
+// commit commits all files and updates the views, as a command does.
 func (s *viewed) commit(message string) {
 	s.Helper()
 	update := farm.Watch(s.Context(), s.Repo)
@@ -86,7 +86,7 @@ func snapshot(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// contents returns the content that each link of a view leads to.
+// contents returns the content behind each link of a view.
 func (s *viewed) contents(dir string) map[string]string {
 	s.Helper()
 	found := map[string]string{}
@@ -95,7 +95,7 @@ func (s *viewed) contents(dir string) map[string]string {
 			continue
 		}
 		if filepath.IsAbs(strings.TrimPrefix(what, "link ")) {
-			s.Errorf("%s: not relative: %s", path, what)
+			s.Errorf("%s is an absolute link: %s", path, what)
 		}
 		data, err := os.ReadFile(filepath.Join(dir, path))
 		s.Check(err)
@@ -122,7 +122,7 @@ func TestViewFollowsCommits(t *testing.T) {
 	dir := s.view("types").Dir
 	s.want(dir, map[string]string{"txt/a/one.TXT": "one", "none/two": strings.Repeat("two ", 100), "bin/large.bin": large})
 	if info, err := os.Stat(filepath.Join(dir, "none/two")); err != nil || info.Mode().Perm()&0o222 != 0 {
-		t.Errorf("the file of the pool can be written: %v, %v", info.Mode(), err)
+		t.Errorf("a pool file is writable: %v, %v", info.Mode(), err)
 	}
 
 	s.Write("two", "2")
@@ -130,21 +130,21 @@ func TestViewFollowsCommits(t *testing.T) {
 	s.Check(os.Rename(filepath.Join(s.Dir, "large.bin"), filepath.Join(s.Dir, "large.dat")))
 	s.commit("second")
 	s.want(dir, map[string]string{"none/two": "2", "dat/large.dat": large})
-	if report := s.verify("types", farm.VerifyOptions{}); report.Left() != 2 { // of the old versions
-		t.Errorf("%+v", report.Problems)
+	if report := s.verify("types", farm.VerifyOptions{}); report.Left() != 2 { // files of the old versions
+		t.Errorf("problems %+v, want 2", report.Problems)
 	}
 	if _, err := os.Lstat(filepath.Join(dir, "txt")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the empty folder is still there: %v", err)
+		t.Errorf("the empty folder still exists: %v", err)
 	}
 
 	_, err := farm.Remove(t.Context(), s.Repo, "types")
 	s.Check(err)
 	if _, err := os.Lstat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the view is still there: %v", err)
+		t.Errorf("the view still exists: %v", err)
 	}
 	for path, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views")) {
 		if what != "dir" {
-			t.Errorf("%s is still there", path)
+			t.Errorf("%s still exists", path)
 		}
 	}
 }
@@ -158,12 +158,12 @@ func TestViewsShareThePool(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "new", "view")
 	s.add(farm.View{Name: "a", Template: "{path}"})
 	s.add(farm.View{Name: "b", Template: "all/{path}", Dir: outside})
-	s.add(farm.View{Name: "c", Template: "{id}"}) // one link for all
+	s.add(farm.View{Name: "c", Template: "{id}"}) // one link for all files
 	if got := s.contents(outside); len(got) != 20 {
-		t.Errorf("%d links", len(got))
+		t.Errorf("%d links, want 20", len(got))
 	}
 	if got := s.contents(s.view("c").Dir); len(got) != 1 {
-		t.Errorf("%d links, want one", len(got))
+		t.Errorf("%d links, want 1", len(got))
 	}
 	files := 0
 	for _, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views/.pool")) {
@@ -172,7 +172,7 @@ func TestViewsShareThePool(t *testing.T) {
 		}
 	}
 	if files != 1 {
-		t.Errorf("%d files in the pool, want one", files)
+		t.Errorf("%d files in the pool, want 1", files)
 	}
 }
 
@@ -247,20 +247,20 @@ func TestForeignFiles(t *testing.T) {
 	_, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "{path}", Dir: dir})
 	var foreign *farm.ForeignError
 	if !errors.As(err, &foreign) || !slices.Equal(foreign.Paths, []string{"a/mine"}) {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want a ForeignError for a/mine", err)
 	}
 	if got := snapshot(t, dir); !maps.Equal(got, before) || len(farm.All(s.Repo)) > 0 {
-		t.Errorf("something was left: %v", got)
+		t.Errorf("the refused Add left %v", got)
 	}
 
 	s.Check(os.Remove(filepath.Join(dir, "a/mine")))
 	if _, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "{path}", Dir: dir}); !errors.As(err, &foreign) {
-		t.Errorf("an empty folder: error %v", err)
+		t.Errorf("an empty folder: error %v, want a ForeignError", err)
 	}
 	s.Check(os.Remove(filepath.Join(dir, "a")))
 	s.add(farm.View{Name: "v", Template: "{path}", Dir: dir})
-	s.Check(os.WriteFile(filepath.Join(dir, "b"), []byte("mine"), 0o644)) // in the way
-	s.Check(os.Symlink("/etc/passwd", filepath.Join(dir, "a/other")))     // beside
+	s.Check(os.WriteFile(filepath.Join(dir, "b"), []byte("mine"), 0o644)) // in the place of a link
+	s.Check(os.Symlink("/etc/passwd", filepath.Join(dir, "a/other")))     // beside the links
 	s.Write("b/two", "two")
 	s.commit("second")
 	if farm.IsCurrent(t.Context(), s.Repo, s.view("v")) {
@@ -283,7 +283,7 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// A configuration that somebody else wrote must not make a commit write to a folder.
+// A commit writes to no folder that a manipulated configuration names.
 func TestUpdateWritesOnlyToViews(t *testing.T) {
 	s := newViewed(t)
 	s.Write("one", "one")
@@ -294,7 +294,7 @@ func TestUpdateWritesOnlyToViews(t *testing.T) {
 		s.Write("two", other)
 		s.commit("another")
 		if list, _ := os.ReadDir(other); len(list) > 0 {
-			t.Errorf("%s: %v", other, list)
+			t.Errorf("%s has %v, want nothing", other, list)
 		}
 	}
 }
@@ -339,7 +339,7 @@ func TestCollisions(t *testing.T) {
 		_, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: template})
 		var e *farm.CollisionError
 		if !errors.As(err, &e) || e.Paths != want {
-			t.Errorf("%s: %v", template, err)
+			t.Errorf("%s: error %v, want a CollisionError for %q", template, err, want)
 		}
 	}
 	s.Write("x", "a file in the place of a folder")
@@ -351,11 +351,11 @@ func TestCollisions(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 	if list, _ := os.ReadDir(filepath.Join(s.Dir, ".kist/views")); len(list) != 1 {
-		t.Errorf("more than the pool is left: %v", list)
+		t.Errorf("the views folder has %v, want only the pool", list)
 	}
 }
 
-// A configuration and a state that somebody else wrote must not remove or replace symlinks.
+// A manipulated configuration does not make kist remove or replace other symlinks.
 func TestForeignFolder(t *testing.T) {
 	s := newViewed(t)
 	s.Write("one", "one")
@@ -374,11 +374,11 @@ func TestForeignFolder(t *testing.T) {
 		t.Errorf("left %q, error %v", left, err)
 	}
 	if got := snapshot(t, other); !maps.Equal(got, before) {
-		t.Errorf("changed: %v", got)
+		t.Errorf("the folder changed: %v", got)
 	}
 }
 
-// An Add that was killed can be repeated.
+// Add can be repeated after a kill.
 func TestInterruptedAdd(t *testing.T) {
 	s := newViewed(t)
 	s.Write("a/one", "one")
@@ -410,7 +410,7 @@ func TestInterruptedAdd(t *testing.T) {
 	}
 }
 
-// An update that was killed is completed by the next one, even if that has other changes.
+// An update completes one that was killed, even if it has other changes.
 func TestInterruptedUpdate(t *testing.T) {
 	s := newViewed(t)
 	s.Write("a", "one")
@@ -422,7 +422,7 @@ func TestInterruptedUpdate(t *testing.T) {
 	s.commit("second")
 	second := snapshot(t, dir)
 
-	// As if killed between the links and the state of the second commit.
+	// Restore the state after a kill between the links and the state of the second commit.
 	state := filepath.Join(s.Dir, ".kist/views/.state/v")
 	_, err := checkout.Reset(t.Context(), s.Repo, id.String(), checkout.ResetHard, nil)
 	s.Check(err)
@@ -484,8 +484,8 @@ func TestPurgeReachesThePool(t *testing.T) {
 	}
 }
 
-// A purge clears the pool even if no view can be updated: the branch of one is gone, and the
-// state of another is damaged.
+// A purge clears the pool even if no view can be updated. One view's branch is gone, and the
+// other one's state is damaged.
 func TestPurgeReachesThePoolOfBrokenViews(t *testing.T) {
 	s := newViewed(t)
 	s.Write("secret", treetest.Secret)
@@ -508,21 +508,21 @@ func TestPurgeReachesThePoolOfBrokenViews(t *testing.T) {
 		}
 	}
 	if data, err := os.ReadFile(filepath.Join(s.view("gone").Dir, "other")); string(data) != "other" {
-		t.Errorf("the other content is %q: %v", data, err)
+		t.Errorf("the content that was not purged is %q: %v", data, err)
 	}
 }
 
-// A file cannot get the name of the temporary link: an update would move it away.
+// Add refuses a link with the name of the temporary link, because an update would move it away.
 func TestTemporaryName(t *testing.T) {
 	s := newViewed(t)
 	s.Write("d/.kist-view-new", "one")
 	s.commit("first")
 	if _, err := farm.Add(t.Context(), s.Repo, farm.View{Name: "v", Template: "{path}"}); err == nil {
-		t.Error("a link got the temporary name")
+		t.Error("Add accepts a link with the temporary name")
 	}
 }
 
-// Files of others with the name of the temporary link stay.
+// A user's files with the name of the temporary link stay.
 func TestForeignTemporary(t *testing.T) {
 	s := newViewed(t)
 	s.Write("a", "one")
@@ -550,7 +550,7 @@ func TestForeignTemporary(t *testing.T) {
 	s.want(dir, map[string]string{"a": "two", "d/b": "two"})
 }
 
-// A repair makes files of the pool read-only again.
+// A repair makes pool files read-only again.
 func TestVerifyProtects(t *testing.T) {
 	s := newViewed(t)
 	s.Write("a", "one")
@@ -562,11 +562,11 @@ func TestVerifyProtects(t *testing.T) {
 	info, err := os.Stat(path)
 	s.Check(err)
 	if info.Mode().Perm() != 0o444 {
-		t.Errorf("mode %v", info.Mode())
+		t.Errorf("mode %v, want 0444", info.Mode())
 	}
 }
 
-// A view that follows random commits equals one that is made at the end.
+// A view that follows random commits equals a new one at the end.
 func TestUpdateEqualsRebuild(t *testing.T) {
 	for seed := range uint64(6) {
 		random := mathrand.New(mathrand.NewPCG(seed, 1))

@@ -58,12 +58,12 @@ func TestTemplate(t *testing.T) {
 		strings.Repeat("x", 300) + "{name}",
 	} {
 		if _, err := parseTemplate(text); !errors.Is(err, ErrTemplate) {
-			t.Errorf("%q: error %v", text, err)
+			t.Errorf("%q: error %v, want ErrTemplate", text, err)
 		}
 	}
 }
 
-// Whatever the facts are, a link is in the folder, or it is an error.
+// Links stay in the view's folder, whatever the values are, or the result is an error.
 func FuzzTemplate(f *testing.F) {
 	f.Add("{date:%Y}/{author}/{path}", "Ada", "a/b")
 	f.Add("{dir}{name}", "..", "x")
@@ -93,7 +93,7 @@ func FuzzState(f *testing.F) {
 	f.Add(data)
 	f.Add([]byte("kist view 1\x00"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		file := disk.WithSum(data) // else the checksum would hide the rest
+		file := disk.WithSum(data) // with a correct checksum, decoding continues
 		s, err := decodeState(file)
 		if err == nil && string(s.encode()) != string(file) {
 			t.Errorf("not canonical: %q", data)

@@ -27,12 +27,12 @@ import (
 
 var now = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
-// fact is a file of the worktree, read without kist.
+// fact is a file of the worktree, as the test reads it.
 type fact struct {
 	path  string
 	mode  fs.FileMode
 	mtime time.Time
-	data  string // of a file
+	data  string // content of a file
 	since bool   // changed since the first commit
 	id    object.ID
 }
@@ -96,7 +96,7 @@ func (s *repository) change() {
 
 func pick[T any](rnd *rand.Rand, list ...T) T { return list[rnd.IntN(len(list))] }
 
-// read returns the facts of the worktree, compared with those before.
+// read returns the facts of the worktree. It compares them with earlier facts.
 func (s *repository) read(before []fact) (facts []fact) {
 	v, err := view.OfCommit(s.Context(), s.Repo, "HEAD")
 	s.Check(err)
@@ -118,7 +118,7 @@ func (s *repository) read(before []fact) (facts []fact) {
 		}
 		e, err := v.Find(s.Context(), f.path)
 		s.Check(err)
-		f.id, f.mtime = tree.ContentID(&e), e.MTime.Time() // a new mtime alone is not staged
+		f.id, f.mtime = tree.ContentID(&e), e.MTime.Time() // a new mtime alone is never staged
 		i := slices.IndexFunc(before, func(b fact) bool { return b.path == f.path })
 		f.since = i < 0 || !d.IsDir() && (before[i].data != f.data || before[i].mode != f.mode)
 		facts = append(facts, f)
@@ -127,7 +127,7 @@ func (s *repository) read(before []fact) (facts []fact) {
 	return facts
 }
 
-// question is an expression, and its meaning.
+// question is an expression and its meaning.
 type question struct {
 	words []string
 	holds func(f fact) bool
@@ -242,7 +242,7 @@ func paths(files []find.File) (list []string) {
 	return list
 }
 
-// TestRandomQuestions compares 300 random expressions with a look at the files themselves.
+// The results of random expressions equal those of tests on the files themselves.
 func TestRandomQuestions(t *testing.T) {
 	s := newRepository(t)
 	some := 0
@@ -264,11 +264,11 @@ func TestRandomQuestions(t *testing.T) {
 		}
 	}
 	if some < 100 {
-		t.Errorf("only %d questions select some files and not all", some)
+		t.Errorf("%d questions select some but not all files, want at least 100", some)
 	}
 }
 
-// TestLike finds identical files first, and then the files that share most.
+// like= returns identical files first, and then files by shared bytes.
 func TestLike(t *testing.T) {
 	s := newRepository(t)
 	s.Check(os.RemoveAll(filepath.Join(s.Dir, "like")))
@@ -289,7 +289,7 @@ func TestLike(t *testing.T) {
 
 	files := s.run([]string{"like=outside", "path=like"}, "")
 	if got, want := paths(files), []string{"like/c-same", "like/e-same", "like/b-most", "like/a-half"}; !slices.Equal(got, want) {
-		t.Fatalf("%q, want %q", got, want)
+		t.Fatalf("like=outside finds %q, want %q", got, want)
 	}
 	for i, f := range files {
 		if f.Same != (i < 2) || f.Same != (f.Shared == uint64(len(s.big[0]))) {
@@ -297,19 +297,19 @@ func TestLike(t *testing.T) {
 		}
 	}
 	if shared := files[3].Shared; shared != uint64(len(first)) {
-		t.Errorf("half shares %d bytes", shared)
+		t.Errorf("a-half shares %d bytes, want %d", shared, len(first))
 	}
 	for _, f := range s.run([]string{"like=empty"}, "") {
 		if f.Entry.Size != 0 || !f.Same {
-			t.Errorf("empty is like %s", f.Path)
+			t.Errorf("like=empty finds %s", f.Path)
 		}
 	}
 	if files := s.run([]string{"like=short"}, ""); len(files) > 0 {
-		t.Errorf("short is like %q", paths(files))
+		t.Errorf("like=short finds %q", paths(files))
 	}
 }
 
-// TestChangedSinceTime takes the last commit of the first parents before a time.
+// changed= with a time compares with the last first-parent commit before that time.
 func TestChangedSinceTime(t *testing.T) {
 	s := treetest.New(t)
 	r := &repository{Repository: s}
@@ -332,7 +332,7 @@ func TestChangedSinceTime(t *testing.T) {
 	}
 }
 
-// TestWrongTests has an error for each.
+// Each invalid test has an error that names its word.
 func TestWrongTests(t *testing.T) {
 	s := &repository{Repository: treetest.New(t)}
 	s.Write("a", "1")
@@ -355,7 +355,7 @@ func TestWrongTests(t *testing.T) {
 	} {
 		_, err := find.Parse(s.Context(), s.Repo, []string{"type=f", word}, s.options())
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "word 2: ") {
-			t.Errorf("%s: %v, want %s", word, err, want)
+			t.Errorf("%s: error %v, want %s", word, err, want)
 		}
 	}
 }

@@ -24,15 +24,15 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// past is a version of a path, found by reading every tree.
+// past is a version of a path.
 type past struct {
 	path string
 	kind object.EntryType
 	id   object.ID
 }
 
-// everywhere returns, for all versions in all commits, their entry and the commits that made
-// them: where the path differs from that in all parents.
+// everywhere reads all trees and returns each version's entry and the commits that made it. A
+// commit made a version if no parent has it at the path.
 func (s *repository) everywhere() (entries map[past]object.Entry, made map[past][]object.ID) {
 	entries, made = map[past]object.Entry{}, map[past][]object.ID{}
 	trees := map[object.ID]map[string]object.Entry{}
@@ -70,7 +70,7 @@ func (s *repository) everywhere() (entries map[past]object.Entry, made map[past]
 	return entries, made
 }
 
-// grow makes commits on two branches and merges them, again and again.
+// grow makes commits on main and on side branches, and merges some of them.
 func (s *repository) grow() {
 	name := 0
 	for range 12 {
@@ -100,7 +100,7 @@ func (s *repository) grow() {
 	}
 }
 
-// TestAllHistory compares 200 random searches of all history with a look at every tree.
+// Random searches of all history find the same as a search of every tree.
 func TestAllHistory(t *testing.T) {
 	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(3, 4))}
 	shared := s.random(1 << 20)
@@ -119,7 +119,7 @@ func TestAllHistory(t *testing.T) {
 			s.Check(err)
 			key := past{f.Path, f.Entry.Type, tree.ContentID(&f.Entry)}
 			if got[key] {
-				t.Fatalf("%q: %v twice", words, key)
+				t.Fatalf("%q: found %v twice", words, key)
 			}
 			got[key] = true
 			several += len(f.Commits) - 1
@@ -136,7 +136,7 @@ func TestAllHistory(t *testing.T) {
 		}
 	}
 	if several == 0 {
-		t.Error("no version came in several commits")
+		t.Error("no version was made by several commits")
 	}
 }
 
@@ -167,7 +167,7 @@ func (s *repository) askAll(all []past, entries map[past]object.Entry) (words []
 	}
 }
 
-// TestAllChanged selects the versions of later commits, and finds a deleted file by a copy.
+// changed= selects the versions of later commits, and like= finds a deleted file by its copy.
 func TestAllChanged(t *testing.T) {
 	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(5, 6))}
 	big := s.random(3 << 20)
@@ -201,7 +201,7 @@ func TestAllChanged(t *testing.T) {
 	}
 }
 
-// TestAllAttrs compares searches for attributes with the effective attributes in every commit.
+// Searches for attributes find the effective attributes in every commit.
 func TestAllAttrs(t *testing.T) {
 	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(7, 8))}
 	names := []string{"a", "src/b", "src/deep/c", "src/deep", "src"}
@@ -266,11 +266,11 @@ func TestAllAttrs(t *testing.T) {
 		}
 	}
 	if some < 20 {
-		t.Errorf("only %d results", some)
+		t.Errorf("%d results, want at least 20", some)
 	}
 }
 
-// TestSumsAreKept reads a large file once, and finds what it cannot read by its first bytes.
+// The index keeps the hash of a large file. Searches do not find purged content.
 func TestSumsAreKept(t *testing.T) {
 	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(9, 10))}
 	big := s.random(3 << 20)
@@ -279,13 +279,13 @@ func TestSumsAreKept(t *testing.T) {
 	s.Commit("first")
 	word := fmt.Sprintf("sha256=%x", sha256.Sum256([]byte(big)))
 	if got := paths(s.run([]string{word}, "")); !slices.Equal(got, []string{"big"}) {
-		t.Fatal(got)
+		t.Fatalf("%s finds %q, want big", word, got)
 	}
 	x, err := s.options().Index()
 	s.Check(err)
 	e := s.run([]string{"big"}, "")[0].Entry
 	if sum, ok := x.Sum(tree.ContentID(&e)); !ok || sum != object.Sum([]byte(big)) {
-		t.Errorf("the index has %v, %v", sum, ok)
+		t.Errorf("the index has the hash %v, %v", sum, ok)
 	}
 
 	s.Purge("big")
@@ -296,7 +296,7 @@ func TestSumsAreKept(t *testing.T) {
 	}
 }
 
-// TestAllAfterExpiry finds no version in an expired commit, whenever the index was made.
+// A search finds no versions of expired commits, even if the index is older than the expiration.
 func TestAllAfterExpiry(t *testing.T) {
 	s := &repository{Repository: treetest.New(t), rnd: rand.New(rand.NewPCG(11, 12))}
 	s.Write("stays", s.random(100))
@@ -316,7 +316,7 @@ func TestAllAfterExpiry(t *testing.T) {
 			got = append(got, fmt.Sprint(slices.Index(ids, f.Commits[0]), " ", f.Path))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("found %q, want %q", got, want)
 		}
 	}
 

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-var implied = regexp.MustCompile(`([tf)])([tf(!])`) // an "and" is left out
+var implied = regexp.MustCompile(`([tf)])([tf(!])`) // places of implied "and"s
 
-// rules are the steps of the oracle, those of the strongest operators first.
+// rules are the rewriting steps of the oracle, strongest operators first.
 var rules = []struct {
 	from *regexp.Regexp
 	to   string
@@ -25,8 +25,8 @@ var rules = []struct {
 	{regexp.MustCompile(`(^|[(|])(?:t\|[tf]|f\|t)($|[)|])`), "${1}t$2"},
 }
 
-// oracle evaluates an expression whose tests are the words t and f by rewriting its text. It
-// returns "t", "f", or something else for an expression with an error.
+// oracle evaluates an expression of the tests t and f by rewriting its text. It returns "t" or
+// "f", and something else for an invalid expression.
 func oracle(words []string) string {
 	text := ""
 	for _, w := range words {
@@ -67,7 +67,7 @@ func letters(word string) (test, error) {
 	return ofEntry(func(*File) bool { return word == "t" }), nil
 }
 
-// evaluate is the oracle's result by parse.
+// evaluate returns parse's result in the form of the oracle's.
 func evaluate(t *testing.T, words []string) string {
 	parsed, err := parse(words, letters)
 	if err != nil {
@@ -140,7 +140,7 @@ func TestParseExhaustively(t *testing.T) {
 	}
 	all(nil)
 	if valid < 100 {
-		t.Errorf("only %d valid expressions", valid)
+		t.Errorf("%d valid expressions, want at least 100", valid)
 	}
 }
 

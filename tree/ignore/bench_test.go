@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// typical is what people write.
+// typical is a common ignore file.
 const typical = `# build
 *.o
 *.a

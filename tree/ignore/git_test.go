@@ -12,17 +12,17 @@ import (
 	"testing"
 )
 
-// gitCase is a folder with ignore files, and paths in it.
+// gitCase is a folder with ignore files, and the paths in it to compare.
 type gitCase struct {
 	name  string
 	files map[string]string // ignore files: folder ("" or "a/b") to content
 	paths []string          // a folder ends in a slash
 }
 
-// gitRule is what git says of a rule: the folder of its file, line and pattern.
+// gitRule is a rule in git's output: the folder of its file, its line and pattern.
 type gitRule struct{ dir, line, pattern string }
 
-// TestGitTable puts the table of match_test.go to git.
+// TestGitTable compares the table of match_test.go with git.
 func TestGitTable(t *testing.T) {
 	var cases []gitCase
 	for _, test := range table {
@@ -31,7 +31,7 @@ func TestGitTable(t *testing.T) {
 	compareWithGit(t, cases)
 }
 
-// TestGitSets asks git which bytes are in which named set.
+// The named sets have the same bytes as in git.
 func TestGitSets(t *testing.T) {
 	var paths []string
 	for b := 1; b < 256; b++ {
@@ -47,7 +47,7 @@ func TestGitSets(t *testing.T) {
 	compareWithGit(t, cases)
 }
 
-// TestGitRandom puts random patterns to git, in two ignore files each.
+// TestGitRandom compares random patterns in up to three ignore files with git.
 func TestGitRandom(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 11))
 	var paths []string
@@ -60,7 +60,7 @@ func TestGitRandom(t *testing.T) {
 		paths = append(paths, path)
 	}
 	paths = withFolders(paths)
-	for i, path := range paths { // some of those with nothing in them are files
+	for i, path := range paths { // some empty folders become files
 		inside := func(other string) bool { return other != path && strings.HasPrefix(other, path) }
 		if i%3 > 0 && !slices.ContainsFunc(paths, inside) {
 			paths[i] = strings.TrimSuffix(path, "/")
@@ -100,8 +100,7 @@ func randomPatterns(rnd *rand.Rand) string {
 	return b.String()
 }
 
-// compareWithGit asks git and a Matcher for all paths of all cases, and wants
-// the same answers by the same rules.
+// compareWithGit checks that a Matcher and git decide on all paths by the same rules.
 func compareWithGit(t *testing.T, cases []gitCase) {
 	git := newGit(t)
 	old := git.isOld(t)
@@ -122,7 +121,7 @@ func compareWithGit(t *testing.T, cases []gitCase) {
 			continue
 		}
 		root := fmt.Sprint(i)
-		matcher := func(dir string) *Matcher { // of the folder root/dir
+		matcher := func(dir string) *Matcher { // for the folder root/dir
 			m := new(Matcher)
 			at := root
 			for _, part := range append([]string{""}, strings.Split(strings.TrimPrefix(dir+"/", root), "/")...) {
@@ -141,7 +140,7 @@ func compareWithGit(t *testing.T, cases []gitCase) {
 			}
 			want := answers[root+"/"+strings.TrimSuffix(path, "/")]
 			if got != want {
-				t.Errorf("%s: %q: rule %q, git says %q; patterns %q", c.name, path, got, want, c.files)
+				t.Errorf("%s: %q: rule %q, git has %q; patterns %q", c.name, path, got, want, c.files)
 			}
 			compared++
 			if want != (gitRule{}) {
@@ -149,10 +148,10 @@ func compareWithGit(t *testing.T, cases []gitCase) {
 			}
 		}
 	}
-	t.Logf("%d paths compared, of which %d match a rule", compared, matched)
+	t.Logf("compared %d paths; %d match a rule", compared, matched)
 }
 
-// pushOnce is Push, unless the same file is on top already.
+// pushOnce is Push, unless the file is already on top.
 func pushOnce(m *Matcher, p *Patterns) *Matcher {
 	if m.patterns != nil && m.patterns.dir == p.dir {
 		return m
@@ -160,9 +159,9 @@ func pushOnce(m *Matcher, p *Patterns) *Matcher {
 	return m.Push(p)
 }
 
-// usesOldStars tells whether a pattern has ** in the middle of a name and in
-// front of a slash or the end: git before 2.52 takes it for one beside slashes
-// if there are no other wildcards in front of it, against its manual.
+// usesOldStars reports whether a pattern has ** inside a name, before a slash or the end. If no
+// other wildcard precedes them, git before 2.52 lets these stars match slashes, against its
+// manual.
 func (c gitCase) usesOldStars() bool {
 	for _, content := range c.files {
 		for line := range strings.SplitSeq(content, "\n") {
@@ -180,7 +179,7 @@ func (c gitCase) usesOldStars() bool {
 	return false
 }
 
-// git is a repository to ask.
+// git is a repository of git.
 type git struct{ dir string }
 
 func newGit(t *testing.T) git {
@@ -206,7 +205,7 @@ func (g git) run(t *testing.T, stdin string, args ...string) string {
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
-	if err != nil && cmd.ProcessState.ExitCode() != 1 { // 1: nothing is ignored
+	if err != nil && cmd.ProcessState.ExitCode() != 1 { // status 1: no path is ignored
 		t.Fatalf("git %s: %v\n%s", args[0], err, stderr.String())
 	}
 	return string(out)
@@ -232,7 +231,7 @@ func (g git) create(t *testing.T, path string) {
 	}
 }
 
-// checkIgnore returns the rule that decides on each path; it is zero for none.
+// checkIgnore returns the rule that decides on each path, zero for none.
 func (g git) checkIgnore(t *testing.T, paths []string) map[string]gitRule {
 	t.Helper()
 	out := g.run(t, strings.Join(paths, "\x00")+"\x00", "check-ignore", "--no-index", "--verbose", "--non-matching", "-z", "--stdin")
@@ -250,7 +249,7 @@ func (g git) checkIgnore(t *testing.T, paths []string) map[string]gitRule {
 	return rules
 }
 
-// isOld tells whether this git takes ** in the middle of a name for more.
+// isOld reports whether this git lets ** inside a name match slashes.
 func (g git) isOld(t *testing.T) bool {
 	g.write(t, "old/.gitignore", "a**/b\n")
 	g.create(t, "old/a/c/b")

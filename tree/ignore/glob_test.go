@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// matchAll tries all ways in which a glob can match: reach holds the places of
-// text that the elements so far can end at.
+// matchAll tries all ways in which a glob can match. reach marks the places in text where the
+// elements so far can end.
 func matchAll(g glob, text string) bool {
 	reach := make([]bool, len(text)+1)
 	reach[0] = true
@@ -34,7 +34,7 @@ func matchAll(g glob, text string) bool {
 	return reach[len(text)]
 }
 
-// compareWithAll checks match, and the tail, against matchAll.
+// compareWithAll compares match and tail with matchAll.
 func compareWithAll(t *testing.T, pattern, text string, atStart, inPath bool) {
 	t.Helper()
 	g, ok := compileGlob(pattern, atStart, inPath)
@@ -50,7 +50,7 @@ func compareWithAll(t *testing.T, pattern, text string, atStart, inPath bool) {
 	}
 }
 
-// Matching as little as possible finds every match there is.
+// match takes the shortest match of each star, and still misses no match.
 func TestMatchFindsAll(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	pick := func(tokens []string, n int) string {
@@ -67,8 +67,7 @@ func TestMatchFindsAll(t *testing.T) {
 	}
 }
 
-// hostile are patterns and paths on which a matcher that tries all ways does
-// not come to an end.
+// hostile are patterns and paths for which a matcher that tries all ways never ends.
 var hostile = []struct{ name, pattern, path string }{
 	{"folders", strings.Repeat("**/a/", 30) + "[b]", strings.Repeat("a/", 1500) + "a"},
 	{"folders and stars", strings.Repeat("**/*a*/", 200) + "[b]", strings.Repeat("aaa/", 1000) + "a"},
@@ -87,7 +86,7 @@ func TestHostilePatternsEnd(t *testing.T) {
 	for _, test := range hostile {
 		m := new(Matcher).Push(mustParse(t, test.pattern, ""))
 		if ignored, by := m.Match(test.path, false); ignored {
-			t.Errorf("%s: matches %.20q", test.name, by.Pattern)
+			t.Errorf("%s: the pattern matches by %.20q", test.name, by.Pattern)
 		}
 		for _, slashes := range []bool{false, true} {
 			if g, ok := CompileGlob(test.pattern, slashes, true); ok && g.Match(test.path) {
@@ -128,7 +127,7 @@ func FuzzParse(f *testing.F) {
 			ignored, by := m.Match(path, isDir)
 			if by.Line == 0 {
 				if ignored || by != (Rule{}) {
-					t.Fatalf("ignored %v by no rule, %+v", ignored, by)
+					t.Fatalf("ignored is %v without a rule: %+v", ignored, by)
 				}
 				continue
 			}
@@ -136,10 +135,10 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("rule %+v is not in the file", by)
 			}
 			if by.Negated != strings.HasPrefix(by.Pattern, "!") || by.Negated == ignored {
-				t.Fatalf("ignored %v by %+v", ignored, by)
+				t.Fatalf("ignored is %v by rule %+v", ignored, by)
 			}
 			if !isDir && strings.HasSuffix(by.Pattern, "/") {
-				t.Fatalf("%+v matches what is no folder", by)
+				t.Fatalf("%+v matches a file", by)
 			}
 		}
 	})

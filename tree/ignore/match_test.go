@@ -6,14 +6,13 @@ import (
 	"testing"
 )
 
-// table has ignore files for the root and what they make of paths. A path that
-// ends in a slash is a folder. Those after -> are ignored, all others are not.
-// The same table is put to git in git_test.go.
+// table has ignore files of the root and the paths that they ignore. A path that ends in a slash
+// is a folder. git_test.go compares the table with git.
 var table = []struct {
 	name     string
 	patterns string
-	paths    string // all paths, folders of others left out
-	ignored  string // those of paths that are ignored, by a rule of their own or of a folder above
+	paths    string // all paths; their parent folders are implied
+	ignored  string // the ignored paths, by a rule for them or for a folder above
 }{
 	{"nothing", "", "a b/ b/c", ""},
 	{"comments and empty lines", "# a\n\n#b\n", "a b # #b", ""},
@@ -103,12 +102,12 @@ func TestMatchTable(t *testing.T) {
 		for _, path := range withFolders(strings.Fields(test.paths)) {
 			got, _ := matchBelow(func(string) *Matcher { return m }, path)
 			if got != want[path] {
-				t.Errorf("%s: %q: ignored %v", test.name, path, got)
+				t.Errorf("%s: %q: ignored is %v", test.name, path, got)
 			}
 			delete(want, path)
 		}
 		for path := range want {
-			t.Errorf("%s: %q is no path of the case", test.name, path)
+			t.Errorf("%s: ignored path %q is not in paths", test.name, path)
 		}
 	}
 }
@@ -122,7 +121,7 @@ func mustParse(t testing.TB, patterns, dir string) *Patterns {
 	return p
 }
 
-// withFolders adds the folders of paths, in front of what is in them.
+// withFolders adds the parent folders of paths, each before its content.
 func withFolders(paths []string) (all []string) {
 	seen := map[string]bool{}
 	add := func(path string) {
@@ -142,8 +141,8 @@ func withFolders(paths []string) (all []string) {
 	return all
 }
 
-// matchBelow asks for the folders above a path first, as a walk does. Matcher
-// returns the Matcher of a folder.
+// matchBelow matches the folders above a path first, as a walk does. matcher returns the Matcher
+// of a folder.
 func matchBelow(matcher func(dir string) *Matcher, path string) (bool, Rule) {
 	clean := strings.TrimSuffix(path, "/")
 	dir := ""
@@ -176,7 +175,7 @@ func TestRule(t *testing.T) {
 		{"a/b/c.c", false, true, Rule{"a/b", 2, "/*.c", false}},
 		{"a/b/c/c.c", false, false, Rule{}},
 		{"a/c.c", false, false, Rule{}},    // not below a/b
-		{"a/bx/c.c", false, false, Rule{}}, // nor is this
+		{"a/bx/c.c", false, false, Rule{}}, // neither
 		{"a/bx", true, false, Rule{}},
 		{"a/b", true, false, Rule{}},
 		{"c.c", false, false, Rule{}},
@@ -189,13 +188,13 @@ func TestRule(t *testing.T) {
 	}
 }
 
-// A deeper file goes before those above it.
+// Rules of a deeper file override the rules of files above it.
 func TestDeeperFirst(t *testing.T) {
 	root := new(Matcher).Push(mustParse(t, "*.o\n!a.o", ""))
 	sub := root.Push(mustParse(t, "a.o\n!b.o", "s"))
 	for path, want := range map[string]bool{"s/a.o": true, "s/b.o": false, "s/c.o": true, "s/t/b.o": false} {
 		if got, _ := sub.Match(path, false); got != want {
-			t.Errorf("%q: ignored %v", path, got)
+			t.Errorf("%q: ignored is %v, want %v", path, got, want)
 		}
 	}
 	if got, _ := root.Match("s/a.o", false); got {
@@ -208,7 +207,7 @@ func TestEmptyMatchers(t *testing.T) {
 	empty := new(Matcher)
 	for _, m := range []*Matcher{none, empty, empty.Push(nil), empty.Push(mustParse(t, "# nothing\n", "a"))} {
 		if ignored, by := m.Match("a/b", false); ignored || by != (Rule{}) {
-			t.Errorf("ignored %v, by %+v", ignored, by)
+			t.Errorf("an empty Matcher returns %v by %+v", ignored, by)
 		}
 	}
 	if empty.Push(mustParse(t, "\n/\n", "a")) != empty {
@@ -225,7 +224,7 @@ func TestTrimSpaces(t *testing.T) {
 		`a\\ `: `a\\`, "a\t": "a\t", "a \t ": "a \t", `\ `: `\ `, ` \  `: ` \ `,
 	} {
 		if got := trimSpaces(in); got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
+			t.Errorf("trimSpaces(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -254,7 +253,7 @@ func TestLimits(t *testing.T) {
 		}
 		got, ok := err.(*LimitError)
 		if !ok || *got != *test.want || p != nil {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: error %v, want %v", test.name, err, test.want)
 		}
 		if !strings.Contains(err.Error(), fmt.Sprint(test.want.Size)) || !strings.Contains(err.Error(), `"/d"`) {
 			t.Errorf("%s: message %q", test.name, err)

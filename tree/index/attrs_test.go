@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestSetAttrs sets attributes of files and folders. Their stat data, metadata and conflicts
-// stay, and the tree has the attributes.
+// SetAttrs keeps stat data, metadata and conflicts of files and folders. The tree has the
+// attributes.
 func TestSetAttrs(t *testing.T) {
 	ctx := t.Context()
 	w := objecttest.NewMemory()
@@ -36,7 +36,7 @@ func TestSetAttrs(t *testing.T) {
 		t.Errorf("d/owned is %+v", e)
 	}
 	if _, ok := x.Conflict("d/f"); !ok {
-		t.Error("the conflict is gone")
+		t.Error("SetAttrs removes the conflict")
 	}
 	x.ClearConflict("d/f")
 
@@ -48,7 +48,7 @@ func TestSetAttrs(t *testing.T) {
 		t.Errorf("read back: %+v, %+v", d, again.Entry("d/f"))
 	}
 	if again.Entry("d/f").SameContent(&Entry{Type: object.TypeFile, Mode: 0o644, Data: "content 1", Size: 9}) {
-		t.Error("a file is the same without its attributes")
+		t.Error("SameContent ignores attributes")
 	}
 
 	for _, path := range []string{"d", "d/f", "d/owned"} {
@@ -60,10 +60,10 @@ func TestSetAttrs(t *testing.T) {
 
 	for _, path := range []string{"", "no", "d/no", "d/f/no"} {
 		if err := x.SetAttrs(path, attrs); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("%q: error %v", path, err)
+			t.Errorf("SetAttrs(%q): error %v, want ErrNotExist", path, err)
 		}
 	}
 	if err := x.SetAttrs("d/f", map[string]string{"": "v"}); err == nil {
-		t.Error("an empty key was set")
+		t.Error("SetAttrs accepts an empty key")
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// saved returns a folder with an index of n files, perDir in a directory.
+// saved returns a folder with a saved index of n files, perDir in each directory.
 func saved(b *testing.B, n, perDir int) (dir string) {
 	dir = b.TempDir()
 	x := New()

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary play the part of another process.
+// TestMain runs the test binary as a child process if the environment asks for it.
 func TestMain(m *testing.M) {
 	switch dir := os.Getenv("KIST_TEST_INDEX_DIR"); os.Getenv("KIST_TEST_INDEX") {
 	case "add":
@@ -34,7 +34,7 @@ const additions = 20
 
 func playAdd(dir string) int {
 	for i := range additions {
-		// The lock is not given in turn, and a slow disk may let one wait long.
+		// The lock is unfair, so with a slow disk a process may wait long.
 		err := UpdateWith(ctx, dir, Options{Wait: 10 * time.Minute}, func(x *Index) error {
 			x.fold = i%5 == 0
 			return x.Set(fmt.Sprintf("%d/%d", os.Getpid(), i), file(i))
@@ -61,14 +61,14 @@ func TestProcesses(t *testing.T) {
 	x, err := Load(dir)
 	must(t, err)
 	if x.Len() != len(all)*additions || x.dirs != len(all)+1 {
-		t.Errorf("%d entries in %d directories", x.Len(), x.dirs)
+		t.Errorf("%d entries in %d directories, want %d in %d", x.Len(), x.dirs, len(all)*additions, len(all)+1)
 	}
 }
 
 const members = 50
 
-// playGenerations gives all entries the next generation's content in each
-// update, and says so.
+// playGenerations updates the index without end. Each update gives all entries the content of the
+// next generation. It prints each generation after its update.
 func playGenerations(dir string) int {
 	for {
 		generation := 0
@@ -102,31 +102,31 @@ func TestKill(t *testing.T) {
 		must(t, cmd.Start())
 		lines := bufio.NewScanner(out)
 		if !lines.Scan() {
-			t.Fatal("the process says nothing")
+			t.Fatal("the process printed nothing")
 		}
 		time.AfterFunc(rand.N(20*time.Millisecond), func() { cmd.Process.Kill() })
-		told := lines.Text()
+		printed := lines.Text()
 		for lines.Scan() {
-			told = lines.Text()
+			printed = lines.Text()
 		}
 		cmd.Wait()
 
-		least, err := strconv.Atoi(strings.TrimSpace(told))
+		least, err := strconv.Atoi(strings.TrimSpace(printed))
 		must(t, err)
 		x, err := Load(dir)
 		must(t, err)
 		check(t, x)
 		got := int(x.Entry("0/f").Stat.Inode)
 		if got != least && got != least+1 {
-			t.Fatalf("generation %d, the process said %d", got, least)
+			t.Fatalf("loaded generation %d, want %d or the next", got, least)
 		}
 		for path, e := range x.All() {
 			if *e != named(file(got), "f") {
-				t.Fatalf("%q is of generation %d, others of %d", path, e.Stat.Inode, got)
+				t.Fatalf("%q has generation %d, want %d", path, e.Stat.Inode, got)
 			}
 		}
 		if x.Len() != members {
-			t.Fatalf("%d entries", x.Len())
+			t.Fatalf("%d entries, want %d", x.Len(), members)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// small makes a folder with an index that has something of everything, in a
-// base and in a head, and returns it with the paths of both.
+// small makes a folder with an index of a base and a head, which has records of all kinds. It
+// returns the folder, the paths of head and base, and the index.
 func small(t testing.TB) (dir, head, base string, x *Index) {
 	dir = t.TempDir()
 	must(t, Update(ctx, dir, func(x *Index) error {
@@ -40,18 +40,18 @@ func small(t testing.TB) (dir, head, base string, x *Index) {
 	bases, err := filepath.Glob(filepath.Join(dir, "index.base-*"))
 	must(t, err)
 	if len(bases) != 1 {
-		t.Fatalf("bases: %q", bases)
+		t.Fatalf("bases are %q, want one", bases)
 	}
 	return dir, filepath.Join(dir, "index"), bases[0], x
 }
 
-// mustBeNamed loads an index one of whose files is damaged.
+// mustBeNamed checks that Load returns an error that names the damaged file.
 func mustBeNamed(t *testing.T, dir, file, what string) {
 	t.Helper()
 	_, err := Load(dir)
 	var corrupt *object.DamageError
 	if !errors.As(err, &corrupt) || !errors.Is(err, object.ErrCorrupt) || !errors.Is(err, ErrDamaged) || corrupt.Name != filepath.Base(file) {
-		t.Fatalf("%s: %v", what, err)
+		t.Fatalf("%s: error %v, want a DamageError for %s", what, err, file)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestDamage(t *testing.T) {
 		refuse := func(data []byte, what string, at int) {
 			t.Helper()
 			if _, err := file.load(data); err == nil {
-				t.Fatalf("%s, %s at %d: not noticed", file.name, what, at)
+				t.Fatalf("%s, %s at %d: accepted", file.name, what, at)
 			}
 		}
 		for bit := range 8 * len(file.data) {
@@ -101,7 +101,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDamagedFile checks that the damaged file is named.
+// TestDamagedFile checks that the error names the damaged file.
 func TestDamagedFile(t *testing.T) {
 	dir, head, base, _ := small(t)
 	for _, file := range []string{base, head} {
@@ -138,8 +138,7 @@ func TestAnotherBase(t *testing.T) {
 	mustBeNamed(t, dir, base, "another base of another size")
 }
 
-// TestAnotherBaseOfTheSameSize checks that a whole base file in the place of
-// another is noticed, too.
+// Load refuses another intact base, even if its size is right.
 func TestAnotherBaseOfTheSameSize(t *testing.T) {
 	dir := t.TempDir()
 	must(t, Update(ctx, dir, func(x *Index) error { x.fold = true; return x.Set("a", file(2)) }))
@@ -162,10 +161,10 @@ func TestNewerVersion(t *testing.T) {
 		_, err = Load(dir)
 		var newer *VersionError
 		if !errors.As(err, &newer) || !errors.Is(err, object.ErrNewerFormat) || errors.Is(err, object.ErrCorrupt) || newer.File != file || newer.Version != 2 {
-			t.Errorf("got %v", err)
+			t.Errorf("Load: error %v, want a VersionError for %s", err, file)
 		}
 		if err := Update(ctx, dir, func(x *Index) error { return nil }); !errors.As(err, &newer) {
-			t.Errorf("update: %v", err)
+			t.Errorf("Update: error %v, want a VersionError", err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// paths lists what an index holds; directories end in a slash.
+// paths lists the paths of an index. Directories end in a slash.
 func paths(x *Index) (list []string) {
 	for path, d := range x.Dirs() {
 		if path != "" {
@@ -82,11 +82,11 @@ func TestBadPaths(t *testing.T) {
 			}
 		}
 		if x.Len() != 0 || x.dirs != 1 {
-			t.Errorf("%q left something", path)
+			t.Errorf("the refused path %q changed the index", path)
 		}
 	}
 	if err := New().SetDir("a", object.Entry{Mode: 0o40755}); err == nil {
-		t.Error("type bits in a mode accepted")
+		t.Error("SetDir accepts type bits in a mode")
 	}
 }
 
@@ -97,7 +97,7 @@ func TestDeepest(t *testing.T) {
 	same(t, roundTrip(t, x), x)
 	set(t, x, "a/b/f", file(1))
 	if err := x.Move("a", strings.Repeat("d/", object.MaxDepth-2)+"x"); err == nil {
-		t.Error("moved too deep")
+		t.Error("Move accepts a path that is too deep")
 	}
 	must(t, x.Move("a", strings.Repeat("d/", object.MaxDepth-3)+"x"))
 	same(t, roundTrip(t, x), x)
@@ -112,14 +112,14 @@ func TestMoveRefuses(t *testing.T) {
 		}
 	}
 	if err := x.Move("x", "y"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("moving nothing: %v", err)
+		t.Errorf("Move of a missing path: error %v, want ErrNotExist", err)
 	}
 	if got := paths(x); !slices.Equal(got, []string{"a/", "a/b/", "a/b/f"}) {
 		t.Errorf("after refused moves: %q", got)
 	}
 }
 
-// TestForget checks which edits make the index forget the trees it knows.
+// TestForget checks which edits make the index forget the trees that it knows.
 func TestForget(t *testing.T) {
 	changed := file(1)
 	changed.Data = "changed 1"
@@ -162,7 +162,7 @@ func TestForget(t *testing.T) {
 			}
 		}
 		if got := strings.Join(known, " "); got != test.known {
-			t.Errorf("%s: trees known of %q, want %q", test.name, got, test.known)
+			t.Errorf("%s: trees are known of %q, want %q", test.name, got, test.known)
 		}
 	}
 }
@@ -184,9 +184,9 @@ func TestChildren(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if x.Dir("a").Path() != "a" || x.Root().Path() != "" || x.Dir("a").parent != x.Root() {
-		t.Error("paths of directories")
+		t.Error("wrong paths of directories")
 	}
 	if x.Dir("b") != nil || x.Entry("a") != nil || x.Entry("nothing/x") != nil || x.Entry("a/x") == nil {
-		t.Error("looking up paths")
+		t.Error("wrong results of Dir or Entry")
 	}
 }

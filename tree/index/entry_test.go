@@ -40,10 +40,10 @@ func TestSame(t *testing.T) {
 	later := st
 	later.ReadAt++
 	if !st.Same(later) {
-		t.Error("the time of reading makes a difference")
+		t.Error("Same compares ReadAt")
 	}
 	if (Stat{}).Same(Stat{}) || (Stat{}).Same(Stat{ReadAt: 1}) {
-		t.Error("something is the same as nothing")
+		t.Error("a zero Stat is the same as another one")
 	}
 	for _, change := range []func(*Stat){
 		func(s *Stat) { s.Size++ }, func(s *Stat) { s.MTime++ }, func(s *Stat) { s.CTime++ },
@@ -52,7 +52,7 @@ func TestSame(t *testing.T) {
 		other := st
 		change(&other)
 		if st.Same(other) {
-			t.Errorf("%+v is the same as %+v", st, other)
+			t.Errorf("Same ignores a difference of %+v and %+v", st, other)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestSetRefuses(t *testing.T) {
 			t.Errorf("%s: accepted", name)
 		}
 		if x.changed || string(image(t, x)) != string(before) {
-			t.Errorf("%s: refused, but the index has changed", name)
+			t.Errorf("%s: the index changed", name)
 		}
 	}
 }

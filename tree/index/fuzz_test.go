@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// payload returns what the blocks of a small file hold.
+// payload returns the content of the blocks of a small file.
 func payload(t testing.TB, file []byte) (all []byte) {
 	b, err := newBlockReader(bytes.NewReader(file), file[8])
 	must(t, err)
@@ -28,8 +28,8 @@ func seal(kind byte, payload []byte) []byte {
 	return b.Bytes()
 }
 
-// FuzzLoadHead decodes heads whose checksums are right. One that is accepted
-// makes a sound index, and is what that index is encoded as.
+// FuzzLoadHead decodes heads with correct checksums. An accepted head makes a valid index, and
+// encoding the index gives the same head.
 func FuzzLoadHead(f *testing.F) {
 	_, headFile, baseFile, _ := small(f)
 	head, err := os.ReadFile(headFile)

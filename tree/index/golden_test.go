@@ -15,8 +15,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// TestGolden checks that an index of format version 1 is read, and that the
-// same index is written as the same bytes.
+// An index of format version 1 can be read, and the same index is written as the same bytes.
 func TestGolden(t *testing.T) {
 	const golden = "testdata/v1"
 	dir, _, _, x := small(t)
@@ -33,7 +32,7 @@ func TestGolden(t *testing.T) {
 		want, err := os.ReadFile(filepath.Join(golden, f.Name()))
 		must(t, err)
 		if !bytes.Equal(got, want) {
-			t.Errorf("%s is written as other bytes", f.Name())
+			t.Errorf("%s differs from the golden file", f.Name())
 		}
 	}
 	y, err := Load(golden)
@@ -57,7 +56,7 @@ func TestFormatPage(t *testing.T) {
 	want, err := hex.DecodeString(digits.String())
 	must(t, err)
 	if got := encodeHead(t, vector(t)); !bytes.Equal(got, want) {
-		t.Errorf("the page has\n%x\nbut it is written as\n%x", want, got)
+		t.Errorf("the page has\n%x\nwant\n%x", want, got)
 	}
 }
 

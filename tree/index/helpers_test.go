@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// file returns the entry of a file with a content and stat data that belong to
-// n; n modulo 3 is whether it is empty, inline or a chunk.
+// file returns an entry for a file with number n, with its own content and stat data. n modulo 3
+// decides whether the content is empty, inline or a chunk.
 func file(n int) Entry {
 	e := Entry{Type: object.TypeFile, Mode: 0o644, MTime: object.Time{Sec: int64(n), Nsec: 7}}
 	switch n % 3 {
@@ -27,7 +27,7 @@ func file(n int) Entry {
 	return e
 }
 
-// randomEntry returns one of all shapes that the format knows.
+// randomEntry returns an entry of a random shape.
 func randomEntry(r *rand.Rand) Entry {
 	e := file(r.IntN(1000))
 	switch r.IntN(10) {
@@ -49,7 +49,7 @@ func randomEntry(r *rand.Rand) Entry {
 	case 6:
 		e.MTime = object.Time{Sec: -62135596800}
 	case 7:
-		e.Meta = "\xa1\x08\xa1\x41k\x41v" // an attribute alone
+		e.Meta = "\xa1\x08\xa1\x41k\x41v" // only an attribute
 	}
 	return e
 }
@@ -66,8 +66,7 @@ func set(t testing.TB, x *Index, path string, e Entry) {
 	must(t, x.Set(path, e))
 }
 
-// image returns all that an index holds, in a form that is equal only for
-// equal indexes.
+// image encodes an index. Only equal indexes have equal images.
 func image(t testing.TB, x *Index) []byte {
 	t.Helper()
 	check(t, x)
@@ -109,7 +108,7 @@ func lines(x *Index) (list []string) {
 	return list
 }
 
-// check fails the test if an index breaks a rule of its own structure.
+// check fails the test if an index breaks an invariant of its structure.
 func check(t testing.TB, x *Index) {
 	t.Helper()
 	entries, dirs := 0, 0
@@ -119,12 +118,12 @@ func check(t testing.TB, x *Index) {
 		last, n := "", 0
 		for _, block := range d.entries.blocks {
 			if len(block) == 0 || len(block) > blockSize {
-				t.Fatalf("%q: block of %d", path, len(block))
+				t.Fatalf("%q: a block has %d entries", path, len(block))
 			}
 			n += len(block)
 		}
 		if n != d.entries.n {
-			t.Fatalf("%q: %d entries, counted %d", path, d.entries.n, n)
+			t.Fatalf("%q: recorded %d entries, counted %d", path, d.entries.n, n)
 		}
 		for e, sub := range d.Children() {
 			name := ""
@@ -132,7 +131,7 @@ func check(t testing.TB, x *Index) {
 				name = sub.name
 				switch {
 				case sub.parent != d:
-					t.Fatalf("%q: parent of %q", path, name)
+					t.Fatalf("%q: wrong parent of %q", path, name)
 				case sub.dirty && !d.dirty:
 					t.Fatalf("%q is dirty, %q is not", name, path)
 				case sub.inBase && !d.inBase:
@@ -144,17 +143,17 @@ func check(t testing.TB, x *Index) {
 				name = e.Name
 			}
 			if name <= last {
-				t.Fatalf("%q: %q after %q", path, name, last)
+				t.Fatalf("%q: %q comes after %q", path, name, last)
 			}
 			last = name
 		}
 	}
 	if dirs != x.dirs || entries != x.entries {
-		t.Fatalf("%d directories and %d entries, counted %d and %d", x.dirs, x.entries, dirs, entries)
+		t.Fatalf("recorded %d directories and %d entries, counted %d and %d", x.dirs, x.entries, dirs, entries)
 	}
 }
 
-// roundTrip returns what is read back of an index that was saved.
+// roundTrip saves an index and returns the loaded one.
 func roundTrip(t testing.TB, x *Index) *Index {
 	t.Helper()
 	dir := t.TempDir()

@@ -11,8 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// TestHostileBase checks bases whose checksums are right and that say what no
-// index can.
+// A base with correct checksums and invalid content is refused.
 func TestHostileBase(t *testing.T) {
 	sub := func(d *Dir, name string) *Dir {
 		s := &Dir{name: name, parent: d, mode: 0o755}
@@ -78,7 +77,7 @@ func deep(d *Dir, sub func(*Dir, string) *Dir, n int) *Dir {
 	return d
 }
 
-// TestHostileHead is TestHostileBase for what a head says of a base.
+// TestHostileHead is TestHostileBase for the changes of a head.
 func TestHostileHead(t *testing.T) {
 	for name, change := range map[string]func(x *Index){
 		"removed entry that is not there": func(x *Index) { x.root.edits = map[string]bool{"nothing": true} },
@@ -133,7 +132,7 @@ func encodeHead(t testing.TB, x *Index) []byte {
 	return b.Bytes()
 }
 
-// TestBlocks checks that blocks end where they must.
+// Blocks must end where the format demands it.
 func TestBlocks(t *testing.T) {
 	x := New()
 	for i := range 3000 {
@@ -154,7 +153,7 @@ func TestBlocks(t *testing.T) {
 	record := len(appendEntry(nil, &e))
 	first, rest := right[0], right[1:]
 	if first < blockCut || first >= blockCut+record || len(right) < 3 {
-		t.Fatalf("blocks end at %d", right)
+		t.Fatalf("blocks end at %d, want 3 ends or more, the first at %d", right, blockCut)
 	}
 	for name, ends := range map[string][]int{
 		"right":               right,

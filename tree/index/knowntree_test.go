@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// KnownTree tells what loading the whole index would tell.
+// KnownTree returns the same tree as loading the whole index, or none if there are conflicts.
 func TestKnownTree(t *testing.T) {
 	dir, store := t.TempDir(), objecttest.NewMemory()
 	check := func(when string, known bool) {
@@ -19,14 +19,14 @@ func TestKnownTree(t *testing.T) {
 		must(t, err)
 		want, ok := x.Root().Tree()
 		if ok != known {
-			t.Fatalf("%s: the tree is known: %t", when, ok)
+			t.Fatalf("%s: the tree is known: %t, want %t", when, ok, known)
 		}
 		got, ok := KnownTree(dir)
 		if ok && !known || known && len(x.Conflicts()) == 0 && (!ok || got != want.ID) {
-			t.Errorf("%s: %s, %t, want %s, %t", when, got, ok, want.ID, known)
+			t.Errorf("%s: KnownTree = %s, %t, want %s, %t", when, got, ok, want.ID, known)
 		}
 		if ok && len(x.Conflicts()) > 0 {
-			t.Errorf("%s: a tree is told though there are conflicts", when)
+			t.Errorf("%s: KnownTree returns a tree in spite of conflicts", when)
 		}
 	}
 	update := func(edit func(*Index) error) {
@@ -64,7 +64,7 @@ func TestKnownTree(t *testing.T) {
 	check("a conflict", true)
 }
 
-// Files that are no index, or end early, tell nothing.
+// KnownTree returns nothing for damaged and truncated files.
 func TestKnownTreeDamaged(t *testing.T) {
 	dir := t.TempDir()
 	must(t, Update(ctx, dir, func(x *Index) error {
@@ -78,18 +78,18 @@ func TestKnownTreeDamaged(t *testing.T) {
 	whole, err := os.ReadFile(path)
 	must(t, err)
 	if _, ok := KnownTree(dir); !ok {
-		t.Fatal("nothing is told of an index that is whole")
+		t.Fatal("KnownTree returns nothing for an intact index")
 	}
-	for i := range len(whole) - 8 { // without the end, which is not read
+	for i := range len(whole) - 8 { // KnownTree does not read the end
 		must(t, os.WriteFile(path, whole[:i], 0o666))
 		if id, ok := KnownTree(dir); ok {
-			t.Fatalf("cut after %d of %d bytes it tells %s", i, len(whole), id)
+			t.Fatalf("cut after %d of %d bytes: KnownTree returns %s", i, len(whole), id)
 		}
 		flipped := append([]byte(nil), whole...)
 		flipped[i] ^= 1
 		must(t, os.WriteFile(path, flipped, 0o666))
 		if id, ok := KnownTree(dir); ok {
-			t.Fatalf("with byte %d flipped it tells %s", i, id)
+			t.Fatalf("with byte %d changed: KnownTree returns %s", i, id)
 		}
 	}
 }

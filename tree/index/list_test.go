@@ -65,11 +65,11 @@ func sameList(t *testing.T, l *list, want map[string]uint64) {
 		t.Fatalf("got %d names, n is %d, want %d", len(names), l.n, len(want))
 	}
 	if l.get("nothing") != nil || l.remove("nothing") {
-		t.Fatal("found what is not there")
+		t.Fatal("found a missing name")
 	}
 }
 
-// A directory with more entries than are made room for at once is read whole.
+// Load reads all entries of a directory, even if it has more than Load makes room for at first.
 func TestLoadWide(t *testing.T) {
 	dir := t.TempDir()
 	const files = 2*roomSize + blockSize/2

@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// lenient reads on where something is missing.
+// lenient continues to read if an object is missing.
 type lenient struct {
 	object.ReadWriter
 	passed []string
@@ -20,8 +20,7 @@ func (l *lenient) PassOver(path string, _ object.Key, err error) bool {
 	return errors.Is(err, object.ErrNotFound)
 }
 
-// TestLostDir keeps a directory whose tree is missing as it is recorded, until
-// something is set in it.
+// A directory whose tree is missing keeps its recorded tree until an entry is set in it.
 func TestLostDir(t *testing.T) {
 	x, store := sample(t), objecttest.NewMemory()
 	whole, err := x.WriteTree(ctx, store)
@@ -30,18 +29,18 @@ func TestLostDir(t *testing.T) {
 	store.Delete(many.Key())
 
 	if err := New().ReadTree(ctx, store, whole.ID); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("a reader that is not lenient: %v", err)
+		t.Errorf("a strict reader: error %v, want ErrNotFound", err)
 	}
 	l := &lenient{ReadWriter: store}
 	for _, y := range []*Index{New(), roundTrip(t, x)} {
 		if y.Len() > 0 {
-			set(t, y, "many/new", file(1)) // is not known as a tree
+			set(t, y, "many/new", file(1)) // forgets the tree of many
 		}
 		must(t, y.ReadTree(ctx, l, whole.ID))
 		y = roundTrip(t, y)
 		d := y.Dir("many")
 		if d == nil || !d.Lost() || d.Len()+len(d.Subdirs()) > 0 || y.Len() == 0 {
-			t.Fatalf("the directory is %v, with %d entries beside it", d, y.Len())
+			t.Fatalf("many is %v, want lost; the index has %d entries, want some", d, y.Len())
 		}
 		must(t, y.Set("a new file", file(2)))
 		y.Remove("a new file")
@@ -54,7 +53,7 @@ func TestLostDir(t *testing.T) {
 			lost = append(lost, path)
 		}
 		if len(lost) != 1 || lost[0] != "many" {
-			t.Errorf("unknown: %q", lost)
+			t.Errorf("lost directories are %q, want many", lost)
 		}
 
 		emptied := roundTrip(t, y)
@@ -62,7 +61,7 @@ func TestLostDir(t *testing.T) {
 		must(t, emptied.SetDir("many", object.Entry{Mode: 0o755}))
 		emptied.CopyTrees(y)
 		if emptied.Dir("many").Lost() {
-			t.Error("an empty directory has become one of unknown content")
+			t.Error("CopyTrees makes an empty directory lost")
 		}
 
 		set(t, y, "many/b", file(1))
@@ -71,16 +70,16 @@ func TestLostDir(t *testing.T) {
 		known, err := FromTree(ctx, store, info.ID)
 		must(t, err)
 		if d := known.Dir("many"); d.Lost() || d.Len() != 1 || len(d.Subdirs()) > 0 {
-			t.Errorf("after Set it holds %d entries", d.Len())
+			t.Errorf("after Set, many has %d entries, want 1", d.Len())
 		}
 	}
 	if len(l.passed) != 2 || l.passed[0] != "many" {
-		t.Errorf("passed over: %q", l.passed)
+		t.Errorf("passed over %q, want many twice", l.passed)
 	}
 
 	store.Delete(whole.Key())
 	if err := New().ReadTree(ctx, l, whole.ID); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("without the root: %v", err)
+		t.Errorf("without the root: error %v, want ErrNotFound", err)
 	}
 }
 
@@ -105,6 +104,6 @@ func TestSetLost(t *testing.T) {
 		t.Errorf("written as %v; %v", many, err)
 	}
 	if after == before {
-		t.Error("the root is as before")
+		t.Error("SetLost does not change the root's tree")
 	}
 }

@@ -53,7 +53,7 @@ func TestNotes(t *testing.T) {
 		x := conflicted(t)
 		test.edit(x)
 		if conflicts, skipped := noted(x); conflicts != test.conflicts || skipped != test.skipped {
-			t.Errorf("%s: conflicts %q, skipped %q", test.name, conflicts, skipped)
+			t.Errorf("%s: conflicts %q, skipped %q, want %q and %q", test.name, conflicts, skipped, test.conflicts, test.skipped)
 		}
 		same(t, roundTrip(t, x), x)
 	}
@@ -68,14 +68,14 @@ func TestConflictSides(t *testing.T) {
 	named := func(o object.Entry) *object.Entry { o.Name = "b"; return &o }
 	want := Conflict{Path: "a/b", Base: named(*tree), Theirs: named(*link)}
 	if diff := cmp.Diff(want, c); !ok || diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
+		t.Errorf("conflict (-want +got):\n%s", diff)
 	}
 	if tree.Name != "ignored" {
-		t.Error("the caller's entry was changed")
+		t.Error("SetConflict changes the caller's entry")
 	}
 	for _, bad := range []*object.Entry{{}, {Type: object.TypeDir}, {Type: object.TypeFile, Size: 1}, {Type: object.TypeFile, Meta: &object.Metadata{Device: 1}}} {
 		if err := x.SetConflict("c", bad, nil, nil); err == nil {
-			t.Errorf("accepted %+v", bad)
+			t.Errorf("SetConflict accepts %+v", bad)
 		}
 	}
 }
@@ -111,8 +111,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestIntents checks that files to be added are no skipped paths, and that the index keeps
-// them until the path is set or removed.
+// Intents are no skipped paths. The index keeps them until the path is set or removed.
 func TestIntents(t *testing.T) {
 	dir := t.TempDir()
 	must(t, Update(t.Context(), dir, func(x *Index) error {
@@ -125,7 +124,7 @@ func TestIntents(t *testing.T) {
 	x, err := Load(dir)
 	must(t, err)
 	if got := x.Intents(); !slices.Equal(got, []string{"a/b", "c", "new"}) || !x.Intended("c") || x.Intended("a/s") {
-		t.Errorf("to be added: %q", got)
+		t.Errorf("intents: %q", got)
 	}
 	if got := x.Skipped(); len(got) != 1 || got[0].Path != "a/s" || got[0].Reason != "unknown" {
 		t.Errorf("skipped: %v", got)
@@ -133,9 +132,9 @@ func TestIntents(t *testing.T) {
 	set(t, x, "new", file(2))
 	x.Remove("a")
 	if got := x.Intents(); !slices.Equal(got, []string{"c"}) {
-		t.Errorf("still to be added: %q", got)
+		t.Errorf("intents after Set and Remove are %q, want c", got)
 	}
 	if err := SetIntent(x, "../up"); err == nil {
-		t.Error("a path outside is taken")
+		t.Error("SetIntent accepts a path outside the worktree")
 	}
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// model is an index as simple as can be.
+// model is a simple implementation of an index.
 type model struct {
 	entries map[string]Entry
 	dirs    map[string]uint16
 }
 
-// clear makes path free, and makes the directories above it.
+// clear removes path and makes the directories above it.
 func (m *model) clear(path string) {
 	m.remove(path)
 	for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
@@ -83,9 +83,8 @@ func (m *model) compare(t *testing.T, x *Index) {
 	}
 }
 
-// TestRandomEdits makes random edits in a few updates each, and compares the
-// index with the model, with what is read back, and with what is read back
-// once it is all in a new base.
+// Random edits in several updates give the same index as the model. Loading it gives the same,
+// from its files and from a new base.
 func TestRandomEdits(t *testing.T) {
 	for seed := range uint64(12) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -134,7 +133,7 @@ func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.Rea
 		st := file(r.IntN(100)).Stat
 		e, ok := m.entries[path]
 		if x.SetStat(path, st) != ok {
-			t.Fatalf("set stat data of %q: want %v", path, ok)
+			t.Fatalf("SetStat(%q) is not %v", path, ok)
 		}
 		if ok {
 			e.Stat = st
@@ -157,7 +156,7 @@ func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.Rea
 		e, isEntry := m.entries[path]
 		_, isDir := m.dirs[path]
 		if err := x.SetAttrs(path, attrs); (err == nil) != (isEntry || isDir) {
-			t.Fatalf("set attributes of %q: %v", path, err)
+			t.Fatalf("SetAttrs(%q): error %v", path, err)
 		}
 		if isEntry {
 			e.Meta = "\xa1\x08\xa1\x41k\x41" + attrs["k"]

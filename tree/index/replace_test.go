@@ -28,7 +28,7 @@ func TestReplace(t *testing.T) {
 		t.Fatalf("missing: %v, %v, kept %v", did, err, kept)
 	}
 	if did, err := Replace(ctx, dir, made("other"), keep); did || err != nil {
-		t.Errorf("whole: %v, %v", did, err)
+		t.Errorf("intact: %v, %v, want no replacement", did, err)
 	}
 	head := filepath.Join(dir, headName)
 	spoil := func() {
@@ -39,17 +39,17 @@ func TestReplace(t *testing.T) {
 	spoil()
 	no := errors.New("no")
 	if did, err := Replace(ctx, dir, made("other"), func([]string) error { return no }); did || !errors.Is(err, no) {
-		t.Errorf("not kept: %v, %v", did, err)
+		t.Errorf("keep fails: %v, %v, want its error", did, err)
 	}
 	if data, _ := os.ReadFile(head); string(data) != "rubbish" {
-		t.Error("replaced, though it was not kept")
+		t.Error("Replace replaces a file that keep did not keep")
 	}
 	if did, err := Replace(ctx, dir, made("new"), keep); !did || err != nil || len(kept) != 1 || kept[0] != headName {
 		t.Errorf("damaged: %v, %v, kept %v", did, err, kept)
 	}
 	x, err := Load(dir)
 	if err != nil || x.Len() != 1 || x.Entry("new") == nil {
-		t.Errorf("%v, %v", x, err)
+		t.Errorf("after Replace: %v, %v", x, err)
 	}
 	newer := appendHeader(nil, kindHead)
 	newer[9]++
@@ -58,6 +58,6 @@ func TestReplace(t *testing.T) {
 		t.Fatal(err)
 	}
 	if did, err := Replace(ctx, dir, made("new"), keep); did || !errors.Is(err, object.ErrNewerFormat) {
-		t.Errorf("newer: %v, %v", did, err)
+		t.Errorf("newer: %v, %v, want ErrNewerFormat", did, err)
 	}
 }

@@ -54,7 +54,7 @@ func TestWriteAndReadTree(t *testing.T) {
 	same(t, roundTrip(t, y), x)
 }
 
-// counting counts what is put and read.
+// counting counts calls of Put and Get.
 type counting struct {
 	object.ReadWriter
 	puts, gets atomic.Int32
@@ -98,7 +98,7 @@ func TestWriteTreeFollowsChanges(t *testing.T) {
 	}
 }
 
-// full is a store that has no room for the third object, and later ones.
+// full is a store with room for two objects.
 type full struct{ *counting }
 
 func (f full) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
@@ -110,8 +110,7 @@ func (f full) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID
 
 var errFull = errors.New("full")
 
-// TestWriteTreeStoreFails checks that an error of the store is passed on, and that
-// no tree is remembered then.
+// WriteTree returns an error of the store, and then remembers no tree.
 func TestWriteTreeStoreFails(t *testing.T) {
 	x := sample(t)
 	if _, err := x.WriteTree(ctx, full{&counting{ReadWriter: objecttest.NewMemory()}}); !errors.Is(err, errFull) {
@@ -122,7 +121,7 @@ func TestWriteTreeStoreFails(t *testing.T) {
 	}
 }
 
-// forgetful is a store that has lost some objects.
+// forgetful is a store that reports some objects as missing.
 type forgetful struct {
 	object.ReadWriter
 	lost map[object.Key]bool
@@ -161,10 +160,10 @@ func TestWriteTreeFails(t *testing.T) {
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := x.WriteTree(cancelled, objecttest.NewMemory()); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+		t.Errorf("cancelled: error %v, want Canceled", err)
 	}
 	if string(image(t, x)) != string(before) {
-		t.Error("trees that were not all written are remembered")
+		t.Error("a cancelled WriteTree changes the index")
 	}
 }
 
@@ -174,7 +173,7 @@ func TestPreviewTree(t *testing.T) {
 	preview, err := x.PreviewTree(ctx, objecttest.NewMemory())
 	must(t, err)
 	if string(image(t, x)) != string(before) {
-		t.Error("a preview has changed the index")
+		t.Error("PreviewTree changes the index")
 	}
 	if info, err := x.WriteTree(ctx, objecttest.NewMemory()); err != nil || info != preview {
 		t.Errorf("preview %v, written %v, %v", preview, info, err)
@@ -190,7 +189,7 @@ func TestCopyTrees(t *testing.T) {
 	unchanged.CopyTrees(x)
 	same(t, unchanged, x)
 	if got, _ := unchanged.Root().Tree(); got != want {
-		t.Errorf("got %v, want %v", got, want)
+		t.Errorf("the tree is %v, want %v", got, want)
 	}
 
 	set(t, later, "many/1/11/f", file(5000))
@@ -212,7 +211,7 @@ func TestCopyTrees(t *testing.T) {
 			want = want && path != w
 		}
 		if known != want {
-			t.Errorf("%q: tree known is %v", path, known)
+			t.Errorf("%q: its tree is known: %v, want %v", path, known, want)
 		}
 	}
 	fresh := roundTrip(t, later)
@@ -246,13 +245,13 @@ func TestRoots(t *testing.T) {
 	}
 	for key := range x.Roots() {
 		if _, ok := want[key]; !ok {
-			t.Fatalf("unexpected %v", key)
+			t.Fatalf("unexpected root %v", key)
 		}
 		want[key] = true
 	}
 	for key, met := range want {
 		if !met {
-			t.Errorf("missed %v", key)
+			t.Errorf("missing root %v", key)
 		}
 	}
 	for range x.Roots() {

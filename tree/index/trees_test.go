@@ -9,8 +9,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// TestReadTreeKeeps checks that what is equal keeps its stat data and is not
-// read again.
+// ReadTree keeps the stat data of equal entries, and does not read equal trees.
 func TestReadTreeKeeps(t *testing.T) {
 	x, memory := sample(t), objecttest.NewMemory()
 	info, err := x.WriteTree(ctx, memory)
@@ -28,23 +27,23 @@ func TestReadTreeKeeps(t *testing.T) {
 	store := &counting{ReadWriter: memory}
 	must(t, y.ReadTree(ctx, store, info.ID))
 	if gets := store.gets.Load(); gets > 20 {
-		t.Errorf("%d nodes were read", gets)
+		t.Errorf("read %d nodes, want at most 20", gets)
 	}
 	for path, e := range x.All() {
 		got := y.Entry(path)
 		if restored := path == "many/1/11/f" || path == "link" || tree.Below(path, "many/5"); !restored && got.Stat != e.Stat {
-			t.Fatalf("%q has lost its stat data", path)
+			t.Fatalf("ReadTree drops the stat data of %q", path)
 		}
 		y.SetStat(path, e.Stat)
 	}
 	if string(image(t, y)) != string(want) {
-		t.Errorf("not the tree that was read")
+		t.Error("the index differs from the tree")
 	}
 	same(t, roundTrip(t, y), x)
 
 	must(t, y.ReadTree(ctx, store, object.ID{}))
 	if y.Len() != 0 || y.dirs != 1 {
-		t.Error("no tree, but something is there")
+		t.Error("after reading no tree, the index is not empty")
 	}
 }
 
@@ -65,21 +64,21 @@ func TestReadTreeRefuses(t *testing.T) {
 		dir.Content.ID = put(dir)
 	}
 	if _, err := FromTree(ctx, store, dir.Content.ID); err != nil {
-		t.Errorf("as deep as can be: %v", err)
+		t.Errorf("at the depth limit: %v", err)
 	}
 	if _, err := FromTree(ctx, store, put(dir)); err == nil {
-		t.Error("a tree that is too deep")
+		t.Error("accepts a tree that is too deep")
 	}
 	timed := object.Entry{Name: "d", Type: object.TypeDir, MTime: object.Time{Sec: 1}, Content: object.Key{Kind: object.KindTree, ID: id}}
 	if _, err := FromTree(ctx, store, put(timed)); err == nil {
-		t.Error("a time that would be lost")
+		t.Error("accepts a directory's time, which it could not keep")
 	}
 	if _, err := FromTree(ctx, store, object.Sum([]byte("nothing"))); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("a tree that is not there: %v", err)
+		t.Errorf("missing tree: error %v, want ErrNotFound", err)
 	}
 }
 
-// TestReadTreeTooMany reads a tree of few nodes that stands for 2^60 paths.
+// ReadTree refuses a tree of few nodes that stands for 2^60 paths.
 func TestReadTreeTooMany(t *testing.T) {
 	store := objecttest.NewMemory()
 	entry := object.Entry{Name: "0", Type: object.TypeFile}
@@ -94,6 +93,6 @@ func TestReadTreeTooMany(t *testing.T) {
 	}
 	x := New()
 	if err := x.ReadTree(ctx, store, entry.Content.ID); !errors.Is(err, tree.ErrTooMany) || x.dirs > 1<<18 {
-		t.Errorf("%v, %d directories", err, x.dirs)
+		t.Errorf("error %v, want ErrTooMany; made %d directories", err, x.dirs)
 	}
 }

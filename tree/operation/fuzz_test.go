@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// FuzzParse has a text that parse accepts, written again, mean the same.
+// A state that parse accepts is the same after it was written and parsed again.
 func FuzzParse(f *testing.F) {
 	id := strings.Repeat("ab", 32)
 	for _, text := range []string{
@@ -24,7 +24,7 @@ func FuzzParse(f *testing.F) {
 		}
 		again, err := parse(s.text())
 		if err != nil || !reflect.DeepEqual(again, s) {
-			t.Errorf("%+v became %+v: %v", s, again, err)
+			t.Errorf("%+v is read back as %+v, error %v", s, again, err)
 		}
 	})
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// FuzzJournal reads journals of any bytes. What it reads can be written, and is the same then.
+// FuzzJournal reads journals. Changes that were read are equal after encoding and decoding.
 func FuzzJournal(f *testing.F) {
 	base := object.Sum([]byte("base"))
 	ops := []op{
@@ -36,7 +36,7 @@ func FuzzJournal(f *testing.F) {
 		_, branch, ops, _, found, err := readJournal(path)
 		if err != nil || !found {
 			if len(ops) > 0 || found {
-				t.Errorf("changes of a journal that is not valid: %v, %v", ops, err)
+				t.Errorf("an invalid journal has changes %v, error %v", ops, err)
 			}
 			return
 		}
@@ -45,10 +45,10 @@ func FuzzJournal(f *testing.F) {
 		}
 		again, err := encodeOps(ops)
 		if err != nil {
-			return // together they are too long for one record
+			return // too long for one record
 		}
 		if got, err := decodeOps(again); err != nil || !reflect.DeepEqual(got, ops) {
-			t.Errorf("%v becomes %v, %v", ops, got, err)
+			t.Errorf("%v is decoded as %v, error %v", ops, got, err)
 		}
 	})
 }

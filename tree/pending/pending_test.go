@@ -27,7 +27,7 @@ import (
 
 var alice, bob = refs.Who{Name: "alice", Email: "alice@example.org"}, refs.Who{Name: "bob", Email: "bob@example.org"}
 
-// server is a repository with a branch that takes changes.
+// server is a repository that takes changes for its branches.
 type server struct {
 	*treetest.Repository
 	c     *Changes
@@ -35,7 +35,7 @@ type server struct {
 	mu    sync.Mutex
 }
 
-// start opens the changes of a repository. Nothing is committed by itself.
+// start opens the changes of a repository. Commits happen only on demand.
 func start(t *testing.T, r *treetest.Repository) *server {
 	s := &server{Repository: r}
 	c, err := Open(t.Context(), r.Repo, Options{Quiet: time.Hour, Label: "test", Warn: func(text string) {
@@ -49,7 +49,7 @@ func start(t *testing.T, r *treetest.Repository) *server {
 	return s
 }
 
-// crash ends the server as a kill does: nothing more is written.
+// crash ends the server like a kill. It writes nothing more.
 func (s *server) crash() {
 	for _, b := range s.c.branches {
 		b.stop()
@@ -169,7 +169,7 @@ func TestCommit(t *testing.T) {
 	s.want(s.Head(), first)
 }
 
-// TestChangeWithoutEffect makes no commit.
+// Changes without an effect make no commit.
 func TestChangeWithoutEffect(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("team", "x", "x", alice)
@@ -182,8 +182,8 @@ func TestChangeWithoutEffect(t *testing.T) {
 	s.want(after, before)
 }
 
-// TestCheckedOut commits to HEAD's branch: the worktree follows, unless that would overwrite
-// local changes.
+// A commit to HEAD's branch updates the worktree. It is refused if that would overwrite local
+// changes.
 func TestCheckedOut(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("main", "new.txt", "new", alice)
@@ -207,7 +207,7 @@ func TestCheckedOut(t *testing.T) {
 	s.want(string(data), "remote")
 }
 
-// TestUnborn makes the first commit of a repository.
+// A commit can be the first one of a repository.
 func TestUnborn(t *testing.T) {
 	s := start(t, treetest.New(t))
 	s.put("main", "x", "x", alice)
@@ -217,7 +217,7 @@ func TestUnborn(t *testing.T) {
 	s.want(s.Exists("x"), true)
 }
 
-// TestMoved merges changes with a branch that moved meanwhile. No version is lost.
+// If the branch moved meanwhile, a commit merges the changes with it. No version is lost.
 func TestMoved(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("main", "a.txt", "zero\none\ntwo\nthree\n", alice)
@@ -250,7 +250,7 @@ func TestMoved(t *testing.T) {
 	s.want(string(data), "alice\n")
 }
 
-// TestUsers keeps the version of a user whose file another user replaces.
+// If a user replaces another user's file, both versions get a commit.
 func TestUsers(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("team", "x", "of alice", alice)
@@ -268,8 +268,7 @@ func TestUsers(t *testing.T) {
 	s.want(c.Author.Name, "bob")
 }
 
-// TestCrash makes random changes, from several goroutines, and ends the server at random
-// moments. No confirmed change is lost.
+// No confirmed change is lost when the server crashes at random moments between random changes.
 func TestCrash(t *testing.T) {
 	for seed := range objecttest.Rounds(t, 1) {
 		r := objecttest.Rand(uint64(seed))
@@ -317,7 +316,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// TestCutJournal reads each beginning of a journal: it has the complete records.
+// Each beginning of a journal has the changes of its complete records.
 func TestCutJournal(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("team", "x", "first", alice)
@@ -332,7 +331,7 @@ func TestCutJournal(t *testing.T) {
 		_, branch, ops, cut, found, err := readJournal(path)
 		s.Check(err)
 		if len(ops) < seen || found != (branch == "team") || n == len(data) && (cut || len(ops) != 2) {
-			t.Fatal(n, branch, len(ops), cut, found)
+			t.Fatalf("%d bytes: branch %q, %d changes, cut %v, found %v", n, branch, len(ops), cut, found)
 		}
 		seen = len(ops)
 	}
@@ -346,21 +345,21 @@ func TestCutJournal(t *testing.T) {
 	s.Check(err)
 }
 
-// TestOneServer lets only one process take changes.
+// Only one process can take changes.
 func TestOneServer(t *testing.T) {
 	s := start(t, withBranch(t))
 	if _, err := Open(context.Background(), s.Repo, Options{}); err == nil {
-		t.Error("a second server could start")
+		t.Error("a second server starts")
 	}
 }
 
-// TestLost finds the changes after a crash between the last steps of a commit.
+// After a crash before the pending ref is removed, the server continues with the commit's files.
 func TestStepsOfCommit(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("team", "x", "x", alice)
 	id := s.commit("team")
 	r := s.Repo
-	s.Check(r.Publish(t.Context(), func(ctx context.Context) error { // as if the ref was not removed
+	s.Check(r.Publish(t.Context(), func(ctx context.Context) error { // the state before the removal of the ref
 		return r.Refs().Update(ctx, []refs.Change{{Name: refs.Pending + "team", New: id}}, alice)
 	}))
 	s = s.restart()
@@ -372,8 +371,8 @@ func TestStepsOfCommit(t *testing.T) {
 	s.want(len(left), 0)
 }
 
-// TestOldJournal finds a journal that a crash has kept beside its checkpoint. The changes are
-// not made once more: a folder of the journal may be a file by now.
+// A crash can leave a journal beside its checkpoint. Its changes are not made again, because a
+// folder in the journal may be a file now.
 func TestOldJournal(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("team", "d/x", "x", alice)
@@ -392,12 +391,12 @@ func TestOldJournal(t *testing.T) {
 	s.want(len(s.files("team")), 3)
 }
 
-// TestStuckJournal makes changes while the journal cannot be removed. Each of them survives.
+// Changes survive even if the journal cannot be removed.
 func TestStuckJournal(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("team", "x", "first", alice)
 	path := s.c.journalPath("team")
-	s.branch("team").journal.path = filepath.Dir(path) // a folder that is not empty
+	s.branch("team").journal.path = filepath.Dir(path) // a folder with files, which cannot be removed
 	s.put("team", "large", string(treetest.Noise(1, 1<<20)), alice)
 	s.put("team", "x", "second", alice)
 	if _, err := s.branch("team").Commit(t.Context()); err == nil {
@@ -409,7 +408,7 @@ func TestStuckJournal(t *testing.T) {
 	s.want(s.files("team")["x"], "second")
 }
 
-// TestUndone removes a large file before the commit, and crashes while the ref goes.
+// Nothing stays pending after a removed large file and a crash before the ref is removed.
 func TestUndone(t *testing.T) {
 	s := start(t, withBranch(t))
 	s.put("team", "large", string(treetest.Noise(1, 1<<20)), alice)

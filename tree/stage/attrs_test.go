@@ -22,8 +22,7 @@ func set(key, value string) func(string, map[string]string) error {
 	return func(_ string, attrs map[string]string) error { attrs[key] = value; return nil }
 }
 
-// TestCheckoutOfAttrs switches between commits that differ in attributes of a file. The file
-// is not written, unless it has to be.
+// A checkout does not write a file whose attributes alone differ, unless the file itself changed.
 func TestCheckoutOfAttrs(t *testing.T) {
 	for _, o := range []kist.InitOptions{{}, {Full: true}} {
 		s := treetest.NewWith(t, o)
@@ -36,7 +35,7 @@ func TestCheckoutOfAttrs(t *testing.T) {
 		s.Commit("attributes")
 		before, err := os.Stat(file)
 		s.Check(err)
-		s.Check(index.Update(s.Context(), s.Repo.Dir(), func(idx *index.Index) error { // it is not racy
+		s.Check(index.Update(s.Context(), s.Repo.Dir(), func(idx *index.Index) error { // make it not racy
 			st := idx.Entry("f").Stat
 			st.ReadAt = st.CTime + 2*index.RacyWindow
 			idx.SetStat("f", st)
@@ -50,20 +49,20 @@ func TestCheckoutOfAttrs(t *testing.T) {
 
 		s.Checkout(checkout.SwitchOptions{Rev: "HEAD~1"})
 		if got := value(); got != "" {
-			t.Errorf("the old commit has %q", got)
+			t.Errorf("the old commit has %q, want none", got)
 		}
 		s.Checkout(checkout.SwitchOptions{Rev: "main"})
 		if got := value(); got != "v" {
-			t.Errorf("the new commit has %q", got)
+			t.Errorf("the new commit has %q, want v", got)
 		}
 		if after, err := os.Stat(file); err != nil || !os.SameFile(before, after) {
-			t.Errorf("the file was written, error %v", err)
+			t.Errorf("the checkout wrote the file, or error %v", err)
 		}
 		if status, err := stage.ReadStatus(s.Context(), s.Repo, stage.StatusOptions{}); err != nil || !status.Clean() {
 			t.Errorf("status %+v, error %v", status, err)
 		}
 
-		// A forced checkout writes a changed file, though only its attribute differs.
+		// A forced checkout writes a changed file, even if the commits differ only in its attribute.
 		s.Write("f", "changed")
 		s.Checkout(checkout.SwitchOptions{Rev: "HEAD~1", Force: true})
 		s.Want("f", "content")
@@ -71,12 +70,12 @@ func TestCheckoutOfAttrs(t *testing.T) {
 		s.Checkout(checkout.SwitchOptions{Rev: "main", Force: true})
 		s.Want("f", "content")
 		if got := value(); got != "v" {
-			t.Errorf("after a forced checkout: %q", got)
+			t.Errorf("after a forced checkout: %q, want v", got)
 		}
 	}
 }
 
-// TestEditAttrs checks that an error leaves all attributes as they are.
+// After an error, all attributes are unchanged.
 func TestEditAttrs(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("a", "a")
@@ -89,7 +88,7 @@ func TestEditAttrs(t *testing.T) {
 	}
 
 	if _, err := stage.EditAttrs(s.Context(), s.Repo, []string{"a", "no"}, set("k", "v")); !errors.Is(err, kist.ErrNoMatch) {
-		t.Errorf("an untracked path: error %v", err)
+		t.Errorf("an untracked path: error %v, want ErrNoMatch", err)
 	}
 	many := func(path string, attrs map[string]string) error {
 		attrs["k"] = "v"
@@ -101,10 +100,10 @@ func TestEditAttrs(t *testing.T) {
 		return nil
 	}
 	if _, err := stage.EditAttrs(s.Context(), s.Repo, []string{"a", "b"}, many); !errors.Is(err, tree.ErrAttrs) {
-		t.Errorf("too many attributes: error %v", err)
+		t.Errorf("too many attributes: error %v, want ErrAttrs", err)
 	}
 	if got := value("a"); got != "" {
-		t.Errorf("a has %q after errors", got)
+		t.Errorf("a has %q after refused edits", got)
 	}
 	changed, err := stage.EditAttrs(s.Context(), s.Repo, []string{"a", "b"}, set("k", "v"))
 	s.Check(err)
@@ -116,8 +115,8 @@ func TestEditAttrs(t *testing.T) {
 	}
 }
 
-// TestRandomAttrs changes files, attributes and paths at random, switches between the commits,
-// and compares attributes and contents with a model of each commit.
+// TestRandomAttrs changes files, attributes and paths at random, and switches between the
+// commits. Attributes and contents must equal a model of each commit.
 func TestRandomAttrs(t *testing.T) {
 	type file struct{ text, value string }
 	paths := []string{"a", "d/b", "d/e/c", "f"}
@@ -139,7 +138,7 @@ func TestRandomAttrs(t *testing.T) {
 			for _, path := range paths {
 				e := idx.Entry(path)
 				if want, ok := now[path]; ok != (e != nil) {
-					t.Fatalf("seed %d: %q is staged: %v", seed, path, e != nil)
+					t.Fatalf("seed %d: %q is staged: %v, want %v", seed, path, e != nil, ok)
 				} else if ok {
 					s.Want(path, want.text)
 					if got := e.Attrs()["k"]; got != want.value {

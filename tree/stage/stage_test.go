@@ -23,37 +23,37 @@ func TestAddResolvesConflicts(t *testing.T) {
 		s.Conflict()
 		s.Add(stage.AddOptions{Paths: []string{"other"}})
 		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{}); !errors.Is(err, index.ErrConflict) {
-			t.Errorf("commit with conflicts: %v", err)
+			t.Errorf("commit with conflicts: error %v, want ErrConflict", err)
 		}
 		s.Write("both", "resolved")
 		if r := s.Add(stage.AddOptions{Paths: []string{"both"}}); !slices.Equal(r.Resolved, []string{"both"}) {
-			t.Errorf("resolved: %q", r.Resolved)
+			t.Errorf("resolved %q, want both", r.Resolved)
 		}
 		if got := s.Conflicts(); !slices.Equal(got, []string{"gone"}) {
-			t.Errorf("conflicts left: %q", got)
+			t.Errorf("conflicts left: %q, want gone", got)
 		}
 		s.Check(os.Remove(filepath.Join(s.Dir, "gone")))
 		s.Add(stage.AddOptions{Paths: []string{"gone"}})
 		if got := s.Conflicts(); len(got) > 0 {
-			t.Errorf("conflicts left: %q", got)
+			t.Errorf("conflicts left: %q, want none", got)
 		}
 		c := s.Commit("")
 		if len(c.Commit.Parents) != 2 || c.Commit.Files != 2 {
-			t.Errorf("merge commit of %d parents, %d files", len(c.Commit.Parents), c.Commit.Files)
+			t.Errorf("merge commit has %d parents and %d files, want 2 and 2", len(c.Commit.Parents), c.Commit.Files)
 		}
 	})
 	t.Run("all as they are", func(t *testing.T) {
 		s := treetest.New(t)
 		s.Conflict()
-		s.Write("both", "ours") // equal to what is staged
+		s.Write("both", "ours") // equals the staged content
 		if r := s.Add(stage.AddOptions{}); !slices.Equal(r.Resolved, []string{"both", "gone"}) {
-			t.Errorf("resolved: %q", r.Resolved)
+			t.Errorf("resolved %q, want both and gone", r.Resolved)
 		}
 		if got := s.Conflicts(); len(got) > 0 {
-			t.Errorf("conflicts left: %q", got)
+			t.Errorf("conflicts left: %q, want none", got)
 		}
 		if c := s.Commit(""); c.Commit.Files != 3 {
-			t.Errorf("%d files", c.Commit.Files)
+			t.Errorf("%d files, want 3", c.Commit.Files)
 		}
 	})
 	t.Run("removed", func(t *testing.T) {
@@ -63,11 +63,11 @@ func TestAddResolvesConflicts(t *testing.T) {
 			_, err := checkout.Remove(t.Context(), s.Repo, checkout.RemoveOptions{Paths: []string{path}})
 			s.Check(err)
 			if _, err := os.Lstat(filepath.Join(s.Dir, path)); err == nil {
-				t.Errorf("%s is still there", path)
+				t.Errorf("%s still exists", path)
 			}
 		}
 		if c := s.Commit(""); c.Commit.Files != 1 {
-			t.Errorf("%d files", c.Commit.Files)
+			t.Errorf("%d files, want 1", c.Commit.Files)
 		}
 	})
 }
@@ -81,15 +81,14 @@ func TestAddOfNothing(t *testing.T) {
 	idx, err := s.Repo.Index()
 	s.Check(err)
 	if idx.Len() > 0 {
-		t.Error("something was staged")
+		t.Error("a refused add staged files")
 	}
 	if r := s.Add(stage.AddOptions{Paths: []string{}}); len(r.Added) > 0 {
-		t.Errorf("added %q though no path was given", r.Added)
+		t.Errorf("add without paths added %q", r.Added)
 	}
 }
 
-// TestAddsSideBySide has several processes' worth of adds run at once, of
-// different folders and of the same one.
+// Concurrent adds of different folders and of the same folder lose nothing.
 func TestAddsSideBySide(t *testing.T) {
 	s := treetest.New(t)
 	const writers, files = 4, 30
@@ -122,12 +121,11 @@ func TestAddsSideBySide(t *testing.T) {
 	status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
 	s.Check(err)
 	if !status.Clean() || len(status.Untracked) > 0 {
-		t.Errorf("status: %+v", status)
+		t.Errorf("status is not clean: %+v", status)
 	}
 }
 
-// TestAddOfAFileThatChanges adds a file that is written to whenever some of it was
-// read.
+// A file that changes during each read is skipped, and the commit records that.
 func TestAddOfAFileThatChanges(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("steady", "steady")
@@ -141,19 +139,19 @@ func TestAddOfAFileThatChanges(t *testing.T) {
 		}
 	}})
 	if len(result.Skipped) != 1 || result.Skipped[0].Path != "log" {
-		t.Fatalf("skipped: %+v", result.Skipped)
+		t.Fatalf("skipped %+v, want log", result.Skipped)
 	}
 	c := s.Commit("partial")
 	if c.Commit.SkippedCount != 1 || c.Commit.Skipped[0].Path != "log" {
-		t.Errorf("the commit says that %+v was skipped", c.Commit.Skipped)
+		t.Errorf("the commit records %+v as skipped, want log", c.Commit.Skipped)
 	}
 	s.Add(stage.AddOptions{})
 	if c := s.Commit("whole"); c.Commit.SkippedCount != 0 {
-		t.Errorf("the next commit still says that %+v was skipped", c.Commit.Skipped)
+		t.Errorf("the next commit records %+v as skipped, want none", c.Commit.Skipped)
 	}
 }
 
-// More files than are kept together in memory are staged like few.
+// An add stages more files than it keeps in memory at once.
 func TestAddManyFiles(t *testing.T) {
 	s := treetest.New(t)
 	const files = 17_000
@@ -164,7 +162,7 @@ func TestAddManyFiles(t *testing.T) {
 	var done, total kist.Amount
 	result := s.Add(stage.AddOptions{Progress: func(d, t kist.Amount) { done, total = d, t }})
 	if want := (kist.Amount{Files: files + 1, Bytes: 9}); len(result.Added) != files+1 || result.Read != want || done != want || total != want {
-		t.Errorf("%d added, %v read, progress %v of %v", len(result.Added), result.Read, done, total)
+		t.Errorf("%d added, %v read, progress %v of %v, want %v", len(result.Added), result.Read, done, total, want)
 	}
 	idx, err := s.Repo.Index()
 	s.Check(err)
@@ -174,12 +172,11 @@ func TestAddManyFiles(t *testing.T) {
 		}
 	}
 	if e := idx.Entry("d3/last"); e == nil || e.Data != "not empty" {
-		t.Errorf("d3/last: %+v", e)
+		t.Errorf("d3/last is %+v", e)
 	}
 }
 
-// TestCommitBrief checks that a commit does not tell what it changes if that is
-// not asked for, and is the same otherwise.
+// With Brief, a commit does not list its changes.
 func TestCommitBrief(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("folder/file", "text")
@@ -192,6 +189,6 @@ func TestCommitBrief(t *testing.T) {
 	s.Write("other", "text")
 	s.Add(stage.AddOptions{})
 	if changes := s.Commit("not brief").Changes; len(changes) != 1 || changes[0].Path != "other" {
-		t.Errorf("changes %v, want one of other", changes)
+		t.Errorf("changes %v, want other", changes)
 	}
 }

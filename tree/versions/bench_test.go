@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// BenchmarkHistory reads the index of 10,000 commits over 20,000 files, and asks one
-// question: the life of a file, the uses of a content, or the deleted files.
+// BenchmarkHistory reads the index of 10,000 commits over 20,000 files and makes one query: the
+// life of a file, the uses of a content, or the deleted files.
 func BenchmarkHistory(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	x := newIndex(file{})

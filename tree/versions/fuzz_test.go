@@ -7,7 +7,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// sample returns an index of three commits, the last a merge.
+// sample returns an index of three commits. The last one is a merge.
 func sample() *Index {
 	x := newIndex(file{})
 	a, b := x.pathNumber("a"), x.pathNumber("dir/b")
@@ -34,22 +34,21 @@ func TestEncodeAndDecode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(again.changes) != len(x.changes) || !bytes.Equal(payload, again.encode(0, 0, 0, again.sums)) {
-		t.Errorf("%+v became %+v", x.changes, again.changes)
+		t.Errorf("changes %+v are decoded as %+v", x.changes, again.changes)
 	}
 	for i := range x.changes {
 		if again.changes[i] != x.changes[i] {
-			t.Errorf("change %d: %+v became %+v", i, x.changes[i], again.changes[i])
+			t.Errorf("change %d: %+v is decoded as %+v", i, x.changes[i], again.changes[i])
 		}
 	}
 	for n := range payload {
 		if newIndex(file{}).decode(payload[:n]) == nil {
-			t.Errorf("%d of %d bytes were accepted", n, len(payload))
+			t.Errorf("accepts the first %d of %d bytes", n, len(payload))
 		}
 	}
 }
 
-// FuzzDecode checks that no input makes the decoder, or a question to the result, panic
-// or run forever.
+// No input makes the decoder, or a query of the result, panic or run forever.
 func FuzzDecode(f *testing.F) {
 	f.Add(sample().encode(0, 0, 0, nil))
 	f.Add(newIndex(file{}).encode(0, 0, 0, map[object.ID]object.ID{{1}: {2}}))
@@ -84,7 +83,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		if again := newIndex(file{}); again.decode(x.encode(0, 0, 0, x.sums)) != nil {
-			t.Error("what was decoded cannot be decoded once more")
+			t.Error("a decoded index cannot be encoded and decoded again")
 		}
 	})
 }

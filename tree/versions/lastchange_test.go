@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/tree/versions"
 )
 
-// lastChange is LastChange, by looking at every commit.
+// lastChange is LastChange by a walk over commits.
 func lastChange(t *testing.T, r object.Reader, id object.ID, path string) object.ID {
 	t.Helper()
 	c, err := object.ReadCommit(context.Background(), r, id)

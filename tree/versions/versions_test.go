@@ -24,8 +24,8 @@ import (
 	"github.com/kist-vcs/kist/tree/versions"
 )
 
-// randomHistory returns commits with changes, renames, deletions, re-creations and
-// merges. Every new content is unique, except for some copies.
+// randomHistory returns commits with changes, renames, deletions, re-creations and merges. New
+// contents are unique.
 func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 	paths := []string{"a", "b", "c", "d/a", "d/b", "d/e/f", "g/h"}
 	var history []treetest.Version
@@ -43,7 +43,7 @@ func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 			v.Files = maps.Clone(history[v.Parents[0]].Files)
 		}
 		if i > 3 && rng.IntN(3) == 0 {
-			for range 1 + rng.IntN(2) { // a merge, which takes some files from the others
+			for range 1 + rng.IntN(2) { // a merge that takes some files from other commits
 				other := rng.IntN(i)
 				if slices.Contains(v.Parents, other) {
 					continue
@@ -81,7 +81,7 @@ func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 	return history
 }
 
-// walker finds the same answers as the index, from complete file lists.
+// walker answers the same queries as the index, from complete file lists.
 type walker []treetest.Version
 
 // state is the last change of a path in the history of a commit.
@@ -90,7 +90,7 @@ type state struct {
 	path   string
 }
 
-// last returns the change that made a path what it is in a commit.
+// last returns the last change of a path up to a commit.
 func (w walker) last(commit int, path string) state {
 	for {
 		parents := w[commit].Parents
@@ -113,8 +113,8 @@ func (w walker) last(commit int, path string) state {
 	}
 }
 
-// from returns the path before a rename, or "". The contents of the files that appear and
-// vanish between a commit and a parent identify them.
+// from returns the path before a rename, or "". A file is the same if its content vanishes at one
+// path and appears at another.
 func (w walker) from(commit int, path string) string {
 	text, has := w[commit].Files[path]
 	if !has || w.last(commit, path).commit != commit {
@@ -133,7 +133,7 @@ func (w walker) from(commit int, path string) string {
 	return ""
 }
 
-// movedAway reports whether the file that a change removed went on at another path.
+// movedAway reports whether the change that removed a file moved it to another path.
 func (w walker) movedAway(s state) bool {
 	for path := range w[s.commit].Files {
 		if w.from(s.commit, path) == s.path {
@@ -174,7 +174,7 @@ func open(t *testing.T, r *kist.Repository) *versions.Index {
 	return x
 }
 
-// openUnchanged is open for an index on disk that has all commits.
+// openUnchanged opens an index whose files already have all commits.
 func openUnchanged(t *testing.T, r *kist.Repository) *versions.Index {
 	t.Helper()
 	x, err := versions.Open(t.Context(), r, func(n int) { t.Errorf("%d commits were added", n) })
@@ -182,7 +182,7 @@ func openUnchanged(t *testing.T, r *kist.Repository) *versions.Index {
 	return x
 }
 
-// tagged returns the tips of a mirrored history by number of the commit.
+// tagged returns the tips of a mirrored history, by the numbers of their commits.
 func tagged(x *versions.Index, n int) []versions.Tip {
 	tips := make([]versions.Tip, n)
 	for _, tip := range x.Tips() {
@@ -194,7 +194,7 @@ func tagged(x *versions.Index, n int) []versions.Tip {
 	return tips
 }
 
-// TestRandomHistories compares the index with walks over complete file lists.
+// TestRandomHistories compares the index with the walker on random histories.
 func TestRandomHistories(t *testing.T) {
 	for seed := range uint64(30) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -212,8 +212,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// ambiguous reports whether a content is twice in a commit, so that renames cannot be
-// distinguished.
+// ambiguous reports whether a commit has a content twice, which makes renames ambiguous.
 func ambiguous(history walker) bool {
 	for _, v := range history {
 		seen := map[string]bool{}
@@ -324,8 +323,8 @@ func compareUses(t *testing.T, seed uint64, x *versions.Index, history walker) {
 	}
 }
 
-// TestIncrements checks that an index that grew with the history equals a new one, and
-// that a damaged or foreign file changes no answer.
+// An index that grew with the history equals a new one. A damaged or foreign file changes no
+// answer.
 func TestIncrements(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	history := randomHistory(rng, 60)
@@ -362,7 +361,7 @@ func TestIncrements(t *testing.T) {
 		keep(n)
 		open(t, r)
 		if size() <= last {
-			t.Fatalf("with %d commits the file has %d bytes, before it had %d", n, size(), last)
+			t.Fatalf("with %d commits the file has %d bytes, want more than %d", n, size(), last)
 		}
 		last = size()
 	}
@@ -370,7 +369,7 @@ func TestIncrements(t *testing.T) {
 	grown := answers(t, open(t, r))
 	full := size()
 	if again := answers(t, openUnchanged(t, r)); !reflect.DeepEqual(grown, again) || size() != full {
-		t.Errorf("read once more, the index differs, or it grew from %d to %d bytes", full, size())
+		t.Errorf("opened again, the index differs, or it grew from %d to %d bytes", full, size())
 	}
 
 	data, err := os.ReadFile(file)
@@ -401,8 +400,7 @@ func TestIncrements(t *testing.T) {
 	}
 }
 
-// answers returns what an index says about all paths and contents, apart from the order
-// in which commits were added.
+// answers returns all answers of an index, independent of the order in which commits were added.
 func answers(t *testing.T, x *versions.Index) map[string]any {
 	out := map[string]any{}
 	for v := range x.All() {
@@ -420,7 +418,7 @@ func answers(t *testing.T, x *versions.Index) map[string]any {
 	return out
 }
 
-// damage flips a bit of a stored object, and returns a function that repairs it.
+// damage flips a bit of a stored object and returns a function that repairs it.
 func damage(t *testing.T, dir string, key object.Key) (repair func()) {
 	t.Helper()
 	indexes, err := filepath.Glob(filepath.Join(dir, kist.Dir, "volumes", "*", "KEYS"))
@@ -450,8 +448,8 @@ func damage(t *testing.T, dir string, key object.Key) (repair func()) {
 	return nil
 }
 
-// TestDamage checks that a damaged object hides only some history, with a warning, and that
-// the index on disk gets nothing of that.
+// A damaged object hides only some history, with a warning. The index on disk does not record the
+// damage.
 func TestDamage(t *testing.T) {
 	s := treetest.New(t)
 	text := string(treetest.Noise(1, 5000))
@@ -508,15 +506,14 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%s: %s changes, want %s; %d warnings", test.key, got, test.want, warnings)
 		}
 		if _, err := os.Stat(filepath.Join(s.Dir, kist.Dir, versions.Dir)); os.IsNotExist(err) == test.key.IsZero() {
-			t.Errorf("%s: the index on disk: %v", test.key, err)
+			t.Errorf("%s: index on disk: %v", test.key, err)
 		}
 		repair()
 		r.Close()
 	}
 }
 
-// TestContaining finds the files that contain a chunk, also if the list of chunks of another
-// file is damaged.
+// Containing finds the files with a chunk, even if the manifest of another file is damaged.
 func TestContaining(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("one", string(treetest.Noise(1, 5<<20)))
@@ -533,7 +530,7 @@ func TestContaining(t *testing.T) {
 	chunks, err := graph.Links(t.Context(), s.Repo.Objects(), content["one"])
 	treetest.Check(t, err)
 	if content["one"].Kind != object.KindManifest || len(chunks) < 2 {
-		t.Fatalf("%v with %d chunks", content, len(chunks))
+		t.Fatalf("content %v with %d chunks, want a manifest of several", content, len(chunks))
 	}
 
 	warnings := 0
@@ -554,15 +551,14 @@ func TestContaining(t *testing.T) {
 	}
 	defer damage(t, s.Dir, content["other"])()
 	if got := paths(chunks[0].ID); !slices.Equal(got, []string{"one", "two"}) || warnings != 1 {
-		t.Errorf("beside damage, the chunk is in %q, %d warnings", got, warnings)
+		t.Errorf("with a damaged manifest, the chunk is in %q, %d warnings", got, warnings)
 	}
 	if got := paths(content["other"].ID); !slices.Equal(got, []string{"other"}) {
-		t.Errorf("the damaged list is in %q", got)
+		t.Errorf("the damaged manifest is in %q, want other", got)
 	}
 }
 
-// TestProcesses opens the index several times at once, as processes do. All have the same
-// answers.
+// Processes that open the index concurrently get the same answers.
 func TestProcesses(t *testing.T) {
 	dir := t.TempDir()
 	treetest.Mirror(t, dir, randomHistory(rand.New(rand.NewPCG(8, 8)), 40))
@@ -596,8 +592,8 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// TestFilesAndFolders checks that a file and a folder at one path have different lives, and
-// that a file may move into a folder that takes its place.
+// A file and a folder at the same path have different lives. A file can move into a folder that
+// replaces it.
 func TestFilesAndFolders(t *testing.T) {
 	s := treetest.New(t)
 	commit := func() {
@@ -633,12 +629,11 @@ func TestFilesAndFolders(t *testing.T) {
 		ids[f.ID] = true
 	}
 	if len(ids) != 2 {
-		t.Error("two files have one ID")
+		t.Error("two files have the same ID")
 	}
 }
 
-// TestReplaced finds the life of a file by its ID after another file, or a folder, has taken
-// its path.
+// A file is found by its ID after another file or a folder replaced it at its path.
 func TestReplaced(t *testing.T) {
 	s := treetest.New(t)
 	commit := func() {

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// refuse is a store that does not give some objects.
+// refuse is a reader that does not return some objects.
 type refuse struct {
 	object.Reader
 	unread func(object.Key) bool
@@ -30,7 +30,7 @@ func (r *refuse) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return r.Reader.Get(ctx, key)
 }
 
-// chunks returns the chunks of entries, each once, in no order.
+// chunks returns the distinct chunks of entries.
 func (f *fixture) chunks(entries ...*object.Entry) []object.ID {
 	f.t.Helper()
 	var ids []object.ID
@@ -44,7 +44,7 @@ func (f *fixture) chunks(entries ...*object.Entry) []object.ID {
 	return slices.Compact(ids)
 }
 
-// hand gives chunks to a, from several goroutines, each twice.
+// hand passes each chunk to a twice, from several goroutines.
 func (f *fixture) hand(a *Ahead, ids []object.ID) {
 	f.t.Helper()
 	ids = slices.Concat(ids, ids)
@@ -65,6 +65,7 @@ func (f *fixture) hand(a *Ahead, ids []object.ID) {
 	group.Wait()
 }
 
+// Apply takes the files that were written ahead, and reads no chunks.
 func TestWriteAhead(t *testing.T) {
 	f := newReal(t)
 	common := random(1, 200_000)
@@ -93,28 +94,28 @@ func TestWriteAhead(t *testing.T) {
 	applied, err := f.w.Apply(ctx, noChunks, ops, ApplyOptions{RestoreTimes: true})
 	f.check(err)
 	if len(applied) != len(ops) {
-		t.Errorf("applied %d of %d", len(applied), len(ops))
+		t.Errorf("applied %d operations, want %d", len(applied), len(ops))
 	}
 	for path, content := range contents {
 		data, err := os.ReadFile(filepath.Join(f.root, path))
 		f.check(err)
 		if string(data) != content {
-			t.Errorf("%s: other content", path)
+			t.Errorf("%s has wrong content", path)
 		}
 	}
 	for _, done := range applied {
 		info, err := f.w.Lstat(done.Path)
 		f.check(err)
 		if contents[done.Path] != "" && (info.Mode != 0o755 || info.Stat.MTime != 1e18+5 || !info.Stat.Same(done.Stat)) {
-			t.Errorf("%s: %+v", done.Path, info)
+			t.Errorf("%s: wrong properties %+v", done.Path, info)
 		}
 	}
 	a.Close()
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
-// What was not written whole, or is to be something else, is written by Apply,
-// and what may not be read is not.
+// Apply writes a file itself if the Ahead has only a part of it or has other content. It takes no
+// file whose manifest cannot be read.
 func TestWriteAheadInVain(t *testing.T) {
 	f := newReal(t)
 	whole, part, later, refused := f.file(random(1, 200_000)), f.file(random(2, 200_000)), f.file(random(3, 200_000)), f.file(random(4, 200_000))
@@ -129,21 +130,21 @@ func TestWriteAheadInVain(t *testing.T) {
 	applied, err := f.w.Apply(ctx, &refuse{f.store, func(key object.Key) bool { return key == refused.Content }}, ops, ApplyOptions{})
 	var failed *ApplyError
 	if !errors.As(err, &failed) || len(failed.Failed) != 1 || failed.Failed[0].Path != "refused" || !errors.Is(err, errUnread) || len(applied) != 3 {
-		t.Errorf("%d applied, error %v", len(applied), err)
+		t.Errorf("%d applied, error %v, want 3 and a failure of refused", len(applied), err)
 	}
 	for path, e := range map[string]*object.Entry{"elsewhere": whole, "part": part, "later": later} {
 		if stored, err := f.w.Store(ctx, f.store, path); err != nil || stored.Entry.Content != e.Content {
-			t.Errorf("%s: other content, or %v", path, err)
+			t.Errorf("%s has wrong content, or error %v", path, err)
 		}
 	}
 	if f.w.Exists("refused") || f.w.Exists("moved") {
-		t.Error("there is what was not to be made")
+		t.Error("the worktree has a file that Apply must not write")
 	}
 	a.Close()
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
-// Not all files are open at once, and what is wrong makes no file.
+// An Ahead opens a limited number of files, and ignores wrong chunks.
 func TestWriteAheadLimits(t *testing.T) {
 	f := newReal(t)
 	var ops []Op
@@ -167,7 +168,7 @@ func TestWriteAheadLimits(t *testing.T) {
 	f.apply(ops...)
 	for _, op := range ops {
 		if stored, err := f.w.Store(ctx, f.store, op.Path); err != nil || stored.Entry.Content != op.New.Content {
-			t.Errorf("%s: other content, or %v", op.Path, err)
+			t.Errorf("%s has wrong content, or error %v", op.Path, err)
 		}
 	}
 	a.Close()

@@ -39,7 +39,7 @@ func (f *fixture) snapshot() map[string]string {
 	return all
 }
 
-// temps returns what lies where temporary files are made.
+// temps returns the names in the folder for temporary files.
 func (f *fixture) temps() []string {
 	f.t.Helper()
 	d, err := f.w.fs.openFolder(".kist/tmp")
@@ -57,8 +57,7 @@ func (f *fixture) temps() []string {
 	return names
 }
 
-// TestOperationsStayTheirCallers checks that neither Check nor Apply changes
-// the list it is given, in whatever order that is.
+// Check and Apply do not change the caller's list of operations, whatever its order.
 func TestOperationsStayTheirCallers(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		a, b := f.file("a"), f.file("b")
@@ -73,10 +72,10 @@ func TestOperationsStayTheirCallers(t *testing.T) {
 			f.check(err)
 			applied := f.apply(ops...)
 			if !slices.Equal(ops, given) {
-				t.Errorf("%v has become %v", given, ops)
+				t.Errorf("the list %v was changed to %v", given, ops)
 			}
 			if len(applied) != 2 || applied[0].New != a || applied[1].New != b {
-				t.Errorf("%v: applied %v", given, applied)
+				t.Errorf("applied %v of %v, want the first two paths once", applied, given)
 			}
 		}
 	})
@@ -105,7 +104,7 @@ func TestApplyRoundTrip(t *testing.T) {
 		}
 		applied := f.apply(ops...)
 		if len(applied) != len(ops) {
-			t.Fatalf("applied %d of %d", len(applied), len(ops))
+			t.Fatalf("applied %d operations, want %d", len(applied), len(ops))
 		}
 		for _, a := range applied {
 			stored, err := f.w.Store(ctx, f.store, a.Path)
@@ -113,13 +112,13 @@ func TestApplyRoundTrip(t *testing.T) {
 			e := want[a.Path]
 			if stored.Entry.Type != e.Type || stored.Entry.Target != e.Target || stored.Entry.Content != e.Content && e.Type != object.TypeDir ||
 				string(stored.Entry.Inline) != string(e.Inline) || stored.Entry.Mode != e.Mode {
-				t.Errorf("%s: is %+v, not %+v", a.Path, stored.Entry, e)
+				t.Errorf("%s is %+v, want %+v", a.Path, stored.Entry, e)
 			}
 			if f.root != "" && e.Type != object.TypeDir && (!a.Stat.Same(stored.Stat) || !a.Stat.Racy()) {
-				t.Errorf("%s: stat %+v, not %+v", a.Path, a.Stat, stored.Stat)
+				t.Errorf("%s: stat %+v, want %+v", a.Path, a.Stat, stored.Stat)
 			}
 			if a.New != e {
-				t.Errorf("%s: has become %+v", a.Path, a.New)
+				t.Errorf("%s: Applied.New is %+v, want the entry of the operation", a.Path, a.New)
 			}
 		}
 		same(t, "temporary files", f.temps(), []string(nil))
@@ -135,7 +134,7 @@ func TestApplyRoundTrip(t *testing.T) {
 		}
 		ops = append(ops, Op{Path: "implied"}, Op{Path: "never/was"}, Op{Path: "never/was/x", Old: &index.Entry{Type: object.TypeFile}})
 		if applied := f.apply(ops...); len(applied) != len(ops) {
-			t.Errorf("removed %d of %d", len(applied), len(ops))
+			t.Errorf("applied %d removals, want %d", len(applied), len(ops))
 		}
 		found, err := f.w.Scan(ctx, nil, ScanOptions{})
 		f.check(err)
@@ -157,15 +156,15 @@ func TestApplyTimesAndModes(t *testing.T) {
 		info, err := f.w.Lstat(op.Path)
 		f.check(err)
 		if info.Mode != op.New.Mode || info.Stat.MTime != op.New.MTime.Time().UnixNano() {
-			t.Errorf("%s: mode %o, time %v", op.Path, info.Mode, time.Unix(0, info.Stat.MTime))
+			t.Errorf("%s: mode %o and time %v, want %o and %v", op.Path, info.Mode, time.Unix(0, info.Stat.MTime), op.New.Mode, op.New.MTime.Time())
 		}
 	}
-	// Without being asked, the time is that of writing.
+	// Without RestoreTimes, the mtime is the time of writing.
 	f.apply(Op{Path: "now", New: file})
 	info, err := f.w.Lstat("now")
 	f.check(err)
 	if age := time.Since(time.Unix(0, info.Stat.MTime)); age.Abs() > time.Minute {
-		t.Errorf("written %v ago", age)
+		t.Errorf("the mtime is %v old, want the present", age)
 	}
 }
 
@@ -179,8 +178,8 @@ func (r reads) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return r.Reader.Get(ctx, key)
 }
 
-// TestApplyKilled checks that a new folder has its final mode before the files in it
-// are written: a folder of a killed checkout is not modified.
+// A new folder gets its final mode before Apply writes files into it. So after a killed checkout
+// it is not modified.
 func TestApplyKilled(t *testing.T) {
 	f := newReal(t)
 	file := f.file(random(1, 100_000))
@@ -188,12 +187,12 @@ func TestApplyKilled(t *testing.T) {
 	store := reads{f.store, func() {
 		info, err := f.w.Lstat("d")
 		if looked.Store(true); err != nil || info.Mode != f.w.opt.written(0o755) {
-			t.Errorf("mode %o, %v", info.Mode, err)
+			t.Errorf("the folder's mode is %o, error %v", info.Mode, err)
 		}
 	}}
 	_, err := f.w.Apply(ctx, store, []Op{{Path: "d", New: dir(0o755)}, {Path: "d/file", New: file}}, ApplyOptions{})
 	if f.check(err); !looked.Load() {
-		t.Error("nothing was read")
+		t.Error("Apply read nothing")
 	}
 }
 
@@ -206,16 +205,16 @@ func TestApplyIsSparse(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(f.root, "file"))
 	f.check(err)
 	if string(data) != content {
-		t.Fatal("other content")
+		t.Fatal("the file has wrong content")
 	}
 	var st syscall.Stat_t
 	f.check(syscall.Stat(filepath.Join(f.root, "file"), &st))
 	if st.Blocks*512 > 1<<20 {
-		t.Errorf("%d bytes take up %d", len(content), st.Blocks*512)
+		t.Errorf("%d bytes use %d bytes of disk", len(content), st.Blocks*512)
 	}
 }
 
-// What is at a path, and what becomes of it.
+// Apply replaces each type of file by each other type.
 func TestApplyReplaces(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		before := map[string]func(path string){
@@ -225,7 +224,7 @@ func TestApplyReplaces(t *testing.T) {
 			"folder":  func(path string) { f.mkdir(path) },
 		}
 		after := map[string]*object.Entry{"nothing": nil, "file": f.file("new"), "link": link("new"), "folder": dir(0o755)}
-		f.mkdir("target") // a symlink to a folder must not be taken for one
+		f.mkdir("target") // a symlink to it must not count as a folder
 		for from, make := range before {
 			for to, e := range after {
 				path := "t/" + from + "-" + to
@@ -243,9 +242,9 @@ func TestApplyReplaces(t *testing.T) {
 				info, err := f.w.Lstat(path)
 				switch {
 				case e == nil && !errors.Is(err, fs.ErrNotExist):
-					t.Errorf("%s: %+v, %v", path, info, err)
+					t.Errorf("%s: %+v, error %v, want nothing", path, info, err)
 				case e != nil && (err != nil || info.Type != e.Type):
-					t.Errorf("%s: %+v, %v", path, info, err)
+					t.Errorf("%s: %+v, error %v, want type %v", path, info, err, e.Type)
 				}
 			}
 		}
@@ -255,8 +254,7 @@ func TestApplyReplaces(t *testing.T) {
 	})
 }
 
-// A folder is not removed while something is in it, and a folder in the place
-// of a file that is to go is somebody else's.
+// Apply never removes a folder that is not empty, nor a folder in the place of a file to remove.
 func TestApplyKeeps(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		f.write("d/untracked", "1")
@@ -266,16 +264,16 @@ func TestApplyKeeps(t *testing.T) {
 		f.apply(Op{Path: "d"}, Op{Path: "d/gone", Old: old}, Op{Path: "file", Old: old}, Op{Path: "file2", Old: old})
 		for _, path := range []string{"d/untracked", "file/untracked", "file2"} {
 			if !f.w.Exists(path) {
-				t.Errorf("%s is gone", path)
+				t.Errorf("%s was removed", path)
 			}
 		}
 		applied, err := f.w.Apply(ctx, f.store, []Op{{Path: "d", New: f.file("x")}, {Path: "e", New: f.file("y")}, {Path: "file", New: link("x")}}, ApplyOptions{})
 		var failed *ApplyError
 		if !errors.As(err, &failed) || len(failed.Failed) != 2 || failed.Failed[0].Path != "d" || failed.Failed[1].Path != "file" || failed.Stopped {
-			t.Errorf("error: %v", err)
+			t.Errorf("error %v, want failures of d and file", err)
 		}
 		if len(applied) != 1 || applied[0].Path != "e" || !f.w.Exists("d/untracked") {
-			t.Errorf("applied: %v", applied)
+			t.Errorf("applied %v, want e", applied)
 		}
 		same(t, "temporary files", f.temps(), []string(nil))
 	})
@@ -293,17 +291,17 @@ func TestApplyRefuses(t *testing.T) {
 		{{Path: strings.Repeat("n", 256), New: x}}, {{Path: strings.Repeat("d/", object.MaxDepth) + "x", New: x}},
 	} {
 		if _, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{}); err == nil {
-			t.Errorf("applied %.80v", ops)
+			t.Errorf("Apply accepts %.80v", ops)
 		}
 	}
 	same(t, "worktree", snapshot(t, f.root), before)
 	_, err := f.w.Apply(ctx, f.store, []Op{{Path: "device", New: &object.Entry{Type: object.TypeCharDevice}}, {Path: "a", New: x}, {Path: "a", New: x}}, ApplyOptions{})
 	if !errors.Is(err, ErrSpecial) || !f.w.Exists("a") {
-		t.Errorf("special: %v", err)
+		t.Errorf("special file: error %v, want ErrSpecial", err)
 	}
 }
 
-// What cannot be read from the store leaves the old file as it was.
+// If the content cannot be read from the store, the old file stays unchanged.
 func TestApplyDamage(t *testing.T) {
 	each(t, func(t *testing.T, f *fixture) {
 		paths := []string{"one", "many", "manifest", "lost", "short"}
@@ -314,7 +312,7 @@ func TestApplyDamage(t *testing.T) {
 		}
 		ops[0].New = f.file(random(9, 900))
 		ops[4].New.Size += 5
-		ops = append(ops, Op{Path: "whole", New: f.file(random(10, 50_000))})
+		ops = append(ops, Op{Path: "intact", New: f.file(random(10, 50_000))})
 		store := f.store.(*objecttest.Memory)
 		chunk := func(e *object.Entry, n int) object.Key {
 			for c, err := range object.Chunks(ctx, store, e.Content, e.Size, 0) {
@@ -333,15 +331,15 @@ func TestApplyDamage(t *testing.T) {
 		applied, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{})
 		var failed *ApplyError
 		if !errors.As(err, &failed) || len(failed.Failed) != 5 || failed.Stopped {
-			t.Fatalf("error: %v", err)
+			t.Fatalf("error %v, want 5 failures", err)
 		}
 		for _, x := range failed.Failed {
 			if wantLost := x.Path == "lost"; errors.Is(x.Err, object.ErrNotFound) != wantLost || errors.Is(x.Err, object.ErrCorrupt) == wantLost {
-				t.Errorf("%s: %v", x.Path, x.Err)
+				t.Errorf("%s: error %v", x.Path, x.Err)
 			}
 		}
-		if !errors.Is(err, object.ErrCorrupt) || len(applied) != 1 || applied[0].Path != "whole" {
-			t.Errorf("applied %v, %v", applied, err)
+		if !errors.Is(err, object.ErrCorrupt) || len(applied) != 1 || applied[0].Path != "intact" {
+			t.Errorf("applied %v, error %v, want intact", applied, err)
 		}
 		for _, path := range paths {
 			in, err := f.w.Open(path)
@@ -350,14 +348,14 @@ func TestApplyDamage(t *testing.T) {
 			n, _ := in.Read(buf)
 			f.check(in.Close())
 			if string(buf[:n]) != "old "+path {
-				t.Errorf("%s is now %q", path, buf[:n])
+				t.Errorf("%s is %q, want the old content", path, buf[:n])
 			}
 		}
 		same(t, "temporary files", f.temps(), []string(nil))
 	})
 }
 
-// cancelling is a Reader that cancels after some calls.
+// cancelling is a Reader that cancels a context at the call with number left.
 type cancelling struct {
 	object.Reader
 	left   int
@@ -384,10 +382,10 @@ func TestApplyCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(ctx)
 	applied, err := f.w.Apply(ctx, &cancelling{f.store, 20, cancel}, ops, ApplyOptions{})
 	if err != context.Canceled || len(applied) != 19+2 {
-		t.Errorf("%d applied, %v", len(applied), err)
+		t.Errorf("%d applied, error %v, want %d and Canceled", len(applied), err, 19+2)
 	}
 	if got := f.snapshot(); len(got) != 19+2 {
-		t.Errorf("%d written", len(got))
+		t.Errorf("%d paths exist, want %d", len(got), 19+2)
 	}
 	for path, want := range map[string]fs.FileMode{"d": 0o755, "d/e": 0o511} {
 		if info, err := os.Lstat(filepath.Join(f.root, path)); err != nil || info.Mode().Perm() != want {
@@ -397,7 +395,7 @@ func TestApplyCancelled(t *testing.T) {
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
-// countdown is a context that is cancelled once its error was asked for so often.
+// countdown is a context that is cancelled after left calls of Err.
 type countdown struct {
 	context.Context
 	left atomic.Int64
@@ -410,8 +408,8 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-// TestApplyCancelledAnywhere cancels at every moment. Whatever folders were made
-// have their modes then: what is done later takes those that are there for done.
+// Whenever Apply is cancelled, each folder that it made has its mode. A later Apply does not
+// touch folders that exist.
 func TestApplyCancelledAnywhere(t *testing.T) {
 	const mode = 0o711
 	for n := int64(0); ; n++ {
@@ -429,7 +427,7 @@ func TestApplyCancelledAnywhere(t *testing.T) {
 			info, serr := os.Lstat(filepath.Join(f.root, path))
 			f.check(serr)
 			if info.IsDir() && info.Mode().Perm() != mode {
-				t.Errorf("cancelled at the %dth look: %s has the mode %v", n, path, info.Mode())
+				t.Errorf("cancelled at check %d: %s has mode %v, want %v", n, path, info.Mode(), fs.FileMode(mode))
 			}
 		}
 		if err == nil {
@@ -455,11 +453,11 @@ func TestApplyProgress(t *testing.T) {
 	_, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{Progress: func(f, b int64) { files, bytes = f, b }})
 	f.check(err)
 	if files != 31 || bytes != want {
-		t.Errorf("%d files, %d bytes of %d", files, bytes, want)
+		t.Errorf("progress is %d files and %d bytes, want 31 and %d", files, bytes, want)
 	}
 }
 
-// Without a folder for temporary files they lie beside those they become.
+// Without a usable folder for temporary files, Apply writes them beside their final paths.
 func TestApplyWithoutTemp(t *testing.T) {
 	f := newReal(t)
 	for _, temp := range []string{"", "file/tmp", "link/tmp"} {
@@ -489,14 +487,14 @@ func TestApplyCollisions(t *testing.T) {
 	for _, x := range failed.Failed {
 		var collision *CollisionError
 		if !errors.As(x.Err, &collision) {
-			t.Errorf("%s: %v", x.Path, x.Err)
+			t.Errorf("%s: error %v, want a CollisionError", x.Path, x.Err)
 			continue
 		}
 		got[x.Path] = collision.Other
 	}
 	same(t, "collisions", got, map[string]string{"A": "a", "a": "A", "Dir/x": "dir", "dir": "Dir", "dir/y": "Dir", "É": "é", "é": "É"})
 	if len(applied) != 5 {
-		t.Errorf("applied %v", applied)
+		t.Errorf("applied %v, want 5 operations", applied)
 	}
 }
 

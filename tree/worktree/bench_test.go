@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// benchFiles is how many small files benchmarks work on, or a tenth with
-// -short. They are in folders of 100.
+// benchFiles is the number of small files in benchmarks, in folders of 100. With -short it is a
+// tenth.
 const benchFiles = 200_000
 
 func newBench(b *testing.B) *fixture {

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// newTrap returns a worktree full of symlinks to where nobody may write, and a
-// function that fails the test if somebody did.
+// newTrap returns a worktree with symlinks to places that nothing may write to, and a function
+// that fails the test if these places changed.
 func newTrap(t testing.TB) (f *fixture, check func(what string)) {
 	t.Helper()
 	f = newReal(t)
@@ -42,12 +42,12 @@ func newTrap(t testing.TB) (f *fixture, check func(what string)) {
 		entries, err := os.ReadDir(above)
 		f.check(err)
 		if len(entries) != 2 {
-			t.Errorf("%s: something is beside the root: %v", what, entries)
+			t.Errorf("%s: unexpected files beside the root: %v", what, entries)
 		}
 	}
 }
 
-// repository describes the repository's own folder but for temporary files.
+// repository describes the repository's folder without temporary files.
 func repository(t testing.TB, root string) map[string]string {
 	all := snapshot(t, filepath.Join(root, ".kist"))
 	for path := range all {
@@ -61,7 +61,7 @@ func repository(t testing.TB, root string) map[string]string {
 var evilPaths = []string{
 	// Out of the root by name.
 	"..", "../x", "../outside/secret", "../../x", "a/../../outside/secret", "d/../../outside/secret", "/", "//", "./..", "a/..", "...//../..",
-	// Into the repository's folder by name, and by what file systems take for it.
+	// Into the repository's folder by name, and by names that file systems treat as equal.
 	".kist", ".kist/config", ".kist/refs/heads/main", "./.kist/config", ".KIST", ".KIST/config", ".Kist/x", ".kiSt/tmp/x", "kist~1/config", "KIST~2",
 	".kist::$INDEX_ALLOCATION/config", ".kist:stream", ".kist./config", ".kist /config", ".kist. . /x", ".k\u200cist/config", ".\u200dkist",
 	".kist\u200b/x", "\ufeff.kist/x", ".\u212aist/config", ".kist\u2060", "sub/.kist/config", "d/.KIST",
@@ -69,9 +69,9 @@ var evilPaths = []string{
 	"s/config", "s/new", "s/tmp/x", "s2/config", "s/refs/heads/main", "out/secret", "out/new", "out/dir/x", "out/dir/sub/y", "out/new/new", "abs/secret",
 	"abs/new", "up/outside/secret", "up/inner/.kist/config", "self/.kist/config", "self/s/config", "self/out/secret", "d/l/config", "d/l/new", "c1/config",
 	"c2/new", "dangling/x", "loop/x", "proc/x", "d/in/l/config", "d/deep/heads/main", "refs/main", "refs/new", "s/s/config", "self/self/self/s/config",
-	// The symlinks themselves: these may go, but not what they point to.
+	// The symlinks themselves: Apply may remove them, but not their targets.
 	"s", "out", "f", "fo", "dangling", "d/l", "refs", "abs", "loop", "up",
-	// Names that are none.
+	// Invalid names.
 	"", ".", "a//b", "a/./b", "a/", "s/", "s/.", "out/..", "a\x00b", "s\x00/config",
 }
 
@@ -91,8 +91,7 @@ func evilOps(f *fixture, path string) [][]Op {
 	}
 }
 
-// Whatever the operations, nothing outside the root changes, and nothing in
-// the repository's folder.
+// No list of operations changes anything outside the root or in the repository's folder.
 func TestNoEscape(t *testing.T) {
 	f, check := newTrap(t)
 	lists, fine := 0, 0
@@ -108,7 +107,7 @@ func TestNoEscape(t *testing.T) {
 			fine++
 		}
 		if f.w.Exists(path) && strings.Contains(path, "kist") {
-			t.Errorf("%q can be seen", path)
+			t.Errorf("Exists(%q) is true", path)
 		}
 		f.w.MkdirAll(path)
 		f.w.MkdirAll(path + "/x")
@@ -123,14 +122,14 @@ func TestNoEscape(t *testing.T) {
 		rebuild(f)
 	}
 	if lists < 200 {
-		t.Errorf("only %d lists", lists)
+		t.Errorf("tried %d lists, want at least 200", lists)
 	}
 	if fine < 30 {
-		t.Errorf("what is fine was written only %d times", fine)
+		t.Errorf("the harmless file was written %d times, want at least 30", fine)
 	}
 }
 
-// rebuild puts the symlinks that were replaced back into place.
+// rebuild restores replaced symlinks.
 func rebuild(f *fixture) {
 	for link, target := range map[string]string{"s": ".kist", "out": "../outside", "c2": ".kist", "d/l": "../.kist", "self": ".", "up": "..", "refs": ".kist/refs/heads"} {
 		at := filepath.Join(f.root, link)
@@ -142,7 +141,8 @@ func rebuild(f *fixture) {
 	}
 }
 
-// Lists that lay a symlink first and go through it later, in one go or two.
+// Lists that first make a symlink and then write through it change nothing outside, in one Apply
+// or in two.
 func TestNoEscapeInSteps(t *testing.T) {
 	f, check := newTrap(t)
 	x := f.file("evil")
@@ -184,7 +184,7 @@ func TestMethodsRefuseSymlinks(t *testing.T) {
 			t.Errorf("opened folder %s", path)
 		}
 		if err := f.w.MkdirAll(path); err == nil {
-			t.Errorf("made %s", path)
+			t.Errorf("MkdirAll(%s) succeeds", path)
 		}
 		if path == "out" || path == "f" || path == "fo" {
 			continue
@@ -196,7 +196,7 @@ func TestMethodsRefuseSymlinks(t *testing.T) {
 			t.Errorf("moved a symlink to %s", path)
 		}
 		if _, err := f.w.Lstat(path); err == nil {
-			t.Errorf("looked at %s", path)
+			t.Errorf("Lstat(%s) succeeds", path)
 		}
 		if _, err := f.w.Store(ctx, f.store, path); err == nil {
 			t.Errorf("stored %s", path)
@@ -205,7 +205,7 @@ func TestMethodsRefuseSymlinks(t *testing.T) {
 	check("after")
 }
 
-// A path without a folder cannot be opened.
+// Open refuses a root that is missing or no folder.
 func TestOpenErrors(t *testing.T) {
 	f := newReal(t)
 	f.write("file", "x")

@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// fuzzOps reads operations from bytes: paths in lines, what is to happen in
-// their first byte.
+// fuzzOps decodes operations from lines: the first byte selects the operation, the rest is the
+// path.
 func fuzzOps(f *fixture, data string) []Op {
 	old := &index.Entry{Type: object.TypeFile, Mode: 0o644}
 	var ops []Op
@@ -43,8 +43,8 @@ func fuzzOps(f *fixture, data string) []Op {
 	return ops
 }
 
-// FuzzApply: whatever operations say, in two goes, all that is written is below
-// the root and not in the repository's folder.
+// FuzzApply applies two lists of operations. They must write only below the root, and not in the
+// repository's folder.
 func FuzzApply(f *testing.F) {
 	f.Add("\x13a\n\x10a/config", "\x10a/config\n\x1fa")
 	f.Add("\x14out/secret\n\x15out", "\x10../outside/secret\n\x10s/x\n\x15s")
@@ -65,7 +65,7 @@ func FuzzApply(f *testing.F) {
 				}
 				info, err := x.w.Lstat(a.Path)
 				if err != nil || info.Type != a.New.Type {
-					t.Errorf("%q: %+v, %v", a.Path, info, err)
+					t.Errorf("%q: %+v, error %v, want type %v", a.Path, info, err, a.New.Type)
 				}
 			}
 			check(data)

@@ -27,8 +27,8 @@ var ctx = context.Background()
 type fixture struct {
 	t     testing.TB
 	w     *Worktree
-	root  string           // of a real folder, "" in memory
-	fs    billy.Filesystem // in memory, nil for a real folder
+	root  string           // path of a real folder, "" in memory
+	fs    billy.Filesystem // file system in memory, nil for a real folder
 	idx   *index.Index
 	store object.ReadWriter
 }
@@ -59,7 +59,7 @@ func newMemory(t testing.TB) *fixture {
 	return f.init()
 }
 
-// open opens the worktree with options.
+// open reopens the worktree with options.
 func (f *fixture) open(o Options) {
 	f.t.Helper()
 	if f.fs != nil {
@@ -92,7 +92,7 @@ func (f *fixture) check(err error) {
 	}
 }
 
-// write writes a file, and the folders above it, without the package's help.
+// write writes a file and the folders above it, without the code under test.
 func (f *fixture) write(path, content string) {
 	f.t.Helper()
 	if f.root == "" {
@@ -114,7 +114,7 @@ func (f *fixture) mkdir(path string) {
 		f.check(f.fs.MkdirAll(path, 0o755))
 		return
 	}
-	d, err := f.w.fs.openFolder("") // in steps, because the path may be too long for the system
+	d, err := f.w.fs.openFolder("") // step by step, because the path may be too long for the kernel
 	f.check(err)
 	d, err = makeBelow(d, path, 0o755, nil)
 	f.check(err)
@@ -146,13 +146,13 @@ func (f *fixture) remove(path string) {
 	f.check(f.fs.Remove(path))
 }
 
-// scan returns what a scan finds, a line for each: "state path".
+// scan returns the result of a scan, a line for each path: "state path".
 func (f *fixture) scan(o ScanOptions) []string {
 	f.t.Helper()
 	found, err := f.w.Scan(ctx, f.idx, o)
 	f.check(err)
 	if !slices.IsSortedFunc(found, func(a, b Found) int { return tree.ComparePaths(a.Path, b.Path) }) {
-		f.t.Errorf("not sorted: %v", lines(found))
+		f.t.Errorf("scan is not sorted: %v", lines(found))
 	}
 	for i := 1; i < len(found); i++ {
 		if found[i].Path == found[i-1].Path {
@@ -174,8 +174,8 @@ func lines(found []Found) []string {
 	return list
 }
 
-// tick waits until the clock of the file system has gone on, which is coarse:
-// what changes then has a time that nothing had before.
+// tick waits until the file system's coarse clock has advanced. Later changes then have a new
+// time.
 func (f *fixture) tick() {
 	f.t.Helper()
 	if f.root == "" {
@@ -194,8 +194,8 @@ func (f *fixture) tick() {
 	}
 }
 
-// stage stores all that differs and puts it into the index, as files read long
-// after they were written. What is written next has another time.
+// stage stores all differences and puts them into the index, as files that were read long after
+// they were written. Files written next have another time.
 func (f *fixture) stage() {
 	f.t.Helper()
 	defer f.tick()
@@ -223,7 +223,7 @@ func (f *fixture) stage() {
 	}, nil))
 }
 
-// confirm scans and confirms.
+// confirm scans and confirms the result.
 func (f *fixture) confirm() (changed []Found, same []Refreshed) {
 	f.t.Helper()
 	found, err := f.w.Scan(ctx, f.idx, ScanOptions{})
@@ -233,7 +233,7 @@ func (f *fixture) confirm() (changed []Found, same []Refreshed) {
 	return changed, same
 }
 
-// file makes a file's entry, with its content in the store.
+// file stores content and returns the entry of a file with it.
 func (f *fixture) file(content string) *object.Entry {
 	f.t.Helper()
 	s := f.w.newStorer(f.store, nil)
@@ -262,7 +262,7 @@ func dir(mode uint16) *object.Entry {
 	return &object.Entry{Type: object.TypeDir, Mode: mode, Content: object.Key{Kind: object.KindTree, ID: object.Sum(nil)}}
 }
 
-// tree describes a real folder: path -> type, mode and content.
+// snapshot describes a real folder by path, as type, mode and content.
 func snapshot(t testing.TB, root string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -310,7 +310,7 @@ func random(seed, n int) string {
 	return b.String()[:n]
 }
 
-// skip skips a test that cannot be run here, unless that is forbidden.
+// skip skips a test that cannot run here, unless the environment forbids skipping.
 func skip(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("KIST_TEST_NOSKIP") == "1" {
@@ -319,7 +319,7 @@ func skip(t testing.TB, why string) {
 	t.Skip(why)
 }
 
-// keepOpen has a file open for writing until the test ends.
+// keepOpen keeps a file open for writing until the test ends.
 func (f *fixture) keepOpen(path string) {
 	f.t.Helper()
 	file, err := os.OpenFile(filepath.Join(f.root, path), os.O_WRONLY, 0)

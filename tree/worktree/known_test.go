@@ -11,9 +11,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// elsewhere has the fixture's files be those of a repository that cuts in other
-// places.
-func (f *fixture) elsewhere(p chunker.Params) {
+// cutWith reopens the worktree with another chunker.
+func (f *fixture) cutWith(p chunker.Params) {
 	f.t.Helper()
 	c, err := chunker.New(p)
 	f.check(err)
@@ -22,7 +21,7 @@ func (f *fixture) elsewhere(p chunker.Params) {
 	f.open(o)
 }
 
-// touch sets the times of files to now, so that they have to be read.
+// touch sets the times of files to now, so that Confirm must read them.
 func (f *fixture) touch(paths ...string) {
 	f.t.Helper()
 	for _, path := range paths {
@@ -30,7 +29,8 @@ func (f *fixture) touch(paths ...string) {
 	}
 }
 
-// Files that were cut elsewhere are known by their content, and stored once.
+// A file that was stored with other chunk boundaries is recognised by its content, and is not
+// stored twice.
 func TestCutElsewhere(t *testing.T) {
 	for name, there := range map[string]chunker.Params{
 		"otherwise": {Polynomial: 0x30e2e2979e3a1f, Min: 1 << 10, Avg: 4 << 10, Max: 32 << 10},
@@ -45,27 +45,27 @@ func TestCutElsewhere(t *testing.T) {
 			for i, path := range paths {
 				f.write(path, random(i, sizes[path]))
 			}
-			f.elsewhere(there)
+			f.cutWith(there)
 			f.stage()
 			stored := f.store.(*objecttest.Memory).Len()
 			f.w.opt.Objects = f.store
-			f.elsewhere(cutter(t).Params())
+			f.cutWith(cutter(t).Params())
 
 			f.touch(paths...)
 			changed, unchanged := f.confirm()
 			if len(changed) > 0 || len(unchanged) != len(paths) {
-				t.Errorf("touched: %d are unchanged, and these are not: %v", len(unchanged), lines(changed))
+				t.Errorf("touched files: %d are unchanged, want %d; changed: %v", len(unchanged), len(paths), lines(changed))
 			}
 			found, err := f.w.Scan(ctx, f.idx, ScanOptions{})
 			f.check(err)
 			f.check(f.w.StoreAll(ctx, f.store, found, func(i int, s Stored, err error) error {
 				if e := f.idx.Entry(found[i].Path); err == nil && (s.Entry.Content != e.Content || s.Entry.Size != e.Size) {
-					t.Errorf("%s has become %v", e.Name, s.Entry.Content)
+					t.Errorf("%s has content %v, want %v", e.Name, s.Entry.Content, e.Content)
 				}
 				return err
 			}, nil))
 			if n := f.store.(*objecttest.Memory).Len(); n != stored {
-				t.Errorf("%d objects more were stored", n-stored)
+				t.Errorf("%d new objects were stored, want none", n-stored)
 			}
 			var ops []Op
 			for _, path := range paths {
@@ -74,10 +74,10 @@ func TestCutElsewhere(t *testing.T) {
 			obstacles, err := f.w.Check(ctx, f.idx, ops)
 			f.check(err)
 			if len(obstacles) > 0 {
-				t.Errorf("in the way: %+v", obstacles)
+				t.Errorf("obstacles: %+v, want none", obstacles)
 			}
 
-			// What has changed is seen, wherever in the file that is.
+			// A changed byte is found anywhere in the file.
 			for _, at := range []int{0, 150_000, 299_999} {
 				content := []byte(random(0, sizes["large"]))
 				content[at] ^= 1
@@ -95,31 +95,31 @@ func TestCutElsewhere(t *testing.T) {
 				alone.close()
 				f.check(err)
 				if got := f.store.(*objecttest.Memory).Len() - before; as.Entry.Content == known.Content || got > again.Len() {
-					t.Errorf("byte %d was changed, and %d objects are stored, want %d at most", at, got, again.Len())
+					t.Errorf("byte %d changed: %d objects were stored, want at most %d", at, got, again.Len())
 				}
 				if changed, _ := f.confirm(); !slices.Equal(lines(changed), []string{"modified large"}) {
-					t.Errorf("byte %d was changed, and what is modified is %v", at, lines(changed))
+					t.Errorf("byte %d changed: Confirm returns %v, want large", at, lines(changed))
 				}
 				s, err := f.w.Store(ctx, f.store, "large")
 				f.check(err)
 				if got := f.read(s.Entry); got != string(content) {
-					t.Errorf("byte %d was changed, and something else is stored", at)
+					t.Errorf("byte %d changed: stored wrong content", at)
 				}
 			}
 		})
 	}
 }
 
-// Without the list of chunks a file is cut anew.
+// Without the list of its chunks, a file with other boundaries counts as modified.
 func TestCutElsewhereUnknown(t *testing.T) {
 	f := newReal(t)
 	f.write("large", random(1, 300_000))
-	f.elsewhere(chunker.Params{Polynomial: 0x30e2e2979e3a1f, Min: 1 << 10, Avg: 4 << 10, Max: 32 << 10})
+	f.cutWith(chunker.Params{Polynomial: 0x30e2e2979e3a1f, Min: 1 << 10, Avg: 4 << 10, Max: 32 << 10})
 	f.stage()
 	f.w.opt.Objects = objecttest.NewMemory()
-	f.elsewhere(cutter(t).Params())
+	f.cutWith(cutter(t).Params())
 	f.touch("large")
 	if changed, _ := f.confirm(); !slices.Equal(lines(changed), []string{"modified large"}) {
-		t.Errorf("modified: %v", lines(changed))
+		t.Errorf("changed files are %v, want large", lines(changed))
 	}
 }

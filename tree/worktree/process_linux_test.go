@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// A test that needs another user, a file system of its own or to be killed
-// runs in a process of its own: this binary again, told by the environment.
+// A test that needs another user, a private mount or a kill runs this binary again as a child
+// process. This environment variable marks the child.
 const childVariable = "KIST_WORKTREE_TEST_CHILD"
 
 func isChild() bool { return os.Getenv(childVariable) != "" }
@@ -30,8 +30,8 @@ func child(t *testing.T) *exec.Cmd {
 	return cmd
 }
 
-// runChild runs the calling test again in a child, as another user than root
-// or in a mount name space of its own, and passes its result on.
+// runChild runs the calling test in a child, for example as another user or in a private mount
+// name space. It passes the result on.
 func runChild(t *testing.T, attr *syscall.SysProcAttr) {
 	t.Helper()
 	cmd := child(t)
@@ -45,8 +45,8 @@ func runChild(t *testing.T, attr *syscall.SysProcAttr) {
 	}
 }
 
-// asNobody makes the calling test run without root's rights. It returns false
-// where the test was run by a child, and is done.
+// asNobody makes the calling test run without root's rights. It returns false in the parent,
+// after the child has run the test.
 func asNobody(t *testing.T) bool {
 	if os.Getuid() != 0 {
 		return true
@@ -63,7 +63,7 @@ func asNobody(t *testing.T) bool {
 	return true
 }
 
-// newNobody is newReal for a test that runs asNobody.
+// newNobody is newReal for tests that run asNobody.
 func newNobody(t *testing.T) *fixture {
 	root, err := os.MkdirTemp("/tmp", "kist-worktree-test-")
 	if err != nil {
@@ -83,7 +83,7 @@ func newNobody(t *testing.T) *fixture {
 	return f.init()
 }
 
-// What cannot be read is reported and never taken for deleted.
+// Unreadable files and folders are reported, and do not count as deleted.
 func TestUnreadable(t *testing.T) {
 	if !asNobody(t) {
 		return
@@ -108,15 +108,15 @@ func TestUnreadable(t *testing.T) {
 	})
 	for _, c := range changed {
 		if c.State == Unreadable && !errors.Is(c.Err, fs.ErrPermission) {
-			t.Errorf("%s: %v", c.Path, c.Err)
+			t.Errorf("%s: error %v, want ErrPermission", c.Path, c.Err)
 		}
 	}
 	if _, err := f.w.Store(ctx, object.Discard, "file"); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGone) {
-		t.Errorf("store: %v", err)
+		t.Errorf("Store: error %v, want ErrPermission", err)
 	}
 	f.check(f.w.StoreAll(ctx, object.Discard, []Found{{Path: "dir/a", Type: object.TypeFile}}, func(_ int, _ Stored, err error) error {
 		if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGone) {
-			t.Errorf("store all: %v", err)
+			t.Errorf("StoreAll: error %v, want ErrPermission", err)
 		}
 		return nil
 	}, nil))
@@ -124,15 +124,15 @@ func TestUnreadable(t *testing.T) {
 	f.check(err)
 	for _, o := range obstacles {
 		if o.Reason != CannotRead {
-			t.Errorf("%s: %v", o.Path, o.Reason)
+			t.Errorf("%s: reason %v, want CannotRead", o.Path, o.Reason)
 		}
 	}
 	if len(obstacles) != 2 {
-		t.Errorf("obstacles: %v", obstacles)
+		t.Errorf("obstacles: %v, want 2", obstacles)
 	}
 }
 
-// A folder that may be passed but not listed is worked in.
+// Apply works in a folder that it cannot list.
 func TestBlindFolder(t *testing.T) {
 	if !asNobody(t) {
 		return
@@ -145,7 +145,7 @@ func TestBlindFolder(t *testing.T) {
 	same(t, "scan", f.scan(ScanOptions{}), []string{"untracked blind/", "untracked blind/a", "untracked blind/b", "untracked blind/dir/", "untracked blind/dir/c"})
 }
 
-// In a folder that may not be written nothing changes; the rest is done.
+// Apply changes nothing in a read-only folder, and carries out the other operations.
 func TestReadOnlyFolder(t *testing.T) {
 	if !asNobody(t) {
 		return
@@ -163,7 +163,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	}, ApplyOptions{})
 	var failed *ApplyError
 	if !errors.As(err, &failed) || failed.Stopped || !errors.Is(err, fs.ErrPermission) {
-		t.Fatalf("error: %v", err)
+		t.Fatalf("error %v, want ErrPermission", err)
 	}
 	var paths []string
 	for _, x := range failed.Failed {
@@ -171,24 +171,23 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	same(t, "failed", paths, []string{"locked/a", "locked/b", "locked/c", "locked/d", "locked/sub"})
 	if len(applied) != 2 {
-		t.Errorf("applied %v", applied)
+		t.Errorf("applied %v, want 2 operations", applied)
 	}
 	f.remove("locked/sub/x")
 	same(t, "folder", snapshot(t, filepath.Join(f.root, "locked")), before)
 
-	// That what is in a folder is to be written comes before its own mode.
+	// Apply makes a folder writable for the files in it, and sets its final mode last.
 	f.apply(Op{Path: "locked", New: dir(0o500)}, Op{Path: "locked/a", New: x})
 	info, err := f.w.Lstat("locked")
 	f.check(err)
 	if info.Mode != 0o500 {
-		t.Errorf("mode %o", info.Mode)
+		t.Errorf("mode %o, want 500", info.Mode)
 	}
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
-// mounted makes the calling test run in a process with a small tmpfs of its own
-// at a path below its worktree. It returns nil where the test was run by a
-// child, and is done.
+// mounted makes the calling test run in a child, with a small private tmpfs at a path below the
+// worktree. It returns nil in the parent, after the child has run the test.
 func mounted(t *testing.T, at, size string) *fixture {
 	if os.Getuid() != 0 {
 		skip(t, "only root can mount a file system")
@@ -227,7 +226,7 @@ func TestFullDisk(t *testing.T) {
 		applied, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{})
 		var failed *ApplyError
 		if !errors.As(err, &failed) || !failed.Stopped || !errors.Is(err, syscall.ENOSPC) {
-			t.Fatalf("error: %v", err)
+			t.Fatalf("error %v, want ENOSPC", err)
 		}
 		if len(applied) == 0 || len(applied) >= len(ops) || len(failed.Failed) > f.w.opt.Jobs {
 			t.Errorf("%d applied of %d, %d failed", len(applied), len(ops), len(failed.Failed))
@@ -238,12 +237,12 @@ func TestFullDisk(t *testing.T) {
 			s, err := f.w.Store(ctx, object.Discard, a.Path)
 			f.check(err)
 			if s.Entry.Content != a.New.Content {
-				t.Errorf("%s is not whole", a.Path)
+				t.Errorf("%s has wrong content", a.Path)
 			}
 		}
 		for _, line := range f.scan(ScanOptions{}) {
 			if path, ok := strings.CutPrefix(line, "untracked "); !ok || !strings.HasSuffix(path, "/") && !written[path] {
-				t.Errorf("there is %q", line)
+				t.Errorf("unexpected %q", line)
 			}
 		}
 		same(t, "temporary files", f.temps(), []string(nil))
@@ -255,7 +254,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// A folder on another file system than the temporary files.
+// Apply works in a folder on another file system than the temporary files.
 func TestOtherFileSystem(t *testing.T) {
 	f := mounted(t, "sub", "1m")
 	if f == nil {
@@ -269,7 +268,7 @@ func TestOtherFileSystem(t *testing.T) {
 	same(t, "temporary files", f.temps(), []string(nil))
 }
 
-// A folder where another file system is mounted stays, without its content.
+// With OneFileSystem, a mount point is scanned without its content.
 func TestScanOneFileSystem(t *testing.T) {
 	f := mounted(t, "d/sub", "1m")
 	if f == nil {
@@ -285,7 +284,7 @@ func TestScanOneFileSystem(t *testing.T) {
 	one.Paths = nil
 	same(t, "tracked", f.scan(one), []string{"deleted d/sub/y/", "deleted d/sub/y/z"})
 
-	// A root is scanned on whatever file system it lies.
+	// A root is scanned even if it is on another file system.
 	f.write("e/f/g/h", "3")
 	for range 100 { // the order is random
 		f.open(Options{Jobs: 1, Roots: []string{"d", "e/f/g"}})
@@ -297,7 +296,7 @@ func TestScanOneFileSystem(t *testing.T) {
 	}
 }
 
-// The repository's folder is not touched under the name of a mount either.
+// Apply refuses to touch the repository's folder under a bind mount, too.
 func TestMountedRepository(t *testing.T) {
 	f := mounted(t, "other", "1m")
 	if f == nil {
@@ -310,15 +309,14 @@ func TestMountedRepository(t *testing.T) {
 	x := f.file("evil")
 	for _, op := range []Op{{Path: "bound/config", New: x}, {Path: "bound/new", New: dir(0o755)}, {Path: "bound", New: dir(0o700)}, {Path: "bound/config", Old: &index.Entry{}}, {Path: "bound/l", New: link("x")}} {
 		if _, err := f.w.Apply(ctx, f.store, []Op{op}, ApplyOptions{}); !errors.Is(err, errRepository) {
-			t.Errorf("%s: %v", op.Path, err)
+			t.Errorf("%s: error %v, want errRepository", op.Path, err)
 		}
 	}
 	same(t, "repository", repository(t, f.root), before)
 	same(t, "scan", f.scan(ScanOptions{}), []string{"nested repository bound/", "untracked other/"})
 }
 
-// killOps returns what the killed process makes of its worktree, in one of two
-// versions.
+// killOps returns the operations of the killed process, in one of two versions.
 func killOps(f *fixture, version int) []Op {
 	var ops []Op
 	for i := range 60 {
@@ -331,7 +329,7 @@ func killOps(f *fixture, version int) []Op {
 	return ops
 }
 
-// Killed at any moment, it leaves each file and symlink old or new.
+// A kill during Apply leaves each file and symlink old or new.
 func TestKilled(t *testing.T) {
 	if isChild() {
 		f := &fixture{t: t, root: os.Getenv("KIST_WORKTREE_TEST_ROOT")}
@@ -391,27 +389,26 @@ func TestKilled(t *testing.T) {
 			count[is]++
 		}
 		if count[0]+count[1] != len(versions[0]) {
-			t.Fatalf("round %d: %d files", round, count[0]+count[1])
+			t.Fatalf("round %d: %d files, want %d", round, count[0]+count[1], len(versions[0]))
 		}
 		if count[0] > 0 && count[1] > 0 {
 			mixed++
 		}
-		// It can be begun again, and cleans up after the one that was killed.
+		// A retry succeeds and removes the temporary files of the killed process.
 		obstacles, err := f.w.Check(ctx, indexOf(f, versions[0]), versions[1])
 		f.check(err)
 		if len(obstacles) > 0 {
-			t.Fatalf("round %d: in the way: %v", round, obstacles)
+			t.Fatalf("round %d: obstacles %v, want none", round, obstacles)
 		}
 		f.apply(versions[round%2]...)
 		same(t, "temporary files", f.temps(), []string(nil))
 	}
 	if mixed == 0 {
-		t.Error("never killed in the midst")
+		t.Error("no kill hit a running Apply")
 	}
 }
 
-// indexOf returns an index that has what operations make, as nothing is known
-// of the files.
+// indexOf returns an index with the entries that operations write, without stat data.
 func indexOf(f *fixture, ops []Op) *index.Index {
 	idx := index.New()
 	for _, op := range ops {
@@ -420,7 +417,7 @@ func indexOf(f *fixture, ops []Op) *index.Index {
 	return idx
 }
 
-// The kernel may lack openat2.
+// Kernels without openat2 get the same protection.
 func TestWithoutOpenat2(t *testing.T) {
 	noOpenat2.Store(true)
 	defer noOpenat2.Store(false)
@@ -428,6 +425,6 @@ func TestWithoutOpenat2(t *testing.T) {
 	t.Run("steps", TestNoEscapeInSteps)
 	t.Run("deep", TestDeep)
 	if !noOpenat2.Load() {
-		t.Error("openat2 was used")
+		t.Error("a test used openat2")
 	}
 }

@@ -12,8 +12,7 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// A folder that another process exchanges for a symlink, again and again,
-// leads nowhere.
+// Nothing escapes through a folder that another goroutine keeps exchanging for a symlink.
 func TestNoEscapeByRace(t *testing.T) {
 	for _, target := range []string{".kist", "../outside"} {
 		f, check := newTrap(t)
@@ -59,7 +58,7 @@ func TestNoEscapeByRace(t *testing.T) {
 			f.w.Remove("race/moved")
 			for _, path := range []string{"race/config", "race/secret"} {
 				if s, err := f.w.Store(ctx, object.Discard, path); err == nil && string(s.Entry.Inline) != "evil" {
-					t.Errorf("read %s: %q", path, s.Entry.Inline)
+					t.Errorf("read %s through the symlink: %q", path, s.Entry.Inline)
 				}
 			}
 		}
@@ -67,7 +66,7 @@ func TestNoEscapeByRace(t *testing.T) {
 		racer.Wait()
 		check(target)
 		if !raced() {
-			t.Errorf("no race: %d exchanges, %d applied, %d failed", swaps.Load(), done, failed)
+			t.Errorf("too few races: %d exchanges, %d applied, %d failed", swaps.Load(), done, failed)
 		}
 	}
 }

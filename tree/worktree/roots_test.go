@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestScanRoots scans with a list of roots, one of them above the repository.
+// Scan stays below the configured roots. One of them contains the repository.
 func TestScanRoots(t *testing.T) {
 	f := newReal(t)
 	f.write("outside", "0")
@@ -33,7 +33,7 @@ func TestScanRoots(t *testing.T) {
 	f.stage()
 	check(ScanOptions{})
 
-	// What a removed root had is deleted.
+	// The content of a removed root counts as deleted.
 	open("srv/data", "one")
 	check(ScanOptions{}, "deleted etc/", "deleted etc/hosts")
 	check(ScanOptions{Paths: []string{"etc"}}, "deleted etc/", "deleted etc/hosts")
@@ -59,13 +59,13 @@ func TestScanRoots(t *testing.T) {
 
 	open("etc/repo")
 	if got := f.scan(ScanOptions{}); !slices.Contains(got, "unreadable etc/repo/") && !slices.Contains(got, "unreadable etc/repo") {
-		t.Error("the repository as a root:", got)
+		t.Errorf("with the repository as a root: %q, want it unreadable", got)
 	}
 	f.open(Options{Roots: []string{}})
 	if _, err := f.w.Scan(ctx, f.idx, ScanOptions{}); !errors.Is(err, ErrNoRoots) {
-		t.Error(err)
+		t.Errorf("Scan without roots: error %v, want ErrNoRoots", err)
 	}
 	if _, err := f.w.Apply(ctx, f.store, []Op{{Path: "one"}}, ApplyOptions{}); !errors.Is(err, ErrReadOnly) {
-		t.Error(err)
+		t.Errorf("Apply with roots: error %v, want ErrReadOnly", err)
 	}
 }

@@ -104,7 +104,7 @@ func TestScanChanges(t *testing.T) {
 	}
 	same(t, "confirmed", states, []string{"modified changed", "mode changed chmod", "mode changed chmoddir", "modified relinked"})
 	if len(unchanged) != 1 || unchanged[0].Path != "racy" {
-		t.Errorf("unchanged: %v", unchanged)
+		t.Errorf("unchanged files are %v, want racy", unchanged)
 	}
 	f.idx.SetStat("racy", func() index.Stat { s := unchanged[0].Stat; s.ReadAt += 2 * index.RacyWindow; return s }())
 	same(t, "refreshed", f.scan(ScanOptions{Paths: []string{"racy"}}), []string{})
@@ -138,7 +138,7 @@ func TestScanPaths(t *testing.T) {
 			{[]string{"a/b/c/x"}, []string{"absent a/b/c/x"}},
 		} {
 			got := f.scan(ScanOptions{Paths: test.paths})
-			if f.root == "" { // files have no times by which they could be unchanged
+			if f.root == "" { // memfs has no stat data, so tracked files count as modified
 				for i := len(got) - 1; i >= 0; i-- {
 					if strings.HasPrefix(got[i], "modified") {
 						got = append(got[:i], got[i+1:]...)
@@ -186,7 +186,7 @@ func TestScanIgnored(t *testing.T) {
 	})
 }
 
-// A file of patterns that is not a plain file of a sane size is not obeyed.
+// Scan does not use a .kistignore that is no regular file or is too large.
 func TestIgnoreFileRefused(t *testing.T) {
 	f := newReal(t)
 	f.write("elsewhere", "*\n")
@@ -220,7 +220,7 @@ func TestScanCaches(t *testing.T) {
 	})
 }
 
-// An exclusion hides untracked paths. With Drop, tracked ones count as deleted.
+// Exclusions hide untracked paths. With Drop, tracked paths count as deleted.
 func TestScanExclude(t *testing.T) {
 	f := newReal(t)
 	patterns, err := ignore.Parse([]byte("*.log\n!keep.log\n/d/\n"), "")
@@ -284,7 +284,7 @@ func TestScanNames(t *testing.T) {
 		f.write(name+"/"+name, name)
 	}
 	if got := f.scan(ScanOptions{}); len(got) != 2*len(names) {
-		t.Errorf("found %d of %d: %q", len(got), 2*len(names), got)
+		t.Errorf("found %d paths, want %d: %q", len(got), 2*len(names), got)
 	}
 	f.stage()
 	same(t, "after", f.scan(ScanOptions{}), []string{})
@@ -296,7 +296,7 @@ func TestScanNames(t *testing.T) {
 	}
 }
 
-// A path longer than the kernel takes, 500 folders deep.
+// A path longer than the kernel accepts can be written, scanned, stored and removed.
 func TestDeep(t *testing.T) {
 	f := newReal(t)
 	name := strings.Repeat("d", 100)
@@ -305,10 +305,10 @@ func TestDeep(t *testing.T) {
 	applied, err := f.w.Apply(ctx, f.store, []Op{{Path: path, New: e}}, ApplyOptions{})
 	f.check(err)
 	if len(applied) != 1 {
-		t.Fatalf("applied: %v", applied)
+		t.Fatalf("applied %v, want one operation", applied)
 	}
 	if got := f.scan(ScanOptions{}); len(got) != 501 || got[500] != "untracked "+path {
-		t.Fatalf("found %d", len(got))
+		t.Fatalf("found %d paths, want 501", len(got))
 	}
 	f.stage()
 	same(t, "after", f.scan(ScanOptions{}), []string{})
@@ -326,11 +326,11 @@ func TestDeep(t *testing.T) {
 	_, err = f.w.Apply(ctx, f.store, ops, ApplyOptions{})
 	f.check(err)
 	if f.w.Exists(name) {
-		t.Error("still there")
+		t.Errorf("%s was not removed", name)
 	}
 }
 
-// The limit on depth keeps a scan finite, and tells.
+// Scan reports a folder below the depth limit as unreadable, and stops there.
 func TestTooDeep(t *testing.T) {
 	f := newReal(t)
 	f.mkdir("d" + strings.Repeat("/d", object.MaxDepth-1))
@@ -340,7 +340,7 @@ func TestTooDeep(t *testing.T) {
 	f.mkdir("d" + strings.Repeat("/d", object.MaxDepth))
 	got := f.scan(ScanOptions{})
 	if last := got[len(got)-1]; len(got) != object.MaxDepth || !strings.HasPrefix(last, "unreadable d/") {
-		t.Errorf("%d found, the last %.40q", len(got), last)
+		t.Errorf("found %d paths, the last is %.40q; want %d and an unreadable one", len(got), last, object.MaxDepth)
 	}
 }
 
@@ -350,11 +350,11 @@ func TestScanCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := f.w.Scan(ctx, nil, ScanOptions{}); err != context.Canceled {
-		t.Errorf("got %v", err)
+		t.Errorf("error %v, want Canceled", err)
 	}
 }
 
-// A folder with many names, which several workers share, is told like any other.
+// A folder with so many names that several workers share it has the same result.
 func TestScanWide(t *testing.T) {
 	f := newReal(t)
 	f.w.opt.Jobs = 4

@@ -55,7 +55,7 @@ func TestStoreSizes(t *testing.T) {
 				t.Errorf("%d bytes: %+v", size, s)
 			}
 			if got := f.read(e); got != content {
-				t.Errorf("%d bytes: other content", size)
+				t.Errorf("%d bytes: stored wrong content", size)
 			}
 			switch {
 			case size <= object.MaxInline:
@@ -72,7 +72,7 @@ func TestStoreSizes(t *testing.T) {
 			again, err := f.w.Store(ctx, object.Discard, "file")
 			f.check(err)
 			if again.Entry.Content != e.Content || string(again.Entry.Inline) != string(e.Inline) {
-				t.Errorf("%d bytes: discarded, it has another name", size)
+				t.Errorf("%d bytes: Store to Discard returns another entry", size)
 			}
 		}
 	})
@@ -109,23 +109,22 @@ func TestStoreMetadata(t *testing.T) {
 	}
 }
 
-// A clock that is years off does not make files look as if they were read long
-// before or after they were written.
+// A wrong clock does not make a file look as if it was read long before or after it was written.
 func TestReadAt(t *testing.T) {
 	for _, off := range []time.Duration{0, -10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
 		f := newReal(t)
 		f.w.opt.Now = func() time.Time { return time.Now().Add(off) }
 		f.write("file", "x")
-		f.keepOpen("file") // so that there is no lease
+		f.keepOpen("file") // prevents a lease
 		s, err := f.w.Store(ctx, object.Discard, "file")
 		f.check(err)
 		if d := time.Duration(s.Stat.ReadAt - s.Stat.MTime); d.Abs() > 10*time.Second || !s.Stat.Racy() {
-			t.Errorf("clock off by %v: read %v after it was written", off, d)
+			t.Errorf("clock off by %v: ReadAt is %v after MTime, want at most 10s and racy", off, d)
 		}
 	}
 }
 
-// Goroutines that share an Opener read the right files, while folders come and go.
+// Goroutines that share an Opener read the right files.
 func TestOpener(t *testing.T) {
 	f := newReal(t)
 	var paths []string
@@ -143,7 +142,7 @@ func TestOpener(t *testing.T) {
 				file, err := o.Open(paths[i])
 				if i%3 > 0 {
 					if !errors.Is(err, fs.ErrNotExist) {
-						t.Errorf("%s: %v", paths[i], err)
+						t.Errorf("Open(%s): error %v, want ErrNotExist", paths[i], err)
 					}
 					continue
 				}
@@ -170,7 +169,7 @@ func TestStoreSpecial(t *testing.T) {
 	defer l.Close()
 	names := []string{"fifo", "socket"}
 	if os.Getuid() == 0 {
-		f.check(syscall.Mknod(filepath.Join(f.root, "device"), syscall.S_IFCHR|0o666, 1<<8|5)) // zeros without end
+		f.check(syscall.Mknod(filepath.Join(f.root, "device"), syscall.S_IFCHR|0o666, 1<<8|5)) // /dev/zero
 		names = append(names, "device")
 	}
 	done := make(chan struct{})
@@ -178,12 +177,12 @@ func TestStoreSpecial(t *testing.T) {
 		defer close(done)
 		for _, name := range names {
 			if _, err := f.w.Store(ctx, f.store, name); !errors.Is(err, ErrSpecial) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("Store(%s): error %v, want ErrSpecial", name, err)
 			}
 			if _, err := f.w.Open(name); !errors.Is(err, ErrSpecial) {
-				t.Errorf("open %s: %v", name, err)
+				t.Errorf("Open(%s): error %v, want ErrSpecial", name, err)
 			}
-			// What was a file when it was found must not be waited for either.
+			// StoreAll must not block on it either, even if the scan found a file.
 			found := []Found{{Path: name, State: Untracked, Type: object.TypeFile}}
 			f.check(f.w.StoreAll(ctx, f.store, found, func(_ int, _ Stored, err error) error {
 				if err == nil {
@@ -196,7 +195,7 @@ func TestStoreSpecial(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
-		t.Fatal("hangs")
+		t.Fatal("Store or Open of a special file blocks")
 	}
 }
 
@@ -206,7 +205,7 @@ func TestStoreGone(t *testing.T) {
 	f.write("file", "x")
 	for _, path := range []string{"nothing", "nothing/below", "link/passwd", "file/x"} {
 		if _, err := f.w.Store(ctx, f.store, path); !errors.Is(err, ErrGone) {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("Store(%s): error %v, want ErrGone", path, err)
 		}
 	}
 	for _, path := range []string{".kist/config", "../x", "/etc/passwd", "a/../../x"} {
@@ -222,9 +221,9 @@ func TestStoreChanging(t *testing.T) {
 		name     string
 		content  string
 		change   func(f *fixture, at string, n int32)
-		times    int32 // how often it is changed
+		times    int32 // number of changes
 		unstable bool
-		want     string // "": whatever it is
+		want     string // "" accepts any content
 	}{
 		{"grows once", random(2, 500), func(f *fixture, at string, n int32) { appendTo(f, at, "more") }, 1, false, random(2, 500) + "more"},
 		{"grows always", random(2, 500), func(f *fixture, at string, n int32) { appendTo(f, at, "more") }, 99, true, random(2, 500) + "moremore"},
@@ -262,14 +261,14 @@ func TestStoreChanging(t *testing.T) {
 			s, err := f.w.Store(ctx, dst, "file")
 			f.check(err)
 			if s.Unstable != test.unstable || s.Stat.IsZero() != test.unstable {
-				t.Errorf("unstable: %v, stat %+v", s.Unstable, s.Stat)
+				t.Errorf("unstable is %v, want %v; stat %+v", s.Unstable, test.unstable, s.Stat)
 			}
 			got := f.read(s.Entry)
 			if test.want != "" && got != test.want {
 				t.Errorf("stored %d bytes %.20q…, want %d %.20q…", len(got), got, len(test.want), test.want)
 			}
 			if s.Entry.Size != uint64(len(got)) {
-				t.Errorf("size %d, content %d", s.Entry.Size, len(got))
+				t.Errorf("the entry's size is %d, want %d", s.Entry.Size, len(got))
 			}
 		})
 	}
@@ -309,18 +308,18 @@ func TestStoreAll(t *testing.T) {
 		f.check(f.w.StoreAll(ctx, f.store, files, func(i int, s Stored, err error) error {
 			f.check(err)
 			if seen[i] || s.Unstable || f.read(s.Entry) != want[files[i].Path] {
-				t.Errorf("%s is wrong", files[i].Path)
+				t.Errorf("%s is stored twice, unstable or wrong", files[i].Path)
 			}
 			seen[i] = true
 			return nil
 		}, func(files, bytes int64) {
 			if files < lastFiles || bytes < lastBytes {
-				t.Errorf("progress went back")
+				t.Error("progress went back")
 			}
 			lastFiles, lastBytes = files, bytes
 		}))
 		if len(seen) != len(want) || lastFiles != int64(len(want)) || lastBytes != bytes {
-			t.Errorf("%d of %d seen, progress %d files %d bytes of %d", len(seen), len(want), lastFiles, lastBytes, bytes)
+			t.Errorf("stored %d files, progress %d files and %d bytes; want %d files and %d bytes", len(seen), lastFiles, lastBytes, len(want), bytes)
 		}
 	})
 }
@@ -343,7 +342,7 @@ func TestStoreAllErrors(t *testing.T) {
 		return err
 	}, nil))
 	if gone != 1 {
-		t.Errorf("gone: %d", gone)
+		t.Errorf("ErrGone was reported %d times, want 1", gone)
 	}
 	broken := errors.New("broken")
 	ignore := func(int, Stored, error) error { return nil }
@@ -353,23 +352,22 @@ func TestStoreAllErrors(t *testing.T) {
 		}
 		return nil
 	}, nil); err != broken {
-		t.Errorf("error of each: %v", err)
+		t.Errorf("error %v, want the error of the callback", err)
 	}
 	if err := f.w.StoreAll(ctx, &hooked{f.store, func() error { return broken }}, files, ignore, nil); err != broken {
-		t.Errorf("error of the store: %v", err)
+		t.Errorf("error %v, want the error of the store", err)
 	}
 	f.write("large", random(1, 1<<20))
 	if err := f.w.StoreAll(ctx, &hooked{f.store, func() error { return broken }}, []Found{{Path: "large", Type: object.TypeFile}}, ignore, nil); err != broken {
-		t.Errorf("error of the store in a large file: %v", err)
+		t.Errorf("large file: error %v, want the error of the store", err)
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	if err := f.w.StoreAll(cancelled, &hooked{f.store, func() error { cancel(); return nil }}, files, ignore, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("cancelled: error %v, want Canceled", err)
 	}
 }
 
-// A large file does not need memory for all of its chunks, though the store is
-// slow.
+// Storing a large file to a slow store has few chunks in memory at once.
 func TestStoreLargeIsBounded(t *testing.T) {
 	f := newReal(t)
 	f.write("large", random(1, 8<<20))
@@ -378,12 +376,11 @@ func TestStoreLargeIsBounded(t *testing.T) {
 	_, err := f.w.Store(ctx, dst, "large")
 	f.check(err)
 	if n := most.Load(); n < 2 || int(n) > f.w.opt.Jobs+1 {
-		t.Errorf("%d chunks at once", n)
+		t.Errorf("%d chunks at once, want 2 to %d", n, f.w.opt.Jobs+1)
 	}
 }
 
-// slow is a store that takes its time, and for the first object until there is
-// another beside it.
+// slow is a Writer with delays. Its first Put waits for a second one at the same time.
 type slow struct {
 	object.Writer
 	now, most *atomic.Int32
@@ -425,11 +422,11 @@ func TestConfirmStates(t *testing.T) {
 	f.check(err)
 	same(t, "confirmed", lines(changed), []string{"modified edited", "deleted gone"})
 	if len(unchanged) != 1 || unchanged[0].Path != "touched" || unchanged[0].Old != f.idx.Entry("touched") || unchanged[0].Stat.MTime == unchanged[0].Old.Stat.MTime {
-		t.Errorf("unchanged: %+v", unchanged)
+		t.Errorf("unchanged files are %+v, want touched with a new time", unchanged)
 	}
 }
 
-// TestConfirmMany has more files than are read at once, of which some differ.
+// Confirm handles more files than it reads at once.
 func TestConfirmMany(t *testing.T) {
 	f := newReal(t)
 	const files = 2*confirmAtOnce + 10
@@ -460,9 +457,9 @@ func TestConfirmMany(t *testing.T) {
 	changed, same, err := f.w.Confirm(ctx, all)
 	f.check(err)
 	if got := lines(changed); !slices.Equal(got, want) {
-		t.Errorf("%d are changed, want %d", len(got), len(want))
+		t.Errorf("%d files are changed, want %d", len(got), len(want))
 	}
 	if len(same) != files-len(want) || len(same) != 3 {
-		t.Errorf("%d are unchanged, want %d", len(same), files-len(want))
+		t.Errorf("%d files are unchanged, want %d", len(same), files-len(want))
 	}
 }

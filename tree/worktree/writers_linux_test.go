@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// mapFile maps a file for writing, and closes its descriptor.
+// mapFile maps a file for writing and closes its descriptor.
 func (f *fixture) mapFile(path string) []byte {
 	f.t.Helper()
 	file, err := os.OpenFile(filepath.Join(f.root, path), os.O_RDWR, 0)
@@ -35,13 +35,13 @@ func (f *fixture) fileSystem() int64 {
 	return int64(st.Type)
 }
 
-// TestWriters has files of which the index remembers that they are settled, or
-// not. On file systems without leases none is.
+// A stored file is settled, and not racy, if no process can write to it. File systems without
+// leases have no settled files.
 func TestWriters(t *testing.T) {
 	nothing := func(f *fixture) {}
 	for _, test := range []struct {
 		name    string
-		later   time.Duration // between writing and reading
+		later   time.Duration // clock difference between write and read
 		open    func(f *fixture)
 		settled bool
 	}{
@@ -69,20 +69,20 @@ func TestWriters(t *testing.T) {
 				settled := test.settled && leaseWorks[f.fileSystem()]
 				onTmpfs := f.fileSystem() == unix.TMPFS_MAGIC && test.name != "closed" && dst != object.Discard
 				if s.Stat.Racy() == settled || s.Unstable && !onTmpfs {
-					t.Errorf("racy: %v, want %v; unstable: %v", s.Stat.Racy(), !settled, s.Unstable)
+					t.Errorf("racy is %v, want %v; unstable is %v", s.Stat.Racy(), !settled, s.Unstable)
 				}
 			}
 		})
 	}
 }
 
-// TestHiddenChanges has a file change through a mapping while it is read. Its
-// pages are dirty before, so that its times stay the same.
+// A change through a mapping during the read is detected. The pages are dirty before, so the
+// times do not change.
 func TestHiddenChanges(t *testing.T) {
 	for _, often := range []int{1, 1 << 30} {
 		f := newReal(t)
 		if !leaseWorks[f.fileSystem()] {
-			continue // nothing shows
+			continue // hidden changes cannot be detected
 		}
 		later := time.Duration(0)
 		f.w.opt.Now = func() time.Time { return time.Now().Add(later) }
@@ -90,9 +90,9 @@ func TestHiddenChanges(t *testing.T) {
 		f.write("file", random(7, 200_000))
 		data := f.mapFile("file")
 		copy(data, bytes.Repeat([]byte{0}, len(data)))
-		later = 3 * time.Second // nobody seems to be at work
+		later = 3 * time.Second // the last visible change is long ago
 		changes := 0
-		var mu sync.Mutex // chunks are stored by several goroutines
+		var mu sync.Mutex // several goroutines store chunks
 		dst := &hooked{f.store, func() error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -105,17 +105,16 @@ func TestHiddenChanges(t *testing.T) {
 		s, err := f.w.Store(ctx, dst, "file")
 		f.check(err)
 		if never := often > 1; never && (!s.Unstable || !s.Stat.IsZero()) {
-			t.Errorf("changes always: unstable: %v, %+v", s.Unstable, s.Stat)
+			t.Errorf("changed during each read: unstable is %v, stat %+v; want unstable without stat", s.Unstable, s.Stat)
 		} else if !never && s.Unstable != (f.fileSystem() == unix.TMPFS_MAGIC) {
-			t.Errorf("changed once: unstable: %v", s.Unstable)
+			t.Errorf("changed once: unstable is %v", s.Unstable)
 		} else if !never && f.read(s.Entry) != string(data) {
-			t.Error("changed once: stored a mixture")
+			t.Error("changed once: stored a mix of old and new content")
 		}
 	}
 }
 
-// TestSettled has the racy window of a settled file end with the grain of its
-// file system's clock.
+// The racy window of a settled file is as short as the resolution of its file system's clock.
 func TestSettled(t *testing.T) {
 	const at = 17e17 + 5
 	for _, test := range []struct {
@@ -127,7 +126,7 @@ func TestSettled(t *testing.T) {
 	} {
 		st := index.Stat{Inode: 1, MTime: test.mtime, CTime: test.mtime, ReadAt: test.readAt}
 		if got := st.Settled().Racy(); got != test.racy {
-			t.Errorf("changed at %d, read at %d: racy %v", test.mtime, test.readAt, got)
+			t.Errorf("changed at %d, read at %d: racy is %v, want %v", test.mtime, test.readAt, got, test.racy)
 		}
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// The test binary runs itself again as a process that works on refs, when
-// these are set in its environment.
+// The test binary runs itself as a child process that works on refs. These variables are set
+// in the child's environment.
 const (
 	childWork = "KIST_TEST_REFS_WORK"
 	childDir  = "KIST_TEST_REFS_DIR"
@@ -50,8 +50,8 @@ func child(t *testing.T, s *Store, work string) *exec.Cmd {
 	return cmd
 }
 
-// commitForEver moves HEAD's branch to ever higher numbers, makes or deletes
-// another, and says so after each.
+// commitForEver moves HEAD's branch to ever higher numbers. The same update creates or deletes
+// another branch. After each update it prints the number.
 func commitForEver(s *Store) error {
 	head, err := s.Head()
 	if err != nil {
@@ -83,8 +83,8 @@ func commitForEver(s *Store) error {
 	}
 }
 
-// A process that is killed leaves every ref old or new, what it said is done
-// is done, and the next process goes on.
+// A killed process leaves every ref at its old or its new value. Acknowledged updates stay, and
+// the next process can continue.
 func TestKill(t *testing.T) {
 	s := newStore(t)
 	acked := 0
@@ -98,7 +98,7 @@ func TestKill(t *testing.T) {
 			t.Fatal(err)
 		}
 		lines := bufio.NewScanner(out)
-		time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() }) // should it hang
+		time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() }) // if it hangs
 		for lines.Scan() {
 			if acked, err = strconv.Atoi(lines.Text()); err != nil {
 				t.Fatal(err)
@@ -117,7 +117,7 @@ func TestKill(t *testing.T) {
 
 		head, err := s.Head()
 		if err != nil || head.Branch != "main" || head.ID != id(acked) && head.ID != id(acked+1) {
-			t.Fatalf("round %d: HEAD is %v, %v; %d was done", round, head, err, acked)
+			t.Fatalf("round %d: HEAD is %v, %v; update %d was acknowledged", round, head, err, acked)
 		}
 		refs, err := s.List("")
 		if err != nil || len(refs) == 0 || len(refs) > 2 {
@@ -134,7 +134,7 @@ func TestKill(t *testing.T) {
 			}
 			for n := 1; n <= acked; n++ {
 				if !logged[id(n)] {
-					t.Fatalf("round %d: %d is not in the log of %s", round, n, log)
+					t.Fatalf("round %d: update %d is missing in the log of %s", round, n, log)
 				}
 			}
 		}
@@ -142,11 +142,10 @@ func TestKill(t *testing.T) {
 			t.Fatalf("round %d: %v", round, err)
 		}
 	}
-	t.Logf("%d updates were done", acked)
+	t.Logf("%d updates", acked)
 }
 
-// raceOnce waits for its input to end, and then tries to move a ref to the
-// n-th ID.
+// raceOnce waits for the end of its input, and then tries to move HEAD's branch to the n-th ID.
 func raceOnce(s *Store, n string) error {
 	number, err := strconv.Atoi(n)
 	if err != nil {
@@ -165,7 +164,7 @@ func raceOnce(s *Store, n string) error {
 	return err
 }
 
-// Of many processes that move a ref from the same place, exactly one does.
+// Exactly one of many processes that move a ref from the same value succeeds.
 func TestProcessRace(t *testing.T) {
 	s := newStore(t)
 	s.set(t, Heads+"main", id(0))
@@ -198,6 +197,6 @@ func TestProcessRace(t *testing.T) {
 		}
 	}
 	if got := s.log(t, "HEAD"); got != fmt.Sprintf("0>%d race; ->0 test", won) {
-		t.Errorf("log is %q, racer %d won", got, won)
+		t.Errorf("log is %q, but racer %d won", got, won)
 	}
 }

@@ -45,18 +45,18 @@ func TestLogEntries(t *testing.T) {
 			t.Error(diff)
 		}
 		if _, offset := got.Time.Zone(); offset != 3600 {
-			t.Errorf("offset of zone is %d", offset)
+			t.Errorf("offset of zone is %d, want 3600", offset)
 		}
 	}
 	if entries, err := s.Log("refs/heads/none"); len(entries) > 0 || err != nil {
 		t.Error(entries, err)
 	}
 	if _, err := s.Log("refs/heads/../../config"); err == nil {
-		t.Error("log of a bad name")
+		t.Error("read the log of a bad name")
 	}
 }
 
-// Odd clocks: a zone of seconds, and a year that cannot be written.
+// A log keeps the exact time in a zone with odd seconds. It refuses a year after 9999.
 func TestLogTimes(t *testing.T) {
 	at := time.Date(1890, 1, 1, 0, 0, 0, 5, time.FixedZone("", 1172))
 	s := Open(t.TempDir(), func() time.Time { return at })
@@ -73,8 +73,7 @@ func TestLogTimes(t *testing.T) {
 	}
 }
 
-// A log that lost the end of its last line is read without it, and mended by
-// the next move.
+// A reader skips a torn last line of a log, and the next move removes it.
 func TestTornLog(t *testing.T) {
 	s := newStore(t)
 	name := Heads + "main"
@@ -93,19 +92,19 @@ func TestTornLog(t *testing.T) {
 					want = ""
 				}
 				if got := s.log(t, name); got != want {
-					t.Fatalf("cut at %d: log is %q", cut, got)
+					t.Fatalf("cut at %d: log is %q, want %q", cut, got, want)
 				}
 				s.set(t, name, id(3))
 				want = strings.TrimSuffix("1>3 test; "+want, "; ")
 				if got := s.log(t, name); got != want {
-					t.Fatalf("cut at %d: after a move, log is %q", cut, got)
+					t.Fatalf("cut at %d: after a move, log is %q, want %q", cut, got, want)
 				}
 			}
 		}
 	}
 }
 
-// Damaged lines are told of, hide no others, and can be dropped.
+// A damaged line of a log is reported and can be dropped. The other lines stay readable.
 func TestDamagedLog(t *testing.T) {
 	s := newStore(t)
 	name := Heads + "main"
@@ -114,29 +113,29 @@ func TestDamagedLog(t *testing.T) {
 	}
 	lines := strings.SplitAfter(s.mustRead(t, "logs/"+name), "\n")
 	for what, bad := range map[string]string{
-		"a changed byte":       strings.Replace(lines[1], "test", "tent", 1),
-		"an empty line":        "\n",
-		"other bytes":          "\x01\xff\n",
-		"a line without ID":    sealed(strings.Repeat("0", 64) + " 2026-01-31T12:01:00Z <>\tx"),
-		"a bad ID":             sealed(strings.Repeat("0", 64) + " " + strings.Repeat("G", 64) + " 2026-01-31T12:01:00Z <>\tx"),
-		"a bad time":           sealed(id(1).String() + " " + id(2).String() + " 2026-02-31T12:01:00Z <>\tx"),
-		"a time said twice":    sealed(id(1).String() + " " + id(2).String() + " 2026-01-31T12:01:00+00:00 <>\tx"),
-		"no address":           sealed(id(1).String() + " " + id(2).String() + " 2026-01-31T12:01:00Z Ann\tx"),
-		"no reason":            sealed(id(1).String() + " " + id(2).String() + " 2026-01-31T12:01:00Z <>"),
-		"a line that is short": "922bf622\n",
-		"much too long":        strings.Repeat("y", 3*maxLineSize) + "\n",
+		"a changed byte":    strings.Replace(lines[1], "test", "tent", 1),
+		"an empty line":     "\n",
+		"other bytes":       "\x01\xff\n",
+		"a line without ID": sealed(strings.Repeat("0", 64) + " 2026-01-31T12:01:00Z <>\tx"),
+		"a bad ID":          sealed(strings.Repeat("0", 64) + " " + strings.Repeat("G", 64) + " 2026-01-31T12:01:00Z <>\tx"),
+		"a bad time":        sealed(id(1).String() + " " + id(2).String() + " 2026-02-31T12:01:00Z <>\tx"),
+		"a zone of +00:00":  sealed(id(1).String() + " " + id(2).String() + " 2026-01-31T12:01:00+00:00 <>\tx"),
+		"no address":        sealed(id(1).String() + " " + id(2).String() + " 2026-01-31T12:01:00Z Ann\tx"),
+		"no reason":         sealed(id(1).String() + " " + id(2).String() + " 2026-01-31T12:01:00Z <>"),
+		"a short line":      "922bf622\n",
+		"much too long":     strings.Repeat("y", 3*maxLineSize) + "\n",
 	} {
 		s.spoil(t, "logs/"+name, lines[0]+bad+lines[2]+lines[3])
 		entries, err := s.Log(name)
 		var corrupt *object.DamageError
 		if !errors.As(err, &corrupt) || corrupt.Name != "logs/refs/heads/main" || !strings.Contains(err.Error(), "line 2") {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want damage in line 2", what, err)
 		}
 		if len(entries) != 3 || entries[0].New != id(3) || entries[2].New != id(0) {
 			t.Errorf("%s: entries %v", what, entries)
 		}
 		if _, err := s.ExpireLog(ctx, name, func(LogEntry) bool { return false }); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("%s: expire: %v", what, err)
+			t.Errorf("%s: expire: %v, want damage", what, err)
 		}
 		if roots, err := s.Roots(ctx); !errors.Is(err, object.ErrCorrupt) || len(roots) < 3 {
 			t.Errorf("%s: roots: %v, %v", what, roots, err)
@@ -145,10 +144,10 @@ func TestDamagedLog(t *testing.T) {
 			t.Errorf("%s: repair: %d, %v", what, n, err)
 		}
 		if got, want := s.log(t, name), "2>3 test; 1>2 test; ->0 test"; got != want {
-			t.Errorf("%s: after repair: %q", what, got)
+			t.Errorf("%s: after repair, log is %q, want %q", what, got, want)
 		}
 	}
-	// The end of the last line is damaged: no append that was stopped leaves that.
+	// An interrupted append cannot leave a damaged end of the last line.
 	s.spoil(t, "logs/"+name, strings.TrimSuffix(lines[0]+lines[1], "\n")+"\x0b")
 	if entries, err := s.Log(name); len(entries) != 2 || !errors.Is(err, object.ErrCorrupt) || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a damaged end: %v, %v", entries, err)
@@ -156,7 +155,7 @@ func TestDamagedLog(t *testing.T) {
 	if n, err := s.RepairLog(ctx, name); n != 0 || err != nil || s.mustRead(t, "logs/"+name) != lines[0]+lines[1] {
 		t.Errorf("a damaged end: repair: %d, %v", n, err)
 	}
-	// A long tail of rubbish is not taken for an append that was stopped.
+	// An interrupted append cannot leave a long tail of rubbish.
 	s.spoil(t, "logs/"+name, lines[0]+strings.Repeat("y", 3*maxLineSize))
 	s.set(t, name, id(9))
 	if entries, err := s.Log(name); len(entries) != 2 || !errors.Is(err, object.ErrCorrupt) {
@@ -164,7 +163,7 @@ func TestDamagedLog(t *testing.T) {
 	}
 }
 
-// sealed returns a line with the checksum it should have.
+// sealed returns a line with its correct checksum.
 func sealed(text string) string {
 	return disk.Sum([]byte(text)) + " " + text + "\n"
 }
@@ -177,19 +176,19 @@ func TestExpireLog(t *testing.T) {
 	}
 	before := s.mustRead(t, "logs/"+name)
 	if n, err := s.ExpireLog(ctx, name, func(LogEntry) bool { return true }); n != 0 || err != nil || s.mustRead(t, "logs/"+name) != before {
-		t.Errorf("keep all: %d, %v", n, err)
+		t.Errorf("keep all: removed %d, %v", n, err)
 	}
 	if n, err := s.ExpireLog(ctx, name, func(e LogEntry) bool { return e.New != id(1) && e.New != id(0) }); n != 2 || err != nil {
-		t.Errorf("%d, %v", n, err)
+		t.Errorf("removed %d entries, %v, want 2", n, err)
 	}
 	if got, want := s.log(t, name), "2>3 test; 1>2 test"; got != want {
-		t.Errorf("log is %q", got)
+		t.Errorf("log is %q, want %q", got, want)
 	}
 	if n, err := s.ExpireLog(ctx, "refs/heads/none", func(LogEntry) bool { return true }); n != 0 || err != nil {
-		t.Errorf("no log: %d, %v", n, err)
+		t.Errorf("no log: removed %d, %v", n, err)
 	}
 	if _, err := s.ExpireLog(ctx, "x/../../y", func(LogEntry) bool { return true }); err == nil {
-		t.Error("a bad name")
+		t.Error("expired the log of a bad name")
 	}
 	if got, err := s.Logs(); err != nil || strings.Join(got, " ") != "HEAD refs/heads/main" {
 		t.Error(got, err)
@@ -208,7 +207,7 @@ func TestRoots(t *testing.T) {
 	s.SetSpecial(ctx, MergeHead, id(5))
 	s.SetSpecial(ctx, "ANY_HEAD", id(6))
 	s.SetHead(ctx, Head{ID: id(7)}, ann, "x")
-	s.spoil(t, "refs/heads/odd name~", id(8).String()+"\n") // a copy of a person's
+	s.spoil(t, "refs/heads/odd name~", id(8).String()+"\n") // a copy that the user made
 	s.spoil(t, "logs/refs/heads/gone", string(encodeEntry(LogEntry{Old: id(9), New: id(10)})))
 	roots, err := s.Roots(ctx)
 	if err != nil {
@@ -229,7 +228,7 @@ func TestRoots(t *testing.T) {
 		text := s.mustRead(t, name)
 		s.spoil(t, name, "rubbish\n")
 		if rest, err := s.Roots(ctx); !errors.Is(err, object.ErrCorrupt) || !strings.Contains(err.Error(), name) || len(rest) != len(roots)-1 {
-			t.Errorf("with %s damaged: %v", name, err)
+			t.Errorf("%s is damaged: %d roots, %v, want %d and an error that names it", name, len(rest), err, len(roots)-1)
 		}
 		s.spoil(t, name, text)
 	}
@@ -256,13 +255,13 @@ func TestRename(t *testing.T) {
 	} {
 		var name *NameError
 		if err := s.Rename(ctx, test.from, test.to, ann); err == nil || test.err != nil && !errors.Is(err, test.err) || test.err == nil && !errors.As(err, &name) {
-			t.Errorf("%s to %s: %v", test.from, test.to, err)
+			t.Errorf("rename %s to %s: %v, want %v", test.from, test.to, err, test.err)
 		}
 	}
 	if got := s.all(t); got != "heads/d/e=4 heads/main=2 heads/other=3" {
 		t.Fatal(got)
 	}
-	s.spoil(t, "logs/refs/heads/n", "of a branch that is gone")
+	s.spoil(t, "logs/refs/heads/n", "log of a deleted branch")
 	if err := s.Rename(ctx, Heads+"main", Heads+"n/new", ann); err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +282,7 @@ func TestRename(t *testing.T) {
 		Heads + "other": "",
 	} {
 		if got := s.log(t, name); got != want {
-			t.Errorf("log of %s: %q", name, got)
+			t.Errorf("log of %s is %q, want %q", name, got, want)
 		}
 	}
 }
@@ -315,10 +314,10 @@ func TestSpecials(t *testing.T) {
 		t.Errorf("%q, %v", got, err)
 	}
 	if err := s.SetMessage(ctx, MergeMsg, strings.Repeat("x", object.MaxMessageSize+1)); err == nil {
-		t.Error("a message that is too long")
+		t.Error("accepted a message that is too long")
 	}
 	if err := s.SetMessage(ctx, MergeMsg, "\xff"); err == nil {
-		t.Error("a message that is not UTF-8")
+		t.Error("accepted a message that is not UTF-8")
 	}
 	for range 2 {
 		if err := s.ClearSpecial(ctx, MergeHead, MergeMsg); err != nil {
@@ -348,14 +347,14 @@ func TestSpecials(t *testing.T) {
 		}
 	}
 	if err := s.SetSpecial(ctx, MergeHead, object.ID{}); err == nil {
-		t.Error("set to the zero ID")
+		t.Error("set a special name to the zero ID")
 	}
 }
 
 func TestSetHead(t *testing.T) {
 	s := Open(t.TempDir(), (&clock{}).now)
 	if _, err := s.Head(); !errors.Is(err, object.ErrCorrupt) {
-		t.Errorf("no HEAD: %v", err)
+		t.Errorf("no HEAD: %v, want damage", err)
 	}
 	if err := s.Init("trunk/x"); err != nil {
 		t.Fatal(err)
@@ -376,16 +375,16 @@ func TestSetHead(t *testing.T) {
 		{Head{ID: id(3)}, Head{ID: id(3)}, nil},
 	} {
 		if err := s.SetHead(ctx, test.set, ann, "set"); !errors.Is(err, test.err) {
-			t.Errorf("%v: %v", test.set, err)
+			t.Errorf("set to %v: %v, want %v", test.set, err, test.err)
 		}
 		if h, err := s.Head(); h != test.want || err != nil {
-			t.Errorf("%v: %v, %v", test.set, h, err)
+			t.Errorf("after setting to %v: HEAD is %v, %v, want %v", test.set, h, err, test.want)
 		}
 	}
 	for _, bad := range []Head{{}, {Branch: ".."}, {Branch: "a b"}} {
 		var name *NameError
 		if err := s.SetHead(ctx, bad, ann, "set"); !errors.As(err, &name) {
-			t.Errorf("%v: %v", bad, err)
+			t.Errorf("set to %v: %v, want a NameError", bad, err)
 		}
 	}
 	want := "1>3 set; ->1 set; 1>- set; ->1 set"
@@ -396,7 +395,7 @@ func TestSetHead(t *testing.T) {
 		s.spoil(t, "HEAD", text)
 		var corrupt *object.DamageError
 		if h, err := s.Head(); !errors.As(err, &corrupt) || corrupt.Name != "HEAD" {
-			t.Errorf("HEAD %q: %v, %v", text, h, err)
+			t.Errorf("HEAD %q: read as %v, %v, want damage", text, h, err)
 		}
 		if err := s.Update(ctx, []Change{{Name: "HEAD", New: id(1)}}, ann); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("HEAD %q: update: %v", text, err)
@@ -420,17 +419,17 @@ func FuzzReflog(f *testing.F) {
 	f.Add([]byte(sealed(strings.Repeat("0", 64) + " " + id(1).String() + " 2026-01-31T12:01:00.5-07:30 a b <c>\t\td ")))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		entries, err := decodeLog(data)
-		// What is read is written as it was, and what is not is told of.
+		// Encoding the entries gives the same bytes exactly if decodeLog returned no error.
 		var again []byte
 		for i := len(entries) - 1; i >= 0; i-- {
 			again = append(again, encodeEntry(entries[i])...)
 		}
-		whole := data[:intactLines(data)]
-		if err == nil && string(again) != string(whole) {
-			t.Errorf("%q became %q", whole, again)
+		complete := data[:intactLines(data)]
+		if err == nil && string(again) != string(complete) {
+			t.Errorf("%q became %q", complete, again)
 		}
-		if err != nil && string(again) == string(whole) {
-			t.Errorf("error %v, yet all of %q was read", err, whole)
+		if err != nil && string(again) == string(complete) {
+			t.Errorf("error %v, but all of %q was decoded", err, complete)
 		}
 		for _, text := range []string{oneLine(string(data), 20, "<>"), oneLine(string(data), 1000, "")} {
 			if !utf8.ValidString(text) || strings.ContainsAny(text, "\n\t\x00") {
@@ -445,8 +444,7 @@ func FuzzReflog(f *testing.F) {
 	})
 }
 
-// TestDropEntry drops stashes. The others are linked as if the dropped one had never been
-// there.
+// Dropping a stash links the entries around it, as if it had never existed.
 func TestDropEntry(t *testing.T) {
 	s := newStore(t)
 	for i := range 4 {
@@ -461,7 +459,7 @@ func TestDropEntry(t *testing.T) {
 		{0, 3, "0>1 test; ->0 test", 1},
 	} {
 		if err := s.DropEntry(ctx, Stash, drop.i, id(9)); !errors.Is(err, ErrMoved) {
-			t.Errorf("another commit: %v", err)
+			t.Errorf("drop with the wrong commit: %v, want ErrMoved", err)
 		}
 		if err := s.DropEntry(ctx, Stash, drop.i, id(drop.id)); err != nil {
 			t.Fatal(err)
@@ -471,7 +469,7 @@ func TestDropEntry(t *testing.T) {
 		}
 		now, err := s.Get(Stash)
 		if err != nil || now != id(drop.ref) {
-			t.Errorf("the ref is %s: %v", now.Short(), err)
+			t.Errorf("the ref is %s, %v, want %s", now.Short(), err, id(drop.ref).Short())
 		}
 	}
 	roots, err := s.Roots(ctx)
@@ -490,15 +488,15 @@ func TestDropEntry(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err = s.Get(Stash); !errors.Is(err, ErrNotFound) {
-		t.Errorf("the last one: %v", err)
+		t.Errorf("the ref after the last drop: %v, want ErrNotFound", err)
 	}
 	if got := s.log(t, Stash); got != "" {
-		t.Errorf("the log of nothing: %q", got)
+		t.Errorf("the log after the last drop is %q", got)
 	}
 	if err := s.DropEntry(ctx, Stash, 0, id(1)); !errors.Is(err, ErrMoved) {
-		t.Errorf("nothing left: %v", err)
+		t.Errorf("drop from an empty log: %v, want ErrMoved", err)
 	}
 	if CheckName(Stash) == nil {
-		t.Error("another repository may have the name of the stash")
+		t.Error("CheckName accepts the name of the stash")
 	}
 }

@@ -65,7 +65,7 @@ func TestCheckName(t *testing.T) {
 		err := CheckName(name)
 		var bad *NameError
 		if ok != (err == nil) || err != nil && (!errors.As(err, &bad) || bad.Name != name || bad.Reason == "") {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("CheckName(%q) = %v, want valid: %v", name, err, ok)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestCheckShort(t *testing.T) {
 	}
 }
 
-// No name that passes leads out of the refs folder, or to what is no ref.
+// A name that CheckName accepts is a path below refs, and revision syntax parses it unchanged.
 func FuzzCheckName(f *testing.F) {
 	for _, name := range []string{"refs/heads/main", "refs/heads/../../config", "refs/heads/a.lock", "refs/tags/v1.0-é", "refs/heads/a@{1}", "refs/x/.y"} {
 		f.Add(name)
@@ -91,23 +91,23 @@ func FuzzCheckName(f *testing.F) {
 		if err == nil {
 			clean := filepath.Clean(filepath.Join("/repo/.kist", name))
 			if clean != "/repo/.kist/"+name || !strings.HasPrefix(clean, "/repo/.kist/refs/") || !filepath.IsLocal(name) {
-				t.Errorf("%q leads to %q", name, clean)
+				t.Errorf("%q is accepted, but its path is %q", name, clean)
 			}
 			if !utf8.ValidString(name) || strings.ContainsFunc(name, unicode.IsControl) || len(name) > MaxNameSize {
-				t.Errorf("%q is no text", name)
+				t.Errorf("%q is accepted, but is not valid text", name)
 			}
 			if rev, path, has := SplitPath(name + ":x"); rev != name || path != "x" || !has {
-				t.Errorf("%q cannot be told from a path", name)
+				t.Errorf("SplitPath(%q) = %q, %q, %v, want %q and x", name+":x", rev, path, has, name)
 			}
 			if r, err := parseRevision(name + "@{1}~2"); err != nil || r.name != name || r.number != 1 || len(r.steps) != 1 {
-				t.Errorf("%q cannot be told from a revision's other parts: %+v, %v", name, r, err)
+				t.Errorf("revision %q parsed as %+v, %v", name+"@{1}~2", r, err)
 			}
 		}
 	})
 }
 
-// git accepts what kist does, and kist what git does, but for what CheckName
-// says it refuses in addition.
+// CheckName accepts the same random names as git check-ref-format. The names avoid the cases
+// that only CheckName refuses.
 func TestCheckNameAsGit(t *testing.T) {
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -126,7 +126,7 @@ func TestCheckNameAsGit(t *testing.T) {
 		}
 		theirs := exec.Command(git, "check-ref-format", name).Run() == nil
 		if err := CheckName(name); (err == nil) != theirs {
-			t.Errorf("%q: %v, but git says %v", name, err, theirs)
+			t.Errorf("CheckName(%q) = %v, git accepts: %v", name, err, theirs)
 		}
 	}
 }

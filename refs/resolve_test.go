@@ -12,7 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// A history is a store of refs and the commits they name.
+// commits is a store of refs and of the commits they name.
 type commits struct {
 	*Store
 	objects *objecttest.Memory
@@ -44,7 +44,7 @@ func (h *commits) commit(name string, parents ...string) object.ID {
 	return h.commitAt(time.Time{}, name, parents...)
 }
 
-// commitAt makes a commit of a time.
+// commitAt makes a commit with this time.
 func (h *commits) commitAt(when time.Time, name string, parents ...string) object.ID {
 	h.t.Helper()
 	tree, _ := object.EmptyTree()
@@ -192,7 +192,7 @@ func TestResolveUnknown(t *testing.T) {
 	}
 	h.set(t, Tags+"side", h.id["a"])
 	if got, err := h.Resolve(ctx, h.objects, "@{-3}"); !errors.Is(err, ErrNotFound) {
-		t.Errorf("checkout of a branch that is gone: %v, %v", got, err)
+		t.Errorf("checkout of a deleted branch: %v, %v, want ErrNotFound", got, err)
 	}
 }
 
@@ -220,7 +220,7 @@ func TestResolveAmbiguous(t *testing.T) {
 		}
 		for _, want := range []string{id, other} {
 			if !slices.ContainsFunc(ambiguous.Candidates, func(k object.Key) bool { return k.ID.String() == want }) {
-				t.Errorf("%v is without %s", err, want)
+				t.Errorf("error %q does not list %s", err, want)
 			}
 			got, err := h.Resolve(ctx, h.objects, want[:max(common+1, 12)])
 			if err != nil || got.String() != want && h.name[got] != h.name[h.id[strings.TrimPrefix(h.name[mustID(t, want)], "t")]] {
@@ -240,7 +240,7 @@ func mustID(t *testing.T, text string) object.ID {
 	return id
 }
 
-// Damage is reported as damage, not as something unknown.
+// Resolve reports a damaged or missing object as such, not as an unknown revision.
 func TestResolveDamage(t *testing.T) {
 	h := sample(t)
 	h.objects.Delete(object.Key{Kind: object.KindCommit, ID: h.id["d"]})
@@ -253,7 +253,7 @@ func TestResolveDamage(t *testing.T) {
 		got, err := h.Resolve(ctx, h.objects, rev)
 		var unknown *UnknownRevisionError
 		if !errors.Is(err, want) || errors.As(err, &unknown) || !got.IsZero() {
-			t.Errorf("%s: %v, %v", rev, got, err)
+			t.Errorf("%s: %v, %v, want %v", rev, got, err, want)
 		}
 	}
 	h.spoil(t, "logs/refs/heads/main", "x\n"+h.mustRead(t, "logs/refs/heads/main"))
@@ -294,7 +294,7 @@ func TestExpand(t *testing.T) {
 		t.Error(branch, ok)
 	}
 	if _, ok := BranchOf("refs/tags/a"); ok {
-		t.Error("a tag is a branch")
+		t.Error("BranchOf takes a tag for a branch")
 	}
 }
 
@@ -306,7 +306,7 @@ func TestSplit(t *testing.T) {
 	} {
 		rev, path, has := SplitPath(text)
 		if got := [3]string{rev, path, fmt.Sprint(has)}; got != want {
-			t.Errorf("path of %q: %q", text, got)
+			t.Errorf("SplitPath(%q) = %q, want %q", text, got, want)
 		}
 	}
 	for text, want := range map[string][4]string{
@@ -315,7 +315,7 @@ func TestSplit(t *testing.T) {
 	} {
 		from, to, symmetric, ok := SplitRange(text)
 		if got := [4]string{from, to, fmt.Sprint(symmetric), fmt.Sprint(ok)}; got != want {
-			t.Errorf("range %q: %q", text, got)
+			t.Errorf("SplitRange(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
@@ -337,13 +337,13 @@ func FuzzResolve(f *testing.F) {
 		switch {
 		case err == nil:
 			if _, err := object.ReadCommit(ctx, h.objects, got); err != nil {
-				t.Errorf("%q is %v, which is no commit: %v", rev, got, err)
+				t.Errorf("%q resolves to %v, which is no commit: %v", rev, got, err)
 			}
 			if same, err := h.Resolve(ctx, h.objects, rev+"~0^0^{}"); same != got || err != nil {
-				t.Errorf("%q is %v, with ~0 it is %v, %v", rev, got, same, err)
+				t.Errorf("%q resolves to %v, with ~0^0^{} to %v, %v", rev, got, same, err)
 			}
 		case !errors.As(err, &unknown) && !errors.As(err, &ambiguous):
-			t.Errorf("%q: %v", rev, err)
+			t.Errorf("%q: unexpected error %v", rev, err)
 		}
 		if full, err := h.Expand(ctx, rev); err == nil && full != "HEAD" && !isSpecial(full) && CheckName(full) != nil {
 			t.Errorf("%q is expanded to %q", rev, full)
@@ -351,7 +351,7 @@ func FuzzResolve(f *testing.F) {
 	})
 }
 
-// The zone of "@{date}" is that of the clock.
+// "@{date}" is in the time zone of the clock.
 func TestResolveZone(t *testing.T) {
 	h := sample(t)
 	h.now = func() time.Time { return time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC) }
@@ -360,8 +360,8 @@ func TestResolveZone(t *testing.T) {
 	}
 }
 
-// Before a log begins, the dates of commits decide, along first parents. A clone has
-// hardly any log.
+// For a time before the log begins, Resolve uses the dates of commits along first parents: a
+// clone has hardly any log.
 func TestResolveByDate(t *testing.T) {
 	h := newHistory(t)
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 12, 0, 0, 0, time.UTC) }

@@ -21,7 +21,7 @@ func TestParseSpan(t *testing.T) {
 		"1000001h", "99999999999999999999d", "1dago", strings.Repeat("1", 65),
 	} {
 		if got, ok := ParseSpan(text); ok {
-			t.Errorf("%q: %+v", text, got)
+			t.Errorf("ParseSpan(%q) = %+v, want a refusal", text, got)
 		}
 	}
 }

@@ -24,7 +24,7 @@ var (
 // id returns the n-th ID of a test.
 func id(n int) object.ID { return object.Sum(fmt.Appendf(nil, "%d", n)) }
 
-// A clock goes on by a minute each time it is read.
+// A clock advances by a minute each time it is read.
 type clock struct{ time.Time }
 
 func (c *clock) now() time.Time {
@@ -43,7 +43,7 @@ func newStore(t testing.TB) *Store {
 	return s
 }
 
-// set makes or moves a ref, whatever it was.
+// set makes or moves a ref, whatever its value.
 func (s *Store) set(t testing.TB, name string, to object.ID) {
 	t.Helper()
 	old, err := s.Get(name)
@@ -92,7 +92,7 @@ func TestFiles(t *testing.T) {
 		t.Errorf("logs differ:\n%s%s", a, b)
 	}
 	if _, err := os.Stat(s.path(staging)); !os.IsNotExist(err) {
-		t.Errorf("staging folder is left: %v", err)
+		t.Errorf("the staging folder is still there: %v", err)
 	}
 }
 
@@ -162,27 +162,27 @@ func TestGetAndList(t *testing.T) {
 	}
 }
 
-// Whatever is wrong with a file is said, with the file's name, and hides no
-// other ref.
+// Reading a damaged ref returns an error with its name. The other refs stay readable, and
+// Repair replaces the damaged ref.
 func TestDamage(t *testing.T) {
-	whole := id(1).String()
+	hex := id(1).String()
 	for text, ok := range map[string]bool{
-		whole + "\ncrc32c d6909b94\n":            true,
-		whole + "\n":                             true, // written by hand
-		"":                                       false,
-		whole:                                    false,
-		whole[1:] + "\n":                         false,
-		strings.ToUpper(whole) + "\n":            false,
-		strings.Repeat("0", 64) + "\n":           false,
-		strings.Repeat("\x00", 81):               false,
-		whole + "\ncrc32c d6909b90\n":            false,
-		whole + "\ncrc32c d6909b94":              false,
-		whole + "\ncrc32c D6909B94\n":            false,
-		whole + "\n\n":                           false,
-		whole + "\ncrc32c d6909b94\n\n":          false,
-		id(2).String() + "\ncrc32c d6909b94\n":   false,
-		"ref: refs/heads/other\n":                false,
-		whole + "\n" + strings.Repeat("x", 4096): false,
+		hex + "\ncrc32c d6909b94\n":            true,
+		hex + "\n":                             true, // without a checksum, as written by hand
+		"":                                     false,
+		hex:                                    false,
+		hex[1:] + "\n":                         false,
+		strings.ToUpper(hex) + "\n":            false,
+		strings.Repeat("0", 64) + "\n":         false,
+		strings.Repeat("\x00", 81):             false,
+		hex + "\ncrc32c d6909b90\n":            false,
+		hex + "\ncrc32c d6909b94":              false,
+		hex + "\ncrc32c D6909B94\n":            false,
+		hex + "\n\n":                           false,
+		hex + "\ncrc32c d6909b94\n\n":          false,
+		id(2).String() + "\ncrc32c d6909b94\n": false,
+		"ref: refs/heads/other\n":              false,
+		hex + "\n" + strings.Repeat("x", 4096): false,
 	} {
 		s := newStore(t)
 		s.set(t, "refs/heads/b", id(2))
@@ -197,7 +197,7 @@ func TestDamage(t *testing.T) {
 		}
 		var corrupt *object.DamageError
 		if !errors.As(err, &corrupt) || corrupt.Name != "refs/heads/a" || !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: %v, want damage of refs/heads/a", text, err)
 		}
 		if !errors.Is(listErr, object.ErrCorrupt) || len(refs) != 1 || refs[0].ID != id(2) {
 			t.Errorf("%q: list: %v, %v", text, refs, listErr)
@@ -215,12 +215,12 @@ func TestDamage(t *testing.T) {
 			t.Errorf("%q: after repair: %v, %v", text, got, err)
 		}
 		if err := s.Repair(ctx, "refs/heads/a", id(4), ann, "repair"); !errors.Is(err, ErrMoved) {
-			t.Errorf("repair of what is whole: %v", err)
+			t.Errorf("repair of an intact ref: %v, want ErrMoved", err)
 		}
 	}
 }
 
-// Every single flipped bit in HEAD or a ref is noticed.
+// Reading HEAD, a ref or a log detects every single flipped bit.
 func TestFlippedBits(t *testing.T) {
 	s := newStore(t)
 	s.set(t, Heads+"main", id(1))
@@ -238,7 +238,7 @@ func TestFlippedBits(t *testing.T) {
 		s.spoil(t, name, text)
 	}
 	text := s.mustRead(t, "logs/HEAD")
-	for bit := range 8 * (len(text) - 1) { // of the last "\n" a flip makes a line cut off
+	for bit := range 8 * (len(text) - 1) { // without the last "\n", the line is a torn one
 		data := []byte(text)
 		data[bit/8] ^= 1 << (bit % 8)
 		s.spoil(t, "logs/HEAD", string(data))
@@ -248,7 +248,7 @@ func TestFlippedBits(t *testing.T) {
 	}
 }
 
-// A ref that is no regular file neither hangs nor leads elsewhere.
+// Reading a ref that is a pipe does not hang. A ref that is a symlink is not followed.
 func TestNotRegular(t *testing.T) {
 	s := newStore(t)
 	outside := filepath.Join(t.TempDir(), "outside")
@@ -266,7 +266,7 @@ func TestNotRegular(t *testing.T) {
 	}
 	for _, name := range []string{"refs/heads/link", "refs/heads/fifo"} {
 		if _, err := s.Get(name); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("get %s: %v", name, err)
+			t.Errorf("get %s: %v, want damage", name, err)
 		}
 	}
 }
@@ -282,11 +282,11 @@ func TestManyRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	if refs, err := s.List(""); len(refs) != n || err != nil {
-		t.Fatalf("%d refs, %v", len(refs), err)
+		t.Fatalf("%d refs, %v, want %d", len(refs), err, n)
 	}
 	roots, err := s.Roots(ctx)
 	if err != nil || len(roots) != 2*n {
-		t.Fatalf("%d roots, %v", len(roots), err)
+		t.Fatalf("%d roots, %v, want %d", len(roots), err, 2*n)
 	}
 	for i := range changes {
 		changes[i].Old, changes[i].New = changes[i].New, object.ID{}
@@ -296,7 +296,7 @@ func TestManyRefs(t *testing.T) {
 	}
 	for _, dir := range []string{"refs", "logs"} {
 		if entries, err := os.ReadDir(s.path(dir)); len(entries) != 0 || err != nil {
-			t.Errorf("%s: %v, %v", dir, entries, err)
+			t.Errorf("left in %s: %v, %v", dir, entries, err)
 		}
 	}
 }

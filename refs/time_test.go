@@ -68,19 +68,19 @@ func TestParseTime(t *testing.T) {
 		"99999999999999999999", "@x", "@", "99999999999 years ago", "20000 years ago", "1000000000 hours ago", "2026-01-31 15:04:05 CET",
 		"-1 days from now", "noon 15:04", "13pm", "noon 2026", "now noon", "tomorrow noon", "16:04 0 days", "@99999999999999", strings.Repeat("1 day ", 100) + "ago"} {
 		if got, err := ParseTime(text, now); !errors.Is(err, ErrTime) {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("ParseTime(%q) = %v, %v, want ErrTime", text, got, err)
 		}
 	}
 }
 
-// TestTimeLikeGit compares times with git, in all forms that say the time of day. In git a
-// day without one means the present time of day, and for kist the beginning of the day.
+// TestTimeLikeGit compares kist and git for all forms with a time of day. A day without a time
+// means the present time of day in git, and the beginning of the day in kist.
 func TestTimeLikeGit(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
 			t.Fatal(err)
 		}
-		t.Skip("git is not there to compare with")
+		t.Skip("git is not installed")
 	}
 	now := time.Date(2026, 3, 18, 15, 30, 45, 0, time.UTC) // a Wednesday
 	dir := t.TempDir()
@@ -109,12 +109,12 @@ func TestTimeLikeGit(t *testing.T) {
 		want := strings.TrimPrefix(git("rev-parse", "--since="+text), "--max-age=")
 		if err != nil || strconv.FormatInt(got.Unix(), 10) != want {
 			sec, _ := strconv.ParseInt(want, 10, 64)
-			t.Errorf("%q: %v, %v; git %v", text, got, err, time.Unix(sec, 0).UTC())
+			t.Errorf("ParseTime(%q) = %v, %v; git has %v", text, got, err, time.Unix(sec, 0).UTC())
 		}
 	}
 }
 
-// A leap day, and the ends of months.
+// A day that the earlier month lacks becomes the last day of that month.
 func TestMonthsBefore(t *testing.T) {
 	for _, test := range []struct {
 		from string
@@ -151,13 +151,13 @@ func FuzzParseTime(f *testing.F) {
 			}
 			return
 		}
-		// What was understood can be said in full, and is understood the same.
+		// The full form of an accepted time gives the same time.
 		again, err := ParseTime(got.Format(time.RFC3339Nano), now)
 		if err != nil || !again.Equal(got) {
 			t.Errorf("%q: %v, again %v, %v", text, got, again, err)
 		}
 		if ago := strings.HasSuffix(strings.ToLower(strings.TrimSpace(text)), "ago"); ago && got.After(now) {
-			t.Errorf("%q is %v", text, got)
+			t.Errorf("%q is in the future: %v", text, got)
 		}
 	})
 }

@@ -61,28 +61,28 @@ func TestUpdate(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		changes []Change
-		err     error  // or a name error for nil, if after is empty
-		after   string // of "heads/a=1 heads/d/e=2 tags/v=3"
+		err     error  // nil with an empty after: a NameError
+		after   string // the refs then; empty: heads/a=1 heads/d/e=2 tags/v=3, as before
 	}{
 		{"make", []Change{{Name: "refs/heads/b", New: id(4)}}, nil, "heads/a=1 heads/b=4 heads/d/e=2 tags/v=3"},
 		{"move", []Change{{Name: "refs/heads/a", Old: id(1), New: id(4)}}, nil, "heads/a=4 heads/d/e=2 tags/v=3"},
 		{"delete", []Change{{Name: "refs/heads/a", Old: id(1)}}, nil, "heads/d/e=2 tags/v=3"},
 		{"check", []Change{{Name: "refs/heads/a", Old: id(1), New: id(1)}, {Name: "refs/heads/x"}}, nil, "heads/a=1 heads/d/e=2 tags/v=3"},
-		{"all sorts", []Change{{Name: "refs/heads/a", Old: id(1), New: id(5)}, {Name: "refs/tags/v", Old: id(3)}, {Name: "refs/tags/w/x", New: id(6)}},
+		{"move, delete and make", []Change{{Name: "refs/heads/a", Old: id(1), New: id(5)}, {Name: "refs/tags/v", Old: id(3)}, {Name: "refs/tags/w/x", New: id(6)}},
 			nil, "heads/a=5 heads/d/e=2 tags/w/x=6"},
 		{"nothing", nil, nil, "heads/a=1 heads/d/e=2 tags/v=3"},
 
 		{"exists", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/a", New: id(4)}}, ErrMoved, ""},
-		{"is elsewhere", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/a", Old: id(2), New: id(4)}}, ErrMoved, ""},
-		{"is gone", []Change{{Name: "refs/heads/b", Old: id(1), New: id(4)}}, ErrMoved, ""},
-		{"delete, is gone", []Change{{Name: "refs/heads/b", Old: id(1)}}, ErrMoved, ""},
-		{"delete, is elsewhere", []Change{{Name: "refs/heads/a", Old: id(2)}}, ErrMoved, ""},
+		{"moved", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/a", Old: id(2), New: id(4)}}, ErrMoved, ""},
+		{"deleted", []Change{{Name: "refs/heads/b", Old: id(1), New: id(4)}}, ErrMoved, ""},
+		{"delete a deleted ref", []Change{{Name: "refs/heads/b", Old: id(1)}}, ErrMoved, ""},
+		{"delete a moved ref", []Change{{Name: "refs/heads/a", Old: id(2)}}, ErrMoved, ""},
 		{"check fails", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/a"}}, ErrMoved, ""},
 		{"below a ref", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/a/b/c", New: id(4)}}, ErrConflict, ""},
 		{"above a ref", []Change{{Name: "refs/heads/d", New: id(4)}}, ErrConflict, ""},
-		{"below a new one", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/b/c", New: id(4)}}, ErrConflict, ""},
-		{"above a new one", []Change{{Name: "refs/heads/b/c", New: id(4)}, {Name: "refs/heads/b", New: id(4)}}, ErrConflict, ""},
-		{"in place of one deleted", []Change{{Name: "refs/heads/a", Old: id(1)}, {Name: "refs/heads/a/b", New: id(4)}}, ErrConflict, ""},
+		{"below a new ref", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/b/c", New: id(4)}}, ErrConflict, ""},
+		{"above a new ref", []Change{{Name: "refs/heads/b/c", New: id(4)}, {Name: "refs/heads/b", New: id(4)}}, ErrConflict, ""},
+		{"in place of a deleted ref", []Change{{Name: "refs/heads/a", Old: id(1)}, {Name: "refs/heads/a/b", New: id(4)}}, ErrConflict, ""},
 		{"twice", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/b", New: id(4)}}, nil, ""},
 		{"bad name", []Change{{Name: "refs/heads/b", New: id(4)}, {Name: "refs/heads/../b", New: id(4)}}, nil, ""},
 		{"special name", []Change{{Name: "MERGE_HEAD", New: id(4)}}, nil, ""},
@@ -105,7 +105,7 @@ func TestUpdate(t *testing.T) {
 			var name *NameError
 			switch {
 			case !failed && err != nil, test.err != nil && !errors.Is(err, test.err), failed && test.err == nil && !errors.As(err, &name):
-				t.Errorf("error %v", err)
+				t.Errorf("error %v, want %v", err, test.err)
 			}
 			if diff := cmp.Diff(after, s.all(t)); diff != "" {
 				t.Error(diff)
@@ -124,7 +124,7 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
-// Errors tell a caller what is in the way.
+// Errors name the ref in the way, and the expected and present values.
 func TestUpdateErrors(t *testing.T) {
 	s := newStore(t)
 	s.set(t, "refs/heads/a", id(1))
@@ -145,8 +145,8 @@ func TestUpdateErrors(t *testing.T) {
 	}
 }
 
-// HEAD stands for the branch it is on, in an update too, and its log tells
-// all that happens to it.
+// An update of HEAD moves the branch that HEAD names. The log of HEAD records each move of that
+// branch, by either name, and each checkout.
 func TestUpdateHead(t *testing.T) {
 	s := newStore(t)
 	steps := func(name string, ids ...int) {
@@ -190,12 +190,12 @@ func TestUpdateHead(t *testing.T) {
 	var name *NameError
 	err = s.Update(ctx, []Change{{Name: "HEAD", Old: id(6), New: id(1)}, {Name: "refs/heads/main", Old: id(6), New: id(1)}}, ann)
 	if !errors.As(err, &name) {
-		t.Errorf("the same ref by two names: %v", err)
+		t.Errorf("update of one ref by two names: %v, want a NameError", err)
 	}
 }
 
-// With a ref its log goes, and so do folders that are empty then; either can
-// be a folder, or not, the next time.
+// Deleting a ref deletes its log and the directories that become empty. A later ref may use the
+// same path as a directory, or a directory's path as its name.
 func TestDelete(t *testing.T) {
 	s := newStore(t)
 	for range 2 {
@@ -219,7 +219,7 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// Empty folders, and logs of refs that are gone, are in nobody's way.
+// Empty directories and logs of deleted refs do not block a new ref.
 func TestLeftovers(t *testing.T) {
 	s := newStore(t)
 	s.spoil(t, "refs/heads/a/b/c", "")
@@ -239,12 +239,12 @@ func TestLeftovers(t *testing.T) {
 			t.Errorf("%s: %v, %v", c.Name, got, err)
 		}
 		if got, want := s.log(t, c.Name), "->"+number(c.New)+" r"; got != want {
-			t.Errorf("log of %s: %q", c.Name, got)
+			t.Errorf("log of %s is %q, want %q", c.Name, got, want)
 		}
 	}
 }
 
-// An update that cannot be written changes nothing, not even a log.
+// A failed write of one log leaves all refs and logs unchanged.
 func TestUpdateFails(t *testing.T) {
 	s := newStore(t)
 	s.set(t, "refs/heads/a", id(1))
@@ -259,7 +259,7 @@ func TestUpdateFails(t *testing.T) {
 	for range 2 {
 		err := s.Update(ctx, []Change{{Name: "refs/heads/a", Old: id(1), New: id(2)}, {Name: "refs/heads/b", New: id(2)}, {Name: "refs/heads/c", New: id(2)}}, ann)
 		if !errors.Is(err, syscall.ELOOP) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want ELOOP", err)
 		}
 		if got := s.all(t); got != "heads/a=1" {
 			t.Errorf("refs are %s", got)
@@ -268,17 +268,17 @@ func TestUpdateFails(t *testing.T) {
 			t.Errorf("log is %q, was %q", got, log)
 		}
 		if got := s.log(t, "refs/heads/c"); got != "" {
-			t.Errorf("log of what was not made: %q", got)
+			t.Errorf("log of a ref that was not made: %q", got)
 		}
 	}
 }
 
-// If only some refs can be put into their places, the logs tell of those.
+// If an update fails after some refs moved, only their logs record a move.
 func TestUpdateFailsInTheMiddle(t *testing.T) {
 	s := newStore(t)
 	s.set(t, Heads+"main", id(1))
 	s.set(t, "refs/heads/a", id(1))
-	s.spoil(t, "refs/heads/dir/.in-the-way", "") // check would see it
+	s.spoil(t, "refs/heads/dir/.in-the-way", "") // Update's own check would refuse this
 	err := s.apply([]move{
 		{Change{Name: "refs/heads/a", Old: id(1), New: id(2)}, false}, {Change{Name: "refs/heads/dir", New: id(2)}, false},
 		{Change{Name: "refs/heads/z", New: id(2)}, false}, {Change{Name: "refs/heads/main", Old: id(1)}, true}}, ann)
@@ -295,7 +295,7 @@ func TestUpdateFailsInTheMiddle(t *testing.T) {
 	}
 }
 
-// Of many that move a ref from the same place, one does.
+// Exactly one of many goroutines that move a ref from the same value succeeds.
 func TestUpdateRace(t *testing.T) {
 	s := newStore(t)
 	s.set(t, Heads+"main", id(0))
@@ -322,17 +322,17 @@ func TestUpdateRace(t *testing.T) {
 		}
 		wg.Wait()
 		if won.Load() != 1 {
-			t.Errorf("%d won round %d", won.Load(), round)
+			t.Errorf("round %d: %d racers won, want 1", round, won.Load())
 		}
 	}
-	// Every move is in the log, and each begins where the one before ended.
+	// Each move in the log begins where the move before it ended.
 	entries, err := s.Log("HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i, e := range entries[:len(entries)-1] {
 		if e.Old != entries[i+1].New {
-			t.Errorf("entry %d begins at %s, the one before ended at %s", i, e.Old.Short(), entries[i+1].New.Short())
+			t.Errorf("entry %d begins at %s, the entry before ended at %s", i, e.Old.Short(), entries[i+1].New.Short())
 		}
 	}
 }
@@ -346,7 +346,7 @@ func TestBusy(t *testing.T) {
 	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 	defer cancel()
 	if err := s.Update(short, []Change{{Name: "refs/heads/a", New: id(1)}}, ann); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while locked: %v", err)
+		t.Errorf("update while locked: %v, want DeadlineExceeded", err)
 	}
 	unlock()
 	if err := s.Update(ctx, []Change{{Name: "refs/heads/a", New: id(1)}}, ann); err != nil {

@@ -20,11 +20,12 @@ import (
 	"github.com/kist-vcs/kist/remote/s3"
 )
 
-// backedUp is the part of the summary of a backup that tests look at.
+// backedUp is the part of a backup's summary that the tests check.
 type backedUp struct {
 	Exit       int
 	Commit     string
 	RemoteHead string `json:"remote_head"`
+	Sent       int64  `json:"bytes_sent"`
 	Files      struct {
 		Skipped []struct{ Path, Reason string }
 	}
@@ -42,19 +43,19 @@ func (b backedUp) skipped(path string) bool {
 	return slices.ContainsFunc(b.Files.Skipped, func(s struct{ Path, Reason string }) bool { return s.Path == path })
 }
 
-// backup runs a backup, which has to end with status, and checks its summary.
+// backup runs a backup, wants an exit status, and checks that the summary matches it.
 func (s *shell) backup(status int, args ...string) (b backedUp) {
 	s.Helper()
 	o := s.exits(status, append([]string{"backup", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(o.stdout), &b); err != nil || b.Exit != status || (len(b.Files.Skipped) > 0) != (status == 3) {
-		s.Fatalf("summary: %+v, %v", b, err)
+		s.Fatalf("backup %q: summary %+v, error %v, want exit status %d", args, b, err, status)
 	}
 	return b
 }
 
-// TestBackupRandom backs up a folder that changes at random. Backups are killed, files
-// change while they are read, the remote is away, and the clock is set back. Each commit
-// restores the files that the folder had then.
+// TestBackupRandom checks that each commit restores the files that the folder had at the
+// backup. The folder and the clock change at random. Backups are killed, files change while
+// a backup reads them, and the remote disappears.
 func TestBackupRandom(t *testing.T) {
 	t.Parallel()
 	p := newPlaceInFolder(t)
@@ -88,7 +89,7 @@ func TestBackupRandom(t *testing.T) {
 		b := s.backup(0)
 		k.expect = (3*k.expect + time.Since(began)) / 4
 		if b.Commit != b.RemoteHead || p.at("main") != b.Commit {
-			t.Fatalf("the remote is at %s: %+v", p.at("main"), b)
+			t.Fatalf("main of the remote = %s, want the commit of the summary: %+v", p.at("main"), b)
 		}
 		states[b.Commit] = k.readFiles(".")
 	}
@@ -103,16 +104,16 @@ func TestBackupRandom(t *testing.T) {
 	}
 }
 
-// unsteady runs a backup while a file grows, shrinks, vanishes and comes back, and another
-// one and a folder move. The commit has no mixture of two versions, unless the summary says
-// that the file changed meanwhile.
+// unsteady runs a backup while one file is rewritten and removed at random, and another file
+// and a folder are renamed. The commit must not mix two versions of the file, unless the
+// summary lists the file as skipped.
 func (k *killer) unsteady(s *shell) {
 	const size = 300_000
 	version := func(seed uint64) string {
 		return fmt.Sprintf("%020d", seed) + noise(rand.New(rand.NewPCG(seed, 0)), size)
 	}
 	name, stop := k.path("unsteady"), make(chan struct{})
-	for i := range 3 { // where the last call left them
+	for i := range 3 { // remove the leftovers of the last call
 		if err := errors.Join(os.RemoveAll(k.path(fmt.Sprint("moved", i))), os.RemoveAll(k.path(fmt.Sprint("moving", i)))); err != nil {
 			k.Fatal(err)
 		}
@@ -150,12 +151,12 @@ func (k *killer) unsteady(s *shell) {
 	done.Wait()
 	var b backedUp
 	if err := json.Unmarshal([]byte(o.stdout), &b); err != nil || o.status != b.Exit || o.status != 0 && o.status != 3 || (o.status == 3) != (len(b.Files.Skipped) > 0) {
-		k.Fatalf("%v: %v", err, o)
+		k.Fatalf("the summary is invalid (%v) or does not match the exit status: %v", err, o)
 	}
 	for path, content := range k.readCommit(b.Commit, "moved0", "moved1", "moved2", "moving0/file", "moving1/file", "moving2/file", "unsteady") {
 		if path != "unsteady" {
 			if content != "a file that moves" {
-				k.Fatalf("%s has %q", path, content)
+				k.Fatalf("%s has unexpected content: %q", path, content)
 			}
 			continue
 		}
@@ -165,13 +166,13 @@ func (k *killer) unsteady(s *shell) {
 				k.Fatal(err)
 			}
 			if !strings.HasPrefix(version(seed), content) {
-				k.Fatalf("%s is a mixture of versions", path)
+				k.Fatalf("%s mixes two versions", path)
 			}
 		}
 	}
 }
 
-// readCommit returns the content of those of the paths that a commit has.
+// readCommit returns the content of each path that a commit has.
 func (s *shell) readCommit(commit string, paths ...string) map[string]string {
 	s.Helper()
 	found := map[string]string{}
@@ -183,12 +184,12 @@ func (s *shell) readCommit(commit string, paths ...string) map[string]string {
 	return found
 }
 
-// TestBackupSendsOnce kills backups that send while they read files. The next one sends
-// only the rest.
+// TestBackupSendsOnce checks that the backup after a killed one sends only the content that
+// the remote does not have yet.
 func TestBackupSendsOnce(t *testing.T) {
 	t.Parallel()
 	const files, size = 8, 8 << 20
-	const lost = 33 << 20 // the largest pack: it may not have been noted when the kill came
+	const lost = 33 << 20 // the largest pack: a kill can come before it is recorded
 	p := newPlaceInFolder(t)
 	k := &killer{shell: p.folder(), rng: objecttest.Rand(13), expect: time.Second}
 	k.kist("init")
@@ -207,7 +208,7 @@ func TestBackupSendsOnce(t *testing.T) {
 		k.shell.backup(0, "--jobs", "1")
 		k.expect = time.Since(began)
 		if sent := folderSize(t, p.url) - before; sent < files*size || sent > files*size+lost+1<<20 {
-			t.Errorf("round %d: %d bytes were sent for %d", round, sent, files*size)
+			t.Errorf("round %d: sent %d bytes, want %d and at most one pack more", round, sent, files*size)
 		}
 	}
 	k.kist("verify", "--remote", "origin", "--read-data")
@@ -215,8 +216,8 @@ func TestBackupSendsOnce(t *testing.T) {
 	clone.wantFiles(clone.readFiles("."), k.readFiles("."))
 }
 
-// TestBackupLimited backs up files that are larger than the local limit. Backups are
-// killed. Each commit restores the files that the folder had then, in a clone and here.
+// TestBackupLimited checks backups of files that are larger than the local limit. Each commit
+// restores the files that the folder had at the backup. Some backups are killed.
 func TestBackupLimited(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, p *place) {
@@ -241,10 +242,10 @@ func TestBackupLimited(t *testing.T) {
 			states[b.Commit] = k.readFiles(".")
 			k.kist("verify")
 			if size := folderSize(t, k.path(".kist/volumes")); size > 1_500_000 {
-				t.Errorf("%d bytes are here after round %d", size, round)
+				t.Errorf("round %d: the local volumes have %d bytes, want at most 1.5 MB", round, size)
 			}
 			if refs := k.kist("ls-remote", "origin"); strings.Contains(refs, "incomplete") {
-				t.Errorf("the remote has\n%s", refs)
+				t.Errorf("the remote still has an incomplete branch:\n%s", refs)
 			}
 		}
 		k.kist("gc", "--prune", "0d")
@@ -308,15 +309,15 @@ func TestBackupHowto(t *testing.T) {
 		}
 		if schedule, command, ok := strings.Cut(line, "kist -q -C /srv "); ok && strings.HasPrefix(schedule, "30 2") {
 			if o := s.exits(0, "-q", command); o.stdout+o.stderr != "" {
-				t.Error(o)
+				t.Errorf("a quiet backup printed text: %v", o)
 			}
 			n++
 		}
 	}
 	if n < 12 {
-		t.Errorf("only %d commands", n)
+		t.Errorf("backup.md has %d commands, want at least 12", n)
 	}
 	if s.readFiles("../restored")["one"] == "" && s.readFiles("../restored")["photos/one"] == "" {
-		t.Error("not restored")
+		t.Error("no command restored the file one")
 	}
 }

@@ -31,7 +31,7 @@ type streamed struct {
 	out bytes.Buffer
 }
 
-// startStreamed begins a backup of standard input, which begins with some text.
+// startStreamed starts a backup of standard input, and writes the first part of the input.
 func (s *shell) startStreamed(begin string) *streamed {
 	s.Helper()
 	b := &streamed{cmd: s.command(s.Context(), "backup", "--json", "--stdin", "file", "--jobs", "1")}
@@ -49,36 +49,33 @@ func (s *shell) startStreamed(begin string) *streamed {
 	return b
 }
 
-// finish gives the backup the rest of its input, and waits for its end.
+// finish writes the rest of the input, and waits for the backup to end.
 func (b *streamed) finish(rest string) error {
 	_, err := io.WriteString(b.in, rest)
 	return errors.Join(err, b.in.Close(), b.cmd.Wait())
 }
 
-// TestBackupAhead makes a backup that sends two packs, and then is killed or interrupted, or its
-// remote fails. The next backup sends none of them again.
+// TestBackupAhead checks that a backup does not resend the packs of an unfinished backup. That
+// backup sends two packs. Then it is killed or interrupted, or its remote fails.
 func TestBackupAhead(t *testing.T) {
 	t.Parallel()
-	const packSize = 16 << 20 // of packs that are sent ahead
+	const packSize = 16 << 20 // of packs that a backup sends before its input ends
 	content := noise(rand.New(rand.NewPCG(5, 6)), 4*packSize)
 	for name, trouble := range map[string]func(t *testing.T, s *shell, p *place, backup *streamed){
 		"kill": func(t *testing.T, s *shell, _ *place, backup *streamed) {
 			backup.cmd.Process.Kill()
 			backup.cmd.Wait()
 			if o := s.run("log"); o.status == 0 {
-				t.Fatalf("there is a commit: %v", o)
+				t.Fatalf("the killed backup made a commit: %v", o)
 			}
 		},
 		"interrupt": func(t *testing.T, s *shell, _ *place, backup *streamed) {
 			backup.cmd.Process.Signal(syscall.SIGTERM)
 			backup.cmd.Wait()
-			var b struct {
-				backedUp
-				Sent int64 `json:"bytes_sent"`
-			}
+			var b backedUp
 			out := backup.out.Bytes()
 			if err := json.Unmarshal(out, &b); err != nil || b.Exit != 130 || b.Exit != backup.cmd.ProcessState.ExitCode() || b.Commit != "" || b.Sent < packSize {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("interrupted backup: error %v, summary %s", err, out)
 			}
 		},
 		"remote": func(t *testing.T, s *shell, p *place, backup *streamed) {
@@ -94,7 +91,7 @@ func TestBackupAhead(t *testing.T) {
 			out := backup.out.Bytes()
 			if err := json.Unmarshal(out, &b); err != nil || b.Exit == 0 || b.Exit != backup.cmd.ProcessState.ExitCode() || b.Commit == "" || b.RemoteHead != "" ||
 				len(b.Steps) < 3 || b.Steps[1].Outcome != "done" || b.Steps[2].Outcome != "failed" {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("backup whose push fails: error %v, summary %s", err, out)
 			}
 		},
 	} {
@@ -107,7 +104,7 @@ func TestBackupAhead(t *testing.T) {
 			backup := s.startStreamed(content[:3*packSize])
 			for began := time.Now(); p.sentPacks() < 2; time.Sleep(time.Millisecond) {
 				if time.Since(began) > commandTime {
-					t.Fatal("nothing is sent before the end of the input")
+					t.Fatal("the backup did not send two packs before its input ended")
 				}
 			}
 			trouble(t, s, p, backup)
@@ -116,20 +113,17 @@ func TestBackupAhead(t *testing.T) {
 			before := p.sentPacks()
 			again := s.startStreamed(content)
 			err := again.finish("")
-			var b struct {
-				backedUp
-				Sent int64 `json:"bytes_sent"`
-			}
+			var b backedUp
 			out := again.out.Bytes()
 			if err != nil || json.Unmarshal(out, &b) != nil || b.Commit == "" || b.Commit != b.RemoteHead {
-				t.Fatalf("%v: %s", err, out)
+				t.Fatalf("second backup: error %v, summary %s", err, out)
 			}
-			// The kill may have come between the end of the last pack and the note of it.
+			// The first backup may have ended after it stored a pack and before it recorded the pack.
 			if most := int64(len(content)) + 1<<20 - int64(before-1)*packSize; b.Sent > most {
-				t.Errorf("%d packs were there, and %d bytes were sent, more than %d", before, b.Sent, most)
+				t.Errorf("second backup: sent %d bytes, want at most %d, with %d packs on the remote", b.Sent, most, before)
 			}
 			if got := s.kist("cat", "HEAD:file"); got != content {
-				t.Error("another content")
+				t.Error("HEAD:file differs from the input")
 			}
 			s.kist("verify", "--remote", "origin", "--read-data")
 		})

@@ -21,9 +21,9 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestBackupMetadata backs up a folder whose files and metadata change at random. Any ten
-// commits restore the states that the test noted, with all metadata: each to a new folder,
-// and over the state of the one before.
+// TestBackupMetadata checks that backups restore all content and metadata of a folder that
+// changes at random. It restores ten commits, each to a new folder and over the previous one.
+// With restic, both programs must restore the same state.
 func TestBackupMetadata(t *testing.T) {
 	t.Parallel()
 	p := newPlaceInFolder(t)
@@ -47,7 +47,7 @@ func TestBackupMetadata(t *testing.T) {
 			t.Fatalf("the backup changed files: %q", difference(before, after))
 		}
 		if text := s.kist("status", "-s"); text != "" {
-			t.Fatalf("modified after a backup:\n%s", text)
+			t.Fatalf("status after a backup, want nothing:\n%s", text)
 		}
 		if _, known := states[b.Commit]; !known {
 			commits = append(commits, b.Commit)
@@ -62,19 +62,19 @@ func TestBackupMetadata(t *testing.T) {
 		for to, how := range map[string]string{"../new": "never", "../over": "always"} {
 			s.kist("restore", "--source", id, "--to", to, "--metadata", "full", "--overwrite", how, "--delete", "--verify", "live")
 			if got := m.describe(s.path(to + "/live")); !slices.Equal(got, states[id]) {
-				t.Errorf("commit %s in %s: %q", id, to, difference(got, states[id]))
+				t.Errorf("commit %s, restored to %s: %q", id, to, difference(got, states[id]))
 			}
 		}
 		if m.restic("restore", "--quiet", "--tag", id, "latest:"+m.dir, "--target", s.path("../restic")) {
 			if got, want := resticKeeps(m.describe(s.path("../restic"))), resticKeeps(m.describe(s.path("../new/live"))); !slices.Equal(got, want) {
-				t.Errorf("commit %s is not what restic restores: %q", id, difference(got, want))
+				t.Errorf("commit %s: restic (got) and kist (want) restore different states: %q", id, difference(got, want))
 			}
 			if err := os.RemoveAll(s.path("../restic")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if o := s.exits(0, "restore", "--source", id, "--to", "../over", "--metadata", "full", "live"); !strings.HasPrefix(o.stderr, "0 files") {
-			t.Errorf("commit %s: files that are equal were written: %v", id, o)
+			t.Errorf("commit %s: a second restore wrote unchanged files: %v", id, o)
 		}
 		if err := os.RemoveAll(s.path("../new")); err != nil {
 			t.Fatal(err)
@@ -82,7 +82,7 @@ func TestBackupMetadata(t *testing.T) {
 	}
 }
 
-// restic runs restic if KIST_TEST_RESTIC names the program, and reports whether it does.
+// restic runs the program that KIST_TEST_RESTIC names. It returns false if none is named.
 func (m *mutator) restic(args ...string) bool {
 	program := os.Getenv("KIST_TEST_RESTIC")
 	if program == "" {
@@ -102,8 +102,8 @@ func (m *mutator) restic(args ...string) bool {
 
 var lineMode = regexp.MustCompile(`^("(?:\\.|[^"\\])*") (\d+)\d{4} (.*)link=".*?" (.*)$`)
 
-// resticKeeps drops from the lines of describe what restic does not restore: the folder
-// itself, sockets, and hard links of other files than regular ones.
+// resticKeeps reduces the lines of describe to the state that restic restores. It drops the
+// folder itself, sockets, and the hard links of all but regular files.
 func resticKeeps(lines []string) (kept []string) {
 	for _, line := range lines {
 		part := lineMode.FindStringSubmatch(line)
@@ -117,7 +117,7 @@ func resticKeeps(lines []string) (kept []string) {
 	return kept
 }
 
-// difference returns the lines that are in one list only.
+// difference returns the lines that only one of the lists has.
 func difference(got, want []string) (diff []string) {
 	for _, line := range got {
 		if !slices.Contains(want, line) {
@@ -139,10 +139,10 @@ type mutator struct {
 	dir string
 }
 
-// names of files that programs stumble over.
+// oddNames has names that programs often mishandle.
 var oddNames = []string{"a", "b", "ü", "x y", "-d", ".h", "#c", "n\nl", "[g]", "*", "\xff"}
 
-// paths returns the files, without folders, or the folders.
+// paths returns all folders, or everything else.
 func (m *mutator) paths(folders bool) (list []string) {
 	err := filepath.WalkDir(m.dir, func(name string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() == folders {
@@ -156,7 +156,7 @@ func (m *mutator) paths(folders bool) (list []string) {
 	return list
 }
 
-// mutate makes one change. A change that is not possible is left out.
+// mutate makes one random change. It skips a change that the system refuses.
 func (m *mutator) mutate() {
 	r := m.rng
 	pick := func(list []string) string { return list[r.IntN(len(list))] }
@@ -243,7 +243,7 @@ func randomACL(r *rand.Rand) []byte {
 	return acl
 }
 
-// at calls f with a path of the file that is short enough for a socket.
+// at calls f with a path of the file that is short enough for a socket address.
 func (m *mutator) at(name string, f func(short string) error) error {
 	dir, err := os.Open(filepath.Dir(name))
 	if err != nil {
@@ -268,9 +268,9 @@ func (m *mutator) write(name string) {
 	}
 }
 
-// describe returns a line for everything in a folder: its content and all metadata.
+// describe returns one line for each entry of a folder, with its content and all metadata.
 func (m *mutator) describe(dir string) (lines []string) {
-	first := map[uint64]string{} // of the names of an inode
+	first := map[uint64]string{} // the first name of each inode
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -312,7 +312,7 @@ func (m *mutator) describe(dir string) (lines []string) {
 	return lines
 }
 
-// xattrs returns the extended attributes of a file as a text.
+// xattrs returns the extended attributes of a file as text.
 func xattrs(t *testing.T, name string) (text string) {
 	buf := make([]byte, 64<<10)
 	n, err := unix.Llistxattr(name, buf)
@@ -333,14 +333,14 @@ func xattrs(t *testing.T, name string) (text string) {
 	return text
 }
 
-// TestUnrecorded wants one mention of metadata that a portable repository does not record.
+// TestUnrecorded checks that kist warns once of metadata that a portable repository does not record.
 func TestUnrecorded(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.kist("init")
 	s.write(map[string]string{"plain": "plain"})
 	if out := s.exits(0, "add", "."); strings.Contains(out.stderr, "recorded") {
-		t.Errorf("nothing is left out: %v", out)
+		t.Errorf("a warning, but all metadata is recorded: %v", out)
 	}
 
 	s.write(map[string]string{"noted": "noted", "one": "linked"})
@@ -357,15 +357,15 @@ func TestUnrecorded(t *testing.T) {
 	want := "warning: not recorded: " + owner + "2 hard links, 1 file's extended attributes; only a repository made with 'kist init --metadata full' records them\n"
 	for _, args := range []string{"add -n .", "-q add plain"} {
 		if out := s.exits(0, strings.Fields(args)...); out.stderr != "" {
-			t.Errorf("nothing is staged, or said: %v", out)
+			t.Errorf("a warning, but nothing is staged or -q is given: %v", out)
 		}
 	}
 	if out := s.exits(0, "backup"); !strings.Contains(out.stderr, want) {
-		t.Errorf("want %s: %v", want, out)
+		t.Errorf("no warning %q: %v", want, out)
 	}
 	s.write(map[string]string{"one": "changed"})
 	if out := s.exits(0, "add", "."); strings.Contains(out.stderr, "recorded") {
-		t.Errorf("mentioned twice: %v", out)
+		t.Errorf("a second warning: %v", out)
 	}
 	s.verify()
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// TestBackupMetrics reads the metrics of backups with the parser of Prometheus.
+// TestBackupMetrics checks the metrics of backups with the parser of Prometheus.
 func TestBackupMetrics(t *testing.T) {
 	t.Parallel()
 	p := newPlaceInFolder(t)
@@ -35,7 +35,7 @@ func TestBackupMetrics(t *testing.T) {
 		var parser expfmt.TextParser
 		families, err := parser.TextToMetricFamilies(strings.NewReader(string(data)))
 		if err != nil {
-			t.Fatalf("%v:\n%s", err, data)
+			t.Fatalf("the metrics are invalid: %v:\n%s", err, data)
 		}
 		values := map[string]float64{}
 		for name, family := range families {
@@ -44,7 +44,7 @@ func TestBackupMetrics(t *testing.T) {
 				for _, label := range m.Label {
 					if label.GetName() == "repository" {
 						if label.GetValue() != s.path(".") {
-							t.Errorf("%s: repository %q", name, label.GetValue())
+							t.Errorf("%s: label repository = %q, want %q", name, label.GetValue(), s.path("."))
 						}
 						continue
 					}
@@ -60,11 +60,11 @@ func TestBackupMetrics(t *testing.T) {
 	first := read()
 	if first["kist_backup_files new"] != 2 || first["kist_backup_exit_status"] != 0 || first["kist_backup_bytes sent"] == 0 ||
 		first["kist_backup_remote_commit_timestamp_seconds"] == 0 {
-		t.Errorf("first: %v", first)
+		t.Errorf("metrics of the first backup: %v", first)
 	}
 	success := first["kist_backup_last_success_timestamp_seconds"]
 	if run := first["kist_backup_last_run_timestamp_seconds"]; success < run || run == 0 {
-		t.Errorf("last success %v, last run %v", success, run)
+		t.Errorf("last success at %v, want not before the last run at %v", success, run)
 	}
 
 	if err := os.Rename(p.url, p.url+"-away"); err != nil {
@@ -76,15 +76,15 @@ func TestBackupMetrics(t *testing.T) {
 	}
 	failed := read()
 	if failed["kist_backup_exit_status"] != 15 || failed["kist_backup_files unmodified"] != 2 || failed["kist_backup_last_success_timestamp_seconds"] != success {
-		t.Errorf("failed: %v, after a success at %v", failed, success)
+		t.Errorf("metrics of a failed backup: %v, want exit status 15 and the last success at %v", failed, success)
 	}
 }
 
-// TestBackupPing sends the summary of backups to a monitor.
+// TestBackupPing checks that backups send their summary to a monitor, and retry a refused request.
 func TestBackupPing(t *testing.T) {
 	t.Parallel()
 	var got []string
-	refuse := 1 // requests
+	refuse := 1 // the number of requests to refuse
 	monitor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refuse > 0 {
 			refuse--
@@ -97,7 +97,7 @@ func TestBackupPing(t *testing.T) {
 			err = json.Unmarshal(body, &summary)
 		}
 		if err != nil || (summary.Exit == 0) == strings.HasSuffix(r.URL.Path, "/fail") {
-			t.Errorf("%s: %s, %v", r.URL.Path, body, err)
+			t.Errorf("request %s: body %s, error %v", r.URL.Path, body, err)
 		}
 		got = append(got, r.URL.String())
 	}))
@@ -115,6 +115,6 @@ func TestBackupPing(t *testing.T) {
 	monitor.Close()
 	o := s.exits(0, "backup", "--ping", monitor.URL+"/secret")
 	if !strings.Contains(o.stderr, "warning: ping: ") || strings.Contains(o.stderr, "/secret") {
-		t.Errorf("without a monitor: %v", o)
+		t.Errorf("want a warning about the ping, without its secret path: %v", o)
 	}
 }

@@ -16,6 +16,6 @@ func TestBlameHowto(t *testing.T) {
 	s.commit("second")
 	s.page("who-changed-what.md", "")
 	if got := s.kist("grep", "--all", "milk$"); !strings.HasSuffix(got, ":notes.txt:Buy milk\n") || strings.Count(got, "\n") != 1 {
-		t.Errorf("grep --all: %q", got)
+		t.Errorf("grep --all = %q, want one line of notes.txt", got)
 	}
 }

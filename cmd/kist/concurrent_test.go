@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// process is a kist that runs beside others.
+// process is a running kist.
 type process struct {
 	*shell
 	args           []string
@@ -26,7 +26,7 @@ type process struct {
 	ended          chan struct{} // closed when the process has ended
 }
 
-// start runs kist, and does not wait for it.
+// start starts kist in a process that is killed when the test ends.
 func (s *shell) start(args ...string) *process {
 	s.Helper()
 	p := &process{shell: s, args: args, cmd: s.command(context.Background(), args...), ended: make(chan struct{})}
@@ -42,13 +42,13 @@ func (s *shell) start(args ...string) *process {
 	return p
 }
 
-// outcome waits for the process to end, however it does.
+// outcome waits for the process to end. The process may crash.
 func (p *process) outcome() outcome {
 	<-p.ended
 	return outcomeOf(p.cmd, p.args, &p.stdout, &p.stderr)
 }
 
-// wait waits for the process to end, which may not crash.
+// wait waits for the process to end. A crash fails the test.
 func (p *process) wait() outcome {
 	p.Helper()
 	o := p.outcome()
@@ -74,9 +74,8 @@ func (p *process) signal(signal syscall.Signal) {
 	}
 }
 
-// startHeld runs kist, and stops it when it is writing a volume, in the middle of
-// its work. If it is through before it can be stopped, it is run once more, when
-// again has made that as much work.
+// startHeld starts kist and stops it with SIGSTOP while it writes a volume. If kist
+// ends before the signal, again recreates the work and startHeld retries.
 func (s *shell) startHeld(again func(), args ...string) *process {
 	s.Helper()
 	for began := time.Now(); time.Since(began) < commandTime; again() {
@@ -96,12 +95,11 @@ func (s *shell) startHeld(again func(), args ...string) *process {
 			s.Fatal(o)
 		}
 	}
-	s.Fatalf("kist %q is never seen to write", args)
+	s.Fatalf("kist %q always ended before it could be stopped", args)
 	return nil
 }
 
-// unpublished returns how many value logs of volumes there are that processes
-// are writing.
+// unpublished returns the number of value logs in volumes that are not sealed.
 func (s *shell) unpublished() int {
 	s.Helper()
 	found, err := filepath.Glob(s.path(".kist/volumes/tmp-*/*.vlog"))
@@ -111,9 +109,8 @@ func (s *shell) unpublished() int {
 	return len(found)
 }
 
-// TestLongAdd has other commands run while two long adds are under way, which
-// are stopped so that they stay so. None waits for them, and what they store
-// is there in the end.
+// TestLongAdd checks that other commands do not wait for a running add, and that the
+// add stores all its files. Two adds are stopped while the other commands run.
 func TestLongAdd(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -152,10 +149,10 @@ func TestLongAdd(t *testing.T) {
 		}
 	}
 	if got := s.kist("log", "--oneline"); strings.Count(got, "\n") != 2 {
-		t.Errorf("log:\n%s", got)
+		t.Errorf("log, want 2 commits:\n%s", got)
 	}
 	if got := s.kist("status", "--porcelain"); strings.Count(got, "A  ") != 8 || strings.Count(got, "\n") != 8 {
-		t.Errorf("status after both adds:\n%s", got)
+		t.Errorf("status after both adds, want 8 added files:\n%s", got)
 	}
 	s.kist("commit", "-m", "third")
 	out := tempDir(t)
@@ -165,8 +162,8 @@ func TestLongAdd(t *testing.T) {
 	s.wantStoredOnce()
 }
 
-// TestConcurrentCommits has commits race for one branch. Each either wins, and
-// stays in the history, or says that the branch has moved.
+// TestConcurrentCommits checks that commits that race for one branch either stay in
+// the history, or fail because the branch has moved.
 func TestConcurrentCommits(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -193,40 +190,39 @@ func TestConcurrentCommits(t *testing.T) {
 			}
 		}
 		if won == 0 {
-			t.Error("no commit came through")
+			t.Errorf("round %d: all commits failed", round)
 		}
 	}
 	s.wantInHistory(want)
 	if n := strings.Count(s.kist("log", "--oneline"), "\n"); n != len(want)+1 {
-		t.Errorf("there are %d commits, want %d", n, len(want)+1)
+		t.Errorf("log has %d commits, want %d", n, len(want)+1)
 	}
-	t.Logf("%d commits came through, %d did not", len(want), lost)
+	t.Logf("%d commits succeeded, %d lost the race", len(want), lost)
 	s.verify()
 }
 
-// idOf returns the ID in a commit's result.
+// idOf returns the ID in the JSON output of commit.
 func idOf(s *shell, stdout string) string {
 	var commit struct{ ID string }
 	if err := json.Unmarshal([]byte(stdout), &commit); err != nil || commit.ID == "" {
-		s.Errorf("%v in %q", err, stdout)
+		s.Errorf("no commit ID in %q: %v", stdout, err)
 	}
 	return commit.ID
 }
 
-// wantInHistory fails the test if HEAD does not lead to all these commits.
+// wantInHistory fails the test if a commit is not reachable from HEAD.
 func (s *shell) wantInHistory(ids map[string]bool) {
 	s.Helper()
 	history := s.kist("log", "--json")
 	for id := range ids {
 		if !strings.Contains(history, `{"id":"`+id+`"`) {
-			s.Errorf("commit %s is lost", id)
+			s.Errorf("commit %s is not reachable from HEAD", id)
 		}
 	}
 }
 
-// TestManyProcesses has eight people work in one folder, each with files of
-// their own, while the store is maintained. What a commit has said it stored is
-// in the history, and in the end all files are as they were left.
+// TestManyProcesses checks that concurrent commands and gc lose no commit and no file.
+// Eight writers work in one folder, each with its own files.
 func TestManyProcesses(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -238,10 +234,10 @@ func TestManyProcesses(t *testing.T) {
 	var mu sync.Mutex
 	committed := map[string]bool{}
 	var group sync.WaitGroup
-	for person := range 8 {
+	for writer := range 8 {
 		group.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(person), 8))
-			dir := fmt.Sprintf("person-%d", person)
+			rng := rand.New(rand.NewPCG(uint64(writer), 8))
+			dir := fmt.Sprintf("writer-%d", writer)
 			for i := range 6 {
 				for range 1 + rng.IntN(3) {
 					s.write(map[string]string{fmt.Sprintf("%s/%d/f%d", dir, rng.IntN(3), rng.IntN(9)): noise(rng, rng.IntN(200_000))})
@@ -263,7 +259,7 @@ func TestManyProcesses(t *testing.T) {
 				case args[0] == "commit" && o.status == 1 && strings.Contains(o.stderr, "nothing to commit"):
 				case args[0] == "gc" && o.status == 14:
 				default:
-					t.Errorf("%v", o)
+					t.Errorf("unexpected exit status: %v", o)
 				}
 			}
 		})

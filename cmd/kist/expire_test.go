@@ -21,18 +21,18 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// years are a random history, with what is in its commits: two branches that
-// are merged now and then, by clocks that jump.
+// years is a random history of two branches, with the content of its commits. The
+// branches merge now and then, and the clock jumps.
 type years struct {
 	*shell
 	rng     *rand.Rand
 	now     time.Time
-	tips    map[string]object.ID // of each branch
-	commits map[object.ID]map[string]string
-	only    map[object.ID]object.ID // of each commit, a chunk that no other has
+	tips    map[string]object.ID            // by branch
+	commits map[object.ID]map[string]string // the files of each commit
+	only    map[object.ID]object.ID         // by commit: a chunk that no other commit has
 }
 
-// add makes commits, each with a file that no other has.
+// add makes n commits, and resets the worktree to the last one of main.
 func (y *years) add(n int) {
 	y.Helper()
 	y.open(func(ctx context.Context, r *kist.Repository) error {
@@ -62,11 +62,11 @@ func (y *years) add(n int) {
 		}
 		return session.Publish(ctx, func(ctx context.Context) error {
 			for branch, id := range y.tips {
-				was, err := r.Refs().Get("refs/heads/" + branch)
+				old, err := r.Refs().Get("refs/heads/" + branch)
 				if err != nil && !errors.Is(err, refs.ErrNotFound) {
 					return err
 				}
-				err = r.Refs().Update(ctx, []refs.Change{{Name: "refs/heads/" + branch, Old: was, New: id, Reason: "test"}}, refs.Who{})
+				err = r.Refs().Update(ctx, []refs.Change{{Name: "refs/heads/" + branch, Old: old, New: id, Reason: "test"}}, refs.Who{})
 				if err != nil {
 					return err
 				}
@@ -77,7 +77,7 @@ func (y *years) add(n int) {
 	y.kist("reset", "-q", "--hard")
 }
 
-// commit stores a commit, with some of its files as its first parent has them.
+// commit stores a commit that changes some files of its first parent.
 func (y *years) commit(ctx context.Context, session *volume.Session, parents []object.ID) (object.ID, error) {
 	content := map[string]string{}
 	if len(parents) > 0 {
@@ -120,13 +120,13 @@ func (y *years) commit(ctx context.Context, session *volume.Session, parents []o
 	return id, err
 }
 
-// expire runs kist expire, and returns which commits it names in a list.
-func (y *years) expire(list string, args ...string) map[object.ID]bool {
+// expire runs kist expire, and returns the commits that it lists as expired.
+func (y *years) expire(args ...string) map[object.ID]bool {
 	y.Helper()
 	var result map[string]json.RawMessage
 	var commits []struct{ ID object.ID }
 	out := y.kist(append([]string{"expire", "--json"}, args...)...)
-	if err := errors.Join(json.Unmarshal([]byte(out), &result), json.Unmarshal(result[list], &commits)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(out), &result), json.Unmarshal(result["expired"], &commits)); err != nil {
 		y.Fatal(err, out)
 	}
 	ids := map[object.ID]bool{}
@@ -136,24 +136,24 @@ func (y *years) expire(list string, args ...string) map[object.ID]bool {
 	return ids
 }
 
-// wantContent wants that the content of all commits is there to the last byte,
-// but for those that have expired: these say so. Nothing of these alone is
-// left once they are gone.
+// wantContent fails the test if a commit does not have its content, or if reading an
+// expired commit does not return intact.ErrExpired. The store must have the unique
+// chunks of all commits, except of the ones in gone.
 func (y *years) wantContent(expired, gone map[object.ID]bool) {
 	y.Helper()
 	y.open(func(ctx context.Context, r *kist.Repository) error {
 		for id, want := range y.commits {
-			there, err := r.Objects().Has(ctx, object.Key{Kind: object.KindChunk, ID: y.only[id]})
+			stored, err := r.Objects().Has(ctx, object.Key{Kind: object.KindChunk, ID: y.only[id]})
 			if err != nil {
 				return err
 			}
-			if there == gone[id] {
-				y.Errorf("commit %s, expired: %v: its content is there: %v", id.Short(), expired[id], there)
+			if stored == gone[id] {
+				y.Errorf("commit %s, expired = %v: its unique chunk is stored = %v, want %v", id.Short(), expired[id], stored, !stored)
 			}
 			got, err := treetest.ReadFiles(ctx, r, id)
 			if expired[id] {
 				if !errors.Is(err, intact.ErrExpired) {
-					y.Errorf("commit %s has expired: %v", id.Short(), err)
+					y.Errorf("reading the expired commit %s: error %v, want ErrExpired", id.Short(), err)
 				}
 				continue
 			}
@@ -168,9 +168,9 @@ func (y *years) wantContent(expired, gone map[object.ID]bool) {
 	})
 }
 
-// TestExpireAndCollect has policies applied to random histories, and garbage
-// collected: what is kept is whole, and what is not is gone. Not all of it is:
-// that of one commit was taken back.
+// TestExpireAndCollect checks that expire and gc remove the content of exactly the
+// expired commits. It applies policies to random histories. One commit of each round is
+// unexpired before gc.
 func TestExpireAndCollect(t *testing.T) {
 	t.Parallel()
 	for seed, policies := range [][]string{
@@ -190,18 +190,18 @@ func TestExpireAndCollect(t *testing.T) {
 				y.add(150)
 				y.kist("tag", fmt.Sprint("gold", round), "HEAD~7")
 				args := strings.Fields(policy)
-				would := y.expire("expired", append(args, "--dry-run")...)
+				would := y.expire(append(args, "--dry-run")...)
 				y.wantContent(expired, gone)
-				now := y.expire("expired", args...)
+				now := y.expire(args...)
 				if !maps.Equal(would, now) || len(now) == 0 || len(now) > len(y.commits)-5 {
-					t.Fatalf("%d of %d commits expire, %d would", len(now), len(y.commits), len(would))
+					t.Fatalf("%d of %d commits expired, want the %d of the dry run: some, but not nearly all", len(now), len(y.commits), len(would))
 				}
-				if again := y.expire("expired", args...); len(again) > 0 {
-					t.Fatalf("%d commits expire though nothing has changed", len(again))
+				if again := y.expire(args...); len(again) > 0 {
+					t.Fatalf("a repeated expire lists %d commits, want none", len(again))
 				}
 				maps.Copy(expired, now)
 				y.wantContent(expired, gone)
-				for id := range now { // any
+				for id := range now { // one of them
 					y.kist("expire", "--undo", id.String())
 					delete(expired, id)
 					break
@@ -216,8 +216,8 @@ func TestExpireAndCollect(t *testing.T) {
 	}
 }
 
-// wantCheckouts checks out some commits, and wants to be told of others that
-// their content has expired.
+// wantCheckouts checks out some commits. It fails the test if the checkout of an
+// expired commit does not report the expiry.
 func (y *years) wantCheckouts(expired map[object.ID]bool) {
 	y.Helper()
 	left := map[bool]int{true: 3, false: 3}
@@ -227,7 +227,7 @@ func (y *years) wantCheckouts(expired map[object.ID]bool) {
 		}
 		if expired[id] {
 			if o := y.exits(1, "checkout", "--detach", id.String()); !strings.Contains(o.stderr, "the content of "+id.Short()+" expired on ") {
-				y.Error(o)
+				y.Errorf("checkout does not report the expiry: %v", o)
 			}
 			y.exits(1, "expire", "--undo", id.String())
 			continue
@@ -235,11 +235,11 @@ func (y *years) wantCheckouts(expired map[object.ID]bool) {
 		y.kist("checkout", "-q", "--detach", id.String())
 		for path, text := range want {
 			if got, err := os.ReadFile(y.path(path)); string(got) != text {
-				y.Errorf("%s of commit %s is %q, want %q; %v", path, id.Short(), got, text, err)
+				y.Errorf("%s of commit %s = %q, %v, want %q", path, id.Short(), got, err, text)
 			}
 		}
 		if out := y.kist("status", "-s"); out != "" {
-			y.Errorf("commit %s: %s", id.Short(), out)
+			y.Errorf("commit %s: status, want nothing:\n%s", id.Short(), out)
 		}
 	}
 }

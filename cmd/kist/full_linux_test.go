@@ -15,9 +15,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// onTmpfs runs the test again in a process that has a small file system of its
-// own, and returns a shell there. In the first process it returns nil once that
-// is done.
+// onTmpfs runs the test in a child process with a small tmpfs of its own. It returns
+// a shell on the tmpfs in the child, and nil in the parent when the child has ended.
 func onTmpfs(t *testing.T, options string) *shell {
 	needsRoot(t)
 	const mounted = "KIST_TEST_MOUNTED"
@@ -29,7 +28,7 @@ func onTmpfs(t *testing.T, options string) *shell {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) { // nobody may pass through
+	for at := dir; at != filepath.Dir(at); at = filepath.Dir(at) { // the user nobody must be able to enter
 		if info, err := os.Stat(at); err != nil || info.Mode()&0o001 == 0 && os.Chmod(at, info.Mode()|0o001) != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +44,7 @@ func onTmpfs(t *testing.T, options string) *shell {
 	return nil
 }
 
-// fill leaves so many bytes free on the disk.
+// fill makes a file that leaves free bytes of space on the disk.
 func (s *shell) fill(free int64) {
 	s.Helper()
 	var st syscall.Statfs_t
@@ -66,8 +65,8 @@ func (s *shell) fill(free int64) {
 	}
 }
 
-// wantDiskFull wants a command to have done its work, or to have said that the
-// disk is full; then it returns true.
+// wantDiskFull reports whether a command failed because the disk is full. It fails
+// the test if the command failed for another reason.
 func (s *shell) wantDiskFull(o outcome) bool {
 	s.Helper()
 	if o.status == 0 {
@@ -78,14 +77,13 @@ func (s *shell) wantDiskFull(o outcome) bool {
 		json.Unmarshal([]byte(line), &result)
 	}
 	if o.status != 1 || result.Error.Kind != "disk-full" {
-		s.Fatalf("want exit status 1, disk-full, not %q: %v", result.Error.Kind, o)
+		s.Fatalf("error kind %q, want exit status 1 and disk-full: %v", result.Error.Kind, o)
 	}
 	return true
 }
 
-// TestFullDisk has commands run on disks with little room left. Each works, or
-// says that the disk is full; the repository stays whole; and with room again,
-// the same command works.
+// TestFullDisk checks that a command on a nearly full disk succeeds, or reports the
+// full disk and leaves the repository intact. With space, the same command succeeds.
 func TestFullDisk(t *testing.T) {
 	s := onTmpfs(t, "size=96m")
 	if s == nil {
@@ -105,7 +103,7 @@ func TestFullDisk(t *testing.T) {
 		s.kist("commit", "-m", "first")
 		s.kist("branch", "first")
 
-		// What is done on the full disk, and again with room.
+		// try runs a command on the full disk. If the command fails, try reruns it with space.
 		try := func(args ...string) {
 			s.fill(free)
 			before := s.readState()
@@ -116,7 +114,7 @@ func TestFullDisk(t *testing.T) {
 					s.wantFiles(now.files, before.files)
 				}
 				if now.head != before.head || !maps.Equal(now.refs, before.refs) {
-					t.Fatalf("%q failed, but HEAD is %s instead of %s", args, now.head, before.head)
+					t.Fatalf("%q failed, but refs changed: HEAD = %s, want %s", args, now.head, before.head)
 				}
 				s.kist("log")
 				s.run("status")
@@ -135,9 +133,9 @@ func TestFullDisk(t *testing.T) {
 		try("checkout", "main")
 		s.wantFiles(s.readFiles("."), want)
 		if got := s.kist("status", "--porcelain"); got != "" {
-			t.Errorf("status:\n%s", got)
+			t.Errorf("status, want nothing:\n%s", got)
 		}
-		// Part of what was stored is needed, another is garbage.
+		// Some stored objects are live, others are garbage.
 		s.write(map[string]string{"b/three": noise(rng, 4<<20)})
 		s.kist("commit", "-a", "--amend", "-m", "second")
 		s.kist("branch", "-D", "first")
@@ -157,8 +155,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// TestBackupFullDisk makes backups on a disk with little room left. Each is complete, or it
-// says that the disk is full and has committed nothing. With room again, the next one is.
+// TestBackupFullDisk checks that a backup on a nearly full disk is complete, or reports the
+// full disk. If its add failed, it makes no commit. With space, the next backup is complete.
 func TestBackupFullDisk(t *testing.T) {
 	s := onTmpfs(t, "size=96m")
 	if s == nil {
@@ -178,16 +176,16 @@ func TestBackupFullDisk(t *testing.T) {
 		o := s.run("backup", "--json")
 		var b backedUp
 		if err := json.Unmarshal([]byte(o.stdout), &b); err != nil || b.Exit != o.status {
-			t.Fatalf("%v: %v", err, o)
+			t.Fatalf("the summary is invalid (%v) or does not match the exit status: %v", err, o)
 		}
 		if o.status != 0 {
 			full++
 			failed := slices.IndexFunc(b.Steps, func(st backedUpStep) bool { return st.Outcome == "failed" })
 			if failed < 0 || b.Steps[failed].Error.Kind != "disk-full" {
-				t.Fatalf("%d bytes were free: %v", free, o)
+				t.Fatalf("%d bytes free: no step failed with disk-full: %v", free, o)
 			}
 			if b.Steps[0].Outcome == "failed" && b.Commit != last {
-				t.Fatalf("a commit of %d free bytes: %v", free, o)
+				t.Fatalf("%d bytes free: a commit after a failed add: %v", free, o)
 			}
 		}
 		os.Remove(s.path("../ballast"))
@@ -196,15 +194,15 @@ func TestBackupFullDisk(t *testing.T) {
 		last = s.backup(0).Commit
 		s.wantFiles(s.readFiles("."), want)
 		if got := s.kist("status", "--porcelain"); got != "" || p.at("main") != last {
-			t.Fatalf("status, remote at %s:\n%s", p.at("main"), got)
+			t.Fatalf("main of the remote = %s, want %s; status, want nothing:\n%s", p.at("main"), last, got)
 		}
 	}
 	if full == 0 {
-		t.Error("the disk was never full")
+		t.Error("no backup met a full disk")
 	}
 }
 
-// TestNoInodes checks out more files than the file system has room for.
+// TestNoInodes checks that a checkout without enough free inodes reports a full disk.
 func TestNoInodes(t *testing.T) {
 	s := onTmpfs(t, "size=96m,nr_inodes=400")
 	if s == nil {
@@ -225,18 +223,19 @@ func TestNoInodes(t *testing.T) {
 		s.write(map[string]string{fmt.Sprintf("ballast/%d", i): ""})
 	}
 	if !s.wantDiskFull(s.run("checkout", "many", "--json")) {
-		t.Error("there was room after all")
+		t.Error("checkout succeeded without enough free inodes")
 	}
 	removeAll(t, s.path("ballast"))
 	s.kist("checkout", "many")
 	if got := s.kist("status", "--porcelain"); got != "" {
-		t.Errorf("status:\n%s", got)
+		t.Errorf("status, want nothing:\n%s", got)
 	}
 	s.verify()
 }
 
-// TestReadOnly has commands run where nothing can be written: on a file system
-// that is read-only, and as a user who may not.
+// TestReadOnly checks that commands that read work without write access, and that the
+// others fail with the right kind of error and change nothing. It runs them on a read-only
+// file system, and as a user without write permission.
 func TestReadOnly(t *testing.T) {
 	s := onTmpfs(t, "size=96m")
 	if s == nil {
@@ -277,7 +276,7 @@ func TestReadOnly(t *testing.T) {
 	}
 	remount := func(option string) {
 		if out, err := exec.Command("mount", "-o", "remount,"+option, filepath.Dir(s.dir)).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("remount %s: %v: %s", option, err, out)
 		}
 	}
 	remount("ro")
@@ -293,7 +292,7 @@ func TestReadOnly(t *testing.T) {
 	s.verify()
 }
 
-// TestReadOnlyFolder checks out, as a user who may not write to some folders.
+// TestReadOnlyFolder checks that a checkout writes all it can, and names a file that it may not write.
 func TestReadOnlyFolder(t *testing.T) {
 	s := onTmpfs(t, "size=96m")
 	if s == nil {
@@ -321,19 +320,18 @@ func TestReadOnlyFolder(t *testing.T) {
 	if err := os.Chmod(s.path("b"), 0o555); err != nil {
 		t.Fatal(err)
 	}
-	// What can be written is, and the rest is named.
 	if o := s.exits(3, "checkout", "HEAD~1"); !strings.Contains(o.stderr, "b/file: permission denied") {
-		t.Errorf("does not name b/file: %v", o)
+		t.Errorf("the checkout does not name b/file: %v", o)
 	}
 	if got := s.kist("status", "--porcelain"); !strings.Contains(got, "b/file") || strings.Contains(got, "a/file") {
-		t.Errorf("status:\n%s", got)
+		t.Errorf("status, want only b/file:\n%s", got)
 	}
 	if err := os.Chmod(s.path("b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s.kist("checkout", "--force", "HEAD")
 	if got := s.kist("status", "--porcelain"); got != "" {
-		t.Errorf("status:\n%s", got)
+		t.Errorf("status, want nothing:\n%s", got)
 	}
 	s.verify()
 }

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// collectAll is the command that leaves no garbage.
+// collectAll is a gc that leaves no garbage.
 var collectAll = []string{"gc", "--prune", "now", "--max-waste", "0"}
 
-// repackAll is collectAll, and repacks.
+// repackAll is collectAll with a repack.
 var repackAll = append([]string{"gc", "--repack"}, collectAll[1:]...)
 
-// wording returns a version of a text: most of it is the same in each.
+// wording returns a version of a text. Versions differ in one or two lines.
 func wording(rng *rand.Rand) string {
 	var text strings.Builder
 	changed := rng.IntN(300)
@@ -32,8 +32,7 @@ func wording(rng *rand.Rand) string {
 	return text.String()
 }
 
-// wantEmptyStore removes everything that could need an object, and wants gc to
-// leave none.
+// wantEmptyStore removes all gc roots. It fails the test if gc then leaves an object.
 func (s *shell) wantEmptyStore() {
 	s.Helper()
 	for _, pattern := range []string{"refs/*/*", "logs", "records", "index*", "*_HEAD", "*_MSG"} {
@@ -52,13 +51,13 @@ func (s *shell) wantEmptyStore() {
 		s.Fatal(err)
 	}
 	for _, e := range entries {
-		s.Errorf("left in the empty store: %s", e.Name())
+		s.Errorf("gc without gc roots left %s", e.Name())
 	}
 }
 
-// TestGCBesideOthers has people add, commit, amend, and make and delete
-// branches and tags, while others collect garbage that is not old at all, and
-// others read. Nothing that is needed is ever missing.
+// TestGCBesideOthers checks that gc with no minimum age removes no live object while
+// other processes work. Four writers add, commit, amend, and change branches and tags. Two
+// processes run gc, and one reads.
 func TestGCBesideOthers(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -76,10 +75,10 @@ func TestGCBesideOthers(t *testing.T) {
 	var over atomic.Bool
 	var collected, removed, refused atomic.Int64
 	var writers, others sync.WaitGroup
-	for person := range 4 {
+	for writer := range 4 {
 		writers.Go(func() {
-			rng := rand.New(rand.NewPCG(uint64(person), 9))
-			dir := fmt.Sprintf("person-%d", person)
+			rng := rand.New(rand.NewPCG(uint64(writer), 9))
+			dir := fmt.Sprintf("writer-%d", writer)
 			branch := func() string { return fmt.Sprintf("%s-%d", dir, rng.IntN(3)) }
 			for i := range 14 {
 				for range 1 + rng.IntN(3) {
@@ -97,11 +96,11 @@ func TestGCBesideOthers(t *testing.T) {
 				o := s.run(args...)
 				switch {
 				case o.status == 0:
-				case o.status == 13 || o.status == 14: // somebody else was quicker
+				case o.status == 13 || o.status == 14: // a ref moved, or a lock is held
 					refused.Add(1)
 				case o.status == 1 && (strings.Contains(o.stderr, "nothing to commit") || strings.Contains(o.stderr, "not found") || strings.Contains(o.stderr, "unknown")):
 				default:
-					t.Errorf("%v", o)
+					t.Errorf("unexpected exit status: %v", o)
 				}
 			}
 		})
@@ -117,7 +116,7 @@ func TestGCBesideOthers(t *testing.T) {
 				switch {
 				case o.status == 14:
 				case o.status != 0 || json.Unmarshal([]byte(o.stdout), &result) != nil:
-					t.Errorf("%v", o)
+					t.Errorf("gc fails: %v", o)
 				default:
 					collected.Add(1)
 					removed.Add(result.Removed)
@@ -149,9 +148,9 @@ func TestGCBesideOthers(t *testing.T) {
 	out := tempDir(t)
 	s.kist("restore", "--source", "HEAD", "--to", out, ".")
 	s.wantFiles(s.readFiles(out), s.readFiles("."))
-	t.Logf("%d collections removed %d objects; %d commands had to give way", collected.Load(), removed.Load(), refused.Load())
+	t.Logf("%d collections removed %d objects; %d commands met a moved ref or a held lock", collected.Load(), removed.Load(), refused.Load())
 	if removed.Load() == 0 {
-		t.Error("nothing was ever removed")
+		t.Error("gc never removed an object")
 	}
 	s.wantEmptyStore()
 }

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// gitTableSetup makes the repository of TestGitTable, for git and for kist: commands of
-// the shell sh, where "vcs" is one of the two. It has these commits; main follows
-// origin/main and is one commit ahead:
+// gitTableSetup is an sh script that makes the repository of TestGitTable. The command
+// vcs in it is git or kist. The repository has these commits. Main follows origin/main
+// and is one commit ahead:
 //
 //	first -- second -- third -- merge of side -- last    main
 //	   \        \                 /
@@ -54,10 +54,10 @@ printf 'junk\n' >junk.tmp
 
 // TestGitTable runs each row of the tables in docs/git.md: the first column in a git
 // repository, the second in a kist repository with the same content, see gitTableSetup.
-// Both have to succeed. Without text in the third column they also have to print the
-// same: IDs count as equal if their commits have the same subject, "git" counts as
+// Both must succeed. Without text in the third column they must also print the
+// same. IDs count as equal if their commits have the same subject, "git" counts as
 // "kist", and the number of spaces between words does not matter. A row without a
-// command in the second column says how kist does it.
+// command in the second column describes kist's way.
 func TestGitTable(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/git.md")
@@ -86,7 +86,7 @@ func TestGitTable(t *testing.T) {
 		ours, isCommand := code(cells[2])
 		theirs, ok := code(cells[1])
 		if !ok || !isCommand && cells[2] == "" {
-			t.Errorf("%s: no command, or no word about kist's way", line)
+			t.Errorf("no command of git, or no text about kist: %s", line)
 		}
 		if !isCommand {
 			continue
@@ -96,12 +96,12 @@ func TestGitTable(t *testing.T) {
 			want := git.in(t).succeeds(theirs)
 			got := kist.in(t).succeeds(ours)
 			if cells[3] == "" && got != want {
-				t.Errorf("%s\nprints\n%s\n%s\nprints\n%s", theirs, want, ours, got)
+				t.Errorf("%s = %s\nwant the output of %s: %s", ours, got, theirs, want)
 			}
 		})
 	}
 	if rows < 25 {
-		t.Errorf("docs/git.md has only %d rows", rows)
+		t.Errorf("docs/git.md has %d rows, want at least 25", rows)
 	}
 }
 
@@ -118,13 +118,10 @@ type twin struct {
 	names map[string]string // commit ID to subject
 }
 
-// twin makes a folder for a repository. The repository is in the folder "proj" there.
+// twin makes a folder for a repository, which gitTableSetup makes in the folder "proj" there.
 func (s *shell) twin(vcs string) *twin {
 	other := s.in(vcs + "/proj")
-	if err := os.MkdirAll(other.dir, 0o777); err != nil {
-		s.Fatal(err)
-	}
-	if err := os.Remove(other.dir); err != nil {
+	if err := os.MkdirAll(filepath.Dir(other.dir), 0o777); err != nil {
 		s.Fatal(err)
 	}
 	return &twin{shell: other, vcs: vcs, names: map[string]string{}}
@@ -138,7 +135,7 @@ func (v *twin) in(t *testing.T) *twin {
 		t.Fatal(err)
 	}
 	other.shell = other.shell.in("proj")
-	if v.vcs == "kist" { // its URL of the remote is absolute
+	if v.vcs == "kist" { // the URL of its remote is absolute
 		config := filepath.Join(other.dir, ".kist/config")
 		text, err := os.ReadFile(config)
 		if err != nil {
@@ -152,7 +149,7 @@ func (v *twin) in(t *testing.T) *twin {
 	return &other
 }
 
-// sh runs a script in a folder, named relative to the repository's.
+// sh runs a script in a folder. The folder is relative to the repository.
 func (v *twin) sh(dir, script string) (output string, err error) {
 	ctx, cancel := context.WithTimeout(v.Context(), commandTime)
 	defer cancel()
@@ -177,7 +174,7 @@ func (v *twin) sh(dir, script string) (output string, err error) {
 	return stdout.String(), nil
 }
 
-// nameCommits fills names.
+// nameCommits fills v.names from the log.
 func (v *twin) nameCommits() {
 	command := "git log --all --format='{\"id\":\"%H\",\"message\":\"%s\"}'"
 	if v.vcs == "kist" {
@@ -195,7 +192,7 @@ func (v *twin) nameCommits() {
 		v.names[c.ID] = strings.TrimSpace(c.Message)
 	}
 	if len(v.names) != 8 {
-		v.Fatalf("%s: %d commits", v.vcs, len(v.names))
+		v.Fatalf("%s: the log has %d commits, want 8", v.vcs, len(v.names))
 	}
 }
 

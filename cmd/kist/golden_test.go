@@ -24,11 +24,11 @@ import (
 	"github.com/kist-vcs/kist"
 )
 
-// goldenDir has repositories that were made by earlier versions, which this
-// one has to read; make.sh in it tells what they hold.
+// goldenDir has repositories of earlier versions, which this version must read.
+// make.sh in it describes their content.
 const goldenDir = "../../testdata/golden"
 
-// unpack returns a shell in a folder with a golden repository.
+// unpack extracts a golden repository, and returns a shell in its folder.
 func unpack(t *testing.T, name string) *shell {
 	t.Helper()
 	s := newShell(t)
@@ -74,7 +74,7 @@ func unpack(t *testing.T, name string) *shell {
 	return s
 }
 
-// golden returns a text that was recorded with a golden repository.
+// golden returns a text that make.sh recorded with a golden repository.
 func golden(t *testing.T, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(goldenDir, name))
@@ -90,7 +90,7 @@ func golden(t *testing.T, name string) string {
 	return string(data)
 }
 
-// goldenList describes what is below a folder as make.sh does.
+// goldenList describes the entries of a folder in the form of make.sh.
 func goldenList(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	list := map[string]string{}
@@ -130,7 +130,7 @@ func goldenList(t *testing.T, dir string) map[string]string {
 	return list
 }
 
-// wantGolden fails the test if a folder does not hold what was recorded.
+// wantGolden fails the test if a folder differs from the recorded list.
 func wantGolden(t *testing.T, dir, recorded string) {
 	t.Helper()
 	want := files{}
@@ -143,21 +143,21 @@ func wantGolden(t *testing.T, dir, recorded string) {
 		want[path] = strings.Join(fields[:3], " ")
 	}
 	if len(want) == 0 {
-		t.Fatalf("%s is empty", recorded)
+		t.Fatalf("the recorded list %s is empty", recorded)
 	}
 	if diff := files(goldenList(t, dir)).diff(want); len(diff) > 0 {
 		t.Errorf("%s: files differ:\n%s", recorded, strings.Join(diff, "\n"))
 	}
 }
 
-// wantHistory fails the test if the log is not what was recorded.
+// wantHistory fails the test if the log differs from the recorded log.
 func (s *shell) wantHistory(t *testing.T, recorded string, args ...string) {
 	t.Helper()
 	wantRecorded(t, s.kist(append([]string{"log", "--json"}, args...)...), recorded)
 }
 
-// wantRecorded fails the test if the JSON objects in output, one a line, are not those that
-// were recorded. Fields that were unknown then do not count.
+// wantRecorded fails the test if the JSON objects in output, one per line, differ from the
+// recorded ones. It ignores fields that the recorded objects do not have.
 func wantRecorded(t *testing.T, output, recorded string) {
 	t.Helper()
 	got := strings.Split(output, "\n")
@@ -181,8 +181,8 @@ func wantRecorded(t *testing.T, output, recorded string) {
 	}
 }
 
-// TestGoldenMetadata reads every kind of entry with full metadata, from a commit and from
-// an index, and changes nothing.
+// TestGoldenMetadata checks that ls reads every kind of entry with full metadata, from a
+// commit and from an index, and changes nothing.
 func TestGoldenMetadata(t *testing.T) {
 	t.Parallel()
 	s := unpack(t, "full")
@@ -196,8 +196,8 @@ func TestGoldenMetadata(t *testing.T) {
 	}
 }
 
-// TestGolden reads whole repositories that earlier versions made, and goes on
-// in them.
+// TestGolden checks that repositories of earlier versions are intact, restore the
+// recorded files, and accept new commits.
 func TestGolden(t *testing.T) {
 	for _, c := range []struct {
 		name, log string
@@ -242,8 +242,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// TestGoldenRemote reads a remote that an earlier version has optimised, mends it,
-// and goes on in it.
+// TestGoldenRemote checks that a remote that an earlier version repacked can be cloned,
+// repaired, pushed to and collected.
 func TestGoldenRemote(t *testing.T) {
 	t.Parallel()
 	s := unpack(t, "sent")
@@ -258,12 +258,12 @@ func TestGoldenRemote(t *testing.T) {
 	c.kist("verify", "--remote", "origin", "--read-data")
 	packs, err := filepath.Glob(s.path("remote/packs/*/*"))
 	if err != nil || len(packs) != 4 {
-		t.Fatalf("%q, %v", packs, err)
+		t.Fatalf("packs %q, error %v, want 4 packs", packs, err)
 	}
 	for _, pack := range packs {
 		data, err := os.ReadFile(pack)
 		if err == nil {
-			data[40] ^= 1 // in the first value, on which others hang
+			data[40] ^= 1 // in the first value, a base of patches
 			err = errors.Join(os.Chmod(pack, 0o600), os.WriteFile(pack, data, 0o600))
 		}
 		if err != nil {
@@ -285,7 +285,7 @@ func TestGoldenRemote(t *testing.T) {
 	wantGolden(t, s.path("again"), "sent.main")
 }
 
-// wantListed fails the test if ls does not list the paths that a folder has.
+// wantListed fails the test if ls does not list exactly the paths of a folder.
 func (s *shell) wantListed(rev, dir string) {
 	s.Helper()
 	listed := map[string]bool{}
@@ -303,19 +303,19 @@ func (s *shell) wantListed(rev, dir string) {
 		listed[e.Path] = true
 	}
 	for path, entry := range s.readFiles(dir) {
-		// Folders are told by what is in them.
+		// Of the folders, ls -r lists only empty ones.
 		if !listed[path] && (!strings.HasPrefix(entry, "d") || path == "empty-folder") {
 			s.Errorf("ls %s does not list %q", rev, path)
 		}
 		delete(listed, path)
 	}
 	for path := range listed {
-		s.Errorf("ls %s lists %q", rev, path)
+		s.Errorf("ls %s lists %q, which %s does not have", rev, path, dir)
 	}
 }
 
-// checkMerged looks at what the repository has beside commits, and ends the
-// merge in it.
+// checkMerged checks branches, tags, the reflog and the merge in progress, and then
+// commits the merge.
 func (s *shell) checkMerged() {
 	s.Helper()
 	for _, c := range []struct {
@@ -336,7 +336,7 @@ func (s *shell) checkMerged() {
 		out := s.kist(c.args...)
 		for _, want := range c.want {
 			if !strings.Contains(out, want) {
-				s.Errorf("kist %q does not say %q:\n%s", c.args, want, out)
+				s.Errorf("the output of kist %q has no %q:\n%s", c.args, want, out)
 			}
 		}
 	}
@@ -348,25 +348,25 @@ func (s *shell) checkMerged() {
 	s.kist("add", "both")
 	s.kist("commit", "-m", "resolved")
 	if out := s.kist("log", "-1", "--json"); strings.Count(out, `"parents":["`) != 1 || !strings.Contains(out, `","`) {
-		s.Errorf("no merge: %s", out)
+		s.Errorf("the last commit does not have two parents: %s", out)
 	}
 }
 
-// goldenDamage says what is to be made of the damaged repositories.
+// goldenDamage has the expected exit statuses of commands in the damaged repositories.
 var goldenDamage = []struct {
 	name   string
-	verify int    // its exit status
-	names  string // what verify says, a regular expression
-	log    int    // exit statuses
-	cat    int    // of the file 'same', from HEAD
-	old    int    // of the file 'first', from the first commit
+	verify int
+	names  string // a regular expression that the output of verify matches
+	log    int
+	cat    int // of the file 'same', from HEAD; -1: it varies
+	old    int // of the file 'first', from the first commit; -1: it varies
 	status int
 }{
 	{"value", 11, `chunk .*000001\.vlog(.|\n)*path "?same`, 0, 11, 0, 0},
 	{"tree-value", 11, `tree .*000001\.vlog`, 0, 0, 11, 0},
 	{"keys", 11, `KEYS`, 0, 11, 11, 0},
 	{"seal", 11, `SEAL`, 0, 0, 0, 0},
-	{"cut-log", 11, `000001\.vlog`, 0, -1, -1, 0}, // which file it hits is a matter of luck,
+	{"cut-log", 11, `000001\.vlog`, 0, -1, -1, 0}, // the cut hits either file
 	{"cut-table", 11, `000001\.sst`, 0, 0, 0, 0},
 	{"no-log", 11, `000001\.vlog`, 0, 11, 11, 0},
 	{"no-table", 11, `000001\.sst`, 0, 0, 0, 0},
@@ -396,8 +396,8 @@ var goldenDamage = []struct {
 	{"torn-writer", 0, `no errors found`, 0, 0, 0, 0},
 }
 
-// TestGoldenDamage has damaged repositories read: what is wrong is named, what
-// is not affected can be read, nothing is changed.
+// TestGoldenDamage checks that commands in a damaged repository name the damage, read
+// all intact data, and change nothing.
 func TestGoldenDamage(t *testing.T) {
 	for _, c := range goldenDamage {
 		t.Run(c.name, func(t *testing.T) {
@@ -415,7 +415,7 @@ func TestGoldenDamage(t *testing.T) {
 			commands := []struct {
 				exits int
 				args  []string
-				want  string // on stdout, if that went well
+				want  string // in stdout, if the exit status is 0
 			}{
 				{c.log, []string{"log"}, log},
 				{c.status, []string{"status"}, ""},
@@ -439,13 +439,13 @@ func TestGoldenDamage(t *testing.T) {
 					t.Errorf("want exit status %d: %v", command.exits, o)
 				}
 				if o.status == 0 && !strings.Contains(o.stdout, command.want) {
-					t.Errorf("wrong output: %v", o)
+					t.Errorf("no %q in stdout: %v", command.want, o)
 				}
 				if o.status > 1 && !strings.Contains(o.stderr, "error: ") {
-					t.Errorf("does not say what is wrong: %v", o)
+					t.Errorf("no error in stderr: %v", o)
 				}
 				if slices.Equal(command.args, []string{"verify", "--read-data"}) && !regexp.MustCompile(c.names).MatchString(o.stdout+o.stderr) {
-					t.Errorf("does not name the damage (%s): %v", c.names, o)
+					t.Errorf("the output does not match %s: %v", c.names, o)
 				}
 				if diff := s.readRepository(c.name).diff(before); len(diff) > 0 {
 					t.Fatalf("%q changed the repository:\n%s", command.args, strings.Join(diff, "\n"))
@@ -457,7 +457,7 @@ func TestGoldenDamage(t *testing.T) {
 				s.kist("add", "new")
 				s.verify()
 				if left, _ := filepath.Glob(s.path(".kist/volumes/*-*")); len(left) > 0 {
-					t.Errorf("left behind: %q", left)
+					t.Errorf("add left volumes of a dead writer: %q", left)
 				}
 			}
 		})
@@ -465,7 +465,7 @@ func TestGoldenDamage(t *testing.T) {
 }
 
 // wantNothingWrong fails the test if a restore from a damaged repository wrote
-// anything that is not what was stored.
+// wrong content.
 func (s *shell) wantNothingWrong(name string) {
 	s.Helper()
 	recorded := "small.one.gz"
@@ -483,9 +483,8 @@ func (s *shell) wantNothingWrong(name string) {
 	}
 }
 
-// readRepository returns what is in .kist, but for what commands that read may
-// change: locks, the note of what is damaged, and in an index that is not
-// damaged itself the stat data.
+// readRepository returns the files in .kist, except the ones that a reading command
+// may change: locks, the list of damage, and an index that the test did not damage.
 func (s *shell) readRepository(damage string) files {
 	s.Helper()
 	found := s.readFiles(kist.Dir)
@@ -496,7 +495,7 @@ func (s *shell) readRepository(damage string) files {
 	return found
 }
 
-// TestGoldenIsSmall keeps the golden repositories from growing without notice.
+// TestGoldenIsSmall checks that the golden repositories have at most 1 MiB.
 func TestGoldenIsSmall(t *testing.T) {
 	entries, err := os.ReadDir(goldenDir)
 	if err != nil {
@@ -511,7 +510,7 @@ func TestGoldenIsSmall(t *testing.T) {
 		size += info.Size()
 	}
 	if size > 1<<20 {
-		t.Errorf("they have %d bytes, which is more than 1 MiB", size)
+		t.Errorf("the golden repositories have %d bytes, want at most 1 MiB", size)
 	}
 }
 
@@ -557,7 +556,7 @@ func pageNumber(t *testing.T, text string) int64 {
 	return n
 }
 
-// hexDump formats data as xxd does. Offset is that of the first byte.
+// hexDump formats data as xxd does. The first byte has the given offset.
 func hexDump(data []byte, offset int64) string {
 	var dump strings.Builder
 	for line := range slices.Chunk(data, 16) {

@@ -25,22 +25,22 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// payload is in everything that a hostile tree wants to have written.
+// payload is the content of files in hostile trees.
 const payload = "written by a hostile tree"
 
-// hostileTime is how long a command may take over a hostile tree.
+// hostileTime is the time limit of a command on a hostile tree.
 const hostileTime = time.Minute
 
-// hostile is a tree that somebody made up, and what is to be said of it.
+// hostile is a tree that no kist writes, and the result that verify and commands must have.
 type hostile struct {
 	name string
 	tree func(b *builder) object.Key
-	good bool // it is unusual, but nothing is wrong with it
-	deep bool // folders are too deep below each other: a matter of limits, not of damage
-	soft bool // it is damaged, but its files can be told: only verify has to fail
+	good bool // unusual, but valid
+	deep bool // folders are nested too deep: commands may fail at a limit instead of reporting damage
+	soft bool // damaged, but the files are readable: only verify must fail
 }
 
-// builder stores objects that are not checked.
+// builder stores objects without checks.
 type builder struct {
 	testing.TB
 	session *volume.Session
@@ -60,7 +60,7 @@ func (b *builder) tree(entries ...rawEntry) object.Key {
 }
 func (b *builder) chunk(text string) object.Key { return b.put(object.KindChunk, []byte(text)) }
 
-// dir returns an entry for a directory of files, with its totals.
+// dir stores a directory, and returns its entry with the right totals.
 func (b *builder) dir(name string, entries ...rawEntry) rawEntry {
 	e := rawEntry{name: name, typ: 2, mode: 0o755}
 	for _, sub := range entries {
@@ -73,8 +73,7 @@ func (b *builder) dir(name string, entries ...rawEntry) rawEntry {
 	return e
 }
 
-// commit returns a commit of a tree, which says that it has the files that e
-// has, and where it comes from.
+// commit stores a commit of a tree. Its totals are files and bytes.
 func (b *builder) commit(tree object.Key, message string, files, bytes uint64, parents ...object.ID) object.ID {
 	who := object.Signature{Name: "Mallory", Email: "mallory@chest.example", Time: object.Time{Sec: 1_700_000_000}}
 	c := &object.Commit{Tree: tree.ID, Parents: parents, Author: who, Committer: who, Message: message, Files: files, Bytes: bytes}
@@ -87,8 +86,8 @@ func (b *builder) commit(tree object.Key, message string, files, bytes uint64, p
 
 // environment returns an environment to run kist in this process.
 //
-// It is not cli.OSEnv, which sets the umask for a moment: a process that
-// another test starts at that moment would inherit it.
+// It does not use cli.OSEnv, which changes the umask for a moment. A process that
+// another test starts at that moment would inherit the umask.
 func (s *shell) environment(stdout, stderr io.Writer) *cli.Env {
 	return &cli.Env{
 		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr,
@@ -98,7 +97,7 @@ func (s *shell) environment(stdout, stderr io.Writer) *cli.Env {
 	}
 }
 
-// quick runs kist in this process.
+// quick runs kist in this process. A command that hangs fails the test.
 func (s *shell) quick(args ...string) outcome {
 	s.Helper()
 	var stdout, stderr bytes.Buffer
@@ -107,7 +106,7 @@ func (s *shell) quick(args ...string) outcome {
 	defer cancel()
 	hang := time.AfterFunc(2*hostileTime, func() {
 		debug.SetTraceback("all")
-		panic(fmt.Sprintf("kist %q does not even stop", args))
+		panic(fmt.Sprintf("kist %q does not stop when its context ends", args))
 	})
 	defer hang.Stop()
 	o := outcome{args: args, status: cli.Run(ctx, env, args)}
@@ -118,12 +117,10 @@ func (s *shell) quick(args ...string) outcome {
 	return o
 }
 
-// TestHostileTrees has trees that no kist writes checked, listed, compared,
-// merged and checked out. Nothing is written outside of the worktree, or into
-// .kist; and what is wrong is said.
+// TestHostileTrees checks that commands on trees that no kist writes report the
+// damage, and write nothing outside of the worktree or into .kist.
 func TestHostileTrees(t *testing.T) {
-	// Whether a name is refused does not depend on who asks, so a few commands
-	// are enough there.
+	// All commands refuse the same names, so a few commands are enough for names.
 	few := [][]string{
 		{"ls", "-r", "CASE"}, {"diff", "--stat", "main", "CASE"}, {"merge", "--no-edit", "CASE"},
 		{"restore", "--source", "CASE", "--to", "../out", "."}, {"checkout", "--force", "CASE"},
@@ -142,7 +139,7 @@ func TestHostileTrees(t *testing.T) {
 	})
 }
 
-// testHostile runs commands on each of some trees.
+// testHostile runs commands on each tree. The argument CASE stands for its branch.
 func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 	s := newShell(t)
 	outside := s.in("../outside")
@@ -165,7 +162,7 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 			s := *s
 			s.TB = t
 			if got := named[commits[i].String()]; got == c.good {
-				t.Errorf("verify finds it damaged: %v, want %v", got, !c.good)
+				t.Errorf("verify reports damage: %v, want %v", got, !c.good)
 			}
 			for _, args := range commands {
 				args = slices.Clone(args)
@@ -179,11 +176,11 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 					t.Errorf("wrong usage: %v", o)
 				case c.good || c.soft:
 				case c.deep && o.status == 1:
-				case o.status == 3 && writes && strings.Contains(o.stderr, "could not be written"): // all that is intact was
+				case o.status == 3 && writes && strings.Contains(o.stderr, "could not be written"): // intact files were written
 				case o.status == 0 && writes:
-					t.Errorf("does not fail: %v", o)
+					t.Errorf("succeeds on a damaged tree: %v", o)
 				case o.status != 0 && o.status != 11 && o.status != 12:
-					t.Errorf("does not say that it is damaged: %v", o)
+					t.Errorf("the exit status does not report damage: %v", o)
 				}
 				if !writes {
 					continue
@@ -192,7 +189,7 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 				s.wantRepositoryUntouched(config)
 				s.wantNoRepositoryIn("../out")
 				if t.Failed() {
-					t.Fatalf("after %q", args)
+					t.Fatalf("failed after kist %q", args)
 				}
 				removeAll(t, s.path("../out"))
 				if s.position() != before {
@@ -204,9 +201,27 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 	}
 }
 
-// storeHostile stores the trees, each in a commit on main, which it returns,
-// and on a branch of its own.
+// storeHostile stores each tree in a commit with a branch of its own. It returns the
+// commits in the order of the cases.
 func (s *shell) storeHostile(cases []hostile) (commits []object.ID) {
+	s.Helper()
+	s.storeBranches(func(ctx context.Context, b *builder, main object.ID) map[string]object.ID {
+		branches := map[string]object.ID{}
+		for i, c := range cases {
+			tree := c.tree(b)
+			files, size := totalsOf(ctx, b, tree)
+			id := b.commit(tree, c.name, files, size, main)
+			commits = append(commits, id)
+			branches[fmt.Sprintf("case-%d", i)] = id
+		}
+		return branches
+	})
+	return commits
+}
+
+// storeBranches makes branches for the commits that build returns by name. Main is the
+// commit of main.
+func (s *shell) storeBranches(build func(ctx context.Context, b *builder, main object.ID) map[string]object.ID) {
 	s.Helper()
 	s.open(func(ctx context.Context, r *kist.Repository) error {
 		main, _, err := r.ReadCommit(ctx, "main")
@@ -216,21 +231,16 @@ func (s *shell) storeHostile(cases []hostile) (commits []object.ID) {
 		b := &builder{s.TB, r.Objects().Begin(volume.SessionOptions{})}
 		defer b.session.Close()
 		var changes []refs.Change
-		for i, c := range cases {
-			tree := c.tree(b)
-			files, size := totalsOf(ctx, b, tree)
-			id := b.commit(tree, c.name, files, size, main)
-			commits = append(commits, id)
-			changes = append(changes, refs.Change{Name: fmt.Sprintf("refs/heads/case-%d", i), New: id, Reason: "hostile"})
+		for name, id := range build(ctx, b, main) {
+			changes = append(changes, refs.Change{Name: refs.Heads + name, New: id, Reason: "hostile"})
 		}
 		return b.session.Publish(ctx, func(ctx context.Context) error {
 			return r.Refs().Update(ctx, changes, refs.Who{Name: "Mallory"})
 		})
 	})
-	return commits
 }
 
-// totalsOf returns what a commit of a tree has to say, if that can be found out.
+// totalsOf returns the totals for a commit of a tree, or zeros if the tree is unreadable.
 func totalsOf(ctx context.Context, b *builder, root object.Key) (files, bytes uint64) {
 	for e, err := range object.Entries(ctx, b.session, root.ID) {
 		switch {
@@ -249,7 +259,7 @@ func totalsOf(ctx context.Context, b *builder, root object.Key) (files, bytes ui
 	return files, bytes
 }
 
-// damagedCommits returns the commits that are affected by what verify finds.
+// damagedCommits returns the commits that verify reports as damaged.
 func (s *shell) damagedCommits() map[string]bool {
 	s.Helper()
 	o := s.quick("verify", "--json")
@@ -271,11 +281,11 @@ func (s *shell) damagedCommits() map[string]bool {
 	return named
 }
 
-// ownFiles are the files that a repository has, beside those in volumes.
+// ownFiles matches the files that a repository may have outside of its volumes.
 var ownFiles = regexp.MustCompile(`^(config|HEAD|ORIG_HEAD|MERGE_HEAD|MERGE_MSG|index|index\.base-[0-9a-f]+|[a-z]+\.lock|damaged|(logs/)?refs/heads/(main|case-\d+)|refs/tags/start|logs/HEAD)$`)
 
-// wantRepositoryUntouched fails the test if something is in .kist that does
-// not belong there.
+// wantRepositoryUntouched fails the test if .kist has an unknown file or another
+// configuration.
 func (s *shell) wantRepositoryUntouched(config []byte) {
 	s.Helper()
 	dir := s.path(kist.Dir)
@@ -293,7 +303,7 @@ func (s *shell) wantRepositoryUntouched(config []byte) {
 			return nil
 		}
 		if !d.Type().IsRegular() || !ownFiles.MatchString(name) {
-			s.Errorf("%q was made in .kist", name)
+			s.Errorf("unknown file %q in .kist", name)
 		}
 		return nil
 	})
@@ -301,24 +311,23 @@ func (s *shell) wantRepositoryUntouched(config []byte) {
 		s.Error(err)
 	}
 	if now, err := os.ReadFile(filepath.Join(dir, "config")); err != nil || !bytes.Equal(now, config) {
-		s.Errorf("the configuration was changed: %v", err)
+		s.Errorf("the configuration has changed, or is unreadable: %v", err)
 	}
 }
 
-// wantNoRepositoryIn fails the test if a folder that files were restored to
-// has anything named like a repository.
+// wantNoRepositoryIn fails the test if a folder has an entry named like a repository.
 func (s *shell) wantNoRepositoryIn(dir string) {
 	s.Helper()
 	filepath.WalkDir(s.path(dir), func(path string, d fs.DirEntry, err error) error {
 		if err == nil && strings.EqualFold(d.Name(), kist.Dir) {
-			s.Errorf("%q was made", path)
+			s.Errorf("a command wrote %q", path)
 		}
 		return nil
 	})
 }
 
-// position tells apart whether a command has changed anything: the worktree,
-// of which only names and times are looked at, the index, or HEAD.
+// position returns a text that changes if a command changes the index, HEAD or the
+// worktree. Of the worktree it has only the stat data of the top level.
 func (s *shell) position() (text string) {
 	s.Helper()
 	entries, err := os.ReadDir(s.dir)
@@ -341,7 +350,7 @@ func (s *shell) position() (text string) {
 	return text
 }
 
-// startOver brings the worktree back to what main has.
+// startOver restores main, the index and the worktree to the first commit.
 func (s *shell) startOver() {
 	s.Helper()
 	entries, err := os.ReadDir(s.dir)
@@ -362,8 +371,7 @@ func (s *shell) startOver() {
 	}
 }
 
-// removeAll removes a folder, whatever permissions there are in it, and
-// however deep it is.
+// removeAll removes a folder of any depth and with any permissions.
 func removeAll(t testing.TB, path string) {
 	filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
 		if d != nil && d.IsDir() {
@@ -376,24 +384,18 @@ func removeAll(t testing.TB, path string) {
 	}
 }
 
-// hostileMemory is how much a command may take for a tree of a few kilobytes.
+// hostileMemory is the memory limit of a command on a tree of a few kilobytes, in bytes.
 const hostileMemory = 512 << 20
 
-// TestHostileNumbers has trees of few objects that stand for very many paths,
-// or bytes. Commands end, or can be ended, and do not take the machine down.
+// TestHostileNumbers checks that commands on trees of few objects that stand for very
+// many paths or bytes end or can be interrupted, and use little memory.
 func TestHostileNumbers(t *testing.T) {
 	s := newShell(t)
 	s.kist("init")
 	s.write(map[string]string{"kept": "a file of the worktree"})
 	s.kist("add", ".")
 	s.kist("commit", "-m", "main")
-	s.open(func(ctx context.Context, r *kist.Repository) error {
-		main, _, err := r.ReadCommit(ctx, "main")
-		if err != nil {
-			return err
-		}
-		b := &builder{t, r.Objects().Begin(volume.SessionOptions{})}
-		defer b.session.Close()
+	s.storeBranches(func(ctx context.Context, b *builder, main object.ID) map[string]object.ID {
 		files, folders := rawFile("0", payload), b.dir("0")
 		for range 40 {
 			a, c := files, folders
@@ -407,17 +409,15 @@ func TestHostileNumbers(t *testing.T) {
 			large = b.node(rawManifest(level, rawChild{end: size, key: large}, rawChild{end: 2 * size, key: large}))
 			size *= 2
 		}
-		var changes []refs.Change
+		branches := map[string]object.ID{}
 		for name, tree := range map[string]object.Key{
 			"files": files.content, "folders": folders.content,
 			"bytes": b.tree(rawEntry{name: "f", typ: 1, mode: 0o644, size: size, content: large}),
 		} {
 			count, bytes := totalsOf(ctx, b, tree)
-			changes = append(changes, refs.Change{Name: "refs/heads/" + name, New: b.commit(tree, name, count, bytes, main), Reason: "hostile"})
+			branches[name] = b.commit(tree, name, count, bytes, main)
 		}
-		return b.session.Publish(ctx, func(ctx context.Context) error {
-			return r.Refs().Update(ctx, changes, refs.Who{Name: "Mallory"})
-		})
+		return branches
 	})
 	out, want := s.path("../out"), s.readFiles(".")
 	for _, branch := range []string{"files", "folders", "bytes"} {
@@ -434,21 +434,21 @@ func TestHostileNumbers(t *testing.T) {
 			o := s.run(args...)
 			switch {
 			case args[0] == "verify" && o.status != 0:
-				t.Errorf("nothing is wrong in there: %v", o)
+				t.Errorf("verify fails on valid trees: %v", o)
 			case o.status == 0 && writes || o.status != 0 && o.status != 1:
-				t.Error(o)
+				t.Errorf("unexpected exit status: %v", o)
 			case o.status == 1 && !strings.Contains(o.stderr, "far more paths"):
-				t.Errorf("does not say why: %v", o)
+				t.Errorf("the error does not name the number of paths: %v", o)
 			case o.memory > hostileMemory:
-				t.Errorf("took %d bytes of memory: %v", o.memory, o)
+				t.Errorf("used %d bytes of memory, want at most %d: %v", o.memory, hostileMemory, o)
 			}
 			if entries, err := os.ReadDir(s.dir); err != nil || len(entries) != 2 {
-				t.Errorf("%q left %v, %v", args, entries, err)
+				t.Errorf("worktree after %q = %v, %v, want .kist and kept", args, entries, err)
 			}
 		}
 	}
 
-	// Writing as much as that takes its time, but can be interrupted.
+	// Writing that many bytes takes long, but can be interrupted.
 	p := s.start("checkout", "bytes")
 	for writing := false; !writing && !p.hasEnded(); time.Sleep(time.Millisecond) {
 		begun, err := filepath.Glob(s.path(".kist/tmp/write-*/*"))
@@ -460,7 +460,7 @@ func TestHostileNumbers(t *testing.T) {
 	time.Sleep(100 * time.Millisecond)
 	p.signal(syscall.SIGTERM)
 	if o := p.wait(); o.status != 130 || o.memory > hostileMemory {
-		t.Errorf("interrupted, having taken %d bytes of memory: %v", o.memory, o)
+		t.Errorf("interrupted checkout: %d bytes of memory, want at most %d and exit status 130: %v", o.memory, hostileMemory, o)
 	}
 	s.kist("checkout", "--force", "main")
 	s.wantFiles(s.readFiles("."), want)

@@ -15,40 +15,26 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// crossings is how often the branches of storeBombs were merged into each other.
+// crossings is the number of times that left and right of storeBombs were merged into each other.
 const crossings = 1100
 
-// storeBombs makes branches on which a command could work without end. The
-// trees of bomb and twin stand for 2^60 paths; they differ only in times. The
-// branches left and right were merged into each other many times.
+// storeBombs makes branches on which a naive command would not end. The trees of
+// bomb and twin stand for 2^60 paths, and differ only in times. The branches left
+// and right were merged into each other many times.
 func (s *shell) storeBombs() {
 	s.Helper()
-	s.open(func(ctx context.Context, r *kist.Repository) error {
-		main, _, err := r.ReadCommit(ctx, "main")
-		if err != nil {
-			return err
-		}
-		b := &builder{s.TB, r.Objects().Begin(volume.SessionOptions{})}
-		defer b.session.Close()
-
+	s.storeBranches(func(_ context.Context, b *builder, main object.ID) map[string]object.ID {
 		bomb, twin := b.bomb(0), b.bomb(5)
 		left, right := b.crissCross(main, crossings)
-		tips := map[string]object.ID{
+		return map[string]object.ID{
 			"bomb": b.commit(bomb.content, "bomb", bomb.files, bomb.size, main),
 			"twin": b.commit(twin.content, "twin", twin.files, twin.size, main),
 			"left": left, "right": right,
 		}
-		var changes []refs.Change
-		for name, id := range tips {
-			changes = append(changes, refs.Change{Name: "refs/heads/" + name, New: id, Reason: "hostile"})
-		}
-		return b.session.Publish(ctx, func(ctx context.Context) error {
-			return r.Refs().Update(ctx, changes, refs.Who{Name: "Mallory"})
-		})
 	})
 }
 
-// bomb returns a folder of 2^60 files with one time. Its totals are right.
+// bomb returns a folder of 2^60 files with one mtime. Its totals are right.
 func (b *builder) bomb(seconds int64) rawEntry {
 	a := rawFile("0", "")
 	a.seconds = seconds
@@ -60,7 +46,7 @@ func (b *builder) bomb(seconds int64) rawEntry {
 	return a
 }
 
-// crissCross returns the tips of two branches that were merged into each other.
+// crissCross returns the tips of two branches that were merged into each other many times.
 func (b *builder) crissCross(main object.ID, times int) (left, right object.ID) {
 	left, right = main, main
 	for i := range times {
@@ -76,8 +62,7 @@ func (b *builder) crissCross(main object.ID, times int) (left, right object.ID) 
 	return left, right
 }
 
-// hostileBranches gives main and topic a commit more, with a tree that stands
-// for 2^60 paths.
+// hostileBranches adds a commit to main and to topic. Its tree stands for 2^60 paths.
 func hostileBranches(v *victim, _ securityCommand) *shell {
 	v.open(func(ctx context.Context, r *kist.Repository) error {
 		b := &builder{v.TB, r.Objects().Begin(volume.SessionOptions{})}
@@ -99,9 +84,8 @@ func hostileBranches(v *victim, _ securityCommand) *shell {
 	return nil
 }
 
-// TestHostileBombs has commands meet trees and histories without end. Each
-// command ends with a result or with an error that names the reason, and takes
-// little memory.
+// TestHostileBombs checks that commands on endless trees and histories end with a
+// result, or with an error that names the reason, and use little memory.
 func TestHostileBombs(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -114,7 +98,7 @@ func TestHostileBombs(t *testing.T) {
 	const paths, bases = "far more paths", "too often"
 	for _, tt := range []struct {
 		args   string
-		reason string // for which the command fails; empty: it succeeds
+		reason string // a part of the error; empty: the command succeeds
 	}{
 		{"ls bomb", ""}, {"log -1 bomb", ""}, {"log bomb -- 0", ""}, {"stats bomb", ""}, {"stats -- kept", ""}, {"cat main:kept", ""},
 		{"ls -r bomb", paths}, {"du bomb", paths}, {"log -1 --stat bomb", paths}, {"show bomb", paths}, {"diff bomb twin", paths},
@@ -137,24 +121,24 @@ func TestHostileBombs(t *testing.T) {
 		o := s.run(strings.Fields(tt.args)...)
 		switch {
 		case tt.reason == "" && o.status != 0:
-			t.Errorf("fails: %v", o)
+			t.Errorf("want exit status 0: %v", o)
 		case tt.reason != "" && (o.status != 1 || !strings.Contains(o.stderr, tt.reason)):
 			t.Errorf("want exit status 1 and %q: %v", tt.reason, o)
 		case o.memory > hostileMemory && !raceDetector:
-			t.Errorf("took %d bytes of memory: %v", o.memory, o)
+			t.Errorf("used %d bytes of memory, want at most %d: %v", o.memory, hostileMemory, o)
 		}
 	}
 	s.serveBombs()
-	if names, err := os.ReadDir(s.dir); err != nil || len(names) != 3 { // .kist, left, right
-		t.Errorf("the worktree has %v, %v", names, err)
+	if names, err := os.ReadDir(s.dir); err != nil || len(names) != 3 {
+		t.Errorf("the worktree has %v, %v, want .kist, left and right", names, err)
 	}
 }
 
-// serveBombs has the server meet the bombs. Each answer ends, and takes little memory.
+// serveBombs checks that the server answers all requests for the bombs with little memory.
 func (s *shell) serveBombs() {
 	s.Helper()
 	p := s.serve("--listen", "127.0.0.1:0")
-	for path, want := range map[string]int{
+	for path, want := range map[string]int{ // 0: the body breaks off
 		"files/?rev=bomb": 200, "files/0/0/0/?rev=bomb": 200, "files/?rev=bomb&archive=tar": 0, "api/v1/tree/0?rev=bomb": 200, "api/v1/log?rev=left": 200,
 		"api/v1/search?rev=bomb&q=x": 422, "api/v1/search?rev=bomb&q=x&in=text": 422, "api/v1/diff?from=left&to=bomb&limit=10000&skip=100000000": 422,
 		"api/v1/stats": 200, "api/v1/history/kept?rev=main": 200, "metrics": 200, "dav/branches/bomb/0/0/": 200,
@@ -176,14 +160,14 @@ func (s *shell) serveBombs() {
 		_, err = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
 		if res.StatusCode != want && want != 0 || (err == nil) != (want != 0) {
-			s.Errorf("%s: %s %v, want %d", path, res.Status, err, want)
+			s.Errorf("%s: status %s, error %v, want %d", path, res.Status, err, want)
 		}
 	}
 	p.Process.Signal(os.Interrupt)
 	if err := p.Wait(); err != nil {
-		s.Errorf("%v: %s", err, p.stderr)
+		s.Errorf("serve ends with %v: %s", err, p.stderr)
 	}
 	if memory := readPeak(p.Cmd); memory > hostileMemory && !raceDetector {
-		s.Errorf("serve took %d bytes of memory", memory)
+		s.Errorf("serve used %d bytes of memory, want at most %d", memory, hostileMemory)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// forbiddenNames may not be in a tree.
+// forbiddenNames must not be in a tree.
 var forbiddenNames = []string{
 	"", ".", "..", "/", "a/b", "../outside/secret", "/etc/kist-was-here", "a\x00b", strings.Repeat("x", 256), strings.Repeat("x", 70_000),
 	".kist", ".KIST", ".Kist", ".kisT", ".kist.", ".kist ", ".kist. .", ".kist..", ".kist::$INDEX_ALLOCATION", ".kist:config", ".KIST::$DATA",
@@ -17,14 +17,14 @@ var forbiddenNames = []string{
 	".k\u200cist", ".\u200ckist", "\ufeff.kist", ".kist\u200d", ".ki\u00adst", ".KI\u2060ST", ".\u212aist", ".ki\u017ft", ".ki\ufb06",
 }
 
-// strangeNames are odd, and allowed.
+// strangeNames are odd, but allowed.
 var strangeNames = []string{
 	" ", "...", "..a", ".kis", ".kistignore", "kist", "x.kist", "a\\b", "..\\outside", "C:", "NUL", "con.txt", "\n", "\x01\x1b[2J", "\xff\xfe",
 	"-rf", "--force", "*", "~", "$HOME", strings.Repeat("y", 255), "a:b", "\u202egpj.exe",
 }
 
-// hostileNames are trees with names that may not be, as a file, a directory
-// and a symlink.
+// hostileNames returns trees with files, folders and symlinks of forbidden names, and
+// valid trees with strange names.
 func hostileNames() (list []hostile) {
 	for _, name := range forbiddenNames {
 		short := fmt.Sprintf("%.30q", name)
@@ -48,8 +48,7 @@ func hostileNames() (list []hostile) {
 	return list
 }
 
-// hostileEntries are trees with entries that contradict themselves, or each
-// other.
+// hostileEntries returns trees with entries that contradict themselves or each other.
 func hostileEntries() (list []hostile) {
 	add := func(name string, entries func(b *builder) []rawEntry) {
 		list = append(list, hostile{name: name, tree: func(b *builder) object.Key { return b.tree(entries(b)...) }})
@@ -85,10 +84,10 @@ func hostileEntries() (list []hostile) {
 	one("mode with more than permission bits", func(e *rawEntry, _ *builder) { e.mode = 0o120777 })
 	one("mode beyond 16 bits", func(e *rawEntry, _ *builder) { e.mode = 1<<16 | 0o644 })
 	one("size beyond 2^63", func(e *rawEntry, _ *builder) { e.size = 1 << 63 })
-	one("size other than that of the bytes in it", func(e *rawEntry, _ *builder) { e.size = 5 })
-	one("33 bytes in it", func(e *rawEntry, _ *builder) { e.inline, e.size = strings.Repeat("x", 33), 33 })
-	one("empty, with a size", func(e *rawEntry, _ *builder) { e.inline = "" })
-	one("bytes in it and content", func(e *rawEntry, b *builder) { e.content = b.chunk(payload) })
+	one("size differs from inline content", func(e *rawEntry, _ *builder) { e.size = 5 })
+	one("33 bytes inline", func(e *rawEntry, _ *builder) { e.inline, e.size = strings.Repeat("x", 33), 33 })
+	one("size without content", func(e *rawEntry, _ *builder) { e.inline = "" })
+	one("inline and linked content", func(e *rawEntry, b *builder) { e.content = b.chunk(payload) })
 	one("file with a target", func(e *rawEntry, _ *builder) { e.target = "../outside/secret" })
 	one("file with a number of files", func(e *rawEntry, _ *builder) { e.files = 1 })
 	one("unknown field", func(e *rawEntry, _ *builder) { e.unknown = true })
@@ -113,7 +112,7 @@ func hostileEntries() (list []hostile) {
 	return list
 }
 
-// hostileNodes are trees whose root is no well-formed node.
+// hostileNodes returns trees whose root is not a well-formed node.
 func hostileNodes() (list []hostile) {
 	raw := func(name string, change func(data []byte) []byte) {
 		list = append(list, hostile{name: name, tree: func(b *builder) object.Key {
@@ -130,11 +129,11 @@ func hostileNodes() (list []hostile) {
 	raw("one byte", func(data []byte) []byte { return data[:1] })
 	raw("half a node", func(data []byte) []byte { return data[:len(data)/2] })
 	raw("other magic", func(data []byte) []byte { data[0] = 'K'; return data })
-	raw("stored as a tree, but a tag", func(data []byte) []byte { data[2] = byte(object.KindTag); return data })
+	raw("tag stored as a tree", func(data []byte) []byte { data[2] = byte(object.KindTag); return data })
 	raw("version 0", func(data []byte) []byte { data[3] = 0; return data })
 	raw("version 2", func(data []byte) []byte { data[3] = 2; return data })
-	raw("a byte behind it", func(data []byte) []byte { return append(data, 0) })
-	raw("count of links in a long form", func(data []byte) []byte { return slices.Concat(data[:4], []byte{0x80, 0}, data[5:]) })
+	raw("trailing byte", func(data []byte) []byte { return append(data, 0) })
+	raw("count of links not canonical", func(data []byte) []byte { return slices.Concat(data[:4], []byte{0x80, 0}, data[5:]) })
 	raw("2^63 links", func(data []byte) []byte {
 		return slices.Concat(data[:4], bytes.Repeat([]byte{0xff}, 9), []byte{1}, data[5:])
 	})
@@ -149,8 +148,8 @@ func hostileNodes() (list []hostile) {
 	raw("name of 2^40 bytes", func(data []byte) []byte {
 		return append(data[:8], cborMap|1, 1, cborBytes|27, 0, 0, 1, 0, 0, 0, 0, 0)
 	})
-	raw("number in a long form", func(data []byte) []byte {
-		// {1: "a"} with its key as two bytes
+	raw("key not canonical", func(data []byte) []byte {
+		// {1: "a", 2: 1} with the first key as two bytes
 		return append(data[:8], cborMap|2, cborUint|24, 1, cborBytes|1, 'a', 2, 1)
 	})
 	raw("field twice", func(data []byte) []byte {
@@ -184,13 +183,13 @@ func hostileNodes() (list []hostile) {
 	links("link to a tag", func(n *rawNode) { n.links[0].Kind = object.KindTag })
 	links("position beyond the links", func(n *rawNode) { n.links = nil })
 	links("missing chunk", func(n *rawNode) { n.links[0].ID = object.Sum([]byte("not stored")) })
-	list = append(list, hostile{name: "is not there", tree: func(*builder) object.Key {
+	list = append(list, hostile{name: "missing root", tree: func(*builder) object.Key {
 		return object.Key{Kind: object.KindTree, ID: object.Sum([]byte("no tree"))}
 	}})
 	return list
 }
 
-// hostileContents are trees with files whose content is not what they say.
+// hostileContents returns trees with files whose content does not match their entry.
 func hostileContents() (list []hostile) {
 	file := func(name string, content func(b *builder) (size uint64, key object.Key)) {
 		list = append(list, hostile{name: name, tree: func(b *builder) object.Key {
@@ -241,7 +240,7 @@ func hostileContents() (list []hostile) {
 		tree := b.tree(rawFile("a", payload))
 		return 100, b.node(rawManifest(1, rawChild{end: 50, key: tree}, rawChild{end: 100, key: tree}))
 	})
-	file("manifest of another level than its parent says", func(b *builder) (uint64, object.Key) {
+	file("manifest whose level does not match its parent", func(b *builder) (uint64, object.Key) {
 		leaf := b.node(rawManifest(0, part(b, 0), part(b, 1)))
 		other := b.node(rawManifest(0, part(b, 2), part(b, 3)))
 		size := 2 * (whole + 1)
@@ -258,8 +257,8 @@ func hostileContents() (list []hostile) {
 	return list
 }
 
-// hostileShapes are trees whose nodes do not fit together, or whose totals are
-// wrong, and such in which all is well but what is done with it may not be.
+// hostileShapes returns trees whose nodes or totals contradict each other, and valid
+// trees that are hard to write to disk.
 func hostileShapes() (list []hostile) {
 	add := func(name string, tree func(b *builder) object.Key) {
 		list = append(list, hostile{name: name, tree: tree})
@@ -289,7 +288,7 @@ func hostileShapes() (list []hostile) {
 	add("name in two children", func(b *builder) object.Key {
 		return b.node(rawInner(1, leaf(b, "a", "b"), leaf(b, "b", "c")))
 	})
-	add("symlink in one child, folder of its name in the next", func(b *builder) object.Key {
+	add("symlink in one child, folder with the same name in the next", func(b *builder) object.Key {
 		first := rawChild{last: "s", key: b.tree(rawLink("s", "../outside"))}
 		return b.node(rawInner(1, first, rawChild{last: "t", key: b.tree(b.dir("s", rawFile("secret", payload)), rawFile("t", payload))}))
 	})
@@ -320,7 +319,7 @@ func hostileShapes() (list []hostile) {
 		return b.tree(b.dir("a", b.dir("b", rawEntry{name: "c", typ: 2, mode: 0o755, content: bad})))
 	})
 	soft("root with one child", func(b *builder) object.Key { return b.node(rawInner(1, leaf(b, "a", "b"))) })
-	good("nodes that end earlier than kist would end them", func(b *builder) object.Key { return b.node(rawInner(1, leaf(b, "a", "b"), leaf(b, "c", "d"))) })
+	good("nodes shorter than kist makes them", func(b *builder) object.Key { return b.node(rawInner(1, leaf(b, "a", "b"), leaf(b, "c", "d"))) })
 	for name, change := range map[string]func(e *rawEntry){
 		"too few files":    func(e *rawEntry) { e.files-- },
 		"too many files":   func(e *rawEntry) { e.files += 1 << 60 },
@@ -329,7 +328,7 @@ func hostileShapes() (list []hostile) {
 		"2^64 files":       func(e *rawEntry) { e.files = 1<<64 - 1 },
 		"a few more bytes": func(e *rawEntry) { e.size += 3 },
 	} {
-		soft("folder that says it has "+name, func(b *builder) object.Key {
+		soft("totals of a folder: "+name, func(b *builder) object.Key {
 			e := b.dir("d", rawFile("a", payload), rawFile("b", payload))
 			change(&e)
 			return b.tree(e)
@@ -352,7 +351,7 @@ func hostileShapes() (list []hostile) {
 		return b.tree(rawLink("a", "../outside"), rawLink("b", ".kist"), rawLink("c", "/"), rawLink("d", "d"), rawLink("e", ".kist/config"),
 			rawLink("kept", "../outside/secret"), rawLink("z", strings.Repeat("../", 1000)))
 	})
-	good("folder where a link was, and a link where a folder was", func(b *builder) object.Key {
+	good("folder replaces a link, and link a folder", func(b *builder) object.Key {
 		return b.tree(b.dir("a", rawFile("secret", payload)), rawLink("folder", "../outside/folder"))
 	})
 	good("names that differ in case only", func(b *builder) object.Key {
@@ -380,7 +379,7 @@ func hostileShapes() (list []hostile) {
 	return list
 }
 
-// deep returns a tree of folders below each other, with a file in the last.
+// deep returns a tree of nested folders, with a file in the innermost.
 func deep(b *builder, depth int, name string) object.Key {
 	e := rawFile(name, payload)
 	for range depth {

@@ -12,9 +12,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// page runs all commands of a page of docs/howto, as one script of the shell sh. The
-// first lines of the script are begin. Places are names in the page and their
-// replacements, by turns.
+// page runs all commands of a page of docs/howto as one sh script, which starts with begin.
+// Places are pairs of a name in the page and its replacement.
 func (s *shell) page(page, begin string, places ...string) {
 	s.Helper()
 	text, err := os.ReadFile("../../docs/howto/" + page)
@@ -28,12 +27,12 @@ func (s *shell) page(page, begin string, places ...string) {
 		}
 	}
 	if len(commands) < 5 {
-		s.Fatalf("%s has only %d commands", page, len(commands))
+		s.Fatalf("%s has %d commands, want at least 5", page, len(commands))
 	}
 	s.script(page, begin, commands)
 }
 
-// script runs commands of a page as one script of the shell sh.
+// script runs commands of a page as one sh script, which starts with begin.
 func (s *shell) script(page, begin string, commands []string) {
 	s.Helper()
 	script := "set -eux\n" + begin + "\n" + strings.Join(commands, "\n")
@@ -62,7 +61,7 @@ func TestAttributesHowto(t *testing.T) {
 	s.commit("first")
 	s.page("attributes.md", "")
 	if got := s.kist("attr", "list", "--inherited", "film/scene1.mov"); !strings.Contains(got, "acl.write=editors  (from film)") {
-		t.Errorf("attributes of a file: %q", got)
+		t.Errorf("attr list = %q, want the inherited acl.write", got)
 	}
 }
 
@@ -75,7 +74,7 @@ func TestConfigurationHowto(t *testing.T) {
 	s.commit("first")
 	s.page("configuration.md", "export HOME="+s.path("../home")+"; unset KIST_AUTHOR_NAME")
 	if got := s.kist("config", "--local", "--list"); strings.Contains(got, "user") || strings.Contains(got, "alias") {
-		t.Errorf("the repository has %q", got)
+		t.Errorf("configuration of the repository = %q, want no user and no alias", got)
 	}
 }
 
@@ -88,11 +87,11 @@ func TestViewsHowto(t *testing.T) {
 	s.commit("first")
 	s.page("views.md", "", "/srv", s.path("../srv"), "kist view add names", "! kist view add names")
 	if got := s.kist("view", "list"); !strings.HasPrefix(got, "site  ") || strings.Count(got, "\n") != 1 {
-		t.Errorf("views: %q", got)
+		t.Errorf("view list = %q, want only site", got)
 	}
 }
 
-// TestUpgradeHowto runs the commands of docs/howto/upgrade.md, with a HEAD of the older form.
+// TestUpgradeHowto runs the commands of docs/howto/upgrade.md on a HEAD in the old format.
 func TestUpgradeHowto(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -109,7 +108,7 @@ func TestUpgradeHowto(t *testing.T) {
 	}
 	s.page("upgrade.md", "")
 	if now, err := os.ReadFile(s.path(".kist/HEAD")); err != nil || string(now) != string(head) {
-		t.Errorf("HEAD is %q, %v, want %q", now, err, head)
+		t.Errorf("HEAD = %q, %v, want %q", now, err, head)
 	}
 }
 
@@ -171,7 +170,7 @@ func TestMachinesHowto(t *testing.T) {
 	s.wantFiles(s.readFiles("../tmp/beta"+s.path("../srv")), s.readFiles("../srv"))
 }
 
-// TestNightlyHowto runs the commands of docs/howto/nightly.md, except those that change
+// TestNightlyHowto runs the commands of docs/howto/nightly.md, except the ones that change
 // the timers of this machine.
 func TestNightlyHowto(t *testing.T) {
 	t.Parallel()
@@ -186,7 +185,7 @@ func TestNightlyHowto(t *testing.T) {
 	}
 	list := s.in("../backup").kist("ls", "-r", "HEAD")
 	if !strings.Contains(list, "etc/hosts") || !strings.Contains(list, "home/anna/letter") || strings.Contains(list, "x.tmp") {
-		t.Error(list)
+		t.Errorf("the backup has\n%s", list)
 	}
 }
 
@@ -197,12 +196,12 @@ func TestLimitHowto(t *testing.T) {
 	s.write(map[string]string{"report.txt": noise(objecttest.Rand(9), 3<<20)})
 	s.page("limit.md", "", "/mnt/backup", s.path("../backup"), "200MB", "500KB")
 	if size := folderSize(t, s.path(".kist/volumes")); size > 500_000 {
-		t.Errorf("%d bytes are here", size)
+		t.Errorf("the local volumes have %d bytes, want at most 500000", size)
 	}
 	s.kist("verify", "--remote", "origin", "--read-data")
 }
 
-// TestFindHowto runs the commands of docs/howto/find.md in a repository with three versions.
+// TestFindHowto runs the commands of docs/howto/find.md in a repository with two commits.
 func TestFindHowto(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -220,11 +219,11 @@ func TestFindHowto(t *testing.T) {
 
 	s.page("find.md", "")
 	if found, err := os.ReadFile(s.path("old.mov")); err != nil || string(found) != old {
-		t.Errorf("another file was found: %v", err)
+		t.Errorf("old.mov differs from its old version: %v", err)
 	}
 }
 
-// tree writes files to the folder, and returns what is in it.
+// tree writes files to the folder, and returns the entries of the folder.
 func (s *shell) tree(content map[string]string) files {
 	s.Helper()
 	s.write(content)
@@ -245,10 +244,10 @@ func TestHistoryHowto(t *testing.T) {
 	s.kist("commit", "-m", "three")
 	s.page("history.md", "")
 	if text, err := os.ReadFile(s.path("notes/gone.md")); err != nil || string(text) != "a note to be deleted" {
-		t.Errorf("the deleted file is %q, %v", text, err)
+		t.Errorf("the deleted file = %q, %v", text, err)
 	}
 	if text, err := os.ReadFile(s.path("notes/plan.md")); err != nil || !strings.HasPrefix(string(text), "the second") {
-		t.Errorf("the restored file is %q, %v", text, err)
+		t.Errorf("the restored file = %q, %v, want the second plan", text, err)
 	}
 }
 
@@ -262,7 +261,7 @@ func TestStashHowto(t *testing.T) {
 	s.write(map[string]string{"plan.txt": "plan\nstove\n", "new.txt": "new"})
 	s.page("stash.md", "")
 	if got := s.kist("status", "-s", "-b"); got != "## kitchen\n M plan.txt\n?? new.txt\n" {
-		t.Errorf("status: %q", got)
+		t.Errorf("status = %q", got)
 	}
 }
 
@@ -285,7 +284,7 @@ func TestBisectHowto(t *testing.T) {
 	}
 	s.page("bisect.md", "")
 	if out := s.kist("log", "--oneline", "-1"); !strings.Contains(out, "version 7") {
-		t.Errorf("after the last reset, HEAD is at %s", out)
+		t.Errorf("HEAD after the last reset = %s, want version 7", out)
 	}
 }
 
@@ -317,7 +316,7 @@ func TestForGitUsersHowto(t *testing.T) {
 	s.page("for-git-users.md", "", "kist push origin main", "! kist push origin main")
 	cobra := s.in("cobra")
 	if got := cobra.kist("log", "--format=%s", "-3"); got != "README: a title, and where to read more\nAUTHORS: the first one\nNEWS: begin\n" {
-		t.Errorf("the log: %q", got)
+		t.Errorf("log = %q", got)
 	}
 	cobra.verify()
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/remote/s3"
 )
 
-// minioServer returns the URL of the MinIO server for tests, without the query,
-// and the query.
+// minioServer returns the URL and the query of the MinIO server for tests. It skips the
+// test if there is no server.
 func minioServer(t *testing.T) (url, query string) {
 	t.Helper()
 	url = os.Getenv("KIST_TEST_S3")
@@ -32,7 +32,7 @@ func minioServer(t *testing.T) (url, query string) {
 	return strings.TrimSuffix(url, "/"), query
 }
 
-// policy returns the n-th policy of a page.
+// policy returns the n-th JSON block of a page of docs/howto, counted from 1.
 func policy(t *testing.T, page string, n int) string {
 	t.Helper()
 	doc, err := os.ReadFile("../../docs/howto/" + page)
@@ -43,7 +43,7 @@ func policy(t *testing.T, page string, n int) string {
 	return text
 }
 
-// restricted returns the environment of a user of the server with a policy.
+// restricted returns the environment of a user that has only the rights of a policy.
 func restricted(t *testing.T, policy, bucket, prefix, query string) []string {
 	t.Helper()
 	policy = strings.NewReplacer("BUCKET", bucket, "PREFIX", prefix).Replace(policy)
@@ -66,8 +66,8 @@ func restricted(t *testing.T, policy, bucket, prefix, query string) []string {
 	return []string{"AWS_ACCESS_KEY_ID=" + value.AccessKeyID, "AWS_SECRET_ACCESS_KEY=" + value.SecretAccessKey, "AWS_SESSION_TOKEN=" + value.SessionToken}
 }
 
-// TestPushWithoutPermissionToDelete has a user with the policy for pushes: all
-// commands work, except gc of the remote, which changes nothing.
+// TestPushWithoutPermissionToDelete checks that all commands except remote gc work with
+// the policy for pushes. remote gc fails and changes nothing.
 func TestPushWithoutPermissionToDelete(t *testing.T) {
 	t.Parallel()
 	base, query := minioServer(t)
@@ -78,7 +78,7 @@ func TestPushWithoutPermissionToDelete(t *testing.T) {
 	s := p.folder()
 	s.kist("init")
 	if o := s.exits(0, "remote", "add", "origin", p.url, "-v"); !strings.Contains(o.stdout, "the credentials may not delete") {
-		t.Errorf("the check does not report what it left: %v", o)
+		t.Errorf("the check does not report the missing permission: %v", o)
 	}
 	for i := range 17 { // the last push merges small packs
 		s.write(map[string]string{fmt.Sprint("file", i%3): fmt.Sprint("version ", i)})
@@ -101,19 +101,19 @@ func TestPushWithoutPermissionToDelete(t *testing.T) {
 
 	before := p.blobs()
 	if len(p.head().Condemned) == 0 {
-		t.Error("no push has merged packs")
+		t.Error("no push merged packs")
 	}
 	s.kist("remote", "gc", "-n", "origin")
 	for _, args := range [][]string{{"remote", "gc", "origin"}, collectRemote, repackRemote} {
 		s.fails(16, "permission", "garbage collection needs permission to delete", args...)
 	}
 	if !maps.Equal(p.blobs(), before) {
-		t.Error("gc without permission has changed the remote")
+		t.Error("gc without permission changed the remote")
 	}
 }
 
-// TestObjectLock has a bucket with Object Lock: what was pushed cannot be destroyed,
-// by nobody.
+// TestObjectLock checks that no user can destroy pushed content in a bucket with Object
+// Lock.
 func TestObjectLock(t *testing.T) {
 	t.Parallel()
 	base, query := minioServer(t)
@@ -124,15 +124,15 @@ func TestObjectLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Its objects stay until the server ends.
+	// The objects of the bucket stay until the server ends.
 	bucket := fmt.Sprintf("locked-%016x", rand.Uint64())
 	if err := client.MakeBucket(t.Context(), bucket, minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
 		t.Fatal(err)
 	}
 	p := newPlace(t, s3.Open, "s3://"+bucket+"/backup?"+query, os.Getenv)
-	least := func() time.Time {
+	unlocked := func() time.Time { // the earliest end of a lock
 		t.Helper()
-		least := time.Now().Add(100 * 365 * 24 * time.Hour)
+		earliest := time.Now().Add(100 * 365 * 24 * time.Hour)
 		head := p.head()
 		for name := range p.list() {
 			if _, condemned := head.Condemned[name]; condemned || strings.HasPrefix(name, "probe/") {
@@ -140,13 +140,13 @@ func TestObjectLock(t *testing.T) {
 			}
 			mode, until, err := client.GetObjectRetention(t.Context(), bucket, "backup/"+name, "")
 			if err != nil || *mode != minio.Compliance {
-				t.Fatalf("%s: %v, %v", name, mode, err)
+				t.Fatalf("%s: retention mode %v, error %v, want COMPLIANCE", name, mode, err)
 			}
-			if until.Before(least) {
-				least = *until
+			if until.Before(earliest) {
+				earliest = *until
 			}
 		}
-		return least
+		return earliest
 	}
 
 	s := p.folder()
@@ -157,7 +157,7 @@ func TestObjectLock(t *testing.T) {
 	} {
 		o := s.exits(15, append([]string{"remote", "add", "--object-lock"}, args...)...)
 		if !strings.Contains(o.stderr, "a stored blob stays locked: ") || !strings.Contains(o.stderr, reason) {
-			t.Errorf("%v", o)
+			t.Errorf("no %q in stderr: %v", reason, o)
 		}
 	}
 	s.exits(2, "remote", "add", "--object-lock", "1h", "origin", p.url)
@@ -169,20 +169,20 @@ func TestObjectLock(t *testing.T) {
 	s.write(map[string]string{"file": "the first version"})
 	s.commit("first")
 	if o := s.exits(0, "push"); strings.Contains(o.stdout, "renewed") {
-		t.Errorf("a file was stored without a lock: %v", o)
+		t.Errorf("the push renewed locks, want none to renew: %v", o)
 	}
 	const day = 24 * time.Hour
-	if end := least(); end.Before(time.Now().Add(2*day - time.Hour)) {
-		t.Errorf("after a push, locked until %v", end)
+	if end := unlocked(); end.Before(time.Now().Add(2*day - time.Hour)) {
+		t.Errorf("after a push: locked until %v, want 2 days", end)
 	}
 
-	// A longer lock applies with the next push, even if nothing is to be sent. A clone heeds it.
+	// The next push applies a longer lock, even if it sends nothing. A clone applies it too.
 	s.kist("config", "remote.origin.object-lock", "30d")
 	if o := s.exits(0, "push"); !strings.Contains(o.stdout, "renewed the locks of") {
-		t.Errorf("%v", o)
+		t.Errorf("the push did not renew the locks: %v", o)
 	}
 	if o := s.exits(0, "push"); strings.Contains(o.stdout, "renewed") {
-		t.Errorf("%v", o)
+		t.Errorf("a second push renewed locks: %v", o)
 	}
 	s.write(map[string]string{"file": "the second version"})
 	s.commit("second")
@@ -192,23 +192,23 @@ func TestObjectLock(t *testing.T) {
 	clone.write(map[string]string{"file": "a topic"})
 	clone.commit("topic")
 	clone.kist("push", "origin", "topic")
-	if end := least(); end.Before(time.Now().Add(30*day - time.Hour)) {
-		t.Errorf("after the push of a clone, locked until %v", end)
+	if end := unlocked(); end.Before(time.Now().Add(30*day - time.Hour)) {
+		t.Errorf("after the push of a clone: locked until %v, want 30 days", end)
 	}
 
-	// gc keeps what is locked.
+	// gc keeps locked files.
 	clone.kist("push", "--delete", "origin", "topic")
 	before := len(p.list())
 	o := clone.exits(0, collectRemote...)
 	if c := clone.collect(collectRemote...); !strings.Contains(o.stdout, " locked until ") || c.Deleted > 0 || len(p.list()) < before {
-		t.Errorf("%v, then %+v", o, c)
+		t.Errorf("gc deleted locked files, or does not report them: %v, then %+v", o, c)
 	}
 	p.wantWhole()
 
-	// Somebody deletes everything with the credentials of the owner, and overwrites a root.
+	// An attacker with the owner's credentials deletes everything and overwrites a root.
 	for o := range client.ListObjectsIter(t.Context(), bucket, minio.ListObjectsOptions{Prefix: "backup/", Recursive: true, WithVersions: true}) {
 		if err := client.RemoveObject(t.Context(), bucket, o.Key, minio.RemoveObjectOptions{VersionID: o.VersionID, GovernanceBypass: true}); err == nil && !o.IsDeleteMarker && !strings.Contains(o.Key, "/probe/") {
-			t.Errorf("%s was deleted", o.Key)
+			t.Errorf("a locked version of %s was deleted", o.Key)
 		}
 	}
 	for name := range p.list() {
@@ -226,7 +226,7 @@ func TestObjectLock(t *testing.T) {
 	s.exits(11, "push")
 	s.exits(11, "clone", p.url, "again")
 
-	// The owner brings back the oldest version of each object.
+	// The owner restores the oldest version of each object.
 	restoreVersions(t, client, bucket)
 	s.kist("push")
 	p.wantWhole()

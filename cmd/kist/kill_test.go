@@ -18,20 +18,20 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// killed is a command that is killed at a random moment.
+// killed is a command that TestKill kills at random moments.
 type killed struct {
 	name string
 
-	// prepare brings a repository, in which main is checked out and clean,
-	// to where the command is run.
+	// prepare makes the state that the command starts from. Main is checked out
+	// and clean before.
 	prepare func(k *killer)
 	command []string
 
-	// finish brings a command to its end that was killed. It is not called if
-	// that had done all it was to do. Default: the command is run again.
+	// finish completes the killed command. It is not called if the command was
+	// already complete. By default, the command runs again.
 	finish func(k *killer, now state)
 
-	maintains bool // it changes nothing but volumes: it is always run again, and may leave objects in two of them
+	maintains bool // it changes only volumes: it always runs again, and may store objects twice
 }
 
 var killedCommands = []killed{
@@ -167,7 +167,7 @@ var killedCommands = []killed{
 		command: []string{"stash", "pop"},
 		finish: func(k *killer, now state) {
 			if _, ok := now.refs[refs.Stash]; !ok {
-				k.Fatal("the stash is dropped, but not all of it is there")
+				k.Fatal("pop dropped the stash before it restored all changes")
 			}
 			k.kist("reset", "--hard")
 			k.kist("clean", "-fd")
@@ -193,7 +193,7 @@ var killedCommands = []killed{
 				k.fork(k.change)
 				k.kist("branch", "-D", "side")
 				k.touch()
-				k.kist("add", "tracked") // what was staged before is garbage
+				k.kist("add", "tracked") // the object staged before becomes garbage
 				k.kist("commit", "-m", "more")
 			}
 			k.kist("config", "gc.reflogExpireUnreachable", "now")
@@ -204,7 +204,7 @@ var killedCommands = []killed{
 	{
 		name: "rewrite",
 		prepare: func(k *killer) {
-			k.kist("hold", "add", "HEAD") // before the secret: a hold blocks a rewrite of what it holds
+			k.kist("hold", "add", "HEAD") // before the secret, because a hold blocks a rewrite of its commit
 			for i := range 4 {
 				k.write(map[string]string{"secret": noise(k.rng, 1000)})
 				k.touch()
@@ -239,7 +239,7 @@ var killedCommands = []killed{
 		},
 		command: []string{"mv", "d1", "moved"},
 		finish: func(k *killer, now state) {
-			if k.run("mv", "d1", "moved").status != 0 { // moved, and not staged
+			if k.run("mv", "d1", "moved").status != 0 { // moved, but not staged
 				if err := os.Rename(k.path("moved"), k.path("d1")); err != nil {
 					k.Fatal(err)
 				}
@@ -249,9 +249,9 @@ var killedCommands = []killed{
 	},
 }
 
-// TestKill kills commands at random moments, or interrupts them. Each leaves a repository that
-// opens and is whole, in the old state, the new one, or with some files of
-// either; and can be brought to its end.
+// TestKill checks that a command that is killed or interrupted at a random moment leaves
+// an intact repository. HEAD, the index, each ref and each file are in the old or the new
+// state. Then the command can be completed.
 func TestKill(t *testing.T) {
 	for _, c := range killedCommands {
 		t.Run(c.name, func(t *testing.T) {
@@ -264,7 +264,7 @@ func TestKill(t *testing.T) {
 				}
 				k.round(c, i)
 			}
-			t.Logf("%d kills, %d of them of commands that were done, %d of merges to be reset", kills, k.late, k.resets)
+			t.Logf("%d kills, %d of them too late, %d followed by a reset", kills, k.late, k.resets)
 		})
 	}
 }
@@ -274,11 +274,11 @@ type killer struct {
 	*shell
 	rng    *rand.Rand
 	expect time.Duration // how long the command takes
-	late   int           // kills that came too late
-	resets int           // merges of which only the index was left
+	late   int           // kills after the end of the command
+	resets int           // killed merges that had changed only the index or the worktree
 
 	changed files  // before a stash
-	status  string // of these files
+	status  string // with these files
 }
 
 // begin makes a new repository with some history.
@@ -295,7 +295,7 @@ func (k *killer) begin(t *testing.T) {
 	k.kist("commit", "-m", "first")
 }
 
-// change makes, changes or removes a few files below a folder.
+// change creates, changes or removes a few files below a folder.
 func (k *killer) change(dir string) {
 	for range 1 + k.rng.IntN(4) {
 		name := path.Join(dir, fmt.Sprintf("d%d/f%d", k.rng.IntN(4), k.rng.IntN(12)))
@@ -311,13 +311,12 @@ func (k *killer) change(dir string) {
 	}
 }
 
-// touch changes a file that is tracked.
+// touch changes a tracked file.
 func (k *killer) touch() {
 	k.write(map[string]string{"tracked": noise(k.rng, 1000)})
 }
 
-// fork makes a branch "side" with a commit that change makes, and goes back to
-// main.
+// fork commits changes on the branch "side", and checks out main.
 func (k *killer) fork(change func(dir string)) {
 	k.kist("checkout", "-B", "side")
 	for range 5 {
@@ -329,7 +328,7 @@ func (k *killer) fork(change func(dir string)) {
 	k.kist("checkout", "main")
 }
 
-// diverge makes a branch "side" and a commit on main that can be merged.
+// diverge commits to "side" and to main. The commits merge without conflicts.
 func (k *killer) diverge() {
 	k.fork(k.change)
 	k.write(map[string]string{"of-main/" + noiseName(k.rng): noise(k.rng, 100), "tracked": noise(k.rng, 100)})
@@ -337,7 +336,7 @@ func (k *killer) diverge() {
 	k.kist("commit", "-m", "on main")
 }
 
-// beginStash drops the stashes of former rounds, and commits all changes.
+// beginStash commits all changes, and drops the stashes of former rounds.
 func (k *killer) beginStash() {
 	k.touch()
 	k.kist("add", "-A", ".")
@@ -345,7 +344,7 @@ func (k *killer) beginStash() {
 	k.kist("stash", "clear")
 }
 
-// local makes changes of all sorts: staged, on top of that, and untracked.
+// local makes staged, unstaged and untracked changes, and remembers them.
 func (k *killer) local() {
 	k.change(".")
 	k.kist("add", "-A", ".")
@@ -355,8 +354,8 @@ func (k *killer) local() {
 	k.changed, k.status = k.readFiles("."), k.kist("status", "--porcelain", "-uall")
 }
 
-// finishStash brings a stash to its end. If it was recorded before the kill, it has to have
-// all changes, and they are removed.
+// finishStash completes a killed stash. If the stash was recorded before the kill, it must
+// have all changes. Then finishStash removes them from the worktree.
 func (k *killer) finishStash(now state, command ...string) {
 	if _, ok := now.refs[refs.Stash]; !ok {
 		k.kist(command...)
@@ -382,10 +381,9 @@ func (k *killer) finishStash(now state, command ...string) {
 	}
 }
 
-// finishMerge brings a merge or revert to its end that was killed: it is under way, to be
-// committed or continued, or is begun again. If all that is left of it is in the index,
-// because it was killed before it was noted that it is under way, that has to be
-// given up first.
+// finishMerge completes a killed merge or revert. It commits or continues an operation in
+// progress. Otherwise it repeats the command. A kill before the operation is recorded can
+// leave changes that block the command. finishMerge resets them.
 func (k *killer) finishMerge(now state, command ...string) {
 	switch {
 	case now.operation != "" && now.conflicts == "[]" && command[0] == "revert":
@@ -401,7 +399,7 @@ func (k *killer) finishMerge(now state, command ...string) {
 	}
 }
 
-// noise returns text that does not compress.
+// noise returns random bytes, which do not compress.
 func noise(rng *rand.Rand, size int) string {
 	data := make([]byte, size)
 	var seed [32]byte
@@ -414,7 +412,7 @@ func noise(rng *rand.Rand, size int) string {
 
 func noiseName(rng *rand.Rand) string { return fmt.Sprintf("%x", rng.Uint32()) }
 
-// round kills a command once.
+// round kills a command once, and checks the state before and after its completion.
 func (k *killer) round(c killed, i int) {
 	c.prepare(k)
 	old := k.readState()
@@ -437,17 +435,17 @@ func (k *killer) round(c killed, i int) {
 	}
 	check := func(when string, lines []string) {
 		if len(lines) > 0 {
-			k.Fatalf("%v %d, after %v, %s:\n%s", signal, i, delay, when, strings.Join(lines, "\n"))
+			k.Fatalf("round %d, %v after %v, %s:\n%s", i, signal, delay, when, strings.Join(lines, "\n"))
 		}
 	}
 	now := k.readState()
 	if signal == syscall.SIGTERM {
-		// What was done so far is staged.
+		// An interrupted command stages the files that it has processed.
 		new := new
 		new.index, new.conflicts = now.index, now.conflicts
-		check("state", now.mix(old, new))
+		check("after the kill", now.mix(old, new))
 	} else {
-		check("state", now.mix(old, new))
+		check("after the kill", now.mix(old, new))
 	}
 	k.verify()
 	if len(now.diff(new)) > 0 || c.maintains {
@@ -456,7 +454,7 @@ func (k *killer) round(c killed, i int) {
 		} else {
 			k.run(c.command...)
 		}
-		check("brought to its end", k.readState().diff(new))
+		check("after completion", k.readState().diff(new))
 		k.verify()
 	}
 	if !c.maintains {
@@ -468,7 +466,7 @@ func (k *killer) round(c killed, i int) {
 	k.wantNothingLeft()
 }
 
-// kill runs a command, and ends it. It returns false if that came too late.
+// kill sends a signal to a command. It returns false if the command completed nevertheless.
 func (k *killer) kill(delay time.Duration, signal syscall.Signal, args []string) bool {
 	cmd := k.command(context.Background(), args...)
 	var stdout, stderr bytes.Buffer
@@ -480,7 +478,7 @@ func (k *killer) kill(delay time.Duration, signal syscall.Signal, args []string)
 	cmd.Process.Signal(signal)
 	cmd.Wait()
 	switch o := outcomeOf(cmd, args, &stdout, &stderr); o.status {
-	case -1, 130: // -1 also for SIGTERM, before it is caught
+	case -1, 130: // -1 also if SIGTERM comes before its handler is set
 		return true
 	case 0, 3:
 		return false
@@ -490,12 +488,12 @@ func (k *killer) kill(delay time.Duration, signal syscall.Signal, args []string)
 	}
 }
 
-// wantNothingLeft fails the test if a dead command's traces are still there
-// after another has stored something, and one has checked something out.
+// wantNothingLeft fails the test if temporary files of a killed command are left after
+// other commands have stored objects and checked out files.
 func (k *killer) wantNothingLeft() {
 	for _, pattern := range []string{"volumes/*tmp-*", "volumes/salvage-*", "tmp/*", "*.new", "refs.tmp/*"} {
 		if found, err := filepath.Glob(k.path(".kist/" + pattern)); err != nil || len(found) > 0 {
-			k.Errorf("left behind: %q, %v", found, err)
+			k.Errorf("temporary files of a killed command: %q, %v", found, err)
 		}
 	}
 }

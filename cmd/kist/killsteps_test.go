@@ -15,17 +15,17 @@ import (
 	"github.com/kist-vcs/kist/tree/operation"
 )
 
-// killedSteps is a command of a cherry-pick or rebase that is killed.
+// killedSteps is a command of a cherry-pick or rebase that TestKillSteps kills.
 type killedSteps struct {
 	name      string
 	operation operation.Operation
-	conflicts bool     // at the second of three commits
-	detached  bool     // HEAD is
+	conflicts bool     // the second of three commits conflicts
+	detached  bool     // HEAD is detached
 	elsewhere bool     // HEAD is on another branch than main
-	stashes   bool     // local changes are put aside
-	begin     []string // the command that begins the operation, if another one is killed
-	resolve   bool     // resolve the conflicts then
-	command   []string // to kill
+	stashes   bool     // the operation stashes local changes
+	begin     []string // begins the operation, if command does not
+	resolve   bool     // resolve the conflicts before command
+	command   []string // the command to kill
 }
 
 var killedStepsCommands = []killedSteps{
@@ -76,10 +76,10 @@ var killedStepsCommands = []killedSteps{
 }
 
 // TestKillSteps kills cherry-picks and rebases at system calls that change the
-// repository. Then status works and names the operation. --abort brings back HEAD, the
-// branches, the index and the worktree as they were before the operation, local changes
-// included; a rebase of another branch than HEAD's may end on that branch. In a copy, --continue
-// brings the operation to the end that it has without a kill. Verify finds no errors.
+// repository. Then status names the operation, and verify finds no errors. --abort restores
+// HEAD, the branches, the index and the worktree with its local changes. After a rebase of
+// another branch than HEAD's, HEAD may be on that branch. In a copy, --continue leads to the
+// same state as without a kill.
 func TestKillSteps(t *testing.T) {
 	for n, c := range killedStepsCommands {
 		t.Run(c.name, func(t *testing.T) {
@@ -103,7 +103,6 @@ type stepsKiller struct {
 	calls []string // the command's system calls, in order
 	old   state    // before the operation
 	main  state    // the same with HEAD on main
-	done  state    // after the command
 	end   state    // after the operation
 }
 
@@ -114,11 +113,11 @@ func (k *stepsKiller) commit(message string, files map[string]string) {
 	k.kist("commit", "-m", message)
 }
 
-// prepare makes a repository with the branches main and side, and the states that the
-// command and the operation lead to.
+// prepare makes a repository with the branches main and side. It records the system calls
+// of the command, and the states before and after the operation.
 func (k *stepsKiller) prepare(t *testing.T) {
 	k.shell = newShell(t)
-	k.env = []string{"KIST_DATE=2026-01-31T12:00:00Z", "GOMAXPROCS=1", "KIST_GC_AUTO=0"}
+	k.env = []string{"KIST_DATE=2026-01-31T12:00:00Z", "GOMAXPROCS=1"}
 	k.kist("init", "--chunk-size", "64KiB")
 	text := func(line string) string { return "a\nb\nc\n" + line + "\nd\ne\nf\n" }
 	files := map[string]string{"both": text("base"), "d/e/f": "f", "local": "a\nb\nc\ntracked", "mine": text("base")}
@@ -181,7 +180,6 @@ func (k *stepsKiller) prepare(t *testing.T) {
 
 	reference := k.copyFolder()
 	k.calls = k.strace(reference, "", 0)
-	k.done = reference.readState()
 	k.finish(reference)
 	k.end = reference.readState()
 }
@@ -189,8 +187,8 @@ func (k *stepsKiller) prepare(t *testing.T) {
 // stepsCalls are the system calls at which a command is killed.
 var stepsCalls = []string{"rename", "renameat", "renameat2", "unlink", "unlinkat", "fsync", "fdatasync", "mkdirat", "pwrite64", "write", "openat", "symlinkat", "linkat"}
 
-// strace runs the command in a folder, and returns its calls. If call is not empty, the
-// command is killed at the n-th of these.
+// strace runs the command in a folder, and returns its system calls. If call is not empty,
+// the n-th call of that name kills the command.
 func (k *stepsKiller) strace(s *shell, call string, n int) []string {
 	k.Helper()
 	path, err := exec.LookPath("strace")
@@ -201,7 +199,7 @@ func (k *stepsKiller) strace(s *shell, call string, n int) []string {
 	defer cancel()
 	cmd := s.command(ctx, k.killedSteps.command...)
 	folder := tempDir(k)
-	program, log := filepath.Join(folder, "kist"), filepath.Join(folder, "log") // TestMain knows it by its name
+	program, log := filepath.Join(folder, "kist"), filepath.Join(folder, "log") // TestMain runs kist under this name
 	if err := os.Symlink(cmd.Path, program); err != nil {
 		k.Fatal(err)
 	}
@@ -239,7 +237,7 @@ func (k *stepsKiller) finish(s *shell) {
 			return
 		case now.conflicts != "[]":
 			s.write(map[string]string{"both": "resolved\n"})
-			at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // trees have it
+			at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC) // the tree records the mtime
 			if err := os.Chtimes(s.path("both"), at, at); err != nil {
 				k.Fatal(err)
 			}
@@ -252,7 +250,7 @@ func (k *stepsKiller) finish(s *shell) {
 	k.Fatalf("the operation does not end: %s", s.kist("status"))
 }
 
-// round kills the command once. It returns 1 if an operation is in progress then.
+// round kills the command once. It returns 1 if the kill leaves an operation in progress, else 0.
 func (k *stepsKiller) round() int {
 	k.Helper()
 	// Most calls write the store. The interesting ones come at the end.
@@ -278,17 +276,17 @@ func (k *stepsKiller) round() int {
 	status := s.kist("status")
 	s.verify()
 	now := s.readState()
-	delete(now.refs, "refs/stash") // the local changes can be there, too
+	delete(now.refs, "refs/stash") // the local changes may be stashed
 	if now.operation == "" {
 		if lines := now.diff(k.old); len(lines) > 0 {
-			check("no operation is in progress, so its end is there", now.diff(k.end))
+			check("no operation in progress, want the old state or the end", now.diff(k.end))
 		}
 		return 0
 	}
 
 	name := map[operation.Operation]string{operation.Picking: "You are currently cherry-picking commit ", operation.Rebasing: "rebase in progress; onto "}[k.operation]
 	if !strings.Contains(status, name) {
-		check("status", []string{status})
+		check("status does not name the operation", []string{status})
 	}
 	other := s.copyFolder()
 	s.kist(string(k.operation), "--abort")
@@ -300,7 +298,7 @@ func (k *stepsKiller) round() int {
 	s.verify()
 
 	if k.stashes && (now.head == k.old.head || now.head == k.main.head) && other.run("rebase", "--continue").status == 1 {
-		return 1 // the local changes are in the worktree
+		return 1 // the local changes are still in the worktree
 	}
 	if how := k.killedSteps.command[1]; how != "-n" && how != "--skip" && how != "--abort" {
 		k.finish(other)

@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// nobody is a user who owns nothing but what the tests give away.
+// nobody is a user that owns only the files that tests give to it.
 const nobody = 65534
 
-// littleMemory is how many bytes of memory kist-in-little-memory may ask the
-// system for; with more, it crashes. The race detector takes more than that.
+// littleMemory is the number of bytes of memory that kist-in-little-memory can allocate
+// before it crashes. There is no limit under the race detector, which needs more.
 const littleMemory = 384 << 20
 
-// TestMain lets the tests run kist in processes of their own: the test binary
-// is kist when it is called so.
+// TestMain lets the tests run kist in processes of their own. The test binary is kist if
+// it is called by that name.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "kist":
@@ -52,7 +52,7 @@ func TestMain(m *testing.M) {
 }
 
 // withoutSchedulers runs the tests with a systemctl and a crontab that fail, so that no
-// test adds a backup to this machine's.
+// test schedules a backup on this machine.
 func withoutSchedulers(run func() int) int {
 	dir, err := os.MkdirTemp("", "schedulers")
 	for _, name := range []string{"systemctl", "crontab"} {
@@ -67,17 +67,17 @@ func withoutSchedulers(run func() int) int {
 	return run()
 }
 
-// commandTime is how long a command may take before it counts as hanging. It
-// is far more than any takes on a slow machine.
+// commandTime is the time after which a command counts as hanging. It is far more than
+// any command takes on a slow machine.
 const commandTime = 2 * time.Minute
 
-// shell is a person at a prompt: a folder, and a program to run in it.
+// shell runs a program in a folder.
 type shell struct {
 	testing.TB
 	dir     string
-	program string   // "kist", or "kist-as-nobody"
-	env     []string // beside that of every test
-	owners  []int    // whose repositories quick uses without question; nil: everybody's
+	program string   // one of the names in TestMain
+	env     []string // variables beside the ones of every test
+	owners  []int    // users whose repositories quick trusts; nil: all users
 }
 
 // newShell returns a shell in a new folder.
@@ -89,10 +89,8 @@ func newShell(t testing.TB) *shell {
 	return s
 }
 
-// tempDir returns a new folder. It is in memory if there is plenty and nobody
-// has said where to put temporary files: these tests are about processes that
-// end, not about power that fails, and would spend most of their time waiting
-// for a disk.
+// tempDir returns a new folder. It is in memory if 4 GiB are free and TMPDIR is not set.
+// These tests kill processes but do not cut the power, and would mostly wait for a disk.
 func tempDir(t testing.TB) string {
 	const memory = "/dev/shm"
 	var st syscall.Statfs_t
@@ -114,7 +112,7 @@ func (s *shell) in(dir string) *shell {
 	return &other
 }
 
-// path returns the path of a file that is named relative to the folder.
+// path returns the path of a file, whose name is absolute or relative to the folder.
 func (s *shell) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -135,10 +133,10 @@ func (s *shell) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd.Env = append([]string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TZ=UTC", "LC_ALL=C", "NO_COLOR=1",
 		"KIST_AUTHOR_NAME=Anna Chest", "KIST_AUTHOR_EMAIL=anna@chest.example",
-		"KIST_GC_AUTO=0", // nothing runs on in the background
-		"GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), // not a second for every command
+		"KIST_GC_AUTO=0", // no gc in the background
+		"GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), // saves a second per command
 	}, s.env...)
-	// Who hangs tells where.
+	// A command that hangs prints its stacks.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	cmd.WaitDelay = 10 * time.Second
 	peak, err := os.CreateTemp("", "kist-peak-")
@@ -151,13 +149,11 @@ func (s *shell) command(ctx context.Context, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// peakVariable names a file that gets the peak of the process's memory. The
-// kernel's figure for a child is no use: it counts the memory of the parent at
-// the moment of the fork, too.
+// peakVariable names a file that kist writes its peak memory to. The kernel's figure for
+// a child is useless, because it includes the memory of the parent at the fork.
 const peakVariable = "KIST_TEST_PEAK"
 
-// notePeak writes the most memory that this process has had since it began to
-// run kist.
+// notePeak writes the peak memory of this process to the file of peakVariable, in KiB.
 func notePeak() {
 	path := os.Getenv(peakVariable)
 	status, err := os.ReadFile("/proc/self/status")
@@ -170,8 +166,8 @@ func notePeak() {
 	}
 }
 
-// readPeak returns the peak of a process that has ended, in bytes. It is 0 if
-// the process was killed.
+// readPeak returns the peak memory of an ended process, in bytes. It returns 0 if the
+// process was killed.
 func readPeak(cmd *exec.Cmd) int64 {
 	for _, setting := range cmd.Env {
 		if path, ok := strings.CutPrefix(setting, peakVariable+"="); ok {
@@ -183,15 +179,15 @@ func readPeak(cmd *exec.Cmd) int64 {
 	return 0
 }
 
-// outcome is what a command did.
+// outcome is the result of a command.
 type outcome struct {
 	args           []string
 	status         int // -1: ended by a signal
 	stdout, stderr string
-	memory         int64 // bytes, at most
+	memory         int64 // the peak, in bytes
 }
 
-// outcomeOf returns what a process did that has ended.
+// outcomeOf returns the outcome of an ended process.
 func outcomeOf(cmd *exec.Cmd, args []string, stdout, stderr *bytes.Buffer) outcome {
 	return outcome{args: args, status: cmd.ProcessState.ExitCode(), stdout: stdout.String(), stderr: stderr.String(), memory: readPeak(cmd)}
 }
@@ -229,7 +225,7 @@ func (s *shell) run(args ...string) outcome {
 	return o
 }
 
-// wantNoCrash fails the test if the Go runtime, or the system, ended a command.
+// wantNoCrash fails the test if the Go runtime or a signal ended a command.
 func (s *shell) wantNoCrash(o outcome) {
 	s.Helper()
 	for _, sign := range []string{"panic: ", "fatal error: ", "goroutine ", "unexpected fault", "SIGBUS"} {
@@ -242,7 +238,7 @@ func (s *shell) wantNoCrash(o outcome) {
 	}
 }
 
-// exits runs kist and wants a certain exit status.
+// exits runs kist and wants an exit status.
 func (s *shell) exits(status int, args ...string) outcome {
 	s.Helper()
 	o := s.run(args...)
@@ -252,13 +248,13 @@ func (s *shell) exits(status int, args ...string) outcome {
 	return o
 }
 
-// kist runs kist, which has to succeed, and returns what it printed.
+// kist runs kist, which must succeed, and returns its standard output.
 func (s *shell) kist(args ...string) string {
 	s.Helper()
 	return s.exits(0, args...).stdout
 }
 
-// trust makes the repositories of all users ones that the shell trusts.
+// trust makes the shell trust the repositories of all users.
 func (s *shell) trust() {
 	s.Helper()
 	config := s.TempDir()
@@ -269,13 +265,13 @@ func (s *shell) trust() {
 	s.env = append(s.env, "XDG_CONFIG_HOME="+config)
 }
 
-// verify wants a repository that is whole to the last byte.
+// verify fails the test if any byte of the repository is damaged.
 func (s *shell) verify() {
 	s.Helper()
 	s.kist("verify", "--read-data")
 }
 
-// write makes files, with the folders that lead to them.
+// write writes files, and makes their folders.
 func (s *shell) write(files map[string]string) {
 	s.Helper()
 	for name, content := range files {
@@ -292,6 +288,6 @@ func (s *shell) write(files map[string]string) {
 // needsRoot skips a test that only root can run.
 func needsRoot(t testing.TB) {
 	if os.Geteuid() != 0 {
-		t.Skip("this takes root")
+		t.Skip("this test needs root")
 	}
 }

@@ -24,19 +24,19 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// mounted is kist mount in a process of its own.
+// mounted is a running kist mount process.
 type mounted struct {
 	*shell // in the mounted folder
 	cmd    *exec.Cmd
 	stderr bytes.Buffer
 }
 
-// mount starts kist mount on a new folder, and waits until it is mounted. Before the folder
-// come options, and after it the arguments in rev.
+// mount starts kist mount on a new folder and waits until the folder is mounted. The options
+// go before the folder, the arguments in rev after it.
 func (s *shell) mount(rev []string, options ...string) *mounted {
 	s.Helper()
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		s.Skipf("this takes FUSE: %v", err)
+		s.Skipf("FUSE is needed: %v", err)
 	} else {
 		f.Close()
 	}
@@ -65,27 +65,27 @@ func (s *shell) mount(rev []string, options ...string) *mounted {
 	if err := json.Unmarshal(line, &v); err != nil || v.Dir != dir {
 		m.cmd.Process.Kill()
 		m.cmd.Wait()
-		s.Fatalf("%q %v: %s", line, err, &m.stderr)
+		s.Fatalf("kist mount prints %q, %v, want the folder %s: %s", line, err, dir, &m.stderr)
 	}
 	return m
 }
 
-// end sends a signal, and wants the mount to end without an error. It returns the warnings.
+// end sends a signal and checks that the mount ends without an error. It returns the warnings.
 func (m *mounted) end(sig os.Signal) string {
 	m.Helper()
 	if err := m.cmd.Process.Signal(sig); err != nil {
 		m.Error(err)
 	}
 	if err := m.cmd.Wait(); err != nil {
-		m.Errorf("%v: %s", err, &m.stderr)
+		m.Errorf("kist mount: %v: %s", err, &m.stderr)
 	}
 	if list, err := os.ReadDir(m.dir); err != nil || len(list) > 0 {
-		m.Errorf("the folder is not empty: %v %v", list, err)
+		m.Errorf("the unmounted folder has %v, %v, want nothing", list, err)
 	}
 	return m.stderr.String()
 }
 
-// same wants two folders with the same files, by diff.
+// same checks with diff that two folders have the same files.
 func (s *shell) same(a, b string) {
 	s.Helper()
 	if out, err := exec.Command("diff", "-r", "--no-dereference", "-x", ".kist", s.path(a), s.path(b)).CombinedOutput(); err != nil {
@@ -122,22 +122,22 @@ func TestMount(t *testing.T) {
 	os.Rename(s.path("kept"), s.path("dir/sub/x"))
 	list, err := filepath.Glob(m.path("commits/*-" + second[:8]))
 	if err != nil || len(list) != 1 {
-		t.Fatalf("commits: %q %v", list, err)
+		t.Fatalf("folders of the second commit: %q, %v, want one", list, err)
 	}
 	for _, name := range []string{"many", "dir", "big"} {
 		s.same(name, filepath.Join(list[0], name))
 	}
 	for name, want := range map[string]string{"tags/v1/dir/sub/x": "x", "versions/dir/sub/x@1": "x", "versions/dir/sub/x@2": "changed", "latest/odd \xff\nname": "odd"} {
 		if data, err := os.ReadFile(m.path(name)); string(data) != want {
-			t.Errorf("%q: %q %v, want %q", name, data, err, want)
+			t.Errorf("%q has %q, %v, want %q", name, data, err, want)
 		}
 	}
 	value := make([]byte, 100)
 	if n, err := unix.Getxattr(m.path("latest/big"), "user.color", value); err != nil || string(value[:n]) != "blue" {
-		t.Errorf("xattr: %q %v", value, err)
+		t.Errorf("xattr user.color is %q, %v, want blue", value, err)
 	}
 	if n, err := unix.Listxattr(m.path("latest/big"), value); err != nil || string(value[:n]) != "user.color\x00" {
-		t.Errorf("xattrs: %q %v", value[:n], err)
+		t.Errorf("xattrs are %q, %v, want user.color", value[:max(n, 0)], err)
 	}
 	var a, b syscall.Stat_t
 	for _, name := range []string{"empty", "dir/sub/x", "big", "dir"} {
@@ -145,24 +145,24 @@ func TestMount(t *testing.T) {
 			t.Fatal(err)
 		}
 		if a.Mode != b.Mode || a.Uid != b.Uid || a.Gid != b.Gid || a.Mtim != b.Mtim || a.Size != b.Size && a.Mode&syscall.S_IFDIR == 0 {
-			t.Errorf("%s: %+v, want %+v", name, b, a)
+			t.Errorf("stat of %s is %+v, want %+v", name, b, a)
 		}
 	}
 	if err := syscall.Lstat(m.path("latest/fifo"), &b); err != nil || b.Mode&syscall.S_IFMT != syscall.S_IFIFO {
-		t.Errorf("fifo: %o %v", b.Mode, err)
+		t.Errorf("fifo has mode %o, %v, want a FIFO", b.Mode, err)
 	}
 	for _, err := range []error{os.WriteFile(m.path("latest/new"), nil, 0o644), os.Remove(m.path("latest/big")), os.Mkdir(m.path("branches/x"), 0o755)} {
 		if !errors.Is(err, syscall.EROFS) {
-			t.Errorf("a change: %v", err)
+			t.Errorf("a change in the mount returns %v, want EROFS", err)
 		}
 	}
 	if warnings := m.end(syscall.SIGTERM); warnings != "" {
-		t.Error(warnings)
+		t.Errorf("warnings: %s", warnings)
 	}
 
 	v1 := s.mount([]string{"v1"})
 	if data, err := os.ReadFile(v1.path("dir/sub/x")); string(data) != "x" {
-		t.Errorf("v1: %q %v", data, err)
+		t.Errorf("dir/sub/x in v1 is %q, %v, want x", data, err)
 	}
 	v1.end(syscall.SIGHUP)
 }
@@ -180,9 +180,9 @@ func TestMountFollowsHistory(t *testing.T) {
 			if data, err := os.ReadFile(m.path(name)); err == nil && string(data) == want {
 				return
 			}
-			time.Sleep(50 * time.Millisecond) // the system remembers names for a second
+			time.Sleep(50 * time.Millisecond) // the kernel caches names for a second
 		}
-		t.Fatalf("%s is not %q", name, want)
+		t.Fatalf("%s never becomes %q", name, want)
 	}
 	wait("latest/file", "one")
 	s.write(map[string]string{"file": "two"})
@@ -196,7 +196,7 @@ func TestMountFollowsHistory(t *testing.T) {
 	wait("latest/file", strings.Repeat("secret", 20))
 	s.kist("purge", "--yes", "file")
 	if _, err := os.ReadFile(m.path("latest/file")); !errors.Is(err, syscall.ENODATA) {
-		t.Errorf("a purged file: %v", err)
+		t.Errorf("reading a purged file: %v, want ENODATA", err)
 	}
 
 	open, err := os.Open(m.path("latest"))
@@ -205,7 +205,7 @@ func TestMountFollowsHistory(t *testing.T) {
 	}
 	defer open.Close()
 	if text := m.end(os.Interrupt); !strings.Contains(text, "programs still use files there") || !strings.Contains(text, "purged") {
-		t.Errorf("warnings: %s", text)
+		t.Errorf("warnings are %q, want one about files in use and one about the purge", text)
 	}
 }
 
@@ -255,15 +255,15 @@ func TestMountRefuses(t *testing.T) {
 		"inside": "it is in the repository", ".kist": "it is in the repository", ".kist/tmp": "it is in the repository", ".": "it is in the repository",
 	} {
 		if o := s.exits(1, "mount", dir); !strings.Contains(o.stderr, want) {
-			t.Errorf("%s: %v", dir, o)
+			t.Errorf("mount on %s: want %q: %v", dir, want, o)
 		}
 	}
 	s.exits(1, "mount", "../empty", "nothing")
 	s.exits(2, "mount")
 }
 
-// TestMountBesideWriters reads a mounted history with many readers, while other processes
-// commit, collect garbage, repair and delete branches.
+// TestMountBesideWriters checks that many readers of a mount get the right bytes while other
+// processes commit, collect garbage, repair and delete branches.
 func TestMountBesideWriters(t *testing.T) {
 	s := newShell(t)
 	s.kist("init")
@@ -301,7 +301,7 @@ func TestMountBesideWriters(t *testing.T) {
 				}
 				noise := treetest.Noise(byte(i), 100+i*40_000)
 				if !bytes.HasPrefix(data, noise) || root == "tags/first" && string(data) != content(0, i) || len(data) > len(noise)+2 {
-					t.Errorf("%s: wrong bytes", name)
+					t.Errorf("%s has wrong bytes", name)
 					return
 				}
 			}
@@ -332,7 +332,7 @@ func TestMountAfterAKill(t *testing.T) {
 	m.cmd.Process.Kill()
 	m.cmd.Wait()
 	if o := s.exits(1, "mount", m.dir); !strings.Contains(o.stderr, "still mounted by a kist that died") || !strings.Contains(o.stderr, "umount") {
-		t.Errorf("%v", o)
+		t.Errorf("want a hint to unmount: %v", o)
 	}
 	if err := syscall.Unmount(m.dir, 0); err != nil {
 		t.Error(err)

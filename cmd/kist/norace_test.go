@@ -2,6 +2,5 @@
 
 package main
 
-// raceDetector says whether the race detector is built in, which needs memory of
-// its own.
+// raceDetector reports whether the race detector is built in. The detector needs extra memory.
 const raceDetector = false

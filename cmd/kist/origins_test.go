@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// prints has commands whose examples in docs/origins.md must print something.
+// prints has the commands whose examples in docs/origins.md must print something.
 var prints = map[string]bool{"cat": true, "du": true, "find": true, "history": true, "log": true, "ls": true, "refs-of": true, "stats": true, "status": true}
 
 // TestOrigins runs the examples in docs/origins.md. A row without an example gives a reason.
@@ -31,11 +31,11 @@ func TestOrigins(t *testing.T) {
 			}
 			commands = append(commands, command)
 		case !strings.HasPrefix(cells[2], " not in kist: "):
-			t.Errorf("%s: neither an example nor a reason", line)
+			t.Errorf("the row has neither an example nor a reason: %s", line)
 		}
 	}
 	if len(commands) < 90 {
-		t.Fatalf("only %d examples", len(commands))
+		t.Fatalf("docs/origins.md has %d examples, want at least 90", len(commands))
 	}
 
 	s := newShell(t)

@@ -11,11 +11,11 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// gitPrompt is the script of git that kist's prompt follows.
+// gitPrompt is git's prompt script, which kist prompt follows.
 const gitPrompt = "/usr/lib/git-core/git-sh-prompt"
 
-// promptSteps are commands between which TestPromptLikeGit compares the prompts. They may
-// fail, but then for both programs.
+// promptSteps are commands that TestPromptLikeGit chooses from. Each must succeed or fail
+// in both programs.
 var promptSteps = []string{
 	"echo more >>a.txt", "echo $step >a.txt", "vcs add a.txt", "vcs commit -q -am work", "vcs commit -q -m staged", "rm -f new.txt",
 	"vcs checkout -q topic", "vcs checkout -q main", "vcs checkout -q side", "vcs merge -q topic",
@@ -23,13 +23,13 @@ var promptSteps = []string{
 	"vcs revert --no-edit HEAD", "vcs revert --abort", "vcs checkout -q -b new$step",
 }
 
-// promptStops stop in operations. TestPromptLikeGit begins with these commands.
+// promptStops are the first commands of TestPromptLikeGit. They leave operations unfinished.
 var promptStops = []string{
 	"seq 1 30 | sed 's/^15$/other/' >a.txt", "vcs commit -q -am other", "vcs cherry-pick topic~1", "vcs cherry-pick --abort",
 	"vcs bisect start", "vcs bisect bad HEAD", "vcs bisect reset",
 }
 
-// After random commands, kist prompt prints what git's script for prompts does.
+// TestPromptLikeGit checks that kist prompt prints the same as git's script after each command.
 func TestPromptLikeGit(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(gitPrompt); err != nil {
@@ -52,22 +52,23 @@ func TestPromptLikeGit(t *testing.T) {
 			}
 			command = fmt.Sprintf("step=%d; export KIST_DATE=2026-04-01T12:00:%02dZ; ", step, step) + command
 			done = append(done, command)
-			_, failed := git.sh(".", command)
-			if _, err := kist.sh(".", command); (err == nil) != (failed == nil) {
-				t.Fatalf("round %d: git: %v, kist: %v, after\n%s", round, failed, err, strings.Join(done, "\n"))
+			_, gitErr := git.sh(".", command)
+			if _, err := kist.sh(".", command); (err == nil) != (gitErr == nil) {
+				t.Fatalf("round %d: git returns %v, kist %v, after\n%s", round, gitErr, err, strings.Join(done, "\n"))
 			}
 			want, err := git.sh(".", `bash -c '. `+gitPrompt+`; GIT_PS1_SHOWDIRTYSTATE=1 GIT_PS1_SHOWUPSTREAM=auto __git_ps1 "%s"'; echo`)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got, err := kist.sh(".", "kist prompt"); err != nil || got != want {
-				t.Fatalf("round %d: the prompt is %q, %v; git has %q after\n%s", round, got, err, want, strings.Join(done, "\n"))
+				t.Fatalf("round %d: the prompt is %q, %v, want %q as in git, after\n%s", round, got, err, want, strings.Join(done, "\n"))
 			}
 		}
 	}
 }
 
-// The line that the help has for a shell shows the prompt, and names do nothing in it.
+// TestPromptInShells checks the lines for shells in the help: a shell shows the prompt, and runs
+// no command in a branch name.
 func TestPromptInShells(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -94,10 +95,10 @@ func TestPromptInShells(t *testing.T) {
 		}
 		out, err := v.sh(".", shell+" ../rc")
 		if err != nil || !strings.Contains(out, want) {
-			t.Errorf("%s: %q, %v, want %q in it", shell, out, err, want)
+			t.Errorf("%s prints %q, %v, want %q in it", shell, out, err, want)
 		}
 	}
 	if _, err := os.Stat(v.dir + "/ran"); err == nil {
-		t.Error("the name of a branch ran a command")
+		t.Error("a branch name ran a command")
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// rawEntry is an item of a tree node that is encoded without being checked, as
-// docs/format/objects.md describes it. Zero fields are left out.
+// rawEntry is an item of a tree node, encoded without checks. See
+// docs/format/objects.md. The encoding omits zero fields.
 type rawEntry struct {
 	name    string
 	typ     uint64
@@ -19,7 +19,7 @@ type rawEntry struct {
 	inline  string
 	content object.Key
 	target  string
-	unknown bool // a field that there is not
+	unknown bool // add a field that the format does not have
 }
 
 func rawFile(name, content string) rawEntry {
@@ -30,7 +30,7 @@ func rawLink(name, target string) rawEntry {
 	return rawEntry{name: name, typ: 3, mode: 0o777, target: target}
 }
 
-// rawNode is a node that is encoded without being checked.
+// rawNode is a node, encoded without checks.
 type rawNode struct {
 	kind    object.Kind
 	version byte
@@ -47,7 +47,7 @@ func (n rawNode) encode() []byte {
 	return append(data, n.body...)
 }
 
-// link returns the position of a link, which is added if it is not there.
+// link returns the position of a link, from 1. It adds a missing link.
 func (n *rawNode) link(key object.Key) uint64 {
 	if i := slices.Index(n.links, key); i >= 0 {
 		return uint64(i + 1)
@@ -84,7 +84,7 @@ func cborString(data []byte, text string) []byte {
 	return append(cborHead(data, cborBytes, uint64(len(text))), text...)
 }
 
-// rawTree returns the node of a directory's leaf with these entries.
+// rawTree returns a leaf of a tree with these entries.
 func rawTree(entries ...rawEntry) rawNode {
 	n := rawNode{kind: object.KindTree, version: 1}
 	n.body = cborHead([]byte{cborArray | 2, 0}, cborArray, uint64(len(entries)))
@@ -123,8 +123,8 @@ func (n *rawNode) entry(e rawEntry) []byte {
 	return append(cborHead(nil, cborMap, count), fields...)
 }
 
-// rawChild is an item of an inner node: of a tree its last name counts, of a
-// manifest where it ends.
+// rawChild is an item of an inner tree node, which uses last, or of a manifest,
+// which uses end.
 type rawChild struct {
 	last string
 	end  uint64
@@ -142,8 +142,8 @@ func rawInner(level byte, children ...rawChild) rawNode {
 	return n
 }
 
-// rawManifest returns a manifest node: at level 0 an item's end is the length
-// of its chunk.
+// rawManifest returns a manifest node. At level 0, the end of an item is the
+// length of its chunk.
 func rawManifest(level byte, children ...rawChild) rawNode {
 	n := rawNode{kind: object.KindManifest, version: 1}
 	n.body = cborHead([]byte{cborArray | 2, level}, cborArray, uint64(len(children)))

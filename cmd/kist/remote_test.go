@@ -25,18 +25,18 @@ import (
 	"github.com/kist-vcs/kist/remote/s3"
 )
 
-// place is where a remote lies that a test pushes to: it is empty at first, and
-// nobody else's.
+// place is the location of a remote. It is empty at first, and only one test
+// uses it.
 type place struct {
 	testing.TB
 	url     string
-	env     []string // with it kist finds the store's keys
+	env     []string // the keys of the store
 	backend remote.Backend
 	clones  int
 	root    string // folder of the clones
 }
 
-// onEachStore runs a test with a place in a folder, on S3, and in a MongoDB
+// onEachStore runs a test with a place in a folder, an S3 bucket and a MongoDB
 // database.
 func onEachStore(t *testing.T, test func(p *place)) {
 	t.Helper()
@@ -88,7 +88,7 @@ func newPlaceInFolder(t testing.TB) *place {
 	return newPlace(t, dir.Open, folder, os.Getenv)
 }
 
-// newPlace returns the place with a URL. What is in it goes with the test.
+// newPlace returns the place at a URL. The end of the test removes its content.
 func newPlace(t testing.TB, open remote.Opener, url string, getenv func(string) string) *place {
 	t.Helper()
 	p := &place{TB: t, url: url, root: tempDir(t)}
@@ -106,13 +106,13 @@ func newPlace(t testing.TB, open remote.Opener, url string, getenv func(string) 
 	return p
 }
 
-// remove removes all that is there, and the use of it.
+// remove deletes all files of the place and closes the backend.
 func (p *place) remove() {
 	ctx := context.Background()
 	names := slices.Collect(maps.Keys(p.list()))
 	if b, ok := p.backend.(interface {
 		Orphans(context.Context) iter.Seq2[remote.Info, error]
-	}); ok { // what uploads left that were killed
+	}); ok { // remains of killed uploads
 		for info, err := range b.Orphans(ctx) {
 			if err != nil {
 				p.Error(err)
@@ -128,8 +128,8 @@ func (p *place) remove() {
 	p.backend.Close()
 }
 
-// folder returns a shell in a new folder, for a repository. The
-// repository that is there in the end is verified.
+// folder returns a shell in a new folder, for a repository. If the test passes,
+// it verifies the repository at its end.
 func (p *place) folder() *shell {
 	p.Helper()
 	p.clones++
@@ -145,7 +145,7 @@ func (p *place) folder() *shell {
 	return s
 }
 
-// begin returns a repository with a commit that was pushed to the place.
+// begin returns a repository with one commit, which is pushed to the place.
 func (p *place) begin() *shell {
 	p.Helper()
 	s := p.folder()
@@ -157,7 +157,7 @@ func (p *place) begin() *shell {
 	return s
 }
 
-// clone returns a clone of what is there.
+// clone returns a new clone of the remote.
 func (p *place) clone() *shell {
 	p.Helper()
 	s := p.folder()
@@ -185,13 +185,13 @@ func (s *shell) commit(message string) string {
 	return idOf(s, s.kist("commit", "--json", "--allow-empty", "-m", message))
 }
 
-// pushed is what push prints with --json.
+// pushed is the output of push --json.
 type pushed struct {
 	Refs []struct{ Name, Old, New, Status string }
 	Sent int64 `json:"bytes_sent"`
 }
 
-// push pushes, which has to succeed.
+// push runs kist push, which must succeed.
 func (s *shell) push(args ...string) (p pushed) {
 	s.Helper()
 	if err := json.Unmarshal([]byte(s.kist(append([]string{"push", "--json"}, args...)...)), &p); err != nil {
@@ -200,17 +200,17 @@ func (s *shell) push(args ...string) (p pushed) {
 	return p
 }
 
-// failed returns what a command that failed has printed with --json.
+// failed returns the error that a command printed with --json.
 func (o outcome) failed() (kind, message string) {
 	var last struct {
 		Error struct{ Kind, Message string }
 	}
 	lines := strings.Split(strings.TrimSpace(o.stdout), "\n")
-	_ = json.Unmarshal([]byte(lines[len(lines)-1]), &last) // what is not JSON has no kind
+	_ = json.Unmarshal([]byte(lines[len(lines)-1]), &last) // without JSON, the kind is empty
 	return last.Error.Kind, last.Error.Message
 }
 
-// head returns what the remote holds.
+// head returns the state in the head of the root log.
 func (p *place) head() *rootlog.State {
 	p.Helper()
 	head, err := p.log().Head(context.Background(), nil)
@@ -220,7 +220,7 @@ func (p *place) head() *rootlog.State {
 	return head
 }
 
-// at returns where a branch of the remote is; empty: nowhere.
+// at returns the commit of a branch of the remote, or an empty string.
 func (p *place) at(branch string) string {
 	p.Helper()
 	return branchAt(p.head(), branch)
@@ -242,7 +242,7 @@ func (p *place) log() *rootlog.Log {
 	return rootlog.Open(p.backend, id, rootlog.Options{Rand: rand.NewChaCha8([32]byte{byte(rand.Uint32()), byte(rand.Uint32())})})
 }
 
-// list returns what lies there, with its sizes.
+// list returns the names and sizes of the files of the place.
 func (p *place) list() map[string]int64 {
 	p.Helper()
 	all := map[string]int64{}
@@ -255,7 +255,7 @@ func (p *place) list() map[string]int64 {
 	return all
 }
 
-// blobs returns what lies there.
+// blobs returns the names and contents of the files of the place.
 func (p *place) blobs() map[string]string {
 	p.Helper()
 	all := map[string]string{}
@@ -270,8 +270,8 @@ func (p *place) blobs() map[string]string {
 	return all
 }
 
-// wantWhole wants that a remote is in order, and that a fresh clone of it is
-// whole to the last byte. It returns the clone.
+// wantWhole checks that verify finds no error on the remote and in a fresh
+// clone. It returns the clone.
 func (p *place) wantWhole() *shell {
 	p.Helper()
 	s := p.clone()
@@ -280,7 +280,7 @@ func (p *place) wantWhole() *shell {
 	return s
 }
 
-// drop removes a repository.
+// drop removes the folder.
 func (s *shell) drop() {
 	s.Helper()
 	if err := os.RemoveAll(s.dir); err != nil {
@@ -288,7 +288,7 @@ func (s *shell) drop() {
 	}
 }
 
-// tracking returns where a branch of the remote was when it was seen last.
+// tracking returns the commit of a remote-tracking branch, or an empty string.
 func (s *shell) tracking(branch string) (id string) {
 	s.Helper()
 	s.open(func(_ context.Context, r *kist.Repository) error {

@@ -14,12 +14,12 @@ import (
 // canary is part of every secret in TestRemoteSecrets.
 const canary = "cAnArY4711"
 
-// wantNoCanary wants no secret in what a command says, nor in a file below the
-// folder, but for those that the test has put there.
+// wantNoCanary checks that the output of a command and the files below the folder
+// have no secret. It skips the file except, which the test made.
 func (s *shell) wantNoCanary(o outcome, except string) {
 	s.Helper()
 	if strings.Contains(strings.ToLower(o.stdout+o.stderr), strings.ToLower(canary)) {
-		s.Errorf("tells a secret: %v", o)
+		s.Errorf("the output has a secret: %v", o)
 	}
 	err := filepath.WalkDir(s.dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || path == except {
@@ -27,7 +27,7 @@ func (s *shell) wantNoCanary(o outcome, except string) {
 		}
 		data, err := os.ReadFile(path)
 		if strings.Contains(string(data), canary) || strings.Contains(e.Name(), canary) {
-			s.Errorf("%q keeps a secret in %s", o.args, path)
+			s.Errorf("%q wrote a secret to %s", o.args, path)
 		}
 		return err
 	})
@@ -36,13 +36,13 @@ func (s *shell) wantNoCanary(o outcome, except string) {
 	}
 }
 
-// TestRemoteSecrets has secrets in the environment, in AWS's files and in URLs.
-// No command tells them, or writes them anywhere, whether it succeeds or fails.
+// TestRemoteSecrets checks that no command prints or stores a secret, whether it
+// succeeds or fails. Secrets are in the environment, in AWS's files and in URLs.
 func TestRemoteSecrets(t *testing.T) {
 	t.Parallel()
 	settings := [][]string{
 		{"AWS_ACCESS_KEY_ID=" + remotetest.FakeS3AccessKey, "AWS_SECRET_ACCESS_KEY=" + canary + "/secret", "AWS_SESSION_TOKEN=" + canary + "=token"},
-		{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="}, // from the file
+		{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="}, // the keys are in the file
 	}
 	reasons := []string{"not " + canary + "/secret, or " + canary + "=token", "not " + canary + "file, or " + canary + "session"}
 	for i, env := range settings {
@@ -66,7 +66,7 @@ func TestRemoteSecrets(t *testing.T) {
 			commands = append(commands, []string{"ls-remote", url}, []string{"clone", url, "clone"}, []string{"remote", "add", "new", url},
 				[]string{"remote", "add", "--no-check", "new", url})
 		}
-		others := len(commands)
+		withSecret := len(commands)
 		commands = append(commands,
 			[]string{"ls-remote", "mongodb://" + closed + "/db?serverSelectionTimeoutMS=50"},
 			[]string{"fetch"}, []string{"pull"}, []string{"ls-remote"}, []string{"push"}, []string{"remote", "list"}, []string{"remote", "log"},
@@ -78,8 +78,8 @@ func TestRemoteSecrets(t *testing.T) {
 		}
 		for k, answer := range answers {
 			if k > 0 {
-				commands = commands[others:] // those that the store gets to know of
-				others = 0
+				commands = commands[withSecret:] // the URLs with secrets never reach the fake store
+				withSecret = 0
 			}
 			for _, args := range commands {
 				for _, more := range [][]string{{"-v"}, {"--json"}} {
@@ -92,7 +92,7 @@ func TestRemoteSecrets(t *testing.T) {
 			}
 		}
 		if o := s.here("push"); o.status != 0 || fake.Count("put") == 0 {
-			t.Errorf("the keys are not those of the store: %v", o)
+			t.Errorf("push with the right keys fails, or sends nothing: %v", o)
 		}
 		if list := s.succeeds("remote", "list"); list != "origin\n" {
 			t.Errorf("remotes with secrets were added: %s", s.succeeds("remote", "list", "-v"))

@@ -9,21 +9,21 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// badDay is how a store behaves that has trouble.
+// badDay has the fault rates of a store in trouble.
 var badDay = remotetest.S3Rates{Busy: 0.10, Reset: 0.01, Lost: 0.01, Cut: 0.01}
 
-// cycles is two clones of a remote whose people push and pull in turn.
+// cycles has two clones of a remote that push and pull in turn.
 type cycles struct {
 	*testing.T
 	fake    *remotetest.FakeS3
 	rng     *rand.Rand
 	clones  [2]*shell
 	run     func(s *shell, args ...string) outcome
-	commits map[string]bool // that were pushed
-	again   int             // commands that were given again
+	commits map[string]bool // pushed so far
+	retries int
 }
 
-// newCycles makes a remote and two clones of it. Push and pull are run by run.
+// newCycles makes a remote and two clones of it. The clones push and pull with run.
 func newCycles(t *testing.T, seed uint64, run func(*shell, ...string) outcome) *cycles {
 	t.Helper()
 	fake, s := newFake(t, seed)
@@ -49,7 +49,7 @@ func (c *cycles) commit(n int) string {
 	return idOf(s, s.succeeds("commit", "--json", "-m", fmt.Sprintf("cycle %d", n)))
 }
 
-// cycle has one clone commit and push, and the other pull.
+// cycle lets one clone commit and push, and the other pull.
 func (c *cycles) cycle(n int) {
 	c.Helper()
 	id := c.commit(n)
@@ -58,9 +58,8 @@ func (c *cycles) cycle(n int) {
 	c.must(c.clones[(n+1)%2], "pull", "--ff-only")
 }
 
-// must runs a command, which nobody has a reason to reject. That it is to be
-// given again is what it may say now and then, when many requests in a row have
-// bad luck.
+// must runs a command until it succeeds. It retries at most three times, and only
+// after exit status 15: too many requests in a row had faults.
 func (c *cycles) must(s *shell, args ...string) {
 	c.Helper()
 	for try := 0; ; try++ {
@@ -71,12 +70,12 @@ func (c *cycles) must(s *shell, args ...string) {
 		case o.status != 15 || try == 3:
 			c.Fatalf("%v", o)
 		}
-		c.Logf("given again: %v", o)
-		c.again++
+		c.Logf("retried: %v", o)
+		c.retries++
 	}
 }
 
-// wantWhole wants all commits in both clones, and nothing damaged anywhere.
+// wantWhole checks that both clones have all commits, and that nothing is damaged.
 func (c *cycles) wantWhole() {
 	c.Helper()
 	for _, s := range c.clones {
@@ -84,28 +83,28 @@ func (c *cycles) wantWhole() {
 		s.succeeds("verify", "--read-data")
 		s.succeeds("verify", "--remote", "origin", "--read-data")
 		if got := s.succeeds("status", "--porcelain"); got != "" {
-			c.Errorf("status:\n%s", got)
+			c.Errorf("status is not empty:\n%s", got)
 		}
 	}
 	c.clones[0].wantFiles(c.clones[1].readFiles("."), c.clones[0].readFiles("."))
 }
 
-// TestRemoteBadDay has two people push and pull through a connection that has
-// trouble: nothing is lost, no push is rejected, and little is sent twice.
+// TestRemoteBadDay checks that two clones lose nothing over a connection with
+// faults. No push is rejected, and the traffic grows by at most 30%.
 func TestRemoteBadDay(t *testing.T) {
 	t.Parallel()
 	seed := objecttest.Seed()
 	n := objecttest.Rounds(t, 10)
-	measured := min(n, 40) // cycles that are also done without trouble
+	measured := min(n, 40) // cycles that also run without faults
 	traffic := func(bad bool, n int) (first int64) {
 		c := newCycles(t, seed, (*shell).here)
-		start, hurt := c.fake.Traffic(), 0
+		start, faults := c.fake.Traffic(), 0
 		if bad {
 			answers := badDay.Answers(seed)
 			c.fake.SetAnswers(func(r remotetest.S3Request) *remotetest.S3Answer {
 				a := answers(r)
 				if a != nil {
-					hurt++
+					faults++
 				}
 				return a
 			})
@@ -118,24 +117,24 @@ func TestRemoteBadDay(t *testing.T) {
 		}
 		c.fake.SetAnswers()
 		c.wantWhole()
-		t.Logf("seed %d: %d cycles, %d requests, of which %d had trouble; %d commands were given again", seed, n, c.fake.Count(), hurt, c.again)
-		if bad && hurt < n {
-			t.Errorf("only %d requests had trouble", hurt)
+		t.Logf("seed %d: %d cycles, %d requests, %d with faults; %d commands were retried", seed, n, c.fake.Count(), faults, c.retries)
+		if bad && faults < n {
+			t.Errorf("%d requests had faults, want at least %d", faults, n)
 		}
-		if c.again > 1+n/50 {
-			t.Errorf("%d commands had to be given again", c.again)
+		if c.retries > 1+n/50 {
+			t.Errorf("%d commands were retried, want at most %d", c.retries, 1+n/50)
 		}
 		return first
 	}
 	good, bad := traffic(false, measured), traffic(true, n)
-	t.Logf("in %d cycles %d bytes, with trouble %d: %.2f times as many", measured, good, bad, float64(bad)/float64(good))
+	t.Logf("%d cycles sent and received %d bytes, with faults %d: %.2f times as many", measured, good, bad, float64(bad)/float64(good))
 	if float64(bad) > 1.3*float64(good) {
-		t.Errorf("trouble takes %.2f times the traffic", float64(bad)/float64(good))
+		t.Errorf("with faults, the traffic is %.2f times as high, want at most 1.3", float64(bad)/float64(good))
 	}
 }
 
-// TestRemoteBadDayProcesses does a little of it with real processes, which wait
-// before they try again.
+// TestRemoteBadDayProcesses runs a few cycles in separate processes, which wait
+// before they retry.
 func TestRemoteBadDayProcesses(t *testing.T) {
 	t.Parallel()
 	seed := objecttest.Seed()

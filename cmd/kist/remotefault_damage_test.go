@@ -12,18 +12,18 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// damaged is a remote in a folder, to be damaged.
+// damaged is a remote in a folder that a test damages.
 type damaged struct {
 	*testing.T
 	store string
-	blobs map[string]string // all that is there, by path below the folder
-	want  files             // of its default branch
-	seen  *shell            // a clone from before
-	away  *shell            // where clones are made
+	blobs map[string]string // intact content by path below store
+	want  files             // files of its default branch
+	seen  *shell            // a clone from before the damage
+	away  *shell            // the folder for new clones
 }
 
-// newDamaged makes a remote with packs of nodes and of chunks, index files, a
-// state file, and some roots.
+// newDamaged makes a remote with packs of nodes and of chunks, index files, state
+// files and roots.
 func newDamaged(t *testing.T) *damaged {
 	t.Helper()
 	s := newShell(t)
@@ -67,14 +67,14 @@ func newDamaged(t *testing.T) *damaged {
 	}
 	for _, kind := range []string{"kist.json", "packs", "index", "state", "root"} {
 		if kinds[kind] == 0 {
-			t.Fatalf("the remote has %v, and no %s", kinds, kind)
+			t.Fatalf("the remote has %v, but no %s", kinds, kind)
 		}
 	}
 	t.Logf("the remote has %v", kinds)
 	return d
 }
 
-// names returns the names of what is on the remote, of some kinds.
+// names returns the sorted names of the remote's files of some kinds.
 func (d *damaged) names(kinds ...string) (list []string) {
 	for name := range d.blobs {
 		if slices.Contains(kinds, strings.Split(name, "/")[0]) {
@@ -85,7 +85,7 @@ func (d *damaged) names(kinds ...string) (list []string) {
 	return list
 }
 
-// set replaces what is stored under a name; nil removes it.
+// set replaces the content of a file of the remote, or removes it if data is nil.
 func (d *damaged) set(name string, data []byte) {
 	d.Helper()
 	path := filepath.Join(d.store, name)
@@ -95,16 +95,19 @@ func (d *damaged) set(name string, data []byte) {
 	if data == nil {
 		return
 	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		d.Fatal(err)
+	}
 	if err := os.WriteFile(path, data, 0o444); err != nil {
 		d.Fatal(err)
 	}
 }
 
-// try clones the remote, which somebody has damaged, and checks it. What is
-// wrong must be told, with its name; nothing wrong may be kept; and after the
-// remote was mended the same clone goes on. It reports whether the clone came
-// to grief.
-func (d *damaged) try(what string, names ...string) bool {
+// try clones and verifies a remote with damage in the named files, and then
+// restores these files. Errors must name one of them, and no wrong byte may enter
+// a repository. A failed clone must continue after the restore. It reports
+// whether the first clone failed.
+func (d *damaged) try(damage string, names ...string) bool {
 	d.Helper()
 	clone := d.away.in("clone")
 	o := d.away.here("clone", "--json", d.store, "clone")
@@ -113,15 +116,15 @@ func (d *damaged) try(what string, names ...string) bool {
 	case o.status == 0:
 		clone.wantFiles(clone.readFiles("."), d.want)
 	case o.status != 11 && (o.status != 12 || !strings.Contains(message, "newer format")):
-		d.Errorf("%s: %v", what, o)
-	case strings.HasPrefix(what, "bit") && strings.HasPrefix(names[0], "packs/") && !strings.Contains(message, "offset "):
-		d.Errorf("%s: does not say where: %v", what, o)
+		d.Errorf("%s: wrong exit status: %v", damage, o)
+	case strings.HasPrefix(damage, "bit") && strings.HasPrefix(names[0], "packs/") && !strings.Contains(message, "offset "):
+		d.Errorf("%s: the error has no offset: %v", damage, o)
 	case !d.isNamed(message, names):
-		d.Errorf("%s: does not name it: %v", what, o)
+		d.Errorf("%s: the error does not name the file: %v", damage, o)
 	}
 	if _, err := os.Stat(clone.path(".kist/config")); err == nil {
 		if v := clone.here("verify", "--read-data"); v.status != 0 {
-			d.Errorf("%s: after the clone: %v", what, v)
+			d.Errorf("%s: verify after the clone: %v", damage, v)
 		}
 	}
 	for _, s := range []*shell{d.seen, clone} {
@@ -131,35 +134,30 @@ func (d *damaged) try(what string, names ...string) bool {
 		v := s.here("verify", "--remote", "origin", "--read-data", "--json")
 		switch {
 		case v.status != 11 && v.status != 12 && v.status != 15:
-			d.Errorf("%s: not found by verify in %s: %v", what, s.dir, v)
+			d.Errorf("%s: verify in %s does not find it: %v", damage, s.dir, v)
 		case v.status == 12 && !strings.Contains(v.stdout, "newer format"), v.status == 15 && !strings.Contains(v.stdout, "rolled back"):
-			d.Errorf("%s: verify in %s says something else: %v", what, s.dir, v)
+			d.Errorf("%s: verify in %s reports another error: %v", damage, s.dir, v)
 		case !d.isNamed(v.stdout, names) && v.status != 15:
-			d.Errorf("%s: verify does not name it: %v", what, v)
+			d.Errorf("%s: verify does not name the file: %v", damage, v)
 		}
 	}
 	for _, name := range names {
 		d.set(name, []byte(d.blobs[name]))
 	}
 	if o.status != 0 {
-		o = d.away.here("clone", d.store, "clone")
-		if o.status != 0 {
-			d.Errorf("%s: after it was mended: %v", what, o)
-			removeAll(d, clone.dir)
-			return true
+		if retry := d.away.here("clone", d.store, "clone"); retry.status != 0 {
+			d.Errorf("%s: the clone does not continue after the restore: %v", damage, retry)
+		} else {
+			clone.wantFiles(clone.readFiles("."), d.want)
+			clone.succeeds("verify", "--read-data")
 		}
-		clone.wantFiles(clone.readFiles("."), d.want)
-		clone.succeeds("verify", "--read-data")
-		removeAll(d, clone.dir)
-		return true
 	}
 	removeAll(d, clone.dir)
-	return false
+	return o.status != 0
 }
 
-// isNamed reports whether a message names one of several blobs, as its name is
-// or without folders. The damage of kist.json and of a root may show in the
-// next root.
+// isNamed reports whether a message has the base name of one of the files. For a
+// root, the word "root" is enough: its damage may show in the next root.
 func (d *damaged) isNamed(message string, names []string) bool {
 	for _, name := range names {
 		if strings.Contains(message, filepath.Base(name)) || strings.HasPrefix(name, "root/") && strings.Contains(message, "root") {
@@ -169,12 +167,13 @@ func (d *damaged) isNamed(message string, names []string) bool {
 	return false
 }
 
-// TestRemoteDamage damages a remote, one thing at a time.
+// TestRemoteDamage checks that clone and verify find each damage of a remote:
+// flipped bits, and files that are cut off, missing or swapped.
 func TestRemoteDamage(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
 	rng := objecttest.Rand(14)
-	felt := 0
+	failed := 0
 	n := objecttest.Rounds(t, 6)
 	kinds := []string{"packs", "packs", "index", "root", "state", "kist.json"}
 	for i := range n {
@@ -185,12 +184,12 @@ func TestRemoteDamage(t *testing.T) {
 		data[bit/8] ^= 1 << (bit % 8)
 		d.set(name, data)
 		if d.try(fmt.Sprintf("bit %d of byte %d of %s", bit%8, bit/8, name), name) {
-			felt++
+			failed++
 		}
 	}
-	t.Logf("%d of %d flipped bits kept a clone from being made", felt, n)
-	if felt < n/2 {
-		t.Errorf("only %d of %d flipped bits kept a clone from being made", felt, n)
+	t.Logf("clones failed after %d of %d flipped bits", failed, n)
+	if failed < n/2 {
+		t.Errorf("clones failed after %d of %d flipped bits, want at least half", failed, n)
 	}
 
 	for _, kind := range []string{"packs", "index", "root", "state", "kist.json"} {
@@ -201,12 +200,12 @@ func TestRemoteDamage(t *testing.T) {
 			d.set(other, []byte(data)[:size])
 			d.try(fmt.Sprintf("%s cut off after %d of %d bytes", other, size, len(data)), other)
 		}
-		if kind != "root" { // then it is a log that is shorter
+		if kind != "root" { // without its last root, a log is only shorter
 			d.set(other, nil)
-			d.try(other+" gone", other)
+			d.try(other+" missing", other)
 		}
 		d.set(one, nil)
-		d.try(one+" gone", one)
+		d.try(one+" missing", one)
 		if one != other {
 			d.set(one, []byte(d.blobs[other]))
 			d.set(other, []byte(d.blobs[one]))

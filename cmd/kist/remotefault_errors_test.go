@@ -9,9 +9,8 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// onRemote are commands that talk to a remote; URL stands for its URL, and NEW
-// for one that was never used. What is listed behind each is what it asks of
-// the store, as a fake S3 calls it.
+// onRemote has commands that use a remote. URL stands for its URL, and NEW for the
+// URL of a new store. The kinds are those of the command's requests to a fake S3.
 var onRemote = []struct {
 	args  []string
 	kinds []string
@@ -24,8 +23,8 @@ var onRemote = []struct {
 	{[]string{"remote", "add", "new", "NEW"}, []string{"get", "put", "list"}},
 }
 
-// remoteCommands returns the commands that ask a remote for some of what is
-// listed, as in onRemote.
+// remoteCommands returns the commands of onRemote that make requests of some
+// kinds.
 func remoteCommands(url, unused string, kinds ...string) (list [][]string) {
 	for _, command := range onRemote {
 		args := slices.Clone(command.args)
@@ -44,8 +43,8 @@ func remoteCommands(url, unused string, kinds ...string) (list [][]string) {
 	return list
 }
 
-// withTwoCommits makes a repository with a remote, to which the first of two
-// commits was pushed.
+// withTwoCommits makes a repository with two commits and a remote. It pushes only
+// the first commit.
 func (s *shell) withTwoCommits(url string) *shell {
 	s.Helper()
 	s.succeeds("init", "repository")
@@ -60,8 +59,8 @@ func (s *shell) withTwoCommits(url string) *shell {
 	return s
 }
 
-// fails runs a command, which has to fail in a certain way and to say why. It
-// leaves everything as it was.
+// fails checks that a command fails with a status, a kind and a reason, and leaves
+// no clone and no new remote.
 func (s *shell) fails(status int, kind, reason string, args ...string) {
 	s.Helper()
 	o := s.here(append(slices.Clone(args), "--json")...)
@@ -70,21 +69,21 @@ func (s *shell) fails(status int, kind, reason string, args ...string) {
 	}
 	got, message := o.failed()
 	if got != kind || !strings.Contains(message, reason) || !strings.Contains(o.stderr, reason) {
-		s.Errorf("want %s, with %q; it is %s: %v", kind, reason, got, o)
+		s.Errorf("error kind is %s, want %s with %q: %v", got, kind, reason, o)
 	}
 	if strings.Contains(o.stderr, "->") {
-		s.Errorf("says that something was moved: %v", o)
+		s.Errorf("reports a moved branch: %v", o)
 	}
 	if _, err := os.Stat(s.path("clone")); err == nil {
 		s.Errorf("left a clone: %v", o)
 	}
 	if list := s.succeeds("remote", "list"); list != "origin\n" {
-		s.Errorf("the remotes are %q after %v", list, o)
+		s.Errorf("the remotes are %q, want only origin, after %v", list, o)
 	}
 }
 
-// TestRemoteErrors has the commands talk to stores that refuse them. What the
-// store says is told, at once and without asking again.
+// TestRemoteErrors checks that commands report the error of a store that refuses
+// requests, and do not retry.
 func TestRemoteErrors(t *testing.T) {
 	const reason = "so says the store 4711"
 	for _, c := range []struct {
@@ -115,7 +114,7 @@ func TestRemoteErrors(t *testing.T) {
 			for _, args := range remoteCommands(fake.URL("old"), fake.URL("new"), c.refused...) {
 				kind := c.kind
 				if args[0] == "remote" && kind == "unsupported" {
-					kind = "unfit" // what was tried out
+					kind = "unfit" // remote add checks the store
 				}
 				fake.SetAnswers(remotetest.S3Error(c.http, c.code, reason, c.refused...))
 				fake.Reset()
@@ -124,19 +123,19 @@ func TestRemoteErrors(t *testing.T) {
 				if args[0] == "remote" {
 					most = 20
 					if c.name == "no list" {
-						most = 500 // all else is tried out
+						most = 500 // the check tries everything else
 					}
 				}
 				if n := fake.Count(); n > most {
-					t.Errorf("%q makes %d requests", args, n)
+					t.Errorf("%q makes %d requests, want at most %d", args, n, most)
 				}
 				fake.SetAnswers()
 			}
 			if got := fake.Keys(""); !slices.Equal(got, keys) {
-				t.Errorf("on the store there is now %q", got)
+				t.Errorf("the keys on the store are %q, want %q", got, keys)
 			}
 			if diff := s.readState().diff(before); len(diff) > 0 {
-				t.Errorf("changed:\n%s", strings.Join(diff, "\n"))
+				t.Errorf("the repository changed:\n%s", strings.Join(diff, "\n"))
 			}
 			s.succeeds("push")
 			s.succeeds("verify", "--read-data")
@@ -145,8 +144,8 @@ func TestRemoteErrors(t *testing.T) {
 	}
 }
 
-// TestRemoteUnreachable has the commands talk to nobody. They give up after a
-// few tries.
+// TestRemoteUnreachable checks that commands give up after a few tries if no server
+// answers.
 func TestRemoteUnreachable(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -167,10 +166,10 @@ func TestRemoteUnreachable(t *testing.T) {
 			}
 			changed := strings.Replace(string(config), fake.URL("old"), c.url, 1)
 			if changed == string(config) {
-				t.Fatalf("the configuration does not have the URL:\n%s", config)
+				t.Fatalf("the URL is not in the configuration:\n%s", config)
 			}
 			s.write(map[string]string{".kist/config": changed})
-			// One waits as it does for a person, beside the others.
+			// This process waits before it retries. The commands below do not.
 			patient := s.start("fetch")
 			for _, args := range remoteCommands(c.url, c.url, "get") {
 				s.fails(15, "remote", c.reason, args...)
@@ -185,18 +184,11 @@ func TestRemoteUnreachable(t *testing.T) {
 	}
 }
 
-// TestRemoteErrorsOfServer asks a real server for what it refuses.
+// TestRemoteErrorsOfServer checks the errors of a real server for wrong keys and a
+// missing bucket.
 func TestRemoteErrorsOfServer(t *testing.T) {
 	t.Parallel()
-	url := os.Getenv("KIST_TEST_S3")
-	if url == "" {
-		reason := "KIST_TEST_S3 names no server; 'make test' starts one"
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
-	bucket, query, _ := strings.Cut(url, "?")
+	bucket, query := minioServer(t)
 	region := "AWS_REGION=" + os.Getenv("AWS_REGION")
 	id, secret := "AWS_ACCESS_KEY_ID="+os.Getenv("AWS_ACCESS_KEY_ID"), "AWS_SECRET_ACCESS_KEY="+os.Getenv("AWS_SECRET_ACCESS_KEY")
 	for _, c := range []struct {

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestRemoteFolderErrors has the commands talk to folders that are not there,
-// that they may not read, or not write to.
+// TestRemoteFolderErrors checks the errors for remotes in folders that are missing,
+// unreadable or read-only.
 func TestRemoteFolderErrors(t *testing.T) {
 	s := onTmpfs(t, "size=256m")
 	if s == nil {
@@ -24,17 +24,17 @@ func TestRemoteFolderErrors(t *testing.T) {
 		}
 	}
 	s = s.withTwoCommits("file://" + folder)
-	s.kist("fetch") // it notes the default branch
+	s.kist("fetch") // it records the default branch
 	before := s.readState()
 
-	// The folder around it is gone.
+	// The remote's folder is missing.
 	if err := os.Rename(folder, folder+"-elsewhere"); err != nil {
 		t.Fatal(err)
 	}
 	absent := s.path("../no-such-folder/remote")
 	for _, args := range remoteCommands("file://"+absent, absent, "get") {
 		if args[0] == "push" || args[0] == "fetch" || len(args) == 1 {
-			continue // these have the remote that is configured
+			continue // these use the configured remote
 		}
 		s.fails(15, "no-store", "no-such-folder", args...)
 	}
@@ -45,7 +45,7 @@ func TestRemoteFolderErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// It is on a file system that is read-only.
+	// The remote's file system is read-only.
 	bind := func(options ...string) {
 		if out, err := exec.Command("mount", append(options, around, around)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
@@ -62,7 +62,7 @@ func TestRemoteFolderErrors(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 
-	// It is somebody else's.
+	// The user nobody owns the repository, but not the remote.
 	if out, err := exec.Command("chown", "-R", "65534:65534", s.dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -72,7 +72,7 @@ func TestRemoteFolderErrors(t *testing.T) {
 		for _, args := range list {
 			o := s.exits(16, append(slices.Clone(args), "--json")...)
 			if kind, message := o.failed(); kind != "permission" || !strings.Contains(message, reason) {
-				t.Errorf("want permission, with %q: %v", reason, o)
+				t.Errorf("want error kind permission with %q: %v", reason, o)
 			}
 			if _, err := os.Stat(s.path("clone")); err == nil {
 				t.Errorf("left a clone: %v", o)
@@ -91,15 +91,15 @@ func TestRemoteFolderErrors(t *testing.T) {
 	}
 	s.program = "kist"
 	if diff := s.readState().diff(before); len(diff) > 0 {
-		t.Errorf("changed:\n%s", strings.Join(diff, "\n"))
+		t.Errorf("the repository changed:\n%s", strings.Join(diff, "\n"))
 	}
 	s.kist("push")
 	s.kist("verify", "--remote", "origin", "--read-data")
 	s.verify()
 }
 
-// TestRemoteFullDisk pushes to a folder on a disk that is full, and clones
-// from one to such a disk. With room again the same command works.
+// TestRemoteFullDisk checks that pushes and clones to a full disk fail without
+// damage. With free space, the same command succeeds.
 func TestRemoteFullDisk(t *testing.T) {
 	s := onTmpfs(t, "size=96m")
 	if s == nil {
@@ -132,7 +132,7 @@ func TestRemoteFullDisk(t *testing.T) {
 		r.kist("verify", "--remote", "origin", "--read-data")
 	}
 	if diff := r.readState().diff(before); len(diff) > 0 {
-		t.Errorf("changed:\n%s", strings.Join(diff, "\n"))
+		t.Errorf("the repository changed:\n%s", strings.Join(diff, "\n"))
 	}
 	r.kist("push")
 	r.kist("verify", "--remote", "origin", "--read-data")
@@ -140,7 +140,7 @@ func TestRemoteFullDisk(t *testing.T) {
 	for _, free := range []int64{0, 300 << 10, 6 << 20} {
 		here.fill(free)
 		if !here.wantDiskFull(here.run("clone", "--json", store, "clone")) {
-			t.Errorf("there was room with %d bytes", free)
+			t.Errorf("the clone succeeded with %d free bytes", free)
 		}
 		if _, err := os.Stat(here.path("clone/.kist/config")); err == nil {
 			here.in("clone").kist("verify", "--read-data")

@@ -12,16 +12,15 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// reseal gives a root that was changed the checksum that it needs.
+// reseal returns a changed root with the right checksum.
 func reseal(root []byte) []byte {
 	body := root[:len(root)-sha256.Size]
 	sum := sha256.Sum256(body)
 	return append(bytes.Clone(body), sum[:]...)
 }
 
-// TestRemoteHostile clones and fetches from remotes that somebody has made up.
-// Each is refused, with little memory, and nothing is written outside of the
-// repository.
+// TestRemoteHostile checks that commands handle forged remotes in little memory,
+// and write nothing outside of the repository.
 func TestRemoteHostile(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -31,7 +30,7 @@ func TestRemoteHostile(t *testing.T) {
 	head := rootlog.RootName(4)
 	root, err := os.ReadFile(filepath.Join(d.store, head))
 	if err != nil || !bytes.Contains(root, []byte(branch)) {
-		t.Fatalf("%s: %v", head, err)
+		t.Fatalf("%s does not have %s: %v", head, branch, err)
 	}
 	d.blobs[head] = string(root)
 	named := func(name string) []byte {
@@ -60,18 +59,18 @@ func TestRemoteHostile(t *testing.T) {
 		{"a name that is a path", map[string][]byte{head: named("/tmp/kist-escaped")}, []int{1, 11}},
 		{"a name of a folder", map[string][]byte{head: named("refs/heads/.kist/")}, []int{0}},
 		{"a name with a control character", map[string][]byte{head: named("refs/heads/\x1b[2J\x07")}, []int{1, 11}},
-		{"a name with a new line", map[string][]byte{head: named("refs/heads/a\nb")}, []int{1, 11}},
-		{"a name that is no text", map[string][]byte{head: named("refs/heads/\xff\xfe")}, []int{1, 11}},
-		{"a root of the future", map[string][]byte{head: reseal(future)}, []int{12}},
+		{"a name with a line break", map[string][]byte{head: named("refs/heads/a\nb")}, []int{1, 11}},
+		{"a name that is not UTF-8", map[string][]byte{head: named("refs/heads/\xff\xfe")}, []int{1, 11}},
+		{"a root of a newer format", map[string][]byte{head: reseal(future)}, []int{12}},
 		{"a root that is too large", map[string][]byte{head: make([]byte, 64<<20)}, []int{11}},
 		{"a root with a wrong checksum", map[string][]byte{head: append(bytes.Clone(root), 0)}, []int{11}},
 		{"a kist.json that is too large", map[string][]byte{"kist.json": bytes.Repeat([]byte("["), 64<<20)}, []int{11}},
 		{"an index file of 4 billion packs", map[string][]byte{index: counts, head: reseal(bytes.ReplaceAll(root, oldSum[:], newSum[:]))}, []int{11}},
-		{"an index file full of nonsense", map[string][]byte{index: keys, head: reseal(bytes.ReplaceAll(root, oldSum[:], keysSum[:]))}, []int{11}},
+		{"an index file with invalid keys", map[string][]byte{index: keys, head: reseal(bytes.ReplaceAll(root, oldSum[:], keysSum[:]))}, []int{11}},
 	} {
 		for name, data := range c.change {
 			if string(data) == d.blobs[name] {
-				t.Fatalf("%s: %s is as it was", c.name, name)
+				t.Fatalf("%s: %s did not change", c.name, name)
 			}
 			d.set(name, data)
 		}
@@ -85,7 +84,7 @@ func TestRemoteHostile(t *testing.T) {
 			o := s.run(args...)
 			want := c.status
 			switch {
-			case args[0] == "verify" && want[0] == 0: // bad names are left out by others
+			case args[0] == "verify" && want[0] == 0: // other commands skip bad names
 				want = []int{11}
 			case args[0] == "ls-remote" && c.change[index] != nil:
 				want = append(slices.Clone(want), 0)
@@ -94,7 +93,7 @@ func TestRemoteHostile(t *testing.T) {
 				t.Errorf("%s: want exit status %v: %v", c.name, want, o)
 			}
 			if o.status != 0 && o.status != 11 && strings.TrimSpace(o.stderr) == "" {
-				t.Errorf("%s: nothing is said: %v", c.name, o)
+				t.Errorf("%s: no error message: %v", c.name, o)
 			}
 			if strings.ContainsAny(o.stdout+o.stderr, "\x1b\x07") {
 				t.Errorf("%s: prints control characters: %q", c.name, o.stdout+o.stderr)
@@ -108,12 +107,12 @@ func TestRemoteHostile(t *testing.T) {
 		now := d.away.readFiles("..")
 		for _, line := range now.diff(outside) {
 			if !strings.Contains(line, "folder/seen/.kist/") {
-				t.Errorf("%s: outside, there is now %s", c.name, line)
+				t.Errorf("%s: a file outside of the repository changed: %s", c.name, line)
 			}
 		}
 		for name := range c.change {
 			d.set(name, []byte(d.blobs[name]))
 		}
-		removeAll(t, d.seen.path(".kist/remotes/origin")) // or the true root is a rollback
+		removeAll(t, d.seen.path(".kist/remotes/origin")) // else the true root counts as a rollback
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// closed is where nobody listens. A port that was free a moment ago may be
-// somebody's by the time that it is tried.
+// closed is an address without a server. A fixed port is safer than one that was
+// free a moment ago: another process may take that one.
 const closed = "127.0.0.1:1"
 
-// fakeKeys is the environment in which kist finds the keys of a fake S3.
+// fakeKeys returns the environment with the keys of a fake S3.
 func fakeKeys(f *remotetest.FakeS3) []string {
 	var env []string
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_EC2_METADATA_DISABLED"} {
@@ -25,16 +25,15 @@ func fakeKeys(f *remotetest.FakeS3) []string {
 	return env
 }
 
-// with returns the shell with more in its environment, which goes before what
-// is there already.
+// with returns a copy of the shell with more environment variables, which override
+// the present ones.
 func (s *shell) with(env ...string) *shell {
 	other := *s
 	other.env = slices.Concat(s.env, env)
 	return &other
 }
 
-// here runs kist in this process, where it does not wait before it tries
-// something again.
+// here runs kist in this process, where it retries without waiting.
 func (s *shell) here(args ...string) outcome {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
@@ -59,8 +58,7 @@ func (s *shell) here(args ...string) outcome {
 	return o
 }
 
-// succeeds runs kist in this process, where it has to succeed, and returns what
-// it printed.
+// succeeds runs kist in this process, which must succeed, and returns its output.
 func (s *shell) succeeds(args ...string) string {
 	s.Helper()
 	o := s.here(args...)

@@ -15,13 +15,13 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// collectRemote is the command that leaves no garbage on a remote.
+// collectRemote is a gc of a remote that has no grace and tolerates no garbage.
 var collectRemote = []string{"remote", "gc", "origin", "--grace", "now", "--max-waste", "0"}
 
-// repackRemote is collectRemote, and repacks.
+// repackRemote is collectRemote with repacking.
 var repackRemote = append(collectRemote[:len(collectRemote):len(collectRemote)], "--repack")
 
-// collected is what gc of a remote prints with --json.
+// collected is the output of remote gc --json.
 type collected struct {
 	Removed   int64 `json:"objects_removed"`
 	Before    int64 `json:"bytes_before"`
@@ -34,7 +34,7 @@ type collected struct {
 	Waiting   int   `json:"waiting"`
 }
 
-// collect collects the garbage of a remote.
+// collect runs a remote gc and returns its output.
 func (s *shell) collect(args ...string) (c collected) {
 	s.Helper()
 	if err := json.Unmarshal([]byte(s.kist(append(args, "--json")...)), &c); err != nil {
@@ -43,8 +43,8 @@ func (s *shell) collect(args ...string) (c collected) {
 	return c
 }
 
-// wantNoGarbage wants that three collections leave nothing on the remote that
-// is not needed.
+// wantNoGarbage checks that three collections leave only live files on the remote,
+// and that a fourth finds nothing to do.
 func (p *place) wantNoGarbage(s *shell) {
 	p.Helper()
 	for range 3 {
@@ -52,28 +52,28 @@ func (p *place) wantNoGarbage(s *shell) {
 	}
 	before := p.list()
 	if c := s.collect(collectRemote...); c.Condemned+c.Deleted+c.Delisted+c.Waiting > 0 {
-		p.Errorf("there is always something to do: %+v", c)
+		p.Errorf("the fourth collection still finds garbage: %+v", c)
 	}
 	head := p.head()
-	needed := map[string]bool{}
+	live := map[string]bool{}
 	for _, f := range head.Indexes {
-		needed[f.Name.IndexPath()] = true
+		live[f.Name.IndexPath()] = true
 	}
 	for _, name := range head.StateFiles() {
-		needed[name] = true
+		live[name] = true
 	}
 	for name := range before {
 		switch kind, _, _ := strings.Cut(name, "/"); {
-		case kind == "packs" && len(head.Refs) > 0: // which of them are needed, collections agree on
+		case kind == "packs" && len(head.Refs) > 0: // the fourth collection found no garbage in them
 		case kind == "packs" || kind == "index" || kind == "state":
-			if !needed[name] {
-				p.Errorf("left: %s", name)
+			if !live[name] {
+				p.Errorf("garbage is left: %s", name)
 			}
 		}
 	}
 }
 
-// wantOptimised wants that there is nothing to optimise, once it was done.
+// wantOptimised checks that three repacks leave nothing to repack.
 func (p *place) wantOptimised(s *shell) {
 	p.Helper()
 	s.collect(repackRemote...)
@@ -82,11 +82,11 @@ func (p *place) wantOptimised(s *shell) {
 		s.collect(repackRemote...)
 	}
 	if c := s.collect(repackRemote...); c.Optimised+c.Condemned+c.Deleted+c.Delisted+c.Waiting > 0 {
-		p.Errorf("there is always something to do: %+v", c)
+		p.Errorf("the fourth collection still finds garbage: %+v", c)
 	}
 }
 
-// TestRemoteGCEverything deletes all branches, bit by bit.
+// TestRemoteGCEverything deletes all branches in steps. Gc frees their space each time.
 func TestRemoteGCEverything(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := rand.New(rand.NewPCG(21, 1))
@@ -111,16 +111,16 @@ func TestRemoteGCEverything(t *testing.T) {
 		full := size()
 		s.kist("push", "origin", "--delete", "branch-1", "branch-2")
 		if c := s.collect("remote", "gc", "origin"); c.Condemned == 0 || c.Waiting < c.Condemned || c.Deleted > 0 {
-			p.Errorf("%+v", c)
+			p.Errorf("gc within the grace: %+v, want files marked and none deleted", c)
 		}
 		p.wantWhole()
 		if c := s.collect("remote", "gc", "origin", "--grace", "now"); c.Deleted == 0 || c.Waiting > 0 || c.Before-c.After < full*4/10 {
-			p.Errorf("%+v of %d bytes", c, full)
+			p.Errorf("gc without grace: %+v, want 40%% of %d bytes freed", c, full)
 		}
 		p.wantNoGarbage(s)
 		p.wantWhole()
 		if now := size(); now > full*6/10 {
-			p.Errorf("%d of %d bytes are left", now, full)
+			p.Errorf("%d of %d bytes are left, want at most 60%%", now, full)
 		}
 		s.kist("checkout", "branch-1")
 		s.kist("push")
@@ -129,7 +129,7 @@ func TestRemoteGCEverything(t *testing.T) {
 		p.wantNoGarbage(s)
 		for name := range p.list() {
 			if strings.HasPrefix(name, "packs/") || strings.HasPrefix(name, "index/") {
-				p.Errorf("left: %s", name)
+				p.Errorf("left without branches: %s", name)
 			}
 		}
 		s.kist("push", "--all")
@@ -137,8 +137,8 @@ func TestRemoteGCEverything(t *testing.T) {
 	})
 }
 
-// TestRemoteGCDamaged has a pack on the remote damaged that is needed, and
-// whoever collects has no other copy.
+// TestRemoteGCDamaged checks that gc refuses a remote with damaged live packs, and
+// changes nothing, if it has no other copy of the commits.
 func TestRemoteGCDamaged(t *testing.T) {
 	t.Parallel()
 	p := newPlaceInFolder(t)
@@ -170,22 +170,22 @@ func TestRemoteGCDamaged(t *testing.T) {
 	for _, args := range [][]string{collectRemote, {"remote", "gc", "origin", "-n"}} {
 		o := away.run(args...)
 		if o.status != 11 || !strings.Contains(o.stderr, "needed by refs/heads/main") || !strings.Contains(o.stderr, "kist verify --remote origin") {
-			t.Errorf("%v", o)
+			t.Errorf("want an error about a live pack and a hint to verify: %v", o)
 		}
 	}
 	if len(p.list()) != len(before) || p.head().Seq != head {
-		t.Error("something was changed")
+		t.Error("the refused gc changed the remote")
 	}
-	// Who has the commits can tell what is needed.
+	// A clone with the commits knows the live objects.
 	if c := s.collect("remote", "gc", "origin", "--grace", "now"); c.Deleted == 0 {
-		t.Errorf("%+v", c)
+		t.Errorf("gc by a clone with the commits: %+v, want files deleted", c)
 	}
 }
 
-// TestRemoteGCStopped stops a push that has found out what the remote lacks.
-// Meanwhile the branch that it builds on is deleted, and garbage is collected
-// and deleted: also what the push has sent, in one of two cases.
-// The push goes on, and finds out again.
+// TestRemoteGCStopped checks that a push notices a gc that deletes objects it relies
+// on. The push is stopped after it looked up the missing objects. Meanwhile another
+// clone deletes its base branch and collects garbage. With grace "now", gc also
+// deletes the packs that the push has sent. The push then repeats the look-up.
 func TestRemoteGCStopped(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := rand.New(rand.NewPCG(23, 3))
@@ -226,8 +226,8 @@ func TestRemoteGCStopped(t *testing.T) {
 	})
 }
 
-// TestRemoteGCKill kills collections at random moments. The remote is whole, and
-// the next ones do the rest.
+// TestRemoteGCKill kills collections at random moments. The remote stays intact, and
+// later collections finish the work.
 func TestRemoteGCKill(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := objecttest.Rand(24)
@@ -263,16 +263,16 @@ func TestRemoteGCKill(t *testing.T) {
 	})
 }
 
-// TestRemoteGCBesideOthers has four people push to branches of their own, make
-// and delete more, and two fetch, while two collect garbage without any grace.
-// What a push has acknowledged is there in the end.
+// TestRemoteGCBesideOthers checks that acknowledged pushes survive concurrent gc. Four
+// clones push to branches of their own, and make and delete more. Two clones fetch,
+// and two collect garbage with almost no grace.
 //
-// All pause after three rounds: a collector whose files others delete at once, all
-// the time, may plan again and again until they pause.
+// All pause after three rounds. Without a pause, a collector may replan forever,
+// because others keep deleting its files.
 func TestRemoteGCBesideOthers(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		first := p.begin()
-		var deleted, collections, fetches, unlucky atomic.Int64
+		var deleted, collections, fetches, failed atomic.Int64
 		all := p.copies(first, 8)
 		pushers, collectors, fetchers := all[:4], all[4:6], all[6:]
 		random := make([]*rand.Rand, len(pushers))
@@ -292,16 +292,16 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 			if rng.IntN(4) > 0 {
 				s.kist("push", "origin", "--delete", side)
 			}
-			if rng.IntN(4) == 0 { // what it has goes, and comes back
+			if rng.IntN(4) == 0 { // the next push makes the branch again
 				s.kist("push", "origin", "--delete", own)
 			}
 		}
 		rounds := objecttest.Rounds(p, 2)
 		for from := 0; from < rounds && !p.Failed(); from += 3 {
 			var over atomic.Bool
-			var people, others sync.WaitGroup
+			var pushes, others sync.WaitGroup
 			for i, s := range pushers {
-				people.Go(func() {
+				pushes.Go(func() {
 					for round := from; round < min(from+3, rounds); round++ {
 						push(i, round)
 					}
@@ -323,20 +323,19 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 			for _, s := range fetchers {
 				others.Go(func() {
 					for !over.Load() && !p.Failed() {
-						// A branch that is deleted, and collected at once, may be
-						// what a fetch was after.
+						// A fetch fails if its branch is deleted and collected meanwhile.
 						switch o := s.run("fetch", "--json"); {
 						case o.status == 0:
 							fetches.Add(1)
 						case o.status == 1 && strings.Contains(o.stderr, "deleted or expired on the remote meanwhile"):
-							unlucky.Add(1)
+							failed.Add(1)
 						default:
 							p.Errorf("%v", o)
 						}
 					}
 				})
 			}
-			people.Wait()
+			pushes.Wait()
 			over.Store(true)
 			others.Wait()
 		}
@@ -345,18 +344,18 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 		}
 		for i, s := range pushers {
 			if own := fmt.Sprint("person-", i); p.at(own) != idOf(s, s.kist("log", "-1", "--json", own)) {
-				p.Errorf("%s is at %s", own, p.at(own))
+				p.Errorf("%s is at %s, want the pusher's last commit", own, p.at(own))
 			}
 		}
-		for _, s := range fetchers { // nobody else is at work
+		for _, s := range fetchers { // no other process runs now
 			s.kist("fetch")
 			deleted.Add(int64(s.collect(collectRemote...).Deleted))
 		}
 		p.wantNoGarbage(fetchers[0])
 		p.wantWhole()
-		p.Logf("%d collections have deleted %d files; %d fetches, %d in vain", collections.Load(), deleted.Load(), fetches.Load(), unlucky.Load())
+		p.Logf("%d collections deleted %d files; %d fetches succeeded, %d failed", collections.Load(), deleted.Load(), fetches.Load(), failed.Load())
 		if deleted.Load() == 0 {
-			p.Error("nothing was ever deleted")
+			p.Error("no collection deleted a file")
 		}
 	})
 }

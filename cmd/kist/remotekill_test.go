@@ -11,12 +11,12 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// A cutter runs a command, and kills it on its way. It returns false if that
-// came too late.
+// A cutter runs a command and kills it midway. It returns false if the command ended
+// before the kill.
 type cutter func(s *shell, args ...string) bool
 
-// atRandom kills after a random time, of about what the command takes: some
-// kills come too late. Expect is how long it takes, if that is known roughly.
+// atRandom returns a cutter that kills after a random part of the expected time.
+// Expect is a first estimate, which the cutter adapts. Some kills come too late.
 func atRandom(rng *rand.Rand, expect time.Duration) cutter {
 	return func(s *shell, args ...string) bool {
 		killed := (&killer{shell: s}).kill(time.Duration(rng.Int64N(int64(expect))), syscall.SIGKILL, args)
@@ -29,15 +29,15 @@ func atRandom(rng *rand.Rand, expect time.Duration) cutter {
 	}
 }
 
-// remoteKills counts what became of commands that were killed.
+// remoteKills counts killed commands by their effect: none, complete, or ended before the kill.
 type remoteKills struct {
 	old, done, late int
-	midway          int // clones that were writing files
+	midway          int // clones killed while they wrote files
 }
 
-// TestRemoteKillPush kills pushes at random moments. The remote is whole, and
-// what it was or what it was to be; the next push does the rest, and does not
-// send again what had been sent.
+// TestRemoteKillPush kills pushes at random moments. The remote stays intact, in the
+// old or the new state. The next push finishes the work and does not resend noted
+// packs.
 func TestRemoteKillPush(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := objecttest.Rand(4)
@@ -52,8 +52,7 @@ func TestRemoteKillPush(t *testing.T) {
 	})
 }
 
-// change changes files of a repository that will do for a small pack, and
-// commits them. It returns the commit.
+// change commits changes of a few small files, and returns the commit.
 func (s *shell) change(rng *rand.Rand) (id string) {
 	s.Helper()
 	for range 1 + rng.IntN(3) {
@@ -62,16 +61,16 @@ func (s *shell) change(rng *rand.Rand) (id string) {
 	return s.commit("change " + noiseName(rng))
 }
 
-// isNext reports whether the head is that after one push, which may have merged
-// packs by a root of its own.
+// isNext reports whether head follows before after one push. The push may add a root
+// of its own for merged packs.
 func isNext(head, before uint64) bool { return head == before+1 || head == before+2 }
 
-// push has a push of a commit cut off, looks at what there is, and pushes again.
+// push kills a push of a commit, checks remote and repository, and pushes again.
 func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
 	p.Helper()
 	before, old, seq := packs(p.list()), p.at("main"), p.head().Seq
 	killed := cut(s, "push")
-	noted, head := len(s.noted()), p.head() // which may still move on: the server works by itself
+	noted, head := len(s.noted()), p.head() // the head may still move: the server finishes requests
 	now := branchAt(head, "main")
 	switch {
 	case !killed:
@@ -81,37 +80,36 @@ func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
 	case now == tip && isNext(head.Seq, seq):
 		k.done++
 	default:
-		p.Fatalf("the branch is at %s, neither %s nor %s; root %d after %d", now, old, tip, head.Seq, seq)
+		p.Fatalf("the branch is at %s, want %s or %s; the head is root %d, before the push %d", now, old, tip, head.Seq, seq)
 	}
 	if at := s.tracking("main"); at != old && at != tip {
-		p.Fatalf("the remote-tracking branch is at %s, neither %s nor %s", at, old, tip)
+		p.Fatalf("the remote-tracking branch is at %s, want %s or %s", at, old, tip)
 	}
 	clone := p.clone()
 	clone.verify()
 	clone.drop()
 	again := s.push()
 	if p.at("main") != tip || !isNext(p.head().Seq, seq) || s.tracking("main") != tip {
-		p.Fatalf("after another push the branch is at %s, seen at %s, want %s; root %d, want the one after %d", p.at("main"), s.tracking("main"), tip, p.head().Seq, seq)
+		p.Fatalf("after a retry the branch is at %s, tracked at %s, want %s; root %d, want the one after %d", p.at("main"), s.tracking("main"), tip, p.head().Seq, seq)
 	}
-	if again.Refs[0].Status == "up to date" { // the next push that has something to send forgets what was noted
+	if again.Refs[0].Status == "up to date" { // only a push that sends something removes the notes
 		return
 	}
 	if now == tip {
-		p.Errorf("what was pushed was pushed again: %+v", again)
+		p.Errorf("a complete push was repeated: %+v", again)
 	}
-	// Two packs are needed: of nodes, and of chunks. Those that were noted
-	// count; those that were under way, one of each worker, are lost. A merge
-	// makes two more.
+	// A push needs two packs: of nodes, and of chunks. The retry uses noted packs, but
+	// not the unfinished pack of each worker. A merge makes two more.
 	merged := 2 * int(p.head().Seq-seq-1)
 	if sent := packs(p.list()) - before - merged; sent > 4-noted {
-		p.Errorf("%d packs are there, %d of them noted when the push was killed", sent, noted)
+		p.Errorf("%d packs were sent, want at most %d: %d were noted at the kill", sent, 4-noted, noted)
 	}
 	if n := len(s.noted()); n > 0 {
 		p.Errorf("%d packs are still noted", n)
 	}
 }
 
-// packs returns how many packs are in a list.
+// packs returns the number of packs in a list.
 func packs(list map[string]int64) (n int) {
 	for name := range list {
 		if strings.HasPrefix(name, "packs/") {
@@ -121,9 +119,9 @@ func packs(list map[string]int64) (n int) {
 	return n
 }
 
-// TestRemoteKillFetch kills fetches at random moments, and clones. The
-// repository is whole, with its remote-tracking branches where they were or are
-// to be, and doing it again does the rest.
+// TestRemoteKillFetch kills fetches and clones at random moments. The repository stays
+// intact, and its remote-tracking branches have the old or the new commit. A retry
+// finishes the work.
 func TestRemoteKillFetch(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := objecttest.Rand(5)
@@ -143,8 +141,8 @@ func TestRemoteKillFetch(t *testing.T) {
 	})
 }
 
-// TestRemoteKillCloneLarge kills clones of large files, which are written while
-// their chunks are received.
+// TestRemoteKillCloneLarge kills clones of large files. A clone writes such files while
+// it receives their chunks.
 func TestRemoteKillCloneLarge(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := objecttest.Rand(8)
@@ -178,7 +176,7 @@ func TestRemoteKillCloneLarge(t *testing.T) {
 	})
 }
 
-// fetch has a fetch cut off, looks at what there is, and fetches again.
+// fetch kills a fetch, checks the repository, and fetches again.
 func (k *remoteKills) fetch(p *place, s *shell, cut cutter) {
 	p.Helper()
 	old, tip := s.tracking("main"), p.at("main")
@@ -191,18 +189,18 @@ func (k *remoteKills) fetch(p *place, s *shell, cut cutter) {
 	case now == tip:
 		k.done++
 	default:
-		p.Fatalf("the branch is at %s, neither %s nor %s", now, old, tip)
+		p.Fatalf("the branch is at %s, want %s or %s", now, old, tip)
 	}
 	s.verify()
 	s.kist("fetch")
 	if now := s.tracking("main"); now != tip {
-		p.Fatalf("after another fetch the branch is at %s, want %s", now, tip)
+		p.Fatalf("after a retry the branch is at %s, want %s", now, tip)
 	}
 	s.verify()
 }
 
-// clone has a clone cut off, and clones again into what it has left. A file has
-// its name only when it is what it is where it came from.
+// clone kills a clone, checks its folder, and clones again into it. A file gets its
+// name only when it is complete.
 func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 	p.Helper()
 	s := p.folder()
@@ -210,13 +208,14 @@ func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 	tip, files := p.at("main"), from.readFiles(".")
 	for name, now := range s.readFiles(".") {
 		if now != files[name] && !strings.HasPrefix(now, "d") { // folders get their modes last
-			p.Fatalf("killed, and %q is %s, want %s", name, now, files[name])
+			p.Fatalf("after the kill, %q is %s, want %s", name, now, files[name])
 		}
 	}
 	if left, err := os.ReadDir(s.path(".kist/tmp")); err == nil && len(left) > 0 {
 		k.midway++
 	}
-	if _, err := os.Stat(s.path(".kist/config")); err == nil {
+	begun := exists(s.path(".kist/config"))
+	if begun {
 		s.verify()
 		switch now := s.tracking("main"); {
 		case !killed:
@@ -229,23 +228,21 @@ func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 			p.Fatalf("the branch is at %s, want %s", now, tip)
 		}
 	}
-	// It may have been killed when all was done, and only the process to end.
-	_, begun := os.Stat(s.path(".kist/config"))
-	_, under := os.Stat(s.path(".kist/CLONING"))
-	if killed && (begun != nil || under == nil) {
+	// The kill may come after the clone was complete.
+	if killed && (!begun || exists(s.path(".kist/CLONING"))) {
 		s.kist("clone", p.url, ".")
 	}
 	if status := s.kist("status", "--porcelain"); s.tracking("main") != tip || status != "" {
 		p.Fatalf("the clone is at %s, want %s:\n%s", s.tracking("main"), tip, status)
 	}
 	s.wantFiles(s.readFiles("."), files)
-	if killed { // all may have been stored: then only what is stored next clears away
+	if killed { // a complete clone leaves temporary files to the next command that stores something
 		s.write(map[string]string{"more": strings.Repeat("that is in no commit\n", 100)})
 		s.kist("add", "more")
 	}
 	(&killer{shell: s}).wantNothingLeft()
 	if o := s.run("clone", p.url, "."); o.status != 1 || !strings.Contains(o.stderr, "not empty") {
-		p.Fatalf("want that there is a clone: %v", o)
+		p.Fatalf("cloning into a clone: want exit status 1 and \"not empty\": %v", o)
 	}
 	s.verify()
 	s.drop()

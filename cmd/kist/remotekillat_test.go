@@ -22,12 +22,12 @@ type requestKiller struct {
 	next http.Handler
 
 	mu     sync.Mutex // guards the following
-	n      int        // which request, from 1; 0: none
-	effect bool       // that request takes effect
+	n      int        // kill at this request, from 1; 0: never
+	effect bool       // whether that request takes effect
 	seen   int
 	victim chan *process
-	under  int        // requests that are under way
-	ended  *sync.Cond // of one of them
+	active int        // requests in progress
+	ended  *sync.Cond // a request has ended
 }
 
 func newRequestKiller(next http.Handler) *requestKiller {
@@ -46,7 +46,7 @@ func (k *requestKiller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !k.passes() {
 		panic(http.ErrAbortHandler)
 	}
-	// It is passed on even if nobody waits for the answer any more.
+	// The request takes effect even if the client is dead.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
 	r = r.WithContext(ctx)
@@ -57,27 +57,27 @@ func (k *requestKiller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (k *requestKiller) begin() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.under++
+	k.active++
 }
 
 func (k *requestKiller) end() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.under--
+	k.active--
 	k.ended.Broadcast()
 }
 
-// over waits until no request is under way, and returns how many there were.
+// over waits until no request is in progress, and returns the number of requests.
 func (k *requestKiller) over() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for k.under > 0 {
+	for k.active > 0 {
 		k.ended.Wait()
 	}
 	return k.seen
 }
 
-// passes kills if it is time to, and reports whether the request takes effect.
+// passes kills the command at its request n, and reports whether a request takes effect.
 func (k *requestKiller) passes() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -89,7 +89,7 @@ func (k *requestKiller) passes() bool {
 	return k.n == 0 || k.seen < k.n || k.seen == k.n && k.effect
 }
 
-// at returns what kills at a request.
+// at returns a cutter that kills at request n.
 func (k *requestKiller) at(n int, effect bool) cutter {
 	return func(s *shell, args ...string) bool {
 		k.set(n, effect)
@@ -111,8 +111,7 @@ func (k *requestKiller) set(n int, effect bool) {
 	k.n, k.effect, k.seen, k.victim = n, effect, 0, make(chan *process, 1)
 }
 
-// optimise has a collection that optimises cut off, looks at what there is, and
-// does it again.
+// optimise kills a repack of the remote, verifies the remote, and repacks again.
 func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
 	p.Helper()
 	s.write(map[string]string{"text": wording(rng)})
@@ -128,15 +127,14 @@ func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
 	clone.drop()
 }
 
-// TestRemoteKillAtRequest kills clones, pushes, fetches and collections that
-// optimise at the first request that they make, the second, and so on: before it
-// takes effect, or after.
+// TestRemoteKillAtRequest kills clones, pushes, fetches and repacks at each of their
+// requests, before and after the request takes effect.
 func TestRemoteKillAtRequest(t *testing.T) {
 	t.Parallel()
 	for _, command := range []struct {
 		name  string
 		round func(kills *remoteKills, p *place, from, to *shell, rng *rand.Rand, cut cutter)
-		done  int // kills that come when only the answer is missing
+		done  int // expected kills after the command took effect
 	}{
 		{"clone", func(kills *remoteKills, p *place, from, _ *shell, _ *rand.Rand, cut cutter) {
 			kills.clone(p, from, cut)
@@ -178,7 +176,7 @@ func TestRemoteKillAtRequest(t *testing.T) {
 				}
 			}
 			if n < 4 || kills.done != command.done {
-				t.Errorf("killed at each of %d requests: %+v", n-2, kills)
+				t.Errorf("killed at each of %d requests: %+v, want at least 2 requests and done %d", n-2, kills, command.done)
 			}
 			t.Logf("killed at each of %d requests: %+v", n-2, kills)
 		})

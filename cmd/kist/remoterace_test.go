@@ -11,21 +11,20 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestRemoteManyPushers has eight people commit and push to one branch, and
-// pull when somebody was faster. What a push has acknowledged is in the history
-// in the end, once.
+// TestRemoteManyPushers checks that the history has each acknowledged commit once,
+// after eight clones push to one branch. A clone pulls after a rejected push.
 func TestRemoteManyPushers(t *testing.T) {
-	const people = 8
+	const clients = 8
 	onEachStore(t, func(p *place) {
 		rounds := objecttest.Rounds(p, 2)
-		type person struct {
+		type client struct {
 			*shell
-			pushed, rejected, unknown int
-			commits                   map[string]string // message by ID
+			rejected, unknown int
+			commits           map[string]string // message by ID
 		}
-		var all []*person
-		for _, s := range p.copies(p.begin(), people) {
-			all = append(all, &person{shell: s, commits: map[string]string{}})
+		var all []*client
+		for _, s := range p.copies(p.begin(), clients) {
+			all = append(all, &client{shell: s, commits: map[string]string{}})
 		}
 		var group sync.WaitGroup
 		for i, s := range all {
@@ -38,12 +37,11 @@ func TestRemoteManyPushers(t *testing.T) {
 					for done := false; !done; {
 						switch o := s.run("push", "--json"); o.status {
 						case 0:
-							s.pushed++
 							done = true
 						case 13:
 							s.rejected++
 							if _, text := o.failed(); !strings.Contains(text, "not a fast-forward") {
-								p.Errorf("want that it is not a fast-forward: %v", o)
+								p.Errorf("want an error about a fast-forward: %v", o)
 							}
 							s.kist("pull")
 						case 15:
@@ -73,23 +71,23 @@ func TestRemoteManyPushers(t *testing.T) {
 			rejected, unknown = rejected+s.rejected, unknown+s.unknown
 			for id, message := range s.commits {
 				if n := strings.Count(history, `{"id":"`+id+`"`); n != 1 {
-					p.Errorf("%s, %q, is in the history %d times", id, message, n)
+					p.Errorf("commit %s, %q, is in the history %d times, want once", id, message, n)
 				}
 				if n := strings.Count(history, `"`+message); n != 1 {
-					p.Errorf("%q is in the history %d times", message, n)
+					p.Errorf("message %q is in the history %d times, want once", message, n)
 				}
 			}
 			s.kist("pull")
 			s.wantFiles(s.readFiles("."), clone.readFiles("."))
 		}
 		p.wantWhole()
-		p.Logf("%d commits; %d pushes were rejected, of %d the outcome was not known; %d roots", people*rounds, rejected, unknown, p.head().Seq)
+		p.Logf("%d commits; %d pushes rejected, %d with unknown outcome; %d roots", clients*rounds, rejected, unknown, p.head().Seq)
 	})
 }
 
-// TestRemoteRace has eight clones, or more, with a commit each push to one branch. All are
-// held when they have found out what the remote lacks, and go on at the same
-// moment. One wins.
+// TestRemoteRace checks that exactly one of eight or more concurrent pushes to a branch
+// wins. All stop after they looked up the missing objects, and continue at the same
+// moment.
 func TestRemoteRace(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		first := p.begin()
@@ -117,14 +115,14 @@ func TestRemoteRace(t *testing.T) {
 				winners = append(winners, commits[i])
 			case 13:
 				if kind, text := o.failed(); kind != "not-fast-forward" || !strings.Contains(text, "not a fast-forward") {
-					p.Errorf("%v", o)
+					p.Errorf("want error kind not-fast-forward: %v", o)
 				}
 			default:
 				p.Errorf("want exit status 0 or 13: %v", o)
 			}
 		}
 		if len(winners) != 1 || p.at("main") != winners[0] || !isNext(p.head().Seq, before) {
-			p.Errorf("%v have won, and the branch is at %s, the log at %d", winners, p.at("main"), p.head().Seq)
+			p.Errorf("pushes of %v succeeded, want one; the branch is at %s, the head is root %d", winners, p.at("main"), p.head().Seq)
 		}
 		p.wantWhole()
 	})

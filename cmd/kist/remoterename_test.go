@@ -11,7 +11,7 @@ import (
 )
 
 // TestRemoteKillRename kills 'remote rename' at random moments. The remote has its old or its
-// new name, with all branches. After another run, nothing of the old name is left.
+// new name, with all branches. A second run removes the rest of the old name.
 func TestRemoteKillRename(t *testing.T) {
 	s := newShell(t)
 	rng := objecttest.Rand(11)
@@ -30,13 +30,13 @@ func TestRemoteKillRename(t *testing.T) {
 		cut(s, "remote", "rename", from, to)
 		now := strings.TrimSpace(s.kist("remote"))
 		if now != from && now != to {
-			t.Fatalf("the remotes are %q", now)
+			t.Fatalf("the remotes are %q, want %s or %s", now, from, to)
 		}
 		if list := s.kist("branch", "-r"); strings.Count(list, now+"/b") != branches {
-			t.Fatalf("%s has the branches\n%s", now, list)
+			t.Fatalf("%s has the branches\n%s\nwant %d", now, list, branches)
 		}
 		if list := s.kist("branch", "-vv"); !strings.Contains(list, "["+now+"/main]") {
-			t.Fatalf("main follows none of %s\n%s", now, list)
+			t.Fatalf("main follows no branch of %s:\n%s", now, list)
 		}
 		remains := exists(s.path(".kist/refs/remotes/"+from+"/main")) || exists(s.path(".kist/remotes/"+from))
 		if remains {
@@ -47,16 +47,15 @@ func TestRemoteKillRename(t *testing.T) {
 		}
 		for _, gone := range []string{"refs/remotes/", "logs/refs/remotes/", "remotes/"} {
 			if path := s.path(".kist/" + gone + from); exists(path) {
-				t.Fatalf("%s is left", path)
+				t.Fatalf("%s still exists", path)
 			}
 		}
 		if list := s.kist("branch", "-r"); strings.Count(list, to+"/b") != branches || strings.Contains(list, from+"/") {
 			t.Fatalf("after the rename from %s to %s, the branches are\n%s", from, to, list)
 		}
-		if again := len(strings.Split(s.kist("reflog", to+"/main"), "\n")); again <= logged {
-			t.Fatalf("the log has %d lines, and had %d", again, logged)
-		} else {
-			logged = again
+		before := logged
+		if logged = len(strings.Split(s.kist("reflog", to+"/main"), "\n")); logged <= before {
+			t.Fatalf("the reflog has %d lines, want more than %d", logged, before)
 		}
 		if !exists(s.path(".kist/remotes/" + to + "/head")) {
 			t.Fatal("the last known head is lost")
@@ -64,7 +63,7 @@ func TestRemoteKillRename(t *testing.T) {
 		s.commands("fetch "+to, "verify")
 		from, to = to, from
 	}
-	t.Logf("%d of the commands were killed midway", midway)
+	t.Logf("%d renames were killed midway", midway)
 }
 
 func exists(path string) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// restore makes what lies at a place what it was.
+// restore resets the place to an older content.
 func (p *place) restore(old map[string]string) {
 	p.Helper()
 	ctx := context.Background()
@@ -41,16 +41,16 @@ func (p *place) restore(old map[string]string) {
 	p.wantBlobs(old)
 }
 
-// wantBlobs wants that nothing else lies at a place, to the byte.
+// wantBlobs checks that the place has exactly these files.
 func (p *place) wantBlobs(want map[string]string) {
 	p.Helper()
 	if got := p.blobs(); !maps.Equal(got, want) {
-		p.Errorf("there are %q, want %q, or contents differ", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
+		p.Errorf("the place has %q, want %q, or contents differ", slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want)))
 	}
 }
 
-// TestRemoteRollback sets a remote back to an older copy, and has others push to
-// that as well. Whoever knows better is told, and nothing is written.
+// TestRemoteRollback checks that a clone refuses a remote that was reset to an older
+// copy, and writes nothing. Pushes of another clone to the old copy do not change that.
 func TestRemoteRollback(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		rng := rand.New(rand.NewPCG(7, 7))
@@ -69,7 +69,7 @@ func TestRemoteRollback(t *testing.T) {
 			for _, args := range [][]string{{"fetch"}, {"push"}, {"push", "--force"}, {"pull"}, {"push", "origin", "--delete", "main"}, {"remote", "log"}, {"verify", "--remote", "origin"}} {
 				o := s.exits(15, append(args, "--json")...)
 				if kind, text := o.failed(); kind != "rollback" || !strings.Contains(text, "root") {
-					p.Errorf("want a rollback: %v", o)
+					p.Errorf("want error kind rollback: %v", o)
 				}
 			}
 			p.wantBlobs(there)
@@ -81,7 +81,7 @@ func TestRemoteRollback(t *testing.T) {
 		refused()
 		stranger.change(rng)
 		stranger.kist("push")
-		refused() // there is another root of that number
+		refused() // the number of the last known root belongs to another root
 		stranger.change(rng)
 		stranger.kist("push")
 		refused()
@@ -92,7 +92,7 @@ func TestRemoteRollback(t *testing.T) {
 		s.push()
 		p.wantWhole()
 		if o := stranger.run("fetch", "--json"); o.status != 15 {
-			p.Errorf("want that there is another history: %v", o)
+			p.Errorf("want exit status 15, as the remote has another history: %v", o)
 		}
 	})
 }

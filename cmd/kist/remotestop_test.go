@@ -7,23 +7,23 @@ import (
 	"time"
 )
 
-// holdWhileSending stops a push when it has sent a pack, and is not through with
-// another. It has to send with a limit, so that there is time to do so.
+// holdWhileSending stops a push after its first pack. The push needs an upload limit,
+// so that it does not end before.
 func (p *process) holdWhileSending() {
 	p.Helper()
 	for began := time.Now(); len(p.noted()) == 0; time.Sleep(time.Millisecond) {
 		if p.hasEnded() {
-			p.Fatalf("it was over before it could be held: %v", p.outcome())
+			p.Fatalf("the push ended before it could be stopped: %v", p.outcome())
 		}
 		if time.Since(began) > commandTime {
-			p.Fatalf("kist %q does not begin to send", p.args)
+			p.Fatalf("kist %q sends no pack", p.args)
 		}
 	}
 	p.signal(syscall.SIGSTOP)
 }
 
-// noted returns the names of the packs that pushes in the folder have sent and no
-// root names.
+// noted returns the names of packs that pushes of the repository have sent, but no root
+// lists yet.
 func (s *shell) noted() []string {
 	s.Helper()
 	found, err := filepath.Glob(s.path(".kist/remotes/origin/push/*/" + strings.Repeat("[0-9a-f]", 32)))

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestRemoteByURL names a store by its URL in place of a remote's name: pushes, fetches,
-// pulls and lists. The repository has no remote then.
+// TestRemoteByURL checks push, fetch, pull and ls-remote with a URL instead of a remote's
+// name, in repositories without remotes.
 func TestRemoteByURL(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		edit := func(s *shell, text string) {
@@ -15,7 +15,7 @@ func TestRemoteByURL(t *testing.T) {
 		}
 		wantFirst := func(s *shell, text string) {
 			if got := s.kist("cat", "HEAD:first"); got != text {
-				p.Errorf("first has %q, want %q", got, text)
+				p.Errorf("HEAD:first is %q, want %q", got, text)
 			}
 		}
 		owner := p.begin() // a store needs a name for its first push
@@ -24,7 +24,7 @@ func TestRemoteByURL(t *testing.T) {
 		edit(other, "second")
 		other.kist("push", "-q", p.url, "HEAD:refs/heads/theirs")
 		if list := other.kist("ls-remote", p.url); !strings.Contains(list, "\trefs/heads/theirs\n") {
-			p.Errorf("the store has\n%s", list)
+			p.Errorf("ls-remote prints\n%s\nwant the branch theirs", list)
 		}
 
 		owner.kist("remote", "remove", "origin")
@@ -38,7 +38,7 @@ func TestRemoteByURL(t *testing.T) {
 
 		for _, s := range []*shell{owner, other} {
 			if list := s.kist("branch", "-r") + s.kist("remote"); list != "" {
-				p.Errorf("there are remotes:\n%s", list)
+				p.Errorf("remotes or remote-tracking branches exist:\n%s", list)
 			}
 			s.kist("verify")
 		}

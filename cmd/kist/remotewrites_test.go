@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/remote/s3"
 )
 
-// TestRemoteNothingNew pushes and fetches when there is nothing new, which
-// leaves everything at the place alone.
+// TestRemoteNothingNew checks that pushes and fetches write nothing to the remote if
+// nothing is new.
 func TestRemoteNothingNew(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		s := p.begin()
@@ -30,13 +30,13 @@ func TestRemoteNothingNew(t *testing.T) {
 		p.wantBlobs(before)
 		for name, at := range times {
 			if now := changeTimes(p, p.url); len(now) != len(times) || !now[name].Equal(at) {
-				p.Errorf("%q was changed: %v", name, now)
+				p.Errorf("%q was changed, the times are now %v", name, now)
 			}
 		}
 	})
 }
 
-// nothingNew runs commands that have nothing to write.
+// nothingNew runs commands that have nothing to write to the remote.
 func nothingNew(p *place, s, clone *shell) {
 	p.Helper()
 	for _, s := range []*shell{s, clone} {
@@ -44,12 +44,12 @@ func nothingNew(p *place, s, clone *shell) {
 			s.kist(args...)
 		}
 		if sent := s.push(); sent.Sent != 0 || sent.Refs[0].Status != "up to date" {
-			p.Errorf("%+v", sent)
+			p.Errorf("push without changes: %+v, want nothing sent", sent)
 		}
 	}
 }
 
-// changeTimes returns when what is in a folder was last written to.
+// changeTimes returns the modification times of a folder and the paths below it.
 func changeTimes(t testing.TB, dir string) map[string]time.Time {
 	t.Helper()
 	times := map[string]time.Time{}
@@ -66,7 +66,7 @@ func changeTimes(t testing.TB, dir string) map[string]time.Time {
 	return times
 }
 
-// TestRemoteNothingNewRequests looks at the requests that are made then.
+// TestRemoteNothingNewRequests checks that such commands only make requests that read.
 func TestRemoteNothingNewRequests(t *testing.T) {
 	t.Parallel()
 	fake := remotetest.NewFakeS3(t, 1)
@@ -76,18 +76,17 @@ func TestRemoteNothingNewRequests(t *testing.T) {
 	fake.Reset()
 	nothingNew(p, s, clone)
 	if all := fake.Count(); all == 0 || fake.Count("get", "head") != all {
-		t.Errorf("of %d requests %d read", all, fake.Count("get", "head"))
+		t.Errorf("%d of %d requests read, want all", fake.Count("get", "head"), all)
 	}
 	fake.Reset()
 	s.kist("push")
 	if n := fake.Count(); n != 2 {
-		t.Errorf("a push of nothing made %d requests, want 2: %v", n, fake.Requests())
+		t.Errorf("a push without changes made %d requests, want 2: %v", n, fake.Requests())
 	}
 }
 
-// TestRemoteLarge pushes a folder of 200 MiB, being killed time and again:
-// what was sent is not sent again, but for what was under way. Then a push of
-// one changed file sends what changed in it.
+// TestRemoteLarge kills pushes of 200 MiB repeatedly. Retries do not resend noted
+// packs. A push of one changed file then sends only the changed part.
 func TestRemoteLarge(t *testing.T) {
 	t.Parallel()
 	const files, size = 25, 8 << 20
@@ -103,10 +102,10 @@ func TestRemoteLarge(t *testing.T) {
 	killed := 0
 	for len(s.noted()) < 4 {
 		n := len(s.noted())
-		push := s.start("push", "--jobs", fmt.Sprint(jobs), "--limit-upload", "64MiB") // or it may be done before it can be killed
+		push := s.start("push", "--jobs", fmt.Sprint(jobs), "--limit-upload", "64MiB") // slow enough to be killed in time
 		for len(s.noted()) == n {
 			if push.hasEnded() {
-				t.Fatalf("the push was done before it could be killed: %v", push.outcome())
+				t.Fatalf("the push ended before the kill: %v", push.outcome())
 			}
 			time.Sleep(time.Millisecond)
 		}
@@ -114,7 +113,7 @@ func TestRemoteLarge(t *testing.T) {
 		push.outcome()
 		killed++
 		if seq := p.head().Seq; seq != 1 {
-			t.Fatalf("a push that was killed has moved the branch: root %d", seq)
+			t.Fatalf("a killed push moved the branch: root %d, want 1", seq)
 		}
 	}
 	var kept int64 // bytes of the packs that were noted
@@ -122,7 +121,7 @@ func TestRemoteLarge(t *testing.T) {
 	for _, name := range noted {
 		size, ok := there["packs/"+name[:2]+"/"+name]
 		if !ok {
-			t.Fatalf("pack %s was noted, and is not there", name)
+			t.Fatalf("pack %s is noted, but missing", name)
 		}
 		kept += size
 	}
@@ -134,8 +133,8 @@ func TestRemoteLarge(t *testing.T) {
 		}
 	}
 	const all = files * size * 101 / 100
-	if stored > all+int64(killed)*jobs*most || sent.Sent > all-kept {
-		t.Errorf("%d bytes of packs were noted in %d kills, the last push sent %d, %d are stored", kept, killed, sent.Sent, stored)
+	if limit := all + int64(killed)*jobs*most; stored > limit || sent.Sent > all-kept {
+		t.Errorf("the last push sent %d bytes, want at most %d; %d bytes are stored, want at most %d", sent.Sent, all-kept, stored, limit)
 	}
 	t.Logf("killed %d times, %d MiB noted, %d MiB sent by the last push, %d MiB stored", killed, kept>>20, sent.Sent>>20, stored>>20)
 
@@ -151,7 +150,7 @@ func TestRemoteLarge(t *testing.T) {
 	}
 	s.commit("changed")
 	if sent := s.push(); sent.Sent == 0 || sent.Sent >= 4<<20 {
-		t.Errorf("%d bytes were sent for one changed file", sent.Sent)
+		t.Errorf("%d bytes were sent for one changed file, want more than 0 and less than 4 MiB", sent.Sent)
 	} else {
 		t.Logf("%d KiB sent for one changed file", sent.Sent>>10)
 	}

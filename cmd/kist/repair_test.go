@@ -14,13 +14,13 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// flipped is a bit that was flipped in a copy of a repository.
+// flipped is a flipped bit of a file.
 type flipped struct {
-	file string // below the folder that flips are made in
+	file string // relative to the damaged folder
 	bit  int
 }
 
-// flip flips a bit of a file, at random.
+// flip flips a random bit of a file.
 func flip(t testing.TB, rng *rand.Rand, dir, file string) flipped {
 	t.Helper()
 	path := filepath.Join(dir, file)
@@ -37,13 +37,12 @@ func flip(t testing.TB, rng *rand.Rand, dir, file string) flipped {
 	return f
 }
 
-// repairable is a repository with all sorts of files, all of which is on a
-// remote, too.
+// repairable is a repository with all sorts of files. A remote has all its content.
 type repairable struct {
 	*shell
-	revs   []string // commits
-	trees  []files  // of these
-	groups [][]string
+	revs   []string   // commits
+	trees  []files    // by index in revs
+	groups [][]string // see fileGroups
 }
 
 func newRepairable(t *testing.T) *repairable {
@@ -82,8 +81,8 @@ func newRepairable(t *testing.T) *repairable {
 	return r
 }
 
-// fileGroups returns the files of the repository whose damage is independent of
-// each other's, but for that of files in the same group.
+// fileGroups returns the repository's files that repair restores. Damage in one group
+// is independent of damage in another.
 func (r *repairable) fileGroups() (groups [][]string) {
 	at := map[string]int{}
 	err := filepath.WalkDir(r.path(".kist"), func(path string, e fs.DirEntry, err error) error {
@@ -101,10 +100,10 @@ func (r *repairable) fileGroups() (groups [][]string) {
 			group = "index"
 		case parts[0] == "remotes":
 			if base := parts[len(parts)-1]; base == "lock" || base == "remote" {
-				return nil // any use of the remote writes the second one again
+				return nil // a lock, or rewritten by each use of the remote
 			}
 		case name != "HEAD" && parts[0] != "refs" && parts[0] != "logs":
-			return nil // config, and what is a help only
+			return nil // config and caches
 		}
 		if _, ok := at[group]; !ok {
 			at[group] = len(groups)
@@ -119,9 +118,8 @@ func (r *repairable) fileGroups() (groups [][]string) {
 	return groups
 }
 
-// TestRepairFlips flips single bits of a repository, some in each copy of it:
-// verify finds all of them, no command writes a wrong byte, and repair restores
-// everything from the remote.
+// TestRepairFlips flips bits in copies of a repository. Verify finds all of them,
+// restore writes no wrong byte, and repair restores everything from the remote.
 func TestRepairFlips(t *testing.T) {
 	t.Parallel()
 	r := newRepairable(t)
@@ -137,7 +135,7 @@ func TestRepairFlips(t *testing.T) {
 		for _, i := range rng.Perm(len(r.groups))[:min(len(r.groups)*2/3, n-done)] {
 			file := r.groups[i][rng.IntN(len(r.groups[i]))]
 			if log := slices.IndexFunc(r.groups[i], func(name string) bool { return strings.HasSuffix(name, ".vlog") }); log >= 0 && rng.IntN(2) == 0 {
-				file = r.groups[i][log] // there is most in these
+				file = r.groups[i][log] // it has most of the data
 			}
 			flips = append(flips, flip(t, rng, filepath.Join(dir, ".kist"), file))
 			kinds[strings.Split(file, "/")[0]+filepath.Ext(file)]++
@@ -149,17 +147,16 @@ func TestRepairFlips(t *testing.T) {
 	t.Logf("%d bits flipped: %v", done, kinds)
 }
 
-// verified is what verify tells, as far as it is looked at here.
+// verified has the parts of the output of verify --json that tests use.
 type verified struct {
-	Errors []struct {
-		File, Problem string
-		Paths         []string
-	}
+	Errors                []verifyError
 	Repaired, Quarantined []struct{ File string }
 	Lost                  []struct{ File, Problem string }
 }
 
-// check runs verify, and returns what it told.
+type verifyError struct{ File, Problem string }
+
+// check runs verify, which must end with a status, and returns its output.
 func (s *shell) check(status int, args ...string) (v verified) {
 	s.Helper()
 	o := s.here(append([]string{"verify", "--json"}, args...)...)
@@ -172,44 +169,41 @@ func (s *shell) check(status int, args ...string) (v verified) {
 	return v
 }
 
-// try looks at a copy of the repository in which bits were flipped, and has it
-// repaired.
+// try checks verify, restore and repair in a copy of the repository with flipped
+// bits.
 func (r *repairable) try(s *shell, flips []flipped, rng *rand.Rand) {
 	r.Helper()
 	found := s.check(11, "--read-data")
 	for _, f := range flips {
-		if !slices.ContainsFunc(found.Errors, func(e struct {
-			File, Problem string
-			Paths         []string
-		}) bool {
+		if !slices.ContainsFunc(found.Errors, func(e verifyError) bool {
 			return e.File == f.file || strings.HasPrefix(f.file, "volumes/") && strings.HasPrefix(e.File, filepath.Dir(f.file))
 		}) {
-			r.Errorf("bit %d of %s is not found: %v", f.bit, f.file, found)
+			r.Errorf("verify does not find bit %d of %s: %v", f.bit, f.file, found)
 		}
 	}
-	// What a command writes is what was committed.
+	// Restore writes only committed content.
 	i := rng.IntN(len(r.revs))
 	s.here("restore", "--to", "out", "--source", r.revs[i])
 	if got, err := os.Stat(s.path("out")); err == nil && got.IsDir() {
 		for name, content := range s.readFiles("out") {
 			if want := r.trees[i][name]; want != content {
-				r.Errorf("with %v, %s was written as %q, want %q", flips, name, content, want)
+				r.Errorf("with %v, restore wrote %s as %q, want %q", flips, name, content, want)
 			}
 		}
 	}
 	removeAll(r, s.path("out"))
 	if o := s.here("verify", "--repair", "--dry-run"); o.status != 0 {
 		_, lost, _ := strings.Cut(o.stdout, "would move")
-		r.Errorf("with %v, a dry run does not know that all can be repaired: %s", flips, lost)
+		r.Errorf("with %v, a dry run would not repair everything: %s", flips, lost)
 	}
 	if again := s.check(11, "--read-data"); len(again.Errors) != len(found.Errors) {
-		r.Errorf("a dry run changed something: %v", again)
+		r.Errorf("the errors after a dry run are %v, want as many as before", again)
 	}
-	if mended := s.check(0, "--repair"); len(mended.Lost) > 0 || len(mended.Repaired) == 0 || len(mended.Quarantined) == 0 {
-		r.Errorf("with %v, repair says %v", flips, mended)
+	if repair := s.check(0, "--repair"); len(repair.Lost) > 0 || len(repair.Repaired) == 0 || len(repair.Quarantined) == 0 {
+		r.Errorf("with %v, repair reports %v", flips, repair)
 	}
 	if o := s.here("verify", "--read-data"); o.status != 0 {
-		r.Fatalf("with %v, after the repair: %v", flips, o)
+		r.Fatalf("with %v, verify after the repair: %v", flips, o)
 	}
 	for i, rev := range r.revs {
 		s.succeeds("restore", "-q", "--to", fmt.Sprint("out", i), "--source", rev)
@@ -225,9 +219,9 @@ func (r *repairable) try(s *shell, flips []flipped, rng *rand.Rand) {
 	s.wantFiles(s.readFiles("."), r.trees[len(r.trees)-1])
 }
 
-// TestRepairRemoteFlips flips single bits of packs and index files on a remote:
-// verify finds all of them, and repair restores everything from a clone, which has
-// no copies of index files half of the time.
+// TestRepairRemoteFlips flips bits of packs and index files on a remote. Verify finds
+// all of them, and repair restores everything from a clone. Half of the clones have no
+// copies of index files.
 func TestRepairRemoteFlips(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -247,18 +241,18 @@ func TestRepairRemoteFlips(t *testing.T) {
 		found := clone.here("verify", "--remote", "origin", "--read-data", "--json")
 		named := flips
 		if i := slices.IndexFunc(flips, func(f flipped) bool { return strings.HasPrefix(f.file, "index") }); i >= 0 {
-			named = flips[i : i+1] // without a copy of it, nothing more can be looked for
+			named = flips[i : i+1] // a damaged index file can hide other damage
 		}
 		for _, f := range named {
 			if !strings.Contains(found.stdout, filepath.Base(f.file)) || found.status != 11 {
-				t.Errorf("bit %d of %s is not found: %v", f.bit, f.file, found)
+				t.Errorf("verify does not find bit %d of %s: %v", f.bit, f.file, found)
 			}
 		}
 		if o := clone.here("verify", "--remote", "origin", "--repair", "-n"); o.status != 0 || !strings.Contains(o.stdout, "would replace ") {
-			t.Errorf("%v: a dry run: %v", flips, o)
+			t.Errorf("with %v, a dry run: %v", flips, o)
 		}
 		if o := clone.here("verify", "--remote", "origin", "--repair"); o.status != 0 {
-			t.Fatalf("%v: repair: %v", flips, o)
+			t.Fatalf("with %v, repair: %v", flips, o)
 		}
 		clone.succeeds("verify", "--remote", "origin", "--read-data")
 		d.away.succeeds("clone", "-q", d.store, "new")
@@ -272,24 +266,12 @@ func TestRepairRemoteFlips(t *testing.T) {
 		removeAll(t, again.dir)
 		removeAll(t, clone.dir)
 
-		// Back to the beginning.
+		// Reset the remote and the clone.
 		removeAll(t, d.store)
 		for name, data := range d.blobs {
-			d.write(name, data)
+			d.set(name, []byte(data))
 		}
 		removeAll(t, d.seen.path(".kist/remotes"))
 		d.seen.succeeds("fetch", "-q")
-	}
-}
-
-// write puts a blob into the store.
-func (d *damaged) write(name, data string) {
-	d.Helper()
-	path := filepath.Join(d.store, name)
-	if err := os.MkdirAll(filepath.Dir(path), 0o777); err != nil {
-		d.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(data), 0o444); err != nil {
-		d.Fatal(err)
 	}
 }

@@ -10,13 +10,12 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestRepairKilled kills repairs at random moments. Another one ends what was
-// begun: everything is whole again, and nothing of what was damaged is gone.
+// TestRepairKilled kills repairs at random moments. A second repair restores everything,
+// and the quarantine keeps all damaged files.
 func TestRepairKilled(t *testing.T) {
 	t.Parallel()
 	r := newRepairable(t)
 	rng := objecttest.Rand(32)
-	var begun time.Time
 	var took time.Duration // of a repair that is not killed
 	killed := 0
 	for i := range 1 + objecttest.Rounds(t, 3) {
@@ -44,9 +43,9 @@ func TestRepairKilled(t *testing.T) {
 			}
 			kill.Stop()
 		}
-		begun = time.Now()
+		begun := time.Now()
 		if o := s.run("verify", "--repair"); o.status != 0 {
-			t.Fatalf("with %v: %v", flips, o)
+			t.Fatalf("with %v, repair: %v", flips, o)
 		}
 		if i == 0 {
 			took = time.Since(begun)
@@ -57,7 +56,6 @@ func TestRepairKilled(t *testing.T) {
 			s.wantFiles(s.readFiles("out"), r.trees[k])
 			removeAll(t, s.path("out"))
 		}
-		// Each file that was damaged is in quarantine.
 		for _, f := range flips {
 			name := f.file
 			pattern := "files-*/" + name

@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 )
 
-// TestRepairBase damages the object that all older versions of a file are stored
-// as patches of, and has only the worktree to repair it from.
+// TestRepairBase damages the base of the patches that store a file's other versions.
+// Repair restores it from the worktree, the only other source.
 func TestRepairBase(t *testing.T) {
 	s := newShell(t)
 	s.succeeds("init", "-q")
@@ -46,19 +46,19 @@ func TestRepairBase(t *testing.T) {
 		t.Fatal("all versions are stored as patches")
 	}
 	if n := len(s.check(11, "--read-data").Errors); n != len(versions) {
-		t.Fatalf("%d things are damaged, want all %d versions", n, len(versions))
+		t.Fatalf("verify finds %d errors, want one for each of %d versions", n, len(versions))
 	}
 	s.succeeds("verify", "--repair")
 	s.succeeds("verify", "--read-data")
 	for commit, want := range versions {
 		if got := s.succeeds("cat", commit+":file"); got != want {
-			t.Errorf("commit %s has another file after the repair", commit)
+			t.Errorf("after the repair, the file of commit %s is wrong", commit)
 		}
 	}
 }
 
-// damageValue changes a byte of the stored value of a chunk, unless that is a
-// patch.
+// damageValue changes a byte of the stored value of a chunk. If the value is a patch,
+// it changes nothing and returns false.
 func (s *shell) damageValue(id string) bool {
 	s.Helper()
 	raw, err := hex.DecodeString(id)

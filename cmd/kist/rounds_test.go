@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// rounds is a test in which people do this and that, round by round.
+// rounds runs random commands in clones of a remote, round by round.
 type rounds struct {
 	*place
 	rng    *rand.Rand
@@ -20,12 +20,10 @@ type rounds struct {
 	reasons               map[string]int // of refusals
 }
 
-// TestRounds has three people with a clone each commit, reset, make and delete
-// branches, have commits expire and hold them, purge contents, accept and refuse
-// what others do, push, pull, and collect garbage
-// that is not old at all, here and on the remote; some of what they do is
-// killed. After each round everything that is needed is there, and in the end,
-// when nothing is needed any more, nothing is there.
+// TestRounds runs random commands in three clones and kills some of them. The commands
+// change branches and records, purge files, push, fetch, and collect garbage without
+// grace, here and on the remote. After each round, all live objects are intact. In the
+// end, after everything is given up, all stores are empty.
 func TestRounds(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		r := &rounds{place: p, rng: objecttest.Rand(11), reasons: map[string]int{}}
@@ -41,14 +39,14 @@ func TestRounds(t *testing.T) {
 			r.wantWhole(n)
 		}
 		r.end()
-		p.Logf("%d commands were carried out, %d refused, %d killed", r.done, r.refused, r.killed)
-		if r.done+r.refused >= 20 && r.done < r.refused { // of fewer it may be chance
-			p.Error("most was refused")
+		p.Logf("%d commands succeeded, %d were refused, %d killed", r.done, r.refused, r.killed)
+		if r.done+r.refused >= 20 && r.done < r.refused { // fewer may be chance
+			p.Error("more commands were refused than succeeded")
 		}
 	})
 }
 
-// act has somebody do something.
+// act runs a random command in a random clone.
 func (r *rounds) act() {
 	r.Helper()
 	s := r.clones[r.rng.IntN(len(r.clones))]
@@ -70,7 +68,7 @@ func (r *rounds) act() {
 	args := commands[r.rng.IntN(len(commands))]
 	if args[0] == "commit" {
 		s.write(map[string]string{fmt.Sprintf("d%d/f%d", r.rng.IntN(3), r.rng.IntN(5)): noise(r.rng, r.rng.IntN(100_000)), "text": wording(r.rng)})
-		if o := s.run("add", "-A", "."); o.status != 0 && o.status != 3 { // purged files are left out
+		if o := s.run("add", "-A", "."); o.status != 0 && o.status != 3 { // add skips purged files
 			r.Fatalf("%v", o)
 		}
 		args = []string{"commit", "--allow-empty", "-m", "change " + noiseName(r.rng)}
@@ -85,7 +83,7 @@ func (r *rounds) act() {
 		r.killed++
 	case 0:
 		r.done++
-	case 1, 2, 3, 13, 14: // there is no such commit or branch, or it is checked out, held, gone, moved
+	case 1, 2, 3, 13, 14: // the commit or branch is missing, checked out, held or moved
 		r.refused++
 		r.reasons[args[0]+": "+strings.SplitN(o.stderr, "\n", 2)[0]]++
 	default:
@@ -93,7 +91,7 @@ func (r *rounds) act() {
 	}
 }
 
-// wantWhole wants that nothing that is needed is lost.
+// wantWhole checks that verify finds no error in the clones and on the remote.
 func (r *rounds) wantWhole(round int) {
 	r.Helper()
 	for i, s := range r.clones {
@@ -106,7 +104,7 @@ func (r *rounds) wantWhole(round int) {
 	}
 }
 
-// end has everything be given up, and wants nothing to be left.
+// end gives everything up and checks that all stores are empty.
 func (r *rounds) end() {
 	r.Helper()
 	s := r.clones[0]

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,14 +12,14 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 )
 
-// securityCommand is a row of the security suite: a command, and a way to run
-// it so that it does its work in the repository of [newVictim].
+// securityCommand is a row of the security suite: a command, and arguments for the
+// repository of [newVictim].
 type securityCommand struct {
 	name   string // as in "hold add"
 	args   []string
 	beside bool // the command uses no repository
-	silent bool // the command prints nothing in a repository that it refuses, and succeeds
-	status int  // when nothing is hostile
+	silent bool // the command succeeds and prints nothing if it refuses a repository
+	status int  // exit status when nothing is hostile
 }
 
 // refused reports whether the command refused the repository with a message that has text.
@@ -31,8 +30,8 @@ func (c securityCommand) refused(o outcome, text string) bool {
 	return o.status == 1 && strings.Contains(o.stderr, text)
 }
 
-// securityCommands has every leaf of the command tree. A new command joins the
-// suite by a line here.
+// securityCommands has every leaf of the command tree. A new command needs a line
+// here.
 var securityCommands = []securityCommand{
 	{name: "add", args: []string{"add", "."}},
 	{name: "archive", args: []string{"archive", "-o", "../made.tar", "HEAD"}},
@@ -137,9 +136,8 @@ var securityCommands = []securityCommand{
 	{name: "version", args: []string{"version"}, beside: true},
 }
 
-// securityScenario makes something hostile, runs every command, and checks what
-// each one did. Every scenario has a [newVictim] of its own, which is restored
-// before each command.
+// securityScenario makes something hostile, runs every command, and checks its
+// effect. Each scenario has its own [newVictim], restored before each command.
 type securityScenario struct {
 	name   string
 	beside bool // run the commands that use no repository, too
@@ -151,14 +149,14 @@ type securityScenario struct {
 	// check looks at the outcome, and at the victim's files.
 	check func(v *victim, c securityCommand, o outcome)
 
-	// run runs the command; nil: without a process of its own.
+	// run runs the command; nil: in the process of the test.
 	run func(s *shell, args ...string) outcome
 }
 
 // securityScenarios are run over all commands.
 var securityScenarios = []securityScenario{
 	{
-		name:   "nothing hostile", // each row of the table does its work
+		name:   "nothing hostile", // each command does its work
 		beside: true,
 		check: func(v *victim, c securityCommand, o outcome) {
 			if o.status != c.status {
@@ -192,14 +190,14 @@ var securityScenarios = []securityScenario{
 		run:     (*shell).run, // in a process whose memory is measured
 		check: func(v *victim, c securityCommand, o outcome) {
 			if o.memory > hostileMemory && !raceDetector {
-				v.Errorf("took %d bytes of memory: %v", o.memory, o)
+				v.Errorf("took %d bytes of memory, want at most %d: %v", o.memory, hostileMemory, o)
 			}
 		},
 	},
 }
 
-// hostileRepositoryLink makes .kist a symlink to a folder of the worktree: add
-// would store the repository in itself, and checkout would remove it.
+// hostileRepositoryLink makes .kist a symlink to a folder of the worktree. If kist
+// followed it, add would store the repository in itself, and checkout would remove it.
 func hostileRepositoryLink(v *victim, _ securityCommand) *shell {
 	for _, err := range []error{os.Rename(v.path(".kist"), v.path("inside")), os.Symlink("inside", v.path(".kist"))} {
 		if err != nil {
@@ -225,7 +223,7 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
-// TestSecurityCommands wants every command of kist in the table.
+// TestSecurityCommands checks that the table has every command of kist.
 func TestSecurityCommands(t *testing.T) {
 	var leaves, rows []string
 	var walk func(cmd *cobra.Command)
@@ -247,7 +245,7 @@ func TestSecurityCommands(t *testing.T) {
 	}
 	for _, name := range leaves {
 		if !slices.Contains(rows, name) {
-			t.Errorf("securityCommands lacks kist %s: the security suite does not cover it", name)
+			t.Errorf("securityCommands has no row for kist %s", name)
 		}
 	}
 	for _, name := range rows {
@@ -261,13 +259,13 @@ func TestSecurityCommands(t *testing.T) {
 // has something to do. Its shell is in the worktree.
 type victim struct {
 	*shell
-	base, master string // the folder that is restored, and the folder with its copy
+	base, master string // the folder that commands change, and its original
 	untouched    files  // of a folder that commands may not change
 }
 
 // newVictim prepares a repository. The worktree has a changed file, a.txt, and
 // an untracked one. Branch topic merges without conflict. The remote, in
-// ../remote, lacks the last commit of main and has a branch to fetch.
+// ../remote, does not have the last commit of main, and has a branch to fetch.
 func newVictim(t testing.TB) *victim {
 	dir := tempDir(t)
 	v := &victim{base: filepath.Join(dir, "base"), master: filepath.Join(dir, "master")}
@@ -291,16 +289,18 @@ func newVictim(t testing.TB) *victim {
 	v.write(map[string]string{"c.txt": strings.Repeat("changed on main\n", 9)})
 	v.commands("attr set c.txt tags=hostile", "commit -a -m second")
 	v.write(map[string]string{"a.txt": "not staged\n", "untracked.txt": "new\n"})
-	copyFolder(t, v.base, v.master)
+	if err := copyTree(v.base, v.master); err != nil {
+		t.Fatal(err)
+	}
 	return v
 }
 
-// commands runs commands, of words without spaces, that have to succeed.
-func (v *shell) commands(lines ...string) {
-	v.Helper()
+// commands runs commands, which must succeed. Spaces separate their arguments.
+func (s *shell) commands(lines ...string) {
+	s.Helper()
 	for _, line := range lines {
-		if o := v.quick(strings.Fields(line)...); o.status != 0 {
-			v.Fatal(o)
+		if o := s.quick(strings.Fields(line)...); o.status != 0 {
+			s.Fatal(o)
 		}
 	}
 }
@@ -311,7 +311,9 @@ func (v *victim) runScenario(t *testing.T, scenario securityScenario, c security
 	s.TB = t
 	v = &victim{shell: &s, base: v.base, master: v.master}
 	removeAll(t, v.base)
-	copyFolder(t, v.master, v.base)
+	if err := copyTree(v.master, v.base); err != nil {
+		t.Fatal(err)
+	}
 
 	in := v.shell
 	if scenario.hostile != nil {
@@ -324,40 +326,4 @@ func (v *victim) runScenario(t *testing.T, scenario securityScenario, c security
 		run = (*shell).quick
 	}
 	scenario.check(v, c, run(in, c.args...))
-}
-
-// copyFolder copies a folder with modes and times; symlinks stay what they are.
-func copyFolder(t testing.TB, from, to string) {
-	t.Helper()
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		target := filepath.Join(to, strings.TrimPrefix(path, from))
-		switch {
-		case d.IsDir():
-			return os.Mkdir(target, info.Mode().Perm()|0o700)
-		case d.Type()&fs.ModeSymlink != 0:
-			link, err := os.Readlink(path)
-			if err != nil {
-				return err
-			}
-			return os.Symlink(link, target)
-		}
-		data, err := os.ReadFile(path)
-		if err == nil {
-			err = os.WriteFile(target, data, info.Mode().Perm())
-		}
-		if err == nil {
-			err = os.Chtimes(target, info.ModTime(), info.ModTime())
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 }

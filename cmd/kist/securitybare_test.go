@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSecurityBareLinks replaces each part of a bare repository by a symlink to a copy
-// of it outside. No command changes the copy.
+// TestSecurityBareLinks moves each part of a bare repository outside and replaces it with a
+// symlink. No command changes the moved part.
 func TestSecurityBareLinks(t *testing.T) {
 	for _, name := range repositoryLinks {
 		t.Run(filepath.Base(name), func(t *testing.T) {
@@ -43,11 +43,11 @@ func TestSecurityBareLinks(t *testing.T) {
 			bad := false
 			for _, args := range [][]string{{"add", "-A"}, {"commit", "-m", "x"}, {"backup", "--keep-last", "1"}, {"config", "user.name", "x"},
 				{"branch", "new"}, {"gc", "--prune", "0s"}, {"fetch"}, {"push"}, {"hold", "add", "HEAD"}, {"verify"}} {
-				o := box.run(args...) // a process for each, as the list of bare repositories belongs to the process
+				o := box.run(args...) // in its own process, as the list of bare repositories is global
 				bad = bad || o.status != 0
 				s.wantFiles(s.readFiles("../outside"), before)
 			}
-			if !bad && name != "tmp" { // kist does without tmp
+			if !bad && name != "tmp" { // kist works without tmp
 				t.Error("all commands succeeded")
 			}
 		})

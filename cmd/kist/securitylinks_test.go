@@ -8,14 +8,15 @@ import (
 	"testing"
 )
 
-// hostileOwner makes the repository somebody else's.
+// hostileOwner makes the owner of the repository untrusted.
 func hostileOwner(v *victim, _ securityCommand) *shell {
 	v.owners = []int{os.Geteuid() + 1}
 	v.untouched = v.in("..").readFiles("work/.kist")
 	return nil
 }
 
-// TestSecurityOwner has root use a repository of another user.
+// TestSecurityOwner checks when root may use another user's repository: if it is in
+// safe.directory, or if its owner called sudo.
 func TestSecurityOwner(t *testing.T) {
 	needsRoot(t)
 	v := newVictim(t)
@@ -43,34 +44,34 @@ func TestSecurityOwner(t *testing.T) {
 		give(path, 0)
 	}
 
-	// Whoever called sudo may use the own repository.
+	// The user who called sudo may use their own repository.
 	give(".kist", nobody)
 	v.env = append(v.env, fmt.Sprint("SUDO_UID=", nobody))
 	v.kist("status")
 	v.env = append(v.env, fmt.Sprint("SUDO_UID=", nobody+1))
 	refused("safe.directory")
 
-	// The command that the hint prints is the way out.
+	// The command in the hint makes the repository trusted.
 	v.in("../outside").kist(command...)
-	refused("safe.directory") // not there: each folder of the tests is a home
+	refused("safe.directory") // HOME, and so the configuration, differs in each test folder
 	v.env = append(v.env, "XDG_CONFIG_HOME="+v.path("../outside/.config"))
 	v.kist("status")
 }
 
-// repositoryLinks are names in .kist that the scenarios below replace with
-// symlinks: files and folders that are there, and locks.
+// repositoryLinks are the files and folders in .kist that the scenarios below replace
+// with symlinks.
 var repositoryLinks = []string{
 	"config", "HEAD", "index", "records", "refs", "refs/heads", "refs/heads/main", "logs", "logs/HEAD", "logs/refs",
 	"remotes", "remotes/origin", "volumes", "volumes/*", "tmp",
 }
 
-// hostileLink moves a file or folder of .kist outside and links to it. The
-// folder ../outside has all that a command may not touch.
+// hostileLink moves a file or folder of .kist outside and links to it. No command may
+// change the folder ../outside.
 func hostileLink(name string) func(*victim, securityCommand) *shell {
 	return func(v *victim, _ securityCommand) *shell {
 		found, err := filepath.Glob(v.path(filepath.Join(".kist", name)))
 		if err != nil || len(found) == 0 {
-			v.Fatalf("no .kist/%s: %v", name, err)
+			v.Fatalf(".kist/%s is missing: %v", name, err)
 		}
 		for i, path := range found {
 			moved := v.path(fmt.Sprintf("../outside/%d", i))
@@ -85,8 +86,7 @@ func hostileLink(name string) func(*victim, securityCommand) *shell {
 	}
 }
 
-// hostileLock makes all locks symlinks to files that are not there, and to one
-// that is.
+// hostileLock makes all locks symlinks, to a missing file and to an existing one.
 func hostileLock(v *victim, _ securityCommand) *shell {
 	for i, name := range []string{"index", "refs", "records", "gc", "maintenance", "config"} {
 		target := v.path("../outside/secret")
@@ -103,11 +103,11 @@ func hostileLock(v *victim, _ securityCommand) *shell {
 	return nil
 }
 
-// wantOutsideUntouched wants the folder ../outside as it was before a command.
+// wantOutsideUntouched checks that a command ran and did not change ../outside.
 func wantOutsideUntouched(v *victim, c securityCommand, o outcome) {
 	v.wantFiles(v.readFiles("../outside"), v.untouched)
 	if o.status == 2 {
-		v.Errorf("did not run: %v", o)
+		v.Errorf("the command did not run: %v", o)
 	}
 }
 
@@ -118,7 +118,7 @@ func init() {
 			check: func(v *victim, c securityCommand, o outcome) {
 				wantOutsideUntouched(v, c, o)
 				if c.name == "verify" && name != "tmp" && o.status == 0 {
-					v.Errorf("follows the symlink: %v", o)
+					v.Errorf("verify finds no error: %v", o)
 				}
 			},
 		})
@@ -126,8 +126,8 @@ func init() {
 	securityScenarios = append(securityScenarios, securityScenario{name: "locks are symlinks", hostile: hostileLock, check: wantOutsideUntouched})
 }
 
-// TestSecurityMessageFile has a commit whose message is edited in a file that
-// is a symlink.
+// TestSecurityMessageFile checks that commit edits no message through a symlink to a
+// file outside.
 func TestSecurityMessageFile(t *testing.T) {
 	v := newVictim(t)
 	if err := os.Symlink(v.path("../outside/secret"), v.path(".kist/COMMIT_EDITMSG")); err != nil {
@@ -142,8 +142,8 @@ func TestSecurityMessageFile(t *testing.T) {
 	}
 }
 
-// TestSecurityRemoteFolder has a remote in a folder with something else where
-// the next root belongs: push fails, and does not try for ever.
+// TestSecurityRemoteFolder checks that push fails, without endless retries, if a folder
+// or symlink has the name of the remote's next root.
 func TestSecurityRemoteFolder(t *testing.T) {
 	v := newVictim(t)
 	roots, err := os.ReadDir(v.path("../remote/root"))
@@ -155,7 +155,7 @@ func TestSecurityRemoteFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if o := v.exits(15, "push", "origin", "main"); !strings.Contains(o.stderr, "in the way") {
-		t.Errorf("does not say why: %v", o)
+		t.Errorf("the error does not name the reason: %v", o)
 	}
 	for _, err := range []error{os.Remove(next), os.Symlink("nowhere", next)} {
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// servedProcess is kist serve in a process of its own.
+// servedProcess is a running kist serve process.
 type servedProcess struct {
 	*exec.Cmd
 	url    string
@@ -47,20 +47,20 @@ func (s *shell) serve(args ...string) *servedProcess {
 	if err != nil {
 		p.Process.Kill()
 		p.Wait()
-		s.Fatalf("%v: %s", err, p.stderr)
+		s.Fatalf("kist serve prints %q, %v: %s", line, err, p.stderr)
 	}
 	p.url = v.URL
 	return p
 }
 
-// end sends a signal, and wants the server to end without an error.
+// end sends a signal and checks that the server ends without an error.
 func (p *servedProcess) end(t *testing.T, sig os.Signal) {
 	t.Helper()
 	if err := p.Process.Signal(sig); err != nil {
 		t.Error(err)
 	}
 	if err := p.Wait(); err != nil || p.stderr.Len() > 0 {
-		t.Errorf("%v: %s", err, p.stderr)
+		t.Errorf("kist serve: %v: %s", err, p.stderr)
 	}
 }
 
@@ -74,7 +74,7 @@ func wantBody(t *testing.T, client *http.Client, url, want string) {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	if err != nil || res.StatusCode != http.StatusOK || string(body) != want {
-		t.Errorf("%s: %s %.200q %v, want %q", url, res.Status, body, err, want)
+		t.Errorf("%s returns %s, %.200q, %v, want %q", url, res.Status, body, err, want)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestServe(t *testing.T) {
 		p.end(t, sig)
 	}
 
-	// Another process commits, purges and collects garbage beside it.
+	// The server shows commits of other processes, and survives their gc.
 	p := s.serve("--listen", "127.0.0.1:0")
 	s.write(map[string]string{"a.txt": "second\n"})
 	s.kist("commit", "-a", "-m", "two")
@@ -104,11 +104,11 @@ func TestServe(t *testing.T) {
 	p = s.serve("--listen", "127.0.0.1:0")
 	taken := strings.TrimSuffix(strings.TrimPrefix(p.url, "http://"), "/")
 	if o := s.exits(1, "serve", "--listen", taken); !strings.Contains(o.stderr, "in use") {
-		t.Error(o)
+		t.Errorf("want an error about the address: %v", o)
 	}
 	p.end(t, syscall.SIGTERM)
 
-	// A server ends while a client is downloading, and the client is served to the end.
+	// A server that gets a signal completes a download before it ends.
 	s.write(map[string]string{"large": strings.Repeat("0123456789abcdef", 4<<20/16)})
 	s.kist("add", ".")
 	s.kist("commit", "-m", "three")
@@ -120,7 +120,7 @@ func TestServe(t *testing.T) {
 	defer res.Body.Close()
 	p.Process.Signal(syscall.SIGTERM)
 	if n, err := io.Copy(io.Discard, res.Body); n != 4<<20 || err != nil {
-		t.Errorf("%d bytes, %v", n, err)
+		t.Errorf("the download has %d bytes, %v, want %d", n, err, 4<<20)
 	}
 	if err := p.Wait(); err != nil {
 		t.Error(err)
@@ -145,7 +145,7 @@ func TestServeSocket(t *testing.T) {
 	for range 2 {
 		p := s.serve("--listen", "unix:"+socket)
 		if info, err := os.Stat(socket); err != nil || info.Mode().Perm() != 0o600 {
-			t.Error(info, err)
+			t.Errorf("the socket is %v, %v, want mode 0600", info, err)
 		}
 		wantBody(t, client, "http://localhost/files/a.txt", "first\n")
 		client.CloseIdleConnections()
@@ -153,15 +153,13 @@ func TestServeSocket(t *testing.T) {
 		p.Wait()
 	}
 	if o := s.exits(1, "serve", "--listen", "unix:"+s.path("a.txt")); !strings.Contains(o.stderr, "in use") {
-		t.Error(o)
+		t.Errorf("want an error about the file: %v", o)
 	}
 }
 
 // TestServeOtherUser checks that another user of the machine cannot read the repository.
 func TestServeOtherUser(t *testing.T) {
-	if os.Getuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	needsRoot(t)
 	s := newShell(t)
 	s.kist("init")
 	s.write(map[string]string{"a.txt": "first\n"})
@@ -177,12 +175,12 @@ func TestServeOtherUser(t *testing.T) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "403 Forbidden") || strings.Contains(string(out), "first") {
-		t.Errorf("%v: %s", err, out)
+		t.Errorf("the other user gets %s, %v, want 403 Forbidden", out, err)
 	}
 	p.end(t, syscall.SIGTERM)
 }
 
-// TestServeRefuses checks the command lines that would let strangers in.
+// TestServeRefuses checks that serve refuses options that are invalid or give access to all.
 func TestServeRefuses(t *testing.T) {
 	s := newShell(t)
 	s.kist("init")
@@ -191,20 +189,19 @@ func TestServeRefuses(t *testing.T) {
 	out, err := hash.Output()
 	line := string(out)
 	if err != nil || !strings.HasPrefix(line, "anna:$2a$") || strings.Contains(line, "password") {
-		t.Error(line)
+		t.Errorf("serve --hash prints %q, %v", line, err)
 	}
-	s.write(map[string]string{"users": line})
-	s.write(map[string]string{"plain": "anna:anna\n"})
+	s.write(map[string]string{"users": line, "plain": "anna:anna\n"})
 	for _, args := range [][]string{
 		{"--listen", ":0"}, {"--listen", "0.0.0.0:0"}, {"--listen", "[::]:0", "--tls-cert", "x"}, {"--listen", "192.0.2.1:0", "--users", "users"}, {"--listen", ":0", "--proxy", "10.0.0.1"},
 		{"--listen", "127.0.0.1:0", "--user-header", "Remote-User"}, {"--listen", "x"}, {"--listen", "unix:"}, {"--proxy", "everywhere"}, {"--max-upload", "much"},
 		{"--users", "users", "--user-header", "Remote-User"},
 	} {
 		if o := s.run(append([]string{"serve"}, args...)...); o.status != 2 {
-			t.Errorf("%q: %v", args, o)
+			t.Errorf("want exit status 2: %v", o)
 		}
 	}
 	if o := s.exits(1, "serve", "--listen", "127.0.0.1:0", "--users", "plain"); strings.Contains(o.stderr, "anna:anna") || !strings.Contains(o.stderr, "line 1") {
-		t.Error(o)
+		t.Errorf("want an error that names line 1 without its password: %v", o)
 	}
 }

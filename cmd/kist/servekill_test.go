@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// TestServeKilled kills servers while clients write by WebDAV. Every confirmed change has to
-// be there after a restart, and in a commit after the end of the server.
+// TestServeKilled kills servers while clients write by WebDAV. A restarted server has all
+// confirmed changes. When it ends, it commits them.
 func TestServeKilled(t *testing.T) {
 	t.Parallel()
 	rnd := objecttest.Rand(90)
@@ -77,7 +77,7 @@ func TestServeKilled(t *testing.T) {
 		}
 	}
 	if left, err := os.ReadDir(s.path(".kist/pending")); err != nil || len(left) > 0 {
-		t.Errorf("a journal is left: %v %v", left, err)
+		t.Errorf("the journal has %v, %v, want nothing", left, err)
 	}
 	s.verify()
 }
@@ -96,7 +96,7 @@ func get(url string) (string, error) {
 	return string(body), err
 }
 
-// put stores a file on a server, and reports whether the server has confirmed it.
+// put stores a file on a server and reports whether the server confirmed it.
 func put(url, text string) bool {
 	req, err := http.NewRequest(http.MethodPut, url, strings.NewReader(text))
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// files are the entries of a folder: type, permissions and content of each, by
-// its path. The repository in it is left out.
+// files maps the path of each entry of a folder to its type, permissions and
+// content. It has no entries of the repository.
 type files map[string]string
 
-// readFiles returns what is in a folder.
+// readFiles returns the entries of a folder.
 func (s *shell) readFiles(dir string) files {
 	s.Helper()
 	dir = s.path(dir)
@@ -75,7 +75,7 @@ func (s *shell) wantFiles(got, want files) {
 	}
 }
 
-// diff describes how f differs from what is wanted.
+// diff describes how f differs from want.
 func (f files) diff(want files) (lines []string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if f[name] != want[name] {
@@ -90,15 +90,15 @@ func (f files) diff(want files) (lines []string) {
 	return lines
 }
 
-// state is what a repository and its worktree hold. Two that are equal cannot
-// be told apart by commands.
+// state is the content of a repository and its worktree, as far as commands show
+// it.
 type state struct {
 	head      string // branch and commit
 	operation string
 	index     string // the tree that would be committed
 	conflicts string
-	refs      map[string]string // where each is
-	records   string            // names of those that are switched on
+	refs      map[string]string // ID by name
+	records   string            // names of the records that are on
 	files     files
 }
 
@@ -136,8 +136,8 @@ func (s *shell) readState() state {
 		for _, ref := range list {
 			now.refs[ref.Name] = ref.ID.String()
 		}
-		said, err := r.Records().Load()
-		for rec := range said.All() {
+		records, err := r.Records().Load()
+		for rec := range records.All() {
 			if rec.On {
 				now.records += rec.Name() + "\n"
 			}
@@ -156,7 +156,7 @@ func conflicts(idx *index.Index) string {
 	return fmt.Sprintf("%q", paths)
 }
 
-// diff describes how a state differs from the one that is wanted.
+// diff describes how a state differs from want.
 func (now state) diff(want state) []string {
 	lines := now.files.diff(want.files)
 	for _, part := range []struct {
@@ -173,8 +173,8 @@ func (now state) diff(want state) []string {
 	return lines
 }
 
-// mix describes how a state is not one of two, or between them: HEAD, the index,
-// every ref and every file are each old or new.
+// mix describes the parts of a state that are neither old nor new: HEAD, the index,
+// each ref and each file.
 func (now state) mix(old, new state) (lines []string) {
 	for _, part := range []struct {
 		name, got, old, new string
@@ -201,7 +201,7 @@ func (now state) mix(old, new state) (lines []string) {
 		if got == old.files[name] || got == new.files[name] {
 			continue
 		}
-		// The bits of a folder are set before and after what is in it is made.
+		// A folder has other permissions while its entries are made.
 		if strings.HasPrefix(got, "d") && (strings.HasPrefix(old.files[name], "d") || strings.HasPrefix(new.files[name], "d")) {
 			continue
 		}
@@ -209,14 +209,14 @@ func (now state) mix(old, new state) (lines []string) {
 	}
 	for name, was := range old.files {
 		if _, ok := now.files[name]; !ok && new.files[name] == was {
-			lines = append(lines, fmt.Sprintf("%q is gone", name))
+			lines = append(lines, fmt.Sprintf("%q is missing", name))
 		}
 	}
 	slices.Sort(lines)
 	return lines
 }
 
-// open lets f use the repository in the folder.
+// open calls f with the repository in the folder.
 func (s *shell) open(f func(ctx context.Context, r *kist.Repository) error) {
 	s.Helper()
 	r, err := kist.Open(s.dir, kist.Options{Now: time.Now, Warn: func(w string) { s.Error("warning:", w) }})
@@ -247,7 +247,7 @@ func (s *shell) wantStoredOnce() {
 	})
 }
 
-// copyFolder makes a copy of the folder, times and permissions included.
+// copyFolder copies the folder, with times and permissions, to a new one.
 func (s *shell) copyFolder() *shell {
 	s.Helper()
 	to := tempDir(s)
@@ -257,7 +257,8 @@ func (s *shell) copyFolder() *shell {
 	return s.in(to)
 }
 
-// copyTree copies what is below one folder into another.
+// copyTree copies a folder with times and permissions. It copies symlinks as such,
+// and skips devices.
 func copyTree(from, to string) error {
 	type folder struct {
 		path string

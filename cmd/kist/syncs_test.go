@@ -11,22 +11,22 @@ import (
 	"testing"
 )
 
-// syncCalls are the calls that have something on disk when they return.
+// syncCalls are the system calls that write data to disk before they return.
 var syncCalls = []string{"fsync", "fdatasync", "msync", "syncfs", "sync"}
 
-// trace runs kist under strace, and returns a line for each of the named calls,
-// in the order in which they ended.
+// trace runs kist under strace and returns a line for each of the named calls, in
+// the order in which the calls end.
 func (s *shell) trace(calls []string, args ...string) []string {
 	s.Helper()
 	path, err := exec.LookPath("strace")
 	if err != nil {
-		s.Skip("no strace")
+		s.Skip("strace is not installed")
 	}
 	log := s.path("../trace")
 	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
 	defer cancel()
 	cmd := s.command(ctx, args...)
-	program := filepath.Join(s.TempDir(), "kist") // TestMain knows it by its name
+	program := filepath.Join(s.TempDir(), "kist") // TestMain runs kist under this name
 	if err := os.Symlink(cmd.Path, program); err != nil {
 		s.Fatal(err)
 	}
@@ -51,7 +51,7 @@ func (s *shell) trace(calls []string, args ...string) []string {
 		if _, end, ok := strings.Cut(call, " resumed>"); ok {
 			call = begun[thread] + end
 		}
-		if name, _, ok := strings.Cut(call, "("); ok && slices.Contains(calls, name) { // and no signal
+		if name, _, ok := strings.Cut(call, "("); ok && slices.Contains(calls, name) { // other lines are signals
 			lines = append(lines, call)
 		}
 	}
@@ -70,7 +70,7 @@ func TestSyncsOfSmallCommit(t *testing.T) {
 			n += len(s.trace(syncCalls, args...))
 		}
 		if n > 12 {
-			t.Errorf("round %d: %d calls that sync, want at most 12", round, n)
+			t.Errorf("round %d: %d sync calls, want at most 12", round, n)
 		}
 	}
 	s.verify()
@@ -83,14 +83,14 @@ func TestSyncsOfSmallBackup(t *testing.T) {
 	for round, text := range []string{"hello\n", "hello again\n"} {
 		s.write(map[string]string{"file": text})
 		if n := len(s.trace(syncCalls, "backup")); n > 12 {
-			t.Errorf("round %d: %d calls that sync, want at most 12", round, n)
+			t.Errorf("round %d: %d sync calls, want at most 12", round, n)
 		}
 	}
 	s.verify()
 }
 
-// Each name that init makes has to be on disk: its folder is synced after it
-// was made.
+// Init syncs the folder of each name after it makes the name, so that a crash cannot
+// undo it.
 func TestInitSyncsNames(t *testing.T) {
 	s := newShell(t)
 	quoted := regexp.MustCompile(`"([^"]*)"`)
@@ -119,13 +119,13 @@ func TestInitSyncsNames(t *testing.T) {
 		}
 		base := filepath.Base(path)
 		if !strings.HasPrefix(path, s.dir) || strings.Contains(path, "refs.tmp") || strings.HasSuffix(base, ".lock") || strings.HasSuffix(base, ".tmp") {
-			continue // nobody misses it after a crash
+			continue // not needed after a crash
 		}
 		made++
 		unsynced = append(unsynced, filepath.Dir(path))
 	}
 	if len(unsynced) > 0 || made < 12 {
-		t.Errorf("%d names were made; not synced: %q", made, unsynced)
+		t.Errorf("init made %d names, want at least 12; folders not synced: %q", made, unsynced)
 	}
 	s.in("a/b").verify()
 }

@@ -28,8 +28,8 @@ func repositoryFiles(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// An upgrade of a repository from the first version changes no byte. If its refs are in the
-// older form, without checksums, it brings back exactly the newer one.
+// TestGoldenUpgrade checks that an upgrade of a current repository changes no byte. If refs
+// have the older form, without checksums, an upgrade adds exactly the checksums.
 func TestGoldenUpgrade(t *testing.T) {
 	for _, name := range []string{"plain", "merged", "full", "small", "optimised", "big"} {
 		t.Run(name, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestGoldenUpgrade(t *testing.T) {
 			want := repositoryFiles(t, dir)
 			s.kist("upgrade")
 			if got := repositoryFiles(t, dir); !maps.Equal(got, want) {
-				t.Error("an upgrade of the newest version changed something")
+				t.Error("an upgrade of a current repository changed files")
 			}
 
 			older := 0
@@ -55,11 +55,11 @@ func TestGoldenUpgrade(t *testing.T) {
 			before := repositoryFiles(t, dir)
 			s.kist("upgrade", "--dry-run")
 			if got := repositoryFiles(t, dir); older == 0 || !maps.Equal(got, before) {
-				t.Errorf("a dry run changed something, or there are no refs: %d", older)
+				t.Errorf("a dry run changed files, or no ref had a checksum: %d refs", older)
 			}
 			s.kist("upgrade")
 			if got := repositoryFiles(t, dir); !maps.Equal(got, want) {
-				t.Error("the upgraded repository differs")
+				t.Error("the upgraded repository differs from the original")
 			}
 		})
 	}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzDecode has a text that decode accepts, written again, mean the same.
+// FuzzDecode checks that an accepted state is unchanged after encode and decode.
 func FuzzDecode(f *testing.F) {
 	for _, text := range []string{
 		"", "start main\n\n", "start main\nterms new\nchecked\npath \"a/b\"\n\n# a log\nkist bisect start\n",

@@ -17,7 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// A repo is a store of commits that have names in the test.
+// repo is a store of commits, with a name for each.
 type repo struct {
 	t testing.TB
 	*objecttest.Memory
@@ -47,7 +47,7 @@ func (r *repo) commit(name string, time int64, parents ...object.ID) object.ID {
 	return id
 }
 
-// graph makes commits of lines like "d 40 b c": name, time, parents.
+// graph makes commits from lines like "d 40 b c": name, time, parents.
 func (r *repo) graph(lines ...string) map[string]object.ID {
 	ids := make(map[string]object.ID)
 	for _, line := range lines {
@@ -80,7 +80,7 @@ func (r *repo) walk(starts []object.ID, opt Options) string {
 
 func TestWalk(t *testing.T) {
 	r := newRepo(t)
-	//	a - b - d - f - g    f, g merge; the clock of e is wrong
+	//	a - b - d - f - g    f is a merge; the clock of e is wrong
 	//	  \- c -/- e -/
 	id := r.graph("a 10", "b 30 a", "c 20 a", "d 40 b c", "e 5 c", "f 60 d e", "g 70 f", "x 35")
 	for _, test := range []struct {
@@ -115,7 +115,7 @@ func TestWalk(t *testing.T) {
 	}
 }
 
-// The first commit is there after one read, and what is below is not touched.
+// Walk returns the first commit after a single read. It does not read older commits ahead of time.
 func TestWalkStreams(t *testing.T) {
 	r := newRepo(t)
 	id := r.graph("a 1", "b 2 a", "c 3 b")
@@ -164,11 +164,11 @@ func TestErrors(t *testing.T) {
 	}
 	for i, err := range errs {
 		if !errors.Is(err, object.ErrNotFound) {
-			t.Errorf("%d: %v", i, err)
+			t.Errorf("call %d: %v, want ErrNotFound", i, err)
 		}
 	}
 	if len(errs) != 7 {
-		t.Errorf("%d errors", len(errs))
+		t.Errorf("%d errors, want 7", len(errs))
 	}
 	done, cancel := context.WithCancel(ctx)
 	cancel()
@@ -224,9 +224,8 @@ func TestRelations(t *testing.T) {
 	}
 }
 
-// random makes a history of n commits, of which each has up to three parents,
-// and whose clocks are right, wrong at times, or nonsense; skewed says that
-// they are not right.
+// random makes a history of n commits with up to three parents each. Their times are right,
+// sometimes wrong, or nonsense. Skewed reports that some may be wrong.
 func (r *repo) random(rnd *rand.Rand, n int) (parents [][]int, skewed bool) {
 	skew := []int64{0, 5, 1000}[rnd.IntN(3)]
 	reach := 1 + rnd.IntN(n) // how far back parents are
@@ -251,7 +250,7 @@ func (r *repo) random(rnd *rand.Rand, n int) (parents [][]int, skewed bool) {
 	return parents, skew > 0
 }
 
-// closure returns for every commit which commits it has.
+// closure returns the ancestors of each commit, the commit itself included.
 func closure(parents [][]int) [][]bool {
 	has := make([][]bool, len(parents))
 	for i := range parents {
@@ -304,7 +303,7 @@ func TestRandomHistories(t *testing.T) {
 			}
 			gotAhead, gotBehind, err := AheadBehind(ctx, r, r.ids[a], r.ids[b])
 			exact := gotAhead == ahead && gotBehind == behind
-			if skewed { // then commits that both have may be counted
+			if skewed { // with wrong clocks, common commits may count
 				exact = gotAhead >= ahead && gotBehind >= behind
 			}
 			if err != nil || !exact {
@@ -318,7 +317,7 @@ func TestRandomHistories(t *testing.T) {
 	}
 }
 
-// Every walk visits what it has to, once; and Topo never a commit before a child.
+// A walk visits each reachable, not excluded commit once. With Topo, children come first.
 func TestRandomWalks(t *testing.T) {
 	for seed := range uint64(120) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -388,7 +387,7 @@ func TestReadAhead(t *testing.T) {
 	}
 }
 
-// A walk that reads ahead finds the same error at the same place.
+// With read-ahead, an error still appears at the place of the damaged commit.
 func TestReadAheadError(t *testing.T) {
 	r := newRepo(t)
 	ids := chain(r, 2_000)
@@ -411,7 +410,7 @@ func TestReadAheadError(t *testing.T) {
 			}
 		}
 		if walked != 1_999-damaged {
-			t.Errorf("damaged %d: %d commits", damaged, walked)
+			t.Errorf("commit %d damaged: walked %d commits, want %d", damaged, walked, 1_999-damaged)
 		}
 		if _, err := r.Put(ctx, object.KindCommit, data); err != nil {
 			t.Fatal(err)
@@ -420,8 +419,8 @@ func TestReadAheadError(t *testing.T) {
 
 }
 
-// A walk that the caller leaves has ended its goroutine: nothing reads from a closed repository.
-// A goroutine that is left makes synctest fail.
+// A walk ends its read-ahead goroutine when the caller stops early, so nothing reads from a closed
+// repository. A goroutine that stays makes synctest fail.
 func TestReadAheadEnds(t *testing.T) {
 	r := newRepo(t)
 	ids := chain(r, 2_000)
@@ -436,12 +435,12 @@ func TestReadAheadEnds(t *testing.T) {
 		before := reads.Load()
 		synctest.Wait()
 		if after := reads.Load(); walked != 500 || before < 500 || after != before {
-			t.Errorf("%d commits, %d reads, and %d after the end", walked, before, after-before)
+			t.Errorf("walked %d commits with %d reads, and %d reads after the end", walked, before, after-before)
 		}
 	})
 }
 
-// counted is a [counter] for several goroutines.
+// counted is a [counter] that is safe for concurrent use.
 type counted struct {
 	object.Reader
 	n *atomic.Int64
@@ -452,8 +451,7 @@ func (c *counted) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return c.Reader.Get(ctx, key)
 }
 
-// With clocks that are right, the default order is by time too, and never a
-// commit comes before a child.
+// With correct clocks, the default order is by time, and children come before their parents.
 func TestWalkByTime(t *testing.T) {
 	r := newRepo(t)
 	id := r.graph("a 1", "b 2 a", "c 3 a", "d 4 b", "e 5 c d", "f 6 c", "g 7 f e")
@@ -478,7 +476,7 @@ func TestLongHistory(t *testing.T) {
 			n++
 		}
 		if n != len(ids) {
-			t.Errorf("visited %d commits", n)
+			t.Errorf("visited %d commits, want %d", n, len(ids))
 		}
 	}
 	if is, err := IsAncestor(ctx, r, first, last); !is || err != nil {
@@ -495,7 +493,7 @@ func TestLongHistory(t *testing.T) {
 	}
 }
 
-// What is near is found without reading what is far.
+// The number of reads depends on the distance of the commits, not on the length of the history.
 func TestReadsFollowTheDifference(t *testing.T) {
 	r := newRepo(t)
 	ids := chain(r, 3_000)
@@ -516,7 +514,7 @@ func TestReadsFollowTheDifference(t *testing.T) {
 	}
 	reads.n = 0
 	if is, err := IsAncestor(ctx, reads, side, last); is || err != nil || reads.n > 100 {
-		t.Errorf("is no ancestor: %v, %v after %d reads", is, err, reads.n)
+		t.Errorf("is ancestor of a side branch: %v, %v after %d reads", is, err, reads.n)
 	}
 }
 

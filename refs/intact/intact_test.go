@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestNameAfterStoppedFetch checks that a commit gets no name that a fetch has
-// brought before it was stopped: the next one would take it to be whole.
+// No name may point to a commit that an interrupted fetch stored without its content. The next
+// fetch would take a named commit for intact and not fetch the rest.
 func TestNameAfterStoppedFetch(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
@@ -39,27 +39,27 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	s.Push(giver, "main")
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Stays: true, Err: remote.ErrPermission})
 	if _, err := tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
-		t.Fatalf("fetch: %v", err)
+		t.Fatalf("interrupted fetch: %v, want ErrPermission", err)
 	}
 	taker, err = kist.Open(dir, treetest.Opens(memory))
 	s.Check(err)
 	defer taker.Close()
 	if _, err := commits.CreateBranch(ctx, taker, "early", id.String(), false); !errors.Is(err, intact.ErrGone) {
-		t.Errorf("branch: %v", err)
+		t.Errorf("branch on the incomplete commit: %v, want ErrGone", err)
 	}
 	if _, err := checkout.Reset(ctx, taker, id.String(), checkout.ResetSoft, nil); !errors.Is(err, intact.ErrGone) {
-		t.Errorf("reset: %v", err)
+		t.Errorf("reset to the incomplete commit: %v, want ErrGone", err)
 	}
 	_, _, err = commits.CreateTag(ctx, taker, commits.TagOptions{Name: "early", Rev: id.String(), Message: "early"})
 	if !errors.Is(err, intact.ErrGone) {
-		t.Errorf("tag: %v", err)
+		t.Errorf("tag on the incomplete commit: %v, want ErrGone", err)
 	}
 	_, err = tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
 	s.Check(err)
 	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
 	s.Check(err)
 	for _, p := range report.Problems {
-		t.Errorf("after the fetch: %v", p)
+		t.Errorf("problem after the complete fetch: %v", p)
 	}
 	_, err = commits.CreateBranch(ctx, taker, "late", id.String(), false)
 	s.Check(err)

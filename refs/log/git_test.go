@@ -18,9 +18,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// randomHistory returns a history of n commits with branches and merges, in
-// which files are changed, added, removed and moved. Files in it are few, so
-// that changes meet.
+// randomHistory returns a history of n commits with branches and merges. The commits change,
+// add, remove and move files. There are few files, so changes of branches overlap.
 func randomHistory(rnd *rand.Rand, n int) []treetest.Version {
 	history := []treetest.Version{{Files: map[string]string{"a": "a\n", "d/b": "b\n", "d/e/c": "c\n"}}}
 	tips := []int{0}
@@ -35,7 +34,7 @@ func randomHistory(rnd *rand.Rand, n int) []treetest.Version {
 					v.Files[name] = history[tips[other]].Files[name]
 				}
 			}
-			if rnd.IntN(2) == 0 { // the other line of history ends here
+			if rnd.IntN(2) == 0 { // the other branch ends here
 				tips[other] = len(history)
 			}
 		}
@@ -50,7 +49,7 @@ func randomHistory(rnd *rand.Rand, n int) []treetest.Version {
 		tips = slices.Compact(tips)
 		history = append(history, v)
 	}
-	// The last commit has everything.
+	// The last commit merges all branches.
 	last := treetest.Version{Files: maps.Clone(history[len(history)-1].Files)}
 	for _, tip := range slices.Backward(tips) {
 		last.Parents = append(last.Parents, tip)
@@ -58,7 +57,7 @@ func randomHistory(rnd *rand.Rand, n int) []treetest.Version {
 	return append(history, last)
 }
 
-// change changes something in files.
+// change changes, adds, removes or moves one of the files.
 func change(rnd *rand.Rand, files map[string]string, number int) {
 	names := slices.Sorted(maps.Keys(files))
 	pool := []string{"a", "b", "c", "d/a", "d/b", "d/e/c", "d/e/f", "x/y/z"}
@@ -70,22 +69,22 @@ func change(rnd *rand.Rand, files map[string]string, number int) {
 		from := names[rnd.IntN(len(names))]
 		files[name] = files[from]
 		delete(files, from)
-	case kind == 2: // as it was in some other commit
+	case kind == 2: // a content that other commits may have, too
 		files[name] = strconv.Itoa(rnd.IntN(3)) + "\n"
 	default:
 		files[name] = strconv.Itoa(number) + "\n"
 	}
 }
 
-// gitRepository makes a history in git, with every commit tagged by its
-// number, and returns a function that runs git there.
+// gitRepository imports a history into a new git repository and tags each commit with its
+// number. It returns a function that runs git there.
 func gitRepository(t *testing.T, history []treetest.Version) func(args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath("git"); err != nil {
 		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
 			t.Fatal(err)
 		}
-		t.Skip("git is not there to compare with")
+		t.Skip("git is not installed")
 	}
 	dir := t.TempDir()
 	run := func(stdin string, args ...string) string {
@@ -117,8 +116,8 @@ func gitRepository(t *testing.T, history []treetest.Version) func(args ...string
 	return func(args ...string) string { return run("", args...) }
 }
 
-// numbers returns the messages of a log's commits, and checks that what is
-// said to come next does come.
+// numbers returns the messages of a log's commits. It checks that the log lists all commits
+// that it announced in Next.
 func numbers(t *testing.T, r *kist.Repository, o log.Options) []string {
 	t.Helper()
 	var list []string
@@ -132,12 +131,12 @@ func numbers(t *testing.T, r *kist.Repository, o log.Options) []string {
 		}
 	}
 	if len(next) > 0 {
-		t.Errorf("%+v: %d commits did not come", o, len(next))
+		t.Errorf("%+v: the log lacks %d commits that it announced in Next", o, len(next))
 	}
 	return list
 }
 
-// TestLogAsGit puts the same questions to kist and git about random histories.
+// TestLogAsGit compares the logs of kist and git for random histories and options.
 func TestLogAsGit(t *testing.T) {
 	for seed := range uint64(8) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -170,7 +169,7 @@ func TestLogAsGit(t *testing.T) {
 			}
 			args = append(append(append(args, o.Revs...), "--"), o.Paths...)
 			want, got := strings.Fields(git(args...)), numbers(t, r, o)
-			if o.Topo && !o.Since.IsZero() { // git sorts only what it shows
+			if o.Topo && !o.Since.IsZero() { // git sorts only the commits that it shows
 				slices.Sort(want)
 				slices.Sort(got)
 			}
@@ -181,7 +180,7 @@ func TestLogAsGit(t *testing.T) {
 	}
 }
 
-// TestFollowAsGit follows files through renames, as git does.
+// TestFollowAsGit compares log --follow of kist and git, for files with renames.
 func TestFollowAsGit(t *testing.T) {
 	for seed := range uint64(6) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -195,7 +194,7 @@ func TestFollowAsGit(t *testing.T) {
 			name := names[rnd.IntN(len(names))]
 			content := v.Files[name]
 			switch rnd.IntN(4) {
-			case 0: // is moved, and perhaps changed a little
+			case 0: // move it, and perhaps change it a little
 				delete(v.Files, name)
 				name = fmt.Sprintf("%s/g%d", []string{"d", "d/e", "x"}[rnd.IntN(3)], n)
 				if rnd.IntN(2) == 0 {

@@ -67,8 +67,7 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// TestMergeOrder checks that records put together in any order, also twice,
-// give the same.
+// Merging the same records in any order, and some of them twice, gives equal sets.
 func TestMergeOrder(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []Record
@@ -95,8 +94,7 @@ func TestMergeOrder(t *testing.T) {
 	}
 }
 
-// TestMergeKeeps checks that of two changes made at the same time the one
-// counts by which more is kept.
+// Of two concurrent changes with the same generation, the change that keeps more content wins.
 func TestMergeKeeps(t *testing.T) {
 	for kind, want := range map[Kind]bool{Hold: true, Expire: false} {
 		a := Record{Kind: kind, Key: commit(1), Generation: 4, On: true, Time: noon}
@@ -107,7 +105,7 @@ func TestMergeKeeps(t *testing.T) {
 			set.Merge(order[0])
 			set.Merge(order[1])
 			if got, _ := set.Get(kind, commit(1)); got.On != want {
-				t.Errorf("%s: on is %v", kind, got.On)
+				t.Errorf("%s: on is %v, want %v", kind, got.On, want)
 			}
 		}
 	}
@@ -118,13 +116,13 @@ func TestSwitch(t *testing.T) {
 	for i, on := range []bool{true, false, true} {
 		set.Switch(Record{Kind: Expire, Key: commit(1), On: on, Time: noon})
 		if got, _ := set.Get(Expire, commit(1)); got.On != on || got.Generation != uint64(i+1) {
-			t.Errorf("step %d: %+v", i, got)
+			t.Errorf("switch %d: %+v, want on %v and generation %d", i, got, on, i+1)
 		}
 	}
 }
 
-// TestGenerations checks that a generation that nobody can reach is refused, and
-// that the highest one leaves a way to keep more.
+// A generation above MaxPlausible is refused. At MaxPlausible, an expiration can still be
+// switched off, but a hold cannot.
 func TestGenerations(t *testing.T) {
 	for _, kind := range []Kind{Hold, Expire} {
 		forged := Record{Kind: kind, Key: commit(1), Generation: MaxPlausible + 1, On: true, Time: noon}
@@ -145,7 +143,7 @@ func TestGenerations(t *testing.T) {
 			t.Errorf("%s: the same generation counts again", kind)
 		}
 	}
-	// A file that an earlier version wrote is read without it.
+	// Load skips an implausible record, which an earlier version may have stored.
 	s := Open(t.TempDir())
 	forged := Record{Kind: Expire, Key: commit(1), Generation: maxGeneration, On: true, Time: noon}
 	other := Record{Kind: Expire, Key: commit(2), Generation: 1, On: true, Time: noon}
@@ -157,7 +155,7 @@ func TestGenerations(t *testing.T) {
 		t.Fatal(err)
 	}
 	if set, err := s.Load(); err != nil || set.Len() != 1 {
-		t.Errorf("%d records, %v", set.Len(), err)
+		t.Errorf("loaded %d records, %v, want 1", set.Len(), err)
 	}
 }
 
@@ -183,19 +181,19 @@ func TestView(t *testing.T) {
 		{before, commit(1), commit(4), false}, // history stays
 		{before, commit(2), tree, false},      // held
 		{after, commit(2), tree, true},        // the hold has ended
-		{before, commit(3), tree, false},      // undone
+		{before, commit(3), tree, false},      // switched off
 		{before, commit(4), tree, false},
 		{before, tree, chunk, true},
-		{before, object.Key{}, chunk, true}, // a root
+		{before, object.Key{}, chunk, true}, // from a gc root
 		{before, tree, other, false},
 		{nil, commit(1), tree, false},
 	} {
 		if got := c.view.Skips(c.from, c.link); got != c.want {
-			t.Errorf("%s → %s: skips is %v", c.from, c.link, got)
+			t.Errorf("%s → %s: Skips = %v, want %v", c.from, c.link, got, c.want)
 		}
 	}
 	if _, held := before.Held(object.ID{2}); !held || len(after.Holds()) != 0 {
-		t.Error("holds end at another time than they say")
+		t.Error("a hold does not end exactly at its Until time")
 	}
 }
 
@@ -207,10 +205,10 @@ func TestEndHolds(t *testing.T) {
 	}
 	before := set.View()
 	if n := len(before.Holds()); n != 3 {
-		t.Errorf("%d of 3 are held", n)
+		t.Errorf("%d holds, want 3", n)
 	}
 	if _, expired := before.Expired(object.ID{1}); expired {
-		t.Error("a hold that was not ended does not hold")
+		t.Error("a commit is expired before its hold has ended")
 	}
 	set.EndHolds(noon, "B", "host")
 	want := Record{Kind: Hold, Key: commit(1), Generation: 2, Time: noon, Who: "B", Host: "host", Reason: "why", Until: noon}
@@ -219,11 +217,11 @@ func TestEndHolds(t *testing.T) {
 	}
 	after := set.View()
 	if _, expired := after.Expired(object.ID{1}); !expired || len(after.Holds()) != 2 {
-		t.Errorf("left: %v", after.Holds())
+		t.Errorf("expired: %v, holds left: %v, want 2", expired, after.Holds())
 	}
 	set.EndHolds(noon, "C", "host")
 	if got, _ := set.Get(Hold, commit(1)); got != want {
-		t.Errorf("it was ended twice: %+v", got)
+		t.Errorf("the hold was ended twice: %+v", got)
 	}
 }
 
@@ -233,13 +231,13 @@ func TestForget(t *testing.T) {
 	second := first
 	second.Generation++
 	set.Merge(second)
-	set.Forget(first) // it is not as that any more
+	set.Forget(first) // the set has second by now
 	if set.Len() != 1 {
-		t.Error("another record was forgotten")
+		t.Error("Forget deleted a newer record")
 	}
 	set.Forget(second)
 	if set.Len() != 0 || !set.Merge(first) {
-		t.Error("it was not forgotten")
+		t.Error("Forget did not delete the record, or left a trace")
 	}
 }
 
@@ -247,7 +245,7 @@ func TestStore(t *testing.T) {
 	ctx := context.Background()
 	s := Open(t.TempDir())
 	if set, err := s.Load(); err != nil || set.Len() != 0 {
-		t.Fatalf("without a file: %v, %v", set.Len(), err)
+		t.Fatalf("without a file: %d records, %v", set.Len(), err)
 	}
 	for _, r := range sample() {
 		if err := s.Update(ctx, func(set *Set) error { set.Merge(r); return nil }); err != nil {
@@ -270,7 +268,7 @@ func TestStore(t *testing.T) {
 	}
 }
 
-// TestStoreDamaged checks that each single byte that is changed is noticed.
+// Load detects each changed byte and each truncation. Update does not overwrite damaged records.
 func TestStoreDamaged(t *testing.T) {
 	set := &Set{}
 	for _, r := range sample() {
@@ -290,10 +288,10 @@ func TestStoreDamaged(t *testing.T) {
 		}
 		_, err := s.Load()
 		if !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNewerFormat) {
-			t.Fatalf("byte %d: %v", i, err)
+			t.Fatalf("byte %d changed: %v, want damage", i, err)
 		}
 		if err := s.Update(context.Background(), func(*Set) error { return nil }); err == nil {
-			t.Fatalf("byte %d: damaged records were replaced", i)
+			t.Fatalf("byte %d changed: Update replaced the damaged records", i)
 		}
 	}
 	for n := range data {
@@ -315,7 +313,7 @@ func sampleFile(t testing.TB) (*Set, []byte) {
 	return set, data
 }
 
-// TestStoreTooLong has a file that is far too long: it is not read.
+// A file above the size limit is refused without reading it.
 func TestStoreTooLong(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, File)
@@ -330,7 +328,7 @@ func TestStoreTooLong(t *testing.T) {
 	_, err := Open(dir).Load()
 	var damage *object.DamageError
 	if !errors.As(err, &damage) || !strings.Contains(err.Error(), "longer than") {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want damage: longer than the limit", err)
 	}
 	if set, exact, err := Open(dir).Salvage(); err != nil || exact || set.Len() > 0 {
 		t.Errorf("salvaged %d records, %t, %v", set.Len(), exact, err)
@@ -340,7 +338,7 @@ func TestStoreTooLong(t *testing.T) {
 	}
 }
 
-// TestSalvageBit flips single bits of a file: everything comes back.
+// Salvage restores all records if a single bit is flipped.
 func TestSalvageBit(t *testing.T) {
 	set, data := sampleFile(t)
 	for bit := 0; bit < 8*len(data); bit += 7 {
@@ -352,8 +350,7 @@ func TestSalvageBit(t *testing.T) {
 	}
 }
 
-// TestSalvageTorn damages stretches of a file: the records beside them come
-// back, as they were.
+// Salvage restores the records beside a damaged stretch unchanged.
 func TestSalvageTorn(t *testing.T) {
 	set, data := sampleFile(t)
 	for start := 0; start+20 <= len(data); start++ {
@@ -367,11 +364,11 @@ func TestSalvageTorn(t *testing.T) {
 			}
 		}
 		if exact || same < set.Len()-2 {
-			t.Fatalf("20 bytes at %d: exact: %v, %d records are as they were", start, exact, same)
+			t.Fatalf("20 bytes at %d damaged: exact: %v, %d records unchanged", start, exact, same)
 		}
 	}
 	if got, exact := salvage(data[:len(data)-40]); exact || got.Len() != set.Len()-1 {
-		t.Fatalf("cut off: exact: %v, %d records", exact, got.Len())
+		t.Fatalf("last 40 bytes cut off: exact: %v, %d records", exact, got.Len())
 	}
 }
 
@@ -386,10 +383,10 @@ func FuzzSalvage(f *testing.F) {
 			t.Fatal(err)
 		}
 		if other, err := decodeFile(again); err != nil || !other.Equal(set) {
-			t.Fatalf("what was salvaged cannot be stored: %v", err)
+			t.Fatalf("the salvaged records changed when stored: %v", err)
 		}
-		if whole, err := decodeFile(data); err == nil && !set.Equal(whole) {
-			t.Fatalf("a whole file: %d records of %d", set.Len(), whole.Len())
+		if intact, err := decodeFile(data); err == nil && !set.Equal(intact) {
+			t.Fatalf("intact file: salvaged %d of %d records", set.Len(), intact.Len())
 		}
 	})
 }
@@ -421,10 +418,10 @@ func TestSetEqual(t *testing.T) {
 		later.Merge(r)
 	}
 	if !old.Equal(&later) || !(*Set)(nil).Equal(&Set{}) {
-		t.Error("the same is not equal")
+		t.Error("sets with the same records are not equal")
 	}
 	later.Switch(Record{Kind: Expire, Key: commit(1), Time: noon})
 	if old.Equal(&later) || later.Equal(&old) {
-		t.Error("a later record makes no difference")
+		t.Error("sets are equal despite a later record")
 	}
 }

@@ -21,8 +21,8 @@ type vector struct {
 	Title string   `json:"title"`
 	Name  string   `json:"name,omitempty"`
 	Hex   string   `json:"hex"`
-	Error string   `json:"error,omitempty"` // for which it is rejected; valid if empty
-	Says  []fields `json:"says,omitempty"`  // what is in it, if it is valid
+	Error string   `json:"error,omitempty"` // part of the error of decoding; empty: valid
+	Says  []fields `json:"says,omitempty"`  // the decoded records, if valid
 }
 
 type (
@@ -30,7 +30,7 @@ type (
 	list   = []any
 )
 
-// value makes the stored bytes of fields.
+// value returns the stored bytes of fields.
 func value(f fields) []byte {
 	data, err := encoding.Marshal(f)
 	if err != nil {
@@ -39,8 +39,8 @@ func value(f fields) []byte {
 	return data
 }
 
-// with returns a copy of what all fields are with one changed, or without it if
-// v is nil.
+// with returns a record that has all fields, with the field key set to v, or without key if v
+// is nil.
 func with(key string, v any) []byte {
 	f := fields{
 		"gen": 3, "on": true, "time": list{1_772_366_400, 5}, "who": "Ann Öther <ann@example.org>", "host": "attic",
@@ -52,7 +52,7 @@ func with(key string, v any) []byte {
 	return value(f)
 }
 
-// sealed makes a file of records of CBOR.
+// sealed returns a records file: start, body and their checksum.
 func sealed(start string, body []byte) []byte {
 	data := append([]byte(start), body...)
 	sum := sha256.Sum256(data)
@@ -121,7 +121,7 @@ func vectors() []vector {
 	return all
 }
 
-// decode returns what a vector says, or why it says nothing.
+// decode returns the records of a vector.
 func (v *vector) decode() ([]fields, error) {
 	data, err := hex.DecodeString(v.Hex)
 	if err != nil {

@@ -22,12 +22,12 @@ func TestSplitWords(t *testing.T) {
 	}
 	for _, text := range []string{"'", `a "b`, `a\`} {
 		if words, err := splitWords(text); err == nil {
-			t.Errorf("%q: %q", text, words)
+			t.Errorf("splitWords(%q) = %q, want an error", text, words)
 		}
 	}
 }
 
-// Words without a meaning beyond quotes are split as the shell does.
+// splitWords splits a text of letters, quotes and spaces like the shell.
 func FuzzSplitWords(f *testing.F) {
 	f.Add(`a 'b c' "d\"e" f\ g`)
 	f.Fuzz(func(t *testing.T, text string) {

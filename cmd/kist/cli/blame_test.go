@@ -20,8 +20,8 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// textHistory makes a random history of text files, whose lines are all different: edits,
-// renames and merges.
+// textHistory makes a random history of text files with edits, renames and merges. All new lines
+// differ.
 type textHistory struct {
 	rnd     *rand.Rand
 	lines   int // made so far
@@ -49,7 +49,7 @@ func newTextHistory(rnd *rand.Rand, commits int) *textHistory {
 	for len(h.commits) < commits {
 		h.grow()
 	}
-	for len(h.tips) > 1 { // the last commit has everything
+	for len(h.tips) > 1 { // the last commit merges all branches
 		h.merge(h.tips[0], h.tips[1])
 	}
 	return h
@@ -63,7 +63,7 @@ func (h *textHistory) newLines(n int) (list []string) {
 	return list
 }
 
-// grow adds a commit: of one change, or a merge.
+// grow adds a commit with one change, or a merge.
 func (h *textHistory) grow() {
 	at := h.tips[h.rnd.IntN(len(h.tips))]
 	other := h.tips[h.rnd.IntN(len(h.tips))]
@@ -110,7 +110,7 @@ func (h *textHistory) change(c textCommit) {
 	c.files[number] = f
 }
 
-// merge adds a merge of two tips. In conflicts, the first one wins.
+// merge adds a merge of two tips. In conflicts, the first tip wins.
 func (h *textHistory) merge(at, other int) {
 	c := textCommit{parents: []int{at, other}, files: map[int]textFile{}}
 	base := h.commits[h.base(at, other)]
@@ -134,7 +134,7 @@ func (h *textHistory) merge(at, other int) {
 
 func joined(lines []string) []byte { return []byte(strings.Join(lines, "")) }
 
-// base returns a common ancestor of two commits, the latest one.
+// base returns the latest common ancestor of two commits.
 func (h *textHistory) base(a, b int) int {
 	ancestors := func(of int) map[int]bool {
 		seen := map[int]bool{of: true}
@@ -157,7 +157,7 @@ func (h *textHistory) base(a, b int) int {
 	return best
 }
 
-// stream returns the history as git fast-import reads it.
+// stream returns the history in the format of git fast-import.
 func (h *textHistory) stream() []byte {
 	var out bytes.Buffer
 	out.WriteString("feature done\n")
@@ -186,14 +186,9 @@ type vcsTwins struct {
 	names     map[string]string // the number of a commit, "c1", by ID
 }
 
-// newVCSTwins makes the repositories from a stream of fast-import.
+// newVCSTwins makes the repositories from a fast-import stream.
 func newVCSTwins(t *testing.T, stream []byte) *vcsTwins {
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not there to compare with")
-	}
+	needGit(t)
 	v := &vcsTwins{t: t, git: filepath.Join(t.TempDir(), "git"), kist: t.TempDir(), names: map[string]string{}}
 	if err := os.Mkdir(v.git, 0o755); err != nil {
 		t.Fatal(err)
@@ -234,8 +229,7 @@ func (v *vcsTwins) runGit(stdin []byte, args ...string) string {
 	return string(out)
 }
 
-// gitAborts is the output of a command for which git ends by an assertion of its own, or
-// because of a :RE that fits no line.
+// gitAborts stands for the output if git fails an assertion, or if a :RE matches no line.
 const gitAborts = "git aborts"
 
 func (v *vcsTwins) runKist(stdin []byte, args ...string) string {
@@ -250,7 +244,7 @@ func (v *vcsTwins) runKist(stdin []byte, args ...string) string {
 
 var longHex = regexp.MustCompile(`\b[0-9a-f]{7,64}\b`)
 
-// named returns output with names for the IDs in it.
+// named replaces the IDs in output by the names of their commits.
 func (v *vcsTwins) named(output string) string {
 	return longHex.ReplaceAllStringFunc(output, func(word string) string {
 		for id, name := range v.names {
@@ -262,7 +256,7 @@ func (v *vcsTwins) named(output string) string {
 	})
 }
 
-// same fails the test if the programs print different results.
+// same fails the test if the outputs differ.
 func (v *vcsTwins) same(git, kist []string) {
 	v.t.Helper()
 	want, got := v.named(v.runGit(nil, git...)), v.named(v.runKist(nil, kist...))
@@ -271,9 +265,9 @@ func (v *vcsTwins) same(git, kist []string) {
 	}
 }
 
-// firstHunks returns output without all hunks of a file but the first, and with the files of
-// each commit sorted. Git's log -L shows only the first of several ranges that one edit
-// touched; it merges lists of files as if they were sorted, which they are not after renames.
+// firstHunks keeps only the first hunk of each file, and sorts the files of each commit. Git's
+// log -L shows only the first of several ranges that one edit touched. It expects sorted lists of
+// files, but after renames they are not sorted.
 func firstHunks(output string) string {
 	var out strings.Builder
 	var files []string // of one commit
@@ -299,7 +293,7 @@ func firstHunks(output string) string {
 	return out.String()
 }
 
-// both is same for commands that have the same form.
+// both is same for a command that has the same form in both programs.
 func (v *vcsTwins) both(args ...string) {
 	v.t.Helper()
 	v.same(args, args)
@@ -315,7 +309,7 @@ func (v *vcsTwins) write(path, text string) {
 	}
 }
 
-// TestBlameAsGit compares blame with git's in random histories.
+// TestBlameAsGit compares blame with git in random histories.
 func TestBlameAsGit(t *testing.T) {
 	for round := range objecttest.Rounds(t, 4) {
 		seed := objecttest.Seed() + uint64(round)
@@ -348,13 +342,12 @@ func TestBlameAsGit(t *testing.T) {
 	}
 }
 
-// besideEdit finds a range that ends where an edit of the next range begins. Git's log -L
-// overlooks such an edit, and so its commit.
+// besideEdit matches a range that ends where an edit of the next range begins. Git's log -L
+// misses such an edit, and so its commit.
 var besideEdit = regexp.MustCompile(`(?m)^@@.*\n(?: .*\n)+@@`)
 
-// hasLinesOf reports whether text has all lines of part, in their order. Git's log -L may lose
-// ranges where two branches meet, if it follows two files: its lists of files are not sorted.
-// So hunks may be shorter in git.
+// hasLinesOf reports whether text has all lines of part, in their order. If git's log -L follows
+// two files, it may lose ranges at a merge, so hunks may be shorter in git.
 func hasLinesOf(text, part string) bool {
 	for line := range strings.Lines(part) {
 		if strings.HasPrefix(line, "@@") {
@@ -369,7 +362,7 @@ func hasLinesOf(text, part string) bool {
 	return true
 }
 
-// TestLinesAsGit compares log -L with git's in random histories.
+// TestLinesAsGit compares log -L with git in random histories.
 func TestLinesAsGit(t *testing.T) {
 	for round := range objecttest.Rounds(t, 4) {
 		seed := objecttest.Seed() + uint64(round)
@@ -378,7 +371,7 @@ func TestLinesAsGit(t *testing.T) {
 		v := newVCSTwins(t, h.stream())
 		compare := func(agree func(got, want string) bool, args ...string) {
 			want := strings.TrimSpace(v.named(v.runGit(nil, args...)))
-			if want == gitAborts { // ranges that meet, or a heading that no line has
+			if want == gitAborts { // adjacent ranges, or a heading that matches no line
 				return
 			}
 			got := strings.TrimSpace(v.named(v.runKist(nil, args...)))
@@ -398,7 +391,7 @@ func TestLinesAsGit(t *testing.T) {
 			same(append(lines, "-s", "--oneline", "--no-merges")...)
 			same("log", "-L", "/line [0-9]*1/,/line/:"+f.path, "-3", "--format=medium")
 			compare(hasLinesOf, "log", "-L", ":[1-9]*2 of:"+f.path, "-L", "^:line:"+other.path, "--reverse", "--oneline")
-			compare(func(got, want string) bool { // git may overlook the edit of a merge, which shows no lines
+			compare(func(got, want string) bool { // git may miss the edit of a merge, which shows no lines
 				return got == want || strings.Contains(got, "\nMerge: ") && hasLinesOf(got, want)
 			}, append(lines, "-L", ":line:"+f.path, "-s")...)
 			same(append(lines, "--first-parent", "--oneline", "main~3..")...)
@@ -409,7 +402,7 @@ func TestLinesAsGit(t *testing.T) {
 	}
 }
 
-// TestPickaxeAsGit compares the commits that -S and -G select with git's, in random histories.
+// TestPickaxeAsGit compares the commits that -S and -G select with git, in random histories.
 func TestPickaxeAsGit(t *testing.T) {
 	for round := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(round)

@@ -13,15 +13,14 @@ import (
 	"github.com/kist-vcs/kist"
 )
 
-// hostileNames are names of files, branches and remotes that a shell or a
-// terminal could take for more.
+// hostileNames are names with characters that a shell or a terminal could interpret.
 var hostileNames = []string{
 	"a$(id)", "a`id`", "a;id", "a&id", "a|id", "a>id", "a'b", `a"b`, `a\b`, "a*", "~a", "#a", "!a", "{a,b}", "a b", " a", "a ",
 	"-a", "--force", "a\nb", "a\tb", "a\x1b[31m", "a\u202eb", "a\xff", "a\u00a0", "_activeHelp_ a", ":4",
 }
 
-// TestCommandsAreFreed checks that no command gives cobra a completion, which cobra would keep
-// for ever, unless a shell asks for one.
+// TestCommandsAreFreed checks that no command registers a completion in cobra unless a shell asks
+// for it. Cobra would keep it, and the command, for ever.
 func TestCommandsAreFreed(t *testing.T) {
 	env, _, _ := testEnv(t)
 	eachCommand(New(env), func(cmd *cobra.Command) {
@@ -33,8 +32,8 @@ func TestCommandsAreFreed(t *testing.T) {
 	})
 }
 
-// TestProposalsAreSafe asks every command, and every option with a value, for
-// proposals, in a repository full of hostile names.
+// TestProposalsAreSafe checks the proposals of every command, and of every option with a value,
+// in a repository full of hostile names.
 func TestProposalsAreSafe(t *testing.T) {
 	env, stdout, stderr := testEnv(t)
 	for _, name := range hostileNames {
@@ -76,12 +75,12 @@ func TestProposalsAreSafe(t *testing.T) {
 		})
 	})
 	if asked < 300 || !strings.Contains(all.String(), "a$(id)") || !strings.Contains(all.String(), "br;id") {
-		t.Errorf("asked %d times, and were given: %s", asked, all.String())
+		t.Errorf("%d requests, want 300 and some hostile names; proposals: %s", asked, all.String())
 	}
 }
 
-// nameRefs makes branches, tags and branches of a remote with hostile names, as
-// far as these are allowed.
+// nameRefs makes branches, tags and remote branches with hostile names. Branch and tag refuse
+// some of them.
 func nameRefs(t *testing.T, env *Env) {
 	t.Helper()
 	heads := filepath.Join(env.Dir, kist.Dir, "refs", "heads")
@@ -94,7 +93,7 @@ func nameRefs(t *testing.T, env *Env) {
 		t.Fatal(err)
 	}
 	for _, name := range append([]string{"br;id", "br$(id)"}, hostileNames...) {
-		Run(t.Context(), env, []string{"branch", "--", name}) // some are refused
+		Run(t.Context(), env, []string{"branch", "--", name})
 		Run(t.Context(), env, []string{"tag", "--", "t" + name})
 		if err := os.WriteFile(filepath.Join(remote, name), id, 0o644); err != nil {
 			t.Fatal(err)
@@ -102,7 +101,7 @@ func nameRefs(t *testing.T, env *Env) {
 	}
 }
 
-// checkProposals checks the words that were printed for a shell.
+// checkProposals checks the words that kist printed for a shell.
 func checkProposals(t *testing.T, out string, words []string, quotes bool) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
@@ -114,12 +113,12 @@ func checkProposals(t *testing.T, out string, words []string, quotes bool) {
 		case strings.Contains(description, "`"):
 			t.Errorf("%q: description %q", words, description)
 		case strings.HasPrefix(word, "-") && !described && words[max(0, len(words)-2)] != "--":
-			t.Errorf("%q: proposed %q, which is taken for an option", words, word)
+			t.Errorf("%q: proposed %q, which looks like an option", words, word)
 		case !quotes && (strings.ContainsAny(word, " $`;&|<>(){}'\"\\*?[]!#") || strings.HasPrefix(word, "~")):
 			t.Errorf("%q: proposed %q to a script that may evaluate it", words, word)
 		}
 		if word == "a" || word == "a " {
-			t.Errorf("%q: proposed %q, a part of a name", words, word)
+			t.Errorf("%q: proposed %q, which is only part of a name", words, word)
 		}
 	}
 	if last := lines[len(lines)-1]; !strings.HasPrefix(last, ":") {

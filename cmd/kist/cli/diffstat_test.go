@@ -7,7 +7,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// The lines are git's for the same changes.
+// The expected lines are the output of git for the same changes.
 func TestPrintStat(t *testing.T) {
 	env, stdout, _ := testEnv(t)
 	c := &comparison{env: env, form: &changeForm{}}

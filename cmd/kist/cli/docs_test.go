@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestDocsAreFresh fails when the pages in docs/ are not what the commands say
-// of themselves.
+// TestDocsAreFresh checks that the generated pages in docs/ match the commands.
 func TestDocsAreFresh(t *testing.T) {
 	env, _, _ := testEnv(t)
 	dir := filepath.FromSlash("../../../docs")
@@ -41,10 +40,10 @@ func TestDocsRemovesOldPages(t *testing.T) {
 		t.Fatalf("exit status %d", status)
 	}
 	if _, err := os.Stat(old); err == nil {
-		t.Error("the page of a command that is no more is still there")
+		t.Error("the page of a removed command is still there")
 	}
 	if _, err := os.Stat(kept); err != nil {
-		t.Error("a file that is no page was removed")
+		t.Error("a file that is not a page was removed")
 	}
 }
 

@@ -28,7 +28,7 @@ func TestColors(t *testing.T) {
 			return map[string]string{"NO_COLOR": test.noColor, "TERM": test.term}[name]
 		}
 		if got := strings.Contains(env.paint(red, "x"), "\x1b"); got != test.want {
-			t.Errorf("%+v: coloured: %t", test, got)
+			t.Errorf("%+v: colour: %t, want %t", test, got, test.want)
 		}
 	}
 }
@@ -36,7 +36,7 @@ func TestColors(t *testing.T) {
 func TestAuthor(t *testing.T) {
 	env, _, _ := testEnv(t)
 	if name, email := author(env, "", ""); name != "anna" || email != "anna@chest.example" {
-		t.Errorf("with nothing set: %s <%s>", name, email)
+		t.Errorf("without settings: %s <%s>", name, email)
 	}
 	if name, email := author(env, "A", "a@b"); name != "A" || email != "a@b" {
 		t.Errorf("from the configuration: %s <%s>", name, email)
@@ -58,12 +58,11 @@ func TestCommitTime(t *testing.T) {
 	}
 	env.Getenv = func(string) string { return "yesterday" }
 	if _, err := commitTime(env); err == nil || outcomeOf(err).Exit != exitUsage {
-		t.Errorf("with a KIST_DATE that is none: %v", err)
+		t.Errorf("with an invalid KIST_DATE: %v, want a usage error", err)
 	}
 }
 
-// A result that cannot be encoded is an error in the end, as one that cannot be
-// written is.
+// Flush returns an error if a result could not be encoded.
 func TestJSONError(t *testing.T) {
 	env, stdout, _ := testEnv(t)
 	out := newResults(stdout, false)
@@ -71,7 +70,7 @@ func TestJSONError(t *testing.T) {
 	env.global.json = true
 	env.json(math.NaN())
 	if err := out.Flush(); err == nil {
-		t.Error("NaN was written as JSON")
+		t.Error("Flush returned no error after NaN")
 	}
 }
 

@@ -18,26 +18,21 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// logTwin is a history in a repository of git and in one of kist.
+// logTwin is a git repository and a kist repository with the same history.
 type logTwin struct {
 	*place
 	rnd    *rand.Rand
-	git    string   // the folder
-	ids    []string // all IDs of commits and trees, each with its number, sorted
+	git    string   // the folder of git's repository
+	ids    []string // the IDs of all commits and trees, each with its number, sorted
 	sum    int      // the number of commits
 	single int      // a commit with one parent
 	short  string   // git's option for the length of short IDs
 }
 
-// newLogTwin makes a random history in both.
+// newLogTwin makes a random history in both repositories.
 func newLogTwin(t *testing.T, rnd *rand.Rand, now time.Time) *logTwin {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not there to compare with")
-	}
+	needGit(t)
 	w := &logTwin{place: newPlace(t), rnd: rnd, git: t.TempDir(), short: fmt.Sprintf("core.abbrev=%d", len(object.ID{}.Short()))}
 	w.env.Now = func() time.Time { return now }
 	stream := w.history(now)
@@ -74,8 +69,7 @@ func (w *logTwin) runGit(stdin string, args ...string) string {
 // pick returns one of several texts.
 func (w *logTwin) pick(list ...string) string { return list[w.rnd.IntN(len(list))] }
 
-// history returns a history as a stream for git: branches, merges, tags, and texts whose
-// lines differ from each other.
+// history returns a fast-import stream with branches, merges, tags, and texts whose lines differ.
 func (w *logTwin) history(now time.Time) string {
 	var s strings.Builder
 	rnd := w.rnd
@@ -150,7 +144,7 @@ func (w *logTwin) message(i int) string {
 	return w.pick("", "", "\n", " \n\n") + subject + w.pick("", "\n") + body
 }
 
-// change changes something in a tree. Lines are unique except blank ones.
+// change changes, moves or deletes a file of a tree. Lines are unique, except blank lines.
 func (w *logTwin) change(tree map[string]string, n int) {
 	names := slices.Sorted(maps.Keys(tree))
 	name := w.pick("a", "b.txt", "d/c", "d/e/f", "ü", "with space")
@@ -168,7 +162,7 @@ func (w *logTwin) change(tree map[string]string, n int) {
 	lines := strings.SplitAfter(tree[name], "\n")
 	if tree[name] == "" {
 		of := n
-		if name == "a" { // only this file gets blank lines, and never a new text around them
+		if name == "a" { // this file gets blank lines, so its initial text is always the same
 			of = 0
 		}
 		for i := range 12 {
@@ -190,7 +184,7 @@ func (w *logTwin) change(tree map[string]string, n int) {
 		case 2:
 			lines[at] = w.pick(" ", "\t") + line + "\n"
 		case 3:
-			// A line with a blank one before or after it could be aligned in two ways.
+			// A diff could align two adjacent blank lines in two ways.
 			if name == "a" && at > 0 && strings.TrimSpace(lines[at-1]) != "" && words[0][len(words[0])-1]%2 == 0 {
 				lines[at] = w.pick("\n", " \n") + lines[at]
 			}
@@ -216,7 +210,7 @@ var (
 	indexLine = regexp.MustCompile(`(?m)^(\x1b\[1m)?index [0-9a-f]+\.\.[0-9a-f]+`)
 )
 
-// normal returns an output with numbers in place of IDs.
+// normal replaces the IDs in an output by numbers.
 func (w *logTwin) normal(out string) string {
 	out = indexLine.ReplaceAllString(out, "${1}index")
 	return hexID.ReplaceAllStringFunc(out, func(id string) string {
@@ -229,14 +223,14 @@ func (w *logTwin) normal(out string) string {
 	})
 }
 
-// paintsMore reports whether git colours more parts of lines than kist because of an
-// option: those of patches, and the matches of a filter.
+// paintsMore reports whether git colours more than kist because of this argument: parts of
+// patches, and the matches of a filter.
 func paintsMore(arg string) bool {
 	return slices.ContainsFunc([]string{"-p", "-U", "--word-diff", "--grep", "--author", "--committer", "--shortstat", "--stat", "diff", "show"},
 		func(option string) bool { return strings.HasPrefix(arg, option) })
 }
 
-// compare runs the same command in both.
+// compare runs a command in both repositories and compares the outputs.
 func (w *logTwin) compare(args ...string) {
 	w.t.Helper()
 	plain := func(out string) string { return out }
@@ -259,8 +253,8 @@ func (w *logTwin) compare(args ...string) {
 	}
 }
 
-// sides are the two texts of a patch. Where an edit has several shortest forms, git and kist
-// may choose different ones; the sides are equal.
+// sides are the two texts of a patch. If an edit has several shortest forms, git and kist may
+// choose different forms, but the sides are equal.
 type sides struct {
 	old, new string
 	changed  int // lines
@@ -294,7 +288,7 @@ var logFormats = []string{
 	"%q%+q%ZZ%a%", "%h %m %gd%gD%gs",
 }
 
-// formatArgs returns options for the form of commits.
+// formatArgs returns random options for the format of commits.
 func (w *logTwin) formatArgs() (args []string) {
 	args = append(args, w.pick("--format=", "--pretty=")+w.pick(logFormats...))
 	if w.rnd.IntN(8) == 0 {
@@ -314,14 +308,14 @@ func (w *logTwin) formatArgs() (args []string) {
 	return args
 }
 
-// filterArgs returns options that select commits.
+// filterArgs returns random options that select commits.
 func (w *logTwin) filterArgs() (args []string) {
 	for range w.rnd.IntN(3) {
 		args = append(args, w.pick("--author=Anna", "--author=bo", "--committer=x.example", "--grep=fix", "--grep=roof", "--grep=o", "--all-match",
 			"--invert-grep", "-i", "-E", "-F", "--merges", "--no-merges", "--min-parents=1", "--max-parents=0", "--max-parents=1", "-n3", "--max-count=2", "--skip=2",
 			"--reverse", "--first-parent", "--all", "--branches", "--tags", "--left-right"))
 	}
-	slices.Sort(args) // git takes an option back if it is repeated
+	slices.Sort(args) // in git, repeating an option may undo it
 	args = slices.Compact(args)
 	if slices.Contains(args, "--invert-grep") || slices.Contains(args, "--all-match") {
 		args = append(args, "--grep=a", "--grep="+w.pick("door", "wall"))
@@ -329,7 +323,7 @@ func (w *logTwin) filterArgs() (args []string) {
 	return args
 }
 
-// changeArgs returns options that show changes.
+// changeArgs returns random options that show changes.
 func (w *logTwin) changeArgs() (args []string) {
 	if w.rnd.IntN(2) == 0 {
 		return nil
@@ -349,9 +343,8 @@ func (w *logTwin) rev() string {
 // TestLogFormatsAsGit compares log, show, diff and shortlog with git on random histories.
 func TestLogFormatsAsGit(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 34, 56, 0, time.FixedZone("KST", 7200))
-	first, _ := strconv.ParseUint(os.Getenv("KIST_TEST_SEED"), 10, 64)
 	for i := range uint64(objecttest.Rounds(t, 4)) {
-		seed := first + i
+		seed := objecttest.Seed() + i
 		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 			w := newLogTwin(t, rand.New(rand.NewPCG(seed, 3)), now)
 			for range 12 {

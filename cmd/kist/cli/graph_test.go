@@ -11,8 +11,7 @@ import (
 
 func plain(_ style, text string) string { return text }
 
-// picture draws commits, each written as its letter and those of the commits
-// that come next.
+// picture draws commits. Each is written as its letter and the letters of its next commits.
 func picture(commits ...string) string {
 	g := newGraph(plain)
 	var b strings.Builder
@@ -51,7 +50,7 @@ func TestGraph(t *testing.T) {
 |/
 * a
 `},
-		"merge of what the line came from": {"dcb cb ba a", `
+		"merge with an ancestor": {"dcb cb ba a", `
 *   d
 |\
 * | c
@@ -72,20 +71,20 @@ func TestGraph(t *testing.T) {
 |/
 * c
 `},
-		"two roots": {"ba a dc c", `
+		"two first commits": {"ba a dc c", `
 * b
 * a
 * d
 * c
 `},
-		"a root beside a line": {"dcb b ca a", `
+		"a first commit beside a line": {"dcb b ca a", `
 *   d
 |\
 | * b
 * c
 * a
 `},
-		"a root before a line": {"edcb d cb b", `
+		"a first commit before a line": {"edcb d cb b", `
 *     e
 |\
 | |\
@@ -165,8 +164,8 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// TestGraphConnects draws random histories, and follows the lines from every
-// commit down to those that come next.
+// TestGraphConnects checks in random histories that a drawn line leads from each commit to each
+// of its next commits.
 func TestGraphConnects(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
@@ -174,8 +173,8 @@ func TestGraphConnects(t *testing.T) {
 		n := 5 + rnd.IntN(40)
 		id := func(i int) object.ID { return object.ID{byte(i), 1} }
 		var rows []string
-		links := map[[2]int]bool{} // from a commit to another, as drawn
-		above := map[int][]int{}   // commits whose line a column has
+		links := map[[2]int]bool{} // drawn lines, from commit to commit
+		above := map[int][]int{}   // the commits whose lines are in each column
 		next := make([][]object.ID, n)
 		for i := range n {
 			for range []int{1, 1, 1, 1, 2, 2, 3, 0}[rnd.IntN(8)] {
@@ -205,8 +204,8 @@ func TestGraphConnects(t *testing.T) {
 	}
 }
 
-// follow returns which commits' lines are in which columns after a row, and
-// notes those that end in the row's own commit.
+// follow returns, for each column, the commits whose lines are there after a row. It adds the
+// lines that end in the row's commit to links.
 func follow(above map[int][]int, row string, commit int, links map[[2]int]bool) map[int][]int {
 	at := func(column int) byte {
 		if column < 0 || column >= len(row) {

@@ -11,8 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// greppedHistory returns two commits of files with few different words, as a stream of git
-// fast-import.
+// greppedHistory returns a fast-import stream with two commits of files with few different words.
 func greppedHistory(rnd *rand.Rand) []byte {
 	words := []string{"foo", "Foo", "foobar", "bar", "BAR", "_bar", "+foo", "a.b", "axb", "é", "straße", "", "123", "kist", "x foo.", "\tfoo"}
 	var out bytes.Buffer
@@ -40,7 +39,7 @@ func greppedHistory(rnd *rand.Rand) []byte {
 	return out.Bytes()
 }
 
-// TestGrepAsGit compares grep with git's, with random options.
+// TestGrepAsGit compares grep with git for random options.
 func TestGrepAsGit(t *testing.T) {
 	patterns := [][]string{
 		{"foo"}, {"-F", "a.b"}, {"a.b"}, {"fo+"}, {"^foo"}, {"bar$"}, {"-e", "foo", "-e", "bar"}, {"nothing"}, {"[^a]x"},
@@ -63,7 +62,7 @@ func TestGrepAsGit(t *testing.T) {
 			for range rnd.IntN(4) {
 				args = append(args, options[rnd.IntN(len(options))]...)
 			}
-			if slices.Contains(args, "-o") { // git separates by "--", but shows no context
+			if slices.Contains(args, "-o") { // git prints "--" even without context
 				args = []string{"grep", "-E", "-o"}
 			}
 			pattern := patterns[rnd.IntN(len(patterns))]
@@ -81,7 +80,7 @@ func TestGrepAsGit(t *testing.T) {
 			case 3:
 				args = append(args, "--", "*1", "changed")
 			}
-			// With threads, git takes a line about a binary file for a "--" before the results.
+			// With threads, git may count the line about a binary file as a "--" separator.
 			v.same(slices.Insert(slices.Clone(args), 1, "--threads=1"), args)
 		}
 		if t.Failed() {

@@ -21,17 +21,12 @@ import (
 type twins struct {
 	*testing.T
 	git, kist string // folders
-	editor    string // edits hunks; both run it
-	refused   bool   // git could not apply the chosen hunks, and has changed nothing
+	editor    string // the program that edits hunks, for both
+	refused   bool   // git could not apply the chosen hunks and changed nothing
 }
 
 func newTwins(t *testing.T) *twins {
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not there to compare with")
-	}
+	needGit(t)
 	dir := t.TempDir()
 	w := &twins{T: t, git: filepath.Join(dir, "git"), kist: filepath.Join(dir, "kist"), editor: filepath.Join(dir, "edit")}
 	for _, dir := range []string{w.git, w.kist} {
@@ -43,8 +38,8 @@ func newTwins(t *testing.T) *twins {
 	return w
 }
 
-// run runs a command line in both repositories. Answers, which may be nil, answers the
-// questions of kist; git gets the same answers. Run returns the output.
+// run runs a command in both repositories and returns the outputs. If answers is not nil, it
+// answers the questions of kist, and git gets the same answers.
 func (w *twins) run(answers *answerer, args ...string) (git, kist string) {
 	w.Helper()
 	env, stdout, errors := testEnv(w.T)
@@ -78,7 +73,7 @@ func (w *twins) run(answers *answerer, args ...string) (git, kist string) {
 
 func (w *twins) both(args ...string) { w.Helper(); w.run(nil, args...) }
 
-// write writes the same file into both, or removes it if there are no lines.
+// write writes a file into both worktrees. If lines is nil, it removes the file.
 func (w *twins) write(name string, lines []string, mode os.FileMode) {
 	w.Helper()
 	for _, dir := range []string{w.git, w.kist} {
@@ -95,9 +90,8 @@ func (w *twins) write(name string, lines []string, mode os.FileMode) {
 	}
 }
 
-// equal checks that index and worktree have the same content in both. At the end, the
-// worktrees are those of the index. It compares no patches, because the same content has
-// several if lines were moved.
+// equal checks that index and worktree have the same content in both. Then it restores the
+// worktrees from the index. It compares no patches: moved lines have several correct patches.
 func (w *twins) equal(what string, names []string) {
 	w.Helper()
 	if git, kist := w.run(nil, "diff", "--cached", "--name-status", "HEAD"); git != kist {
@@ -124,8 +118,7 @@ func (w *twins) equal(what string, names []string) {
 	}
 }
 
-// equalStash checks that the stashes have the same content, and that their changes can be made
-// again.
+// equalStash checks that the stashes have the same changes.
 func (w *twins) equalStash(what string) {
 	w.Helper()
 	if git, _ := w.run(nil, "stash", "list"); git == "" {
@@ -138,7 +131,7 @@ func (w *twins) equalStash(what string) {
 	}
 }
 
-// unequal are the lines of a dialogue that differ: they have IDs.
+// unequal matches the lines of a dialogue that differ because they have IDs.
 var unequal = regexp.MustCompile(`(?m)^index .*\n`)
 
 func withoutIDs(text string) string { return unequal.ReplaceAllString(text, "") }
@@ -147,7 +140,7 @@ func withoutIDs(text string) string { return unequal.ReplaceAllString(text, "") 
 type lineMaker struct {
 	*rand.Rand
 	made int
-	open bool // the last line of a file may have no end
+	open bool // the last line of a file may lack its newline
 }
 
 func (m *lineMaker) lines(n int) (lines []string) {
@@ -158,7 +151,7 @@ func (m *lineMaker) lines(n int) (lines []string) {
 	return lines
 }
 
-// change changes a few places of lines.
+// change changes lines in a few places.
 func (m *lineMaker) change(lines []string) []string {
 	lines = slices.Clone(lines)
 	for range 1 + m.IntN(5) {
@@ -178,12 +171,12 @@ func (m *lineMaker) change(lines []string) []string {
 	return lines
 }
 
-// answerer answers questions about hunks at random, but only with the letters that are
-// offered: git takes a letter that it does not offer for another one.
+// answerer answers questions about hunks at random. It uses only the offered letters, because git
+// takes any other letter for a different answer.
 type answerer struct {
 	*rand.Rand
 	left  int           // the number of answers until the end of the input
-	back  bool          // the hunks are taken back
+	back  bool          // the command takes hunks back
 	split bool          // s was answered
 	asked *bytes.Buffer // the printed text
 	given strings.Builder
@@ -195,7 +188,7 @@ func (a *answerer) Read(p []byte) (int, error) {
 	if a.left--; a.left < 0 {
 		return 0, io.EOF
 	}
-	answers := []string{"y", "n"} // whether to edit again
+	answers := []string{"y", "n"} // the answers to "edit again?"
 	if offered := question.FindStringSubmatch(a.asked.String()); offered != nil {
 		answers = []string{"y", "y", "y", "n", "n", "n", "?", "", "x", "Y", "yes"}
 		switch a.IntN(20) {
@@ -211,7 +204,7 @@ func (a *answerer) Read(p []byte) (int, error) {
 			case "/":
 				answers = append(answers, "/line 1", "/^[-+].*[13579]$", "/nowhere")
 			case "":
-			case "e": // git often refuses edited parts of a split hunk, and to take back a part of a new file
+			case "e": // git often refuses edited parts of a split hunk, and an edited hunk of a new file to take back
 				if !a.split && !(a.back && strings.Contains(offered[0], "addition")) {
 					answers = append(answers, letter, letter)
 				}
@@ -226,21 +219,20 @@ func (a *answerer) Read(p []byte) (int, error) {
 	return copy(p, answer), nil
 }
 
-// The edits of hunks, for sed. The first ones are for hunks that are applied, the others for
-// hunks that are taken back.
+// hunkEdits are edits of hunks, for sed: of hunks to apply, and of hunks to take back.
 var hunkEdits = [2][]string{
 	{"0,/^+/{/^+/d}", "s/^-/ /", `s/^+\(.*\)/+edited \1/`, "s/^ /-other/", `/^[-+ @\\]/d`},
 	{"0,/^-/{/^-/d}", "s/^+/ /", `s/^-\(.*\)/-edited \1/`, "s/^ /+other/", `/^[-+ @\\]/d`},
 }
 
-// TestHunksLikeGit gives the same random answers to git and to kist, after the same random
-// edits of files. The dialogues must be equal, and then index and worktree.
+// TestHunksLikeGit gives the same random answers to git and kist, after the same random edits of
+// files. The dialogues, the indexes and the worktrees must be equal.
 func TestHunksLikeGit(t *testing.T) {
 	t.Parallel()
 	commands := []struct {
 		line   string
-		back   int  // the hunks are taken back
-		staged bool // index and worktree must be equal before
+		back   int  // 1: the command takes hunks back
+		staged bool // index and worktree must be equal beforehand
 	}{
 		{"add -p", 0, false}, {"reset -p", 1, false}, {"reset -p HEAD~1", 0, false}, {"checkout -p", 1, false},
 		{"checkout -p HEAD", 1, true}, {"checkout -p HEAD~1", 0, true}, {"restore -p", 1, false}, {"restore -p --staged", 1, false},
@@ -254,11 +246,11 @@ func TestHunksLikeGit(t *testing.T) {
 		m := &lineMaker{Rand: objecttest.Rand(uint64(n))}
 		how := m.IntN(len(hunkEdits[0]))
 		edit := hunkEdits[c.back][how]
-		m.open = how == 2 || how == 4 // other edits would tear the remark about the end from its line
+		m.open = how == 2 || how == 4 // other edits would separate the "no newline" line from its line
 		names := []string{"a", "b", "c"}
 		files := map[string][]string{}
-		// Each step changes some files. A file that the index lacks is not made again in the
-		// worktree: it would be untracked.
+		// Each step changes some files. It does not recreate a file that is not in the index: the
+		// file would be untracked.
 		change := func(often int, made, removed bool) {
 			for _, name := range names {
 				switch {
@@ -272,7 +264,7 @@ func TestHunksLikeGit(t *testing.T) {
 					files[name] = m.change(files[name])
 				}
 				mode := []os.FileMode{0o644, 0o644, 0o755}[m.IntN(3)]
-				if strings.HasPrefix(c.line, "stash") { // git loses a new mode that is not chosen
+				if strings.HasPrefix(c.line, "stash") { // git loses a mode change that was not chosen
 					mode = 0o644
 				}
 				w.write(name, files[name], mode)
@@ -300,7 +292,7 @@ func TestHunksLikeGit(t *testing.T) {
 		// After an edit, git offers s if the hunk could be split before.
 		split := strings.NewReplacer(",s,", ",", "s - split the current hunk into smaller hunks\n", "")
 		comparable := func(text string) string { return split.Replace(withoutIDs(text)) }
-		const again = "does not apply. Edit again" // git checks an edited hunk together with all others
+		const again = "does not apply. Edit again" // git checks an edited hunk together with all other hunks
 		if strings.Count(git, again) > strings.Count(kist, again) {
 			refused++
 			continue

@@ -12,7 +12,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 )
 
-// place is a repository in which commands are run.
+// place is a repository in which tests run commands.
 type place struct {
 	t      *testing.T
 	env    *Env
@@ -29,7 +29,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// run runs a command, which has to succeed, and returns what it printed.
+// run runs a command that must succeed, and returns its output.
 func (p *place) run(args ...string) string {
 	p.t.Helper()
 	p.stdout.Reset()
@@ -59,7 +59,7 @@ func (p *place) commit(message string) {
 	p.run("commit", "-m", message)
 }
 
-// merge merges a branch, and returns how many conflicts there are.
+// merge merges a branch and returns the number of conflicts.
 func (p *place) merge(rev string) int {
 	p.t.Helper()
 	r, err := p.env.open()
@@ -74,9 +74,8 @@ func (p *place) merge(rev string) int {
 	return len(result.Conflicts)
 }
 
-// newConflict returns a repository in which branch side is being merged into
-// main: both changed a, side also changed b and removed c, which main changed,
-// and added d.
+// newConflict returns a repository during a merge of branch side into main. Both changed a and b,
+// a with a conflict. Side also removed c, which main changed, and added d.
 func newConflict(t *testing.T) *place {
 	p := newPlace(t)
 	p.write("a", "1\n2\n3\n")
@@ -102,7 +101,7 @@ func newConflict(t *testing.T) *place {
 
 var ids = regexp.MustCompile(`\b[0-9a-f]{8}([0-9a-f]{56})?\b`)
 
-// same checks what was printed, but for IDs.
+// same compares an output with want, which has ID in place of each ID.
 func same(t *testing.T, got, want string) {
 	t.Helper()
 	got, want = ids.ReplaceAllString(got, "ID"), strings.TrimPrefix(want, "\n")
@@ -178,7 +177,7 @@ Date:   Sat Jan 31 12:00:00 2026 +0000
 
     merged
 `)
-	// What side added is not shown, what is as in none of both is.
+	// A merge shows only files that differ from both parents, so d of side is not shown.
 	same(t, p.run("show", "--oneline"), `
 ID merged
 diff --git a/a b/a
@@ -250,6 +249,6 @@ with ␛[31mred
 	p.run("show", "--json", "-s", "v1")
 	if lines := strings.Split(p.stdout.String(), "\n"); len(lines) != 3 ||
 		!strings.HasPrefix(lines[0], `{"name":"v1","id":"`) || !strings.HasPrefix(lines[1], `{"id":"`) {
-		t.Errorf("%q", lines)
+		t.Errorf("show --json prints %q, want a tag and a commit", lines)
 	}
 }

@@ -57,11 +57,11 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 	env.Start = nil
 	run("commit", "-q", "--allow-empty", "-m", "more")
 	if len(started) > 0 {
-		t.Errorf("though it is forbidden: started %q", started)
+		t.Errorf("gc is switched off, but kist started %q", started)
 	}
 }
 
-// TestAutoRepack checks when gc --auto repacks: what is old, and enough.
+// gc --auto repacks old volumes if their size reaches gc.autoRepack.
 func TestAutoRepack(t *testing.T) {
 	env, _, stderr := testEnv(t)
 	now := time.Now()
@@ -106,27 +106,27 @@ func TestAutoRepack(t *testing.T) {
 	now = now.Add(20 * 24 * time.Hour)
 	run(exitOK, "gc", "--auto")
 	if n := optimised(); n > 0 {
-		t.Errorf("though it is little, %d volumes are optimised", n)
+		t.Errorf("below the default size: %d volumes are optimised, want 0", n)
 	}
 	now = now.Add(20 * 24 * time.Hour)
 	run(exitUsage, "config", "gc.autoRepack", "much")
 	run(exitOK, "config", "gc.autoRepack", "false")
 	run(exitOK, "gc", "--auto")
 	if n := optimised(); n > 0 {
-		t.Errorf("though it is forbidden, %d volumes are optimised", n)
+		t.Errorf("with gc.autoRepack false: %d volumes are optimised, want 0", n)
 	}
 	now = now.Add(20 * 24 * time.Hour)
 	run(exitOK, "config", "gc.autoRepack", "100B")
 	version()
 	run(exitOK, "gc", "--auto")
 	if n := optimised(); n != 1 {
-		t.Errorf("%d volumes are optimised", n)
+		t.Errorf("above gc.autoRepack: %d volumes are optimised, want 1", n)
 	}
 	run(exitOK, "verify", "--read-data")
 }
 
-// TestAutoGCFailure wants a warning from commands that write, from when gc --auto
-// failed until it succeeds.
+// After a failure of gc --auto, each command that writes prints a warning, until gc --auto
+// succeeds.
 func TestAutoGCFailure(t *testing.T) {
 	env, _, stderr := testEnv(t)
 	now := time.Now()
@@ -150,7 +150,7 @@ func TestAutoGCFailure(t *testing.T) {
 	now = now.Add(40 * 24 * time.Hour)
 
 	log := filepath.Join(env.Dir, ".kist", "logs", "HEAD")
-	whole, err := os.ReadFile(log)
+	intact, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,17 +158,17 @@ func TestAutoGCFailure(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(exitDamaged, "--quiet", "gc", "--auto")
-	if err := os.WriteFile(log, whole, 0o600); err != nil {
+	if err := os.WriteFile(log, intact, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		if said := write(); !strings.Contains(said, warning) {
-			t.Errorf("no warning: %s", said)
+		if printed := write(); !strings.Contains(printed, warning) {
+			t.Errorf("no warning after a failed gc: %s", printed)
 		}
 	}
 	now = now.Add(40 * 24 * time.Hour)
 	run(exitOK, "--quiet", "gc", "--auto")
-	if said := write(); said != "" {
-		t.Errorf("though gc --auto succeeded: %s", said)
+	if printed := write(); printed != "" {
+		t.Errorf("gc --auto succeeded, but commit prints: %s", printed)
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/kist-vcs/kist/tree/convert"
 )
 
-// named is a random history in a repository of kist and in one of git.
+// named is a kist repository and a git repository with the same random history.
 type named struct {
 	*testing.T
 	rnd     *rand.Rand
@@ -27,20 +27,15 @@ type named struct {
 	git     string
 	parents [][]int
 	label   map[string]string // by ID: "c3", or "tag v1"
-	kist    []object.ID       // by number of the commit
-	theirs  []string          // git's IDs
+	kist    []object.ID       // kist's IDs, by number of the commit
+	theirs  []string          // git's IDs, likewise
 	names   []string          // branches and tags
 }
 
-// TestNamesLikeGit makes random histories with merges, branches and tags, and compares what
-// kist and git print for the same commands: IDs count as equal if they name the same commit.
+// TestNamesLikeGit compares the outputs of kist and git for random histories with merges, branches
+// and tags. IDs of the same commit count as equal.
 func TestNamesLikeGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not there to compare with")
-	}
+	needGit(t)
 	for i := range objecttest.Rounds(t, 6) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
@@ -63,7 +58,7 @@ func TestNamesLikeGit(t *testing.T) {
 	}
 }
 
-// newNamed makes the repositories. A commit changes one of three files.
+// newNamed makes both repositories. Each commit changes one of three files.
 func newNamed(t *testing.T, rnd *rand.Rand) *named {
 	t.Helper()
 	env, _, _ := testEnv(t)
@@ -198,8 +193,8 @@ func (x *named) labelled(text string) string {
 	})
 }
 
-// same runs a command with both programs and compares what they print. An argument "#3" is
-// the ID of commit 3. Both may fail.
+// same runs a command with both programs and compares the outputs. An argument "#3" stands for the
+// ID of commit 3. The command may fail if it fails in both.
 func (x *named) same(args ...string) string {
 	x.Helper()
 	with := func(id func(i int) string) []string {
@@ -229,7 +224,7 @@ func (x *named) same(args ...string) string {
 
 func (x *named) name() string { return x.names[x.rnd.IntN(len(x.names))] }
 
-// id returns a commit, as same replaces it.
+// id returns a random commit in the form that same replaces.
 func (x *named) id() string { return fmt.Sprintf("#%d", x.rnd.IntN(len(x.parents))) }
 
 // commit returns a revision of one commit.
@@ -271,13 +266,13 @@ func (x *named) describe() {
 		args = slices.Insert(args, 1, "--tags")
 	}
 	if slices.Contains(args, "--always") && slices.Contains(args, "--abbrev=0") {
-		return // IDs of both programs have other lengths
+		return // the programs print IDs of different lengths
 	}
 	x.same(append(args, x.id())...)
 }
 
-// bisect looks for a random commit in both, with the same answers. If some commits cannot be
-// tested, only the results are compared.
+// bisect searches for a random commit with both programs and the same answers. If commits are
+// skipped, it compares only the results.
 func (x *named) bisect() {
 	culprit := x.rnd.IntN(len(x.parents))
 	bad := x.descendants(culprit)
@@ -313,7 +308,7 @@ func (x *named) bisect() {
 	}
 }
 
-// descendants returns a commit and all from which it is reachable.
+// descendants returns a commit and all commits that reach it.
 func (x *named) descendants(of int) map[int]bool {
 	set := map[int]bool{of: true}
 	for i, parents := range x.parents {
@@ -324,8 +319,8 @@ func (x *named) descendants(of int) map[int]bool {
 	return set
 }
 
-// answers bisects in both and returns the commits that were tested, and the result. With
-// skips, it returns the result only.
+// answers bisects with both programs and returns the tested commits and the result of each. With
+// skips, it returns only the results.
 func (x *named) answers(start []string, bad, skips map[int]bool) (theirs, ours []string) {
 	for _, side := range []struct {
 		run  func(args ...string) (string, error)
@@ -382,7 +377,7 @@ func (x *named) answers(start []string, bad, skips map[int]bool) (theirs, ours [
 	return theirs, ours
 }
 
-// result returns the result that a bisect prints, in the same form for both.
+// result returns the result in the output of a bisect, in the same form for both programs.
 func (x *named) result(out string) []string {
 	var left []string
 	for line := range strings.Lines(x.labelled(out)) {
@@ -395,7 +390,7 @@ func (x *named) result(out string) []string {
 		}
 	}
 	slices.Sort(left)
-	if len(left) == 0 { // the words of the error differ
+	if len(left) == 0 { // the error messages differ
 		return []string{"failed"}
 	}
 	return left

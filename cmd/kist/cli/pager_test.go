@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// fakePager keeps what it gets. With quit set, the user has ended it.
+// fakePager keeps its input. If quit is set, the user has quit the pager.
 type fakePager struct {
 	bytes.Buffer
 	command string
@@ -31,7 +31,7 @@ func (p *fakePager) Write(data []byte) (int, error) {
 
 func (p *fakePager) Close() error { p.closed = true; return nil }
 
-// pagerEnv returns an environment with a terminal and a pager.
+// pagerEnv returns an environment with a terminal and a pager, and its streams.
 func pagerEnv(t *testing.T) (*Env, *fakePager, *bytes.Buffer, *bytes.Buffer) {
 	env, stdout, stderr := testEnv(t)
 	p := &fakePager{}
@@ -57,7 +57,7 @@ func TestPager(t *testing.T) {
 	}
 }
 
-// Errors appear in the pager, which has the terminal, without secrets.
+// While a pager runs, errors go to the pager, without secrets.
 func TestPagerErrors(t *testing.T) {
 	env, p, _, stderr := pagerEnv(t)
 	env.Dir = filepath.Join(env.Dir, "SECRETKEY")
@@ -72,7 +72,7 @@ func TestPagerErrors(t *testing.T) {
 		t.Errorf("exit status %d, the pager got %q, the terminal %q", status, &p.Buffer, stderr)
 	}
 	if strings.Contains(p.String(), "SECRETKEY") {
-		t.Errorf("the pager got %q", &p.Buffer)
+		t.Errorf("the pager got a secret: %q", &p.Buffer)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestPagerQuit(t *testing.T) {
 	}
 }
 
-// If the shell does not find the pager, the results are lost. That is an error.
+// If the shell does not find the pager, the command fails: its results are lost.
 func TestPagerMissing(t *testing.T) {
 	env, p, _, stderr := pagerEnv(t)
 	p.quit, p.end = true, exec.Command("sh", "-c", "exit 127").Run()
@@ -113,7 +113,7 @@ func TestNoPager(t *testing.T) {
 		args := change(env)
 		Run(context.Background(), env, args)
 		if p.command != "" {
-			t.Errorf("kist %q started %q", args, p.command)
+			t.Errorf("kist %q started the pager %q", args, p.command)
 		}
 	}
 }

@@ -13,15 +13,10 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// TestPathspecsLikeGit asks kist and git which files pathspecs select, from the
-// top and from a folder.
+// TestPathspecsLikeGit compares the files that pathspecs select in kist and git, from the top
+// folder and from two subfolders.
 func TestPathspecsLikeGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not there to compare with")
-	}
+	needGit(t)
 	env, _, stderr := testEnv(t)
 	top := env.Dir
 	files := []string{

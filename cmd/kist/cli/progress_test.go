@@ -22,7 +22,7 @@ func TestProgressLine(t *testing.T) {
 	}
 	p.Set(5000, 24<<20) // a folder that grew since it was counted
 	if got := p.line(time.Second); !strings.Contains(got, "100 %") {
-		t.Errorf("more than all: %q", got)
+		t.Errorf("above the total: %q, want 100 %%", got)
 	}
 }
 
@@ -34,9 +34,9 @@ func TestProgressShowsLateAndGoes(t *testing.T) {
 	ticks := make(chan time.Time)
 	go p.run(ticks)
 	ticks <- begin.Add(progressDelay / 2)
-	ticks <- begin.Add(progressDelay / 2) // the first has been dealt with
+	ticks <- begin.Add(progressDelay / 2) // received after the first was handled
 	if out.Len() > 0 {
-		t.Errorf("shown at once: %q", out.String())
+		t.Errorf("shown before progressDelay: %q", out.String())
 	}
 	ticks <- begin.Add(progressDelay)
 	fmt.Fprintln(s, "note")
@@ -47,14 +47,14 @@ func TestProgressShowsLateAndGoes(t *testing.T) {
 		t.Errorf("want a note and the title cut to 19 columns: %q", got)
 	}
 	if shown, _, _ := strings.Cut(got, "note"); shown != "" && !strings.HasSuffix(shown, "\r\x1b[K") {
-		t.Errorf("the note stands behind the progress: %q", got)
+		t.Errorf("the note is on the line of the progress: %q", got)
 	}
 	if !strings.HasSuffix(got, "note\n") && !strings.HasSuffix(got, "\r\x1b[K") {
-		t.Errorf("the line is left behind: %q", got)
+		t.Errorf("the line of the progress was not cleared: %q", got)
 	}
 }
 
-func TestProgressOnlyForAPersonWatching(t *testing.T) {
+func TestProgressOnlyOnTerminal(t *testing.T) {
 	for name, change := range map[string]func(*Env){
 		"no terminal":   func(e *Env) { e.Terminal.Stderr = false },
 		"--quiet":       func(e *Env) { e.global.quiet = true },
@@ -73,7 +73,7 @@ func TestProgressOnlyForAPersonWatching(t *testing.T) {
 		change(env)
 		if p := env.progress("adding"); p != nil {
 			p.Stop()
-			t.Errorf("%s: there is progress", name)
+			t.Errorf("%s: progress is shown", name)
 		}
 	}
 	var none *progress
@@ -104,7 +104,7 @@ func TestScreenConcurrently(t *testing.T) {
 			line = line[i+len("\r\x1b[K"):]
 		}
 		if line != "" && !strings.HasPrefix(line, "result ") && !strings.HasPrefix(line, "note ") {
-			t.Fatalf("a line is not whole: %q", line)
+			t.Fatalf("a line is torn: %q", line)
 		}
 	}
 }

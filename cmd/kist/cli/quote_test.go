@@ -52,8 +52,8 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-// FuzzQuote checks that a quoted path can be read back to the byte, and that
-// nothing printed can move a terminal's cursor.
+// FuzzQuote checks that unquoting a quoted path gives the same bytes, and that no output can
+// control a terminal.
 func FuzzQuote(f *testing.F) {
 	for _, seed := range []string{"plain", "a\nb", "\xff\"\\\x1b", "\u202e\u009b"} {
 		f.Add(seed)
@@ -68,11 +68,11 @@ func FuzzQuote(f *testing.F) {
 			}
 		}
 		if back != s {
-			t.Fatalf("%q is quoted as %s, which is %q", s, q, back)
+			t.Fatalf("%q is quoted as %s, which means %q", s, q, back)
 		}
 		p := printable(s)
 		if !utf8.ValidString(q) || !utf8.ValidString(p) {
-			t.Fatalf("%q: not UTF-8 when printed: %q, %q", s, q, p)
+			t.Fatalf("%q is printed as invalid UTF-8: %q, %q", s, q, p)
 		}
 		for _, r := range q + strings.NewReplacer("\n", "", "\t", "").Replace(p) {
 			if deceptive(r) {
@@ -82,8 +82,8 @@ func FuzzQuote(f *testing.F) {
 	})
 }
 
-// A subject fits on a line, whatever its length, and a name with an invisible
-// character looks different from one without.
+// A long subject is cut to one line, and a name with an invisible character is shown with an
+// escape.
 func TestSubjectAndInvisibleNames(t *testing.T) {
 	for message, want := range map[string]string{
 		"": "", "one\ntwo": "one",
@@ -92,12 +92,12 @@ func TestSubjectAndInvisibleNames(t *testing.T) {
 		strings.Repeat("\U0001f600", 201): strings.Repeat("\U0001f600", 200) + "…",
 	} {
 		if got := subject(message); got != want {
-			t.Errorf("a message of %d bytes: %q", len(message), got)
+			t.Errorf("the subject of a message of %d bytes is %q, want %q", len(message), got, want)
 		}
 	}
 	for _, name := range []string{"a\u200bb", "a\u200db", "\ufeffa", "a\u00adb", "a\U000e0041"} {
 		if got := quotePath(name); got == name || strings.Contains(got, name) {
-			t.Errorf("%+q is shown as it is", name)
+			t.Errorf("%+q is shown without an escape", name)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
+	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -23,8 +25,19 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-// testEnv returns an environment that depends on nothing, and what is written
-// to its streams.
+// needGit skips a test that compares with git if git is not installed. With KIST_TEST_NOSKIP=1, the
+// test fails.
+func needGit(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("git"); err != nil {
+		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip("git is not installed")
+	}
+}
+
+// testEnv returns an environment that does not depend on the machine, and its output streams.
 func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {
 	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
 	vars := map[string]string{}
@@ -90,7 +103,7 @@ func TestRunJSONError(t *testing.T) {
 	env, stdout, _ := testEnv(t)
 	Run(t.Context(), env, []string{"frob", "--", "--json"})
 	if stdout.Len() > 0 {
-		t.Errorf("--json after -- is no option, but stdout is %s", stdout)
+		t.Errorf("--json after -- took effect: stdout is %s", stdout)
 	}
 }
 
@@ -98,10 +111,10 @@ func TestRunWriteError(t *testing.T) {
 	env, _, stderr := testEnv(t)
 	env.Stdout = failingWriter{}
 	if status := Run(t.Context(), env, []string{"version"}); status != exitFailed {
-		t.Errorf("exit status %d though the results could not be written", status)
+		t.Errorf("exit status %d after a failed write of the results, want %d", status, exitFailed)
 	}
 	if !strings.Contains(stderr.String(), "error: write the results: no space left on device\n") {
-		t.Errorf("stderr: %s", stderr)
+		t.Errorf("stderr lacks the write error: %s", stderr)
 	}
 }
 
@@ -182,7 +195,7 @@ func TestRunInterrupted(t *testing.T) {
 		t.Errorf("exit status %d, want %d", status, exitInterrupted)
 	}
 	if !strings.HasPrefix(stderr.String(), "error: interrupted\n") {
-		t.Errorf("stderr: %s", stderr)
+		t.Errorf("stderr lacks the interruption: %s", stderr)
 	}
 }
 
@@ -197,7 +210,7 @@ func TestDirectoryOption(t *testing.T) {
 		t.Error("nothing was written below a/b")
 	}
 	if env.Dir != base {
-		t.Errorf("Run changed the environment it was given: %s", env.Dir)
+		t.Errorf("Run changed Dir of its environment to %s", env.Dir)
 	}
 }
 
@@ -209,7 +222,7 @@ func TestEveryCommandIsDescribed(t *testing.T) {
 		case cmd.Short == "" || cmd.Long == "" || cmd.Example == "":
 			t.Errorf("%s lacks a short text, a long one or an example", name)
 		case strings.ToLower(cmd.Short[:1]) != cmd.Short[:1] || strings.HasSuffix(cmd.Short, "."):
-			t.Errorf("%s: the short text is lower case and has no full stop: %q", name, cmd.Short)
+			t.Errorf("%s: the short text must be lower case, without a full stop: %q", name, cmd.Short)
 		}
 		for line := range strings.SplitSeq(strings.Trim(cmd.Example, "\n"), "\n") {
 			if line != "" && !strings.HasPrefix(line, "  ") {

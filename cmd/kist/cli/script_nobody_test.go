@@ -9,11 +9,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// nobody is a user who owns nothing but what cmdGive gives it.
+// nobody is a user ID that owns only the files from cmdGive.
 const nobody = 65534
 
-// nobodyMain is kistMain as a user for whom permission bits mean something,
-// even if root runs the tests.
+// nobodyMain is kistMain as an ordinary user, whom permission bits restrict. If root runs the
+// tests, it switches to nobody.
 func nobodyMain() {
 	if os.Geteuid() == 0 {
 		for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)} {
@@ -26,8 +26,7 @@ func nobodyMain() {
 	kistMain()
 }
 
-// cmdGive gives a folder, with all that is in it, to the user that
-// kist-as-nobody runs as:
+// cmdGive changes the owner of a folder and its content to the user of kist-as-nobody:
 //
 //	give .
 //	kist-as-nobody status
@@ -45,7 +44,7 @@ func cmdGive(ts *testscript.TestScript, neg bool, args []string) {
 		}
 		return os.Lchown(path, nobody, nobody)
 	}))
-	// The folders that it is in may be passed through.
+	// The user must be able to pass through the parent folders.
 	for at := filepath.Dir(dir); at != filepath.Dir(at); at = filepath.Dir(at) {
 		info, err := os.Stat(at)
 		check(ts, err)

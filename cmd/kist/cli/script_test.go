@@ -26,12 +26,12 @@ import (
 	"github.com/kist-vcs/kist/object/canonical"
 )
 
-// TestMain lets the scripts run kist: the test binary is it, when called so.
+// TestMain makes the test binary act as kist if it is called by that name, so that scripts can run it.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"kist": kistMain, "kist-as-nobody": nobodyMain, "kist-that-hangs": hangMain})
 }
 
-// kistMain is main, with a machine and a user that are the same everywhere.
+// kistMain is main with a fixed host name and user name.
 func kistMain() {
 	ctx, stop := cli.WithSignals(context.Background())
 	env := cli.OSEnv()
@@ -42,8 +42,8 @@ func kistMain() {
 	os.Exit(status)
 }
 
-// TestScripts runs testdata/script/*.txtar, which show and check what kist
-// does from the outside. docs/testing.md lists the commands there are.
+// TestScripts runs testdata/script/*.txtar, which check kist from the outside. docs/testing.md
+// lists their commands.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 filepath.FromSlash("../../../testdata/script"),
@@ -52,12 +52,12 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
 			env.Setenv("TZ", "UTC")
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // not a second for every command
-			env.Setenv("KIST_GC_AUTO", "0")           // nothing runs on in the background
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // the default adds a second to each command
+			env.Setenv("KIST_GC_AUTO", "0")           // no background processes
 			env.Setenv("KIST_DATE", "2026-01-31T12:00:00Z")
 			env.Setenv("KIST_AUTHOR_NAME", "Anna Chest")
 			env.Setenv("KIST_AUTHOR_EMAIL", "anna@chest.example")
-			// Before any script runs: give would change this folder, which bare backups record.
+			// Bare backups record this folder, so give must not change it later.
 			if err := os.Chmod(filepath.Dir(env.WorkDir), 0o711); err != nil {
 				return err
 			}
@@ -92,7 +92,7 @@ func check(ts *testscript.TestScript, err error) {
 	}
 }
 
-// cmdExits runs a program and wants it to end with a certain status:
+// cmdExits runs a program and checks its exit status:
 //
 //	exits 2 kist frob
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
@@ -114,8 +114,8 @@ func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdMkfile makes a file of SIZE bytes (KiB and MiB may be written k and m)
-// that do not compress. The same SEED, by default the path, gives the same bytes:
+// cmdMkfile makes a file of SIZE incompressible bytes (k means KiB, m means MiB). The same SEED, by
+// default the path, gives the same bytes:
 //
 //	mkfile 3m media/a.raw [SEED]
 func cmdMkfile(ts *testscript.TestScript, neg bool, args []string) {
@@ -136,8 +136,8 @@ func cmdMkfile(ts *testscript.TestScript, neg bool, args []string) {
 	check(ts, os.WriteFile(file, data, 0o644))
 }
 
-// cmdRawname makes a file, with its own name as content, whose name is given
-// as a Go string literal without the quotes:
+// cmdRawname makes a file with its own name as content. NAME is a Go string literal without its
+// quotes:
 //
 //	rawname 'bad\xffname\n'
 func cmdRawname(ts *testscript.TestScript, neg bool, args []string) {
@@ -149,8 +149,8 @@ func cmdRawname(ts *testscript.TestScript, neg bool, args []string) {
 	check(ts, os.WriteFile(ts.MkAbs(name), []byte(name), 0o644))
 }
 
-// cmdDamage changes one byte of a file, the largest that a pattern fits, at an
-// offset that is counted from the end if it is negative:
+// cmdDamage changes one byte of the largest file that matches a pattern. A negative offset counts
+// from the end:
 //
 //	damage .kist/volumes/*/KEYS -10
 func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
@@ -174,15 +174,15 @@ func cmdDamage(ts *testscript.TestScript, neg bool, args []string) {
 		at += len(data)
 	}
 	if at < 0 || at >= len(data) {
-		ts.Fatalf("no byte %s in the %d of %s", args[1], len(data), args[0])
+		ts.Fatalf("%s has %d bytes, and no offset %s", args[0], len(data), args[1])
 	}
 	data[at] ^= 0x20
-	check(ts, os.Chmod(file, 0o644)) // files of volumes are not to be written
+	check(ts, os.Chmod(file, 0o644)) // files of volumes are read-only
 	check(ts, os.WriteFile(file, data, 0o644))
 }
 
-// cmdForge gives the records in the newest root of a remote in a folder a
-// generation that no honest repository reaches, and makes its checksum fit:
+// cmdForge gives the records in the head of a folder remote a generation that no honest repository
+// reaches, and updates the checksum:
 //
 //	forge REMOTE
 func cmdForge(ts *testscript.TestScript, neg bool, args []string) {
@@ -228,7 +228,7 @@ func cmdFIFO(ts *testscript.TestScript, neg bool, args []string) {
 	check(ts, syscall.Mkfifo(ts.MkAbs(args[0]), 0o644))
 }
 
-// cmdTouch sets a file's time of modification: touch 2020-01-01T00:00:00Z PATH.
+// cmdTouch sets a file's mtime: touch 2020-01-01T00:00:00Z PATH.
 func cmdTouch(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: touch TIME PATH")
@@ -238,9 +238,9 @@ func cmdTouch(ts *testscript.TestScript, neg bool, args []string) {
 	check(ts, os.Chtimes(ts.MkAbs(args[1]), to, to))
 }
 
-// cmdTyped types the lines of FILE into an interactive bash, which completes
-// words at each <TAB>, and forgets the line at <^U>. Bash reads them from a pipe: it needs no terminal for
-// that, and gets none, so that it takes nobody's.
+// cmdTyped types the lines of FILE into an interactive bash. <TAB> completes a word, <^U> deletes
+// the line. Bash reads from a pipe in a session of its own, so it cannot use the terminal of the
+// test.
 //
 //	typed FILE
 func cmdTyped(ts *testscript.TestScript, neg bool, args []string) {
@@ -256,9 +256,8 @@ func cmdTyped(ts *testscript.TestScript, neg bool, args []string) {
 	check(ts, cmd.Run())
 }
 
-// cmdJSON checks a value in the JSON that the last command printed: a line of
-// it (the first unless -n says which), the names and positions that lead to
-// the value, and the value as JSON or, for a string, as it is:
+// cmdJSON checks a value in the JSON output of the last command, in line 1 or in line -n. PATH has
+// the names and positions that lead to the value. VALUE is JSON, or a string without quotes:
 //
 //	json error.kind usage
 //	json -n 2 parents.0 null
@@ -274,7 +273,7 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
 	if line > len(lines) {
-		ts.Fatalf("there are only %d lines", len(lines))
+		ts.Fatalf("the output has only %d lines, no line %d", len(lines), line)
 	}
 	dec := json.NewDecoder(strings.NewReader(lines[line-1]))
 	dec.UseNumber()
@@ -305,8 +304,8 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// cmdSametree checks that two folders hold the same names, types, permissions,
-// contents and link targets. A repository in either is left out:
+// cmdSametree checks that two folders have the same names, types, permissions, contents and link
+// targets. It ignores .kist:
 //
 //	sametree A B
 func cmdSametree(ts *testscript.TestScript, neg bool, args []string) {
@@ -369,7 +368,7 @@ func listTree(dir string) (map[string]string, error) {
 	return entries, err
 }
 
-// brief shortens an entry that listTree describes.
+// brief shortens a description from listTree.
 func brief(entry string) string {
 	mode, content, _ := strings.Cut(entry, " ")
 	if mode == "" {

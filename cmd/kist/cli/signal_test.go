@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 )
 
-// hangMain is a program that, once interrupted, says so and never ends.
+// hangMain prints a line when it is interrupted, and then hangs.
 func hangMain() {
 	ctx, _ := cli.WithSignals(context.Background())
 	fmt.Println("begun")
@@ -39,7 +39,7 @@ func TestSignals(t *testing.T) {
 		lines := bufio.NewScanner(stdout)
 		for _, want := range []string{"begun", "cancelled"} {
 			if !lines.Scan() || lines.Text() != want {
-				t.Errorf("%v: it said %q, not %q", signal, lines.Text(), want)
+				t.Errorf("%v: the program printed %q, want %q", signal, lines.Text(), want)
 			}
 			if err := cmd.Process.Signal(signal); err != nil {
 				t.Error(err)

@@ -54,7 +54,7 @@ func TestVerifyShare(t *testing.T) {
 			}
 		}
 		if count < n/5-n/50 || count > n/5+n/50 {
-			t.Errorf("20%% of %d is %d", n, count)
+			t.Errorf("20%% of %d selects %d objects", n, count)
 		}
 	}
 	times := [4]int{}
@@ -62,6 +62,6 @@ func TestVerifyShare(t *testing.T) {
 		times[k]++
 	}
 	if times[3] > n/50 || times[0] < n/3 {
-		t.Errorf("the same objects are chosen every time: %v of %d chosen 0, 1, 2, 3 times", times, n)
+		t.Errorf("the choice is not random: of %[2]d objects, %[1]v were chosen 0, 1, 2, 3 times", times, n)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"log"
@@ -18,12 +19,9 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// wantMessage runs a command that fails, and checks the first line of its error
-// and that a hint follows. Each of the internals appears with -v only.
-func wantMessage(t *testing.T, env *Env, stderr interface {
-	Reset()
-	String() string
-}, args, message, hint string, internals ...string) {
+// wantMessage runs a command that fails. It checks the first line of the error, the hint, and that
+// each of the internals appears only with -v.
+func wantMessage(t *testing.T, env *Env, stderr *bytes.Buffer, args, message, hint string, internals ...string) {
 	t.Helper()
 	for _, verbose := range []bool{false, true} {
 		line := strings.Fields(args)
@@ -46,13 +44,10 @@ func wantMessage(t *testing.T, env *Env, stderr interface {
 	}
 }
 
-// withRepository returns an environment with a repository that has a file staged.
-func withRepository(t *testing.T, vars map[string]string) (env *Env, stderr interface {
-	Reset()
-	String() string
-}) {
+// withRepository returns an environment with a repository that has a staged file.
+func withRepository(t *testing.T, vars map[string]string) (env *Env, stderr *bytes.Buffer) {
 	t.Helper()
-	env, _, errs := testEnv(t)
+	env, _, stderr = testEnv(t)
 	env.Getenv = func(name string) string { return vars[name] }
 	env.Sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 	if err := os.WriteFile(filepath.Join(env.Dir, "file"), []byte("content\n"), 0o644); err != nil {
@@ -60,10 +55,10 @@ func withRepository(t *testing.T, vars map[string]string) (env *Env, stderr inte
 	}
 	for _, args := range []string{"init -q", "add file"} {
 		if status := Run(t.Context(), env, strings.Fields(args)); status != exitOK {
-			t.Fatalf("kist %s: %s", args, errs)
+			t.Fatalf("kist %s: %s", args, stderr)
 		}
 	}
-	return env, errs
+	return env, stderr
 }
 
 func TestMissingBucket(t *testing.T) {
@@ -91,7 +86,7 @@ func TestUntrustedCertificate(t *testing.T) {
 	}
 }
 
-// TestBusyLock has another process hold the lock: this program, as it was called.
+// gc names the process that holds the lock. That process is this test binary, with the variable set.
 func TestBusyLock(t *testing.T) {
 	const variable = "KIST_TEST_LOCK"
 	if path := os.Getenv(variable); path != "" {
@@ -134,7 +129,7 @@ func TestBusyLock(t *testing.T) {
 		"run the command again when that process has ended", "maintenance.lock", "maintain object store")
 }
 
-// TestMovedDuringCommit has another process move the branch while a commit is made.
+// A commit fails if its branch moves meanwhile. The test moves the branch from within Getenv.
 func TestMovedDuringCommit(t *testing.T) {
 	env, stderr := withRepository(t, nil)
 	var other func()

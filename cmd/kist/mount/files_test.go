@@ -27,7 +27,7 @@ func TestInodes(t *testing.T) {
 		"another name": s.enter(1, entry("b", 1)), "another content": s.enter(1, entry("a", 2)), "another folder": s.enter(a, entry("a", 1)),
 	} {
 		if id == a {
-			t.Errorf("%s: the same number", what)
+			t.Errorf("%s: the node has the same number", what)
 		}
 	}
 	if again := s.enter(1, entry("a", 1)); again != a {
@@ -35,11 +35,11 @@ func TestInodes(t *testing.T) {
 	}
 	s.Forget(a, 1)
 	if s.inode(a) == nil {
-		t.Error("forgotten too early")
+		t.Error("the node was forgotten before its last reference")
 	}
 	s.Forget(a, 1)
 	if s.inode(a) != nil || len(s.inodes) != 4 {
-		t.Errorf("not forgotten: %d inodes", len(s.inodes))
+		t.Errorf("the node was not forgotten: %d inodes, want 4", len(s.inodes))
 	}
 	s.Forget(fuse.FUSE_ROOT_ID, 5)
 	if s.inode(fuse.FUSE_ROOT_ID) == nil {
@@ -50,7 +50,7 @@ func TestInodes(t *testing.T) {
 func TestEqualNumbers(t *testing.T) {
 	s := newFileSystem(entry("", 0), func(string) {})
 	n := entry("a", 1)
-	s.inodes[s.number(1, n)] = &inode{Node: entry("other", 2), known: 1} // as if the hashes were equal
+	s.inodes[s.number(1, n)] = &inode{Node: entry("other", 2), known: 1} // as if both hashes were equal
 	if id := s.enter(1, n); s.inode(id).Name != "a" {
 		t.Error("two nodes have one number")
 	}
@@ -64,11 +64,11 @@ func TestRequests(t *testing.T) {
 		began := time.Now()
 		close(cancel)
 		if r.Err() != nil {
-			t.Error("a cancelled request ends at once")
+			t.Error("a cancelled request ended without patience")
 		}
 		<-r.Done()
 		if waited := time.Since(began); waited != patience || !errors.Is(r.Err(), context.Canceled) {
-			t.Errorf("%v after %v", r.Err(), waited)
+			t.Errorf("the request ended with %v after %v, want Canceled after %v", r.Err(), waited, patience)
 		}
 	})
 	synctest.Test(t, func(t *testing.T) {
@@ -97,17 +97,17 @@ func TestStatuses(t *testing.T) {
 	} {
 		for range 2 {
 			if got := s.status("x", c.err); got != c.want {
-				t.Errorf("%v: %v, want %v", c.err, got, c.want)
+				t.Errorf("status of %v is %v, want %v", c.err, got, c.want)
 			}
 		}
 	}
 	if len(warned) != 5 {
-		t.Errorf("warnings: %q", warned)
+		t.Errorf("warnings are %q, want 5", warned)
 	}
 	for i := range 2 * maxWarnings {
 		s.status(fmt.Sprint(i), object.ErrPurged)
 	}
 	if len(warned) != maxWarnings+1 {
-		t.Errorf("%d warnings", len(warned))
+		t.Errorf("%d warnings, want %d", len(warned), maxWarnings+1)
 	}
 }

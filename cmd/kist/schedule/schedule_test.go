@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// install makes a program of the shell that is found before all others.
+// install makes a shell script that PATH finds before all other programs.
 func install(t *testing.T, dir, name, script string) string {
 	t.Helper()
 	path := filepath.Join(dir, name)
@@ -22,10 +22,11 @@ func install(t *testing.T, dir, name, script string) string {
 	return path
 }
 
-// names are folders whose names mean something to a shell, to cron or to systemd.
+// names are folders with characters that are special for a shell, cron or systemd.
 var names = []string{"/srv", "/with space", `/it's "quoted" \n`, "/$HOME/`id`/$(id)/*?~", "/# kist", "/ünï", "/a;b|c&d<e>f"}
 
-// TestCronLine runs the command of a line in a shell.
+// The command of a cron line gives kist the exact path when a shell runs it. A path that cron
+// cannot express is refused.
 func TestCronLine(t *testing.T) {
 	program := install(t, t.TempDir(), "kist's", `printf "[%s]\n" "$@"`)
 	for _, repo := range names {
@@ -36,7 +37,7 @@ func TestCronLine(t *testing.T) {
 		}
 		command, ok := strings.CutPrefix(line, "5 0 * * * ")
 		if !ok {
-			t.Errorf("%s: want five past midnight", line)
+			t.Errorf("line %s: want five past midnight", line)
 		}
 		out, err := exec.Command("sh", "-c", command).CombinedOutput()
 		if want := fmt.Sprintf("[-q]\n[-C]\n[%s]\n[backup]\n", repo); string(out) != want || err != nil {
@@ -112,8 +113,7 @@ func TestSchedulers(t *testing.T) {
 	}
 }
 
-// TestCrontabKept keeps the other lines of a crontab, and changes nothing if it cannot be
-// read.
+// The other lines of a crontab stay. A crontab that cannot be read stays unchanged.
 func TestCrontabKept(t *testing.T) {
 	dir := t.TempDir()
 	table := filepath.Join(dir, "table")
@@ -140,14 +140,14 @@ case $1 in -l) cat `+table+`;; *) cat >`+table+`;; esac
 
 	install(t, dir, "broken", "")
 	if err := (Cron{}).Add(t.Context(), Job{Repo: "/a", Program: "/kist"}); err == nil || !strings.Contains(err.Error(), "broken") {
-		t.Errorf("the crontab cannot be read: %v", err)
+		t.Errorf("add to an unreadable crontab: %v, want its error", err)
 	}
 	if got, _ := os.ReadFile(table); string(got) != others+"\n" {
 		t.Errorf("crontab:\n%s", got)
 	}
 }
 
-// TestUnits wants units as in systemd's manual pages.
+// TestUnits compares units with the form in systemd's manual pages.
 func TestUnits(t *testing.T) {
 	job := Job{Repo: `/a "b" 50% $x \`, Hour: 2, Minute: 5, Jitter: time.Minute, Program: "/opt/kist 1%"}
 	service, timer, err := ForRoot().units(job)
@@ -183,6 +183,6 @@ WantedBy=timers.target
 		t.Errorf("timer:\n%s", timer)
 	}
 	if service, _, _ := ForUser("").units(job); strings.Contains(service, "root") || strings.Contains(service, "network") {
-		t.Errorf("of a user:\n%s", service)
+		t.Errorf("the service of a user names root or the network:\n%s", service)
 	}
 }

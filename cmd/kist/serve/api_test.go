@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// document is what a test needs of an OpenAPI document.
+// document has the parts of an OpenAPI document that the tests use.
 type document struct {
 	Paths map[string]struct {
 		Get struct {
@@ -29,7 +29,7 @@ type document struct {
 	Components struct{ Schemas map[string]map[string]any }
 }
 
-// check returns what is wrong with a value under a schema.
+// check returns the differences of a value from a schema.
 func (d *document) check(schema map[string]any, v any, at string) []string {
 	if ref, ok := schema["$ref"].(string); ok {
 		name := ref[strings.LastIndex(ref, "/")+1:]
@@ -72,7 +72,7 @@ func (d *document) check(schema map[string]any, v any, at string) []string {
 	return wrong
 }
 
-// hasType reports whether a value has a type of JSON schema, or one of several.
+// hasType reports whether a value has a type of JSON schema, or one of a list of types.
 func hasType(kind, v any) bool {
 	if list, ok := kind.([]any); ok {
 		return slices.ContainsFunc(list, func(k any) bool { return hasType(k, v) })
@@ -92,7 +92,7 @@ func hasType(kind, v any) bool {
 	return kind == "object"
 }
 
-// described fails unless the answer to a request is as the document says.
+// described checks that the answer to a request matches the document.
 func (s *site) described(d *document, route, request string, code int, headers ...string) map[string]any {
 	s.Helper()
 	got := s.get(request, headers...)
@@ -157,7 +157,7 @@ func TestAPI(t *testing.T) {
 	}
 	for _, route := range serve.APIRoutes() {
 		if _, ok := d.Paths[route]; !ok || !tested[route] {
-			t.Errorf("%s: described: %t, tested: %t", route, ok, tested[route])
+			t.Errorf("%s: described: %t, tested: %t, want both", route, ok, tested[route])
 		}
 	}
 	if len(d.Paths) != len(serve.APIRoutes()) {
@@ -173,7 +173,7 @@ func TestAPI(t *testing.T) {
 		{"diff", "diff?from=nope", 404}, {"search", "search", 400}, {"search", "search?q=a&in=x", 400}, {"search", "search?q=a&path=page.html", 400}, {"commit", "commit?rev=", 200},
 	} {
 		if v := s.described(d, "/api/v1/"+tt.route, "/api/v1/"+tt.request, tt.code); tt.code != 200 && v["error"] == nil {
-			t.Errorf("%s: %v", tt.request, v)
+			t.Errorf("%s: no error in the answer %v", tt.request, v)
 		}
 	}
 	s.want("/api/v1/", 404, "openapi.json")
@@ -181,7 +181,7 @@ func TestAPI(t *testing.T) {
 	s.want("/api/v1/refs/x", 404, "")
 }
 
-// TestAPIPages checks that pages together have each item once.
+// TestAPIPages checks that all pages of a list together have each item once.
 func TestAPIPages(t *testing.T) {
 	r := treetest.New(t)
 	const commits, files = 7, 11
@@ -208,7 +208,7 @@ func TestAPIPages(t *testing.T) {
 			for _, item := range v[tt.list].([]any) {
 				data, _ := json.Marshal(item)
 				if seen[string(data)] {
-					t.Errorf("%s: twice: %s", tt.request, data)
+					t.Errorf("%s: the pages repeat %s", tt.request, data)
 				}
 				seen[string(data)] = true
 			}

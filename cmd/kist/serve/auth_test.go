@@ -21,7 +21,7 @@ import (
 )
 
 // guarded returns a repository with rules: anna and the crew may read folder, everyone may read
-// open, and nobody may read none.
+// open and folder/shown.txt, and only the owner may read none.
 func guarded(t *testing.T) *treetest.Repository {
 	s := treetest.New(t)
 	for _, path := range []string{"plain.txt", "folder/secret.txt", "folder/deep/secret.txt", "folder/shown.txt", "open/a.txt", "none/a.txt"} {
@@ -41,7 +41,7 @@ func guarded(t *testing.T) *treetest.Repository {
 	return s
 }
 
-// usersFile writes a file of users with their names as passwords.
+// usersFile writes a file of users whose passwords are their names.
 func usersFile(t *testing.T, names ...string) string {
 	t.Helper()
 	var text string
@@ -75,7 +75,7 @@ func TestLogin(t *testing.T) {
 
 	tests := []struct {
 		path  string
-		codes string // of a visitor, a wrong password, anna, bob, eve
+		codes string // for a visitor, a wrong password, anna, bob, eve
 	}{
 		{"/files/", "401 401 200 200 200"},
 		{"/files/plain.txt", "401 401 200 200 200"},
@@ -115,12 +115,12 @@ func TestLogin(t *testing.T) {
 				t.Errorf("%s as %q: %q", tt.path, login, got.body)
 			}
 			if got.StatusCode == 401 && !strings.HasPrefix(got.Header.Get("WWW-Authenticate"), "Basic ") {
-				t.Errorf("%s as %q: no question for a login", tt.path, login)
+				t.Errorf("%s as %q: 401 without WWW-Authenticate: Basic", tt.path, login)
 			}
 		}
 	}
 
-	// Lists, archives, searches and comparisons leave out what a user may not read.
+	// Lists, archives, searches and comparisons omit paths that the user may not read.
 	for _, path := range []string{"/files/", "/api/v1/tree/", "/api/v1/diff?to=HEAD~1&patch=1", "/api/v1/diff?from=HEAD~1", "/api/v1/search?q=secret", "/api/v1/search?q=text&in=text", "/api/v1/search?q=a.txt"} {
 		for login, sees := range map[string]bool{"eve:eve": false, "bob:bob": true} {
 			got := s.want(path, 200, "", "Login: "+login)
@@ -146,24 +146,24 @@ func TestLogin(t *testing.T) {
 		}
 		for _, name := range strings.Fields(want) {
 			if !names[name] {
-				t.Errorf("archive of %s: no %s", login, name)
+				t.Errorf("the archive for %s lacks %s", login, name)
 			}
 			delete(names, name)
 		}
 		if len(names) != 0 {
-			t.Errorf("archive of %s has %v, too", login, names)
+			t.Errorf("the archive for %s also has %v", login, names)
 		}
 	}
 
 	if all := strings.Join(lines, "\n"); strings.Contains(all, "anna:") || strings.Contains(all, "rev=") || !strings.Contains(all, `"anna" GET /files/plain.txt 200`) {
-		t.Error(all)
+		t.Errorf("the request log is %s", all)
 	}
 
-	// A removed user is out at once, and so is a changed password.
+	// A removed user cannot log in any more.
 	s.Check(os.WriteFile(path, []byte(strings.Split(readFile(t, path), "\n")[1]+"\n"), 0o600))
 	s.want("/files/plain.txt", 200, "", "Login: bob:bob")
 	if got := s.get("/files/plain.txt", "Login: anna:anna"); got.StatusCode == 200 {
-		t.Error("anna was removed, and can log in")
+		t.Error("anna can log in after her removal")
 	}
 }
 
@@ -176,7 +176,8 @@ func readFile(t *testing.T, path string) string {
 	return string(data)
 }
 
-// TestGuesses checks that wrong passwords soon cost time, but no user who is logged in.
+// After some wrong passwords, the server refuses more guesses without a check. A user who has
+// logged in before can still log in.
 func TestGuesses(t *testing.T) {
 	users, err := serve.OpenUsers(usersFile(t, "anna"), "")
 	if err != nil {
@@ -207,7 +208,7 @@ func TestRate(t *testing.T) {
 		counts[s.get("/healthz").StatusCode]++
 	}
 	if counts[200] < 10 || counts[429] < 10 || counts[200]+counts[429] != 40 {
-		t.Error(counts)
+		t.Errorf("status codes %v, want some 200 and some 429", counts)
 	}
 }
 
@@ -215,7 +216,7 @@ func TestProxy(t *testing.T) {
 	r := guarded(t)
 	loopback := []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	s := serving(r, serve.Options{Proxy: serve.Proxy{From: loopback, UserHeader: "Remote-User", GroupsHeader: "Remote-Groups"}})
-	s.want("/files/plain.txt", 421, "", "Remote-User: anna", "Host: evil.example") // a page whose name resolves to 127.0.0.1
+	s.want("/files/plain.txt", 421, "", "Remote-User: anna", "Host: evil.example") // as for a page whose name resolves to 127.0.0.1
 	for _, tt := range []struct {
 		path    string
 		code    int
@@ -232,17 +233,17 @@ func TestProxy(t *testing.T) {
 		{"/files/none/a.txt", 403, []string{"Remote-User: everyone"}},
 	} {
 		if got := s.get(tt.path, tt.headers...); got.StatusCode != tt.code || got.Header.Get("WWW-Authenticate") != "" {
-			t.Errorf("%s %q: %s", tt.path, tt.headers, got.Status)
+			t.Errorf("%s %q: %s, want %d", tt.path, tt.headers, got.Status, tt.code)
 		}
 	}
 
-	// Others cannot claim to be a user.
+	// A client that is not the proxy cannot name a user.
 	elsewhere := []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")}
 	other := serving(guarded(t), serve.Options{Proxy: serve.Proxy{From: elsewhere, UserHeader: "Remote-User"}})
 	other.want("/files/open/a.txt", 403, "proxy", "Remote-User: anna")
 }
 
-// TestForwarded checks that only a proxy decides whose rate counts.
+// X-Forwarded-For counts for the rate limit only if a trusted proxy sent it.
 func TestForwarded(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		o := serve.Options{Rate: 1}
@@ -257,7 +258,7 @@ func TestForwarded(t *testing.T) {
 			}
 		}
 		if trusted != (refused == 0) {
-			t.Errorf("trusted: %t, refused: %d", trusted, refused)
+			t.Errorf("trusted proxy: %t: %d of 30 requests refused", trusted, refused)
 		}
 	}
 }
@@ -277,15 +278,15 @@ func TestUserFiles(t *testing.T) {
 		}
 		_, err := serve.OpenUsers(path, "")
 		if (err == nil) != ok || err != nil && strings.Contains(err.Error(), "secret\n") {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("users file %q: %v, want valid: %v", text, err, ok)
 		}
 	}
 	for _, name := range []string{"", "a:b", "everyone", "users", "a,b", "a\nb", " a"} {
 		if line, err := serve.UserLine(name, "pw"); err == nil {
-			t.Errorf("%q: %s", name, line)
+			t.Errorf("UserLine accepts the name %q: %s", name, line)
 		}
 	}
 	if _, err := serve.UserLine("anna", strings.Repeat("x", 73)); err == nil {
-		t.Error("a password that bcrypt would cut")
+		t.Error("UserLine accepts a password that bcrypt would truncate")
 	}
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-// BenchmarkSmallFile reads small files with 50 clients at once, from kist and from Go's
-// http.FileServer on the same files. It reports the 99th percentile of the time for a
-// request, and the memory in use after the run.
+// BenchmarkSmallFile reads small files with 50 concurrent clients, from kist and from Go's
+// http.FileServer on the same files. It reports the median and the 99th percentile of the time for
+// a request, and the heap after the run.
 func BenchmarkSmallFile(b *testing.B) {
 	const clients, files = 50, 200
 	dir := b.TempDir()

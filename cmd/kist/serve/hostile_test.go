@@ -20,7 +20,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// rawGet sends a request line as it is, and returns the status and the answer.
+// rawGet sends target unchanged in a request line, and returns the status and the body.
 func rawGet(t *testing.T, s *site, target string) (code int, answer string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
@@ -73,7 +73,7 @@ func TestTraversal(t *testing.T) {
 		}
 	}
 
-	// Symlinks are shown, not followed.
+	// The server shows the target of a symlink and does not follow it.
 	s.want("/files/link", 200, "../secret")
 	s.want("/files/passwd", 200, "/etc/passwd")
 }
@@ -112,10 +112,10 @@ func TestHostileNames(t *testing.T) {
 			s.want(target, 200, want)
 			got := s.want(target+"?download", 200, want)
 			if cookie := got.Header.Get("Set-Cookie"); cookie != "" {
-				t.Errorf("%s: a cookie", target)
+				t.Errorf("%s: the server sets the cookie %q", target, cookie)
 			}
 			if disposition := got.Header.Get("Content-Disposition"); !strings.HasPrefix(disposition, "attachment; filename=\"") {
-				t.Errorf("%s: %q", target, disposition)
+				t.Errorf("%s: Content-Disposition %q", target, disposition)
 			}
 			s.want(strings.Replace(target, "/files/", "/api/v1/file/", 1), 200, `"type":"file"`)
 			s.want(strings.Replace(target, "/files/", "/api/v1/history/", 1), 200, `"versions":[{`)
@@ -128,7 +128,7 @@ func TestHostileNames(t *testing.T) {
 	for _, path := range []string{"/api/v1/tree/top", "/api/v1/log", "/api/v1/diff", "/api/v1/search?q=a", "/files/top/?archive=tar", "/files/top/?archive=zip"} {
 		got := s.want(path, 200, "")
 		if kind := got.Header.Get("Content-Type"); strings.Contains(kind, "html") || got.Header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: %s", path, kind)
+			t.Errorf("%s: type %q, or no nosniff", path, kind)
 		}
 	}
 
@@ -151,8 +151,8 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// checkMarkup fails if a page has an element or an attribute that a listing does not have, or
-// a character that hides something.
+// checkMarkup fails if a page has an element or an attribute that a listing does not need, or an
+// invisible or deceptive character.
 func checkMarkup(t *testing.T, page string) {
 	t.Helper()
 	allowed := map[string]string{"html": "lang", "head": "", "meta": "charset name content", "title": "", "body": "", "h1": "", "table": "", "tbody": "", "tr": "", "td": "align", "a": "href", "p": ""}
@@ -166,14 +166,14 @@ func checkMarkup(t *testing.T, page string) {
 		}
 		attrs, ok := allowed[n.Data]
 		if !ok {
-			t.Errorf("element %s", n.Data)
+			t.Errorf("the page has an element %s", n.Data)
 		}
 		for _, attr := range n.Attr {
 			if !strings.Contains(" "+attrs+" ", " "+attr.Key+" ") {
-				t.Errorf("attribute %s of %s", attr.Key, n.Data)
+				t.Errorf("the page has an attribute %s of %s", attr.Key, n.Data)
 			}
 			if attr.Key == "href" && !strings.HasPrefix(attr.Val, "./") && !strings.HasPrefix(attr.Val, "../") && !strings.HasPrefix(attr.Val, "?") {
-				t.Errorf("link to %q", attr.Val)
+				t.Errorf("the page links to %q", attr.Val)
 			}
 		}
 	}
@@ -184,8 +184,7 @@ func checkMarkup(t *testing.T, page string) {
 	}
 }
 
-// TestActiveContent checks that no file can run a script in the origin of the server, whatever
-// its content and its attribute say.
+// No file can run a script in the origin of the server, whatever its content and its content type.
 func TestActiveContent(t *testing.T) {
 	r := treetest.New(t)
 	contents := map[string]string{
@@ -203,7 +202,7 @@ func TestActiveContent(t *testing.T) {
 	r.Add(stage.AddOptions{})
 	for i, kind := range types {
 		if strings.ContainsAny(kind, "\r\n") {
-			continue // no attribute has it
+			continue // not allowed in an attribute
 		}
 		_, err := stage.EditAttrs(t.Context(), r.Repo, []string{fmt.Sprint("typed", i)}, func(_ string, attrs map[string]string) error {
 			attrs["content-type"] = kind

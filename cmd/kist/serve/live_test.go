@@ -31,8 +31,8 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// TestBesideWriters reads while another process would commit, collect garbage and purge. Each
-// answer has to be complete and right, or to say that the content was purged.
+// While a second repository instance commits, collects garbage and purges, each answer is complete
+// and correct, or reports that the content was purged.
 func TestBesideWriters(t *testing.T) {
 	r := treetest.New(t)
 	const files = 6
@@ -47,7 +47,7 @@ func TestBesideWriters(t *testing.T) {
 		r.Commit(fmt.Sprint(round, "\n"))
 	}
 	commit(0)
-	writer := r.Clocked(0) // as another process has it
+	writer := r.Clocked(0) // opened like in a second process
 	s := serving(r, serve.Options{})
 
 	stop := make(chan struct{})
@@ -93,11 +93,11 @@ func TestBesideWriters(t *testing.T) {
 
 	s.want("/files/f1", 200, fmt.Sprintf("round %d file 1", rounds%15))
 	if got := s.get("/files/f0"); got.StatusCode == 200 {
-		t.Errorf("the purged f0: %d, %d bytes", got.StatusCode, len(got.body))
+		t.Errorf("f0 was purged, but the answer is %d with %d bytes", got.StatusCode, len(got.body))
 	}
 }
 
-// TestDamage checks that damaged content never looks like a file, also behind a good start.
+// An answer with damaged content is never complete, even if the content begins intact.
 func TestDamage(t *testing.T) {
 	r := treetest.New(t)
 	r.Write("large", string(treetest.Noise(1, 9<<20)))
@@ -132,18 +132,18 @@ func TestDamage(t *testing.T) {
 	defer res.Body.Close()
 	data, err := io.ReadAll(res.Body)
 	if res.StatusCode == http.StatusOK && err == nil {
-		t.Errorf("a complete answer of %d bytes", len(data))
+		t.Errorf("a damaged file: complete answer of %d bytes", len(data))
 	}
 	if archive, err := http.Get(s.url + "/files/?archive=tar"); err == nil {
 		if _, err := io.Copy(io.Discard, archive.Body); err == nil {
-			t.Error("a complete archive")
+			t.Error("an archive of a damaged file: complete answer")
 		}
 		archive.Body.Close()
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	if !strings.Contains(logged, "/files/large") {
-		t.Errorf("logged: %s", logged)
+		t.Errorf("the log lacks the damaged file: %s", logged)
 	}
 }
 
@@ -162,17 +162,17 @@ func TestMetrics(t *testing.T) {
 		"kist_store_bytes", "kist_store_volumes", "kist_last_commit_timestamp_seconds", "kist_cache_bytes", "kist_memory_bytes",
 	} {
 		if families[name] == nil || len(families[name].Metric) == 0 {
-			t.Errorf("no %s", name)
+			t.Errorf("the metrics lack %s", name)
 		}
 	}
 	at := time.Unix(int64(families["kist_last_commit_timestamp_seconds"].Metric[0].GetGauge().GetValue()), 0)
 	if time.Since(at) > time.Hour || time.Since(at) < -time.Hour {
-		t.Errorf("last commit at %v", at)
+		t.Errorf("the metrics have the last commit at %v", at)
 	}
 }
 
-// TestSlowClients checks that the server goes on while clients hold connections open and send
-// nothing, or half a request.
+// The server keeps answering while 100 clients hold connections open with no request or half a
+// request.
 func TestSlowClients(t *testing.T) {
 	s := serving(small(t), serve.Options{})
 	for i := range 100 {
@@ -184,12 +184,11 @@ func TestSlowClients(t *testing.T) {
 	s.want("/files/a.txt", 200, "second")
 	code, _ := rawGet(t, s, "/files/a.txt?"+strings.Repeat("x", 64<<10))
 	if code != http.StatusRequestHeaderFieldsTooLarge {
-		t.Errorf("a header of 64 KiB: %d", code)
+		t.Errorf("a request line of 64 KiB: status %d, want 431", code)
 	}
 }
 
-// TestLoad sends 1,000 requests, 50 at once, twice, and checks that the second time leaves no
-// more goroutines or memory behind.
+// Two rounds of 1,000 requests from 50 concurrent clients do not leak memory.
 func TestLoad(t *testing.T) {
 	s := serving(small(t), serve.Options{})
 	var after [2]int
@@ -220,7 +219,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// heap returns the number of bytes in use, after a collection.
+// heap returns the number of bytes in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats

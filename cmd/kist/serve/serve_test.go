@@ -45,13 +45,13 @@ func servingWith(s *treetest.Repository, server *serve.Server) *site {
 	return &site{s, "http://" + l.Addr().String()}
 }
 
-// reply is an answer with its body.
+// reply is a response with its body.
 type reply struct {
 	*http.Response
 	body string
 }
 
-// get sends a GET request; headers are as in "Range: bytes=0-1".
+// get sends a GET request. Headers have the form "Range: bytes=0-1".
 func (s *site) get(path string, headers ...string) reply {
 	return s.send(http.MethodGet, path, headers...)
 }
@@ -80,7 +80,7 @@ func (s *site) send(method, path string, headers ...string) reply {
 	return reply{res, string(body)}
 }
 
-// want fails unless the answer to a request has a status and contains a text.
+// want checks that the answer to a request has a status and contains a text.
 func (s *site) want(path string, code int, text string, headers ...string) reply {
 	s.Helper()
 	got := s.get(path, headers...)
@@ -116,7 +116,7 @@ func TestFiles(t *testing.T) {
 	s.want("/", 404, "")
 
 	if kind := first.Header.Get("Content-Type"); kind != "text/plain; charset=utf-8" {
-		t.Errorf("type %q", kind)
+		t.Errorf("a.txt has the type %q", kind)
 	}
 	tag := first.Header.Get("ETag")
 	if len(tag) != 66 || first.Header.Get("Last-Modified") == "" {
@@ -131,17 +131,17 @@ func TestFiles(t *testing.T) {
 	}
 	for tag, code := range map[string]int{tag: 206, `"0"`: 200} {
 		if got := s.get("/files/a.txt", "Range: bytes=2-4", "If-Range: "+tag); got.StatusCode != code {
-			t.Errorf("If-Range %s: %d", tag, got.StatusCode)
+			t.Errorf("If-Range %s: %d, want %d", tag, got.StatusCode, code)
 		}
 	}
 	s.want("/files/a.txt", 416, "", "Range: bytes=7-")
 	for method, code := range map[string]int{"HEAD": 200, "POST": 405, "PUT": 405, "DELETE": 405, "OPTIONS": 405} {
 		if got := s.send(method, "/files/a.txt"); got.StatusCode != code || method == "HEAD" && (got.body != "" || got.ContentLength != 7) {
-			t.Errorf("%s: %d %q", method, got.StatusCode, got.body)
+			t.Errorf("%s: %d %q, want %d", method, got.StatusCode, got.body, code)
 		}
 	}
 
-	// A new commit is there at once; an unchanged file keeps its ETag.
+	// The server shows a new commit at once. An unchanged file keeps its ETag.
 	before := s.get("/files/folder/b.txt").Header.Get("ETag")
 	s.Write("a.txt", "third\n")
 	s.Write("long", strings.Repeat("x", 1000))
@@ -150,11 +150,11 @@ func TestFiles(t *testing.T) {
 	s.want("/files/a.txt", 200, "third\n")
 	for ranges, code := range map[int]int{2: 206, 16: 206, 17: 200, 500: 200} {
 		if got := s.get("/files/long", "Range: bytes=0-0"+strings.Repeat(",2-2", ranges-1)); got.StatusCode != code {
-			t.Errorf("%d ranges: %s", ranges, got.Status)
+			t.Errorf("%d ranges: %s, want %d", ranges, got.Status, code)
 		}
 	}
 	if after := s.get("/files/folder/b.txt").Header.Get("ETag"); after != before || after == "" {
-		t.Errorf("ETag %s became %s", before, after)
+		t.Errorf("ETag of an unchanged file: %s became %s", before, after)
 	}
 }
 
@@ -166,10 +166,10 @@ func TestFolders(t *testing.T) {
 	}
 	s.want("/files/folder/?rev=HEAD~1", 200, `<a href="./deep/?rev=HEAD~1">deep/</a>`)
 	if got := s.get("/files/folder?rev=HEAD"); got.StatusCode != 302 || got.Header.Get("Location") != "./folder/?rev=HEAD" {
-		t.Errorf("%d %v", got.StatusCode, got.Header)
+		t.Errorf("a folder without a slash: %d %v, want a redirect", got.StatusCode, got.Header)
 	}
 	if got := s.get("/files/folder/b.txt/"); got.StatusCode != 302 || got.Header.Get("Location") != "./../b.txt" {
-		t.Errorf("%d %v", got.StatusCode, got.Header)
+		t.Errorf("a file with a slash: %d %v, want a redirect", got.StatusCode, got.Header)
 	}
 	s.want("/files/folder/", 200, `"entries":[{"path":"folder/b.txt"`, "Accept: application/json")
 	page := s.want("/files/?limit=1", 200, `<a href="?after=a.txt&amp;limit=1">more</a>`)
@@ -197,7 +197,7 @@ func TestHost(t *testing.T) {
 		"evil.example": 421, "evil.example:80": 421, "localhost.evil.example": 421, "127.0.0.1.evil.example": 421, "10.0.0.1": 421, "0.0.0.0": 421,
 	} {
 		if got := s.get("/files/a.txt", "Host: "+host); got.StatusCode != code {
-			t.Errorf("%s: %d", host, got.StatusCode)
+			t.Errorf("host %s: %d, want %d", host, got.StatusCode, code)
 		}
 	}
 	named := serving(small(t), serve.Options{Hosts: []string{"kist.example"}})
@@ -205,24 +205,24 @@ func TestHost(t *testing.T) {
 	named.want("/files/a.txt", 421, "", "Host: other.example")
 }
 
-// TestOtherSite checks that a page of another site cannot change anything.
+// A page of another site cannot send a request that changes something.
 func TestOtherSite(t *testing.T) {
 	r := small(t)
 	server := serve.New(r.Repo, serve.Options{})
 	calls := 0
 	server.Handle("/change", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }))
 	s := servingWith(r, server)
-	for i, header := range []string{"Origin: https://evil.example", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: null"} {
+	for _, header := range []string{"Origin: https://evil.example", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: null"} {
 		if got := s.send("POST", "/change", header); got.StatusCode != 403 || calls != 0 {
-			t.Errorf("%d %s: %d", i, header, got.StatusCode)
+			t.Errorf("%s: status %d, %d calls, want 403 without a call", header, got.StatusCode, calls)
 		}
 	}
 	if got := s.send("POST", "/change", "Sec-Fetch-Site: same-origin"); got.StatusCode != 200 || calls != 1 {
-		t.Errorf("same origin: %d", got.StatusCode)
+		t.Errorf("same origin: status %d, %d calls, want 200 and one call", got.StatusCode, calls)
 	}
 }
 
-// TestPanic checks that a panic ends one request only, and that the log has no query.
+// A panic ends only its own request. The log of it has no query.
 func TestPanic(t *testing.T) {
 	r := small(t)
 	var logged []string
@@ -231,10 +231,10 @@ func TestPanic(t *testing.T) {
 	s := servingWith(r, server)
 	if res, err := http.Get(s.url + "/panic?token=secret"); err == nil {
 		res.Body.Close()
-		t.Errorf("an answer: %s", res.Status)
+		t.Errorf("a request that panics is answered with %s", res.Status)
 	}
 	s.want("/healthz", 200, "ok")
 	if all := strings.Join(logged, "\n"); !strings.Contains(all, "panic: oh") || strings.Contains(all, "secret") {
-		t.Error(all)
+		t.Errorf("the log is %s", all)
 	}
 }

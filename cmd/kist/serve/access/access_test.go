@@ -11,13 +11,13 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// commit commits the worktree, and returns the tree.
+// commit commits the index and returns the tree.
 func commit(s *treetest.Repository, message string) object.ID {
 	s.Helper()
 	return s.Commit(message).Commit.Tree
 }
 
-// setAttrs sets attributes, each as in "path key=value", and "path -key" to remove one.
+// setAttrs sets attributes. A line is "path key=value", or "path -key" to remove the attribute.
 func setAttrs(s *treetest.Repository, lines ...string) {
 	s.Helper()
 	for _, line := range lines {
@@ -51,7 +51,7 @@ func TestRules(t *testing.T) {
 	owner := access.User{Owner: true}
 	tests := []struct {
 		path        string
-		read, write string // those who may, of anna, bob, eve, nobody, impostor
+		read, write string // the users with this access, of anna, bob, eve, nobody, impostor
 	}{
 		{"", "anna bob eve", "anna bob eve"},
 		{"plain", "anna bob eve", "anna bob eve"},
@@ -77,7 +77,7 @@ func TestRules(t *testing.T) {
 			for what, err := range map[string]error{tt.read: rules.MayRead(t.Context(), tt.path), "write " + tt.write: rules.MayWrite(t.Context(), tt.path)} {
 				want := strings.Contains(" "+what+" ", " "+name+" ")
 				if got := err == nil; got != want || err != nil && !errors.Is(err, access.ErrDenied) {
-					t.Errorf("%q, %s (%s): %v", tt.path, name, what, err)
+					t.Errorf("%q, user %s (allowed: %s): %v", tt.path, name, what, err)
 				}
 			}
 		}
@@ -88,8 +88,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestRulesOfTwoTrees checks that a new rule protects old versions, and that the removal of a
-// rule does not open an old version.
+// A new rule also protects old versions. Removing a rule does not open old versions.
 func TestRulesOfTwoTrees(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("a/f", "1")
@@ -103,26 +102,26 @@ func TestRulesOfTwoTrees(t *testing.T) {
 	eve := access.User{Name: "eve"}
 	for _, path := range []string{"a/f", "b/f", "a/gone"} {
 		if err := access.New(eve, s.Repo.Objects(), old, present).MayRead(t.Context(), path); !errors.Is(err, access.ErrDenied) {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s by the rules of both trees: %v, want ErrDenied", path, err)
 		}
 	}
 	for path, root := range map[string]object.ID{"a/f": old, "b/f": present} {
 		if err := access.New(eve, s.Repo.Objects(), root).MayRead(t.Context(), path); err != nil {
-			t.Errorf("%s: %v", path, err)
+			t.Errorf("%s by the rules of one tree: %v, want access", path, err)
 		}
 	}
 }
 
-// TestUnreadableRules checks that damage denies access.
+// If the rules cannot be read, access is denied.
 func TestUnreadableRules(t *testing.T) {
 	s := treetest.New(t)
 	missing := object.Sum([]byte("no such tree"))
 	for _, user := range []access.User{{}, {Name: "eve"}} {
 		if err := access.New(user, s.Repo.Objects(), missing).MayRead(t.Context(), "a"); err == nil {
-			t.Errorf("%q may read by missing rules", user.Name)
+			t.Errorf("user %q may read although the rules are missing", user.Name)
 		}
 	}
 	if err := access.New(access.User{}, s.Repo.Objects()).MayRead(t.Context(), "a"); !errors.Is(err, access.ErrDenied) {
-		t.Errorf("a visitor without rules: %v", err)
+		t.Errorf("visitor without a tree of rules: %v, want ErrDenied", err)
 	}
 }

@@ -25,13 +25,13 @@ import (
 // team is the URL path of a branch that is not checked out.
 const team = Prefix + "/branches/team/"
 
-// answer is the answer to a request.
+// answer is a response with its body.
 type answer struct {
 	*http.Response
 	body string
 }
 
-// send sends a request as a user, "" for the owner. Each header is as in "Depth: 0".
+// send sends a request as a user; "" is the owner. Headers have the form "Depth: 0".
 func (s *site) send(user, method, path, body string, headers ...string) answer {
 	s.Helper()
 	req, err := http.NewRequestWithContext(s.Context(), method, s.url+path, strings.NewReader(body))
@@ -61,7 +61,7 @@ func (s *site) want(status int, user, method, path, body string, headers ...stri
 	return got
 }
 
-// files returns the contents of all files of a branch's commit.
+// files returns the contents of all files of a branch.
 func (s *site) files(branch string) map[string]string {
 	s.Helper()
 	id, err := s.Repo.Refs().Get("refs/heads/" + branch)
@@ -110,14 +110,14 @@ func TestChanges(t *testing.T) {
 	s.want(404, "anna", "DELETE", team+"dir/big", "")
 	s.want(404, "anna", "GET", team+"a.txt", "")
 	if got := s.want(200, "bob", "GET", team+"b%20%C3%A4.txt", ""); got.body != "bb" {
-		t.Errorf("before the commit: %q", got.body)
+		t.Errorf("before the commit, bob reads %q, want bb", got.body)
 	}
 
 	id := strings.TrimSpace(s.want(201, "anna", "POST", team, "").body)
 	s.want(204, "anna", "POST", team, "") // nothing to commit
 	s.wantFiles("team", map[string]string{"b ä.txt": "bb", "dir/moved": "one\ntwo\n", "copy/big": strings.Repeat("0123456789abcdef", 1<<16)})
 	if head, err := s.Repo.Refs().Get("refs/heads/team"); err != nil || head.String() != id {
-		t.Errorf("POST answers %s, and the branch is at %s, %v", id, head, err)
+		t.Errorf("POST answers %s, but the branch is at %s, %v", id, head, err)
 	}
 	if c := s.tip("team"); c.Author.Name != "anna" || c.Author.Email != "anna@example.org" || c.Committer.Name == "anna" || len(c.Parents) != 1 {
 		t.Errorf("the commit is %+v", c)
@@ -125,7 +125,7 @@ func TestChanges(t *testing.T) {
 	s.wantFiles("main", map[string]string{"a.txt": "one\ntwo\n"})
 }
 
-// TestReadOnly checks that no method changes history, or what a visitor uses.
+// No method changes history, or anything for a visitor without a name.
 func TestReadOnly(t *testing.T) {
 	s := newSite(t, Options{})
 	s.want(201, "", "PUT", team+"new", "new")
@@ -150,7 +150,7 @@ func TestReadOnly(t *testing.T) {
 			for _, name := range []string{"", "a.txt", "fresh"} {
 				got := s.send(place.user, method, Prefix+place.path+name, body, "Destination: "+s.url+Prefix+place.path+"other")
 				if got.StatusCode < 400 || got.StatusCode >= 500 {
-					t.Errorf("%s %s%s: %s", method, place.path, name, got.Status)
+					t.Errorf("%s %s%s: %s, want 4xx", method, place.path, name, got.Status)
 				}
 			}
 		}
@@ -161,7 +161,7 @@ func TestReadOnly(t *testing.T) {
 	s.wantFiles("main", before)
 }
 
-// TestConflict checks that both versions stay if the branch moved meanwhile.
+// If the branch moved meanwhile, a commit keeps both versions of a changed file.
 func TestConflict(t *testing.T) {
 	s := newSite(t, Options{})
 	s.want(201, "anna", "PUT", team+"plan.odt", "first")
@@ -189,7 +189,7 @@ func TestConflict(t *testing.T) {
 	}
 }
 
-// TestQuietTime checks that changes become a commit by themselves.
+// After the quiet time, the server commits changes by itself.
 func TestQuietTime(t *testing.T) {
 	s := newSite(t, Options{Quiet: time.Millisecond})
 	s.want(201, "anna", "PUT", team+"new", "new")
@@ -201,8 +201,8 @@ func TestQuietTime(t *testing.T) {
 	s.wantFiles("team", map[string]string{"a.txt": "one\ntwo\n", "new": "new"})
 }
 
-// TestTwoWriters checks that no confirmed write of two users is lost, also not one that the
-// other user has replaced.
+// No confirmed write of two concurrent users is lost. History also has writes that the other user
+// replaced.
 func TestTwoWriters(t *testing.T) {
 	s := newSite(t, Options{Quiet: time.Millisecond})
 	const writes = 40
@@ -241,7 +241,7 @@ func TestTwoWriters(t *testing.T) {
 		}
 	}
 	if !seen["anna"] || !seen["bob"] {
-		t.Errorf("history has versions of %v", seen)
+		t.Errorf("history has versions of %v, want both users", seen)
 	}
 }
 
@@ -255,13 +255,13 @@ func TestLocks(t *testing.T) {
 	s.want(423, "bob", "LOCK", team+"a.txt", info)
 	s.want(204, "anna", "PUT", team+"a.txt", "of anna", "If: ("+token+")")
 	if got := s.send("bob", "PUT", team+"a.txt", "of bob", "If: ("+token+")"); got.StatusCode < 400 {
-		t.Errorf("bob uses the lock of anna: %s", got.Status)
+		t.Errorf("bob writes with the lock of anna: %s", got.Status)
 	}
 	if got := s.send("bob", "UNLOCK", team+"a.txt", "", "Lock-Token: "+token); got.StatusCode < 400 {
 		t.Errorf("bob removes the lock of anna: %s", got.Status)
 	}
 	if got := s.want(207, "bob", "PROPFIND", team+"a.txt", "", "Depth: 0"); !isXML(got.body) || !strings.Contains(got.body, "&lt;me&gt;") {
-		t.Errorf("the owner of the lock: %s", got.body)
+		t.Errorf("PROPFIND lacks the owner of the lock: %s", got.body)
 	}
 	s.want(204, "anna", "UNLOCK", team+"a.txt", "", "Lock-Token: "+token)
 	s.want(204, "bob", "PUT", team+"a.txt", "of bob")
@@ -282,7 +282,7 @@ func TestLocksExpire(t *testing.T) {
 	}
 	now = now.Add(59 * time.Second)
 	if _, root, err := l.create(lock{root: "branches/team/a/b", user: "bob", time: time.Minute}); err == nil || root != first.root {
-		t.Errorf("a lock inside another: %q, %v", root, err)
+		t.Errorf("bob locks a path inside the lock of anna: %q, %v", root, err)
 	}
 	if _, ok := l.refresh(first.token, first.root, "anna", time.Minute); !ok {
 		t.Error("the lock cannot be refreshed")
@@ -293,7 +293,7 @@ func TestLocksExpire(t *testing.T) {
 	}
 	now = now.Add(2 * time.Second)
 	if _, _, err := l.create(lock{root: first.root, user: "bob", time: time.Minute}); err != nil {
-		t.Errorf("after the time of the first lock: %v", err)
+		t.Errorf("bob cannot lock after the first lock expired: %v", err)
 	}
 	if _, ok := l.refresh(first.token, first.root, "anna", time.Minute); ok {
 		t.Error("an expired lock was refreshed")
@@ -310,7 +310,7 @@ func isXML(text string) bool {
 	}
 }
 
-// TestAccess checks that a user neither sees nor changes what the rules forbid.
+// A user neither sees nor changes paths that the rules forbid.
 func TestAccess(t *testing.T) {
 	s := newSite(t, Options{})
 	s.want(201, "", "MKCOL", team+"secret", "")
@@ -358,15 +358,15 @@ func TestAccess(t *testing.T) {
 	s.wantFiles("team", map[string]string{"a.txt": "one\ntwo\n", "secret/plan": "hidden text", "open/x": "x"})
 }
 
-// TestHostileRequests checks that no path leads out of a branch, and that no XML costs much.
+// No path leads out of a branch, and hostile XML and If headers are refused.
 func TestHostileRequests(t *testing.T) {
 	s := newSite(t, Options{MaxSize: 1000})
 	for _, path := range []string{"..%2fx", "%2e%2e/x", "a/../../x", ".kist/config", ".KIST/x", "x%00y", "a%2fb/../c", strings.Repeat("n", 5000)} {
 		if got := s.send("", "PUT", team+path, "x"); got.StatusCode < 400 || got.StatusCode >= 500 {
-			t.Errorf("PUT %.40s: %s", path, got.Status)
+			t.Errorf("PUT %.40s: %s, want 4xx", path, got.Status)
 		}
 		if got := s.send("", "COPY", team+"a.txt", "", "Destination: "+team+path); got.StatusCode < 400 || got.StatusCode >= 500 {
-			t.Errorf("COPY to %.40s: %s", path, got.Status)
+			t.Errorf("COPY to %.40s: %s, want 4xx", path, got.Status)
 		}
 	}
 	s.want(413, "", "PUT", team+"large", strings.Repeat("x", 1001))
@@ -382,14 +382,14 @@ func TestHostileRequests(t *testing.T) {
 	}
 	for _, header := range []string{"If: (", "If: (<a>", `If: (["x)`, "If: " + strings.Repeat("(<x>)", 500), "If: <no-uri> ()"} {
 		if got := s.send("", "PUT", team+"a.txt", "x", header); got.StatusCode < 400 || got.StatusCode >= 500 {
-			t.Errorf("%.40s: %s", header, got.Status)
+			t.Errorf("PUT with %.40s: %s, want 4xx", header, got.Status)
 		}
 	}
 	s.want(204, "", "POST", team, "")
 	s.wantFiles("team", map[string]string{"a.txt": "one\ntwo\n"})
 }
 
-// TestClients repeats requests that clients are known to send.
+// TestClients repeats requests of known clients.
 func TestClients(t *testing.T) {
 	s := newSite(t, Options{})
 	got := s.want(200, "", "OPTIONS", team, "")
@@ -397,44 +397,44 @@ func TestClients(t *testing.T) {
 		t.Errorf("OPTIONS: %v", got.Header)
 	}
 
-	// Finder writes an empty file first, sends chunks with a length in a header of its own,
-	// and files for the look of a folder.
+	// Finder first writes an empty file. It sends chunks with the length in its own header, and
+	// extra files for the look of a folder.
 	const finder = "User-Agent: WebDAVFS/3.0.0 (03008000) Darwin/21.6.0"
 	s.want(403, "", "PUT", team+".DS_Store", "look", finder)
 	s.want(201, "", "PUT", team+"film.mov", "", finder)
 	s.want(204, "", "PUT", team+"film.mov", "film", finder, "X-Expected-Entity-Length: 4")
 	s.want(201, "", "PUT", team+"._film.mov", "fork", finder)
 
-	// Windows sets times after each upload, and takes a refusal for a failed upload.
+	// Windows sets times after each upload. If that is refused, it reports a failed upload.
 	patch := `<?xml version="1.0"?><D:propertyupdate xmlns:D="DAV:" xmlns:Z="urn:schemas-microsoft-com:"><D:set><D:prop>` +
 		`<Z:Win32CreationTime>Wed, 04 Mar 2026 10:00:00 GMT</Z:Win32CreationTime><Z:Win32LastModifiedTime>Wed, 04 Mar 2026 11:00:00 GMT</Z:Win32LastModifiedTime>` +
 		`<Z:Win32FileAttributes>00000020</Z:Win32FileAttributes></D:prop></D:set></D:propertyupdate>`
 	got = s.want(207, "", "PROPPATCH", team+"film.mov", patch, "User-Agent: Microsoft-WebDAV-MiniRedir/10.0.19045")
 	if strings.Count(got.body, "200 OK") != 3 || strings.Contains(got.body, "403") {
-		t.Errorf("the times of Windows: %s", got.body)
+		t.Errorf("PROPPATCH of Windows: %s, want three times 200", got.body)
 	}
 	got = s.want(207, "", "PROPFIND", team+"film.mov", "", "Depth: 0")
 	if !strings.Contains(got.body, "Wed, 04 Mar 2026 11:00:00 GMT") || !strings.Contains(got.body, ">4</") {
-		t.Errorf("the time that Windows set: %s", got.body)
+		t.Errorf("PROPFIND lacks the time that Windows set: %s", got.body)
 	}
 
-	// rclone and the clients of ownCloud send the time with the content.
+	// rclone and clients of ownCloud send the time with the content.
 	s.want(201, "", "PUT", team+"dated", "x", "X-OC-Mtime: 1000000000")
 	if got = s.want(207, "", "PROPFIND", team+"dated", "", "Depth: 0"); !strings.Contains(got.body, "Sun, 09 Sep 2001 01:46:40 GMT") {
-		t.Errorf("the time that rclone set: %s", got.body)
+		t.Errorf("PROPFIND lacks the time that rclone set: %s", got.body)
 	}
 
 	// GNOME asks for these properties of a folder.
 	got = s.want(207, "", "PROPFIND", team, `<?xml version="1.0" encoding="utf-8" ?><D:propfind xmlns:D="DAV:"><D:prop><D:creationdate/><D:displayname/><D:getcontentlength/>`+
 		`<D:getcontenttype/><D:getetag/><D:getlastmodified/><D:resourcetype/><D:quota-available-bytes/></D:prop></D:propfind>`, "Depth: 1", "Apply-To-Redirect-Ref: T")
 	if !isXML(got.body) || !strings.Contains(got.body, "collection") || !strings.Contains(got.body, team+"film.mov") {
-		t.Errorf("for GNOME: %s", got.body)
+		t.Errorf("PROPFIND of GNOME: %s", got.body)
 	}
 	s.want(201, "", "POST", team, "")
 	s.wantFiles("team", map[string]string{"a.txt": "one\ntwo\n", "film.mov": "film", "._film.mov": "fork", "dated": "x"})
 }
 
-// TestNamesInXML checks that answers are XML, whatever files are called.
+// The answers are valid XML and lists are safe HTML for any names of files.
 func TestNamesInXML(t *testing.T) {
 	s := newSite(t, Options{})
 	for _, name := range []string{`<b>&"'`, "control\x01\x7f", "bytes\xff\xfe", "line\nbreak", "per%cent#?"} {
@@ -444,20 +444,20 @@ func TestNamesInXML(t *testing.T) {
 	s.Commit("names")
 	got := s.want(207, "", "PROPFIND", Prefix+"/latest/", "", "Depth: 1")
 	if !isXML(got.body) || strings.Count(got.body, "<D:response>") != 7 {
-		t.Errorf("not XML of seven places: %q", got.body)
+		t.Errorf("want XML with seven places: %q", got.body)
 	}
 	for _, path := range []string{"%3Cb%3E&%22%27", "control%01%7F", "bytes%FF%FE", "line%0Abreak", "per%25cent%23%3F"} {
 		if !strings.Contains(strings.ReplaceAll(got.body, "&amp;", "&"), path) {
-			t.Errorf("%s is not in %s", path, got.body)
+			t.Errorf("the answer lacks %s: %s", path, got.body)
 		}
 		s.want(200, "", "GET", Prefix+"/latest/"+path, "")
 	}
 	if got := s.want(200, "", "GET", Prefix+"/latest/", ""); strings.Contains(got.body, "<b>") {
-		t.Errorf("markup in a list: %s", got.body)
+		t.Errorf("a list contains a name as markup: %s", got.body)
 	}
 }
 
-// TestCheckedOut checks that the worktree follows, and that local changes stay.
+// A commit to the checked-out branch updates the worktree, and keeps local changes.
 func TestCheckedOut(t *testing.T) {
 	s := newSite(t, Options{})
 	const main = Prefix + "/branches/main/"
@@ -479,11 +479,11 @@ func TestCheckedOut(t *testing.T) {
 	s.Commit("local")
 	s.want(201, "", "POST", main, "")
 	if got := s.files("main"); len(got) != 2 || got["a.txt"] != "local" {
-		t.Errorf("after the conflict: %q", got)
+		t.Errorf("after the conflict, main has %q", got)
 	}
 }
 
-// FuzzConditions checks that no If header makes the parser panic or loop.
+// FuzzConditions checks that parsing any If header ends, with conditions or an error.
 func FuzzConditions(f *testing.F) {
 	for _, seed := range []string{"", "(<urn:x>)", `</dav/x> (<urn:x> ["etag"]) (Not <DAV:no-lock>)`, "(", `(["a`} {
 		f.Add(seed)
@@ -496,7 +496,7 @@ func FuzzConditions(f *testing.F) {
 	})
 }
 
-// FuzzXML checks that the parser turns any XML that it takes into XML again.
+// FuzzXML checks that an accepted element is written as well-formed XML.
 func FuzzXML(f *testing.F) {
 	for _, seed := range []string{`<a xmlns="b"><c d="e">&lt;</c></a>`, `<x:a xmlns:x="y" x:b="1" xml:lang="de">text</x:a>`, "<a>\x7f</a>"} {
 		f.Add(seed)

@@ -17,15 +17,15 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// site is a server with a repository for a test. The branch team is not checked out.
+// site is a server with a repository. Its branch team is not checked out.
 type site struct {
 	*treetest.Repository
 	h   *Handler
 	url string
 }
 
-// newSite starts a server that takes changes. The user of a request is in the header User; "-"
-// stands for a visitor without a name. Without the header, it is the owner.
+// newSite starts a server that accepts changes. The header User names the user of a request; "-" is
+// a visitor without a name. Without the header, the user is the owner.
 func newSite(t *testing.T, o Options) *site {
 	r := treetest.New(t)
 	s := &site{Repository: r}

@@ -31,7 +31,7 @@ type browser struct {
 	ctx context.Context
 
 	mu       sync.Mutex
-	problems []string // of the console: errors, exceptions and violations of the policy
+	problems []string // from the console: errors, exceptions, violations of the policy
 }
 
 // openBrowser starts Chromium.
@@ -41,9 +41,9 @@ func openBrowser(s *site) *browser {
 	if err != nil {
 		s.Skip("no chromium:", err)
 	}
-	home, err := os.MkdirTemp("", "chromium-home") // Chromium needs one that it can write
+	home, err := os.MkdirTemp("", "chromium-home") // Chromium needs a writable home
 	s.Check(err)
-	s.Cleanup(func() { _ = os.RemoveAll(home) }) // its helpers may still write there
+	s.Cleanup(func() { _ = os.RemoveAll(home) }) // processes of Chromium may still write there
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU, chromedp.WindowSize(1200, 900),
 		chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home, "TMPDIR="+home),
@@ -56,7 +56,7 @@ func openBrowser(s *site) *browser {
 	b := &browser{site: s, ctx: ctx}
 	s.Check(chromedp.Listen(ctx, func(event any) {
 		switch e := event.(type) {
-		case *page.EventJavascriptDialogOpening: // by a script of the repository
+		case *page.EventJavascriptDialogOpening: // opened by a script of the repository
 			b.problem("dialog: " + e.Message)
 		case *runtime.EventExceptionThrown:
 			b.problem(e.ExceptionDetails.Text)
@@ -77,7 +77,7 @@ func (b *browser) problem(text string) {
 	b.problems = append(b.problems, text)
 }
 
-// patience is the longest that an action takes before it counts as failed.
+// patience is the time after which an action counts as failed.
 const patience = 3 * time.Minute
 
 // do carries out actions.
@@ -96,7 +96,7 @@ func (b *browser) open(path string) {
 	b.do(path, chromedp.Navigate(b.url+path), chromedp.WaitReady("#main"))
 }
 
-// wait waits until an expression is true in the page, or in the page that it becomes.
+// wait waits until an expression is true in the current page, or in the page that replaces it.
 func (b *browser) wait(until, expression string) {
 	b.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, patience)
@@ -109,13 +109,13 @@ func (b *browser) wait(until, expression string) {
 		select {
 		case <-ctx.Done():
 			at, _ := chromedp.Run(b.ctx, chromedp.Location())
-			b.Fatalf("waited at %s for: %s (last error: %v)", at, until, err)
+			b.Fatalf("page %s: timeout while waiting until %s (last error: %v)", at, until, err)
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }
 
-// check ends the test if the console has problems.
+// check fails the test if the console has problems.
 func (b *browser) check(what string) {
 	b.Helper()
 	b.mu.Lock()
@@ -140,7 +140,7 @@ func picture(r *treetest.Repository, path string, c color.Color) {
 	r.Write(path, b.String())
 }
 
-// shown is true in a page whose pictures are all loaded.
+// shown is true if all pictures of a page are loaded.
 const shown = `document.images.length > 0 && [...document.images].every(i => i.complete && i.naturalWidth > 0)`
 
 // wav is a second of silence.
@@ -150,7 +150,7 @@ func wav() string {
 	return head + strings.Repeat("\x80", n)
 }
 
-// TestBrowser uses the pages as a visitor does.
+// TestBrowser uses the pages in a browser, with keys and clicks.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
 	r := harbour(t)
@@ -163,7 +163,7 @@ func TestBrowser(t *testing.T) {
 	commit(r, "another colour")
 	b := openBrowser(served(t, r, true))
 
-	// The first stop of the Tab key skips the navigation, and each stop is visible.
+	// The first Tab key focuses a link that skips the navigation. Each focus is visible.
 	b.open("/")
 	b.do("tab", chromedp.KeyEvent(kb.Tab))
 	b.wait("the link to the content is visible", `document.activeElement.className === "skip" && document.activeElement.getBoundingClientRect().top >= 0`)
@@ -198,8 +198,8 @@ func TestBrowser(t *testing.T) {
 	b.check("preview")
 
 	// Search, from the field at the top of each page.
-	b.open("/")                           // the viewer of PDF takes keys
-	b.do("a key", chromedp.KeyEvent("/")) // the tool also types it
+	b.open("/")                           // the PDF viewer catches keys
+	b.do("a key", chromedp.KeyEvent("/")) // chromedp also types it into the field
 	b.wait("the field has the focus", `document.activeElement.id === "quick"`)
 	b.do("search", chromedp.SetValue("#quick", "quay"), chromedp.KeyEvent(kb.Enter))
 	b.wait("the file is found", `document.querySelector(".found a")?.textContent === "quay.png"`)
@@ -223,18 +223,18 @@ func TestBrowser(t *testing.T) {
 	img, err := png.Decode(file)
 	r.Check(err)
 	if got := img.At(0, 0); got != (color.RGBA{200, 20, 20, 255}) {
-		t.Errorf("restored picture has the colour %v", got)
+		t.Errorf("the restored picture has the colour %v, want red", got)
 	}
 	b.check("restore")
 
-	// The dashboard loads itself until all numbers are there.
+	// The dashboard reloads until it has all numbers.
 	b.open("/dashboard")
 	b.wait("the numbers are there", `!document.querySelector("meta[http-equiv]") && document.querySelector(".plot") && document.querySelectorAll(".bar").length >= 5`)
 	b.check("dashboard")
 	b.forms()
 }
 
-// void is an action without its value.
+// void drops the result of an action.
 func void[T any](a chromedp.Action[T]) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := a(ctx, t)
@@ -242,7 +242,7 @@ func void[T any](a chromedp.Action[T]) chromedp.Action[chromedp.Void] {
 	}
 }
 
-// call is the action of a command of the protocol.
+// call makes an action of a protocol command.
 func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
 	return func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
 		_, err := cdp.Call(ctx, t, command, params)
@@ -250,7 +250,7 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 	}
 }
 
-// forms looks at pages on a phone, in the dark and without scripts.
+// forms checks pages on a phone, in dark mode and without scripts.
 func (b *browser) forms() {
 	b.Helper()
 	for _, path := range []string{"/", "/log", "/tree/", "/blob/src/main.go", "/commit/HEAD", "/history/quay.png", "/search?q=a", "/dashboard", "/diff?from=HEAD~1&to=HEAD"} {
@@ -278,7 +278,7 @@ func (b *browser) forms() {
 	b.check("without scripts")
 }
 
-// TestBrowserHostile opens the pages of a hostile repository. No script of it runs.
+// No script of a hostile repository runs when its pages are open.
 func TestBrowserHostile(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(served(t, hostile(t), true))
@@ -293,7 +293,7 @@ func TestBrowserHostile(t *testing.T) {
 		}
 		b.mu.Lock()
 		for _, p := range b.problems {
-			if !strings.Contains(p, "/files/evil.") { // where the policy stops the script
+			if !strings.Contains(p, "/files/evil.") { // there the policy blocks the script
 				t.Errorf("%s: %s", path, p)
 			}
 		}

@@ -50,7 +50,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestHighlighting reads texts that are slow or hard for lexers. Every line stays.
+// Highlighting keeps every line of texts that are slow or hard for lexers, and ends in time.
 func TestHighlighting(t *testing.T) {
 	defer func(limit time.Duration) { maxHighlighting = limit }(maxHighlighting)
 	maxHighlighting = 100 * time.Millisecond
@@ -82,7 +82,7 @@ func TestHighlighting(t *testing.T) {
 	}
 }
 
-// TestLanes draws histories, and looks at the number of lanes in each row.
+// TestLanes checks the width of each row of drawn histories: 16 for each lane.
 func TestLanes(t *testing.T) {
 	id := func(n byte) object.ID { return object.ID{n} }
 	type c struct {
@@ -110,12 +110,12 @@ func TestLanes(t *testing.T) {
 			}
 		}
 		if len(l.list) != 0 {
-			t.Errorf("%s: %d lanes are left", name, len(l.list))
+			t.Errorf("%s: %d lanes at the end, want 0", name, len(l.list))
 		}
 	}
 }
 
-// TestManyLanes draws a hostile history: each commit has many parents, and none of them comes.
+// A hostile history, whose commits have many parents that never follow, costs limited space.
 func TestManyLanes(t *testing.T) {
 	var l lanes
 	for i := range 1000 {

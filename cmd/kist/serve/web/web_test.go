@@ -28,7 +28,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// site is a repository and a server of it.
+// site is a repository and the URL of its server.
 type site struct {
 	*treetest.Repository
 	url string
@@ -55,7 +55,7 @@ func served(t *testing.T, r *treetest.Repository, write bool) *site {
 	return &site{r, "http://" + l.Addr().String()}
 }
 
-// commit records the files of the folder.
+// commit commits all files of the worktree.
 func commit(r *treetest.Repository, message string) string {
 	r.Helper()
 	r.Add(stage.AddOptions{})
@@ -64,7 +64,7 @@ func commit(r *treetest.Repository, message string) string {
 	return result.ID.String()
 }
 
-// do sends a request, and returns the status and the text of the answer.
+// do sends a request, and returns the status, body and header of the answer.
 func (s *site) do(method, path string, form url.Values, header ...string) (int, string, http.Header) {
 	s.Helper()
 	var body io.Reader
@@ -88,7 +88,7 @@ func (s *site) do(method, path string, form url.Values, header ...string) (int, 
 	return answer.StatusCode, string(text), answer.Header
 }
 
-// page gets a page that must exist and have some texts.
+// page gets a page that must exist and contain some texts.
 func (s *site) page(path string, texts ...string) string {
 	s.Helper()
 	status, body, _ := s.do("GET", path, nil)
@@ -103,7 +103,7 @@ func (s *site) page(path string, texts ...string) string {
 	return body
 }
 
-// without fails if a page has one of some texts.
+// without fails if a page contains one of some texts.
 func (s *site) without(path string, texts ...string) {
 	s.Helper()
 	status, body, _ := s.do("GET", path, nil)
@@ -117,7 +117,7 @@ func (s *site) without(path string, texts ...string) {
 	}
 }
 
-// settled gets a page until it does not ask to be loaded again.
+// settled gets a page until it no longer asks for a reload.
 func (s *site) settled(path string) string {
 	s.Helper()
 	for {
@@ -128,7 +128,7 @@ func (s *site) settled(path string) string {
 	}
 }
 
-// program is a text with many sorts of words.
+// program is a source text with many kinds of tokens.
 const program = "package main\n\n// Ship floats.\ntype Ship struct{ Name string }\n\nfunc main() { println(\"hello\", 42) }\n"
 
 // harbour makes a repository with two branches and some files.
@@ -196,7 +196,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// TestEmpty looks at a repository without a commit.
+// TestEmpty checks the pages of a repository without a commit.
 func TestEmpty(t *testing.T) {
 	t.Parallel()
 	s := served(t, treetest.New(t), false)
@@ -204,11 +204,11 @@ func TestEmpty(t *testing.T) {
 	s.page("/log", "no commits")
 	for _, path := range []string{"/tree/", "/blob/x", "/search?q=x", "/history/x"} {
 		if status, _, _ := s.do("GET", path, nil); status != http.StatusNotFound {
-			t.Errorf("%s: status %d", path, status)
+			t.Errorf("%s: status %d, want 404", path, status)
 		}
 	}
 	if body := s.settled("/dashboard"); !strings.Contains(body, "Dashboard") {
-		t.Error("no dashboard")
+		t.Error("the page has no dashboard")
 	}
 }
 
@@ -257,8 +257,8 @@ func hostile(t *testing.T) *treetest.Repository {
 	return r
 }
 
-// TestHostile follows all links of a repository with hostile names. No page may have a script,
-// a handler or a character that deceives, and no link may lead nowhere.
+// TestHostile follows all links of a repository with hostile names. No page has a script, a handler
+// or a deceptive character, and no link is broken.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	s := served(t, hostile(t), true)
@@ -301,7 +301,7 @@ func TestHostile(t *testing.T) {
 		}
 	}
 	if len(seen) < 100 {
-		t.Errorf("only %d pages", len(seen))
+		t.Errorf("only %d pages, want 100", len(seen))
 	}
 }
 
@@ -316,7 +316,7 @@ func checkPolicy(t *testing.T, path string, header http.Header) {
 	}
 }
 
-// checkMarkup returns the links of a page, and fails for markup that came from a name.
+// checkMarkup returns the links of a page. It fails for markup from names or contents.
 func checkMarkup(t *testing.T, path, body string) (links []string) {
 	t.Helper()
 	for _, r := range body {
@@ -351,7 +351,7 @@ func checkMarkup(t *testing.T, path, body string) (links []string) {
 	return links
 }
 
-// TestHostileText shows texts whose bytes and lines become much HTML.
+// The pages of texts that need much HTML for each byte or line stay small.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
 	r := treetest.New(t)
@@ -369,7 +369,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// TestTraversal asks for paths outside the tree.
+// TestTraversal checks that no path leads out of the tree.
 func TestTraversal(t *testing.T) {
 	t.Parallel()
 	r := harbour(t)
@@ -407,8 +407,8 @@ func TestRestore(t *testing.T) {
 
 	post("notes/a.txt", "HEAD~2", 200, "Sec-Fetch-Site", "same-origin")
 	r.Want("notes/a.txt", "one\ntwo\nthree\n")
-	post("notes/a.txt", "HEAD~2", 200) // it has that already
-	post("notes/a.txt", "HEAD", 409)   // and so it differs from the index
+	post("notes/a.txt", "HEAD~2", 200) // unchanged
+	post("notes/a.txt", "HEAD", 409)   // differs from the index
 	r.Want("notes/a.txt", "one\ntwo\nthree\n")
 
 	post("notes/old.txt", "HEAD~2", 200) // a deleted file
@@ -445,7 +445,7 @@ func TestRestore(t *testing.T) {
 	reader.without("/blob/README.md", "Restore this version")
 }
 
-// TestLargeFolder looks at a folder of 100,000 names, page by page.
+// TestLargeFolder checks the pages of a folder with 100,000 names.
 func TestLargeFolder(t *testing.T) {
 	t.Parallel()
 	r := treetest.New(t)
@@ -488,7 +488,7 @@ func TestLargeFolder(t *testing.T) {
 		path = "/tree/large?rev=large&from=" + next
 	}
 	if want := fmt.Sprintf("file%06d", rows); !strings.HasSuffix(path, want) {
-		t.Errorf("after %d rows comes %s", rows, path)
+		t.Errorf("the page after %d rows is %s", rows, path)
 	}
 	s.page("/tree/large?rev=large&from=file099990", "file099999", "From the start")
 	s.page("/search?rev=large&q=file099999", "large/file099999")
@@ -496,7 +496,7 @@ func TestLargeFolder(t *testing.T) {
 	s.page("/search?rev=large&q=99999&in=contents", "large/file099999")
 }
 
-// TestAccess looks at the pages as a visitor who may not read the folder hidden.
+// TestAccess checks that no page shows the folder hidden to a user without read access.
 func TestAccess(t *testing.T) {
 	t.Parallel()
 	r := treetest.New(t)

@@ -21,20 +21,20 @@ func TestNames(t *testing.T) {
 	for name, want := range tests {
 		for what, err := range map[int]error{blob: remote.CheckBlob(name), record: remote.CheckRecord(name, 10)} {
 			if (err == nil) != (want == what) || err != nil && !errors.Is(err, remote.ErrName) {
-				t.Errorf("name %.50q as %d: %v", name, what, err)
+				t.Errorf("name %.50q as %d: error %v, want %d", name, what, err, want)
 			}
 		}
 		if err := remote.CheckPrefix(name + "/"); (err == nil) != (want != no) {
-			t.Errorf("prefix %.50q: %v", name+"/", err)
+			t.Errorf("CheckPrefix(%.50q) = %v", name+"/", err)
 		}
 		if err := remote.CheckPrefix(name); (err == nil) != (name == "" || name == "root/" || name == "a/") {
-			t.Errorf("prefix %.50q: %v", name, err)
+			t.Errorf("CheckPrefix(%.50q) = %v", name, err)
 		}
 	}
 	if err := remote.CheckRecord("root/1", remote.MaxRecord+1); err == nil || errors.Is(err, remote.ErrName) {
-		t.Errorf("a record that is too large: %v", err)
+		t.Errorf("record larger than MaxRecord: error %v", err)
 	}
 	if err := remote.CheckRecord("root/1", remote.MaxRecord); err != nil {
-		t.Error(err)
+		t.Errorf("record of MaxRecord bytes: %v", err)
 	}
 }

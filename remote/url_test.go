@@ -98,16 +98,16 @@ func TestRedact(t *testing.T) {
 			t.Errorf("Redact(%q) = %q, want %q", test.url, got, want)
 		}
 		if got := remote.HasSecret(test.url); got != (test.want != "") {
-			t.Errorf("HasSecret(%q) = %v", test.url, got)
+			t.Errorf("HasSecret(%q) = %v, want %v", test.url, got, !got)
 		}
 	}
 }
 
-// Secrets finds the passwords that a text has in URLs, which may be malformed.
+// Secrets finds the passwords in the URLs of a text, also if the URLs are malformed.
 func TestSecrets(t *testing.T) {
 	tests := []struct {
 		text string
-		want string // one of them; "": none
+		want string // one of the passwords, or "" for none
 	}{
 		{"mongodb://user:canary@h/db", "canary"},
 		{"mongodb:/user:canary@h/db", "canary"},
@@ -131,8 +131,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// What was redacted has no secret any more, and a password in its usual place
-// is never shown.
+// Redact changes nothing in a redacted URL, and always hides a password in its usual
+// place.
 func FuzzRedact(f *testing.F) {
 	for _, s := range []string{"canary", "a/b", "a@b", "a?b=c", "a#b", "a:b", "a&b;c"} {
 		f.Add("mongodb://user:", s, "host/db?x=y")
@@ -142,12 +142,12 @@ func FuzzRedact(f *testing.F) {
 		url := before + middle + "@" + after
 		once := remote.Redact(url)
 		if twice := remote.Redact(once); twice != once {
-			t.Errorf("%q redacted is %q, and again %q", url, once, twice)
+			t.Errorf("Redact(%q) = %q, and redacted again %q", url, once, twice)
 		}
 		password := "canary" + middle + "yranac"
 		shown := remote.Redact("mongodb://user:" + password + "@host/db")
 		if strings.Contains(shown, "canary") || strings.Contains(shown, "yranac") || !strings.HasSuffix(shown, "@host/db") {
-			t.Errorf("password %q is shown: %q", password, shown)
+			t.Errorf("Redact shows the password %q: %q", password, shown)
 		}
 	})
 }

@@ -20,13 +20,13 @@ import (
 	"github.com/kist-vcs/kist/remote/retry"
 )
 
-// odd is a store of which some calls are not as they should be.
+// odd is a store with replaced methods. Methods without a replacement work.
 type odd struct {
 	*remotetest.Memory
 	get    func(ctx context.Context, name string, p []byte, off int64) (int, error)
 	put    func(ctx context.Context, name string, body io.ReaderAt, size int64) error
 	stat   func(ctx context.Context, name string) (remote.Info, error)
-	list   func(infos []remote.Info) []remote.Info
+	list   func(infos []remote.Info) []remote.Info // changes the entries
 	delete func(ctx context.Context, name string) error
 	create func(ctx context.Context, name string, data []byte) error
 }
@@ -85,19 +85,19 @@ func (o *odd) Create(ctx context.Context, name string, data []byte) error {
 
 func (o *odd) has(name string) bool { return o.Data(name) != nil }
 
-// overwrite stores what is there already.
+// overwrite is a Put that replaces an existing blob.
 func (o *odd) overwrite(_ context.Context, name string, body io.ReaderAt, size int64) error {
 	data, err := io.ReadAll(io.NewSectionReader(body, 0, size))
 	o.Set(name, data)
 	return err
 }
 
-// refuse returns an error of a kind.
+// refuse returns an error with this kind.
 func refuse(op, name string, kind error) error {
 	return &remote.Error{Op: op, Name: name, Kind: kind, Err: errors.New("the reason")}
 }
 
-// run checks a store, in a bubble of its own time.
+// run checks a store in a bubble with a fake clock.
 func run(t *testing.T, b func() remote.Backend, o Options, then func(*Report, error)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,40 +119,40 @@ func statuses(r *Report) (list []string) {
 func TestGoodStore(t *testing.T) {
 	for _, exclusive := range []bool{false, true} {
 		m := remotetest.NewMemory()
-		var told []Result
-		o := Options{ExclusivePut: exclusive, Progress: func(r Result) { told = append(told, r) }}
+		var progress []Result
+		o := Options{ExclusivePut: exclusive, Progress: func(r Result) { progress = append(progress, r) }}
 		run(t, func() remote.Backend { return m }, o, func(r *Report, err error) {
 			if err != nil || !r.Shared() || !r.Usable() {
-				t.Fatalf("%v\n%v", err, r)
+				t.Fatalf("error %v, shared %t, usable %t\n%v", err, r.Shared(), r.Usable(), r)
 			}
 			var want []string
 			if !exclusive {
 				want = []string{"put-once skipped", "put-race skipped"}
 			}
 			if got := statuses(r); !slices.Equal(got, want) {
-				t.Errorf("%q", got)
+				t.Errorf("checks that are not OK: %q, want %q", got, want)
 			}
-			if len(r.Checks) != len(steps) || !slices.EqualFunc(told, r.Checks, func(a, b Result) bool { return a.Name == b.Name }) {
-				t.Errorf("told of %d checks, reported %d", len(told), len(r.Checks))
+			if len(r.Checks) != len(steps) || !slices.EqualFunc(progress, r.Checks, func(a, b Result) bool { return a.Name == b.Name }) {
+				t.Errorf("Progress had %d checks, the report has %d, want %d", len(progress), len(r.Checks), len(steps))
 			}
 			if lines := strings.Count(r.String(), "\n"); lines != len(steps)+len(want) {
-				t.Errorf("%d lines:\n%v", lines, r)
+				t.Errorf("report has %d lines, want %d:\n%v", lines, len(steps)+len(want), r)
 			}
 			data, err := json.Marshal(r)
 			var back Report
 			if err != nil || json.Unmarshal(data, &back) != nil || !back.Shared() || back.Prefix != r.Prefix {
-				t.Errorf("%v, %s", err, data)
+				t.Errorf("report as JSON: %s, %v", data, err)
 			}
 		})
 		if left := m.Names(""); len(left) > 0 {
-			t.Errorf("left %q", left)
+			t.Errorf("probes left: %q", left)
 		}
 	}
 }
 
-// TestBadStores has each store fail the check it is meant to, and no other.
+// TestBadStores checks that each bad store fails the expected checks and no others.
 func TestBadStores(t *testing.T) {
-	negative := func(o *odd, wait time.Duration) { // remembers for a while what was absent
+	negative := func(o *odd, wait time.Duration) { // caches absent names
 		var mu sync.Mutex
 		absent := map[string]time.Time{}
 		o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
@@ -168,7 +168,7 @@ func TestBadStores(t *testing.T) {
 			return n, err
 		}
 	}
-	racy := func(o *odd) { // looks first, stores later
+	racy := func(o *odd) { // checks the name some time before it stores
 		o.create = func(ctx context.Context, name string, data []byte) error {
 			if o.has(name) {
 				return refuse("create", name, remote.ErrExists)
@@ -178,7 +178,7 @@ func TestBadStores(t *testing.T) {
 			return nil
 		}
 	}
-	late := func(wait time.Duration) func(o *odd) { // lists only what was listed for the first time a while ago
+	late := func(wait time.Duration) func(o *odd) { // lists a name some time after the first list
 		return func(o *odd) {
 			seen := map[string]time.Time{}
 			o.list = func(infos []remote.Info) []remote.Info {
@@ -193,10 +193,10 @@ func TestBadStores(t *testing.T) {
 	}
 	tests := map[string]struct {
 		make           func(o *odd)
-		want           []string // beside what is skipped
-		detail         string   // in that of the first
+		want           []string // the checks that are neither OK nor skipped
+		detail         string   // part of the detail of the first of them
 		shared, usable bool
-		left           bool
+		left           bool // probes stay behind
 	}{
 		"creates overwrite": {func(o *odd) {
 			o.create = func(ctx context.Context, name string, data []byte) error {
@@ -204,7 +204,7 @@ func TestBadStores(t *testing.T) {
 				return nil
 			}
 		}, []string{"create-once failed", "create-race failed"}, "a second create was accepted", false, true, false},
-		"creates overwrite and say that they do not": {func(o *odd) {
+		"creates overwrite and report an error": {func(o *odd) {
 			o.create = func(ctx context.Context, name string, data []byte) error {
 				had := o.has(name)
 				o.Set(name, data)
@@ -215,20 +215,20 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"create-once failed", "create-race failed"}, "500 came back", false, true, false},
 		"creates race": {racy, []string{"create-race failed"}, "32 of 32 callers", false, true, false},
-		"of racing creates, another wins": {func(o *odd) {
+		"of racing creates, the last stays": {func(o *odd) {
 			var mu sync.Mutex
 			o.create = func(ctx context.Context, name string, data []byte) error {
 				mu.Lock()
 				defer mu.Unlock()
 				waiting := o.has(name)
 				err := o.Memory.Create(ctx, name, data)
-				if waiting && o.Calls(remotetest.Create) > 50 { // later than create-once
+				if waiting && o.Calls(remotetest.Create) > 50 { // after the check create-once
 					o.Set(name, data)
 				}
 				return err
 			}
 		}, []string{"create-race failed"}, "another caller's bytes", false, true, false},
-		"of racing creates, bytes are mixed": {func(o *odd) {
+		"racing creates mix bytes": {func(o *odd) {
 			o.create = func(ctx context.Context, name string, data []byte) error {
 				err := o.Memory.Create(ctx, name, data)
 				if err != nil && o.Calls(remotetest.Create) > 50 {
@@ -265,7 +265,7 @@ func TestBadStores(t *testing.T) {
 				return err
 			}
 		}, []string{"put-race failed"}, "none of theirs", false, true, false},
-		"absence is remembered": {func(o *odd) { negative(o, time.Second) },
+		"absence is cached": {func(o *odd) { negative(o, time.Second) },
 			[]string{"read-after-write failed"}, "not found", false, false, false},
 		"sizes lag behind": {func(o *odd) {
 			o.stat = func(ctx context.Context, name string) (remote.Info, error) {
@@ -316,10 +316,10 @@ func TestBadStores(t *testing.T) {
 				return o.Memory.Get(ctx, name, p, off)
 			}
 		}, []string{"ranges failed"}, "the reason", false, false, false},
-		"lists lack an entry": {func(o *odd) {
+		"lists miss an entry": {func(o *odd) {
 			o.list = func(infos []remote.Info) []remote.Info { return infos[:len(infos)-1] }
 		}, []string{"list failed"}, "is not listed", false, false, false},
-		"lists lack folders within folders": {func(o *odd) {
+		"lists miss folders within folders": {func(o *odd) {
 			o.list = func(infos []remote.Info) []remote.Info {
 				if strings.Contains(infos[0].Name, "root/") {
 					return nil
@@ -332,15 +332,15 @@ func TestBadStores(t *testing.T) {
 		"lists are not in order": {func(o *odd) {
 			o.list = func(infos []remote.Info) []remote.Info { slices.Reverse(infos); return infos }
 		}, []string{"list failed"}, "in order", false, false, false},
-		"lists tell wrong sizes": {func(o *odd) {
+		"lists have wrong sizes": {func(o *odd) {
 			o.list = func(infos []remote.Info) []remote.Info { infos[0].Size++; return infos }
 		}, []string{"list failed"}, "is listed with", false, false, false},
-		"lists tell of other folders": {func(o *odd) {
+		"lists have other folders": {func(o *odd) {
 			o.list = func(infos []remote.Info) []remote.Info {
 				return append(infos, remote.Info{Name: "z"})
 			}
 		}, []string{"list failed"}, `"z" is listed among`, false, false, false},
-		"403 for what is absent": {func(o *odd) {
+		"403 for an absent name": {func(o *odd) {
 			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				if n, err := o.Memory.Get(ctx, name, p, off); !errors.Is(err, remote.ErrNotFound) {
 					return n, err
@@ -348,7 +348,7 @@ func TestBadStores(t *testing.T) {
 				return 0, refuse("get", name, remote.ErrPermission)
 			}
 		}, []string{"absent failed"}, "lack the permission to list", false, false, false},
-		"what is absent is empty": {func(o *odd) {
+		"absent names are empty": {func(o *odd) {
 			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				if n, err := o.Memory.Get(ctx, name, p, off); !errors.Is(err, remote.ErrNotFound) {
 					return n, err
@@ -404,49 +404,48 @@ func TestBadStores(t *testing.T) {
 					}
 				}
 				if !strings.Contains(detail, test.detail) {
-					t.Errorf("%q does not say %q", detail, test.detail)
+					t.Errorf("detail %q, want %q in it", detail, test.detail)
 				}
 				if (len(o.Names("")) > 0) != test.left {
-					t.Errorf("left %q", o.Names(""))
+					t.Errorf("probes left: %q, want any: %t", o.Names(""), test.left)
 				}
 			})
 		})
 	}
 }
 
-// TestTrouble has a store where calls fail and replies are lost: that is no
-// reason not to trust it.
+// TestTrouble checks that failed calls and lost replies do not make a good store fail.
 func TestTrouble(t *testing.T) {
 	for seed := range uint64(20) {
 		f := remotetest.NewFaulty(remotetest.NewMemory())
 		f.Random(seed, remotetest.Rates{Before: 0.1, After: 0.05, Short: 0.02, Slow: 0.5, Delay: 100 * time.Millisecond})
 		run(t, func() remote.Backend { return f }, Options{ExclusivePut: seed == 0}, func(r *Report, err error) {
 			if err != nil || !r.Shared() {
-				t.Errorf("seed %d: %v\n%v", seed, err, r)
+				t.Errorf("seed %d: error %v, want a shared store\n%v", seed, err, r)
 			}
 		})
 	}
 }
 
-// TestAllRepliesOfARaceAreLost has the callers of a race learn nothing; the
-// race is run again.
+// If all replies of a race are lost, the check repeats the race.
 func TestAllRepliesOfARaceAreLost(t *testing.T) {
 	o := &odd{Memory: remotetest.NewMemory()}
 	o.create = func(ctx context.Context, name string, data []byte) error {
 		if n := o.Calls(remotetest.Create); n > 20 && n < 20+racers {
-			_ = o.Memory.Create(ctx, "x", nil) // is counted, and stores nothing
+			_ = o.Memory.Create(ctx, "x", nil) // counts the call, and stores nothing
 			return refuse("create", name, remote.ErrTemporary)
 		}
 		return o.Memory.Create(ctx, name, data)
 	}
 	run(t, func() remote.Backend { return o }, Options{}, func(r *Report, err error) {
 		if err != nil || !r.Shared() || o.Calls(remotetest.Create) < 20+racers {
-			t.Errorf("%v\n%v", err, r)
+			t.Errorf("%d creates, error %v\n%v", o.Calls(remotetest.Create), err, r)
 		}
 	})
 }
 
-// TestCannotBeChecked has errors that tell nothing of what a store does.
+// Run returns an error that is unrelated to the checks. It does not repeat such a call
+// often, and deletes its probes.
 func TestCannotBeChecked(t *testing.T) {
 	for _, kind := range []error{remote.ErrCredentials, remote.ErrNoStore, remote.ErrFull, remote.ErrTemporary} {
 		for _, op := range []remotetest.Op{remotetest.Get, remotetest.Put, remotetest.Create, remotetest.List, remotetest.Delete} {
@@ -455,20 +454,20 @@ func TestCannotBeChecked(t *testing.T) {
 			f.Fail(remotetest.Fault{Op: op, N: 1, Err: kind, Stays: true})
 			run(t, func() remote.Backend { return f }, Options{}, func(r *Report, err error) {
 				if !errors.Is(err, kind) || r.Shared() || r.Usable() {
-					t.Errorf("%v of %v: %v\n%v", kind, op, err, r)
+					t.Errorf("%v of %v: error %v\n%v", kind, op, err, r)
 				}
 				if n := f.Calls(op); op != remotetest.Delete && kind != remote.ErrTemporary && n > 10 {
-					t.Errorf("%v of %v: %d calls", kind, op, n)
+					t.Errorf("%v of %v: %d calls, want at most 10", kind, op, n)
 				}
 			})
 			if left := m.Names(""); (len(left) > 0) != (op == remotetest.Delete) {
-				t.Errorf("%v of %v: left %q", kind, op, left)
+				t.Errorf("%v of %v: probes left: %q", kind, op, left)
 			}
 		}
 	}
 }
 
-// TestInterrupted ends the check at any moment; nothing is left.
+// An interrupt at any call ends the check soon and leaves no probes.
 func TestInterrupted(t *testing.T) {
 	for n := 1; ; n += 1 + rand.IntN(20) {
 		m := remotetest.NewMemory()
@@ -482,14 +481,14 @@ func TestInterrupted(t *testing.T) {
 			r, err := Run(ctx, f, Options{Now: time.Now})
 			over = ctx.Err() == nil
 			if !over && err != nil && (!errors.Is(err, context.Canceled) || r.Usable()) {
-				t.Errorf("at call %d: %v\n%v", n, err, r)
+				t.Errorf("at call %d: error %v\n%v", n, err, r)
 			}
 			if time.Since(start) > time.Minute {
 				t.Errorf("at call %d: took %v", n, time.Since(start))
 			}
 		})
 		if left := m.Names(""); len(left) > 0 {
-			t.Errorf("at call %d: left %q", n, left)
+			t.Errorf("at call %d: probes left: %q", n, left)
 		}
 		if over {
 			break
@@ -497,8 +496,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// TestStuckWhenInterrupted has a store that does not answer any more: the
-// check ends nevertheless, and says what is left.
+// An interrupted check ends even if the store no longer answers. Its report has the
+// prefix of the probes left behind.
 func TestStuckWhenInterrupted(t *testing.T) {
 	f := remotetest.NewFaulty(remotetest.NewMemory())
 	f.Fail(remotetest.Fault{N: 30, How: remotetest.Stuck, Stays: true})
@@ -508,15 +507,15 @@ func TestStuckWhenInterrupted(t *testing.T) {
 		start := time.Now()
 		r, err := Run(ctx, f, Options{Now: time.Now})
 		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second+cleaning {
-			t.Errorf("took %v, %v", took, err)
+			t.Errorf("took %v, error %v", took, err)
 		}
 		if last := r.Checks[len(r.Checks)-1]; last.Name != CleanUp || !strings.Contains(last.Detail, r.Prefix) {
-			t.Errorf("%+v", last)
+			t.Errorf("last check %+v, want %s with the prefix %s", last, CleanUp, r.Prefix)
 		}
 	})
 }
 
-// TestCorner looks at the names that are used.
+// TestCorner checks that every run stores only below a random prefix of its own.
 func TestCorner(t *testing.T) {
 	o := &odd{Memory: remotetest.NewMemory()}
 	var mu sync.Mutex
@@ -544,20 +543,20 @@ func TestCorner(t *testing.T) {
 		})
 	}
 	if prefixes[0] == prefixes[1] || !strings.HasPrefix(prefixes[0], "probe/") {
-		t.Errorf("in %q", prefixes)
+		t.Errorf("prefixes %q, want two different ones below probe/", prefixes)
 	}
 	for name := range used {
 		if !strings.HasPrefix(name, prefixes[0]) && !strings.HasPrefix(name, prefixes[1]) {
-			t.Errorf("%q was stored", name)
+			t.Errorf("%q was stored outside the prefixes", name)
 		}
 	}
 	o.Set("packs/x", []byte("x"))
 	run(t, func() remote.Backend { return o }, Options{Rand: bytes.NewReader(make([]byte, 16))}, func(r *Report, err error) {
 		if err != nil || r.Prefix != "probe/"+strings.Repeat("0", 32)+"/" {
-			t.Errorf("%v\n%v", err, r)
+			t.Errorf("prefix %q, error %v\n%v", r.Prefix, err, r)
 		}
 	})
 	if left := o.Names(""); !slices.Equal(left, []string{"packs/x"}) {
-		t.Errorf("left %q", left)
+		t.Errorf("left %q, want only packs/x", left)
 	}
 }

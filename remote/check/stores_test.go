@@ -16,12 +16,12 @@ import (
 	"github.com/kist-vcs/kist/remote/s3"
 )
 
-// options check without waiting long for anything.
+// options wait only a millisecond between retries.
 var options = Options{Now: time.Now, ExclusivePut: true, Retry: retry.Options{
 	Sleep: func(ctx context.Context, _ time.Duration) error { time.Sleep(time.Millisecond); return ctx.Err() },
 }}
 
-// TestFolder has a folder that is there, and one that is made on the way.
+// An existing folder passes all checks, and so does a folder that the check creates.
 func TestFolder(t *testing.T) {
 	for _, folder := range []string{t.TempDir(), filepath.Join(t.TempDir(), "new")} {
 		b, err := dir.Open(t.Context(), folder, remote.Env{})
@@ -31,10 +31,10 @@ func TestFolder(t *testing.T) {
 		defer b.Close()
 		r, err := Run(t.Context(), b, options)
 		if err != nil || !r.Shared() || len(statuses(r)) > 0 {
-			t.Errorf("%v\n%v", err, r)
+			t.Errorf("error %v\n%v", err, r)
 		}
 		for info, err := range b.List(t.Context(), "") {
-			t.Errorf("left %q, %v", info.Name, err)
+			t.Errorf("probe left: %q, %v", info.Name, err)
 		}
 	}
 }
@@ -47,14 +47,15 @@ func TestNoFolder(t *testing.T) {
 		_, err = Run(t.Context(), b, options)
 	}
 	if !errors.Is(err, remote.ErrNoStore) {
-		t.Error(err)
+		t.Errorf("error %v, want ErrNoStore", err)
 	}
 	if _, err := os.Stat(filepath.Dir(folder)); err == nil {
-		t.Error("made")
+		t.Errorf("%s was created", filepath.Dir(folder))
 	}
 }
 
-// TestS3 has stores that speak S3 and heed the condition of a request, or not.
+// The check recognises S3 servers that ignore the condition of a request or check it
+// too early.
 func TestS3(t *testing.T) {
 	for name, test := range map[string]struct {
 		condition      remotetest.S3Condition
@@ -79,14 +80,14 @@ func TestS3(t *testing.T) {
 				t.Fatal(err)
 			}
 			found := statuses(r)
-			if name == "races" { // of a few large puts, one may well come after the others
+			if name == "races" { // the few large puts may not overlap
 				found = slices.DeleteFunc(found, func(s string) bool { return s == "put-race failed" })
 			}
 			if r.Shared() != test.shared || r.Usable() != test.usable || !slices.Equal(found, test.want) {
 				t.Errorf("shared %t, usable %t, %q\n%v", r.Shared(), r.Usable(), found, r)
 			}
 			if left := fake.Keys(""); len(left) > 0 {
-				t.Errorf("left %q", left)
+				t.Errorf("probes left: %q", left)
 			}
 		})
 	}

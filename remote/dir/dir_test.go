@@ -44,11 +44,11 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %q, %v; want %q", test.url, path, err, test.path)
 		}
 		if err := fail("open", "", err); err != nil && (!errors.Is(err, remote.ErrURL) || !strings.Contains(err.Error(), test.reason)) {
-			t.Errorf("%q: error %v, want one about %s", test.url, err, test.reason)
+			t.Errorf("%q: error %v, want ErrURL with %q", test.url, err, test.reason)
 		}
 	}
 	if _, err := parse("kist", ""); err == nil {
-		t.Error("a relative path that is relative to nothing")
+		t.Error("a relative path without a base: no error")
 	}
 }
 
@@ -61,7 +61,7 @@ func wantKind(t *testing.T, what string, err, kind error, words ...string) {
 	}
 	for _, word := range words {
 		if !strings.Contains(err.Error(), word) {
-			t.Errorf("%s: error %v does not say %q", what, err, word)
+			t.Errorf("%s: error %v, want %q in it", what, err, word)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func put(b *Backend, name, data string) error {
 	return b.Put(bg, name, strings.NewReader(data), int64(len(data)))
 }
 
-// names returns what List yields.
+// names returns the names that List yields.
 func names(b *Backend, prefix string) (names []string, err error) {
 	for info, err := range b.List(bg, prefix) {
 		if err != nil {
@@ -84,7 +84,7 @@ func names(b *Backend, prefix string) (names []string, err error) {
 	return names, nil
 }
 
-func TestOpenWhatIsNotThere(t *testing.T) {
+func TestOpenMissing(t *testing.T) {
 	base := t.TempDir()
 	os.WriteFile(filepath.Join(base, "file"), nil, 0o644)
 	for _, path := range []string{"no/kist", "file", "file/kist"} {
@@ -111,7 +111,7 @@ func TestOpenWhatIsNotThere(t *testing.T) {
 		wantKind(t, "remove temps", err, remote.ErrNoStore, root)
 	}
 	if _, err := os.Stat(root); !os.IsNotExist(err) {
-		t.Errorf("made by reading: %v", err)
+		t.Errorf("reads created the folder: %v", err)
 	}
 	if err := put(b, "kist.json", "{}"); err != nil {
 		t.Fatal(err)
@@ -120,10 +120,10 @@ func TestOpenWhatIsNotThere(t *testing.T) {
 		t.Errorf("after the first write: %q, %v", got, err)
 	}
 
-	os.RemoveAll(base) // such as a disk that is unmounted
+	os.RemoveAll(base) // like an unmounted disk
 	_, err = b.Get(bg, "kist.json", nil, 0)
-	wantKind(t, "get from what is gone", err, remote.ErrNoStore, root)
-	wantKind(t, "put where all is gone", put(b, "packs/a", ""), remote.ErrNoStore, root)
+	wantKind(t, "get after removal", err, remote.ErrNoStore, root)
+	wantKind(t, "put after removal", put(b, "packs/a", ""), remote.ErrNoStore, root)
 }
 
 func TestModes(t *testing.T) {
@@ -141,7 +141,7 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Two who opened a folder see each other's blobs at once.
+// Two backends of one folder see each other's blobs at once.
 func TestTwo(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "kist")
 	a, b := openDir(t, root), openDir(t, root)
@@ -161,7 +161,8 @@ func TestTwo(t *testing.T) {
 	}
 }
 
-// TestStrangeFiles has things in the folder that kist did not put there.
+// TestStrangeFiles checks that no operation lists, follows or replaces symbolic links,
+// folders and special files that kist did not create.
 func TestStrangeFiles(t *testing.T) {
 	base := t.TempDir()
 	outside := filepath.Join(base, "outside")
@@ -234,7 +235,7 @@ func TestStrangeFiles(t *testing.T) {
 	}
 	wantKind(t, "delete out/secret", b.Delete(bg, "out/secret"), remote.ErrDamaged)
 	if data, err := os.ReadFile(filepath.Join(outside, "secret")); err != nil || string(data) != "secret" {
-		t.Errorf("behind a symbolic link: %q, %v", data, err)
+		t.Errorf("the file behind a symbolic link changed: %q, %v", data, err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(outside, "sub")); len(left) > 0 {
 		t.Errorf("written behind a symbolic link: %v", left)
@@ -249,7 +250,7 @@ func TestRemoveTemps(t *testing.T) {
 	b := openDir(t, root)
 	now := time.Now()
 	if n, err := b.RemoveTemps(bg, now); n != 0 || err != nil {
-		t.Errorf("from what has none: %d, %v", n, err)
+		t.Errorf("without a folder tmp: removed %d, %v", n, err)
 	}
 	if err := put(b, "packs/a", "x"); err != nil {
 		t.Fatal(err)
@@ -263,22 +264,23 @@ func TestRemoveTemps(t *testing.T) {
 	os.Mkdir(filepath.Join(root, temps, "folder"), 0o777)
 	os.Chtimes(filepath.Join(root, temps, "folder"), now, now.Add(-100*time.Hour))
 	if n, err := b.RemoveTemps(bg, now.Add(-24*time.Hour)); n != 2 || err != nil {
-		t.Errorf("removed %d, %v", n, err)
+		t.Errorf("removed %d, %v; want 2", n, err)
 	}
 	left, _ := filepath.Glob(filepath.Join(root, temps, "*"))
 	if len(left) != 2 || filepath.Base(left[0]) != "folder" || filepath.Base(left[1]) != "new" {
-		t.Errorf("left: %q", left)
+		t.Errorf("left %q, want folder and new", left)
 	}
 	if _, err := b.Stat(bg, "packs/a"); err != nil {
 		t.Error(err)
 	}
 }
 
-// A file in tmp that is removed while it is written, too early, does no harm.
+// If a temporary file is removed before it is moved into place, the write fails with
+// ErrTemporary and stores nothing.
 func TestTempGone(t *testing.T) {
 	b := openDir(t, t.TempDir())
 	for _, rename := range []bool{false, true} {
-		gone := func(next move) move {
+		removing := func(next move) move {
 			return func(from *os.File, name string, to *os.File, newName string) error {
 				if _, err := b.RemoveTemps(bg, time.Now().Add(time.Hour)); err != nil {
 					t.Error(err)
@@ -286,9 +288,9 @@ func TestTempGone(t *testing.T) {
 				return next(from, name, to, newName)
 			}
 		}
-		b.link, b.rename = gone(linkat), renameNew
+		b.link, b.rename = removing(linkat), renameNew
 		if rename {
-			b.link, b.rename = failing(unix.EPERM), gone(renameNew)
+			b.link, b.rename = failing(unix.EPERM), removing(renameNew)
 		}
 		wantKind(t, "put", put(b, "packs/a", "x"), remote.ErrTemporary)
 		wantKind(t, "create", put(b, "root/1", "x"), remote.ErrTemporary)
@@ -298,8 +300,8 @@ func TestTempGone(t *testing.T) {
 	}
 }
 
-// TestReadFails has the disk not give back what is in a file: that is damaged, and
-// not the remote out of reach.
+// An input/output error of the disk is damage of the blob. Get does not report the
+// remote as unreachable.
 func TestReadFails(t *testing.T) {
 	b := openDir(t, t.TempDir())
 	if err := put(b, "packs/a", "text"); err != nil {
@@ -312,8 +314,8 @@ func TestReadFails(t *testing.T) {
 	}
 }
 
-// TestMoveFails has the moves fail in ways of their own: the error says so,
-// nothing is there, and nothing is left behind.
+// TestMoveFails checks the kind of error for each way in which a move fails. Nothing is
+// stored, and no temporary file is left.
 func TestMoveFails(t *testing.T) {
 	root := t.TempDir()
 	tests := []struct {
@@ -338,28 +340,28 @@ func TestMoveFails(t *testing.T) {
 		for _, name := range []string{"packs/a", "root/1"} {
 			wantKind(t, name+" "+test.link.Error(), put(b, name, "x"), test.kind, test.link.Error())
 			if _, err := b.Stat(bg, name); !errors.Is(err, remote.ErrNotFound) {
-				t.Errorf("%v: stat %v", test.link, err)
+				t.Errorf("%v: stat: error %v, want ErrNotFound", test.link, err)
 			}
 		}
 		noTemps(t, root)
 	}
 
-	// An error of a move that took place, seen by looking.
+	// The move reports an error, but took place.
 	b := openDir(t, root)
 	b.link = func(from *os.File, name string, to *os.File, newName string) error {
 		linkat(from, name, to, newName)
 		return unix.EIO
 	}
 	if err := put(b, "root/1", "x"); err != nil {
-		t.Errorf("created, with an error: %v", err)
+		t.Errorf("create: %v", err)
 	}
 	if err := put(b, "root/1", "x"); !errors.Is(err, remote.ErrExists) {
-		t.Errorf("created again: %v", err)
+		t.Errorf("second create: error %v, want ErrExists", err)
 	}
 }
 
-// Another's file gets the name just before ours, and the answer to our link is
-// that all went well.
+// A write returns ErrExists if another process takes the name first, even if the link
+// reports success.
 func TestLinkLies(t *testing.T) {
 	for _, theirs := range []string{"other", "a longer one", ""} {
 		root := t.TempDir()
@@ -368,7 +370,7 @@ func TestLinkLies(t *testing.T) {
 			b.link = func(_ *os.File, _ string, to *os.File, newName string) error {
 				return os.WriteFile(filepath.Join(to.Name(), newName), []byte(theirs), 0o444)
 			}
-			wantKind(t, "ours over "+theirs, put(b, name, "bytes"), remote.ErrExists)
+			wantKind(t, "write over "+theirs, put(b, name, "bytes"), remote.ErrExists)
 			if data, err := os.ReadFile(filepath.Join(root, name)); err != nil || string(data) != theirs {
 				t.Errorf("%s: %q, %v; want %q", name, data, err, theirs)
 			}
@@ -377,7 +379,7 @@ func TestLinkLies(t *testing.T) {
 	}
 }
 
-// An error of the body is not one of the store.
+// An error of the body is not reported as an error of the store.
 func TestBodyFails(t *testing.T) {
 	root := t.TempDir()
 	b := openDir(t, root)
@@ -395,7 +397,7 @@ type failingBody struct{ err error }
 
 func (f failingBody) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
-// Folders that were removed are made again.
+// Put recreates removed folders.
 func TestFolderGone(t *testing.T) {
 	root := t.TempDir()
 	b := openDir(t, root)

@@ -8,16 +8,16 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// A folder that is used for something else does not become a remote; what
-// systems leave in it does not matter, nor what is put beside a remote later.
+// A folder with other files does not become a remote. Files of the operating system do
+// not matter, nor do files that were added to a remote later.
 func TestForeign(t *testing.T) {
 	for _, test := range []struct {
-		there   []string
+		present []string
 		refused bool
 	}{
 		{nil, false},
 		{[]string{"lost+found/", ".Trash-1000/", ".DS_Store", "System Volume Information/"}, false},
-		{[]string{"probe/", "tmp/", "root/"}, false}, // of one that is being made
+		{[]string{"probe/", "tmp/", "root/"}, false}, // of an unfinished remote
 		{[]string{"holiday.jpg"}, true},
 		{[]string{"2019/", "packs/"}, true},
 		{[]string{".git/"}, true},
@@ -25,7 +25,7 @@ func TestForeign(t *testing.T) {
 		{[]string{"kist.json", "README.txt"}, false},
 	} {
 		root := t.TempDir()
-		for _, name := range test.there {
+		for _, name := range test.present {
 			path := filepath.Join(root, name)
 			var err error
 			if name[len(name)-1] == '/' {
@@ -44,10 +44,10 @@ func TestForeign(t *testing.T) {
 		if test.refused {
 			wantKind(t, "put", err, remote.ErrUnsupported, "has other files in it")
 			if len(after) != len(before) {
-				t.Errorf("%q: something was made: %v", test.there, after)
+				t.Errorf("%q: put changed the folder: %v", test.present, after)
 			}
 		} else if err != nil {
-			t.Errorf("%q: %v", test.there, err)
+			t.Errorf("%q: put: %v", test.present, err)
 		}
 	}
 }

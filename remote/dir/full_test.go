@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// skip skips a test, or fails it where none may be skipped.
+// skip skips a test. It fails the test if KIST_TEST_NOSKIP is 1.
 func skip(t *testing.T, why string) {
 	if os.Getenv("KIST_TEST_NOSKIP") == "1" {
 		t.Fatal(why)
@@ -19,10 +19,10 @@ func skip(t *testing.T, why string) {
 	t.Skip(why)
 }
 
-// TestFull fills a disk.
+// TestFull runs fill on a small disk of its own.
 func TestFull(t *testing.T) {
 	if os.Getuid() != 0 {
-		skip(t, "mounting takes root")
+		skip(t, "only root can mount a disk")
 	}
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
 		skip(t, "cannot unshare: "+err.Error())
@@ -37,9 +37,9 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// fill stores blobs until the disk is full, of bytes and then of files: what
-// was stored is whole, nothing is left behind, and there is room for others
-// when some are deleted.
+// fill stores blobs until the disk has no free bytes, and then until it has no free
+// inodes. Stored blobs stay intact, no temporary file is left, and a deletion makes
+// room for another blob.
 func fill(b *Backend, _ string) error {
 	for _, size := range []int64{300_000, 10} {
 		name := func(i int) string { return fmt.Sprintf("packs/%d-%d", size, i) }
@@ -57,21 +57,21 @@ func fill(b *Backend, _ string) error {
 			return fmt.Errorf("create on a full disk: %v", err)
 		}
 		if left, _ := os.ReadDir(b.root + "/" + temps); len(left) > 0 {
-			return fmt.Errorf("left behind: %v", left)
+			return fmt.Errorf("temporary files left: %v", left)
 		}
 		if listed, err := names(b, "packs/"); err != nil || len(listed) != n {
-			return fmt.Errorf("%d are listed of %d: %v", len(listed), n, err)
+			return fmt.Errorf("%d of %d blobs listed: %v", len(listed), n, err)
 		}
 		for i := range n {
 			if info, err := b.Stat(bg, name(i)); err != nil || info.Size != size {
-				return fmt.Errorf("%+v, %v", info, err)
+				return fmt.Errorf("stat of blob %d: %+v, %v", i, info, err)
 			}
 		}
 		if err := b.Delete(bg, name(0)); err != nil {
 			return err
 		}
 		if err := b.Put(bg, name(n), bytes.NewReader(data), size); err != nil {
-			return fmt.Errorf("with room again: %w", err)
+			return fmt.Errorf("put after a deletion: %w", err)
 		}
 		for i := range n + 1 {
 			if err := b.Delete(bg, name(i)); err != nil {

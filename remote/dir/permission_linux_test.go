@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// TestPermission has somebody use the folder who may not.
+// A user without permissions gets ErrPermission from every operation.
 func TestPermission(t *testing.T) {
 	base := t.TempDir()
 	root := filepath.Join(base, "kist")
@@ -27,11 +27,11 @@ func TestPermission(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { // so that it can be removed
+	t.Cleanup(func() { // so the folder can be removed
 		os.Chmod(root, 0o755)
 		os.Chmod(root+"/state", 0o755)
 	})
-	if os.Getuid() == 0 { // files are another user's for this thread
+	if os.Getuid() == 0 { // this thread accesses files as another user
 		runtime.LockOSThread()
 		if err := unix.Setfsuid(65534); err != nil {
 			t.Fatal(err)
@@ -59,6 +59,6 @@ func TestPermission(t *testing.T) {
 		wantKind(t, "delete", b.Delete(bg, "root/1"), remote.ErrPermission, root)
 	}
 	if got, err := names(b, "root/"); err != nil || len(got) != 1 {
-		t.Errorf("what may be listed: %q, %v", got, err)
+		t.Errorf("list of a readable folder: %q, %v", got, err)
 	}
 }

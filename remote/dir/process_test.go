@@ -20,8 +20,7 @@ import (
 
 var bg = context.Background()
 
-// children are what this test program does when it is started as another
-// process.
+// children are the functions that the test program runs as a child process.
 var children = map[string]func(b *Backend, arg string) error{
 	"race":  race,
 	"write": write,
@@ -57,7 +56,7 @@ const rounds = 200
 
 func record(i int) string { return fmt.Sprintf("root/%020d", i) }
 
-// race creates records as another does, and prints which it has made.
+// race creates the same records as other processes. It prints the records that it won.
 func race(b *Backend, me string) error {
 	for i := range rounds {
 		switch err := b.Create(bg, record(i), []byte(me)); {
@@ -70,8 +69,8 @@ func race(b *Backend, me string) error {
 	return nil
 }
 
-// Processes create the same records at once: each is made by one of them, and
-// has its bytes.
+// Concurrent processes create the same records. One process wins each record, and the
+// record has its bytes.
 func TestProcessesRace(t *testing.T) {
 	root := t.TempDir()
 	makers := map[int]string{}
@@ -96,7 +95,7 @@ func TestProcessesRace(t *testing.T) {
 		for line := range strings.Lines(out.String()) {
 			i, err := strconv.Atoi(strings.TrimSpace(line))
 			if other, ok := makers[i]; ok || err != nil {
-				t.Errorf("%s made %q, and so did %s", me, line, other)
+				t.Errorf("processes %s and %s both created record %q", me, other, line)
 			}
 			makers[i] = me
 		}
@@ -106,13 +105,13 @@ func TestProcessesRace(t *testing.T) {
 		p := make([]byte, 10)
 		n, err := b.Get(bg, record(i), p, 0)
 		if err != nil || string(p[:n]) != makers[i] || n == 0 {
-			t.Errorf("record %d: %q, %v; made by %q", i, p[:n], err, makers[i])
+			t.Errorf("record %d: %q, %v; created by %q", i, p[:n], err, makers[i])
 		}
 	}
 	noTemps(t, root)
 }
 
-// content is what a blob has in it.
+// content returns the bytes of a blob.
 func content(name string) []byte {
 	seed := [32]byte{}
 	copy(seed[:], name)
@@ -121,7 +120,7 @@ func content(name string) []byte {
 	return data
 }
 
-// write stores blobs without end, and prints each name before and after.
+// write stores blobs until it is killed. It prints each name before and after.
 func write(b *Backend, run string) error {
 	for i := 0; ; i++ {
 		name := fmt.Sprintf("packs/%d/%s-%d", i%10, run, i)
@@ -144,8 +143,7 @@ func store(b *Backend, name string) error {
 	return b.Put(bg, name, bytes.NewReader(data), int64(len(data)))
 }
 
-// A process that is killed leaves whole blobs, and all that it said were
-// stored.
+// A killed process leaves only intact blobs, and all blobs that it reported as stored.
 func TestKill(t *testing.T) {
 	root := t.TempDir()
 	stored := map[string]bool{}
@@ -184,21 +182,21 @@ func TestKill(t *testing.T) {
 	}
 	for _, name := range listed {
 		if _, known := stored[name]; !known {
-			t.Errorf("%s: nobody stored that", name)
+			t.Errorf("%s: no process stored it", name)
 		}
 		want := content(name)
 		p := make([]byte, len(want)+1)
 		n, err := b.Get(bg, name, p, 0)
 		if err != nil || !bytes.Equal(p[:n], want) {
-			t.Errorf("%s: %d bytes, %v", name, n, err)
+			t.Errorf("%s: %d bytes are not those stored, %v", name, n, err)
 		}
 		delete(stored, name)
 	}
-	for name, whole := range stored {
-		if whole {
+	for name, done := range stored {
+		if done {
 			t.Errorf("%s is lost", name)
-		} else if err := store(b, name); err != nil { // the next attempt
-			t.Errorf("%s: %v", name, err)
+		} else if err := store(b, name); err != nil {
+			t.Errorf("second attempt at %s: %v", name, err)
 		}
 	}
 }

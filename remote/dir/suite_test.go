@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// openDir opens a folder.
 func openDir(t testing.TB, root string) *Backend {
 	t.Helper()
 	b, err := Open(t.Context(), root, remote.Env{})
@@ -22,7 +21,7 @@ func openDir(t testing.TB, root string) *Backend {
 	return b.(*Backend)
 }
 
-// on returns a function that opens a new folder below parent, changed.
+// on returns a function that opens a new folder below parent and changes the backend.
 func on(parent string, change func(*Backend)) func(*testing.T) remote.Backend {
 	return func(t *testing.T) remote.Backend {
 		root, err := os.MkdirTemp(parent, "kist")
@@ -41,7 +40,7 @@ func on(parent string, change func(*Backend)) func(*testing.T) remote.Backend {
 
 func noTemps(t *testing.T, root string) {
 	if left, _ := filepath.Glob(filepath.Join(root, temps, "*")); len(left) > 0 {
-		t.Errorf("left behind: %q", left)
+		t.Errorf("temporary files left: %q", left)
 	}
 }
 
@@ -49,7 +48,8 @@ func TestBackend(t *testing.T) {
 	remotetest.Run(t, on(t.TempDir(), func(*Backend) {}))
 }
 
-// memoryDisk is a folder in memory, where tests of many files are fast.
+// memoryDisk returns a folder in memory if there is one. Tests of many files are fast
+// there.
 func memoryDisk(t *testing.T) string {
 	const dir = "/dev/shm"
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -58,15 +58,15 @@ func memoryDisk(t *testing.T) string {
 	return dir
 }
 
-// otherMoves are file systems that differ from the usual one.
+// otherMoves simulate the moves of other file systems.
 var otherMoves = map[string]func(*Backend){
-	"a network, where a link is asked for twice": func(b *Backend) {
+	"a network file system that repeats the request of a link": func(b *Backend) {
 		b.link = func(from *os.File, name string, to *os.File, newName string) error {
 			linkat(from, name, to, newName)
 			return linkat(from, name, to, newName)
 		}
 	},
-	"no links, and replies of renames are lost": func(b *Backend) {
+	"no links, and lost replies of renames": func(b *Backend) {
 		var calls atomic.Int32
 		b.link = func(from *os.File, name string, to *os.File, newName string) error {
 			errno := []unix.Errno{unix.EPERM, unix.EOPNOTSUPP, unix.ENOSYS}[calls.Add(1)%3]
@@ -80,17 +80,17 @@ var otherMoves = map[string]func(*Backend){
 			return err
 		}
 	},
-	"files are numbered by their names, and taken names are said to be free": func(b *Backend) {
+	"links have other inodes, and links to taken names report success": func(b *Backend) {
 		b.link = func(from *os.File, name string, to *os.File, newName string) error {
 			data, err := os.ReadFile(filepath.Join(from.Name(), name))
 			if err != nil {
 				return err
 			}
-			whole := filepath.Join(from.Name(), name+".copy") // as a link is made: at once
-			if err := os.WriteFile(whole, data, 0o444); err != nil {
+			copied := filepath.Join(from.Name(), name+".copy") // linked, so the name appears at once
+			if err := os.WriteFile(copied, data, 0o444); err != nil {
 				return err
 			}
-			defer os.Remove(whole)
+			defer os.Remove(copied)
 			linkat(from, name+".copy", to, newName)
 			return nil
 		}

@@ -19,7 +19,8 @@ import (
 const (
 	perSecond = 128 << 10
 	size      = 1 << 20
-	// For size bytes; what an eighth of a second allows goes through at once.
+	// want is the time for size bytes. The bytes of the first eighth of a second need
+	// no wait.
 	want = 8*time.Second - time.Second/8
 )
 
@@ -31,7 +32,7 @@ var data = func() []byte {
 	return data
 }()
 
-// took tells how long f takes.
+// took returns the time that f takes.
 func took(f func()) time.Duration {
 	start := time.Now()
 	f()
@@ -41,7 +42,7 @@ func took(f func()) time.Duration {
 func check(t *testing.T, what string, got, want time.Duration) {
 	t.Helper()
 	if got < want-time.Millisecond || got > want+time.Millisecond {
-		t.Errorf("%s took %v, not %v", what, got, want)
+		t.Errorf("%s took %v, want %v", what, got, want)
 	}
 }
 
@@ -55,7 +56,7 @@ func put(t *testing.T, b remote.Backend, name string, data []byte) {
 func TestUnlimitedIsNotWrapped(t *testing.T) {
 	m := remotetest.NewMemory()
 	if b := New(m, Options{}); b != remote.Backend(m) {
-		t.Error("wrapped")
+		t.Error("New wraps a backend without limits")
 	}
 	for _, o := range []Options{{Upload: perSecond}, {Download: perSecond}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -67,7 +68,7 @@ func TestUnlimitedIsNotWrapped(t *testing.T) {
 				}
 			})
 			if (up == 0) != (o.Upload == 0) || (down == 0) != (o.Download == 0) {
-				t.Errorf("%v: took %v up, %v down", o, up, down)
+				t.Errorf("%v: upload took %v, download %v", o, up, down)
 			}
 		})
 	}
@@ -79,7 +80,7 @@ func TestUpload(t *testing.T) {
 		b := New(m, Options{Upload: perSecond})
 		check(t, "put", took(func() { put(t, b, "x", data) }), want)
 		if !bytes.Equal(m.Data("x"), data) {
-			t.Error("not the bytes that were put")
+			t.Error("the store has other bytes than those put")
 		}
 		check(t, "create", took(func() {
 			if err := b.Create(t.Context(), "root/1", data[:size/2]); err != nil {
@@ -110,33 +111,32 @@ func TestDownload(t *testing.T) {
 		p := make([]byte, size)
 		check(t, "get", took(func() {
 			if n, err := b.Get(t.Context(), "x", p, 0); n != size || err != nil || !bytes.Equal(p, data) {
-				t.Errorf("got %d bytes, %v", n, err)
+				t.Errorf("Get: %d bytes, %v", n, err)
 			}
 		}), want)
 		if n := m.Calls(remotetest.Get); n != 16 {
-			t.Errorf("%d calls", n)
+			t.Errorf("%d calls, want 16", n)
 		}
-		// What is not there is not paid for.
+		// Only the bytes before the end of the blob take time.
 		for off, n := range map[int64]int{size - 1000: 1000, size: 0, size - minPart: minPart} {
 			time.Sleep(time.Hour)
 			check(t, "get of the end", took(func() {
 				if got, err := b.Get(t.Context(), "x", p, off); got != n || err != nil || !bytes.Equal(p[:n], data[size-n:]) {
-					t.Errorf("got %d bytes at %d, %v", got, off, err)
+					t.Errorf("Get at %d: %d bytes, %v; want %d", off, got, err, n)
 				}
 			}), max(0, time.Duration(n-perSecond/8)*time.Second/perSecond))
 		}
 		if _, err := b.Get(t.Context(), "y", p, 0); !errors.Is(err, remote.ErrNotFound) {
-			t.Error(err)
+			t.Errorf("Get of an absent name: error %v, want ErrNotFound", err)
 		}
 	})
 }
 
-// sender puts like a store that reads a body so often before it sends it, and
-// says how long each pass took.
+// sender is a store that reads a body several times, and sends it last.
 type sender struct {
 	remote.Backend
-	before int
-	passes []time.Duration
+	before int             // passes over the body before it is sent
+	passes []time.Duration // the time of each pass
 }
 
 func (s *sender) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
@@ -148,26 +148,25 @@ func (s *sender) Put(ctx context.Context, name string, body io.ReaderAt, size in
 			return err
 		}
 		if !bytes.Equal(got, data[:size]) {
-			return errors.New("not the bytes of the body")
+			return errors.New("the body has other bytes")
 		}
 		s.passes = append(s.passes, time.Since(start))
 	}
 	return nil
 }
 
-// TestHashedFirst has a body read for a checksum before it is sent: it is paid
-// for once, when it is sent.
+// A body that is also read for a checksum counts once, when it is sent.
 func TestHashedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &sender{before: 1}
 		b := New(s, Options{Upload: perSecond})
-		check(t, "first put", took(func() { put(t, b, "a", data) }), want) // nobody knows yet
+		check(t, "first put", took(func() { put(t, b, "a", data) }), want) // limit does not know yet which pass sends
 		time.Sleep(time.Hour)
 		check(t, "second put", took(func() { put(t, b, "b", data) }), want)
 		check(t, "hashing", s.passes[0], 0)
 		check(t, "sending", s.passes[1], want)
 
-		// What is sent in another way after all is paid for, too.
+		// If the first pass sends after all, the body still counts.
 		s.before = 0
 		time.Sleep(time.Hour)
 		check(t, "third put", took(func() { put(t, b, "c", data) }), want)
@@ -177,7 +176,7 @@ func TestHashedFirst(t *testing.T) {
 	})
 }
 
-// TestSmooth looks at when the pieces of a body are read.
+// A body is read at the allowed rate at every moment, not only on average.
 func TestSmooth(t *testing.T) {
 	for _, rate := range []int64{1 << 10, 100 << 10, 50 << 20} {
 		synctest.Test(t, func(t *testing.T) {
@@ -186,7 +185,7 @@ func TestSmooth(t *testing.T) {
 			body := readerAt(func(p []byte, off int64) (int, error) {
 				allowed := int64(time.Since(start).Seconds()*float64(rate)) + max(rate/8, minBurst) + 1
 				if end := off + int64(len(p)); end > allowed || end < allowed-2*max(rate/8, minBurst) {
-					t.Errorf("%d bytes were read when %d were allowed", end, allowed)
+					t.Errorf("%d bytes read, %d allowed", end, allowed)
 				}
 				return len(p), nil
 			})
@@ -220,14 +219,14 @@ func TestEndsWithItsContext(t *testing.T) {
 			d := took(func() { err = call(ctx, b) })
 			check(t, name, d, time.Second)
 			if name == "put" && errors.Is(err, io.EOF) {
-				t.Error("a body that ends early is not one that was cancelled")
+				t.Error("a cancelled put reports that the body ended early")
 			}
 			if !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error %v, want DeadlineExceeded", name, err)
 			}
 		})
 	}
 	if m.Data("y") != nil || m.Data("root/1") != nil {
-		t.Error("stored in spite of an error")
+		t.Error("a cancelled call stored its blob")
 	}
 }

@@ -24,7 +24,7 @@ func BenchmarkWriteIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkIndex searches an index file as it lies on disk.
+// BenchmarkIndex searches an index file on disk.
 func BenchmarkIndex(b *testing.B) {
 	entries := manyEntries(benchEntries)
 	path := filepath.Join(b.TempDir(), "index")
@@ -93,7 +93,7 @@ func BenchmarkIndex(b *testing.B) {
 	})
 }
 
-// BenchmarkWriter builds packs of chunks of 1 MiB, and of small nodes.
+// BenchmarkWriter builds packs of 1 MiB chunks and packs of small nodes.
 func BenchmarkWriter(b *testing.B) {
 	for _, bench := range []struct {
 		name string
@@ -134,8 +134,7 @@ func BenchmarkReadIndex(b *testing.B) {
 	}
 }
 
-// BenchmarkRead reads all objects of a pack, from memory: unpacked, and checked
-// against their hashes.
+// BenchmarkRead decodes all objects of a pack in memory and verifies their hashes.
 func BenchmarkRead(b *testing.B) {
 	body, _ := build(b, nameOf(1), items(1, 3000))
 	get := getter(body)

@@ -2,7 +2,6 @@ package pack
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -13,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// FuzzReadIndex feeds hostile packs: no panic, only damage as error, and values
-// that lie in the pack.
+// FuzzReadIndex checks that the only error of a hostile pack is damage, and that the
+// accepted entries are inside the pack.
 func FuzzReadIndex(f *testing.F) {
 	for _, n := range []int{1, 3, 40} {
 		body, _ := build(f, nameOf(1), items(uint64(n), n))
@@ -31,20 +30,20 @@ func FuzzReadIndex(f *testing.F) {
 		entries, err := readPack(nameOf(1), data)
 		if err != nil {
 			if !errors.Is(err, object.ErrCorrupt) {
-				t.Fatalf("not a damage error: %v", err)
+				t.Fatalf("error %v, want ErrCorrupt", err)
 			}
 			return
 		}
 		for _, e := range entries {
 			if data, err := Decode(e, value(data, e)); err == nil && object.Sum(data) != e.Key.ID {
-				t.Fatalf("%+v decoded to other bytes", e)
+				t.Fatalf("Decode(%+v) returns other bytes", e)
 			}
 		}
 	})
 }
 
-// FuzzOpenIndex feeds hostile index files: no panic, only damage as error, and
-// what verifies finds all its entries.
+// FuzzOpenIndex checks that the only error of a hostile index file is damage, and that
+// Find finds all entries of a verified file.
 func FuzzOpenIndex(f *testing.F) {
 	entries, _ := packed(f, 1, 70, 3)
 	f.Add(writeIndexFile(f, entries))
@@ -59,28 +58,28 @@ func FuzzOpenIndex(f *testing.F) {
 		}
 		if err != nil {
 			if !errors.Is(err, object.ErrCorrupt) {
-				t.Fatalf("not a damage error: %v", err)
+				t.Fatalf("error %v, want ErrCorrupt", err)
 			}
 			if x == nil {
 				return
 			}
 		}
-		whole := err == nil
+		intact := err == nil
 		packs := x.Packs()
 		for e, err := range x.All() {
 			if err != nil {
 				break
 			}
 			got, ok, err := x.Find(e.Key)
-			if whole && (err != nil || !ok || got != e || !slices.Contains(packs, e.Pack)) {
+			if intact && (err != nil || !ok || got != e || !slices.Contains(packs, e.Pack)) {
 				t.Fatalf("Find(%s) = %+v, %t, %v; want %+v", e.Key, got, ok, err, e)
 			}
 		}
 	})
 }
 
-// FuzzRecords makes packs and index files whose checksums are right and whose
-// records say anything: what is accepted is what writers write.
+// FuzzRecords makes packs and index files with correct checksums and arbitrary records.
+// An accepted file is equal to the file that a writer makes of its entries.
 func FuzzRecords(f *testing.F) {
 	const size = 1 + 1 + 4*4
 	f.Add([]byte{}, uint32(100))
@@ -108,7 +107,7 @@ func FuzzRecords(f *testing.F) {
 		if entries, err := readIndexFile(index); err == nil && len(records) > 0 {
 			again := writeIndexFile(t, entries)
 			if x := openIndexFile(t, again); len(x.Packs()) == len(packs) && !bytes.Equal(again, index) {
-				t.Fatal("another index file was written for the same entries")
+				t.Fatal("WriteIndex makes another file of the same entries")
 			}
 		} else if err != nil && !errors.Is(err, object.ErrCorrupt) {
 			t.Fatal(err)
@@ -116,24 +115,22 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// wantWritten wants a pack to be what the writer makes of its entries.
+// wantWritten checks that a Writer makes the same pack of its entries.
 func wantWritten(t *testing.T, body []byte, entries []Entry) {
 	t.Helper()
-	sorted := slices.Clone(entries)
-	slices.SortFunc(sorted, func(a, b Entry) int { return cmp.Compare(a.Offset, b.Offset) })
 	w := NewWriter(nil)
-	for _, e := range sorted {
+	for _, e := range byOffset(entries) {
 		if err := w.Add(e.Key, value(body, e), int(e.Raw)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	again, _, err := w.Finish(entries[0].Pack.Name)
 	if err != nil || !bytes.Equal(again, body) {
-		t.Fatalf("another pack was written for the same entries, %v", err)
+		t.Fatalf("a Writer makes another pack of the same entries, error %v", err)
 	}
 }
 
-// FuzzParseEntries checks that what is accepted is what is written.
+// FuzzParseEntries checks that AppendEntries writes the same bytes for accepted entries.
 func FuzzParseEntries(f *testing.F) {
 	_, entries := build(f, nameOf(1), items(1, 5))
 	f.Add(AppendEntries(nil, entries), uint32(5000))
@@ -145,12 +142,12 @@ func FuzzParseEntries(f *testing.F) {
 		entries, err := ParseEntries(info, data)
 		if err != nil {
 			if !errors.Is(err, object.ErrCorrupt) {
-				t.Fatalf("not a damage error: %v", err)
+				t.Fatalf("error %v, want ErrCorrupt", err)
 			}
 			return
 		}
 		if again := AppendEntries(nil, entries); !bytes.Equal(again, data) {
-			t.Fatalf("%x written again: %x", data, again)
+			t.Fatalf("AppendEntries = %x, want %x", again, data)
 		}
 		if len(entries) > 0 {
 			x := openIndexFile(t, writeIndexFile(t, entries))
@@ -161,7 +158,7 @@ func FuzzParseEntries(f *testing.F) {
 	})
 }
 
-// FuzzDecode checks that only what has the right hash is returned.
+// FuzzDecode checks that Decode returns only bytes with the expected hash.
 func FuzzDecode(f *testing.F) {
 	for _, it := range items(1, 4) {
 		f.Add(it.value, uint32(len(it.data)), byte(it.key.Kind), it.key.ID[:])
@@ -173,16 +170,15 @@ func FuzzDecode(f *testing.F) {
 		data, err := Decode(e, value)
 		switch {
 		case err == nil && (object.Sum(data) != e.Key.ID || len(data) != int(raw)):
-			t.Fatal("wrong bytes")
+			t.Fatal("Decode returns wrong bytes")
 		case err != nil && !errors.Is(err, object.ErrCorrupt):
-			t.Fatalf("not a damage error: %v", err)
+			t.Fatalf("error %v, want ErrCorrupt", err)
 		}
 	})
 }
 
-// FuzzValues feeds values of which anything may be said to be made from anything
-// else in the pack: no panic, no more reads than a chain may have, and only what has
-// the right hash is returned.
+// FuzzValues decodes arbitrary values, also patches with arbitrary bases. Values reads
+// no more than a chain can have, and returns only bytes with the expected hash.
 func FuzzValues(f *testing.F) {
 	body, entries := buildOptimised(f, nameOf(1), chained(f, 1, object.KindTree, 4, 300))
 	for _, e := range entries {
@@ -203,9 +199,9 @@ func FuzzValues(f *testing.F) {
 			data, err := values.Decode(t.Context(), e, value(body, e), held)
 			switch {
 			case err == nil && (object.Sum(data) != e.Key.ID || len(data) != int(raw)):
-				t.Fatal("wrong bytes")
+				t.Fatal("Decode returns wrong bytes")
 			case err != nil && !errors.Is(err, object.ErrCorrupt):
-				t.Fatalf("not a damage error: %v", err)
+				t.Fatalf("error %v, want ErrCorrupt", err)
 			}
 		}
 		if source.calls > 2*MaxChain || source.most > object.MaxNodeSize+int(block)+1 {

@@ -17,7 +17,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// appendIndex appends a key index of any records at all, if they are sorted.
+// appendIndex appends a key index of arbitrary sorted records.
 func appendIndex(t testing.TB, dst []byte, records []keys.Record) []byte {
 	var index bytes.Buffer
 	w := keys.NewWriter(&index)
@@ -32,21 +32,21 @@ func appendIndex(t testing.TB, dst []byte, records []keys.Record) []byte {
 	return append(dst, index.Bytes()...)
 }
 
-// madeUpPack returns a pack whose index has any records at all.
+// madeUpPack returns a pack with arbitrary records in its index.
 func madeUpPack(t testing.TB, name Name, values []byte, records ...keys.Record) []byte {
 	body := append(remote.AppendHeader(nil, remote.TypePack, remote.Version1), values...)
 	start := len(body)
 	return appendTrailer(appendIndex(t, body, records), name, start)
 }
 
-// madeUpIndex returns an index file of any packs and records at all.
+// madeUpIndex returns an index file of arbitrary packs and records.
 func madeUpIndex(t testing.TB, packs []Info, records ...keys.Record) []byte {
 	data, trailer := appendPacks(remote.AppendHeader(nil, remote.TypeIndex, remote.Version1), packs)
 	return append(appendIndex(t, data, records), trailer...)
 }
 
-// edited returns data with some bytes at off changed; an off below 0 counts
-// from the end.
+// edited returns a copy of data with other bytes at off. A negative off counts from
+// the end.
 func edited(data []byte, off int, to ...byte) []byte {
 	data = bytes.Clone(data)
 	if off < 0 {
@@ -56,7 +56,7 @@ func edited(data []byte, off int, to ...byte) []byte {
 	return data
 }
 
-// resummed returns a pack whose trailer has the checksum that it should have.
+// resummed returns a copy of a pack with a correct checksum in its trailer.
 func resummed(body []byte) []byte {
 	body = bytes.Clone(body)
 	t := body[len(body)-trailerSize:]
@@ -68,12 +68,12 @@ func record(kind object.Kind, id byte, file, offset, stored, raw uint32) keys.Re
 	return keys.Record{Key: object.Key{Kind: kind, ID: object.ID{id}}, File: file, Offset: offset, Stored: stored, Raw: raw}
 }
 
-// readPack reads a pack's index from its bytes.
+// readPack reads the index of a pack in memory.
 func readPack(name Name, body []byte) ([]Entry, error) {
 	return ReadIndex(infoOf(name, body), getter(body))
 }
 
-// readIndexFile reads all of an index file.
+// readIndexFile verifies an index file in memory and returns its entries.
 func readIndexFile(data []byte) (entries []Entry, err error) {
 	x, err := OpenIndex(bytes.NewReader(data), int64(len(data)))
 	if err == nil {
@@ -91,8 +91,8 @@ func readIndexFile(data []byte) (entries []Entry, err error) {
 	return entries, nil
 }
 
-// TestPackDamage flips every bit of a small pack, and cuts it at every length:
-// its index is read as it was or not at all, and so is every value.
+// TestPackDamage flips every bit of a small pack, and cuts it at every length. Index
+// and values are either read unchanged or reported as damaged.
 func TestPackDamage(t *testing.T) {
 	name := nameOf(9)
 	body, entries := build(t, name, items(4, 7))
@@ -105,12 +105,12 @@ func TestPackDamage(t *testing.T) {
 		got, err := readPack(name, body)
 		if inValues := bit/8 >= remote.HeaderSize && bit/8 < values; inValues {
 			if err != nil || !slices.Equal(got, entries) {
-				t.Fatalf("bit %d of a value flipped: %v", bit, err)
+				t.Fatalf("bit %d of a value flipped: ReadIndex: %v", bit, err)
 			}
 			i := slices.IndexFunc(entries, func(e Entry) bool { return bit/8 >= int(e.Offset) && bit/8 < int(e.Offset+e.Stored) })
 			data, err := Decode(entries[i], value(body, entries[i]))
 			if err == nil && object.Sum(data) != entries[i].Key.ID || err != nil && !errors.Is(err, object.ErrCorrupt) {
-				t.Fatalf("bit %d of a value flipped: %v", bit, err)
+				t.Fatalf("bit %d of a value flipped: Decode returns wrong bytes or error %v", bit, err)
 			}
 		} else {
 			wantCorrupt(t, err, name, "")
@@ -120,7 +120,7 @@ func TestPackDamage(t *testing.T) {
 	for n := range body {
 		_, err := readPack(name, body[:n])
 		wantCorrupt(t, err, name, "")
-		_, err = ReadIndex(infoOf(name, body), getter(body[:n])) // was cut after it was listed
+		_, err = ReadIndex(infoOf(name, body), getter(body[:n])) // cut after it was listed
 		wantCorrupt(t, err, name, "")
 	}
 	_, err := readPack(name, append(bytes.Clone(body), 0))
@@ -129,8 +129,8 @@ func TestPackDamage(t *testing.T) {
 	wantCorrupt(t, err, nameOf(8), "trailer")
 }
 
-// TestIndexDamage flips every bit of a small index file, and cuts it at every
-// length.
+// TestIndexDamage checks that every flipped bit and every cut of a small index file is
+// reported as damage.
 func TestIndexDamage(t *testing.T) {
 	entries, _ := packed(t, 5, 40, 3)
 	data := writeIndexFile(t, entries)
@@ -147,7 +147,7 @@ func TestIndexDamage(t *testing.T) {
 	_, err := readIndexFile(append(bytes.Clone(data), 0))
 	wantCorrupt(t, err, Name{}, "trailer")
 
-	// Damage of one block does not hide the others.
+	// Find still finds the entries outside a damaged block.
 	data[remote.HeaderSize+3*infoSize+16+5] ^= 1
 	x := openIndexFile(t, data)
 	for i, want := range entries {
@@ -160,7 +160,8 @@ func TestIndexDamage(t *testing.T) {
 	}
 }
 
-// wantCorrupt wants damage of a pack, or of an index file, in a part.
+// wantCorrupt checks that err is damage in a part of the pack, or of an index file if
+// name is zero. An empty part matches any part.
 func wantCorrupt(t *testing.T, err error, name Name, part string) {
 	t.Helper()
 	of := "pack " + name.String()
@@ -169,17 +170,17 @@ func wantCorrupt(t *testing.T, err error, name Name, part string) {
 	}
 	damage, ok := errors.AsType[*object.DamageError](err)
 	if !ok || !errors.Is(err, object.ErrCorrupt) || damage.Name != of || part != "" && !damagedIn(err, part) {
-		t.Fatalf("error %v, want damage (%s) of %s", err, part, name)
+		t.Fatalf("error %v, want damage in part %q of %s", err, part, of)
 	}
 }
 
-// damagedIn reports whether err is damage of a part.
+// damagedIn reports whether err is damage in a part.
 func damagedIn(err error, part string) bool {
 	damage, ok := errors.AsType[*object.DamageError](err)
 	return ok && errors.Is(err, ErrDamaged) && strings.HasPrefix(damage.Err.Error(), part+": ")
 }
 
-// TestReadErrors checks that what is no damage is not called so.
+// TestReadErrors checks that ReadIndex does not report an error of the store as damage.
 func TestReadErrors(t *testing.T) {
 	name := nameOf(6)
 	body, _ := build(t, name, items(6, 2500))
@@ -192,13 +193,13 @@ func TestReadErrors(t *testing.T) {
 			return getter(body)(p, off)
 		})
 		if !errors.Is(err, remote.ErrTemporary) || errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want ErrTemporary", err)
 		}
 	}
 }
 
-// TestHostileSizes checks that no size is believed before it was compared with
-// what there is.
+// TestHostileSizes checks that a false size is reported as damage before memory is
+// allocated for it.
 func TestHostileSizes(t *testing.T) {
 	name := nameOf(5)
 	body, entries := build(t, name, items(7, 3))
@@ -210,7 +211,7 @@ func TestHostileSizes(t *testing.T) {
 		return data
 	}
 	inline := AppendEntries(nil, entries)
-	for what, read := range map[string]func() error{
+	for name, read := range map[string]func() error{
 		"pack of 4 GiB": func() error {
 			_, err := ReadIndex(Info{name, math.MaxUint32}, getter(body))
 			return err
@@ -227,15 +228,15 @@ func TestHostileSizes(t *testing.T) {
 			_, err := readPack(name, resummed(edited(body, -20, 0, 0, 0, 0)))
 			return err
 		},
-		"two thousand million records in a pack": func() error {
+		"too many records in a pack": func() error {
 			_, err := readPack(name, hugeCounts(bytes.Clone(body), len(body)-trailerSize))
 			return err
 		},
-		"two thousand million records": func() error {
+		"too many records": func() error {
 			_, err := readIndexFile(hugeCounts(bytes.Clone(index), len(index)-indexTrailerSize))
 			return err
 		},
-		"four thousand million packs": func() error {
+		"too many packs": func() error {
 			_, err := readIndexFile(edited(index, -indexTrailerSize, 0xff, 0xff, 0xff, 0xff))
 			return err
 		},
@@ -253,10 +254,10 @@ func TestHostileSizes(t *testing.T) {
 		err := read()
 		runtime.ReadMemStats(&after)
 		if !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want ErrCorrupt", name, err)
 		}
 		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
-			t.Errorf("%s: %d bytes allocated", what, n)
+			t.Errorf("%s: %d bytes allocated, want at most 1 MiB", name, n)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func openIndexFile(t testing.TB, data []byte) *Index {
 	return x
 }
 
-// packed returns the entries of n objects in some packs, pack by pack.
+// packed builds packs of n objects. It returns the entries pack by pack, and the packs
+// sorted by name.
 func packed(t testing.TB, seed uint64, n, packs int) (entries []Entry, infos []Info) {
 	list := items(seed, n)
 	for i := range packs {
@@ -40,7 +41,7 @@ func packed(t testing.TB, seed uint64, n, packs int) (entries []Entry, infos []I
 		entries = append(entries, some...)
 		infos = append(infos, infoOf(name, body))
 	}
-	slices.Reverse(infos) // sorted by name
+	slices.Reverse(infos)
 	return entries, infos
 }
 
@@ -53,10 +54,10 @@ func TestIndex(t *testing.T) {
 			entries, infos := packed(t, uint64(n), n, 3)
 			data := writeIndexFile(t, entries)
 			if !slices.IsSortedFunc(entries, byKey) {
-				t.Error("entries are not sorted")
+				t.Error("WriteIndex does not sort the entries")
 			}
 			if again := writeIndexFile(t, entries); !bytes.Equal(again, data) {
-				t.Error("the order of entries shows")
+				t.Error("the index file depends on the order of entries")
 			}
 			x := openIndexFile(t, data)
 			if err := x.Verify(); err != nil || x.Len() != n || !slices.Equal(x.Packs(), infos) {
@@ -77,7 +78,7 @@ func TestIndex(t *testing.T) {
 					absent := want.Key
 					absent.ID[31] ^= 1
 					if _, ok, err := x.Find(absent); ok || err != nil {
-						t.Fatalf("Find of what is absent = %t, %v", ok, err)
+						t.Fatalf("Find of an absent key = %t, %v", ok, err)
 					}
 				}
 			}
@@ -85,8 +86,8 @@ func TestIndex(t *testing.T) {
 	}
 }
 
-// TestIndexOfSameObjects checks that of several entries with one key the first
-// counts, and that each pack is named nevertheless.
+// TestIndexOfSameObjects checks that the index file has the first of several entries
+// with the same key, and that it names all packs.
 func TestIndexOfSameObjects(t *testing.T) {
 	list := items(1, 40)
 	b1, e1 := build(t, nameOf(1), list[:30])
@@ -105,7 +106,7 @@ func TestIndexOfSameObjects(t *testing.T) {
 			want = nameOf(1)
 		}
 		if e, ok, err := x.Find(it.key); !ok || err != nil || e.Pack.Name != want {
-			t.Errorf("object %d: %+v, %t, %v", i, e, ok, err)
+			t.Errorf("object %d: Find = %+v, %t, %v; want pack %s", i, e, ok, err, want)
 		}
 	}
 }
@@ -130,7 +131,7 @@ func TestWriteIndexRefuses(t *testing.T) {
 	}
 }
 
-// manyEntries returns n made-up entries, sorted, in packs of ten thousand.
+// manyEntries returns n sorted random entries, in packs of ten thousand objects.
 func manyEntries(n int) []Entry {
 	rng := rand.New(rand.NewPCG(1, 2))
 	entries := make([]Entry, n)

@@ -22,7 +22,7 @@ type item struct {
 	value []byte
 }
 
-// items returns n objects of all kinds; some compress.
+// items returns n objects of all kinds. Every second one compresses.
 func items(seed uint64, n int) []item {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	encoder := frame.NewEncoder(frame.Fastest)
@@ -41,7 +41,7 @@ func items(seed uint64, n int) []item {
 	return list
 }
 
-// nameOf returns a name that is made up of one byte.
+// nameOf returns a name that repeats one byte.
 func nameOf(b byte) (n Name) {
 	for i := range n {
 		n[i] = b
@@ -52,7 +52,11 @@ func nameOf(b byte) (n Name) {
 // build returns a pack of items.
 func build(t testing.TB, name Name, list []item) (body []byte, entries []Entry) {
 	t.Helper()
-	w := NewWriter(nil)
+	return buildWith(t, NewWriter(nil), name, list)
+}
+
+func buildWith(t testing.TB, w *Writer, name Name, list []item) (body []byte, entries []Entry) {
+	t.Helper()
 	for _, it := range list {
 		if err := w.Add(it.key, it.value, len(it.data)); err != nil {
 			t.Fatal(err)
@@ -60,16 +64,13 @@ func build(t testing.TB, name Name, list []item) (body []byte, entries []Entry) 
 	}
 	size := w.Size()
 	body, entries, err := w.Finish(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(body) != size {
-		t.Fatalf("pack of %d bytes, Size said %d", len(body), size)
+	if err != nil || len(body) != size {
+		t.Fatalf("Finish: %d bytes, %v; Size was %d", len(body), err, size)
 	}
 	return body, entries
 }
 
-// getter reads from body as a remote does.
+// getter reads from body like a remote.
 func getter(body []byte) func(p []byte, off int64) (int, error) {
 	return func(p []byte, off int64) (int, error) {
 		n, err := bytes.NewReader(body).ReadAt(p, off)
@@ -94,7 +95,7 @@ func TestPack(t *testing.T) {
 				t.Error(err)
 			}
 			if len(entries) != n || !slices.IsSortedFunc(entries, func(a, b Entry) int { return a.Key.Compare(b.Key) }) {
-				t.Fatalf("%d entries, or they are not sorted", len(entries))
+				t.Fatalf("%d entries, want %d in order", len(entries), n)
 			}
 			byKey := map[object.Key]item{}
 			for _, it := range list {
@@ -103,7 +104,7 @@ func TestPack(t *testing.T) {
 			for _, e := range entries {
 				it := byKey[e.Key]
 				if e.Pack != infoOf(name, body) || !bytes.Equal(value(body, e), it.value) {
-					t.Errorf("entry %+v is not where it says", e)
+					t.Errorf("entry %+v: other value or pack", e)
 				}
 				if data, err := Decode(e, value(body, e)); err != nil || !bytes.Equal(data, it.data) {
 					t.Errorf("Decode(%+v): %v", e, err)
@@ -141,14 +142,14 @@ func TestWriterReuse(t *testing.T) {
 		}
 		body, _, err := w.Finish(nameOf(1))
 		if err != nil || !bytes.Equal(body, want) {
-			t.Fatalf("round %d: another pack, %v", round, err)
+			t.Fatalf("round %d: Finish returns another pack, %v", round, err)
 		}
 		if err := w.Add(list[30].key, list[30].value, len(list[30].data)); err == nil {
-			t.Error("Add after Finish is no error")
+			t.Error("Add after Finish: no error")
 		}
 		other, _ := build(t, nameOf(2), list[:20])
 		if body, entries, err := w.Finish(nameOf(2)); err != nil || !bytes.Equal(body, other) || entries[0].Pack.Name != nameOf(2) {
-			t.Errorf("round %d: another pack when it is finished under another name, %v", round, err)
+			t.Errorf("round %d: Finish with another name returns another pack, %v", round, err)
 		}
 		w.Reset()
 	}
@@ -174,7 +175,7 @@ func TestWriterRefuses(t *testing.T) {
 	}
 	w := NewWriter(nil)
 	if _, _, err := w.Finish(nameOf(1)); err == nil {
-		t.Error("an empty pack was finished")
+		t.Error("Finish of an empty pack: no error")
 	}
 	for range 2 {
 		if err := w.Add(it.key, it.value, len(it.data)); err != nil {
@@ -182,14 +183,14 @@ func TestWriterRefuses(t *testing.T) {
 		}
 	}
 	if _, _, err := w.Finish(Name{}); err == nil {
-		t.Error("a pack without a name was finished")
+		t.Error("Finish without a name: no error")
 	}
 	if _, _, err := w.Finish(nameOf(1)); err == nil {
-		t.Error("a pack with one key twice was finished")
+		t.Error("Finish of a pack with one key twice: no error")
 	}
 }
 
-// TestFull checks that packs grow to their target, and never beyond the limit.
+// TestFull checks that packs grow to TargetSize, and never beyond MaxSize.
 func TestFull(t *testing.T) {
 	w := NewWriter(nil)
 	value := make([]byte, 1+object.MaxChunkSize)
@@ -216,11 +217,11 @@ func TestFull(t *testing.T) {
 		t.Error("a pack without room is not full")
 	}
 	if err := w.Add(key, value, len(value)-1); err == nil {
-		t.Error("a pack grows beyond its limit")
+		t.Error("Add beyond MaxSize: no error")
 	}
 	body, entries, err := w.Finish(nameOf(1))
 	if err != nil || len(body) > MaxSize {
-		t.Fatalf("%d bytes, %v", len(body), err)
+		t.Fatalf("Finish: %d bytes, %v; want at most %d", len(body), err, MaxSize)
 	}
 	if got, err := ReadIndex(infoOf(nameOf(1), body), getter(body)); err != nil || !slices.Equal(got, entries) {
 		t.Errorf("ReadIndex: %v, %v", got, err)
@@ -245,9 +246,9 @@ func TestDecodeDamaged(t *testing.T) {
 		}
 		for i := range v {
 			v[i] ^= 0x10
-			// A flip may leave a frame that decodes to the same bytes.
+			// A damaged frame may still decode to the same bytes.
 			if data, err := Decode(e, v); err == nil && object.Sum(data) != e.Key.ID {
-				t.Fatalf("wrong bytes with byte %d flipped", i)
+				t.Fatalf("byte %d damaged: Decode returns wrong bytes", i)
 			} else if err != nil {
 				wantDamage(t, "flip", e, v)
 			}
@@ -261,7 +262,7 @@ func wantDamage(t *testing.T, name string, e Entry, value []byte) {
 	var damage *object.CorruptError
 	want := fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset)
 	if _, err := Decode(e, value); !errors.As(err, &damage) || damage.Key != e.Key || damage.Where != want {
-		t.Errorf("%s: %v", name, err)
+		t.Errorf("%s: error %v, want a CorruptError of %s at %s", name, err, e.Key, want)
 	}
 }
 
@@ -282,11 +283,11 @@ func TestName(t *testing.T) {
 		}
 	}
 	if _, err := NewName(bytes.NewReader(nil)); err == nil {
-		t.Error("a name out of nothing")
+		t.Error("NewName without random bytes: no error")
 	}
 	for _, s := range []string{"", "30", n.String() + "0", "3031323334353637383961626364656G", "3031323334353637383961626364656F"} {
 		if _, err := ParseName(s); err == nil {
-			t.Errorf("%q is a name", s)
+			t.Errorf("ParseName(%q): no error", s)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// chained returns n objects of a kind, of about size bytes, each a patch of the
-// one before, but for the first.
+// chained returns n objects of size bytes. Each except the first is stored as a patch
+// on the one before.
 func chained(t testing.TB, seed uint64, kind object.Kind, n, size int) []item {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -46,25 +46,15 @@ func buildOptimised(t testing.TB, name Name, list []item) (body []byte, entries 
 	t.Helper()
 	w := NewWriter(nil)
 	w.ResetOptimised()
-	for _, it := range list {
-		if err := w.Add(it.key, it.value, len(it.data)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	size := w.Size()
-	body, entries, err := w.Finish(name)
-	if err != nil || len(body) != size {
-		t.Fatalf("pack of %d bytes, Size said %d, %v", len(body), size, err)
-	}
-	return body, entries
+	return buildWith(t, w, name, list)
 }
 
-// counted is a Getter for a pack.
+// counted reads from one pack and counts the reads. Its method get is a Getter.
 type counted struct {
 	body  []byte
 	mu    sync.Mutex
 	calls int
-	most  int // bytes asked for at once
+	most  int // largest number of bytes of one read
 }
 
 func (c *counted) get(_ context.Context, _ Info, b []byte, off int64) (int, error) {
@@ -94,8 +84,8 @@ func TestValues(t *testing.T) {
 		name   string
 		block  int
 		held   Part
-		shared bool
-		calls  int // at most for an object
+		shared bool // one Values decodes all objects
+		calls  int  // at most per object
 	}{
 		{"base by base", 0, Part{}, false, MaxChain},
 		{"in blocks", 1 << 20, Part{}, false, 1},
@@ -116,14 +106,14 @@ func TestValues(t *testing.T) {
 				t.Fatalf("%s: %+v: %d bytes, %v", test.name, e, len(data), err)
 			}
 			if source.calls > test.calls {
-				t.Errorf("%s: %+v took %d reads", test.name, e, source.calls)
+				t.Errorf("%s: %+v: %d reads, want at most %d", test.name, e, source.calls, test.calls)
 			}
 		}
 	}
 }
 
-// Objects that are decoded in the order in which they lie need no reads: each is
-// kept for the next.
+// Values keeps each decoded object as a base for the next. So decoding in the order of
+// the pack reads only the first base.
 func TestValuesInOrder(t *testing.T) {
 	list := chained(t, 1, object.KindChunk, MaxChain+1, 5000)
 	body, entries := buildOptimised(t, nameOf(1), list)
@@ -135,11 +125,11 @@ func TestValuesInOrder(t *testing.T) {
 		}
 	}
 	if source.calls != 1 {
-		t.Errorf("%d reads for %d patches", source.calls, MaxChain)
+		t.Errorf("%d reads for %d patches, want 1", source.calls, MaxChain)
 	}
 }
 
-// Bases are at most as far away as they can be, and as large.
+// Values decodes a patch on a base of the largest size, far away in the pack.
 func TestValuesLarge(t *testing.T) {
 	far := chained(t, 1, object.KindChunk, 2, frame.MaxPatch)
 	list := []item{far[0]}
@@ -160,7 +150,7 @@ func TestValuesLarge(t *testing.T) {
 			}
 		}
 		if source.calls != 1 || source.most != frame.MaxPatch+1 {
-			t.Errorf("%d reads of at most %d bytes", source.calls, source.most)
+			t.Errorf("%d reads of at most %d bytes, want 1 of %d", source.calls, source.most, frame.MaxPatch+1)
 		}
 	}
 }
@@ -194,11 +184,11 @@ func TestWriterTakesPatch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.TakesPatch(list[0].key) || add(list[1]) == nil || w.Len() != 1 {
-		t.Error("a patch in a pack that is not optimised")
+		t.Error("a pack of version 1 takes a patch")
 	}
 	w.ResetOptimised()
 	if w.TakesPatch(list[0].key) || add(list[1]) == nil {
-		t.Error("a patch of what was in the pack before")
+		t.Error("the pack takes a patch on an object of the pack before")
 	}
 	for i, it := range list[:MaxChain+1] {
 		if err := add(it); err != nil || w.TakesPatch(it.key) != (i < MaxChain) {
@@ -206,23 +196,23 @@ func TestWriterTakesPatch(t *testing.T) {
 		}
 	}
 	if err := add(list[MaxChain+1]); err == nil {
-		t.Error("too many patches hang on each other")
+		t.Error("the pack takes a chain longer than MaxChain")
 	}
 	if err := add(large); err != nil || w.TakesPatch(large.key) {
-		t.Errorf("a patch of too large an object; %v", err)
+		t.Errorf("the pack takes a patch on a too large object; %v", err)
 	}
 	other := list[1]
 	other.key = object.Key{Kind: object.KindChunk, ID: object.ID{1}}
 	if w.TakesPatch(object.Key{Kind: object.KindChunk, ID: list[0].key.ID}) || add(other) == nil {
-		t.Error("a patch of another kind's object")
+		t.Error("the pack takes a patch on an object of another kind")
 	}
 	near, err := frame.AppendNear(nil, list[1].value, frame.Near{Distance: 3001, Stored: 3001, Raw: 3000})
 	if other.value = near; err != nil || add(other) == nil {
-		t.Errorf("a near patch as it is; %v", err)
+		t.Errorf("the pack takes a near patch; %v", err)
 	}
 	cut := list[1].value[:33]
 	if other.value = cut; add(item{object.Key{Kind: object.KindTree}, other.data, cut}) == nil {
-		t.Error("half a patch")
+		t.Error("the pack takes a cut patch")
 	}
 	body, entries, err := w.Finish(nameOf(1))
 	if err != nil || len(entries) != MaxChain+2 || w.TakesPatch(list[0].key) {
@@ -232,7 +222,7 @@ func TestWriterTakesPatch(t *testing.T) {
 	wantAll(t, body, entries, append(list[:MaxChain+1:MaxChain+1], large))
 	w.Reset()
 	if w.TakesPatch(list[0].key) || add(list[0]) != nil || add(list[1]) == nil {
-		t.Error("a patch in a pack that is not optimised any more")
+		t.Error("the pack of version 1 after Reset takes a patch")
 	}
 	body, _, err = w.Finish(nameOf(1))
 	if err != nil {
@@ -241,22 +231,22 @@ func TestWriterTakesPatch(t *testing.T) {
 	wantOptimised(t, body, false)
 }
 
-// wantOptimised wants a pack to say whether it may have patches.
+// wantOptimised checks whether the header of a pack allows patches.
 func wantOptimised(t *testing.T, body []byte, want bool) {
 	t.Helper()
 	if got, err := Optimised(infoOf(nameOf(1), body), getter(body)); got != want || err != nil {
-		t.Errorf("optimised: %v, %v; want %v", got, err, want)
+		t.Errorf("Optimised = %v, %v; want %v", got, err, want)
 	}
 }
 
-// wantAll wants all objects of a pack to be those of list.
+// wantAll checks that a pack has all objects of list.
 func wantAll(t *testing.T, body []byte, entries []Entry, list []item) {
 	t.Helper()
 	values := NewValues((&counted{body: body}).get, 1<<20)
 	for _, it := range list {
 		i := slices.IndexFunc(entries, func(e Entry) bool { return e.Key == it.key })
 		if i < 0 {
-			t.Errorf("%s is not there", it.key)
+			t.Errorf("%s: no entry", it.key)
 			continue
 		}
 		data, err := values.Decode(t.Context(), entries[i], value(body, entries[i]), Part{})
@@ -266,8 +256,8 @@ func wantAll(t *testing.T, body []byte, entries []Entry, list []item) {
 	}
 }
 
-// What was read wrong once is read anew, and what stays damaged is told of what
-// is made from it.
+// A damaged base makes its patches corrupt. Values does not keep the damaged bytes, so
+// the next Decode reads the base again.
 func TestValuesDamage(t *testing.T) {
 	list := chained(t, 1, object.KindChunk, MaxChain+1, 5000)
 	body, entries := buildOptimised(t, nameOf(1), list)
@@ -283,14 +273,14 @@ func TestValuesDamage(t *testing.T) {
 			var damage *object.CorruptError
 			want := fmt.Sprintf("pack %s, offset %d", nameOf(1), last.Offset)
 			if !errors.As(err, &damage) || damage.Key != last.Key || damage.Where != want {
-				t.Errorf("base %d damaged: %v", place, err)
+				t.Errorf("base %d damaged: error %v, want a CorruptError of the patch", place, err)
 			}
 			source.body = body
 			if _, err := values.Decode(t.Context(), last, value(body, last), Part{}); err != nil {
-				t.Errorf("base %d read anew: %v", place, err)
+				t.Errorf("base %d intact again: %v", place, err)
 			}
 			if _, err := values.Decode(t.Context(), last, value(body, last)[:10], Part{}); !errors.As(err, &damage) {
-				t.Errorf("cut short: %v", err)
+				t.Errorf("value cut short: error %v, want a CorruptError", err)
 			}
 		}
 	}
@@ -312,12 +302,11 @@ func TestValuesGetFails(t *testing.T) {
 	}
 	short := func(_ context.Context, _ Info, b []byte, off int64) (int, error) { return getter(body[:4000])(b, off) }
 	if _, err := NewValues(short, 0).Decode(t.Context(), last, value(body, last), Part{}); !errors.Is(err, object.ErrCorrupt) {
-		t.Errorf("the pack ends early: %v", err)
+		t.Errorf("pack cut short: error %v, want ErrCorrupt", err)
 	}
 }
 
-// hostilePatch is a near patch by which an object of raw bytes is all of its base,
-// or as much as there is.
+// hostilePatch returns a near patch whose object is the first raw bytes of its base.
 func hostilePatch(raw int, n frame.Near) []byte {
 	value := []byte{3}
 	for _, v := range []int{n.Distance, n.Stored, n.Raw, raw} {
@@ -329,7 +318,7 @@ func hostilePatch(raw int, n frame.Near) []byte {
 
 func TestHostilePatches(t *testing.T) {
 	data := bytes.Repeat([]byte("k"), 100)
-	whole := append([]byte{0}, data...)
+	stored := append([]byte{0}, data...)
 	id := object.Sum(data)
 	for _, test := range []struct {
 		name string
@@ -338,19 +327,19 @@ func TestHostilePatches(t *testing.T) {
 		raw  int
 		ok   bool
 	}{
-		{"good", object.KindChunk, frame.Near{Distance: 101, Stored: 101, Raw: 100}, 100, true},
+		{"valid", object.KindChunk, frame.Near{Distance: 101, Stored: 101, Raw: 100}, 100, true},
 		{"in the header", object.KindChunk, frame.Near{Distance: 102, Stored: 101, Raw: 100}, 100, false},
 		{"before the pack", object.KindChunk, frame.Near{Distance: 1 << 20, Stored: 101, Raw: 100}, 100, false},
 		{"itself", object.KindChunk, frame.Near{Distance: 0, Stored: 10, Raw: 100}, 100, false},
 		{"reaching into itself", object.KindChunk, frame.Near{Distance: 100, Stored: 101, Raw: 100}, 100, false},
 		{"another place", object.KindChunk, frame.Near{Distance: 100, Stored: 100, Raw: 100}, 100, false},
-		{"a part of it", object.KindChunk, frame.Near{Distance: 101, Stored: 100, Raw: 99}, 99, false},
-		{"shorter than it says", object.KindChunk, frame.Near{Distance: 101, Stored: 101, Raw: 200}, 100, false},
+		{"a part of the base", object.KindChunk, frame.Near{Distance: 101, Stored: 100, Raw: 99}, 99, false},
+		{"base shorter than stated", object.KindChunk, frame.Near{Distance: 101, Stored: 101, Raw: 200}, 100, false},
 		{"too large for a node", object.KindTree, frame.Near{Distance: 101, Stored: 101, Raw: object.MaxNodeSize + 1}, 100, false},
 		{"too large", object.KindChunk, frame.Near{Distance: 101, Stored: 101, Raw: frame.MaxPatch + 1}, 100, false},
 		{"of another length", object.KindChunk, frame.Near{Distance: 101, Stored: 101, Raw: 100}, 101, false},
 	} {
-		body := append(remote.AppendHeader(nil, remote.TypePack, remote.Version2), whole...)
+		body := append(remote.AppendHeader(nil, remote.TypePack, remote.Version2), stored...)
 		patch := hostilePatch(test.raw, test.n)
 		e := Entry{object.Key{Kind: test.kind, ID: id}, Info{nameOf(1), 1000}, uint32(len(body)), uint32(len(patch)), 100}
 		body = append(body, patch...)
@@ -365,8 +354,8 @@ func TestHostilePatches(t *testing.T) {
 	}
 }
 
-// longChain returns what lies in a pack, and the entry of the last of n patches
-// that hang on each other there.
+// longChain returns a pack without an index that has a chain of n patches, and the
+// entry of the last patch.
 func longChain(n, raw int) (body []byte, last Entry) {
 	data := make([]byte, raw)
 	body = append(remote.AppendHeader(nil, remote.TypePack, remote.Version2), 0)
@@ -389,19 +378,19 @@ func TestHostileChain(t *testing.T) {
 		if n <= MaxChain != (err == nil) || n > MaxChain && !errors.Is(err, object.ErrCorrupt) || source.calls > MaxChain {
 			t.Errorf("%d patches: %v, %d reads", n, err, source.calls)
 		}
-		// No more if what they hang on is known.
+		// The limit also holds if bases are cached.
 		_, e := longChain(MaxChain, 1000)
 		if _, err := values.Decode(t.Context(), e, value(body, e), Part{}); n >= MaxChain && err != nil {
 			t.Errorf("%d of %d patches: %v", MaxChain, n, err)
 		}
 		_, err = values.Decode(t.Context(), last, value(body, last), Part{})
 		if n <= MaxChain != (err == nil) {
-			t.Errorf("%d patches, with what was kept: %v", n, err)
+			t.Errorf("%d patches, with cached bases: %v", n, err)
 		}
 	}
 }
 
-// A chain of the largest objects takes a bounded amount of memory.
+// Decoding the longest chain of the largest objects takes bounded memory.
 func TestHostileChainMemory(t *testing.T) {
 	body, last := longChain(MaxChain, frame.MaxPatch)
 	values := NewValues((&counted{body: body}).get, 1<<20)
@@ -412,6 +401,6 @@ func TestHostileChainMemory(t *testing.T) {
 	}
 	runtime.ReadMemStats(&after)
 	if got := (after.TotalAlloc - before.TotalAlloc) >> 20; got > 3*(MaxChain+1)*frame.MaxPatch>>20 {
-		t.Errorf("allocated %d MiB", got)
+		t.Errorf("%d MiB allocated, want at most %d", got, 3*(MaxChain+1)*frame.MaxPatch>>20)
 	}
 }

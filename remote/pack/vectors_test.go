@@ -23,16 +23,16 @@ var update = flag.Bool("update", false, "write the test vectors instead of compa
 
 const vectorDir = "../../testdata/vectors"
 
-// vector is an encoding, or bytes that are none. The files of vectors are
-// described in docs/format/pack.md and docs/format/packindex.md.
+// vector is a valid or a damaged encoding. docs/format/pack.md and
+// docs/format/packindex.md describe the files of vectors.
 type vector struct {
 	Name    string        `json:"name"`
 	Hex     string        `json:"hex"`
-	Part    string        `json:"part,omitempty"`  // that is damaged; valid if empty
+	Part    string        `json:"part,omitempty"`  // the damaged part; empty if valid
 	Newer   bool          `json:"newer,omitempty"` // of a newer format
 	Packs   []vectorPack  `json:"packs,omitempty"`
 	Entries []vectorEntry `json:"entries,omitempty"`
-	Damaged []string      `json:"damaged,omitempty"` // keys of entries whose objects are
+	Damaged []string      `json:"damaged,omitempty"` // keys of the damaged objects
 
 	data []byte
 }
@@ -84,8 +84,8 @@ func readVectors(t testing.TB, file string) []vector {
 	return vectors
 }
 
-// compareVectors compares a file of vectors with what the test gives, or
-// writes it, and returns what is in it.
+// compareVectors compares a file with the given vectors, or writes it. It returns the
+// vectors in the file.
 func compareVectors(t *testing.T, file string, vectors []vector) []vector {
 	t.Helper()
 	for i := range vectors {
@@ -95,12 +95,12 @@ func compareVectors(t *testing.T, file string, vectors []vector) []vector {
 	return readVectors(t, file)
 }
 
-// check compares what was decoded with the vector.
+// check compares a result of decoding with the vector.
 func (v *vector) check(t *testing.T, entries []Entry, packs []Info, err error) {
 	t.Helper()
 	if v.Part != "" {
 		if !damagedIn(err, v.Part) || errors.Is(err, remote.ErrNewerFormat) != v.Newer {
-			t.Errorf("%s: error %v, want damage of %s", v.Name, err, v.Part)
+			t.Errorf("%s: error %v, want damage in part %s", v.Name, err, v.Part)
 		}
 		return
 	}
@@ -174,13 +174,13 @@ func TestPackVectors(t *testing.T) {
 		for _, e := range got {
 			_, err := values.Decode(t.Context(), e, value(v.data, e), Part{})
 			if damaged := slices.Contains(v.Damaged, viewKey(e.Key)); damaged != (err != nil) {
-				t.Errorf("%s: %s: %v", v.Name, e.Key, err)
+				t.Errorf("%s: %s: error %v, want damaged: %t", v.Name, e.Key, err, damaged)
 			}
 		}
 	}
 }
 
-// patchSamples are patches of samples, which do not depend on an encoder.
+// patchSamples are patches on samples. They do not depend on an encoder.
 func patchSamples(t testing.TB) []item {
 	t.Helper()
 	base := samples(t)[0]
@@ -194,9 +194,9 @@ func patchSamples(t testing.TB) []item {
 	return []item{first, second, from(base, strings.Repeat("k", 60), 0, 60, 0)}
 }
 
-// badPatches is a pack with a whole object, one patch more than may hang on each
-// other of it, each of which makes one byte less of the one before, and some
-// that are made from what is no base.
+// badPatches returns a pack with one plain object and a chain of MaxChain+1 patches on
+// it. Each patch makes its base one byte shorter. Behind the chain are patches whose
+// bases are no objects, and a valid one.
 func badPatches(t testing.TB, name Name) vector {
 	t.Helper()
 	base := samples(t)[0]

@@ -15,14 +15,14 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestRenameAfterStop begins a rename, stops after each of its steps, and renames again.
+// A rename completes one that stopped after any of its steps.
 func TestRenameAfterStop(t *testing.T) {
 	for name, stop := range map[string]func(ctx context.Context, r *kist.Repository) error{
 		"before": func(context.Context, *kist.Repository) error { return nil },
 		"branches copied": func(ctx context.Context, r *kist.Repository) error {
 			return refs.CopyRemote(ctx, r.Refs(), "origin", "new", r.Who())
 		},
-		"branches copied, and one moved since": func(ctx context.Context, r *kist.Repository) error {
+		"branches copied, then one moved": func(ctx context.Context, r *kist.Repository) error {
 			if err := refs.CopyRemote(ctx, r.Refs(), "origin", "new", r.Who()); err != nil {
 				return err
 			}
@@ -51,7 +51,7 @@ func TestRenameAfterStop(t *testing.T) {
 			}
 			return os.Rename(registry.Dir(r, "new"), registry.Dir(r, "origin"))
 		},
-		"branches removed, and fetched since": func(ctx context.Context, r *kist.Repository) error {
+		"branches removed, then fetched": func(ctx context.Context, r *kist.Repository) error {
 			if err := registry.Rename(ctx, r, "origin", "new"); err != nil {
 				return err
 			}
@@ -84,26 +84,26 @@ func TestRenameAfterStop(t *testing.T) {
 				t.Errorf("new/main is %s, %v; want %s", got, err, want)
 			}
 			if u, err := registry.UpstreamOf(r, "main"); err != nil || u.Remote != "new" {
-				t.Errorf("main follows %+v, %v", u, err)
+				t.Errorf("upstream of main is %+v, %v; want remote new", u, err)
 			}
 			if _, err := os.Lstat(filepath.Join(registry.Dir(r, "new"), "head")); err != nil {
 				t.Error(err)
 			}
 			list, err := r.Refs().List("refs/remotes/origin/")
 			if len(list) > 0 || err != nil {
-				t.Errorf("left: %v, %v", list, err)
+				t.Errorf("branches of the old name are left: %v, %v", list, err)
 			}
 			if _, err := os.Lstat(registry.Dir(r, "origin")); err == nil {
-				t.Error("the local data of the old name are left")
+				t.Error("the folder of the old name is left")
 			}
 			if err := registry.Rename(ctx, r, "origin", "new"); !errors.Is(err, registry.ErrNoRemote) {
-				t.Errorf("another rename: %v", err)
+				t.Errorf("second rename: error %v, want ErrNoRemote", err)
 			}
 		})
 	}
 }
 
-// TestRenameKeepsOthers checks that a rename replaces no branch that it has not made.
+// TestRenameKeepsOthers checks that a rename does not replace a branch of the user.
 func TestRenameKeepsOthers(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
@@ -114,7 +114,7 @@ func TestRenameKeepsOthers(t *testing.T) {
 	s.Push(r, "main")
 	s.Check(r.Refs().Update(ctx, []refs.Change{{Name: "refs/remotes/new/main", New: id, Reason: "by hand"}}, r.Who()))
 	if err := registry.Rename(ctx, r, "origin", "new"); !errors.Is(err, refs.ErrMoved) {
-		t.Errorf("the rename ended with %v", err)
+		t.Errorf("Rename: error %v, want ErrMoved", err)
 	}
 	if _, err := registry.Find(r, "origin"); err != nil {
 		t.Error(err)

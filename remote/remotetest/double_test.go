@@ -19,30 +19,30 @@ func TestMemoryDouble(t *testing.T) {
 	put(t, m, "packs/b", []byte("bb"))
 	put(t, m, "root/1", []byte("root"))
 	if got := m.Names("packs/"); !slices.Equal(got, []string{"packs/a", "packs/b"}) {
-		t.Errorf("names %q", got)
+		t.Errorf("Names = %q", got)
 	}
 	before := m.Snapshot()
 
 	info, _ := m.Stat(ctx, "packs/a")
 	if !m.Damage("packs/a", 0) || !m.Damage("packs/a", -1) || string(m.Data("packs/a")) != "`aa`" {
-		t.Errorf("damaged: %q", m.Data("packs/a"))
+		t.Errorf("after Damage: %q", m.Data("packs/a"))
 	}
 	if again, _ := m.Stat(ctx, "packs/a"); again != info {
-		t.Errorf("damage shows: %+v, was %+v", again, info)
+		t.Errorf("Stat after Damage = %+v, want %+v", again, info)
 	}
 	if m.Damage("packs/a", 4) || m.Damage("packs/a", -5) || m.Damage("packs/c", 0) {
-		t.Error("damaged what is not there")
+		t.Error("Damage of an absent byte or blob returns true")
 	}
 	if !m.Truncate("packs/a", 1) || m.Truncate("packs/a", 1) || m.Truncate("packs/c", 0) || string(m.Data("packs/a")) != "`" {
-		t.Errorf("truncated: %q", m.Data("packs/a"))
+		t.Errorf("after Truncate: %q", m.Data("packs/a"))
 	}
 	if !m.Swap("packs/a", "root/1") || m.Swap("packs/a", "packs/c") || string(m.Data("packs/a")) != "root" || string(m.Data("root/1")) != "`" {
-		t.Errorf("swapped: %q, %q", m.Data("packs/a"), m.Data("root/1"))
+		t.Errorf("after Swap: %q, %q", m.Data("packs/a"), m.Data("root/1"))
 	}
 	m.Remove("packs/b")
 	wantNone(t, m, "packs/b")
 	if m.Data("packs/b") != nil {
-		t.Error("data of what was removed")
+		t.Error("Data of a removed blob is not nil")
 	}
 	m.Set("packs/c", []byte("c"))
 	want(t, m, "packs/c", []byte("c"))
@@ -62,7 +62,7 @@ func TestMemoryCounts(t *testing.T) {
 	m := NewMemory()
 	put(t, m, "packs/a", make([]byte, 100))
 	put(t, m, "root/1", make([]byte, 10))
-	m.Create(ctx, "root/1", make([]byte, 7)) // refused, but it was sent
+	m.Create(ctx, "root/1", make([]byte, 7)) // refused, but sent
 	m.Get(ctx, "packs/a", make([]byte, 30), 90)
 	m.Get(ctx, "packs/b", nil, 0)
 	m.Stat(ctx, "../b")
@@ -87,12 +87,12 @@ func TestMemoryClock(t *testing.T) {
 	a, _ := m.Stat(t.Context(), "packs/a")
 	b, _ := m.Stat(t.Context(), "packs/b")
 	if !b.Modified.After(a.Modified) {
-		t.Errorf("modified %v, then %v", a.Modified, b.Modified)
+		t.Errorf("modified at %v, then at %v", a.Modified, b.Modified)
 	}
 	m.Now = func() time.Time { return now }
 	put(t, m, "packs/c", nil)
 	if c, _ := m.Stat(t.Context(), "packs/c"); !c.Modified.Equal(now) {
-		t.Errorf("modified %v, want %v", c.Modified, now)
+		t.Errorf("modified at %v, want %v", c.Modified, now)
 	}
 }
 
@@ -102,8 +102,8 @@ func TestFaulty(t *testing.T) {
 	tests := []struct {
 		name   string
 		fault  Fault
-		failed string // which of six puts failed
-		stored string // what is there then
+		failed string // x for each failed put of six
+		stored string // the blobs after the puts
 		kind   error
 	}{
 		{"the next", Fault{Op: Put}, "x.....", "bcdef", remote.ErrTemporary},
@@ -130,7 +130,7 @@ func TestFaulty(t *testing.T) {
 			}
 			failed = append(failed, 'x')
 			if re := (*remote.Error)(nil); !errors.As(err, &re) || re.Op != "put" || !errors.Is(err, test.kind) {
-				t.Errorf("%s: error %v", test.name, err)
+				t.Errorf("%s: error %v, want %v", test.name, err, test.kind)
 			}
 		}
 		for _, name := range m.Names("") {
@@ -140,7 +140,7 @@ func TestFaulty(t *testing.T) {
 			t.Errorf("%s: failed %s, stored %s; want %s, %s", test.name, failed, stored, test.failed, test.stored)
 		}
 		if f.Calls(Put) != 6 || f.Calls(Any) != 6 || f.Calls(Get) != 0 {
-			t.Errorf("%s: counted %d, %d, %d calls", test.name, f.Calls(Put), f.Calls(Any), f.Calls(Get))
+			t.Errorf("%s: calls of Put %d, Any %d, Get %d; want 6, 6, 0", test.name, f.Calls(Put), f.Calls(Any), f.Calls(Get))
 		}
 		f.Heal()
 		put(t, f, "packs/g", nil)
@@ -171,7 +171,7 @@ func TestFaultyReplies(t *testing.T) {
 	if info, err := f.Stat(ctx, "packs/a"); info != (remote.Info{}) || !errors.Is(err, ErrFault) {
 		t.Errorf("stat: %+v, %v", info, err)
 	}
-	// The store's own errors come through a fault that strikes after.
+	// An error of the store replaces the error of a fault After.
 	f.Fail(Fault{Op: Create, How: After, N: 2})
 	put(t, f, "root/1", data)
 	wantKind(t, "create again", f.Create(ctx, "root/1", data), remote.ErrExists)
@@ -197,12 +197,12 @@ func TestFaultyStuck(t *testing.T) {
 		go func() { got <- f.Create(ctx, name, []byte("x")) }()
 		select {
 		case err := <-got:
-			t.Errorf("not stuck: %v", err)
+			t.Errorf("Create is not stuck: error %v", err)
 		case <-time.After(10 * time.Millisecond):
 		}
 		cancel()
 		if err := <-got; !errors.Is(err, context.Canceled) {
-			t.Errorf("stuck, then cancelled: %v", err)
+			t.Errorf("stuck, then cancelled: error %v, want Canceled", err)
 		}
 	}
 	wantNone(t, f, "root/1")
@@ -212,11 +212,11 @@ func TestFaultyStuck(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	if _, err := f.Stat(ctx, "root/2"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("slow, then cancelled: %v", err)
+		t.Errorf("slow, then cancelled: error %v, want DeadlineExceeded", err)
 	}
 }
 
-// A fault can be a moment at which a test does something.
+// A fault with Do and without Err runs Do, and the call succeeds.
 func TestFaultyDo(t *testing.T) {
 	m := NewMemory()
 	f := NewFaulty(m)
@@ -256,7 +256,7 @@ func TestFaultyAtRandom(t *testing.T) {
 	again, _, _ := run(1, Rates{Before: 0.2, After: 0.3, Ops: []Op{Put}})
 	other, _, _ := run(2, Rates{Before: 0.2, After: 0.3, Ops: []Op{Put}})
 	if again != failed || other == failed {
-		t.Error("a seed does not decide what fails")
+		t.Error("equal seeds give other failures, or other seeds equal ones")
 	}
 	failed, _, listed := run(1, Rates{Before: 1, Hide: 0.3, Ops: []Op{Get, Stat}})
 	near("failed, of other methods", count(failed), 0)

@@ -21,7 +21,7 @@ func fails(t *testing.T, c check, b remote.Backend) bool {
 	return objecttest.Fails(t, func(tb testing.TB) { c.run(tb, b) })
 }
 
-// mutant is a Memory with methods that do it wrong.
+// mutant is a Memory with replaceable methods.
 type mutant struct {
 	*Memory
 	get    func(ctx context.Context, name string, p []byte, off int64) (int, error)
@@ -59,7 +59,7 @@ func (m *mutant) Create(ctx context.Context, name string, data []byte) error {
 	return m.create(ctx, name, data)
 }
 
-// changeList has a mutant's lists changed.
+// changeList changes the entries of a mutant's lists.
 func (m *mutant) changeList(change func([]remote.Info) []remote.Info) {
 	m.list = func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 		return func(yield func(remote.Info, error) bool) {
@@ -80,10 +80,10 @@ func (m *mutant) changeList(change func([]remote.Info) []remote.Info) {
 	}
 }
 
-// mutants break a promise each.
+// mutants are stores that each break one promise.
 var mutants = []struct {
 	name  string
-	check string // the one that must fail
+	check string // the check that must fail
 	spoil func(m *mutant)
 }{
 	{"get from the beginning", "Get", func(m *mutant) {
@@ -91,7 +91,7 @@ var mutants = []struct {
 			return m.Memory.Get(ctx, name, p, 0)
 		}
 	}},
-	{"get gives io.EOF at the end", "Get", func(m *mutant) {
+	{"get returns io.EOF at the end", "Get", func(m *mutant) {
 		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 			n, err := m.Memory.Get(ctx, name, p, off)
 			if err == nil && n < len(p) {
@@ -108,12 +108,12 @@ var mutants = []struct {
 			return m.Memory.Get(ctx, name, p, off)
 		}
 	}},
-	{"get stops at a piece", "Get", func(m *mutant) {
+	{"get of at most one piece", "Get", func(m *mutant) {
 		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 			return m.Memory.Get(ctx, name, p[:min(len(p), 255<<10)], off)
 		}
 	}},
-	{"get of nothing is not asked for", "NotFound", func(m *mutant) {
+	{"get of no bytes sends no request", "NotFound", func(m *mutant) {
 		m.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 			if len(p) == 0 && ctx.Err() == nil {
 				return 0, nil
@@ -121,7 +121,7 @@ var mutants = []struct {
 			return m.Memory.Get(ctx, name, p, off)
 		}
 	}},
-	{"large blobs cut", "Large", func(m *mutant) {
+	{"large blobs are cut", "Large", func(m *mutant) {
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			return m.Memory.Put(ctx, name, body, min(size, 16<<20))
 		}
@@ -143,7 +143,7 @@ var mutants = []struct {
 			return info, err
 		}
 	}},
-	{"any name", "NamesRefused", func(m *mutant) {
+	{"every name is accepted", "NamesRefused", func(m *mutant) {
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			if strings.HasPrefix(name, "..") {
 				return nil
@@ -151,12 +151,12 @@ var mutants = []struct {
 			return m.Memory.Put(ctx, name, body, size)
 		}
 	}},
-	{"any prefix", "NamesRefused", func(m *mutant) {
+	{"every prefix is accepted", "NamesRefused", func(m *mutant) {
 		m.list = func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 			return m.Memory.List(ctx, strings.TrimSuffix(prefix, "/")+"/")
 		}
 	}},
-	{"names cut", "Names", func(m *mutant) {
+	{"names are cut", "Names", func(m *mutant) {
 		cut := func(name string) string { return strings.ReplaceAll(name, "..", ".") }
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			return m.Memory.Put(ctx, cut(name), body, size)
@@ -189,7 +189,7 @@ var mutants = []struct {
 			return m.Memory.Put(ctx, name, bytes.NewReader(data), size)
 		}
 	}},
-	{"a short body leaves what there was", "PutShortBody", func(m *mutant) {
+	{"a short body is stored", "PutShortBody", func(m *mutant) {
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			data := make([]byte, size)
 			n, _ := body.ReadAt(data, 0)
@@ -200,7 +200,7 @@ var mutants = []struct {
 			return err
 		}
 	}},
-	{"a body is read to its end", "PutBody", func(m *mutant) {
+	{"a body is read beyond its size", "PutBody", func(m *mutant) {
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, _ int64) error {
 			data, err := io.ReadAll(io.NewSectionReader(body, 0, 1<<30))
 			if err != nil {
@@ -209,7 +209,7 @@ var mutants = []struct {
 			return m.Memory.Put(ctx, name, bytes.NewReader(data), int64(len(data)))
 		}
 	}},
-	{"a body is read later", "PutBody", func(m *mutant) {
+	{"a body is read after put returns", "PutBody", func(m *mutant) {
 		var wg sync.WaitGroup
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			err := m.Memory.Put(ctx, name, body, size)
@@ -221,7 +221,7 @@ var mutants = []struct {
 			return m.Memory.Stat(ctx, name)
 		}
 	}},
-	{"an error for io.EOF with the last byte", "PutBody", func(m *mutant) {
+	{"io.EOF with the last byte is an error", "PutBody", func(m *mutant) {
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			if _, err := body.ReadAt(make([]byte, size), 0); err != nil {
 				return &remote.Error{Op: "put", Name: name, Err: err}
@@ -229,7 +229,7 @@ var mutants = []struct {
 			return m.Memory.Put(ctx, name, body, size)
 		}
 	}},
-	{"a taken name is said to be something else", "PutTaken", func(m *mutant) {
+	{"another error for a taken name", "PutTaken", func(m *mutant) {
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			err := m.Memory.Put(ctx, name, body, size)
 			if errors.Is(err, remote.ErrExists) {
@@ -238,7 +238,7 @@ var mutants = []struct {
 			return err
 		}
 	}},
-	{"an error, and replaced all the same", "PutTaken", func(m *mutant) {
+	{"an error for a taken name, but replaced", "PutTaken", func(m *mutant) {
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			err := m.Memory.Put(ctx, name, body, size)
 			if errors.Is(err, remote.ErrExists) {
@@ -248,7 +248,7 @@ var mutants = []struct {
 			return err
 		}
 	}},
-	{"stored bit by bit", "PutWhole", func(m *mutant) {
+	{"stored in parts", "PutWhole", func(m *mutant) {
 		seen := make(chan struct{})
 		var once sync.Once
 		m.stat = func(ctx context.Context, name string) (remote.Info, error) {
@@ -276,7 +276,7 @@ var mutants = []struct {
 			return m.Memory.Create(ctx, name, data)
 		}
 	}},
-	{"the same record again is fine", "Create", func(m *mutant) {
+	{"the same record is created twice", "Create", func(m *mutant) {
 		m.create = func(ctx context.Context, name string, data []byte) error {
 			err := m.Memory.Create(ctx, name, data)
 			if errors.Is(err, remote.ErrExists) && bytes.Equal(m.Data(name), data) {
@@ -296,7 +296,7 @@ var mutants = []struct {
 			return err
 		}
 	}},
-	{"look, then create", "CreateRace", func(m *mutant) {
+	{"check, then create", "CreateRace", func(m *mutant) {
 		m.create = func(ctx context.Context, name string, data []byte) error {
 			_, err := m.Memory.Stat(ctx, name)
 			time.Sleep(time.Millisecond)
@@ -306,7 +306,7 @@ var mutants = []struct {
 			return m.Memory.Create(ctx, name, data)
 		}
 	}},
-	{"nobody wins a race", "CreateRace", func(m *mutant) {
+	{"no create wins a race", "CreateRace", func(m *mutant) {
 		m.create = func(ctx context.Context, name string, data []byte) error {
 			if err := m.Memory.Create(ctx, name, data); err != nil {
 				return err
@@ -314,7 +314,7 @@ var mutants = []struct {
 			return &remote.Error{Op: "create", Name: name, Kind: remote.ErrExists}
 		}
 	}},
-	{"the last one's bytes stay", "CreateRace", func(m *mutant) {
+	{"the last bytes stay", "CreateRace", func(m *mutant) {
 		m.create = func(ctx context.Context, name string, data []byte) error {
 			err := m.Memory.Create(ctx, name, data)
 			if errors.Is(err, remote.ErrExists) {
@@ -339,7 +339,7 @@ var mutants = []struct {
 			return m.Memory.Create(ctx, name, data)
 		}
 	}},
-	{"delete of what is absent is an error", "Delete", func(m *mutant) {
+	{"delete of an absent name is an error", "Delete", func(m *mutant) {
 		m.delete = func(ctx context.Context, name string) error {
 			if _, err := m.Memory.Stat(ctx, name); err != nil {
 				return err
@@ -374,10 +374,10 @@ var mutants = []struct {
 			return infos
 		})
 	}},
-	{"list of a page", "ListMany", func(m *mutant) {
+	{"list of one page only", "ListMany", func(m *mutant) {
 		m.changeList(func(infos []remote.Info) []remote.Info { return infos[:min(len(infos), 1000)] })
 	}},
-	{"list lacks what begins a page", "ListMany", func(m *mutant) {
+	{"list misses the first entry of a page", "ListMany", func(m *mutant) {
 		m.changeList(func(infos []remote.Info) []remote.Info {
 			if len(infos) > 1000 {
 				infos = slices.Delete(infos, 1000, 1001)
@@ -385,7 +385,7 @@ var mutants = []struct {
 			return infos
 		})
 	}},
-	{"list goes on", "ListStops", func(m *mutant) {
+	{"list continues after a stop", "ListStops", func(m *mutant) {
 		m.list = func(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 			return func(yield func(remote.Info, error) bool) {
 				for info, err := range m.Memory.List(ctx, prefix) {
@@ -405,7 +405,7 @@ var mutants = []struct {
 	{"delete ignores its context", "Cancelled", func(m *mutant) {
 		m.delete = func(_ context.Context, name string) error { return m.Memory.Delete(context.Background(), name) }
 	}},
-	{"create looks at its context last", "Cancelled", func(m *mutant) {
+	{"create checks its context last", "Cancelled", func(m *mutant) {
 		m.create = func(ctx context.Context, name string, data []byte) error {
 			if _, err := m.Memory.Stat(context.Background(), name); err == nil {
 				return &remote.Error{Op: "create", Name: name, Kind: remote.ErrExists}
@@ -413,7 +413,7 @@ var mutants = []struct {
 			return m.Memory.Create(ctx, name, data)
 		}
 	}},
-	{"busy when called concurrently", "Concurrent", func(m *mutant) {
+	{"concurrent puts fail", "Concurrent", func(m *mutant) {
 		var mu sync.Mutex
 		m.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 			if !mu.TryLock() {
@@ -426,9 +426,9 @@ var mutants = []struct {
 	}},
 }
 
-// Each way to break a promise fails the check that is for it.
+// Each mutant fails its check, and a correct store fails none.
 func TestSuiteFindsMutants(t *testing.T) {
-	defer func(was time.Duration) { patience = was }(patience)
+	defer func(old time.Duration) { patience = old }(patience)
 	patience = 20 * time.Millisecond
 	for _, mutant := range mutants {
 		t.Run(strings.ReplaceAll(mutant.name, " ", "-"), func(t *testing.T) {
@@ -436,13 +436,13 @@ func TestSuiteFindsMutants(t *testing.T) {
 			m := newMutant()
 			mutant.spoil(m)
 			if !fails(t, c, m) {
-				t.Errorf("passes the check %s", c.name)
+				t.Errorf("the mutant passes the check %s", c.name)
 			}
 		})
 	}
 	for _, c := range checks {
 		if fails(t, c, newMutant()) {
-			t.Errorf("a good store fails the check %s", c.name)
+			t.Errorf("a correct store fails the check %s", c.name)
 		}
 	}
 }

@@ -95,7 +95,7 @@ func stopAfter(t testing.TB, b remote.Backend, n int, names []string) {
 	calls := 0
 	b.List(context.Background(), "")(func(info remote.Info, err error) bool {
 		if calls++; calls > n {
-			t.Errorf("list goes on after it was told to stop")
+			t.Errorf("list continues after the caller has stopped it")
 		} else if err != nil || info.Name != names[calls-1] {
 			t.Errorf("list yields %+v, %v; want %q", info, err, names[calls-1])
 		}

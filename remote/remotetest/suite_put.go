@@ -144,7 +144,7 @@ func checkPutWhole(t testing.TB, b remote.Backend) {
 			return false, nil
 		}
 		if err == nil && !bytes.Equal(p[:n], data) {
-			err = fmt.Errorf("get gives %d bytes, not those that are stored", n)
+			err = fmt.Errorf("get returns %d bytes that differ from the stored ones", n)
 		}
 		return true, err
 	})

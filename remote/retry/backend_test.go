@@ -16,17 +16,15 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// fake is a backend with the names in names, each blob being its name. Calls
-// fail with what err says of the n-th call of an op, from 1 on; those of ops
-// in stuck last until their context ends.
+// fake is a backend whose blobs have their names as content.
 type fake struct {
 	names []string
-	err   func(op string, n int) error
-	stuck string
+	err   func(op string, n int) error // the error of call n of an op, from 1 on
+	stuck string                       // calls of this op last until their context ends
 
 	mu    sync.Mutex
 	calls map[string]int
-	read  []string // from the store, by lists
+	read  []string // names that lists yielded
 }
 
 func (f *fake) call(ctx context.Context, op string) error {
@@ -69,7 +67,7 @@ func (f *fake) Put(ctx context.Context, name string, body io.ReaderAt, size int6
 
 func (f *fake) Close() error { return nil }
 
-// List yields two names, or an error, a call.
+// List yields two names per call of the store, or an error.
 func (f *fake) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 	return f.from(ctx, 0)
 }
@@ -94,14 +92,14 @@ func (f *fake) from(ctx context.Context, start int) iter.Seq2[remote.Info, error
 	}
 }
 
-// afterFake can list from a name on.
+// afterFake is a fake that can also list the names after a given name.
 type afterFake struct{ *fake }
 
 func (f afterFake) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[remote.Info, error] {
 	return f.from(ctx, slices.Index(f.names, after)+1)
 }
 
-// busyAt makes some calls of each op fail.
+// busyAt makes these calls of each op fail.
 func busyAt(calls ...int) func(string, int) error {
 	return func(_ string, n int) error {
 		if slices.Contains(calls, n) {
@@ -132,26 +130,28 @@ func TestIdempotentCallsAreRepeated(t *testing.T) {
 		t.Errorf("stat: %v, %v", info, err)
 	}
 	if err := b.Delete(t.Context(), "name"); err != nil {
-		t.Error(err)
+		t.Errorf("delete: %v", err)
 	}
 	for op, n := range f.calls {
 		if n != 4 {
-			t.Errorf("%d calls of %s", n, op)
+			t.Errorf("%d calls of %s, want 4", n, op)
 		}
 	}
 }
 
-func TestWritesAreNot(t *testing.T) {
+func TestWritesAreNotRepeated(t *testing.T) {
 	f := &fake{err: busyAt(1)}
 	b := New(f, Options{Now: time.Now, Sleep: noWait})
 	if err := b.Put(t.Context(), "x", bytes.NewReader(nil), 0); !errors.Is(err, remote.ErrTemporary) || f.calls["put"] != 1 {
-		t.Errorf("put: %d calls, %v", f.calls["put"], err)
+		t.Errorf("put: %d calls, error %v; want 1 and ErrTemporary", f.calls["put"], err)
 	}
 	if err := b.Create(t.Context(), "root/1", nil); !errors.Is(err, remote.ErrTemporary) || f.calls["create"] != 1 {
-		t.Errorf("create: %d calls, %v", f.calls["create"], err)
+		t.Errorf("create: %d calls, error %v; want 1 and ErrTemporary", f.calls["create"], err)
 	}
 }
 
+// After an error, List continues behind the last name and yields each name once. It
+// reads no name twice if the backend can list after a name.
 func TestListGoesOn(t *testing.T) {
 	all := names(7)
 	for _, busy := range [][]int{{}, {1}, {2}, {1, 2, 3}, {4}, {2, 4, 5, 9}} {
@@ -165,26 +165,26 @@ func TestListGoesOn(t *testing.T) {
 				got = append(got, info.Name)
 			}
 			if !slices.Equal(got, all) {
-				t.Errorf("failures %v: listed %q", busy, got)
+				t.Errorf("failures %v: listed %q, want %q", busy, got, all)
 			}
 			if after, ok := b.(afterFake); ok && !slices.Equal(after.read, all) {
-				t.Errorf("failures %v: read %q", busy, after.read)
+				t.Errorf("failures %v: read %q, want %q", busy, after.read, all)
 			}
 		}
 	}
 }
 
-func TestListIsLeft(t *testing.T) {
+func TestListStopsEarly(t *testing.T) {
 	f := &fake{names: names(7)}
 	for range New(f, Options{Now: time.Now}).List(t.Context(), "packs/") {
 		break
 	}
 	if len(f.read) != 1 || f.calls["list"] != 1 {
-		t.Errorf("read %q in %d calls", f.read, f.calls["list"])
+		t.Errorf("read %q in %d calls, want 1 name in 1 call", f.read, f.calls["list"])
 	}
 }
 
-// TestListGetsOn has more failures than an operation may have in a row.
+// A list that makes progress may have more failures in total than are allowed in a row.
 func TestListGetsOn(t *testing.T) {
 	f := afterFake{&fake{names: names(500), err: func(_ string, n int) error {
 		if n%2 == 1 {
@@ -200,7 +200,7 @@ func TestListGetsOn(t *testing.T) {
 		n++
 	}
 	if n != 500 {
-		t.Errorf("listed %d names", n)
+		t.Errorf("listed %d names, want 500", n)
 	}
 }
 
@@ -221,7 +221,7 @@ func TestListGivesUp(t *testing.T) {
 		got = append(got, info.Name)
 	}
 	if len(got) != 2 || len(errs) != 1 || !errors.Is(errs[0], remote.ErrTemporary) {
-		t.Errorf("listed %q, errors %v", got, errs)
+		t.Errorf("listed %q, errors %v; want 2 names and one ErrTemporary", got, errs)
 	}
 }
 
@@ -273,10 +273,10 @@ func TestStuckCallsAreCancelled(t *testing.T) {
 					first = time.Since(start)
 				}
 				if first != test.want {
-					t.Errorf("the first attempt took %v, not %v", first, test.want)
+					t.Errorf("the first attempt took %v, want %v", first, test.want)
 				}
 				if n := f.calls[op]; test.once != (n == 1) {
-					t.Errorf("%d calls", n)
+					t.Errorf("%d calls, want only one: %t", n, test.once)
 				}
 			})
 		})
@@ -301,13 +301,13 @@ func TestCallsEndWithTheirContext(t *testing.T) {
 				}
 			}
 			if !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != time.Second {
-				t.Errorf("%s: %v after %v", op, err, time.Since(start))
+				t.Errorf("%s: error %v after %v, want DeadlineExceeded after 1s", op, err, time.Since(start))
 			}
 		})
 	}
 }
 
-// slowPut reads its body a piece at a time, and waits after each.
+// slowPut reads its body a piece at a time, and waits after each piece.
 type slowPut struct {
 	remote.Backend
 	piece int
@@ -328,7 +328,7 @@ func (s slowPut) Put(ctx context.Context, name string, body io.ReaderAt, size in
 	return Sleep(ctx, s.then)
 }
 
-// slowBody takes its time to be read.
+// slowBody waits at each read.
 type slowBody struct {
 	io.ReaderAt
 	every time.Duration
@@ -339,6 +339,8 @@ func (s slowBody) ReadAt(p []byte, off int64) (int, error) {
 	return s.ReaderAt.ReadAt(p, off)
 }
 
+// A Put is cancelled if the store reads and answers nothing for too long, and not if the
+// body is slow.
 func TestPutIsWatched(t *testing.T) {
 	const size, piece = 1 << 20, 32 << 10
 	for name, test := range map[string]struct {
@@ -346,11 +348,11 @@ func TestPutIsWatched(t *testing.T) {
 		body  time.Duration
 		stuck bool
 	}{
-		"slow but steady":         {put: slowPut{every: 59 * time.Second}},
-		"slow to answer":          {put: slowPut{then: 90 * time.Second}}, // a minute, and 32 seconds for a MiB
-		"no answer":               {put: slowPut{then: 93 * time.Second}, stuck: true},
-		"gets stuck on the way":   {put: slowPut{every: 92 * time.Second}, stuck: true},
-		"the body is what stalls": {body: time.Hour},
+		"slow but steady": {put: slowPut{every: 59 * time.Second}},
+		"slow answer":     {put: slowPut{then: 90 * time.Second}}, // a minute, and 32 seconds for a MiB
+		"no answer":       {put: slowPut{then: 93 * time.Second}, stuck: true},
+		"stuck in a body": {put: slowPut{every: 92 * time.Second}, stuck: true},
+		"slow body":       {body: time.Hour},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -358,15 +360,14 @@ func TestPutIsWatched(t *testing.T) {
 				b := New(test.put, Options{Now: time.Now})
 				err := b.Put(t.Context(), "x", slowBody{bytes.NewReader(make([]byte, size)), test.body}, size)
 				if test.stuck != errors.Is(err, errStuck) || !test.stuck && err != nil {
-					t.Error(err)
+					t.Errorf("error %v, want stuck: %t", err, test.stuck)
 				}
 			})
 		})
 	}
 }
 
-// TestAnswerOutlivesWatchdog has a call that was cancelled but succeeded, or
-// got another answer.
+// The answer of the store counts even if the watchdog has cancelled the call.
 func TestAnswerOutlivesWatchdog(t *testing.T) {
 	for _, answer := range []error{nil, &remote.Error{Op: "get", Kind: remote.ErrNotFound}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -375,14 +376,13 @@ func TestAnswerOutlivesWatchdog(t *testing.T) {
 				return answer
 			})
 			if err != answer {
-				t.Errorf("got %v, not %v", err, answer)
+				t.Errorf("error %v, want %v", err, answer)
 			}
 		})
 	}
 }
 
-// TestFirstContact has a store that cannot be reached: at first that is soon
-// said, later waited for.
+// An unreachable store fails soon at first contact. Later calls wait longer for it.
 func TestFirstContact(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		down := true
@@ -407,7 +407,7 @@ func TestFirstContact(t *testing.T) {
 			start := time.Now()
 			err := call()
 			if took := time.Since(start); !errors.Is(err, remote.ErrTemporary) || took < min || took > max {
-				t.Errorf("took %v, %v", took, err)
+				t.Errorf("error %v after %v, want ErrTemporary after %v to %v", err, took, min, max)
 			}
 		}
 		outage(get, 5*time.Second, 15*time.Second)

@@ -31,7 +31,7 @@ func TestDoBacksOff(t *testing.T) {
 		Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil },
 		Notify: func(op string, err error, wait time.Duration) {
 			if op != "get" || !errors.Is(err, errBusy) || wait <= 0 {
-				t.Errorf("told of %q, %v, %v", op, err, wait)
+				t.Errorf("Notify(%q, %v, %v)", op, err, wait)
 			}
 		},
 	}
@@ -43,32 +43,33 @@ func TestDoBacksOff(t *testing.T) {
 	same := true
 	for i, wait := range waits {
 		if wait < full/2 || wait > full {
-			t.Errorf("wait %d: %v, not between %v and %v", i, wait, full/2, full)
+			t.Errorf("wait %d is %v, want %v to %v", i, wait, full/2, full)
 		}
 		same = same && wait == full
 		full = min(2*full, 30*time.Second)
 	}
 	if same {
-		t.Error("no chance in the waits")
+		t.Error("the waits are not random")
 	}
 }
 
+// Do waits as long as the store asks for, unless that is longer than the deadline.
 func TestDoHonoursTheStore(t *testing.T) {
 	var waits []time.Duration
 	o := Options{Now: time.Now, Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }}
 	calls := 0
 	err := Do(t.Context(), o, "get", failing(1, &remote.Error{Op: "get", Kind: remote.ErrTemporary, Wait: 77 * time.Second}, &calls))
 	if err != nil || len(waits) != 1 || waits[0] != 77*time.Second {
-		t.Errorf("waited %v, %v", waits, err)
+		t.Errorf("waits %v, error %v; want 77s", waits, err)
 	}
-	// What is longer than anybody waits is not waited for.
 	calls, waits = 0, nil
 	err = Do(t.Context(), o, "get", failing(1, &remote.Error{Op: "get", Kind: remote.ErrTemporary, Wait: time.Hour}, &calls))
 	if !errors.Is(err, remote.ErrTemporary) || len(waits) != 0 || calls != 1 {
-		t.Errorf("%d calls, waited %v, %v", calls, waits, err)
+		t.Errorf("%d calls, waits %v, error %v; want 1 call and no wait", calls, waits, err)
 	}
 }
 
+// Permanent errors are returned at once, without a retry.
 func TestNoRetryStorm(t *testing.T) {
 	for _, kind := range []error{
 		remote.ErrNotFound, remote.ErrExists, remote.ErrName, remote.ErrCredentials, remote.ErrPermission,
@@ -78,7 +79,7 @@ func TestNoRetryStorm(t *testing.T) {
 			return &remote.Error{Op: "get", Kind: kind, Err: errors.New("the reason")}
 		}}
 		b := New(f, Options{Now: time.Now, Sleep: func(context.Context, time.Duration) error {
-			t.Errorf("%v: waits", kind)
+			t.Errorf("%v: waits for a retry", kind)
 			return nil
 		}})
 		_, get := b.Get(t.Context(), "x", make([]byte, 1), 0)
@@ -89,22 +90,22 @@ func TestNoRetryStorm(t *testing.T) {
 		}
 		for _, err := range []error{get, stat, list, b.Delete(t.Context(), "x"), b.Put(t.Context(), "x", strings.NewReader(""), 0), b.Create(t.Context(), "root/1", nil)} {
 			if e, ok := errors.AsType[*remote.Error](err); !ok || e.Kind != kind || !strings.HasSuffix(err.Error(), "the reason") {
-				t.Errorf("%v: got %v", kind, err)
+				t.Errorf("error %v, want kind %v", err, kind)
 			}
 		}
 		for op, n := range f.calls {
 			if n != 1 {
-				t.Errorf("%v: %d calls of %s", kind, n, op)
+				t.Errorf("%v: %d calls of %s, want 1", kind, n, op)
 			}
 		}
 		if len(f.calls) != 6 {
-			t.Errorf("called %v", f.calls)
+			t.Errorf("calls %v, want 6 operations", f.calls)
 		}
 	}
 }
 
-// TestDeadline runs an outage of a store that answers at once, and of one that
-// answers only just before it counts as stuck.
+// Do gives up after the deadline, both if the store answers at once and if it answers
+// just before it counts as stuck.
 func TestDeadline(t *testing.T) {
 	for _, each := range []time.Duration{0, 59 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -116,17 +117,17 @@ func TestDeadline(t *testing.T) {
 				return errBusy
 			})
 			if took := time.Since(start); took < 14*time.Minute || took > 16*time.Minute {
-				t.Errorf("gave up after %v", took)
+				t.Errorf("gave up after %v, want about 15 minutes", took)
 			}
 			if !errors.Is(err, remote.ErrTemporary) || !strings.Contains(err.Error(), "503 slow down") || calls < 10 {
-				t.Errorf("%d calls, %v", calls, err)
+				t.Errorf("%d calls, error %v", calls, err)
 			}
 		})
 	}
 }
 
-// TestSlowIsNotGivenUp has attempts that take longer than the deadline, as on
-// slow connections.
+// Do retries even if each attempt takes longer than the deadline, as on slow
+// connections.
 func TestSlowIsNotGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -135,12 +136,12 @@ func TestSlowIsNotGivenUp(t *testing.T) {
 			return failing(2, errBusy, &calls)(nil)
 		})
 		if err != nil || calls != 3 {
-			t.Errorf("%d calls, %v", calls, err)
+			t.Errorf("%d calls, error %v; want 3 and no error", calls, err)
 		}
 	})
 }
 
-// TestClockGoesBack has a clock that somebody sets during each attempt.
+// Do retries even if the clock is set back or forward during each attempt.
 func TestClockGoesBack(t *testing.T) {
 	now := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 	for _, step := range []time.Duration{-10 * 365 * 24 * time.Hour, 10 * 365 * 24 * time.Hour} {
@@ -150,7 +151,7 @@ func TestClockGoesBack(t *testing.T) {
 			Sleep: func(context.Context, time.Duration) error { return nil },
 		}, "get", failing(5, errBusy, &calls))
 		if err != nil || calls != 6 {
-			t.Errorf("%v: %d calls, %v", step, calls, err)
+			t.Errorf("%v: %d calls, error %v; want 6 and no error", step, calls, err)
 		}
 	}
 }
@@ -163,10 +164,10 @@ func TestCancelledWhileWaiting(t *testing.T) {
 		calls := 0
 		err := Do(ctx, Options{Now: time.Now, First: time.Hour, Longest: time.Hour, Deadline: 24 * time.Hour}, "get", failing(9, errBusy, &calls))
 		if !errors.Is(err, context.Canceled) || errors.Is(err, remote.ErrTemporary) || calls != 1 {
-			t.Errorf("%d calls, %v", calls, err)
+			t.Errorf("%d calls, error %v; want 1 and Canceled", calls, err)
 		}
 		if took := time.Since(start); took != 10*time.Second {
-			t.Errorf("took %v", took)
+			t.Errorf("took %v, want 10s", took)
 		}
 	})
 }
@@ -180,6 +181,6 @@ func TestCancelledAttemptIsNotRepeated(t *testing.T) {
 		return errBusy
 	})
 	if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "503 slow down") || calls != 1 {
-		t.Errorf("%d calls, %v", calls, err)
+		t.Errorf("%d calls, error %v; want 1 and Canceled", calls, err)
 	}
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// Whatever becomes of requests and replies, Append tells what is in the log.
+// Append reports success if its root is in the log, whichever requests and replies
+// are lost.
 func TestAppendFindsOut(t *testing.T) {
 	const before, after, short = remotetest.Before, remotetest.After, remotetest.Short
 	create := func(how remotetest.How, n int) remotetest.Fault { return temporary(remotetest.Create, how, n) }
@@ -28,12 +29,12 @@ func TestAppendFindsOut(t *testing.T) {
 		{"reply lost", []remotetest.Fault{create(after, 1)}, 1},
 		{"request lost, then the reply", []remotetest.Fault{create(before, 1), create(after, 2)}, 2},
 		{"requests lost", []remotetest.Fault{create(before, 1), create(before, 2), create(before, 3)}, 4},
-		{"reply lost, and that of reading", []remotetest.Fault{create(after, 1), read(before, 1), read(short, 2), read(after, 3)}, 1},
-		{"request lost, and that of reading", []remotetest.Fault{create(before, 1), read(before, 1), read(before, 2)}, 2},
-		{"exists, says the store", []remotetest.Fault{{Op: remotetest.Create, How: after, Err: remote.ErrExists}}, 1},
-		{"exists, but does not", []remotetest.Fault{{Op: remotetest.Create, How: before, Err: remote.ErrExists}}, 2},
+		{"reply lost, reads fail", []remotetest.Fault{create(after, 1), read(before, 1), read(short, 2), read(after, 3)}, 1},
+		{"request lost, reads fail", []remotetest.Fault{create(before, 1), read(before, 1), read(before, 2)}, 2},
+		{"created, but reported as existing", []remotetest.Fault{{Op: remotetest.Create, How: after, Err: remote.ErrExists}}, 1},
+		{"absent, but reported as existing", []remotetest.Fault{{Op: remotetest.Create, How: before, Err: remote.ErrExists}}, 2},
 		{"an error without a kind", []remotetest.Fault{{Op: remotetest.Create, How: after, Err: &remote.Error{Op: "create"}}}, 1},
-		{"refused, but done", []remotetest.Fault{{Op: remotetest.Create, How: after, Err: remote.ErrFull}}, 1},
+		{"created, but refused", []remotetest.Fault{{Op: remotetest.Create, How: after, Err: remote.ErrFull}}, 1},
 		{"damaged for a while", []remotetest.Fault{create(after, 1), {Op: remotetest.Get, Err: remote.ErrDamaged}}, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -46,62 +47,62 @@ func TestAppendFindsOut(t *testing.T) {
 			}
 			next := mustAppend(t, l, s, move("main", 2, 3))
 			if n := f.Calls(remotetest.Create); n != test.creates {
-				t.Errorf("created %d times, want %d", n, test.creates)
+				t.Errorf("%d calls of Create, want %d", n, test.creates)
 			}
 			if head := mustHead(t, newLog(t, m), nil); head.Position() != next.Position() || head.Seq != 3 || head.Refs["refs/heads/main"] != commit(3) {
-				t.Errorf("head %d, appended %d", head.Seq, next.Seq)
+				t.Errorf("head is root %d, appended root %d, want 3", head.Seq, next.Seq)
 			}
 		})
 	}
 }
 
-// The same, when somebody else comes first: before the first attempt, or
-// between two of them.
+// Append returns a LostError with the head if another writer creates the root first:
+// before the first attempt, or between two attempts.
 func TestAppendLost(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		faults []remotetest.Fault
-		first  int // before which attempt others append
-		others int
+		first  int // the other writer appends before this attempt
+		others int // roots of the other writer
 	}{
 		{"plain", nil, 1, 1},
-		{"by far", nil, 1, 9},
+		{"many roots", nil, 1, 9},
 		{"reply lost", []remotetest.Fault{temporary(remotetest.Create, remotetest.After, 1)}, 1, 2},
 		{"request lost", []remotetest.Fault{temporary(remotetest.Create, remotetest.Before, 1)}, 2, 2},
-		{"reading fails", []remotetest.Fault{temporary(remotetest.Get, remotetest.Before, 1), temporary(remotetest.Get, remotetest.Short, 2)}, 1, 1},
+		{"reads fail", []remotetest.Fault{temporary(remotetest.Get, remotetest.Before, 1), temporary(remotetest.Get, remotetest.Short, 2)}, 1, 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := remotetest.NewMemory()
 			other := newLog(t, m)
 			s := grow(t, other, 2)
 			f := remotetest.NewFaulty(m)
-			l := newLogWith(t, f, Options{})
+			l := newLog(t, f)
 			l.o.Rand = newRandom("mine")
 			for _, fault := range test.faults {
 				f.Fail(fault)
 			}
 			f.Fail(remotetest.Fault{Op: remotetest.Create, N: test.first, Do: func() { grow(t, other, test.others) }})
 			if test.first == 1 && len(test.faults) > 0 && test.faults[0].Op == remotetest.Create {
-				f.Heal() // one fault for a call: others append, then the reply is lost
+				f.Heal() // a call has one fault: the other writer appends, then the reply is lost
 				f.Fail(remotetest.Fault{Op: remotetest.Create, Err: remote.ErrTemporary, Do: func() { grow(t, other, test.others) }})
 			}
 			_, err := l.Append(ctx, s, move("side", 0, 77))
 			var lost *LostError
 			if !errors.As(err, &lost) || !errors.Is(err, ErrLost) || errors.Is(err, ErrUnknown) {
-				t.Fatal(err)
+				t.Fatalf("Append: error %v, want a LostError", err)
 			}
 			if want := mustHead(t, newLog(t, m), nil); lost.Head.Position() != want.Position() || lost.Head.Seq != uint64(2+test.others) {
-				t.Errorf("head %d, want %d", lost.Head.Seq, want.Seq)
+				t.Errorf("head of the error is root %d, want %d", lost.Head.Seq, want.Seq)
 			}
 			next := mustAppend(t, l, lost.Head, move("side", 0, 77))
 			if next.Refs["refs/heads/side"] != commit(77) || next.Refs["refs/heads/main"] != commit(2+test.others) {
-				t.Errorf("refs %v", next.Refs)
+				t.Errorf("refs after the second Append: %v", next.Refs)
 			}
 		})
 	}
 }
 
-// A create that lands after its writer knows the outcome changes nothing.
+// A Create that takes effect late changes nothing.
 func TestLateDuplicate(t *testing.T) {
 	m := remotetest.NewMemory()
 	recorder := &recorder{Memory: m}
@@ -110,33 +111,33 @@ func TestLateDuplicate(t *testing.T) {
 	before := m.Snapshot()
 	next := mustAppend(t, l, s, move("main", 1, 2))
 	late := recorder.last
-	again := func() {
+	repeat := func() {
 		t.Helper()
 		if err := m.Create(ctx, late.name, late.data); !errors.Is(err, remote.ErrExists) {
-			t.Error(err)
+			t.Errorf("late Create: error %v, want ErrExists", err)
 		}
 	}
-	again()
+	repeat()
 	at := mustAppend(t, l, next, move("main", 2, 3)).Position()
-	again()
+	repeat()
 	if head := mustHead(t, l, nil); head.Position() != at {
-		t.Errorf("head %d", head.Seq)
+		t.Errorf("head is root %d, want 3", head.Seq)
 	}
 
-	// The first attempt lands only after another was made, with the same bytes.
+	// The first attempt takes effect after the second, which has the same bytes.
 	m.Restore(before)
 	f := remotetest.NewFaulty(recorder)
 	f.Fail(temporary(remotetest.Create, remotetest.Before, 1))
 	l = newLog(t, f)
 	next = mustAppend(t, l, s, move("main", 1, 2))
 	late = recorder.last
-	again()
+	repeat()
 	if head := mustHead(t, l, nil); head.Position() != next.Position() {
-		t.Errorf("head %d", head.Seq)
+		t.Errorf("head is root %d, want 2", head.Seq)
 	}
 }
 
-// recorder keeps what was created last.
+// recorder keeps the arguments of the last Create.
 type recorder struct {
 	*remotetest.Memory
 	last struct {
@@ -150,48 +151,37 @@ func (r *recorder) Create(ctx context.Context, name string, data []byte) error {
 	return r.Memory.Create(ctx, name, data)
 }
 
-// All attempts at one root have the same bytes; another Append has others.
+// All attempts of one Append have the same bytes. Another Append has other bytes.
 func TestSameBytes(t *testing.T) {
-	r := &recorder{Memory: remotetest.NewMemory()}
 	var all []string
-	f := remotetest.NewFaulty(r)
-	l := newLog(t, &spy{f, func(data []byte) { all = append(all, string(data)) }})
+	f := remotetest.NewFaulty(remotetest.NewMemory())
+	l := newLog(t, &onCreate{f, func(data []byte) { all = append(all, string(data)) }})
 	s := mustHead(t, l, nil)
 	all = nil
 	f.Fail(temporary(remotetest.Create, remotetest.Before, 1))
 	f.Fail(temporary(remotetest.Create, remotetest.Before, 2))
 	mustAppend(t, l, s, move("main", 0, 1))
 	if len(all) != 3 || all[0] != all[1] || all[1] != all[2] {
-		t.Errorf("%d attempts, not all alike", len(all))
+		t.Errorf("%d attempts with different bytes, want 3 with the same", len(all))
 	}
 	l.Append(ctx, s, move("main", 0, 1))
 	if len(all) != 4 || all[3] == all[0] {
-		t.Error("two writers would take each other's root for their own")
+		t.Error("two Appends sent the same bytes: each would take the other's root for its own")
 	}
-}
-
-type spy struct {
-	remote.Backend
-	create func([]byte)
-}
-
-func (s *spy) Create(ctx context.Context, name string, data []byte) error {
-	s.create(data)
-	return s.Backend.Create(ctx, name, data)
 }
 
 // onCreate calls do before each Create.
 type onCreate struct {
 	remote.Backend
-	do func()
+	do func(data []byte)
 }
 
 func (o *onCreate) Create(ctx context.Context, name string, data []byte) error {
-	o.do()
+	o.do(data)
 	return o.Backend.Create(ctx, name, data)
 }
 
-// No answer at all is neither yes nor no.
+// Append returns an UnknownError if the store does not answer.
 func TestAppendUnknown(t *testing.T) {
 	m := remotetest.NewMemory()
 	s := grow(t, newLog(t, m), 2)
@@ -206,11 +196,11 @@ func TestAppendUnknown(t *testing.T) {
 		also   error
 	}{
 		{"stuck", []remotetest.Fault{stuck(remotetest.Stuck)}, nil},
-		{"stuck, but done", []remotetest.Fault{stuck(remotetest.StuckAfter)}, nil},
+		{"created, then stuck", []remotetest.Fault{stuck(remotetest.StuckAfter)}, nil},
 		{"never arrives", []remotetest.Fault{always(remotetest.Create, remotetest.Before, nil)}, remote.ErrTemporary},
-		{"reply lost, cannot be read", []remotetest.Fault{always(remotetest.Create, remotetest.After, nil), always(remotetest.Get, remotetest.Before, nil)}, remote.ErrTemporary},
-		{"reply lost, may not be read", []remotetest.Fault{always(remotetest.Create, remotetest.After, nil), always(remotetest.Get, remotetest.Before, remote.ErrPermission)}, remote.ErrPermission},
-		{"reply lost, stays damaged", []remotetest.Fault{always(remotetest.Create, remotetest.After, nil), always(remotetest.Get, remotetest.Before, remote.ErrDamaged)}, remote.ErrDamaged},
+		{"reply lost, reads fail", []remotetest.Fault{always(remotetest.Create, remotetest.After, nil), always(remotetest.Get, remotetest.Before, nil)}, remote.ErrTemporary},
+		{"reply lost, reads forbidden", []remotetest.Fault{always(remotetest.Create, remotetest.After, nil), always(remotetest.Get, remotetest.Before, remote.ErrPermission)}, remote.ErrPermission},
+		{"reply lost, reads damaged", []remotetest.Fault{always(remotetest.Create, remotetest.After, nil), always(remotetest.Get, remotetest.Before, remote.ErrDamaged)}, remote.ErrDamaged},
 		{"request lost, then refused", []remotetest.Fault{temporary(remotetest.Create, remotetest.Before, 1), {Op: remotetest.Create, N: 2, Err: remote.ErrFull}}, remote.ErrFull},
 	} {
 		for _, cancelled := range []bool{false, true} {
@@ -220,9 +210,9 @@ func TestAppendUnknown(t *testing.T) {
 			ctx, cancel := context.WithCancel(ctx)
 			var sent sync.Once
 			switch {
-			case test.also == remote.ErrFull: // it ends by itself
+			case test.also == remote.ErrFull: // Append ends by itself
 			case cancelled:
-				l.b = &onCreate{f, func() { sent.Do(func() { time.AfterFunc(20*time.Millisecond, cancel) }) }}
+				l.b = &onCreate{f, func([]byte) { sent.Do(func() { time.AfterFunc(20*time.Millisecond, cancel) }) }}
 			default:
 				l.o.Deadline = 20 * time.Millisecond
 			}
@@ -232,17 +222,17 @@ func TestAppendUnknown(t *testing.T) {
 			_, err := l.Append(ctx, s, move("main", 2, 3))
 			var unknown *UnknownError
 			if !errors.As(err, &unknown) || !errors.Is(err, ErrUnknown) || errors.Is(err, ErrLost) || unknown.Name != RootName(3) || !strings.Contains(err.Error(), "fetch") {
-				t.Errorf("%s: %v", test.name, err)
+				t.Errorf("%s: error %v, want an UnknownError of root 3", test.name, err)
 			}
 			if test.also != nil && !errors.Is(err, test.also) {
-				t.Errorf("%s: %v does not say why", test.name, err)
+				t.Errorf("%s: error %v does not match the reason %v", test.name, err, test.also)
 			}
 			cancel()
 		}
 	}
 }
 
-// A store that says no is not asked again.
+// Append does not retry if the store refuses the request.
 func TestAppendRefused(t *testing.T) {
 	for _, kind := range []error{remote.ErrCredentials, remote.ErrPermission, remote.ErrNoStore, remote.ErrFull, remote.ErrUnsupported} {
 		m := remotetest.NewMemory()
@@ -252,7 +242,7 @@ func TestAppendRefused(t *testing.T) {
 		f.Fail(remotetest.Fault{Op: remotetest.Create, Err: kind, Stays: true})
 		_, err := l.Append(ctx, s, move("main", 1, 2))
 		if !errors.Is(err, kind) || errors.Is(err, ErrUnknown) || f.Calls(remotetest.Create) != 1 {
-			t.Errorf("%v after %d attempts", err, f.Calls(remotetest.Create))
+			t.Errorf("error %v after %d attempts, want %v after 1", err, f.Calls(remotetest.Create), kind)
 		}
 	}
 	m := remotetest.NewMemory()
@@ -261,32 +251,32 @@ func TestAppendRefused(t *testing.T) {
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := l.Append(ended, s, move("main", 0, 1)); !errors.Is(err, context.Canceled) || errors.Is(err, ErrUnknown) {
-		t.Error(err)
+		t.Errorf("cancelled context: error %v", err)
 	}
 	if head := mustHead(t, l, nil); head.Seq != 0 {
-		t.Error("something was appended")
+		t.Error("cancelled context: a root was appended")
 	}
 }
 
-// What is there and cannot be read is waited for, and never a lost race.
+// Append waits for an unreadable root. It does not take it for a lost race.
 func TestAppendWaitsForDamage(t *testing.T) {
 	m := remotetest.NewMemory()
 	other := newLog(t, m)
 	s := grow(t, other, 1)
 	theirs := mustAppend(t, other, s, move("main", 1, 2))
-	whole := m.Data(RootName(2))
+	intact := m.Data(RootName(2))
 	m.Truncate(RootName(2), 40)
 	f := remotetest.NewFaulty(m)
-	l := newLogWith(t, f, Options{})
+	l := newLog(t, f)
 	l.o.Rand = newRandom("mine")
-	f.Fail(remotetest.Fault{Op: remotetest.Get, N: 4, Do: func() { m.Set(RootName(2), whole) }})
+	f.Fail(remotetest.Fault{Op: remotetest.Get, N: 4, Do: func() { m.Set(RootName(2), intact) }})
 	_, err := l.Append(ctx, s, move("main", 1, 3))
 	var lost *LostError
 	if !errors.As(err, &lost) || lost.Head.Position() != theirs.Position() {
-		t.Error(err)
+		t.Errorf("error %v, want a LostError with the other writer's root", err)
 	}
 	if n := f.Calls(remotetest.Create); n != 1 {
-		t.Errorf("created %d times", n)
+		t.Errorf("%d calls of Create, want 1", n)
 	}
 }
 
@@ -342,7 +332,7 @@ func TestAppendRejects(t *testing.T) {
 				t.Errorf("error %v, want %v", err, test.want)
 			}
 			if head := mustHead(t, l, nil); head.Position() != s.Position() {
-				t.Fatal("something was appended")
+				t.Fatalf("head is root %d, want %d", head.Seq, s.Seq)
 			}
 		})
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// unruly is a store whose requests and replies are lost, and whose lost
-// requests arrive again, or for the first time, whenever they like.
+// unruly loses requests and replies at random. A Create may take effect at any later
+// time: for the first time, or again.
 type unruly struct {
 	*remotetest.Memory
 
@@ -40,7 +40,7 @@ func (u *unruly) Create(ctx context.Context, name string, data []byte) error {
 	if late != nil {
 		late()
 	}
-	if fate < 0.3 { // it will arrive, sometime
+	if fate < 0.3 { // the request also arrives later
 		u.mu.Lock()
 		u.late = append(u.late, func() { u.Memory.Create(context.WithoutCancel(ctx), name, data) })
 		u.mu.Unlock()
@@ -65,8 +65,8 @@ func (u *unruly) Get(ctx context.Context, name string, p []byte, off int64) (int
 	return u.Memory.Get(ctx, name, p, off)
 }
 
-// 32 writers make 200 roots. Each root that was acknowledged is in the log
-// once, and what was not is not there.
+// 32 concurrent writers append 200 roots. Then the log has each
+// acknowledged root once, and no other root.
 func TestManyWriters(t *testing.T) {
 	const writers, roots = 32, 200
 	u := &unruly{Memory: remotetest.NewMemory(), rng: rand.New(rand.NewPCG(1, 2))}
@@ -84,7 +84,7 @@ func TestManyWriters(t *testing.T) {
 			l := Open(u, mustIdentity(t, u.Memory), o)
 			for todo.Add(1) <= roots {
 				who := fmt.Sprintf("writer %d, %d", w, todo.Load())
-				seq, lost := appendUntilDone(t, l, u, fmt.Sprint("w", w), who)
+				seq, lost := appendUntilDone(t, l, fmt.Sprint("w", w), who)
 				losses.Add(lost)
 				mu.Lock()
 				acked[who] = seq
@@ -97,12 +97,12 @@ func TestManyWriters(t *testing.T) {
 		late()
 	}
 	if losses.Load() < roots/10 {
-		t.Errorf("only %d races were lost", losses.Load())
+		t.Errorf("%d lost races, want at least %d", losses.Load(), roots/10)
 	}
 	l := newLog(t, u.Memory)
 	head := mustHead(t, l, nil)
 	if head.Seq != roots || len(acked) != roots {
-		t.Fatalf("%d roots, %d acknowledged", head.Seq, len(acked))
+		t.Fatalf("%d roots, %d acknowledged, want %d", head.Seq, len(acked), roots)
 	}
 	n := 0
 	for r, err := range l.Roots(ctx, head.Position()) {
@@ -110,18 +110,18 @@ func TestManyWriters(t *testing.T) {
 			t.Fatal(err)
 		}
 		if acked[r.Who] != r.Seq {
-			t.Errorf("root %d is by %q, who has %d", r.Seq, r.Who, acked[r.Who])
+			t.Errorf("root %d is by %q, which appended root %d", r.Seq, r.Who, acked[r.Who])
 		}
 		n++
 	}
 	if n != roots {
-		t.Errorf("%d roots in the history", n)
+		t.Errorf("%d roots in the history, want %d", n, roots)
 	}
 }
 
-// appendUntilDone moves the writer's own branch by one. A read that fails
-// temporarily is tried again.
-func appendUntilDone(t *testing.T, l *Log, b remote.Blobs, branch, who string) (seq uint64, lost int64) {
+// appendUntilDone moves the writer's own branch. It retries after lost races and
+// temporary errors of reads. It returns the number of the root and of the lost races.
+func appendUntilDone(t *testing.T, l *Log, branch, who string) (seq uint64, lost int64) {
 	var head *State
 	for {
 		err := error(nil)

@@ -177,7 +177,7 @@ func (s *sight) checkChain(top uint64) error {
 		hash := s.l.id.Hash
 		switch {
 		case seq == 1 && f.root.Prev != hash:
-			return damageError(IdentityName, fmt.Errorf("it is not what it was when %s was created", RootName(1)))
+			return damageError(IdentityName, fmt.Errorf("it has changed since %s was created", RootName(1)))
 		case seq == 1 || !known || before == nil || before.hash == f.root.Prev:
 		case before.err == nil || errors.Is(before.err, ErrFormat):
 			return damageError(RootName(seq), fmt.Errorf("it does not follow %s", RootName(seq-1)))

@@ -11,27 +11,27 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// However long the log is and wherever the search begins, it ends at the head.
+// Head finds the head in logs of every length up to 24, from every earlier root.
 func TestHead(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	positions := []Position{mustHead(t, l, nil).Position()}
 	for n := range 24 {
 		for from, p := range positions {
-			if s := mustHead(t, l, &p); s.Seq != uint64(n) || s.Position() != positions[n] || s.Refs["refs/heads/main"] != want(n) {
-				t.Fatalf("%d roots, from %d: head %d", n, from, s.Seq)
+			if s := mustHead(t, l, &p); s.Seq != uint64(n) || s.Position() != positions[n] || s.Refs["refs/heads/main"] != mainAt(n) {
+				t.Fatalf("%d roots, from root %d: head is root %d", n, from, s.Seq)
 			}
 		}
 		if s := mustHead(t, l, nil); s.Seq != uint64(n) {
-			t.Fatalf("%d roots: head %d", n, s.Seq)
+			t.Fatalf("%d roots: head is root %d", n, s.Seq)
 		}
 		s := mustHead(t, l, &positions[n])
 		positions = append(positions, mustAppend(t, l, s, move("main", n, n+1)).Position())
 	}
 }
 
-// want is where main is after n roots.
-func want(n int) object.Key {
+// mainAt returns the value of main after n roots.
+func mainAt(n int) object.Key {
 	if n == 0 {
 		return object.Key{}
 	}
@@ -58,20 +58,20 @@ func TestHeadRequests(t *testing.T) {
 		m.ResetCounts()
 		mustHead(t, l, &at)
 		if n := m.Calls(remotetest.Any); n > test.most {
-			t.Errorf("%d roots behind: %d requests, want %d at most", test.behind, n, test.most)
+			t.Errorf("%d roots behind: %d requests, want at most %d", test.behind, n, test.most)
 		}
 	}
 	m.ResetCounts()
 	mustHead(t, l, nil)
 	if n := m.Calls(remotetest.List); n != 1 {
-		t.Errorf("first contact: %d lists", n)
+		t.Errorf("first contact: %d lists, want 1", n)
 	}
 	if n := m.Calls(remotetest.Any); n > 5 {
-		t.Errorf("first contact: %d requests", n)
+		t.Errorf("first contact: %d requests, want at most 5", n)
 	}
 }
 
-// A list may lack roots, have some that are not there, and other names.
+// Head finds the head although a list misses roots, has deleted roots or other names.
 func TestFirstContactDoesNotTrustLists(t *testing.T) {
 	m := remotetest.NewMemory()
 	grow(t, newLog(t, m), 20)
@@ -83,18 +83,18 @@ func TestFirstContactDoesNotTrustLists(t *testing.T) {
 		f := remotetest.NewFaulty(m)
 		f.Hide(hidden...)
 		if s := mustHead(t, newLog(t, f), nil); s.Seq != 20 {
-			t.Errorf("%d roots hidden: head %d", len(hidden), s.Seq)
+			t.Errorf("list without %q: head is root %d, want 20", hidden, s.Seq)
 		}
 	}
 	m.Set("root/readme.txt", []byte("hello"))
 	m.Set("root/7", []byte("x"))
 	if s := mustHead(t, newLog(t, m), nil); s.Seq != 20 {
-		t.Errorf("head %d", s.Seq)
+		t.Errorf("list with other names: head is root %d, want 20", s.Seq)
 	}
-	f := remotetest.NewFaulty(m) // lists a root that is gone by then
+	f := remotetest.NewFaulty(m) // the list has a deleted root
 	f.Fail(remotetest.Fault{Op: remotetest.Get, Name: RootName(20), Err: remote.ErrNotFound, Stays: true})
 	if s := mustHead(t, newLog(t, f), nil); s.Seq != 19 {
-		t.Errorf("head %d", s.Seq)
+		t.Errorf("list with a deleted root: head is root %d, want 19", s.Seq)
 	}
 }
 
@@ -112,37 +112,37 @@ func TestRollback(t *testing.T) {
 		_, err := l.Head(ctx, remembered)
 		var rollback *RollbackError
 		if !errors.As(err, &rollback) || !errors.Is(err, ErrRollback) || rollback.Remembered != *remembered {
-			t.Fatalf("error %v", err)
+			t.Fatalf("error %v, want a RollbackError", err)
 		}
 		if (found == nil) != (rollback.Found == nil) || found != nil && *found != *rollback.Found {
 			t.Errorf("found %v, want %v", rollback.Found, found)
 		}
 		if m.Calls(remotetest.Create)+m.Calls(remotetest.Put) > 0 {
-			t.Error("something was written")
+			t.Error("Head wrote to the store")
 		}
 	}
 	at := seen.Position()
 	check(&at, nil)
 	mustHead(t, l, &Position{old.Seq, old.Hash})
 
-	// Somebody who saw nothing goes on from there: a fork.
+	// A writer that did not see the lost roots appends to the old head: a fork.
 	fork := mustAppend(t, l, old, move("main", 3, 7))
 	fork = mustAppend(t, l, fork, move("main", 7, 8))
 	other := fork.Position()
 	check(&at, &other)
 
-	// The remote was made anew.
+	// The remote is replaced by another.
 	m.Restore(remotetest.NewMemory().Snapshot())
 	check(&at, nil)
-	id, err := Init(ctx, m, repositoryID, chunker, newRandom("anew"))
+	id, err := Init(ctx, m, repositoryID, chunker, newRandom("other"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(&Position{Hash: l.id.Hash}, &Position{Hash: id.Hash})
 }
 
-// A writer that follows a root which is no longer in the log makes a root that
-// is not a part of it: nobody builds on that.
+// Head reports a root that does not follow the root before it as damaged. Its writer
+// did not notice that the remote was restored from a copy.
 func TestChain(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
@@ -183,10 +183,10 @@ func TestDamagedRoots(t *testing.T) {
 			l := newLog(t, m)
 			four := grow(t, l, 4).Position()
 			ten := grow(t, l, 6).Position()
-			damage.do(m, RootName(7)) // neither here nor there
+			damage.do(m, RootName(7)) // the search skips it
 			mustHead(t, l, &four)
 			if s := mustHead(t, l, nil); s.Position() != ten {
-				t.Errorf("head %d", s.Seq)
+				t.Errorf("head is root %d, want 10", s.Seq)
 			}
 			backup := m.Snapshot()
 			for _, seq := range []uint64{9, 10} {
@@ -207,8 +207,7 @@ func TestDamagedRoots(t *testing.T) {
 	}
 }
 
-// What the store says it cannot give back is not absent, and what it does not
-// say anything about is neither.
+// Head does not take a root for absent if the store reports damage or does not answer.
 func TestHeadWithoutAnswers(t *testing.T) {
 	m := remotetest.NewMemory()
 	at := grow(t, newLog(t, m), 5).Position()
@@ -223,20 +222,20 @@ func TestHeadWithoutAnswers(t *testing.T) {
 			if test.damage {
 				wantDamage(t, err, RootName(n))
 			} else if !errors.Is(err, test.kind) {
-				t.Errorf("root %d: %v", n, err)
+				t.Errorf("root %d: error %v, want %v", n, err, test.kind)
 			}
 		}
 	}
 }
 
-// What was damaged on the way is read again.
-func TestDamagedOnTheWay(t *testing.T) {
+// Head reads a root again if its bytes were damaged in transit.
+func TestDamagedInTransit(t *testing.T) {
 	m := remotetest.NewMemory()
 	at := grow(t, newLog(t, m), 5).Position()
 	f := remotetest.NewFaulty(m)
-	whole := m.Data(RootName(5))
+	intact := m.Data(RootName(5))
 	m.Damage(RootName(5), 60)
-	f.Fail(remotetest.Fault{Op: remotetest.Get, Name: RootName(5), N: 2, Do: func() { m.Set(RootName(5), whole) }})
+	f.Fail(remotetest.Fault{Op: remotetest.Get, Name: RootName(5), N: 2, Do: func() { m.Set(RootName(5), intact) }})
 	mustHead(t, newLog(t, f), &at)
 }
 
@@ -247,17 +246,16 @@ func TestEndlessRoots(t *testing.T) {
 	_, err := Open(endless{m}, l.id, l.o).Head(ctx, &at)
 	wantDamage(t, err, rootFolder)
 	if _, err := l.Head(ctx, &Position{Seq: 1<<64 - 1}); err == nil {
-		t.Error("there is a root of the largest number")
+		t.Error("Head found a root of the largest number")
 	}
-	if _, err := l.At(ctx, 1<<64-1); !errors.Is(err, remote.ErrNotFound) {
-		t.Error(err)
-	}
-	if _, err := l.At(ctx, 3); !errors.Is(err, remote.ErrNotFound) {
-		t.Error(err)
+	for _, seq := range []uint64{1<<64 - 1, 3} {
+		if _, err := l.At(ctx, seq); !errors.Is(err, remote.ErrNotFound) {
+			t.Errorf("At(%d): error %v, want ErrNotFound", seq, err)
+		}
 	}
 }
 
-// endless has all roots.
+// endless has every root.
 type endless struct{ *remotetest.Memory }
 
 func (e endless) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
@@ -272,7 +270,7 @@ func TestRoots(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	head := grow(t, l, 20)
-	tell := func(from Position) (told []string) {
+	list := func(from Position) (lines []string) {
 		for r, err := range l.Roots(ctx, from) {
 			s := "?"
 			if r != nil {
@@ -287,28 +285,28 @@ func TestRoots(t *testing.T) {
 			} else if err != nil {
 				s += err.Error()
 			}
-			told = append(told, s)
+			lines = append(lines, s)
 		}
-		return told
+		return lines
 	}
-	if got := fmt.Sprint(tell(head.Position())); got != "[20 19 18 17 16 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1]" {
+	if got := fmt.Sprint(list(head.Position())); got != "[20 19 18 17 16 15 14 13 12 11 10 9 8 7 6 5 4 3 2 1]" {
 		t.Error(got)
 	}
-	if got := tell(Position{Hash: l.id.Hash}); got != nil {
+	if got := list(Position{Hash: l.id.Hash}); got != nil {
 		t.Error(got)
 	}
-	if got := fmt.Sprint(tell(Position{3, head.Hash})); got != "[3 03 2 1]" {
+	if got := fmt.Sprint(list(Position{3, head.Hash})); got != "[3 03 2 1]" {
 		t.Error(got)
 	}
 	backup := m.Snapshot()
 	m.Damage(RootName(12), 50)
 	m.Remove(RootName(5))
-	if got := fmt.Sprint(tell(head.Position())); got != "[20 19 18 17 16 15 14 13 ? 12 11 10 9 8 7 6 ? 05 4 3 2 1]" {
+	if got := fmt.Sprint(list(head.Position())); got != "[20 19 18 17 16 15 14 13 ? 12 11 10 9 8 7 6 ? 05 4 3 2 1]" {
 		t.Error(got)
 	}
 	m.Restore(backup)
 
-	// Root 7 replaced by one that is well-formed, and kist.json.
+	// Root 7 is replaced by another well-formed root, and kist.json by another file.
 	prev, err := l.At(ctx, 6)
 	if err != nil {
 		t.Fatal(err)
@@ -321,7 +319,7 @@ func TestRoots(t *testing.T) {
 	mustAppend(t, l, six, move("main", 6, 7))
 	m.Set(IdentityName, append(m.Data(IdentityName), ' '))
 	l = Open(m, mustIdentity(t, m), l.o)
-	if got := fmt.Sprint(tell(head.Position())); got != "[20 19 18 17 16 15 14 13 12 11 10 9 8 7 07 6 5 4 3 2 1 01]" {
+	if got := fmt.Sprint(list(head.Position())); got != "[20 19 18 17 16 15 14 13 12 11 10 9 8 7 07 6 5 4 3 2 1 01]" {
 		t.Error(got)
 	}
 	for _, err := range Open(failing(m), l.id, l.o).Roots(ctx, head.Position()) {
@@ -346,8 +344,8 @@ func mustIdentity(t *testing.T, b remote.Backend) *Identity {
 	return id
 }
 
-// TestRootsAhead checks how many roots are read at once: few for a caller who wants
-// few, and many in a long log.
+// TestRootsAhead checks that Roots reads few roots at first, and more at a time as the
+// caller asks for more.
 func TestRootsAhead(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
@@ -364,7 +362,7 @@ func TestRootsAhead(t *testing.T) {
 	}
 	for yielded, want := range map[int]int{0: 8, 7: 8, 8: 24, 24: 56, 56: 120, 120: 184, 184: 200, 199: 200} {
 		if read[yielded] != want {
-			t.Errorf("%d roots were read for number %d, want %d", read[yielded], yielded, want)
+			t.Errorf("%d roots were read before root %d was yielded, want %d", read[yielded], yielded, want)
 		}
 	}
 }

@@ -25,7 +25,7 @@ var (
 
 const repositoryID = "000102030405060708090a0b0c0d0e0f"
 
-// random gives the same bytes in every run.
+// random returns the same bytes in every run.
 type random struct {
 	mu  sync.Mutex
 	rng *rand.ChaCha8
@@ -41,10 +41,10 @@ func (r *random) Read(p []byte) (int, error) {
 	return r.rng.Read(p)
 }
 
-// noWait sleeps not at all, but ends with the context.
+// noWait returns at once, with the error of the context.
 func noWait(ctx context.Context, _ time.Duration) error { return ctx.Err() }
 
-// newLog makes a store a remote if it is none, and opens its log.
+// newLog opens the log of b. It makes b a remote if it is none.
 func newLog(t testing.TB, b remote.Backend) *Log {
 	t.Helper()
 	return newLogWith(t, b, Options{})
@@ -69,7 +69,7 @@ func name(n int) pack.Name {
 	return pack.Name(sum[:16])
 }
 
-// inline returns the entries of a pack of its own.
+// inline returns pack n, with entries of its own.
 func inline(n, objects int) Inline {
 	p := Inline{Info: pack.Info{Name: name(n), Size: 8 << 20}}
 	for i := range objects {
@@ -88,7 +88,7 @@ func indexFile(n int) File {
 	return File{Name: name(n), Size: int64(1000 + n), Sum: sha256.Sum256(fmt.Append(nil, n))}
 }
 
-// move is a change of one branch.
+// move returns a change that moves one branch. Commit 0 stands for no commit.
 func move(branch string, from, to int) Change {
 	c := Change{Who: "Ann <ann@example.org>", Host: "attic", Time: noon}
 	r := RefChange{Name: "refs/heads/" + branch}
@@ -120,7 +120,7 @@ func mustAppend(t testing.TB, l *Log, s *State, c Change) *State {
 	return next
 }
 
-// grow appends n roots, each of which moves main by one.
+// grow appends n roots. Each moves main to the next commit.
 func grow(t testing.TB, l *Log, n int) *State {
 	t.Helper()
 	s := mustHead(t, l, nil)
@@ -134,11 +134,12 @@ func wantDamage(t testing.TB, err error, name string) {
 	t.Helper()
 	var damage *object.DamageError
 	if !errors.As(err, &damage) || damage.Name != name || !errors.Is(err, object.ErrCorrupt) || !errors.Is(err, remote.ErrDamaged) {
-		t.Errorf("error %v, want damage of %s", err, name)
+		t.Errorf("error %v, want a DamageError of %s", err, name)
 	}
 }
 
-// temporary is a fault whose outcome the caller cannot know.
+// temporary returns a fault at the n-th call of op for a root. The caller cannot know
+// its outcome.
 func temporary(op remotetest.Op, how remotetest.How, n int) remotetest.Fault {
 	return remotetest.Fault{Op: op, Name: rootFolder, N: n, How: how}
 }

@@ -50,17 +50,17 @@ func TestInit(t *testing.T) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	if _, err := Init(ctx, remotetest.NewMemory(), "not an id", chunker, newRandom("")); err == nil {
-		t.Error("a repository with a malformed id")
+		t.Error("Init accepts a malformed repository ID")
 	}
 
-	// A remote whose kist.json was lost is not made anew.
+	// Init does not replace the missing kist.json of a remote with roots.
 	mustAppend(t, Open(m, id, Options{Rand: newRandom("")}), &State{Hash: id.Hash}, move("main", 0, 1))
 	m.Remove(IdentityName)
 	_, err = Init(ctx, m, repositoryID, chunker, newRandom(""))
 	wantDamage(t, err, IdentityName)
 }
 
-// Several processes make the same store a remote: it is one.
+// All processes that concurrently make a store a remote get the same identity.
 func TestInitRace(t *testing.T) {
 	m := remotetest.NewMemory()
 	f := remotetest.NewFaulty(m)
@@ -91,7 +91,7 @@ func TestParseIdentity(t *testing.T) {
 	replace := func(old, new string) string { return strings.Replace(identity, old, new, 1) }
 	for _, test := range []struct {
 		name, data string
-		want       error // nil: fine
+		want       error // nil if valid
 	}{
 		{"as it is", identity, nil},
 		{"unknown fields", replace(`"version"`, `"seal": {"scheme": 9}, "version"`), nil},
@@ -115,7 +115,7 @@ func TestParseIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err == nil && string(id.Stored()) != test.data {
-				t.Error("fields were lost")
+				t.Errorf("Stored() = %s, want %s", id.Stored(), test.data)
 			}
 			m := remotetest.NewMemory()
 			m.Set(IdentityName, []byte(test.data))
@@ -127,11 +127,11 @@ func TestParseIdentity(t *testing.T) {
 	}
 }
 
-// Each act is refused on its own.
+// An unknown feature of an act prevents that act and all acts that include it.
 func TestFeatures(t *testing.T) {
 	for _, test := range []struct {
-		field              string
-		head, append, cond error
+		field                 string
+		head, append, collect error
 	}{
 		{"read", ErrFormat, ErrFormat, ErrFormat},
 		{"write", nil, ErrFormat, ErrFormat},
@@ -152,7 +152,7 @@ func TestFeatures(t *testing.T) {
 			}
 			head := mustHead(t, l, nil)
 			c.Condemn = []string{name(1).Path()}
-			if _, err := l.Append(ctx, head, c); !errors.Is(err, test.cond) {
+			if _, err := l.Append(ctx, head, c); !errors.Is(err, test.collect) {
 				t.Errorf("%s: collect: %v", test.field, err)
 			}
 		}

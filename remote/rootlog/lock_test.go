@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestLockIsRecorded has roots that require locks, until one ends that.
+// The required lock of a root holds for later roots, until a root changes or ends it.
 func TestLockIsRecorded(t *testing.T) {
 	b := remotetest.NewMemory()
 	const day = 24 * time.Hour
@@ -33,6 +33,6 @@ func TestLockIsRecorded(t *testing.T) {
 		head = read
 	}
 	if _, err := l.Append(t.Context(), head, Change{Policy: Policy{Lock: remote.Lock{Age: MaxLock + time.Second}}, Time: time.Unix(1, 0)}); !errors.Is(err, ErrInvalid) {
-		t.Errorf("a lock that is too long: %v", err)
+		t.Errorf("a lock longer than MaxLock: error %v, want ErrInvalid", err)
 	}
 }

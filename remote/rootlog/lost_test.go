@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// The list of lost objects keeps who accepted a loss first. While there is one,
-// programs that do not know it may read, and no more.
+// The list of lost objects keeps the first user who accepted a loss. While the list has
+// entries, programs that do not know the feature may only read.
 func TestLostList(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
@@ -26,7 +26,7 @@ func TestLostList(t *testing.T) {
 	if only := []string{featureLost}; !slices.Equal(read.Write, only) || !slices.Equal(read.GC, only) || len(read.Read) > 0 {
 		t.Errorf("features: %q, %q, %q", read.Read, read.Write, read.GC)
 	}
-	// Thousands lie in a state file.
+	// A long list is in a state file.
 	var c Change
 	for i := range 5000 {
 		c.Lost = append(c.Lost, purge(i).Key)
@@ -58,7 +58,7 @@ func TestLostNames(t *testing.T) {
 	id := purge(1).Key.ID.String()
 	for _, name := range []string{"", "/", id, "/" + id, "chunk", "chunk/", "chunk/" + id[1:], "Chunk/" + id, "invalid/" + id, "chunk/" + id + "/"} {
 		if key, err := parseLostName(name); err == nil {
-			t.Errorf("%q is %v", name, key)
+			t.Errorf("parseLostName(%q) = %v, want an error", name, key)
 		}
 	}
 }

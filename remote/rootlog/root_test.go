@@ -33,7 +33,7 @@ type (
 	list   = []any
 )
 
-// seal makes stored bytes of a root's fields; rawBody of CBOR as it is.
+// seal returns the stored bytes of a root with these fields.
 func seal(f fields) []byte {
 	body, err := encoding.Marshal(f)
 	if err != nil {
@@ -42,12 +42,14 @@ func seal(f fields) []byte {
 	return rawBody(body)
 }
 
+// rawBody returns the stored bytes of a root with this CBOR.
 func rawBody(body []byte) []byte {
 	data := append(remote.AppendHeader(nil, remote.TypeRoot, remote.Version1), body...)
 	sum := sha256.Sum256(data)
 	return append(data, sum[:]...)
 }
 
+// least has the required fields only.
 func least(seq uint64, prev Hash) fields {
 	return fields{"seq": seq, "prev": prev[:], "txid": bytes.Repeat([]byte{7}, 16), "time": list{noon.Unix(), 5}}
 }
@@ -83,7 +85,7 @@ func stub() fields {
 	return f
 }
 
-// with returns a copy of f with a field changed, or taken away if value is nil.
+// with seals f with a field changed, or removed if value is nil.
 func with(f fields, key string, value any) []byte {
 	f = maps.Clone(f)
 	if f[key] = value; value == nil {
@@ -95,7 +97,7 @@ func with(f fields, key string, value any) []byte {
 type vector struct {
 	Name  string          `json:"name"`
 	Hex   string          `json:"hex"`
-	Error string          `json:"error,omitempty"` // for which it is rejected; valid if empty
+	Error string          `json:"error,omitempty"` // part of the decoder's error; empty if valid
 	Root  json.RawMessage `json:"root,omitempty"`
 }
 
@@ -217,7 +219,7 @@ func TestVectors(t *testing.T) {
 	}
 	data := objecttest.CheckVectors(t, vectorFile, all, *update)
 
-	// From here on only what is in the file counts.
+	// The rest of the test uses the content of the file only.
 	var read []vector
 	if err := json.Unmarshal(data, &read); err != nil {
 		t.Fatal(err)
@@ -255,7 +257,7 @@ func (v *vector) data(t testing.TB) []byte {
 	return data
 }
 
-// view returns what a vector says, as JSON.
+// view returns the decoded root of a vector as JSON.
 func (v *vector) view(t *testing.T) json.RawMessage {
 	t.Helper()
 	r, err := decodeRoot(9, v.data(t))
@@ -293,7 +295,7 @@ func (v *vector) view(t *testing.T) json.RawMessage {
 	return view
 }
 
-// Fields that this program does not know are carried on.
+// Append keeps unknown fields of the root before.
 func TestUnknownFields(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
@@ -320,7 +322,7 @@ func TestUnknownFields(t *testing.T) {
 	}
 	f["later"] = strings.Repeat("x", maxExtra)
 	if _, err := decodeRoot(1, seal(f)); err == nil {
-		t.Error("too much in unknown fields")
+		t.Error("decodeRoot accepts more than maxExtra bytes of unknown fields")
 	}
 }
 
@@ -338,16 +340,16 @@ func TestStubs(t *testing.T) {
 		m.Set(RootName(seq), stubOf(t, r))
 	}
 	if s := mustHead(t, l, &five); s.Position() != head.Position() {
-		t.Errorf("head %d", s.Seq)
+		t.Errorf("head is root %d, want 10", s.Seq)
 	}
 	n := 0
 	for r, err := range l.Roots(ctx, head.Position()) {
 		if n++; err != nil || r.Moves[0].New != commit(int(r.Seq)) || r.Stub != (r.Seq < 10) {
-			t.Errorf("root %d: %v", r.Seq, err)
+			t.Errorf("root %d: stub %t, moves %v, error %v", r.Seq, r.Stub, r.Moves, err)
 		}
 	}
 	if n != 10 {
-		t.Errorf("%d roots", n)
+		t.Errorf("%d roots, want 10", n)
 	}
 	m.Remove(RootName(10)) // a head is never a stub
 	_, err := l.Head(ctx, nil)
@@ -367,7 +369,7 @@ func stubOf(t *testing.T, r *Root) []byte {
 	return data
 }
 
-// A writer knows its root by the txid, whatever became of the rest.
+// A writer recognises its root by the txid, even if a stub has replaced the root.
 func TestOwnRootIsAStub(t *testing.T) {
 	m := remotetest.NewMemory()
 	other := newLog(t, m)
@@ -383,7 +385,7 @@ func TestOwnRootIsAStub(t *testing.T) {
 		m.Set(RootName(2), stubOf(t, r))
 	}})
 	if next := mustAppend(t, newLog(t, f), s, move("main", 1, 2)); next.Seq != 2 || mustHead(t, other, nil).Seq != 3 {
-		t.Errorf("root %d", next.Seq)
+		t.Errorf("appended root %d, want 2", next.Seq)
 	}
 }
 
@@ -450,7 +452,7 @@ func FuzzDecodeState(f *testing.F) {
 	})
 }
 
-// Counts and lengths that lie do not make decoders allocate.
+// False counts and lengths do not make the decoder allocate much.
 func TestHostileRootsAllocateLittle(t *testing.T) {
 	big := bytes.Repeat([]byte{0xa0}, maxRootSize-100)
 	for name, body := range map[string][]byte{
@@ -458,7 +460,7 @@ func TestHostileRootsAllocateLittle(t *testing.T) {
 		"map of a million":   {0xba, 0x00, 0x0f, 0xff, 0xff},
 		"huge text":          {0xa1, 0x7b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff},
 		"many empty maps":    append([]byte{0xa1, 0x61, 'x', 0x9a, 0x00, 0x01, 0x00, 0x00}, big[:1<<16]...),
-		"more of them":       append([]byte{0xa1, 0x61, 'x', 0x9a, 0x00, 0x0f, 0x00, 0x00}, big...),
+		"many more maps":     append([]byte{0xa1, 0x61, 'x', 0x9a, 0x00, 0x0f, 0x00, 0x00}, big...),
 		"deep":               append(bytes.Repeat([]byte{0x81}, 1<<18), 0),
 		"a string of 64 KiB": append([]byte{0xa1, 0x61, 'x', 0x5a, 0x00, 0x01, 0x00, 0x00}, big[:1<<16]...),
 	} {
@@ -467,10 +469,10 @@ func TestHostileRootsAllocateLittle(t *testing.T) {
 		_, err := decodeRoot(9, rawBody(body))
 		runtime.ReadMemStats(&after)
 		if err == nil {
-			t.Errorf("%s: accepted", name)
+			t.Errorf("%s: decodeRoot accepts it", name)
 		}
 		if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
-			t.Errorf("%s: %d bytes allocated for %d (%v)", name, used, len(body), err)
+			t.Errorf("%s: decoding %d bytes allocates %d bytes (%v)", name, len(body), used, err)
 		}
 	}
 }

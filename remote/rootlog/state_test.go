@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -18,7 +19,7 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// many is a change that makes n refs.
+// many returns a change that creates n refs.
 func many(n int) Change {
 	c := Change{Time: noon, Who: "Ann"}
 	for i := range n {
@@ -27,25 +28,33 @@ func many(n int) Change {
 	return c
 }
 
-// With 10,000 refs a push writes some KiB of root, not a megabyte, and a state
-// file only now and then.
+// advance returns a change that moves each of n refs from commit i to commit i+1.
+func advance(n int) Change {
+	c := many(n)
+	for i := range c.Refs {
+		c.Refs[i].Old, c.Refs[i].New = c.Refs[i].New, commit(i+1)
+	}
+	return c
+}
+
+// With 10,000 refs, a push writes a root of some KiB, and seldom a state file.
 func TestTenThousandRefs(t *testing.T) {
 	const refs, pushes = 10_000, 300
 	m := remotetest.NewMemory()
 	l := newLogWith(t, m, Options{Cache: t.TempDir()})
 	s := mustAppend(t, l, mustHead(t, l, nil), many(refs))
 	if n := len(m.Data(RootName(1))); n > 10<<10 {
-		t.Errorf("the root that makes them has %d bytes", n)
+		t.Errorf("the root that creates the refs has %d bytes, want at most %d", n, 10<<10)
 	}
 	if r, err := l.At(ctx, 1); err != nil || r.Moved != refs || len(r.Moves) < 50 || len(r.Moves) > 200 {
-		t.Errorf("%d moves, %d told: %v", r.Moved, len(r.Moves), err)
+		t.Errorf("%d moves, %d of them listed: %v", r.Moved, len(r.Moves), err)
 	}
 	want := maps.Clone(s.Refs)
 	written, largest, inlined := 0, 0, []Inline(nil)
 	for n := range pushes {
 		name := fmt.Sprintf("refs/heads/topic/number-%05d", n*7919%refs)
 		c := Change{Time: noon, Refs: []RefChange{{Name: name, Old: want[name], New: commit(refs + n)}}, AddPacks: []Inline{inline(n, 10)}}
-		if n%10 == 9 { // as a pusher does when they get too many
+		if n%10 == 9 { // a pusher merges inline packs if there are too many
 			for _, p := range s.Packs {
 				c.Merged = append(c.Merged, p.Name)
 			}
@@ -58,18 +67,17 @@ func TestTenThousandRefs(t *testing.T) {
 		written, largest = written+size, max(largest, size)
 	}
 	states := len(m.Names(stateFolder))
-	t.Logf("%d bytes of root each, %d at most; %d state files", written/pushes, largest, states)
 	if written/pushes > 16<<10 || largest > 32<<10 {
-		t.Errorf("%d bytes of root each, %d at most", written/pushes, largest)
+		t.Errorf("roots have %d bytes on average, %d at most", written/pushes, largest)
 	}
 	if states < 2 || states > 10 || len(inlined) > 10 {
 		t.Errorf("%d state files, %d packs inline", states, len(inlined))
 	}
-	if len(s.Condemned) != states-len(s.bases()) {
-		t.Errorf("%d files condemned, %d of %d state files are in use", len(s.Condemned), len(s.bases()), states)
+	if used := len(s.StateFiles()); len(s.Condemned) != states-used {
+		t.Errorf("%d files condemned; %d of %d state files are in use", len(s.Condemned), used, states)
 	}
 
-	// Whoever reads it anew has the same, and then needs the root alone.
+	// A new reader gets the same state. Later it reads only roots.
 	cache := t.TempDir()
 	l = newLogWith(t, m, Options{Cache: cache})
 	read := mustHead(t, l, nil)
@@ -84,23 +92,12 @@ func TestTenThousandRefs(t *testing.T) {
 	}
 	at := read.Position()
 	m.ResetCounts()
-	for _, l := range []*Log{l, newLogWith(t, m, Options{Cache: cache})} { // from memory, from the cache
+	for _, l := range []*Log{l, newLogWith(t, m, Options{Cache: cache})} { // tables from memory, then from the cache
 		m.ResetCounts()
 		if s := mustHead(t, l, &at); len(s.Refs) != refs || m.Calls(remotetest.Any) != 2 {
-			t.Errorf("%d requests", m.Calls(remotetest.Any))
+			t.Errorf("%d requests, want 2", m.Calls(remotetest.Any))
 		}
 	}
-}
-
-// bases returns the state files in use.
-func (s *State) bases() (files []string) {
-	for _, t := range []table{s.refs, s.indexes, s.condemned} {
-		if t.base != nil {
-			files = append(files, t.base.file.Name.String())
-		}
-	}
-	slices.Sort(files)
-	return files
 }
 
 func TestCache(t *testing.T) {
@@ -109,7 +106,7 @@ func TestCache(t *testing.T) {
 	write := newLogWith(t, m, Options{})
 	s := mustAppend(t, write, mustHead(t, write, nil), many(1000))
 	l := func() *Log { return newLogWith(t, m, Options{Cache: dir}) }
-	state := s.bases()[0]
+	state := path.Base(s.StateFiles()[0])
 	list := func() (names []string) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -127,24 +124,24 @@ func TestCache(t *testing.T) {
 		at := s.Position()
 		m.ResetCounts()
 		if got := mustHead(t, l(), &at); len(got.Refs) != len(s.Refs) {
-			t.Errorf("%d refs", len(got.Refs))
+			t.Errorf("%d refs, want %d", len(got.Refs), len(s.Refs))
 		}
-		if n := m.Calls(remotetest.Get) - 4; n != gets { // the roots, and kist.json twice
+		if n := m.Calls(remotetest.Get) - 4; n != gets { // two roots, and kist.json twice
 			t.Errorf("%d state files read, want %d", n, gets)
 		}
 		if got := list(); !slices.Equal(got, []string{state}) {
-			t.Errorf("%q is in the cache", got)
+			t.Errorf("cache has %q, want %s", got, state)
 		}
 	}
 	read(1)
 	read(0)
-	path := filepath.Join(dir, state)
-	data, err := os.ReadFile(path)
+	cached := filepath.Join(dir, state)
+	data, err := os.ReadFile(cached)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, bad := range [][]byte{nil, data[:100], append(slices.Clone(data[:200]), make([]byte, len(data)-200)...)} {
-		if err := os.WriteFile(path, bad, 0o666); err != nil {
+		if err := os.WriteFile(cached, bad, 0o666); err != nil {
 			t.Fatal(err)
 		}
 		read(1)
@@ -156,23 +153,19 @@ func TestCache(t *testing.T) {
 	}
 	read(0)
 
-	// A new base takes the place of the old one.
-	c := many(1000)
-	for i := range c.Refs {
-		c.Refs[i].Old, c.Refs[i].New = c.Refs[i].New, commit(i+1)
-	}
+	// A new base replaces the old one.
 	old := state
-	s = mustAppend(t, l(), s, c)
-	if state = s.bases()[0]; state == old || s.Condemned[stateFolder+old] != s.Seq {
+	s = mustAppend(t, l(), s, advance(1000))
+	if state = path.Base(s.StateFiles()[0]); state == old || s.Condemned[stateFolder+old] != s.Seq {
 		t.Errorf("old base %s, new %s, condemned %v", old, state, s.Condemned)
 	}
 	read(0)
 
-	// A cache that cannot be written is none.
-	dir = filepath.Join(path, "below-a-file")
+	// Head works without a cache that it cannot write.
+	dir = filepath.Join(cached, "below-a-file")
 	at := s.Position()
 	if got := mustHead(t, l(), &at); len(got.Refs) != 1000 {
-		t.Errorf("%d refs", len(got.Refs))
+		t.Errorf("%d refs, want 1000", len(got.Refs))
 	}
 }
 
@@ -180,46 +173,41 @@ func TestDamagedStateFile(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	s := mustAppend(t, l, mustHead(t, l, nil), many(1000))
-	name := stateFolder + s.bases()[0]
+	name := s.StateFiles()[0]
 	backup := m.Snapshot()
-	for what, do := range map[string]func(){
-		"flipped": func() { m.Damage(name, 500) },
-		"cut":     func() { m.Truncate(name, 500) },
-		"longer":  func() { m.Set(name, append(m.Data(name), 0)) },
-		"gone":    func() { m.Remove(name) },
+	for _, do := range []func(){
+		func() { m.Damage(name, 500) },
+		func() { m.Truncate(name, 500) },
+		func() { m.Set(name, append(m.Data(name), 0)) },
+		func() { m.Remove(name) },
 	} {
 		m.Restore(backup)
 		do()
 		at := s.Position()
 		for _, remembered := range []*Position{nil, &at} {
 			_, err := newLog(t, m).Head(ctx, remembered)
-			t.Log(what, err)
 			wantDamage(t, err, name)
 		}
 	}
 }
 
-// A state file that is gone because there is a newer head is no damage.
+// A missing state file is no damage if a newer head does not name it.
 func TestStateFileGoneMeanwhile(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	old := mustAppend(t, l, mustHead(t, l, nil), many(1000))
-	name := stateFolder + old.bases()[0]
+	name := old.StateFiles()[0]
 	f := remotetest.NewFaulty(m)
 	f.Fail(remotetest.Fault{Op: remotetest.Get, Name: name, Do: func() {
-		c := many(1000)
-		for i := range c.Refs {
-			c.Refs[i].Old, c.Refs[i].New = c.Refs[i].New, commit(i+1)
-		}
-		mustAppend(t, l, old, c)
+		mustAppend(t, l, old, advance(1000))
 		m.Remove(name)
 	}})
 	if s := mustHead(t, newLog(t, f), nil); s.Seq != 2 || s.Refs["refs/heads/topic/number-00007"] != commit(8) {
-		t.Errorf("head %d", s.Seq)
+		t.Errorf("head is root %d, want 2", s.Seq)
 	}
 }
 
-// Uploads of state files that fail are repeated under other names.
+// A failed upload of a state file is retried under another name.
 func TestStateFileUploads(t *testing.T) {
 	m := remotetest.NewMemory()
 	f := remotetest.NewFaulty(m)
@@ -229,8 +217,8 @@ func TestStateFileUploads(t *testing.T) {
 	f.Fail(remotetest.Fault{Op: remotetest.Put, How: remotetest.Before, N: 2})
 	s = mustAppend(t, l, s, many(1000))
 	names := m.Names(stateFolder)
-	if f.Calls(remotetest.Put) != 3 || len(names) != 2 || !slices.Contains(names, stateFolder+s.bases()[0]) {
-		t.Errorf("%d uploads, there are %q", f.Calls(remotetest.Put), names)
+	if f.Calls(remotetest.Put) != 3 || len(names) != 2 || !slices.Contains(names, s.StateFiles()[0]) {
+		t.Errorf("%d uploads, want 3; state files %q", f.Calls(remotetest.Put), names)
 	}
 	f.Fail(remotetest.Fault{Op: remotetest.Put, Err: remote.ErrFull})
 	c := many(1000)
@@ -239,15 +227,15 @@ func TestStateFileUploads(t *testing.T) {
 	}
 	c.Refs = append(c.Refs, many(2000).Refs[1000:]...)
 	if _, err := l.Append(ctx, s, c); !errors.Is(err, remote.ErrFull) || errors.Is(err, ErrUnknown) {
-		t.Error(err)
+		t.Errorf("full store: error %v", err)
 	}
 	next := mustAppend(t, l, s, c)
 	if len(next.Refs) != 1000 || next.Refs["refs/heads/topic/number-01500"] != commit(1500) {
-		t.Errorf("%d refs", len(next.Refs))
+		t.Errorf("%d refs, want 1000", len(next.Refs))
 	}
 }
 
-// What changes in a state is what was asked for, as it is read again.
+// Each change has its effect on the state, and Head reads the same state.
 func TestChanges(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
@@ -288,7 +276,7 @@ func TestChanges(t *testing.T) {
 	again := purge(2)
 	again.Generation, again.On = 2, false
 	step(Change{Records: []record.Record{again, purge(3)}})
-	step(Change{Records: []record.Record{purge(2)}}) // somebody who does not know the later generation
+	step(Change{Records: []record.Record{purge(2)}}) // from a writer that does not know the later generation
 	if got, _ := s.Records.Get(record.Purge, again.Key); got != again || s.Records.Len() != 3 {
 		t.Errorf("%+v of %d", got, s.Records.Len())
 	}
@@ -300,9 +288,9 @@ func TestChanges(t *testing.T) {
 	before := fmt.Sprint(s.Refs, s.Condemned, s.Packs, s.Indexes)
 	mustAppend(t, l, s, Change{Time: noon, Refs: many(3).Refs, Condemn: []string{name(3).Path()}, AddIndexes: []File{indexFile(8)}})
 	if after := fmt.Sprint(s.Refs, s.Condemned, s.Packs, s.Indexes); after != before {
-		t.Errorf("a state changed: %s\n%s", before, after)
+		t.Errorf("Append changed its base from %s to %s", before, after)
 	}
 	if got, want := InlineSize(s.Packs), len(m.Data(RootName(s.Seq))); got < 40 || got > want {
-		t.Errorf("packs take %d bytes of %d", got, want)
+		t.Errorf("InlineSize = %d, want 40 to %d", got, want)
 	}
 }

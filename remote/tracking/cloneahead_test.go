@@ -20,8 +20,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// pushed returns a repository with a file, which was pushed to "/memory", and
-// the options with which that can be cloned.
+// pushed returns a repository with a file, pushed to "/memory", and the options to
+// clone it. "/memory" is a store in memory.
 func pushed(t *testing.T, name, content string) (*treetest.Repository, kist.Options) {
 	t.Helper()
 	ctx := t.Context()
@@ -42,8 +42,8 @@ func pushed(t *testing.T, name, content string) (*treetest.Repository, kist.Opti
 	return s, opt
 }
 
-// TestCloneWritesAhead checks that large files of a clone are there whole when
-// the checkout comes to them.
+// A clone writes a large file while it receives its chunks. The checkout then has the
+// complete file at once.
 func TestCloneWritesAhead(t *testing.T) {
 	ctx := t.Context()
 	large := make([]byte, 8<<20)
@@ -63,27 +63,32 @@ func TestCloneWritesAhead(t *testing.T) {
 		s.Check(err)
 		defer taker.Close()
 		if data, err := os.ReadFile(filepath.Join(dir, "folder/large")); !o.NoCheckout && (err != nil || object.Sum(data) != object.Sum(large)) {
-			t.Errorf("the large file is another one, or %v", err)
+			t.Errorf("the large file has other content, or error %v", err)
 		}
 		if left, err := os.ReadDir(filepath.Join(dir, ".kist/tmp")); len(left) > 0 {
-			t.Errorf("temporary files are left: %v, %v", left, err)
+			t.Errorf("temporary files left: %v, %v", left, err)
 		}
-		report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
-		s.Check(err)
-		for _, p := range report.Problems {
-			t.Errorf("verify: %v", p)
-		}
+		verify(t, taker)
 		return first
 	}
 	if first := clone(tracking.CloneOptions{}); first.Bytes != int64(len(large)) {
-		t.Errorf("the first to be written were %+v, not the whole file", first)
+		t.Errorf("the first progress of the checkout is %+v, want all %d bytes", first, len(large))
 	}
 	clone(tracking.CloneOptions{NoCheckout: true})
 }
 
-// TestCloneSweeps checks that going on with a clone that was killed first
-// removes the files that it was writing: they may be as large as all that is
-// still to be received.
+// verify checks that a repository has no damage.
+func verify(t *testing.T, r *kist.Repository) {
+	t.Helper()
+	report, err := gc.VerifyRepository(t.Context(), r, gc.VerifyOptions{})
+	treetest.Check(t, err)
+	for _, p := range report.Problems {
+		t.Errorf("verify: %v", p)
+	}
+}
+
+// A resumed clone first removes the unfinished files of a killed clone. They may be as
+// large as all data that is still missing.
 func TestCloneSweeps(t *testing.T) {
 	ctx := t.Context()
 	s, opt := pushed(t, "file", "content")
@@ -97,22 +102,17 @@ func TestCloneSweeps(t *testing.T) {
 	left := filepath.Join(dir, ".kist/tmp/write-0123456789abcdef")
 	s.Check(os.MkdirAll(left, 0o700))
 	s.Check(os.WriteFile(filepath.Join(left, "00000001"), make([]byte, 1000), 0o600))
-	there := func() bool { _, err := os.Lstat(left); return err == nil }
 	taker, result, err := tracking.Clone(ctx, dir, opt, tracking.CloneOptions{URL: "/memory", NoCheckout: true})
 	s.Check(err)
 	defer taker.Close()
-	if !result.Resumed || there() {
-		t.Errorf("resumed: %t, the killed clone's files are there: %t", result.Resumed, there())
+	if _, err := os.Lstat(left); !result.Resumed || err == nil {
+		t.Errorf("resumed: %t, files of the killed clone left: %t", result.Resumed, err == nil)
 	}
-	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
-	s.Check(err)
-	for _, p := range report.Problems {
-		t.Errorf("verify: %v", p)
-	}
+	verify(t, taker)
 }
 
-// TestCloneInterruptedWhileRemoteMoves cancels a clone while it writes files, and
-// goes on with it after something else was pushed.
+// A clone that was cancelled while it wrote files completes, even if the branch has
+// moved on the remote meanwhile.
 func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 	s, opt := pushed(t, "a", "first")
 	giver, err := kist.Open(s.Dir, opt)
@@ -131,11 +131,11 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 	}
 	push("second")
 	dir := t.TempDir()
-	for range 3 { // the last two while the branch is moved on
+	for range 3 { // the last two after the branch has moved
 		ctx, cancel := context.WithCancel(t.Context())
 		r, _, err := tracking.Clone(ctx, dir, opt, tracking.CloneOptions{URL: "/memory", Writing: func(_, _ kist.Amount) { cancel() }})
 		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("interrupted clone: %v", err)
+			t.Fatalf("interrupted clone: error %v, want Canceled", err)
 		}
 		s.Check(r.Close())
 		cancel()
@@ -147,12 +147,12 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 	status, err := stage.ReadStatus(t.Context(), r, stage.StatusOptions{})
 	s.Check(err)
 	if !status.Clean() || len(status.Untracked) > 0 || result.Head.ID != s.Head() {
-		t.Errorf("head: %v, want %v; status: %+v", result.Head, s.Head(), status)
+		t.Errorf("HEAD is %v, want %v; status %+v", result.Head, s.Head(), status)
 	}
 }
 
-// TestCloneContactsOnce checks that a clone opens the store once, and looks for
-// the head as at first contact once.
+// TestCloneContactsOnce checks that a clone opens the store once, and lists its roots
+// once.
 func TestCloneContactsOnce(t *testing.T) {
 	s, opt := pushed(t, "file", "content")
 	opened := 0
@@ -165,6 +165,6 @@ func TestCloneContactsOnce(t *testing.T) {
 	}}, tracking.CloneOptions{URL: "/memory"})
 	s.Check(err)
 	if lists := faulty.Calls(remotetest.List); opened != 1 || lists != 1 {
-		t.Errorf("the store was opened %d times, and %d lists were read; want 1 and 1", opened, lists)
+		t.Errorf("store opened %d times, %d lists; want 1 and 1", opened, lists)
 	}
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/objecttest"
@@ -27,7 +26,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// cloneOf clones a repository's folder.
+// cloneOf clones the repository in a folder.
 func cloneOf(t *testing.T, dir string) (*kist.Repository, error) {
 	t.Helper()
 	r, _, err := tracking.Clone(t.Context(), filepath.Join(t.TempDir(), "clone"), kist.Options{}, tracking.CloneOptions{URL: dir})
@@ -61,8 +60,8 @@ func files(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-// TestCloneFolder clones a repository from its folder, fetches later commits, and
-// checks that nothing in the folder changes and that all objects arrive.
+// A clone of a folder and later fetches receive all objects, and change nothing in the
+// folder.
 func TestCloneFolder(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
@@ -84,30 +83,25 @@ func TestCloneFolder(t *testing.T) {
 	s.Check(err)
 	for range objecttest.Rounds(t, 3) {
 		if after := files(t, s.Dir); !maps.Equal(before, after) {
-			t.Fatal("the copy changed the repository that it was made from")
+			t.Fatal("clone or fetch changed the other repository")
 		}
 		tip, err := clone.Resolve(ctx, "origin/main")
 		s.Check(err)
 		if head := s.Head(); tip != head {
 			t.Fatalf("origin/main is at %s, want %s", tip, head)
 		}
-		report, err := gc.VerifyRepository(ctx, clone, gc.VerifyOptions{})
-		s.Check(err)
-		for _, p := range report.Problems {
-			t.Errorf("in the clone: %v", p)
-		}
+		verify(t, clone)
 		edit(1 + random.IntN(2))
 		before = files(t, s.Dir)
 		result, err := tracking.Fetch(ctx, clone, tracking.FetchOptions{Remote: "origin"})
 		s.Check(err)
 		if result.Objects == 0 {
-			t.Fatal("nothing was fetched")
+			t.Fatal("the fetch received no objects")
 		}
 	}
 }
 
-// TestCloneFolderKeepsGC checks that no gc removes anything from a repository that is being
-// read.
+// A reader of a folder holds its gc lock, so gc removes nothing. Commits are possible.
 func TestCloneFolderKeepsGC(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
@@ -118,18 +112,18 @@ func TestCloneFolderKeepsGC(t *testing.T) {
 	s.Check(err)
 	file := filepath.Join(s.Dir, ".kist/gc.lock")
 	if _, err := disk.Lock(ctx, file, disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("the lock is not held: %v", err)
+		t.Errorf("gc lock: error %v, want ErrBusy", err)
 	}
 	s.Write("file", "another text")
 	s.Add(stage.AddOptions{})
-	s.Commit("second") // commits go on
+	s.Commit("second")
 	s.Check(opened.Close())
 	lock, err := disk.Lock(ctx, file, disk.Exclusive, 0)
 	s.Check(err)
 	lock.Unlock()
 }
 
-// TestFolderIsNoStore checks that everything but reading fails with a clear error.
+// All operations on a folder except reads fail with ErrRepository.
 func TestFolderIsNoStore(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
@@ -167,7 +161,7 @@ func TestFolderIsNoStore(t *testing.T) {
 		},
 	} {
 		if err := do(); !errors.Is(err, transfer.ErrRepository) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: error %v, want ErrRepository", name, err)
 		}
 	}
 	if after := files(t, s.Dir); !maps.Equal(before, after) {
@@ -175,7 +169,7 @@ func TestFolderIsNoStore(t *testing.T) {
 	}
 }
 
-// TestCloneHostileFolder clones from folders that somebody prepared.
+// A clone of a folder that an attacker prepared fails, or ignores the forged parts.
 func TestCloneHostileFolder(t *testing.T) {
 	for name, c := range map[string]struct {
 		prepare func(t *testing.T, dir string) error // gets the .kist folder
@@ -225,38 +219,38 @@ func TestCloneHostileFolder(t *testing.T) {
 			s.Write("file", string(treetest.Noise(1, 100_000)))
 			s.Add(stage.AddOptions{})
 			s.Commit("first")
-			worktree := t.TempDir() // s checks its own at the end
+			worktree := t.TempDir() // a copy, because s checks its own worktree at the end
 			s.Check(os.CopyFS(worktree, os.DirFS(s.Dir)))
 			dir := filepath.Join(worktree, ".kist")
 			s.Check(c.prepare(t, dir))
 			clone, err := cloneOf(t, worktree)
 			if c.want != nil {
 				if !errors.Is(err, c.want) {
-					t.Errorf("the clone ended with %v, want %v", err, c.want)
+					t.Errorf("clone: error %v, want %v", err, c.want)
 				}
 				return
 			}
 			s.Check(err)
 			if _, err := os.Lstat(dir + "/ran"); err == nil || clone.Who().Name == "Mallory" {
-				t.Error("the configuration of the other repository counts")
+				t.Error("the clone uses the configuration of the other repository")
 			}
 			list, err := clone.Refs().List("refs/remotes/")
 			s.Check(err)
 			for _, ref := range list {
 				if ref.Name != "refs/remotes/origin/main" && ref.Name != "refs/remotes/origin/HEAD" {
-					t.Errorf("there is %q", ref.Name)
+					t.Errorf("the clone has the ref %q", ref.Name)
 				}
 			}
 		})
 	}
 }
 
-// change changes the files that fit a pattern.
+// change edits the files that match a pattern.
 func change(t *testing.T, pattern string, edit func([]byte)) error {
 	t.Helper()
 	list, err := filepath.Glob(pattern)
 	if len(list) == 0 {
-		t.Fatalf("no file fits %s", pattern)
+		t.Fatalf("no file matches %s", pattern)
 	}
 	for _, name := range list {
 		data, rerr := os.ReadFile(name)
@@ -266,7 +260,8 @@ func change(t *testing.T, pattern string, edit func([]byte)) error {
 	return err
 }
 
-// TestFetchAt fetches from a URL that has no name here.
+// A fetch from a URL that is no configured remote sets FETCH_HEAD, which is a gc root. It
+// moves only the named branches.
 func TestFetchAt(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
@@ -291,22 +286,22 @@ func TestFetchAt(t *testing.T) {
 		t.Errorf("FETCH_HEAD is %s, %v; want %s", id, err, second)
 	}
 	if id, err := other.Resolve(ctx, "origin/main"); err != nil || id == second {
-		t.Errorf("origin/main is %s, %v", id, err)
+		t.Errorf("origin/main is %s, %v; want the first commit", id, err)
 	}
-	if needed := gcKeeps(ctx, other, second); !needed {
-		t.Error("gc removes what FETCH_HEAD names")
+	if !gcKeeps(ctx, other, second) {
+		t.Error("FETCH_HEAD is no gc root")
 	}
 	if err := fetch("main:main"); err == nil {
-		t.Error("the branch that is checked out was moved")
+		t.Error("the fetch moved the checked-out branch")
 	}
 	s.Check(fetch("main:new"))
 	s.Check(fetch("main:new"))
 	if id, err := other.Resolve(ctx, "new"); err != nil || id != second {
-		t.Errorf("new is %s, %v", id, err)
+		t.Errorf("new is %s, %v; want %s", id, err, second)
 	}
 }
 
-// gcKeeps reports whether a commit is a gc root.
+// gcKeeps reports whether FETCH_HEAD makes a commit a gc root.
 func gcKeeps(ctx context.Context, r *kist.Repository, id object.ID) bool {
 	roots, err := r.Refs().Roots(ctx)
 	for _, root := range roots {

@@ -24,8 +24,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestFetchWhileExpiring has the content of a commit expire, and be removed,
-// while something is fetched that shares most of it.
+// A fetch receives all objects of a commit, even if gc removes an expired commit that
+// shares most of them during the fetch.
 func TestFetchWhileExpiring(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
@@ -54,32 +54,28 @@ func TestFetchWhileExpiring(t *testing.T) {
 	third := s.Commit("third").ID
 	s.Push(giver, "HEAD:refs/heads/topic")
 
-	again, err := kist.Open(dir, kist.Options{Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }})
+	later, err := kist.Open(dir, kist.Options{Now: func() time.Time { return time.Now().AddDate(0, 0, 1) }})
 	s.Check(err)
-	defer again.Close()
+	defer later.Close()
 	removed := 0
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", Do: func() {
-		_, err := retain.Expire(ctx, again, retain.ExpireOptions{Revs: []string{first.String()}})
+		_, err := retain.Expire(ctx, later, retain.ExpireOptions{Revs: []string{first.String()}})
 		s.Check(err)
-		removed = int(s.Collect(again, gc.PlanOptions{}).Removed)
+		removed = int(s.Collect(later, gc.PlanOptions{}).Removed)
 	}})
 	_, err = tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
 	s.Check(err)
 	if removed == 0 {
-		t.Fatal("nothing was removed meanwhile")
+		t.Fatal("gc removed no objects during the fetch")
 	}
 	if _, err := treetest.ReadFile(ctx, taker, third, "folder/file"); err != nil {
 		t.Error(err)
 	}
-	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
-	s.Check(err)
-	for _, p := range report.Problems {
-		t.Errorf("after the fetch: %v", p)
-	}
+	verify(t, taker)
 }
 
-// TestFetchForgedRecord has a purge of the highest generation pushed by somebody.
-// It has no effect in a clone that needs the content, and is taken back for all.
+// A forged purge of the highest generation has no effect in a clone that needs the
+// content. If one clone refuses it, the purge is undone for all.
 func TestFetchForgedRecord(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
@@ -121,13 +117,13 @@ func TestFetchForgedRecord(t *testing.T) {
 	fetch(taker, tracking.Refuse)
 	s.Push(taker, "main")
 	if got := fetch(giver, tracking.Ask); got.Records != 1 || got.Received[0].On {
-		t.Errorf("taken back: %+v", got)
+		t.Errorf("fetch after the refusal: %+v, want one undone purge", got)
 	}
 	if err := giver.Records().Update(ctx, func(set *record.Set) error { return set.Switch(forged) }); !errors.Is(err, record.ErrFinal) {
-		t.Errorf("purged for good: %v", err)
+		t.Errorf("the forged purge again: error %v, want ErrFinal", err)
 	}
 	if purged, err := purge.Apply(ctx, giver, plan, "", true); !errors.Is(err, record.ErrFinal) {
-		t.Errorf("purged for good: %v, %v", purged, err)
+		t.Errorf("purge of the same content: %v, error %v, want ErrFinal", purged, err)
 	}
 }
 
@@ -148,8 +144,8 @@ func putCommit(s *treetest.Repository, message string, parents ...object.ID) obj
 	return id
 }
 
-// TestFetchLostAgain has another fetch move a branch while one is on its way, which is
-// tried again. It still names the lost parent of a commit, and accepts its loss.
+// A fetch that is repeated because a branch moved meanwhile still reports the lost parent
+// of a commit, and accepts its loss.
 func TestFetchLostAgain(t *testing.T) {
 	ctx := t.Context()
 	s, opt := pushed(t, "file", "content")
@@ -181,11 +177,11 @@ func TestFetchLostAgain(t *testing.T) {
 	result, err := tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
 	s.Check(err)
 	if !moved || len(result.Lost) != 1 || result.Lost[0].Key != lost {
-		t.Errorf("moved meanwhile: %v; lost: %v", moved, result.Lost)
+		t.Errorf("branch moved: %v; lost: %v, want %v", moved, result.Lost, lost)
 	}
 	data, err := os.ReadFile(filepath.Join(taker.Dir(), kist.LostFile))
 	s.Check(err)
 	if keys, err := kist.DecodeLost(data); err != nil || !slices.Equal(keys, []object.Key{lost}) {
-		t.Errorf("accepted: %v; %v", keys, err)
+		t.Errorf("accepted losses: %v, %v; want %v", keys, err, lost)
 	}
 }

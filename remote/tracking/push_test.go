@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestPushWhileCollected has a branch deleted, and its commit removed, while it is
-// pushed: no remote-tracking branch names what is gone, and a fetch brings it back.
+// If the pushed branch is deleted and gc removes its commit during the push, no
+// remote-tracking branch names the missing commit. A fetch brings the commit back.
 func TestPushWhileCollected(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
@@ -45,21 +45,17 @@ func TestPushWhileCollected(t *testing.T) {
 	_, err = tracking.Push(ctx, repo, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
 	s.Check(err)
 	if removed == 0 {
-		t.Fatal("nothing was removed meanwhile")
+		t.Fatal("gc removed no objects during the push")
 	}
 	_, err = tracking.Fetch(ctx, repo, tracking.FetchOptions{Remote: "origin"})
 	s.Check(err)
 	_, err = treetest.ReadFiles(ctx, repo, topic)
 	s.Check(err)
-	report, err := gc.VerifyRepository(ctx, repo, gc.VerifyOptions{})
-	s.Check(err)
-	for _, p := range report.Problems {
-		t.Errorf("after the fetch: %v", p)
-	}
+	verify(t, repo)
 }
 
-// TestPushMergeKey checks that the key push.merge keeps pushes from merging the
-// small packs of earlier ones.
+// TestPushMergeKey checks that pushes merge small packs of earlier pushes, except if
+// push.merge is false.
 func TestPushMergeKey(t *testing.T) {
 	const pushes = 18
 	for _, merge := range []bool{true, false} {
@@ -79,8 +75,8 @@ func TestPushMergeKey(t *testing.T) {
 	}
 }
 
-// TestPushManyBranches checks that a push of thirty branches, each with a commit of
-// its own, sends as many requests as a push of two.
+// TestPushManyBranches checks that pushes of 30 branches and of 2 branches take equally
+// many requests. Each branch has a commit of its own.
 func TestPushManyBranches(t *testing.T) {
 	ctx := t.Context()
 	requests := func(branches int) (list []int) {
@@ -91,7 +87,7 @@ func TestPushManyBranches(t *testing.T) {
 		s.Add(stage.AddOptions{})
 		s.Commit("base")
 		s.Push(repo, "main")
-		for round := range 3 { // new branches, branches that move, and branches that are up to date
+		for round := range 3 { // new branches, moved branches, and unchanged branches
 			var push []registry.PushRef
 			for i := range branches {
 				name := fmt.Sprint(refs.Heads, i)

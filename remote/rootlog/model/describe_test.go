@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-func (o objects) String() string { return letters(uint(o), "A", "B", "X") }
+func (o objects) String() string { return bitNames(uint(o), "A", "B", "X") }
 
-func (r refs) String() string { return letters(uint(r), "main", "tag", "hold", "pushed") }
+func (r refs) String() string { return bitNames(uint(r), "main", "tag", "hold", "pushed") }
 
-// letters has the names of the bits that are set.
-func letters(set uint, names ...string) string {
+// bitNames joins the names of the set bits.
+func bitNames(set uint, names ...string) string {
 	var found []string
 	for i, name := range names {
 		if set>>i&1 != 0 {
@@ -49,7 +49,7 @@ func (c condemnation) String() string {
 	return strings.Join(names, ", ")
 }
 
-// facts has names with their values, those that have one.
+// facts joins names with their values. It skips empty values.
 func facts(pairs ...any) string {
 	var text []string
 	for i := 0; i < len(pairs); i += 2 {
@@ -60,7 +60,7 @@ func facts(pairs ...any) string {
 	return strings.Join(text, "; ")
 }
 
-// rootIf is the number of a root that matters, or "".
+// rootIf returns a root as text if it matters, and "" otherwise.
 func rootIf(matters bool, number uint8) string {
 	if !matters {
 		return ""
@@ -109,7 +109,7 @@ func (m *index) describe(s *indexState) []part {
 	}
 	parts := []part{
 		{"root", facts(fmt.Sprintf("%d: refs", s.head), s.root.refs, "live index files", s.root.files,
-			"condemned packs", s.root.condemned, "condemned index files", s.root.replaced, "floor", s.root.floor)},
+			"condemned packs", s.root.condemned, "condemned index files", s.root.condemnedFiles, "floor", s.root.floor)},
 		{"store", facts("has packs", s.present, "index files", s.files)},
 		{"packs", describeContents(s.packs)},
 		{"index files", strings.Join(names, "; ")},
@@ -120,7 +120,7 @@ func (m *index) describe(s *indexState) []part {
 	}
 	for i, c := range s.collectors[:m.collectors] {
 		parts = append(parts, part{fmt.Sprint("collector ", i+1), facts("next:", c.step, "S:", rootIf(c.step == collectMark || c.step == collectCondemn || c.step == collectRoot, c.base),
-			"to condemn: packs", c.condemn, "to condemn: index files", c.replace, "index file", c.file, "in place of", c.merged,
+			"to condemn: packs", c.condemn, "to condemn: index files", c.condemnFiles, "index file", c.file, "in place of", c.merged,
 			"to delete: packs", c.todo, "to delete: index files", c.todoFiles, "deleted packs", c.deleted, "deleted index files", c.deletedFiles, "round", c.round)})
 	}
 	return parts
@@ -164,7 +164,7 @@ func (m *log) describe(s *logState) []part {
 	return parts
 }
 
-// rootName is a letter for each root.
+// rootName returns the letter of a root.
 func rootName(id int8) string {
 	if id == absent {
 		return "none"

@@ -1,7 +1,7 @@
 package model
 
-// machine is a part of the protocol as a state machine. States are values: nothing
-// that they refer to is ever changed.
+// machine models a part of the protocol as a state machine. A state is immutable,
+// and so is everything that it refers to.
 type machine[S any] interface {
 	start() S
 
@@ -15,11 +15,11 @@ type machine[S any] interface {
 	// that differ only in the order of two processes of one kind.
 	encode(dst []byte, s *S) []byte
 
-	// reached returns the milestones of s. A run that misses one of its milestones
-	// has explored nothing of interest.
+	// reached returns the milestones of s. A run must reach its milestones, so it
+	// cannot pass because nothing happens.
 	reached(s *S) milestones
 
-	// describe returns s as text. The number of parts is the same for all states.
+	// describe returns s as text. All states have the same number of parts.
 	describe(s *S) []part
 }
 
@@ -35,14 +35,14 @@ const (
 	repacked
 	merged // index files
 	delisted
-	acknowledged // a push, to its writer
-	cutOff       // the first root of the log
-	stubbed      // the first root of the log
-	restored     // the remote, from a backup
+	acknowledged // a writer knows that its push succeeded
+	cutOff       // the first root is removed
+	stubbed      // the first root is a stub
+	restored     // the store is restored from a backup
 )
 
 func (m milestones) String() string {
-	return letters(uint(m), "pushed", "pushed after planning again", "held", "expired", "repacked", "merged", "delisted",
+	return bitNames(uint(m), "pushed", "pushed after planning again", "held", "expired", "repacked", "merged", "delisted",
 		"acknowledged", "cut off", "stubbed", "restored")
 }
 
@@ -51,10 +51,10 @@ type part struct{ what, text string }
 
 // options configure an exploration.
 type options struct {
-	cap int // the largest number of states; 0: no limit
+	cap int // the largest number of states; 0 means no limit
 
-	// first ends the exploration at the first violation, and makes it breadth first,
-	// so that the trace is one of the shortest. It takes more memory.
+	// first stops at the first violation. The search is breadth first then, so the
+	// trace is one of the shortest. It takes more memory.
 	first bool
 }
 
@@ -94,7 +94,7 @@ func explore[S any](m machine[S], o options) result {
 		nodes []node[S] // replaces stack if o.first is set
 	)
 	emit := func(step string, to S) {
-		stack = append(stack, to) // first, because a reference to the parameter would be an allocation
+		stack = append(stack, to) // a reference to the parameter instead would allocate
 		last := len(stack) - 1
 		key = m.encode(key[:0], &stack[last])
 		_, known := seen[string(key)]

@@ -5,31 +5,31 @@ import (
 	"slices"
 )
 
-// index is the machine of index files: a pack is live if a live index file names
-// it, and nothing condemned it. Pushers and collectors merge index files, which
-// are condemned and deleted as packs are.
+// index models index files. A pack is live if a live index file names it and no root
+// has condemned it. Pushers and collectors merge index files. Index files are
+// condemned and deleted like packs.
 //
-// In the beginning main reaches content, and tag something else, in packs that
-// one index file names. Pushers push content, as refPushed.
+// At the start, main reaches content and tag reaches other. One index file names
+// their packs. Pushers push content as refPushed.
 type index struct {
 	pushers, collectors int // 1 or 2
-	rounds              int // of each collector; 0: 1
-	replans             int // how often a pusher plans again; 0: 1
-	packs, files        int // there are never more; 0: 5 and 6
+	rounds              int // per collector; default 1
+	replans             int // how often a pusher plans again; default 1
+	packs, files        int // the largest numbers; default 5 and 6
 
 	mutation mutation
 }
 
 // indexRoot is a root.
 type indexRoot struct {
-	refs      refs
-	files     set          // live index files
-	condemned condemnation // packs
-	replaced  condemnation // index files
-	floor     uint8
+	refs           refs
+	files          set          // live index files
+	condemned      condemnation // packs
+	condemnedFiles condemnation // index files
+	floor          uint8
 }
 
-// closure has what the refs reach.
+// closure returns the objects that the refs reach.
 func (r *indexRoot) closure() objects {
 	var reached objects
 	if r.refs&(refMain|refPushed) != 0 {
@@ -41,11 +41,11 @@ func (r *indexRoot) closure() objects {
 	return reached
 }
 
-// naming has, for each index file that ever was, which packs it names. It is
-// never changed, only replaced.
+// naming has the packs that each index file names, for all index files that ever
+// existed. It is replaced, never changed.
 type naming []set
 
-// in returns the packs that some index files name.
+// in returns the packs that the index files name.
 func (n naming) in(files set) set {
 	var packs set
 	for f := range files.all() {
@@ -54,12 +54,12 @@ func (n naming) in(files set) set {
 	return packs
 }
 
-// with returns n with one more index file, and that as a set.
+// with adds an index file. It returns the result and the set of the new file.
 func (n naming) with(packs set) (naming, set) {
 	return append(slices.Clip(n), packs), only(len(n))
 }
 
-// live has the packs that are live at r.
+// live returns the packs that are live at r.
 func (r *indexRoot) live(n naming) set { return n.in(r.files) &^ r.condemned.names() }
 
 // indexPusher is a push.
@@ -68,8 +68,8 @@ type indexPusher struct {
 	base    uint8 // root that the next append follows
 	start   uint8 // S0
 	relied  set   // live(S)
-	own     set   // packs it sent
-	file    set   // the index file it sent; empty: none
+	own     set   // uploaded packs
+	file    set   // the uploaded index file, or empty
 	merged  set   // index files that file replaces
 	replans uint8
 }
@@ -78,10 +78,10 @@ type indexPusher struct {
 type indexCollector struct {
 	step         collectStep
 	base         uint8
-	snapshot     indexRoot // what is marked; only before collectMark
+	snapshot     indexRoot // the root to mark; only set at collectMark
 	condemn      set       // packs
-	replace      set       // index files to condemn because no root names them
-	file         set       // the index file it uploaded; empty: none
+	condemnFiles set       // index files to condemn because no root names them
+	file         set       // the uploaded index file, or empty
 	merged       set       // index files that file replaces
 	todo         set       // packs to delete
 	todoFiles    set
@@ -107,7 +107,7 @@ var _ machine[indexState] = (*index)(nil)
 
 func (m index) explore(o options) result { return explore(m.bounded(), o) }
 
-// bounded returns m with the bounds that are not given.
+// bounded returns m with defaults for the unset bounds.
 func (m index) bounded() *index {
 	m.rounds, m.replans, m.packs, m.files = cmp.Or(m.rounds, 1), cmp.Or(m.replans, 1), cmp.Or(m.packs, 5), cmp.Or(m.files, 6)
 	return &m
@@ -147,10 +147,11 @@ func (s *indexState) append() indexState {
 	return to
 }
 
-// live has the packs that are live at the head.
+// live returns the packs that are live at the head.
 func (s *indexState) live() set { return s.root.live(s.names) }
 
-// upload returns s with one more index file in the store, and that as a set.
+// upload adds an index file to the store. It returns the new state and the set of
+// the new file.
 func (s *indexState) upload(packs set) (to indexState, file set) {
 	to = *s
 	to.names, file = s.names.with(packs)
@@ -158,7 +159,7 @@ func (s *indexState) upload(packs set) (to indexState, file set) {
 	return to, file
 }
 
-// liveIndexFileMissing is what else may go wrong.
+// liveIndexFileMissing is a violation beside those of packs.
 const liveIndexFileMissing = "live index file missing"
 
 func (m *index) violation(s *indexState) string {
@@ -191,7 +192,7 @@ func (m *index) encode(dst []byte, s *indexState) []byte {
 	})
 	return appendSorted(dst, m.collectors, func(dst []byte, i int) []byte {
 		c := &s.collectors[i]
-		dst = append(dst, byte(c.step)<<4|c.round, c.base, byte(c.condemn), byte(c.replace), byte(c.file), byte(c.merged))
+		dst = append(dst, byte(c.step)<<4|c.round, c.base, byte(c.condemn), byte(c.condemnFiles), byte(c.file), byte(c.merged))
 		dst = append(dst, byte(c.todo), byte(c.todoFiles), byte(c.deleted), byte(c.deletedFiles))
 		if c.step == collectMark {
 			dst = c.snapshot.encode(dst)
@@ -201,7 +202,7 @@ func (m *index) encode(dst []byte, s *indexState) []byte {
 }
 
 func (r *indexRoot) encode(dst []byte) []byte {
-	return r.replaced.encode(r.condemned.encode(append(dst, byte(r.refs), byte(r.files), r.floor)))
+	return r.condemnedFiles.encode(r.condemned.encode(append(dst, byte(r.refs), byte(r.files), r.floor)))
 }
 
 func (m *index) reached(s *indexState) milestones {

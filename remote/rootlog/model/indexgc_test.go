@@ -1,6 +1,6 @@
 package model
 
-// collector is the i-th collector of garbage.
+// collector emits the steps of the i-th collector.
 func (m *index) collector(s *indexState, i int, emit func(string, indexState)) {
 	to, c := *s, s.collectors[i]
 	next := &to.collectors[i]
@@ -39,13 +39,13 @@ func (m *index) collector(s *indexState, i int, emit func(string, indexState)) {
 	}
 }
 
-// mark finds out what to condemn: packs with nothing that the snapshot reaches,
-// with or without packs and index files that no root names; and merges the index
-// files, or leaves them alone.
+// mark chooses the packs to condemn: all without an object that the snapshot
+// reaches. It emits variants with and without the orphans, and with and without a
+// merge of the index files.
 func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 	c := s.collectors[i]
 	root := &c.snapshot
-	before, beforeFiles := root.condemned.names(), root.replaced.names()
+	before, beforeFiles := root.condemned.names(), root.condemnedFiles.names()
 	named := s.names.in(root.files)
 	live, reach := named&^before, root.closure()
 	var dead set
@@ -63,9 +63,9 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 			emit("collector: delete index files by their age", to)
 			continue
 		}
-		next := indexCollector{step: collectCondemn, base: c.base, condemn: dead | orphans.packs, replace: orphans.files, round: c.round}
+		next := indexCollector{step: collectCondemn, base: c.base, condemn: dead | orphans.packs, condemnFiles: orphans.files, round: c.round}
 		switch {
-		case next.condemn|next.replace != 0:
+		case next.condemn|next.condemnFiles != 0:
 			to := *s
 			to.collectors[i] = next
 			emit("collector: mark", to)
@@ -91,8 +91,8 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 	}
 }
 
-// condemn appends a root that condemns what was marked, if the head is still
-// the one that was marked. Otherwise it begins again.
+// condemn appends a root that condemns the chosen files, if the head is still the
+// marked root. Otherwise the collector starts over.
 func (m *index) condemn(s *indexState, i int, emit func(string, indexState)) {
 	c := s.collectors[i]
 	if s.head != c.base && !m.offersAgain(s, &c) {
@@ -103,38 +103,38 @@ func (m *index) condemn(s *indexState, i int, emit func(string, indexState)) {
 	}
 	to := s.append()
 	root := &to.root
-	replaced := c.replace &^ s.root.replaced.names()
-	root.replaced = root.replaced.with(replaced, 0, to.head)
-	var atOnce set // deleted without being condemned
+	files := c.condemnFiles &^ s.root.condemnedFiles.names()
+	root.condemnedFiles = root.condemnedFiles.with(files, 0, to.head)
+	var atOnce set // index files to delete without condemning them
 	if c.file != 0 {
 		root.files = s.root.files&^c.merged | c.file
 		if m.mutation == deleteMergedAtOnce {
 			atOnce = c.merged & s.root.files
 		} else {
-			root.replaced = root.replaced.with(c.merged&s.root.files, 0, to.head)
+			root.condemnedFiles = root.condemnedFiles.with(c.merged&s.root.files, 0, to.head)
 		}
 	}
 	root.condemned = root.condemned.with(c.condemn&^s.root.condemned.names(), 0, to.head)
-	to.collectors[i] = indexCollector{step: collectDelete, todo: root.condemned.names(), todoFiles: root.replaced.names() | atOnce, round: c.round}
+	to.collectors[i] = indexCollector{step: collectDelete, todo: root.condemned.names(), todoFiles: root.condemnedFiles.names() | atOnce, round: c.round}
 	emit("collector: condemn", to)
 }
 
 // offersAgain reports whether a collector that lost the race offers the same
-// merged index file again; by the protocol, never.
+// merged index file again. Only mutations do that.
 func (m *index) offersAgain(s *indexState, c *indexCollector) bool {
-	if c.file == 0 || c.condemn|c.replace != 0 {
+	if c.file == 0 || c.condemn|c.condemnFiles != 0 {
 		return false
 	}
 	return m.mutation == offerStale ||
-		m.mutation == mergeCondemned && c.base >= s.root.floor && c.file&s.root.replaced.names() == 0
+		m.mutation == mergeCondemned && c.base >= s.root.floor && c.file&s.root.condemnedFiles.names() == 0
 }
 
-// delist finds out what of that which was deleted is still condemned, and sees
-// to it that no live index file names it.
+// delist finds the deleted files that the head still condemns. If a live index file
+// names one of the packs, delist uploads an index file without them.
 func (m *index) delist(s *indexState, i int, emit func(string, indexState)) {
 	to, c := *s, s.collectors[i]
 	gone := c.deleted & s.root.condemned.names()
-	if gone|c.deletedFiles&s.root.replaced.names() == 0 {
+	if gone|c.deletedFiles&s.root.condemnedFiles.names() == 0 {
 		to.collectors[i] = indexCollector{round: c.round + 1}
 		emit("collector: nothing to delist", to)
 		return
@@ -153,7 +153,7 @@ func (m *index) delist(s *indexState, i int, emit func(string, indexState)) {
 	emit(step, to)
 }
 
-// delistRoot appends a root that forgets what was deleted, and raises the floor.
+// delistRoot appends a root that forgets the deleted files and raises the floor.
 func (m *index) delistRoot(s *indexState, i int, emit func(string, indexState)) {
 	c := s.collectors[i]
 	if s.head != c.base {
@@ -166,7 +166,7 @@ func (m *index) delistRoot(s *indexState, i int, emit func(string, indexState)) 
 	root := &to.root
 	var gone, goneFiles condemnation
 	root.condemned, gone = root.condemned.without(c.deleted)
-	root.replaced, goneFiles = root.replaced.without(c.deletedFiles)
+	root.condemnedFiles, goneFiles = root.condemnedFiles.without(c.deletedFiles)
 	for _, list := range []condemnation{gone, goneFiles} {
 		for _, e := range list {
 			root.floor = max(root.floor, e.at)
@@ -174,7 +174,7 @@ func (m *index) delistRoot(s *indexState, i int, emit func(string, indexState)) 
 	}
 	if c.file != 0 {
 		root.files = c.file
-		root.replaced = root.replaced.with(s.root.files, 0, to.head)
+		root.condemnedFiles = root.condemnedFiles.with(s.root.files, 0, to.head)
 	}
 	to.collectors[i] = indexCollector{round: c.round + 1}
 	emit("collector: delist, append", to)

@@ -1,6 +1,6 @@
 package model
 
-// pusher is the i-th push.
+// pusher emits the steps of the i-th pusher.
 func (m *index) pusher(s *indexState, i int, emit func(string, indexState)) {
 	to, p := *s, s.pushers[i]
 	switch p.step {
@@ -29,15 +29,15 @@ func (m *index) pusher(s *indexState, i int, emit func(string, indexState)) {
 		to.root.refs |= refPushed
 		if p.file != 0 {
 			to.root.files = s.root.files&^p.merged | p.file
-			to.root.replaced = s.root.replaced.with(p.merged&s.root.files, 0, to.head)
+			to.root.condemnedFiles = s.root.condemnedFiles.with(p.merged&s.root.files, 0, to.head)
 		}
 		to.pushers[i] = indexPusher{step: pushDone}
 		emit("push: append", to)
 	}
 }
 
-// pushFiles uploads a pack, if the pusher has none, and an index file with its
-// packs; or with what is live, too, if the head is still S.
+// pushFiles uploads an index file of the own packs, after a pack with content if
+// that is missing. If the head is still S, a variant merges the live index files.
 func (m *index) pushFiles(s *indexState, i int, emit func(string, indexState)) {
 	with, p := *s, s.pushers[i]
 	if content&^s.packs.in(p.relied|p.own) != 0 {
@@ -65,12 +65,12 @@ func (m *index) pushFiles(s *indexState, i int, emit func(string, indexState)) {
 	}
 }
 
-// checkClaim is step 3 of a push at another head than S.
+// checkClaim is step 3 of a push, at a head other than S.
 func (m *index) checkClaim(s *indexState, i int, emit func(string, indexState)) {
 	to, p := *s, s.pushers[i]
 	passes := p.own&s.root.condemned.names() == 0
 	if p.file != 0 {
-		passes = passes && p.file&s.root.replaced.names() == 0 && p.start >= s.root.floor
+		passes = passes && p.file&s.root.condemnedFiles.names() == 0 && p.start >= s.root.floor
 	}
 	anchored := p.relied&^s.live() == 0
 	// A merged file must not name packs that the head no longer names.

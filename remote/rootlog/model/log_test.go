@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// log is the machine of the root log: what may happen to names of roots, and
-// what a writer that remembers an old head makes of it. Roots have no content
-// but the root they follow.
+// log models the root log: the names of roots in the store, and writers that
+// remember an old head. A root only names the root before it.
 //
-// In the beginning there is root 0, and all writers remember it.
+// At the start there is root 0, and all writers remember it.
 type log struct {
-	writers  int // 1 or 2; 0: 2
-	last     int // number of the last root there can be; 0: 4
-	attempts int // of each writer; another begins when another writer won; 0: 2
+	writers  int // 1 or 2; default 2
+	last     int // the largest number of a root; default 4
+	attempts int // per writer; a lost race starts the next attempt; default 2
 
 	truncation truncation // never touches the head
-	check      checkAfter // a writer has won
+	check      checkAfter // a writer has created a root
 
-	sureReplies  bool // no reply is lost, and no PUT takes effect later
-	withoutCrash bool // no writer crashes between winning and checking
-	restore      bool // the store is restored, once, from a backup two roots old
-	onlyAcks     bool // a void root that is taken for the head is not looked for
+	sureReplies  bool // no reply is lost, and no PUT takes effect late
+	withoutCrash bool // no writer crashes between creating and checking
+	restore      bool // the store is restored once from a backup two roots old
+	onlyAcks     bool // taking a void root for the head is no violation
 
 	mutation mutation
 }
@@ -33,37 +32,37 @@ type truncation uint8
 // two.
 const (
 	truncateNothing truncation = iota
-	truncateStubs              // in place, by a stub that keeps the name taken
+	truncateStubs              // replace a root by a stub, so its name stays taken
 	truncateAny                // in any order
 	truncateAscending
-	truncateCut // in any order, below a mark that is set first
+	truncateCut // set a mark first, then remove roots below it in any order
 )
 
-// checkAfter is what a writer looks at once more after it has created a root.
+// checkAfter is a check that a writer makes after it has created a root.
 type checkAfter uint8
 
 const (
 	checkNothing  checkAfter = iota
-	checkPrevious            // that the root before it is still there
-	checkCut                 // that the mark is not above it
+	checkPrevious            // the root before it is still there
+	checkCut                 // the mark is not above it
 )
 
 // absent stands for no root.
 const absent = -1
 
-// slot is a name of a root in the store.
+// slot has the content of a root name in the store.
 type slot struct {
-	id   int8 // of the root; or absent
+	id   int8 // of the root, or absent
 	stub bool
 }
 
-// rootInfo is what a root says.
+// rootInfo has the number of a root and the ID of the root before it.
 type rootInfo struct{ number, previous int8 }
 
 // ids is a set of roots.
 type ids uint16
 
-// mistake is what a writer did wrong.
+// mistake is an error that a writer made.
 type mistake uint8
 
 const (
@@ -75,9 +74,9 @@ const (
 // logState is a state of the log machine.
 type logState struct {
 	slots    [5]slot
-	infos    []rootInfo // of each root that anybody made, by its id; never changed, only replaced
-	truth    []int8     // the ids of the roots that count, by number; likewise
-	cut      int8       // the mark: roots below it may be gone
+	infos    []rootInfo // of all roots ever made, by ID; replaced, never changed
+	truth    []int8     // the IDs of the roots that count, by number; replaced, never changed
+	cut      int8       // the mark: roots below it may be removed
 	writers  [2]writer
 	late     ids // roots whose PUT is still under way
 	mistake  mistake
@@ -88,7 +87,7 @@ var _ machine[logState] = (*log)(nil)
 
 func (m log) explore(o options) result { return explore(m.bounded(), o) }
 
-// bounded returns m with the bounds that are not given.
+// bounded returns m with defaults for the unset bounds.
 func (m log) bounded() *log {
 	m.writers, m.last, m.attempts = cmp.Or(m.writers, 2), cmp.Or(m.last, 4), cmp.Or(m.attempts, 2)
 	return &m
@@ -140,7 +139,7 @@ func (m *log) next(s *logState, emit func(string, logState)) {
 	}
 }
 
-// make makes a root, which is not in the store yet, and returns its id.
+// make adds a root to infos, without storing it, and returns its ID.
 func (s *logState) make(number, previous int8) int8 {
 	if len(s.infos) == 16 {
 		panic("model: more roots than ids holds")
@@ -149,14 +148,14 @@ func (s *logState) make(number, previous int8) int8 {
 	return int8(len(s.infos) - 1)
 }
 
-// count makes a root part of what counts, if it follows the last one that does.
+// count appends a root to truth if it follows the last root there.
 func (s *logState) count(id int8) {
 	if last := len(s.truth) - 1; s.infos[id] == (rootInfo{int8(last + 1), s.truth[last]}) {
 		s.truth = append(slices.Clip(s.truth), id)
 	}
 }
 
-// counts reports whether a root is the one of its number that counts.
+// counts reports whether truth has a root at its number.
 func (s *logState) counts(number, id int8) bool {
 	return int(number) < len(s.truth) && s.truth[number] == id
 }
@@ -166,7 +165,7 @@ func (m *log) truncate(s *logState, head int8, emit func(string, logState)) {
 	if m.truncation == truncateNothing {
 		return
 	}
-	end := head // what stays
+	end := head // the first root that stays
 	if m.truncation == truncateCut {
 		if end > s.cut {
 			to := *s
@@ -193,7 +192,7 @@ func (m *log) truncate(s *logState, head int8, emit func(string, logState)) {
 	}
 }
 
-// What may go wrong with the log.
+// The violations of the log.
 const (
 	notInHistory   = "acknowledged push is not in the history"
 	voidHead       = "void root taken for the head"

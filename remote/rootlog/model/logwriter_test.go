@@ -1,40 +1,40 @@
 package model
 
-// writer is a writer of the log, and a reader before it writes.
+// writer is a writer of the log. It is a reader until it writes.
 type writer struct {
 	step       writeStep
-	number     int8 // of the root it takes for the head
-	remembered int8 // its id
-	own        int8 // id of the root it appends; absent before it is made
+	number     int8 // of the root that it takes for the head
+	remembered int8 // ID of that root
+	own        int8 // ID of the root that it appends; absent before it is made
 	attempt    int8
 }
 
-// writeStep is what a writer does next.
+// writeStep is the next step of a writer.
 type writeStep uint8
 
 // The steps of a writer.
 const (
-	writeSeek         writeStep = iota // read the root after the one it knows
-	writeCreate                        // the root after it
-	writeWon                           // look whether it counts
-	writeReadBack                      // the name is taken, or the reply did not come
+	writeSeek         writeStep = iota // read the root after the known one
+	writeCreate                        // create the root after the head
+	writeWon                           // check whether the own root counts
+	writeReadBack                      // the name is taken, or the reply is lost
 	writeAcknowledged                  // done
-	writeStopped                       // crashed, gave up, or told that something is wrong
+	writeStopped                       // crashed, gave up, or stopped at an error
 )
 
 func (s writeStep) String() string {
 	return [...]string{"seek the head", "create", "check what it won", "read back", "acknowledged", "stopped"}[s]
 }
 
-// stopped is a writer that does nothing more.
+// stopped is a writer without further steps.
 var stopped = writer{step: writeStopped, own: absent}
 
-// busy reports whether w is in the middle of something.
+// busy reports whether w is in the middle of an append.
 func (w writer) busy() bool {
 	return w.step != writeSeek && w.step != writeAcknowledged && w.step != writeStopped
 }
 
-// writer is the i-th writer.
+// writer emits the steps of the i-th writer.
 func (m *log) writer(s *logState, i int, emit func(string, logState)) {
 	to, w := *s, s.writers[i]
 	next := &to.writers[i]
@@ -76,7 +76,7 @@ func (m *log) writer(s *logState, i int, emit func(string, logState)) {
 	}
 }
 
-// seek reads the root after the one that a writer knows, to find the head.
+// seek reads the root after the known one, to find the head.
 func (m *log) seek(s *logState, i int, emit func(string, logState)) {
 	to, w := *s, s.writers[i]
 	if int(w.number) == m.last {
@@ -106,7 +106,8 @@ func (m *log) seek(s *logState, i int, emit func(string, logState)) {
 	emit(step, to)
 }
 
-// relist is a writer that begins anew, from the last root that a list has.
+// relist returns w in its next attempt, at the last root of a list. After the last
+// attempt, or if no root is left, the writer stops.
 func (m *log) relist(s *logState, w writer) writer {
 	for n := int8(m.last); n >= 0; n-- {
 		if top := s.slots[n]; top.id != absent && !top.stub && int(w.attempt)+1 < m.attempts {
@@ -116,7 +117,7 @@ func (m *log) relist(s *logState, w writer) writer {
 	return stopped
 }
 
-// create asks the store to create a root.
+// create emits the outcomes of a request to create a root.
 func (m *log) create(s *logState, i int, emit func(string, logState)) {
 	tried, w := *s, s.writers[i]
 	if w.own == absent {

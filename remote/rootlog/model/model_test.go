@@ -1,10 +1,10 @@
 // Package model tests the protocol by which any number of processes share a remote
-// (docs/format/remote.md). It has the protocol as three state machines, and looks
-// for lost data in every state that any order of their steps reaches, within bounds.
+// (docs/format/remote.md). It models the protocol as three state machines. It visits
+// every state that any order of steps reaches, within bounds, and looks for lost data.
 //
-// The files store*.go have packs, refs and the collector; index*.go index files;
+// The files store*.go model packs, refs and the collector; index*.go index files;
 // log*.go the names of roots. runs_test.go has the bounds, mutations_test.go the
-// rules and the ways to break them. docs/decisions/protocol-model.md says how to
+// rules and the ways to break them. docs/decisions/protocol-model.md explains how to
 // work with the model.
 package model
 
@@ -15,13 +15,13 @@ import (
 	"testing"
 )
 
-var full = flag.Bool("model.full", false, "explore all scenarios, whatever time and memory that takes")
+var full = flag.Bool("model.full", false, "also explore the scenarios that take much time and memory")
 
-// smallStates is the largest number of states of a scenario that every run of the
-// tests explores.
+// smallStates is the largest number of states that a scenario may have without
+// -model.full.
 const smallStates = 300_000
 
-// TestScenario explores the protocol with all rules: nothing may break.
+// TestScenario checks that the protocol with all its rules loses no data.
 func TestScenario(t *testing.T) {
 	for _, run := range scenarios {
 		if run.states > smallStates && !*full {
@@ -31,14 +31,14 @@ func TestScenario(t *testing.T) {
 			got := run.run(options{cap: stateCap})
 			check(t, &run, &got)
 			if missing := run.reached &^ got.reached; missing != 0 {
-				t.Errorf("never reached: %v", missing)
+				t.Errorf("milestones never reached: %v", missing)
 			}
 		})
 	}
 }
 
-// TestMutation breaks one rule at a time, and expects data to be lost. With -v, it
-// prints a shortest sequence of steps to the loss.
+// TestMutation breaks one rule at a time, and checks the expected loss of data. With
+// -v, it prints a shortest sequence of steps to the loss.
 func TestMutation(t *testing.T) {
 	for _, run := range mutations {
 		t.Run(run.rule+"/"+run.name, func(t *testing.T) {

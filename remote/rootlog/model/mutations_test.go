@@ -1,8 +1,8 @@
 package model
 
-// The rules of the protocol, by the names that comments of rootlog and transfer
-// and the pages on formats use. For each there is a mutation that breaks it and
-// loses data; only IDX_CONDEMN_MERGED is for the sake of readers.
+// rules has the rules of the protocol by name. Comments of rootlog and transfer and the
+// pages on formats use these names. For each rule, a mutation breaks it and loses
+// data, except IDX_CONDEMN_MERGED, which protects readers.
 var rules = map[string]string{
 	// The rules of packs, refs and the collector.
 	"RECHECK_HEAD":       "a pusher checks its claim at each new head before it appends",
@@ -44,8 +44,8 @@ const (
 	appendUnchecked       mutation = "appendUnchecked"       // a pusher appends at a new head without a check
 	ignoreFloor           mutation = "ignoreFloor"           // a pusher uses packs that it began before the floor
 	separateCells         mutation = "separateCells"         // two records decide about refs and about live packs
-	reuseNames            mutation = "reuseNames"            // a pack is named for its content, so that a name is used twice
-	relyOnLookedUp        mutation = "relyOnLookedUp"        // a pusher relies only on the packs in which it looked something up, not on those that refs made certain
+	reuseNames            mutation = "reuseNames"            // packs with equal content have the same name, so a name is used twice
+	relyOnLookedUp        mutation = "relyOnLookedUp"        // a pusher relies only on packs of looked-up objects, not on packs of objects that refs reach
 	relyPerObject         mutation = "relyPerObject"         // a pusher relies on one pack for each object; holds
 	stopAtPresent         mutation = "stopAtPresent"         // the walk stops at a node that is present but that no ref reaches
 	trustExpired          mutation = "trustExpired"          // the walk takes expired content for present
@@ -71,16 +71,16 @@ const (
 	truncateInAnyOrder       mutation = "truncateInAnyOrder"       // roots are removed in any order; one late writer, which checks the root before its own afterwards
 	truncateOldestOneWriter  mutation = "truncateOldestOneWriter"  // oldest first, one late writer and no late PUT; holds if a void root may be taken for the head
 	truncateOldestLatePut    mutation = "truncateOldestLatePut"    // oldest first, and PUTs may be late
-	truncateOldestTwoWriters mutation = "truncateOldestTwoWriters" // oldest first, two late writers: the second follows the first one's void root
-	truncateOldestReader     mutation = "truncateOldestReader"     // oldest first: a reader takes a void root for the head
-	ignoreTxid               mutation = "ignoreTxid"               // a taken name counts as a lost race, whoever made its root
+	truncateOldestTwoWriters mutation = "truncateOldestTwoWriters" // oldest first, two late writers; the second follows the void root of the first
+	truncateOldestReader     mutation = "truncateOldestReader"     // oldest first; a reader takes a void root for the head
+	ignoreTxid               mutation = "ignoreTxid"               // a taken name counts as a lost race, even if it has the writer's own root
 	believeSuccess           mutation = "believeSuccess"           // a success is believed although the store reports it for a taken name
 	trustAbsence             mutation = "trustAbsence"             // the absence of the next root makes the last one the head, without a check that the last one is unchanged
 )
 
 // mutations has a scenario for each mutation, with the rule that it breaks and
-// with bounds within which data is lost. Four hold within their bounds: the rule
-// asks for more than the mutation shows to be necessary.
+// bounds within which data is lost. Four mutations marked "holds" lose no data: their
+// rules are stricter than necessary.
 var mutations = []scenario{
 	{name: string(appendUnchecked), rule: "RECHECK_HEAD", machine: store{pushers: 1, collectors: 1, mutation: appendUnchecked}, violation: reachableMissing},
 	{name: string(ignoreFloor), rule: "HEED_FLOOR", machine: store{pushers: 1, collectors: 1, rounds: 3, replans: 2, mutation: ignoreFloor}, violation: livePackMissing},

@@ -12,18 +12,17 @@ import (
 	"testing"
 )
 
-// ruleName matches everything that looks like the name of a rule.
+// ruleName matches words that look like the name of a rule.
 var ruleName = regexp.MustCompile(`\b[A-Z][A-Z0-9]*(_[A-Z0-9]+)+\b`)
 
-// TestNames holds the code, its documentation and the model together. Comments of
-// the code and pages of the documentation name only rules of the model, and the
-// code names the most important rules where it follows them.
+// TestNames checks that comments and pages name only rules of the model, and that
+// comments name the most important rules.
 func TestNames(t *testing.T) {
 	inCode := map[string]bool{}
 	use := func(where, text string, used map[string]bool) {
 		for _, name := range ruleName.FindAllString(text, -1) {
 			if strings.HasPrefix(name, "KIST_") {
-				continue // of the environment
+				continue // an environment variable
 			}
 			if _, ok := rules[name]; !ok {
 				t.Errorf("%s: no rule of the model is named %s", where, name)
@@ -62,9 +61,10 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestMutationsOfRules wants a mutation for each rule, and a rule for each mutation.
+// TestMutationsOfRules checks that each mutation has a rule, and that each rule has
+// a mutation that loses data.
 func TestMutationsOfRules(t *testing.T) {
-	breaks := map[string]bool{"IDX_CONDEMN_MERGED": true} // holds
+	breaks := map[string]bool{"IDX_CONDEMN_MERGED": true} // its mutation loses no data
 	for _, run := range mutations {
 		if _, ok := rules[run.rule]; !ok {
 			t.Errorf("%s: no rule of the model is named %s", run.name, run.rule)
@@ -75,12 +75,12 @@ func TestMutationsOfRules(t *testing.T) {
 	}
 	for name := range rules {
 		if !breaks[name] {
-			t.Errorf("%s: no mutation breaks the rule", name)
+			t.Errorf("%s: no mutation of the rule loses data", name)
 		}
 	}
 }
 
-// TestConstants wants one scenario for each mutation.
+// TestConstants checks that each mutation has one scenario.
 func TestConstants(t *testing.T) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), "mutations_test.go", nil, parser.SkipObjectResolution)
 	if err != nil {
@@ -99,7 +99,7 @@ func TestConstants(t *testing.T) {
 		runs = append(runs, run.name)
 	}
 	if !slices.Equal(constants, runs) {
-		t.Errorf("constants are %v, runs are %v", constants, runs)
+		t.Errorf("mutations with a constant: %v; with a scenario: %v", constants, runs)
 	}
 }
 

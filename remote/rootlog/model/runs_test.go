@@ -4,10 +4,10 @@ package model
 type scenario struct {
 	name      string
 	rule      string     // the rule that its mutation breaks; "" without a mutation
-	states    int        // number of reachable states; not given if something breaks
+	states    int        // number of reachable states; unset if violation is set
 	capped    bool       // there are more states
 	reached   milestones // at least these
-	violation string     // the first one; "" if nothing breaks
+	violation string     // the first one; "" for none
 
 	machine interface{ explore(options) result }
 }
@@ -18,7 +18,7 @@ func (r *scenario) run(o options) result { return r.machine.explore(o) }
 // stateCap is the largest number of states that a run explores.
 const stateCap = 4_000_000
 
-// scenarios follow all rules of the protocol. Nothing breaks.
+// scenarios follow all rules of the protocol and lose no data.
 var scenarios = []scenario{
 	{
 		name: "store: 2 pushers, 2 collectors", states: 97_476, reached: pushed | pushedAfterReplan | repacked | delisted,

@@ -12,12 +12,12 @@ type objects uint8
 
 // The objects of the model.
 const (
-	history objects = 1 << iota // A, a node: whoever has it knows of content
-	content                     // B, which A refers to
-	other                       // X, which nothing refers to but a ref of its own
+	history objects = 1 << iota // A, a node that refers to B
+	content                     // B
+	other                       // X, which only the tag reaches
 )
 
-// pushedObjects are those that pushers push.
+// pushedObjects are the objects that a push makes reachable.
 const pushedObjects = history | content
 
 // refs is a set of refs and holds.
@@ -25,8 +25,8 @@ type refs uint8
 
 // The refs of the model.
 const (
-	refMain   refs = 1 << iota // main, of an earlier push; somebody deletes it
-	refTag                     // tag, which stays for ever
+	refMain   refs = 1 << iota // main, of an earlier push; it may be deleted
+	refTag                     // tag, which is never deleted
 	refHold                    // a hold
 	refPushed                  // the branch that pushers push
 )
@@ -50,11 +50,10 @@ func (s set) all() iter.Seq[int] {
 	}
 }
 
-// contents has what is in each pack, by its number. It is never changed, only
-// replaced.
+// contents has the objects in each pack, by its number. It is replaced, never changed.
 type contents []objects
 
-// in returns what is in some packs.
+// in returns the objects in the packs.
 func (c contents) in(packs set) objects {
 	var found objects
 	for n := range packs.all() {
@@ -73,8 +72,8 @@ type condemned struct {
 	orphan bool  // it was never live
 }
 
-// condemnation is the list of condemned files of a root, sorted. It is never
-// changed, only replaced.
+// condemnation is the sorted list of condemned files of a root. It is replaced,
+// never changed.
 type condemnation []condemned
 
 func (c condemnation) names() set {
@@ -85,7 +84,7 @@ func (c condemnation) names() set {
 	return names
 }
 
-// with returns c and what a root condemns, of which some are orphans.
+// with adds the names that the root at condemns; some of them are orphans.
 func (c condemnation) with(names, orphans set, at uint8) condemnation {
 	if names == 0 {
 		return c
@@ -100,7 +99,7 @@ func (c condemnation) with(names, orphans set, at uint8) condemnation {
 	return c
 }
 
-// without returns c without some names, and what is no longer in it.
+// without splits c into the entries without these names and the entries with them.
 func (c condemnation) without(names set) (rest, gone condemnation) {
 	for _, e := range c {
 		if names.has(int(e.name)) {
@@ -127,7 +126,7 @@ func bit(b bool) byte {
 	return 0
 }
 
-// twice has both sets, once if they are equal.
+// twice returns both values, or one if they are equal.
 func twice[T comparable](a, b T) []T {
 	if a == b {
 		return []T{a}
@@ -135,8 +134,8 @@ func twice[T comparable](a, b T) []T {
 	return []T{a, b}
 }
 
-// appendSorted appends the one or two processes of a kind to dst, such that it
-// does not matter which is which.
+// appendSorted appends the one or two processes of a kind to dst, in an order that
+// does not depend on their numbers.
 func appendSorted(dst []byte, n int, encode func(dst []byte, i int) []byte) []byte {
 	begin := len(dst)
 	dst = encode(dst, 0)

@@ -2,26 +2,25 @@ package model
 
 import "cmp"
 
-// store is the machine of packs and refs: pushers and collectors of garbage
-// share one log of roots. It takes for granted what the two other machines
-// show: that the log is one, and that index files tell what is live.
+// store models packs and refs. Pushers and collectors share one log of roots. It
+// assumes the results of the two other machines: there is one log, and index files
+// determine the live packs.
 //
-// In the beginning main reaches history and content, and tag something else
-// that shares a pack with history. Pushers push history and content, as
-// refPushed.
+// At the start, main reaches history and content. tag reaches other, which shares a
+// pack with history. Pushers push history and content as refPushed.
 type store struct {
 	pushers, collectors int // 1 or 2
-	rounds              int // of each collector; 0: 2
-	replans             int // how often a pusher plans again, or is resumed; 0: 1
-	packs               int // there are never more; 0: 8
+	rounds              int // per collector; default 2
+	replans             int // how often a pusher plans again or resumes; default 1
+	packs               int // the largest number; default 8
 
-	// What else there is.
-	expire      bool // somebody expires content, and undoes that
-	hold        bool // somebody holds history and content
-	dropPushed  bool // somebody deletes refPushed
-	checkpoints bool // pushers send one object per pack, and may publish each before they have all
-	crash       bool // pushers crash, and are resumed from their journals
-	latePut     bool // each PUT of a pack may take effect once more, any time later
+	// Optional events.
+	expire      bool // content expires, and the expiration is undone
+	hold        bool // a hold of history and content is made
+	dropPushed  bool // refPushed is deleted
+	checkpoints bool // pushers send one object per pack, and may publish each pack at once
+	crash       bool // pushers crash, and resume from their journals
+	latePut     bool // each PUT of a pack may take effect a second time, any time later
 	lateDelete  bool // each DELETE likewise
 
 	mutation mutation
@@ -33,10 +32,10 @@ type storeRoot struct {
 	live      set // packs
 	condemned condemnation
 	floor     uint8
-	expired   bool // content is gone from main on purpose
+	expired   bool // content has expired in main
 }
 
-// closure has what the refs reach.
+// closure returns the objects that the refs reach.
 func (r *storeRoot) closure() objects {
 	var reached objects
 	if r.refs&refMain != 0 {
@@ -54,16 +53,15 @@ func (r *storeRoot) closure() objects {
 	return reached
 }
 
-// holdStep is what the process that holds does next.
+// holdStep is the next step of the process that makes a hold.
 type holdStep uint8
 
-// The steps of a hold. As everything that makes something reachable it follows
-// the rules of a push.
+// The steps of a hold. It makes objects reachable, so it follows the rules of a push.
 const (
 	holdPlan holdStep = iota
 	holdAppend
 	holdDone
-	holdGone // what it wants is gone
+	holdGone // its objects are gone
 )
 
 // storeState is a state of the store machine.
@@ -71,20 +69,20 @@ type storeState struct {
 	head       uint8 // number of the last root
 	root       storeRoot
 	present    set      // packs in the store
-	packs      contents // of all packs that ever were
+	packs      contents // of all packs that ever existed
 	pushers    [2]storePusher
 	collectors [2]storeCollector
 	done       actions
-	latePut    set // packs of which a duplicate of the PUT is under way
-	lateDelete set
+	latePut    set // packs with a duplicate PUT under way
+	lateDelete set // packs with a duplicate DELETE under way
 	hold       holdStep
 	holdBase   uint8
 }
 
-// actions is a set of what somebody does once.
+// actions is a set of events.
 type actions uint8
 
-// Each is done once at most.
+// Each event happens at most once.
 const (
 	deletedMain actions = 1 << iota
 	deletedPushed
@@ -96,7 +94,7 @@ var _ machine[storeState] = (*store)(nil)
 
 func (m store) explore(o options) result { return explore(m.bounded(), o) }
 
-// bounded returns m with the bounds that are not given.
+// bounded returns m with defaults for the unset bounds.
 func (m store) bounded() *store {
 	m.rounds, m.replans, m.packs = cmp.Or(m.rounds, 2), cmp.Or(m.replans, 1), cmp.Or(m.packs, 8)
 	return &m
@@ -144,13 +142,12 @@ func (s *storeState) append() storeState {
 	return to
 }
 
-// readable has the objects that can be read, for a while, though packs are
-// condemned.
+// readable returns the objects in present packs, whether live or condemned.
 func (s *storeState) readable() objects {
 	return s.packs.in((s.root.live | s.root.condemned.names()) & s.present)
 }
 
-// others do what moves refs and needs no pack.
+// others emits the changes of refs that need no pack.
 func (m *store) others(s *storeState, emit func(string, storeState)) {
 	once := func(step string, a actions, change func(*storeRoot)) {
 		if s.done&a == 0 {
@@ -179,7 +176,7 @@ func (m *store) others(s *storeState, emit func(string, storeState)) {
 	}
 }
 
-// holder makes a hold.
+// holder emits the steps of a hold.
 func (m *store) holder(s *storeState, emit func(string, storeState)) {
 	root, to := &s.root, *s
 	to.holdBase = 0
@@ -227,7 +224,7 @@ func (m *store) violation(s *storeState) string {
 	return ""
 }
 
-// What may go wrong with packs.
+// The violations of packs.
 const (
 	livePackMissing  = "live pack missing"
 	reachableMissing = "reachable object in no live pack"

@@ -5,38 +5,38 @@ type storeCollector struct {
 	step     collectStep
 	base     uint8
 	start    uint8     // S0 of repacked
-	snapshot storeRoot // what is marked; only before pushMark
+	snapshot storeRoot // the root to mark; only set at collectMark
 	condemn  set
-	orphans  set // those of condemn that were never live
-	repacked set // pack with what is still used of others
-	todo     set // names to delete
+	orphans  set // the part of condemn that was never live
+	repacked set // pack with the reachable objects of repacked packs
+	todo     set // packs to delete
 	deleted  set
 	round    uint8
 }
 
-// collectStep is what a collector does next.
+// collectStep is the next step of a collector.
 type collectStep uint8
 
 // The steps of a collector.
 const (
-	collectLook    collectStep = iota // at the head
-	collectMark                       // and find out what to condemn; upload what is repacked
-	collectCondemn                    // append a root that does
-	collectDelete                     // what is condemned
-	collectDelist                     // what was deleted
+	collectLook    collectStep = iota // look at the head
+	collectMark                       // mark, choose what to condemn, upload a repacked pack
+	collectCondemn                    // append a root that condemns
+	collectDelete                     // delete the condemned files
+	collectDelist                     // forget the deleted files
 	collectDone
-	collectRoot // append the root that delists; the store machine has no such step
+	collectRoot // append the root that delists; only in the index machine
 )
 
 func (s collectStep) String() string {
 	return [...]string{"look at the head", "mark", "condemn", "delete", "delist", "done", "delist, append"}[s]
 }
 
-// aborted is the round of a collector that found damage.
+// aborted is the round of a collector that found damage or nothing to do.
 const aborted = 9
 
-// collector is the i-th collector of garbage. What it uploads follows the rules
-// of a push.
+// collector emits the steps of the i-th collector. Its uploads follow the rules of
+// a push.
 func (m *store) collector(s *storeState, i int, emit func(string, storeState)) {
 	c := s.collectors[i]
 	switch c.step {
@@ -64,8 +64,8 @@ func (m *store) collector(s *storeState, i int, emit func(string, storeState)) {
 	}
 }
 
-// mark finds out what to condemn: packs with nothing that the snapshot reaches,
-// with or without orphans (as they are old or not), with or without repacking.
+// mark chooses the packs to condemn: all without an object that the snapshot reaches.
+// It emits variants with and without orphans (old or not), and with and without repacking.
 func (m *store) mark(s *storeState, i int, emit func(string, storeState)) {
 	c := s.collectors[i]
 	root := &c.snapshot
@@ -98,9 +98,9 @@ func (m *store) mark(s *storeState, i int, emit func(string, storeState)) {
 	}
 }
 
-// repack adds to dead those live packs of which all that is reachable is in
-// others, and those that are partly dead; need is what has to be in another pack
-// then.
+// repack adds live packs to dead: a pack whose reachable objects are all in other
+// packs, and a pack that has unreachable objects. It returns the result, and the
+// reachable objects that then need a new pack.
 func (c contents) repack(live, dead set, reach objects) (condemn set, need objects) {
 	keep := live &^ dead
 	for n := range keep.all() {
@@ -117,7 +117,7 @@ func (c contents) repack(live, dead set, reach objects) (condemn set, need objec
 	return live &^ keep, need &^ c.in(keep)
 }
 
-// marked goes on to condemn what was found, after uploading what is needed.
+// marked continues to condemn the chosen packs, after an upload of the needed objects.
 func (m *store) marked(s *storeState, i int, condemn, orphans set, need objects, emit func(string, storeState)) {
 	to, c := *s, s.collectors[i]
 	before := c.snapshot.condemned.names()
@@ -152,8 +152,8 @@ func (m *store) marked(s *storeState, i int, condemn, orphans set, need objects,
 	emit(step, to)
 }
 
-// condemn appends a root that condemns what was marked, if the head is still
-// the one that was marked. Otherwise it begins again.
+// condemn appends a root that condemns the chosen packs, if the head is still the
+// marked root. Otherwise the collector starts over.
 func (m *store) condemn(s *storeState, i int, emit func(string, storeState)) {
 	c := s.collectors[i]
 	if s.head != c.base {
@@ -173,7 +173,7 @@ func (m *store) condemn(s *storeState, i int, emit func(string, storeState)) {
 	emit("collector: condemn", to)
 }
 
-// delete deletes what is condemned, a pack at a time.
+// delete deletes one condemned pack.
 func (m *store) delete(s *storeState, i int, emit func(string, storeState)) {
 	to, c := *s, &s.collectors[i]
 	next := &to.collectors[i]
@@ -192,7 +192,7 @@ func (m *store) delete(s *storeState, i int, emit func(string, storeState)) {
 	emit("collector: delete", to)
 }
 
-// delist appends a root that forgets what was deleted, and raises the floor.
+// delist appends a root that forgets the deleted packs and raises the floor.
 func (m *store) delist(s *storeState, i int, emit func(string, storeState)) {
 	c := s.collectors[i]
 	rest, gone := s.root.condemned.without(c.deleted)

@@ -6,21 +6,21 @@ import "slices"
 type storePusher struct {
 	step    pushStep
 	base    uint8 // root that the next append follows
-	start   uint8 // S0: head when the first of own was begun
+	start   uint8 // S0: the head when the first own pack was begun
 	relied  set   // live(S)
-	own     set   // packs it sent
+	own     set   // uploaded packs
 	missing objects
 	replans uint8
 }
 
-// pushStep is what a pusher does next.
+// pushStep is the next step of a pusher.
 type pushStep uint8
 
 // The steps of a push.
 const (
-	pushPlan   pushStep = iota // 1: walk, look up, and find out what is missing
+	pushPlan   pushStep = iota // 1: walk, and look up which objects are missing
 	pushUpload                 // 2
-	pushAppend                 // 3 and 4: check the claim if the head is another, append a root
+	pushAppend                 // 3 and 4: check the claim at a new head, append a root
 	pushDone
 	pushGaveUp
 )
@@ -29,10 +29,10 @@ func (s pushStep) String() string {
 	return [...]string{"plan", "upload", "check claim and append", "done", "gave up"}[s]
 }
 
-// neverFloored stands for a start that no floor is above.
+// neverFloored is a start above every floor.
 const neverFloored = 99
 
-// pusher is the i-th push.
+// pusher emits the steps of the i-th pusher.
 func (m *store) pusher(s *storeState, i int, emit func(string, storeState)) {
 	p := s.pushers[i]
 	switch p.step {
@@ -73,7 +73,7 @@ func (m *store) plan(s *storeState, i int, emit func(string, storeState)) {
 	if m.mutation == stopAtPresent && found&history != 0 {
 		found |= content
 	}
-	certain := root.closure() // is not looked up
+	certain := root.closure() // present without a look-up
 	if m.mutation == trustExpired {
 		all := *root
 		all.expired = false
@@ -92,7 +92,7 @@ func (m *store) plan(s *storeState, i int, emit func(string, storeState)) {
 	}
 }
 
-// cell is what an append is conditional on.
+// cell returns the value that must be unchanged for an append.
 func (s *storeState) cell(m *store) uint8 {
 	if m.mutation == separateCells {
 		return uint8(s.root.refs)
@@ -100,8 +100,8 @@ func (s *storeState) cell(m *store) uint8 {
 	return s.head
 }
 
-// relied has the sets of packs that a plan may rely on for what it does not
-// send: by the protocol, there is one.
+// relied returns the sets of packs that a plan may rely on for the objects that it
+// does not send. In the protocol, it is one set.
 func (m *store) relied(s *storeState, there, certain objects) []set {
 	switch m.mutation {
 	case relyOnLookedUp:
@@ -138,7 +138,7 @@ func (m *store) upload(s *storeState, i int, emit func(string, storeState)) {
 	n := len(s.packs)
 	switch {
 	case m.mutation == reuseNames:
-		n = 2 // of the first pack that is pushed
+		n = 2 // the name of the first pushed pack
 		to.packs = slices.Clone(s.packs)
 		if len(to.packs) == n {
 			to.packs = append(to.packs, 0)
@@ -162,8 +162,8 @@ func (m *store) upload(s *storeState, i int, emit func(string, storeState)) {
 	emit("push: upload", to)
 }
 
-// publish is steps 3 and 4 of a push. An append is conditional on the head: a
-// pusher that sees another one checks its claim first.
+// publish is steps 3 and 4 of a push. An append needs an unchanged head. At a new
+// head, the pusher checks its claim first.
 func (m *store) publish(s *storeState, i int, emit func(string, storeState)) {
 	p := s.pushers[i]
 	if s.cell(m) != p.base {
@@ -193,8 +193,8 @@ func (m *store) publish(s *storeState, i int, emit func(string, storeState)) {
 	}
 }
 
-// checkClaim is step 3 of a push at another head than S, as Claim.Check of
-// package rootlog has it.
+// checkClaim is step 3 of a push, at a head other than S. It corresponds to
+// Claim.Check of package rootlog.
 func (m *store) checkClaim(s *storeState, i int, emit func(string, storeState)) {
 	to, p := *s, s.pushers[i]
 	floored := p.start < s.root.floor && m.mutation != ignoreFloor

@@ -1,4 +1,4 @@
-# kist: 'make' lists what there is to make.
+# kist: 'make' lists the targets.
 
 GO          ?= go
 BIN         := bin
@@ -8,7 +8,7 @@ CLI         := github.com/kist-vcs/kist/cmd/kist/cli
 LDFLAGS     := -s -w -X $(CLI).release=$(VERSION) -X $(CLI).revision=$(REVISION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 
-# Tests wait for processes and servers: more than one per core run at a time.
+# Tests wait for processes and servers, so more tests than cores run in parallel.
 PARALLEL    ?= -parallel 6
 TESTFLAGS   ?=
 PKGS        ?= ./...
@@ -21,8 +21,8 @@ QUICK       ?=
 BENCHFLAGS  ?=
 MODEL       ?= .
 
-# Runs a command with the servers that tests need; 'make test SERVERS=' does
-# without them.
+# Runs a command with the servers that tests need. 'make test SERVERS=' runs
+# the tests without servers.
 SERVERS     ?= $(BIN)/servers/run
 
 .DEFAULT_GOAL := help
@@ -40,7 +40,7 @@ install: ## build kist into $GOBIN
 try: build ## show the main job on a real folder, in under a minute
 	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) ./testdata/try.sh
 
-look: build ## make try, and then show its repository in a browser (LISTEN=127.0.0.1:8460)
+look: build ## make try, then serve its repository to a browser (LISTEN=127.0.0.1:8460)
 	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) KIST_TRY_SERVE=1 LISTEN=$(LISTEN) ./testdata/try.sh
 
 test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
@@ -56,7 +56,7 @@ race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
 model: ## explore the model of the remote protocol in full (MODEL=TestMutation/RELY_ON_ALL_LIVE)
 	$(GO) test -count=1 -v -timeout 2h -run '$(MODEL)' ./remote/rootlog/model -model.full
 
-servers: $(BIN)/servers/run ## start MinIO and FerretDB, say where they are, wait for ^C
+servers: $(BIN)/servers/run ## start MinIO and FerretDB, print their addresses, wait for ^C
 	$<
 
 $(BIN)/servers/run: $(wildcard testdata/servers/*.go) testdata/servers/go.mod
@@ -82,16 +82,16 @@ bench: build $(SERVERS) ## measure kist beside restic, kopia, borg and git (QUIC
 bench-go: ## run the Go benchmarks (BENCH=Put, PKGS=./object/volume)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem $(PKGS)
 
-bench-compare: ## compare the Go benchmarks with those at REF (REF=main, BENCH=Put, PKGS=./object/volume)
+bench-compare: ## compare the Go benchmarks with the commit REF (REF=main, BENCH=Put, PKGS=./object/volume)
 	GO=$(GO) BENCH='$(BENCH)' ./testdata/bench-compare.sh '$(REF)' $(PKGS)
 
-docs: ## write docs/man and docs/reference anew, from the commands
+docs: ## regenerate docs/man and docs/reference from the commands
 	$(GO) run ./cmd/kist docs docs
 
-cover: $(SERVERS) ## tell how much of each package the tests run
+cover: $(SERVERS) ## print the test coverage of all packages
 	@mkdir -p $(BIN)
 	$(SERVERS) $(GO) test -cover -coverpkg=./... -coverprofile=$(BIN)/cover.out $(PKGS) >/dev/null
 	$(GO) tool cover -func=$(BIN)/cover.out | tail -1
 
-clean: ## remove what was built
+clean: ## remove build results
 	rm -rf $(BIN)

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # usage: bench-compare.sh REF PACKAGE...
 #
-# Runs the Go benchmarks of the packages at the commit REF and as they are now,
-# in turn, $COUNT times each, and compares the two with benchstat. $BENCH says
-# which: a regular expression.
+# Runs the Go benchmarks of the packages in turn at the commit REF and in the
+# worktree, $COUNT times each, and compares the results with benchstat. $BENCH is
+# a regular expression that selects benchmarks.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -11,7 +11,7 @@ go=${GO:-go}
 ref=${1:?which commit to compare with: make bench-compare REF=main}
 shift
 benchstat=golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
-commit=$(git rev-parse --verify --quiet "$ref^{commit}") || { echo "no commit is called '$ref'" >&2; exit 1; }
+commit=$(git rev-parse --verify --quiet "$ref^{commit}") || { echo "no commit '$ref'" >&2; exit 1; }
 
 dir=$(mktemp -d)
 trap 'git worktree remove --force "$dir/then" 2>/dev/null || true; rm -rf "$dir"' EXIT

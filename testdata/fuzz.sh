@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs every fuzz target in the packages given for $FUZZTIME each; with $FUZZ
-# set, only the target of that name. Inputs that fail are kept by Go in the
+# Runs every fuzz target of the given packages for $FUZZTIME each. If $FUZZ is
+# set, it runs only the target of that name. Go keeps failing inputs in the
 # package's testdata/fuzz: commit them with the fix.
 #
 # Go before 1.27 sometimes fails a target at the end of its time with a bare
-# "context deadline exceeded" (golang.org/issue/75804): that is no finding.
+# "context deadline exceeded" (golang.org/issue/75804). That is not a finding.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,7 +16,7 @@ count=0
 while read -r dir package; do
 	targets=$(cd "$dir" && grep -shoE '^func Fuzz[A-Za-z0-9_]*' -- *_test.go | awk '{ print $2 }' | grep -x -- "${FUZZ:-.*}" | sort -u || true)
 	[ -n "$targets" ] || continue
-	# One program for all targets of a package: linking takes longer than a short run.
+	# Build one program for all targets of a package: linking takes longer than a short run.
 	"$go" test -c -fuzz . -o "$work/test" "$package"
 	for target in $targets; do
 		echo "== $target, $package"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests with random input, in the packages given: $SCALE times as many
-# rounds as 'make test', with input that $SEED selects. Ends after $SOAKTIME.
+# Runs the tests with random input of the given packages, with $SCALE times as many
+# rounds as 'make test'. $SEED selects the input. $SOAKTIME is the time limit.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Kills kist, or makes its disk fail, at each system call that changes the disk:
+# Kills kist, or makes a system call fail, at each system call that changes the disk:
 # the first, the second, and so on. After each fault the repository must be intact,
-# HEAD old or new, and every file of the worktree old or new. The command must
-# succeed when it runs again. (A repository to repair need not be intact before.)
+# and HEAD and every file of the worktree must be old or new. A retry of the command
+# must succeed. (The repository for repair is not intact before.)
 #
 #     testdata/sweep.sh KIST [COMMAND...]
 #
-# KIST is the program; the commands are add, commit, checkout, merge, rewrite
-# and repair; the default is all. CALLS and FAULTS limit the system calls and faults;
-# STEP=3 takes every third call. Needs strace. Works in TMPDIR, best on a file system in memory.
+# KIST is the program. The commands are add, commit, checkout, merge, rewrite
+# and repair; the default is all. CALLS and FAULTS select system calls and faults.
+# STEP=3 tests every third call. Needs strace. Works in TMPDIR, best on a file system in memory.
 set -euo pipefail
 export LC_ALL=C TZ=UTC KIST_GC_AUTO=0 KIST_DATE=2026-01-31T12:00:00Z
 export KIST_AUTHOR_NAME='Anna Chest' KIST_AUTHOR_EMAIL='anna@chest.example'
@@ -24,7 +24,7 @@ read -ra faults <<<"${FAULTS:-signal=KILL error=ENOSPC error=EIO}"
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
 
-# What each command is.
+# line COMMAND: the arguments of kist for a command.
 line() {
 	case $1 in
 	add) echo add -A . ;;
@@ -38,13 +38,13 @@ line() {
 
 noise() { openssl enc -aes-128-ctr -pass "pass:$2" -nosalt -pbkdf2 -in /dev/zero 2>/dev/null | head -c "$1" || true; }
 
-# files: what the current folder holds.
+# files: the files of the current folder, with their contents.
 files() {
 	find . -name .kist -prune -o -type f -exec sha256sum {} + | sort -k2
 	find . -name .kist -prune -o -type l -printf '%l  %p\n' | sort -k2
 }
 
-# state: all that a command may change.
+# state: everything that a command may change.
 state() {
 	files
 	"$kist" log -1 --json | sed 's/.*"id":"\([0-9a-f]*\)".*/HEAD \1/;q'
@@ -55,7 +55,7 @@ state() {
 	"$kist" expire --list --json
 }
 
-# damage FILE: changes a bit in the middle of it.
+# damage FILE: flips a bit in the middle of the file.
 damage() {
 	local at=$(($(stat -c %s "$1") / 2)) byte
 	chmod u+w "$1"
@@ -89,7 +89,7 @@ prepare() {
 	"$kist" expire HEAD~2
 	"$kist" branch other HEAD~1
 
-	# Bits of files are flipped, and a volume is gone; a remote has everything.
+	# Some files have flipped bits, and one volume is missing. A remote has everything.
 	cp -a "$work/rewrite" "$work/repair" && cd "$work/repair"
 	"$kist" hold add side
 	mkdir "$work/remote"
@@ -121,38 +121,38 @@ fail() {
 	echo "FAILED: $*"
 }
 
-# check COMMAND WHAT STATUS OUTPUT: look at what a command left that met a fault.
+# check COMMAND WHAT STATUS OUTPUT: check the state after a command with a fault, and retry it.
 check() {
 	local command=$1 what=$2 status=$3 output=$4 out new
 	if grep -qE 'panic:|fatal error:|goroutine |unexpected fault' <<<"$output"; then
 		fail "$what: crashed: $output"
 	fi
 	if [ "$command" = repair ]; then
-		out=$("$kist" $(line repair) 2>&1) || fail "$what: cannot be run again: $out"
+		out=$("$kist" $(line repair) 2>&1) || fail "$what: the retry fails: $out"
 	fi
-	out=$("$kist" verify --read-data 2>&1) || fail "$what: not whole: $out"
+	out=$("$kist" verify --read-data 2>&1) || fail "$what: the repository is damaged: $out"
 	while read -r sum name; do
 		grep -qxF "$sum  $name" "$work/$command.old" "$work/$command.new" || fail "$what: $name is neither old nor new"
 	done < <(files)
 	new=$(state)
 	if [ "$status" = 0 ]; then
-		[ "$new" = "$(cat "$work/$command.new")" ] || fail "$what: exit status 0, but it is not done"
+		[ "$new" = "$(cat "$work/$command.new")" ] || fail "$what: exit status 0, but the result is wrong"
 		return
 	fi
 	if [ "$new" != "$(cat "$work/$command.new")" ]; then
 		if ! out=$("$kist" $(line "$command") 2>&1); then
-			# A merge that was stopped between index and notes has to be given up.
+			# A merge that was killed between index and merge state must be aborted first.
 			case $command in
 			merge) "$kist" merge --abort >/dev/null 2>&1 || "$kist" reset -q --hard >/dev/null 2>&1
-				out=$("$kist" $(line "$command") 2>&1) || fail "$what: cannot be run again: $out"
-				again=$((again + 1)) ;;
-			*) fail "$what: cannot be run again: $out" ;;
+				out=$("$kist" $(line "$command") 2>&1) || fail "$what: the retry after an abort fails: $out"
+				aborted=$((aborted + 1)) ;;
+			*) fail "$what: the retry fails: $out" ;;
 			esac
 		fi
 	fi
 	new=$(state)
-	[ "$new" = "$(cat "$work/$command.new")" ] || fail "$what: run again, it comes to something else: $(diff <(echo "$new") "$work/$command.new")"
-	out=$("$kist" verify 2>&1) || fail "$what: run again, it is not whole: $out"
+	[ "$new" = "$(cat "$work/$command.new")" ] || fail "$what: the retry has a different result: $(diff <(echo "$new") "$work/$command.new")"
+	out=$("$kist" verify 2>&1) || fail "$what: the repository is damaged after the retry: $out"
 }
 
 prepare
@@ -165,7 +165,7 @@ for command in "${commands[@]}"; do
 	cd "$work" && chmod -R u+w reference && rm -rf reference
 	for call in "${calls[@]}"; do
 		for fault in "${faults[@]}"; do
-			met=0 succeeded=0 again=0
+			met=0 succeeded=0 aborted=0
 			for ((n = 1; ; n += ${STEP:-1})); do
 				cp -a "$work/$command" "$work/now"
 				cd "$work/now"
@@ -180,9 +180,9 @@ for command in "${commands[@]}"; do
 				if [ $injected = 1 ]; then
 					met=$((met + 1))
 					[ $status != 0 ] || succeeded=$((succeeded + 1))
-					# A failed fsync is an error, or a warning about a note.
+					# A failed sync must give an error, or a warning if only a note is affected.
 					case $call:$fault in
-					[fm]sync:error=*) [ $status != 0 ] || grep -q "^warning:" <<<"$output" || fail "$command: $call $n fails with $fault, and all went well" ;;
+					[fm]sync:error=*) [ $status != 0 ] || grep -q "^warning:" <<<"$output" || fail "$command: $call $n, $fault: neither error nor warning" ;;
 					esac
 					check "$command" "$command: $call $n, $fault" $status "$output"
 				fi
@@ -191,9 +191,9 @@ for command in "${commands[@]}"; do
 				rm -rf now
 				[ $injected = 1 ] || break
 			done
-			[ $met = 0 ] || echo "$command: $call, $fault: $met times, $succeeded without effect, $again given up and done again"
+			[ $met = 0 ] || echo "$command: $call, $fault: $met faults, $succeeded without effect, $aborted aborted before the retry"
 		done
 	done
 done
 [ $bad = 0 ] || { echo "$bad failures"; exit 1; }
-echo "all is well"
+echo "no failures"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Shows kist's main job on a real folder, the source of Go's standard library
-# (or a copy of $KIST_TRY_DIR), in a temporary place, and checks every result.
-# Run by 'make try'; 'make look' sets KIST_TRY_SERVE to serve the repository at the end.
+# Shows kist's main job on a copy of a real folder, the source of Go's standard library or
+# $KIST_TRY_DIR, and checks every result. 'make try' runs this. 'make look' sets
+# KIST_TRY_SERVE, to serve the repository at the end.
 set -euo pipefail
 
 kist=${KIST:?run this with \'make try\'}
@@ -18,8 +18,8 @@ fail() {
 	exit 1
 }
 
-# say tells what comes next; run shows a command as a person would type it and
-# runs it; expect fails unless what the last command printed has a text in it.
+# say prints a heading. run prints a command and runs it. expect fails unless the output of the
+# last command contains a text.
 bold='' cyan='' plain=''
 if [ -t 1 ]; then
 	bold=$'\033[1m' cyan=$'\033[36m' plain=$'\033[m'
@@ -38,7 +38,7 @@ run() {
 		fail "'$*' ended with status $status"
 	fi
 }
-expect() { grep -qF -- "$1" "$tmp/out" || fail "that was to say: $1"; }
+expect() { grep -qF -- "$1" "$tmp/out" || fail "the output lacks: $1"; }
 same() {
 	diff -r --no-dereference --exclude .kist "$1" "$2" >&2 || fail "$1 and $2 differ"
 	local list='%P %y %m %l\n'
@@ -47,14 +47,14 @@ same() {
 		fail "$1 and $2 differ in modes"
 }
 
-say "a folder of yours: a copy of $source"
+say "a folder: a copy of $source"
 run cp -r "$source" "$tmp/project"
 chmod -R u+w "$tmp/project"
 cp -a "$tmp/project" "$tmp/first"
 cd "$tmp/project"
 echo "$(find . -type f | wc -l) files, $(du -sh . | cut -f1)"
 
-say "make it a repository, and record all of it"
+say "make it a repository, and commit all files"
 run kist init
 run kist add .
 run kist commit -m "first"
@@ -78,7 +78,7 @@ expect " M $changed"
 run kist diff -- "$changed"
 expect "+// changed"
 
-say "record that, too: a folder that moved costs nothing"
+say "commit the changes: a moved folder takes no space"
 run kist add -A
 run kist status --short
 run kist commit -m "second: a film, a move, an edit"
@@ -98,7 +98,7 @@ say "an old version beside the new one, and a single file"
 run kist restore --source HEAD~1 --to "$tmp/old" .
 same "$tmp/first" "$tmp/old"
 run kist cat "HEAD~1:$changed"
-cmp "$tmp/out" "$tmp/first/$changed" || fail "cat gives another $changed"
+cmp "$tmp/out" "$tmp/first/$changed" || fail "cat prints a different $changed"
 
 say "a branch, and a merge"
 run kist checkout -b idea
@@ -113,13 +113,13 @@ run kist merge idea
 [ -f idea.txt ] && [ -f meanwhile.txt ] || fail "the merge lost a file"
 run kist log --graph --oneline
 
-say "two films of which one begins differently share all the rest"
+say "two films that differ only at the beginning share the rest"
 { echo "another beginning" && cat film.raw; } >film2.raw
 run kist add -n film2.raw
 run kist add film2.raw
 run kist commit -m "another cut"
 
-say "push it to another disk; a clone of that is the same"
+say "push to another disk; a clone of it is equal"
 run kist remote add origin "$tmp/disk"
 run kist push --all
 rm -rf "$tmp/clone"
@@ -127,8 +127,8 @@ run kist clone "$tmp/disk" "$tmp/clone"
 same "$tmp/project" "$tmp/clone"
 run kist -C "$tmp/clone" verify --read-data
 
-say "somebody changes the clone, and pushes"
-echo "// by somebody else" >>"$tmp/clone/$changed"
+say "push a change from the clone, and pull it"
+echo "// from the clone" >>"$tmp/clone/$changed"
 run kist -C "$tmp/clone" commit -a -m "from the clone"
 run kist -C "$tmp/clone" push
 run kist pull
@@ -137,7 +137,7 @@ run kist remote log
 run kist push
 expect "Everything up to date."
 
-say "is everything there, and whole?"
+say "is everything intact?"
 run kist verify --read-data
 echo "folder: $(du -sh --exclude .kist . | cut -f1), repository: $(du -sh .kist | cut -f1) for all versions"
 

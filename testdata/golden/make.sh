@@ -3,22 +3,21 @@
 #
 #     testdata/golden/make.sh KIST DIR [NAME...]
 #
-# with the program KIST, into DIR; with names, only those of them that are whole. Those that are kept here were made by the
-# first version of the format; golden_test.go in cmd/kist says what later ones
-# must make of them. So this is run for new repositories only, and what it
-# makes is put beside what is there, never in its place.
+# with the program KIST, into DIR. NAMEs select repositories, which must be intact ones. The first
+# version of the format made the committed archives. golden_test.go in cmd/kist checks that later
+# versions read them. So run this only for new repositories, and never replace an archive.
 #
-# Each repository is a tar archive of its .kist, and of its files where they
-# matter; sent is one of a remote in a folder, without a repository. Beside it: NAME.log, the history as 'kist log --json' gave it, and
-# NAME.REV.gz, the files of a revision, one a line: type, permissions, SHA-256
-# of the content or of a link's target, and path with odd bytes as %XX.
-# full has every kind of entry with full metadata, and full.ls is the output of 'kist ls --json'.
+# Each archive is a tar of a repository's .kist, and of its files if they matter; sent is a tar of
+# a folder remote. Beside it are NAME.log, the output of 'kist log --json', and NAME.REV.gz, the
+# files of a revision, one a line: type, permissions, SHA-256 of the content or of a link's target,
+# and path with odd bytes as %XX. full has every kind of entry with full metadata, and full.ls is
+# the output of 'kist ls --json'.
 #
-# It takes root and strace. Times are fixed. The chunker's polynomial and the names of volumes are not,
-# and so IDs of what hangs on large files differ each time.
+# It needs root and strace. Times are fixed. The chunker's polynomial and the names of volumes are
+# random, so IDs that depend on large files differ each time.
 set -euo pipefail
 
-# Commits record the host's name: not that of whoever runs this.
+# Commits record the host name, so it must not depend on the machine.
 if [ "$(hostname)" != chest.example ]; then
 	exec unshare --uts sh -c 'hostname chest.example && exec "$@"' - "$0" "$@"
 fi
@@ -34,13 +33,13 @@ trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
 
 kist() { "$kist" "$@"; }
 
-# at N: it is N minutes past noon.
+# at N: set the time to N minutes past noon.
 at() { export KIST_DATE="2026-01-31T12:$(printf %02d "$1"):00Z"; }
 
-# lines N WORD: N lines of text.
+# lines N WORD: print N lines of text.
 lines() { awk -v n="$1" -v w="$2" 'BEGIN { for (i = 1; i <= n; i++) printf "%s: line %d of many that are much alike\n", w, i }'; }
 
-# escaped PATH: the path as it stands in lists.
+# escaped PATH: print the path in the form of lists.
 escaped() {
 	local i c
 	for ((i = 0; i < ${#1}; i++)); do
@@ -52,7 +51,7 @@ escaped() {
 	done
 }
 
-# list: the files of the current folder, for NAME.REV.gz.
+# list: print the files of the current folder, for NAME.REV.gz.
 list() {
 	find . -mindepth 1 -name .kist -prune -o -mindepth 1 -printf '%y %m %P\0' | sort -z -k3 | while IFS= read -r -d '' line; do
 		read -r type mode _ <<<"$line"
@@ -70,7 +69,7 @@ list() {
 keep() {
 	local name=$1
 	shift
-	# A lock holds nothing but the number of a process.
+	# A lock contains only a process number.
 	find .kist -name '*.lock' -exec truncate -s 0 {} +
 	archive "$name" .kist "$@"
 }
@@ -88,7 +87,7 @@ flip() {
 	printf "\\$(printf %03o $((byte ^ 1)))" | dd of="$1" bs=1 seek="$2" conv=notrunc status=none
 }
 
-# find_in FILE TEXT: where a text begins in a file.
+# find_in FILE TEXT: print the offset of a text in a file.
 find_in() { grep -obUaF -- "$2" "$1" | head -1 | cut -d: -f1; }
 
 plain() {
@@ -231,7 +230,7 @@ big() {
 	keep big
 }
 
-# optimised: what 'gc --repack' makes of versions, some stored as patches.
+# optimised: versions after 'gc --repack', some stored as patches.
 optimised() {
 	mkdir "$work/optimised" && cd "$work/optimised"
 	at 0
@@ -276,7 +275,7 @@ full() {
 	keep full
 }
 
-# versions FROM TO: commits in which a little changes.
+# versions FROM TO: make commits with small changes.
 versions() {
 	local i
 	for ((i = $1; i <= $2; i++)); do
@@ -288,7 +287,7 @@ versions() {
 	done
 }
 
-# sent: a remote with optimised packs and one of the first version.
+# sent: a remote with optimised packs and one pack of the first version.
 sent() {
 	mkdir "$work/sent" && cd "$work/sent"
 	at 0
@@ -311,8 +310,8 @@ sent() {
 	cd .. && archive sent remote
 }
 
-# small: what is damaged below. Two commits, so two volumes with files and two
-# with trees.
+# small: the repository that is damaged below. It has two commits, so two volumes with files and
+# two with trees.
 small() {
 	mkdir "$work/small" && cd "$work/small"
 	at 0
@@ -336,9 +335,8 @@ small() {
 	keep small first same folder
 }
 
-# damaged REPOSITORY NAME: a copy of a repository that is damaged by the
-# function d_NAME, run in its .kist. $files and $trees are the volumes of the
-# first commit with the files, and with the trees.
+# damaged REPOSITORY NAME: archive a copy of a repository after the function d_NAME damaged it in
+# its .kist. $files and $trees are the volumes of the first commit.
 damaged() {
 	cp -a "$work/$1" "$work/damaged"
 	cd "$work/damaged/.kist"
@@ -384,7 +382,7 @@ d_config_extension() { sed -i 's/^required = .*/required = ["rot13"]/' config; }
 d_config_polynomial() { sed -i 's/polynomial = .*/polynomial = "0x3"/' config; }
 d_no_config() { rm config; }
 
-# A process that was killed while it wrote a volume.
+# A process was killed while it wrote a volume.
 d_dead_writer() {
 	cd ..
 	lines 4000 killed >killed
@@ -394,7 +392,7 @@ d_dead_writer() {
 	cd .kist
 }
 
-# The same, of which not all reached the disk.
+# Likewise, and not all of the volume reached the disk.
 d_torn_writer() {
 	d_dead_writer
 	local tmp

@@ -2,8 +2,8 @@ package main
 
 import "syscall"
 
-// attached makes a process that ^C does not reach, and that is killed when
-// this one ends in whatever way.
+// attached returns attributes of a child process that ^C does not reach. The kernel kills the
+// child when this process ends, in any way.
 func attached() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

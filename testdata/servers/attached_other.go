@@ -4,6 +4,6 @@ package main
 
 import "syscall"
 
-// attached makes a process that ^C does not reach. It stays if this one is
-// killed: only Linux has a way to prevent that.
+// attached returns attributes of a child process that ^C does not reach. The child survives if
+// this process is killed: only Linux can prevent that.
 func attached() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// build builds the servers from the module in source, unless those in binaries
-// are of that source already. Of several builds one at a time goes on.
+// build builds the servers from the module in source, unless the programs in binaries are from
+// the same source. A lock lets only one process build at a time.
 func build(ctx context.Context, source, binaries string) error {
 	lock, err := os.OpenFile(filepath.Join(binaries, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -63,10 +63,10 @@ func goBuild(ctx context.Context, source, binary, pkg string) error {
 		os.Remove(binary + ".new")
 		return err
 	}
-	return os.Rename(binary+".new", binary) // one that is running keeps its file
+	return os.Rename(binary+".new", binary) // a running server keeps its old file
 }
 
-// sum tells apart what files hold, and for which system servers are built.
+// sum returns a text that identifies the contents of files and the system to build for.
 func sum(dir string, names ...string) (string, error) {
 	h := sha256.New()
 	for _, name := range names {

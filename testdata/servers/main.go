@@ -3,15 +3,15 @@
 //	servers go test ./remote/...
 //
 // The command finds them by KIST_TEST_S3 (MinIO; with AWS_ACCESS_KEY_ID,
-// AWS_SECRET_ACCESS_KEY and AWS_REGION) and KIST_TEST_MONGODB (FerretDB). One
-// of them that is set already is left as it is, and no server is started for
-// it. Without a command the servers stay until they are interrupted.
+// AWS_SECRET_ACCESS_KEY and AWS_REGION) and KIST_TEST_MONGODB (FerretDB). If
+// one of these is already set, it stays, and its server does not start.
+// Without a command, the servers run until this program is interrupted.
 //
-// The servers are built the first time, into the folder that this program is
-// in, from the sources two folders up in testdata/servers. They listen on free
-// ports of the loopback interface, keep their data in a temporary folder that
-// is removed in the end, and die if this program is killed. The exit status is
-// the command's.
+// The first run builds the servers into the folder of this program, from the
+// sources in ../../testdata/servers. They listen on free ports of the loopback
+// interface and keep their data in a temporary folder, which is removed at the
+// end. On Linux, they are killed if this program is killed. The exit status is
+// that of the command.
 package main
 
 import (
@@ -28,7 +28,7 @@ import (
 	"syscall"
 )
 
-// A process dies with the thread that started it, as long as that is this one.
+// Pdeathsig kills a child when the thread that started it ends. The main thread lives longest.
 func init() { runtime.LockOSThread() }
 
 func main() {
@@ -79,8 +79,8 @@ func run(command []string) (status int, err error) {
 	return runCommand(command, environ)
 }
 
-// runCommand runs a command in the foreground and returns its exit status. ^C
-// reaches it without us; what else is to end us is handed on to it.
+// runCommand runs a command in the foreground and returns its exit status. The
+// terminal sends ^C to the command itself. Other signals are forwarded to it.
 func runCommand(command, environ []string) (status int, err error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = os.Stdin, os.Stdout, os.Stderr, environ

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	startTime = 3 * time.Minute // for a server to answer; it takes seconds, but not on any machine
-	stopTime  = 5 * time.Second // for one to end by itself
+	startTime = 3 * time.Minute // limit for a server's first answer; usually seconds, but machines can be slow
+	stopTime  = 5 * time.Second // limit for a server to end after SIGTERM
 )
 
-// A server is one that tests are told of by environment variables.
+// server is a server that tests find by environment variables.
 type server struct {
-	name     string // also the program's
-	variable string // with the server's URL
-	hidden   []string
+	name     string   // of the server and its program
+	variable string   // the environment variable with the server's URL
+	hidden   []string // environment variables to remove
 	args     func(address, data string) []string
-	env      []string                      // the server's own
-	prepare  func(data string) error       // makes what is there before the start; may be nil
-	answers  func(address string) error    // nil: the server is ready
-	set      func(address string) []string // the environment variables for tests
+	env      []string                      // the environment of the server
+	prepare  func(data string) error       // fills the data folder before the start; may be nil
+	answers  func(address string) error    // returns nil when the server is ready
+	set      func(address string) []string // returns the environment variables for tests
 
 	address string
 	cmd     *exec.Cmd
 	ended   chan struct{} // closed when cmd has ended
-	log     string        // the server's output, a file
+	log     string        // the file with the server's output
 }
 
 func minio() *server {
@@ -86,8 +86,8 @@ func ferretdb() *server {
 	}
 }
 
-// start starts the server and returns when it answers. The port it gets was
-// free a moment ago: if somebody else was faster, another one is tried.
+// start starts the server and returns when it answers. If another process took
+// the port meanwhile, start retries with another port.
 func (s *server) start(ctx context.Context, binaries, dir string) error {
 	data := filepath.Join(dir, s.name)
 	s.log = data + ".log"
@@ -145,7 +145,7 @@ func (s *server) try(ctx context.Context, binary, data string) error {
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-s.ended:
-			return fmt.Errorf("it ended: %s", s.cmd.ProcessState)
+			return fmt.Errorf("the server ended: %s", s.cmd.ProcessState)
 		case <-deadline:
 			return err
 		case <-ctx.Done():
@@ -154,9 +154,9 @@ func (s *server) try(ctx context.Context, binary, data string) error {
 	}
 }
 
-// freeAddress returns an address of the loopback interface that nobody listens
-// on. Its port is below those that systems give to whoever asks for any: nobody
-// is given it until the server listens, and answers in its place.
+// freeAddress returns an address of the loopback interface with a free port. The
+// port is below the range from which systems choose ports, so that no other
+// process gets it by chance before the server listens.
 func freeAddress() (string, error) {
 	const lowest, highest = 10_000, 32_000
 	var err error
@@ -170,7 +170,7 @@ func freeAddress() (string, error) {
 	return "", err
 }
 
-// stop ends the server, if it runs, and complains if it had ended before.
+// stop ends the server, if it runs. It prints the log if the server had ended by itself.
 func (s *server) stop() {
 	if s.cmd == nil {
 		return
@@ -191,10 +191,10 @@ func (s *server) stop() {
 	s.cmd = nil
 }
 
-// settings returns what tells tests of the server.
+// settings returns the environment variables by which tests find the server.
 func (s *server) settings() []string { return s.set(s.address) }
 
-// environ returns an environment that tells tests of the server.
+// environ returns environ with the settings of the server.
 func (s *server) environ(environ []string) []string {
 	hidden := s.hidden
 	for _, set := range s.settings() {

@@ -2,7 +2,7 @@
 //
 //	ferretdb 127.0.0.1:27017 /tmp/data
 //
-// It is for tests: nothing waits for the disk.
+// It is only for tests: it does not sync data to disk.
 package main
 
 import (

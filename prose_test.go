@@ -1,6 +1,7 @@
 package kist_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"os"
@@ -22,15 +23,15 @@ var avoided = map[string]*regexp.Regexp{
 // maxWords is the length of a sentence above which it counts as too long.
 const maxWords = 30
 
-// TestProse checks the comments of the code without its tests, and all pages, for the
-// patterns that docs/style.md avoids. That page itself has examples of them.
+// TestProse checks all comments, the messages of errors and tests, and all pages for the patterns
+// that docs/style.md avoids. That page itself has examples of them, and so has this file.
 func TestProse(t *testing.T) {
-	for _, file := range goFiles(t) {
-		if file.test {
+	for _, name := range repositoryFiles(t) {
+		if filepath.Ext(name) != ".go" || name == "prose_test.go" {
 			continue
 		}
-		for _, text := range comments(t, file.path) {
-			for _, f := range findings(file.path, text) {
+		for _, text := range comments(t, name) {
+			for _, f := range findings(name, text) {
 				t.Error(f)
 			}
 		}
@@ -71,9 +72,9 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// comments returns the comment groups of a file, without their markers.
+// comments returns the paragraphs of a file's comments, without their markers, and its messages.
 func comments(t *testing.T, file string) (list []string) {
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.FromSlash(file), nil, parser.ParseComments|parser.SkipObjectResolution)
+	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +83,22 @@ func comments(t *testing.T, file string) (list []string) {
 			list = append(list, paragraph)
 		}
 	}
+	ast.Inspect(parsed, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 && takesMessage(call.Fun) {
+			if text, ok := call.Args[0].(*ast.BasicLit); ok {
+				list = append(list, text.Value)
+			}
+		}
+		return true
+	})
 	return list
+}
+
+// takesMessage reports whether the first argument of a function is the message of an error or a
+// test.
+func takesMessage(function ast.Expr) bool {
+	f, ok := function.(*ast.SelectorExpr)
+	return ok && slices.Contains([]string{"New", "Error", "Errorf", "Fatal", "Fatalf", "Log", "Logf", "Skip", "Skipf"}, f.Sel.Name)
 }
 
 var sentenceEnd = regexp.MustCompile(`[.:;?!](\s|$)|\n\s*[-*] |\s·\s`)

@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// tinyPool makes waiting for memory frequent.
+// tinyPool returns a Chunker with so little memory that calls often wait for it.
 func tinyPool(t testing.TB, p Params, blocks int) *Chunker {
 	c := mustNew(t, p)
 	c.blockSize = 2 * p.Max
@@ -18,11 +18,11 @@ func tinyPool(t testing.TB, p Params, blocks int) *Chunker {
 	return c
 }
 
-// idle fails the test unless all memory was given back.
-func idle(t testing.TB, c *Chunker, blocks int) {
+// wantFree checks that all blocks of the pool are free.
+func wantFree(t testing.TB, c *Chunker, blocks int) {
 	t.Helper()
 	if got := len(c.pool.free) + c.pool.more; got != blocks {
-		t.Errorf("%d of %d blocks were given back", got, blocks)
+		t.Errorf("%d of %d blocks are free, want all", got, blocks)
 	}
 }
 
@@ -41,13 +41,13 @@ func TestSplitBuffersSameChunks(t *testing.T) {
 		if err != nil || !slices.Equal(sizes, want) || !bytes.Equal(joined, data) {
 			t.Errorf("%s: %d chunks of %d bytes, %v; want %d chunks", name, len(sizes), len(joined), err, len(want))
 		}
-		idle(t, c, 2)
+		wantFree(t, c, 2)
 	}
 }
 
-// Buffers are worked on, in any order and by others, while cutting goes on; a
-// buffer does not change until it is released. Several streams share a pool
-// with hardly any memory, so everybody waits, and nobody for ever.
+// TestSplitBuffersParallel checks that a buffer does not change until its release, while
+// other goroutines use it in any order and cutting continues. Several streams share a pool
+// with little memory, so that they wait. None waits for ever.
 func TestSplitBuffersParallel(t *testing.T) {
 	for _, blocks := range []int{1, 2, 3, 8} {
 		c := tinyPool(t, small, blocks)
@@ -98,10 +98,10 @@ func TestSplitBuffersParallel(t *testing.T) {
 				joined = append(joined, got[stream][i]...)
 			}
 			if !bytes.Equal(joined, random(byte(stream), 300_000)) {
-				t.Errorf("%d blocks: stream %d came back as %d bytes", blocks, stream, len(joined))
+				t.Errorf("%d blocks: the chunks of stream %d join to %d other bytes", blocks, stream, len(joined))
 			}
 		}
-		idle(t, c, blocks)
+		wantFree(t, c, blocks)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestSplitBuffersErrors(t *testing.T) {
 		return nil
 	})
 	if err != broken {
-		t.Errorf("reader failed: %v", err)
+		t.Errorf("SplitBuffers with a failing reader: %v, want its error", err)
 	}
 	var kept *Buffer
 	err = c.SplitBuffers(bytes.NewReader(data), func(b *Buffer) error {
@@ -122,10 +122,10 @@ func TestSplitBuffersErrors(t *testing.T) {
 		return broken
 	})
 	if err != broken || !bytes.Equal(kept.Bytes(), data[:len(kept.Bytes())]) {
-		t.Errorf("emit failed: %v", err)
+		t.Errorf("SplitBuffers with a failing emit: %v, want its error and the first chunk", err)
 	}
 	kept.Release()
-	idle(t, c, 2)
+	wantFree(t, c, 2)
 	defer func() {
 		if recover() == nil {
 			t.Error("a second Release did not panic")
@@ -138,7 +138,7 @@ func TestPoolIsBounded(t *testing.T) {
 	for _, avg := range []int{64 << 10, 256 << 10, 1 << 20} {
 		c := mustNew(t, ParamsFor(testPolynomial, avg))
 		if got := c.pool.more * c.blockSize; got > 3*16<<20 || c.pool.more < minBlocks || c.blockSize < 2*c.params.Max {
-			t.Errorf("average %d: %d blocks of %d bytes", avg, c.pool.more, c.blockSize)
+			t.Errorf("average %d: %d blocks of %d bytes; want at most 48 MiB", avg, c.pool.more, c.blockSize)
 		}
 	}
 }

@@ -27,21 +27,21 @@ func TestChunksAreWithinBounds(t *testing.T) {
 			sizes := split(t, c, bytes.NewReader(data), data)
 			for i, size := range sizes {
 				if size < 1 || size > p.Max || size < p.Min && i < len(sizes)-1 {
-					t.Errorf("%s, %s: chunk %d of %d has %d bytes", pname, name, i, len(sizes), size)
+					t.Errorf("%s, %s: chunk %d of %d has %d bytes, want %d to %d", pname, name, i, len(sizes), size, p.Min, p.Max)
 				}
 			}
 		}
 	}
 }
 
-// The chunks are those of restic/chunker: the four lanes see what one sees.
+// TestSameAsRestic checks that the chunks, cut with four lanes, equal those of restic/chunker.
 func TestSameAsRestic(t *testing.T) {
 	for pname, p := range testParams {
 		c := mustNew(t, p)
 		for name, data := range inputs() {
 			got, want := split(t, c, bytes.NewReader(data), data), splitRestic(t, p, data)
 			if !slices.Equal(got, want) {
-				t.Errorf("%s, %s: %d chunks, want %d; or they differ in size", pname, name, len(got), len(want))
+				t.Errorf("%s, %s: %d chunks, want %d, of other sizes", pname, name, len(got), len(want))
 			}
 		}
 	}
@@ -50,20 +50,20 @@ func TestSameAsRestic(t *testing.T) {
 func TestShortInput(t *testing.T) {
 	c := mustNew(t, small)
 	for _, n := range []int{1, 63, 64, 65, small.Min - 1, small.Min} {
-		data := make([]byte, n) // every place in zeros is a cut
+		data := make([]byte, n) // in zeros, each place is a cut
 		if sizes := split(t, c, bytes.NewReader(data), data); !slices.Equal(sizes, []int{n}) {
-			t.Errorf("%d bytes were cut to %d", n, sizes)
+			t.Errorf("chunks of %d bytes: %d, want one", n, sizes)
 		}
 	}
 	if sizes := split(t, c, bytes.NewReader(nil), nil); sizes != nil {
-		t.Errorf("no bytes were cut to %d", sizes)
+		t.Errorf("chunks of empty input: %d, want none", sizes)
 	}
-	c.rabin = nil // so that looking for a cut panics
+	c.rabin = nil // a search for a cut would panic
 	data := random(1, small.Min-1)
 	split(t, c, bytes.NewReader(data), data)
 }
 
-// An insertion changes the chunks around it, and no others.
+// TestInsertion checks that an insertion changes only the chunks around it.
 func TestInsertion(t *testing.T) {
 	c := mustNew(t, small)
 	base := random(1, 1<<20)
@@ -81,7 +81,7 @@ func TestInsertion(t *testing.T) {
 				}
 			}
 			if lost > 12 {
-				t.Errorf("%d bytes inserted at %d moved %d of %d cuts", n, at, lost, len(ends))
+				t.Errorf("%d bytes inserted at %d moved %d of %d cuts, want at most 12", n, at, lost, len(ends))
 			}
 		}
 	}
@@ -97,7 +97,7 @@ func cutSet(sizes []int) map[int]bool {
 	return set
 }
 
-// How a reader hands out its bytes makes no difference.
+// TestReaders checks that the chunks do not depend on the sizes of a reader's reads.
 func TestReaders(t *testing.T) {
 	c := mustNew(t, small)
 	for name, data := range inputs() {
@@ -107,18 +107,18 @@ func TestReaders(t *testing.T) {
 			"half at a time":     iotest.HalfReader(bytes.NewReader(data)),
 			"EOF with data":      iotest.DataErrReader(bytes.NewReader(data)),
 			"odd sizes":          &oddReader{data: data},
-			"nothing now and then": io.MultiReader(&nothing{30}, bytes.NewReader(data[:len(data)/2]),
-				&nothing{30}, bytes.NewReader(data[len(data)/2:]), &nothing{30}),
+			"empty reads": io.MultiReader(&emptyReader{30}, bytes.NewReader(data[:len(data)/2]),
+				&emptyReader{30}, bytes.NewReader(data[len(data)/2:]), &emptyReader{30}),
 		}
 		for rname, r := range readers {
 			if got := split(t, c, r, data); !slices.Equal(got, want) {
-				t.Errorf("%s, %s: %d chunks, want %d; or they differ in size", name, rname, len(got), len(want))
+				t.Errorf("%s, %s: %d chunks, want %d, of other sizes", name, rname, len(got), len(want))
 			}
 		}
 	}
 }
 
-// oddReader gives 1, 2, 3, … bytes.
+// oddReader returns 1, 2, 3, … bytes.
 type oddReader struct {
 	data []byte
 	n    int
@@ -134,10 +134,10 @@ func (r *oddReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// nothing gives no bytes and no error, a number of times.
-type nothing struct{ times int }
+// emptyReader returns no bytes and no error a number of times, and then io.EOF.
+type emptyReader struct{ times int }
 
-func (r *nothing) Read([]byte) (int, error) {
+func (r *emptyReader) Read([]byte) (int, error) {
 	if r.times == 0 {
 		return 0, io.EOF
 	}
@@ -151,30 +151,30 @@ func TestErrors(t *testing.T) {
 	want := split(t, c, bytes.NewReader(data), data)
 	broken := errors.New("broken")
 
-	// What was cut before the reader failed is emitted, what was not is not.
+	// If the reader fails, Split emits the chunks before the last cut, and not the rest.
 	var got []int
 	emit := func(chunk []byte) error { got = append(got, len(chunk)); return nil }
 	err := c.Split(io.MultiReader(bytes.NewReader(data), iotest.ErrReader(broken)), emit)
 	if err != broken || !slices.Equal(got, want[:len(want)-1]) {
-		t.Errorf("reader failed: %v after %d of %d chunks", err, len(got), len(want))
+		t.Errorf("failing reader: %v after %d chunks, want its error after %d", err, len(got), len(want)-1)
 	}
-	if err := c.Split(&nothing{1 << 30}, emit); err != io.ErrNoProgress {
-		t.Errorf("reader gives nothing: %v", err)
+	if err := c.Split(&emptyReader{1 << 30}, emit); err != io.ErrNoProgress {
+		t.Errorf("reader without progress: %v, want ErrNoProgress", err)
 	}
 	if err := c.Split(io.MultiReader(bytes.NewReader(data), iotest.ErrReader(io.ErrUnexpectedEOF)), emit); err != io.ErrUnexpectedEOF {
-		t.Errorf("reader ends early: %v", err)
+		t.Errorf("reader that ends early: %v, want ErrUnexpectedEOF", err)
 	}
 	calls := 0
 	err = c.Split(bytes.NewReader(data), func([]byte) error {
 		if calls++; calls == 3 {
-			return io.EOF // an error like any other here
+			return io.EOF // Split returns it like any other error
 		}
 		return nil
 	})
 	if err != io.EOF || calls != 3 {
-		t.Errorf("emit failed: %v after %d calls", err, calls)
+		t.Errorf("failing emit: %v after %d calls, want EOF after 3", err, calls)
 	}
-	split(t, c, bytes.NewReader(data), data) // it goes on
+	split(t, c, bytes.NewReader(data), data) // c stays usable
 }
 
 func TestConcurrentSplits(t *testing.T) {
@@ -193,7 +193,7 @@ func TestConcurrentSplits(t *testing.T) {
 					return nil
 				})
 				if err != nil || !bytes.Equal(joined, data) || first != nil && !slices.Equal(sizes, first) {
-					t.Errorf("stream %d: %d chunks of %d bytes, %v", i, len(sizes), len(joined), err)
+					t.Errorf("stream %d: %d chunks with %d bytes, %v; want the input and equal cuts", i, len(sizes), len(joined), err)
 				}
 				first = sizes
 			}
@@ -219,7 +219,7 @@ func FuzzSplit(f *testing.F) {
 		c := mustNew(t, p)
 		got := split(t, c, bytes.NewReader(data), data)
 		if want := splitRestic(t, p, data); !slices.Equal(got, want) {
-			t.Fatalf("%d chunks, want %d; or they differ in size", len(got), len(want))
+			t.Fatalf("%d chunks, want %d, of other sizes", len(got), len(want))
 		}
 	})
 }

@@ -13,17 +13,17 @@ import (
 // testPolynomial is irreducible and of degree 53.
 const testPolynomial = 0x3da3358b4dc173
 
-// small are parameters with which a test sees many chunks.
+// small has parameters for many chunks of little data.
 var small = Params{Polynomial: testPolynomial, Min: 256, Avg: 1 << 10, Max: 8 << 10}
 
-// random returns n bytes, the same for the same seed.
+// random returns n random bytes, the same for the same seed.
 func random(seed byte, n int) []byte {
 	data := make([]byte, n)
 	rand.NewChaCha8([32]byte{seed}).Read(data)
 	return data
 }
 
-// inputs returns streams of many kinds.
+// inputs returns inputs of many kinds, by name.
 func inputs() map[string][]byte {
 	mixed := append(random(1, 300_000), make([]byte, 300_000)...)
 	mixed = append(mixed, random(2, 300_000)...)
@@ -47,22 +47,21 @@ func mustNew(t testing.TB, p Params) *Chunker {
 	return c
 }
 
-// split returns the lengths of the chunks of what r gives, and checks that
-// they join to want.
+// split returns the lengths of the chunks of r, and checks that they join to want.
 func split(t testing.TB, c *Chunker, r io.Reader, want []byte) (sizes []int) {
 	t.Helper()
 	var joined []byte
 	err := c.Split(r, func(chunk []byte) error {
 		joined = append(joined, chunk...)
 		sizes = append(sizes, len(chunk))
-		clear(chunk) // which is allowed
+		clear(chunk) // emit may change it
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(joined, want) {
-		t.Fatalf("chunks join to %d bytes that are not the %d of the input", len(joined), len(want))
+		t.Fatalf("the chunks join to %d bytes, want the %d of the input", len(joined), len(want))
 	}
 	return sizes
 }

@@ -39,10 +39,10 @@ func TestValidate(t *testing.T) {
 	for _, test := range tests {
 		err := test.p.Validate()
 		if (err == nil) != test.ok {
-			t.Errorf("%s: %v", test.name, err)
+			t.Errorf("%s: Validate: %v, want valid = %t", test.name, err, test.ok)
 		}
 		if _, newErr := New(test.p); (newErr == nil) != test.ok {
-			t.Errorf("%s: New: %v", test.name, newErr)
+			t.Errorf("%s: New: %v, want valid = %t", test.name, newErr, test.ok)
 		}
 	}
 }
@@ -54,14 +54,14 @@ func TestIrreducibleSameAsRestic(t *testing.T) {
 		p := 1<<degree | rnd.Uint64N(1<<degree)
 		got, want := irreducible(p), restic.Pol(p).Irreducible()
 		if got != want {
-			t.Errorf("%#x: %v, want %v", p, got, want)
+			t.Errorf("irreducible(%#x) = %t, want %t", p, got, want)
 		}
 		if got {
 			found++
 		}
 	}
 	if found < 10 {
-		t.Errorf("only %d of 1500 were irreducible", found)
+		t.Errorf("%d of 1500 polynomials are irreducible, want at least 10", found)
 	}
 }
 
@@ -78,14 +78,14 @@ func TestRandomPolynomial(t *testing.T) {
 		seen[pol] = true
 	}
 	if len(seen) != 5 {
-		t.Errorf("only %d of 5 polynomials differ", len(seen))
+		t.Errorf("%d different polynomials of 5, want all", len(seen))
 	}
 	first, _ := RandomPolynomial(bytes.NewReader(random(1, 4096)))
 	second, _ := RandomPolynomial(bytes.NewReader(random(1, 4096)))
 	if first != second || first == 0 {
-		t.Errorf("the same bytes gave %#x and %#x", first, second)
+		t.Errorf("polynomials of the same bytes: %#x and %#x, want equal ones", first, second)
 	}
 	if _, err := RandomPolynomial(bytes.NewReader(nil)); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("without random bytes: %v", err)
+		t.Errorf("RandomPolynomial without random bytes: %v, want ErrUnexpectedEOF", err)
 	}
 }

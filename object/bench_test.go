@@ -9,12 +9,12 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// perItem reports the time of one of n items.
+// perItem reports the time for each of n items.
 func perItem(b *testing.B, n int) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/item")
 }
 
-// BenchmarkSum hashes what chunks have.
+// BenchmarkSum hashes data of the sizes of chunks.
 func BenchmarkSum(b *testing.B) {
 	for _, n := range []int{2 << 10, 256 << 10} {
 		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {

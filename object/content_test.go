@@ -67,10 +67,10 @@ func TestContentReaderErrors(t *testing.T) {
 	e, _ := bigFile(t, store, 100, 500)
 	r := object.NewContentReader(t.Context(), store, e)
 	if _, err := r.Seek(-1, io.SeekStart); err == nil {
-		t.Error("seek before the start: no error")
+		t.Error("Seek before the start: no error")
 	}
 	if _, err := r.Seek(0, 7); err == nil {
-		t.Error("unknown whence: no error")
+		t.Error("Seek with an unknown whence: no error")
 	}
 	if _, err := r.ReadAt(make([]byte, 1), -1); err == nil {
 		t.Error("ReadAt before the start: no error")
@@ -78,12 +78,12 @@ func TestContentReaderErrors(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := io.ReadAll(object.NewContentReader(ctx, store, e)); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("read with a cancelled context: %v", err)
 	}
 	e.Content = object.Key{Kind: object.KindChunk, ID: object.Sum([]byte("absent"))}
 	e.Size = 100
 	if _, err := io.ReadAll(object.NewContentReader(t.Context(), store, e)); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("chunk that is not there: %v", err)
+		t.Errorf("read of a missing chunk: %v, want ErrNotFound", err)
 	}
 }
 
@@ -100,33 +100,33 @@ func TestChunks(t *testing.T) {
 			t.Fatalf("chunk at %d, want %d", c.Offset, end)
 		}
 		if object.Sum(content[c.Offset:c.Offset+uint64(c.Size)]) != c.ID {
-			t.Fatalf("wrong chunk at %d", c.Offset)
+			t.Fatalf("chunk at %d is %s, want that of the content", c.Offset, c.ID)
 		}
 		end += uint64(c.Size)
 		all = append(all, c)
 	}
 	if end != e.Size || len(all) != 5000 {
-		t.Errorf("%d chunks, %d bytes", len(all), end)
+		t.Errorf("%d chunks with %d bytes, want 5000 with %d", len(all), end, e.Size)
 	}
 	for _, i := range []int{0, 1, 777, 4998, 4999} {
 		for _, off := range []uint64{all[i].Offset, all[i].Offset + uint64(all[i].Size) - 1} {
 			for c, err := range object.Chunks(t.Context(), store, e.Content, e.Size, off) {
 				if err != nil || c != all[i] {
-					t.Errorf("from %d: %v, %v, want %v", off, c, err, all[i])
+					t.Errorf("chunk at %d: %v, %v; want %v", off, c, err, all[i])
 				}
 				break
 			}
 		}
 	}
 	for range object.Chunks(t.Context(), store, e.Content, e.Size, e.Size) {
-		t.Error("chunk at the end")
+		t.Error("Chunks from the end of the file yields a chunk")
 	}
 	for range object.Chunks(t.Context(), store, object.Key{}, 5, 0) {
-		t.Error("chunk of an inline file")
+		t.Error("Chunks of an inline file yields a chunk")
 	}
 }
 
-// Nodes that are fine by themselves but do not fit together.
+// TestBadLists checks that valid nodes that do not fit together are rejected.
 func TestBadLists(t *testing.T) {
 	store := objecttest.NewMemory()
 	put := func(kind object.Kind, node interface{ Encode() ([]byte, error) }) object.ID {
@@ -168,10 +168,10 @@ func TestBadLists(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) { wantReason(t, got, test.want) })
 	}
 	if _, err := object.Lookup(t.Context(), store, tree(1, child("b", ab), child("e", cd)), "c"); !errors.Is(err, object.ErrCorrupt) {
-		t.Errorf("Lookup in a bad list: %v", err)
+		t.Errorf("Lookup in a bad list: %v, want ErrCorrupt", err)
 	}
 	if got := readEntries(t, store, good); len(got) != 4 {
-		t.Errorf("good list gives %v", got)
+		t.Errorf("good list has %v, want 4 entries", got)
 	}
 
 	manifest := func(level uint8, children ...object.ManifestChild) object.ID {

@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// seeds returns valid and near-valid encodings of a kind, and its test vectors.
+// seeds returns valid and almost valid encodings of a kind, and its test vectors.
 func seeds(f *testing.F, kind object.Kind) [][]byte {
 	var nodes []interface{ Encode() ([]byte, error) }
 	switch kind {
@@ -36,8 +36,8 @@ func seeds(f *testing.F, kind object.Kind) [][]byte {
 	return data
 }
 
-// fuzzDecoder checks that what a decoder accepts is canonical and has links
-// that Links gives too, and that it does not share memory with its input.
+// fuzzDecoder checks that a decoder accepts only canonical bytes, for which Links succeeds,
+// and that the node does not share memory with them.
 func fuzzDecoder[T any, P interface {
 	*T
 	Encode() ([]byte, error)
@@ -54,21 +54,21 @@ func fuzzDecoder[T any, P interface {
 		links, linksErr := object.Links(kind, data)
 		if err != nil {
 			if object.Check(kind, data) == nil {
-				t.Fatal("Check accepts what the decoder does not")
+				t.Fatalf("Check accepts bytes that the decoder refuses: %v", err)
 			}
 			return
 		}
 		if linksErr != nil {
-			t.Fatalf("links of a valid node: %v", linksErr)
+			t.Fatalf("Links of a valid node: %v", linksErr)
 		}
 		clear(input)
 		again, err := node.Encode()
 		if err != nil || !bytes.Equal(again, data) {
-			t.Fatalf("%x encoded again: %x, %v", data, again, err)
+			t.Fatalf("decoded node encodes to %x, %v; want %x", again, err, data)
 		}
-		// The encoder gives the links too, from the fields alone.
+		// The encoder takes the links from the fields alone.
 		if more, err := object.Links(kind, again); err != nil || !cmp.Equal(links, more) {
-			t.Fatalf("links %v, then %v: %v", links, more, err)
+			t.Fatalf("Links = %v, after encoding again %v, %v", links, more, err)
 		}
 	})
 }
@@ -88,25 +88,25 @@ func FuzzLinks(f *testing.F) {
 		links, err := object.Links(object.Kind(kind), data)
 		if err != nil {
 			if links != nil {
-				t.Fatal("links and an error")
+				t.Fatalf("Links returns %d links and error %v", len(links), err)
 			}
 			return
 		}
 		if len(links) > object.MaxLinks || len(links)*33 > len(data) {
-			t.Fatalf("%d links in %d bytes", len(links), len(data))
+			t.Fatalf("Links returns %d links from %d bytes", len(links), len(data))
 		}
 		seen := map[object.Key]bool{}
 		for _, key := range links {
 			if seen[key] || !key.Kind.Valid() || key.ID.IsZero() {
-				t.Fatalf("link %v", key)
+				t.Fatalf("repeated or invalid link %v", key)
 			}
 			seen[key] = true
 		}
 	})
 }
 
-// Wrong counts and lengths do not make decoders allocate: what they use is
-// bounded by the size of the input.
+// TestHostileInputsAllocateLittle checks that the memory of decoders is bounded by the size
+// of the input, whatever counts and lengths are in it.
 func TestHostileInputsAllocateLittle(t *testing.T) {
 	for kind := object.KindManifest; kind <= object.KindTag; kind++ {
 		for _, v := range readVectors(t, kind) {

@@ -19,8 +19,8 @@ func files(n int) []object.Entry {
 	return entries
 }
 
-// file returns an entry of a file whose one chunk holds content as far as its
-// ID is concerned.
+// file returns an entry of a file with one chunk. The chunk has the ID of content, but not
+// its size.
 func file(name, content string) object.Entry {
 	return object.Entry{
 		Name: name, Type: object.TypeFile, Mode: 0o644, Size: 123_456,
@@ -56,8 +56,8 @@ func readEntries(t testing.TB, r object.Reader, root object.ID) []object.Entry {
 	return entries
 }
 
-// bigFile stores a file of n chunks of up to max bytes, and returns its entry
-// and content.
+// bigFile stores a file of n random chunks of up to max bytes, and returns its entry and
+// content.
 func bigFile(t testing.TB, w object.Writer, n, max int) (object.Entry, []byte) {
 	t.Helper()
 	rnd := rand.New(rand.NewPCG(uint64(n), uint64(max)))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is encoded by hand has the bytes that the CBOR library gives.
+// TestItemsAsLibrary checks that the manual encoders produce the bytes of the CBOR library.
 func TestItemsAsLibrary(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	number := func() uint64 { return rnd.Uint64() >> rnd.IntN(65) } // of all sizes, often 0
@@ -60,7 +60,7 @@ func TestItemsAsLibrary(t *testing.T) {
 func TestHeadSizes(t *testing.T) {
 	for n, want := range map[int]int{0: 1, 23: 1, 24: 2, 255: 2, 256: 3, 1024: 3, math.MaxUint16 + 1: 5} {
 		if got := headSize(n); got != want {
-			t.Errorf("head of %d has %d bytes, want %d", n, got, want)
+			t.Errorf("headSize(%d) = %d, want %d", n, got, want)
 		}
 	}
 }
@@ -71,16 +71,16 @@ func TestLinkSet(t *testing.T) {
 	key := func(i int) Key { return Key{Kind(i%3 + 1), Sum(fmt.Append(nil, i/3))} }
 	for i := range MaxLinks {
 		if pos := s.add(key(i)); int(pos) != i+1 || s.key(i+1) != key(i) {
-			t.Fatalf("link %d got position %d", i, pos)
+			t.Fatalf("link %d: position %d, want %d", i, pos, i+1)
 		}
 	}
 	s.drop()
 	if s.len() != MaxLinks-1 {
-		t.Errorf("%d links after drop", s.len())
+		t.Errorf("%d links after drop, want %d", s.len(), MaxLinks-1)
 	}
 	for i := range MaxLinks {
 		if pos := s.add(key(i)); int(pos) != i+1 {
-			t.Fatalf("link %d added again got position %d", i, pos)
+			t.Fatalf("link %d added again: position %d, want %d", i, pos, i+1)
 		}
 	}
 }

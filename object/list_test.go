@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// counter counts what a change writes that was not there before.
+// counter counts the nodes and bytes of new objects.
 type counter struct {
 	object.ReadWriter
 	seen         map[object.ID]bool
@@ -43,23 +43,22 @@ func TestTreeSizes(t *testing.T) {
 		want := files(n)
 		root := writeTree(t, store, want)
 		if got := readEntries(t, store, root); !slices.EqualFunc(want, got, equalEntries) {
-			t.Fatalf("%d entries read back differ: %d", n, len(got))
+			t.Fatalf("wrote %d entries, read %d others", n, len(got))
 		}
 		if n == 0 {
 			if id, _ := object.EmptyTree(); root != id {
-				t.Errorf("directory without entries is %s, not EmptyTree", root)
+				t.Errorf("empty directory is %s, want EmptyTree %s", root, id)
 			}
 		}
 		if again := writeTree(t, object.Discard, want); again != root {
-			t.Errorf("%d entries written again: another root", n)
+			t.Errorf("second write of %d entries: root %s, want %s", n, again, root)
 		}
 		checkList(t, store, root)
 	}
 }
 
-// checkList checks that the nodes of a directory's list are those that the
-// rules give: each is full or ends at a boundary, except for the last of its
-// level, and none goes on after a boundary.
+// checkList checks the nodes of a directory's list. Each is full or ends at a boundary,
+// except for the last of its level. None continues after a boundary.
 func checkList(t *testing.T, r object.Reader, root object.ID) {
 	t.Helper()
 	for row := []object.ID{root}; len(row) > 0; {
@@ -86,10 +85,10 @@ func checkList(t *testing.T, r object.Reader, root object.ID) {
 			boundary := object.Sum([]byte(string(rune(tree.Level)) + last))[0]%128 == 0
 			full := count == object.MaxListItems || len(data) > object.MaxListSize-object.MaxEntrySize-100
 			if i < len(row)-1 && !full && (count < object.MinListItems || !boundary) {
-				t.Fatalf("node %d of %d at level %d ends after %d items in %d bytes", i, len(row), tree.Level, count, len(data))
+				t.Fatalf("node %d of %d at level %d ends early, after %d items in %d bytes", i, len(row), tree.Level, count, len(data))
 			}
 			if id == root && len(tree.Children) == 1 {
-				t.Fatal("root with one child")
+				t.Fatal("the root has one child")
 			}
 		}
 		row = below
@@ -98,7 +97,7 @@ func checkList(t *testing.T, r object.Reader, root object.ID) {
 
 func TestTreeSmallChange(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("slow, and the race detector finds nothing in one goroutine")
 	}
 	const n = 100_000
 	ctx := t.Context()
@@ -119,11 +118,11 @@ func TestTreeSmallChange(t *testing.T) {
 			store.nodes, store.bytes = 0, 0
 			root := writeTree(t, store, list)
 			if store.nodes > 8 || store.bytes > 64<<10 {
-				t.Errorf("%s at %d of %d entries in %d nodes: wrote %d nodes, %d bytes", what, i, n, total, store.nodes, store.bytes)
+				t.Errorf("%s at %d of %d entries in %d nodes: wrote %d nodes, %d bytes; want at most 8, 64 KiB", what, i, n, total, store.nodes, store.bytes)
 			}
 			e, err := object.Lookup(ctx, store, root, list[i].Name)
 			if err != nil || e.Content != list[i].Content {
-				t.Errorf("%s: lookup gives %v, %v", what, e, err)
+				t.Errorf("%s: Lookup = %v, %v; want content %v", what, e, err, list[i].Content)
 			}
 		}
 	}
@@ -152,12 +151,13 @@ func TestManifestSmallChange(t *testing.T) {
 		store.nodes, store.bytes = 0, 0
 		write(slices.Insert(slices.Clone(refs), i, object.ChunkRef{ID: object.Sum([]byte("new")), Size: 7}))
 		if store.nodes > 10 || store.bytes > 64<<10 {
-			t.Errorf("insertion at %d: wrote %d nodes, %d bytes", i, store.nodes, store.bytes)
+			t.Errorf("insertion at %d: wrote %d nodes, %d bytes; want at most 10, 64 KiB", i, store.nodes, store.bytes)
 		}
 	}
 }
 
-// Names ground to never be a boundary, or always, stay within the bounds.
+// TestGroundNames checks the sizes of nodes with names that are chosen to be always or never
+// a boundary.
 func TestGroundNames(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		var entries []object.Entry
@@ -175,12 +175,13 @@ func TestGroundNames(t *testing.T) {
 			leaf = 1024
 		}
 		if leaves := (5000 + leaf - 1) / leaf; store.nodes < leaves || store.nodes > leaves+leaves/8+2 {
-			t.Errorf("boundaries %v: %d nodes, want about %d", always, store.nodes, leaves)
+			t.Errorf("always a boundary = %t: %d nodes, want about %d", always, store.nodes, leaves)
 		}
 	}
 }
 
-// Entries so large that a node holds only a few still make a valid list.
+// TestLargeEntries checks that entries make a valid list even if a node has room for only a
+// few.
 func TestLargeEntries(t *testing.T) {
 	entries := files(300)
 	for i := range entries {
@@ -189,7 +190,7 @@ func TestLargeEntries(t *testing.T) {
 	store := newCounter()
 	root := writeTree(t, store, entries)
 	if got := readEntries(t, store, root); !slices.EqualFunc(entries, got, equalEntries) {
-		t.Fatalf("%d entries read back differ: %d", len(entries), len(got))
+		t.Fatalf("wrote %d entries, read %d others", len(entries), len(got))
 	}
 	checkList(t, store, root)
 }
@@ -214,10 +215,10 @@ func TestEntriesFromAndLookup(t *testing.T) {
 			}
 		}
 		if e, err := object.Lookup(ctx, store, root, entries[i].Name); err != nil || e.Name != entries[i].Name {
-			t.Errorf("Lookup: %v, %v", e, err)
+			t.Errorf("Lookup of %q = %v, %v", entries[i].Name, e, err)
 		}
 		if _, err := object.Lookup(ctx, store, root, entries[i].Name+"x"); !errors.Is(err, object.ErrNoEntry) {
-			t.Errorf("Lookup of what is not there: %v", err)
+			t.Errorf("Lookup of a missing name: %v, want ErrNoEntry", err)
 		}
 	}
 	n := 0
@@ -228,10 +229,10 @@ func TestEntriesFromAndLookup(t *testing.T) {
 		n++
 	}
 	if n != 2000 {
-		t.Errorf("EntriesFrom gives %d entries, want 2000", n)
+		t.Errorf("EntriesFrom yields %d entries, want 2000", n)
 	}
 	if _, err := object.Lookup(ctx, store, root, "zzz"); !errors.Is(err, object.ErrNoEntry) {
-		t.Errorf("Lookup behind the end: %v", err)
+		t.Errorf("Lookup of a name after all others: %v, want ErrNoEntry", err)
 	}
 }
 
@@ -273,6 +274,6 @@ func TestWriterPassesErrorsOn(t *testing.T) {
 		}
 	}
 	if !errors.Is(err, objecttest.ErrFault) {
-		t.Errorf("error %v, want that of the store", err)
+		t.Errorf("error %v, want the store's", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// goodNames and badNames are in testdata/vectors/names.json too.
+// goodNames and badNames are also in testdata/vectors/names.json.
 var goodNames = []string{
 	"a", " ", "...", ".a", "..a", "a\\b", "C:", "a:b", "NUL", "CON", "con.txt", "aux", "\n", "\x01", "\x7f", "\xff\xfe", "é", "e\u0301",
 	strings.Repeat("n", 255), "kist", "KIST", ".kistignore", ".kist.txt", ".kist-old", "a.kist", "..kist", " .kist", ".kis", ".kistt",
@@ -32,13 +32,13 @@ var badNames = []string{
 func TestCheckName(t *testing.T) {
 	for _, name := range goodNames {
 		if err := object.CheckName(name); err != nil {
-			t.Errorf("%q: %v", name, err)
+			t.Errorf("CheckName(%q): %v", name, err)
 		}
 	}
 	for _, name := range badNames {
 		var bad *object.NameError
 		if err := object.CheckName(name); !errors.As(err, &bad) || bad.Name != name || bad.Reason == "" {
-			t.Errorf("%q: error %v, want a NameError", name, err)
+			t.Errorf("CheckName(%q): %v, want a NameError", name, err)
 		}
 	}
 }
@@ -50,18 +50,18 @@ func FuzzCheckName(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		ok := object.CheckName(name) == nil
 		if ok && (name == "" || len(name) > 255 || strings.ContainsAny(name, "/\x00")) {
-			t.Fatalf("%q is accepted", name)
+			t.Fatalf("CheckName accepts %q", name)
 		}
-		// Whatever does not look like the repository's folder at all is fine.
+		// A long ASCII name without "kist" and ~ is valid.
 		if !ok && name != "" && len(name) <= 255 && name != "." && name != ".." && !strings.ContainsAny(name, "/\x00") && len(name) > 6 && isASCII(name) &&
 			!strings.Contains(strings.ToLower(name), "kist") && !strings.Contains(name, "~") {
-			t.Fatalf("%q is refused", name)
+			t.Fatalf("CheckName refuses %q", name)
 		}
-		// What file systems ignore or add changes nothing.
+		// Forms that a file system may take for .kist are invalid too.
 		if len(name) > 0 && len(name) < 240 && utf8.ValidString(name) && strings.EqualFold(name, ".kist") {
 			for _, form := range []string{name + ".", name + " ", name + ":x", name + "\u200c", "\u200c" + name} {
 				if object.CheckName(form) == nil {
-					t.Fatalf("%q is accepted", form)
+					t.Fatalf("CheckName accepts %q", form)
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func TestRoundTrips(t *testing.T) {
 	for _, tree := range []*object.Tree{{}, {Entries: allEntries()}, innerTree(), {Entries: files(1024)}} {
 		data := mustEncode(t, tree)
 		got, err := object.DecodeTree(data)
-		clear(data) // what is decoded does not refer to it
+		clear(data) // got must not share it
 		if diff := cmp.Diff(tree, got, cmpEmpty); err != nil || diff != "" {
 			t.Error(err, diff)
 		}
@@ -107,11 +107,11 @@ func TestLinks(t *testing.T) {
 		t.Error(err, diff)
 	}
 	if links, err := object.Links(object.KindChunk, []byte("knkn")); err != nil || len(links) != 0 {
-		t.Errorf("links of a chunk: %v, %v", links, err)
+		t.Errorf("Links of a chunk: %v, %v; want none", links, err)
 	}
 }
 
-// Encoders refuse what decoders would, with the same reason.
+// TestEncodeRefuses checks that encoders refuse invalid nodes with the reasons of decoders.
 func TestEncodeRefuses(t *testing.T) {
 	commit := func(change func(c *object.Commit)) *object.Commit {
 		c := fullCommit()
@@ -170,7 +170,7 @@ func TestCheck(t *testing.T) {
 		for other := object.Kind(0); other < 8; other++ {
 			err := object.Check(other, data)
 			if ok := kind == other || other == object.KindChunk; ok != (err == nil) {
-				t.Errorf("%s checked as %s: %v", kind, other, err)
+				t.Errorf("Check of a %s as %s: %v", kind, other, err)
 			} else if !ok {
 				wantReason(t, err, object.ReasonKind)
 			}
@@ -183,16 +183,16 @@ func TestCheck(t *testing.T) {
 func TestTime(t *testing.T) {
 	at := time.Date(1969, 12, 31, 23, 59, 59, 5, time.FixedZone("", 3600))
 	if got := object.TimeOf(at); !got.Time().Equal(at) || got.IsZero() {
-		t.Errorf("%v became %v", at, got.Time())
+		t.Errorf("TimeOf(%v) is %v", at, got.Time())
 	}
 	if !object.TimeOf(time.Time{}).IsZero() || !(object.Time{}).Time().IsZero() {
-		t.Error("the zero time is not kept")
+		t.Error("the zero time does not stay zero")
 	}
 	a, b := object.Time{Sec: 1, Nsec: 5}, object.Time{Sec: 1, Nsec: 6}
 	if a.Compare(b) >= 0 || b.Compare(a) <= 0 || a.Compare(a) != 0 || b.Compare(object.Time{Sec: 2}) >= 0 {
-		t.Error("order of times")
+		t.Error("Compare orders times wrongly")
 	}
 	if got := (object.Signature{Time: object.Time{Sec: 60}, Zone: -90}).When().Format(time.RFC3339); got != "1969-12-31T22:31:00-01:30" {
-		t.Errorf("time in its zone: %s", got)
+		t.Errorf("When = %s, want 1969-12-31T22:31:00-01:30", got)
 	}
 }

@@ -23,7 +23,7 @@ func TestSkipped(t *testing.T) {
 	for _, test := range []struct {
 		name string
 		all  []object.Skipped
-		want int // in the commit itself
+		want int // number of paths in the commit itself
 	}{
 		{"none", nil, 0},
 		{"few", list(3, "dir/\xff"), 3},
@@ -40,7 +40,7 @@ func TestSkipped(t *testing.T) {
 				t.Fatal(err)
 			}
 			if c.SkippedCount != uint64(len(test.all)) || len(c.Skipped) != test.want || c.SkippedRest.IsZero() != (len(test.all) == test.want) {
-				t.Errorf("%d skipped, %d in the commit, rest %s", c.SkippedCount, len(c.Skipped), c.SkippedRest.Short())
+				t.Errorf("%d skipped, %d in the commit, rest %s; want %d, %d in the commit", c.SkippedCount, len(c.Skipped), c.SkippedRest.Short(), len(test.all), test.want)
 			}
 			c, err := object.DecodeCommit(mustEncode(t, c))
 			if err != nil {
@@ -73,12 +73,12 @@ func TestSkippedCutAtChunkSize(t *testing.T) {
 	n := 0
 	for s, err := range object.AllSkipped(t.Context(), store, c) {
 		if err != nil || s != all[n] {
-			t.Fatalf("path %d: %v", n, err)
+			t.Fatalf("skipped path %d: %v", n, err)
 		}
 		n++
 	}
 	if c.SkippedCount != 9000 || n < 4000 || n >= 9000 {
-		t.Errorf("%d of %d paths are kept", n, c.SkippedCount)
+		t.Errorf("%d of %d paths are kept, want 4000 to 8999 of 9000", n, c.SkippedCount)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestBadSkippedChunk(t *testing.T) {
 		last = err
 	}
 	if !errors.Is(last, object.ErrNotFound) {
-		t.Errorf("chunk that is not there: %v", last)
+		t.Errorf("AllSkipped with a missing chunk: %v, want ErrNotFound", last)
 	}
 }
 
@@ -124,7 +124,7 @@ func FuzzSkipped(f *testing.F) {
 		n := 0
 		for s, err := range object.AllSkipped(t.Context(), store, &object.Commit{SkippedRest: id}) {
 			if n++; err == nil && s.Path == "" || n > len(data) {
-				t.Fatalf("%d paths from %d bytes, this one %q", n, len(data), s.Path)
+				t.Fatalf("path %d is %q, from %d bytes", n, s.Path, len(data))
 			}
 		}
 	})

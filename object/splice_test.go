@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// A list that takes over whole nodes of another is the list that its entries
-// give.
+// TestAddNode checks that a list that reuses nodes of another list equals the list that is
+// written entry by entry.
 func TestAddNode(t *testing.T) {
 	store := objecttest.NewMemory()
 	entries := files(20_000)
@@ -21,7 +21,7 @@ func TestAddNode(t *testing.T) {
 	if node.Level == 0 {
 		t.Fatal("the list has one node only")
 	}
-	at, taken := 0, 0
+	at, reused := 0, 0
 	w := object.NewTreeWriter(store)
 	for i, child := range node.Children {
 		end := at
@@ -35,7 +35,7 @@ func TestAddNode(t *testing.T) {
 			}
 		}
 		if ok {
-			taken++
+			reused++
 		}
 		for _, e := range entries[at : end+1] {
 			if ok {
@@ -49,10 +49,10 @@ func TestAddNode(t *testing.T) {
 	}
 	got, err := w.Finish(t.Context())
 	if err != nil || got != root {
-		t.Errorf("got %s, %v, want %s", got, err, root)
+		t.Errorf("root %s, %v; want %s", got, err, root)
 	}
-	if want := len(node.Children) / 2; taken < want {
-		t.Errorf("only %d nodes were taken over, want %d or more", taken, want)
+	if want := len(node.Children) / 2; reused < want {
+		t.Errorf("%d nodes were reused, want at least %d", reused, want)
 	}
 }
 
@@ -68,21 +68,21 @@ func TestAddNodeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if ok, err := w.AddNode(t.Context(), node.Level, child); ok || err != nil {
-		t.Errorf("within a node: %t, %v", ok, err)
+		t.Errorf("AddNode within a node: %t, %v; want false", ok, err)
 	}
 	for _, level := range []uint8{0, object.MaxLevel} {
 		if ok, err := object.NewTreeWriter(store).AddNode(t.Context(), level, child); ok || err != nil {
-			t.Errorf("level %d: %t, %v", level, ok, err)
+			t.Errorf("AddNode at level %d: %t, %v; want false", level, ok, err)
 		}
 	}
 	w = object.NewTreeWriter(store)
 	if ok, err := w.AddNode(t.Context(), node.Level, child); !ok || err != nil {
-		t.Fatalf("%t, %v", ok, err)
+		t.Fatalf("AddNode: %t, %v; want true", ok, err)
 	}
 	if _, err := w.AddNode(t.Context(), node.Level, child); !errors.Is(err, object.ErrInvalid) {
-		t.Errorf("twice: %v", err)
+		t.Errorf("second AddNode of a node: %v, want ErrInvalid", err)
 	}
 	if err := w.Add(t.Context(), file("a", "a")); !errors.Is(err, object.ErrInvalid) {
-		t.Errorf("entry before a node: %v", err)
+		t.Errorf("Add of an entry before the last node: %v, want ErrInvalid", err)
 	}
 }

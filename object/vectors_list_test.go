@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// nameVector is a name in lists of names.
+// nameVector is a name, and whether it is valid in a directory.
 type nameVector struct {
 	Name string `json:"name"` // "hex:" and digits if it is not UTF-8
 	Good bool   `json:"good"`
@@ -30,14 +30,14 @@ func TestNameVectors(t *testing.T) {
 	}
 	for _, v := range got {
 		if good := object.CheckName(bytesOf(t, v.Name)) == nil; good != v.Good {
-			t.Errorf("%q: good is %v, want %v", v.Name, good, v.Good)
+			t.Errorf("%q: good = %t, want %t", v.Name, good, v.Good)
 		}
 	}
 }
 
-// listVector is a chunked list. Item i of a tree, from 0, is an empty file
-// named by the number with six digits; item i of a manifest is a chunk of i+1
-// bytes whose ID is the SHA-256 of the number in decimal.
+// listVector is a chunked list. Item i of a tree, from 0, is an empty file named by i with
+// six digits. Item i of a manifest is a chunk of i+1 bytes whose ID is the SHA-256 of i in
+// decimal.
 type listVector struct {
 	Kind  string `json:"kind"`
 	Items int    `json:"items"`
@@ -71,28 +71,28 @@ func TestListVectors(t *testing.T) {
 		}
 		key, size, err := w.Finish(t.Context())
 		if err != nil || key.Kind != object.KindManifest || size != uint64(n)*uint64(n+1)/2 {
-			t.Fatal(key, size, err)
+			t.Fatalf("manifest of %d chunks: %v, %d bytes, %v", n, key, size, err)
 		}
 		vectors = append(vectors, listVector{"manifest", n, key.ID.String(), store.nodes})
 	}
 	objecttest.CheckVectors(t, filepath.Join(vectorDir, "lists.json"), vectors, *update)
 }
 
-// A file of one chunk, and an empty one, have no manifest.
+// TestManifestOfFewChunks checks that a file without chunks or of one chunk has no manifest.
 func TestManifestOfFewChunks(t *testing.T) {
 	store := objecttest.NewFaulty(objecttest.NewMemory())
 	w := object.NewManifestWriter(store)
 	if key, size, err := w.Finish(t.Context()); !key.IsZero() || size != 0 || err != nil {
-		t.Errorf("no chunks: %v, %d, %v", key, size, err)
+		t.Errorf("no chunks: %v, %d, %v; want the zero key and 0", key, size, err)
 	}
 	w = object.NewManifestWriter(store)
 	if err := w.Add(t.Context(), object.ChunkRef{ID: sum("a"), Size: 7}); err != nil {
 		t.Fatal(err)
 	}
 	if key, size, err := w.Finish(t.Context()); key != chunkKey("a") || size != 7 || err != nil {
-		t.Errorf("one chunk: %v, %d, %v", key, size, err)
+		t.Errorf("one chunk: %v, %d, %v; want the chunk and 7", key, size, err)
 	}
 	if n := store.Calls(objecttest.Put); n != 0 {
-		t.Errorf("%d nodes were written", n)
+		t.Errorf("%d nodes were written, want none", n)
 	}
 }

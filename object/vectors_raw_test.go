@@ -20,7 +20,7 @@ type (
 // b is a byte string.
 func b(s string) []byte { return []byte(s) }
 
-// raw encodes a node by other means than the package: links as given, then the
+// raw encodes a node without the package under test: the links in the given order, and the
 // body in canonical CBOR.
 func raw(kind object.Kind, links []object.Key, body any) []byte {
 	return concat(rawHeader(kind, links), rawBody(body))
@@ -53,9 +53,8 @@ func with(data []byte, at int, value byte) []byte {
 	return data
 }
 
-// headerVectors returns the ways in which the header of a node of any kind can
-// be wrong. data is a valid node whose first link is the given one, good a link
-// that it may have.
+// headerVectors returns vectors with invalid headers and bodies for nodes of a kind. Data is
+// a valid node, and good a link that it may have. Forbidden are kinds that it cannot link to.
 func headerVectors(kind object.Kind, data []byte, good object.Key, forbidden ...object.Kind) []vector {
 	other := object.KindTag
 	if kind == other {

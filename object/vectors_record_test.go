@@ -55,7 +55,7 @@ func manifestVectors(t *testing.T) []vector {
 	}, headerVectors(kind, mustEncode(t, fullManifest()), a, object.KindTree, object.KindCommit, object.KindTag))
 }
 
-// quietID returns the i-th ID of a row of chunks that are no boundaries.
+// quietID returns ID number i of the chunks that are no boundaries.
 func quietID(i int) object.ID {
 	for n := 0; ; n++ {
 		if id := sum(fmt.Sprint(n)); object.Sum(append([]byte{0}, id[:]...))[0]%128 != 0 {
@@ -74,7 +74,7 @@ func boundaryID() object.ID {
 	}
 }
 
-// signed is a signature that is fine, with changes by place in the array.
+// signed returns a valid signature with changed fields, by their index.
 func signed(changes m) l {
 	s := l{"Ann", "ann@example.org", 1_700_000_000, 0, 60}
 	for i, value := range changes {

@@ -22,13 +22,13 @@ var update = flag.Bool("update", false, "write the test vectors instead of compa
 
 const vectorDir = "../testdata/vectors"
 
-// vector is one encoding of a node, or bytes that are none. The files of
-// vectors are described in docs/format/objects.md.
+// vector is the encoding of a node, or bytes that decoders reject. docs/format/objects.md
+// describes the files of vectors.
 type vector struct {
 	Name   string          `json:"name"`
 	Hex    string          `json:"hex"`
-	Fill   *fill           `json:"fill,omitempty"`   // put into the bytes of Hex
-	Reason object.Reason   `json:"reason,omitempty"` // for which it is rejected; valid if empty
+	Fill   *fill           `json:"fill,omitempty"`   // to insert into the bytes of Hex
+	Reason object.Reason   `json:"reason,omitempty"` // why decoders reject it; empty if valid
 	ID     string          `json:"id,omitempty"`
 	Links  []string        `json:"links,omitempty"`
 	Node   json.RawMessage `json:"node,omitempty"`
@@ -36,7 +36,7 @@ type vector struct {
 	data []byte
 }
 
-// fill is a run of one byte that Hex does without.
+// fill is a run of one byte that Hex omits.
 type fill struct {
 	At    int  `json:"at"`
 	Byte  byte `json:"byte"`
@@ -57,12 +57,12 @@ func valid(t *testing.T, kind object.Kind, name string, node interface{ Encode()
 	return v
 }
 
-// invalid returns the vector of bytes that are rejected.
+// invalid returns the vector of bytes that decoders reject.
 func invalid(name string, reason object.Reason, data []byte) vector {
 	return vector{Name: name, Reason: reason, data: data}
 }
 
-// pack fills in Hex, without the longest run of one byte if that is worth it.
+// pack sets Hex. It moves the longest run of one byte to Fill if that has over 200 bytes.
 func (v *vector) pack() {
 	data, at, count := v.data, 0, 0
 	for i, run := 0, 0; i < len(data); i += run {
@@ -90,7 +90,7 @@ func (v *vector) unpack(t testing.TB) {
 	v.data = data
 }
 
-// readVectors returns the vectors of a kind that are on file.
+// readVectors reads the vectors of a kind from their file.
 func readVectors(t testing.TB, kind object.Kind) []vector {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(vectorDir, kind.String()+".json"))
@@ -123,7 +123,7 @@ func TestVectors(t *testing.T) {
 		}
 		objecttest.CheckVectors(t, filepath.Join(vectorDir, file.kind.String()+".json"), file.vectors, *update)
 
-		// From here on only what is in the file counts.
+		// Check the content of the file, not the values in memory.
 		for _, v := range readVectors(t, file.kind) {
 			t.Run(file.kind.String()+"/"+strings.ReplaceAll(v.Name, " ", "-"), func(t *testing.T) {
 				v.check(t, file.kind, file.decode)
@@ -136,7 +136,7 @@ func (v *vector) check(t *testing.T, kind object.Kind, decode func([]byte) (any,
 	node, err := decode(v.data)
 	if v.Reason == object.ReasonSplit {
 		if err != nil {
-			t.Errorf("decoders do not look at boundaries, but: %v", err)
+			t.Errorf("the decoder checks boundaries, want only Check to do so: %v", err)
 		}
 		err = object.Check(kind, v.data)
 	}
@@ -169,7 +169,7 @@ func (v *vector) check(t *testing.T, kind object.Kind, decode func([]byte) (any,
 	}
 }
 
-// Each reason that a single node can be rejected for has a vector.
+// TestVectorsAreComplete checks that each reason to reject a single node has a vector.
 func TestVectorsAreComplete(t *testing.T) {
 	seen := map[object.Reason]bool{}
 	for _, v := range concat(treeVectors(t), manifestVectors(t), commitVectors(t), tagVectors(t)) {
@@ -192,8 +192,8 @@ func TestVectorsAreComplete(t *testing.T) {
 		code, _, _ := strings.Cut(rest, `"`)
 		count++
 		reason := object.Reason(code)
-		between := reason == object.ReasonRoot || reason == object.ReasonChild || reason == object.ReasonSize
-		if !seen[reason] && !between {
+		severalNodes := reason == object.ReasonRoot || reason == object.ReasonChild || reason == object.ReasonSize
+		if !seen[reason] && !severalNodes {
 			t.Errorf("no vector with reason %s", reason)
 		}
 		if !bytes.Contains(page, []byte("`"+code+"`")) {
@@ -201,6 +201,6 @@ func TestVectorsAreComplete(t *testing.T) {
 		}
 	}
 	if count < 20 {
-		t.Errorf("found only %d reasons in errors.go", count)
+		t.Errorf("%d reasons in errors.go, want at least 20", count)
 	}
 }

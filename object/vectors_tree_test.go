@@ -79,13 +79,12 @@ func treeVectors(t *testing.T) []vector {
 	return concat(vectors, headerVectors(kind, one, a, object.KindCommit, object.KindTag))
 }
 
-// leafBytes returns a leaf of one entry, which is given in CBOR.
+// leafBytes returns a leaf with one entry, given in CBOR.
 func leafBytes(entry ...byte) []byte {
 	return concat(rawHeader(object.KindTree, nil), []byte{0x82, 0, 0x81}, entry)
 }
 
-// splitTree returns a leaf of n entries, of which those at the given places are
-// boundaries.
+// splitTree returns a leaf of n entries. The entries at the given indexes are boundaries.
 func splitTree(n int, boundaries ...int) *object.Tree {
 	tree := &object.Tree{}
 	for i := range n {

@@ -11,8 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// viewOf returns a node as it is in the files of test vectors. Fields that are
-// zero are left out.
+// viewOf returns the JSON of a node in the files of test vectors, without zero fields.
 func viewOf(t *testing.T, node any) json.RawMessage {
 	t.Helper()
 	var view any
@@ -35,8 +34,8 @@ func viewOf(t *testing.T, node any) json.RawMessage {
 	return data
 }
 
-// bytesView returns a byte string as text, or as "hex:" and digits if it is not
-// UTF-8 or begins like that.
+// bytesView returns s if it is UTF-8 and does not begin with "hex:". Otherwise it returns
+// "hex:" and the bytes in hexadecimal.
 func bytesView(s string) string {
 	if utf8.ValidString(s) && !strings.HasPrefix(s, "hex:") {
 		return s
@@ -133,5 +132,5 @@ func signatureView(s object.Signature) map[string]any {
 	return map[string]any{"name": s.Name, "email": s.Email, "time": timeView(s.Time), "zone": s.Zone}
 }
 
-// timeView gives numbers that may not fit a double as text.
+// timeView returns a time as text, because a JSON number may round it.
 func timeView(t object.Time) string { return fmt.Sprintf("%d.%09d", t.Sec, t.Nsec) }

@@ -35,7 +35,7 @@ func (s *store) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return s.Faulty.Get(ctx, key)
 }
 
-// put stores a chunk of n bytes.
+// put stores a chunk of n equal bytes.
 func (s *store) put(t *testing.T, fill byte, n int) object.Key {
 	t.Helper()
 	id, err := s.Put(t.Context(), object.KindChunk, bytes.Repeat([]byte{fill}, n))
@@ -62,10 +62,10 @@ func TestKeepsTheObjectsUsedLast(t *testing.T) {
 	big := s.put(t, 5, 10_000)
 	for i, step := range []struct {
 		key   object.Key
-		reads int // so far
+		reads int // number of reads so far
 	}{
 		{keys[0], 1}, {keys[1], 2}, {keys[2], 3}, {keys[0], 3},
-		{keys[3], 4}, {keys[0], 4}, {keys[2], 4}, {keys[1], 5}, // the second was dropped
+		{keys[3], 4}, {keys[0], 4}, {keys[2], 4}, {keys[1], 5}, // the cache has dropped keys[1]
 		{big, 6}, {big, 7}, {keys[1], 7}, // an object larger than the cache drops nothing
 	} {
 		if _, err := c.Get(t.Context(), step.key); err != nil {
@@ -84,7 +84,7 @@ func TestGetReturnsACopy(t *testing.T) {
 	for range 2 {
 		data, err := c.Get(t.Context(), key)
 		if err != nil || data[0] != 7 {
-			t.Fatal(data[0], err)
+			t.Fatalf("Get returns byte %d, %v; want 7", data[0], err)
 		}
 		data[0] = 8
 	}
@@ -116,7 +116,7 @@ func TestOneReadForManyCallers(t *testing.T) {
 		for range 10 {
 			group.Go(func() {
 				if data, err := c.Get(t.Context(), key); err != nil || len(data) != 100 {
-					t.Errorf("%d bytes, %v", len(data), err)
+					t.Errorf("Get: %d bytes, %v; want 100", len(data), err)
 				}
 			})
 		}
@@ -129,7 +129,7 @@ func TestOneReadForManyCallers(t *testing.T) {
 	})
 }
 
-func TestACallerThatGivesUpStopsNoOther(t *testing.T) {
+func TestCancelledCallerStopsNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		key := s.put(t, 1, 100)
@@ -139,13 +139,13 @@ func TestACallerThatGivesUpStopsNoOther(t *testing.T) {
 		var group sync.WaitGroup
 		group.Go(func() {
 			if _, err := c.Get(first, key); !errors.Is(err, context.Canceled) {
-				t.Errorf("the first caller: %v", err)
+				t.Errorf("first caller: %v, want Canceled", err)
 			}
 		})
 		synctest.Wait()
 		group.Go(func() {
 			if _, err := c.Get(t.Context(), key); err != nil {
-				t.Errorf("the second caller: %v", err)
+				t.Errorf("second caller: %v", err)
 			}
 		})
 		synctest.Wait()
@@ -154,12 +154,12 @@ func TestACallerThatGivesUpStopsNoOther(t *testing.T) {
 		close(s.gate)
 		group.Wait()
 		if s.stopped.Load() != 0 {
-			t.Error("the read stopped")
+			t.Error("the read stopped though a caller waits for it")
 		}
 	})
 }
 
-func TestNobodyWaits(t *testing.T) {
+func TestReadWithoutCallersStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		key := s.put(t, 1, 100)
@@ -171,7 +171,7 @@ func TestNobodyWaits(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		if s.stopped.Load() != 1 {
-			t.Error("the read goes on")
+			t.Error("the read did not stop after its only caller gave up")
 		}
 		close(s.gate)
 		if _, err := c.Get(t.Context(), key); err != nil {

@@ -18,11 +18,11 @@ func TestModes(t *testing.T) {
 	at := TimeOf(time.Date(2026, 1, 31, 12, 0, 0, 5, time.FixedZone("", 3600)))
 	data, err := enc.Marshal(value{A: 1, B: []int{2}, T: &at})
 	if want := "\xa3aa\x01ab\x81\x02at\x82\x1a\x69\x7d\xe0\xb0\x05"; err != nil || string(data) != want {
-		t.Fatalf("encoded %x, %v, want %x", data, err, want)
+		t.Fatalf("encoded %x, %v; want %x", data, err, want)
 	}
 	var got value
 	if err := dec.Unmarshal(data, &got); err != nil || got.A != 1 || len(got.B) != 1 || *got.T != at {
-		t.Errorf("decoded %+v, %v", got, err)
+		t.Errorf("decoded %+v, %v; want the encoded value", got, err)
 	}
 	for name, text := range map[string]string{
 		"a key twice":           "\xa2aa\x01aa\x02",
@@ -31,7 +31,7 @@ func TestModes(t *testing.T) {
 		"a tag":                 "\xa1aa\xc1\x01",
 		"too deep":              strings.Repeat("\x81", maxDepth+1) + "\x01",
 		"a too long array":      "\x9a\x00\x02\x00\x01" + strings.Repeat("\x00", maxArray+1),
-		"something behind it":   "\xa1aa\x01\x00",
+		"a trailing byte":       "\xa1aa\x01\x00",
 		"an array for a struct": "\x81\x01",
 	} {
 		var v any = &value{}
@@ -39,17 +39,17 @@ func TestModes(t *testing.T) {
 			v = new(any)
 		}
 		if err := dec.Unmarshal([]byte(text), v); err == nil {
-			t.Errorf("%s: decoded %+v", name, v)
+			t.Errorf("%s: decoded %+v, want an error", name, v)
 		}
 	}
-	// What is not canonical in another way is encoded otherwise again.
+	// Other values that are not canonical decode, but encode to different bytes.
 	for _, text := range []string{"\xa1aA\x01", "\xa1aa\x18\x01", "\xa2ab\x81\x01aa\x01"} {
 		got := value{}
 		if err := dec.Unmarshal([]byte(text), &got); err != nil {
-			t.Errorf("%x: %v", text, err)
+			t.Errorf("decode %x: %v", text, err)
 		}
 		if again, err := enc.Marshal(got); err != nil || bytes.Equal(again, []byte(text)) {
-			t.Errorf("%x is encoded as %x, %v", text, again, err)
+			t.Errorf("%x encodes to %x, %v; want other bytes", text, again, err)
 		}
 	}
 }
@@ -57,12 +57,12 @@ func TestModes(t *testing.T) {
 func TestTime(t *testing.T) {
 	for _, ok := range []time.Time{time.Unix(0, 0), time.Unix(-5, 999_999_999), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)} {
 		if got, err := TimeOf(ok).Time(); err != nil || !got.Equal(ok) || got.Location() != time.UTC {
-			t.Errorf("%v became %v, %v", ok, got, err)
+			t.Errorf("time after encoding: %v, %v; want %v in UTC", got, err, ok)
 		}
 	}
 	for _, bad := range []Time{{Nsec: 1e9}, {Sec: math.MaxInt64}, {Sec: math.MinInt64}, {Sec: 253402300800}} {
 		if got, err := bad.Time(); err == nil {
-			t.Errorf("%+v is %v", bad, got)
+			t.Errorf("Time of %+v = %v, want an error", bad, got)
 		}
 	}
 }

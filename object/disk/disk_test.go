@@ -24,14 +24,14 @@ func TestLock(t *testing.T) {
 			_, err := disk.Lock(ctx, path, mode, wait)
 			var busy *disk.BusyError
 			if !errors.Is(err, disk.ErrBusy) || !errors.As(err, &busy) || busy.PID != os.Getpid() || busy.File != path {
-				t.Errorf("mode %v, wait %v: %v", mode, wait, err)
+				t.Errorf("mode %v, wait %v: %v; want a BusyError with this process", mode, wait, err)
 			}
 		}
 	}
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := disk.Lock(cancelled, path, disk.Exclusive, time.Minute); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("lock with a cancelled context: %v", err)
 	}
 	got := make(chan error)
 	go func() {
@@ -43,7 +43,7 @@ func TestLock(t *testing.T) {
 	}()
 	lock.Unlock()
 	if err := <-got; err != nil {
-		t.Errorf("after it was free: %v", err)
+		t.Errorf("waiting lock after Unlock: %v", err)
 	}
 }
 
@@ -60,7 +60,7 @@ func TestSharedLock(t *testing.T) {
 	}
 	one.Unlock()
 	if _, err := disk.Lock(ctx, path, disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("beside a shared lock: %v", err)
+		t.Errorf("exclusive lock beside a shared one: %v, want ErrBusy", err)
 	}
 	two.Unlock()
 	three, err := disk.Lock(ctx, path, disk.Exclusive, 0)
@@ -78,21 +78,21 @@ func TestWriteFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != text {
-			t.Errorf("got %q, %v; want %q", got, err, text)
+			t.Errorf("file has %q, %v; want %q", got, err, text)
 		}
 	}
 	if err := disk.WriteFile(filepath.Join(dir, "nowhere", "file"), nil); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("in a folder that is not there: %v", err)
+		t.Errorf("write in a missing directory: %v, want ErrNotExist", err)
 	}
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := disk.WriteFile(filepath.Join(dir, "folder"), nil); err == nil {
-		t.Error("replaced a folder")
+		t.Error("WriteFile replaced a directory")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 2 {
-		t.Errorf("left behind: %v, %v", entries, err)
+		t.Errorf("directory has %v, %v; want no temporary files", entries, err)
 	}
 }
 
@@ -100,14 +100,14 @@ func TestLockThatIsRemoved(t *testing.T) {
 	ctx := context.Background()
 	path := filepath.Join(t.TempDir(), "lock")
 	if disk.IsLocked(path) {
-		t.Error("locked, and not there")
+		t.Error("IsLocked of a missing file = true")
 	}
 	lock, err := disk.Lock(ctx, path, disk.Exclusive, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !disk.IsLocked(path) {
-		t.Error("not locked")
+		t.Error("IsLocked of a held lock = false")
 	}
 	got := make(chan *disk.FileLock)
 	go func() {
@@ -117,15 +117,15 @@ func TestLockThatIsRemoved(t *testing.T) {
 		}
 		got <- next
 	}()
-	time.Sleep(20 * time.Millisecond) // let it wait for the file that goes
+	time.Sleep(20 * time.Millisecond) // the goroutine waits for the file that will be removed
 	lock.Remove()
 	next := <-got
 	if _, err := disk.Lock(ctx, path, disk.Shared, 0); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("the lock that was taken is not on the file that is there: %v", err)
+		t.Errorf("shared lock on the new file: %v, want ErrBusy", err)
 	}
 	next.Unlock()
 	if disk.IsLocked(path) {
-		t.Error("still locked")
+		t.Error("IsLocked after Unlock = true")
 	}
 }
 
@@ -133,28 +133,28 @@ func TestSum(t *testing.T) {
 	for _, text := range []string{"", "a", "two\nlines", "binary\x00\xff", "crc32c 00000000\n"} {
 		file := disk.WithSum([]byte(text))
 		if data, has, err := disk.CutSum(file); err != nil || !has || string(data) != text {
-			t.Errorf("%q: %q, %v, %v", text, data, has, err)
+			t.Errorf("CutSum = %q, %t, %v; want %q", data, has, err, text)
 		}
-		whole := func(file []byte) bool {
+		intact := func(file []byte) bool {
 			data, has, err := disk.CutSum(file)
 			return err == nil && has && string(data) == text
 		}
 		for bit := range 8 * len(file) {
 			file[bit/8] ^= 1 << (bit % 8)
 			if data, has, err := disk.CutSum(file); err == nil && (has || string(data) == text) {
-				t.Errorf("bit %d of %q: %q, %v", bit, text, data, has)
+				t.Errorf("CutSum of %q with bit %d flipped = %q, %t; want an error", text, bit, data, has)
 			}
-			if !disk.Mend(file, whole) || !whole(file) {
-				t.Errorf("bit %d of %q is not mended", bit, text)
+			if !disk.Mend(file, intact) || !intact(file) {
+				t.Errorf("Mend does not mend %q with bit %d flipped", text, bit)
 			}
 		}
 	}
 	if disk.Mend([]byte("text"), func([]byte) bool { return false }) {
-		t.Error("mended what cannot be")
+		t.Error("Mend of a file that no flipped bit mends = true")
 	}
 }
 
-// TestFIFO expects that a FIFO in a repository does not block.
+// TestFIFO checks that opening a FIFO in a repository fails and does not block.
 func TestFIFO(t *testing.T) {
 	path := filepath.Join(t.TempDir(), disk.RepositoryDir, "fifo")
 	if err := errors.Join(os.Mkdir(filepath.Dir(path), 0o777), syscall.Mkfifo(path, 0o666)); err != nil {
@@ -163,10 +163,10 @@ func TestFIFO(t *testing.T) {
 	for _, flag := range []int{os.O_RDONLY, os.O_WRONLY, os.O_RDWR | os.O_CREATE} {
 		if f, err := disk.OpenFile(path, flag, 0o666); err == nil {
 			f.Close()
-			t.Errorf("flags %#x: opened", flag)
+			t.Errorf("OpenFile with flags %#x opened a FIFO", flag)
 		}
 	}
 	if data, err := disk.ReadFile(path); err == nil {
-		t.Errorf("read %q", data)
+		t.Errorf("ReadFile of a FIFO = %q, want an error", data)
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A lock that was given back is free, though a process that is just being
-// started has its file open too, as it has all of them until its program runs.
+// TestUnlockWhileProcessStarts checks that Unlock frees a lock though a starting process
+// still shares its open file. A process shares all open files until it runs its program.
 func TestUnlockWhileProcessStarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	for _, mode := range []Mode{Exclusive, Shared} {
@@ -21,22 +21,22 @@ func TestUnlockWhileProcessStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		inProcess, err := unix.Dup(int(lock.f.Fd()))
+		shared, err := unix.Dup(int(lock.f.Fd()))
 		if err != nil {
 			t.Fatal(err)
 		}
 		lock.Unlock()
 		next, err := Lock(context.Background(), path, Exclusive, 0)
 		if err != nil {
-			t.Fatalf("mode %v: %v", mode, err)
+			t.Fatalf("lock after Unlock, mode %v: %v", mode, err)
 		}
 		next.Unlock()
-		unix.Close(inProcess)
+		unix.Close(shared)
 	}
 }
 
-// A lock names the process that holds it: none that held it before, and none
-// that has ended.
+// TestBusyNamesHolder checks that a BusyError names the process that holds the lock, and
+// neither a former holder nor a process that ended.
 func TestBusyNamesHolder(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	take := func(mode Mode) *FileLock {
@@ -49,7 +49,7 @@ func TestBusyNamesHolder(t *testing.T) {
 	refused := func() *BusyError {
 		var busy *BusyError
 		if _, err := Lock(t.Context(), path, Exclusive, 0); !errors.As(err, &busy) {
-			t.Fatalf("error %v", err)
+			t.Fatalf("Lock: %v, want a BusyError", err)
 		}
 		return busy
 	}
@@ -60,13 +60,13 @@ func TestBusyNamesHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if busy := refused(); busy.PID != os.Getpid() || !busy.Since.Equal(info.ModTime()) {
-		t.Errorf("held by this process since %v: %+v", info.ModTime(), busy)
+		t.Errorf("lock of this process: %+v, want its PID and time %v", busy, info.ModTime())
 	}
 	lock.Unlock()
 
 	lock = take(Shared)
 	if busy := refused(); busy.PID != 0 || !busy.Since.IsZero() {
-		t.Errorf("the former holder is named: %+v", busy)
+		t.Errorf("shared lock: %+v, want no former holder", busy)
 	}
 	ended := exec.Command(os.Args[0], "-test.run=^$")
 	if err := ended.Run(); err != nil {
@@ -76,7 +76,7 @@ func TestBusyNamesHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if busy := refused(); busy.PID != 0 {
-		t.Errorf("a process that ended is named: %+v", busy)
+		t.Errorf("lock with the PID of an ended process: %+v, want no PID", busy)
 	}
 	lock.Unlock()
 }

@@ -19,7 +19,7 @@ func (e badEncoder) EncodeAll(src, dst []byte) []byte {
 	return append(dst, e.spoil(e.allEncoder.EncodeAll(src, dst)[n:])...)
 }
 
-// An encoder that gives wrong frames costs space, never data.
+// TestEncoderBug checks that Append keeps data raw if the zstd encoder makes wrong frames.
 func TestEncoderBug(t *testing.T) {
 	data := text(50_000)
 	other := NewEncoder(Fastest).Append(nil, append([]byte("X"), data[1:]...))
@@ -29,7 +29,7 @@ func TestEncoderBug(t *testing.T) {
 	}{
 		{"flipped bit", func(f []byte) []byte { f[len(f)/2] ^= 4; return f }},
 		{"cut short", func(f []byte) []byte { return f[:len(f)-1] }},
-		{"nothing", func(f []byte) []byte { return nil }},
+		{"empty frame", func(f []byte) []byte { return nil }},
 		{"other data of the same length", func([]byte) []byte { return other[1:] }},
 		{"panic", func([]byte) []byte { panic("index out of range") }},
 	}
@@ -42,11 +42,11 @@ func TestEncoderBug(t *testing.T) {
 		for range 2 {
 			value := enc.Append([]byte("before"), data)
 			if string(value[:6]) != "before" || value[6] != codecRaw || !bytes.Equal(value[7:], data) {
-				t.Errorf("%s: value of %d bytes, codec %d", test.name, len(value)-6, value[6])
+				t.Errorf("%s: value of %d bytes, codec %d; want the data raw", test.name, len(value)-6, value[6])
 			}
 		}
 		if calls < 2 {
-			t.Errorf("%s: the encoder was called %d times, want it to be tried each time", test.name, calls)
+			t.Errorf("%s: %d calls of the zstd encoder, want one for each Append", test.name, calls)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestProbe(t *testing.T) {
 	}
 	for _, test := range tests {
 		if got := w.probe(test.data); got != test.want {
-			t.Errorf("%s: %v, want %v", test.name, got, test.want)
+			t.Errorf("probe of %s = %t, want %t", test.name, got, test.want)
 		}
 	}
 }

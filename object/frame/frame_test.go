@@ -35,8 +35,8 @@ func text(n int) []byte {
 	return b.Bytes()[:n]
 }
 
-// zstdFrame builds a zstd frame by hand: a single segment that declares size
-// bytes, then count blocks that each repeat one byte n times.
+// zstdFrame builds a zstd frame without the library: a single segment that declares size
+// bytes, and count blocks that each repeat one byte n times.
 func zstdFrame(size uint64, count, n int) []byte {
 	f := []byte{0x28, 0xb5, 0x2f, 0xfd, 3<<6 | 1<<5}
 	f = binary.LittleEndian.AppendUint64(f, size)
@@ -45,7 +45,7 @@ func zstdFrame(size uint64, count, n int) []byte {
 
 func rleBlocks(count, n int) (blocks []byte) {
 	for i := range count {
-		head := uint32(n)<<3 | 1<<1 // a run
+		head := uint32(n)<<3 | 1<<1 // a block that repeats a byte
 		if i == count-1 {
 			head |= 1
 		}
@@ -56,7 +56,7 @@ func rleBlocks(count, n int) (blocks []byte) {
 
 func TestRoundTrip(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("slow, and the race detector finds nothing in one goroutine")
 	}
 	half := append(random(1, 200_000), text(200_000)...)
 	tests := []struct {
@@ -89,15 +89,15 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("level %d, %s: codec %d, want %d", level, test.name, value[0], test.codec)
 			}
 			if len(value) > len(test.data)+MaxOverhead {
-				t.Errorf("level %d, %s: %d bytes for %d", level, test.name, len(value), len(test.data))
+				t.Errorf("level %d, %s: value of %d bytes for %d", level, test.name, len(value), len(test.data))
 			}
 			got, err := Decode([]byte("before"), value, len(test.data))
 			if err != nil || string(got) != "before"+string(test.data) {
-				t.Errorf("level %d, %s: decoded to %d bytes, %v", level, test.name, len(got), err)
+				t.Errorf("level %d, %s: decoded %d bytes, %v; want the %d of the data", level, test.name, len(got)-len("before"), err, len(test.data))
 			}
 			raw, ok := Raw(value)
 			if ok != (test.codec == codecRaw) || ok && !bytes.Equal(raw, test.data) {
-				t.Errorf("level %d, %s: Raw gave %d bytes, %v", level, test.name, len(raw), ok)
+				t.Errorf("level %d, %s: Raw = %d bytes, %t", level, test.name, len(raw), ok)
 			}
 		}
 	}
@@ -150,13 +150,13 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: %v does not match ErrCorrupt", test.name, err)
 		}
 		if string(got) != "before" {
-			t.Errorf("%s: dst became %q", test.name, got)
+			t.Errorf("%s: Decode changed dst to %q", test.name, got)
 		}
 	}
-	// The frames made by hand are refused for what they say, not for their form.
+	// The frames of zstdFrame are well-formed: Decode accepts them with right sizes.
 	for _, n := range []int{10, 1000} {
 		if got, err := Decode(nil, value(zstdFrame(uint64(n), 1, n)), n); err != nil || len(got) != n {
-			t.Errorf("frame of %d bytes: %d, %v", n, len(got), err)
+			t.Errorf("frame of %d bytes: decoded %d, %v", n, len(got), err)
 		}
 	}
 }
@@ -166,14 +166,14 @@ func TestDecodeTruncated(t *testing.T) {
 		value := NewEncoder(Fastest).Append(nil, data)
 		for n := range len(value) {
 			if _, err := Decode(nil, value[:n], len(data)); !errors.Is(err, object.ErrCorrupt) {
-				t.Errorf("codec %d, first %d of %d bytes: %v", value[0], n, len(value), err)
+				t.Errorf("codec %d, first %d of %d bytes: %v, want ErrCorrupt", value[0], n, len(value), err)
 			}
 		}
 	}
 }
 
-// A value that claims or holds far more than it should makes Decode allocate
-// no more than was asked for.
+// TestDecodeBombMemory checks that the memory of Decode depends on the wanted length, and not
+// on a value that declares or has more.
 func TestDecodeBombMemory(t *testing.T) {
 	bomb := append([]byte{codecZstd}, zstdFrame(1<<20, 100_000, 128<<10)...) // 12 GiB
 	liar := append([]byte{codecZstd}, zstdFrame(1<<62, 1, 10)...)
@@ -181,18 +181,18 @@ func TestDecodeBombMemory(t *testing.T) {
 	runtime.ReadMemStats(&before)
 	for range 10 {
 		if _, err := Decode(nil, bomb, 1<<20); err == nil {
-			t.Fatal("bomb decoded")
+			t.Fatal("Decode accepts a bomb")
 		}
 		if _, err := Decode(nil, liar, 1<<20); err == nil {
-			t.Fatal("liar decoded")
+			t.Fatal("Decode accepts a false size")
 		}
 		if _, err := Decode(nil, liar, 1<<62); err == nil {
-			t.Fatal("liar decoded")
+			t.Fatal("Decode accepts a false size")
 		}
 	}
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > 40<<20 {
-		t.Errorf("allocated %d MiB in all for 30 bad values of 1 MiB", got>>20)
+		t.Errorf("30 bad values took %d MiB of memory, want at most 40", got>>20)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestConcurrent(t *testing.T) {
 				value = enc.Append(value[:0], data)
 				back, err = Decode(back[:0], value, len(data))
 				if err != nil || !bytes.Equal(back, data) {
-					t.Errorf("%d bytes came back as %d, %v", len(data), len(back), err)
+					t.Errorf("round trip of %d bytes: %d bytes, %v", len(data), len(back), err)
 				}
 			}
 		})
@@ -229,16 +229,16 @@ func FuzzDecode(f *testing.F) {
 		got, err := Decode(nil, value, rawLen)
 		if err != nil {
 			if !errors.Is(err, object.ErrCorrupt) {
-				t.Fatalf("%v does not match ErrCorrupt", err)
+				t.Fatalf("Decode: %v, want ErrCorrupt", err)
 			}
 			return
 		}
 		if len(got) != rawLen {
-			t.Fatalf("%d bytes, want %d", len(got), rawLen)
+			t.Fatalf("Decode: %d bytes, want %d", len(got), rawLen)
 		}
 		again, err := Decode(nil, enc.Append(nil, got), rawLen)
 		if err != nil || !bytes.Equal(again, got) {
-			t.Fatalf("encoded again, it came back as %d bytes, %v", len(again), err)
+			t.Fatalf("round trip of %d bytes: %d bytes, %v", len(got), len(again), err)
 		}
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// What is idle outlives garbage collections, and only so many are kept.
+// TestIdle checks that idle keeps maxIdle values, also across garbage collections.
 func TestIdle(t *testing.T) {
 	made := 0
 	p := idle[*int]{make: func() *int { made++; return new(int) }}
@@ -22,9 +22,9 @@ func TestIdle(t *testing.T) {
 		p.get()
 	}
 	if made != maxIdle+4 {
-		t.Errorf("%d were made though %d were idle, want %d", made, maxIdle, maxIdle+4)
+		t.Errorf("%d values were made, want %d: idle lost some", made, maxIdle+4)
 	}
 	if p.get(); made != maxIdle+5 {
-		t.Errorf("%d were made, want %d: more were kept than are to be", made, maxIdle+5)
+		t.Errorf("%d values were made, want %d: idle kept too many", made, maxIdle+5)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// edited returns data with some places changed, the same for the same seed.
+// edited returns data with changes at some places, the same for the same seed.
 func edited(seed uint64, data []byte, places int) []byte {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	out := bytes.Clone(data)
@@ -23,13 +23,13 @@ func edited(seed uint64, data []byte, places int) []byte {
 	return out
 }
 
-// patch returns the patch of a base by the script given, stored as value.
+// patch returns a patch of the object id with a stored script.
 func patch(size uint64, id object.ID, script []byte) []byte {
 	value := append([]byte{codecPatch}, id[:]...)
 	return append(binary.AppendUvarint(value, size), script...)
 }
 
-// near returns the near patch of a base at n by the script given, stored as value.
+// near returns a near patch of the base at n with a stored script.
 func near(size uint64, n Near, script []byte) []byte {
 	value := []byte{codecNear}
 	for _, v := range [...]int{n.Distance, n.Stored, n.Raw} {
@@ -50,7 +50,7 @@ func TestPatchRoundTrip(t *testing.T) {
 		{"the same", base, base, true, 60},
 		{"one byte more", append([]byte("!"), base...), base, true, 60},
 		{"cut short", base[1000:90_000], base, true, 60},
-		{"halves changed round", moved, base, true, 60},
+		{"halves swapped", moved, base, true, 60},
 		{"edited", edited(1, base, 30), base, true, 3000},
 		{"random, edited", edited(2, random(1, 100_000), 5), random(1, 100_000), true, 500},
 		{"twice as long", append(bytes.Clone(base), base...), base, true, 60},
@@ -70,80 +70,81 @@ func TestPatchRoundTrip(t *testing.T) {
 			id := object.Sum(test.base)
 			value, ok := enc.AppendPatch([]byte("before"), test.src, id, test.base)
 			if ok != test.ok || string(value[:6]) != "before" || !ok && len(value) > 6 {
-				t.Errorf("level %d, %s: %d bytes, %v", level, test.name, len(value), ok)
+				t.Errorf("level %d, %s: %d bytes, %t; want %t", level, test.name, len(value), ok, test.ok)
 			}
 			if !ok {
 				continue
 			}
 			if value = value[6:]; len(value) > test.most {
-				t.Errorf("level %d, %s: %d bytes, at most %d are good", level, test.name, len(value), test.most)
+				t.Errorf("level %d, %s: %d bytes, want at most %d", level, test.name, len(value), test.most)
 			}
 			if got, ok := Base(value); !ok || got != id {
-				t.Errorf("level %d, %s: made from %s, %v", level, test.name, got, ok)
+				t.Errorf("level %d, %s: Base = %s, %t; want %s", level, test.name, got, ok, id)
 			}
 			if n, err := Size(value); err != nil || n != len(test.src) {
-				t.Errorf("level %d, %s: size %d, %v", level, test.name, n, err)
+				t.Errorf("level %d, %s: Size = %d, %v; want %d", level, test.name, n, err, len(test.src))
 			}
 			got, err := DecodePatch([]byte("before"), value, len(test.src), test.base)
 			if err != nil || string(got) != "before"+string(test.src) {
-				t.Errorf("level %d, %s: decoded to %d bytes, %v", level, test.name, len(got), err)
+				t.Errorf("level %d, %s: decoded %d bytes, %v; want the %d of the source", level, test.name, len(got)-6, err, len(test.src))
 			}
 			wantNear(t, value, id, test.src, test.base)
 		}
 	}
 }
 
-// wantNear wants the patch of base for src to be one as a near patch, too, and
-// that to become the patch again.
+// wantNear checks that patch becomes a valid near patch of base for src, and that the near
+// patch becomes patch again.
 func wantNear(t *testing.T, patch []byte, id object.ID, src, base []byte) {
 	t.Helper()
 	n := Near{Distance: 5 << 20, Stored: len(base), Raw: len(base)}
 	value, err := AppendNear([]byte("before"), patch, n)
 	if err != nil || string(value[:6]) != "before" || len(value)-6 > len(patch)-20 {
-		t.Fatalf("near patch of %d bytes for %d, %v", len(value)-6, len(patch), err)
+		t.Fatalf("near patch of %d bytes for a patch of %d, %v; want at least 20 fewer", len(value)-6, len(patch), err)
 	}
 	value = value[6:]
 	if got, err := NearBase(value); err != nil || got != n || !IsNear(value) || IsNear(patch) {
-		t.Errorf("made from %+v, %v; want %+v", got, err, n)
+		t.Errorf("NearBase = %+v, %v; want %+v", got, err, n)
 	}
 	if id, ok := Base(value); ok {
-		t.Errorf("a near patch is made from %s", id)
+		t.Errorf("Base of a near patch = %s, want none", id)
 	}
 	if size, err := Size(value); err != nil || size != len(src) {
-		t.Errorf("near patch: size %d, %v", size, err)
+		t.Errorf("Size of a near patch = %d, %v; want %d", size, err, len(src))
 	}
 	if got, err := DecodePatch([]byte("before"), value, len(src), base); err != nil || string(got) != "before"+string(src) {
-		t.Errorf("near patch decoded to %d bytes, %v", len(got), err)
+		t.Errorf("near patch decodes to %d bytes, %v; want the %d of the source", len(got)-6, err, len(src))
 	}
 	if again, err := AppendFar([]byte("before"), value, id); err != nil || string(again) != "before"+string(patch) {
-		t.Errorf("the patch came back as %d bytes, %v", len(again), err)
+		t.Errorf("AppendFar returns %d bytes, %v; want the patch of %d", len(again)-6, err, len(patch))
 	}
 }
 
-// Nothing becomes of what is no patch, or of what names its base in the other way.
+// TestNearRefused checks that AppendNear and AppendFar refuse values that are no patches, or
+// that name their base in the other way.
 func TestNearRefused(t *testing.T) {
 	n := Near{44, 44, 43}
 	script := []byte{codecRaw, 3, 'f', 'o', 'x'}
 	far, close := patch(3, object.ID{}, script), near(3, n, script)
 	for _, value := range [][]byte{nil, script, close, far[:20], far[:33], patch(MaxPatch+1, object.ID{}, script)} {
 		if out, err := AppendNear([]byte("x"), value, n); !errors.Is(err, object.ErrCorrupt) || string(out) != "x" {
-			t.Errorf("AppendNear(%x): %q, %v", value, out, err)
+			t.Errorf("AppendNear(%x) = %q, %v; want ErrCorrupt", value, out, err)
 		}
 	}
 	for _, n := range []Near{{}, {43, 44, 43}, {44, 44, 0}, {44, 44, MaxPatch + 1}, {MaxDistance + 1, 44, 43}, {-1, 44, 43}} {
 		if out, err := AppendNear([]byte("x"), far, n); !errors.Is(err, object.ErrCorrupt) || string(out) != "x" {
-			t.Errorf("AppendNear at %+v: %q, %v", n, out, err)
+			t.Errorf("AppendNear at %+v = %q, %v; want ErrCorrupt", n, out, err)
 		}
 	}
 	for _, value := range [][]byte{nil, script, far, close[:3], close[:4], near(3, Near{1, 44, 43}, script)} {
 		if out, err := AppendFar([]byte("x"), value, object.ID{}); !errors.Is(err, object.ErrCorrupt) || string(out) != "x" {
-			t.Errorf("AppendFar(%x): %q, %v", value, out, err)
+			t.Errorf("AppendFar(%x) = %q, %v; want ErrCorrupt", value, out, err)
 		}
 	}
 	for _, value := range [][]byte{far, close} {
 		var refused *Error
 		if _, err := Decode(nil, value, 3); !errors.As(err, &refused) || refused.Reason != ReasonPatch {
-			t.Errorf("Decode(%x): %v", value, err)
+			t.Errorf("Decode(%x): %v, want ReasonPatch", value, err)
 		}
 	}
 }
@@ -157,17 +158,17 @@ func TestPatchOfAnything(t *testing.T) {
 		value, ok := enc.AppendPatch(nil, src, object.ID{}, base)
 		if !ok {
 			if len(src) > 500 {
-				t.Errorf("seed %d: %d bytes are no patch of %d", seed, len(src), len(base))
+				t.Errorf("seed %d: AppendPatch makes no patch of %d bytes from a base of %d", seed, len(src), len(base))
 			}
 			continue
 		}
 		if got, err := DecodePatch(nil, value, len(src), base); err != nil || !bytes.Equal(got, src) {
-			t.Fatalf("seed %d: %d bytes came back as %d, %v", seed, len(src), len(got), err)
+			t.Fatalf("seed %d: round trip of %d bytes: %d bytes, %v", seed, len(src), len(got), err)
 		}
 	}
 }
 
-// A zstd encoder with a bug makes no patch.
+// TestPatchEncoderBug checks that AppendPatch makes no patch with a faulty zstd encoder.
 func TestPatchEncoderBug(t *testing.T) {
 	calls := 0
 	enc := newEncoder(func() allEncoder {
@@ -176,7 +177,7 @@ func TestPatchEncoderBug(t *testing.T) {
 	})
 	base := text(50_000)
 	if out, ok := enc.AppendPatch([]byte("before"), edited(1, base, 200), object.ID{}, base); ok || string(out) != "before" || calls == 0 {
-		t.Errorf("%d bytes, %v, after %d calls", len(out), ok, calls)
+		t.Errorf("AppendPatch: %d bytes, %t, %d calls of the zstd encoder; want no patch", len(out), ok, calls)
 	}
 }
 
@@ -185,18 +186,18 @@ func TestDecodePatchTruncated(t *testing.T) {
 	for _, src := range [][]byte{edited(1, base, 2), edited(2, base, 40)} {
 		value, ok := NewEncoder(Fastest).AppendPatch(nil, src, object.Sum(base), base)
 		if !ok {
-			t.Fatal("no patch")
+			t.Fatal("AppendPatch makes no patch")
 		}
 		for n := range len(value) {
 			if _, err := DecodePatch(nil, value[:n], len(src), base); !errors.Is(err, object.ErrCorrupt) {
-				t.Errorf("first %d of %d bytes: %v", n, len(value), err)
+				t.Errorf("first %d of %d bytes: %v, want ErrCorrupt", n, len(value), err)
 			}
 		}
 	}
 }
 
-// A patch of a few bytes makes DecodePatch allocate what was asked for, and no
-// more.
+// TestPatchBombMemory checks that the memory of DecodePatch depends on the wanted length, and
+// not on a patch that declares or has more.
 func TestPatchBombMemory(t *testing.T) {
 	bomb := append([]byte{codecZstd}, zstdFrame(1<<20, 100_000, 128<<10)...)
 	values := [][]byte{
@@ -211,14 +212,14 @@ func TestPatchBombMemory(t *testing.T) {
 		for _, value := range values {
 			for _, n := range []int{1000, 1 << 20, 1 << 40, -1} {
 				if _, err := DecodePatch(nil, value, n, make([]byte, 100)); err == nil {
-					t.Fatal("bomb decoded")
+					t.Fatal("DecodePatch accepts a bomb")
 				}
 			}
 		}
 	}
 	runtime.ReadMemStats(&after)
 	if got := after.TotalAlloc - before.TotalAlloc; got > 80<<20 {
-		t.Errorf("allocated %d MiB in all for 160 bad values of 1 MiB", got>>20)
+		t.Errorf("160 bad values took %d MiB of memory, want at most 80", got>>20)
 	}
 }
 
@@ -237,23 +238,23 @@ func FuzzDecodePatch(f *testing.F) {
 		got, err := DecodePatch([]byte("x"), value, rawLen, base)
 		if err != nil {
 			if !errors.Is(err, object.ErrCorrupt) || string(got) != "x" {
-				t.Fatalf("%q, %v does not match ErrCorrupt", got, err)
+				t.Fatalf("DecodePatch = %q, %v; want ErrCorrupt", got, err)
 			}
 			return
 		}
 		if len(got) != 1+rawLen || rawLen > MaxPatch {
-			t.Fatalf("%d bytes, want %d", len(got)-1, rawLen)
+			t.Fatalf("DecodePatch: %d bytes, want %d", len(got)-1, rawLen)
 		}
 		if n, err := Size(value); err != nil || n != rawLen {
-			t.Fatalf("size %d, %v, want %d", n, err, rawLen)
+			t.Fatalf("Size = %d, %v; want %d", n, err, rawLen)
 		}
 		id, ok := Base(value)
 		if n, err := NearBase(value); ok == (err == nil) || !ok && n.Raw != len(base) {
-			t.Fatalf("made from %s, %t, and from %+v, %v", id, ok, n, err)
+			t.Fatalf("Base = %s, %t; NearBase = %+v, %v; want exactly one", id, ok, n, err)
 		}
 		if value, ok = enc.AppendPatch(nil, got, id, base); ok {
 			if again, err := DecodePatch(nil, value, len(got), base); err != nil || !bytes.Equal(again, got) {
-				t.Fatalf("encoded again, it came back as %d bytes, %v", len(again), err)
+				t.Fatalf("round trip of %d bytes: %d bytes, %v", len(got), len(again), err)
 			}
 		}
 	})

@@ -16,15 +16,15 @@ var update = flag.Bool("update", false, "write the test vectors instead of compa
 
 const vectorFile = "../../testdata/vectors/patch.json"
 
-// patchVector is a patch, or bytes that are none. See docs/format/frame.md.
+// patchVector is a patch, or an invalid one. See docs/format/frame.md.
 type patchVector struct {
 	Name   string `json:"name"`
 	Hex    string `json:"hex"`
-	Base   string `json:"base"`             // the object it is made from
+	Base   string `json:"base"`             // bytes of the base
 	Raw    int    `json:"raw"`              // length of the object
-	Object string `json:"object,omitempty"` // if it is valid
-	Near   *Near  `json:"near,omitempty"`   // of a valid near patch
-	Reason string `json:"reason,omitempty"` // why it is not
+	Object string `json:"object,omitempty"` // the object, if the patch is valid
+	Near   *Near  `json:"near,omitempty"`   // place of the base of a valid near patch
+	Reason string `json:"reason,omitempty"` // why the patch is invalid
 
 	data []byte
 }
@@ -79,7 +79,7 @@ func patchVectors() (list []patchVector) {
 	return list
 }
 
-// nearVectors are near patches of base, and bytes that are none.
+// nearVectors returns valid and invalid near patches of base.
 func nearVectors(base string) (list []patchVector) {
 	script := []byte{codecRaw, 0, 19, 0}
 	valid := func(name string, n Near) {
@@ -116,9 +116,9 @@ func nearVectors(base string) (list []patchVector) {
 	return list
 }
 
-// zstdScript is a script as a zstd frame: 98 times f, then four bytes copied. It
-// does not depend on an encoder: a raw block, one that repeats a byte, and
-// another raw one.
+// zstdScript returns a script as a zstd frame, made without an encoder: a raw block, one
+// that repeats a byte, and another raw one. The script inserts f 98 times, and copies four
+// bytes.
 func zstdScript() []byte {
 	raw := func(last byte, data ...byte) []byte {
 		return append([]byte{byte(len(data))<<3 | last, 0, 0}, data...)
@@ -148,10 +148,10 @@ func TestPatchVectors(t *testing.T) {
 		var bad *Error
 		switch {
 		case v.Reason == "" && (err != nil || string(got) != v.Object):
-			t.Errorf("%s: %q, %v", v.Name, got, err)
+			t.Errorf("%s: decoded %q, %v; want %q", v.Name, got, err, v.Object)
 		case v.Near != nil:
 			if n, err := NearBase(value); err != nil || n != *v.Near {
-				t.Errorf("%s: made from %+v, %v", v.Name, n, err)
+				t.Errorf("%s: NearBase = %+v, %v; want %+v", v.Name, n, err, *v.Near)
 			}
 		case v.Reason != "" && (!errors.As(err, &bad) || bad.Reason != v.Reason):
 			t.Errorf("%s: error %v, want reason %s", v.Name, err, v.Reason)

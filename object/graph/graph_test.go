@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// diamond is a graph in which d has two ways to a.
+// diamond is a graph with two paths from d to a.
 var diamond = map[string][]string{"d": {"b", "c"}, "c": {"a"}, "b": {"a"}, "a": nil}
 
 func TestWalkVisitsEachKeyOnce(t *testing.T) {
@@ -36,11 +36,11 @@ func TestWalkVisitsEachKeyOnce(t *testing.T) {
 			return diamond[key], nil
 		})
 		if err != nil || !slices.Equal(got, test.want) {
-			t.Errorf("from %v without %v: %v, %v; want %v", test.starts, test.seen, got, err, test.want)
+			t.Errorf("Walk from %v with seen %v: %v, %v; want %v", test.starts, test.seen, got, err, test.want)
 		}
 		for _, key := range got {
 			if !seen[key] {
-				t.Errorf("%s is not in seen", key)
+				t.Errorf("Walk did not add %s to seen", key)
 			}
 		}
 	}
@@ -53,7 +53,7 @@ func TestFollowVisitsEveryPath(t *testing.T) {
 		return diamond[key], nil
 	})
 	if err != nil || n != 5 {
-		t.Errorf("%d visits, %v", n, err)
+		t.Errorf("%d visits, %v; want 5", n, err)
 	}
 }
 
@@ -80,12 +80,12 @@ func TestFoldReadsEachKeyOnce(t *testing.T) {
 			return "node " + key, diamond[key], nil
 		}, func(key, node string) (int, error) {
 			if node != "node "+key {
-				t.Errorf("value of %s got %s", key, node)
+				t.Errorf("value of %s got node %q", key, node)
 			}
 			n := 1
 			for _, link := range diamond[key] {
 				if paths[link] == 0 {
-					t.Errorf("%s before its link %s", key, link)
+					t.Errorf("value of %s was called before that of its link %s", key, link)
 				}
 				n += paths[link]
 			}
@@ -98,11 +98,11 @@ func TestFoldReadsEachKeyOnce(t *testing.T) {
 		}
 	}
 	if n, err := fold("d"); n != 5 || err != nil {
-		t.Errorf("d has %d paths, %v", n, err)
+		t.Errorf("Fold of d = %d, %v; want 5", n, err)
 	}
 	for key, n := range reads {
 		if n != 1 {
-			t.Errorf("%s was read %d times", key, n)
+			t.Errorf("%s was read %d times, want once", key, n)
 		}
 	}
 }
@@ -131,7 +131,7 @@ func TestErrorsEndAWalk(t *testing.T) {
 		} {
 			visits = 0
 			if err := walk(); !errors.Is(err, test.want) || visits != test.visits {
-				t.Errorf("%s: %v after %d visits", name, err, visits)
+				t.Errorf("%s: %v after %d visits; want %v after %d", name, err, visits, test.want, test.visits)
 			}
 		}
 	}
@@ -158,23 +158,23 @@ func TestLinks(t *testing.T) {
 
 	links, err := graph.Links(ctx, r, commit)
 	if err != nil || !slices.Equal(links, []object.Key{{Kind: object.KindTree, ID: tree}}) {
-		t.Errorf("commit: %v, %v", links, err)
+		t.Errorf("links of a commit: %v, %v; want its tree", links, err)
 	}
 	if links, err := graph.Links(ctx, r, object.Key{Kind: object.KindChunk, ID: tree}); links != nil || err != nil {
-		t.Errorf("a chunk that was not to be read: %v, %v", links, err)
+		t.Errorf("links of a missing chunk: %v, %v; want no read", links, err)
 	}
 	if _, err := graph.Links(ctx, r, object.Key{Kind: object.KindTree, ID: commit.ID}); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("missing: %v", err)
+		t.Errorf("links of a missing tree: %v, want ErrNotFound", err)
 	}
 	malformed := put(object.KindTree, []byte("no tree"))
 	var corrupt *object.CorruptError
 	if _, err := graph.Links(ctx, r, malformed); !errors.As(err, &corrupt) || corrupt.Key != malformed {
-		t.Errorf("malformed: %v", err)
+		t.Errorf("links of a malformed tree: %v, want a CorruptError with its key", err)
 	}
 	newer := slices.Clone(data)
 	newer[3]++
 	if _, err := graph.Links(ctx, r, put(object.KindCommit, newer)); !errors.Is(err, object.ErrNewerFormat) || errors.Is(err, object.ErrCorrupt) {
-		t.Errorf("newer format: %v", err)
+		t.Errorf("links of a commit of a newer format: %v, want only ErrNewerFormat", err)
 	}
 }
 
@@ -203,7 +203,7 @@ func TestCheckPresent(t *testing.T) {
 		r.Delete(key)
 		var missing *object.NotFoundError
 		if err := graph.CheckPresent(ctx, r, tree); !errors.As(err, &missing) || missing.Key != key {
-			t.Errorf("without %s: %v", key, err)
+			t.Errorf("without %s: %v, want a NotFoundError with its key", key, err)
 		}
 	}
 }

@@ -93,7 +93,7 @@ func TestRoundTrip(t *testing.T) {
 			if i != n {
 				t.Fatalf("All yields %d records, want %d", i, n)
 			}
-			// Before and after the filter is loaded, found and not found.
+			// Search for present and absent keys, before and after the filter is loaded.
 			rng := rand.New(rand.NewPCG(2, 2))
 			for range 2 {
 				for i, want := range recs {
@@ -116,8 +116,8 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestEqualPrefixes checks searches where the table of first keys cannot tell
-// blocks apart.
+// TestEqualPrefixes checks searches among blocks whose first keys have equal prefixes in the
+// table.
 func TestEqualPrefixes(t *testing.T) {
 	var recs []Record
 	for k := object.KindChunk; k <= object.KindTag; k++ {
@@ -138,7 +138,7 @@ func TestEqualPrefixes(t *testing.T) {
 			absent := want.Key
 			absent.ID[31]++
 			if _, ok, err := x.Find(absent); ok || err != nil {
-				t.Fatalf("Find of an absent key = %t, %v", ok, err)
+				t.Fatalf("Find(%s) = %t, %v; want it absent", absent, ok, err)
 			}
 		}
 	}
@@ -198,13 +198,13 @@ func TestWriterRefuses(t *testing.T) {
 			err = errors.Join(err, w.Add(r))
 		}
 		if err == nil {
-			t.Errorf("%s: no error", name)
+			t.Errorf("Add of %s records: no error", name)
 		}
 	}
 }
 
-// TestDamage flips every bit, and cuts at every length, of a small index: it
-// must be noticed.
+// TestDamage checks that Open or Verify detects each flipped bit and each cut of a small
+// index.
 func TestDamage(t *testing.T) {
 	data := encode(t, randomRecords(6, 70))
 	check := func(data []byte) error {
@@ -221,22 +221,22 @@ func TestDamage(t *testing.T) {
 		data[i/8] ^= 1 << (i % 8)
 		var damage *CorruptError
 		if err := check(data); !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) {
-			t.Fatalf("bit %d flipped: %v", i, err)
+			t.Fatalf("bit %d flipped: %v, want a CorruptError", i, err)
 		}
 		data[i/8] ^= 1 << (i % 8)
 	}
 	for n := range data {
 		if err := check(data[:n]); !errors.Is(err, object.ErrCorrupt) {
-			t.Fatalf("cut to %d bytes: %v", n, err)
+			t.Fatalf("cut to %d bytes: %v, want ErrCorrupt", n, err)
 		}
 	}
 	if err := check(append(data, 0)); !errors.Is(err, object.ErrCorrupt) {
-		t.Fatalf("one byte more: %v", err)
+		t.Fatalf("one byte longer: %v, want ErrCorrupt", err)
 	}
 }
 
-// TestDamagedBlock checks that damage in one block does not hide the others,
-// and that a damaged filter hides nothing.
+// TestDamagedBlock checks that a damaged block hides only its own records, and a damaged
+// filter none.
 func TestDamagedBlock(t *testing.T) {
 	recs := randomRecords(7, 500)
 	data := encode(t, recs)
@@ -250,17 +250,17 @@ func TestDamagedBlock(t *testing.T) {
 			var damage *CorruptError
 			if i/blockRecords == 3 {
 				if !errors.As(err, &damage) || damage.Block != 3 {
-					t.Fatalf("record %d: %v, want block 3 damaged", i, err)
+					t.Fatalf("Find of record %d: %v, want damage of block 3", i, err)
 				}
 			} else if err != nil || !ok || got != r {
-				t.Fatalf("record %d: %+v, %t, %v", i, got, ok, err)
+				t.Fatalf("Find of record %d: %+v, %t, %v; want %+v", i, got, ok, err, r)
 			}
 		}
 	}
 }
 
-// FuzzOpen feeds hostile bytes: no panic, no allocation beyond the input's
-// size, and what opens and verifies finds all its records.
+// FuzzOpen checks that hostile bytes cause no panic, and that Find finds all records of an
+// index that passes Verify.
 func FuzzOpen(f *testing.F) {
 	for _, n := range []int{0, 1, 40, 100} {
 		f.Add(encode(f, randomRecords(uint64(n), n)), []byte{3, 1, 2, 3})
@@ -269,11 +269,11 @@ func FuzzOpen(f *testing.F) {
 		x, err := Open(bytes.NewReader(data), int64(len(data)))
 		if err != nil {
 			if !errors.Is(err, object.ErrCorrupt) {
-				t.Fatalf("not a damage error: %v", err)
+				t.Fatalf("Open: %v, want ErrCorrupt", err)
 			}
 			return
 		}
-		whole := x.Verify() == nil
+		intact := x.Verify() == nil
 		var key object.Key
 		if len(probe) > 0 {
 			key.Kind = object.Kind(probe[0])
@@ -289,7 +289,7 @@ func FuzzOpen(f *testing.F) {
 				break
 			}
 			got, ok, err := x.Find(r.Key)
-			if whole && (err != nil || !ok || got != r) {
+			if intact && (err != nil || !ok || got != r) {
 				t.Fatalf("Find(%s) = %+v, %t, %v; want %+v", r.Key, got, ok, err, r)
 			}
 		}
@@ -303,14 +303,14 @@ func BenchmarkFind(b *testing.B) {
 	b.Run("hit", func(b *testing.B) {
 		for b.Loop() {
 			if _, ok, _ := x.Find(recs[rng.IntN(len(recs))].Key); !ok {
-				b.Fatal("not found")
+				b.Fatal("Find does not find a record")
 			}
 		}
 	})
 	b.Run("miss", func(b *testing.B) {
 		for b.Loop() {
 			if _, ok, _ := x.Find(object.Key{Kind: 1, ID: randomID(rng)}); ok {
-				b.Fatal("found")
+				b.Fatal("Find finds an absent key")
 			}
 		}
 	})
@@ -327,7 +327,7 @@ func (c *readCounter) ReadAt(p []byte, off int64) (int, error) {
 	return c.ReaderAt.ReadAt(p, off)
 }
 
-// TestKeptBlocks checks that repeated searches read nothing, up to the limit of kept blocks.
+// TestKeptBlocks checks that repeated searches read no kept blocks.
 func TestKeptBlocks(t *testing.T) {
 	for _, n := range []int{5000, (maxKept + 10) * blockRecords} {
 		recs := randomRecords(3, n)

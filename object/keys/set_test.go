@@ -12,7 +12,7 @@ func TestSet(t *testing.T) {
 	}
 	for i := range n {
 		if s.Has(i) != in[i] {
-			t.Errorf("%d is in the set: %t", i, s.Has(i))
+			t.Errorf("Has(%d) = %t, want %t", i, s.Has(i), in[i])
 		}
 	}
 }

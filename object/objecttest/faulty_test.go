@@ -1,6 +1,7 @@
 package objecttest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"testing"
@@ -21,7 +22,7 @@ func TestFaulty(t *testing.T) {
 	tests := []struct {
 		name   string
 		fault  Fault
-		failed string // which of six puts failed
+		failed string // x for each failed put of six
 		stored int
 	}{
 		{"first", Fault{Op: Put, N: 1}, "x.....", 5},
@@ -44,25 +45,26 @@ func TestFaulty(t *testing.T) {
 			}
 			failed = append(failed, 'x')
 			if want := test.fault.Err; want == nil && err != ErrFault || want != nil && err != want {
-				t.Errorf("%s: error %v", test.name, err)
+				t.Errorf("%s: error %v, want %v", test.name, err, cmp.Or(want, ErrFault))
 			}
 		}
 		if string(failed) != test.failed || m.Len() != test.stored {
 			t.Errorf("%s: failed %s, stored %d; want %s, %d", test.name, failed, m.Len(), test.failed, test.stored)
 		}
 		if f.Calls(Put) != 6 || f.Calls(Any) != 6 || f.Calls(Get) != 0 {
-			t.Errorf("%s: counted %d, %d, %d calls", test.name, f.Calls(Put), f.Calls(Any), f.Calls(Get))
+			t.Errorf("%s: %d calls of Put, %d of any method, %d of Get; want 6, 6, 0", test.name, f.Calls(Put), f.Calls(Any), f.Calls(Get))
 		}
 		f.Heal()
 		for i, err := range putN(f, 6) {
 			if err != nil {
-				t.Errorf("%s: healed, put %d gave %v", test.name, i, err)
+				t.Errorf("%s: put %d after Heal: %v", test.name, i, err)
 			}
 		}
 	}
 }
 
-// Faults count from when they are added, and reads can fail too.
+// TestFaultyReads checks that reads can fail too, and that faults count calls from the time
+// when they are added.
 func TestFaultyReads(t *testing.T) {
 	ctx := context.Background()
 	f := NewFaulty(NewMemory())
@@ -74,14 +76,14 @@ func TestFaultyReads(t *testing.T) {
 		t.Errorf("first get: %q, %v", data, err)
 	}
 	if data, err := f.Get(ctx, key); err != ErrFault || data != nil {
-		t.Errorf("second get: %q, %v", data, err)
+		t.Errorf("second get: %q, %v; want ErrFault", data, err)
 	}
 	if missing, err := f.Missing(ctx, []object.Key{{Kind: object.KindTree}}); err != ErrFault || missing != nil {
-		t.Errorf("missing: %v, %v", missing, err)
+		t.Errorf("missing: %v, %v; want ErrFault", missing, err)
 	}
-	// The store's own errors come through a fault that strikes after.
+	// A fault after the call does not replace an error of the store.
 	f.Fail(Fault{Op: Get, N: 1, After: true})
 	if _, err := f.Get(ctx, object.Key{Kind: object.KindTree}); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("get of an absent object: %v", err)
+		t.Errorf("get of an absent object: %v, want ErrNotFound", err)
 	}
 }

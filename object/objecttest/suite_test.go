@@ -26,7 +26,7 @@ func fails(t *testing.T, c check, rw object.ReadWriter) bool {
 	return Fails(t, func(tb testing.TB) { c.run(tb, rw) })
 }
 
-// mutant is a Memory with methods that do it wrong.
+// mutant is a Memory with faulty methods.
 type mutant struct {
 	*Memory
 	get     func(context.Context, object.Key) ([]byte, error)
@@ -55,11 +55,11 @@ func (m *mutant) Put(ctx context.Context, kind object.Kind, data []byte) (object
 	return m.Memory.Put(ctx, kind, data)
 }
 
-// Each way to break a promise fails the check that is for it.
+// TestSuiteFindsMutants checks that each mutant fails the check of the promise that it breaks.
 func TestSuiteFindsMutants(t *testing.T) {
 	tests := []struct {
 		name  string
-		check string // the one that must fail
+		check string // must fail
 		spoil func(m *mutant)
 	}{
 		{"wrong ID", "RoundTrip", func(m *mutant) {
@@ -149,7 +149,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 				return append(keys[:0], missing...), err
 			}
 		}},
-		{"missing gives those that are there", "Missing", func(m *mutant) {
+		{"missing returns all keys", "Missing", func(m *mutant) {
 			m.missing = func(ctx context.Context, keys []object.Key) ([]object.Key, error) {
 				if missing, err := m.Memory.Missing(ctx, keys); err != nil || len(missing) == len(keys) {
 					return missing, err
@@ -157,7 +157,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 				return keys, nil
 			}
 		}},
-		{"get gives the store's memory", "GetIsOwned", func(m *mutant) {
+		{"get returns the store's memory", "GetIsOwned", func(m *mutant) {
 			m.get = func(ctx context.Context, key object.Key) ([]byte, error) {
 				if _, err := m.Memory.Get(ctx, key); err != nil {
 					return nil, err
@@ -204,7 +204,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 				return m.Memory.Missing(context.Background(), keys)
 			}
 		}},
-		{"put of what is there ignores its context", "Cancelled", func(m *mutant) {
+		{"put of a present object ignores its context", "Cancelled", func(m *mutant) {
 			m.put = func(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 				if id := object.Sum(data); len(m.objects[object.Key{Kind: kind, ID: id}]) > 0 {
 					return id, nil
@@ -229,7 +229,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 		m := &mutant{Memory: NewMemory()}
 		test.spoil(m)
 		if !fails(t, checks[i], m) {
-			t.Errorf("%s: passes the check %s", test.name, test.check)
+			t.Errorf("%s: the mutant passes the check %s", test.name, test.check)
 		}
 		if m := (&mutant{Memory: NewMemory()}); fails(t, checks[i], m) {
 			t.Errorf("a good store fails the check %s", test.check)
@@ -245,18 +245,18 @@ func TestMemoryDamage(t *testing.T) {
 	m.Damage(key)
 	var ce *object.CorruptError
 	if _, err := m.Get(ctx, key); !errors.As(err, &ce) || ce.Key != key {
-		t.Errorf("get of a damaged object: %v", err)
+		t.Errorf("get of a damaged object: %v, want a CorruptError with its key", err)
 	}
 	if missing, err := m.Missing(ctx, []object.Key{key}); err != nil || missing != nil {
-		t.Errorf("a damaged object is missing: %v, %v", missing, err)
+		t.Errorf("missing of a damaged object: %v, %v; want none", missing, err)
 	}
 	m.Put(ctx, object.KindChunk, []byte("data"))
 	if data, err := m.Get(ctx, key); err != nil || string(data) != "data" {
-		t.Errorf("stored again: %q, %v", data, err)
+		t.Errorf("get after a second put: %q, %v", data, err)
 	}
 	m.Delete(key)
 	if _, err := m.Get(ctx, key); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("deleted: %v", err)
+		t.Errorf("get of a deleted object: %v, want ErrNotFound", err)
 	}
 }
 
@@ -274,16 +274,16 @@ func TestMemoryPrefix(t *testing.T) {
 	for _, limit := range []int{1000, 2, 0} {
 		got, err := m.Prefix(ctx, object.KindChunk, "a", limit)
 		if want := ids[:min(limit, len(ids))]; err != nil || !slices.Equal(got, want) {
-			t.Errorf("limit %d: %v, %v; want %v", limit, got, err, want)
+			t.Errorf("prefix a with limit %d: %v, %v; want %v", limit, got, err, want)
 		}
 	}
 	if got, err := m.Prefix(ctx, object.KindTree, "a", 10); err != nil || got != nil {
-		t.Errorf("of another kind: %v, %v", got, err)
+		t.Errorf("prefix of another kind: %v, %v; want none", got, err)
 	}
 	if _, err := m.Prefix(ctx, object.KindChunk, "A", 10); err == nil {
-		t.Error("no error for upper case")
+		t.Error("prefix in upper case: no error")
 	}
 	if m.Len() != 200 || m.Size() != 10*6+90*7+100*8 || len(m.Keys()) != 200 {
-		t.Errorf("Len %d, Size %d, %d keys", m.Len(), m.Size(), len(m.Keys()))
+		t.Errorf("Len %d, Size %d, %d keys; want 200 objects", m.Len(), m.Size(), len(m.Keys()))
 	}
 }

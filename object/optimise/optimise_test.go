@@ -14,7 +14,7 @@ import (
 
 const depth = 8
 
-// place is where objects are written to, by their stored values.
+// place keeps objects that it decoded from their new stored values.
 type place struct {
 	testing.TB
 	data   map[object.Key][]byte
@@ -32,20 +32,20 @@ func (p *place) takes(base object.Key) bool {
 	return ok && d < depth
 }
 
-// add adds an object, and wants its value to hold it.
+// add adds an object, and checks that its value decodes to it.
 func (p *place) add(o *optimise.Object) {
 	p.Helper()
 	patched := o.Fit(p.takes)
 	id, isPatch := frame.Base(o.Value)
 	if patched != isPatch {
-		p.Fatalf("patched %v, and the value is %v", patched, isPatch)
+		p.Fatalf("Fit = %t, but the value is a patch: %t", patched, isPatch)
 	}
 	base := object.Key{Kind: o.Key.Kind, ID: id}
 	var data []byte
 	var err error
 	if isPatch {
 		if !p.takes(base) {
-			p.Fatalf("a patch of %s, which is not here, or too deep", base)
+			p.Fatalf("patch of %s, which is in another place or too deep", base)
 		}
 		data, err = frame.DecodePatch(nil, o.Value, len(o.Data), p.data[base])
 		p.patches++
@@ -55,13 +55,13 @@ func (p *place) add(o *optimise.Object) {
 		p.depths[o.Key] = 0
 	}
 	if err != nil || object.Sum(data) != o.Key.ID {
-		p.Fatalf("%s: %v, %d bytes, want %d", o.Key, err, len(data), len(o.Data))
+		p.Fatalf("decode %s: %v, %d bytes, want %d", o.Key, err, len(data), len(o.Data))
 	}
 	p.data[o.Key] = data
 	p.bytes += len(o.Value)
 }
 
-// texts returns versions of some texts, the versions of each next to each other.
+// texts returns versions of count texts. The versions of a text follow each other.
 func texts(rng *rand.Rand, count, versions int) (list [][]byte) {
 	for range count {
 		text := make([]byte, 5000)
@@ -76,8 +76,8 @@ func texts(rng *rand.Rand, count, versions int) (list [][]byte) {
 	return list
 }
 
-// pass runs objects, given by their data and stored values, through Run. Write
-// reports whether a new place begins.
+// pass runs objects through Run. List has their data, and stored returns their stored values.
+// Write reports whether a new place begins.
 func pass(t testing.TB, list [][]byte, stored func(i int) ([]byte, bool), write func(i int, o *optimise.Object) bool) {
 	t.Helper()
 	n := 0
@@ -92,19 +92,19 @@ func pass(t testing.TB, list [][]byte, stored func(i int) ([]byte, bool), write 
 		return nil
 	}, func(_ context.Context, o *optimise.Object) (bool, error) {
 		if o.Key.ID != object.Sum(list[n]) {
-			t.Fatalf("object %d is not the one that was read then", n)
+			t.Fatalf("write of object %d: %s, want the order of reading", n, o.Key)
 		}
 		n++
 		return write(n-1, o), nil
 	})
 	if err != nil || n != len(list) {
-		t.Fatalf("%d of %d were written: %v", n, len(list), err)
+		t.Fatalf("%d of %d objects were written, error %v", n, len(list), err)
 	}
 }
 
 func unknown(int) ([]byte, bool) { return nil, false }
 
-// TestRun wants versions to become patches, and patches to stay as they are.
+// TestRun checks that versions become patches, and that a second run keeps the patches.
 func TestRun(t *testing.T) {
 	list := texts(rand.New(rand.NewPCG(1, 1)), 5, 40)
 	p := newPlace(t)
@@ -115,22 +115,22 @@ func TestRun(t *testing.T) {
 		return false
 	})
 	if p.patches < 160 || p.bytes > 5000*40 {
-		t.Errorf("%d patches, %d bytes", p.patches, p.bytes)
+		t.Errorf("%d patches, %d bytes; want at least 160, at most %d bytes", p.patches, p.bytes, 5000*40)
 	}
 	again := newPlace(t)
 	pass(t, list, func(i int) ([]byte, bool) { return values[i], true }, func(i int, o *optimise.Object) bool {
 		again.add(o)
 		if string(o.Value) != string(values[i]) {
-			t.Errorf("object %d is stored differently", i)
+			t.Errorf("second run: object %d has another value", i)
 		}
 		return false
 	})
 }
 
-// TestRunPlaces begins a new place now and then: no patch is made from what is in
-// another one, and what comes next are patches again.
+// TestRunPlaces checks that no patch has its base in another place, and that later objects in
+// a new place become patches again.
 func TestRunPlaces(t *testing.T) {
-	n := 8000 // more than is on the way
+	n := 8000 // more than are between read and write
 	if testing.Short() {
 		n = 3000
 	}
@@ -150,21 +150,21 @@ func TestRunPlaces(t *testing.T) {
 			return full
 		})
 		if patches += p.patches; patches < n/4 {
-			t.Errorf("round %d: %d patches", round, patches)
+			t.Errorf("round %d: %d patches, want at least %d", round, patches, n/4)
 		}
 	}
 }
 
-// TestRunFails wants errors to end it.
+// TestRunFails checks that Run returns the errors of read and write.
 func TestRunFails(t *testing.T) {
-	fails := errors.New("it fails")
+	failed := errors.New("failed")
 	list := texts(rand.New(rand.NewPCG(3, 1)), 1, 3000)
 	for _, at := range []string{"read", "write"} {
 		n := 0
 		err := optimise.Run(t.Context(), depth, func(ctx context.Context, next func(*optimise.Object) error) error {
 			for i, data := range list {
 				if at == "read" && i == 2000 {
-					return fails
+					return failed
 				}
 				if err := next(&optimise.Object{Key: object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, Data: data}); err != nil {
 					return err
@@ -173,12 +173,12 @@ func TestRunFails(t *testing.T) {
 			return nil
 		}, func(_ context.Context, o *optimise.Object) (bool, error) {
 			if n++; at == "write" && n == 100 {
-				return false, fails
+				return false, failed
 			}
 			return false, nil
 		})
-		if !errors.Is(err, fails) {
-			t.Errorf("%s: %v", at, err)
+		if !errors.Is(err, failed) {
+			t.Errorf("Run with a failing %s: %v, want its error", at, err)
 		}
 	}
 }

@@ -12,9 +12,8 @@ import (
 	"github.com/kist-vcs/kist/object/optimise"
 )
 
-// TestOrder checks in which order objects are stored: chunks, then trees, then
-// commits; versions of a path next to each other, the newest first; and each
-// once.
+// TestOrder checks the order of objects: chunks, then trees, then commits. Versions of a path
+// follow each other, the newest first. Each object comes once.
 func TestOrder(t *testing.T) {
 	ctx := context.Background()
 	store := objecttest.NewMemory()
@@ -25,7 +24,7 @@ func TestOrder(t *testing.T) {
 		}
 	}
 
-	// A text of each version is at two paths, and one is new in each version.
+	// In each version, b and c have the same text, and one file is new.
 	const versions = 5
 	type origin struct {
 		name    string
@@ -91,10 +90,10 @@ func TestOrder(t *testing.T) {
 	}
 	list := find(func(object.Kind) bool { return true })
 	if want := versions * 5; len(list) != want-1 || len(keys) != want {
-		t.Fatalf("%d objects are put in order, %d are there, not %d", len(list), len(keys), want)
+		t.Fatalf("Order yields %d of %d objects, want %d of %d", len(list), len(keys), want-1, want)
 	}
 	if !slices.IsSortedFunc(list, func(a, b object.Key) int { return cmp.Compare(a.Kind, b.Kind) }) {
-		t.Error("kinds are mixed")
+		t.Error("the objects are not sorted by kind")
 	}
 	seen := map[string]bool{}
 	for i, key := range list {
@@ -106,18 +105,18 @@ func TestOrder(t *testing.T) {
 			continue
 		}
 		if seen[at.name] {
-			t.Errorf("the versions of %s are not together", at.name)
+			t.Errorf("the versions of %s do not follow each other", at.name)
 		}
 		seen[at.name] = true
 	}
 
 	trees := find(func(kind object.Kind) bool { return kind == object.KindTree })
 	if len(trees) != versions || slices.ContainsFunc(trees, func(key object.Key) bool { return key.Kind != object.KindTree }) {
-		t.Errorf("wanted are %d trees, got %v", versions, trees)
+		t.Errorf("Order of trees yields %v, want %d trees", trees, versions)
 	}
-	gone, cancel := context.WithCancel(ctx)
+	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
-	if _, err := optimise.Order(gone, roots, optimise.OrderOptions{}); err != context.Canceled {
-		t.Errorf("cancelled: %v", err)
+	if _, err := optimise.Order(cancelled, roots, optimise.OrderOptions{}); err != context.Canceled {
+		t.Errorf("Order with a cancelled context: %v", err)
 	}
 }

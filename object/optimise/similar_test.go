@@ -24,7 +24,7 @@ func random(seed uint64, n int) []byte {
 	return b[:n]
 }
 
-// edited returns data with some bytes put in, taken out and changed.
+// edited returns data with some bytes inserted, removed and changed.
 func edited(data []byte, rng *rand.Rand, edits int) []byte {
 	b := bytes.Clone(data)
 	for range edits {
@@ -45,13 +45,13 @@ func keyOf(kind object.Kind, data []byte) object.Key {
 	return object.Key{Kind: kind, ID: object.Sum(data)}
 }
 
-// propose shows data to a window as a chunk.
+// propose calls w.propose with data as a chunk.
 func propose(w *window, data []byte) (candidate, bool) {
 	return w.propose(keyOf(object.KindChunk, data), data)
 }
 
-// TestVersions checks that among many others the last version of an object is
-// found, or one before it.
+// TestVersions checks that the window mostly finds an earlier version of a file among many
+// files.
 func TestVersions(t *testing.T) {
 	for _, size := range []int{300, 3000, 100_000} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
@@ -67,10 +67,10 @@ func TestVersions(t *testing.T) {
 				for i := range files {
 					c, ok := propose(w, files[i])
 					if known, has := of[c.key.ID]; ok && (!has || known != i) {
-						t.Fatalf("of file %d, %s is proposed, which is of %d", i, c.key.ID, known)
+						t.Fatalf("candidate for file %d is %s of file %d", i, c.key.ID, known)
 					}
 					if ok && object.Sum(c.data) != c.key.ID {
-						t.Fatal("other data than the ID's")
+						t.Fatalf("the data of candidate %s does not match its ID", c.key.ID)
 					}
 					if !ok && len(of) >= len(files) {
 						missed++
@@ -79,15 +79,14 @@ func TestVersions(t *testing.T) {
 					files[i] = edited(files[i], rng, 2)
 				}
 			}
-			if missed > 9 { // of 180
-				t.Errorf("%d times no version was found", missed)
+			if missed > 9 {
+				t.Errorf("no version found %d times of 180, want at most 9", missed)
 			}
 		})
 	}
 }
 
-// TestDepth checks that no candidate is deeper than it says, or than is
-// allowed.
+// TestDepth checks that the depths of candidates are right, and below the limit.
 func TestDepth(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 2))
 	w := newWindow(testSize, maxDepth)
@@ -98,7 +97,7 @@ func TestDepth(t *testing.T) {
 		c, ok := propose(w, data)
 		if ok {
 			if known, has := depths[c.key.ID]; !has || c.depth != known || c.depth >= maxDepth {
-				t.Fatalf("depth %d, known is %d, %v", c.depth, known, has)
+				t.Fatalf("candidate of depth %d, want %d (known: %t) below %d", c.depth, known, has, maxDepth)
 			}
 			depths[object.Sum(data)] = c.depth + 1
 		} else {
@@ -108,12 +107,12 @@ func TestDepth(t *testing.T) {
 		data = edited(data, rng, 3)
 	}
 	if deepest < 2 || deepest > maxDepth {
-		t.Errorf("the deepest is %d", deepest)
+		t.Errorf("largest depth %d, want 2 to %d", deepest, maxDepth)
 	}
-	whole := newWindow(testSize, 0)
+	noPatches := newWindow(testSize, 0)
 	for range 3 {
-		if _, ok := propose(whole, data); ok {
-			t.Error("a candidate where nothing may depend on another")
+		if _, ok := propose(noPatches, data); ok {
+			t.Error("a candidate with a largest depth of 0")
 		}
 	}
 }
@@ -121,10 +120,10 @@ func TestDepth(t *testing.T) {
 func TestShallowFirst(t *testing.T) {
 	w := newWindow(testSize, maxDepth)
 	data := random(1, 5000)
-	for want := range 3 { // each has all of it, and the one before is deeper
+	for i := range 3 { // all are equal, but later ones are deeper
 		c, ok := propose(w, data)
-		if ok != (want > 0) || c.depth != 0 {
-			t.Errorf("%d: depth %d, %v", want, c.depth, ok)
+		if ok != (i > 0) || c.depth != 0 {
+			t.Errorf("candidate for object %d: depth %d, %t; want 0, %t", i, c.depth, ok, i > 0)
 		}
 	}
 }
@@ -134,10 +133,10 @@ func TestKinds(t *testing.T) {
 	data := random(1, 5000)
 	propose(w, data)
 	if c, ok := w.propose(keyOf(object.KindTree, data), data); ok {
-		t.Errorf("%v is proposed for a tree", c.key)
+		t.Errorf("%v is the candidate for a tree, want none", c.key)
 	}
 	if c, ok := w.propose(keyOf(object.KindTree, data), data); !ok || c.key.Kind != object.KindTree {
-		t.Errorf("%v, %v", c.key, ok)
+		t.Errorf("candidate for the second tree: %v, %t; want the first", c.key, ok)
 	}
 }
 
@@ -146,7 +145,7 @@ func TestUnlike(t *testing.T) {
 	for i := range 300 {
 		for _, data := range [][]byte{random(uint64(i), 2000), nil, {1, 2, 3}, random(7, sampleSize-1), make([]byte, 1000+i)} {
 			if c, ok := propose(w, data); ok {
-				t.Fatalf("%d bytes: %v is proposed", len(data), c.key)
+				t.Fatalf("%v is the candidate for %d bytes, want none", c.key, len(data))
 			}
 		}
 	}
@@ -156,50 +155,49 @@ func TestTooLarge(t *testing.T) {
 	w := newWindow(1000, maxDepth)
 	for range 2 {
 		if _, ok := propose(w, random(1, 1001)); ok {
-			t.Error("of an object that is too large, a candidate")
+			t.Error("a candidate for an object that is too large")
 		}
 	}
 	propose(w, random(2, 1000))
 	if _, ok := propose(w, random(2, 1000)); !ok {
-		t.Error("of the largest, no candidate")
+		t.Error("no candidate for an object of the largest size")
 	}
 }
 
-// TestBounds checks that a window forgets, and what.
+// TestBounds checks that a window keeps only the last objects, within its limits.
 func TestBounds(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("slow, and the race detector finds nothing in one goroutine")
 	}
 	w := newWindow(testSize, maxDepth)
 	large := windowBytes / testSize
 	for i := range 5 * large {
-		propose(w, random(uint64(i%(large+1)), testSize)) // each comes again when it was just forgotten
+		propose(w, random(uint64(i%(large+1)), testSize)) // the window has just dropped the last copy
 		if w.bytes > windowBytes {
-			t.Fatalf("%d bytes are remembered", w.bytes)
+			t.Fatalf("the window keeps %d bytes, want at most %d", w.bytes, windowBytes)
 		}
 	}
 	if c, ok := propose(w, random(uint64(5*large-1)%uint64(large+1), testSize)); !ok || len(c.data) != testSize {
-		t.Error("the last was forgotten")
+		t.Error("the window dropped the last object")
 	}
 	w = newWindow(testSize, maxDepth)
 	for i := range 3 * windowObjects {
 		propose(w, random(uint64(i), 64))
 		if n := w.next - w.first; n > windowObjects {
-			t.Fatalf("%d objects are remembered", n)
+			t.Fatalf("the window keeps %d objects, want at most %d", n, windowObjects)
 		}
 	}
 	for _, e := range w.entries {
 		if e.data == nil {
-			t.Fatal("an object that should be remembered is not")
+			t.Fatal("the window dropped an object that it had room for")
 		}
 	}
 }
 
-// TestAgainst compares what is found with what a search through everything
-// finds.
+// TestAgainst compares the candidates with an exhaustive search.
 func TestAgainst(t *testing.T) {
 	if testing.Short() {
-		t.Skip("one goroutine: there is nothing for the race detector")
+		t.Skip("slow, and the race detector finds nothing in one goroutine")
 	}
 	rng := rand.New(rand.NewPCG(5, 5))
 	w := newWindow(testSize, maxDepth)
@@ -219,7 +217,7 @@ func TestAgainst(t *testing.T) {
 		}
 		c, ok := propose(w, data)
 		if ok && shared(s, sketchOf(c.data)) < minShared+perDepth*c.depth {
-			t.Fatal("a candidate that has little in common")
+			t.Fatal("the candidate shares too few buckets")
 		}
 		if most >= 2*minShared {
 			if found++; !ok {
@@ -229,7 +227,7 @@ func TestAgainst(t *testing.T) {
 		all = append(all, data)
 	}
 	if found < 100 || missed > found/20 {
-		t.Errorf("%d of %d are missed", missed, found)
+		t.Errorf("no candidate for %d of %d objects, want at most 5 %% of at least 100", missed, found)
 	}
 }
 
@@ -242,7 +240,7 @@ func shared(a, b sketch) (n int) {
 	return n
 }
 
-// TestAllocs checks that looking for candidates allocates nothing.
+// TestAllocs checks that propose allocates nothing.
 func TestAllocs(t *testing.T) {
 	w := newWindow(testSize, maxDepth)
 	data := random(1, 5000)
@@ -250,7 +248,7 @@ func TestAllocs(t *testing.T) {
 		propose(w, data)
 	}
 	if n := testing.AllocsPerRun(100, func() { propose(w, data) }); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Errorf("%v allocations for each propose, want none", n)
 	}
 }
 

@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// TestBadgerOpensCopy checks that any Badger tool can open a copy of a sealed
-// volume, and finds all keys with their values.
+// TestBadgerOpensCopy checks that Badger can open a copy of a sealed volume, and finds all
+// keys with their values.
 func TestBadgerOpensCopy(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, s, 1, 0, 400)
@@ -46,18 +46,18 @@ func TestBadgerOpensCopy(t *testing.T) {
 				return err
 			}
 			if want, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, want) {
-				t.Errorf("%s: other bytes through Badger, %v", key, err)
+				t.Errorf("%s: Badger and Get return different bytes, error %v", key, err)
 			}
 			n++
 		}
 		return nil
 	})
 	if err != nil || n != 400 {
-		t.Fatalf("%d keys, %v", n, err)
+		t.Fatalf("Badger has %d keys, error %v; want 400", n, err)
 	}
 }
 
-// TestLatch checks that what Badger only logs is an error.
+// TestLatch checks that an error that Badger only logs fails later calls.
 func TestLatch(t *testing.T) {
 	dir := t.TempDir()
 	o := testOptions(t)
@@ -82,13 +82,12 @@ func TestLatch(t *testing.T) {
 	db.log.Errorf("and more")
 	for _, err := range []error{db.commit(entry()), db.close()} {
 		if err == nil || !bytes.Contains([]byte(err.Error()), []byte("disk on fire")) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want the first logged one", err)
 		}
 	}
 }
 
-// TestEntrySize checks that the place of every entry can be told before it is
-// written.
+// TestEntrySize checks that entrySize predicts the size of every entry in a value log.
 func TestEntrySize(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	ss := s.Begin(SessionOptions{})
@@ -103,12 +102,12 @@ func TestEntrySize(t *testing.T) {
 		e, err := walk.next()
 		if err != nil {
 			if n != 300 || walk.pos != w.space.off {
-				t.Errorf("%d entries, up to %d of %d: %v", n, walk.pos, w.space.off, err)
+				t.Errorf("%d entries, up to byte %d of %d: %v; want 300", n, walk.pos, w.space.off, err)
 			}
 			break
 		}
 		if entrySize(e.padded) != e.end()-e.start {
-			t.Errorf("entry of %d bytes has %d", entrySize(e.padded), e.end()-e.start)
+			t.Errorf("entrySize(%d) = %d, want %d", e.padded, entrySize(e.padded), e.end()-e.start)
 		}
 	}
 }

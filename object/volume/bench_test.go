@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// peakMemory returns the most memory this process had resident, in MiB.
+// peakMemory returns the peak of this process's resident memory, in MiB.
 func peakMemory() float64 {
 	status, _ := os.ReadFile("/proc/self/status")
 	for line := range strings.Lines(string(status)) {
@@ -27,7 +27,7 @@ func peakMemory() float64 {
 	return 0
 }
 
-// BenchmarkTiny is a session of three small objects.
+// BenchmarkTiny measures a session that stores three small objects.
 func BenchmarkTiny(b *testing.B) {
 	s := openStore(b, b.TempDir(), testOptions(b))
 	ctx := context.Background()
@@ -49,7 +49,7 @@ func BenchmarkTiny(b *testing.B) {
 	}
 }
 
-// noise returns n bytes that do not compress, the same for the same seed.
+// noise fills buf with bytes that do not compress, the same for the same seed.
 func noise(seed uint64, buf []byte) []byte {
 	rng := rand.NewPCG(seed, 1)
 	for i := 0; i+8 <= len(buf); i += 8 {
@@ -58,7 +58,7 @@ func noise(seed uint64, buf []byte) []byte {
 	return buf
 }
 
-// text fills buf with words, the same for the same seed.
+// text fills buf, except the last 16 bytes, with words, the same for the same seed.
 func text(seed uint64, buf []byte) []byte {
 	words := strings.Fields("the quick brown fox jumps over a lazy dog while kist stores every version of all files func return if err nil package import type struct")
 	rng := rand.New(rand.NewPCG(seed, 2))
@@ -73,7 +73,7 @@ func text(seed uint64, buf []byte) []byte {
 	return b[:cap(buf)-16]
 }
 
-// benchmarkPut puts objects with two workers, and publishes them.
+// benchmarkPut measures a session with two workers that put objects, and its Publish.
 func benchmarkPut(b *testing.B, size, count int, fill func(uint64, []byte) []byte) {
 	ctx := context.Background()
 	b.SetBytes(int64(size) * int64(count))
@@ -134,7 +134,7 @@ func BenchmarkGet(b *testing.B) {
 	}
 }
 
-// BenchmarkFind looks for objects that are not there, in 40 volumes.
+// BenchmarkFind measures the search for missing objects in 40 volumes.
 func BenchmarkFind(b *testing.B) {
 	ctx := context.Background()
 	s := openStore(b, b.TempDir(), testOptions(b))

@@ -97,7 +97,7 @@ func (c *copier) seal(ctx context.Context) error {
 		return damageError(name, "", errNotListed)
 	}
 	if err := readBack(ctx, v); err != nil {
-		return fmt.Errorf("read back what was copied: %w", err)
+		return fmt.Errorf("read back the copied volume: %w", err)
 	}
 	c.written = append(c.written, v)
 	return nil

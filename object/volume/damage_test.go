@@ -21,9 +21,9 @@ import (
 
 const damageObjects = 60
 
-// TestDamage flips bits of, cuts, prolongs and removes every file of a sealed
-// volume, at sampled places, in child processes: no crash, no hang, no wrong
-// bytes, nothing called absent, nothing changed, and Check names every damage.
+// TestDamage damages each file of a sealed volume in many ways, each file in a child
+// process. Reads return the right bytes or a CorruptError, never ErrNotFound. They neither
+// crash nor hang nor change the volume. Check finds every damage.
 func TestDamage(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, s, 1, 0, damageObjects)
@@ -35,12 +35,11 @@ func TestDamage(t *testing.T) {
 	}
 	places := objecttest.Rounds(t, 20)
 	if len(entries) != 5 {
-		t.Fatalf("volume has %v", entries)
+		t.Fatalf("the volume has files %v, want 5", entries)
 	}
 	for _, e := range entries {
 		t.Run(e.Name(), func(t *testing.T) {
 			t.Parallel()
-			// A copy of the whole repository for each child.
 			repo := t.TempDir()
 			to := filepath.Join(repo, volumesDir, filepath.Base(dir))
 			if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
@@ -55,18 +54,14 @@ func TestDamage(t *testing.T) {
 }
 
 func init() {
-	children["damage"] = func(args []string) int {
+	children["damage"] = func(args []string) error {
 		places, _ := strconv.Atoi(args[2])
-		if err := damageFile(args[0], args[1], places); err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		return 0
+		return damageFile(args[0], args[1], places)
 	}
 }
 
 func damageFile(repo, path string, places int) error {
-	whole, err := os.ReadFile(path)
+	original, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
@@ -74,7 +69,7 @@ func damageFile(repo, path string, places int) error {
 	if err := errors.Join(os.Chmod(path, 0o666), os.Chmod(dir, 0o777)); err != nil {
 		return err
 	}
-	rng := objecttest.Rand(uint64(len(whole)))
+	rng := objecttest.Rand(uint64(len(original)))
 	try := func(name string, data []byte) error {
 		os.Remove(path)
 		if data != nil {
@@ -87,19 +82,19 @@ func damageFile(repo, path string, places int) error {
 		select {
 		case err = <-done:
 		case <-time.After(30 * time.Second):
-			err = errors.New("hangs")
+			err = errors.New("no result after 30 seconds")
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 		return nil
 	}
-	others := notValues(path, whole)
+	outside := notValues(path, original)
 	for i := range places {
-		data := bytes.Clone(whole)
+		data := bytes.Clone(original)
 		bit := rng.IntN(8 * len(data))
 		if i%2 == 1 {
-			bit = others[rng.IntN(len(others))]*8 + bit%8
+			bit = outside[rng.IntN(len(outside))]*8 + bit%8
 		}
 		data[bit/8] ^= 1 << (bit % 8)
 		if err := try(fmt.Sprintf("bit %d flipped", bit), data); err != nil {
@@ -107,30 +102,30 @@ func damageFile(repo, path string, places int) error {
 		}
 	}
 	for range places / 3 {
-		n := rng.IntN(len(whole))
-		if err := try(fmt.Sprintf("cut to %d bytes", n), whole[:n]); err != nil {
+		n := rng.IntN(len(original))
+		if err := try(fmt.Sprintf("cut to %d bytes", n), original[:n]); err != nil {
 			return err
 		}
-		data := bytes.Clone(whole)
+		data := bytes.Clone(original)
 		clear(data[n:min(n+512, len(data))])
-		if bytes.Equal(data, whole) {
+		if bytes.Equal(data, original) {
 			continue
 		}
-		if err := try(fmt.Sprintf("512 bytes at %d zero", n), data); err != nil {
+		if err := try(fmt.Sprintf("512 zero bytes at %d", n), data); err != nil {
 			return err
 		}
 	}
 	if err := try("empty", []byte{}); err != nil {
 		return err
 	}
-	if err := try("longer", append(bytes.Clone(whole), 0)); err != nil {
+	if err := try("one byte longer", append(bytes.Clone(original), 0)); err != nil {
 		return err
 	}
 	return try("removed", nil)
 }
 
-// notValues returns the offsets of a file's bytes that are not part of values:
-// all, unless it is a value log.
+// notValues returns the offsets of the bytes of a file that are not part of a stored
+// value. Only value logs have values.
 func notValues(path string, data []byte) (offsets []int) {
 	value := make([]bool, len(data))
 	if _, ok := logNumber(filepath.Base(path)); ok {
@@ -149,7 +144,8 @@ func notValues(path string, data []byte) (offsets []int) {
 	return offsets
 }
 
-// tryDamaged uses a repository whose one volume is damaged.
+// tryDamaged reads and checks a repository whose only volume is damaged. With heal, it
+// also calls healDamaged.
 func tryDamaged(repo, dir string, heal bool) error {
 	ctx := context.Background()
 	before, err := fingerprint(dir)
@@ -172,21 +168,21 @@ func tryDamaged(repo, dir string, heal bool) error {
 		case err == nil && bytes.Equal(got, want):
 			readable++
 		case err == nil:
-			return fmt.Errorf("%s read back wrong", key)
+			return fmt.Errorf("get %s: wrong bytes", key)
 		case !errors.As(err, &damage) || damage.Key != key || errors.Is(err, object.ErrNotFound):
-			return fmt.Errorf("%s: error %v, want damage of it", key, err)
+			return fmt.Errorf("get %s: error %v, want a CorruptError with its key", key, err)
 		}
 		lent := s.Lend(ctx, key, func(data []byte) error {
 			if !bytes.Equal(data, want) {
-				return fmt.Errorf("%s lent wrong", key)
+				return fmt.Errorf("lend %s: wrong bytes", key)
 			}
 			return nil
 		})
 		if (lent == nil) != (err == nil) || lent != nil && (!errors.As(lent, &damage) || damage.Key != key) {
-			return fmt.Errorf("%s: error %v when it is lent, but else %v", key, lent, err)
+			return fmt.Errorf("lend %s: error %v, but get: %v", key, lent, err)
 		}
 		if missing, err := s.Missing(ctx, []object.Key{key}); err == nil && len(missing) > 0 || err != nil && !errors.Is(err, object.ErrCorrupt) {
-			return fmt.Errorf("%s: missing %v, %v", key, missing, err)
+			return fmt.Errorf("missing of %s: %v, %v", key, missing, err)
 		}
 		s.StoredSize(ctx, key)
 		s.Prefix(ctx, key.Kind, key.ID.String()[:5], 2)
@@ -195,15 +191,15 @@ func tryDamaged(repo, dir string, heal bool) error {
 	}
 	s.Volumes(ctx)
 	s.Check(ctx, CheckOptions{}, func(Problem) {})
-	var named []Problem
-	if _, err := s.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { named = append(named, p) }); err != nil {
+	var found []Problem
+	if _, err := s.Check(ctx, CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p) }); err != nil {
 		return err
 	}
-	if len(named) == 0 {
-		return errors.New("check does not find it")
+	if len(found) == 0 {
+		return errors.New("check found no damage")
 	}
-	if i := slices.IndexFunc(named, func(p Problem) bool { return p.Volume != filepath.Base(dir) || p.Error() == "" }); i >= 0 {
-		return fmt.Errorf("check names another: %v", named[i])
+	if i := slices.IndexFunc(found, func(p Problem) bool { return p.Volume != filepath.Base(dir) || p.Error() == "" }); i >= 0 {
+		return fmt.Errorf("check named another volume: %v", found[i])
 	}
 	if heal {
 		if err := healDamaged(ctx, repo, o); err != nil {
@@ -212,13 +208,13 @@ func tryDamaged(repo, dir string, heal bool) error {
 	}
 	after, err := fingerprint(dir)
 	if err == nil && after != before {
-		err = errors.New("the volume was changed")
+		err = errors.New("the damaged volume changed")
 	}
 	return err
 }
 
-// healDamaged puts all objects again, in another store than the one that found
-// the damage. Then all must be readable.
+// healDamaged puts all objects again, with another Store than the one that found the
+// damage, and checks that all are readable.
 func healDamaged(ctx context.Context, repo string, o Options) error {
 	s, err := Open(repo, o)
 	if err != nil {
@@ -238,7 +234,7 @@ func healDamaged(ctx context.Context, repo string, o Options) error {
 	for i := range damageObjects {
 		key, want := sample(1, i)
 		if got, err := s.Get(ctx, key); err != nil || !bytes.Equal(got, want) {
-			return fmt.Errorf("%s: %d bytes, %w", key, len(got), err)
+			return fmt.Errorf("get %s: %d bytes, want %d, error %w", key, len(got), len(want), err)
 		}
 	}
 	for _, name := range ss.own {
@@ -247,7 +243,7 @@ func healDamaged(ctx context.Context, repo string, o Options) error {
 	return nil
 }
 
-// fingerprint is a hash of all there is in a folder.
+// fingerprint returns a hash of the files in dir, with their names, modes and times.
 func fingerprint(dir string) (sum [sha256.Size]byte, err error) {
 	h := sha256.New()
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -271,8 +267,8 @@ func fingerprint(dir string) (sum [sha256.Size]byte, err error) {
 	return [sha256.Size]byte(h.Sum(nil)), err
 }
 
-// TestOtherCopy checks that an object that is damaged in one volume is read
-// from another.
+// TestOtherCopy checks that an object that is damaged in one volume is read from another,
+// and that Close saves the list of damaged copies.
 func TestOtherCopy(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, s, 1, 0, 20)
@@ -284,11 +280,11 @@ func TestOtherCopy(t *testing.T) {
 	}
 	l, err := s.refresh()
 	if err != nil || len(l.volumes) != 2 {
-		t.Fatal(l, err)
+		t.Fatalf("volumes %v, %v; want 2", l, err)
 	}
 	newest := l.volumes[0].path
 	if newest == first {
-		t.Fatal("the second volume is not the newest")
+		t.Fatal("the first volume is the newest")
 	}
 	path := filepath.Join(newest, logName(1))
 	data, err := os.ReadFile(path)
@@ -302,28 +298,28 @@ func TestOtherCopy(t *testing.T) {
 	write(t, path, string(data))
 	wantSeries(t, s, 1, 0, 20)
 	if s.Close(); len(readDamaged(s.inVolumes(damagedFile))) != 20 {
-		t.Error("damage was not remembered")
+		t.Error("Close did not save the list of 20 damaged copies")
 	}
 	write(t, filepath.Join(newest, keysFile+"x"), "")
 	problems := 0
 	s = openStore(t, s.dir, testOptions(t))
 	if _, err := s.Check(context.Background(), CheckOptions{}, func(p Problem) { problems++ }); err != nil || problems == 0 {
-		t.Errorf("check: %d problems, %v", problems, err)
+		t.Errorf("Check found %d problems, error %v; want some", problems, err)
 	}
 }
 
-// TestReadDamaged checks that a spoilt list of damage does no harm.
+// TestReadDamaged checks that invalid lines in the list of damaged copies are skipped.
 func TestReadDamaged(t *testing.T) {
 	path := filepath.Join(t.TempDir(), damagedFile)
 	key, _ := sample(1, 1)
 	const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 	write(t, path, strings.Repeat("x", 100_000)+"\n")
 	if list := readDamaged(path); len(list) != 0 {
-		t.Errorf("read %v", list)
+		t.Errorf("a list with one long line gives %v", list)
 	}
 	write(t, path, "\n\x00\n"+name+" 9 "+key.ID.String()+"\n"+name+" 2\n../x 1 "+key.ID.String()+"\n"+copyLine(name, key))
 	if list := readDamaged(path); len(list) != 1 || list[0] != (storedCopy{name, key}) {
-		t.Errorf("read %v", list)
+		t.Errorf("readDamaged = %v, want only %s in %s", list, key, name)
 	}
 }
 

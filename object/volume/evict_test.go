@@ -3,8 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"fmt"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -13,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// A far is a remote that has the chunks of the series 0 to 2. It counts the fetched ones.
+// far is a remote with the chunks of series 0 to 2, except those in gone. It counts fetches.
 type far struct {
 	mu      sync.Mutex
 	fetched int
@@ -34,7 +32,7 @@ func (f *far) fetch(_ context.Context, key object.Key) ([]byte, error) {
 	return nil, &object.NotFoundError{Key: key}
 }
 
-// has is a take for Evict.
+// has is the function take of Evict.
 func (f *far) has(_ int, key object.Key) (bool, error) { return !f.gone[key], nil }
 
 // evictAll evicts the chunks of all volumes.
@@ -51,16 +49,10 @@ func evictAll(s *Store, f *far) error {
 }
 
 func init() {
-	children["evict"] = func(args []string) int {
-		if err := evictDir(args[0]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1
-		}
-		return 0
-	}
+	children["evict"] = func(args []string) error { return evictDir(args[0]) }
 }
 
-// evictDir is evictAll for a store in a folder.
+// evictDir is evictAll for the store in dir.
 func evictDir(dir string) error {
 	s, err := Open(dir, Options{Now: time.Now})
 	if err != nil {
@@ -78,7 +70,7 @@ func TestEvict(t *testing.T) {
 	for series := range 3 {
 		storeSeries(t, s, series, 0, 20)
 	}
-	other := openStore(t, dir, testOptions(t)) // listed the volumes before
+	other := openStore(t, dir, testOptions(t)) // has listed the old volumes
 	other.Fetch = f.fetch
 	relying := other.Begin(SessionOptions{})
 	defer relying.Close()
@@ -89,7 +81,7 @@ func TestEvict(t *testing.T) {
 	}
 	infos, err := s.Volumes(ctx)
 	if i := slices.IndexFunc(infos, func(i Info) bool { return i.Evicted }); err != nil || len(infos) != 2 || i < 0 || infos[i].Objects != 12 {
-		t.Fatalf("volumes: %+v, %v", infos, err)
+		t.Fatalf("volumes: %+v, %v; want 2, one of them evicted with 12 objects", infos, err)
 	}
 	if err := relying.Publish(ctx, publishNothing); err != nil {
 		t.Errorf("publish of evicted objects: %v", err)
@@ -98,45 +90,45 @@ func TestEvict(t *testing.T) {
 		f.fetched = 0
 		wantSeries(t, s, series, 0, 20)
 		if f.fetched != 8 { // four chunks, read and lent
-			t.Errorf("%d objects fetched", f.fetched)
+			t.Errorf("%d fetches, want 8", f.fetched)
 		}
 		wantSeries(t, other, series, 0, 20)
 	}
 	key, data := sample(0, 5)
 	if value, raw, err := s.GetStored(ctx, key, nil); err != nil || raw != len(data) || len(value) < raw {
-		t.Errorf("GetStored: %d bytes, %d, %v", len(value), raw, err)
+		t.Errorf("GetStored of an evicted object: %d stored bytes, raw %d, %v; want raw %d", len(value), raw, err, len(data))
 	}
 	storeSeries(t, s, 0, 0, 20)
 	if infos, err := s.Volumes(ctx); err != nil || len(infos) != 2 {
-		t.Errorf("evicted objects were stored again: %+v, %v", infos, err)
+		t.Errorf("volumes after a put of evicted objects: %+v, %v; want 2", infos, err)
 	}
 	wantSound(t, s)
 
-	// The remote lost one of them. Another Put stores it here.
+	// The remote loses an object. The next Put stores it here.
 	f.gone = map[object.Key]bool{key: true}
 	if _, err := s.Get(ctx, key); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("get of an object that the remote lost: %v", err)
+		t.Errorf("get of an object that the remote lost: %v, want ErrNotFound", err)
 	}
 	if err := evictAll(s, f); err != nil {
 		t.Fatal(err)
 	}
 	if missing, err := s.Missing(ctx, []object.Key{key}); err != nil || len(missing) != 1 {
-		t.Errorf("the object is not missing: %v, %v", missing, err)
+		t.Errorf("missing: %v, %v; want %s", missing, err, key)
 	}
 	storeSeries(t, s, 0, 0, 20)
 	wantSeries(t, s, 0, 0, 20)
 	wantSound(t, s)
 
-	// Without a remote, a local copy is read.
+	// Without a remote, Get reads a local copy.
 	s.Fetch = nil
 	if _, err := s.Get(ctx, key); err != nil {
 		t.Error(err)
 	}
 	key, _ = sample(1, 5)
 	if _, err := s.Get(ctx, key); !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("get without a remote: %v", err)
+		t.Errorf("get without a remote: %v, want ErrUnsupported", err)
 	}
-	wantSound(t, s) // the failure was no damage
+	wantSound(t, s) // a failed fetch is no damage
 }
 
 func TestEvictKilledAtCalls(t *testing.T) {
@@ -152,7 +144,7 @@ func TestEvictKilledAtCalls(t *testing.T) {
 	})
 }
 
-// TestUnload evicts the chunks of a session while the session stores more.
+// TestUnload checks that Unload can evict chunks of a session that goes on to store more.
 func TestUnload(t *testing.T) {
 	ctx := t.Context()
 	s, f := openStore(t, t.TempDir(), testOptions(t)), &far{}
@@ -167,7 +159,7 @@ func TestUnload(t *testing.T) {
 		defer w.Close()
 		i := slices.IndexFunc(all(w.Len()), func(i int) bool { return w.Volume(i).Name == volumes[0] })
 		if i < 0 || len(volumes) != 1 || w.Volume(i).InUse {
-			t.Errorf("unload %v: volume %d", volumes, i)
+			t.Errorf("Unload of %v: number %d, want one listed volume that is not in use", volumes, i)
 		}
 		return w.Evict(ctx, []int{i}, nil, f.has)
 	}})
@@ -184,7 +176,7 @@ func TestUnload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if calls < 3 {
-		t.Errorf("%d calls of Unload", calls)
+		t.Errorf("%d calls of Unload, want at least 3", calls)
 	}
 	for series := range 3 {
 		wantSeries(t, s, series, 0, 20)
@@ -194,12 +186,12 @@ func TestUnload(t *testing.T) {
 	}
 	wantSound(t, s)
 
-	// An error of Unload fails the session. An object that is gone is stale.
+	// An error of Unload fails the session. An object that Unload removed is stale.
 	failed := errors.New("no remote")
 	bad := s.Begin(SessionOptions{UnloadBytes: 1, Unload: func(context.Context, []string) error { return failed }})
 	defer bad.Close()
 	if _, err := bad.Put(ctx, object.KindChunk, []byte("more")); !errors.Is(err, failed) {
-		t.Errorf("put: %v", err)
+		t.Errorf("put: %v, want the error of Unload", err)
 	}
 	forgetting := s.Begin(SessionOptions{UnloadBytes: 1, Unload: func(ctx context.Context, volumes []string) error {
 		w, err := s.Sweep(ctx, SweepOptions{})
@@ -216,6 +208,6 @@ func TestUnload(t *testing.T) {
 	}
 	var stale *StaleError
 	if err := forgetting.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) != 1 {
-		t.Errorf("publish without an object: %v", err)
+		t.Errorf("publish of a removed object: %v, want a StaleError with one key", err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A store with many more volumes than files that may be open is read by
-// several readers at once, and collected.
+// TestFewFiles checks that a store with many more volumes than open files can be read
+// concurrently, and rewritten.
 func TestFewFiles(t *testing.T) {
 	dir := t.TempDir()
 	o := testOptions(t)
@@ -36,44 +36,40 @@ func TestFewFiles(t *testing.T) {
 	wantSeries(t, s, 1, 0, 60)
 	wantSound(t, s)
 	if n := len(s.files.open); n > 3 {
-		t.Errorf("%d files are open", n)
+		t.Errorf("%d files are open, want at most 3", n)
 	}
 
 	w, err := s.Sweep(t.Context(), SweepOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []int
-	for i := range w.Len() {
-		all = append(all, i)
+	volumes := all(w.Len())
+	if len(volumes) < 12 {
+		t.Fatalf("%d volumes, want at least 12", len(volumes))
 	}
-	if len(all) < 12 {
-		t.Fatalf("%d volumes", len(all))
-	}
-	keep := func(Place) bool { return true }
-	if _, err := w.Rewrite(t.Context(), all, keep, nil); err != nil {
+	if _, err := w.Rewrite(t.Context(), volumes, keepAll, nil); err != nil {
 		t.Fatal(err)
 	}
-	err = w.Remove(t.Context(), func(context.Context) (Removal, error) { return Removal{Volumes: all}, nil })
+	err = w.Remove(t.Context(), func(context.Context) (Removal, error) { return Removal{Volumes: volumes}, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 60 {
 		key, _ := sample(1, i)
 		if places, err := w.Find(key, nil); err != nil || len(places) != 2 {
-			t.Fatalf("object %d: %v, %v", i, places, err)
+			t.Fatalf("find object %d: %v, %v; want 2 places", i, places, err)
 		}
 	}
 	w.Close()
 	wantNames(t, s)
 	wantSeries(t, s, 1, 0, 60)
 	if n := len(s.files.open); n > 3 {
-		t.Errorf("%d files are open", n)
+		t.Errorf("%d files are open, want at most 3", n)
 	}
 }
 
-// TestCheckTooFewFiles checks that a check that may not open enough files says
-// so: it neither leaves volumes out nor takes them for damaged.
+// TestCheckTooFewFiles checks that Check fails if it cannot open enough files. It neither
+// skips volumes nor reports them as damaged.
 func TestCheckTooFewFiles(t *testing.T) {
 	dir := t.TempDir()
 	o := testOptions(t)
@@ -98,17 +94,17 @@ func TestCheckTooFewFiles(t *testing.T) {
 	for files := uint64(3); done == 0 && files < 1024; files++ {
 		switch checked, found, err := check(files); {
 		case len(found) > 0:
-			t.Fatalf("with %d files: %v is damaged", files, found[0])
+			t.Fatalf("with %d files, Check reports damage: %v", files, found[0])
 		case errors.Is(err, syscall.EMFILE):
 			failed++
 		case err != nil || checked.Objects != 60:
-			t.Fatalf("with %d files: %d objects, %v", files, checked.Objects, err)
+			t.Fatalf("with %d files, Check reads %d objects, error %v; want 60 or EMFILE", files, checked.Objects, err)
 		default:
 			done++
 		}
 	}
 	if failed == 0 || done == 0 {
-		t.Errorf("%d checks failed, %d did not", failed, done)
+		t.Errorf("%d checks failed, %d passed; want some of both", failed, done)
 	}
 	wantSeries(t, s, 1, 0, 60)
 	wantSound(t, s)

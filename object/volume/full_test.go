@@ -23,19 +23,15 @@ import (
 func init() {
 	for name, fill := range map[string]func(string, uint64) error{"full": fillDisk, "full-shared": fillShared, "full-optimise": optimiseOnFullDisk,
 		"full-killed": killedOnDisk, "full-die": fillAndDie} {
-		children[name] = func(args []string) int {
+		children[name] = func(args []string) error {
 			seed, _ := strconv.Atoi(args[1])
-			if err := fill(args[0], uint64(seed)); err != nil {
-				fmt.Println(err)
-				return 1
-			}
-			return 0
+			return fill(args[0], uint64(seed))
 		}
 	}
 }
 
-// onTmpfs returns a command that runs a child with a file system of its own,
-// of size MiB, mounted at dir.
+// onTmpfs returns a command that runs a child with its own file system of size MiB,
+// mounted at dir.
 func onTmpfs(t *testing.T, size int, dir, name string, args ...string) *exec.Cmd {
 	c := child(t, name, append([]string{dir}, args...)...)
 	cmd := exec.Command("unshare", "-m", "sh", "-c",
@@ -45,19 +41,18 @@ func onTmpfs(t *testing.T, size int, dir, name string, args ...string) *exec.Cmd
 	return cmd
 }
 
-// needsMount skips a test that cannot mount a file system.
+// needsMount skips the test if it cannot mount a file system.
 func needsMount(t *testing.T) {
 	if os.Getuid() != 0 {
-		skip(t, "mounting takes root")
+		skip(t, "only root can mount")
 	}
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
 		skip(t, "cannot unshare: "+err.Error())
 	}
 }
 
-// TestFullDisk fills disks of several sizes: the error is a clean ENOSPC, no
-// SIGBUS ends the process, what was published stays readable, and when there
-// is room again, writing goes on.
+// TestFullDisk checks that writes to a full disk return ENOSPC and cause no SIGBUS.
+// Published objects stay readable, and sessions succeed again once there is room.
 func TestFullDisk(t *testing.T) {
 	needsMount(t)
 	n := objecttest.Rounds(t, 2)
@@ -67,26 +62,26 @@ func TestFullDisk(t *testing.T) {
 			for i := range n {
 				out, err := onTmpfs(t, size, t.TempDir(), "full", strconv.Itoa(size*1000+int(objecttest.Seed())+i)).CombinedOutput()
 				if err != nil {
-					t.Fatalf("fill %d: %v\n%s", i, err, out)
+					t.Fatalf("run %d: %v\n%s", i, err, out)
 				}
 			}
 		})
 	}
 }
 
-// TestFullDiskShared has three writers fill one disk at once, so that it is
-// full at moments none of them expects.
+// TestFullDiskShared is TestFullDisk with three concurrent writers, for which the disk is
+// full at unexpected moments.
 func TestFullDiskShared(t *testing.T) {
 	needsMount(t)
 	for i := range objecttest.Rounds(t, 2) {
 		out, err := onTmpfs(t, 48, t.TempDir(), "full-shared", strconv.Itoa(int(objecttest.Seed())+i)).CombinedOutput()
 		if err != nil {
-			t.Fatalf("fill %d: %v\n%s", i, err, out)
+			t.Fatalf("run %d: %v\n%s", i, err, out)
 		}
 	}
 }
 
-// fillShared fills the disk that dir is on with several writers.
+// fillShared fills the disk of dir with three writers.
 func fillShared(dir string, seed uint64) error {
 	o := Options{Now: time.Now, memTableSize: 1 << 20}
 	var g errgroup.Group
@@ -115,7 +110,7 @@ func fillShared(dir string, seed uint64) error {
 	return readAll(dir, o, slices.Concat(published...))
 }
 
-// fillDisk fills the disk that dir is on.
+// fillDisk fills the disk of dir several times.
 func fillDisk(dir string, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	o := Options{Now: time.Now, Warn: func(w string) { fmt.Println("warning:", w) }}
@@ -144,7 +139,7 @@ func fillDisk(dir string, seed uint64) error {
 		if err := readAll(dir, o, published); err != nil {
 			return fmt.Errorf("after round %d: %w", round, err)
 		}
-		// A little room for the next round.
+		// Remove the oldest volume, to make a little room for the next round.
 		l, err := s.refresh()
 		if err != nil {
 			return err
@@ -171,7 +166,7 @@ func fillDisk(dir string, seed uint64) error {
 			published = kept
 		}
 	}
-	// With any room left, big or small: it works, or says that there is none.
+	// With random amounts of free space, a session succeeds or returns ENOSPC.
 	for range 20 {
 		free, err := freeSpace(dir)
 		if err != nil {
@@ -197,13 +192,13 @@ func fillDisk(dir string, seed uint64) error {
 		}
 	}
 	if last > 20<<20 {
-		return fmt.Errorf("%d bytes were still free", last)
+		return fmt.Errorf("ENOSPC with %d bytes free, want at most 20 MiB", last)
 	}
 	return readAll(dir, o, published)
 }
 
-// fill puts random objects, of at most most bytes, until it fails, and
-// publishes them every so many bytes.
+// fill puts random objects of at most most+7 bytes until a call fails. It publishes them
+// after each every bytes, and appends them to published.
 func fill(s *Store, rng *rand.Rand, most, every int, keys, published *[]object.Key) error {
 	ctx := context.Background()
 	ss := s.Begin(SessionOptions{})
@@ -226,7 +221,7 @@ func fill(s *Store, rng *rand.Rand, most, every int, keys, published *[]object.K
 	}
 }
 
-// readAll opens the store anew, and reads what must be there.
+// readAll reads the published objects with a new Store, and checks all volumes.
 func readAll(dir string, o Options, published []object.Key) error {
 	s, err := Open(dir, o)
 	if err != nil {
@@ -243,17 +238,17 @@ func readAll(dir string, o Options, published []object.Key) error {
 	return errors.Join(damage, err)
 }
 
-// TestFullDiskOptimise optimises on disks with more or less room: it works, or
-// says that there is none, and nothing is lost.
+// TestFullDiskOptimise checks that Optimise on a nearly full disk succeeds or returns
+// ENOSPC, and loses nothing.
 func TestFullDiskOptimise(t *testing.T) {
 	needsMount(t)
 	if testing.Short() {
-		t.Skip("it takes a while, most of it in one goroutine")
+		t.Skip("slow, mostly in one goroutine")
 	}
 	for i := range objecttest.Rounds(t, 2) {
 		out, err := onTmpfs(t, 48, t.TempDir(), "full-optimise", strconv.Itoa(int(objecttest.Seed())+i)).CombinedOutput()
 		if err != nil {
-			t.Fatalf("fill %d: %v\n%s", i, err, out)
+			t.Fatalf("run %d: %v\n%s", i, err, out)
 		}
 	}
 }
@@ -313,23 +308,23 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		}
 	}
 	if failed == 0 || failed == 20 {
-		return fmt.Errorf("there was no room %d times of 20", failed)
+		return fmt.Errorf("ENOSPC in %d of 20 rounds, want some but not all", failed)
 	}
 	if err := optimiseAll(dir); err != nil {
 		return err
 	}
 	if info, err := s.Volumes(ctx); err != nil || len(info) != 1 || info[0].Objects != len(published) {
-		return fmt.Errorf("%d objects, volumes %+v, %w", len(published), info, err)
+		return fmt.Errorf("volumes %+v, want one with %d objects, error %w", info, len(published), err)
 	}
 	return readAll(dir, o, published)
 }
 
-// TestFullDiskSalvage kills a writer that has stored more than half of a disk:
-// the next one has room, takes over all that is there, and does so once.
+// TestFullDiskSalvage checks that after the kill of a writer that filled most of a disk,
+// the next writer has room. It salvages all objects, and stores none of them again.
 func TestFullDiskSalvage(t *testing.T) {
 	needsMount(t)
 	if testing.Short() {
-		t.Skip("it takes a while, most of it in one goroutine")
+		t.Skip("slow, mostly in one goroutine")
 	}
 	for i, most := range []int{killedMost, killedMost - 10<<20} {
 		out, err := onTmpfs(t, killedDisk, t.TempDir(), "full-killed", strconv.Itoa(most)).CombinedOutput()
@@ -345,7 +340,7 @@ const (
 	killedSize = 200_000
 )
 
-// fillAndDie puts so many bytes and ends like a killed process.
+// fillAndDie puts at most most bytes and kills this process.
 func fillAndDie(dir string, most uint64) error {
 	return putAndDie(dir, func(ss *Session) error { return putKilled(ss, most) })
 }
@@ -368,7 +363,7 @@ func killedOnDisk(dir string, most uint64) error {
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), "KIST_TEST_CHILD=full-die")
 	if out, err := cmd.CombinedOutput(); err == nil || len(out) > 0 {
-		return fmt.Errorf("%w: %s", err, out)
+		return fmt.Errorf("the child was not killed: %w: %s", err, out)
 	}
 	var warned error
 	o := Options{Now: time.Now, Warn: func(w string) { warned = errors.New(w) }}
@@ -378,11 +373,11 @@ func killedOnDisk(dir string, most uint64) error {
 	}
 	defer s.Close()
 	if size, err := s.Size(ctx); err != nil || size < int64(most) || size > killedDisk<<20 {
-		return fmt.Errorf("%d bytes, %w", size, err)
+		return fmt.Errorf("the store has %d bytes, want at least %d, error %w", size, most, err)
 	}
 	left, err := deadWriters{s}.leftovers(ctx)
 	if want := int64(most / killedSize); err != nil || len(left) != 1 || left[0].Objects != want || left[0].Sealed < int64(most)-killedSize {
-		return fmt.Errorf("left %+v, %w", left, err)
+		return fmt.Errorf("leftovers %+v, want one with %d objects, error %w", left, want, err)
 	}
 
 	for round := range 2 {
@@ -402,7 +397,7 @@ func killedOnDisk(dir string, most uint64) error {
 		}
 	}
 	if infos, err := s.Volumes(ctx); err != nil || len(infos) != 3 || infos[2].Stored < left[0].Sealed/2 || infos[2].Bytes > left[0].Sealed+10_000 {
-		return fmt.Errorf("volumes %+v, %w", infos, err)
+		return fmt.Errorf("volumes %+v, want 3, the oldest with the salvaged objects, error %w", infos, err)
 	}
 	return readAll(dir, o, nil)
 }

@@ -34,23 +34,23 @@ func TestSeal(t *testing.T) {
 	for _, want.Optimised = range []bool{false, true} {
 		got, err := decodeSeal(want.encode())
 		if err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("decoded %+v, %v", got, err)
+			t.Errorf("decodeSeal = %+v, %v; want %+v", got, err, want)
 		}
 	}
 	twice := bytes.Replace(want.encode(), []byte("optimised\n"), []byte("optimised\noptimised\n"), 1)
 	if _, err := decodeSeal(resign(twice)); err == nil {
-		t.Error("optimised twice, and no error")
+		t.Error("decodeSeal accepts a repeated line")
 	}
 	for i := range want.encode() {
 		data := want.encode()
 		data[i] ^= 0x20
 		if _, err := decodeSeal(data); err == nil {
-			t.Errorf("byte %d changed, and no error", i)
+			t.Errorf("decodeSeal accepts a changed byte %d", i)
 		}
 	}
 }
 
-// resign puts the right checksum at the end of a changed seal.
+// resign returns a seal with the right checksum at the end.
 func resign(data []byte) []byte {
 	const sumLine = 5 + 2*sha256.Size + 1
 	if len(data) < sumLine {
@@ -60,8 +60,7 @@ func resign(data []byte) []byte {
 	return fmt.Appendf(bytes.Clone(body), "seal %x\n", sha256.Sum256(body))
 }
 
-// FuzzDecodeSeal checks that no bytes make the decoder fail in another way
-// than with an error, and that what it accepts is canonical.
+// FuzzDecodeSeal checks that decodeSeal does not panic, and accepts only canonical seals.
 func FuzzDecodeSeal(f *testing.F) {
 	f.Add(sampleSeal().encode())
 	f.Add((&seal{Session: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Created: time.Unix(0, 0).UTC()}).encode())
@@ -73,14 +72,13 @@ func FuzzDecodeSeal(f *testing.F) {
 		for _, data := range [][]byte{data, resign(data)} {
 			s, err := decodeSeal(data)
 			if err == nil && !bytes.Equal(s.encode(), data) {
-				t.Errorf("accepted what is not canonical:\n%s", data)
+				t.Errorf("decodeSeal accepts a seal that is not canonical:\n%s", data)
 			}
 		}
 	})
 }
 
-// FuzzValueLog walks hostile value logs: it ends, and never goes beyond the
-// file.
+// FuzzValueLog checks that a walk through a hostile value log ends, and stays in the file.
 func FuzzValueLog(f *testing.F) {
 	entry := []byte{0, 0, 41, 40, 0, 1}
 	entry = append(entry, make([]byte, 40+40+4)...)
@@ -98,20 +96,19 @@ func FuzzValueLog(f *testing.F) {
 			e, err := walk.next()
 			if err != nil {
 				if err == io.EOF && walk.pos != int64(len(data)) {
-					t.Error("ends before the end")
+					t.Errorf("walk ends at byte %d of %d without an error", walk.pos, len(data))
 				}
 				return
 			}
 			if e.end() > int64(len(data)) || e.end() != walk.pos || e.stored() < 1 || e.end()-e.start != entrySize(e.padded) {
-				t.Errorf("entry %+v of %d bytes", e, len(data))
+				t.Errorf("impossible entry %+v in a log of %d bytes", e, len(data))
 			}
 			readEntry(bytes.NewReader(data), e, nil)
 		}
 	})
 }
 
-// FuzzVolume opens volumes whose index and value log are hostile, and reads
-// them.
+// FuzzVolume checks that reads of a volume with hostile files return no wrong bytes.
 func FuzzVolume(f *testing.F) {
 	s, err := Open(f.TempDir(), Options{Now: time.Now})
 	if err != nil {
@@ -156,7 +153,7 @@ func FuzzVolume(f *testing.F) {
 		for key, err := range s.Keys(t.Context()) {
 			if err == nil {
 				if data, err := s.Get(t.Context(), key); err == nil && object.Sum(data) != key.ID {
-					t.Errorf("%s read back wrong", key)
+					t.Errorf("get %s: wrong bytes", key)
 				}
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -21,38 +22,31 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// ackedFile is where a writing child notes the series it published, inside
-// Publish: what stands there must never be lost.
+// ackedFile lists the series that a writing child has published. The child adds them
+// inside Publish, so these series must never be lost.
 const ackedFile = "acked"
 
 const seriesObjects = 40
 
 func init() {
-	children["write"] = func(args []string) int {
+	children["write"] = func(args []string) error {
 		first, _ := strconv.Atoi(args[1])
 		count, _ := strconv.Atoi(args[2])
 		batch, _ := strconv.Atoi(args[3])
-		if err := writeForKill(args[0], first, count, batch); err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		return 0
+		return writeForKill(args[0], first, count, batch)
 	}
-	children["die"] = func(args []string) int {
-		fmt.Println(storeAndDie(args[0]))
-		return 1
-	}
-	children["salvage"] = func(args []string) int {
+	children["die"] = func(args []string) error { return storeAndDie(args[0]) }
+	children["salvage"] = func(args []string) error {
 		s, err := Open(args[0], Options{Now: time.Now})
-		if err != nil || (deadWriters{s}).salvage(context.Background()) != 1 {
-			return 1
+		if err == nil && (deadWriters{s}).salvage(context.Background()) != 1 {
+			err = errors.New("not salvaged")
 		}
-		return 0
+		return err
 	}
 }
 
-// writeForKill publishes series after series, two of them at a time. Transactions have
-// batch objects.
+// writeForKill publishes count series, one after the other. Two goroutines put the objects
+// of each. Transactions have batch objects.
 func writeForKill(dir string, first, count, batch int) error {
 	o := Options{Now: time.Now, MaxObjects: seriesObjects + seriesObjects/2, batchEntries: batch}
 	s, err := Open(dir, o)
@@ -103,7 +97,7 @@ func writeForKill(dir string, first, count, batch int) error {
 	return ss.Close()
 }
 
-// storeAndDie publishes a series, puts another one and ends like a killed process.
+// storeAndDie publishes series 0, puts series 1 and kills this process.
 func storeAndDie(dir string) error {
 	if err := writeForKill(dir, 0, 1, smallBatch); err != nil {
 		return err
@@ -119,8 +113,7 @@ func storeAndDie(dir string) error {
 	})
 }
 
-// putAndDie ends this process, as a kill does, after put and before anything is
-// sealed.
+// putAndDie calls put and kills this process before the session seals a volume.
 func putAndDie(dir string, put func(*Session) error) error {
 	s, err := Open(dir, Options{Now: time.Now})
 	if err != nil {
@@ -136,7 +129,7 @@ func putAndDie(dir string, put func(*Session) error) error {
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 }
 
-// acked returns the series that were published.
+// acked returns the series in ackedFile.
 func acked(t testing.TB, dir string) (series []int) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(dir, ackedFile))
@@ -151,9 +144,9 @@ func acked(t testing.TB, dir string) (series []int) {
 	return series
 }
 
-// wantAfterKill checks a repository whose writer was killed: nothing that was
-// published is lost, nothing is damaged; then that what the writer left behind
-// is taken over, all that is whole of it. It returns how much that was.
+// wantAfterKill checks a repository whose writer was killed. No published object is lost
+// or damaged. The next session salvages all intact objects and leaves only volumes.
+// wantAfterKill returns the number of salvaged objects.
 func wantAfterKill(t testing.TB, dir string) (salvaged int) {
 	t.Helper()
 	o := testOptions(t)
@@ -164,47 +157,38 @@ func wantAfterKill(t testing.TB, dir string) (salvaged int) {
 		wantSeries(t, s, n, 0, seriesObjects)
 	}
 	wantSound(t, s)
-	whole := leftBehind(t, dir)
+	left := leftBehind(t, dir)
 	ss := s.Begin(SessionOptions{})
 	putSeries(t, ss, 1<<20, 0, 1)
-	for _, key := range whole {
+	for _, key := range left {
 		if ok, err := s.Has(context.Background(), key); !ok || err != nil {
-			t.Errorf("%s was not recovered: %v", key, err)
+			t.Errorf("%s was not salvaged: %v", key, err)
 		}
 	}
 	if err := ss.Close(); err != nil {
 		t.Error(err)
 	}
-	entries, err := os.ReadDir(s.path)
-	if err != nil {
-		t.Error(err)
-	}
-	for _, e := range entries {
-		if !isName(e.Name()) {
-			t.Errorf("%s was left behind", e.Name())
-		}
-	}
+	wantNames(t, s)
 	wantSound(t, s)
-	return len(whole)
+	return len(left)
 }
 
-// leftBehind returns the keys of all whole objects in volumes that were being
-// written.
-func leftBehind(t testing.TB, dir string) (whole []object.Key) {
+// leftBehind returns the keys of all intact objects in unsealed volumes.
+func leftBehind(t testing.TB, dir string) (left []object.Key) {
 	t.Helper()
 	for _, path := range logsLeft(t, dir) {
-		keys, _, _ := wholeEntries(t, path)
-		whole = append(whole, keys...)
+		keys, _, _ := intactEntries(t, path)
+		left = append(left, keys...)
 	}
-	return whole
+	return left
 }
 
-// tear makes the last whole entry of each value log that was being written one
-// that was written in part: a kill comes in the middle of one but seldom.
+// tear clears the second half of the last intact entry of each unsealed value log. A kill
+// rarely comes in the middle of an entry.
 func tear(t testing.TB, dir string) (torn int) {
 	t.Helper()
 	for _, path := range logsLeft(t, dir) {
-		keys, last, end := wholeEntries(t, path)
+		keys, last, end := intactEntries(t, path)
 		if len(keys) == 0 {
 			continue
 		}
@@ -224,7 +208,7 @@ func tear(t testing.TB, dir string) (torn int) {
 	return torn
 }
 
-// logsLeft returns the value logs of volumes that were being written.
+// logsLeft returns the paths of the value logs of unsealed volumes.
 func logsLeft(t testing.TB, dir string) []string {
 	t.Helper()
 	var paths []string
@@ -238,11 +222,11 @@ func logsLeft(t testing.TB, dir string) []string {
 	return paths
 }
 
-// wholeEntries returns the keys of a value log's entries up to the first that
-// is not whole, and where the last whole one begins and ends. It knows the
-// format by itself: a header of 20 bytes; then for each entry two bytes, the
-// lengths of key and value, a byte, key, value and checksum.
-func wholeEntries(t testing.TB, path string) (keys []object.Key, last, end int) {
+// intactEntries returns the keys of a value log's entries up to the first damage, and the
+// start and end of the last intact entry. It does not use the parser under test.
+// A log has a header of 20 bytes. Each entry has two bytes, the lengths of key and value, a
+// byte, key, value and checksum.
+func intactEntries(t testing.TB, path string) (keys []object.Key, last, end int) {
 	t.Helper()
 	f, err := os.Open(path)
 	if err != nil {
@@ -267,8 +251,8 @@ func wholeEntries(t testing.TB, path string) (keys []object.Key, last, end int) 
 	return keys, last, end
 }
 
-// TestKill kills a writing process at random moments, every third time as if
-// in the middle of an entry.
+// TestKill kills a writer at random moments, and tears its last entry after every third
+// kill. See wantAfterKill.
 func TestKill(t *testing.T) {
 	kills := objecttest.Rounds(t, 6)
 	dir := t.TempDir()
@@ -284,25 +268,25 @@ func TestKill(t *testing.T) {
 		time.Sleep(time.Duration(5+rng.IntN(120)) * time.Millisecond)
 		cmd.Process.Kill()
 		if err := cmd.Wait(); err == nil || out.Len() > 0 {
-			t.Fatalf("child: %v\n%s", err, &out)
+			t.Fatalf("the child was not killed: %v\n%s", err, &out)
 		}
 		if i%3 == 2 {
 			torn += tear(t, dir)
 		}
 		salvaged += wantAfterKill(t, dir)
 		if t.Failed() {
-			t.Fatalf("after kill %d", i)
+			t.Fatalf("failed after kill %d", i)
 		}
 		if i%10 == 9 {
-			os.RemoveAll(dir) // or each round takes longer than the one before
+			os.RemoveAll(dir) // otherwise, each round takes longer
 			os.Mkdir(dir, 0o777)
 		}
 	}
-	t.Logf("%d objects recovered, %d torn", salvaged, torn)
+	t.Logf("%d objects salvaged, %d entries torn", salvaged, torn)
 }
 
-// strace returns a command that runs a writing child under strace, which
-// traces one call and tampers with it. Transactions have batch objects.
+// strace returns a command that runs a writing child under strace, which injects a fault
+// into a system call. Transactions have batch objects.
 func strace(t *testing.T, log, dir, call, inject string, batch int) *exec.Cmd {
 	return straced(t, log, call, inject, "write", dir, "0", "2", strconv.Itoa(batch))
 }
@@ -311,7 +295,7 @@ func strace(t *testing.T, log, dir, call, inject string, batch int) *exec.Cmd {
 func straced(t *testing.T, log, call, inject, name string, args ...string) *exec.Cmd {
 	path, err := exec.LookPath("strace")
 	if err != nil {
-		skip(t, "no strace")
+		skip(t, "strace is not installed")
 	}
 	c := child(t, name, args...)
 	cmd := exec.Command(path, append([]string{"-f", "-qq", "-o", log, "-e", "trace=" + call, "-e", "inject=" + call + ":" + inject}, c.Args...)...)
@@ -319,21 +303,21 @@ func straced(t *testing.T, log, call, inject, name string, args ...string) *exec
 	return cmd
 }
 
-// TestKillAtCalls kills a writer at each of the calls that change the disk.
+// TestKillAtCalls kills a writer at system calls that change the disk. See wantAfterKill.
 func TestKillAtCalls(t *testing.T) {
 	calls := []string{"fsync", "msync", "renameat2", "unlinkat", "ftruncate", "fallocate", "fchmod", "mkdirat", "flock"}
 	for _, call := range calls {
 		t.Run(call, func(t *testing.T) {
 			t.Parallel()
 			if killAtCalls(t, call, smallBatch) == 0 {
-				t.Error("was never killed")
+				t.Error("the writer was never killed")
 			}
 			killAtCalls(t, call, 0) // without a database
 		})
 	}
 }
 
-// killAtCalls kills a writer at each call, and returns how often.
+// killAtCalls kills a writer at some of its calls, and returns the number of kills.
 func killAtCalls(t *testing.T, call string, batch int) (killed int) {
 	for when := 1; when < 200; when += 1 + when/3 {
 		dir := t.TempDir()
@@ -344,14 +328,14 @@ func killAtCalls(t *testing.T, call string, batch int) (killed int) {
 		killed++
 		wantAfterKill(t, dir)
 		if t.Failed() {
-			t.Fatalf("after call %d, transactions of %d", when, batch)
+			t.Fatalf("failed after a kill at call %d, transactions of %d objects", when, batch)
 		}
 	}
 	return killed
 }
 
-// TestKillSalvage kills a process at each of its calls that change the disk,
-// while it takes over what another one left.
+// TestKillSalvage kills a salvage at each of its calls that change the disk. A later
+// session salvages all objects.
 func TestKillSalvage(t *testing.T) {
 	for _, call := range []string{"fsync", "ftruncate", "renameat2", "renameat", "unlinkat", "fchmod"} {
 		t.Run(call, func(t *testing.T) {
@@ -360,10 +344,10 @@ func TestKillSalvage(t *testing.T) {
 			for when := 1; when < 100; when++ {
 				dir := t.TempDir()
 				if out, err := child(t, "die", dir).CombinedOutput(); err == nil || len(out) > 0 {
-					t.Fatalf("%v\n%s", err, out)
+					t.Fatalf("the child was not killed: %v\n%s", err, out)
 				}
-				if whole := leftBehind(t, dir); len(whole) != seriesObjects {
-					t.Fatalf("%d objects were left, want %d", len(whole), seriesObjects)
+				if left := leftBehind(t, dir); len(left) != seriesObjects {
+					t.Fatalf("the child left %d objects, want %d", len(left), seriesObjects)
 				}
 				err := straced(t, filepath.Join(dir, "log"), call, fmt.Sprintf("signal=KILL:when=%d", when), "salvage", dir).Run()
 				wantAfterKill(t, dir)
@@ -371,7 +355,7 @@ func TestKillSalvage(t *testing.T) {
 				wantSeries(t, s, 1, 0, seriesObjects)
 				s.Close()
 				if t.Failed() {
-					t.Fatalf("after call %d", when)
+					t.Fatalf("failed after a kill at call %d", when)
 				}
 				if err == nil {
 					break
@@ -379,14 +363,13 @@ func TestKillSalvage(t *testing.T) {
 				killed++
 			}
 			if killed == 0 {
-				t.Error("was never killed")
+				t.Error("the salvage was never killed")
 			}
 		})
 	}
 }
 
-// TestSyncFails checks that a failed fsync or msync is never taken for a good
-// one.
+// TestSyncFails checks that a writer reports each failed fsync and msync.
 func TestSyncFails(t *testing.T) {
 	for _, call := range []string{"fsync", "msync"} {
 		t.Run(call, func(t *testing.T) {
@@ -399,7 +382,7 @@ func TestSyncFails(t *testing.T) {
 	}
 }
 
-// failSyncs has each sync of a writer fail.
+// failSyncs runs a writer for each of its calls, and lets that call fail.
 func failSyncs(t *testing.T, call string, batch int) {
 	for when := 1; ; when++ {
 		dir := t.TempDir()
@@ -409,19 +392,19 @@ func failSyncs(t *testing.T, call string, batch int) {
 		data, _ := os.ReadFile(log)
 		if !bytes.Contains(data, []byte("INJECTED")) {
 			if when == 1 {
-				t.Fatalf("nothing injected: %v\n%s", err, out)
+				t.Fatalf("strace injected no fault: %v\n%s", err, out)
 			}
 			break
 		}
 		if err == nil {
-			t.Fatalf("call %d failed, and all went well", when)
+			t.Fatalf("call %d failed, but the writer reported success", when)
 		}
 		if bytes.Contains(out, []byte("panic: ")) {
-			t.Fatalf("call %d failed:\n%s", when, out)
+			t.Fatalf("the writer panicked after the failure of call %d:\n%s", when, out)
 		}
 		wantAfterKill(t, dir)
 		if t.Failed() {
-			t.Fatalf("after call %d", when)
+			t.Fatalf("failed after the failure of call %d", when)
 		}
 	}
 }

@@ -10,15 +10,15 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// TestLend lends many objects at once: each has its bytes for as long as they
-// are used.
+// TestLend checks that lent bytes stay valid while they are used, in nested and concurrent
+// calls.
 func TestLend(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
 	key, _ := sample(1, 0)
 	var absent *object.NotFoundError
 	if err := s.Lend(ctx, key, func([]byte) error { panic("called") }); !errors.As(err, &absent) || absent.Key != key {
-		t.Errorf("of nothing: %v", err)
+		t.Errorf("lend a missing object: %v, want a NotFoundError with its key", err)
 	}
 	storeSeries(t, s, 1, 0, 100)
 	var workers sync.WaitGroup
@@ -30,25 +30,25 @@ func TestLend(t *testing.T) {
 				err := object.Lend(ctx, s, key, func(data []byte) error {
 					return object.Lend(ctx, s, other, func([]byte) error {
 						if !bytes.Equal(data, want) {
-							t.Errorf("object %d: %d bytes, want %d", i, len(data), len(want))
+							t.Errorf("lend object %d: %d wrong bytes, want %d", i, len(data), len(want))
 						}
 						return nil
 					})
 				})
 				if err != nil {
-					t.Errorf("object %d: %v", i, err)
+					t.Errorf("lend object %d: %v", i, err)
 				}
 			}
 		})
 	}
 	workers.Wait()
-	mine := errors.New("mine")
-	if err := s.Lend(ctx, key, func([]byte) error { return mine }); err != mine {
-		t.Errorf("error %v, want that of the use", err)
+	failed := errors.New("use failed")
+	if err := s.Lend(ctx, key, func([]byte) error { return failed }); err != failed {
+		t.Errorf("lend: %v, want the error of use", err)
 	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := s.Lend(over, key, func([]byte) error { panic("called") }); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("lend with a cancelled context: %v", err)
 	}
 }

@@ -8,19 +8,24 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
 )
 
-// children are what this test binary does when it is run as a child, by the
-// value of KIST_TEST_CHILD. Arguments are in KIST_TEST_ARGS.
-var children = map[string]func(args []string) int{}
+// children has the functions that this test binary runs as a child process, by the value
+// of KIST_TEST_CHILD. KIST_TEST_ARGS has their arguments.
+var children = map[string]func(args []string) error{}
 
 func TestMain(m *testing.M) {
 	if f := children[os.Getenv("KIST_TEST_CHILD")]; f != nil {
-		os.Exit(f(filepath.SplitList(os.Getenv("KIST_TEST_ARGS"))))
+		if err := f(filepath.SplitList(os.Getenv("KIST_TEST_ARGS"))); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
@@ -33,23 +38,17 @@ func child(t testing.TB, name string, args ...string) *exec.Cmd {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(exe)
-	list := ""
-	for i, a := range args {
-		if i > 0 {
-			list += string(filepath.ListSeparator)
-		}
-		list += a
-	}
+	list := strings.Join(args, string(filepath.ListSeparator))
 	cmd.Env = append(os.Environ(), "KIST_TEST_CHILD="+name, "KIST_TEST_ARGS="+list)
 	return cmd
 }
 
-// skip skips a test that cannot be run here, or fails it where none may be
-// skipped.
+// skip skips a test that cannot run on this machine. It fails the test instead if
+// KIST_TEST_NOSKIP is 1 and root runs it.
 func skip(t testing.TB, why string) {
 	t.Helper()
 	if os.Getenv("KIST_TEST_NOSKIP") == "1" && os.Getuid() == 0 {
-		t.Fatalf("may not be skipped: %s", why)
+		t.Fatalf("KIST_TEST_NOSKIP forbids to skip: %s", why)
 	}
 	t.Skip(why)
 }
@@ -58,7 +57,7 @@ func skip(t testing.TB, why string) {
 // database.
 const smallBatch = 16
 
-// testOptions are options with a clock, whose warnings go to the log.
+// testOptions returns options with the system's clock. Warnings go to the test log.
 func testOptions(t testing.TB) Options {
 	return Options{Now: time.Now, Warn: func(s string) { t.Log("warning:", s) }, batchEntries: smallBatch}
 }
@@ -75,8 +74,8 @@ func openStore(t testing.TB, dir string, o Options) *Store {
 
 func publishNothing(context.Context) error { return nil }
 
-// sample returns object number i of a series: of various kinds and sizes, some
-// compressible.
+// sample returns object i of a series. Kinds and sizes vary, and every second object
+// compresses.
 func sample(series, i int) (object.Key, []byte) {
 	sizes := []int{1, 20, 31, 33, 100, 700, 2048, 9000, 70_000}
 	data := bytes.Repeat(fmt.Appendf(nil, "%d/%d;", series, i), 1+sizes[i%len(sizes)]/6)
@@ -87,29 +86,28 @@ func sample(series, i int) (object.Key, []byte) {
 	return object.Key{Kind: kind, ID: object.Sum(data)}, data
 }
 
-// putSeries puts objects from to end-1 of a series.
+// putSeries puts objects [from, end) of a series.
 func putSeries(t testing.TB, w object.Writer, series, from, end int) {
 	t.Helper()
 	for i := from; i < end; i++ {
 		key, data := sample(series, i)
 		if id, err := w.Put(context.Background(), key.Kind, data); err != nil || id != key.ID {
-			t.Fatalf("put object %d/%d: %s, %v", series, i, id, err)
+			t.Fatalf("put object %d/%d: %s, %v; want %s", series, i, id, err, key.ID)
 		}
 	}
 }
 
-// wantSeries checks that objects from to end-1 of a series are there, to be
-// had and to be lent.
+// wantSeries checks that Get and Lend return objects [from, end) of a series.
 func wantSeries(t testing.TB, r object.Reader, series, from, end int) {
 	t.Helper()
 	for i := from; i < end; i++ {
 		key, data := sample(series, i)
 		if got, err := r.Get(context.Background(), key); err != nil || !bytes.Equal(got, data) {
-			t.Fatalf("get object %d/%d: %d bytes, %v", series, i, len(got), err)
+			t.Fatalf("get object %d/%d: %d bytes, %v; want the %d bytes of the sample", series, i, len(got), err, len(data))
 		}
 		err := object.Lend(context.Background(), r, key, func(got []byte) error {
 			if !bytes.Equal(got, data) {
-				return fmt.Errorf("%d other bytes", len(got))
+				return fmt.Errorf("%d wrong bytes", len(got))
 			}
 			return nil
 		})
@@ -119,7 +117,7 @@ func wantSeries(t testing.TB, r object.Reader, series, from, end int) {
 	}
 }
 
-// storeSeries puts objects in a session of their own and publishes them.
+// storeSeries puts objects [from, end) of a series in one session and publishes them.
 func storeSeries(t testing.TB, s *Store, series, from, end int) {
 	t.Helper()
 	ss := s.Begin(SessionOptions{})
@@ -132,7 +130,7 @@ func storeSeries(t testing.TB, s *Store, series, from, end int) {
 	}
 }
 
-// wantSound checks that there is no damage, and no trace of writers.
+// wantSound checks that Check finds no damage, and returns its totals.
 func wantSound(t testing.TB, s *Store) Checked {
 	t.Helper()
 	done, err := s.Check(context.Background(), CheckOptions{ReadData: true}, func(p Problem) { t.Errorf("check: %v", p) })
@@ -142,7 +140,7 @@ func wantSound(t testing.TB, s *Store) Checked {
 	return done
 }
 
-// wantNames checks what is in volumes/, volumes themselves excepted.
+// wantNames checks the names in volumes/, except those of volumes.
 func wantNames(t testing.TB, s *Store, want ...string) {
 	t.Helper()
 	entries, err := os.ReadDir(s.path)

@@ -151,7 +151,7 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 	}
 	for _, v := range copied {
 		if err := v.checkCopied(func(rec keys.Record) (bool, error) { return c.has(rec.Key) }); err != nil {
-			return 0, fmt.Errorf("read back what was merged: %w", err)
+			return 0, fmt.Errorf("read back the merged volume: %w", err)
 		}
 	}
 	return len(copied), trashBin{s}.remove(ctx, copied)

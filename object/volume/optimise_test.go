@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"slices"
 	"testing"
@@ -12,12 +11,12 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// storeVersions puts versions from to end-1 of a chunk as a session does.
+// storeVersions publishes versions [from, end) of a chunk in one session.
 func storeVersions(t testing.TB, s *Store, series, from, end int) (list []stored) {
 	t.Helper()
 	ss := s.Begin(SessionOptions{})
 	for i := from; i < end; i++ {
-		o := wholeVersion(series, i)
+		o := plainVersion(series, i)
 		if _, err := ss.Put(t.Context(), o.key.Kind, o.data); err != nil {
 			t.Fatal(err)
 		}
@@ -32,7 +31,7 @@ func storeVersions(t testing.TB, s *Store, series, from, end int) (list []stored
 	return list
 }
 
-// orderOf yields where objects are, in their order.
+// orderOf yields the places of the objects of list, in its order.
 func orderOf(t testing.TB, w *Sweep, list []stored) iter.Seq2[int, int] {
 	return func(yield func(int, int) bool) {
 		for _, o := range list {
@@ -51,7 +50,7 @@ func orderOf(t testing.TB, w *Sweep, list []stored) iter.Seq2[int, int] {
 
 func keepAll(Place) bool { return true }
 
-// optimise optimises the volumes, and removes them.
+// optimised replaces volumes by optimised ones.
 func optimised(t testing.TB, s *Store, volumes []int, o func(*Sweep) OptimiseOptions) Optimised {
 	t.Helper()
 	w, err := s.Sweep(t.Context(), SweepOptions{})
@@ -68,11 +67,11 @@ func optimised(t testing.TB, s *Store, volumes []int, o func(*Sweep) OptimiseOpt
 		t.Fatal(err)
 	}
 	if w.Len() != before+done.Written {
-		t.Errorf("%d volumes, of which %d are new", w.Len(), done.Written)
+		t.Errorf("%d volumes, want %d old and %d new ones", w.Len(), before, done.Written)
 	}
 	for i := before; i < w.Len(); i++ {
 		if v := w.Volume(i); !v.Optimised {
-			t.Errorf("volume %d: %+v", i, v)
+			t.Errorf("new volume %d: %+v, want it optimised", i, v)
 		}
 	}
 	return done
@@ -94,10 +93,10 @@ func TestOptimise(t *testing.T) {
 		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, newest), Progress: func(n int64) { before += n }}
 	})
 	if done.Written != 1 || done.Objects != 70 || done.Patches < 30 || done.Before != before || done.After > done.Before-80_000 {
-		t.Errorf("%+v", done)
+		t.Errorf("Optimise: %+v; want one volume, 70 objects, many patches, before %d", done, before)
 	}
 	if raw, stored, err := s.StoredSize(t.Context(), newest[0].key); err != nil || stored < raw/10 {
-		t.Errorf("the first takes %d of %d bytes, %v", stored, raw, err)
+		t.Errorf("the newest version takes %d of %d bytes, %v; want no patch", stored, raw, err)
 	}
 	for _, s := range []*Store{s, reader, openStore(t, dir, testOptions(t))} {
 		wantVersions(t, s, list...)
@@ -105,7 +104,7 @@ func TestOptimise(t *testing.T) {
 		wantSound(t, s)
 	}
 
-	// With more versions, those that are there stay as they are where they can.
+	// With more versions, Optimise makes more patches.
 	more := storeVersions(t, s, 1, 40, 50)
 	again := optimised(t, s, all(2), func(w *Sweep) OptimiseOptions {
 		newest := slices.Concat(list, more)
@@ -113,7 +112,7 @@ func TestOptimise(t *testing.T) {
 		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, newest)}
 	})
 	if again.Objects != 80 || again.Patches < done.Patches+8 || again.After > done.After*3/2 {
-		t.Errorf("once more: %+v after %+v", again, done)
+		t.Errorf("second Optimise: %+v after %+v; want 80 objects and more patches", again, done)
 	}
 	wantVersions(t, s, slices.Concat(list, more)...)
 	wantSeries(t, s, 1, 0, 30)
@@ -121,34 +120,36 @@ func TestOptimise(t *testing.T) {
 	wantNames(t, s)
 }
 
-// What is not to be kept, and what another volume has, is not written.
+// TestOptimiseKeeps checks that Optimise skips objects that are not kept, and objects that
+// another volume has.
 func TestOptimiseKeeps(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	other := storeVersions(t, s, 1, 0, 4)
 	writeVolume(t, s, chainOf(t, 1, 8)...)
-	writeVolume(t, s, wholeVersion(1, 8), wholeVersion(1, 7), patchVersion(t, 1, 9, 8))
+	writeVolume(t, s, plainVersion(1, 8), plainVersion(1, 7), patchVersion(t, 1, 9, 8))
 	last, _ := version(1, 9)
-	done := optimised(t, s, []int{0, 1}, func(w *Sweep) OptimiseOptions { // the newest are first
+	done := optimised(t, s, []int{0, 1}, func(w *Sweep) OptimiseOptions { // the two newest
 		places, err := w.Find(last, nil)
 		if err != nil || len(places) != 1 {
-			t.Fatal(places, err)
+			t.Fatalf("find %s: %v, %v; want one place", last, places, err)
 		}
 		return OptimiseOptions{Keep: func(at Place) bool { return at.Volume != places[0].Volume || at.Index != places[0].Index }}
 	})
 	if done.Objects != 5 {
-		t.Errorf("%+v", done)
+		t.Errorf("Optimise: %+v, want 5 objects", done)
 	}
 	for i := range 9 {
-		wantVersions(t, s, wholeVersion(1, i))
+		wantVersions(t, s, plainVersion(1, i))
 	}
 	wantVersions(t, s, other...)
 	if _, err := s.Get(t.Context(), last); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("get what was not kept: %v", err)
+		t.Errorf("get an object that was not kept: %v, want ErrNotFound", err)
 	}
 	wantSound(t, s)
 }
 
-// Patches are made of what is in the same volume, also where volumes are full.
+// TestOptimiseFullVolumes checks that patches have their bases in the same volume, also if
+// Optimise fills several.
 func TestOptimiseFullVolumes(t *testing.T) {
 	o := testOptions(t)
 	o.MaxObjects = 7
@@ -161,10 +162,10 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	done := optimised(t, s, all(len(l.volumes)), func(w *Sweep) OptimiseOptions {
 		return OptimiseOptions{Keep: keepAll, Order: orderOf(t, w, list)}
 	})
-	// 29 of 40 if all objects are read before the first is written. The reader drops its
-	// bases when it notices a full volume, which may be late and cost some patches.
+	// The number of patches varies. It is 29 if all objects are read before the first is
+	// written. The reader may notice a full volume late, which costs some patches.
 	if done.Objects != 40 || done.Written != 6 || done.Patches < 10 {
-		t.Errorf("%+v", done)
+		t.Errorf("Optimise: %+v; want 40 objects, 6 volumes, at least 10 patches", done)
 	}
 	wantVersions(t, s, list...)
 	wantSound(t, s)
@@ -176,7 +177,8 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	}
 }
 
-// An order that is nonsense changes nothing but sizes.
+// TestOptimiseOrder checks that Optimise ignores wrong, repeated and missing places in the
+// order, and writes all objects.
 func TestOptimiseOrder(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := storeVersions(t, s, 1, 0, 10)
@@ -191,13 +193,14 @@ func TestOptimiseOrder(t *testing.T) {
 		}}
 	})
 	if done.Objects != 10 {
-		t.Errorf("%+v", done)
+		t.Errorf("Optimise: %+v, want 10 objects", done)
 	}
 	wantVersions(t, s, list...)
 	wantSound(t, s)
 }
 
-// Damage is healed from another volume, or ends it, with everything left there.
+// TestOptimiseDamaged checks that Optimise reads a damaged object from another volume. If
+// there is no other copy, it fails, and all volumes stay.
 func TestOptimiseDamaged(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := chainOf(t, 1, 4)
@@ -209,29 +212,23 @@ func TestOptimiseDamaged(t *testing.T) {
 	}
 	var damage *object.CorruptError
 	if _, err := w.Optimise(t.Context(), []int{0}, OptimiseOptions{Keep: keepAll}); !errors.As(err, &damage) {
-		t.Errorf("optimise what is damaged: %v", err)
+		t.Errorf("Optimise of a damaged volume: %v, want a CorruptError", err)
 	}
 	w.Close()
 	wantNames(t, s)
 	wantVersions(t, s, list[0])
 
-	writeVolume(t, s, wholeVersion(1, 1))
+	writeVolume(t, s, plainVersion(1, 1))
 	optimised(t, s, all(2), func(*Sweep) OptimiseOptions { return OptimiseOptions{Keep: keepAll} })
 	wantVersions(t, s, list...)
 	wantSound(t, s)
 }
 
 func init() {
-	children["optimise"] = func(args []string) int {
-		if err := optimiseAll(args[0]); err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		return 0
-	}
+	children["optimise"] = func(args []string) error { return optimiseAll(args[0]) }
 }
 
-// optimiseAll makes one optimised volume of all there are.
+// optimiseAll replaces all volumes by one optimised volume.
 func optimiseAll(dir string) error {
 	ctx := context.Background()
 	s, err := Open(dir, Options{Now: time.Now})
@@ -257,25 +254,25 @@ func optimiseAll(dir string) error {
 	return w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: volumes}, nil })
 }
 
-// TestOptimiseKilledAtCalls kills it at calls that change the disk. Nothing is
-// lost, and the next one ends what was begun.
+// TestOptimiseKilledAtCalls kills Optimise at system calls that change the disk. Nothing is
+// lost, and the next run completes the work.
 func TestOptimiseKilledAtCalls(t *testing.T) {
 	sweepKilled(t, "optimise", optimiseAll, func(s *Store, ended bool) {
 		for i := range 30 {
-			wantVersions(t, s, wholeVersion(1, i))
+			wantVersions(t, s, plainVersion(1, i))
 		}
 		wantSeries(t, s, 1, 0, 20)
 		if info, err := s.Volumes(t.Context()); ended && (err != nil || len(info) != 1 || !info[0].Optimised || info[0].Objects != 50) {
-			t.Errorf("volumes: %+v, %v", info, err)
+			t.Errorf("volumes: %+v, %v; want an optimised one with 50 objects", info, err)
 		}
 	}, func(s *Store) {
-		writeVolume(t, s, chainOf(t, 1, 5)...) // some are patches before
+		writeVolume(t, s, chainOf(t, 1, 5)...) // some objects are patches already
 		storeVersions(t, s, 1, 0, 30)
 		storeSeries(t, s, 1, 0, 20)
 	})
 }
 
-// Who stops it leaves nothing behind.
+// TestOptimiseStopped checks that a cancelled Optimise leaves no files.
 func TestOptimiseStopped(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := storeVersions(t, s, 1, 0, 30)
@@ -297,7 +294,7 @@ func TestOptimiseStopped(t *testing.T) {
 		}})
 		cancel()
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("stopped after %d: %v", stop, err)
+			t.Errorf("cancelled after %d objects: %v", stop, err)
 		}
 		w.Close()
 	}

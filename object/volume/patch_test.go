@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 )
 
-// version returns version i of a chunk: each differs in a line from the one before.
+// version returns version i of a chunk. Each differs in one word from the one before.
 func version(series, i int) (object.Key, []byte) {
 	lines := bytes.Split(text(uint64(series)+1, make([]byte, 6000)), []byte(" "))
 	for n := range i {
@@ -25,15 +25,15 @@ func version(series, i int) (object.Key, []byte) {
 	return object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, data
 }
 
-// stored is an object for a volume written by hand.
+// stored is an object for writeVolume.
 type stored struct {
 	key   object.Key
 	data  []byte
 	value []byte
 }
 
-// wholeVersion returns version i, stored whole.
-func wholeVersion(series, i int) stored {
+// plainVersion returns version i with a value that is no patch.
+func plainVersion(series, i int) stored {
 	key, data := version(series, i)
 	return stored{key, data, frame.NewEncoder(frame.Fastest).Append(nil, data)}
 }
@@ -45,13 +45,12 @@ func patchVersion(t testing.TB, series, i, base int) stored {
 	from, bytes := version(series, base)
 	value, ok := frame.NewEncoder(frame.Fastest).AppendPatch(nil, data, from.ID, bytes)
 	if !ok || len(value) > 500 {
-		t.Fatalf("version %d is no patch of %d: %d bytes", i, base, len(value))
+		t.Fatalf("patch from version %d to %d: %t, %d bytes; want at most 500", base, i, ok, len(value))
 	}
 	return stored{key, data, value}
 }
 
-// writeVolume writes a volume of these objects, which need not be right. It
-// returns its name.
+// writeVolume writes a volume of objects, which may be invalid, and returns its name.
 func writeVolume(t testing.TB, s *Store, list ...stored) string {
 	t.Helper()
 	w, err := s.newWriter("")
@@ -72,27 +71,25 @@ func writeVolume(t testing.TB, s *Store, list ...stored) string {
 	return w.name
 }
 
-// chainOf returns version 0 whole, and each up to last as a patch of the one
-// before.
+// chainOf returns versions 0 to last. Each, except version 0, is a patch of the one before.
 func chainOf(t testing.TB, series, last int) []stored {
-	list := []stored{wholeVersion(series, 0)}
+	list := []stored{plainVersion(series, 0)}
 	for i := 1; i <= last; i++ {
 		list = append(list, patchVersion(t, series, i, i-1))
 	}
 	return list
 }
 
-// wantVersions checks that objects are there, to be had, lent and got as they
-// are stored.
+// wantVersions checks that Get, Lend and GetStored return the objects.
 func wantVersions(t testing.TB, s *Store, list ...stored) {
 	t.Helper()
 	for i, o := range list {
 		if got, err := s.Get(t.Context(), o.key); err != nil || !bytes.Equal(got, o.data) {
-			t.Errorf("get object %d: %d bytes, %v", i, len(got), err)
+			t.Errorf("get object %d: %d bytes, %v; want the %d bytes of the version", i, len(got), err, len(o.data))
 		}
 		if err := s.Lend(t.Context(), o.key, func(got []byte) error {
 			if !bytes.Equal(got, o.data) {
-				return errors.New("other bytes")
+				return errors.New("wrong bytes")
 			}
 			return nil
 		}); err != nil {
@@ -103,12 +100,12 @@ func wantVersions(t testing.TB, s *Store, list ...stored) {
 			_, err = decode(o.key, value, raw)
 		}
 		if err != nil || raw != len(o.data) {
-			t.Errorf("get the value of object %d: %d bytes, %v", i, raw, err)
+			t.Errorf("GetStored of object %d: %d bytes, %v; want %d", i, raw, err, len(o.data))
 		}
 	}
 }
 
-// patches returns how many of the objects the only volume has as patches.
+// patches returns the number of objects that the only volume stores as patches.
 func patches(t testing.TB, s *Store, list []stored) (n int) {
 	t.Helper()
 	oneVolume(t, s)
@@ -134,7 +131,7 @@ func TestPatches(t *testing.T) {
 	slices.Reverse(list)
 	wantVersions(t, openStore(t, dir, testOptions(t)), list...)
 	if n := patches(t, s, list); n != len(list)-1 {
-		t.Errorf("%d patches", n)
+		t.Errorf("%d patches, want %d", n, len(list)-1)
 	}
 	wantSound(t, s)
 	fresh := openStore(t, dir, testOptions(t))
@@ -145,14 +142,15 @@ func TestPatches(t *testing.T) {
 	wg.Wait()
 }
 
-// What no kist writes is damage, whatever it is: nothing goes round in circles.
+// TestHostilePatches checks that patches that kist never writes are damage, and that reads
+// of circular patches end.
 func TestHostilePatches(t *testing.T) {
 	patched := func(i, base int) stored { return patchVersion(t, 1, i, base) }
 	other := patched(1, 0)
 	other.key.Kind = object.KindTree
 	huge := make([]byte, frame.MaxPatch+1)
 	hugeKey := object.Key{Kind: object.KindChunk, ID: object.Sum(huge)}
-	ofHuge := wholeVersion(1, 1)
+	ofHuge := plainVersion(1, 1)
 	ofHuge.value = append([]byte{2}, hugeKey.ID[:]...)
 	ofHuge.value = append(ofHuge.value, patched(1, 0).value[33:]...)
 	cut := patched(1, 0)
@@ -161,30 +159,30 @@ func TestHostilePatches(t *testing.T) {
 		name      string
 		good, bad []stored
 	}{
-		{"a chain too long", chainOf(t, 1, maxChain), []stored{patched(maxChain+1, maxChain)}},
+		{"a long chain", chainOf(t, 1, maxChain), []stored{patched(maxChain+1, maxChain)}},
 		{"of itself", nil, []stored{patched(1, 1)}},
 		{"of each other", nil, []stored{patched(1, 2), patched(2, 1)}},
-		{"in a circle", []stored{wholeVersion(1, 0)}, []stored{patched(1, 3), patched(2, 1), patched(3, 2), patched(4, 1)}},
-		{"of what is not there", []stored{wholeVersion(1, 0)}, []stored{patched(2, 1)}},
-		{"of another kind", []stored{wholeVersion(1, 0)}, []stored{other}},
-		{"of what is too large", []stored{{hugeKey, huge, frame.NewEncoder(frame.Fastest).Append(nil, huge)}}, []stored{ofHuge}},
-		{"cut short", []stored{wholeVersion(1, 0)}, []stored{cut}},
+		{"in a circle", []stored{plainVersion(1, 0)}, []stored{patched(1, 3), patched(2, 1), patched(3, 2), patched(4, 1)}},
+		{"of a missing base", []stored{plainVersion(1, 0)}, []stored{patched(2, 1)}},
+		{"of another kind", []stored{plainVersion(1, 0)}, []stored{other}},
+		{"of a large base", []stored{{hugeKey, huge, frame.NewEncoder(frame.Fastest).Append(nil, huge)}}, []stored{ofHuge}},
+		{"cut short", []stored{plainVersion(1, 0)}, []stored{cut}},
 	}
 	for _, test := range tests {
-		for _, first := range []bool{true, false} { // which are read first
+		for _, goodFirst := range []bool{true, false} {
 			dir := t.TempDir()
 			s := openStore(t, dir, testOptions(t))
 			writeVolume(t, s, append(slices.Clone(test.bad), test.good...)...)
-			if first {
+			if goodFirst {
 				wantVersions(t, s, test.good...)
 			}
 			for i, o := range test.bad {
 				var damage *object.CorruptError
 				if _, err := s.Get(t.Context(), o.key); !errors.As(err, &damage) || damage.Key != o.key {
-					t.Errorf("%s: get %d: %v", test.name, i, err)
+					t.Errorf("%s: get %d: %v, want a CorruptError", test.name, i, err)
 				}
 				if _, _, err := s.GetStored(t.Context(), o.key, nil); !errors.As(err, &damage) || damage.Key != o.key {
-					t.Errorf("%s: get the value of %d: %v", test.name, i, err)
+					t.Errorf("%s: GetStored of %d: %v, want a CorruptError", test.name, i, err)
 				}
 			}
 			wantVersions(t, s, test.good...)
@@ -194,11 +192,11 @@ func TestHostilePatches(t *testing.T) {
 			}
 			for i, o := range test.bad {
 				if !slices.Contains(found, o.key) {
-					t.Errorf("%s: Check does not name %d", test.name, i)
+					t.Errorf("%s: Check does not find bad object %d", test.name, i)
 				}
 			}
 			if len(found) != len(test.bad) {
-				t.Errorf("%s: Check finds %v", test.name, found)
+				t.Errorf("%s: Check finds %v, want %d objects", test.name, found, len(test.bad))
 			}
 			repairAll(t, s)
 			wantVersions(t, s, test.good...)
@@ -207,31 +205,31 @@ func TestHostilePatches(t *testing.T) {
 	}
 }
 
-// Two volumes whose patches are made from each other's objects are read, but each
-// is damaged.
+// TestPatchElsewhere checks that a patch whose base is only in another volume is readable,
+// but counts as damaged.
 func TestPatchElsewhere(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
-	list := []stored{patchVersion(t, 1, 1, 0), wholeVersion(1, 0)}
+	list := []stored{patchVersion(t, 1, 1, 0), plainVersion(1, 0)}
 	writeVolume(t, s, list[0])
 	writeVolume(t, s, list[1])
 	wantVersions(t, s, list...)
 	n := 0
 	if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) {
 		if n++; p.Key != list[0].key || !errors.Is(p.Err, errNoBase) {
-			t.Error(p)
+			t.Errorf("Check: %v, want errNoBase for the patch", p)
 		}
 	}); err != nil || n != 1 {
-		t.Errorf("%d problems, %v", n, err)
+		t.Errorf("Check finds %d problems, error %v; want 1", n, err)
 	}
 	l, _ := s.current()
 	for _, v := range l.volumes {
 		if err := readBack(t.Context(), v); (err != nil) != (v.name == l.volumes[1].name) {
-			t.Errorf("read back volume %s: %v", v.name, err)
+			t.Errorf("read back volume %s: %v, want an error only for the patch", v.name, err)
 		}
 	}
 }
 
-// flipValue changes a bit of an object's stored value.
+// flipValue flips a bit of an object's stored value.
 func flipValue(t testing.TB, s *Store, volume string, key object.Key) {
 	t.Helper()
 	l, err := s.current()
@@ -240,17 +238,17 @@ func flipValue(t testing.TB, s *Store, volume string, key object.Key) {
 	}
 	rec, ok, err := l.byName[volume].find(key)
 	if err != nil || !ok {
-		t.Fatal("not there", err)
+		t.Fatalf("find %s: %t, %v", key, ok, err)
 	}
 	change(t, filepath.Join(s.path, volume, logName(rec.File)), flipAt(int(rec.Offset)+int(rec.Stored)/2))
 }
 
-// Damage of what patches are made from is damage of all of them, until it is
-// stored again.
+// TestPatchBaseDamaged checks that damage of a base makes its patches unreadable, until the
+// base is stored again.
 func TestPatchBaseDamaged(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, testOptions(t))
-	list := append(chainOf(t, 1, 3), wholeVersion(2, 0), patchVersion(t, 2, 1, 0))
+	list := append(chainOf(t, 1, 3), plainVersion(2, 0), patchVersion(t, 2, 1, 0))
 	volume := writeVolume(t, s, list...)
 	flipValue(t, s, volume, list[1].key)
 	s.Close()
@@ -266,16 +264,16 @@ func TestPatchBaseDamaged(t *testing.T) {
 	want := []object.Key{list[1].key, list[2].key, list[3].key}
 	slices.SortFunc(want, object.Key.Compare)
 	if found := check(); !slices.Equal(found, want) {
-		t.Errorf("found %v, want %v", found, want)
+		t.Errorf("Check finds %v, want %v", found, want)
 	}
 	for _, key := range want {
 		if _, err := s.Get(t.Context(), key); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("get %s: %v", key, err)
+			t.Errorf("get %s: %v, want ErrCorrupt", key, err)
 		}
 	}
 	wantVersions(t, s, list[0], list[4], list[5])
 
-	// Put again, it heals those made from it.
+	// A new copy of the base makes its patches readable.
 	s.Close()
 	s = openStore(t, dir, testOptions(t))
 	ss := s.Begin(SessionOptions{})
@@ -283,7 +281,7 @@ func TestPatchBaseDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := ss.Stats(); st.NewObjects != 1 {
-		t.Errorf("put again: %+v", st)
+		t.Errorf("put the base again: %+v, want one new object", st)
 	}
 	if err := ss.Publish(t.Context(), publishNothing); err != nil {
 		t.Fatal(err)
@@ -296,26 +294,25 @@ func TestPatchBaseDamaged(t *testing.T) {
 	}
 	for _, o := range list {
 		if places, err := w.Find(o.key, nil); err != nil || len(places) != 1 {
-			t.Errorf("find %s: %v, %v", o.key, places, err)
+			t.Errorf("find %s: %v, %v; want one place", o.key, places, err)
 		}
 	}
 	if found := check(); !slices.Equal(found, []object.Key{list[1].key}) {
-		t.Errorf("found %v, want %v", found, list[1].key)
+		t.Errorf("Check finds %v, want %v", found, list[1].key)
 	}
 	s.Close()
 	if bad := readDamaged(filepath.Join(dir, volumesDir, damagedFile)); len(bad) != 1 || bad[0].key != list[1].key {
-		t.Errorf("still taken for damaged: %v", bad)
+		t.Errorf("list of damaged copies: %v, want only %s", bad, list[1].key)
 	}
 	s = openStore(t, dir, testOptions(t))
-	list2 := repairAll(t, s)
-	if list2[0].Copied != len(list)-1 || len(list2[0].Lost) != 0 {
-		t.Errorf("repaired: %+v", list2)
+	if rebuilt := repairAll(t, s); rebuilt[0].Copied != len(list)-1 || len(rebuilt[0].Lost) != 0 {
+		t.Errorf("rebuilt %+v, want %d objects copied and none lost", rebuilt, len(list)-1)
 	}
 	wantVersions(t, s, list...)
 	wantSound(t, s)
 }
 
-// Repair keeps patches, if what they are made from is whole.
+// TestRepairPatches checks that a repair keeps patches whose bases are intact.
 func TestRepairPatches(t *testing.T) {
 	list := append(chainOf(t, 1, maxChain), chainOf(t, 2, 2)...)
 	for name, damage := range map[string]func(s *Store, volume string) (lost int){
@@ -338,7 +335,7 @@ func TestRepairPatches(t *testing.T) {
 		s.Close()
 		s = openStore(t, dir, testOptions(t))
 		if res := repairAll(t, s); res[0].Copied != len(list)-lost || name == "patch" && len(res[0].Lost) != lost {
-			t.Errorf("%s: %+v", name, res)
+			t.Errorf("%s: rebuilt %+v, want %d objects lost", name, res, lost)
 		}
 		n := 0
 		for _, o := range list {
@@ -350,26 +347,26 @@ func TestRepairPatches(t *testing.T) {
 			}
 		}
 		if n != len(list)-lost {
-			t.Errorf("%s: %d objects are left", name, n)
+			t.Errorf("%s: %d objects are left, want %d", name, n, len(list)-lost)
 		}
 		wantSound(t, s)
 		info, err := s.Volumes(t.Context())
 		if err != nil || len(info) != 1 || info[0].Stored > 20_000 {
-			t.Errorf("%s: %+v, %v", name, info, err)
+			t.Errorf("%s: volumes %+v, %v; want one of at most 20000 stored bytes", name, info, err)
 		}
 	}
 }
 
-// Merging keeps patches, and chains short.
+// TestMergePatches checks that a merge keeps patches, and limits the length of chains.
 func TestMergePatches(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	first := chainOf(t, 1, maxChain)
 	writeVolume(t, s, first...)
-	// Here the first's last patch is whole, and others are made from it.
-	second := []stored{wholeVersion(1, maxChain), patchVersion(t, 1, maxChain+1, maxChain), patchVersion(t, 1, maxChain+2, maxChain+1)}
+	// This volume has the last version of first without a base, and patches of that.
+	second := []stored{plainVersion(1, maxChain), patchVersion(t, 1, maxChain+1, maxChain), patchVersion(t, 1, maxChain+2, maxChain+1)}
 	writeVolume(t, s, second...)
-	// And here they are patches of each other: healed, but a circle.
-	third := []stored{patchVersion(t, 1, 0, 1), patchVersion(t, 1, 1, 0), wholeVersion(2, 5)}
+	// This volume has a circle of patches, which are readable with objects of the first one.
+	third := []stored{patchVersion(t, 1, 0, 1), patchVersion(t, 1, 1, 0), plainVersion(2, 5)}
 	writeVolume(t, s, third...)
 	l, err := s.current()
 	if err != nil {
@@ -378,34 +375,35 @@ func TestMergePatches(t *testing.T) {
 	oldestFirst := slices.Clone(l.volumes)
 	slices.Reverse(oldestFirst)
 	if n, err := s.merge(t.Context(), oldestFirst); n != 3 || err != nil {
-		t.Fatalf("merged %d, %v", n, err)
+		t.Fatalf("merged %d volumes, %v; want 3", n, err)
 	}
 	list := slices.Concat(first, second[1:], third[2:])
 	wantVersions(t, s, list...)
 	wantSound(t, s)
 	if n := patches(t, s, list); n < maxChain {
-		t.Errorf("%d patches", n)
+		t.Errorf("%d patches, want at least %d", n, maxChain)
 	}
 }
 
-// A volume with a circle that other volumes heal is merged before these.
+// TestMergeCircle checks that a volume with a circle of patches can be merged, also before
+// the volume that makes them readable.
 func TestMergeCircle(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	circle := []stored{patchVersion(t, 1, 0, 1), patchVersion(t, 1, 1, 2), patchVersion(t, 1, 2, 0)}
-	writeVolume(t, s, wholeVersion(1, 0), wholeVersion(3, 0))
+	writeVolume(t, s, plainVersion(1, 0), plainVersion(3, 0))
 	writeVolume(t, s, circle...)
 	l, err := s.current()
 	if err != nil {
 		t.Fatal(err)
 	}
 	if n, err := s.merge(t.Context(), l.volumes); n != 2 || err != nil {
-		t.Fatalf("merged %d, %v", n, err)
+		t.Fatalf("merged %d volumes, %v; want 2", n, err)
 	}
 	wantVersions(t, s, circle...)
 	wantSound(t, s)
 }
 
-// A rewrite keeps a patch if it keeps what that is made from.
+// TestRewritePatches checks that Rewrite keeps a patch if it keeps the base.
 func TestRewritePatches(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := slices.Concat(chainOf(t, 1, 4), chainOf(t, 2, 4), chainOf(t, 3, 1))
@@ -415,7 +413,7 @@ func TestRewritePatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sweep.Close()
-	dropped := []stored{list[0], list[3], list[9]} // the start of the first chain, one in it, and the end of the second
+	dropped := []stored{list[0], list[3], list[9]} // versions 0 and 3 of chain 1, and the last of chain 2
 	left := slices.DeleteFunc(slices.Clone(list), func(o stored) bool {
 		return slices.ContainsFunc(dropped, func(d stored) bool { return d.key == o.key })
 	})
@@ -428,7 +426,7 @@ func TestRewritePatches(t *testing.T) {
 		keep[places[0].Index] = true
 	}
 	if n, err := sweep.Rewrite(t.Context(), []int{0}, func(p Place) bool { return keep[p.Index] }, nil); n != 1 || err != nil {
-		t.Fatal(n, err)
+		t.Fatalf("Rewrite wrote %d volumes, %v; want 1", n, err)
 	}
 	if err := sweep.Remove(t.Context(), func(context.Context) (Removal, error) { return Removal{Volumes: []int{0}}, nil }); err != nil {
 		t.Fatal(err)
@@ -436,22 +434,22 @@ func TestRewritePatches(t *testing.T) {
 	wantVersions(t, s, left...)
 	for _, o := range dropped {
 		if _, err := s.Get(t.Context(), o.key); !errors.Is(err, object.ErrNotFound) {
-			t.Errorf("get what was not kept: %v", err)
+			t.Errorf("get an object that was not kept: %v, want ErrNotFound", err)
 		}
 	}
 	wantSound(t, s)
-	// Versions 1 and 4 of the first, and 0 of the others, are whole now.
+	// Versions 1 and 4 of chain 1, and versions 0 of the others, are no patches now.
 	if n := patches(t, s, left); n != len(left)-4 {
-		t.Errorf("%d patches of %d", n, len(left))
+		t.Errorf("%d of %d objects are patches, want all but 4", n, len(left))
 	}
 }
 
-// A copy that can be read only because of a volume that goes does not count as
-// another one.
+// TestRewriteBaseDamaged checks that Rewrite copies an object if its only other copy cannot
+// be read without the rewritten volume.
 func TestRewriteBaseDamaged(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
-	base, patch, more := wholeVersion(1, 0), patchVersion(t, 1, 1, 0), patchVersion(t, 1, 2, 1)
-	_, goes := writeVolume(t, s, base, patch, more), writeVolume(t, s, base, wholeVersion(1, 1), wholeVersion(1, 2))
+	base, patch, more := plainVersion(1, 0), patchVersion(t, 1, 1, 0), patchVersion(t, 1, 2, 1)
+	_, rewritten := writeVolume(t, s, base, patch, more), writeVolume(t, s, base, plainVersion(1, 1), plainVersion(1, 2))
 	l, err := s.current()
 	if err != nil {
 		t.Fatal(err)
@@ -466,13 +464,13 @@ func TestRewriteBaseDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer sweep.Close()
-	i := slices.IndexFunc(sweep.volumes, func(e *listedVolume) bool { return e.v.name == goes })
-	needed := func(p Place) bool {
+	i := slices.IndexFunc(sweep.volumes, func(e *listedVolume) bool { return e.v.name == rewritten })
+	notBase := func(p Place) bool {
 		rec, err := sweep.volumes[i].o.index.At(p.Index)
 		return err == nil && rec.Key != base.key
 	}
-	if n, err := sweep.Rewrite(t.Context(), []int{i}, needed, nil); n != 1 || err != nil {
-		t.Error(n, err)
+	if n, err := sweep.Rewrite(t.Context(), []int{i}, notBase, nil); n != 1 || err != nil {
+		t.Errorf("Rewrite wrote %d volumes, %v; want 1", n, err)
 	}
 	if err := sweep.Remove(t.Context(), func(context.Context) (Removal, error) { return Removal{Volumes: []int{i}}, nil }); err != nil {
 		t.Fatal(err)
@@ -480,7 +478,7 @@ func TestRewriteBaseDamaged(t *testing.T) {
 	wantVersions(t, s, patch, more)
 }
 
-// What is made from an object that was dropped can be read.
+// TestPatchOfDropped checks that a patch of a dropped object can be read.
 func TestPatchOfDropped(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	list := chainOf(t, 1, 2)
@@ -497,25 +495,26 @@ func TestPatchOfDropped(t *testing.T) {
 	}
 	wantVersions(t, s, list[2])
 	if _, err := s.Get(t.Context(), list[0].key); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("get what was dropped: %v", err)
+		t.Errorf("get a dropped object: %v, want ErrNotFound", err)
 	}
 	wantSound(t, s)
-	if _, err := sweep.Rewrite(t.Context(), []int{0}, func(Place) bool { return true }, nil); err != nil {
+	if _, err := sweep.Rewrite(t.Context(), []int{0}, keepAll, nil); err != nil {
 		t.Fatal(err)
 	}
 	if v := sweep.Volume(1); v.Objects != 1 || v.Raw != int64(len(list[2].data)) {
-		t.Errorf("rewritten: %+v", v)
+		t.Errorf("rewritten volume: %+v, want only the patched object", v)
 	}
 }
 
-// An interrupted write with patches is removed: it has only copies.
+// TestSalvagePatches checks that salvage removes an unsealed volume with patches, because it
+// has only copies.
 func TestSalvagePatches(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	w, err := s.newWriter("")
 	if err != nil {
 		t.Fatal(err)
 	}
-	list := append(chainOf(t, 1, 3), wholeVersion(2, 0))
+	list := append(chainOf(t, 1, 3), plainVersion(2, 0))
 	writeVolume(t, s, list[0])
 	for _, o := range list {
 		if err := w.add(o.key, copyValue(o.value), len(o.data)); err != nil {
@@ -527,12 +526,12 @@ func TestSalvagePatches(t *testing.T) {
 	}
 	w.db.close()
 	w.space.close()
-	w.lock.Unlock() // as if killed
+	w.lock.Unlock() // as after a kill
 	storeSeries(t, s, 1, 0, 3)
 	wantNames(t, s)
 	wantVersions(t, s, list[0])
 	if l, err := s.refresh(); err != nil || len(l.volumes) != 2 {
-		t.Errorf("%d volumes, %v", len(l.volumes), err)
+		t.Errorf("%d volumes, %v; want 2", len(l.volumes), err)
 	}
 	wantSound(t, s)
 }
@@ -548,6 +547,6 @@ func TestPutStoredRefusesPatches(t *testing.T) {
 	var bad *frame.Error
 	err := ss.PutStored(t.Context(), list[1].key, list[1].value, len(list[1].data), nil)
 	if !errors.As(err, &bad) || bad.Reason != frame.ReasonPatch {
-		t.Errorf("put a patch: %v", err)
+		t.Errorf("put a patch: %v, want ReasonPatch", err)
 	}
 }

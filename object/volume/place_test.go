@@ -2,9 +2,8 @@ package volume
 
 import "testing"
 
-// TestPlaceOnce checks that reading an object notes the places of all that was
-// committed, that reading and sealing after that do not take them for there
-// twice, and that what is seen twice is an error.
+// TestPlaceOnce checks that reading an object records the places of all committed objects,
+// once. A repeated object in a value log is an error.
 func TestPlaceOnce(t *testing.T) {
 	ss := openStore(t, t.TempDir(), testOptions(t)).Begin(SessionOptions{})
 	defer ss.Close()
@@ -17,7 +16,7 @@ func TestPlaceOnce(t *testing.T) {
 		key, _ := sample(1, 10*from+7)
 		for range 2 {
 			if _, ok, err := w.get(key); !ok || err != nil {
-				t.Fatal(ok, err)
+				t.Fatalf("get %s: %t, %v", key, ok, err)
 			}
 		}
 		if want := 10 * (from + 1); w.placed != want {
@@ -31,7 +30,7 @@ func TestPlaceOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.place(1, e); err == nil {
-		t.Errorf("%s was taken twice", e.key)
+		t.Errorf("place accepts %s twice", e.key)
 	}
 	if err := ss.seal(nil); err != nil {
 		t.Error(err)

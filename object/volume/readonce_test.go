@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// TestReadOnce reads as ReadAt does, past the end and from what is closed, too.
+// TestReadOnce checks that readOnce reads as ReadAt does, also past the end and from a
+// closed file.
 func TestReadOnce(t *testing.T) {
 	data := bytes.Repeat([]byte("0123456789abcdef"), 20_000)
 	name := filepath.Join(t.TempDir(), "log")
@@ -26,31 +27,31 @@ func TestReadOnce(t *testing.T) {
 		buf := make([]byte, tt.n)
 		n, err := readOnce(f, buf, int64(tt.off))
 		if n != tt.want || n < tt.n && err != io.EOF || n == tt.n && err != nil {
-			t.Errorf("%d bytes at %d: %d, %v", tt.n, tt.off, n, err)
+			t.Errorf("readOnce of %d bytes at %d = %d, %v; want %d", tt.n, tt.off, n, err, tt.want)
 		}
 		if n > 0 && !bytes.Equal(buf[:n], data[tt.off:][:n]) {
-			t.Errorf("%d bytes at %d are others", tt.n, tt.off)
+			t.Errorf("readOnce of %d bytes at %d: wrong bytes", tt.n, tt.off)
 		}
 	}
 	f.Close()
 	if n, err := readOnce(f, make([]byte, 10), 0); n != 0 || !errors.Is(err, os.ErrClosed) {
-		t.Errorf("closed: %d, %v", n, err)
+		t.Errorf("readOnce of a closed file = %d, %v; want 0, ErrClosed", n, err)
 	}
 }
 
 func TestReadBefore(t *testing.T) {
 	var r readBefore
-	twice := 0
+	confused := 0
 	for i := range 1000 {
 		off := int64(20 + i*300_000)
 		if r.note(uint32(1+i%3), off) {
-			twice++
+			confused++
 		}
 		if !r.note(uint32(1+i%3), off) {
-			t.Errorf("value %d is not remembered", i)
+			t.Errorf("value %d: second note = false, want true", i)
 		}
 	}
-	if twice > 10 {
-		t.Errorf("%d of 1000 values were taken for others", twice)
+	if confused > 10 {
+		t.Errorf("first note = true for %d of 1000 values, want at most 10", confused)
 	}
 }

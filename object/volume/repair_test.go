@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/frame"
 )
 
-// change replaces a file's content.
+// change replaces a file's content by the result of edit. It removes the file if that is nil.
 func change(t testing.TB, path string, edit func([]byte) []byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -30,6 +30,7 @@ func change(t testing.TB, path string, edit func([]byte) []byte) {
 	}
 }
 
+// flipAt returns an edit that flips a bit. A negative offset counts from the end.
 func flipAt(offset int) func([]byte) []byte {
 	return func(data []byte) []byte {
 		data[(offset+len(data))%len(data)] ^= 4
@@ -51,12 +52,12 @@ func damagedVolumes(t testing.TB, s *Store) (names []string) {
 	return names
 }
 
-// repairAll rebuilds what is damaged and moves it away.
+// repairAll rebuilds and quarantines all damaged volumes.
 func repairAll(t testing.TB, s *Store) []Rebuilt {
 	t.Helper()
 	names := damagedVolumes(t, s)
 	if len(names) == 0 {
-		t.Fatal("nothing is damaged")
+		t.Fatal("Check finds no damaged volume")
 	}
 	r, err := s.Repair(t.Context(), RepairOptions{})
 	if err != nil {
@@ -69,7 +70,7 @@ func repairAll(t testing.TB, s *Store) []Rebuilt {
 	}
 	moved, err := r.Quarantine(t.Context(), names)
 	if err != nil || len(moved) != len(names) {
-		t.Fatalf("moved %v of %v, %v", moved, names, err)
+		t.Fatalf("Quarantine moved %v of %v, %v", moved, names, err)
 	}
 	for _, to := range moved {
 		if _, err := os.Stat(filepath.Join(s.dir, to)); err != nil {
@@ -79,8 +80,8 @@ func repairAll(t testing.TB, s *Store) []Rebuilt {
 	return list
 }
 
-// TestRepair damages one thing after the other in a volume, and has it repaired:
-// all that is whole is there afterwards.
+// TestRepair damages a volume in one way after the other. A repair keeps all intact objects,
+// and reports the others as lost.
 func TestRepair(t *testing.T) {
 	const n = 40
 	cut := func(data []byte) []byte { return data[:len(data)/2] }
@@ -88,7 +89,7 @@ func TestRepair(t *testing.T) {
 	for _, test := range []struct {
 		name, file string
 		edit       func([]byte) []byte
-		lost       int // objects, at most
+		lost       int // largest number of lost objects
 	}{
 		{"a block of KEYS", keysFile, flipAt(40), 0},
 		{"KEYS' version", keysFile, func(b []byte) []byte { b[8] += 1; return b }, 0},
@@ -120,7 +121,7 @@ func TestRepair(t *testing.T) {
 			s = openStore(t, dir, testOptions(t))
 			list := repairAll(t, s)
 			if len(list) != 1 || list[0].Volume != filepath.Base(path) || list[0].Err != nil || len(list[0].Lost) > test.lost || list[0].Copied+len(list[0].Lost) != n {
-				t.Errorf("rebuilt %+v", list)
+				t.Errorf("rebuilt %+v, want %d objects, at most %d of them lost", list, n, test.lost)
 			}
 			for _, s := range []*Store{s, reader, openStore(t, dir, testOptions(t))} {
 				lost := 0
@@ -130,26 +131,27 @@ func TestRepair(t *testing.T) {
 					if errors.Is(err, object.ErrNotFound) {
 						lost++
 					} else if err != nil || !bytes.Equal(got, data) {
-						t.Errorf("object %d: %v", i, err)
+						t.Errorf("get object %d: %d bytes, %v", i, len(got), err)
 					}
 				}
 				if lost != len(list[0].Lost) {
-					t.Errorf("%d objects are gone, %d were told", lost, len(list[0].Lost))
+					t.Errorf("%d objects are missing, but Rebuild reports %d", lost, len(list[0].Lost))
 				}
 				wantSeries(t, s, 2, 0, 5)
 			}
 			wantSound(t, s)
-			// Who relied on what is lost has to store it again.
+			// A session that relies on lost objects must store them again.
 			err := relying.Publish(t.Context(), publishNothing)
 			var stale *StaleError
 			if errors.As(err, &stale) != (len(list[0].Lost) > 0) || err != nil && len(stale.Keys) != len(list[0].Lost) {
-				t.Errorf("publish: %v", err)
+				t.Errorf("publish: %v, want a StaleError for %d lost objects", err, len(list[0].Lost))
 			}
 		})
 	}
 }
 
-// TestRepairBoth has two volumes damaged that each have what the other has lost.
+// TestRepairBoth checks the repair of two volumes that each have an intact copy of the
+// other's damaged object.
 func TestRepairBoth(t *testing.T) {
 	const n = 20
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -167,13 +169,14 @@ func TestRepairBoth(t *testing.T) {
 	}
 	s := openStore(t, dirs[0], testOptions(t))
 	if list := repairAll(t, s); len(list) != 2 || len(list[0].Lost)+len(list[1].Lost) > 0 || list[0].Copied+list[1].Copied != n {
-		t.Errorf("rebuilt %+v", list)
+		t.Errorf("rebuilt %+v, want %d objects copied and none lost", list, n)
 	}
 	wantSeries(t, s, 1, 0, n)
 	wantSound(t, s)
 }
 
-// TestRepairRefuses checks what is left alone, and that looking changes nothing.
+// TestRepairRefuses checks that a repair refuses volumes that are in use, newer or not
+// rebuilt, and that a dry run changes nothing.
 func TestRepairRefuses(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -195,21 +198,21 @@ func TestRepairRefuses(t *testing.T) {
 	name := filepath.Base(path)
 	r := begin(RepairOptions{})
 	if _, err := s.Repair(ctx, RepairOptions{}); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("a second repair: %v", err)
+		t.Errorf("second repair: %v, want ErrBusy", err)
 	}
 	if _, err := r.Quarantine(ctx, []string{name}); err == nil {
-		t.Error("moved a volume that was not rebuilt")
+		t.Error("Quarantine moved a volume that was not rebuilt")
 	}
 	for _, damage := range []string{keysFile, sealName} {
 		change(t, filepath.Join(path, damage), flipAt(60))
 		fresh := openStore(t, dir, testOptions(t))
 		r.store = fresh
 		if list, err := r.Rebuild(ctx, []string{name}); err != nil || !errors.Is(list[0].Err, disk.ErrBusy) {
-			t.Errorf("of a session at work: %v, %v", list, err)
+			t.Errorf("rebuild a volume of an open session: %v, %v; want ErrBusy", list, err)
 		}
 	}
 	if _, err := r.Quarantine(ctx, []string{name}); err == nil {
-		t.Error("moved a volume that is in use")
+		t.Error("Quarantine moved a volume that is in use")
 	}
 	r.Close()
 	if err := ss.Close(); err != nil {
@@ -221,37 +224,36 @@ func TestRepairRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look := begin(RepairOptions{DryRun: true})
-	list, err := look.Rebuild(ctx, []string{name})
+	dry := begin(RepairOptions{DryRun: true})
+	list, err := dry.Rebuild(ctx, []string{name})
 	if err != nil || list[0].Copied != 20 || list[0].Err != nil {
-		t.Errorf("looked: %v, %v", list, err)
+		t.Errorf("dry run: %v, %v; want 20 objects", list, err)
 	}
 	for i := range 20 {
-		if key, _ := sample(1, i); !look.Found(key) {
-			t.Errorf("object %d was not found", i)
+		if key, _ := sample(1, i); !dry.Found(key) {
+			t.Errorf("the dry run did not find object %d", i)
 		}
 	}
-	look.Close()
+	dry.Close()
 	if after, err := fingerprint(path); err != nil || after != before {
-		t.Errorf("looking changed something: %v", err)
+		t.Errorf("the dry run changed the volume, error %v", err)
 	}
 	if l, _ := s.refresh(); len(l.volumes) != 1 {
-		t.Errorf("%d volumes", len(l.volumes))
+		t.Errorf("%d volumes after a dry run, want 1", len(l.volumes))
 	}
 
-	// A volume of a later version, which has other sums.
-	change(t, filepath.Join(path, sealName), func([]byte) []byte { return resign([]byte("kist volume 2\nwhatever it says\nseal ")) })
+	// A volume of a newer format, which has no checksum line of this format.
 	change(t, filepath.Join(path, sealName), func([]byte) []byte {
 		return []byte("kist volume 2\nwhatever it says, in more bytes than the last line of a seal of this version has, which is quite a lot\n")
 	})
 	s = openStore(t, dir, testOptions(t))
 	if list, err := begin(RepairOptions{}).Rebuild(ctx, []string{name}); err != nil || !errors.Is(list[0].Err, object.ErrNewerFormat) {
-		t.Errorf("of a later version: %v, %v", list, err)
+		t.Errorf("rebuild a volume of a newer format: %v, %v; want ErrNewerFormat", list, err)
 	}
 }
 
-// TestRepairAgain has a repair end after the new volume was published: the next
-// one copies nothing more.
+// TestRepairAgain checks that a repair copies nothing if the last one stopped between
+// Rebuild and Quarantine.
 func TestRepairAgain(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, testOptions(t))
@@ -266,17 +268,17 @@ func TestRepairAgain(t *testing.T) {
 	if _, err := r.Rebuild(t.Context(), []string{filepath.Base(path)}); err != nil {
 		t.Fatal(err)
 	}
-	r.Close() // as if killed
+	r.Close() // as after a kill
 	s = openStore(t, dir, testOptions(t))
 	if list := repairAll(t, s); list[0].Copied != 0 {
-		t.Errorf("copied again: %+v", list)
+		t.Errorf("second repair: %+v, want nothing copied", list)
 	}
 	wantSeries(t, s, 1, 0, 20)
 	wantSound(t, s)
 	oneVolume(t, s)
 }
 
-// TestRepairDropped checks that what was dropped from a volume does not come back.
+// TestRepairDropped checks that a repair does not bring back a dropped object.
 func TestRepairDropped(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, testOptions(t))
@@ -290,14 +292,14 @@ func TestRepairDropped(t *testing.T) {
 	s = openStore(t, dir, testOptions(t))
 	repairAll(t, s)
 	if _, err := s.Get(t.Context(), dropped); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("what was dropped: %v", err)
+		t.Errorf("get a dropped object: %v, want ErrNotFound", err)
 	}
 	wantSeries(t, s, 1, 4, 20)
 }
 
-// FuzzWholeObjects looks for objects in hostile bytes, before and after which are
-// whole ones: these are found.
-func FuzzWholeObjects(f *testing.F) {
+// FuzzIntactObjects checks that intactObjects finds the intact objects before and after
+// hostile bytes, and returns no damaged one.
+func FuzzIntactObjects(f *testing.F) {
 	s := openStore(f, f.TempDir(), Options{Now: testOptions(f).Now})
 	ss := s.Begin(SessionOptions{})
 	putSeries(f, ss, 1, 0, 3)
@@ -329,7 +331,7 @@ func FuzzWholeObjects(f *testing.F) {
 				return nil
 			}
 			if data, err := decode(e.key, value, raw); err != nil || object.Sum(data) != e.key.ID {
-				t.Errorf("%s is not whole: %v", e.key, err)
+				t.Errorf("%s is not intact: %v", e.key, err)
 			}
 			return nil
 		})
@@ -338,7 +340,7 @@ func FuzzWholeObjects(f *testing.F) {
 		}
 		for i := range 3 {
 			if key, _ := sample(1, i); found[key] < 2 {
-				t.Errorf("object %d was found %d times", i, found[key])
+				t.Errorf("object %d was found %d times, want at least 2", i, found[key])
 			}
 		}
 	})

@@ -28,8 +28,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// publishing publishes now and then, so that the suite reads sealed
-// volumes.
+// publishing publishes after every 20th Put, so that the suite reads sealed volumes.
 type publishing struct {
 	*Session
 	n *atomic.Int32
@@ -64,7 +63,7 @@ func TestSession(t *testing.T) {
 	wantSeries(t, ss, 1, 0, 500)
 	key, _ := sample(1, 7)
 	if ok, err := s.Has(ctx, key); ok || err != nil {
-		t.Fatalf("before Publish, the store has it: %t, %v", ok, err)
+		t.Fatalf("Has before Publish: %t, %v; want false", ok, err)
 	}
 	called := false
 	err := ss.Publish(ctx, func(context.Context) error {
@@ -73,9 +72,9 @@ func TestSession(t *testing.T) {
 		return nil
 	})
 	if err != nil || !called {
-		t.Fatalf("Publish: %v, called %t", err, called)
+		t.Fatalf("Publish: %v, called %t; want true", err, called)
 	}
-	putSeries(t, ss, 1, 400, 600) // 100 of them are there
+	putSeries(t, ss, 1, 400, 600) // the store has 100 of them
 	wantSeries(t, ss, 1, 0, 600)
 	var raw int64
 	for i := range 600 {
@@ -84,7 +83,7 @@ func TestSession(t *testing.T) {
 	}
 	st := ss.Stats()
 	if st.Objects != 700 || st.NewObjects != 600 || st.NewBytes != raw || st.Bytes <= raw || st.StoredBytes == 0 || st.StoredBytes >= raw {
-		t.Errorf("stats %+v", st)
+		t.Errorf("stats %+v; want 700 objects, 600 of them new with %d bytes", st, raw)
 	}
 	if err := ss.Close(); err != nil {
 		t.Fatal(err)
@@ -93,19 +92,19 @@ func TestSession(t *testing.T) {
 		t.Errorf("second Close: %v", err)
 	}
 	if _, err := ss.Put(ctx, object.KindChunk, []byte("late")); !errors.Is(err, errSessionClosed) {
-		t.Errorf("Put after Close: %v", err)
+		t.Errorf("Put after Close: %v, want errSessionClosed", err)
 	}
 	wantSeries(t, s, 1, 0, 600)
 	if done := wantSound(t, s); done.Objects != 600 || done.Volumes != 2 {
-		t.Errorf("checked %+v", done)
+		t.Errorf("checked %+v, want 600 objects in 2 volumes", done)
 	}
 	wantNames(t, s)
 	infos, err := s.Volumes(ctx)
 	if err != nil || len(infos) != 2 || infos[0].Objects != 100 || infos[1].Objects != 500 || infos[0].Session != infos[1].Session {
-		t.Errorf("volumes %+v, %v", infos, err)
+		t.Errorf("volumes %+v, %v; want 100 and 500 objects of one session", infos, err)
 	}
 	if raw, stored, err := s.StoredSize(ctx, key); err != nil || raw == 0 || stored == 0 {
-		t.Errorf("StoredSize: %d, %d, %v", raw, stored, err)
+		t.Errorf("StoredSize: %d, %d, %v; want sizes above 0", raw, stored, err)
 	}
 	n := 0
 	for _, err := range s.Keys(ctx) {
@@ -115,20 +114,20 @@ func TestSession(t *testing.T) {
 		n++
 	}
 	if n != 600 {
-		t.Errorf("Keys yields %d", n)
+		t.Errorf("Keys yields %d keys, want 600", n)
 	}
 	for _, digits := range []int{0, 1, 4, 7, 64} {
 		ids, err := s.Prefix(ctx, key.Kind, key.ID.String()[:digits], 3)
 		if err != nil || len(ids) == 0 || len(ids) > 3 || digits > 3 && ids[0] != key.ID {
-			t.Errorf("Prefix of %d digits: %s, %v", digits, ids, err)
+			t.Errorf("Prefix of %d digits: %s, %v; want 1 to 3 IDs", digits, ids, err)
 		}
 	}
 	if _, err := s.Prefix(ctx, key.Kind, "xy", 0); err == nil {
-		t.Error("Prefix of no digits is no error")
+		t.Error("Prefix accepts other characters than digits")
 	}
 }
 
-// TestNothingPut checks that a session that stores nothing leaves nothing.
+// TestNothingPut checks that a session that stores nothing leaves no files in volumes/.
 func TestNothingPut(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, testOptions(t))
@@ -138,7 +137,7 @@ func TestNothingPut(t *testing.T) {
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) != 0 {
-		t.Errorf("left %v, %v", entries, err)
+		t.Errorf("an empty session leaves %v, %v", entries, err)
 	}
 	ss = s.Begin(SessionOptions{})
 	if err := ss.Publish(context.Background(), publishNothing); err != nil {
@@ -146,7 +145,7 @@ func TestNothingPut(t *testing.T) {
 	}
 	ss.Close()
 	if _, err := os.Stat(filepath.Join(dir, volumesDir)); !os.IsNotExist(err) {
-		t.Errorf("volumes: %v", err)
+		t.Errorf("volumes/ after an empty Publish: %v, want ErrNotExist", err)
 	}
 }
 
@@ -158,10 +157,10 @@ func TestDryRun(t *testing.T) {
 	putSeries(t, ss, 1, 0, 20)
 	putSeries(t, ss, 1, 5, 20)
 	if st := ss.Stats(); st.Objects != 35 || st.NewObjects != 10 || st.StoredBytes != 0 {
-		t.Errorf("stats %+v", st)
+		t.Errorf("stats %+v; want 35 objects, 10 of them new, 0 stored bytes", st)
 	}
 	if err := ss.Publish(context.Background(), publishNothing); err == nil {
-		t.Error("a dry run was published")
+		t.Error("Publish of a dry run returned no error")
 	}
 	if err := ss.Close(); err != nil {
 		t.Error(err)
@@ -170,8 +169,8 @@ func TestDryRun(t *testing.T) {
 	wantNames(t, s)
 }
 
-// TestFullVolumes checks that volumes are sealed at their limits, and that
-// Badger's going on to the next value log and memtable is followed.
+// TestFullVolumes checks that volumes are sealed at their limits, and that a writer follows
+// Badger to the next value log and memtable.
 func TestFullVolumes(t *testing.T) {
 	o := testOptions(t)
 	o.MaxObjects = 1500
@@ -208,17 +207,17 @@ func TestFullVolumes(t *testing.T) {
 	}
 	wantSeries(t, ss, 2, 0, 1000)
 	if n := ss.cur.space.number; int(n) < logs {
-		t.Errorf("%d value logs, want more", n)
+		t.Errorf("%d value logs, want at least %d", n, logs)
 	}
 	if n := ss.cur.space.memNum; int(n) < tables {
-		t.Errorf("%d memtables, want more", n)
+		t.Errorf("%d memtables, want at least %d", n, tables)
 	}
 	if err := ss.Close(); err != nil {
 		t.Fatal(err)
 	}
 	wantSeries(t, s, 2, 0, 1000)
 	if done := wantSound(t, s); done.Objects != 1000+trees {
-		t.Errorf("checked %+v", done)
+		t.Errorf("checked %+v, want %d objects", done, 1000+trees)
 	}
 	oneVolume(t, s)
 
@@ -235,12 +234,12 @@ func TestFullVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l, _ := s.current(); len(l.volumes) != 3 {
-		t.Errorf("%d volumes, want 3", len(l.volumes))
+		t.Errorf("%d volumes of 5 objects and at most 1 MiB, want 3", len(l.volumes))
 	}
 }
 
-// TestSideBySide checks that two sessions, of two stores, write at once, and
-// that each sees what the other has published.
+// TestSideBySide checks that sessions of two stores can write concurrently, and that each
+// sees the published objects of the other.
 func TestSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openStore(t, dir, testOptions(t)), openStore(t, dir, testOptions(t))
@@ -272,8 +271,8 @@ func TestSideBySide(t *testing.T) {
 	wantNames(t, a)
 }
 
-// TestStale checks that objects that were there when they were put, and are
-// gone when they are to be published, are asked for again.
+// TestStale checks that Publish returns a StaleError with the objects that the store had at
+// their Put and that were removed since.
 func TestStale(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
@@ -284,9 +283,9 @@ func TestStale(t *testing.T) {
 	putSeries(t, ss, 1, 0, 60)
 	putSeries(t, ss, 2, 0, 10)
 	if st := ss.Stats(); st.NewObjects != 10 {
-		t.Fatalf("stats %+v", st)
+		t.Fatalf("stats %+v, want 10 new objects", st)
 	}
-	// Another process, which does not know of this session, removes a volume.
+	// Another process removes the volume of series 1.
 	other := openStore(t, dir, testOptions(t))
 	l, err := other.current()
 	if err != nil {
@@ -297,9 +296,9 @@ func TestStale(t *testing.T) {
 	}
 	for range 2 {
 		var stale *StaleError
-		err := ss.Publish(ctx, func(context.Context) error { t.Error("called"); return nil })
+		err := ss.Publish(ctx, func(context.Context) error { t.Error("Publish called write"); return nil })
 		if !errors.As(err, &stale) || len(stale.Keys) != 60 {
-			t.Fatalf("Publish: %v", err)
+			t.Fatalf("Publish: %v, want a StaleError with 60 keys", err)
 		}
 	}
 	putSeries(t, ss, 1, 0, 60)
@@ -308,7 +307,7 @@ func TestStale(t *testing.T) {
 	}
 	wantSeries(t, openStore(t, dir, testOptions(t)), 1, 0, 60)
 
-	// What was removed but is elsewhere need not be stored again.
+	// A removed object with a copy in another volume is not stale.
 	third := openStore(t, dir, testOptions(t))
 	ss3 := third.Begin(SessionOptions{})
 	defer ss3.Close()
@@ -327,8 +326,8 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestMissingIsStale checks that objects of which a session was told that they
-// are there, without putting them, have to be there when it publishes too.
+// TestMissingIsStale checks that Publish also requires the objects that a session found with
+// Missing and did not put.
 func TestMissingIsStale(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -346,7 +345,7 @@ func TestMissingIsStale(t *testing.T) {
 	ss := s.Begin(SessionOptions{})
 	defer ss.Close()
 	if missing, err := ss.Missing(ctx, []object.Key{key}); err != nil || len(missing) > 0 {
-		t.Fatalf("missing: %v, %v", missing, err)
+		t.Fatalf("Missing: %v, %v; want none", missing, err)
 	}
 	other := openStore(t, dir, testOptions(t))
 	l, err := other.current()
@@ -357,12 +356,12 @@ func TestMissingIsStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stale *StaleError
-	err = ss.Publish(ctx, func(context.Context) error { t.Error("called"); return nil })
+	err = ss.Publish(ctx, func(context.Context) error { t.Error("Publish called write"); return nil })
 	if !errors.As(err, &stale) || len(stale.Keys) != 1 || stale.Keys[0] != key {
-		t.Fatalf("Publish: %v", err)
+		t.Fatalf("Publish: %v, want a StaleError with the key", err)
 	}
 	if missing, err := ss.Missing(ctx, []object.Key{key}); err != nil || len(missing) != 1 {
-		t.Fatalf("missing afterwards: %v, %v", missing, err)
+		t.Fatalf("Missing after the removal: %v, %v; want the key", missing, err)
 	}
 	if _, err := ss.Put(ctx, object.KindChunk, data); err != nil {
 		t.Fatal(err)
@@ -372,8 +371,8 @@ func TestMissingIsStale(t *testing.T) {
 	}
 }
 
-// TestPublishWaits checks that Publish waits for who removes volumes, and that
-// those wait for Publish.
+// TestPublishWaits checks that Publish waits for a process that removes volumes, and that
+// such a process waits for Publish.
 func TestPublishWaits(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	ss := s.Begin(SessionOptions{})
@@ -385,16 +384,16 @@ func TestPublishWaits(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
-		done <- ss.Publish(ctx, func(context.Context) error { t.Error("called"); return nil })
+		done <- ss.Publish(ctx, func(context.Context) error { t.Error("Publish called write"); return nil })
 	}()
 	cancel()
 	if err := <-done; !errors.Is(err, context.Canceled) {
-		t.Fatalf("Publish: %v", err)
+		t.Fatalf("Publish while the lock is held: %v, want Canceled", err)
 	}
 	lock.Unlock()
 	err = ss.Publish(context.Background(), func(context.Context) error {
 		if _, err := disk.Lock(t.Context(), filepath.Join(s.dir, gcLockFile), disk.Exclusive, 0); !errors.Is(err, disk.ErrBusy) {
-			t.Errorf("exclusive lock during Publish: %v", err)
+			t.Errorf("exclusive lock during Publish: %v, want ErrBusy", err)
 		}
 		if l, err := disk.Lock(t.Context(), filepath.Join(s.dir, gcLockFile), disk.Shared, 0); err != nil {
 			t.Errorf("shared lock during Publish: %v", err)
@@ -408,21 +407,16 @@ func TestPublishWaits(t *testing.T) {
 	}
 }
 
-// TestSealRefuses checks that a volume is not sealed if Badger did not leave
-// exactly what was put.
+// TestSealRefuses checks that a volume is not sealed if its files differ from the objects
+// that were put.
 func TestSealRefuses(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *writer){
-		"memtable left": func(t *testing.T, w *writer) {
-			w.space.memName(99)
-			write(t, w.space.memName(99), "x")
-		},
-		"unknown file": func(t *testing.T, w *writer) { write(t, filepath.Join(w.dir, "000009.vlog"), "x") },
-		"one more": func(t *testing.T, w *writer) {
-			w.table.add(written{kind: object.KindChunk, stored: 40})
-		},
-		"another length": func(t *testing.T, w *writer) { w.table.at(3).stored++ },
-		"another key":    func(t *testing.T, w *writer) { w.table.at(3).id[0]++ },
-		"twice": func(t *testing.T, w *writer) {
+		"memtable left":       func(t *testing.T, w *writer) { write(t, w.space.memName(99), "x") },
+		"unknown file":        func(t *testing.T, w *writer) { write(t, filepath.Join(w.dir, "000009.vlog"), "x") },
+		"object not in a log": func(t *testing.T, w *writer) { w.table.add(written{kind: object.KindChunk, stored: 40}) },
+		"another length":      func(t *testing.T, w *writer) { w.table.at(3).stored++ },
+		"another key":         func(t *testing.T, w *writer) { w.table.at(3).id[0]++ },
+		"object twice in a log": func(t *testing.T, w *writer) {
 			key := w.table.key(w.table.at(3))
 			b := takeBuffer(100)
 			b.b = append(b.b, make([]byte, w.table.at(3).stored)...)
@@ -441,17 +435,17 @@ func TestSealRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			spoil(t, ss.cur)
-			err := ss.Publish(context.Background(), func(context.Context) error { t.Error("called"); return nil })
+			err := ss.Publish(context.Background(), func(context.Context) error { t.Error("Publish called write"); return nil })
 			if err == nil {
-				t.Fatal("was sealed")
+				t.Fatal("Publish sealed the volume")
 			}
 			t.Log(err)
 			if err2 := ss.Close(); err2 == nil || err2.Error() != err.Error() {
-				t.Errorf("Close: %v", err2)
+				t.Errorf("Close: %v, want the error of Publish", err2)
 			}
 			wantNames(t, s)
 			if l, _ := s.refresh(); len(l.volumes) != 0 {
-				t.Error("there is a volume")
+				t.Errorf("%d volumes, want none", len(l.volumes))
 			}
 		})
 	}
@@ -464,25 +458,25 @@ func write(t testing.TB, path, content string) {
 	}
 }
 
-// TestBadgerFails checks that no call waits for a Badger that cannot flush,
-// and that the error is told.
+// TestBadgerFails checks that all calls return an error, and none hangs, if Badger cannot
+// flush.
 func TestBadgerFails(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	ss := s.Begin(SessionOptions{})
 	putSeries(t, ss, 1, 0, 200)
-	// Badger cannot make its table: the name is taken.
+	// Badger cannot create its table, because a directory has the name.
 	if err := os.Mkdir(filepath.Join(ss.cur.dir, "000001.sst"), 0o777); err != nil {
 		t.Fatal(err)
 	}
 	err := ss.Publish(context.Background(), publishNothing)
 	if err == nil || !strings.Contains(err.Error(), "000001.sst") {
-		t.Fatalf("Publish: %v", err)
+		t.Fatalf("Publish: %v, want an error with the name of the table", err)
 	}
 	if _, err := ss.Put(context.Background(), object.KindChunk, []byte("x")); err == nil {
-		t.Error("Put after an error is none")
+		t.Error("Put after a failed Publish returned no error")
 	}
 	if err := ss.Close(); err == nil {
-		t.Error("Close does not tell of the error")
+		t.Error("Close after a failed Publish returned no error")
 	}
 	wantNames(t, s)
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// copyStored copies objects of a series by their stored values.
+// copyStored copies objects [start, end) of a series by their stored values.
 func copyStored(t testing.TB, from *Store, to *Session, series, start, end int) {
 	t.Helper()
 	ctx := context.Background()
@@ -28,14 +28,14 @@ func copyStored(t testing.TB, from *Store, to *Session, series, start, end int) 
 			err = to.PutStored(ctx, key, value, raw, nil)
 		}
 		if err != nil {
-			t.Fatalf("object %d/%d: %v", series, i, err)
+			t.Fatalf("copy object %d/%d: %v", series, i, err)
 		}
 		buf = value
-		clear(buf) // it is not kept
+		clear(buf) // PutStored must not keep it
 	}
 }
 
-// chunk is sample as a chunk: the nodes of sample are none.
+// chunk returns sample i as a chunk. The nodes of sample are invalid.
 func chunk(series, i int) (object.Key, []byte) {
 	key, data := sample(series, i)
 	key.Kind = object.KindChunk
@@ -67,19 +67,19 @@ func TestStored(t *testing.T) {
 	storeChunks(t, from, 1, 0, 300)
 	ss := to.Begin(SessionOptions{})
 	var wg sync.WaitGroup
-	for range 3 { // the same, at once
+	for range 3 { // the same objects
 		wg.Go(func() { copyStored(t, from, ss, 1, 0, 300) })
 	}
 	wg.Wait()
 	if st := ss.Stats(); st.Objects != 900 || st.NewObjects != 300 || st.StoredBytes == 0 || st.StoredBytes >= st.NewBytes {
-		t.Errorf("stats %+v", st)
+		t.Errorf("stats %+v; want 900 objects, 300 of them new and compressed", st)
 	}
 	check := func(r object.Reader) {
 		t.Helper()
 		for i := range 300 {
 			key, data := chunk(1, i)
 			if got, err := r.Get(ctx, key); err != nil || !bytes.Equal(got, data) {
-				t.Fatalf("object %d: %d bytes, %v", i, len(got), err)
+				t.Fatalf("get object %d: %d bytes, %v; want %d", i, len(got), err, len(data))
 			}
 		}
 	}
@@ -94,12 +94,12 @@ func TestStored(t *testing.T) {
 		raw1, stored1, err1 := from.StoredSize(ctx, key)
 		raw2, stored2, err2 := to.StoredSize(ctx, key)
 		if err1 != nil || err2 != nil || raw1 != raw2 || stored1 != stored2 {
-			t.Fatalf("object %d: %d and %d bytes stored, %v, %v", i, stored1, stored2, err1, err2)
+			t.Fatalf("object %d: %d and %d stored bytes, errors %v, %v; want equal sizes", i, stored1, stored2, err1, err2)
 		}
 		v1, n1, err1 := from.GetStored(ctx, key, nil)
 		v2, n2, err2 := to.GetStored(ctx, key, nil)
 		if err1 != nil || err2 != nil || !bytes.Equal(v1, v2) || n1 != len(data) || n2 != len(data) || int64(len(v1)) != stored1 {
-			t.Fatalf("object %d: other values, %v, %v", i, err1, err2)
+			t.Fatalf("object %d: the stored values differ, errors %v, %v", i, err1, err2)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestGetStored(t *testing.T) {
 	key, _ := chunk(1, 7)
 	var absent *object.NotFoundError
 	if _, _, err := s.GetStored(ctx, key, nil); !errors.As(err, &absent) || absent.Key != key {
-		t.Errorf("of nothing: %v", err)
+		t.Errorf("GetStored of a missing object: %v, want a NotFoundError with its key", err)
 	}
 	storeChunks(t, s, 1, 0, 10)
 	want, _, err := s.GetStored(ctx, key, nil)
@@ -119,27 +119,27 @@ func TestGetStored(t *testing.T) {
 	}
 	storage := make([]byte, 0, len(want))
 	if got, _, err := s.GetStored(ctx, key, storage); err != nil || &got[0] != &storage[:1][0] || !bytes.Equal(got, want) {
-		t.Errorf("its storage was not used, or: %v", err)
+		t.Errorf("GetStored with storage: %d bytes, %v; want the value in the storage", len(got), err)
 	}
 	small := make([]byte, 3, len(want)-1)
 	if got, _, err := s.GetStored(ctx, key, small); err != nil || !bytes.Equal(got, want) || !bytes.Equal(small, []byte{0, 0, 0}) {
-		t.Errorf("with too little storage: %v", err)
+		t.Errorf("GetStored with small storage: %d bytes, %v; want a new slice", len(got), err)
 	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, _, err := s.GetStored(over, key, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("GetStored with a cancelled context: %v", err)
 	}
 }
 
-// TestGetStoredDamaged checks that a damaged copy is not returned but named and
-// remembered, and that another volume is tried.
+// TestGetStoredDamaged checks that GetStored returns no damaged copy, records the damage,
+// and reads a copy in another volume.
 func TestGetStoredDamaged(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeChunks(t, s, 1, 0, 10)
 	dir := oneVolume(t, s)
-	key, data := chunk(1, 5) // raw
+	key, data := chunk(1, 5) // stored uncompressed
 	path := filepath.Join(dir, logName(1))
 	log, err := os.ReadFile(path)
 	if err != nil {
@@ -156,28 +156,28 @@ func TestGetStoredDamaged(t *testing.T) {
 	var damage *object.CorruptError
 	value, _, err := s.GetStored(ctx, key, nil)
 	if !errors.As(err, &damage) || damage.Key != key || damage.Where == "" || value != nil {
-		t.Fatalf("a damaged value: %v", err)
+		t.Fatalf("GetStored of a damaged object: %v, want a CorruptError with its key", err)
 	}
-	// It is known now, so that it is stored again.
+	// The damage is recorded, so the next put stores the object.
 	from := openStore(t, t.TempDir(), testOptions(t))
 	storeChunks(t, from, 1, 0, 10)
 	ss := s.Begin(SessionOptions{})
 	copyStored(t, from, ss, 1, 0, 10)
 	if st := ss.Stats(); st.NewObjects != 1 {
-		t.Errorf("stats %+v", st)
+		t.Errorf("stats %+v, want one new object", st)
 	}
 	if err := ss.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
 		if value, raw, err := s.GetStored(ctx, key, value); err != nil || raw != len(data) || !bytes.Equal(value[1:], data) {
-			t.Errorf("with a copy elsewhere: %v", err)
+			t.Errorf("GetStored with a copy in another volume: %v", err)
 		}
 	}
 }
 
-// TestPutStoredRefuses checks that nothing is stored under a key that is not
-// that of the value, and that the session goes on.
+// TestPutStoredRefuses checks that PutStored refuses a value that does not match its key,
+// and that the session can go on.
 func TestPutStoredRefuses(t *testing.T) {
 	ctx := context.Background()
 	encoder := frame.NewEncoder(frame.Better)
@@ -201,30 +201,30 @@ func TestPutStoredRefuses(t *testing.T) {
 		value []byte
 		raw   int
 	}{
-		"wrong key":                    {other, zstd, len(data)},
-		"wrong key, raw":               {other, raw, len(data)},
-		"raw length less":              {key, zstd, len(data) - 1},
-		"raw length greater":           {key, zstd, len(data) + 1},
-		"raw length less, raw":         {key, raw, len(data) - 1},
-		"raw length greater, raw":      {key, raw, len(data) + 1},
-		"flipped":                      {key, flipped, len(data)},
-		"cut":                          {key, zstd[:len(zstd)-1], len(data)},
-		"cut, raw":                     {key, raw[:len(raw)-1], len(data)},
-		"longer":                       {key, append(bytes.Clone(zstd), 0), len(data)},
-		"empty":                        {key, nil, len(data)},
-		"unknown codec":                {key, append([]byte{2}, data...), len(data)},
-		"more than it needs":           {as(object.KindTree, tree), long, len(tree)},
-		"text as a tree":               {as(object.KindTree, data), zstd, len(data)},
-		"a tree as a commit":           {as(object.KindCommit, tree), append([]byte{0}, tree...), len(tree)},
-		"a tree as a manifest":         {as(object.KindManifest, tree), append([]byte{0}, tree...), len(tree)},
-		"a node of zeros, badly named": {as(object.KindTag, tree), append([]byte{0}, make([]byte, 9)...), 9},
+		"wrong key":                 {other, zstd, len(data)},
+		"wrong key, raw":            {other, raw, len(data)},
+		"raw length less":           {key, zstd, len(data) - 1},
+		"raw length greater":        {key, zstd, len(data) + 1},
+		"raw length less, raw":      {key, raw, len(data) - 1},
+		"raw length greater, raw":   {key, raw, len(data) + 1},
+		"flipped":                   {key, flipped, len(data)},
+		"cut":                       {key, zstd[:len(zstd)-1], len(data)},
+		"cut, raw":                  {key, raw[:len(raw)-1], len(data)},
+		"longer":                    {key, append(bytes.Clone(zstd), 0), len(data)},
+		"empty":                     {key, nil, len(data)},
+		"unknown codec":             {key, append([]byte{2}, data...), len(data)},
+		"skippable frames":          {as(object.KindTree, tree), long, len(tree)},
+		"text as a tree":            {as(object.KindTree, data), zstd, len(data)},
+		"a tree as a commit":        {as(object.KindCommit, tree), append([]byte{0}, tree...), len(tree)},
+		"a tree as a manifest":      {as(object.KindManifest, tree), append([]byte{0}, tree...), len(tree)},
+		"zeros under a tree's hash": {as(object.KindTag, tree), append([]byte{0}, make([]byte, 9)...), 9},
 	} {
 		var damage *object.CorruptError
 		if err := ss.PutStored(ctx, put.key, put.value, put.raw, nil); !errors.As(err, &damage) || damage.Key != put.key {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want a CorruptError with the key", what, err)
 		}
 		if missing, err := ss.Missing(ctx, []object.Key{put.key}); len(missing) != 1 || err != nil {
-			t.Errorf("%s: it was stored, or %v", what, err)
+			t.Errorf("%s: Missing returns %v, %v; want the key", what, missing, err)
 		}
 	}
 	for what, put := range map[string]struct {
@@ -238,16 +238,16 @@ func TestPutStoredRefuses(t *testing.T) {
 		"node too large":  {as(object.KindTree, data), object.MaxNodeSize + 1},
 	} {
 		if err := ss.PutStored(ctx, put.key, zstd, put.raw, nil); err == nil {
-			t.Errorf("%s: no error", what)
+			t.Errorf("PutStored of %s: no error", what)
 		}
 	}
 	if st := ss.Stats(); st != (Stats{}) {
-		t.Errorf("stats %+v", st)
+		t.Errorf("stats %+v, want zeros", st)
 	}
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := ss.PutStored(over, key, zstd, len(data), nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("PutStored with a cancelled context: %v", err)
 	}
 	if err := errors.Join(
 		ss.PutStored(ctx, key, zstd, len(data), nil),
@@ -256,15 +256,14 @@ func TestPutStoredRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ss.PutStored(ctx, other, zstd, len(data), nil); !errors.Is(err, errSessionClosed) {
-		t.Errorf("after Close: %v", err)
+		t.Errorf("PutStored after Close: %v, want errSessionClosed", err)
 	}
 	if done := wantSound(t, s); done.Objects != 2 {
-		t.Errorf("checked %+v", done)
+		t.Errorf("checked %+v, want 2 objects", done)
 	}
 }
 
-// TestPutStoredLevels checks that values of every encoder are stored as they
-// are.
+// TestPutStoredLevels checks that PutStored stores the values of every encoder unchanged.
 func TestPutStoredLevels(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
@@ -274,7 +273,7 @@ func TestPutStoredLevels(t *testing.T) {
 		data := text(uint64(i), make([]byte, 100_000))
 		value := frame.NewEncoder(level).Append(nil, data)
 		if level == 99 {
-			value = append([]byte{0}, data...) // as if it did not compress
+			value = append([]byte{0}, data...) // uncompressed
 		}
 		key := object.Key{Kind: object.KindChunk, ID: object.Sum(data)}
 		values[key] = value
@@ -282,7 +281,7 @@ func TestPutStoredLevels(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := ss.Get(ctx, key); err != nil || !bytes.Equal(got, data) {
-			t.Errorf("level %d: %v", level, err)
+			t.Errorf("level %d: Get: %v", level, err)
 		}
 	}
 	if err := ss.Close(); err != nil {
@@ -290,13 +289,14 @@ func TestPutStoredLevels(t *testing.T) {
 	}
 	for key, want := range values {
 		if got, _, err := s.GetStored(ctx, key, nil); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%s: another value, %v", key, err)
+			t.Errorf("%s: GetStored returns another value, error %v", key, err)
 		}
 	}
 	wantSound(t, s)
 }
 
-// TestPutStoredThere checks that nothing is decoded for what is there already.
+// TestPutStoredThere checks that PutStored ignores the value of an object that the store
+// has, and that a dry run ignores all values.
 func TestPutStoredThere(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
@@ -307,27 +307,27 @@ func TestPutStoredThere(t *testing.T) {
 	for i := range 20 {
 		key, data := chunk(1, i)
 		if err := ss.PutStored(ctx, key, []byte("not looked at"), len(data), nil); err != nil {
-			t.Errorf("object %d: %v", i, err)
+			t.Errorf("PutStored of object %d: %v", i, err)
 		}
 	}
 	if st := ss.Stats(); st.Objects != 30 || st.NewObjects != 10 {
-		t.Errorf("stats %+v", st)
+		t.Errorf("stats %+v; want 30 objects, 10 of them new", st)
 	}
 	dry := s.Begin(SessionOptions{DryRun: true})
 	defer dry.Close()
 	for i := range 30 {
 		key, data := chunk(1, i)
 		if err := dry.PutStored(ctx, key, nil, len(data), nil); err != nil {
-			t.Errorf("dry run, object %d: %v", i, err)
+			t.Errorf("PutStored of object %d in a dry run: %v", i, err)
 		}
 	}
 	if st := dry.Stats(); st.Objects != 30 || st.NewObjects != 20 || st.StoredBytes != 0 {
-		t.Errorf("stats %+v", st)
+		t.Errorf("stats of the dry run %+v; want 30 objects, 20 of them new, 0 stored bytes", st)
 	}
 }
 
-// TestPutStoredUse checks that an object's bytes are lent once they are verified,
-// and only if it is stored.
+// TestPutStoredUse checks that PutStored calls use with the verified bytes of a new object,
+// and for no other object.
 func TestPutStoredUse(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
@@ -339,18 +339,18 @@ func TestPutStoredUse(t *testing.T) {
 	value := s.frame.Append(nil, data)
 	flipped := bytes.Clone(value)
 	flipped[len(flipped)/2] ^= 1
-	var lent [][]byte
-	use := func(data []byte) { lent = append(lent, bytes.Clone(data)) }
+	var used [][]byte
+	use := func(data []byte) { used = append(used, bytes.Clone(data)) }
 	var damage *object.CorruptError
 	if err := ss.PutStored(ctx, key, flipped, len(data), use); !errors.As(err, &damage) {
-		t.Errorf("damaged: %v", err)
+		t.Errorf("PutStored of a damaged value: %v, want a CorruptError", err)
 	}
 	err := errors.Join(
 		ss.PutStored(ctx, there, s.frame.Append(nil, thereData), len(thereData), use),
 		ss.PutStored(ctx, key, value, len(data), use),
 		ss.PutStored(ctx, key, value, len(data), use))
-	if err != nil || len(lent) != 1 || !bytes.Equal(lent[0], data) {
-		t.Errorf("%d objects were lent, %v", len(lent), err)
+	if err != nil || len(used) != 1 || !bytes.Equal(used[0], data) {
+		t.Errorf("PutStored called use %d times, error %v; want once with the new object", len(used), err)
 	}
 }
 
@@ -366,7 +366,7 @@ func TestPutStoredStale(t *testing.T) {
 	defer ss.Close()
 	copyStored(t, from, ss, 1, 0, 60)
 	if st := ss.Stats(); st.NewObjects != 0 {
-		t.Fatalf("stats %+v", st)
+		t.Fatalf("stats %+v, want no new objects", st)
 	}
 	other := openStore(t, dir, testOptions(t))
 	l, err := other.current()
@@ -377,20 +377,20 @@ func TestPutStoredStale(t *testing.T) {
 		t.Fatal(err)
 	}
 	var stale *StaleError
-	err = ss.Publish(ctx, func(context.Context) error { t.Error("called"); return nil })
+	err = ss.Publish(ctx, func(context.Context) error { t.Error("Publish called write"); return nil })
 	if !errors.As(err, &stale) || len(stale.Keys) != 60 {
-		t.Fatalf("Publish: %v", err)
+		t.Fatalf("Publish: %v, want a StaleError with 60 keys", err)
 	}
 	copyStored(t, from, ss, 1, 0, 60)
 	if err := ss.Publish(ctx, publishNothing); err != nil {
 		t.Fatal(err)
 	}
 	if missing, err := openStore(t, dir, testOptions(t)).Missing(ctx, stale.Keys); len(missing) > 0 || err != nil {
-		t.Errorf("missing %v, %v", missing, err)
+		t.Errorf("Missing after Publish: %v, %v; want none", missing, err)
 	}
 }
 
-// storing puts objects by stored values of an encoder of its own.
+// storing puts objects with PutStored and the values of its own encoder.
 type storing struct {
 	*Session
 	frame *frame.Encoder
@@ -398,7 +398,7 @@ type storing struct {
 
 func (s storing) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	key := object.Key{Kind: kind, ID: object.Sum(data)}
-	if object.Check(kind, data) != nil { // the suite puts nodes that are none
+	if object.Check(kind, data) != nil { // the suite puts invalid nodes
 		return s.Session.Put(ctx, kind, data)
 	}
 	return key.ID, s.PutStored(ctx, key, s.frame.Append(nil, data), len(data), nil)
@@ -418,7 +418,7 @@ func TestConformanceStored(t *testing.T) {
 	})
 }
 
-// FuzzPutStored checks that only what has its hash is stored.
+// FuzzPutStored checks that PutStored stores an object only under its hash.
 func FuzzPutStored(f *testing.F) {
 	encoder := frame.NewEncoder(frame.Fastest)
 	for i := range 6 {
@@ -437,14 +437,14 @@ func FuzzPutStored(f *testing.F) {
 		after := ss.Stats()
 		if err != nil {
 			if after != before {
-				t.Fatalf("counted, but not put: %v", err)
+				t.Fatalf("Stats counts a refused object: %v", err)
 			}
 			return
 		}
 		data, err := ss.Get(context.Background(), key)
 		isNew := after.NewObjects > before.NewObjects
 		if err != nil || object.Sum(data) != key.ID || isNew && len(data) != raw {
-			t.Fatalf("%s: %d bytes, %v", key, len(data), err)
+			t.Fatalf("get %s: %d bytes, %v; want %d with this hash", key, len(data), err, raw)
 		}
 	})
 }

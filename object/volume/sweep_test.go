@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -16,7 +15,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// evenSamples is a keep for series that keeps objects with even numbers.
+// evenSamples returns a function keep for the objects with even numbers of series of n
+// objects.
 func evenSamples(t testing.TB, w *Sweep, series, n int) func(Place) bool {
 	keep := map[[2]int]bool{}
 	for s := range series {
@@ -24,7 +24,7 @@ func evenSamples(t testing.TB, w *Sweep, series, n int) func(Place) bool {
 			key, _ := sample(s, i)
 			places, err := w.Find(key, nil)
 			if err != nil || len(places) == 0 {
-				t.Fatalf("find %d/%d: %v, %v", s, i, places, err)
+				t.Fatalf("find object %d/%d: %v, %v", s, i, places, err)
 			}
 			for _, p := range places {
 				keep[[2]int{p.Volume, p.Index}] = true
@@ -41,8 +41,8 @@ func all(n int) (list []int) {
 	return list
 }
 
-// wantEven checks that of series of n objects those with even numbers are there
-// and no others.
+// wantEven checks that the store has the objects with even numbers of series of n objects,
+// and not those with odd numbers.
 func wantEven(t testing.TB, s *Store, series, n int) {
 	t.Helper()
 	for k := range series {
@@ -50,7 +50,7 @@ func wantEven(t testing.TB, s *Store, series, n int) {
 			key, _ := sample(k, i)
 			_, err := s.Get(context.Background(), key)
 			if i%2 == 0 && err != nil || i%2 == 1 && !errors.Is(err, object.ErrNotFound) {
-				t.Errorf("get %d/%d: %v", k, i, err)
+				t.Errorf("get object %d/%d: %v, want only even numbers", k, i, err)
 			}
 		}
 	}
@@ -65,7 +65,7 @@ func TestSweep(t *testing.T) {
 	reader := openStore(t, dir, testOptions(t)) // has all volumes open
 	wantSeries(t, reader, 0, 0, 30)
 	wantSeries(t, reader, 1, 0, 30)
-	closed := openStore(t, dir, testOptions(t)) // has listed them, and opened none
+	closed := openStore(t, dir, testOptions(t)) // has listed all volumes and opened none
 	relying := reader.Begin(SessionOptions{})
 	defer relying.Close()
 	putSeries(t, relying, 0, 0, 4)
@@ -76,22 +76,22 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.Sweep(ctx, SweepOptions{}); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("a second sweep: %v", err)
+		t.Errorf("second sweep: %v, want ErrBusy", err)
 	}
 	if _, err := reader.Maintain(ctx, MaintainOptions{}); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("maintenance beside a sweep: %v", err)
+		t.Errorf("Maintain during a sweep: %v, want ErrBusy", err)
 	}
 	var copied int64
 	written, err := w.Rewrite(ctx, all(2), evenSamples(t, w, 2, 30), func(n int64) { copied += n })
 	if err != nil || written != 1 || copied == 0 {
-		t.Fatalf("Rewrite: %d volumes, %d bytes, %v", written, copied, err)
+		t.Fatalf("Rewrite: %d volumes, %d bytes, %v; want 1 volume", written, copied, err)
 	}
 	if w.Len() != 3 || w.Volume(2).Objects != 30 || w.Volume(2).Created != w.Volume(0).Created && w.Volume(2).Created != w.Volume(1).Created {
-		t.Errorf("new volume: %+v", w.Volume(2))
+		t.Errorf("new volume: %+v; want 30 objects and the time of an old volume", w.Volume(2))
 	}
 	wantSeries(t, s, 1, 0, 30) // nothing is removed yet
 	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{}, errors.New("no") }); err == nil {
-		t.Error("a refusal is no error")
+		t.Error("Remove ignores an error of decide")
 	}
 	wantSeries(t, s, 1, 0, 30)
 	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: all(2)}, nil }); err != nil {
@@ -99,7 +99,7 @@ func TestSweep(t *testing.T) {
 	}
 	w.Close()
 	if !w.Volume(0).Gone || w.Volume(2).Gone {
-		t.Error("which are gone?")
+		t.Errorf("Gone of volumes 0 and 2 = %t, %t; want true, false", w.Volume(0).Gone, w.Volume(2).Gone)
 	}
 	for _, s := range []*Store{s, reader, closed, openStore(t, dir, testOptions(t))} {
 		for k := range 2 {
@@ -112,12 +112,12 @@ func TestSweep(t *testing.T) {
 	wantNames(t, s)
 	wantSound(t, s)
 	if oldest := s.Oldest(); oldest.Before(before) || oldest.After(time.Now().Add(time.Hour)) {
-		t.Errorf("oldest: %s", oldest)
+		t.Errorf("Oldest = %s, want about now", oldest)
 	}
 
 	var stale *StaleError
 	if err := relying.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) != 2 {
-		t.Fatalf("publish of what is gone: %v", err)
+		t.Fatalf("publish of removed objects: %v, want a StaleError with 2 keys", err)
 	}
 	putSeries(t, relying, 0, 0, 4)
 	if err := relying.Publish(ctx, publishNothing); err != nil {
@@ -126,8 +126,8 @@ func TestSweep(t *testing.T) {
 	wantSeries(t, s, 0, 0, 3)
 }
 
-// TestDrop checks that what is dropped is not there, for nobody, until it is
-// stored again.
+// TestDrop checks that all stores treat a dropped object as missing until it is stored
+// again.
 func TestDrop(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -153,25 +153,25 @@ func TestDrop(t *testing.T) {
 	drop(key)
 	for _, s := range []*Store{s, openStore(t, dir, testOptions(t))} {
 		if _, err := s.Get(ctx, key); !errors.Is(err, object.ErrNotFound) {
-			t.Errorf("get: %v", err)
+			t.Errorf("get a dropped object: %v, want ErrNotFound", err)
 		}
 		if ids, err := s.Prefix(ctx, key.Kind, key.ID.String()[:8], 0); err != nil || len(ids) > 0 {
-			t.Errorf("prefix: %v, %v", ids, err)
+			t.Errorf("Prefix of a dropped object: %v, %v; want none", ids, err)
 		}
 		n := 0
 		for range s.Keys(ctx) {
 			n++
 		}
 		if n != 9 {
-			t.Errorf("%d keys", n)
+			t.Errorf("Keys yields %d keys, want 9", n)
 		}
 	}
 	if places, err := w.Find(key, nil); err != nil || len(places) > 0 {
-		t.Errorf("find: %v, %v", places, err)
+		t.Errorf("Find of a dropped object: %v, %v; want none", places, err)
 	}
 	var stale *StaleError
 	if err := session.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) != 1 || stale.Keys[0] != key {
-		t.Fatalf("publish of what was dropped: %v", err)
+		t.Fatalf("publish of a dropped object: %v, want a StaleError with its key", err)
 	}
 	if _, err := session.Put(ctx, key.Kind, data); err != nil {
 		t.Fatal(err)
@@ -182,12 +182,12 @@ func TestDrop(t *testing.T) {
 	wantSeries(t, s, 0, 0, 10)
 	wantSound(t, s)
 	more, _ := sample(0, 4)
-	drop(more) // and the first stays dropped in the old volume
+	drop(more) // key stays dropped in volume 0
 	if err := w.Refresh(ctx); err != nil {
 		t.Fatal(err)
 	}
 	if places, err := w.Find(key, nil); err != nil || len(places) != 1 || places[0].Volume != 1 {
-		t.Errorf("find: %v, %v", places, err)
+		t.Errorf("Find of an object that was stored again: %v, %v; want it in volume 1", places, err)
 	}
 	drop()
 	wantNames(t, s, droppedFile, "tmp-"+w.Volume(1).Session+".lock")
@@ -199,8 +199,8 @@ func TestDrop(t *testing.T) {
 	wantNames(t, s, "trash-"+w.Volume(0).Name) // w still needs its KEYS
 }
 
-// TestRewriteDamaged checks that what is needed and damaged is no volume's end,
-// and that a good copy elsewhere does.
+// TestRewriteDamaged checks that Rewrite fails if a kept object is damaged, unless another
+// volume has an intact copy.
 func TestRewriteDamaged(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -226,11 +226,11 @@ func TestRewriteDamaged(t *testing.T) {
 		return w, err
 	}
 	if w, err := sweep(); !errors.Is(err, object.ErrCorrupt) || w.Len() != 1 {
-		t.Fatalf("Rewrite of a damaged volume: %d volumes, %v", w.Len(), err)
+		t.Fatalf("Rewrite of a damaged volume: %d volumes, %v; want 1 and ErrCorrupt", w.Len(), err)
 	}
 	wantNames(t, s)
 
-	// All of it once more, whole.
+	// Add a volume with intact copies.
 	other := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, other, 0, 0, 20)
 	name := filepath.Base(oneVolume(t, other))
@@ -242,21 +242,15 @@ func TestRewriteDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	if w.Len() != 2 && w.Len() != 3 {
-		t.Errorf("%d volumes", w.Len())
+		t.Errorf("%d volumes, want 2 or 3", w.Len())
 	}
 }
 
 func init() {
-	children["sweep"] = func(args []string) int {
-		if err := sweepEven(args[0]); err != nil {
-			fmt.Println(err)
-			return 1
-		}
-		return 0
-	}
+	children["sweep"] = func(args []string) error { return sweepEven(args[0]) }
 }
 
-// sweepEven keeps the even objects of series 0 and 1, all of series 2.
+// sweepEven keeps the objects with even numbers of series 0 and 1, and all of series 2.
 func sweepEven(dir string) error {
 	s, err := Open(dir, Options{Now: time.Now})
 	if err != nil {
@@ -272,7 +266,7 @@ func sweepEven(dir string) error {
 		return err
 	}
 	keep := map[[2]int]bool{}
-	full := map[int]bool{} // volumes of which all is kept
+	full := map[int]bool{} // volumes whose objects are all kept
 	for i := range w.Len() {
 		full[i] = true
 	}
@@ -306,8 +300,8 @@ func sweepEven(dir string) error {
 	return w.Remove(context.Background(), func(context.Context) (Removal, error) { return Removal{Volumes: volumes}, nil })
 }
 
-// TestSweepKilledAtCalls kills a sweep at calls that change the disk. What is to
-// be kept is there afterwards, and the next one ends what was begun.
+// TestSweepKilledAtCalls kills a sweep at system calls that change the disk. The kept
+// objects stay readable, and the next sweep completes the work.
 func TestSweepKilledAtCalls(t *testing.T) {
 	sweepKilled(t, "sweep", sweepEven, func(s *Store, ended bool) {
 		for series := range 3 {
@@ -327,9 +321,8 @@ func TestSweepKilledAtCalls(t *testing.T) {
 	})
 }
 
-// sweepKilled runs a sweep in children, of stores that fill has filled, and kills
-// it at calls that change the disk; then it sweeps once more. Check is called
-// after both.
+// sweepKilled runs the child name with stores that fill has filled, and kills it at system
+// calls that change the disk. Then it calls sweep. It calls check after both.
 func sweepKilled(t *testing.T, name string, sweep func(dir string) error, check func(s *Store, ended bool), fill func(*Store)) {
 	for _, call := range []string{"fsync", "renameat2", "unlinkat", "mkdirat", "flock"} {
 		t.Run(call, func(t *testing.T) {
@@ -341,17 +334,17 @@ func sweepKilled(t *testing.T, name string, sweep func(dir string) error, check 
 				err := straced(t, filepath.Join(dir, "log"), call, "signal=KILL:when="+strconv.Itoa(when), name, dir).Run()
 				check(s, false)
 				if err := sweep(dir); err != nil {
-					t.Fatalf("after call %d: %v", when, err)
+					t.Fatalf("sweep after a kill at call %d: %v", when, err)
 				}
 				check(s, true)
 				wantSound(t, openStore(t, dir, testOptions(t)))
 				wantNames(t, s)
 				if t.Failed() {
-					t.Fatalf("after call %d", when)
+					t.Fatalf("failed after a kill at call %d", when)
 				}
 				if err == nil {
 					if when == 1 {
-						t.Error("was never killed")
+						t.Error("the child was never killed")
 					}
 					break
 				}
@@ -360,7 +353,7 @@ func sweepKilled(t *testing.T, name string, sweep func(dir string) error, check 
 	}
 }
 
-// TestTrusting checks that a trusting session notices that volumes are gone.
+// TestTrusting checks that a session that called Trust is stale if any volume is removed.
 func TestTrusting(t *testing.T) {
 	ctx := t.Context()
 	s := openStore(t, t.TempDir(), testOptions(t))
@@ -372,7 +365,7 @@ func TestTrusting(t *testing.T) {
 	err := trusting.Trust(ctx, func() error {
 		if l, err := disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Exclusive, 0); err == nil {
 			l.Unlock()
-			t.Error("volumes can be removed meanwhile")
+			t.Error("another process can lock the store for a removal during Trust")
 		}
 		return nil
 	})
@@ -390,27 +383,26 @@ func TestTrusting(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer w.Close()
-	gone := 0
 	key, _ := sample(0, 0)
 	places, err := w.Find(key, nil)
 	if err != nil || len(places) != 1 {
-		t.Fatal(places, err)
+		t.Fatalf("find %s: %v, %v; want one place", key, places, err)
 	}
-	gone = places[0].Volume
+	gone := places[0].Volume
 	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: []int{gone}}, nil }); err != nil {
 		t.Fatal(err)
 	}
 	var stale *StaleError
 	if err := trusting.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) > 0 {
-		t.Errorf("publish of a trusting session: %v", err)
+		t.Errorf("publish of a trusting session: %v, want a StaleError without keys", err)
 	}
 	if err := other.Publish(ctx, publishNothing); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestDropAtOnce checks that what is dropped at once after something else is
-// noticed, in the same tick of the file system's clock.
+// TestDropAtOnce checks that a store notices a second drop within the same tick of the file
+// system's clock.
 func TestDropAtOnce(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, s, 0, 0, 2)
@@ -428,13 +420,13 @@ func TestDropAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := s.Get(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
-			t.Errorf("get object %d: %v", i, err)
+			t.Errorf("get dropped object %d: %v, want ErrNotFound", i, err)
 		}
 	}
 }
 
-// TestSweepClosedTwice checks that a sweep that is closed again leaves the lock
-// of the next one alone.
+// TestSweepClosedTwice checks that a second Close of a sweep does not release the lock of
+// the next sweep.
 func TestSweepClosedTwice(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	first, err := s.Sweep(t.Context(), SweepOptions{})
@@ -449,14 +441,14 @@ func TestSweepClosedTwice(t *testing.T) {
 	defer second.Close()
 	first.Close()
 	if third, err := s.Sweep(t.Context(), SweepOptions{}); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("a sweep beside another one: %v, want busy", err)
+		t.Errorf("third sweep: %v, want ErrBusy", err)
 		if err == nil {
 			third.Close()
 		}
 	}
 }
 
-// TestDropMany checks that however much was dropped, none of it is there.
+// TestDropMany checks that a long list of dropped objects is read to its end.
 func TestDropMany(t *testing.T) {
 	if testing.Short() {
 		t.Skip("writes and reads 90 MB")
@@ -478,6 +470,6 @@ func TestDropMany(t *testing.T) {
 	text.WriteString(copyLine(l.volumes[0].name, key))
 	write(t, s.inVolumes(droppedFile), text.String())
 	if _, err := openStore(t, dir, testOptions(t)).Get(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("get: %v", err)
+		t.Errorf("get the last dropped object: %v, want ErrNotFound", err)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// TestTableSorted checks that records come in the order of their keys, if the
-// first bytes of their IDs are the same, too.
+// TestTableSorted checks that sorted returns records in the order of their keys, also if
+// the first bytes of their IDs are equal.
 func TestTableSorted(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	table := newTable()

@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist"
 )
 
-// A configuration that could not be read again is not written.
+// A configuration above the size limit of the reader is not written.
 func TestConfigTooLarge(t *testing.T) {
 	dir := t.TempDir()
 	r, err := kist.Init(t.Context(), dir, kist.Options{}, kist.InitOptions{})
@@ -18,10 +18,10 @@ func TestConfigTooLarge(t *testing.T) {
 	defer r.Close()
 	var bad *kist.ConfigError
 	if err := r.SetConfig(t.Context(), "user.name", strings.Repeat("x", 1<<20)); !errors.As(err, &bad) {
-		t.Errorf("more than 1 MiB: %v", err)
+		t.Errorf("set a value of 1 MiB: %v, want a ConfigError", err)
 	}
 	if err := r.SetConfig(t.Context(), "user.name", strings.Repeat("x", 1<<20-1000)); err != nil {
-		t.Errorf("less than 1 MiB: %v", err)
+		t.Errorf("set a value below 1 MiB: %v", err)
 	}
 	again, err := kist.Open(dir, kist.Options{})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// The format page has each key of the table, with its form and default.
+// docs/format/config.md lists each key, with its form and default.
 func TestConfigKeysDocumented(t *testing.T) {
 	page, err := os.ReadFile("docs/format/config.md")
 	if err != nil {
@@ -28,7 +28,7 @@ func TestConfigKeysDocumented(t *testing.T) {
 				absent = "`" + k.Default + "`"
 			}
 			if !k.fixed && (strings.TrimSpace(cells[2]) != k.Form || strings.TrimSpace(cells[3]) != absent) {
-				t.Errorf("%s: want the form %q and the default %q: %s", k.Name, k.Form, absent, line)
+				t.Errorf("%s is documented as %s, want the form %q and the default %q", k.Name, line, k.Form, absent)
 			}
 		}
 		if !found {
@@ -37,22 +37,22 @@ func TestConfigKeysDocumented(t *testing.T) {
 	}
 }
 
-// The default of a key is a value that the key can have.
+// The default of each key is a valid value.
 func TestConfigKeyDefaults(t *testing.T) {
 	for _, k := range ConfigKeys() {
 		if k.Default == "" {
 			continue
 		}
 		if err := k.check(ParseSetting(k.Name, k.Default)); err != nil {
-			t.Errorf("%s: %v", k.Name, err)
+			t.Errorf("default of %s: %v", k.Name, err)
 		}
 	}
 	if _, size, err := parseAutoRepack("16MiB"); size != 16<<20 || err != nil {
-		t.Errorf("the default is %d, %v", size, err)
+		t.Errorf("parseAutoRepack(16MiB) = %d, %v", size, err)
 	}
 }
 
-// What follows a polynomial makes it none.
+// A polynomial has exactly one valid form, with nothing before or after it.
 func TestConfigPolynomial(t *testing.T) {
 	for text, good := range map[string]bool{
 		"0x3da3358b4dc173":         true,
@@ -63,7 +63,7 @@ func TestConfigPolynomial(t *testing.T) {
 		c := &Config{}
 		c.Chunker.Polynomial, c.Chunker.Min, c.Chunker.Average, c.Chunker.Max = text, 65536, 262144, 2097152
 		if _, err := c.params(); (err == nil) != good {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("%q: %v, want valid: %v", text, err, good)
 		}
 	}
 }
@@ -83,12 +83,12 @@ func TestParseLock(t *testing.T) {
 		"": {}, "off": {Age: -1}, "30d": {Age: 30 * day}, "1d": {Age: day}, "30d,governance": {Age: 30 * day, Governance: true}, "3650d": {Age: 3650 * day},
 	} {
 		if got, err := ParseLock(text); err != nil || got != want {
-			t.Errorf("%q: %+v, %v", text, got, err)
+			t.Errorf("ParseLock(%q) = %+v, %v, want %+v", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"23h", "3651d", "never", "now", "x", "30d,compliance", ",governance", "off,governance", "-1d"} {
 		if got, err := ParseLock(text); err == nil {
-			t.Errorf("%q: %+v", text, got)
+			t.Errorf("ParseLock(%q) = %+v, want an error", text, got)
 		}
 	}
 }

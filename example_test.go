@@ -15,8 +15,7 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-// Example makes a repository, records two versions of a file, and reads the
-// first one back.
+// Example makes a repository, commits two versions of a file, and reads the first version.
 func Example() {
 	ctx := context.Background()
 	dir, err := os.MkdirTemp("", "kist")

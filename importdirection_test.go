@@ -19,9 +19,9 @@ import (
 
 const module = "github.com/kist-vcs/kist"
 
-// layers has every package of the module, "." being the root. A package
-// imports from layers further down only, and from its own only what shares its
-// first path element (tree/index may import tree, but not refs).
+// layers lists every package of the module; "." is the root. A package imports only from lower
+// layers, and from its own layer only packages with the same first path element (tree/index may
+// import tree, but not refs).
 var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
@@ -40,9 +40,8 @@ var layers = [][]string{
 	{"object", "chunker", "remote"},
 }
 
-// doors has, for modules that only some packages may know, those packages.
-// Everybody else goes through them. No package stands for tests. "p_test" allows
-// the tests of p only.
+// doors lists the modules and packages that only some packages may import. An empty list stands
+// for tests and their helpers. "p_test" allows only the tests of p.
 var doors = map[string][]string{
 	"github.com/dgraph-io/":                      {"object/volume"},
 	"github.com/restic/chunker":                  {"chunker"},
@@ -71,15 +70,15 @@ var doors = map[string][]string{
 	module + "/tree/treetest":                    {},
 }
 
-// onlyDependency has the packages at the bottom: beyond the standard library
-// they import this and nothing else.
+// onlyDependency lists the packages at the bottom, each with its only import beyond the standard
+// library.
 var onlyDependency = map[string]string{
 	"object":  "github.com/fxamacker/cbor/v2",
 	"chunker": "github.com/restic/chunker",
 }
 
-// environment has what only cmd/kist calls: a library is told the time, the
-// user and the settings.
+// environment lists the functions that only cmd/kist may call. A library gets the time, the user
+// and the settings from its caller.
 var environment = []string{
 	"os.Getenv", "os.LookupEnv", "os.Environ", "os.ExpandEnv", "os.UserHomeDir", "os.UserConfigDir", "os.UserCacheDir",
 	"os.Getwd", "os.Hostname", "os.Exit", "user.Current", "time.Now", "time.Since",
@@ -105,27 +104,27 @@ func TestImportDirection(t *testing.T) {
 			switch to, ok := layerOf[inModule]; {
 			case isOurs && !ok:
 				t.Errorf("%s imports %s, which is in no layer", file.path, imported)
-			case isOurs && file.test && (inModule == pkg || strings.HasSuffix(inModule, "test")): // a test from outside, and its suite
-			case isOurs && file.test && (pkg == "." || slices.Contains(file.imports, module+"/tree/treetest")): // works on a repository
+			case isOurs && file.test && (inModule == pkg || strings.HasSuffix(inModule, "test")): // a test of its own package, or a test helper
+			case isOurs && file.test && (pkg == "." || slices.Contains(file.imports, module+"/tree/treetest")): // a test that works on a repository
 			case isOurs && to == layer && first(inModule) != first(pkg):
-				t.Errorf("%s imports %s, which stands beside it", file.path, inModule)
+				t.Errorf("%s imports %s, which is in the same layer", file.path, inModule)
 			case isOurs && to < layer:
-				t.Errorf("%s imports %s, which stands above it", file.path, inModule)
+				t.Errorf("%s imports %s, which is in a higher layer", file.path, inModule)
 			}
 			if only := onlyDependency[pkg]; !file.test && only != "" && !isStd && imported != only {
-				t.Errorf("%s imports %s: package %s has %s and the standard library", file.path, imported, pkg, only)
+				t.Errorf("%s imports %s: package %s may import only %s and the standard library", file.path, imported, pkg, only)
 			}
 			for prefix, allowed := range doors {
 				if strings.HasPrefix(imported, prefix) && !file.mayImport(pkg, imported, allowed) {
-					t.Errorf("%s imports %s, which only %q may", file.path, imported, allowed)
+					t.Errorf("%s imports %s: only the packages %q may", file.path, imported, allowed)
 				}
 			}
 		}
 	}
 }
 
-// mayImport reports whether the file, in package pkg, may import what the
-// packages in allowed may; an empty list stands for tests and their helpers.
+// mayImport reports whether the file, in package pkg, may import a package that is reserved for
+// the packages in allowed, as in doors.
 func (f goFile) mayImport(pkg, imported string, allowed []string) bool {
 	if len(allowed) == 0 {
 		return f.test || strings.HasSuffix(pkg, "test")
@@ -138,7 +137,7 @@ func (f goFile) mayImport(pkg, imported string, allowed []string) bool {
 	})
 }
 
-func TestLibrariesAreToldTheirEnvironment(t *testing.T) {
+func TestLibrariesDoNotReadTheEnvironment(t *testing.T) {
 	for _, file := range goFiles(t) {
 		if file.test || strings.HasPrefix(file.path, "cmd/") || strings.HasSuffix(path.Dir(file.path), "test") {
 			continue
@@ -155,20 +154,20 @@ func TestLibrariesAreToldTheirEnvironment(t *testing.T) {
 				return true
 			}
 			if name := selector(call.Fun); slices.Contains(environment, name) {
-				t.Errorf("%s calls %s", set.Position(call.Pos()), name)
+				t.Errorf("%s calls %s: take it from the caller", set.Position(call.Pos()), name)
 			}
 			return true
 		})
 	}
 }
 
-// inRepository has the packages that work in .kist, and follow no symlink there.
+// inRepository lists the packages that work in .kist and must not follow a symlink there.
 var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer", "tree/versions"}
 
-// outsideRepository has their files that work elsewhere.
+// outsideRepository lists the files of these packages that work elsewhere.
 var outsideRepository = []string{"extract.go", "userconfig.go", "object/volume/space_linux.go"}
 
-// opening has what follows symlinks, and is in object/disk under the same name.
+// opening lists functions that follow symlinks. Package object/disk has safe ones of the same names.
 var opening = []string{
 	"os.Open", "os.OpenFile", "os.OpenRoot", "os.Create", "os.CreateTemp", "os.ReadFile", "os.WriteFile", "os.ReadDir", "os.Lstat", "os.Stat",
 	"os.Mkdir", "os.MkdirAll", "os.Remove", "os.RemoveAll", "os.Rename", "os.Chmod", "os.Truncate", "filepath.Walk", "filepath.WalkDir", "filepath.Glob",
@@ -187,17 +186,17 @@ func TestRepositoryIsOpenedByPackageDisk(t *testing.T) {
 		}
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if e, ok := n.(ast.Expr); ok && slices.Contains(opening, selector(e)) {
-				t.Errorf("%s uses %s, which follows symlinks: use that of object/disk", set.Position(e.Pos()), selector(e))
+				t.Errorf("%s uses %s, which follows symlinks: use the function of object/disk", set.Position(e.Pos()), selector(e))
 			}
 			return true
 		})
 	}
 }
 
-// TestNoTraceOfMachines fails when a file tells on which machine it was
-// written or from where its dependencies came.
+// TestNoTraceOfMachines checks that no file names folders of a developer's machine or servers of
+// its dependencies.
 func TestNoTraceOfMachines(t *testing.T) {
-	dot, slash := ".", "/" // what is looked for must not stand in this file
+	dot, slash := ".", "/" // this file must not contain the traces
 	traces := []string{
 		"proxy" + dot + "golang" + dot + "org", "sum" + dot + "golang" + dot + "org", "goproxy" + dot,
 		"registry" + dot + "npmjs", "pypi" + dot + "org", "arti" + "factory",
@@ -230,8 +229,8 @@ func TestNoTraceOfMachines(t *testing.T) {
 	}
 }
 
-// indexPath returns where trace is in data, or -1. One that begins with a slash
-// is not looked for inside of a path such as probe/x/root/1.
+// indexPath returns the index of trace in data, or -1. It skips a trace with a leading slash in
+// the middle of a path such as probe/x/root/1.
 func indexPath(data []byte, trace string) int {
 	for from := 0; ; {
 		i := bytes.Index(data[from:], []byte(trace))
@@ -283,8 +282,7 @@ func goFiles(t *testing.T) []goFile {
 	return files
 }
 
-// inOtherModule reports whether a file is in a folder that is a module of its
-// own.
+// inOtherModule reports whether a file belongs to a nested module.
 func inOtherModule(name string) bool {
 	for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
@@ -294,8 +292,8 @@ func inOtherModule(name string) bool {
 	return false
 }
 
-// repositoryFiles returns the files that belong to the repository: those in
-// its folders but for what is built or belongs to a tool.
+// repositoryFiles returns the files of the repository, without build results and the hidden
+// folders of tools.
 func repositoryFiles(t *testing.T) []string {
 	t.Helper()
 	var files []string
@@ -331,7 +329,7 @@ func first(pkg string) string {
 	return name
 }
 
-// selector returns an expression such as time.Now as text.
+// selector returns an expression such as time.Now as text, or "" for any other expression.
 func selector(e ast.Expr) string {
 	s, ok := e.(*ast.SelectorExpr)
 	if !ok {

@@ -22,13 +22,13 @@ func TestLostList(t *testing.T) {
 	file := EncodeLost(keys)
 	slices.SortFunc(keys, object.Key.Compare)
 	if got, err := DecodeLost(file); err != nil || !slices.Equal(got, keys) {
-		t.Fatalf("%v, %v", got, err)
+		t.Fatalf("decoded %v, %v, want %v", got, err, keys)
 	}
 	for bit := range 8 * len(file) {
 		flipped := bytes.Clone(file)
 		flipped[bit/8] ^= 1 << (bit % 8)
 		if got, err := DecodeLost(flipped); !errors.Is(err, ErrLostList) || !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("bit %d: %v, %v", bit, got, err)
+			t.Errorf("bit %d flipped: %v, %v, want ErrLostList", bit, got, err)
 		}
 	}
 }
@@ -38,7 +38,7 @@ func FuzzDecodeLost(f *testing.F) {
 	f.Add(EncodeLost(nil))
 	f.Fuzz(func(t *testing.T, file []byte) {
 		if keys, err := DecodeLost(file); err == nil && !bytes.Equal(EncodeLost(keys), file) {
-			t.Error("not what it was decoded from")
+			t.Error("encoding the decoded list gives other bytes")
 		}
 	})
 }

@@ -15,9 +15,9 @@ import (
 
 // avoided has the patterns that docs/style.md forbids, with the reason.
 var avoided = map[string]*regexp.Regexp{
-	"a clause used as a noun":    regexp.MustCompile(`(?i)\bwhat (is|was|are|were|has|it|they)\b`),
+	"a clause used as a noun":    regexp.MustCompile(`(?i)\bwhat\s+(is|was|are|were|has|it|they)\b`),
 	"told, said or tells":        regexp.MustCompile(`(?i)\b(told|said|tells|telling)\b`),
-	"a word that style.md lists": regexp.MustCompile(`(?i)\b(anew|but for|of which|lets go|those that|these are to|wholly|lacking)\b`),
+	"a word that style.md lists": regexp.MustCompile(`(?i)\b(anew|but\s+for|of\s+which|lets\s+go|those\s+that|these\s+are\s+to|wholly|lacking)\b`),
 }
 
 // maxWords is the length of a sentence above which it counts as too long.

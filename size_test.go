@@ -74,13 +74,13 @@ func TestSize(t *testing.T) {
 	}
 	for what, allowed := range tooLarge {
 		if found[what] < allowed.n {
-			t.Errorf("%s are %d now: lower the %d of tooLarge", what, found[what], allowed.n)
+			t.Errorf("%s: %d, but tooLarge allows %d: lower it", what, found[what], allowed.n)
 		}
 	}
 }
 
-// complexity returns the cyclomatic complexity of a function, function literals
-// included: one more than its conditions, loops, cases, and operators && and ||.
+// complexity returns the cyclomatic complexity of a function with its function literals: one more
+// than its conditions, loops, cases, and operators && and ||.
 func complexity(f *ast.FuncDecl) int {
 	n := 1
 	ast.Inspect(f, func(node ast.Node) bool {
@@ -179,9 +179,8 @@ func receiverType(e ast.Expr) string {
 	return ""
 }
 
-// tooLarge has the functions and types that are over a limit, with the number
-// and the reason. No reason means that a better shape is still to be found. The
-// numbers may only fall.
+// tooLarge lists the functions and types above a limit, with the number and the reason. Without a
+// reason, a better shape is still to be found. The numbers may only fall.
 var tooLarge = map[string]struct {
 	n      int
 	reason string

@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
-// Random changes of a file that people write by hand: each value is the last one that was
-// set, and all comments and unknown keys stay if every value is on a line of its own.
+// Random changes of a hand-written file keep its comments and unknown keys, and each key has its
+// last value. Each value of the file is on a line of its own.
 func TestUserConfigEdits(t *testing.T) {
 	const byHand = "# top\nlater = 1 # unknown\n\n[user] # who\n# me\nname = \"A\"\n\n[backup]\nexclude = [\"*.tmp\"]\n  jobs = 3\n"
 	values := map[string][]string{
@@ -47,7 +47,7 @@ func TestUserConfigEdits(t *testing.T) {
 				want[key] = values[key][choice]
 				value = ParseSetting(key, want[key])
 			} else if c.Get(key) == "" {
-				continue // there is nothing to remove
+				continue // nothing to remove
 			}
 			if err := c.Set(t.Context(), key, value); err != nil {
 				t.Fatal(err)
@@ -75,7 +75,7 @@ func TestUserConfigEdits(t *testing.T) {
 	}
 }
 
-// A form that kist does not write is read and replaced as a whole.
+// A value in a form of TOML that kist does not write is read, replaced and removed.
 func TestUserConfigForms(t *testing.T) {
 	for _, byHand := range []string{
 		"user.name = \"A\"\n", "user = { name = \"A\" }\n", "[user]\n'name' = '''A'''\n", "[user]\nname = \"\"\"\nA\"\"\"", "\"user\".\"name\" = 'A'",
@@ -112,8 +112,8 @@ func TestUserConfigForms(t *testing.T) {
 	}
 }
 
-// Of all combinations of sources, the strongest one that has a key counts. Some keys do not
-// count in some sources.
+// In each combination of sources, the strongest source that has the key wins. Some sources do not
+// count for some keys.
 func TestPrecedence(t *testing.T) {
 	for set := range 8 {
 		for key, counts := range map[string]int{"user.name": 7, "core.pager": 5, "backup.paths": 2, "unknown.key": 7} {

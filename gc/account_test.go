@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// held returns the objects that a member has: all below it except commits.
+// held adds a member's objects to has: all objects below it except commits.
 func (w *world) held(m gc.Member, has map[object.Key]bool) {
 	w.Helper()
 	queue := []object.Key{m.Key}
@@ -54,8 +54,7 @@ func (w *world) amount(keys map[object.Key]bool, in func(object.Key) bool) (a gc
 	return a
 }
 
-// TestAccount compares accounts with what comes out if each holder's objects
-// are put down in full.
+// An account equals the sums over complete sets of each holder's objects.
 func TestAccount(t *testing.T) {
 	for seed, holders := range []int{1, 2, 3, 17, 64, 65, 130} {
 		w := newWorld(t, uint64(seed))
@@ -67,12 +66,12 @@ func TestAccount(t *testing.T) {
 				key = w.commit(last)
 			}
 			last = key.ID
-			for range w.rng.IntN(3) * (1 + holders/40) { // by nobody, one, or more
+			for range w.rng.IntN(3) * (1 + holders/40) { // no holder, one, or more
 				h := w.rng.IntN(holders)
 				members[h] = append(members[h], gc.Member{Key: key})
 			}
 		}
-		gone := object.Key{Kind: object.KindTree, ID: object.Sum(w.text(9))}
+		gone := object.Key{Kind: object.KindTree, ID: object.Sum(w.noise(9))}
 		members[0] = append(members[0], gc.Member{Key: gone, Hint: true})
 		h := gc.Holders{List: make([]gc.Holder, holders)}
 		for i := range h.List {
@@ -85,7 +84,7 @@ func TestAccount(t *testing.T) {
 			for h.Index == h.Head || h.Index == weak || h.Head == weak {
 				h.Index, h.Head = w.rng.IntN(min(64, holders)), w.rng.IntN(min(64, holders))
 			}
-			// Most of what one has the other has, too.
+			// Head and index share most of their objects.
 			members[h.Index] = append(members[h.Index], members[h.Head]...)
 		}
 		h.Members = func(_ context.Context, first int, visit func(gc.Member) error) error {
@@ -134,7 +133,7 @@ func TestAccount(t *testing.T) {
 				Own: w.amount(all[i], func(key object.Key) bool { return len(owners[key]) == 1 && owners[key][i] }),
 			}
 			if a.Shares[i] != want {
-				t.Errorf("seed %d: holder %d of %d has %+v, not %+v", seed, i, holders, want, a.Shares[i])
+				t.Errorf("seed %d: holder %d of %d has %+v, want %+v", seed, i, holders, a.Shares[i], want)
 			}
 		}
 		together := w.amount(held, func(key object.Key) bool {
@@ -146,7 +145,7 @@ func TestAccount(t *testing.T) {
 			return true
 		})
 		if a.Together != together {
-			t.Errorf("seed %d: together %+v, not %+v", seed, together, a.Together)
+			t.Errorf("seed %d: together %+v, want %+v", seed, a.Together, together)
 		}
 		stored := map[object.Key]bool{}
 		for key, err := range w.store.Keys(t.Context()) {
@@ -154,13 +153,13 @@ func TestAccount(t *testing.T) {
 			stored[key] = true
 		}
 		if want := w.amount(held, func(object.Key) bool { return true }); a.Held != want {
-			t.Errorf("seed %d: held are %+v, not %+v", seed, want, a.Held)
+			t.Errorf("seed %d: held %+v, want %+v", seed, a.Held, want)
 		}
 		if want := w.amount(stored, func(key object.Key) bool { return !held[key] }); a.Unheld != want || want.Objects == 0 {
-			t.Errorf("seed %d: not held are %+v, not %+v", seed, want, a.Unheld)
+			t.Errorf("seed %d: unheld %+v, want %+v", seed, a.Unheld, want)
 		}
 		if a.Copies.Objects != 0 || a.Incomplete {
-			t.Errorf("seed %d: %+v", seed, a)
+			t.Errorf("seed %d: %+v, want it complete without copies", seed, a)
 		}
 		var inVolumes gc.Amount
 		for _, v := range a.Volumes {
@@ -168,24 +167,24 @@ func TestAccount(t *testing.T) {
 			inVolumes.Raw += v.Held.Raw
 			inVolumes.Stored += v.Held.Stored
 			if waste := v.Waste(); waste < 0 || waste > v.Bytes || (waste == 0) != (v.Held.Objects == int64(v.Objects)) {
-				t.Errorf("waste %d: %+v", waste, v)
+				t.Errorf("seed %d: waste %d of volume %+v", seed, waste, v)
 			}
 		}
 		if inVolumes != a.Held {
-			t.Errorf("seed %d: in volumes %+v, in all %+v", seed, inVolumes, a.Held)
+			t.Errorf("seed %d: sum of the volumes %+v, held %+v", seed, inVolumes, a.Held)
 		}
 	}
 }
 
-// TestAccountOfCopies checks that what is stored twice counts once, that what is
-// not there is told of, and that skipped links are.
+// An object with two copies counts once. Skipped links do not count. A missing
+// object makes an account incomplete.
 func TestAccountOfCopies(t *testing.T) {
 	w := newWorld(t, 1)
 	for range 5 {
 		w.roots[fmt.Sprint(len(w.roots))] = w.commit()
 	}
 	other := newWorld(t, 1)
-	_, err := io.ReadFull(other.names, make([]byte, 1000)) // other names for the same content
+	_, err := io.ReadFull(other.names, make([]byte, 1000)) // other volume names for the same objects
 	w.check(err)
 	for range 5 {
 		other.commit()
@@ -196,7 +195,7 @@ func TestAccountOfCopies(t *testing.T) {
 		w.check(os.Rename(filepath.Join(other.inVolumes(), info.Name), filepath.Join(w.dir, "volumes", info.Name)))
 	}
 	w.reopen()
-	gone := object.Key{Kind: object.KindTree, ID: object.Sum(w.text(9))}
+	gone := object.Key{Kind: object.KindTree, ID: object.Sum(w.noise(9))}
 	account := func(change func(*gc.Holders)) *gc.Account {
 		t.Helper()
 		h := gc.Holders{List: make([]gc.Holder, 1)}
@@ -216,10 +215,10 @@ func TestAccountOfCopies(t *testing.T) {
 	all := func(object.Key) bool { return true }
 	a := account(func(*gc.Holders) {})
 	if want := w.amount(w.reached(), all); a.Held != want || a.Shares[0].Own != want || a.Incomplete {
-		t.Errorf("%+v, want %+v", a, want)
+		t.Errorf("account %+v, want %+v held", a, want)
 	}
 	if want := int64(infos[0].Objects + infos[1].Objects); a.Copies.Objects+a.Unheld.Objects != want || a.Copies.Objects == 0 {
-		t.Errorf("%d copies, %d for nothing; want %d", a.Copies.Objects, a.Unheld.Objects, want)
+		t.Errorf("%d copies and %d unheld objects, want %d together", a.Copies.Objects, a.Unheld.Objects, want)
 	}
 
 	commits := map[object.Key]bool{}
@@ -230,23 +229,23 @@ func TestAccountOfCopies(t *testing.T) {
 		h.Skips = func(from, to object.Key) bool { return from.Kind == object.KindCommit }
 	})
 	if want := w.amount(commits, all); a.Held != want {
-		t.Errorf("%+v, want %+v", a.Held, want)
+		t.Errorf("without the links of commits: held %+v, want %+v", a.Held, want)
 	}
 
 	w.roots["gone"] = gone
 	if a = account(func(*gc.Holders) {}); !a.Incomplete {
-		t.Error("what is gone is not told of")
+		t.Error("a held object is missing, but the account is complete")
 	}
-	// Beside somebody who maintains the store.
+	// NewAccount does not wait for a process that maintains the store.
 	sweep, err := w.store.Sweep(t.Context(), volume.SweepOptions{})
 	w.check(err)
 	defer sweep.Close()
 	if a = account(func(*gc.Holders) {}); a.Held.Objects == 0 {
-		t.Error("nothing is held")
+		t.Error("during a sweep: nothing is held")
 	}
 }
 
-// TestAccountCancelled ends an account when all that is left is to count.
+// NewAccount stops if the context is cancelled after the last member.
 func TestAccountCancelled(t *testing.T) {
 	w := newWorld(t, 12)
 	w.commit()
@@ -256,6 +255,6 @@ func TestAccountCancelled(t *testing.T) {
 		Members: func(context.Context, int, func(gc.Member) error) error { cancel(); return nil },
 	})
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("error %v", err)
+		t.Errorf("error %v, want context.Canceled", err)
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// TestAffectedTooMany has something missing at more paths than anybody can wait
-// for: some of them are told.
+// If a missing object has too many paths to visit, Affected names the first ones.
 func TestAffectedTooMany(t *testing.T) {
 	w := newWorld(t, 11)
 	ctx := context.Background()
@@ -34,6 +33,6 @@ func TestAffectedTooMany(t *testing.T) {
 	problem := &gc.Problem{Key: missing, Err: &object.NotFoundError{Key: missing}}
 	w.check(gc.Affected(ctx, w.store, nil, []object.Key{commit}, []*gc.Problem{problem}))
 	if len(problem.Commits) != 1 || problem.Commits[0] != commit.ID || len(problem.Paths) != 100 {
-		t.Errorf("commits %v, %d paths", problem.Commits, len(problem.Paths))
+		t.Errorf("commits %v, %d paths; want one commit, 100 paths", problem.Commits, len(problem.Paths))
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestLogsExpire checks for how long a commit is kept that only logs know.
+// A commit that only logs reach is kept until its log entries expire.
 func TestLogsExpire(t *testing.T) {
 	const day = 24 * time.Hour
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestLogsExpire(t *testing.T) {
 	}{
 		{days: 0, kept: true, entries: 4},
 		{days: 29, kept: true, entries: 4},
-		{days: 31, kept: false, entries: 2}, // those of commits that the branch has
+		{days: 31, kept: false, entries: 2}, // entries of commits that the branch reaches
 		{days: 91, kept: false, entries: 0},
 		{days: 4000, config: map[string]any{"gc.reflogExpire": "never", "gc.reflogExpireUnreachable": "never"}, kept: true, entries: 4},
 		{days: 91, config: map[string]any{"gc.reflogExpire": "never"}, kept: false, entries: 2},
@@ -54,16 +54,16 @@ func TestLogsExpire(t *testing.T) {
 		kept, err := r.Objects().Has(t.Context(), object.Key{Kind: object.KindCommit, ID: given.ID})
 		log, lerr := r.Refs().Log("HEAD")
 		if err != nil || lerr != nil || kept != c.kept || len(log) != c.entries {
-			t.Errorf("%+v: kept %t, %d entries; %v, %v; %+v", c, kept, len(log), err, lerr, st)
+			t.Errorf("%+v: kept %t, %d entries, errors %v and %v; %+v", c, kept, len(log), err, lerr, st)
 		}
 		if _, err := r.Resolve(t.Context(), first.ID.String()); err != nil {
-			t.Errorf("%+v: %v", c, err)
+			t.Errorf("%+v: the first commit: %v", c, err)
 		}
 	}
 }
 
-// TestGCRoots checks that what is only staged, in conflict, or noted for later
-// is kept.
+// gc keeps staged content, both sides of a conflict, and the commit of a merge
+// in progress.
 func TestGCRoots(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("file", "the first text, too long to be kept inline")
@@ -91,7 +91,7 @@ func TestGCRoots(t *testing.T) {
 	}
 }
 
-// TestNeedsGC checks when it is time to look for garbage.
+// A collection is due two weeks after the first object or the last collection.
 func TestNeedsGC(t *testing.T) {
 	s := treetest.New(t)
 	const day = 24 * time.Hour
@@ -104,15 +104,15 @@ func TestNeedsGC(t *testing.T) {
 		return days
 	}
 	if got := due(); len(got) > 0 {
-		t.Errorf("with nothing stored: due after %d days", got)
+		t.Errorf("with an empty store: due after %d days, want never", got)
 	}
 	s.Write("file", strings.Repeat("text", 20))
 	s.Add(stage.AddOptions{})
 	if got := due(); !slices.Equal(got, []int{-100, 15, 28, 31, 400}) {
-		t.Errorf("due after %d days", got)
+		t.Errorf("without a collection: due after %d days", got)
 	}
 	s.Collect(s.Clocked(15*day), gc.PlanOptions{PruneOlder: gc.DefaultPruneOlder})
 	if got := due(); !slices.Equal(got, []int{-100, 0, 31, 400}) {
-		t.Errorf("after a collection: due after %d days", got)
+		t.Errorf("with a collection on day 15: due after %d days", got)
 	}
 }

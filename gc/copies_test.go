@@ -19,24 +19,24 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// copied is a world in which objects have copies in several volumes, of which
-// some are damaged.
+// A copied is a world whose objects have copies in several volumes. Some copies
+// are damaged.
 type copied struct {
 	*world
-	all     map[object.Key][]byte // everything that ever was there
+	all     map[object.Key][]byte // all objects that were ever stored
 	commits []object.Key
-	spoilt  map[spot]bool // copies that are damaged
+	spoilt  map[spot]bool // damaged copies
 	locks   []*disk.FileLock
-	killed  bool // volumes were brought back that had gone
+	killed  bool // some removed volumes were restored
 }
 
-// spot is a copy of an object.
+// A spot is a copy of an object.
 type spot struct {
 	volume string
 	key    object.Key
 }
 
-// note notes what is there.
+// note adds the stored objects to c.all and c.commits.
 func (c *copied) note() {
 	c.Helper()
 	for key := range c.kept() {
@@ -53,7 +53,7 @@ func (c *copied) note() {
 	slices.SortFunc(c.commits, object.Key.Compare)
 }
 
-// below returns an object and all that it refers to, below come first.
+// below returns an object and all objects below it, the lowest first.
 func (c *copied) below(key object.Key, seen map[object.Key]bool) (list []object.Key) {
 	c.Helper()
 	if seen[key] {
@@ -72,9 +72,9 @@ func (c *copied) below(key object.Key, seen map[object.Key]bool) (list []object.
 
 func (c *copied) anyCommit() object.Key { return c.commits[c.rng.IntN(len(c.commits))] }
 
-// again stores some objects in one more volume, as if others were not there.
-// Those that may be needed have a copy in another volume.
-func (c *copied) again() {
+// duplicate stores random objects in a new volume, whether or not another volume
+// has them.
+func (c *copied) duplicate() {
 	c.Helper()
 	list := map[object.Key]bool{}
 	for key := range c.reached() {
@@ -87,10 +87,10 @@ func (c *copied) again() {
 			list[key] = true
 		}
 	}
-	c.putAgain(list)
+	c.storeCopies(list)
 }
 
-func (c *copied) putAgain(list map[object.Key]bool) {
+func (c *copied) storeCopies(list map[object.Key]bool) {
 	c.Helper()
 	if len(list) == 0 {
 		return
@@ -106,7 +106,7 @@ func (c *copied) putAgain(list map[object.Key]bool) {
 	c.addVolumes(other.inVolumes())
 }
 
-// addVolumes copies volumes into the store that it does not have.
+// addVolumes copies the volumes in a folder that the store does not have.
 func (c *copied) addVolumes(from string) {
 	c.Helper()
 	entries, err := os.ReadDir(from)
@@ -125,7 +125,7 @@ func (c *copied) addVolumes(from string) {
 	}
 }
 
-// change changes roots, as others do while garbage is collected.
+// change changes roots, like other processes during a collection.
 func (c *copied) change() {
 	c.Helper()
 	names := slices.Sorted(maps.Keys(c.roots))
@@ -140,10 +140,10 @@ func (c *copied) change() {
 	case 2:
 		c.versions(1)
 		c.note()
-	case 3: // what is there is put to use, or stored again
+	case 3: // a process stores an old commit again
 		c.use(c.anyCommit())
-	case 4: // two others store the same
-		c.putAgain(c.closure(c.anyCommit()))
+	case 4: // two processes store the same objects
+		c.storeCopies(c.closure(c.anyCommit()))
 		c.use(c.anyCommit())
 	}
 }
@@ -154,7 +154,7 @@ func (c *copied) closure(key object.Key) map[object.Key]bool {
 	return set
 }
 
-// use makes a commit a root, after all of it was put.
+// use puts a commit with all objects below it, and makes it a root.
 func (c *copied) use(key object.Key) {
 	c.Helper()
 	session := c.begin()
@@ -169,7 +169,7 @@ func (c *copied) use(key object.Key) {
 	}))
 }
 
-// copies returns where the copies of all objects are.
+// copies returns the names of the volumes that have each object.
 func (c *copied) copies() map[object.Key][]string {
 	c.Helper()
 	places := map[object.Key][]string{}
@@ -193,8 +193,8 @@ func (c *copied) each(visit func(volume.Listed, keys.Record)) {
 	}
 }
 
-// spoil damages objects of one volume of which another one has good copies. What
-// is known to be damaged may be wrong.
+// spoil damages copies in a random volume, if all reachable objects there have
+// intact copies elsewhere. Or it only notes intact copies as damaged.
 func (c *copied) spoil() {
 	c.Helper()
 	infos, err := c.store.Volumes(c.Context())
@@ -204,10 +204,10 @@ func (c *copied) spoil() {
 	}
 	victim := infos[c.rng.IntN(len(infos))].Name
 	places := c.copies()
-	wrong := c.rng.IntN(2) == 0 // nothing is damaged, but taken to be
+	wrong := c.rng.IntN(2) == 0 // nothing is damaged, but the store notes damage
 	reached := c.reached()
 	if !wrong {
-		for key, in := range places { // patches may be made from anything
+		for key, in := range places { // any object may be the base of a patch
 			in = slices.DeleteFunc(slices.Clone(in), func(name string) bool { return name == victim || c.spoilt[spot{name, key}] })
 			if len(in) == 0 && reached[key] && slices.Contains(places[key], victim) || slices.ContainsFunc(in, c.hasSpoilt) {
 				return
@@ -229,8 +229,8 @@ func (c *copied) spoil() {
 	})
 	c.check(c.store.Close())
 	path := filepath.Join(c.inVolumes(), "damaged")
-	was, _ := os.ReadFile(path)
-	c.check(os.WriteFile(path, append(was, lines...), 0o644))
+	old, _ := os.ReadFile(path)
+	c.check(os.WriteFile(path, append(old, lines...), 0o644))
 	c.reopen()
 }
 
@@ -243,7 +243,7 @@ func (c *copied) hasSpoilt(name string) bool {
 	return false
 }
 
-// repair repairs a volume, damaged or not.
+// repair repairs a random volume, damaged or not.
 func (c *copied) repair() {
 	c.Helper()
 	infos, err := c.store.Volumes(c.Context())
@@ -265,7 +265,7 @@ func (c *copied) repair() {
 	c.check(err)
 }
 
-// useVolume has a volume be one of a session that is at work.
+// useVolume locks a random volume, as if its session were running.
 func (c *copied) useVolume() {
 	c.Helper()
 	infos, err := c.store.Volumes(c.Context())
@@ -280,7 +280,8 @@ func (c *copied) useVolume() {
 	}
 }
 
-// changing is a [gc.Needs] that changes what is needed, if others may do so.
+// changing is a [gc.Needs] that sometimes changes roots, unless the gc lock
+// prevents other processes from changing them.
 func (c *copied) changing(ctx context.Context) (gc.Needed, error) {
 	if lock, err := disk.Lock(ctx, filepath.Join(c.dir, "gc.lock"), disk.Shared, 0); err == nil {
 		lock.Unlock()
@@ -291,8 +292,8 @@ func (c *copied) changing(ctx context.Context) (gc.Needed, error) {
 	return c.needs(ctx)
 }
 
-// gather collects garbage while roots change, and is killed before it has
-// removed all, or not.
+// gather collects garbage while roots change. Sometimes it then restores some
+// removed volumes, as if a kill had come before their removal.
 func (c *copied) gather() {
 	c.Helper()
 	young := map[object.Key]bool{}
@@ -322,7 +323,7 @@ func (c *copied) gather() {
 	kept := c.kept()
 	for key := range young {
 		if !kept[key] {
-			c.Fatalf("%s is lost, which is young, or in use", key)
+			c.Fatalf("%s is missing, but its volume is young or in use", key)
 		}
 	}
 	if before != "" {
@@ -344,7 +345,7 @@ func (c *copied) gather() {
 	c.locks = nil
 }
 
-// clean collects all garbage.
+// clean collects all garbage, of any age.
 func (c *copied) clean() {
 	c.Helper()
 	p, err := c.plan(gc.PlanOptions{})
@@ -353,19 +354,20 @@ func (c *copied) clean() {
 	p.Close()
 }
 
-// wantAll wants to be there what roots need, whatever is damaged.
+// wantAll checks that all reachable objects can be read. Without damage or kills,
+// it also checks the store.
 func (c *copied) wantAll() {
 	c.Helper()
 	c.check(c.store.Close())
 	c.reopen()
 	if len(c.spoilt) == 0 && !c.killed {
-		c.wantWhole()
+		c.wantIntact()
 		return
 	}
 	c.reached()
 }
 
-// testCopies makes a store with many copies, and collects its garbage some times.
+// testCopies makes a store with many copies and collects garbage several times.
 func testCopies(t *testing.T, seed uint64) {
 	c := &copied{world: newWorld(t, seed), all: map[object.Key][]byte{}, spoilt: map[spot]bool{}}
 	c.versions(1 + c.rng.IntN(4))
@@ -377,7 +379,7 @@ func testCopies(t *testing.T, seed uint64) {
 			case 0, 1, 2:
 				c.change()
 			case 3, 4:
-				c.again()
+				c.duplicate()
 			case 5:
 				c.spoil()
 			case 6:
@@ -394,23 +396,23 @@ func testCopies(t *testing.T, seed uint64) {
 		c.wantAll()
 	}
 	if len(c.spoilt) == 0 {
-		c.clean() // with it, what is wrongly known to be damaged
+		c.clean() // removes the wrong notes of damage, which keep garbage
 		c.clean()
-		if !maps.Equal(c.reached(), c.kept()) {
-			t.Error("something is there that is not needed")
+		if reached, kept := c.reached(), c.kept(); !maps.Equal(reached, kept) {
+			t.Errorf("%d objects are reachable, %d stored", len(reached), len(kept))
 		}
 	}
 	clear(c.roots)
 	c.clean()
 	if n := len(c.kept()); n > 0 {
-		t.Errorf("%d objects are left", n)
+		t.Errorf("without roots: %d objects left, want none", n)
 	}
 }
 
-// TestCopies collects the garbage of stores in which objects have copies in
-// volumes of all sorts.
+// Collections keep all reachable, young and used objects, in whatever volumes
+// their copies are.
 func TestCopies(t *testing.T) {
-	seeds := []uint64{10304} // a base whose note of damage is wrong was kept without the objects below it
+	seeds := []uint64{10304} // gc once kept a base, wrongly noted as damaged, without the objects below it
 	for i := range objecttest.Rounds(t, 8) {
 		seeds = append(seeds, objecttest.Seed()+uint64(i))
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // TestManyObjects plans a collection in a store of many objects, half of them
-// garbage. KIST_TEST_OBJECTS is how many. What the process then has had of
-// memory at most is printed with -v.
+// garbage. KIST_TEST_OBJECTS sets their number. The log has the peak memory of
+// the process.
 func TestManyObjects(t *testing.T) {
 	objects := 20_000
 	if text := os.Getenv("KIST_TEST_OBJECTS"); text != "" {
@@ -28,25 +28,25 @@ func TestManyObjects(t *testing.T) {
 	for side := range 2 {
 		w.roots[fmt.Sprint(side)] = w.commitOfMany(uint64(side)<<32, objects/2)
 	}
-	whole, err := w.plan(gc.PlanOptions{})
+	before, err := w.plan(gc.PlanOptions{})
 	w.check(err)
-	all := whole.Stats().Live
-	whole.Close()
+	all := before.Stats().Live
+	before.Close()
 	delete(w.roots, "1")
 	p, err := w.plan(gc.PlanOptions{})
 	w.check(err)
 	st := p.Stats()
 	p.Close()
 	if all < int64(objects) || st.Removed < all/2-10 || st.Live < all/2-10 || st.Live+st.Removed != all {
-		t.Errorf("%+v of %d objects", st, all)
+		t.Errorf("plan %+v, want half of %d objects removed", st, all)
 	}
 	var usage syscall.Rusage
 	w.check(syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
-	t.Logf("%d objects: %+v; %d MB of memory at most", all, st, usage.Maxrss>>10)
+	t.Logf("%d objects: %+v; peak memory %d MB", all, st, usage.Maxrss>>10)
 }
 
-// commitOfMany stores a commit of n files, each of which has a content of its
-// own that begins with a number from first on.
+// commitOfMany stores a commit of n files with different contents. Each begins
+// with a number, from first on.
 func (w *world) commitOfMany(first uint64, n int) object.Key {
 	w.Helper()
 	ctx := context.Background()

@@ -16,7 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// versions stores commits of one text that changes, one upon the other, and
+// versions stores n commits of a text that changes, each on the one before. It
 // makes the last one a root.
 func (w *world) versions(n int) {
 	w.Helper()
@@ -39,18 +39,17 @@ func (w *world) versions(n int) {
 	}
 }
 
-// optimise collects all garbage, optimises, and wants all to be there that was
-// needed.
+// optimise collects garbage, repacks, and checks the store.
 func (w *world) optimise(o gc.PlanOptions) gc.Stats {
 	w.Helper()
 	o.Optimise = true
 	st := w.collect(o)
-	w.wantWhole()
+	w.wantIntact()
 	return st
 }
 
-// TestOptimise checks that versions take little once they are optimised, that
-// nothing is done twice, and that later versions become differences too.
+// Repacking stores versions as patches, also later versions. A second collection
+// changes nothing.
 func TestOptimise(t *testing.T) {
 	w := newWorld(t, 21)
 	w.versions(20)
@@ -60,26 +59,26 @@ func TestOptimise(t *testing.T) {
 	dry.Close()
 	st := w.optimise(gc.PlanOptions{})
 	if st.Optimised != 20 || st.Optimised != planned.Optimised || st.OptimisedBytes != planned.OptimisedBytes || st.Patches < 15 || st.After > st.Before/3 {
-		t.Errorf("first: %+v", st)
+		t.Errorf("first collection: %+v, planned %+v", st, planned)
 	}
 	again := w.optimise(gc.PlanOptions{})
 	if again.Optimised != 0 || again.Written != 0 || again.After != st.After {
-		t.Errorf("again: %+v", again)
+		t.Errorf("second collection: %+v, want no change", again)
 	}
 	w.versions(5)
 	more := w.optimise(gc.PlanOptions{})
 	if more.Optimised != 6 || more.Patches < 20 || more.After > st.After+5*2500 {
-		t.Errorf("five more: %+v, before them %d", more, st.After)
+		t.Errorf("with five more versions: %+v, before them %d bytes", more, st.After)
 	}
 	w.now = w.now.Add(time.Hour)
 	plain := w.collect(gc.PlanOptions{PruneOlder: time.Minute})
-	if w.wantWhole(); plain.After != more.After {
-		t.Errorf("a collection without garbage: %+v", plain)
+	if w.wantIntact(); plain.After != more.After {
+		t.Errorf("collection without garbage: %+v, want %d bytes after", plain, more.After)
 	}
 }
 
-// TestOptimiseGarbage checks that garbage in what is optimised is removed, at
-// once or when it is old, and not kept young by being optimised again and again.
+// Garbage in repacked volumes is removed when it is old enough. Repeated
+// repacking does not keep it young.
 func TestOptimiseGarbage(t *testing.T) {
 	w := newWorld(t, 22)
 	w.versions(5)
@@ -89,47 +88,47 @@ func TestOptimiseGarbage(t *testing.T) {
 		w.now = w.now.Add(time.Hour)
 		w.versions(1)
 		st := w.optimise(gc.PlanOptions{PruneOlder: age})
-		if st.After > 42_000 { // 25,000 are what was there before, and what is garbage
-			t.Errorf("after %d hours: %+v", hour+1, st)
+		if st.After > 42_000 { // with 25,000 of the first versions and the garbage
+			t.Errorf("after %d hours: %+v, want at most 42000 bytes", hour+1, st)
 		}
-		if there, old := w.kept()[garbage], hour >= 9; there == old {
-			t.Errorf("after %d hours, garbage is there: %v; %+v", hour+1, there, st)
+		if kept, old := w.kept()[garbage], hour >= 9; kept == old {
+			t.Errorf("after %d hours, garbage is kept: %t; %+v", hour+1, kept, st)
 		}
 	}
 	w.commit() // garbage
 	st := w.optimise(gc.PlanOptions{})
 	if reached := w.reached(); !maps.Equal(w.kept(), reached) || st.Live != int64(len(reached)) {
-		t.Errorf("%d objects are needed, %d there: %+v", len(reached), len(w.kept()), st)
+		t.Errorf("%d objects are reachable, %d stored: %+v", len(reached), len(w.kept()), st)
 	}
-	// Half of the versions go, what others are made from among them.
+	// Half of the versions expire, among them bases of patches.
 	old := st.After
 	for key := range w.reached() {
 		if key.Kind == object.KindCommit && w.rng.IntN(2) == 0 && key != w.roots["versions"] {
-			w.said.Switch(record.Record{Kind: record.Expire, Key: key, On: true, Time: w.now})
+			w.records.Switch(record.Record{Kind: record.Expire, Key: key, On: true, Time: w.now})
 		}
 	}
 	st = w.collect(gc.PlanOptions{})
-	if w.wantWhole(); st.After > old+old/4 || st.Removed == 0 {
-		t.Errorf("%d bytes, once half has expired: %+v", old, st)
+	if w.wantIntact(); st.After > old+old/4 || st.Removed == 0 {
+		t.Errorf("after half expired: %+v, before %d bytes", st, old)
 	}
 }
 
-// TestOptimiseIdle checks what is left alone: what is young, if only what is idle
-// is to be optimised, what is not enough, and what does not compress.
+// Repacking skips young volumes if Idle is set, too few bytes, and content that
+// does not compress.
 func TestOptimiseIdle(t *testing.T) {
 	w := newWorld(t, 23)
 	w.versions(6)
-	for what, o := range map[string]gc.PlanOptions{
+	for name, o := range map[string]gc.PlanOptions{
 		"young": {Idle: true, PruneOlder: time.Hour}, "too little": {MinOptimise: 1 << 20},
 	} {
 		if st := w.optimise(o); st.Optimised != 0 {
-			t.Errorf("%s: %+v", what, st)
+			t.Errorf("%s: %+v, want nothing repacked", name, st)
 		}
 	}
 	w.now = w.now.Add(2 * time.Hour)
 	w.versions(1)
 	if st := w.optimise(gc.PlanOptions{Idle: true, PruneOlder: time.Hour, MinOptimise: 1000}); st.Optimised != 6 {
-		t.Errorf("six are old: %+v", st)
+		t.Errorf("Idle: %+v, want the six old volumes repacked", st)
 	}
 	film := newWorld(t, 24)
 	session := film.begin()
@@ -137,7 +136,7 @@ func TestOptimiseIdle(t *testing.T) {
 	tree := object.NewTreeWriter(session)
 	ctx := context.Background()
 	for i := range 20 {
-		id, err := session.Put(ctx, object.KindChunk, film.text(100_000))
+		id, err := session.Put(ctx, object.KindChunk, film.noise(100_000))
 		film.check(err)
 		film.check(tree.Add(ctx, object.Entry{
 			Name: fmt.Sprintf("film%02d", i), Type: object.TypeFile, Mode: 0o644, Size: 100_000, Content: object.Key{Kind: object.KindChunk, ID: id},
@@ -145,12 +144,11 @@ func TestOptimiseIdle(t *testing.T) {
 	}
 	film.roots["film"] = film.finish(session, tree)
 	if st := film.optimise(gc.PlanOptions{}); st.Optimised != 0 {
-		t.Errorf("media: %+v", st)
+		t.Errorf("media: %+v, want nothing repacked", st)
 	}
 }
 
-// TestOptimiseDamaged checks that nothing is removed if an object that is to be
-// optimised is damaged.
+// Nothing is removed if an object to repack is damaged.
 func TestOptimiseDamaged(t *testing.T) {
 	w := newWorld(t, 25)
 	w.versions(3)
@@ -169,7 +167,7 @@ func TestOptimiseDamaged(t *testing.T) {
 		p.Close()
 	}
 	if err == nil {
-		t.Fatal("no error")
+		t.Fatal("no error with a damaged object")
 	}
 	data[len(data)/2] ^= 1
 	w.check(os.WriteFile(logs[0], data, 0o644))
@@ -178,10 +176,10 @@ func TestOptimiseDamaged(t *testing.T) {
 	if !maps.Equal(before, w.kept()) {
 		t.Error("the store has changed")
 	}
-	w.wantWhole()
+	w.wantIntact()
 }
 
-// storeAgain stores objects in one more volume, as if others were not there.
+// storeAgain stores copies of objects in a new volume.
 func (w *world) storeAgain(keys map[object.Key]bool) {
 	w.Helper()
 	other := &world{TB: w.TB, dir: w.TempDir(), now: w.now, names: w.names}
@@ -198,9 +196,8 @@ func (w *world) storeAgain(keys map[object.Key]bool) {
 	w.reopen()
 }
 
-// TestOptimisedCopies checks that objects of which an optimised volume has a
-// copy and one that is not optimised another stay if both volumes go, whether
-// they are needed or only young.
+// Objects with copies in an optimised and in a plain volume stay if gc removes
+// both volumes. Some of the objects are live, and one is only young.
 func TestOptimisedCopies(t *testing.T) {
 	w := newWorld(t, 26)
 	w.versions(1)
@@ -212,31 +209,31 @@ func TestOptimisedCopies(t *testing.T) {
 	w.storeAgain(w.kept())
 	w.roots["versions"] = half
 	if st := w.collect(gc.PlanOptions{}); st.Rewritten != 2 {
-		t.Errorf("not both were stored anew: %+v", st)
+		t.Errorf("%+v, want both volumes rewritten", st)
 	}
-	w.wantWhole()
+	w.wantIntact()
 
 	w.now = w.now.Add(2 * time.Hour)
 	all := w.reached()
 	w.roots["versions"] = first
 	again := w.reached()
-	var unneeded object.Key
+	var young object.Key // unreachable
 	for key := range all {
 		if key.Kind == object.KindChunk && !again[key] {
-			unneeded = key
+			young = key
 		}
 	}
-	again[unneeded] = true
+	again[young] = true
 	w.storeAgain(again)
 	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour}); st.Optimised != 2 {
-		t.Errorf("not both were optimised: %+v", st)
+		t.Errorf("%+v, want both volumes repacked", st)
 	}
-	if !w.kept()[unneeded] {
-		t.Error("what is young is lost")
+	if !w.kept()[young] {
+		t.Error("the young object is missing")
 	}
 }
 
-// withBeside stores a commit of a file, and chunks beside it in the same volume.
+// withBeside stores a commit of a file, and more chunks in the same volume.
 func (w *world) withBeside(content []byte, beside ...[]byte) object.Key {
 	w.Helper()
 	session := w.begin()
@@ -254,32 +251,32 @@ func (w *world) withBeside(content []byte, beside ...[]byte) object.Key {
 	return w.finish(session, tree)
 }
 
-// TestYoungCopy checks that what is young stays, if an old volume has it too, in
-// which it is garbage, but the young one is optimised.
+// A young object stays if its young volume is repacked, although an old volume
+// has a copy: the copy is garbage there.
 func TestYoungCopy(t *testing.T) {
 	w := newWorld(t, 28)
 	text := w.version()
-	w.roots["film"] = w.withBeside(w.text(100_000), text)
+	w.roots["film"] = w.withBeside(w.noise(100_000), text)
 	young := object.Key{Kind: object.KindChunk, ID: object.Sum(text)}
 	w.now = w.now.Add(2 * time.Hour)
 	w.versions(1)
 	w.storeAgain(map[object.Key]bool{young: true, w.roots["versions"]: true})
 	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Optimised != 2 || st.Rewritten != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("%+v, want two volumes repacked and none rewritten", st)
 	}
 	w.collect(gc.PlanOptions{PruneOlder: time.Hour})
 	if !w.kept()[young] {
-		t.Error("what is young is lost")
+		t.Error("the young object is missing")
 	}
 }
 
-// TestCopyAppears checks that a chunk is not lost of which another copy appears
-// while it is found out what is needed, if both volumes go, one after the other.
+// A chunk stays if a second copy appears while gc marks, and gc then removes both
+// volumes one after the other.
 func TestCopyAppears(t *testing.T) {
 	w, other := newWorld(t, 29), newWorld(t, 30)
 	text := w.version()
 	chunk := object.Key{Kind: object.KindChunk, ID: object.Sum(text)}
-	film := w.withBeside(w.text(100_000), text, w.text(50_000))
+	film := w.withBeside(w.noise(100_000), text, w.noise(50_000))
 	late := other.withBeside(other.version(), text)
 	appeared := false
 	needs := func(context.Context) (gc.Needed, error) {
@@ -287,22 +284,22 @@ func TestCopyAppears(t *testing.T) {
 			w.check(os.CopyFS(w.inVolumes(), os.DirFS(other.inVolumes())))
 			appeared = true
 		}
-		return gc.Needed{Roots: []gc.Root{{Key: chunk}, {Key: film}, {Key: late}}, Records: w.said.At(w.now)}, nil
+		return gc.Needed{Roots: []gc.Root{{Key: chunk}, {Key: film}, {Key: late}}, Records: w.records.At(w.now)}, nil
 	}
 	p, err := gc.NewPlan(t.Context(), w.store, needs, gc.PlanOptions{Now: w.now, Optimise: true})
 	w.check(err)
 	w.check(p.Apply(t.Context()))
 	p.Close()
 	if st := p.Stats(); st.Rewritten != 1 || st.Optimised != 1 {
-		t.Errorf("%+v", st)
+		t.Errorf("%+v, want one volume rewritten and one repacked", st)
 	}
 	if _, err := w.store.Get(t.Context(), chunk); err != nil {
 		t.Error(err)
 	}
 }
 
-// TestHealedBase checks that a version stays that only differences are made from,
-// if it is damaged among them, and was stored once more.
+// An unreachable object stays as long as a live patch needs it as its base. Here
+// the base is damaged in the patch's volume, but another volume has it intact.
 func TestHealedBase(t *testing.T) {
 	w := newWorld(t, 31)
 	for _, name := range []string{"one", "another"} {
@@ -325,7 +322,7 @@ func TestHealedBase(t *testing.T) {
 	w.store.Close()
 	w.reopen()
 	if _, err := w.store.Get(t.Context(), base.Key); !errors.Is(err, object.ErrCorrupt) {
-		t.Fatal(err)
+		t.Fatalf("the base: error %v, want ErrCorrupt", err)
 	}
 	session := w.begin()
 	defer session.Close()
@@ -341,10 +338,10 @@ func TestHealedBase(t *testing.T) {
 	w.store.Close()
 	w.reopen()
 	w.reached()
-	w.collect(gc.PlanOptions{}) // what is damaged goes
+	w.collect(gc.PlanOptions{}) // removes the damaged base
 	w.collect(gc.PlanOptions{})
-	if w.wantWhole(); w.kept()[base.Key] {
-		t.Error("it is there, and nothing is made from it")
+	if w.wantIntact(); w.kept()[base.Key] {
+		t.Error("the base is still stored, although no patch needs it")
 	}
 }
 
@@ -358,35 +355,35 @@ func (w *world) flip(path string, offset int) {
 	w.check(os.WriteFile(path, data, 0o444))
 }
 
-// TestStoppedOnTheWay checks that a commit is not there without what it refers to
-// if a collection ends when some volumes are gone.
+// If a collection stops after it removed some volumes, no commit is left without
+// its objects.
 func TestStoppedOnTheWay(t *testing.T) {
 	w := newWorld(t, 32)
 	w.versions(1)
 	commit := w.roots["versions"]
-	w.now = w.now.Add(-time.Second) // the latest goes first
+	w.now = w.now.Add(-time.Second) // gc removes the newest volume first
 	w.storeAgain(map[object.Key]bool{commit: true})
 	infos, err := w.store.Volumes(t.Context())
 	w.check(err)
-	mark := filepath.Join(w.inVolumes(), infos[1].Name, "TRASH") // cannot be written
+	mark := filepath.Join(w.inVolumes(), infos[1].Name, "TRASH") // gc cannot write this file
 	w.check(os.MkdirAll(filepath.Join(mark, "in the way"), 0o777))
 	clear(w.roots)
 	p, err := w.plan(gc.PlanOptions{})
 	w.check(err)
 	if err := p.Apply(t.Context()); err == nil {
-		t.Fatal("all volumes could be removed")
+		t.Fatal("gc removed all volumes, want an error")
 	}
 	p.Close()
 	if infos, err = w.store.Volumes(t.Context()); len(infos) != 1 || infos[0].Objects != 1 || err != nil {
-		t.Error("not the other volume was removed:", infos, err)
+		t.Errorf("volumes %+v, error %v; want only the copy of the commit", infos, err)
 	}
 	w.reopen()
 	if w.kept()[commit] {
-		t.Error("it is")
+		t.Error("the commit is still stored, without its tree")
 	}
 	w.check(os.RemoveAll(mark))
 	w.collect(gc.PlanOptions{})
 	if size, err := w.store.Size(t.Context()); size != 0 || err != nil {
-		t.Error(size, err)
+		t.Errorf("store has %d bytes, error %v; want 0", size, err)
 	}
 }

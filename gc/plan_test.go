@@ -23,17 +23,17 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// world is a store, and what is to be kept in it.
+// A world is a store with its gc roots and records.
 type world struct {
 	testing.TB
-	dir   string
-	store *volume.Store
-	rng   *rand.Rand
-	roots map[string]object.Key
-	said  record.Set
-	now   time.Time
-	names io.Reader // random numbers for the names of volumes
-	lines []string  // of the text of which commits have versions
+	dir     string
+	store   *volume.Store
+	rng     *rand.Rand
+	roots   map[string]object.Key
+	records record.Set
+	now     time.Time
+	names   io.Reader // random numbers for the names of volumes
+	lines   []string  // of the text that version changes
 }
 
 func newWorld(t testing.TB, seed uint64) *world {
@@ -47,7 +47,7 @@ func newWorld(t testing.TB, seed uint64) *world {
 	return w
 }
 
-// lockedReader is a reader for several goroutines.
+// A lockedReader is safe for concurrent use.
 type lockedReader struct {
 	mu sync.Mutex
 	r  io.Reader
@@ -77,8 +77,8 @@ func (w *world) check(err error) {
 	}
 }
 
-// text returns content of which little is made twice.
-func (w *world) text(n int) []byte {
+// noise returns n random bytes.
+func (w *world) noise(n int) []byte {
 	data := make([]byte, n)
 	for i := range data {
 		data[i] = byte(w.rng.Uint32())
@@ -86,18 +86,18 @@ func (w *world) text(n int) []byte {
 	return data
 }
 
-// version returns a text that differs a little from that before it.
+// version returns a text that differs a little from the last one.
 func (w *world) version() []byte {
 	for len(w.lines) < 200 {
-		w.lines = append(w.lines, fmt.Sprintf("line %x\n", w.text(20)))
+		w.lines = append(w.lines, fmt.Sprintf("line %x\n", w.noise(20)))
 	}
 	for range 1 + w.rng.IntN(4) {
-		w.lines[w.rng.IntN(len(w.lines))] = fmt.Sprintf("changed to %x\n", w.text(10))
+		w.lines[w.rng.IntN(len(w.lines))] = fmt.Sprintf("changed to %x\n", w.noise(10))
 	}
 	return []byte(strings.Join(w.lines, ""))
 }
 
-// commit stores a commit of some files, of which others may have some.
+// commit stores a commit of some files. Some contents may be those of others.
 func (w *world) commit(parents ...object.ID) object.Key {
 	w.Helper()
 	ctx := context.Background()
@@ -105,7 +105,7 @@ func (w *world) commit(parents ...object.ID) object.Key {
 	defer session.Close()
 	tree := object.NewTreeWriter(session)
 	for i := range 1 + w.rng.IntN(5) {
-		text := w.text(50 + w.rng.IntN(20_000))
+		text := w.noise(50 + w.rng.IntN(20_000))
 		switch w.rng.IntN(4) {
 		case 0, 1:
 			text = w.version()
@@ -140,9 +140,9 @@ func (w *world) finish(session *volume.Session, tree *object.TreeWriter, parents
 	return object.Key{Kind: object.KindCommit, ID: id}
 }
 
-// needs is a [gc.Needs].
+// needs implements [gc.Needs].
 func (w *world) needs(context.Context) (gc.Needed, error) {
-	needed := gc.Needed{Records: w.said.At(w.now)}
+	needed := gc.Needed{Records: w.records.At(w.now)}
 	for name, key := range w.roots {
 		needed.Roots = append(needed.Roots, gc.Root{Name: name, Key: key})
 	}
@@ -158,7 +158,7 @@ func (w *world) plan(o gc.PlanOptions) (*gc.Plan, error) {
 	return p, err
 }
 
-// collect applies a plan, and returns what it did.
+// collect applies a plan, checks its statistics and returns them.
 func (w *world) collect(o gc.PlanOptions) gc.Stats {
 	w.Helper()
 	p, err := w.plan(o)
@@ -169,17 +169,17 @@ func (w *world) collect(o gc.PlanOptions) gc.Stats {
 	if did := p.Stats(); did.Removed != planned.Removed || did.Live != planned.Live || did.Rewritten != planned.Rewritten || did.Deleted != planned.Deleted || did.Optimised != planned.Optimised {
 		w.Errorf("planned %+v, did %+v", planned, did)
 	} else if size, err := w.store.Size(context.Background()); err != nil || size != did.After {
-		w.Errorf("%d bytes are left, not %+v; %v", size, did, err)
+		w.Errorf("the store has %d bytes, error %v; Apply reported %+v", size, err, did)
 	} else if off := did.After - planned.After; did.Optimised == 0 && max(off, -off) > 20_000+planned.After/20 {
-		w.Errorf("planned %+v, did %+v", planned, did)
+		w.Errorf("planned %d bytes after, got %d: %+v", planned.After, did.After, did)
 	}
 	return p.Stats()
 }
 
-// reached returns what the roots need.
+// reached returns the objects that the roots reach and no record excludes.
 func (w *world) reached() map[object.Key]bool {
 	w.Helper()
-	said := w.said.At(w.now)
+	records := w.records.At(w.now)
 	reached := map[object.Key]bool{}
 	queue := slices.Collect(maps.Values(w.roots))
 	for len(queue) > 0 {
@@ -195,7 +195,7 @@ func (w *world) reached() map[object.Key]bool {
 			links, err := object.Links(key.Kind, data)
 			w.check(err)
 			for _, link := range links {
-				if !said.Skips(key, link) {
+				if !records.Skips(key, link) {
 					queue = append(queue, link)
 				}
 			}
@@ -204,7 +204,7 @@ func (w *world) reached() map[object.Key]bool {
 	return reached
 }
 
-// kept returns what is in the store.
+// kept returns the objects in the store.
 func (w *world) kept() map[object.Key]bool {
 	w.Helper()
 	kept := map[object.Key]bool{}
@@ -215,9 +215,9 @@ func (w *world) kept() map[object.Key]bool {
 	return kept
 }
 
-// say changes records of a commit that is needed, and of a content of it, as
-// it could be said by somebody who looks at what is there.
-func (w *world) say() {
+// changeRecords switches random records of reachable commits and chunks. Like
+// the commands, it never makes missing content live.
+func (w *world) changeRecords() {
 	w.Helper()
 	reached := w.reached()
 	var commits, chunks []object.Key
@@ -236,25 +236,22 @@ func (w *world) say() {
 	}
 	for _, kind := range []record.Kind{record.Expire, record.Expire, record.Hold} {
 		key := commits[w.rng.IntN(len(commits))]
-		old, _ := w.said.Get(kind, key)
-		if old.On == (kind == record.Expire) && !w.whole(key) {
-			continue // what has gone cannot be made needed
-		}
-		if !old.On && kind == record.Hold && !w.whole(key) {
+		old, _ := w.records.Get(kind, key)
+		if old.On == (kind == record.Expire) && !w.hasContent(key) {
 			continue
 		}
-		w.said.Switch(record.Record{Kind: kind, Key: key, On: !old.On, Time: w.now})
+		w.records.Switch(record.Record{Kind: kind, Key: key, On: !old.On, Time: w.now})
 	}
 	if len(chunks) > 0 && w.rng.IntN(2) == 0 {
-		w.said.Switch(record.Record{Kind: record.Purge, Key: chunks[w.rng.IntN(len(chunks))], On: true, Time: w.now})
+		w.records.Switch(record.Record{Kind: record.Purge, Key: chunks[w.rng.IntN(len(chunks))], On: true, Time: w.now})
 	}
 }
 
-// whole reports whether all that a commit needs is there, whether or not it has
-// expired.
-func (w *world) whole(key object.Key) bool {
+// hasContent reports whether the content of a commit is present, also of an
+// expired one. Purged content may be missing.
+func (w *world) hasContent(key object.Key) bool {
 	w.Helper()
-	purged := w.said.At(w.now)
+	purged := w.records.At(w.now)
 	queue := []object.Key{key}
 	for len(queue) > 0 {
 		key := queue[len(queue)-1]
@@ -278,14 +275,14 @@ func (w *world) whole(key object.Key) bool {
 	return true
 }
 
-// wantWhole wants all that roots need to be there, and every commit that is
-// there to have all that it needs.
-func (w *world) wantWhole() {
+// wantIntact checks that all reachable objects are present, and that every
+// stored commit is intact.
+func (w *world) wantIntact() {
 	w.Helper()
 	reached, kept := w.reached(), w.kept()
 	for key := range reached {
 		if !kept[key] {
-			w.Fatalf("%s is lost", key)
+			w.Fatalf("the reachable %s is missing", key)
 		}
 	}
 	var roots []gc.Root
@@ -295,18 +292,18 @@ func (w *world) wantWhole() {
 		}
 	}
 	report, err := gc.Verify(context.Background(), w.store, roots, gc.VerifyOptions{
-		Volumes: volume.CheckOptions{ReadData: true}, Records: w.said.At(w.now),
+		Volumes: volume.CheckOptions{ReadData: true}, Records: w.records.At(w.now),
 	})
 	w.check(err)
 	for _, p := range report.Problems {
-		if p.Key.Kind != object.KindCommit { // their totals are made up
+		if p.Key.Kind != object.KindCommit { // commits of this test have no totals
 			w.Errorf("verify: %v", p)
 		}
 	}
 }
 
-// TestCollect makes and gives up commits, and collects garbage with all sorts of
-// options. Nothing that is needed is lost, and in the end nothing else is there.
+// Collections with random options keep all reachable objects. A final one, of all
+// garbage, leaves no other objects.
 func TestCollect(t *testing.T) {
 	w := newWorld(t, 1)
 	for round := range 25 {
@@ -322,7 +319,7 @@ func TestCollect(t *testing.T) {
 				delete(w.roots, name)
 			}
 		}
-		w.say()
+		w.changeRecords()
 		w.now = w.now.Add(time.Hour)
 		w.collect(gc.PlanOptions{
 			MaxWaste:   []float64{0, 0.05, 0.3, 1}[w.rng.IntN(4)],
@@ -330,8 +327,8 @@ func TestCollect(t *testing.T) {
 			Optimise:   w.rng.IntN(3) == 0,
 			Idle:       w.rng.IntN(3) == 0,
 		})
-		if w.wantWhole(); t.Failed() {
-			t.Fatalf("in round %d", round)
+		if w.wantIntact(); t.Failed() {
+			t.Fatalf("round %d failed", round)
 		}
 		if round%8 == 7 {
 			w.reopen()
@@ -340,16 +337,16 @@ func TestCollect(t *testing.T) {
 	st := w.collect(gc.PlanOptions{})
 	reached, kept := w.reached(), w.kept()
 	if !maps.Equal(reached, kept) || st.Live != int64(len(reached)) {
-		t.Errorf("%d objects are needed, %d are there; %+v", len(reached), len(kept), st)
+		t.Errorf("%d objects are reachable, %d stored; %+v", len(reached), len(kept), st)
 	}
 	clear(w.roots)
 	if st := w.collect(gc.PlanOptions{}); len(w.kept()) > 0 || st.After != 0 || st.Live != 0 {
-		t.Errorf("without roots: %d objects, %+v", len(w.kept()), st)
+		t.Errorf("without roots: %d objects stored, %+v; want none", len(w.kept()), st)
 	}
 }
 
-// TestMaxWaste checks that no more garbage is left than may be, and that volumes
-// with little are left alone.
+// A collection leaves about MaxWaste of garbage at most. It rewrites no volume
+// while there is less.
 func TestMaxWaste(t *testing.T) {
 	w := newWorld(t, 2)
 	for i := range 12 {
@@ -357,17 +354,17 @@ func TestMaxWaste(t *testing.T) {
 	}
 	clean := w.collect(gc.PlanOptions{MaxWaste: 0.05})
 	if clean.Removed != 0 || clean.Rewritten+clean.Deleted != 0 || clean.Before != clean.After {
-		t.Errorf("without garbage: %+v", clean)
+		t.Errorf("without garbage: %+v, want no change", clean)
 	}
 	delete(w.roots, "3")
 	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour}); st.Removed != 0 {
-		t.Errorf("young garbage: %+v", st)
+		t.Errorf("young garbage: %+v, want it kept", st)
 	}
 	w.now = w.now.Add(2 * time.Hour)
 	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Rewritten != 0 || st.Before-st.After > st.Before/2 {
-		t.Errorf("all waste is allowed: %+v", st)
+		t.Errorf("with MaxWaste 1: %+v, want no volume rewritten", st)
 	}
-	w.wantWhole()
+	w.wantIntact()
 	for i := range 9 {
 		delete(w.roots, fmt.Sprint(i))
 	}
@@ -376,31 +373,31 @@ func TestMaxWaste(t *testing.T) {
 	if waste := st.After - exact.After; float64(waste) > 0.1*float64(exact.After)+5000 {
 		t.Errorf("%+v leaves %d bytes of garbage", st, waste)
 	}
-	w.wantWhole()
+	w.wantIntact()
 }
 
-// TestUsedAgain checks that what is put to use after the plan was made is kept.
+// Objects that become reachable after the plan was made are kept.
 func TestUsedAgain(t *testing.T) {
 	w := newWorld(t, 3)
 	w.roots["one"] = w.commit()
-	given := w.commit(w.commit().ID)
+	reused := w.commit(w.commit().ID)
 	garbage := w.commit()
 	p, err := w.plan(gc.PlanOptions{})
 	w.check(err)
-	w.roots["given"] = given
-	late := w.commit(given.ID)
+	w.roots["reused"] = reused
+	late := w.commit(reused.ID)
 	w.roots["late"] = late
 	w.check(p.Apply(context.Background()))
 	p.Close()
-	w.wantWhole()
-	if kept := w.kept(); !kept[given] || !kept[late] || kept[garbage] {
-		t.Error("the wrong objects were kept")
+	w.wantIntact()
+	if kept := w.kept(); !kept[reused] || !kept[late] || kept[garbage] {
+		t.Errorf("kept reused %t, late %t, garbage %t; want true, true, false", kept[reused], kept[late], kept[garbage])
 	}
 	w.collect(gc.PlanOptions{})
-	w.wantWhole()
+	w.wantIntact()
 }
 
-// TestDryRun checks that a plan changes nothing.
+// A dry run changes nothing, and no other plan can be made meanwhile.
 func TestDryRun(t *testing.T) {
 	w := newWorld(t, 4)
 	w.roots["one"] = w.commit()
@@ -409,10 +406,10 @@ func TestDryRun(t *testing.T) {
 	p, err := w.plan(gc.PlanOptions{DryRun: true})
 	w.check(err)
 	if st := p.Stats(); st.Removed == 0 || st.After >= st.Before {
-		t.Errorf("plan: %+v", st)
+		t.Errorf("plan: %+v, want garbage to remove", st)
 	}
 	if _, err := w.plan(gc.PlanOptions{}); !errors.Is(err, disk.ErrBusy) {
-		t.Errorf("a plan beside another: %v", err)
+		t.Errorf("second plan: error %v, want ErrBusy", err)
 	}
 	p.Close()
 	if !maps.Equal(before, w.kept()) {
@@ -420,8 +417,7 @@ func TestDryRun(t *testing.T) {
 	}
 }
 
-// TestInterruptedWrite checks that what a killed command left is counted, and
-// removed once it is old enough.
+// The volume of a killed command is counted, and removed once it is old enough.
 func TestInterruptedWrite(t *testing.T) {
 	w := newWorld(t, 12)
 	w.roots["one"] = w.commit()
@@ -429,13 +425,13 @@ func TestInterruptedWrite(t *testing.T) {
 	session := w.begin()
 	const size = 5 << 20
 	for range 10 {
-		_, err := session.Put(ctx, object.KindChunk, w.text(size/10))
+		_, err := session.Put(ctx, object.KindChunk, w.noise(size/10))
 		w.check(err)
 	}
-	// What a kill would leave now is put back later.
+	// Save the files that a kill would leave now. They are restored below.
 	tmp, err := filepath.Glob(filepath.Join(w.inVolumes(), "tmp-*[^k]"))
 	if err != nil || len(tmp) != 1 {
-		t.Fatalf("%q, %v", tmp, err)
+		t.Fatalf("temporary folders %q, error %v; want one", tmp, err)
 	}
 	log, err := os.Open(filepath.Join(tmp[0], "000001.vlog"))
 	w.check(err)
@@ -453,34 +449,34 @@ func TestInterruptedWrite(t *testing.T) {
 		w.check(err)
 		p.Close()
 		if st := p.Stats(); st.Salvaged != 1 || st.Before < least {
-			t.Errorf("plan: %+v", st)
+			t.Errorf("dry run: %+v, want the volume counted and salvaged", st)
 		}
 		return p.Stats()
 	}
 	if st := plan(gc.PlanOptions{}); st.Before-st.After < least {
-		t.Errorf("what is to go at any age: %+v", st)
+		t.Errorf("dry run for any age: %+v, want the volume removed", st)
 	}
 	if st := plan(gc.PlanOptions{PruneOlder: time.Hour}); st.After < least {
-		t.Errorf("what is too young: %+v", st)
+		t.Errorf("dry run for old volumes: %+v, want the volume kept", st)
 	}
 	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour}); st.Salvaged != 1 || st.After < least {
-		t.Errorf("taken over: %+v", st)
+		t.Errorf("first collection: %+v, want the volume salvaged and kept", st)
 	}
 	w.now = w.now.Add(2 * time.Hour)
 	if st := w.collect(gc.PlanOptions{PruneOlder: time.Hour}); st.Salvaged != 0 || st.Before-st.After < least {
-		t.Errorf("removed: %+v", st)
+		t.Errorf("second collection: %+v, want the volume removed", st)
 	}
-	w.wantWhole()
+	w.wantIntact()
 }
 
-// TestDamaged checks that nothing is removed if something that is needed, or the
-// list of it, is missing or damaged.
+// Nothing is removed if a reachable object, or a file that lists objects, is
+// missing or damaged.
 func TestDamaged(t *testing.T) {
 	w := newWorld(t, 5)
 	w.roots["one"] = w.commit()
 	w.commit()
 	before := w.kept()
-	refused := func(what string) {
+	refused := func(name string) {
 		t.Helper()
 		var damage *gc.NeededError
 		p, err := w.plan(gc.PlanOptions{})
@@ -489,11 +485,11 @@ func TestDamaged(t *testing.T) {
 			p.Close()
 		}
 		if !errors.As(err, &damage) && !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: error %v, want damage", name, err)
 		}
 	}
 	w.roots["gone"] = object.Key{Kind: object.KindCommit, ID: object.Sum([]byte("none"))}
-	refused("a root that is missing")
+	refused("missing root")
 	delete(w.roots, "gone")
 	if !maps.Equal(before, w.kept()) {
 		t.Error("the store has changed")
@@ -504,7 +500,7 @@ func TestDamaged(t *testing.T) {
 	one := w.roots["one"]
 	w.roots["one"] = object.Key{Kind: object.KindCommit, ID: object.Sum([]byte("none"))}
 	if err := p.Apply(context.Background()); !errors.Is(err, object.ErrCorrupt) {
-		t.Errorf("a root that is missing when the plan is applied: %v", err)
+		t.Errorf("root is missing at Apply: error %v, want ErrCorrupt", err)
 	}
 	p.Close()
 	w.roots["one"] = one
@@ -545,25 +541,25 @@ func TestDamaged(t *testing.T) {
 	os.Remove(filepath.Join(w.inVolumes(), "damaged"))
 	w.reopen()
 	w.collect(gc.PlanOptions{})
-	w.wantWhole()
+	w.wantIntact()
 }
 
-// TestDroppedIsNotLive checks that what was dropped from a volume is not counted,
-// should the volume be too young to be touched once more.
+// A dropped object does not count as live, even if its volume is too young to
+// be rewritten.
 func TestDroppedIsNotLive(t *testing.T) {
 	w := newWorld(t, 34)
 	text := w.version()
 	commit := w.withBeside(text)
 	w.roots["chunk"] = object.Key{Kind: object.KindChunk, ID: object.Sum(text)}
-	w.commit() // in a volume that goes
+	w.commit() // garbage in a volume that gc deletes
 	w.collect(gc.PlanOptions{MaxWaste: 1})
 	if w.kept()[commit] {
-		t.Fatal("a commit that is garbage was not dropped")
+		t.Fatal("the unreachable commit was not dropped")
 	}
 	for _, optimise := range []bool{false, true} {
 		st := w.collect(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1, Optimise: optimise})
 		if n := len(w.kept()); st.Live != int64(n) {
-			t.Errorf("%d objects are there: %+v", n, st)
+			t.Errorf("%d objects are stored: %+v", n, st)
 		}
 	}
 }

@@ -17,8 +17,8 @@ func (w *world) tree(commit object.Key) object.Key {
 	return object.Key{Kind: object.KindTree, ID: c.Tree}
 }
 
-// TestExpired checks that the content of a commit that has expired goes, and the
-// commit stays; and that a hold prevents it.
+// gc removes the content of an expired commit but keeps the commit. A hold keeps
+// the content too.
 func TestExpired(t *testing.T) {
 	w := newWorld(t, 6)
 	first := w.commit()
@@ -26,69 +26,67 @@ func TestExpired(t *testing.T) {
 	third := w.commit(second.ID)
 	w.roots["main"] = third
 	trees := map[object.Key]bool{w.tree(first): true, w.tree(second): false, w.tree(third): true}
-	w.said.Switch(record.Record{Kind: record.Expire, Key: first, On: true, Time: w.now})
-	w.said.Switch(record.Record{Kind: record.Expire, Key: second, On: true, Time: w.now})
-	w.said.Switch(record.Record{Kind: record.Hold, Key: first, On: true, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Expire, Key: first, On: true, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Expire, Key: second, On: true, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Hold, Key: first, On: true, Time: w.now})
 	w.collect(gc.PlanOptions{})
-	w.wantWhole()
+	w.wantIntact()
 	kept := w.kept()
 	for tree, want := range trees {
 		if kept[tree] != want {
-			t.Errorf("%s is kept: %v", tree, kept[tree])
+			t.Errorf("%s is kept: %t, want %t", tree, kept[tree], want)
 		}
 	}
 	for _, commit := range []object.Key{first, second, third} {
 		if !kept[commit] {
-			t.Errorf("%s has gone", commit)
+			t.Errorf("%s is missing", commit)
 		}
 	}
 }
 
-// TestUndone checks that what was to go because of a record stays if that is
-// taken back before it goes.
+// If records are switched off between plan and Apply, their content stays.
 func TestUndone(t *testing.T) {
 	w := newWorld(t, 7)
 	first := w.commit()
 	w.roots["main"] = w.commit(first.ID)
 	chunk := w.commitOf("a text that is purged, and then is not")
 	w.roots["other"] = chunk.commit
-	w.said.Switch(record.Record{Kind: record.Expire, Key: first, On: true, Time: w.now})
-	w.said.Switch(record.Record{Kind: record.Purge, Key: chunk.content, On: true, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Expire, Key: first, On: true, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Purge, Key: chunk.content, On: true, Time: w.now})
 	p, err := w.plan(gc.PlanOptions{})
 	w.check(err)
 	if p.Stats().Removed == 0 {
-		t.Fatalf("%+v", p.Stats())
+		t.Fatalf("plan %+v, want garbage", p.Stats())
 	}
-	w.said.Switch(record.Record{Kind: record.Expire, Key: first, Time: w.now})
-	w.said.Switch(record.Record{Kind: record.Purge, Key: chunk.content, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Expire, Key: first, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Purge, Key: chunk.content, Time: w.now})
 	w.check(p.Apply(context.Background()))
 	p.Close()
-	w.wantWhole()
+	w.wantIntact()
 	if st := p.Stats(); st.Removed != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("Apply: %+v, want nothing removed", st)
 	}
 }
 
-// TestPurged checks that a content that was purged goes, and nothing else of
-// the commits that have it.
+// gc removes a purged content, and nothing else of the commits that have it.
 func TestPurged(t *testing.T) {
 	w := newWorld(t, 8)
 	secret := w.commitOf("a secret that was committed by mistake, and is purged")
 	w.roots["main"] = w.commit(secret.commit.ID)
 	before := w.kept()
-	w.said.Switch(record.Record{Kind: record.Purge, Key: secret.content, On: true, Time: w.now})
+	w.records.Switch(record.Record{Kind: record.Purge, Key: secret.content, On: true, Time: w.now})
 	if st := w.collect(gc.PlanOptions{}); st.Removed != 1 {
-		t.Errorf("%+v", st)
+		t.Errorf("%+v, want one object removed", st)
 	}
-	w.wantWhole()
+	w.wantIntact()
 	kept := w.kept()
 	delete(before, secret.content)
 	if len(kept) != len(before) || kept[secret.content] {
-		t.Errorf("%d objects are left of %d", len(kept), len(before))
+		t.Errorf("%d objects left, want %d without the content", len(kept), len(before))
 	}
 }
 
-// stored is a commit with one file.
+// stored has the keys of a commit with one file.
 type stored struct{ commit, content object.Key }
 
 func (w *world) commitOf(text string) stored {

@@ -17,8 +17,7 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestLostFiles checks that verify tells of a branch and an index that are
-// gone, and that nothing is committed on their absence.
+// verify reports a missing branch or index, and commit fails without them.
 func TestLostFiles(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("file", "one")
@@ -37,7 +36,7 @@ func TestLostFiles(t *testing.T) {
 		report, err := gc.VerifyRepository(t.Context(), s.Repo, gc.VerifyOptions{})
 		s.Check(err)
 		if len(report.Problems) != 1 {
-			t.Fatalf("without %s: problems %v", name, report.Problems)
+			t.Fatalf("without %s: problems %v, want one", name, report.Problems)
 		}
 		whileLost(report.Problems[0].Err)
 		s.Check(os.WriteFile(at, data, 0o644))
@@ -45,26 +44,26 @@ func TestLostFiles(t *testing.T) {
 	lose("refs/heads/main", func(problem error) {
 		var corrupt *object.DamageError
 		if !errors.As(problem, &corrupt) || corrupt.Name != "refs/heads/main" || !errors.Is(problem, refs.ErrDamaged) {
-			t.Errorf("without the branch: %v", problem)
+			t.Errorf("problem without the branch: %v, want ErrDamaged", problem)
 		}
 		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{Message: "first again", AllowEmpty: true}); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("commit without the branch: %v", err)
+			t.Errorf("commit without the branch: error %v, want ErrCorrupt", err)
 		}
 	})
 	lose("index", func(problem error) {
 		if !errors.Is(problem, index.ErrDamaged) {
-			t.Errorf("without the index: %v", problem)
+			t.Errorf("problem without the index: %v, want ErrDamaged", problem)
 		}
 		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{Message: "all gone", All: true}); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("commit without the index: %v", err)
+			t.Errorf("commit without the index: error %v, want ErrCorrupt", err)
 		}
 		_, err := checkout.Reset(t.Context(), s.Repo, "HEAD", checkout.ResetMixed, nil)
 		s.Check(err)
 	})
 }
 
-// TestFindNeedsListsVolumesOnce compares the work for one branch and for many. Each
-// listing of the volumes reads all names in their folder.
+// FindNeeds lists the volumes once, and not for each branch. The test compares the
+// allocations for one branch and for many.
 func TestFindNeedsListsVolumesOnce(t *testing.T) {
 	s := treetest.New(t)
 	s.Write("file", "one")
@@ -92,6 +91,6 @@ func TestFindNeedsListsVolumesOnce(t *testing.T) {
 		s.Check(os.WriteFile(filepath.Join(s.Dir, name), []byte(head.ID.String()+"\n"), 0o644))
 	}
 	if each := (work() - before) / branches; each > 200 {
-		t.Errorf("%.0f allocations for each branch: the volumes are listed for each", each)
+		t.Errorf("%.0f allocations for each branch, want at most 200", each)
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// TestVerifyReadable flips every bit at the beginning of a stored value. Not all
-// of them mean something: the object can be read with some. That is no copy that
-// is whole.
+// A stored value with a flipped bit is damaged, even if the object can be read:
+// some bits at the beginning of a value have no meaning.
 func TestVerifyReadable(t *testing.T) {
 	w := newWorld(t, 12)
 	ctx := context.Background()
@@ -37,7 +36,7 @@ func TestVerifyReadable(t *testing.T) {
 	data, err := os.ReadFile(logs[0])
 	w.check(err)
 	w.check(os.Chmod(logs[0], 0o644))
-	value := bytes.Index(data, id[:]) + len(id) + 8 // the transaction's number is between
+	value := bytes.Index(data, id[:]) + len(id) + 8 // skips the number of the transaction
 	readable := 0
 	for bit := 8 * value; bit < 8*(value+16); bit++ {
 		flipped := slices.Clone(data)
@@ -50,10 +49,10 @@ func TestVerifyReadable(t *testing.T) {
 		report, err := gc.Verify(ctx, w.store, nil, gc.VerifyOptions{Volumes: volume.CheckOptions{ReadData: true}})
 		w.check(err)
 		if len(report.Problems) != 1 || report.Problems[0].Key != key || len(report.Healed) > 0 {
-			t.Errorf("bit %d: %v, healed: %v", bit-8*value, report.Problems, report.Healed)
+			t.Errorf("bit %d: problems %v, healed %v; want one problem", bit-8*value, report.Problems, report.Healed)
 		}
 	}
 	if readable == 0 {
-		t.Error("no bit is without meaning: the test tests nothing")
+		t.Error("the object was never readable, so the test checks nothing")
 	}
 }

@@ -3,13 +3,14 @@ package refs
 import (
 	"errors"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 func TestCheckName(t *testing.T) {
@@ -109,13 +110,7 @@ func FuzzCheckName(f *testing.F) {
 // CheckName accepts the same random names as git check-ref-format. The names avoid the cases
 // that only CheckName refuses.
 func TestCheckNameAsGit(t *testing.T) {
-	git, err := exec.LookPath("git")
-	if err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") != "" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not installed")
-	}
+	git := objecttest.NeedProgram(t, "git")
 	parts := []string{"/", "/", ".", "..", ".lock", "@", "@{", "{", "a", "b", "main", "-", " ", "~", "^", ":", "?", "*", "[", "]", "\\", "\x01", "\x7f", "é", "\u200d", "$", "#"}
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 250 {

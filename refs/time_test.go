@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 func TestParseTime(t *testing.T) {
@@ -76,12 +78,7 @@ func TestParseTime(t *testing.T) {
 // TestTimeLikeGit compares kist and git for all forms with a time of day. A day without a time
 // means the present time of day in git, and the beginning of the day in kist.
 func TestTimeLikeGit(t *testing.T) {
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not installed")
-	}
+	objecttest.NeedProgram(t, "git")
 	now := time.Date(2026, 3, 18, 15, 30, 45, 0, time.UTC) // a Wednesday
 	dir := t.TempDir()
 	git := func(args ...string) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // texts is a directory of text files, by path.
@@ -77,10 +78,7 @@ func needGit(t *testing.T) {
 	if _, scanErr := fmt.Sscanf(string(version), "git version %d.%d", &major, &minor); err == nil && scanErr == nil && (major > 2 || major == 2 && minor >= 38) {
 		return
 	}
-	if os.Getenv("KIST_TEST_NOSKIP") != "" {
-		t.Fatalf("git 2.38 or later is needed: %s %v", version, err)
-	}
-	t.Skipf("git 2.38 or later is needed: %s %v", version, err)
+	objecttest.Skip(t, fmt.Sprintf("git 2.38 or later is needed: %s %v", version, err))
 }
 
 // git runs git and returns its output. An exit status of 1 is no error.

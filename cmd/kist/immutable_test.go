@@ -13,6 +13,7 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote/s3"
 )
 
@@ -20,15 +21,7 @@ import (
 // test if there is no server.
 func minioServer(t *testing.T) (url, query string) {
 	t.Helper()
-	url = os.Getenv("KIST_TEST_S3")
-	if url == "" {
-		reason := "KIST_TEST_S3 names no server; 'make test' starts one"
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
-	url, query, _ = strings.Cut(url, "?")
+	url, query, _ = strings.Cut(objecttest.NeedServer(t, "KIST_TEST_S3"), "?")
 	return strings.TrimSuffix(url, "/"), query
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -191,10 +190,7 @@ var stepsCalls = []string{"rename", "renameat", "renameat2", "unlink", "unlinkat
 // the n-th call of that name kills the command.
 func (k *stepsKiller) strace(s *shell, call string, n int) []string {
 	k.Helper()
-	path, err := exec.LookPath("strace")
-	if err != nil {
-		k.Skip("no strace")
-	}
+	path := objecttest.NeedProgram(k, "strace")
 	ctx, cancel := context.WithTimeout(k.Context(), commandTime)
 	defer cancel()
 	cmd := s.command(ctx, k.killedSteps.command...)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // nobody is a user that owns only the files that tests give to it.
@@ -288,6 +290,6 @@ func (s *shell) write(files map[string]string) {
 // needsRoot skips a test that only root can run.
 func needsRoot(t testing.TB) {
 	if os.Geteuid() != 0 {
-		t.Skip("this test needs root")
+		objecttest.Skip(t, "this test needs root")
 	}
 }

@@ -36,7 +36,7 @@ type mounted struct {
 func (s *shell) mount(rev []string, options ...string) *mounted {
 	s.Helper()
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		s.Skipf("FUSE is needed: %v", err)
+		objecttest.Skip(s, "FUSE is needed: ", err)
 	} else {
 		f.Close()
 	}

@@ -33,7 +33,7 @@ var promptStops = []string{
 func TestPromptLikeGit(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat(gitPrompt); err != nil {
-		t.Skip(err)
+		objecttest.Skip(t, err)
 	}
 	for round := range objecttest.Rounds(t, 2) {
 		random := rand.New(rand.NewPCG(objecttest.Seed(), uint64(round)))

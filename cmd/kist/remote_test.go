@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/dir"
@@ -65,14 +66,7 @@ func onEachStore(t *testing.T, test func(p *place)) {
 				test(newPlaceInFolder(t))
 				return
 			}
-			server := os.Getenv(kind.variable)
-			if server == "" {
-				reason := kind.variable + " names no server; 'make test' starts one"
-				if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-					t.Fatal(reason)
-				}
-				t.Skip(reason)
-			}
+			server := objecttest.NeedServer(t, kind.variable)
 			test(newPlace(t, kind.open, kind.url(server), os.Getenv))
 		})
 	}

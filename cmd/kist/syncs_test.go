@@ -3,12 +3,13 @@ package main
 import (
 	"context"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // syncCalls are the system calls that write data to disk before they return.
@@ -18,10 +19,7 @@ var syncCalls = []string{"fsync", "fdatasync", "msync", "syncfs", "sync"}
 // the order in which the calls end.
 func (s *shell) trace(calls []string, args ...string) []string {
 	s.Helper()
-	path, err := exec.LookPath("strace")
-	if err != nil {
-		s.Skip("strace is not installed")
-	}
+	path := objecttest.NeedProgram(s, "strace")
 	log := s.path("../trace")
 	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
 	defer cancel()

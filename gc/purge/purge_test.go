@@ -21,9 +21,9 @@ import (
 	"github.com/kist-vcs/kist/tree/view"
 )
 
-// secrets makes a history: the first commit has a file, the second two secrets
-// in it, one of which is at two paths, and a large file; the third has another
-// version of one secret, and a larger file with the same beginning.
+// secrets makes three commits. The second one adds a secret at two paths, a short
+// one, and a large file. The third one changes the first secret at one path, and
+// adds a larger file with the same beginning.
 func secrets(t *testing.T) (*treetest.Repository, []object.ID) {
 	s := treetest.New(t)
 	var ids []object.ID
@@ -55,17 +55,17 @@ func TestPlanPurge(t *testing.T) {
 
 	plan := s.Plan(purge.Options{Paths: []purge.Path{{Path: "dir"}}})
 	if len(plan.Contents) != 1 || !slices.Equal(paths(plan.Inline), []string{"dir/short"}) {
-		t.Fatalf("dir: %+v", plan)
+		t.Fatalf("dir: plan %+v, want one content and dir/short", plan)
 	}
 	c := plan.Contents[0]
 	if !slices.Equal(paths(c.Uses), []string{"dir/copy", "secret"}) || c.Key.ID != object.Sum([]byte(treetest.Secret)) || c.Size != uint64(len(treetest.Secret)) {
-		t.Errorf("dir: %+v", c)
+		t.Errorf("dir: content %+v, want the secret", c)
 	}
 	if got := c.Uses[0].Commits; !slices.Equal(got, []object.ID{ids[2], ids[1]}) && !slices.Equal(got, []object.ID{ids[1], ids[2]}) {
-		t.Errorf("dir/copy is in %v", got)
+		t.Errorf("dir/copy is in %v, want the second and third commit", got)
 	}
 	if got := c.Uses[1].Commits; !slices.Equal(got, []object.ID{ids[1]}) || !slices.Equal(c.Staged, []string{"dir/copy"}) {
-		t.Errorf("secret is in %v, staged %q", got, c.Staged)
+		t.Errorf("secret is in %v, staged %q; want the second commit, dir/copy", got, c.Staged)
 	}
 
 	if plan := s.Plan(purge.Options{Paths: []purge.Path{{Path: "secret"}}}); len(plan.Contents) != 1 || plan.Contents[0].Size != 2*uint64(len(treetest.Secret)) {
@@ -81,7 +81,7 @@ func TestPlanPurge(t *testing.T) {
 		t.Errorf("by ID: %+v", plan.Contents)
 	}
 
-	// What a larger file has in common stays; together both go.
+	// Chunks that another file shares stay, unless it is purged too.
 	big := s.Plan(purge.Options{Paths: []purge.Path{{Path: "big"}}})
 	if big.Shared < 3<<20 || big.Freed > 2<<20 || big.Freed+big.Shared < 5<<20 {
 		t.Errorf("big: %d freed, %d shared", big.Freed, big.Shared)
@@ -110,7 +110,7 @@ func TestPlanPurge(t *testing.T) {
 		{IDs: []string{"ffffffffffffffff"}},
 	} {
 		if _, err := purge.NewPlan(t.Context(), s.Repo, o); !errors.Is(err, kist.ErrNoMatch) {
-			t.Errorf("%+v: %v", o, err)
+			t.Errorf("%+v: error %v, want ErrNoMatch", o, err)
 		}
 	}
 	for _, id := range []string{"", "abc", "wxyz", strings.Repeat("a", 65)} {
@@ -120,12 +120,12 @@ func TestPlanPurge(t *testing.T) {
 	}
 }
 
-// TestPurge purges a small file and a large one, and looks for what is left.
+// After gc, no file of the repository has bytes of a purged content.
 func TestPurge(t *testing.T) {
 	s, ids := secrets(t)
 	plan := s.Purge("dir", "big")
 	if again, err := purge.Apply(t.Context(), s.Repo, plan, "", true); err != nil || len(again) > 0 {
-		t.Errorf("purged again: %v, %v", again, err)
+		t.Errorf("second purge: %v, error %v; want nothing", again, err)
 	}
 	list, err := purge.All(s.Repo)
 	s.Check(err)
@@ -138,7 +138,7 @@ func TestPurge(t *testing.T) {
 		t.Errorf("reasons %q", reasons)
 	}
 	if len(s.Stored(treetest.Secret)) == 0 {
-		t.Error("the secret is nowhere before it is collected")
+		t.Error("the secret is not stored before gc")
 	}
 	s.Collect(s.Repo, gc.PlanOptions{MaxWaste: 1})
 	if files := s.Stored(treetest.Secret); len(files) > 0 {
@@ -146,33 +146,33 @@ func TestPurge(t *testing.T) {
 	}
 	for _, c := range plan.Contents {
 		if has, err := s.Repo.Objects().Has(t.Context(), c.Key); has || err != nil {
-			t.Errorf("%s is still there; %v", c.Key, err)
+			t.Errorf("%s is still stored: %t, error %v", c.Key, has, err)
 		}
 	}
 	if left := s.Plan(purge.Options{IDs: []string{plan.Contents[0].Key.ID.String()}}); left.Freed != 0 || !left.Contents[0].Already || left.Contents[0].Here {
-		t.Errorf("left: %+v", left)
+		t.Errorf("plan after gc: %+v, want nothing to free", left)
 	}
 
-	// What shares chunks with it is whole.
+	// A file that shares chunks is intact.
 	if data, err := treetest.ReadFile(t.Context(), s.Repo, ids[2], "bigger"); err != nil || !bytes.Equal(data[:5<<20], treetest.Noise(1, 5<<20)) {
-		t.Errorf("bigger: %d bytes, %v", len(data), err)
+		t.Errorf("bigger: %d bytes, error %v", len(data), err)
 	}
 	for _, name := range []string{"big", "dir/copy"} {
 		if data, err := treetest.ReadFile(t.Context(), s.Repo, ids[2], name); len(data) > 0 || !errors.Is(err, object.ErrPurged) {
-			t.Errorf("%s: %d bytes, %v", name, len(data), err)
+			t.Errorf("%s: %d bytes, error %v; want ErrPurged", name, len(data), err)
 		}
 	}
 
-	// With both gone, so are all their chunks.
+	// After both files are purged, gc removes the shared chunks.
 	large := treetest.Noise(1, 5<<20)
 	part := func(i int) string { return string(large[i*100_000:][:64]) }
 	if len(s.Stored(part(0))) == 0 {
-		t.Error("the common part is nowhere before it is collected")
+		t.Error("the shared part is not stored before gc")
 	}
 	both := s.Purge("bigger")
 	s.Collect(s.Repo, gc.PlanOptions{MaxWaste: 1})
 	if left := s.Plan(purge.Options{IDs: []string{both.Contents[0].Key.ID.String()}}); left.Freed != 0 {
-		t.Errorf("%d bytes are left", left.Freed)
+		t.Errorf("%d bytes left to free, want 0", left.Freed)
 	}
 	for _, i := range []int{0, 20, 40} {
 		if files := s.Stored(part(i)); len(files) > 0 {
@@ -181,7 +181,8 @@ func TestPurge(t *testing.T) {
 	}
 }
 
-// TestPurgedCheckout goes from and to commits with contents that were purged.
+// A checkout skips purged contents and reports them. It does not delete the last
+// copy in the worktree without force.
 func TestPurgedCheckout(t *testing.T) {
 	for _, gone := range []bool{false, true} {
 		s, ids := secrets(t)
@@ -193,13 +194,13 @@ func TestPurgedCheckout(t *testing.T) {
 		_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: ids[0].String()})
 		var local *stage.LocalChangesError
 		if !errors.As(err, &local) || len(local.Obstacles) != 2 || !s.Exists("big") {
-			t.Fatalf("checkout over the only copies: %v", err)
+			t.Fatalf("checkout over the only copies: error %v, want LocalChangesError", err)
 		}
 		if _, err := checkout.Remove(t.Context(), s.Repo, checkout.RemoveOptions{Paths: []string{"big"}}); !errors.As(err, &local) || !s.Exists("big") {
-			t.Errorf("removed the only copy: %v", err)
+			t.Errorf("rm of the only copy: error %v, want LocalChangesError", err)
 		}
 		if st := s.Status(); !st.Clean() || len(st.Purged) > 0 {
-			t.Errorf("status: %+v", st)
+			t.Errorf("status: %+v, want clean", st)
 		}
 		_, err = checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: ids[0].String(), Force: true})
 		s.Check(err)
@@ -207,21 +208,20 @@ func TestPurgedCheckout(t *testing.T) {
 		_, err = checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: ids[1].String()})
 		s.Unwritten(err, "big", "dir/copy", "secret")
 		if s.Exists("big") || s.Exists("secret") || !s.Exists("dir/short") {
-			t.Error("not all else was written, or what was purged is there")
+			t.Error("checkout wrote a purged file, or did not write dir/short")
 		}
 		st := s.Status()
 		if !st.Clean() || len(st.Purged) != 3 || len(st.Skipped) > 0 {
-			t.Errorf("status: %+v", st)
+			t.Errorf("status: %+v, want clean with three purged files", st)
 		}
-		// Nobody has removed these files.
+		// The next commit keeps the purged files, although they are not in the worktree.
 		s.Write("more", "more")
 		s.Add(stage.AddOptions{})
 		c := s.Commit("more")
 		if len(c.Changes) != 1 || c.Commit.Files != 6 {
-			t.Errorf("the commit changes %+v and has %d files", c.Changes, c.Commit.Files)
+			t.Errorf("commit changes %+v and has %d files, want one change, 6 files", c.Changes, c.Commit.Files)
 		}
-		// secret becomes another version, and this one again: the other one is
-		// not left in its place.
+		// A checkout of the purged version of secret deletes the other version.
 		_, err = checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: ids[2].String()})
 		s.Check(err)
 		if !s.Exists("secret") {
@@ -230,18 +230,18 @@ func TestPurgedCheckout(t *testing.T) {
 		_, err = checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Rev: c.ID.String()})
 		s.Unwritten(err, "secret")
 		if s.Exists("secret") {
-			t.Error("another version is in the place of what was purged")
+			t.Error("secret still has the other version")
 		}
-		// Whoever wants them out of commits can have that.
+		// rm removes a purged file from the next commit.
 		_, err = checkout.Remove(t.Context(), s.Repo, checkout.RemoveOptions{Paths: []string{"secret"}})
 		s.Check(err)
 		if c := s.Commit("rm"); c.Commit.Files != 5 {
-			t.Errorf("%d files", c.Commit.Files)
+			t.Errorf("commit after rm has %d files, want 5", c.Commit.Files)
 		}
 		n, err := checkout.Restore(t.Context(), s.Repo, checkout.RestoreOptions{Paths: []string{""}, Worktree: true})
 		s.Unwritten(err, "big", "dir/copy")
 		if n != 2 {
-			t.Errorf("%d paths to be restored", n)
+			t.Errorf("restore reports %d paths, want 2", n)
 		}
 		_, err = checkout.Reset(t.Context(), s.Repo, ids[1].String(), checkout.ResetHard, nil)
 		s.Unwritten(err, "big", "dir/copy", "secret")
@@ -251,12 +251,12 @@ func TestPurgedCheckout(t *testing.T) {
 		_, err = checkout.Extract(t.Context(), s.Repo, view, checkout.ExtractOptions{Paths: []string{""}, To: out})
 		s.Unwritten(err, "big", "dir/copy", "secret")
 		if list, err := os.ReadDir(out); err != nil || len(list) != 2 {
-			t.Errorf("extracted: %v, %v", list, err)
+			t.Errorf("extracted %v, error %v; want 2 names", list, err)
 		}
 	}
 }
 
-// TestPurgedAdd adds what was purged, and what has it in a part.
+// add skips files with a purged content, small or large.
 func TestPurgedAdd(t *testing.T) {
 	s, _ := secrets(t)
 	s.Purge("dir", "big")
@@ -266,12 +266,13 @@ func TestPurgedAdd(t *testing.T) {
 	r := s.Add(stage.AddOptions{})
 	if len(r.Added)+len(r.Modified) > 0 || !slices.Equal(r.Deleted, []string{"dir/short"}) || len(r.Skipped) != 2 || r.Skipped[0].Path != "again" || r.Skipped[1].Path != "twice" ||
 		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
-		t.Errorf("added: %+v", r)
+		t.Errorf("add: %+v, want again and twice skipped", r)
 	}
 	if !s.Exists("again") {
-		t.Error("the file is gone")
+		t.Error("add deleted the skipped file")
 	}
-	// A folder that was removed has the file still, as nobody could have left it.
+	// The purged dir/copy stays in the commit, although dir was deleted: a checkout
+	// would not have written it.
 	s.Check(os.Remove(filepath.Join(s.Dir, "again")))
 	s.Check(os.Remove(filepath.Join(s.Dir, "twice")))
 	s.Write("bigger", "small")
@@ -285,11 +286,11 @@ func TestPurgedAdd(t *testing.T) {
 		paths = append(paths, change.Path)
 	}
 	if !slices.Equal(paths, []string{"bigger", "dir/short"}) || c.Commit.Files != 5 {
-		t.Errorf("the commit changes %q and has %d files", paths, c.Commit.Files)
+		t.Errorf("commit changes %q and has %d files, want bigger and dir/short, 5 files", paths, c.Commit.Files)
 	}
 }
 
-// TestPurgedWhileAdding purges a content while files are added that have it.
+// add skips a file whose content is purged while add runs.
 func TestPurgedWhileAdding(t *testing.T) {
 	s, _ := secrets(t)
 	s.Write("again", treetest.Secret)
@@ -303,11 +304,11 @@ func TestPurgedWhileAdding(t *testing.T) {
 	}})
 	if !purged || !slices.Equal(r.Added, []string{"other"}) || len(r.Skipped) != 1 || r.Skipped[0].Path != "again" ||
 		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
-		t.Errorf("added: %+v", r)
+		t.Errorf("add: %+v, want again skipped", r)
 	}
 }
 
-// TestUnpurge takes back purges, as long as that is possible.
+// A purge can be undone until gc has removed the content.
 func TestUnpurge(t *testing.T) {
 	s, _ := secrets(t)
 	plan := s.Purge("dir", "big", "bigger")
@@ -324,26 +325,26 @@ func TestUnpurge(t *testing.T) {
 		_, err := purge.Undo(t.Context(), s.Repo, id(path)[:16])
 		s.Check(err)
 		if _, err := purge.Undo(t.Context(), s.Repo, id(path)); !errors.Is(err, purge.ErrNotPurged) {
-			t.Errorf("%s: taken back twice: %v", path, err)
+			t.Errorf("second undo of %s: error %v, want ErrNotPurged", path, err)
 		}
 	}
 	s.Collect(s.Repo, gc.PlanOptions{})
 	if data, err := treetest.ReadFile(t.Context(), s.Repo, s.Head(), "big"); err != nil || !bytes.Equal(data, treetest.Noise(1, 5<<20)) {
-		t.Errorf("big: %d bytes, %v", len(data), err)
+		t.Errorf("big: %d bytes, error %v; want its content", len(data), err)
 	}
 	if _, err := purge.Undo(t.Context(), s.Repo, id("bigger")); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("taken back what is gone: %v", err)
+		t.Errorf("undo after gc: error %v, want ErrNotFound", err)
 	}
 	if _, err := purge.Undo(t.Context(), s.Repo, "abc"); !errors.Is(err, purge.ErrNotPurged) {
-		t.Errorf("by three digits: %v", err)
+		t.Errorf("undo by three digits: error %v, want ErrNotPurged", err)
 	}
 	if list, err := purge.All(s.Repo); err != nil || len(list) != 1 {
-		t.Errorf("purged: %v, %v", list, err)
+		t.Errorf("purged: %v, error %v; want only bigger", list, err)
 	}
 }
 
-// TestPurgedMerge merges branches that have what was purged: a side that has not
-// changed a file has no say, and what both changed cannot be put together.
+// A merge takes a purged file that only one side changed. A purged file that both
+// sides changed is a conflict.
 func TestPurgedMerge(t *testing.T) {
 	s, _ := secrets(t)
 	s.Write("both", treetest.Secret+"base\n")
@@ -364,11 +365,11 @@ func TestPurgedMerge(t *testing.T) {
 	m, err := commits.Merge(t.Context(), s.Repo, commits.MergeOptions{Rev: "theirs"})
 	s.Unwritten(err, "both", "theirs")
 	if len(m.Conflicts) > 0 || m.Commit == nil || m.Commit.Commit.Files != 9 {
-		t.Fatalf("merged: %+v", m)
+		t.Fatalf("merge: %+v, want no conflict", m)
 	}
 	for _, name := range []string{"both", "theirs"} {
 		if s.Exists(name) {
-			t.Errorf("%s is there", name)
+			t.Errorf("merge wrote the purged %s", name)
 		}
 	}
 	_, err = checkout.Reset(t.Context(), s.Repo, "HEAD~1", checkout.ResetHard, nil)
@@ -378,7 +379,7 @@ func TestPurgedMerge(t *testing.T) {
 	s.Commit("ours of both")
 	m, err = commits.Merge(t.Context(), s.Repo, commits.MergeOptions{Rev: "theirs"})
 	if err == nil || m == nil || len(m.Conflicts) != 1 || m.Conflicts[0].Path != "both" || m.Conflicts[0].Markers {
-		t.Fatalf("merged: %+v, %v", m, err)
+		t.Fatalf("merge: %+v, error %v; want a conflict of both, without markers", m, err)
 	}
 	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{}))
 }

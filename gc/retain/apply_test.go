@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// at returns commits of the times in text, RFC 3339 with a space for "T"; a
-// tag may stand after a time.
+// at returns a commit for each line: a time in RFC 3339, with a space for "T", and
+// then tags.
 func at(t *testing.T, lines ...string) []Commit {
 	t.Helper()
 	var commits []Commit
@@ -39,26 +39,26 @@ func TestApply(t *testing.T) {
 		name    string
 		policy  Policy
 		commits []string
-		want    []int // of those that are kept
+		want    []int // numbers of the kept commits
 	}{
 		{"empty", Policy{}, days, []int{0, 1, 2, 3, 4, 5, 6, 7}},
 		{"no commits", Policy{Daily: 1, Within: Duration{Days: 1}}, nil, nil},
 		{"last", Policy{Last: 2}, days, []int{0, 1}},
-		{"more than there are", Policy{Last: 20}, days, []int{0, 1, 2, 3, 4, 5, 6, 7}},
+		{"last, more than all", Policy{Last: 20}, days, []int{0, 1, 2, 3, 4, 5, 6, 7}},
 		{"all", Policy{Last: Unlimited}, days, []int{0, 1, 2, 3, 4, 5, 6, 7}},
-		{"days that have a commit count, no others", Policy{Daily: 3}, days, []int{0, 2, 3}},
+		{"days without a commit do not count", Policy{Daily: 3}, days, []int{0, 2, 3}},
 		{"weeks begin on Monday", Policy{Weekly: 2}, days, []int{0, 3}},
 		{"months", Policy{Monthly: 2}, days, []int{0, 4}},
 		{"years", Policy{Yearly: 1}, days, []int{0}},
 		{"years, used up", Policy{Yearly: 2}, days, []int{0, 6}},
 		{"years, not used up: the oldest", Policy{Yearly: 3}, days, []int{0, 6, 7}},
 		{"unlimited is never used up", Policy{Monthly: Unlimited}, days, []int{0, 4, 6, 7}},
-		{"the oldest in a period that has one", Policy{Daily: 9}, []string{"2026-01-02 10:00Z", "2026-01-02 09:00Z", "2026-01-02 08:00Z"}, []int{0, 2}},
+		{"the oldest of a period with a kept commit", Policy{Daily: 9}, []string{"2026-01-02 10:00Z", "2026-01-02 09:00Z", "2026-01-02 08:00Z"}, []int{0, 2}},
 		{"rules add up", Policy{Last: 1, Monthly: 2, Yearly: 2}, days, []int{0, 4, 6}},
 		{"one day, several commits", Policy{Daily: 1}, []string{"2026-01-02 23:59Z", "2026-01-02 12:00Z", "2026-01-02 00:00Z"}, []int{0}},
 
 		{"within", Policy{Within: Duration{Days: 4}}, days, []int{0, 1, 2, 3, 4}},
-		{"within counts from the newest, and leaves out what is as old", Policy{Within: Duration{Days: 3}}, days, []int{0, 1, 2}},
+		{"within counts from the newest and excludes the exact age", Policy{Within: Duration{Days: 3}}, days, []int{0, 1, 2}},
 		{"within hours", Policy{Within: Duration{Hours: 9}}, days, []int{0, 1}},
 		{"within months of different lengths", Policy{Within: Duration{Months: 1}},
 			[]string{"2026-03-31 12:00Z", "2026-02-28 12:01Z", "2026-02-28 12:00Z"}, []int{0, 1}},
@@ -66,7 +66,7 @@ func TestApply(t *testing.T) {
 		{"months within", Policy{WithinMonthly: Duration{Years: 1}}, days, []int{0, 4, 6, 7}},
 		{"the oldest, if within", Policy{WithinYearly: Duration{Years: 2}}, []string{"2026-02-01 10:00Z", "2026-01-02 09:00Z"}, []int{0, 1}},
 		{"not the oldest, if not within", Policy{WithinYearly: Duration{Days: 2}}, []string{"2026-02-01 10:00Z", "2026-01-31 12:00Z", "2026-01-02 09:00Z"}, []int{0}},
-		{"within longer than time goes back", Policy{Within: Duration{maxDuration, maxDuration, maxDuration, maxDuration}}, days, []int{0, 1, 2, 3, 4, 5, 6, 7}},
+		{"within more than all time", Policy{Within: Duration{maxDuration, maxDuration, maxDuration, maxDuration}}, days, []int{0, 1, 2, 3, 4, 5, 6, 7}},
 
 		{"tags", Policy{Tags: []string{"v*", "gold"}},
 			[]string{"2026-01-04 10:00Z", "2026-01-03 10:00Z v1", "2026-01-02 10:00Z gold v2", "2026-01-01 10:00Z golden"}, []int{1, 2}},
@@ -76,22 +76,22 @@ func TestApply(t *testing.T) {
 		{"years 0 and 9999, all", Policy{Weekly: Unlimited, WithinHourly: Duration{Years: 9999}},
 			[]string{"9999-12-31 23:59Z", "9999-12-31 23:58Z", "0000-01-01 00:01Z", "0000-01-01 00:00Z"}, []int{0, 2, 3}},
 
-		{"a clock that went back: what counts is time", Policy{Last: 2},
+		{"times count, not the order", Policy{Last: 2},
 			[]string{"2026-01-01 10:00Z", "1970-01-01 00:00Z", "2026-01-03 10:00Z", "2026-01-02 10:00Z"}, []int{2, 3}},
-		{"the same time: what comes first", Policy{Daily: 1}, []string{"2026-01-01 10:00Z", "2026-01-01 10:00Z"}, []int{0}},
-		{"days are those of the zone", Policy{Daily: 2},
+		{"the first of equal times", Policy{Daily: 1}, []string{"2026-01-01 10:00Z", "2026-01-01 10:00Z"}, []int{0}},
+		{"days of the recorded zone", Policy{Daily: 2},
 			[]string{"2026-01-02 00:30+02:00", "2026-01-01 21:00Z", "2025-12-31 12:00Z"}, []int{0, 1}},
-		{"a day is kept once, though zones have it twice", Policy{Daily: 3},
+		{"one day in two zones", Policy{Daily: 3},
 			[]string{"2026-01-01 23:00Z", "2026-01-02 00:30+02:00", "2026-01-01 22:00Z", "2025-12-30 12:00Z", "2025-12-29 12:00Z"}, []int{0, 1, 3}},
 
 		// In Berlin, 2026-03-29 has 23 hours and 2026-10-25 has 25.
 		{"the day summer begins", Policy{Hourly: 3, Daily: 1},
 			[]string{"2026-03-29 03:10+02:00", "2026-03-29 01:50+01:00", "2026-03-29 01:10+01:00", "2026-03-29 00:10+01:00", "2026-03-28 23:10+01:00"}, []int{0, 1, 3}},
-		{"the hour that there is twice", Policy{Hourly: 3},
+		{"the repeated hour", Policy{Hourly: 3},
 			[]string{"2026-10-25 03:10+01:00", "2026-10-25 02:10+01:00", "2026-10-25 02:10+02:00", "2026-10-25 01:10+02:00"}, []int{0, 1, 2}},
 		{"the day summer ends", Policy{Daily: 2},
 			[]string{"2026-10-25 23:59+01:00", "2026-10-25 00:00+02:00", "2026-10-24 23:59+02:00", "2026-10-24 00:00+02:00"}, []int{0, 2}},
-		{"hours of zones with half ones", Policy{Hourly: 2},
+		{"hours of a zone with half an hour", Policy{Hourly: 2},
 			[]string{"2026-01-01 12:10+05:30", "2026-01-01 12:00+05:30", "2026-01-01 11:59+05:30", "2026-01-01 10:00+05:30"}, []int{0, 2}},
 		{"hours before 1970", Policy{Hourly: 2}, []string{"1969-12-31 23:59Z", "1969-12-31 23:01Z", "1969-12-31 22:59Z", "1969-12-31 21:59Z"}, []int{0, 2}},
 		{"the ISO week of another year", Policy{Weekly: 2},
@@ -129,7 +129,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestFuture has clocks that are wrong: that of a commit, then that of now.
+// Commits after now are kept and do not count, whether a commit's clock is wrong
+// or the present one.
 func TestFuture(t *testing.T) {
 	commits := at(t, "2038-01-19 03:14Z", "2026-01-03 10:00Z", "2026-01-02 10:00Z", "2026-01-01 10:00Z")
 	p := Policy{Last: 1, Within: Duration{Days: 2}}
@@ -142,15 +143,14 @@ func TestFuture(t *testing.T) {
 		return n
 	}
 	if got := kept(time.Date(2026, 1, 4, 0, 0, 0, 0, time.UTC)); !slices.Equal(got, []int{0, 1, 2}) {
-		t.Errorf("a commit from the future: kept %v", got)
+		t.Errorf("with a commit from the future: kept %v, want 0 to 2", got)
 	}
 	if got := kept(time.Unix(0, 0)); !slices.Equal(got, []int{0, 1, 2, 3}) {
-		t.Errorf("now is long ago: kept %v", got)
+		t.Errorf("with now in 1970: kept %v, want all", got)
 	}
 }
 
-// TestApplyRandom compares the rules with what is said of them, on random
-// commits in random order.
+// Apply agrees with a simple implementation, on random commits in random order.
 func TestApplyRandom(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	number := func() int { return []int{0, 0, 1, 2, 5, 40, Unlimited}[rng.IntN(7)] }
@@ -172,7 +172,7 @@ func TestApplyRandom(t *testing.T) {
 				t.Fatalf("%s: commit %d of %v: %q, want kept %v", &p, i, commits, got[i], want[i])
 			}
 		}
-		// What was kept is kept again when it is all there is.
+		// Applied to the kept commits, the policy keeps all of them.
 		var left []Commit
 		for i, c := range commits {
 			if len(got[i]) > 0 {
@@ -181,15 +181,15 @@ func TestApplyRandom(t *testing.T) {
 		}
 		for i, reasons := range p.Apply(left, future) {
 			if len(reasons) == 0 {
-				t.Fatalf("%s: commit %d of %v was kept, and is not any more", &p, i, left)
+				t.Fatalf("%s: the second Apply drops commit %d of %v", &p, i, left)
 			}
 		}
 	}
 }
 
-// simple tells which commits a policy with counts, Within and WithinMonthly
-// keeps, in another way: a commit is the last of its period if no other of the
-// period is newer, and is kept if fewer such commits are newer than allowed.
+// simple implements policies with counts, Within and WithinMonthly. A commit is
+// the last of its period if no other commit of the period is newer. It is kept if
+// fewer last commits than the count are newer.
 func simple(p Policy, commits []Commit) []bool {
 	newer := func(a, b int) bool {
 		if c := commits[a].Time.Compare(commits[b].Time); c != 0 {
@@ -263,7 +263,7 @@ func simple(p Policy, commits []Commit) []bool {
 	return kept
 }
 
-// TestExtremes has times that no calendar has.
+// Apply accepts times that no calendar has.
 func TestExtremes(t *testing.T) {
 	var commits []Commit
 	for _, sec := range []int64{math.MaxInt64, 1 << 62, 1 << 40, 0, -1 << 40, -1 << 62, math.MinInt64} {
@@ -271,6 +271,6 @@ func TestExtremes(t *testing.T) {
 	}
 	p := Policy{Hourly: 1, Daily: 1, Weekly: 1, Monthly: 1, Yearly: 1, WithinYearly: Duration{Years: maxDuration}}
 	if got := p.Apply(commits, time.Unix(1<<41, 0)); len(got[2]) == 0 || len(got[3]) > 1 {
-		t.Errorf("%q", got)
+		t.Errorf("reasons %q", got)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestExpireHeld checks that what is held does not expire, keeps its content
-// though it had expired before, and no longer than it is held.
+// A held commit does not expire. A hold of an expired commit keeps its content,
+// until the hold ends.
 func TestExpireHeld(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
@@ -28,39 +28,39 @@ func TestExpireHeld(t *testing.T) {
 	s.Hold(ids[0], true)
 	var protected *retain.ProtectedError
 	if _, err := retain.Expire(ctx, s.Repo, retain.ExpireOptions{Revs: []string{ids[1].String(), ids[0].String()}}); !errors.As(err, &protected) || protected.Commit != ids[0] || !slices.Equal(protected.Why, []string{"held"}) {
-		t.Errorf("a commit that is held: %v", err)
+		t.Errorf("expire of a held commit: error %v, want ProtectedError", err)
 	}
 	if list, err := retain.Expirations(s.Repo); len(list) > 0 || err != nil {
-		t.Errorf("after an error: %v, %v", list, err)
+		t.Errorf("after an error: expirations %v, error %v; want none", list, err)
 	}
 	result, err := retain.Expire(ctx, s.Repo, retain.ExpireOptions{Policy: retain.Policy{Last: 1}})
 	s.Check(err)
 	if len(result.Expired) != 2 || result.Expired[0].ID != ids[2] || result.Expired[1].ID != ids[1] {
-		t.Errorf("expired: %+v", result.Expired)
+		t.Errorf("expired: %+v, want the third and the second commit", result.Expired)
 	}
 	s.Hold(ids[1], true)
 	s.Collect(s.Repo, gc.PlanOptions{})
 	for i, want := range []error{nil, nil, intact.ErrExpired, nil} {
 		if _, err := treetest.ReadFiles(ctx, s.Repo, ids[i]); !errors.Is(err, want) {
-			t.Errorf("commit %d: %v, want %v", i, err, want)
+			t.Errorf("commit %d: error %v, want %v", i, err, want)
 		}
 	}
 	later := s.Clocked(2 * time.Hour)
 	s.Collect(later, gc.PlanOptions{})
 	for i, want := range []error{nil, intact.ErrExpired, intact.ErrExpired, nil} {
 		if _, err := treetest.ReadFiles(ctx, later, ids[i]); !errors.Is(err, want) {
-			t.Errorf("commit %d after the hold: %v, want %v", i, err, want)
+			t.Errorf("commit %d after the hold: error %v, want %v", i, err, want)
 		}
 	}
-	s.Hold(ids[0], false) // for whom the clock was not put forward
+	s.Hold(ids[0], false) // by the real clock, the holds have not ended
 	s.Hold(ids[1], false)
 	var gone *intact.GoneError
 	if done, err := retain.Unexpire(ctx, later, nil); len(done) > 0 || !errors.As(err, &gone) || len(gone.Commits) != 2 || gone.Commits[0].Objects == 0 {
-		t.Errorf("undo of what is gone: %v, %v", done, err)
+		t.Errorf("unexpire of removed content: %v, error %v; want GoneError", done, err)
 	}
 }
 
-// TestExpireNeeds checks that Expire wants to be told what.
+// Expire needs either a valid policy or commits.
 func TestExpireNeeds(t *testing.T) {
 	s := treetest.New(t)
 	for _, o := range []retain.ExpireOptions{

@@ -10,12 +10,12 @@ import (
 func TestParseCount(t *testing.T) {
 	for text, want := range map[string]int{"0": 0, "7": 7, "007": 7, "2147483647": 2147483647, "unlimited": Unlimited} {
 		if got, err := ParseCount(text); got != want || err != nil {
-			t.Errorf("%q: %d, %v", text, got, err)
+			t.Errorf("ParseCount(%q) = %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "-1", "+1", "1.5", " 1", "all", "Unlimited", "2147483648", "99999999999999999999", "0x10", "1_0"} {
 		if n, err := ParseCount(text); !errors.Is(err, ErrValue) {
-			t.Errorf("%q: %d, %v", text, n, err)
+			t.Errorf("ParseCount(%q) = %d, %v, want ErrValue", text, n, err)
 		}
 	}
 }
@@ -28,15 +28,15 @@ func TestParseDuration(t *testing.T) {
 	} {
 		got, err := ParseDuration(text)
 		if got != want || err != nil {
-			t.Errorf("%q: %v, %v", text, got, err)
+			t.Errorf("ParseDuration(%q) = %v, %v, want %v", text, got, err, want)
 		}
 		if again, err := ParseDuration(got.String()); again != want || err != nil {
-			t.Errorf("%q: %q is %v, %v", text, got, again, err)
+			t.Errorf("ParseDuration(%q) = %v, %v, want %v", got, again, err, want)
 		}
 	}
 	for _, text := range []string{"", "d", "1h30min", "7d7d", "-7d", "+7d", "1.5d", "142857w2d", "w", "1000001d", "99999999999999999999h", "1y5", "y5m"} {
 		if d, err := ParseDuration(text); !errors.Is(err, ErrValue) || d != (Duration{}) {
-			t.Errorf("%q: %v, %v", text, d, err)
+			t.Errorf("ParseDuration(%q) = %v, %v, want ErrValue", text, d, err)
 		}
 	}
 }
@@ -73,7 +73,7 @@ func TestPolicyString(t *testing.T) {
 			WithinMonthly: Duration{Months: 1}, WithinYearly: Duration{Years: 1}},
 	} {
 		if got := p.String(); got != want || p.IsEmpty() != (want == "") || p.Check() != nil {
-			t.Errorf("%q, want %q; %v", got, want, p.Check())
+			t.Errorf("String() = %q, want %q; Check() = %v", got, want, p.Check())
 		}
 	}
 }
@@ -89,7 +89,7 @@ func TestCheck(t *testing.T) {
 		`--keep-tag ""`:            {Tags: []string{"v1", ""}},
 	} {
 		if err := p.Check(); !errors.Is(err, ErrValue) || !strings.HasPrefix(err.Error(), option+": unknown policy value") {
-			t.Errorf("%s: %v", option, err)
+			t.Errorf("%s: error %v, want ErrValue with the option", option, err)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func FuzzParseDuration(f *testing.F) {
 			return
 		}
 		if again, err := ParseDuration(d.String()); again != d || err != nil || d.check() != nil {
-			t.Errorf("%q: %v, again %v, %v", text, d, again, err)
+			t.Errorf("ParseDuration(%q) = %v, and of its String() = %v, %v", text, d, again, err)
 		}
 		d.before(time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC))
 	})

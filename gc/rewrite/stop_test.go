@@ -18,12 +18,12 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// TestRewriteStopped has a rewrite fail at each of its steps. What is left is
-// whole, and the rewrite can be run again and ends what was begun.
+// A rewrite that fails at any step leaves an intact repository. The next run
+// completes it.
 func TestRewriteStopped(t *testing.T) {
 	for _, step := range []struct {
-		file  string // in whose place there is something else; "": it has ended, but refs were moved back
-		moved bool   // the refs, before it stops
+		file  string // blocks the step that writes it; "": the rewrite ends, but its refs are moved back
+		moved bool   // the refs are moved before the failure
 	}{
 		{file: "rewritten"},
 		{file: record.File + ".lock"},
@@ -57,33 +57,33 @@ func TestRewriteStopped(t *testing.T) {
 			report, err := gc.VerifyRepository(t.Context(), s.Repo, gc.VerifyOptions{})
 			s.Check(err)
 			for _, p := range report.Problems {
-				t.Errorf("stopped: %v", p)
+				t.Errorf("after the failure: %v", p)
 			}
 			if moved := s.Head() != ids["side"]; moved != step.moved {
-				t.Errorf("HEAD has moved: %t", moved)
+				t.Errorf("HEAD was moved: %t, want %t", moved, step.moved)
 			}
 
 			rest, err := rewrite.Run(t.Context(), s.Repo, plan, false)
 			s.Check(err)
 			if moved := len(rest.Refs) == 3; moved == step.moved {
-				t.Errorf("moved when it was run again: %v", rest.Refs)
+				t.Errorf("second run moved %v", rest.Refs)
 			}
 			set, err := s.Repo.Records().Load()
 			s.Check(err)
 			_, c, err := s.Repo.ReadCommit(t.Context(), "side~2")
 			s.Check(err)
 			if rec, _ := set.Get(record.Expire, object.Key{Kind: object.KindCommit, ID: c.Parents[0]}); rec.On {
-				t.Errorf("another commit has expired: %+v", rec)
+				t.Errorf("the new first commit has expired: %+v", rec)
 			}
 			id, err := s.Repo.Resolve(t.Context(), "side~2")
 			s.Check(err)
 			if rec, _ := set.Get(record.Expire, object.Key{Kind: object.KindCommit, ID: id}); !rec.On {
-				t.Errorf("expiration of the new commit: %+v", rec)
+				t.Errorf("the new second commit has not expired: %+v", rec)
 			}
 			if st := s.Status(); len(st.Staged) > 0 {
-				t.Errorf("staged: %v", st.Staged)
+				t.Errorf("staged: %v, want nothing", st.Staged)
 			}
-			// Nothing leads to the old commits any more, and the new ones are whole.
+			// The old commits are unreachable.
 			logs, err := s.Repo.Refs().Logs()
 			s.Check(err)
 			for _, name := range logs {
@@ -92,7 +92,7 @@ func TestRewriteStopped(t *testing.T) {
 				for _, e := range log {
 					for name, id := range ids {
 						if e.Old == id || e.New == id {
-							t.Errorf("the log of %s tells of %s", name, e.Reason)
+							t.Errorf("the log of %s names an old commit: %s", name, e.Reason)
 						}
 					}
 				}
@@ -100,7 +100,7 @@ func TestRewriteStopped(t *testing.T) {
 			s.Collect(s.Repo, gc.PlanOptions{})
 			for name, id := range ids {
 				if has, err := s.Repo.Objects().Has(t.Context(), object.Key{Kind: object.KindCommit, ID: id}); err != nil || has {
-					t.Errorf("%s is there: %t, %v", name, has, err)
+					t.Errorf("old commit %s is stored: %t, error %v", name, has, err)
 				}
 			}
 		})

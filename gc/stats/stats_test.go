@@ -24,16 +24,16 @@ import (
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
-// spender makes repositories of which much is in several branches and commits.
-type spender struct {
+// A randomRepo has branches and commits that share most of their content.
+type randomRepo struct {
 	*treetest.Repository
 	rng     *rand.Rand
 	texts   []string
 	commits map[object.ID]bool
 }
 
-func newSpender(t *testing.T, seed uint64) *spender {
-	s := &spender{Repository: treetest.NewWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
+func newRandomRepo(t *testing.T, seed uint64) *randomRepo {
+	s := &randomRepo{Repository: treetest.NewWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
 	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
 	for range 12 {
 		s.texts = append(s.texts, s.text([]int{3, 20, 32, 33, 400, 5000, 300_000}[s.rng.IntN(7)]))
@@ -41,7 +41,7 @@ func newSpender(t *testing.T, seed uint64) *spender {
 	return s
 }
 
-func (s *spender) text(n int) string {
+func (s *randomRepo) text(n int) string {
 	data := make([]byte, n)
 	for i := range data {
 		data[i] = byte(s.rng.IntN(256))
@@ -49,15 +49,15 @@ func (s *spender) text(n int) string {
 	return string(data)
 }
 
-// change changes some files, mostly to what others have.
-func (s *spender) change() {
+// change stages changes of some files, mostly to contents of other files.
+func (s *randomRepo) change() {
 	for range 1 + s.rng.IntN(4) {
 		path := fmt.Sprintf("%c/%c/%d", 'a'+s.rng.IntN(3), 'a'+s.rng.IntN(2), s.rng.IntN(4))
 		switch text := s.texts[s.rng.IntN(len(s.texts))]; s.rng.IntN(4) {
 		case 0:
 			s.Write(path, s.text(1+s.rng.IntN(3000)))
 		case 1:
-			s.Write(path, text+"!") // has most of its chunks in common with another
+			s.Write(path, text+"!") // shares most of its chunks
 		default:
 			s.Write(path, text)
 		}
@@ -65,7 +65,7 @@ func (s *spender) change() {
 	s.Add(stage.AddOptions{})
 }
 
-func (s *spender) grow() {
+func (s *randomRepo) grow() {
 	ctx := s.T.Context()
 	branches := []string{"main"}
 	for i := range 4 + s.rng.IntN(6) {
@@ -90,12 +90,12 @@ func (s *spender) grow() {
 		s.Check(err)
 	}
 	if s.rng.IntN(2) == 0 {
-		s.change() // and it stays staged
+		s.change() // stays staged
 	}
 }
 
-// collectAll leaves no garbage.
-func (s *spender) collectAll() {
+// collectAll removes names such as ORIG_HEAD, and all garbage.
+func (s *randomRepo) collectAll() {
 	s.T.Helper()
 	names, err := filepath.Glob(filepath.Join(s.Dir, ".kist", "*_HEAD"))
 	s.Check(err)
@@ -105,8 +105,8 @@ func (s *spender) collectAll() {
 	s.Collect(s.Repo, gc.PlanOptions{})
 }
 
-// stored returns how many bytes the values of all objects take.
-func (s *spender) stored() (n int64) {
+// stored returns the number of stored bytes of all objects.
+func (s *randomRepo) stored() (n int64) {
 	s.T.Helper()
 	infos, err := s.Repo.Objects().Volumes(s.T.Context())
 	s.Check(err)
@@ -116,34 +116,34 @@ func (s *spender) stored() (n int64) {
 	return n
 }
 
-func (s *spender) stats(o stats.Options) *stats.Stats {
+func (s *randomRepo) stats(o stats.Options) *stats.Stats {
 	s.T.Helper()
 	st, err := stats.Totals(s.T.Context(), s.Repo, o)
 	s.Check(err)
 	return st
 }
 
-// TestUniqueIsFreed deletes branches and tags, and wants gc to make just that
-// free that stats has told.
+// After branches and tags are deleted, gc frees exactly the bytes that stats
+// reported as their own.
 func TestUniqueIsFreed(t *testing.T) {
 	for i := range objecttest.Rounds(t, 6) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			s := newSpender(t, seed)
+			s := newRandomRepo(t, seed)
 			s.grow()
 			ctx := t.Context()
-			told := s.stats(stats.Options{})
+			reported := s.stats(stats.Options{})
 			before := s.stored()
 			s.collectAll()
 			left := s.stored()
-			rest := told.Account.Unheld.Stored + told.Account.Copies.Stored + told.Spaces[len(told.Spaces)-1].Own.Stored
+			rest := reported.Account.Unheld.Stored + reported.Account.Copies.Stored + reported.Spaces[len(reported.Spaces)-1].Own.Stored
 			if before-left != rest {
-				t.Errorf("%d bytes were said to be for nothing, or only for logs; %d were freed", rest, before-left)
+				t.Errorf("gc freed %d bytes, stats reported %d as garbage, copies or only in logs", before-left, rest)
 			}
 			st := s.stats(stats.Options{})
 			if st.Account.Held.Stored != left || st.Account.Unheld.Objects != 0 || st.Account.Copies.Objects != 0 {
-				t.Errorf("%d bytes are stored, of which %+v", left, st.Account)
+				t.Errorf("after gc, %d bytes are stored, account %+v", left, st.Account)
 			}
 			head, err := s.Repo.Refs().Head()
 			s.Check(err)
@@ -163,7 +163,7 @@ func TestUniqueIsFreed(t *testing.T) {
 				one := s.stats(stats.Options{Revs: []string{name}})
 				of := slices.IndexFunc(s.stats(stats.Options{}).Spaces, func(x stats.Space) bool { return x.Name == name })
 				if of < 0 || s.stats(stats.Options{}).Spaces[of].Share != one.Spaces[0].Share || one.Account.Together != one.Spaces[0].Own {
-					t.Errorf("%s alone: %+v", name, one)
+					t.Errorf("%s alone: %+v, want its share among all spaces", name, one)
 				}
 				if _, ok := refs.BranchOf(name); ok {
 					_, err = commits.DeleteBranch(ctx, s.Repo, name, true)
@@ -173,13 +173,13 @@ func TestUniqueIsFreed(t *testing.T) {
 				s.Check(err)
 				s.collectAll()
 				if freed := before - s.stored(); freed != one.Spaces[0].Own.Stored {
-					t.Errorf("%s: %d bytes freed, stats said %d", name, freed, one.Spaces[0].Own.Stored)
+					t.Errorf("%s: gc freed %d bytes, stats reported %d", name, freed, one.Spaces[0].Own.Stored)
 				}
 			}
 			if freed := left - s.stored(); freed != together {
-				t.Errorf("%v: %d bytes freed, stats said %d together", deleted, freed, together)
+				t.Errorf("%v: gc freed %d bytes, stats reported %d together", deleted, freed, together)
 			}
-			// The newest commit: without it, it goes and what only it has.
+			// Without the newest commit, gc frees the commit and its own content.
 			s.Check(func() error { _, err := checkout.Reset(ctx, s.Repo, "HEAD", checkout.ResetHard, nil); return err }())
 			s.collectAll()
 			commit, err := object.ReadCommit(ctx, s.Repo.Objects(), head.ID)
@@ -198,15 +198,15 @@ func TestUniqueIsFreed(t *testing.T) {
 			s.collectAll()
 			// Files with the same content keep their times, so the index can keep trees.
 			want := last + itself + staged - s.ownOfIndex()
-			if freed := before - s.stored(); !s.reached(head.ID) && freed != want {
-				t.Errorf("the last commit: %d bytes freed, stats counted %d, of which %d are the commit's", freed, want, itself)
+			if freed := before - s.stored(); !s.hasCommit(head.ID) && freed != want {
+				t.Errorf("newest commit: gc freed %d bytes, stats reported %d with %d of the commit itself", freed, want, itself)
 			}
 		})
 	}
 }
 
-// ownOfIndex returns the stored bytes of the objects that only the index needs.
-func (s *spender) ownOfIndex() int64 {
+// ownOfIndex returns the stored bytes of the objects that only the index reaches.
+func (s *randomRepo) ownOfIndex() int64 {
 	s.T.Helper()
 	for _, space := range s.stats(stats.Options{}).Spaces {
 		if space.Kind == stats.SpaceIndex {
@@ -216,15 +216,15 @@ func (s *spender) ownOfIndex() int64 {
 	return 0
 }
 
-// reached reports whether a commit is still there.
-func (s *spender) reached(id object.ID) bool {
+// hasCommit reports whether a commit is stored.
+func (s *randomRepo) hasCommit(id object.ID) bool {
 	has, err := s.Repo.Objects().Has(s.T.Context(), object.Key{Kind: object.KindCommit, ID: id})
 	s.Check(err)
 	return has
 }
 
-// below adds all that a key leads to, except commits.
-func (s *spender) below(key object.Key, to map[object.Key]bool) {
+// below adds an object and all objects below it, except commits, to a set.
+func (s *randomRepo) below(key object.Key, to map[object.Key]bool) {
 	if key.IsZero() || to[key] {
 		return
 	}
@@ -240,8 +240,8 @@ func (s *spender) below(key object.Key, to map[object.Key]bool) {
 	}
 }
 
-// size returns what some objects take that others are not.
-func (s *spender) size(keys, without map[object.Key]bool) (n int64) {
+// size returns the stored bytes of the objects of a set that are not in another.
+func (s *randomRepo) size(keys, without map[object.Key]bool) (n int64) {
 	for key := range keys {
 		if !without[key] {
 			_, stored, err := s.Repo.Objects().StoredSize(s.T.Context(), key)
@@ -252,14 +252,14 @@ func (s *spender) size(keys, without map[object.Key]bool) (n int64) {
 	return n
 }
 
-// TestStatsOfPathsAndCommits compares what stats tells of commits and paths with
-// what comes out if everything is put down in full.
+// The stats of commits and paths equal the sums over their complete sets of
+// objects.
 func TestStatsOfPathsAndCommits(t *testing.T) {
 	for seed := range uint64(10) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
-			s := newSpender(t, 100+seed)
+			s := newRandomRepo(t, 100+seed)
 			s.grow()
 			idx, err := s.Repo.Index()
 			s.Check(err)
@@ -281,7 +281,7 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 			}
 			st := s.stats(stats.Options{Commits: true})
 			if len(st.Spaces) != len(s.commits) {
-				t.Fatalf("%d commits, not %d", len(st.Spaces), len(s.commits))
+				t.Fatalf("%d spaces, want %d", len(st.Spaces), len(s.commits))
 			}
 			for _, space := range st.Spaces {
 				others := map[object.Key]bool{}
@@ -295,16 +295,16 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 				}
 				all, own := s.size(content[space.ID], nil), s.size(content[space.ID], others)
 				if space.All.Stored != all || space.Own.Stored != own {
-					t.Errorf("%s: %d bytes, %d of its own; stats says %+v", space.ID.Short(), all, own, space.Share)
+					t.Errorf("%s: stats %+v, want %d bytes, %d of its own", space.ID.Short(), space.Share, all, own)
 				}
 			}
 
 			for _, paths := range [][]string{{"a"}, {"a/b"}, {"a", "b/a", "c/b/1"}, {"b/a/2"}, {""}} {
 				got, err := stats.Totals(ctx, s.Repo, stats.Options{Paths: paths})
 				if err != nil {
-					continue // there is none of this path
+					continue // a path does not exist
 				}
-				sets := make([]map[object.Key]bool, len(paths)+1) // the last of what is in none
+				sets := make([]map[object.Key]bool, len(paths)+1) // by path; the last for other paths
 				for i := range sets {
 					sets[i] = map[object.Key]bool{}
 				}
@@ -339,7 +339,7 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 					}
 					all, own := s.size(sets[i], nil), s.size(sets[i], others)
 					if space.Name != paths[i] || space.All.Stored != all || space.Own.Stored != own {
-						t.Errorf("%q of %q: %d bytes, %d of its own; stats says %+v", paths[i], paths, all, own, space)
+						t.Errorf("%q of %q: stats %+v, want %d bytes, %d of its own", paths[i], paths, space, all, own)
 					}
 				}
 			}

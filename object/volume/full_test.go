@@ -44,10 +44,10 @@ func onTmpfs(t *testing.T, size int, dir, name string, args ...string) *exec.Cmd
 // needsMount skips the test if it cannot mount a file system.
 func needsMount(t *testing.T) {
 	if os.Getuid() != 0 {
-		skip(t, "only root can mount")
+		objecttest.Skip(t, "only root can mount")
 	}
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
-		skip(t, "cannot unshare: "+err.Error())
+		objecttest.Skip(t, "cannot unshare: "+err.Error())
 	}
 }
 

@@ -293,10 +293,7 @@ func strace(t *testing.T, log, dir, call, inject string, batch int) *exec.Cmd {
 
 // straced is strace for any child.
 func straced(t *testing.T, log, call, inject, name string, args ...string) *exec.Cmd {
-	path, err := exec.LookPath("strace")
-	if err != nil {
-		skip(t, "strace is not installed")
-	}
+	path := objecttest.NeedProgram(t, "strace")
 	c := child(t, name, args...)
 	cmd := exec.Command(path, append([]string{"-f", "-qq", "-o", log, "-e", "trace=" + call, "-e", "inject=" + call + ":" + inject}, c.Args...)...)
 	cmd.Env = append(c.Env, "GOMAXPROCS=1")

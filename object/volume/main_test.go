@@ -43,16 +43,6 @@ func child(t testing.TB, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// skip skips a test that cannot run on this machine. It fails the test instead if
-// KIST_TEST_NOSKIP is 1 and root runs it.
-func skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("KIST_TEST_NOSKIP") == "1" && os.Getuid() == 0 {
-		t.Fatalf("KIST_TEST_NOSKIP forbids to skip: %s", why)
-	}
-	t.Skip(why)
-}
-
 // smallBatch is the size of a transaction in tests. Volumes with fewer objects have no
 // database.
 const smallBatch = 16

@@ -14,6 +14,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree/treetest"
 )
@@ -80,12 +81,7 @@ func change(rnd *rand.Rand, files map[string]string, number int) {
 // number. It returns a function that runs git there.
 func gitRepository(t *testing.T, history []treetest.Version) func(args ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not installed")
-	}
+	objecttest.NeedProgram(t, "git")
 	dir := t.TempDir()
 	run := func(stdin string, args ...string) string {
 		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "maintenance.auto=false"}, args...)...)

@@ -8,24 +8,17 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 )
-
-// skip skips a test. It fails the test if KIST_TEST_NOSKIP is 1.
-func skip(t *testing.T, why string) {
-	if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
 
 // TestFull runs fill on a small disk of its own.
 func TestFull(t *testing.T) {
 	if os.Getuid() != 0 {
-		skip(t, "only root can mount a disk")
+		objecttest.Skip(t, "only root can mount a disk")
 	}
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
-		skip(t, "cannot unshare: "+err.Error())
+		objecttest.Skip(t, "cannot unshare: "+err.Error())
 	}
 	dir := t.TempDir()
 	c := process(t, "fill", dir, "")

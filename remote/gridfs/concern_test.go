@@ -32,24 +32,24 @@ func TestIsAlone(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := isAlone(data); got != test.want {
-			t.Errorf("%s: alone %t, want %t", test.name, got, test.want)
+			t.Errorf("%s: isAlone = %t, want %t", test.name, got, test.want)
 		}
 	}
 }
 
-// TestConcerns looks at what is sent: which promises the server is asked for.
-// That a write concern is asked for, a server such as FerretDB does not tell.
+// TestConcerns checks the read and write concerns of all commands. It uses a fake
+// server, because FerretDB does not reveal whether a write concern was sent.
 func TestConcerns(t *testing.T) {
 	for _, test := range []struct {
 		name       string
 		hello      []bson.E
-		last, many string // read concerns: of a record, and of the rest
+		last, many string // the read concerns of a single record and of other reads
 	}{
 		{"replica set", replicaSet(), "linearizable", "majority"},
 		{"mongos", []bson.E{{Key: "msg", Value: "isdbgrid"}}, "linearizable", "majority"},
 		{"alone", nil, "local", "local"},
 	} {
-		// What the URL says of concerns and where to read is not followed.
+		// Concerns and a read preference in the URL are ignored.
 		for _, options := range []string{"", "&w=1&journal=false&readConcernLevel=available&readPreference=secondary"} {
 			t.Run(test.name+options, func(t *testing.T) {
 				t.Parallel()
@@ -61,8 +61,8 @@ func TestConcerns(t *testing.T) {
 	}
 }
 
-// TestDeleteOrder wants the files document to go first: what is left if the rest
-// fails is an orphan, not a damaged blob.
+// Delete deletes the files document first. If it fails then, it leaves an orphan
+// and not a damaged blob.
 func TestDeleteOrder(t *testing.T) {
 	f := startFake(t, replicaSet()...)
 	var sent recorder
@@ -81,7 +81,7 @@ func TestDeleteOrder(t *testing.T) {
 		}
 	}
 	if !slices.Equal(order, []string{"kist.files", "kist.chunks"}) {
-		t.Errorf("deleted from %q", order)
+		t.Errorf("deleted from %q, want kist.files first, then kist.chunks", order)
 	}
 }
 
@@ -119,25 +119,25 @@ func checkConcerns(t *testing.T, url, last, many string) {
 			return nil
 		}},
 	}
-	kinds := map[string]int{}
+	counts := map[string]int{}
 	for _, c := range calls {
 		sent.take()
 		err := c.call()
-		if err != nil && !errors.Is(err, remote.ErrNotFound) && !errors.Is(err, remote.ErrTemporary) { // nothing is stored
+		if err != nil && !errors.Is(err, remote.ErrNotFound) && !errors.Is(err, remote.ErrTemporary) { // the fake server stores nothing
 			t.Errorf("%s: %v", c.name, err)
 		}
 		commands := sent.take()
 		for _, command := range commands {
-			kind, _ := command.Index(0).Value().StringValueOK()
+			target, _ := command.Index(0).Value().StringValueOK()
 			name := command.Index(0).Key()
-			_, collection, _ := strings.Cut(kind, ".")
-			kinds[name+" "+collection]++
+			_, collection, _ := strings.Cut(target, ".")
+			counts[name+" "+collection]++
 			switch name {
 			case "insert", "delete", "createIndexes":
 				w, _ := command.Lookup("writeConcern", "w").StringValueOK()
 				j, _ := command.Lookup("writeConcern", "j").BooleanOK()
 				if w != "majority" || !j {
-					t.Errorf("%s sends %s on %s with write concern %s, want majority and j", c.name, name, kind, command.Lookup("writeConcern"))
+					t.Errorf("%s sends %s on %s with write concern %s, want majority and j", c.name, name, target, command.Lookup("writeConcern"))
 				}
 			case "find", "aggregate":
 				want := many
@@ -146,17 +146,17 @@ func checkConcerns(t *testing.T, url, last, many string) {
 					want = last
 				}
 				if level, _ := command.Lookup("readConcern", "level").StringValueOK(); level != want {
-					t.Errorf("%s sends %s on %s with read concern %q, want %q", c.name, name, kind, level, want)
+					t.Errorf("%s sends %s on %s with read concern %q, want %q", c.name, name, target, level, want)
 				}
 				if ms, ok := command.Lookup("maxTimeMS").AsInt64OK(); record && (!ok || ms <= 0 || ms > answerTime.Milliseconds()) {
-					t.Errorf("%s sends %s with maxTimeMS %d", c.name, name, ms)
+					t.Errorf("%s sends %s with maxTimeMS %d, want 1 to %d", c.name, name, ms, answerTime.Milliseconds())
 				}
 				if mode, ok := command.Lookup("$readPreference", "mode").StringValueOK(); ok && mode == "secondary" {
-					t.Errorf("%s sends %s on %s with read preference %q", c.name, name, kind, mode)
+					t.Errorf("%s sends %s on %s with read preference %q", c.name, name, target, mode)
 				}
 			case "hello", "listIndexes", "endSessions":
 			default:
-				t.Errorf("%s sends %s", c.name, name)
+				t.Errorf("%s sends the unexpected command %s", c.name, name)
 			}
 		}
 	}
@@ -164,8 +164,8 @@ func checkConcerns(t *testing.T, url, last, many string) {
 		"insert files", "insert chunks", "insert roots", "delete files", "delete chunks", "delete roots",
 		"find files", "find roots", "aggregate chunks", "createIndexes files", "createIndexes chunks",
 	} {
-		if kinds[want] == 0 {
-			t.Errorf("%s was not sent: %v", want, kinds)
+		if counts[want] == 0 {
+			t.Errorf("%s was not sent, only %v", want, counts)
 		}
 	}
 }

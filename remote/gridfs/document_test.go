@@ -8,13 +8,14 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// A record with its other fields, and a chunk, are within what MongoDB allows.
+// The documents of the largest record and the largest chunk fit into MongoDB's
+// 16 MiB, with 64 KiB for their other fields.
 const (
 	_ = uint(16<<20 - 64<<10 - remote.MaxRecord)
 	_ = uint(16<<20 - 64<<10 - maxChunkSize)
 )
 
-// FuzzDocument reads what a server may send.
+// FuzzDocument decodes arbitrary documents of a server.
 func FuzzDocument(f *testing.F) {
 	for _, doc := range []bson.D{
 		{{Key: "_id", Value: "packs/a"}, {Key: "length", Value: int64(1)}, {Key: "chunkSize", Value: 1}, {Key: "uploadDate", Value: bson.DateTime(1)}},
@@ -29,17 +30,17 @@ func FuzzDocument(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		doc := bson.Raw(data)
-		if doc.Validate() != nil { // the driver hands out no other
+		if doc.Validate() != nil { // the driver returns valid documents only
 			return
 		}
 		fileOf(doc)
 		isAlone(doc)
 		isOn(doc, []string{"files_id", "n"})
 		if name := blobName(doc.Lookup("_id")); name != "" && remote.CheckBlob(name) != nil {
-			t.Errorf("%q is no name of a blob", name)
+			t.Errorf("blobName returned the invalid name %q", name)
 		}
 		if name := recordName(doc.Lookup("_id")); name != "" && remote.CheckRecord(name, 0) != nil {
-			t.Errorf("%q is no name of a record", name)
+			t.Errorf("recordName returned the invalid name %q", name)
 		}
 	})
 }

@@ -31,7 +31,7 @@ func openFake(t testing.TB, f *fakeServer, options string) *Backend {
 	return b
 }
 
-// failed is the answer of a server to a command that it does not execute.
+// failed returns the reply to a command that the server did not execute.
 func failed(code int, text string) bson.D {
 	return bson.D{{Key: "ok", Value: 0}, {Key: "code", Value: code}, {Key: "errmsg", Value: text}}
 }
@@ -85,7 +85,7 @@ func TestErrors(t *testing.T) {
 					return
 				}
 				if shown := err.Error(); strings.Contains(shown, secret) || strings.ContainsAny(shown, "\x1b\r\n") || !strings.Contains(shown, "reason with ***") {
-					t.Errorf("%s: error %q", what, shown)
+					t.Errorf("%s: error %q, want one printable line with the secret hidden", what, shown)
 				}
 			}
 			f.on("insert", test.reply)
@@ -94,7 +94,7 @@ func TestErrors(t *testing.T) {
 			f.on("delete", test.reply)
 			check("delete blob", b.Delete(ctx, "packs/a"))
 			check("delete record", b.Delete(ctx, "root/1"))
-			if test.reply[0].Value == 1 { // an answer to writes only
+			if test.reply[0].Value == 1 { // a reply that only writes get
 				return
 			}
 			for _, command := range []string{"find", "aggregate"} {
@@ -116,8 +116,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestKindOf has errors after which the driver looks for another server, and
-// such as do not come from one.
+// TestKindOf checks the kinds of errors after which the driver changes the
+// server, and of errors that no server sent.
 func TestKindOf(t *testing.T) {
 	code := func(code int32) error { return mongo.CommandError{Code: code, Message: "some reason"} }
 	b := &Backend{}
@@ -132,7 +132,7 @@ func TestKindOf(t *testing.T) {
 		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 91}}, remote.ErrTemporary},
 		{mongo.WriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}, WriteErrors: mongo.WriteErrors{{Code: 11000}}}, remote.ErrExists},
 		{mongo.BulkWriteException{WriteConcernError: &mongo.WriteConcernError{Code: 64}}, remote.ErrTemporary},
-		{context.DeadlineExceeded, remote.ErrTemporary}, // ours: the caller's context is looked at before
+		{context.DeadlineExceeded, remote.ErrTemporary}, // answerTime is over; failure checks the caller's context first
 		{io.EOF, remote.ErrTemporary}, {&net.OpError{Op: "read", Err: syscall.ECONNRESET}, remote.ErrTemporary},
 		{errors.New("server selection error: server selection timeout, current topology: {}"), remote.ErrTemporary},
 		{errors.New("server selection error: … Last error: tls: failed to verify certificate: x509: certificate signed by unknown authority"), remote.ErrCertificate},
@@ -148,8 +148,8 @@ func TestKindOf(t *testing.T) {
 	}
 }
 
-// TestUnclearUpload has the last step of an upload fail, or the one before. The
-// chunks are deleted, unless the files document may take effect yet.
+// A failed upload deletes its chunks, unless the files document may still take
+// effect. The test fails the insert of the files document or of the chunks.
 func TestUnclearUpload(t *testing.T) {
 	for _, test := range []struct {
 		name, fails string
@@ -171,7 +171,7 @@ func TestUnclearUpload(t *testing.T) {
 		}
 		defer b.Close()
 		if err := b.Put(context.Background(), "packs/a", bytes.NewReader(make([]byte, 3000)), 3000); !errors.Is(err, remote.ErrTemporary) {
-			t.Errorf("%s: error %v", test.name, err)
+			t.Errorf("%s: error %v, want ErrTemporary", test.name, err)
 		}
 		deleted := false
 		for _, command := range sent.take() {
@@ -187,7 +187,7 @@ func TestUnclearUpload(t *testing.T) {
 	}
 }
 
-// TestUnreachable opens what nobody answers at.
+// TestUnreachable checks the error if no server listens.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	b, err := open(context.Background(), "mongodb://somebody:"+secret+"@127.0.0.1:1/db?serverSelectionTimeoutMS=2000", testEnv(), nil)
@@ -197,19 +197,18 @@ func TestUnreachable(t *testing.T) {
 	defer b.Close()
 	_, err = b.Get(context.Background(), "root/1", make([]byte, 1), 0)
 	if !errors.Is(err, remote.ErrTemporary) || !strings.Contains(err.Error(), "refused") || strings.Contains(err.Error(), secret) {
-		t.Errorf("nobody listens: error %v", err)
+		t.Errorf("get: error %v, want ErrTemporary with \"refused\", without the secret", err)
 	}
 }
 
-// TestSelectTime checks that without an option in the URL one does not wait
-// for the driver's half a minute.
+// The default time to find a server is shorter than the driver's 30 seconds.
 func TestSelectTime(t *testing.T) {
 	if selectTime > 10*time.Second {
-		t.Errorf("an unreachable host is given up after %v", selectTime)
+		t.Errorf("selectTime = %v, want at most 10s", selectTime)
 	}
 }
 
-// TestWrongPassword signs in at a server that refuses.
+// TestWrongPassword checks the error if the server refuses the password.
 func TestWrongPassword(t *testing.T) {
 	f := startFake(t, replicaSet()...)
 	f.on("saslStart", failed(18, "Authentication failed for "+secret))
@@ -222,17 +221,18 @@ func TestWrongPassword(t *testing.T) {
 	for range 2 {
 		_, err = b.Get(context.Background(), "root/1", make([]byte, 1), 0)
 		if !errors.Is(err, remote.ErrCredentials) || strings.Contains(err.Error(), secret) {
-			t.Errorf("wrong password: error %v", err)
+			t.Errorf("get: error %v, want ErrCredentials without the secret", err)
 		}
 	}
 }
 
-// TestCancelledWhileWaiting ends the context of calls that get no answer.
+// A call returns when its context is cancelled, although the server sends no
+// reply.
 func TestCancelledWhileWaiting(t *testing.T) {
 	f := startFake(t, replicaSet()...)
 	b := openFake(t, f, "")
 	if _, err := b.Get(context.Background(), "root/1", make([]byte, 1), 0); !errors.Is(err, remote.ErrNotFound) {
-		t.Fatal(err) // now it is known what the server is
+		t.Fatal(err) // after the get, no call sends hello
 	}
 	for _, command := range []string{"find", "insert", "delete", "aggregate"} {
 		f.on(command, nil)
@@ -256,7 +256,7 @@ func TestCancelledWhileWaiting(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.Background())
 			time.AfterFunc(30*time.Millisecond, cancel)
 			if err := call(ctx); !errors.Is(err, context.Canceled) {
-				t.Errorf("error %v", err)
+				t.Errorf("error %v, want context.Canceled", err)
 			}
 		})
 	}

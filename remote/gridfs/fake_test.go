@@ -12,18 +12,18 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// A fakeServer speaks MongoDB's protocol and has no data: it answers what a
-// test wants.
+// A fakeServer speaks MongoDB's protocol but stores no data. Tests choose its
+// replies.
 type fakeServer struct {
 	addr  string
-	hello bson.D // added to the answer to hello
+	hello bson.D // added to the reply to hello
 
 	mu     sync.Mutex
-	answer map[string]bson.D // by command, or command and collection; nil: waits until the test ends
+	answer map[string]bson.D // by command, or command and collection; nil: no reply
 	ended  chan struct{}
 }
 
-// startFake starts a server that is what hello says.
+// startFake starts a server with these fields in its reply to hello.
 func startFake(t testing.TB, hello ...bson.E) *fakeServer {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,23 +60,23 @@ func startFake(t testing.TB, hello ...bson.E) *fakeServer {
 	return f
 }
 
-// replicaSet is what the primary of a replica set says of itself.
+// replicaSet returns the fields of hello that mark a member of a replica set.
 func replicaSet() []bson.E { return []bson.E{{Key: "setName", Value: "rs0"}} }
 
-// url returns a URL of the server, with more options.
+// url returns the URL of the server. The options begin with "&", or are empty.
 func (f *fakeServer) url(options string) string {
 	return "mongodb://" + f.addr + "/db?directConnection=true" + options
 }
 
-// on has a command, as "insert" or "insert files", answered with a document;
-// nil stands for never.
+// on sets the reply to a command, such as "insert" or "insert files". With nil,
+// the server never replies.
 func (f *fakeServer) on(command string, reply bson.D) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.answer[command] = reply
 }
 
-// countAll has any documents be n when they are counted.
+// countAll makes each count of documents return n.
 func (f *fakeServer) countAll(n int) {
 	f.on("aggregate", bson.D{{Key: "ok", Value: 1}, {Key: "cursor", Value: bson.D{{Key: "id", Value: int64(0)}, {Key: "ns", Value: "db.kist.chunks"},
 		{Key: "firstBatch", Value: bson.A{bson.D{{Key: "_id", Value: 1}, {Key: "n", Value: n}}}}}}})
@@ -84,7 +84,7 @@ func (f *fakeServer) countAll(n int) {
 
 const (
 	opReply = 1
-	opQuery = 2004 // only the first message of a connection is one
+	opQuery = 2004 // only of the first message of a connection
 	opMsg   = 2013
 )
 
@@ -134,7 +134,8 @@ func message(to, op uint32, body []byte) []byte {
 	return append(m, body...)
 }
 
-// reply answers a command: nil, after the test has ended, for none.
+// reply returns the reply to a command. If the server must not reply, it waits
+// for the end of the test and returns nil.
 func (f *fakeServer) reply(command bson.Raw) []byte {
 	size := binary.LittleEndian.Uint32(command)
 	first, err := command[:size].IndexErr(0)

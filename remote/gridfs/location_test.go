@@ -52,7 +52,7 @@ func TestLocation(t *testing.T) {
 			continue
 		}
 		if l.uri != test.uri || l.database != test.database || l.bucket != test.bucket || l.chunkSize != test.chunkSize {
-			t.Errorf("%s: %+v", test.url, l)
+			t.Errorf("%s: location %+v, want %+v", test.url, l, test)
 		}
 	}
 }
@@ -62,12 +62,12 @@ func TestLocationPasswordOnly(t *testing.T) {
 		return map[string]string{"KIST_MONGODB_PASSWORD": "x", "KIST_MONGODB_HOST": "h"}[name]
 	})
 	if err != nil || l.uri != "mongodb://bob:x@h/db" {
-		t.Errorf("%+v, %v", l, err)
+		t.Errorf("location %+v, error %v; want the user of the URL with the password of the environment", l, err)
 	}
 }
 
-// Credentials of the user's surroundings are not sent to hosts that only the
-// URL names, and none in clear.
+// Credentials of the environment or the machine are not sent to hosts that only
+// the URL names. No password is sent in clear.
 func TestNotSent(t *testing.T) {
 	password := map[string]string{"KIST_MONGODB_USERNAME": "u", "KIST_MONGODB_PASSWORD": secret}
 	named := map[string]string{"KIST_MONGODB_USERNAME": "u", "KIST_MONGODB_PASSWORD": secret, "KIST_MONGODB_HOST": "h"}
@@ -135,17 +135,17 @@ func TestBadURL(t *testing.T) {
 		b, err := Open(context.Background(), url, testEnv())
 		var re *remote.Error
 		if !errors.As(err, &re) || !errors.Is(err, remote.ErrURL) || !strings.Contains(err.Error(), reason) {
-			t.Errorf("%s: error %v, want %q", url, err, reason)
+			t.Errorf("%s: error %v, want ErrURL with %q", url, err, reason)
 		}
 		if err == nil {
 			b.Close()
 			continue
 		}
 		if b != nil {
-			t.Errorf("%s: a backend with an error", url)
+			t.Errorf("%s: Open returned a backend and an error", url)
 		}
 		if strings.Contains(err.Error(), secret) {
-			t.Errorf("%s: error %v", url, err)
+			t.Errorf("%s: the error shows the secret: %v", url, err)
 		}
 	}
 }
@@ -164,7 +164,7 @@ func FuzzLocation(f *testing.F) {
 			return
 		}
 		if l.database == "" || l.bucket == "" || l.chunkSize < minChunkSize || l.chunkSize > maxChunkSize {
-			t.Errorf("%+v", l)
+			t.Errorf("location %+v breaks a limit", l)
 		}
 		if strings.Contains(l.uri, escape(user)+":"+escape(password)+"@") && password != "" && !slices.Contains(l.secrets, password) {
 			t.Errorf("the password is not among the secrets")

@@ -39,35 +39,35 @@ func wantGet(t *testing.T, b *Backend, name string, off, n int, want []byte) {
 	}
 }
 
-// TestRanges counts the chunks that come for a part of a blob.
+// Get reads only the chunks with wanted bytes.
 func TestRanges(t *testing.T) {
 	var sent recorder
 	b := openTest(t, testURL(t, "&chunksize=1024"), sent.monitor())
 	data := sample(10*1024 + 100)
 	mustPut(t, b, "packs/a", data)
-	mustPut(t, b, "packs/b", data) // so that there are others
+	mustPut(t, b, "packs/b", data) // chunks that no read wants
 	for _, test := range []struct{ off, n, chunks int }{
 		{0, 1, 1}, {1023, 1, 1}, {1023, 2, 2}, {1024, 1024, 1}, {1000, 1048, 2}, {5000, 2, 1}, {4096, 3 * 1024, 3},
 		{10 * 1024, 100, 1}, {10*1024 + 99, 1, 1}, {10*1024 - 1, 101, 2}, {10 * 1024, 5000, 1}, {0, 10*1024 + 100, 11}, {0, 20_000, 11},
 		{10*1024 + 100, 10, 0}, {1 << 30, 10, 0}, {0, 0, 0},
 	} {
-		sent.takeCame("")
+		sent.takeReceived("")
 		wantGet(t, b, "packs/a", test.off, test.n, data[min(test.off, len(data)):min(test.off+test.n, len(data))])
-		if n := sent.takeCame("chunks"); n != test.chunks {
-			t.Errorf("%d bytes from %d: %d chunks came, want %d", test.n, test.off, n, test.chunks)
+		if n := sent.takeReceived("chunks"); n != test.chunks {
+			t.Errorf("%d bytes from %d: received %d chunks, want %d", test.n, test.off, n, test.chunks)
 		}
 	}
-	// The files document is read once, unless it matters where the blob ends.
-	sent.takeCame("")
+	// Get reads the files document again only if the range reaches the end of the blob.
+	sent.takeReceived("")
 	for off := range 10 {
 		wantGet(t, b, "packs/a", off*1000, 1000, data[off*1000:][:1000])
 	}
-	if n := sent.takeCame("files"); n != 0 {
-		t.Errorf("files documents were read %d times for a blob that is known", n)
+	if n := sent.takeReceived("files"); n != 0 {
+		t.Errorf("received %d files documents of a known blob, want 0", n)
 	}
 }
 
-// TestDamage damages what is stored, and wants it to be noticed and named.
+// Get detects damage of the stored documents and describes it.
 func TestDamage(t *testing.T) {
 	ctx := context.Background()
 	data := sample(5*1024 + 100)
@@ -89,7 +89,7 @@ func TestDamage(t *testing.T) {
 		damage    func(c *collections) error
 		off, n    int // of a read that must fail
 		reason    string
-		elsewhere bool // reads of other chunks go well
+		elsewhere bool // reads of other chunks succeed
 	}{
 		{"deleted", func(c *collections) error { _, err := c.chunks.DeleteOne(ctx, chunk(2)); return err }, 2048, 10, "chunk 2 of 6 is missing", true},
 		{"the last deleted", func(c *collections) error { _, err := c.chunks.DeleteOne(ctx, chunk(5)); return err }, 5000, 1000, "chunk 5 of 6 is missing", true},
@@ -106,12 +106,12 @@ func TestDamage(t *testing.T) {
 			double := append(chunk(1), bson.E{Key: "data", Value: bson.Binary{Data: make([]byte, 1024)}})
 			_, err := c.chunks.InsertOne(ctx, double)
 			for start := time.Now(); mongo.IsDuplicateKeyError(err) && time.Since(start) < time.Minute; {
-				time.Sleep(10 * time.Millisecond) // FerretDB may still have an index just after it was dropped
+				time.Sleep(10 * time.Millisecond) // FerretDB may enforce an index for a moment after its drop
 				_, err = c.chunks.InsertOne(ctx, double)
 			}
 			return err
 		}, 1030, 10, "chunk 1 of 6 is there twice", true},
-		{"said to be longer", setFile("length", 7000), 6000, 1000, "chunk 5 of 7 has 100 bytes instead of 1024", true},
+		{"a length that is too large", setFile("length", 7000), 6000, 1000, "chunk 5 of 7 has 100 bytes instead of 1024", true},
 		{"a negative length", setFile("length", -1), 0, 10000, "length", false},
 		{"a length that is no number", setFile("length", "long"), 0, 10000, "length", false},
 		{"chunks of no size", setFile("chunkSize", 0), 0, 10000, "the size of its chunks is 0", false},
@@ -127,7 +127,7 @@ func TestDamage(t *testing.T) {
 			p := make([]byte, test.n)
 			_, err := b.Get(ctx, "packs/a", p, int64(test.off))
 			if !errors.Is(err, remote.ErrDamaged) || !strings.Contains(err.Error(), test.reason) || !strings.Contains(err.Error(), "packs/a") {
-				t.Errorf("error %v, want %q", err, test.reason)
+				t.Errorf("error %v, want ErrDamaged with %q", err, test.reason)
 			}
 			if test.elsewhere {
 				wantGet(t, b, "packs/a", 4096+10, 100, data[4096+10:][:100])
@@ -136,7 +136,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestDeletedByAnother reads a blob that somebody else has deleted: it is not
+// A known blob that another client deleted is reported as not found, not as
 // damaged.
 func TestDeletedByAnother(t *testing.T) {
 	ctx := context.Background()
@@ -155,12 +155,12 @@ func TestDeletedByAnother(t *testing.T) {
 	}
 	for range 2 {
 		if _, err := b.Get(ctx, "packs/a", make([]byte, 10), 0); !errors.Is(err, remote.ErrNotFound) {
-			t.Errorf("error %v", err)
+			t.Errorf("error %v, want ErrNotFound", err)
 		}
 	}
 }
 
-// TestDamagedRecord reads records whose bytes are not what was created.
+// Get returns ErrDamaged if the bytes of a record do not fit its length.
 func TestDamagedRecord(t *testing.T) {
 	ctx := context.Background()
 	b := openTest(t, testURL(t, ""), nil)
@@ -173,13 +173,13 @@ func TestDamagedRecord(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Get(ctx, name, make([]byte, 10), 0); !errors.Is(err, remote.ErrDamaged) {
-			t.Errorf("%v: error %v", set, err)
+			t.Errorf("%v: error %v, want ErrDamaged", set, err)
 		}
 	}
 }
 
-// TestOtherClients reads with the driver's bucket what kist stored, and the
-// other way round.
+// The driver's bucket can read the blobs of kist, and kist the files of the
+// driver's bucket.
 func TestOtherClients(t *testing.T) {
 	ctx := context.Background()
 	b := openTest(t, testURL(t, "&chunksize=5000"), nil)
@@ -192,22 +192,22 @@ func TestOtherClients(t *testing.T) {
 	}
 	got, err := io.ReadAll(stream)
 	if err != nil || !bytes.Equal(got, data) {
-		t.Errorf("another client reads %d bytes, %v", len(got), err)
+		t.Errorf("the driver read %d bytes of %d, error %v", len(got), len(data), err)
 	}
 	large := sample(5 << 20) // several batches
 	mustPut(t, b, "state/large", large)
 	var all bytes.Buffer
 	if _, err := bucket.DownloadToStream(ctx, "state/large", &all); err != nil || !bytes.Equal(all.Bytes(), large) {
-		t.Errorf("another client reads %d bytes of %d, %v", all.Len(), len(large), err)
+		t.Errorf("the driver read %d bytes of %d, error %v", all.Len(), len(large), err)
 	}
 	if f := stream.GetFile(); f.ChunkSize != 5000 || f.Name != "packs/a" || f.ID != any("packs/a") {
-		t.Errorf("another client sees %+v", f)
+		t.Errorf("files document %+v, want packs/a with chunks of 5000 bytes", f)
 	}
 
 	if err := bucket.UploadFromStreamWithID(ctx, "packs/b", "packs/b", bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
-	// What has no name of kist's is left alone.
+	// Files whose _id is not a name of a blob are not listed.
 	if _, err := bucket.UploadFromStream(ctx, "holiday.jpg", bytes.NewReader(data)); err != nil {
 		t.Fatal(err)
 	}
@@ -217,9 +217,9 @@ func TestOtherClients(t *testing.T) {
 	wantGet(t, b, "packs/b", 500, 2000, data[500:2500])
 	names := fmt.Sprint(listNames(t, b, "", ""))
 	if names != "[packs/a packs/b state/large]" {
-		t.Errorf("list: %s", names)
+		t.Errorf("list %s, want the three blobs", names)
 	}
-	// Numbers of other types mean the same.
+	// Clients write numbers in various types.
 	for _, set := range []bson.D{
 		{{Key: "length", Value: int32(12_345)}, {Key: "chunkSize", Value: int64(1000)}},
 		{{Key: "length", Value: float64(12_345)}, {Key: "chunkSize", Value: float64(1000)}},

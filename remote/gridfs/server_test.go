@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -13,22 +12,16 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// testURL returns the URL of a bucket of the test's own on the server that
-// tests are told of, or skips the test.
+// testURL returns the URL of a new bucket on the server that KIST_TEST_MONGODB
+// names, or skips the test.
 func testURL(t *testing.T, query string) string {
 	t.Helper()
-	url := os.Getenv("KIST_TEST_MONGODB")
-	if url == "" {
-		const reason = "KIST_TEST_MONGODB names no server; 'make test' starts one"
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(reason)
-		}
-		t.Skip(reason)
-	}
+	url := objecttest.NeedServer(t, "KIST_TEST_MONGODB")
 	if strings.Contains(url, "?") {
 		url += "&"
 	} else {
@@ -41,7 +34,7 @@ func testEnv() remote.Env {
 	return remote.Env{Getenv: func(string) string { return "" }, Now: time.Now}
 }
 
-// openTest opens a bucket that is removed when the test has ended.
+// openTest opens a bucket and drops its collections when the test ends.
 func openTest(t *testing.T, url string, monitor *event.CommandMonitor) *Backend {
 	t.Helper()
 	b, err := open(context.Background(), url, testEnv(), monitor)
@@ -65,12 +58,12 @@ func TestSuite(t *testing.T) {
 	remotetest.Run(t, func(t *testing.T) remote.Backend { return openTest(t, testURL(t, ""), nil) })
 }
 
-// A recorder keeps the commands that are sent, and counts the documents that
-// come.
+// A recorder keeps the commands that were sent, and counts the documents that
+// were received.
 type recorder struct {
 	mu       sync.Mutex
 	commands []bson.Raw
-	came     map[string]int // by collection, without the bucket
+	received map[string]int // documents by collection, without the bucket
 }
 
 func (r *recorder) monitor() *event.CommandMonitor {
@@ -84,30 +77,30 @@ func (r *recorder) monitor() *event.CommandMonitor {
 			ns, _ := e.Reply.Lookup("cursor", "ns").StringValueOK()
 			r.mu.Lock()
 			defer r.mu.Unlock()
-			if r.came == nil {
-				r.came = map[string]int{}
+			if r.received == nil {
+				r.received = map[string]int{}
 			}
 			for _, batch := range []string{"firstBatch", "nextBatch"} {
 				if docs, ok := e.Reply.Lookup("cursor", batch).ArrayOK(); ok {
 					values, _ := docs.Values()
-					r.came[ns[strings.LastIndexByte(ns, '.')+1:]] += len(values)
+					r.received[ns[strings.LastIndexByte(ns, '.')+1:]] += len(values)
 				}
 			}
 		},
 	}
 }
 
-// takeCame returns how many documents of a collection came since it was called
-// last.
-func (r *recorder) takeCame(collection string) int {
+// takeReceived returns the number of documents of a collection that were
+// received since its last call.
+func (r *recorder) takeReceived(collection string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	n := r.came[collection]
-	r.came = nil
+	n := r.received[collection]
+	r.received = nil
 	return n
 }
 
-// take returns the commands since it was called last.
+// take returns the commands that were sent since its last call.
 func (r *recorder) take() []bson.Raw {
 	r.mu.Lock()
 	defer r.mu.Unlock()

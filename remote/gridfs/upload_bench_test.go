@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// BenchmarkPut stores blobs of 64 MiB, some at once, on a server that keeps
-// nothing. peak-MiB is the most that the heap had beyond what it had before.
+// BenchmarkPut stores blobs of 64 MiB, several at once, on a fake server.
+// peak-MiB is the largest growth of the heap.
 func BenchmarkPut(b *testing.B) {
 	const size = 64 << 20
 	for _, uploads := range []int{1, 2, 4, 8} {
 		b.Run(fmt.Sprint("uploads=", uploads), func(b *testing.B) {
 			f := startFake(b, replicaSet()...)
-			f.countAll(size) // they are all there
+			f.countAll(size) // no chunk is missing
 			backend := openFake(b, f, "")
 			b.SetBytes(int64(uploads * size))
 			peak := watchHeap()
@@ -46,8 +46,8 @@ func (endless) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// watchHeap returns a function that tells by how many bytes the heap has grown
-// at most since, garbage included.
+// watchHeap returns a function that returns the largest growth of the heap since
+// the call of watchHeap, in bytes with garbage.
 func watchHeap() func() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	heap := func() uint64 {

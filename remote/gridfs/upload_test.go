@@ -15,15 +15,14 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// TestUploadSends looks at what is sent for a blob: its bytes in chunks, as many
-// at once as fit into a batch, their count if there were several batches, and
-// the files document last. And the documents are those that the driver's bucket
-// sends.
+// Put sends the chunks of a blob in full batches, then a count if there were
+// several batches, and the files document last. The driver's bucket sends equal
+// documents.
 func TestUploadSends(t *testing.T) {
 	const chunk = defaultChunkSize
 	for _, test := range []struct {
 		size, chunkSize int
-		batches         []int // the chunks of each
+		batches         []int // number of chunks in each
 	}{
 		{0, chunk, nil},
 		{1, chunk, []int{1}},
@@ -40,7 +39,7 @@ func TestUploadSends(t *testing.T) {
 		t.Run(fmt.Sprintf("%d in %d", test.size, test.chunkSize), func(t *testing.T) {
 			t.Parallel()
 			f := startFake(t, replicaSet()...)
-			f.countAll(test.size) // they are all there
+			f.countAll(test.size) // no chunk is missing
 			var sent recorder
 			b, err := open(context.Background(), f.url(fmt.Sprint("&chunksize=", test.chunkSize)), testEnv(), sent.monitor())
 			if err != nil {
@@ -62,7 +61,7 @@ func TestUploadSends(t *testing.T) {
 				t.Errorf("sent %q, want %q", got.steps, want)
 			}
 			if !bytes.Equal(got.data, data) {
-				t.Errorf("sent %d bytes that are not the %d of the blob", len(got.data), len(data))
+				t.Errorf("the %d sent bytes differ from the %d bytes of the blob", len(got.data), len(data))
 			}
 
 			bucket := b.client.Database(b.database).GridFSBucket(options.GridFSBucket().SetName(b.bucket).SetChunkSizeBytes(b.chunkSize))
@@ -70,17 +69,17 @@ func TestUploadSends(t *testing.T) {
 				t.Fatal(err)
 			}
 			if driver := uploadOf(t, sent.take()); !slices.Equal(got.documents, driver.documents) {
-				t.Errorf("the documents are\n%.200q, those of the driver\n%.200q", got.documents, driver.documents)
+				t.Errorf("kist sent the documents\n%.200q, the driver\n%.200q", got.documents, driver.documents)
 			}
 		})
 	}
 }
 
-// sentUpload is what was sent for a blob.
+// A sentUpload describes the commands of an upload.
 type sentUpload struct {
-	steps     []string // what was inserted, how many; or counted
+	steps     []string // "count", or the collection and the number of inserted documents
 	data      []byte
-	documents []string // without the bytes and what differs from upload to upload
+	documents []string // without the bytes, the object IDs and the times
 }
 
 func uploadOf(t *testing.T, commands []bson.Raw) (u sentUpload) {
@@ -130,8 +129,8 @@ func uploadOf(t *testing.T, commands []bson.Raw) (u sentUpload) {
 	return u
 }
 
-// TestUploadIncomplete has chunks missing when the last ones were sent, or
-// cannot tell: there is to be no files document.
+// Put sends no files document if chunks are missing after the last batch, or if
+// it cannot count them.
 func TestUploadIncomplete(t *testing.T) {
 	const size = 5000 * 1024 // three batches
 	for _, test := range []struct {
@@ -165,7 +164,7 @@ func TestUploadIncomplete(t *testing.T) {
 			deleted = deleted || from == "kist.chunks"
 		}
 		if stored != test.stored || deleted == test.stored {
-			t.Errorf("%s: files document sent %t, chunks deleted %t", test.name, stored, deleted)
+			t.Errorf("%s: files document sent %t, chunks deleted %t; want %t, %t", test.name, stored, deleted, test.stored, !test.stored)
 		}
 	}
 }

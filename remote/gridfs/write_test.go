@@ -18,11 +18,11 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// body is one of which a test hears when it is read.
+// A body calls do, once, when a read first reaches beyond an offset.
 type body struct {
 	data []byte
-	at   int64        // from this offset on
-	do   func() error // is called, once
+	at   int64 // the offset
+	do   func() error
 	done bool
 }
 
@@ -56,10 +56,10 @@ func orphans(t *testing.T, b *Backend) (names []string) {
 	return names
 }
 
-// TestFailedUpload has uploads fail after some chunks were sent: none stays.
+// An upload that fails after it sent some chunks deletes them.
 func TestFailedUpload(t *testing.T) {
 	b := openTest(t, testURL(t, "&chunksize=1048576"), nil)
-	b.endTime = time.Minute // there is no hurry
+	b.endTime = time.Minute // a slow server must not fail the test
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	failure := errors.New("disk on fire")
@@ -82,22 +82,22 @@ func TestFailedUpload(t *testing.T) {
 			t.Errorf("%s: error %v, want %v", test.name, err, test.want)
 		}
 		if sent == 0 {
-			t.Errorf("%s: nothing was sent before it failed", test.name)
+			t.Errorf("%s: no chunk was sent before the failure", test.name)
 		}
 		c := b.opened.Load()
 		if n := count(t, c.chunks, chunksOf(test.name)); n != 0 {
-			t.Errorf("%s: %d chunks stayed", test.name, n)
+			t.Errorf("%s: %d chunks left, want none", test.name, n)
 		}
 		if n := count(t, c.files, bson.D{}); n != 0 {
-			t.Errorf("%s: there is a files document", test.name)
+			t.Errorf("%s: %d files documents, want none", test.name, n)
 		}
 	}
 	if names := orphans(t, b); len(names) > 0 {
-		t.Errorf("orphans: %q", names)
+		t.Errorf("orphans %q, want none", names)
 	}
 }
 
-// TestTakenName stores under a name that is taken: what is there stays.
+// A Put under a taken name fails and leaves the stored blob intact.
 func TestTakenName(t *testing.T) {
 	b := openTest(t, testURL(t, "&chunksize=1048576"), nil)
 	data := sample(3 << 20)
@@ -105,27 +105,27 @@ func TestTakenName(t *testing.T) {
 	for _, n := range []int{len(data), 1000, 5 << 20} {
 		err := b.Put(context.Background(), "packs/a", bytes.NewReader(make([]byte, n)), int64(n))
 		if !errors.Is(err, remote.ErrExists) {
-			t.Errorf("error %v", err)
+			t.Errorf("put of %d bytes: error %v, want ErrExists", n, err)
 		}
 		wantGet(t, b, "packs/a", 0, len(data)+1, data)
 	}
 	failure := errors.New("disk on fire")
 	err := b.Put(context.Background(), "packs/a", &body{data: data, do: func() error { return failure }}, 1000)
 	if !errors.Is(err, failure) {
-		t.Errorf("error %v", err)
+		t.Errorf("put of a body that fails: error %v, want %v", err, failure)
 	}
 	wantGet(t, b, "packs/a", 0, len(data)+1, data)
 }
 
-// TestTwoUploads stores two blobs under one name at once: the second attempt
-// fails and leaves the first one's chunks alone.
+// Of two concurrent uploads with one name, the second fails and leaves the
+// chunks of the first alone.
 func TestTwoUploads(t *testing.T) {
 	b := openTest(t, testURL(t, "&chunksize=1048576"), nil)
 	ctx := context.Background()
 	data := sample(5 << 20)
 	second := func() error {
 		if err := b.Put(ctx, "packs/a", bytes.NewReader(make([]byte, len(data))), int64(len(data))); !errors.Is(err, remote.ErrExists) {
-			t.Errorf("second upload: error %v", err)
+			t.Errorf("second upload: error %v, want ErrExists", err)
 		}
 		return nil
 	}
@@ -135,26 +135,26 @@ func TestTwoUploads(t *testing.T) {
 	wantGet(t, b, "packs/a", 0, len(data)+1, data)
 }
 
-// TestCollectedUpload deletes the chunks of an upload that goes on, as a
-// collector may that takes them for orphans: the blob must not be there in part.
+// If remote gc takes the chunks of a running upload for orphans and deletes
+// them, the upload fails and stores no partial blob.
 func TestCollectedUpload(t *testing.T) {
 	b := openTest(t, testURL(t, "&chunksize=1048576"), nil)
 	ctx := context.Background()
 	collect := func() error {
 		if names := orphans(t, b); !slices.Equal(names, []string{"packs/a"}) {
-			t.Errorf("an upload under way is not among the orphans: %q", names)
+			t.Errorf("orphans %q, want the running upload", names)
 		}
 		return b.Delete(ctx, "packs/a")
 	}
 	err := b.Put(ctx, "packs/a", &body{data: sample(5 << 20), at: 4<<20 + 1, do: collect}, 5<<20)
 	if !errors.Is(err, remote.ErrTemporary) {
-		t.Errorf("error %v", err)
+		t.Errorf("put: error %v, want ErrTemporary", err)
 	}
 	if _, err := b.Stat(ctx, "packs/a"); !errors.Is(err, remote.ErrNotFound) {
-		t.Errorf("stat: error %v", err)
+		t.Errorf("stat: error %v, want ErrNotFound", err)
 	}
 	if n := count(t, b.opened.Load().chunks, bson.D{}); n != 0 {
-		t.Errorf("%d chunks stayed", n)
+		t.Errorf("%d chunks left, want none", n)
 	}
 }
 
@@ -162,7 +162,7 @@ func TestOrphans(t *testing.T) {
 	ctx := context.Background()
 	b := openTest(t, testURL(t, "&chunksize=1024"), nil)
 	if names := orphans(t, b); names != nil {
-		t.Errorf("orphans of nothing: %q", names)
+		t.Errorf("orphans of an empty bucket: %q", names)
 	}
 	for _, name := range []string{"index/whole", "packs/0/whole", "packs/a", "packs/z", "state/empty"} {
 		size := 3000
@@ -186,27 +186,27 @@ func TestOrphans(t *testing.T) {
 	}
 	for info := range b.Orphans(ctx) {
 		if age := time.Since(info.Modified); info.Name != "a" || age < -time.Minute || age > time.Minute {
-			t.Errorf("the first orphan is %v", info)
+			t.Errorf("first orphan %v, want a, sent just now", info)
 		}
 		break
 	}
-	for _, name := range want { // they are names like any other
+	for _, name := range want {
 		if _, err := b.Stat(ctx, name); !errors.Is(err, remote.ErrNotFound) {
-			t.Errorf("stat of orphan %q: error %v", name, err)
+			t.Errorf("stat of orphan %q: error %v, want ErrNotFound", name, err)
 		}
 		if err := b.Delete(ctx, name); err != nil {
 			t.Errorf("delete orphan %q: %v", name, err)
 		}
 	}
 	if names := orphans(t, b); names != nil {
-		t.Errorf("orphans after they were deleted: %q", names)
+		t.Errorf("orphans %q after their deletion, want none", names)
 	}
 	for _, name := range []string{"packs/0/whole", "packs/a", "packs/z"} {
 		wantGet(t, b, name, 0, 3001, sample(3000))
 	}
 }
 
-// TestOrphanIsStored has an upload end while orphans are listed: it is none.
+// An upload that ends while orphans are listed is not listed.
 func TestOrphanIsStored(t *testing.T) {
 	ctx := context.Background()
 	url := testURL(t, "")
@@ -232,7 +232,7 @@ func TestOrphanIsStored(t *testing.T) {
 	}
 	defer b.Close()
 	if names := orphans(t, b); !stored || !slices.Equal(names, []string{"b"}) {
-		t.Errorf("orphans: %q", names)
+		t.Errorf("orphans %q, want b; upload ended %t", names, stored)
 	}
 }
 
@@ -258,16 +258,15 @@ func TestIndexes(t *testing.T) {
 			t.Errorf("indexes of %s: %q, want %q", in.Name(), found, want)
 		}
 	}
-	again := reopen(t, b)
-	mustPut(t, again, "packs/b", []byte("x")) // the indexes are there
+	mustPut(t, reopen(t, b), "packs/b", []byte("x")) // finds the indexes
 
-	// One that is not unique does not do, even if there are files already.
+	// A bucket with files but without a unique index of its chunks is refused.
 	if err := c.chunks.Indexes().DropAll(ctx); err != nil {
 		t.Fatal(err)
 	}
 	other := mongo.IndexModel{
 		Keys: bson.D{{Key: "files_id", Value: 1}, {Key: "n", Value: 1}},
-		// FerretDB may still have the one of the usual name just after it was dropped.
+		// FerretDB may list an index for a moment after its drop, so use another name.
 		Options: options.Index().SetName("other"),
 	}
 	if _, err := c.chunks.Indexes().CreateOne(ctx, other); err != nil {
@@ -275,14 +274,14 @@ func TestIndexes(t *testing.T) {
 	}
 	err := reopen(t, b).Put(ctx, "packs/c", strings.NewReader("x"), 1)
 	if !errors.Is(err, remote.ErrUnsupported) || !strings.Contains(err.Error(), "not unique") || !strings.Contains(err.Error(), ".chunks") {
-		t.Errorf("an index that is not unique: error %v", err)
+		t.Errorf("put without a unique index: error %v, want ErrUnsupported", err)
 	}
 	if n := count(t, c.chunks, chunksOf("packs/c")); n != 0 {
-		t.Errorf("%d chunks were stored", n)
+		t.Errorf("%d chunks were stored, want none", n)
 	}
 }
 
-// reopen opens the same bucket once more.
+// reopen returns a second backend for the same bucket.
 func reopen(t *testing.T, b *Backend) *Backend {
 	t.Helper()
 	again, err := open(context.Background(), fmt.Sprintf("%s%sbucket=%s", b.uri, map[bool]string{false: "?", true: "&"}[strings.Contains(b.uri, "?")], b.bucket), testEnv(), nil)
@@ -293,7 +292,7 @@ func reopen(t *testing.T, b *Backend) *Backend {
 	return again
 }
 
-// TestRecords looks at how records are stored.
+// TestRecords checks the documents of records and the order of their list.
 func TestRecords(t *testing.T) {
 	ctx := context.Background()
 	b := openTest(t, testURL(t, ""), nil)
@@ -320,7 +319,7 @@ func TestRecords(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if _, data, _ := doc.Lookup("data").BinaryOK(); string(data) != name {
-			t.Errorf("%s: the document has %q", name, data)
+			t.Errorf("%s: data %q, want the name", name, data)
 		}
 		if typ := doc.Lookup("_id").Type; (typ == bson.TypeInt64) != (fmt.Sprintf("%T", id) == "int64") {
 			t.Errorf("%s: _id is of type %v", name, typ)

@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestProviderCheck tells stores that can be shared from those that cannot.
+// Check reports which stores several writers can share.
 func TestProviderCheck(t *testing.T) {
 	for name, test := range map[string]struct {
 		condition remotetest.S3Condition
@@ -31,16 +31,17 @@ func TestProviderCheck(t *testing.T) {
 			if test.answer != nil {
 				f.SetAnswers(test.answer)
 			}
-			exclusive := name == "honours" || name == "ignores" // with which go many megabytes
+			exclusive := name == "honours" || name == "ignores" // it sends many megabytes
 			report, err := check.Run(t.Context(), openFake(t, f), check.Options{Now: time.Now, ExclusivePut: exclusive})
 			if report == nil || report.Shared() != test.shared {
-				t.Errorf("report %+v, error %v; want it to be shared: %v", report, err, test.shared)
+				t.Errorf("report %+v, error %v; want shared %t", report, err, test.shared)
 			}
 		})
 	}
 }
 
-// TestUnconditional uses a store that refuses conditional requests.
+// With conditional=false, one writer can use a store that refuses conditional
+// requests.
 func TestUnconditional(t *testing.T) {
 	f := remotetest.NewFakeS3(t, 1)
 	f.SetCondition(remotetest.S3Refuses)
@@ -59,7 +60,7 @@ func TestUnconditional(t *testing.T) {
 		t.Error(err)
 	}
 	if err := b.Create(t.Context(), "root/1", []byte("b")); !errors.Is(err, remote.ErrExists) {
-		t.Errorf("error %v of a record that is there", err)
+		t.Errorf("create of a taken name: error %v, want ErrExists", err)
 	}
 }
 
@@ -67,10 +68,10 @@ func TestProviderCheckOfServer(t *testing.T) {
 	s := newRealStore(t)
 	report, err := check.Run(t.Context(), s.admin, check.Options{Now: time.Now, ExclusivePut: true})
 	if err != nil || !report.Shared() {
-		t.Errorf("report %+v, error %v", report, err)
+		t.Errorf("report %+v, error %v; want shared", report, err)
 	}
 	for info, err := range s.admin.List(t.Context(), "") {
-		t.Errorf("left behind: %+v, %v", info, err)
+		t.Errorf("the check left %+v, error %v", info, err)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// calls are the methods of a backend, by the op of their errors.
+// calls returns calls of a backend's methods, by the Op of their errors.
 func calls(ctx context.Context, b *Backend) map[string]func() error {
 	return map[string]func() error{
 		"get":    func() error { _, err := b.Get(ctx, "packs/a", make([]byte, 100), 0); return err },
@@ -27,7 +27,7 @@ func calls(ctx context.Context, b *Backend) map[string]func() error {
 	}
 }
 
-// wantError checks kind, wait and text of an error.
+// wantError checks that an error has this kind and wait, and contains text.
 func wantError(t *testing.T, op string, err, kind error, wait time.Duration, text string) {
 	t.Helper()
 	var re *remote.Error
@@ -97,7 +97,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 					f.Reset()
 					wantError(t, op, call(), test.kind, test.wait, test.text)
 					if n := f.Count(); n != 1 {
-						t.Errorf("%s: %d requests", op, n)
+						t.Errorf("%s: %d requests, want 1", op, n)
 					}
 				}
 			}
@@ -120,7 +120,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestBroken has connections that break at each stage.
+// A request without an answer fails with ErrTemporary, at whatever stage the
+// connection breaks.
 func TestBroken(t *testing.T) {
 	for name, answer := range map[string]remotetest.S3Answer{
 		"reset":      {Reset: true},
@@ -145,7 +146,7 @@ func TestBroken(t *testing.T) {
 				wantError(t, op, call(), remote.ErrTemporary, 0, "")
 			}
 			if _, ok := f.Object("some/prefix/packs/new"); ok != answer.Effect {
-				t.Errorf("blob is stored: %v", ok)
+				t.Errorf("blob is stored: %t, want %t", ok, answer.Effect)
 			}
 			f.SetAnswers()
 			switch err := calls(t.Context(), openFake(t, f))["put"](); {
@@ -168,13 +169,13 @@ func TestBodyCutShort(t *testing.T) {
 			got, err := b.Get(t.Context(), "packs/a", make([]byte, n), 0)
 			wantError(t, "get", err, remote.ErrTemporary, 0, "")
 			if got != 0 {
-				t.Errorf("%d bytes", got)
+				t.Errorf("get of %d bytes returned %d, want 0 with an error", n, got)
 			}
 		}
 	}
 }
 
-// TestSlow has a body that comes slowly, but comes, and one that stops.
+// A slow body is read to its end. A body that stops fails with errStalled.
 func TestSlow(t *testing.T) {
 	t.Parallel()
 	f := remotetest.NewFakeS3(t, 1)
@@ -187,7 +188,7 @@ func TestSlow(t *testing.T) {
 	f.SetObject("some/prefix/packs/a", make([]byte, 40_000))
 	f.SetAnswers(remotetest.S3Do(remotetest.S3Answer{Slow: 300 * time.Millisecond}))
 	if n, err := b.Get(t.Context(), "packs/a", make([]byte, 50_000), 0); n != 40_000 || err != nil {
-		t.Errorf("get: %d, %v", n, err)
+		t.Errorf("get of a slow body: %d bytes, error %v; want 40000 bytes", n, err)
 	}
 	b, err = open(t.Context(), f.URL("some/prefix"), env, 50*time.Millisecond)
 	if err != nil {
@@ -202,7 +203,7 @@ func TestSlow(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
-	const closed = "127.0.0.1:1" // nobody's port
+	const closed = "127.0.0.1:1" // no server listens there
 	env := testEnv(t, map[string]string{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"})
 	for endpoint, text := range map[string]string{
 		"http://" + closed:          closed + " cannot be reached: ",
@@ -219,7 +220,8 @@ func TestUnreachable(t *testing.T) {
 	}
 }
 
-// TestStrangers has servers that are not what the endpoint says.
+// TestStrangers checks the errors for a server without TLS, and for a server
+// with an unknown certificate.
 func TestStrangers(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
@@ -257,12 +259,12 @@ func TestCancelled(t *testing.T) {
 		})
 		err := calls(ctx, b)[op]()
 		if wantError(t, op, err, nil, 0, ""); !errors.Is(err, context.Canceled) {
-			t.Errorf("%s: %v", op, err)
+			t.Errorf("%s: error %v, want context.Canceled", op, err)
 		}
 	}
 }
 
-// failingBody fails to be read from an offset on.
+// A failingBody returns errDisk for reads beyond an offset.
 type failingBody struct{ from int64 }
 
 var errDisk = errors.New("disk on fire")
@@ -274,7 +276,8 @@ func (f failingBody) ReadAt(p []byte, off int64) (int, error) {
 	return len(p), nil
 }
 
-// TestBodyCannotBeRead is not taken for trouble with the store.
+// An error of reading the body has no kind, so it does not count as an error of
+// the store.
 func TestBodyCannotBeRead(t *testing.T) {
 	f := remotetest.NewFakeS3(t, 1)
 	b := openFake(t, f)
@@ -287,11 +290,11 @@ func TestBodyCannotBeRead(t *testing.T) {
 		t.Error(err)
 	}
 	if keys := f.Keys(""); len(keys) > 0 {
-		t.Errorf("stored: %q", keys)
+		t.Errorf("stored %q, want nothing", keys)
 	}
 }
 
-// TestSecretsAreNotShown has a store that repeats what it was sent.
+// Errors show no credentials, even if the store's answer repeats them.
 func TestSecretsAreNotShown(t *testing.T) {
 	env := testEnv(t, map[string]string{
 		"AWS_ACCESS_KEY_ID": "CANARYID", "AWS_SECRET_ACCESS_KEY": "canary/secret", "AWS_SESSION_TOKEN": "canary-token",
@@ -300,7 +303,7 @@ func TestSecretsAreNotShown(t *testing.T) {
 		f := remotetest.NewFakeS3(t, 1)
 		f.SetAnswers(func(r remotetest.S3Request) *remotetest.S3Answer {
 			if !strings.Contains(r.Header.Get("Authorization"), "CANARYID") || r.Header.Get("X-Amz-Security-Token") != "canary-token" {
-				t.Errorf("not signed as it should be: %v", r.Header)
+				t.Errorf("the request is not signed with the credentials: %v", r.Header)
 			}
 			return &remotetest.S3Answer{Status: status, Code: "CodeCANARYID", Message: "you sent canary/secret and canary-token: " + r.Header.Get("Authorization")}
 		})
@@ -311,10 +314,10 @@ func TestSecretsAreNotShown(t *testing.T) {
 		for op, call := range calls(t.Context(), b) {
 			err := call()
 			if err == nil && op != "delete" {
-				t.Errorf("%s: no error", op)
+				t.Errorf("%s with HTTP %d: no error", op, status)
 			}
 			if err != nil && strings.Contains(strings.ToLower(err.Error()), "canary") {
-				t.Errorf("%s: %v", op, err)
+				t.Errorf("%s: the error shows credentials: %v", op, err)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// FuzzRange has headers that say anything about a part of a blob.
+// FuzzRange checks the answers to a request of a range with arbitrary headers.
 func FuzzRange(f *testing.F) {
 	f.Add(206, "bytes 10-19/100", int64(10), int64(10), int64(10))
 	f.Add(206, "bytes 10-19/*", int64(10), int64(10), int64(10))
@@ -26,12 +26,13 @@ func FuzzRange(f *testing.F) {
 		}
 		n, whole, err := checkRange(status, contentRange, length, off, size)
 		if err == nil && (n < 0 || n > size || n != min(size, max(whole-off, 0))) {
-			t.Errorf("%d bytes of %d, asked for %d from %d", n, whole, size, off)
+			t.Errorf("checkRange returned %d bytes of a blob of %d; requested %d from %d", n, whole, size, off)
 		}
 	})
 }
 
-// FuzzAnswer has a server that answers with anything.
+// For each answer of a server, calls succeed or return a *remote.Error that is
+// safe to print.
 func FuzzAnswer(f *testing.F) {
 	const list = `<ListBucketResult><IsTruncated>%v</IsTruncated><Contents><Key>p/packs/a</Key><Size>5</Size><LastModified>2026-01-01T00:00:00.000Z</LastModified></Contents>%s</ListBucketResult>`
 	f.Add(200, "bytes 0-4/5", []byte(fmt.Sprintf(list, false, "")))
@@ -74,14 +75,14 @@ func FuzzAnswer(f *testing.F) {
 			err := call()
 			var re *remote.Error
 			if err != nil && !errors.As(err, &re) {
-				t.Errorf("%s: %v", op, err)
+				t.Errorf("%s: error %v is no *remote.Error", op, err)
 			}
 			if err == nil {
 				continue
 			}
 			for _, r := range err.Error() {
 				if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-					t.Errorf("%s: error %q", op, err)
+					t.Errorf("%s: error %q has control characters", op, err)
 				}
 			}
 		}

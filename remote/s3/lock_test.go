@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/remote/retry"
 )
 
-// newVault returns a new bucket with Object Lock. What is locked stays there until
-// the server ends.
+// newVault returns a new bucket with Object Lock. The test does not remove the
+// bucket, because it cannot delete the locked objects.
 func newVault(t *testing.T) *Backend {
 	t.Helper()
 	s := newRealStore(t)
@@ -41,8 +41,8 @@ func TestLockerConformanceOfVault(t *testing.T) {
 	remotetest.RunLocker(t, func(t *testing.T) remote.Backend { return remotetest.NewVault(time.Now) })
 }
 
-// TestLockedOnServer deletes locked objects: the deletion hides them. A deleted
-// record is damage, not absent. Nobody can delete the locked version.
+// A deletion hides a locked object, but no client can delete the locked version.
+// A deleted record counts as damaged, not as missing.
 func TestLockedOnServer(t *testing.T) {
 	b := newVault(t)
 	b.SetLock(remote.Lock{Age: time.Hour})
@@ -62,7 +62,7 @@ func TestLockedOnServer(t *testing.T) {
 			"stat": func() error { _, err := b.Stat(t.Context(), name); return err },
 		} {
 			if err := call(); !errors.Is(err, want) || want == remote.ErrDamaged && !strings.Contains(err.Error(), "was deleted") {
-				t.Errorf("%s of deleted %s: %v", op, name, err)
+				t.Errorf("%s of deleted %s: error %v, want %v", op, name, err, want)
 			}
 		}
 	}
@@ -73,7 +73,7 @@ func TestLockedOnServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.Get(t.Context(), "packs/a", make([]byte, 9), 0); !errors.Is(err, remote.ErrNotFound) {
-		t.Errorf("a deleted pack: %v", err)
+		t.Errorf("get of a deleted pack: error %v, want ErrNotFound", err)
 	}
 
 	client := b.client.Load()
@@ -92,11 +92,11 @@ func TestLockedOnServer(t *testing.T) {
 		}
 	}
 	if versions != 4 {
-		t.Errorf("%d versions", versions)
+		t.Errorf("%d versions, want 4", versions)
 	}
 }
 
-// TestNoObjectLockOnServer has a bucket without Object Lock.
+// In a bucket without Object Lock, calls that lock objects return ErrUnsupported.
 func TestNoObjectLockOnServer(t *testing.T) {
 	b := newRealStore(t).admin
 	if err := b.Put(t.Context(), "packs/a", strings.NewReader("a"), 1); err != nil {
@@ -110,7 +110,7 @@ func TestNoObjectLockOnServer(t *testing.T) {
 		"retain":    b.Retain(t.Context(), "packs/a", remote.Retention{Until: time.Now().Add(time.Hour)}),
 	} {
 		if !errors.Is(err, remote.ErrUnsupported) {
-			t.Errorf("%s: %v", op, err)
+			t.Errorf("%s: error %v, want ErrUnsupported", op, err)
 		}
 	}
 }

@@ -13,13 +13,14 @@ import (
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// realStore is a new bucket on the server that KIST_TEST_S3 names, which is
-// s3://begin-of-the-bucket's-name?endpoint=…, with the credentials of the
-// environment. The bucket goes with the test.
+// A realStore is a new bucket on the server of KIST_TEST_S3, which has the form
+// s3://prefix-of-the-bucket's-name?endpoint=…. The credentials come from the
+// environment. The end of the test removes the bucket.
 type realStore struct {
 	bucket, query string
 	env           remote.Env
@@ -28,13 +29,7 @@ type realStore struct {
 
 func newRealStore(t *testing.T) *realStore {
 	t.Helper()
-	rawURL := os.Getenv("KIST_TEST_S3")
-	if rawURL == "" {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal("KIST_TEST_S3 is not set")
-		}
-		t.Skip("KIST_TEST_S3 is not set")
-	}
+	rawURL := objecttest.NeedServer(t, "KIST_TEST_S3")
 	s := &realStore{env: testEnv(t, nil)}
 	s.env.Getenv = os.Getenv
 	base, query, _ := strings.Cut(rawURL, "?")
@@ -74,8 +69,8 @@ func TestConformanceOfServer(t *testing.T) {
 	remotetest.Run(t, func(t *testing.T) remote.Backend { return s.open(t, "in/"+rand.Text(), s.env) })
 }
 
-// TestLargePutIsConditionalOnServer has bodies that clients like to upload in
-// parts.
+// A Put under a taken name fails also for bodies so large that clients usually
+// upload them in parts.
 func TestLargePutIsConditionalOnServer(t *testing.T) {
 	b := newRealStore(t).admin
 	first := bytes.Repeat([]byte("first "), 6<<20)
@@ -87,7 +82,7 @@ func TestLargePutIsConditionalOnServer(t *testing.T) {
 	wantError(t, "put", err, remote.ErrExists, 0, "")
 	got := make([]byte, len(first)+1)
 	if n, err := b.Get(t.Context(), "packs/a", got, 0); err != nil || !bytes.Equal(got[:n], first) {
-		t.Errorf("get: %d bytes, %v; not those stored first", n, err)
+		t.Errorf("get: %d bytes, error %v; want the bytes of the first put", n, err)
 	}
 }
 
@@ -110,13 +105,13 @@ func TestErrorsOfServer(t *testing.T) {
 	} {
 		for op, call := range calls(t.Context(), b) {
 			if err := call(); !errors.Is(err, remote.ErrCredentials) {
-				t.Errorf("%s: %s: %v", name, op, err)
+				t.Errorf("%s: %s: error %v, want ErrCredentials", name, op, err)
 			}
 		}
 	}
 	elsewhere := s.open(t, "", withEnv("AWS_REGION", "eu-nowhere-1"))
 	if _, err := elsewhere.Get(t.Context(), "packs/a", make([]byte, 9), 0); !errors.Is(err, remote.ErrNotFound) {
-		t.Errorf("wrong region: %v", err)
+		t.Errorf("wrong region: error %v, want ErrNotFound", err)
 	}
 	missing := s.open(t, "", s.env)
 	missing.bucket += "-not"
@@ -125,7 +120,7 @@ func TestErrorsOfServer(t *testing.T) {
 	}
 }
 
-// TestPermissionsOnServer tries the policies of docs/howto/s3.md.
+// Each policy of docs/howto/s3.md allows exactly its operations.
 func TestPermissionsOnServer(t *testing.T) {
 	s := newRealStore(t)
 	if err := s.admin.Put(t.Context(), "team/packs/a", strings.NewReader("hello"), 5); err != nil {
@@ -143,9 +138,9 @@ func TestPermissionsOnServer(t *testing.T) {
 			err := calls(t.Context(), b)[op]()
 			switch allowed := strings.Contains(test.allowed, op); {
 			case allowed && err != nil:
-				t.Errorf("%s: %v", test.policy, err)
+				t.Errorf("policy %s: %s: %v", test.policy, op, err)
 			case !allowed && !errors.Is(err, remote.ErrPermission):
-				t.Errorf("%s: %s: error %v", test.policy, op, err)
+				t.Errorf("policy %s: %s: error %v, want ErrPermission", test.policy, op, err)
 			}
 		}
 		_, err := b.Get(t.Context(), "packs/none", make([]byte, 9), 0)
@@ -177,24 +172,24 @@ func policies(t *testing.T) map[string]string {
 		blocks = append(blocks, text)
 	}
 	if len(blocks) != 3 {
-		t.Fatalf("%d policies", len(blocks))
+		t.Fatalf("%d policies in s3.md, want 3", len(blocks))
 	}
 	return map[string]string{"pull": blocks[0], "push": blocks[1], "all": blocks[2]}
 }
 
-// onlyIfAbsent is a condition that MinIO does not know.
+// onlyIfAbsent is a condition that MinIO does not support.
 const onlyIfAbsent = `,
       "Condition": { "Null": { "s3:if-none-match": "false" } }`
 
 func TestPolicies(t *testing.T) {
 	for name, text := range policies(t) {
 		if strings.Contains(text, onlyIfAbsent) != (name == "push") {
-			t.Errorf("policy for %s: %s", name, text)
+			t.Errorf("policy %s: only push must have the condition:\n%s", name, text)
 		}
 	}
 }
 
-// restricted opens the folder team with credentials that a policy restricts.
+// restricted opens the prefix team with credentials that a policy restricts.
 func (s *realStore) restricted(t *testing.T, policy string) *Backend {
 	t.Helper()
 	text := strings.NewReplacer("BUCKET", s.bucket, "PREFIX", "team", onlyIfAbsent, "").Replace(policies(t)[policy])

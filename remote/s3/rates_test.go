@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestRates has a store where much goes wrong. Whatever is answered is right,
-// or an error that says it may go well another time.
+// With a store that often fails, each call returns a correct result or
+// ErrTemporary.
 func TestRates(t *testing.T) {
 	f := remotetest.NewFakeS3(t, 1)
 	b := openFake(t, f)
@@ -37,11 +37,11 @@ func TestRates(t *testing.T) {
 			continue
 		}
 		if !bytes.Equal(got[:n], data) {
-			t.Errorf("%s: other bytes than were stored", name)
+			t.Errorf("%s: the bytes differ from the stored ones", name)
 		}
 	}
 	if failed["put"] < 20 || failed["get"] < 20 {
-		t.Errorf("only so much went wrong: %v", failed)
+		t.Errorf("too few calls failed: %v, want at least 20 of each", failed)
 	}
 	missed := 0
 	for range 5 {
@@ -50,9 +50,9 @@ func TestRates(t *testing.T) {
 		missed += len(stored) - len(list)
 	}
 	if missed <= 0 {
-		t.Error("lists lack nothing")
+		t.Error("no list missed a name")
 	}
-	// What is deleted comes back when an old PUT is carried out late.
+	// A late replay of its PUT brings a deleted blob back.
 	for name := range stored {
 		wantTemporary(t, b.Delete(t.Context(), name))
 	}
@@ -63,7 +63,7 @@ func TestRates(t *testing.T) {
 		}
 	}
 	if len(f.Keys("some/prefix/packs/")) == 0 {
-		t.Error("nothing was replayed")
+		t.Error("no deleted blob came back")
 	}
 }
 

@@ -17,15 +17,15 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// minio-go sleeps for up to so long after a request that it does not repeat.
+// minio-go sleeps up to this long after a failed request, even without a retry.
 func init() { minio.DefaultRetryUnit = 0 }
 
-// settings are variables of the environment.
+// settings has variables of the environment.
 type settings map[string]string
 
 func (s settings) get(name string) string { return s[name] }
 
-// testEnv has these settings, and an empty home.
+// testEnv returns an environment with these settings and an empty home.
 func testEnv(t testing.TB, s settings) remote.Env {
 	return remote.Env{
 		Getenv: s.get,
@@ -62,8 +62,8 @@ func TestConformanceWithConflicts(t *testing.T) {
 	})
 }
 
-// TestOneConditionalRequest has a blob above the size from which on minio-go
-// would upload in parts.
+// A blob of any size is stored by one conditional PUT. minio-go alone would
+// upload the large ones in parts.
 func TestOneConditionalRequest(t *testing.T) {
 	f := remotetest.NewFakeS3(t, 1)
 	b := openFake(t, f)
@@ -90,21 +90,21 @@ func checkPut(t *testing.T, f *remotetest.FakeS3, key string, size int64) {
 	}
 	h := requests[0].Header
 	if got := h.Get("If-None-Match"); got != "*" {
-		t.Errorf("put of %d bytes: If-None-Match %q", size, got)
+		t.Errorf("put of %d bytes: If-None-Match %q, want *", size, got)
 	}
 	if h.Get("Content-Md5") != "" || len(h.Get("X-Amz-Content-Sha256")) != 64 {
-		t.Errorf("put of %d bytes: header %v", size, h)
+		t.Errorf("put of %d bytes: header %v, want only a SHA-256", size, h)
 	}
 	for name := range h {
 		if strings.HasPrefix(name, "X-Amz-Checksum") || name == "X-Amz-Trailer" || name == "X-Amz-Decoded-Content-Length" {
-			t.Errorf("put of %d bytes: header %s", size, name)
+			t.Errorf("put of %d bytes: unwanted header %s", size, name)
 		}
 	}
 }
 
-// TestChecksum checks that bodies go with a checksum: one that is signed, of the
-// body that was given, and with the MD5 where nothing is signed or where a store
-// asks for that, as S3 does for buckets with object locks.
+// Each PUT has a checksum of its body: a signed SHA-256, or an MD5. kist sends
+// the MD5 if requests are not signed, and after a store asked for it. S3 asks for
+// it in buckets with Object Lock.
 func TestChecksum(t *testing.T) {
 	const (
 		body   = "a pack"
@@ -144,7 +144,7 @@ func TestChecksum(t *testing.T) {
 			got = append(got, sum)
 		}
 		if !slices.Equal(got, test.want) {
-			t.Errorf("%s is put with %q, want %q", test.name, got, test.want)
+			t.Errorf("%s: checksums %q, want %q", test.name, got, test.want)
 		}
 	}
 
@@ -156,19 +156,19 @@ func TestChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer anonymous.Close()
-	put(anonymous, "packs/3") // the server knows nobody without a key
+	put(anonymous, "packs/3") // fails, because the fake refuses anonymous requests
 	if r := f.Requests(); len(r) != 1 || r[0].Header.Get("Content-Md5") != md5 {
-		t.Errorf("put by nobody: %+v", r)
+		t.Errorf("anonymous put: requests %+v, want one with MD5", r)
 	}
 }
 
-// TestRequests counts what calls cost.
+// TestRequests checks the requests that each call makes.
 func TestRequests(t *testing.T) {
 	f := remotetest.NewFakeS3(t, 1)
 	b := openFake(t, f)
 	f.SetObject("some/prefix/packs/a", []byte("hello"))
 	for _, test := range []struct {
-		what string
+		name string
 		call func() error
 		want []string
 	}{
@@ -180,14 +180,14 @@ func TestRequests(t *testing.T) {
 	} {
 		f.Reset()
 		if err := test.call(); err != nil {
-			t.Errorf("%s: %v", test.what, err)
+			t.Errorf("%s: %v", test.name, err)
 		}
 		var kinds []string
 		for _, r := range f.Requests() {
 			kinds = append(kinds, r.Kind)
 		}
 		if !slices.Equal(kinds, test.want) {
-			t.Errorf("%s makes requests %q, want %q", test.what, kinds, test.want)
+			t.Errorf("%s: requests %q, want %q", test.name, kinds, test.want)
 		}
 	}
 }
@@ -210,7 +210,7 @@ func TestListLeavesOutWhatIsNotOurs(t *testing.T) {
 		f.SetObject(key, []byte("x"))
 	}
 	if got, err := names(t.Context(), b, ""); err != nil || !slices.Equal(got, []string{"packs/a"}) {
-		t.Errorf("list yields %q, %v", got, err)
+		t.Errorf("list yields %q, error %v; want packs/a", got, err)
 	}
 }
 
@@ -233,7 +233,8 @@ func TestListAfter(t *testing.T) {
 	}
 }
 
-// TestRegion has a store that says in which region the bucket is.
+// If the store names another region for the bucket, kist repeats the request
+// there and uses that region from then on.
 func TestRegion(t *testing.T) {
 	f := remotetest.NewFakeS3(t, 1)
 	f.SetAnswers(func(r remotetest.S3Request) *remotetest.S3Answer {
@@ -250,16 +251,16 @@ func TestRegion(t *testing.T) {
 		t.Fatal(err)
 	}
 	if data, ok := f.Object("some/prefix/packs/a"); !ok || string(data) != "hello" {
-		t.Errorf("stored %q, %v", data, ok)
+		t.Errorf("stored %q, %t; want hello", data, ok)
 	}
 	if list, err := names(t.Context(), b, ""); err != nil || len(list) != 1 {
-		t.Errorf("list %q, %v", list, err)
+		t.Errorf("list %q, error %v; want one name", list, err)
 	}
 	if n := f.Count(); n != 3 {
-		t.Errorf("%d requests, want one that is sent to another region, and two", n)
+		t.Errorf("%d requests, want 3: put, its repetition, and list", n)
 	}
 
-	// A store that is never content is not asked for ever.
+	// kist gives up if the store names another region each time.
 	f.Reset()
 	n := 0
 	f.SetAnswers(func(r remotetest.S3Request) *remotetest.S3Answer {
@@ -269,6 +270,6 @@ func TestRegion(t *testing.T) {
 	_, err := b.Get(t.Context(), "packs/a", make([]byte, 9), 0)
 	var re *remote.Error
 	if !errors.As(err, &re) || re.Kind != nil || f.Count() != 2 {
-		t.Errorf("%d requests, error %v", f.Count(), err)
+		t.Errorf("%d requests, error %v; want 2 requests and an error without a kind", f.Count(), err)
 	}
 }

@@ -47,15 +47,16 @@ func TestURLsRefused(t *testing.T) {
 	} {
 		_, err := Open(t.Context(), rawURL, env)
 		if !errors.Is(err, remote.ErrURL) || !strings.Contains(err.Error(), text) {
-			t.Errorf("%s: error %v, want one with %q", rawURL, err, text)
+			t.Errorf("%s: error %v, want ErrURL with %q", rawURL, err, text)
 		}
 		if err != nil && strings.Contains(err.Error(), "canary") && strings.Contains(rawURL, ":canary") {
-			t.Errorf("%s: error %v", rawURL, err)
+			t.Errorf("%s: the error shows the password: %v", rawURL, err)
 		}
 	}
 }
 
-// TestSettings finds endpoint, region and credentials where they are.
+// TestSettings checks the precedence of the URL, the environment and the profile
+// for endpoint, region and credentials.
 func TestSettings(t *testing.T) {
 	const config = `
 [default]
@@ -153,7 +154,7 @@ aws_session_token = work-token
 	}
 }
 
-// found tells what a backend found.
+// found returns endpoint, region and credentials of a backend.
 func (b *Backend) found(t *testing.T) string {
 	t.Helper()
 	v, err := b.creds.GetWithContext(nil)
@@ -173,14 +174,14 @@ func writeFile(t *testing.T, name, data string) {
 	}
 }
 
-// TestFilesThatCannotBeRead are not passed over.
+// Open fails if a file with settings is damaged or unreadable.
 func TestFilesThatCannotBeRead(t *testing.T) {
 	env := testEnv(t, nil)
 	name := filepath.Join(env.Home, ".aws", "credentials")
 	writeFile(t, name, "[default]\n= canary\n[unclosed canary\n")
 	_, err := Open(t.Context(), "s3://bucket", env)
 	if !errors.Is(err, remote.ErrCredentials) || !strings.Contains(err.Error(), "cannot be parsed") || strings.Contains(err.Error(), "canary") {
-		t.Errorf("error %v", err)
+		t.Errorf("damaged file: error %v, want ErrCredentials with \"cannot be parsed\", without content", err)
 	}
 	if err := os.Remove(name); err != nil {
 		t.Fatal(err)
@@ -189,15 +190,15 @@ func TestFilesThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := Open(t.Context(), "s3://bucket", env); !errors.Is(err, remote.ErrCredentials) {
-		t.Errorf("error %v", err)
+		t.Errorf("folder instead of the file: error %v, want ErrCredentials", err)
 	}
 	env.Getenv = settings{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_CA_BUNDLE": name}.get
 	if _, err := Open(t.Context(), "s3://bucket", env); err == nil {
-		t.Error("a folder taken for certificates")
+		t.Error("AWS_CA_BUNDLE names a folder: no error")
 	}
 }
 
-// TestStyles sees at which host a bucket is asked for.
+// TestStyles checks the host and path of a bucket's requests.
 func TestStyles(t *testing.T) {
 	for rawURL, want := range map[string]string{
 		"s3://bucket":                                  "https://bucket.s3.us-east-1.amazonaws.com/",
@@ -222,12 +223,13 @@ func TestStyles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := u.Scheme + "://" + u.Host + strings.TrimSuffix(u.Path, "x"); got != want {
-			t.Errorf("%s is asked for at %s, want %s", rawURL, got, want)
+			t.Errorf("%s: requests go to %s, want %s", rawURL, got, want)
 		}
 	}
 }
 
-// roleServer gives out credentials as services of a cloud do.
+// roleServer starts a server that returns credentials like the services of a
+// cloud.
 func roleServer(t *testing.T) *httptest.Server {
 	mux := http.NewServeMux()
 	const answer = `{"Code": "Success", "AccessKeyId": "ROLE", "SecretAccessKey": "role-secret", "Token": "role-token", "Expiration": "2999-01-01T00:00:00Z"}`
@@ -272,7 +274,7 @@ func TestRoles(t *testing.T) {
 		"no token file": {"AWS_WEB_IDENTITY_TOKEN_FILE": "/none", "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"},
 	} {
 		if _, err := Open(t.Context(), "s3://bucket", testEnv(t, settings)); !errors.Is(err, remote.ErrCredentials) {
-			t.Errorf("%s: error %v", name, err)
+			t.Errorf("%s: error %v, want ErrCredentials", name, err)
 		}
 	}
 }
@@ -287,11 +289,11 @@ func TestCredentialProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := b.found(t); got != "https://s3.amazonaws.com us-east-1 PROCESS p" {
-		t.Errorf("found %s", got)
+		t.Errorf("found %s, want the credentials of the process", got)
 	}
 }
 
-// TestExpired has credentials that have to be asked for anew, in vain.
+// Calls return ErrCredentials if the credentials expired and cannot be renewed.
 func TestExpired(t *testing.T) {
 	server := roleServer(t)
 	b, err := open(t.Context(), "s3://bucket?endpoint=http://127.0.0.1:1", testEnv(t, map[string]string{"AWS_EC2_METADATA_SERVICE_ENDPOINT": server.URL}), stallTimeout)
@@ -305,7 +307,7 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// FuzzURL opens whatever is given as a URL.
+// A URL that Open accepts gives a valid prefix and endpoint.
 func FuzzURL(f *testing.F) {
 	for _, s := range []string{
 		"s3://bucket/prefix?endpoint=http://127.0.0.1:9000&region=us-east-1&profile=x&path-style=true&anonymous=false",

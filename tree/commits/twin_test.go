@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -35,12 +36,7 @@ type gitTwin struct {
 // newTwins makes two empty repositories. It skips the test without git.
 func newTwins(t *testing.T, rnd *rand.Rand) *twins {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is missing")
-	}
+	objecttest.NeedProgram(t, "git")
 	g := &gitTwin{t: t, path: filepath.Join(t.TempDir(), "git"), now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	treetest.Check(t, os.Mkdir(g.path, 0o755))
 	g.git("init", "-q", "-b", "main")

@@ -31,12 +31,7 @@ type gitRepo struct {
 
 func newGit(t *testing.T) *gitRepo {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is missing")
-	}
+	objecttest.NeedProgram(t, "git")
 	g := &gitRepo{t: t, dir: t.TempDir(), now: 1e9}
 	g.run(nil, "init", "-q", "-b", "main")
 	return g

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/kist-vcs/kist/object/objecttest"
 )
 
 // gitCase is a folder with ignore files, and the paths in it to compare.
@@ -184,12 +186,7 @@ type git struct{ dir string }
 
 func newGit(t *testing.T) git {
 	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal("git is not on PATH")
-		}
-		t.Skip("git is not on PATH")
-	}
+	objecttest.NeedProgram(t, "git")
 	g := git{t.TempDir()}
 	g.run(t, "", "init", "-q", ".")
 	g.run(t, "", "config", "core.ignoreCase", "false")

@@ -310,15 +310,6 @@ func random(seed, n int) string {
 	return b.String()[:n]
 }
 
-// skip skips a test that cannot run here, unless the environment forbids skipping.
-func skip(t testing.TB, why string) {
-	t.Helper()
-	if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-		t.Fatal(why)
-	}
-	t.Skip(why)
-}
-
 // keepOpen keeps a file open for writing until the test ends.
 func (f *fixture) keepOpen(path string) {
 	f.t.Helper()

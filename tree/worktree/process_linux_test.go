@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -41,7 +42,7 @@ func runChild(t *testing.T, attr *syscall.SysProcAttr) {
 	case err != nil:
 		t.Fatalf("%v\n%s", err, out)
 	case strings.Contains(string(out), "--- SKIP"):
-		skip(t, string(out))
+		objecttest.Skip(t, string(out))
 	}
 }
 
@@ -190,14 +191,14 @@ func TestReadOnlyFolder(t *testing.T) {
 // worktree. It returns nil in the parent, after the child has run the test.
 func mounted(t *testing.T, at, size string) *fixture {
 	if os.Getuid() != 0 {
-		skip(t, "only root can mount a file system")
+		objecttest.Skip(t, "only root can mount a file system")
 	}
 	if !isChild() {
 		runChild(t, &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS})
 		return nil
 	}
 	if err := syscall.Mount("", "/", "", syscall.MS_REC|syscall.MS_PRIVATE, ""); err != nil {
-		skip(t, fmt.Sprintf("cannot keep mounts to itself: %v", err))
+		objecttest.Skip(t, fmt.Sprintf("cannot keep mounts to itself: %v", err))
 	}
 	root := t.TempDir()
 	target := filepath.Join(root, at)
@@ -205,7 +206,7 @@ func mounted(t *testing.T, at, size string) *fixture {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", target, "tmpfs", 0, "size="+size); err != nil {
-		skip(t, fmt.Sprintf("cannot mount a file system: %v", err))
+		objecttest.Skip(t, fmt.Sprintf("cannot mount a file system: %v", err))
 	}
 	t.Cleanup(func() { syscall.Unmount(target, syscall.MNT_DETACH) })
 	f := &fixture{t: t, root: root}

@@ -188,7 +188,7 @@ type vcsTwins struct {
 
 // newVCSTwins makes the repositories from a fast-import stream.
 func newVCSTwins(t *testing.T, stream []byte) *vcsTwins {
-	needGit(t)
+	objecttest.NeedProgram(t, "git")
 	v := &vcsTwins{t: t, git: filepath.Join(t.TempDir(), "git"), kist: t.TempDir(), names: map[string]string{}}
 	if err := os.Mkdir(v.git, 0o755); err != nil {
 		t.Fatal(err)

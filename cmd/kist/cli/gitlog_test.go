@@ -32,7 +32,7 @@ type logTwin struct {
 // newLogTwin makes a random history in both repositories.
 func newLogTwin(t *testing.T, rnd *rand.Rand, now time.Time) *logTwin {
 	t.Helper()
-	needGit(t)
+	objecttest.NeedProgram(t, "git")
 	w := &logTwin{place: newPlace(t), rnd: rnd, git: t.TempDir(), short: fmt.Sprintf("core.abbrev=%d", len(object.ID{}.Short()))}
 	w.env.Now = func() time.Time { return now }
 	stream := w.history(now)

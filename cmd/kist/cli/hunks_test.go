@@ -26,7 +26,7 @@ type twins struct {
 }
 
 func newTwins(t *testing.T) *twins {
-	needGit(t)
+	objecttest.NeedProgram(t, "git")
 	dir := t.TempDir()
 	w := &twins{T: t, git: filepath.Join(dir, "git"), kist: filepath.Join(dir, "kist"), editor: filepath.Join(dir, "edit")}
 	for _, dir := range []string{w.git, w.kist} {

@@ -35,7 +35,7 @@ type named struct {
 // TestNamesLikeGit compares the outputs of kist and git for random histories with merges, branches
 // and tags. IDs of the same commit count as equal.
 func TestNamesLikeGit(t *testing.T) {
-	needGit(t)
+	objecttest.NeedProgram(t, "git")
 	for i := range objecttest.Rounds(t, 6) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {

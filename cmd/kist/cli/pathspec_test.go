@@ -10,13 +10,14 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree"
 )
 
 // TestPathspecsLikeGit compares the files that pathspecs select in kist and git, from the top
 // folder and from two subfolders.
 func TestPathspecsLikeGit(t *testing.T) {
-	needGit(t)
+	objecttest.NeedProgram(t, "git")
 	env, _, stderr := testEnv(t)
 	top := env.Dir
 	files := []string{

@@ -7,8 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,18 +22,6 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/stage"
 )
-
-// needGit skips a test that compares with git if git is not installed. With KIST_TEST_NOSKIP=1, the
-// test fails.
-func needGit(t *testing.T) {
-	t.Helper()
-	if _, err := exec.LookPath("git"); err != nil {
-		if os.Getenv("KIST_TEST_NOSKIP") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip("git is not installed")
-	}
-}
 
 // testEnv returns an environment that does not depend on the machine, and its output streams.
 func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
@@ -61,17 +62,8 @@ func newSite(t *testing.T, o Options) *site {
 	return s
 }
 
-// command returns the path of a program, or skips the test.
-func command(t *testing.T, name string) string {
-	path, err := exec.LookPath(name)
-	if err != nil {
-		t.Skipf("%s is not installed", name)
-	}
-	return path
-}
-
 func TestLitmus(t *testing.T) {
-	litmus := command(t, "litmus")
+	litmus := objecttest.NeedProgram(t, "litmus")
 	s := newSite(t, Options{})
 	cmd := exec.CommandContext(t.Context(), litmus, "-k", s.url+Prefix+"/branches/team/")
 	cmd.Dir = t.TempDir()

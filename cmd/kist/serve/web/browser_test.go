@@ -7,7 +7,6 @@ import (
 	"image/color"
 	"image/png"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -22,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/treetest"
 )
 
@@ -37,10 +37,7 @@ type browser struct {
 // openBrowser starts Chromium.
 func openBrowser(s *site) *browser {
 	s.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		s.Skip("no chromium:", err)
-	}
+	path := objecttest.NeedProgram(s, "chromium")
 	home, err := os.MkdirTemp("", "chromium-home") // Chromium needs a writable home
 	s.Check(err)
 	s.Cleanup(func() { _ = os.RemoveAll(home) }) // processes of Chromium may still write there

@@ -475,10 +475,11 @@ func (s *shell) wantNothingWrong(name string) {
 	if _, err := os.Stat(s.path("../out")); err != nil {
 		return
 	}
-	want := golden(s.TB.(*testing.T), recorded)
-	for path, entry := range s.readFiles("../out") {
-		if strings.HasPrefix(entry, "-") && !strings.Contains(want, entry[strings.LastIndexByte(entry, ' ')+1:]) {
-			s.Errorf("%s was restored with wrong bytes", path)
+	t := s.TB.(*testing.T)
+	want := "\n" + golden(t, recorded)
+	for path, entry := range goldenList(t, s.path("../out")) {
+		if entry[0] == 'f' && !strings.Contains(want, "\n"+entry+" "+path+"\n") {
+			s.Errorf("%s was restored as %s, unlike in the recorded list", path, entry)
 		}
 	}
 }

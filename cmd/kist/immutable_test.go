@@ -85,7 +85,7 @@ func TestPushWithoutPermissionToDelete(t *testing.T) {
 	s.kist("checkout", "main")
 	s.kist("push", "--delete", "origin", "topic")
 
-	clone := p.wantWhole()
+	clone := p.wantIntact()
 	s.write(map[string]string{"file1": "the last version"})
 	s.commit("the last version")
 	s.kist("push")
@@ -196,7 +196,7 @@ func TestObjectLock(t *testing.T) {
 	if c := clone.collect(collectRemote...); !strings.Contains(o.stdout, " locked until ") || c.Deleted > 0 || len(p.list()) < before {
 		t.Errorf("gc deleted locked files, or does not report them: %v, then %+v", o, c)
 	}
-	p.wantWhole()
+	p.wantIntact()
 
 	// An attacker with the owner's credentials deletes everything and overwrites a root.
 	for o := range client.ListObjectsIter(t.Context(), bucket, minio.ListObjectsOptions{Prefix: "backup/", Recursive: true, WithVersions: true}) {
@@ -222,7 +222,7 @@ func TestObjectLock(t *testing.T) {
 	// The owner restores the oldest version of each object.
 	restoreVersions(t, client, bucket)
 	s.kist("push")
-	p.wantWhole()
+	p.wantIntact()
 }
 
 // restoreVersions deletes all versions but the oldest one of each object.

@@ -264,9 +264,9 @@ func (p *place) blobs() map[string]string {
 	return all
 }
 
-// wantWhole checks that verify finds no error on the remote and in a fresh
+// wantIntact checks that verify finds no error on the remote and in a fresh
 // clone. It returns the clone.
-func (p *place) wantWhole() *shell {
+func (p *place) wantIntact() *shell {
 	p.Helper()
 	s := p.clone()
 	s.kist("verify", "--remote", "origin", "--read-data")

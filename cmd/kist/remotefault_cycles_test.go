@@ -75,8 +75,8 @@ func (c *cycles) must(s *shell, args ...string) {
 	}
 }
 
-// wantWhole checks that both clones have all commits, and that nothing is damaged.
-func (c *cycles) wantWhole() {
+// wantIntact checks that both clones have all commits, and that nothing is damaged.
+func (c *cycles) wantIntact() {
 	c.Helper()
 	for _, s := range c.clones {
 		s.wantInHistory(c.commits)
@@ -116,7 +116,7 @@ func TestRemoteBadDay(t *testing.T) {
 			}
 		}
 		c.fake.SetAnswers()
-		c.wantWhole()
+		c.wantIntact()
 		t.Logf("seed %d: %d cycles, %d requests, %d with faults; %d commands were retried", seed, n, c.fake.Count(), faults, c.retries)
 		if bad && faults < n {
 			t.Errorf("%d requests had faults, want at least %d", faults, n)
@@ -144,5 +144,5 @@ func TestRemoteBadDayProcesses(t *testing.T) {
 		c.cycle(i + 1)
 	}
 	c.fake.SetAnswers()
-	c.wantWhole()
+	c.wantIntact()
 }

@@ -113,18 +113,18 @@ func TestRemoteGCEverything(t *testing.T) {
 		if c := s.collect("remote", "gc", "origin"); c.Condemned == 0 || c.Waiting < c.Condemned || c.Deleted > 0 {
 			p.Errorf("gc within the grace: %+v, want files marked and none deleted", c)
 		}
-		p.wantWhole()
+		p.wantIntact()
 		if c := s.collect("remote", "gc", "origin", "--grace", "now"); c.Deleted == 0 || c.Waiting > 0 || c.Before-c.After < full*4/10 {
 			p.Errorf("gc without grace: %+v, want 40%% of %d bytes freed", c, full)
 		}
 		p.wantNoGarbage(s)
-		p.wantWhole()
+		p.wantIntact()
 		if now := size(); now > full*6/10 {
 			p.Errorf("%d of %d bytes are left, want at most 60%%", now, full)
 		}
 		s.kist("checkout", "branch-1")
 		s.kist("push")
-		p.wantWhole()
+		p.wantIntact()
 		s.kist("push", "origin", "--delete", "branch-0", "branch-1", "branch-3", "main")
 		p.wantNoGarbage(s)
 		for name := range p.list() {
@@ -133,7 +133,7 @@ func TestRemoteGCEverything(t *testing.T) {
 			}
 		}
 		s.kist("push", "--all")
-		p.wantWhole()
+		p.wantIntact()
 	})
 }
 
@@ -222,7 +222,7 @@ func TestRemoteGCStopped(t *testing.T) {
 			clone.wantFiles(clone.readFiles("."), s.readFiles("."))
 		}
 		p.wantNoGarbage(other)
-		p.wantWhole()
+		p.wantIntact()
 	})
 }
 
@@ -255,7 +255,7 @@ func TestRemoteGCKill(t *testing.T) {
 		}
 		p.wantNoGarbage(s)
 		p.wantOptimised(s)
-		p.wantWhole()
+		p.wantIntact()
 		p.Logf("%d collections were killed", killed)
 		if killed == 0 {
 			p.Error("no collection was killed")
@@ -352,7 +352,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 			deleted.Add(int64(s.collect(collectRemote...).Deleted))
 		}
 		p.wantNoGarbage(fetchers[0])
-		p.wantWhole()
+		p.wantIntact()
 		p.Logf("%d collections deleted %d files; %d fetches succeeded, %d failed", collections.Load(), deleted.Load(), fetches.Load(), failed.Load())
 		if deleted.Load() == 0 {
 			p.Error("no collection deleted a file")

@@ -47,7 +47,7 @@ func TestRemoteKillPush(t *testing.T) {
 		for range objecttest.Rounds(p, 4) {
 			kills.push(p, s, s.change(rng), cut)
 		}
-		s.wantFiles(p.wantWhole().readFiles("."), s.readFiles("."))
+		s.wantFiles(p.wantIntact().readFiles("."), s.readFiles("."))
 		p.Logf("%+v", kills)
 	})
 }

@@ -122,7 +122,7 @@ func (k *remoteKills) optimise(p *place, s *shell, rng *rand.Rand, cut cutter) {
 	}
 	s.kist("verify", "--remote", "origin", "--read-data")
 	s.kist(repackRemote...)
-	clone := p.wantWhole()
+	clone := p.wantIntact()
 	clone.wantFiles(clone.readFiles("."), s.readFiles("."))
 	clone.drop()
 }

@@ -80,7 +80,7 @@ func TestRemoteManyPushers(t *testing.T) {
 			s.kist("pull")
 			s.wantFiles(s.readFiles("."), clone.readFiles("."))
 		}
-		p.wantWhole()
+		p.wantIntact()
 		p.Logf("%d commits; %d pushes rejected, %d with unknown outcome; %d roots", clients*rounds, rejected, unknown, p.head().Seq)
 	})
 }
@@ -124,6 +124,6 @@ func TestRemoteRace(t *testing.T) {
 		if len(winners) != 1 || p.at("main") != winners[0] || !isNext(p.head().Seq, before) {
 			p.Errorf("pushes of %v succeeded, want one; the branch is at %s, the head is root %d", winners, p.at("main"), p.head().Seq)
 		}
-		p.wantWhole()
+		p.wantIntact()
 	})
 }

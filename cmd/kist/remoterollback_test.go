@@ -85,12 +85,12 @@ func TestRemoteRollback(t *testing.T) {
 		stranger.change(rng)
 		stranger.kist("push")
 		refused()
-		p.wantWhole()
+		p.wantIntact()
 
 		p.restore(new)
 		s.kist("fetch")
 		s.push()
-		p.wantWhole()
+		p.wantIntact()
 		if o := stranger.run("fetch", "--json"); o.status != 15 {
 			p.Errorf("want exit status 15, as the remote has another history: %v", o)
 		}

@@ -42,6 +42,6 @@ func TestRemoteByURL(t *testing.T) {
 			}
 			s.kist("verify")
 		}
-		p.wantWhole()
+		p.wantIntact()
 	})
 }

@@ -154,6 +154,6 @@ func TestRemoteLarge(t *testing.T) {
 	} else {
 		t.Logf("%d KiB sent for one changed file", sent.Sent>>10)
 	}
-	clone := p.wantWhole()
+	clone := p.wantIntact()
 	clone.wantFiles(clone.readFiles("."), s.readFiles("."))
 }

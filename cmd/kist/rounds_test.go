@@ -36,7 +36,7 @@ func TestRounds(t *testing.T) {
 			for range 1 + r.rng.IntN(4) {
 				r.act()
 			}
-			r.wantWhole(n)
+			r.wantIntact(n)
 		}
 		r.end()
 		p.Logf("%d commands succeeded, %d were refused, %d killed", r.done, r.refused, r.killed)
@@ -91,8 +91,8 @@ func (r *rounds) act() {
 	}
 }
 
-// wantWhole checks that verify finds no error in the clones and on the remote.
-func (r *rounds) wantWhole(round int) {
+// wantIntact checks that verify finds no error in the clones and on the remote.
+func (r *rounds) wantIntact(round int) {
 	r.Helper()
 	for i, s := range r.clones {
 		if o := s.run("verify", "-q", "--read-data"); o.status != 0 {

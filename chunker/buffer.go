@@ -24,14 +24,13 @@ func (b *Buffer) Release() {
 	b.pool.release(b.block)
 }
 
-// SplitBuffers is [Chunker.Split] for chunks that are processed while the stream is cut
-// further. Each Buffer belongs to emit, also if emit returns an error. Its last user calls
-// Release.
+// SplitBuffers is [Chunker.Split] for chunks that stay in use after emit returns. Each Buffer
+// belongs to emit, even if emit returns an error. Its last user calls Release.
 //
-// All calls together use at most 32 MiB (six times Max, if that is more). They wait while
-// unreleased Buffers use all of it. So emit must not wait for an event that follows a later
-// chunk, and nobody who has to release a Buffer may wait for a SplitBuffers. Split never
-// waits.
+// All calls together use at most 32 MiB, or six times Max if that is more. A call waits while
+// unreleased Buffers use all of it. So emit must not wait for a later chunk of its stream, and
+// a goroutine must not wait for a SplitBuffers before it releases its Buffers. Split has no
+// such limit.
 func (c *Chunker) SplitBuffers(r io.Reader, emit func(*Buffer) error) error {
 	b := c.pool.get()
 	defer func() { c.pool.release(b) }()
@@ -84,9 +83,9 @@ func (p *pool) get() *block {
 	}
 }
 
-// another returns the block that follows b. That is b itself if only the caller uses it.
-// Otherwise another waits for that, or for a free block. So splitters never wait for each
-// other.
+// another returns the block to fill after b: b itself if no Buffer uses it, or a free block.
+// It waits until there is one. It needs no block of another splitter, so splitters never wait
+// for each other.
 func (p *pool) another(b *block) *block {
 	p.mu.Lock()
 	defer p.mu.Unlock()

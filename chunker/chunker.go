@@ -69,13 +69,13 @@ func (c *Chunker) Split(r io.Reader, emit func(chunk []byte) error) error {
 
 // splitter cuts one stream. buf[start:end] has the bytes after the last cut.
 type splitter struct {
-	c      *Chunker
-	r      io.Reader
-	buf    []byte
-	start  int   // of the chunk
-	from   int   // there is no cut before it; it may be less than start+Min
-	end    int   // of the bytes read
-	readTo error // the error that ended the reading, perhaps io.EOF
+	c       *Chunker
+	r       io.Reader
+	buf     []byte
+	start   int   // of the chunk
+	from    int   // no cut lies before it; it may be less than start+Min
+	end     int   // of the bytes read
+	readErr error // the error that ended the reading, perhaps io.EOF
 }
 
 // split calls emit for each chunk, and full if buf is full. Full calls moveTo.
@@ -113,10 +113,10 @@ func (s *splitter) next() ([]byte, error) {
 			s.from = limit + 1
 		}
 		switch {
-		case s.readTo == io.EOF && s.start < s.end:
+		case s.readErr == io.EOF && s.start < s.end:
 			return s.cut(s.end), nil
-		case s.readTo != nil:
-			return nil, s.readTo
+		case s.readErr != nil:
+			return nil, s.readErr
 		case s.end == len(s.buf):
 			return nil, nil
 		}
@@ -133,14 +133,14 @@ func (s *splitter) cut(at int) []byte {
 // read reads readSize bytes, or up to the end of buf or of the input.
 func (s *splitter) read() {
 	goal := min(s.end+readSize, len(s.buf))
-	for empty := 0; s.end < goal && s.readTo == nil; {
+	for empty := 0; s.end < goal && s.readErr == nil; {
 		var n int
-		n, s.readTo = s.r.Read(s.buf[s.end:goal])
+		n, s.readErr = s.r.Read(s.buf[s.end:goal])
 		s.end += n
 		if n > 0 {
 			empty = 0
-		} else if empty++; empty == 100 && s.readTo == nil {
-			s.readTo = io.ErrNoProgress
+		} else if empty++; empty == 100 && s.readErr == nil {
+			s.readErr = io.ErrNoProgress
 		}
 	}
 }
@@ -166,14 +166,14 @@ const DefaultAverage = 256 << 10
 // degree is the degree of every polynomial.
 const degree = 53
 
-// Params decide on the places of the cuts. Streams share chunks only if they are cut with the
+// Params determine the places of the cuts. Streams share chunks only if they are cut with the
 // same parameters.
 type Params struct {
 	Polynomial uint64 // irreducible over GF(2), of degree 53
 
-	// Bytes of a chunk. Only the last chunk of a stream may be shorter than Min. Avg is the
-	// average distance from Min on to the next cut, and a power of two. So a chunk has
-	// Min+Avg bytes on average.
+	// Bytes of a chunk. Only the last chunk of a stream may be shorter than Min. After
+	// Min bytes, the next cut follows after Avg bytes on average. So a chunk has Min+Avg bytes
+	// on average. Avg is a power of two.
 	Min, Avg, Max int
 }
 
@@ -181,7 +181,7 @@ type Params struct {
 func DefaultParams(polynomial uint64) Params { return ParamsFor(polynomial, DefaultAverage) }
 
 // ParamsFor returns parameters for an average in bytes, a power of two. The minimum is a
-// quarter of it, and the maximum eight times as large.
+// quarter of it. The maximum is eight times as large, but at most MaxSize.
 func ParamsFor(polynomial uint64, avg int) Params {
 	return Params{Polynomial: polynomial, Min: avg / 4, Avg: avg, Max: min(8*avg, MaxSize)}
 }

@@ -10,7 +10,7 @@ import (
 // MaxFileSize is the largest size of a file: offsets are int64.
 const MaxFileSize = math.MaxInt64
 
-// checkEntry checks everything about an entry by itself, except its encoded
+// checkEntry checks the rules about a single entry, except the one about its encoded
 // size.
 func checkEntry(e *Entry) error {
 	if err := CheckName(e.Name); err != nil {
@@ -46,7 +46,7 @@ func checkEntry(e *Entry) error {
 	switch {
 	case wrong != "":
 	case e.Mode > 0o7777:
-		wrong = "more than permission bits"
+		wrong = "mode with more than permission bits"
 	case e.MTime.Nsec >= 1e9:
 		wrong = "more than 999999999 nanoseconds"
 	default:
@@ -69,7 +69,7 @@ func checkFile(e *Entry) string {
 		return "file without content"
 	case e.Content.Kind == KindChunk:
 		if e.Size > MaxChunkSize {
-			return "file larger than its one chunk can be"
+			return "file too large for one chunk"
 		}
 	case e.Content.Kind != KindManifest:
 		return "content that is neither chunk nor manifest"
@@ -131,7 +131,7 @@ func (m *Metadata) fault(t EntryType) (wrong string) {
 // metadata. Otherwise its encoding would be that of an entry without metadata.
 const noOwner = "0"
 
-// SetAttrs replaces the attributes of e, which has its metadata already.
+// SetAttrs replaces the attributes of e. The caller sets the metadata of e first.
 func (e *Entry) SetAttrs(attrs map[string]string) {
 	e.Attrs = attrs
 	if m := e.Meta; m != nil && len(attrs) > 0 && m.isEmpty() {
@@ -167,8 +167,8 @@ func OnlyAttrs(data string) bool {
 	return strings.HasPrefix(data, "\xa1\x08") // a map of one pair, whose key is 8
 }
 
-// DecodeMetadata sets e's metadata and attributes. It accepts exactly what
-// [Entry.EncodeMetadata] returns, except "". Call [Entry.CheckMetadata] to check the result.
+// DecodeMetadata sets e's metadata and attributes. It accepts exactly the
+// results of [Entry.EncodeMetadata], except "". [Entry.CheckMetadata] checks the values.
 func (e *Entry) DecodeMetadata(data string) error {
 	var body metaBody
 	if err := listCodec.unmarshal([]byte(data), &body); err != nil {

@@ -77,12 +77,12 @@ const (
 	ReasonLinkTwice    Reason = "duplicate-link"
 	ReasonBody         Reason = "bad-body"      // not CBOR, or not of the body's shape
 	ReasonLevel        Reason = "bad-level"     // of a list
-	ReasonLinkOrder    Reason = "bad-link-use"  // a position beyond the links, or used before the one in front of it
+	ReasonLinkOrder    Reason = "bad-link-use"  // a position beyond the links, or used before the previous one
 	ReasonLinkUnused   Reason = "unused-link"   //
 	ReasonItems        Reason = "bad-items"     // too many items in a list, or none
 	ReasonName         Reason = "bad-name"      // see CheckName
 	ReasonOrder        Reason = "not-sorted"    // names, or ends of children
-	ReasonEntry        Reason = "bad-entry"     // fields that do not go with the entry's type
+	ReasonEntry        Reason = "bad-entry"     // fields that the entry's type does not allow
 	ReasonMetadata     Reason = "bad-metadata"  //
 	ReasonEntrySize    Reason = "entry-too-big" //
 	ReasonChunk        Reason = "bad-chunk"     // a chunk's length
@@ -94,8 +94,8 @@ const (
 	ReasonCanonical    Reason = "not-canonical" // encodes to other bytes
 	ReasonSplit        Reason = "bad-split"     // a list node goes on after a boundary
 	ReasonRoot         Reason = "bad-root"      // a list's root has too few items
-	ReasonChild        Reason = "bad-child"     // a list node is not what its parent says
-	ReasonSize         Reason = "bad-size"      // content is not as long as its entry says
+	ReasonChild        Reason = "bad-child"     // a list node does not match its item in the parent
+	ReasonSize         Reason = "bad-size"      // content has another length than its entry
 )
 
 // fault is a broken rule. The caller turns it into an InvalidError when it encodes, or a
@@ -161,7 +161,7 @@ func LostKey(err error) (key Key, lost bool) {
 // ErrPurged is matched by the error for a content that a user deleted for good.
 var ErrPurged = errors.New("content was purged")
 
-// ErrCorrupt is matched by every error that says that stored data is damaged.
+// ErrCorrupt is matched by every error for damaged stored data.
 var ErrCorrupt = errors.New("damaged data")
 
 // CorruptError is the error for an object that a store has but cannot read.

@@ -185,7 +185,7 @@ func newMetaBody(e *Entry) *metaBody {
 	return nil
 }
 
-// set sets the metadata and attributes of e. A map with nothing but attributes is no
+// set sets the metadata and attributes of e. If the map has only attributes, e gets no
 // metadata.
 func (b *metaBody) set(e *Entry) {
 	if b == nil {
@@ -270,7 +270,7 @@ func newCodec(enc cbor.StringMode, dec cbor.ByteStringToStringMode) codec {
 	o.String = enc
 	encMode, err := o.UserBufferEncMode()
 	if err != nil {
-		panic(err) // cannot be: the options are constant
+		panic(err) // impossible: the options are constant
 	}
 	decMode, err := cbor.DecOptions{
 		DupMapKey:          cbor.DupMapKeyEnforcedAPF,
@@ -312,7 +312,7 @@ func newSignatureBody(s Signature) signatureBody {
 	return signatureBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
 }
 
-// useKind is use for a position that holds links of one kind.
+// useKind is use for a position whose link must have the given kind.
 func (h *header) useKind(pos uint16, kind Kind) (ID, error) {
 	key, err := h.use(pos)
 	if err == nil && key.Kind != kind {
@@ -321,7 +321,7 @@ func (h *header) useKind(pos uint16, kind Kind) (ID, error) {
 	return key.ID, err
 }
 
-// useOptional is useKind for a position that may hold no link.
+// useOptional is useKind for a position that may be 0, which stands for the zero ID.
 func (h *header) useOptional(pos uint16, kind Kind) (ID, error) {
 	if pos == 0 {
 		return ID{}, nil

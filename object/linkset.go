@@ -13,7 +13,7 @@ type linkSet struct {
 	slots [2 * MaxLinks]uint16 // positions of links, counted from 1; 0: free
 }
 
-// linkSeed is random, so that nobody can prepare IDs with the same slots.
+// linkSeed is random, so that an attacker cannot prepare IDs with equal slots.
 var linkSeed = rand.Uint64() | 1
 
 var linkSets = sync.Pool{New: func() any { return new(linkSet) }}

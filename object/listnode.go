@@ -44,8 +44,8 @@ func (n *listNode) free() {
 	listNodes.Put(n)
 }
 
-// reset empties the node for the next items of the list. The order seen so far
-// stays.
+// reset empties the node for the next items of the list. It keeps last, because the next
+// name must come after it.
 func (n *listNode) reset() {
 	n.links.reset()
 	n.items = n.items[:0]
@@ -242,7 +242,7 @@ func listLevel(h *header) (level uint8, items []byte, err error) {
 		count = int(items[1])<<8 | int(items[2])
 	}
 	if count > MaxListItems || count > len(items) || items[0] > cborArray|25 {
-		return 0, nil, faultf(ReasonItems, "more than %d, or than there are", MaxListItems)
+		return 0, nil, faultf(ReasonItems, "more than %d items, or more items than bytes", MaxListItems)
 	}
 	return level, items, nil
 }
@@ -341,8 +341,8 @@ func isBoundary(kind Kind, level uint8, name string, id ID) bool {
 }
 
 // Check decodes an object of any kind, and checks every rule that needs no other object.
-// Unlike the decoders, it also checks that a list node ends at the first boundary. Of a
-// chunk it checks the size. Errors are [*FormatError].
+// Unlike the decoders, it also checks that a list node ends at the first boundary. It
+// checks the size of a chunk. Errors are [*FormatError].
 func Check(kind Kind, data []byte) error {
 	switch kind {
 	case KindChunk:
@@ -412,7 +412,7 @@ func (s *splitter) addNode(ctx context.Context, level int, it listItem) (bool, e
 			return false, faultf(ReasonOrder, "%q after %q", it.name, l.node.last)
 		}
 		l.node.last = it.name
-		l.done += MinListItems // the levels below the node have more than one
+		l.done += MinListItems // levels below the node: more than one, so that finish goes on
 		if i == level-1 {
 			l.done -= MinListItems - 1
 			l.last = it.link.ID

@@ -108,7 +108,7 @@ type ManifestChild struct {
 	End uint64 // bytes of the file from the start of this node to the end of the child
 }
 
-// Signature says who did something, and when.
+// Signature is the name and address of an author, committer or tagger, with a time.
 type Signature struct {
 	Name, Email string
 	Time        Time
@@ -126,9 +126,9 @@ type Commit struct {
 	Files     uint64 // entries in the tree, at any depth, that are not directories
 	Bytes     uint64 // sum of the sizes of its files
 
-	// The skipped paths, with reasons: the commit is not complete. SkippedCount is their
-	// number, and Skipped has the first 1,000. The rest are in the chunk SkippedRest, which
-	// is zero if there are no others.
+	// The paths that could not be stored, with reasons. SkippedCount is their number.
+	// Skipped has the first ones, at most 1,000. The rest are in the chunk SkippedRest, which
+	// is zero if Skipped has all.
 	SkippedCount uint64
 	Skipped      []Skipped
 	SkippedRest  ID

@@ -48,7 +48,7 @@ type Writer interface {
 	Put(ctx context.Context, kind Kind, data []byte) (ID, error)
 }
 
-// ReadWriter is a [Reader] that sees at once what its [Writer] has put.
+// ReadWriter is a [Reader] that immediately sees the objects of its [Writer].
 type ReadWriter interface {
 	Reader
 	Writer
@@ -126,7 +126,7 @@ type LossKeeper interface {
 	IsLost(key Key) bool
 }
 
-// IsLost reports whether r is a [LossKeeper] and the loss of an object was accepted.
+// IsLost calls the IsLost of r, and returns false if r is no [LossKeeper].
 func IsLost(r Reader, key Key) bool {
 	losses, ok := r.(LossKeeper)
 	return ok && losses.IsLost(key)
@@ -158,8 +158,8 @@ func ReadManifest(ctx context.Context, r Reader, id ID) (*Manifest, error) {
 }
 
 // ReadCommit reads and decodes a commit, like [ReadTree]. If r is a [LossKeeper],
-// the commit is without the parents whose loss was accepted, so that history can be
-// followed.
+// it leaves out the parents whose loss was accepted, so that callers can follow the
+// history.
 func ReadCommit(ctx context.Context, r Reader, id ID) (*Commit, error) {
 	c, err := readNode(ctx, r, Key{KindCommit, id}, DecodeCommit)
 	if err == nil {

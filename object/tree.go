@@ -91,7 +91,7 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 func EmptyTree() (ID, []byte) {
 	data, err := new(Tree).Encode()
 	if err != nil {
-		panic(err) // cannot be: it breaks no rule
+		panic(err) // impossible: an empty tree breaks no rule
 	}
 	return Sum(data), data
 }
@@ -104,8 +104,8 @@ func Entries(ctx context.Context, r Reader, root ID) iter.Seq2[Entry, error] {
 	return EntriesFrom(ctx, r, root, "")
 }
 
-// EntriesFrom is [Entries] from the first name that is not before from. It does not read
-// nodes before that.
+// EntriesFrom is [Entries] without the names before from. It does not read nodes that have
+// only such names.
 func EntriesFrom(ctx context.Context, r Reader, root ID, from string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		t, err := readTreeRoot(ctx, r, root)
@@ -170,7 +170,7 @@ func (t *Tree) search(name string) int {
 // treePosition is a place in a node on the way down a list.
 type treePosition struct {
 	tree  *Tree
-	next  int    // item to go on with
+	next  int    // number of the next item
 	after string // every name in the node comes after this one
 }
 
@@ -189,7 +189,7 @@ func (p *treePosition) child(ctx context.Context, r Reader) (treePosition, error
 	case t.Level != p.tree.Level-1:
 		err = fmt.Errorf("level %d below level %d", t.Level, p.tree.Level)
 	case last != want.Last:
-		err = fmt.Errorf("last name %q, parent says %q", last, want.Last)
+		err = fmt.Errorf("last name %q, want %q", last, want.Last)
 	case first <= after:
 		err = fmt.Errorf("first name %q after %q", first, after)
 	default:
@@ -198,7 +198,7 @@ func (p *treePosition) child(ctx context.Context, r Reader) (treePosition, error
 	return treePosition{}, readError(Key{KindTree, want.ID}, &FormatError{KindTree, ReasonChild, err})
 }
 
-// Bounds returns the last names of the node's first and last items, or "".
+// Bounds returns the names of the first and last items, or "". The name of a child is its Last.
 func (t *Tree) Bounds() (first, last string) {
 	switch {
 	case len(t.Entries) > 0:

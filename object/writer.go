@@ -7,7 +7,7 @@ import "context"
 // use.
 type TreeWriter struct {
 	list  splitter
-	entry Entry // the one being added; here so that adding does not allocate
+	entry Entry // the entry being added; a field, so that Add does not allocate
 }
 
 // NewTreeWriter returns a TreeWriter that stores nodes in w.
@@ -17,7 +17,7 @@ func NewTreeWriter(w Writer) *TreeWriter {
 
 // Add adds an entry. Names must strictly ascend in the order of their bytes. If the entry or
 // the order breaks a rule, the error is an [*InvalidError]. After an error the writer cannot
-// be used. It keeps nothing of e.
+// be used. The caller may change the slices and maps of e afterwards.
 func (t *TreeWriter) Add(ctx context.Context, e Entry) error {
 	t.entry = e
 	err := t.list.add(ctx, 0, listItem{name: e.Name, link: e.Content, entry: &t.entry})
@@ -87,9 +87,9 @@ func (m *ManifestWriter) Finish(ctx context.Context) (Key, uint64, error) {
 // far. AddNode reports false and adds nothing if the writer is not at the beginning of a
 // node, or child does not end at a boundary. The caller then adds the content of child.
 //
-// The result is the list that its entries would give, with two exceptions: the last node of
-// a level, and a node of fewer than [MinListItems] items, which needs entries of more than
-// [MaxListSize] / [MinListItems] bytes. The list is valid then, too.
+// The list is the one that Add would make of the entries, with two exceptions: child is the
+// last node of its level, or has fewer than [MinListItems] items. The latter needs entries of
+// more than [MaxListSize] / [MinListItems] bytes. The list is valid in both cases.
 func (t *TreeWriter) AddNode(ctx context.Context, level uint8, child TreeChild) (bool, error) {
 	ok, err := t.list.addNode(ctx, int(level), listItem{name: child.Last, link: Key{KindTree, child.ID}})
 	return ok, encodeError(KindTree, err)

@@ -15,8 +15,8 @@ import (
 // If several goroutines want an object, it reads the object once. It keeps no errors. A Cache
 // is safe for concurrent use.
 //
-// Objects never change, so an object in a Cache is never outdated. But it may be gone from
-// the store below: whoever must not show a purged content checks that above the Cache.
+// Objects never change, so an object in a Cache is never outdated. But the
+// store below may have removed it. A caller that must not show purged content checks that itself.
 type Cache struct {
 	object.Reader // below
 	max           int64
@@ -54,8 +54,8 @@ func New(r object.Reader, max int64) *Cache {
 
 // Stats has counts of a [Cache].
 type Stats struct {
-	Hits  int64 // objects that were there
-	Reads int64 // objects that were read for a caller
+	Hits  int64 // objects that the cache had
+	Reads int64 // objects that were read for a caller, not by Ahead
 	Bytes int64 // of the kept objects
 }
 

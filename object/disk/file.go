@@ -28,8 +28,8 @@ func WriteFile(path string, data []byte) error {
 }
 
 // Write is [WriteFile] for a file that is written in parts. The function write
-// returns its name in dir. Write uses the file temp in dir until the end, and
-// first removes one that another process left there.
+// returns the file's name in dir. Until the end, the data is in the file temp in dir.
+// Write first removes a file temp that another process left.
 func Write(dir, temp string, write func(io.Writer) (name string, err error)) error {
 	if err := WriteHint(dir, temp, write); err != nil {
 		return err
@@ -80,7 +80,7 @@ func replace(dir, temp string, sync bool, write func(io.Writer) (name string, er
 	return nil
 }
 
-// MakeDir makes a directory and those above it. Their names are on disk when it
+// MakeDir makes a directory and its missing parents. Their names are on disk when it
 // returns.
 func MakeDir(dir string) error {
 	if info, err := Stat(dir); err == nil && info.IsDir() {
@@ -110,8 +110,8 @@ func SyncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// ErrSum is the error for a file whose last line has another checksum than its
-// bytes.
+// ErrSum is the error for a file whose checksum line does not match its data.
+// See [CutSum].
 var ErrSum = errors.New("checksum does not match")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -130,9 +130,9 @@ func WithSum(data []byte) []byte {
 	return fmt.Appendf(slices.Clip(data), "%s%s\n", sumBefore, Sum(data))
 }
 
-// CutSum returns the data of a file in the form of [WithSum]. If the last line is missing,
-// CutSum returns the file unchanged, and has is false. The line may also be damaged, so the
-// caller then checks that all of the file is data.
+// CutSum returns the data of a file in the form of [WithSum]. If there is no checksum line,
+// CutSum returns the file unchanged, and has is false. The file may then end in a damaged
+// checksum line, so the caller checks that the whole file is valid data.
 func CutSum(file []byte) (data []byte, has bool, err error) {
 	at := len(file) - sumSize
 	if at < 0 || !bytes.HasPrefix(file[at:], []byte(sumBefore)) || file[len(file)-1] != '\n' {

@@ -49,8 +49,8 @@ func AddRepository(dir string) {
 // [ErrSymlink]. All code that opens, makes or removes files of a repository uses
 // these functions.
 
-// OpenFile is [os.OpenFile]. A file that it makes in a folder shared with a
-// group can be written by the group.
+// OpenFile is [os.OpenFile]. In a folder shared with a group, it makes files that
+// the group can write.
 func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 	var file *os.File
 	err := inFolder("open", path, func(dir int, name string) error {
@@ -64,7 +64,7 @@ func OpenFile(path string, flag int, perm fs.FileMode) (*os.File, error) {
 			return err
 		}
 		if flag&os.O_CREATE != 0 && isShared(dir) {
-			_ = unix.Fchmod(fd, uint32(perm.Perm())&0o700|0o060) // not if the file is another user's
+			_ = unix.Fchmod(fd, uint32(perm.Perm())&0o700|0o060) // fails for another user's file
 		}
 		file = os.NewFile(uintptr(fd), path)
 		return nil
@@ -184,7 +184,7 @@ func CreateTemp(dir, pattern string) (*os.File, error) {
 	}
 }
 
-// Create makes a new file. Nothing is synced.
+// Create makes a new file with data, without a sync.
 func Create(path string, data []byte) error {
 	f, err := OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
@@ -194,7 +194,7 @@ func Create(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Mkdir is [os.Mkdir]. A folder in one that is shared with a group is shared,
+// Mkdir is [os.Mkdir]. In a folder shared with a group, the new folder is shared
 // too.
 func Mkdir(path string, perm fs.FileMode) error {
 	return inFolder("mkdir", path, func(dir int, name string) error {

@@ -19,7 +19,7 @@ var ErrBusy = errors.New("locked by another process")
 // BusyError is the error for a lock that another process holds.
 type BusyError struct {
 	File string // the lock file
-	PID  int    // of a process that holds it; 0: not known
+	PID  int    // of a process that holds the lock; 0: unknown
 
 	// Since is the time when that process took the lock, by the clock of the file system.
 	// It is zero if PID is 0.
@@ -39,7 +39,7 @@ func (e *BusyError) Is(target error) bool { return target == ErrBusy }
 // Mode is the way in which a lock is held.
 type Mode int
 
-// Any number of holders may share a lock that nobody holds exclusively.
+// A lock has one exclusive holder or any number of shared holders.
 const (
 	Exclusive Mode = unix.LOCK_EX
 	Shared    Mode = unix.LOCK_SH
@@ -58,7 +58,7 @@ type FileLock struct {
 // Unlock frees the lock. The file stays. A second call does nothing.
 func (l *FileLock) Unlock() {
 	if l.mode == Exclusive {
-		_ = l.f.Truncate(0) // no later holder is taken for this process
+		_ = l.f.Truncate(0) // shared holders write no PID, so errors about them would name this process
 	}
 	release(l.f)
 }
@@ -155,8 +155,8 @@ func flock(f *os.File, mode Mode) error {
 }
 
 // release frees the lock on f, if there is one, and closes f. Closing alone is not
-// enough while this process starts another one: until that one runs its program,
-// it shares all files that are open here.
+// enough while this process starts another one: until the new process runs its
+// program, it shares all open files of this one.
 func release(f *os.File) {
 	_ = unix.Flock(int(f.Fd()), unix.LOCK_UN)
 	f.Close()

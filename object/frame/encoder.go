@@ -23,7 +23,7 @@ const (
 	Fastest Level = iota // for everyday use
 	Default
 	Better // for data that is written once and read often
-	Best   // for data that is written while nobody waits; needs 37 MiB for each running encoder
+	Best   // for data that is written in the background; needs 37 MiB for each running encoder
 )
 
 var zstdLevels = [...]zstd.EncoderLevel{
@@ -42,7 +42,7 @@ type Encoder struct {
 // bestWindow is the window at level Best, which needs much more memory with the default.
 const bestWindow = 2 << 20
 
-// NewEncoder returns an Encoder for a level; an unknown one is [Best].
+// NewEncoder returns an Encoder for a level. An unknown level counts as [Best].
 func NewEncoder(level Level) *Encoder {
 	// Each worker has one encoder without a stream, so there are no goroutines. Literals are
 	// compressed even without matches (base64, sensor data); the probe avoids the cost for
@@ -119,7 +119,7 @@ const (
 
 // declareSize writes the size into the header of a frame of fewer than 256 bytes, in the
 // place of the window. The library leaves out such a size, unless all frames are single
-// segments. Frames of more than MaxWindow bytes must not be.
+// segments. That is no option, because decoders refuse larger segments than MaxWindow.
 func declareSize(frame []byte, size int) {
 	const descriptor, window = 4, 5
 	if size < 256 && len(frame) > window && frame[descriptor] == 0 {

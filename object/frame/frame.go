@@ -40,11 +40,11 @@ const (
 const (
 	ReasonEmpty   = "empty"         // no codec byte
 	ReasonCodec   = "unknown-codec" // a codec byte that this version does not know
-	ReasonHeader  = "bad-header"    // no zstd frame, or one of a form that is not allowed; no patch
+	ReasonHeader  = "bad-header"    // no zstd frame, a forbidden form of one, or no patch
 	ReasonWindow  = "window"        // the frame asks for a window above MaxWindow
-	ReasonLength  = "wrong-length"  // the value is, or says it is, of another length than expected
+	ReasonLength  = "wrong-length"  // the length of the value, or the one in its header, is not the expected one
 	ReasonPayload = "bad-payload"   // the compressed bytes, or the script of a patch, do not decode
-	ReasonPatch   = "patch"         // the value is a patch, where there may be none
+	ReasonPatch   = "patch"         // the value is a patch where none is allowed
 )
 
 // Error is the error for a value that cannot be decoded. It matches [object.ErrCorrupt].
@@ -117,7 +117,7 @@ func Size(value []byte) (int, error) {
 			return 0, &Error{ReasonHeader, err}
 		}
 		if !h.HasFCS {
-			return 0, &Error{ReasonHeader, errors.New("of unknown length")}
+			return 0, &Error{ReasonHeader, errors.New("unknown length")}
 		}
 		if h.FrameContentSize > MaxSize {
 			return 0, &Error{ReasonLength, fmt.Errorf("frame of %d bytes", h.FrameContentSize)}
@@ -131,16 +131,16 @@ func Size(value []byte) (int, error) {
 	}
 }
 
-// The probe compresses a sample of data that is longer than probeFrom bytes:
-// 16 KiB from 8 places. That takes a few microseconds, whatever the length.
+// The probe compresses a sample of data of at least probeFrom bytes: 16 KiB from 8
+// places. That takes a few microseconds, whatever the length.
 const (
 	probeFrom   = 64 << 10
 	probePlaces = 8
 	probeWindow = 2 << 10
 )
 
-// probe reports whether src may be worth compressing. Media, archives and
-// encrypted data give 0 to 1 % in the sample, which spares the attempt.
+// probe reports whether src may be worth compressing. Samples of media, archives and
+// encrypted data shrink by 0 to 1 %, so such data stays raw.
 func (w *worker) probe(src []byte) bool {
 	if len(src) < probeFrom {
 		return true

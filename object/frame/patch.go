@@ -68,14 +68,14 @@ func DecodePatch(dst, value []byte, rawLen int, base []byte) ([]byte, error) {
 // checkBase checks the length of the base of a patch.
 func checkBase(value []byte, length int) error {
 	if length > MaxPatch {
-		return &Error{ReasonLength, fmt.Errorf("made from %d bytes", length)}
+		return &Error{ReasonLength, fmt.Errorf("base of %d bytes", length)}
 	}
 	if !IsNear(value) {
 		return nil
 	}
 	n, err := NearBase(value)
 	if err == nil && n.Raw != length {
-		err = &Error{ReasonLength, fmt.Errorf("made from %d bytes, want %d", length, n.Raw)}
+		err = &Error{ReasonLength, fmt.Errorf("base of %d bytes, want %d", length, n.Raw)}
 	}
 	return err
 }
@@ -239,7 +239,7 @@ func (c *BaseCache[P]) Put(place P, b BaseObject) {
 	}
 }
 
-// Forget removes every base for whose place drop returns true.
+// Forget removes the bases at all places for which drop returns true.
 func (c *BaseCache[P]) Forget(drop func(place P) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

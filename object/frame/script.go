@@ -18,11 +18,11 @@ import (
 var scripts = sync.Pool{New: func() any { return new([]byte) }}
 
 var (
-	errScriptNumber = errors.New("the script has no number where one belongs")
+	errScriptNumber = errors.New("the script has a missing or invalid number")
 	errScriptEnd    = errors.New("the script ends early")
 	errScriptLonger = errors.New("the script goes on after the end")
-	errScriptLength = errors.New("the script makes more than the object")
-	errScriptCopy   = errors.New("the script copies what the base does not have")
+	errScriptLength = errors.New("the script makes more bytes than the object has")
+	errScriptCopy   = errors.New("the script copies from outside the base")
 )
 
 // applyScript appends the object that script makes from base to dst. The object must fill
@@ -114,7 +114,7 @@ func (m *matcher) index(base []byte) {
 	m.bits = max(8, bits.Len(uint(len(base)/baseStep))+1)
 	m.places = slices.Grow(m.places[:0], 1<<m.bits)[:1<<m.bits]
 	clear(m.places)
-	// It goes backwards, so that the first of equal places stays.
+	// The loop goes backwards, so that the first of equal places stays.
 	for i := (len(base) - hashLen) &^ (baseStep - 1); i >= 0; i -= baseStep {
 		m.places[m.hash(base[i:])] = int32(i) + 1
 	}
@@ -200,11 +200,11 @@ type Near struct {
 func (n Near) check() error {
 	switch {
 	case n.Raw > MaxPatch:
-		return &Error{ReasonLength, fmt.Errorf("made from %d bytes", n.Raw)}
+		return &Error{ReasonLength, fmt.Errorf("base of %d bytes", n.Raw)}
 	case n.Raw <= 0 || n.Stored <= 0 || n.Stored > n.Raw+MaxOverhead:
-		return &Error{ReasonHeader, fmt.Errorf("made from %d bytes, stored as %d", n.Raw, n.Stored)}
+		return &Error{ReasonHeader, fmt.Errorf("base of %d bytes, stored as %d", n.Raw, n.Stored)}
 	case n.Distance < n.Stored || n.Distance > MaxDistance:
-		return &Error{ReasonHeader, fmt.Errorf("made from %d bytes, %d before it", n.Stored, n.Distance)}
+		return &Error{ReasonHeader, fmt.Errorf("base stored as %d bytes, %d before the patch", n.Stored, n.Distance)}
 	}
 	return nil
 }

@@ -46,8 +46,8 @@ func Follow[K any](ctx context.Context, starts []K, visit func(K) (next []K, err
 	return Batches(ctx, starts, 1, func(keys []K) ([]K, error) { return visit(keys[0]) })
 }
 
-// Batches is [Follow] that visits up to size keys at once, the newest first. So few keys
-// wait. Visit does not keep the slice.
+// Batches is [Follow] with up to size keys in one call of visit. It visits the newest keys
+// first, so that few keys wait. Visit must not keep the slice.
 func Batches[K any](ctx context.Context, starts []K, size int, visit func([]K) (next []K, err error)) error {
 	for stack := slices.Clone(starts); len(stack) > 0; {
 		if err := ctx.Err(); err != nil {
@@ -80,7 +80,7 @@ func CheckPresent(ctx context.Context, r object.Reader, key object.Key) error {
 
 // Fold returns the value of key, which it computes from the values of its links.
 // Read returns a key's node and the links whose values are needed. Value is called
-// after these are in done. Fold skips the keys in done and adds the computed ones.
+// after done has these values. Fold skips the keys in done and adds the computed ones.
 // An error of read or value ends it.
 func Fold[K comparable, N, V any](
 	ctx context.Context, done map[K]V, key K,

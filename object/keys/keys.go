@@ -127,10 +127,10 @@ func (s Set) All() iter.Seq[int] {
 
 // filter is a split-block Bloom filter: an ID selects one block of eight 32-bit words, and
 // one bit in each of them. IDs are hashes, so their own bits serve as the hash values. The
-// kind of an object does not count.
+// filter ignores the kind of an object.
 type filter []byte
 
-// slot returns the offset of an ID's block, and five bits for each word.
+// slot returns the block of an ID, and a number with five bits for each word of it.
 func (f filter) slot(id *object.ID) (block []byte, picks uint64) {
 	n := uint64(len(f) / filterSize)
 	i, _ := bits.Mul64(binary.BigEndian.Uint64(id[8:16]), n)

@@ -102,7 +102,7 @@ func (x *Reader) readTrailer(size int64) (tcrc uint32, err error) {
 	}
 	const sums = kinds * 8
 	if string(t[sums+12:]) != magic {
-		return 0, errors.New("the index does not end as it should")
+		return 0, errors.New("the magic at the end is wrong")
 	}
 	if crc32.Checksum(t[:sums+8], castagnoli) != binary.BigEndian.Uint32(t[sums+8:]) {
 		return 0, errChecksum
@@ -216,7 +216,7 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 	return x.findIn(before, key, buf)
 }
 
-// candidates returns the range of blocks that may have id, of a kind with records. Before is
+// candidates returns the range of blocks that may have id. Kind k must have records. Before is
 // the last block with records of kind k that begins before id, or else the first block with
 // such records. End is the last block whose first record has the same prefix as id.
 func (x *Reader) candidates(k object.Kind, id *object.ID) (before, end int) {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Fails reports whether a check fails: the test itself does not. The check must
-// not fail by other methods than Error, Errorf and Fatalf.
+// Fails runs a check and reports whether it fails. The test t does not fail. The check may
+// fail only by Error, Errorf and Fatalf.
 func Fails(t testing.TB, check func(testing.TB)) bool {
 	r := &recorder{TB: t}
 	var wg sync.WaitGroup

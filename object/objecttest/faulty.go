@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// ErrFault is the error of a [Fault] that has none of its own.
+// ErrFault is the error of a [Fault] without Err.
 var ErrFault = errors.New("injected fault")
 
 // Op is a method of [object.ReadWriter].
@@ -16,20 +16,20 @@ type Op uint8
 
 // The methods.
 const (
-	Any Op = iota // each call, of whatever method
+	Any Op = iota // all methods
 	Get
 	Missing
 	Put
 	ops
 )
 
-// Fault says which call fails, and how.
+// Fault describes a call that fails.
 type Fault struct {
-	Op    Op    // of what
-	N     int   // the N-th call from now on, 1 being the next
-	After bool  // fail after the call took effect, as when a reply is lost; otherwise it takes none
-	Stays bool  // all later calls fail too
-	Err   error // nil: ErrFault
+	Op    Op    // the method that fails
+	N     int   // number of the failing call of Op; 1 is the next call
+	After bool  // the call takes effect and then fails, as if the reply was lost; false: no effect
+	Stays bool  // all later calls of Op fail too
+	Err   error // the error of the call; nil stands for ErrFault
 }
 
 // Faulty passes calls on to another store and fails on demand. It
@@ -44,7 +44,7 @@ type Faulty struct {
 
 type plannedFault struct {
 	Fault
-	at int // count of calls of Op at which it strikes
+	at int // number of the first failing call, counted like Faulty.calls
 }
 
 // NewFaulty returns a wrapper of rw without faults.
@@ -60,21 +60,21 @@ func (f *Faulty) Fail(fault Fault) {
 	f.faults = append(f.faults, plannedFault{fault, f.calls[fault.Op] + fault.N})
 }
 
-// Heal forgets all faults.
+// Heal removes all faults.
 func (f *Faulty) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.faults = nil
 }
 
-// Calls returns how many calls of op there were, failed ones included.
+// Calls returns the number of calls of op, including failed ones.
 func (f *Faulty) Calls(op Op) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.calls[op]
 }
 
-// next counts a call and returns the errors to return before or after it.
+// next counts a call. It returns the errors with which the call fails before or after its effect.
 func (f *Faulty) next(op Op) (before, after error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -57,8 +57,7 @@ func (m *Memory) Missing(ctx context.Context, keys []object.Key) ([]object.Key, 
 	return missing, nil
 }
 
-// Put implements [object.Writer]. An object that was damaged becomes whole
-// again.
+// Put implements [object.Writer]. It replaces a damaged object, which becomes intact.
 func (m *Memory) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return object.ID{}, err
@@ -88,8 +87,8 @@ func checkSize(kind object.Kind, size int) error {
 	return nil
 }
 
-// Prefix returns, sorted, up to limit IDs of objects of a kind that begin with
-// hexadecimal digits.
+// Prefix returns the IDs of objects of a kind that begin with hexPrefix: sorted, and at most
+// limit of them.
 func (m *Memory) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, limit int) ([]object.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err

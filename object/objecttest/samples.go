@@ -16,7 +16,7 @@ func random(seed byte, n int) []byte {
 	return data
 }
 
-// chunk returns a chunk of its own for each i, some tiny, some compressible.
+// chunk returns a different chunk for each i below 256, some tiny, some compressible.
 func chunk(i int) []byte {
 	switch i % 4 {
 	case 0:
@@ -30,7 +30,7 @@ func chunk(i int) []byte {
 	}
 }
 
-// node returns the encoding of a node of its own for each i.
+// node returns the encoding of a different node for each i.
 func node(t testing.TB, kind object.Kind, i int) []byte {
 	t.Helper()
 	id := object.Sum(fmt.Append(nil, i))

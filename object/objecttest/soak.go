@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// Rounds returns how many rounds a test with random input makes: a few, or many
-// times as many if 'make soak' sets KIST_TEST_SCALE. With -short, as under the
-// race detector, a quarter of them is enough. It logs the number and the seed.
+// Rounds returns the number of rounds of a test with random input: few, times
+// KIST_TEST_SCALE, which 'make soak' sets. With -short, as under the race detector, it
+// is a quarter of that. Rounds logs the number and the seed.
 func Rounds(t testing.TB, few int) int {
 	t.Helper()
 	n := few * int(number("KIST_TEST_SCALE"))
@@ -20,8 +20,8 @@ func Rounds(t testing.TB, few int) int {
 	return n
 }
 
-// Seed returns KIST_TEST_SEED, which selects the random input of such a test.
-// It is 1 by default.
+// Seed returns KIST_TEST_SEED, which selects the random input of tests. It is 1
+// by default.
 func Seed() uint64 { return number("KIST_TEST_SEED") }
 
 // Rand returns random numbers that depend on Seed and on the stream. Each test

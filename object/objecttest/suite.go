@@ -10,11 +10,11 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Run checks that a store does all that the comments of [object.Reader],
-// [object.Writer] and [object.ReadWriter] promise, and that it refuses what
-// is no object: an unknown kind, an empty chunk or node, a chunk above
-// [object.MaxChunkSize], a node above [object.MaxNodeSize]. Open is called for
-// each check and returns an empty store. Run it with -race too.
+// Run checks that a store follows the comments of [object.Reader], [object.Writer]
+// and [object.ReadWriter]. The store must also refuse invalid objects: an unknown
+// kind, an empty chunk or node, a chunk above [object.MaxChunkSize], a node above
+// [object.MaxNodeSize]. Open is called for each check and returns an empty store.
+// Run it with -race too.
 func Run(t *testing.T, open func(t *testing.T) object.ReadWriter) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })
@@ -119,7 +119,7 @@ func checkSizes(t testing.TB, rw object.ReadWriter) {
 	}
 }
 
-// checkBytes stores what could be taken for something else.
+// checkBytes stores chunks that look like stored values, nodes or files of other formats.
 func checkBytes(t testing.TB, rw object.ReadWriter) {
 	for _, s := range []string{"\x00", "\x01", "\xff", "\n", "\x00\x00\x00", "\x01\x28\xb5\x2f\xfd", "\x28\xb5\x2f\xfd\x00\x00", "kn\x03\x01", "deleted", "PK\x03\x04"} {
 		want(t, rw, put(t, rw, object.KindChunk, []byte(s)), []byte(s))

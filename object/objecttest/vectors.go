@@ -8,8 +8,8 @@ import (
 )
 
 // CheckVectors fails the test if a file of test vectors is not the indented JSON
-// of vectors. With update, it writes the file first.
-// It returns the content of the file.
+// of vectors. With update, it writes the file first. It returns the content of the
+// file.
 func CheckVectors(t testing.TB, file string, vectors any, update bool) []byte {
 	t.Helper()
 	want, err := json.MarshalIndent(vectors, "", " ")
@@ -27,7 +27,7 @@ func CheckVectors(t testing.TB, file string, vectors any, update bool) []byte {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the test gives; a changed format needs a new version, a new vector needs -update", file)
+		t.Errorf("%s differs from the vectors of the test; a changed format needs a new version, a new vector needs -update", file)
 	}
 	return got
 }

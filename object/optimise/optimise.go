@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// onTheWay is the number of bytes of objects between read and write.
+	// onTheWay is the largest number of bytes of objects between read and write.
 	onTheWay = 8 << 20
 
 	// encoders is the largest number of goroutines that encode. Each takes 40 MiB.

@@ -17,7 +17,7 @@ type OrderOptions struct {
 	// Nodes reads nodes. Order skips a node that it cannot read.
 	Nodes object.Reader
 
-	// Skips reports whether Order does not follow a link. A root is a link from
+	// Skips reports whether Order ignores a link. A root is a link from
 	// the zero key.
 	Skips func(from, link object.Key) bool
 
@@ -33,8 +33,8 @@ type OrderOptions struct {
 // path, then by the position in a large file, and the newest comes first. Names
 // come in the order of a checkout.
 //
-// Order reads every node once. An order is only a hint, so the only error is that
-// of ctx. It takes 24 bytes of memory for each wanted object.
+// Order reads each commit twice, and other nodes once. An order is only a hint, so the only
+// error is that of ctx. Order takes 24 bytes of memory for each wanted object.
 func Order(ctx context.Context, roots []object.Key, options OrderOptions) (iter.Seq[uint64], error) {
 	o := &orderer{OrderOptions: options, names: map[uint64]uint32{}}
 	if err := o.walk(ctx, roots); err != nil {

@@ -34,7 +34,7 @@ const (
 type candidate struct {
 	key   object.Key
 	data  []byte // read-only
-	depth int    // at most the number of patches that data is read through; 0: it is no patch
+	depth int    // upper bound of the number of patches that data is read through; 0: it is no patch
 }
 
 // sketch describes the content of an object. The windows of sampleSize bytes are
@@ -63,7 +63,7 @@ type window struct {
 	bytes   int
 
 	// table finds objects by a bucket and its hash. It has the numbers plus one of
-	// the last objects with that hash, and by collision of some others.
+	// the last objects with that hash. Collisions add some other objects.
 	table [1 << tableBits][slots]uint32
 	votes [windowObjects]uint8
 	voted []uint32
@@ -77,8 +77,8 @@ func newWindow(maxSize, maxDepth int) *window {
 }
 
 // propose returns the best candidate for an object, which has the same kind. Ok is
-// false if no object is similar enough. Then the window keeps the object, as a
-// patch of that candidate or as no patch. The caller no longer changes data.
+// false if no object is similar enough. The window adds the object: as a patch of the
+// candidate, or as no patch. The caller no longer changes data.
 func (w *window) propose(key object.Key, data []byte) (c candidate, ok bool) {
 	if len(data) < sampleSize || len(data) > w.maxSize {
 		return candidate{}, false

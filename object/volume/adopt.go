@@ -37,7 +37,7 @@ func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
 	for i := range logs {
 		more, err := w.adoptLog(ctx, root, logName(uint32(i)+1))
 		if errors.Is(err, errPatched) {
-			isNew = false // only copies are written with patches among them
+			isNew = false // only copiers write patches, so other volumes have all objects
 			break
 		}
 		if err != nil {

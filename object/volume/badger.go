@@ -69,8 +69,8 @@ var newDatabase = map[string]string{
 	"KEYREGISTRY": strings.Repeat("\x00", 16) + "Hello Badger",                                // without encryption
 }
 
-// database is a Badger database that is being written. An error that Badger only logs fails
-// it, and nothing waits for Badger after that.
+// database is a Badger database that is being written. An error that Badger only logs also
+// fails commit and close, which then do not wait for Badger.
 type database struct {
 	db  *badger.DB
 	log *latch
@@ -130,7 +130,7 @@ func (d *database) close() error {
 	select {
 	case err = <-done:
 	case <-limit.C:
-		err = errors.New("no end after " + closeLimit.String())
+		err = errors.New("not closed after " + closeLimit.String())
 	case <-d.log.failed:
 		select {
 		case <-done:

@@ -92,7 +92,7 @@ func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem))
 type checker struct {
 	o     CheckOptions
 	alone bool // patches must be readable without any other volume
-	total int  // objects
+	total int  // number of objects in all volumes
 
 	mu     sync.Mutex
 	report func(Problem)
@@ -115,7 +115,7 @@ func (c *checker) progress(volumes, objects int, bytes int64) {
 type volumeCheck struct {
 	*checker
 	v    *sealed
-	base int // objects in the volumes before
+	base int // number of objects in the volumes before this one
 	dir  *os.Root
 	buf  []byte
 
@@ -185,7 +185,7 @@ func (c *volumeCheck) run(ctx context.Context) error {
 	})
 	records = c.withoutEvicted(records)
 
-	logs := map[uint32]*sealFile{} // nil: only the index names it
+	logs := map[uint32]*sealFile{} // value nil: the log is in the index, but not in the seal
 	for _, rec := range records {
 		logs[rec.File] = nil
 	}
@@ -249,7 +249,7 @@ func (c *volumeCheck) files(s *seal) {
 		case got.Sum != f.Sum:
 			err = errSum
 		case f.Name == manifestFile && sha256.Sum256(s.Manifest) != f.Sum:
-			err = errors.New("not what the seal has a copy of")
+			err = errors.New("differs from the copy in the seal")
 		}
 		if err != nil {
 			c.problem(f.Name, object.Key{}, err)

@@ -15,12 +15,12 @@ import (
 // source for each volume first, and abandon in the end.
 type copier struct {
 	store     *Store
-	created   time.Time // that of the youngest source, or zero for now
+	created   time.Time // time in the seals: that of the youngest source; zero stands for now
 	optimised bool      // all sources are optimised
 	single    bool      // one new volume takes all objects, even beyond its limits
 	buf       []byte
 
-	w       *writer                 // of the volume that is being written, or nil
+	w       *writer                 // the volume that is being written, or nil
 	written []*sealed               // volumes that were sealed and read back
 	found   map[object.Key]struct{} // the copied objects of a dry run; else nil
 }
@@ -133,7 +133,7 @@ type copying struct {
 	*copier
 	from *sealed // open
 
-	// wants reports whether an object is copied that was not copied before.
+	// wants reports whether to copy an object. It is called for objects without a copy.
 	wants func(keys.Record) (bool, error)
 
 	// lost, if not nil, handles the error for an object that cannot be read anywhere. Its
@@ -173,7 +173,7 @@ func (c *copying) object(ctx context.Context, rec keys.Record, above int) error 
 		return err
 	}
 
-	if has, err := c.has(rec.Key); has || err != nil { // patches of each other
+	if has, err := c.has(rec.Key); has || err != nil { // it and its base are patches of each other
 		b.free()
 		return err
 	}

@@ -179,7 +179,7 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 	return nil
 }
 
-// drop adds objects to the dropped ones of volumes. The caller holds the gc lock.
+// drop marks objects as dropped, by the number of their volume. The caller holds the gc lock.
 func (w *Sweep) drop(keys map[int][]object.Key) error {
 	var lines []string
 	for i, e := range w.volumes {
@@ -228,7 +228,7 @@ func (s *Store) SetLost(keys []object.Key) {
 	s.lost.Store(&lost)
 }
 
-// accepted returns the objects whose loss was accepted. It must not be changed.
+// accepted returns the objects whose loss was accepted. The caller must not change the map.
 func (s *Store) accepted() map[object.Key]struct{} {
 	if lost := s.lost.Load(); lost != nil {
 		return *lost

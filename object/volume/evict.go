@@ -46,8 +46,8 @@ func (v *sealed) fetched(rec keys.Record) ([]byte, error) {
 // remote. The volumes must not be in use.
 //
 // If one of the volumes is evicted already, Evict keeps only its records for which take
-// returns true. The other objects are missing afterwards. Evict also rewrites the volumes in
-// merge without such chunks, so that fewer volumes remain.
+// returns true. The other objects are missing afterwards. If a volume has no chunk to
+// evict, Evict rewrites it only if it is in merge, so that fewer volumes remain.
 func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, take func(int, object.Key) (bool, error)) error {
 	taken := map[int]keys.Set{}
 	var records []keys.Record

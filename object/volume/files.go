@@ -21,7 +21,7 @@ type files struct {
 	hand int                  // the next candidate to close
 }
 
-// The limits of open files, see newFiles. The least leaves room for a volume that is being
+// The limits of open files, see newFiles. Even minFiles leaves room for a volume that is being
 // written, and for unreferenced files that are not closed yet, in a process with 64 files.
 const (
 	minFiles = 16
@@ -135,7 +135,7 @@ func (f *file) close() {
 	f.closed = true
 }
 
-// add counts a file that will be opened, after it made room for the file.
+// add makes room for a file that will be opened, and counts it.
 func (s *files) add(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -154,8 +154,8 @@ func (inv *Inventory) reread(bad, places []Place) ([]Place, error) {
 	return places, failed
 }
 
-// Damaged returns the objects that are known to be damaged in volume i. Reading their
-// patches in the volume needs copies in other volumes.
+// Damaged returns the objects that are known to be damaged in volume i. Patches
+// of these objects in the volume are readable only with copies in other volumes.
 func (inv *Inventory) Damaged(i int) []object.Key {
 	v := inv.volumes[i].v
 	v.badMu.Lock()

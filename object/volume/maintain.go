@@ -12,7 +12,7 @@ import (
 
 const (
 	smallVolume = 64 << 20 // a small volume has fewer bytes
-	manySmall   = 32       // number of small volumes that are not merged
+	manySmall   = 32       // more small volumes than this are merged
 	fanIn       = 8        // number of volumes that are merged into one
 	manyTrash   = 64       // number of removed volumes whose files stay for trashAge
 	trashAge    = time.Hour
@@ -67,7 +67,7 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 	return st, nil
 }
 
-// NeedsMaintenance reports whether Maintain has something to do. It is cheap.
+// NeedsMaintenance reports whether Maintain would merge volumes or delete old files. It is cheap.
 func (s *Store) NeedsMaintenance() bool {
 	l, err := s.refresh()
 	if err != nil {
@@ -85,7 +85,7 @@ func (l *listing) small(skipped func(error)) (small []*sealed) {
 			skipped(err)
 			continue
 		}
-		if info.Bytes < smallVolume && !info.Evicted && !v.keep.Load() && !disk.IsLocked(v.store.lockPath(info.Session)) {
+		if info.Bytes < smallVolume && !info.Evicted && !v.noMerge.Load() && !disk.IsLocked(v.store.lockPath(info.Session)) {
 			small = append(small, v)
 		}
 	}
@@ -134,7 +134,7 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 		err := c.merge(ctx, v)
 		if _, ok := err.(*copyError); ok {
 			s.warn("not merged: %v", err)
-			v.keep.Store(true)
+			v.noMerge.Store(true)
 			continue
 		}
 		if err != nil {

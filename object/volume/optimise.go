@@ -98,7 +98,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 	}
 
 	for _, i := range volumes {
-		err := r.asItLies(ctx, i, func(rec keys.Record) error {
+		err := r.inLogOrder(ctx, i, func(rec keys.Record) error {
 			if r.passed[i].Has(rec.Index) {
 				return nil
 			}

@@ -20,7 +20,7 @@ const maxChain = 8
 const maxBases = 3 * maxChain
 
 var (
-	errChain  = fmt.Errorf("more than %d patches hang on each other", maxChain)
+	errChain  = fmt.Errorf("a chain of more than %d patches", maxChain)
 	errNoBase = errors.New("not in this volume")
 )
 

@@ -54,8 +54,8 @@ func (s *Store) lockPublish(ctx context.Context) (*disk.FileLock, error) {
 	return disk.Lock(ctx, filepath.Join(s.dir, gcLockFile), disk.Shared, gcLockWait)
 }
 
-// Keep makes all processes wait that would remove volumes, until the returned function is
-// called. It makes no lock file: a store without one never published anything.
+// Keep prevents the removal of volumes until the returned function is called: other processes
+// wait. It makes no lock file, because a store without one never published anything.
 func Keep(ctx context.Context, s *Store) (release func(), err error) {
 	path := filepath.Join(s.dir, gcLockFile)
 	if _, err := disk.Lstat(path); errors.Is(err, fs.ErrNotExist) {

@@ -11,7 +11,7 @@ import (
 var noReadOnce atomic.Bool
 
 // readOnce is f.ReadAt, except that bytes read from disk do not stay in the page cache.
-// That keeps the cached data of others, and saves the cost of new memory.
+// That keeps the cached data of other processes, and saves the cost of new memory.
 func readOnce(f *os.File, buf []byte, off int64) (int, error) {
 	if noReadOnce.Load() {
 		return f.ReadAt(buf, off)

@@ -77,8 +77,8 @@ func (r *Repair) Found(key object.Key) bool {
 }
 
 // Rebuild copies the intact objects of volumes into new ones, except objects that another
-// volume has. It reads and hashes both. If the index of a volume is damaged, Rebuild finds
-// the objects in its value logs. The volumes stay until [Repair.Quarantine].
+// volume has. It reads and hashes the copies in both places. If the index of a volume is
+// damaged, Rebuild finds the objects in its value logs. The volumes stay until Quarantine.
 func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, error) {
 	l, err := r.store.refresh()
 	if err != nil {
@@ -138,13 +138,13 @@ func (r *Repair) refuses(v *sealed) error {
 		if _, err := v.opened(); errors.Is(err, object.ErrNewerFormat) {
 			return err
 		}
-		return r.sessionAtWork()
+		return r.openSession()
 	}
 	return r.inUse(r.store.lockPath(info.Session))
 }
 
-// sessionAtWork returns an error if any session is not closed.
-func (r *Repair) sessionAtWork() error {
+// openSession returns a [*disk.BusyError] if any session is not closed.
+func (r *Repair) openSession() error {
 	entries, err := disk.ReadDir(r.store.path)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	}
 	defer found.close()
 	c.from = found
-	lost := len(res.Lost) // other content of the logs may never have been an object
+	lost := len(res.Lost) // an unreadable object outside the index may never have been complete
 	err = c.all(ctx, found.open.Load().index)
 	res.Lost = res.Lost[:lost]
 	return err
@@ -267,8 +267,8 @@ func (c *copying) all(ctx context.Context, index *keys.Reader) error {
 	return nil
 }
 
-// trouble returns err if it does not concern the data on disk, so that it is no damage,
-// and nil otherwise.
+// trouble returns err if it comes from the system (permissions, memory, open files), and
+// nil if it means damaged or missing data.
 func trouble(err error) error {
 	for _, other := range []error{fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		if errors.Is(err, other) {
@@ -292,7 +292,7 @@ func (b *rebuilder) elsewhere(key object.Key) bool {
 	return false
 }
 
-// settle removes objects from the lost ones that another volume has.
+// settle removes from res.Lost the objects that another volume has.
 func (b *rebuilder) settle(res *Rebuilt) error {
 	lost := res.Lost[:0]
 	for _, key := range res.Lost {

@@ -81,7 +81,7 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 
 // intactObjects calls each for every intact object in a value log. After damage, it looks
 // for the next entry. It does not read the bases of patches. The value is valid until each
-// returns. The error is that of each, or does not concern the data on disk.
+// returns. It returns the error of each, or an error that does not concern the data on disk.
 func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte, raw int) error) error {
 	f, err := openFile(dir, name)
 	if err != nil {
@@ -137,7 +137,7 @@ func readObject(f *os.File, e logEntry, buf []byte) (value []byte, raw int, newB
 
 // resync goes to the next offset after pos at which an entry may begin, or to the end.
 func (w *logWalker) resync(pos int64) {
-	w.last = 0 // read ahead
+	w.last = 0 // makes bytes read ahead
 	for pos++; pos < w.size; pos++ {
 		b, err := w.bytes(pos, maxEntryHeader+logKeySize)
 		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {

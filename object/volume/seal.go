@@ -198,7 +198,7 @@ func (w *writer) writeKeys(order []uint32) error {
 // makeDurable makes all files read-only, and syncs the value logs and the directory. The
 // descriptors of the value logs are older than all writes, so that a sync returns the error
 // of every write. KEYS and SEAL were synced when they were written. Badger has synced the
-// tables and MANIFEST, and an error of that has failed the volume.
+// tables and MANIFEST, or its error has failed the volume.
 func (w *writer) makeDurable(s *seal) error {
 	for _, f := range append(s.Files, sealFile{Name: sealName}) {
 		if err := disk.Chmod(filepath.Join(w.dir, f.Name), 0o444); err != nil {

@@ -29,7 +29,7 @@ type sealed struct {
 	open    atomic.Pointer[openVolume] // nil: not opened yet
 	broken  atomic.Pointer[error]      // the reason why it cannot be opened
 	info    atomic.Pointer[Info]
-	keep    atomic.Bool                             // merging it failed
+	noMerge atomic.Bool                             // a merge failed to read it; later ones skip it
 	dropped atomic.Pointer[map[object.Key]struct{}] // its dropped objects; nil stands for none
 
 	badMu  sync.Mutex
@@ -42,7 +42,7 @@ type openVolume struct {
 	v     *sealed
 	index *keys.Reader
 	file  *file    // KEYS; nil: the index is in memory
-	logs  sync.Map // value logs: from their number to *file
+	logs  sync.Map // *file of each value log that was read, by number
 }
 
 // opened opens the volume at its first use. The error matches fs.ErrNotExist if the
@@ -256,8 +256,8 @@ func (v *sealed) readError(rec keys.Record, err error) error {
 	return v.damaged(rec, err)
 }
 
-// exists reports whether the directory of the volume exists. It does unless the system
-// says that it does not.
+// exists reports whether the directory of the volume exists. An error other than
+// fs.ErrNotExist counts as existing.
 func (v *sealed) exists() bool {
 	_, err := disk.Lstat(v.path)
 	return !errors.Is(err, fs.ErrNotExist)

@@ -18,8 +18,8 @@ type SessionOptions struct {
 	// new objects.
 	DryRun bool
 
-	// New, if not nil, is called with the stored value of each new object before that is in
-	// the volume. It must be safe for concurrent use, and must not keep value or use the
+	// New, if not nil, is called with the stored value of each new object, before the object
+	// is in the volume. It must be safe for concurrent use, and must not keep value or use the
 	// session. A dry run does not call it.
 	New func(key object.Key, value []byte, raw int)
 
@@ -34,11 +34,11 @@ type SessionOptions struct {
 
 // Stats are the totals of a session.
 type Stats struct {
-	Objects     int64 // that were put
-	Bytes       int64 // in them
-	NewObjects  int64 // that the store did not have
-	NewBytes    int64 // in them
-	StoredBytes int64 // of their stored values; 0 in a dry run
+	Objects     int64 // objects that were put
+	Bytes       int64 // bytes of all these objects
+	NewObjects  int64 // objects that were put and that the store did not have
+	NewBytes    int64 // bytes of the new objects
+	StoredBytes int64 // bytes of the stored values of the new objects; 0 in a dry run
 }
 
 // Plus returns the totals of two sessions.
@@ -53,8 +53,8 @@ func (s Stats) Plus(o Stats) Stats {
 
 // Session writes objects into volumes of its own, and makes them reachable. It is an
 // [object.ReadWriter], and safe for concurrent use: each caller of Put hashes and
-// compresses its own objects. The session sees a new object immediately, and everyone
-// else after Publish or Close.
+// compresses its own objects. The session sees a new object immediately. Others see
+// it when its volume is sealed, at the latest by Publish or Close.
 //
 // After the first failed write, a session writes nothing more.
 //
@@ -82,12 +82,12 @@ type Session struct {
 type ownVolumes struct {
 	id   string         // name of the first one, or ""
 	lock *disk.FileLock // lock of the first one, until Close
-	own  []string       // the sealed ones
+	own  []string       // names of the sealed ones
 }
 
 // reliance has the objects and volumes that must still be there when a session publishes.
 type reliance struct {
-	trusted *listing                // the volumes at the call of Trust; else nil
+	trusted *listing                // the volumes after Trust; nil without Trust
 	hits    map[*sealed]keys.Set    // the objects that were found in volumes
 	stale   map[object.Key]struct{} // objects that gc removed
 }

@@ -72,7 +72,7 @@ type logSpace struct {
 	logs   []*os.File
 	off    int64 // offset of the next entry
 	have   int64 // end of the reserved blocks
-	begun  int64 // end of the pages that were dropped from the mapping
+	freed  int64 // end of the pages that were dropped from the mapping
 	behind struct {
 		log      *os.File // nil before the first one
 		from, to int64
@@ -119,7 +119,7 @@ func (s *space) nextLog() error {
 	}
 	s.number++
 	s.logs = append(s.logs, f)
-	s.off, s.have, s.begun, s.started = logHeaderSize, 0, 0, 0
+	s.off, s.have, s.freed, s.started = logHeaderSize, 0, 0, 0
 	return nil
 }
 
@@ -308,15 +308,15 @@ func (s *space) wrote(n int, size int64) error {
 	return nil
 }
 
-// writeBack drops the new pages of the value log from the mapping, which shows the kernel
-// the written pages, and begins to write them to disk. It drops complete tables too. Badger
+// writeBack drops the new pages of the value log from the mapping, so that the kernel knows
+// them as changed, and begins to write them to disk. It also drops complete tables. Badger
 // unmaps neither before it is closed, but it may move the mapping of the value log.
 //
 // When writeBack returns, the range of its last call is on disk and no longer in the page
 // cache. So the new data uses the same memory, and other processes keep theirs.
 func (s *space) writeBack() error {
 	for _, m := range findMappings(s.log().Name(), logSuffix) {
-		if err := m.drop(s.begun, s.off-s.begun); err != nil {
+		if err := m.drop(s.freed, s.off-s.freed); err != nil {
 			return err
 		}
 	}
@@ -334,8 +334,8 @@ func (s *space) writeBack() error {
 			return err
 		}
 	}
-	s.behind.log, s.behind.from, s.behind.to = s.log(), s.begun, s.off
-	s.begun = s.off
+	s.behind.log, s.behind.from, s.behind.to = s.log(), s.freed, s.off
+	s.freed = s.off
 	return nil
 }
 

@@ -20,8 +20,8 @@ import (
 // Store reads the objects of a repository. It is an [object.Reader], and safe for
 // concurrent use.
 type Store struct {
-	// Fetch reads an evicted object from a remote; nil: that is impossible. It must be safe
-	// for concurrent use, and return an [*object.NotFoundError] for a missing object. The
+	// Fetch, if not nil, reads an evicted object from a remote. It must be safe for concurrent
+	// use, and return an [*object.NotFoundError] for a missing object. The
 	// store verifies the bytes. The caller sets it before the first use of the store.
 	Fetch func(ctx context.Context, key object.Key) ([]byte, error)
 
@@ -38,7 +38,7 @@ type Store struct {
 	list        atomic.Pointer[listing]
 	refreshing  sync.Mutex // guards the following
 	closed      bool
-	droppedInfo fs.FileInfo // of the file dropped when it was read, or nil
+	droppedInfo fs.FileInfo // of the file dropped at its last read, or nil
 }
 
 var errClosed = errors.New("object store is closed")
@@ -219,7 +219,7 @@ func (s *Store) StoredSize(ctx context.Context, key object.Key) (raw, stored int
 	err = s.searchKey(ctx, key, func(_ *sealed, rec keys.Record) error {
 		raw, stored = int64(rec.Raw), int64(rec.Stored)
 		if rec.File == notHere {
-			stored = raw // a bound
+			stored = raw // the real size is unknown
 		}
 		return nil
 	})

@@ -78,7 +78,7 @@ func (w *Sweep) Close() {
 	}
 }
 
-// Removal is the decision about a [Sweep.Remove].
+// Removal has the volumes and objects that [Sweep.Remove] removes.
 type Removal struct {
 	Volumes []int                // numbers of the volumes to remove
 	Drop    map[int][]object.Key // by number: objects to drop in volumes that stay
@@ -193,7 +193,7 @@ func (r *rewriter) run(ctx context.Context, volumes []int, copied func(keys.Reco
 			has, err := r.inOthers(rec.Key, true)
 			return !has, err
 		}
-		err := r.asItLies(ctx, i, func(rec keys.Record) error { return c.object(ctx, rec, 0) })
+		err := r.inLogOrder(ctx, i, func(rec keys.Record) error { return c.object(ctx, rec, 0) })
 		if err != nil {
 			return err
 		}
@@ -223,8 +223,8 @@ func (r *rewriter) finish(ctx context.Context, volumes []int) error {
 	return r.Refresh(ctx)
 }
 
-// asItLies calls each for the kept objects of volume i, in the order of its logs.
-func (r *rewriter) asItLies(ctx context.Context, i int, each func(keys.Record) error) error {
+// inLogOrder calls each for the kept objects of volume i, in the order of the value logs.
+func (r *rewriter) inLogOrder(ctx context.Context, i int, each func(keys.Record) error) error {
 	type place struct{ file, offset, index uint32 }
 	var places []place
 	e := r.volumes[i]

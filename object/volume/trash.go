@@ -31,8 +31,8 @@ func (b trashBin) entries() ([]fs.DirEntry, error) {
 	}), err
 }
 
-// mayHaveOld reports whether a removed volume may be older than trashAge. The mark
-// was the last change of its directory.
+// mayHaveOld reports whether a volume may have been removed longer than trashAge ago. The
+// mark was the last change of its directory.
 func (b trashBin) mayHaveOld() bool {
 	entries, err := b.entries()
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
@@ -44,7 +44,7 @@ func (b trashBin) mayHaveOld() bool {
 // trashed is a removed volume whose files still exist.
 type trashed struct {
 	path    string
-	removed time.Time // zero if its deletion was interrupted
+	removed time.Time // zero without a mark: the disk was full, or its deletion was interrupted
 }
 
 // list returns the removed volumes whose files still exist, the last removed first.
@@ -91,7 +91,7 @@ func sumFiles(path string, size func(fs.FileInfo) int64) (sum int64) {
 }
 
 // empty deletes the files of removed volumes, and returns their number and size in bytes.
-// It keeps the last removed ones that are younger than age: at most most, because every
+// It keeps volumes that are younger than age, but only the last most of them, because every
 // listing of the volumes reads their names.
 func (b trashBin) empty(ctx context.Context, most int, age time.Duration) (deleted int, freed int64, err error) {
 	list, err := b.list()
@@ -127,7 +127,7 @@ func (b trashBin) remove(ctx context.Context, volumes []*sealed) error {
 // takeOut is remove for a caller that holds the gc lock.
 func (b trashBin) takeOut(volumes []*sealed) error {
 	for _, v := range volumes {
-		// Without room for a mark, its files are deleted earlier.
+		// If the disk has no room for a mark, empty deletes the files earlier.
 		if err := b.mark(v.path); errors.Is(err, syscall.ENOSPC) {
 			disk.Remove(filepath.Join(v.path, trashFile))
 		} else if err != nil {

@@ -74,7 +74,7 @@ func (e logEntry) crc() int64  { return e.value + int64(e.padded) }
 func (e logEntry) end() int64  { return e.crc() + crcSize }
 
 var (
-	errEntry = errors.New("not an entry as kist writes them")
+	errEntry = errors.New("not an entry that kist writes")
 	errSum   = errors.New("checksum does not match")
 )
 

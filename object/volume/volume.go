@@ -2,8 +2,8 @@
 //
 // A volume is one Badger database, or if it is small only a value log. One process writes
 // it once and seals it. After that, its files are never opened for writing, and are read
-// without Badger. So no error of Badger, with damaged files or a full disk, can reach
-// older objects. No other package knows Badger.
+// without Badger. So an error of Badger, a damaged file or a full disk cannot harm older
+// objects. No other package imports Badger.
 //
 // A [Store] reads, and a [Session] writes. Any number of processes can have sessions
 // at the same time, each with volumes of its own, and readers wait for none of them.
@@ -106,8 +106,8 @@ func (s *Store) refresh() (*listing, error) {
 	return next, nil
 }
 
-// Relist lists the volumes, as a search for a missing object does. Files of removed volumes
-// are closed some time later. Before, they take space on disk.
+// Relist lists the volumes, as a search for a missing object does. The
+// garbage collector later closes files of removed volumes, which frees their disk space.
 func Relist(s *Store) error {
 	_, err := s.refresh()
 	return err
@@ -230,8 +230,8 @@ const (
 const gcLockWait = time.Hour
 
 // Names below volumes/. Each is followed by a ULID, and a sealed volume is a
-// ULID alone. The lock of a volume that is written or salvaged is tmp-<ulid>.lock
-// whatever its folder is called at the time.
+// ULID alone. The lock of a volume that is written or salvaged is tmp-<ulid>.lock,
+// even while its folder has the salvage prefix.
 const (
 	tmpPrefix     = "tmp-"
 	salvagePrefix = "salvage-"
@@ -326,7 +326,7 @@ type Options struct {
 	Rand io.Reader        // for names; nil stands for the system's source
 	Warn func(string)     // called with problems that do not stop an operation; may be nil
 
-	// ReadOnly makes Close write nothing: the store belongs to somebody else.
+	// ReadOnly makes Close write nothing, because this process only copies from the store.
 	ReadOnly bool
 
 	// A session seals a volume, and begins the next, when it has this many bytes or
@@ -337,7 +337,7 @@ type Options struct {
 	// Tests use smaller files, so that Badger begins the next one, and smaller transactions.
 	logFileSize  int64 // 0: defaultLogFileSize
 	memTableSize int64 // 0: defaultMemTableSize
-	batchEntries int   // objects of a transaction, at most; 0: defaultBatchEntries
+	batchEntries int   // largest number of objects of a transaction; 0: defaultBatchEntries
 }
 
 func (o *Options) setDefaults() error {
@@ -365,8 +365,8 @@ func damageError(volume, file string, err error) error {
 }
 
 // StaleError has the objects that a session found in the store and that gc removed
-// since. The caller puts them again, and then calls Publish again. Without keys the
-// objects are unknown, and the caller needs a new session.
+// since. The caller puts them and retries Publish. If Keys is empty, the objects are
+// unknown, and the caller needs a new session.
 type StaleError struct{ Keys []object.Key }
 
 func (e *StaleError) Error() string {

@@ -35,7 +35,7 @@ type writer struct {
 	keep    bool      // seal and abandon do not release the lock
 	created time.Time // time in the seal; zero stands for the time of sealing
 
-	optimised bool // in the seal
+	optimised bool // the seal marks the volume as optimised
 
 	intake
 	output
@@ -57,7 +57,7 @@ type output struct {
 	committing sync.Mutex // guards the following
 	db         *database
 	space      *space
-	walks      []*logWalker // of each value log, up to the last known place
+	walks      []*logWalker // one for each value log, after its last object with a known place
 	placed     int          // number of objects whose place is known
 }
 
@@ -69,7 +69,7 @@ type batch struct {
 	values  []*buffer
 	size    int64 // of the entries in the value log
 
-	file *os.File // its value log, once it was written; guarded by the mu of the writer
+	file *os.File // the value log with the batch, or nil before; guarded by the mu of the writer
 }
 
 // newWriter begins a volume of a session. If session is "", the volume is the first of
@@ -97,7 +97,7 @@ func (w *writer) openDatabase() error {
 	return err
 }
 
-// newUnsealed begins a volume without a database. See newWriter.
+// newUnsealed is newWriter without a prefix of its errors.
 func newUnsealed(s *Store, session string) (*writer, error) {
 	if err := makeVolumesDir(s.dir); err != nil {
 		return nil, err
@@ -220,7 +220,7 @@ func (w *writer) commit(b *batch) error {
 	return nil
 }
 
-// wrote notes that a batch was written to a value log, and frees its buffers.
+// wrote records the value log to which a batch was written, and frees its buffers.
 func (w *intake) wrote(b *batch, log *os.File) {
 	w.mu.Lock()
 	b.file = log
@@ -232,11 +232,11 @@ func (w *intake) wrote(b *batch, log *os.File) {
 	}
 }
 
-// writeBack writes the log to disk, and drops it from memory, after each window. It
-// determines the places of the objects before. The caller holds w.committing.
+// writeBack writes the log to disk, and drops it from memory, after each window. Before
+// that, it determines the places of the objects. The caller holds w.committing.
 func (w *writer) writeBack() error {
 	full := w.space.off > w.store.o.logFileSize
-	if !full && w.space.off-w.space.begun < window {
+	if !full && w.space.off-w.space.freed < window {
 		if w.space.off-w.space.started < startStep {
 			return nil
 		}
@@ -331,7 +331,7 @@ func (w *writer) read(key object.Key, log *os.File) ([]byte, error) {
 		r = w.record(key)
 	}
 	if !r.placed {
-		return nil, errors.New("not where it was written")
+		return nil, errors.New("not in the value log")
 	}
 
 	value := make([]byte, r.stored)
@@ -396,7 +396,7 @@ func (w *writer) place(log uint16, e logEntry) error {
 	case r == nil:
 		return fmt.Errorf("%s was never put", e.key)
 	case r.placed:
-		return fmt.Errorf("%s is there twice", e.key)
+		return fmt.Errorf("%s was written twice", e.key)
 	case int(r.stored) != e.stored():
 		return fmt.Errorf("%s has %d stored bytes, want %d", e.key, e.stored(), r.stored)
 	default:

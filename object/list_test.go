@@ -265,7 +265,7 @@ func TestWriterRefuses(t *testing.T) {
 
 func TestWriterPassesErrorsOn(t *testing.T) {
 	store := objecttest.NewFaulty(objecttest.NewMemory())
-	store.Fail(objecttest.Fault{Op: objecttest.Put, N: 3})
+	store.Fail(objecttest.Put, 3)
 	w := object.NewTreeWriter(store)
 	var err error
 	for _, e := range files(5000) {

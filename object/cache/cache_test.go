@@ -94,7 +94,7 @@ func TestKeepsNoErrors(t *testing.T) {
 	s := newStore()
 	c := cache.New(s, 1<<20)
 	key := s.put(t, 1, 100)
-	s.Fail(objecttest.Fault{Op: objecttest.Get, N: 1})
+	s.Fail(objecttest.Get, 1)
 	if _, err := c.Get(t.Context(), key); !errors.Is(err, objecttest.ErrFault) {
 		t.Fatal(err)
 	}

@@ -100,7 +100,7 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 
 // writeEvicted writes an evicted volume with records. A key may come more than once.
 func writeEvicted(s *Store, records []keys.Record, created time.Time) error {
-	w, err := newUnsealed(s, "")
+	w, err := s.newWriter("")
 	if err != nil {
 		return err
 	}

@@ -74,36 +74,16 @@ type batch struct {
 
 // newWriter begins a volume of a session. If session is "", the volume is the first of
 // its session and names it. The lock is taken before the directory is made.
-func (s *Store) newWriter(session string) (*writer, error) {
-	w, err := newUnsealed(s, session)
-	if err != nil {
-		return nil, fmt.Errorf("begin a volume: %w", err)
-	}
-	return w, nil
-}
-
-// openDatabase begins the database, if there is none. The caller holds w.committing.
-func (w *writer) openDatabase() error {
-	if w.db != nil {
-		return nil
-	}
-	err := checkFree(w.dir, opening)
-	if err != nil {
-		return err
-	}
-	if w.db, err = openDatabase(w.dir, &w.store.o); err == nil {
-		w.space, err = newSpace(w.dir, &w.store.o)
-	}
-	return err
-}
-
-// newUnsealed is newWriter without a prefix of its errors.
-func newUnsealed(s *Store, session string) (*writer, error) {
+func (s *Store) newWriter(session string) (_ *writer, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("begin a volume: %w", err)
+		}
+	}()
 	if err := makeVolumesDir(s.dir); err != nil {
 		return nil, err
 	}
 	w := &writer{store: s, session: session, intake: intake{table: newTable()}}
-	var err error
 	for {
 		if w.name, err = newName(s.o.Now(), s.o.Rand); err != nil {
 			return nil, err
@@ -127,6 +107,21 @@ func newUnsealed(s *Store, session string) (*writer, error) {
 		return nil, err
 	}
 	return w, nil
+}
+
+// openDatabase begins the database, if there is none. The caller holds w.committing.
+func (w *writer) openDatabase() error {
+	if w.db != nil {
+		return nil
+	}
+	err := checkFree(w.dir, opening)
+	if err != nil {
+		return err
+	}
+	if w.db, err = openDatabase(w.dir, &w.store.o); err == nil {
+		w.space, err = newSpace(w.dir, &w.store.o)
+	}
+	return err
 }
 
 // lockPath returns the path of the lock for writing or salvaging a volume.

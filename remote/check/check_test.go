@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -20,68 +19,8 @@ import (
 	"github.com/kist-vcs/kist/remote/retry"
 )
 
-// odd is a store with replaced methods. Methods without a replacement work.
-type odd struct {
-	*remotetest.Memory
-	get    func(ctx context.Context, name string, p []byte, off int64) (int, error)
-	put    func(ctx context.Context, name string, body io.ReaderAt, size int64) error
-	stat   func(ctx context.Context, name string) (remote.Info, error)
-	list   func(infos []remote.Info) []remote.Info // changes the entries
-	delete func(ctx context.Context, name string) error
-	create func(ctx context.Context, name string, data []byte) error
-}
-
-func (o *odd) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
-	if o.get != nil {
-		return o.get(ctx, name, p, off)
-	}
-	return o.Memory.Get(ctx, name, p, off)
-}
-
-func (o *odd) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
-	if o.put != nil {
-		return o.put(ctx, name, body, size)
-	}
-	return o.Memory.Put(ctx, name, body, size)
-}
-
-func (o *odd) Stat(ctx context.Context, name string) (remote.Info, error) {
-	if o.stat != nil {
-		return o.stat(ctx, name)
-	}
-	return o.Memory.Stat(ctx, name)
-}
-
-func (o *odd) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
-	if o.list == nil {
-		return o.Memory.List(ctx, prefix)
-	}
-	return func(yield func(remote.Info, error) bool) {
-		var infos []remote.Info
-		for info := range o.Memory.List(ctx, prefix) {
-			infos = append(infos, info)
-		}
-		for _, info := range o.list(infos) {
-			if !yield(info, nil) {
-				return
-			}
-		}
-	}
-}
-
-func (o *odd) Delete(ctx context.Context, name string) error {
-	if o.delete != nil {
-		return o.delete(ctx, name)
-	}
-	return o.Memory.Delete(ctx, name)
-}
-
-func (o *odd) Create(ctx context.Context, name string, data []byte) error {
-	if o.create != nil {
-		return o.create(ctx, name, data)
-	}
-	return o.Memory.Create(ctx, name, data)
-}
+// odd is a store with replaced methods.
+type odd struct{ *remotetest.Mutant }
 
 func (o *odd) has(name string) bool { return o.Data(name) != nil }
 
@@ -155,7 +94,7 @@ func TestBadStores(t *testing.T) {
 	negative := func(o *odd, wait time.Duration) { // caches absent names
 		var mu sync.Mutex
 		absent := map[string]time.Time{}
-		o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+		o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if until, ok := absent[name]; ok && time.Now().Before(until) {
@@ -169,7 +108,7 @@ func TestBadStores(t *testing.T) {
 		}
 	}
 	racy := func(o *odd) { // checks the name some time before it stores
-		o.create = func(ctx context.Context, name string, data []byte) error {
+		o.OnCreate = func(ctx context.Context, name string, data []byte) error {
 			if o.has(name) {
 				return refuse("create", name, remote.ErrExists)
 			}
@@ -181,14 +120,14 @@ func TestBadStores(t *testing.T) {
 	late := func(wait time.Duration) func(o *odd) { // lists a name some time after the first list
 		return func(o *odd) {
 			seen := map[string]time.Time{}
-			o.list = func(infos []remote.Info) []remote.Info {
+			o.ChangeList(func(infos []remote.Info) []remote.Info {
 				return slices.DeleteFunc(infos, func(info remote.Info) bool {
 					if seen[info.Name].IsZero() {
 						seen[info.Name] = time.Now()
 					}
 					return time.Since(seen[info.Name]) < wait
 				})
-			}
+			})
 		}
 	}
 	tests := map[string]struct {
@@ -199,13 +138,13 @@ func TestBadStores(t *testing.T) {
 		left           bool // probes stay behind
 	}{
 		"creates overwrite": {func(o *odd) {
-			o.create = func(ctx context.Context, name string, data []byte) error {
+			o.OnCreate = func(ctx context.Context, name string, data []byte) error {
 				o.Set(name, data)
 				return nil
 			}
 		}, []string{"create-once failed", "create-race failed"}, "a second create was accepted", false, true, false},
 		"creates overwrite and report an error": {func(o *odd) {
-			o.create = func(ctx context.Context, name string, data []byte) error {
+			o.OnCreate = func(ctx context.Context, name string, data []byte) error {
 				had := o.has(name)
 				o.Set(name, data)
 				if had {
@@ -217,7 +156,7 @@ func TestBadStores(t *testing.T) {
 		"creates race": {racy, []string{"create-race failed"}, "32 of 32 callers", false, true, false},
 		"of racing creates, the last stays": {func(o *odd) {
 			var mu sync.Mutex
-			o.create = func(ctx context.Context, name string, data []byte) error {
+			o.OnCreate = func(ctx context.Context, name string, data []byte) error {
 				mu.Lock()
 				defer mu.Unlock()
 				waiting := o.has(name)
@@ -229,7 +168,7 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"create-race failed"}, "another caller's bytes", false, true, false},
 		"racing creates mix bytes": {func(o *odd) {
-			o.create = func(ctx context.Context, name string, data []byte) error {
+			o.OnCreate = func(ctx context.Context, name string, data []byte) error {
 				err := o.Memory.Create(ctx, name, data)
 				if err != nil && o.Calls(remotetest.Create) > 50 {
 					old := o.Data(name)
@@ -239,14 +178,14 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"create-race failed"}, "none of theirs", false, true, false},
 		"creates are refused": {func(o *odd) {
-			o.create = func(_ context.Context, name string, _ []byte) error {
+			o.OnCreate = func(_ context.Context, name string, _ []byte) error {
 				return refuse("create", name, remote.ErrUnsupported)
 			}
 		}, []string{"create failed"}, "the reason", false, false, false},
-		"puts overwrite": {func(o *odd) { o.put = o.overwrite },
+		"puts overwrite": {func(o *odd) { o.OnPut = o.overwrite },
 			[]string{"put-once failed", "put-race failed"}, "a second put was accepted", false, true, false},
 		"large puts race": {func(o *odd) {
-			o.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			o.OnPut = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 				if size > 16<<20 {
 					return o.overwrite(ctx, name, body, size)
 				}
@@ -254,7 +193,7 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"put-race failed"}, "4 of 4 callers", false, true, false},
 		"large puts are mixed": {func(o *odd) {
-			o.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+			o.OnPut = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 				err := o.Memory.Put(ctx, name, body, size)
 				if err != nil && size > 16<<20 {
 					data := o.Data(name)
@@ -268,14 +207,14 @@ func TestBadStores(t *testing.T) {
 		"absence is cached": {func(o *odd) { negative(o, time.Second) },
 			[]string{"read-after-write failed"}, "not found", false, false, false},
 		"sizes lag behind": {func(o *odd) {
-			o.stat = func(ctx context.Context, name string) (remote.Info, error) {
+			o.OnStat = func(ctx context.Context, name string) (remote.Info, error) {
 				info, err := o.Memory.Stat(ctx, name)
 				info.Size /= 2
 				return info, err
 			}
 		}, []string{"read-after-write failed"}, "with 500", false, false, false},
 		"some connections lag behind": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				if o.has(name) && o.Calls(remotetest.Get)%20 == 19 {
 					_, _ = o.Memory.Get(ctx, name, nil, 0)
 					return 0, refuse("get", name, remote.ErrNotFound)
@@ -284,13 +223,13 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"read-after-write failed"}, "not found", false, false, false},
 		"bodies are cut short": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				n, err := o.Memory.Get(ctx, name, p, off)
 				return min(n, 65536), err
 			}
 		}, []string{"read-after-write failed"}, "65536 came back", false, false, false},
 		"bits are flipped": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				n, err := o.Memory.Get(ctx, name, p, off)
 				if n > 100_000 {
 					p[100_000] ^= 1
@@ -299,17 +238,17 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"read-after-write failed"}, "other bytes", false, false, false},
 		"ranges are ignored": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				return o.Memory.Get(ctx, name, p, 0)
 			}
 		}, []string{"ranges failed"}, "other bytes", false, false, false},
 		"ranges are off by one": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				return o.Memory.Get(ctx, name, p[:max(0, min(len(p), blobSize-1-int(off)))], off)
 			}
 		}, []string{"read-after-write failed"}, "600000 came back", false, false, false},
 		"ranges behind the end are errors": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				if data := o.Data(name); data != nil && off >= int64(len(data)) {
 					return 0, refuse("get", name, nil)
 				}
@@ -317,31 +256,31 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"ranges failed"}, "the reason", false, false, false},
 		"lists miss an entry": {func(o *odd) {
-			o.list = func(infos []remote.Info) []remote.Info { return infos[:len(infos)-1] }
+			o.ChangeList(func(infos []remote.Info) []remote.Info { return infos[:len(infos)-1] })
 		}, []string{"list failed"}, "is not listed", false, false, false},
 		"lists miss folders within folders": {func(o *odd) {
-			o.list = func(infos []remote.Info) []remote.Info {
+			o.ChangeList(func(infos []remote.Info) []remote.Info {
 				if strings.Contains(infos[0].Name, "root/") {
 					return nil
 				}
 				return slices.DeleteFunc(infos, func(info remote.Info) bool { return strings.Contains(info.Name, "packs/") })
-			}
+			})
 		}, []string{"list failed"}, "is not listed", false, false, false},
 		"lists lag behind":     {late(3 * time.Second), []string{"list note"}, "complete only after", true, true, false},
 		"lists lag far behind": {late(time.Minute), []string{"list failed"}, "is not listed", false, false, false},
 		"lists are not in order": {func(o *odd) {
-			o.list = func(infos []remote.Info) []remote.Info { slices.Reverse(infos); return infos }
+			o.ChangeList(func(infos []remote.Info) []remote.Info { slices.Reverse(infos); return infos })
 		}, []string{"list failed"}, "in order", false, false, false},
 		"lists have wrong sizes": {func(o *odd) {
-			o.list = func(infos []remote.Info) []remote.Info { infos[0].Size++; return infos }
+			o.ChangeList(func(infos []remote.Info) []remote.Info { infos[0].Size++; return infos })
 		}, []string{"list failed"}, "is listed with", false, false, false},
 		"lists have other folders": {func(o *odd) {
-			o.list = func(infos []remote.Info) []remote.Info {
+			o.ChangeList(func(infos []remote.Info) []remote.Info {
 				return append(infos, remote.Info{Name: "z"})
-			}
+			})
 		}, []string{"list failed"}, `"z" is listed among`, false, false, false},
 		"403 for an absent name": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				if n, err := o.Memory.Get(ctx, name, p, off); !errors.Is(err, remote.ErrNotFound) {
 					return n, err
 				}
@@ -349,7 +288,7 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"absent failed"}, "lack the permission to list", false, false, false},
 		"absent names are empty": {func(o *odd) {
-			o.get = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
+			o.OnGet = func(ctx context.Context, name string, p []byte, off int64) (int, error) {
 				if n, err := o.Memory.Get(ctx, name, p, off); !errors.Is(err, remote.ErrNotFound) {
 					return n, err
 				}
@@ -357,27 +296,27 @@ func TestBadStores(t *testing.T) {
 			}
 		}, []string{"absent failed"}, "never stored", false, false, false},
 		"only reading is permitted": {func(o *odd) {
-			o.put = func(_ context.Context, name string, _ io.ReaderAt, _ int64) error {
+			o.OnPut = func(_ context.Context, name string, _ io.ReaderAt, _ int64) error {
 				return refuse("put", name, remote.ErrPermission)
 			}
-			o.create = func(_ context.Context, name string, _ []byte) error {
+			o.OnCreate = func(_ context.Context, name string, _ []byte) error {
 				return refuse("create", name, remote.ErrPermission)
 			}
 		}, []string{"put failed", "create failed"}, "the reason", false, false, false},
 		"deleting is not permitted": {func(o *odd) {
-			o.delete = func(_ context.Context, name string) error { return refuse("delete", name, remote.ErrPermission) }
+			o.OnDelete = func(_ context.Context, name string) error { return refuse("delete", name, remote.ErrPermission) }
 		}, []string{"delete note", "clean-up note"}, "the credentials may not delete", true, true, true},
 		"deletions have no effect": {func(o *odd) {
-			o.delete = func(context.Context, string) error { return nil }
+			o.OnDelete = func(context.Context, string) error { return nil }
 		}, []string{"delete failed"}, "still there", false, false, true},
 		"deletions lag behind": {func(o *odd) {
-			o.delete = func(_ context.Context, name string) error {
+			o.OnDelete = func(_ context.Context, name string) error {
 				time.AfterFunc(3*time.Second, func() { o.Remove(name) })
 				return nil
 			}
 		}, []string{"delete note"}, "gone only after", true, true, true},
 		"deleting twice is an error": {func(o *odd) {
-			o.delete = func(ctx context.Context, name string) error {
+			o.OnDelete = func(ctx context.Context, name string) error {
 				if !o.has(name) {
 					return refuse("delete", name, remote.ErrNotFound)
 				}
@@ -387,7 +326,7 @@ func TestBadStores(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			o := &odd{Memory: remotetest.NewMemory()}
+			o := &odd{remotetest.NewMutant()}
 			run(t, func() remote.Backend { test.make(o); return o }, Options{ExclusivePut: strings.Contains(name, "puts")}, func(r *Report, err error) {
 				if err != nil {
 					t.Fatal(err)
@@ -429,8 +368,8 @@ func TestTrouble(t *testing.T) {
 
 // If all replies of a race are lost, the check repeats the race.
 func TestAllRepliesOfARaceAreLost(t *testing.T) {
-	o := &odd{Memory: remotetest.NewMemory()}
-	o.create = func(ctx context.Context, name string, data []byte) error {
+	o := &odd{remotetest.NewMutant()}
+	o.OnCreate = func(ctx context.Context, name string, data []byte) error {
 		if n := o.Calls(remotetest.Create); n > 20 && n < 20+racers {
 			_ = o.Memory.Create(ctx, "x", nil) // counts the call, and stores nothing
 			return refuse("create", name, remote.ErrTemporary)
@@ -517,7 +456,7 @@ func TestStuckWhenInterrupted(t *testing.T) {
 
 // TestCorner checks that every run stores only below a random prefix of its own.
 func TestCorner(t *testing.T) {
-	o := &odd{Memory: remotetest.NewMemory()}
+	o := &odd{remotetest.NewMutant()}
 	var mu sync.Mutex
 	used := map[string]bool{}
 	use := func(name string) {
@@ -525,11 +464,11 @@ func TestCorner(t *testing.T) {
 		defer mu.Unlock()
 		used[name] = true
 	}
-	o.create = func(ctx context.Context, name string, data []byte) error {
+	o.OnCreate = func(ctx context.Context, name string, data []byte) error {
 		use(name)
 		return o.Memory.Create(ctx, name, data)
 	}
-	o.put = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+	o.OnPut = func(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 		use(name)
 		return o.Memory.Put(ctx, name, body, size)
 	}

@@ -2,8 +2,6 @@ package refs
 
 import (
 	"errors"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -82,13 +80,11 @@ func TestTimeLikeGit(t *testing.T) {
 	now := time.Date(2026, 3, 18, 15, 30, 45, 0, time.UTC) // a Wednesday
 	dir := t.TempDir()
 	git := func(args ...string) string {
-		cmd := exec.Command("git", append([]string{"-C", dir}, args...)...)
-		cmd.Env = append(os.Environ(), "TZ=UTC", "GIT_TEST_DATE_NOW="+strconv.FormatInt(now.Unix(), 10), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
-		out, err := cmd.CombinedOutput()
+		out, err := objecttest.Git(dir, "", []string{"GIT_TEST_DATE_NOW=" + strconv.FormatInt(now.Unix(), 10)}, args...)
 		if err != nil {
-			t.Fatalf("git %q: %v: %s", args, err, out)
+			t.Fatal(err)
 		}
-		return strings.TrimSpace(string(out))
+		return strings.TrimSpace(out)
 	}
 	git("init", "-q")
 	for _, text := range []string{

@@ -1,12 +1,10 @@
 package tree
 
 import (
-	"bytes"
 	"crypto/sha1"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -84,16 +82,11 @@ func needGit(t *testing.T) {
 // git runs git and returns its output. An exit status of 1 is no error.
 func git(t *testing.T, dir, stdin string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", append([]string{"-C", dir, "-c", "merge.directoryRenames=false"}, args...)...)
-	cmd.Stdin = strings.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil && cmd.ProcessState.ExitCode() != 1 {
-		t.Fatalf("git %s: %v\n%s", args, err, stderr.Bytes())
+	out, err := objecttest.Git(dir, stdin, nil, append([]string{"-c", "merge.directoryRenames=false"}, args...)...)
+	if objecttest.GitStatus(err)&^1 != 0 {
+		t.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 // Merges of random directories have conflicts exactly where git's have, and equal results

@@ -1,12 +1,9 @@
 package log_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -84,16 +81,9 @@ func gitRepository(t *testing.T, history []treetest.Version) func(args ...string
 	objecttest.NeedProgram(t, "git")
 	dir := t.TempDir()
 	run := func(stdin string, args ...string) string {
-		cmd := exec.Command("git", append([]string{"-C", dir, "-c", "maintenance.auto=false"}, args...)...)
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null")
-		cmd.Stdin = strings.NewReader(stdin)
-		var stderr bytes.Buffer
-		cmd.Stderr = &stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("git %q: %v: %s", args, err, stderr.String())
-		}
-		return string(out)
+		out, err := objecttest.Git(dir, stdin, nil, args...)
+		treetest.Check(t, err)
+		return out
 	}
 	var s strings.Builder
 	for i, v := range history {

@@ -1,7 +1,6 @@
 package commits_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -68,18 +67,11 @@ func (g *gitTwin) try(args ...string) error {
 }
 
 func (g *gitTwin) run(args ...string) (string, error) {
-	// Background maintenance could run while the test copies or removes the repository.
-	cmd := exec.Command("git", append([]string{"-C", g.path, "-c", "maintenance.auto=false"}, args...)...)
 	date := g.now.Format(time.RFC3339)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C",
+	return objecttest.Git(g.path, "", []string{
 		"GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@x", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@x",
-		"GIT_AUTHOR_DATE="+date, "GIT_COMMITTER_DATE="+date)
-	var out, all bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &all
-	if err := cmd.Run(); err != nil {
-		return "", fmt.Errorf("git %q: %w: %s%s", args, err, out.String(), all.String())
-	}
-	return out.String(), nil
+		"GIT_AUTHOR_DATE=" + date, "GIT_COMMITTER_DATE=" + date,
+	}, args...)
 }
 
 // both calls f for each of the two worktrees.

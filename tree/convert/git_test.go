@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -42,18 +41,12 @@ func (g *gitRepo) run(stdin []byte, args ...string) []byte {
 	g.t.Helper()
 	g.now++
 	date := fmt.Sprintf("%d -0130", g.now)
-	cmd := exec.CommandContext(g.t.Context(), "git", args...)
-	cmd.Dir, cmd.Stdin = g.dir, bytes.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null",
-		"GIT_AUTHOR_NAME=Ada Ünal", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_AUTHOR_DATE="+date,
-		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.org", "GIT_COMMITTER_DATE="+date)
-	var messages bytes.Buffer
-	cmd.Stderr = &messages
-	out, err := cmd.Output()
-	if err != nil {
-		g.t.Fatalf("git %q: %v: %s", args, err, messages.Bytes())
-	}
-	return out
+	out, err := objecttest.Git(g.dir, string(stdin), []string{
+		"GIT_AUTHOR_NAME=Ada Ünal", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_AUTHOR_DATE=" + date,
+		"GIT_COMMITTER_NAME=C", "GIT_COMMITTER_EMAIL=c@example.org", "GIT_COMMITTER_DATE=" + date,
+	}, args...)
+	treetest.Check(g.t, err)
+	return []byte(out)
 }
 
 // stream returns the history as a fast-export stream.

@@ -1,11 +1,9 @@
 package ignore
 
 import (
-	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -195,17 +193,11 @@ func newGit(t *testing.T) git {
 
 func (g git) run(t *testing.T, stdin string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir = g.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + g.dir, "XDG_CONFIG_HOME=" + g.dir, "GIT_CONFIG_NOSYSTEM=1", "LC_ALL=C"}
-	cmd.Stdin = strings.NewReader(stdin)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil && cmd.ProcessState.ExitCode() != 1 { // status 1: no path is ignored
-		t.Fatalf("git %s: %v\n%s", args[0], err, stderr.String())
+	out, err := objecttest.Git(g.dir, stdin, []string{"HOME=" + g.dir, "XDG_CONFIG_HOME=" + g.dir}, args...)
+	if objecttest.GitStatus(err)&^1 != 0 { // status 1: no path is ignored
+		t.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 func (g git) write(t *testing.T, path, content string) {

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -214,19 +213,14 @@ func newVCSTwins(t *testing.T, stream []byte) *vcsTwins {
 
 func (v *vcsTwins) runGit(stdin []byte, args ...string) string {
 	v.t.Helper()
-	cmd := exec.Command("git", append([]string{"-C", v.git, "-c", "maintenance.auto=false"}, args...)...)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C.UTF-8", "TZ=UTC")
-	cmd.Stdin = bytes.NewReader(stdin)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if bytes.Contains(stderr.Bytes(), []byte("Assertion")) || bytes.Contains(stderr.Bytes(), []byte("no match")) {
+	out, err := objecttest.Git(v.git, string(stdin), nil, args...)
+	if err != nil && (strings.Contains(err.Error(), "Assertion") || strings.Contains(err.Error(), "no match")) {
 		return gitAborts
 	}
-	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1) {
-		v.t.Fatalf("git %q: %v\n%s", args, err, &stderr)
+	if objecttest.GitStatus(err)&^1 != 0 {
+		v.t.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 // gitAborts stands for the output if git fails an assertion, or if a :RE matches no line.

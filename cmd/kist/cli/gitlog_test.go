@@ -1,12 +1,9 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"os/exec"
 	"regexp"
 	"slices"
 	"strconv"
@@ -53,17 +50,12 @@ func newLogTwin(t *testing.T, rnd *rand.Rand, now time.Time) *logTwin {
 
 func (w *logTwin) runGit(stdin string, args ...string) string {
 	w.t.Helper()
-	cmd := exec.Command("git", append([]string{"-C", w.git, "-c", "maintenance.auto=false", "-c", "core.quotePath=false", "-c", w.short}, args...)...)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C", "TZ=KST-2",
-		"GIT_TEST_DATE_NOW="+strconv.FormatInt(w.env.Now().Unix(), 10))
-	cmd.Stdin = strings.NewReader(stdin)
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil && stderr.Len() > 0 {
-		w.t.Fatalf("git %q: %v: %s", args, err, stderr.String())
+	env := []string{"LC_ALL=C", "TZ=KST-2", "GIT_TEST_DATE_NOW=" + strconv.FormatInt(w.env.Now().Unix(), 10)}
+	out, err := objecttest.Git(w.git, stdin, env, append([]string{"-c", "core.quotePath=false", "-c", w.short}, args...)...)
+	if objecttest.GitStatus(err)&^1 != 0 {
+		w.t.Fatal(err)
 	}
-	return string(out)
+	return out
 }
 
 // pick returns one of several texts.

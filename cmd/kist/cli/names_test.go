@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -147,16 +146,7 @@ func (x *named) must(err error) {
 
 // try runs git.
 func (x *named) try(input string, args ...string) (string, error) {
-	cmd := exec.Command("git", append([]string{"-C", x.git, "-c", "maintenance.auto=false"}, args...)...)
-	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "LC_ALL=C", "TZ=UTC",
-		"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@x", "GIT_COMMITTER_DATE=2026-01-31T12:00:00Z")
-	cmd.Stdin = strings.NewReader(input)
-	var out, messages bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &messages
-	if err := cmd.Run(); err != nil {
-		return out.String(), fmt.Errorf("git %q: %w: %s", args, err, &messages)
-	}
-	return out.String(), nil
+	return objecttest.Git(x.git, input, []string{"GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@x", "GIT_COMMITTER_DATE=2026-01-31T12:00:00Z"}, args...)
 }
 
 func (x *named) run(args ...string) string { return x.stdin("", args...) }

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,11 +38,7 @@ func TestPathspecsLikeGit(t *testing.T) {
 		}
 	}
 	git := func(dir string, args ...string) (string, error) {
-		cmd := exec.Command("git", args...)
-		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_SYSTEM=/dev/null", "GIT_DIR="+filepath.Join(top, ".git"), "GIT_WORK_TREE="+top)
-		out, err := cmd.Output()
-		return string(out), err
+		return objecttest.Git(dir, "", []string{"GIT_DIR=" + filepath.Join(top, ".git"), "GIT_WORK_TREE=" + top}, args...)
 	}
 	if _, err := git(top, "init", "-q", "."); err != nil {
 		t.Fatal(err)

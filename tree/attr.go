@@ -150,7 +150,7 @@ func (in *Inheritance) Find(ctx context.Context, r object.Reader, root object.ID
 const detectSize = 3072
 
 // DetectType returns the media type of an entry, such as "image/png", from the first bytes of
-// its content. For anything but a file it is as in "inode/directory".
+// its content. For other types it is "inode/" and the type, such as "inode/directory".
 func DetectType(ctx context.Context, r object.Reader, e object.Entry) (string, error) {
 	if e.Type != object.TypeFile {
 		return "inode/" + map[object.EntryType]string{

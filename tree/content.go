@@ -394,14 +394,14 @@ func (c *cursor) top() *place { return &c.stack[len(c.stack)-1] }
 // items returns the number of entries or children of a node.
 func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
 
-// fits checks that a node matches child, the description in its parent of a level, and
-// that its names come after those of the nodes before it.
+// fits checks that a node matches child, its description in a parent of the given level.
+// The names in the node must be greater than after.
 func fits(level uint8, child object.TreeChild, after string, node treeFacts) error {
 	switch {
 	case int(node.level) != int(level)-1:
 		return fmt.Errorf("level %d below level %d", node.level, level)
 	case node.last != child.Last:
-		return fmt.Errorf("last name %q, parent says %q", node.last, child.Last)
+		return fmt.Errorf("last name %q, want %q as in its parent", node.last, child.Last)
 	case node.first != "" && node.first <= after:
 		return fmt.Errorf("first name %q after %q", node.first, after)
 	}

@@ -161,7 +161,7 @@ func parseHunk(text []byte) (lines []hunkLine, err error) {
 }
 
 // replaced returns a hunk with edited lines in the place of h. It reports false if the
-// lines without + are not among its lines in a, one behind the other.
+// lines without + are not consecutive lines of h.a within h.
 func (h *hunk) replaced(lines []hunkLine) (hunk, bool) {
 	var before []string
 	for _, l := range lines {

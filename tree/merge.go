@@ -17,8 +17,8 @@ type MergeOptions struct {
 	// Labels name the sides. Empty ones are "ours" and "theirs".
 	Labels Labels
 
-	// Favor is the side whose lines are taken where both changed the same ones, and whose
-	// content where a file is not text. So there are no conflicts of content.
+	// Favor is the side that wins each conflict of content: with its lines, or with its full
+	// content if a file is not text.
 	Favor Side
 
 	// Split cuts merged files into chunks. Merged files are deduplicated only

@@ -95,8 +95,8 @@ func (o TextOptions) Keys(lines []string) []string {
 
 func isBlank(r rune) bool { return r < 0x80 && strings.IndexByte(blanks, byte(r)) >= 0 }
 
-// edits returns the replacements that turn lines a into lines b. With Blank, it also
-// returns for each whether it does not count.
+// edits returns the replacements that turn lines a into lines b. With Blank, uncounted
+// marks the replacements of blank lines alone.
 func (o TextOptions) edits(a, b []string) (edits []replacement, uncounted []bool) {
 	edits = lineEdits(o.Keys(a), o.Keys(b))
 	if !o.Blank {

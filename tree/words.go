@@ -10,7 +10,7 @@ import (
 type WordStyle struct {
 	Old, New, Same [2]string
 	Newline        string              // ends a line
-	Lines          bool                // Same, like the others, ends with a newline
+	Lines          bool                // each unchanged line gets Same and Newline, even an empty one
 	Head           func(string) string // shows a line of the header, or the head of a hunk
 }
 

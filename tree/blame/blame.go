@@ -98,8 +98,8 @@ func (h *history) at(commit object.ID, path string) (*node, bool) {
 	return h.add(n), true
 }
 
-// boundary returns the first excluded commit on the way from a commit to the version that it
-// has.
+// boundary returns the first excluded commit on the way from commit to the commit that made v,
+// its version of the file. It returns the latter if there is none.
 func (h *history) boundary(commit object.ID, v versions.Version) object.ID {
 	x := h.opt.Index
 	for !h.opt.Exclude[commit] && commit != v.Commit {

@@ -39,8 +39,8 @@ func (f *File) Text(ctx context.Context, r *kist.Repository) ([]string, error) {
 	return tree.SplitLines(data), err
 }
 
-// ByLines returns the origins of the lines of a text, which is that of the file, in the order
-// of the lines. A version that is lost, purged or larger than [tree.MaxText] ends the history of
+// ByLines returns the origins of the lines of f in their order. Text has all lines of f.
+// A version that is lost, purged or larger than [tree.MaxText] ends the history of
 // the lines.
 func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o Options) ([]Hunk, error) {
 	h := newHistory(r, f, &o)

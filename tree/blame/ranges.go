@@ -33,12 +33,12 @@ func ParseLines(spec string, text []string, after int) (Lines, error) {
 	hi := len(text)
 	switch sign := strings.TrimLeft(end, "+-"); {
 	case !hasEnd && rest != "":
-		return Lines{}, fmt.Errorf("%q is left over", rest)
+		return Lines{}, fmt.Errorf("unexpected %q at the end", rest)
 	case end == "":
 	case sign != end:
 		n, err := strconv.Atoi(end)
 		if err != nil || n == 0 {
-			return Lines{}, fmt.Errorf("%q is no number of lines", end)
+			return Lines{}, fmt.Errorf("%q is not a number of lines", end)
 		}
 		if n < 0 {
 			return Lines{max(lo+1+n, 0), lo + 1}, nil
@@ -50,7 +50,7 @@ func ParseLines(spec string, text []string, after int) (Lines, error) {
 			return Lines{}, err
 		}
 		if rest != "" {
-			return Lines{}, fmt.Errorf("%q is left over", rest)
+			return Lines{}, fmt.Errorf("unexpected %q at the end", rest)
 		}
 		lo, hi = min(lo, last), max(lo, last)+1
 	}
@@ -104,7 +104,7 @@ func lineAt(spec string, text []string, after int) (line int, rest string, err e
 		}
 		n, err := strconv.Atoi(digits)
 		if err != nil || n < 1 {
-			return 0, rest, fmt.Errorf("%q is no number of a line", digits)
+			return 0, rest, fmt.Errorf("%q is not a line number", digits)
 		}
 		return n - 1, rest, nil
 	}

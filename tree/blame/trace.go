@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// Edit is a replacement of lines of a text, by which another text comes about.
+// Edit replaces lines of an old text by lines of a new text.
 type Edit struct{ Old, New Lines }
 
 // Trace returns where ranges of the lines of a new text were in the old text, and the edits
@@ -26,7 +26,7 @@ func Trace(old, new []string, ranges []Lines) (before []Lines, touched []Edit) {
 		}
 	}
 
-	// What the edits left stays, at another place.
+	// Unedited lines are in both texts, at different places.
 	shift, next := 0, 0
 	keep := func(lo, hi int) {
 		for ; next < len(edits) && edits[next].New.Lo <= lo; next++ {

@@ -314,8 +314,8 @@ func (r reader) checkAll(ctx context.Context, e *object.Entry) error {
 	return nil
 }
 
-// why makes the error for a missing object say that it was purged meanwhile, or that its loss
-// was accepted.
+// why returns the reason why an object is missing: it was purged meanwhile, or its loss was
+// accepted. If there is no such reason, or for another error, it returns err.
 func (r reader) why(key object.Key, err error) error {
 	if !errors.Is(err, object.ErrNotFound) {
 		return err

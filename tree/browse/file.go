@@ -19,14 +19,14 @@ type File struct {
 	mu     sync.Mutex       // guards the following
 	places []object.ChunkAt // consecutive chunks of the file
 	next   int64            // the end of the last read
-	streak int64            // bytes that were read in their order before it
+	streak int64            // number of bytes that were read in order up to next
 }
 
 // The limits of reading ahead.
 const (
 	placesAtOnce = 256       // chunks that are looked up at once
 	minStreak    = 1 << 20   // bytes to read in order before chunks are read ahead
-	overtaken    = 512 << 10 // distance of reads that still are in order
+	overtaken    = 512 << 10 // largest distance of a read from next that counts as in order
 	aheadBytes   = 4 << 20   // to read ahead: 24 readers fit in the default cache
 )
 

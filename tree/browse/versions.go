@@ -29,10 +29,10 @@ type versionIndex struct {
 	deleted map[string]*deletedIn // by folder
 }
 
-// deletedIn are the names in a folder that the tip does not have, but its history.
+// deletedIn has the names in a folder that are in the history of the tip, but not in the tip.
 type deletedIn struct {
 	files   []string
-	folders map[string]bool // that have deleted files, at any depth
+	folders map[string]bool // folders with deleted files at any depth
 }
 
 // open reads the index, if HEAD has moved since. It returns the root folder of HEAD, or nil

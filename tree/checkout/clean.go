@@ -195,7 +195,7 @@ func (c *cleaner) below(path string) bool {
 }
 
 // ignores reports whether a path is ignored, and whether c.Exclude ignores it. A negated
-// pattern there goes before an ignore file. Excluded means that the path is in an excluded
+// pattern of c.Exclude overrides ignore files. Excluded means that the path is in an excluded
 // folder.
 func (c *cleaner) ignores(f worktree.Found, excluded bool) (ignored, byExclude bool) {
 	match, rule := c.Exclude.Match(f.Path, f.Dir)

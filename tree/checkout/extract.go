@@ -204,7 +204,7 @@ func findSurplus(ctx context.Context, w *worktree.Worktree, ops []worktree.Op, l
 	return list, nil
 }
 
-// verifyWritten returns the files that do not have the content that was written.
+// verifyWritten returns the files that differ from their entries after they were written.
 func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree.Applied) (bad []worktree.Failed) {
 	var ops []worktree.Op
 	for _, a := range applied {

@@ -217,8 +217,8 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 	return result, nil
 }
 
-// ReadTrusted reads HEAD and the index. From then on, the session takes HEAD's
-// commit and the trees of the index to be intact.
+// ReadTrusted reads HEAD and the index. The session then assumes, without checks,
+// that HEAD's commit and the trees of the index are intact.
 func ReadTrusted(ctx context.Context, r *kist.Repository, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
 	err = session.Trust(ctx, func() error {
 		if head, err = r.Refs().Head(); err == nil {

@@ -120,7 +120,7 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 // forwards reports whether a merge may move the branch without a commit.
 func (o *MergeOptions) forwards() bool { return !o.NoFastForward && !o.Squash && !o.Discard }
 
-// mergeOver carries out m with the base that follows from several merge bases.
+// mergeOver carries out m. If there are several merge bases, it first merges them into one.
 func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o MergeOptions, m *threeWay) (*MergeResult, error) {
 	var err error
 	switch {
@@ -229,7 +229,7 @@ type threeWay struct {
 	progress     kist.Progress
 	stats        volume.Stats // objects stored before the commit
 
-	// Of a step: the commit, and whether it has no changes and stays nevertheless.
+	// Of a step: its commit. Empty: the commit has no changes, but is repeated.
 	from  *object.Commit
 	empty bool
 }
@@ -338,8 +338,8 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	return merged.Conflicts, err
 }
 
-// marked returns operations that leave paths with a conflict unchanged, for
-// checking: an abort of the merge would overwrite local changes there.
+// marked returns operations for the paths in conflict that ops do not write. They
+// are only for checks: an abort of the merge would overwrite local changes there.
 func marked(idx *index.Index, ops []worktree.Op, marks []index.Conflict) []worktree.Op {
 	changed := map[string]bool{}
 	for _, op := range ops {

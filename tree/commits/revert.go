@@ -37,8 +37,8 @@ func Revert(ctx context.Context, r *kist.Repository, o RevertOptions) (*StepsRes
 	return begin(ctx, r, operation.Reverting, operation.Revert, o)
 }
 
-// CherryPick is Revert that repeats the changes of commits on HEAD's branch. The new
-// commits keep message, author and author's time.
+// CherryPick repeats the changes of commits on HEAD's branch. The new commits keep message,
+// author and author's time. Errors and conflicts are as for [Revert].
 func CherryPick(ctx context.Context, r *kist.Repository, o RevertOptions) (*StepsResult, error) {
 	do := operation.Pick
 	if o.Origin {

@@ -119,7 +119,7 @@ func (s *sequence) run(ctx context.Context) (*StepsResult, error) {
 	return s.result, s.partial
 }
 
-// does reports whether the next step is do. Before that, a rebase moves HEAD to Onto.
+// does reports whether the next step is do. It is false until a rebase has moved HEAD to Onto.
 func (s *sequence) does(do operation.Action) bool {
 	return len(s.Rest) > 0 && s.Rest[0].Do == do && !s.begins()
 }
@@ -181,8 +181,8 @@ func (s *sequence) advance(ctx context.Context) error {
 	return nil
 }
 
-// dropped returns the steps after one that made no commit. The next steps must not
-// change the commit before it.
+// dropped returns rest, the steps after one that made no commit. It removes reword and edit, and
+// makes the next squash or fixup a pick: none of them may change the commit before.
 func dropped(rest []operation.Step) []operation.Step {
 	for len(rest) > 0 && (rest[0].Do == operation.Reword || rest[0].Do == operation.Edit) {
 		rest = rest[1:]

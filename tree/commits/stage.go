@@ -36,9 +36,9 @@ func StageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 	return staged, result, err
 }
 
-// StoreStream stores the content that data yields, for [stage.AddOptions.Stream]: like
-// [StageAndCommit], but what follows can be repeated without the content. An error of
-// data ends it. Until the content is staged, it is garbage that gc spares for its age.
+// StoreStream stores the content that data yields, for [stage.AddOptions.Stream]. It has a
+// session of its own, so the caller can retry the commit without reading data again. An error
+// of data ends it. Until the content is staged, gc spares it only because it is new.
 func StoreStream(ctx context.Context, r *kist.Repository, data io.Reader, o volume.SessionOptions, progress kist.Progress) (*worktree.Stored, volume.Stats, error) {
 	session := r.Objects().Begin(o)
 	defer session.Close()

@@ -171,7 +171,7 @@ func (r *endReader) finish() error {
 	for {
 		n, err := r.Reader.Read(rest)
 		if slices.ContainsFunc(rest[:n], func(b byte) bool { return b != 0 }) {
-			return errors.New("something follows the end mark of the tar file")
+			return errors.New("data follows the end mark of the tar file")
 		}
 		if err == io.EOF {
 			return nil

@@ -39,8 +39,8 @@ func readAttrs(ctx context.Context, r *kist.Repository, id object.ID) (attrs, er
 	return found, err
 }
 
-// put gives the paths in idx their attributes. A path that idx does not have loses them. A
-// path with attributes of its own keeps those.
+// put sets the attributes of the paths in idx. A path with attributes of its own keeps them.
+// put removes paths that idx does not have from a.
 func (a attrs) put(idx *index.Index) error {
 	for path, list := range a {
 		e := stage.Indexed(idx, path)

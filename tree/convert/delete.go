@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ var ErrHalfDeleted = errors.New("an interrupted import has begun to delete this 
 type NotDeletedError struct {
 	Path   string
 	Reason string
-	Files  []string // that the reason is about
+	Files  []string // the files that the reason concerns
 	half   bool
 }
 
@@ -87,7 +88,7 @@ func parseAside(path string) (aside, bool) {
 	return aside{path, name, commit}, found && cut && err == nil && name != ""
 }
 
-// finishAsides continues to delete the folders in o.Asides whose commits are on the branch.
+// finishAsides continues to delete the folders in im.Asides whose commits are on the branch.
 func (im *importer) finishAsides(ctx context.Context) (errs []error) {
 	if !im.DeleteSource || im.DryRun {
 		return nil
@@ -207,7 +208,7 @@ func (im *importer) compare(ctx context.Context, a aside, half bool) (*index.Ind
 		return nil, refuse("it has files that the commit does not have", extra...)
 	}
 	if mounted, err := mountPoints(a.path, idx); err != nil || len(mounted) > 0 {
-		return nil, cmpError(err, refuse("file systems are mounted in it", mounted...))
+		return nil, cmp.Or(err, refuse("file systems are mounted in it", mounted...))
 	}
 
 	attrs, err := readAttrs(ctx, im.repo, a.commit) // the folder has none
@@ -252,14 +253,6 @@ func (im *importer) differences(ctx context.Context, root object.ID, idx *index.
 		differ = append(differ, change.Path)
 	}
 	return differ, nil
-}
-
-// cmpError returns the first error that is not nil.
-func cmpError(first, second error) error {
-	if first != nil {
-		return first
-	}
-	return second
 }
 
 // nested returns the folder of a repository in a folder, which a scan leaves out.
@@ -384,5 +377,5 @@ func removeBatch(ctx context.Context, w *worktree.Worktree, batch []worktree.Op,
 	for _, o := range obstacles {
 		e.Files = append(e.Files, o.Path)
 	}
-	return cmpError(err, e)
+	return cmp.Or(err, error(e))
 }

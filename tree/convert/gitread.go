@@ -42,10 +42,10 @@ type GitImport struct {
 // git-fast-import(1)). The stream must end with "done": 'git fast-export
 // --use-done-feature' writes that, and a stream without it is incomplete.
 //
-// It creates or moves the branches and tags of the stream, all or none, but HEAD's branch last. The error matches
-// [ErrDiverged] if a branch or tag here would lose commits, and [commits.ErrCheckedOut] if
-// it is the checked-out branch. If HEAD's branch has no commit yet and the stream has it,
-// ImportGit checks it out.
+// It creates or moves all branches and tags of the stream, or none. The error matches
+// [ErrDiverged] if a branch or tag here would lose commits, and [commits.ErrCheckedOut] if it
+// is the checked-out branch. If HEAD's branch has no commit yet and the stream has it,
+// ImportGit creates it last, in a step of its own, and checks it out.
 //
 // Dates, authors and messages are those in git; invalid UTF-8 in them is replaced. Files
 // have no modification times. A stream that was imported before changes nothing.
@@ -68,7 +68,7 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 	for _, path := range slices.Sorted(maps.Keys(g.skipped)) {
 		found.Skipped = append(found.Skipped, object.Skipped{Path: path, Reason: "submodule"})
 	}
-	for name := range g.tags { // its commit may have been written as one of this ref
+	for name := range g.tags { // the stream may also set the ref to the commit of the tag
 		delete(g.tips, refs.Tags+name)
 	}
 	for _, name := range slices.Sorted(maps.Keys(g.tips)) {
@@ -85,18 +85,18 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 	if err != nil {
 		return nil, err
 	}
-	var first *refs.Change // of HEAD's branch
+	var unborn *refs.Change // of HEAD's branch, if it has no commit yet
 	others := slices.DeleteFunc(slices.Clone(found.Refs), func(c refs.Change) bool {
 		if c.Name == refs.Heads+head.Branch && head.Unborn() && !r.IsBare() {
-			first = &c
+			unborn = &c
 		}
-		return first != nil && c.Name == first.Name
+		return unborn != nil && c.Name == unborn.Name
 	})
 	err = session.Publish(ctx, func(ctx context.Context) error { return updateRefs(ctx, r, head, others) })
-	if found.Stats = session.Stats(); err != nil || first == nil {
+	if found.Stats = session.Stats(); err != nil || unborn == nil {
 		return found, err
 	}
-	_, err = checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: first.New.String(), Create: head.Branch, Progress: o.Progress})
+	_, err = checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: unborn.New.String(), Create: head.Branch, Progress: o.Progress})
 	found.Head = head.Branch
 	return found, err
 }

@@ -154,7 +154,7 @@ func (w *work) newPlacer(ctx context.Context, tip object.ID, s *state) (*placer,
 	return p, nil
 }
 
-// addTouched adds the files to changed that were changed and changed back.
+// addTouched adds to changed the files that were changed and then changed back.
 func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*object.Entry) error {
 	if p.history == nil {
 		return nil

@@ -142,8 +142,8 @@ func (w *work) learnAll() {
 	}
 }
 
-// Add makes a view. Either the folder has all links in the end, or the folder was not made or
-// is as it was. An interrupted Add can be repeated, and so can a finished one with the same
+// Add makes a view. The folder gets all links at once; if that fails, the folder is missing or
+// unchanged. An interrupted Add can be repeated, and so can a finished one with the same
 // definition. An empty Dir means a folder in .kist. An empty Rev means HEAD's branch.
 //
 // The error matches [kist.ErrNameTaken], [ErrName], [ErrTemplate] or [ErrFolder], or is a

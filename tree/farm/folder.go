@@ -48,7 +48,7 @@ type level struct {
 	root *os.Root
 }
 
-// openFolder opens a folder. Base is the path of the pool, relative to the folder's real place.
+// openFolder opens the folder of a view. Its links lead to the given pool.
 func openFolder(dir, pool string) (*folder, error) {
 	root, err := disk.OpenRoot(dir)
 	if err != nil {

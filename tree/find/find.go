@@ -22,7 +22,7 @@ import (
 type File struct {
 	Path   string // from the root of the worktree
 	Entry  object.Entry
-	Shared uint64 // bytes of the file of the test like= that are in this one, too
+	Shared uint64 // bytes that this file shares with the file of the test like=
 	Same   bool   // it has the content of the file of the test like=
 
 	Commits []object.ID // from [Query.All]: all that gave the path this content, parents first
@@ -37,7 +37,7 @@ type Options struct {
 	Now   time.Time
 	Paths func(pattern string) (func(path string) bool, error) // compiles the pattern of a test path=
 	Open  func(name string) (io.ReadCloser, error)             // opens the file of a test like=
-	Also  []string                                             // tests that files have to pass, too
+	Also  []string                                             // further tests; a file must pass all of them
 	Index func() (*versions.Index, error)                      // opens the index, called once
 
 	Progress kist.Progress // counts the files or versions so far, and the bytes that were read; may be nil
@@ -50,7 +50,7 @@ type Query struct {
 	test    test
 	like    *like // of the test like=, or nil
 	changed []*changed
-	at      Place // that is searched
+	at      Place // the searched place
 
 	index   *versions.Index         // nil until it is used
 	roots   map[object.ID]object.ID // the trees of commits

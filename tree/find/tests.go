@@ -202,7 +202,7 @@ func (c *changed) compare(ctx context.Context, r *kist.Repository, at Place) err
 	return nil
 }
 
-// reach finds the commits that are not later.
+// reach sets c.before. All other commits count as later.
 func (c *changed) reach(ctx context.Context, r *kist.Repository) (err error) {
 	if !c.since.IsZero() {
 		c.before, err = history.Ancestors(ctx, r.Objects(), []object.ID{c.since})

@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// PatternOptions say how patterns are read.
+// PatternOptions select how [Compile] reads patterns.
 type PatternOptions struct {
 	Fixed      bool // patterns are text, not regular expressions
 	IgnoreCase bool
@@ -131,7 +131,7 @@ func withoutNewline(ranges []rune) (out []rune) {
 	return out
 }
 
-// required returns the longest literal that it finds in each match, or "". If exact is set,
+// required returns a long literal that each match contains, or "". If exact is set,
 // each text with the literal matches. Without folded, a literal whose case is ignored, as in
 // (?i)a, does not count.
 func required(re *syntax.Regexp, folded bool) (literal string, exact bool) {

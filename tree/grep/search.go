@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Found says which file it is.
+// Found identifies a searched file.
 type Found struct {
 	Path   string
 	Commit object.ID // zero: the file is in the index or the worktree
@@ -39,7 +39,7 @@ type Options struct {
 type Line struct {
 	Number int // from 1
 	Text   []byte
-	Hit    bool    // or else it is near a hit
+	Hit    bool    // false: the line is only near a match
 	Gap    bool    // lines were left out before it, or it is the first one
 	Spans  [][]int // the matches in Text
 }
@@ -169,7 +169,7 @@ func (s *scanner) send() {
 	s.block.Lines, s.reported = nil, 0
 }
 
-// stopped reports whether nobody waits for the rest.
+// stopped reports whether the search has ended, so that the rest of the file need not be read.
 func (s *scanner) stopped() bool {
 	select {
 	case <-s.stop:

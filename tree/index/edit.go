@@ -123,7 +123,7 @@ func (x *Index) SetDir(path string, properties object.Entry) error {
 	meta, lossy := encodeMeta(&properties)
 	switch {
 	case properties.Mode&^0o7777 != 0:
-		return &tree.PathError{Path: path, Err: fmt.Errorf("mode %#o is not of permission bits", properties.Mode)}
+		return &tree.PathError{Path: path, Err: fmt.Errorf("mode %#o has more than permission bits", properties.Mode)}
 	case lossy || properties.MTime.Nsec >= 1e9:
 		return &tree.PathError{Path: path, Err: errors.New("metadata that a directory cannot have")}
 	}

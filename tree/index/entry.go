@@ -194,9 +194,9 @@ func checkEntry(e *Entry) error {
 	content := e.Size > 0 || e.Data != "" || !e.Content.IsZero()
 	switch {
 	case e.lossy:
-		return errors.New("metadata or content that does not go with the type")
+		return errors.New("metadata or content does not fit the type")
 	case e.Mode&^0o7777 != 0:
-		return fmt.Errorf("mode %#o is not of permission bits", e.Mode)
+		return fmt.Errorf("mode %#o has more than permission bits", e.Mode)
 	case e.MTime.Nsec >= 1e9:
 		return errors.New("nanoseconds of mtime beyond a second")
 	case e.Type == object.TypeFile:

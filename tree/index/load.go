@@ -98,11 +98,11 @@ func loadBase(file string, ref baseRef) (*Index, error) {
 // checkBase decodes a base and checks that ref names it.
 func checkBase(r io.Reader, size int64, ref baseRef) (*Index, error) {
 	if uint64(size) != ref.size {
-		return nil, fmt.Errorf("%d bytes long, the head says %d", size, ref.size)
+		return nil, fmt.Errorf("%d bytes long, want %d as in the head", size, ref.size)
 	}
 	x, sum, err := readBase(r, ref.size)
 	if err == nil && sum != ref.sum {
-		err = errors.New("not the file that the head means")
+		err = errors.New("checksum differs from the one in the head")
 	}
 	return x, err
 }

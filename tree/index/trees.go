@@ -90,7 +90,7 @@ type treeReader struct {
 // treeDir is a directory, its depth, and the tree to read into it.
 type treeDir struct {
 	d     *Dir
-	tree  tree.Info // of the root the ID alone
+	tree  tree.Info // for the root, only the ID is set
 	depth int
 }
 

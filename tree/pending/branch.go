@@ -44,7 +44,7 @@ type Branch struct {
 	warns string // the last warning, which is not repeated
 }
 
-// activity is what the quiet time of a branch depends on.
+// activity shows how long a branch has been quiet.
 type activity struct {
 	busy atomic.Int32 // uploads under way
 	last atomic.Int64 // time of the last change, in nanoseconds
@@ -93,7 +93,7 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 	}
 
 	err = b.startAt(ctx, base)
-	if errors.Is(err, object.ErrNotFound) && b.ref.IsZero() { // gc removed the commit: somebody has reset the branch
+	if errors.Is(err, object.ErrNotFound) && b.ref.IsZero() { // the branch was reset, and gc removed the commit
 		if base, err = tipOf(c.repo, name); err == nil {
 			err = b.startAt(ctx, base)
 		}
@@ -188,7 +188,7 @@ func (b *Branch) reset(base commitTree, info tree.Info) {
 	b.show()
 }
 
-// show makes the present tree the one that readers see.
+// show makes the present tree visible to readers.
 func (b *Branch) show() {
 	b.view.Store(&View{Tree: b.info.ID, Objects: overlay{b.mem, b.c.repo.Contents()}})
 }
@@ -196,7 +196,7 @@ func (b *Branch) show() {
 // pending reports whether there are changes. The caller holds b.mu.
 func (b *Branch) pending() bool { return !b.ref.IsZero() || b.journal != nil }
 
-// refresh follows the branch if there are no changes. The caller holds b.mu.
+// refresh sets the state to the tip of the branch if there are no changes. The caller holds b.mu.
 func (b *Branch) refresh(ctx context.Context) error {
 	if b.pending() {
 		return nil
@@ -219,7 +219,7 @@ func (b *Branch) refresh(ctx context.Context) error {
 
 // View returns the present state. Errors are those of reading the branch.
 func (b *Branch) View(ctx context.Context) (View, error) {
-	if b.mu.TryLock() { // otherwise the branch changes just now: its last state will do
+	if b.mu.TryLock() { // otherwise the branch is changing: the last state is good enough
 		err := b.refresh(ctx)
 		b.mu.Unlock()
 		if err != nil {
@@ -418,7 +418,7 @@ func (t *touched) add(o op) {
 	t.paths[o.path] = o.who
 }
 
-// byOthers reports whether ops change a path that somebody else than who has changed.
+// byOthers reports whether ops change, or remove with a folder, a path that another user changed.
 func (t *touched) byOthers(ops []op, who refs.Who) bool {
 	if len(t.users) == 0 || len(t.users) == 1 && t.users[0] == who {
 		return false

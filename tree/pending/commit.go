@@ -22,7 +22,7 @@ import (
 // coAuthor begins the lines of a message that name further users.
 const coAuthor = "Co-authored-by: "
 
-// maxMoves is how often a commit is tried again because others moved the branch.
+// maxMoves bounds the attempts to commit while other processes move the branch.
 const maxMoves = 10
 
 // Commit makes the pending changes a commit of the branch and returns it, zero if there are
@@ -45,7 +45,7 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 	}
 	for range maxMoves {
 		tip, err := tipOf(b.c.repo, b.name)
-		if errors.Is(err, refs.ErrNotFound) { // somebody deleted it: the changes bring it back
+		if errors.Is(err, refs.ErrNotFound) { // the branch was deleted: the commit creates it again
 			tip, err = b.base.commit, nil
 		}
 		if err != nil {
@@ -67,7 +67,7 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 			return b.base.commit, nil
 		}
 	}
-	return object.ID{}, fmt.Errorf("branch %s moved again and again", b.name)
+	return object.ID{}, fmt.Errorf("branch %s was moved by other processes during %d attempts", b.name, maxMoves)
 }
 
 // finish moves the branch to a commit of the changes.
@@ -136,7 +136,7 @@ func (b *Branch) setRef(id object.ID) (refs.Change, error) {
 	return refs.Change{Name: name, Old: have, New: id}, err
 }
 
-// forget returns the change that removes the ref.
+// forget removes the ref of the last checkpoint.
 func (b *Branch) forget(ctx context.Context) error {
 	change, err := b.setRef(object.ID{})
 	if err != nil || change.Old.IsZero() {

@@ -137,7 +137,7 @@ func (j *journal) append(ops []op) (int64, error) {
 	return j.size, nil
 }
 
-// sync returns when the first pos bytes are on disk. Concurrent calls share one sync of the file.
+// sync waits until the first pos bytes are on disk. Concurrent calls share one sync of the file.
 func (j *journal) sync(pos int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()

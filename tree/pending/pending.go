@@ -38,7 +38,7 @@ const (
 )
 
 // ErrClosed means that a change came after [Changes.Close].
-var ErrClosed = errors.New("no more changes: the program ends")
+var ErrClosed = errors.New("no change is accepted: the program is ending")
 
 // Options configure [Open].
 type Options struct {
@@ -61,8 +61,8 @@ type Changes struct {
 	closed   bool
 }
 
-// Open begins to take changes, and finds those which another process left. The error is a
-// [*disk.BusyError] if another process takes changes.
+// Open accepts changes, and recovers the changes of a former process. The error is a
+// [*disk.BusyError] if another process accepts changes.
 func Open(ctx context.Context, r *kist.Repository, o Options) (*Changes, error) {
 	if o.Quiet <= 0 {
 		o.Quiet = DefaultQuiet

@@ -30,7 +30,7 @@ type Options struct {
 	Branch    string // switch to it first; empty: stay
 	Onto      string // the new base; empty: Upstream
 	Autostash bool   // put local changes aside, and bring them back at the end
-	ForkPoint bool   // leave out commits that Upstream once had, as its reflog says
+	ForkPoint bool   // leave out commits that Upstream once had, by its reflog
 
 	// Exec are commands of the shell to run after each commit.
 	Exec []string
@@ -235,7 +235,7 @@ func localChanges(ctx context.Context, r *kist.Repository) (changes, err error) 
 	return stage.ObstacleError(list), nil
 }
 
-// plan is what a rebase is to do.
+// plan is the planned work of a rebase.
 type plan struct {
 	r          *kist.Repository
 	state      operation.State

@@ -120,7 +120,7 @@ func (p *plan) parseLine(ctx context.Context, line string) (step operation.Step,
 	case !ok:
 		return step, errors.New("unknown command")
 	case do == operation.Break && rest != "":
-		return step, errors.New("something is left over")
+		return step, errors.New("unexpected text after the command")
 	case do == operation.Break:
 		return step, nil
 	case do == operation.Exec && rest == "":

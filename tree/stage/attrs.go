@@ -83,9 +83,8 @@ func (list edits) carryAttrs() {
 	}
 }
 
-// withoutWrites splits operations. Applied has the ones that change only attributes of a file,
-// while the file is as it was when it was read. The worktree has no attributes, so the file
-// stays. Todo has all others.
+// withoutWrites splits operations. Applied has those on unchanged files that change only
+// attributes. They write nothing, because the worktree has no attributes. Todo has all others.
 func withoutWrites(w *worktree.Worktree, ops []worktree.Op) (todo []worktree.Op, applied []worktree.Applied) {
 	stays := func(op worktree.Op) bool {
 		if !onlyAttrs(&op) {

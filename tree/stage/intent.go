@@ -47,8 +47,8 @@ func addIntents(ctx context.Context, r *kist.Repository, idx *index.Index, o Add
 	})
 }
 
-// scanAll is [worktree.Worktree.Scan] with the files that are to be added, even without
-// untracked and ignored files: they are Untracked, or Deleted if they are gone.
+// scanAll is [worktree.Worktree.Scan], but always reports files with an intent to add, even if
+// o leaves out untracked or ignored files. They are Untracked, or Deleted if they are missing.
 func scanAll(ctx context.Context, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
 	found, err := w.Scan(ctx, idx, o)
 	if err != nil {
@@ -86,7 +86,7 @@ func scanAll(ctx context.Context, w *worktree.Worktree, idx *index.Index, o work
 	return slices.CompactFunc(list, func(a, b worktree.Found) bool { return a.Path == b.Path }), nil
 }
 
-// expand replaces untracked folders that have tracked files by the untracked paths in them.
+// expand lists the untracked paths in place of untracked folders that have files to be added.
 func expand(ctx context.Context, w *worktree.Worktree, idx *index.Index, found []worktree.Found, above map[string]bool) ([]worktree.Found, error) {
 	var out []worktree.Found
 	for _, f := range found {

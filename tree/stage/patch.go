@@ -29,7 +29,7 @@ const (
 // Chosen is the part of a change of one path that a user chose.
 type Chosen struct {
 	Path         string
-	From, To     *object.Entry // before the change, as the user saw it, and after all of it; nil: nothing
+	From, To     *object.Entry // before the change, as shown to the user, and after the full change; nil: no entry
 	All          view.View     // the tree with To
 	Properties   bool          // permission bits and metadata become those of To
 	Content      Part

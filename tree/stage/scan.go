@@ -75,9 +75,9 @@ func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *in
 }
 
 // splitUnavailable splits a scan's result. Purged and lost are missing tracked
-// files that nobody removed: their content was purged, or it was lost and the
-// file was never written. Rest is everything else. It leaves out missing
-// folders of such files, which are still tracked.
+// files that the user did not remove: their content was purged, or it was lost
+// and the file was never written. Rest has all other results, except missing
+// folders of such files: the folders are still tracked.
 func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.Found) (rest, purged, lost []worktree.Found, err error) {
 	purges, err := r.Purges().View()
 	if err != nil {

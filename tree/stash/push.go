@@ -232,7 +232,7 @@ func (p *pusher) selected(ctx context.Context) (stashed tree.Info, rest object.I
 	return stashed, after.ID, err
 }
 
-// with returns a tree with what the user chose.
+// with returns base with the parts of changes that the user chose.
 func (p *pusher) with(ctx context.Context, base tree.Info, chosen []stage.Chosen) (tree.Info, error) {
 	at := map[string]*object.Entry{}
 	offered := map[string]bool{}
@@ -401,7 +401,7 @@ func (p *pusher) commits(ctx context.Context, stashed tree.Info) (message string
 	return message, err
 }
 
-// only returns the tree with some paths of the worktree's tree.
+// only returns a tree that has only the given paths of the worktree's tree.
 func (p *pusher) only(ctx context.Context, paths []string) (tree.Info, error) {
 	at := map[string]*object.Entry{}
 	for _, path := range paths {

@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 )
 
-// Clocked opens the stager's repository with a clock that is so much ahead.
+// Clocked opens the repository once more, with a clock that is ahead by the given time.
 func (s *Repository) Clocked(ahead time.Duration) *kist.Repository {
 	s.T.Helper()
 	r, err := kist.Open(s.Dir, kist.Options{Now: func() time.Time { return time.Now().Add(ahead) }})

@@ -53,7 +53,7 @@ func (s *Repository) Exists(path string) bool {
 	return err == nil
 }
 
-// Unwritten wants an error that says that just these paths were purged.
+// Unwritten fails the test unless err lists exactly the paths want, each as purged.
 func (s *Repository) Unwritten(err error, want ...string) {
 	s.Helper()
 	var failed *worktree.ApplyError
@@ -103,8 +103,8 @@ func (s *Repository) Head() object.ID {
 	return id
 }
 
-// StopRewrite runs a rewrite that cannot do something with a file, below the
-// .kist folder; without one, all but the refs is as it has left it.
+// StopRewrite runs a rewrite that fails at a file below .kist, which it replaces by
+// an obstacle. If file is empty, the rewrite succeeds, and only the refs are restored.
 func (s *Repository) StopRewrite(plan *purge.Plan, file string) {
 	s.Helper()
 	if file == "" {

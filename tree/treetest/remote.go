@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/remote/tracking"
 )
 
-// Opens returns options by which every remote is b.
+// Opens returns options with b as the backend of every remote.
 func Opens(b remote.Backend) kist.Options {
 	return kist.Options{Backend: func(context.Context, string) (remote.Backend, error) { return b, nil }}
 }

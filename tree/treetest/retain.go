@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 )
 
-// Hold holds a commit for an hour, or lifts that.
+// Hold holds a commit for an hour, or lifts the hold if on is false.
 func (s *Repository) Hold(id object.ID, on bool) {
 	s.T.Helper()
 	s.Check(s.Repo.Records().Update(s.T.Context(), func(set *record.Set) error {
@@ -22,7 +22,7 @@ func (s *Repository) Hold(id object.ID, on bool) {
 	}))
 }
 
-// Away has a commit that only a tag reaches, whose log entries do not count.
+// Away makes a commit that only a tag reaches, and returns it. Reflogs no longer protect it.
 func (s *Repository) Away() object.ID {
 	s.T.Helper()
 	ctx := s.T.Context()

@@ -23,7 +23,7 @@ func (s *Repository) Want(path, text string) {
 	}
 }
 
-// Repository is a repository of a test about staging.
+// Repository is the repository of a test.
 type Repository struct {
 	*testing.T
 	Dir  string
@@ -81,7 +81,7 @@ func (s *Repository) Commit(message string) *commits.CommitResult {
 	return result
 }
 
-// Checkout switches, which must succeed.
+// Checkout switches branches and fails the test on an error.
 func (s *Repository) Checkout(o checkout.SwitchOptions) {
 	s.Helper()
 	_, err := checkout.Switch(s.Context(), s.Repo, o)

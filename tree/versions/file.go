@@ -52,7 +52,7 @@ func load(kistDir string) (*Index, error) {
 	data, err := disk.ReadFile(f.path())
 	switch {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		f.size = -1 // a symlink, or a file of somebody else
+		f.size = -1 // a symlink, or an unreadable file
 		return newIndex(f), nil
 	case !bytes.HasPrefix(data, f.head):
 		f.size = int64(len(data))

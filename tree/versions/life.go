@@ -53,8 +53,7 @@ func (f *File) Version(number int) (Version, bool) {
 // Removed reports whether the file does not exist at the end of its life.
 func (f *File) Removed() bool { return f.Versions[len(f.Versions)-1].Type == 0 }
 
-// Created and Updated return the times of the first and the last change, in seconds since
-// 1970.
+// Created returns the time of the first change, in seconds since 1970.
 func (f *File) Created() int64 { return f.Versions[0].Time }
 
 // Updated returns the time of the last change, in seconds since 1970.

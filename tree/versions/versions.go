@@ -1,9 +1,9 @@
 // Package versions keeps an index of history: the commits that changed each
 // path, and the content before and after.
 //
-// The index lies in the folder [Dir] below .kist and is only a cache. Anybody may
-// delete it at any time. [Open] adds the commits that it lacks, each once. What
-// it adds is what the commit changed, so the index grows as the history does.
+// The index is in the folder [Dir] below .kist. It is only a cache and can be
+// deleted at any time. [Open] adds the missing commits. For each one, it records
+// only the changed paths, so the index grows with the history.
 // docs/format/versions.md describes the file.
 //
 // A file has a life. It begins in the commit and at the path where the file first
@@ -76,7 +76,7 @@ func (c *commit) first() int32 {
 type change struct {
 	commit, path int32
 	from         int32 // the path before a rename, or -1
-	same         int32 // the first parent with the same state, which says more; 0: none
+	same         int32 // number of the first parent with the same state, whose history has the change; 0: none
 	kind         object.EntryType
 	flags        uint8
 	mode         uint16
@@ -91,7 +91,7 @@ type change struct {
 const (
 	flagDir   = 1 << iota // the removed path was a folder
 	flagMoved             // the removed file went on at another path
-	flagAdded             // no parent has the path, or one of them a folder and the commit none
+	flagAdded             // no parent has an entry of this kind, file or folder, at the path
 )
 
 func (c *change) removed() bool { return c.kind == 0 }
@@ -109,7 +109,7 @@ type Version struct {
 
 	Type     object.EntryType // 0: the path was removed
 	Moved    bool             // it was removed, and its file goes on at another path
-	Added    bool             // no parent of the commit has it: a file, or a folder, at this path
+	Added    bool             // no parent of the commit has an entry of this kind, file or folder, at this path
 	Mode     uint16
 	Size     uint64
 	MTime    object.Time
@@ -145,10 +145,10 @@ func (x *Index) version(c *change) Version {
 
 // Open reads the index of a repository and adds the missing commits that HEAD,
 // branches and tags reach. The result is complete even if the file cannot be
-// written, as in a read-only repository. A damaged file is replaced. So is one
-// from before a commit expired, or came back. Progress, if not nil, receives the
-// number of commits added so far. The index also has the history of the commits in
-// also.
+// written, as in a read-only repository. A damaged file is replaced. So is a
+// file that was written before a commit expired, or came back. Progress, if not nil,
+// receives the number of commits added so far. The index also has the history of the
+// commits in also.
 //
 // If an object is damaged or missing, or a tree has far too many paths, Open warns: the
 // history there is unknown, and is not written to the file. The content of an

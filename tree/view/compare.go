@@ -32,7 +32,7 @@ type View struct {
 }
 
 // OfCommit returns the tree of the commit that a revision names; REV^{tree} means the same.
-// The error is an [*ExpiredError] if its content has expired.
+// The error is an [*intact.ExpiredError] if its content has expired.
 func OfCommit(ctx context.Context, r *kist.Repository, rev string) (View, error) {
 	id, c, err := r.ReadCommit(ctx, strings.TrimSuffix(rev, "^{tree}"))
 	if err == nil {

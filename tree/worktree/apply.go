@@ -103,7 +103,7 @@ type applier struct {
 	done   []Applied      // by place in ops
 	state  []opState      // by place in ops
 	locked map[int]uint32 // former permission bits of folders that unlockFolders changed, by place in ops
-	links  map[string]int // paths that are other names of a file, with the operation that makes it
+	links  map[string]int // by path of a hard link to make: the place in ops of the operation that makes the file
 	fails  failures
 	tokens chan struct{} // one for each working goroutine
 	meter  meter
@@ -151,7 +151,7 @@ type applyWorker struct {
 	*applier
 	temp   *tempFolder // nil: temporary files lie beside their final places
 	beside bool        // the current folder is on another file system than temp
-	stops  bool        // Apply already failed: do all that is possible and drop errors
+	ending bool        // Apply has failed: continue with the other paths and ignore their errors
 }
 
 // each runs f for every operation, with the open parent folder of its path.
@@ -198,7 +198,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 	w.beside = w.temp == nil
 	gone := missing == isDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
 	for _, i := range group {
-		if !w.stops && (ctx.Err() != nil || w.fails.stop()) {
+		if !w.ending && (ctx.Err() != nil || w.fails.stop()) {
 			return false
 		}
 		op := &w.ops[i]
@@ -215,7 +215,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 		}
 		if opErr != nil {
 			w.state[i] = opFailed
-			if !w.stops && (ctx.Err() != nil || !w.fails.add(op.Path, opErr)) {
+			if !w.ending && (ctx.Err() != nil || !w.fails.add(op.Path, opErr)) {
 				return false
 			}
 		}
@@ -280,8 +280,8 @@ const workingMode = 0o700
 
 func (a *applier) isFolder(op *Op) bool { return op.makes(object.TypeDir) }
 
-// unlockFolders makes existing read-only folders writable if an operation is
-// about them, because something may have to be removed from them.
+// unlockFolders makes read-only folders writable that an operation keeps or
+// removes, because their content may have to be removed.
 func (a *applier) unlockFolders(ctx context.Context) {
 	w := &applyWorker{applier: a}
 	groups := a.ops.groups(func(op *Op) bool { return a.isFolder(op) || op.Old == nil && op.New == nil })
@@ -381,7 +381,7 @@ func (w *applyWorker) makeFolder(d folder, name string, i int) error {
 // them later.
 func (a *applier) finishFolders(ctx context.Context) {
 	groups := a.ops.groups(a.isFolder)
-	w := &applyWorker{applier: a, stops: ctx.Err() != nil || a.fails.stop()}
+	w := &applyWorker{applier: a, ending: ctx.Err() != nil || a.fails.stop()}
 	ctx = context.WithoutCancel(ctx)
 	for g := len(groups) - 1; g >= 0; g-- {
 		if !w.group(ctx, groups[g], fail, (*applyWorker).finishFolder) {

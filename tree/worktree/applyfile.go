@@ -136,7 +136,7 @@ func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, er
 // writeSmall makes a file of at most one chunk. Its content is data.
 func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file, error) {
 	if uint64(len(data)) != e.Size {
-		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, where the entry says %d", len(data), e.Size)}
+		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, want %d as in the entry", len(data), e.Size)}
 	}
 
 	f, err := w.write(at, e, func(f file) error {
@@ -243,7 +243,7 @@ func (w *applyWorker) writeChunk(ctx context.Context, f file, c object.ChunkAt) 
 	key := object.Key{Kind: object.KindChunk, ID: c.ID}
 	return object.Lend(ctx, w.r, key, func(data []byte) error {
 		if len(data) != int(c.Size) {
-			return &object.CorruptError{Key: key, Err: fmt.Errorf("%d bytes, where the manifest says %d", len(data), c.Size)}
+			return &object.CorruptError{Key: key, Err: fmt.Errorf("%d bytes, want %d as in the manifest", len(data), c.Size)}
 		}
 		if err := writeSparse(f, data, int64(c.Offset)); err != nil {
 			return err

@@ -21,7 +21,7 @@ import (
 // extended attributes. Without it, Apply writes only metadata that gives a file of a foreign
 // commit no further rights: the extended attributes user.*, and the mode within the umask.
 //
-// Apply goes on if it may not write something, and counts that.
+// If the user has no right to write some metadata, Apply skips it and counts the path in Denied.
 type FullMetadata struct {
 	NumericIDs bool // keep the numbers of owners even if their names have other numbers here
 
@@ -32,7 +32,7 @@ type FullMetadata struct {
 	denied Denied
 }
 
-// IDMap gives the files of one owner to another one.
+// IDMap replaces a recorded owner.
 type IDMap struct {
 	From string // the recorded name or decimal number; "*" stands for all
 	To   uint32 // the number here
@@ -60,8 +60,8 @@ func (m *FullMetadata) deny(d Denied) {
 	m.denied.Specials += d.Specials
 }
 
-// withoutDenied makes the metadata that a user other than root may not write the same on
-// both sides, and returns the counts for one path.
+// withoutDenied makes want and have equal in all metadata that this user has no right to write,
+// and returns the counts for one path. Root can write everything.
 func (m *FullMetadata) withoutDenied(want, have *object.Metadata) (d Denied) {
 	user := os.Geteuid()
 	if user == 0 {
@@ -134,7 +134,7 @@ func (w *applyWorker) restoreMode(e *object.Entry) uint16 {
 const keepOwner = ^uint32(0)
 
 // setProperties writes owner, extended attributes and permission bits, in this order: a
-// new owner clears some of the others. Perm are the present permission bits.
+// new owner clears some of the others. Perm has the present permission bits.
 func (w *applyWorker) setProperties(a openPath, e *object.Entry, perm uint16) error {
 	mode := w.restoreMode(e)
 	if full := w.o.Metadata; full != nil && e.Meta != nil {
@@ -159,7 +159,7 @@ func (w *applyWorker) setProperties(a openPath, e *object.Entry, perm uint16) er
 	return a.chmod(uint32(mode))
 }
 
-// setXattrs writes extended attributes, and removes others of the kinds that it may write.
+// setXattrs makes the extended attributes equal to want, as far as [applyWorker.writesXattr] allows.
 func (w *applyWorker) setXattrs(a openPath, want map[string][]byte) error {
 	have, err := a.xattrs()
 	if err != nil {
@@ -281,7 +281,7 @@ func (w *applyWorker) deniedSpecial(e *object.Entry, err error) bool {
 	return true
 }
 
-// findLinks notes which operations make another name of a file that an earlier one makes.
+// findLinks sets a.links: the paths that become hard links to the file of an earlier operation.
 func (a *applier) findLinks() {
 	first := map[uint64]int{} // by hard-link group
 	for i := range a.ops {

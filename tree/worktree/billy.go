@@ -32,7 +32,7 @@ func (p *pathFS) openFolder(at string) (folder, error) {
 	return &pathFolder{p, at}, nil
 }
 
-// checkDir reports an error unless a path is a directory.
+// checkDir returns an error unless a path is a directory.
 func (p *pathFS) checkDir(at string) error {
 	st, err := p.lstat(at)
 	if err == nil && !st.isDir() {

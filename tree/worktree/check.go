@@ -98,11 +98,11 @@ func (w *Worktree) eachGroup(ctx context.Context, groups [][]int, f func(s *stor
 	return ctx.Err()
 }
 
-// Overwrite says which existing files [Worktree.Pending] leaves as they are. Files that
+// Overwrite selects the existing files that [Worktree.Pending] leaves as they are. Files that
 // equal their entry in type, permission bits, time, content and metadata always stay.
 type Overwrite uint8
 
-// Which other files stay. Permission bits, owners and extended attributes of folders are
+// The other files that stay. Permission bits, owners and extended attributes of folders are
 // always written, except by OverwriteNever.
 const (
 	OverwriteAlways    Overwrite = iota // none
@@ -111,9 +111,9 @@ const (
 	OverwriteNever                      // everything that exists
 )
 
-// Pending returns the operations that Apply still has to carry out, sorted by path:
-// those of files and symlinks that have to be written, and all others. O are the options
-// for Apply. Denied metadata of files that stay counts, as in Apply.
+// Pending returns the operations that Apply still has to carry out, sorted by path. It leaves
+// out the files and symlinks that stay. How selects these, and o has the options for Apply. Denied
+// metadata of files that stay counts, as in Apply.
 func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o ApplyOptions) ([]Op, error) {
 	list, err := newOpList(ops)
 	if err != nil {
@@ -299,8 +299,8 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 }
 
 // gitInWay returns the path of git's folder, or of a file in its place, if the operation
-// would write into it and the index has nothing there. A commit of others could otherwise
-// bring files that git runs.
+// would write into it and the index has nothing there. Otherwise a fetched commit
+// could install hooks that git runs.
 func (c *checker) gitInWay(op Op) string {
 	if op.New == nil || c.idx == nil || !strings.Contains(op.Path, GitName) {
 		return ""
@@ -411,8 +411,8 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 	c.add(op.Path, reason, nil)
 }
 
-// checkBelow adds everything in a folder that no operation removes. A file or
-// symlink is about to replace the folder.
+// checkBelow adds an obstacle for each path in a folder that no operation
+// removes. A file or symlink is about to replace the folder.
 func (c *checker) checkBelow(path string) {
 	d, err := c.w.openFolder(path)
 	if err != nil {
@@ -442,10 +442,10 @@ func (c *checker) checkBelow(path string) {
 	}
 }
 
-// Surplus returns the operations that remove everything below a folder for which keep
-// returns false. It does not look into folders that keep leaves out, nor into folders with
-// a form of the name .kist, which always stay. Apply removes a folder only if it is empty
-// by then. A folder that does not exist has no surplus.
+// Surplus returns the operations that remove the paths below a folder for which keep returns
+// KeepNothing. It does not look into folders with KeepAll, nor into folders with a form of the
+// name .kist, which always stay. Apply removes a folder only if it is then empty. A folder that
+// does not exist has no surplus.
 func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path string, isDir bool) Keep) ([]Op, error) {
 	d, err := w.openFolder(dir)
 	if errors.Is(err, fs.ErrNotExist) || notFolder(err) {
@@ -493,7 +493,7 @@ func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path strin
 	return ops, nil
 }
 
-// Keep is what [Worktree.Surplus] keeps of a path.
+// Keep selects the paths that [Worktree.Surplus] keeps.
 type Keep uint8
 
 const (

@@ -85,9 +85,9 @@ type file interface {
 	cleanPages() bool
 }
 
-// writers is the answer whether others may change a file. A mapped file gets a new
-// time only when a clean page becomes dirty. Later changes of that page do not
-// show.
+// writers classifies a file: another process may be changing it, or not. A mapped file
+// gets a new time only when a clean page becomes dirty. Later changes of that page
+// do not change the time.
 type writers uint8
 
 const (

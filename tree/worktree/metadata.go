@@ -205,7 +205,7 @@ func (n *names) name(id uint32) string {
 	return name
 }
 
-// UserID returns the number of a user, who has a name or a decimal number.
+// UserID returns the number of a user, given as a name or as a decimal number.
 func UserID(user string) (uint32, error) { return owners.parse(user) }
 
 // GroupID is [UserID] for a group.
@@ -223,10 +223,10 @@ func (n *names) parse(text string) (uint32, error) {
 	return uint32(id), nil
 }
 
-// id returns the number that a name has here, or otherwise.
-func (n *names) id(name string, otherwise uint32) uint32 {
+// id returns the number of a name on this system, or fallback if the system has no such name.
+func (n *names) id(name string, fallback uint32) uint32 {
 	if name == "" {
-		return otherwise
+		return fallback
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -238,7 +238,7 @@ func (n *names) id(name string, otherwise uint32) uint32 {
 	text, err := n.find(name)
 	number, bad := strconv.ParseUint(text, 10, 32)
 	if err != nil || bad != nil {
-		return otherwise
+		return fallback
 	}
 	n.ids[name] = uint32(number)
 	return uint32(number)

@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// IsMountPoint reports whether a file system is mounted at path. A bind mount counts, too. If
-// the kernel does not report mount points, another device than that of the folder above counts.
+// IsMountPoint reports whether a file system, or a bind mount, is mounted at path. If the kernel
+// does not report mount points, it compares the device with that of the folder above.
 func IsMountPoint(path string) (bool, error) {
 	var st, above unix.Statx_t
 	if err := unix.Statx(unix.AT_FDCWD, path, unix.AT_SYMLINK_NOFOLLOW, unix.STATX_BASIC_STATS, &st); err != nil {

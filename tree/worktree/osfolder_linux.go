@@ -149,7 +149,7 @@ func (f osFile) chtimes(mtime time.Time) error {
 }
 
 // leaseWorks has the magic numbers of the local file systems on which a read
-// lease proves that nobody has a file mapped or open for writing. On others, a
+// lease proves that no process has a file mapped or open for writing. On others, a
 // change may come from another machine, or by another way to the same file.
 var leaseWorks = map[int64]bool{
 	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true,
@@ -157,7 +157,7 @@ var leaseWorks = map[int64]bool{
 }
 
 // writers takes a read lease and returns it at once. The kernel grants a lease
-// only if nobody has the file open for writing. A program that opens the file
+// only if no process has the file open for writing. A program that opens the file
 // for writing at this moment waits for some microseconds.
 func (f osFile) writers() writers {
 	if !leaseWorks[f.fileSystem()] {

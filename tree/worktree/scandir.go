@@ -192,8 +192,8 @@ func (d *dirScan) hidesGit(n *scanName, leaf bool) bool {
 	return true
 }
 
-// isGit reports whether a name is git's folder, and not in the index. A selected one is
-// ignored.
+// isGit reports whether a name is git's folder, and not in the index. If it is selected, it
+// counts as ignored.
 func (d *dirScan) isGit(n *scanName) bool {
 	return n.name == GitName && !n.tracked() && d.w.opt.Roots == nil
 }
@@ -255,8 +255,8 @@ func (d *dirScan) judge(n *scanName, st *fileStat, err error) {
 	}
 }
 
-// hides reports whether the scan does not see a name: the repository's own, or one that
-// is neither a root nor above or below one. The latter is missing for the scan.
+// hides reports whether the scan skips a name: the repository's own folder, or a path that
+// is neither a root nor above or below one. It reports such a path as missing.
 func (d *dirScan) hides(n *scanName) bool {
 	if d.roots != nil {
 		seen := false

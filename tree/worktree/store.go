@@ -60,7 +60,7 @@ type storer struct {
 	tokens chan struct{} // one for each chunk stored by a goroutine of its own
 	bytes  func(n int64) // adds to the progress; many goroutines call it; may be nil
 	small  []byte        // buffer for a small file and one byte more
-	waited int           // files that others kept changing
+	waited int           // number of files for which awaitQuiet waited in vain
 
 	dir    string // the path of folder, if folder is open
 	folder folder

@@ -288,7 +288,7 @@ func (a *Ahead) Chunk(id object.ID, data []byte) {
 		}
 		err := writeSparse(f, data, int64(s.off))
 		if len(data) != int(s.size) {
-			err = fmt.Errorf("%d bytes, where the manifest says %d", len(data), s.size)
+			err = fmt.Errorf("%d bytes, want %d as in the manifest", len(data), s.size)
 		}
 		a.wrote(s.file, err)
 	}

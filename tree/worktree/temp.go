@@ -12,7 +12,7 @@ import (
 // tempPrefix begins the names of folders for temporary files.
 const tempPrefix = "write-"
 
-// tempFolder is a folder of one goroutine for files that are not complete yet.
+// tempFolder is a folder for incomplete files. One goroutine uses it.
 // If the process is killed, the next one removes the folder.
 type tempFolder struct {
 	folder

@@ -113,14 +113,14 @@ type Worktree struct {
 
 	ahead atomic.Pointer[Ahead] // nil: no WriteAhead is under way
 
-	unrecorded *Unrecorded // nil: nobody counts
+	unrecorded *Unrecorded // nil: they are not counted
 }
 
 // Errors of single paths.
 var (
 	// ErrGone means that, since the scan, the file was removed or replaced by
 	// something else.
-	ErrGone = errors.New("gone meanwhile")
+	ErrGone = errors.New("removed or replaced meanwhile")
 
 	// ErrSpecial means that a path is a FIFO, a socket or a device. kist never
 	// opens these.

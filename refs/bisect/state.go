@@ -1,5 +1,5 @@
-// Package bisect finds the commit that brought a change: the user tests commits, each of
-// which halves the number of suspects.
+// Package bisect finds the commit that brought a change: the user tests commits. Each
+// test halves the number of suspects.
 //
 // The state are the refs below refs/bisect/, which gc keeps like all refs, and a text,
 // BISECT_MSG. Each step first records what the user found, then checks out a commit. After

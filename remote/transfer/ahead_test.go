@@ -16,7 +16,7 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// refusing is a store that refuses packs after the first allowed ones.
+// refusing is a store that takes only some packs, and refuses the rest.
 type refusing struct {
 	remote.Backend
 	allowed atomic.Int64
@@ -70,8 +70,7 @@ func (p *pusher) sendAhead(id object.ID) *Ahead {
 	return ahead
 }
 
-// TestSendAhead sends chunks before their push. The push sends the rest, and all of it if
-// that failed.
+// TestSendAhead checks that a push sends the chunks that were not sent ahead, and only those.
 func TestSendAhead(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -86,7 +85,7 @@ func TestSendAhead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newRemoteIn(t)
+			b := newRemote(t)
 			store := &refusing{Backend: b}
 			store.allowed.Store(test.allowed)
 			p := newPusher(t, store)
@@ -107,12 +106,12 @@ func TestSendAhead(t *testing.T) {
 			result := p.mustPush("main", id)
 			want := closure(t, p.local, commitKeys(id)...)
 			if n := result.Objects; !test.close && n != int64(len(want)) {
-				t.Errorf("%d objects, want %d", n, len(want))
+				t.Errorf("the push reports %d objects, want %d", n, len(want))
 			}
 			if all := b.Bytes(remotetest.Put); all > 46<<20 || !test.close && result.Bytes != all {
-				t.Errorf("%d bytes were sent, %+v", all, result)
+				t.Errorf("%d bytes were sent in total; the push reports %+v", all, result)
 			}
-			wantWhole(t, b, map[string]object.ID{"main": id})
+			wantIntact(t, b, map[string]object.ID{"main": id})
 			if left, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*")); len(left) > 0 {
 				t.Errorf("left in the journal: %q", left)
 			}
@@ -120,25 +119,25 @@ func TestSendAhead(t *testing.T) {
 	}
 }
 
-// TestSendAheadKnown sends nothing ahead that the remote has.
+// TestSendAheadKnown checks that chunks on the remote are not sent ahead.
 func TestSendAheadKnown(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	first, second := newPusher(t, b), newPusher(t, b)
 	first.mustPush("main", first.large())
 	b.ResetCounts()
 	id := second.large()
 	second.sendAhead(id)
 	if n := b.Calls(remotetest.Put); n != 0 {
-		t.Errorf("%d packs were sent", n)
+		t.Errorf("%d packs were sent ahead, want 0", n)
 	}
 	if err := second.remote.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestSendAheadRemembers sends nothing ahead that an interrupted push has sent.
+// TestSendAheadRemembers checks that chunks of an interrupted push are not sent ahead.
 func TestSendAheadRemembers(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	id := p.large()
 	p.sendAhead(id)
@@ -149,18 +148,18 @@ func TestSendAheadRemembers(t *testing.T) {
 	p.reopen(b)
 	p.sendAhead(id)
 	if n := b.Bytes(remotetest.Put); n > 46<<20 || n < sent {
-		t.Errorf("%d bytes, then %d", sent, n)
+		t.Errorf("%d bytes were sent before the restart, %d in total", sent, n)
 	}
 	p.mustPush("main", id)
 	if n := b.Bytes(remotetest.Put); n > 46<<20 {
-		t.Errorf("%d bytes were sent", n)
+		t.Errorf("%d bytes were sent in total", n)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": id})
+	wantIntact(t, b, map[string]object.ID{"main": id})
 }
 
-// TestSendAheadCancelled ends without waiting for the store.
+// TestSendAheadCancelled checks that a cancelled Ahead ends and sends nothing.
 func TestSendAheadCancelled(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	ahead, err := SendAhead(t.Context(), p.remote, 1)
 	if err != nil {
@@ -174,6 +173,6 @@ func TestSendAheadCancelled(t *testing.T) {
 	}
 	ahead.End(ctx)
 	if err := p.remote.Close(); err != nil || len(b.Names("packs/")) > 0 {
-		t.Errorf("%v, %q", err, b.Names("packs/"))
+		t.Errorf("Close: %v; packs %q, want none", err, b.Names("packs/"))
 	}
 }

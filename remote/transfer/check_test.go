@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// problems checks a remote and returns what is wrong.
+// problems returns the messages of the problems that a check of a remote finds.
 func problems(t *testing.T, b *remotetest.Memory, readData bool) (found []string) {
 	t.Helper()
 	r, err := openTest(t, b, t.TempDir())
@@ -29,7 +29,7 @@ func problems(t *testing.T, b *remotetest.Memory, readData bool) (found []string
 }
 
 func TestCheckFindsDamage(t *testing.T) {
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	p := newPusher(t, start)
 	one := p.grow(1)
 	p.mustPush("main", one)
@@ -42,7 +42,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	p.mustPush("large", p.commit(p.tree(files, nil)))
 	head := newCollector(t, start).head()
 	if len(head.Indexes) != 1 || len(head.Packs) != 4 {
-		t.Fatalf("%d index files, %d packs", len(head.Indexes), len(head.Packs))
+		t.Fatalf("%d index files and %d packs, want 1 and 4", len(head.Indexes), len(head.Packs))
 	}
 	of := func(node bool) pack.Entry {
 		for _, p := range head.Packs {
@@ -56,7 +56,7 @@ func TestCheckFindsDamage(t *testing.T) {
 	before := start.Snapshot()
 	for name, test := range map[string]struct {
 		damage func(b *remotetest.Memory)
-		quick  string // what the check says without reading everything; empty: nothing
+		quick  string // part of the problems of a check without ReadData; empty: none
 		full   string
 	}{
 		"nothing":         {func(*remotetest.Memory) {}, "", ""},
@@ -85,18 +85,17 @@ func TestCheckFindsDamage(t *testing.T) {
 				}
 				got := strings.Join(problems(t, b, readData), "\n")
 				if (want == "") != (got == "") || !strings.Contains(got, want) {
-					t.Errorf("reading all: %v: found %q, want %q", readData, got, want)
+					t.Errorf("ReadData %v: problems %q, want %q", readData, got, want)
 				}
 			}
 		})
 	}
 }
 
-// TestCheckRequests counts the requests of a check that reads everything: one
-// for a small pack, and one more for what is in it where its nodes are followed
-// from the refs.
+// TestCheckRequests checks that reading all data takes one more request than a quick check
+// for each small pack, and three for the large pack.
 func TestCheckRequests(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("small", p.grow(1))
 	files := map[string]string{}
@@ -104,7 +103,7 @@ func TestCheckRequests(t *testing.T) {
 		files[fmt.Sprint("f", i)] = noise(i, 700<<10)
 	}
 	p.mustPush("large", p.commit(p.tree(files, nil)))
-	sizes := map[bool]int{} // whether it is small: packs
+	sizes := map[bool]int{} // number of packs, by whether they are small
 	nodes := 0
 	for _, pack := range newCollector(t, b).head().Packs {
 		sizes[pack.Info.Size <= wholePack]++
@@ -113,7 +112,7 @@ func TestCheckRequests(t *testing.T) {
 		}
 	}
 	if sizes[true] != 3 || sizes[false] != 1 || nodes != 2 {
-		t.Fatalf("%v packs, %d with nodes", sizes, nodes)
+		t.Fatalf("small and large packs: %v, %d with nodes; want 3 and 1, 2 with nodes", sizes, nodes)
 	}
 	r, err := openTest(t, b, t.TempDir())
 	if err != nil {
@@ -127,17 +126,18 @@ func TestCheckRequests(t *testing.T) {
 		}
 		return b.Calls(remotetest.Get)
 	}
-	requests(false) // what it learns of the roots is kept
+	requests(false) // caches the roots
 	quick := requests(false)
-	// The large pack: header, trailer with the index, values.
+	// The requests for the large pack: header, trailer with the index, values.
 	if got := requests(true) - quick; got != 3+3 {
-		t.Errorf("%d requests more to read all of 4 packs, want 6", got)
+		t.Errorf("reading 4 packs takes %d more requests, want 6", got)
 	}
 }
 
-// TestCheckWhileCollected has packs deleted while a check looks: it looks again.
+// TestCheckWhileCollected checks that a check retries at the new head if packs are deleted
+// meanwhile.
 func TestCheckWhileCollected(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	p.mustPush("main", one)
@@ -155,12 +155,12 @@ func TestCheckWhileCollected(t *testing.T) {
 	}
 	checked, err := r.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { t.Error(p) })
 	if err != nil || checked.Packs != 2 {
-		t.Errorf("%+v, %v", checked, err)
+		t.Errorf("check: %+v, want 2 packs; %v", checked, err)
 	}
 }
 
 func TestCheckWithoutAnswer(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("main", p.grow(1))
 	faulty := remotetest.NewFaulty(b)
@@ -170,17 +170,16 @@ func TestCheckWithoutAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := r.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { t.Error(p) }); !errors.Is(err, down.Kind) {
-		t.Errorf("%v, want that the store is down", err)
+		t.Errorf("check: %v, want %v", err, down.Kind)
 	}
 	if p := (Problem{Key: object.Key{Kind: object.KindTree}, Err: errors.New("x")}); !strings.HasPrefix(p.Error(), "tree 0") {
-		t.Error(p)
+		t.Errorf("the problem is %q, want a prefix tree 0", p.Error())
 	}
 }
 
-// TestCheckSubset reads a share of the packs: damage is found by the one part of
-// them that has it.
+// TestCheckSubset checks that the subsets divide the packs: exactly one finds the damage.
 func TestCheckSubset(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	at := p.grow(1)
 	p.mustPush("main", at)
@@ -205,28 +204,28 @@ func TestCheckSubset(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer r.Close()
-		found, told := 0, int64(0)
+		found, reported := 0, int64(0)
 		done, err := r.Check(t.Context(), CheckOptions{
-			ReadData: true, Subset: func(i, n int) bool { return i*parts/n == part }, Progress: func(bytes int64) { told = bytes },
+			ReadData: true, Subset: func(i, n int) bool { return i*parts/n == part }, Progress: func(bytes int64) { reported = bytes },
 		}, func(problem Problem) {
 			if found++; problem.Key != bad.Key {
-				t.Errorf("part %d: %v", part, problem)
+				t.Errorf("part %d: unexpected problem: %v", part, problem)
 			}
 		})
-		if err != nil || told != done.Bytes {
-			t.Errorf("part %d: told of %d of %d bytes, %v", part, told, done.Bytes, err)
+		if err != nil || reported != done.Bytes {
+			t.Errorf("part %d: progress of %d bytes, want %d; %v", part, reported, done.Bytes, err)
 		}
 		read += done.Bytes
 		finders += found
 	}
 	if finders != 1 || read == 0 {
-		t.Errorf("found %d times", finders)
+		t.Errorf("the damage was found %d times in %d bytes, want once", finders, read)
 	}
 }
 
-// Samples that begin where the one before ended read every pack, and each once.
+// Samples that continue each other read every pack. Small samples read each pack once.
 func TestCheckSample(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	at := p.grow(1)
 	p.mustPush("main", at)
@@ -247,17 +246,17 @@ func TestCheckSample(t *testing.T) {
 			}
 			done, err := r.Check(t.Context(), CheckOptions{Sample: share, After: last}, func(problem Problem) {
 				if found++; problem.Key != bad.Key {
-					t.Error(problem)
+					t.Errorf("unexpected problem: %v", problem)
 				}
 			})
 			if err != nil || done.Packs == 0 {
-				t.Fatalf("%d packs, %v", done.Packs, err)
+				t.Fatalf("sample of %d packs: %v", done.Packs, err)
 			}
 			packs, last, checks = packs+done.Packs, done.Last, checks+1
 			r.Close()
 		}
 		if found == 0 || share == 1 && checks != 1 || share == 0.3 && (checks < 2 || checks > 4) || share < 0.1 && (found != 1 || checks != len(head.Packs)) {
-			t.Errorf("share %g: found %d times in %d checks of %d packs", share, found, checks, packs)
+			t.Errorf("share %g: the damage was found %d times in %d checks of %d packs", share, found, checks, packs)
 		}
 	}
 }

@@ -14,11 +14,10 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// atOnce leaves no garbage.
+// atOnce sets all ages to 0 and permits no waste.
 var atOnce = CollectOptions{}
 
-// collectIn collects garbage in a store, as a process does that has nothing
-// here.
+// collectIn collects garbage on a remote, like a process without a cache.
 func collectIn(t testing.TB, b remote.Backend, local object.Reader, o CollectOptions) (CollectStats, error) {
 	t.Helper()
 	r, err := openTest(t, b, t.TempDir())
@@ -31,7 +30,9 @@ func collectIn(t testing.TB, b remote.Backend, local object.Reader, o CollectOpt
 		return CollectStats{}, err
 	}
 	defer c.Close()
-	err = c.Apply(context.Background())
+	if !o.DryRun {
+		err = c.Apply(context.Background())
+	}
 	return c.Stats(), err
 }
 
@@ -44,16 +45,16 @@ func mustCollect(t testing.TB, b remote.Backend, o CollectOptions) CollectStats 
 	return st
 }
 
-// files returns the names of all packs, index and state files.
+// files returns the names of all packs, index files and state files.
 func files(b *remotetest.Memory) []string {
 	return slices.Concat(b.Names("packs/"), b.Names("index/"), b.Names("state/"))
 }
 
-// wantOnly wants that there is no file that the root does not need.
-func wantOnly(t testing.TB, b *remotetest.Memory) {
+// wantNoGarbage checks that the head needs every file, and that none is condemned.
+func wantNoGarbage(t testing.TB, b *remotetest.Memory) {
 	t.Helper()
 	head := newCollector(t, b).head()
-	needed := newCollector(t, b).needed()
+	needed := newCollector(t, b).reachablePacks()
 	for _, name := range head.StateFiles() {
 		needed[name] = true
 	}
@@ -64,15 +65,15 @@ func wantOnly(t testing.TB, b *remotetest.Memory) {
 	}
 	for _, name := range files(b) {
 		if !needed[name] {
-			t.Errorf("%s is there, and nothing needs it", name)
+			t.Errorf("%s is garbage", name)
 		}
 	}
 	if len(head.Condemned) > 0 {
-		t.Errorf("%d files are condemned", len(head.Condemned))
+		t.Errorf("%d files are condemned, want none", len(head.Condemned))
 	}
 }
 
-// many returns a commit of n files.
+// many makes a commit of n small files.
 func (p *pusher) many(seed, n int, parents ...object.ID) object.ID {
 	p.t.Helper()
 	content := map[string]string{}
@@ -85,16 +86,16 @@ func (p *pusher) many(seed, n int, parents ...object.ID) object.ID {
 func TestCollectEverything(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it takes a while, most of it in one goroutine")
+		t.Skip("slow, mostly in one goroutine")
 	}
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	gc := newCollector(t, b)
 	for i := range 3 {
 		p.mustPush(fmt.Sprint("small", i), p.grow(i))
 		p.mustPush(fmt.Sprint("large", i), p.many(i, 600))
 	}
-	for i := range 400 { // there are state files then
+	for i := range 400 { // enough refs for state files
 		gc.append(func(head *rootlog.State) rootlog.Change {
 			return rootlog.Change{Refs: []rootlog.RefChange{{Name: fmt.Sprintf("refs/heads/%0100d", i), New: head.Refs["refs/heads/small0"]}}}
 		})
@@ -110,25 +111,25 @@ func TestCollectEverything(t *testing.T) {
 		return c
 	})
 	if st := mustCollect(t, b, atOnce); st.Live != 0 || st.Removed == 0 || st.Marked == 0 || st.Deleted < st.Marked || st.After > 1000 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection of everything: %+v", st)
 	}
 	for range 2 {
 		mustCollect(t, b, atOnce)
 	}
-	wantOnly(t, b)
+	wantNoGarbage(t, b)
 	if left := slices.Concat(b.Names("packs/"), b.Names("index/")); len(left) > 0 {
-		t.Errorf("left: %q", left)
+		t.Errorf("packs and index files left: %q", left)
 	}
 	b.ResetCounts()
 	if st := mustCollect(t, b, atOnce); st.Marked+st.Deleted+st.Forgotten > 0 || b.Calls(remotetest.Create) > 0 {
-		t.Errorf("there is always something to do: %+v", st)
+		t.Errorf("a collection without garbage changed something: %+v", st)
 	}
-	wantWhole(t, b, map[string]object.ID{})
+	wantIntact(t, b, map[string]object.ID{})
 }
 
 func TestCollectSome(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	keep := p.many(1, 700)
 	p.mustPush("keep", keep)
@@ -141,31 +142,31 @@ func TestCollectSome(t *testing.T) {
 	gc.delete("other")
 	st := mustCollect(t, b, CollectOptions{Grace: time.Hour, ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
 	if st.Marked != 5 || st.Deleted != 0 || st.Waiting != 5 || st.Next.IsZero() || st.Rewritten != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection with a grace: %+v", st)
 	}
-	wantWhole(t, b, map[string]object.ID{"keep": keep, "small": small})
+	wantIntact(t, b, map[string]object.ID{"keep": keep, "small": small})
 	st = mustCollect(t, b, CollectOptions{ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
 	if st.Marked != 0 || st.Deleted != 5 || st.Waiting != 0 || st.After >= st.Before {
-		t.Errorf("%+v", st)
+		t.Errorf("collection after the grace: %+v", st)
 	}
-	wantWhole(t, b, map[string]object.ID{"keep": keep, "small": small})
+	wantIntact(t, b, map[string]object.ID{"keep": keep, "small": small})
 	for range 2 {
 		st = mustCollect(t, b, CollectOptions{MaxWaste: 1})
 	}
 	if st.Forgotten != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection without garbage: %+v", st)
 	}
-	wantOnly(t, b)
+	wantNoGarbage(t, b)
 	p.mustPush("again", p.many(2, 700))
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 }
 
-// TestCollectRepacks has much garbage in packs of which something is needed,
-// and many small packs.
+// TestCollectRepacks checks that packs with much garbage are repacked, and small packs if
+// there are many.
 func TestCollectRepacks(t *testing.T) {
 	t.Parallel()
 	for _, large := range []bool{false, true} {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		p := newPusher(t, b)
 		files := map[string]string{}
 		n := 30
@@ -191,8 +192,8 @@ func TestCollectRepacks(t *testing.T) {
 		for range 2 {
 			mustCollect(t, b, atOnce)
 		}
-		wantOnly(t, b)
-		wantWhole(t, b, map[string]object.ID{"half": half})
+		wantNoGarbage(t, b)
+		wantIntact(t, b, map[string]object.ID{"half": half})
 		at := half
 		for i := range 12 {
 			at = p.grow(i, at)
@@ -205,10 +206,10 @@ func TestCollectRepacks(t *testing.T) {
 			st = mustCollect(t, b, CollectOptions{MaxWaste: 1})
 		}
 		if st.Rewritten+st.Marked > 0 {
-			t.Errorf("large %v: repacked again and again: %+v", large, st)
+			t.Errorf("large %v: the last collection repacked: %+v", large, st)
 		}
-		wantOnly(t, b)
-		wantWhole(t, b, map[string]object.ID{"half": at})
+		wantNoGarbage(t, b)
+		wantIntact(t, b, map[string]object.ID{"half": at})
 		if n := len(b.Names("packs/")); n > 4 {
 			t.Errorf("large %v: %d packs are left", large, n)
 		}
@@ -217,7 +218,7 @@ func TestCollectRepacks(t *testing.T) {
 
 func TestCollectDryRun(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("keep", p.grow(1))
 	p.mustPush("other", p.many(2, 700))
@@ -234,11 +235,11 @@ func TestCollectDryRun(t *testing.T) {
 	plan := c.Stats()
 	c.Close()
 	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create) + b.Calls(remotetest.Delete); n > 0 {
-		t.Errorf("%d calls that write", n)
+		t.Errorf("the plan made %d calls that write", n)
 	}
 	st := mustCollect(t, b, atOnce)
-	if diff := st.After - plan.After; diff < 0 || diff > 2000 { // that of an index file, which is not made
-		t.Errorf("%d bytes are left, planned were %d", st.After, plan.After)
+	if diff := st.After - plan.After; diff < 0 || diff > 2000 { // the plan does not know the size of the new index file
+		t.Errorf("%d bytes are left, planned %d", st.After, plan.After)
 	}
 	plan.After = st.After
 	if plan != st || st.Marked == 0 {
@@ -246,11 +247,11 @@ func TestCollectDryRun(t *testing.T) {
 	}
 }
 
-// TestCollectOrphans has files that no root names: they are condemned once they
-// are old, and deleted by that only.
+// TestCollectOrphans checks that old files that no root names are condemned, and deleted only
+// after that.
 func TestCollectOrphans(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	now := time.Now()
 	b.Now = func() time.Time { return now }
 	p := newPusher(t, b)
@@ -262,21 +263,21 @@ func TestCollectOrphans(t *testing.T) {
 		b.Set(name, []byte("an orphan"))
 	}
 	if st := mustCollect(t, b, CollectOptions{PruneAge: time.Hour}); st.Marked != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection of new orphans: %+v", st)
 	}
 	if st := mustCollect(t, b, CollectOptions{Grace: time.Hour}); st.Marked != 3 || st.Deleted != 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection of old orphans: %+v", st)
 	}
 	condemned := newCollector(t, b).head().Condemned
 	for _, name := range names {
 		if _, ok := condemned[name]; !ok || b.Data(name) == nil {
-			t.Errorf("%s: condemned %v", name, ok)
+			t.Errorf("%s: condemned %v, %d bytes; want it condemned, not deleted", name, ok, len(b.Data(name)))
 		}
 	}
 	if st := mustCollect(t, b, atOnce); st.Deleted != 3 || st.Forgotten != 3 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection of condemned orphans: %+v", st)
 	}
 	if len(b.Names("packs/readme")) != 1 || len(b.Names("packs/00/11")) != 1 {
-		t.Error("somebody else's file was deleted")
+		t.Error("a file that kist did not write was deleted")
 	}
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// pushTwice has two clones push the same commit at once, so that all is in two
-// packs, of which one is optimised or none.
+// pushTwice has two clones push the same commit at once. So each object is in two packs. If
+// optimise is true, one of these is optimised.
 func pushTwice(t testing.TB, b *remotetest.Memory, optimise bool) object.ID {
 	t.Helper()
 	faulty := remotetest.NewFaulty(b)
@@ -30,11 +30,12 @@ func pushTwice(t testing.TB, b *remotetest.Memory, optimise bool) object.ID {
 	return id
 }
 
-// TestRepairFromCopies has a pack damaged whose objects are whole in another one.
+// TestRepairFromCopies checks that a repair takes the objects of a damaged pack from intact
+// copies.
 func TestRepairFromCopies(t *testing.T) {
 	t.Parallel()
 	for _, optimise := range []bool{false, true} {
-		start := newRemoteIn(t)
+		start := newRemote(t)
 		id := pushTwice(t, start, optimise)
 		before := start.Snapshot()
 		for _, name := range start.Names("packs/") {
@@ -47,19 +48,19 @@ func TestRepairFromCopies(t *testing.T) {
 			}
 			result, err := r.Repair(t.Context(), newMemoryLocal(), RepairOptions{})
 			if err != nil || len(result.Lost) > 0 || len(result.Repaired) != 1 {
-				t.Errorf("%s: %+v, %v", name, result, err)
+				t.Errorf("repair of %s: %+v, %v", name, result, err)
 				continue
 			}
-			wantWhole(t, b, map[string]object.ID{"main": id, "other": id})
+			wantIntact(t, b, map[string]object.ID{"main": id, "other": id})
 		}
 	}
 }
 
-// TestRepairBesidePush has a push come to need more of a damaged pack, when all
-// that was needed of it was sent again.
+// TestRepairBesidePush checks that a repair also sends objects of a damaged pack that a
+// concurrent push makes reachable.
 func TestRepairBesidePush(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("all", p.many(1, 30))
 	chunks := b.Names("packs/")
@@ -80,18 +81,17 @@ func TestRepairBesidePush(t *testing.T) {
 	}
 	result, err := r.Repair(t.Context(), p.local, RepairOptions{})
 	if err != nil || len(result.Lost) > 0 {
-		t.Errorf("%+v, %v", result, err)
+		t.Errorf("repair: %+v, %v", result, err)
 	}
-	wantWhole(t, b, want)
+	wantIntact(t, b, want)
 }
 
-// TestCollectBesideRepair has an index file be lost while a collector is at work,
-// and a repair that finds what to name by the packs that are there: those of the
-// collector are among them.
+// A collection and a concurrent repair leave the remote intact. The repair rebuilds a lost
+// index file from all packs on the remote, including the new packs of the collection.
 func TestCollectBesideRepair(t *testing.T) {
 	t.Parallel()
 	for n := range 6 {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		p := newPusher(t, b)
 		want := map[string]object.ID{"keep": p.grow(1, p.many(1, 460))}
 		p.mustPush("keep", want["keep"])
@@ -117,25 +117,25 @@ func TestCollectBesideRepair(t *testing.T) {
 			if result, err := r.Repair(t.Context(), p.local, RepairOptions{}); err != nil || len(result.Lost) > 0 {
 				t.Errorf("repair: %+v, %v", result, err)
 			}
-			wantWhole(t, b, want)
+			wantIntact(t, b, want)
 		}})
 		if _, err := collectIn(t, faulty, nil, CollectOptions{PruneAge: math.MaxInt64}); err != nil {
 			t.Error(err)
 		}
-		wantWhole(t, b, want)
+		wantIntact(t, b, want)
 		mustCollect(t, b, atOnce)
-		wantWhole(t, b, want)
+		wantIntact(t, b, want)
 		if t.Failed() {
 			t.Fatalf("run %d", n)
 		}
 	}
 }
 
-// TestMarkerFollows has a pack be condemned that an index file still names: what
-// was marked in it is marked nowhere.
+// TestMarkerFollows checks that a marker does not move to a head that condemns a pack with
+// marked objects, even if an index file still names the pack.
 func TestMarkerFollows(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("main", p.many(1, 460))
 	r, err := openTest(t, b, t.TempDir())
@@ -156,16 +156,16 @@ func TestMarkerFollows(t *testing.T) {
 			t.Fatal(err)
 		}
 		if follows, err := m.follow(snap); err != nil || follows != want {
-			t.Errorf("%d: %v, %v", i, follows, err)
+			t.Errorf("snapshot %d: follow = %v, %v; want %v", i, follows, err, want)
 		}
 	}
 }
 
-// TestBuiltIndexFits has a pack go that an index file names: of two copies it may
-// have left out the one that stays.
+// TestBuiltIndexFits checks that an index file does not fit if one of its packs goes. It may
+// omit copies in packs that stay.
 func TestBuiltIndexFits(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("main", p.grow(1))
 	snap, err := p.remote.snapshot(t.Context())
@@ -175,7 +175,7 @@ func TestBuiltIndexFits(t *testing.T) {
 	x := &builtIndex{named: snap.packs}
 	for _, gone := range []bool{false, true} {
 		if x.fits(snap, nil, func(pack.Name) bool { return gone }) == gone {
-			t.Errorf("packs go: %v", gone)
+			t.Errorf("fits = %v, want %v", gone, !gone)
 		}
 	}
 }

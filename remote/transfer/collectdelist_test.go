@@ -10,13 +10,13 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// TestCollectDelistsIndex has an index file name a pack just before that is
-// forgotten, which would make it live again, though it is gone: the root that
-// forgets it replaces the index file. So it does if another root comes between.
+// TestCollectDelistsIndex checks that the root that forgets a deleted pack replaces an index
+// file that names the pack. Otherwise the missing pack would be live again. The index file
+// appears just before this root.
 func TestCollectDelistsIndex(t *testing.T) {
 	t.Parallel()
 	for _, again := range []bool{false, true} {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		p := newPusher(t, b)
 		want := map[string]object.ID{"keep": p.many(1, 600)}
 		p.mustPush("keep", want["keep"])
@@ -30,7 +30,7 @@ func TestCollectDelistsIndex(t *testing.T) {
 			}
 		}
 		if len(stale) == 0 {
-			t.Fatal("no index file has what is dead")
+			t.Fatal("no index file names the packs of the deleted branch")
 		}
 		gc.delete("dead")
 		mustCollect(t, b, CollectOptions{ForgetAfter: time.Hour})
@@ -56,15 +56,15 @@ func TestCollectDelistsIndex(t *testing.T) {
 		for _, f := range gc.head().Indexes {
 			for _, e := range gc.entriesOf(f) {
 				if b.Data(e.Pack.Name.Path()) == nil {
-					t.Fatalf("again %t: %s names a pack that is gone", again, f.Name.IndexPath())
+					t.Fatalf("again %t: %s names a missing pack", again, f.Name.IndexPath())
 				}
 			}
 		}
-		wantWhole(t, b, want)
+		wantIntact(t, b, want)
 		for range 3 {
 			mustCollect(t, b, atOnce)
 		}
-		wantOnly(t, b)
-		wantWhole(t, b, want)
+		wantNoGarbage(t, b)
+		wantIntact(t, b, want)
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestCollectDamaged has something damaged or missing that is needed: nothing is
-// condemned or deleted.
+// TestCollectDamaged checks that a collection changes nothing if a reachable object or an
+// index file is damaged or missing.
 func TestCollectDamaged(t *testing.T) {
 	t.Parallel()
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	p := newPusher(t, start)
 	p.mustPush("main", p.grow(1))
 	p.mustPush("other", p.many(2, 460))
@@ -45,17 +45,17 @@ func TestCollectDamaged(t *testing.T) {
 		b.ResetCounts()
 		_, err := collectIn(t, b, nil, atOnce)
 		if !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, remote.ErrDamaged) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want damage", what, err)
 		}
 		if len(files(b)) != names || newCollector(t, b).head().Seq != head || b.Calls(remotetest.Delete)+b.Calls(remotetest.Put) > 0 {
-			t.Errorf("%s: something was changed", what)
+			t.Errorf("%s: the collection changed the remote", what)
 		}
 		var needed *NeededError
 		if !strings.HasPrefix(what, "index") && !errors.As(err, &needed) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want a NeededError", what, err)
 		}
 	}
-	// Nodes that are here need not be read.
+	// Nodes in the local repository are not read from the remote.
 	b := remotetest.NewMemory()
 	b.Restore(before)
 	b.Damage(node, 40)
@@ -64,11 +64,11 @@ func TestCollectDamaged(t *testing.T) {
 	}
 }
 
-// TestCollectCopiesDamaged has a chunk damaged that is to be copied: the pack
-// that it lies in is not condemned.
+// TestCollectCopiesDamaged checks that a collection does not condemn a pack if a chunk to
+// copy from it is damaged.
 func TestCollectCopiesDamaged(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	content := map[string]string{}
 	for i := range 30 {
@@ -90,18 +90,18 @@ func TestCollectCopiesDamaged(t *testing.T) {
 	_, err := collectIn(t, b, nil, atOnce)
 	var needed *NeededError
 	if !errors.As(err, &needed) || !errors.Is(err, object.ErrCorrupt) {
-		t.Errorf("error %v", err)
+		t.Errorf("collection: %v, want a NeededError", err)
 	}
 	if gc.head().Seq != head.Seq || b.Calls(remotetest.Delete) > 0 {
-		t.Error("something was condemned or deleted")
+		t.Error("the collection condemned or deleted something")
 	}
 }
 
-// TestCollectInterrupted has a collection end at each of its calls, before or
-// after that takes effect. The remote is whole, and the next ones do the rest.
+// TestCollectInterrupted kills a collection at each of its calls, before or after the call
+// takes effect. The remote stays intact, and the next collections complete the work.
 func TestCollectInterrupted(t *testing.T) {
 	t.Parallel()
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	p := newPusher(t, start)
 	keep := p.grow(1, p.many(1, 460))
 	p.mustPush("keep", keep)
@@ -116,14 +116,14 @@ func TestCollectInterrupted(t *testing.T) {
 		step = 6
 	}
 	interruptEach(t, before, atOnce, func(n int) int { return n + step + n/12 }, func(b *remotetest.Memory, _ bool) {
-		wantWhole(t, b, map[string]object.ID{"keep": keep})
+		wantIntact(t, b, map[string]object.ID{"keep": keep})
 	})
 }
 
-// interruptEach has a collection of what is in before end at some of its calls,
-// each the next one after another, and then three collections do the rest. The
-// remote is to be whole after the one, and after the others.
-func interruptEach(t *testing.T, before remotetest.Snapshot, o CollectOptions, next func(n int) int, whole func(b *remotetest.Memory, ended bool)) {
+// interruptEach restores before and kills a collection at call n, for each n from 1 on that
+// next gives. Then it lets three collections complete the work. It calls check after the kill
+// and at the end.
+func interruptEach(t *testing.T, before remotetest.Snapshot, o CollectOptions, next func(n int) int, check func(b *remotetest.Memory, ended bool)) {
 	t.Helper()
 	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
 		for n := 1; ; n = next(n) {
@@ -142,28 +142,28 @@ func interruptEach(t *testing.T, before remotetest.Snapshot, o CollectOptions, n
 			}
 			if faulty.Calls(remotetest.Any) < n {
 				if err != nil || n < 20 {
-					t.Errorf("after %d calls: %v", n, err)
+					t.Errorf("the collection ended before call %d: %v", n, err)
 				}
 				break
 			}
-			whole(b, false)
+			check(b, false)
 			for range 3 {
 				mustCollect(t, b, o)
 			}
-			wantOnly(t, b)
-			whole(b, true)
+			wantNoGarbage(t, b)
+			check(b, true)
 			if t.Failed() {
-				t.Fatalf("interrupted at call %d, %v", n, how)
+				t.Fatalf("killed at call %d, %v", n, how)
 			}
 		}
 	}
 }
 
-// TestLostRoots has a remote that lost all of its roots, or kist.json as well:
-// a check reports it, and a collection leaves the packs alone.
+// TestLostRoots checks that a check reports a remote without roots, and that a collection
+// keeps its packs. If kist.json is missing, too, Open reports damage.
 func TestLostRoots(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("main", p.many(1, 600))
 	for _, name := range b.Names("root/") {
@@ -171,12 +171,12 @@ func TestLostRoots(t *testing.T) {
 	}
 
 	if found := problems(t, b, false); len(found) != 1 || !strings.Contains(found[0], "there are packs, but no roots") {
-		t.Errorf("found %q", found)
+		t.Errorf("problems %q, want only missing roots", found)
 	}
 	names := len(files(b))
 	for range 3 {
 		if st := mustCollect(t, b, atOnce); st.Marked+st.Deleted > 0 {
-			t.Errorf("%+v", st)
+			t.Errorf("collection without roots: %+v", st)
 		}
 	}
 	if len(files(b)) != names {
@@ -190,10 +190,10 @@ func TestLostRoots(t *testing.T) {
 	}
 }
 
-// TestNoRootsYet has a remote that nothing was pushed to.
+// TestNoRootsYet checks that a remote before its first push has no problems.
 func TestNoRootsYet(t *testing.T) {
 	t.Parallel()
-	if found := problems(t, newRemoteIn(t), true); len(found) > 0 {
-		t.Errorf("found %q", found)
+	if found := problems(t, newRemote(t), true); len(found) > 0 {
+		t.Errorf("problems %q, want none", found)
 	}
 }

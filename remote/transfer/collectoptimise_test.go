@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// optimised leaves no garbage, and optimises.
+// optimised is atOnce with repacking.
 var optimised = CollectOptions{Repack: true}
 
 // writer pushes versions of texts.
@@ -42,7 +42,7 @@ func (w *writer) words(n int) string {
 	return b.String()
 }
 
-// version pushes a commit in which some texts are a little different.
+// version pushes a commit with small changes in some of the texts.
 func (w *writer) version() {
 	w.t.Helper()
 	for name, text := range w.texts {
@@ -55,14 +55,15 @@ func (w *writer) version() {
 	w.mustPush(w.branch, w.tip[0])
 }
 
-// wantTip wants the remote to be whole, at the last commit.
+// wantTip checks that the remote is intact and that main, its only branch, is at the last
+// commit.
 func (w *writer) wantTip(b *remotetest.Memory) {
 	w.t.Helper()
-	wantWhole(w.t, b, map[string]object.ID{"main": w.tip[0]})
+	wantIntact(w.t, b, map[string]object.ID{"main": w.tip[0]})
 }
 
-// packsOf returns the sizes of the packs in a store that are optimised, and those
-// of the others, by their names.
+// packsOf returns the sizes of the optimised packs in a store, and of the other ones, by
+// name.
 func packsOf(t testing.TB, b *remotetest.Memory) (optimised, others map[string]int64) {
 	t.Helper()
 	optimised, others = map[string]int64{}, map[string]int64{}
@@ -90,17 +91,17 @@ func packsOf(t testing.TB, b *remotetest.Memory) (optimised, others map[string]i
 	return optimised, others
 }
 
-// TestOptimise checks that versions take little once they are optimised, that
-// nothing is done twice, and that later versions become patches too.
+// TestOptimise checks that repacked versions take little space and are not repacked twice.
+// Later versions become patches, too.
 func TestOptimise(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	w := newWriter(t, b, 1)
 	w.keepSmall = true
 	for range 20 {
 		w.version()
 	}
-	w.mustPush("film", w.many(1, 500)) // of which nothing is compressed
+	w.mustPush("film", w.many(1, 500)) // not compressible
 	_, before := packsOf(t, b)
 	r, err := openTest(t, b, t.TempDir())
 	if err != nil {
@@ -114,17 +115,17 @@ func TestOptimise(t *testing.T) {
 	plan := c.Stats()
 	c.Close()
 	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create) + b.Calls(remotetest.Delete); n > 0 {
-		t.Errorf("%d calls that write", n)
+		t.Errorf("the plan made %d calls that write", n)
 	}
 	st := mustCollect(t, b, optimised)
 	if st.Repacked != 41 || st.Repacked != plan.Repacked || st.RepackedBytes != plan.RepackedBytes || st.Rewritten != 0 ||
 		st.Patches < 80 {
 		t.Errorf("planned %+v\n   done %+v", plan, st)
 	}
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	after, others := packsOf(t, b)
 	if len(after) != 2 || len(others) != 1 || st.Written != 2 {
-		t.Errorf("%d packs are optimised, %d are not, of %d", len(after), len(others), len(before))
+		t.Errorf("%d packs are optimised, %d are not, want 2 and 1; %d before", len(after), len(others), len(before))
 	}
 	size := int64(0)
 	for _, n := range after {
@@ -139,7 +140,7 @@ func TestOptimise(t *testing.T) {
 	b.ResetCounts()
 	for _, o := range []CollectOptions{optimised, atOnce} {
 		if st := mustCollect(t, b, o); st.Repacked+st.Rewritten+st.Marked > 0 || b.Calls(remotetest.Create)+b.Calls(remotetest.Put) > 0 {
-			t.Errorf("again: %+v", st)
+			t.Errorf("collection without garbage: %+v", st)
 		}
 	}
 	size = st.After
@@ -148,19 +149,19 @@ func TestOptimise(t *testing.T) {
 	}
 	st = mustCollect(t, b, optimised)
 	if st.Repacked != 12 || st.After > size+30_000 {
-		t.Errorf("five more: %+v, before them %d", st, size)
+		t.Errorf("after five more versions: %+v, %d bytes before them", st, size)
 	}
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	if st = mustCollect(t, b, optimised); st.Repacked != 0 {
-		t.Errorf("again: %+v", st)
+		t.Errorf("the next collection: %+v", st)
 	}
 }
 
-// TestOptimiseRepacks has garbage collected in what is optimised: it stays so, and
-// patches of what goes become others.
+// TestOptimiseRepacks collects garbage in optimised packs. The new packs are optimised, too.
+// A patch with an unreachable base becomes a patch of another object.
 func TestOptimiseRepacks(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	w := newWriter(t, b, 2)
 	for range 5 {
 		w.version()
@@ -176,27 +177,27 @@ func TestOptimiseRepacks(t *testing.T) {
 		w.version()
 	}
 	first := mustCollect(t, b, optimised)
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	newCollector(t, b).delete("side")
 	st := mustCollect(t, b, atOnce)
 	if st.Repacked != 0 || st.Rewritten != 2 || st.Removed < 20 || st.After >= first.After || st.Patches < 30 {
-		t.Errorf("%+v, before %+v", st, first)
+		t.Errorf("collection: %+v, the one before: %+v", st, first)
 	}
 	if is, others := packsOf(t, b); len(is) != 2 || len(others) != 0 {
-		t.Errorf("%d packs are optimised, %d are not", len(is), len(others))
+		t.Errorf("%d packs are optimised, %d are not, want 2 and 0", len(is), len(others))
 	}
 	w.wantTip(b)
 	w.version()
 	w.wantTip(b)
 }
 
-// TestOptimiseMany has more than goes into one pack.
+// TestOptimiseMany repacks more data than fits into one pack.
 func TestOptimiseMany(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it takes a while")
+		t.Skip("slow")
 	}
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	w := newWriter(t, b, 3)
 	for i := range 44 {
 		w.texts[fmt.Sprint("long", i)] = noise(i, 800<<10) + strings.Repeat(" ", 300<<10)
@@ -206,19 +207,20 @@ func TestOptimiseMany(t *testing.T) {
 	}
 	st := mustCollect(t, b, optimised)
 	if st.Written < 3 || st.Patches < 50 || st.After > st.Before*2/3 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection: %+v", st)
 	}
 	w.wantTip(b)
 	if st := mustCollect(t, b, optimised); st.Repacked != 0 {
-		t.Errorf("again: %+v", st)
+		t.Errorf("the next collection: %+v", st)
 	}
 }
 
-// TestOptimiseBesidePush has somebody push while packs are optimised.
+// TestOptimiseBesidePush checks that a planned repacking still holds after a push by another
+// process, but not after another collection.
 func TestOptimiseBesidePush(t *testing.T) {
 	t.Parallel()
 	for _, deletes := range []bool{false, true} {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		w := newWriter(t, b, 4)
 		for range 10 {
 			w.version()
@@ -233,7 +235,7 @@ func TestOptimiseBesidePush(t *testing.T) {
 			t.Fatal(err)
 		}
 		w.version()
-		if deletes { // another collector is first
+		if deletes { // another collection is first
 			newCollector(t, b).delete("side")
 			mustCollect(t, b, optimised)
 		}
@@ -243,17 +245,17 @@ func TestOptimiseBesidePush(t *testing.T) {
 		st := c.Stats()
 		c.Close()
 		if want := map[bool]int{false: 21, true: 0}[deletes]; st.Repacked != want {
-			t.Errorf("deletes %v: %+v", deletes, st)
+			t.Errorf("deletes %v: %+v, want %d repacked", deletes, st, want)
 		}
-		wantWhole(t, b, nil)
+		wantIntact(t, b, nil)
 	}
 }
 
-// TestOptimiseDamaged has a value that is needed be damaged, in what is to be
-// optimised and in what is: nothing is condemned.
+// TestOptimiseDamaged checks that nothing is condemned if a reachable object is damaged, in a
+// pack to repack or in an optimised one.
 func TestOptimiseDamaged(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	w := newWriter(t, b, 5)
 	for round := range 2 {
 		for range 3 {
@@ -267,10 +269,10 @@ func TestOptimiseDamaged(t *testing.T) {
 		_, err := collectIn(t, b, w.local, optimised)
 		var needed *NeededError
 		if !errors.As(err, &needed) || !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("round %d: %v", round, err)
+			t.Errorf("round %d: %v, want a NeededError", round, err)
 		}
 		if now := newCollector(t, b).head().Seq; now != head {
-			t.Errorf("round %d: something was condemned", round)
+			t.Errorf("round %d: the collection appended a root", round)
 		}
 		b.Restore(before)
 		mustCollect(t, b, optimised)
@@ -278,11 +280,11 @@ func TestOptimiseDamaged(t *testing.T) {
 	w.wantTip(b)
 }
 
-// TestOptimiseInterrupted has a collection end at each of its calls, before or
-// after that takes effect. The remote is whole, and the next ones do the rest.
+// TestOptimiseInterrupted kills a repacking at each of its calls, before or after the call
+// takes effect. The remote stays intact, and the next collections complete the work.
 func TestOptimiseInterrupted(t *testing.T) {
 	t.Parallel()
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	w := newWriter(t, start, 6)
 	for range 3 {
 		w.version()
@@ -304,11 +306,11 @@ func TestOptimiseInterrupted(t *testing.T) {
 	})
 }
 
-// TestRepairOptimised has optimised packs be damaged: what is made from what is
-// damaged is taken from here, and what is sent stays optimised.
+// TestRepairOptimised damages optimised packs. A repair takes the damaged objects, and
+// patches of them, from the local repository. The new packs are optimised, too.
 func TestRepairOptimised(t *testing.T) {
 	t.Parallel()
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	w := newWriter(t, start, 7)
 	for range 8 {
 		w.version()
@@ -334,7 +336,7 @@ func TestRepairOptimised(t *testing.T) {
 		}
 		result, err := r.Repair(t.Context(), w.local, RepairOptions{})
 		if err != nil || len(result.Found) == 0 || len(result.Repaired) < len(names) || len(result.Lost) > 0 {
-			t.Errorf("%s: %+v, %v", what, result, err)
+			t.Errorf("damage of %s: %+v, %v", what, result, err)
 			continue
 		}
 		w.wantTip(b)
@@ -342,14 +344,14 @@ func TestRepairOptimised(t *testing.T) {
 		w.wantTip(b)
 		is, others := packsOf(t, b)
 		if len(is) != 2 || len(others) > 0 {
-			t.Errorf("%s: %d packs are optimised, %d are not", what, len(is), len(others))
+			t.Errorf("damage of %s: %d packs are optimised, %d are not, want 2 and 0", what, len(is), len(others))
 		}
 		size := int64(0)
 		for _, n := range is {
 			size += n
 		}
 		if size > 2*st.After {
-			t.Errorf("%s: %d bytes, before %d", what, size, st.After)
+			t.Errorf("damage of %s: optimised packs of %d bytes after the repair, %d before", what, size, st.After)
 		}
 	}
 }

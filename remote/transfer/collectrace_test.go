@@ -12,7 +12,8 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestCollectLosesRace has others append roots just before the collector does.
+// TestCollectLosesRace checks that a collection deletes nothing reachable if another process
+// appends a root just before it.
 func TestCollectLosesRace(t *testing.T) {
 	t.Parallel()
 	type others struct {
@@ -20,24 +21,24 @@ func TestCollectLosesRace(t *testing.T) {
 		gc   *collector
 		b    *remotetest.Memory
 		want map[string]object.ID
-		dead object.ID // of which nothing is needed
+		dead object.ID // unreachable
 
-		whole object.ID // of which half is
+		whole object.ID // unreachable; a file of it is reachable from half
 	}
 	for what, meanwhile := range map[string]func(o *others){
 		"a small push": func(o *others) { o.want["new"] = o.p.grow(8); o.p.mustPush("new", o.want["new"]) },
 		"a large push": func(o *others) { o.want["new"] = o.p.many(8, 600); o.p.mustPush("new", o.want["new"]) },
-		"a push of what is garbage": func(o *others) {
+		"a push of garbage": func(o *others) {
 			o.want["back"] = o.p.grow(9, o.dead)
 			if st := o.p.mustPush("back", o.want["back"]); st.Objects > 40 {
-				o.p.t.Errorf("%d objects were sent", st.Objects)
+				o.p.t.Errorf("%d objects were sent, want at most 40", st.Objects)
 			}
 		},
 		"a push of the rest of a pack": func(o *others) {
 			o.want["back"] = o.p.grow(9, o.whole)
 			o.p.mustPush("back", o.want["back"])
 		},
-		"many pushes": func(o *others) { // one puts others' packs into an index file
+		"many pushes": func(o *others) { // one moves inline packs of the others to an index file
 			before := len(o.b.Names("index/"))
 			for i := range 4 {
 				name := fmt.Sprint("new", i)
@@ -54,17 +55,16 @@ func TestCollectLosesRace(t *testing.T) {
 		"a branch deleted":                 func(o *others) { o.gc.delete("half"); delete(o.want, "half") },
 	} {
 		for _, variant := range []struct {
-			objects int // so many that there are index files, or not
+			objects int // 460: enough for index files
 			repack  bool
 		}{{460, false}, {460, true}, {20, true}} {
 			if testing.Short() && !(variant.repack && variant.objects > 20) {
 				continue // the race detector finds races in the other variant, too
 			}
-			b := newRemoteIn(t)
+			b := newRemote(t)
 			p := newPusher(t, b)
 			o := &others{p: p, gc: newCollector(t, b), b: b, want: map[string]object.ID{}, dead: p.many(2, variant.objects)}
-			// A chunk whose entry lies in the root, needed by a node that an
-			// index file names.
+			// A chunk with an inline entry, and a node that links to it in an index file.
 			shared := map[string]string{"shared": noise(60_000, 500)}
 			p.mustPush("first", p.commit(p.tree(shared, nil)))
 			for i := range variant.objects {
@@ -97,14 +97,14 @@ func TestCollectLosesRace(t *testing.T) {
 			if _, err := collectIn(t, faulty, nil, opt); err != nil {
 				t.Errorf("%s: %v", what, err)
 			}
-			wantWhole(t, b, o.want)
+			wantIntact(t, b, o.want)
 			for range 3 {
 				mustCollect(t, b, opt)
 			}
 			if variant.repack {
-				wantOnly(t, b)
+				wantNoGarbage(t, b)
 			}
-			wantWhole(t, b, o.want)
+			wantIntact(t, b, o.want)
 			if t.Failed() {
 				t.Fatalf("%s, %+v", what, variant)
 			}
@@ -112,11 +112,11 @@ func TestCollectLosesRace(t *testing.T) {
 	}
 }
 
-// TestFetchWhileCollected has a collector repack what a fetch is reading, and
-// delete the old packs and index files.
+// TestFetchWhileCollected checks that a fetch succeeds while a collector repacks the packs
+// that it reads, and deletes the old packs and index files.
 func TestFetchWhileCollected(t *testing.T) {
 	t.Parallel()
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	p := newPusher(t, start)
 	content := map[string]string{}
 	for i := range 500 {
@@ -138,7 +138,7 @@ func TestFetchWhileCollected(t *testing.T) {
 		done := false
 		faulty.Fail(remotetest.Fault{Op: remotetest.Get, N: n, Do: func() {
 			if st := mustCollect(t, b, atOnce); st.Rewritten < 1 || st.Deleted < 3 {
-				t.Errorf("%+v", st)
+				t.Errorf("collection: %+v", st)
 			}
 			done = true
 		}})
@@ -146,7 +146,7 @@ func TestFetchWhileCollected(t *testing.T) {
 			t.Fatalf("call %d: %v", n, err)
 		}
 		if got := len(closure(t, c.store, head.Refs[mainRef])); got < 250 {
-			t.Errorf("call %d: %d objects", n, got)
+			t.Errorf("call %d: fetched %d objects, want at least 250", n, got)
 		}
 		if !done {
 			if n < 4 {
@@ -157,10 +157,11 @@ func TestFetchWhileCollected(t *testing.T) {
 	}
 }
 
-// TestCollectBesideOthers has two pushers and two collectors at work at once.
+// TestCollectBesideOthers runs two pushers and two collectors at once. No reachable object is
+// lost.
 func TestCollectBesideOthers(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	var pushers, collectors sync.WaitGroup
 	want := make([]map[string]object.ID, 2)
 	over := make(chan struct{})
@@ -224,13 +225,13 @@ func TestCollectBesideOthers(t *testing.T) {
 	for name, id := range want[1] {
 		want[0][name] = id
 	}
-	wantWhole(t, b, want[0])
+	wantIntact(t, b, want[0])
 	for range 3 {
 		mustCollect(t, b, atOnce)
 	}
-	wantOnly(t, b)
-	wantWhole(t, b, want[0])
+	wantNoGarbage(t, b)
+	wantIntact(t, b, want[0])
 	if deleted == 0 {
-		t.Error("nothing was ever deleted")
+		t.Error("no collection deleted anything")
 	}
 }

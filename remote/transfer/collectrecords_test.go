@@ -11,11 +11,11 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// TestCollectExpired has the content of a commit expire, which goes, and that of
-// another one, which is held, and stays.
+// TestCollectExpired checks that a collection deletes expired content, except that of held
+// commits.
 func TestCollectExpired(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	content := func(n int) string { return noise(90_000+n, 3000) }
 	var ids []object.ID
@@ -24,7 +24,7 @@ func TestCollectExpired(t *testing.T) {
 		p.mustPush("main", ids[i])
 	}
 	gc := newCollector(t, b)
-	say := func(kind record.Kind, on bool, list ...object.ID) {
+	setRecords := func(kind record.Kind, on bool, list ...object.ID) {
 		gc.append(func(head *rootlog.State) rootlog.Change {
 			set := head.Records.Clone()
 			for _, id := range list {
@@ -38,7 +38,7 @@ func TestCollectExpired(t *testing.T) {
 		for range 3 {
 			mustCollect(t, b, atOnce)
 		}
-		wantWhole(t, b, map[string]object.ID{"main": ids[3]})
+		wantIntact(t, b, map[string]object.ID{"main": ids[3]})
 		r, err := openTest(t, b, t.TempDir())
 		if err != nil {
 			t.Fatal(err)
@@ -50,33 +50,33 @@ func TestCollectExpired(t *testing.T) {
 		for i, want := range want {
 			_, there, err := snap.find(object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(content(i)))})
 			if err != nil || there != want {
-				t.Errorf("content %d is there: %v, want %v; %v", i, there, want, err)
+				t.Errorf("content %d exists: %v, want %v; %v", i, there, want, err)
 			}
 		}
 	}
-	say(record.Hold, true, ids[1])
-	say(record.Expire, true, ids[0], ids[1])
+	setRecords(record.Hold, true, ids[1])
+	setRecords(record.Expire, true, ids[0], ids[1])
 	wantContent(false, true, true, true)
-	say(record.Hold, false, ids[1])
+	setRecords(record.Hold, false, ids[1])
 	wantContent(false, false, true, true)
 
-	// An expiration is undone while a collector is at work.
-	say(record.Expire, true, ids[2])
+	// An expiration is undone during a collection.
+	setRecords(record.Expire, true, ids[2])
 	faulty := remotetest.NewFaulty(b)
-	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { say(record.Expire, false, ids[2]) }})
+	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { setRecords(record.Expire, false, ids[2]) }})
 	if _, err := collectIn(t, faulty, nil, atOnce); err != nil {
 		t.Fatal(err)
 	}
 	wantContent(false, false, true, true)
 
-	// What is held stays without a ref.
-	say(record.Hold, true, ids[2])
+	// Held content stays without a ref.
+	setRecords(record.Hold, true, ids[2])
 	gc.delete("main")
 	for range 3 {
 		mustCollect(t, b, atOnce)
 	}
 	if st := mustCollect(t, b, atOnce); st.Live == 0 {
-		t.Errorf("%+v", st)
+		t.Errorf("collection with only a hold: %+v", st)
 	}
 	p.mustPush("main", ids[3])
 	wantContent(false, false, true, true)

@@ -38,8 +38,7 @@ func BenchmarkFetchLarge(b *testing.B) {
 	benchmarkFetch(b, o)
 }
 
-// BenchmarkFetchHistory clones 5,000 commits, each of which changes one of
-// 1,000 files.
+// BenchmarkFetchHistory clones 5,000 commits. Each changes one of 1,000 files.
 func BenchmarkFetchHistory(b *testing.B) {
 	o := newOrigin(b)
 	var parents []object.ID
@@ -67,7 +66,7 @@ func benchmarkFetch(b *testing.B, o *origin) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		c.unsound = true // not checked
+		c.skipCheck = true
 		b.StartTimer()
 		result, err := c.fetch(head)
 		if err != nil {

@@ -31,8 +31,8 @@ func noise(seed, n int) string {
 	return string(data)
 }
 
-// history pushes some commits, each of which changes one of several folders, and
-// returns them. A file is in many chunks.
+// history pushes n commits and returns them. Each changes a file in one of four folders. One
+// file has many chunks.
 func (o *origin) history(n int) (commits []object.ID) {
 	o.t.Helper()
 	ctx := context.Background()
@@ -96,26 +96,26 @@ func TestFetchClone(t *testing.T) {
 		var last Progress
 		head := c.head()
 		session := c.store.Begin(volume.SessionOptions{})
-		var told, planned int64
+		var begun, planned int64
 		var mu sync.Mutex
-		lent := map[object.ID]bool{}
+		seen := map[object.ID]bool{}
 		result, err := c.remote.Fetch(t.Context(), session, head, FetchOptions{
 			Want: []object.Key{head.Refs[mainRef], head.Refs[mainRef]}, Jobs: 3,
 			BeginChunks: func(_ context.Context, chunks, bytes int64) {
-				told++
+				begun++
 				planned = chunks
 			},
 			Chunk: func(id object.ID, data []byte) {
 				mu.Lock()
 				defer mu.Unlock()
-				if told != 1 || lent[id] || object.Sum(data) != id {
-					t.Errorf("chunk %s is lent too early or again, or is another one", id)
+				if begun != 1 || seen[id] || object.Sum(data) != id {
+					t.Errorf("Chunk got %s before BeginChunks, twice, or with other bytes", id)
 				}
-				lent[id] = true
+				seen[id] = true
 			},
 			Progress: func(p Progress) {
 				if p.Objects < last.Objects || p.Bytes < last.Bytes {
-					t.Errorf("%+v after %+v", p, last)
+					t.Errorf("progress %+v after %+v", p, last)
 				}
 				last = p
 			},
@@ -133,19 +133,19 @@ func TestFetchClone(t *testing.T) {
 				chunks++
 			}
 		}
-		if told != 1 || planned != int64(chunks) || len(lent) != chunks {
-			t.Errorf("told %d times of %d chunks, lent %d of %d", told, planned, len(lent), chunks)
+		if begun != 1 || planned != int64(chunks) || len(seen) != chunks {
+			t.Errorf("%d calls of BeginChunks for %d chunks, Chunk got %d; want 1 call for %d", begun, planned, len(seen), chunks)
 		}
 		all := int64(o.all.Len())
 		if result.Objects != all || last != (Progress{PhaseCopy, all, all, result.Bytes, result.Bytes}) {
-			t.Errorf("received %+v of %d objects, %+v", result, all, last)
+			t.Errorf("fetch: %+v, want %d objects; last progress %+v", result, all, last)
 		}
 		if got := o.blob.Bytes(remotetest.Get); result.Bytes > got || result.Bytes < o.all.Size()/2 {
 			t.Errorf("received %d bytes, the remote sent %d", result.Bytes, got)
 		}
 		o.blob.ResetCounts()
 		if again := c.mustFetch(o); again.Objects != 0 || again.Bytes != 0 {
-			t.Errorf("received %+v again", again)
+			t.Errorf("the second fetch received %+v", again)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func TestFetchIncremental(t *testing.T) {
 	c := newClone(t, o.blob)
 	c.mustFetch(o)
 	before := o.all.Keys()
-	next := o.history(4)[3] // the first three are the same again but for their dates
+	next := o.history(4)[3] // the first three repeat the old ones with other dates
 	var fresh, chunks int64
 	have := map[object.Key]bool{}
 	for _, key := range before {
@@ -176,12 +176,11 @@ func TestFetchIncremental(t *testing.T) {
 		t.Errorf("received %d objects, want %d", result.Objects, fresh)
 	}
 	if result.Bytes < chunks || result.Bytes > chunks+40_000 {
-		t.Errorf("received %d bytes for %d of chunks", result.Bytes, chunks)
+		t.Errorf("received %d bytes for chunks of %d bytes", result.Bytes, chunks)
 	}
 }
 
-// TestFetchInterrupted fails each call in turn, and checks that the next fetch
-// completes what is there by then.
+// TestFetchInterrupted fails each read of a pack in turn. The next fetch completes the work.
 func TestFetchInterrupted(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
@@ -201,27 +200,27 @@ func TestFetchInterrupted(t *testing.T) {
 			return
 		}
 		if !errors.Is(err, remote.ErrTemporary) {
-			t.Fatalf("call %d fails: %v", n, err)
+			t.Fatalf("call %d: %v, want ErrTemporary", n, err)
 		}
 		c.mustFetch(o)
 	}
 }
 
-// TestFetchCancelled checks that a fetch ends with its context, at once.
+// TestFetchCancelled checks that a stuck fetch ends when its context is cancelled.
 func TestFetchCancelled(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
 	o.history(2)
-	for n := range 4 {
+	for n := range 3 {
 		faulty := remotetest.NewFaulty(o.blob)
 		c := newClone(t, faulty)
 		head := c.head()
 		ctx, cancel := context.WithCancel(t.Context())
-		faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: n, Do: cancel, How: remotetest.Stuck})
+		faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: n + 1, Do: cancel, How: remotetest.Stuck})
 		session := c.store.Begin(volume.SessionOptions{})
 		_, err := c.remote.Fetch(ctx, session, head, FetchOptions{Want: []object.Key{head.Refs[mainRef]}})
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("%v", err)
+			t.Errorf("fetch: %v, want context.Canceled", err)
 		}
 		if err := session.Close(); err != nil {
 			t.Error(err)
@@ -229,8 +228,8 @@ func TestFetchCancelled(t *testing.T) {
 	}
 }
 
-// spoiled is what a test does to a pack, and to the object at e in it.
-var spoiled = map[string]func(o *origin, e pack.Entry){
+// packDamage has ways to damage the pack of the object at e.
+var packDamage = map[string]func(o *origin, e pack.Entry){
 	"flipped": func(o *origin, e pack.Entry) { o.blob.Damage(e.Pack.Name.Path(), int(e.Offset+e.Stored/2)) },
 	"cut":     func(o *origin, e pack.Entry) { o.blob.Truncate(e.Pack.Name.Path(), int(e.Offset+e.Stored-1)) },
 	"empty":   func(o *origin, e pack.Entry) { o.blob.Truncate(e.Pack.Name.Path(), 0) },
@@ -245,11 +244,11 @@ var spoiled = map[string]func(o *origin, e pack.Entry){
 	},
 }
 
-// TestFetchDamage checks that damaged objects are seen, named, and not stored,
-// and that another copy heals them.
+// TestFetchDamage checks that a fetch names a damaged object and does not store it. With
+// another copy on the remote, the fetch succeeds.
 func TestFetchDamage(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range spoiled {
+	for name, spoil := range packDamage {
 		for _, kind := range []object.Kind{object.KindChunk, object.KindManifest, object.KindTree, object.KindCommit} {
 			t.Run(fmt.Sprint(name, " ", kind), func(t *testing.T) {
 				t.Parallel()
@@ -272,20 +271,20 @@ func TestFetchDamage(t *testing.T) {
 				_, err := c.fetch(head)
 				var corrupt *object.CorruptError
 				if !errors.As(err, &corrupt) {
-					t.Fatalf("fetch: %v", err)
+					t.Fatalf("fetch: %v, want a CorruptError", err)
 				}
 				e := sent[corrupt.Key]
 				if want := fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset); corrupt.Where != want || !strings.Contains(err.Error(), want) {
 					t.Errorf("%v; want %s", err, want)
 				}
 				if name == "flipped" && corrupt.Key != victim.Key {
-					t.Errorf("%s is said to be damaged, and not %s", corrupt.Key, victim.Key)
+					t.Errorf("the error names %s, want %s", corrupt.Key, victim.Key)
 				}
 				if _, err := c.store.Get(t.Context(), corrupt.Key); !errors.Is(err, object.ErrNotFound) {
-					t.Errorf("get what was damaged: %v", err)
+					t.Errorf("Get of the damaged object: %v, want ErrNotFound", err)
 				}
 
-				// Once another pack has it, all is well.
+				// Another pack has the objects.
 				var damaged []object.Key
 				for key := range sent {
 					damaged = append(damaged, key)
@@ -298,8 +297,7 @@ func TestFetchDamage(t *testing.T) {
 	}
 }
 
-// flipping gives each part of a pack wrongly the first time it is read, or only
-// what is read of each pack first.
+// flipping damages the first read of each part of a pack or, if once is set, of each pack.
 type flipping struct {
 	remote.Backend
 	once bool
@@ -324,14 +322,14 @@ func (f *flipping) Get(ctx context.Context, name string, p []byte, off int64) (i
 	return n, err
 }
 
-// TestFetchReadsAgain checks that what is damaged on its way is read again.
+// TestFetchReadsAgain checks that a fetch retries reads that were damaged in transit.
 func TestFetchReadsAgain(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
 	o.push(o.commit(o.tree(map[string]string{"a": noise(1, 100), "b": noise(2, 100)}, nil)))
 	f := &flipping{Backend: o.blob, seen: map[string]bool{}}
 	for _, e := range o.sent {
-		// What is read alone is right at once.
+		// Reads of single objects are intact.
 		f.seen[fmt.Sprint(e.Pack.Name.Path(), e.Offset, e.Stored)] = true
 	}
 	newClone(t, f).mustFetch(o)
@@ -340,8 +338,8 @@ func TestFetchReadsAgain(t *testing.T) {
 	}
 }
 
-// TestFetchMovedPacks has a collector move all objects to new packs and delete
-// the old ones while they are read.
+// TestFetchMovedPacks checks that a fetch succeeds if a collector moves all objects to new
+// packs and deletes the old packs meanwhile.
 func TestFetchMovedPacks(t *testing.T) {
 	t.Parallel()
 	for _, inline := range []bool{false, true} {
@@ -373,8 +371,8 @@ func TestFetchMovedPacks(t *testing.T) {
 	}
 }
 
-// TestFetchDeleted deletes what is wanted while it is read, and may move what is
-// read to find out whether it is still there.
+// TestFetchDeleted deletes the wanted commit during a fetch. Packs may move once more while
+// the fetch looks for the commit.
 func TestFetchDeleted(t *testing.T) {
 	t.Parallel()
 	for _, replaced := range []bool{false, true} {
@@ -398,14 +396,14 @@ func TestFetchDeleted(t *testing.T) {
 			}})
 			_, err := c.fetch(head)
 			if !errors.Is(err, ErrDeleted) || !strings.Contains(err.Error(), head.Refs[mainRef].String()) {
-				t.Errorf("fetch, with packs that move at read %d: %v", n, err)
+				t.Errorf("fetch, packs move at read %d: %v, want ErrDeleted", n, err)
 			}
 		}
 	}
 }
 
-// TestFetchAhead checks that a wanted commit that is no longer the newest when
-// packs move is not taken for deleted.
+// TestFetchAhead checks that a wanted commit does not count as deleted if packs move after
+// the push of a newer commit.
 func TestFetchAhead(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
@@ -423,7 +421,7 @@ func TestFetchAhead(t *testing.T) {
 	c.wantAll(o, head.Refs[mainRef])
 }
 
-// TestFetchLacks checks that an object that no index has is named, with the
+// TestFetchLacks checks that the error for an object in no index names the object and the
 // commit that needs it.
 func TestFetchLacks(t *testing.T) {
 	t.Parallel()
@@ -444,13 +442,12 @@ func TestFetchLacks(t *testing.T) {
 		_, err := c.fetch(head)
 		var missing *object.NotFoundError
 		if !errors.As(err, &missing) || missing.Key != left || !strings.Contains(err.Error(), "remote lacks "+left.String()+", which commit ") {
-			t.Errorf("%v", err)
+			t.Errorf("fetch without %s: %v", left, err)
 		}
 	}
 }
 
-// TestFetchHeals checks that nodes and chunks that are damaged here, and are
-// wanted, are received again.
+// TestFetchHeals checks that a fetch receives wanted nodes and chunks that are damaged here.
 func TestFetchHeals(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
@@ -477,10 +474,10 @@ func TestFetchHeals(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.reopen()
-	c.unsound = true
-	for _, key := range damaged { // found out by whoever reads it
+	c.skipCheck = true
+	for _, key := range damaged { // a read finds the damage
 		if _, err := c.store.Get(t.Context(), key); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("%s: %v", key, err)
+			t.Errorf("Get(%s): %v, want ErrCorrupt", key, err)
 		}
 	}
 	if result := c.mustFetch(o); result.Objects != int64(len(damaged)) {
@@ -488,15 +485,15 @@ func TestFetchHeals(t *testing.T) {
 	}
 }
 
-// crowd counts how often packs are read that were not read together.
-type crowd struct {
+// turnCounter counts the turns in which packs are read. Concurrent reads are one turn.
+type turnCounter struct {
 	remote.Backend
 	mu    sync.Mutex
 	now   int
-	turns int // times at which nobody was reading
+	turns int // reads that began while no other one was running
 }
 
-func (c *crowd) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
+func (c *turnCounter) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
 	if strings.HasPrefix(name, "packs/") {
 		c.mu.Lock()
 		if c.now == 0 {
@@ -504,7 +501,7 @@ func (c *crowd) Get(ctx context.Context, name string, p []byte, off int64) (int,
 		}
 		c.now++
 		c.mu.Unlock()
-		time.Sleep(2 * time.Millisecond) // the line is slow
+		time.Sleep(2 * time.Millisecond) // a slow connection
 		defer func() {
 			c.mu.Lock()
 			c.now--
@@ -514,8 +511,8 @@ func (c *crowd) Get(ctx context.Context, name string, p []byte, off int64) (int,
 	return c.Backend.Get(ctx, name, p, off)
 }
 
-// TestFetchManyPacks checks that a history of small packs is not read one after
-// the other, and that what is not wanted is mostly left alone.
+// TestFetchManyPacks checks that a fetch reads small packs of a history concurrently, and
+// reads few unwanted packs.
 func TestFetchManyPacks(t *testing.T) {
 	t.Parallel()
 	for _, inline := range []bool{true, false} {
@@ -533,23 +530,24 @@ func TestFetchManyPacks(t *testing.T) {
 			}
 			o.push(last)
 		}
-		line := &crowd{Backend: o.blob}
+		line := &turnCounter{Backend: o.blob}
 		newClone(t, line).mustFetch(o)
 		if line.turns > 50 {
-			t.Errorf("waited %d times for 150 packs", line.turns)
+			t.Errorf("%d turns for 150 packs, want at most 50", line.turns)
 		}
-		// Another branch, of one commit.
+		// A branch of the first commit and a new one.
 		o.change(rootlog.Change{Refs: []rootlog.RefChange{{Name: mainRef, Old: o.at.Refs[mainRef]}}})
 		o.push(o.commit(o.tree(map[string]string{"a": "other"}, nil), first))
 		c := newClone(t, o.blob)
 		o.blob.ResetCounts()
 		if result := c.mustFetch(o); result.Objects != 4 || result.Bytes > 10_000 {
-			t.Errorf("received %+v", result)
+			t.Errorf("received %+v, want 4 objects", result)
 		}
 	}
 }
 
-// TestWithoutFolder reads a commit without a folder. Everything that needs one is refused.
+// TestWithoutFolder checks that a remote without a local folder serves commits, and refuses
+// operations that need the folder.
 func TestWithoutFolder(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
@@ -582,7 +580,7 @@ func TestWithoutFolder(t *testing.T) {
 		"repair": func() error { _, err := r.Repair(t.Context(), c.store, RepairOptions{}); return err },
 	} {
 		if err := do(); !errors.Is(err, errNoFolder) {
-			t.Errorf("%s: %v", what, err)
+			t.Errorf("%s: %v, want errNoFolder", what, err)
 		}
 	}
 }

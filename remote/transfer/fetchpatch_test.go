@@ -16,8 +16,7 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// drafts pushes some commits, each of which changes a few bytes of what the one
-// before has, and returns them.
+// drafts pushes n commits and returns them. Each differs in a few bytes from the one before.
 func (o *origin) drafts(n int) (commits []object.ID) {
 	o.t.Helper()
 	for i := range n {
@@ -39,8 +38,7 @@ func (o *origin) drafts(n int) (commits []object.ID) {
 	return commits
 }
 
-// newDrafts returns a remote with drafts in packs that have patches, and the
-// entries of these.
+// newDrafts returns a remote with drafts in optimised packs, and the entries of the patches.
 func newDrafts(t testing.TB, inline bool) (o *origin, patches []pack.Entry) {
 	t.Helper()
 	o = newOrigin(t)
@@ -53,37 +51,36 @@ func newDrafts(t testing.TB, inline bool) (o *origin, patches []pack.Entry) {
 		kinds[e.Key.Kind]++
 	}
 	if kinds[object.KindChunk] < 20 || kinds[object.KindTree] < 8 {
-		t.Fatalf("patches: %v", kinds)
+		t.Fatalf("patches by kind: %v", kinds)
 	}
 	return o, patches
 }
 
-// value returns what is stored of an object.
+// value returns the stored value of an object.
 func (o *origin) value(e pack.Entry) []byte {
 	return o.blob.Data(e.Pack.Name.Path())[e.Offset:][:e.Stored]
 }
 
-// patches returns the entries of objects that are patches, in the order in which
-// they lie.
+// patches returns the entries of patches, in stored order.
 func (o *origin) patches() (list []pack.Entry) {
 	for _, e := range o.sent {
 		if frame.IsNear(o.value(e)) {
 			list = append(list, e)
 		}
 	}
-	slices.SortFunc(list, asEntriesLie)
+	slices.SortFunc(list, byPlace)
 	return list
 }
 
-func asEntriesLie(a, b pack.Entry) int {
+func byPlace(a, b pack.Entry) int {
 	if c := a.Pack.Name.Compare(b.Pack.Name); c != 0 {
 		return c
 	}
 	return int(a.Offset) - int(b.Offset)
 }
 
-// hangOn returns what a patch is made from, by number of patches between.
-func (o *origin) hangOn(patch pack.Entry) (list []pack.Entry) {
+// basesOf returns the bases of a patch: its own base, the base of that, and so on.
+func (o *origin) basesOf(patch pack.Entry) (list []pack.Entry) {
 	o.t.Helper()
 	for e := patch; frame.IsNear(o.value(e)); {
 		n, err := frame.NearBase(o.value(e))
@@ -99,7 +96,7 @@ func (o *origin) hangOn(patch pack.Entry) (list []pack.Entry) {
 			}
 		}
 		if !found || e.Stored != uint32(n.Stored) || e.Raw != uint32(n.Raw) || e.Key.Kind != patch.Key.Kind {
-			o.t.Fatalf("%s is made from nothing", patch.Key)
+			o.t.Fatalf("the base of %s is missing", patch.Key)
 		}
 		list = append(list, e)
 	}
@@ -113,15 +110,15 @@ func TestFetchPatches(t *testing.T) {
 		c := newClone(t, o.blob)
 		head := c.head()
 		var mu sync.Mutex
-		lent := map[object.ID]int{}
+		seen := map[object.ID]int{}
 		session := c.store.Begin(volume.SessionOptions{})
 		result, err := c.remote.Fetch(t.Context(), session, head, FetchOptions{
 			Want: []object.Key{head.Refs[mainRef]},
 			Chunk: func(id object.ID, data []byte) {
 				mu.Lock()
 				defer mu.Unlock()
-				if lent[id]++; lent[id] > 1 || object.Sum(data) != id {
-					t.Errorf("chunk %s was lent %d times, or is another one", id, lent[id])
+				if seen[id]++; seen[id] > 1 || object.Sum(data) != id {
+					t.Errorf("Chunk got %s %d times, or with other bytes", id, seen[id])
 				}
 			},
 		})
@@ -133,17 +130,17 @@ func TestFetchPatches(t *testing.T) {
 		}
 		c.wantAll(o, head.Refs[mainRef])
 		for _, e := range patches {
-			if e.Key.Kind == object.KindChunk && lent[e.Key.ID] != 1 {
-				t.Errorf("%s was not lent", e.Key)
+			if e.Key.Kind == object.KindChunk && seen[e.Key.ID] != 1 {
+				t.Errorf("Chunk did not get %s", e.Key)
 			}
 		}
 		if result.Objects != int64(len(o.sent)) {
-			t.Errorf("%d objects received of %d", result.Objects, len(o.sent))
+			t.Errorf("received %d of %d objects", result.Objects, len(o.sent))
 		}
 	}
 }
 
-// What patches are made from may be here already, or not be wanted.
+// TestFetchSomePatches fetches patches whose bases are here already, or are not wanted.
 func TestFetchSomePatches(t *testing.T) {
 	t.Parallel()
 	o := newOrigin(t)
@@ -158,7 +155,7 @@ func TestFetchSomePatches(t *testing.T) {
 	o.collect()
 	c.mustFetch(o, commits[5])
 
-	// Of another branch that has no past, all is a patch of something else.
+	// All files of a branch without history are patches of unwanted objects.
 	tip := o.commit(o.tree(map[string]string{"f": noise(3, 1500) + noise(4, 1500)}, nil))
 	o.change(rootlog.Change{Refs: []rootlog.RefChange{{Name: mainRef, Old: o.at.Refs[mainRef], New: commitKeys(commits[11])[0]}}})
 	o.push(tip)
@@ -166,12 +163,11 @@ func TestFetchSomePatches(t *testing.T) {
 	newClone(t, o.blob).mustFetch(o)
 }
 
-// A patch and what it is made from lie in parts of a pack that are not read at
-// once.
+// TestFetchPatchesFar fetches patches that are too far from their bases for one read.
 func TestFetchPatchesFar(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it takes a while, most of it in one goroutine")
+		t.Skip("slow, mostly in one goroutine")
 	}
 	o := newOrigin(t)
 	o.optimised = true
@@ -204,7 +200,7 @@ func TestFetchPatchesFar(t *testing.T) {
 	}
 	o.change(rootlog.Change{AddPacks: []rootlog.Inline{in}})
 	if n := len(o.patches()); n != 11 {
-		t.Fatalf("%d patches", n)
+		t.Fatalf("%d patches, want 11", n)
 	}
 	content, size, err := m.Finish(t.Context())
 	if err != nil {
@@ -221,12 +217,12 @@ func TestFetchPatchesFar(t *testing.T) {
 	o.push(o.commit(root))
 	newClone(t, o.blob).mustFetch(o)
 	if found := problems(t, o.blob, true); len(found) > 0 {
-		t.Errorf("check: %q", found)
+		t.Errorf("problems %q, want none", found)
 	}
 }
 
-// TestFetchPatchDamage damages what patches are made from: each object that cannot be
-// made is damaged, until another pack has it.
+// TestFetchPatchDamage checks that a damaged base makes its patches damaged, until another
+// pack has the objects.
 func TestFetchPatchDamage(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []object.Kind{object.KindChunk, object.KindTree} {
@@ -234,11 +230,11 @@ func TestFetchPatchDamage(t *testing.T) {
 			t.Parallel()
 			o, patches := newDrafts(t, false)
 			patches = slices.DeleteFunc(patches, func(e pack.Entry) bool { return e.Key.Kind != kind })
-			bases := o.hangOn(patches[len(patches)-1])
+			bases := o.basesOf(patches[len(patches)-1])
 			victim := bases[len(bases)-1]
 			broken := map[object.Key]bool{victim.Key: true}
 			for _, e := range patches {
-				if slices.Contains(o.hangOn(e), victim) {
+				if slices.Contains(o.basesOf(e), victim) {
 					broken[e.Key] = true
 				}
 			}
@@ -249,7 +245,7 @@ func TestFetchPatchDamage(t *testing.T) {
 			_, err := c.fetch(head)
 			var corrupt *object.CorruptError
 			if !errors.As(err, &corrupt) || !broken[corrupt.Key] {
-				t.Fatalf("fetch: %v", err)
+				t.Fatalf("fetch: %v, want a CorruptError for the base or a patch of it", err)
 			}
 			e := o.sent[corrupt.Key]
 			if want := fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset); corrupt.Where != want {
@@ -264,8 +260,8 @@ func TestFetchPatchDamage(t *testing.T) {
 	}
 }
 
-// wantProblems wants a check of everything to find these objects damaged, where
-// they lie, and nothing else.
+// wantProblems checks that a full check reports exactly these objects as damaged, with their
+// places.
 func wantProblems(t *testing.T, o *origin, broken map[object.Key]bool) {
 	t.Helper()
 	r, err := openTest(t, o.blob, t.TempDir())
@@ -278,10 +274,10 @@ func wantProblems(t *testing.T, o *origin, broken map[object.Key]bool) {
 		var corrupt *object.CorruptError
 		e := o.sent[p.Key]
 		if !errors.As(p.Err, &corrupt) || corrupt.Key != p.Key || corrupt.Where != fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset) {
-			t.Errorf("found %v", p)
+			t.Errorf("unexpected problem: %v", p)
 		}
 		if found[p.Key] {
-			t.Errorf("%s was found twice", p.Key)
+			t.Errorf("%s was reported twice", p.Key)
 		}
 		found[p.Key] = true
 	})
@@ -290,19 +286,19 @@ func wantProblems(t *testing.T, o *origin, broken map[object.Key]bool) {
 	}
 }
 
-// TestFetchPatchesReadsAgain checks that what is damaged on its way is read again,
-// with what it is made from.
+// TestFetchPatchesReadsAgain checks that a fetch retries reads of patches and bases that were
+// damaged in transit.
 func TestFetchPatchesReadsAgain(t *testing.T) {
 	t.Parallel()
 	o, _ := newDrafts(t, false)
 	f := &flipping{Backend: o.blob, once: true, seen: map[string]bool{}}
 	newClone(t, f).mustFetch(o)
 	if len(f.seen) != len(o.packs()) {
-		t.Errorf("of %d packs something was damaged", len(f.seen))
+		t.Errorf("%d packs were damaged, want %d", len(f.seen), len(o.packs()))
 	}
 }
 
-// TestRescuePatches takes objects from a remote, whole.
+// TestRescuePatches checks that Rescue returns patches as complete objects.
 func TestRescuePatches(t *testing.T) {
 	t.Parallel()
 	o, patches := newDrafts(t, false)
@@ -324,7 +320,7 @@ func TestRescuePatches(t *testing.T) {
 	for _, key := range keys {
 		want, _ := o.all.Get(t.Context(), key)
 		if got, err := c.store.Get(t.Context(), key); err != nil || string(got) != string(want) {
-			t.Errorf("%s: %d bytes, %v", key, len(got), err)
+			t.Errorf("Get(%s): %d bytes, %v", key, len(got), err)
 		}
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// TestChunkPlan checks that everything that was planned is read, in order, in
-// parts that are neither too large nor too many.
+// TestChunkPlan checks that all planned chunks are read, in order, in runs that are neither
+// too large nor too many.
 func TestChunkPlan(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -39,7 +39,7 @@ func TestChunkPlan(t *testing.T) {
 		}
 		for id := range want {
 			if !p.has(id) {
-				t.Fatal("a chunk that was added is not there")
+				t.Fatal("has returns false for an added chunk")
 			}
 		}
 		if p.has(object.ID{}) || p.n != len(want) {
@@ -49,7 +49,7 @@ func TestChunkPlan(t *testing.T) {
 		var last run
 		for r := range p.runs() {
 			if r.size > maxRead && len(r.records) > 1 {
-				t.Errorf("%d bytes at once", r.size)
+				t.Errorf("a run of %d bytes, want at most %d", r.size, maxRead)
 			}
 			gap := r.off - last.off - int64(last.size)
 			if r.pack == last.pack && (gap < 0 || gap <= maxGap && last.size+int(gap)+int(p.at(r.records[0]).stored) <= maxRead) {
@@ -62,13 +62,13 @@ func TestChunkPlan(t *testing.T) {
 					t.Errorf("%+v, want %+v", e, want[e.Key.ID])
 				}
 				if int64(e.Offset) < end || int64(e.Offset)-end > maxGap {
-					t.Errorf("a value at %d after one that ends at %d", e.Offset, end)
+					t.Errorf("a value at %d after a value that ends at %d", e.Offset, end)
 				}
 				end = int64(e.Offset) + int64(e.Stored)
 				delete(want, e.Key.ID)
 			}
 			if end != r.off+int64(r.size) {
-				t.Errorf("%d bytes from %d for what ends at %d", r.size, r.off, end)
+				t.Errorf("a run of %d bytes from %d, want it to end at %d", r.size, r.off, end)
 			}
 			last = r
 		}
@@ -78,8 +78,8 @@ func TestChunkPlan(t *testing.T) {
 	}
 }
 
-// TestChunkPlanOverlap checks that entries that lie over each other, which no
-// pack has, are read whole.
+// TestChunkPlanOverlap checks that overlapping entries, which no pack has, are read
+// completely.
 func TestChunkPlanOverlap(t *testing.T) {
 	p := newChunkPlan()
 	for i, at := range [][2]uint32{{100, 1000}, {100, 50}, {200, 5}, {90, 20}} {
@@ -88,7 +88,7 @@ func TestChunkPlanOverlap(t *testing.T) {
 	p.sort()
 	for r := range p.runs() {
 		if r.off != 90 || r.size != 1010 || len(r.records) != 4 {
-			t.Errorf("%+v", r)
+			t.Errorf("run %+v, want 1010 bytes from 90 with 4 chunks", r)
 		}
 	}
 }
@@ -115,8 +115,8 @@ func BenchmarkChunkPlan(b *testing.B) {
 	}
 }
 
-// TestNodePacksOfTwoSizes has entries say of one pack that it has different sizes:
-// what lies behind the end of the smaller one is not there.
+// TestNodePacksOfTwoSizes has entries that disagree about the size of a pack. Values beyond
+// the smaller size are damaged.
 func TestNodePacksOfTwoSizes(t *testing.T) {
 	for _, offset := range []uint32{5000, maxRead - 10, 2*maxRead - 10, 3*maxRead - 70} {
 		n, err := openNodePacks(t.TempDir(), 1, func(_ context.Context, _ pack.Info, b []byte, _ int64) (int, error) { return len(b), nil })
@@ -128,10 +128,10 @@ func TestNodePacksOfTwoSizes(t *testing.T) {
 		n.take(t.Context(), []pack.Entry{small, large})
 		defer n.close()
 		if value, err := n.value(small); len(value) != 50 || err != nil {
-			t.Errorf("%d bytes, %v", len(value), err)
+			t.Errorf("value in the smaller size: %d bytes, %v", len(value), err)
 		}
 		if value, err := n.value(large); !errors.Is(err, remote.ErrDamaged) {
-			t.Errorf("offset %d: %d bytes, %v", offset, len(value), err)
+			t.Errorf("value at %d: %d bytes, %v, want ErrDamaged", offset, len(value), err)
 		}
 	}
 }

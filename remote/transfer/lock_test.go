@@ -14,7 +14,7 @@ import (
 
 const day = 24 * time.Hour
 
-// vault is a remote in a store that can lock, and the clock of both.
+// vault is a remote in a store with locks, and the clock of both.
 type vault struct {
 	*remotetest.Vault
 	t   *testing.T
@@ -24,7 +24,7 @@ type vault struct {
 func newVault(t *testing.T) *vault {
 	v := &vault{t: t, now: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	v.Vault = remotetest.NewVault(func() time.Time { return v.now })
-	v.Memory = newRemoteIn(t)
+	v.Memory = newRemote(t)
 	return v
 }
 
@@ -36,7 +36,7 @@ func (v *vault) pusher(age time.Duration) *pusher {
 	return p
 }
 
-// wantLocked wants that all files in use are locked for at least an age.
+// wantLocked checks that all files in use are locked for at least an age.
 func (v *vault) wantLocked(age time.Duration) {
 	v.t.Helper()
 	head := newCollector(v.t, v.Memory).head()
@@ -50,8 +50,8 @@ func (v *vault) wantLocked(age time.Duration) {
 	v.Asked()
 }
 
-// TestLocks has pushes that lock: each new file, and again when half of the time has
-// passed. Only unknown and expiring locks are looked up.
+// TestLocks checks that a push locks each new file, and renews a lock after half of its time.
+// It looks up only unknown and expiring locks.
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -66,7 +66,7 @@ func TestLocks(t *testing.T) {
 		return result.Locks
 	}
 	if got := push(p, one); got.Renewed != 1 || got.Files != len(v.Names("")) || !got.Until.Equal(v.now.Add(30*day)) {
-		t.Errorf("%+v of %q", got, v.Names(""))
+		t.Errorf("first push: %+v for the files %q", got, v.Names(""))
 	}
 	v.wantLocked(30 * day)
 
@@ -80,7 +80,7 @@ func TestLocks(t *testing.T) {
 	two := p.grow(2, one)
 	push(p, two)
 	if asked, renewed := v.Asked(); asked != len(v.Names(""))-before || len(renewed) > 0 {
-		t.Errorf("%d of %q looked up, %q renewed", asked, v.Names(""), renewed)
+		t.Errorf("after 10 days: %d of %q looked up, %q renewed", asked, v.Names(""), renewed)
 	}
 	v.wantLocked(20 * day)
 
@@ -90,7 +90,7 @@ func TestLocks(t *testing.T) {
 	}
 	v.wantLocked(15 * day)
 
-	// Another clone locks as the remote requires, and does not trust the first one.
+	// Another clone locks as the remote requires, and looks up all locks itself.
 	q := v.pusher(0)
 	q.local, q.ReadWriter = p.local, p.local
 	three := q.grow(3, two)
@@ -108,12 +108,12 @@ func TestLocks(t *testing.T) {
 	q.remote.o.Lock.Age = -1
 	push(q, q.grow(5, four))
 	if asked, _ := v.Asked(); asked > 0 || newCollector(t, v.Memory).head().Lock.Age != 0 {
-		t.Errorf("locks stay on: %d looked up", asked)
+		t.Errorf("after locks were switched off: %d looked up", asked)
 	}
 }
 
-// TestLocksFail has a needed file that cannot be locked: the push succeeds and reports
-// it, and all other locks are renewed.
+// TestLocksFail checks that a push succeeds if a file in use cannot be locked. It reports the
+// file and renews all other locks.
 func TestLocksFail(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -123,22 +123,23 @@ func TestLocksFail(t *testing.T) {
 	v.now = v.now.Add(20 * day)
 	v.Remove(v.Names("packs/")[0])
 	if got := p.mustPush("main", one); !errors.Is(got.LockErr, remote.ErrNotFound) || got.Locks.Renewed != len(v.Names("")) {
-		t.Errorf("%+v, %v", got.Locks, got.LockErr)
+		t.Errorf("locks %+v, %v, want ErrNotFound", got.Locks, got.LockErr)
 	}
 	v.wantLocked(30 * day)
 	if got := p.mustPush("main", one); got.LockErr == nil {
-		t.Error("the next push does not report it")
+		t.Error("the next push does not report the file")
 	}
 
 	// The store cannot lock.
-	q := newPusher(t, newRemoteIn(t))
+	q := newPusher(t, newRemote(t))
 	q.remote.o.Lock.Age = 30 * day
 	if _, err := q.push("main", q.grow(1)); !errors.Is(err, remote.ErrUnsupported) {
-		t.Errorf("a store without locks: %v", err)
+		t.Errorf("push to a store without locks: %v, want ErrUnsupported", err)
 	}
 }
 
-// TestCollectLocked has gc keep what is locked, and delete it when the locks have ended.
+// TestCollectLocked checks that a collection keeps locked files, and deletes them after the
+// locks have ended.
 func TestCollectLocked(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
@@ -180,9 +181,9 @@ func TestCollectLocked(t *testing.T) {
 		t.Errorf("after the locks: %+v, want %d deleted", st, locked)
 	}
 	if found := problems(t, v.Memory, true); len(found) > 0 {
-		t.Errorf("found %q", found)
+		t.Errorf("problems %q, want none", found)
 	}
 	if i := slices.IndexFunc(v.Names(""), func(name string) bool { return strings.HasPrefix(name, "probe/") }); i >= 0 {
-		t.Errorf("left: %s", v.Names("")[i])
+		t.Errorf("the probe %s is left", v.Names("")[i])
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -18,33 +17,15 @@ import (
 // lose removes objects from a side that is intact. Their loss is not accepted yet.
 func (s *side) lose(keys ...object.Key) {
 	s.t.Helper()
-	ctx := context.Background()
-	needed, old := s.needed(), s.store
-	var err error
-	if s.store, err = volume.Open(s.t.TempDir(), volume.Options{Now: time.Now}); err != nil {
-		s.t.Fatal(err)
+	kept := s.mustReach()
+	for _, key := range keys {
+		delete(kept, key)
 	}
-	session := s.store.Begin(volume.SessionOptions{})
-	for key := range needed {
-		if slices.Contains(keys, key) {
-			continue
-		}
-		data, err := old.Get(ctx, key)
-		if err == nil {
-			_, err = session.Put(ctx, key.Kind, data)
-		}
-		if err != nil {
-			s.t.Fatal(err)
-		}
-	}
-	err = session.Publish(ctx, func(context.Context) error { return nil })
-	if err := errors.Join(err, session.Close(), old.Close()); err != nil {
-		s.t.Fatal(err)
-	}
+	s.keepOnly(kept)
 }
 
-// gapped is a side with a history of six commits in which a commit, a folder and
-// a chunk of the newest commit are missing.
+// gapped is a side with six commits. Its list lost has a commit, the tree of another one, and
+// a chunk of the newest commit, for a test to lose.
 type gapped struct {
 	*side
 	ids  []object.ID
@@ -62,7 +43,8 @@ func newGapped(t testing.TB, b remote.Backend) *gapped {
 	return g
 }
 
-// intact returns what the newest commit reaches without what is to be lost.
+// intact returns the objects that the newest commit reaches without passing an object in
+// g.lost.
 func (g *gapped) intact() (list []object.Key) {
 	g.t.Helper()
 	seen := map[object.Key]bool{}
@@ -85,23 +67,22 @@ func (s *side) chunkOf(id object.ID) object.Key {
 	return links[slices.IndexFunc(links, func(key object.Key) bool { return key.Kind == object.KindChunk })]
 }
 
-// wantLost checks that a remote is in order, except that it lists these as lost.
+// wantLost checks that a remote is intact, except that it lists these objects as lost.
 func wantLost(t testing.TB, b remote.Backend, want ...object.Key) {
 	t.Helper()
-	checked := wantWhole(t, b, nil)
+	checked := wantIntact(t, b, nil)
 	got := slices.SortedFunc(maps.Keys(checked.Lost), object.Key.Compare)
 	if !slices.Equal(got, want) {
 		t.Errorf("lost: %v, want %v", got, want)
 	}
 }
 
-// fetchLost is fetch by who has the list of lost objects followed, and accepts those
-// that the remote lists.
+// fetchLost fetches all branches, and accepts the loss of the objects that the remote lists.
 func (s *side) fetchLost(o FetchOptions) (*FetchResult, error) {
 	s.t.Helper()
 	ctx := context.Background()
 	head := s.head()
-	o.Want, o.Have, o.Records = slices.Collect(maps.Values(head.Refs)), slices.Collect(maps.Values(s.refs)), s.said
+	o.Want, o.Have, o.Records = slices.Collect(maps.Values(head.Refs)), slices.Collect(maps.Values(s.refs)), s.records
 	var err error
 	if o.Lost, err = s.store.Lost(ctx); err != nil {
 		s.t.Fatal(err)
@@ -120,18 +101,18 @@ func (s *side) fetchLost(o FetchOptions) (*FetchResult, error) {
 	return result, errors.Join(err, session.Close())
 }
 
-// TestPushLost pushes a history with gaps: only after these were accepted, and only
-// these are left out. Who fetches hears of them.
+// TestPushLost checks that a push leaves out objects whose loss was accepted, and no other
+// ones. A fetch reports them.
 func TestPushLost(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newGapped(t, b)
 	intact := a.intact()
 	a.lose(a.lost...)
 	for n := range len(a.lost) {
 		a.store.SetLost(a.lost[:n])
 		if _, err := a.push(true, "main"); !errors.Is(err, object.ErrNotFound) {
-			t.Fatalf("%d of %d accepted: %v", n, len(a.lost), err)
+			t.Fatalf("push with %d of %d losses accepted: %v, want ErrNotFound", n, len(a.lost), err)
 		}
 	}
 	a.store.SetLost(a.lost)
@@ -149,29 +130,29 @@ func TestPushLost(t *testing.T) {
 
 	refusing := newSide(t, b)
 	if _, err := refusing.fetchLost(FetchOptions{RefuseLost: true}); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("refused, but %v", err)
+		t.Errorf("fetch with RefuseLost: %v, want ErrNotFound", err)
 	}
 	c := newSide(t, b)
 	result, err := c.fetchLost(FetchOptions{})
 	if err != nil || !slices.Equal(slices.SortedFunc(maps.Keys(result.Lost), object.Key.Compare), a.lost) {
-		t.Fatalf("lost %v: %v", result.Lost, err)
+		t.Fatalf("fetch: lost %v, want %v; %v", result.Lost, a.lost, err)
 	}
-	// Both go on: nothing is named twice.
+	// Later pushes and fetches do not report the objects again.
 	c.commit("main", 20, a.ids[5])
 	if result := c.mustPush("main"); len(result.Lost) > 0 {
-		t.Errorf("on top of it, %v are lost", result.Lost)
+		t.Errorf("the next push lists %v as lost, want none", result.Lost)
 	}
 	if result, err := a.fetchLost(FetchOptions{}); err != nil || len(result.Lost) > 0 {
-		t.Errorf("lost %v: %v", result.Lost, err)
+		t.Errorf("the next fetch: lost %v, want none; %v", result.Lost, err)
 	}
 	wantLost(t, b, a.lost...)
 }
 
-// TestPushFound has who has everything push: what was lost is sent, with what came
-// before it.
+// TestPushFound checks that a push sends the objects that the remote lists as lost, with
+// everything below them, if its repository has all of it.
 func TestPushFound(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a, c := newGapped(t, b), newGapped(t, b)
 	a.lose(a.lost...)
 	a.store.SetLost(a.lost)
@@ -181,30 +162,30 @@ func TestPushFound(t *testing.T) {
 		t.Errorf("found %v, lost %v", result.Found, result.Lost)
 	}
 	wantLost(t, b)
-	for key := range c.needed() {
+	for key := range c.mustReach() {
 		if !remoteHas(t, b, key) {
 			t.Errorf("%v is missing", key)
 		}
 	}
-	// What was lost comes back, here too.
+	// A fetch brings the objects back to the repository that lost them.
 	if result, err := a.fetchLost(FetchOptions{}); err != nil || len(result.Lost) > 0 {
-		t.Fatalf("lost %v: %v", result.Lost, err)
+		t.Fatalf("fetch: lost %v, want none; %v", result.Lost, err)
 	}
 	if lost, err := a.store.Lost(context.Background()); err != nil || len(lost) > 0 {
 		t.Errorf("%v are still lost: %v", lost, err)
 	}
-	a.needed()
+	a.mustReach()
 	head := c.head()
 	if len(head.Lost) > 0 || len(head.Write)+len(head.GC) > 0 {
-		t.Errorf("lost %v, features %v and %v", head.Lost, head.Write, head.GC)
+		t.Errorf("the root lists %v as lost, with features %v and %v; want none", head.Lost, head.Write, head.GC)
 	}
 }
 
-// TestPushFoundInPart has who has lost objects, and lacks something below them,
-// push: they stay lost.
+// TestPushFoundInPart checks that an object stays lost if the pusher has it, but not
+// everything below it.
 func TestPushFoundInPart(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a, c := newGapped(t, b), newGapped(t, b)
 	tree := a.treeOf(a.ids[3])
 	a.lose(tree)
@@ -213,25 +194,25 @@ func TestPushFoundInPart(t *testing.T) {
 	c.lose(c.chunkOf(c.ids[3]))
 	c.commit("side", 30)
 	if result := c.mustPush("side"); len(result.Found) > 0 {
-		t.Errorf("found %v", result.Found)
+		t.Errorf("found %v, want none", result.Found)
 	}
 	wantLost(t, b, tree)
-	// What c names itself is not lost because others say so.
+	// The list does not excuse objects that new commits need.
 	if _, err := c.push(true, "main", "side"); err != nil {
-		t.Fatal(err) // it is there already
+		t.Fatal(err) // nothing new to send
 	}
 	c.make("copy", func(m *maker) object.ID { return m.commit(tree.ID, c.ids[3]) })
 	if _, err := c.push(true, "copy"); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("an incomplete commit was pushed: %v", err)
+		t.Errorf("push of an incomplete commit: %v, want ErrNotFound", err)
 	}
 	wantLost(t, b, tree)
 }
 
-// TestPushLostOwn goes on with a push that has sent a folder, which others have
-// listed as lost since, and lacks what is in it by now.
+// TestPushLostOwn checks that a resumed push does not use its pack with a folder that was
+// listed as lost meanwhile. Its repository has lost a chunk of the folder by now.
 func TestPushLostOwn(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	a, c := newGapped(t, b), newGapped(t, faulty)
 	c.make("empty", func(m *maker) object.ID { return m.commit(m.tree(map[string]string{"a": "b"}, nil)) })
@@ -247,11 +228,11 @@ func TestPushLostOwn(t *testing.T) {
 	wantLost(t, b, a.lost...)
 }
 
-// TestFetchFound fetches what is lost here from a remote that has it, as far as the
-// remote has all below it.
+// TestFetchFound checks that a fetch receives objects that are lost here, if the remote has
+// everything below them.
 func TestFetchFound(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newGapped(t, b)
 	a.mustPush("main")
 	a.lose(a.lost...)
@@ -259,11 +240,11 @@ func TestFetchFound(t *testing.T) {
 	if _, err := a.fetchLost(FetchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	a.needed()
+	a.mustReach()
 	wantLost(t, b)
 
 	// The remote has a folder without its chunk.
-	b = newRemoteIn(t)
+	b = newRemote(t)
 	a, c := newGapped(t, b), newGapped(t, b)
 	chunk, folder := a.chunkOf(a.ids[3]), a.treeOf(a.ids[3])
 	a.lose(chunk)
@@ -272,36 +253,37 @@ func TestFetchFound(t *testing.T) {
 	c.lose(chunk, folder)
 	c.store.SetLost([]object.Key{folder})
 	if _, err := c.fetchLost(FetchOptions{RefuseLost: true}); err != nil || c.has(folder) {
-		t.Errorf("the folder is here: %v; %v", c.has(folder), err)
+		t.Errorf("with RefuseLost: fetched the folder: %v, want false; %v", c.has(folder), err)
 	}
 	result, err := c.fetchLost(FetchOptions{})
 	if _, lost := result.Lost[chunk]; err != nil || !lost || len(result.Lost) > 1 || !c.has(folder) {
-		t.Errorf("the folder is here: %v; lost: %v; %v", c.has(folder), result.Lost, err)
+		t.Errorf("fetched the folder: %v, want true; lost: %v, want the chunk; %v", c.has(folder), result.Lost, err)
 	}
 }
 
-// TestLostRace has another push land while one is on its way.
+// TestLostRace checks that the remote lists nothing as lost if one push lists objects as lost
+// while another one sends them.
 func TestLostRace(t *testing.T) {
 	t.Parallel()
 	for name, lands := range map[string]func(a, c *gapped, faulty *remotetest.Faulty){
-		"one sends what the other lists": func(a, c *gapped, faulty *remotetest.Faulty) {
+		"sent before the list": func(a, c *gapped, faulty *remotetest.Faulty) {
 			meanwhile(faulty, func() { c.mustPush("main") })
 			if result := a.mustPush("other"); len(result.Lost) > 0 {
-				a.t.Errorf("lists %v", result.Lost)
+				a.t.Errorf("the push lists %v as lost, want none", result.Lost)
 			}
 		},
-		"one lists what the other relies on": func(a, c *gapped, faulty *remotetest.Faulty) {
+		"listed before the push": func(a, c *gapped, faulty *remotetest.Faulty) {
 			meanwhile(faulty, func() { a.mustPush("other") })
 			if result := c.mustPush("main"); !slices.Equal(result.Found, a.lost) {
-				c.t.Errorf("found %v", result.Found)
+				c.t.Errorf("found %v, want %v", result.Found, a.lost)
 			}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newRemoteIn(t)
+			b := newRemote(t)
 			faulty := remotetest.NewFaulty(b)
 			var one, two remote.Backend = faulty, b
-			if name == "one lists what the other relies on" {
+			if name == "listed before the push" {
 				one, two = b, faulty
 			}
 			a, c := newGapped(t, one), newGapped(t, two)
@@ -316,11 +298,11 @@ func TestLostRace(t *testing.T) {
 	}
 }
 
-// TestRepairLost has what a remote lacks listed as lost by a repair, if the loss was
-// accepted here.
+// TestRepairLost checks that a repair lists the missing objects of a remote as lost, if their
+// loss was accepted here.
 func TestRepairLost(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newGapped(t, b)
 	a.lose(a.lost...)
 	a.store.SetLost(a.lost)
@@ -329,17 +311,17 @@ func TestRepairLost(t *testing.T) {
 	for _, dryRun := range []bool{true, false} {
 		result, err := a.remote.Repair(context.Background(), a.store, RepairOptions{DryRun: dryRun})
 		if err != nil || len(result.Found) != len(a.lost) || len(result.Lost) > 0 {
-			t.Fatalf("%+v, %v", result, err)
+			t.Fatalf("dry run %v: %+v, want %d found; %v", dryRun, result, len(a.lost), err)
 		}
 	}
 	wantLost(t, b, a.lost...)
 }
 
-// TestRepairLostPack damages everything on a remote whose loss was accepted here: a
-// repair drops the damaged packs and lists the objects as lost.
+// TestRepairLostPack checks that a repair drops damaged packs and lists their objects as
+// lost, if the loss was accepted here.
 func TestRepairLostPack(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newGapped(t, b)
 	a.mustPush("main")
 	intact := a.intact()
@@ -356,12 +338,12 @@ func TestRepairLostPack(t *testing.T) {
 		b.Damage(e.Pack.Name.Path(), int(e.Offset)+int(e.Stored)/2)
 	}
 	if result, err := a.remote.Repair(t.Context(), a.store, RepairOptions{}); err == nil && len(result.Lost) == 0 {
-		t.Fatal("repaired, though no loss was accepted")
+		t.Fatal("the repair succeeded, though no loss was accepted")
 	}
 
 	a.store.SetLost(a.lost)
 	if result, err := a.remote.Repair(t.Context(), a.store, RepairOptions{}); err != nil || len(result.Lost) > 0 {
-		t.Fatalf("%+v, %v", result, err)
+		t.Fatalf("repair: %+v, %v", result, err)
 	}
 	wantLost(t, b, a.lost...)
 	for _, key := range intact {
@@ -378,11 +360,11 @@ func TestRepairLostPack(t *testing.T) {
 	}
 	wantLost(t, b, a.lost...)
 
-	// Whoever has the objects sends them again.
+	// A repository that has the objects sends them again.
 	c := newGapped(t, b)
 	c.make("old", func(*maker) object.ID { return c.ids[1] })
 	if result := c.mustPush("old"); !slices.Equal(result.Found, a.lost) {
-		t.Errorf("found %v", result.Found)
+		t.Errorf("found %v, want %v", result.Found, a.lost)
 	}
 	wantLost(t, b)
 }

@@ -14,16 +14,15 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestRandomOptimised has versions of branches pushed, some by two at once, so that
-// packs have copies of the same objects, branches deleted, garbage collected with
-// and without optimising, packs damaged and repaired. After every step all is on
-// the remote, and can be fetched.
+// TestRandomOptimised pushes versions of branches, deletes branches, collects with and
+// without repacking, and repairs damaged packs. Concurrent pushes make copies of objects. The
+// remote is intact after every step.
 func TestRandomOptimised(t *testing.T) {
 	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			b := newRemoteIn(t)
+			b := newRemote(t)
 			faulty := remotetest.NewFaulty(b)
 			r := &randomOptimised{
 				writer: newWriter(t, faulty, seed), faulty: faulty, b: b, rng: rand.New(rand.NewPCG(seed, 3)),
@@ -32,7 +31,7 @@ func TestRandomOptimised(t *testing.T) {
 			r.other.local = r.local
 			for range 40 {
 				r.step()
-				wantWhole(t, b, r.tips)
+				wantIntact(t, b, r.tips)
 				if t.Failed() {
 					t.Fatalf("after: %s", strings.Join(r.done, "; "))
 				}
@@ -48,7 +47,7 @@ type randomOptimised struct {
 	b      *remotetest.Memory
 	rng    *rand.Rand
 	tips   map[string]object.ID // by branch
-	other  *pusher              // has what the writer has
+	other  *pusher              // has the objects of the writer
 	reader *side
 	done   []string
 }
@@ -91,8 +90,8 @@ func (r *randomOptimised) step() {
 	r.done = append(r.done, what)
 }
 
-// beside has another clone push what the writer is pushing, and perhaps garbage be
-// collected after that.
+// beside has another clone push the commit that the writer is pushing. A collection may
+// follow.
 func (r *randomOptimised) beside() {
 	r.t.Helper()
 	id := r.writer.tip[0]
@@ -105,8 +104,8 @@ func (r *randomOptimised) beside() {
 	}
 }
 
-// repair damages a pack, whose first bytes are in what others are made from, and
-// repairs it from here.
+// repair damages a pack in its first third, where most bases are, and repairs it from the
+// local repository.
 func (r *randomOptimised) repair() {
 	r.t.Helper()
 	names := r.b.Names("packs/")

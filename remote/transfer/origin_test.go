@@ -22,8 +22,7 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// origin is a remote that a test fills by hand, and all that was ever put into
-// it.
+// origin is a remote that a test fills itself, with all objects that were ever made for it.
 type origin struct {
 	*maker
 	all  *objecttest.Memory
@@ -33,7 +32,7 @@ type origin struct {
 	at   *rootlog.State
 
 	sent      map[object.Key]pack.Entry
-	packSize  int  // of chunks, in bytes
+	packSize  int  // bytes at which a pack of chunks ends
 	inline    bool // entries go into roots, not into index files
 	optimised bool // packs have patches
 }
@@ -66,7 +65,7 @@ func (o *origin) change(c rootlog.Change) {
 	}
 }
 
-// push sends what was made and not sent yet, and moves the main branch.
+// push sends all new objects and moves the main branch.
 func (o *origin) push(id object.ID) {
 	o.t.Helper()
 	keys := slices.DeleteFunc(o.all.Keys(), func(key object.Key) bool { _, ok := o.sent[key]; return ok })
@@ -116,14 +115,14 @@ func (o *origin) pack(keys []object.Key) (c rootlog.Change) {
 	return c
 }
 
-// packWriter is a writer of packs that knows what is in the pack.
+// packWriter writes a pack and keeps its objects as bases for patches.
 type packWriter struct {
 	*pack.Writer
-	bases []sample // none: there are no patches
-	patch bool
+	bases []sample
+	patch bool // packs may have patches
 }
 
-// sample is an object.
+// sample is an object with its bytes.
 type sample struct {
 	key  object.Key
 	data []byte
@@ -137,8 +136,8 @@ func (o *origin) writer() *packWriter {
 	return w
 }
 
-// value returns the shortest value there is for an object: whole, or a patch of
-// any in the pack.
+// value returns the shortest value of an object: complete, or a patch of an object in the
+// pack.
 func (w *packWriter) value(enc *frame.Encoder, key object.Key, data []byte) []byte {
 	value := enc.Append(nil, data)
 	for _, b := range w.bases {
@@ -193,8 +192,8 @@ func (o *origin) index(entries []pack.Entry) rootlog.File {
 	return rootlog.File{Name: name, Size: int64(buf.Len()), Sum: sha256.Sum256(buf.Bytes())}
 }
 
-// collect moves what is left reachable to new packs, and condemns and deletes
-// all the old ones, as a collector without a grace would.
+// collect moves the reachable objects to new packs. It condemns and deletes all old packs and
+// index files, without a grace.
 func (o *origin) collect() {
 	o.t.Helper()
 	var condemned []string
@@ -225,11 +224,11 @@ func (o *origin) packs() map[string]bool {
 
 // clone is a repository that a test fetches into.
 type clone struct {
-	t       testing.TB
-	dir     string
-	store   *volume.Store
-	remote  *Remote
-	unsound bool // the test has damaged it
+	t         testing.TB
+	dir       string
+	store     *volume.Store
+	remote    *Remote
+	skipCheck bool // do not check the store at the end
 }
 
 func newClone(t testing.TB, b remote.Backend) *clone {
@@ -244,19 +243,19 @@ func newClone(t testing.TB, b remote.Backend) *clone {
 	}
 	c.remote = r
 	t.Cleanup(func() {
-		if !c.unsound {
-			c.wantSound()
+		if !c.skipCheck {
+			c.checkStore()
 		}
 		r.Close()
 		c.store.Close()
 		if left, _ := filepath.Glob(filepath.Join(cache, "fetch-*")); len(left) > 0 {
-			t.Errorf("left %q", left)
+			t.Errorf("files left: %q", left)
 		}
 	})
 	return c
 }
 
-// reopen opens the store anew.
+// reopen closes and opens the store.
 func (c *clone) reopen() {
 	c.t.Helper()
 	if c.store != nil {
@@ -269,8 +268,8 @@ func (c *clone) reopen() {
 	}
 }
 
-// wantSound checks that there is nothing damaged, and no node that is none.
-func (c *clone) wantSound() {
+// checkStore checks that nothing in the store is damaged.
+func (c *clone) checkStore() {
 	c.t.Helper()
 	_, err := c.store.Check(context.Background(), volume.CheckOptions{ReadData: true}, func(p volume.Problem) { c.t.Errorf("check: %v", p) })
 	if err != nil {
@@ -299,7 +298,7 @@ func (c *clone) head() *rootlog.State {
 	return head
 }
 
-// mustFetch is fetch at the remote's head; then all of it has to be here.
+// mustFetch fetches at the remote's head and checks that everything has arrived.
 func (c *clone) mustFetch(o *origin, have ...object.ID) *FetchResult {
 	c.t.Helper()
 	head := c.head()
@@ -311,7 +310,8 @@ func (c *clone) mustFetch(o *origin, have ...object.ID) *FetchResult {
 	return result
 }
 
-// wantAll checks that all that an object refers to is here, and the same.
+// wantAll checks that the store has everything that an object refers to, with the right
+// bytes.
 func (c *clone) wantAll(o *origin, key object.Key) {
 	c.t.Helper()
 	for key := range closure(c.t, o.all, key) {

@@ -18,32 +18,32 @@ import (
 )
 
 func TestPush(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	result := p.mustPush("main", one)
 	want := closure(t, p.local, commitKeys(one)...)
 	if result.Objects != int64(len(want)) || result.Packs != 2 || result.Seq != 1 || result.Bytes != b.Bytes(remotetest.Put) {
-		t.Errorf("%+v; want %d objects, %d bytes", result, len(want), b.Bytes(remotetest.Put))
+		t.Errorf("push: %+v; want %d objects, %d bytes", result, len(want), b.Bytes(remotetest.Put))
 	}
 	if got := result.Refs[0]; got.Status != StatusNew || got.New != one || !got.Old.IsZero() {
-		t.Errorf("%+v", got)
+		t.Errorf("ref: %+v, want a new one", got)
 	}
-	if checked := wantWhole(t, b, map[string]object.ID{"main": one}); checked.Objects != int64(len(want)) || checked.Packs != 2 || checked.Roots != 1 {
-		t.Errorf("%+v", checked)
+	if checked := wantIntact(t, b, map[string]object.ID{"main": one}); checked.Objects != int64(len(want)) || checked.Packs != 2 || checked.Roots != 1 {
+		t.Errorf("check: %+v, want %d objects in 2 packs, 1 root", checked, len(want))
 	}
 	if head, err := p.remote.Head(t.Context()); err != nil || head.Head != mainRef || head.Who != "A <a@example.org>" || head.Host != "host" {
-		t.Errorf("%+v, %v", head, err)
+		t.Errorf("head: %+v, %v", head, err)
 	}
 
 	b.ResetCounts()
 	p.reopen(b)
 	result = p.mustPush("main", one)
 	if b.Calls(remotetest.Any) != 2 || b.Calls(remotetest.Get) != 2 || result.Refs[0].Status != StatusUpToDate || result.Objects != 0 {
-		t.Errorf("nothing new: %d calls, %+v", b.Calls(remotetest.Any), result)
+		t.Errorf("push without changes: %d calls, %+v", b.Calls(remotetest.Any), result)
 	}
 
-	two := p.grow(4, one) // changes a file in a folder, and one in another
+	two := p.grow(4, one) // changes one file in a folder, and one beside it
 	b.ResetCounts()
 	p.reopen(b)
 	result = p.mustPush("main", two)
@@ -52,21 +52,21 @@ func TestPush(t *testing.T) {
 		delete(more, key)
 	}
 	if result.Objects != int64(len(more)) || result.Refs[0].Status != StatusFastForward {
-		t.Errorf("%+v, want %d objects", result, len(more))
+		t.Errorf("push of a change: %+v, want %d objects", result, len(more))
 	}
 	if n := b.Calls(remotetest.Any); n != 5 {
-		t.Errorf("a small push makes %d calls", n)
+		t.Errorf("a small push made %d calls, want 5", n)
 	}
 	if left, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*")); len(left) > 0 {
 		t.Errorf("left in the journal: %q", left)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": two})
+	wantIntact(t, b, map[string]object.ID{"main": two})
 }
 
-// A tip of the remote that is here without its parents was not fetched: an
-// interrupted fetch has left it.
+// An interrupted fetch may leave a commit of the remote here without its parents. Such a
+// commit does not count as fetched.
 func TestPushAfterInterruptedFetch(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p, other := newPusher(t, b), newPusher(t, b)
 	one := p.grow(1)
 	p.mustPush("main", one)
@@ -89,26 +89,26 @@ func TestPushAfterInterruptedFetch(t *testing.T) {
 	mine := p.grow(9, one)
 	p.reopen(b)
 	if _, err := p.push("main", mine); !errors.Is(err, ErrNotFastForward) || errors.Is(err, object.ErrCorrupt) {
-		t.Errorf("%v, want that it is no fast-forward", err)
+		t.Errorf("push: %v, want ErrNotFastForward", err)
 	}
 	// A missing commit among the pushed ones is damage.
 	p.local.Delete(commitKeys(one)[0])
 	if _, err := p.push("main", mine); !errors.Is(err, object.ErrNotFound) {
-		t.Errorf("%v, want that a commit is missing", err)
+		t.Errorf("push without a commit: %v, want ErrNotFound", err)
 	}
 	if _, err := p.local.Put(t.Context(), object.KindCommit, first); err != nil {
 		t.Fatal(err)
 	}
 	forced := PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(mine)[0], Force: true}}}
 	if _, err := p.remote.Push(t.Context(), p.local, forced); err != nil {
-		t.Errorf("forced: %v", err)
+		t.Errorf("forced push: %v", err)
 	}
 }
 
-// TestPushFromVolumes pushes what lies in volumes, in more than one pack, with
-// annotated tags, large files and lists of what was skipped.
+// TestPushFromVolumes pushes more than one pack from volumes: an annotated tag, large files
+// and a long list of skipped files.
 func TestPushFromVolumes(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	store, err := volume.Open(t.TempDir(), volume.Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
@@ -152,17 +152,18 @@ func TestPushFromVolumes(t *testing.T) {
 	}
 	want := closure(t, store, tag)
 	if result.Objects != int64(len(want)) || result.Packs != 4 || c.SkippedRest.IsZero() || !want[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}] {
-		t.Errorf("%+v, want %d objects", result, len(want))
+		t.Errorf("push: %+v, want %d objects in 4 packs", result, len(want))
 	}
 	if last := seen[len(seen)-1]; last.Phase != PhaseCopy || last.Objects != result.Objects || last.TotalObjects != last.Objects || last.Bytes != last.TotalBytes || last.Bytes < 45<<20 {
 		t.Errorf("progress ends with %+v", last)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": id, "refs/tags/v1": tag.ID})
+	wantIntact(t, b, map[string]object.ID{"main": id, "refs/tags/v1": tag.ID})
 }
 
-// TestSmallChange has one file among many change.
+// TestSmallChange checks that the push of one changed file among many reads and sends few
+// objects.
 func TestSmallChange(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	folders := map[string]object.ID{}
 	for d := range 20 {
@@ -184,16 +185,16 @@ func TestSmallChange(t *testing.T) {
 	p.local.gets.Store(0)
 	result := p.mustPush("main", two)
 	if result.Objects > 8 || result.Bytes > 60<<10 {
-		t.Errorf("%+v", result)
+		t.Errorf("push: %+v, want at most 8 objects", result)
 	}
 	if n := p.local.gets.Load(); n > 40 {
-		t.Errorf("%d objects were read", n)
+		t.Errorf("%d objects were read, want at most 40", n)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": two})
+	wantIntact(t, b, map[string]object.ID{"main": two})
 }
 
 func TestRejected(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p, other := newPusher(t, b), newPusher(t, b)
 	one := p.grow(1)
 	two, fork := p.grow(2, one), p.grow(3, one)
@@ -223,7 +224,7 @@ func TestRejected(t *testing.T) {
 		"lease, new":               {RefUpdate{Name: "refs/heads/new", New: key(fork), Expect: &object.ID{}}, true},
 		"tag forced":               {RefUpdate{Name: "refs/tags/v", New: key(two), Force: true}, true},
 		"delete":                   {RefUpdate{Name: mainRef}, true},
-		"delete what is not there": {RefUpdate{Name: "refs/heads/none"}, true},
+		"delete, absent":           {RefUpdate{Name: "refs/heads/none"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := b.Snapshot()
@@ -236,19 +237,19 @@ func TestRejected(t *testing.T) {
 			}})
 			if test.ok {
 				if err != nil || result.Refs[0].Err != nil {
-					t.Fatalf("%+v, %v", result, err)
+					t.Fatalf("push: %+v, %v", result, err)
 				}
-				wantWhole(t, b, nil)
+				wantIntact(t, b, nil)
 				return
 			}
 			if !errors.Is(err, ErrNotFastForward) || !strings.HasPrefix(err.Error(), test.update.Name+": ") {
-				t.Fatalf("%+v, %v", result, err)
+				t.Fatalf("push: %+v, %v, want ErrNotFastForward", result, err)
 			}
 			if b.Calls(remotetest.Put)+b.Calls(remotetest.Create) > 0 {
-				t.Error("a hopeless push wrote something")
+				t.Error("a rejected push wrote to the remote")
 			}
 			if result.Refs[0].Err != err || !strings.HasPrefix(result.Refs[0].Status, StatusRejected) || result.Refs[1].Status != StatusNotPushed {
-				t.Errorf("%+v", result.Refs)
+				t.Errorf("refs: %+v", result.Refs)
 			}
 		})
 	}
@@ -259,14 +260,14 @@ func TestRejected(t *testing.T) {
 		"tree":          {Name: "refs/tags/t", New: object.Key{Kind: object.KindTree, ID: object.Sum([]byte("t"))}},
 	} {
 		if _, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{update}}); err == nil {
-			t.Errorf("%s: no error", name)
+			t.Errorf("push with a bad update (%s) succeeded", name)
 		}
 	}
 }
 
-// TestTagTwice pushes two refs that name one tag object.
+// TestTagTwice checks that a tag object with two refs is sent once.
 func TestTagTwice(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	tag := object.Key{Kind: object.KindTag, ID: p.put(object.KindTag, &object.Tag{Target: p.grow(1), Name: "v1", Tagger: object.Signature{Name: "A"}})}
 	result, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{{Name: "refs/tags/v1", New: tag}, {Name: "refs/tags/stable", New: tag}}})
@@ -276,25 +277,25 @@ func TestTagTwice(t *testing.T) {
 	if want := len(closure(t, p.local, tag)); result.Objects != int64(want) {
 		t.Errorf("%d objects were sent, want %d", result.Objects, want)
 	}
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 }
 
 func TestDryRun(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	b.ResetCounts()
 	result, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(one)[0]}}, DryRun: true})
 	if err != nil || result.Objects != int64(len(closure(t, p.local, commitKeys(one)...))) || result.Packs != 2 || result.Bytes < 5000 || result.Refs[0].Status != StatusNew {
-		t.Errorf("%+v, %v", result, err)
+		t.Errorf("dry run: %+v, %v", result, err)
 	}
 	if b.Calls(remotetest.Put)+b.Calls(remotetest.Create) > 0 {
-		t.Error("it wrote something")
+		t.Error("the dry run wrote to the remote")
 	}
 }
 
-func TestPushWhatIsNotHere(t *testing.T) {
-	b := newRemoteIn(t)
+func TestPushMissing(t *testing.T) {
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	p.mustPush("main", one)
@@ -304,21 +305,21 @@ func TestPushWhatIsNotHere(t *testing.T) {
 	_, err := p.push("main", two)
 	var missing *object.NotFoundError
 	if !errors.As(err, &missing) || missing.Key != lost {
-		t.Errorf("%v, want that %s is missing", err, lost)
+		t.Errorf("push: %v, want that %s is missing", err, lost)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": one})
+	wantIntact(t, b, map[string]object.ID{"main": one})
 
-	// What is on the remote need not be here, even a node.
+	// Objects on the remote may be missing here, even nodes.
 	tree := object.Key{Kind: object.KindTree, ID: p.tree(map[string]string{"f0": noise(0, 300), "f1": noise(1, 300), "f2": noise(2, 300), "f3": noise(3, 300)}, nil)}
 	other := p.commit(p.tree(map[string]string{"new": noise(9000, 100)}, map[string]object.ID{"d": tree.ID}))
 	p.local.Delete(tree)
 	p.mustPush("other", other)
-	wantWhole(t, b, map[string]object.ID{"main": one, "other": other})
+	wantIntact(t, b, map[string]object.ID{"main": one, "other": other})
 }
 
-// TestIndexFiles pushes until there are index files, small pushes and large.
+// TestIndexFiles checks the index files after many small pushes and a large one.
 func TestIndexFiles(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p, q := newPusher(t, b), newPusher(t, b)
 	var id object.ID
 	for i := range 120 {
@@ -342,7 +343,7 @@ func TestIndexFiles(t *testing.T) {
 	if n := len(head.Indexes); n < 2 || n > 10 || len(head.Packs) == 0 || rootlog.InlineSize(head.Packs) > rootlog.MaxInline {
 		t.Errorf("%d index files, %d packs inline in %d bytes", n, len(head.Packs), rootlog.InlineSize(head.Packs))
 	}
-	// What was sent here was kept, and need not be read again.
+	// The pusher has kept its own index file.
 	b.ResetCounts()
 	snap, err := q.remote.snapshot(t.Context())
 	if err != nil {
@@ -354,17 +355,17 @@ func TestIndexFiles(t *testing.T) {
 		}
 	}
 	if n := b.Calls(remotetest.Any); n > 2+len(head.Indexes)-1 {
-		t.Errorf("%d calls", n)
+		t.Errorf("opening the indexes took %d calls, want at most %d", n, 2+len(head.Indexes)-1)
 	}
 	copies, _ := filepath.Glob(filepath.Join(q.dir, indexFolder, "*"))
 	if len(copies) != len(head.Indexes) {
 		t.Errorf("%d copies of %d index files", len(copies), len(head.Indexes))
 	}
-	wantWhole(t, b, map[string]object.ID{"main": id, "large": large})
+	wantIntact(t, b, map[string]object.ID{"main": id, "large": large})
 }
 
 func TestConcurrentBranches(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	want := map[string]object.ID{}
 	var mu sync.Mutex
 	var group sync.WaitGroup
@@ -388,13 +389,13 @@ func TestConcurrentBranches(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if checked := wantWhole(t, b, want); checked.Roots < 80 {
-		t.Errorf("%d roots", checked.Roots)
+	if checked := wantIntact(t, b, want); checked.Roots < 80 {
+		t.Errorf("%d roots, want at least 80", checked.Roots)
 	}
 }
 
 func TestConcurrentSameBranch(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	first := newPusher(t, b)
 	base := first.grow(0)
 	first.mustPush("main", base)
@@ -404,7 +405,7 @@ func TestConcurrentSameBranch(t *testing.T) {
 	for n := range results {
 		p := newPusher(t, b)
 		if p.grow(0) != base {
-			t.Fatal("not the same commit")
+			t.Fatal("the pushers have different first commits")
 		}
 		ids[n] = p.grow(n+1, base)
 		group.Go(func() { _, results[n] = p.push("main", ids[n]) })
@@ -416,21 +417,21 @@ func TestConcurrentSameBranch(t *testing.T) {
 		case err == nil && won < 0:
 			won = n
 		case err == nil:
-			t.Error("two have won")
+			t.Error("two pushes succeeded")
 		case !errors.Is(err, ErrNotFastForward):
-			t.Errorf("%d: %v", n, err)
+			t.Errorf("pusher %d: %v, want ErrNotFastForward", n, err)
 		}
 	}
 	if won < 0 {
-		t.Fatal("nobody has won")
+		t.Fatal("no push succeeded")
 	}
-	wantWhole(t, b, map[string]object.ID{"main": ids[won]})
+	wantIntact(t, b, map[string]object.ID{"main": ids[won]})
 }
 
-// TestSharedFolder has several pushes of one repository at once, with one
-// folder: none takes what another one is sending.
+// TestSharedFolder runs several pushes of one repository, with one folder, at once. None
+// takes over packs that another one is sending.
 func TestSharedFolder(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	want := map[string]object.ID{}
 	var group sync.WaitGroup
@@ -446,7 +447,7 @@ func TestSharedFolder(t *testing.T) {
 		})
 	}
 	group.Wait()
-	wantWhole(t, b, want)
+	wantIntact(t, b, want)
 	if left, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*")); len(left) > 0 {
 		t.Errorf("left in the journal: %q", left)
 	}
@@ -464,7 +465,7 @@ func TestBatches(t *testing.T) {
 			t.Fatalf("%d jobs: %d objects in the first batch", c.jobs, len(all[0]))
 		}
 		if got := slices.Concat(all[1:]...); !slices.Equal(got, p.chunks) {
-			t.Errorf("%d jobs: chunks lost, or not in order", c.jobs)
+			t.Errorf("%d jobs: chunks are missing, or not in order", c.jobs)
 		}
 		for _, batch := range all[1 : len(all)-1] {
 			size := 0

@@ -24,7 +24,7 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// memoryLocal is a Local in memory, which counts what is read.
+// memoryLocal is a Local in memory that counts reads.
 type memoryLocal struct {
 	*objecttest.Memory
 	enc  *frame.Encoder
@@ -53,8 +53,8 @@ func (m *memoryLocal) StoredSize(ctx context.Context, key object.Key) (raw, stor
 	return int64(n), int64(len(value)), err
 }
 
-// patient is how trouble is borne in tests: without waiting.
-var patient = retry.Options{Now: time.Now, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
+// noWait retries without waiting.
+var noWait = retry.Options{Now: time.Now, Sleep: func(ctx context.Context, _ time.Duration) error { return ctx.Err() }}
 
 // pusher is a repository that a test pushes from.
 type pusher struct {
@@ -63,11 +63,11 @@ type pusher struct {
 	dir    string
 	remote *Remote
 
-	keepSmall bool // pushes do not merge
+	keepSmall bool // pushes do not merge packs
 }
 
-// newRemoteIn makes a store a remote, and returns it.
-func newRemoteIn(t testing.TB) *remotetest.Memory {
+// newRemote returns a store in memory with an empty remote.
+func newRemote(t testing.TB) *remotetest.Memory {
 	t.Helper()
 	b := remotetest.NewMemory()
 	if _, err := rootlog.Init(t.Context(), b, "00112233445566778899aabbccddeeff", rootlog.Chunker{}, testRand()); err != nil {
@@ -84,7 +84,7 @@ func newPusher(t testing.TB, b remote.Backend) *pusher {
 	return p
 }
 
-// reopen opens the remote anew, as the next process does.
+// reopen opens the remote like a new process.
 func (p *pusher) reopen(b remote.Backend) {
 	p.t.Helper()
 	r, err := openTest(p.t, b, p.dir)
@@ -95,8 +95,8 @@ func (p *pusher) reopen(b remote.Backend) {
 }
 
 func openTest(t testing.TB, b remote.Backend, dir string) (*Remote, error) {
-	return Open(context.Background(), retry.New(b, patient), Options{
-		Dir: dir, URL: "memory:", Now: time.Now, Retry: patient, Who: "A <a@example.org>", Host: "host",
+	return Open(context.Background(), retry.New(b, noWait), Options{
+		Dir: dir, URL: "memory:", Now: time.Now, Retry: noWait, Who: "A <a@example.org>", Host: "host",
 		Warn: func(s string) { t.Log("warning:", s) },
 	})
 }
@@ -117,8 +117,8 @@ func (p *pusher) mustPush(branch string, id object.ID) *PushResult {
 	return result
 }
 
-// grow makes a commit of some files and folders, of which change differs from
-// that of another number.
+// grow makes a commit of three folders. Each value of change gives one folder a file of its
+// own, and the root another one.
 func (p *pusher) grow(change int, parents ...object.ID) object.ID {
 	p.t.Helper()
 	folders := map[string]object.ID{}
@@ -135,9 +135,9 @@ func (p *pusher) grow(change int, parents ...object.ID) object.ID {
 	return p.commit(p.tree(map[string]string{"top": noise(7000+change, 400)}, folders), parents...)
 }
 
-// wantWhole checks that all that is on a remote is in order, that all that its
-// refs reach is there, and that refs are what they are to be. Nil refs: any.
-func wantWhole(t testing.TB, b remote.Backend, refs map[string]object.ID) Checked {
+// wantIntact checks that a remote has no damage, and that no reachable object is missing.
+// Unless refs is nil, it compares the refs, by name without refs/heads/.
+func wantIntact(t testing.TB, b remote.Backend, refs map[string]object.ID) Checked {
 	t.Helper()
 	r, err := openTest(t, b, t.TempDir())
 	if err != nil {
@@ -165,7 +165,7 @@ func wantWhole(t testing.TB, b remote.Backend, refs map[string]object.ID) Checke
 	return checked
 }
 
-// collector changes a remote as one that collects garbage does.
+// collector appends roots that garbage collections append, step by step.
 type collector struct {
 	t   testing.TB
 	b   *remotetest.Memory
@@ -190,7 +190,7 @@ func (c *collector) head() *rootlog.State {
 	return head
 }
 
-// append appends a root.
+// append appends a root. It retries if another root was first.
 func (c *collector) append(change func(*rootlog.State) rootlog.Change) {
 	c.t.Helper()
 	for head := c.head(); ; {
@@ -227,8 +227,8 @@ func (c *collector) condemn(names ...string) {
 	})
 }
 
-// delist deletes all that is condemned, and has the log forget it. Index files
-// that name such packs are replaced (IDX_WITHOUT_DELISTED).
+// delist deletes all condemned files, and has the log forget them. It replaces index files
+// that name condemned packs (IDX_WITHOUT_DELISTED).
 func (c *collector) delist() {
 	c.t.Helper()
 	for name := range c.head().Condemned {
@@ -257,7 +257,7 @@ func (c *collector) delist() {
 	})
 }
 
-// entriesOf returns what is in an index file.
+// entriesOf returns the entries of an index file.
 func (c *collector) entriesOf(f rootlog.File) (entries []pack.Entry) {
 	c.t.Helper()
 	data := c.b.Data(f.Name.IndexPath())
@@ -274,7 +274,7 @@ func (c *collector) entriesOf(f rootlog.File) (entries []pack.Entry) {
 	return entries
 }
 
-// putIndex makes an index file that no root names yet.
+// putIndex stores an index file that no root names yet.
 func (c *collector) putIndex(entries []pack.Entry) rootlog.File {
 	c.t.Helper()
 	var buf bytes.Buffer
@@ -298,7 +298,7 @@ func (c *collector) live() (names []string) {
 	return names
 }
 
-// testRand is random enough for names.
+// testRand returns a source of random names.
 func testRand() *rand.ChaCha8 {
 	var seed [32]byte
 	for i := range seed {
@@ -307,15 +307,15 @@ func testRand() *rand.ChaCha8 {
 	return rand.NewChaCha8(seed)
 }
 
-// collect condemns the packs, live or not, in which nothing is that refs reach.
+// collect condemns the packs without reachable objects, live or not.
 func (c *collector) collect() {
 	c.t.Helper()
-	needed := c.needed()
-	c.condemn(slices.DeleteFunc(c.b.Names("packs/"), func(name string) bool { return needed[name] })...)
+	reachable := c.reachablePacks()
+	c.condemn(slices.DeleteFunc(c.b.Names("packs/"), func(name string) bool { return reachable[name] })...)
 }
 
-// needed returns the packs in which something is that refs reach.
-func (c *collector) needed() map[string]bool {
+// reachablePacks returns the packs with reachable objects.
+func (c *collector) reachablePacks() map[string]bool {
 	c.t.Helper()
 	r, err := openTest(c.t, c.b, c.t.TempDir())
 	if err != nil {
@@ -329,13 +329,13 @@ func (c *collector) needed() map[string]bool {
 	if err := check.closure(context.Background()); err != nil {
 		c.t.Fatal(err)
 	}
-	needed := map[string]bool{}
+	reachable := map[string]bool{}
 	for key := range check.reached {
 		e, ok, err := snap.find(key)
 		if err != nil || !ok {
-			c.t.Fatalf("%s: %v, %v", key, ok, err)
+			c.t.Fatalf("find %s: %v, %v", key, ok, err)
 		}
-		needed[e.Pack.Name.Path()] = true
+		reachable[e.Pack.Name.Path()] = true
 	}
-	return needed
+	return reachable
 }

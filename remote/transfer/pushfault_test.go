@@ -17,17 +17,15 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// down is the error of a store that can no longer be used, as if the process
-// had ended: nothing is tried again.
+// down is the error of a store after the simulated end of the process. It is not retried.
 var down = &remote.Error{Kind: remote.ErrPermission, Err: errors.New("down")}
 
-// TestCrash ends a push at each call to the remote, before and after it took
-// effect. The head is then old or new, and the next push completes, and sends
-// no pack again that was finished.
+// TestCrash ends a push at each call to the remote, before or after the call takes effect.
+// The branch is then old or new. The next push completes, and sends no finished pack again.
 func TestCrash(t *testing.T) {
 	for _, how := range []remotetest.How{remotetest.Before, remotetest.After} {
 		for n := 1; ; n++ {
-			b := newRemoteIn(t)
+			b := newRemote(t)
 			setup := newPusher(t, b)
 			one := setup.grow(1)
 			setup.mustPush("main", one)
@@ -46,20 +44,20 @@ func TestCrash(t *testing.T) {
 			}
 			head := newCollector(t, b).head().Refs[mainRef].ID
 			if head != one && head != two {
-				t.Fatalf("call %d: head is at %s", n, head)
+				t.Fatalf("call %d: main is at %s", n, head)
 			}
-			wantWhole(t, b, map[string]object.ID{"main": head})
+			wantIntact(t, b, map[string]object.ID{"main": head})
 			finished := len(journaled(t, p.dir))
 			b.ResetCounts()
 			p.reopen(b)
 			result, err := p.push("main", two)
 			if err != nil {
-				t.Fatalf("call %d, then: %v", n, err)
+				t.Fatalf("call %d: the next push: %v", n, err)
 			}
 			if head == one && result.Packs+finished != 2 || head == two && result.Packs > 0 {
-				t.Errorf("call %d: %d packs were sent, %d again", n, finished, result.Packs)
+				t.Errorf("call %d: %d packs were finished, the next push sent %d", n, finished, result.Packs)
 			}
-			wantWhole(t, b, map[string]object.ID{"main": two})
+			wantIntact(t, b, map[string]object.ID{"main": two})
 			if left := journaled(t, p.dir); len(left) > 0 && head == one {
 				t.Errorf("call %d: left in the journal: %q", n, left)
 			}
@@ -73,7 +71,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// journaled returns the packs that a folder has notes of.
+// journaled returns the names of the packs in the journal of a folder.
 func journaled(t testing.TB, dir string) (names []string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, pushFolder, "*", "*"))
@@ -88,15 +86,16 @@ func journaled(t testing.TB, dir string) (names []string) {
 	return names
 }
 
-// TestReplyOfRootLost has the root land and its reply lost: the push succeeds.
+// TestReplyOfRootLost checks that a push succeeds if only the reply for its root is lost. If
+// the store stays down, the outcome is unknown.
 func TestReplyOfRootLost(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	p := newPusher(t, faulty)
 	one := p.grow(1)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, How: remotetest.After})
 	if result := p.mustPush("main", one); result.Seq != 1 {
-		t.Errorf("%+v", result)
+		t.Errorf("push: %+v, want root 1", result)
 	}
 	two := p.grow(2, one)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { faulty.Fail(remotetest.Fault{Op: remotetest.Any, Stays: true}) }, Err: remote.ErrTemporary})
@@ -104,27 +103,27 @@ func TestReplyOfRootLost(t *testing.T) {
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, N: 12, Do: cancel})
 	_, err := p.remote.Push(ctx, p.local, PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(two)[0]}}})
 	if !errors.Is(err, rootlog.ErrUnknown) || errors.Is(err, ErrNotFastForward) {
-		t.Errorf("%v, want that the outcome is not known", err)
+		t.Errorf("push: %v, want ErrUnknown", err)
 	}
 }
 
-// stopAtRoot has a push send its packs, and end before its root.
+// stopAtRoot has a push send its two packs, and fail before its root.
 func stopAtRoot(p *pusher, b *remotetest.Memory, branch string, id object.ID) {
 	p.t.Helper()
 	faulty := remotetest.NewFaulty(b)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Stays: true, Err: down})
 	p.reopen(faulty)
 	if _, err := p.push(branch, id); !errors.Is(err, remote.ErrPermission) {
-		p.t.Fatalf("%v, want that the store is down", err)
+		p.t.Fatalf("push: %v, want ErrPermission", err)
 	}
 	if n := len(journaled(p.t, p.dir)); n != 2 {
-		p.t.Fatalf("%d packs are noted", n)
+		p.t.Fatalf("%d packs are in the journal, want 2", n)
 	}
 	p.reopen(b)
 }
 
-// TestResume has a push go on that was stopped before its root, while all kinds
-// of things happen to what it has sent.
+// TestResume resumes a push that was stopped before its root. Meanwhile its packs may be
+// condemned, deleted or damaged.
 func TestResume(t *testing.T) {
 	for name, test := range map[string]struct {
 		meanwhile func(t *testing.T, b *remotetest.Memory, gc *collector, p *pusher)
@@ -138,12 +137,12 @@ func TestResume(t *testing.T) {
 				b.Remove(name)
 			}
 		}, 2},
-		// RESUME_AT_START: nothing but the floor tells.
+		// RESUME_AT_START: only the floor shows it.
 		"delisted": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) {
 			gc.condemn(b.Names("packs/")...)
 			gc.delist()
 		}, 2},
-		// RESUME_AT_START: a late duplicate of a PUT brings them back.
+		// RESUME_AT_START: late duplicates of uploads restore the packs.
 		"delisted, and there again": {func(_ *testing.T, b *remotetest.Memory, gc *collector, _ *pusher) {
 			late := b.Snapshot()
 			gc.condemn(b.Names("packs/")...)
@@ -183,7 +182,7 @@ func TestResume(t *testing.T) {
 		}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newRemoteIn(t)
+			b := newRemote(t)
 			p := newPusher(t, b)
 			one := p.grow(1)
 			stopAtRoot(p, b, "main", one)
@@ -193,7 +192,7 @@ func TestResume(t *testing.T) {
 			if result.Packs != test.packs {
 				t.Errorf("%d packs were sent, want %d", result.Packs, test.packs)
 			}
-			wantWhole(t, b, nil)
+			wantIntact(t, b, nil)
 			if left := journaled(t, p.dir); len(left) > 0 {
 				t.Errorf("left in the journal: %q", left)
 			}
@@ -201,11 +200,11 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// TestResumeBelowFloor has the floor raised, after a push that goes on was
-// planned, to above where it began first, and below where it goes on
+// TestResumeBelowFloor checks that a resumed push sends its packs again if the floor rises
+// above the root where it first began, but not above the root where it resumed
 // (RESUME_AT_START).
 func TestResumeBelowFloor(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p, other := newPusher(t, b), newPusher(t, b)
 	one := p.grow(1)
 	other.mustPush("other", other.commit(other.tree(nil, nil)))
@@ -217,15 +216,15 @@ func TestResumeBelowFloor(t *testing.T) {
 	p.reopen(faulty)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: gc.delist})
 	if result := p.mustPush("main", one); result.Packs != 2 {
-		t.Errorf("%d packs were sent", result.Packs)
+		t.Errorf("%d packs were sent, want 2", result.Packs)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": one})
+	wantIntact(t, b, map[string]object.ID{"main": one})
 }
 
-// TestNodesAreThere has nodes in live packs, and not what is below them
-// (STOP_AT_REFS).
+// TestNodesAreThere checks that a push does not stop at nodes in live packs, because the
+// chunks below them may be missing (STOP_AT_REFS).
 func TestNodesAreThere(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	p.mustPush("base", one)
@@ -241,14 +240,14 @@ func TestNodesAreThere(t *testing.T) {
 	})
 	gc.delist()
 	if result := p.mustPush("main", one); result.Packs != 1 || result.Objects < 10 {
-		t.Errorf("%+v", result)
+		t.Errorf("push: %+v, want 1 pack with the chunks", result)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": one})
+	wantIntact(t, b, map[string]object.ID{"main": one})
 }
 
-// TestResumeTwo has two pushes stopped that sent the same: both are taken over.
+// TestResumeTwo checks that a push takes over the packs of two interrupted pushes.
 func TestResumeTwo(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	stopAtRoot(p, b, "main", one)
@@ -256,7 +255,7 @@ func TestResumeTwo(t *testing.T) {
 	if err != nil || len(first) != 1 {
 		t.Fatal(first, err)
 	}
-	// While the first one is thought to be in use, another one is begun.
+	// The second push does not find the journal of the first.
 	hidden := filepath.Join(t.TempDir(), "hidden")
 	folder := filepath.Join(p.dir, pushFolder, first[0].Name())
 	if err := os.Rename(folder, hidden); err != nil {
@@ -272,13 +271,13 @@ func TestResumeTwo(t *testing.T) {
 	if all := len(closure(t, p.local, commitKeys(three)...)); result.Objects > int64(all)/2 {
 		t.Errorf("%d of %d objects were sent again", result.Objects, all)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": three})
+	wantIntact(t, b, map[string]object.ID{"main": three})
 }
 
-// TestLateRoot has the root of a push that was ended land when the next one is
-// about to make its own.
+// TestLateRoot checks that a push succeeds if the root of an earlier, ended push arrives just
+// before its own root.
 func TestLateRoot(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	faulty := remotetest.NewFaulty(b)
@@ -290,12 +289,12 @@ func TestLateRoot(t *testing.T) {
 	p.reopen(faulty)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { b.Set(rootlog.RootName(1), late) }})
 	if result := p.mustPush("other", one); result.Packs != 0 || result.Seq != 2 {
-		t.Errorf("%+v", result)
+		t.Errorf("push: %+v, want no packs and root 2", result)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": one, "other": one})
+	wantIntact(t, b, map[string]object.ID{"main": one, "other": one})
 }
 
-// lateCreator keeps what is to be created, and does not create it.
+// lateCreator keeps the bytes of a root instead of creating the root.
 type lateCreator struct {
 	remote.Backend
 	late *[]byte
@@ -306,12 +305,11 @@ func (l lateCreator) Create(_ context.Context, _ string, data []byte) error {
 	return down
 }
 
-// TestPushUnderFaults has several repositories push and pull by hand at a store
-// that fails at random: nothing acknowledged is lost, and nothing is rejected
-// that was done.
+// TestPushUnderFaults has several repositories push to a store that fails at random. No
+// acknowledged push is lost, and no completed push is reported as rejected.
 func TestPushUnderFaults(t *testing.T) {
 	for seed := range uint64(4) {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		rng := rand.New(rand.NewPCG(seed, 7))
 		gc := newCollector(t, b)
 		faulty := remotetest.NewFaulty(b)
@@ -364,6 +362,6 @@ func TestPushUnderFaults(t *testing.T) {
 				gc.delist()
 			}
 		}
-		wantWhole(t, b, heads)
+		wantIntact(t, b, heads)
 	}
 }

@@ -7,17 +7,17 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestPushMerges pushes many times: the packs and index files stay few, and so do
-// the requests of a clone. What was merged is condemned, and not deleted.
+// TestPushMerges checks that packs and index files stay few after many pushes, and so do the
+// requests of a clone. Merged files are condemned, not deleted.
 func TestPushMerges(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
-		t.Skip("it takes a while, most of it in one goroutine")
+		t.Skip("slow, mostly in one goroutine")
 	}
 	const pushes = 70
 	requests := map[bool]int{}
 	for _, keep := range []bool{false, true} {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		p := newPusher(t, b)
 		at := p.grow(0)
 		most := 0
@@ -34,7 +34,7 @@ func TestPushMerges(t *testing.T) {
 		}
 		t.Logf("keep small %v: %d requests for %d pushes, at most %d for one", keep, b.Calls(remotetest.Any), pushes, most)
 		if n := b.Calls(remotetest.Delete); n > 0 {
-			t.Errorf("%d deletions", n)
+			t.Errorf("the pushes made %d deletions, want 0", n)
 		}
 
 		b.ResetCounts()
@@ -42,7 +42,7 @@ func TestPushMerges(t *testing.T) {
 			t.Fatal(err)
 		}
 		requests[keep] = b.Calls(remotetest.Any)
-		checked := wantWhole(t, b, map[string]object.ID{"main": at})
+		checked := wantIntact(t, b, map[string]object.ID{"main": at})
 		if keep {
 			continue
 		}
@@ -52,8 +52,8 @@ func TestPushMerges(t *testing.T) {
 		for range 3 { // a collection deletes the merged packs
 			mustCollect(t, b, atOnce)
 		}
-		wantOnly(t, b)
-		wantWhole(t, b, map[string]object.ID{"main": at})
+		wantNoGarbage(t, b)
+		wantIntact(t, b, map[string]object.ID{"main": at})
 	}
 	t.Logf("a clone makes %d requests, without merging %d", requests[false], requests[true])
 	if requests[false]*3 > requests[true] {
@@ -61,11 +61,11 @@ func TestPushMerges(t *testing.T) {
 	}
 }
 
-// TestCollectReadsSmallPacksOnce counts what a collection reads that repacks many
-// small packs: each pack once, and no header before.
+// TestCollectReadsSmallPacksOnce checks that a collection that repacks many small packs reads
+// each pack once.
 func TestCollectReadsSmallPacksOnce(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.keepSmall = true
 	at := p.grow(0)
@@ -76,9 +76,9 @@ func TestCollectReadsSmallPacksOnce(t *testing.T) {
 	packs := len(b.Names("packs/"))
 	b.ResetCounts()
 	if st := mustCollect(t, b, CollectOptions{MaxWaste: 1, Grace: DefaultGrace}); st.Rewritten != packs {
-		t.Fatalf("%+v", st)
+		t.Fatalf("collection: %+v, want %d packs rewritten", st, packs)
 	}
-	// Beside them there are kist.json twice, and the roots that it looks for.
+	// The other reads are kist.json, twice, and roots.
 	if n := b.Calls(remotetest.Get); n > packs+10 {
 		t.Errorf("%d reads for %d packs", n, packs)
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// meanwhile has f called when a push is about to send its first pack, once.
+// meanwhile calls f once, just before a push sends its first pack.
 func meanwhile(faulty *remotetest.Faulty, f func()) {
 	faulty.Fail(remotetest.Fault{Op: remotetest.Put, Name: "packs/", Do: f})
 }
 
-// TestBaseCollected has the branch deleted that a push builds on, and all of
-// its packs condemned, and deleted, after the push was planned (RELY_ON_ALL_LIVE).
+// TestBaseCollected checks that a push plans again if, after its plan, the branch that it
+// builds on is deleted and all packs are condemned (RELY_ON_ALL_LIVE).
 func TestBaseCollected(t *testing.T) {
 	for _, delisted := range []bool{false, true} {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		faulty := remotetest.NewFaulty(b)
 		p := newPusher(t, faulty)
 		one := p.grow(1)
@@ -40,14 +40,14 @@ func TestBaseCollected(t *testing.T) {
 		if all := closure(t, p.local, commitKeys(two)...); result.Objects < int64(len(all)) {
 			t.Errorf("delisted %v: %d of %d objects were sent", delisted, result.Objects, len(all))
 		}
-		wantWhole(t, b, map[string]object.ID{"main": two})
+		wantIntact(t, b, map[string]object.ID{"main": two})
 	}
 }
 
-// TestPartOfBaseCollected has only packs collected that hold nothing of what
-// the push relies on: it plans again, and sends nothing again.
+// TestPartOfBaseCollected condemns only packs whose objects the push does not rely on. The
+// push plans again, but sends no pack again.
 func TestPartOfBaseCollected(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	p, other := newPusher(t, faulty), newPusher(t, b)
 	one := p.grow(1)
@@ -62,17 +62,17 @@ func TestPartOfBaseCollected(t *testing.T) {
 		gc.condemn(theirs...)
 	})
 	if result := p.mustPush("main", two); result.Packs != 2 {
-		t.Errorf("%d packs were sent", result.Packs)
+		t.Errorf("%d packs were sent, want 2", result.Packs)
 	}
 	gc.delist()
-	wantWhole(t, b, map[string]object.ID{"main": two})
+	wantIntact(t, b, map[string]object.ID{"main": two})
 }
 
-// TestOwnPacksCondemned has what a push has sent condemned as garbage before its
-// root (RECHECK_HEAD), and delisted as well (HEED_FLOOR).
+// TestOwnPacksCondemned checks that a push sends its packs again if, before its root, they
+// are condemned (RECHECK_HEAD) or even delisted (HEED_FLOOR).
 func TestOwnPacksCondemned(t *testing.T) {
 	for _, delisted := range []bool{false, true} {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		faulty := remotetest.NewFaulty(b)
 		p := newPusher(t, faulty)
 		gc := newCollector(t, b)
@@ -88,16 +88,16 @@ func TestOwnPacksCondemned(t *testing.T) {
 			gc.delist()
 		}
 		if result.Packs != 4 {
-			t.Errorf("delisted %v: %d packs were sent", delisted, result.Packs)
+			t.Errorf("delisted %v: %d packs were sent, want 4", delisted, result.Packs)
 		}
-		wantWhole(t, b, map[string]object.ID{"main": one})
+		wantIntact(t, b, map[string]object.ID{"main": one})
 	}
 }
 
-// TestFloorRaised has the floor raised for the sake of something else: the push
-// cannot know that it was not its packs.
+// TestFloorRaised raises the floor for other packs. The push cannot know that, and sends its
+// packs again.
 func TestFloorRaised(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	p, other := newPusher(t, faulty), newPusher(t, b)
 	other.mustPush("other", other.commit(other.tree(nil, nil)))
@@ -109,15 +109,15 @@ func TestFloorRaised(t *testing.T) {
 		gc.delist()
 	}})
 	if result := p.mustPush("main", one); result.Packs != 4 {
-		t.Errorf("%d packs were sent", result.Packs)
+		t.Errorf("%d packs were sent, want 4", result.Packs)
 	}
-	wantWhole(t, b, map[string]object.ID{"main": one})
+	wantIntact(t, b, map[string]object.ID{"main": one})
 }
 
-// TestMergedIndexAfterLostRace has somebody else come first when a push has made
-// an index file of what lay in the root (IDX_REMAKE, IDX_LIVE_ONLY).
+// TestMergedIndexAfterLostRace checks pushes that lose the race after they have made an index
+// file of inline entries (IDX_REMAKE, IDX_LIVE_ONLY).
 func TestMergedIndexAfterLostRace(t *testing.T) {
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	p := newPusher(t, start)
 	id, n := p.grow(0), 0
 	for ; ; id, n = p.grow(n, id), n+1 {
@@ -132,7 +132,7 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 		first   func(t *testing.T, b *remotetest.Memory)
 		indexes int // sent by the push
 	}{
-		"no file": {func(t *testing.T, b *remotetest.Memory) {
+		"an empty root": {func(t *testing.T, b *remotetest.Memory) {
 			newCollector(t, b).append(func(*rootlog.State) rootlog.Change { return rootlog.Change{} })
 		}, 1},
 		"merged too": {func(t *testing.T, b *remotetest.Memory) {
@@ -157,9 +157,9 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 			faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { test.first(t, b) }})
 			q.mustPush("main", next)
 			if sent := len(b.Names("index/")); sent < test.indexes {
-				t.Errorf("%d index files were sent", sent)
+				t.Errorf("%d index files were sent, want at least %d", sent, test.indexes)
 			}
-			wantWhole(t, b, nil)
+			wantIntact(t, b, nil)
 			head := newCollector(t, b).head()
 			if head.Refs[mainRef].ID != next {
 				t.Error("main was not moved")
@@ -175,11 +175,10 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 	}
 }
 
-// TestInlineAfterLostRace has somebody else leave a pack in the root when a push
-// has made an index file of what lay there: the pack stays in the root, since the
-// index file does not name it.
+// TestInlineAfterLostRace checks that a pack stays inline if it is added after a push has
+// made an index file of the inline entries. The index file does not name it.
 func TestInlineAfterLostRace(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	p, other := newPusher(t, faulty), newPusher(t, b)
 	commit := func(q *pusher, from, n int) object.ID {
@@ -194,15 +193,15 @@ func TestInlineAfterLostRace(t *testing.T) {
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { other.mustPush("stays", stays) }})
 	p.mustPush("two", two)
 	if head := newCollector(t, b).head(); len(head.Indexes) != 1 {
-		t.Fatalf("%d index files", len(head.Indexes))
+		t.Fatalf("%d index files, want 1", len(head.Indexes))
 	}
-	wantWhole(t, b, map[string]object.ID{"one": one, "two": two, "stays": stays})
+	wantIntact(t, b, map[string]object.ID{"one": one, "two": two, "stays": stays})
 }
 
-// TestOwnIndexCondemned has the index file condemned that a push has sent, and
-// nothing else.
+// TestOwnIndexCondemned checks that a push makes a new index file if only its index file was
+// condemned.
 func TestOwnIndexCondemned(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	p := newPusher(t, faulty)
 	files := map[string]string{}
@@ -212,16 +211,16 @@ func TestOwnIndexCondemned(t *testing.T) {
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { newCollector(t, b).condemn(b.Names("index/")...) }})
 	one := p.commit(p.tree(files, nil))
 	if result := p.mustPush("main", one); result.Packs != 2 || len(b.Names("index/")) != 2 {
-		t.Errorf("%+v, %q", result, b.Names("index/"))
+		t.Errorf("push: %+v, index files %q; want 2 of each", result, b.Names("index/"))
 	}
 	newCollector(t, b).delist()
-	wantWhole(t, b, map[string]object.ID{"main": one})
+	wantIntact(t, b, map[string]object.ID{"main": one})
 }
 
-// TestMergedPackCondemned loses two races: after the first, a push takes along
-// what somebody else left in the root, and with the second that is condemned.
+// TestMergedPackCondemned checks a push that loses two races. The first root adds inline
+// packs, and the push adds them to its index file. The second root condemns one of them.
 func TestMergedPackCondemned(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	p, other := newPusher(t, faulty), newPusher(t, b)
 	p.keepSmall, other.keepSmall = true, true
@@ -243,13 +242,13 @@ func TestMergedPackCondemned(t *testing.T) {
 	}})
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, N: 2, Do: func() {
 		gc.delete("other")
-		needed := gc.needed()
-		gc.condemn(slices.DeleteFunc(gc.live(), func(name string) bool { return needed[name] })...)
+		reachable := gc.reachablePacks()
+		gc.condemn(slices.DeleteFunc(gc.live(), func(name string) bool { return reachable[name] })...)
 	}})
 	p.mustPush("main", id)
 	head := gc.head()
 	if len(head.Condemned) != 2 || len(head.Indexes) != 1 {
-		t.Fatalf("%d condemned, %d index files", len(head.Condemned), len(head.Indexes))
+		t.Fatalf("%d condemned and %d index files, want 2 and 1", len(head.Condemned), len(head.Indexes))
 	}
 	p.reopen(b)
 	snap, err := p.remote.snapshot(t.Context())
@@ -258,8 +257,8 @@ func TestMergedPackCondemned(t *testing.T) {
 	}
 	for _, info := range snap.indexes[0].packs {
 		if _, condemned := head.Condemned[info.Name.Path()]; condemned {
-			t.Errorf("an index file names %s, which is condemned", info.Name)
+			t.Errorf("an index file names the condemned pack %s", info.Name)
 		}
 	}
-	wantWhole(t, b, map[string]object.ID{"main": id, "stays": stays})
+	wantIntact(t, b, map[string]object.ID{"main": id, "stays": stays})
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// remoteHas reports whether an object lies in a live pack.
+// remoteHas reports whether an object is in a live pack.
 func remoteHas(t testing.TB, b remote.Backend, key object.Key) bool {
 	t.Helper()
 	r, err := openTest(t, b, t.TempDir())
@@ -32,11 +32,11 @@ func remoteHas(t testing.TB, b remote.Backend, key object.Key) bool {
 	return ok
 }
 
-// wantTold checks how many records a push tells and objects it sends.
-func wantTold(t testing.TB, result *PushResult, records int, objects int64) {
+// wantSent checks how many records and objects a push has sent.
+func wantSent(t testing.TB, result *PushResult, records int, objects int64) {
 	t.Helper()
 	if result.Records != records || result.Objects != objects {
-		t.Errorf("%d records were told, and %d objects sent; want %d and %d", result.Records, result.Objects, records, objects)
+		t.Errorf("sent %d records and %d objects, want %d and %d", result.Records, result.Objects, records, objects)
 	}
 }
 
@@ -51,57 +51,57 @@ func (s *side) chain(n int) []object.ID {
 	return ids
 }
 
-func TestExpireTold(t *testing.T) {
+func TestPushExpire(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newSide(t, b)
 	ids := a.chain(3)
 	tree := a.treeOf(ids[0])
 	a.expire(ids[0])
-	wantTold(t, a.mustPush("main"), 1, 0)
+	wantSent(t, a.mustPush("main"), 1, 0)
 	b.ResetCounts()
-	wantTold(t, a.mustPush("main"), 0, 0)
+	wantSent(t, a.mustPush("main"), 0, 0)
 	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create); n > 0 {
-		t.Errorf("a push of nothing makes %d calls that write", n)
+		t.Errorf("a push without changes made %d calls that write", n)
 	}
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	mustCollect(t, b, atOnce)
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	if remoteHas(t, b, tree) {
-		t.Error("the collector has left what has expired")
+		t.Error("the collection kept expired content")
 	}
-	// Who never had the content does without, and others push on top of it.
+	// A clone fetches without the content, and can push on top of it.
 	c := newSide(t, b)
 	c.mustFetch()
-	c.needed()
+	c.mustReach()
 	if c.has(tree) {
-		t.Error("what has expired was fetched")
+		t.Error("expired content was fetched")
 	}
 	c.commit("main", 7, ids[2])
 	c.mustPush("main")
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	a.mustFetch()
 	a.gc()
-	a.needed()
+	a.mustReach()
 	if a.has(tree) {
-		t.Error("what has expired is still here")
+		t.Error("gc kept expired content")
 	}
-	// A commit with the same files as the one that has expired is sent with them,
-	// also if it follows that.
+	// A commit with the files of the expired commit is sent with them, even if it
+	// follows that commit.
 	for _, parent := range []object.ID{a.refs["refs/remotes/main"], ids[0]} {
 		a.make("main", func(m *maker) object.ID { return m.commit(remake(m), parent) })
 		a.mustPush("main")
-		wantWhole(t, b, nil)
+		wantIntact(t, b, nil)
 		a.refs[mainRef] = ids[2]
 		a.mustPush("main")
 		mustCollect(t, b, atOnce)
 	}
-	// And if that is sent together with it.
+	// The same holds if both are sent together.
 	private := a.make("main", func(m *maker) object.ID { return m.commit(remake(m), ids[2]) })
 	a.make("main", func(m *maker) object.ID { return m.commit(remake(m), private) })
 	a.expire(private)
 	a.mustPush("main")
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 }
 
 // remake makes the tree of the first commit of a chain.
@@ -110,12 +110,12 @@ func remake(m *maker) object.ID {
 	return m.tree(map[string]string{"own": noise(100, 300)}, map[string]object.ID{"common": common})
 }
 
-func TestUndoTold(t *testing.T) {
+func TestPushUndo(t *testing.T) {
 	t.Parallel()
 	for _, collected := range []bool{false, true} {
-		b := newRemoteIn(t)
+		b := newRemote(t)
 		a := newSide(t, b)
-		// A commit's content is more than its tree.
+		// The content of a commit includes its list of skipped files.
 		rest := noise(50, 400)
 		first := a.make("main", func(m *maker) object.ID {
 			m.date++
@@ -136,26 +136,26 @@ func TestUndoTold(t *testing.T) {
 			mustCollect(t, b, atOnce)
 			other.mustFetch()
 			other.gc()
-			sent = 3 // its tree, its file, and the list of what was skipped
+			sent = 3 // the tree, the file, and the list of skipped files
 		}
 		a.unexpire(first)
-		wantTold(t, a.mustPush("main"), 1, sent)
-		wantWhole(t, b, nil)
+		wantSent(t, a.mustPush("main"), 1, sent)
+		wantIntact(t, b, nil)
 		if result := other.mustFetch(); result.Objects != sent {
 			t.Errorf("fetched %d objects, want %d", result.Objects, sent)
 		}
-		other.needed()
-		if !other.whole(first) || !remoteHas(t, b, object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(rest))}) {
-			t.Error("not everything has come back")
+		other.mustReach()
+		if !other.hasContent(first) || !remoteHas(t, b, object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(rest))}) {
+			t.Error("content is missing after the undo")
 		}
 	}
 }
 
-// TestHoldExpired checks that to hold what has expired, and has gone from the
-// remote, sends it again, and that it stays then, whatever becomes of refs.
+// TestHoldExpired checks that a hold of an expired commit sends its collected content again.
+// The content then stays, whatever happens to refs.
 func TestHoldExpired(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newSide(t, b)
 	ids := a.chain(3)
 	a.expire(ids[1])
@@ -163,38 +163,39 @@ func TestHoldExpired(t *testing.T) {
 	mustCollect(t, b, atOnce)
 	tree := a.treeOf(ids[1])
 	a.hold(ids[1])
-	wantTold(t, a.mustPush("main"), 1, 2)
+	wantSent(t, a.mustPush("main"), 1, 2)
 	for _, change := range []func(){
-		func() { a.refs[mainRef] = ids[0]; a.mustPush("main") }, // away from it, by force
+		func() { a.refs[mainRef] = ids[0]; a.mustPush("main") }, // forced away from it
 		func() { delete(a.refs, mainRef); a.mustPush("main") },
 	} {
 		change()
 		mustCollect(t, b, atOnce)
-		wantWhole(t, b, nil)
+		wantIntact(t, b, nil)
 		if !remoteHas(t, b, tree) {
-			t.Fatal("what is held has gone")
+			t.Fatal("held content was collected")
 		}
 	}
-	// Who comes then gets it, and who lifts the hold has it go.
+	// A new clone gets the content. After the clone ends the hold, the content goes.
 	c := newSide(t, b)
 	c.mustFetch()
-	if !c.whole(ids[1]) || c.has(commitKeys(ids[2])[0]) {
-		t.Error("what is held was not fetched, or something else was")
+	if !c.hasContent(ids[1]) || c.has(commitKeys(ids[2])[0]) {
+		t.Error("held content was not fetched, or an unreachable commit was")
 	}
 	c.release(ids[1])
 	c.commit("other", 9)
-	wantTold(t, c.mustPush("other"), 1, 3)
+	wantSent(t, c.mustPush("other"), 1, 3)
 	mustCollect(t, b, atOnce)
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	if remoteHas(t, b, tree) {
-		t.Error("what is no longer held is still there")
+		t.Error("content without a hold was kept")
 	}
 }
 
-// TestHoldGrace has what a hold relies on be condemned before it is told.
+// TestHoldGrace checks that the push of a hold sends the content again if it is collected
+// just before the root.
 func TestHoldGrace(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	a := newSide(t, faulty)
 	ids := a.chain(2)
@@ -207,58 +208,60 @@ func TestHoldGrace(t *testing.T) {
 		collected = !remoteHas(t, b, tree)
 	}})
 	a.hold(ids[0])
-	wantTold(t, a.mustPush("main"), 1, 2)
+	wantSent(t, a.mustPush("main"), 1, 2)
 	if !collected {
-		t.Fatal("nothing was collected meanwhile")
+		t.Fatal("the content was not collected during the push")
 	}
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	if !remoteHas(t, b, tree) {
-		t.Error("what is held is not there")
+		t.Error("held content is missing")
 	}
 }
 
-// TestHoldEnds checks that a hold is over when somebody's collection says so, and
-// not before.
+// TestHoldEnds checks that a hold that is over ends with a collection, and not before.
 func TestHoldEnds(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newSide(t, b)
 	ids := a.chain(2)
 	a.expire(ids[0])
 	over := record.Record{Kind: record.Hold, Key: commitKeys(ids[0])[0], On: true, Time: time.Unix(1, 0).UTC(), Until: time.Unix(1_700_000_000, 0).UTC()}
-	a.said.Switch(over)
+	a.records.Switch(over)
 	later := record.Record{Kind: record.Hold, Key: commitKeys(ids[1])[0], On: true, Time: time.Unix(1, 0).UTC(), Until: time.Now().AddDate(1, 0, 0).UTC()}
-	a.said.Switch(later)
-	wantTold(t, a.mustPush("main"), 3, 0)
+	a.records.Switch(later)
+	wantSent(t, a.mustPush("main"), 3, 0)
 	c := newSide(t, b)
 	c.mustFetch()
-	if !c.whole(ids[0]) {
-		t.Error("a hold that was not ended does not hold")
+	if !c.hasContent(ids[0]) {
+		t.Error("a hold had no effect before its end")
 	}
 	mustCollect(t, b, CollectOptions{DryRun: true})
-	wantWhole(t, b, nil)
-	mustCollect(t, b, atOnce)
-	wantWhole(t, b, nil)
-	if remoteHas(t, b, a.treeOf(ids[0])) {
-		t.Error("what is no longer held was not collected")
+	wantIntact(t, b, nil)
+	if !remoteHas(t, b, a.treeOf(ids[0])) {
+		t.Error("a dry run removed content")
 	}
-	// Others learn of it, whatever their clocks say.
+	mustCollect(t, b, atOnce)
+	wantIntact(t, b, nil)
+	if remoteHas(t, b, a.treeOf(ids[0])) {
+		t.Error("content without a hold was kept")
+	}
+	// Other repositories receive the end of the hold, whatever their clocks are.
 	c.mustFetch()
 	for i, on := range []bool{false, true} {
-		if r, _ := c.said.Get(record.Hold, commitKeys(ids[i])[0]); r.On != on {
-			t.Errorf("hold %d: %+v", i, r)
+		if r, _ := c.records.Get(record.Hold, commitKeys(ids[i])[0]); r.On != on {
+			t.Errorf("hold %d: %+v, want on %v", i, r, on)
 		}
 	}
 	c.commit("main", 5, ids[1])
 	c.mustPush("main")
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 }
 
-// TestPurgeMeanwhile checks that what was purged while it was being sent is not
-// in any pack that counts.
+// TestPurgeMeanwhile purges a chunk while a push sends it. No live pack has the chunk
+// afterwards.
 func TestPurgeMeanwhile(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	a := newSide(t, faulty)
 	ids := a.chain(1)
@@ -268,24 +271,24 @@ func TestPurgeMeanwhile(t *testing.T) {
 		c.mustFetch()
 		c.refs[mainRef] = ids[0]
 		c.note(record.Purge, secret, true)
-		wantTold(t, c.mustPush("main"), 1, 0)
+		wantSent(t, c.mustPush("main"), 1, 0)
 	}})
 	a.commit("main", 5, ids[0])
 	a.mustPush("main")
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	if remoteHas(t, b, secret) {
-		t.Error("what was purged is there")
+		t.Error("a live pack has the purged chunk")
 	}
 	c := newSide(t, b)
 	c.mustFetch()
-	c.needed()
+	c.mustReach()
 }
 
-// TestPurgeOwn checks that packs of an interrupted push are not used if they have
-// what was purged since.
+// TestPurgeOwn checks that a push does not use packs of an interrupted push with objects
+// purged since.
 func TestPurgeOwn(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	a := newSide(t, faulty)
 	ids := a.chain(1)
@@ -300,55 +303,55 @@ func TestPurgeOwn(t *testing.T) {
 	a.note(record.Purge, secret, true)
 	result := a.mustPush("main")
 	if result.Records != 1 || remoteHas(t, b, secret) {
-		t.Errorf("%+v, and what was purged is there: %v", result, remoteHas(t, b, secret))
+		t.Errorf("push: %+v, want 1 record; the purged chunk is live: %v", result, remoteHas(t, b, secret))
 	}
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 }
 
-// TestPurgeUndone checks that a purge can be taken back by who has the content.
+// TestPurgeUndone checks that a repository that has the content can undo a purge.
 func TestPurgeUndone(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newSide(t, b)
 	a.chain(2)
 	secret := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(noise(100, 300)))}
 	c := newSide(t, b)
 	c.mustFetch()
 	a.note(record.Purge, secret, true)
-	wantTold(t, a.mustPush("main"), 1, 0)
+	wantSent(t, a.mustPush("main"), 1, 0)
 	mustCollect(t, b, atOnce)
 	c.mustFetch()
 	c.gc()
 	if c.has(secret) || remoteHas(t, b, secret) {
-		t.Fatal("what was purged is still there")
+		t.Fatal("the purged chunk was kept")
 	}
-	// Who has not got it cannot tell that it is needed.
+	// A repository without the chunk cannot push the undo.
 	c.note(record.Purge, secret, false)
-	wantTold(t, c.mustPush(), 0, 0)
-	wantWhole(t, b, nil)
+	wantSent(t, c.mustPush(), 0, 0)
+	wantIntact(t, b, nil)
 	c.note(record.Purge, secret, true)
 	a.note(record.Purge, secret, false)
-	wantTold(t, a.mustPush("main"), 1, 1)
-	wantWhole(t, b, nil)
-	a.note(record.Purge, secret, true) // and taken back before anybody hears of it
+	wantSent(t, a.mustPush("main"), 1, 1)
+	wantIntact(t, b, nil)
+	a.note(record.Purge, secret, true) // undone before a push
 	a.note(record.Purge, secret, false)
-	wantTold(t, a.mustPush("main"), 0, 0)
+	wantSent(t, a.mustPush("main"), 0, 0)
 	a.note(record.Purge, secret, true)
-	wantTold(t, a.mustPush("main"), 1, 0)
+	wantSent(t, a.mustPush("main"), 1, 0)
 	a.note(record.Purge, secret, false)
-	wantTold(t, a.mustPush("main"), 1, 0)
+	wantSent(t, a.mustPush("main"), 1, 0)
 	c.mustFetch()
-	c.needed()
+	c.mustReach()
 	if !c.has(secret) {
-		t.Error("it has not come back")
+		t.Error("the chunk is missing after the undo")
 	}
 }
 
-// TestExpireNamed checks that a commit does not expire on a remote while a ref
-// names it that others may have made.
+// TestExpireNamed checks that a commit does not expire on a remote while a ref there names
+// it, unless the push itself makes or moves this ref.
 func TestExpireNamed(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newSide(t, b)
 	ids := a.chain(4)
 	c := newSide(t, b)
@@ -366,29 +369,29 @@ func TestExpireNamed(t *testing.T) {
 	for _, id := range ids[:3] {
 		a.expire(id)
 	}
-	wantTold(t, a.mustPush("main"), 1, 0)
+	wantSent(t, a.mustPush("main"), 1, 0)
 	mustCollect(t, b, atOnce)
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 	for i, want := range []bool{true, true, false} {
 		if remoteHas(t, b, a.treeOf(ids[i])) != want {
-			t.Errorf("the content of commit %d is there: %v", i, !want)
+			t.Errorf("content of commit %d on the remote: %v, want %v", i, !want, want)
 		}
 	}
-	// It does when the ref goes, even in the same push.
-	wantTold(t, a.mustPush("main", "topic"), 1, 0)
+	// It expires when the ref is deleted, even in the same push.
+	wantSent(t, a.mustPush("main", "topic"), 1, 0)
 	mustCollect(t, b, atOnce)
-	wantWhole(t, b, nil)
-	// A ref of one's own may name what has expired: a copy of the repository has
-	// no more than the repository.
+	wantIntact(t, b, nil)
+	// A ref that the push makes may name an expired commit. Otherwise this
+	// repository could not be copied.
 	a.gc()
-	copied := newRemoteIn(t)
+	copied := newRemote(t)
 	a.reopenAt(copied)
 	a.refs["refs/heads/old"] = ids[0]
 	a.mustPush("main", "old")
-	wantWhole(t, copied, nil)
+	wantIntact(t, copied, nil)
 }
 
-// reopenAt has a side go on with another remote.
+// reopenAt switches a side to another remote.
 func (s *side) reopenAt(b remote.Backend) {
 	s.t.Helper()
 	r, err := openTest(s.t, b, s.t.TempDir())
@@ -399,11 +402,10 @@ func (s *side) reopenAt(b remote.Backend) {
 	s.remote = r
 }
 
-// TestPrivate checks that nothing is told of commits that the remote does not
-// have.
+// TestPrivate checks that a push sends no records of commits that the remote does not have.
 func TestPrivate(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	faulty := remotetest.NewFaulty(b)
 	a := newSide(t, faulty)
 	ids := a.chain(1)
@@ -412,27 +414,27 @@ func TestPrivate(t *testing.T) {
 	a.hold(private)
 	a.hold(last)
 	a.expire(private)
-	wantTold(t, a.mustPush("main"), 0, 0)
-	// Nor if they lie in a pack that an interrupted push has sent.
+	wantSent(t, a.mustPush("main"), 0, 0)
+	// The same holds if an interrupted push has sent the commits.
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", How: remotetest.Before, Err: &remote.Error{Op: "create", Kind: remote.ErrPermission}})
 	if _, err := a.push(false, "private"); !errors.Is(err, remote.ErrPermission) {
 		t.Fatal(err)
 	}
 	a.refs["refs/heads/main"] = a.commit("main", 7, ids[0])
-	wantTold(t, a.mustPush("main"), 0, 3)
-	wantWhole(t, b, nil)
-	// They are as soon as the commits are sent.
+	wantSent(t, a.mustPush("main"), 0, 3)
+	wantIntact(t, b, nil)
+	// The records are sent together with the commits.
 	if result := a.mustPush("private"); result.Records != 3 {
-		t.Errorf("%+v", result)
+		t.Errorf("push: %+v, want 3 records", result)
 	}
-	wantWhole(t, b, nil)
+	wantIntact(t, b, nil)
 }
 
-// TestFetchStuck checks that records of which neither end can do what they say
-// are in nobody's way.
+// TestFetchStuck checks that a record does not stop a fetch if neither end has the content
+// that the record requires.
 func TestFetchStuck(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	a := newSide(t, b)
 	ids := a.chain(3)
 	c := newSide(t, b)
@@ -440,34 +442,34 @@ func TestFetchStuck(t *testing.T) {
 	a.expire(ids[0])
 	a.mustPush("main")
 	mustCollect(t, b, atOnce)
-	// Undone here, and then forgotten together with the commit.
+	// The clone undoes the expiration, and loses the commit in a gc.
 	c.unexpire(ids[0])
 	c.unexpire(ids[0])
 	c.refs = map[string]object.ID{}
 	c.gc()
 	c.mustFetch()
-	c.needed()
-	if r, _ := c.said.Get(record.Expire, commitKeys(ids[0])[0]); !r.On {
-		t.Errorf("%+v", r)
+	c.mustReach()
+	if r, _ := c.records.Get(record.Expire, commitKeys(ids[0])[0]); !r.On {
+		t.Errorf("expiration: %+v, want on", r)
 	}
-	// Undone there, and then collected together with the commit.
+	// The remote gets an undo of the expiration, and loses the commit in a collection.
 	a.unexpire(ids[0])
-	wantTold(t, a.mustPush("main"), 1, 2)
+	wantSent(t, a.mustPush("main"), 1, 2)
 	a.refs[mainRef] = a.commit("main", 9)
 	a.mustPush("main")
 	mustCollect(t, b, atOnce)
 	c.refs["refs/heads/kept"] = ids[2]
 	for range 2 {
 		c.mustFetch()
-		c.needed()
-		if r, _ := c.said.Get(record.Expire, commitKeys(ids[0])[0]); !r.On {
-			t.Errorf("%+v", r)
+		c.mustReach()
+		if r, _ := c.records.Get(record.Expire, commitKeys(ids[0])[0]); !r.On {
+			t.Errorf("expiration: %+v, want on", r)
 		}
 	}
 }
 
-// TestClaimPurge checks that a writer that knows of a purge, or of its undoing,
-// does not plan for ever.
+// TestClaimPurge checks that a writer that knows of a purge, or of its undoing, does not plan
+// forever.
 func TestClaimPurge(t *testing.T) {
 	key := object.Key{Kind: object.KindChunk, ID: object.ID{1}}
 	on := record.Record{Kind: record.Purge, Key: key, Generation: 1, On: true}
@@ -493,7 +495,7 @@ func TestClaimPurge(t *testing.T) {
 	} {
 		claim := rootlog.Claim{Records: c.known}
 		if err := claim.Check(&rootlog.State{Records: c.head}, nil); !errors.Is(err, c.want) {
-			t.Errorf("known %v, there %v: %v", c.known, c.head, err)
+			t.Errorf("known records %v, at the head %v: %v, want %v", c.known, c.head, err, c.want)
 		}
 	}
 }

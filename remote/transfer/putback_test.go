@@ -13,18 +13,18 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// repairOf repairs a remote for a pusher whose process is a new one.
+// repairOf repairs a remote as a new process of a pusher.
 func repairOf(p *pusher, b remote.Backend, o RepairOptions) (*RepairResult, error) {
 	p.t.Helper()
 	p.reopen(b)
 	return p.remote.Repair(p.t.Context(), p.local, o)
 }
 
-// TestPutBack damages the newest root in several ways: who has seen it puts it
-// back, and nobody else changes it.
+// TestPutBack damages the newest root in several ways. Only a repository that has seen this
+// root restores it.
 func TestPutBack(t *testing.T) {
 	t.Parallel()
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	old, p := newPusher(t, start), newPusher(t, start)
 	old.local, old.ReadWriter = p.local, p.local
 	one := p.grow(1)
@@ -37,20 +37,20 @@ func TestPutBack(t *testing.T) {
 	want, before := start.Data(name), start.Snapshot()
 
 	for what, damage := range map[string]func(b *remotetest.Memory){
-		"one bit":   func(b *remotetest.Memory) { b.Damage(name, 50) },
-		"cut off":   func(b *remotetest.Memory) { b.Truncate(name, 60) },
-		"empty":     func(b *remotetest.Memory) { b.Set(name, nil) },
-		"an older":  func(b *remotetest.Memory) { b.Set(name, b.Data(rootlog.RootName(1))) },
-		"something": func(b *remotetest.Memory) { b.Set(name, []byte("something else")) },
+		"one bit":       func(b *remotetest.Memory) { b.Damage(name, 50) },
+		"cut off":       func(b *remotetest.Memory) { b.Truncate(name, 60) },
+		"empty":         func(b *remotetest.Memory) { b.Set(name, nil) },
+		"an older root": func(b *remotetest.Memory) { b.Set(name, b.Data(rootlog.RootName(1))) },
+		"other bytes":   func(b *remotetest.Memory) { b.Set(name, []byte("something else")) },
 	} {
 		b := remotetest.NewMemory()
 		b.Restore(before)
 		damage(b)
 		damaged := b.Data(name)
 
-		// An older root is not put in its place.
+		// An older root does not replace it.
 		if _, err := repairOf(old, b, RepairOptions{}); !errors.Is(err, object.ErrCorrupt) || !slices.Equal(b.Data(name), damaged) {
-			t.Errorf("%s: who has not seen it: %v", what, err)
+			t.Errorf("%s: repair without a copy: %v, want ErrCorrupt", what, err)
 		}
 
 		result, err := repairOf(p, b, RepairOptions{DryRun: true})
@@ -59,22 +59,22 @@ func TestPutBack(t *testing.T) {
 		}
 		result, err = repairOf(p, b, RepairOptions{})
 		if err != nil || len(result.Lost) > 0 || !slices.Contains(result.Repaired, name) {
-			t.Errorf("%s: %+v, %v", what, result, err)
+			t.Errorf("%s: repair: %+v, %v", what, result, err)
 		}
 		if !slices.Equal(b.Data(name), want) {
-			t.Errorf("%s: other bytes were put back", what)
+			t.Errorf("%s: the repair wrote other bytes", what)
 		}
-		wantWhole(t, b, nil)
+		wantIntact(t, b, nil)
 		if result, err := repairOf(p, b, RepairOptions{}); err != nil || len(result.Repaired) > 0 {
-			t.Errorf("%s: again: %+v, %v", what, result, err)
+			t.Errorf("%s: second repair: %+v, %v", what, result, err)
 		}
 	}
 }
 
-// TestPutBackRefuses has roots that must not be put back.
+// TestPutBackRefuses has roots that a repair must not restore.
 func TestPutBackRefuses(t *testing.T) {
 	t.Parallel()
-	start := newRemoteIn(t)
+	start := newRemote(t)
 	p, q := newPusher(t, start), newPusher(t, start)
 	q.local, q.ReadWriter = p.local, p.local
 	one := p.grow(1)
@@ -83,7 +83,7 @@ func TestPutBackRefuses(t *testing.T) {
 	p.mustPush("main", p.grow(2, one))
 	name := rootlog.RootName(2)
 
-	// The remote was set back, and somebody else has pushed since.
+	// The remote was rolled back, and another repository has pushed since.
 	fork := remotetest.NewMemory()
 	fork.Restore(before)
 	q.reopen(fork)
@@ -93,14 +93,14 @@ func TestPutBackRefuses(t *testing.T) {
 	fork.Damage(name, 50)
 	damaged := fork.Data(name)
 	if _, err := repairOf(p, fork, RepairOptions{}); !errors.Is(err, object.ErrCorrupt) || !slices.Equal(fork.Data(name), damaged) {
-		t.Errorf("a root of another history: %v", err)
+		t.Errorf("a root of another history: %v, want ErrCorrupt", err)
 	}
 
-	// A root that is gone is not damaged.
+	// A missing root is not restored.
 	gone := remotetest.NewMemory()
 	gone.Restore(before)
 	if _, err := repairOf(p, gone, RepairOptions{}); !errors.Is(err, rootlog.ErrRollback) || gone.Data(name) != nil {
-		t.Errorf("a root that is gone: %v", err)
+		t.Errorf("a missing root: %v, want ErrRollback", err)
 	}
 
 	// A damaged copy is not used.
@@ -117,11 +117,11 @@ func TestPutBackRefuses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := repairOf(p, start, RepairOptions{}); !errors.Is(err, object.ErrCorrupt) || !slices.Equal(start.Data(name), damaged) {
-			t.Fatalf("byte %d of the copy is wrong: %v", i, err)
+			t.Fatalf("byte %d of the copy is damaged: %v, want ErrCorrupt", i, err)
 		}
 		data[i] ^= 4
 	}
 	if found, err := CheckState(t.Context(), p.dir); err != nil || len(found) != 1 {
-		t.Errorf("%v, %v", found, err)
+		t.Errorf("CheckState = %v, %v; want 1 damaged file", found, err)
 	}
 }

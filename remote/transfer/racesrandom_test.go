@@ -10,19 +10,19 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestRandomRaces has others come first, once or more often, while something is
-// pushed: pushes of few objects and of many, branches that are deleted, and garbage
-// that is collected. Some pushes are stopped, and go on. All that refs reach stays.
+// TestRandomRaces has other processes append roots before a push appends its own: pushes,
+// deletions of branches, and collections. Some pushes are stopped and resumed. All that refs
+// reach stays intact.
 func TestRandomRaces(t *testing.T) {
 	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			r := &randomRaces{t: t, rng: rand.New(rand.NewPCG(seed, 3)), b: newRemoteIn(t), refs: map[string]object.ID{}}
+			r := &randomRaces{t: t, rng: rand.New(rand.NewPCG(seed, 3)), b: newRemote(t), refs: map[string]object.ID{}}
 			r.first, r.other, r.gc = newPusher(t, r.b), newPusher(t, r.b), newCollector(t, r.b)
 			for range 15 {
 				r.step()
 			}
-			wantWhole(t, r.b, r.refs)
+			wantIntact(t, r.b, r.refs)
 		})
 	}
 }
@@ -37,7 +37,7 @@ type randomRaces struct {
 	refs         map[string]object.ID
 }
 
-// step pushes something, while others do something.
+// step pushes a branch. Meanwhile other processes may append roots.
 func (r *randomRaces) step() {
 	faulty := remotetest.NewFaulty(r.b)
 	r.first.reopen(faulty)
@@ -68,7 +68,7 @@ func (r *randomRaces) make(p *pusher) (name string, id object.ID) {
 	return fmt.Sprint("b", r.n), p.commit(p.tree(files, nil))
 }
 
-// beside is what others do.
+// beside does a random step of another process.
 func (r *randomRaces) beside() {
 	switch r.rng.IntN(6) {
 	case 0:

@@ -17,15 +17,15 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// TestRandomRecords has repositories do what they can with records, while they
-// push and fetch and garbage is collected everywhere. After every step all is
-// everywhere that records there say is needed.
+// TestRandomRecords has two repositories change records, push, fetch and collect garbage at
+// random. After every step, each repository and the remote have all objects that their refs
+// and records require.
 func TestRandomRecords(t *testing.T) {
 	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			b := newRemoteIn(t)
+			b := newRemote(t)
 			faulty := []*remotetest.Faulty{remotetest.NewFaulty(b), remotetest.NewFaulty(b)}
 			r := &randomRecords{t: t, b: b, rng: rand.New(rand.NewPCG(seed, 1)), faulty: faulty}
 			r.sides = []*side{newSide(t, faulty[0]), newSide(t, faulty[1])}
@@ -33,9 +33,9 @@ func TestRandomRecords(t *testing.T) {
 			for range 60 {
 				r.step()
 				for _, s := range r.sides {
-					s.needed()
+					s.mustReach()
 				}
-				wantWhole(t, b, nil)
+				wantIntact(t, b, nil)
 				if t.Failed() {
 					t.Fatalf("after: %s", strings.Join(r.done, "; "))
 				}
@@ -53,13 +53,13 @@ type randomRecords struct {
 	done   []string
 }
 
-// did notes a step.
+// did notes and logs a step.
 func (r *randomRecords) did(format string, args ...any) {
 	r.done = append(r.done, fmt.Sprintf(format, args...))
 	r.t.Logf("%d: %s", len(r.done), r.done[len(r.done)-1])
 }
 
-// step does something to one of the sides, or to the remote.
+// step does one random operation on a side or on the remote.
 func (r *randomRecords) step() {
 	n := r.rng.IntN(len(r.sides))
 	s := r.sides[n]
@@ -73,7 +73,7 @@ func (r *randomRecords) step() {
 				parents = append(parents, id)
 			}
 		}
-		if r.rng.IntN(3) == 0 { // on top of something old, which may have expired
+		if r.rng.IntN(3) == 0 { // on an old commit, which may have expired
 			if key, ok := r.one(s, func(k object.Kind) bool { return k == object.KindCommit }); ok && !slices.Contains(parents, key.ID) {
 				parents = append(parents, key.ID)
 			}
@@ -84,7 +84,7 @@ func (r *randomRecords) step() {
 		if _, ok := s.refs[name]; !ok && r.rng.IntN(3) > 0 {
 			return
 		}
-		if r.rng.IntN(3) == 0 { // somebody is quicker
+		if r.rng.IntN(3) == 0 { // another process is first
 			r.faulty[n].Fail(remotetest.Fault{Op: remotetest.Create, Name: "root/", Do: func() { r.meanwhile(1 - n) }})
 			defer r.faulty[n].Heal()
 		}
@@ -95,11 +95,11 @@ func (r *randomRecords) step() {
 			return
 		}
 		if errors.Is(err, ErrNeededAgain) {
-			r.did("%d lacks what it would have to push to %s", n, branch)
+			r.did("%d cannot push %s: objects are missing", n, branch)
 			return
 		}
 		r.must(err, "%d pushes %s, %v", n, branch, force)
-		r.did("%d has pushed %s, told %d", n, branch, result.Records)
+		r.did("%d has pushed %s with %d records", n, branch, result.Records)
 	case what < 12:
 		_, err := s.fetch()
 		r.must(err, "%d fetches", n)
@@ -119,7 +119,7 @@ func (r *randomRecords) step() {
 	}
 }
 
-// meanwhile is what somebody does while another one is pushing.
+// meanwhile does a random operation of another process during a push.
 func (r *randomRecords) meanwhile(n int) {
 	if r.rng.IntN(2) == 0 {
 		_, err := collectIn(r.t, r.b, nil, atOnce)
@@ -136,7 +136,7 @@ func (r *randomRecords) meanwhile(n int) {
 	r.must(err, "%d pushes meanwhile", n)
 }
 
-// must ends the test if there is an error.
+// must notes a step, and ends the test if the step failed.
 func (r *randomRecords) must(err error, format string, args ...any) {
 	r.t.Helper()
 	r.did(format, args...)
@@ -145,8 +145,7 @@ func (r *randomRecords) must(err error, format string, args ...any) {
 	}
 }
 
-// tree makes a folder of files of which there are few, so that many commits
-// have them.
+// tree makes a folder of few different files, so that many commits share them.
 func (r *randomRecords) tree(m *maker, depth int) object.ID {
 	ctx := context.Background()
 	w := object.NewTreeWriter(m)
@@ -184,55 +183,54 @@ func (r *randomRecords) tree(m *maker, depth int) object.ID {
 	return id
 }
 
-// one returns some object of a kind that a side needs; ok is false if it needs
-// none.
+// one returns a random reachable object of a side with a matching kind. Ok is false if there
+// is none.
 func (r *randomRecords) one(s *side, is func(object.Kind) bool) (key object.Key, ok bool) {
-	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(s.needed()), object.Key.Compare), func(key object.Key) bool { return !is(key.Kind) })
+	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(s.mustReach()), object.Key.Compare), func(key object.Key) bool { return !is(key.Kind) })
 	if len(keys) == 0 {
 		return key, false
 	}
 	return keys[r.rng.IntN(len(keys))], true
 }
 
-// note has a commit expire, or be held, or takes that back, as the root package
-// allows it.
+// note changes an expiration or a hold, if a command would permit the change.
 func (r *randomRecords) note(n int, s *side) {
 	key, ok := r.one(s, func(k object.Kind) bool { return k == object.KindCommit })
 	if !ok {
 		return
 	}
-	_, expired := s.said.View().Expired(key.ID)
-	_, held := s.said.View().Held(key.ID)
+	_, expired := s.records.View().Expired(key.ID)
+	_, held := s.records.View().Held(key.ID)
 	named := slices.Contains(slices.Collect(maps.Values(s.refs)), key.ID)
 	switch {
 	case held && r.rng.IntN(2) == 0:
 		s.release(key.ID)
 		r.did("%d releases %s", n, key.ID.Short())
 	case !held && r.rng.IntN(2) == 0:
-		if s.whole(key.ID) {
+		if s.hasContent(key.ID) {
 			hold := record.Record{Kind: record.Hold, Key: key, On: true, Time: time.Unix(1, 0).UTC()}
 			if r.rng.IntN(3) == 0 {
-				hold.Until = time.Unix(2, 0).UTC() // over as soon as garbage is collected
+				hold.Until = time.Unix(2, 0).UTC() // ends with the next collection
 			}
-			s.said.Switch(hold)
+			s.records.Switch(hold)
 			r.did("%d holds %s", n, key.ID.Short())
 		}
 	case expired:
-		if s.whole(key.ID) {
+		if s.hasContent(key.ID) {
 			s.unexpire(key.ID)
-			r.did("%d has %s expire no more", n, key.ID.Short())
+			r.did("%d undoes the expiration of %s", n, key.ID.Short())
 		}
 	case !named && !held:
 		s.expire(key.ID)
-		r.did("%d has %s expire", n, key.ID.Short())
+		r.did("%d expires %s", n, key.ID.Short())
 	}
 }
 
-// purge purges something, or takes that back.
+// purge purges an object, or undoes a purge.
 func (r *randomRecords) purge(n int, s *side) {
 	if r.rng.IntN(2) == 0 {
 		var purged []record.Record
-		for rec := range s.said.All() {
+		for rec := range s.records.All() {
 			if rec.Kind == record.Purge && rec.On {
 				purged = append(purged, rec)
 			}
@@ -245,7 +243,7 @@ func (r *randomRecords) purge(n int, s *side) {
 		r.must(err, "%d looks for %s", n, key)
 		if whole {
 			s.note(record.Purge, key, false)
-			r.did("%d takes back the purge of %s", n, key)
+			r.did("%d undoes the purge of %s", n, key)
 		}
 		return
 	}

@@ -21,26 +21,26 @@ import (
 func TestOpen(t *testing.T) {
 	empty := remotetest.NewMemory()
 	if _, err := openTest(t, empty, t.TempDir()); !errors.Is(err, rootlog.ErrEmpty) {
-		t.Errorf("an empty store: %v", err)
+		t.Errorf("Open of an empty store: %v, want ErrEmpty", err)
 	}
 	if _, err := Open(t.Context(), empty, Options{}); err == nil {
-		t.Error("no clock, and no error")
+		t.Error("Open without a clock succeeded")
 	}
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	p.mustPush("main", one)
 	b.ResetCounts()
 	p.reopen(b)
 	if n := b.Calls(remotetest.Any); n != 0 || p.remote.Identity().Repository == "" {
-		t.Errorf("opening what is known makes %d calls", n)
+		t.Errorf("Open of a known remote made %d calls, want 0", n)
 	}
 }
 
-// A remote is known by its ID: at another URL it is the same. If another one is
-// there, nothing is known of it.
+// The remembered head belongs to the ID of a remote, not to its URL. Nothing is remembered of
+// another remote at a known URL.
 func TestMovedRemote(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("main", p.grow(1))
 	open := func(b *remotetest.Memory, url string, want uint64) {
@@ -51,18 +51,18 @@ func TestMovedRemote(t *testing.T) {
 		}
 		known, err := r.cache.head()
 		if err != nil || (known != nil) != (want > 0) || known != nil && known.Seq != want {
-			t.Errorf("at %s: %v, %v is known, want root %d", url, known, err, want)
+			t.Errorf("at %s: known head %v, want root %d; %v", url, known, want, err)
 		}
 	}
 	open(b, "elsewhere:", 1)
 	open(b, "memory:", 1)
-	other := newRemoteIn(t)
+	other := newRemote(t)
 	open(other, "elsewhere:", 0)
 	p.reopen(b)
 	if _, err := p.remote.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	// Whatever happens to the binding, the head stays.
+	// The head is remembered, even if the binding is damaged.
 	for _, file := range []string{"", "{", `{"url":"elsewhere:","identity":""}`} {
 		if err := os.WriteFile(filepath.Join(p.dir, bindingFile), []byte(file), 0o666); err != nil {
 			t.Fatal(err)
@@ -72,13 +72,13 @@ func TestMovedRemote(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := r.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
-			t.Errorf("with the binding %q, another remote is not noticed: %v", file, err)
+			t.Errorf("binding %q: Head of another remote: %v, want ErrRollback", file, err)
 		}
 	}
 }
 
 func TestRoots(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	var id object.ID
 	for i := range 5 {
@@ -94,13 +94,13 @@ func TestRoots(t *testing.T) {
 			got = append(got, root.Seq)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%d: %v", n, got)
+			t.Errorf("Roots(%d) = %v, want %v", n, got, want)
 		}
 	}
 }
 
 func TestRollback(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	p.mustPush("main", one)
@@ -112,29 +112,28 @@ func TestRollback(t *testing.T) {
 		p.reopen(b)
 		b.ResetCounts()
 		if _, err := p.push("main", p.grow(3, two)); !errors.Is(err, rootlog.ErrRollback) {
-			t.Errorf("%v, want a rollback", err)
+			t.Errorf("push after a rollback: %v, want ErrRollback", err)
 		}
 		if b.Calls(remotetest.Put)+b.Calls(remotetest.Create) > 0 {
-			t.Error("something was written")
+			t.Error("the push wrote to the remote")
 		}
 	}
-	// Another remote in its place, while nothing was known of this one but its
-	// name, is just another remote.
-	fresh := newRemoteIn(t)
+	// Another remote may take the place of one without roots.
+	fresh := newRemote(t)
 	q := newPusher(t, fresh)
 	if _, err := q.remote.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	other := newRemoteIn(t)
+	other := newRemote(t)
 	q.reopen(other)
 	q.mustPush("main", q.grow(1))
-	wantWhole(t, other, nil)
+	wantIntact(t, other, nil)
 }
 
-// withIndex returns a remote with an index file, and who pushed it.
+// withIndex returns a remote with one index file, its pusher, and the file.
 func withIndex(t *testing.T) (*remotetest.Memory, *pusher, rootlog.File) {
 	t.Helper()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	files := map[string]string{}
 	for i := range 600 {
@@ -157,7 +156,7 @@ func TestIndexCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, ok, err := snap.find(key); !ok || err != nil {
-			t.Errorf("%v, %v", ok, err)
+			t.Errorf("find the chunk: %v, %v", ok, err)
 		}
 		if n := b.Calls(remotetest.Any); n != 2+calls {
 			t.Errorf("%d calls, want %d", n, 2+calls)
@@ -180,7 +179,7 @@ func TestIndexCopies(t *testing.T) {
 		want(1)
 		want(0)
 	}
-	// Damage that is only seen when it is searched.
+	// Only a lookup finds this damage.
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -195,11 +194,11 @@ func TestIndexCopies(t *testing.T) {
 	snap, err := p.remote.snapshot(t.Context())
 	if err == nil {
 		if _, _, err = snap.find(key); !errors.Is(err, object.ErrCorrupt) {
-			t.Errorf("%v, want damage", err)
+			t.Errorf("find in a damaged copy: %v, want ErrCorrupt", err)
 		}
 	}
 	want(1)
-	// What no root names any more goes.
+	// Copies that no root names, and old temporary files, are removed.
 	old := time.Now().Add(-48 * time.Hour)
 	for _, name := range []string{"00112233445566778899aabbccddeeff", "x.tmp", "y.tmp"} {
 		if err := os.WriteFile(filepath.Join(p.dir, indexFolder, name), nil, 0o666); err != nil {
@@ -212,7 +211,7 @@ func TestIndexCopies(t *testing.T) {
 	want(0)
 	left, err := os.ReadDir(filepath.Join(p.dir, indexFolder))
 	if err != nil || len(left) != 2 {
-		t.Errorf("left %v, %v", left, err)
+		t.Errorf("files left: %v, want 2; %v", left, err)
 	}
 }
 
@@ -231,11 +230,11 @@ func TestIndexOfRemoteDamaged(t *testing.T) {
 		b.Damage(f.Name.IndexPath(), 300)
 		var e *remote.Error
 		if err := open(); !errors.Is(err, remote.ErrDamaged) || !errors.As(err, &e) || e.Name != f.Name.IndexPath() {
-			t.Errorf("flipped: %v", err)
+			t.Errorf("flipped index file: %v, want ErrDamaged", err)
 		}
 		b.Remove(f.Name.IndexPath())
 		if err := open(); !errors.Is(err, remote.ErrDamaged) || !errors.As(err, &e) || e.Name != f.Name.IndexPath() {
-			t.Errorf("gone: %v", err)
+			t.Errorf("missing index file: %v, want ErrDamaged", err)
 		}
 		b.Restore(before)
 		if err := open(); err != nil {
@@ -244,8 +243,8 @@ func TestIndexOfRemoteDamaged(t *testing.T) {
 	}
 }
 
-// TestIndexGoneMeanwhile has a collector merge index files while one is about to
-// be read.
+// TestIndexGoneMeanwhile checks that a reader retries at the new head if a collector replaces
+// the index file that it is about to read.
 func TestIndexGoneMeanwhile(t *testing.T) {
 	b, _, f := withIndex(t)
 	faulty := remotetest.NewFaulty(b)
@@ -264,7 +263,7 @@ func TestIndexGoneMeanwhile(t *testing.T) {
 	}
 	snap, err := r.snapshot(t.Context())
 	if err != nil || snap.state.Seq != 2 {
-		t.Errorf("%+v, %v", snap, err)
+		t.Errorf("snapshot: %+v, want root 2; %v", snap, err)
 	}
 }
 
@@ -282,14 +281,14 @@ func FuzzParseSent(f *testing.F) {
 	}
 	good := appendSent(nil, &sentPack{info: entries[0].Pack, start: 7, entries: entries}, binding)
 	if s, to, err := parseSent(name, good); err != nil || to != binding || s.start != 7 || s.info != entries[0].Pack || !slices.Equal(s.entries, entries) {
-		f.Fatalf("%+v, %v", s, err)
+		f.Fatalf("parseSent = %+v, %v", s, err)
 	}
 	f.Add(good)
 	f.Add(good[:40])
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, binding, err := parseSent(name, data)
 		if err == nil && !bytes.Equal(appendSent(nil, s, binding), data) {
-			t.Error("not what it was parsed from")
+			t.Error("the parsed note has another encoding")
 		}
 	})
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// TestRoundTrip has two repositories push to a remote and fetch from it in
-// turn, each on a branch of its own that it merges the other's into.
+// TestRoundTrip has two repositories push and fetch in turn. Each merges the branch of the
+// other one into its own branch.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -25,13 +25,9 @@ func TestRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		session := side.store.Begin(volume.SessionOptions{})
-		have := []object.ID{}
-		if i > 1 { // of two rounds ago, published then
-			have = append(have, tips[branch])
-		}
-		parents := appendNew(nil, tips[branch])
-		if i == 0 || i == 1 {
-			parents = nil
+		var have, parents []object.ID
+		if i > 1 { // published two rounds ago
+			have, parents = []object.ID{tips[branch]}, []object.ID{tips[branch]}
 		}
 		if i > 0 {
 			want := head.Refs[other]
@@ -61,7 +57,7 @@ func TestRoundTrip(t *testing.T) {
 		if err := session.Close(); err != nil {
 			t.Fatal(err)
 		}
-		for key := range all { // what is here is all that there has to be
+		for key := range all { // nothing is missing here
 			if _, err := side.store.Get(ctx, key); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +85,7 @@ func TestRoundTrip(t *testing.T) {
 	all := closure(t, session, want...)
 	for key := range closure(t, sides[1].store, want...) {
 		if !all[key] {
-			t.Errorf("%s is not there", key)
+			t.Errorf("%s was not fetched", key)
 		}
 	}
 	if result.Objects != int64(len(all)) {

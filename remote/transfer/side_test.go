@@ -15,23 +15,23 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// side is a repository with refs and records, which pushes and fetches. It is
-// kept whole: all is here that refs and holds need, as far as records go.
+// side is a repository with refs and records that pushes and fetches. It has every object
+// that its refs and holds reach. Links that records switch off do not count.
 type side struct {
 	*clone
-	maker *maker
-	refs  map[string]object.ID // full names; those of the remote as "refs/remotes/…"
-	said  *record.Set
+	maker   *maker
+	refs    map[string]object.ID // by full name; remote-tracking branches are "refs/remotes/…"
+	records *record.Set
 }
 
 func newSide(t testing.TB, b remote.Backend) *side {
 	t.Helper()
-	s := &side{clone: newClone(t, b), refs: map[string]object.ID{}, said: &record.Set{}}
+	s := &side{clone: newClone(t, b), refs: map[string]object.ID{}, records: &record.Set{}}
 	s.maker = &maker{t: t}
 	return s
 }
 
-// make stores what f makes, and has a branch name it.
+// make stores the objects that f makes, and sets a branch to the commit that f returns.
 func (s *side) make(branch string, f func(*maker) object.ID) object.ID {
 	s.t.Helper()
 	ctx := context.Background()
@@ -45,7 +45,8 @@ func (s *side) make(branch string, f func(*maker) object.ID) object.ID {
 	return id
 }
 
-// commit makes a commit with a file of its own, and some that all have.
+// commit makes a commit with one unique file, selected by n, and two files that all commits
+// share.
 func (s *side) commit(branch string, n int, parents ...object.ID) object.ID {
 	s.t.Helper()
 	return s.make(branch, func(m *maker) object.ID {
@@ -54,10 +55,10 @@ func (s *side) commit(branch string, n int, parents ...object.ID) object.ID {
 	})
 }
 
-// note switches a record.
+// note switches a record on or off.
 func (s *side) note(kind record.Kind, key object.Key, on bool) {
 	r := record.Record{Kind: kind, Key: key, On: on, Time: time.Unix(1_700_000_000, 0).UTC(), Who: "A"}
-	s.said.Switch(r)
+	s.records.Switch(r)
 }
 
 func (s *side) expire(id object.ID)   { s.note(record.Expire, commitKeys(id)[0], true) }
@@ -65,9 +66,9 @@ func (s *side) unexpire(id object.ID) { s.note(record.Expire, commitKeys(id)[0],
 func (s *side) hold(id object.ID)     { s.note(record.Hold, commitKeys(id)[0], true) }
 func (s *side) release(id object.ID)  { s.note(record.Hold, commitKeys(id)[0], false) }
 
-// push pushes branches as they are here; one that is not here is deleted.
+// push pushes branches. It deletes a branch on the remote that does not exist here.
 func (s *side) push(force bool, branches ...string) (*PushResult, error) {
-	o := PushOptions{Records: s.said, Head: mainRef}
+	o := PushOptions{Records: s.records, Head: mainRef}
 	for _, branch := range branches {
 		u := RefUpdate{Name: "refs/heads/" + branch, Force: force}
 		if id, ok := s.refs[u.Name]; ok {
@@ -102,7 +103,7 @@ func (s *side) track(name string, id object.ID) {
 	}
 }
 
-// fetch fetches all branches, as the root package does.
+// fetch fetches all branches and merges records, like package tracking.
 func (s *side) fetch() (*FetchResult, error) {
 	ctx := context.Background()
 	head, err := s.remote.Head(ctx)
@@ -110,7 +111,7 @@ func (s *side) fetch() (*FetchResult, error) {
 		return nil, err
 	}
 	session := s.store.Begin(volume.SessionOptions{})
-	o := FetchOptions{Have: slices.Collect(maps.Values(s.refs)), Records: s.said}
+	o := FetchOptions{Have: slices.Collect(maps.Values(s.refs)), Records: s.records}
 	for _, key := range head.Refs {
 		o.Want = append(o.Want, key)
 	}
@@ -118,10 +119,10 @@ func (s *side) fetch() (*FetchResult, error) {
 	if err == nil {
 		err = session.Publish(ctx, func(context.Context) error {
 			for _, r := range result.Forget {
-				s.said.Forget(r)
+				s.records.Forget(r)
 			}
 			for r := range result.Records.All() {
-				s.said.Merge(r)
+				s.records.Merge(r)
 			}
 			maps.DeleteFunc(s.refs, func(name string, _ object.ID) bool { return strings.HasPrefix(name, "refs/remotes/") })
 			for name, key := range head.Refs {
@@ -142,11 +143,11 @@ func (s *side) mustFetch() *FetchResult {
 	return result
 }
 
-// needed returns what refs and holds need.
-func (s *side) needed() map[object.Key]bool {
+// mustReach returns the objects that refs and holds reach. It fails the test if one is missing.
+func (s *side) mustReach() map[object.Key]bool {
 	s.t.Helper()
-	said := s.said.View()
-	stack := commitKeys(slices.Concat(slices.Collect(maps.Values(s.refs)), said.Holds())...)
+	view := s.records.View()
+	stack := commitKeys(slices.Concat(slices.Collect(maps.Values(s.refs)), view.Holds())...)
 	seen := map[object.Key]bool{}
 	for len(stack) > 0 {
 		key := stack[len(stack)-1]
@@ -155,28 +156,29 @@ func (s *side) needed() map[object.Key]bool {
 			continue
 		}
 		seen[key] = true
-		stack = append(stack, s.links(said, key)...)
+		stack = append(stack, s.links(view, key)...)
 	}
 	return seen
 }
 
-// links returns the links of an object that count. It has to be here.
-func (s *side) links(said *record.View, key object.Key) []object.Key {
+// links returns the links of an object that count. It fails the test if the object is
+// missing.
+func (s *side) links(view *record.View, key object.Key) []object.Key {
 	s.t.Helper()
 	data, err := s.store.Get(context.Background(), key)
 	if err != nil {
-		s.t.Fatalf("needed, and not here: %v", err)
+		s.t.Fatalf("get a reachable object: %v", err)
 	}
 	links, err := object.Links(key.Kind, data)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return slices.DeleteFunc(links, func(link object.Key) bool { return said.Skips(key, link) })
+	return slices.DeleteFunc(links, func(link object.Key) bool { return view.Skips(key, link) })
 }
 
-// whole reports whether the content of a commit is here, but for what was
-// purged, whether it has expired or not.
-func (s *side) whole(id object.ID) bool {
+// hasContent reports whether the content of a commit is here, expired or not. Purged objects
+// may be missing.
+func (s *side) hasContent(id object.ID) bool {
 	s.t.Helper()
 	ctx := context.Background()
 	content, err := contentOf(ctx, s.store, commitKeys(id)[0])
@@ -186,31 +188,35 @@ func (s *side) whole(id object.ID) bool {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	said := s.said.View()
+	view := s.records.View()
 	for len(content) > 0 {
 		key := content[len(content)-1]
 		content = content[:len(content)-1]
 		if missing, err := s.store.Missing(ctx, []object.Key{key}); err != nil || len(missing) > 0 {
 			return false
 		}
-		content = append(content, s.links(said, key)...)
+		content = append(content, s.links(view, key)...)
 	}
 	return true
 }
 
-// gc removes all that is not needed.
+// gc ends the holds that are over, and removes unreachable objects.
 func (s *side) gc() {
 	s.t.Helper()
-	ctx := context.Background()
-	s.said.EndHolds(time.Now(), "A", "host")
-	needed := s.needed()
-	old := s.store
+	s.records.EndHolds(time.Now(), "A", "host")
+	s.keepOnly(s.mustReach())
+}
+
+// keepOnly replaces the store by one that has only these objects.
+func (s *side) keepOnly(keys map[object.Key]bool) {
+	s.t.Helper()
+	ctx, old := context.Background(), s.store
 	var err error
 	if s.store, err = volume.Open(s.t.TempDir(), volume.Options{Now: time.Now}); err != nil {
 		s.t.Fatal(err)
 	}
 	session := s.store.Begin(volume.SessionOptions{})
-	for key := range needed {
+	for key := range keys {
 		data, err := old.Get(ctx, key)
 		if err == nil {
 			_, err = session.Put(ctx, key.Kind, data)
@@ -225,7 +231,7 @@ func (s *side) gc() {
 	}
 }
 
-// has reports whether an object is here.
+// has reports whether the repository has an object.
 func (s *side) has(key object.Key) bool {
 	s.t.Helper()
 	missing, err := s.store.Missing(context.Background(), []object.Key{key})
@@ -235,7 +241,7 @@ func (s *side) has(key object.Key) bool {
 	return len(missing) == 0
 }
 
-// treeOf returns the tree of a commit that is here.
+// treeOf returns the tree of a commit.
 func (s *side) treeOf(id object.ID) object.Key {
 	s.t.Helper()
 	c, err := object.ReadCommit(context.Background(), s.store, id)

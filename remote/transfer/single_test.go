@@ -7,11 +7,11 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// TestSingleWriter has a remote whose first writer said that it is the only one:
-// everybody can read, and who does not know it cannot write.
+// TestSingleWriter checks a remote whose first writer requires SingleWriter. Every process
+// can read it. A process without this setting cannot write to it.
 func TestSingleWriter(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p, q := newPusher(t, b), newPusher(t, b)
 	q.local, q.ReadWriter = p.local, p.local
 	p.remote.o.SingleWriter = true
@@ -26,35 +26,35 @@ func TestSingleWriter(t *testing.T) {
 		"repair":  func() error { _, err := q.remote.Repair(t.Context(), q.local, RepairOptions{}); return err }(),
 	} {
 		if !errors.Is(err, rootlog.ErrSingleWriter) {
-			t.Errorf("%s: %v", name, err)
+			t.Errorf("%s: %v, want ErrSingleWriter", name, err)
 		}
 	}
 	if len(b.Names("")) != before {
-		t.Error("something was written")
+		t.Error("a refused operation wrote to the remote")
 	}
 	if found := problems(t, b, true); len(found) > 0 {
-		t.Errorf("found %q", found)
+		t.Errorf("problems %q, want none", found)
 	}
 
 	q.remote.o.SingleWriter = true
 	q.mustPush("main", two)
 	if head := newCollector(t, b).head(); !head.SingleWriter {
-		t.Error("the next root does not say it")
+		t.Error("the next root does not require SingleWriter")
 	}
 }
 
-// TestUnfit has a check find the store unfit: nothing is written to it until a
-// check passes.
+// TestUnfit checks that nothing is written to a store after a failed check, until a check
+// passes.
 func TestUnfit(t *testing.T) {
 	t.Parallel()
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	if err := NoteCheck(p.dir, false); err != nil {
 		t.Fatal(err)
 	}
 	one := p.grow(1)
 	if _, err := p.push("main", one); !errors.Is(err, ErrUnfit) || len(b.Names("packs/")) > 0 {
-		t.Errorf("%v", err)
+		t.Errorf("push: %v, want ErrUnfit and no packs", err)
 	}
 	for range 2 {
 		if err := NoteCheck(p.dir, true); err != nil {

@@ -19,9 +19,8 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// newRemembering returns a remote, and a pusher in whose folder there is a file
-// of each sort.
-func newRemembering(t *testing.T) (*remotetest.Memory, *pusher) {
+// newWithState returns a remote, and a pusher whose folder has a file of each kind.
+func newWithState(t *testing.T) (*remotetest.Memory, *pusher) {
 	t.Helper()
 	b, p, _ := withIndex(t)
 	var many []RefUpdate
@@ -60,7 +59,7 @@ func stateFiles(t *testing.T, dir string) map[string][]byte {
 	return files
 }
 
-// damagedState returns what CheckState finds, as paths below the folder.
+// damagedState returns the files that CheckState finds damaged, as paths below the folder.
 func damagedState(t *testing.T, dir string) (list []string) {
 	t.Helper()
 	damage, err := CheckState(t.Context(), dir)
@@ -73,7 +72,7 @@ func damagedState(t *testing.T, dir string) (list []string) {
 	return list
 }
 
-// repairAll repairs what CheckState finds.
+// repairAll repairs the files that CheckState finds damaged.
 func repairAll(t *testing.T, dir string) {
 	t.Helper()
 	damage, err := CheckState(t.Context(), dir)
@@ -89,10 +88,10 @@ func repairAll(t *testing.T, dir string) {
 	}
 }
 
-// Each bit of a file that is kept of a remote is checked, and repair brings back a
-// head as it was.
+// TestStateFlips checks that flipped bits are noticed in each local file of a remote, and
+// that a repair restores the head and the binding.
 func TestStateFlips(t *testing.T) {
-	b, p := newRemembering(t)
+	b, p := newWithState(t)
 	files := stateFiles(t, p.dir)
 	sorts := map[string]int{}
 	rng := rand.New(rand.NewPCG(1, 13))
@@ -118,14 +117,14 @@ func TestStateFlips(t *testing.T) {
 			}
 		}
 		if found := damagedState(t, p.dir); !slices.Equal(found, []string{name}) {
-			t.Fatalf("%s is damaged, found %v", name, found)
+			t.Fatalf("%s is damaged, but CheckState found %v", name, found)
 		}
 		repairAll(t, p.dir)
 		if found := damagedState(t, p.dir); len(found) > 0 {
 			t.Fatalf("%s after the repair: %v", name, found)
 		}
 		if after := stateFiles(t, p.dir)[name]; (name == headFile || name == bindingFile) && !bytes.Equal(after, data) {
-			t.Errorf("%s is %q, was %q", name, after, data)
+			t.Errorf("%s is %q after the repair, want %q", name, after, data)
 		}
 		p.reopen(b)
 		if _, err := p.remote.snapshot(t.Context()); err != nil {
@@ -136,14 +135,14 @@ func TestStateFlips(t *testing.T) {
 		}
 	}
 	if len(sorts) != 5 {
-		t.Errorf("not all sorts of files were there: %v", sorts)
+		t.Errorf("kinds of files: %v, want 5", sorts)
 	}
 }
 
-// A head that is damaged beyond repair stops all use of the remote until it was
-// rebuilt. The rebuilt one is the memory from then on.
+// TestLostHead checks that a head that is damaged beyond repair stops all use of the remote,
+// until the head is rebuilt. The rebuilt head is then remembered.
 func TestLostHead(t *testing.T) {
-	b := newRemoteIn(t)
+	b := newRemote(t)
 	p := newPusher(t, b)
 	one := p.grow(1)
 	p.mustPush("main", one)
@@ -157,11 +156,11 @@ func TestLostHead(t *testing.T) {
 		_, err := p.remote.Head(t.Context())
 		var damage *object.DamageError
 		if !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) {
-			t.Fatalf("%q: %v", data, err)
+			t.Fatalf("%q: %v, want ErrCorrupt", data, err)
 		}
 		keep := func() error { return nil }
 		if _, err := RepairState(t.Context(), p.dir, damage, false, keep); !errors.Is(err, ErrHeadLost) {
-			t.Fatalf("%q: %v", data, err)
+			t.Fatalf("%q: RepairState: %v, want ErrHeadLost", data, err)
 		}
 		head, err := p.remote.FirstHead(t.Context())
 		if err == nil {
@@ -172,23 +171,23 @@ func TestLostHead(t *testing.T) {
 		}
 		p.reopen(b)
 		if head, err := p.remote.Head(t.Context()); err != nil || head.Seq != 2 {
-			t.Errorf("%q: %v, %v", data, head, err)
+			t.Errorf("%q: rebuilt head %v, want root 2; %v", data, head, err)
 		}
 	}
 	b.Restore(old)
 	p.reopen(b)
 	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
-		t.Errorf("set back: %v", err)
+		t.Errorf("Head after a rollback: %v, want ErrRollback", err)
 	}
 }
 
-// Files without a checksum, as earlier versions wrote them, are read, and get one.
+// Files without a checksum, from earlier versions, are read and get a checksum.
 func TestStateWithoutChecksum(t *testing.T) {
-	b, p := newRemembering(t)
+	b, p := newWithState(t)
 	files := stateFiles(t, p.dir)
 	for name, data := range files {
 		if rootlog.IsRootCopy(filepath.Base(name)) {
-			continue // earlier versions had none
+			continue // earlier versions did not have root copies
 		}
 		if old, summed, err := disk.CutSum(data); summed && err == nil {
 			if err := os.WriteFile(filepath.Join(p.dir, name), old, 0o666); err != nil {
@@ -197,7 +196,7 @@ func TestStateWithoutChecksum(t *testing.T) {
 		}
 	}
 	if found := damagedState(t, p.dir); len(found) > 0 {
-		t.Errorf("damaged: %v", found)
+		t.Errorf("damaged files: %v, want none", found)
 	}
 	b.ResetCounts()
 	p.reopen(b)
@@ -205,7 +204,7 @@ func TestStateWithoutChecksum(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := b.Calls(remotetest.Any); n != 4 {
-		t.Errorf("%d calls, want two for kist.json and two for roots", n)
+		t.Errorf("%d calls, want 2 for kist.json and 2 for roots", n)
 	}
 	now := stateFiles(t, p.dir)
 	for _, name := range []string{bindingFile, headFile} {
@@ -213,7 +212,7 @@ func TestStateWithoutChecksum(t *testing.T) {
 			t.Errorf("%s is %q, want %q", name, now[name], files[name])
 		}
 	}
-	// One that was damaged is not believed.
+	// A wrong head without a checksum is noticed.
 	position, err := json.Marshal(rootlog.Position{Seq: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +222,7 @@ func TestStateWithoutChecksum(t *testing.T) {
 	}
 	p.reopen(b)
 	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
-		t.Errorf("another head: %v", err)
+		t.Errorf("Head: %v, want ErrRollback", err)
 	}
 }
 
@@ -240,7 +239,7 @@ func FuzzDecodeNote(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if p, summed, err := decodeNote[rootlog.Position](data); err == nil && !summed {
 			if again, err := json.Marshal(p); err != nil || !bytes.Equal(again, data) {
-				t.Error("not what it was decoded from")
+				t.Error("the decoded note has another encoding")
 			}
 		}
 		_, _, _ = decodeNote[binding](data)

@@ -15,11 +15,11 @@ import (
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
 
-// transitRemotes returns remotes with all that can be read: roots, inline packs,
-// index files and, in the second, patches; and a pusher with all that is there.
+// transitRemotes returns remotes with everything that can be read: roots, inline packs, index
+// files and, in one of them, patches.
 func transitRemotes(t *testing.T) map[string]*remotetest.Memory {
 	t.Helper()
-	plain := newRemoteIn(t)
+	plain := newRemote(t)
 	p := newPusher(t, plain)
 	at := p.grow(1)
 	p.mustPush("main", at)
@@ -41,9 +41,8 @@ func transitRemotes(t *testing.T) map[string]*remotetest.Memory {
 	return map[string]*remotetest.Memory{"plain": plain, "optimised": optimised}
 }
 
-// TestWrongByteInTransit has one byte of one reply be wrong, each reply in turn.
-// Nothing that is done with a remote reports damage because of it, and no wrong
-// byte gets in.
+// TestWrongByteInTransit changes one byte of one reply, for each reply in turn. No operation
+// reports damage because of it, or stores the wrong byte.
 func TestWrongByteInTransit(t *testing.T) {
 	t.Parallel()
 	acts := map[string]func(t *testing.T, b remote.Backend) error{
@@ -76,7 +75,7 @@ func TestWrongByteInTransit(t *testing.T) {
 			return err
 		},
 		"push": func(t *testing.T, b remote.Backend) error {
-			p := newPusher(t, newRemoteIn(t))
+			p := newPusher(t, newRemote(t))
 			p.dir = t.TempDir()
 			var err error
 			if p.remote, err = openTest(t, b, p.dir); err != nil {
@@ -98,7 +97,7 @@ func TestWrongByteInTransit(t *testing.T) {
 			wanted, taken := slices.Collect(maps.Values(head.Refs)), 0
 			err = r.Rescue(t.Context(), wanted, func(object.Key, []byte, int) error { taken++; return nil })
 			if err == nil && taken < len(wanted) {
-				err = errors.New("not all was taken")
+				err = errors.New("Rescue did not return all objects")
 			}
 			return err
 		},
@@ -121,7 +120,7 @@ func TestWrongByteInTransit(t *testing.T) {
 					f.Heal()
 					gets = f.Calls(remotetest.Get)
 					if name != "clone" && name != "verify" {
-						wantWhole(t, b, nil)
+						wantIntact(t, b, nil)
 					}
 					return gets
 				}
@@ -135,10 +134,10 @@ func TestWrongByteInTransit(t *testing.T) {
 	}
 }
 
-// fetchAll fetches all that a remote has into a new repository.
+// fetchAll fetches all refs of a remote into a new repository.
 func fetchAll(t *testing.T, b remote.Backend) error {
 	t.Helper()
-	store, err := volume.Open(t.TempDir(), volume.Options{Now: patient.Now})
+	store, err := volume.Open(t.TempDir(), volume.Options{Now: noWait.Now})
 	if err != nil {
 		return err
 	}

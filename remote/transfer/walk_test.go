@@ -39,8 +39,7 @@ func (m *maker) putData(kind object.Kind, data []byte) object.ID {
 	return id
 }
 
-// tree makes a folder of files, by name, and of folders, whose names end with a
-// slash.
+// tree makes a folder of files and folders, by name.
 func (m *maker) tree(files map[string]string, folders map[string]object.ID) object.ID {
 	m.t.Helper()
 	ctx := context.Background()
@@ -78,7 +77,7 @@ func (m *maker) commit(tree object.ID, parents ...object.ID) object.ID {
 	return m.put(object.KindCommit, &object.Commit{Tree: tree, Parents: parents, Author: who, Committer: who, Message: fmt.Sprint(m.date)})
 }
 
-// closure returns all that objects refer to, them included.
+// closure returns all objects that some objects reach, including these.
 func closure(t testing.TB, r object.Reader, from ...object.Key) map[object.Key]bool {
 	t.Helper()
 	seen := map[object.Key]bool{}
@@ -110,12 +109,12 @@ func commitKeys(ids ...object.ID) []object.Key {
 	return keys
 }
 
-// counting is the [ends] of a walk over one store that counts.
+// counting implements [ends] for one store and counts the visits.
 type counting struct {
 	object.Reader
 	visits   map[object.Key]int // by node, links and chunks
 	certains int
-	lacking  map[object.Key]bool // at the end that is to have things
+	missing  map[object.Key]bool // at the receiver
 }
 
 func (c *counting) giver() string { return "remote" }
@@ -152,14 +151,14 @@ func (c *counting) chunks(ctx context.Context, keys []object.Key) error {
 
 func (c *counting) certain(ctx context.Context, key object.Key) ([]byte, error) {
 	c.certains++
-	if c.lacking[key] {
+	if c.missing[key] {
 		return nil, &object.NotFoundError{Key: key}
 	}
 	return c.Get(ctx, key)
 }
 
-// TestWalkRandom walks random histories, some of whose clocks are wrong, and
-// checks that nothing is left out and no node is walked twice.
+// TestWalkRandom walks random histories, some with wrong clocks. No object is left out, and
+// no node is walked twice.
 func TestWalkRandom(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -193,10 +192,10 @@ func TestWalkRandom(t *testing.T) {
 			return ids
 		}
 		want, have := some(1+rnd.IntN(3)), some(rnd.IntN(4))
-		c := &counting{Reader: m, visits: map[object.Key]int{}, lacking: map[object.Key]bool{}}
+		c := &counting{Reader: m, visits: map[object.Key]int{}, missing: map[object.Key]bool{}}
 		complete := closure(t, m, commitKeys(have...)...)
 		for key := range complete {
-			c.lacking[key] = seed%3 == 0 && rnd.IntN(10) == 0
+			c.missing[key] = seed%3 == 0 && rnd.IntN(10) == 0
 		}
 		if err := walk(t.Context(), c, commitKeys(want...), have, recordViews{}); err != nil {
 			t.Fatal(err)
@@ -221,8 +220,8 @@ func appendNew(ids []object.ID, id object.ID) []object.ID {
 	return append(ids, id)
 }
 
-// TestWalkPrunes checks that a small change in a large tree is a short walk,
-// also if several commits make it.
+// TestWalkPrunes checks that the walk of small changes in a large tree is short, even over
+// several commits.
 func TestWalkPrunes(t *testing.T) {
 	m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
 	folders := func(changed int) map[string]object.ID {
@@ -259,18 +258,16 @@ func TestWalkPrunes(t *testing.T) {
 	if err := walk(t.Context(), c, []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
-	// Each commit has itself, its root (which may be several nodes) and two
-	// folders; the last one two others. And there is the tag.
+	// For each commit: itself, its root (one or more nodes) and two folders. And the tag.
 	if n := len(c.visits); n < 6*4+1 || n > 6*6+1 {
-		t.Errorf("%d objects visited", n)
+		t.Errorf("%d objects visited, want 25 to 37", n)
 	}
 	if c.certains > 80 {
-		t.Errorf("%d objects looked at to compare", c.certains)
+		t.Errorf("%d nodes read to compare, want at most 80", c.certains)
 	}
 }
 
-// TestWalkHostile walks graphs whose paths are too many or too long to be
-// followed one by one.
+// TestWalkHostile walks graphs with too many or too long paths to follow each of them.
 func TestWalkHostile(t *testing.T) {
 	m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
 	wide, deep := m.tree(map[string]string{"f": "x"}, nil), m.tree(map[string]string{"f": "y"}, nil)
@@ -282,7 +279,7 @@ func TestWalkHostile(t *testing.T) {
 	}
 	first := m.commit(wide)
 	var many []object.ID
-	for range 300 { // commits that have all those before as parents
+	for range 300 { // each has all earlier ones as parents
 		many = append(many, m.commit(wide, many...))
 	}
 	last := m.commit(deep, many...)
@@ -297,16 +294,16 @@ func TestWalkHostile(t *testing.T) {
 			}
 		}
 		if n := len(c.visits); n < 20_000 || n > 20_500 {
-			t.Errorf("have %d: %d objects visited", len(have), n)
+			t.Errorf("have %d: %d objects visited, want 20,000 to 20,500", len(have), n)
 		}
 		if c.certains > 40_000 {
-			t.Errorf("have %d: %d objects looked at to compare", len(have), c.certains)
+			t.Errorf("have %d: %d nodes read to compare, want at most 40,000", len(have), c.certains)
 		}
 	}
 }
 
-// TestWalkComesAndGoes walks commits each second of which lacks a large folder:
-// to compare them must not mean to go through it again and again.
+// TestWalkComesAndGoes walks commits where only every second one has a large folder.
+// Comparing them must not walk the folder each time.
 func TestWalkComesAndGoes(t *testing.T) {
 	m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
 	inner := map[string]object.ID{}
@@ -332,14 +329,14 @@ func TestWalkComesAndGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := len(c.visits); n != 40*7 {
-		t.Errorf("%d objects visited", n)
+		t.Errorf("%d objects visited, want %d", n, 40*7)
 	}
 	if c.certains > 40*7*70 {
-		t.Errorf("%d objects looked at to compare", c.certains)
+		t.Errorf("%d nodes read to compare, want at most %d", c.certains, 40*7*70)
 	}
 }
 
-// TestWalkLacks checks that errors say what needs a missing object.
+// TestWalkLacks checks that the error for a missing object names the commit that needs it.
 func TestWalkLacks(t *testing.T) {
 	store := objecttest.NewMemory()
 	m := &maker{t: t, ReadWriter: store}
@@ -359,12 +356,12 @@ func TestWalkLacks(t *testing.T) {
 		want := fmt.Sprintf("remote lacks %s, which commit %s needs", key, by.Short())
 		var missing *object.NotFoundError
 		if !errors.As(err, &missing) || missing.Key != key || !strings.Contains(err.Error(), want) {
-			t.Errorf("without %s: %v", key, err)
+			t.Errorf("walk without %s: %v", key, err)
 		}
 	}
 	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, commitKeys(object.ID{1}), nil, recordViews{})
 	if !errors.Is(err, object.ErrNotFound) || !strings.Contains(err.Error(), "remote lacks commit 01000000") {
-		t.Errorf("without the commit that is wanted: %v", err)
+		t.Errorf("walk without the wanted commit: %v", err)
 	}
 }
 

@@ -60,7 +60,7 @@ type Config struct {
 	View   map[string]ViewConfig   `toml:"view,omitempty"`   // by name
 
 	values settings    // the whole file, unknown keys included
-	user   *UserConfig // what the user has set; may be nil
+	user   *UserConfig // the user's own configuration; may be nil
 }
 
 // RemoteConfig has the settings of a remote.
@@ -216,8 +216,8 @@ func (c *Config) Lookup(key string) ([]string, Source) {
 }
 
 // checkValues returns an error that matches [ErrSetting] if a known key has an invalid
-// value. It accepts a password in a URL, which somebody wrote into the file by hand. data
-// is the file.
+// value. It accepts a password in a URL, because a user may have edited the file by hand.
+// data is the content of the file.
 func (c *Config) checkValues(data []byte) error {
 	return c.values.check(data, RepositoryOnly, c.bare())
 }

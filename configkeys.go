@@ -37,7 +37,7 @@ type ConfigKey struct {
 // Scope is the kind of configurations in which a key counts.
 type Scope int
 
-// The scopes. A key of [UserOnly] could harm a user if somebody else set it.
+// The scopes. A key of [UserOnly] could harm the user if another user set it.
 const (
 	Everywhere     Scope = iota
 	RepositoryOnly       // the key is about one repository
@@ -46,7 +46,7 @@ const (
 
 // The keys of [UserOnly], and the section of aliases.
 const (
-	KeySafeDirectory = "safe.directory" // worktrees that the user trusts though they belong to somebody else
+	KeySafeDirectory = "safe.directory" // worktrees of other users that the user trusts
 	KeySafeHooks     = "safe.hooks"     // repositories whose own configuration may run commands
 	KeyPager         = "core.pager"
 	KeyEditor        = "core.editor"

@@ -20,7 +20,7 @@ type Purge struct {
 	Record record.Record // when it was purged, by whom, and why
 }
 
-// String says when the content was purged, by whom, and why.
+// String describes the purge: its date, its author and the reason.
 func (p *Purge) String() string {
 	text := "content was purged on " + p.Record.Time.Format("2006-01-02")
 	if p.Record.Who != "" {

@@ -49,7 +49,7 @@ func (r *Repository) RecordsOrEmpty() (set *record.Set, intact bool, err error) 
 // warnRecords warns once that the records are damaged.
 func (r *Repository) warnRecords(damage error) {
 	r.recordsWarned.Do(func() {
-		r.opt.Warn(damage.Error() + ": until 'kist verify --repair', what has expired or was purged seems to be missing")
+		r.opt.Warn(damage.Error() + ": until 'kist verify --repair', expired and purged content seems to be missing")
 	})
 }
 

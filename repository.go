@@ -37,7 +37,7 @@ var ErrNoRepository = errors.New("not a kist repository")
 // repository.
 var ErrBare = errors.New("the repository is bare")
 
-// ErrEmbedded is the error for a bare repository in the worktree of another one.
+// ErrEmbedded is the error for a bare repository in the worktree of another repository.
 var ErrEmbedded = errors.New("bare repository in the worktree of another")
 
 // ErrExists is the error of Init for a folder that has a repository.
@@ -65,7 +65,7 @@ type Options struct {
 	Umask uint16 // permission bits that files of the worktree do not get
 	SetID bool   // files of the worktree get their set-user-ID and set-group-ID bits
 
-	// ReadOnly opens the repository of somebody else, to copy from it: nothing is written.
+	// ReadOnly opens the repository without writing, to copy from the repository of another user.
 	ReadOnly bool
 
 	// Backend opens the store at the URL of a remote. Default: there are no remotes.

@@ -46,7 +46,7 @@ type Holder struct {
 type Member struct {
 	Key     object.Key
 	Holders uint64 // a set of 64: bit i is the holder of number first+i
-	Hint    bool   // it may be missing, or damaged
+	Hint    bool   // the object may be missing or damaged
 }
 
 // Holders lists all holders of a store's objects.
@@ -61,8 +61,8 @@ type Holders struct {
 	// both belongs to Head alone. If they are equal, there is no such pair.
 	Index, Head int
 
-	// Skips, if not nil, reports whether a link from a node to an object is
-	// not followed.
+	// Skips, if not nil, reports whether to ignore a link from a node to an
+	// object.
 	Skips func(from, to object.Key) bool
 
 	// Progress, if not nil, receives the number of objects visited so far.
@@ -72,7 +72,7 @@ type Holders struct {
 // Account is the use of a store by its holders, exact to the byte.
 type Account struct {
 	Shares   []Share // by number of the holder
-	Together Amount  // objects with a holder that is not weak, and none that is outside
+	Together Amount  // objects with a holder that is not weak, and with no outside holder
 	Held     Amount  // objects with a holder
 	Unheld   Amount  // objects without a holder
 	Copies   Amount  // second and further copies of held objects
@@ -154,11 +154,11 @@ type holdings struct {
 	owner   []uint32
 }
 
-// An owner is nobody, many, or firstOwner plus the number of the only holder. It
-// may have the flags isOutside and isWeak.
+// An owner is noOwner, manyOwners, or firstOwner plus the number of the
+// only holder. It may have the flags isOutside and isWeak.
 const (
-	nobody     = 0
-	many       = 1
+	noOwner    = 0
+	manyOwners = 1
 	firstOwner = 2
 
 	onlyOwner = 1<<30 - 1
@@ -332,10 +332,10 @@ func (t *teller) assign(ctx context.Context, first int) error {
 		}
 		switch has &^= weak; {
 		case has == 0:
-		case *owner&onlyOwner == nobody && has&(has-1) == 0:
+		case *owner&onlyOwner == noOwner && has&(has-1) == 0:
 			*owner |= uint32(first + mathbits.TrailingZeros64(has) + firstOwner)
 		default:
-			*owner = *owner&^onlyOwner | many
+			*owner = *owner&^onlyOwner | manyOwners
 		}
 		return nil
 	})
@@ -370,13 +370,13 @@ func (t *teller) total(ctx context.Context) error {
 		switch only := owner & onlyOwner; {
 		case only >= firstOwner:
 			a.Shares[only-firstOwner].Own.add(raw, stored)
-		case only == nobody && owner&isWeak != 0:
+		case only == noOwner && owner&isWeak != 0:
 			a.Shares[weak].Own.add(raw, stored)
 		}
-		if owner&onlyOwner != nobody && owner&isOutside == 0 {
+		if owner&onlyOwner != noOwner && owner&isOutside == 0 {
 			a.Together.add(raw, stored)
 		}
-		if owner != nobody {
+		if owner != noOwner {
 			a.Held.add(raw, stored)
 			a.Volumes[i].Held.add(raw, stored)
 			return nil

@@ -47,7 +47,7 @@ func PutOff(ctx context.Context, r *kist.Repository) error {
 	return noteGC(r)
 }
 
-// noteGC records the present time as that of the last collection. The caller
+// noteGC records the present time as the time of the last collection. The caller
 // holds the maintenance lock.
 func noteGC(r *kist.Repository) error {
 	return disk.WriteFile(filepath.Join(r.Dir(), lastGC), fmt.Appendln(nil, r.Options().Now().UTC().Format(time.RFC3339)))
@@ -57,7 +57,7 @@ func noteGC(r *kist.Repository) error {
 // failed.
 const failedGC = "gc.failed"
 
-// maxFailedGC is the most bytes of that message.
+// maxFailedGC is the most bytes of the message in failedGC.
 const maxFailedGC = 4 << 10
 
 // NoteAuto records how an automatic collection ended, for [AutoFailure].

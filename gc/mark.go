@@ -302,8 +302,8 @@ func (m *marker) keeps(key object.Key) (bool, error) {
 	return slices.ContainsFunc(places, m.has), err
 }
 
-// purgedVolumes lists the volumes that still have purged objects that nothing else
-// needs. gc removes these objects however small they are.
+// purgedVolumes lists the volumes that still have unreachable purged objects. gc
+// removes these objects however small they are.
 type purgedVolumes struct {
 	volumes map[int]bool
 	lists   map[int]bool // volumes with purged nodes, which lead to the other purged objects

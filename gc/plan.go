@@ -128,7 +128,7 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 // Close ends the plan.
 func (p *Plan) Close() { p.sweep.Close() }
 
-// Stats returns what the plan would do, or has done.
+// Stats returns the expected effects of the plan, or after Apply the real ones.
 func (p *Plan) Stats() Stats { return p.stats }
 
 // choose selects the volumes to remove and fills in the statistics.
@@ -240,9 +240,9 @@ func (p *Plan) spared(i int) int64 {
 	return int64(max(0, u.Objects-u.marked-p.sweep.Dropped(i)))
 }
 
-// worst sorts volumes by their share of garbage, the largest first, and returns how
-// many of the first are to be rewritten. Then no more than MaxWaste of after is
-// garbage, of waste bytes before. It subtracts the garbage of these volumes from after.
+// worst sorts volumes by their share of garbage, the largest first. It returns how many of
+// the first to rewrite, so that at most MaxWaste of after remains garbage. It subtracts the
+// garbage of these volumes from after. after and waste are in bytes.
 func (p *Plan) worst(some []int, purged *purgedVolumes, after *int64, waste int64) (n int) {
 	share := func(i int) float64 { // of garbage; volumes with purged objects come first
 		u := &p.marker.use[i]

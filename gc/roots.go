@@ -369,7 +369,7 @@ type forkFinder struct {
 }
 
 func (f *forkFinder) add(id object.ID, name string) {
-	why := fmt.Sprintf("where %s parts from what was pushed", name)
+	why := fmt.Sprintf("where %s leaves the pushed commits", name)
 	if !slices.Contains(f.found[id], why) {
 		f.found[id] = append(f.found[id], why)
 	}

@@ -141,7 +141,7 @@ func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target
 }
 
 // original returns the former value of a damaged file: an ID, or the target of
-// a symbolic ref. How says in words where the value comes from. All results
+// a symbolic ref. How describes the source of the value in words. All results
 // are empty if the value is unknown.
 func (p *repairer) original(ctx context.Context, file string) (id object.ID, target, how string) {
 	if id, target, ok := p.repo.Refs().Guess(file); ok && (target != "" || p.findsCommit(ctx, id)) {

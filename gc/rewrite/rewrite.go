@@ -434,9 +434,9 @@ func (w *rewriter) record(ctx context.Context, became map[object.ID]object.ID) e
 	})
 }
 
-// forget drops log entries and names such as ORIG_HEAD of old commits. A commit is old if this
-// run replaced it, or if an earlier run did and it is unreachable. It also deletes the index of
-// history, which has paths and hashes of the removed files.
+// forget removes old commits from the reflogs, ORIG_HEAD and FETCH_HEAD. A commit is old if this
+// run replaced it, or if an earlier run replaced it and it is now unreachable. forget also deletes
+// the index of history, because it has paths and hashes of the removed files.
 func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
 	if err := versions.Discard(w.r.Dir()); err != nil {
 		return err

@@ -72,8 +72,8 @@ type Stats struct {
 }
 
 // Totals accounts for the space that o selects. Logs and names such as
-// ORIG_HEAD keep objects only for a while: objects that nothing else has are
-// reported apart.
+// ORIG_HEAD keep objects only for a while, so Totals reports the objects that
+// only they keep separately.
 func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) {
 	c, err := newCensus(ctx, r)
 	if err != nil {

@@ -72,7 +72,7 @@ func textVersion(form string) func([]byte) int {
 	}
 }
 
-// headSize is the number of bytes that tell the version of a file.
+// headSize is the number of bytes at the start of a file that contain its version.
 const headSize = 64
 
 // Run reads the versions of all parts, and converts the files that have an older form: HEAD

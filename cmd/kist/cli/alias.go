@@ -212,7 +212,7 @@ func foreignError(name, what string) error {
 }
 
 // checkForeign returns an error if an alias of a repository stands for more than a command
-// that works in the repository: somebody else may have written it. Such a command runs no
+// that works in the repository, because another user may have written it. Such a command runs no
 // other programs, and reads and writes no other files.
 func checkForeign(e *Env, name string, words []string) error {
 	scratch := *e

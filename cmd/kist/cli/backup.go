@@ -314,7 +314,7 @@ func (b *backup) steps(ctx context.Context, args []string) {
 	}
 }
 
-// step runs a step if it is ready and nobody interrupted the backup. It reports whether
+// step runs a step if it is ready and the backup was not interrupted. It reports whether
 // the step succeeded. The text that do returns describes the effect; it is empty if
 // there was nothing to do.
 func (b *backup) step(ctx context.Context, name string, ready bool, do func() (string, error)) bool {

@@ -87,7 +87,7 @@ var causes = []struct {
 	{matches(commits.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them anyway"},
 	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
-	{isA[*convert.NotDeletedError], exitPartial, "not-deleted", "everything else was done; the folder's files are still there, except those that an interrupted import deleted"},
+	{isA[*convert.NotDeletedError], exitPartial, "not-deleted", "everything else was done; the folder still has its files, unless an interrupted import deleted them"},
 	{matches(convert.ErrHalfDeleted), exitFailed, "half-deleted", "'kist import --delete-source' of the folders beside it continues"},
 	{matches(mount.ErrDead), exitFailed, "mounted", "unmount it first: '" + mount.Command + " DIR'"},
 	{matches(mount.ErrNotEmpty), exitFailed, "path", "make a new folder for the mount"},
@@ -187,7 +187,7 @@ var causes = []struct {
 
 // Hints on damaged files that are no objects, and on a lost commit.
 const (
-	hintLost         = "go on from a commit that 'kist reflog' lists: 'kist reset --soft COMMIT' keeps all files and what is staged, 'kist checkout BRANCH' switches"
+	hintLost         = "go on from a commit that 'kist reflog' lists: 'kist reset --soft COMMIT' keeps all files and staged changes, 'kist checkout BRANCH' switches"
 	hintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
 	hintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
 	hintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"

@@ -136,7 +136,7 @@ func idMaps(option string, values []string, id func(string) (uint32, error)) ([]
 	return maps, nil
 }
 
-// warnDenied counts what the user could not restore, in one line.
+// warnDenied prints one line with the numbers of items that the user may not restore.
 func warnDenied(env *Env, full *worktree.FullMetadata) {
 	if full == nil {
 		return

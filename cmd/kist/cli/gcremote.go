@@ -83,7 +83,7 @@ type remoteGCJSON struct {
 // run collects the garbage of a remote.
 func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	name := args[0]
-	if o.Grace <= 0 { // nobody else uses the remote, and no push continues
+	if o.Grace <= 0 { // no other client uses the remote, and no push continues
 		o.ForgetAfter, o.PruneAge = 0, 0
 	}
 

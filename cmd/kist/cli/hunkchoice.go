@@ -25,7 +25,7 @@ func patchFlag(cmd *cobra.Command, patch *bool, usage string) {
 	cmd.Flags().BoolVarP(patch, "patch", "p", false, usage)
 }
 
-// hunkMode is what the chosen hunks do. It has git's words.
+// hunkMode is the effect of the chosen hunks, in git's words.
 type hunkMode struct {
 	verb, where     string // "Discard", " from worktree"
 	index, worktree bool   // what changes

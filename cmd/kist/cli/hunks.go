@@ -22,7 +22,7 @@ type hunkDialogue struct {
 	quit bool // the user has answered q
 }
 
-// hunkFile is a changed file, and what the user has decided on.
+// hunkFile is a changed file with the user's decisions.
 type hunkFile struct {
 	fileChange
 	texts
@@ -32,7 +32,7 @@ type hunkFile struct {
 	edited     bool
 }
 
-// decision is what the user decided about a hunk.
+// decision is the user's decision about a hunk.
 type decision uint8
 
 const (

@@ -43,8 +43,8 @@ func gitUser() (name, email string) {
 
 // author returns the name and address of the author: those of the environment, or else those
 // of the configuration (the arguments, which may be empty), or else git's, or else those of
-// the user of this machine. There is always a result, because a backup on a server cannot
-// ask anybody.
+// the user of this machine. There is always a result, because a backup on a server has
+// no user to ask.
 func author(env *Env, name, email string) (string, string) {
 	if v := env.Getenv("KIST_AUTHOR_NAME"); v != "" {
 		name = v

@@ -40,7 +40,7 @@ func (r *results) Flush() error {
 // printf prints a result.
 func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
 
-// tell prints what a command has done. It prints nothing with --quiet or --json.
+// tell prints the result of a command. It prints nothing with --quiet or --json.
 func (e *Env) tell(format string, args ...any) {
 	if !e.global.quiet && !e.global.json {
 		e.printf(format, args...)
@@ -54,7 +54,7 @@ func tellLines(e *Env, lines []string) {
 	}
 }
 
-// show prints v with --json, and otherwise what a command has done.
+// show prints v with --json, and otherwise the text.
 func (e *Env) show(v any, format string, args ...any) {
 	e.json(v)
 	e.tell(format, args...)

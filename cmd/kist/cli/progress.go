@@ -31,7 +31,7 @@ type progress struct {
 }
 
 // progress begins to show the progress of a step, such as "adding". It returns nil if
-// nobody watches, or the options suppress progress. Stop ends it.
+// stderr is no terminal, or the options suppress progress. Stop ends it.
 func (e *Env) progress(title string) *progress {
 	g := e.global
 	if e.screen == nil || !e.Terminal.Stderr || g.quiet || g.noProgress || g.json || e.Getenv("TERM") == "dumb" {

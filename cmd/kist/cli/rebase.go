@@ -171,7 +171,7 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 }
 
 // mayRun returns an error if commands are left in the list and the user does not agree to
-// them: somebody else may have made the repository.
+// them, because another user may have made the repository.
 func (o *rebaseOptions) mayRun(env *Env, r *kist.Repository) error {
 	state, err := operation.Current(r)
 	if err != nil || o.yes {

@@ -219,7 +219,7 @@ func checkAdded(ctx context.Context, env *Env, r *kist.Repository, m registry.Re
 	return report, err
 }
 
-// tellChecked says what the check of a remote found.
+// tellChecked prints the result of the check of a remote.
 func tellChecked(env *Env, m registry.Remote, report *check.Report) {
 	switch {
 	case report != nil:

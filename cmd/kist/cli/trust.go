@@ -97,6 +97,6 @@ func warnReadable(env *Env, r *kist.Repository) {
 	}
 	mode := info.Mode()
 	if mode&0o007 != 0 || mode&0o070 != 0 && mode&fs.ModeSetgid == 0 {
-		env.warn("other users can read what is stored in %s (%v): 'chmod 700 %s' ends that", quotePath(dir), mode, shellWord(dir))
+		env.warn("other users can read the data in %s (%v): 'chmod 700 %s' ends that", quotePath(dir), mode, shellWord(dir))
 	}
 }

@@ -90,7 +90,7 @@ func (s *fileSystem) enter(parent uint64, n *browse.Node) (id uint64) {
 }
 
 // number returns the number at which enter first looks for the inode of a node. The seed is
-// random, so nobody can choose names with equal numbers.
+// random, so an attacker cannot choose names with equal numbers.
 func (s *fileSystem) number(parent uint64, n *browse.Node) uint64 {
 	type identity struct {
 		parent  uint64

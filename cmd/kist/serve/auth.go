@@ -14,7 +14,7 @@ import (
 )
 
 // Proxy has the reverse proxies in front of a server. The server believes their headers
-// X-Forwarded-For, UserHeader and GroupsHeader, and those of nobody else. A proxy must replace
+// X-Forwarded-For, UserHeader and GroupsHeader, and of no other client. A proxy must replace
 // these headers in each request.
 type Proxy struct {
 	From         []netip.Prefix // their addresses; a client of a Unix socket always counts as a proxy
@@ -29,7 +29,7 @@ func (o *Options) HasUsers() bool { return o.Users.login() || o.Proxy.UserHeader
 // reserved reports whether a word stands for many users in rules of access.
 func reserved(name string) bool { return name == access.Everyone || name == access.Users }
 
-// connection is what the server knows about the connection of a request.
+// connection describes the connection of a request.
 type connection struct {
 	unix   bool
 	client netip.AddrPort

@@ -127,8 +127,8 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 	}
 }
 
-// check returns an error if a part of a file was purged, or if the start of it is damaged,
-// while the answer can still say so.
+// check returns an error if a part of a file was purged, or if its start is damaged. The
+// caller runs it before the status line is sent, while an error status is still possible.
 func (s *Server) check(r *http.Request, e *object.Entry, file *object.ContentReader) error {
 	purged, err := s.site.Repo.Purged(r.Context(), e)
 	if err == nil && purged != nil {

@@ -138,7 +138,7 @@ func revQuery(query url.Values) string {
 	return ""
 }
 
-// listing is what the page of a folder shows.
+// listing is the content of the page of a folder.
 type listing struct {
 	Title, Query string
 	Up           bool

@@ -37,7 +37,7 @@ type Options struct {
 	Write bool        // handlers may change the repository
 	TLS   *tls.Config // nil: plain HTTP
 	Hosts []string    // further names of the server beside localhost; "*": any
-	Users *Users      // nil: nobody logs in here
+	Users *Users      // nil: the server has no login
 	Proxy Proxy
 
 	Rate    int   // requests that a client may send in a second; 0: any number

@@ -26,7 +26,7 @@ const (
 	resolveTime = 10 * time.Second // to find the commit of a revision
 )
 
-// Site is what the handlers of a server share. It is safe for concurrent use, unlike most of
+// Site is the state that the handlers of a server share. It is safe for concurrent use, unlike most of
 // the repository: beside a Site, handlers only use Refs, Objects and functions of packages
 // that need nothing else. An operation that writes needs a lock of its handler.
 type Site struct {
@@ -165,7 +165,7 @@ func Status(err error) (code int, text string) {
 // of the server. A visitor without a name is asked for one, if a user could see more.
 func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, context.Canceled) {
-		return // nobody waits for the answer
+		return // the client has gone
 	}
 	code, text := Status(err)
 	if u := access.UserOf(r.Context()); code == http.StatusNotFound && s.users && u.Name == "" {

@@ -31,7 +31,7 @@ const (
 type Users struct {
 	users, groups *watched
 
-	secret  []byte        // of this process, so that nobody can look for passwords in memory dumps by their hash
+	secret  []byte        // random key of this process for the hashes in verified, so that no table of hashes fits them
 	hashing chan struct{} // has maxHashing places
 
 	mu       sync.Mutex

@@ -2,11 +2,11 @@
 // attributes acl, acl.read and acl.write of files and folders.
 //
 // The value of such an attribute is a list of words, separated by commas: names of users or
-// groups, "users" for everybody with a name, and "everyone". An empty list has nobody. A file
+// groups, "users" for all users with a name, and "everyone". An empty list allows no user. A file
 // or folder inherits the attributes of the folders above it, and the nearest one counts. If
 // one path has several, acl.read and acl.write come before acl, which stands for both.
 //
-// Without a rule, everybody with a name may read. A user may write a path if the user has a
+// Without a rule, all users with a name may read. A user may write a path if the user has a
 // name, may read the path, and the rule for writing has the user or does not exist.
 package access
 

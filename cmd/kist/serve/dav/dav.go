@@ -201,7 +201,7 @@ func status(err error) (int, string) {
 // fail answers with the status of an error.
 func (q *request) fail(err error) {
 	if q.r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // nobody reads the answer
+		panic(http.ErrAbortHandler) // the client has gone
 	}
 	q.w.Header().Del("Content-Length")
 	q.w.Header().Del("ETag")

@@ -54,7 +54,7 @@ func newLocks(now func() time.Time) *locks { return &locks{now: now, list: map[s
 // errManyLocks means that no more locks are possible.
 var errManyLocks = &statusError{http.StatusInsufficientStorage, "there are too many locks"}
 
-// create makes a lock, unless it conflicts with another one. Then it returns the root of that.
+// create makes a lock. If an existing lock conflicts, it returns an error and the root of that lock.
 func (l *locks) create(n lock) (lock, string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

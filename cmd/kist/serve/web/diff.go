@@ -40,7 +40,7 @@ type diffRow struct {
 type fileDiff struct {
 	tree.Change
 	Letter         string // of git, as in "M"
-	Word           string // what the letter means
+	Word           string // the meaning of the letter
 	Anchor         string // in the page
 	Form           string // "text", "image", "same" or "none"
 	OldRev, NewRev string // for addresses

@@ -21,7 +21,7 @@ const maxVersions = 2000
 // fileVersion is a version in the list of a file's history.
 type fileVersion struct {
 	versions.Version
-	Word   string // what the commit did
+	Word   string // the kind of change
 	When   time.Time
 	Title  string // of the commit
 	Author string

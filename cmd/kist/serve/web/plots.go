@@ -22,7 +22,7 @@ func factor(a, b int64) string {
 	return fmt.Sprintf("%.1f×", float64(a)/float64(b))
 }
 
-// bar is a bar of a chart: a number of bytes, and the part of it that nothing else has.
+// bar is a bar of a chart: a number of bytes, and how many of them no other holder has.
 type bar struct {
 	Label, Note, Href string
 	Bytes, Own        int64

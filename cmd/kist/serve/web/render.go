@@ -123,7 +123,7 @@ func icon(name string) template.HTML {
 	return template.HTML(`<svg class="icon" aria-hidden="true" focusable="false"><use href="#i-` + template.HTMLEscapeString(name) + `"/></svg>`)
 }
 
-// write writes the answer. If the template fails, the answer is short and says so.
+// write writes the answer. If the template fails, the answer is a short error message.
 func (all pages) write(w http.ResponseWriter, r *request, p page) error {
 	if p.redirect != "" {
 		http.Redirect(w, r.Request, p.redirect, http.StatusSeeOther)

@@ -67,7 +67,7 @@ func (s *site) failure(err error) page {
 		f = failure{"Purged", "The content was purged: somebody decided that it must disappear.", http.StatusGone}
 	case errors.Is(err, context.DeadlineExceeded):
 		f = failure{"This takes too long", "The server gave up, to stay quick for others.", http.StatusServiceUnavailable}
-	case errors.Is(err, context.Canceled): // nobody reads the answer
+	case errors.Is(err, context.Canceled): // the client has gone
 	default:
 		s.Log(err)
 	}

@@ -71,7 +71,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: KeyIgnoreFiles, Form: "list of NAMEs", Help: "more files with patterns, as .gitignore; .kistignore overrules them", List: true, check: checkTextSetting(object.CheckName)},
 	{Name: KeyPager, Form: "COMMAND", Scope: UserOnly, Help: "the pager; cat for none", check: checkTextSetting(nil)},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
-	{Name: "gc.autoRepack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "how much data has to be two weeks old to be repacked", check: func(v any) error {
+	{Name: "gc.autoRepack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "the amount of data older than two weeks that starts a repack", check: func(v any) error {
 		_, _, err := parseAutoRepack(v)
 		return err
 	}},
@@ -86,12 +86,12 @@ var configKeys = slices.Concat([]ConfigKey{
 		return err
 	})},
 	{Name: "remote.*.single-writer", Form: "true or false", Default: "false", Scope: RepositoryOnly, Help: "the store is not safe for concurrent pushes", check: checkBoolSetting},
-	{Name: "remote.*.url", Form: "URL", Scope: RepositoryOnly, Help: "where the remote is, without a password", check: checkTextSetting(checkRemoteURL)},
+	{Name: "remote.*.url", Form: "URL", Scope: RepositoryOnly, Help: "the URL of the remote, without a password", check: checkTextSetting(checkRemoteURL)},
 	{Name: "required", Help: "extensions that kist has to know", fixed: true},
-	{Name: KeySafeDirectory, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories that you trust though somebody else owns them; * for all", check: checkTextSetting(nil)},
+	{Name: KeySafeDirectory, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories of other users that you trust; * for all", check: checkTextSetting(nil)},
 	{Name: KeySafeHooks, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories whose configuration may run commands; * for all", check: checkTextSetting(nil)},
-	{Name: "user.email", Form: "TEXT", Help: "the address of who commits", check: checkTextSetting(nil)},
-	{Name: "user.name", Form: "TEXT", Help: "the name of who commits", check: checkTextSetting(nil)},
+	{Name: "user.email", Form: "TEXT", Help: "your address, for commits", check: checkTextSetting(nil)},
+	{Name: "user.name", Form: "TEXT", Help: "your name, for commits", check: checkTextSetting(nil)},
 	{Name: "version", Help: "version of the repository format", fixed: true},
 })
 

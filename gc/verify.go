@@ -301,7 +301,7 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 
 	// The tree's sums are too small if an object below it cannot be read.
 	if (info.Files != c.Files || info.Bytes != c.Bytes) && len(v.bad) == 0 {
-		err = fmt.Errorf("%w: it says %d files of %d bytes, its tree has %d of %d", object.ErrCorrupt, c.Files, c.Bytes, info.Files, info.Bytes)
+		err = fmt.Errorf("%w: the commit has %d files of %d bytes, its tree %d of %d", object.ErrCorrupt, c.Files, c.Bytes, info.Files, info.Bytes)
 	}
 	for _, e := range object.AllSkipped(ctx, v.store, c) {
 		if e != nil && err == nil {

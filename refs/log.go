@@ -179,7 +179,7 @@ func (s *Store) newEntry(old, new object.ID, who Who, reason string) (LogEntry, 
 		now = now.UTC()
 	}
 	if y := now.Year(); y < 0 || y > 9999 {
-		return LogEntry{}, fmt.Errorf("the clock says that this is the year %d", y)
+		return LogEntry{}, fmt.Errorf("the clock has the year %d", y)
 	}
 	who = Who{Name: oneLine(who.Name, maxWhoSize, "<>"), Email: oneLine(who.Email, maxWhoSize, "<>")}
 	return LogEntry{Old: old, New: new, Who: who, Time: now, Reason: oneLine(reason, maxReasonSize, "")}, nil

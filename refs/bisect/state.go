@@ -114,7 +114,7 @@ func decode(text string) (*State, error) {
 		}
 	}
 	if s.Start == "" {
-		return nil, errors.New("does not say where to go back to")
+		return nil, errors.New("the start of the bisect is missing")
 	}
 	return s, nil
 }

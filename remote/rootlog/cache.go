@@ -215,7 +215,7 @@ func (s *sight) attest(root *Root, remembered *Position) error {
 	case before == nil || (before.root != nil || root.Seq == 1) && before.hash != root.Prev:
 		return errors.New("it does not follow the root before it")
 	case !known && !follows:
-		return errors.New("nothing says that it is the root that was stored")
+		return errors.New("no root that is remembered or follows confirms it")
 	}
 	return nil
 }

@@ -100,7 +100,7 @@ func parseBody(seq uint64, data []byte, hash Hash) (*Root, error) {
 	r := &Root{Seq: seq, Hash: hash}
 	switch {
 	case c.Seq != seq || seq == 0:
-		return nil, fmt.Errorf("says that it is root %d", c.Seq)
+		return nil, fmt.Errorf("its number is %d", c.Seq)
 	case len(c.Prev) != len(r.Prev) || len(c.Txid) != len(r.Txid):
 		return nil, errors.New("malformed prev or txid")
 	}

@@ -140,7 +140,7 @@ func vectors() []vector {
 	add("bytes behind the map", "cbor", rawBody(append(bytes.Clone(fullBody), 0)))
 	add("no map", "cbor", rawBody([]byte{0x80}))
 	add("no CBOR", "EOF", rawBody([]byte("hello")))
-	add("another number", "says that it is root 8", with(full(), "seq", 8))
+	add("another number", "its number is 8", with(full(), "seq", 8))
 	add("read feature", "newer format", with(full(), "read", list{"x"}))
 	add("read feature, with what it allows", "newer format", with(fields{"refs": 5, "seq": 9, "prev": sum, "txid": n[:]}, "read", list{"x"}))
 	add("read features out of order", "not sorted", with(full(), "read", list{"x", "a"}))

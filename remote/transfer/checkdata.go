@@ -169,7 +169,7 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 			continue // it was reported, or is not to be read
 		}
 		if bad[e.Pack.Name.Path()] {
-			err = corrupt(e.Entry, errors.New("the pack is gone, or not of the size it is to have"))
+			err = corrupt(e.Entry, errors.New("the pack is missing, or has another size"))
 		} else {
 			_, err = c.snap.read(ctx, e.Entry)
 		}

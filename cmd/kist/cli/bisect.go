@@ -26,17 +26,17 @@ func newBisect(env *Env) *cobra.Command {
 		Use:   "bisect COMMAND",
 		Short: "find the commit that brought a change",
 		Long: `Finds the first commit with a mistake by few tests. 'kist bisect start' takes a
-bad commit, which has the mistake, and good ones, which have not. kist checks
-out a commit in the middle. Test it, and say 'kist bisect good' or 'kist bisect
-bad'. Each answer halves the commits that are left. 'kist bisect run' does this
+bad commit, which has the mistake, and good ones without it. kist checks out a
+commit in the middle. Test it, and run 'kist bisect good' or 'kist bisect bad'.
+Each answer halves the commits that are left. 'kist bisect run' does this
 with a program.
 
 'kist status' shows that a bisect is under way. 'kist bisect reset' ends it.`,
 		Example: bisectExample,
 	}
 	cmd.AddCommand(
-		newBisectMark(env, bisectMark{"bad", "new", "[REV]", "say that a commit has the mistake", "One REV, by default HEAD, is bad."}),
-		newBisectMark(env, bisectMark{"good", "old", "[REV]...", "say that commits do not have the mistake", "The REVs, by default HEAD, are good."}),
+		newBisectMark(env, bisectMark{"bad", "new", "[REV]", "mark a commit as bad", "One REV, by default HEAD, is bad."}),
+		newBisectMark(env, bisectMark{"good", "old", "[REV]...", "mark commits as good", "The REVs, by default HEAD, are good."}),
 		newBisectLog(env),
 		newBisectReset(env),
 		newBisectRun(env),
@@ -122,7 +122,7 @@ mistake.
 func newBisectSkip(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skip [REV | A..B]...",
-		Short: "say that commits cannot be tested",
+		Short: "skip commits that cannot be tested",
 		Long: `The REVs, by default HEAD, cannot be tested. Then kist checks out another commit
 near them. If only such commits are left, it lists the possible first bad
 commits, and the exit status is 1. Commits with expired content are skipped by

@@ -47,9 +47,9 @@ A RANGE is START,END: numbers of lines, or /RE/, the next line that matches a
 regular expression (https://golang.org/s/re2syntax). END can be +N or -N, a
 number of lines.
 
---porcelain is git's form for programs: for each group of lines the ID, the
-number of the line in that commit and here, and how many lines there are; then
-the facts of the commit, when it is named first; and each line after a tab.
+--porcelain is git's form for programs. Each group of lines begins with the ID,
+the number of the line in that commit and in FILE, and the number of lines. At
+the first group of a commit, its properties follow. Each line comes after a tab.
 
 With --json, one group of lines each line: commit (null: not committed), path
 (in that commit), original_line, line, lines (their text), author {name, email,

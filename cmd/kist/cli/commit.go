@@ -37,19 +37,19 @@ func newCommit(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "commit [OPTIONS]",
 		Short: "record the staged changes",
-		Long: `Records what is staged as a new commit, and moves the current branch to it. It
-also concludes a merge, revert or cherry-pick whose conflicts are resolved.
+		Long: `Records the staged changes as a new commit, and moves the current branch to it.
+It also concludes a merge, revert or cherry-pick whose conflicts are resolved.
 
 Without -m and -F, the message is written in the editor that KIST_EDITOR, VISUAL
-or EDITOR names. Lines that begin with # are left out there; an empty message
-ends without a commit.
+or EDITOR names. Lines that begin with # are left out. An empty message makes no
+commit.
 
 With --patch, kist first asks which changed lines to stage, as 'kist add -p'
 does. They stay staged even if there is no commit.
 
-Who commits is what KIST_AUTHOR_NAME and KIST_AUTHOR_EMAIL say, or the
-configuration (user.name, user.email), or else the user of this machine.
-KIST_DATE, as in 2026-01-31T12:00:00Z, is recorded as the time if it is set.
+The author is KIST_AUTHOR_NAME and KIST_AUTHOR_EMAIL, or else user.name and
+user.email of the configuration, or else the user of this machine. If KIST_DATE
+is set, as in 2026-01-31T12:00:00Z, it is the time of the commit.
 
 If files could not be read when they were staged, the commit says so, and the
 exit status is 3.
@@ -214,7 +214,7 @@ func nothingToCommit(ctx context.Context, env *Env, r *kist.Repository, err erro
 	case serr != nil:
 		return err
 	case len(changedPaths(s)) > 0:
-		return hintf(fmt.Errorf("%w: no change is staged", err), "'kist add PATH...' stages changes, 'kist commit -a' does and commits")
+		return hintf(fmt.Errorf("%w: no change is staged", err), "'kist add PATH...' stages changes, 'kist commit -a' stages and commits them")
 	case len(s.Untracked) > 0:
 		return hintf(fmt.Errorf("%w, but there are untracked files", err), "'kist add PATH...' tracks them")
 	}

@@ -329,9 +329,9 @@ func newVersion(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
 		Short: "show the version of kist",
-		Long: `Prints the version of kist, what it was built with and for, and the version of
-the repository format it writes. With --json: version, commit, go, os, arch and
-format.`,
+		Long: `Prints the versions of kist, of the Go that built it, and of the repository
+format that it writes, and the system that it was built for. With --json:
+version, commit, go, os, arch and format.`,
 		Example: `  kist version
   kist version --json`,
 		Args: noArguments,

@@ -32,11 +32,11 @@ func newConfig(env *Env) *cobra.Command {
 prints all keys that are set as KEY=VALUE. The exit status is 1 if KEY is not
 set.
 
-A value is from the first of these that has one: 'kist -c KEY=VALUE COMMAND',
-the file .kist/config, your own configuration for all repositories. Yours is the
-file ~/.config/kist/config; --global sets and prints only that one, and needs no
-repository. --local prints only the repository's, which VALUE is set in without
-an option. list prints all three, the first one last.
+The first of these with the KEY counts: 'kist -c KEY=VALUE COMMAND', the file
+.kist/config, and your own configuration for all repositories, which is the file
+~/.config/kist/config. --global sets and prints only your own, and needs no
+repository. --local prints only .kist/config, where VALUE is set without an
+option. list prints all three; of several lines of a KEY, the last one counts.
 
 Keys that were fixed when the repository was created (version, metadata,
 chunker…) can be read, but not changed.
@@ -47,8 +47,8 @@ is written as 90d, '90 days', 2w, 2.weeks.ago, now or never; see docs/ages.md.
 Other keys are refused. A file that has some is still read, as a newer kist may
 have written them. A list is set to one VALUE; --add adds another.
 
-core.*, color.* and safe.* count only in your own configuration and with -c: who
-writes the configuration of a repository must not choose a command that you run.
+core.*, color.* and safe.* count only in your own configuration and with -c,
+because the repository of another user must not choose a command that you run.
 branch.*, remote.* and backup.paths count only in a repository's.
 
 'kist NAME ARGUMENT...' runs the command in alias.NAME, without "kist", with the

@@ -178,7 +178,7 @@ func printExpired(env *Env, result *retain.ExpireResult, dryRun bool) {
 	}
 	env.tell("\n")
 	if !dryRun {
-		env.info("'kist gc' frees the space here, and after 'kist push' the remote's gc there; until then, 'kist expire --undo' undoes it")
+		env.info("'kist gc' frees the space here, and 'kist push' and 'kist remote gc' on a remote; until then, 'kist expire --undo' undoes it")
 	}
 }
 
@@ -225,7 +225,7 @@ func expiredHint(err error) string {
 	case !errors.As(err, &expired):
 		return ""
 	case expired.Head:
-		return "HEAD is there: 'kist checkout --force' or 'kist reset --hard' goes elsewhere, and gives up local changes"
+		return "HEAD is at this commit: 'kist checkout --force' or 'kist reset --hard' leaves it, and discards local changes"
 	case expired.Base:
 		return "both sides part there. " + hintGone + "; or --allow-unrelated-histories merges without it: where the sides differ is a conflict"
 	case expired.Gone:

@@ -22,11 +22,11 @@ func newRemoteGC(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS] NAME",
 		Short: "remove unreferenced data from a remote",
-		Long: `Deletes what no branch, tag or hold of the remote reaches. This takes two runs:
-the first marks files for deletion, and one that runs a day later (--grace)
-deletes them, because another clone may be reading them. Use --grace now if no
-other clone is fetching or pushing: it deletes at once, also unfinished uploads,
-which otherwise stay for 30 days.
+		Long: `Deletes data that no branch, tag or hold of the remote reaches. This takes two
+runs, because another clone may be reading the data. The first run marks files
+for deletion, and a run at least a day later (--grace) deletes them. Use --grace
+now if no other clone is fetching or pushing: it deletes at once, also
+unfinished uploads, which otherwise stay for 30 days.
 
 Packs that are partly garbage are replaced by copies of their live objects,
 until at most 5% is garbage (--max-waste). Small packs are merged.
@@ -36,9 +36,9 @@ versions of a file, as differences. It downloads the packs that it replaces.
 
 On a remote with --object-lock, marked files stay until their locks have ended.
 
-Others can push, fetch and run gc meanwhile: nothing they need gets lost, and at
-worst they send or fetch something twice. It needs permission to delete. It
-stops if a reachable object is missing or damaged.
+Others can push, fetch and run gc meanwhile: they lose nothing, and at worst
+send or fetch some data twice. remote gc needs permission to delete. It stops if
+a reachable object is missing or damaged.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
 bytes_freed; packs (before); condemned and bytes_condemned (files marked now);

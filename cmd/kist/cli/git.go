@@ -24,7 +24,7 @@ func newImportGit(env *Env) *cobra.Command {
 		Use:   "git DIR",
 		Short: "import the history of a git repository",
 		Long: `Makes a kist commit of each commit that a branch or tag of the git repository
-DIR reaches, with the same authors, dates, messages and files, and creates or
+DIR reaches. Authors, dates, messages and files stay the same. kist creates or
 moves the same branches and tags here. If the current branch has no commit yet,
 and git has a branch of its name, kist checks it out.
 

@@ -43,7 +43,7 @@ branch or tag with it. A merge is listed if the file differs from all its
 parents. For a folder, the commits that changed anything below it are listed; a
 renamed folder begins a new life, its files do not.
 
---deleted lists the files that HEAD's history has and HEAD has not: FILEID,
+--deleted lists the files that HEAD's history has, but not HEAD: FILEID,
 time of the deletion, number of versions, and path. With PATH, only the files
 below it.
 
@@ -57,14 +57,14 @@ line: file, path, versions, created, updated.`,
 		Example: `  kist history notes.txt           all versions of a file
   kist cat notes.txt@2             the second version
   kist restore notes.txt@-2        go back to the last but one
-  kist history --deleted           files that HEAD has no more
+  kist history --deleted           files that HEAD no longer has
   kist restore 3fa9c1d2@-1         bring a deleted file back`,
 		Args:              arguments(0, 1, "the file (PATH or FILEID)"),
 		ValidArgsFunction: env.complete(trackedPaths),
 	}
 	env.inRepository(cmd, o.run)
 	passesOverLost(cmd, env)
-	cmd.Flags().BoolVar(&o.deleted, "deleted", false, "list the files that HEAD has no more")
+	cmd.Flags().BoolVar(&o.deleted, "deleted", false, "list the files that HEAD no longer has")
 	return cmd
 }
 
@@ -166,7 +166,7 @@ func (o *historyOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	return nil
 }
 
-// listDeleted lists the files below a path that HEAD has no more.
+// listDeleted lists the files below a path that HEAD no longer has.
 func (o *historyOptions) listDeleted(ctx context.Context, env *Env, r *kist.Repository, x *versions.Index, args []string) error {
 	paths, err := repoPaths(env, r, args)
 	if err != nil {

@@ -21,9 +21,9 @@ func newLsRemote(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls-remote [REMOTE|URL]",
 		Short: "list the branches and tags of a remote",
-		Long: `Lists what REMOTE has now, by default the one that would be fetched from: the ID
-and the full name of each branch and tag. Nothing is downloaded. With a URL, no
-repository is needed.
+		Long: `Lists the ID and the full name of each branch and tag of REMOTE, by default the
+remote that 'kist fetch' uses. Nothing is downloaded. With a URL, no repository
+is needed.
 
 With --json, for each: name and id, and on a first line for HEAD, the remote's
 default branch, also target.`,

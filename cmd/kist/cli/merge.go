@@ -64,26 +64,26 @@ func newMerge(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge [OPTIONS] REV | --continue | --abort",
 		Short: "merge another branch into the current one",
-		Long: `Merges what REV has, usually a branch, into the current branch. If that has
-nothing of its own it is only moved on (a fast-forward). Otherwise what each
-side changed since they parted is put together, texts line by line, and
-committed.
+		Long: `Merges REV, usually a branch, into the current branch. If the current branch has
+no commits of its own, it moves to REV (a fast-forward). Otherwise kist combines
+the changes of both sides since their common ancestor, texts line by line, and
+commits the result.
 
-Where both sides changed the same, there are conflicts: they are listed, and
-the exit status is 3. Texts then hold both versions between markers; of other
-files ours stays, and theirs is put beside it, with ~ and its name. Decide,
-'kist add' or 'kist rm' the paths that 'kist status' shows, and 'kist commit'
-or --continue ends the merge; --abort goes back to how it was before.
+If both sides made different changes in the same place, there are conflicts.
+kist lists them, and the exit status is 3. A text then has both versions between
+markers. Of another file, our version stays, and theirs is put beside it, with ~
+and the name of their branch. Resolve the conflicts, and 'kist add' or 'kist rm'
+the paths that 'kist status' lists. 'kist commit' or --continue ends the merge,
+and --abort undoes it.
 
 --squash stages the merged changes and ends: no merge is in progress, HEAD
-stays, and the next 'kist commit' has their messages as a draft. -s ours keeps
-all files as they are, and only records that REV is merged. -X ours and -X
+stays, and the next 'kist commit' offers their messages as a draft. -s ours
+keeps all files as they are, and only records that REV is merged. -X ours and -X
 theirs merge texts as usual, and settle conflicts of lines in favour of a side.
 A file that is no text is taken from that side. Other conflicts stay.
 
-Nothing may be staged before a merge. Changes in the worktree stay, if they are
-in files that the merge does not touch; otherwise nothing is done, and these
-are named.
+Nothing may be staged before a merge. Local changes stay if the merge does not
+touch their files. Otherwise kist names these files and does nothing.
 
 With --json: result (up-to-date, fast-forward, merged, stopped or conflicts),
 old and id (HEAD's commit before and now); added, modified, deleted, renamed

@@ -22,9 +22,9 @@ func newMv(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mv [OPTIONS] SOURCE... DESTINATION",
 		Short: "move or rename tracked files and folders",
-		Long: `Moves SOURCE, a file or folder, to DESTINATION, in the worktree and in what is
-staged. If DESTINATION is a folder, or there are several sources, they are moved
-into it. What has changed in a file moves with it, and is not staged by that.
+		Long: `Moves SOURCE, a file or folder, to DESTINATION, in the worktree and the index.
+If DESTINATION is a folder, or there are several sources, kist moves them into
+DESTINATION. Local changes in a file move with it, and stay unstaged.
 
 With --json: path and renamed_from, a line for each.`,
 		Example: `  kist mv draft.txt final.txt

@@ -124,7 +124,7 @@ func warnLeaving(ctx context.Context, env *Env, r *kist.Repository, id object.ID
 	if len(left) == 1 {
 		them = "it"
 	}
-	env.warn("%s left behind that no branch has:\n  %s\n'kist branch NEW %s' makes a branch of %s",
-		plural(uint64(len(left)), "commit is", "commits are"), strings.Join(lines, "\n  "), id.Short(), them)
+	env.warn("you leave %s that no branch has:\n  %s\n'kist branch NEW %s' makes a branch of %s",
+		plural(uint64(len(left)), "commit", "commits"), strings.Join(lines, "\n  "), id.Short(), them)
 	return true
 }

@@ -250,7 +250,7 @@ func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in p
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("what the paths leave after all exclusions %w", kist.ErrNoMatch)
+		return nil, fmt.Errorf("the list of paths after all exclusions %w", kist.ErrNoMatch)
 	}
 	return slices.SortedFunc(maps.Keys(found), tree.ComparePaths), nil
 }

@@ -52,7 +52,7 @@ to a remote, and 'kist remote gc NAME' deletes the content there; other clones
 get the purge with 'kist fetch'. The purge stays recorded, with time, author,
 reason and paths (unless --no-path). Chunks that other content uses stay.
 Content of a held commit, or of a commit before it, cannot be purged. Change a
-secret nevertheless: whoever had the content may still have it.
+secret nevertheless: others may have a copy.
 
 Files of at most 32 bytes are part of their folder's object, and cannot be
 purged: use 'kist rewrite'.
@@ -307,7 +307,7 @@ func inlineError(env *Env, r *kist.Repository, plan *purge.Plan) error {
 		exit = exitFailed
 	}
 	err := linesError(exit, "inline",
-		plural(uint64(len(plan.Inline)), "path", "paths")+" cannot be purged, being so short that folders have them in themselves:",
+		plural(uint64(len(plan.Inline)), "path", "paths")+" cannot be purged, because files this short are part of their folder's object:",
 		firstOf(plan.Inline, detailLines, "", func(use purge.Use) string { return env.shown(r, use.Path) }))
 	return hintf(err, "'kist rewrite' rewrites the commits without them")
 }

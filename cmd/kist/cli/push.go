@@ -83,7 +83,7 @@ locks (files, renewed, until: when the first lock ends).`,
 	flags.BoolVar(&o.Lease, "force-with-lease", false, "like --force, but only if nobody moved them since your last fetch")
 	flags.BoolVarP(&o.SetUpstream, "set-upstream", "u", false, "make each branch follow the one it is pushed to")
 	flags.BoolVar(&o.FollowTags, "follow-tags", false, "push annotated tags of the pushed commits, too")
-	flags.BoolVar(&o.prune, "prune", false, "with --all or --tags: delete those there that are not here")
+	flags.BoolVar(&o.prune, "prune", false, "with --all or --tags: delete the ones that do not exist here")
 	flags.Bool("atomic", true, "move all refs or none: kist always does")
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be sent and moved")
 	env.transfer.registerJobs(cmd)

@@ -37,7 +37,7 @@ from the same content, or if they have no effect any more. Authors and their
 times stay.
 
 Only trees are merged, as 'kist cherry-pick' does it; large files cost nothing.
-Files that the old and the new commits have alike are not written.
+Files that are the same before and after are not written.
 
 At conflicts the exit status is 3. When you have resolved them and staged the
 files, --continue goes on. --skip leaves the commit out. --abort brings back the

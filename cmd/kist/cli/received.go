@@ -75,7 +75,7 @@ func printReceived(env *Env, o tracking.FetchOptions, result *tracking.FetchResu
 	warnImplausible(env, o.Remote, result)
 	if waits > 0 && o.Waiting != tracking.Refuse {
 		env.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
-		env.info("'kist fetch --records accept %s' accepts, and '--records refuse' takes it back, for all with the next push", printable(o.Remote))
+		env.info("'kist fetch --records accept %s' accepts them; '--records refuse' revokes them, for everybody after your next push", printable(o.Remote))
 	}
 }
 

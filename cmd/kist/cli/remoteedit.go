@@ -17,9 +17,9 @@ func newRemoteRename(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rename OLD NEW",
 		Short: "rename a remote",
-		Long: `Renames the remote OLD, with its remote-tracking branches and their logs. What
-follows one of its branches follows it under the new name. The store does not
-change. If the command is interrupted, run it again: it does the rest.
+		Long: `Renames the remote OLD, with its remote-tracking branches and their logs. Local
+branches that follow its branches still do. The store does not change. If the
+command is interrupted, run it again: it does the rest.
 
 With --json: name, url, single_writer, object_lock.`,
 		Example:           `  kist remote rename origin cloud`,
@@ -69,8 +69,8 @@ func newRemoteSetURL(env *Env) *cobra.Command {
 		Use:   "set-url [OPTIONS] NAME URL",
 		Short: "change the URL of a remote",
 		Long: `Changes the URL of the remote NAME, for example because its folder has moved.
-kist checks the store at the new URL, as 'kist remote add' does. If another
-remote is there, kist forgets what it remembered of the old one, except for the
+kist checks the store at the new URL, as 'kist remote add' does. If it
+is another remote, kist forgets the state of the old one, except for the
 remote-tracking branches.
 
 With --json: name, url, single_writer, object_lock, and checks as for

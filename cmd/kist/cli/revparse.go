@@ -262,10 +262,9 @@ func newMergeBase(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "merge-base [OPTIONS] A B...",
 		Short: "print the best common ancestor of commits",
-		Long: `Prints the ID of the commit where the histories of A and B have parted: a common
-ancestor that is no ancestor of another one. Several Bs count as one: as the
-commit that would merge them. If there is no common ancestor, the exit status is
-1.
+		Long: `Prints the ID of the best common ancestor of A and B: one that is not an
+ancestor of another common ancestor. Several Bs count as one commit that merges
+them. If there is no common ancestor, the exit status is 1.
 
 With --json: bases (IDs, also without --all), or with --is-ancestor: ancestor.`,
 		Example: `  kist merge-base main topic                 where topic began

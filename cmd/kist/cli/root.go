@@ -214,7 +214,7 @@ func finish(cmd *cobra.Command) {
 	cmd.Flags().SortFlags = false
 	cmd.InitDefaultHelpFlag()
 	cmd.InitDefaultVersionFlag()
-	for name, usage := range map[string]string{"help": "show this help", "version": "show which kist this is"} {
+	for name, usage := range map[string]string{"help": "show this help", "version": "show the version of kist"} {
 		if flag := cmd.Flags().Lookup(name); flag != nil {
 			flag.Usage = usage
 		}

@@ -315,9 +315,9 @@ func newStashBranch(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "branch NAME [STASH]",
 		Short: "make a branch from a stash, and drop it",
-		Long: `Makes the branch NAME at the commit that was HEAD when the stash was made,
-switches to it, applies the stash with its staged changes, and removes it from
-the list. There the changes always fit.
+		Long: `Creates the branch NAME at the commit that was HEAD when the stash was made, and
+switches to it. There the changes always fit. kist applies the stash, with its
+staged changes, and removes it from the list.
 
 With --json: the same as 'kist stash pop'.`,
 		Example: `  kist stash branch kitchen

@@ -252,7 +252,7 @@ func (p *longStatus) conclusion(o statusOptions) {
 	p.printf("\n")
 	switch {
 	case len(changedPaths(s)) > 0 || !s.Clean():
-		p.printf("nothing is staged ('kist add' stages changes, 'kist commit -a' does and commits)\n")
+		p.printf("nothing is staged ('kist add' stages changes, 'kist commit -a' stages and commits them)\n")
 	case len(s.Untracked) > 0:
 		p.printf("nothing is staged, but there are untracked files ('kist add' tracks them)\n")
 	case o.untracked == "no":

@@ -30,9 +30,8 @@ func newTag(env *Env) *cobra.Command {
 		Short: "list, create and delete tags",
 		Long: `Without arguments, lists the tags. With --verbose, also shows the commit, and
 the first line of the tag's message or else the commit's; -n shows only that
-line, and -n3 three lines. With --list, the
-arguments are patterns: * stands for any characters, ? for one character, [a-z]
-for one character of this range.
+line, and -n3 three lines. With --list, the arguments are patterns: * stands for
+any characters, ? for one character, [a-z] for one character of this range.
 
 With NAME, creates a tag at the commit REV, by default HEAD. A tag does not
 move. With a message, it also records who created it, when and why.

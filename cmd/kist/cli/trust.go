@@ -56,7 +56,7 @@ func checkOwner(env *Env, root string) error {
 		return nil
 	}
 	return hintf(failf(exitFailed, "owner", "%s belongs to another user (ID %d)", quotePath(stranger), owner),
-		"if you trust whoever that is: kist config --global --add safe.directory %s", shellWord(realPath(root)))
+		"if you trust the owner: kist config --global --add safe.directory %s", shellWord(realPath(root)))
 }
 
 // shellWord quotes text as one word of a shell's command line. It escapes characters that

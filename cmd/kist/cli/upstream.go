@@ -38,7 +38,7 @@ func standingLong(t registry.Tracking) string {
 	case t.Gone:
 		return fmt.Sprintf("Your branch follows '%s', which is gone.\n  ('kist branch --unset-upstream' ends that)\n", name)
 	case t.Ahead > 0 && t.Behind > 0:
-		return fmt.Sprintf("Your branch and '%s' have parted: %s and %s each has alone.\n  ('kist pull' merges them)\n", name, commits(t.Ahead), commits(t.Behind))
+		return fmt.Sprintf("Your branch and '%s' have parted: %s here, %s there.\n  ('kist pull' merges them)\n", name, commits(t.Ahead), commits(t.Behind))
 	case t.Ahead > 0:
 		return fmt.Sprintf("Your branch is ahead of '%s' by %s.\n  ('kist push' uploads them)\n", name, commits(t.Ahead))
 	case t.Behind > 0:

@@ -23,14 +23,14 @@ var avoided = map[string]*regexp.Regexp{
 // maxWords is the length of a sentence above which it counts as too long.
 const maxWords = 30
 
-// TestProse checks all comments, the messages of errors and tests, and all pages for the patterns
-// that docs/style.md avoids. That page itself has examples of them, and so has this file.
+// TestProse checks all comments, help texts, messages of errors and tests, and pages for the
+// patterns that docs/style.md avoids. That page itself has examples of them, and so has this file.
 func TestProse(t *testing.T) {
 	for _, name := range repositoryFiles(t) {
 		if filepath.Ext(name) != ".go" || name == "prose_test.go" {
 			continue
 		}
-		for _, text := range comments(t, name) {
+		for _, text := range texts(t, name) {
 			for _, f := range findings(name, text) {
 				t.Error(f)
 			}
@@ -72,8 +72,9 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// comments returns the paragraphs of a file's comments, without their markers, and its messages.
-func comments(t *testing.T, file string) (list []string) {
+// texts returns the paragraphs of a file's comments, without their markers, and of its help
+// texts and messages.
+func texts(t *testing.T, file string) (list []string) {
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
@@ -84,10 +85,19 @@ func comments(t *testing.T, file string) (list []string) {
 		}
 	}
 	ast.Inspect(parsed, func(n ast.Node) bool {
-		if call, ok := n.(*ast.CallExpr); ok && len(call.Args) > 0 && takesMessage(call.Fun) {
-			if text, ok := call.Args[0].(*ast.BasicLit); ok {
-				list = append(list, text.Value)
+		var text ast.Expr
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			if len(n.Args) > 0 && takesMessage(n.Fun) {
+				text = n.Args[0]
 			}
+		case *ast.KeyValueExpr:
+			if key, ok := n.Key.(*ast.Ident); ok && (key.Name == "Short" || key.Name == "Long") {
+				text = n.Value
+			}
+		}
+		if literal, ok := text.(*ast.BasicLit); ok {
+			list = slices.AppendSeq(list, strings.SplitSeq(strings.Trim(literal.Value, "`\""), "\n\n"))
 		}
 		return true
 	})

@@ -22,7 +22,7 @@ func newRemoteCheck(env *Env) *cobra.Command {
 		Long: `Checks the store of a remote again, as 'kist remote add' does, and prints the
 result of each check. The exit status is 15 if the store is not fit for use as
 configured. After that, kist writes nothing to it until a check passes. The
-check removes what it writes, if the store permits it.
+check removes its files, if the store permits it.
 
 With --json: name, url, single_writer, object_lock, and checks (name, what,
 status, detail, took_ns).`,

@@ -66,7 +66,7 @@ type Creator interface {
 	// Create stores a record, a blob of at most MaxRecord bytes, under a name
 	// for which [IsRecord] is true, if and only if the name is free. Of any
 	// number of callers at most one succeeds. ErrExists means that the name is
-	// taken: by somebody else, or by an earlier attempt of the caller's own.
+	// taken: by another client, or by an earlier attempt of the caller.
 	// After any other error the record may exist, or may be created later.
 	// Get, Stat, List and Delete work on records, too, and see them at once.
 	Create(ctx context.Context, name string, data []byte) error
@@ -80,13 +80,13 @@ type Replacer interface {
 	Replace(ctx context.Context, name string, data []byte) error
 }
 
-// Retention is a lock of a blob or record: until it ends, nobody can delete or
-// change the stored bytes.
+// Retention is a lock of a blob or record: until it ends, the stored bytes cannot
+// be deleted or changed.
 type Retention struct {
 	Until time.Time // zero: not locked
 
 	// Governance means that users with a special permission can end the lock.
-	// Otherwise nobody can, not even the owner of the store.
+	// Otherwise not even the owner of the store can.
 	Governance bool
 }
 

@@ -53,7 +53,7 @@ type Record struct {
 	Generation uint64
 	On         bool // the fact holds; otherwise it no longer does
 
-	// The last change. Its time comes from the clock of whoever made it.
+	// The last change. Its time comes from the clock of the machine that made it.
 	Time      time.Time // with nanoseconds, in UTC
 	Who, Host string
 	Reason    string // lines of text; may be empty
@@ -70,7 +70,7 @@ func (r *Record) Over(now time.Time) bool {
 }
 
 // Plausible reports whether the generation can be honest. Other records have
-// no effect and are never merged, because nobody could undo them.
+// no effect and are never merged, because they could not be undone.
 func (r *Record) Plausible() bool { return r.Generation <= MaxPlausible }
 
 // Frees reports whether the record makes objects unnecessary.

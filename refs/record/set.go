@@ -86,8 +86,8 @@ func (s *Set) Merge(r Record) bool {
 var ErrFinal = errors.New("the record was changed too often to be changed again")
 
 // Switch makes r the present record of its name and sets its generation. At
-// the highest generation, only a change that keeps more counts, so that nobody
-// can use up the generations to remove something for good. Any other change
+// the highest generation, only a change that keeps more counts. So an attacker
+// cannot use up the generations to remove content for good. Any other change
 // returns ErrFinal.
 func (s *Set) Switch(r Record) error {
 	old, _ := s.Get(r.Kind, r.Key)
@@ -98,9 +98,9 @@ func (s *Set) Switch(r Record) error {
 	return nil
 }
 
-// EndHolds switches off the holds that are over and records who, on host, did
-// so now. Their other fields stay. From then on, everybody who receives these
-// records agrees that the holds have ended, whatever their clocks show.
+// EndHolds switches off the holds that are over. It records now, who and host as
+// their last change. Their other fields stay. From then on, the holds have ended
+// for all repositories that receive these records, whatever their clocks show.
 func (s *Set) EndHolds(now time.Time, who, host string) {
 	for r := range s.All() {
 		if r.Over(now) {
@@ -111,8 +111,8 @@ func (s *Set) EndHolds(now time.Time, who, host string) {
 }
 
 // Forget deletes r if it is stored unchanged, leaving no trace. It is for a
-// record about an object that is missing here, if others who have the object
-// disagree with the record.
+// record about an object that is missing here, if a repository that has the
+// object disagrees with the record.
 func (s *Set) Forget(r Record) {
 	if name := r.Name(); s.byName[name] == r {
 		delete(s.byName, name)

@@ -90,8 +90,8 @@ func checkPutShortBody(t testing.TB, b remote.Backend) {
 	wantList(t, b, "", nil)
 }
 
-// checkPutTaken stores under a name that is taken, which nobody should: a store
-// that can tell does so, and in any case a blob is one of the two.
+// checkPutTaken stores under a name that is taken, which callers must not do. A store may
+// refuse. In any case, the blob has one of the two contents.
 func checkPutTaken(t testing.TB, b remote.Backend) {
 	for _, size := range []int{0, 1000, 1 << 20} {
 		name := fmt.Sprintf("packs/%d", size)

@@ -27,9 +27,9 @@ type backend struct {
 
 // New returns b with retries, configured by o: for Get, Stat, Delete and List,
 // which continues after the last name it yielded. Put and Create are attempted
-// once. All calls are cancelled when they are stuck: Put when nobody reads its
-// body, the others when they take too long for their amount of data. After
-// several attempts, the error wraps the last call's [*remote.Error].
+// once. A call that is stuck is cancelled: Put if its body is not read, another
+// call if it takes too long for its amount of data. After several attempts, the
+// error wraps the last call's [*remote.Error].
 func New(b remote.Backend, o Options) remote.Backend {
 	return &backend{inner: b, o: o.withDefaults()}
 }

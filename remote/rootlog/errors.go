@@ -20,7 +20,7 @@ var (
 
 	// ErrSingleWriter: the store cannot distinguish two writers, and the change does
 	// not confirm that its writer is the only one.
-	ErrSingleWriter = errors.New("the store cannot tell two writers apart: only one may write to it at a time")
+	ErrSingleWriter = errors.New("the store does not support concurrent writers: only one may write to it at a time")
 
 	// ErrFormat is matched by errors that ask for a newer program.
 	ErrFormat = remote.ErrNewerFormat
@@ -29,7 +29,7 @@ var (
 	ErrRollback = errors.New("remote was rolled back or replaced")
 
 	// ErrLost is matched by every [*LostError].
-	ErrLost = errors.New("somebody else was first")
+	ErrLost = errors.New("another push was first")
 
 	// ErrUnknown is matched by every [*UnknownError].
 	ErrUnknown = errors.New("outcome is not known")
@@ -43,7 +43,7 @@ var (
 	// ErrReplan: a pack that the writer relied on is no longer live, or one of its
 	// own files was condemned. The writer plans again at the head, and keeps its
 	// packs that are not condemned.
-	ErrReplan = errors.New("what the push relies on was collected meanwhile")
+	ErrReplan = errors.New("a gc has removed data that the push relies on")
 
 	// ErrFloor: the writer began before the floor. Its packs may have been condemned,
 	// deleted and delisted since. It gives up all of them and plans at the head.

@@ -376,9 +376,9 @@ type State struct {
 	// record of the same name replaces them.
 	Implausible []record.Record
 
-	// Lost are objects that the remote may lack, though refs reach them: their loss
-	// was accepted by whoever the value names, who pushed what needs them. An object
-	// that is in a live pack counts as any other.
+	// Lost are objects that refs reach, but that the remote may lack. The value is the name
+	// of the user who accepted the loss and pushed commits that need the object. An
+	// object that is in a live pack is not lost.
 	Lost map[object.Key]string
 
 	Read, Write, GC []string // features, see [Act]

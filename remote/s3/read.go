@@ -285,8 +285,8 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 }
 
 // MayDelete returns an error that matches [remote.ErrPermission] if the
-// credentials may not delete packs. It deletes a pack that nobody has: S3 offers
-// no other way to find out.
+// credentials may not delete packs. It deletes a pack that does not exist: S3
+// has no other way to find out.
 func (b *Backend) MayDelete(ctx context.Context) error {
 	return b.Delete(ctx, "packs/00/"+strings.Repeat("0", 32))
 }

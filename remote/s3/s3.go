@@ -336,7 +336,7 @@ func parseEndpoint(s string) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }
 
-// endpoint returns the first endpoint in the URL, the environment or the
+// findEndpoint returns the first endpoint in the URL, the environment or the
 // profile.
 func (l *location) findEndpoint(p profile, env remote.Env) (*url.URL, error) {
 	configured := []string{env.Getenv("AWS_ENDPOINT_URL_S3"), env.Getenv("AWS_ENDPOINT_URL"), p.s3, p.values["endpoint_url"]}

@@ -25,7 +25,7 @@ type PushOptions struct {
 	Refs   []registry.PushRef
 
 	// Lease moves a ref only if the remote's value equals the remote-tracking
-	// branch, so that nobody pushed to it since the last fetch. It permits
+	// branch, that is, if there was no other push since the last fetch. It permits
 	// everything that Force permits. Tags must be new.
 	Lease bool
 

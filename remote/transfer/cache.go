@@ -68,7 +68,7 @@ func openCache(o Options) (*cache, error) {
 		return c, nil
 	}
 
-	// Without a known root, nobody would notice that the remote was replaced.
+	// Without a known root, kist would not notice that the remote was replaced.
 	if head, err := c.head(); err == nil && head != nil && head.Seq > 0 {
 		c.id = id
 	}

@@ -45,8 +45,8 @@ type Checked struct {
 
 	Last pack.Name `json:"-"` // the last pack of a sample
 
-	// Lost are objects that refs reach and that are missing, with the name of whoever
-	// accepted the loss. They are no problem.
+	// Lost are missing objects that refs reach, with the name of the user who accepted
+	// the loss. They are no problem.
 	Lost map[object.Key]string `json:"-"`
 }
 

@@ -305,8 +305,8 @@ func (m *marker) purgedLeft(ctx context.Context) (map[object.Key]bool, error) {
 	return left, nil
 }
 
-// purgedLinks returns the links of lists of chunks. An unreadable list has none: nobody
-// can find its chunks.
+// purgedLinks returns the links of lists of chunks. An unreadable list has none: its
+// chunks cannot be found.
 func (m *marker) purgedLinks(ctx context.Context, lists []pack.Entry) ([][]object.Key, error) {
 	return m.links(ctx, lists, func(err error) error {
 		if !errors.Is(err, remote.ErrNotFound) && (isBad(err) || errors.Is(err, object.ErrCorrupt)) {

@@ -68,8 +68,8 @@ type FetchResult struct {
 
 	Implausible []record.Record // of the remote, without effect
 
-	// Lost are the objects that neither end has, with the name of whoever accepted
-	// the loss. The repository has not accepted it yet: the caller must do so, in
+	// Lost are the objects that neither end has, with the name of the user who accepted
+	// the loss. The repository has not accepted the loss yet. The caller must do so, in
 	// the same step.
 	Lost map[object.Key]string
 }

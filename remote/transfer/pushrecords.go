@@ -22,9 +22,9 @@ type pushRecords struct {
 }
 
 // ErrNeededAgain is matched by the error for a push if the remote needs an object
-// again that neither end has. The object expired or was purged here, and somebody
-// has undone the expiration or purge on the remote.
-var ErrNeededAgain = errors.New("needed again on the remote, where the expiration or purge was taken back")
+// again that neither end has. The object expired or was purged here, and another
+// user has undone the expiration or purge on the remote.
+var ErrNeededAgain = errors.New("needed again on the remote, where the expiration or purge was undone")
 
 // ErrExpiredThere is matched by the error for a push of a branch or tag whose
 // commit has expired on the remote, if the repository has not fetched that record.

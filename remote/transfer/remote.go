@@ -45,8 +45,8 @@ type Options struct {
 	// has Now. Its Sleep is the root log's too.
 	Retry retry.Options
 
-	// SingleWriter confirms that nobody else writes to the store, which cannot tell two
-	// writers apart. The first root notes that.
+	// SingleWriter confirms that no other client writes to the store, which does not
+	// support concurrent writers. The first root records that.
 	SingleWriter bool
 
 	// Lock is how files are locked that are stored, if the store is a [remote.Locker]. An

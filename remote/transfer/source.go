@@ -17,7 +17,7 @@ import (
 // serve: it is no store with packs and a root log.
 var ErrRepository = errors.New("it is a repository, not a remote store")
 
-// Source is the repository of somebody else, which a [Remote] reads in place. Nothing in it
+// Source is another repository that a [Remote] reads in place. Nothing in it
 // is trusted: the fetch checks each object as if a store had sent it.
 type Source struct {
 	Objects  *volume.Store

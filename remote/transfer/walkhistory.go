@@ -108,8 +108,8 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 	return rest, nil
 }
 
-// putWanted adds a commit that is wanted, by another one or, if that is -1, by
-// whoever asked for the walk.
+// putWanted adds a wanted commit. By is the commit that links to it, or -1 if the caller of the
+// walk wants it.
 func (w *walker) putWanted(ctx context.Context, id object.ID, by int32) error {
 	c := w.past[id]
 	if c != nil {

@@ -39,7 +39,7 @@ func (m Remote) IsRepository() bool {
 	return ok
 }
 
-// openSource opens the repository of somebody else to copy from it. It writes nothing there,
+// openSource opens the repository of another user to copy from it. It writes nothing there,
 // and runs nothing that its configuration says. Until the result is closed, no gc removes
 // anything there.
 func openSource(ctx context.Context, o kist.Options, root string, to transfer.Options) (*transfer.Remote, error) {

@@ -65,7 +65,7 @@ func lacksLock(resp minio.ErrorResponse) bool {
 	return resp.Code == "InvalidRequest" && strings.Contains(strings.ReplaceAll(resp.Message, " ", ""), "ObjectLockConfiguration")
 }
 
-// errDeleted is the cause of the error for a record that somebody has deleted.
+// errDeleted is the cause of the error for a deleted record.
 var errDeleted = errors.New("it was deleted; the bucket keeps older versions: see docs/howto/immutable.md")
 
 // isDeleted reports whether an answer is that for a deleted record in a bucket with

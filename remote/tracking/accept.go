@@ -37,7 +37,7 @@ type ReceivedRecord struct {
 	record.Record
 	Was    record.Record // of the same name here before; its Kind is "" if there was none
 	Needed []string      // the local names that need the object: "branch main", "tag v1", "held"
-	Waits  bool          // it has no effect here until somebody accepts it
+	Waits  bool          // it has no effect here until the user accepts it
 }
 
 // judge decides which records of a remote wait. A record waits if it would remove

@@ -327,7 +327,7 @@ func wanted(r *kist.Repository, head *rootlog.State, o FetchOptions) (wanted, go
 			continue
 		}
 		for _, f := range o.fetched(name, tracking, asked[name]) {
-			if err := refs.CheckName(cmp.Or(f.Local, name)); err != nil { // somebody else's program has made it
+			if err := refs.CheckName(cmp.Or(f.Local, name)); err != nil { // another program has made the list
 				r.Options().Warn(fmt.Sprintf("a ref on %q is left out: %v", m.Label(), err))
 				continue
 			}

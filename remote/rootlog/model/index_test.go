@@ -128,7 +128,7 @@ func (m *index) next(s *indexState, emit func(string, indexState)) {
 		to := s.append()
 		to.root.refs &^= refMain
 		to.done |= deletedMain
-		emit("somebody: delete main", to)
+		emit("user: delete main", to)
 	}
 	for i := range m.pushers {
 		if i == 0 || s.pushers[1] != s.pushers[0] {

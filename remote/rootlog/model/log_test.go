@@ -111,7 +111,7 @@ func (m *log) next(s *logState, emit func(string, logState)) {
 		id := to.make(head+1, s.truth[head])
 		to.slots[head+1].id = id
 		to.count(id)
-		emit("somebody: append", to)
+		emit("user: append", to)
 	}
 	m.truncate(s, head, emit)
 	if m.restore && !s.restored && head >= 2 && !slices.ContainsFunc(s.writers[:m.writers], writer.busy) {

@@ -158,21 +158,21 @@ func (m *store) others(s *storeState, emit func(string, storeState)) {
 		}
 	}
 	if s.root.refs&refMain != 0 {
-		once("somebody: delete main", deletedMain, func(r *storeRoot) { r.refs &^= refMain })
+		once("user: delete main", deletedMain, func(r *storeRoot) { r.refs &^= refMain })
 	}
 	if m.dropPushed && s.root.refs&refPushed != 0 {
-		once("somebody: delete the branch pushed", deletedPushed, func(r *storeRoot) { r.refs &^= refPushed })
+		once("user: delete the branch pushed", deletedPushed, func(r *storeRoot) { r.refs &^= refPushed })
 	}
 	if !m.expire || s.root.refs&refMain == 0 {
 		return
 	}
-	once("somebody: expire", expiredContent, func(r *storeRoot) { r.expired = true })
+	once("user: expire", expiredContent, func(r *storeRoot) { r.expired = true })
 	there := pushedObjects&^s.packs.in(s.root.live) == 0
 	if m.mutation == undoFromCondemned {
 		there = content&^s.readable() == 0
 	}
 	if s.root.expired && there {
-		once("somebody: undo expire", undidExpire, func(r *storeRoot) { r.expired = false })
+		once("user: undo expire", undidExpire, func(r *storeRoot) { r.expired = false })
 	}
 }
 

@@ -80,7 +80,7 @@ func openCache(o Options) (*cache, error) {
 //
 // If the folder belongs to another remote at another URL, bind removes its content. At
 // the same URL the head stays, because it reveals that the remote was replaced. But the
-// head goes if it is that of a remote without a root, which has nothing to lose.
+// head of a remote without a root is removed: such a remote has nothing to lose.
 func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
 	c.id = id
 	if c.dir == "" {

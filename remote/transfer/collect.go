@@ -21,8 +21,8 @@ const (
 	DefaultPruneAge    = 30 * 24 * time.Hour
 )
 
-// CollectOptions say what [Remote.PlanGC] plans. No age is needed for safety: if one is
-// too short, other processes have to plan again.
+// CollectOptions configure [Remote.PlanGC]. Ages do not matter for safety: after too short
+// an age, other processes must plan again.
 type CollectOptions struct {
 	// Grace is the time from marking a file to deleting it: readers that began before may
 	// still need the file. 0: at once.

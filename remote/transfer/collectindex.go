@@ -128,7 +128,7 @@ func (x *builtIndex) fits(snap *snapshot, due []rootlog.File, gone func(pack.Nam
 	}
 
 	for name := range x.named {
-		// Of what a pack has that goes now, the index file may name no other copy.
+		// If a pack goes now, the index file may name no other copy of its objects.
 		if !snap.isLive(name) || gone(name) {
 			return false
 		}

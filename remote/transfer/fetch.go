@@ -23,8 +23,8 @@ type FetchOptions struct {
 	Want []object.Key // objects that refs of the remote name
 	Have []object.ID  // commits that refs here name; all that they need is here
 
-	// Records are those of the repository: what need not be there of what Have
-	// refers to.
+	// Records are the repository's. They name the objects that the commits in Have
+	// refer to, but that may be missing here.
 	Records *record.Set
 
 	// Accept receives the remote's records that would count here, and returns the
@@ -58,10 +58,10 @@ type FetchResult struct {
 	Objects int64 // received
 	Bytes   int64 // of packs, read from the remote
 
-	// Records are those of the remote's that the caller has to merge with the
-	// repository's, after it has forgotten those in Forget, in one step with
-	// the refs. The fetched objects are the ones that the outcome needs, unless the
-	// repository's records need fewer by now.
+	// The caller removes the records in Forget from the repository, and then merges
+	// Records, which are some of the remote's. It does so in one step with the refs. The
+	// result needs all fetched objects, unless the repository's records have changed
+	// meanwhile.
 	Records *record.Set
 	Forget  []record.Record
 	Waiting []record.Record // the records that Accept returned
@@ -77,8 +77,8 @@ type FetchResult struct {
 // Fetch brings everything that o.Want refers to into session, except what o.Have
 // refers to. Head is the remote's current root. The caller publishes the session
 // and moves refs. The commits in o.Have must stay until then. After an error, the
-// received objects are in the session. Once it is closed, they need not be fetched
-// again.
+// received objects are in the session. After the session is closed, the next
+// fetch does not receive them again.
 //
 // Every object is decoded and hashed before it is stored. A damaged object is read
 // again, then from every other pack that has it. If no copy is intact, the error is

@@ -180,14 +180,14 @@ func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
 	return nil, damage
 }
 
-// isBad reports whether err says that something is wrong with a pack, or with a
-// value in it, so that another may be better.
+// isBad reports whether err is about a damaged or missing pack or value. Then another copy
+// may be intact.
 func isBad(err error) bool {
 	_, corrupt := errors.AsType[*object.CorruptError](err)
 	return corrupt || errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged)
 }
 
-// corrupt says that a value is bad, and where.
+// corrupt returns the error for a damaged value, with its place.
 func corrupt(e pack.Entry, err error) error {
 	if inner, ok := errors.AsType[*object.CorruptError](err); ok && inner.Err != nil {
 		err = inner.Err
@@ -195,7 +195,7 @@ func corrupt(e pack.Entry, err error) error {
 	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
 }
 
-// all returns everywhere an object lies in a live pack: first where find says.
+// all returns the entries of an object in all live packs. The first is the result of find.
 func (s *snapshot) all(key object.Key) ([]pack.Entry, error) {
 	first, ok, err := s.find(key)
 	if err != nil || !ok {

@@ -286,8 +286,8 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 	return value, nil
 }
 
-// part reads a part of a pack, and first takes the pieces that are not there yet. It is
-// a [pack.Getter].
+// part reads a part of a pack. It first reads the missing pieces from the remote. It is a
+// [pack.Getter].
 func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	e := pack.Entry{Pack: p, Offset: uint32(off), Stored: uint32(len(b))}
 	n.take(ctx, []pack.Entry{e})

@@ -22,12 +22,12 @@ type RefUpdate struct {
 	// Force moves the ref even if commits are lost from it, or if it is a tag.
 	Force bool
 
-	// Expect, if it is not nil, is where the ref has to be, zero for not there.
-	// It may then be moved as with Force.
+	// Expect, if not nil, is the value that the ref must have; zero: no ref. If the ref
+	// has this value, the update may do all that Force permits.
 	Expect *object.ID
 }
 
-// What became of a ref, see [RefResult].
+// The statuses of a [RefResult].
 const (
 	StatusUpToDate    = "up to date"
 	StatusNew         = "new"
@@ -35,7 +35,7 @@ const (
 	StatusForced      = "forced"
 	StatusDeleted     = "deleted"
 	StatusRejected    = "rejected"   // followed by ": " and the reason
-	StatusNotPushed   = "not pushed" // because of others
+	StatusNotPushed   = "not pushed" // because another ref was rejected
 )
 
 // RefResult is the outcome for a ref.
@@ -57,7 +57,7 @@ func checkUpdates(updates []RefUpdate) error {
 		if err := refs.CheckName(u.Name); err != nil {
 			return err
 		}
-		// Whoever fetched it would have it where a remote's default branch is noted.
+		// A fetch would store this branch where it notes the remote's default branch.
 		if u.Name == refs.Heads+"HEAD" && !u.New.IsZero() {
 			return &refs.NameError{Name: u.Name, Reason: "means a remote's default branch"}
 		}
@@ -125,7 +125,7 @@ func moves(ctx context.Context, local object.Reader, head *rootlog.State, update
 // conflicts returns an error for each ref that changes would create although its name is a
 // folder in the name of another, or the other way round. No repository could have both.
 func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.ConflictError {
-	after := make(map[string]bool, len(have)+len(changes)) // whether it is made
+	after := make(map[string]bool, len(have)+len(changes)) // by name: whether a change creates the ref
 	for name := range have {
 		after[name] = false
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// ErrRepository is matched by the error for an operation that a repository's folder cannot
-// serve: it is no store with packs and a root log.
+// ErrRepository is matched by the error for an operation that needs a store with packs and a
+// root log. The folder of a repository is not one.
 var ErrRepository = errors.New("it is a repository, not a remote store")
 
 // Source is another repository that a [Remote] reads in place. Nothing in it

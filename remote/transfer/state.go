@@ -111,8 +111,8 @@ var ErrHeadLost = errors.New("the head that was seen last is not known")
 
 // RepairState repairs a file that [CheckState] found damaged. If one bit of a note has
 // changed, RepairState restores it. For a head that is damaged otherwise it returns
-// [ErrHeadLost]: [Remote.RebuildHead] replaces it. It removes any other file, since kist
-// makes it again when it is needed. It calls keep before a change. It returns a
+// [ErrHeadLost]: [Remote.RebuildHead] replaces it. It removes any other file, because
+// kist makes a new one when it needs it. It calls keep before a change. It returns a
 // description of the repair, empty if the file is intact by now. With dryRun it only
 // returns that.
 func RepairState(ctx context.Context, dir string, damage *object.DamageError, dryRun bool, keep func() error) (how string, err error) {

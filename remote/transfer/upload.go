@@ -154,8 +154,8 @@ func (r *Remote) putBlob(ctx context.Context, path func(pack.Name) string, body 
 		}
 		err = r.b.Put(ctx, path(name), content, size)
 		if errors.Is(err, remote.ErrExists) {
-			// Nobody else has this name: the store was asked twice. What came
-			// of that is unclear.
+			// No other client has this name: the store received the request twice.
+			// The result is unclear.
 			err = &remote.Error{Op: "put", Name: path(name), Kind: remote.ErrTemporary, Err: err}
 		}
 		return err

@@ -83,9 +83,6 @@ func (f DateForm) Format(at, now time.Time) string {
 	return at.Format(dateLayouts[f.name])
 }
 
-// IsDefault reports whether f is git's default form.
-func (f DateForm) IsDefault() bool { return f == DateForm{} }
-
 // ago returns the age of a time as git words it: in one unit, and for some years in two.
 func ago(at, now time.Time) string {
 	count := func(n int64, unit string) string {

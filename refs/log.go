@@ -18,14 +18,14 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Who moves a ref.
+// Who is the person who moves a ref.
 type Who struct{ Name, Email string }
 
 // LogEntry is one move of a ref.
 type LogEntry struct {
 	Old, New object.ID // zero: the ref did not exist
 	Who      Who
-	Time     time.Time // in the zone of whoever moved it
+	Time     time.Time // in the time zone of that person
 	Reason   string    // one line, as in "commit: fix the roof"
 }
 
@@ -417,9 +417,10 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEn
 
 // DropEntry removes entry i of the log of ref name, counted from the newest, which leads
 // to id. The next newer entry then begins where the removed one began. If the newest
-// entry is removed, the ref gets its former value. With the last entry, it is deleted.
-// The error is a [*MovedError] if entry i leads elsewhere. It does not change a damaged
-// log. A process that dies in between leaves the ref with the removed value.
+// entry is removed, the ref gets its former value. If no entry is left, the ref is
+// deleted. The error is a [*MovedError] if entry i leads elsewhere. DropEntry does not
+// change a damaged log. A kill during the removal of the newest entry leaves the ref with
+// the removed value.
 func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {

@@ -31,8 +31,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Store reads and writes the refs of one repository. It has no state except
-// the path of the files. Any number of goroutines and processes may use one at
+// Store reads and writes the refs of one repository. It keeps no
+// refs in memory. Any number of goroutines and processes may use one at
 // the same time.
 type Store struct {
 	folder

@@ -25,8 +25,8 @@ type Info struct {
 }
 
 // Blobs keeps immutable byte strings under names. A blob is complete or
-// missing, and never changes. Once it is stored, everybody sees it with Get
-// and Stat.
+// missing, and never changes. Once it is stored, all clients see it with
+// Get and Stat.
 //
 // Names must pass [CheckName]. Errors are [*Error]; a call whose context has
 // ended returns an error that matches the context's. Implementations are safe

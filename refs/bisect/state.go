@@ -1,9 +1,9 @@
 // Package bisect finds the commit that brought a change: the user tests commits. Each
 // test halves the number of suspects.
 //
-// The state are the refs below refs/bisect/, which gc keeps like all refs, and a text,
-// BISECT_MSG. Each step first records what the user found, then checks out a commit. After
-// a kill in between, the same command continues.
+// The state is the refs below refs/bisect/, which gc keeps like all refs, and a text,
+// BISECT_MSG. Each step first records the user's answer, then checks out a commit. After a
+// kill in between, the same command continues.
 package bisect
 
 import (

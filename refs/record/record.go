@@ -29,7 +29,7 @@ type Kind string
 const (
 	Hold   Kind = "hold"   // a commit keeps its content, whatever other records exist
 	Expire Kind = "expire" // a commit no longer needs its content
-	Purge  Kind = "purge"  // nobody needs a chunk or manifest any longer
+	Purge  Kind = "purge"  // a chunk or manifest is no longer needed
 )
 
 // MaxText is the limit of each text of a record, in bytes.

@@ -64,7 +64,7 @@ func (s *Set) Clone() *Set {
 }
 
 // Merge adds a record from elsewhere and reports whether the set changed. A
-// record of the same name with a later generation stays. Merge refuses a
+// later record of the same name stays. Merge refuses a
 // record that is not [Record.Plausible].
 func (s *Set) Merge(r Record) bool {
 	name := r.Name()
@@ -87,8 +87,8 @@ var ErrFinal = errors.New("the record was changed too often to be changed again"
 
 // Switch makes r the present record of its name and sets its generation. At
 // the highest generation, only a change that keeps more counts. So an attacker
-// cannot use up the generations to remove content for good. Any other change
-// returns ErrFinal.
+// cannot use up the generations to remove content for good. ErrFinal means
+// that another change of On was refused.
 func (s *Set) Switch(r Record) error {
 	old, _ := s.Get(r.Kind, r.Key)
 	r.Generation = min(old.Generation+1, MaxPlausible)

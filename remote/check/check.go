@@ -1,11 +1,11 @@
 // Package check finds out whether a store is suitable as a remote, by trying
 // it. Safe sharing by many writers rests on a few properties of the store: a
 // record is created at most once even if others try at the same moment,
-// everybody sees it from then on, and missing names are reported as missing.
+// all clients see it from then on, and missing names are reported as missing.
 // Some stores accept a conditional request and ignore the condition, or check
 // it too early. Only a trial reveals that.
 //
-// [Run] makes its trials below probe/<nonce>/ and deletes everything there.
+// [Run] makes its trials below probe/<nonce>/ and cleans up there.
 // The [Report] has the results: Report.Shared reports whether the store may be
 // shared, Report.Usable whether a single writer may use it. A store that
 // passes can still fail under load or after a fault: the check finds
@@ -92,7 +92,8 @@ var steps = []step{
 // failed for a reason unrelated to the checks, with [remote.ErrTemporary],
 // [remote.ErrCredentials], [remote.ErrCertificate], [remote.ErrNoStore] or
 // [remote.ErrFull], or with a [*remote.ForeignError]. The report then has the
-// checks so far. Run always deletes its probes.
+// checks so far. Run tries to delete its probes, even after
+// an error. A note of the report names the probes that remain.
 func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Reader

@@ -18,7 +18,7 @@ const lockProbe = time.Hour
 var lockStep = step{name: "lock", what: "a stored blob stays locked"}
 
 // RunLock checks that a store locks blobs, and that the credentials permit that. It adds
-// the result to the report of [Run]. The probe stays for an hour: nobody can delete it.
+// the result to the report of [Run]. The probe is locked, so it stays for an hour.
 func RunLock(ctx context.Context, b remote.Backend, r *Report, lock remote.Lock, o Options) {
 	result := Result{Name: lockStep.name, What: lockStep.what, Status: OK}
 	start := o.Now()

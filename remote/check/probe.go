@@ -193,8 +193,8 @@ func (p *probe) soon(ctx context.Context, ask func(ctx context.Context) (bool, e
 	return err == nil, took, err
 }
 
-// cleanUp deletes everything, even if ctx has ended. The error lists the
-// remaining names.
+// cleanUp deletes all probes, even if ctx has ended. The error has the number
+// of remaining probes and their prefix.
 func (p *probe) cleanUp(ctx context.Context) error {
 	names := slices.Sorted(maps.Keys(p.used))
 	if len(names) == 0 {

@@ -79,7 +79,7 @@ func CheckNested(ctx context.Context, r *kist.Repository, m Remote) error {
 		}
 	}
 
-	b, err := OpenBackend(ctx, r.Options(), m)
+	b, err := openBackend(ctx, r.Options(), m)
 	if err != nil {
 		return ctx.Err()
 	}
@@ -104,7 +104,7 @@ func CheckNested(ctx context.Context, r *kist.Repository, m Remote) error {
 
 // holdsRemote reports whether there is a readable remote at a URL.
 func holdsRemote(ctx context.Context, r *kist.Repository, rawURL string) (bool, error) {
-	b, err := OpenBackend(ctx, r.Options(), Remote{URL: rawURL})
+	b, err := openBackend(ctx, r.Options(), Remote{URL: rawURL})
 	if err != nil {
 		return false, ctx.Err()
 	}

@@ -333,8 +333,8 @@ func SetURL(ctx context.Context, r *kist.Repository, name, to string) error {
 // known head, packs of an interrupted push. All of it can be rebuilt.
 func Dir(r *kist.Repository, name string) string { return filepath.Join(r.Dir(), "remotes", name) }
 
-// OpenBackend opens the store of a remote.
-func OpenBackend(ctx context.Context, o kist.Options, m Remote) (remote.Backend, error) {
+// openBackend opens the store of a remote.
+func openBackend(ctx context.Context, o kist.Options, m Remote) (remote.Backend, error) {
 	if o.Backend == nil {
 		return nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: errors.New("this program knows no remotes")}
 	}
@@ -361,7 +361,7 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 			return openSource(ctx, r.Options(), root, transferOptions(r, m))
 		}
 	}
-	backend, err := OpenBackend(ctx, r.Options(), m)
+	backend, err := openBackend(ctx, r.Options(), m)
 	if err != nil {
 		return nil, err
 	}
@@ -377,7 +377,7 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 	}
 	if err != nil {
 		backend.Close()
-		return nil, m.Located(err)
+		return nil, m.located(err)
 	}
 	return opened, nil
 }
@@ -387,23 +387,23 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 func OpenURL(ctx context.Context, o kist.Options, m Remote) (*transfer.Remote, error) {
 	if path, ok := pathOf(m.URL); ok {
 		if root, is := repositoryAt(path); is {
-			return openSource(ctx, o, root, ReadOptions(o, m))
+			return openSource(ctx, o, root, readOptions(o, m))
 		}
 	}
-	backend, err := OpenBackend(ctx, o, m)
+	backend, err := openBackend(ctx, o, m)
 	if err != nil {
 		return nil, err
 	}
-	opened, err := transfer.Open(ctx, backend, ReadOptions(o, m))
+	opened, err := transfer.Open(ctx, backend, readOptions(o, m))
 	if err != nil {
 		backend.Close()
-		return nil, m.Located(err)
+		return nil, m.located(err)
 	}
 	return opened, nil
 }
 
-// Located adds the URL to an error that matches [rootlog.ErrEmpty].
-func (m Remote) Located(err error) error {
+// located adds the URL to an error that matches [rootlog.ErrEmpty].
+func (m Remote) located(err error) error {
 	if errors.Is(err, rootlog.ErrEmpty) {
 		return fmt.Errorf("no kist remote in %q: %w", remote.Redact(m.URL), err)
 	}
@@ -419,7 +419,7 @@ func NoteCheck(r *kist.Repository, m Remote, fit bool) error {
 // transferOptions returns the options for transfers with m. Their state is in the
 // repository.
 func transferOptions(r *kist.Repository, m Remote) transfer.Options {
-	to := ReadOptions(r.Options(), m)
+	to := readOptions(r.Options(), m)
 	to.Dir, to.Who = stateDir(r, m), r.Recorder()
 	return to
 }
@@ -434,8 +434,8 @@ func stateDir(r *kist.Repository, m Remote) string {
 	return Dir(r, fmt.Sprintf("url..%x", sum[:8]))
 }
 
-// ReadOptions returns the options for reading m without a repository.
-func ReadOptions(o kist.Options, m Remote) transfer.Options {
+// readOptions returns the options for reading m without a repository.
+func readOptions(o kist.Options, m Remote) transfer.Options {
 	lock, _ := kist.ParseLock(m.ObjectLock) // the configuration was checked
 	return transfer.Options{
 		Lock: lock, URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,

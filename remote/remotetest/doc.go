@@ -1,4 +1,5 @@
-// Package remotetest has what tests of remotes need: [Run], a conformance
-// suite for implementations of [remote.Backend]; [Memory], a store in memory;
-// and [Faulty], a wrapper whose calls fail as planned or at random.
+// Package remotetest is for tests of remotes. [Run] and [RunLocker] are conformance
+// suites for implementations of [remote.Backend] and [remote.Locker]. [Memory] is a
+// store in memory, [Faulty] a wrapper whose calls fail as planned or at random,
+// [Mutant] a store with replaceable methods, and [FakeS3] a server.
 package remotetest

@@ -36,7 +36,7 @@ func S3Error(status int, code, message string, kinds ...string) func(S3Request) 
 	return S3Do(S3Answer{Status: status, Code: code, Message: message}, kinds...)
 }
 
-// S3Do does the same with all requests of some kinds; without kinds, with all.
+// S3Do answers requests of some kinds with a; without kinds, all.
 func S3Do(a S3Answer, kinds ...string) func(S3Request) *S3Answer {
 	return func(r S3Request) *S3Answer {
 		if len(kinds) > 0 && !slices.Contains(kinds, r.Kind) {

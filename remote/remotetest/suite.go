@@ -16,7 +16,7 @@ import (
 
 // Run checks that a backend keeps the promises in the comments of
 // [remote.Backend] and its parts. Each check calls open, one at a time, for an
-// empty store that nobody else uses. Open registers its own clean-up. Run the
+// empty store without other clients. Open registers its own clean-up. Run the
 // suite with -race, too.
 //
 // The suite uses no names that begin with "tmp": a backend may keep them for

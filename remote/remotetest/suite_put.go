@@ -20,7 +20,7 @@ type body struct {
 	early    bool        // io.EOF comes with the last byte
 	fail     error       // returned at the end of data, instead of io.EOF
 	reading  atomic.Bool // by a goroutine
-	closed   atomic.Bool // nobody may read any more
+	closed   atomic.Bool // no read is permitted any more
 	complain func(format string, args ...any)
 }
 

@@ -29,7 +29,7 @@ type Decision int
 const (
 	Ask    Decision = iota // as configured
 	Accept                 // accept them
-	Refuse                 // take them back, for everybody, with the next push
+	Refuse                 // revoke them for all repositories, with the next push
 )
 
 // ReceivedRecord is a record of a remote that is new here.

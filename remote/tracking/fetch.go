@@ -299,7 +299,7 @@ func (f *fetching) foresee(ctx context.Context) (err error) {
 	return err
 }
 
-// purged reports whether records say of anything that it was purged.
+// purged reports whether records contain a purge.
 func purged(records *record.Set) bool {
 	for r := range records.All() {
 		if r.Kind == record.Purge {

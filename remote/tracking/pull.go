@@ -33,8 +33,9 @@ type PullResult struct {
 }
 
 // Pull fetches and then merges the upstream of HEAD's branch, or Source, into the
-// branch. With o.Rebase it rebases the branch, unless a fast-forward is enough. The error matches ErrNoUpstream if there is neither. Other errors are those
-// of [Fetch] and [commits.Merge].
+// branch. With o.Rebase it rebases the branch, unless a fast-forward is enough. The
+// error matches ErrNoUpstream if there is no Source and no upstream. Other errors are
+// those of [Fetch], [commits.Merge] and the rebase.
 func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, error) {
 	if err := operation.NoOperation(r); err != nil {
 		return nil, err

@@ -151,7 +151,7 @@ func withOthers(ctx context.Context, r *kist.Repository, opened *transfer.Remote
 		}
 		if _, err := r.Refs().Get(name); errors.Is(err, refs.ErrNotFound) {
 			list = append(list, registry.PushRef{Name: name})
-		} else if err != nil && !errors.As(err, new(*refs.NameError)) { // nobody here could have such a name
+		} else if err != nil && !errors.As(err, new(*refs.NameError)) { // no local branch can have such a name
 			return nil, err
 		}
 	}
@@ -352,9 +352,9 @@ func changeRefs(ctx context.Context, r *kist.Repository, changes []refs.Change) 
 	return nil
 }
 
-// followPushed makes branches that were pushed follow those they were pushed
-// to, and returns which did not before. It warns if there are too many for the
-// configuration.
+// followPushed sets the upstreams of pushed branches. Without SetUpstream, a branch
+// with an upstream keeps it. It returns the new upstreams by branch, and warns if there
+// are too many for the configuration.
 func followPushed(ctx context.Context, r *kist.Repository, o PushOptions) (map[string]registry.Upstream, error) {
 	set := map[string]registry.Upstream{}
 	for _, p := range o.Refs {

@@ -183,14 +183,14 @@ func TestServeOtherUser(t *testing.T) {
 // TestServeRefuses checks that serve refuses options that are invalid or give access to all.
 func TestServeRefuses(t *testing.T) {
 	s := newShell(t)
-	s.kist("init")
-	hash := s.command(t.Context(), "serve", "--hash", "anna")
+	hash := s.command(t.Context(), "serve", "--hash", "anna") // needs no repository
 	hash.Stdin = strings.NewReader("anna's password\n")
 	out, err := hash.Output()
 	line := string(out)
 	if err != nil || !strings.HasPrefix(line, "anna:$2a$") || strings.Contains(line, "password") {
 		t.Errorf("serve --hash prints %q, %v", line, err)
 	}
+	s.kist("init")
 	s.write(map[string]string{"users": line, "plain": "anna:anna\n"})
 	for _, args := range [][]string{
 		{"--listen", ":0"}, {"--listen", "0.0.0.0:0"}, {"--listen", "[::]:0", "--tls-cert", "x"}, {"--listen", "192.0.2.1:0", "--users", "users"}, {"--listen", ":0", "--proxy", "10.0.0.1"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -10,23 +9,15 @@ import (
 
 // TestCommands runs commands of kist and git on small histories.
 func TestCommands(t *testing.T) {
-	program, err := buildKist()
-	check(t, err)
 	dir := t.TempDir()
-	opts, err := parse([]string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-sets", setCommands, "-dir", dir}, io.Discard)
-	check(t, err)
-	r, err := newRunner(dir)
-	check(t, err)
-	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling}
-	b.tools, err = findTools(t.Context(), opts, r, b.report)
-	check(t, err)
+	b := newTestBench(t, dir, "-restic=", "-kopia=", "-borg=", "-sets", setCommands)
 	p := &schedule{bench: b}
 	p.planCommands()
 	if len(p.stages) != 4 || len(b.report.Sets) != 4 {
 		t.Fatalf("planned: %+v", p.stages)
 	}
 
-	long, switched := histories(opts)[0], histories(opts)[3]
+	long, switched := histories(b.opts)[0], histories(b.opts)[3]
 	long.write, switched.write = func(s *stream) { s.oneFile(20) }, func(s *stream) { s.twoBranches(30, 3) }
 	for _, h := range []history{long, switched} {
 		c := &commandRace{bench: b, history: h, dir: filepath.Join(dir, h.name), programs: [2]tool{b.tools[0], b.tools[1]}}

@@ -36,20 +36,27 @@ func noSettling(context.Context) error { return nil }
 // noForgetting replaces dropCaches: a test does not slow down other processes.
 func noForgetting() error { return nil }
 
-// TestRace makes a small run of kist and git, from the sets to the tables.
-func TestRace(t *testing.T) {
+// newTestBench returns a run that works in dir, with a freshly built kist and the tools that the
+// arguments leave.
+func newTestBench(t *testing.T, dir string, args ...string) *bench {
+	t.Helper()
 	program, err := buildKist()
 	check(t, err)
-	git, err := exec.LookPath("git")
-	check(t, err)
-	dir := t.TempDir()
-	opts, err := parse([]string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-git", git, "-dir", dir}, io.Discard)
+	opts, err := parse(append([]string{"-kist", program, "-dir", dir}, args...), io.Discard)
 	check(t, err)
 	r, err := newRunner(dir)
 	check(t, err)
-	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{Version: reportVersion, Machine: thisMachine(t.Context(), dir)}, log: io.Discard, settle: noSettling, forget: noForgetting}
-	b.tools, err = findTools(t.Context(), opts, r, b.report)
+	report := &Report{Version: reportVersion, Machine: thisMachine(t.Context(), dir)}
+	b := &bench{runner: r, opts: opts, dir: dir, report: report, log: io.Discard, settle: noSettling, forget: noForgetting}
+	b.tools, err = findTools(t.Context(), opts, r, report)
 	check(t, err)
+	return b
+}
+
+// TestRace makes a small run of kist and git, from the sets to the tables.
+func TestRace(t *testing.T) {
+	dir := t.TempDir()
+	b := newTestBench(t, dir, "-restic=", "-kopia=", "-borg=", "-git", "git")
 	if len(b.tools) != 2 || len(b.report.Skipped) != 3 {
 		t.Fatalf("tools %+v, skipped %+v", b.report.Tools, b.report.Skipped)
 	}
@@ -110,16 +117,8 @@ func TestRace(t *testing.T) {
 }
 
 func TestHistory(t *testing.T) {
-	program, err := buildKist()
-	check(t, err)
 	dir := t.TempDir()
-	opts, err := parse([]string{"-kist", program, "-commits", "6", "-restic=", "-kopia=", "-borg=", "-git="}, io.Discard)
-	check(t, err)
-	r, err := newRunner(dir)
-	check(t, err)
-	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling, forget: noForgetting}
-	b.tools, err = findTools(t.Context(), opts, r, b.report)
-	check(t, err)
+	b := newTestBench(t, dir, "-commits", "6", "-restic=", "-kopia=", "-borg=", "-git=")
 	f := &folder{dataSet: historySet(), path: filepath.Join(dir, "data")}
 	check(t, f.prepare(t.Context()))
 	f.touched = f.touched.Add(-minAge)

@@ -17,8 +17,8 @@ type mounter interface {
 	mounted(ctx context.Context, at string, work func(version string) (Sample, error)) (Sample, error)
 }
 
-// A set with more files than listFiles is listed in a mount. Another one is read if its files have
-// at least readSize bytes on average.
+// A set with more files than listFiles is listed in a mount, and one of its files is requested over
+// HTTP. Another set is read in a mount if its files have at least readSize bytes on average.
 const (
 	listFiles = 10_000
 	readSize  = mib / 4

@@ -52,9 +52,12 @@ func (e *event) request(ctx context.Context) error {
 	server := httptest.NewServer(http.FileServer(http.Dir(e.path)))
 	defer server.Close()
 	floor, err := load(server.URL + "/")
+	if err != nil {
+		return err
+	}
 	floor.Round = e.round
 	e.report.add(e.set, workRequest, floorTool, floor)
-	return err
+	return nil
 }
 
 // smallFileBelow returns the path in a URL and the content of the first file of a folder that

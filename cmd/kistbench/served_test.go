@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -11,16 +10,8 @@ import (
 )
 
 func TestRequest(t *testing.T) {
-	program, err := buildKist()
-	check(t, err)
 	dir := t.TempDir()
-	opts, err := parse([]string{"-kist", program, "-restic=", "-kopia=", "-borg=", "-git="}, io.Discard)
-	check(t, err)
-	r, err := newRunner(dir)
-	check(t, err)
-	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling}
-	b.tools, err = findTools(t.Context(), opts, r, b.report)
-	check(t, err)
+	b := newTestBench(t, dir, "-restic=", "-kopia=", "-borg=", "-git=")
 	f := &folder{dataSet: manySet(150), path: filepath.Join(dir, "data")}
 	check(t, f.prepare(t.Context()))
 	check(t, os.Rename(filepath.Join(f.path, "d000"), filepath.Join(f.path, "a folder#1")))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -16,16 +15,8 @@ func TestRaceToServer(t *testing.T) {
 	}
 	check(t, err)
 	defer server.close()
-	program, err := buildKist()
-	check(t, err)
-	opts, err := parse([]string{"-kist", program, "-borg=", "-git="}, io.Discard)
-	check(t, err)
 	dir := t.TempDir()
-	r, err := newRunner(dir)
-	check(t, err)
-	b := &bench{runner: r, opts: opts, dir: dir, report: &Report{}, log: io.Discard, settle: noSettling}
-	b.tools, err = findTools(t.Context(), opts, r, b.report)
-	check(t, err)
+	b := newTestBench(t, dir, "-borg=", "-git=")
 	f := &folder{dataSet: mediaSet(4 * mib), path: filepath.Join(dir, "data")}
 	check(t, f.prepare(t.Context()))
 	f.touched = f.touched.Add(-minAge)

@@ -25,7 +25,8 @@ func Git(dir, stdin string, env []string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// GitStatus returns the exit status of git from the error of [Git].
+// GitStatus returns the exit status of git from the error of [Git]. It is -1 if git did not run, or
+// was killed.
 func GitStatus(err error) int {
 	var exit *exec.ExitError
 	switch {

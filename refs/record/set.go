@@ -88,7 +88,8 @@ var ErrFinal = errors.New("the record was changed too often to be changed again"
 // Switch makes r the present record of its name and sets its generation. At
 // the highest generation, only a change that keeps more counts. So an attacker
 // cannot use up the generations to remove content for good. ErrFinal means
-// that another change of On was refused.
+// that another change of On was refused. Another change of the other fields alone is
+// dropped without an error.
 func (s *Set) Switch(r Record) error {
 	old, _ := s.Get(r.Kind, r.Key)
 	r.Generation = min(old.Generation+1, MaxPlausible)

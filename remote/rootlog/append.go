@@ -27,7 +27,8 @@ const (
 // against base.
 //
 // If another writer created that root, the error is a [*LostError] with the head: the
-// caller checks its claim against the head and appends again. If a reply is lost,
+// caller checks its claim against the head and appends again. If the head cannot be read
+// then, the error only matches [ErrLost]. If a reply is lost,
 // Append finds out whether its root was created. It returns an [*UnknownError] if it
 // cannot find out before [Options.Deadline]: the change may have been made.
 //

@@ -28,7 +28,7 @@ var (
 	// ErrRollback is matched by every [*RollbackError].
 	ErrRollback = errors.New("remote was rolled back or replaced")
 
-	// ErrLost is matched by every [*LostError].
+	// ErrLost is matched by every error of a change whose root another writer created.
 	ErrLost = errors.New("another push was first")
 
 	// ErrUnknown is matched by every [*UnknownError].
@@ -74,9 +74,9 @@ func (e *RollbackError) Error() string {
 // Is makes errors.Is(err, ErrRollback) true.
 func (e *RollbackError) Is(target error) bool { return target == ErrRollback }
 
-// LostError is the root of another writer under the number of the appended root. The
+// LostError means that another writer created the root that Append tried to create. The
 // change is not in the log.
-type LostError struct{ Head *State } // the head now
+type LostError struct{ Head *State } // the head now, perhaps a later root
 
 func (e *LostError) Error() string {
 	return fmt.Sprintf("append root: %v, the head is root %d now", ErrLost, e.Head.Seq)

@@ -47,7 +47,7 @@ var (
 // tableKinds are the tables of a root, in the order of [Root.tables] and [State.tables].
 var tableKinds = [5]*tableKind{refsTable, indexesTable, condemnedTable, recordsTable, lostTable}
 
-// lostTable has objects whose loss was accepted, and who did so.
+// lostTable has lost objects, with the name of the user who accepted each loss.
 var lostTable = &tableKind{"lost", func(name string, value cbor.ByteString) error {
 	if _, err := parseLostName(name); err != nil {
 		return err

@@ -22,12 +22,11 @@ type LockResult struct {
 	Until   time.Time // when the first lock ends
 }
 
-// lockNote says until when files were locked when they were last looked up, in
-// seconds since 1970. Only this repository's own observations count: with stolen
-// credentials anybody can write to the remote.
+// lockNote has the ends of locks at the last lookup, in seconds since 1970. It has only this
+// repository's own observations: an attacker with stolen credentials can write to the remote.
 type lockNote struct {
 	Files map[string]int64 `json:"files"` // by name
-	Roots int64            `json:"roots"` // of the roots 1 to Root, at least
+	Roots int64            `json:"roots"` // the earliest end for the roots 1 to Root
 	Root  uint64           `json:"root"`
 }
 

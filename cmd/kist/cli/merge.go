@@ -72,7 +72,7 @@ commits the result.
 If both sides made different changes in the same place, there are conflicts.
 kist lists them, and the exit status is 3. A text then has both versions between
 markers. Of another file, our version stays, and theirs is put beside it, with ~
-and the name of their branch. Resolve the conflicts, and 'kist add' or 'kist rm'
+and the name of its side. Resolve the conflicts, and 'kist add' or 'kist rm'
 the paths that 'kist status' lists. 'kist commit' or --continue ends the merge,
 and --abort undoes it.
 

@@ -26,15 +26,15 @@ func newRefsOf(env *Env) *cobra.Command {
 		Use:   "refs-of [OPTIONS] PATH|REV:PATH|FILE@N|ID|FILE",
 		Short: "show where a content is and was",
 		Long: `Lists the paths that have a content in HEAD, a branch or a tag, and the paths
-that had it in an earlier commit. For each path: its branches and
-tags, the number of commits with the content there, and the commit that brought
-it there first. --commits lists all of the commits, newest first.
+that had it in an earlier commit. For each path: its branches and tags, the
+number of commits with the content there, and the commit that brought it there
+first. --commits lists all of the commits, newest first.
 
 PATH is a file or folder in HEAD, REV:PATH one in another commit, and FILE@N a
 version: see 'kist help history'. An ID is one that 'kist ls --json' shows, or
 its first digits, at least 4. For the ID of a chunk, the files that contain the
 chunk are listed. Any other argument is a FILE on disk, whose content is read.
-With --file, every argument is.
+With --file, all arguments are FILEs.
 
 Only the content counts, not the name, the mode or the time. For files of at
 most 32 bytes and symlinks, the ID is the SHA-256 of the bytes or the target.

@@ -69,8 +69,8 @@ func newRemoteSetURL(env *Env) *cobra.Command {
 		Use:   "set-url [OPTIONS] NAME URL",
 		Short: "change the URL of a remote",
 		Long: `Changes the URL of the remote NAME, for example because its folder has moved.
-kist checks the store at the new URL, as 'kist remote add' does. If it
-is another remote, kist forgets the state of the old one, except for the
+kist checks the store at the new URL, as 'kist remote add' does. If that
+store has another remote, kist forgets the state of the old one, except for the
 remote-tracking branches.
 
 With --json: name, url, single_writer, object_lock, and checks as for

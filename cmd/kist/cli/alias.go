@@ -3,11 +3,9 @@ package cli
 import (
 	"context"
 	"errors"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -242,16 +240,13 @@ func checkForeign(e *Env, name string, words []string) error {
 
 // runShell runs the shell command of an alias at the top of the worktree, with args behind it.
 func runShell(ctx context.Context, e *Env, name, command string, args []string) error {
-	cmd := exec.CommandContext(ctx, "sh", append([]string{"-c", command + ` "$@"`, name}, args...)...)
-	cmd.Dir = e.Dir
+	cmd := newShell(ctx, e, append([]string{command + ` "$@"`, name}, args...)...)
 	if r, err := e.open(); err == nil {
 		if !r.IsBare() {
 			cmd.Dir = r.Root()
 		}
 		r.Close()
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() > 0 {

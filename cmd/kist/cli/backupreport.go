@@ -9,10 +9,8 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os/exec"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -62,9 +60,8 @@ func (b *backup) hook(ctx context.Context, name, command string) bool {
 		if err != nil {
 			return "", err
 		}
-		cmd := exec.CommandContext(ctx, "sh", "-c", command)
+		cmd := newShell(ctx, b.env, command)
 		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.repo.Home(), bytes.NewReader(append(summary, '\n')), b.env.Stderr, b.env.Stderr
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 		cmd.WaitDelay = stopTime
 		if err := cmd.Run(); err != nil {
 			return "", fmt.Errorf("command %s: %w", quoteArg(command), err)

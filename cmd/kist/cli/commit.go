@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -262,14 +261,13 @@ func composeMessage(ctx context.Context, env *Env, r *kist.Repository, o *commit
 		}
 		return "", nil
 	}
-	editor := editor(env)
-	switch {
+	switch editor := editor(env); {
 	case editor == "" && draft != "":
 		return "", nil
 	case editor == "":
 		return "", hintf(usagef("no commit message"), "-m MESSAGE or -F FILE gives one")
 	}
-	return o.edit(ctx, env, r, editor, draft)
+	return o.edit(ctx, env, r, draft)
 }
 
 // draftMessage returns the message of the amended commit, or of the operation in progress.
@@ -316,7 +314,7 @@ func editor(env *Env) string {
 
 // edit runs the editor on a draft, which the status follows as comments. It returns the
 // edited message.
-func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, editor, draft string) (string, error) {
+func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, draft string) (string, error) {
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{})
 	if err != nil {
 		return "", err
@@ -337,7 +335,7 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 		text += strings.TrimRight("# "+line, " \n") + "\n"
 	}
 
-	edited, err := editText(ctx, r, editor, "COMMIT_EDITMSG", text)
+	edited, err := editText(ctx, env, r, "COMMIT_EDITMSG", text)
 	if err != nil {
 		return "", err
 	}
@@ -349,23 +347,25 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 }
 
 // editText lets the user edit a text in a file of the .kist folder. The file stays.
-func editText(ctx context.Context, r *kist.Repository, editor, name, text string) (string, error) {
+func editText(ctx context.Context, env *Env, r *kist.Repository, name, text string) (string, error) {
 	file := filepath.Join(r.Dir(), name)
 	if err := disk.WriteFile(file, []byte(text)); err != nil {
 		return "", err
 	}
-	if err := runEditor(ctx, editor, file); err != nil {
-		return "", fmt.Errorf("editor %q: %w", editor, err)
+	if err := runEditor(ctx, env, file); err != nil {
+		return "", err
 	}
 	data, err := disk.ReadFile(file)
 	return string(data), err
 }
 
-// runEditor runs an editor on a file. The editor is a command of the shell.
-func runEditor(ctx context.Context, editor, file string) error {
-	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$@"`, editor, file)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	return cmd.Run()
+// runEditor runs the user's editor, a command of the shell, on a file.
+func runEditor(ctx context.Context, env *Env, file string) error {
+	editor := editor(env)
+	if err := newShell(ctx, env, editor+` "$@"`, editor, file).Run(); err != nil {
+		return fmt.Errorf("editor %q: %w", editor, err)
+	}
+	return nil
 }
 
 // commitTime returns the time that commits and logs record: that of KIST_DATE, or now. With

@@ -42,9 +42,7 @@ type Env struct {
 	// is a timer.
 	Sleep func(ctx context.Context, d time.Duration) error
 
-	// Start starts kist with args in the background, to outlive this process. If Start is
-	// nil, nothing runs in the background.
-	Start func(args ...string) error
+	Programs Programs
 
 	invocation
 }
@@ -60,6 +58,8 @@ type invocation struct {
 	completion completion
 	secrets    *secrets
 
+	stdout, stderr io.Writer // as Run got them, for programs that use the terminal
+
 	user     *kist.UserConfig // the user's own configuration; nil if it cannot be read
 	userErr  error            // the reason
 	color    string           // its color.ui
@@ -72,6 +72,17 @@ type Terminal struct {
 
 	Width func() int // columns of the terminal at Stderr
 	Pager StartPager // runs a pager; nil: there is none
+}
+
+// Programs describes how commands start programs.
+type Programs struct {
+	// Environ has the variables of a program, as NAME=VALUE. Nil stands for those of this
+	// process.
+	Environ []string
+
+	// Start starts kist with args in the background, to outlive this process. If Start is
+	// nil, nothing runs in the background.
+	Start func(args ...string) error
 }
 
 // OSEnv returns the Env of this process. It changes the umask for a moment, so call it before
@@ -96,7 +107,7 @@ func OSEnv() *Env {
 		},
 		Owners:     trustedUsers(),
 		Umask:      umask(),
-		Start:      startDetached,
+		Programs:   Programs{Start: startDetached},
 		invocation: invocation{identity: identity{git: gitUser}},
 	}
 }

@@ -203,6 +203,23 @@ func runExportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 	return partialError(env, r, done.Skipped)
 }
 
+// newCommand returns a program that has not started yet. It runs in the folder of env, with the
+// variables of env, and without standard streams.
+func newCommand(ctx context.Context, env *Env, name string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = env.Dir, env.Programs.Environ
+	return cmd
+}
+
+// newShell returns a command of the shell that has not started yet. It uses the terminal. An
+// interrupt ends it by SIGTERM.
+func newShell(ctx context.Context, env *Env, args ...string) *exec.Cmd {
+	cmd := newCommand(ctx, env, "sh", append([]string{"-c"}, args...)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.stdout, env.stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd
+}
+
 // program is a run of another program.
 type program struct {
 	*exec.Cmd
@@ -212,8 +229,8 @@ type program struct {
 
 // newProgram returns a run that has not started yet.
 func newProgram(ctx context.Context, env *Env, name string, args ...string) *program {
-	p := &program{Cmd: exec.CommandContext(ctx, name, args...), name: name}
-	p.Dir, p.Stderr = env.Dir, &p.messages
+	p := &program{Cmd: newCommand(ctx, env, name, args...), name: name}
+	p.Stderr = &p.messages
 	return p
 }
 
@@ -221,7 +238,7 @@ func newProgram(ctx context.Context, env *Env, name string, args ...string) *pro
 // that the environment names, nor one around dir.
 func newGit(ctx context.Context, env *Env, dir string, args ...string) *program {
 	p := newProgram(ctx, env, "git", args...)
-	p.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+	p.Env = slices.DeleteFunc(p.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
 		return slices.Contains(gitVariables, name)
 	})

@@ -162,8 +162,7 @@ const hunkGuide = `# ---
 // edit lets the user edit a hunk. It reports whether the result is to be used.
 func (d *hunkDialogue) edit(ctx context.Context, f *hunkFile, at int) (bool, error) {
 	i, _ := f.hunk(at)
-	editor := editor(d.env)
-	if editor == "" {
+	if editor(d.env) == "" {
 		d.complain("Sorry, no editor: KIST_EDITOR names one")
 		return false, nil
 	}
@@ -179,8 +178,8 @@ func (d *hunkDialogue) edit(ctx context.Context, f *hunkFile, at int) (bool, err
 		if err := disk.WriteFile(file, text); err != nil {
 			return false, err
 		}
-		if err := runEditor(ctx, editor, file); err != nil {
-			return false, fmt.Errorf("editor %q: %w", editor, err)
+		if err := runEditor(ctx, d.env, file); err != nil {
+			return false, err
 		}
 		var err error
 		if text, err = disk.ReadFile(file); err != nil {

@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"os/exec"
+	"context"
 	"path/filepath"
 	"strings"
 
@@ -11,7 +11,7 @@ import (
 // identity is the user's identity in git's configuration, which kist uses if its own
 // configuration has none.
 type identity struct {
-	git         func() (name, email string) // reads that configuration; may be nil
+	git         func(*Env) (name, email string) // reads that configuration; may be nil
 	read        bool
 	name, email string // as git has them
 	used        string // the identity of this process, if a part of it is git's
@@ -19,8 +19,8 @@ type identity struct {
 
 // gitUser returns the user's name and address in git's own configuration of the user. It asks
 // git, which knows all forms of its files. It is "" without git.
-func gitUser() (name, email string) {
-	cmd := exec.Command("git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
+func gitUser(env *Env) (name, email string) {
+	cmd := newCommand(context.Background(), env, "git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Dir = "/" // so that no repository counts
 	out, err := cmd.Output()
 	if err != nil {
@@ -58,7 +58,7 @@ func author(env *Env, name, email string) (string, string) {
 
 	git := &env.identity
 	if !git.read && git.git != nil {
-		git.name, git.email = git.git()
+		git.name, git.email = git.git(env)
 	}
 	git.read = true
 	fromGit := name == "" && git.name != "" || email == "" && git.email != ""

@@ -20,11 +20,11 @@ func (e *Env) maintain(r *kist.Repository) {
 		e.warn("'kist gc --auto' failed in the background: %s", failed)
 		e.info("hint: 'kist gc' shows the error; the warning ends when it succeeds")
 	}
-	if e.Start == nil || !r.Objects().NeedsMaintenance() && !gc.IsDue(r) {
+	if e.Programs.Start == nil || !r.Objects().NeedsMaintenance() && !gc.IsDue(r) {
 		return
 	}
 	e.verbose("maintaining the repository in the background")
-	if err := e.Start("--repo", r.Home(), "--quiet", "gc", "--auto"); err != nil {
+	if err := e.Programs.Start("--repo", r.Home(), "--quiet", "gc", "--auto"); err != nil {
 		e.warn("'kist gc --auto' did not start: %v", err)
 	}
 }

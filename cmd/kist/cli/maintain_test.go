@@ -17,7 +17,7 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 	vars := map[string]string{}
 	env.Getenv = func(name string) string { return vars[name] }
 	var started [][]string
-	env.Start = func(args ...string) error {
+	env.Programs.Start = func(args ...string) error {
 		started = append(started, args)
 		return nil
 	}
@@ -54,7 +54,7 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 	run("config", "gc.auto", "false")
 	run("commit", "-q", "--allow-empty", "-m", "more")
 	run("config", "--unset", "gc.auto")
-	env.Start = nil
+	env.Programs.Start = nil
 	run("commit", "-q", "--allow-empty", "-m", "more")
 	if len(started) > 0 {
 		t.Errorf("gc is switched off, but kist started %q", started)
@@ -131,7 +131,7 @@ func TestAutoGCFailure(t *testing.T) {
 	env, _, stderr := testEnv(t)
 	now := time.Now()
 	env.Now = func() time.Time { return now }
-	env.Start = func(...string) error { return nil }
+	env.Programs.Start = func(...string) error { return nil }
 	run := func(want int, args ...string) string {
 		t.Helper()
 		stderr.Reset()

@@ -124,7 +124,7 @@ func (o *rebaseOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 			return hintf(usagef("-i needs an editor, and there is no terminal"), "KIST_EDITOR names a program that edits the list")
 		}
 		o.EditTodo = func(ctx context.Context, list string) (string, error) {
-			return editText(ctx, r, editor(env), "REBASE_TODO", list)
+			return editText(ctx, env, r, "REBASE_TODO", list)
 		}
 	}
 	o.Edit = func(ctx context.Context, message string) (string, error) { return editMessage(ctx, env, r, message) }
@@ -209,11 +209,10 @@ func hasAutostash(r *kist.Repository) bool {
 
 // editMessage lets the user edit the message of a commit that a rebase repeats.
 func editMessage(ctx context.Context, env *Env, r *kist.Repository, message string) (string, error) {
-	editor := editor(env)
-	if editor == "" {
+	if editor(env) == "" {
 		return "", hintf(usagef("no editor for the message, and no terminal"), "KIST_EDITOR names one; 'kist rebase --skip' keeps the message")
 	}
-	text, err := editText(ctx, r, editor, "COMMIT_EDITMSG", message+"\n\n# The message of the commit. Lines that begin with # are left out.\n")
+	text, err := editText(ctx, env, r, "COMMIT_EDITMSG", message+"\n\n# The message of the commit. Lines that begin with # are left out.\n")
 	if err != nil {
 		return "", err
 	}

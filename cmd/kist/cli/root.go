@@ -20,6 +20,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	own := *env
+	own.stdout, own.stderr = env.Stdout, env.Stderr
 	own.pager = pager{stop: stop}
 	own.secrets = &secrets{}
 	own.secrets.learn(args...)
@@ -63,7 +64,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 
 // execute runs the command in args.
 func execute(ctx context.Context, root *cobra.Command, args []string) error {
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // cobra takes nil for the arguments of the process
 	// In 'kist -C DIR grep' and with switch, -C is kist's; after grep, it is grep's own.
 	if cmd, _, err := root.Find(args); err == nil && cmd.Flags().Lookup("directory") != root.PersistentFlags().Lookup("directory") {
 		root.TraverseChildren = true

@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -26,31 +28,54 @@ import (
 	"github.com/kist-vcs/kist/object/canonical"
 )
 
-// TestMain makes the test binary act as kist if it is called by that name, so that scripts can run it.
+// TestMain makes the test binary act as kist if it is called by that name, so that scripts can run
+// "exec kist".
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"kist": kistMain, "kist-as-nobody": nobodyMain, "kist-that-hangs": hangMain})
+	if filepath.Base(os.Args[0]) == "kist" {
+		kistMain()
+	}
+	time.Local = time.UTC // for kist in the process of the test
+	testscript.Main(m, map[string]func(){"kist-as-nobody": nobodyMain, "kist-that-hangs": hangMain})
 }
 
-// kistMain is main with a fixed host name and user name.
+// kistMain is main in scriptEnv.
 func kistMain() {
 	ctx, stop := cli.WithSignals(context.Background())
-	env := cli.OSEnv()
-	env.Hostname = "chest.example"
-	env.Username = "anna"
-	status := cli.Run(ctx, env, os.Args[1:])
+	status := cli.Run(ctx, scriptEnv(), os.Args[1:])
 	stop()
 	os.Exit(status)
 }
 
+// scriptEnv returns the Env of this process, with a fixed host name and user name.
+func scriptEnv() *cli.Env {
+	env := cli.OSEnv()
+	env.Hostname = "chest.example"
+	env.Username = "anna"
+	return env
+}
+
+// scriptDir has the scripts.
+var scriptDir = filepath.FromSlash("../../../testdata/script")
+
 // TestScripts runs testdata/script/*.txtar, which check kist from the outside. docs/testing.md
 // lists their commands.
 func TestScripts(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	programs := t.TempDir()
+	if err := os.Symlink(self, filepath.Join(programs, "kist")); err != nil {
+		t.Fatal(err)
+	}
+
 	testscript.Run(t, testscript.Params{
-		Dir:                 filepath.FromSlash("../../../testdata/script"),
+		Dir:                 scriptDir,
 		RequireExplicitExec: false,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("HOME", filepath.Join(env.WorkDir, ".home"))
+			env.Setenv("PATH", programs+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			env.Setenv("TZ", "UTC")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // the default adds a second to each command
 			env.Setenv("KIST_GC_AUTO", "0")           // no background processes
@@ -61,6 +86,7 @@ func TestScripts(t *testing.T) {
 			if err := os.Chmod(filepath.Dir(env.WorkDir), 0o711); err != nil {
 				return err
 			}
+			env.Values[scriptKey{}] = &script{vars: env.Vars}
 			return os.Mkdir(env.Getenv("HOME"), 0o700)
 		},
 		Condition: func(name string) (bool, error) {
@@ -75,7 +101,9 @@ func TestScripts(t *testing.T) {
 			"fifo":     cmdFIFO,
 			"forge":    cmdForge,
 			"give":     cmdGive,
+			"input":    cmdInput,
 			"json":     cmdJSON,
+			"kist":     cmdKist,
 			"mkfile":   cmdMkfile,
 			"rawname":  cmdRawname,
 			"sametree": cmdSametree,
@@ -92,26 +120,132 @@ func check(ts *testscript.TestScript, err error) {
 	}
 }
 
-// cmdExits runs a program and checks its exit status:
+// scriptProcess is the part of the process of the test that all scripts share.
+var scriptProcess = sync.OnceValue(scriptEnv)
+
+// cmdKist runs kist in the process of the test, which is much faster than a process for each
+// command. Scripts about the process itself use "exec kist": signals, limits, terminals, the search
+// path of programs.
+func cmdKist(ts *testscript.TestScript, neg bool, args []string) {
+	if status := runKist(ts, args); (status != 0) != neg {
+		ts.Fatalf("exit status %d", status)
+	}
+}
+
+// runKist runs kist in the process of the test, and returns its exit status.
+func runKist(ts *testscript.TestScript, args []string) int {
+	env := *scriptProcess()
+	env.Dir = ts.MkAbs(".")
+	env.Getenv = ts.Getenv
+	env.Programs = cli.Programs{Environ: scriptOf(ts).environ(ts)}
+	env.Stdout, env.Stderr = ts.Stdout(), ts.Stderr()
+	env.Terminal = cli.Terminal{Width: env.Terminal.Width}
+
+	input := &scriptOf(ts).input
+	env.Stdin = strings.NewReader(*input)
+	*input = ""
+	return cli.Run(context.Background(), &env, args)
+}
+
+// script is the state of a script for the commands of this file.
+type script struct {
+	vars  []string // the variables at the beginning, as NAME=VALUE
+	input string   // the standard input of the next kist command
+}
+
+type scriptKey struct{}
+
+func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
+
+// TestScriptInput checks that no script gives standard input to kist by testscript's own stdin, which
+// only reaches processes.
+func TestScriptInput(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(scriptDir, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scripts: %v", err)
+	}
+	wrong := regexp.MustCompile(`(?m)^stdin .*\n(! |exits [0-9]+ )?kist\b`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line := wrong.Find(text); line != nil {
+			t.Errorf("%s: %q: use input for kist", file, line)
+		}
+	}
+}
+
+// assignment is the name of a variable that a line of a script sets.
+var assignment = regexp.MustCompile(`[ ']([A-Za-z_0-9]+)=`)
+
+// environ returns the present variables of a script. testscript only has the value of a name, so
+// environ takes the names from the text of the script.
+func (s *script) environ(ts *testscript.TestScript) []string {
+	names := map[string]bool{}
+	for _, v := range s.vars {
+		name, _, _ := strings.Cut(v, "=")
+		names[name] = true
+	}
+	text, err := os.ReadFile(filepath.Join(scriptDir, ts.Name()+".txtar"))
+	check(ts, err)
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "env ") {
+			for _, match := range assignment.FindAllStringSubmatch(line, -1) {
+				names[match[1]] = true
+			}
+		}
+	}
+
+	vars := []string{"PWD=" + ts.MkAbs(".")}
+	for name := range names {
+		vars = append(vars, name+"="+ts.Getenv(name))
+	}
+	return vars
+}
+
+// cmdInput gives the content of a file to the next kist command as standard input:
+//
+//	input ../answers
+//	kist add -p
+func cmdInput(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: input FILE")
+	}
+	scriptOf(ts).input = ts.ReadFile(args[0])
+}
+
+// cmdExits runs kist in the process of the test, or a program, and checks its exit status:
 //
 //	exits 2 kist frob
+//	exits 1 exec kist schedule remove
 func cmdExits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits STATUS PROGRAM [ARG...]")
 	}
 	want, err := strconv.Atoi(args[0])
 	check(ts, err)
-	got := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
-		var exit *exec.ExitError
-		if !errors.As(err, &exit) {
-			ts.Fatalf("%v", err)
-		}
-		got = exit.ExitCode()
-	}
-	if got != want {
+	if got := exitStatus(ts, args[1], args[2:]); got != want {
 		ts.Fatalf("exit status %d, want %d", got, want)
 	}
+}
+
+// exitStatus runs a program and returns its exit status. As in a script, kist is the only one
+// that is not a process.
+func exitStatus(ts *testscript.TestScript, program string, args []string) int {
+	switch program {
+	case "kist":
+		return runKist(ts, args)
+	case "exec":
+		program, args = args[0], args[1:]
+	}
+	err := ts.Exec(program, args...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	check(ts, err)
+	return 0
 }
 
 // cmdMkfile makes a file of SIZE incompressible bytes (k means KiB, m means MiB). The same SEED, by

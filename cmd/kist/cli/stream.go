@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -53,8 +52,8 @@ func (b *backup) stream(ctx context.Context, args []string) (r io.Reader, end fu
 		return in, func() { stop() }, nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
-	cmd.Dir, cmd.Stderr = b.env.Dir, b.env.Stderr
+	cmd := newCommand(ctx, b.env, args[0], args[1:]...)
+	cmd.Stderr = b.env.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = stopTime
 	out, err := cmd.StdoutPipe()

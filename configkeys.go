@@ -90,6 +90,10 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "required", Help: "extensions that kist has to know", fixed: true},
 	{Name: KeySafeDirectory, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories of other users that you trust; * for all", check: checkTextSetting(nil)},
 	{Name: KeySafeHooks, Form: "list of DIRs", Scope: UserOnly, List: true, Help: "repositories whose configuration may run commands; * for all", check: checkTextSetting(nil)},
+	{Name: "serve.acl", Form: "list of names", Scope: RepositoryOnly, Help: "who may read and write a path without a rule, as the attribute acl", check: checkTextSetting(nil)},
+	{Name: "serve.acl-read", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.read", check: checkTextSetting(nil)},
+	{Name: "serve.acl-write", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.write", check: checkTextSetting(nil)},
+	{Name: "serve.branch", Form: "NAME", Scope: RepositoryOnly, Help: "the branch whose rules of access 'kist serve' follows; that of HEAD at its start if not set", check: checkTextSetting(checkBranchName)},
 	{Name: "user.email", Form: "TEXT", Help: "your address, for commits", check: checkTextSetting(nil)},
 	{Name: "user.name", Form: "TEXT", Help: "your name, for commits", check: checkTextSetting(nil)},
 	{Name: "version", Help: "version of the repository format", fixed: true},
@@ -346,6 +350,8 @@ func checkTextSetting(check func(string) error) func(any) error {
 		return check(text)
 	}
 }
+
+func checkBranchName(name string) error { return refs.CheckName(refs.Heads + name) }
 
 // ParseLock parses the setting of a lock: an age of 1 to 3650 days. ",governance" behind it
 // permits some users to end the lock. The age of the result is negative for "off", and 0

@@ -40,6 +40,10 @@ type Options struct {
 	Also  []string                                             // further tests; a file must pass all of them
 	Index func() (*versions.Index, error)                      // opens the index, called once
 
+	// Show returns the entry at a path of a commit as the user may see it. If ok is false, the
+	// search leaves it out. Nil shows everything.
+	Show func(ctx context.Context, commit object.ID, path string, e object.Entry) (shown object.Entry, ok bool, err error)
+
 	Progress kist.Progress // counts the files or versions so far, and the bytes that were read; may be nil
 }
 
@@ -59,9 +63,15 @@ type Query struct {
 	done    kist.Amount             // for the progress
 }
 
-// match reports whether f passes the tests.
-func (q *Query) match(ctx context.Context, f *File) (bool, error) {
+// match reports whether f, a file of a commit, may be shown and passes the tests. The tests
+// see only the parts of f that are shown.
+func (q *Query) match(ctx context.Context, commit object.ID, f *File) (ok bool, err error) {
 	q.progress(1, 0)
+	if q.opt.Show != nil {
+		if f.Entry, ok, err = q.opt.Show(ctx, commit, f.Path, f.Entry); !ok || err != nil {
+			return false, err
+		}
+	}
 	return q.test.match(ctx, f)
 }
 
@@ -120,7 +130,7 @@ func (q *Query) In(ctx context.Context, at Place) iter.Seq2[File, error] {
 	list := func(yield func(File, error) bool) {
 		defer q.saveSums(ctx)
 		err := q.walk(ctx, at, func(f File) error {
-			if ok, err := q.match(ctx, &f); err != nil || !ok {
+			if ok, err := q.match(ctx, at.Commit, &f); err != nil || !ok {
 				return err
 			}
 			if !yield(f, nil) {

@@ -55,7 +55,7 @@ func (q *Query) all(ctx context.Context) ([]File, error) {
 			continue
 		}
 		f = File{Path: v.Path, Entry: v.Entry(), commit: v.Commit, seconds: v.Time}
-		ok, err := q.match(ctx, &f)
+		ok, err := q.match(ctx, v.Commit, &f)
 		if err != nil {
 			return files, err
 		}

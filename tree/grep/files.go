@@ -72,8 +72,8 @@ func InView(ctx context.Context, v view.View, selected func(path string) bool) i
 var errStop = errors.New("stop")
 
 // InHistory yields each content of each file in the history of HEAD, branches and tags, with
-// the first commit that has it, in the order of paths.
-func InHistory(ctx context.Context, r *kist.Repository, x *versions.Index, selected func(path string) bool) iter.Seq2[*File, error] {
+// the first selected commit that has it, in the order of paths.
+func InHistory(ctx context.Context, r *kist.Repository, x *versions.Index, selected func(commit object.ID, path string) bool) iter.Seq2[*File, error] {
 	return func(yield func(*File, error) bool) {
 		type key struct {
 			path string
@@ -82,7 +82,7 @@ func InHistory(ctx context.Context, r *kist.Repository, x *versions.Index, selec
 		seen := map[key]bool{}
 		var list []versions.Version
 		for v := range x.All() {
-			if k := (key{v.Path, v.ID}); v.Type == object.TypeFile && !seen[k] && selected(v.Path) {
+			if k := (key{v.Path, v.ID}); v.Type == object.TypeFile && !seen[k] && selected(v.Commit, v.Path) {
 				seen[k] = true
 				list = append(list, v)
 			}

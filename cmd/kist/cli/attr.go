@@ -94,7 +94,8 @@ func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, ed
 		return err
 	}
 	if slices.Contains(paths, "") {
-		return failf(exitFailed, "root", "the top folder of the worktree cannot have attributes")
+		return hintf(failf(exitFailed, "root", "the top folder of the worktree cannot have attributes"),
+			"the key serve.acl has the rule of the top folder for 'kist serve': see 'kist help config'")
 	}
 	changed, err := stage.EditAttrs(ctx, r, paths, func(path string, attrs map[string]string) error {
 		return edit(path, attrs, path == paths[len(paths)-1])

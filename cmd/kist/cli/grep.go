@@ -178,7 +178,7 @@ func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository,
 				failed(err)
 				return
 			}
-			yield("", grep.InHistory(ctx, r, x, paths.selects))
+			yield("", grep.InHistory(ctx, r, x, func(_ object.ID, path string) bool { return paths.selects(path) }))
 		case o.cached:
 			v, err := view.OfIndex(ctx, r)
 			if err != nil {

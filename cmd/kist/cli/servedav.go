@@ -11,7 +11,7 @@ import (
 // plugDAV adds WebDAV to a server. The caller calls stop after the last request: it commits the
 // changes that are pending.
 func (o *serveOptions) plugDAV(ctx context.Context, env *Env, r *kist.Repository, server *serve.Server, so *serve.Options) (stop func(), err error) {
-	h, err := dav.New(ctx, r, dav.Options{Write: o.write, Quiet: o.quiet, MaxSize: so.MaxBody, Log: so.Log})
+	h, err := dav.New(ctx, r, dav.Options{Write: o.write, Quiet: o.quiet, MaxSize: so.MaxBody, Log: so.Log, Guard: server.Site().Guard})
 	if err != nil {
 		return nil, err
 	}

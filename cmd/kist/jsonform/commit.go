@@ -10,7 +10,7 @@ import (
 // Commit is a commit as every command prints it with --json.
 type Commit struct {
 	ID           object.ID   `json:"id"`
-	Tree         object.ID   `json:"tree"`
+	Tree         *object.ID  `json:"tree"` // null: its ID is hidden from the user
 	Parents      []object.ID `json:"parents"`
 	Author       Person      `json:"author"`
 	Committer    Person      `json:"committer"`
@@ -18,8 +18,8 @@ type Commit struct {
 	Message      string      `json:"message"`
 	Host         string      `json:"host"`
 	Labels       []string    `json:"labels,omitempty"`
-	Files        uint64      `json:"files"`
-	Bytes        uint64      `json:"bytes"`
+	Files        *uint64     `json:"files"`                   // null: hidden
+	Bytes        *uint64     `json:"bytes"`                   // null: hidden
 	Skipped      []Skipped   `json:"skipped,omitempty"`       // the first 1,000
 	SkippedCount uint64      `json:"skipped_count,omitempty"` // all
 }
@@ -30,9 +30,9 @@ func NewCommit(id object.ID, c *object.Commit) Commit {
 		parents = []object.ID{}
 	}
 	return Commit{
-		ID: id, Tree: c.Tree, Parents: parents,
+		ID: id, Tree: &c.Tree, Parents: parents,
 		Author: NewPerson(c.Author), Committer: NewPerson(c.Committer), Time: c.Committer.When(),
-		Message: c.Message, Host: c.Host, Labels: Labels(c.Message), Files: c.Files, Bytes: c.Bytes,
+		Message: c.Message, Host: c.Host, Labels: Labels(c.Message), Files: &c.Files, Bytes: &c.Bytes,
 		Skipped: NewSkipped(c.Skipped), SkippedCount: c.SkippedCount,
 	}
 }

@@ -13,9 +13,9 @@ type Entry struct {
 	AtPath
 	Type      string     `json:"type"`
 	Mode      string     `json:"mode"`
-	Size      uint64     `json:"size"`
+	Size      *uint64    `json:"size"` // null: hidden from the user
 	MTime     *time.Time `json:"mtime,omitempty"`
-	ID        object.ID  `json:"id"`
+	ID        *object.ID `json:"id"`               // null: hidden
 	Files     *uint64    `json:"files,omitempty"`  // in a folder
 	Target    string     `json:"target,omitempty"` // of a symlink
 	TargetRaw []byte     `json:"target_raw,omitempty"`
@@ -27,16 +27,25 @@ type Entry struct {
 
 func NewEntry(path string, e object.Entry) Entry {
 	v := Entry{
-		AtPath: NewPath(path), Type: TypeName(e.Type), Mode: ModeText(e.Mode), Size: e.Size,
-		ID: tree.ContentID(&e), Target: e.Target, TargetRaw: Raw(e.Target), Attributes: e.Attrs, Metadata: e.Meta,
+		AtPath: NewPath(path), Type: TypeName(e.Type), Mode: ModeText(e.Mode),
+		Target: e.Target, TargetRaw: Raw(e.Target), Attributes: e.Attrs, Metadata: e.Meta,
 	}
 	if !e.MTime.IsZero() {
 		v.MTime = new(object.Writable(e.MTime.Time()))
 	}
-	if e.Type == object.TypeDir {
+	if v.Size, v.ID = sizeAndID(&e); e.Type == object.TypeDir && v.Size != nil {
 		v.Files = &e.Files
 	}
 	return v
+}
+
+// sizeAndID returns the size and the ID of an entry, or nothing for a folder whose content is
+// hidden from the user.
+func sizeAndID(e *object.Entry) (*uint64, *object.ID) {
+	if e.Type == object.TypeDir && e.Content.IsZero() {
+		return nil, nil
+	}
+	return &e.Size, new(tree.ContentID(e))
 }
 
 // ModeText returns permission bits as JSON has them: "0644".
@@ -59,14 +68,14 @@ type Change struct {
 
 // Side is one side of a change.
 type Side struct {
-	Type      string    `json:"type"`
-	Mode      string    `json:"mode"`
-	Size      uint64    `json:"size"`
-	ID        object.ID `json:"id"`
-	Target    string    `json:"target,omitempty"` // of a symlink
-	TargetRaw []byte    `json:"target_raw,omitempty"`
-	Purged    bool      `json:"purged,omitempty"`
-	Lost      bool      `json:"lost,omitempty"`
+	Type      string     `json:"type"`
+	Mode      string     `json:"mode"`
+	Size      *uint64    `json:"size"`             // null: hidden from the user
+	ID        *object.ID `json:"id"`               // null: hidden
+	Target    string     `json:"target,omitempty"` // of a symlink
+	TargetRaw []byte     `json:"target_raw,omitempty"`
+	Purged    bool       `json:"purged,omitempty"`
+	Lost      bool       `json:"lost,omitempty"`
 
 	Attributes map[string]string `json:"attributes,omitempty"`
 
@@ -78,7 +87,8 @@ func NewSide(e *object.Entry) *Side {
 	if e == nil {
 		return nil
 	}
-	v := &Side{Type: TypeName(e.Type), Mode: ModeText(e.Mode), Size: e.Size, ID: tree.ContentID(e), Target: e.Target, TargetRaw: Raw(e.Target), Attributes: e.Attrs}
+	v := &Side{Type: TypeName(e.Type), Mode: ModeText(e.Mode), Target: e.Target, TargetRaw: Raw(e.Target), Attributes: e.Attrs}
+	v.Size, v.ID = sizeAndID(e)
 	if v.Metadata = e.Meta; e.Meta != nil {
 		v.MTime = new(object.Writable(e.MTime.Time()))
 	}

@@ -30,7 +30,7 @@ func NewFileVersion(file object.ID, v *versions.Version) FileVersion {
 		Commit: v.Commit, Time: Seconds(v.Time),
 	}
 	if v.Type != 0 {
-		out.Type, out.Mode, out.ID = TypeName(v.Type), ModeText(v.Mode), &v.ID
+		out.Type, out.Mode, out.ID = TypeName(v.Type), ModeText(v.Mode), idOrNull(v.ID)
 	}
 	if v.Type != 0 && v.Type != object.TypeDir {
 		out.Size = &v.Size

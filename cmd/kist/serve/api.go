@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
@@ -213,10 +212,20 @@ func (s *Site) apiLog(ctx context.Context, q apiRequest) (any, error) {
 	}
 
 	v := logJSON{Commits: []jsonform.Commit{}}
+	viewer := s.Viewer(ctx)
 	n := 0
 	for logged, err := range log.Commits(ctx, s.Repo, o) {
 		if err != nil {
 			return nil, err
+		}
+		if len(o.Paths) > 0 { // the commit may be the only trace of a hidden file
+			ok, err := viewer.Touched(ctx, logged.ID, logged.Parents, o.Paths[0])
+			if err != nil {
+				return nil, err
+			}
+			if !ok {
+				continue
+			}
 		}
 		if n++; n <= skip {
 			continue
@@ -225,19 +234,28 @@ func (s *Site) apiLog(ctx context.Context, q apiRequest) (any, error) {
 			v.Next = new(skip + limit)
 			break
 		}
-		v.Commits = append(v.Commits, commitForm(access.UserOf(ctx), logged.ID, logged.Commit))
+		form, err := viewer.form(ctx, logged.ID, logged.Commit)
+		if err != nil {
+			return nil, err
+		}
+		v.Commits = append(v.Commits, form)
 	}
 	return v, nil
 }
 
-// commitForm returns the JSON form of a commit. Only the owner sees the skipped paths, because
-// no rule of a tree covers them.
-func commitForm(user access.User, id object.ID, c *object.Commit) jsonform.Commit {
-	v := jsonform.NewCommit(id, c)
-	if !user.Owner {
-		v.Skipped = nil
+// form returns the JSON form of a commit. Only the owner sees the skipped paths, because no
+// rule of a tree covers them. The totals and the tree need the right to read everything.
+func (v *Viewer) form(ctx context.Context, id object.ID, c *object.Commit) (jsonform.Commit, error) {
+	form := jsonform.NewCommit(id, c)
+	if v.user.Owner {
+		return form, nil
 	}
-	return v
+	form.Skipped = nil
+	all, err := v.ReadsAll(ctx, id)
+	if !all {
+		form.Tree, form.Files, form.Bytes = nil, nil, nil
+	}
+	return form, err
 }
 
 func (s *Site) apiCommit(ctx context.Context, q apiRequest) (any, error) {
@@ -245,7 +263,7 @@ func (s *Site) apiCommit(ctx context.Context, q apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return commitForm(access.UserOf(ctx), c.Commit, c.Info), nil
+	return s.Viewer(ctx).form(ctx, c.Commit, c.Info)
 }
 
 // number returns a number of the query from least to most.
@@ -312,7 +330,11 @@ func (s *Site) apiFile(ctx context.Context, q apiRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := fileJSON{Entry: jsonform.NewEntry(q.path, e), Commit: c.Commit}
+	shown, err := c.Rules.Shown(ctx, q.path, e)
+	if err != nil {
+		return nil, err
+	}
+	v := fileJSON{Entry: jsonform.NewEntry(q.path, shown), Commit: c.Commit}
 	if v.ContentType, err = s.ContentType(ctx, c, e); errors.Is(err, object.ErrPurged) {
 		v.Purged, err = true, nil
 	}
@@ -323,7 +345,7 @@ func (s *Site) apiFile(ctx context.Context, q apiRequest) (any, error) {
 	var in tree.Inheritance
 	_, attrs, err := in.Find(ctx, c.Objects, c.Tree, q.path)
 	for key, attr := range attrs {
-		if attr.From != q.path {
+		if may, rerr := c.Readable(ctx, attr.From); attr.From != q.path && may && rerr == nil {
 			if v.Inherited == nil {
 				v.Inherited = map[string]string{}
 			}

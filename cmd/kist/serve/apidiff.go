@@ -61,7 +61,7 @@ func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		visible, err := visible(ctx, from, to, change)
+		change, visible, err := VisibleChange(ctx, from, to, change)
 		if err != nil {
 			return nil, err
 		}
@@ -98,17 +98,6 @@ func (s *Site) before(ctx context.Context, to *Commit, rev string) (*Commit, err
 	none := *to
 	none.Tree, none.Commit = object.ID{}, object.ID{}
 	return &none, nil
-}
-
-// visible reports whether the user may see a change: the path has to be readable in both
-// commits.
-func visible(ctx context.Context, from, to *Commit, change tree.Change) (bool, error) {
-	for _, c := range []*Commit{from, to} {
-		if ok, err := c.Readable(ctx, change.Path); !ok || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
 }
 
 // compare adds the comparison of the contents by lines.

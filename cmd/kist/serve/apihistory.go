@@ -7,11 +7,9 @@ import (
 	"sync"
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/versions"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // history is the index of history that the requests of a [Site] share.
@@ -52,7 +50,7 @@ func (s *Site) names() (string, error) {
 
 // historyJSON is the life of a file.
 type historyJSON struct {
-	File     object.ID              `json:"file"`
+	File     *object.ID             `json:"file"`     // null: its first version is hidden
 	Versions []jsonform.FileVersion `json:"versions"` // newest first
 }
 
@@ -65,6 +63,7 @@ func (s *Site) apiHistory(ctx context.Context, q apiRequest) (any, error) {
 		return nil, err
 	}
 	v := historyJSON{Versions: []jsonform.FileVersion{}}
+	viewer := s.Viewer(ctx)
 	err = s.History(ctx, func(x *versions.Index) error {
 		f, err := x.File(ctx, versions.Tip{Commit: c.Commit}, q.path)
 		if err != nil {
@@ -73,34 +72,25 @@ func (s *Site) apiHistory(ctx context.Context, q apiRequest) (any, error) {
 		if f == nil {
 			return &tree.PathError{Path: q.path, Err: fs.ErrNotExist}
 		}
-		v.File = f.ID
 		for i := len(f.Versions) - 1; i >= 0; i-- {
-			visible, err := s.sees(ctx, &f.Versions[i])
+			shown, ok, err := viewer.Version(ctx, x, f.Versions[i])
 			if err != nil {
 				return err
 			}
-			if visible {
-				v.Versions = append(v.Versions, jsonform.NewFileVersion(f.ID, &f.Versions[i]))
+			if ok && i == 0 { // its path is in the ID
+				v.File = &f.ID
 			}
+			if ok {
+				v.Versions = append(v.Versions, jsonform.NewFileVersion(object.ID{}, &shown))
+			}
+		}
+		if len(v.Versions) == 0 {
+			return &tree.PathError{Path: q.path, Err: fs.ErrNotExist}
+		}
+		for i := range v.Versions {
+			v.Versions[i].File = v.File
 		}
 		return nil
 	})
 	return v, err
-}
-
-// sees reports whether the user may see a version of a file.
-func (s *Site) sees(ctx context.Context, v *versions.Version) (bool, error) {
-	user := access.UserOf(ctx)
-	if user.Owner {
-		return true, nil
-	}
-	present, err := view.HeadTree(ctx, s.Repo)
-	if err != nil {
-		return false, err
-	}
-	c, err := object.ReadCommit(ctx, s.Repo.Objects(), v.Commit)
-	if err != nil {
-		return false, err
-	}
-	return access.New(user, s.Objects(), c.Tree, present).Readable(ctx, v.Path)
 }

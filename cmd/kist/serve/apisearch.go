@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/grep"
@@ -86,7 +87,11 @@ func (c *Commit) searchNames(ctx context.Context, at string, dir object.Entry, t
 			return nil
 		}
 		full := tree.Join(at, path)
-		if ok, err := c.Readable(ctx, full); !ok || err != nil {
+		e, err := c.Rules.Shown(ctx, full, e)
+		if errors.Is(err, access.ErrDenied) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
 		if len(found) == limit {

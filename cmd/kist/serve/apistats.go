@@ -37,6 +37,11 @@ type spaceJSON struct {
 }
 
 func (s *Site) apiStats(ctx context.Context, _ apiRequest) (any, error) {
+	if all, err := s.ReadsEverything(ctx); err != nil {
+		return nil, err
+	} else if !all {
+		return nil, errSizes
+	}
 	s.account.mu.Lock()
 	defer s.account.mu.Unlock()
 	names, err := s.names()

@@ -47,16 +47,9 @@ func (c *Commit) List(ctx context.Context, dir, after string, limit int) (Page, 
 	}
 
 	var page Page
-	for e, err := range object.EntriesFrom(ctx, c.Objects, e.Content.ID, from) {
+	for e, err := range c.Rules.Entries(ctx, c.Objects, dir, e.Content.ID, from) {
 		if err != nil {
 			return page, err
-		}
-		readable, err := c.Readable(ctx, tree.Join(dir, e.Name))
-		if err != nil {
-			return page, err
-		}
-		if !readable {
-			continue
 		}
 		if len(page.Entries) == limit {
 			page.Next = page.Entries[limit-1].Name

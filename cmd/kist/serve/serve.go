@@ -99,6 +99,9 @@ func (s *Server) handle(pattern string, h http.Handler) {
 // Serve answers requests on l until ctx ends. It then closes l, and gives requests under way
 // some seconds to finish.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	if err := s.site.Guard.Err(); err != nil && s.o.HasUsers() {
+		return err
+	}
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	server := &http.Server{
@@ -114,6 +117,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 
 	l = netutil.LimitListener(l, maxConnections)
 	go s.site.refresh(alive)
+	if s.o.HasUsers() {
+		go s.site.warm(alive)
+	}
 	failed := make(chan error, 1)
 	go func() {
 		if s.o.TLS != nil {

@@ -31,6 +31,7 @@ const (
 // that need nothing else. An operation that writes needs a lock of its handler.
 type Site struct {
 	Repo  *kist.Repository
+	Guard *access.Guard
 	Write bool // handlers may change the repository
 
 	log     func(string)
@@ -43,7 +44,7 @@ type Site struct {
 }
 
 func newSite(r *kist.Repository, o Options) *Site {
-	return &Site{Repo: r, Write: o.Write, log: o.Log, users: o.HasUsers(), login: o.Users.login(), cache: cache.New(r.Objects(), cacheSize)}
+	return &Site{Repo: r, Guard: access.Open(r), Write: o.Write, log: o.Log, users: o.HasUsers(), login: o.Users.login(), cache: cache.New(r.Objects(), cacheSize)}
 }
 
 // refresh looks for removed volumes from time to time, until ctx ends. Otherwise the store
@@ -63,6 +64,13 @@ func (s *Site) refresh(ctx context.Context) {
 	}
 }
 
+// warm reads the rules of access before a request needs them.
+func (s *Site) warm(ctx context.Context) {
+	if err := s.Guard.Warm(ctx); err != nil && ctx.Err() == nil {
+		s.log("rules of access: " + err.Error())
+	}
+}
+
 // Objects returns a reader of all objects. It returns an error for purged content. Use it for
 // one request only.
 func (s *Site) Objects() object.Reader { return kist.ContentsOf(s.Repo, s.cache) }
@@ -72,7 +80,7 @@ type Commit struct {
 	view.View // its Objects return an error for purged content
 
 	Info  *object.Commit
-	Rules *access.Rules // of the user: those of the commit, and those of HEAD
+	Rules *access.Rules // of the user
 }
 
 // Open returns the commit that a revision names, HEAD for "", for the user of ctx. Use it for
@@ -91,16 +99,9 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 		return nil, err
 	}
 
-	present := object.ID{}
-	user := access.UserOf(ctx)
-	if !user.Owner {
-		if present, err = view.HeadTree(ctx, s.Repo); err != nil {
-			return nil, err
-		}
-	}
 	c := &Commit{View: view.View{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
-	c.Rules = access.New(user, c.Objects, info.Tree, present)
-	return c, nil
+	c.Rules, err = s.Guard.Rules(ctx, access.UserOf(ctx), access.Place{Commit: id, Tree: info.Tree, Objects: objects})
+	return c, err
 }
 
 // resolve returns the commit that a revision names, HEAD for "".

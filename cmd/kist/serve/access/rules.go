@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"slices"
 	"strings"
 	"sync"
 
@@ -42,18 +43,25 @@ func words(list string) iter.Seq[string] {
 	}
 }
 
-// Rules has the rules for a user in one or two trees: those of the tree that the user looks
-// at, and those of the present tree of the repository. Both have to allow an access, so that
-// a new rule also protects the old versions of a path. It is safe for concurrent use.
+// Rules has the rules for a user who looks at a commit: those of its tree, of the tree of the
+// served branch, and of later commits. All have to allow an access, so that a new rule also
+// protects the old versions of a path. It is safe for concurrent use.
 type Rules struct {
-	user  User
-	trees []ruled
+	user   User
+	top    effective // of the top folder
+	trees  []ruled
+	later  []*ruleFolder // a path without a rule there is not restricted
+	recent *recent
+
+	mu     sync.Mutex
+	states map[string][]state // by folder: the different states of later
+	hidden map[state]bool     // see [state.hides]
 }
 
 // ruled has the rules of one tree.
 type ruled struct {
 	objects object.Reader
-	root    object.ID // of the tree
+	root    object.ID // of the tree; zero: it is empty
 
 	mu   sync.Mutex
 	dirs map[string]folder // folders that were looked up
@@ -65,20 +73,15 @@ type folder struct {
 	id object.ID // of its tree node; zero: there is no such folder
 }
 
-// effective is a rule for reading and one for writing. A nil rule does not exist.
-type effective struct{ read, write *string }
-
 // maxDirs is the most folders whose rules are kept for one [Rules].
 const maxDirs = 1000
 
-// New returns the rules for a user. The first tree is that of objects which the user looks
-// at. Further trees restrict the access more. A zero tree has no rules.
+// New returns the rules for a user by some trees of objects. The first tree is the one that
+// the user looks at. Further trees restrict the access more. A zero tree is empty.
 func New(user User, objects object.Reader, roots ...object.ID) *Rules {
-	r := &Rules{user: user}
-	seen := map[object.ID]bool{{}: true}
-	for _, root := range roots {
-		if !seen[root] {
-			seen[root] = true
+	r := &Rules{user: user, states: map[string][]state{}, hidden: map[state]bool{}, recent: newRecent(newMemory())}
+	for i, root := range append(roots, object.ID{}) {
+		if i == 0 || !root.IsZero() && !slices.Contains(roots[:i], root) {
 			r.trees = append(r.trees, ruled{objects: objects, root: root, dirs: map[string]folder{}})
 		}
 	}
@@ -106,6 +109,67 @@ func (r *Rules) MayWrite(ctx context.Context, path string) error { return r.chec
 // Open reports whether the user may read and write every path, as the owner of the repository.
 func (r *Rules) Open() bool { return r.user.Owner }
 
+// Shown returns the entry at a path as the user may see it. The error is that of MayRead. If
+// something in a folder is hidden from the user, the folder has no size, number of files or ID.
+func (r *Rules) Shown(ctx context.Context, path string, e object.Entry) (object.Entry, error) {
+	if err := r.MayRead(ctx, path); err != nil {
+		return object.Entry{}, err
+	}
+	if !tree.IsDir(&e) {
+		return e, nil
+	}
+	all, err := r.ReadsAll(ctx, path)
+	if err != nil {
+		return object.Entry{}, err
+	}
+	if !all {
+		e.Size, e.Files, e.Content = 0, 0, object.Key{}
+	}
+	return e, nil
+}
+
+// Entries yields the entries of the folder dir from a name on, as [Rules.Shown] returns them,
+// without those that the user may not read. Id is that of the folder's tree node.
+func (r *Rules) Entries(ctx context.Context, objects object.Reader, dir string, id object.ID, from string) iter.Seq2[object.Entry, error] {
+	return func(yield func(object.Entry, error) bool) {
+		for e, err := range object.EntriesFrom(ctx, objects, id, from) {
+			if err == nil {
+				e, err = r.Shown(ctx, tree.Join(dir, e.Name), e)
+			}
+			if errors.Is(err, ErrDenied) {
+				continue
+			}
+			if !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// ReadsAll reports whether the user may read a folder and everything in it. Otherwise its
+// sizes, its number of files and its ID would reveal something. Rules for paths that do not
+// exist in the commit count, too.
+func (r *Rules) ReadsAll(ctx context.Context, dir string) (bool, error) {
+	if r.user.Owner {
+		return true, nil
+	}
+	if ok, err := r.Readable(ctx, dir); !ok || err != nil {
+		return false, err
+	}
+	states := r.laterAt(dir)
+	for i := range r.trees {
+		rules, err := r.recent.rulesOf(ctx, r.trees[i].objects, r.trees[i].root)
+		if err != nil {
+			return false, err
+		}
+		states = append(states, state{effective: r.top, in: rules}.at(dir))
+	}
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !slices.ContainsFunc(states, func(s state) bool { return s.closed || s.hides(r.user, r.hidden) }), nil
+}
+
 func (r *Rules) check(ctx context.Context, path string, write bool) error {
 	if r.user.Owner {
 		return nil
@@ -113,28 +177,70 @@ func (r *Rules) check(ctx context.Context, path string, write bool) error {
 	if write && r.user.Name == "" {
 		return ErrDenied
 	}
-	if r.user.Name == "" && len(r.trees) == 0 {
-		return ErrDenied
-	}
 	for i := range r.trees {
-		rule, err := r.trees[i].at(ctx, path)
+		rule, err := r.trees[i].at(ctx, r.top, path)
 		if err != nil {
 			return err
 		}
-		if rule.read == nil && r.user.Name == "" || rule.read != nil && !r.user.In(*rule.read) || write && rule.write != nil && !r.user.In(*rule.write) {
+		if rule.read == nil && r.user.Name == "" || !rule.allow(r.user, write) {
+			return ErrDenied
+		}
+	}
+	for _, s := range r.laterAt(path) {
+		if s.closed || !s.allow(r.user, write) {
 			return ErrDenied
 		}
 	}
 	return nil
 }
 
-// at returns the rules of a path.
-func (t *ruled) at(ctx context.Context, path string) (effective, error) {
+// allow reports whether the rules do not keep a user from reading, or from writing, too.
+func (a effective) allow(u User, write bool) bool {
+	return (a.read == nil || u.In(*a.read)) && (!write || a.write == nil || u.In(*a.write))
+}
+
+// laterAt returns the different states of a path by the rules of later commits.
+func (r *Rules) laterAt(path string) (list []state) {
+	if len(r.later) == 0 {
+		return nil
+	}
 	if path == "" {
-		return effective{}, nil // the root has no attributes
+		for _, rules := range r.later {
+			list = append(list, state{in: rules})
+		}
+		return list
+	}
+
+	dir, name := tree.Split(path)
+	r.mu.Lock()
+	above, known := r.states[dir]
+	r.mu.Unlock()
+	if !known {
+		above = r.laterAt(dir)
+		r.mu.Lock()
+		if len(r.states) >= maxDirs {
+			clear(r.states)
+		}
+		r.states[dir] = above
+		r.mu.Unlock()
+	}
+	seen := map[state]bool{{}: true} // that of a path without rules restricts nothing
+	for _, s := range above {
+		if s = s.enter(name); !seen[s] {
+			seen[s] = true
+			list = append(list, s)
+		}
+	}
+	return list
+}
+
+// at returns the rules of a path, given those of the top folder.
+func (t *ruled) at(ctx context.Context, top effective, path string) (effective, error) {
+	if path == "" {
+		return top, nil
 	}
 	dir, name := tree.Split(path)
-	in, err := t.dir(ctx, dir)
+	in, err := t.dir(ctx, top, dir)
 	if err != nil {
 		return effective{}, err
 	}
@@ -143,9 +249,9 @@ func (t *ruled) at(ctx context.Context, path string) (effective, error) {
 }
 
 // dir returns a folder with its rules, from the cache if it is there.
-func (t *ruled) dir(ctx context.Context, dir string) (folder, error) {
+func (t *ruled) dir(ctx context.Context, top effective, dir string) (folder, error) {
 	if dir == "" {
-		return folder{id: t.root}, nil
+		return folder{top, t.root}, nil
 	}
 	t.mu.Lock()
 	known, ok := t.dirs[dir]
@@ -155,7 +261,7 @@ func (t *ruled) dir(ctx context.Context, dir string) (folder, error) {
 	}
 
 	above, name := tree.Split(dir)
-	in, err := t.dir(ctx, above)
+	in, err := t.dir(ctx, top, above)
 	if err != nil {
 		return folder{}, err
 	}
@@ -184,23 +290,9 @@ func (t *ruled) below(ctx context.Context, in folder, name string) (folder, erro
 	if err != nil {
 		return folder{}, err
 	}
-	found := folder{effective: in.with(e.Attrs)}
+	found := folder{effective: in.over(ruleOf(e.Attrs))}
 	if tree.IsDir(&e) {
 		found.id = e.Content.ID
 	}
 	return found, nil
-}
-
-// with returns the rules of an entry with the given attributes below a.
-func (a effective) with(attrs map[string]string) effective {
-	if both, ok := attrs[Key]; ok {
-		a = effective{&both, &both}
-	}
-	if read, ok := attrs[KeyRead]; ok {
-		a.read = &read
-	}
-	if write, ok := attrs[KeyWrite]; ok {
-		a.write = &write
-	}
-	return a
 }

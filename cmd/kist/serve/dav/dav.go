@@ -40,6 +40,7 @@ type Options struct {
 	Quiet   time.Duration // before changes become a commit; 0: [pending.DefaultQuiet]
 	MaxSize int64         // bytes of a file that a client may store; 0: no limit
 	Log     func(string)  // receives a line for each problem of the server; nil: dropped
+	Guard   *access.Guard // has the rules of access; nil: the handler opens one
 }
 
 // Handler answers WebDAV requests. It is safe for concurrent use.
@@ -58,6 +59,9 @@ type Handler struct {
 func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 	if o.Log == nil {
 		o.Log = func(string) {}
+	}
+	if o.Guard == nil {
+		o.Guard = access.Open(r)
 	}
 	now := r.Options().Now
 	h := &Handler{repo: r, o: o, history: browse.OfRepository(r, browse.Options{}), locks: newLocks(now), started: now()}

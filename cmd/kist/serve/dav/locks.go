@@ -161,13 +161,23 @@ func (q *request) checkLocks(p *place, member bool) error {
 		case l.shared:
 			shared = &l
 		default:
-			return &condError{http.StatusLocked, "lock-token-submitted", href(l.root, false)}
+			return q.isLocked(p, "lock-token-submitted", l.root)
 		}
 	}
 	if shared != nil && !held {
-		return &condError{http.StatusLocked, "lock-token-submitted", href(shared.root, false)}
+		return q.isLocked(p, "lock-token-submitted", shared.root)
 	}
 	return nil
+}
+
+// isLocked returns the error for a lock on root that keeps the user from changing a place. If
+// the user may not read root, the error names the place instead.
+func (q *request) isLocked(p *place, name, root string) error {
+	at := p.name()
+	if below, ok := strings.CutPrefix(root+"/", p.root+"/"); ok && p.rules.MayRead(q.r.Context(), strings.TrimSuffix(below, "/")) == nil {
+		at = root
+	}
+	return &condError{http.StatusLocked, name, href(at, false)}
 }
 
 // conditions are those of an If header: it holds if one of the lists does.
@@ -362,7 +372,7 @@ func (q *request) lock(p *place) error {
 
 	l, by, err := q.locks.create(l)
 	if err != nil && by != "" {
-		return &condError{http.StatusLocked, "no-conflicting-lock", href(by, false)}
+		return q.isLocked(p, "no-conflicting-lock", by)
 	}
 	if err != nil {
 		return err

@@ -15,13 +15,13 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/browse"
 	"github.com/kist-vcs/kist/tree/pending"
-	"github.com/kist-vcs/kist/tree/view"
 )
 
 // place is the file or folder of a URL, which need not exist.
 type place struct {
 	folder *browse.Node    // a folder above commits; nil: the place is in a tree
 	branch *pending.Branch // nil: read-only
+	commit object.ID       // of the tree, or the branch's before pending changes; zero: none
 	view   pending.View
 	path   string // in the tree
 	root   string // the path of the tree's root, with slashes, as in "branches/main"
@@ -85,7 +85,7 @@ func (q *request) placeOf(name string) (*place, error) {
 		next, err := node.Lookup(q.r.Context(), part)
 		if errors.Is(err, fs.ErrNotExist) && parts[0] == browse.Branches {
 			if branch := q.unborn(); branch != "" && (name + "/")[len(browse.Branches)+1:] != "" && tree.Below(strings.TrimPrefix(name, browse.Branches+"/"), branch) {
-				return q.inBranch(branch, strings.TrimPrefix(strings.TrimPrefix(name, browse.Branches+"/"+branch), "/"), pending.View{Objects: q.repo.Contents()})
+				return q.inBranch(branch, strings.TrimPrefix(strings.TrimPrefix(name, browse.Branches+"/"+branch), "/"), object.ID{}, pending.View{Objects: q.repo.Contents()})
 			}
 		}
 		if err != nil {
@@ -97,9 +97,9 @@ func (q *request) placeOf(name string) (*place, error) {
 		root, path := strings.Join(parts[:i+1], "/"), strings.Join(parts[i+1:], "/")
 		v := pending.View{Tree: node.Content.ID, Objects: q.repo.Contents()}
 		if parts[0] == browse.Branches {
-			return q.inBranch(strings.Join(parts[1:i+1], "/"), path, v)
+			return q.inBranch(strings.Join(parts[1:i+1], "/"), path, node.Commit, v)
 		}
-		p := &place{view: v, path: path, root: root}
+		p := &place{commit: node.Commit, view: v, path: path, root: root}
 		return p, q.setRules(p)
 	}
 	return &place{folder: node, root: name}, nil
@@ -114,8 +114,8 @@ func (h *Handler) unborn() string {
 }
 
 // inBranch returns the place of a path in a branch. The view is that of the branch's commit.
-func (q *request) inBranch(branch, path string, v pending.View) (*place, error) {
-	p := &place{view: v, path: path, root: browse.Branches + "/" + branch}
+func (q *request) inBranch(branch, path string, commit object.ID, v pending.View) (*place, error) {
+	p := &place{commit: commit, view: v, path: path, root: browse.Branches + "/" + branch}
 	if q.changes != nil {
 		b, err := q.changes.Branch(q.r.Context(), branch)
 		if err != nil {
@@ -129,17 +129,10 @@ func (q *request) inBranch(branch, path string, v pending.View) (*place, error) 
 	return p, q.setRules(p)
 }
 
-// setRules sets the rules of the user for a place: those of the tree, and those of HEAD.
-func (q *request) setRules(p *place) error {
-	present := object.ID{}
-	if !q.user.Owner {
-		var err error
-		if present, err = view.HeadTree(q.r.Context(), q.repo); err != nil {
-			return err
-		}
-	}
-	p.rules = access.New(q.user, p.view.Objects, p.view.Tree, present)
-	return nil
+// setRules sets the rules of the user for a place.
+func (q *request) setRules(p *place) (err error) {
+	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, access.Place{Commit: p.commit, Tree: p.view.Tree, Objects: p.view.Objects})
+	return err
 }
 
 // at returns the place in the same tree at another state and path.
@@ -194,20 +187,11 @@ func (p *place) list(ctx context.Context) iter.Seq2[object.Entry, error] {
 		if dir.Content.IsZero() {
 			return
 		}
-		for e, err := range object.Entries(ctx, p.view.Objects, dir.Content.ID) {
-			if err != nil {
-				yield(object.Entry{}, err)
-				return
-			}
-			if e.Type != object.TypeFile && e.Type != object.TypeDir {
+		for e, err := range p.rules.Entries(ctx, p.view.Objects, p.path, dir.Content.ID, "") {
+			if err == nil && e.Type != object.TypeFile && e.Type != object.TypeDir {
 				continue
 			}
-			ok, err := p.rules.Readable(ctx, tree.Join(p.path, e.Name))
-			if err != nil {
-				yield(object.Entry{}, err)
-				return
-			}
-			if ok && !yield(e, nil) {
+			if !yield(e, err) {
 				return
 			}
 		}

@@ -245,7 +245,11 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 		}
 		return b.String(), f.branch != nil
 	case "quota-used-bytes":
-		return strconv.FormatUint(f.e.Size, 10), dir && f.folder == nil
+		if !dir || f.folder != nil {
+			return "", false
+		}
+		all, err := f.rules.ReadsAll(q.r.Context(), f.path)
+		return strconv.FormatUint(f.e.Size, 10), all && err == nil
 	case "quota-available-bytes":
 		free, ok := q.free()
 		return strconv.FormatUint(free, 10), ok && dir && f.branch != nil

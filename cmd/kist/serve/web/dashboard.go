@@ -238,11 +238,27 @@ type dashboardPage struct {
 	OnDisk   int64
 }
 
+// hiddenNumbers stand for the numbers for a visitor who may not read everything. The numbers
+// would reveal the sizes of hidden files.
+var hiddenNumbers = func() numbers {
+	n := numbers{Failed: map[string]string{}}
+	for _, key := range []string{"totals", "growth", "folders", "freed"} {
+		n.Failed[key] = "Only users who may read everything see this."
+	}
+	return n
+}()
+
 // showDashboard shows the numbers about the repository.
 func (s *site) showDashboard(r *request) (page, error) {
-	n, complete, err := s.dashboard.get(r.Context())
+	all, err := s.ReadsEverything(r.Context())
 	if err != nil {
 		return page{}, err
+	}
+	n, complete := hiddenNumbers, true
+	if all {
+		if n, complete, err = s.dashboard.get(r.Context()); err != nil {
+			return page{}, err
+		}
 	}
 	out := dashboardPage{numbers: n, Counting: !complete}
 	if out.Remotes, err = s.remotes(); err != nil {
@@ -259,38 +275,13 @@ func (s *site) showDashboard(r *request) (page, error) {
 		})
 		out.Branches = spaceBars(t.Spaces)
 	}
-	readable, err := s.readable(r, n.Folders)
-	if err != nil {
-		return page{}, err
-	}
-	out.Dirs = spaceBars(readable)
+	out.Dirs = spaceBars(n.Folders)
 	out.Growth = growthPlot(n.Growth)
 	p := page{name: "dashboard", Title: "Dashboard", Nav: "dashboard", Data: out}
 	if out.Counting {
 		p.Refresh = 2
 	}
 	return p, nil
-}
-
-// readable returns the folders that the visitor may read.
-func (s *site) readable(r *request, folders []stats.Space) (list []stats.Space, err error) {
-	if len(folders) == 0 {
-		return nil, nil
-	}
-	v, err := r.look()
-	if err != nil {
-		return nil, err
-	}
-	for _, space := range folders {
-		may, err := v.Readable(r.Context(), space.Name)
-		if err != nil {
-			return nil, err
-		}
-		if may {
-			list = append(list, space)
-		}
-	}
-	return list, nil
 }
 
 // spaceBars returns the bars for the stored and the own bytes of branches or folders, the

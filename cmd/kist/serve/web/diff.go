@@ -82,14 +82,14 @@ func (s *site) compare(ctx context.Context, old, new *serve.Commit, paths ...str
 	d := differ{site: s, old: old, new: new, room: room{maxDiffRows, maxShown}, end: time.Now().Add(maxComparing)}
 	out := &diffs{}
 	for _, c := range changes {
-		f := fileDiff{Change: c, OldRev: old.Commit.String(), NewRev: new.Commit.String(), Form: "none"}
-		may, err := d.mayRead(ctx, &f)
+		c, visible, err := serve.VisibleChange(ctx, old, new, c)
 		if err != nil {
 			return nil, err
 		}
-		if !may {
+		if !visible {
 			continue
 		}
+		f := fileDiff{Change: c, OldRev: old.Commit.String(), NewRev: new.Commit.String(), Form: "none"}
 		if len(out.Files) == maxChanges {
 			out.More++
 			continue
@@ -104,15 +104,6 @@ func (s *site) compare(ctx context.Context, old, new *serve.Commit, paths ...str
 		out.Deleted += f.Deleted
 	}
 	return out, nil
-}
-
-// mayRead reports whether the visitor may read both versions of a file.
-func (d *differ) mayRead(ctx context.Context, f *fileDiff) (bool, error) {
-	may, err := d.new.Readable(ctx, f.Path)
-	if err != nil || !may {
-		return false, err
-	}
-	return d.old.Readable(ctx, f.OldPath())
 }
 
 // letterWords are the meanings of [tree.Change.Letter].
@@ -258,6 +249,7 @@ type commitPage struct {
 	Same        bool        // author and committer are the same
 	Diffs       *diffs
 	Gone        string // why its content is not there
+	All         bool   // the visitor may read everything in it
 }
 
 // commit shows a commit and its changes since its first parent.
@@ -280,6 +272,9 @@ func (s *site) commit(r *request) (page, error) {
 	out.Same = c.Author == c.Committer
 	p := page{name: "commit", Title: cut(out.Title, 120), Nav: "history"}
 
+	if out.All, err = s.Viewer(ctx).ReadsAll(ctx, id); err != nil {
+		return page{}, err
+	}
 	new, err := r.site.Open(r.Context(), r.rev)
 	switch {
 	case errors.Is(err, intact.ErrExpired):
@@ -295,7 +290,12 @@ func (s *site) commit(r *request) (page, error) {
 		if err != nil {
 			return page{}, err
 		}
-		old := &serve.Commit{View: before, Rules: new.Rules}
+		old := &serve.Commit{View: before, Rules: new.Rules} // an empty one
+		if !before.Commit.IsZero() {
+			if old, err = s.Open(ctx, before.Commit.String()); err != nil {
+				return page{}, err
+			}
+		}
 		if out.Diffs, err = s.compare(ctx, old, new); err != nil {
 			return page{}, err
 		}

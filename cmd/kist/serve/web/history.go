@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
@@ -61,10 +60,14 @@ func (s *site) history(r *request) (page, error) {
 	}
 	h.Parts = partsOf(h.Path)
 
-	var file *versions.File
-	err = s.versions.with(r.Context(), maxIndexing, func(x *versions.Index) (err error) {
-		file, err = x.File(r.Context(), versions.Tip{Name: r.rev, Commit: v.Commit}, h.Path)
-		return err
+	found := false
+	err = s.versions.with(r.Context(), maxIndexing, func(x *versions.Index) error {
+		file, err := x.File(r.Context(), versions.Tip{Name: r.rev, Commit: v.Commit}, h.Path)
+		if err != nil || file == nil {
+			return err
+		}
+		found = true
+		return h.list(r, x, file)
 	})
 	if errors.Is(err, errIndexing) {
 		return page{name: "failure", Title: errIndexing.title, status: errIndexing.status, Refresh: 2, Data: failure{Title: errIndexing.title, Text: errIndexing.text}}, nil
@@ -72,11 +75,8 @@ func (s *site) history(r *request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if file == nil {
+	if !found || len(h.Versions) == 0 {
 		return page{}, tree.ErrNotExist
-	}
-	if err := h.list(r, v, file); err != nil {
-		return page{}, err
 	}
 	if err := h.show(r); err != nil {
 		return page{}, err
@@ -87,16 +87,16 @@ func (s *site) history(r *request) (page, error) {
 }
 
 // list sets the versions of a file that the visitor may read.
-func (h *historyPage) list(r *request, now *serve.Commit, file *versions.File) error {
-	s := r.site
+func (h *historyPage) list(r *request, x *versions.Index, file *versions.File) error {
+	s, viewer := r.site, r.site.Viewer(r.Context())
 	first := max(0, len(file.Versions)-maxVersions)
 	h.Left = first
 	for i := len(file.Versions) - 1; i >= first; i-- {
-		v := file.Versions[i]
-		switch may, err := now.Readable(r.Context(), v.Path); {
-		case err != nil:
+		v, may, err := viewer.Version(r.Context(), x, file.Versions[i])
+		if err != nil {
 			return err
-		case !may:
+		}
+		if !may {
 			continue
 		}
 		c, err := object.ReadCommit(r.Context(), s.Repo.Objects(), v.Commit)

@@ -106,11 +106,19 @@ func (s *site) log(r *request) (page, error) {
 	}
 
 	decorations := log.Decorations(ctx, s.Repo, false)
+	viewer := s.Viewer(ctx)
 	var graph lanes
 	at := 0
 	for c, err := range log.Commits(ctx, s.Repo, o) {
 		if err != nil {
 			return page{}, err
+		}
+		if l.Path != "" { // the commit may be the only trace of a hidden file
+			if ok, err := viewer.Touched(ctx, c.ID, c.Parents, l.Path); err != nil {
+				return page{}, err
+			} else if !ok {
+				continue
+			}
 		}
 		if len(l.Commits) == perPage {
 			l.Older = l.address(r, l.Skip+perPage)

@@ -11,6 +11,7 @@ const onOverview = 8
 // overviewPage is the content of the first page.
 type overviewPage struct {
 	Head    *object.Commit // nil: there is none yet
+	All     bool           // the visitor may read everything in it
 	Branch  string
 	Commits []commitLine
 	Names   []refName
@@ -55,6 +56,9 @@ func (s *site) overview(r *request) (page, error) {
 		return page{}, err
 	}
 	out.Head = v.Info
+	if out.All, err = v.Rules.ReadsAll(ctx, ""); err != nil {
+		return page{}, err
+	}
 	decorations := log.Decorations(ctx, s.Repo, false)
 	for c, err := range log.Commits(ctx, s.Repo, log.Options{}) {
 		if err != nil {

@@ -125,7 +125,8 @@ func (p *searchPage) names(ctx context.Context, r *request, v *serve.Commit, q s
 // namesWith is names with the index of history, or without one.
 func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit, q string, x *versions.Index) error {
 	query, err := find.Parse(ctx, r.site.Repo, wordsOf(q), find.Options{
-		Now: r.site.Now(),
+		Now:  r.site.Now(),
+		Show: r.site.Viewer(ctx).Show,
 		Paths: func(pattern string) (func(path string) bool, error) {
 			glob, ok := ignore.CompileGlob(pattern, true, false)
 			return func(path string) bool { return tree.Below(path, pattern) || ok && glob.Match(path) }, nil
@@ -150,7 +151,7 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 	if p.All {
 		for f, err := range query.All(ctx) {
 			if err == nil { // the newest commit with the content
-				err = p.add(ctx, v, found{Path: f.Path, Rev: f.Commits[len(f.Commits)-1].String(), Entry: &f.Entry})
+				err = p.add(ctx, found{Path: f.Path, Rev: f.Commits[len(f.Commits)-1].String(), Entry: &f.Entry})
 			}
 			if err != nil {
 				return err
@@ -164,7 +165,7 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 	}
 	for f, err := range query.In(ctx, find.Place{Entry: root, Root: v.Tree, Commit: v.Commit, Objects: v.Objects}) {
 		if err == nil {
-			err = p.add(ctx, v, found{Path: f.Path, Rev: r.rev, Entry: &f.Entry})
+			err = p.add(ctx, found{Path: f.Path, Rev: r.rev, Entry: &f.Entry})
 		}
 		if err != nil {
 			return err
@@ -174,12 +175,8 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 }
 
 // add adds a file that the visitor may read.
-func (p *searchPage) add(ctx context.Context, v *serve.Commit, f found) error {
+func (p *searchPage) add(ctx context.Context, f found) error {
 	if err := ctx.Err(); err != nil {
-		return err
-	}
-	may, err := v.Readable(ctx, f.Path)
-	if err != nil || !may {
 		return err
 	}
 	if len(p.Found) == maxFound {
@@ -249,8 +246,9 @@ func (p *searchPage) contents(ctx context.Context, r *request, v *serve.Commit, 
 	if err != nil {
 		return err
 	}
-	selected := func(path string) bool {
-		may, err := v.Readable(ctx, path)
+	viewer := r.site.Viewer(ctx)
+	selected := func(commit object.ID, path string) bool {
+		may, err := viewer.Sees(ctx, path, commit)
 		return err == nil && may && ctx.Err() == nil
 	}
 	run := func(files iter.Seq2[*grep.File, error]) error {
@@ -259,7 +257,7 @@ func (p *searchPage) contents(ctx context.Context, r *request, v *serve.Commit, 
 		})
 	}
 	if !p.All {
-		return run(grep.InView(ctx, v.View, selected))
+		return run(grep.InView(ctx, v.View, func(path string) bool { return selected(v.Commit, path) }))
 	}
 	return r.site.versions.with(ctx, maxIndexing, func(x *versions.Index) error {
 		return run(grep.InHistory(ctx, r.site.Repo, x, selected))

@@ -28,6 +28,7 @@ type treePage struct {
 	Path    string
 	Parts   []part
 	Entry   object.Entry
+	Hidden  bool // the visitor may not read everything in the folder
 	Entries []entryLine
 	Next    string // address of the next page; empty: there is none
 	First   string // address of the first page; empty: this is it
@@ -104,22 +105,20 @@ func (s *site) fillFolder(r *request, v *serve.Commit, t *treePage) (err error) 
 		return err
 	}
 	next := ""
-	for e, err := range object.EntriesFrom(ctx, v.Objects, t.Entry.Content.ID, t.From) {
+	id := t.Entry.Content.ID
+	if t.Entry, err = v.Rules.Shown(ctx, t.Path, t.Entry); err != nil {
+		return err
+	}
+	t.Hidden = t.Entry.Content.IsZero()
+	for e, err := range v.Rules.Entries(ctx, v.Objects, t.Path, id, t.From) {
 		if err != nil {
 			return err
-		}
-		line := newEntryLine(t.Path, e)
-		switch may, err := v.Readable(ctx, line.Path); {
-		case err != nil:
-			return err
-		case !may:
-			continue
 		}
 		if len(t.Entries) == entriesPerPage {
 			next = e.Name
 			break
 		}
-		t.Entries = append(t.Entries, line)
+		t.Entries = append(t.Entries, newEntryLine(t.Path, e))
 	}
 	if next == "" && t.From == "" { // all of the folder: folders first
 		slices.SortStableFunc(t.Entries, func(a, b entryLine) int {

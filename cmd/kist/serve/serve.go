@@ -15,6 +15,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"golang.org/x/net/netutil"
@@ -53,6 +54,7 @@ type Server struct {
 	o        Options
 	site     *Site
 	mux      *http.ServeMux
+	routes   []string // the patterns in mux
 	owner    refs.Who
 	metrics  metrics
 	rates    rates
@@ -82,12 +84,16 @@ func New(r *kist.Repository, o Options) *Server {
 // Site returns the repository as handlers use it.
 func (s *Server) Site() *Site { return s.site }
 
+// Routes returns the patterns of all handlers.
+func (s *Server) Routes() []string { return slices.Clone(s.routes) }
+
 // Handle plugs in the handler of a path, such as "/dav/", or of all other paths: "/". The
 // pattern is one of [http.ServeMux]. Visitors without a name never reach it.
 func (s *Server) Handle(pattern string, h http.Handler) { s.handle(pattern, s.onlyNamed(h)) }
 
 // handle is Handle for a handler that checks the access of all visitors itself.
 func (s *Server) handle(pattern string, h http.Handler) {
+	s.routes = append(s.routes, pattern)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if a, ok := w.(*answer); ok {
 			a.route = pattern

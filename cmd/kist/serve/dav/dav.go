@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -98,8 +99,36 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// allowed are the methods that the handler knows.
-const allowed = "OPTIONS, GET, HEAD, PROPFIND, PUT, DELETE, MKCOL, COPY, MOVE, PROPPATCH, LOCK, UNLOCK, POST"
+// method is an HTTP method with its answer.
+type method struct {
+	name   string
+	answer func(*request, *place) error
+}
+
+// methods are the methods that the handler knows, beside OPTIONS.
+var methods = []method{
+	{http.MethodGet, (*request).get},
+	{http.MethodHead, (*request).get},
+	{"PROPFIND", (*request).propfind},
+	{http.MethodPut, (*request).put},
+	{http.MethodDelete, (*request).remove},
+	{"MKCOL", (*request).mkcol},
+	{"COPY", (*request).copy},
+	{"MOVE", (*request).copy},
+	{"PROPPATCH", (*request).proppatch},
+	{"LOCK", (*request).lock},
+	{"UNLOCK", (*request).unlock},
+	{http.MethodPost, (*request).commit},
+}
+
+// allowed is the value of the header Allow.
+var allowed = func() string {
+	list := http.MethodOptions
+	for _, m := range methods {
+		list += ", " + m.name
+	}
+	return list
+}()
 
 // request is a request under way.
 type request struct {
@@ -112,18 +141,13 @@ type request struct {
 
 // serve carries out the request. If it returns an error, it has written nothing.
 func (q *request) serve() error {
-	methods := map[string]func(*place) error{
-		http.MethodGet: q.get, http.MethodHead: q.get, "PROPFIND": q.propfind,
-		http.MethodPut: q.put, http.MethodDelete: q.remove, "MKCOL": q.mkcol, "COPY": q.copy, "MOVE": q.copy,
-		"PROPPATCH": q.proppatch, "LOCK": q.lock, "UNLOCK": q.unlock, http.MethodPost: q.commit,
-	}
 	if q.r.Method == http.MethodOptions {
 		q.w.Header().Set("Allow", allowed)
 		q.w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	method := methods[q.r.Method]
-	if method == nil {
+	i := slices.IndexFunc(methods, func(m method) bool { return m.name == q.r.Method })
+	if i < 0 {
 		q.w.Header().Set("Allow", allowed)
 		return &statusError{http.StatusMethodNotAllowed, "unknown method"}
 	}
@@ -134,7 +158,7 @@ func (q *request) serve() error {
 	if q.cond, err = parseConditions(q.r); err != nil {
 		return err
 	}
-	return method(p)
+	return methods[i].answer(q, p)
 }
 
 // who returns the user as the author of changes.

@@ -8,3 +8,11 @@ func init() {
 		*limit = 5 * time.Minute
 	}
 }
+
+// Patterns returns the patterns of all pages.
+func Patterns() (list []string) {
+	for _, route := range routes {
+		list = append(list, route.pattern)
+	}
+	return list
+}

@@ -64,22 +64,28 @@ func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
 	mux := http.NewServeMux()
 	mux.Handle("GET /static/", s.cached(http.StripPrefix("/static/", http.FileServerFS(files))))
 	mux.Handle("GET /favicon.ico", http.RedirectHandler("/static/icon.svg", http.StatusMovedPermanently)) // for raw content
-	for pattern, show := range map[string]func(*request) (page, error){
-		"GET /{$}":               s.overview,
-		"GET /log":               s.log,
-		"GET /commit/{id}":       s.commit,
-		"GET /diff":              s.diff,
-		"GET /tree/{path...}":    s.tree,
-		"GET /blob/{path...}":    s.blob,
-		"GET /history/{path...}": s.history,
-		"GET /search":            s.search,
-		"GET /dashboard":         s.showDashboard,
-		"POST /restore":          s.restore,
-		"/":                      func(*request) (page, error) { return page{}, errNoPage },
-	} {
-		mux.Handle(pattern, s.page(show))
+	for _, route := range routes {
+		mux.Handle(route.pattern, s.page(func(r *request) (page, error) { return route.show(s, r) }))
 	}
 	return mux, nil
+}
+
+// routes has all pages.
+var routes = []struct {
+	pattern string
+	show    func(*site, *request) (page, error)
+}{
+	{"GET /{$}", (*site).overview},
+	{"GET /log", (*site).log},
+	{"GET /commit/{id}", (*site).commit},
+	{"GET /diff", (*site).diff},
+	{"GET /tree/{path...}", (*site).tree},
+	{"GET /blob/{path...}", (*site).blob},
+	{"GET /history/{path...}", (*site).history},
+	{"GET /search", (*site).search},
+	{"GET /dashboard", (*site).showDashboard},
+	{"POST /restore", (*site).restore},
+	{"/", func(*site, *request) (page, error) { return page{}, errNoPage }},
 }
 
 // errNoPage means that the server has no page with the address.

@@ -85,7 +85,8 @@ func (s *Site) apiHistory(ctx context.Context, q apiRequest) (any, error) {
 			}
 		}
 		if len(v.Versions) == 0 {
-			return &tree.PathError{Path: q.path, Err: fs.ErrNotExist}
+			_, err := c.Find(ctx, q.path) // a hidden file that was deleted does not exist
+			return err
 		}
 		for i := range v.Versions {
 			v.Versions[i].File = v.File

@@ -75,8 +75,13 @@ func (s *site) history(r *request) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if !found || len(h.Versions) == 0 {
+	if !found {
 		return page{}, tree.ErrNotExist
+	}
+	if len(h.Versions) == 0 { // a hidden file that was deleted does not exist
+		if _, err := v.Find(r.Context(), h.Path); err != nil {
+			return page{}, err
+		}
 	}
 	if err := h.show(r); err != nil {
 		return page{}, err

@@ -141,7 +141,7 @@ func (w *world) change(files map[string]leaf) {
 		return tree.Join(dirs[0], w.token(8))
 	}
 
-	op := r.IntN(10)
+	op := r.IntN(12)
 	if len(all) < 4 {
 		op = r.IntN(3)
 	}
@@ -156,7 +156,7 @@ func (w *world) change(files map[string]leaf) {
 		}
 	case 4:
 		w.move(files, pick(r, all), "")
-	case 5:
+	case 5, 6:
 		from, to := pick(r, all), fresh()
 		if !tree.Below(to, from) {
 			w.move(files, from, to)
@@ -353,7 +353,9 @@ func (w *world) secretsOf(v visitor) *secrets {
 		for dir, id := range c.trees {
 			visible, size := w.below(v, i, dir)
 			mark(visible, hashes, id.String()[:16])
-			mark(visible, sizes, fmt.Sprint(size), shownSize(size))
+			if size > 0 {
+				mark(visible, sizes, fmt.Sprint(size), shownSize(size))
+			}
 		}
 	}
 	hidden := func(set map[string]bool) map[string]bool {
@@ -361,4 +363,21 @@ func (w *world) secretsOf(v visitor) *secrets {
 		return set
 	}
 	return &secrets{words: slices.Sorted(maps.Keys(hidden(all))), hashes: hidden(hashes), sizes: hidden(sizes), seen: seen}
+}
+
+// made reports whether a visitor may see a content in a commit that made it: no parent has it
+// at the same path.
+func (w *world) made(v visitor, word string) bool {
+	for i, c := range w.commits {
+		for p, l := range c.files {
+			if l.dir || l.word() != word {
+				continue
+			}
+			is := func(parent int) bool { return w.commits[parent].files[p].text == l.text }
+			if !slices.ContainsFunc(c.parents, is) && w.visible(v, i, p) {
+				return true
+			}
+		}
+	}
+	return false
 }

@@ -356,6 +356,23 @@ func TestAccess(t *testing.T) {
 	s.want(403, "eve", "MOVE", team+"a.txt", "", to("open/x"))
 	s.want(204, "eve", "POST", team, "")
 	s.wantFiles("team", map[string]string{"a.txt": "one\ntwo\n", "secret/plan": "hidden text", "open/x": "x"})
+
+	// A lock on a hidden path has no name for others, and its folder no size.
+	const info = `<lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>`
+	s.want(200, "anna", "LOCK", team+"secret/plan", info)
+	if got := s.want(423, "eve", "LOCK", team, info).body; strings.Contains(got, "secret") || !strings.Contains(got, "no-conflicting-lock") {
+		t.Errorf("eve sees the lock on a hidden path: %s", got)
+	}
+	if got := s.want(423, "anna", "LOCK", team, info).body; !strings.Contains(got, "secret/plan") {
+		t.Errorf("anna does not see her lock: %s", got)
+	}
+	const quota = `<propfind xmlns="DAV:"><prop><quota-used-bytes/></prop></propfind>`
+	if got := s.want(207, "eve", "PROPFIND", team, quota, "Depth: 0").body; !strings.Contains(got, "404 Not Found") {
+		t.Errorf("eve sees the size of a folder with hidden files: %s", got)
+	}
+	if got := s.want(207, "eve", "PROPFIND", team+"open", quota, "Depth: 0").body; strings.Contains(got, "404 Not Found") {
+		t.Errorf("eve does not see the size of a folder that she may read: %s", got)
+	}
 }
 
 // No path leads out of a branch, and hostile XML and If headers are refused.

@@ -333,7 +333,8 @@ func (a *attacked) changeAnything(v visitor) {
 		scope := pick(a.rand, []string{"shared", "exclusive"})
 		body = fmt.Sprintf(`<lockinfo xmlns="DAV:"><lockscope><%s/></lockscope><locktype><write/></locktype></lockinfo>`, scope)
 		headers = append(headers, "Timeout: Second-2")
-		a.send(visitors[0], method, at, body, headers...) // perhaps on a path that is hidden from v
+		code, _, _ := a.send(visitors[0], method, at, body, headers...) // perhaps on a path that is hidden from v
+		a.named(v, code, at)
 		for at = path.Dir(at); a.rand.IntN(3) > 0 && strings.Count(at, "/") > 3; {
 			at = path.Dir(at)
 		}
@@ -342,9 +343,18 @@ func (a *attacked) changeAnything(v visitor) {
 	case http.MethodPost:
 		at = dav.Prefix + "/branches/team"
 	}
-	if code, _, _ := a.send(v, method, at, body, headers...); code < 300 && (method == "COPY" || method == "MOVE") {
+	code, _, _ := a.send(v, method, at, body, headers...)
+	if a.named(v, code, at); code < 300 && (method == "COPY" || method == "MOVE") {
 		a.send(v, http.MethodGet, fresh, "")
 		a.send(v, "PROPFIND", fresh, "", "Depth: infinity")
+	}
+}
+
+// named notes that a request may have created a path. Its names are no secret then.
+func (a *attacked) named(v visitor, code int, at string) {
+	if code == http.StatusCreated {
+		s := a.secrets[v]
+		s.words = slices.DeleteFunc(s.words, func(word string) bool { return slices.Contains(strings.Split(at, "/"), word) })
 	}
 }
 

@@ -142,10 +142,10 @@ func TestTooManyRules(t *testing.T) {
 // A commit that cannot be read closes everything.
 func TestLostCommit(t *testing.T) {
 	s := treetest.New(t)
-	p, m := newPast(), newMemory()
+	p := newPast(s.Repo, newMemory())
 	records, err := s.Repo.RecordViewOrEmpty()
 	s.Check(err)
-	lost, err := p.commit(t.Context(), s.Repo, m, records, object.ID{}, nil)
+	lost, err := p.commit(t.Context(), records, object.ID{}, nil)
 	s.Check(err)
 	if got := rule(lost.rules, "any/path"); got != "closed" {
 		t.Errorf("rule %q of a commit that cannot be read", got)

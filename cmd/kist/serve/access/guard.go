@@ -36,7 +36,6 @@ type Guard struct {
 	top    effective // of the top folder
 	err    error     // the served branch is not known
 
-	memory *memory
 	past   *past
 	recent *recent
 }
@@ -45,7 +44,7 @@ type Guard struct {
 // the branch of HEAD now.
 func Open(r *kist.Repository) *Guard {
 	m := newMemory()
-	g := &Guard{repo: r, memory: m, past: newPast(), recent: newRecent(m)}
+	g := &Guard{repo: r, past: newPast(r, m), recent: newRecent(m)}
 	setting := func(key string) *string {
 		if value, set := r.Config().Get(key); set {
 			return &value
@@ -118,7 +117,7 @@ func (g *Guard) Rules(ctx context.Context, user User, at Place) (*Rules, error) 
 	}
 	r := New(user, at.Objects, at.Tree, present)
 	r.top, r.recent = g.top, g.recent
-	r.later, err = g.past.later(ctx, g.repo, g.memory, head, at.Commit)
+	r.later, err = g.past.later(ctx, head, at.Commit)
 	return r, err
 }
 
@@ -129,7 +128,7 @@ func (g *Guard) Warm(ctx context.Context) error {
 	if err != nil || head.IsZero() {
 		return err
 	}
-	_, err = g.past.later(ctx, g.repo, g.memory, head, object.ID{})
+	_, err = g.past.later(ctx, head, object.ID{})
 	return err
 }
 

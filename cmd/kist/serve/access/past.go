@@ -13,6 +13,9 @@ import (
 // past has the rules of the commits in a history. It grows on demand. A request that ends
 // early leaves its progress to the next one.
 type past struct {
+	repo   *kist.Repository
+	memory *memory
+
 	turn    chan struct{} // holds an element while somebody uses the rest
 	commits []pastCommit  // parents first
 	numbers map[object.ID]int32
@@ -35,13 +38,13 @@ type pastCommit struct {
 // maxAnswers is the most commits for which past keeps the later rules.
 const maxAnswers = 10_000
 
-func newPast() *past {
-	return &past{turn: make(chan struct{}, 1), numbers: map[object.ID]int32{}}
+func newPast(r *kist.Repository, m *memory) *past {
+	return &past{repo: r, memory: m, turn: make(chan struct{}, 1), numbers: map[object.ID]int32{}}
 }
 
 // later returns the different rules of the commits in the history of head that are not in the
 // history of commit. So these commits are later, or beside it. It leaves out the rules of head.
-func (p *past) later(ctx context.Context, r *kist.Repository, m *memory, head, commit object.ID) ([]*ruleFolder, error) {
+func (p *past) later(ctx context.Context, head, commit object.ID) ([]*ruleFolder, error) {
 	if head.IsZero() || head == commit {
 		return nil, nil
 	}
@@ -53,7 +56,7 @@ func (p *past) later(ctx context.Context, r *kist.Repository, m *memory, head, c
 	}
 
 	if head != p.head {
-		top, err := p.add(ctx, r, m, head)
+		top, err := p.add(ctx, head)
 		if err != nil {
 			return nil, err
 		}
@@ -73,7 +76,7 @@ func (p *past) later(ctx context.Context, r *kist.Repository, m *memory, head, c
 
 	var before []bool
 	if !commit.IsZero() {
-		number, err := p.add(ctx, r, m, commit)
+		number, err := p.add(ctx, commit)
 		if err != nil {
 			return nil, err
 		}
@@ -116,16 +119,16 @@ func (p *past) reach(number int32) []bool {
 }
 
 // add returns the number of a commit, after it has added the commit and its history.
-func (p *past) add(ctx context.Context, r *kist.Repository, m *memory, id object.ID) (int32, error) {
+func (p *past) add(ctx context.Context, id object.ID) (int32, error) {
 	if number, known := p.numbers[id]; known {
 		return number, nil
 	}
-	records, err := r.RecordViewOrEmpty()
+	records, err := p.repo.RecordViewOrEmpty()
 	if err != nil {
 		return 0, err
 	}
 	read := func(id object.ID) (*object.Commit, []object.ID, error) {
-		c, err := object.ReadCommit(ctx, r.Objects(), id)
+		c, err := object.ReadCommit(ctx, p.repo.Objects(), id)
 		if isDamage(err) {
 			return nil, nil, nil
 		}
@@ -137,7 +140,7 @@ func (p *past) add(ctx context.Context, r *kist.Repository, m *memory, id object
 		return c, links, nil
 	}
 	value := func(id object.ID, c *object.Commit) (int32, error) {
-		out, err := p.commit(ctx, r, m, records, id, c)
+		out, err := p.commit(ctx, records, id, c)
 		if err != nil {
 			return 0, err
 		}
@@ -149,9 +152,9 @@ func (p *past) add(ctx context.Context, r *kist.Repository, m *memory, id object
 
 // commit returns a commit whose parents were added. C is nil if the commit cannot be read: then
 // nobody may read anything by its rules.
-func (p *past) commit(ctx context.Context, r *kist.Repository, m *memory, records *record.View, id object.ID, c *object.Commit) (out pastCommit, err error) {
+func (p *past) commit(ctx context.Context, records *record.View, id object.ID, c *object.Commit) (out pastCommit, err error) {
 	if c == nil {
-		out.rules, err = m.keep(ruleFolder{closed: true})
+		out.rules, err = p.memory.keep(ruleFolder{closed: true})
 		return out, err
 	}
 	for _, parent := range c.Parents {
@@ -163,7 +166,7 @@ func (p *past) commit(ctx context.Context, r *kist.Repository, m *memory, record
 	}
 
 	if _, expired := records.Expired(id); expired {
-		if _, err := object.ReadTree(ctx, r.Objects(), c.Tree); isDamage(err) {
+		if _, err := object.ReadTree(ctx, p.repo.Objects(), c.Tree); isDamage(err) {
 			out.tree, out.rules = before.tree, before.rules
 			return out, nil
 		}
@@ -172,6 +175,6 @@ func (p *past) commit(ctx context.Context, r *kist.Repository, m *memory, record
 	if before.tree.IsZero() { // of a commit that cannot be read
 		before.rules = nil
 	}
-	out.rules, err = m.rulesOf(ctx, r.Objects(), before.rules, before.tree, c.Tree)
+	out.rules, err = p.memory.rulesOf(ctx, p.repo.Objects(), before.rules, before.tree, c.Tree)
 	return out, err
 }

@@ -129,7 +129,7 @@ func (r *Rules) Shown(ctx context.Context, path string, e object.Entry) (object.
 }
 
 // Entries yields the entries of the folder dir from a name on, as [Rules.Shown] returns them,
-// without those that the user may not read. Id is that of the folder's tree node.
+// and leaves out the ones hidden from the user. Id is that of the folder's tree node.
 func (r *Rules) Entries(ctx context.Context, objects object.Reader, dir string, id object.ID, from string) iter.Seq2[object.Entry, error] {
 	return func(yield func(object.Entry, error) bool) {
 		for e, err := range object.EntriesFrom(ctx, objects, id, from) {

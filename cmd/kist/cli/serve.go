@@ -111,6 +111,9 @@ func (o *serveOptions) run(ctx context.Context, env *Env, r *kist.Repository, _ 
 		return err
 	}
 	server := serve.New(r, so)
+	if err := server.Site().Guard.Err(); err != nil && so.HasUsers() {
+		return err
+	}
 	pages, err := web.New(ctx, server.Site(), web.Options{
 		Now: env.Now, Jobs: max(2, runtime.GOMAXPROCS(0)), Log: func(err error) { so.Log(err.Error()) },
 	})

@@ -105,9 +105,6 @@ func (s *Server) handle(pattern string, h http.Handler) {
 // Serve answers requests on l until ctx ends. It then closes l, and gives requests under way
 // some seconds to finish.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	if err := s.site.Guard.Err(); err != nil && s.o.HasUsers() {
-		return err
-	}
 	alive, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	server := &http.Server{

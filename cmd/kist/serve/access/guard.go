@@ -128,6 +128,13 @@ func (g *Guard) Warm(ctx context.Context) error {
 	if err != nil || head.IsZero() {
 		return err
 	}
+	present, err := intact.CommitTree(ctx, g.repo, head)
+	if err != nil {
+		return err
+	}
+	if _, err := g.recent.rulesOf(ctx, g.repo.Objects(), present); err != nil { // the most popular tree
+		return err
+	}
 	_, err = g.past.later(ctx, head, object.ID{})
 	return err
 }

@@ -335,7 +335,7 @@ func (a *attacked) changeAnything(v visitor) {
 		body = fmt.Sprintf(`<lockinfo xmlns="DAV:"><lockscope><%s/></lockscope><locktype><write/></locktype></lockinfo>`, scope)
 		headers = append(headers, "Timeout: Second-2")
 		code, _, _ := a.send(visitors[0], method, at, body, headers...) // perhaps on a path that is hidden from v
-		a.named(v, code, at)
+		a.named(code, at)
 		for at = path.Dir(at); a.rand.IntN(3) > 0 && strings.Count(at, "/") > 3; {
 			at = path.Dir(at)
 		}
@@ -345,16 +345,18 @@ func (a *attacked) changeAnything(v visitor) {
 		at = dav.Prefix + "/branches/team"
 	}
 	code, _, _ := a.send(v, method, at, body, headers...)
-	if a.named(v, code, at); code < 300 && (method == "COPY" || method == "MOVE") {
+	if a.named(code, at); code < 300 && (method == "COPY" || method == "MOVE") {
 		a.send(v, http.MethodGet, fresh, "")
 		a.send(v, "PROPFIND", fresh, "", "Depth: infinity")
 	}
 }
 
 // named notes that a request may have created a path. Its names are no secret then.
-func (a *attacked) named(v visitor, code int, at string) {
-	if code == http.StatusCreated {
-		s := a.secrets[v]
+func (a *attacked) named(code int, at string) {
+	if code != http.StatusCreated {
+		return
+	}
+	for _, s := range a.secrets {
 		s.words = slices.DeleteFunc(s.words, func(word string) bool { return slices.Contains(strings.Split(at, "/"), word) })
 	}
 }

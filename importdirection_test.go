@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"net/url"
 	"os"
@@ -340,4 +341,56 @@ func selector(e ast.Expr) string {
 		return ""
 	}
 	return x.Name + "." + s.Sel.Name
+}
+
+// unguarded lists functions and clients of the standard library that the product does not use.
+var unguarded = []string{"http.DefaultClient", "http.Get", "http.Head", "http.Post", "http.PostForm"}
+
+// TestGuarded checks that the product runs git at one place only, which keeps git from running the
+// programs of a repository. It also checks that each HTTP client has a rule for redirects.
+func TestGuarded(t *testing.T) {
+	const runsGit = "cmd/kist/cli/program.go"
+	for _, file := range goFiles(t) {
+		if file.test || strings.HasPrefix(file.path, "cmd/kistbench/") || strings.HasSuffix(path.Dir(file.path), "test") {
+			continue
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.SelectorExpr:
+				if slices.Contains(unguarded, selector(n)) {
+					t.Errorf("%s uses %s: use a client with CheckRedirect", set.Position(n.Pos()), selector(n))
+				}
+			case *ast.CallExpr:
+				if file.path != runsGit && startsGit(n) {
+					t.Errorf("%s runs git: use safeGit of %s", set.Position(n.Pos()), runsGit)
+				}
+			case *ast.CompositeLit:
+				if n.Type != nil && types.ExprString(n.Type) == "http.Client" && !hasKey(n, "CheckRedirect") {
+					t.Errorf("%s: a client without CheckRedirect sends secrets to other hosts", set.Position(n.Pos()))
+				}
+			}
+			return true
+		})
+	}
+}
+
+// startsGit reports whether a call starts a program whose name is git.
+func startsGit(call *ast.CallExpr) bool {
+	starts := []string{"exec.Command", "exec.CommandContext", "newCommand", "newProgram"}
+	return slices.Contains(starts, types.ExprString(call.Fun)) &&
+		slices.ContainsFunc(call.Args, func(e ast.Expr) bool { return types.ExprString(e) == `"git"` })
+}
+
+// hasKey reports whether a literal of a struct sets a field.
+func hasKey(lit *ast.CompositeLit, field string) bool {
+	return slices.ContainsFunc(lit.Elts, func(e ast.Expr) bool {
+		pair, ok := e.(*ast.KeyValueExpr)
+		return ok && types.ExprString(pair.Key) == field
+	})
 }

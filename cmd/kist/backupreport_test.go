@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -116,5 +117,40 @@ func TestBackupPing(t *testing.T) {
 	o := s.exits(0, "backup", "--ping", monitor.URL+"/secret")
 	if !strings.Contains(o.stderr, "warning: ping: ") || strings.Contains(o.stderr, "/secret") {
 		t.Errorf("want a warning about the ping, without its secret path: %v", o)
+	}
+}
+
+// A ping stays on the host that the user chose.
+func TestPingRedirects(t *testing.T) {
+	var elsewhere, here []string
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		elsewhere = append(elsewhere, r.Method+" "+r.URL.Path+" "+r.Referer())
+	}))
+	defer other.Close()
+	monitor := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		here = append(here, r.Method+" "+r.URL.Path)
+		switch r.URL.Path {
+		case "/moved":
+			http.Redirect(w, r, "/secret", http.StatusPermanentRedirect)
+		case "/elsewhere":
+			http.Redirect(w, r, other.URL+"/elsewhere", http.StatusTemporaryRedirect)
+		}
+	}))
+	defer monitor.Close()
+
+	s := newShell(t)
+	s.kist("init")
+	s.write(map[string]string{"a": "alpha"})
+	s.backup(0, "--ping", monitor.URL+"/moved")
+	if want := "POST /moved POST /secret"; strings.Join(here, " ") != want {
+		t.Errorf("requests %q, want %q", here, want)
+	}
+
+	o := s.exits(0, "backup", "--ping", monitor.URL+"/elsewhere")
+	if !strings.Contains(o.stderr, "warning: ping: the answer redirects to "+strconv.Quote(strings.TrimPrefix(other.URL, "http://"))) || strings.Contains(o.stderr, "/elsewhere") {
+		t.Errorf("want a warning about the redirect, without its path: %v", o)
+	}
+	if len(elsewhere) > 0 {
+		t.Errorf("another host received %q", elsewhere)
 	}
 }

@@ -133,12 +133,16 @@ func identitySource(file, role, session, region string) *source {
 	return &source{what: "web identity of role " + role, client: client(serviceTimeout), Provider: iam}
 }
 
-// client returns a client that uses no proxy.
+// client returns a client that uses no proxy and follows no redirect: its requests have tokens.
 func client(limit time.Duration) *http.Client {
-	return &http.Client{Timeout: limit, Transport: &http.Transport{
-		DialContext:       (&net.Dialer{Timeout: limit}).DialContext,
-		DisableKeepAlives: true,
-	}}
+	return &http.Client{
+		Timeout: limit,
+		Transport: &http.Transport{
+			DialContext:       (&net.Dialer{Timeout: limit}).DialContext,
+			DisableKeepAlives: true,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 }
 
 // RetrieveWithCredContext returns the credentials. minio-go calls it if it has

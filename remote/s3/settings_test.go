@@ -246,6 +246,7 @@ func roleServer(t *testing.T) *httptest.Server {
 		w.Write([]byte("my-role"))
 	})
 	mux.HandleFunc("GET /container", func(w http.ResponseWriter, r *http.Request) { w.Write([]byte(answer)) })
+	mux.Handle("GET /elsewhere", http.RedirectHandler("/container", http.StatusTemporaryRedirect))
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server
@@ -271,6 +272,7 @@ func TestRoles(t *testing.T) {
 		"no role":       {"AWS_EC2_METADATA_SERVICE_ENDPOINT": server.URL + "/no"},
 		"no service":    {"AWS_EC2_METADATA_SERVICE_ENDPOINT": "http://127.0.0.1:1"},
 		"no container":  {"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.URL + "/none"},
+		"redirect":      {"AWS_CONTAINER_CREDENTIALS_FULL_URI": server.URL + "/elsewhere"}, // the request may have a token
 		"no token file": {"AWS_WEB_IDENTITY_TOKEN_FILE": "/none", "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"},
 	} {
 		if _, err := Open(t.Context(), "s3://bucket", testEnv(t, settings)); !errors.Is(err, remote.ErrCredentials) {

@@ -149,6 +149,8 @@ const (
 	pingTries   = 3
 	pingTimeout = 10 * time.Second
 	pingPause   = time.Second
+
+	maxRedirects = 5
 )
 
 // sendPing sends the summary to a monitor. A failure is only a warning.
@@ -167,7 +169,8 @@ func (b *backup) sendPing(ctx context.Context) {
 			at = at.JoinPath("fail")
 		}
 		for try := 1; ; try++ {
-			if err = post(ctx, at.String(), summary); err == nil || try == pingTries {
+			err = post(ctx, at.String(), summary)
+			if leaves := (*otherHostError)(nil); err == nil || try == pingTries || errors.As(err, &leaves) {
 				break
 			}
 			time.Sleep(pingPause)
@@ -188,13 +191,40 @@ func post(ctx context.Context, to string, body []byte) error {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("User-Agent", "kist")
-	answer, err := http.DefaultClient.Do(req)
+	answer, err := pingClient.Do(req)
+	if leaves := (*otherHostError)(nil); errors.As(err, &leaves) {
+		return leaves // without the whole URL there, which may repeat a secret
+	}
 	if err != nil {
 		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode >= 300 {
 		return errors.New(answer.Status)
+	}
+	return nil
+}
+
+// pingClient sends pings. The summary, and a URL that may be a secret, stay with the host that
+// the user chose.
+var pingClient = &http.Client{CheckRedirect: stayOnHost}
+
+// otherHostError is the error for a redirect to another host.
+type otherHostError struct{ host string }
+
+func (e *otherHostError) Error() string {
+	return fmt.Sprintf("the answer redirects to %s, and kist does not follow it to another host", quoteArg(e.host))
+}
+
+// stayOnHost follows a redirect on the same host and port, and one to HTTPS on the same host.
+func stayOnHost(req *http.Request, via []*http.Request) error {
+	first := via[0].URL
+	same := req.URL.Scheme == first.Scheme && req.URL.Host == first.Host
+	if !same && (req.URL.Scheme != "https" || req.URL.Hostname() != first.Hostname()) {
+		return &otherHostError{req.URL.Host}
+	}
+	if len(via) >= maxRedirects {
+		return errors.New("the answers redirect in a circle")
 	}
 	return nil
 }

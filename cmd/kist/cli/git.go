@@ -1,15 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,9 +24,9 @@ moves the same branches and tags here. If the current branch has no commit yet,
 and git has a branch of its name, kist checks it out.
 
 DIR '-' is standard input: the output of 'git fast-export --use-done-feature'.
-Otherwise kist runs git. Import again to get new commits: nothing is stored
-twice. If a branch has other commits here, or is checked out and would move,
-nothing is imported.
+Otherwise kist runs git, without the hooks and programs that DIR configures.
+Import again to get new commits: nothing is stored twice. If a branch has other
+commits here, or is checked out and would move, nothing is imported.
 
 Signatures, notes and submodules are left out. Files have no modification times.
 
@@ -94,7 +89,7 @@ func importGit(ctx context.Context, env *Env, r *kist.Repository, dir string, o 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	git := newGit(ctx, env, env.path(dir), "-C", env.path(dir), "-c", "core.quotePath=true", "fast-export",
+	git := newGit(ctx, env, env.path(dir), "-C", env.path(dir), "fast-export",
 		"--use-done-feature", "--signed-tags=strip", "--tag-of-filtered-object=drop", "--reencode=yes", "--branches", "--tags")
 	stream, err := start(git, git.StdoutPipe)
 	if err != nil {
@@ -201,73 +196,4 @@ func runExportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 		env.info("wrote %s, %s to %s", plural(uint64(done.Commits), "commit", "commits"), plural(uint64(len(done.Refs)), "ref", "refs"), quotePath(dir))
 	}
 	return partialError(env, r, done.Skipped)
-}
-
-// newCommand returns a program that has not started yet. It runs in the folder of env, with the
-// variables of env, and without standard streams.
-func newCommand(ctx context.Context, env *Env, name string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir, cmd.Env = env.Dir, env.Programs.Environ
-	return cmd
-}
-
-// newShell returns a command of the shell that has not started yet. It uses the terminal. An
-// interrupt ends it by SIGTERM.
-func newShell(ctx context.Context, env *Env, args ...string) *exec.Cmd {
-	cmd := newCommand(ctx, env, "sh", append([]string{"-c"}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.stdout, env.stderr
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	return cmd
-}
-
-// program is a run of another program.
-type program struct {
-	*exec.Cmd
-	name     string
-	messages bytes.Buffer
-}
-
-// newProgram returns a run that has not started yet.
-func newProgram(ctx context.Context, env *Env, name string, args ...string) *program {
-	p := &program{Cmd: newCommand(ctx, env, name, args...), name: name}
-	p.Stderr = &p.messages
-	return p
-}
-
-// newGit returns a run of git for the repository in dir, and no other: neither the one
-// that the environment names, nor one around dir.
-func newGit(ctx context.Context, env *Env, dir string, args ...string) *program {
-	p := newProgram(ctx, env, "git", args...)
-	p.Env = slices.DeleteFunc(p.Environ(), func(v string) bool {
-		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(gitVariables, name)
-	})
-	p.Env = append(p.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(realPath(dir)))
-	return p
-}
-
-// gitVariables make git use another repository, or other files of one.
-var gitVariables = []string{
-	"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
-	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES",
-}
-
-// start starts a program. Open is the method of p that opens the pipe to use.
-func start[P any](p *program, open func() (P, error)) (P, error) {
-	pipe, err := open()
-	if err == nil {
-		err = p.Start()
-	}
-	if err != nil {
-		return pipe, failf(exitFailed, "program", "%s cannot be started: %w", p.name, err)
-	}
-	return pipe, nil
-}
-
-// wait waits for the end. Its error has the program's message.
-func (p *program) wait() error {
-	if err := p.Wait(); err != nil {
-		return failf(exitFailed, "program", "%s failed: %w: %s", p.name, err, printable(string(bytes.TrimSpace(p.messages.Bytes()))))
-	}
-	return nil
 }

@@ -20,7 +20,7 @@ type identity struct {
 // gitUser returns the user's name and address in git's own configuration of the user. It asks
 // git, which knows all forms of its files. It is "" without git.
 func gitUser(env *Env) (name, email string) {
-	cmd := newCommand(context.Background(), env, "git", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
+	cmd := safeGit(context.Background(), env, "/", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Dir = "/" // so that no repository counts
 	out, err := cmd.Output()
 	if err != nil {

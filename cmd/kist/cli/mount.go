@@ -18,6 +18,7 @@ type mountOptions struct {
 	remote string
 	other  bool
 	cache  uint64
+	folder *mount.Folder
 }
 
 func newMount(env *Env) *cobra.Command {
@@ -81,6 +82,7 @@ func (o *mountOptions) run(ctx context.Context, env *Env, cmd *cobra.Command, ar
 		return err
 	}
 	defer done()
+	defer o.folder.Close()
 	root := h.Root()
 	if len(args) == 2 {
 		if root, err = h.Revision(ctx, previous(args[1])); err != nil {
@@ -88,7 +90,7 @@ func (o *mountOptions) run(ctx context.Context, env *Env, cmd *cobra.Command, ar
 		}
 	}
 
-	m, err := mount.Mount(env.path(args[0]), root, mount.Options{Name: "kist:" + name, Other: o.other, Warn: func(text string) { env.warn("%s", text) }})
+	m, err := mount.Mount(o.folder, root, mount.Options{Name: "kist:" + name, Other: o.other, Warn: func(text string) { env.warn("%s", text) }})
 	if err != nil {
 		return err
 	}
@@ -128,8 +130,8 @@ func serveMount(ctx context.Context, env *Env, h *browse.History, m *mount.Mount
 	}
 }
 
-// open opens the history to show in dir, and returns its name. The caller calls done in the
-// end.
+// open opens the history to show in dir, and returns its name. It also opens the folder. The
+// caller calls done and closes the folder in the end.
 func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *browse.History, name string, done func(), err error) {
 	options := browse.Options{Cache: int64(o.cache), Now: env.Now}
 	if o.remote == "" {
@@ -137,7 +139,7 @@ func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *brows
 		if err != nil {
 			return nil, "", nil, err
 		}
-		if err := mayCover(env, r, dir); err != nil {
+		if o.folder, err = openCovered(env, r, dir); err != nil {
 			r.Close()
 			return nil, "", nil, err
 		}
@@ -155,11 +157,10 @@ func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *brows
 			r.Close()
 		}
 	}
-	if r != nil {
-		err = mayCover(env, r, dir)
-	}
-	if err == nil {
-		h, err = browse.OfRemote(ctx, opened, options)
+	if o.folder, err = openCovered(env, r, dir); err == nil {
+		if h, err = browse.OfRemote(ctx, opened, options); err != nil {
+			o.folder.Close()
+		}
 	}
 	if err != nil {
 		done()
@@ -167,20 +168,28 @@ func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *brows
 	return h, name, done, err
 }
 
-// mayCover returns an error if dir is in a repository or its worktree: 'kist add' would record
-// the history there once more.
-func mayCover(env *Env, r *kist.Repository, dir string) error {
-	real, err := filepath.EvalSymlinks(env.path(dir))
-	if err != nil {
-		return nil // mounting there fails, with a better message
+// openCovered opens the folder to mount on. The error is a hint if dir is in the repository or
+// its worktree: 'kist add' would record the history there once more. There may be no repository.
+func openCovered(env *Env, r *kist.Repository, dir string) (*mount.Folder, error) {
+	folder, err := mount.OpenFolder(env.path(dir))
+	if err != nil || r == nil {
+		return folder, err
 	}
+	real, err := folder.Real()
 	for _, place := range []string{r.Home(), r.Dir()} {
-		if place, err = filepath.EvalSymlinks(place); err != nil {
-			return err
+		if err == nil {
+			place, err = filepath.EvalSymlinks(place)
+		}
+		if err != nil {
+			break
 		}
 		if _, inside := below(place, real); inside {
-			return hintf(failf(exitFailed, "path", "cannot mount on %s: it is in the repository, which would record its own history", quotePath(dir)), "use a folder outside, such as /tmp/history")
+			err = hintf(failf(exitFailed, "path", "cannot mount on %s: it is in the repository, which would record its own history", quotePath(dir)), "use a folder outside, such as /tmp/history")
 		}
 	}
-	return nil
+	if err != nil {
+		folder.Close()
+		return nil, err
+	}
+	return folder, nil
 }

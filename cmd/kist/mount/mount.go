@@ -7,11 +7,9 @@ import (
 	"log"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
@@ -35,38 +33,44 @@ type Options struct {
 
 // Mounted is a mounted history.
 type Mounted struct {
-	dir    string
+	folder *Folder
 	server *fuse.Server
 	ended  chan struct{}
 }
 
 // Mount shows a folder of a history in an empty folder. The caller calls Unmount, or waits
 // for Ended.
-func Mount(dir string, n *browse.Node, o Options) (*Mounted, error) {
-	dir, err := checkFolder(dir)
-	if err != nil {
-		return nil, err
+func Mount(f *Folder, n *browse.Node, o Options) (*Mounted, error) {
+	if names, _ := f.dir.Readdirnames(1); len(names) > 0 {
+		return nil, fmt.Errorf("%q %w", f.path, ErrNotEmpty)
 	}
 	if _, err := os.Stat("/dev/fuse"); err != nil && isLinux {
 		return nil, fmt.Errorf("%w (%v)", ErrNoFUSE, err)
+	}
+	path, err := f.mount(&o)
+	if err != nil {
+		return nil, fmt.Errorf("mount %q: %w", f.path, err)
 	}
 	options := []string{"ro", "nosuid", "nodev"}
 	if o.Other {
 		options = append(options, "default_permissions")
 	}
-	server, err := fuse.NewServer(newFileSystem(n, o.Warn), dir, &fuse.MountOptions{
+	server, err := fuse.NewServer(newFileSystem(n, o.Warn), path, &fuse.MountOptions{
 		AllowOther: o.Other, Options: options, FsName: o.Name, Name: "kist",
 		MaxWrite: maxRead, MaxReadAhead: maxRead, MaxBackground: 64, EnableSymlinkCaching: true,
-		DirectMount: os.Geteuid() == 0, Logger: log.New(warnWriter(o.Warn), "", 0),
+		Logger: log.New(warnWriter(o.Warn), "", 0),
 	})
+	m := &Mounted{folder: f, server: server, ended: make(chan struct{})}
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return nil, fmt.Errorf("%w: the program fusermount3 is missing", ErrNoFUSE)
 	case err != nil:
-		return nil, fmt.Errorf("mount %q: %s", dir, strings.TrimSpace(err.Error()))
+		if path != f.path { // f.mount has mounted it
+			err = errors.Join(err, m.detach())
+		}
+		return nil, fmt.Errorf("mount %q: %s", f.path, strings.TrimSpace(err.Error()))
 	}
 	addProcs()
-	m := &Mounted{dir: dir, server: server, ended: make(chan struct{})}
 	go func() {
 		server.Serve()
 		close(m.ended)
@@ -81,38 +85,12 @@ var addProcs = sync.OnceFunc(func() { runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) +
 // maxRead is the size of the largest read, in bytes.
 const maxRead = 1 << 20
 
-// checkFolder returns the absolute path of a folder that a mount may cover.
-func checkFolder(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Lstat(dir)
-	var f *os.File
-	if err == nil && info.IsDir() {
-		f, err = os.Open(dir) // of a dead mount, only this may fail: the system remembers what Lstat returns
-	}
-	switch {
-	case errors.Is(err, syscall.ENOTCONN):
-		return "", fmt.Errorf("%q %w", dir, ErrDead)
-	case err != nil:
-		return "", err
-	case f == nil:
-		return "", fmt.Errorf("%q %w", dir, ErrNotFolder)
-	}
-	defer f.Close()
-	if names, _ := f.Readdirnames(1); len(names) > 0 {
-		return "", fmt.Errorf("%q %w", dir, ErrNotEmpty)
-	}
-	return dir, nil
-}
-
 // Ended is closed when the history is no longer mounted.
 func (m *Mounted) Ended() <-chan struct{} { return m.ended }
 
 // Unmount ends the mount. If programs use files there, it reports that they are cut off.
 func (m *Mounted) Unmount() (inUse bool, err error) {
-	if m.server.Unmount() == nil {
+	if m.unmount() == nil {
 		<-m.ended
 		return false, nil
 	}
@@ -121,7 +99,7 @@ func (m *Mounted) Unmount() (inUse bool, err error) {
 		return false, nil
 	default:
 	}
-	return true, detach(m.dir)
+	return true, m.detach()
 }
 
 // warnWriter passes lines of a log on.

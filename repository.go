@@ -382,7 +382,7 @@ func Open(root string, opt Options) (*Repository, error) {
 	lost, err := ReadLost(r.dir)
 	if err == nil || errors.Is(err, ErrLostList) { // verify reports damage
 		r.objects.SetLost(lost)
-		r.worktree, err = r.OpenWorktree(r.root)
+		r.worktree, err = worktree.Open(r.root, r.WorktreeOptions(r.root))
 	}
 	if err != nil {
 		r.objects.Close()
@@ -405,15 +405,16 @@ func pathBelow(root, dir string) string {
 	return path
 }
 
-// OpenWorktree opens a folder as a worktree. It stores files as the configuration says.
-func (r *Repository) OpenWorktree(dir string) (*worktree.Worktree, error) {
+// WorktreeOptions returns the options to open dir as a worktree. It then stores files as the
+// configuration says.
+func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID, Metadata: r.config.Metadata == MetadataFull, IgnoreFiles: append(r.config.Values(KeyIgnoreFiles), worktree.IgnoreFile)}
 	if dir == r.root {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"
 		o.Roots = r.roots()
 	}
-	return worktree.Open(dir, o)
+	return o
 }
 
 // IsBare reports whether the repository is bare: it has no worktree of its own. A bare

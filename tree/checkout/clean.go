@@ -248,6 +248,6 @@ func (c *cleaner) isRepository(dir string, below []worktree.Found) bool {
 
 // isMounted reports whether a file system is mounted at a folder, or may be.
 func isMounted(r *kist.Repository, dir string) bool {
-	mounted, err := worktree.IsMountPoint(filepath.Join(r.Root(), filepath.FromSlash(dir)))
+	mounted, err := worktree.IsMountPoint(r.Worktree(), dir)
 	return mounted || err != nil
 }

@@ -74,7 +74,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 			return nil, err
 		}
 	}
-	w, err := r.OpenWorktree(o.To)
+	w, err := worktree.Open(o.To, r.WorktreeOptions(o.To))
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"strings"
@@ -30,7 +31,8 @@ type Source struct {
 	Time time.Time
 
 	load func(ctx context.Context, im *importer, s *Source) error
-	real string // Path without symlinks
+	real string      // Path without symlinks
+	info fs.FileInfo // of a folder, which must stay the same one
 }
 
 // Real returns the absolute path of the source, without symlinks.

@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -32,6 +34,9 @@ import (
 //  4. Folder by folder, stat data is compared and files are removed. halfMark goes last.
 //
 // The next import finds the renamed folder beside the folders that it names, and continues.
+//
+// The folder and the one above it stay open meanwhile, and all steps work through them. So
+// another user who exchanges a folder on the path cannot make kist delete another one.
 const (
 	asidePrefix = ".kist-delete-"
 	halfMark    = ".kist-half-deleted"
@@ -56,6 +61,26 @@ func (e *NotDeletedError) Error() string {
 // Is makes errors.Is(err, ErrHalfDeleted) true for an incomplete folder.
 func (e *NotDeletedError) Is(target error) bool { return e.half && target == ErrHalfDeleted }
 
+// errExchanged means that a path leads to another folder than before.
+var errExchanged = errors.New("another folder took its place meanwhile")
+
+// openSame opens the folder at a path, which must be the one that info describes.
+func openSame(path string, info fs.FileInfo) (*os.File, error) {
+	dir, err := disk.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	now, err := dir.Stat()
+	if err == nil && !os.SameFile(now, info) {
+		err = &fs.PathError{Op: "open", Path: path, Err: errExchanged}
+	}
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	return dir, nil
+}
+
 // isHalfDeleted reports whether a folder, with this path, may be incomplete.
 func isHalfDeleted(path string) bool {
 	_, err := os.Lstat(filepath.Join(path, halfMark))
@@ -67,6 +92,59 @@ type aside struct {
 	path   string // now
 	name   string // its former base name
 	commit object.ID
+
+	above *os.Root // the folder above; like the others, only open within deleteAside
+	root  *os.Root
+	dir   *os.File // the same as root
+}
+
+// open opens a folder by the last name of path in above. Info describes the folder, or is nil.
+func (a *aside) open(info fs.FileInfo) (err error) {
+	name := filepath.Base(a.path)
+	if info == nil {
+		if info, err = a.above.Lstat(name); err != nil {
+			return err
+		}
+	}
+	if a.root, err = a.above.OpenRoot(name); err != nil {
+		return err
+	}
+	a.dir, err = a.root.Open(".")
+	if err == nil {
+		var now fs.FileInfo
+		if now, err = a.dir.Stat(); err == nil && !os.SameFile(now, info) {
+			err = &fs.PathError{Op: "open", Path: a.path, Err: errExchanged}
+		}
+	}
+	if err != nil {
+		a.close()
+	}
+	return err
+}
+
+func (a *aside) close() {
+	if a.dir != nil {
+		a.dir.Close()
+	}
+	a.root.Close()
+}
+
+// rename gives the folder another name in the folder above, and a its path.
+func (a *aside) rename(name string) error {
+	if err := a.above.Rename(filepath.Base(a.path), name); err != nil {
+		return err
+	}
+	a.path = filepath.Join(filepath.Dir(a.path), name)
+	return syncRoot(a.above)
+}
+
+// syncRoot writes the names in a folder to disk.
+func syncRoot(root *os.Root) error {
+	dir, err := root.Open(".")
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }
 
 // Aside returns the folders in dir that interrupted imports were deleting.
@@ -85,7 +163,7 @@ func parseAside(path string) (aside, bool) {
 	rest, found := strings.CutPrefix(filepath.Base(path), asidePrefix)
 	id, name, cut := strings.Cut(rest, "-")
 	commit, err := object.ParseID(id)
-	return aside{path, name, commit}, found && cut && err == nil && name != ""
+	return aside{path: path, name: name, commit: commit}, found && cut && err == nil && name != ""
 }
 
 // finishAsides continues to delete the folders in im.Asides whose commits are on the branch.
@@ -96,7 +174,7 @@ func (im *importer) finishAsides(ctx context.Context) (errs []error) {
 	done := slices.Collect(maps.Values(im.done))
 	for _, path := range im.Asides {
 		if a, ok := parseAside(path); ok && slices.Contains(done, a.commit) {
-			errs = append(errs, im.deleteAside(ctx, a))
+			errs = append(errs, im.continueAside(ctx, a))
 		}
 	}
 	return errs
@@ -114,44 +192,72 @@ func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.I
 	case tree.Below(im.repo.Dir(), strings.TrimSuffix(s.real, "/")): // s.real may be "/"
 		return refuse("the repository is in it")
 	}
-	mounted, err := worktree.IsMountPoint(s.real)
+	a := aside{path: s.real, name: filepath.Base(s.real), commit: commit}
+	if a.above, err = disk.OpenRoot(filepath.Dir(s.real)); err != nil {
+		return err
+	}
+	defer a.above.Close()
+	if err := a.open(s.info); err != nil {
+		return err
+	}
+	defer a.close()
+
+	mounted, err := im.isMounted(&a)
 	if err != nil {
 		return err
 	}
 	if mounted {
 		return refuse("a file system is mounted there")
 	}
-	a := aside{filepath.Join(filepath.Dir(s.real), asidePrefix+commit.String()+"-"+filepath.Base(s.real)), filepath.Base(s.real), commit}
-	if _, err := os.Lstat(a.path); err == nil {
-		return refuse(fmt.Sprintf("%q is in the way", a.path))
+	name := asidePrefix + commit.String() + "-" + a.name
+	if _, err := a.above.Lstat(name); err == nil {
+		return refuse(fmt.Sprintf("%q is in the way", filepath.Join(filepath.Dir(s.real), name)))
 	}
-	if err := os.Rename(s.real, a.path); err != nil {
+	if err := a.rename(name); err != nil {
 		return err
 	}
-	if err := disk.SyncDir(filepath.Dir(a.path)); err != nil {
+	return im.deleteAside(ctx, &a)
+}
+
+// isMounted reports whether a file system is mounted at the folder itself.
+func (im *importer) isMounted(a *aside) (bool, error) {
+	w, err := worktree.OpenFile(a.dir, im.repo.WorktreeOptions(a.dir.Name()))
+	if err != nil {
+		return false, err
+	}
+	return worktree.IsMountPoint(w, "")
+}
+
+// continueAside continues to delete a folder that an interrupted import renamed.
+func (im *importer) continueAside(ctx context.Context, a aside) (err error) {
+	if a.above, err = disk.OpenRoot(filepath.Dir(a.path)); err != nil {
 		return err
 	}
-	return im.deleteAside(ctx, a)
+	defer a.above.Close()
+	if err := a.open(nil); err != nil {
+		return err
+	}
+	defer a.close()
+	return im.deleteAside(ctx, &a)
 }
 
 // deleteAside continues to delete a folder. If the folder differs from the commit, it gets its
 // name back, unless files may be missing already.
-func (im *importer) deleteAside(ctx context.Context, a aside) error {
+func (im *importer) deleteAside(ctx context.Context, a *aside) error {
 	lock, err := disk.Lock(ctx, filepath.Join(im.repo.Dir(), "delete-source.lock"), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
 
-	if os.Remove(a.path) == nil { // empty: only this step was left
+	if a.above.Remove(filepath.Base(a.path)) == nil { // empty: only this step was left
 		return nil
 	}
-	mark := filepath.Join(a.path, halfMark)
-	_, err = os.Lstat(mark)
+	_, err = a.root.Lstat(halfMark)
 	half := err == nil
 	idx, err := im.compare(ctx, a, half)
 	if err == nil && !half {
-		err = errors.Join(disk.Create(mark, nil), disk.SyncDir(a.path))
+		err = a.mark()
 	}
 	if err == nil {
 		return im.removeAll(ctx, idx, a)
@@ -163,20 +269,29 @@ func (im *importer) deleteAside(ctx context.Context, a aside) error {
 	if half {
 		return err
 	}
-	back := filepath.Join(filepath.Dir(a.path), a.name)
-	if _, lerr := os.Lstat(back); lerr == nil {
+	if _, lerr := a.above.Lstat(a.name); lerr == nil {
 		return fmt.Errorf("%w (it is now %q)", err, a.path)
 	}
-	_ = os.Remove(mark)
-	if differs != nil {
-		differs.Path = back
+	_ = a.root.Remove(halfMark)
+	rerr := a.rename(a.name)
+	if differs != nil && rerr == nil {
+		differs.Path = a.path
 	}
-	return errors.Join(err, os.Rename(a.path, back))
+	return errors.Join(err, rerr)
+}
+
+// mark makes halfMark in the folder.
+func (a *aside) mark() error {
+	f, err := a.root.OpenFile(halfMark, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		err = f.Close()
+	}
+	return errors.Join(err, a.dir.Sync())
 }
 
 // compare reads a folder and its commit. It returns the index of the folder, with stat data, or
 // a [*NotDeletedError]. With half, files may be missing.
-func (im *importer) compare(ctx context.Context, a aside, half bool) (*index.Index, error) {
+func (im *importer) compare(ctx context.Context, a *aside, half bool) (*index.Index, error) {
 	refuse := func(reason string, files ...string) error {
 		return &NotDeletedError{Path: a.path, Reason: reason, Files: files}
 	}
@@ -184,7 +299,7 @@ func (im *importer) compare(ctx context.Context, a aside, half bool) (*index.Ind
 	if err != nil {
 		return nil, err
 	}
-	w, err := im.repo.OpenWorktree(a.path)
+	w, err := worktree.OpenFile(a.dir, im.repo.WorktreeOptions(a.dir.Name()))
 	if err != nil {
 		return nil, err
 	}
@@ -200,14 +315,14 @@ func (im *importer) compare(ctx context.Context, a aside, half bool) (*index.Ind
 	if err != nil {
 		return nil, err
 	}
-	extra := nested(a.path)
+	extra := nestedIn(a.dir)
 	for _, s := range slices.Concat(files.Result.Skipped, files.Result.Special) {
 		extra = append(extra, s.Path)
 	}
 	if len(extra) > 0 {
 		return nil, refuse("it has files that the commit does not have", extra...)
 	}
-	if mounted, err := mountPoints(a.path, idx); err != nil || len(mounted) > 0 {
+	if mounted, err := mountPoints(w, idx); err != nil || len(mounted) > 0 {
 		return nil, cmp.Or(err, refuse("file systems are mounted in it", mounted...))
 	}
 
@@ -255,9 +370,10 @@ func (im *importer) differences(ctx context.Context, root object.ID, idx *index.
 	return differ, nil
 }
 
-// nested returns the folder of a repository in a folder, which a scan leaves out.
-func nested(path string) []string {
-	if _, err := os.Lstat(filepath.Join(path, kist.Dir)); err == nil {
+// nestedIn returns the folder of a repository in a folder, which a scan leaves out.
+func nestedIn(dir *os.File) []string {
+	var st unix.Stat_t
+	if unix.Fstatat(int(dir.Fd()), kist.Dir, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return []string{kist.Dir}
 	}
 	return nil
@@ -280,9 +396,9 @@ func (im *importer) readAll(ctx context.Context, root object.ID) error {
 }
 
 // mountPoints returns the folders of an index where a file system is mounted.
-func mountPoints(root string, idx *index.Index) (mounted []string, err error) {
+func mountPoints(w *worktree.Worktree, idx *index.Index) (mounted []string, err error) {
 	for _, dir := range folders(idx) {
-		is, err := worktree.IsMountPoint(filepath.Join(root, filepath.FromSlash(dir)))
+		is, err := worktree.IsMountPoint(w, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -309,10 +425,10 @@ const maxBatch = 128
 
 // removeAll removes the files of an index, deepest folders first, and then the folder itself.
 // A file whose stat data or content has changed stays, and is a [*NotDeletedError].
-func (im *importer) removeAll(ctx context.Context, idx *index.Index, a aside) error {
+func (im *importer) removeAll(ctx context.Context, idx *index.Index, a *aside) error {
 	// Without metadata: removing one name of a file changes the metadata of the others.
 	o := im.repo.Options()
-	w, err := worktree.Open(a.path, worktree.Options{Chunker: im.repo.Chunker(), Objects: im.repo.Objects(), Now: o.Now, Jobs: o.Jobs})
+	w, err := worktree.OpenFile(a.dir, worktree.Options{Chunker: im.repo.Chunker(), Objects: im.repo.Objects(), Now: o.Now, Jobs: o.Jobs})
 	if err != nil {
 		return err
 	}
@@ -325,7 +441,7 @@ func (im *importer) removeAll(ctx context.Context, idx *index.Index, a aside) er
 		}
 	}
 	for _, dir := range slices.Backward(folders(idx)) {
-		mounted, err := worktree.IsMountPoint(filepath.Join(a.path, filepath.FromSlash(dir)))
+		mounted, err := worktree.IsMountPoint(w, dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -345,12 +461,12 @@ func (im *importer) removeAll(ctx context.Context, idx *index.Index, a aside) er
 			}
 		}
 	}
-	if err := os.Remove(filepath.Join(a.path, halfMark)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := a.root.Remove(halfMark); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	err = os.Remove(a.path)
+	err = a.above.Remove(filepath.Base(a.path))
 	if errors.Is(err, fs.ErrExist) { // not empty
-		left, rerr := os.ReadDir(a.path)
+		left, rerr := fs.ReadDir(a.root.FS(), ".")
 		if rerr != nil {
 			return rerr
 		}
@@ -358,13 +474,13 @@ func (im *importer) removeAll(ctx context.Context, idx *index.Index, a aside) er
 		for _, d := range left {
 			e.Files = append(e.Files, d.Name())
 		}
-		return errors.Join(e, disk.Create(filepath.Join(a.path, halfMark), nil))
+		return errors.Join(e, a.mark())
 	}
 	return err
 }
 
 // removeBatch removes files of one folder, and the folder if it is then empty.
-func removeBatch(ctx context.Context, w *worktree.Worktree, batch []worktree.Op, dir string, a aside) error {
+func removeBatch(ctx context.Context, w *worktree.Worktree, batch []worktree.Op, dir string, a *aside) error {
 	if dir != "" { // Apply also makes it writable
 		batch = append(batch, worktree.Op{Path: dir})
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/convert"
 	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // makeFolder makes a folder to import and delete.
@@ -232,6 +234,44 @@ func TestDeleteSourceInterrupted(t *testing.T) {
 		}
 		if err == nil {
 			return
+		}
+	}
+}
+
+// Another user exchanges the folder above by a symlink, at each moment of an import. It never
+// deletes a file of the other folder, which has the same files.
+func TestDeleteSourceStaysInTheFolder(t *testing.T) {
+	for _, moment := range []string{"before", "while it stores", "before it deletes"} {
+		x := newImporting(t, kist.InitOptions{})
+		dir := t.TempDir()
+		for _, name := range []string{"above", "victim"} {
+			x.Check(os.Mkdir(filepath.Join(dir, name), 0o755))
+			makeFolder(t, filepath.Join(dir, name))
+		}
+		s := x.source(filepath.Join(dir, "above", "copy-2024-01-31"))
+		exchange := sync.OnceFunc(func() {
+			x.Check(os.Rename(filepath.Join(dir, "above"), filepath.Join(dir, "moved")))
+			x.Check(os.Symlink("victim", filepath.Join(dir, "above")))
+		})
+
+		o := convert.ImportOptions{DeleteSource: true}
+		switch moment {
+		case "before":
+			exchange()
+		case "while it stores":
+			o.Progress = func(kist.Amount, kist.Amount) { exchange() }
+		case "before it deletes":
+			o.Unrecorded = func(string, *worktree.Unrecorded) { exchange() }
+		}
+		err := x.run(o, s)
+		if isGone := isEmpty(t, filepath.Join(dir, "moved")); isGone != (err == nil) {
+			t.Errorf("%s: deleted %v, error %v", moment, isGone, err)
+		}
+
+		files := 0
+		x.Check(filepath.WalkDir(filepath.Join(dir, "victim"), func(string, fs.DirEntry, error) error { files++; return nil }))
+		if files != 12 {
+			t.Errorf("%s: the other folder has %d paths, want 12; error %v", moment, files, err)
 		}
 	}
 }

@@ -38,7 +38,7 @@ func Folder(path string, zone *time.Location) (Source, error) {
 			return Source{}, &fs.PathError{Op: "import", Path: at, Err: ErrHalfDeleted}
 		}
 	}
-	s := Source{Path: path, Name: filepath.Base(real), load: loadFolder, real: real}
+	s := Source{Path: path, Name: filepath.Base(real), load: loadFolder, real: real, info: info}
 	var dated bool
 	if s.Time, dated = timeInName(s.Name, zone); !dated {
 		s.Time = info.ModTime().In(zone)
@@ -68,7 +68,12 @@ func timeInName(name string, zone *time.Location) (time.Time, bool) {
 // loadFolder stores a folder and makes the index match it. Files whose stat data is that
 // of the latest folder are not read: they are hard links to the same files.
 func loadFolder(ctx context.Context, im *importer, s *Source) error {
-	w, err := im.repo.OpenWorktree(s.real)
+	dir, err := openSame(s.real, s.info)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	w, err := worktree.OpenFile(dir, im.repo.WorktreeOptions(dir.Name()))
 	if err != nil {
 		return err
 	}
@@ -80,7 +85,7 @@ func loadFolder(ctx context.Context, im *importer, s *Source) error {
 		return err
 	}
 	im.result.Skipped, im.result.Special = files.Result.Skipped, files.Result.Special
-	for _, path := range nested(s.real) {
+	for _, path := range nestedIn(dir) {
 		im.result.Special = append(im.result.Special, object.Skipped{Path: path, Reason: worktree.Nested.String()})
 	}
 

@@ -2,24 +2,15 @@
 
 package worktree
 
-import (
-	"os"
+import "golang.org/x/sys/unix"
 
-	"golang.org/x/sys/unix"
-)
-
-// IsMountPoint reports whether a file system is mounted at path: the folder above is on
+// isMountPoint reports whether a file system is mounted on the folder: the folder above is on
 // another device.
-func IsMountPoint(path string) (bool, error) {
+func (d *osFolder) isMountPoint() (bool, error) {
 	var st, above unix.Stat_t
-	err := unix.Lstat(path, &st)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		err = unix.Stat(path+"/..", &above)
-	} else {
-		above.Dev = st.Dev
+	err := unix.Fstat(d.fd, &st)
+	if err == nil {
+		err = unix.Fstatat(d.fd, "..", &above, 0)
 	}
-	if err != nil {
-		return false, &os.PathError{Op: "stat", Path: path, Err: err}
-	}
-	return st.Dev != above.Dev, nil
+	return err == nil && st.Dev != above.Dev, err
 }

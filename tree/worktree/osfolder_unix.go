@@ -5,6 +5,7 @@ package worktree
 import (
 	"io"
 	"io/fs"
+	"os"
 	"runtime"
 	"time"
 
@@ -20,9 +21,25 @@ func Open(root string, o Options) (*Worktree, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: root, Err: err}
 	}
+	return ofDescriptor(fd, o), nil
+}
+
+// OpenFile returns the Worktree of an open folder. Nothing that happens to the folder's path
+// leads the Worktree elsewhere. The caller may close dir.
+func OpenFile(dir *os.File, o Options) (*Worktree, error) {
+	defer runtime.KeepAlive(dir)
+	fd, err := openat(int(dir.Fd()), ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: dir.Name(), Err: err}
+	}
+	return ofDescriptor(fd, o), nil
+}
+
+// ofDescriptor returns the Worktree of a folder by its descriptor, which it takes over.
+func ofDescriptor(fd int, o Options) *Worktree {
 	f := &osFS{fd}
 	runtime.AddCleanup(f, func(fd int) { unix.Close(fd) }, fd)
-	return newWorktree(f, o), nil
+	return newWorktree(f, o)
 }
 
 // osFS is a real folder, by its file descriptor. The folder stays open until the

@@ -203,6 +203,26 @@ func (w *Worktree) openFolder(path string) (folder, error) {
 	return d, nil
 }
 
+// IsMountPoint reports whether a file system is mounted on a folder of a worktree, or "" for
+// the worktree's own. It is false for a worktree of [New].
+func IsMountPoint(w *Worktree, dir string) (bool, error) {
+	d, err := w.fs.openFolder(dir)
+	if err != nil {
+		return false, pathError("open", dir, err)
+	}
+	defer d.Close()
+
+	of, ok := d.(*osFolder)
+	if !ok {
+		return false, nil
+	}
+	mounted, err := of.isMountPoint()
+	if err != nil {
+		return false, pathError("stat", dir, err)
+	}
+	return mounted, nil
+}
+
 // refuseRepo returns an error if d is the repository's own folder.
 func (w *Worktree) refuseRepo(d folder) error {
 	st, err := d.lstat("")

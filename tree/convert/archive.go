@@ -68,6 +68,18 @@ type unpacker struct {
 	dst   *kist.Withheld // does not store purged content
 	done  kist.Amount
 	total kist.Amount
+
+	plain   limit // of what decompression returns
+	content limit // of the contents of members, which may be sparse
+}
+
+// newUnpacker returns an unpacker with the limits of its archive.
+func newUnpacker(im *importer, dst *kist.Withheld) *unpacker {
+	u := &unpacker{importer: im, dst: dst}
+	size := func() (int64, bool) { return max(u.done.Bytes, u.total.Bytes), u.total.Bytes > 0 }
+	u.plain = limit{chosen: im.MaxSize, size: size}
+	u.content = limit{chosen: im.MaxSize, size: size}
+	return u
 }
 
 // loadArchive stores the content of an archive and makes the index match it.
@@ -83,7 +95,7 @@ func loadArchive(ctx context.Context, im *importer, open func(ctx context.Contex
 	if err != nil {
 		return err
 	}
-	u := &unpacker{importer: im, dst: &kist.Withheld{Writer: im.session, Records: records}}
+	u := newUnpacker(im, &kist.Withheld{Writer: im.session, Records: records})
 	if err = u.unpack(ctx, stream); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		cancel() // the rest is not needed
 		stream.Close()
@@ -126,7 +138,7 @@ func (u *unpacker) tar(ctx context.Context, f io.Reader) error {
 		return err
 	}
 	defer plain.Close()
-	end := &endReader{Reader: plain}
+	end := &endReader{Reader: u.plain.reader("", plain)}
 	archive := tar.NewReader(end)
 	for {
 		h, err := archive.Next()
@@ -182,21 +194,35 @@ func (r *endReader) finish() error {
 	}
 }
 
-// decompress returns the content of a file that may be compressed.
-func decompress(r *bufio.Reader) (io.ReadCloser, error) {
-	start, _ := r.Peek(6)
-	switch {
-	case strings.HasPrefix(string(start), "\x1f\x8b"):
-		return gzip.NewReader(r)
-	case strings.HasPrefix(string(start), "\x28\xb5\x2f\xfd"):
+// compression is a way to compress a tar file.
+type compression struct {
+	name  string
+	magic string // at the start of the file
+	open  func(r io.Reader) (io.ReadCloser, error)
+}
+
+// compressions lists all that an import can read.
+var compressions = []compression{
+	{"gzip", "\x1f\x8b", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
+	{"zstd", "\x28\xb5\x2f\xfd", func(r io.Reader) (io.ReadCloser, error) {
 		z, err := zstd.NewReader(r)
 		if err != nil {
 			return nil, err
 		}
 		return z.IOReadCloser(), nil
-	case strings.HasPrefix(string(start), "BZh"):
-		return io.NopCloser(bzip2.NewReader(r)), nil
-	case strings.HasPrefix(string(start), "\xfd7zXZ"):
+	}},
+	{"bzip2", "BZh", func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil }},
+}
+
+// decompress returns the content of a file that may be compressed.
+func decompress(r *bufio.Reader) (io.ReadCloser, error) {
+	start, _ := r.Peek(6)
+	for _, c := range compressions {
+		if strings.HasPrefix(string(start), c.magic) {
+			return c.open(r)
+		}
+	}
+	if strings.HasPrefix(string(start), "\xfd7zXZ") {
 		return nil, errors.New("compressed with xz: decompress it first")
 	}
 	return io.NopCloser(r), nil
@@ -207,6 +233,14 @@ func (u *unpacker) zip(ctx context.Context, f io.ReaderAt, size int64) error {
 	archive, err := zip.NewReader(f, size)
 	if err != nil {
 		return err
+	}
+	announced := u.content // members may share their bytes in the archive
+	for _, m := range archive.File {
+		size := int64(min(m.UncompressedSize64, math.MaxInt64))
+		if err := announced.announce(m.Name, size); err != nil {
+			return err
+		}
+		announced.used += uint64(size)
 	}
 	for _, m := range archive.File {
 		if err := u.zipMember(ctx, m); err != nil {
@@ -281,7 +315,10 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 	}
 
 	if e.Type == object.TypeFile {
-		stored, err := u.repo.Worktree().StoreStream(ctx, u.dst, content, nil)
+		if err := u.content.announce(path, h.Size); err != nil {
+			return err
+		}
+		stored, err := u.repo.Worktree().StoreStream(ctx, u.dst, u.content.reader(path, content), nil)
 		if err != nil {
 			return fmt.Errorf("%q: %w", path, err)
 		}

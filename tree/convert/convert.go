@@ -43,6 +43,7 @@ type ImportOptions struct {
 	Branch   string // gets the commits
 	DryRun   bool   // only count
 	Progress kist.Progress
+	MaxSize  uint64 // of the content of an archive, in bytes; 0: 200 times the archive, and at least 1 GiB
 
 	// DeleteSource deletes each folder once its commit is complete, and continues to delete
 	// the folders in Asides. See [Aside]. The folders of other branches stay.

@@ -88,6 +88,7 @@ var causes = []struct {
 	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them anyway"},
 	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
 	{isA[*convert.NotDeletedError], exitPartial, "not-deleted", "everything else was done; the folder still has its files, unless an interrupted import deleted them"},
+	{isA[*convert.TooLargeError], exitFailed, "too-large", "if you trust the archive, --max-size allows more"},
 	{matches(convert.ErrHalfDeleted), exitFailed, "half-deleted", "'kist import --delete-source' of the folders beside it continues"},
 	{matches(mount.ErrDead), exitFailed, "mounted", "unmount it first: '" + mount.Command + " DIR'"},
 	{matches(mount.ErrNotEmpty), exitFailed, "path", "make a new folder for the mount"},

@@ -23,6 +23,8 @@ type importOptions struct {
 	dryRun bool
 	as     string
 	del    bool // delete the sources
+
+	maxSize uint64 // of an archive's content
 }
 
 func (o *importOptions) register(cmd *cobra.Command) {
@@ -93,7 +95,10 @@ A repository with full metadata records the owners, extended attributes, hard
 links, FIFOs and devices of a tar file. Other repositories leave out FIFOs and
 devices, and record each hard link as a file.
 
-The options and --json are as for 'kist import'.`,
+An archive can unpack to far more than its own size. So the content may have 200
+times the size of FILE, or 1 GiB if that is more. --max-size sets another limit.
+
+The other options and --json are as for 'kist import'.`,
 		Example: `  kist import tar release-*.tar.gz
   kist import zip -b photos photos-2023.zip photos-2024.zip`,
 		Args: arguments(1, -1, "FILE"),
@@ -102,6 +107,7 @@ The options and --json are as for 'kist import'.`,
 		return o.run(ctx, env, r, args, convert.Archive)
 	}, exitPartial)
 	o.register(cmd)
+	cmd.Flags().Var(newParsed(&o.maxSize, "", kist.ParseSize), "max-size", "accept an archive of up to `SIZE` of content")
 	return cmd
 }
 
@@ -157,7 +163,7 @@ func (o *importOptions) importAll(ctx context.Context, env *Env, r *kist.Reposit
 	var missed []object.Skipped
 	commits := 0
 	err := convert.Import(ctx, r, sources, convert.ImportOptions{
-		Branch: o.branch, DryRun: o.dryRun, Progress: p.amounts(), DeleteSource: o.del, Asides: asides,
+		Branch: o.branch, DryRun: o.dryRun, Progress: p.amounts(), DeleteSource: o.del, Asides: asides, MaxSize: o.maxSize,
 		Unrecorded: func(name string, u *worktree.Unrecorded) {
 			if text := unrecordedText(u); text != "" {
 				env.warn("%s: deleted with the folder, and not recorded: %s", quotePath(name), text)

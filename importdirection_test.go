@@ -61,6 +61,7 @@ var doors = map[string][]string{
 	"golang.org/x/term":                          {"cmd/kist"},
 	"golang.org/x/time":                          {"remote/limit", "cmd/kist/serve"},
 	"golang.org/x/crypto":                        {"cmd/kist/serve"},
+	"golang.org/x/text":                          {"tree/convert"},
 	module + "/remote/s3":                        {"cmd/kist/cli"},
 	module + "/remote/gridfs":                    {"cmd/kist/cli"},
 	module + "/remote/dir":                       {"cmd/kist/cli"},

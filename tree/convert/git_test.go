@@ -223,20 +223,15 @@ func TestImportGitRefuses(t *testing.T) {
 		"hello\ndone\n":                `unknown command "hello"`,
 		commitHead:                     "incomplete",
 		commitHead + "M 100644 :9 a\n": `no blob ":9"`,
-		commitHead + "M 100644 inline ../a\ndata 1\nx\ndone\n":                     "component",
-		commitHead + "M 100644 inline .kist/config\ndata 1\nx\ndone\n":             ".kist",
-		commitHead + "M 100644 inline \"a\\\ndata 1\nx\ndone\n":                    "bad path",
-		commitHead + "M 100644 inline \ndata 1\nx\ndone\n":                         "empty",
-		commitHead + "M 100600 inline a\ndata 1\nx\ndone\n":                        "unknown mode",
-		commitHead + "M 120000 inline a\ndata 0\n\ndone\n":                         "symlink",
-		commitHead + "R a b\ndone\n":                                               "without -M",
-		commitHead + "from :7\ndone\n":                                             `no commit ":7"`,
-		"commit refs/heads/x\ncommitter C c@x 1 +0000\ndata 0\ndone\n":             "bad signature",
-		"commit refs/heads/x\ncommitter C <c@x> 1 0\ndata 0\ndone\n":               "bad signature",
-		"commit refs/heads/x\ndata 0\ndone\n":                                      "without a committer",
-		"commit refs/heads/../x\nmark :1\ncommitter C <c> 1 +0000\ndata 0\ndone\n": "bad ref name",
-		"tag t\nfrom :1\ntagger C <c> 1 +0000\ndata 0\ndone\n":                     `no commit ":1"`,
-		strings.Repeat("x", 2<<20):                                                 "longer than",
+		commitHead + "M 100644 inline \"a\\\ndata 1\nx\ndone\n":    "bad path",
+		commitHead + "M 100644 inline \ndata 1\nx\ndone\n":         "empty",
+		commitHead + "M 100600 inline a\ndata 1\nx\ndone\n":        "unknown mode",
+		commitHead + "R a b\ndone\n":                               "without -M",
+		commitHead + "from :7\ndone\n":                             `no commit ":7"`,
+		"commit refs/heads/x\ndata 0\ndone\n":                      "without a committer",
+		"tag t\nfrom :1\ntagger C <c> 1 +0000\ndata 0\ndone\n":     `no commit ":1"`,
+		commitHead + "M 100644 inline \"a\\9\"\ndata 1\nx\ndone\n": "bad path",
+		strings.Repeat("x", 2<<20):                                 "longer than",
 	} {
 		x := newImporting(t, kist.InitOptions{})
 		if _, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(stream), convert.GitOptions{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -244,6 +239,92 @@ func TestImportGitRefuses(t *testing.T) {
 		}
 		if list, err := x.Repo.Refs().List("refs/"); len(list) > 0 || err != nil {
 			t.Errorf("refs are %v, error %v, want none", list, err)
+		}
+	}
+}
+
+// oddCommit is a commit with all that the stream has between committer and the end.
+func oddCommit(committer, rest string) string {
+	return "commit refs/heads/x\nmark :1\n" + committer + rest + "done\n"
+}
+
+// Odd objects do not stop an import. The result lists them, and the rest is imported.
+func TestImportGitOdd(t *testing.T) {
+	const who = "committer C <c@x> 1 +0000\n"
+	const file = "M 100644 inline good\ndata 1\nx\n"
+	for name, test := range map[string]struct{ stream, skipped, leftOut, changed string }{
+		"path above":         {oddCommit(who, "data 0\n"+file+"M 100644 inline ../a\ndata 1\nx\n"), "../a", "", ""},
+		"path of kist":       {oddCommit(who, "data 0\n"+file+"M 100644 inline d/.kist/a\ndata 1\nx\nD .kist\n"), "d/.kist/a", "", ""},
+		"long name":          {oddCommit(who, "data 0\n"+file+"M 100644 inline "+strings.Repeat("n", 256)+"\ndata 1\nx\n"), strings.Repeat("n", 256), "", ""},
+		"no target":          {oddCommit(who, "data 0\n"+file+"M 120000 inline l\ndata 0\n\n"), "l", "", ""},
+		"NUL in a target":    {oddCommit(who, "data 0\n"+file+"M 120000 inline l\ndata 3\na\x00b\n"), "l", "", ""},
+		"long target":        {oddCommit(who, "data 0\n"+file+"M 120000 inline l\ndata 4096\n"+strings.Repeat("t", 4096)+"\n"), "l", "", ""},
+		"submodule":          {oddCommit(who, "data 0\n"+file+"M 160000 0123456789012345678901234567890123456789 sub\n"), "sub", "", ""},
+		"no address":         {oddCommit("committer C c@x 1 +0000\n", "data 0\n"+file), "", "", "commit :1"},
+		"no date":            {oddCommit("committer C <c@x>\n", "data 0\n"+file), "", "", "commit :1"},
+		"huge date":          {oddCommit("committer C <c@x> 99999999999999999999 +0000\n", "data 0\n"+file), "", "", "commit :1"},
+		"huge zone":          {oddCommit("committer C <c@x> 1 +9999\n", "data 0\n"+file), "", "", "commit :1"},
+		"long person":        {oddCommit("committer "+strings.Repeat("é", 600)+" <c@x> 1 +0000\n", "data 0\n"+file), "", "", "commit :1"},
+		"long message":       {oddCommit(who, fmt.Sprintf("data %d\n%s\n%s", 300<<10, strings.Repeat("é", 150<<10), file)), "", "", "commit :1"},
+		"short zone":         {oddCommit("committer C <c@x> 1 0\n", "data 0\n"+file), "", "", ""},
+		"ref with dots":      {oddCommit(who, "data 0\n"+file+"reset refs/heads/../y\nfrom :1\n"), "", "refs/heads/../y", ""},
+		"ref with a dash":    {oddCommit(who, "data 0\n"+file+"reset refs/tags/-y\nfrom :1\n"), "", "refs/tags/-y", ""},
+		"ref to a blob":      {"blob\nmark :7\ndata 1\nx\n" + oddCommit(who, "data 0\n"+file+"reset refs/tags/y\nfrom :7\n"), "", "refs/tags/y", ""},
+		"tag of a blob":      {"blob\nmark :7\ndata 1\nx\n" + oddCommit(who, "data 0\n"+file+"tag y\nfrom :7\n"+strings.Replace(who, "committer", "tagger", 1)+"data 0\n"), "", "refs/tags/y", ""},
+		"tag of a tree":      {oddCommit(who, "data 0\n"+file+"tag y\nfrom 0000000000000000000000000000000000000000\ndata 0\n"), "", "refs/tags/y", ""},
+		"tag without date":   {oddCommit(who, "data 0\n"+file+"tag y\nfrom :1\ntagger T <t@x>\ndata 0\n"), "", "", "tag y"},
+		"tag without tagger": {oddCommit(who, "data 0\n"+file+"tag y\nfrom :1\ndata 0\n"), "", "", ""},
+		"tag of a tag":       {oddCommit(who, "data 0\n"+file+"tag y\nmark :2\nfrom :1\ndata 0\ntag z\nfrom :2\ndata 0\n"), "", "", "tag z"},
+		"missing ref":        {oddCommit(who, "data 0\n"+file), "", "refs/heads/expected", ""},
+	} {
+		x := newImporting(t, kist.InitOptions{})
+		o := convert.GitOptions{Expect: []string{"refs/heads/x"}}
+		if name == "missing ref" {
+			o.Expect = append(o.Expect, "refs/heads/expected")
+		}
+		found, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(test.stream), o)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		for what, list := range map[string]struct {
+			got  []object.Skipped
+			want string
+		}{"skipped": {found.Skipped, test.skipped}, "left out": {found.LeftOut, test.leftOut}, "changed": {found.Changed, test.changed}} {
+			if (len(list.got) != 1 || list.got[0].Path != list.want) && (len(list.got) != 0 || list.want != "") {
+				t.Errorf("%s: %s is %v, want %q", name, what, list.got, list.want)
+			}
+		}
+		if files := x.files("refs/heads/x"); files != `100644 "good" "x"` {
+			t.Errorf("%s: the files are %s", name, files)
+		}
+	}
+}
+
+// Names and texts in other encodings come in UTF-8, and names of files keep their bytes.
+func TestImportGitEncodings(t *testing.T) {
+	for name, test := range map[string]struct{ encoding, author, message, wantAuthor, wantMessage string }{
+		"named":         {"encoding ISO8859-1\n", "J\xf6rg", "gr\xfcn", "Jörg", "grün"},
+		"not named":     {"", "J\xf6rg", "gr\xfcn", "Jörg", "grün"},
+		"UTF-8":         {"", "Jörg", "grün", "Jörg", "grün"},
+		"wrongly named": {"encoding UTF-8\n", "J\xf6rg", "gr\xfcn", "Jörg", "grün"},
+		"unknown":       {"encoding martian\n", "J\xf6rg", "grün", "Jörg", "grün"},
+		"Russian":       {"encoding KOI8-R\n", "\xf0\xc5\xd4\xd2", "\xe4\xc1", "Петр", "Да"},
+		"Japanese":      {"encoding ISO-2022-JP\n", "\x1b$B;3\x1b(B", "\x1b$B@n\x1b(B", "山", "川"},
+	} {
+		x := newImporting(t, kist.InitOptions{})
+		stream := fmt.Sprintf("commit refs/heads/x\nauthor %s <j@x> 1 +0000\ncommitter C <c@x> 1 +0000\n%sdata %d\n%s\nM 100644 inline \"q\\\"\xff\"\ndata 1\nx\nM 100644 inline \"o\\376\"\ndata 1\ny\nM 100644 inline r\xfd\ndata 1\nz\ndone\n",
+			test.author, test.encoding, len(test.message), test.message)
+		found, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(stream), convert.GitOptions{})
+		x.Check(err)
+		_, c, err := x.Repo.ReadCommit(t.Context(), "x")
+		x.Check(err)
+		if c.Author.Name != test.wantAuthor || c.Message != test.wantMessage || len(found.Changed) > 0 {
+			t.Errorf("%s: author %q, message %q, changed %v", name, c.Author.Name, c.Message, found.Changed)
+		}
+		want := "100644 \"o\\xfe\" \"y\"\n100644 \"q\\\"\\xff\" \"x\"\n100644 \"r\\xfd\" \"z\""
+		if files := x.files("x"); files != want {
+			t.Errorf("%s: the files are %s, want %s", name, files, want)
 		}
 	}
 }

@@ -9,6 +9,12 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/htmlindex"
+	"golang.org/x/text/encoding/ianaindex"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -44,46 +50,107 @@ func editTree(ctx context.Context, rw object.ReadWriter, base tree.Info, edits m
 	return editor.Finish(ctx)
 }
 
-// gitSignature parses "NAME <EMAIL> SECONDS ZONE".
-func gitSignature(text string) (object.Signature, error) {
-	bad := func() (object.Signature, error) { return object.Signature{}, fmt.Errorf("bad signature %q", text) }
-	name, rest, ok := strings.Cut(text, "<")
-	if !ok {
-		return bad()
+// gitSignature reads "NAME <EMAIL> SECONDS ZONE". Old and odd programs wrote other forms. It
+// then returns what can be read, and reports that something was repaired.
+func gitSignature(text string, decode func(string) string) (s object.Signature, repaired bool) {
+	name, rest, hasEmail := strings.Cut(text, "<")
+	email, date := rest, ""
+	if end := strings.LastIndexByte(rest, '>'); end >= 0 {
+		date = rest[end+1:]
+		email, _, _ = strings.Cut(rest[:end], ">")
 	}
-	email, rest, ok := strings.Cut(rest, ">")
-	fields := strings.Fields(rest)
-	if !ok || len(fields) != 2 || len(fields[1]) != 5 {
-		return bad()
+	s.Name, repaired = gitName(decode(name))
+	var cut bool
+	s.Email, cut = gitName(decode(email))
+	repaired = repaired || cut || !hasEmail
+
+	fields := strings.Fields(date)
+	if len(fields) != 2 {
+		return s, true
 	}
 	seconds, err := strconv.ParseInt(fields[0], 10, 64)
-	zone, err2 := strconv.Atoi(fields[1])
-	if err != nil || err2 != nil {
-		return bad()
+	zone, zoneErr := strconv.Atoi(fields[1])
+	if errors.Is(err, strconv.ErrRange) {
+		seconds = 0
 	}
-	return object.Signature{
-		Name: gitName(name), Email: gitName(email), Time: object.Time{Sec: seconds}, Zone: int16(zone/100*60 + zone%100),
-	}, nil
+	s.Time.Sec = seconds
+	const day = 24 * 60
+	minutes := zone/100*60 + zone%100
+	if zoneErr != nil || minutes <= -day || minutes >= day {
+		minutes, repaired = 0, true
+	}
+	s.Zone = int16(minutes)
+	return s, repaired || err != nil
 }
 
-// gitName returns a name or address in UTF-8 without control characters.
-func gitName(text string) string {
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
+// gitName returns a name or address without control characters, and reports whether it had to
+// be cut.
+func gitName(text string) (string, bool) {
+	clean := strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
 			return unicode.ReplacementChar
 		}
 		return r
-	}, strings.ToValidUTF8(text, "\uFFFD")))
+	}, text))
+	short := cutText(clean, object.MaxTextSize)
+	return short, short != clean
+}
+
+// cutText returns the beginning of a text in UTF-8 that has at most size bytes.
+func cutText(text string, size int) string {
+	if len(text) <= size {
+		return text
+	}
+	for size > 0 && !utf8.RuneStart(text[size]) {
+		size--
+	}
+	return text[:size]
+}
+
+// decoder returns a function that converts a text from an encoding, as a commit names it, to
+// UTF-8. Without a known name, the text is UTF-8 or else counts as Latin-1: old commits have
+// that, and each byte is a character there.
+func decoder(name string) func(string) string {
+	from := encodingNamed(name)
+	return func(text string) string {
+		if from != nil {
+			if decoded, err := from.NewDecoder().String(text); err == nil {
+				return decoded
+			}
+		}
+		if utf8.ValidString(text) {
+			return text
+		}
+		decoded, err := charmap.ISO8859_1.NewDecoder().String(text)
+		if err != nil {
+			return strings.ToValidUTF8(text, "\uFFFD")
+		}
+		return decoded
+	}
+}
+
+// encodingNamed returns an encoding other than UTF-8, or nil if there is none of that name.
+func encodingNamed(name string) encoding.Encoding {
+	from, err := ianaindex.IANA.Encoding(name)
+	if err != nil || from == nil {
+		from, err = htmlindex.Get(name) // knows more ways to write a name
+	}
+	if err != nil {
+		return nil
+	}
+	if canonical, err := htmlindex.Name(from); err == nil && (canonical == "utf-8" || canonical == "replacement") {
+		return nil
+	}
+	return from
 }
 
 // gitPath returns the path at the end of a command, which git quotes if it has special
-// characters.
+// characters. The error is a [*tree.PathError] if kist cannot have the path.
 func gitPath(text string) (string, error) {
 	path := text
 	if strings.HasPrefix(text, `"`) {
-		var err error
-		// Both languages use backslashes, letters and octal digits alike.
-		if path, err = strconv.Unquote(text); err != nil {
+		var ok bool
+		if path, ok = unquoteGit(text); !ok {
 			return "", fmt.Errorf("bad path %s", text)
 		}
 	}
@@ -92,4 +159,36 @@ func gitPath(text string) (string, error) {
 		err = errors.New("the path of a change is empty")
 	}
 	return clean, err
+}
+
+// unquoteGit returns the bytes of a quoted path. Bytes that are not UTF-8 stay as they are.
+func unquoteGit(text string) (string, bool) {
+	text, ok := strings.CutSuffix(text[1:], `"`)
+	if !ok {
+		return "", false
+	}
+	var path []byte
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			return "", false
+		case c != '\\':
+			path = append(path, c)
+			continue
+		}
+		if i++; i == len(text) {
+			return "", false
+		}
+		if at := strings.IndexByte(`abtnvfr"\`, text[i]); at >= 0 {
+			path = append(path, "\a\b\t\n\v\f\r\"\\"[at])
+			continue
+		}
+		octal, err := strconv.ParseUint(text[i:min(i+3, len(text))], 8, 8)
+		if err != nil || i+3 > len(text) {
+			return "", false
+		}
+		path = append(path, byte(octal))
+		i += 2
+	}
+	return string(path), true
 }

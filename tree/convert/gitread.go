@@ -3,6 +3,7 @@ package convert
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -27,13 +29,19 @@ import (
 // GitOptions configure [ImportGit] and [ExportGit].
 type GitOptions struct {
 	Progress kist.Progress // counts commits as files, and bytes of content
+
+	// Expect lists the branches and tags, with full names, that the stream must have. If one
+	// is missing, it is in [GitImport.LeftOut]. Expect has no meaning for an export.
+	Expect []string
 }
 
 // GitImport is the result of [ImportGit].
 type GitImport struct {
 	Refs    []refs.Change // branches and tags, from their values here to those in git
 	Commits int
-	Skipped []object.Skipped // submodules
+	Skipped []object.Skipped // submodules, and paths that kist cannot have
+	LeftOut []object.Skipped // branches and tags, by full name
+	Changed []object.Skipped // commits and tags that kist could not store as they are
 	Stats   volume.Stats
 	Head    string // the branch that was checked out because HEAD had no commit; "": none
 }
@@ -47,8 +55,9 @@ type GitImport struct {
 // is the checked-out branch. If HEAD's branch has no commit yet and the stream has it,
 // ImportGit creates it last, in a step of its own, and checks it out.
 //
-// Dates, authors and messages are those in git; invalid UTF-8 in them is replaced. Files
-// have no modification times. A stream that was imported before changes nothing.
+// Dates, authors and messages are those in git, in UTF-8. An odd commit, path or name of a ref
+// does not stop the import: it is repaired or left out, and listed. Files have no modification
+// times. A stream that was imported before changes nothing.
 func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitOptions) (*GitImport, error) {
 	session := r.Objects().Begin(volume.SessionOptions{})
 	defer session.Close()
@@ -64,22 +73,9 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 		return nil, fmt.Errorf("git stream: %w", err)
 	}
 
-	found := &GitImport{Commits: len(g.commits)}
-	for _, path := range slices.Sorted(maps.Keys(g.skipped)) {
-		found.Skipped = append(found.Skipped, object.Skipped{Path: path, Reason: "submodule"})
-	}
-	for name := range g.tags { // the stream may also set the ref to the commit of the tag
-		delete(g.tips, refs.Tags+name)
-	}
-	for _, name := range slices.Sorted(maps.Keys(g.tips)) {
-		if err := g.addRef(found, name, g.tips[name].id); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(g.tags)) {
-		if err := g.addRef(found, refs.Tags+name, g.tags[name]); err != nil {
-			return nil, err
-		}
+	found, err := g.result()
+	if err != nil {
+		return nil, err
 	}
 	head, err := r.Refs().Head()
 	if err != nil {
@@ -99,6 +95,39 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 	_, err = checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: unborn.New.String(), Create: head.Branch, Progress: o.Progress})
 	found.Head = head.Branch
 	return found, err
+}
+
+// result returns the refs to change, and everything that is not as in git.
+func (g *gitReader) result() (*GitImport, error) {
+	found := &GitImport{Commits: len(g.commits)}
+	for _, path := range slices.Sorted(maps.Keys(g.skipped)) {
+		found.Skipped = append(found.Skipped, object.Skipped{Path: path, Reason: g.skipped[path]})
+	}
+	found.Changed = g.changed
+	for name := range g.tags { // the stream may also set the ref to the commit of the tag
+		delete(g.tips, refs.Tags+name)
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.tips)) {
+		if err := g.addRef(found, name, g.tips[name].id); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.tags)) {
+		if err := g.addRef(found, refs.Tags+name, g.tags[name]); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(g.noCommit)) {
+		if g.noCommit[name] {
+			g.leaveOut(found, name, "it names no commit")
+		}
+	}
+	for _, name := range g.Expect {
+		if !g.hasRef(name) && !g.noCommit[name] {
+			g.leaveOut(found, name, "git did not export it")
+		}
+	}
+	return found, nil
 }
 
 // ErrIncomplete means that a stream ends too early.
@@ -140,7 +169,7 @@ func newGitReader(r *kist.Repository, objects object.ReadWriter, records *record
 		GitOptions: o, repo: r, objects: objects, dst: &kist.Withheld{Writer: objects, Records: records},
 		in: bufio.NewReaderSize(stream, 1<<20), tips: map[string]gitCommit{},
 		blobs: map[string]object.Entry{}, commits: map[string]gitCommit{}, tags: map[string]object.ID{},
-		skipped: map[string]bool{},
+		tagged: map[string]gitCommit{}, gitOdd: gitOdd{skipped: map[string]string{}, noCommit: map[string]bool{}},
 	}
 }
 
@@ -153,8 +182,10 @@ func (g *gitReader) addRef(found *GitImport, name string, id object.ID) error {
 			return nil
 		}
 	}
-	if err := refs.CheckShort(short); err != nil {
-		return err
+	var bad *refs.NameError
+	if err := cmp.Or(refs.CheckShort(short), refs.CheckName(name)); errors.As(err, &bad) {
+		g.leaveOut(found, name, "the name "+bad.Reason)
+		return nil
 	}
 	old, err := g.repo.Refs().Get(name)
 	if err != nil && !errors.Is(err, refs.ErrNotFound) {
@@ -175,6 +206,7 @@ type gitCommit struct {
 // gitReader reads a stream. Marks are kept as they are written, as in ":12".
 type gitReader struct {
 	GitOptions
+	gitOdd
 	repo    *kist.Repository
 	objects object.ReadWriter
 	dst     object.Writer // drops purged contents
@@ -186,7 +218,7 @@ type gitReader struct {
 	commits map[string]gitCommit    // by mark
 	tips    map[string]gitCommit    // by full name of the ref
 	tags    map[string]object.ID    // annotated tags, by short name
-	skipped map[string]bool         // paths of submodules
+	tagged  map[string]gitCommit    // the commits of annotated tags, by mark
 	done    kist.Amount
 }
 
@@ -261,8 +293,9 @@ func (g *gitReader) optional(command string) (arg string, ok bool, err error) {
 	}
 	if arg, ok = strings.CutPrefix(line, command+" "); !ok {
 		g.next, g.peeked = line, true
+		return "", false, nil
 	}
-	return arg, ok, nil
+	return arg, true, nil
 }
 
 // data returns the data that follows, which must be used before the next line is read.
@@ -285,21 +318,34 @@ func (g *gitReader) endData() {
 	}
 }
 
-// text returns data of a limited size as UTF-8 without NUL.
-func (g *gitReader) text() (string, error) {
+// text returns the message that follows in UTF-8, without NUL. A message that is too long is cut.
+func (g *gitReader) text(decode func(string) string) (string, error) {
 	d, err := g.data()
 	if err != nil {
 		return "", err
 	}
-	if d.N > object.MaxMessageSize {
-		return "", fmt.Errorf("a message of %d bytes; at most %d are allowed", d.N, object.MaxMessageSize)
+	size := d.N
+	text, err := io.ReadAll(io.LimitReader(d, object.MaxMessageSize))
+	if err == nil {
+		_, err = io.Copy(io.Discard, d)
 	}
-	text := make([]byte, d.N)
-	if _, err := io.ReadFull(d, text); err != nil {
+	if err == nil && d.N > 0 {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
 		return "", err
 	}
+
 	g.endData()
-	return strings.ReplaceAll(strings.ToValidUTF8(string(text), "\uFFFD"), "\x00", "\uFFFD"), nil
+	if size > object.MaxMessageSize { // perhaps in the middle of a character
+		text = bytes.TrimRightFunc(text, func(r rune) bool { return r == utf8.RuneError })
+	}
+	message := strings.ReplaceAll(decode(string(text)), "\x00", "\uFFFD")
+	short := cutText(message, object.MaxMessageSize)
+	if size > object.MaxMessageSize || short != message {
+		g.noteChange("its message has %d bytes, and is cut to %d", size, len(short))
+	}
+	return short, nil
 }
 
 // blob stores a blob.
@@ -343,6 +389,13 @@ func (g *gitReader) reset(name string) error {
 		delete(g.tips, name)
 		return err
 	}
+	if g.isNoCommit(from) {
+		_, isBlob := g.blobs[from]
+		g.noCommit[name] = isBlob // git removes a ref in this way, too, before it writes a tag of a tag
+		delete(g.tips, name)
+		delete(g.tags, strings.TrimPrefix(name, refs.Tags))
+		return nil
+	}
 	g.tips[name], err = g.commitAt(from)
 	return err
 }
@@ -360,10 +413,7 @@ func (g *gitReader) commitAt(name string) (gitCommit, error) {
 
 // commit stores a commit on a ref.
 func (g *gitReader) commit(ctx context.Context, ref string) error {
-	mark, _, err := g.optional("mark")
-	if err == nil {
-		_, _, err = g.optional("original-oid")
-	}
+	mark, err := g.begin("commit")
 	if err != nil {
 		return err
 	}
@@ -382,12 +432,20 @@ func (g *gitReader) commit(ctx context.Context, ref string) error {
 	return g.put(ctx, ref, mark, c, info)
 }
 
+// begin reads the mark of a commit or tag, and its ID in git.
+func (g *gitReader) begin(kind string) (mark string, err error) {
+	if mark, _, err = g.optional("mark"); err != nil {
+		return "", err
+	}
+	g.object = kind + " " + mark
+	id, _, err := g.optional("original-oid")
+	g.object = kind + " " + cmp.Or(id, mark)
+	return mark, err
+}
+
 // describe reads the author, committer and message of a commit.
 func (g *gitReader) describe(c *object.Commit) error {
 	author, authored, err := g.optional("author")
-	if err == nil && authored {
-		c.Author, err = gitSignature(author)
-	}
 	if err != nil {
 		return err
 	}
@@ -395,17 +453,20 @@ func (g *gitReader) describe(c *object.Commit) error {
 	if err == nil && !ok {
 		err = errors.New("a commit without a committer")
 	}
-	if err == nil {
-		c.Committer, err = gitSignature(committer)
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		_, _, err = g.optional("encoding")
+	encoding, _, err := g.optional("encoding")
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		c.Message, err = g.text()
-	}
-	if !authored {
-		c.Author = c.Committer
+
+	decode := decoder(encoding)
+	c.Message, err = g.text(decode)
+	c.Committer = g.signature("committer", committer, decode)
+	c.Author = c.Committer
+	if authored {
+		c.Author = g.signature("author", author, decode)
 	}
 	return err
 }
@@ -485,6 +546,9 @@ func (g *gitReader) changes(ctx context.Context, base tree.Info) (tree.Info, err
 			continue
 		case "D":
 			path, err := gitPath(arg)
+			if bad := (*tree.PathError)(nil); errors.As(err, &bad) {
+				continue // it was not added either
+			}
 			if err != nil {
 				return base, err
 			}
@@ -509,12 +573,17 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 	if len(fields) < 3 {
 		return fmt.Errorf("command %q: a mode, a mark and a path are needed", "M "+arg)
 	}
+	if len(edits) >= maxEdits {
+		return fmt.Errorf("a commit changes more than %d paths", maxEdits)
+	}
 	path, err := gitPath(fields[2])
-	if err != nil {
+	bad := (*tree.PathError)(nil)
+	if err != nil && !errors.As(err, &bad) {
 		return err
 	}
-	if fields[0] == "160000" {
-		g.skipped[path] = true
+	err = nil
+	if bad == nil && fields[0] == "160000" {
+		g.skipped[path] = "submodule"
 		edits[path] = nil
 		return nil
 	}
@@ -523,8 +592,12 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 		e, err = g.content(ctx)
 		ok = true
 	}
-	if err == nil && !ok {
+	if err == nil && !ok && bad == nil {
 		err = fmt.Errorf("the stream has no blob %q", fields[1])
+	}
+	if bad != nil && err == nil {
+		g.skipped[bad.Path] = bad.Err.Error()
+		return nil
 	}
 	if err != nil {
 		return err
@@ -535,8 +608,14 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 	case "100755", "755":
 		e.Mode = 0o755
 	case "120000":
-		if e, err = g.symlink(ctx, e); err != nil {
+		var reason string
+		if e, reason, err = g.symlink(ctx, e); err != nil {
 			return fmt.Errorf("%q: %w", path, err)
+		}
+		if reason != "" {
+			g.skipped[path] = reason
+			edits[path] = nil
+			return nil
 		}
 	default:
 		return fmt.Errorf("%q: unknown mode %s", path, fields[0])
@@ -545,21 +624,30 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 	return nil
 }
 
-// symlink returns the entry of a symlink whose target is the content of e.
-func (g *gitReader) symlink(ctx context.Context, e object.Entry) (object.Entry, error) {
+// maxEdits bounds the paths that one commit changes, which are in memory together. A tree of a few
+// KiB can stand for any number of paths.
+const maxEdits = 10_000_000
+
+// symlink returns the entry of a symlink whose target is the content of e, or the reason why
+// there can be no such symlink.
+func (g *gitReader) symlink(ctx context.Context, e object.Entry) (link object.Entry, reason string, err error) {
 	if e.Size > object.MaxTargetSize {
-		return e, fmt.Errorf("the target of a symlink has %d bytes", e.Size)
+		return e, fmt.Sprintf("a symlink with a target of %d bytes", e.Size), nil
 	}
 	target, err := io.ReadAll(object.NewContentReader(ctx, g.objects, e))
-	if err == nil && (len(target) == 0 || bytes.IndexByte(target, 0) >= 0) {
-		err = errors.New("the target of a symlink is empty or has a NUL byte")
+	switch {
+	case err != nil:
+	case len(target) == 0:
+		reason = "a symlink with an empty target"
+	case bytes.IndexByte(target, 0) >= 0:
+		reason = "a symlink with a NUL byte in its target"
 	}
-	return object.Entry{Type: object.TypeSymlink, Mode: 0o777, Target: string(target)}, err
+	return object.Entry{Type: object.TypeSymlink, Mode: 0o777, Target: string(target)}, reason, err
 }
 
 // tag stores an annotated tag.
 func (g *gitReader) tag(ctx context.Context, name string) error {
-	_, _, err := g.optional("mark")
+	mark, _, err := g.optional("mark")
 	if err != nil {
 		return err
 	}
@@ -567,24 +655,39 @@ func (g *gitReader) tag(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	target, err := g.commitAt(from)
-	if err != nil {
+	g.object = "tag " + name
+	target, nested := g.tagged[from]
+	if nested && !target.id.IsZero() {
+		g.noteChange("it names another tag, and now names that one's commit")
+	} else if nested {
+		// The other tag names no commit.
+	} else if target, err = g.commitAt(from); err != nil && !g.isNoCommit(from) {
 		return err
 	}
-	_, _, err = g.optional("original-oid")
-	if err != nil {
+	if _, _, err = g.optional("original-oid"); err != nil {
 		return err
 	}
 	t := &object.Tag{Target: target.id, Name: name}
 	tagger, ok, err := g.optional("tagger")
-	if err == nil && ok {
-		t.Tagger, err = gitSignature(tagger)
-	}
-	if err == nil {
-		t.Message, err = g.text()
-	}
 	if err != nil {
 		return err
+	}
+	decode := decoder("")
+	if ok {
+		t.Tagger = g.signature("tagger", tagger, decode)
+	}
+	if t.Message, err = g.text(decode); err != nil {
+		return err
+	}
+	g.tagged[mark] = target
+	g.noCommit[refs.Tags+name] = target.id.IsZero()
+	if target.id.IsZero() {
+		delete(g.tips, refs.Tags+name)
+		return nil
+	}
+	if refs.CheckShort(name) != nil {
+		g.tags[name] = target.id // addRef leaves it out
+		return nil
 	}
 	data, err := t.Encode()
 	if err != nil {

@@ -1,20 +1,30 @@
 package cli
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"os"
+	"path"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/convert"
 )
 
+type importGitOptions struct {
+	branches, excluded []string // patterns
+}
+
 func newImportGit(env *Env) *cobra.Command {
+	var o importGitOptions
 	cmd := &cobra.Command{
 		Use:   "git DIR",
 		Short: "import the history of a git repository",
@@ -29,8 +39,14 @@ Import again to get new commits: nothing is stored twice. If a branch has other
 commits here, or is checked out and would move, nothing is imported.
 
 Signatures, notes and submodules are left out. Files have no modification times.
+A name, path or message that kist cannot have does not stop the import: it is
+left out or repaired, and listed. The exit status is then 3.
 
-With --json: commits, refs (name, id), bytes_stored, skipped.`,
+PATTERN is a name such as main, v1.* or refs/tags/old-*. These options may be
+repeated.
+
+With --json: commits, refs (name, id), bytes_stored, skipped (paths), left_out
+(refs) and changed (commits and tags; path is the name).`,
 		Example: `  kist import git ../project
   git -C project fast-export --use-done-feature --all | kist import git -`,
 		Args: arguments(1, 1, "DIR"),
@@ -38,7 +54,9 @@ With --json: commits, refs (name, id), bytes_stored, skipped.`,
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
-	env.inRepository(cmd, runImportGit, exitPartial)
+	env.inRepository(cmd, o.run, exitPartial)
+	cmd.Flags().StringArrayVarP(&o.branches, "branch", "b", nil, "only branches that match `PATTERN`, with their tags")
+	cmd.Flags().StringArrayVar(&o.excluded, "exclude-ref", nil, "leave out branches and tags that match `PATTERN`")
 	return cmd
 }
 
@@ -48,10 +66,10 @@ type gitRefJSON struct {
 	ID   string `json:"id"`
 }
 
-func runImportGit(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+func (o *importGitOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	p := env.progress("importing")
 	defer p.Stop()
-	found, err := importGit(ctx, env, r, args[0], convert.GitOptions{Progress: p.amounts()})
+	found, err := o.importGit(ctx, env, r, args[0], convert.GitOptions{Progress: p.amounts()})
 	p.Stop()
 	if err != nil {
 		return err
@@ -66,8 +84,10 @@ func runImportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 			Refs    []gitRefJSON       `json:"refs"`
 			Stored  int64              `json:"bytes_stored"`
 			Skipped []jsonform.Skipped `json:"skipped"`
-		}{found.Commits, list, found.Stats.StoredBytes, jsonform.NewSkipped(found.Skipped)})
-		return partialError(env, r, found.Skipped)
+			LeftOut []jsonform.Skipped `json:"left_out"`
+			Changed []jsonform.Skipped `json:"changed"`
+		}{found.Commits, list, found.Stats.StoredBytes, jsonform.NewSkipped(found.Skipped), jsonform.NewSkipped(found.LeftOut), jsonform.NewSkipped(found.Changed)})
+		return unlikeGit(env, r, found)
 	}
 	for _, c := range found.Refs {
 		env.printf("%s %s\n", c.New.String()[:8], c.Name)
@@ -76,32 +96,145 @@ func runImportGit(ctx context.Context, env *Env, r *kist.Repository, args []stri
 	if found.Head != "" {
 		env.info("on branch %s", quoteArg(found.Head))
 	}
-	return partialError(env, r, found.Skipped)
+	return unlikeGit(env, r, found)
+}
+
+// unlikeGit returns the error that lists everything that is not as in git.
+func unlikeGit(env *Env, r *kist.Repository, found *convert.GitImport) error {
+	var lines []string
+	var counts []string
+	add := func(list []object.Skipped, one, more string, show func(object.Skipped) string) {
+		if n := uint64(len(list)); n > 0 {
+			counts = append(counts, plural(n, one, more))
+			lines = append(lines, firstOf(list, detailLines, "", show)...)
+		}
+	}
+	named := func(s object.Skipped) string { return printable(s.Path) + ": " + printable(s.Reason) }
+	add(found.LeftOut, "ref was left out", "refs were left out", named)
+	add(found.Changed, "object was changed", "objects were changed", named)
+	add(found.Skipped, "path was skipped", "paths were skipped", func(s object.Skipped) string { return shownSkipped(env, r, s) })
+	if len(counts) == 0 {
+		return nil
+	}
+	return linesError(exitPartial, "", strings.Join(counts, ", "), lines)
 }
 
 // importGit imports the git repository in a folder, or the stream on standard input.
-func importGit(ctx context.Context, env *Env, r *kist.Repository, dir string, o convert.GitOptions) (*convert.GitImport, error) {
+func (o *importGitOptions) importGit(ctx context.Context, env *Env, r *kist.Repository, dir string, g convert.GitOptions) (*convert.GitImport, error) {
 	if dir == "-" {
-		return convert.ImportGit(ctx, r, env.Stdin, o)
+		if len(o.branches)+len(o.excluded) > 0 {
+			return nil, usagef("--branch and --exclude-ref need a repository: 'git fast-export' chooses the refs of a stream")
+		}
+		return convert.ImportGit(ctx, r, env.Stdin, g)
 	}
 	if err := wantFolder("import git", dir); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	git := newGit(ctx, env, env.path(dir), "-C", env.path(dir), "fast-export",
-		"--use-done-feature", "--signed-tags=strip", "--tag-of-filtered-object=drop", "--reencode=yes", "--branches", "--tags")
+	refs, left, err := o.gitRefs(ctx, env, env.path(dir))
+	if err != nil {
+		return nil, err
+	}
+	g.Expect = refs
+
+	// The full names on standard input are never ambiguous, and are no options.
+	git := newGit(ctx, env, env.path(dir), "-C", env.path(dir), "fast-export", "--use-done-feature", "--signed-tags=strip",
+		"--tag-of-filtered-object=drop", "--reencode=no", "--mark-tags", "--show-original-ids", "--stdin")
+	git.Stdin = strings.NewReader(strings.Join(append(refs, ""), "\n"))
 	stream, err := start(git, git.StdoutPipe)
 	if err != nil {
 		return nil, err
 	}
-	found, err := convert.ImportGit(ctx, r, stream, o)
+	found, err := convert.ImportGit(ctx, r, stream, g)
 	if errors.Is(err, convert.ErrIncomplete) {
 		return nil, cmp.Or(git.wait(), err)
 	}
 	cancel() // if git still writes
 	_ = git.wait()
+	if err == nil {
+		found.LeftOut = append(left, found.LeftOut...)
+	}
 	return found, err
+}
+
+// gitRefs returns the full names of the branches and tags to import, and the refs that name
+// no commit.
+func (o *importGitOptions) gitRefs(ctx context.Context, env *Env, dir string) (names []string, left []object.Skipped, err error) {
+	places := [][]string{{"refs/heads/", "refs/tags/"}}
+	if len(o.branches) > 0 {
+		merged := []string{"refs/tags/"} // tags come along with the history of the chosen branches
+		lines, err := gitLines(ctx, env, dir, "for-each-ref", "--format=%(refname)", "refs/heads/")
+		if err != nil {
+			return nil, nil, err
+		}
+		var branches []string
+		for _, pattern := range o.branches {
+			matching := slices.DeleteFunc(slices.Clone(lines), func(name string) bool { return !matchesRef(pattern, name) })
+			if len(matching) == 0 {
+				return nil, nil, failf(exitFailed, "not-found", "git has no branch %s", quoteArg(pattern))
+			}
+			branches = append(branches, matching...)
+		}
+		for _, name := range branches {
+			merged = append(merged, "--merged="+name)
+		}
+		places = [][]string{branches, merged}
+	}
+
+	seen := map[string]bool{}
+	for _, place := range places {
+		lines, err := gitLines(ctx, env, dir, append([]string{"for-each-ref", "--format=%(refname)%00%(symref)%00%(objecttype)%00%(*objecttype)"}, place...)...)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, line := range lines {
+			f := strings.Split(line, "\x00")
+			if len(f) != 4 || seen[f[0]] || slices.ContainsFunc(o.excluded, func(pattern string) bool { return matchesRef(pattern, f[0]) }) {
+				continue
+			}
+			seen[f[0]] = true
+			switch kind := cmp.Or(f[3], f[2]); {
+			case f[1] != "":
+				left = append(left, object.Skipped{Path: f[0], Reason: "another name for " + f[1]})
+			case kind != "commit" && kind != "tag":
+				left = append(left, object.Skipped{Path: f[0], Reason: "it names a " + kind + ", no commit"})
+			default:
+				names = append(names, f[0])
+			}
+		}
+	}
+	return names, left, nil
+}
+
+// gitLines runs git and returns the lines of its output.
+func gitLines(ctx context.Context, env *Env, dir string, args ...string) ([]string, error) {
+	git := newGit(ctx, env, dir, append([]string{"-C", dir}, args...)...)
+	var out bytes.Buffer
+	git.Stdout = &out
+	if _, err := start(git, git.StdinPipe); err != nil {
+		return nil, err
+	}
+	if err := git.wait(); err != nil {
+		return nil, err
+	}
+	return strings.FieldsFunc(out.String(), func(r rune) bool { return r == '\n' }), nil
+}
+
+// matchesRef reports whether a pattern matches the full name of a branch or tag, or its short
+// name. A star also matches slashes.
+func matchesRef(pattern, name string) bool {
+	plain := strings.NewReplacer("/", "\x00")
+	for _, prefix := range []string{"", "refs/", "refs/heads/", "refs/tags/"} {
+		short, ok := strings.CutPrefix(name, prefix)
+		if !ok {
+			continue
+		}
+		if matched, err := path.Match(plain.Replace(pattern), plain.Replace(short)); matched && err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 func newExport(env *Env) *cobra.Command {

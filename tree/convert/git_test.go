@@ -2,8 +2,11 @@ package convert_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -297,6 +300,60 @@ func TestImportGitOdd(t *testing.T) {
 		}
 		if files := x.files("refs/heads/x"); files != `100644 "good" "x"` {
 			t.Errorf("%s: the files are %s", name, files)
+		}
+	}
+}
+
+// A pointer of git-lfs becomes the file that it stands for. A missing or damaged content is listed,
+// and the pointer stays. So is a link of git-annex.
+func TestImportGitLFS(t *testing.T) {
+	pointer := func(content string) string {
+		return fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n", sha256.Sum256([]byte(content)), len(content))
+	}
+	store := map[string]string{}
+	for content, stored := range map[string]string{long: long, "tiny": "tiny", "damaged": "other"} {
+		store[fmt.Sprintf("%x", sha256.Sum256([]byte(content)))] = stored
+	}
+	lfs := func(sum string) (io.ReadCloser, error) {
+		content, ok := store[sum]
+		if !ok {
+			return nil, fs.ErrNotExist
+		}
+		return io.NopCloser(strings.NewReader(content)), nil
+	}
+
+	var stream strings.Builder
+	blob := func(mark int, content string) {
+		fmt.Fprintf(&stream, "blob\nmark :%d\ndata %d\n%s\n", mark, len(content), content)
+	}
+	blob(1, pointer(long))
+	blob(2, pointer("missing"))
+	blob(3, pointer("damaged"))
+	blob(4, pointer(long)+"more\n")
+	fmt.Fprintf(&stream, "commit refs/heads/x\ncommitter C <c@x> 1 +0000\ndata 0\nM 100644 :1 a\nM 100755 :1 b\nM 100644 :2 missing\nM 100644 :3 damaged\nM 100644 :4 text\nM 120000 :1 link\nM 100644 inline tiny\ndata %d\n%s\nM 120000 inline annex\ndata 26\n../.git/annex/objects/KEY1\ndone\n", len(pointer("tiny")), pointer("tiny"))
+
+	for _, known := range []bool{true, false} {
+		x := newImporting(t, kist.InitOptions{})
+		o := convert.GitOptions{}
+		want := map[string]string{"a": pointer(long), "b": pointer(long), "tiny": pointer("tiny"), "missing": pointer("missing"), "damaged": pointer("damaged"), "text": pointer(long) + "more\n"}
+		skipped := "a annex b damaged missing tiny"
+		if known {
+			o.LFS = lfs
+			want["a"], want["b"], want["tiny"], skipped = long, long, "tiny", "annex damaged missing"
+		}
+		found, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(stream.String()), o)
+		x.Check(err)
+		for path, content := range want {
+			if got, err := treetest.ReadFile(t.Context(), x.Repo, x.id("x"), path); err != nil || string(got) != content {
+				t.Errorf("with git-lfs %v: %s is %.200q, %v, want %.200q", known, path, got, err, content)
+			}
+		}
+		var paths []string
+		for _, s := range found.Skipped {
+			paths = append(paths, s.Path)
+		}
+		if got := strings.Join(paths, " "); got != skipped {
+			t.Errorf("with git-lfs %v: skipped are %s, want %s", known, got, skipped)
 		}
 	}
 }

@@ -33,6 +33,10 @@ type GitOptions struct {
 	// Expect lists the branches and tags, with full names, that the stream must have. If one
 	// is missing, it is in [GitImport.LeftOut]. Expect has no meaning for an export.
 	Expect []string
+
+	// LFS opens the content of a git-lfs pointer by its SHA-256, in hexadecimal digits. The error
+	// is [fs.ErrNotExist] if the content is missing. Without LFS, all contents are.
+	LFS func(sum string) (io.ReadCloser, error)
 }
 
 // GitImport is the result of [ImportGit].
@@ -168,7 +172,7 @@ func newGitReader(r *kist.Repository, objects object.ReadWriter, records *record
 	return &gitReader{
 		GitOptions: o, repo: r, objects: objects, dst: &kist.Withheld{Writer: objects, Records: records},
 		in: bufio.NewReaderSize(stream, 1<<20), tips: map[string]gitCommit{},
-		blobs: map[string]object.Entry{}, commits: map[string]gitCommit{}, tags: map[string]object.ID{},
+		blobs: map[string]gitBlob{}, commits: map[string]gitCommit{}, tags: map[string]object.ID{},
 		tagged: map[string]gitCommit{}, gitOdd: gitOdd{skipped: map[string]string{}, noCommit: map[string]bool{}},
 	}
 }
@@ -214,11 +218,11 @@ type gitReader struct {
 	next    string // the line to be read next, if peeked
 	peeked  bool
 
-	blobs   map[string]object.Entry // by mark
-	commits map[string]gitCommit    // by mark
-	tips    map[string]gitCommit    // by full name of the ref
-	tags    map[string]object.ID    // annotated tags, by short name
-	tagged  map[string]gitCommit    // the commits of annotated tags, by mark
+	blobs   map[string]gitBlob   // by mark
+	commits map[string]gitCommit // by mark
+	tips    map[string]gitCommit // by full name of the ref
+	tags    map[string]object.ID // annotated tags, by short name
+	tagged  map[string]gitCommit // the commits of annotated tags, by mark
 	done    kist.Amount
 }
 
@@ -357,18 +361,28 @@ func (g *gitReader) blob(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e, err := g.content(ctx)
-	g.blobs[mark] = e
+	g.blobs[mark], err = g.content(ctx)
 	return err
 }
 
+// gitBlob is a blob of the stream.
+type gitBlob struct {
+	object.Entry
+	lfs *lfsPointer // nil for most blobs
+}
+
 // content stores the data that follows as the content of a file.
-func (g *gitReader) content(ctx context.Context) (object.Entry, error) {
+func (g *gitReader) content(ctx context.Context) (gitBlob, error) {
 	d, err := g.data()
 	if err != nil {
-		return object.Entry{}, err
+		return gitBlob{}, err
 	}
 	size := d.N
+	var pointer *lfsPointer
+	if size <= maxPointer {
+		start, _ := g.in.Peek(int(size))
+		pointer = parsePointer(start)
+	}
 	stored, err := g.repo.Worktree().StoreStream(ctx, g.dst, d, nil)
 	if err == nil && d.N > 0 {
 		err = io.ErrUnexpectedEOF
@@ -376,7 +390,7 @@ func (g *gitReader) content(ctx context.Context) (object.Entry, error) {
 	g.endData()
 	g.done.Bytes += size
 	e := stored.Entry
-	return object.Entry{Type: object.TypeFile, Size: e.Size, Inline: e.Inline, Content: e.Content}, err
+	return gitBlob{object.Entry{Type: object.TypeFile, Size: e.Size, Inline: e.Inline, Content: e.Content}, pointer}, err
 }
 
 // reset sets a ref, or makes the next commit on it a root.
@@ -587,9 +601,9 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 		edits[path] = nil
 		return nil
 	}
-	e, ok := g.blobs[fields[1]]
+	blob, ok := g.blobs[fields[1]]
 	if fields[1] == "inline" {
-		e, err = g.content(ctx)
+		blob, err = g.content(ctx)
 		ok = true
 	}
 	if err == nil && !ok && bad == nil {
@@ -602,26 +616,40 @@ func (g *gitReader) modify(ctx context.Context, arg string, edits map[string]*ob
 	if err != nil {
 		return err
 	}
-	switch fields[0] {
-	case "100644", "644":
-		e.Mode = 0o644
-	case "100755", "755":
-		e.Mode = 0o755
-	case "120000":
-		var reason string
-		if e, reason, err = g.symlink(ctx, e); err != nil {
-			return fmt.Errorf("%q: %w", path, err)
+	edits[path], err = g.entry(ctx, path, fields[0], blob)
+	return err
+}
+
+// entry returns the entry of a file or symlink, or nil if kist leaves it out.
+func (g *gitReader) entry(ctx context.Context, path, mode string, blob gitBlob) (*object.Entry, error) {
+	e, reason, err := blob.Entry, "", error(nil)
+	switch mode {
+	case "100644", "644", "100755", "755":
+		if blob.lfs != nil {
+			e, reason, err = g.large(ctx, blob)
 		}
-		if reason != "" {
+		e.Mode = 0o644
+		if strings.HasSuffix(mode, "755") {
+			e.Mode = 0o755
+		}
+	case "120000":
+		if e, reason, err = g.symlink(ctx, e); reason != "" && err == nil {
 			g.skipped[path] = reason
-			edits[path] = nil
-			return nil
+			return nil, nil
+		}
+		if strings.Contains(e.Target, annexObjects) {
+			reason = "a link of git-annex; the content is not imported"
 		}
 	default:
-		return fmt.Errorf("%q: unknown mode %s", path, fields[0])
+		return nil, fmt.Errorf("%q: unknown mode %s", path, mode)
 	}
-	edits[path] = &e
-	return nil
+	if reason != "" {
+		g.skipped[path] = reason
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", path, err)
+	}
+	return &e, nil
 }
 
 // maxEdits bounds the paths that one commit changes, which are in memory together. A tree of a few

@@ -5,8 +5,11 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io"
+	"io/fs"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,6 +44,10 @@ commits here, or is checked out and would move, nothing is imported.
 Signatures, notes and submodules are left out. Files have no modification times.
 A name, path or message that kist cannot have does not stop the import: it is
 left out or repaired, and listed. The exit status is then 3.
+
+Files of git-lfs come with their content, from the folder where git-lfs keeps it:
+run 'git lfs fetch --all' before. If it is missing there, the pointer is imported
+and listed. Links of git-annex are imported as links, and listed.
 
 PATTERN is a name such as main, v1.* or refs/tags/old-*. These options may be
 repeated.
@@ -137,6 +144,9 @@ func (o *importGitOptions) importGit(ctx context.Context, env *Env, r *kist.Repo
 		return nil, err
 	}
 	g.Expect = refs
+	if g.LFS, err = gitLFS(ctx, env, env.path(dir)); err != nil {
+		return nil, err
+	}
 
 	// The full names on standard input are never ambiguous, and are no options.
 	git := newGit(ctx, env, env.path(dir), "-C", env.path(dir), "fast-export", "--use-done-feature", "--signed-tags=strip",
@@ -205,6 +215,48 @@ func (o *importGitOptions) gitRefs(ctx context.Context, env *Env, dir string) (n
 		}
 	}
 	return names, left, nil
+}
+
+// gitLFS returns a function that opens the contents of git-lfs in a repository.
+func gitLFS(ctx context.Context, env *Env, dir string) (func(sum string) (io.ReadCloser, error), error) {
+	at, err := gitLines(ctx, env, dir, "rev-parse", "--git-common-dir")
+	if err != nil || len(at) != 1 {
+		return nil, err
+	}
+	storage, err := gitLines(ctx, env, dir, "config", "--default", "", "--type=path", "--get", "lfs.storage")
+	if err != nil {
+		return nil, err
+	}
+
+	lfs := absolute(dir, at[0])
+	if len(storage) == 1 {
+		lfs = absolute(lfs, storage[0])
+	} else {
+		lfs = filepath.Join(lfs, "lfs")
+	}
+	return func(sum string) (io.ReadCloser, error) {
+		f, err := os.OpenFile(filepath.Join(lfs, "objects", sum[:2], sum[2:4], sum), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		info, err := f.Stat()
+		if err == nil && !info.Mode().IsRegular() {
+			err = &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a file")}
+		}
+		if err != nil {
+			f.Close()
+			return nil, err
+		}
+		return f, nil
+	}, nil
+}
+
+// absolute returns a path that may be relative to a folder.
+func absolute(dir, path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(dir, path)
 }
 
 // gitLines runs git and returns the lines of its output.

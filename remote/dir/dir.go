@@ -37,7 +37,8 @@ type Backend struct {
 	// process knows to be on disk.
 	durable sync.Map
 
-	own atomic.Bool // the folder is known to be a remote's, or empty
+	home home
+	own  atomic.Bool // the folder is known to be a remote's, or empty
 
 	// Replaced by tests: linkat, renameNew, (*os.File).ReadAt.
 	link, rename move
@@ -48,7 +49,8 @@ type Backend struct {
 // to env.Dir; nothing else of env is used. If only the parent folder exists,
 // the first write makes the folder. Until then, reads return
 // remote.ErrNoStore. Writes return remote.ErrUnsupported if the folder is no
-// remote and has other files.
+// remote and has other files. All calls use the folder that was found first.
+// If the path leads to another one later, they return a [*remote.AwayError].
 func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, error) {
 	b, err := open(ctx, rawURL, env.Dir)
 	if err != nil {
@@ -66,15 +68,19 @@ func open(ctx context.Context, rawURL, dir string) (*Backend, error) {
 		return nil, err
 	}
 
-	err = checkFolder(root)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = checkFolder(filepath.Dir(root))
+	b := &Backend{root: root, link: linkat, rename: renameNew, readAt: (*os.File).ReadAt}
+	d, err := b.openRoot()
+	if err == nil {
+		return b, d.Close()
+	}
+	if _, statErr := os.Stat(root); errors.Is(statErr, fs.ErrNotExist) {
+		err = noStore(checkFolder(filepath.Dir(root)))
 	}
 	if err != nil {
-		return nil, noStore(err)
+		return nil, err
 	}
 
-	return &Backend{root: root, link: linkat, rename: renameNew, readAt: (*os.File).ReadAt}, nil
+	return b, nil
 }
 
 func checkFolder(path string) error {
@@ -127,9 +133,6 @@ func check(op, name string, err error) error {
 	}
 	return err
 }
-
-// Close implements [remote.Backend]. There is nothing to close.
-func (b *Backend) Close() error { return nil }
 
 // A move gives the file a name in another folder, if the name is free.
 type move func(from *os.File, name string, to *os.File, newName string) error
@@ -238,16 +241,7 @@ var tops = []string{"kist.json", "root", "packs", "index", "state", "probe", tem
 // checkForeign refuses a folder that is no remote and has other files, so that
 // a remote is never mixed with them by mistake. Once a folder is a remote,
 // other files are ignored.
-func (b *Backend) checkForeign() error {
-	if b.own.Load() {
-		return nil
-	}
-
-	d, err := b.openRoot()
-	if err != nil {
-		return err
-	}
-	defer d.Close()
+func (b *Backend) checkForeign(d *os.File) error {
 	if _, err := lstat(d, "kist.json"); !errors.Is(err, fs.ErrNotExist) {
 		b.own.Store(err == nil)
 		return err

@@ -21,12 +21,6 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// openRoot opens the folder that is the remote.
-func (b *Backend) openRoot() (*os.File, error) {
-	d, err := os.OpenFile(b.root, os.O_RDONLY|unix.O_DIRECTORY, 0)
-	return d, noStore(err)
-}
-
 // open opens the folder at a path below the root, "" for the root. The error
 // is ErrNotFound if it does not exist or is no folder.
 func (b *Backend) open(dir string) (*os.File, error) {
@@ -36,8 +30,10 @@ func (b *Backend) open(dir string) (*os.File, error) {
 // make is open, but makes missing folders. When it returns, every folder that
 // is new, or new to this process, is on disk.
 func (b *Backend) make(dir string) (*os.File, error) {
-	if err := b.makeRoot(); err != nil {
-		return nil, err
+	if !b.own.Load() {
+		if err := b.makeRoot(); err != nil {
+			return nil, err
+		}
 	}
 
 	return b.descend(dir, func(d *os.File, path, name string) (*os.File, error) {
@@ -64,12 +60,14 @@ func (b *Backend) make(dir string) (*os.File, error) {
 	})
 }
 
+// makeRoot makes the folder that is the remote, unless it was found before.
 func (b *Backend) makeRoot() error {
-	_, err := os.Stat(b.root)
+	d, err := b.openRoot()
 	if err == nil {
-		return b.checkForeign()
+		defer d.Close()
+		return b.checkForeign(d)
 	}
-	if !errors.Is(err, fs.ErrNotExist) {
+	if _, away := errors.AsType[*remote.AwayError](err); away || kindOf(err) != remote.ErrNoStore {
 		return err
 	}
 	if err := os.Mkdir(b.root, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {

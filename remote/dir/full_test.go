@@ -13,15 +13,20 @@ import (
 )
 
 // TestFull runs fill on a small disk of its own.
-func TestFull(t *testing.T) {
+func TestFull(t *testing.T) { onDisk(t, "fill") }
+
+// onDisk runs a child process on a small disk of its own, in mounts of its own.
+func onDisk(t *testing.T, child string) {
+	t.Helper()
 	if os.Getuid() != 0 {
 		objecttest.Skip(t, "only root can mount a disk")
 	}
 	if err := exec.Command("unshare", "-m", "true").Run(); err != nil {
 		objecttest.Skip(t, "cannot unshare: "+err.Error())
 	}
+
 	dir := t.TempDir()
-	c := process(t, "fill", dir, "")
+	c := process(t, child, dir, "")
 	cmd := exec.Command("unshare", "-m", "sh", "-c", `mount -t tmpfs -o size=4m,nr_inodes=200 none "$0" && exec "$@"`, dir)
 	cmd.Args = append(cmd.Args, c.Args...)
 	cmd.Env = c.Env

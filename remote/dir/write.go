@@ -64,8 +64,11 @@ func (b *Backend) replace(ctx context.Context, name string, data []byte) error {
 		t.remove()
 		return err
 	}
+	if err := syncFolder(d); err != nil {
+		return err
+	}
 
-	return syncFolder(d)
+	return b.confirm()
 }
 
 // Delete implements [remote.Blobs].
@@ -138,8 +141,11 @@ func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size
 	if err := b.place(t, d, base); err != nil {
 		return err
 	}
+	if err := syncFolder(d); err != nil {
+		return err
+	}
 
-	return syncFolder(d)
+	return b.confirm()
 }
 
 // isFree returns nil if no file or folder has the name.

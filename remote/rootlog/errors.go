@@ -61,12 +61,16 @@ func damageError(name string, err error) error {
 type RollbackError struct {
 	Remembered Position
 	Found      *Position // the root of the same number, or nil
+	Emptied    bool      // kist.json is gone, too: perhaps a disk is not mounted
 }
 
 func (e *RollbackError) Error() string {
 	found := "it is gone"
-	if e.Found != nil {
+	switch {
+	case e.Found != nil:
 		found = fmt.Sprintf("it is %.8s now", e.Found.Hash)
+	case e.Emptied:
+		found = "it is gone, and so is " + IdentityName
 	}
 	return fmt.Sprintf("%v: root %d was %.8s, %s", ErrRollback, e.Remembered.Seq, e.Remembered.Hash, found)
 }

@@ -1,6 +1,7 @@
 package rootlog
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -130,7 +131,8 @@ func (s *sight) checkRemembered(ctx context.Context, p Position) error {
 	f := s.seen[p.Seq]
 	switch {
 	case f == nil:
-		return &RollbackError{Remembered: p}
+		err := s.look(ctx, 0)
+		return cmp.Or(err, error(&RollbackError{Remembered: p, Emptied: s.seen[0] == nil}))
 	case f.hash == p.Hash:
 		return nil
 	case f.err != nil && !errors.Is(f.err, ErrFormat):

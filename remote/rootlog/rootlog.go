@@ -238,7 +238,8 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	}
 	err := group.Wait()
 	if errors.Is(err, remote.ErrNotFound) {
-		return nil, absentIdentity(ctx, b)
+		data[0], err = lateIdentity(ctx, b)
+		data[1] = data[0]
 	}
 	if errors.Is(err, remote.ErrDamaged) || err == nil && !bytes.Equal(data[0], data[1]) {
 		data[0], err = readRecord(ctx, b, IdentityName, maxIdentity)
@@ -249,28 +250,55 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	return ParseIdentity(data[0])
 }
 
-// absentIdentity returns [ErrEmpty] for an empty store, and a [*object.DamageError] for a remote
-// without kist.json.
-func absentIdentity(ctx context.Context, b remote.Backend) error {
-	_, err := b.Stat(ctx, RootName(1))
-	if err == nil {
-		return damageError(IdentityName, fmt.Errorf("it is gone, and there is %s", RootName(1)))
+// lateIdentity reads kist.json, which was missing. It returns [ErrEmpty] for an empty store,
+// and a [*object.DamageError] for a remote without kist.json. If another process has made the
+// remote meanwhile, it returns the bytes of kist.json.
+func lateIdentity(ctx context.Context, b remote.Backend) ([]byte, error) {
+	what, err := traces(ctx, b)
+	if err != nil {
+		return nil, err
 	}
-	if !errors.Is(err, remote.ErrNotFound) {
-		return err
+	if what == "" {
+		return nil, ErrEmpty
 	}
 
-	switch there, err := HasPacks(ctx, b); {
-	case err != nil:
-		return err
-	case there:
-		return damageError(IdentityName, errors.New("it is gone, and there are packs"))
+	// kist.json comes before everything else, so that it is there by now.
+	data, err := readRecord(ctx, b, IdentityName, maxIdentity)
+	if errors.Is(err, remote.ErrNotFound) {
+		return nil, damageError(IdentityName, fmt.Errorf("it is gone, and there %s", what))
 	}
-	return ErrEmpty
+	return data, err
 }
 
-// HasPacks reports whether a store has a pack. It reads the first names of a listing.
-func HasPacks(ctx context.Context, b remote.Backend) (bool, error) {
+// traces describes the content of a store without kist.json, or returns "".
+func traces(ctx context.Context, b remote.Backend) (string, error) {
+	_, err := b.Stat(ctx, RootName(1))
+	if err == nil {
+		return "is " + RootName(1), nil
+	}
+	if !errors.Is(err, remote.ErrNotFound) {
+		return "", err
+	}
+
+	there, err := hasPacks(ctx, b)
+	if err != nil || !there {
+		return "", err
+	}
+	return "are packs", nil
+}
+
+// CheckNoPacks returns a [*object.DamageError] that matches [ErrNoRoots] if a store without
+// roots has packs.
+func CheckNoPacks(ctx context.Context, b remote.Backend) error {
+	there, err := hasPacks(ctx, b)
+	if err != nil || !there {
+		return err
+	}
+	return damageError(RootName(1), ErrNoRoots)
+}
+
+// hasPacks reports whether a store has a pack. It reads the first names of a listing.
+func hasPacks(ctx context.Context, b remote.Backend) (bool, error) {
 	n := 0
 	for info, err := range b.List(ctx, packFolder) {
 		if err != nil {

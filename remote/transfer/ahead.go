@@ -43,7 +43,11 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 	if jobs <= 0 {
 		jobs = DefaultPushJobs
 	}
-	snap, err := r.snapshot(ctx)
+	head, err := r.HeadForPush(ctx)
+	if err != nil {
+		return nil, err
+	}
+	snap, err := r.snapshotAt(ctx, head)
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func (c *checker) run(ctx context.Context) error {
 		c.found(Problem{Blob: damage.Name, Err: damage.Err})
 	}
 	if c.snap.state.Seq == 0 {
-		return c.withoutRoots(ctx)
+		return nil
 	}
 
 	packs := c.snap.infos()
@@ -193,16 +193,6 @@ func (c *checker) sample(ctx context.Context) error {
 	}
 	c.done.Packs = n
 	return c.readPacks(ctx, packs[:n], nil)
-}
-
-// withoutRoots reports packs of a remote that has no root: nothing explains them.
-func (c *checker) withoutRoots(ctx context.Context) error {
-	there, err := rootlog.HasPacks(ctx, c.r.b)
-	if err != nil || !there {
-		return err
-	}
-	c.found(Problem{Blob: rootlog.RootName(1), Err: &object.DamageError{Name: rootlog.RootName(1), Err: rootlog.ErrNoRoots, Kind: remote.ErrDamaged}})
-	return nil
 }
 
 // found notes a problem.

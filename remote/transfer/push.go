@@ -91,7 +91,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 		o.Jobs = DefaultPushJobs
 	}
 
-	head, err := r.Head(ctx)
+	head, err := r.HeadForPush(ctx)
 	if err != nil {
 		return nil, nil, err
 	}

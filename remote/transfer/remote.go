@@ -234,8 +234,26 @@ func (r *Remote) Identity() *rootlog.Identity { return r.id }
 
 // Head returns the remote's current root, and remembers it. If the remote later has
 // another root at this position, or none, it was set back. The error then matches
-// [rootlog.ErrRollback].
+// [rootlog.ErrRollback]. It matches [rootlog.ErrNoRoots] if the remote has packs, but no
+// root: Head never takes such a remote for an empty one.
 func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
+	head, err := r.HeadForPush(ctx)
+	if err != nil || head.Seq > 0 || r.source != nil {
+		return head, err
+	}
+	noRoots := rootlog.CheckNoPacks(ctx, r.b)
+	if noRoots == nil {
+		return head, nil
+	}
+	if head, err = r.HeadForPush(ctx); err != nil || head.Seq > 0 { // the first push has ended meanwhile
+		return head, err
+	}
+	return nil, noRoots
+}
+
+// HeadForPush is Head for a push. It returns an empty state if the remote has packs, but no
+// root, because a push makes a remote of an interrupted first push intact.
+func (r *Remote) HeadForPush(ctx context.Context) (*rootlog.State, error) {
 	if r.source != nil {
 		return r.source.State(ctx)
 	}

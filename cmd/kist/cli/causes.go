@@ -127,6 +127,7 @@ var causes = []struct {
 	{matches(transfer.ErrState), exitDamaged, "remote-state", hintRemoteState},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
 	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // each command has its own hint
+	{matches(rootlog.ErrNoRoots), exitDamaged, "remote-damaged", hintNoRoots},
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(pack.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' shows the affected files"},
@@ -155,11 +156,13 @@ var causes = []struct {
 	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},
 	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
 	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
+	{isEmptied, exitRemote, "rollback", hintEmptied},
 	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},
 	{matches(rootlog.ErrEmpty), exitRemote, "empty", "check the path or URL; the first 'kist push' makes it a remote"},
 	{matches(transfer.ErrRepository), exitRemote, "repository", "kist only reads the repositories of others: pull there instead, or share a store: 'kist remote add NAME URL'"},
 	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
 	{isA[*remote.EnvError], exitCredentials, "", ""}, // see envHint
+	{isA[*remote.AwayError], exitRemote, "no-store", "mount the disk, then run the command again: it sends only the rest"},
 	{isA[*remote.ForeignError], exitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
 	{matches(remote.ErrURL), exitRemote, "", "'kist help remote' lists the URLs that kist knows"},
 	{matches(remote.ErrCredentials), exitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
@@ -193,6 +196,8 @@ const (
 	hintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
 	hintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
 	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
+	hintNoRoots      = "lost roots: restore the folder root/ from a copy before anybody pushes; a first push: wait for it, or run it again"
+	hintEmptied      = "nothing was written; if its disk is not mounted, mount it; to begin again in an empty place, remove the remote and add it again"
 	hintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
 	hintLog          = "no branch is affected, only its log: 'kist verify --repair' drops the damaged lines"
 )
@@ -201,6 +206,12 @@ const (
 func isLost(err error) bool {
 	var e *object.NotFoundError
 	return errors.As(err, &e) && e.Lost && e.Key.Kind == object.KindCommit
+}
+
+// isEmptied matches a known remote that has nothing left.
+func isEmptied(err error) bool {
+	var e *rootlog.RollbackError
+	return errors.As(err, &e) && e.Emptied
 }
 
 // envHint returns advice on the environment variable that err is about, or "".

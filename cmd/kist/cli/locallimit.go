@@ -117,6 +117,9 @@ func (b *backup) incomplete(ctx context.Context, to registry.PushRef, name strin
 	}
 	defer opened.Close()
 	objects, head, err := transfer.Objects(ctx, opened)
+	if errors.Is(err, rootlog.ErrNoRoots) { // the first push was interrupted
+		return ref, parent, nil
+	}
 	if err != nil {
 		return ref, parent, err
 	}

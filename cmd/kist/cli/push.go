@@ -171,7 +171,7 @@ func pushFailed(r *kist.Repository, push tracking.PushOptions, result *tracking.
 		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
 	case errors.Is(err, rootlog.ErrEmpty) && !hasName(r, push.Remote):
 		return hintf(failf(exitRemote, "empty", "%w", err), "a new store gets a name first, and is checked: kist remote add NAME %s", printable(remote.Redact(push.Remote)))
-	case errors.Is(err, remote.ErrNoStore) && hasName(r, push.Remote):
+	case errors.Is(err, remote.ErrNoStore) && hasName(r, push.Remote) && !wasUsed(r, push.Remote):
 		if m, rerr := registry.Find(r, push.Remote); rerr == nil && !isURL(m.URL) {
 			return hintf(err, "'kist remote check %s' makes the folder of a new remote", printable(push.Remote))
 		}
@@ -183,6 +183,12 @@ func pushFailed(r *kist.Repository, push tracking.PushOptions, result *tracking.
 func hasName(r *kist.Repository, text string) bool {
 	m, err := registry.Resolve(r, text)
 	return err == nil && m.Name != ""
+}
+
+// wasUsed reports whether something was pushed to a remote, or fetched from it, before.
+func wasUsed(r *kist.Repository, name string) bool {
+	list, err := r.Refs().List(refs.Remotes + name + "/")
+	return err != nil || len(list) > 0
 }
 
 // onlyTags reports whether all refs that were rejected are tags.

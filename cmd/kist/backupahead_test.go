@@ -78,6 +78,20 @@ func TestBackupAhead(t *testing.T) {
 				t.Fatalf("interrupted backup: error %v, summary %s", err, out)
 			}
 		},
+		"disk": func(t *testing.T, s *shell, p *place, backup *streamed) {
+			if err := errors.Join(os.Rename(p.url, p.url+"-away"), os.Mkdir(p.url, 0o777)); err != nil { // as if it were unmounted
+				t.Fatal(err)
+			}
+			backup.finish(content[3*packSize:])
+			if err := errors.Join(os.Remove(p.url), os.Rename(p.url+"-away", p.url)); err != nil { // it is empty
+				t.Fatal(err)
+			}
+			var b backedUp
+			out := backup.out.Bytes()
+			if err := json.Unmarshal(out, &b); err != nil || b.Exit != 15 || b.Commit == "" || b.RemoteHead != "" || b.Steps[2].Outcome != "failed" {
+				t.Fatalf("backup whose disk goes away: error %v, summary %s", err, out)
+			}
+		},
 		"remote": func(t *testing.T, s *shell, p *place, backup *streamed) {
 			packs := filepath.Join(p.url, "packs")
 			if err := errors.Join(os.Rename(packs, packs+"-away"), os.WriteFile(packs, nil, 0o666)); err != nil {

@@ -87,6 +87,9 @@ func TestRemoteRollback(t *testing.T) {
 		refused()
 		p.wantIntact()
 
+		p.restore(nil)
+		refused() // like an empty mount point
+
 		p.restore(new)
 		s.kist("fetch")
 		s.push()
@@ -94,5 +97,34 @@ func TestRemoteRollback(t *testing.T) {
 		if o := stranger.run("fetch", "--json"); o.status != 15 {
 			p.Errorf("want exit status 15, as the remote has another history: %v", o)
 		}
+	})
+}
+
+// TestRemoteNoRoots checks that no command takes a remote that has lost its only root for an
+// empty one. The next push repairs it, because an interrupted first push leaves the same.
+func TestRemoteNoRoots(t *testing.T) {
+	onEachStore(t, func(p *place) {
+		p.begin().drop()
+		if err := p.backend.Delete(t.Context(), "root/00000000000000000001"); err != nil {
+			t.Fatal(err)
+		}
+
+		before := p.blobs()
+		s := p.folder()
+		s.kist("init", ".")
+		s.kist("remote", "add", "--no-check", "origin", p.url)
+		for _, args := range [][]string{{"clone", p.url, "clone"}, {"fetch"}, {"pull", "origin", "main"}, {"ls-remote"}, {"remote", "show", "origin"}, {"mount", "--remote", "origin", p.folder().dir}} {
+			o := s.exits(11, append(args, "--json")...)
+			if kind, text := o.failed(); kind != "remote-damaged" || !strings.Contains(text, "they were lost, or the first push was interrupted") {
+				t.Errorf("want error kind remote-damaged with both causes: %v", o)
+			}
+		}
+		s.exits(11, "verify", "--remote", "origin")
+		p.wantBlobs(before)
+
+		s.write(map[string]string{"first": "another first file"})
+		s.commit("first")
+		s.kist("push")
+		p.wantIntact()
 	})
 }

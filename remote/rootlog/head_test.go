@@ -106,6 +106,7 @@ func TestRollback(t *testing.T) {
 	seen := grow(t, l, 2)
 	m.Restore(backup)
 
+	emptied := false
 	check := func(remembered, found *Position) {
 		t.Helper()
 		m.ResetCounts()
@@ -116,6 +117,9 @@ func TestRollback(t *testing.T) {
 		}
 		if (found == nil) != (rollback.Found == nil) || found != nil && *found != *rollback.Found {
 			t.Errorf("found %v, want %v", rollback.Found, found)
+		}
+		if rollback.Emptied != emptied {
+			t.Errorf("emptied = %t, want %t", rollback.Emptied, emptied)
 		}
 		if m.Calls(remotetest.Create)+m.Calls(remotetest.Put) > 0 {
 			t.Error("Head wrote to the store")
@@ -133,7 +137,9 @@ func TestRollback(t *testing.T) {
 
 	// The remote is replaced by another.
 	m.Restore(remotetest.NewMemory().Snapshot())
+	emptied = true
 	check(&at, nil)
+	emptied = false
 	id, err := Init(ctx, m, repositoryID, chunker, newRandom("other"))
 	if err != nil {
 		t.Fatal(err)

@@ -60,6 +60,25 @@ func TestInit(t *testing.T) {
 	wantDamage(t, err, IdentityName)
 }
 
+// A process reads kist.json just before another one creates it and makes the first push. It
+// reads kist.json again, and does not take it for lost.
+func TestIdentityLate(t *testing.T) {
+	for what, content := range map[string]string{"a root": RootName(1), "a pack": name(1).Path()} {
+		m := remotetest.NewMemory()
+		m.Set(content, nil)
+		f := remotetest.NewFaulty(m)
+		f.Fail(remotetest.Fault{Op: remotetest.Stat, Name: RootName(1), Do: func() { m.Set(IdentityName, []byte(identity)) }})
+		id, err := Init(ctx, f, repositoryID, chunker, newRandom("second"))
+		if err != nil || string(id.Stored()) != identity {
+			t.Errorf("with %s: %v", what, err)
+		}
+
+		m.Remove(IdentityName)
+		_, err = Init(ctx, m, repositoryID, chunker, newRandom("third"))
+		wantDamage(t, err, IdentityName)
+	}
+}
+
 // All processes that concurrently make a store a remote get the same identity.
 func TestInitRace(t *testing.T) {
 	m := remotetest.NewMemory()

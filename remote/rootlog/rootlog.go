@@ -238,8 +238,7 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	}
 	err := group.Wait()
 	if errors.Is(err, remote.ErrNotFound) {
-		data[0], err = lateIdentity(ctx, b)
-		data[1] = data[0]
+		return lateIdentity(ctx, b)
 	}
 	if errors.Is(err, remote.ErrDamaged) || err == nil && !bytes.Equal(data[0], data[1]) {
 		data[0], err = readRecord(ctx, b, IdentityName, maxIdentity)
@@ -252,8 +251,8 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 
 // lateIdentity reads kist.json, which was missing. It returns [ErrEmpty] for an empty store,
 // and a [*object.DamageError] for a remote without kist.json. If another process has made the
-// remote meanwhile, it returns the bytes of kist.json.
-func lateIdentity(ctx context.Context, b remote.Backend) ([]byte, error) {
+// remote meanwhile, it reads again.
+func lateIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	what, err := traces(ctx, b)
 	if err != nil {
 		return nil, err
@@ -263,11 +262,13 @@ func lateIdentity(ctx context.Context, b remote.Backend) ([]byte, error) {
 	}
 
 	// kist.json comes before everything else, so that it is there by now.
-	data, err := readRecord(ctx, b, IdentityName, maxIdentity)
-	if errors.Is(err, remote.ErrNotFound) {
+	switch _, err := b.Stat(ctx, IdentityName); {
+	case errors.Is(err, remote.ErrNotFound):
 		return nil, damageError(IdentityName, fmt.Errorf("it is gone, and there %s", what))
+	case err != nil:
+		return nil, err
 	}
-	return data, err
+	return ReadIdentity(ctx, b)
 }
 
 // traces describes the content of a store without kist.json, or returns "".

@@ -43,7 +43,7 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 	if jobs <= 0 {
 		jobs = DefaultPushJobs
 	}
-	head, err := r.HeadForPush(ctx)
+	head, err := r.HeadToWrite(ctx)
 	if err != nil {
 		return nil, err
 	}

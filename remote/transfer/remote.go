@@ -237,7 +237,7 @@ func (r *Remote) Identity() *rootlog.Identity { return r.id }
 // [rootlog.ErrRollback]. It matches [rootlog.ErrNoRoots] if the remote has packs, but no
 // root: Head never takes such a remote for an empty one.
 func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
-	head, err := r.HeadForPush(ctx)
+	head, err := r.HeadToWrite(ctx)
 	if err != nil || head.Seq > 0 || r.source != nil {
 		return head, err
 	}
@@ -245,15 +245,16 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 	if noRoots == nil {
 		return head, nil
 	}
-	if head, err = r.HeadForPush(ctx); err != nil || head.Seq > 0 { // the first push has ended meanwhile
+	if head, err = r.HeadToWrite(ctx); err != nil || head.Seq > 0 { // the first push has ended meanwhile
 		return head, err
 	}
 	return nil, noRoots
 }
 
-// HeadForPush is Head for a push. It returns an empty state if the remote has packs, but no
-// root, because a push makes a remote of an interrupted first push intact.
-func (r *Remote) HeadForPush(ctx context.Context) (*rootlog.State, error) {
+// HeadToWrite is Head for a push or a gc. It returns an empty state if the remote has packs,
+// but no root: a push makes the remote of an interrupted first push intact, and a gc deletes
+// nothing there.
+func (r *Remote) HeadToWrite(ctx context.Context) (*rootlog.State, error) {
 	if r.source != nil {
 		return r.source.State(ctx)
 	}

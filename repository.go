@@ -108,6 +108,7 @@ func (o Options) WithDefaults() Options {
 type Repository struct {
 	root string // the worktree's; "/" if the repository is bare
 	dir  string // the .kist folder, or the folder of a bare repository
+	held *disk.Held
 	at   string // see [Repository.At]
 	opt  Options
 
@@ -375,8 +376,12 @@ func Open(root string, opt Options) (*Repository, error) {
 	}
 	r.refs.Upstream = func(branch string) (string, error) { return r.config.TrackingBranch(branch) }
 	r.purges = &Purges{dir: r.dir, damaged: r.warnRecords}
+	if r.held, err = disk.HoldRepository(r.dir); err != nil {
+		return nil, err
+	}
 	r.objects, err = volume.Open(r.dir, volume.Options{Now: opt.Now, Rand: opt.Random, Warn: opt.Warn, ReadOnly: opt.ReadOnly})
 	if err != nil {
+		r.held.Close()
 		return nil, err
 	}
 	lost, err := ReadLost(r.dir)
@@ -385,7 +390,7 @@ func Open(root string, opt Options) (*Repository, error) {
 		r.worktree, err = worktree.Open(r.root, r.WorktreeOptions(r.root))
 	}
 	if err != nil {
-		r.objects.Close()
+		r.Close()
 		return nil, err
 	}
 	return r, nil
@@ -458,7 +463,7 @@ func IsBareDir(dir string) bool {
 }
 
 // Close closes the repository's files.
-func (r *Repository) Close() error { return r.objects.Close() }
+func (r *Repository) Close() error { return errors.Join(r.objects.Close(), r.held.Close()) }
 
 // Root returns the absolute path of the worktree.
 func (r *Repository) Root() string { return r.root }

@@ -375,14 +375,6 @@ func (e *ForeignError) Error() string {
 	return fmt.Sprintf("%q has other files in it, such as %q, and is no kist remote", e.Folder, e.File)
 }
 
-// AwayError is the error for a folder that went away while it was in use: its
-// path leads to another folder now, or to none.
-type AwayError struct{ Folder string }
-
-func (e *AwayError) Error() string {
-	return fmt.Sprintf("%q is no longer the folder that was opened: its disk was unmounted, or the folder was moved", e.Folder)
-}
-
 // Unwrap returns the kind and the cause.
 func (e *Error) Unwrap() []error {
 	return slices.DeleteFunc([]error{e.Kind, e.Err}, func(err error) bool { return err == nil })

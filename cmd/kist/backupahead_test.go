@@ -92,6 +92,20 @@ func TestBackupAhead(t *testing.T) {
 				t.Fatalf("backup whose disk goes away: error %v, summary %s", err, out)
 			}
 		},
+		"disk of the repository": func(t *testing.T, s *shell, _ *place, backup *streamed) {
+			if err := errors.Join(os.Rename(s.dir, s.dir+"-away"), os.Mkdir(s.dir, 0o777)); err != nil {
+				t.Fatal(err)
+			}
+			backup.finish(content[3*packSize:])
+			if err := errors.Join(os.Remove(s.dir), os.Rename(s.dir+"-away", s.dir)); err != nil { // it is empty
+				t.Fatal(err)
+			}
+			var b backedUp
+			out := backup.out.Bytes()
+			if err := json.Unmarshal(out, &b); err != nil || b.Exit != 1 || b.Commit != "" || b.Steps[0].Outcome != "failed" {
+				t.Fatalf("backup whose repository goes away: error %v, summary %s", err, out)
+			}
+		},
 		"remote": func(t *testing.T, s *shell, p *place, backup *streamed) {
 			packs := filepath.Join(p.url, "packs")
 			if err := errors.Join(os.Rename(packs, packs+"-away"), os.WriteFile(packs, nil, 0o666)); err != nil {

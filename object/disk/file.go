@@ -83,8 +83,12 @@ func replace(dir, temp string, sync bool, write func(io.Writer) (name string, er
 // MakeDir makes a directory and its missing parents. Their names are on disk when it
 // returns.
 func MakeDir(dir string) error {
-	if info, err := Stat(dir); err == nil && info.IsDir() {
+	info, err := Stat(dir)
+	if err == nil && info.IsDir() {
 		return nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
 	above := filepath.Dir(dir)
 	if above != dir {

@@ -329,6 +329,9 @@ func inFolder(op, path string, do func(dir int, name string) error) error {
 	}()
 	for step := above; ; {
 		fd, err := openat(dir, step, os.O_RDONLY|unix.O_DIRECTORY, 0)
+		if dir == unix.AT_FDCWD {
+			fd, err = checkHeld(above, fd, err)
+		}
 		if err != nil {
 			return pathError(op, at, err)
 		}
@@ -343,6 +346,23 @@ func inFolder(op, path string, do func(dir int, name string) error) error {
 		step, name = next, rest
 		at += "/" + step
 	}
+}
+
+// checkHeld returns the result of opening the directory of a repository. If that is held,
+// and went away, it returns an [*AwayError] instead.
+func checkHeld(path string, fd int, err error) (int, error) {
+	h := heldAt(path)
+	switch {
+	case h == nil:
+		return fd, err
+	case err != nil:
+		return fd, h.away(err)
+	}
+	if err := h.check(fd); err != nil {
+		unix.Close(fd)
+		return -1, err
+	}
+	return fd, nil
 }
 
 // split cuts a path into the path of the repository's directory and the path below
@@ -399,7 +419,7 @@ func retry(do func() error) error {
 
 // pathError adds the operation and the path to err, unless err has them.
 func pathError(op, path string, err error) error {
-	if cause := (*fs.PathError)(nil); err == nil || errors.As(err, &cause) {
+	if cause := (*fs.PathError)(nil); err == nil || errors.As(err, &cause) || errors.As(err, new(*AwayError)) {
 		return err
 	}
 	return &fs.PathError{Op: op, Path: path, Err: err}

@@ -261,6 +261,9 @@ func (w *intake) fail(err error) error {
 	return w.err
 }
 
+// fail is [intake.fail]. It explains an error of the database.
+func (w *writer) fail(err error) error { return w.intake.fail(disk.Explain(w.dir, err)) }
+
 // failed returns the error of the writer.
 func (w *intake) failed() error {
 	w.mu.Lock()

@@ -50,7 +50,7 @@ type Backend struct {
 // the first write makes the folder. Until then, reads return
 // remote.ErrNoStore. Writes return remote.ErrUnsupported if the folder is no
 // remote and has other files. All calls use the folder that was found first.
-// If the path leads to another one later, they return a [*remote.AwayError].
+// If the path leads to another one later, their error wraps a *disk.AwayError.
 func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, error) {
 	b, err := open(ctx, rawURL, env.Dir)
 	if err != nil {

@@ -67,7 +67,7 @@ func (b *Backend) makeRoot() error {
 		defer d.Close()
 		return b.checkForeign(d)
 	}
-	if _, away := errors.AsType[*remote.AwayError](err); away || kindOf(err) != remote.ErrNoStore {
+	if isAway(err) || kindOf(err) != remote.ErrNoStore {
 		return err
 	}
 	if err := os.Mkdir(b.root, 0o777); err != nil && !errors.Is(err, fs.ErrExist) {

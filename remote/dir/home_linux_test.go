@@ -1,14 +1,11 @@
 package dir
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/kist-vcs/kist/remote"
 )
 
 func init() { children["unmount"] = unmount }
@@ -34,7 +31,7 @@ func unmount(b *Backend, _ string) error {
 		}
 		for name, do := range calls {
 			err := do(b)
-			if _, ok := errors.AsType[*remote.AwayError](err); !ok {
+			if !isAway(err) {
 				return fmt.Errorf("%s: error %w, want an AwayError", name, err)
 			}
 		}

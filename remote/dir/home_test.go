@@ -47,7 +47,7 @@ func TestAway(t *testing.T) {
 			before := tree(t, root)
 			err := do(b)
 			wantKind(t, name+", "+place, err, remote.ErrNoStore, root, "unmounted")
-			if _, ok := errors.AsType[*remote.AwayError](err); !ok {
+			if !isAway(err) {
 				t.Errorf("%s, %s: error %v, want an AwayError", name, place, err)
 			}
 			if after := tree(t, root); after != before {

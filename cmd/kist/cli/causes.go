@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -50,6 +51,10 @@ var causes = []struct {
 }{
 	// The user.
 	{matches(context.Canceled), exitInterrupted, "", "everything stored so far is kept; run the same command again to continue"},
+
+	// A disk that went away, before its effects.
+	{matchesAll(isA[*remote.Error], isA[*disk.AwayError]), exitRemote, "no-store", hintAway},
+	{isA[*disk.AwayError], exitFailed, "away", hintAway},
 
 	// Formats, before damage: a newer format looks damaged to older code.
 	{matches(kist.ErrUnsupportedFormat), exitFormat, "", "a newer kist is needed for this repository"},
@@ -162,7 +167,6 @@ var causes = []struct {
 	{matches(transfer.ErrRepository), exitRemote, "repository", "kist only reads the repositories of others: pull there instead, or share a store: 'kist remote add NAME URL'"},
 	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
 	{isA[*remote.EnvError], exitCredentials, "", ""}, // see envHint
-	{isA[*remote.AwayError], exitRemote, "no-store", "mount the disk, then run the command again: it sends only the rest"},
 	{isA[*remote.ForeignError], exitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
 	{matches(remote.ErrURL), exitRemote, "", "'kist help remote' lists the URLs that kist knows"},
 	{matches(remote.ErrCredentials), exitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
@@ -196,6 +200,7 @@ const (
 	hintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
 	hintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
 	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
+	hintAway         = "mount the disk, then run the command again: it does only the rest"
 	hintNoRoots      = "lost roots: restore the folder root/ from a copy before anybody pushes; a first push: wait for it, or run it again"
 	hintEmptied      = "nothing was written; if its disk is not mounted, mount it; to begin again in an empty place, remove the remote and add it again"
 	hintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
@@ -234,6 +239,13 @@ func isLogDamage(err error) bool {
 
 func matches(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
+}
+
+// matchesAll matches errors that all of the given functions match.
+func matchesAll(all ...func(error) bool) func(error) bool {
+	return func(err error) bool {
+		return !slices.ContainsFunc(all, func(is func(error) bool) bool { return !is(err) })
+	}
 }
 
 // isA matches errors of type T.

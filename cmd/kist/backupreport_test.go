@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
@@ -152,5 +153,38 @@ func TestPingRedirects(t *testing.T) {
 	}
 	if len(elsewhere) > 0 {
 		t.Errorf("another host received %q", elsewhere)
+	}
+}
+
+// TestBackupHookInterrupted checks that SIGTERM ends a hook that hangs, and with it the backup.
+// The hooks after it still run.
+func TestBackupHookInterrupted(t *testing.T) {
+	t.Parallel()
+	for _, hanging := range []string{"--before", "--on-success", "--after"} {
+		s := newPlaceInFolder(t).folder()
+		s.kist("init")
+		s.write(map[string]string{"a": "alpha"})
+		if err := syscall.Mkfifo(s.path(".kist/begun"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+
+		args := []string{"backup", hanging, "echo >.kist/begun; exec sleep 1000"}
+		if hanging != "--after" {
+			args = append(args, "--after", "echo >.kist/after")
+		}
+		p := s.start(args...)
+		if _, err := os.ReadFile(s.path(".kist/begun")); err != nil { // returns when the hook runs
+			t.Fatal(err)
+		}
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+
+		if o := p.wait(); o.status != 130 {
+			t.Errorf("%s: want exit status 130: %v", hanging, o)
+		}
+		if _, err := os.Stat(s.path(".kist/after")); err != nil && hanging != "--after" {
+			t.Errorf("%s: the last hook did not run: %v", hanging, err)
+		}
 	}
 }

@@ -63,23 +63,35 @@ func (b *backup) hook(ctx context.Context, name, command string) bool {
 		cmd := newShell(ctx, b.env, command)
 		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.repo.Home(), bytes.NewReader(append(summary, '\n')), b.env.Stderr, b.env.Stderr
 		cmd.WaitDelay = stopTime
-		if err := cmd.Run(); err != nil {
+		err = cmd.Run()
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		if err != nil {
 			return "", fmt.Errorf("command %s: %w", quoteArg(command), err)
 		}
 		return stepDone, nil
 	})
 }
 
-// report runs the hooks at the end of a backup, notes its success, and informs monitors.
-// It does so even after an interrupt.
-func (b *backup) report(ctx context.Context) {
-	ctx = context.WithoutCancel(ctx)
-	if b.summary.Exit == exitOK {
-		b.hook(ctx, "on-success", b.onSuccess)
-	} else {
-		b.hook(ctx, "on-failure", b.onFailure)
+// pastInterrupt returns a context for a part of the report. It goes on if an interrupt came
+// before. An interrupt from now on ends it, so that no hook hangs for ever.
+func pastInterrupt(ctx context.Context) context.Context {
+	if ctx.Err() != nil {
+		return context.WithoutCancel(ctx)
 	}
-	b.hook(ctx, "after", b.after)
+	return ctx
+}
+
+// report runs the hooks at the end of a backup, notes its success, and informs monitors.
+// It does so even after an interrupt, which only ends the hook that runs.
+func (b *backup) report(ctx context.Context) {
+	if b.summary.Exit == exitOK {
+		b.hook(pastInterrupt(ctx), "on-success", b.onSuccess)
+	} else {
+		b.hook(pastInterrupt(ctx), "on-failure", b.onFailure)
+	}
+	b.hook(pastInterrupt(ctx), "after", b.after)
 
 	s := &b.summary
 	if s.Exit == exitOK && s.Commit != nil {
@@ -88,12 +100,13 @@ func (b *backup) report(ctx context.Context) {
 		}
 	}
 	if b.metrics != "" {
-		b.step(ctx, "metrics", true, func() (string, error) {
-			return stepDone, disk.WriteFile(b.env.path(b.metrics), b.metricsFile(ctx))
+		on := context.WithoutCancel(ctx)
+		b.step(on, "metrics", true, func() (string, error) {
+			return stepDone, disk.WriteFile(b.env.path(b.metrics), b.metricsFile(on))
 		})
 	}
 	if b.ping != "" {
-		b.sendPing(ctx)
+		b.sendPing(pastInterrupt(ctx))
 	}
 }
 
@@ -170,7 +183,7 @@ func (b *backup) sendPing(ctx context.Context) {
 		}
 		for try := 1; ; try++ {
 			err = post(ctx, at.String(), summary)
-			if leaves := (*otherHostError)(nil); err == nil || try == pingTries || errors.As(err, &leaves) {
+			if leaves := (*otherHostError)(nil); err == nil || try == pingTries || ctx.Err() != nil || errors.As(err, &leaves) {
 				break
 			}
 			time.Sleep(pingPause)

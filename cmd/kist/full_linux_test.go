@@ -3,7 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,6 +44,39 @@ func onTmpfs(t *testing.T, options string) *shell {
 	}
 	t.Logf("%s", out)
 	return nil
+}
+
+// TestLittleAddressSpace checks that kist stores more content than its address space has room
+// for.
+func TestLittleAddressSpace(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector needs much address space")
+	}
+	s := &shell{TB: t, dir: tempDir(t), program: "kist"}
+	s.kist("init")
+	f, err := os.Create(s.path("large"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(f, rand.NewChaCha8([32]byte{3}), 600<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	add := s.command(t.Context(), "add", "large")
+	program := filepath.Join(t.TempDir(), "kist") // the name makes it kist
+	if err := os.Symlink(add.Path, program); err != nil {
+		t.Fatal(err)
+	}
+	add.Args = append([]string{"sh", "-c", `ulimit -v 2500000 && exec "$@"`, "sh", program}, add.Args[1:]...)
+	add.Path = "/bin/sh"
+	if out, err := add.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	s.kist("commit", "-m", "large")
+	s.verify()
 }
 
 // fill makes a file that leaves free bytes of space on the disk.

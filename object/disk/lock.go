@@ -51,12 +51,15 @@ const DefaultWait = 30 * time.Second
 // FileLock is a held lock. It ends with a call of Unlock or Remove, or with the
 // process.
 type FileLock struct {
-	f    *os.File
+	f    *os.File // nil: there is no file, on a read-only file system
 	mode Mode
 }
 
 // Unlock frees the lock. The file stays. A second call does nothing.
 func (l *FileLock) Unlock() {
+	if l.f == nil {
+		return
+	}
 	if l.mode == Exclusive {
 		_ = l.f.Truncate(0) // shared holders write no PID, so errors about them would name this process
 	}
@@ -66,13 +69,17 @@ func (l *FileLock) Unlock() {
 // Remove frees the lock and removes its file, if possible. Only the holder may
 // remove the file of a lock.
 func (l *FileLock) Remove() {
+	if l.f == nil {
+		return
+	}
 	Remove(l.f.Name())
 	release(l.f)
 }
 
 // Lock takes the lock on the file at path, and makes the file if it is absent. If
 // another process holds the lock, Lock waits up to the given time, and then returns
-// a [*BusyError]. It does not wait if the time is 0 or less.
+// a [*BusyError]. It does not wait if the time is 0 or less. On a read-only file
+// system an absent file counts as locked: nobody can make it and take the lock.
 func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (*FileLock, error) {
 	late := time.After(wait)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -114,6 +121,9 @@ func tryLock(ctx context.Context, path string, mode Mode) (*FileLock, error) {
 			return nil, err
 		}
 		f, err := open(path, os.O_RDWR|os.O_CREATE)
+		if errors.Is(err, unix.EROFS) && isAbsent(path) {
+			return &FileLock{nil, mode}, nil
+		}
 		if err != nil {
 			return nil, fmt.Errorf("lock: %w", err)
 		}
@@ -130,6 +140,11 @@ func tryLock(ctx context.Context, path string, mode Mode) (*FileLock, error) {
 		}
 		return &FileLock{f, mode}, nil
 	}
+}
+
+func isAbsent(path string) bool {
+	_, err := Lstat(path)
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // open opens a lock file. If it cannot be opened for writing, because it belongs to

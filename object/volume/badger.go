@@ -11,6 +11,7 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
+	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist/object/disk"
 )
@@ -22,6 +23,14 @@ const (
 	// defaultLogFileSize is the size at which Badger begins the next value log.
 	defaultLogFileSize = 1<<30 - 1
 
+	// Badger maps twice the size of a value log. A process may have less address space,
+	// because of 'ulimit -v' for example. Then it writes small value logs, and seals a
+	// volume early, because a volume stays mapped until then. mappings is the number of
+	// value logs that a process maps at once.
+	smallLogFileSize = 64<<20 - 1
+	smallMaxBytes    = 256 << 20
+	mappings         = 2
+
 	// defaultMemTableSize is the size of some 20,000 keys. They fit into the cache of a
 	// processor, and most are in tables before the volume is closed.
 	defaultMemTableSize = 2 << 20
@@ -32,6 +41,15 @@ const (
 	closeGrace = 2 * time.Second
 	closeLimit = 15 * time.Minute
 )
+
+// canMap reports whether the process has so many bytes of address space left.
+func canMap(size int64) bool {
+	if int64(int(size)) != size {
+		return false
+	}
+	p, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
+	return err == nil && unix.Munmap(p) == nil
+}
 
 // badgerOptions are the options of a volume that is being written.
 func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {

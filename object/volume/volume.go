@@ -350,6 +350,10 @@ func (o *Options) setDefaults() error {
 	if o.Warn == nil {
 		o.Warn = func(string) {}
 	}
+	if o.logFileSize == 0 && !canMap(mappings*2*defaultLogFileSize) {
+		o.logFileSize = smallLogFileSize
+		o.MaxBytes = min(cmp.Or(o.MaxBytes, smallMaxBytes), smallMaxBytes)
+	}
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultMaxObjects)
 	o.logFileSize = cmp.Or(o.logFileSize, defaultLogFileSize)

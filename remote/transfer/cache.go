@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -160,7 +161,10 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 		if err != nil || known != nil && (known.Seq > p.Seq || summed && known.Seq == p.Seq) {
 			return err
 		}
-		return c.writeNote(headFile, p)
+		if err := c.writeNote(headFile, p); !errors.Is(err, syscall.EROFS) { // a repository to look at
+			return err
+		}
+		return nil
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kist-vcs/kist/object/disk"
@@ -106,17 +107,15 @@ func (r *indexFiles) isBeingWritten(e fs.DirEntry) bool {
 // openFile opens one index file. It replaces a damaged copy.
 func (r *indexFiles) openFile(ctx context.Context, f rootlog.File) (*indexFile, error) {
 	if r.o.Dir == "" {
-		var b bytes.Buffer
-		err := retry.Verified(func() error { b.Reset(); return r.read(ctx, f, &b) })
-		if err != nil {
-			return nil, err
-		}
-		return newIndexFile(f, bytes.NewReader(b.Bytes()), nil)
+		return r.openInMemory(ctx, f)
 	}
 	if x, err := r.openCopy(f); err == nil {
 		return x, nil
 	}
 	err := retry.Verified(func() error { return r.writeCopy(ctx, f) })
+	if errors.Is(err, syscall.EROFS) {
+		return r.openInMemory(ctx, f)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -125,6 +124,16 @@ func (r *indexFiles) openFile(ctx context.Context, f rootlog.File) (*indexFile, 
 		disk.Remove(r.copyOf(f.Name))
 	}
 	return x, err
+}
+
+// openInMemory opens one index file without a copy.
+func (r *indexFiles) openInMemory(ctx context.Context, f rootlog.File) (*indexFile, error) {
+	var b bytes.Buffer
+	err := retry.Verified(func() error { b.Reset(); return r.read(ctx, f, &b) })
+	if err != nil {
+		return nil, err
+	}
+	return newIndexFile(f, bytes.NewReader(b.Bytes()), nil)
 }
 
 // openCopy opens the copy of an index file.

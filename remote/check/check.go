@@ -23,6 +23,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/kist-vcs/kist/remote"
@@ -89,11 +90,12 @@ var steps = []step{
 // retry.
 //
 // An error means that the store could not be checked: ctx ended, or a call
-// failed for a reason unrelated to the checks, with [remote.ErrTemporary],
+// failed for a reason unrelated to the checks. It matches [remote.ErrTemporary],
 // [remote.ErrCredentials], [remote.ErrCertificate], [remote.ErrNoStore] or
-// [remote.ErrFull], or with a [*remote.ForeignError]. The report then has the
-// checks so far. Run tries to delete its probes, even after
-// an error. A note of the report names the probes that remain.
+// [remote.ErrFull], or is a [*remote.ForeignError] or an error of this machine,
+// such as too many open files. The report then has the checks so far. Run tries
+// to delete its probes, even after an error. A note of the report names the
+// probes that remain.
 func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 	if o.Rand == nil {
 		o.Rand = rand.Reader
@@ -155,9 +157,20 @@ func endsRun(ctx context.Context, err error) bool {
 	if _, foreign := errors.AsType[*remote.ForeignError](err); foreign {
 		return true
 	}
+	if isLocal(err) {
+		return true
+	}
 	return ctx.Err() != nil || slices.ContainsFunc([]error{
 		remote.ErrTemporary, remote.ErrCredentials, remote.ErrCertificate, remote.ErrNoStore, remote.ErrFull,
 	}, func(kind error) bool { return errors.Is(err, kind) })
+}
+
+// isLocal reports whether an error is no answer of the store, but one of this machine, such
+// as too many open files.
+func isLocal(err error) bool {
+	e, ok := errors.AsType[*remote.Error](err)
+	_, system := errors.AsType[syscall.Errno](err)
+	return ok && e.Kind == nil && system
 }
 
 func (r *Report) add(o Options, c Result) {

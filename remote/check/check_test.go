@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -386,7 +387,8 @@ func TestAllRepliesOfARaceAreLost(t *testing.T) {
 // Run returns an error that is unrelated to the checks. It does not repeat such a call
 // often, and deletes its probes.
 func TestCannotBeChecked(t *testing.T) {
-	for _, kind := range []error{remote.ErrCredentials, remote.ErrNoStore, remote.ErrFull, remote.ErrTemporary} {
+	noFiles := &remote.Error{Op: "get", Err: syscall.EMFILE}
+	for _, kind := range []error{remote.ErrCredentials, remote.ErrNoStore, remote.ErrFull, remote.ErrTemporary, noFiles} {
 		for _, op := range []remotetest.Op{remotetest.Get, remotetest.Put, remotetest.Create, remotetest.List, remotetest.Delete} {
 			m := remotetest.NewMemory()
 			f := remotetest.NewFaulty(m)

@@ -69,7 +69,7 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 		}
 		u.flush(ctx)
 	}
-	u.objects.warn(r)
+	u.objects.warn(r, x)
 	return nil
 }
 
@@ -325,10 +325,14 @@ type tolerant struct {
 	damaged error // the first reason for which history is incomplete: damage, or a tree with too many paths
 }
 
-// warn warns if something was damaged.
-func (t *tolerant) warn(r *kist.Repository) {
-	if t.damaged != nil {
-		r.Options().Warn("history is incomplete: " + t.damaged.Error())
+// warn warns if something was damaged, and notes damage in x.
+func (t *tolerant) warn(r *kist.Repository, x *Index) {
+	if t.damaged == nil {
+		return
+	}
+	r.Options().Warn("history is incomplete: " + t.damaged.Error())
+	if x.damaged == nil && !errors.Is(t.damaged, tree.ErrTooMany) {
+		x.damaged = t.damaged
 	}
 }
 

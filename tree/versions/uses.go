@@ -119,6 +119,6 @@ func (x *Index) Containing(ctx context.Context, r *kist.Repository, ids map[obje
 			all[c.id] = true
 		}
 	}
-	objects.warn(r)
+	objects.warn(r, x)
 	return all, nil
 }

@@ -45,7 +45,12 @@ type Index struct {
 	attributed map[string]bool // the paths that ever had attributes; nil until Attrs needs them
 
 	disk file
+
+	damaged error // see Damaged
 }
+
+// Damaged returns the first damage that made the index or an answer incomplete, or nil.
+func (x *Index) Damaged() error { return x.damaged }
 
 // Tip is a name for a commit: HEAD, a branch or a tag.
 type Tip struct {

@@ -40,7 +40,8 @@ every file that HEAD, branches and tags reach, and shows each under its first
 commit. It searches the current folder and below, or PATHs only.
 
 A file with a NUL byte in its first 8000 bytes is binary: grep only reports
-that it matches. The exit status is 1 if nothing matches.
+that it matches. The exit status is 1 if nothing matches. If files could not be
+read, it is 3, or 11 if their stored content is damaged.
 
 After the word grep, -q, -v, -h and -C have git's meanings; -C DIR of kist comes
 before it.
@@ -121,6 +122,7 @@ func (o *grepOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	o.search.Spans = o.only || env.global.json || env.colored(env.Terminal.Stdout)
 
 	p := &grepPrinter{grepOptions: o, env: env, repo: r}
+	env.repo.damaged = append(env.repo.damaged, func() bool { return p.damaged && !(p.silent && p.found) })
 	for rev, files := range o.sources(ctx, env, r, revs, paths) {
 		p.rev = rev
 		err := grep.Search(ctx, files, o.search, max(2, runtime.GOMAXPROCS(0)), p.print)
@@ -128,7 +130,10 @@ func (o *grepOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return err
 		}
 	}
-	if !p.found {
+	switch {
+	case p.unread && !(p.silent && p.found):
+		return quiet(exitPartial)
+	case !p.found:
 		return quiet(exitFailed)
 	}
 	return nil
@@ -214,6 +219,13 @@ type grepPrinter struct {
 	rev   string // the searched revision, or ""
 	found bool
 	lines bool // lines were printed
+
+	unread, damaged bool // files could not be read, or are damaged or missing
+}
+
+// isDamage reports whether an error is about stored content that is damaged or missing.
+func isDamage(err error) bool {
+	return errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound)
 }
 
 // grepJSON is a result as grep prints it with --json.
@@ -250,11 +262,12 @@ func (p *grepPrinter) print(b grep.Block) error {
 		return nil
 	}
 	if b.Err != nil {
-		path := p.env.shown(p.repo, b.Path)
-		if lost := p.env.repo.lost.pass(b.Err); lost == nil || errors.Is(b.Err, object.ErrCorrupt) || errors.Is(b.Err, context.Canceled) {
+		if lost := p.env.repo.lost.pass(b.Err); lost == nil || errors.Is(b.Err, context.Canceled) {
 			return lost
 		}
-		p.env.warn("%s: %v", path, b.Err)
+		p.env.warn("%s: %v", p.env.shown(p.repo, b.Path), b.Err)
+		p.unread = p.unread || !isDamage(b.Err)
+		p.damaged = p.damaged || isDamage(b.Err)
 		return nil
 	}
 	if p.without == (b.Count > 0) {

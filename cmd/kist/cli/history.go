@@ -72,7 +72,11 @@ line: file, path, versions, created, updated.`,
 func openVersions(ctx context.Context, e *Env, r *kist.Repository, also ...object.ID) (*versions.Index, error) {
 	p := e.progress("indexing history")
 	defer p.Stop()
-	return versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) }, also...)
+	x, err := versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) }, also...)
+	if err == nil {
+		e.repo.damaged = append(e.repo.damaged, func() bool { return x.Damaged() != nil })
+	}
+	return x, err
 }
 
 // fileOf returns the file that an argument names by path, in the history of the first tip

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -51,6 +52,20 @@ func (e *Env) open() (*kist.Repository, error) {
 type repoOptions struct {
 	setID bool    // restore set-user-ID and set-group-ID bits
 	lost  *losses // receives the accepted losses that the command passes over; nil: it stops at them
+
+	damaged []func() bool // report whether the command passed over damage
+}
+
+// afterDamage returns the error of a command that ended with err. If it passed over damage,
+// its exit status says so: its output is not all that there should be.
+func (o *repoOptions) afterDamage(err error) error {
+	if err != nil && !outcomeOf(err).quiet {
+		return err
+	}
+	if slices.ContainsFunc(o.damaged, func(damaged func() bool) bool { return damaged() }) {
+		return quiet(exitDamaged)
+	}
+	return err
 }
 
 // inRepository makes cmd open the repository, call run, and close it. Statuses are those of
@@ -66,7 +81,7 @@ func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env
 		defer r.Close()
 		defer fetchEvicted(cmd.Context(), r)()
 		defer farm.Watch(cmd.Context(), r)()
-		err = run(cmd.Context(), e, r, args)
+		err = e.repo.afterDamage(run(cmd.Context(), e, r, args))
 		noteIdentity(e, r)
 		return err
 	}

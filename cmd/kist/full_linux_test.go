@@ -324,6 +324,18 @@ func TestReadOnly(t *testing.T) {
 	if diff := s.readState().diff(before); len(diff) > 0 {
 		t.Errorf("the repository has changed:\n%s", strings.Join(diff, "\n"))
 	}
+
+	// Commands that take a lock, or copy what they read of a remote, work without.
+	s.kist("remote", "add", "origin", "../remote")
+	s.kist("push")
+	removeAll(t, s.path(".kist/maintenance.lock"))
+	remount("ro")
+	for _, args := range [][]string{
+		{"stats"}, {"gc", "-n"}, {"verify", "--remote", "origin"}, {"verify", "--remote", "origin", "--read-data"}, {"remote", "gc", "-n", "origin"}, {"ls-remote"},
+	} {
+		s.kist(args...)
+	}
+	remount("rw")
 	s.verify()
 }
 

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sync/errgroup"
 
@@ -153,11 +155,11 @@ func (f *fetch) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
 
 // nodePacks are copies of the packs with nodes. They have only the pieces, of maxRead
 // bytes, that were needed. Most packs are a single piece. The copies lie in a temporary
-// file, which is removed when it is closed.
+// file, which is removed when it is closed, or in memory if the file system is read-only.
 type nodePacks struct {
 	get     func(ctx context.Context, p pack.Info, b []byte, off int64) (int, error)
 	jobs    int
-	file    *os.File
+	file    *os.File // nil: the pieces are in memory
 	buffers sync.Pool
 	values  *pack.Values // of these
 
@@ -174,7 +176,8 @@ type piece struct {
 	place int64 // in the file
 
 	load sync.Once
-	n    int // bytes that were read; fewer than size if the pack is too short
+	n    int    // bytes that were read; fewer than size if the pack is too short
+	data []byte // of these, without a file
 	err  error
 }
 
@@ -185,11 +188,15 @@ func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []
 		return nil, errNoFolder
 	}
 	file, err := disk.CreateTemp(dir, "fetch-*")
+	if errors.Is(err, syscall.EROFS) {
+		file, err = nil, nil
+	}
 	if err != nil {
 		return nil, err
 	}
-	// On systems that allow it, the open file has no name, so a kill leaves nothing.
-	disk.Remove(file.Name())
+	if file != nil { // where systems allow it, the open file has no name, so a kill leaves nothing
+		disk.Remove(file.Name())
+	}
 
 	n := &nodePacks{get: get, jobs: jobs, file: file, packs: map[pack.Name][]*piece{}}
 	n.values = pack.NewValues(n.part, 0)
@@ -197,6 +204,9 @@ func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []
 }
 
 func (n *nodePacks) close() {
+	if n.file == nil {
+		return
+	}
 	n.file.Close()
 	disk.Remove(n.file.Name())
 }
@@ -253,7 +263,12 @@ func (n *nodePacks) load(ctx context.Context, p *piece) {
 		*buf = make([]byte, p.size)
 	}
 	defer n.buffers.Put(buf)
-	if p.n, p.err = n.get(ctx, p.pack, (*buf)[:p.size], p.off); p.err == nil {
+	p.n, p.err = n.get(ctx, p.pack, (*buf)[:p.size], p.off)
+	switch {
+	case p.err != nil:
+	case n.file == nil:
+		p.data = bytes.Clone((*buf)[:p.n])
+	default:
 		_, p.err = n.file.WriteAt((*buf)[:p.n], p.place)
 	}
 }
@@ -272,6 +287,8 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		switch {
 		case at+int64(len(part)) > int64(p.n):
 			return nil, shortPack(e.Pack, p.off+int64(p.n))
+		case n.file == nil:
+			copy(part, p.data[at:])
 		default:
 			if _, err := n.file.ReadAt(part, p.place+at); err != nil {
 				return nil, fmt.Errorf("read a pack again: %w", err)

@@ -325,7 +325,7 @@ func TestReadOnly(t *testing.T) {
 		t.Errorf("the repository has changed:\n%s", strings.Join(diff, "\n"))
 	}
 
-	// Commands that take a lock, or copy what they read of a remote, work without.
+	// Commands that take a lock, or copy files of a remote, work without.
 	s.kist("remote", "add", "origin", "../remote")
 	s.kist("push")
 	removeAll(t, s.path(".kist/maintenance.lock"))

@@ -133,7 +133,7 @@ func withOthers(ctx context.Context, r *kist.Repository, opened *transfer.Remote
 	head := &rootlog.State{}
 	if opened != nil {
 		var err error
-		if head, err = opened.HeadToWrite(ctx); err != nil {
+		if head, err = transfer.HeadToWrite(ctx, opened); err != nil {
 			return nil, err
 		}
 	}
@@ -220,7 +220,7 @@ func sentRecords(ctx context.Context, r *kist.Repository, opened *transfer.Remot
 	if err != nil || readable {
 		return records, err
 	}
-	head, err := opened.HeadToWrite(ctx)
+	head, err := transfer.HeadToWrite(ctx, opened)
 	if err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 	if jobs <= 0 {
 		jobs = DefaultPushJobs
 	}
-	head, err := r.HeadToWrite(ctx)
+	head, err := HeadToWrite(ctx, r)
 	if err != nil {
 		return nil, err
 	}

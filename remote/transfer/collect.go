@@ -124,7 +124,7 @@ func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptio
 		return nil, noStore{}.err("gc")
 	}
 	c := newCollection(r, local, o)
-	head, err := r.HeadToWrite(ctx)
+	head, err := HeadToWrite(ctx, r)
 	if err == nil && !o.DryRun {
 		err = r.mayCollect(ctx, head)
 	}

@@ -91,7 +91,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 		o.Jobs = DefaultPushJobs
 	}
 
-	head, err := r.HeadToWrite(ctx)
+	head, err := HeadToWrite(ctx, r)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -237,7 +237,7 @@ func (r *Remote) Identity() *rootlog.Identity { return r.id }
 // [rootlog.ErrRollback]. It matches [rootlog.ErrNoRoots] if the remote has packs, but no
 // root: Head never takes such a remote for an empty one.
 func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
-	head, err := r.HeadToWrite(ctx)
+	head, err := HeadToWrite(ctx, r)
 	if err != nil || head.Seq > 0 || r.source != nil {
 		return head, err
 	}
@@ -245,7 +245,7 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 	if noRoots == nil {
 		return head, nil
 	}
-	if head, err = r.HeadToWrite(ctx); err != nil || head.Seq > 0 { // the first push has ended meanwhile
+	if head, err = HeadToWrite(ctx, r); err != nil || head.Seq > 0 { // the first push has ended meanwhile
 		return head, err
 	}
 	return nil, noRoots
@@ -254,7 +254,7 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 // HeadToWrite is Head for a push or a gc. It returns an empty state if the remote has packs,
 // but no root: a push makes the remote of an interrupted first push intact, and a gc deletes
 // nothing there.
-func (r *Remote) HeadToWrite(ctx context.Context) (*rootlog.State, error) {
+func HeadToWrite(ctx context.Context, r *Remote) (*rootlog.State, error) {
 	if r.source != nil {
 		return r.source.State(ctx)
 	}

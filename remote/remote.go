@@ -332,6 +332,14 @@ var (
 	ErrDamaged = errors.New("damaged on the remote")
 )
 
+// More causes of an [Error], which need words of their own.
+var (
+	// ErrClock means that the clocks of this machine and of the store differ.
+	ErrClock = errors.New("the clock of this machine differs from the clock of the store")
+	// ErrArchived means that a store has put a blob into an archive, where it cannot be read.
+	ErrArchived = errors.New("the store has archived the file")
+)
+
 // Error is the error of an operation on a remote.
 type Error struct {
 	Op   string // "get", "put", "create", "replace", "stat", "list", "delete", "lock", "open"

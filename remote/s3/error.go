@@ -113,10 +113,14 @@ func kindOf(op string, resp minio.ErrorResponse) error {
 		return remote.ErrUnsupported
 	}
 	switch resp.Code {
+	case codeNoRanges:
+		return remote.ErrUnsupported
+	case codeArchived:
+		return nil
 	case "NoSuchBucket":
 		return remote.ErrNoStore
 	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "InvalidTokenId", "TokenRefreshRequired",
-		"InvalidSecurity", "NotSignedUp", "RequestTimeTooSkewed", "RequestExpired", "UnauthorizedAccess":
+		"InvalidSecurity", "NotSignedUp", codeClock, "RequestExpired", "UnauthorizedAccess":
 		return remote.ErrCredentials
 	case "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded", "InsufficientStorage", "StorageCapExceeded":
 		return remote.ErrFull
@@ -148,6 +152,16 @@ func kindOf(op string, resp minio.ErrorResponse) error {
 	return nil
 }
 
+// Codes of S3 that mean something special. The first one is made up: no store sends it.
+const (
+	codeNoRanges = "no ranges"
+	codeClock    = "RequestTimeTooSkewed"
+	codeArchived = "InvalidObjectState"
+)
+
+// ownWords has the causes that are more than the store's reason, by the code of S3.
+var ownWords = map[string]error{codeClock: remote.ErrClock, codeArchived: remote.ErrArchived}
+
 // reason returns the store's reason for an error, in its own words.
 func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 	text := b.clean(resp.Message)
@@ -158,6 +172,10 @@ func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 	code := b.clean(resp.Code)
 	if resp.Code == "NoSuchBucket" {
 		text = fmt.Sprintf("bucket %q does not exist at %s: %s", b.bucket, b.endpoint.Host, text)
+	}
+	own := ownWords[resp.Code]
+	if own != nil {
+		text = own.Error() + ": " + text
 	}
 	if text == "" {
 		text = cmp.Or(code, http.StatusText(resp.StatusCode))
@@ -173,7 +191,7 @@ func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 		text += "; if it may just not be there: without the permission s3:ListBucket that is answered so too"
 	}
 
-	return &cause{text: text}
+	return &cause{text, own}
 }
 
 func isHTML(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,6 +30,25 @@ func FuzzRange(f *testing.F) {
 			t.Errorf("checkRange returned %d bytes of a blob of %d; requested %d from %d", n, whole, size, off)
 		}
 	})
+}
+
+// A store that ignores ranges is unfit at once. kist does not try again.
+func TestIgnoresRanges(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+		w.Header().Set("ETag", `"x"`)
+		fmt.Fprint(w, "all of the file")
+	}))
+	defer server.Close()
+	b, err := open(t.Context(), "s3://bucket/p?endpoint="+server.URL, testEnv(t, settings{"AWS_ACCESS_KEY_ID": "id", "AWS_SECRET_ACCESS_KEY": "secret"}), 10*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	_, err = b.Get(t.Context(), "packs/a", make([]byte, 3), 5)
+	if !errors.Is(err, remote.ErrUnsupported) || !strings.Contains(err.Error(), "ignores ranges: it returns all of a file, not the requested part (HTTP 200)") {
+		t.Errorf("error %v, want ErrUnsupported", err)
+	}
 }
 
 // For each answer of a server, calls succeed or return a *remote.Error that is

@@ -120,7 +120,7 @@ func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, want 
 func checkRange(status int, contentRange string, length, off, size int64) (n, whole int64, err error) {
 	if status != http.StatusPartialContent {
 		if off > 0 || length < 0 {
-			return 0, 0, notS3(status, "the store does not give a part of a blob")
+			return 0, 0, minio.ErrorResponse{StatusCode: status, Code: codeNoRanges, Message: "the store ignores ranges: it returns all of a file, not the requested part"}
 		}
 		return min(size, length), length, nil
 	}

@@ -169,6 +169,8 @@ var causes = []struct {
 	{isA[*remote.EnvError], exitCredentials, "", ""}, // see envHint
 	{isA[*remote.ForeignError], exitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
 	{matches(remote.ErrURL), exitRemote, "", "'kist help remote' lists the URLs that kist knows"},
+	{matches(remote.ErrClock), exitCredentials, "clock", "set the clock of this machine, with NTP for example"},
+	{matches(remote.ErrArchived), exitRemote, "archived", "bring it back to a class of storage that can be read at once; end the rule of the bucket that archives files"},
 	{matches(remote.ErrCredentials), exitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(remote.ErrCertificate), exitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},
 	{matches(remote.ErrPermission), exitCredentials, "permission", "ask the owner of the folder, bucket or database for access"},

@@ -165,11 +165,7 @@ const (
 // logEntriesKept returns a function that reports whether an entry of a log is kept: it
 // has not expired and names no rewritten commit. Stashes do not expire.
 func logEntriesKept(ctx context.Context, r *kist.Repository) (func(name string, e refs.LogEntry) bool, error) {
-	all, err := age(r, keyLogExpire, defaultLogExpire)
-	if err != nil {
-		return nil, err
-	}
-	unreachable, err := age(r, keyLogExpireUnreachable, defaultLogExpireUnreachable)
+	all, unreachable, err := logAges(r)
 	if err != nil {
 		return nil, err
 	}
@@ -196,6 +192,15 @@ func logEntriesKept(ctx context.Context, r *kist.Repository) (func(name string, 
 		}
 		return !rewritten[e.Old] && !rewritten[e.New] && !expired(e, all) && (!expired(e, unreachable) || reached[e.New] && (e.Old.IsZero() || reached[e.Old]))
 	}, nil
+}
+
+// logAges returns the ages at which entries expire, and entries that no name reaches.
+func logAges(r *kist.Repository) (all, unreachable time.Duration, err error) {
+	if all, err = age(r, keyLogExpire, defaultLogExpire); err != nil {
+		return 0, 0, err
+	}
+	unreachable, err = age(r, keyLogExpireUnreachable, defaultLogExpireUnreachable)
+	return all, unreachable, err
 }
 
 // age returns the age that the configuration has for key, or otherwise.

@@ -27,10 +27,10 @@ func TestLogsExpire(t *testing.T) {
 		{days: 0, kept: true, entries: 4},
 		{days: 29, kept: true, entries: 4},
 		{days: 31, kept: false, entries: 2}, // entries of commits that the branch reaches
-		{days: 91, kept: false, entries: 0},
+		{days: 91, kept: false, entries: 1}, // the newest stays
 		{days: 4000, config: map[string]any{"gc.reflogExpire": "never", "gc.reflogExpireUnreachable": "never"}, kept: true, entries: 4},
 		{days: 91, config: map[string]any{"gc.reflogExpire": "never"}, kept: false, entries: 2},
-		{days: 2, config: map[string]any{"gc.reflogExpire": int64(1)}, kept: false, entries: 0},
+		{days: 2, config: map[string]any{"gc.reflogExpire": int64(1)}, kept: false, entries: 1},
 		{days: -4000, kept: true, entries: 4}, // the clock was set back
 	} {
 		s := treetest.New(t)

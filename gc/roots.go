@@ -108,7 +108,7 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 	}
 
 	names, err := r.Refs().RootsWith(ctx, keep)
-	problems := unjoin(err)
+	problems := slices.DeleteFunc(unjoin(err), func(err error) bool { return expiredWhole(ctx, r, err) })
 	tags := f.tags(ctx, names)
 	for _, name := range names {
 		f.name(ctx, name, tags)
@@ -175,11 +175,8 @@ func (f *rootFinder) name(ctx context.Context, name refs.Root, tags map[object.K
 
 func (f *rootFinder) head(ctx context.Context) error {
 	head, err := f.r.Refs().Head()
-	switch {
-	case err != nil:
+	if err != nil || head.Unborn() {
 		return err
-	case head.Unborn():
-		return intact.BranchLost(f.r, head.Branch)
 	}
 
 	f.expired(ctx, "HEAD", head.ID)
@@ -195,7 +192,56 @@ func (f *rootFinder) forks(ctx context.Context) error {
 		f.expired(ctx, why[0], id)
 	}
 
-	return err
+	stashes, stashErr := Stashes(ctx, f.r)
+	for id := range stashes {
+		f.expired(ctx, "logs/"+refs.Stash, id)
+	}
+	return errors.Join(err, stashErr)
+}
+
+// Stashes returns the commits that stashes need, with the reasons: the stashes, and the
+// commits on which they were made. It skips commits that cannot be read.
+func Stashes(ctx context.Context, r *kist.Repository) (map[object.ID][]string, error) {
+	log, err := r.Refs().Log(refs.Stash)
+	if errors.Is(err, object.ErrCorrupt) {
+		err = nil // the readable entries still need their commits
+	}
+	needed := map[object.ID][]string{}
+	for n, e := range log {
+		why := fmt.Sprintf("stash@{%d}", n)
+		needed[e.New] = append(needed[e.New], why)
+		c, err := object.ReadCommit(ctx, r.Objects(), e.New)
+		if intact.IsAbsent(err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range c.Parents {
+			needed[id] = append(needed[id], "the base of "+why)
+		}
+	}
+	return needed, err
+}
+
+// expiredWhole reports whether err is about an empty log whose lines may all have expired.
+// Earlier versions removed even the last one. That is impossible if the ref's commit is
+// younger than the expired lines were.
+func expiredWhole(ctx context.Context, r *kist.Repository, err error) bool {
+	var damage *object.DamageError
+	if !errors.Is(err, refs.ErrEmptied) || !errors.As(err, &damage) {
+		return false
+	}
+	all, unreachable, err := logAges(r)
+	if err != nil {
+		return false
+	}
+	_, c, err := r.ReadCommit(ctx, strings.TrimPrefix(damage.Name, "logs/"))
+	if err != nil {
+		return false
+	}
+	old := r.Options().Date().Sub(c.Committer.When())
+	return all != refs.Forever && old >= all || unreachable != refs.Forever && old >= unreachable
 }
 
 func (f *rootFinder) operation(context.Context) error {

@@ -362,57 +362,69 @@ func (s *Store) Logs() ([]string, error) {
 	return names, nil
 }
 
-// ExpireLog removes the entries of a log for which keep returns false, and
-// returns their number. It does not change a damaged log, and returns the error of
-// [Store.Log].
+// ExpireLog removes the entries of a log for which keep returns false, and returns their
+// number. The newest entry stays if it leads to the present value of the ref, because it
+// proves that the ref exists; it then begins at no commit. ExpireLog does not change a
+// damaged log, and returns the error of [Store.Log].
 func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) bool) (dropped int, err error) {
-	return s.rewriteLog(ctx, name, func(entries []LogEntry, err error) ([]LogEntry, error) {
-		if err != nil {
-			return nil, err
+	err = s.rewriteLog(ctx, name, func(_ []byte, at value, entries []LogEntry, damage error) ([]LogEntry, error) {
+		if damage != nil || len(entries) == 0 {
+			return entries, damage
 		}
-		return slices.DeleteFunc(entries, func(e LogEntry) bool { return !keep(e) }), nil
+		newest := entries[0]
+		kept := slices.DeleteFunc(slices.Clone(entries), func(e LogEntry) bool { return !keep(e) })
+		dropped = len(entries) - len(kept)
+		if newest.New == at.id && !keep(newest) {
+			newest.Old = object.ID{}
+			kept = slices.Insert(kept, 0, newest)
+			dropped--
+		}
+		return kept, nil
 	})
+	return dropped, err
 }
 
-// RepairLog removes the damaged lines of a log and returns their number.
-func (s *Store) RepairLog(ctx context.Context, name string) (dropped int, err error) {
-	return s.rewriteLog(ctx, name, func(entries []LogEntry, _ error) ([]LogEntry, error) { return entries, nil })
-}
-
-func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEntry, error) ([]LogEntry, error)) (dropped int, err error) {
+// rewriteLog replaces a log by the entries that change returns, newest first. Change gets
+// the bytes of the log, the present value of the ref, the readable entries and the damage.
+func (s *Store) rewriteLog(ctx context.Context, name string, change func(data []byte, at value, entries []LogEntry, damage error) ([]LogEntry, error)) error {
 	if name != "HEAD" {
 		if err := checkLocal(name); err != nil {
-			return 0, err
+			return err
 		}
 	}
 
 	unlock, err := s.lock(ctx)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer unlock()
 
 	log := "logs/" + name
 	data, found, err := s.read(log, maxLogSize)
-	if err != nil || !found {
-		return 0, err
+	if err != nil {
+		return err
+	}
+	at, _, err := s.value(name)
+	if err == nil && at.target != "" {
+		at, _, err = s.value(at.target)
+	}
+	if errors.Is(err, object.ErrCorrupt) {
+		err = nil // the value is unknown
+	}
+	if err != nil {
+		return err
 	}
 
 	entries, damage := s.decodeLog(log, data)
-	_, mended := badEnd(data[intactLines(data):])
-	if entries, err = change(entries, damage); err != nil {
-		return 0, err
+	entries, err = change(data, at, entries, damage)
+	text := encodeLog(entries)
+	if err != nil || bytes.Equal(text, data) || !found && len(entries) == 0 {
+		return err
 	}
-
-	lines := bytes.Count(data[:intactLines(data)], []byte("\n"))
-	if mended {
-		lines++
+	if err := s.makeLogDirs(name); err != nil {
+		return err
 	}
-	if dropped = lines - len(entries); dropped == 0 && !mended {
-		return 0, nil
-	}
-
-	return dropped, s.write(file{log, encodeLog(entries)})
+	return s.write(file{log, text})
 }
 
 // DropEntry removes entry i of the log of ref name, counted from the newest, which leads
@@ -420,7 +432,7 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func([]LogEn
 // entry is removed, the ref gets its former value. If no entry is left, the ref is
 // deleted. The error is a [*MovedError] if entry i leads elsewhere. DropEntry does not
 // change a damaged log. A kill during the removal of the newest entry leaves the ref with
-// the removed value.
+// its former value, and the log with the entry.
 func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -446,10 +458,7 @@ func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID)
 		return s.delete([]string{name})
 	}
 
-	if err := s.write(file{"logs/" + name, encodeLog(entries)}); err != nil {
-		return err
-	}
-	return s.write(file{name, value{id: entries[0].New}.encode()})
+	return s.write(file{name, value{id: entries[0].New}.encode()}, file{"logs/" + name, encodeLog(entries)})
 }
 
 // encodeLog returns the bytes of a log with entries, newest first.

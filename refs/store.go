@@ -129,7 +129,8 @@ type Root struct {
 // with its file. It reads every file in the folders, even with an impossible
 // name. It reads all of them at one moment, because it excludes writers. After
 // an error it still returns all readable IDs; a caller that removes objects
-// must then stop.
+// must then stop. A ref that does not match its log is an error, too: see
+// [ErrLost] and [ErrCut].
 func (s *Store) Roots(ctx context.Context) ([]Root, error) {
 	return s.RootsWith(ctx, nil)
 }
@@ -166,35 +167,41 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 
 	files = append(files, logs...)
 
-	found := make([][]object.ID, len(files))
+	found := make([]content, len(files))
 	errs := make([]error, len(files))
 	each(len(files), func(i int) error {
-		found[i], errs[i] = s.rootsOf(files[i], keep)
+		found[i], errs[i] = s.contentOf(files[i], keep)
 		return nil
 	})
 
 	var roots []Root
-	for i, ids := range found {
-		for _, id := range ids {
+	known := make(map[string]content, len(files))
+	for i, c := range found {
+		c.damaged = errs[i] != nil
+		known[files[i]] = c
+		for _, id := range c.ids {
 			roots = append(roots, Root{ID: id, File: files[i]})
 		}
 	}
 
-	return roots, errors.Join(errs...)
+	return roots, errors.Join(append(errs, s.compareLogs(known)...)...)
 }
 
-// rootsOf returns the IDs in a file, each once.
-func (d folder) rootsOf(file string, keep func(name string, e LogEntry) bool) (ids []object.ID, err error) {
+// contentOf reads a file of a ref or a log. Each ID is in the result once.
+func (d folder) contentOf(file string, keep func(name string, e LogEntry) bool) (c content, err error) {
 	name, isLog := strings.CutPrefix(file, "logs/")
 	if !isLog {
-		v, _, err := d.value(file)
-		if err != nil || v.id.IsZero() {
-			return nil, err
+		c.value, c.summed, err = d.summedValue(file)
+		if err == nil && !c.value.id.IsZero() {
+			c.ids = []object.ID{c.value.id}
 		}
-		return []object.ID{v.id}, nil
+		return c, err
 	}
 
 	entries, err := d.readLog(file)
+	if len(entries) > 0 {
+		c.newest = &entries[0]
+	}
 	seen := map[object.ID]bool{{}: true}
 	for _, e := range entries {
 		if keep != nil && !keep(name, e) {
@@ -203,12 +210,12 @@ func (d folder) rootsOf(file string, keep func(name string, e LogEntry) bool) (i
 		for _, id := range []object.ID{e.New, e.Old} {
 			if !seen[id] {
 				seen[id] = true
-				ids = append(ids, id)
+				c.ids = append(c.ids, id)
 			}
 		}
 	}
 
-	return ids, err
+	return c, err
 }
 
 // A folder reads and writes the files of refs in the .kist folder dir.
@@ -309,6 +316,13 @@ func decodeValue(data []byte) (value, error) {
 // value reads the file of a ref, of HEAD or of a special name. Found is false
 // if it does not exist or is a folder.
 func (d folder) value(name string) (v value, found bool, err error) {
+	v, _, err = d.summedValue(name)
+	return v, v != value{}, err
+}
+
+// summedValue is value that also reports whether the file has a checksum. If not, a
+// person may have written it. The value is zero if there is no file.
+func (d folder) summedValue(name string) (v value, summed bool, err error) {
 	data, found, err := d.read(name, maxValueSize)
 	if err != nil || !found {
 		return value{}, false, err
@@ -320,7 +334,7 @@ func (d folder) value(name string) (v value, found bool, err error) {
 	if err != nil {
 		return value{}, false, Damaged(name, err)
 	}
-	return v, true, nil
+	return v, bytes.Equal(data, v.encode()), nil
 }
 
 // mayName reports whether the ref name may refer to target: HEAD to a branch,
@@ -372,8 +386,16 @@ func (d folder) read(name string, limit int64) (data []byte, found bool, err err
 // Only the holder of the lock uses it.
 const staging = "refs.tmp"
 
-// clean removes the staging folder of a killed process.
+// clean removes the staging folder.
 func (d folder) clean() error { return disk.RemoveAll(d.path(staging)) }
+
+// endKilled ends the changes of a killed process, and removes its staging folder.
+func (d folder) endKilled() error {
+	if err := d.endBegun(); err != nil {
+		return err
+	}
+	return d.clean()
+}
 
 // A file is a file to replace.
 type file struct {
@@ -388,7 +410,7 @@ func (d folder) stage(files []file) (place func() (placed int, err error), err e
 	if len(files) == 0 {
 		return func() (int, error) { return 0, nil }, nil
 	}
-	if err := disk.Mkdir(d.path(staging), 0o755); err != nil {
+	if err := disk.Mkdir(d.path(staging), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 
@@ -510,7 +532,7 @@ const lockFile = "refs.lock"
 // lock takes the writers' lock and returns the function that releases it. The
 // error is a [*disk.BusyError] if others hold it for too long.
 func (d folder) lock(ctx context.Context) (unlock func(), err error) {
-	return d.lockAs(ctx, disk.Exclusive, d.clean)
+	return d.lockAs(ctx, disk.Exclusive, d.endKilled)
 }
 
 // lockOut waits for writers and excludes them until the returned function is

@@ -188,6 +188,12 @@ func (s *Store) apply(moves []move, who Who) error {
 
 // delete removes refs and then, after a sync, their logs.
 func (s *Store) delete(names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	if err := s.begin(names); err != nil {
+		return errors.Join(err, s.clean())
+	}
 	for _, prefix := range []string{"", "logs/"} {
 		var dirs []string
 		for _, name := range names {
@@ -202,7 +208,7 @@ func (s *Store) delete(names []string) error {
 		}
 	}
 
-	return nil
+	return s.clean()
 }
 
 // A logLine is a log entry for the move of a file.
@@ -216,6 +222,16 @@ type logLine struct {
 // the new files, and then renames the files. If a step fails, it removes the
 // lines for files that were not renamed.
 func (s *Store) replace(lines []logLine, files []file) error {
+	var made []string
+	for _, line := range lines {
+		if line.entry.Old.IsZero() && line.name == line.file && line.name != "HEAD" {
+			made = append(made, line.name)
+		}
+	}
+	if err := s.begin(made); err != nil {
+		return errors.Join(err, s.clean())
+	}
+
 	added := make([]appended, len(lines))
 	var place func() (int, error)
 	err := each(len(lines)+1, func(i int) (err error) {
@@ -343,10 +359,10 @@ func duplicate(s *Store, from, to string, e LogEntry) error {
 		return err
 	}
 	log = append(log[:intactLines(log)], encodeEntry(e)...)
-	if err := s.write(file{"logs/" + to, log}); err != nil {
-		return err
+	if err := s.begin([]string{to}); err != nil {
+		return errors.Join(err, s.clean())
 	}
-	return s.write(file{to, value{id: e.New}.encode()})
+	return s.write(file{"logs/" + to, log}, file{to, value{id: e.New}.encode()})
 }
 
 // rename makes the new log, the new ref and the new HEAD, in this order, and
@@ -385,6 +401,7 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 		return err
 	}
 	var logs, values, heads []file
+	var made []string
 	for _, ref := range list {
 		name := to + strings.TrimPrefix(ref.Name, from)
 		if ref.Target != "" {
@@ -408,9 +425,13 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 		}
 		logs = append(logs, file{"logs/" + name, append(log[:intactLines(log)], encodeEntry(e)...)})
 		values = append(values, file{name, value{id: ref.ID}.encode()})
+		made = append(made, name)
 	}
 	if len(list) == 0 {
 		return nil
+	}
+	if err := s.begin(made); err != nil {
+		return errors.Join(err, s.clean())
 	}
 	return s.write(slices.Concat(logs, values, heads)...)
 }
@@ -452,9 +473,9 @@ func mayCopy(s *Store, name, reason string) error {
 	return nil
 }
 
-// Repair sets a ref with a damaged file to a known commit, for example from
-// its log. If the ref is intact, it changes nothing and returns a
-// [*MovedError].
+// Repair sets a ref with a damaged or missing file to a known commit, for example from
+// its log. If the ref is intact, it changes nothing and returns a [*MovedError]. The log
+// of the stash gets no line if it leads to the commit: each of its lines is a stash.
 func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, reason string) error {
 	if err := checkLocal(name); err != nil {
 		return err
@@ -471,12 +492,16 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 
 	have, damage := s.current(name, value{})
 	switch {
-	case damage == nil:
+	case damage == nil && !have.IsZero():
 		return &MovedError{Name: name, Want: id, Have: have}
-	case !errors.Is(damage, object.ErrCorrupt):
+	case damage != nil && !errors.Is(damage, object.ErrCorrupt):
 		return damage
 	}
 
+	log, err := s.Log(name)
+	if name == Stash && err == nil && len(log) > 0 && log[0].New == id {
+		return s.write(file{name, value{id: id}.encode()})
+	}
 	if err := s.apply([]move{{Change: Change{Name: name, Old: id, New: id, Reason: reason}}}, who); err != nil {
 		return fmt.Errorf("repair %s: %w", name, err)
 	}

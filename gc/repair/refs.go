@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
@@ -13,6 +14,8 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/stash"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
@@ -45,7 +48,7 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 		}
 	}
 
-	p.fixed(indexFile, "rebuilt from HEAD: changes that were staged and not committed are only in the worktree")
+	p.lossy(indexFile, "rebuilt from HEAD: changes that were staged and not committed are only in the worktree")
 	return true, nil
 }
 
@@ -53,6 +56,12 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 func (p *repairer) fixed(file, how string) {
 	p.mended[file] = true
 	p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: how})
+}
+
+// lossy adds a repaired file that is no longer as it was.
+func (p *repairer) lossy(file, how string) {
+	p.mended[file] = true
+	p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: how, Loses: true})
 }
 
 // repairRefs repairs the files of refs, HEAD and logs, and the message files
@@ -117,8 +126,6 @@ const repairReason = "verify --repair"
 // setRef rewrites a damaged or missing ref file.
 func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target string) error {
 	return p.repo.Publish(ctx, func(ctx context.Context) error {
-		var moved *refs.MovedError
-		var err error
 		switch {
 		case file == "HEAD":
 			branch, _ := refs.BranchOf(target)
@@ -128,12 +135,8 @@ func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target
 		case target != "":
 			return p.repo.Refs().SetRemoteHead(ctx, file, target)
 		}
-		if _, have := p.repo.Refs().Get(file); errors.Is(have, refs.ErrNotFound) {
-			err = p.repo.Refs().Update(ctx, []refs.Change{{Name: file, New: id, Reason: repairReason}}, p.repo.Who())
-		} else {
-			err = p.repo.Refs().Repair(ctx, file, id, p.repo.Who(), repairReason)
-		}
-		if errors.As(err, &moved) {
+		err := p.repo.Refs().Repair(ctx, file, id, p.repo.Who(), repairReason)
+		if errors.Is(err, refs.ErrMoved) {
 			return nil // another process repaired it
 		}
 		return err
@@ -279,32 +282,84 @@ func (p *repairer) hasCommit(ctx context.Context, id object.ID) bool {
 	return err == nil
 }
 
-// repairLog removes the damaged lines of a log.
+// repairLog repairs a log as far as its lines, their neighbours and the ref show the
+// commits.
 func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
 	file := "logs/" + name
 	if p.o.DryRun {
-		p.fixed(file, "damaged lines are dropped")
+		p.fixed(file, "restored as far as its other lines show the commits")
 		return true, nil
 	}
 	if err := p.quarantine(file); err != nil {
 		return false, err
 	}
 
-	n, err := p.repo.Refs().RepairLog(ctx, name)
+	now := p.repo.Options().Date()
+	done, err := p.repo.Refs().RepairLog(ctx, name, func(e *refs.LogEntry) bool { return p.fillEntry(ctx, name, now, e) })
 	if err != nil {
 		if errors.Is(err, object.ErrCorrupt) {
 			err = nil // no line can be read
 		}
 		return false, err
 	}
-
-	how := "1 damaged line is dropped"
-	if n != 1 {
-		how = fmt.Sprintf("%d damaged lines are dropped", n)
+	if done == (refs.LogRepair{}) {
+		return false, nil // another process repaired it, or nothing shows the commits
 	}
 
-	p.fixed(file, how)
+	how := describeLog(name, done)
+	if done.Loses() {
+		p.lossy(file, how)
+	} else {
+		p.fixed(file, how)
+	}
 	return true, nil
+}
+
+// fillEntry completes an entry of a log that a repair rebuilds. A stash has all that the
+// entry had in its commit. An entry of the stash's log that names no stash is no stash.
+func (p *repairer) fillEntry(ctx context.Context, name string, now time.Time, e *refs.LogEntry) bool {
+	if e.Time.IsZero() {
+		e.Time = now
+	}
+	e.Reason = repairReason
+	if name != refs.Stash {
+		return true
+	}
+	parts, err := stash.Read(ctx, p.repo, e.New)
+	if err != nil {
+		return false
+	}
+	by := parts.Stash.Committer
+	e.Who, e.Time, e.Reason = refs.Who{Name: by.Name, Email: by.Email}, by.When(), stage.Subject(parts.Stash.Message)
+	return true
+}
+
+// describeLog says in words how a log was repaired, and what it has lost.
+func describeLog(name string, done refs.LogRepair) string {
+	lines := func(n int, is, are string) string {
+		if n == 1 {
+			return "1 line " + is
+		}
+		return fmt.Sprintf("%d lines %s", n, are)
+	}
+
+	var how []string
+	if done.Restored > 0 {
+		how = append(how, "one bit of it had changed")
+	}
+	if done.Rebuilt > 0 {
+		how = append(how, lines(done.Rebuilt, "is", "are")+" rebuilt from the commits around it")
+	}
+	if done.Dropped > 0 {
+		how = append(how, lines(done.Dropped, "is", "are")+" lost")
+	}
+	if done.Cut {
+		how = append(how, "lines were lost: it leads to the present commit again")
+	}
+	if name == refs.Stash && (done.Dropped > 0 || done.Cut) {
+		how = append(how, "each lost line was a stash")
+	}
+	return strings.Join(how, "; ")
 }
 
 // discard moves a file that cannot be repaired to the quarantine.
@@ -315,6 +370,6 @@ func (p *repairer) discard(ctx context.Context, file, how string) (bool, error) 
 			return false, err
 		}
 	}
-	p.fixed(file, how)
+	p.lossy(file, how)
 	return true, nil
 }

@@ -48,6 +48,9 @@ type Repaired struct {
 	Key  object.Key // the object; zero for a file
 	File string     // slash-separated path below the .kist folder; empty for an object
 	How  string     // in words: the source, and the loss
+
+	// Loses reports that a part is lost for good, or unknown. How names it.
+	Loses bool
 }
 
 // Quarantined is a damaged file or folder that was set aside.

@@ -38,8 +38,9 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 		return err
 	}
 
-	how := "one bit of it had changed"
+	how, done := "one bit of it had changed", p.fixed
 	if !exact {
+		done = p.lossy
 		readable := set.Len()
 		reached, err := p.addRecords(ctx, set)
 		if err != nil {
@@ -63,7 +64,7 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 		return err
 	}
 
-	p.fixed(record.File, how)
+	done(record.File, how)
 	return nil
 }
 
@@ -122,14 +123,14 @@ func (p *repairer) repairLostList(context.Context) error {
 		return err
 	}
 
-	how := "removed: missing objects count as damage again, until their loss is accepted"
+	how, done := "removed: missing objects count as damage again, until their loss is accepted", p.lossy
 	data, err := disk.ReadFile(p.path(kist.LostFile))
 	mended := err == nil && len(data) < 1<<16 && disk.Mend(data, func(data []byte) bool {
 		_, err := kist.DecodeLost(data)
 		return err == nil
 	})
 	if mended {
-		how = "one bit of it had changed"
+		how, done = "one bit of it had changed", p.fixed
 	}
 	if !p.o.DryRun {
 		p.damage = append(p.damage, &gc.Problem{Where: kist.LostFile, Err: kist.ErrLostList})
@@ -151,7 +152,7 @@ func (p *repairer) repairLostList(context.Context) error {
 		p.repo.Objects().SetLost(lost)
 	}
 
-	p.fixed(kist.LostFile, how)
+	done(kist.LostFile, how)
 	return nil
 }
 

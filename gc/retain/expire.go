@@ -75,6 +75,7 @@ type ExpireResult struct {
 //   - commits reachable from a branch that the policy is not applied to;
 //   - commits that HEAD, a branch, a tag or a remote-tracking branch names;
 //   - held commits, and the commits that a merge or revert in progress needs;
+//   - stashes, and the commits on which they were made;
 //   - forks between pushed and unpushed history.
 //
 // If Revs name such a commit, nothing is done, and the error is a
@@ -328,7 +329,7 @@ func tagsOf(ctx context.Context, r *kist.Repository) (map[object.ID][]string, er
 }
 
 // Protected returns the commits whose content may not expire, with the
-// reasons: names, forks, the operation in progress and holds in records.
+// reasons: names, forks, stashes, the operation in progress and holds in records.
 func Protected(ctx context.Context, r *kist.Repository, records *record.View) (map[object.ID][]string, error) {
 	why := map[object.ID][]string{}
 	head, err := r.Refs().Head()
@@ -369,6 +370,15 @@ func Protected(ctx context.Context, r *kist.Repository, records *record.View) (m
 		if len(why[id]) == 0 { // otherwise a name keeps it
 			why[id] = reasons
 		}
+	}
+
+	stashes, err := gc.Stashes(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+
+	for id, reasons := range stashes {
+		why[id] = append(why[id], reasons...)
 	}
 
 	state, err := operation.Current(r)

@@ -206,7 +206,7 @@ const (
 	hintNoRoots      = "lost roots: restore the folder root/ from a copy before anybody pushes; a first push: wait for it, or run it again"
 	hintEmptied      = "nothing was written; if its disk is not mounted, mount it; to begin again in an empty place, remove the remote and add it again"
 	hintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
-	hintLog          = "no branch is affected, only its log: 'kist verify --repair' drops the damaged lines"
+	hintLog          = "no branch is affected, only its log: 'kist verify --repair' restores the lines that it can"
 )
 
 // isLost matches a missing commit whose loss was accepted.

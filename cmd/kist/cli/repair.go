@@ -27,6 +27,8 @@ type repairedJSON struct {
 	ID   *object.ID `json:"id"`
 	File string     `json:"file,omitempty"`
 	How  string     `json:"how"`
+
+	Loses bool `json:"loses,omitempty"` // a part is lost
 }
 
 func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Repository) error {
@@ -52,7 +54,7 @@ func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Reposito
 	}
 
 	for _, done := range result.Repaired {
-		item := repairedJSON{Kind: "file", File: done.File, How: done.How}
+		item := repairedJSON{Kind: "file", File: done.File, How: done.How, Loses: done.Loses}
 		if !done.Key.IsZero() {
 			item.Kind, item.ID = done.Key.Kind.String(), &done.Key.ID
 		}
@@ -87,7 +89,10 @@ func printRepair(ctx context.Context, env *Env, r *kist.Repository, out verifyJS
 		printProblems(ctx, env, r, out.Accepted)
 	case len(out.Repaired)+len(out.Quarantined) == 0:
 		env.tell("no errors found: nothing to repair\n")
-	case !out.DryRun:
+	case out.DryRun:
+	case slices.ContainsFunc(out.Repaired, func(done repairedJSON) bool { return done.Loses }):
+		env.tell("repaired: everything is intact again, except the losses above\n")
+	default:
 		env.tell("repaired: everything is intact again\n")
 	}
 }

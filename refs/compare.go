@@ -1,0 +1,141 @@
+package refs
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
+)
+
+var (
+	// ErrLost is matched by the error for a ref that is missing, although its log is
+	// here and does not end with a deletion.
+	ErrLost = errors.New("missing, its log says that it is at")
+
+	// ErrCut is matched by the error for a log that does not lead to the present value of
+	// its ref. Its last lines, or all of them, are lost.
+	ErrCut = errors.New("lines are missing")
+
+	// ErrEmptied is matched by the error for an empty log of an existing ref, which
+	// matches [ErrCut], too. Earlier versions removed all expired lines, even the last.
+	ErrEmptied = fmt.Errorf("%w: it is empty", ErrCut)
+)
+
+// content is the content of one file of a ref or a log.
+type content struct {
+	ids     []object.ID
+	value   value     // of a ref
+	summed  bool      // the ref has a checksum
+	newest  *LogEntry // of a log; nil: it has none
+	damaged bool
+}
+
+// compareLogs returns an error for each ref that does not match its log. Found has all
+// files of refs and logs, by name. A log may be one move ahead: a killed process adds the
+// line before it moves the ref. Refs without a checksum count as written by a person. The
+// caller holds the lock.
+func (d folder) compareLogs(found map[string]content) (errs []error) {
+	names := map[string]bool{}
+	for file := range found {
+		if name := strings.TrimPrefix(file, "logs/"); logged(name) {
+			names[name] = true
+		}
+	}
+	for _, name := range d.begun() {
+		delete(names, name)
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if err := compareLog(found, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
+}
+
+// compareLog compares a ref, or HEAD, with its log.
+func compareLog(found map[string]content, name string) error {
+	ref, log := found[name], found["logs/"+name]
+	if name == "HEAD" && ref.value.target != "" {
+		branch := found[ref.value.target]
+		ref.value.id, ref.summed, ref.damaged = branch.value.id, branch.summed, branch.damaged
+	} else if ref.value.target != "" {
+		return nil // a remote's HEAD has no log
+	}
+	at := ref.value.id
+	if ref.damaged || log.damaged || !at.IsZero() && !ref.summed {
+		return nil
+	}
+
+	_, exists := found["logs/"+name]
+	switch newest := log.newest; {
+	case at.IsZero() && (newest == nil || newest.New.IsZero() || name == "HEAD"):
+		return nil // the branch has no commit yet, or its own log shows the loss
+	case at.IsZero():
+		return Damaged(name, fmt.Errorf("%w %s", ErrLost, newest.New))
+	case !exists:
+		return Damaged("logs/"+name, fmt.Errorf("%w: there is no log", ErrCut))
+	case newest == nil:
+		return Damaged("logs/"+name, ErrEmptied)
+	case newest.New != at && newest.Old != at:
+		return Damaged("logs/"+name, fmt.Errorf("%w: it leads to %s, and %s is at %s", ErrCut, newest.New.Short(), name, at.Short()))
+	}
+	return nil
+}
+
+// begunFile is the file in the staging folder with the names that an update is about to
+// create or delete, a line each. A log of such a name proves nothing while the ref is
+// missing.
+const begunFile = staging + "/begun"
+
+// begin notes the names that the caller is about to create or delete. Their next state is
+// complete when [folder.clean] removes the note. After a kill, [folder.endBegun] completes it. The caller holds the lock.
+func (d folder) begin(names []string) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !logged(name) })
+	if len(names) == 0 {
+		return nil
+	}
+	if err := disk.Mkdir(d.path(staging), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return writeSynced(d.path(begunFile), []byte(strings.Join(names, "\n")+"\n"))
+}
+
+// begun returns the names that a killed process was about to create or delete.
+func (d folder) begun() (names []string) {
+	data, _, err := d.read(begunFile, maxLogSize)
+	if err != nil {
+		return nil // the staging folder holds nothing that counts
+	}
+	for name := range strings.Lines(string(data)) {
+		if name = strings.TrimSuffix(name, "\n"); logged(name) && checkLocal(name) == nil {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// endBegun removes the logs of refs that a killed process did not create, or deleted.
+func (d folder) endBegun() error {
+	var dirs []string
+	for _, name := range d.begun() {
+		if _, found, err := d.value(name); found || err != nil {
+			continue
+		}
+		if _, err := disk.Lstat(d.path("logs/" + name)); err != nil {
+			continue
+		}
+		dir, err := d.remove("logs/" + name)
+		if err != nil {
+			return err
+		}
+		dirs = append(dirs, filepath.Clean(dir))
+	}
+	return syncDirs(dirs)
+}

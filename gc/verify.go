@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -52,6 +53,9 @@ type Report struct {
 
 	// Damaged are the sorted names of the volumes with damage.
 	Damaged []string
+
+	// Unknown are the files below the .kist folder that no version known here makes.
+	Unknown []string
 }
 
 // VerifyOptions select the checks that [Verify] makes.
@@ -119,6 +123,12 @@ func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote
 	if err != nil {
 		return nil, err
 	}
+	seen, err := r.Refs().List(refs.Remotes + m.Name + "/")
+	if err == nil && len(seen) > 0 && transfer.LacksHead(registry.Dir(r, m.Name)) {
+		head := filepath.Join(registry.Dir(r, m.Name), transfer.HeadFile)
+		damage = append(damage, &object.DamageError{Name: head, Err: errNoHead, Kind: transfer.ErrState})
+	}
+
 	problems := make([]*Problem, len(damage))
 	for i, d := range damage {
 		file, err := filepath.Rel(r.Dir(), d.Name)
@@ -130,6 +140,8 @@ func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote
 
 	return problems, nil
 }
+
+var errNoHead = errors.New("missing, though a copy of the root is here: a remote that was set back would not be noticed")
 
 // staged yields the staged files with their content.
 func staged(r *kist.Repository, yield func(string, object.Key) bool) {

@@ -112,6 +112,11 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 		if err != nil {
 			return nil, err
 		}
+		problems, err := checkFiles(ctx, r, check)
+		if err != nil {
+			return nil, err
+		}
+		report.Problems = append(report.Problems, problems...)
 		p.note(report)
 		did, err := p.pass(ctx, report)
 		if err != nil {
@@ -180,7 +185,7 @@ func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err e
 	if did, err = p.repairVolumes(ctx, report); err != nil || did && !p.o.DryRun {
 		return did, err // the next report shows the remaining losses
 	}
-	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairObjects, p.repairIndex, p.repairRefs} {
+	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairObjects, p.repairIndex, p.repairRefs, p.repairViews} {
 		more, err := step(ctx, report)
 		if err != nil {
 			return did, err

@@ -29,17 +29,23 @@ import (
 // which objects must be here.
 func (p *repairer) repairRecords(ctx context.Context) error {
 	_, damage := p.repo.Records().Load()
+	if damage == nil {
+		return p.repairCopy(ctx)
+	}
 	if !errors.Is(damage, record.ErrDamaged) {
 		return nil // verify reports other errors
 	}
 
-	set, exact, err := p.repo.Records().Salvage()
+	set, from, err := p.repo.Records().Salvage()
 	if err != nil {
 		return err
 	}
 
 	how, done := "one bit of it had changed", p.fixed
-	if !exact {
+	switch from {
+	case record.FromCopy:
+		how = "restored from " + record.CopyFile
+	case record.FromReadable:
 		done = p.lossy
 		readable := set.Len()
 		reached, err := p.addRecords(ctx, set)
@@ -65,6 +71,22 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 	}
 
 	done(record.File, how)
+	return nil
+}
+
+// repairCopy writes a damaged copy of the records again.
+func (p *repairer) repairCopy(ctx context.Context) error {
+	damage := p.repo.Records().CheckCopy()
+	if !errors.Is(damage, record.ErrDamaged) {
+		return nil
+	}
+	if !p.o.DryRun {
+		p.damage = append(p.damage, &gc.Problem{Err: damage})
+		if err := p.repo.Records().RenewCopy(ctx, func() error { return p.quarantine(record.CopyFile) }); err != nil {
+			return err
+		}
+	}
+	p.fixed(record.CopyFile, "copied from "+record.File)
 	return nil
 }
 

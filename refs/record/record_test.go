@@ -330,8 +330,8 @@ func TestStoreTooLong(t *testing.T) {
 	if !errors.As(err, &damage) || !strings.Contains(err.Error(), "longer than") {
 		t.Errorf("error %v, want damage: longer than the limit", err)
 	}
-	if set, exact, err := Open(dir).Salvage(); err != nil || exact || set.Len() > 0 {
-		t.Errorf("salvaged %d records, %t, %v", set.Len(), exact, err)
+	if set, from, err := Open(dir).Salvage(); err != nil || from != FromReadable || set.Len() > 0 {
+		t.Errorf("salvaged %d records from %v, %v", set.Len(), from, err)
 	}
 	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 1<<20 {
 		t.Errorf("%d bytes were allocated", after.TotalAlloc-before.TotalAlloc)
@@ -423,5 +423,65 @@ func TestSetEqual(t *testing.T) {
 	later.Switch(Record{Kind: Expire, Key: commit(1), Time: noon})
 	if old.Equal(&later) || later.Equal(&old) {
 		t.Error("sets are equal despite a later record")
+	}
+}
+
+// The copy proves that there were records, and has all of them.
+func TestRecordsCopy(t *testing.T) {
+	dir := t.TempDir()
+	s := Open(dir)
+	set, _ := sampleFile(t)
+	if err := s.Update(t.Context(), func(to *Set) error {
+		for r := range set.All() {
+			to.Merge(r)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	intact, err := os.ReadFile(filepath.Join(dir, File))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	for what, spoil := range map[string]func() error{
+		"gone": func() error { return os.Remove(filepath.Join(dir, File)) },
+		"cut":  func() error { return os.WriteFile(filepath.Join(dir, File), intact[:len(intact)/2], 0o666) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Load(); !errors.Is(err, ErrDamaged) {
+			t.Errorf("%s: %v, want ErrDamaged", what, err)
+		}
+		got, from, err := s.Salvage()
+		if err != nil || from != FromCopy || !got.Equal(set) {
+			t.Errorf("%s: salvaged %d records from %v, %v", what, got.Len(), from, err)
+		}
+		if did, err := s.Replace(t.Context(), got, func() error { return nil }); !did || err != nil {
+			t.Errorf("%s: replaced %v, %v", what, did, err)
+		}
+	}
+
+	if err := os.WriteFile(filepath.Join(dir, CopyFile), intact[1:], 0o666); err != nil {
+		t.Fatal(err)
+	}
+	var damage *object.DamageError
+	if err := s.CheckCopy(); !errors.As(err, &damage) || damage.Name != CopyFile {
+		t.Errorf("a damaged copy: %v", err)
+	}
+	for range 2 {
+		if err := s.RenewCopy(t.Context(), func() error { return nil }); err != nil || s.CheckCopy() != nil {
+			t.Errorf("renew the copy: %v", err)
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, CopyFile)); err != nil { // as after an earlier version
+		t.Fatal(err)
+	}
+	if err := s.Update(t.Context(), func(*Set) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(dir, CopyFile)); err != nil || !bytes.Equal(got, intact) {
+		t.Errorf("an update without a change made no copy: %v", err)
 	}
 }

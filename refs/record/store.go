@@ -22,6 +22,10 @@ import (
 // folder.
 const File = "records"
 
+// CopyFile is the name of the copy of [File]. It proves that there were records, and a
+// repair restores them from it.
+const CopyFile = "records.copy"
+
 const (
 	lockFile   = "records.lock"
 	magic      = "kist records 1\n"
@@ -32,7 +36,9 @@ const (
 // ErrDamaged is the kind of [*object.DamageError] for the file of records.
 var ErrDamaged = errors.New("the records are damaged")
 
-func damaged(err error) error { return &object.DamageError{Name: File, Err: err, Kind: ErrDamaged} }
+func damaged(name string, err error) error {
+	return &object.DamageError{Name: name, Err: err, Kind: ErrDamaged}
+}
 
 // Store keeps the records of a repository. Any number of goroutines and
 // processes may use one at the same time.
@@ -45,32 +51,53 @@ func Open(kistDir string) *Store { return &Store{dir: kistDir} }
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Load returns the records. The caller owns the set. The error matches
-// [ErrDamaged] if the file is damaged, and [object.ErrNewerFormat] if a newer
-// program wrote the file.
+// [ErrDamaged] if the file is damaged, or missing although its copy is here. It matches
+// [object.ErrNewerFormat] if a newer program wrote the file.
 func (s *Store) Load() (*Set, error) {
-	data, err := s.read()
-	if errors.Is(err, fs.ErrNotExist) {
-		return (&Set{}).Clone(), nil
+	set, err := s.load(File)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return set, err
 	}
+	if s.hasCopy() {
+		return nil, damaged(File, errMissing)
+	}
+	return (&Set{}).Clone(), nil
+}
+
+var errMissing = errors.New("missing, though its copy is here")
+
+// CheckCopy returns an error that matches [object.ErrCorrupt] if the copy of the records
+// is damaged. A copy that does not exist is intact: earlier versions made none.
+func (s *Store) CheckCopy() error {
+	_, err := s.load(CopyFile)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrNewerFormat) {
+		return nil
+	}
+	return err
+}
+
+// load returns the records in the file or its copy.
+func (s *Store) load(name string) (*Set, error) {
+	data, err := s.read(name)
 	if err != nil {
 		return nil, err
 	}
 
 	set, err := decodeFile(data)
 	if errors.Is(err, object.ErrNewerFormat) {
-		return nil, fmt.Errorf("%s: %w", File, err)
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err != nil {
-		return nil, damaged(err)
+		return nil, damaged(name, err)
 	}
 
 	return set, nil
 }
 
-// read returns the content of the file. The error matches [ErrDamaged] if the
-// file is too long.
-func (s *Store) read() ([]byte, error) {
-	f, err := disk.Open(s.path(File))
+// read returns the content of the file or its copy. The error matches [ErrDamaged] if
+// that is too long.
+func (s *Store) read(name string) ([]byte, error) {
+	f, err := disk.Open(s.path(name))
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +108,7 @@ func (s *Store) read() ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxSize {
-		return nil, damaged(fmt.Errorf("longer than %d bytes", maxSize))
+		return nil, damaged(name, fmt.Errorf("longer than %d bytes", maxSize))
 	}
 
 	return io.ReadAll(io.LimitReader(f, maxSize))
@@ -108,8 +135,35 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if err := change(set); err != nil {
 		return err
 	}
-	if set.Equal(old) {
+	if set.Equal(old) && (set.Len() == 0 || s.hasCopy()) {
 		return nil
+	}
+	return s.write(set)
+}
+
+// hasCopy reports whether the copy exists. Earlier versions made none.
+func (s *Store) hasCopy() bool {
+	_, err := disk.Lstat(s.path(CopyFile))
+	return err == nil
+}
+
+// RenewCopy writes a damaged copy of intact records again. It calls keep before it writes.
+func (s *Store) RenewCopy(ctx context.Context, keep func() error) error {
+	lock, err := s.lock(ctx)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+
+	if s.CheckCopy() == nil {
+		return nil
+	}
+	set, err := s.Load()
+	if err != nil {
+		return err
+	}
+	if err := keep(); err != nil {
+		return err
 	}
 	return s.write(set)
 }
@@ -143,11 +197,13 @@ func (s *Store) lock(ctx context.Context) (*disk.FileLock, error) {
 	return lock, nil
 }
 
-// write replaces the file. The caller holds the lock.
+// write replaces the file and then its copy. The caller holds the lock.
 func (s *Store) write(set *Set) error {
 	data, err := encodeFile(set)
-	if err == nil {
-		err = disk.WriteFile(s.path(File), data)
+	for _, name := range []string{File, CopyFile} {
+		if err == nil {
+			err = disk.WriteFile(s.path(name), data)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("write records: %w", err)
@@ -216,24 +272,37 @@ func decodeFile(data []byte) (*Set, error) {
 	return set, nil
 }
 
-// Salvage returns the readable records of a damaged file. If only one bit has
-// changed, and the file is not too large, exact is true and the set is
-// complete: the checksum proves it. Otherwise records may be missing, and a
-// record may differ from the original, because it has no checksum of its own.
-// The set is empty if the file is too long for a file of records. The caller
-// owns the set.
-func (s *Store) Salvage() (set *Set, exact bool, err error) {
-	data, err := s.read()
-	if errors.Is(err, object.ErrCorrupt) { // too long
-		return (&Set{}).Clone(), false, nil
+// Source is where [Store.Salvage] found records.
+type Source int
+
+// The sources, from the worst to the best. Only FromReadable may lack records, or have a
+// record that differs from the original: a record has no checksum of its own.
+const (
+	FromReadable Source = iota // the decodable parts of the file
+	FromCopy                   // the copy of the file
+	FromBit                    // the file, in which one bit had changed: its checksum proves it
+)
+
+// Salvage returns the records of a damaged or missing file. The set is empty if the file is
+// too long for a file of records and has no copy. The caller owns the set.
+func (s *Store) Salvage() (set *Set, from Source, err error) {
+	data, err := s.read(File)
+	if err != nil && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
+		return nil, from, err
 	}
+	set, exact := salvage(data)
+	if exact {
+		return set, FromBit, nil
+	}
+	known, err := s.load(CopyFile)
 	if err != nil {
-		return nil, false, err
+		return set, FromReadable, nil
 	}
-	set, exact = salvage(data)
-	return set, exact, nil
+	return known, FromCopy, nil
 }
 
+// salvage returns the readable records of a damaged file. Exact is true if only one bit of
+// it has changed.
 func salvage(data []byte) (set *Set, exact bool) {
 	if len(data) <= maxMendable {
 		mended := bytes.Clone(data)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -45,6 +46,25 @@ func CheckState(ctx context.Context, dir string) (damage []*object.DamageError, 
 	}
 	return damage, nil
 }
+
+// LacksHead reports whether the head that was seen last is missing in the folder of a
+// remote, although a copy of its root is here. That is damage if the head was noted: the
+// copy comes first.
+func LacksHead(dir string) bool {
+	c := &cache{dir: dir}
+	head, _, err := c.readHead()
+	if head != nil || err != nil {
+		return false
+	}
+	if _, err := disk.Lstat(c.path(bindingFile)); err != nil { // the folder is being cleared
+		return false
+	}
+	files, err := disk.ReadDir(c.stateDir())
+	return err == nil && slices.ContainsFunc(files, func(f os.DirEntry) bool { return rootlog.IsRootCopy(f.Name()) })
+}
+
+// HeadFile is the name of the file with the head that was seen last.
+const HeadFile = headFile
 
 // checkStateFile checks one file, whose path below the folder is file. A file
 // with any other name is not one that kist reads.
@@ -123,7 +143,11 @@ func RepairState(ctx context.Context, dir string, damage *object.DamageError, dr
 
 	c := &cache{dir: dir}
 	err = c.locked(ctx, func() error {
-		if err := checkStateFile(filepath.ToSlash(file), damage.Name); err == nil || errors.Is(err, fs.ErrNotExist) {
+		err := checkStateFile(filepath.ToSlash(file), damage.Name)
+		if errors.Is(err, fs.ErrNotExist) && file == headFile {
+			return ErrHeadLost
+		}
+		if err == nil || errors.Is(err, fs.ErrNotExist) {
 			return nil // another process has replaced it
 		}
 		var data []byte
@@ -175,7 +199,7 @@ func (r *Remote) RebuildHead(ctx context.Context, head *rootlog.State, dryRun bo
 		return nil
 	}
 	return r.cache.locked(ctx, func() error {
-		if _, _, err := r.cache.readHead(); !errors.Is(err, ErrState) {
+		if known, _, err := r.cache.readHead(); known != nil || err != nil && !errors.Is(err, ErrState) {
 			return err // another process has replaced it
 		}
 		if err := keep(); err != nil {

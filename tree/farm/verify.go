@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
+	"path/filepath"
 	"slices"
 
 	"github.com/kist-vcs/kist"
@@ -230,4 +231,61 @@ func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
 // blocked reports whether a file of foreign is in the place of a link, or of a folder of it.
 func blocked(link string, foreign []string) bool {
 	return slices.ContainsFunc(foreign, func(path string) bool { return tree.Below(link, path) || tree.Below(path, link) })
+}
+
+// CheckFiles returns the lost states of views, and the missing and damaged files of the pool
+// that a state names. It compares no links, and reads the files only if read is set. Paths
+// are below the .kist folder.
+func CheckFiles(ctx context.Context, r *kist.Repository, read bool) ([]Problem, error) {
+	var found Report
+	sums := map[object.ID]bool{}
+	for _, v := range All(r) {
+		s, err := loadState(r, v.Name)
+		if errors.Is(err, ErrState) {
+			found.add(LostState, false, viewsDir+"/"+stateDir+"/"+v.Name)
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range s.files {
+			sums[f.sum] = true
+		}
+	}
+	if len(sums) == 0 {
+		return found.Problems, nil
+	}
+
+	dir := filepath.Join(r.Dir(), viewsDir, poolDir)
+	root, err := disk.OpenRoot(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		found.add(MissingFile, false, viewsDir+"/"+poolDir)
+		return found.Problems, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+
+	p := &pool{dir: dir, root: root}
+	for _, sum := range slices.SortedFunc(maps.Keys(sums), object.ID.Compare) {
+		damaged, err := false, error(nil)
+		if read {
+			damaged, err = p.damaged(sum)
+		} else {
+			_, err = root.Lstat(poolPath(sum))
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			found.add(MissingFile, false, viewsDir+"/"+poolDir+"/"+poolPath(sum))
+		case err != nil:
+			return nil, err
+		case damaged:
+			found.add(DamagedFile, false, viewsDir+"/"+poolDir+"/"+poolPath(sum))
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+	}
+	return found.Problems, nil
 }

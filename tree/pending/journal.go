@@ -14,6 +14,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
@@ -263,6 +264,63 @@ func isPrefix(data []byte) bool {
 	data = data[len(journalMagic):]
 	return len(data) < 4 || uint64(len(data)) < 4+sumSize+uint64(binary.BigEndian.Uint32(data))
 }
+
+// CheckJournals returns an error that matches [ErrJournal] for each damaged journal. It skips
+// the journals of a server that is running: they are being written. A journal that ends
+// within a record is not damaged: a kill or a power failure leaves that.
+func CheckJournals(r *kist.Repository) (damage []*object.DamageError, err error) {
+	files, err := disk.ReadDir(filepath.Join(r.Dir(), Dir))
+	if errors.Is(err, fs.ErrNotExist) || err == nil && disk.IsLocked(filepath.Join(r.Dir(), lockFile)) {
+		return nil, nil
+	}
+	for _, f := range files {
+		if len(f.Name()) != journalNameSize {
+			continue
+		}
+		data, err := disk.ReadFile(filepath.Join(r.Dir(), Dir, f.Name()))
+		if err == nil {
+			err = checkJournal(data)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			damage = append(damage, &object.DamageError{Name: Dir + "/" + f.Name(), Err: err, Kind: ErrJournal})
+		}
+	}
+	return damage, err
+}
+
+// checkJournal returns an error if a complete record is damaged.
+func checkJournal(data []byte) error {
+	_, branch, rest, err := decodeHeader(data)
+	if err != nil || branch == "" {
+		return err
+	}
+	for len(rest) > 0 {
+		payload, after, ok := unframe(rest)
+		if !ok && isIncomplete(rest) {
+			return nil
+		}
+		if ok {
+			_, err = decodeOps(payload)
+		}
+		if !ok || err != nil {
+			return errRecord
+		}
+		rest = after
+	}
+	return nil
+}
+
+// isIncomplete reports whether data is the beginning of a record, or bytes that did not reach
+// the disk before a power failure.
+func isIncomplete(data []byte) bool {
+	if len(data) < 4+sumSize || len(bytes.Trim(data, "\x00")) == 0 {
+		return true
+	}
+	n := binary.BigEndian.Uint32(data)
+	return n <= maxRecord && len(data) < 4+sumSize+int(n)
+}
+
+var errRecord = errors.New("a record is damaged: the server continues with the changes before it, and keeps a copy")
 
 // journalBranch returns the branch of the journal at path, "" if no change in it was confirmed.
 func journalBranch(path string) (string, error) {

@@ -10,17 +10,19 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/repair"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/pending"
 )
 
 // problemJSON is something wrong in a repository or on a remote, as verify prints it with
 // --json.
 type problemJSON struct {
-	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote, lost, blob
+	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote, lost, view, pending, blob
 	ID      *object.ID  `json:"id"`
 	File    string      `json:"file,omitempty"` // in .kist
 	Blob    string      `json:"blob,omitempty"` // on the remote
@@ -46,6 +48,10 @@ func newProblemJSON(p *gc.Problem) problemJSON {
 		}
 	case errors.Is(p.Err, kist.ErrLostList):
 		out.Kind, out.File = "lost", p.Where
+	case errors.Is(p.Err, repair.ErrView) && errors.As(p.Err, &file):
+		out.Kind, out.File, out.Problem = "view", file.Name, file.Err.Error()
+	case errors.Is(p.Err, pending.ErrJournal) && errors.As(p.Err, &file):
+		out.Kind, out.File, out.Problem = "pending", file.Name, file.Err.Error()
 	case errors.As(p.Err, &obj):
 		out.File = obj.Where
 		if obj.Key == p.Key {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/repair"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 )
@@ -44,7 +45,8 @@ on each day of the week).
 
 verify names everything that is damaged: the object, its file, and the commits
 and paths that need it. It changes nothing, except that it notes the damaged
-objects: kist stores them again when it adds the same content.
+objects: kist stores them again when it adds the same content. It also names
+files in .kist that this version of kist does not make. They are no damage.
 
 --repair reads everything and repairs damage. It takes objects from another copy
 here, from a remote (with --from NAME, only that one), or from files in the
@@ -69,7 +71,8 @@ tags need exist. --read-data then downloads all packs, or a share of them. With
 index files, and marks the damaged files for gc to delete.
 
 With --json: objects and bytes that were checked, commits, healed (damaged
-copies of objects with another intact copy), errors and accepted losses. Each
+copies of objects with another intact copy), errors, accepted losses and unknown
+files. Each
 has kind and id of the object (null if it is about none), file, problem, commits
 and paths, the first 100 of each. With --repair also dry_run, repaired (kind,
 id, file, how), quarantined (file, to) and lost (as errors). For a remote:
@@ -118,6 +121,8 @@ type verifyJSON struct {
 
 	Accepted []problemJSON `json:"accepted"` // losses: with --repair those from now on, else all
 
+	Unknown []string `json:"unknown,omitempty"` // files in .kist that this version does not make
+
 	*repairJSON // with --repair
 }
 
@@ -161,7 +166,7 @@ func runVerify(ctx context.Context, env *Env, r *kist.Repository, check volume.C
 	check.Progress = at.checking
 	warnReadable(env, r)
 
-	report, err := gc.VerifyRepository(ctx, r, gc.VerifyOptions{Volumes: check, Progress: at.following})
+	report, err := repair.Verify(ctx, r, gc.VerifyOptions{Volumes: check, Progress: at.following})
 	at.stop()
 	if err != nil {
 		return err
@@ -182,6 +187,9 @@ func runVerify(ctx context.Context, env *Env, r *kist.Repository, check volume.C
 		if out.Healed > 0 {
 			env.info("%s damaged, but another copy is intact", plural(uint64(out.Healed), "stored object is", "stored objects are"))
 		}
+		for _, line := range firstOf(report.Unknown, shownProblems, " files", func(file string) string { return quotePath(repositoryFile(r, file)) }) {
+			env.info("unknown file, not made by this version of kist: %s", line)
+		}
 		for _, key := range lost {
 			env.tell("accepted as lost: %s %s\n", key.Kind, key.ID)
 		}
@@ -197,6 +205,7 @@ func newVerifyJSON(report *gc.Report) verifyJSON {
 	return verifyJSON{
 		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed),
 		Errors: newProblemsJSON(report.Problems, newProblemJSON), Accepted: []problemJSON{},
+		Unknown: report.Unknown,
 	}
 }
 

@@ -57,7 +57,8 @@ const (
 var Files = []File{
 	{Pattern: "HEAD", Sort: Data, What: "the current branch"},
 	{Pattern: "config", Sort: Data, What: "settings; without its polynomial, new content is not deduplicated with older content",
-		Unproven: anyText + "; no command opens a file with an error", Cut: anyText},
+		Unproven: anyText + "; no command opens a file with an error", Cut: anyText,
+		Absent: "without it, the folder is no repository, and no command opens it"},
 	{Pattern: "index", Sort: Data, What: "the staged changes"},
 	{Pattern: "index.base-*", Sort: Data, What: "the larger part of the index"},
 
@@ -237,7 +238,7 @@ func checkViews(ctx context.Context, r *kist.Repository, o gc.VerifyOptions) (pr
 }
 
 // repairViews rebuilds the damaged files of views from history.
-func (p *repairer) repairViews(ctx context.Context, report *gc.Report) (did bool, err error) {
+func repairViews(ctx context.Context, p *repairer, report *gc.Report) (did bool, err error) {
 	var files []string
 	for _, problem := range report.Problems {
 		if errors.Is(problem.Err, ErrView) && p.try(problem.Where) {

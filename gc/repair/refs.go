@@ -295,7 +295,7 @@ func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
 	}
 
 	now := p.repo.Options().Date()
-	done, err := p.repo.Refs().RepairLog(ctx, name, func(e *refs.LogEntry) bool { return p.fillEntry(ctx, name, now, e) })
+	done, err := p.repo.Refs().RepairLog(ctx, name, func(e *refs.LogEntry) bool { return fillEntry(ctx, p.repo, name, now, e) })
 	if err != nil {
 		if errors.Is(err, object.ErrCorrupt) {
 			err = nil // no line can be read
@@ -317,7 +317,7 @@ func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
 
 // fillEntry completes an entry of a log that a repair rebuilds. A stash has all that the
 // entry had in its commit. An entry of the stash's log that names no stash is no stash.
-func (p *repairer) fillEntry(ctx context.Context, name string, now time.Time, e *refs.LogEntry) bool {
+func fillEntry(ctx context.Context, r *kist.Repository, name string, now time.Time, e *refs.LogEntry) bool {
 	if e.Time.IsZero() {
 		e.Time = now
 	}
@@ -325,7 +325,7 @@ func (p *repairer) fillEntry(ctx context.Context, name string, now time.Time, e 
 	if name != refs.Stash {
 		return true
 	}
-	parts, err := stash.Read(ctx, p.repo, e.New)
+	parts, err := stash.Read(ctx, r, e.New)
 	if err != nil {
 		return false
 	}
@@ -334,7 +334,7 @@ func (p *repairer) fillEntry(ctx context.Context, name string, now time.Time, e 
 	return true
 }
 
-// describeLog says in words how a log was repaired, and what it has lost.
+// describeLog says in words how a log was repaired, and which lines are lost.
 func describeLog(name string, done refs.LogRepair) string {
 	lines := func(n int, is, are string) string {
 		if n == 1 {

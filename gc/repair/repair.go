@@ -185,14 +185,15 @@ func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err e
 	if did, err = p.repairVolumes(ctx, report); err != nil || did && !p.o.DryRun {
 		return did, err // the next report shows the remaining losses
 	}
-	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairObjects, p.repairIndex, p.repairRefs, p.repairViews} {
+	for _, step := range []func(context.Context, *gc.Report) (bool, error){p.repairObjects, p.repairIndex, p.repairRefs} {
 		more, err := step(ctx, report)
 		if err != nil {
 			return did, err
 		}
 		did = did || more
 	}
-	return did, nil
+	more, err := repairViews(ctx, p, report)
+	return did || more, err
 }
 
 // repairVolumes replaces damaged volumes.

@@ -30,7 +30,7 @@ import (
 func (p *repairer) repairRecords(ctx context.Context) error {
 	_, damage := p.repo.Records().Load()
 	if damage == nil {
-		return p.repairCopy(ctx)
+		return repairCopy(ctx, p)
 	}
 	if !errors.Is(damage, record.ErrDamaged) {
 		return nil // verify reports other errors
@@ -75,7 +75,7 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 }
 
 // repairCopy writes a damaged copy of the records again.
-func (p *repairer) repairCopy(ctx context.Context) error {
+func repairCopy(ctx context.Context, p *repairer) error {
 	damage := p.repo.Records().CheckCopy()
 	if !errors.Is(damage, record.ErrDamaged) {
 		return nil

@@ -176,6 +176,7 @@ const hintRepair = "'kist verify --repair' looks for intact copies: in other vol
 // hintsOfKind has advice on problems of a kind, if it is not [hintRepair].
 var hintsOfKind = map[string]string{
 	"ref": hintRef, "reflog": hintLog, "index": hintIndex, "records": hintRecords, "remote": hintRemoteState,
+	"view": "no commit is affected: 'kist verify --repair' or 'kist view rebuild' makes it again",
 }
 
 // problemHints returns advice on the problems, each once.

@@ -61,6 +61,13 @@ func (s Stat) Settled() Stat {
 	return s
 }
 
+// Written returns s for a file that its writer has just made, if no other process had it
+// open afterwards and the next change gives it another time. So the file is never racy.
+func (s Stat) Written() Stat {
+	s.ReadAt = max(s.MTime, s.CTime) + RacyWindow + 1
+	return s
+}
+
 // grain returns at least the tick, in nanoseconds, of the clock that set two times of
 // a file. A kernel's tick takes at most 10 ms. Some file systems keep full seconds,
 // or every other second.

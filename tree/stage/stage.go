@@ -551,7 +551,7 @@ func (list edits) result(idx *index.Index) *AddResult {
 		}
 	}
 
-	for _, paths := range [][]string{result.Added, result.Modified, result.Deleted, result.Ignored} {
+	for _, paths := range [][]string{result.Added, result.Modified, result.Deleted, result.Resolved, result.Ignored} {
 		slices.SortFunc(paths, tree.ComparePaths)
 	}
 

@@ -42,12 +42,9 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 		}
 		at := temp.stage(d)
 		f, err := write(ctx, at, i)
-		if err == nil {
-			err = at.place(d, name)
-		}
 		var st index.Stat
 		if err == nil {
-			st, err = w.statPlaced(f, d, name)
+			st, err = w.placeStaged(at, f, d, name)
 		}
 		if f != nil {
 			if closeErr := f.Close(); err == nil {
@@ -83,11 +80,7 @@ func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i i
 		at.drop()
 		return false
 	}
-	if at.place(d, name) != nil {
-		return false
-	}
-
-	st, err := w.statPlaced(f, d, name)
+	st, err := w.placeStaged(at, f, d, name)
 	if err != nil {
 		return false
 	}
@@ -97,16 +90,48 @@ func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i i
 	return true
 }
 
-// statPlaced returns the stat data after the rename, which changes the ctime.
-func (w *applyWorker) statPlaced(f file, d folder, name string) (index.Stat, error) {
+// placeStaged renames a file to its final name. It returns the stat data after the rename,
+// which changes the ctime. A file that nobody else has changed or opened since is not racy.
+func (w *applyWorker) placeStaged(at staged, f file, d folder, name string) (index.Stat, error) {
+	var before fileStat
+	if f != nil {
+		before, _ = f.stat() // without it, the file is racy
+	}
+	if err := at.place(d, name); err != nil {
+		return index.Stat{}, err
+	}
+
 	readAt := w.w.readClock()
 	if f != nil {
+		alone := f.alone()
 		if st, err := f.stat(); err != nil || st.mode != 0 {
-			return st.indexStat(readAt), err
+			stat := st.indexStat(readAt)
+			if alone && st.isUnchanged(&before) && st.isDistinct() {
+				stat = stat.Written()
+			}
+			return stat, err
 		}
 	}
 	st, err := d.lstat(name)
 	return st.indexStat(readAt), err
+}
+
+// isUnchanged reports whether only a rename can lie between before and st.
+func (st *fileStat) isUnchanged(before *fileStat) bool {
+	return st.ino == before.ino && st.dev == before.dev && st.size == before.size && st.mtime == before.mtime
+}
+
+// isDistinct reports whether each later change of the file gives it another mtime. The
+// clock that set the ctime gives later changes that time or a later one. So an earlier
+// mtime never comes back. Neither does a mtime of one nanosecond more: the clock ticks in
+// milliseconds, see [applyWorker.setMetadata].
+func (st *fileStat) isDistinct() bool {
+	const farFuture = 1 << 33 // seconds; nanoseconds since 1970 would overflow
+	if st.mtime.Sec < 0 || st.mtime.Sec > farFuture {
+		return st.mtime.Sec < 0
+	}
+	mtime := nanoseconds(st.mtime)
+	return mtime < st.ctime || mtime == st.ctime+1
 }
 
 // writeFile makes a complete file with permission bits and time. If it fails,
@@ -171,8 +196,9 @@ func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (
 	return f, nil
 }
 
-// setMetadata sets the permission bits, if the file was created with others,
-// and the time.
+// setMetadata sets the permission bits, if the file was created with others, and the time.
+// If the file keeps the time of writing, setMetadata adds a nanosecond. Then a change within
+// the same tick of the clock shows in the mtime.
 func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	st, err := f.stat()
 	if err != nil {
@@ -184,8 +210,13 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	if w.o.RestoreTimes || w.setsTime(e) {
 		return f.chtimes(e.MTime.Time())
 	}
-
-	return nil
+	if !f.alone() {
+		return nil // it stays racy
+	}
+	if st, err = f.stat(); err != nil {
+		return err
+	}
+	return f.chtimes(st.mtime.Time().Add(1))
 }
 
 // writeChunks writes a file of many chunks. Several chunks are written at once

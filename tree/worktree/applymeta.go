@@ -336,10 +336,7 @@ func (w *applyWorker) linkTo(d folder, name string, i, lead int) error {
 	}
 	defer at.drop() // rename does nothing if the name is a link to the file already
 
-	if err := at.place(d, name); err != nil {
-		return err
-	}
-	st, err := w.statPlaced(nil, d, name)
+	st, err := w.placeStaged(at, nil, d, name)
 	if err != nil {
 		return err
 	}

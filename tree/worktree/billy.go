@@ -254,3 +254,5 @@ func (f *pathFile) chtimes(mtime time.Time) error {
 func (f *pathFile) writers() writers { return writersUnknown }
 
 func (f *pathFile) cleanPages() bool { return false }
+
+func (f *pathFile) alone() bool { return false }

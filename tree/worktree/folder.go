@@ -79,6 +79,10 @@ type file interface {
 	// for writing.
 	writers() writers
 
+	// alone reports that no other process has the file open. It is for a file that this
+	// process has made and opened once. False means that others may have it open.
+	alone() bool
+
 	// cleanPages writes the file's dirty pages to disk, so that a later change
 	// through a mapping gives the file a new time. It reports false if a page
 	// may stay dirty.

@@ -54,6 +54,8 @@ func (f osFile) writers() writers { return writersUnknown }
 
 func (f osFile) cleanPages() bool { return false }
 
+func (f osFile) alone() bool { return false }
+
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: uint32(st.Mode),
 		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano(),

@@ -177,6 +177,19 @@ func (f osFile) writers() writers {
 	return writersUnknown // the file belongs to another user, or there are no leases
 }
 
+// alone takes a write lease and returns it at once. The kernel grants it only if no other
+// descriptor of the file is open.
+func (f osFile) alone() bool {
+	if !leaseWorks[f.fileSystem()] {
+		return false
+	}
+	if _, err := unix.FcntlInt(uintptr(f), unix.F_SETLEASE, unix.F_WRLCK); err != nil {
+		return false
+	}
+	unix.FcntlInt(uintptr(f), unix.F_SETLEASE, unix.F_UNLCK)
+	return true
+}
+
 func (f osFile) cleanPages() bool {
 	const all = unix.SYNC_FILE_RANGE_WAIT_BEFORE | unix.SYNC_FILE_RANGE_WRITE | unix.SYNC_FILE_RANGE_WAIT_AFTER
 	return f.fileSystem() != unix.TMPFS_MAGIC && // which has no disk

@@ -96,7 +96,10 @@ const begunFile = staging + "/begun"
 
 // begin notes the names that the caller is about to create or delete. Their next state is
 // complete when [folder.clean] removes the note. After a kill, [folder.endBegun] completes it. The caller holds the lock.
-func (d folder) begin(names []string) error {
+//
+// Deletions need a note that outlives a power failure: write syncs it. Without the note of a
+// creation, at worst the ref counts as lost, and a repair makes it.
+func (d folder) begin(names []string, write func(path string, data []byte) error) error {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !logged(name) })
 	if len(names) == 0 {
 		return nil
@@ -104,7 +107,7 @@ func (d folder) begin(names []string) error {
 	if err := disk.Mkdir(d.path(staging), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return writeSynced(d.path(begunFile), []byte(strings.Join(names, "\n")+"\n"))
+	return write(d.path(begunFile), []byte(strings.Join(names, "\n")+"\n"))
 }
 
 // begun returns the names that a killed process was about to create or delete.

@@ -191,7 +191,7 @@ func (s *Store) delete(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if err := s.begin(names); err != nil {
+	if err := s.begin(names, writeSynced); err != nil {
 		return errors.Join(err, s.clean())
 	}
 	for _, prefix := range []string{"", "logs/"} {
@@ -228,7 +228,7 @@ func (s *Store) replace(lines []logLine, files []file) error {
 			made = append(made, line.name)
 		}
 	}
-	if err := s.begin(made); err != nil {
+	if err := s.begin(made, disk.WriteUnsynced); err != nil {
 		return errors.Join(err, s.clean())
 	}
 
@@ -359,7 +359,7 @@ func duplicate(s *Store, from, to string, e LogEntry) error {
 		return err
 	}
 	log = append(log[:intactLines(log)], encodeEntry(e)...)
-	if err := s.begin([]string{to}); err != nil {
+	if err := s.begin([]string{to}, disk.WriteUnsynced); err != nil {
 		return errors.Join(err, s.clean())
 	}
 	return s.write(file{"logs/" + to, log}, file{to, value{id: e.New}.encode()})
@@ -430,7 +430,7 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := s.begin(made); err != nil {
+	if err := s.begin(made, disk.WriteUnsynced); err != nil {
 		return errors.Join(err, s.clean())
 	}
 	return s.write(slices.Concat(logs, values, heads)...)

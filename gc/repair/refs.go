@@ -116,9 +116,16 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 		return false, err
 	}
 
-	p.fixed(file, how)
+	if strings.HasSuffix(how, headUnknown) {
+		p.lossy(file, how)
+	} else {
+		p.fixed(file, how)
+	}
 	return true, nil
 }
+
+// headUnknown ends the description of a HEAD that was set without any hint.
+const headUnknown = "the right one is unknown"
 
 // repairReason is the reason that reflogs record for a repair.
 const repairReason = "verify --repair"
@@ -248,7 +255,7 @@ func (p *repairer) originalHead(ctx context.Context) (id object.ID, target, how 
 		return id, list[0].Name, fmt.Sprintf("set to the only branch, %q", strings.TrimPrefix(list[0].Name, refs.Heads))
 	}
 	if _, ok := branches[refs.Heads+kist.DefaultBranch]; ok || len(list) == 0 {
-		return id, refs.Heads + kist.DefaultBranch, fmt.Sprintf("set to the branch %q: the right one is unknown", kist.DefaultBranch)
+		return id, refs.Heads + kist.DefaultBranch, fmt.Sprintf("set to the branch %q: %s", kist.DefaultBranch, headUnknown)
 	}
 
 	return id, "", ""

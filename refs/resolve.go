@@ -1,9 +1,11 @@
 package refs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"regexp"
 	"strings"
 	"time"
@@ -65,6 +67,27 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 		return object.ID{}, err
 	}
 	return r.follow(ctx, o, id)
+}
+
+// ResolveName is [Store.Resolve] for the revisions that strangers may name: HEAD, a branch, a
+// tag, a branch of a remote, and an ID or its first digits. It follows no steps and searches no
+// messages, so it takes little time. Any other revision is an [*UnknownRevisionError].
+func (s *Store) ResolveName(ctx context.Context, o Objects, name string) (object.ID, error) {
+	if strings.ContainsAny(name, "~^:") || strings.Contains(name, "@{") {
+		return object.ID{}, &UnknownRevisionError{Rev: name, Reason: "not a name of a branch or tag, nor an ID"}
+	}
+	r, err := parseRevision(name)
+	if err != nil {
+		return object.ID{}, err
+	}
+	if _, err := object.ParseID(strings.ToLower(name)); err != nil {
+		full, err := r.lookup(s)
+		known := full == "HEAD" || strings.HasPrefix(full, Heads) || strings.HasPrefix(full, Tags) || strings.HasPrefix(full, Remotes)
+		if err != nil && !errors.Is(err, ErrNotFound) || err == nil && !known {
+			return object.ID{}, cmp.Or(err, r.unknown("not a name of a branch or tag, nor an ID"))
+		}
+	}
+	return s.Resolve(ctx, o, name)
 }
 
 // ResolveObject is [Store.Resolve] for any object: a name or ID of an annotated tag means the
@@ -183,11 +206,38 @@ func (r revision) byMessage(ctx context.Context, o Objects, search *regexp.Regex
 		if err != nil {
 			return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)
 		}
-		if search.MatchString(c.Message) {
+		if matchUntil(ctx, search, c.Message) {
 			return c.ID, nil
+		}
+		if ctx.Err() != nil {
+			return object.ID{}, ctx.Err()
 		}
 	}
 	return object.ID{}, r.unknown("no commit has such a message")
+}
+
+// longMessage is the size from which a match can take so long that it must be stopped.
+const longMessage = 4096
+
+// matchUntil reports whether a message matches. It gives up when ctx ends.
+func matchUntil(ctx context.Context, search *regexp.Regexp, message string) bool {
+	if len(message) < longMessage {
+		return search.MatchString(message)
+	}
+	return search.MatchReader(&untilReader{ctx, strings.NewReader(message)})
+}
+
+// untilReader reads a text, which ends when ctx does.
+type untilReader struct {
+	ctx  context.Context
+	text *strings.Reader
+}
+
+func (r *untilReader) ReadRune() (rune, int, error) {
+	if r.ctx.Err() != nil {
+		return 0, 0, io.EOF
+	}
+	return r.text.ReadRune()
 }
 
 // everything returns the commits of HEAD and of all refs that have one.

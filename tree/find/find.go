@@ -44,6 +44,8 @@ type Options struct {
 	// search leaves it out. Nil shows everything.
 	Show func(ctx context.Context, commit object.ID, path string, e object.Entry) (shown object.Entry, ok bool, err error)
 
+	Resolve func(ctx context.Context, rev string) (object.ID, error) // finds the commit of a test changed=; nil: [kist.Repository.Resolve]
+
 	Progress kist.Progress // counts the files or versions so far, and the bytes that were read; may be nil
 }
 

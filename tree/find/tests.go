@@ -154,7 +154,11 @@ func (c *changed) match(f *File) bool {
 func (q *Query) changedTest(ctx context.Context, value string) (test, error) {
 	c := &changed{}
 	var err error
-	if c.since, err = q.r.Resolve(ctx, value); err != nil {
+	resolve := q.opt.Resolve
+	if resolve == nil {
+		resolve = q.r.Resolve
+	}
+	if c.since, err = resolve(ctx, value); err != nil {
 		at, timeErr := refs.ParseTime(value, q.opt.Now)
 		if timeErr != nil {
 			return test{}, fmt.Errorf("%q is neither a revision nor a time: %w", value, err)

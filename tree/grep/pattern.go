@@ -3,6 +3,7 @@ package grep
 
 import (
 	"bytes"
+	"errors"
 	"regexp"
 	"regexp/syntax"
 	"slices"
@@ -16,7 +17,11 @@ type PatternOptions struct {
 	Fixed      bool // patterns are text, not regular expressions
 	IgnoreCase bool
 	Words      bool // a match begins and ends at the border of a word
+	MaxSteps   int  // the most steps of a compiled expression, which bound the time for a byte; 0: any number
 }
+
+// ErrTooLarge means that an expression has more steps than [PatternOptions] allow.
+var ErrTooLarge = errors.New("the expression is too large")
 
 // Pattern finds the lines that match one of some patterns. Goroutines may share it.
 type Pattern struct {
@@ -50,6 +55,9 @@ func Compile(patterns []string, o PatternOptions) (*Pattern, error) {
 		flags |= syntax.FoldCase
 	}
 	joined := strings.Join(all, "|")
+	if err := checkSteps(joined, flags, o); err != nil {
+		return nil, err
+	}
 
 	p := &Pattern{words: o.Words, folded: o.IgnoreCase}
 	for _, form := range []struct {
@@ -80,6 +88,22 @@ func Compile(patterns []string, o PatternOptions) (*Pattern, error) {
 		p.literal, p.exact = []byte(literal), exact && !o.Words
 	}
 	return p, nil
+}
+
+// checkSteps returns ErrTooLarge if an expression has too many steps. Fixed text may be long.
+func checkSteps(joined string, flags syntax.Flags, o PatternOptions) error {
+	if o.MaxSteps == 0 || o.Fixed {
+		return nil
+	}
+	tree, err := syntax.Parse(joined, flags)
+	if err != nil {
+		return err
+	}
+	prog, err := syntax.Compile(tree.Simplify())
+	if err == nil && len(prog.Inst) > o.MaxSteps {
+		err = ErrTooLarge
+	}
+	return err
 }
 
 // withoutStart makes ^ match nowhere.

@@ -37,6 +37,7 @@ type serveOptions struct {
 	userHeader    string
 	groupsHeader  string
 	hosts         []string
+	owners        []string
 	rate          int
 	maxBody       string
 	hash          string
@@ -93,6 +94,7 @@ With --json: url.`,
 	flags.StringSliceVar(&o.proxies, "proxy", nil, "there is a reverse proxy at `ADDR`, or in a network as in 10.0.0.0/8")
 	flags.StringVar(&o.userHeader, "user-header", "", "the proxy names the user in the header `NAME`")
 	flags.StringVar(&o.groupsHeader, "groups-header", "", "the proxy names groups of the user in the header `NAME`")
+	flags.StringSliceVar(&o.owners, "owner", nil, "the user `NAME` is the owner: no rule binds them, and they end locks of others")
 	flags.StringSliceVar(&o.hosts, "host", nil, "answer requests for the host `NAME`, beside localhost; * is any")
 	flags.IntVar(&o.rate, "rate", 0, "answer `N` requests a second of a client; default 100 with users, or all")
 	flags.DurationVar(&o.quiet, "commit-after", pending.DefaultQuiet, "commit changes after `DURATION` without another")
@@ -120,7 +122,7 @@ func (o *serveOptions) run(ctx context.Context, env *Env, r *kist.Repository, _ 
 	if err != nil {
 		return err
 	}
-	server.Handle("/", pages)
+	server.Handle("/", web.Budget, pages)
 	stop, err := o.plugDAV(ctx, env, r, server, &so)
 	if err != nil {
 		return err
@@ -141,7 +143,7 @@ func (o *serveOptions) run(ctx context.Context, env *Env, r *kist.Repository, _ 
 
 // settings returns the options of the server.
 func (o *serveOptions) settings(env *Env) (so serve.Options, err error) {
-	so = serve.Options{Write: o.write, Hosts: o.hosts, Rate: o.rate, Log: func(text string) { env.warn("%s", text) }}
+	so = serve.Options{Write: o.write, Hosts: o.hosts, Owners: o.owners, Rate: o.rate, Log: func(text string) { env.warn("%s", text) }}
 	if env.global.verbose {
 		so.Requests = func(text string) { env.verbose("%s", printable(text)) }
 	}
@@ -183,6 +185,9 @@ func (o *serveOptions) settings(env *Env) (so serve.Options, err error) {
 		if so.Users, err = serve.OpenUsers(optional(o.users), optional(o.groups)); err != nil {
 			return so, err
 		}
+	}
+	if len(o.owners) > 0 && !so.HasUsers() {
+		return so, usagef("--owner names a user, but there are none: --users FILE has them")
 	}
 	if so.Rate == 0 && so.HasUsers() {
 		so.Rate = 100

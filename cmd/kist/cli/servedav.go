@@ -15,8 +15,8 @@ func (o *serveOptions) plugDAV(ctx context.Context, env *Env, r *kist.Repository
 	if err != nil {
 		return nil, err
 	}
-	server.Handle(dav.Prefix+"/", h)
-	server.Handle("OPTIONS /{$}", h) // Windows asks there first
+	server.Handle(dav.Prefix+"/", dav.Budget, h)
+	server.Handle("OPTIONS /{$}", dav.Budget, h) // Windows asks there first
 	return func() {
 		if err := h.Close(context.WithoutCancel(ctx)); err != nil {
 			env.warn("some changes wait for the next 'kist serve --write': %v", err)

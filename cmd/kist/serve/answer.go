@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -16,6 +17,8 @@ type answer struct {
 	user    string
 	code    int
 	written int64
+	budget  Budget
+	begun   func() // called before the first byte of a budget with Made; may be nil
 }
 
 // Unwrap lets [http.ResponseController] find the methods below.
@@ -24,13 +27,32 @@ func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 func (a *answer) WriteHeader(code int) {
 	if a.code == 0 && code >= http.StatusOK {
 		a.code = code
+		sealHeader(a.Header(), code)
 	}
 	a.ResponseWriter.WriteHeader(code)
 }
 
+// sealHeader makes sure that no answer lacks the headers that all need: no cache keeps an error
+// or an answer whose handler does not allow that, and no page of another site frames it.
+func sealHeader(h http.Header, code int) {
+	if code >= http.StatusBadRequest || h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-store")
+	}
+	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "frame-ancestors") {
+		h.Set("Content-Security-Policy", strings.TrimPrefix(policy+"; frame-ancestors 'none'", "; "))
+	}
+}
+
 func (a *answer) Write(p []byte) (int, error) {
 	if a.code == 0 {
-		a.code = http.StatusOK
+		a.WriteHeader(http.StatusOK)
+	}
+	if a.begun != nil {
+		a.begun()
+		a.begun = nil
+	}
+	if a.budget.Output > 0 && a.written+int64(len(p)) > a.budget.Output {
+		panic(errOutput) // the client must not take the part for the answer
 	}
 	a.conn.SetWriteDeadline(time.Now().Add(slowest))
 	n, err := a.ResponseWriter.Write(p)
@@ -76,24 +98,26 @@ func (s *Server) measured(next http.Handler) http.Handler {
 			}
 		}()
 		next.ServeHTTP(a, r)
+		if a.code == 0 {
+			a.WriteHeader(http.StatusOK)
+		}
 	})
 }
 
 // limited refuses requests of a client that sends too many, and requests beyond maxRequests.
 func (s *Server) limited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !s.rates.allow(s.client(r)) {
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "too many requests", http.StatusTooManyRequests)
+		at := s.client(r)
+		if !s.rates.allow(at) {
+			s.site.Fail(w, r, httpError{http.StatusTooManyRequests, "too many requests"})
 			return
 		}
-		select {
-		case s.places <- struct{}{}:
-			defer func() { <-s.places }()
-			next.ServeHTTP(w, r)
-		default:
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, "the server is busy", http.StatusServiceUnavailable)
+		leave, err := s.requests.take(network(at).String())
+		if err != nil {
+			s.site.Fail(w, r, err)
+			return
 		}
+		defer leave()
+		next.ServeHTTP(w, r)
 	})
 }

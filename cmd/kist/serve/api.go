@@ -25,10 +25,6 @@ const apiPrefix = "/api/v1/"
 // apiTime is the most time for an answer of the API. A search or an account can take long.
 const apiTime = time.Minute
 
-// apiTasks is the most answers of the API that are made at once. They may take all of a
-// processor, and files are served beside them.
-const apiTasks = 8
-
 // apiDocument describes the API in the form of OpenAPI.
 //
 //go:embed openapi.json
@@ -59,16 +55,19 @@ type apiRequest struct {
 	path       string // in the repository
 }
 
+// apiBudget is the budget of a request for a route.
+func apiBudget(*http.Request) Budget { return Work(apiTime) }
+
 // handleAPI adds the routes of the API.
 func (s *Server) handleAPI() {
 	for _, route := range apiRoutes {
 		prefix, _, _ := strings.Cut(route.pattern, "{")
-		s.Handle(apiPrefix+prefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.callAPI(w, r, prefix, route) }))
+		s.Handle(apiPrefix+prefix, apiBudget, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.callAPI(w, r, prefix, route) }))
 	}
-	s.Handle(apiPrefix, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Handle(apiPrefix, cheap, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.site.Fail(w, r, httpError{http.StatusNotFound, "no such route: /api/openapi.json has them all"})
 	}))
-	s.Handle("/api/openapi.json", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.Handle("/api/openapi.json", cheap, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if readOnly(w, r) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Write(apiDocument)
@@ -86,26 +85,13 @@ func (s *Server) callAPI(w http.ResponseWriter, r *http.Request, prefix string, 
 		s.site.Fail(w, r, err)
 		return
 	}
-	ctx, stop := context.WithTimeout(r.Context(), apiTime)
-	defer stop()
-	v, err := s.answer(ctx, route, apiRequest{r.URL.Query(), at})
+	v, err := route.answer(s.site, r.Context(), apiRequest{r.URL.Query(), at})
 	if err != nil {
 		s.site.Fail(w, r, err)
 		return
 	}
 	w.Header().Set("Cache-Control", "private, no-cache")
 	s.sendJSON(w, r, v)
-}
-
-// answer returns the answer of a route. It waits while too many others are made.
-func (s *Server) answer(ctx context.Context, route apiRoute, q apiRequest) (any, error) {
-	select {
-	case s.tasks <- struct{}{}:
-		defer func() { <-s.tasks }()
-		return route.answer(s.site, ctx, q)
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 }
 
 // sendJSON sends v.

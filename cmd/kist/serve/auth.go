@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 
@@ -119,7 +120,7 @@ func (s *Server) userOfProxy(r *http.Request) (access.User, error) {
 	if len(names) > 1 || reserved(names[0]) {
 		return access.User{}, httpError{http.StatusForbidden, "this is no name of a user"}
 	}
-	u := access.User{Name: names[0], Groups: s.o.Users.Groups(names[0])}
+	u := access.User{Name: names[0], Groups: s.o.Users.Groups(names[0]), Owner: slices.Contains(s.o.Owners, names[0])}
 	if s.o.Proxy.GroupsHeader != "" {
 		for group := range strings.SplitSeq(strings.Join(r.Header.Values(s.o.Proxy.GroupsHeader), ","), ",") {
 			if group = strings.TrimSpace(group); group != "" && !reserved(group) {
@@ -136,22 +137,22 @@ func (s *Server) userOfLogin(r *http.Request) (access.User, error) {
 	if !ok {
 		return access.User{}, nil
 	}
-	client, locked := s.client(r), false
-	ok, err := s.o.Users.Verify(name, password, func() bool {
-		locked = s.failures.spent(client)
-		return !locked
-	})
+	client := s.client(r)
+	v, err := s.o.Users.verify(r.Context(), name, password, func() (func(bool), bool) { return s.failures.reserve(client) })
 	if err != nil {
 		s.o.Log("users: " + err.Error())
 	}
-	if locked {
+	switch v {
+	case right:
+		return access.User{Name: name, Groups: s.o.Users.Groups(name), Owner: slices.Contains(s.o.Owners, name)}, nil
+	case tooMany:
 		return access.User{}, httpError{http.StatusTooManyRequests, "too many wrong passwords: wait a minute"}
+	case busy:
+		return access.User{}, errBusy
+	case unknown:
+		return access.User{}, r.Context().Err()
 	}
-	if !ok {
-		s.failures.allow(client)
-		return access.User{}, errLogin
-	}
-	return access.User{Name: name, Groups: s.o.Users.Groups(name)}, nil
+	return access.User{}, errLogin
 }
 
 // errLogin asks for a name and a password.

@@ -10,7 +10,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
@@ -71,7 +73,9 @@ func TestLogin(t *testing.T) {
 	}
 	var lines []string
 	s := serving(guarded(t), serve.Options{Users: users, Requests: func(line string) { lines = append(lines, line) }})
-	first := "?rev=HEAD~1"
+	id, err := s.Repo.Resolve(t.Context(), "HEAD~1") // users name no revision but a branch, a tag or an ID
+	s.Check(err)
+	first := "?rev=" + id.String()
 
 	tests := []struct {
 		path  string
@@ -121,7 +125,7 @@ func TestLogin(t *testing.T) {
 	}
 
 	// Lists, archives, searches and comparisons omit paths that the user may not read.
-	for _, path := range []string{"/files/", "/api/v1/tree/", "/api/v1/diff?to=HEAD~1&patch=1", "/api/v1/diff?from=HEAD~1", "/api/v1/search?q=secret", "/api/v1/search?q=text&in=text", "/api/v1/search?q=a.txt"} {
+	for _, path := range []string{"/files/", "/api/v1/tree/", "/api/v1/diff?to=" + id.String() + "&patch=1", "/api/v1/diff?from=" + id.String(), "/api/v1/search?q=secret", "/api/v1/search?q=text&in=text", "/api/v1/search?q=a.txt"} {
 		for login, sees := range map[string]bool{"eve:eve": false, "bob:bob": true} {
 			got := s.want(path, 200, "", "Login: "+login)
 			for _, hidden := range []string{"secret.txt", "folder/deep", "text of none", "none/a.txt"} {
@@ -199,6 +203,75 @@ func TestGuesses(t *testing.T) {
 	s.want("/files/a.txt", 200, "", "Login: anna:anna")
 	s.want("/files/a.txt", 401, "", "Authorization: Basic !!!")
 	s.want("/files/a.txt", 401, "", "Authorization: Bearer x")
+}
+
+// Simultaneous guesses are not more than successive ones. Requests with the same right password
+// share one check, and so do not count as guesses of each other.
+func TestGuessesAtOnce(t *testing.T) {
+	users, err := serve.OpenUsers(usersFile(t, "anna"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serving(small(t), serve.Options{Users: users})
+	began := time.Now()
+	send := func(n int, login func(i int) string) map[int]int {
+		var mu sync.Mutex
+		var clients sync.WaitGroup
+		counts := map[int]int{}
+		for i := range n {
+			clients.Go(func() {
+				code := s.get("/files/a.txt", "Login: "+login(i)).StatusCode
+				mu.Lock()
+				defer mu.Unlock()
+				counts[code]++
+			})
+		}
+		clients.Wait()
+		return counts
+	}
+
+	if got := send(60, func(int) string { return "anna:anna" }); got[200] != 60 {
+		t.Errorf("60 requests with the right password: %v", got)
+	}
+	got := send(100, func(i int) string { return fmt.Sprint("anna:guess", i) })
+	if most := 11 + int(time.Since(began)/(10*time.Second)); got[401] > most || got[401]+got[429] != 100 {
+		t.Errorf("of 100 guesses at once, %d were checked, want at most %d: %v", got[401], most, got)
+	}
+	if got := send(60, func(int) string { return "anna:anna" }); got[200] != 60 {
+		t.Errorf("60 requests of a user who was logged in: %v", got)
+	}
+}
+
+// The password of an unknown user costs as much as that of a known one, and always the same.
+func TestUnknownNames(t *testing.T) {
+	path := usersFile(t, "anna")
+	strong, err := bcrypt.GenerateFromPassword([]byte("bob"), bcrypt.MinCost+2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(readFile(t, path)+"bob:"+string(strong)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	users, err := serve.OpenUsers(path, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	names := map[int]int{}
+	for i := range 200 {
+		name := fmt.Sprint("nobody", i)
+		cost, err := users.OtherCost(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if second, _ := users.OtherCost(name); second != cost {
+			t.Errorf("%s has the costs %d and %d", name, cost, second)
+		}
+		names[cost]++
+	}
+	if len(names) != 2 || names[bcrypt.MinCost] == 0 || names[bcrypt.MinCost+2] == 0 {
+		t.Errorf("the costs of unknown names are %v, want those of anna and bob", names)
+	}
 }
 
 func TestRate(t *testing.T) {

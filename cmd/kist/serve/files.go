@@ -21,8 +21,19 @@ import (
 // filesPrefix is the path of raw files.
 const filesPrefix = "/files/"
 
-// maxRanges is the most ranges of a request.
-const maxRanges = 16
+// listTime is the most time for the list of a folder.
+const listTime = time.Minute
+
+// filesBudget is the budget of a request for a file, a folder or an archive.
+func filesBudget(r *http.Request) Budget {
+	switch isDir := strings.HasSuffix(r.URL.Path, "/"); {
+	case r.URL.Query().Has("archive"):
+		return Budget{Place: Archive}
+	case isDir:
+		return Work(listTime)
+	}
+	return Budget{}
+}
 
 // files serves the raw content of files, lists folders, and sends folders as archives.
 func (s *Server) files(w http.ResponseWriter, r *http.Request) {
@@ -116,9 +127,6 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 	modified := time.Time{}
 	if !e.MTime.IsZero() {
 		modified = e.MTime.Time()
-	}
-	if strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
-		r.Header.Del("Range") // each range may read a chunk, for a few bytes; the client gets all
 	}
 	http.ServeContent(w, r, "", modified, content)
 	if checked, ok := content.(*checkedReader); ok && checked.err != nil {

@@ -42,7 +42,11 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 			if p == nil {
 				return
 			}
-			if p != http.ErrAbortHandler {
+			switch p {
+			case http.ErrAbortHandler:
+			case errOutput:
+				s.o.Log(fmt.Sprintf("%s %s: %v", r.Method, r.URL.EscapedPath(), errOutput))
+			default:
 				s.o.Log(fmt.Sprintf("%s %s: panic: %v\n%s", r.Method, r.URL.EscapedPath(), p, debug.Stack()))
 			}
 			panic(http.ErrAbortHandler) // the client sees a broken answer
@@ -56,7 +60,7 @@ func (s *Server) recovered(next http.Handler) http.Handler {
 func (s *Server) checkHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !s.knowsHost(r) {
-			http.Error(w, "this server has another name", http.StatusMisdirectedRequest)
+			s.site.Fail(w, r, httpError{http.StatusMisdirectedRequest, "this server has another name"})
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -1,6 +1,8 @@
 package serve
 
 import (
+	"context"
+	"net/http"
 	"net/netip"
 	"sync"
 	"time"
@@ -12,7 +14,9 @@ import (
 const (
 	maxClients     = 10_000 // addresses whose rates are known
 	maxRequests    = 512    // requests at once
+	maxOwnRequests = 128    // of one client
 	maxConnections = 2048
+	maxOwn         = 256              // connections of one client
 	failedLogins   = 10               // in a row, from one address
 	failedPause    = 10 * time.Second // for one more
 	slowest        = time.Minute      // without a byte, in either direction
@@ -24,39 +28,47 @@ type rates struct {
 	burst int
 
 	mu      sync.Mutex
-	clients map[netip.Addr]*rate.Limiter
+	clients map[netip.Addr]*client
 }
 
-// of returns the limiter of an address, nil if there is no limit.
-func (r *rates) of(at netip.Addr) *rate.Limiter {
-	if r.every == 0 {
-		return nil
+// client has the events of one address.
+type client struct {
+	*rate.Limiter
+	held int // reserved events
+}
+
+// network returns the address that stands for all addresses of a client.
+func network(at netip.Addr) netip.Addr {
+	at = at.Unmap().WithZone("")
+	if !at.Is6() {
+		return at
 	}
-	if at = at.Unmap().WithZone(""); at.Is6() {
-		network, _ := at.Prefix(64) // a single client can have all of it
-		at = network.Addr()
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	l := r.clients[at]
-	if l == nil {
+	all, _ := at.Prefix(64) // a single client can have all of it
+	return all.Addr()
+}
+
+// of returns the events of an address. The caller holds r.mu.
+func (r *rates) of(at netip.Addr) *client {
+	at = network(at)
+	c := r.clients[at]
+	if c == nil {
 		if len(r.clients) >= maxClients {
 			r.forget()
 		}
 		if r.clients == nil {
-			r.clients = map[netip.Addr]*rate.Limiter{}
+			r.clients = map[netip.Addr]*client{}
 		}
-		l = rate.NewLimiter(rate.Every(r.every), r.burst)
-		r.clients[at] = l
+		c = &client{Limiter: rate.NewLimiter(rate.Every(r.every), r.burst)}
+		r.clients[at] = c
 	}
-	return l
+	return c
 }
 
 // forget drops the addresses that used nothing of their burst, or all if there are none. The
 // caller holds r.mu.
 func (r *rates) forget() {
-	for at, l := range r.clients {
-		if l.Tokens() >= float64(r.burst) {
+	for at, c := range r.clients {
+		if c.held == 0 && c.Tokens() >= float64(r.burst) {
 			delete(r.clients, at)
 		}
 	}
@@ -67,12 +79,108 @@ func (r *rates) forget() {
 
 // allow counts an event, and reports whether the limit allows it.
 func (r *rates) allow(at netip.Addr) bool {
-	l := r.of(at)
-	return l == nil || l.Allow()
+	if r.every == 0 {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.of(at).Allow()
 }
 
-// spent reports whether no further event is allowed now. It counts nothing.
-func (r *rates) spent(at netip.Addr) bool {
-	l := r.of(at)
-	return l != nil && l.Tokens() < 1
+// reserve holds an event that may follow, and reports whether the limit allows it. The caller
+// ends the reservation with settle, which counts the event if it happened. So simultaneous
+// events cannot be more than the limit allows.
+func (r *rates) reserve(at netip.Addr) (settle func(happened bool), ok bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.of(at)
+	if c.Tokens()-float64(c.held) < 1 {
+		return nil, false
+	}
+	c.held++
+	return func(happened bool) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		c.held--
+		if happened {
+			c.Allow()
+		}
+	}, true
+}
+
+// places limits the work at once: in all, and of each client. It is safe for concurrent use.
+type places struct {
+	all, each int
+
+	mu    sync.Mutex
+	taken int
+	of    map[string]int
+	freed chan struct{} // closed when a place becomes free; nil: nobody waits
+}
+
+// The errors of take.
+var (
+	errBusy     = httpError{http.StatusServiceUnavailable, "the server is busy"}
+	errOwnPlace = httpError{http.StatusTooManyRequests, "too many requests at once"}
+)
+
+// take takes a place for a client until the caller calls leave. The error is errOwnPlace if the
+// client has all of its places, and errBusy if all others are taken.
+func (p *places) take(client string) (leave func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.tryTake(client)
+}
+
+// tryTake is take for a caller that holds p.mu.
+func (p *places) tryTake(client string) (leave func(), err error) {
+	switch {
+	case p.of[client] >= p.each:
+		return nil, errOwnPlace
+	case p.taken >= p.all:
+		return nil, errBusy
+	}
+	if p.of == nil {
+		p.of = map[string]int{}
+	}
+	p.taken++
+	p.of[client]++
+	return func() { p.leave(client) }, nil
+}
+
+// wait is take, but it waits for a place until ctx ends.
+func (p *places) wait(ctx context.Context, client string) (leave func(), err error) {
+	for {
+		p.mu.Lock()
+		leave, err = p.tryTake(client)
+		if err == nil {
+			p.mu.Unlock()
+			return leave, nil
+		}
+		if p.freed == nil {
+			p.freed = make(chan struct{})
+		}
+		freed := p.freed
+		p.mu.Unlock()
+
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// leave frees a place.
+func (p *places) leave(client string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.taken--
+	if p.of[client]--; p.of[client] == 0 {
+		delete(p.of, client)
+	}
+	if p.freed != nil {
+		close(p.freed)
+		p.freed = nil
+	}
 }

@@ -112,6 +112,9 @@ func label(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(text, "\ufffd")) + `"`
 }
 
+// metricsTime is the most time to collect all metrics.
+const metricsTime = 20 * time.Second
+
 // metricsPage answers with all metrics.
 func (s *Server) metricsPage(w http.ResponseWriter, r *http.Request) {
 	if !readOnly(w, r) {

@@ -6,7 +6,7 @@
 // of the request ([access.UserOf]) and the repository in a [Site]. serveOptions.run in package
 // cli plugs the handlers in:
 //
-//	server.Handle("/", pages)
+//	server.Handle("/", web.Budget, pages)
 package serve
 
 import (
@@ -17,8 +17,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"golang.org/x/net/netutil"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
@@ -41,6 +39,8 @@ type Options struct {
 	Users *Users      // nil: the server has no login
 	Proxy Proxy
 
+	Owners []string // users who count as the owner: no rule binds them, and they end locks of others
+
 	Rate    int   // requests that a client may send in a second; 0: any number
 	MaxBody int64 // bytes of the body of a request; 0: any number
 
@@ -58,9 +58,11 @@ type Server struct {
 	owner    refs.Who
 	metrics  metrics
 	rates    rates
-	failures rates         // of logins
-	places   chan struct{} // of requests under way
-	tasks    chan struct{} // of answers of the API
+	failures rates  // of logins
+	requests places // of requests under way
+	costly   places
+	archives places
+	open     connections
 }
 
 // New returns a server of a repository. The repository stays open while it serves.
@@ -70,13 +72,16 @@ func New(r *kist.Repository, o Options) *Server {
 	}
 	s := &Server{o: o, site: newSite(r, o), mux: http.NewServeMux(), owner: r.Who()}
 	s.failures = rates{every: failedPause, burst: failedLogins}
-	s.places, s.tasks = make(chan struct{}, maxRequests), make(chan struct{}, apiTasks)
+	s.requests = places{all: maxRequests, each: maxOwnRequests}
+	s.costly = places{all: maxCostly, each: maxOwnCostly}
+	s.open = connections{all: maxConnections, each: maxOwn, shared: s.o.Proxy.trusts}
+	s.archives = places{all: maxArchives, each: maxOwnArchives}
 	if o.Rate > 0 {
 		s.rates = rates{every: time.Second / time.Duration(o.Rate), burst: 10 * o.Rate}
 	}
-	s.handle("/healthz", http.HandlerFunc(s.healthz))
-	s.handle(filesPrefix, http.HandlerFunc(s.files))
-	s.Handle("/metrics", http.HandlerFunc(s.metricsPage))
+	s.handle("/healthz", cheap, http.HandlerFunc(s.healthz))
+	s.handle(filesPrefix, filesBudget, http.HandlerFunc(s.files))
+	s.Handle("/metrics", func(*http.Request) Budget { return Work(metricsTime) }, http.HandlerFunc(s.metricsPage))
 	s.handleAPI()
 	return s
 }
@@ -88,12 +93,16 @@ func (s *Server) Site() *Site { return s.site }
 func (s *Server) Routes() []string { return slices.Clone(s.routes) }
 
 // Handle plugs in the handler of a path, such as "/dav/", or of all other paths: "/". The
-// pattern is one of [http.ServeMux]. Visitors without a name never reach it.
-func (s *Server) Handle(pattern string, h http.Handler) { s.handle(pattern, s.onlyNamed(h)) }
+// pattern is one of [http.ServeMux]. Visitors without a name never reach it. Budget returns the
+// bounds of a request.
+func (s *Server) Handle(pattern string, budget func(*http.Request) Budget, h http.Handler) {
+	s.handle(pattern, budget, s.onlyNamed(h))
+}
 
 // handle is Handle for a handler that checks the access of all visitors itself.
-func (s *Server) handle(pattern string, h http.Handler) {
+func (s *Server) handle(pattern string, budget func(*http.Request) Budget, h http.Handler) {
 	s.routes = append(s.routes, pattern)
+	h = s.budgeted(budget, h)
 	s.mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		if a, ok := w.(*answer); ok {
 			a.route = pattern
@@ -111,6 +120,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler:           s.handler(),
 		BaseContext:       func(net.Listener) context.Context { return alive },
 		ConnContext:       withConnection,
+		ConnState:         s.open.note,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
@@ -118,7 +128,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		ErrorLog:          s.errorLog(),
 	}
 
-	l = netutil.LimitListener(l, maxConnections)
 	go s.site.refresh(alive)
 	if s.o.HasUsers() {
 		go s.site.warm(alive)

@@ -45,6 +45,9 @@ func servingWith(s *treetest.Repository, server *serve.Server) *site {
 	return &site{s, "http://" + l.Addr().String()}
 }
 
+// anyWork is a budget for tests.
+func anyWork(*http.Request) serve.Budget { return serve.Budget{} }
+
 // reply is a response with its body.
 type reply struct {
 	*http.Response
@@ -210,7 +213,7 @@ func TestOtherSite(t *testing.T) {
 	r := small(t)
 	server := serve.New(r.Repo, serve.Options{})
 	calls := 0
-	server.Handle("/change", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }))
+	server.Handle("/change", anyWork, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { calls++ }))
 	s := servingWith(r, server)
 	for _, header := range []string{"Origin: https://evil.example", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: null"} {
 		if got := s.send("POST", "/change", header); got.StatusCode != 403 || calls != 0 {
@@ -227,7 +230,7 @@ func TestPanic(t *testing.T) {
 	r := small(t)
 	var logged []string
 	server := serve.New(r.Repo, serve.Options{Log: func(line string) { logged = append(logged, line) }})
-	server.Handle("/panic", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") }))
+	server.Handle("/panic", anyWork, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("oh") }))
 	s := servingWith(r, server)
 	if res, err := http.Get(s.url + "/panic?token=secret"); err == nil {
 		res.Body.Close()

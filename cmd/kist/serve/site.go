@@ -86,7 +86,7 @@ type Commit struct {
 // Open returns the commit that a revision names, HEAD for "", for the user of ctx. Use it for
 // one request only. Each call reads the names again, and so finds new commits.
 func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
-	id, err := s.resolve(ctx, rev)
+	id, err := s.Resolve(ctx, rev)
 	if err != nil {
 		return nil, err
 	}
@@ -104,12 +104,18 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 	return c, err
 }
 
-// resolve returns the commit that a revision names, HEAD for "".
-func (s *Site) resolve(ctx context.Context, rev string) (object.ID, error) {
+// Resolve returns the commit that a revision names, HEAD for "". Only the owner may use all of
+// docs/revisions.md. Others name a branch, a tag or an ID: a search of messages takes long, and
+// reveals them.
+func (s *Site) Resolve(ctx context.Context, rev string) (object.ID, error) {
 	if len(rev) > maxRev {
 		return object.ID{}, &refs.UnknownRevisionError{Rev: rev[:maxRev] + "…"}
 	}
-	if rev != "" && rev != "HEAD" {
+	switch owner := access.UserOf(ctx).Owner; {
+	case rev == "" || rev == "HEAD":
+	case !owner:
+		return s.Repo.Refs().ResolveName(ctx, s.Repo.Objects(), rev)
+	default:
 		ctx, stop := context.WithTimeout(ctx, resolveTime) // ":/TEXT" searches history
 		defer stop()
 		return s.Repo.Resolve(ctx, rev)
@@ -174,6 +180,9 @@ func (s *Site) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	if code >= http.StatusInternalServerError {
 		s.log(r.Method + " " + r.URL.EscapedPath() + ": " + err.Error())
+	}
+	if code == http.StatusTooManyRequests || code == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "1")
 	}
 	if code == http.StatusUnauthorized && s.login {
 		w.Header().Set("WWW-Authenticate", `Basic realm="kist", charset="UTF-8"`)

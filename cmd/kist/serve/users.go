@@ -3,12 +3,15 @@ package serve
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +25,7 @@ const (
 	maxPassword = 72   // bytes; bcrypt ignores the rest
 	maxLogins   = 1000 // verified logins that are remembered
 	maxHashing  = 2    // passwords hashed at once
+	maxWaiting  = 64   // passwords that wait for it
 	maxCost     = 14   // of a bcrypt hash: a second of work
 )
 
@@ -33,15 +37,53 @@ type Users struct {
 
 	secret  []byte        // random key of this process for the hashes in verified, so that no table of hashes fits them
 	hashing chan struct{} // has maxHashing places
+	waiting chan struct{} // has maxWaiting places
 
 	mu       sync.Mutex
-	verified map[[sha256.Size]byte]bool
+	verified map[login]bool
+	guesses  map[login]*guess // under way
 }
 
-// otherHash returns a hash for unknown users. No password has it, except by chance.
-var otherHash = sync.OnceValues(func() ([]byte, error) {
-	return bcrypt.GenerateFromPassword([]byte(rand.Text()), bcrypt.DefaultCost)
-})
+// login is the keyed hash of a name, a password and the hash of the password.
+type login [sha256.Size]byte
+
+// guess is the check of a password. Requests with the same login share one.
+type guess struct {
+	done    chan struct{} // closed at the end
+	verdict verdict       // set before
+}
+
+// verdict is the result of a check.
+type verdict int
+
+const (
+	unknown verdict = iota // the client of the check has gone
+	wrong
+	right
+	tooMany // the client must not guess now
+	busy    // the server must not check more passwords now
+)
+
+// otherHash returns the hash with which the password of an unknown user is compared. No password
+// has it, except by chance. It costs as much as the hash of one of the users, always the same one
+// for a name, so that the time of an answer does not tell unknown names from known ones.
+func (u *Users) otherHash(name string, users map[string]string) string {
+	cost := bcrypt.DefaultCost
+	if len(users) > 0 {
+		sum := u.keyed("cost", name)
+		names := slices.Sorted(maps.Keys(users))
+		cost, _ = bcrypt.Cost([]byte(users[names[binary.BigEndian.Uint64(sum[:])%uint64(len(names))]]))
+	}
+	const salted = 53 // letters of the salt and the hash; those of rand.Text are allowed there
+	return fmt.Sprintf("$2a$%02d$%s", cost, (rand.Text() + rand.Text() + rand.Text())[:salted])
+}
+
+// keyed returns a hash of texts that only this process can compute.
+func (u *Users) keyed(texts ...string) login {
+	mac := hmac.New(sha256.New, u.secret)
+	fmt.Fprintf(mac, "%q", texts)
+	return login(mac.Sum(nil))
+}
 
 // watched is a file that is parsed again after a change.
 type watched struct {
@@ -58,7 +100,8 @@ type watched struct {
 func OpenUsers(users, groups string) (*Users, error) {
 	u := &Users{
 		users: &watched{path: users, parse: parseUsers}, groups: &watched{path: groups, parse: parseGroups},
-		secret: []byte(rand.Text()), hashing: make(chan struct{}, maxHashing), verified: map[[sha256.Size]byte]bool{},
+		secret: []byte(rand.Text()), hashing: make(chan struct{}, maxHashing), waiting: make(chan struct{}, maxWaiting),
+		verified: map[login]bool{}, guesses: map[login]*guess{},
 	}
 	if _, err := u.users.load(); err != nil {
 		return nil, err
@@ -167,41 +210,98 @@ func (u *Users) Groups(name string) []string {
 	return slices.DeleteFunc(list, func(g string) bool { return g == "" })
 }
 
-// Verify reports whether a password is that of a user. It remembers successful logins, so
-// only the first one is slow. Before it hashes a password, Verify calls mayTry, and returns
-// false if mayTry does. The error is about the files.
-func (u *Users) Verify(name, password string, mayTry func() bool) (bool, error) {
+// verify checks a password of a user. It remembers successful logins, so only the first one is
+// slow. Before it hashes a password, verify calls reserve, and afterwards the returned function
+// with the result. The error is about the files.
+func (u *Users) verify(ctx context.Context, name, password string, reserve func() (settle func(failed bool), ok bool)) (verdict, error) {
 	users, err := u.users.load()
 	hash, known := users[name]
-	if !known { // an unknown user takes as long as a known one
-		other, herr := otherHash()
-		hash, err = string(other), errors.Join(err, herr)
-	}
-	mac := hmac.New(sha256.New, u.secret)
-	fmt.Fprintf(mac, "%q %q %q", name, password, hash)
-	key := [sha256.Size]byte(mac.Sum(nil))
-	u.mu.Lock()
-	verified := u.verified[key]
-	u.mu.Unlock()
-	if verified && known {
-		return true, err
-	}
-	if len(password) > maxPassword || !mayTry() {
-		return false, err
-	}
+	key := u.keyed(name, password, hash)
+	for {
+		g, first := u.join(key, known)
+		switch {
+		case g == nil:
+			return right, err
+		case first:
+			defer u.part(key, g)
+			g.verdict = u.check(ctx, name, password, users, reserve)
+			return g.verdict, err
+		}
 
-	u.hashing <- struct{}{}
-	ok := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil && known
-	<-u.hashing
-	if ok {
-		u.mu.Lock()
-		defer u.mu.Unlock()
+		select {
+		case <-g.done:
+		case <-ctx.Done():
+			return unknown, err
+		}
+		if g.verdict != unknown {
+			return g.verdict, err
+		}
+	}
+}
+
+// join returns the check of a login that is under way. If there is none, it begins one, and
+// first is set. The check is nil if the login of a known user was right before.
+func (u *Users) join(key login, known bool) (g *guess, first bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if known && u.verified[key] {
+		return nil, false
+	}
+	if g = u.guesses[key]; g != nil {
+		return g, false
+	}
+	g = &guess{done: make(chan struct{})}
+	u.guesses[key] = g
+	return g, true
+}
+
+// part ends a check.
+func (u *Users) part(key login, g *guess) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if g.verdict == right {
 		if len(u.verified) >= maxLogins {
 			clear(u.verified)
 		}
 		u.verified[key] = true
 	}
-	return ok, err
+	delete(u.guesses, key)
+	close(g.done)
+}
+
+// check compares a password with the hash of a user. The hash of an unknown name has the same
+// cost.
+func (u *Users) check(ctx context.Context, name, password string, users map[string]string, reserve func() (settle func(failed bool), ok bool)) (v verdict) {
+	if len(password) > maxPassword {
+		return wrong
+	}
+	settle, ok := reserve()
+	if !ok {
+		return tooMany
+	}
+	defer func() { settle(v == wrong) }()
+	select {
+	case u.waiting <- struct{}{}:
+		defer func() { <-u.waiting }()
+	default:
+		return busy
+	}
+	select {
+	case u.hashing <- struct{}{}:
+		defer func() { <-u.hashing }()
+	case <-ctx.Done():
+		return unknown
+	}
+
+	other := u.otherHash(name, users)
+	hash, known := users[name]
+	if !known {
+		hash = other
+	}
+	if bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil && known {
+		return right
+	}
+	return wrong
 }
 
 // UserLine returns the line of a user with a password for the file of [OpenUsers].

@@ -525,7 +525,7 @@ func FuzzXML(f *testing.F) {
 		if err != nil || !ok {
 			return
 		}
-		e, err := parseElement(d, start, 0)
+		e, err := (&parser{d: d, left: maxParts}).element(start, 0)
 		if err != nil {
 			return
 		}

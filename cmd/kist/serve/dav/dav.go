@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -34,6 +35,33 @@ const label = "webdav"
 
 // bodyTime is the longest time between two parts of a request.
 const bodyTime = 2 * time.Minute
+
+// The longest that the server works on an answer: one that it makes at once, and one that it
+// sends while it makes it.
+const (
+	workTime = 2 * time.Minute
+	listTime = 5 * time.Minute
+)
+
+// maxListing is the most bytes of the answer to a PROPFIND.
+const maxListing = 256 << 20
+
+// Budget returns the budget of a request. The size of a file and the client decide how long a
+// GET or PUT takes.
+func Budget(r *http.Request) serve.Budget {
+	switch r.Method {
+	case http.MethodOptions, http.MethodPut, "LOCK", "UNLOCK":
+		return serve.Budget{}
+	case http.MethodGet, http.MethodHead:
+		if strings.HasSuffix(r.URL.Path, "/") {
+			return serve.Work(workTime)
+		}
+		return serve.Budget{}
+	case "PROPFIND":
+		return serve.Budget{Time: listTime, Output: maxListing, Place: serve.Costly}
+	}
+	return serve.Work(workTime)
+}
 
 // Options configure [New].
 type Options struct {
@@ -218,6 +246,8 @@ func status(err error) (int, string) {
 		return http.StatusForbidden, "access denied"
 	case errors.Is(err, object.ErrPurged), errors.Is(err, intact.ErrExpired):
 		return http.StatusGone, "the content was removed for good"
+	case errors.Is(err, context.DeadlineExceeded):
+		return http.StatusServiceUnavailable, "this takes too long"
 	case errors.Is(err, pending.ErrClosed):
 		return http.StatusServiceUnavailable, "the server ends"
 	case isNoSpace(err):
@@ -228,7 +258,7 @@ func status(err error) (int, string) {
 
 // fail answers with the status of an error.
 func (q *request) fail(err error) {
-	if q.r.Context().Err() != nil {
+	if errors.Is(q.r.Context().Err(), context.Canceled) {
 		panic(http.ErrAbortHandler) // the client has gone
 	}
 	q.w.Header().Del("Content-Length")

@@ -43,6 +43,9 @@ func (q *request) get(p *place) error {
 	if err != nil {
 		return err
 	}
+	if p.root == "" && q.r.URL.Query().Has("locks") {
+		return q.listLocks()
+	}
 	if e.Type == object.TypeDir {
 		return q.index(p)
 	}
@@ -50,7 +53,7 @@ func (q *request) get(p *place) error {
 	header.Set("Content-Type", mediaType(&e, path.Base(p.path)))
 	header.Set("ETag", etag(&e))
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Content-Security-Policy", "sandbox; default-src 'none'") // no script of a stored page runs
+	header.Set("Content-Security-Policy", "sandbox; default-src 'none'; frame-ancestors 'none'") // no script of a stored page runs
 	header.Set("Cache-Control", "private, no-cache")
 	content := object.NewContentReader(q.r.Context(), p.view.Objects, e)
 	var first [1]byte
@@ -92,7 +95,8 @@ func (q *request) index(p *place) error {
 	}
 	fmt.Fprint(&b, "</ul>\n</html>\n")
 	q.w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	q.w.Header().Set("Content-Security-Policy", "default-src 'none'")
+	q.w.Header().Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	q.w.Header().Set("Cache-Control", "private, no-cache")
 	_, err := io.WriteString(q.w, b.String())
 	return err
 }

@@ -2,6 +2,7 @@ package dav
 
 import (
 	"crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,7 +22,9 @@ import (
 const (
 	maxLockTime = time.Hour
 	maxLocks    = 10_000 // of all users
-	maxOwner    = 4096   // bytes of the text about the owner of a lock
+	maxOwnLocks = 1000   // of one user
+	maxShared   = 8      // shared locks that meet; the properties of each file list them
+	maxOwner    = 1024   // bytes of the text about the owner of a lock
 )
 
 // lock is a lock of a client on a path. Locks are kept in memory.
@@ -46,31 +49,63 @@ type locks struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	list map[string]*lock // by token
+	list map[string]*lock            // by token
+	at   map[string]map[string]*lock // by root and token
+	of   map[string]int              // the number of locks of a user
 }
 
-func newLocks(now func() time.Time) *locks { return &locks{now: now, list: map[string]*lock{}} }
+func newLocks(now func() time.Time) *locks {
+	return &locks{now: now, list: map[string]*lock{}, at: map[string]map[string]*lock{}, of: map[string]int{}}
+}
 
 // errManyLocks means that no more locks are possible.
 var errManyLocks = &statusError{http.StatusInsufficientStorage, "there are too many locks"}
+
+// add adds a lock. The caller holds l.mu.
+func (l *locks) add(n *lock) {
+	if l.at[n.root] == nil {
+		l.at[n.root] = map[string]*lock{}
+	}
+	l.at[n.root][n.token], l.list[n.token] = n, n
+	l.of[n.user]++
+}
+
+// drop removes a lock, if it exists. The caller holds l.mu.
+func (l *locks) drop(token string) {
+	n := l.list[token]
+	if n == nil {
+		return
+	}
+	delete(l.list, token)
+	if delete(l.at[n.root], token); len(l.at[n.root]) == 0 {
+		delete(l.at, n.root)
+	}
+	if l.of[n.user]--; l.of[n.user] == 0 {
+		delete(l.of, n.user)
+	}
+}
 
 // create makes a lock. If an existing lock conflicts, it returns an error and the root of that lock.
 func (l *locks) create(n lock) (lock, string, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire()
+	met := 0
 	for _, other := range l.list {
 		meets := other.covers(n.root) || n.deep && tree.Below(other.root, n.root)
 		if meets && !(n.shared && other.shared) {
 			return n, other.root, errors.New("is locked")
 		}
+		if meets {
+			met++
+		}
 	}
-	if len(l.list) >= maxLocks {
+	if len(l.list) >= maxLocks || l.of[n.user] >= maxOwnLocks || met >= maxShared {
 		return n, "", errManyLocks
 	}
 	n.token = "urn:uuid:" + newUUID()
 	n.expires = l.now().Add(n.time)
-	l.list[n.token] = &n
+	l.add(&n)
 	return n, "", nil
 }
 
@@ -87,9 +122,30 @@ func (l *locks) expire() {
 	now := l.now()
 	for token, lock := range l.list {
 		if now.After(lock.expires) {
-			delete(l.list, token)
+			l.drop(token)
 		}
 	}
+}
+
+// covering returns the locks that protect the state of the resource at a path, sorted by token.
+// It looks only at the path and the folders above it, because a list of a folder asks for each
+// file.
+func (l *locks) covering(path string) (list []lock) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	for at := path; len(l.list) > 0; at, _ = tree.Split(at) {
+		for _, lock := range l.at[at] {
+			if lock.covers(path) && !now.After(lock.expires) {
+				list = append(list, *lock)
+			}
+		}
+		if at == "" {
+			break
+		}
+	}
+	slices.SortFunc(list, func(a, b lock) int { return strings.Compare(a.token, b.token) })
+	return list
 }
 
 // find returns the locks that choose selects, sorted by token.
@@ -123,7 +179,7 @@ func (l *locks) refresh(token, path, user string, more time.Duration) (lock, boo
 func (l *locks) remove(token string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	delete(l.list, token)
+	l.drop(token)
 }
 
 // removeBelow removes the locks on a path and below it, because it was removed.
@@ -438,11 +494,12 @@ func (q *request) writeLock(l lock, created bool) {
 	if created {
 		q.w.WriteHeader(http.StatusCreated)
 	}
-	fmt.Fprint(q.w, xmlHeader, `<D:prop xmlns:D="DAV:"><D:lockdiscovery>`, q.activeLock(l), `</D:lockdiscovery></D:prop>`)
+	fmt.Fprint(q.w, xmlHeader, `<D:prop xmlns:D="DAV:"><D:lockdiscovery>`, q.activeLock(l, true), `</D:lockdiscovery></D:prop>`)
 }
 
-// activeLock returns the XML of a lock. Only its user sees the token.
-func (q *request) activeLock(l lock) string {
+// activeLock returns the XML of a lock. Its user and the owner of the repository see the token.
+// Full means with the client's text about the lock, which the list of a folder need not repeat.
+func (q *request) activeLock(l lock, full bool) string {
 	scope, depth := "exclusive", "0"
 	if l.shared {
 		scope = "shared"
@@ -452,12 +509,12 @@ func (q *request) activeLock(l lock) string {
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `<D:activelock><D:locktype><D:write/></D:locktype><D:lockscope><D:%s/></D:lockscope><D:depth>%s</D:depth>`, scope, depth)
-	if l.owner != "" {
+	if full && l.owner != "" {
 		fmt.Fprintf(&b, `<D:owner>%s</D:owner>`, l.owner)
 	}
 	left := max(0, l.expires.Sub(q.locks.now()))
 	fmt.Fprintf(&b, `<D:timeout>Second-%d</D:timeout>`, int64((left+time.Second-1)/time.Second))
-	if l.user == q.user.Name {
+	if l.user == q.user.Name || q.user.Owner {
 		fmt.Fprintf(&b, `<D:locktoken><D:href>%s</D:href></D:locktoken>`, l.token)
 	}
 	fmt.Fprintf(&b, `<D:lockroot><D:href>%s</D:href></D:lockroot></D:activelock>`, escape(href(l.root, false)))
@@ -475,10 +532,39 @@ func (q *request) unlock(p *place) error {
 	switch {
 	case len(found) == 0:
 		return &condError{http.StatusConflict, "lock-token-matches-request-uri", ""}
-	case found[0].user != q.user.Name:
+	case found[0].user != q.user.Name && !q.user.Owner:
 		return &statusError{http.StatusForbidden, "the lock belongs to somebody else"}
 	}
 	q.locks.remove(token)
 	done(q.w, false)
 	return nil
+}
+
+// lockJSON is a lock in the list for the owner.
+type lockJSON struct {
+	Token   string    `json:"token"`
+	URL     string    `json:"url"`
+	User    string    `json:"user"`
+	Shared  bool      `json:"shared"`
+	Deep    bool      `json:"deep"` // everything below the URL is locked, too
+	Expires time.Time `json:"expires"`
+}
+
+// listLocks answers with all locks. Only the owner gets them: they name paths of all users. UNLOCK
+// with a token of the list breaks a lock.
+func (q *request) listLocks() error {
+	if !q.user.Owner {
+		return &statusError{http.StatusForbidden, "only the owner of the repository sees all locks"}
+	}
+	list := []lockJSON{}
+	for _, l := range q.locks.find(func(*lock) bool { return true }) {
+		list = append(list, lockJSON{l.token, href(l.root, false), l.user, l.shared, l.deep, l.expires.UTC()})
+	}
+	data, err := json.Marshal(list)
+	if err != nil {
+		return err
+	}
+	q.w.Header().Set("Content-Type", "application/json")
+	_, err = q.w.Write(append(data, '\n'))
+	return err
 }

@@ -240,8 +240,8 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 			`<D:lockentry><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype></D:lockentry>`, f.branch != nil
 	case "lockdiscovery":
 		var b strings.Builder
-		for _, l := range q.locks.find(func(l *lock) bool { return l.covers(f.name()) }) {
-			b.WriteString(q.activeLock(l))
+		for _, l := range q.locks.covering(f.name()) {
+			b.WriteString(q.activeLock(l, l.root == f.name()))
 		}
 		return b.String(), f.branch != nil
 	case "quota-used-bytes":

@@ -18,7 +18,9 @@ const (
 
 	maxBody  = 256 << 10 // bytes of the XML of a request
 	maxDepth = 32        // elements in each other
+	maxParts = 2000      // elements, attributes and pieces of text
 	maxProps = 200       // properties in a request
+	maxNames = 16 << 10  // bytes of the names of properties, which each part of an answer repeats
 )
 
 // errXML is the answer to XML that is not valid.
@@ -64,7 +66,7 @@ func readXML(q *request) (*element, error) {
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
-			root, err := parseElement(d, t, 0)
+			root, err := (&parser{d: d, left: maxParts}).element(t, 0)
 			if err != nil {
 				return nil, errXML
 			}
@@ -93,9 +95,15 @@ func onlyText(d *xml.Decoder) bool {
 	}
 }
 
-// parseElement parses an element after its start.
-func parseElement(d *xml.Decoder, start xml.StartElement, depth int) (*element, error) {
-	if depth > maxDepth {
+// parser reads elements, up to a number of parts. Small parts cost much more than their bytes.
+type parser struct {
+	d    *xml.Decoder
+	left int
+}
+
+// element reads an element after its start.
+func (p *parser) element(start xml.StartElement, depth int) (*element, error) {
+	if p.left -= 1 + len(start.Attr); p.left < 0 || depth > maxDepth {
 		return nil, errXML
 	}
 	e := &element{Name: start.Name, attrs: start.Attr}
@@ -106,19 +114,22 @@ func parseElement(d *xml.Decoder, start xml.StartElement, depth int) (*element, 
 	}
 	var inner strings.Builder
 	for {
-		t, err := d.Token()
+		t, err := p.d.Token()
 		if err != nil {
 			return nil, err
 		}
 		switch t := t.(type) {
 		case xml.StartElement:
-			c, err := parseElement(d, t, depth+1)
+			c, err := p.element(t, depth+1)
 			if err != nil {
 				return nil, err
 			}
 			e.children = append(e.children, c)
 			c.write(&inner)
 		case xml.CharData:
+			if p.left--; p.left < 0 {
+				return nil, errXML
+			}
 			e.text += string(t)
 			inner.WriteString(escape(string(t)))
 		case xml.Directive:
@@ -203,18 +214,20 @@ func readPropfind(q *request) (*propfindInfo, error) {
 	if kinds != 1 || include != nil && !info.all {
 		return nil, errXML
 	}
+	size := 0
 	for _, list := range []*element{prop, include} {
 		if list == nil {
 			continue
 		}
 		for _, c := range list.children {
-			if !slices.Contains(info.names, c.Name) {
-				info.names = append(info.names, c.Name)
+			if slices.Contains(info.names, c.Name) {
+				continue
 			}
+			if size += len(c.Space) + len(c.Local); len(info.names) == maxProps || size > maxNames {
+				return nil, errXML
+			}
+			info.names = append(info.names, c.Name)
 		}
-	}
-	if len(info.names) > maxProps {
-		return nil, errXML
 	}
 	return info, nil
 }

@@ -83,7 +83,7 @@ func (p *preview) read(ctx context.Context, s *site, v *serve.Commit) error {
 		return err
 	}
 	p.Form, p.Cut = "text", p.Entry.Size > uint64(len(data))
-	p.Lines = highlighted(p.Path, data)
+	p.Lines = s.painter.highlighted(ctx, p.Path, data)
 	space := room{maxRows, maxShown}
 	for i, line := range p.Lines {
 		if !space.take(line) {

@@ -256,7 +256,11 @@ type commitPage struct {
 func (s *site) commit(r *request) (page, error) {
 	ctx := r.Context()
 	r.rev = r.PathValue("id")
-	id, c, err := s.Repo.ReadCommit(ctx, r.rev)
+	id, err := s.Resolve(ctx, r.rev)
+	if err != nil {
+		return page{}, err
+	}
+	c, err := object.ReadCommit(ctx, s.Repo.Objects(), id)
 	if err != nil {
 		return page{}, err
 	}

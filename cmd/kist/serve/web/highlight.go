@@ -1,6 +1,7 @@
 package web
 
 import (
+	"context"
 	"html/template"
 	"path"
 	"strings"
@@ -16,9 +17,16 @@ import (
 // The limits of highlighting. The expressions of some languages are slow on hostile text, so
 // a text that takes longer than maxHighlighting is shown without colours.
 const (
-	maxHighlighted = 256 << 10
+	maxHighlighted = 64 << 10
+	maxPainting    = 2    // texts at once
 	maxLine        = 4096 // bytes of a line that are shown
 )
+
+// nested has the languages whose lexer reads a whole block of another language at once. It
+// cannot be stopped in between.
+var nested = map[string]bool{
+	"Cassandra CQL": true, "Org Mode": true, "PostgreSQL SQL dialect": true, "Raku": true, "reStructuredText": true,
+}
 
 var maxHighlighting = 500 * time.Millisecond
 
@@ -38,12 +46,13 @@ func (r *room) take(line template.HTML) bool {
 	return true
 }
 
-// highlighted returns the lines of a text as HTML, with a class for each sort of word.
-func highlighted(name string, data []byte) []template.HTML {
+// highlighted returns the lines of a text as HTML, with a class for each sort of word. It stops
+// colouring when ctx ends.
+func (p *painter) highlighted(ctx context.Context, name string, data []byte) []template.HTML {
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	if len(text) <= maxHighlighted && utf8.ValidString(text) {
-		if lexer := lexers.Match(path.Base(name)); lexer != nil {
-			if lines, ok := colored(lexer, text); ok {
+		if lexer, ok := lexers.Match(path.Base(name)).(*chroma.RegexLexer); ok && !nested[lexer.Config().Name] {
+			if lines, ok := p.colored(ctx, lexer, text); ok {
 				return lines
 			}
 		}
@@ -55,18 +64,54 @@ func highlighted(name string, data []byte) []template.HTML {
 	return lines
 }
 
+// painter colours texts, a few at once. A page waits for a lexer for maxHighlighting. The lexer
+// stops after the word that it is reading, and keeps its place until then.
+type painter struct{ places chan struct{} }
+
+func newPainter() *painter { return &painter{make(chan struct{}, maxPainting)} }
+
 // colored returns the lines of a text, or false if that takes too long.
-func colored(lexer chroma.Lexer, text string) ([]template.HTML, bool) {
-	var c coloring
-	func() {
-		defer func() {
-			if recover() != nil { // a lexer that cannot read the text
-				c.failed = true
-			}
-		}()
-		c.read(lexer, text)
+func (p *painter) colored(ctx context.Context, lexer chroma.Lexer, text string) ([]template.HTML, bool) {
+	ctx, stop := context.WithTimeout(ctx, maxHighlighting)
+	defer stop()
+	select {
+	case p.places <- struct{}{}:
+	case <-ctx.Done():
+		return nil, false
+	}
+	done := make(chan *coloring, 1)
+	go func() {
+		defer func() { <-p.places }()
+		c := &coloring{}
+		c.read(ctx, lexer, text)
+		done <- c
 	}()
-	return c.lines, !c.failed
+	select {
+	case c := <-done:
+		return c.lines, !c.failed
+	case <-ctx.Done():
+		return nil, false
+	}
+}
+
+// stoppable is a lexer that fails when ctx ends. [chroma.Coalesce] joins any number of words
+// before it returns one, so this lexer has to be the inner one.
+type stoppable struct {
+	chroma.Lexer
+	ctx context.Context
+}
+
+func (s stoppable) Tokenise(o *chroma.TokeniseOptions, text string) (chroma.Iterator, error) {
+	next, err := s.Lexer.Tokenise(o, text)
+	if err != nil {
+		return nil, err
+	}
+	return func() chroma.Token {
+		if err := s.ctx.Err(); err != nil {
+			panic(err) // an iterator has no other way to fail
+		}
+		return next()
+	}, nil
 }
 
 // coloring collects the lines of a text.
@@ -77,18 +122,19 @@ type coloring struct {
 	failed bool
 }
 
-func (c *coloring) read(lexer chroma.Lexer, text string) {
-	end := time.Now().Add(maxHighlighting)
-	tokens, err := chroma.Coalesce(lexer).Tokenise(nil, text)
+// read reads a text. It fails if ctx ends, or if the lexer cannot read the text.
+func (c *coloring) read(ctx context.Context, lexer chroma.Lexer, text string) {
+	defer func() {
+		if recover() != nil {
+			c.failed = true
+		}
+	}()
+	tokens, err := chroma.Coalesce(stoppable{lexer, ctx}).Tokenise(nil, text)
 	if err != nil {
 		c.failed = true
 		return
 	}
 	for token := tokens(); token != chroma.EOF; token = tokens() {
-		if time.Now().After(end) {
-			c.failed = true
-			return
-		}
 		class := classOf(token.Type)
 		for i, piece := range strings.Split(token.Value, "\n") {
 			if i > 0 {

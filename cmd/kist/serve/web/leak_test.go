@@ -76,10 +76,10 @@ func attack(w *world) *attacked {
 	server := serve.New(w.Repo, o)
 	pages, err := web.New(ctx, server.Site(), web.Options{Now: time.Now, Jobs: 1})
 	w.Check(err)
-	server.Handle("/", pages)
+	server.Handle("/", web.Budget, pages)
 	files, err := dav.New(ctx, w.Repo, dav.Options{Write: true, Quiet: time.Hour, Guard: server.Site().Guard})
 	w.Check(err)
-	server.Handle(dav.Prefix+"/", files)
+	server.Handle(dav.Prefix+"/", dav.Budget, files)
 
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	w.Check(err)

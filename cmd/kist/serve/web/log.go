@@ -87,7 +87,11 @@ func (s *site) log(r *request) (page, error) {
 	l.Names = names
 	o := log.Options{Revs: starts}
 	if !l.All {
-		o.Revs = []string{r.revision()}
+		id, err := s.Resolve(ctx, r.revision())
+		if err != nil {
+			return page{}, err
+		}
+		o.Revs = []string{id.String()}
 	}
 	if l.Path != "" {
 		v, err := s.Open(ctx, "")

@@ -27,6 +27,7 @@ const (
 	maxFound     = 200 // files, or files with lines
 	maxLines     = 5   // lines of a file
 	maxFoundLine = 240 // bytes of a line that are shown
+	maxSteps     = 500 // of an expression; each byte of a file may cost that many
 )
 
 var maxSearching = 5 * time.Second
@@ -131,7 +132,8 @@ func (p *searchPage) namesWith(ctx context.Context, r *request, v *serve.Commit,
 			glob, ok := ignore.CompileGlob(pattern, true, false)
 			return func(path string) bool { return tree.Below(path, pattern) || ok && glob.Match(path) }, nil
 		},
-		Open: func(string) (io.ReadCloser, error) { return nil, errors.New("only 'kist find' compares files") },
+		Resolve: r.site.Resolve,
+		Open:    func(string) (io.ReadCloser, error) { return nil, errors.New("only 'kist find' compares files") },
 		Index: func() (*versions.Index, error) {
 			if x == nil {
 				return nil, errors.New("only 'kist find' has this test")
@@ -237,10 +239,14 @@ func asTest(word string, quoted bool) string {
 
 // contents finds lines in files.
 func (p *searchPage) contents(ctx context.Context, r *request, v *serve.Commit, q string) error {
-	pattern, err := grep.Compile([]string{q}, grep.PatternOptions{Fixed: !p.Regexp, IgnoreCase: !p.Case})
+	pattern, err := grep.Compile([]string{q}, grep.PatternOptions{Fixed: !p.Regexp, IgnoreCase: !p.Case, MaxSteps: maxSteps})
 	var wrong *syntax.Error
 	if errors.As(err, &wrong) {
 		p.Problem = "The expression is not valid: " + wrong.Code.String()
+		return nil
+	}
+	if errors.Is(err, grep.ErrTooLarge) {
+		p.Problem = "The expression is too large for this page. 'kist grep' takes it."
 		return nil
 	}
 	if err != nil {

@@ -65,7 +65,7 @@ func TestHighlighting(t *testing.T) {
 		"x.json": strings.Repeat("{\"a\":", 30_000) + "\n",
 	} {
 		began := time.Now()
-		lines := highlighted(name, []byte(text))
+		lines := newPainter().highlighted(t.Context(), name, []byte(text))
 		if want := strings.Count(strings.TrimSuffix(text, "\n"), "\n") + 1; len(lines) != want {
 			t.Errorf("%s: %d lines, want %d", name, len(lines), want)
 		}
@@ -74,10 +74,10 @@ func TestHighlighting(t *testing.T) {
 		}
 	}
 	maxHighlighting = 0
-	if got := highlighted("x.go", []byte("package x\n")); len(got) != 1 || got[0] != "package x" {
+	if got := newPainter().highlighted(t.Context(), "x.go", []byte("package x\n")); len(got) != 1 || got[0] != "package x" {
 		t.Errorf("after the limit: %q", got)
 	}
-	if got := highlighted("x.c", []byte("\xff\n")); !strings.Contains(string(got[0]), `\xff`) {
+	if got := newPainter().highlighted(t.Context(), "x.c", []byte("\xff\n")); !strings.Contains(string(got[0]), `\xff`) {
 		t.Errorf("an invalid byte became %q", got[0])
 	}
 }

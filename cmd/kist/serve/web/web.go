@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -34,6 +35,7 @@ type site struct {
 	pages     pages
 	versions  indexed
 	dashboard dashboard
+	painter   *painter
 	restoring sync.Mutex // held while a file is restored
 }
 
@@ -52,7 +54,7 @@ func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all}
+	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all, painter: newPainter()}
 	start := func(work func(ctx context.Context)) { go work(ctx) }
 	s.versions = indexed{of, start, make(chan struct{}, 1)}
 	s.dashboard = dashboard{start: start, repo: of.Repo, now: o.Now}
@@ -107,12 +109,18 @@ func (s *site) cached(next http.Handler) http.Handler {
 // maxTime is the longest that a page works on its answer.
 var maxTime = 20 * time.Second
 
+// Budget returns the budget of a request for a page.
+func Budget(r *http.Request) serve.Budget {
+	if strings.HasPrefix(r.URL.Path, "/static/") {
+		return serve.Budget{}
+	}
+	return serve.Work(maxTime)
+}
+
 // page returns the handler of one page.
 func (s *site) page(show func(*request) (page, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), maxTime)
-		defer cancel()
-		req := &request{Request: r.WithContext(ctx), site: s}
+		req := &request{Request: r, site: s}
 		p, err := show(req)
 		if err != nil {
 			p = s.failure(err)
@@ -124,7 +132,7 @@ func (s *site) page(show func(*request) (page, error)) http.Handler {
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cache-Control", "private, no-cache")
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		if err := s.pages.write(w, req, p); err != nil && ctx.Err() == nil {
+		if err := s.pages.write(w, req, p); err != nil && r.Context().Err() == nil {
 			s.Log(err)
 		}
 	})

@@ -41,7 +41,7 @@ func served(t *testing.T, r *treetest.Repository, write bool) *site {
 	server := serve.New(r.Repo, serve.Options{Write: write, Log: func(text string) { t.Error("log:", text) }})
 	pages, err := web.New(ctx, server.Site(), web.Options{Now: time.Now, Jobs: 2, Log: func(err error) { t.Error("log:", err) }})
 	r.Check(err)
-	server.Handle("/", pages)
+	server.Handle("/", web.Budget, pages)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	r.Check(err)
 	ended := make(chan error, 1)
@@ -513,6 +513,8 @@ func TestAccess(t *testing.T) {
 	r.Write("open/plan.txt", "an open plan, again\n")
 	commit(r, "second plans")
 
+	first, err := r.Repo.Resolve(t.Context(), "HEAD~1")
+	r.Check(err)
 	server := serve.New(r.Repo, serve.Options{})
 	pages, err := web.New(t.Context(), server.Site(), web.Options{Now: time.Now, Jobs: 2})
 	r.Check(err)
@@ -531,7 +533,7 @@ func TestAccess(t *testing.T) {
 		}
 		for _, path := range []string{
 			"/", "/tree/", "/tree/hidden", "/blob/hidden/plan.txt", "/history/hidden/plan.txt", "/search?q=plan", "/search?q=plan&in=contents", "/search?q=plan&all=1",
-			"/search?q=plan&in=contents&all=1", "/commit/HEAD", "/diff?from=HEAD~1&to=HEAD", "/diff?from=HEAD~1&to=HEAD&path=hidden", "/dashboard",
+			"/search?q=plan&in=contents&all=1", "/commit/HEAD", "/diff?from=" + first.String() + "&to=HEAD", "/diff?from=" + first.String() + "&to=HEAD&path=hidden", "/dashboard",
 		} {
 			body := get(path)
 			if found := strings.Contains(body, "hidden/plan") || strings.Contains(body, ">hidden<") || strings.Contains(body, "the-secret") || strings.Contains(body, "/hidden\""); found != v.sees {

@@ -31,6 +31,7 @@ type Branch struct {
 	mu      sync.Mutex // held while the branch changes or is committed; guards the following
 	base    commitTree // the commit that the changes apply to
 	ref     object.ID  // the commit of the last checkpoint; zero: none
+	half    commitTree // the worktree may have parts of this commit, to which the branch did not move
 	info    tree.Info  // the tree with all changes
 	mem     *memory
 	journal *journal // nil: no changes since the last checkpoint
@@ -100,6 +101,9 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if !b.ref.IsZero() { // a kill may have interrupted the move to it
+		b.half = commitTree{b.ref, b.info.ID}
 	}
 	if !b.ref.IsZero() && base != b.ref { // a later checkpoint has these changes
 		ops, cut = nil, false
@@ -293,6 +297,9 @@ func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e
 	defer b.mu.Unlock()
 	if b.stopped {
 		return nil, 0, ErrClosed
+	}
+	if err := b.undoMove(ctx); err != nil {
+		return nil, 0, err
 	}
 	e, err := b.edit(ctx, change)
 	if err != nil || len(e.ops) == 0 {

@@ -43,6 +43,9 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 	if !b.pending() {
 		return object.ID{}, nil
 	}
+	if err := b.undoMove(ctx); err != nil {
+		return object.ID{}, err
+	}
 	for range maxMoves {
 		tip, err := tipOf(b.c.repo, b.name)
 		if errors.Is(err, refs.ErrNotFound) { // the branch was deleted: the commit creates it again
@@ -329,9 +332,63 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 			return publish(ctx)
 		},
 	})
+	var local *stage.LocalChangesError
 	if stage.IsPartial(err) {
 		b.c.o.Warn(err.Error())
 		return nil
+	}
+	if err == nil || errors.As(err, &local) { // all was done, or nothing
+		return err
+	}
+	if tip, terr := tipOf(r, b.name); terr == nil && tip == b.ref {
+		b.c.o.Warn(err.Error())
+		return nil
+	}
+	b.half = commitTree{b.ref, b.info.ID}
+	if err := b.undo(ctx); err != nil {
+		b.c.o.Warn(fmt.Sprintf("branch %s: the worktree has a part of its changes: %v", b.name, err))
+	}
+	return err
+}
+
+// undoMove takes back the part of a failed move that is in the worktree. Otherwise it would look
+// like a change by the user as soon as the branch has other changes. Until that succeeds, the
+// branch takes no changes. The caller holds b.mu.
+func (b *Branch) undoMove(ctx context.Context) error {
+	if b.half.commit.IsZero() {
+		return nil
+	}
+	b.c.work.Lock()
+	defer b.c.work.Unlock()
+	r := b.c.repo
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	tip, err := tipOf(r, b.name)
+	if r.IsBare() || head.Branch != b.name || err != nil || tip != b.base.commit { // the worktree has another commit
+		b.half = commitTree{}
+		return nil
+	}
+	if err := operation.NoOperation(r); err != nil {
+		return err
+	}
+	return b.undo(ctx)
+}
+
+// undo is undoMove for a caller that holds the lock of the worktree. It goes on without the
+// client.
+func (b *Branch) undo(ctx context.Context) error {
+	err := checkout.Undo(context.WithoutCancel(ctx), b.c.repo, checkout.Tips{
+		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
+		To:   checkout.Tip{Commit: b.half.commit, Tree: b.half.tree},
+	})
+	if stage.IsPartial(err) {
+		b.c.o.Warn(err.Error())
+		err = nil
+	}
+	if err == nil {
+		b.half = commitTree{}
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,9 +22,11 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 var alice, bob = refs.Who{Name: "alice", Email: "alice@example.org"}, refs.Who{Name: "bob", Email: "bob@example.org"}
@@ -424,4 +428,122 @@ func TestUndone(t *testing.T) {
 	left, err := Left(s.Repo)
 	s.Check(err)
 	s.want(len(left), 0)
+}
+
+// mortal is a context that ends when it was asked a number of times whether it ended.
+type mortal struct {
+	context.Context
+	end  context.CancelFunc
+	left atomic.Int64
+}
+
+func newMortal(ctx context.Context, questions int) *mortal {
+	m := &mortal{}
+	m.Context, m.end = context.WithCancel(ctx)
+	m.left.Store(int64(questions))
+	return m
+}
+
+func (m *mortal) Err() error {
+	if m.left.Add(-1) <= 0 {
+		m.end()
+	}
+	return m.Context.Err()
+}
+
+// worktree returns the contents of all files in the worktree.
+func (s *server) worktree() map[string]string {
+	s.Helper()
+	files := map[string]string{}
+	s.Check(fs.WalkDir(os.DirFS(s.Dir), ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && d.Name() == ".kist":
+			return fs.SkipDir
+		case d.IsDir():
+			return nil
+		}
+		data, err := os.ReadFile(filepath.Join(s.Dir, path))
+		files[path] = string(data)
+		return err
+	}))
+	return files
+}
+
+// staged returns the number of paths that the index has in another state than HEAD.
+func (s *server) staged() int {
+	s.Helper()
+	tip, err := s.Repo.Refs().Get("refs/heads/main")
+	s.Check(err)
+	c, err := object.ReadCommit(s.Context(), s.Repo.Objects(), tip)
+	s.Check(err)
+	idx, err := s.Repo.Index()
+	s.Check(err)
+	n := 0
+	for change, err := range tree.Diff(s.Context(), view.NewKnown(s.Repo.Objects()), c.Tree, object.ID{}, tree.DiffOptions{Recursive: true, Paired: true}) {
+		s.Check(err)
+		if !stage.SameEntry(stage.Indexed(idx, change.Path), change.Old) {
+			s.Logf("%s is staged", change.Path)
+			n++
+		}
+	}
+	return n
+}
+
+// A commit that fails at any moment leaves the worktree and the index as they were, and a commit
+// of later changes succeeds.
+func TestInterruptedMove(t *testing.T) {
+	s := start(t, withBranch(t))
+	s.put("main", "d/gone", "old", alice)
+	s.commit("main")
+	before := s.worktree()
+	s.remove("main", "d", alice)
+	failures := 0
+	for questions, failed := 1, true; failed; questions += 1 + questions/8 {
+		s.put("main", "a.txt", fmt.Sprint("version ", questions), alice)
+		s.put("main", "new/file", fmt.Sprint("version ", questions), alice)
+		_, err := s.branch("main").Commit(newMortal(t.Context(), questions))
+		if failed = err != nil; failed {
+			failures++
+			s.want(s.worktree(), before)
+			s.want(s.staged(), 0)
+		}
+	}
+	t.Logf("%d commits failed", failures)
+	after := s.files("main")
+	delete(after, "new")
+	s.want(s.worktree(), after)
+	s.want(s.staged(), 0)
+	s.want(s.warns, []string{})
+}
+
+// A kill in the middle of the update of the worktree does not keep later changes from being
+// committed. What the user changed meanwhile stays.
+func TestKilledMove(t *testing.T) {
+	s := start(t, withBranch(t))
+	s.Check(os.WriteFile(filepath.Join(s.Dir, "mine"), []byte("old"), 0o644))
+	s.Add(stage.AddOptions{})
+	s.Commit("mine")
+	s.put("main", "a.txt", "first", alice)
+	s.put("main", "new", "first", alice)
+	s.put("main", "mine", "first", alice)
+	b := s.branch("main")
+	s.Check(b.Checkpoint(t.Context()))
+	s.Check(checkout.SwitchTree(t.Context(), s.Repo, checkout.Tips{
+		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree}, To: checkout.Tip{Commit: b.ref, Tree: b.info.ID},
+	}))
+	s.Check(os.WriteFile(filepath.Join(s.Dir, "mine"), []byte("of the user"), 0o644))
+
+	s = s.restart()
+	s.put("main", "a.txt", "second", alice)
+	s.remove("main", "new", alice)
+	_, err := s.branch("main").Commit(t.Context())
+	var local *stage.LocalChangesError
+	s.want(errors.As(err, &local), true)
+	s.want(s.worktree(), map[string]string{"a.txt": "one\ntwo\nthree\n", "mine": "of the user"})
+
+	s.Check(os.WriteFile(filepath.Join(s.Dir, "mine"), []byte("old"), 0o644))
+	s.commit("main")
+	s.want(s.worktree(), map[string]string{"a.txt": "second", "mine": "first"})
 }

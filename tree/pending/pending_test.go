@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -430,27 +429,6 @@ func TestUndone(t *testing.T) {
 	s.want(len(left), 0)
 }
 
-// mortal is a context that ends when it was asked a number of times whether it ended.
-type mortal struct {
-	context.Context
-	end  context.CancelFunc
-	left atomic.Int64
-}
-
-func newMortal(ctx context.Context, questions int) *mortal {
-	m := &mortal{}
-	m.Context, m.end = context.WithCancel(ctx)
-	m.left.Store(int64(questions))
-	return m
-}
-
-func (m *mortal) Err() error {
-	if m.left.Add(-1) <= 0 {
-		m.end()
-	}
-	return m.Context.Err()
-}
-
 // worktree returns the contents of all files in the worktree.
 func (s *server) worktree() map[string]string {
 	s.Helper()
@@ -489,33 +467,6 @@ func (s *server) staged() int {
 		}
 	}
 	return n
-}
-
-// A commit that fails at any moment leaves the worktree and the index as they were, and a commit
-// of later changes succeeds.
-func TestInterruptedMove(t *testing.T) {
-	s := start(t, withBranch(t))
-	s.put("main", "d/gone", "old", alice)
-	s.commit("main")
-	before := s.worktree()
-	s.remove("main", "d", alice)
-	failures := 0
-	for questions, failed := 1, true; failed; questions += 1 + questions/8 {
-		s.put("main", "a.txt", fmt.Sprint("version ", questions), alice)
-		s.put("main", "new/file", fmt.Sprint("version ", questions), alice)
-		_, err := s.branch("main").Commit(newMortal(t.Context(), questions))
-		if failed = err != nil; failed {
-			failures++
-			s.want(s.worktree(), before)
-			s.want(s.staged(), 0)
-		}
-	}
-	t.Logf("%d commits failed", failures)
-	after := s.files("main")
-	delete(after, "new")
-	s.want(s.worktree(), after)
-	s.want(s.staged(), 0)
-	s.want(s.warns, []string{})
 }
 
 // A kill in the middle of the update of the worktree does not keep later changes from being

@@ -72,7 +72,7 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 // ResolveName is [Store.Resolve] for the revisions that strangers may name: HEAD, a branch, a
 // tag, a branch of a remote, and an ID or its first digits. It follows no steps and searches no
 // messages, so it takes little time. Any other revision is an [*UnknownRevisionError].
-func (s *Store) ResolveName(ctx context.Context, o Objects, name string) (object.ID, error) {
+func ResolveName(ctx context.Context, s *Store, o Objects, name string) (object.ID, error) {
 	if strings.ContainsAny(name, "~^:") || strings.Contains(name, "@{") {
 		return object.ID{}, &UnknownRevisionError{Rev: name, Reason: "not a name of a branch or tag, nor an ID"}
 	}
@@ -224,17 +224,17 @@ func matchUntil(ctx context.Context, search *regexp.Regexp, message string) bool
 	if len(message) < longMessage {
 		return search.MatchString(message)
 	}
-	return search.MatchReader(&untilReader{ctx, strings.NewReader(message)})
+	return search.MatchReader(&untilReader{ctx.Err, strings.NewReader(message)})
 }
 
-// untilReader reads a text, which ends when ctx does.
+// untilReader reads a text. It ends early when ended returns an error.
 type untilReader struct {
-	ctx  context.Context
-	text *strings.Reader
+	ended func() error
+	text  *strings.Reader
 }
 
 func (r *untilReader) ReadRune() (rune, int, error) {
-	if r.ctx.Err() != nil {
+	if r.ended() != nil {
 		return 0, 0, io.EOF
 	}
 	return r.text.ReadRune()

@@ -1,8 +1,10 @@
 package refs
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -395,5 +397,45 @@ func TestResolveByDate(t *testing.T) {
 	}
 	if got, err := h.Resolve(ctx, h.objects, "main@{now}"); err != nil || h.name[got] != "d" || byDate != nil {
 		t.Errorf("within the log: %s, %v, reported %q", h.name[got], err, byDate)
+	}
+}
+
+// Strangers name branches, tags and IDs. Everything that reads messages, logs, or other refs is
+// unknown to them.
+func TestResolveName(t *testing.T) {
+	h := sample(t)
+	h.Upstream = func(string) (string, error) { return Remotes + "origin/main", nil }
+	h.set(t, "refs/main/main", h.id["c"])
+	h.set(t, Stash, h.id["c"])
+	id := h.id["b"].String()
+	for _, rev := range []string{"HEAD", "@", "main", "heads/main", Heads + "main", "v1", "light", "origin/main", "origin", id, strings.ToUpper(id), id[:8], "v1-4-g" + id[:8]} {
+		got, err := ResolveName(ctx, h.Store, h.objects, rev)
+		want, wantErr := h.Resolve(ctx, h.objects, rev)
+		if err != nil || wantErr != nil || got != want {
+			t.Errorf("%q: %v, %v, want %v, %v", rev, got, err, want, wantErr)
+		}
+	}
+	for _, rev := range []string{
+		":/e", "HEAD^{/b}", "main~1", "main^", "v1^{}", "main@{1}", "main@{yesterday}", "@{-1}", "main@{u}", "HEAD^{tree}",
+		"stash", Stash, "MERGE_HEAD", "main/main", "refs/main/main", "none", "", "a..b", strings.Repeat("x", 5000),
+	} {
+		var unknown *UnknownRevisionError
+		if got, err := ResolveName(ctx, h.Store, h.objects, rev); !errors.As(err, &unknown) || !got.IsZero() {
+			t.Errorf("%.80q: %v, %v, want an unknown revision", rev, got, err)
+		}
+	}
+}
+
+// The search of a long message ends with its context.
+func TestMatchUntil(t *testing.T) {
+	message := strings.Repeat("a", 2*longMessage) + "b"
+	search := regexp.MustCompile("a*b")
+	if !matchUntil(ctx, search, message) || !matchUntil(ctx, search, "ab") || matchUntil(ctx, search, message[:longMessage]) {
+		t.Error("a search in a message is wrong")
+	}
+	ended, stop := context.WithCancel(ctx)
+	stop()
+	if matchUntil(ended, search, message) {
+		t.Error("a search goes on after the end of its context")
 	}
 }

@@ -31,18 +31,23 @@ type Branch struct {
 	mu      sync.Mutex // held while the branch changes or is committed; guards the following
 	base    commitTree // the commit that the changes apply to
 	ref     object.ID  // the commit of the last checkpoint; zero: none
-	half    commitTree // the worktree may have parts of this commit, to which the branch did not move
 	info    tree.Info  // the tree with all changes
 	mem     *memory
 	journal *journal // nil: no changes since the last checkpoint
 	touched touched
 	stopped bool
-	doubt   bool // the last checkpoint failed: the ref may have another value than ref
+	doubts
 
 	view atomic.Pointer[View]
 	activity
 	timer *time.Timer
 	warns string // the last warning, which is not repeated
+}
+
+// doubts are the open questions after a failure.
+type doubts struct {
+	doubt bool       // the last checkpoint failed: the ref may have another value than ref
+	half  commitTree // the worktree may have parts of this commit, to which the branch did not move; zero: none
 }
 
 // activity shows how long a branch has been quiet.
@@ -102,9 +107,6 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !b.ref.IsZero() { // a kill may have interrupted the move to it
-		b.half = commitTree{b.ref, b.info.ID}
-	}
 	if !b.ref.IsZero() && base != b.ref { // a later checkpoint has these changes
 		ops, cut = nil, false
 	}
@@ -159,6 +161,9 @@ func (b *Branch) startAt(ctx context.Context, base object.ID) error {
 	now, err := b.treeOf(ctx, at)
 	if err != nil {
 		return err
+	}
+	if !b.ref.IsZero() { // a kill may have interrupted the move to it
+		b.half = now
 	}
 	b.info, err = b.stat(ctx, now.tree)
 	return err

@@ -114,7 +114,7 @@ func (s *Site) Resolve(ctx context.Context, rev string) (object.ID, error) {
 	switch owner := access.UserOf(ctx).Owner; {
 	case rev == "" || rev == "HEAD":
 	case !owner:
-		return s.Repo.Refs().ResolveName(ctx, s.Repo.Objects(), rev)
+		return refs.ResolveName(ctx, s.Repo.Refs(), s.Repo.Objects(), rev)
 	default:
 		ctx, stop := context.WithTimeout(ctx, resolveTime) // ":/TEXT" searches history
 		defer stop()

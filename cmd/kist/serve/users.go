@@ -66,7 +66,7 @@ const (
 
 // otherHash returns the hash with which the password of an unknown user is compared. No password
 // has it, except by chance. It costs as much as the hash of one of the users, always the same one
-// for a name, so that the time of an answer does not tell unknown names from known ones.
+// for a name. So the time of an answer does not reveal whether a name exists.
 func (u *Users) otherHash(name string, users map[string]string) string {
 	cost := bcrypt.DefaultCost
 	if len(users) > 0 {

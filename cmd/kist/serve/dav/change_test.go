@@ -1,6 +1,7 @@
 package dav
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -271,6 +272,70 @@ func TestLocks(t *testing.T) {
 	s.want(204, "anna", "UNLOCK", team+"fresh", "", "Lock-Token: "+fresh.Header.Get("Lock-Token"))
 	s.want(201, "", "POST", team, "")
 	s.wantFiles("team", map[string]string{"a.txt": "of bob", "fresh": ""})
+}
+
+// A user can neither fill the properties of each file with shared locks nor take all locks. The
+// owner lists the locks of others, and ends them.
+func TestManyLocks(t *testing.T) {
+	s := newSite(t, Options{})
+	shared := `<D:lockinfo xmlns:D="DAV:"><D:lockscope><D:shared/></D:lockscope><D:locktype><D:write/></D:locktype><D:owner>` + strings.Repeat("x", maxOwner) + `</D:owner></D:lockinfo>`
+	for range maxShared {
+		s.want(200, "anna", "LOCK", team, shared)
+	}
+	s.want(507, "anna", "LOCK", team, shared)
+	s.want(507, "bob", "LOCK", team+"a.txt", shared)
+	body := s.want(207, "bob", "PROPFIND", team+"a.txt", "", "Depth: 0").body
+	if n := strings.Count(body, "<D:activelock>"); n != maxShared || strings.Contains(body, "xxx") || strings.Contains(body, "urn:uuid") {
+		t.Errorf("the properties of a file have %d locks, want %d without text and token: %s", n, maxShared, body)
+	}
+
+	s.want(403, "anna", "GET", Prefix+"/?locks", "")
+	var list []lockJSON
+	if err := json.Unmarshal([]byte(s.want(200, "", "GET", Prefix+"/?locks", "").body), &list); err != nil || len(list) != maxShared {
+		t.Fatalf("the owner sees %v, %v", list, err)
+	}
+	s.want(403, "bob", "UNLOCK", list[0].URL, "", "Lock-Token: <"+list[0].Token+">")
+	for _, l := range list {
+		s.want(204, "", "UNLOCK", l.URL, "", "Lock-Token: <"+l.Token+">")
+	}
+	s.want(201, "bob", "PUT", team+"new", "new")
+
+	l := newLocks(time.Now)
+	for i := range maxOwnLocks + 1 {
+		_, _, err := l.create(lock{root: fmt.Sprint("branches/team/", i), user: "anna", time: time.Minute})
+		if (err == nil) != (i < maxOwnLocks) {
+			t.Fatalf("lock %d of anna: %v", i, err)
+		}
+	}
+	first, _, err := l.create(lock{root: "branches/team/dir", deep: true, user: "bob", time: time.Minute})
+	if got := l.covering("branches/team/dir/a/b"); err != nil || len(got) != 1 || got[0].token != first.token {
+		t.Errorf("the locks of a file in a locked folder are %v, %v", got, err)
+	}
+	l.remove(first.token)
+	l.removeBelow("branches/team")
+	if len(l.list) != 0 || len(l.at) != 0 || len(l.of) != 0 {
+		t.Errorf("after the removal of all, %d, %d and %d are left", len(l.list), len(l.at), len(l.of))
+	}
+}
+
+// A PROPFIND has a limited number of names, and its XML a limited number of parts.
+func TestManyNames(t *testing.T) {
+	s := newSite(t, Options{})
+	body := func(names int, name string) string {
+		var b strings.Builder
+		b.WriteString(`<propfind xmlns="DAV:"><prop>`)
+		for i := range names {
+			fmt.Fprintf(&b, "<%s%d/>", name, i)
+		}
+		return b.String() + "</prop></propfind>"
+	}
+	s.want(207, "anna", "PROPFIND", team, body(maxProps, "n"), "Depth: 0")
+	for _, wrong := range []string{
+		body(maxProps+1, "n"), body(20_000, "n"), body(maxProps, strings.Repeat("n", 100)),
+		`<propfind xmlns="DAV:"><prop><a>` + strings.Repeat("x<!---->", 30_000) + `</a></prop></propfind>`,
+	} {
+		s.want(400, "anna", "PROPFIND", team, wrong, "Depth: 0")
+	}
 }
 
 func TestLocksExpire(t *testing.T) {

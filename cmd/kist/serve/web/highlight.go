@@ -94,11 +94,11 @@ func (p *painter) colored(ctx context.Context, lexer chroma.Lexer, text string) 
 	}
 }
 
-// stoppable is a lexer that fails when ctx ends. [chroma.Coalesce] joins any number of words
+// stoppable is a lexer that fails when ended returns an error. [chroma.Coalesce] joins any number of words
 // before it returns one, so this lexer has to be the inner one.
 type stoppable struct {
 	chroma.Lexer
-	ctx context.Context
+	ended func() error
 }
 
 func (s stoppable) Tokenise(o *chroma.TokeniseOptions, text string) (chroma.Iterator, error) {
@@ -107,7 +107,7 @@ func (s stoppable) Tokenise(o *chroma.TokeniseOptions, text string) (chroma.Iter
 		return nil, err
 	}
 	return func() chroma.Token {
-		if err := s.ctx.Err(); err != nil {
+		if err := s.ended(); err != nil {
 			panic(err) // an iterator has no other way to fail
 		}
 		return next()
@@ -129,7 +129,7 @@ func (c *coloring) read(ctx context.Context, lexer chroma.Lexer, text string) {
 			c.failed = true
 		}
 	}()
-	tokens, err := chroma.Coalesce(stoppable{lexer, ctx}).Tokenise(nil, text)
+	tokens, err := chroma.Coalesce(stoppable{lexer, ctx.Err}).Tokenise(nil, text)
 	if err != nil {
 		c.failed = true
 		return

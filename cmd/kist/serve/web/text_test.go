@@ -1,11 +1,15 @@
 package web
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+
+	"github.com/alecthomas/chroma"
+	"github.com/alecthomas/chroma/lexers"
 )
 
 func TestVisible(t *testing.T) {
@@ -80,6 +84,51 @@ func TestHighlighting(t *testing.T) {
 	if got := newPainter().highlighted(t.Context(), "x.c", []byte("\xff\n")); !strings.Contains(string(got[0]), `\xff`) {
 		t.Errorf("an invalid byte became %q", got[0])
 	}
+}
+
+// A lexer stops between two words when its request ends, also inside a run of words of one sort.
+// A request that ends leaves no lexer behind.
+func TestHighlightingStops(t *testing.T) {
+	p := newPainter()
+	ctx, stop := context.WithCancel(t.Context())
+	words := 0
+	lexer := stoppable{endless{func() {
+		if words++; words == 1000 {
+			stop()
+		}
+	}}, ctx.Err}
+	var c coloring
+	c.read(ctx, lexer, "text")
+	if !c.failed || words != 1000 {
+		t.Errorf("the lexer read %d words, failed: %v", words, c.failed)
+	}
+
+	if lines, ok := p.colored(ctx, lexers.Get("go"), "package x"); ok {
+		t.Errorf("a request that has ended gets %q", lines)
+	}
+	for range maxPainting { // all places are free again
+		p.places <- struct{}{}
+	}
+	for _, name := range []string{"x.md", "x.rst", "x.phtml"} { // their lexers cannot be stopped
+		<-p.places
+		got := p.highlighted(t.Context(), name, []byte("*a* `b`"))
+		p.places <- struct{}{}
+		if strings.Contains(string(got[0]), "<span") {
+			t.Errorf("%s has colours: %q", name, got)
+		}
+	}
+}
+
+// endless is a lexer of the same word for ever.
+type endless struct{ each func() }
+
+func (endless) Config() *chroma.Config { return &chroma.Config{} }
+
+func (e endless) Tokenise(*chroma.TokeniseOptions, string) (chroma.Iterator, error) {
+	return func() chroma.Token {
+		e.each()
+		return chroma.Token{Type: chroma.Error, Value: "<"}
+	}, nil
 }
 
 // TestLanes checks the width of each row of drawn histories: 16 for each lane.

@@ -245,6 +245,29 @@ func TestGuessesAtOnce(t *testing.T) {
 	}
 }
 
+// Guesses under way count until they turn out to be right.
+func TestReservedGuesses(t *testing.T) {
+	const most = 10
+	server := serve.New(small(t).Repo, serve.Options{})
+	for range 3 {
+		guesses := server.ReserveGuesses()
+		if len(guesses) != most {
+			t.Fatalf("%d guesses at once are allowed, want %d", len(guesses), most)
+		}
+		for _, settle := range guesses {
+			settle(false)
+		}
+	}
+
+	began := time.Now()
+	for _, settle := range server.ReserveGuesses() {
+		settle(true)
+	}
+	if n := len(server.ReserveGuesses()); n > int(time.Since(began)/(10*time.Second)) {
+		t.Errorf("%d guesses are allowed after %d wrong ones", n, most)
+	}
+}
+
 // The password of an unknown user costs as much as that of a known one, and always the same.
 func TestUnknownNames(t *testing.T) {
 	path := usersFile(t, "anna")

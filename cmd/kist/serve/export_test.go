@@ -1,6 +1,10 @@
 package serve
 
-import "golang.org/x/crypto/bcrypt"
+import (
+	"net/netip"
+
+	"golang.org/x/crypto/bcrypt"
+)
 
 // APIRoutes returns the paths of all routes of the API, as in OpenAPI.
 func APIRoutes() (paths []string) {
@@ -26,4 +30,15 @@ func (u *Users) OtherCost(name string) (int, error) {
 		return 0, err
 	}
 	return bcrypt.Cost([]byte(u.otherHash(name, users)))
+}
+
+// ReserveGuesses reserves guesses of passwords by one address until one is refused.
+func (s *Server) ReserveGuesses() (settle []func(failed bool)) {
+	for {
+		one, ok := s.failures.reserve(netip.Addr{})
+		if !ok {
+			return settle
+		}
+		settle = append(settle, one)
+	}
 }

@@ -168,6 +168,7 @@ func TestPages(t *testing.T) {
 	s.page("/search?q=three&in=contents", "<mark>three</mark>", "notes/a.txt#L3")
 	s.page("/search?q=h.llo&in=contents&regexp=1", "<mark>hello</mark>")
 	s.page("/search?q=(&in=contents&regexp=1", "not valid")
+	s.page("/search?q="+url.QueryEscape("(.{1,999}b)z")+"&in=contents&regexp=1", "too large")
 	s.page("/search?q=old&all=1", "notes/old.txt")
 	s.page("/search?q=soon&in=contents&all=1", "<mark>soon</mark>")
 	s.page("/search?q=like%3D/etc/passwd", "only &#39;kist find&#39;")
@@ -518,6 +519,15 @@ func TestAccess(t *testing.T) {
 	server := serve.New(r.Repo, serve.Options{})
 	pages, err := web.New(t.Context(), server.Site(), web.Options{Now: time.Now, Jobs: 2})
 	r.Check(err)
+	for _, path := range []string{"/log?rev=HEAD~1", "/commit/HEAD~1", "/commit/:%2Fone", "/tree/?rev=HEAD~1", "/diff?from=HEAD~1", "/history/open?rev=HEAD~1", "/search?q=x&rev=HEAD~1"} {
+		for _, user := range []access.User{{Name: "anna"}, {Owner: true}} {
+			w := httptest.NewRecorder()
+			pages.ServeHTTP(w, httptest.NewRequestWithContext(access.WithUser(t.Context(), user), "GET", path, nil))
+			if unknown := strings.Contains(w.Body.String(), "No such version"); unknown == user.Owner && path != "/commit/:%2Fone" || !unknown && !user.Owner {
+				t.Errorf("%s, %+v: is unknown: %v", path, user, unknown)
+			}
+		}
+	}
 	for _, v := range []struct {
 		user access.User
 		sees bool

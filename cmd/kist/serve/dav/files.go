@@ -44,7 +44,7 @@ func (q *request) get(p *place) error {
 		return err
 	}
 	if p.root == "" && q.r.URL.Query().Has("locks") {
-		return q.listLocks()
+		return listLocks(q)
 	}
 	if e.Type == object.TypeDir {
 		return q.index(p)

@@ -552,7 +552,7 @@ type lockJSON struct {
 
 // listLocks answers with all locks. Only the owner gets them: they name paths of all users. UNLOCK
 // with a token of the list breaks a lock.
-func (q *request) listLocks() error {
+func listLocks(q *request) error {
 	if !q.user.Owner {
 		return &statusError{http.StatusForbidden, "only the owner of the repository sees all locks"}
 	}

@@ -68,6 +68,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "clean.requireForce", Form: "true or false", Default: "true", Help: "'kist clean' does nothing without -f", check: checkBoolSetting},
 	{Name: KeyColor, Form: "auto, always or never", Default: "auto", Scope: UserOnly, Help: "when to use colours", check: checkOneOf("auto", "always", "never")},
 	{Name: KeyEditor, Form: "COMMAND", Scope: UserOnly, Help: "the editor for messages", check: checkTextSetting(nil)},
+	{Name: KeyGit, Form: "keep or write", Default: GitKeep, Help: "write: commands make and change .git folders as commits have them", check: checkOneOf(GitKeep, GitWrite)},
 	{Name: KeyIgnoreFiles, Form: "list of NAMEs", Help: "more files with patterns, as .gitignore; .kistignore overrules them", List: true, check: checkTextSetting(object.CheckName)},
 	{Name: KeyPager, Form: "COMMAND", Scope: UserOnly, Help: "the pager; cat for none", check: checkTextSetting(nil)},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
@@ -145,8 +146,15 @@ func backupKeys() []ConfigKey {
 const (
 	KeyBackup       = "backup." // the first part of the keys of 'kist backup'
 	KeyBackupRemote = KeyBackup + "remote"
+	KeyGit          = "core.git"          // whether kist writes git's own folders
 	KeyIgnoreFiles  = "core.ignoreFiles"  // the key with more names of ignore files
 	KeyBackupPaths  = KeyBackup + "paths" // the key with the paths to back up
+)
+
+// The values of [KeyGit].
+const (
+	GitKeep  = "keep"  // kist leaves git's own folders in a worktree as they are
+	GitWrite = "write" // kist writes them as any folder
 )
 
 // ConfigKeys returns the keys that can be set, sorted by name.

@@ -414,6 +414,8 @@ func pathBelow(root, dir string) string {
 // configuration says.
 func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 	o := worktree.Options{Chunker: r.chunker, Objects: r.objects, Now: r.opt.Now, Jobs: r.opt.Jobs, Umask: r.opt.Umask, SetID: r.opt.SetID, Metadata: r.config.Metadata == MetadataFull, IgnoreFiles: append(r.config.Values(KeyIgnoreFiles), worktree.IgnoreFile)}
+	git, _ := r.config.Get(KeyGit)
+	o.Git = git == GitWrite
 	if dir == r.root {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"

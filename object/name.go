@@ -36,38 +36,49 @@ func CheckName(name string) error {
 	return nil
 }
 
+// ownFolder is the name of a folder that a program keeps beside the user's files.
+type ownFolder struct {
+	name      string // with the dot
+	shortHash string // the beginning of its NTFS short name if NAME~1 to NAME~4 are taken: two letters, and a hash of the long name
+}
+
+var (
+	kistFolder = ownFolder{".kist", "ki4178"}
+	gitFolder  = ownFolder{".git", "gi2837"}
+)
+
 // isRepositoryName reports whether a file system may take name for ".kist".
-func isRepositoryName(name string) bool {
-	// The first byte rules out nearly all names: in any form it is '.', 'k' or
-	// a code point beyond ASCII that is ignored or folds to 'k'.
-	if c := name[0]; c != '.' && c|0x20 != 'k' && c < utf8.RuneSelf {
+func isRepositoryName(name string) bool { return kistFolder.hasForm(name) }
+
+// IsGitName reports whether a file system may take name for ".git", the folder of git. Git runs
+// commands that the files in it name. Such a name is valid all the same.
+func IsGitName(name string) bool { return name != "" && gitFolder.hasForm(name) }
+
+// hasForm reports whether a file system may take name for the folder's.
+func (o ownFolder) hasForm(name string) bool {
+	// The first byte rules out nearly all names: in any form it is '.', the first letter or
+	// a code point beyond ASCII that is ignored or folds to that letter.
+	if c := name[0]; c != '.' && c|0x20 != o.name[1] && c < utf8.RuneSelf {
 		return false
 	}
 	folded := fold(name)
 	folded, _, _ = strings.Cut(folded, ":") // NTFS streams, as in ".kist::$INDEX_ALLOCATION"
 	folded = strings.TrimRight(folded, ". ")
-	if folded == ".kist" {
-		return true
-	}
-	return isShortName(folded)
+	return folded == o.name || o.isShortName(folded)
 }
 
-// shortNameHash is the beginning of the NTFS short name of ".kist" if KIST~1 to KIST~4 are
-// taken: two letters, and a hash of the long name.
-const shortNameHash = "ki4178"
-
-// isShortName reports whether a folded name can be an NTFS short name of ".kist". That is
-// "kist~" and a number, or eight bytes: a beginning of shortNameHash, "~" and a number.
-func isShortName(folded string) bool {
+// isShortName reports whether a folded name can be an NTFS short name of the folder. That is,
+// for .kist, "kist~" and a number, or eight bytes: a beginning of shortHash, "~" and a number.
+func (o ownFolder) isShortName(folded string) bool {
 	base, number, ok := strings.Cut(folded, "~")
 	if !ok || number == "" || number[0] == '0' || strings.Trim(number, "0123456789") != "" {
 		return false
 	}
-	return base == "kist" || len(folded) == 8 && strings.HasPrefix(shortNameHash, base)
+	return base == o.name[1:] || len(folded) == 8 && strings.HasPrefix(o.shortHash, base)
 }
 
 // fold returns name without the code points that file systems ignore. Letters that may be
-// equal to those of ".kist" become lower case.
+// equal to those of ".kist" or ".git" become lower case.
 func fold(name string) string {
 	var b strings.Builder
 	for i, r := range name {

@@ -118,6 +118,22 @@ func Join(dir, name string) string {
 	return dir + "/" + name
 }
 
+// GitFolder returns the beginning of a path that ends with its first form of the name .git
+// ([object.IsGitName]), or "" if no name in the path is one.
+func GitFolder(path string) string {
+	for from := 0; from < len(path); {
+		to := len(path)
+		if i := strings.IndexByte(path[from:], '/'); i >= 0 {
+			to = from + i
+		}
+		if object.IsGitName(path[from:to]) {
+			return path[:to]
+		}
+		from = to + 1
+	}
+	return ""
+}
+
 // Split cuts a path into its directory and the last name.
 func Split(path string) (dir, name string) {
 	if i := strings.LastIndexByte(path, '/'); i >= 0 {

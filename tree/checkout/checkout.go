@@ -72,7 +72,7 @@ func Switch(ctx context.Context, r *kist.Repository, o SwitchOptions) (refs.Head
 		return nil
 	}
 
-	err = SwitchTree(ctx, r, Tips{Tip{old.ID, from}, Tip{next.ID, to}, o.Force, o.Progress, publish})
+	err = SwitchTree(ctx, r, Tips{From: Tip{old.ID, from}, To: Tip{next.ID, to}, Force: o.Force, Progress: o.Progress, Publish: publish})
 	if err != nil && !stage.IsPartial(err) {
 		return old, err
 	}
@@ -210,6 +210,7 @@ type Tip struct{ Commit, Tree object.ID }
 type Tips struct {
 	From, To Tip
 	Force    bool // discard staged and changed content
+	KeepGit  bool // leave git's own folders as they are, whatever the configuration says
 	Progress kist.Progress
 	Publish  func(ctx context.Context) error // moves HEAD after the index
 }
@@ -248,7 +249,7 @@ type Planned struct {
 // are as for [SwitchTree].
 func Plan(ctx context.Context, r *kist.Repository, idx *index.Index, objects object.Reader, s Tips) (*Planned, error) {
 	from, to := s.From, s.To
-	o := stage.ApplyOptions{Progress: s.Progress, Replaces: true, Publish: s.Publish, Needs: []object.ID{from.Commit, to.Commit}}
+	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, Publish: s.Publish, Needs: []object.ID{from.Commit, to.Commit}}
 	switch {
 	case s.Force:
 		o.Needs = []object.ID{to.Commit}

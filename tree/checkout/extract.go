@@ -36,6 +36,7 @@ type ExtractOptions struct {
 	// and the times.
 	Metadata *worktree.FullMetadata
 
+	Git       bool // also write git's own folders
 	Refuse    bool // return a [*stage.LocalChangesError] if a different file exists
 	Overwrite worktree.Overwrite
 	Delete    bool // remove everything below Paths that the view does not have
@@ -67,7 +68,11 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	}
 	result := &Extracted{Ops: ops}
 	if _, err := os.Stat(o.To); o.DryRun && errors.Is(err, fs.ErrNotExist) {
-		return result, view.WithFailed(nil, lost)
+		var kept []worktree.Failed
+		if !o.Git {
+			result.Ops, kept = r.Worktree().DropGit(ops)
+		}
+		return result, view.WithFailed(nil, append(lost, kept...))
 	}
 	if !o.DryRun {
 		if err := os.MkdirAll(o.To, 0o777); err != nil {
@@ -77,6 +82,9 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	w, err := worktree.Open(o.To, r.WorktreeOptions(o.To))
 	if err != nil {
 		return nil, err
+	}
+	if o.Git {
+		w.AllowGit()
 	}
 
 	if o.Refuse {
@@ -97,7 +105,9 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 		slices.SortStableFunc(result.Ops, func(a, b worktree.Op) int { return tree.ComparePaths(a.Path, b.Path) })
 	}
 	if o.DryRun {
-		return result, view.WithFailed(nil, lost)
+		var kept []worktree.Failed
+		result.Ops, kept = w.DropGit(result.Ops)
+		return result, view.WithFailed(nil, append(lost, kept...))
 	}
 
 	how.Progress = stage.ApplyProgress(result.Ops, o.Progress)

@@ -96,7 +96,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		return id, err
 	}
 
-	return id, SwitchTree(ctx, r, Tips{Tip{head.ID, from}, Tip{id, to}, true, progress, move})
+	return id, SwitchTree(ctx, r, Tips{From: Tip{head.ID, from}, To: Tip{id, to}, Force: true, Progress: progress, Publish: move})
 }
 
 // MoveHead moves HEAD's branch, or HEAD itself if it is detached.

@@ -428,7 +428,7 @@ const maxBatch = 128
 func (im *importer) removeAll(ctx context.Context, idx *index.Index, a *aside) error {
 	// Without metadata: removing one name of a file changes the metadata of the others.
 	o := im.repo.Options()
-	w, err := worktree.OpenFile(a.dir, worktree.Options{Chunker: im.repo.Chunker(), Objects: im.repo.Objects(), Now: o.Now, Jobs: o.Jobs})
+	w, err := worktree.OpenFile(a.dir, worktree.Options{Chunker: im.repo.Chunker(), Objects: im.repo.Objects(), Now: o.Now, Jobs: o.Jobs, Git: true})
 	if err != nil {
 		return err
 	}

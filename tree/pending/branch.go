@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // Limits of the changes between two checkpoints, and of those in one commit.
@@ -286,7 +287,8 @@ func (e *Edit) SetDir(path string, properties object.Entry) {
 func (e *Edit) Remove(path string) { e.ops = append(e.ops, op{kind: opRemove, path: path}) }
 
 // Do makes a change for a user. The function change looks at the present state and collects the
-// parts of the change. It may run twice, and its error ends Do. Up may be nil; otherwise the
+// parts of the change. It may run twice, and its error ends Do. The error is [worktree.ErrGit]
+// if a part changes a folder of git. Up may be nil; otherwise the
 // change uses its content. When Do returns, the change is on disk.
 func (b *Branch) Do(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) error {
 	j, pos, err := b.do(ctx, who, up, change)
@@ -366,7 +368,15 @@ func (b *Branch) edit(ctx context.Context, change func(e *Edit) error) (*Edit, e
 		return nil, err
 	}
 	e := &Edit{View: *b.view.Load()}
-	return e, change(e)
+	if err := change(e); err != nil {
+		return e, err
+	}
+	for _, o := range e.ops {
+		if tree.GitFolder(o.path) != "" {
+			return e, worktree.ErrGit
+		}
+	}
+	return e, nil
 }
 
 // apply makes the changes in the tree in memory.

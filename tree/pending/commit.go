@@ -321,6 +321,8 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 	err = checkout.SwitchTree(ctx, r, checkout.Tips{
 		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
 		To:   checkout.Tip{Commit: b.ref, Tree: b.info.ID},
+
+		KeepGit: true, // the changes may come from any user of the server
 		Publish: func(ctx context.Context) error {
 			now, err := r.Refs().Head()
 			if err == nil && now.Branch != head.Branch {

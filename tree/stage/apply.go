@@ -23,6 +23,7 @@ type ApplyOptions struct {
 	Stage        staging
 	Session      *volume.Session // has the new objects that operations use; nil: all are published
 	Progress     kist.Progress
+	KeepGit      bool // leave git's own folders as they are, whatever the configuration says
 	Replaces     bool // remove a file if its replacement was purged
 	AllOrNothing bool // stage nothing if interrupted, because the command cannot be repeated with a partly staged result
 
@@ -60,7 +61,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
-	applied, applyErr := r.Worktree().Apply(ctx, source, todo, worktree.ApplyOptions{Progress: ApplyProgress(ops, o.Progress)})
+	applied, applyErr := r.Worktree().Apply(ctx, source, todo, worktree.ApplyOptions{KeepGit: o.KeepGit, Progress: ApplyProgress(ops, o.Progress)})
 	done := applyErr == nil || IsPartial(applyErr)
 	if !done && o.AllOrNothing {
 		return applyErr

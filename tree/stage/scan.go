@@ -64,27 +64,31 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (view
 }
 
 // scan returns the changes in a worktree. A file that is missing because its
-// content was purged or lost is no change: the user did not remove it.
+// content was purged or lost, or that kist does not write because it is git's, is no
+// change: the user did not remove it.
 func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *index.Index, o worktree.ScanOptions) ([]worktree.Found, error) {
 	found, err := scanAll(ctx, w, idx, o)
 	if err != nil {
 		return nil, err
 	}
-	kept, _, _, err := splitUnavailable(ctx, r, found)
-	return kept, err
+	split, err := splitUnavailable(ctx, r, found)
+	return split.rest, err
 }
 
-// splitUnavailable splits a scan's result. Purged and lost are missing tracked
-// files that the user did not remove: their content was purged, or it was lost
-// and the file was never written. Rest has all other results, except missing
-// folders of such files: the folders are still tracked.
-func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.Found) (rest, purged, lost []worktree.Found, err error) {
+// splitScan is a scan's result. Purged, lost and unwritten are missing tracked files that the
+// user did not remove: their content was purged, it was lost and the file was never written, or
+// the file is in a folder of git that kist does not write. Rest has all other results, except
+// missing folders of such files: the folders are still tracked.
+type splitScan struct{ rest, purged, lost, unwritten []worktree.Found }
+
+// splitUnavailable splits a scan's result.
+func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.Found) (split splitScan, err error) {
 	purges, err := r.Purges().View()
 	if err != nil {
-		return nil, nil, nil, err
+		return split, err
 	}
 
-	without := map[string]bool{}
+	found, without := split.takeUnwritten(r, found)
 	for _, f := range found {
 		if f.State != worktree.Deleted || f.Old == nil || !purges.AnyPurged() && !f.Old.Stat.IsZero() {
 			continue
@@ -92,13 +96,13 @@ func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.
 		e := f.Old.Object()
 		why, err := r.Purged(ctx, &e)
 		if err != nil && !intact.IsAbsent(err) {
-			return nil, nil, nil, err
+			return split, err
 		}
 		switch {
 		case why != nil:
-			purged = append(purged, f)
+			split.purged = append(split.purged, f)
 		case f.Old.Stat.IsZero() && isLost(ctx, r, &e):
-			lost = append(lost, f)
+			split.lost = append(split.lost, f)
 		default:
 			continue
 		}
@@ -109,11 +113,42 @@ func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.
 
 	for _, f := range found {
 		if f.State != worktree.Deleted || !without[f.Path] {
-			rest = append(rest, f)
+			split.rest = append(split.rest, f)
 		}
 	}
 
-	return rest, purged, lost, nil
+	return split, nil
+}
+
+// takeUnwritten moves missing files of git's own folders from found to s.unwritten, if kist
+// never wrote them. Above has the folders above them, which may be missing, too. An empty
+// folder in a folder of git counts as such a file if no other file there was written.
+func (s *splitScan) takeUnwritten(r *kist.Repository, found []worktree.Found) (rest []worktree.Found, above map[string]bool) {
+	above = map[string]bool{}
+	isMissing := func(f worktree.Found) bool {
+		return f.State == worktree.Deleted && !r.IsBare() && tree.GitFolder(f.Path) != ""
+	}
+	if !slices.ContainsFunc(found, isMissing) {
+		return found, above
+	}
+
+	written := map[string]bool{} // folders of git with a file that was written here
+	for _, f := range found {
+		if isMissing(f) && f.Old != nil && !f.Old.Stat.IsZero() {
+			written[tree.GitFolder(f.Path)] = true
+		}
+	}
+	for _, f := range found {
+		if !isMissing(f) || f.Old != nil && !f.Old.Stat.IsZero() || f.Old == nil && written[tree.GitFolder(f.Path)] {
+			rest = append(rest, f)
+			continue
+		}
+		s.unwritten = append(s.unwritten, f)
+		for path, _ := tree.Split(f.Path); path != ""; path, _ = tree.Split(path) {
+			above[path] = true
+		}
+	}
+	return rest, above
 }
 
 // isLost reports whether a part of a file's content is missing. It reads
@@ -230,6 +265,8 @@ type Status struct {
 	Skipped   []worktree.Found // cannot be read or stored
 	Purged    []worktree.Found // tracked, but missing because their content was purged
 	Lost      []worktree.Found // tracked, but missing because their content is lost
+	Unwritten []string         // tracked folders of git that no command wrote here
+	LeftOut   []string         // untracked folders of git, which add leaves out
 	Partial   []object.Skipped // could not be read during add; a commit records this
 	Conflicts []index.Conflict
 }
@@ -304,11 +341,19 @@ func (s *Status) compareWorktree(ctx context.Context, r *kist.Repository, idx *i
 	if err != nil {
 		return nil, err
 	}
-	found, s.Purged, s.Lost, err = splitUnavailable(ctx, r, found)
+	split, err := splitUnavailable(ctx, r, found)
 	if err != nil {
 		return nil, err
 	}
-	found, unchanged, err := r.Worktree().Confirm(ctx, found)
+	s.Purged, s.Lost = split.purged, split.lost
+	s.LeftOut, s.Unwritten = r.Worktree().LeftOutGit()
+	for _, f := range split.unwritten {
+		s.Unwritten = append(s.Unwritten, tree.GitFolder(f.Path))
+	}
+	slices.SortFunc(s.Unwritten, tree.ComparePaths)
+	s.Unwritten = slices.Compact(s.Unwritten)
+
+	found, unchanged, err := r.Worktree().Confirm(ctx, split.rest)
 	if err != nil {
 		return nil, err
 	}

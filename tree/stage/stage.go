@@ -25,6 +25,7 @@ type AddOptions struct {
 	Paths        []string // slash-separated, below the worktree's root; none, or "", means all
 	Update       bool     // only tracked paths
 	Force        bool     // also ignored files
+	Git          bool     // also git's own folders
 	Exclude      worktree.Exclude
 	Worktree     *worktree.Worktree // nil: the repository's
 	Times        bool               // a file with a new modification time is modified, even if nothing else has changed
@@ -122,7 +123,7 @@ func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, i
 func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) {
 	r, idx := s.repo, s.idx
 	found, err := scan(ctx, r, s.worktree, idx, worktree.ScanOptions{
-		Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude, NoUntracked: o.Update, Times: true,
+		Paths: o.Paths, IncludeIgnored: o.Force, Git: o.Git, Exclude: o.Exclude, NoUntracked: o.Update, Times: true,
 	})
 	if err != nil {
 		return nil, err

@@ -21,6 +21,9 @@ type ApplyOptions struct {
 	// the time at which they were written.
 	RestoreTimes bool
 
+	// KeepGit leaves git's own folders as they are, even with [Options.Git].
+	KeepGit bool
+
 	// Metadata restores everything that entries record. It may be nil.
 	Metadata *FullMetadata
 
@@ -47,7 +50,8 @@ type Applied struct {
 // temporary name and renamed when it is complete, so a kill leaves the old
 // file or the new one. No component of a path may be a symlink, and the
 // repository's own folder is never touched. This holds even if another process
-// replaces folders by symlinks meanwhile.
+// replaces folders by symlinks meanwhile. Git's own folders stay as they are, with the error
+// [ErrGit] for each, unless [Options.Git] permits changes.
 //
 // Apply returns the completed operations, sorted by path, even if it fails. An
 // [*ApplyError] lists the paths that failed. Other paths are still written,
@@ -62,6 +66,9 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 		return nil, err
 	}
 
+	list, refused := w.splitGit(list, o.KeepGit)
+	left, failed := w.leaveGit(refused)
+
 	a := &applier{
 		w: w, r: r, o: o, ops: list,
 		done: make([]Applied, len(list)), state: make([]opState, len(list)),
@@ -69,6 +76,9 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	}
 
 	w.SweepTemp()
+	for _, f := range failed {
+		a.fails.add(f.Path, f.Err)
+	}
 	a.refuseCollisions()
 	a.findLinks()
 	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.makeHardLinks} {
@@ -84,6 +94,10 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 		if state == opDone {
 			applied = append(applied, a.done[i])
 		}
+	}
+	if len(left) > 0 {
+		applied = append(applied, left...)
+		slices.SortStableFunc(applied, func(a, b Applied) int { return tree.ComparePaths(a.Path, b.Path) })
 	}
 
 	if err := ctx.Err(); err != nil {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -49,7 +48,8 @@ type Obstacle struct {
 // Check returns the paths that operations would destroy, sorted: files and
 // symlinks with local changes, and untracked paths, ignored or not. A path
 // that already matches the operation's result is no obstacle, so an
-// interrupted Apply can be repeated. If an operation has New but no Old, the
+// interrupted Apply can be repeated. Nor is a path that Apply leaves as it is, because it
+// belongs to git. If an operation has New but no Old, the
 // old entry comes from the index, which may be nil.
 func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obstacle, error) {
 	list, err := newOpList(ops)
@@ -57,6 +57,7 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 		return nil, err
 	}
 
+	list, _ = w.splitGit(list, false) // Apply leaves the others
 	c := &checker{w: w, idx: idx, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
 	for i := range c.ops {
 		op := &c.ops[i]
@@ -302,12 +303,12 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 // would write into it and the index has nothing there. Otherwise a fetched commit
 // could install hooks that git runs.
 func (c *checker) gitInWay(op Op) string {
-	if op.New == nil || c.idx == nil || !strings.Contains(op.Path, GitName) {
+	if op.New == nil || c.idx == nil || tree.GitFolder(op.Path) == "" {
 		return ""
 	}
 	for at := op.Path; at != ""; {
 		above, name := tree.Split(at)
-		if name == GitName && c.idx.Entry(at) == nil && c.idx.Dir(at) == nil {
+		if object.IsGitName(name) && c.idx.Entry(at) == nil && c.idx.Dir(at) == nil {
 			if _, err := c.w.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
 				return at
 			}

@@ -431,6 +431,9 @@ func (w *Worktree) MkdirAll(path string) error {
 	if err != nil {
 		return err
 	}
+	if err := w.refuseGit(path); err != nil {
+		return pathError("mkdir", path, err)
+	}
 	d, err := w.makeFolder(path)
 	if err != nil {
 		return err
@@ -440,6 +443,9 @@ func (w *Worktree) MkdirAll(path string) error {
 
 // Remove removes the file, symlink or empty folder at path.
 func (w *Worktree) Remove(path string) error {
+	if err := w.refuseGit(path); err != nil {
+		return pathError("remove", path, err)
+	}
 	return w.at("remove", path, func(d folder, name string) error {
 		st, err := d.lstat(name)
 		switch {
@@ -455,6 +461,11 @@ func (w *Worktree) Remove(path string) error {
 // Rename moves a path and replaces a file or symlink at the new path. The new
 // parent folder must exist.
 func (w *Worktree) Rename(from, to string) error {
+	for _, path := range []string{from, to} {
+		if err := w.refuseGit(path); err != nil {
+			return pathError("rename", path, err)
+		}
+	}
 	return w.at("rename", from, func(d folder, name string) error {
 		return w.at("rename", to, func(dst folder, newName string) error { return d.rename(name, dst, newName) })
 	})

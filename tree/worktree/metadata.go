@@ -37,10 +37,6 @@ func (w *Worktree) CountUnrecorded() *Unrecorded {
 	return w.unrecorded
 }
 
-// LeftOutGit reports whether a scan met a folder of git that is not in the index, and left
-// it out.
-func (w *Worktree) LeftOutGit() bool { return w.git.Load() }
-
 // count counts a file. Labels of SELinux do not count: the system sets them on all files.
 func (u *Unrecorded) count(st *fileStat, xattrs func() (map[string][]byte, error)) error {
 	if st.uid != uint32(os.Geteuid()) {

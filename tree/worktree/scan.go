@@ -15,9 +15,6 @@ import (
 // IgnoreFile is the name of the files with ignore patterns.
 const IgnoreFile = ".kistignore"
 
-// GitName is the name of git's folder, or of the file that names it.
-const GitName = ".git"
-
 // ScanOptions restrict and extend [Worktree.Scan].
 type ScanOptions struct {
 	// Paths are the files and folders to scan; nil means everything. A path
@@ -26,6 +23,10 @@ type ScanOptions struct {
 
 	// IncludeIgnored reports ignored paths as Untracked.
 	IncludeIgnored bool
+
+	// Git treats folders of git as any other. Otherwise an untracked one is left out, and
+	// so is one that the index has from another worktree.
+	Git bool
 
 	// ListIgnored reports ignored paths as Ignored.
 	ListIgnored bool

@@ -182,22 +182,6 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 	d.judge(&n, &st, err)
 }
 
-// hidesGit reports whether a name is git's folder, which the scan does not list unless it
-// is selected, so that no command adds or removes it. Leaf is as in name.
-func (d *dirScan) hidesGit(n *scanName, leaf bool) bool {
-	if leaf || n.kid != nil || d.o.IncludeIgnored || !d.isGit(n) {
-		return false
-	}
-	d.w.git.Store(true)
-	return true
-}
-
-// isGit reports whether a name is git's folder, and not in the index. If it is selected, it
-// counts as ignored.
-func (d *dirScan) isGit(n *scanName) bool {
-	return n.name == GitName && !n.tracked() && d.w.opt.Roots == nil
-}
-
 // exclude applies [ScanOptions.Exclude] to a name. It reports whether nothing else has to
 // be done for the name.
 func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {

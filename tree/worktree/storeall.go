@@ -236,6 +236,7 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 		return nil, err
 	}
 
+	ops, _ = w.splitGit(ops, false)
 	a := &Ahead{w: w, temp: temp, files: map[string]*aheadFile{}}
 	for i := range ops {
 		op := &ops[i]

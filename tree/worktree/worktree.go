@@ -48,6 +48,10 @@ type Options struct {
 	// are written. Otherwise these bits are left out.
 	SetID bool
 
+	// Git permits changes of git's own folders. Otherwise no method makes, changes or
+	// removes an entry with a form of the name .git, or below one.
+	Git bool
+
 	// Metadata records owners, extended attributes, devices and hard links, and the
 	// times of folders.
 	Metadata bool
@@ -100,8 +104,10 @@ func (o *Options) recorded(found, known uint16) uint16 {
 type Worktree struct {
 	fs                opener
 	opt               Options
-	repoDir, repoBase string      // Options.RepoName, split
-	git               atomic.Bool // a scan left out a folder of git
+	repoDir, repoBase string // Options.RepoName, split
+
+	gitMu sync.Mutex      // guards the following
+	git   map[string]bool // by path: the folders of git that scans left out, and whether the index has them
 
 	repo func() (fileStat, bool) // the repository's own folder, if there is one
 

@@ -257,7 +257,7 @@ func noteUnrecorded(env *Env, r *kist.Repository, dryRun bool) func() {
 			env.warn("not recorded: %s; only a repository made with 'kist init --metadata full' records them", text)
 			writeOnce(env, r, "unrecorded", text)
 		}
-		if r.Worktree().LeftOutGit() && readNote(noteFile(r, "beside-git")) == "" {
+		if left, _ := r.Worktree().LeftOutGit(); len(left) > 0 && readNote(noteFile(r, "beside-git")) == "" {
 			env.info("left out: .git, the history that git keeps; 'kist add -f .git' versions it, too")
 			writeOnce(env, r, "beside-git", "mentioned")
 		}

@@ -65,6 +65,7 @@ var causes = []struct {
 	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' creates a repository in the current folder"},
 	{matches(kist.ErrBare), exitFailed, "bare", hintBare},
 	{matches(worktree.ErrReadOnly), exitFailed, "bare", hintBare},
+	{matches(worktree.ErrGit), exitFailed, "git-folder", "'kist config core.git write' permits it in this repository"},
 	{matches(worktree.ErrNoRoots), exitFailed, "no-paths", "'kist config --add backup.paths /etc' adds a path to back up"},
 	{matches(kist.ErrEmbedded), exitFailed, "embedded", "somebody may have put it there to be used by mistake; if it is yours, name it with --repo"},
 	{matches(kist.ErrExists), exitFailed, "exists", ""},

@@ -59,12 +59,16 @@ func isPartial(err error) bool {
 // paths but some, the error names these, and the exit status is 3. If their content is
 // damaged or missing, a hint follows.
 func (e *Env) unwritten(r *kist.Repository, err error) error {
-	return unwritten(err, func(path string) string { return e.shown(r, path) })
+	return unwritten(err, hintGit, func(path string) string { return e.shown(r, path) })
 }
+
+// hintGit is for folders of git that a command left as they are.
+const hintGit = "if you trust whoever committed it: 'kist config core.git write', then 'kist restore PATH'"
+
 
 // unwrittenBelow is unwritten for a command that wrote to another folder.
 func unwrittenBelow(dir string, err error) error {
-	return unwritten(err, func(path string) string { return quotePath(filepath.Join(dir, path)) })
+	return unwritten(err, "if it is yours, --git writes .git folders, too", func(path string) string { return quotePath(filepath.Join(dir, path)) })
 }
 
 // halfDone adds advice to the error of a checkout that stopped before its end.
@@ -75,7 +79,9 @@ func halfDone(err error) error {
 	return err
 }
 
-func unwritten(err error, shown func(path string) string) error {
+// unwritten is Env.unwritten with another hint for folders of git, and with paths as shown
+// returns them.
+func unwritten(err error, gitHint string, shown func(path string) string) error {
 	var failed *worktree.ApplyError
 	if !isPartial(err) || !errors.As(err, &failed) {
 		return err
@@ -84,6 +90,9 @@ func unwritten(err error, shown func(path string) string) error {
 	partial := linesError(exitPartial, "",
 		plural(uint64(len(failed.Failed)), "path", "paths")+" could not be written; everything else was:",
 		firstOf(failed.Failed, detailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + bareError(f.Err) }))
+	if errors.Is(err, worktree.ErrGit) {
+		partial = hintf(partial, "%s", gitHint)
+	}
 	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
 		return hintf(partial, "'kist verify' lists the damage, and 'kist verify --repair' looks for intact copies")
 	}

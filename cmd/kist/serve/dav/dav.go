@@ -25,6 +25,7 @@ import (
 	"github.com/kist-vcs/kist/tree/browse"
 	"github.com/kist-vcs/kist/tree/pending"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // Prefix is the path of the handler on its server.
@@ -242,6 +243,8 @@ func status(err error) (int, string) {
 		return http.StatusServiceUnavailable, "stored data was removed meanwhile; repeat the request"
 	case errors.Is(err, tree.ErrNotExist), errors.Is(err, tree.ErrNotDir), errors.Is(err, refs.ErrNotFound), errors.Is(err, kist.ErrUnborn):
 		return http.StatusNotFound, "no such file or folder"
+	case errors.Is(err, worktree.ErrGit):
+		return http.StatusForbidden, "no server changes a .git folder"
 	case errors.Is(err, access.ErrDenied):
 		return http.StatusForbidden, "access denied"
 	case errors.Is(err, object.ErrPurged), errors.Is(err, intact.ErrExpired):

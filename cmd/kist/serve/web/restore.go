@@ -37,6 +37,9 @@ func (s *site) restore(r *request) (page, error) {
 	if err != nil || path == "" || tree.CheckPath(path) != nil || r.rev == "" {
 		return page{}, tree.ErrNotExist
 	}
+	if tree.GitFolder(path) != "" {
+		return page{}, &shownError{"Not allowed", "Git runs commands from this folder, so no server writes it.", http.StatusForbidden}
+	}
 	v, err := r.site.Open(r.Context(), r.rev)
 	if err != nil {
 		return page{}, err

@@ -42,6 +42,7 @@ const DefaultCache = 128 << 20
 type Options struct {
 	Cache int64            // bytes of objects to keep in memory; 0: DefaultCache
 	Now   func() time.Time // the clock; must be set for a remote
+	Git   bool             // show git's own folders; git runs commands from them, also in a mount
 }
 
 // History is the history of a repository or a remote. It is safe for concurrent use.
@@ -50,6 +51,7 @@ type History struct {
 	objects  reader
 	commits  commitNames
 	versions *versionIndex // nil: there are no versions
+	git      bool          // see Options.Git
 }
 
 // OfRepository returns the history of a repository, which must stay open. The History may be
@@ -71,10 +73,13 @@ func newHistory(s source, o Options) *History {
 	if o.Cache == 0 {
 		o.Cache = DefaultCache
 	}
-	h := &History{source: s, objects: reader{cache.New(s, o.Cache), s}}
+	h := &History{source: s, objects: reader{cache.New(s, o.Cache), s}, git: o.Git}
 	h.commits.h = h
 	return h
 }
+
+// hides reports whether a name in a commit is left out, as if there were no such entry.
+func (h *History) hides(name string) bool { return !h.git && object.IsGitName(name) }
 
 // Settle closes files of the repository that were removed since they were opened.
 func (h *History) Settle() { h.source.settle() }
@@ -221,6 +226,9 @@ type inCommit struct {
 }
 
 func (f inCommit) lookup(ctx context.Context, name string) (*Node, error) {
+	if f.h.hides(name) {
+		return nil, absent(name)
+	}
 	e, err := object.Lookup(ctx, f.h.objects, f.tree, name)
 	if errors.Is(err, object.ErrNoEntry) {
 		return nil, absent(name)
@@ -238,7 +246,7 @@ func (f inCommit) list(ctx context.Context, from string) iter.Seq2[*Node, error]
 				yield(nil, err)
 				return
 			}
-			if !yield(f.h.node(e, f.commit, f.when), nil) {
+			if !f.h.hides(e.Name) && !yield(f.h.node(e, f.commit, f.when), nil) {
 				return
 			}
 		}

@@ -108,7 +108,7 @@ func (f versionsFolder) lookup(ctx context.Context, name string) (*Node, error) 
 	if err != nil {
 		return nil, err
 	}
-	if root == nil {
+	if root == nil || f.x.h.hides(name) {
 		return nil, absent(name)
 	}
 	isDir, err := f.hasFolder(ctx, root, name)
@@ -196,6 +196,9 @@ func (f versionsFolder) all(ctx context.Context) ([]*Node, error) {
 	if in := f.x.deleted[f.path]; in != nil {
 		files = slices.Clone(in.files)
 		for name := range in.folders {
+			if f.x.h.hides(name) {
+				continue
+			}
 			nodes[name] = f.dir(name)
 		}
 	}

@@ -236,6 +236,10 @@ func checkMove(r *kist.Repository, idx *index.Index, m Moved, others []Moved) er
 	switch {
 	case m.From == "":
 		return errors.New("the root of the worktree cannot be moved")
+	case r.Worktree().MayWrite(m.From) != nil:
+		return fmt.Errorf("path %q: %w", m.From, r.Worktree().MayWrite(m.From))
+	case r.Worktree().MayWrite(m.To) != nil:
+		return fmt.Errorf("path %q: %w", m.To, r.Worktree().MayWrite(m.To))
 	case stage.Indexed(idx, m.From) == nil:
 		return fmt.Errorf("path %q: %w", m.From, kist.ErrNoMatch)
 	case tree.Below(m.To, m.From):

@@ -70,6 +70,7 @@ func (w *work) current(ctx context.Context, all bool) (*state, error) {
 	if !all && !w.template.inherits() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
 		if was, err = intact.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
 			maps.Copy(s.files, w.old.files)
+			maps.DeleteFunc(s.files, func(_ string, f file) bool { return tree.GitFolder(f.link) != "" }) // of an older kist
 		} else if !intact.IsAbsent(err) && !errors.Is(err, intact.ErrExpired) {
 			return nil, err
 		}
@@ -173,7 +174,7 @@ func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*ob
 }
 
 // place puts a file into the pool and the state. It skips a file whose content was purged or
-// lost.
+// lost, or whose link would be in a folder of git.
 func (p *placer) place(ctx context.Context, w *work, path string, e *object.Entry) error {
 	purge, err := w.repo.PurgedIn(ctx, p.records, w.repo.Objects(), e)
 	if err != nil {
@@ -207,6 +208,10 @@ func (p *placer) place(ctx context.Context, w *work, path string, e *object.Entr
 	}
 	if f.link, err = w.template.link(facts); err != nil {
 		return err
+	}
+	if tree.GitFolder(f.link) != "" { // git would run commands from it
+		w.skipped++
+		return nil
 	}
 	p.state.files[path] = f
 	w.entries[sum] = *e

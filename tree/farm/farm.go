@@ -90,7 +90,7 @@ type work struct {
 	lock     *disk.FileLock
 
 	entries map[object.ID]object.Entry // a file with each content that next has met
-	skipped int                        // files whose content was purged or lost
+	skipped int                        // files that place skipped
 }
 
 // begin takes the lock of the views, and reads the state of one.

@@ -217,7 +217,7 @@ func oneName(value string) string {
 	switch {
 	case value == "":
 		return noValue
-	case object.CheckName(value) != nil: // such as .. and .kist
+	case object.CheckName(value) != nil, object.IsGitName(value): // such as .., .kist and .git
 		return "_" + value
 	}
 	return value

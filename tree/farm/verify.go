@@ -48,7 +48,7 @@ type Report struct {
 	View
 	Commit   object.ID
 	Links    int // without the link to the pool
-	Skipped  int // files left out because their content was purged or lost
+	Skipped  int // files left out: their content was purged or lost, or the link would be in a .git folder
 	Problems []Problem
 }
 

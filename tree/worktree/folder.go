@@ -431,7 +431,7 @@ func (w *Worktree) MkdirAll(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := w.refuseGit(path); err != nil {
+	if err := w.MayWrite(path); err != nil {
 		return pathError("mkdir", path, err)
 	}
 	d, err := w.makeFolder(path)
@@ -443,7 +443,7 @@ func (w *Worktree) MkdirAll(path string) error {
 
 // Remove removes the file, symlink or empty folder at path.
 func (w *Worktree) Remove(path string) error {
-	if err := w.refuseGit(path); err != nil {
+	if err := w.MayWrite(path); err != nil {
 		return pathError("remove", path, err)
 	}
 	return w.at("remove", path, func(d folder, name string) error {
@@ -462,7 +462,7 @@ func (w *Worktree) Remove(path string) error {
 // parent folder must exist.
 func (w *Worktree) Rename(from, to string) error {
 	for _, path := range []string{from, to} {
-		if err := w.refuseGit(path); err != nil {
+		if err := w.MayWrite(path); err != nil {
 			return pathError("rename", path, err)
 		}
 	}

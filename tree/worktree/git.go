@@ -21,20 +21,20 @@ var ErrGit = errors.New("git's own folder stays as it is, because git runs comma
 // AllowGit sets [Options.Git]. Call it before other methods.
 func (w *Worktree) AllowGit() { w.opt.Git = true }
 
-// refuseGit returns [ErrGit] if a path is one of git or below one, and the worktree does not
+// MayWrite returns [ErrGit] if a path is one of git or below one, and the worktree does not
 // permit changes there. Every method that writes calls it, or splitGit.
-func (w *Worktree) refuseGit(path string) error {
+func (w *Worktree) MayWrite(path string) error {
 	if w.opt.Git || tree.GitFolder(path) == "" {
 		return nil
 	}
 	return ErrGit
 }
 
-// splitGit splits operations into those that refuseGit permits and the others. With keep, it
+// splitGit splits operations into those that MayWrite permits and the others. With keep, it
 // permits none in git's folders.
 func (w *Worktree) splitGit(ops []Op, keep bool) (allowed, refused []Op) {
 	isGit := func(op Op) bool {
-		return w.refuseGit(op.Path) != nil || keep && tree.GitFolder(op.Path) != ""
+		return w.MayWrite(op.Path) != nil || keep && tree.GitFolder(op.Path) != ""
 	}
 	if !slices.ContainsFunc(ops, isGit) {
 		return ops, nil

@@ -25,6 +25,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 type backupOptions struct {
@@ -81,6 +82,10 @@ So 'kist -C /srv backup' is all that cron needs.
 With --local-limit, a backup pushes and evicts while it stores. The history
 stays here, and commands fetch the content that they read.
 
+A backup has everything below its paths, also git's own folders, except what the
+--exclude options and ignore files leave out, sockets and the like, and the
+.kist folders of other repositories. It lists these, each time, with the reason.
+
 The --exclude options leave files out, also files that earlier backups have.
 Files that cannot be read, and PATHs that do not exist, keep their last version:
 they are skipped and listed, and the exit status is 3. The status is that of the
@@ -96,7 +101,7 @@ the repository are used only if you trust it:
 With --json, one object: exit; commit (the last one of the branch, null if there
 is none), committed (whether it is new), branch, remote, remote_head; files
 (new, changed and removed, also empty or changed folders; unmodified; skipped:
-path and reason); not_stored (sockets and the like); bytes_read, bytes_new,
+path and reason); not_stored (path and reason: sockets and the like); bytes_read, bytes_new,
 bytes_stored, bytes_sent; start, seconds; steps (name, outcome, seconds, error
 if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 		Example: `  kist backup
@@ -442,7 +447,7 @@ func (b *backup) addOptions(ctx context.Context, args []string) (stage.AddOption
 		return stage.AddOptions{}, err
 	}
 	exclude, err := b.selection.options(b.env)
-	return stage.AddOptions{Paths: paths, Exclude: exclude, AllowMissing: true}, err
+	return stage.AddOptions{Paths: paths, Git: true, Exclude: exclude, AllowMissing: true}, err
 }
 
 // commit reports the commit, which the session of add made.
@@ -548,6 +553,9 @@ func (b *backup) print() {
 	}) {
 		env.warn("not stored: %s", line)
 	}
+	if slices.ContainsFunc(s.NotStored, func(left jsonform.Skipped) bool { return left.Reason == worktree.Nested.String() }) {
+		env.info("hint: the .kist of another repository is in no backup but its own: 'kist -C FOLDER backup'")
+	}
 	if err := partialError(env, b.repo, b.skipped); err != nil {
 		sayOutcome(env, outcomeOf(err))
 	}
@@ -561,6 +569,9 @@ func (b *backup) print() {
 		how = "incomplete, interrupted"
 	case len(b.skipped) > 0:
 		how += ", " + plural(uint64(len(b.skipped)), "path", "paths") + " skipped"
+	}
+	if n := len(s.NotStored); n > 0 {
+		how += ", " + plural(uint64(n), "path", "paths") + " not stored"
 	}
 	env.tell("%s; %s unmodified; %s\n", how, plural(uint64(s.Files.Unmodified), "file", "files"), took)
 }

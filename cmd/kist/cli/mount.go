@@ -17,6 +17,7 @@ import (
 type mountOptions struct {
 	remote string
 	other  bool
+	git    bool
 	cache  uint64
 	folder *mount.Folder
 }
@@ -39,6 +40,8 @@ read. In DIR are:
 With REV, DIR has the files of that commit instead. New commits and branches
 appear by themselves. Other commands work meanwhile, also gc. A file whose
 content has expired or was purged cannot be opened; kist prints the reason.
+Git's own folders, .git, are shown only with --git: 'git status' in the mount
+would run commands from them.
 
 With --remote, kist reads a remote, without a clone. REMOTE is its name or URL.
 REV is then HEAD, a branch, a tag or an ID, and there is no folder versions.
@@ -60,6 +63,7 @@ With --json: dir, rev and remote, when it is mounted.`,
 	flags := cmd.Flags()
 	flags.StringVar(&o.remote, "remote", "", "show the history of `REMOTE`")
 	flags.BoolVar(&o.other, "allow-other", false, "let other users look, as far as recorded permissions allow it")
+	flags.BoolVar(&o.git, "git", false, "show .git folders, too; git runs commands from them")
 	o.cache = browse.DefaultCache
 	flags.Var(newParsed(&o.cache, "128MiB", kist.ParseSize), "cache", "keep at most `SIZE` of data in memory")
 	propose(env, cmd, "remote", env.complete(remotes))
@@ -133,7 +137,7 @@ func serveMount(ctx context.Context, env *Env, h *browse.History, m *mount.Mount
 // open opens the history to show in dir, and returns its name. It also opens the folder. The
 // caller calls done and closes the folder in the end.
 func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *browse.History, name string, done func(), err error) {
-	options := browse.Options{Cache: int64(o.cache), Now: env.Now}
+	options := browse.Options{Cache: int64(o.cache), Now: env.Now, Git: o.git}
 	if o.remote == "" {
 		r, err := env.open()
 		if err != nil {

@@ -65,7 +65,6 @@ func (e *Env) unwritten(r *kist.Repository, err error) error {
 // hintGit is for folders of git that a command left as they are.
 const hintGit = "if you trust whoever committed it: 'kist config core.git write', then 'kist restore PATH'"
 
-
 // unwrittenBelow is unwritten for a command that wrote to another folder.
 func unwrittenBelow(dir string, err error) error {
 	return unwritten(err, "if it is yours, --git writes .git folders, too", func(path string) string { return quotePath(filepath.Join(dir, path)) })

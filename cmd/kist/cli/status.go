@@ -54,11 +54,13 @@ worktree, and there are no colours. With -z, paths end with NUL and are not
 quoted, and the new path of a rename comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X), purged, lost. With --branch before them: branch,
+renamed_from, reason (of X), purged, lost, not_stored (why add leaves out an
+untracked path that nothing ignores), not_written (git's own folder, which kist
+leaves alone). With --branch before them: branch,
 id, upstream, ahead and behind (how many commits); operation (merge, revert,
 cherry-pick or rebase, if one is in progress), other (its commit at hand), onto
-(of a rebase); bisecting (where a bisect was started). If there is no path to
-print and no --branch: clean, which is true.`,
+(of a rebase); bisecting (where a bisect was started). If there is no path but
+those of not_stored and not_written, and no --branch: clean, which is true.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
@@ -217,6 +219,9 @@ type statusLineJSON struct {
 	Reason   string `json:"reason,omitempty"`
 	Purged   bool   `json:"purged,omitempty"` // unchanged, but absent, since its content was purged
 	Lost     bool   `json:"lost,omitempty"`   // unchanged, but absent, since its content is lost
+
+	NotStored  string `json:"not_stored,omitempty"`  // untracked, and why add leaves it out
+	NotWritten bool   `json:"not_written,omitempty"` // tracked, but kist leaves git's own folder alone
 }
 
 // statusHeadJSON is the line that --branch adds.
@@ -245,7 +250,6 @@ func statusJSON(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) 
 	lines := statusLines(s)
 	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {
 		env.json(map[string]bool{"clean": true})
-		return
 	}
 
 	for _, l := range lines {
@@ -261,6 +265,25 @@ func statusJSON(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) 
 	for _, f := range s.Lost {
 		env.json(statusLineJSON{AtPath: jsonform.NewPath(f.Path), Index: " ", Worktree: " ", Lost: true})
 	}
+	for _, left := range notStored(s) {
+		env.json(statusLineJSON{AtPath: jsonform.NewPath(left.Path), Index: " ", Worktree: " ", NotStored: left.Reason})
+	}
+	for _, path := range s.Unwritten {
+		env.json(statusLineJSON{AtPath: jsonform.NewPath(path), Index: " ", Worktree: " ", NotWritten: true})
+	}
+}
+
+// notStored returns the paths that add leaves out though nothing ignores them, sorted, with
+// the reasons.
+func notStored(s *stage.Status) []object.Skipped {
+	left := gitLeftOut(s)
+	for _, f := range s.Skipped {
+		if f.State != worktree.Unreadable && f.Old == nil {
+			left = append(left, object.Skipped{Path: f.Path, Reason: skipReason(f)})
+		}
+	}
+	slices.SortFunc(left, func(a, b object.Skipped) int { return tree.ComparePaths(a.Path, b.Path) })
+	return left
 }
 
 // statusLine is a path in a status, with git's two letters; a space means no change.

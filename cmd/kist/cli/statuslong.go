@@ -49,6 +49,7 @@ func (p *longStatus) text(o statusOptions) string {
 	if !p.draft {
 		p.paths("Purged", "tracked, but their content was purged: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
 		p.paths("Lost", "tracked, but their content is lost: 'kist checkout PATH...' writes them if it is back", p.status.Lost)
+		p.unwritten()
 		p.conclusion(o)
 	}
 	return p.out.String()
@@ -229,6 +230,9 @@ func (p *longStatus) skipped() {
 			left = append(left, s)
 		}
 	}
+	if !p.draft {
+		left = append(left, gitLeftOut(p.status)...)
+	}
 	if len(left) == 0 {
 		return
 	}
@@ -236,6 +240,25 @@ func (p *longStatus) skipped() {
 	p.printf("\nNot stored:\n")
 	for _, s := range left {
 		p.line(red, "", 0, shownSkipped(p.env, p.repo, s))
+	}
+}
+
+// gitLeftOut returns git's own folders that add leaves out, with the reason.
+func gitLeftOut(s *stage.Status) []object.Skipped {
+	var left []object.Skipped
+	for _, path := range s.LeftOut {
+		left = append(left, object.Skipped{Path: path, Reason: "git's own folder; 'kist backup' and 'kist add -f' store it"})
+	}
+	return left
+}
+
+func (p *longStatus) unwritten() {
+	if len(p.status.Unwritten) == 0 {
+		return
+	}
+	p.title("Not written", "git's own folders, tracked and left alone: "+hintGit)
+	for _, path := range p.status.Unwritten {
+		p.line(red, "", 0, p.env.shown(p.repo, path))
 	}
 }
 

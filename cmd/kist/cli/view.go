@@ -59,10 +59,11 @@ default is %Y-%m-%d. A slash in FORMAT makes folders. In other values, a slash
 becomes an underscore. 'none' stands for an empty value.
 
 Two files of different content must not get the same name: add {path}, {dir} or
-{id} to the template. Symlinks, devices and FIFOs are left out.
+{id} to the template. Symlinks, devices and FIFOs are left out, and files whose
+link would be in a .git folder.
 
-With --json: name, template, dir, rev, commit, links and skipped (files whose
-content was purged or lost).`,
+With --json: name, template, dir, rev, commit, links and skipped (files
+whose content was purged or lost, or whose link would be in a .git folder).`,
 		Example: `  kist view add by-date '{date:%Y/%m/%d}/{path}'
   kist view add releases '{tag}/{path}' main
   kist view add store '{ext}/{id}' --dir /srv/store`,
@@ -253,7 +254,7 @@ func showView(env *Env, report *farm.Report, done string) {
 	}{newViewJSON(report.View), report.Commit, report.Links, report.Skipped})
 	env.tell("%s view %q: %s in %s\n", done, report.Name, plural(uint64(report.Links), "link", "links"), quotePath(report.Dir))
 	if report.Skipped > 0 {
-		env.warn("%s left out: the content was purged or lost", plural(uint64(report.Skipped), "file is", "files are"))
+		env.warn("%s left out: the content was purged or lost, or the link would be in a .git folder", plural(uint64(report.Skipped), "file is", "files are"))
 	}
 }
 

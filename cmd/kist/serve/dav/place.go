@@ -149,6 +149,9 @@ func (p *place) entry(ctx context.Context) (object.Entry, error) {
 		e.Type = object.TypeDir
 		return e, nil
 	}
+	if tree.GitFolder(p.path) != "" { // a client may mount this server, and git there run commands from it
+		return object.Entry{}, &tree.PathError{Path: p.path, Err: tree.ErrNotExist}
+	}
 	if err := p.mayRead(ctx, p.path); err != nil {
 		return object.Entry{}, err
 	}
@@ -188,7 +191,7 @@ func (p *place) list(ctx context.Context) iter.Seq2[object.Entry, error] {
 			return
 		}
 		for e, err := range p.rules.Entries(ctx, p.view.Objects, p.path, dir.Content.ID, "") {
-			if err == nil && e.Type != object.TypeFile && e.Type != object.TypeDir {
+			if err == nil && (e.Type != object.TypeFile && e.Type != object.TypeDir || object.IsGitName(e.Name)) {
 				continue
 			}
 			if !yield(e, err) {

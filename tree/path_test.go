@@ -53,6 +53,16 @@ func TestComparePaths(t *testing.T) {
 	}
 }
 
+func TestGitFolder(t *testing.T) {
+	for path, want := range map[string]string{
+		"": "", "a": "", "a/b": "", ".gitignore": "", "a/.github/x": "", ".git": ".git", ".git/config": ".git", "a/.GIT": "a/.GIT", "a/git~1/b/.git/c": "a/git~1",
+	} {
+		if got := GitFolder(path); got != want {
+			t.Errorf("GitFolder(%q) = %q, want %q", path, got, want)
+		}
+	}
+}
+
 func TestBelow(t *testing.T) {
 	for _, tt := range []struct {
 		path, dir string

@@ -101,9 +101,10 @@ the repository are used only if you trust it:
 With --json, one object: exit; commit (the last one of the branch, null if there
 is none), committed (whether it is new), branch, remote, remote_head; files
 (new, changed and removed, also empty or changed folders; unmodified; skipped:
-path and reason); not_stored (path and reason: sockets and the like); bytes_read, bytes_new,
-bytes_stored, bytes_sent; start, seconds; steps (name, outcome, seconds, error
-if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
+path and reason); not_stored (path and reason: sockets and the like);
+bytes_read, bytes_new, bytes_stored, bytes_sent; start, seconds; steps (name,
+outcome, seconds, error if it failed). The outcome is "done", "nothing to do",
+"failed" or "not run".`,
 		Example: `  kist backup
   kist -C /srv backup --keep-daily 7 --keep-monthly 12
   kist config backup.keep-daily 7

@@ -359,3 +359,35 @@ func TestSeeksReadFewChunks(t *testing.T) {
 		}
 	}
 }
+
+// Folders of git are hidden, because git runs commands from them, also in a mount.
+func TestGitFolders(t *testing.T) {
+	s := treetest.New(t)
+	for _, path := range []string{"a", ".git/config", "sub/.git", "sub/b", "old/.GIT/x"} {
+		s.Write(path, path)
+	}
+	s.Add(stage.AddOptions{Git: true})
+	s.Commit("first")
+	s.Check(os.RemoveAll(filepath.Join(s.Dir, "old")))
+	s.Add(stage.AddOptions{})
+	s.Commit("second")
+
+	h := browse.OfRepository(s.Repo, browse.Options{})
+	for path, want := range map[string][]string{
+		"latest": {"a", "sub"}, "latest/sub": {"b"}, "branches/main": {"a", "sub"}, "versions": {"a@1", "old", "sub"}, "versions/sub": {"b@1"}, "versions/old": nil,
+	} {
+		if got := names(t, h, path); !slices.Equal(got, want) {
+			t.Errorf("%q: %q, want %q", path, got, want)
+		}
+	}
+	for _, path := range []string{"latest/.git", "latest/.git/config", "latest/sub/.git", "versions/.git", "versions/.git/config@1", "versions/old/.GIT"} {
+		if _, err := h.Root().Find(t.Context(), path); !errors.Is(err, tree.ErrNotExist) {
+			t.Errorf("Find(%q): error %v, want ErrNotExist", path, err)
+		}
+	}
+
+	h = browse.OfRepository(s.Repo, browse.Options{Git: true})
+	if got, want := names(t, h, "latest"), []string{".git", "a", "sub"}; !slices.Equal(got, want) {
+		t.Errorf("with Git: %q, want %q", got, want)
+	}
+}

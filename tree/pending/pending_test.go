@@ -26,6 +26,7 @@ import (
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
 	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 var alice, bob = refs.Who{Name: "alice", Email: "alice@example.org"}, refs.Who{Name: "bob", Email: "bob@example.org"}
@@ -497,4 +498,31 @@ func TestKilledMove(t *testing.T) {
 	s.Check(os.WriteFile(filepath.Join(s.Dir, "mine"), []byte("old"), 0o644))
 	s.commit("main")
 	s.want(s.worktree(), map[string]string{"a.txt": "second", "mine": "first"})
+}
+
+// No change of a server reaches a folder of git: neither by its name nor in a copied folder,
+// even if the configuration permits changes there.
+func TestGitFolders(t *testing.T) {
+	r := withBranch(t)
+	r.Write("sub/.git/config", "mine")
+	r.Add(stage.AddOptions{Git: true})
+	r.Commit("with git")
+	r.Repo.Worktree().AllowGit()
+	s := start(t, r)
+	for _, path := range []string{".git", ".git/config", "sub/.GIT/x", "git~1"} {
+		s.want(errors.Is(s.tryPut("main", path, "evil", alice), worktree.ErrGit), true)
+	}
+	err := s.branch("main").Do(t.Context(), alice, nil, func(e *Edit) error {
+		sub, err := e.Find(t.Context(), "sub")
+		e.SetFrom("copy", sub)
+		return err
+	})
+	s.Check(err)
+	s.commit("main")
+
+	s.want(s.files("main")["copy/.git/config"], "mine")
+	s.want(r.Exists("copy"), true)
+	s.want(r.Exists("copy/.git"), false)
+	s.want(s.Status().Unwritten, []string{"copy/.git"})
+	s.want(s.Status().Clean(), true)
 }

@@ -71,24 +71,27 @@ func scan(ctx context.Context, r *kist.Repository, w *worktree.Worktree, idx *in
 	if err != nil {
 		return nil, err
 	}
-	split, err := splitUnavailable(ctx, r, found)
+	split, err := splitUnavailable(ctx, r, w, found)
 	return split.rest, err
 }
 
 // splitScan is a scan's result. Purged, lost and unwritten are missing tracked files that the
 // user did not remove: their content was purged, it was lost and the file was never written, or
-// the file is in a folder of git that kist does not write. Rest has all other results, except
+// they are in a folder of git that kist does not write. Rest has all other results, except
 // missing folders of such files: the folders are still tracked.
 type splitScan struct{ rest, purged, lost, unwritten []worktree.Found }
 
-// splitUnavailable splits a scan's result.
-func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.Found) (split splitScan, err error) {
+// splitUnavailable splits the result of a scan of w.
+func splitUnavailable(ctx context.Context, r *kist.Repository, w *worktree.Worktree, found []worktree.Found) (split splitScan, err error) {
 	purges, err := r.Purges().View()
 	if err != nil {
 		return split, err
 	}
 
-	found, without := split.takeUnwritten(r, found)
+	without := map[string]bool{}
+	if w == r.Worktree() && !r.IsBare() { // kist writes to no other worktree, so the user removed a missing file
+		found, without = split.takeUnwritten(w, found)
+	}
 	for _, f := range found {
 		if f.State != worktree.Deleted || f.Old == nil || !purges.AnyPurged() && !f.Old.Stat.IsZero() {
 			continue
@@ -120,26 +123,30 @@ func splitUnavailable(ctx context.Context, r *kist.Repository, found []worktree.
 	return split, nil
 }
 
-// takeUnwritten moves missing files of git's own folders from found to s.unwritten, if kist
-// never wrote them. Above has the folders above them, which may be missing, too. An empty
-// folder in a folder of git counts as such a file if no other file there was written.
-func (s *splitScan) takeUnwritten(r *kist.Repository, found []worktree.Found) (rest []worktree.Found, above map[string]bool) {
+// takeUnwritten moves the missing content of git's own folders from found to s.unwritten, if
+// the folder is absent and kist never wrote a file of it. Above has the folders above it, which
+// may be missing, too.
+func (s *splitScan) takeUnwritten(w *worktree.Worktree, found []worktree.Found) (rest []worktree.Found, above map[string]bool) {
 	above = map[string]bool{}
-	isMissing := func(f worktree.Found) bool {
-		return f.State == worktree.Deleted && !r.IsBare() && tree.GitFolder(f.Path) != ""
+	absent := map[string]bool{} // folders of git
+	for _, f := range found {
+		at := tree.GitFolder(f.Path)
+		if at == "" || f.State != worktree.Deleted {
+			continue
+		}
+		if _, known := absent[at]; !known {
+			absent[at] = !w.Exists(at)
+		}
+		if f.Old != nil && !f.Old.Stat.IsZero() {
+			absent[at] = false // the user removed it
+		}
 	}
-	if !slices.ContainsFunc(found, isMissing) {
+	if len(absent) == 0 {
 		return found, above
 	}
 
-	written := map[string]bool{} // folders of git with a file that was written here
 	for _, f := range found {
-		if isMissing(f) && f.Old != nil && !f.Old.Stat.IsZero() {
-			written[tree.GitFolder(f.Path)] = true
-		}
-	}
-	for _, f := range found {
-		if !isMissing(f) || f.Old != nil && !f.Old.Stat.IsZero() || f.Old == nil && written[tree.GitFolder(f.Path)] {
+		if f.State != worktree.Deleted || !absent[tree.GitFolder(f.Path)] {
 			rest = append(rest, f)
 			continue
 		}
@@ -341,7 +348,7 @@ func (s *Status) compareWorktree(ctx context.Context, r *kist.Repository, idx *i
 	if err != nil {
 		return nil, err
 	}
-	split, err := splitUnavailable(ctx, r, found)
+	split, err := splitUnavailable(ctx, r, r.Worktree(), found)
 	if err != nil {
 		return nil, err
 	}

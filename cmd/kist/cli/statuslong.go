@@ -256,7 +256,7 @@ func (p *longStatus) unwritten() {
 	if len(p.status.Unwritten) == 0 {
 		return
 	}
-	p.title("Not written", "git's own folders, tracked and left alone: "+hintGit)
+	p.title("Not written", "git runs commands from these folders; "+hintGit)
 	for _, path := range p.status.Unwritten {
 		p.line(red, "", 0, p.env.shown(p.repo, path))
 	}

@@ -601,3 +601,35 @@ func FuzzXML(f *testing.F) {
 		}
 	})
 }
+
+// No client makes, changes or sees a folder of git: git runs commands from it, in the worktree
+// and in a mount of the client.
+func TestGitFolders(t *testing.T) {
+	s := newSite(t, Options{})
+	s.Write("sub/.git/config", "mine")
+	s.Add(stage.AddOptions{Git: true})
+	s.Commit("with git")
+	s.Repo.Worktree().AllowGit()
+	const main = Prefix + "/branches/main/"
+	to := func(path string) string { return "Destination: " + s.url + main + path }
+
+	for _, path := range []string{".git", ".GIT", "git~1", "sub/.git%20"} {
+		s.want(403, "anna", "PUT", main+path, "evil")
+		s.want(403, "anna", "MKCOL", main+path+"/", "")
+		s.want(403, "anna", "COPY", main+"a.txt", "", to(path))
+		s.want(403, "anna", "MOVE", main+"a.txt", "", to(path))
+	}
+	for _, path := range []string{main + "sub/.git/config", main + "sub/.git/", Prefix + "/latest/sub/.git/config"} {
+		s.want(404, "anna", "GET", path, "")
+		s.want(404, "anna", "PROPFIND", path, "", "Depth: 0")
+	}
+	s.want(404, "anna", "DELETE", main+"sub/.git/config", "")
+	if list := s.want(207, "anna", "PROPFIND", main+"sub/", "", "Depth: 1").body; strings.Contains(list, ".git") {
+		t.Errorf("the listing has .git: %s", list)
+	}
+	s.want(201, "anna", "COPY", main+"sub/", "", to("copy"))
+	s.want(201, "anna", "POST", main, "")
+	if _, err := os.Lstat(filepath.Join(s.Dir, "copy/.git")); err == nil {
+		t.Error("the copy of a folder made copy/.git in the worktree")
+	}
+}

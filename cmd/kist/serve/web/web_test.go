@@ -555,3 +555,18 @@ func TestAccess(t *testing.T) {
 		}
 	}
 }
+
+// The page restores nothing in a folder of git, even if the configuration permits changes there.
+func TestGitFolders(t *testing.T) {
+	t.Parallel()
+	r := harbour(t)
+	r.Write("sub/.git/config", "mine")
+	r.Add(stage.AddOptions{Git: true})
+	r.Commit("with git")
+	r.Check(os.RemoveAll(filepath.Join(r.Dir, "sub")))
+	r.Repo.Worktree().AllowGit()
+	s := served(t, r, true)
+	if status, body, _ := s.do("POST", "/restore", url.Values{"path": {"sub/.git/config"}, "rev": {"HEAD"}}); status != 403 || r.Exists("sub") {
+		t.Errorf("restore: status %d, want 403: %.300s", status, body)
+	}
+}

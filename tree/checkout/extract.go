@@ -68,11 +68,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	}
 	result := &Extracted{Ops: ops}
 	if _, err := os.Stat(o.To); o.DryRun && errors.Is(err, fs.ErrNotExist) {
-		var kept []worktree.Failed
-		if !o.Git {
-			result.Ops, kept = r.Worktree().DropGit(ops)
-		}
-		return result, view.WithFailed(nil, append(lost, kept...))
+		return result, view.WithFailed(nil, append(lost, result.dropGit(r.Worktree(), o)...))
 	}
 	if !o.DryRun {
 		if err := os.MkdirAll(o.To, 0o777); err != nil {
@@ -86,7 +82,6 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	if o.Git {
 		w.AllowGit()
 	}
-
 	if o.Refuse {
 		if err := refuseDifferent(ctx, r, w, ops); err != nil {
 			return nil, err
@@ -105,9 +100,7 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 		slices.SortStableFunc(result.Ops, func(a, b worktree.Op) int { return tree.ComparePaths(a.Path, b.Path) })
 	}
 	if o.DryRun {
-		var kept []worktree.Failed
-		result.Ops, kept = w.DropGit(result.Ops)
-		return result, view.WithFailed(nil, append(lost, kept...))
+		return result, view.WithFailed(nil, append(lost, result.dropGit(w, o)...))
 	}
 
 	how.Progress = stage.ApplyProgress(result.Ops, o.Progress)
@@ -124,6 +117,20 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	}
 
 	return result, view.WithFailed(err, lost)
+}
+
+// dropGit removes the operations that Apply will refuse from the plan. It returns their folders
+// of git, with the reason.
+func (e *Extracted) dropGit(w *worktree.Worktree, o ExtractOptions) (failed []worktree.Failed) {
+	e.Ops = slices.DeleteFunc(slices.Clone(e.Ops), func(op worktree.Op) bool {
+		err := w.MayWrite(op.Path)
+		if err == nil || o.Git {
+			return false
+		}
+		failed = append(failed, worktree.Failed{Path: tree.GitFolder(op.Path), Err: err})
+		return true
+	})
+	return slices.CompactFunc(failed, func(a, b worktree.Failed) bool { return a.Path == b.Path })
 }
 
 // refuseDifferent returns a [*stage.LocalChangesError] if ops would replace anything that

@@ -66,8 +66,10 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 		return nil, err
 	}
 
-	list, refused := w.splitGit(list, o.KeepGit)
-	left, failed := w.leaveGit(refused)
+	var refused []Op
+	if !w.opt.Git || o.KeepGit {
+		list, refused = splitGit(list)
+	}
 
 	a := &applier{
 		w: w, r: r, o: o, ops: list,
@@ -76,9 +78,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	}
 
 	w.SweepTemp()
-	for _, f := range failed {
-		a.fails.add(f.Path, f.Err)
-	}
+	left := a.leaveGit(refused)
 	a.refuseCollisions()
 	a.findLinks()
 	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.makeHardLinks} {

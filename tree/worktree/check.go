@@ -57,7 +57,9 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 		return nil, err
 	}
 
-	list, _ = w.splitGit(list, false) // Apply leaves the others
+	if !w.opt.Git {
+		list, _ = splitGit(list) // Apply leaves the others
+	}
 	c := &checker{w: w, idx: idx, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
 	for i := range c.ops {
 		op := &c.ops[i]

@@ -109,12 +109,8 @@ func TestNoEscape(t *testing.T) {
 		if f.w.Exists(path) && strings.Contains(path, "kist") {
 			t.Errorf("Exists(%q) is true", path)
 		}
-		f.w.MkdirAll(path)
-		f.w.MkdirAll(path + "/x")
-		f.w.Remove(path)
 		f.w.Rename("fine", path)
 		f.w.Rename(path, "moved")
-		f.w.Remove("moved")
 		check(path)
 		if t.Failed() {
 			return
@@ -183,14 +179,8 @@ func TestMethodsRefuseSymlinks(t *testing.T) {
 			d.Close()
 			t.Errorf("opened folder %s", path)
 		}
-		if err := f.w.MkdirAll(path); err == nil {
-			t.Errorf("MkdirAll(%s) succeeds", path)
-		}
 		if path == "out" || path == "f" || path == "fo" {
 			continue
-		}
-		if err := f.w.Remove(path); err == nil {
-			t.Errorf("removed %s", path)
 		}
 		if err := f.w.Rename("dangling", path); err == nil {
 			t.Errorf("moved a symlink to %s", path)

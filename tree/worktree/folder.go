@@ -424,40 +424,6 @@ func (o *Opener) close() {
 	}
 }
 
-// MkdirAll makes a folder and its missing parents. An existing folder does not
-// change.
-func (w *Worktree) MkdirAll(path string) error {
-	path, err := cleanPath(path)
-	if err != nil {
-		return err
-	}
-	if err := w.MayWrite(path); err != nil {
-		return pathError("mkdir", path, err)
-	}
-	d, err := w.makeFolder(path)
-	if err != nil {
-		return err
-	}
-	return d.Close()
-}
-
-// Remove removes the file, symlink or empty folder at path.
-func (w *Worktree) Remove(path string) error {
-	if err := w.MayWrite(path); err != nil {
-		return pathError("remove", path, err)
-	}
-	return w.at("remove", path, func(d folder, name string) error {
-		st, err := d.lstat(name)
-		switch {
-		case err != nil:
-			return err
-		case st.isDir():
-			return d.rmdir(name)
-		}
-		return d.unlink(name)
-	})
-}
-
 // Rename moves a path and replaces a file or symlink at the new path. The new
 // parent folder must exist.
 func (w *Worktree) Rename(from, to string) error {

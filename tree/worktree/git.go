@@ -2,7 +2,6 @@ package worktree
 
 import (
 	"errors"
-	"io/fs"
 	"maps"
 	"slices"
 
@@ -30,12 +29,9 @@ func (w *Worktree) MayWrite(path string) error {
 	return ErrGit
 }
 
-// splitGit splits operations into those that MayWrite permits and the others. With keep, it
-// permits none in git's folders.
-func (w *Worktree) splitGit(ops []Op, keep bool) (allowed, refused []Op) {
-	isGit := func(op Op) bool {
-		return w.MayWrite(op.Path) != nil || keep && tree.GitFolder(op.Path) != ""
-	}
+// splitGit returns the operations outside of git's folders, and the others.
+func splitGit(ops []Op) (allowed, refused []Op) {
+	isGit := func(op Op) bool { return tree.GitFolder(op.Path) != "" }
 	if !slices.ContainsFunc(ops, isGit) {
 		return ops, nil
 	}
@@ -49,34 +45,25 @@ func (w *Worktree) splitGit(ops []Op, keep bool) (allowed, refused []Op) {
 	return allowed, refused
 }
 
-// DropGit returns the operations that Apply would carry out, and an error for each folder of
-// git that it would leave as it is.
-func (w *Worktree) DropGit(ops []Op) ([]Op, []Failed) {
-	allowed, refused := w.splitGit(ops, false)
-	_, failed := w.leaveGit(refused)
-	return allowed, failed
-}
-
-// leaveGit returns the results of operations that Apply refuses. A path to remove that is
-// absent is done. Otherwise each folder of git gets one error.
-func (w *Worktree) leaveGit(refused []Op) (done []Applied, failed []Failed) {
+// leaveGit fails the operations in folders of git, with one error for each folder. It returns
+// results for paths to remove that are absent.
+func (a *applier) leaveGit(refused []Op) (done []Applied) {
+	last := ""
 	for _, op := range refused {
-		if op.New == nil {
-			if _, err := w.Lstat(op.Path); errors.Is(err, fs.ErrNotExist) {
-				done = append(done, Applied{Path: op.Path})
-				continue
-			}
+		if op.New == nil && !a.w.Exists(op.Path) {
+			done = append(done, Applied{Path: op.Path})
+			continue
 		}
-		at := tree.GitFolder(op.Path)
-		if n := len(failed); n == 0 || failed[n-1].Path != at {
-			failed = append(failed, Failed{at, ErrGit})
+		if at := tree.GitFolder(op.Path); at != last {
+			a.fails.add(at, ErrGit)
+			last = at
 		}
 	}
-	return done, failed
+	return done
 }
 
-// LeftOutGit returns the folders of git that scans left out, sorted: those that the index does
-// not have, and those that it has but that no command wrote here.
+// LeftOutGit returns the folders of git that scans left out, sorted. The index has the second
+// ones, but no command wrote them here.
 func (w *Worktree) LeftOutGit() (untracked, unwritten []string) {
 	w.gitMu.Lock()
 	defer w.gitMu.Unlock()

@@ -53,9 +53,9 @@ func TestNoEscapeByRace(t *testing.T) {
 				failed++
 			}
 			f.w.Apply(ctx, f.store, []Op{{Path: "race/config", Old: old}, {Path: "race/dir/x", Old: old}, {Path: "race/dir"}, {Path: "race/refs"}, {Path: "race/link", Old: old}}, ApplyOptions{})
-			f.w.MkdirAll("race/made/below")
-			f.w.Rename("race/made/below", "race/moved")
-			f.w.Remove("race/moved")
+			f.w.Apply(ctx, f.store, []Op{{Path: "race/made", New: dir(0o711)}}, ApplyOptions{})
+			f.w.Rename("race/made", "race/moved")
+			f.w.Apply(ctx, f.store, []Op{{Path: "race/moved"}}, ApplyOptions{})
 			for _, path := range []string{"race/config", "race/secret"} {
 				if s, err := f.w.Store(ctx, object.Discard, path); err == nil && string(s.Entry.Inline) != "evil" {
 					t.Errorf("read %s through the symlink: %q", path, s.Entry.Inline)

@@ -236,7 +236,9 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 		return nil, err
 	}
 
-	ops, _ = w.splitGit(ops, false)
+	if !w.opt.Git {
+		ops, _ = splitGit(ops)
+	}
 	a := &Ahead{w: w, temp: temp, files: map[string]*aheadFile{}}
 	for i := range ops {
 		op := &ops[i]

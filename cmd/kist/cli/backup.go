@@ -82,15 +82,11 @@ So 'kist -C /srv backup' is all that cron needs.
 With --local-limit, a backup pushes and evicts while it stores. The history
 stays here, and commands fetch the content that they read.
 
-A backup has everything below its paths, also git's own folders, except what the
---exclude options and ignore files leave out, sockets and the like, and the
-.kist folders of other repositories. It lists these, each time, with the reason.
-
-The --exclude options leave files out, also files that earlier backups have.
-Files that cannot be read, and PATHs that do not exist, keep their last version:
-they are skipped and listed, and the exit status is 3. The status is that of the
-failed step if one failed. If another backup of this repository is running, the
-status is 14, except with --wait.
+A backup has .git folders, too. The --exclude options also leave out files that
+earlier backups have. Files that cannot be read, and PATHs that do not exist,
+keep their last version: they are skipped and listed, and the exit status is 3.
+The status is that of the failed step if one failed. If another backup of this
+repository is running, the status is 14, except with --wait.
 
 The commands of --before, --after, --on-success and --on-failure get the summary
 as JSON on standard input. Keys of these options, of --metrics and of --ping can
@@ -101,10 +97,9 @@ the repository are used only if you trust it:
 With --json, one object: exit; commit (the last one of the branch, null if there
 is none), committed (whether it is new), branch, remote, remote_head; files
 (new, changed and removed, also empty or changed folders; unmodified; skipped:
-path and reason); not_stored (path and reason: sockets and the like);
-bytes_read, bytes_new, bytes_stored, bytes_sent; start, seconds; steps (name,
-outcome, seconds, error if it failed). The outcome is "done", "nothing to do",
-"failed" or "not run".`,
+path and reason); not_stored (sockets and the like); bytes_read, bytes_new,
+bytes_stored, bytes_sent; start, seconds; steps (name, outcome, seconds, error
+if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 		Example: `  kist backup
   kist -C /srv backup --keep-daily 7 --keep-monthly 12
   kist config backup.keep-daily 7

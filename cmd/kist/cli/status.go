@@ -54,9 +54,9 @@ worktree, and there are no colours. With -z, paths end with NUL and are not
 quoted, and the new path of a rename comes first.
 
 With --json, for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X), purged, lost, not_stored (why add leaves out an
-untracked path that nothing ignores), not_written (git's own folder, which kist
-leaves alone). With --branch before them: branch,
+renamed_from, reason (of X), purged, lost. The line of a path that add leaves
+out has not_stored, the reason; that of a .git folder that kist does not write
+has not_written. With --branch before them: branch,
 id, upstream, ahead and behind (how many commits); operation (merge, revert,
 cherry-pick or rebase, if one is in progress), other (its commit at hand), onto
 (of a rebase); bisecting (where a bisect was started). If there is no path but

@@ -1,0 +1,85 @@
+package kist_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// making lists functions, methods and system calls that make or replace names of files. Those
+// without a package count whatever the type is.
+var making = []string{
+	"os.Create", "os.Link", "os.Rename", "disk.Create", "disk.Rename", "root.Rename", "CreateTemp", "OpenFile", "WriteFile", "WriteUnsynced", "WriteHint",
+	"Mkdir", "MkdirAll", "MkdirTemp", "MakeDir", "Symlink", "CopyFS",
+	"Openat", "Openat2", "Mkdirat", "Renameat", "Renameat2", "Symlinkat", "Linkat", "Mknod", "Mknodat", "Mkfifo", "Mkfifoat",
+}
+
+// writers lists the files that call one of these, and the packages (with a slash at the end),
+// each with the place that it writes to. Only tree/worktree and tree/farm write what commits
+// name, and only they have to leave out git's own folders.
+var writers = map[string]string{
+	"object/": "below .kist", "refs/": "below .kist", "gc/": "below .kist", "tree/index/": "below .kist", "tree/versions/": "below .kist", "tree/pending/": "below .kist",
+	"remote/": "below .kist, and remotes", "repository.go": "below .kist", "userconfig.go": "the user's configuration",
+
+	"tree/worktree/":           "worktrees: TestGitWriters there",
+	"tree/farm/":               "views: TestGitFolders of cmd/kist/cli",
+	"tree/checkout/extract.go": "the folder that the user names",
+	"tree/convert/delete.go":   "a new name for the folder to delete",
+	"tree/treetest/":           "repositories of tests",
+
+	"cmd/kist/cli/archive.go":      "the archive that the user names",
+	"cmd/kist/cli/backupcare.go":   "below .kist",
+	"cmd/kist/cli/backupreport.go": "the file of metrics that the user names",
+	"cmd/kist/cli/commit.go":       "the message, below .kist",
+	"cmd/kist/cli/help.go":         "the pages of this project",
+	"cmd/kist/cli/hunkchoice.go":   "a hunk, below .kist",
+	"cmd/kist/schedule/":           "timers of the system",
+}
+
+// Every file that makes names of files is listed. A new writer of worktrees needs a test that it
+// leaves out git's own folders.
+func TestWritersOfFiles(t *testing.T) {
+	met := map[string]bool{}
+	for _, file := range goFiles(t) {
+		if file.test {
+			continue
+		}
+		row := writerRow(file.path)
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			e, ok := n.(*ast.SelectorExpr)
+			if !ok || !slices.Contains(making, e.Sel.Name) && !slices.Contains(making, selector(e)) {
+				return true
+			}
+			if met[row] = true; row == "" {
+				t.Errorf("%s calls %s: give the file a row in writers", set.Position(e.Pos()), e.Sel.Name)
+			}
+			return true
+		})
+	}
+
+	for row := range writers {
+		if !met[row] {
+			t.Errorf("writers has %q, which writes nothing", row)
+		}
+	}
+}
+
+// writerRow returns the row of writers for a file, or "".
+func writerRow(path string) string {
+	for row := range writers {
+		if path == row || strings.HasSuffix(row, "/") && strings.HasPrefix(path, row) {
+			return row
+		}
+	}
+	return ""
+}

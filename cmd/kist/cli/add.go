@@ -38,10 +38,10 @@ Files that the patterns in .kistignore files exclude are left out. A file that
 cannot be read, or changes while it is read, is skipped, reported, and mentioned
 by commits until it has been added; it is never taken for deleted. FIFOs,
 sockets, devices and the .kist folders of other repositories are not stored.
-git's own folder, .git, is left out unless it is tracked: 'kist add -f .git'
-adds it. The key core.ignoreFiles can add .gitignore to the files with patterns.
-The first add that meets metadata that this repository does not record says so
-(see --metadata in 'kist help init').
+git's own folder, .git, is left out unless it is tracked: 'kist backup' stores
+it, and 'kist add -f .git'. The key core.ignoreFiles can add .gitignore to the
+files with patterns. The first add that meets metadata that this repository does
+not record says so (see --metadata in 'kist help init').
 
 With --patch, kist shows each changed part of tracked text files, a hunk, and
 asks whether to stage it: y stages it, n does not, s splits it, e edits it, and

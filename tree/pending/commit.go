@@ -383,7 +383,7 @@ func (b *Branch) undoMove(ctx context.Context) error {
 func (b *Branch) undo(ctx context.Context) error {
 	err := checkout.Undo(context.WithoutCancel(ctx), b.c.repo, checkout.Tips{
 		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
-		To:   checkout.Tip{Commit: b.half.commit, Tree: b.half.tree},
+		To:   checkout.Tip{Commit: b.half.commit, Tree: b.half.tree}, KeepGit: true,
 	})
 	if stage.IsPartial(err) {
 		b.c.o.Warn(err.Error())

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/tree"
 )
 
 // ErrSetting is matched by the error for an unknown key of the configuration, or for an
@@ -78,6 +79,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	}},
 	{Name: "gc.reflogExpire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
 	{Name: "gc.reflogExpireUnreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
+	{Name: KeyDirectoryRenames, Form: "true, false or conflict", Default: "conflict", Help: "files that one side adds to a folder move along if the other side renamed it; see docs/merging.md", check: checkOneOf("true", "false", "conflict")},
 	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
 	{Name: KeyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},
@@ -149,6 +151,9 @@ const (
 	KeyGit          = "core.git"          // whether kist writes git's own folders
 	KeyIgnoreFiles  = "core.ignoreFiles"  // the key with more names of ignore files
 	KeyBackupPaths  = KeyBackup + "paths" // the key with the paths to back up
+
+	// KeyDirectoryRenames is the key for the effect of renamed directories on merges.
+	KeyDirectoryRenames = "merge.directory-renames"
 )
 
 // The values of [KeyGit].
@@ -387,6 +392,17 @@ func checkRemoteURL(url string) error {
 		return fmt.Errorf("%q: %w", remote.Redact(url), ErrSecret)
 	}
 	return nil
+}
+
+// DirectoryRenames returns the effect of renamed directories on merges.
+func (c *Config) DirectoryRenames() tree.DirectoryRenames {
+	switch text, _ := c.Get(KeyDirectoryRenames); text {
+	case "true":
+		return tree.FollowDirectoryRenames
+	case "false":
+		return tree.IgnoreDirectoryRenames
+	}
+	return tree.AskDirectoryRenames
 }
 
 // defaultAutoRepack is the value of gc.autoRepack if the key is not set.

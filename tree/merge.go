@@ -21,6 +21,9 @@ type MergeOptions struct {
 	// content if a file is not text.
 	Favor Side
 
+	// Directories is the effect of renamed directories.
+	Directories DirectoryRenames
+
 	// Split cuts merged files into chunks. Merged files are deduplicated only
 	// if it is the repository's chunker.
 	Split SplitFunc
@@ -71,6 +74,11 @@ const (
 	// ConflictRenameDelete: one moved a file, the other deleted it. The moved
 	// one stays.
 	ConflictRenameDelete ConflictKind = "rename/delete"
+
+	// ConflictLocation: one added a file to a directory that the other
+	// renamed. The file is in the renamed directory. It stays at its path if
+	// the new path is taken or not clear.
+	ConflictLocation ConflictKind = "file location"
 )
 
 // Conflict is a path about which the sides disagree.
@@ -120,6 +128,8 @@ type MergeResult struct {
 //     stays if a change of the other side in it stays.
 //   - A file that one side moved and the other changed is merged at its new
 //     path, if the new path is clear; see [DetectRenames].
+//   - A file that one side added to a directory that the other renamed moves
+//     along if opts.Directories says so.
 //
 // New nodes and contents are stored in rw. The memory used depends on the
 // number of changes.
@@ -150,6 +160,7 @@ type merger struct {
 	Versions
 	opts MergeOptions
 
+	arrivals  arrivals            // entries that may follow a renamed directory
 	both      []threeWay          // paths that both sides changed
 	replaced  map[string]threeWay // directories that ours replaced by something else
 	overDirs  map[string]overDir  // edits that replace a directory, by path
@@ -170,6 +181,20 @@ func (m *merger) run(ctx context.Context) (Info, error) {
 	if err := m.compare(ctx); err != nil {
 		return Info{}, err
 	}
+
+	found := m.arrivals.found
+	if m.opts.Directories != IgnoreDirectoryRenames && len(found[0])+len(found[1]) > 0 {
+		moved, err := m.followDirectories(ctx)
+		if err != nil {
+			return Info{}, err
+		}
+		if moved {
+			m.both, m.edits = nil, nil
+			if err := m.compare(ctx); err != nil {
+				return Info{}, err
+			}
+		}
+	}
 	if err := m.followRenames(ctx); err != nil {
 		return Info{}, err
 	}
@@ -183,8 +208,11 @@ func (m *merger) run(ctx context.Context) (Info, error) {
 	if err := m.separate(ctx); err != nil {
 		return Info{}, err
 	}
+	if err := m.askAboutArrivals(ctx, found); err != nil {
+		return Info{}, err
+	}
 
-	return m.apply(ctx)
+	return m.applyEdits(ctx, m.Ours, m.sorted())
 }
 
 func (m *merger) stat(ctx context.Context, root object.ID) (Info, error) {
@@ -228,15 +256,15 @@ func (m *merger) edit(op mergeOp, path string, entry *object.Entry) {
 
 func (m *merger) conflict(c Conflict) { m.conflicts = append(m.conflicts, c) }
 
-// apply makes the edits.
-func (m *merger) apply(ctx context.Context) (Info, error) {
-	ours, err := m.stat(ctx, m.Ours)
+// applyEdits returns a directory after edits in path order.
+func (m *merger) applyEdits(ctx context.Context, root object.ID, edits []mergeEdit) (Info, error) {
+	info, err := m.stat(ctx, root)
 	if err != nil {
 		return Info{}, err
 	}
 
-	editor := NewEditor(m.rw, ours)
-	for _, e := range m.sorted() {
+	editor := NewEditor(m.rw, info)
+	for _, e := range edits {
 		switch e.op {
 		case opSet:
 			err = editor.Set(ctx, e.path, e.entry)
@@ -301,7 +329,7 @@ func (m *merger) compare(ctx context.Context) error {
 	nextTheirs, stop := iter.Pull2(m.changes(ctx, m.Theirs))
 	defer stop()
 
-	m.replaced, m.overDirs = make(map[string]threeWay), make(map[string]overDir)
+	m.replaced, m.overDirs, m.arrivals = make(map[string]threeWay), make(map[string]overDir), arrivals{}
 
 	o, errO, moreO := nextOurs()
 	t, errT, moreT := nextTheirs()
@@ -320,6 +348,12 @@ func (m *merger) compare(ctx context.Context) error {
 			order = 1
 		default:
 			order = ComparePaths(o.Path, t.Path)
+		}
+		if order <= 0 {
+			m.arrivals.note(0, o)
+		}
+		if order >= 0 {
+			m.arrivals.note(1, t)
 		}
 		switch {
 		case order < 0:
@@ -449,14 +483,10 @@ func (m *merger) moves(ctx context.Context, side object.ID, removed map[string]b
 
 	matcher := renameMatcher{r: m.rw}
 	for c, err := range m.changes(ctx, side) {
-		switch {
-		case err != nil:
+		if err != nil {
 			return nil, err
-		case isGone(c.New) && movable(c.Old):
-			matcher.olds = append(matcher.olds, moved{path: c.Path, entry: c.Old})
-		case isGone(c.Old) && movable(c.New):
-			matcher.news = append(matcher.news, moved{path: c.Path, entry: c.New})
 		}
+		matcher.add(c)
 	}
 
 	err := matcher.run(ctx, func(old *moved) bool { return removed[old.path] })

@@ -108,6 +108,17 @@ type renameMatcher struct {
 	olds, news []moved
 }
 
+// add adds the sides of a paired change that can be part of a rename. A file that became a
+// directory counts as removed.
+func (m *renameMatcher) add(c Change) {
+	switch {
+	case isGone(c.New) && movable(c.Old):
+		m.olds = append(m.olds, moved{path: c.Path, entry: c.Old})
+	case isGone(c.Old) && movable(c.New):
+		m.news = append(m.news, moved{path: c.Path, entry: c.New})
+	}
+}
+
 // run matches equal files, and then those similar ones whose old side is
 // wanted.
 func (m *renameMatcher) run(ctx context.Context, wanted func(old *moved) bool) error {

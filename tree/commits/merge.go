@@ -241,7 +241,8 @@ func (m *threeWay) over(ctx context.Context, r *kist.Repository, rw object.ReadW
 		return nil, err
 	}
 	versions := tree.Versions{Base: base, Ours: ours, Theirs: m.theirs}
-	return tree.Merge(ctx, rw, versions, tree.MergeOptions{Labels: m.labels, Favor: m.favor, Split: r.Chunker().Split})
+	o := tree.MergeOptions{Labels: m.labels, Favor: m.favor, Directories: r.Config().DirectoryRenames(), Split: r.Chunker().Split}
+	return tree.Merge(ctx, rw, versions, o)
 }
 
 // merge carries out a threeWay and makes the commit if there are no conflicts.

@@ -49,7 +49,9 @@ func Apply(ctx context.Context, r *kist.Repository, id object.ID, o ApplyOptions
 	}
 	if o.Index {
 		a.Stage = func(ctx context.Context, rw object.ReadWriter, ours object.ID, _ *tree.MergeResult) (object.ID, error) {
-			m, err := tree.Merge(ctx, rw, tree.Versions{Base: a.Base, Ours: ours, Theirs: staged}, tree.MergeOptions{Split: r.Chunker().Split})
+			m, err := tree.Merge(ctx, rw, tree.Versions{Base: a.Base, Ours: ours, Theirs: staged}, tree.MergeOptions{
+				Directories: r.Config().DirectoryRenames(), Split: r.Chunker().Split,
+			})
 			if err == nil && len(m.Conflicts) > 0 {
 				err = ErrStaged
 			}

@@ -367,6 +367,17 @@ func conflictText(env *Env, r *kist.Repository, c tree.Conflict) string {
 		return fmt.Sprintf("%s was renamed to %s by %s and deleted by %s; the renamed one stays", env.shown(r, c.From), path, by(c.Ours != nil), by(c.Ours == nil))
 	case tree.ConflictRenameRename:
 		return fmt.Sprintf("%s was renamed to %s by us and to %s by them; both stay", path, env.shown(r, c.OursPath), env.shown(r, c.TheirsPath))
+	case tree.ConflictLocation:
+		return locationText(env, r, c)
 	}
 	return path + aside
+}
+
+// locationText describes a conflict about a file whose folder the other side renamed.
+func locationText(env *Env, r *kist.Repository, c tree.Conflict) string {
+	path := env.shown(r, c.Path)
+	if c.From == "" {
+		return path + " is in a folder that the other side renamed; it stays, because its new place is taken or not clear"
+	}
+	return fmt.Sprintf("%s is in a folder that the other side renamed; it moves along to %s", env.shown(r, c.From), path)
 }

@@ -52,8 +52,9 @@ func belowAny(path, dir string) bool { return dir != "" && Below(path, dir) }
 
 // renamedDirs are the directories that one side renamed and in which the other side has arrivals.
 type renamedDirs struct {
-	to    map[string]string // new paths by old ones
-	split map[string]bool   // directories whose files went to several others, to none the most
+	to     map[string]string // new paths by old ones
+	split  map[string]bool   // directories whose files went to several others, to none the most
+	direct map[string]bool   // directories with a file that arrived in them, not further down
 }
 
 // follow sets the place of an arrival.
@@ -123,9 +124,12 @@ func (m *merger) side(side int) object.ID {
 
 // renamedDirs finds the directories that a side renamed and in which the other side has arrivals.
 func (m *merger) renamedDirs(ctx context.Context, side int) (renamedDirs, error) {
-	d := renamedDirs{to: map[string]string{}, split: map[string]bool{}}
+	d := renamedDirs{to: map[string]string{}, split: map[string]bool{}, direct: map[string]bool{}}
 	around := map[string]bool{} // the directories around arrivals
 	for _, a := range m.arrivals.found[1-side] {
+		if dir, _ := Split(a.path); !IsDir(a.entry) {
+			d.direct[dir] = true
+		}
 		for dir, _ := Split(a.path); dir != "" && !around[dir]; dir, _ = Split(dir) {
 			around[dir] = true
 		}
@@ -206,23 +210,28 @@ func countMove(counts map[string]map[string]int, removed map[string]bool, from, 
 	}
 }
 
-// checkArrival decides whether an arrival of a side moves. It stays if the renamed directory went
-// into one that the own side renamed, or if an arrival of the other side moves to its path. If
-// its new path is taken, it stays and is a conflict.
+// checkArrival decides whether an arrival of a side moves. It stays if the own side renamed the
+// new directory, too, or if an arrival of the other side moves to its path. If its new path is
+// taken, it stays and is a conflict.
 func (m *merger) checkArrival(ctx context.Context, side int, a *arrival, targets [2]map[string]int, renamed [2]renamedDirs) error {
 	if a.to == "" {
 		return nil
 	}
 
-	_, renamedAgain := renamed[side].to[renamed[1-side].to[a.dir]]
-	if renamedAgain || targets[1-side][a.path] > 0 {
+	var err error
+	to := renamed[1-side].to[a.dir]
+	_, leaves := renamed[side].to[to]
+	leaves = leaves || targets[1-side][a.path] > 0
+	if !leaves && !renamed[1-side].direct[a.dir] {
+		leaves, err = m.isBelowRemoved(ctx, side, to)
+	}
+	if err != nil || leaves {
 		a.to = ""
-		return nil
+		return err
 	}
 
 	taken := targets[side][a.to] > 1
 	if !taken {
-		var err error
 		if taken, err = m.isTaken(ctx, side, a, targets[side]); err != nil {
 			return err
 		}
@@ -231,6 +240,23 @@ func (m *merger) checkArrival(ctx context.Context, side int, a *arrival, targets
 		a.to, a.ask = "", !IsDir(a.entry)
 	}
 	return nil
+}
+
+// isBelowRemoved reports whether a directory is below one that a side removed. Two directories
+// that moved into each other stay there if only directories arrived in them.
+func (m *merger) isBelowRemoved(ctx context.Context, side int, dir string) (bool, error) {
+	d := differ{r: m.rw}
+	for dir, _ = Split(dir); dir != ""; dir, _ = Split(dir) {
+		was, err := d.find(ctx, m.Base, dir)
+		if err != nil {
+			return false, err
+		}
+		is, err := d.find(ctx, m.side(side), dir)
+		if err != nil || IsDir(was) && !IsDir(is) {
+			return err == nil, err
+		}
+	}
+	return false, nil
 }
 
 // isTaken reports whether the new path of an arrival, or one above, has something else on its side.

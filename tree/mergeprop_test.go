@@ -38,7 +38,7 @@ func TestMergeProperties(t *testing.T) {
 		changes := 1 + g.IntN(10)
 		ours, theirs := g.change(t, from, changes).build(t, m), g.change(t, from, changes).build(t, m)
 		merge := func(base, ours, theirs object.ID) *MergeResult {
-			merged, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{Split: splitEven})
+			merged, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{Directories: DirectoryRenames(seed % 3), Split: splitEven})
 			if err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}

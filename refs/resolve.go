@@ -47,6 +47,7 @@ const (
 //	REV^{/fix}          the newest commit reachable from REV whose message
 //	                    matches a regular expression
 //	:/fix               the same, reachable from HEAD or any ref
+//	main...topic        the only merge base of two revisions
 //
 // An annotated tag stands for its commit. A name that several refs have means
 // the first of: a special name, a full name, one below refs, a tag, a branch,
@@ -54,6 +55,10 @@ const (
 // before a complete ID. Errors are [*UnknownRevisionError], [*AmbiguousError], or
 // those of reading files and objects.
 func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, error) {
+	if from, to, symmetric, _ := SplitRange(rev); symmetric && !strings.HasPrefix(rev, messagePrefix) {
+		return s.mergeBase(ctx, o, rev, from, to)
+	}
+
 	r, err := parseRevision(rev)
 	if err == nil && r.tree {
 		err = r.unknown("a tree is no commit")
@@ -73,7 +78,7 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 // tag, a branch of a remote, and an ID or its first digits. It follows no steps and searches no
 // messages, so it takes little time. Any other revision is an [*UnknownRevisionError].
 func ResolveName(ctx context.Context, s *Store, o Objects, name string) (object.ID, error) {
-	if strings.ContainsAny(name, "~^:") || strings.Contains(name, "@{") {
+	if strings.ContainsAny(name, "~^:") || strings.Contains(name, "@{") || strings.Contains(name, "..") {
 		return object.ID{}, &UnknownRevisionError{Rev: name, Reason: "not a name of a branch or tag, nor an ID"}
 	}
 	r, err := parseRevision(name)
@@ -88,6 +93,29 @@ func ResolveName(ctx context.Context, s *Store, o Objects, name string) (object.
 		}
 	}
 	return s.Resolve(ctx, o, name)
+}
+
+// mergeBase returns the only merge base of two revisions. Rev has both.
+func (s *Store) mergeBase(ctx context.Context, o Objects, rev, from, to string) (object.ID, error) {
+	var ends [2]object.ID
+	for i, end := range []string{from, to} {
+		if _, _, _, again := SplitRange(end); again {
+			return object.ID{}, &UnknownRevisionError{Rev: rev, Reason: "a range of ranges"}
+		}
+		var err error
+		if ends[i], err = s.Resolve(ctx, o, end); err != nil {
+			return object.ID{}, err
+		}
+	}
+
+	bases, err := history.MergeBases(ctx, o, ends[0], ends[1])
+	switch {
+	case err != nil:
+		return object.ID{}, fmt.Errorf("revision %q: %w", rev, err)
+	case len(bases) != 1:
+		return object.ID{}, &UnknownRevisionError{Rev: rev, Reason: fmt.Sprintf("it has %d merge bases", len(bases))}
+	}
+	return bases[0], nil
 }
 
 // ResolveObject is [Store.Resolve] for any object: a name or ID of an annotated tag means the
@@ -341,7 +369,7 @@ func (s *Store) Expand(ctx context.Context, rev string) (name string, err error)
 	if name, err = r.lookup(s); err != nil {
 		return "", err
 	}
-	if r.at == atCheckout && !strings.HasPrefix(name, Heads) {
+	if r.back > 0 && !strings.HasPrefix(name, Heads) {
 		return "", r.unknown("it is not a name")
 	}
 
@@ -382,7 +410,14 @@ func (s *Store) Candidates(name string) ([]string, error) {
 // for its "@{-n}".
 func (r revision) lookup(s *Store) (string, error) {
 	switch {
-	case r.at == atCheckout:
+	case r.back > 0 && r.at == atUpstream:
+		full, err := r.checkedOut(s)
+		if err != nil {
+			return "", err
+		}
+		r.name = full
+		return r.upstream(s)
+	case r.back > 0:
 		return r.checkedOut(s)
 	case r.at == atUpstream:
 		return r.upstream(s)
@@ -429,7 +464,7 @@ func (r revision) upstream(s *Store) (string, error) {
 // checkedOut returns the full name of the branch, or the ID, of an earlier
 // checkout.
 func (r revision) checkedOut(s *Store) (string, error) {
-	previous, err := s.Previous(r.number)
+	previous, err := s.Previous(r.back)
 	switch {
 	case errors.Is(err, ErrNotFound):
 		return "", r.unknown("there were not so many checkouts")

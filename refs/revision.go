@@ -16,7 +16,8 @@ type revision struct {
 	name   string         // as written; empty: the branch HEAD is on
 	search *regexp.Regexp // of ":/…": the newest commit with such a message, instead of a name
 	at     atKind
-	number int    // for atEntry, atCheckout
+	number int    // for atEntry
+	back   int    // of "@{-1}": the number of checkouts ago, instead of a name; 0: none
 	when   string // for atTime
 	steps  []step
 	tree   bool // "^{tree}" at the end: the tree of the commit
@@ -29,7 +30,6 @@ const (
 	atNow      atKind = iota // no "@{…}"
 	atEntry                  // "@{2}": a number of moves ago
 	atTime                   // "@{yesterday}"
-	atCheckout               // "@{-1}": a number of checkouts ago
 	atUpstream               // "@{u}": the remote-tracking branch of the upstream
 )
 
@@ -77,6 +77,9 @@ func parseRevision(text string) (revision, error) {
 
 	r.name = text[:end]
 	rest, err := r.parseAt(text[end:])
+	if err == nil && r.back > 0 {
+		rest, err = r.parseAt(rest)
+	}
 	if err != nil {
 		return r, err
 	}
@@ -84,9 +87,9 @@ func parseRevision(text string) (revision, error) {
 	switch {
 	case r.name == "@":
 		r.name = "HEAD"
-	case r.name == "" && r.at == atNow:
+	case r.name == "" && r.at == atNow && r.back == 0:
 		return r, r.unknown("begins without a name")
-	case r.name != "" && r.at == atCheckout:
+	case r.name != "" && r.back > 0:
 		return r, r.unknown("a name before @{-n}")
 	}
 
@@ -127,7 +130,7 @@ func (r *revision) parseAt(rest string) (string, error) {
 	case number > maxNumber || minus && number == 0:
 		return "", r.unknown("@{%s} is out of range", inside)
 	case minus:
-		r.at, r.number = atCheckout, int(number)
+		r.back = int(number)
 	default:
 		r.at, r.number = atEntry, int(number)
 	}

@@ -3,6 +3,7 @@ package tracking
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/rebase"
+	"github.com/kist-vcs/kist/tree/stage"
 )
 
 // PullOptions are the options of [Pull].
@@ -90,6 +92,10 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 		}
 	}
 	result.Merge, err = commits.Merge(ctx, r, o.Merge)
+	if o.Rebase != nil && o.Rebase.Autostash && errors.Is(err, stage.ErrLocalChanges) { // a rebase puts them aside
+		result.Merge = nil
+		result.Rebase, err = rebase.Rebase(ctx, r, *o.Rebase)
+	}
 	return result, err
 }
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -139,9 +140,9 @@ func createTarget(ctx context.Context, r *kist.Repository, old refs.Head, o Swit
 	return refs.Head{Branch: o.Create, ID: change.New}, []refs.Change{change}, err
 }
 
-// branchName returns the branch that a revision names, or "". A branch comes
-// before a tag of the same name. (Where a command wants a commit, the tag
-// comes first.)
+// branchName returns the branch that a revision names by its short name or as
+// an earlier checkout, or "". A branch comes before a tag of the same name.
+// (Where a command wants a commit, the tag comes first.)
 func branchName(ctx context.Context, r *kist.Repository, rev string) (string, error) {
 	if refs.CheckName(refs.Heads+rev) == nil {
 		_, err := r.Refs().Get(refs.Heads + rev)
@@ -150,6 +151,9 @@ func branchName(ctx context.Context, r *kist.Repository, rev string) (string, er
 		}
 	}
 
+	if !strings.HasPrefix(rev, "@{") {
+		return "", nil
+	}
 	name, err := r.Refs().Expand(ctx, rev)
 	if errors.Is(err, refs.ErrNotFound) {
 		return "", nil

@@ -58,8 +58,12 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 		case inConflict && dir == nil:
 			add(p, conflictEntry(conflict))
 			continue
-		case idx.Intended(p) && o.Cached:
-			removed = append(removed, p)
+		case idx.Intended(p):
+			if !o.Cached && !o.Force {
+				return nil, &stage.LocalChangesError{Obstacles: []stage.Obstacle{{Path: p, Reason: "not staged yet"}}}
+			}
+			untracked := index.NewEntry(object.Entry{Type: object.TypeFile}, index.Stat{})
+			add(p, &untracked)
 			continue
 		case dir == nil:
 			return nil, fmt.Errorf("path %q: %w", p, kist.ErrNoMatch)

@@ -251,10 +251,11 @@ func updateRef(ctx context.Context, r *kist.Repository, session *volume.Session,
 
 // TagOptions configure [CreateTag].
 type TagOptions struct {
-	Name    string
-	Rev     string // the commit
-	Message string // message of an annotated tag; empty: the tag is only a name
-	Force   bool   // replace a tag of this name
+	Name     string
+	Rev      string // the commit
+	Message  string // message of an annotated tag
+	Annotate bool   // make an annotated tag even without a message; otherwise, it is only a name
+	Force    bool   // replace a tag of this name
 }
 
 // CreateTag makes a tag and returns its new and its former value. An annotated
@@ -277,7 +278,7 @@ func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object
 	}
 
 	change := refs.Change{Name: refs.Tags + o.Name, Old: was, New: id, Reason: "tag: " + o.Rev}
-	if o.Message == "" {
+	if o.Message == "" && !o.Annotate {
 		return id, updateRef(ctx, r, nil, change)
 	}
 

@@ -163,6 +163,9 @@ func (o *messageOptions) register(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&o.file, "file", "F", "", "read the message from `FILE`; - is standard input")
 }
 
+// given reports whether an option gives a message.
+func (o *messageOptions) given() bool { return o.messages != nil || o.file != "" }
+
 // message returns the message that the options give, or "" without options. If the
 // message is empty, it returns the error empty.
 func (o *messageOptions) message(env *Env, empty error) (string, error) {

@@ -52,7 +52,11 @@ func (o *mvOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 		return err
 	}
 	to := args[len(args)-1]
-	if info, err := os.Stat(env.path(to)); strings.HasSuffix(to, "/") && (err != nil || !info.IsDir()) {
+	isDir := func(arg string) bool {
+		info, err := os.Stat(env.path(arg))
+		return err == nil && info.IsDir()
+	}
+	if strings.HasSuffix(to, "/") && !isDir(to) && (len(args) > 2 || !isDir(args[0])) {
 		return failf(exitFailed, "not-found", "there is no folder %s", quoteArg(to))
 	}
 

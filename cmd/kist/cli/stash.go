@@ -10,6 +10,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/stash"
 	"github.com/kist-vcs/kist/tree/view"
@@ -101,6 +102,9 @@ func (o *stashPushOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	if err != nil {
 		return err
 	}
+	if err := o.checkTracked(ctx, r, specs); err != nil {
+		return err
+	}
 	if len(specs) > 0 {
 		if o.Paths, err = env.find(ctx, r, specs, places{index: true, worktree: o.Untracked}); err != nil {
 			return err
@@ -139,6 +143,34 @@ func (o *stashPushOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	env.maintain(r)
 	env.show(stashJSON{&e.New, &e.Reason}, "Saved working directory and index state %s\n", printable(e.Reason))
 	return env.unwritten(r, err)
+}
+
+// checkTracked returns an error if a path is neither tracked nor in HEAD, and so not stashed.
+func (o *stashPushOptions) checkTracked(ctx context.Context, r *kist.Repository, specs pathspecs) error {
+	if o.Untracked || !specs.plain() {
+		return nil
+	}
+	head, err := view.OfHead(ctx, r)
+	if err != nil {
+		return err
+	}
+
+	for _, s := range specs {
+		if s.path == "" || tracked(r, s.path) {
+			continue
+		}
+		_, err := tree.Find(ctx, head.Objects, head.Tree, s.path)
+		switch {
+		case err == nil:
+		case !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir):
+			return err
+		case r.Worktree().Exists(s.path):
+			return hintf(failf(exitFailed, "untracked", "path %s is untracked: nothing was stashed", quoteArg(s.arg)), "-u stashes untracked files, too")
+		default:
+			return noMatch(s.arg)
+		}
+	}
+	return nil
 }
 
 func newStashList(env *Env) *cobra.Command {

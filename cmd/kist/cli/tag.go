@@ -55,7 +55,7 @@ tagger (name, email, time) and message.`,
 	o.commitFilter.register(cmd)
 	o.refOrder.register(env, cmd)
 	flags.IntVarP(&o.lines, "lines", "n", 0, "list the tags with `N` lines of each message; -n3 is short for -n=3")
-	flags.Lookup("lines").NoOptDefVal = "0"
+	flags.Lookup("lines").NoOptDefVal = "-1" // stands for 1; digits that follow replace it
 	registerDigits(cmd, &o.lines)
 	flags.BoolVarP(&o.annotate, "annotate", "a", false, "create a tag with a message from -m or -F")
 	o.messageOptions.register(cmd)
@@ -68,29 +68,32 @@ tagger (name, email, time) and message.`,
 
 func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args []string) error {
 	ctx := cmd.Context()
-	message, err := o.message(env, failf(exitFailed, "", "the tag's message is empty"))
+	message, err := o.message(env, nil)
 	if err != nil {
 		return err
 	}
-	if o.annotate && message == "" {
+	if o.annotate && !o.given() {
 		return hintf(usagef("no message for the tag"), "-m MESSAGE or -F FILE gives one")
 	}
 
 	switch {
 	case o.delete:
 		return env.each(args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })
-	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && message == "":
+	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.given():
 		return listTags(env, cmd, r, o, args)
 	case len(args) == 0:
 		return usagef("the NAME of the tag is missing")
 	case len(args) > 2:
 		return usagef("one argument too many: %s", quoteArg(args[2]))
+	case cmd.Flags().Changed("verbose") && !o.given() && !o.force:
+		return hintf(usagef("-v lists tags, and %s is no pattern without -l", quoteArg(args[0])),
+			"'kist show %s' shows a tag; kist has no signatures to verify", printable(args[0]))
 	}
 	rev := "HEAD"
 	if len(args) == 2 {
 		rev = previous(args[1])
 	}
-	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Force: o.force})
+	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Annotate: o.given(), Force: o.force})
 	if errors.Is(err, kist.ErrNameTaken) {
 		return hintf(err, "-f replaces it")
 	}
@@ -152,8 +155,8 @@ func listTags(env *Env, cmd *cobra.Command, r *kist.Repository, o tagOptions, ar
 	if err != nil {
 		return err
 	}
-	if cmd.Flags().Changed("lines") {
-		o.lines = max(o.lines, 1)
+	if o.lines < 0 {
+		o.lines = 1
 	}
 	width := 0
 	for _, ref := range list {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/remote"
@@ -69,17 +70,23 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 		return result, err
 	}
 
-	branch := strings.TrimPrefix(o.Source.Ref, refs.Heads)
-	if o.Merge.Message == "" && branch == "" {
-		o.Merge.Message = "Merge " + m.Label()
-	} else if o.Merge.Message == "" {
-		o.Merge.Message = fmt.Sprintf("Merge branch '%s' of %s", branch, remote.Redact(m.URL))
-	}
+	what, name := "branch", strings.TrimPrefix(o.Source.Ref, refs.Heads)
 	o.Merge.Rev = refs.FetchHead
 	if m.Name != "" {
-		if o.Merge.Rev, err = trackingBranch(ctx, r, o.Source); err != nil {
+		o.Merge.Rev, err = trackingBranch(ctx, r, o.Source)
+		if tag := result.Fetch.tag(name); errors.Is(err, refs.ErrNotFound) && !tag.IsZero() {
+			what, o.Merge.Rev = "tag", refs.FetchHead
+			err = setFetchHead(ctx, r, tag)
+		}
+		if err != nil {
 			return result, err
 		}
+	}
+
+	if o.Merge.Message == "" && name == "" {
+		o.Merge.Message = "Merge " + m.Label()
+	} else if o.Merge.Message == "" {
+		o.Merge.Message = fmt.Sprintf("Merge %s '%s' of %s", what, name, remote.Redact(m.URL))
 	}
 
 	if o.Rebase != nil {
@@ -106,13 +113,34 @@ func trackingBranch(ctx context.Context, r *kist.Repository, source registry.Ups
 	if err != nil {
 		return "", fmt.Errorf("branch %q of %q: %w", strings.TrimPrefix(source.Ref, refs.Heads), source.Remote, err)
 	}
-	if err := r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetSpecial(ctx, refs.FetchHead, tip) }); err != nil {
+	if err := setFetchHead(ctx, r, tip); err != nil {
 		return "", err
 	}
 	if full, err := r.Refs().Expand(ctx, source.Short()); err != nil || full != source.Tracking() { // something here has this name
 		return source.Tracking(), nil
 	}
 	return source.Short(), nil
+}
+
+// setFetchHead sets FETCH_HEAD to the commit of an ID from a ref.
+func setFetchHead(ctx context.Context, r *kist.Repository, id object.ID) error {
+	return r.Publish(ctx, func(ctx context.Context) error {
+		commit, err := refs.Peel(ctx, r.Objects(), id)
+		if err != nil {
+			return err
+		}
+		return r.Refs().SetSpecial(ctx, refs.FetchHead, commit)
+	})
+}
+
+// tag returns the value of a fetched tag of the remote, or zero.
+func (f *FetchResult) tag(name string) object.ID {
+	for _, ref := range f.Refs {
+		if ref.Name == refs.Tags+name {
+			return ref.New
+		}
+	}
+	return object.ID{}
 }
 
 // isForward reports whether a commit is a descendant of HEAD, so that there is nothing to

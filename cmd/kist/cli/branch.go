@@ -337,7 +337,7 @@ func (o branchOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 		at := row{printable(shortRef(ref.Name)), "  ", "", ref}
 		switch branch, local := refs.BranchOf(ref.Name); {
 		case ref.Name == "":
-			at.name, at.mark, at.color = fmt.Sprintf("(HEAD detached at %s)", ref.ID.Short()), "* ", green
+			at.name, at.mark, at.color = fmt.Sprintf("(HEAD detached at %s)", detachedAt(r, ref.ID)), "* ", green
 			if b, err := bisect.Current(r); err == nil {
 				at.name = fmt.Sprintf("(no branch, bisect started on %s)", printable(b.Start))
 			}
@@ -513,4 +513,18 @@ func shortRef(name string) string {
 		}
 	}
 	return name
+}
+
+// detachedAt returns the first tag that names a commit, or else the commit's short ID.
+func detachedAt(r *kist.Repository, commit object.ID) string {
+	list, err := r.Refs().List(refs.Tags)
+	if err != nil {
+		return commit.Short()
+	}
+	for _, ref := range list {
+		if target, err := refs.Peel(context.Background(), r.Objects(), ref.ID); err == nil && target == commit {
+			return printable(shortRef(ref.Name))
+		}
+	}
+	return commit.Short()
 }

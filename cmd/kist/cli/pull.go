@@ -99,6 +99,9 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if result == nil {
 		return o.end(ctx, env, r, nil, err)
 	}
+	if result.Fetch != nil && len(args) == 2 && errors.Is(err, refs.ErrNotFound) {
+		err = missingSource(args[1], result)
+	}
 	if result.Fetch != nil && !env.global.json {
 		fetched := tracking.FetchOptions{Remote: result.Source.Remote}
 		if err := printFetched(ctx, env, r, fetched, result.Fetch); err != nil {
@@ -114,6 +117,16 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 	o.form = func(merged mergedJSON) any { return pulledJSON{newFetchJSON(result.Fetch), merged} }
 	return o.end(ctx, env, r, result.Merge, err)
+}
+
+// missingSource returns the error for a branch to pull that the remote lacks.
+func missingSource(name string, result *tracking.PullResult) error {
+	var names []string
+	for _, ref := range result.Fetch.Refs {
+		names = append(names, shortRef(ref.Name))
+	}
+	err := failf(exitFailed, "unknown-ref", "remote %s has no branch or tag %s", quoteArg(result.Source.Remote), quoteArg(name))
+	return meant(err, name, names)
 }
 
 // pullSource returns the branch to pull; zero: the upstream of the current branch.

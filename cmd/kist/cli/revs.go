@@ -111,10 +111,15 @@ func namesPath(arg string) bool {
 
 // locate finds the file or folder that REV:PATH names. As in git, ":PATH" is in the
 // index, and the path starts from the root of the worktree, unless it begins with "./" or
-// "../": then it starts from the working directory. REV alone is its root. A name that is no
-// revision may be PATH@N or FILEID@N, a version of a file.
+// "../": then it starts from the working directory. ":2:PATH" is the version of a side of a
+// conflict. REV alone is its root. A name that is no revision may be PATH@N or FILEID@N, a
+// version of a file.
 func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
 	rev, path, hasPath := refs.SplitPath(revPath)
+	side := 0
+	if rev == "" && hasPath && len(path) > 1 && path[0] >= '0' && path[0] <= '3' && path[1] == ':' {
+		side, path = int(path[0]-'0'), path[2:]
+	}
 	at := located{rev: rev}
 	var source view.View
 	var err error
@@ -143,6 +148,10 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 		return at, err
 	}
 	at.tree, at.commit, at.objects = source.Tree, source.Commit, source.Objects
+	if side > 0 {
+		at.entry, err = conflictSide(r, at.path, side)
+		return at, err
+	}
 	at.entry, err = tree.Find(ctx, source.Objects, source.Tree, at.path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 		in := quoteArg(rev)
@@ -152,6 +161,20 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 		err = failf(exitFailed, "not-found", "path %s is not in %s", quoteArg(at.path), in)
 	}
 	return at, err
+}
+
+// conflictSide returns the version of a path in conflict: of the base (1), ours (2) or
+// theirs (3).
+func conflictSide(r *kist.Repository, path string, side int) (object.Entry, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return object.Entry{}, err
+	}
+	c, _ := idx.Conflict(path)
+	if e := []*object.Entry{c.Base, c.Ours, c.Theirs}[side-1]; e != nil {
+		return *e, nil
+	}
+	return object.Entry{}, failf(exitFailed, "not-found", "path %s has no version %d in the index", quoteArg(path), side)
 }
 
 // locateAll finds the files and folders that the arguments [REV[:PATH]] [--] [PATH...]

@@ -59,7 +59,7 @@ func (p *longStatus) printf(format string, args ...any) { fmt.Fprintf(&p.out, fo
 
 func (p *longStatus) head(head refs.Head) {
 	if head.Branch == "" {
-		p.printf("HEAD detached at %s\n", head.ID.Short())
+		p.printf("HEAD detached at %s\n", detachedAt(p.repo, head.ID))
 	} else {
 		p.printf("On branch %s\n", head.Branch)
 	}

@@ -305,7 +305,7 @@ func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, er
 
 	full, err := r.lookup(s)
 	if errors.Is(err, ErrNotFound) {
-		if r.at != atNow {
+		if r.at != atNow || r.back > 0 {
 			return object.ID{}, err
 		}
 		return r.byPrefix(ctx, o)
@@ -369,7 +369,7 @@ func (s *Store) Expand(ctx context.Context, rev string) (name string, err error)
 	if name, err = r.lookup(s); err != nil {
 		return "", err
 	}
-	if r.back > 0 && !strings.HasPrefix(name, Heads) {
+	if r.back > 0 && r.at == atNow && !strings.HasPrefix(name, Heads) {
 		return "", r.unknown("it is not a name")
 	}
 

@@ -141,7 +141,8 @@ func TestResolve(t *testing.T) {
 		"main@{1769857290}": "a", "main@{2026-01-31 12:07}~1": "b",
 		"main@{u}": "d", "@{u}": "d", "@{Upstream}": "d", "@{push}": "d", "HEAD@{u}": "d", "@@{u}": "d", "side@{u}": "c", "heads/main@{u}^2": "c", "main@{u}~1": "b",
 		":/e": "e", ":/^c$": "c", "HEAD^{/b}": "b", "v1^{/a}": "a", "HEAD^{/d}^2": "c", "main^{/b|nothing}~1": "a", "@{u}^{/a}": "a",
-		"@{-1}": "d", "@{-2}": "c", "@{-3}": "e", "@{-2}~1": "a",
+		"@{-1}": "d", "@{-2}": "c", "@{-3}": "e", "@{-2}~1": "a", "@{-3}@{1}": "d", "@{-3}@{u}": "d", "@{-3}@{1}^2": "c",
+		"main...side": "c", "side...": "c", "...main~1": "d", "HEAD^^...side": "a",
 	} {
 		got, err := h.Resolve(ctx, h.objects, rev)
 		if err != nil || h.name[got] != want {
@@ -170,7 +171,8 @@ func TestResolveUnknown(t *testing.T) {
 		"HEAD^{tree}": "a tree is no commit", "HEAD^{tree}^": "not understood", "HEAD^{": "not understood", "HEAD^{/x}": "no commit has such a message", "HEAD^{/}": "no text", "HEAD^{/!-x}": "no text", "HEAD^{/(}": "missing closing", ":/": "no text", ":/nowhere": "no commit has such a message", "HEAD~{1}": "not understood",
 		"HEAD~-1": "not understood", "HEAD^x": "not understood", "HEAD@{1}x": "not understood", "HEAD~1@{1}": "not understood", "@{1}@{1}": "not understood",
 		"@{": "no }", "main@{1": "no }", "main@{}": "nothing in", "main@{5}": "only 4", "main@{4}": "did not exist", "side@{1}": "did not exist",
-		"HEAD@{99}": "only", "main@{soon}": "not a time", "v1@{u}": "needs a branch", "none@{u}": "needs a branch", "main@{u}": "needs a branch", "@{u}@{1}": "not understood", "main@{-1}": "before @{-n}",
+		"HEAD@{99}": "only", "main@{soon}": "not a time", "v1@{u}": "needs a branch", "none@{u}": "needs a branch", "main@{u}": "needs a branch", "@{u}@{1}": "not understood", "main@{-1}": "before @{-n}", "@{-3}@{99}": "only 4", "@{-3}@{-1}": "not understood",
+		"main...none": "", "main...side...main": "a range of ranges", "main^{tree}...side": "a tree is no commit",
 		"none@{1}": "", "v1@{1}": "has only 0", "@{-9}": "not so many", "@{-0}": "out of range", "@{99999999}": "only 4",
 		"MERGE_HEAD@{1}": "has only 0",
 		"ORIG_HEAD":      "", "main@{-x}": "not a time", strings.Repeat("^", 5000): "longer than",

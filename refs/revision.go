@@ -77,7 +77,7 @@ func parseRevision(text string) (revision, error) {
 
 	r.name = text[:end]
 	rest, err := r.parseAt(text[end:])
-	if err == nil && r.back > 0 {
+	if err == nil && r.back > 0 && !strings.HasPrefix(rest, "@{-") {
 		rest, err = r.parseAt(rest)
 	}
 	if err != nil {

@@ -3,6 +3,8 @@ package checkout
 import (
 	"archive/tar"
 	"archive/zip"
+	"cmp"
+	"compress/gzip"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -24,7 +26,7 @@ import (
 
 // ArchiveFormats are the formats that [Archive] writes. Each is also the extension of
 // its files.
-var ArchiveFormats = []string{"tar", "tar.zst", "zip"}
+var ArchiveFormats = []string{"tar", "tar.gz", "tar.zst", "zip"}
 
 // ArchiveOptions configure [Archive].
 type ArchiveOptions struct {
@@ -188,21 +190,22 @@ func newArchiver(w io.Writer, format string) (archiver, error) {
 		return archiver{tar: t, finish: t.Close, stop: func() {}, links: map[uint64]string{}}, nil
 	case "tar.zst":
 		z, err := zstd.NewWriter(w)
-		if err != nil {
-			return archiver{}, err
-		}
-		t := tar.NewWriter(z)
-		return archiver{tar: t, stop: func() { z.Close() }, links: map[uint64]string{}, finish: func() error {
-			if err := t.Close(); err != nil {
-				return err
-			}
-			return z.Close()
-		}}, nil
+		return compressedTar(z), err
+	case "tar.gz":
+		return compressedTar(gzip.NewWriter(w)), nil
 	case "zip":
 		z := zip.NewWriter(w)
 		return archiver{zip: z, finish: z.Close, stop: func() {}}, nil
 	}
 	return archiver{}, fmt.Errorf("archive format %q is not one of %s", format, strings.Join(ArchiveFormats, ", "))
+}
+
+// compressedTar returns an archiver of a tar archive that z compresses.
+func compressedTar(z io.WriteCloser) archiver {
+	t := tar.NewWriter(z)
+	return archiver{tar: t, stop: func() { z.Close() }, links: map[uint64]string{}, finish: func() error {
+		return cmp.Or(t.Close(), z.Close())
+	}}
 }
 
 func (a archiver) add(ctx context.Context, objects object.Reader, h *tar.Header, e object.Entry) error {

@@ -231,9 +231,10 @@ func (c *cleaner) remove(found []worktree.Found) {
 	}
 }
 
-// isRepository reports whether a folder is a worktree of kist or git, or git's folder.
+// isRepository reports whether a folder is a worktree or a bare repository of kist or git, or
+// git's folder.
 func (c *cleaner) isRepository(dir string, below []worktree.Found) bool {
-	if path.Base(dir) == worktree.GitName {
+	if path.Base(dir) == worktree.GitName || isBareRepository(filepath.Join(c.repo.Root(), filepath.FromSlash(dir))) {
 		return true
 	}
 	// The scan does not list git's folder.
@@ -244,6 +245,15 @@ func (c *cleaner) isRepository(dir string, below []worktree.Found) bool {
 		at, _ := tree.Split(f.Path)
 		return at == dir && f.State == worktree.Nested
 	})
+}
+
+// isBareRepository reports whether a folder has the names of a repository of kist or git.
+func isBareRepository(dir string) bool {
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	return has("HEAD") && has("config") && has("refs") && (has("objects") || has("volumes"))
 }
 
 // isMounted reports whether a file system is mounted at a folder, or may be.

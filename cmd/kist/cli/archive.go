@@ -31,8 +31,9 @@ the recorded times, permission bits and symlinks, and a tar archive also owners,
 extended attributes, hard links, FIFOs and devices, if the repository records
 them. Two archives of a commit have the same bytes.
 
-The formats are tar, tar.zst (tar, compressed with zstd) and zip. Without
---format the extension of FILE decides; the default is tar.
+The formats are tar, tar.gz and tar.zst (tar, compressed with gzip or zstd) and
+zip. Without --format the extension of FILE decides; .tgz is short for .tar.gz.
+A FILE without an extension becomes a tar archive.
 
 kist checks content as it reads it, and stops at damaged or missing content:
 FILE then stays as it was. 'kist restore --to' writes the rest to a folder.
@@ -54,17 +55,14 @@ With --json: files and bytes (archived), if a FILE is given.`,
 }
 
 func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	format := o.format
+	format, err := o.format, error(nil)
 	if format == "" {
-		format = "tar"
-		for _, f := range checkout.ArchiveFormats {
-			if strings.HasSuffix(o.output, "."+f) {
-				format = f
-			}
-		}
+		format, err = archiveFormat(o.output)
 	}
 
 	switch {
+	case err != nil:
+		return err
 	case !slices.Contains(checkout.ArchiveFormats, format):
 		return usagef("--format %s is not one of %s", quoteArg(format), strings.Join(checkout.ArchiveFormats, ", "))
 	case o.output == "" && env.Terminal.Stdout:
@@ -107,6 +105,24 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		env.info("%s, %s, written to %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.output))
 	}
 	return nil
+}
+
+// archiveFormat returns the format of an archive by its name. A name without an extension
+// is that of a tar archive.
+func archiveFormat(name string) (string, error) {
+	if strings.HasSuffix(name, ".tgz") {
+		return "tar.gz", nil
+	}
+	for _, format := range checkout.ArchiveFormats {
+		if strings.HasSuffix(name, "."+format) {
+			return format, nil
+		}
+	}
+	if filepath.Ext(name) == "" {
+		return "tar", nil
+	}
+	return "", hintf(usagef("the name %s ends like no archive that kist writes", quoteArg(name)),
+		"the formats are %s; --format chooses one", strings.Join(checkout.ArchiveFormats, ", "))
 }
 
 // writeOutput replaces a file atomically. A device or FIFO is written directly.

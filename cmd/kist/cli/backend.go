@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -85,10 +87,29 @@ func (e *Env) remoteURL(text string) (string, error) {
 		}
 		return "", hintf(err, "mount the folder and name its path here, or use a bucket or database: see 'kist help remote'")
 	}
+	if e.isGitRepository(text) {
+		err := usagef("%s is a git repository or a URL for git, and no remote of kist", quoteArg(remote.Redact(text)))
+		return "", hintf(err, "'kist import git DIR', in a new repository, takes the history of a git repository on this machine")
+	}
 	if isURL(text) || filepath.IsAbs(text) {
 		return text, nil
 	}
 	return e.path(text), nil
+}
+
+// isGitRepository reports whether text is a URL of a kind that only git knows, or a folder with
+// a git repository and none of kist.
+func (e *Env) isGitRepository(text string) bool {
+	scheme, _, isURL := strings.Cut(strings.ToLower(text), "://")
+	if isURL && scheme != "file" {
+		return slices.Contains([]string{"http", "https", "git"}, scheme)
+	}
+	dir := e.path(strings.TrimPrefix(text, "file://"))
+	has := func(name string) bool {
+		_, err := os.Lstat(filepath.Join(dir, name))
+		return err == nil
+	}
+	return !has(kist.Dir) && !has("root") && (has(".git") || has("HEAD") && has("objects") && has("refs"))
 }
 
 // isURL reports whether text is a URL, or a URL with missing slashes.

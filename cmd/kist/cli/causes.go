@@ -192,6 +192,7 @@ var causes = []struct {
 	{matches(syscall.EROFS), exitFailed, "read-only", "mount the file system for writing, or work on a copy elsewhere"},
 	{matches(fs.ErrPermission), exitFailed, "permission", "'ls -ld' shows its owner and who may change it"},
 	{matches(syscall.ENOTDIR), exitFailed, "not-a-folder", "there is a file where a folder has to be"},
+	{noCurrentFolder, exitFailed, "not-found", "'cd' to a folder that exists"},
 	{matches(fs.ErrNotExist), exitFailed, "not-found", ""},
 	{matches(fs.ErrExist), exitFailed, "exists", ""},
 }

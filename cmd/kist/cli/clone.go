@@ -84,6 +84,9 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 		dir = env.path(args[1])
 	case dir == "":
 		name := cloneName(o.URL)
+		if _, rest, ok := strings.Cut(o.URL, "://"); ok && rest == "" {
+			return usagef("%s names no bucket, database or folder", quoteArg(args[0]))
+		}
 		if name == "" {
 			return usagef("DIR is missing: %s has no name for it", quoteArg(remote.Redact(args[0])))
 		}

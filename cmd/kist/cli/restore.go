@@ -118,9 +118,14 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	if r.IsBare() && (o.worktree || !o.staged) {
 		return kist.ErrBare
 	}
-	return env.restore(ctx, r, checkout.RestoreOptions{
+	err = env.restore(ctx, r, checkout.RestoreOptions{
 		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
 	}, specs)
+	last := args[len(args)-1]
+	if errors.Is(err, kist.ErrNoMatch) && o.source == "" && len(args) > 1 && resolvable(ctx, r, last) == nil {
+		return hintf(err, "'kist restore --source %s PATH' takes the files of a commit", printable(last))
+	}
+	return err
 }
 
 // restoreVersions restores the files that arguments of the form FILE@N name, each at its

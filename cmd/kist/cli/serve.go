@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"os"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -206,7 +207,10 @@ func (o *serveOptions) checkSafe(so *serve.Options) error {
 	case o.userHeader != "" && len(so.Proxy.From) == 0:
 		return hintf(usagef("--user-header needs --proxy"), "anybody could set the header; --proxy ADDR names who may")
 	}
-	host, _, err := net.SplitHostPort(o.listen)
+	host, port, err := net.SplitHostPort(o.listen)
+	if n, numErr := strconv.ParseUint(port, 10, 64); err == nil && numErr == nil && n > 65535 {
+		return usagef("--listen %s has a port above 65535", quoteArg(o.listen))
+	}
 	if err != nil {
 		return hintf(usagef("--listen %s is not ADDR:PORT", quoteArg(o.listen)), "such as %s, or :8460 for all addresses", defaultListen)
 	}

@@ -51,7 +51,30 @@ func inWords(err error) string {
 		}
 		return fmt.Sprintf("no permission to change the repository %s", quotePath(dir))
 	}
-	return err.Error()
+	return fileWords(err)
+}
+
+// fileWords returns the text of err. If it ends with a failed look at a file or at the current
+// folder, it says so without the name of the system call.
+func fileWords(err error) string {
+	text := err.Error()
+	var file *fs.PathError
+	switch {
+	case noCurrentFolder(err):
+		return "the current folder was deleted"
+	case !errors.As(err, &file) || !errors.Is(file.Err, fs.ErrNotExist) || !slices.Contains([]string{"open", "stat", "lstat"}, file.Op):
+		return text
+	}
+	if before, ok := strings.CutSuffix(text, file.Error()); ok {
+		return before + quotePath(file.Path) + " does not exist"
+	}
+	return text
+}
+
+// noCurrentFolder matches the error for a current folder that was deleted.
+func noCurrentFolder(err error) bool {
+	var call *os.SyscallError
+	return errors.As(err, &call) && call.Syscall == "getwd" && errors.Is(err, fs.ErrNotExist)
 }
 
 // remoteWords returns the text of e without the operation and the blob's name.

@@ -55,8 +55,8 @@ const (
 // before a complete ID. Errors are [*UnknownRevisionError], [*AmbiguousError], or
 // those of reading files and objects.
 func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, error) {
-	if from, to, symmetric, _ := SplitRange(rev); symmetric && !strings.HasPrefix(rev, messagePrefix) {
-		return s.mergeBase(ctx, o, rev, from, to)
+	if _, _, symmetric, _ := SplitRange(rev); symmetric && !strings.HasPrefix(rev, messagePrefix) {
+		return mergeBase(ctx, s, o, rev)
 	}
 
 	r, err := parseRevision(rev)
@@ -95,8 +95,9 @@ func ResolveName(ctx context.Context, s *Store, o Objects, name string) (object.
 	return s.Resolve(ctx, o, name)
 }
 
-// mergeBase returns the only merge base of two revisions. Rev has both.
-func (s *Store) mergeBase(ctx context.Context, o Objects, rev, from, to string) (object.ID, error) {
+// mergeBase returns the only merge base of the two revisions in rev, "A...B".
+func mergeBase(ctx context.Context, s *Store, o Objects, rev string) (object.ID, error) {
+	from, to, _, _ := SplitRange(rev)
 	var ends [2]object.ID
 	for i, end := range []string{from, to} {
 		if _, _, _, again := SplitRange(end); again {

@@ -419,7 +419,7 @@ func TestResolveName(t *testing.T) {
 	}
 	for _, rev := range []string{
 		":/e", "HEAD^{/b}", "main~1", "main^", "v1^{}", "main@{1}", "main@{yesterday}", "@{-1}", "main@{u}", "HEAD^{tree}",
-		"stash", Stash, "MERGE_HEAD", "main/main", "refs/main/main", "none", "", "a..b", strings.Repeat("x", 5000),
+		"stash", Stash, "MERGE_HEAD", "main/main", "refs/main/main", "none", "", "a..b", "main...light", strings.Repeat("x", 5000),
 	} {
 		var unknown *UnknownRevisionError
 		if got, err := ResolveName(ctx, h.Store, h.objects, rev); !errors.As(err, &unknown) || !got.IsZero() {

@@ -76,10 +76,7 @@ func parseRevision(text string) (revision, error) {
 	}
 
 	r.name = text[:end]
-	rest, err := r.parseAt(text[end:])
-	if err == nil && r.back > 0 && !strings.HasPrefix(rest, "@{-") {
-		rest, err = r.parseAt(rest)
-	}
+	rest, err := r.parseAts(text[end:])
 	if err != nil {
 		return r, err
 	}
@@ -104,6 +101,15 @@ func parseRevision(text string) (revision, error) {
 	}
 
 	return r, nil
+}
+
+// parseAts reads the "@{…}" at the start of rest, or "@{-1}" and another one.
+func (r *revision) parseAts(rest string) (string, error) {
+	rest, err := r.parseAt(rest)
+	if err == nil && r.back > 0 && !strings.HasPrefix(rest, "@{-") {
+		return r.parseAt(rest)
+	}
+	return rest, err
 }
 
 // parseAt reads the "@{…}" at the start of rest, if there is one.

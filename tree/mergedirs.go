@@ -167,11 +167,14 @@ func (m *merger) renamedDirs(ctx context.Context, side int) (renamedDirs, error)
 			countMove(counts, removed, old.path, old.to.path)
 		}
 	}
+	maps.DeleteFunc(counts, func(dir string, _ map[string]int) bool { return !around[dir] })
+	d.choose(counts)
+	return d, nil
+}
 
+// choose sets the new path of each directory by the number of files that moved to it.
+func (d *renamedDirs) choose(counts map[string]map[string]int) {
 	for dir, to := range counts {
-		if !around[dir] {
-			continue
-		}
 		most := slices.Max(slices.Collect(maps.Values(to)))
 		for new, n := range to {
 			if _, twice := d.to[dir]; n == most && twice {
@@ -184,7 +187,6 @@ func (m *merger) renamedDirs(ctx context.Context, side int) (renamedDirs, error)
 			delete(d.to, dir)
 		}
 	}
-	return d, nil
 }
 
 // countMove counts a moved file for its directory. It also counts the file for each directory

@@ -73,12 +73,7 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	what, name := "branch", strings.TrimPrefix(o.Source.Ref, refs.Heads)
 	o.Merge.Rev = refs.FetchHead
 	if m.Name != "" {
-		o.Merge.Rev, err = trackingBranch(ctx, r, o.Source)
-		if tag := result.Fetch.tag(name); errors.Is(err, refs.ErrNotFound) && !tag.IsZero() {
-			what, o.Merge.Rev = "tag", refs.FetchHead
-			err = setFetchHead(ctx, r, tag)
-		}
-		if err != nil {
+		if what, o.Merge.Rev, err = pulledRev(ctx, r, o.Source, result.Fetch); err != nil {
 			return result, err
 		}
 	}
@@ -88,22 +83,38 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	} else if o.Merge.Message == "" {
 		o.Merge.Message = fmt.Sprintf("Merge %s '%s' of %s", what, name, remote.Redact(m.URL))
 	}
+	return result, integrate(ctx, r, o, result)
+}
+
+// integrate merges o.Merge.Rev, or rebases HEAD's branch on it.
+func integrate(ctx context.Context, r *kist.Repository, o PullOptions, result *PullResult) error {
 
 	if o.Rebase != nil {
 		o.Rebase.Upstream, o.Rebase.ForkPoint = o.Merge.Rev, true
 		if forward, err := isForward(ctx, r, o.Merge.Rev); err != nil {
-			return result, err
+			return err
 		} else if !forward {
 			result.Rebase, err = rebase.Rebase(ctx, r, *o.Rebase)
-			return result, err
+			return err
 		}
 	}
+	var err error
 	result.Merge, err = commits.Merge(ctx, r, o.Merge)
 	if o.Rebase != nil && o.Rebase.Autostash && errors.Is(err, stage.ErrLocalChanges) { // a rebase puts them aside
 		result.Merge = nil
 		result.Rebase, err = rebase.Rebase(ctx, r, *o.Rebase)
 	}
-	return result, err
+	return err
+}
+
+// pulledRev returns the kind and the revision of a fetched branch, or else of a fetched tag.
+func pulledRev(ctx context.Context, r *kist.Repository, source registry.Upstream, fetched *FetchResult) (what, rev string, err error) {
+	rev, err = trackingBranch(ctx, r, source)
+	tag := fetched.tag(strings.TrimPrefix(source.Ref, refs.Heads))
+	if !errors.Is(err, refs.ErrNotFound) || tag.IsZero() {
+		return "branch", rev, err
+	}
+	return "tag", refs.FetchHead, setFetchHead(ctx, r, tag)
 }
 
 // trackingBranch sets FETCH_HEAD to the remote-tracking branch of a source, and returns the

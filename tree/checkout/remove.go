@@ -59,8 +59,8 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 			add(p, conflictEntry(conflict))
 			continue
 		case idx.Intended(p):
-			if !o.Cached && !o.Force {
-				return nil, &stage.LocalChangesError{Obstacles: []stage.Obstacle{{Path: p, Reason: "not staged yet"}}}
+			if err := o.checkIntended(p); err != nil {
+				return nil, err
 			}
 			untracked := index.NewEntry(object.Entry{Type: object.TypeFile}, index.Stat{})
 			add(p, &untracked)
@@ -106,6 +106,14 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 	}
 
 	return removed, stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Edit: remove})
+}
+
+// checkIntended refuses to remove a file that nothing has a copy of.
+func (o *RemoveOptions) checkIntended(path string) error {
+	if o.Cached || o.Force {
+		return nil
+	}
+	return &stage.LocalChangesError{Obstacles: []stage.Obstacle{{Path: path, Reason: "not staged yet"}}}
 }
 
 // conflictEntry returns an entry for the file that a merge left at a conflict.

@@ -87,7 +87,7 @@ func (e *Env) remoteURL(text string) (string, error) {
 		}
 		return "", hintf(err, "mount the folder and name its path here, or use a bucket or database: see 'kist help remote'")
 	}
-	if e.isGitRepository(text) {
+	if isGitRepository(e, text) {
 		err := usagef("%s is a git repository or a URL for git, and no remote of kist", quoteArg(remote.Redact(text)))
 		return "", hintf(err, "'kist import git DIR', in a new repository, takes the history of a git repository on this machine")
 	}
@@ -99,7 +99,7 @@ func (e *Env) remoteURL(text string) (string, error) {
 
 // isGitRepository reports whether text is a URL of a kind that only git knows, or a folder with
 // a git repository and none of kist.
-func (e *Env) isGitRepository(text string) bool {
+func isGitRepository(e *Env, text string) bool {
 	scheme, _, isURL := strings.Cut(strings.ToLower(text), "://")
 	if isURL && scheme != "file" {
 		return slices.Contains([]string{"http", "https", "git"}, scheme)

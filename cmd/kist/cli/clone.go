@@ -83,12 +83,9 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 		}
 		dir = env.path(args[1])
 	case dir == "":
-		name := cloneName(o.URL)
-		if _, rest, ok := strings.Cut(o.URL, "://"); ok && rest == "" {
-			return usagef("%s names no bucket, database or folder", quoteArg(args[0]))
-		}
-		if name == "" {
-			return usagef("DIR is missing: %s has no name for it", quoteArg(remote.Redact(args[0])))
+		name, err := cloneName(o.URL)
+		if err != nil {
+			return err
 		}
 		dir = env.path(name)
 	}
@@ -155,17 +152,21 @@ func (o *cloneOptions) explain(result *tracking.CloneResult, r *kist.Repository,
 
 // cloneName returns what a clone of a URL is called: the last part of its
 // path, or else the bucket or database.
-func cloneName(text string) string {
+func cloneName(text string) (string, error) {
+	if _, rest, ok := strings.Cut(text, "://"); ok && rest == "" {
+		return "", usagef("%s names no bucket, database or folder", quoteArg(text))
+	}
+	nameless := usagef("DIR is missing: %s has no name for it", quoteArg(remote.Redact(text)))
 	u, err := url.Parse(text)
 	if err != nil {
-		return ""
+		return "", nameless
 	}
 	name := path.Base(path.Clean("/" + strings.TrimSuffix(strings.TrimRight(u.Path, "/"), "/"+kist.Dir)))
 	if name == "/" {
 		name = strings.Split(u.Hostname(), ".")[0]
 	}
-	if name == "." || name == ".." {
-		return ""
+	if name == "" || name == "." || name == ".." {
+		return "", nameless
 	}
-	return name
+	return name, nil
 }

@@ -99,9 +99,7 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if result == nil {
 		return o.end(ctx, env, r, nil, err)
 	}
-	if result.Fetch != nil && len(args) == 2 && errors.Is(err, refs.ErrNotFound) {
-		err = missingSource(args[1], result)
-	}
+	err = missingSource(err, args, result)
 	if result.Fetch != nil && !env.global.json {
 		fetched := tracking.FetchOptions{Remote: result.Source.Remote}
 		if err := printFetched(ctx, env, r, fetched, result.Fetch); err != nil {
@@ -119,13 +117,17 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	return o.end(ctx, env, r, result.Merge, err)
 }
 
-// missingSource returns the error for a branch to pull that the remote lacks.
-func missingSource(name string, result *tracking.PullResult) error {
+// missingSource returns err, or a better error for a branch to pull that the remote lacks.
+func missingSource(err error, args []string, result *tracking.PullResult) error {
+	if result.Fetch == nil || len(args) != 2 || !errors.Is(err, refs.ErrNotFound) {
+		return err
+	}
+	name := args[1]
 	var names []string
 	for _, ref := range result.Fetch.Refs {
 		names = append(names, shortRef(ref.Name))
 	}
-	err := failf(exitFailed, "unknown-ref", "remote %s has no branch or tag %s", quoteArg(result.Source.Remote), quoteArg(name))
+	err = failf(exitFailed, "unknown-ref", "remote %s has no branch or tag %s", quoteArg(result.Source.Remote), quoteArg(name))
 	return meant(err, name, names)
 }
 

@@ -121,6 +121,11 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	err = env.restore(ctx, r, checkout.RestoreOptions{
 		Source: o.source, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force, Side: o.side(),
 	}, specs)
+	return o.hintSource(ctx, r, args, err)
+}
+
+// hintSource returns err. If the last path is a revision, a hint has the option for it.
+func (o *restoreOptions) hintSource(ctx context.Context, r *kist.Repository, args []string, err error) error {
 	last := args[len(args)-1]
 	if errors.Is(err, kist.ErrNoMatch) && o.source == "" && len(args) > 1 && resolvable(ctx, r, last) == nil {
 		return hintf(err, "'kist restore --source %s PATH' takes the files of a commit", printable(last))

@@ -117,8 +117,8 @@ func namesPath(arg string) bool {
 func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (located, error) {
 	rev, path, hasPath := refs.SplitPath(revPath)
 	side := 0
-	if rev == "" && hasPath && len(path) > 1 && path[0] >= '0' && path[0] <= '3' && path[1] == ':' {
-		side, path = int(path[0]-'0'), path[2:]
+	if rev == "" && hasPath {
+		side, path = cutSide(path)
 	}
 	at := located{rev: rev}
 	var source view.View
@@ -161,6 +161,14 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 		err = failf(exitFailed, "not-found", "path %s is not in %s", quoteArg(at.path), in)
 	}
 	return at, err
+}
+
+// cutSide splits "2:PATH". Any other path is on side 0, the staged version.
+func cutSide(path string) (side int, rest string) {
+	if len(path) > 1 && path[0] >= '0' && path[0] <= '3' && path[1] == ':' {
+		return int(path[0] - '0'), path[2:]
+	}
+	return 0, path
 }
 
 // conflictSide returns the version of a path in conflict: of the base (1), ours (2) or

@@ -85,7 +85,7 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 		return usagef("the NAME of the tag is missing")
 	case len(args) > 2:
 		return usagef("one argument too many: %s", quoteArg(args[2]))
-	case cmd.Flags().Changed("verbose") && !o.given() && !o.force:
+	case o.onlyVerbose(cmd):
 		return hintf(usagef("-v lists tags, and %s is no pattern without -l", quoteArg(args[0])),
 			"'kist show %s' shows a tag; kist has no signatures to verify", printable(args[0]))
 	}
@@ -105,6 +105,12 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 		env.tell("Updated tag '%s' (was %s)\n", printable(args[0]), was.Short())
 	}
 	return nil
+}
+
+// onlyVerbose reports whether a name comes with -v alone. In git, -v verifies a tag, so it must
+// not make one.
+func (o *tagOptions) onlyVerbose(cmd *cobra.Command) bool {
+	return cmd.Flags().Changed("verbose") && !o.given() && !o.force
 }
 
 func deleteTag(ctx context.Context, env *Env, r *kist.Repository, name string) error {

@@ -25,7 +25,7 @@ import (
 // Then it merges, rebases, picks, reverts and applies a stash, in kist and in git, with each value of the
 // setting. Worktrees, staged changes and conflicts must be equal.
 func TestDirectoryRenamesLikeGit(t *testing.T) {
-	for i := range objecttest.Rounds(t, 3) {
+	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()

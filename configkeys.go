@@ -79,7 +79,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	}},
 	{Name: "gc.reflogExpire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
 	{Name: "gc.reflogExpireUnreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
-	{Name: KeyDirectoryRenames, Form: "true, false or conflict", Default: "conflict", Help: "files that one side adds to a folder move along if the other side renamed it; see docs/merging.md", check: checkOneOf("true", "false", "conflict")},
+	{Name: KeyDirectoryRenames, Form: "true, false or conflict", Default: "conflict", Help: "what renamed folders do to files that others add to them", check: checkOneOf("true", "false", "conflict")},
 	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
 	{Name: KeyPushMerge, Form: "true or false", Default: "true", Help: "pushes merge small packs of the remote", check: checkBoolSetting},

@@ -119,6 +119,7 @@ func backupKeys() []ConfigKey {
 		{Name: KeyBackup + "local-limit", Form: "SIZE", Help: "how much content to keep here", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-upload", Form: "SIZE", Help: "bytes to send a second", check: checkedBy(ParseSize)},
+		{Name: KeyBackup + "max-deleted", Form: "N%", Help: "how many files of a path may be gone at once", check: checkedBy(ParseShare)},
 		{Name: KeyBackupPaths, Form: "list of PATHs", Scope: RepositoryOnly, Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(func(path string) error {
 			if path == "" {
 				return errors.New("a path must not be empty")

@@ -30,6 +30,7 @@ type AddOptions struct {
 	Worktree     *worktree.Worktree // nil: the repository's
 	Times        bool               // a file with a new modification time is modified, even if nothing else has changed
 	AllowMissing bool               // skip Paths that do not exist; tracked ones stay as they are staged
+	MaxDeleted   DeletedLimit       // the error is a [*DeletedError] above it
 	Stream       *worktree.Stored   // the new content of the only path, from [worktree.Worktree.StoreStream]; the worktree is not read
 	Intent       bool               // only note the untracked files as to be added, see [index.SetIntent]
 	DryRun       bool               // store and stage nothing
@@ -115,6 +116,9 @@ func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, i
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkDeleted(stored, o.MaxDeleted); err != nil {
+		return nil, err
+	}
 	list := s.settle(stored, o)
 	return &Prepared{Result: list.result(idx), stager: s, list: list, begun: list.beginsLost(idx)}, nil
 }
@@ -122,8 +126,9 @@ func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, i
 // scanAndStore scans the worktree and stores the changed files.
 func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) {
 	r, idx := s.repo, s.idx
+	var anchors worktree.Anchors
 	found, err := scan(ctx, r, s.worktree, idx, worktree.ScanOptions{
-		Paths: o.Paths, IncludeIgnored: o.Force, Git: o.Git, Exclude: o.Exclude, NoUntracked: o.Update, Times: true,
+		Paths: o.Paths, IncludeIgnored: o.Force, Git: o.Git, Exclude: o.Exclude, NoUntracked: o.Update, Times: true, Anchors: &anchors,
 	})
 	if err != nil {
 		return nil, err
@@ -137,7 +142,11 @@ func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) 
 		}
 	}
 
-	return s.store(ctx, found)
+	list, err := s.store(ctx, found)
+	if err != nil {
+		return nil, err
+	}
+	return s.recheckDeleted(list, &anchors), nil
 }
 
 // adopt returns the edit for a file that [worktree.Worktree.StoreStream] stored. The error matches
@@ -227,7 +236,7 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 	files := fileRuns{} // to be read
 	var total kist.Amount
 	for i, f := range found {
-		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties}
+		e := edit{path: f.Path, state: f.State, old: f.Old, properties: f.Properties, excluded: f.Excluded, vanished: f.Vanished}
 		e.implied = f.Dir && (f.State == worktree.Untracked || f.State == worktree.Deleted) && implies(f.Path, found[i+1:])
 		switch f.State {
 		case worktree.Absent:
@@ -235,7 +244,9 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 		case worktree.Ignored:
 			e.why = f.State.String()
 		case worktree.Deleted:
-			e.kind = editRemove
+			if !f.Vanished || Indexed(s.idx, f.Path) != nil {
+				e.kind = editRemove
+			}
 		case worktree.Unreadable:
 			e.why = reason(f.Err)
 		case worktree.Special, worktree.Nested:
@@ -299,7 +310,7 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 	e := edit{path: f.Path, state: f.State, old: f.Old}
 	switch {
 	case errors.Is(err, worktree.ErrGone):
-		e.state = worktree.Deleted
+		e.state, e.vanished = worktree.Deleted, true
 		if Indexed(s.idx, e.path) != nil {
 			e.kind = editRemove
 		}
@@ -447,6 +458,8 @@ type edit struct {
 	kind    editKind
 	state   worktree.State
 	implied bool // the listed children of the directory imply the edit
+
+	excluded, vanished bool // the reason why the path is deleted, see [worktree.Found]
 }
 
 // editKind is the change of the index that an edit makes.

@@ -42,6 +42,10 @@ type ScanOptions struct {
 
 	// NoUntracked reports only paths that are in the index.
 	NoUntracked bool
+
+	// Anchors gets the folders on which deletions depend, for [Worktree.Recheck]. Then
+	// untracked paths that vanish during the scan are reported as Deleted, too. Nil: not.
+	Anchors *Anchors
 }
 
 // Exclude selects more paths to ignore than ignore files do. The zero Exclude selects none.
@@ -169,6 +173,7 @@ type scanTask struct {
 	only    *selection // nil: all of it
 	roots   *selection // the folder is above these of [Options.Roots]; nil: it is a root or below one
 	isRoot  bool
+	above   uint64 // the file system of the folder above
 	matcher *ignore.Matcher
 	ignored bool // the folder or a parent is ignored, and so is every untracked path in it
 	out     *scanned
@@ -305,7 +310,8 @@ const (
 	// paths below the folder are Deleted.
 	TypeChanged
 
-	// Deleted is a path that is in the index but not in the worktree.
+	// Deleted is a path that is in the index but not in the worktree. See also
+	// [ScanOptions.Anchors].
 	Deleted
 
 	// Unreadable is a path that could not be read; Err has the reason. The
@@ -354,4 +360,6 @@ type Found struct {
 	Stat       index.Stat       // the present stat data, without ReadAt; zero if deleted
 	Old        *index.Entry     // the entry in the index, not a copy; nil for a folder or an untracked path
 	Err        error            // the reason for Unreadable, Nested or Absent; nil otherwise
+	Excluded   bool             // Deleted because it is excluded, or below no root; it may exist
+	Vanished   bool             // Deleted because it could not be found after its folder had been listed
 }

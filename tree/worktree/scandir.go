@@ -27,7 +27,7 @@ type dirScan struct {
 	seen   int // tracked names that exist
 
 	marker    string   // the file that excludes the rest of the folder; "": none
-	dev       uint64   // the folder's file system, with OneFileSystem
+	dev       uint64   // the folder's file system
 	badIgnore []string // the ignore files that were reported as unreadable
 }
 
@@ -46,15 +46,22 @@ func (d *dirScan) scan(t *scanTask) {
 	}
 	d.readIgnoreFiles()
 	d.marker = d.findMarker()
-	d.dev = 0
-	if d.o.Exclude.OneFileSystem && d.roots == nil {
-		if st, err := d.folder.lstat(""); err == nil {
-			d.dev = st.dev
-		}
-	}
+	d.readSelf()
 	d.allNames()
 	if d.failure() == nil {
 		d.addUnseen()
+	}
+}
+
+// readSelf notes the folder's file system, and the folder if it is an anchor.
+func (d *dirScan) readSelf() {
+	d.dev = 0
+	if !d.o.Exclude.OneFileSystem && d.o.Anchors == nil {
+		return
+	}
+	if st, err := d.folder.lstat(""); err == nil {
+		d.dev = st.dev
+		d.noteAnchor(&st)
 	}
 }
 
@@ -109,9 +116,11 @@ func (d *dirScan) unreadable(err error) {
 	d.out.replaces = true
 	switch {
 	case d.path != "" && errors.Is(err, fs.ErrNotExist): // removed since its parent was listed
+		if d.tracked != nil || d.o.Anchors != nil {
+			d.out.self = &Found{Path: d.path, State: Deleted, Dir: true, Vanished: true}
+		}
 		if d.tracked != nil {
-			d.out.self = &Found{Path: d.path, State: Deleted, Dir: true}
-			d.deleteBelow(d.out, d.path, d.tracked)
+			d.deleteBelow(d.out, d.path, d.tracked, false)
 		}
 	default:
 		d.out.self = &Found{Path: d.path, State: Unreadable, Type: object.TypeDir, Dir: true, Err: err}
@@ -128,6 +137,8 @@ type scanName struct {
 	roots   *selection   // the roots below it; nil: all
 	ignored bool
 	mounted bool // another file system is mounted there, and excluded
+
+	excluded, vanished bool // the reason why it is missing, see [Found]
 }
 
 // trackedName returns the name of one of [index.Dir.Children].
@@ -188,13 +199,15 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 	if d.o.IncludeIgnored {
 		return false
 	}
-	n.mounted = d.dev != 0 && !leaf && st.isDir() && st.dev != d.dev &&
-		!slices.ContainsFunc(d.w.opt.Roots, func(root string) bool { return tree.Below(root, d.join(n.name)) })
+	if d.o.Exclude.OneFileSystem && d.roots == nil && d.dev != 0 && !leaf && st.isDir() && st.dev != d.dev {
+		d.leaveMount(n)
+	}
 	switch {
 	case !d.excludes(n.name, st):
 		return false
 	case n.tracked() && d.o.Exclude.Drop:
 		d.seen++
+		n.excluded = true
 		d.missing(n)
 		return true
 	case n.tracked():
@@ -204,6 +217,24 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 
 	n.ignored = true
 	return !leaf && n.kid == nil && !d.o.ListIgnored
+}
+
+// leaveMount leaves out a folder where another file system is mounted, except the roots at
+// or below it.
+func (d *dirScan) leaveMount(n *scanName) {
+	path := d.join(n.name)
+	var below []string
+	for _, root := range d.w.opt.Roots {
+		switch {
+		case root == path:
+			return
+		case tree.Below(root, path):
+			below = append(below, root[len(path)+1:])
+		}
+	}
+
+	n.roots, _ = newSelection(below) // Scan has checked all roots
+	n.mounted = n.roots == nil
 }
 
 // leavesOut reports whether a name is the repository's own folder, or an ignore file that
@@ -231,8 +262,11 @@ func (d *dirScan) judge(n *scanName, st *fileStat, err error) {
 	case err == nil:
 		d.compare(n, st)
 	case errors.Is(err, fs.ErrNotExist): // selected, or removed since the folder was listed
-		if n.tracked() || d.only != nil {
+		switch n.vanished = d.only == nil; {
+		case n.tracked() || d.only != nil:
 			d.missing(n)
+		case d.o.Anchors != nil:
+			d.report(n.name, Found{State: Deleted, Vanished: true})
 		}
 	default:
 		d.report(n.name, Found{State: Unreadable, Old: n.entry, Err: pathError("stat", d.join(n.name), err)})
@@ -245,6 +279,7 @@ func (d *dirScan) hides(n *scanName) bool {
 	if d.roots != nil {
 		seen := false
 		if n.roots, seen = d.roots.kids[n.name]; !seen {
+			n.excluded = true
 			d.missing(n)
 		}
 		return !seen
@@ -336,7 +371,7 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 	item := d.report(n.name, f)
 	if n.sub != nil {
 		item.below = new(scanned)
-		d.deleteBelow(item.below, item.found.Path, n.sub)
+		d.deleteBelow(item.below, item.found.Path, n.sub, false)
 	}
 }
 
@@ -414,7 +449,7 @@ func (d *dirScan) belowDir(n *scanName, path string) *scanned {
 			return nil
 		}
 		below := new(scanned)
-		d.deleteBelow(below, path, n.sub)
+		d.deleteBelow(below, path, n.sub, true)
 		return below
 	case n.sub == nil && d.o.CollapseUntracked && !(n.kid != nil && n.ignored):
 		return nil
@@ -422,7 +457,8 @@ func (d *dirScan) belowDir(n *scanName, path string) *scanned {
 
 	below := new(scanned)
 	d.subs = append(d.subs, &scanTask{
-		path: path, depth: d.depth + 1, tracked: n.sub, only: n.kid, roots: n.roots, isRoot: d.roots != nil && n.roots == nil, matcher: d.matcher, ignored: n.ignored, out: below,
+		path: path, depth: d.depth + 1, tracked: n.sub, only: n.kid, roots: n.roots, isRoot: d.roots != nil && n.roots == nil, above: d.dev,
+		matcher: d.matcher, ignored: n.ignored, out: below,
 	})
 	return below
 }
@@ -511,15 +547,17 @@ func (d *dirScan) addUnseen() {
 	for entry, sub := range d.tracked.Children() {
 		n := trackedName(entry, sub)
 		if _, ok := there[n.name]; !ok {
+			n.excluded = d.roots != nil
 			d.missing(&n)
 		}
 	}
 }
 
-// deleteBelow reports everything that the index has below a folder.
-func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir) {
+// deleteBelow reports everything that the index has below a folder as missing, or as excluded.
+func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir, excluded bool) {
 	for entry, sub := range dir.Children() {
 		n := trackedName(entry, sub)
+		n.excluded = excluded
 		d.missingAt(out, tree.Join(path, n.name), &n)
 	}
 }
@@ -535,18 +573,18 @@ func (d *dirScan) missingAt(out *scanned, path string, n *scanName) {
 	case n.kid != nil:
 		item.below = new(scanned)
 		for name, kid := range n.kid.kids {
-			below := scanName{name: name, kid: kid}
+			below := scanName{name: name, kid: kid, excluded: n.excluded}
 			if n.sub != nil {
 				below.sub, below.entry = n.sub.Subdir(name), n.sub.Entry(name)
 			}
 			d.missingAt(item.below, tree.Join(path, name), &below)
 		}
 	case n.entry != nil:
-		item.found = d.keep(Found{Path: path, State: Deleted, Old: n.entry})
+		item.found = d.keep(Found{Path: path, State: Deleted, Old: n.entry, Excluded: n.excluded, Vanished: n.vanished})
 	case n.sub != nil:
-		item.found = d.keep(Found{Path: path, State: Deleted, Dir: true})
+		item.found = d.keep(Found{Path: path, State: Deleted, Dir: true, Excluded: n.excluded, Vanished: n.vanished})
 		item.below = new(scanned)
-		d.deleteBelow(item.below, path, n.sub)
+		d.deleteBelow(item.below, path, n.sub, n.excluded)
 	default:
 		item.found = d.keep(Found{Path: path, State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})
 	}

@@ -166,6 +166,14 @@ func newWorktree(fsys opener, o Options) *Worktree {
 	return w
 }
 
+// Roots returns the paths that Scan sees, see [Options.Roots]: only "" if that is nil.
+func (w *Worktree) Roots() []string {
+	if w.opt.Roots == nil {
+		return []string{""}
+	}
+	return w.opt.Roots
+}
+
 // findRepo looks for the repository's own folder.
 func (w *Worktree) findRepo() (fileStat, bool) {
 	parent, err := w.fs.openFolder(w.repoDir)

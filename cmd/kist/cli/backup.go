@@ -39,6 +39,7 @@ type backupOptions struct {
 	wait       bool
 	check      float64 // share of the stored data to read back
 	localLimit uint64  // bytes; 0: none
+	maxDeleted float64 // share of the files of a root; 0: the default
 
 	flags *pflag.FlagSet
 }
@@ -85,8 +86,10 @@ stays here, and commands fetch the content that they read.
 A backup has .git folders, too. The --exclude options also leave out files that
 earlier backups have. Files that cannot be read, and PATHs that do not exist,
 keep their last version: they are skipped and listed, and the exit status is 3.
-The status is that of the failed step if one failed. If another backup of this
-repository is running, the status is 14, except with --wait.
+The status is that of the failed step if one failed. A path or mounted disk that
+goes away while the backup reads it counts as skipped, not as deleted. If most
+files of a path are gone, nothing is committed (see --max-deleted). If another
+backup of this repository is running, the status is 14, except with --wait.
 
 The commands of --before, --after, --on-success and --on-failure get the summary
 as JSON on standard input. Keys of these options, of --metrics and of --ping can
@@ -116,6 +119,7 @@ if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
 	flags.Var(newParsed(&o.check, "", kist.ParseShare), "check", "read back and check `N%` of the stored data")
+	flags.Var(newParsed(&o.maxDeleted, "", kist.ParseShare), "max-deleted", "commit nothing if more than `N%` of the files below a path are gone (default 75%, from 100 files on)")
 	flags.Var(newParsed(&o.localLimit, "", kist.ParseSize), "local-limit", "keep about `SIZE` here, and the rest only on the remote")
 	o.reports.register(flags)
 	registerPolicy(env, cmd, &o.policy)
@@ -388,6 +392,10 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	note := noteUnrecorded(b.env, b.repo, false)
 	result, done, err := commits.StageAndCommit(ctx, b.repo, add, commit)
 	note()
+	var many *stage.DeletedError
+	if errors.As(err, &many) {
+		return "", b.refusedDeletions(many)
+	}
 	if result == nil {
 		return "", err
 	}
@@ -443,7 +451,21 @@ func (b *backup) addOptions(ctx context.Context, args []string) (stage.AddOption
 		return stage.AddOptions{}, err
 	}
 	exclude, err := b.selection.options(b.env)
-	return stage.AddOptions{Paths: paths, Git: true, Exclude: exclude, AllowMissing: true}, err
+	limit := stage.DeletedLimit{Share: b.maxDeleted}
+	if b.maxDeleted == 0 {
+		limit = stage.DeletedLimit{Share: 0.75, Least: 100}
+	}
+	return stage.AddOptions{Paths: paths, Git: true, Exclude: exclude, AllowMissing: true, MaxDeleted: limit}, err
+}
+
+// refusedDeletions words the error for more deletions than --max-deleted permits.
+func (b *backup) refusedDeletions(e *stage.DeletedError) error {
+	where := ""
+	if e.Root != "" {
+		where = " below " + b.env.shown(b.repo, e.Root)
+	}
+	err := failf(exitFailed, "max-deleted", "%s of %s%s are gone; nothing was committed", formatCount(uint64(e.Deleted)), plural(uint64(e.Files), "file", "files"), where)
+	return hintf(err, "is a disk missing? If they were deleted on purpose, 'kist backup --max-deleted 100%%' commits that")
 }
 
 // commit reports the commit, which the session of add made.

@@ -1,0 +1,119 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// errCameBack means that a path could not be read for a while.
+var errCameBack = errors.New("it was gone for a while; was its disk unmounted?")
+
+// recheckDeleted leaves out deletions that the worktree does not confirm after all files were
+// read, and adds unreadable paths in their place. If a root or a mounted file system went away
+// meanwhile, the paths below it are not deleted. Nor is a path that could not be found once,
+// and exists now.
+func (s *stager) recheckDeleted(list edits, anchors *worktree.Anchors) edits {
+	if !slices.ContainsFunc(list, func(e edit) bool { return e.absent() }) {
+		return list
+	}
+
+	for _, away := range s.worktree.Recheck(anchors) {
+		list = list.keep(away.Path, away.Err)
+	}
+
+	var vanished []string
+	for i := range list {
+		if list[i].absent() && list[i].vanished {
+			vanished = append(vanished, list[i].path)
+		}
+	}
+
+	slices.SortFunc(vanished, tree.ComparePaths)
+	gone := "" // all below it is gone, too
+	for _, path := range vanished {
+		switch {
+		case gone != "" && tree.Below(path, gone):
+		case s.worktree.Exists(path):
+			list = list.keep(path, errCameBack)
+		default:
+			gone = path
+		}
+	}
+
+	return list
+}
+
+// absent reports whether a path was not found, tracked or not.
+func (e *edit) absent() bool { return e.state == worktree.Deleted && !e.excluded }
+
+// keep replaces the edits of absent paths at and below a path by one that skips it, with its
+// reason. Without absent paths, it returns the list as it is.
+func (list edits) keep(path string, why error) edits {
+	n := len(list)
+	list = slices.DeleteFunc(list, func(e edit) bool { return e.absent() && tree.Below(e.path, path) })
+	if len(list) == n {
+		return list
+	}
+	return append(list, edit{path: path, state: worktree.Unreadable, why: reason(why)})
+}
+
+// DeletedLimit is how many files may be deleted at once. The zero DeletedLimit permits all.
+type DeletedLimit struct {
+	Share float64 // of the staged files below a root of the worktree; 0: all
+	Least int     // deleted files that the limit needs to count
+}
+
+// DeletedError means that more files are gone than a [DeletedLimit] permits.
+type DeletedError struct {
+	Root    string // the root of the worktree; "" if it is the only one
+	Deleted int    // the number of files that are gone
+	Files   int    // the number of files that were there
+}
+
+func (e *DeletedError) Error() string {
+	return fmt.Sprintf("%d of %d files below %q are gone", e.Deleted, e.Files, e.Root)
+}
+
+// checkDeleted returns a [*DeletedError] if the edits delete more than limit. Excluded
+// files do not count.
+func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
+	if limit.Share == 0 {
+		return nil
+	}
+	var gone []string
+	for i := range list {
+		if list[i].absent() && list[i].old != nil {
+			gone = append(gone, list[i].path)
+		}
+	}
+
+	if len(gone) < max(limit.Least, 1) {
+		return nil
+	}
+	for _, root := range s.worktree.Roots() {
+		e := &DeletedError{Root: root}
+		for _, path := range gone {
+			if tree.Below(path, root) {
+				e.Deleted++
+			}
+		}
+
+		if e.Deleted < max(limit.Least, 1) {
+			continue
+		}
+		if dir := s.idx.Dir(root); dir != nil {
+			for range dir.All() {
+				e.Files++
+			}
+		}
+		if float64(e.Deleted) > limit.Share*float64(e.Files) && e.Files > 0 {
+			return e
+		}
+	}
+
+	return nil
+}

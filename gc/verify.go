@@ -1,6 +1,7 @@
 package gc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -56,6 +57,11 @@ type Report struct {
 
 	// Unknown are the files below the .kist folder that no version known here makes.
 	Unknown []string
+
+	// Unchecked is the number of needed objects that are only on a remote, and for which no
+	// remote could be asked. Why is the reason; nil without [volume.Store.Away].
+	Unchecked int
+	Why       error
 }
 
 // VerifyOptions select the checks that [Verify] makes.
@@ -197,9 +203,10 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	v.report.Damaged = slices.Compact(v.report.Damaged)
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
 
-	v.objects = store
+	present := &presence{Reader: store, store: store, unknown: map[object.Key]bool{}}
+	v.objects = present
 	if o.Progress != nil {
-		v.objects = &counted{Reader: store, tell: o.Progress}
+		v.objects = &counted{Reader: present, tell: o.Progress}
 	}
 	v.trees = &tree.Verifier{Reader: v.objects, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
 
@@ -212,11 +219,45 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		}
 	}
 
+	v.report.Unchecked, v.report.Why = len(present.unknown), present.why
 	v.report.Commits = len(v.commits)
 	v.report.Problems = slices.DeleteFunc(v.report.Problems, func(p *Problem) bool {
 		return errors.Is(p.Err, object.ErrNotFound) && o.Records.Lost(p.Key)
 	})
 	return v.report, v.affected(ctx, o.Files)
+}
+
+// presence is a reader for which an evicted object is missing if no remote has it.
+type presence struct {
+	object.Reader
+	store   *volume.Store
+	unknown map[object.Key]bool // no remote could be asked
+	why     error               // the last reason for that
+}
+
+// Missing implements [object.Reader].
+func (p *presence) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
+	gone, unknown, why, err := p.store.Gone(ctx, wanted)
+	if err != nil {
+		return nil, err
+	}
+	missing, err := p.Reader.Missing(ctx, wanted) // now it knows those that came back
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range unknown {
+		p.unknown[key] = true
+		p.why = cmp.Or(why, p.why)
+	}
+	if len(gone) == 0 {
+		return missing, nil
+	}
+
+	lacking := make(map[object.Key]bool, len(missing)+len(gone))
+	for _, key := range slices.Concat(missing, gone) {
+		lacking[key] = true
+	}
+	return slices.DeleteFunc(slices.Clone(wanted), func(key object.Key) bool { return !lacking[key] }), nil
 }
 
 // counted is a reader that reports the number of objects read.
@@ -328,7 +369,7 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 // content of a staged file. It returns the links that need checks too.
 func (v *verifier) content(ctx context.Context, key object.Key) (more []object.Key, err error) {
 	if key.Kind == object.KindChunk {
-		missing, err := v.store.Missing(ctx, []object.Key{key})
+		missing, err := v.objects.Missing(ctx, []object.Key{key})
 		if err == nil && len(missing) > 0 {
 			err = &object.NotFoundError{Key: key}
 		}

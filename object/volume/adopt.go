@@ -14,7 +14,7 @@ import (
 )
 
 // adopt seals the volume of a dead writer in dir, or removes it if the store has all its
-// objects. After a kill at any moment, it can be called again. The caller holds the lock of
+// objects here. After a kill at any moment, it can be called again. The caller holds the lock of
 // the volume.
 func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
 	root, err := disk.OpenRoot(dir)
@@ -107,7 +107,7 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 	end, err := intact(ctx, f, size, func(e logEntry) (err error) {
 		if buf, err = w.adoptObject(f, e, buf); err == nil && !isNew {
 			var v *sealed
-			v, _, err = w.store.locate(e.key)
+			v, _, err = w.store.locateHere(e.key)
 			isNew = v == nil
 		}
 		return err

@@ -90,17 +90,16 @@ func (l *listing) saveDamaged(s *Store) {
 
 	path := s.inVolumes(damagedFile)
 	list, _ := readCopies(path, maxDamaged)
-	before := len(list)
+	var before []string
 	for _, d := range list {
-		if _, ok := healed[d]; ok {
-			before = -1 // the file changes
-		} else if l.byName[d.volume] != nil {
+		before = append(before, copyLine(d.volume, d.key))
+		if _, ok := healed[d]; !ok && l.byName[d.volume] != nil {
 			lines = append(lines, copyLine(d.volume, d.key))
 		}
 	}
 
 	slices.Sort(lines)
-	if lines = slices.Compact(lines); len(lines) == before {
+	if lines = slices.Compact(lines); slices.Equal(lines, before) { // the file is sorted
 		return
 	}
 	name, err := newName(s.o.Now(), s.o.Rand)

@@ -31,13 +31,158 @@ func (v *sealed) fetched(rec keys.Record) ([]byte, error) {
 		}
 	}
 	if v.store.Fetch == nil {
-		return nil, fmt.Errorf("%s is only on a remote: %w", rec.Key, errors.ErrUnsupported)
+		return nil, &EvictedError{rec.Key}
 	}
 	data, err := v.store.Fetch(context.Background(), rec.Key)
 	if err != nil {
 		return nil, err
 	}
 	return frame.AppendRaw(nil, data), nil
+}
+
+// EvictedError means that an object is only on a remote, and that nothing can fetch it. It
+// matches [errors.ErrUnsupported].
+type EvictedError struct{ Key object.Key }
+
+func (e *EvictedError) Error() string { return e.Key.String() + " is only on a remote" }
+
+// Is makes errors.Is(err, errors.ErrUnsupported) true.
+func (e *EvictedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// HasEvicted reports whether objects of the store are only on a remote.
+func (s *Store) HasEvicted(ctx context.Context) (bool, error) {
+	infos, err := s.Volumes(ctx)
+	return slices.ContainsFunc(infos, func(i Info) bool { return i.Evicted }), err
+}
+
+// EvictedKeys returns the objects of the store that have only evicted copies.
+func (s *Store) EvictedKeys(ctx context.Context) (away []object.Key, err error) {
+	l, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	seen := map[object.Key]bool{}
+	for _, v := range l.volumes {
+		info, err := v.describe()
+		if err != nil || !info.Evicted {
+			continue
+		}
+		o, err := v.opened()
+		if err != nil {
+			return nil, err
+		}
+		for rec, err := range o.present(o.index.All()) {
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err != nil {
+				return nil, err
+			}
+			if !seen[rec.Key] && l.evictedCopies(rec.Key) != nil {
+				seen[rec.Key] = true
+				away = append(away, rec.Key)
+			}
+		}
+	}
+
+	return away, nil
+}
+
+// evictedCopies returns the volumes with evicted copies of an object. It returns none if
+// another copy is here and not known to be damaged.
+func (l *listing) evictedCopies(key object.Key) (away []*sealed) {
+	for _, v := range l.volumes {
+		rec, ok, err := v.find(key)
+		switch {
+		case !ok || err != nil:
+		case rec.File == notHere:
+			away = append(away, v)
+		case !v.isBad(key):
+			return nil
+		}
+	}
+	return away
+}
+
+// Gone returns the objects that have only evicted copies, and that no remote has: the next
+// Put stores them. Unknown are those for which a remote could not be asked. Why is the
+// reason for that, nil without [Store.Away].
+func (s *Store) Gone(ctx context.Context, wanted []object.Key) (gone, unknown []object.Key, why, err error) {
+	l, err := s.current()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	copies := map[object.Key][]*sealed{}
+	var away []object.Key
+	for _, key := range wanted {
+		if list := l.evictedCopies(key); list != nil && copies[key] == nil {
+			copies[key] = list
+			away = append(away, key)
+		}
+	}
+
+	if len(away) == 0 || s.Away == nil {
+		return nil, away, nil, nil
+	}
+	gone, why = s.Away(ctx, away)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, nil, err
+	}
+	if why != nil {
+		return nil, away, why, nil
+	}
+
+	for _, key := range gone {
+		for _, v := range copies[key] {
+			v.setBad(key)
+		}
+		delete(copies, key)
+	}
+	for key, list := range copies {
+		for _, v := range list {
+			v.clearBad(key)
+		}
+	}
+
+	return gone, nil, nil, nil
+}
+
+// locateFor is locate for a caller that has the bytes of an object. An evicted copy counts
+// only if a remote has the object at present.
+func (s *Store) locateFor(ctx context.Context, key object.Key) (*sealed, int, error) {
+	v, index, away, err := s.locateCopy(key)
+	if !away || err != nil {
+		return v, index, err
+	}
+	gone, unknown, _, err := s.Gone(ctx, []object.Key{key})
+	if err != nil || len(gone)+len(unknown) > 0 {
+		return nil, 0, err
+	}
+	return v, index, nil
+}
+
+// Lacking returns those of some keys that no volume has, or only in copies that are known
+// to be damaged.
+func (s *Store) Lacking(keys []object.Key) (lacking []object.Key, err error) {
+	for _, key := range keys {
+		v, _, err := s.locate(key)
+		if err != nil {
+			return nil, err
+		}
+		if v == nil {
+			lacking = append(lacking, key)
+		}
+	}
+	return lacking, nil
+}
+
+// HasDamage reports whether a copy in the store is known to be damaged.
+func (s *Store) HasDamage() (bool, error) {
+	l, err := s.current()
+	if err != nil {
+		return false, err
+	}
+	return slices.ContainsFunc(l.volumes, func(v *sealed) bool { return v.hasBad.Load() }), nil
 }
 
 // Evict replaces volumes by smaller ones without the chunks for which take returns true. Take

@@ -3,6 +3,8 @@ package volume
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"testing"
@@ -16,6 +18,7 @@ type far struct {
 	mu      sync.Mutex
 	fetched int
 	gone    map[object.Key]bool
+	down    bool // it cannot be asked
 }
 
 func (f *far) fetch(_ context.Context, key object.Key) ([]byte, error) {
@@ -30,6 +33,14 @@ func (f *far) fetch(_ context.Context, key object.Key) ([]byte, error) {
 		}
 	}
 	return nil, &object.NotFoundError{Key: key}
+}
+
+// missing is the function Away of a store.
+func (f *far) missing(_ context.Context, keys []object.Key) (missing []object.Key, err error) {
+	if f.down {
+		return nil, errors.New("the network is down")
+	}
+	return slices.DeleteFunc(slices.Clone(keys), func(key object.Key) bool { return !f.gone[key] }), nil
 }
 
 // has is the function take of Evict.
@@ -66,7 +77,7 @@ func TestEvict(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
 	s, f := openStore(t, dir, testOptions(t)), &far{}
-	s.Fetch = f.fetch
+	s.Fetch, s.Away = f.fetch, f.missing
 	for series := range 3 {
 		storeSeries(t, s, series, 0, 20)
 	}
@@ -142,6 +153,138 @@ func TestEvictKilledAtCalls(t *testing.T) {
 			storeSeries(t, s, series, 0, 20)
 		}
 	})
+}
+
+// A Put relies on an evicted copy only if a remote has the object at present.
+func TestPutOfEvicted(t *testing.T) {
+	key, _ := sample(0, 5)
+	for name, test := range map[string]struct {
+		gone, down, unasked bool
+		stored              bool // the Put stores the object here
+	}{
+		"there":   {},
+		"gone":    {gone: true, stored: true},
+		"down":    {down: true, stored: true},
+		"unasked": {unasked: true, stored: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, dir := t.Context(), t.TempDir()
+			s, f := openStore(t, dir, testOptions(t)), &far{}
+			storeSeries(t, s, 0, 0, 20)
+			if err := evictAll(s, f); err != nil {
+				t.Fatal(err)
+			}
+			f.gone, f.down = map[object.Key]bool{key: test.gone}, test.down
+			if s.Away = f.missing; test.unasked {
+				s.Away = nil
+			}
+
+			gone, unknown, why, err := s.Gone(ctx, []object.Key{key})
+			if err != nil || len(gone) == 1 != test.gone || len(unknown) == 1 != (test.down || test.unasked) || (why != nil) != test.down {
+				t.Errorf("gone %v, unknown %v, %v, %v", gone, unknown, why, err)
+			}
+			storeSeries(t, s, 0, 0, 20)
+			s.Fetch = nil
+			if _, err := s.Get(ctx, key); (err == nil) != test.stored {
+				t.Errorf("get without a remote: %v, want stored %v", err, test.stored)
+			}
+			if gone, _, _, err := s.Gone(ctx, []object.Key{key}); err != nil || len(gone) > 0 {
+				t.Errorf("gone after the put: %v, %v", gone, err)
+			}
+			wantSound(t, s)
+		})
+	}
+}
+
+// An object that was gone counts again when a remote has it.
+func TestGoneComesBack(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	s, f := openStore(t, dir, testOptions(t)), &far{}
+	storeSeries(t, s, 0, 0, 20)
+	if err := evictAll(s, f); err != nil {
+		t.Fatal(err)
+	}
+	key, _ := sample(0, 5)
+	s.Away = f.missing
+	for _, lost := range []bool{true, true, false, true} {
+		f.gone = map[object.Key]bool{key: lost}
+		gone, _, _, err := s.Gone(ctx, []object.Key{key, key})
+		if err != nil || len(gone) == 1 != lost {
+			t.Errorf("gone: %v, %v; want lost %v", gone, err, lost)
+		}
+		lacking, err := s.Lacking([]object.Key{key})
+		if err != nil || len(lacking) == 1 != lost {
+			t.Errorf("lacking: %v, %v; want lost %v", lacking, err, lost)
+		}
+	}
+}
+
+// A dead writer's volume is kept if the store has its objects only as evicted ones.
+func TestSalvageOfEvicted(t *testing.T) {
+	ctx, f := t.Context(), &far{}
+	s := openStore(t, t.TempDir(), testOptions(t))
+	ss := s.Begin(SessionOptions{})
+	putSeries(t, ss, 0, 0, 20)
+	if err := ss.cur.flush(); err != nil {
+		t.Fatal(err)
+	}
+	data := make([]byte, ss.cur.space.off)
+	if _, err := ss.cur.space.log().ReadAt(data, 0); err != nil {
+		t.Fatal(err)
+	}
+	ss.Close()
+	if err := evictAll(s, f); err != nil {
+		t.Fatal(err)
+	}
+
+	dir := s.inVolumes(tmpPrefix + "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, logName(1)), string(data))
+	left, err := deadWriters{s}.leftovers(ctx)
+	if err != nil || len(left) != 1 || left[0].Objects != 20 {
+		t.Errorf("leftovers: %+v, %v; want one with 20 objects", left, err)
+	}
+	if n := (deadWriters{s}).salvage(ctx); n != 1 {
+		t.Errorf("%d volumes salvaged, want 1", n)
+	}
+
+	wantSeries(t, s, 0, 0, 20) // nothing can be fetched
+	wantSound(t, s)
+}
+
+// The list of damaged copies is written if it has other copies than before, but as many.
+func TestDamagedListReplaced(t *testing.T) {
+	ctx, dir := t.Context(), t.TempDir()
+	s, f := openStore(t, dir, testOptions(t)), &far{}
+	storeSeries(t, s, 0, 0, 20)
+	if err := evictAll(s, f); err != nil {
+		t.Fatal(err)
+	}
+	s.Away = f.missing
+	one, _ := sample(0, 5)
+	for _, key := range []object.Key{one, {}} {
+		if key.IsZero() {
+			for i := range 20 {
+				if k, _ := sample(0, i); k.Kind == object.KindChunk && k != one {
+					key = k
+				}
+			}
+		}
+		f.gone = map[object.Key]bool{key: true}
+		if _, _, _, err := s.Gone(ctx, []object.Key{one, key}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+		s = openStore(t, dir, testOptions(t))
+		s.Away = f.missing
+		if lacking, err := s.Lacking([]object.Key{key}); err != nil || len(lacking) != 1 {
+			t.Errorf("the next process knows %v as lacking, %v; want %s", lacking, err, key)
+		}
+	}
 }
 
 // TestUnload checks that Unload can evict chunks of a session that goes on to store more.

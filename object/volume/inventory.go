@@ -105,25 +105,32 @@ func (inv *Inventory) Volume(i int) Listed {
 // Find appends the places of all copies of an object to places. It skips copies that are
 // known to be damaged. If there are no others, it reads these once more, because a damaged
 // patch becomes readable if its base does. If it can read none of them, it returns an
-// [*object.CorruptError].
+// [*object.CorruptError]. It fetches nothing: an evicted copy that no remote has counts if
+// there is no other.
 func (inv *Inventory) Find(key object.Key, places []Place) ([]Place, error) {
 	n := len(places)
-	var bad []Place
+	var bad, lost []Place
 	for i, e := range inv.volumes {
 		rec, ok, err := e.o.index.Find(key)
+		at := Place{i, rec.Index, int64(rec.Stored), e.gone}
 		switch {
 		case err != nil:
 			return places, e.v.indexError(err)
 		case !ok || e.v.isDropped(key):
-		case e.v.isBad(key):
-			bad = append(bad, Place{i, rec.Index, int64(rec.Stored), e.gone})
+		case !e.v.isBad(key):
+			places = append(places, at)
+		case rec.File == notHere:
+			lost = append(lost, at)
 		default:
-			places = append(places, Place{i, rec.Index, int64(rec.Stored), e.gone})
+			bad = append(bad, at)
 		}
 	}
 
-	if len(places) > n || len(bad) == 0 {
+	switch {
+	case len(places) > n:
 		return places, nil
+	case len(bad) == 0:
+		return append(places, lost...), nil
 	}
 	return inv.reread(bad, places)
 }
@@ -161,6 +168,9 @@ func (inv *Inventory) Damaged(i int) []object.Key {
 	v.badMu.Lock()
 	defer v.badMu.Unlock()
 	var list []object.Key
+	if v.info.Load().Evicted {
+		return nil // it has no values that could be damaged
+	}
 	for key, bad := range v.bad {
 		if bad {
 			list = append(list, key)

@@ -132,7 +132,7 @@ func (s *Session) Stats() Stats {
 }
 
 // Put implements [object.Writer]. It stores nothing if a volume has the object, unless
-// the copy is known to be damaged.
+// the copy is known to be damaged, or it is evicted and no remote is known to have it.
 func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return object.ID{}, err
@@ -181,7 +181,7 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 	done := Stats{Objects: 1, Bytes: int64(raw)}
 	if mine {
 		defer s.unclaim(key)
-		v, index, err := s.store.locate(key)
+		v, index, err := s.store.locateFor(ctx, key)
 		if err != nil {
 			return err
 		}

@@ -25,6 +25,11 @@ type Store struct {
 	// store verifies the bytes. The caller sets it before the first use of the store.
 	Fetch func(ctx context.Context, key object.Key) ([]byte, error)
 
+	// Away, if not nil, returns those of some evicted objects that no remote has. An error
+	// means that a remote could not be asked. It must be safe for concurrent use. The caller
+	// sets it before the first use of the store. See [Store.Gone].
+	Away func(ctx context.Context, keys []object.Key) (missing []object.Key, err error)
+
 	dir   string // .kist
 	path  string // .kist/volumes
 	o     Options
@@ -169,18 +174,19 @@ func corrupt(key object.Key, err error) error {
 	return err
 }
 
-// Missing implements [object.Reader]. It does not read the objects. It returns an
+// Missing implements [object.Reader]. It does not read the objects. An evicted object that no
+// remote had at the last look is missing (see [Store.Gone]). It returns an
 // [*object.CorruptError] if no readable volume has a key and some volume is unreadable.
 func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	var missing []object.Key
 	err := s.search(ctx, func() { missing = slices.Clone(wanted) }, func(v *sealed) (bool, error) {
 		var failed error
 		missing = slices.DeleteFunc(missing, func(key object.Key) bool {
-			_, ok, err := v.find(key)
+			rec, ok, err := v.find(key)
 			if err != nil {
 				failed = err
 			}
-			return ok
+			return ok && (rec.File != notHere || !v.isBad(key))
 		})
 		return len(missing) == 0, failed
 	})
@@ -194,16 +200,38 @@ func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key,
 }
 
 // locate returns a volume that has key, and the number of its record there, or nil. It
-// skips copies that are known to be damaged, and unreadable volumes.
-func (s *Store) locate(key object.Key) (*sealed, int, error) {
-	l, err := s.current()
-	if err != nil {
+// skips copies that are known to be damaged, and unreadable volumes. An evicted copy counts
+// only if there is no other.
+func (s *Store) locate(key object.Key) (v *sealed, index int, err error) {
+	v, index, _, err = s.locateCopy(key)
+	return v, index, err
+}
+
+// locateHere is locate without evicted copies: a caller that has the bytes must not rely on
+// those.
+func (s *Store) locateHere(key object.Key) (*sealed, int, error) {
+	v, index, away, err := s.locateCopy(key)
+	if away {
 		return nil, 0, err
 	}
-	for v, rec := range l.copies(key) {
-		return v, rec.Index, nil
+	return v, index, err
+}
+
+// locateCopy is locate. Away means that the copy is evicted.
+func (s *Store) locateCopy(key object.Key) (at *sealed, index int, away bool, err error) {
+	l, err := s.current()
+	if err != nil {
+		return nil, 0, false, err
 	}
-	return nil, 0, nil
+	for v, rec := range l.copies(key) {
+		if rec.File != notHere {
+			return v, rec.Index, false, nil
+		}
+		if at == nil {
+			at, index, away = v, rec.Index, true
+		}
+	}
+	return at, index, away, nil
 }
 
 // Has reports whether the store has an object, without reading it.

@@ -31,6 +31,7 @@ type AddOptions struct {
 	Times        bool               // a file with a new modification time is modified, even if nothing else has changed
 	AllowMissing bool               // skip Paths that do not exist; tracked ones stay as they are staged
 	MaxDeleted   DeletedLimit       // the error is a [*DeletedError] above it
+	AskRemotes   bool               // also read unchanged files whose content is on no remote any more
 	Stream       *worktree.Stored   // the new content of the only path, from [worktree.Worktree.StoreStream]; the worktree is not read
 	Intent       bool               // only note the untracked files as to be added, see [index.SetIntent]
 	DryRun       bool               // store and stage nothing
@@ -48,6 +49,8 @@ type AddResult struct {
 	Skipped []object.Skipped // could not be read, or changed meanwhile; commits record this
 	Special []object.Skipped // never stored: FIFOs, sockets, devices, other repositories
 	Ignored []string         // named by the user, but ignored
+
+	Restored int // unchanged files that were read because their content was lost
 
 	Read  kist.Amount // files read in the worktree
 	Stats volume.Stats
@@ -120,7 +123,9 @@ func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, i
 		return nil, err
 	}
 	list := s.settle(stored, o)
-	return &Prepared{Result: list.result(idx), stager: s, list: list, begun: list.beginsLost(idx)}, nil
+	result := list.result(idx)
+	result.Restored = s.restored
+	return &Prepared{Result: result, stager: s, list: list, begun: list.beginsLost(idx)}, nil
 }
 
 // scanAndStore scans the worktree and stores the changed files.
@@ -142,7 +147,12 @@ func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) 
 		}
 	}
 
-	list, err := s.store(ctx, found)
+	lost, err := s.findLost(ctx, found, o)
+	if err != nil {
+		return nil, err
+	}
+	s.restored = len(lost)
+	list, err := s.store(ctx, append(found, lost...))
 	if err != nil {
 		return nil, err
 	}
@@ -222,6 +232,7 @@ type stager struct {
 	idx      *index.Index
 	records  *record.View // when the stager was made
 	progress kist.Progress
+	restored int // see AddResult.Restored
 }
 
 func newStager(r *kist.Repository, objects object.ReadWriter, idx *index.Index, progress kist.Progress) (*stager, error) {

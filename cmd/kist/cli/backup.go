@@ -416,10 +416,14 @@ func (b *backup) add(ctx context.Context, args []string) (string, error) {
 	s.Files = backupFiles{New: len(result.Added), Changed: len(result.Modified), Removed: len(result.Deleted), Skipped: jsonform.NewSkipped(b.skipped)}
 	s.NotStored, s.work = jsonform.NewSkipped(special), newWork(result.Read, streamed.Plus(result.Stats))
 	n := changeCounts{Added: s.Files.New, Modified: s.Files.Changed, Deleted: s.Files.Removed}
-	if n == (changeCounts{}) {
+	parts := n.parts()
+	if result.Restored > 0 {
+		parts = append(parts, plural(uint64(result.Restored), "unchanged file", "unchanged files")+" stored again")
+	}
+	if len(parts) == 0 {
 		return "", nil
 	}
-	return strings.Join(n.parts(), ", ") + "; " + s.work.String(), nil
+	return strings.Join(parts, ", ") + "; " + s.work.String(), nil
 }
 
 // sendAhead makes the session send new chunks to the remote while it stores them.
@@ -455,7 +459,11 @@ func (b *backup) addOptions(ctx context.Context, args []string) (stage.AddOption
 	if b.maxDeleted == 0 {
 		limit = stage.DeletedLimit{Share: 0.75, Least: 100}
 	}
-	return stage.AddOptions{Paths: paths, Git: true, Exclude: exclude, AllowMissing: true, MaxDeleted: limit}, err
+	if err != nil {
+		return stage.AddOptions{}, err
+	}
+	evicted, err := b.repo.Objects().HasEvicted(ctx)
+	return stage.AddOptions{Paths: paths, Git: true, Exclude: exclude, AllowMissing: true, MaxDeleted: limit, AskRemotes: evicted}, err
 }
 
 // refusedDeletions words the error for more deletions than --max-deleted permits.

@@ -122,6 +122,7 @@ var causes = []struct {
 	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
 	{matches(kist.ErrUserConfig), exitUsage, "config", "it is your own configuration: correct the file"},
 	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
+	{isA[*volume.EvictedError], exitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
 	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' lists the purged content"},
 
 	// Damage, before names and paths: a damaged file may hold a bad name.

@@ -21,18 +21,21 @@ import (
 // evictedReader reads evicted objects from the remotes of a repository. It is safe for
 // concurrent use.
 type evictedReader struct {
-	repo *kist.Repository
+	repo   *kist.Repository
+	except string // the name of a remote that is not asked
 
 	mu     sync.Mutex // guards the following
 	opened []*transfer.Remote
 	heads  []object.Reader // of the opened remotes
 	failed error           // of remotes that could not be opened
+	reread bool            // missing has read the heads once more
 }
 
-// fetchEvicted makes the store of r fetch evicted objects. The caller calls the returned
-// function in the end.
+// fetchEvicted makes the store of r ask the remotes about evicted objects, and fetch them. The
+// caller calls the returned function in the end.
 func fetchEvicted(ctx context.Context, r *kist.Repository) (done func()) {
 	e := &evictedReader{repo: r}
+	r.Objects().Away = e.missing
 	r.Objects().Fetch = func(_ context.Context, key object.Key) ([]byte, error) { return e.get(ctx, key) }
 	return e.close
 }
@@ -61,6 +64,32 @@ func (e *evictedReader) get(ctx context.Context, key object.Key) ([]byte, error)
 	}
 }
 
+// missing returns the objects that no remote has. An error means that a remote could not
+// be asked that may have them.
+func (e *evictedReader) missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	missing, err := e.missingNow(ctx, keys, false)
+	if len(missing) == 0 || err != nil || e.reread {
+		return missing, err
+	}
+	e.reread = true // another process may have pushed objects
+	return e.missingNow(ctx, missing, true)
+}
+
+// missingNow is missing by the heads that current returns.
+func (e *evictedReader) missingNow(ctx context.Context, keys []object.Key, fresh bool) ([]object.Key, error) {
+	heads, failed := e.current(ctx, fresh)
+	for _, head := range heads {
+		var err error
+		if keys, err = head.Missing(ctx, keys); err != nil {
+			return nil, err
+		}
+		if len(keys) == 0 {
+			return nil, nil
+		}
+	}
+	return keys, failed
+}
+
 // current returns a reader for each remote. With fresh, it reads their heads once more.
 func (e *evictedReader) current(ctx context.Context, fresh bool) ([]object.Reader, error) {
 	e.mu.Lock()
@@ -71,6 +100,9 @@ func (e *evictedReader) current(ctx context.Context, fresh bool) ([]object.Reade
 	e.closeAll()
 	e.heads, e.failed = []object.Reader{}, nil
 	for _, m := range registry.All(e.repo) {
+		if m.Name == e.except {
+			continue
+		}
 		opened, err := registry.Open(ctx, e.repo, m, false)
 		if err == nil {
 			var head object.Reader
@@ -97,6 +129,22 @@ func (e *evictedReader) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closeAll()
+}
+
+// onlyOn returns the number of objects that are evicted, and that no other remote is known to
+// have.
+func onlyOn(ctx context.Context, r *kist.Repository, name string) (int, error) {
+	keys, err := r.Objects().EvictedKeys(ctx)
+	if err != nil || len(keys) == 0 {
+		return 0, err
+	}
+	others := &evictedReader{repo: r, except: name}
+	defer others.close()
+	missing, err := others.missing(ctx, keys)
+	if err != nil {
+		return len(keys), ctx.Err()
+	}
+	return len(missing), nil
 }
 
 // incompleteSuffix ends the name of the branch on the remote that keeps the chunks of a

@@ -86,30 +86,51 @@ func runRemoteList(ctx context.Context, env *Env, r *kist.Repository, args []str
 }
 
 func newRemoteRemove(env *Env) *cobra.Command {
+	force := false
 	cmd := &cobra.Command{
-		Use:     "remove NAME",
+		Use:     "remove [OPTIONS] NAME",
 		Aliases: []string{"rm"},
 		Short:   "remove a remote",
 		Long: `Removes the remote NAME and its remote-tracking branches from this repository.
-Pushed content stays on the remote, and fetched content stays here.`,
+Pushed content stays on the remote, and fetched content stays here. A remote with
+content that is nowhere else (see --local-limit in 'kist help backup') is removed
+only with --force.`,
 		Example:           `  kist remote remove cloud`,
 		Args:              arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.complete(remotes),
 	}
-	env.inRepository(cmd, runRemoteRemove, exitBusy)
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return runRemoteRemove(ctx, env, r, args[0], force)
+	}, exitBusy)
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "also if content of this repository is only there")
 	return cmd
 }
 
-func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	m, err := registry.Find(r, args[0])
+func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, name string, force bool) error {
+	m, err := registry.Find(r, name)
 	if err != nil {
 		return err
+	}
+	if !force {
+		if err := refuseOnlyCopy(ctx, r, m.Name); err != nil {
+			return err
+		}
 	}
 	if err := registry.Remove(ctx, r, m.Name); err != nil {
 		return err
 	}
 	env.json(redacted(m))
 	return nil
+}
+
+// refuseOnlyCopy returns an error if content of the repository is only on a remote.
+func refuseOnlyCopy(ctx context.Context, r *kist.Repository, name string) error {
+	n, err := onlyOn(ctx, r, name)
+	if err != nil || n == 0 {
+		return err
+	}
+	err = failf(exitFailed, "only-copy", "%s only on the remote %s", plural(uint64(n), "object of this repository is", "objects of this repository are"), quoteArg(name))
+	return hintf(err, "without it, files cannot be read; --force removes it all the same")
 }
 
 type remoteAddOptions struct {

@@ -71,7 +71,7 @@ func newRemoteSetURL(env *Env) *cobra.Command {
 		Long: `Changes the URL of the remote NAME, for example because its folder has moved.
 kist checks the store at the new URL, as 'kist remote add' does. If that
 store has another remote, kist forgets the state of the old one, except for the
-remote-tracking branches.
+remote-tracking branches. If content is only on this remote, a warning says so.
 
 With --json: name, url, single_writer, object_lock, and checks as for
 'kist remote check'.`,
@@ -106,7 +106,11 @@ func runRemoteSetURL(ctx context.Context, env *Env, r *kist.Repository, args []s
 	}
 	env.json(newRemoteCheckedJSON(m, report))
 	tellChecked(env, m, report)
-	return nil
+	n, err := onlyOn(ctx, r, m.Name)
+	if err == nil && n > 0 {
+		env.warn("%s only on this remote; 'kist verify' looks for them at the new URL", plural(uint64(n), "object of this repository is", "objects of this repository are"))
+	}
+	return err
 }
 
 func newRemotePrune(env *Env) *cobra.Command {

@@ -63,14 +63,14 @@ func (o verifyOptions) runRepair(ctx context.Context, env *Env, r *kist.Reposito
 	if env.global.json {
 		env.json(out)
 	} else {
-		printRepair(ctx, env, r, out)
+		printRepair(ctx, env, r, result.Found, out)
 	}
 	return damageError(env, len(out.Lost), "thing stays damaged or missing, with no good copy",
 		"things stay damaged or missing, with no good copy", lostHints(result, out.Lost, o.acceptLoss))
 }
 
 // printRepair prints the result of a repair.
-func printRepair(ctx context.Context, env *Env, r *kist.Repository, out verifyJSON) {
+func printRepair(ctx context.Context, env *Env, r *kist.Repository, found *gc.Report, out verifyJSON) {
 	repaired, moved := would(out.DryRun, "repaired", "repair"), would(out.DryRun, "moved", "move")
 	for _, line := range repairedLines(r, out.Repaired) {
 		env.tell("%s %s\n", env.paint(green, repaired), line)
@@ -82,6 +82,7 @@ func printRepair(ctx context.Context, env *Env, r *kist.Repository, out verifyJS
 	}
 
 	printProblems(ctx, env, r, out.Lost)
+	warnUnchecked(env, found)
 	switch {
 	case len(out.Lost) > 0:
 	case len(out.Accepted) > 0:

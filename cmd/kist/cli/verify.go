@@ -70,9 +70,13 @@ tags need exist. --read-data then downloads all packs, or a share of them. With
 --repair, kist sends the needed objects of damaged packs from here, rebuilds
 index files, and marks the damaged files for gc to delete.
 
+Content that is only on a remote (see --local-limit in 'kist help backup') is
+looked up in the index of the remotes. If one cannot be asked, a warning counts
+what was not checked.
+
 With --json: objects and bytes that were checked, commits, healed (damaged
-copies of objects with another intact copy), errors, accepted losses and unknown
-files. Each
+copies of objects with another intact copy), unchecked (objects that are only on
+a remote that could not be asked), errors, accepted losses and unknown files. Each
 has kind and id of the object (null if it is about none), file, problem, commits
 and paths, the first 100 of each. With --repair also dry_run, repaired (kind,
 id, file, how, loses), quarantined (file, to) and lost (as errors). For a remote:
@@ -113,11 +117,14 @@ func (o *verifyOptions) register(cmd *cobra.Command, env *Env) {
 
 // verifyJSON is what verify prints with --json.
 type verifyJSON struct {
-	Objects int           `json:"objects"`
-	Bytes   int64         `json:"bytes"`
-	Commits int           `json:"commits"`
-	Healed  int           `json:"healed"` // damaged copies of objects that have another copy
-	Errors  []problemJSON `json:"errors"`
+	Objects int   `json:"objects"`
+	Bytes   int64 `json:"bytes"`
+	Commits int   `json:"commits"`
+	Healed  int   `json:"healed"` // damaged copies of objects that have another copy
+
+	Unchecked int `json:"unchecked"` // objects that are only on a remote that could not be asked
+
+	Errors []problemJSON `json:"errors"`
 
 	Accepted []problemJSON `json:"accepted"` // losses: with --repair those from now on, else all
 
@@ -136,6 +143,7 @@ func (o verifyOptions) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	defer r.Close()
+	defer fetchEvicted(ctx, r)()
 
 	switch {
 	case o.remote != "":
@@ -184,6 +192,7 @@ func runVerify(ctx context.Context, env *Env, r *kist.Repository, check volume.C
 		env.json(out)
 	} else {
 		printProblems(ctx, env, r, out.Errors)
+		warnUnchecked(env, report)
 		if out.Healed > 0 {
 			env.info("%s damaged, but another copy is intact", plural(uint64(out.Healed), "stored object is", "stored objects are"))
 		}
@@ -201,9 +210,21 @@ func runVerify(ctx context.Context, env *Env, r *kist.Repository, check volume.C
 	return damageError(env, len(out.Errors), "thing is damaged or missing", "things are damaged or missing", problemHints(out.Errors))
 }
 
+// warnUnchecked warns of objects that are only on a remote, and were not looked for there.
+func warnUnchecked(env *Env, report *gc.Report) {
+	if report.Unchecked == 0 {
+		return
+	}
+	reason := ""
+	if report.Why != nil {
+		reason = ": " + env.secrets.hide(report.Why.Error())
+	}
+	env.warn("not checked: %s only on a remote%s", plural(uint64(report.Unchecked), "object that is", "objects that are"), reason)
+}
+
 func newVerifyJSON(report *gc.Report) verifyJSON {
 	return verifyJSON{
-		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed),
+		Objects: report.Objects, Bytes: report.Bytes, Commits: report.Commits, Healed: len(report.Healed), Unchecked: report.Unchecked,
 		Errors: newProblemsJSON(report.Problems, newProblemJSON), Accepted: []problemJSON{},
 		Unknown: report.Unknown,
 	}

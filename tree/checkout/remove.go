@@ -145,6 +145,9 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, ops
 	}
 
 	for _, f := range found {
+		if f.State == worktree.Unreadable && f.Dir && !o.Cached {
+			e.Obstacles = append(e.Obstacles, stage.Obstacle{Path: f.Path, Reason: "a folder that cannot be read: files below it may have changed"})
+		}
 		if f.State == worktree.Deleted || f.State == worktree.Absent || f.Dir {
 			continue
 		}

@@ -172,10 +172,13 @@ func (list pathspecs) paths() []string {
 
 // selects reports whether a path is selected.
 func (list pathspecs) selects(path string) bool {
-	is := func(exclude bool) bool {
-		return slices.ContainsFunc(list, func(s pathspec) bool { return s.exclude == exclude && (s.names(path) || s.matches(path)) })
-	}
-	return len(list) == 0 || is(false) && !is(true)
+	included := slices.ContainsFunc(list, func(s pathspec) bool { return !s.exclude && (s.names(path) || s.matches(path)) })
+	return len(list) == 0 || included && !list.excludesPath(path)
+}
+
+// excludesPath reports whether a pathspec excludes a path.
+func (list pathspecs) excludesPath(path string) bool {
+	return slices.ContainsFunc(list, func(s pathspec) bool { return s.exclude && (s.names(path) || s.matches(path)) })
 }
 
 // selector returns the method selects, or nil if the pathspecs are plain.
@@ -209,6 +212,7 @@ type places struct {
 	conflicts bool // paths with conflicts only
 	worktree  bool // files of the worktree, untracked ones included
 	ignored   bool // with worktree: ignored files, too
+	absent    bool // a plain path matches itself, though it is nowhere
 }
 
 // find returns the paths that pathspecs select in some places: plain paths unchanged, and
@@ -245,6 +249,8 @@ func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in p
 		case s.exclude || hit[i]:
 		case in.worktree && !s.fold && !excludes && r.Worktree().Exists(s.path):
 			found[s.path] = true // it is ignored
+		case in.absent && s.pattern == nil && !s.fold && !list.excludesPath(s.path):
+			found[s.path] = true
 		default:
 			return nil, noMatch(s.arg)
 		}

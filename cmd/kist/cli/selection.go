@@ -189,5 +189,5 @@ func (s *selection) find(ctx context.Context, env *Env, r *kist.Repository, args
 	if err != nil {
 		return nil, err
 	}
-	return env.find(ctx, r, specs, places{index: true, worktree: true})
+	return env.find(ctx, r, specs, places{index: true, worktree: true, absent: true})
 }

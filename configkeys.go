@@ -103,7 +103,8 @@ var configKeys = slices.Concat([]ConfigKey{
 })
 
 // backupKeys returns the keys of 'kist backup', sorted by name. Each key has the name of an
-// option and is the default of that option. Only backup.paths has no option.
+// option and is the default of that option. Only backup.paths and backup.ignore-files have no
+// option.
 func backupKeys() []ConfigKey {
 	keys := []ConfigKey{
 		{Name: KeyBackup + "check", Form: "N%", Help: "how much of the stored data each backup reads back", check: checkedBy(ParseShare)},
@@ -119,6 +120,7 @@ func backupKeys() []ConfigKey {
 		{Name: KeyBackup + "local-limit", Form: "SIZE", Help: "how much content to keep here", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-download", Form: "SIZE", Help: "bytes to receive a second", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "limit-upload", Form: "SIZE", Help: "bytes to send a second", check: checkedBy(ParseSize)},
+		{Name: KeyBackupIgnore, Form: "true or false", Default: "false", Scope: RepositoryOnly, Help: "files with patterns count below the paths of a bare repository, too", check: checkBoolSetting},
 		{Name: KeyBackup + "max-deleted", Form: "N%", Help: "how many files of a path may be gone at once", check: checkedBy(ParseShare)},
 		{Name: KeyBackupPaths, Form: "list of PATHs", Scope: RepositoryOnly, Help: "what to back up, from the top of the worktree on; all of it if not set", List: true, check: checkTextSetting(func(path string) error {
 			if path == "" {
@@ -152,6 +154,7 @@ const (
 	KeyGit          = "core.git"          // whether kist writes git's own folders
 	KeyIgnoreFiles  = "core.ignoreFiles"  // the key with more names of ignore files
 	KeyBackupPaths  = KeyBackup + "paths" // the key with the paths to back up
+	KeyBackupIgnore = KeyBackup + "ignore-files"
 
 	// KeyDirectoryRenames is the key for the effect of renamed directories on merges.
 	KeyDirectoryRenames = "merge.directory-renames"

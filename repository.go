@@ -419,7 +419,10 @@ func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 	if dir == r.root {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"
-		o.Roots = r.roots()
+		o.Roots, o.Remotes = r.roots(), r.remoteFolders()
+		if text, _ := r.config.Get(KeyBackupIgnore); r.IsBare() && text != "true" {
+			o.IgnoreFiles = []string{}
+		}
 	}
 	return o
 }
@@ -440,6 +443,36 @@ func (r *Repository) roots() []string {
 		roots = append(roots, filepath.ToSlash(filepath.Clean("/" + path))[1:])
 	}
 	return roots
+}
+
+// remoteFolders returns the paths, relative to "/", of the remotes that a bare repository has
+// in folders. A remote that is another repository with files of its own is none.
+func (r *Repository) remoteFolders() (paths []string) {
+	if !r.IsBare() {
+		return nil // such a remote is not inside the worktree
+	}
+	for _, m := range r.config.Remote {
+		path, ok := remote.FolderPath(m.URL)
+		if !ok {
+			continue
+		}
+		if !filepath.IsAbs(path) {
+			path = filepath.Join(r.Home(), path)
+		}
+		parent, err := realDir(filepath.Dir(path)) // the first push makes the folder
+		if err != nil {
+			continue
+		}
+		path = filepath.Join(parent, filepath.Base(path))
+		if real, err := realDir(path); err == nil {
+			path = real
+		}
+		if _, err := disk.Lstat(filepath.Join(path, Dir)); err != nil && !IsBareDir(path) {
+			paths = append(paths, filepath.ToSlash(path)[1:])
+		}
+	}
+
+	return paths
 }
 
 // realDir returns the absolute path of a folder, with all symlinks resolved.

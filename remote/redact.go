@@ -165,3 +165,16 @@ func unescape(s string) string {
 	}
 	return s
 }
+
+// FolderPath returns the path in a URL. It reports whether the URL is that of a folder.
+func FolderPath(rawURL string) (string, bool) {
+	scheme, _, ok := strings.Cut(rawURL, "://")
+	if !ok {
+		return rawURL, true
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil || !strings.EqualFold(scheme, "file") {
+		return "", false
+	}
+	return u.Path, true
+}

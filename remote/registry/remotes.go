@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -165,24 +164,11 @@ func CheckURL(r *kist.Repository, add Remote) error {
 // folderOf returns the absolute path of the folder at a URL. It reports whether the URL is
 // that of a folder.
 func folderOf(r *kist.Repository, rawURL string) (string, bool) {
-	path, ok := pathOf(rawURL)
+	path, ok := remote.FolderPath(rawURL)
 	if ok && !filepath.IsAbs(path) {
 		path = filepath.Join(r.Home(), path)
 	}
 	return path, ok
-}
-
-// pathOf returns the path in a URL. It reports whether the URL is that of a folder.
-func pathOf(rawURL string) (string, bool) {
-	scheme, _, ok := strings.Cut(rawURL, "://")
-	if !ok {
-		return rawURL, true
-	}
-	u, err := url.Parse(rawURL)
-	if err != nil || !strings.EqualFold(scheme, "file") {
-		return "", false
-	}
-	return u.Path, true
 }
 
 // isInside reports whether path is root, or below it. It resolves symlinks. The path need not
@@ -385,7 +371,7 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 // OpenURL opens the remote at m.URL without a repository, to read it. The caller closes the
 // remote.
 func OpenURL(ctx context.Context, o kist.Options, m Remote) (*transfer.Remote, error) {
-	if path, ok := pathOf(m.URL); ok {
+	if path, ok := remote.FolderPath(m.URL); ok {
 		if root, is := repositoryAt(path); is {
 			return openSource(ctx, o, root, readOptions(o, m))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -32,7 +33,7 @@ func repositoryAt(path string) (root string, ok bool) {
 // IsRepository reports whether the URL of m is the folder of a repository. Such a remote can
 // only be read.
 func (m Remote) IsRepository() bool {
-	path, ok := pathOf(m.URL)
+	path, ok := remote.FolderPath(m.URL)
 	if ok {
 		_, ok = repositoryAt(path)
 	}

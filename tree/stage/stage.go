@@ -261,7 +261,9 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 		case worktree.Unreadable:
 			e.why = reason(f.Err)
 		case worktree.Special, worktree.Nested:
-			e.why = f.State.String()
+			if e.why = f.State.String(); errors.Is(f.Err, worktree.ErrRemote) {
+				e.why = f.Err.Error()
+			}
 			if Indexed(s.idx, f.Path) != nil {
 				e.kind = editRemove
 			}

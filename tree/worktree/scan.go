@@ -323,7 +323,7 @@ const (
 	Special
 
 	// Nested is a name that is a form of ".kist": the folder of another
-	// repository. kist does not look into it.
+	// repository, or a remote of this one. kist does not look into it.
 	Nested
 
 	// Ignored is an untracked path that an ignore file excludes. It is

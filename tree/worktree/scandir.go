@@ -359,6 +359,10 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 		f.State = Nested
 		d.report(n.name, f)
 		return
+	case f.Dir && len(d.w.opt.Remotes) > 0 && slices.Contains(d.w.opt.Remotes, d.join(n.name)):
+		f.State, f.Err = Nested, ErrRemote
+		d.report(n.name, f)
+		return
 	case f.Dir:
 		d.compareDir(n, f, st)
 		return

@@ -74,6 +74,10 @@ type Options struct {
 	// content of it, may be a disk that is not mounted: it is Unreadable. So is a
 	// symlink as a root, or above one. Nil: everything.
 	Roots []string
+
+	// Remotes are the paths of folders with remotes of the repository. A scan reports them as
+	// Nested, with [ErrRemote]: their content must not become part of itself.
+	Remotes []string
 }
 
 // written returns the permission bits that a file gets if its entry has mode.
@@ -131,6 +135,9 @@ var (
 	// ErrSpecial means that a path is a FIFO, a socket or a device. kist never
 	// opens these.
 	ErrSpecial = errors.New("special file")
+
+	// ErrRemote means that a folder is a remote of the repository, see [Options.Remotes].
+	ErrRemote = errors.New("a remote of this repository")
 
 	errNotRegular = errors.New("not a regular file")
 )

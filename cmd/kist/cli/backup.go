@@ -5,7 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -37,6 +39,7 @@ type backupOptions struct {
 	selection
 	reports
 	wait       bool
+	dryRun     bool
 	check      float64 // share of the stored data to read back
 	localLimit uint64  // bytes; 0: none
 	maxDeleted float64 // share of the files of a root; 0: the default
@@ -78,7 +81,10 @@ in it stay as they are.
 
 The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
-So 'kist -C /srv backup' is all that cron needs.
+So 'kist -C /srv backup' is all that cron needs. The first backup of a bare
+repository adds its PATHs to backup.paths. Below these paths, files with patterns
+count only with backup.ignore-files. With --dry-run, the output is that of
+'kist add --dry-run', also as JSON.
 
 With --local-limit, a backup pushes and evicts while it stores. The history
 stays here, and commands fetch the content that they read.
@@ -116,6 +122,7 @@ if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 	flags.StringVar(&o.host, "host", "", "record `NAME` as the host, instead of this machine's")
 	flags.StringArrayVar(&o.labels, "label", nil, "add the label `NAME` to the commit; may be repeated")
 	flags.StringVar(&o.remote, "remote", "", "push to the remote `NAME`")
+	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be committed; store, send and run nothing")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
 	flags.Var(newParsed(&o.check, "", kist.ParseShare), "check", "read back and check `N%` of the stored data")
@@ -202,6 +209,22 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if err := checkNames(append([]string{cmp.Or(o.host, "-")}, o.labels...)...); err != nil {
 		return err
 	}
+	if o.dryRun {
+		b := &backup{backupOptions: *o, env: env, repo: r}
+		return b.showChanges(ctx, args)
+	}
+	if o.namesPaths(r, args) {
+		if err := addPaths(ctx, env, r, args); err != nil {
+			return err
+		}
+		var err error
+		if r, err = env.open(); err != nil { // its worktree has the paths
+			return err
+		}
+		defer r.Close()
+		args = nil
+	}
+
 	wait := time.Duration(0)
 	if o.wait {
 		wait = math.MaxInt64
@@ -223,6 +246,64 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return quiet(b.summary.Exit)
 	}
 	return nil
+}
+
+// namesPaths reports whether args are the first paths of a bare repository.
+func (o *backupOptions) namesPaths(r *kist.Repository, args []string) bool {
+	return r.IsBare() && len(args) > 0 && !o.streams() && len(r.Config().Values(kist.KeyBackupPaths)) == 0
+}
+
+// addPaths adds existing paths to backup.paths.
+func addPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	var paths []string
+	for _, arg := range args {
+		path, err := filepath.Abs(env.path(arg))
+		if err == nil {
+			_, err = os.Lstat(path)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return failf(exitFailed, "not-found", "path %s does not exist", quoteArg(arg))
+		}
+		if err != nil {
+			return err
+		}
+		paths = append(paths, path)
+	}
+
+	for _, path := range paths {
+		if err := r.AddConfig(ctx, kist.KeyBackupPaths, path); err != nil {
+			return err
+		}
+		env.tell("added to %s: %s\n", kist.KeyBackupPaths, printable(path))
+	}
+	return nil
+}
+
+// showChanges shows the changes that a backup would commit.
+func (b *backup) showChanges(ctx context.Context, args []string) error {
+	if b.streams() {
+		return usagef("--dry-run does not go together with --stdin and --stdin-from-command")
+	}
+	add, err := b.addOptions(ctx, args)
+	if err != nil {
+		return err
+	}
+
+	add.DryRun = true
+	p := b.env.progress("comparing")
+	add.Progress = p.amounts()
+	result, err := stage.Add(ctx, b.repo, add)
+	p.Stop()
+	var many *stage.DeletedError
+	if errors.As(err, &many) {
+		return b.refusedDeletions(many)
+	}
+	if err != nil {
+		return err
+	}
+
+	printAdded(b.env, b.repo, true, result)
+	return addOutcome(b.env, b.repo, result, add.Paths)
 }
 
 // configure sets the options that the command line leaves out from the keys backup.*.

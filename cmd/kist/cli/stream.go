@@ -14,7 +14,7 @@ import (
 )
 
 // streams reports whether the backup is of standard input, or of a command's output.
-func (b *backup) streams() bool { return b.stdin != "" || b.command != "" }
+func (s *selection) streams() bool { return s.stdin != "" || s.command != "" }
 
 // streamPath returns the path of the file that the stream becomes.
 func (b *backup) streamPath(args []string) (string, error) {

@@ -419,7 +419,7 @@ func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 	if dir == r.root {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"
-		o.Roots, o.Remotes = r.roots(), r.remoteFolders()
+		o.Roots, o.Remotes = r.roots(), remoteFolders(r)
 		if text, _ := r.config.Get(KeyBackupIgnore); r.IsBare() && text != "true" {
 			o.IgnoreFiles = []string{}
 		}
@@ -447,7 +447,7 @@ func (r *Repository) roots() []string {
 
 // remoteFolders returns the paths, relative to "/", of the remotes that a bare repository has
 // in folders. A remote that is another repository with files of its own is none.
-func (r *Repository) remoteFolders() (paths []string) {
+func remoteFolders(r *Repository) (paths []string) {
 	if !r.IsBare() {
 		return nil // such a remote is not inside the worktree
 	}

@@ -237,11 +237,11 @@ type presence struct {
 
 // Missing implements [object.Reader].
 func (p *presence) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
-	gone, unknown, why, err := p.store.Gone(ctx, wanted)
+	gone, unknown, why, err := volume.Gone(ctx, p.store, wanted)
 	if err != nil {
 		return nil, err
 	}
-	missing, err := p.Reader.Missing(ctx, wanted) // now it knows those that came back
+	missing, err := p.Reader.Missing(ctx, wanted) // now it knows which came back
 	if err != nil {
 		return nil, err
 	}
@@ -253,11 +253,11 @@ func (p *presence) Missing(ctx context.Context, wanted []object.Key) ([]object.K
 		return missing, nil
 	}
 
-	lacking := make(map[object.Key]bool, len(missing)+len(gone))
+	absent := make(map[object.Key]bool, len(missing)+len(gone))
 	for _, key := range slices.Concat(missing, gone) {
-		lacking[key] = true
+		absent[key] = true
 	}
-	return slices.DeleteFunc(slices.Clone(wanted), func(key object.Key) bool { return !lacking[key] }), nil
+	return slices.DeleteFunc(slices.Clone(wanted), func(key object.Key) bool { return !absent[key] }), nil
 }
 
 // counted is a reader that reports the number of objects read.

@@ -107,7 +107,7 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 	end, err := intact(ctx, f, size, func(e logEntry) (err error) {
 		if buf, err = w.adoptObject(f, e, buf); err == nil && !isNew {
 			var v *sealed
-			v, _, err = w.store.locateHere(e.key)
+			v, _, err = locateHere(w.store, e.key)
 			isNew = v == nil
 		}
 		return err

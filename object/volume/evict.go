@@ -50,13 +50,13 @@ func (e *EvictedError) Error() string { return e.Key.String() + " is only on a r
 func (e *EvictedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // HasEvicted reports whether objects of the store are only on a remote.
-func (s *Store) HasEvicted(ctx context.Context) (bool, error) {
+func HasEvicted(ctx context.Context, s *Store) (bool, error) {
 	infos, err := s.Volumes(ctx)
 	return slices.ContainsFunc(infos, func(i Info) bool { return i.Evicted }), err
 }
 
 // EvictedKeys returns the objects of the store that have only evicted copies.
-func (s *Store) EvictedKeys(ctx context.Context) (away []object.Key, err error) {
+func EvictedKeys(ctx context.Context, s *Store) (away []object.Key, err error) {
 	l, err := s.current()
 	if err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (l *listing) evictedCopies(key object.Key) (away []*sealed) {
 // Gone returns the objects that have only evicted copies, and that no remote has: the next
 // Put stores them. Unknown are those for which a remote could not be asked. Why is the
 // reason for that, nil without [Store.Away].
-func (s *Store) Gone(ctx context.Context, wanted []object.Key) (gone, unknown []object.Key, why, err error) {
+func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []object.Key, why, err error) {
 	l, err := s.current()
 	if err != nil {
 		return nil, nil, nil, err
@@ -149,35 +149,35 @@ func (s *Store) Gone(ctx context.Context, wanted []object.Key) (gone, unknown []
 
 // locateFor is locate for a caller that has the bytes of an object. An evicted copy counts
 // only if a remote has the object at present.
-func (s *Store) locateFor(ctx context.Context, key object.Key) (*sealed, int, error) {
-	v, index, away, err := s.locateCopy(key)
+func locateFor(ctx context.Context, s *Store, key object.Key) (*sealed, int, error) {
+	v, index, away, err := locateCopy(s, key)
 	if !away || err != nil {
 		return v, index, err
 	}
-	gone, unknown, _, err := s.Gone(ctx, []object.Key{key})
+	gone, unknown, _, err := Gone(ctx, s, []object.Key{key})
 	if err != nil || len(gone)+len(unknown) > 0 {
 		return nil, 0, err
 	}
 	return v, index, nil
 }
 
-// Lacking returns those of some keys that no volume has, or only in copies that are known
+// Absent returns those of some keys that no volume has, or only in copies that are known
 // to be damaged.
-func (s *Store) Lacking(keys []object.Key) (lacking []object.Key, err error) {
+func Absent(s *Store, keys []object.Key) (absent []object.Key, err error) {
 	for _, key := range keys {
 		v, _, err := s.locate(key)
 		if err != nil {
 			return nil, err
 		}
 		if v == nil {
-			lacking = append(lacking, key)
+			absent = append(absent, key)
 		}
 	}
-	return lacking, nil
+	return absent, nil
 }
 
 // HasDamage reports whether a copy in the store is known to be damaged.
-func (s *Store) HasDamage() (bool, error) {
+func HasDamage(s *Store) (bool, error) {
 	l, err := s.current()
 	if err != nil {
 		return false, err

@@ -179,7 +179,7 @@ func TestPutOfEvicted(t *testing.T) {
 				s.Away = nil
 			}
 
-			gone, unknown, why, err := s.Gone(ctx, []object.Key{key})
+			gone, unknown, why, err := Gone(ctx, s, []object.Key{key})
 			if err != nil || len(gone) == 1 != test.gone || len(unknown) == 1 != (test.down || test.unasked) || (why != nil) != test.down {
 				t.Errorf("gone %v, unknown %v, %v, %v", gone, unknown, why, err)
 			}
@@ -188,7 +188,7 @@ func TestPutOfEvicted(t *testing.T) {
 			if _, err := s.Get(ctx, key); (err == nil) != test.stored {
 				t.Errorf("get without a remote: %v, want stored %v", err, test.stored)
 			}
-			if gone, _, _, err := s.Gone(ctx, []object.Key{key}); err != nil || len(gone) > 0 {
+			if gone, _, _, err := Gone(ctx, s, []object.Key{key}); err != nil || len(gone) > 0 {
 				t.Errorf("gone after the put: %v, %v", gone, err)
 			}
 			wantSound(t, s)
@@ -208,13 +208,13 @@ func TestGoneComesBack(t *testing.T) {
 	s.Away = f.missing
 	for _, lost := range []bool{true, true, false, true} {
 		f.gone = map[object.Key]bool{key: lost}
-		gone, _, _, err := s.Gone(ctx, []object.Key{key, key})
+		gone, _, _, err := Gone(ctx, s, []object.Key{key, key})
 		if err != nil || len(gone) == 1 != lost {
 			t.Errorf("gone: %v, %v; want lost %v", gone, err, lost)
 		}
-		lacking, err := s.Lacking([]object.Key{key})
-		if err != nil || len(lacking) == 1 != lost {
-			t.Errorf("lacking: %v, %v; want lost %v", lacking, err, lost)
+		absent, err := Absent(s, []object.Key{key})
+		if err != nil || len(absent) == 1 != lost {
+			t.Errorf("absent: %v, %v; want lost %v", absent, err, lost)
 		}
 	}
 }
@@ -273,7 +273,7 @@ func TestDamagedListReplaced(t *testing.T) {
 			}
 		}
 		f.gone = map[object.Key]bool{key: true}
-		if _, _, _, err := s.Gone(ctx, []object.Key{one, key}); err != nil {
+		if _, _, _, err := Gone(ctx, s, []object.Key{one, key}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
@@ -281,8 +281,8 @@ func TestDamagedListReplaced(t *testing.T) {
 		}
 		s = openStore(t, dir, testOptions(t))
 		s.Away = f.missing
-		if lacking, err := s.Lacking([]object.Key{key}); err != nil || len(lacking) != 1 {
-			t.Errorf("the next process knows %v as lacking, %v; want %s", lacking, err, key)
+		if absent, err := Absent(s, []object.Key{key}); err != nil || len(absent) != 1 {
+			t.Errorf("the next process knows %v as absent, %v; want %s", absent, err, key)
 		}
 	}
 }

@@ -309,7 +309,7 @@ func (d deadWriters) lookAtLeft(ctx context.Context, dir string, l *Leftover) er
 			break
 		}
 		err = lookAtLog(ctx, f, l, func(key object.Key) error {
-			v, _, err := d.store.locateHere(key)
+			v, _, err := locateHere(d.store, key)
 			isNew = isNew || v == nil
 			return err
 		})

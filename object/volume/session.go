@@ -181,7 +181,7 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 	done := Stats{Objects: 1, Bytes: int64(raw)}
 	if mine {
 		defer s.unclaim(key)
-		v, index, err := s.store.locateFor(ctx, key)
+		v, index, err := locateFor(ctx, s.store, key)
 		if err != nil {
 			return err
 		}

@@ -27,7 +27,7 @@ type Store struct {
 
 	// Away, if not nil, returns those of some evicted objects that no remote has. An error
 	// means that a remote could not be asked. It must be safe for concurrent use. The caller
-	// sets it before the first use of the store. See [Store.Gone].
+	// sets it before the first use of the store. See [Gone].
 	Away func(ctx context.Context, keys []object.Key) (missing []object.Key, err error)
 
 	dir   string // .kist
@@ -175,7 +175,7 @@ func corrupt(key object.Key, err error) error {
 }
 
 // Missing implements [object.Reader]. It does not read the objects. An evicted object that no
-// remote had at the last look is missing (see [Store.Gone]). It returns an
+// remote had at the last look is missing (see [Gone]). It returns an
 // [*object.CorruptError] if no readable volume has a key and some volume is unreadable.
 func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	var missing []object.Key
@@ -203,14 +203,14 @@ func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key,
 // skips copies that are known to be damaged, and unreadable volumes. An evicted copy counts
 // only if there is no other.
 func (s *Store) locate(key object.Key) (v *sealed, index int, err error) {
-	v, index, _, err = s.locateCopy(key)
+	v, index, _, err = locateCopy(s, key)
 	return v, index, err
 }
 
 // locateHere is locate without evicted copies: a caller that has the bytes must not rely on
 // those.
-func (s *Store) locateHere(key object.Key) (*sealed, int, error) {
-	v, index, away, err := s.locateCopy(key)
+func locateHere(s *Store, key object.Key) (*sealed, int, error) {
+	v, index, away, err := locateCopy(s, key)
 	if away {
 		return nil, 0, err
 	}
@@ -218,7 +218,7 @@ func (s *Store) locateHere(key object.Key) (*sealed, int, error) {
 }
 
 // locateCopy is locate. Away means that the copy is evicted.
-func (s *Store) locateCopy(key object.Key) (at *sealed, index int, away bool, err error) {
+func locateCopy(s *Store, key object.Key) (at *sealed, index int, away bool, err error) {
 	l, err := s.current()
 	if err != nil {
 		return nil, 0, false, err

@@ -138,24 +138,13 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, ops
 		return err
 	}
 
-	changed := map[string]bool{}
 	e := &stage.LocalChangesError{}
 	if e.Obstacles, err = stage.OnlyCopies(r, ops); err != nil {
 		return err
 	}
 
-	for _, f := range found {
-		if f.State == worktree.Unreadable && f.Dir && !o.Cached {
-			e.Obstacles = append(e.Obstacles, stage.Obstacle{Path: f.Path, Reason: "a folder that cannot be read: files below it may have changed"})
-		}
-		if f.State == worktree.Deleted || f.State == worktree.Absent || f.Dir {
-			continue
-		}
-		changed[f.Path] = true
-		if _, conflict := idx.Conflict(f.Path); !o.Cached && !conflict {
-			e.Obstacles = append(e.Obstacles, stage.Obstacle{Path: f.Path, Reason: "changed since it was staged"})
-		}
-	}
+	changed, obstacles := o.findChanged(idx, found)
+	e.Obstacles = append(e.Obstacles, obstacles...)
 
 	head, err := view.OfHead(ctx, r)
 	if err != nil {
@@ -187,6 +176,26 @@ func checkRemoval(ctx context.Context, r *kist.Repository, idx *index.Index, ops
 	}
 
 	return nil
+}
+
+// findChanged returns the files that differ from the index, and the obstacles among all that
+// a scan found.
+func (o *RemoveOptions) findChanged(idx *index.Index, found []worktree.Found) (changed map[string]bool, obstacles []stage.Obstacle) {
+	changed = map[string]bool{}
+	for _, f := range found {
+		if f.State == worktree.Unreadable && f.Dir && !o.Cached {
+			obstacles = append(obstacles, stage.Obstacle{Path: f.Path, Reason: "a folder that cannot be read: files below it may have changed"})
+		}
+		if f.State == worktree.Deleted || f.State == worktree.Absent || f.Dir {
+			continue
+		}
+		changed[f.Path] = true
+		if _, conflict := idx.Conflict(f.Path); !o.Cached && !conflict {
+			obstacles = append(obstacles, stage.Obstacle{Path: f.Path, Reason: "changed since it was staged"})
+		}
+	}
+
+	return changed, obstacles
 }
 
 // MoveOptions configure [Move].

@@ -21,7 +21,7 @@ func (s *stager) recheckDeleted(list edits, anchors *worktree.Anchors) edits {
 		return list
 	}
 
-	for _, away := range s.worktree.Recheck(anchors) {
+	for _, away := range anchors.Recheck(s.worktree) {
 		list = list.keep(away.Path, away.Err)
 	}
 
@@ -94,7 +94,7 @@ func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
 	if len(gone) < max(limit.Least, 1) {
 		return nil
 	}
-	for _, root := range s.worktree.Roots() {
+	for _, root := range worktree.RootsOf(s.worktree) {
 		e := &DeletedError{Root: root}
 		for _, path := range gone {
 			if tree.Below(path, root) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -18,7 +19,7 @@ import (
 // Remotes are asked only with [AddOptions.AskRemotes]. Without it, findLost knows what a verify
 // or a read has noted.
 func (s *stager) findLost(ctx context.Context, found []worktree.Found, o AddOptions) ([]worktree.Found, error) {
-	damaged, err := s.repo.Objects().HasDamage()
+	damaged, err := volume.HasDamage(s.repo.Objects())
 	if err != nil || !damaged && !o.AskRemotes {
 		return nil, err
 	}
@@ -74,12 +75,12 @@ func (s *stager) isGone(ctx context.Context, e *index.Entry, ask bool) (bool, er
 	}
 
 	if ask {
-		if _, _, _, err := store.Gone(ctx, keys); err != nil {
+		if _, _, _, err := volume.Gone(ctx, store, keys); err != nil {
 			return false, err
 		}
 	}
-	lacking, err := store.Lacking(keys)
-	if err != nil || len(lacking) == 0 {
+	absent, err := volume.Absent(store, keys)
+	if err != nil || len(absent) == 0 {
 		return false, err
 	}
 	return s.unpurged(ctx, e)

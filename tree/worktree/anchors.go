@@ -47,7 +47,7 @@ func (d *dirScan) noteAnchor(self *fileStat) {
 
 // Recheck returns the anchors that cannot be read any more, that are empty now, or that are
 // other folders, as Unreadable. The result is sorted, and no path in it is below another.
-func (w *Worktree) Recheck(a *Anchors) []Found {
+func (a *Anchors) Recheck(w *Worktree) []Found {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -58,7 +58,7 @@ func (w *Worktree) Recheck(a *Anchors) []Found {
 		if n := len(away); n > 0 && tree.Below(at.path, away[n-1].Path) {
 			continue
 		}
-		if err := w.checkAnchor(at); err != nil {
+		if err := at.checkAgain(w); err != nil {
 			away = append(away, Found{Path: at.path, State: Unreadable, Dir: true, Err: pathError("read", at.path, err)})
 		}
 	}
@@ -66,8 +66,8 @@ func (w *Worktree) Recheck(a *Anchors) []Found {
 	return away
 }
 
-// checkAnchor returns the reason why an anchor is not as the scan found it, or nil.
-func (w *Worktree) checkAnchor(a *anchor) error {
+// checkAgain returns the reason why the anchor is not as the scan found it, or nil.
+func (a *anchor) checkAgain(w *Worktree) error {
 	d, err := w.openFolder(a.path)
 	if err != nil {
 		return err

@@ -64,7 +64,7 @@ func TestRecheckRoot(t *testing.T) {
 			if want := test.leave != nil; deleted != want {
 				t.Errorf("the scan found %q; srv/a/x deleted is %v, want %v", found, deleted, want)
 			}
-			away := f.w.Recheck(&anchors)
+			away := anchors.Recheck(f.w)
 			switch {
 			case test.away == "" && len(away) > 0:
 				t.Errorf("Recheck returned %v, want nothing", away)
@@ -106,7 +106,7 @@ func TestScanVanished(t *testing.T) {
 	same(t, "other", other, []string{"deleted d/tracked/x", "deleted gone"})
 }
 
-// What the options exclude, and what is below no root, is excluded and not absent.
+// Paths that the options exclude, or that are below no root, are excluded and not absent.
 func TestScanExcluded(t *testing.T) {
 	f := newReal(t)
 	f.write("a/x", "1")

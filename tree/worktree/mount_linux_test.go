@@ -40,12 +40,12 @@ func TestRecheckMount(t *testing.T) {
 	if at < 0 {
 		t.Fatalf("the anchors are %+v, want dev/shm among them", anchors.list)
 	}
-	if away := f.w.Recheck(&anchors); len(away) > 0 {
+	if away := anchors.Recheck(f.w); len(away) > 0 {
 		t.Errorf("Recheck returned %+v, want nothing", away)
 	}
 
 	anchors.list[at].dev++ // as if another file system had been there
-	if away := f.w.Recheck(&anchors); len(away) != 1 || away[0].Path != "dev/shm" {
+	if away := anchors.Recheck(f.w); len(away) != 1 || away[0].Path != "dev/shm" {
 		t.Errorf("Recheck returned %+v, want dev/shm", away)
 	}
 }

@@ -43,7 +43,7 @@ type ScanOptions struct {
 	// NoUntracked reports only paths that are in the index.
 	NoUntracked bool
 
-	// Anchors gets the folders on which deletions depend, for [Worktree.Recheck]. Then
+	// Anchors gets the folders on which deletions depend, for [Anchors.Recheck]. Then
 	// untracked paths that vanish during the scan are reported as Deleted, too. Nil: not.
 	Anchors *Anchors
 }

@@ -173,8 +173,8 @@ func newWorktree(fsys opener, o Options) *Worktree {
 	return w
 }
 
-// Roots returns the paths that Scan sees, see [Options.Roots]: only "" if that is nil.
-func (w *Worktree) Roots() []string {
+// RootsOf returns the paths that a scan of w sees, see [Options.Roots]: only "" if that is nil.
+func RootsOf(w *Worktree) []string {
 	if w.opt.Roots == nil {
 		return []string{""}
 	}

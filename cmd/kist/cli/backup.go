@@ -116,6 +116,11 @@ if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 		ValidArgsFunction: env.complete(worktreePaths),
 	}
 	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
+	o.register(env, cmd)
+	return cmd
+}
+
+func (o *backupOptions) register(env *Env, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	o.flags = flags
 	o.messageOptions.register(cmd)
@@ -132,7 +137,6 @@ if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
 	registerPolicy(env, cmd, &o.policy)
 	env.transfer.registerJobs(cmd)
 	propose(env, cmd, "remote", env.complete(remotes))
-	return cmd
 }
 
 // The outcomes of a step of a backup.
@@ -543,7 +547,7 @@ func (b *backup) addOptions(ctx context.Context, args []string) (stage.AddOption
 	if err != nil {
 		return stage.AddOptions{}, err
 	}
-	evicted, err := b.repo.Objects().HasEvicted(ctx)
+	evicted, err := volume.HasEvicted(ctx, b.repo.Objects())
 	return stage.AddOptions{Paths: paths, Git: true, Exclude: exclude, AllowMissing: true, MaxDeleted: limit, AskRemotes: evicted}, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -134,7 +135,7 @@ func (e *evictedReader) close() {
 // onlyOn returns the number of objects that are evicted, and that no other remote is known to
 // have.
 func onlyOn(ctx context.Context, r *kist.Repository, name string) (int, error) {
-	keys, err := r.Objects().EvictedKeys(ctx)
+	keys, err := volume.EvictedKeys(ctx, r.Objects())
 	if err != nil || len(keys) == 0 {
 		return 0, err
 	}

@@ -247,9 +247,7 @@ func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in p
 	for i, s := range list {
 		switch {
 		case s.exclude || hit[i]:
-		case in.worktree && !s.fold && !excludes && r.Worktree().Exists(s.path):
-			found[s.path] = true // it is ignored
-		case in.absent && s.pattern == nil && !s.fold && !list.excludesPath(s.path):
+		case !s.fold && in.takesUnseen(r, list, &s):
 			found[s.path] = true
 		default:
 			return nil, noMatch(s.arg)
@@ -259,6 +257,16 @@ func (e *Env) find(ctx context.Context, r *kist.Repository, list pathspecs, in p
 		return nil, fmt.Errorf("the list of paths after all exclusions %w", kist.ErrNoMatch)
 	}
 	return slices.SortedFunc(maps.Keys(found), tree.ComparePaths), nil
+}
+
+// takesUnseen reports whether s selects its path, though a search did not come to it: the path
+// is ignored, or absent.
+func (in places) takesUnseen(r *kist.Repository, list pathspecs, s *pathspec) bool {
+	if in.absent && s.pattern == nil && !list.excludesPath(s.path) {
+		return true
+	}
+	excludes := slices.ContainsFunc(list, func(s pathspec) bool { return s.exclude })
+	return in.worktree && !excludes && r.Worktree().Exists(s.path)
 }
 
 func noMatch(arg string) error { return fmt.Errorf("path %s: %w", quoteArg(arg), kist.ErrNoMatch) }

@@ -72,11 +72,11 @@ index files, and marks the damaged files for gc to delete.
 
 Content that is only on a remote (see --local-limit in 'kist help backup') is
 looked up in the index of the remotes. If one cannot be asked, a warning counts
-what was not checked.
+the unchecked objects: unchecked in JSON.
 
 With --json: objects and bytes that were checked, commits, healed (damaged
-copies of objects with another intact copy), unchecked (objects that are only on
-a remote that could not be asked), errors, accepted losses and unknown files. Each
+copies of objects with another intact copy), unchecked, errors, accepted losses
+and unknown files. Each
 has kind and id of the object (null if it is about none), file, problem, commits
 and paths, the first 100 of each. With --repair also dry_run, repaired (kind,
 id, file, how, loses), quarantined (file, to) and lost (as errors). For a remote:

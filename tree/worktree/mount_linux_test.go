@@ -13,7 +13,10 @@ import (
 // from "/".
 func shmDir(t *testing.T) string {
 	t.Helper()
-	if is, err := IsMountPoint("/dev/shm"); !is {
+	f := newReal(t)
+	f.root = "/"
+	f.open(Options{RepoName: "none"})
+	if is, err := IsMountPoint(f.w, "dev/shm"); !is {
 		objecttest.Skip(t, "no file system is mounted at /dev/shm:", err)
 	}
 	dir, err := os.MkdirTemp("/dev/shm", "kist")

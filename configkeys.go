@@ -96,7 +96,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "serve.acl", Form: "list of names", Scope: RepositoryOnly, Help: "who may read and write a path without a rule, as the attribute acl", check: checkTextSetting(nil)},
 	{Name: "serve.acl-read", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.read", check: checkTextSetting(nil)},
 	{Name: "serve.acl-write", Form: "list of names", Scope: RepositoryOnly, Help: "the same, as the attribute acl.write", check: checkTextSetting(nil)},
-	{Name: "serve.branch", Form: "NAME", Scope: RepositoryOnly, Help: "the branch whose rules of access 'kist serve' follows; that of HEAD at its start if not set", check: checkTextSetting(checkBranchName)},
+	{Name: "serve.branch", Form: "NAME", Scope: RepositoryOnly, Help: "the branch with the rules of 'kist serve'; by default that of HEAD", check: checkTextSetting(checkBranchName)},
 	{Name: "user.email", Form: "TEXT", Help: "your address, for commits", check: checkTextSetting(nil)},
 	{Name: "user.name", Form: "TEXT", Help: "your name, for commits", check: checkTextSetting(nil)},
 	{Name: "version", Help: "version of the repository format", fixed: true},

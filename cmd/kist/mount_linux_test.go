@@ -251,7 +251,7 @@ func TestMountRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir, want := range map[string]string{
-		"../full": "is not empty", "../link": "is not a folder", "../a-file": "is not a folder", "../none": "no such file",
+		"../full": "is not empty", "../link": "is not a folder", "../a-file": "is not a folder", "../none": "does not exist",
 		"inside": "it is in the repository", ".kist": "it is in the repository", ".kist/tmp": "it is in the repository", ".": "it is in the repository",
 	} {
 		if o := s.exits(1, "mount", dir); !strings.Contains(o.stderr, want) {

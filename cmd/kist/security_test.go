@@ -111,7 +111,7 @@ var securityCommands = []securityCommand{
 	{name: "schedule add", args: []string{"schedule", "add", "--daily", "02:30"}, status: 1},
 	{name: "schedule list", args: []string{"schedule", "list"}, beside: true, status: 1},
 	{name: "schedule remove", args: []string{"schedule", "remove"}, status: 1},
-	{name: "serve", args: []string{"serve", "--listen", "127.0.0.1:99999"}, status: 1},
+	{name: "serve", args: []string{"serve", "--listen", "unix:none/socket"}, status: 1},
 	{name: "shortlog", args: []string{"shortlog", "-se"}},
 	{name: "show", args: []string{"show"}},
 	{name: "stash apply", args: []string{"stash", "apply"}, status: 1},

@@ -82,9 +82,9 @@ in it stay as they are.
 The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
 So 'kist -C /srv backup' is all that cron needs. The first backup of a bare
-repository adds its PATHs to backup.paths. Below these paths, files with patterns
-count only with backup.ignore-files. With --dry-run, the output is that of
-'kist add --dry-run', also as JSON.
+repository adds its PATHs to backup.paths. Below these paths, files with
+patterns count only with backup.ignore-files. With --dry-run, the output is that
+of 'kist add --dry-run', also as JSON.
 
 With --local-limit, a backup pushes and evicts while it stores. The history
 stays here, and commands fetch the content that they read.

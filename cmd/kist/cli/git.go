@@ -45,9 +45,9 @@ Signatures, notes and submodules are left out. Files have no modification times.
 A name, path or message that kist cannot have does not stop the import: it is
 left out or repaired, and listed. The exit status is then 3.
 
-Files of git-lfs come with their content, from the folder where git-lfs keeps it:
-run 'git lfs fetch --all' before. If it is missing there, the pointer is imported
-and listed. Links of git-annex are imported as links, and listed.
+Files of git-lfs come with their content, from the folder where git-lfs keeps
+it: run 'git lfs fetch --all' before. If it is missing there, the pointer is
+imported and listed. Links of git-annex are imported as links, and listed.
 
 PATTERN is a name such as main, v1.* or refs/tags/old-*. These options may be
 repeated.

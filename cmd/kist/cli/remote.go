@@ -92,9 +92,9 @@ func newRemoteRemove(env *Env) *cobra.Command {
 		Aliases: []string{"rm"},
 		Short:   "remove a remote",
 		Long: `Removes the remote NAME and its remote-tracking branches from this repository.
-Pushed content stays on the remote, and fetched content stays here. A remote with
-content that is nowhere else (see --local-limit in 'kist help backup') is removed
-only with --force.`,
+Pushed content stays on the remote, and fetched content stays here. A remote
+with content that is nowhere else (see --local-limit in 'kist help backup') is
+removed only with --force.`,
 		Example:           `  kist remote remove cloud`,
 		Args:              arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.complete(remotes),

@@ -76,10 +76,10 @@ the unchecked objects: unchecked in JSON.
 
 With --json: objects and bytes that were checked, commits, healed (damaged
 copies of objects with another intact copy), unchecked, errors, accepted losses
-and unknown files. Each
-has kind and id of the object (null if it is about none), file, problem, commits
-and paths, the first 100 of each. With --repair also dry_run, repaired (kind,
-id, file, how, loses), quarantined (file, to) and lost (as errors). For a remote:
+and unknown files. Each has kind and id of the object (null if it is about
+none), file, problem, commits and paths, the first 100 of each. With --repair
+also dry_run, repaired (kind, id, file, how, loses), quarantined (file, to) and
+lost (as errors). For a remote:
 roots, indexes, packs, objects, bytes, and errors, with kind and id, blob,
 problem, commits and paths (as far as the repository here knows them); with
 --repair dry_run, errors, repaired (names), objects_sent and lost.`,

@@ -138,7 +138,7 @@ func (s *Server) userOfLogin(r *http.Request) (access.User, error) {
 		return access.User{}, nil
 	}
 	client := s.client(r)
-	v, err := s.o.Users.verify(r.Context(), name, password, func() (func(bool), bool) { return s.failures.reserve(client) })
+	v, err := s.o.Users.verify(r.Context(), network(client).String(), name, password, func() (func(bool), bool) { return s.failures.reserve(client) })
 	if err != nil {
 		s.o.Log("users: " + err.Error())
 	}

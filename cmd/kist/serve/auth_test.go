@@ -208,6 +208,24 @@ func TestGuesses(t *testing.T) {
 	s.want("/files/a.txt", 401, "", "Authorization: Bearer x")
 }
 
+// A client that used up its guesses does not learn the password of a user who is logged in
+// elsewhere.
+func TestGuessesOfLoggedIn(t *testing.T) {
+	users, err := serve.OpenUsers(usersFile(t, "anna"), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := serve.Proxy{From: []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}}
+	s := serving(small(t), serve.Options{Users: users, Proxy: proxy})
+	s.want("/files/a.txt", 200, "", "Login: anna:anna", "X-Forwarded-For: 192.0.2.1")
+
+	for i := range 10 {
+		s.want("/files/a.txt", 401, "", fmt.Sprint("Login: anna:guess", i), "X-Forwarded-For: 192.0.2.2")
+	}
+	s.want("/files/a.txt", 429, "", "Login: anna:anna", "X-Forwarded-For: 192.0.2.2")
+	s.want("/files/a.txt", 200, "", "Login: anna:anna", "X-Forwarded-For: 192.0.2.1")
+}
+
 // Simultaneous guesses are not more than successive ones. Requests with the same right password
 // share one check, and so do not count as guesses of each other.
 func TestGuessesAtOnce(t *testing.T) {

@@ -44,7 +44,8 @@ type Users struct {
 	guesses  map[login]*guess // under way
 }
 
-// login is the keyed hash of a name, a password and the hash of the password.
+// login is the keyed hash of a client, a name, a password and the hash of the password. A login of
+// one client says nothing to another: it could try any number of passwords.
 type login [sha256.Size]byte
 
 // guess is the check of a password. Requests with the same login share one.
@@ -210,13 +211,13 @@ func (u *Users) Groups(name string) []string {
 	return slices.DeleteFunc(list, func(g string) bool { return g == "" })
 }
 
-// verify checks a password of a user. It remembers successful logins, so only the first one is
-// slow. Before it hashes a password, verify calls reserve, and afterwards the returned function
+// verify checks a password of a user. It remembers successful logins of a client, so only the first
+// one is slow. Before it hashes a password, verify calls reserve, and afterwards the returned function
 // with the result. The error is about the files.
-func (u *Users) verify(ctx context.Context, name, password string, reserve func() (settle func(failed bool), ok bool)) (verdict, error) {
+func (u *Users) verify(ctx context.Context, client, name, password string, reserve func() (settle func(failed bool), ok bool)) (verdict, error) {
 	users, err := u.users.load()
 	hash, known := users[name]
-	key := u.keyed(name, password, hash)
+	key := u.keyed(client, name, password, hash)
 	for {
 		g, first := u.join(key, known)
 		switch {

@@ -485,3 +485,55 @@ func TestRecordsCopy(t *testing.T) {
 		t.Errorf("an update without a change made no copy: %v", err)
 	}
 }
+
+// A copy that is older than the records is renewed. Until then, the records that it lacks are
+// not lost with the file: an earlier version writes no copy.
+func TestOlderCopy(t *testing.T) {
+	dir := t.TempDir()
+	s := Open(dir)
+	all, _ := sampleFile(t)
+	add := func(n int) {
+		t.Helper()
+		err := s.Update(t.Context(), func(to *Set) error {
+			for r := range all.All() {
+				if n--; n >= 0 {
+					to.Merge(r)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(name string) []byte {
+		t.Helper()
+		data, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	write := func(name string, data []byte) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	add(all.Len() - 1)
+	older := read(CopyFile)
+	add(all.Len())
+	intact := read(File)
+	write(CopyFile, older)
+	write(File, slices.Concat(intact[:len(intact)-2], []byte{^intact[len(intact)-2], ^intact[len(intact)-1]}))
+	if got, from, err := s.Salvage(); err != nil || from != FromReadable || !got.Equal(all) {
+		t.Errorf("salvaged %d records of %d from %v, %v", got.Len(), all.Len(), from, err)
+	}
+
+	write(File, intact)
+	add(0)
+	if !bytes.Equal(read(CopyFile), intact) {
+		t.Error("an update without a change left an older copy")
+	}
+}

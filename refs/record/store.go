@@ -135,10 +135,21 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if err := change(set); err != nil {
 		return err
 	}
-	if set.Equal(old) && (set.Len() == 0 || s.hasCopy()) {
+	if set.Equal(old) && (set.Len() == 0 || s.isCopied()) {
 		return nil
 	}
 	return s.write(set)
+}
+
+// isCopied reports whether the copy is as the file. It is older after an update by an earlier
+// version, or by a process that was killed between the two.
+func (s *Store) isCopied() bool {
+	file, err := s.read(File)
+	if err != nil {
+		return false
+	}
+	copied, err := s.read(CopyFile)
+	return err == nil && bytes.Equal(file, copied)
 }
 
 // hasCopy reports whether the copy exists. Earlier versions made none.
@@ -278,7 +289,7 @@ type Source int
 // The sources, from the worst to the best. Only FromReadable may lack records, or have a
 // record that differs from the original: a record has no checksum of its own.
 const (
-	FromReadable Source = iota // the decodable parts of the file
+	FromReadable Source = iota // the decodable parts of the file, and its copy if that is older
 	FromCopy                   // the copy of the file
 	FromBit                    // the file, in which one bit had changed: its checksum proves it
 )
@@ -294,11 +305,22 @@ func (s *Store) Salvage() (set *Set, from Source, err error) {
 	if exact {
 		return set, FromBit, nil
 	}
-	known, err := s.load(CopyFile)
-	if err != nil {
+	copied, err := s.read(CopyFile)
+	known, decodeErr := decodeFile(copied)
+	if err != nil || decodeErr != nil {
 		return set, FromReadable, nil
 	}
-	return known, FromCopy, nil
+	from = FromCopy
+	if bytes.HasSuffix(data, copied[len(copied)-sha256.Size:]) {
+		return known, from, nil // the file had the checksum of the copy
+	}
+
+	for r := range set.All() {
+		if known.Merge(r) {
+			from = FromReadable // the copy is older
+		}
+	}
+	return known, from, nil
 }
 
 // salvage returns the readable records of a damaged file. Exact is true if only one bit of

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -78,19 +79,13 @@ func (e *DeletedError) Error() string {
 	return fmt.Sprintf("%d of %d files below %q are gone", e.Deleted, e.Files, e.Root)
 }
 
-// checkDeleted returns a [*DeletedError] if the edits delete more than limit. Excluded
-// files do not count.
+// checkDeleted returns a [*DeletedError] if the edits delete more than limit. Excluded and
+// renamed files do not count.
 func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
 	if limit.Share == 0 {
 		return nil
 	}
-	var gone []string
-	for i := range list {
-		if list[i].absent() && list[i].old != nil {
-			gone = append(gone, list[i].path)
-		}
-	}
-
+	gone := list.gone()
 	if len(gone) < max(limit.Least, 1) {
 		return nil
 	}
@@ -116,4 +111,30 @@ func (s *stager) checkDeleted(list edits, limit DeletedLimit) error {
 	}
 
 	return nil
+}
+
+// gone returns the paths of the absent files whose content is at no new path.
+func (list edits) gone() (paths []string) {
+	contentOf := func(e *index.Entry) index.Entry {
+		return index.Entry{Type: e.Type, Size: e.Size, Data: e.Data, Content: e.Content}
+	}
+	moved := map[index.Entry]int{}
+	for i := range list {
+		if e := &list[i]; e.kind == editSet && e.old == nil && e.entry != nil {
+			moved[contentOf(e.entry)]++
+		}
+	}
+
+	for i := range list {
+		e := &list[i]
+		switch {
+		case !e.absent() || e.old == nil:
+		case moved[contentOf(e.old)] > 0:
+			moved[contentOf(e.old)]--
+		default:
+			paths = append(paths, e.path)
+		}
+	}
+
+	return paths
 }

@@ -196,3 +196,25 @@ func TestDeletedLimitWithoutRoot(t *testing.T) {
 		t.Errorf("%d files are deleted, want 50", len(result.Deleted))
 	}
 }
+
+// Renamed files do not count as gone, also if a few of them change at the same time.
+func TestDeletedLimitOfRename(t *testing.T) {
+	s := newSources(t)
+	s.Check(os.Mkdir(filepath.Join(s.dir, "new"), 0o755))
+	for i := range 10 {
+		s.Check(os.Rename(filepath.Join(s.dir, fmt.Sprint("d", i)), filepath.Join(s.dir, "new", fmt.Sprint("d", i))))
+	}
+	s.Check(os.WriteFile(filepath.Join(s.dir, "new", "d0", "f0"), []byte("changed"), 0o644))
+
+	result := s.Add(stage.AddOptions{MaxDeleted: stage.DeletedLimit{Share: 0.02}})
+	if len(result.Deleted) != 50 || len(result.Added) != 50 {
+		t.Errorf("%d files are deleted and %d added, want 50", len(result.Deleted), len(result.Added))
+	}
+
+	s.Check(os.RemoveAll(filepath.Join(s.dir, "new")))
+	s.fill("other")
+	var many *stage.DeletedError
+	if _, err := stage.Add(t.Context(), s.Repo, stage.AddOptions{MaxDeleted: stage.DeletedLimit{Share: 0.5}}); !errors.As(err, &many) || many.Deleted != 50 {
+		t.Errorf("error %v, want that 50 files with other content in their place are gone", err)
+	}
+}

@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/view"
 )
 
 type archiveOptions struct{ format, output, prefix string }
@@ -23,10 +24,11 @@ type archiveOptions struct{ format, output, prefix string }
 func newArchive(env *Env) *cobra.Command {
 	var o archiveOptions
 	cmd := &cobra.Command{
-		Use:   "archive [OPTIONS] REV [[--] PATH...]",
+		Use:   "archive [OPTIONS] REV|FILE@N [[--] PATH...]",
 		Short: "write a commit as a tar or zip archive",
 		Long: `Writes the files of a commit as an archive, to standard output or to a FILE.
-With PATHs, writes only these and the folders that lead to them. The archive has
+With PATHs, writes only these and the folders that lead to them. With FILE@N, it
+writes version N of a file: see 'kist help history'. The archive has
 the recorded times, permission bits and symlinks, and a tar archive also owners,
 extended attributes, hard links, FIFOs and devices, if the repository records
 them. Two archives of a commit have the same bytes.
@@ -72,7 +74,7 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	if err != nil {
 		return err
 	}
-	source, paths, err := pathsOf(ctx, env, r, previous(args[0]), specs)
+	source, paths, err := archived(ctx, env, r, previous(args[0]), specs)
 	if err != nil {
 		return err
 	}
@@ -105,6 +107,18 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		env.info("%s, %s, written to %s", plural(uint64(wrote.Files), "file", "files"), formatSize(uint64(wrote.Bytes)), quotePath(o.output))
 	}
 	return nil
+}
+
+// archived is [pathsOf]. For a version of a file, it returns the commit and path of that.
+func archived(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (view.View, []string, error) {
+	if !namesVersion(ctx, env, r, rev) {
+		return pathsOf(ctx, env, r, rev, specs)
+	}
+	if len(specs) > 0 {
+		return view.View{}, nil, usagef("%s is a path already", quoteArg(rev))
+	}
+	at, err := env.locate(ctx, r, rev)
+	return at.view(), []string{at.path}, err
 }
 
 // archiveFormat returns the format of an archive by its name. A name without an extension

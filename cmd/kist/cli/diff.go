@@ -30,7 +30,7 @@ type diffOptions struct {
 func newDiff(env *Env) *cobra.Command {
 	var o diffOptions
 	cmd := &cobra.Command{
-		Use:   "diff [OPTIONS] [REV [REV] | A..B] [-- PATH...]",
+		Use:   "diff [OPTIONS] [REV [REV] | A..B | FILE@N [FILE@N]] [-- PATH...]",
 		Short: "show how files differ",
 		Long: `Compares the worktree, the index (the staged files), and commits:
 
@@ -39,6 +39,8 @@ func newDiff(env *Env) *cobra.Command {
   kist diff REV           the worktree with REV
   kist diff A B           commit B with commit A; also written A..B
   kist diff A...B         B with the merge base of A and B
+  kist diff FILE@N        a file in the worktree with its version N
+  kist diff FILE@N FILE@M two versions, see 'kist help history'
 
 With PATHs, only these files and folders are compared. Untracked files are never
 shown.
@@ -83,6 +85,9 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err := o.form.settle(env, func(f *changeForm) { f.patch = true }); err != nil {
 		return err
 	}
+	if o.comparesVersions(ctx, env, r, args) {
+		return o.diffVersions(ctx, env, r, args)
+	}
 	revs, paths, err := revsAndPaths(ctx, env, r, args)
 	if err != nil {
 		return err
@@ -113,25 +118,88 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 			return err
 		}
 	}
-	if changes, err = c.sift(ctx, changes); err != nil {
+	return o.showChanges(ctx, c, changes, skipped)
+}
+
+// showChanges shows the changes that the options select, and returns the result of diff.
+func (o *diffOptions) showChanges(ctx context.Context, c *comparison, changes []fileChange, skipped []object.Skipped) error {
+	changes, err := c.sift(ctx, changes)
+	if err != nil {
 		return err
 	}
-	if !env.global.quiet {
+	if !c.env.global.quiet {
 		if err := c.show(ctx, changes); err != nil {
 			return err
 		}
 	}
-	if err := partialError(env, r, skipped); err != nil {
+	if err := partialError(c.env, c.repo, skipped); err != nil {
 		return err
 	}
 	if changes, err = c.differing(ctx, changes); err != nil {
 		return err
 	}
 
-	if len(changes) > 0 && (o.exitCode || env.global.quiet) {
+	if len(changes) > 0 && (o.exitCode || c.env.global.quiet) {
 		return quiet(exitFailed)
 	}
 	return nil
+}
+
+// comparesVersions reports whether the arguments are one or two files in commits, and one of
+// them has the form FILE@N.
+func (o *diffOptions) comparesVersions(ctx context.Context, env *Env, r *kist.Repository, args []string) bool {
+	version := func(arg string) bool { return namesVersion(ctx, env, r, arg) }
+	other := func(arg string) bool { return !namesEntry(ctx, env, r, arg) }
+	return !o.staged && env.cmd.ArgsLenAtDash() < 0 && len(args) <= 2 &&
+		slices.ContainsFunc(args, version) && !slices.ContainsFunc(args, other)
+}
+
+// diffVersions compares a version of a file with another one, or with the file in the
+// worktree.
+func (o *diffOptions) diffVersions(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	old, err := locateFile(ctx, env, r, args[0])
+	if err != nil {
+		return err
+	}
+	c := &comparison{env: env, repo: r, form: &o.form, old: old.view()}
+	change := tree.Change{Path: old.path, Old: &old.entry}
+	if len(args) == 2 {
+		with, err := locateFile(ctx, env, r, args[1])
+		if err != nil {
+			return err
+		}
+		c.new, change.Path, change.New = with.view(), with.path, &with.entry
+	} else if c.new, change.Path, change.New, err = newest(ctx, env, r, args[0]); err != nil {
+		return err
+	}
+
+	skipped := c.new.Skipped
+	if change.New != nil && tree.ContentEqual(change.Old, change.New) {
+		return partialError(env, r, skipped)
+	}
+	if o.form.reverse {
+		c.old, c.new = c.new, c.old
+		change.Old, change.New = change.New, change.Old
+	}
+	return o.showChanges(ctx, c, []fileChange{{Change: change}}, skipped)
+}
+
+// newest returns the worktree, and in it the newest path of a file that FILE@N names. The
+// entry is nil if the worktree lacks it.
+func newest(ctx context.Context, env *Env, r *kist.Repository, arg string) (view.View, string, *object.Entry, error) {
+	f, _, _, err := versionOf(ctx, env, r, arg)
+	if err != nil {
+		return view.View{}, "", nil, err
+	}
+	files, err := stage.WorktreeView(ctx, r, []string{f.Path})
+	if err != nil {
+		return files, f.Path, nil, err
+	}
+	entry, err := tree.Find(ctx, files.Objects, files.Tree, f.Path)
+	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+		return files, f.Path, nil, nil
+	}
+	return files, f.Path, &entry, err
 }
 
 // unmerged marks the change of a path with a conflict, or adds it. The worktree is

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/versions"
 )
@@ -32,8 +34,9 @@ A FILEID names a file at any path. It depends on the commit and the path where
 the file first appeared. Its first digits will do, at least 4.
 
 Versions have numbers from 1. FILEID@3 names the third version, FILEID@-1 the
-newest one; PATH@3 does, too. 'kist cat' and 'kist restore' take such names. A
-deletion has no number. In a merge, the versions of the first parent come
+newest one; PATH@3 does, too. The commands cat, restore, show, ls, diff, archive
+and refs-of take such names. If a file has the whole name PATH@3, they take that
+file; the FILEID then names the version. A deletion has no number. In a merge, the versions of the first parent come
 before those of the others, so numbers stay when a branch goes on. Versions in
 expired commits do not count. So 'kist expire' changes numbers, and also the
 FILEID of a file that first appeared in an expired commit.
@@ -56,6 +59,7 @@ commit, time, type, mode, size, mtime, id. With --deleted, one file on each
 line: file, path, versions, created, updated.`,
 		Example: `  kist history notes.txt           all versions of a file
   kist cat notes.txt@2             the second version
+  kist diff notes.txt@1 notes.txt@2
   kist restore notes.txt@-2        go back to the last but one
   kist history --deleted           files that HEAD no longer has
   kist restore 3fa9c1d2@-1         bring a deleted file back`,
@@ -120,13 +124,25 @@ func cutVersion(arg string) (name string, number int, ok bool) {
 	return arg[:at], number, err == nil
 }
 
-// versionOf returns the file and the version that NAME@N names. It reports whether arg has
-// this form.
+// namesVersion reports whether an argument names a version, as NAME@N. A file or folder with
+// this whole name goes first, and so does a revision.
+func namesVersion(ctx context.Context, e *Env, r *kist.Repository, arg string) bool {
+	if _, _, ok := cutVersion(arg); !ok || namesPath(arg) {
+		return false
+	}
+	if path, err := e.repoPath(r, arg); err == nil && (tracked(r, path) || r.Worktree().Exists(path)) {
+		return false
+	}
+	return errors.Is(resolvable(ctx, r, arg), refs.ErrNotFound)
+}
+
+// versionOf returns the file and the version that NAME@N names. It reports whether
+// [namesVersion] finds that arg names one.
 func versionOf(ctx context.Context, e *Env, r *kist.Repository, arg string) (f *versions.File, v versions.Version, ok bool, err error) {
-	name, number, ok := cutVersion(arg)
-	if !ok {
+	if !namesVersion(ctx, e, r, arg) {
 		return nil, v, false, nil
 	}
+	name, number, _ := cutVersion(arg)
 	x, err := openVersions(ctx, e, r)
 	if err != nil {
 		return nil, v, true, err

@@ -29,7 +29,7 @@ type lsOptions struct {
 func newLs(env *Env) *cobra.Command {
 	var o lsOptions
 	cmd := &cobra.Command{
-		Use:   "ls [OPTIONS] [REV[:PATH]] [-- PATH...]",
+		Use:   "ls [OPTIONS] [REV[:PATH]|FILE@N] [-- PATH...]",
 		Short: "list the files in a commit",
 		Long: `Lists the names in a folder of a commit, by default the root of HEAD, in the
 order of their bytes. Names of folders end with a slash. ':PATH' lists the
@@ -264,7 +264,7 @@ func (o *catOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 		return err
 	}
 	for _, arg := range args {
-		if _, _, version := cutVersion(arg); !version && !namesPath(arg) {
+		if !namesEntry(ctx, env, r, arg) {
 			err := hintf(usagef("%s is not REV:PATH", quoteArg(arg)), "for a file in HEAD write 'HEAD:%s'", printable(arg))
 			return err
 		}

@@ -131,7 +131,7 @@ func (o *refsOfOptions) contents(ctx context.Context, env *Env, r *kist.Reposito
 		}
 	}
 
-	if _, _, version := cutVersion(arg); version || namesPath(arg) {
+	if namesEntry(ctx, env, r, arg) {
 		at, err := env.locate(ctx, r, arg)
 		return one(at.entry, err)
 	}

@@ -137,14 +137,17 @@ func (o *restoreOptions) hintSource(ctx context.Context, r *kist.Repository, arg
 // newest path, and returns the other arguments.
 func (o *restoreOptions) restoreVersions(ctx context.Context, env *Env, r *kist.Repository, args []string) (rest []string, err error) {
 	for _, arg := range args {
-		path, err := env.repoPath(r, arg)
-		if _, _, ok := cutVersion(arg); !ok || looksLikePathspec(arg) || err == nil && (tracked(r, path) || r.Worktree().Exists(path)) {
+		if looksLikePathspec(arg) {
 			rest = append(rest, arg)
 			continue
 		}
-		f, v, _, err := versionOf(ctx, env, r, arg)
+		f, v, ok, err := versionOf(ctx, env, r, arg)
 		if err != nil {
 			return nil, err
+		}
+		if !ok {
+			rest = append(rest, arg)
+			continue
 		}
 		if v.Type != object.TypeDir && r.Worktree().IsDir(f.Path) {
 			return nil, hintf(failf(exitFailed, "is-directory", "%s was a file, and is a folder now", quoteArg(f.Path)), "'kist cat %s' prints the file", printable(arg))

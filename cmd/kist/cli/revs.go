@@ -103,10 +103,21 @@ type located struct {
 	objects object.Reader // has the entry's nodes
 }
 
+// view returns the version of all files that l is in.
+func (l located) view() view.View {
+	return view.View{Tree: l.tree, Commit: l.commit, Objects: l.objects}
+}
+
 // namesPath reports whether an argument has the form REV:PATH.
 func namesPath(arg string) bool {
 	_, _, has := refs.SplitPath(arg)
 	return has
+}
+
+// namesEntry reports whether an argument names a file or folder in a commit: as REV:PATH, or
+// as a version.
+func namesEntry(ctx context.Context, e *Env, r *kist.Repository, arg string) bool {
+	return namesPath(arg) || namesVersion(ctx, e, r, arg)
 }
 
 // locate finds the file or folder that REV:PATH names. As in git, ":PATH" is in the
@@ -163,6 +174,15 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 	return at, err
 }
 
+// locateFile is locate for anything except a folder.
+func locateFile(ctx context.Context, e *Env, r *kist.Repository, arg string) (located, error) {
+	at, err := e.locate(ctx, r, arg)
+	if err == nil && at.entry.Type == object.TypeDir {
+		err = hintf(failf(exitFailed, "is-directory", "%s is a folder", quoteArg(at.rev+":"+at.path)), "'kist diff A B -- PATH' compares folders")
+	}
+	return at, err
+}
+
 // cutSide splits "2:PATH". Any other path is on side 0, the staged version.
 func cutSide(path string) (side int, rest string) {
 	if len(path) > 1 && path[0] >= '0' && path[0] <= '3' && path[1] == ':' {
@@ -196,10 +216,10 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 		revs = args[:dash]
 		specs, err = env.pathspecs(r, args[dash:], true)
 	} else if len(args) > 0 {
-		rev, _, hasPath := refs.SplitPath(args[0])
+		rev, _, _ := refs.SplitPath(args[0])
 		noRev := resolvable(ctx, r, rev)
 		n := 1
-		if noRev != nil && looksLikePathspec(args[0]) || !hasPath && errors.Is(noRev, refs.ErrNotFound) {
+		if noRev != nil && (looksLikePathspec(args[0]) || errors.Is(noRev, refs.ErrNotFound) && !namesEntry(ctx, env, r, args[0])) {
 			n = 0
 		}
 		revs = args[:n]

@@ -25,7 +25,7 @@ type showOptions struct {
 func newShow(env *Env) *cobra.Command {
 	var o showOptions
 	cmd := &cobra.Command{
-		Use:   "show [OPTIONS] [REV | A..B | REV:PATH]... [-- PATH...]",
+		Use:   "show [OPTIONS] [REV | A..B | REV:PATH | FILE@N]... [-- PATH...]",
 		Short: "show commits, tags, and files in them",
 		Long: `Shows each argument, by default HEAD.
 
@@ -38,8 +38,8 @@ when, by whom and by which policy it expired; for a held one, since when, by
 whom, until when and why it is held.
 
 An annotated tag is shown with its message, followed by its commit. REV:PATH
-shows the content of a file or the names in a folder. :PATH shows a file or
-folder of the index. A..B, and a number such as -3, show commits of the history,
+shows the content of a file or the names in a folder, and FILE@N version N of a
+file: see 'kist help history'. :PATH shows a file or folder of the index. A..B, and a number such as -3, show commits of the history,
 as 'kist log' does. FORMAT and dates are those of 'kist log'.
 
 With --json, a commit is an object as in 'kist log --json', with changes unless
@@ -75,7 +75,8 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		args = []string{"HEAD"}
 	}
 
-	revs := slices.DeleteFunc(slices.Clone(args), namesPath)
+	isEntry := func(arg string) bool { return namesEntry(ctx, env, r, arg) }
+	revs := slices.DeleteFunc(slices.Clone(args), isEntry)
 	opt := log.Options{Revs: revs}
 	if err := inHistory(ctx, env, r, opt, paths); err != nil {
 		return err
@@ -89,7 +90,7 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return o.showHistory(ctx, p, opt)
 	}
 	for _, arg := range args {
-		if namesPath(arg) {
+		if isEntry(arg) {
 			err = showPath(ctx, env, r, arg)
 		} else {
 			err = p.showRevision(ctx, arg)

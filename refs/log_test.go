@@ -249,7 +249,6 @@ func TestRename(t *testing.T) {
 		{Heads + "main", Heads + "other", ErrMoved},
 		{Heads + "main", Heads + "main", ErrMoved},
 		{Heads + "none", Heads + "new", ErrNotFound},
-		{Heads + "main", Heads + "main/x", ErrConflict},
 		{Heads + "main", Heads + "other/x", ErrConflict},
 		{Heads + "main", Heads + "d", ErrConflict},
 		{Heads + "main", Tags + "main", nil},
@@ -263,6 +262,33 @@ func TestRename(t *testing.T) {
 	if got := s.all(t); got != "heads/d/e=4 heads/main=2 heads/other=3" {
 		t.Fatal(got)
 	}
+
+	// A name below the old one, and back.
+	deep := newStore(t)
+	deep.set(t, Heads+"main", id(1))
+	if err := deep.Rename(ctx, Heads+"main", Heads+"main/x", ann); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := deep.Head(); h != (Head{"main/x", id(1)}) || err != nil || deep.all(t) != "heads/main/x=1" {
+		t.Error(h, err, deep.all(t))
+	}
+	deep.set(t, Heads+"main/y", id(2))
+	if err := deep.Rename(ctx, Heads+"main/x", Heads+"main", ann); !errors.Is(err, ErrConflict) {
+		t.Error(err)
+	}
+	if err := deep.Rename(ctx, Heads+"main/y", Heads+"y", ann); err != nil {
+		t.Fatal(err)
+	}
+	if err := deep.Rename(ctx, Heads+"main/x", Heads+"main", ann); err != nil {
+		t.Fatal(err)
+	}
+	if got := deep.all(t); got != "heads/main=1 heads/y=2" {
+		t.Error(got)
+	}
+	if got := deep.log(t, Heads+"main"); !strings.HasSuffix(got, "; ->1 test") {
+		t.Errorf("the log is %q", got)
+	}
+
 	s.spoil(t, "logs/refs/heads/n", "log of a deleted branch")
 	if err := s.Rename(ctx, Heads+"main", Heads+"n/new", ann); err != nil {
 		t.Fatal(err)

@@ -128,6 +128,11 @@ func (s *Store) current(name string, head value) (object.ID, error) {
 // another, or with one of names: a ref is a file, so its name cannot also be a folder of
 // other refs.
 func (s *Store) CheckFree(name string, names map[string]bool) error {
+	return checkFreeExcept(s, name, names, "")
+}
+
+// checkFreeExcept is [Store.CheckFree] without the ref except, which goes away.
+func checkFreeExcept(s *Store, name string, names map[string]bool, except string) error {
 	for i := len("refs/"); ; {
 		next := strings.IndexByte(name[i:], '/')
 		if next < 0 {
@@ -135,6 +140,9 @@ func (s *Store) CheckFree(name string, names map[string]bool) error {
 		}
 		i += next + 1
 		above := name[:i-1]
+		if above == except {
+			continue
+		}
 		_, found, err := s.read(above, maxValueSize)
 		if found || errors.Is(err, object.ErrCorrupt) || names[above] {
 			return &ConflictError{Name: name, With: above}
@@ -145,6 +153,7 @@ func (s *Store) CheckFree(name string, names map[string]bool) error {
 	}
 
 	below, err := s.names("refs", name+"/")
+	below = slices.DeleteFunc(below, func(ref string) bool { return ref == except })
 	if err == nil && len(below) > 0 {
 		err = &ConflictError{Name: name, With: below[0]}
 	}
@@ -281,8 +290,8 @@ func (s *Store) replace(lines []logLine, files []file) error {
 // Rename renames a branch with its log, and HEAD if it is on the branch. Both
 // names are full. The error matches [ErrNotFound] if the branch does not
 // exist. It is a [*MovedError] if the new name exists, or a [*ConflictError]
-// if another ref, or the branch itself, is in the way. A process that dies in
-// between leaves both names.
+// if another ref is in the way. If one name is a folder of the other, the branch goes over
+// a third name. A process that dies in between leaves two of the names, or only the third.
 func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 	unlock, err := s.lock(ctx)
 	if err != nil {
@@ -290,12 +299,22 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 	}
 	defer unlock()
 
-	id, onHead, err := checkBranches(s, from, to)
+	id, onHead, err := checkBranches(s, from, to, from)
 	if err != nil {
 		return err
 	}
-	if err := s.rename(from, to, id, onHead, who); err != nil {
-		return fmt.Errorf("rename %s to %s: %w", from, to, err)
+	way := []string{from, to}
+	if strings.HasPrefix(to, from+"/") || strings.HasPrefix(from, to+"/") {
+		between := Heads + "renamed-" + strings.ReplaceAll(strings.TrimPrefix(from, Heads), "/", "-")
+		if _, _, err := checkBranches(s, from, between, from); err != nil {
+			return err
+		}
+		way = []string{from, between, to}
+	}
+	for i := range way[1:] {
+		if err := s.rename(way[i], way[i+1], id, onHead, who); err != nil {
+			return fmt.Errorf("rename %s to %s: %w", way[i], way[i+1], err)
+		}
 	}
 
 	return nil
@@ -310,7 +329,7 @@ func Copy(ctx context.Context, s *Store, from, to string, who Who) error {
 	}
 	defer unlock()
 
-	id, _, err := checkBranches(s, from, to)
+	id, _, err := checkBranches(s, from, to, "")
 	if err != nil {
 		return err
 	}
@@ -325,9 +344,10 @@ func Copy(ctx context.Context, s *Store, from, to string, who Who) error {
 	return nil
 }
 
-// checkBranches checks that one branch exists and another can be made. It returns the commit
-// of the first, and whether HEAD is on it. The caller holds the lock.
-func checkBranches(s *Store, from, to string) (id object.ID, onHead bool, err error) {
+// checkBranches checks that one branch exists and another can be made, when the ref except is
+// gone. It returns the commit of the first, and whether HEAD is on it. The caller holds the
+// lock.
+func checkBranches(s *Store, from, to, except string) (id object.ID, onHead bool, err error) {
 	if !strings.HasPrefix(from, Heads) || !strings.HasPrefix(to, Heads) {
 		return id, false, &NameError{Name: from, Reason: "only branches can be renamed and copied"}
 	}
@@ -343,7 +363,7 @@ func checkBranches(s *Store, from, to string) (id object.ID, onHead bool, err er
 		err = &MovedError{Name: to, Have: have}
 	}
 	if err == nil {
-		err = s.CheckFree(to, nil)
+		err = checkFreeExcept(s, to, nil, except)
 	}
 	return id, head.target == from, err
 }

@@ -176,8 +176,10 @@ func newBranchMove(r *kist.Repository, from, to string, force bool) (m branchMov
 		return m, nil
 	}
 
-	if m.was, err = checkout.CheckNew(r, refs.Heads, to, force); err != nil {
-		return m, err
+	var conflict *refs.ConflictError
+	m.was, err = checkout.CheckNew(r, refs.Heads, to, force)
+	if err != nil && (!errors.As(err, &conflict) || conflict.With != refs.Heads+m.from) {
+		return m, err // a rename moves the branch itself out of the way
 	}
 	if m.unborn = m.from == head.Branch && head.Unborn(); m.unborn {
 		return m, nil

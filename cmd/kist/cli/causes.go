@@ -40,6 +40,39 @@ import (
 
 const hintBare = "it never writes to the backed up paths; 'kist restore --source REV --to DIR PATH...' writes elsewhere"
 
+// ownKinds has the kinds of error that only commands decide, with their exit status.
+var ownKinds = []struct {
+	kind string
+	exit int
+}{
+	{"alias", exitFailed},
+	{"ambiguous", exitFailed},
+	{"detached", exitFailed},
+	{"exec", exitFailed},
+	{"expression", exitUsage},
+	{"future", exitFailed},
+	{"ignored", exitFailed},
+	{"in-use", exitFailed},
+	{"inline", exitPartial},
+	{"max-deleted", exitFailed},
+	{"no-backup", exitFailed},
+	{"no-name", exitFailed},
+	{"no-schedule", exitFailed},
+	{"no-scheduler", exitFailed},
+	{"not-a-branch", exitFailed},
+	{"not-set", exitFailed},
+	{"nothing-to-push", exitFailed},
+	{"old", exitFailed},
+	{"only-copy", exitFailed},
+	{"owner", exitFailed},
+	{"program", exitFailed},
+	{"refused", exitFailed},
+	{"root", exitFailed},
+	{"untracked", exitFailed},
+	{"untrusted", exitFailed},
+	{"upstream", exitFailed},
+}
+
 // causes has the exit status, kind and hint of the errors of other packages. An empty kind
 // means the default kind of the status. The first match counts, so specific causes come
 // first.

@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,5 +77,66 @@ func mustMkdir(t *testing.T, elem ...string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(elem...), 0o755); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestErrorsPage compares the kinds of error in the sources with the page about them.
+func TestErrorsPage(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	inCode := map[string]bool{}
+	note := func(e ast.Expr) {
+		if lit, ok := e.(*ast.BasicLit); ok && lit.Kind == token.STRING && lit.Value != `""` {
+			inCode[strings.Trim(lit.Value, `"`)] = true
+		}
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if f, ok := n.Fun.(*ast.Ident); ok && (f.Name == "failf" || f.Name == "linesError") {
+					note(n.Args[1])
+				}
+			case *ast.CompositeLit:
+				if f, ok := n.Type.(*ast.Ident); ok && f.Name == "failure" {
+					noteKind(n, note)
+				}
+			}
+			return true
+		})
+	}
+	if len(inCode) < 40 {
+		t.Fatalf("found only %d kinds: does another function make errors now?", len(inCode))
+	}
+
+	page := errorsPage()
+	for kind := range inCode {
+		if n := strings.Count(page, "\n| "+kind+" |"); n != 1 {
+			t.Errorf("the page has kind %s %d times, want once", kind, n)
+		}
+	}
+	for _, own := range ownKinds {
+		if !inCode[own.kind] {
+			t.Errorf("no command makes errors of kind %s", own.kind)
+		}
+	}
+}
+
+// noteKind calls note with the field kind of a literal.
+func noteKind(lit *ast.CompositeLit, note func(ast.Expr)) {
+	for _, e := range lit.Elts {
+		if field, ok := e.(*ast.KeyValueExpr); ok && field.Key.(*ast.Ident).Name == "kind" {
+			note(field.Value)
+		}
 	}
 }

@@ -425,7 +425,8 @@ there is advice. With ` + "`--json`" + ` stdout has it too, in place of a result
 
     {"error":{"message":"…","kind":"…","exit":1,"hint":"…"}}
 
-The kind is the one of the table, or a more specific one:
+The kind is the one of the table, or a more specific one. A command can end with another
+status than the one here:
 
 | kind | status |
 |---|---|
@@ -436,6 +437,9 @@ The kind is the one of the table, or a more specific one:
 			seen[cause.kind] = true
 			fmt.Fprintf(&b, "| %s | %d |\n", cause.kind, cause.exit)
 		}
+	}
+	for _, own := range ownKinds {
+		fmt.Fprintf(&b, "| %s | %d |\n", own.kind, own.exit)
 	}
 	b.WriteString(`
 A path in JSON that is not UTF-8 has U+FFFD in place of its invalid bytes. A second

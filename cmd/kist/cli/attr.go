@@ -91,7 +91,7 @@ func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, ed
 	}
 	paths, err := env.find(ctx, r, specs, places{index: true})
 	if err != nil {
-		return err
+		return explainUntracked(env, r, arg, err)
 	}
 	if slices.Contains(paths, "") {
 		return hintf(failf(exitFailed, "root", "the top folder of the worktree cannot have attributes"),
@@ -101,7 +101,7 @@ func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, ed
 		return edit(path, attrs, path == paths[len(paths)-1])
 	})
 	if err != nil {
-		return err
+		return explainUntracked(env, r, arg, err)
 	}
 	for _, path := range changed {
 		env.json(jsonform.NewPath(path))
@@ -110,6 +110,16 @@ func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, ed
 		}
 	}
 	return nil
+}
+
+// explainUntracked returns err. If nothing tracked matches arg, and it is an untracked path,
+// the error says so.
+func explainUntracked(env *Env, r *kist.Repository, arg string, err error) error {
+	path, perr := env.repoPath(r, arg)
+	if !errors.Is(err, kist.ErrNoMatch) || perr != nil || !r.Worktree().Exists(path) {
+		return err
+	}
+	return hintf(failf(exitFailed, "untracked", "path %s is untracked", quoteArg(arg)), "'kist add %s' makes it tracked", printable(arg))
 }
 
 func newAttrRemove(env *Env) *cobra.Command {

@@ -117,11 +117,7 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 		env.json(out)
 		return env.unwritten(r, err)
 	}
-	again := ""
-	if result.Resumed {
-		again = ", which went on where it was interrupted"
-	}
-	env.tell("cloned %s into %s%s\n", printable(remote.Redact(o.URL)), quotePath(r.Root()), again)
+	o.tellCloned(env, r, result, err)
 	tellTransferred(env, "received", result.Objects, result.Bytes, result.Records)
 	warnImplausible(env, o.Name, result.FetchResult)
 	printLost(ctx, env, r, o.Name, result.Lost)
@@ -135,6 +131,19 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 		env.tell("HEAD is at %s\n", describe(ctx, r, result.Head.ID))
 	}
 	return env.unwritten(r, err)
+}
+
+// tellCloned prints the first line about a clone.
+func (o *cloneOptions) tellCloned(env *Env, r *kist.Repository, result *tracking.CloneResult, err error) {
+	again := ""
+	if result.Resumed {
+		again = ", which went on where it was interrupted"
+	}
+	form := "cloned %s into %s%s\n"
+	if err != nil || len(result.Lost) > 0 {
+		form = "the clone of %s in %s is not complete%s\n"
+	}
+	env.tell(form, printable(remote.Redact(o.URL)), quotePath(r.Root()), again)
 }
 
 // explain returns the error that the command ends with for a mistake in the command line. It

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -181,10 +183,18 @@ func (o *messageOptions) message(env *Env, empty error) (string, error) {
 	default:
 		data, err = os.ReadFile(env.path(o.file))
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, syscall.EISDIR):
+		return "", failf(exitFailed, "is-directory", "%s, which has to have the message, is a folder", quoteArg(o.file))
+	case errors.Is(err, fs.ErrNotExist):
+		return "", failf(exitFailed, "not-found", "%s, which has to have the message, does not exist", quoteArg(o.file))
+	case err != nil:
 		return "", fmt.Errorf("read the message: %w", err)
 	}
 	text := cleanMessage(string(data))
+	if text == "" && o.messages == nil {
+		return "", fmt.Errorf("%w: %s has no text", empty, quoteArg(o.file))
+	}
 	if text == "" {
 		return "", empty
 	}

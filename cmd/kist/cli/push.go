@@ -167,6 +167,8 @@ func pushFailed(r *kist.Repository, push tracking.PushOptions, result *tracking.
 	switch rejected := errors.Is(err, transfer.ErrNotFastForward); {
 	case rejected && onlyTags(result.Refs):
 		return hintf(err, "'kist fetch' shows the tag there; --force replaces it")
+	case rejected && r.IsBare():
+		return hintf(err, "'kist fetch' brings what others have pushed; nothing can be merged here: push to a branch of your own")
 	case rejected:
 		return hintf(err, "'%s' brings what others have pushed; then push again", pullOf(r, push, result))
 	case errors.Is(err, rootlog.ErrEmpty) && !hasName(r, push.Remote):

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -176,7 +177,10 @@ func (s *selection) readList(env *Env, option, name string) ([]byte, error) {
 	if len(data) > maxList {
 		return nil, usagef("%s %s: more than %s", option, quoteArg(name), formatSize(maxList))
 	}
-	return data, err
+	if option == "--files-from-raw" {
+		return data, err
+	}
+	return bytes.TrimPrefix(data, []byte("\ufeff")), err // editors on Windows put it at the beginning
 }
 
 // find returns the paths that args select. A plain path need not exist.

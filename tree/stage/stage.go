@@ -274,7 +274,9 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 				total.Bytes += f.Stat.Size
 				continue
 			}
-			e.kind = editDir
+			if e.kind = editDir; f.Err != nil {
+				e.why = f.Err.Error()
+			}
 		}
 		list = append(list, e)
 	}
@@ -345,6 +347,8 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 	e.kind, e.entry, e.links = editSet, &entry, stored.Links
 	if stored.Unstable {
 		e.why = "changed while it was read"
+	} else if stored.Left != nil {
+		e.why = stored.Left.Error()
 	}
 	return e, nil
 }
@@ -493,7 +497,7 @@ type edits []edit
 // skipped reports whether a commit must record that the path differs from the
 // worktree.
 func (e *edit) skipped() bool {
-	return e.state == worktree.Unreadable || e.kind == editSet && e.why != ""
+	return e.state == worktree.Unreadable || (e.kind == editSet || e.kind == editDir) && e.why != ""
 }
 
 // changes reports whether the edits change anything.

@@ -56,7 +56,8 @@ type Applied struct {
 // Apply returns the completed operations, sorted by path, even if it fails. An
 // [*ApplyError] lists the paths that failed. Other paths are still written,
 // unless the error shows that this is pointless. The error of a path is a
-// [*CollisionError] if the file system cannot hold two of the names together.
+// [*CollisionError] if the file system cannot hold two of the names together. A path with
+// an [*XattrError] was written, and is among the completed operations.
 func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o ApplyOptions) ([]Applied, error) {
 	if w.opt.Roots != nil && len(ops) > 0 {
 		return nil, ErrReadOnly
@@ -166,6 +167,8 @@ type applyWorker struct {
 	temp   *tempFolder // nil: temporary files lie beside their final places
 	beside bool        // the current folder is on another file system than temp
 	ending bool        // Apply has failed: continue with the other paths and ignore their errors
+
+	lostXattr *XattrError // of the current path: the last one that the file system cannot hold
 }
 
 // each runs f for every operation, with the open parent folder of its path.
@@ -221,6 +224,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 		}
 		_, name := tree.Split(op.Path)
 		opErr := err
+		w.lostXattr = nil
 		if opErr == nil {
 			opErr = f(w, d, name, i)
 		} else if gone {
@@ -232,6 +236,8 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 			if !w.ending && (ctx.Err() != nil || !w.fails.add(op.Path, opErr)) {
 				return false
 			}
+		} else if w.lostXattr != nil && !w.ending {
+			w.fails.add(op.Path, w.lostXattr)
 		}
 	}
 

@@ -159,33 +159,62 @@ func (w *applyWorker) setProperties(a openPath, e *object.Entry, perm uint16) er
 	return a.chmod(uint32(mode))
 }
 
+// XattrError means that a path was written without an extended attribute, because the file
+// system cannot hold it.
+type XattrError struct {
+	Name string
+	Err  error
+}
+
+func (e *XattrError) Error() string {
+	return "the content was written, but not the extended attribute " + strconv.Quote(e.Name) + ": " + e.Err.Error()
+}
+
+func (e *XattrError) Unwrap() error { return e.Err }
+
+// isTooLarge reports whether err means that the file system cannot hold an extended attribute.
+// Many file systems have less space for these than for content, or names of fewer bytes.
+func isTooLarge(err error) bool {
+	switch errnoOf(err) {
+	case syscall.ENOSPC, syscall.EDQUOT, syscall.E2BIG, syscall.ERANGE, syscall.ENAMETOOLONG:
+		return true
+	}
+	return false
+}
+
 // setXattrs makes the extended attributes equal to want, as far as [applyWorker.writesXattr] allows.
+// It sets w.lostXattr if the file system cannot hold one of them.
 func (w *applyWorker) setXattrs(a openPath, want map[string][]byte) error {
 	have, err := a.xattrs()
 	if err != nil {
 		return err
 	}
 	denied := false
-	check := func(err error) error {
-		if isDenied(err) {
+	w.lostXattr = nil
+	check := func(name string, err error) error {
+		switch {
+		case isDenied(err):
 			denied, err = true, nil
+		case isTooLarge(err):
+			w.lostXattr, err = &XattrError{name, err}, nil
 		}
 		return err
 	}
 
 	for name := range have {
 		if _, wanted := want[name]; !wanted && w.writesXattr(name) && name != selinux {
-			if err := check(a.removeXattr(name)); err != nil {
+			if err := check(name, a.removeXattr(name)); err != nil {
 				return err
 			}
 		}
 	}
 
-	for name, value := range want {
+	for _, name := range slices.Sorted(maps.Keys(want)) {
+		value := want[name]
 		if now, ok := have[name]; ok && bytes.Equal(now, value) || !w.writesXattr(name) {
 			continue
 		}
-		if err := check(a.setXattr(name, value)); err != nil {
+		if err := check(name, a.setXattr(name, value)); err != nil {
 			return err
 		}
 	}

@@ -183,6 +183,7 @@ func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
 	case want.Type == object.TypeFile && t.how == OverwriteIfChanged:
 		have := object.Entry{Name: name, Type: want.Type}
 		err := t.w.describe(&have, &st, nil, func() (map[string][]byte, error) { return d.xattrs(name) })
+		_, err = splitLeft(err)
 		return err == nil && t.sameMetadata(want, &have, &st)
 	}
 

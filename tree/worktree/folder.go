@@ -305,9 +305,10 @@ func notEmpty(err error) bool {
 }
 
 // isFatal reports whether err will also stop all later operations. An object
-// that cannot be read only stops the paths that need it.
+// that cannot be read only stops the paths that need it. An attribute stops nothing.
 func isFatal(err error) bool {
-	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
+	var xattr *XattrError
+	if errors.As(err, &xattr) || errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
 		return false
 	}
 	switch errnoOf(err) {

@@ -1,13 +1,14 @@
 package worktree
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"os"
 	"os/user"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -15,8 +16,47 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 )
 
-// ErrManyXattrs means that an entry cannot hold the extended attributes of a path.
-var ErrManyXattrs = errors.New("its extended attributes take more than 64 KiB")
+// LeftXattrsError names the extended attributes of a path that its entry lacks, because it
+// cannot hold them. The entry is complete in everything else.
+type LeftXattrsError struct{ Names []string }
+
+func (e *LeftXattrsError) Error() string {
+	names := make([]string, len(e.Names))
+	for i, name := range e.Names {
+		names[i] = strconv.Quote(name)
+	}
+	return "stored without extended attributes, which take more than 64 KiB: " + strings.Join(names, ", ")
+}
+
+// joinLeft returns the first error that is no [*LeftXattrsError]. Otherwise it returns one
+// error with the names of all.
+func joinLeft(errs ...error) error {
+	all := &LeftXattrsError{}
+	for _, err := range errs {
+		var left *LeftXattrsError
+		if err != nil && !errors.As(err, &left) {
+			return err
+		}
+		if left != nil {
+			all.Names = append(all.Names, left.Names...)
+		}
+	}
+
+	if len(all.Names) == 0 {
+		return nil
+	}
+	slices.Sort(all.Names)
+	return all
+}
+
+// splitLeft returns a [*LeftXattrsError] apart from other errors.
+func splitLeft(err error) (*LeftXattrsError, error) {
+	var left *LeftXattrsError
+	if errors.As(err, &left) {
+		return left, nil
+	}
+	return nil, err
+}
 
 // entryOverhead is at least the size of an encoded entry without its name, target,
 // content and metadata.
@@ -46,8 +86,9 @@ func (u *Unrecorded) count(st *fileStat, xattrs func() (map[string][]byte, error
 		u.HardLinks.Add(1)
 	}
 	have, err := xattrs()
+	left, err := splitLeft(err)
 	delete(have, selinux)
-	if len(have) > 0 || errors.Is(err, ErrManyXattrs) {
+	if len(have) > 0 || left != nil {
 		u.Xattrs.Add(1)
 		return nil
 	}
@@ -56,13 +97,13 @@ func (u *Unrecorded) count(st *fileStat, xattrs func() (map[string][]byte, error
 
 // describe adds to e the metadata of the path with stat data st, if the worktree records it,
 // and the attributes of known: the present entry in the index, which may be nil. xattrs reads
-// the extended attributes.
+// the extended attributes. After a [*LeftXattrsError], e has the other properties.
 func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, xattrs func() (map[string][]byte, error)) error {
 	var attrs map[string]string
 	if known != nil {
 		attrs = known.Attrs()
 	}
-	return cmp.Or(w.addMetadata(e, st, known, xattrs), setAttrs(e, attrs))
+	return joinLeft(w.addMetadata(e, st, known, xattrs), setAttrs(e, attrs))
 }
 
 // addMetadata is describe without the attributes.
@@ -95,25 +136,42 @@ func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry
 	}
 
 	var err error
-	if m.Xattrs, err = xattrs(); err != nil {
+	m.Xattrs, err = xattrs()
+	left, err := splitLeft(err)
+	if err != nil {
 		return err
 	}
-	if len(m.Xattrs) > object.MaxListItems {
-		return ErrManyXattrs
-	}
 	e.Meta = m
+	if left != nil {
+		return left
+	}
 	return nil
 }
 
-// setAttrs gives e attributes. It returns ErrManyXattrs if an entry cannot hold them with the
-// extended attributes.
+// setAttrs gives e attributes. If an entry cannot hold them with the extended attributes, it
+// removes the largest of these, and returns a [*LeftXattrsError].
 func setAttrs(e *object.Entry, attrs map[string]string) error {
 	e.SetAttrs(attrs)
-	if e.Meta != nil && entrySize(e) > object.MaxEntrySize {
-		e.Meta = nil
-		return ErrManyXattrs
+	if e.Meta == nil {
+		return nil
 	}
-	return nil
+
+	left := &LeftXattrsError{}
+	for size := entrySize(e); size > object.MaxEntrySize || len(e.Meta.Xattrs) > object.MaxListItems; size = entrySize(e) {
+		largest, length := "", -1
+		for name, value := range e.Meta.Xattrs {
+			if n := len(name) + len(value); n > length || n == length && name > largest {
+				largest, length = name, n
+			}
+		}
+		if length < 0 {
+			break
+		}
+		delete(e.Meta.Xattrs, largest)
+		left.Names = append(left.Names, largest)
+	}
+
+	return joinLeft(left)
 }
 
 // entrySize returns at least the size of the encoding of e, which has metadata.
@@ -139,7 +197,7 @@ func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index
 	if e.Meta == nil || was.Meta == nil {
 		e.Mode = w.opt.recorded(e.Mode, was.Mode)
 	}
-	err = cmp.Or(err, setAttrs(&e, was.Attrs))
+	err = joinLeft(err, setAttrs(&e, was.Attrs))
 	return e, err
 }
 

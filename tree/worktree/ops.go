@@ -130,7 +130,7 @@ type Failed struct {
 	Err  error
 }
 
-// ApplyError lists the paths that could not be written. All others were
+// ApplyError lists the paths that could not be written, or not in full. All others were
 // written, unless Stopped is set.
 type ApplyError struct {
 	Failed  []Failed // sorted by path, never empty

@@ -359,7 +359,7 @@ type Found struct {
 	Properties *object.Entry    // of a present folder: mode, and, if recorded, mtime and metadata
 	Stat       index.Stat       // the present stat data, without ReadAt; zero if deleted
 	Old        *index.Entry     // the entry in the index, not a copy; nil for a folder or an untracked path
-	Err        error            // the reason for Unreadable, Nested or Absent; nil otherwise
+	Err        error            // the reason for Unreadable, Nested or Absent; of a folder also a [*LeftXattrsError]
 	Excluded   bool             // Deleted because it is excluded, or below no root; it may exist
 	Vanished   bool             // Deleted because it could not be found after its folder had been listed
 }

@@ -399,11 +399,15 @@ func (d *dirScan) fileState(n *scanName, now object.EntryType) State {
 func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 	name, sub, kid := n.name, n.sub, n.kid
 	properties, err := d.w.describeDir(d.folder, name, st, sub)
+	left, err := splitLeft(err)
 	if err != nil && kid == nil {
 		d.report(name, Found{State: Unreadable, Type: f.Type, Dir: true, Err: pathError("read", d.join(name), err)})
 		return
 	}
 	f.Mode, f.Properties = properties.Mode, &properties
+	if left != nil {
+		f.Err = left
+	}
 	switch {
 	case sub != nil && (kid != nil || d.sameDir(sub, &properties)):
 	case sub != nil:

@@ -32,6 +32,10 @@ type Stored struct {
 	// changed with no visible sign. Entry is the last read, which may mix two
 	// versions of the file. Stat is zero.
 	Unstable bool
+
+	// Left names extended attributes that Entry cannot hold. Then Stat is zero, so that each
+	// scan finds the path again, and each add reports it.
+	Left *LeftXattrsError
 }
 
 // Store reads the file, symlink or folder at path and puts a file's content
@@ -135,7 +139,8 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 		return s.storeFile(ctx, name, known)
 	case object.TypeDir:
 		e, err = s.w.describeDir(s.folder, name, &st, nil)
-		return Stored{Entry: e, Stat: st.indexStat(readAt)}, err
+		left, err := splitLeft(err)
+		return Stored{Entry: e, Stat: st.indexStat(readAt), Left: left}, err
 	case object.TypeSymlink:
 		e.Mode, e.MTime = linkMode, st.mtime
 		e.Target, err = s.folder.readlink(name)
@@ -148,7 +153,11 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	if err == nil {
 		err = s.w.describe(&e, &st, known, func() (map[string][]byte, error) { return s.folder.xattrs(name) })
 	}
-	return Stored{Entry: e, Stat: st.indexStat(readAt), Links: linked(&e)}, err
+	stored := Stored{Entry: e, Stat: st.indexStat(readAt), Links: linked(&e)}
+	if stored.Left, err = splitLeft(err); stored.Left != nil {
+		stored.Stat = index.Stat{}
+	}
+	return stored, err
 }
 
 // storeFile stores a file. It reads the file again if it changed meanwhile.
@@ -203,6 +212,10 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	if err == nil {
 		err = s.w.describe(&e, &before, known, f.xattrs)
 	}
+	left, err := splitLeft(err)
+	if left != nil {
+		stat = index.Stat{}
+	}
 	if err != nil {
 		return Stored{}, false, err
 	}
@@ -213,7 +226,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	}
 
 	unstable := hidden || !after.same(&before) || e.Size != uint64(before.size)
-	return Stored{Entry: e, Stat: stat, Links: linked(&e), Unstable: unstable}, hidden, nil
+	return Stored{Entry: e, Stat: stat, Links: linked(&e), Unstable: unstable, Left: left}, hidden, nil
 }
 
 // quietTime is how long a file must stay unchanged if another process has it

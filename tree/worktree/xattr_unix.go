@@ -3,8 +3,9 @@
 package worktree
 
 import (
-	"bytes"
 	"errors"
+	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +19,8 @@ func (f osFile) xattrs() (map[string][]byte, error) {
 }
 
 // readXattrs reads extended attributes. List and get return the needed size for an empty
-// buffer, as the system calls do.
+// buffer, as the system calls do. A [*LeftXattrsError] names the attributes that an entry
+// cannot hold beside the returned ones.
 func readXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) (map[string][]byte, error) {
 	names, err := sized(list)
 	if unsupported(err) || len(names) == 0 {
@@ -28,23 +30,27 @@ func readXattrs(list func([]byte) (int, error), get func(string, []byte) (int, e
 		return nil, err
 	}
 
-	all := map[string][]byte{}
+	all, left := map[string][]byte{}, &LeftXattrsError{}
 	size := 0
-	for name := range bytes.SplitSeq(bytes.TrimSuffix(names, []byte{0}), []byte{0}) {
-		value, err := sized(func(buf []byte) (int, error) { return get(string(name), buf) })
+	sorted := strings.Split(strings.TrimSuffix(string(names), "\x00"), "\x00")
+	slices.Sort(sorted) // so that the same ones are left out each time
+	for _, name := range sorted {
+		value, err := sized(func(buf []byte) (int, error) { return get(name, buf) })
 		if err == errNoXattr {
 			continue // removed meanwhile
+		}
+		if errors.Is(err, unix.E2BIG) || err == nil && size+len(name)+len(value) > object.MaxEntrySize {
+			left.Names = append(left.Names, name)
+			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		all[string(name)] = value
-		if size += len(name) + len(value); size > object.MaxEntrySize {
-			return nil, ErrManyXattrs
-		}
+		all[name] = value
+		size += len(name) + len(value)
 	}
 
-	return all, nil
+	return all, joinLeft(left)
 }
 
 // sized calls read with a buffer that is large enough.

@@ -86,8 +86,12 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 		return err
 	}
 
+	could := " could not be written; everything else was:"
+	if isA[*worktree.XattrError](err) {
+		could = " could not be written in full; everything else was:"
+	}
 	partial := linesError(exitPartial, "",
-		plural(uint64(len(failed.Failed)), "path", "paths")+" could not be written; everything else was:",
+		plural(uint64(len(failed.Failed)), "path", "paths")+could,
 		firstOf(failed.Failed, detailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + bareError(f.Err) }))
 	if errors.Is(err, worktree.ErrGit) {
 		partial = hintf(partial, "%s", gitHint)

@@ -164,8 +164,17 @@ func (t Time) Time() time.Time {
 	return time.Unix(t.Sec, int64(t.Nsec)).UTC()
 }
 
-// IsZero reports whether t is the zero Time, which stands for no time.
+// IsZero reports whether t is the zero Time, which stands for no time. See [Entry.Modified].
 func (t Time) IsZero() bool { return t == Time{} }
+
+// Modified returns the modification time of e in UTC. It reports false if none is recorded.
+// Entries with metadata always have one: their zero Time is the start of 1970.
+func (e *Entry) Modified() (at time.Time, ok bool) {
+	if e.MTime.IsZero() && e.Meta != nil {
+		return time.Unix(0, 0).UTC(), true
+	}
+	return e.MTime.Time(), !e.MTime.IsZero()
+}
 
 // Compare returns a negative number if t is before u, a positive one if it is
 // after u, and 0 if they are equal.

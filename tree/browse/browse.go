@@ -147,7 +147,7 @@ func (h *History) commit(ctx context.Context, name string, id object.ID) (*Node,
 func (h *History) node(e object.Entry, commit object.ID, when object.Time) *Node {
 	n := &Node{Entry: e, Commit: commit, h: h}
 	if e.Type == object.TypeDir {
-		if e.MTime.IsZero() {
+		if _, ok := e.Modified(); !ok {
 			n.MTime = when
 		}
 		n.folder = inCommit{h, e.Content.ID, commit, when}

@@ -107,8 +107,8 @@ func archiveHeader(path string, e object.Entry, o ArchiveOptions) *tar.Header {
 	h := &tar.Header{
 		Name: o.Prefix + path, Mode: int64(e.Mode), ModTime: o.Time, Format: tar.FormatPAX,
 	}
-	if !e.MTime.IsZero() {
-		h.ModTime = e.MTime.Time()
+	if at, ok := e.Modified(); ok {
+		h.ModTime = at
 	}
 	switch e.Type {
 	case object.TypeDir:

@@ -185,7 +185,8 @@ func (t *template) link(s subject) (string, error) {
 		case "id":
 			return s.sum.String()
 		case "mtime":
-			return oneTime(p.format, s.entry.MTime.Time().UTC())
+			at, _ := s.entry.Modified()
+			return oneTime(p.format, at)
 		case "date":
 			return oneTime(p.format, s.commit.date)
 		case "author":

@@ -73,8 +73,8 @@ func entryTest(key, value string, now time.Time) (func(f *File) bool, error) {
 	case "newer", "older":
 		at, err := refs.ParseTime(value, now)
 		return func(f *File) bool {
-			t := f.Entry.MTime.Time()
-			return !f.Entry.MTime.IsZero() && (key == "newer" && t.After(at) || key == "older" && t.Before(at))
+			t, ok := f.Entry.Modified()
+			return ok && (key == "newer" && t.After(at) || key == "older" && t.Before(at))
 		}, err
 	case "id":
 		digits := strings.ToLower(value)

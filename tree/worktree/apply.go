@@ -431,8 +431,8 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 	if err := w.setProperties(a, e, st.perm()); err != nil {
 		return err
 	}
-	if w.setsTime(e) {
-		if err := d.chtimes(name, e.MTime.Time()); err != nil {
+	if when, ok := w.timeOf(e); ok {
+		if err := d.chtimes(name, when); err != nil {
 			return err
 		}
 	}

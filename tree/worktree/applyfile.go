@@ -207,8 +207,8 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	if err := w.setProperties(f, e, st.perm()); err != nil {
 		return err
 	}
-	if w.o.RestoreTimes || w.setsTime(e) {
-		return f.chtimes(e.MTime.Time())
+	if when, ok := w.timeOf(e); ok {
+		return f.chtimes(when)
 	}
 	if !f.alone() {
 		return nil // it stays racy

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -250,9 +251,11 @@ func (m *FullMetadata) number(maps []IDMap, known *names, name string, id uint32
 	return known.id(name, id)
 }
 
-// setsTime reports whether the path with entry e gets the recorded time.
-func (w *applyWorker) setsTime(e *object.Entry) bool {
-	return !e.MTime.IsZero() && (w.o.RestoreTimes || e.Meta != nil)
+// timeOf returns the time that the path with entry e gets. It reports false if the path keeps
+// the time of writing.
+func (w *applyWorker) timeOf(e *object.Entry) (time.Time, bool) {
+	at, ok := e.Modified()
+	return at, ok && (w.o.RestoreTimes || e.Meta != nil)
 }
 
 // writeSpecial makes a FIFO, a socket or a device.
@@ -293,8 +296,8 @@ func (w *applyWorker) setNamed(at staged, e *object.Entry) error {
 			return err
 		}
 	}
-	if w.setsTime(e) {
-		return at.dir.chtimes(at.name, e.MTime.Time())
+	if when, ok := w.timeOf(e); ok {
+		return at.dir.chtimes(at.name, when)
 	}
 	return nil
 }

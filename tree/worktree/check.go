@@ -169,6 +169,7 @@ func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
 		return false
 	}
 	want := op.New
+	_, timed := want.Modified()
 	switch {
 	case t.how == OverwriteNever:
 		return true
@@ -178,9 +179,9 @@ func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
 		return true
 	case want.Type != st.entryType():
 		return false
-	case want.Type == object.TypeFile && (want.Size != uint64(st.size) || want.MTime != st.mtime):
+	case want.Type == object.TypeFile && (want.Size != uint64(st.size) || timed && want.MTime != st.mtime):
 		return false
-	case want.Type == object.TypeFile && t.how == OverwriteIfChanged:
+	case want.Type == object.TypeFile && timed && t.how == OverwriteIfChanged:
 		have := object.Entry{Name: name, Type: want.Type}
 		err := t.w.describe(&have, &st, nil, func() (map[string][]byte, error) { return d.xattrs(name) })
 		_, err = splitLeft(err)

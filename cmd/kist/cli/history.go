@@ -249,4 +249,4 @@ func printVersion(ctx context.Context, e *Env, r *kist.Repository, f *versions.F
 }
 
 // seconds returns the time so many seconds after 1970 as it is printed.
-func seconds(e *Env, s int64) string { return e.mtime(object.Time{Sec: s, Nsec: 1}) }
+func seconds(e *Env, s int64) string { return e.mtime(time.Unix(s, 0), true) }

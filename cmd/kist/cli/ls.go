@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
@@ -145,7 +146,7 @@ func (o *lsOptions) print(env *Env, path string, e object.Entry, purged bool) {
 				size = fmt.Sprintf("%d, %d", unix.Major(m.Device), unix.Minor(m.Device))
 			}
 		}
-		env.printf("%s%s %13s %s ", modeString(e), owner, size, env.mtime(e.MTime))
+		env.printf("%s%s %13s %s ", modeString(e), owner, size, env.mtime(e.Modified()))
 	}
 
 	shown, end := slashed(path, e), "\n"
@@ -222,12 +223,12 @@ func modeString(e object.Entry) string {
 }
 
 // mtime returns a modification time as it is printed, in the zone of the clock.
-func (e *Env) mtime(t object.Time) string {
+func (e *Env) mtime(at time.Time, ok bool) string {
 	const layout = "2006-01-02 15:04"
-	if t.IsZero() {
+	if !ok {
 		return "                "[:len(layout)]
 	}
-	return object.Writable(t.Time().In(e.Now().Location())).Format(layout)
+	return object.Writable(at.In(e.Now().Location())).Format(layout)
 }
 
 type catOptions struct{ byteRange string }

@@ -95,7 +95,8 @@ func (c *comparison) folderLine(change fileChange) string {
 
 // time returns the modification time of an entry.
 func (c *comparison) time(e *object.Entry) string {
-	return object.Writable(e.MTime.Time().In(c.env.Now().Location())).Format("2006-01-02 15:04:05.999999999 -0700")
+	at, _ := e.Modified()
+	return object.Writable(at.In(c.env.Now().Location())).Format("2006-01-02 15:04:05.999999999 -0700")
 }
 
 // metadataLines describes the changes of attributes and recorded metadata.

@@ -30,8 +30,8 @@ func NewEntry(path string, e object.Entry) Entry {
 		AtPath: NewPath(path), Type: TypeName(e.Type), Mode: ModeText(e.Mode),
 		Target: e.Target, TargetRaw: Raw(e.Target), Attributes: e.Attrs, Metadata: e.Meta,
 	}
-	if !e.MTime.IsZero() {
-		v.MTime = new(object.Writable(e.MTime.Time()))
+	if at, ok := e.Modified(); ok {
+		v.MTime = new(object.Writable(at))
 	}
 	if v.Size, v.ID = sizeAndID(&e); e.Type == object.TypeDir && v.Size != nil {
 		v.Files = &e.Files
@@ -90,7 +90,8 @@ func NewSide(e *object.Entry) *Side {
 	v := &Side{Type: TypeName(e.Type), Mode: ModeText(e.Mode), Target: e.Target, TargetRaw: Raw(e.Target), Attributes: e.Attrs}
 	v.Size, v.ID = sizeAndID(e)
 	if v.Metadata = e.Meta; e.Meta != nil {
-		v.MTime = new(object.Writable(e.MTime.Time()))
+		at, _ := e.Modified()
+		v.MTime = new(object.Writable(at))
 	}
 	return v
 }

@@ -172,9 +172,9 @@ const blockSize = 512
 
 // attr describes a node.
 func (s *fileSystem) attr(out *fuse.Attr, id uint64, n *browse.Node) {
-	when := s.began
-	if !n.MTime.IsZero() {
-		when = n.MTime.Time()
+	when, ok := n.Modified()
+	if !ok {
+		when = s.began
 	}
 	out.Ino, out.Mode, out.Nlink, out.Owner = id, modes[n.Type]|uint32(n.Mode), 1, s.owner
 	out.SetTimes(&when, &when, &when)

@@ -124,10 +124,7 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 	if r.URL.Query().Has("download") {
 		h.Set("Content-Disposition", attachment(path.Base(at)))
 	}
-	modified := time.Time{}
-	if !e.MTime.IsZero() {
-		modified = e.MTime.Time()
-	}
+	modified, _ := e.Modified()
 	http.ServeContent(w, r, "", modified, content)
 	if checked, ok := content.(*checkedReader); ok && checked.err != nil {
 		s.logFailure(r, checked.err)

@@ -150,8 +150,8 @@ func newRow(e *object.Entry, query string) row {
 	if e.Type == object.TypeFile {
 		v.Size = strconv.FormatUint(e.Size, 10)
 	}
-	if !e.MTime.IsZero() {
-		v.Modified = e.MTime.Time().UTC().Format(time.DateTime)
+	if at, ok := e.Modified(); ok {
+		v.Modified = at.Format(time.DateTime)
 	}
 	return v
 }

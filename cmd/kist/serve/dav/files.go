@@ -60,7 +60,8 @@ func (q *request) get(p *place) error {
 	if _, err := content.ReadAt(first[:], 0); err != nil && err != io.EOF {
 		return err // with a status, as nothing is written yet
 	}
-	http.ServeContent(q.w, q.r, "", e.MTime.Time(), &abortingReader{content})
+	modified, _ := e.Modified()
+	http.ServeContent(q.w, q.r, "", modified, &abortingReader{content})
 	return nil
 }
 

@@ -230,8 +230,8 @@ func (q *request) liveProp(f found, local string) (string, bool) {
 		}
 		return escape(etag(&f.e)), true
 	case "getlastmodified":
-		at := f.e.MTime.Time()
-		if f.e.MTime.IsZero() {
+		at, ok := f.e.Modified()
+		if !ok {
 			at = q.started
 		}
 		return at.UTC().Format(http.TimeFormat), true

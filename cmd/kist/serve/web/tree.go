@@ -171,9 +171,7 @@ func (t *treePage) addresses(rev, next string) {
 
 func newEntryLine(dir string, e object.Entry) entryLine {
 	line := entryLine{Entry: e, Path: tree.Join(dir, e.Name), Dir: e.Type == object.TypeDir, Link: e.Type == object.TypeSymlink}
-	if !e.MTime.IsZero() {
-		line.Time = e.MTime.Time()
-	}
+	line.Time, _ = e.Modified()
 	switch {
 	case line.Dir:
 		line.Kind = "folder"

@@ -50,10 +50,10 @@ func joinLeft(errs ...error) error {
 }
 
 // splitLeft returns a [*LeftXattrsError] apart from other errors.
-func splitLeft(err error) (*LeftXattrsError, error) {
-	var left *LeftXattrsError
-	if errors.As(err, &left) {
-		return left, nil
+func splitLeft(err error) (left, rest error) {
+	var xattrs *LeftXattrsError
+	if errors.As(err, &xattrs) {
+		return xattrs, nil
 	}
 	return nil, err
 }

@@ -33,9 +33,9 @@ type Stored struct {
 	// versions of the file. Stat is zero.
 	Unstable bool
 
-	// Left names extended attributes that Entry cannot hold. Then Stat is zero, so that each
+	// Left is a [*LeftXattrsError] if Entry cannot hold all extended attributes. Then Stat is zero, so that each
 	// scan finds the path again, and each add reports it.
-	Left *LeftXattrsError
+	Left error
 }
 
 // Store reads the file, symlink or folder at path and puts a file's content

@@ -11,11 +11,11 @@ import (
 func TestIsGitName(t *testing.T) {
 	yes := []string{
 		".git", ".GIT", ".Git", ".git.", ".git ", ".git. .", ".git:", ".git::$INDEX_ALLOCATION", "git~1", "GIT~2", "git~10", "git~1.",
-		"gi2837~1", "GI2837~9", "gi283~10", "gi2~1000", ".g\u200cit", "\u200c.git", ".git\ufeff", ".gi\u00adt", ".git\U000e0001",
+		"gi2837~1", "GI2837~9", "gi283~10", "gi2~1000", ".g\u200cit", "\u200c.git", ".git\ufeff", `.git\config`, `a\.GIT`, `a\git~1\b`, ".gi\u00adt", ".git\U000e0001",
 	}
 	no := []string{
 		"", "a", "git", "GIT", ".gitignore", ".gitmodules", ".git-old", ".git.txt", "a.git", "..git", " .git", ".gi", ".gitt", "git~", "git~0", "git~x", "gi2837~",
-		"gi283~1", "gi2838~1", "g", ".g", "\u200c", ".kist", "kist~1", ".git\n", ".\xffgit",
+		"gi283~1", "gi2838~1", "g", ".g", "\u200c", ".kist", "kist~1", `a\b`, `\`, ".git\n", ".\xffgit",
 	}
 	for _, name := range yes {
 		if !object.IsGitName(name) {

@@ -51,8 +51,16 @@ var (
 func isRepositoryName(name string) bool { return kistFolder.hasForm(name) }
 
 // IsGitName reports whether a file system may take name for ".git", the folder of git. Git runs
-// commands that the files in it name. Such a name is valid all the same.
-func IsGitName(name string) bool { return name != "" && gitFolder.hasForm(name) }
+// commands that the files in it name. Such a name is valid all the same. Some file servers take
+// a backslash for a slash, so its parts count, too.
+func IsGitName(name string) bool {
+	for part := range strings.SplitSeq(name, `\`) {
+		if part != "" && gitFolder.hasForm(part) {
+			return true
+		}
+	}
+	return false
+}
 
 // hasForm reports whether a file system may take name for the folder's.
 func (o ownFolder) hasForm(name string) bool {

@@ -110,7 +110,7 @@ func (m *merger) putAside(ctx context.Context, path, label string, e *object.Ent
 // isFree reports whether path is free in both sides and among the versions put
 // aside. No other edit makes a new path.
 func (m *merger) isFree(ctx context.Context, path string) (bool, error) {
-	if _, name := Split(path); object.CheckName(name) != nil {
+	if _, name := Split(path); object.CheckName(name) != nil || object.IsGitName(name) {
 		return false, nil
 	}
 	if m.asides[path] {

@@ -265,7 +265,11 @@ func (b *Branch) message(ctx context.Context) (string, error) {
 			what = "remove"
 		}
 		if n++; n <= maxNamed {
-			names = append(names, what+" "+plain(path.Base(c.Path)))
+			name := "a file"
+			if b.mayName(ctx, r, c) {
+				name = plain(path.Base(c.Path))
+			}
+			names = append(names, what+" "+name)
 		}
 		if n > maxCounted {
 			return fmt.Sprintf("%s: more than %d changes", b.c.o.Label, maxCounted), nil
@@ -278,6 +282,24 @@ func (b *Branch) message(ctx context.Context) (string, error) {
 		return fmt.Sprintf("%s: %d changes", b.c.o.Label, n), nil
 	}
 	return b.c.o.Label + ": " + strings.Join(names, ", "), nil
+}
+
+// Tree is a tree of a branch.
+type Tree struct {
+	Commit  object.ID // the last commit that the tree follows
+	ID      object.ID
+	Objects object.Reader
+}
+
+// mayName reports whether a message may name the path of a change.
+func (b *Branch) mayName(ctx context.Context, r object.Reader, c tree.Change) bool {
+	if b.c.o.MayName == nil {
+		return true
+	}
+	if c.Old != nil && !b.c.o.MayName(ctx, Tree{b.base.commit, b.base.tree, r}, c.Path) {
+		return false
+	}
+	return c.New == nil || b.c.o.MayName(ctx, Tree{b.base.commit, b.info.ID, r}, c.Path)
 }
 
 // plain returns a name without bytes that a message must not have.

@@ -45,6 +45,10 @@ type Options struct {
 	Quiet time.Duration // without changes, until a branch's changes become a commit
 	Label string        // the first word of messages and reflog entries, such as "webdav"
 	Warn  func(string)  // receives problems of commits in the background; nil: dropped
+
+	// MayName reports whether the message of a commit may name a path. Everybody who sees
+	// the branch can read messages. At is the tree that has the path. Nil: each path.
+	MayName func(ctx context.Context, at Tree, path string) bool
 }
 
 // Changes makes and keeps the changes of a repository's branches. It is safe for concurrent

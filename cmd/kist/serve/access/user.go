@@ -22,6 +22,10 @@ type User struct {
 	Owner bool
 }
 
+// AnyUser may do what every user with a name may. A comma separates the names of a rule, so
+// no rule names AnyUser.
+var AnyUser = User{Name: ","}
+
 // In reports whether a list of words, which commas separate, has the user: by name, by a
 // group, or by [Everyone] or [Users].
 func (u User) In(list string) bool {

@@ -422,6 +422,14 @@ func TestAccess(t *testing.T) {
 	s.want(204, "eve", "POST", team, "")
 	s.wantFiles("team", map[string]string{"a.txt": "one\ntwo\n", "secret/plan": "hidden text", "open/x": "x"})
 
+	// Everybody can read messages, so they do not name hidden files.
+	s.want(201, "anna", "PUT", team+"secret/merger", "with eve's company")
+	s.want(201, "anna", "PUT", team+"open/news", "none")
+	s.want(201, "anna", "POST", team, "")
+	if got := s.tip("team").Message; got != "webdav: add news, add a file" {
+		t.Errorf("the message is %q", got)
+	}
+
 	// A lock on a hidden path has no name for others, and its folder no size.
 	const info = `<lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>`
 	s.want(200, "anna", "LOCK", team+"secret/plan", info)

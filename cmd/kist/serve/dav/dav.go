@@ -97,7 +97,9 @@ func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 	h := &Handler{repo: r, o: o, history: browse.OfRepository(r, browse.Options{}), locks: newLocks(now), started: now()}
 	if o.Write {
 		var err error
-		h.changes, err = pending.Open(ctx, r, pending.Options{Quiet: o.Quiet, Label: label, Warn: func(text string) { o.Log(label + ": " + text) }})
+		h.changes, err = pending.Open(ctx, r, pending.Options{
+			Quiet: o.Quiet, Label: label, Warn: func(text string) { o.Log(label + ": " + text) }, MayName: h.mayName,
+		})
 		return h, err
 	}
 	left, err := pending.Left(r)
@@ -105,6 +107,12 @@ func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 		o.Log(fmt.Sprintf("%s: branch %s has changes that are not committed; kist serve --write commits them", label, branch))
 	}
 	return h, err
+}
+
+// mayName reports whether every user with a name may know a path.
+func (h *Handler) mayName(ctx context.Context, at pending.Tree, path string) bool {
+	rules, err := h.o.Guard.Rules(ctx, access.AnyUser, access.Place{Commit: at.Commit, Tree: at.ID, Objects: at.Objects})
+	return err == nil && rules.MayRead(ctx, path) == nil
 }
 
 // Close commits the changes that are pending. It is called after the last request.

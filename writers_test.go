@@ -32,15 +32,14 @@ var writers = map[string]string{
 	"tree/convert/folder.go":   "nothing: it reads a folder",
 	"tree/treetest/":           "repositories of tests",
 
-	"cmd/kist/cli/archive.go":      "the archive that the user names",
-	"cmd/kist/cli/backupcare.go":   "below .kist",
-	"cmd/kist/cli/backupreport.go": "the file of metrics that the user names",
-	"cmd/kist/cli/commit.go":       "the message, below .kist",
-	"cmd/kist/cli/git.go":          "nothing: it reads the contents of git-lfs",
-	"cmd/kist/cli/help.go":         "the pages of this project",
-	"cmd/kist/cli/hunkchoice.go":   "a hunk, below .kist",
-	"cmd/kist/mount/folder.go":     "nothing: it opens folders",
-	"cmd/kist/schedule/":           "timers of the system",
+	"cmd/kist/cli/archive.go":    "the archive that the user names",
+	"cmd/kist/cli/backupcare.go": "below .kist",
+	"cmd/kist/cli/commit.go":     "the message, below .kist",
+	"cmd/kist/cli/git.go":        "nothing: it reads the contents of git-lfs",
+	"cmd/kist/cli/help.go":       "the pages of this project",
+	"cmd/kist/cli/hunkchoice.go": "a hunk, below .kist",
+	"cmd/kist/mount/folder.go":   "nothing: it opens folders",
+	"cmd/kist/schedule/":         "timers of the system",
 }
 
 // Every file that makes names of files is listed. A new writer of worktrees needs a test that it

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
 )
 
 // reports are the options that run commands around a backup, and that report its end to
@@ -102,7 +102,10 @@ func (b *backup) report(ctx context.Context) {
 	if b.metrics != "" {
 		on := context.WithoutCancel(ctx)
 		b.step(on, "metrics", true, func() (string, error) {
-			return stepDone, disk.WriteFile(b.env.path(b.metrics), b.metricsFile(on))
+			return stepDone, writeOutput(b.env.path(b.metrics), func(w io.Writer) error {
+				_, err := w.Write(b.metricsFile(on))
+				return err
+			})
 		})
 	}
 	if b.ping != "" {

@@ -36,10 +36,11 @@ the file first appeared. Its first digits will do, at least 4.
 Versions have numbers from 1. FILEID@3 names the third version, FILEID@-1 the
 newest one; PATH@3 does, too. The commands cat, restore, show, ls, diff, archive
 and refs-of take such names. If a file has the whole name PATH@3, they take that
-file; the FILEID then names the version. A deletion has no number. In a merge, the versions of the first parent come
-before those of the others, so numbers stay when a branch goes on. Versions in
-expired commits do not count. So 'kist expire' changes numbers, and also the
-FILEID of a file that first appeared in an expired commit.
+file; the FILEID then names the version. A deletion has no number. In a merge,
+the versions of the first parent come before those of the others, so numbers
+stay when a branch goes on. Versions in expired commits do not count. So
+'kist expire' changes numbers, and also the FILEID of a file that first appeared
+in an expired commit.
 
 The history is that of HEAD. If HEAD never had the file, it is that of the first
 branch or tag with it. A merge is listed if the file differs from all its

@@ -39,8 +39,9 @@ whom, until when and why it is held.
 
 An annotated tag is shown with its message, followed by its commit. REV:PATH
 shows the content of a file or the names in a folder, and FILE@N version N of a
-file: see 'kist help history'. :PATH shows a file or folder of the index. A..B, and a number such as -3, show commits of the history,
-as 'kist log' does. FORMAT and dates are those of 'kist log'.
+file: see 'kist help history'. :PATH shows a file or folder of the index. A..B,
+and a number such as -3, show commits of the history, as 'kist log' does. FORMAT
+and dates are those of 'kist log'.
 
 With --json, a commit is an object as in 'kist log --json', with changes unless
 -s is given; a tag has name, id, target, tagger and message; a file or folder is

@@ -321,7 +321,11 @@ func (c *collector) reachablePacks() map[string]bool {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	snap, err := r.snapshot(context.Background())
+	head, err := HeadToWrite(context.Background(), r)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	snap, err := r.snapshotAt(context.Background(), head)
 	if err != nil {
 		c.t.Fatal(err)
 	}

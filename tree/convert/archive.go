@@ -16,6 +16,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -68,6 +69,7 @@ type unpacker struct {
 	dst   *kist.Withheld // does not store purged content
 	done  kist.Amount
 	total kist.Amount
+	read  atomic.Int64 // bytes of the archive so far; a decompressor may read in a goroutine of its own
 
 	plain   limit // of what decompression returns
 	content limit // of the contents of members, which may be sparse
@@ -76,7 +78,7 @@ type unpacker struct {
 // newUnpacker returns an unpacker with the limits of its archive.
 func newUnpacker(im *importer, dst *kist.Withheld) *unpacker {
 	u := &unpacker{importer: im, dst: dst}
-	size := func() (int64, bool) { return max(u.done.Bytes, u.total.Bytes), u.total.Bytes > 0 }
+	size := func() (int64, bool) { return max(u.read.Load(), u.total.Bytes), u.total.Bytes > 0 }
 	u.plain = limit{chosen: im.MaxSize, size: size}
 	u.content = limit{chosen: im.MaxSize, size: size}
 	return u
@@ -129,6 +131,7 @@ func (u *unpacker) unpack(ctx context.Context, stream io.Reader) error {
 // tar stores the members of a tar file, which may be compressed.
 func (u *unpacker) tar(ctx context.Context, f io.Reader) error {
 	read := &meteredReader{f, func(n int64) {
+		u.read.Add(n)
 		if u.done.Bytes += n; u.Progress != nil {
 			u.Progress(u.done, u.total)
 		}

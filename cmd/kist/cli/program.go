@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,10 @@ func newCommand(ctx context.Context, env *Env, name string, args ...string) *exe
 // interrupt ends it by SIGTERM.
 func newShell(ctx context.Context, env *Env, args ...string) *exec.Cmd {
 	cmd := newCommand(ctx, env, "sh", append([]string{"-c"}, args...)...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = env.Stdin, env.stdout, env.stderr
+	cmd.Stdout, cmd.Stderr = env.stdout, env.stderr
+	if in, ok := env.Stdin.(*os.File); ok { // all of another reader would be read for the command
+		cmd.Stdin = in
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	return cmd
 }

@@ -2,11 +2,18 @@
 
 GO          ?= go
 BIN         := bin
-VERSION     ?= $(shell git describe --tags --match 'v*' 2>/dev/null)
 REVISION    ?= $(shell git rev-parse HEAD 2>/dev/null)
-CLI         := github.com/kist-vcs/kist/cmd/kist/cli
-LDFLAGS     := -s -w -X $(CLI).release=$(VERSION) -X $(CLI).revision=$(REVISION)
+LDFLAGS     := -s -w -X github.com/kist-vcs/kist/cmd/kist/cli.revision=$(REVISION)
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+
+# The folders of 'make install'. DESTDIR is a folder to install into for a package.
+PREFIX      ?= /usr/local
+DESTDIR     ?=
+BINDIR      ?= $(PREFIX)/bin
+MANDIR      ?= $(PREFIX)/share/man
+BASHDIR     ?= $(PREFIX)/share/bash-completion/completions
+ZSHDIR      ?= $(PREFIX)/share/zsh/site-functions
+FISHDIR     ?= $(PREFIX)/share/fish/vendor_completions.d
 
 # Tests wait for processes and servers, so more tests than cores run in parallel.
 PARALLEL    ?= -parallel 6
@@ -26,7 +33,7 @@ MODEL       ?= .
 SERVERS     ?= $(BIN)/servers/run
 
 .DEFAULT_GOAL := help
-.PHONY: help build install try look test soak race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
+.PHONY: help build install uninstall dist check-dist try look test soak race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,8 +41,23 @@ help: ## list the targets
 build: ## build bin/kist
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kist ./cmd/kist
 
-install: ## build kist into $GOBIN
-	CGO_ENABLED=0 $(GO) install -trimpath -ldflags '$(LDFLAGS)' ./cmd/kist
+install: build ## install program, manual pages and completions (PREFIX=/usr/local, DESTDIR=)
+	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(BASHDIR)' '$(DESTDIR)$(ZSHDIR)' '$(DESTDIR)$(FISHDIR)'
+	install -m 755 $(BIN)/kist '$(DESTDIR)$(BINDIR)/kist'
+	install -m 644 docs/man/*.1 '$(DESTDIR)$(MANDIR)/man1'
+	install -m 644 cmd/kist/cli/shells/kist.bash '$(DESTDIR)$(BASHDIR)/kist'
+	install -m 644 cmd/kist/cli/shells/kist.zsh '$(DESTDIR)$(ZSHDIR)/_kist'
+	install -m 644 cmd/kist/cli/shells/kist.fish '$(DESTDIR)$(FISHDIR)/kist.fish'
+
+uninstall: ## remove the files of 'make install', with the same PREFIX and DESTDIR
+	rm -f '$(DESTDIR)$(BINDIR)/kist' '$(DESTDIR)$(BASHDIR)/kist' '$(DESTDIR)$(ZSHDIR)/_kist' '$(DESTDIR)$(FISHDIR)/kist.fish'
+	cd docs/man && for page in *.1; do rm -f '$(DESTDIR)$(MANDIR)/man1'/"$$page"; done
+
+dist: ## build archives and packages of the release in bin/dist (PLATFORMS=linux/amd64)
+	GO=$(GO) REVISION=$(REVISION) .ci/dist $(BIN)/dist $(PLATFORMS)
+
+check-dist: ## build the release in two folders and compare (PLATFORMS=linux/amd64)
+	GO=$(GO) .ci/check-dist $(PLATFORMS)
 
 try: build ## show the main job on a real folder, in under a minute
 	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) ./testdata/try.sh

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"context"
 	"embed"
-	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"unicode"
@@ -319,70 +316,4 @@ func (e *Env) completedDir(r *kist.Repository, prefix string) (typed, dir string
 	typed = prefix[:strings.LastIndexByte(prefix, '/')+1]
 	dir, err = e.repoPath(r, cmp.Or(typed, "."))
 	return typed, dir, err
-}
-
-// release and revision are the version of this build and its commit, if the linker sets
-// them.
-var release, revision = "", ""
-
-func newVersion(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "show the version of kist",
-		Long: `Prints the versions of kist, of the Go that built it, and of the repository
-format that it writes, and the system that it was built for. With --json:
-version, commit, go, os, arch and format.`,
-		Example: `  kist version
-  kist version --json`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return runVersion(env) },
-	}
-}
-
-// versionJSON is what version prints with --json.
-type versionJSON struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"`
-	Go      string `json:"go"`
-	OS      string `json:"os"`
-	Arch    string `json:"arch"`
-	Format  int    `json:"format"`
-}
-
-func runVersion(env *Env) error {
-	if env.global.json {
-		version, commit := buildVersion()
-		env.json(versionJSON{version, commit, runtime.Version(), runtime.GOOS, runtime.GOARCH, kist.FormatVersion})
-		return nil
-	}
-	env.printf("kist %s\nrepository format %d\n", versionString(), kist.FormatVersion)
-	return nil
-}
-
-// versionString describes this build on one line.
-func versionString() string {
-	version, commit := buildVersion()
-	if commit != "" {
-		version += " " + commit[:min(len(commit), 8)]
-	}
-	return fmt.Sprintf("%s (%s, %s/%s)", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
-}
-
-// buildVersion returns the version of this build, "devel" if it has none, and its commit,
-// "" if it is unknown.
-func buildVersion() (version, commit string) {
-	version = release
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		info = &debug.BuildInfo{}
-	}
-	if version == "" && info.Main.Version != "(devel)" {
-		version = info.Main.Version
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			commit = setting.Value
-		}
-	}
-	return cmp.Or(version, "devel"), cmp.Or(revision, commit)
 }

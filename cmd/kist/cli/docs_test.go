@@ -60,7 +60,7 @@ func TestRoff(t *testing.T) {
 	}
 	got := m.roff()
 	for _, want := range []string{
-		".TH \"KIST-X-Y\" 1",
+		".TH \"KIST-X-Y\" 1 " + released + " \"kist " + version + "\" \"kist manual\"\n",
 		"kist\\-x\\-y \\- do it\n",
 		"\n\\&.first\n\\&'second\nback\\eslash\n",
 		".TP\n\\fB\\-n, \\-\\-dry\\-run\\fR\nonly say\n",

@@ -282,7 +282,7 @@ func outdent(example string) string {
 // roff returns the command's manual page.
 func (m manual) roff() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".TH %s 1 \"\" kist \"kist manual\"\n", roffArg(strings.ToUpper(pageName(m.Name))))
+	fmt.Fprintf(&b, ".TH %s 1 %s \"kist %s\" \"kist manual\"\n", roffArg(strings.ToUpper(pageName(m.Name))), released, version)
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roffText(pageName(m.Name)), roffText(m.Short))
 	fmt.Fprintf(&b, ".SH SYNOPSIS\n\\fB%s\\fR\n", roffText(m.Usage))
 	if len(m.Aliases) > 0 {

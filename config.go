@@ -72,20 +72,24 @@ type RemoteConfig struct {
 
 // BranchConfig has the settings of a branch: its upstream.
 type BranchConfig struct {
-	Remote string `toml:"remote"` // name of a remote
+	Remote string `toml:"remote"` // name of a remote; empty: this repository
 	Merge  string `toml:"merge"`  // full name of the branch there
 }
 
 // TrackingBranch returns the full name of the remote-tracking branch of a branch's
-// upstream, as in "refs/remotes/origin/main". The error matches [ErrNoUpstream], or is a
-// [*ConfigError] if the configured upstream is invalid.
+// upstream, as in "refs/remotes/origin/main". An upstream in this repository has its own
+// name. The error matches [ErrNoUpstream], or is a [*ConfigError] if the configured upstream
+// is invalid.
 func (c *Config) TrackingBranch(branch string) (string, error) {
 	b := c.Branch[branch]
-	if b.Remote == "" || b.Merge == "" {
+	if b.Merge == "" {
 		return "", fmt.Errorf("branch %q has %w", branch, ErrNoUpstream)
 	}
 	short, ok := strings.CutPrefix(b.Merge, refs.Heads)
-	full := refs.Remotes + b.Remote + "/" + short
+	full := b.Merge
+	if b.Remote != "" {
+		full = refs.Remotes + b.Remote + "/" + short
+	}
 	if !ok || refs.CheckName(full) != nil {
 		return "", &ConfigError{Err: fmt.Errorf("branch %q: merge %q is not the full name of a branch, as in %q", branch, b.Merge, refs.Heads+branch)}
 	}

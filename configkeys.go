@@ -60,7 +60,7 @@ const (
 var configKeys = slices.Concat([]ConfigKey{
 	{Name: KeyAlias + "*", Form: "COMMAND", Help: "the command that NAME is short for; see 'kist help config'", check: checkTextSetting(nil)},
 }, backupKeys(), []ConfigKey{
-	{Name: "branch.*.merge", Form: "refs/heads/NAME", Scope: RepositoryOnly, Help: "the upstream branch of the branch, on its remote", check: checkTextSetting(refs.CheckName)},
+	{Name: "branch.*.merge", Form: "refs/heads/NAME", Scope: RepositoryOnly, Help: "the upstream branch of the branch, on its remote; without a remote, here", check: checkTextSetting(refs.CheckName)},
 	{Name: "branch.*.remote", Form: "NAME", Scope: RepositoryOnly, Help: "the remote of the upstream branch", check: checkTextSetting(CheckRemoteName)},
 	{Name: "chunker.average", Help: "average size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.max", Help: "largest size of a chunk, in bytes", fixed: true},

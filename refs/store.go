@@ -43,7 +43,7 @@ type Store struct {
 	ByDate func(rev string)
 
 	// Upstream returns the full name of the remote-tracking branch of a branch's
-	// upstream. Resolve calls it for revisions such as main@{u}.
+	// upstream, or of an upstream that is a branch itself. Resolve calls it for revisions such as main@{u}.
 	Upstream func(branch string) (string, error)
 }
 

@@ -429,20 +429,32 @@ func readOptions(o kist.Options, m Remote) transfer.Options {
 	}
 }
 
-// Upstream is the branch of a remote that a local branch is pushed to and pulled from.
+// Upstream is the branch that a local branch is compared with and pulled from. Usually it is
+// a branch of a remote, and the local branch is also pushed to it.
 type Upstream struct {
-	Remote string // name
+	Remote string // name; empty: the branch is in this repository
 	Ref    string // full name on the remote, as in "refs/heads/main"
 }
 
+// IsLocal reports whether the upstream is a branch of this repository.
+func (u Upstream) IsLocal() bool { return u.Remote == "" }
+
 // Tracking returns the full name of the remote-tracking branch, as in
-// "refs/remotes/origin/main".
+// "refs/remotes/origin/main", or of the local branch.
 func (u Upstream) Tracking() string {
+	if u.IsLocal() {
+		return u.Ref
+	}
 	return refs.Remotes + u.Remote + "/" + strings.TrimPrefix(u.Ref, refs.Heads)
 }
 
 // Short returns the short name, as in "origin/main".
-func (u Upstream) Short() string { return strings.TrimPrefix(u.Tracking(), refs.Remotes) }
+func (u Upstream) Short() string {
+	if u.IsLocal() {
+		return strings.TrimPrefix(u.Ref, refs.Heads)
+	}
+	return strings.TrimPrefix(u.Tracking(), refs.Remotes)
+}
 
 // UpstreamOf returns the upstream of a branch, given its short name. The error
 // matches [kist.ErrNoUpstream], or is a [*kist.ConfigError] if the configured upstream is
@@ -480,7 +492,11 @@ func SetUpstreams(ctx context.Context, r *kist.Repository, set map[string]Upstre
 	}
 	return r.EditConfig(ctx, func(c *kist.Config) error {
 		for branch, u := range set {
-			err := errors.Join(c.SetAt(u.Remote, "branch", branch, "remote"), c.SetAt(u.Ref, "branch", branch, "merge"))
+			var remote any // nil removes the key
+			if !u.IsLocal() {
+				remote = u.Remote
+			}
+			err := errors.Join(c.SetAt(remote, "branch", branch, "remote"), c.SetAt(u.Ref, "branch", branch, "merge"))
 			if err != nil {
 				return err
 			}
@@ -494,8 +510,10 @@ func checkUpstream(r *kist.Repository, branch string, u Upstream) error {
 	if err := refs.CheckName(refs.Heads + branch); err != nil {
 		return err
 	}
-	if _, err := Find(r, u.Remote); err != nil {
-		return err
+	if !u.IsLocal() {
+		if _, err := Find(r, u.Remote); err != nil {
+			return err
+		}
 	}
 	if !strings.HasPrefix(u.Ref, refs.Heads) {
 		return &refs.NameError{Name: u.Ref, Reason: "is no branch"}
@@ -529,7 +547,7 @@ func BranchOf(r *kist.Repository, tracking string) (Upstream, bool) {
 // Tracking compares a branch with its upstream.
 type Tracking struct {
 	Upstream
-	Gone          bool // the remote-tracking branch does not exist
+	Gone          bool // the remote-tracking branch, or the local upstream, does not exist
 	Ahead, Behind int  // number of commits that only the branch has, and that only the upstream has
 }
 

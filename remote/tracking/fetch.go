@@ -417,7 +417,7 @@ func headOf(r *kist.Repository, head *rootlog.State, o FetchOptions) (object.ID,
 	if err != nil || at.Branch == "" {
 		return object.ID{}, err
 	}
-	if u, err := registry.UpstreamOf(r, at.Branch); err == nil && u.Remote == m.Name {
+	if u, err := registry.UpstreamOf(r, at.Branch); err == nil && !u.IsLocal() && u.Remote == m.Name {
 		return head.Refs[u.Ref].ID, nil
 	}
 	return object.ID{}, nil

@@ -30,14 +30,14 @@ type PullOptions struct {
 // PullResult is the result of a pull.
 type PullResult struct {
 	Source registry.Upstream
-	Fetch  *FetchResult
+	Fetch  *FetchResult         // nil: Source is a branch of this repository
 	Merge  *commits.MergeResult // nil after an earlier error, and after a rebase
 	Rebase *rebase.Result       // nil after an earlier error, and after a merge
 }
 
 // Pull fetches and then merges the upstream of HEAD's branch, or Source, into the
-// branch. With o.Rebase it rebases the branch, unless a fast-forward is enough. The
-// error matches ErrNoUpstream if there is no Source and no upstream. Other errors are
+// branch. With o.Rebase it rebases the branch, unless a fast-forward is enough. Nothing is
+// fetched if the upstream is a branch of this repository. The error matches ErrNoUpstream if there is no Source and no upstream. Other errors are
 // those of [Fetch], [commits.Merge] and the rebase.
 func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, error) {
 	if err := operation.NoOperation(r); err != nil {
@@ -57,6 +57,21 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	}
 
 	result := &PullResult{Source: o.Source}
+	var err error
+	if o.Source.IsLocal() {
+		o.Merge.Rev, err = trackingBranch(ctx, r, o.Source)
+	} else {
+		result.Fetch, err = fetchSource(ctx, r, &o)
+	}
+	if err != nil {
+		return result, err
+	}
+	return result, integrate(ctx, r, o, result)
+}
+
+// fetchSource fetches o.Source. It sets the revision to merge, and the message of a merge
+// commit if there is none.
+func fetchSource(ctx context.Context, r *kist.Repository, o *PullOptions) (*FetchResult, error) {
 	m, err := registry.Resolve(r, o.Source.Remote)
 	if err != nil {
 		return nil, err
@@ -66,15 +81,16 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	if m.Name == "" {
 		o.Fetch.Refs = []registry.FetchRef{{Source: cmp.Or(o.Source.Ref, "HEAD")}}
 	}
-	if result.Fetch, err = Fetch(ctx, r, o.Fetch); err != nil {
-		return result, err
+	fetched, err := Fetch(ctx, r, o.Fetch)
+	if err != nil {
+		return fetched, err
 	}
 
 	what, name := "branch", strings.TrimPrefix(o.Source.Ref, refs.Heads)
 	o.Merge.Rev = refs.FetchHead
 	if m.Name != "" {
-		if what, o.Merge.Rev, err = pulledRev(ctx, r, o.Source, result.Fetch); err != nil {
-			return result, err
+		if what, o.Merge.Rev, err = pulledRev(ctx, r, o.Source, fetched); err != nil {
+			return fetched, err
 		}
 	}
 
@@ -83,12 +99,11 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	} else if o.Merge.Message == "" {
 		o.Merge.Message = fmt.Sprintf("Merge %s '%s' of %s", what, name, remote.Redact(m.URL))
 	}
-	return result, integrate(ctx, r, o, result)
+	return fetched, nil
 }
 
 // integrate merges o.Merge.Rev, or rebases HEAD's branch on it.
 func integrate(ctx context.Context, r *kist.Repository, o PullOptions, result *PullResult) error {
-
 	if o.Rebase != nil {
 		o.Rebase.Upstream, o.Rebase.ForkPoint = o.Merge.Rev, true
 		if forward, err := isForward(ctx, r, o.Merge.Rev); err != nil {
@@ -117,10 +132,13 @@ func pulledRev(ctx context.Context, r *kist.Repository, source registry.Upstream
 	return "tag", refs.FetchHead, setFetchHead(ctx, r, tag)
 }
 
-// trackingBranch sets FETCH_HEAD to the remote-tracking branch of a source, and returns the
-// shortest name of that branch.
+// trackingBranch sets FETCH_HEAD to the remote-tracking branch of a source, or to the local
+// branch, and returns the shortest name of that branch.
 func trackingBranch(ctx context.Context, r *kist.Repository, source registry.Upstream) (rev string, err error) {
 	tip, err := r.Refs().Get(source.Tracking())
+	if err != nil && source.IsLocal() {
+		return "", fmt.Errorf("upstream branch %q: %w", source.Short(), err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("branch %q of %q: %w", strings.TrimPrefix(source.Ref, refs.Heads), source.Remote, err)
 	}

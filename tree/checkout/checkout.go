@@ -27,7 +27,7 @@ type SwitchOptions struct {
 	Create   string // make this branch at Rev and switch to it
 	Reset    bool   // Create may exist: then move it
 	Detach   bool   // switch to the branch's commit, not to the branch
-	Force    bool   // discard local changes, and end an operation in progress
+	Force    bool   // discard local changes and untracked content in the way, and end an operation in progress
 	Progress kist.Progress
 }
 
@@ -213,7 +213,7 @@ type Tip struct{ Commit, Tree object.ID }
 // Tips describe a switch from HEAD's commit to another one.
 type Tips struct {
 	From, To Tip
-	Force    bool // discard staged and changed content
+	Force    bool // discard staged and changed content, and untracked content in the way
 	KeepGit  bool // leave git's own folders as they are, whatever the configuration says
 	Progress kist.Progress
 	Publish  func(ctx context.Context) error // moves HEAD after the index
@@ -269,6 +269,11 @@ func Plan(ctx context.Context, r *kist.Repository, idx *index.Index, objects obj
 	if s.Force {
 		o.Edit = clearNotes
 		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, view.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
+		if err == nil {
+			var clear []worktree.Op
+			clear, err = clearOps(ctx, r, idx, ops)
+			ops = append(ops, clear...)
+		}
 	} else {
 		ops, obstacles, o.Lost, err = switchOps(ctx, objects, idx, from.Tree, to)
 		if err == nil {

@@ -51,8 +51,9 @@ current one. -c copies a branch in the same way, with its log and upstream.
 A branch can follow a branch of a remote, its upstream. 'kist push' and 'kist
 pull' use the upstream by default, and 'kist status' compares the branch with
 it. A branch gets its upstream when it is created from a branch of a remote,
-when it is pushed for the first time, or with -u. -v shows how many commits only
-one of the two has; -vv also names the upstream.
+when it is pushed for the first time, or with -u. It can also follow a local
+branch: then 'kist pull' merges that one, and 'kist push' does not use it. -v
+shows how many commits only one of the two has; -vv also names the upstream.
 
 With --json, for each branch: name, ref (its full name), id, current, and
 upstream, ahead and behind (how many commits) or gone.`,
@@ -63,7 +64,8 @@ upstream, ahead and behind (how many commits) or gone.`,
   kist branch -vv                 each branch with its commit and upstream
   kist branch --sort=-committerdate     the latest first
   kist branch --contains v1       which branches have it?
-  kist branch -u origin/main      have the current branch follow it`,
+  kist branch -u origin/main      have the current branch follow it
+  kist branch -u main topic       compare topic with the local branch main`,
 		ValidArgsFunction: env.complete(branches),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {

@@ -51,10 +51,12 @@ and updates the worktree. - is the previous branch or commit. If BRANCH does not
 exist, but one remote has it, kist creates it from there.
 
 Staged and local changes are kept if both commits have the same content at their
-paths. Otherwise kist names the paths and changes nothing. It never overwrites
-untracked files, and keeps folders that contain untracked files. --force
-discards local changes, and overwrites untracked files that are in the way. If
-kist cannot write a path, it names the path and goes on with the others.
+paths. kist lists them, except with --quiet. If the content differs, kist names
+the paths and changes nothing. It never overwrites untracked files, and keeps
+folders that contain untracked files. --force discards local changes, and
+untracked files that are in the way, also all files of a folder in the place of
+a file. Repositories stay. If kist cannot write a path, it names the path and
+goes on with the others.
 
 With PATHs, the branch does not change. The files are restored from the index,
 or with REV from that commit and staged; their local changes are lost. --ours or
@@ -66,7 +68,8 @@ whether to restore it in the worktree, and with REV also in the index; see
 
 An interrupted checkout can be run again.
 
-With --json: branch (null if HEAD is detached) and id; with PATHs: restored (how
+With --json: branch (null if HEAD is detached), id, and carried: the path and
+status (git's letter) of each file with local changes; with PATHs: restored (how
 many).`,
 		Example: `  kist checkout topic              switch to a branch
   kist checkout -b topic           make a branch, and switch to it
@@ -94,10 +97,16 @@ many).`,
 	return cmd
 }
 
-// checkoutJSON is what checkout prints with --json.
+// checkoutJSON is the new HEAD, as checkout and clone print it with --json.
 type checkoutJSON struct {
 	Branch *string    `json:"branch"` // null: HEAD is detached
 	ID     *object.ID `json:"id"`     // null: the branch has no commit yet
+}
+
+// switchedJSON is what checkout and switch print with --json.
+type switchedJSON struct {
+	checkoutJSON
+	Carried []carriedJSON `json:"carried,omitempty"`
 }
 
 func newCheckoutJSON(head refs.Head) checkoutJSON {
@@ -165,7 +174,9 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 	if applyErr != nil && !isPartial(applyErr) {
 		return halfDone(env.unwritten(r, applyErr))
 	}
-	env.json(newCheckoutJSON(head))
+	carried := o.carriedChanges(ctx, env, r, rev)
+	env.json(switchedJSON{newCheckoutJSON(head), carried})
+	tellCarried(env, carried)
 	o.say(ctx, env, r, old, head)
 	if create != "" {
 		if err := followNew(ctx, env, r, create, rev); err != nil {

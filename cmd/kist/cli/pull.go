@@ -29,7 +29,8 @@ func newPull(env *Env) *cobra.Command {
 		Long: `Fetches, like 'kist fetch', and merges the branch that the current one follows,
 or BRANCH of REMOTE, like 'kist merge': the current branch is moved on if it has
 nothing of its own, and otherwise a merge is committed. With conflicts, the exit
-status is 3. With a URL, BRANCH is by default the default branch there.
+status is 3. With a URL, BRANCH is by default the default branch there. If the
+branch follows another one of this repository, nothing is fetched.
 
 With --json: fetch and merge, which hold what 'kist fetch' and 'kist merge'
 print.`,
@@ -56,14 +57,23 @@ print.`,
 
 // pulledJSON is what pull prints with --json.
 type pulledJSON struct {
-	Fetch transferJSON `json:"fetch"`
-	Merge mergedJSON   `json:"merge"`
+	Fetch *transferJSON `json:"fetch,omitempty"` // nil: nothing was fetched
+	Merge mergedJSON    `json:"merge"`
 }
 
 // pulledRebaseJSON is what pull --rebase prints with --json.
 type pulledRebaseJSON struct {
-	Fetch  transferJSON `json:"fetch"`
-	Rebase rebasedJSON  `json:"rebase"`
+	Fetch  *transferJSON `json:"fetch,omitempty"`
+	Rebase rebasedJSON   `json:"rebase"`
+}
+
+// newPulledJSON returns the JSON of the fetch of a pull; nil if there was none.
+func newPulledJSON(fetched *tracking.FetchResult) *transferJSON {
+	if fetched == nil {
+		return nil
+	}
+	out := newFetchJSON(fetched)
+	return &out
 }
 
 func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
@@ -109,11 +119,11 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if result.Rebase != nil {
 		env.maintain(r)
 		if err == nil || isPartial(err) {
-			env.json(pulledRebaseJSON{newFetchJSON(result.Fetch), newRebasedJSON(result.Rebase)})
+			env.json(pulledRebaseJSON{newPulledJSON(result.Fetch), newRebasedJSON(result.Rebase)})
 		}
 		return printRebase(ctx, env, r, result.Rebase, err)
 	}
-	o.form = func(merged mergedJSON) any { return pulledJSON{newFetchJSON(result.Fetch), merged} }
+	o.form = func(merged mergedJSON) any { return pulledJSON{newPulledJSON(result.Fetch), merged} }
 	return o.end(ctx, env, r, result.Merge, err)
 }
 

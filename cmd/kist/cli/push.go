@@ -296,7 +296,7 @@ func pushTarget(ctx context.Context, e *Env, r *kist.Repository, name string) (r
 
 	upstream, err := registry.UpstreamOf(r, head.Branch)
 	switch {
-	case err == nil && (name == "" || name == upstream.Remote):
+	case err == nil && !upstream.IsLocal() && (name == "" || name == upstream.Remote):
 		if upstream.Ref != ref.Name {
 			branch, _ := refs.BranchOf(upstream.Ref)
 			err := failf(exitFailed, "upstream", "branch %s follows %s, which has another name", quoteArg(head.Branch), printable(upstream.Short()))

@@ -190,7 +190,8 @@ func newReset(env *Env) *cobra.Command {
   --soft    nothing else
   --mixed   the index; this is the default
   --hard    the index and all tracked files: local changes are lost,
-            and untracked files that are in the way, too
+            and untracked files that are in the way, too, also all files
+            of a folder in the place of a tracked file
 
 --mixed and --hard also end a merge or revert in progress. The old commit of the
 branch is ORIG_HEAD, and in the reflog.

@@ -25,7 +25,8 @@ BRANCH does not exist, but one remote has it, kist creates it from there. With
 Staged and local changes are kept or block the switch, as with 'kist checkout'.
 An interrupted switch can be run again.
 
-With --json: branch (null if HEAD is detached) and id.`,
+With --json: branch (null if HEAD is detached), id, and carried: the path and
+status (git's letter) of each file with local changes.`,
 		Example: `  kist switch topic
   kist switch -c topic v1          make a branch at v1, and switch to it
   kist switch -                    go back to where you were before

@@ -39,6 +39,8 @@ func standingLong(t registry.Tracking) string {
 		return fmt.Sprintf("Your branch follows '%s', which is gone.\n  ('kist branch --unset-upstream' ends that)\n", name)
 	case t.Ahead > 0 && t.Behind > 0:
 		return fmt.Sprintf("Your branch and '%s' have parted: %s here, %s there.\n  ('kist pull' merges them)\n", name, commits(t.Ahead), commits(t.Behind))
+	case t.Ahead > 0 && t.IsLocal():
+		return fmt.Sprintf("Your branch is ahead of '%s' by %s.\n", name, commits(t.Ahead))
 	case t.Ahead > 0:
 		return fmt.Sprintf("Your branch is ahead of '%s' by %s.\n  ('kist push' uploads them)\n", name, commits(t.Ahead))
 	case t.Behind > 0:
@@ -83,47 +85,68 @@ func newRemoteBranch(ctx context.Context, r *kist.Repository, name string) strin
 	return found
 }
 
-// setUpstream makes the branch in args, by default the current one, follow the
-// remote-tracking branch name. With an empty name, the branch follows none.
+// setUpstream makes the branch in args, by default the current one, follow the branch name,
+// of a remote or of this repository. With an empty name, the branch follows none.
 func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string, args []string) error {
 	if len(args) > 1 {
 		return usagef("one argument too many: %s", quoteArg(args[1]))
 	}
-	branch := ""
-	if len(args) == 1 {
-		var err error
-		if branch, err = branchArg(ctx, r, args[0]); err != nil {
-			return err
-		}
-	} else {
-		head, err := r.Refs().Head()
-		if err != nil {
-			return err
-		}
-		if branch = head.Branch; branch == "" {
-			return failf(exitFailed, "detached", "HEAD is on no branch: name one")
-		}
+	branch, err := followingBranch(ctx, r, args)
+	if err != nil {
+		return err
 	}
+
 	if name == "" {
 		if _, err := registry.UpstreamOf(r, branch); errors.Is(err, kist.ErrNoUpstream) {
 			return err
 		}
 		return registry.SetUpstream(ctx, r, branch, registry.Upstream{})
 	}
-	full, err := r.Refs().Expand(ctx, name)
-	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+
+	upstream, err := upstreamArg(ctx, r, name)
+	if err != nil {
 		return err
 	}
-	upstream, ok := registry.BranchOf(r, full)
-	if !ok || err != nil {
-		err := meant(failf(exitFailed, "unknown-ref", "%s is not a branch of a remote", quoteArg(name)), name, refNames(r, refs.Remotes))
-		return hintf(err, "'kist branch -r' lists them; 'kist push -u' creates one")
+	if upstream == (registry.Upstream{Ref: refs.Heads + branch}) {
+		env.warn("branch %s does not follow itself", quoteArg(branch)) // git, too, accepts it and does nothing
+		return nil
 	}
 	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
 	tellUpstream(env, branch, upstream.Short())
 	return nil
+}
+
+// followingBranch returns the branch in args, by default the current one.
+func followingBranch(ctx context.Context, r *kist.Repository, args []string) (string, error) {
+	if len(args) == 1 {
+		return branchArg(ctx, r, args[0])
+	}
+	head, err := r.Refs().Head()
+	if err == nil && head.Branch == "" {
+		err = failf(exitFailed, "detached", "HEAD is on no branch: name one")
+	}
+	return head.Branch, err
+}
+
+// upstreamArg returns the branch that name stands for. A local branch comes before all else
+// of this name.
+func upstreamArg(ctx context.Context, r *kist.Repository, name string) (registry.Upstream, error) {
+	full := refs.Heads + name
+	if _, err := r.Refs().Get(full); err != nil {
+		if full, err = r.Refs().Expand(ctx, name); err != nil && !errors.Is(err, refs.ErrNotFound) {
+			return registry.Upstream{}, err
+		}
+	}
+	if _, ok := refs.BranchOf(full); ok {
+		return registry.Upstream{Ref: full}, nil
+	}
+	if upstream, ok := registry.BranchOf(r, full); ok {
+		return upstream, nil
+	}
+	err := meant(failf(exitFailed, "unknown-ref", "%s is not a branch", quoteArg(name)), name, append(refNames(r, refs.Remotes), refNames(r, refs.Heads)...))
+	return registry.Upstream{}, hintf(err, "'kist branch -a' lists them; 'kist push -u' creates one on a remote")
 }
 
 // trackingJSON compares a branch with its upstream, in the JSON of branch and status.

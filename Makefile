@@ -42,16 +42,18 @@ build: ## build bin/kist
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kist ./cmd/kist
 
 install: build ## install program, manual pages and completions (PREFIX=/usr/local, DESTDIR=)
-	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(BASHDIR)' '$(DESTDIR)$(ZSHDIR)' '$(DESTDIR)$(FISHDIR)'
+	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man7' \
+		'$(DESTDIR)$(BASHDIR)' '$(DESTDIR)$(ZSHDIR)' '$(DESTDIR)$(FISHDIR)'
 	install -m 755 $(BIN)/kist '$(DESTDIR)$(BINDIR)/kist'
 	install -m 644 docs/man/*.1 '$(DESTDIR)$(MANDIR)/man1'
+	install -m 644 docs/man/*.7 '$(DESTDIR)$(MANDIR)/man7'
 	install -m 644 cmd/kist/cli/shells/kist.bash '$(DESTDIR)$(BASHDIR)/kist'
 	install -m 644 cmd/kist/cli/shells/kist.zsh '$(DESTDIR)$(ZSHDIR)/_kist'
 	install -m 644 cmd/kist/cli/shells/kist.fish '$(DESTDIR)$(FISHDIR)/kist.fish'
 
 uninstall: ## remove the files of 'make install', with the same PREFIX and DESTDIR
 	rm -f '$(DESTDIR)$(BINDIR)/kist' '$(DESTDIR)$(BASHDIR)/kist' '$(DESTDIR)$(ZSHDIR)/_kist' '$(DESTDIR)$(FISHDIR)/kist.fish'
-	cd docs/man && for page in *.1; do rm -f '$(DESTDIR)$(MANDIR)/man1'/"$$page"; done
+	cd docs/man && for page in *; do rm -f '$(DESTDIR)$(MANDIR)/man'"$${page##*.}/$$page"; done
 
 dist: ## build archives and packages of the release in bin/dist (PLATFORMS=linux/amd64)
 	GO=$(GO) REVISION=$(REVISION) .ci/dist $(BIN)/dist $(PLATFORMS)

@@ -1,6 +1,9 @@
 package kist_test
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
 	"path"
@@ -64,7 +67,7 @@ func TestPageOfPackages(t *testing.T) {
 			packages = append(packages, dir)
 		}
 	}
-	rows := inFirstCells(t, page, regexp.MustCompile("`((?:cmd|gc|object|refs|remote|tree|chunker)[a-z0-9/]*)`"))
+	rows := inFirstCells(t, page, regexp.MustCompile("`((?:cmd|gc|object|refs|remote|tree|chunker|docs)[a-z0-9/]*)`"))
 	wantSame(t, page, rows, packages)
 }
 
@@ -76,6 +79,71 @@ func TestPageOfDependencies(t *testing.T) {
 		modules = append(modules, match[1])
 	}
 	wantSame(t, page, inFirstCells(t, page, regexp.MustCompile(`^ ((?:github|go|golang|gopkg)\.\S+) $`)), modules)
+}
+
+// TestPageOfEnvironment compares the page with the names that the product passes to a function such
+// as os.Getenv, and with all texts that look like variables of kist or of AWS.
+func TestPageOfEnvironment(t *testing.T) {
+	const page = "docs/environment.md"
+	onPage := inFirstCells(t, page, regexp.MustCompile("`([A-Z][A-Z0-9_]+)`"))
+	read, texts := map[string]bool{}, map[string]bool{}
+	ours := regexp.MustCompile(`^(KIST|AWS)_[A-Z0-9_]+$`)
+	for _, file := range goFiles(t) {
+		if file.test || strings.HasSuffix(path.Dir(file.path), "test") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file.path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.BasicLit:
+				name := strings.Trim(n.Value, `"`)
+				texts[name] = true
+				read[name] = read[name] || ours.MatchString(name)
+			case *ast.CallExpr:
+				if name := readVariable(n); name != strings.ToLower(name) {
+					read[name] = true
+				}
+			}
+			return true
+		})
+	}
+
+	delete(read, "")
+	for name, isRead := range read {
+		if isRead && !slices.Contains(onPage, name) {
+			t.Errorf("%s lacks %s", page, name)
+		}
+	}
+	for _, name := range onPage {
+		if !texts[name] {
+			t.Errorf("%s has %s, which is not in the code", page, name)
+		}
+	}
+	if len(read) < 30 {
+		t.Errorf("found only %d variables in the code: does another function read them now?", len(read))
+	}
+}
+
+// readVariable returns the name of the variable that a call reads, or "".
+func readVariable(call *ast.CallExpr) string {
+	var function string
+	switch f := call.Fun.(type) {
+	case *ast.Ident:
+		function = f.Name
+	case *ast.SelectorExpr:
+		function = f.Sel.Name
+	}
+	if !slices.Contains([]string{"Getenv", "getenv", "LookupEnv"}, function) || len(call.Args) != 1 {
+		return ""
+	}
+	name, ok := call.Args[0].(*ast.BasicLit)
+	if !ok {
+		return ""
+	}
+	return strings.Trim(name.Value, `"`)
 }
 
 // TestPageOfChanges checks that the top section of the changelog is about the version in the code.
@@ -124,6 +192,27 @@ func pageFiles(t *testing.T) []string {
 		pages = append(pages, found...)
 	}
 	return pages
+}
+
+// TestPagesInMessages checks that messages and help name no file of docs: it is not installed. They
+// name a topic of 'kist help'.
+func TestPagesInMessages(t *testing.T) {
+	page := regexp.MustCompile(`docs/[a-z/]+\.md`)
+	for _, file := range goFiles(t) {
+		if file.test || strings.HasSuffix(path.Dir(file.path), "test") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file.path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && page.MatchString(text.Value) {
+				t.Errorf("%s names %s: use a topic of 'kist help'", file.path, page.FindString(text.Value))
+			}
+			return true
+		})
+	}
 }
 
 var indented = regexp.MustCompile(`(?m)^    .*$`)

@@ -66,7 +66,7 @@ func lacksLock(resp minio.ErrorResponse) bool {
 }
 
 // errDeleted is the cause of the error for a deleted record.
-var errDeleted = errors.New("it was deleted; the bucket keeps older versions: see docs/howto/immutable.md")
+var errDeleted = errors.New("it was deleted; the bucket keeps older versions: see 'kist help immutable'")
 
 // isDeleted reports whether an answer is that for a deleted record in a bucket with
 // versions. kist deletes only those of its checks.

@@ -215,7 +215,7 @@ func parseLocation(rawURL string) (location, error) {
 	case !strings.EqualFold(u.Scheme, "s3"):
 		return location{}, errors.New("does not begin with s3://")
 	case u.User != nil:
-		return location{}, errors.New("has credentials in it; kist takes them from where AWS's tools do, see docs/howto/s3.md")
+		return location{}, errors.New("has credentials in it; kist takes them from where AWS's tools do, see 'kist help s3'")
 	case u.Fragment != "" || strings.Contains(rawURL, "#"):
 		return location{}, errors.New("has a '#' in it")
 	}

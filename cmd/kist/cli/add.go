@@ -32,7 +32,7 @@ has is not stored again. An interrupted add can be run again: it continues.
 
 PATH may be a pattern, in quotes so that the shell leaves it alone: '*.mov' is
 all such files in the current folder and below it. ':!drafts' leaves drafts out.
-All commands with PATHs take these; docs/paths.md describes them.
+All commands with PATHs take these: see 'kist help paths'.
 
 Files that the patterns in .kistignore files exclude are left out. A file that
 cannot be read, or changes while it is read, is skipped, reported, and mentioned

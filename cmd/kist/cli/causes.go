@@ -190,7 +190,7 @@ var causes = []struct {
 	{matches(registry.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
 	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix outside the other remote"},
 	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
-	{matches(transfer.ErrNoDelete), exitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in docs/howto/s3.md"},
+	{matches(transfer.ErrNoDelete), exitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in 'kist help s3'"},
 	{matches(transfer.ErrUnfit), exitRemote, "unfit", "'kist remote check' shows why; kist writes nothing there until a check passes"},
 	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},

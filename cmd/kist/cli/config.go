@@ -42,8 +42,8 @@ Keys that were fixed when the repository was created (version, metadata,
 chunker…) can be read, but not changed.
 
 ` + configKeyHelp() + `
-NAME stands for the name of a branch, remote or alias. An AGE
-is written as 90d, '90 days', 2w, 2.weeks.ago, now or never; see docs/ages.md.
+NAME stands for the name of a branch, remote or alias. An AGE is written as 90d,
+'90 days', 2w, 2.weeks.ago, now or never; see 'kist help ages'.
 Other keys are refused. A file that has some is still read, as a newer kist may
 have written them. A list is set to one VALUE; --add adds another.
 

@@ -17,13 +17,15 @@ import (
 
 func newHelp(env *Env) *cobra.Command {
 	return &cobra.Command{
-		Use:   "help [COMMAND]",
-		Short: "show help for a command",
-		Long: `Without a command, lists all of them, and your aliases. With an alias, prints
-the command that it is short for. 'kist COMMAND --help' prints the help, too;
-'man kist-COMMAND' does where the manual pages are installed.`,
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "show help for a command or a topic",
+		Long: `Without a command, lists all of them, your aliases, and the topics. With an
+alias, prints the command that it is short for. 'kist COMMAND --help' prints
+the help, too; 'man kist-COMMAND' and 'man kist-TOPIC' do where the manual
+pages are installed.`,
 		Example: `  kist help
-  kist help commit`,
+  kist help commit
+  kist help revisions`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runHelp(env, cmd.Root(), args) },
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return commandNames(cmd.Root(), args), cobra.ShellCompDirectiveNoFileComp
@@ -32,23 +34,30 @@ the command that it is short for. 'kist COMMAND --help' prints the help, too;
 }
 
 func runHelp(env *Env, root *cobra.Command, args []string) error {
-	topic := root
-	for _, name := range args {
-		next := subcommand(topic, name)
-		if next == nil {
-			return unknownCommand(topic, name)
+	if len(args) == 1 {
+		if topic, ok := topicOf(args[0]); ok {
+			topic.write(env.Stdout)
+			return nil
 		}
-		topic = next
 	}
-	if value, ok := topic.Annotations[aliasAnnotation]; ok {
-		env.printf("'%s' is aliased to '%s'\n", topic.Name(), value)
+
+	cmd := root
+	for _, name := range args {
+		next := subcommand(cmd, name)
+		if next == nil {
+			return unknownCommand(cmd, name)
+		}
+		cmd = next
+	}
+	if value, ok := cmd.Annotations[aliasAnnotation]; ok {
+		env.printf("'%s' is aliased to '%s'\n", cmd.Name(), value)
 		return nil
 	}
-	writeHelp(env.Stdout, topic)
+	writeHelp(env.Stdout, cmd)
 	return nil
 }
 
-// commandNames lists the commands that can follow those in path.
+// commandNames lists the commands that can follow those in path, and the topics if path is empty.
 func commandNames(root *cobra.Command, path []string) []cobra.Completion {
 	for _, name := range path {
 		if root = subcommand(root, name); root == nil {
@@ -56,6 +65,11 @@ func commandNames(root *cobra.Command, path []string) []cobra.Completion {
 		}
 	}
 	var names []cobra.Completion
+	if len(path) == 0 {
+		for _, item := range topicItems() {
+			names = append(names, cobra.CompletionWithDesc(item.Term, item.Text))
+		}
+	}
 	for _, sub := range root.Commands() {
 		if listed(sub) {
 			names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
@@ -96,14 +110,19 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 
 // writeItems writes a section in two columns.
 func writeItems(w io.Writer, section manualSection) {
+	fmt.Fprintf(w, "\n%s\n", section.Title)
+	writeTerms(w, section.Items)
+}
+
+// writeTerms writes items in two columns.
+func writeTerms(w io.Writer, items []manualItem) {
 	width := 0
-	for _, item := range section.Items {
+	for _, item := range items {
 		width = max(width, len(item.Term))
 	}
 	width = min(width, 28)
 
-	fmt.Fprintf(w, "\n%s\n", section.Title)
-	for _, item := range section.Items {
+	for _, item := range items {
 		term := item.Term
 		if len(term) > width {
 			fmt.Fprintf(w, "  %s\n", term)
@@ -180,7 +199,10 @@ type manualSection struct {
 // manualItem is a term and its meaning.
 type manualItem struct{ Term, Text string }
 
-const globalOptions = "GLOBAL OPTIONS"
+const (
+	globalOptions = "GLOBAL OPTIONS"
+	topicsTitle   = "TOPICS ('kist help TOPIC')"
+)
 
 func manualOf(cmd *cobra.Command) manual {
 	m := manual{
@@ -202,6 +224,9 @@ func manualOf(cmd *cobra.Command) manual {
 	}
 	for _, group := range append(cmd.Groups(), &cobra.Group{Title: "COMMANDS"}) {
 		m.add(manualSection{group.Title, commandItems(cmd, group.ID), true})
+	}
+	if !cmd.HasParent() {
+		m.add(manualSection{Title: topicsTitle, Items: topicItems()})
 	}
 	m.add(manualSection{Title: "OPTIONS", Items: flagItems(options)})
 	m.add(manualSection{Title: globalOptions, Items: flagItems(global)})
@@ -338,7 +363,7 @@ func newDocs(env *Env) *cobra.Command {
 		Use:    "docs DIR",
 		Short:  "write the manual pages and the reference of all commands",
 		Hidden: true,
-		Long: `Writes DIR/man/*.1 and DIR/reference/*.md from the descriptions that the
+		Long: `Writes DIR/man/*.[17] and DIR/reference/*.md from the descriptions that the
 commands themselves have, for packagers and for this project's docs folder.
 It removes the pages of commands that no longer exist.`,
 		Example: `  kist docs docs`,
@@ -379,7 +404,7 @@ func runDocs(ctx context.Context, env *Env, root *cobra.Command, args []string) 
 // docFiles returns the generated files in dir, relative to it.
 func docFiles(dir string) []string {
 	var files []string
-	for _, pattern := range []string{"man/kist*.1", "reference/*.md"} {
+	for _, pattern := range []string{"man/kist*.[17]", "reference/*.md"} {
 		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are valid
 		for _, file := range found {
 			name, err := filepath.Rel(dir, file)
@@ -406,6 +431,10 @@ func docPages(root *cobra.Command) map[string]string {
 		pages["reference/"+page+".md"] = m.markdown()
 		fmt.Fprintf(&index, "- [%s](%s.md): %s\n", m.Name, page, m.Short)
 	})
+	for _, t := range topics {
+		pages["man/kist-"+t.name+".7"] = t.roff()
+		fmt.Fprintf(&index, "- [kist help %s](../%s): %s\n", t.name, t.file, t.title())
+	}
 	index.WriteString("- [exit statuses and errors](errors.md)\n")
 	pages["reference/README.md"] = index.String()
 	pages["reference/errors.md"] = errorsPage()

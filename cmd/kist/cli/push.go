@@ -159,7 +159,7 @@ func locksFailed(result *tracking.PushResult) error {
 	if result.LockErr == nil {
 		return nil
 	}
-	return hintf(fmt.Errorf("pushed, but some files of the remote are not locked for long enough: %w", result.LockErr), "the next push tries again; see docs/howto/immutable.md")
+	return hintf(fmt.Errorf("pushed, but some files of the remote are not locked for long enough: %w", result.LockErr), "the next push tries again; see 'kist help immutable'")
 }
 
 // pushFailed adds advice to the error of a push.

@@ -160,7 +160,7 @@ that nobody can delete or change it, not even the owner of the bucket. Pushes
 renew the locks of all files in use when half of the time has passed. The bucket
 needs Object Lock. The first push records the setting on the remote, and all
 clones heed it. With 30d,governance some users can end locks early.
-docs/howto/immutable.md has more.
+'kist help immutable' has more.
 
 URL may be the folder of another repository. That can be fetched from, and not
 pushed to.

@@ -1,0 +1,20 @@
+// Package docs has the pages that 'kist help' prints.
+package docs
+
+import _ "embed"
+
+// The pages about names of paths and commits, about ages, about variables, and about remotes in S3.
+var (
+	//go:embed paths.md
+	Paths string
+	//go:embed revisions.md
+	Revisions string
+	//go:embed ages.md
+	Ages string
+	//go:embed environment.md
+	Environment string
+	//go:embed howto/s3.md
+	S3 string
+	//go:embed howto/immutable.md
+	Immutable string
+)

@@ -255,4 +255,6 @@ func (f *pathFile) writers() writers { return writersUnknown }
 
 func (f *pathFile) cleanPages() bool { return false }
 
+func (f *pathFile) contentReader() io.Reader { return f }
+
 func (f *pathFile) alone() bool { return false }

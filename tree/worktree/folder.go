@@ -72,6 +72,9 @@ type file interface {
 	openPath
 	stat() (fileStat, error)
 	rewind() error
+	// contentReader returns a reader for large files, which does not read holes from disk. It is
+	// for a file that was just opened or rewound, and the last reader until rewind.
+	contentReader() io.Reader
 	truncate(size int64) error
 	chtimes(mtime time.Time) error
 

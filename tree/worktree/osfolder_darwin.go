@@ -2,6 +2,7 @@ package worktree
 
 import (
 	"cmp"
+	"io"
 	"os"
 	"time"
 
@@ -16,9 +17,14 @@ func openFolderBelow(dir int, path string) (*osFolder, error) {
 	return openSteps(dir, cmp.Or(path, "."), cutPath, openFolderAt)
 }
 
+// openToRead opens a name for reading.
+func openToRead(dir int, name string, flags int) (fd int, err error) {
+	return openat(dir, name, unix.O_RDONLY|flags, 0)
+}
+
 // openFolderAt opens a directory by its name.
 func openFolderAt(dir int, name string) (*osFolder, error) {
-	fd, err := openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := openToRead(dir, name, unix.O_DIRECTORY)
 	if err != nil {
 		return nil, err
 	}
@@ -53,6 +59,8 @@ func (f osFile) chtimes(mtime time.Time) error {
 func (f osFile) writers() writers { return writersUnknown }
 
 func (f osFile) cleanPages() bool { return false }
+
+func (f osFile) contentReader() io.Reader { return f }
 
 func (f osFile) alone() bool { return false }
 

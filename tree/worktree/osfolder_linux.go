@@ -58,7 +58,7 @@ func openStep(dir int, path string) (*osFolder, error) {
 // openat2 lets the kernel refuse every symlink on the way.
 func openat2(dir int, path string) (*osFolder, error) {
 	how := unix.OpenHow{
-		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC,
+		Flags:   unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC | unix.O_NOATIME,
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS,
 	}
 
@@ -69,16 +69,28 @@ func openat2(dir int, path string) (*osFolder, error) {
 			return &osFolder{fd: fd, path: how.Flags&unix.O_PATH != 0}, nil
 		case err == unix.EACCES && how.Flags&unix.O_PATH == 0:
 			// Without the right to list the folder, we may still pass through it.
-			how.Flags |= unix.O_PATH
+			how.Flags = how.Flags&^unix.O_NOATIME | unix.O_PATH
+		case err == unix.EPERM && how.Flags&unix.O_NOATIME != 0:
+			how.Flags &^= unix.O_NOATIME // as openToRead
 		case err != unix.EINTR && err != unix.EAGAIN:
 			return nil, err
 		}
 	}
 }
 
+// openToRead opens a name for reading, without a change of its access time if the system allows
+// that. It does so to the owner of a file and to root.
+func openToRead(dir int, name string, flags int) (fd int, err error) {
+	fd, err = openat(dir, name, unix.O_RDONLY|unix.O_NOATIME|flags, 0)
+	if err == unix.EPERM {
+		fd, err = openat(dir, name, unix.O_RDONLY|flags, 0)
+	}
+	return fd, err
+}
+
 // openFolderAt opens a directory by its name.
 func openFolderAt(dir int, name string) (*osFolder, error) {
-	fd, err := openat(dir, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
+	fd, err := openToRead(dir, name, unix.O_DIRECTORY)
 	if err == unix.EACCES {
 		if fd, err := openat(dir, name, unix.O_PATH|unix.O_DIRECTORY, 0); err == nil {
 			return &osFolder{fd: fd, path: true}, nil
@@ -148,10 +160,10 @@ func (f osFile) chtimes(mtime time.Time) error {
 	return nil
 }
 
-// leaseWorks has the magic numbers of the local file systems on which a read
-// lease proves that no process has a file mapped or open for writing. On others, a
-// change may come from another machine, or by another way to the same file.
-var leaseWorks = map[int64]bool{
+// reliable has the magic numbers of the local file systems on which a read
+// lease proves that no process has a file mapped or open for writing, and a hole has only
+// zeros. On others, a change may come from another machine, or by another way to the same file.
+var reliable = map[int64]bool{
 	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true,
 }
@@ -160,7 +172,7 @@ var leaseWorks = map[int64]bool{
 // only if no process has the file open for writing. A program that opens the file
 // for writing at this moment waits for some microseconds.
 func (f osFile) writers() writers {
-	if !leaseWorks[f.fileSystem()] {
+	if !reliable[f.fileSystem()] {
 		return writersUnknown
 	}
 
@@ -180,7 +192,7 @@ func (f osFile) writers() writers {
 // alone takes a write lease and returns it at once. The kernel grants it only if no other
 // descriptor of the file is open.
 func (f osFile) alone() bool {
-	if !leaseWorks[f.fileSystem()] {
+	if !reliable[f.fileSystem()] {
 		return false
 	}
 	if _, err := unix.FcntlInt(uintptr(f), unix.F_SETLEASE, unix.F_WRLCK); err != nil {

@@ -111,7 +111,7 @@ func (d *osFolder) lstat(name string) (fileStat, error) {
 
 // open never waits, even if a FIFO took the file's place.
 func (d *osFolder) open(name string) (file, error) {
-	fd, err := openat(d.fd, name, unix.O_RDONLY|unix.O_NONBLOCK, 0)
+	fd, err := openToRead(d.fd, name, unix.O_NONBLOCK)
 	if err != nil {
 		return nil, err
 	}

@@ -61,10 +61,11 @@ func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (S
 type storer struct {
 	w      *Worktree
 	dst    object.Writer
-	tokens chan struct{} // one for each chunk stored by a goroutine of its own
-	bytes  func(n int64) // adds to the progress; many goroutines call it; may be nil
-	small  []byte        // buffer for a small file and one byte more
-	waited int           // number of files for which awaitQuiet waited in vain
+	tokens chan struct{}   // one for each chunk stored by a goroutine of its own
+	bytes  func(n int64)   // adds to the progress; many goroutines call it; may be nil
+	small  []byte          // buffer for a small file and one byte more
+	zeros  object.ChunkRef // a chunk of zeros in dst, if the size is not 0
+	waited int             // number of files for which awaitQuiet waited in vain
 
 	dir    string // the path of folder, if folder is open
 	folder folder
@@ -203,7 +204,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		err = s.storeSmall(ctx, f, before.size, &e)
 	default:
 		// Data appended meanwhile is not read: a growing file might never end.
-		err = s.storeLarge(ctx, io.LimitReader(f, before.size), &e)
+		err = s.storeLarge(ctx, io.LimitReader(f.contentReader(), before.size), &e)
 		if err == nil {
 			err = s.shrink(ctx, f, &e)
 		}
@@ -406,23 +407,27 @@ func (s *storer) storeLarge(ctx context.Context, r io.Reader, e *object.Entry) e
 	err := s.w.opt.Chunker.SplitBuffers(r, func(b *chunker.Buffer) error {
 		job := &chunkJob{size: uint32(len(b.Bytes()))}
 		jobs = append(jobs, job)
-		put := func() {
-			job.id, job.err = s.dst.Put(ctx, object.KindChunk, b.Bytes())
+		put := func(store func(context.Context, []byte) (object.ID, error)) {
+			job.id, job.err = store(ctx, b.Bytes())
 			b.Release()
 			if s.bytes != nil {
 				s.bytes(int64(job.size))
 			}
 		}
+		if isZero(b.Bytes()) {
+			put(s.putZeros)
+			return drain(false)
+		}
 		select {
 		case s.tokens <- struct{}{}:
 			job.done = make(chan struct{})
 			group.Go(func() {
-				put()
+				put(s.putChunk)
 				close(job.done)
 				<-s.tokens
 			})
 		default:
-			put()
+			put(s.putChunk)
 		}
 		return drain(false)
 	})
@@ -438,6 +443,35 @@ func (s *storer) storeLarge(ctx context.Context, r io.Reader, e *object.Entry) e
 		return &storeError{err}
 	}
 	return nil
+}
+
+// putChunk puts a chunk into the destination. It is safe for concurrent use.
+func (s *storer) putChunk(ctx context.Context, data []byte) (object.ID, error) {
+	return s.dst.Put(ctx, object.KindChunk, data)
+}
+
+// putZeros is putChunk for a chunk of zeros. It is quick if the chunk before had the same size, as
+// in a long hole: the chunker cuts zeros as soon as it may.
+func (s *storer) putZeros(ctx context.Context, data []byte) (object.ID, error) {
+	if int(s.zeros.Size) == len(data) {
+		return s.zeros.ID, nil
+	}
+	id, err := s.putChunk(ctx, data)
+	if err == nil {
+		s.zeros = object.ChunkRef{ID: id, Size: uint32(len(data))}
+	}
+	return id, err
+}
+
+// isZero reports whether all bytes are zero.
+func isZero(data []byte) bool {
+	for n := 0; len(data) > 0; data = data[n:] {
+		n = min(len(data), len(zeros))
+		if !bytes.Equal(data[:n], zeros[:n]) {
+			return false
+		}
+	}
+	return true
 }
 
 // shrink moves the content into the entry if the file became that short meanwhile.
@@ -488,6 +522,7 @@ func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, siz
 func (s *storer) storeChunks(ctx context.Context, f file, known *index.Entry) (done int64, ok bool, err error) {
 	size := int64(known.Size)
 	var buf []byte
+	content := f.contentReader()
 	for chunk, err := range object.Chunks(ctx, s.w.opt.Objects, known.Content, known.Size, 0) {
 		if err != nil {
 			return done, false, ctx.Err() // without the chunk list, cut it like any other file
@@ -501,14 +536,21 @@ func (s *storer) storeChunks(ctx context.Context, f file, known *index.Entry) (d
 			buf = make([]byte, chunk.Size)
 		}
 		data := buf[:chunk.Size]
-		if _, err := io.ReadFull(f, data); err != nil {
+		if _, err := io.ReadFull(content, data); err != nil {
 			return done, false, atEnd(err)
 		}
-		if object.Sum(data) != chunk.ID {
+		store := s.putChunk // gc may have removed it
+		if isZero(data) {
+			store = s.putZeros
+		} else if object.Sum(data) != chunk.ID {
 			return done, false, nil
 		}
-		if _, err := s.dst.Put(ctx, object.KindChunk, data); err != nil { // gc may have removed it
+		id, err := store(ctx, data)
+		if err != nil {
 			return done, false, &storeError{err}
+		}
+		if id != chunk.ID {
+			return done, false, nil
 		}
 		if done += int64(len(data)); s.bytes != nil {
 			s.bytes(int64(len(data)))
@@ -524,7 +566,7 @@ func (s *storer) cutsAt(f file, place, size int64) (bool, error) {
 	errFirst := errors.New("the first chunk is known")
 	first := int64(0)
 	// Read one byte more, because the chunker also cuts at the end.
-	err := s.w.opt.Chunker.Split(io.LimitReader(f, min(place+1, size)), func(chunk []byte) error {
+	err := s.w.opt.Chunker.Split(io.LimitReader(f.contentReader(), min(place+1, size)), func(chunk []byte) error {
 		first = int64(len(chunk))
 		return errFirst
 	})

@@ -66,7 +66,7 @@ func TestWriters(t *testing.T) {
 			for _, dst := range []object.Writer{f.store, object.Discard} {
 				s, err := f.w.Store(ctx, dst, "file")
 				f.check(err)
-				settled := test.settled && leaseWorks[f.fileSystem()]
+				settled := test.settled && reliable[f.fileSystem()]
 				onTmpfs := f.fileSystem() == unix.TMPFS_MAGIC && test.name != "closed" && dst != object.Discard
 				if s.Stat.Racy() == settled || s.Unstable && !onTmpfs {
 					t.Errorf("racy is %v, want %v; unstable is %v", s.Stat.Racy(), !settled, s.Unstable)
@@ -81,7 +81,7 @@ func TestWriters(t *testing.T) {
 func TestHiddenChanges(t *testing.T) {
 	for _, often := range []int{1, 1 << 30} {
 		f := newReal(t)
-		if !leaseWorks[f.fileSystem()] {
+		if !reliable[f.fileSystem()] {
 			continue // hidden changes cannot be detected
 		}
 		later := time.Duration(0)

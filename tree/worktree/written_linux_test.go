@@ -30,7 +30,7 @@ func (f *fixture) rewrite(path string) {
 // right after Apply shows in its stat data, even within the same tick of the clock.
 func TestWrittenSettled(t *testing.T) {
 	f := newReal(t)
-	if !leaseWorks[f.fileSystem()] {
+	if !reliable[f.fileSystem()] {
 		objecttest.Skip(t, "the file system has no leases")
 	}
 	past := f.file("with a time")
@@ -71,7 +71,7 @@ func TestWrittenSettled(t *testing.T) {
 // A file that somebody has open, or changed before Apply looked at it, stays racy.
 func TestWrittenByOthers(t *testing.T) {
 	f := newReal(t)
-	if !leaseWorks[f.fileSystem()] {
+	if !reliable[f.fileSystem()] {
 		objecttest.Skip(t, "the file system has no leases")
 	}
 	d, err := f.w.openFolder("")

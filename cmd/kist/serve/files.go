@@ -124,7 +124,10 @@ func (s *Server) sendFile(w http.ResponseWriter, r *http.Request, c *Commit, at 
 	if r.URL.Query().Has("download") {
 		h.Set("Content-Disposition", attachment(path.Base(at)))
 	}
-	modified, _ := e.Modified()
+	modified, ok := e.Modified()
+	if ok {
+		h.Set("Last-Modified", modified.Format(http.TimeFormat)) // ServeContent leaves out the start of 1970
+	}
 	http.ServeContent(w, r, "", modified, content)
 	if checked, ok := content.(*checkedReader); ok && checked.err != nil {
 		s.logFailure(r, checked.err)

@@ -5,9 +5,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/treetest"
@@ -105,6 +109,18 @@ func small(t *testing.T) *treetest.Repository {
 	s.Add(stage.AddOptions{})
 	s.Commit("two\n")
 	return s
+}
+
+// With full metadata, the start of 1970 is a time like any other.
+func TestEpoch(t *testing.T) {
+	r := treetest.NewWith(t, kist.InitOptions{Full: true})
+	r.Write("epoch", "old\n")
+	r.Check(os.Chtimes(filepath.Join(r.Dir, "epoch"), time.Unix(0, 0), time.Unix(0, 0)))
+	r.Add(stage.AddOptions{})
+	r.Commit("one\n")
+	if got := serving(r, serve.Options{}).want("/files/epoch", 200, "old\n").Header.Get("Last-Modified"); got != "Thu, 01 Jan 1970 00:00:00 GMT" {
+		t.Errorf("Last-Modified is %q", got)
+	}
 }
 
 func TestFiles(t *testing.T) {

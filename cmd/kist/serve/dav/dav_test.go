@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree/commits"
@@ -28,7 +29,11 @@ type site struct {
 // newSite starts a server that accepts changes. The header User names the user of a request; "-" is
 // a visitor without a name. Without the header, the user is the owner.
 func newSite(t *testing.T, o Options) *site {
-	r := treetest.New(t)
+	return newSiteOf(t, treetest.New(t), o)
+}
+
+// newSiteOf is newSite for a new repository.
+func newSiteOf(t *testing.T, r *treetest.Repository, o Options) *site {
 	s := &site{Repository: r}
 	r.Check(os.WriteFile(filepath.Join(r.Dir, "a.txt"), []byte("one\ntwo\n"), 0o644))
 	r.Add(stage.AddOptions{})
@@ -71,5 +76,21 @@ func TestLitmus(t *testing.T) {
 	t.Logf("%s", out)
 	if err != nil || strings.Contains(string(out), "FAIL") || strings.Contains(string(out), "WARNING") || strings.Contains(string(out), "SKIPPED") {
 		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// With full metadata, the start of 1970 is a time like any other.
+func TestEpoch(t *testing.T) {
+	r := treetest.NewWith(t, kist.InitOptions{Full: true})
+	r.Write("epoch", "old\n")
+	r.Check(os.Chtimes(filepath.Join(r.Dir, "epoch"), time.Unix(0, 0), time.Unix(0, 0)))
+	s := newSiteOf(t, r, Options{})
+	const epoch = "Thu, 01 Jan 1970 00:00:00 GMT"
+	at := Prefix + "/branches/team/epoch"
+	if got := s.want(200, "", "GET", at, "").Header.Get("Last-Modified"); got != epoch {
+		t.Errorf("Last-Modified is %q", got)
+	}
+	if body := s.want(207, "", "PROPFIND", at, "", "Depth: 0").body; !strings.Contains(body, epoch) {
+		t.Errorf("PROPFIND lacks the time: %s", body)
 	}
 }

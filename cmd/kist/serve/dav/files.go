@@ -60,7 +60,10 @@ func (q *request) get(p *place) error {
 	if _, err := content.ReadAt(first[:], 0); err != nil && err != io.EOF {
 		return err // with a status, as nothing is written yet
 	}
-	modified, _ := e.Modified()
+	modified, ok := e.Modified()
+	if ok {
+		header.Set("Last-Modified", modified.Format(http.TimeFormat)) // ServeContent leaves out the start of 1970
+	}
 	http.ServeContent(q.w, q.r, "", modified, &abortingReader{content})
 	return nil
 }

@@ -155,17 +155,23 @@ func (b *Backend) Close() error {
 }
 
 // call makes a request, or the requests of a list, and converts the error to
-// one of package remote. If the bucket is in another region, it repeats the
-// request there.
+// one of package remote. If the bucket is in another region, or the credentials
+// were renewed since, it repeats the request.
 func (b *Backend) call(ctx context.Context, op, name string, f func(context.Context, *minio.Core, *answer) error) error {
 	if err := ctx.Err(); err != nil {
 		return &remote.Error{Op: op, Name: name, Err: err}
 	}
 
-	for moved := false; ; moved = true {
+	moved, renewed := false, false
+	for {
 		client := b.client.Load()
 		var a answer
-		err := f(context.WithValue(ctx, answerKey{}, &a), client.Core, &a)
+		used, err := b.creds.GetWithContext(&credentials.CredContext{Context: ctx})
+		if err != nil {
+			return b.failure(ctx, op, name, &a, err)
+		}
+
+		err = f(context.WithValue(ctx, answerKey{}, &a), client.Core, &a)
 		if err == nil {
 			return nil
 		}
@@ -173,6 +179,11 @@ func (b *Backend) call(ctx context.Context, op, name string, f func(context.Cont
 			if err := b.useRegion(region); err != nil {
 				return err
 			}
+			moved = true
+			continue
+		}
+		if !renewed && b.renew(ctx, used, err) {
+			renewed = true
 			continue
 		}
 		return b.failure(ctx, op, name, &a, err)

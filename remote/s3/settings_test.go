@@ -281,20 +281,6 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-func TestCredentialProcess(t *testing.T) {
-	env := testEnv(t, nil)
-	answer := filepath.Join(env.Home, "answer")
-	writeFile(t, answer, `{"Version": 1, "AccessKeyId": "PROCESS", "SecretAccessKey": "p", "Expiration": "2999-01-01T00:00:00Z"}`)
-	writeFile(t, filepath.Join(env.Home, ".aws", "config"), "[profile tool]\ncredential_process = cat "+answer+"\n")
-	b, err := open(t.Context(), "s3://bucket?profile=tool", env, stallTimeout)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := b.found(t); got != "https://s3.amazonaws.com us-east-1 PROCESS p" {
-		t.Errorf("found %s, want the credentials of the process", got)
-	}
-}
-
 // Calls return ErrCredentials if the credentials expired and cannot be renewed.
 func TestExpired(t *testing.T) {
 	server := roleServer(t)

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote"
 )
 
 // aliasAnnotation is the annotation of the command for an alias. It has the alias's value.
@@ -18,7 +19,6 @@ const aliasAnnotation = "kist-alias"
 
 var (
 	errEmptyAlias = errors.New("it is empty")
-	errOpenQuote  = errors.New("a quote does not end")
 )
 
 // registerSettings adds the option -c to the help. [expand] removes it from the command
@@ -178,7 +178,7 @@ func unalias(e *Env, root *cobra.Command, known map[string]kist.Setting, words [
 			break
 		}
 
-		more, err := splitWords(s.Values[0])
+		more, err := remote.SplitWords(s.Values[0])
 		if err != nil {
 			return nil, nil, usagef("alias %s: %w", name, err)
 		}
@@ -253,41 +253,4 @@ func runShell(ctx context.Context, e *Env, name, command string, args []string) 
 		return &failure{exit: exit.ExitCode(), kind: "alias"} // the command reported it
 	}
 	return err
-}
-
-// splitWords splits text into words as a shell does, with quotes and backslashes. Nothing
-// else has a meaning.
-func splitWords(text string) (words []string, err error) {
-	var word strings.Builder
-	var quote rune
-	started, escaped := false, false
-	for _, r := range text {
-		switch {
-		case escaped:
-			word.WriteRune(r)
-			escaped = false
-		case r == '\\' && quote != '\'':
-			started, escaped = true, true
-		case quote != 0 && r == quote:
-			quote = 0
-		case quote == 0 && (r == '\'' || r == '"'):
-			started, quote = true, r
-		case quote == 0 && strings.ContainsRune(" \t\n", r):
-			if started {
-				words = append(words, word.String())
-			}
-			word.Reset()
-			started = false
-		default:
-			word.WriteRune(r)
-			started = true
-		}
-	}
-	if quote != 0 || escaped {
-		return nil, errOpenQuote
-	}
-	if started {
-		words = append(words, word.String())
-	}
-	return words, nil
 }

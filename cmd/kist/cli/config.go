@@ -265,7 +265,7 @@ func checkAlias(root *cobra.Command, args []string) error {
 	if subcommand(root, name) != nil {
 		return usagef("%s is a command of kist, which an alias does not replace", quoteArg(name))
 	}
-	if words, err := splitWords(args[1]); err != nil || len(words) == 0 {
+	if words, err := remote.SplitWords(args[1]); err != nil || len(words) == 0 {
 		return usagef("alias %s: %w", quoteArg(name), cmp.Or(err, errEmptyAlias))
 	}
 	return nil

@@ -1,4 +1,4 @@
-package cli
+package remote
 
 import (
 	"os/exec"
@@ -15,23 +15,23 @@ func TestSplitWords(t *testing.T) {
 		`a\ b \' "\"" '\'`:   `a b|'|"|\`,
 		"$x `id` $(id) * ~a": "$x|`id`|$(id)|*|~a",
 	} {
-		words, err := splitWords(text)
+		words, err := SplitWords(text)
 		if got := strings.Join(words, "|"); err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"'", `a "b`, `a\`} {
-		if words, err := splitWords(text); err == nil {
-			t.Errorf("splitWords(%q) = %q, want an error", text, words)
+		if words, err := SplitWords(text); err == nil {
+			t.Errorf("SplitWords(%q) = %q, want an error", text, words)
 		}
 	}
 }
 
-// splitWords splits a text of letters, quotes and spaces like the shell.
+// SplitWords splits a text of letters, quotes and spaces like the shell.
 func FuzzSplitWords(f *testing.F) {
 	f.Add(`a 'b c' "d\"e" f\ g`)
 	f.Fuzz(func(t *testing.T, text string) {
-		words, err := splitWords(text)
+		words, err := SplitWords(text)
 		if err != nil || strings.Trim(text, `abc'" `) != "" {
 			return
 		}

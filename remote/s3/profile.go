@@ -199,7 +199,7 @@ func profileSource(l location, p profile, region string, env remote.Env) (*sourc
 }
 
 // RetrieveWithCredContext implements [credentials.Provider]. A profile that has no credentials any
-// more, perhaps for a moment, keeps those that it had. The caller holds the lock of its
+// more, perhaps for a moment, keeps its former ones. The caller holds the lock of its
 // [credentials.Credentials].
 func (p *profileProvider) RetrieveWithCredContext(cc *credentials.CredContext) (credentials.Value, error) {
 	if p.retrieved {

@@ -160,9 +160,9 @@ func (f osFile) chtimes(mtime time.Time) error {
 	return nil
 }
 
-// reliable has the magic numbers of the local file systems on which a read
-// lease proves that no process has a file mapped or open for writing, and a hole has only
-// zeros. On others, a change may come from another machine, or by another way to the same file.
+// reliable has the magic numbers of some local file systems. There, a read lease proves that no
+// process has a file mapped or open for writing, and a hole has only zeros. On others, a
+// change may come from another machine, or by another way to the same file.
 var reliable = map[int64]bool{
 	unix.EXT4_SUPER_MAGIC: true, unix.XFS_SUPER_MAGIC: true, unix.BTRFS_SUPER_MAGIC: true,
 	unix.F2FS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true,

@@ -4,7 +4,7 @@ GO          ?= go
 BIN         := bin
 REVISION    ?= $(shell git rev-parse HEAD 2>/dev/null)
 LDFLAGS     := -s -w -X github.com/kist-vcs/kist/cmd/kist/cli.revision=$(REVISION)
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+STATICCHECK := v0.7.0
 
 # The folders of 'make install'. DESTDIR is a folder to install into for a package.
 PREFIX      ?= /usr/local
@@ -19,7 +19,7 @@ FISHDIR     ?= $(PREFIX)/share/fish/vendor_completions.d
 PARALLEL    ?= -parallel 6
 TESTFLAGS   ?=
 PKGS        ?= ./...
-RACEPKGS    ?= ./...
+RACEPKGS    ?= $(shell GO=$(GO) ./testdata/concurrent.sh)
 FUZZTIME    ?= 10s
 SCALE       ?= 10
 SEED        ?=
@@ -33,7 +33,7 @@ MODEL       ?= .
 SERVERS     ?= $(BIN)/servers/run
 
 .DEFAULT_GOAL := help
-.PHONY: help build install uninstall dist check-dist try look test soak race model servers vet lint fuzz bench bench-go bench-compare docs cover clean
+.PHONY: help build install uninstall dist check-dist try look test soak race model servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -74,7 +74,7 @@ test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
 soak: $(SERVERS) ## run many rounds of the tests with random input (SCALE=10, SEED=7, PKGS=./object/volume)
 	GO=$(GO) SCALE=$(SCALE) SEED=$(SEED) TESTFLAGS='$(PARALLEL) $(TESTFLAGS)' $(SERVERS) ./testdata/soak.sh $(PKGS)
 
-race: $(SERVERS) ## run the tests under the race detector (RACEPKGS=./refs)
+race: $(SERVERS) ## run the tests of packages with goroutines under the race detector (RACEPKGS=./refs)
 	$(SERVERS) $(GO) test -race $(PARALLEL) $(TESTFLAGS) $(RACEPKGS)
 
 model: ## explore the model of the remote protocol in full (MODEL=TestMutation/RELY_ON_ALL_LIVE)
@@ -89,12 +89,21 @@ $(BIN)/servers/run: $(wildcard testdata/servers/*.go) testdata/servers/go.mod
 vet: ## run go vet
 	$(GO) vet $(PKGS)
 
-lint: vet ## check formatting, go vet and staticcheck
+# The version is in the name, so that another version is built.
+$(BIN)/staticcheck-$(STATICCHECK):
+	GOBIN=$(CURDIR)/$(BIN)/tools $(GO) install honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK)
+	mv $(BIN)/tools/staticcheck $@
+
+lint: vet $(BIN)/staticcheck-$(STATICCHECK) ## check formatting, go vet and staticcheck
 	@files=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$files" ]; then echo "gofmt would change:"; echo "$$files"; exit 1; fi
 	$(GO) -C testdata/servers vet ./...
 	$(GO) -C cmd/kistbench vet ./...
-	$(GO) run $(STATICCHECK) $(PKGS)
-	$(GO) -C cmd/kistbench run $(STATICCHECK) ./...
+	$(BIN)/staticcheck-$(STATICCHECK) $(PKGS)
+	cd cmd/kistbench && $(CURDIR)/$(BIN)/staticcheck-$(STATICCHECK) ./...
+
+fuzz-touched: ## run the fuzz targets of packages that differ from origin/main (BASE=HEAD~3), a minute in all
+	@packages=$$(GO=$(GO) ./testdata/touched.sh); if [ -z "$$packages" ]; then echo 'no package was touched'; exit; fi; \
+		GO=$(GO) FUZZTIME=1s FUZZLIMIT=60 FUZZ=$(FUZZ) ./testdata/fuzz.sh $$packages
 
 fuzz: ## run every fuzz target for FUZZTIME (10s) (FUZZ=FuzzTree, PKGS=./object/...)
 	GO=$(GO) FUZZTIME=$(FUZZTIME) FUZZ=$(FUZZ) ./testdata/fuzz.sh $(PKGS)

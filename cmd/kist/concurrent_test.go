@@ -230,6 +230,7 @@ func TestManyProcesses(t *testing.T) {
 	s.write(map[string]string{"first": "the first file"})
 	s.kist("add", ".")
 	s.kist("commit", "-m", "first")
+	s.apart = true
 
 	var mu sync.Mutex
 	committed := map[string]bool{}

@@ -71,6 +71,7 @@ func TestGCBesideOthers(t *testing.T) {
 	}
 	s.kist("branch", "stable")
 	stable := s.readFiles(".")
+	s.apart = true
 
 	var over atomic.Bool
 	var collected, removed, refused atomic.Int64

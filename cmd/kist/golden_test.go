@@ -434,7 +434,7 @@ func TestGoldenDamage(t *testing.T) {
 				{c.verify, []string{"verify", "--read-data"}, ""},
 			}
 			for _, command := range commands {
-				o := s.quick(command.args...)
+				o := s.run(command.args...)
 				if command.exits >= 0 && o.status != command.exits || command.exits < 0 && !slices.Contains([]int{0, 1, 3, 10, 11, 12}, o.status) {
 					t.Errorf("want exit status %d: %v", command.exits, o)
 				}

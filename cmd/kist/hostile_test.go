@@ -3,15 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,7 +16,6 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
@@ -27,9 +23,6 @@ import (
 
 // payload is the content of files in hostile trees.
 const payload = "written by a hostile tree"
-
-// hostileTime is the time limit of a command on a hostile tree.
-const hostileTime = time.Minute
 
 // hostile is a tree that no kist writes, and the result that verify and commands must have.
 type hostile struct {
@@ -84,39 +77,6 @@ func (b *builder) commit(tree object.Key, message string, files, bytes uint64, p
 	return b.put(object.KindCommit, data).ID
 }
 
-// environment returns an environment to run kist in this process.
-//
-// It does not use cli.OSEnv, which changes the umask for a moment. A process that
-// another test starts at that moment would inherit the umask.
-func (s *shell) environment(stdout, stderr io.Writer) *cli.Env {
-	return &cli.Env{
-		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr,
-		Getenv: func(string) string { return "" },
-		Dir:    s.dir, Now: time.Now, Hostname: "chest.example", Username: "anna", Random: rand.Reader,
-		Terminal: cli.Terminal{Width: func() int { return 80 }}, Owners: s.owners,
-	}
-}
-
-// quick runs kist in this process. A command that hangs fails the test.
-func (s *shell) quick(args ...string) outcome {
-	s.Helper()
-	var stdout, stderr bytes.Buffer
-	env := s.environment(&stdout, &stderr)
-	ctx, cancel := context.WithTimeout(context.Background(), hostileTime)
-	defer cancel()
-	hang := time.AfterFunc(2*hostileTime, func() {
-		debug.SetTraceback("all")
-		panic(fmt.Sprintf("kist %q does not stop when its context ends", args))
-	})
-	defer hang.Stop()
-	o := outcome{args: args, status: cli.Run(ctx, env, args)}
-	o.stdout, o.stderr = stdout.String(), stderr.String()
-	if ctx.Err() != nil {
-		s.Fatalf("hangs: %v", o)
-	}
-	return o
-}
-
 // TestHostileTrees checks that commands on trees that no kist writes report the
 // damage, and write nothing outside of the worktree or into .kist.
 func TestHostileTrees(t *testing.T) {
@@ -146,7 +106,7 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 	outside.write(map[string]string{"secret": "kept", "folder/file": "kept"})
 	s.write(map[string]string{"kept": "a file of the worktree that is long enough for a chunk"})
 	for _, args := range [][]string{{"init"}, {"add", "kept"}, {"commit", "-m", "main"}, {"tag", "start"}} {
-		if o := s.quick(args...); o.status != 0 {
+		if o := s.run(args...); o.status != 0 {
 			t.Fatal(o)
 		}
 	}
@@ -170,7 +130,7 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 					args[at] = fmt.Sprintf("case-%d", i)
 				}
 				writes := slices.Contains([]string{"checkout", "restore", "reset", "merge"}, args[0])
-				o := s.quick(args...)
+				o := s.run(args...)
 				switch {
 				case o.status == 2:
 					t.Errorf("wrong usage: %v", o)
@@ -262,7 +222,7 @@ func totalsOf(ctx context.Context, b *builder, root object.Key) (files, bytes ui
 // damagedCommits returns the commits that verify reports as damaged.
 func (s *shell) damagedCommits() map[string]bool {
 	s.Helper()
-	o := s.quick("verify", "--json")
+	o := s.run("verify", "--json")
 	if o.status != 11 {
 		s.Fatalf("want exit status 11: %v", o)
 	}
@@ -365,7 +325,7 @@ func (s *shell) startOver() {
 	os.Remove(s.path(".kist/index"))
 	os.Remove(s.path(".kist/MERGE_HEAD"))
 	for _, args := range [][]string{{"checkout", "--force", "main"}, {"reset", "--hard", "refs/tags/start"}} {
-		if o := s.quick(args...); o.status != 0 && args[0] == "reset" {
+		if o := s.run(args...); o.status != 0 && args[0] == "reset" {
 			s.Fatal(o)
 		}
 	}
@@ -431,7 +391,7 @@ func TestHostileNumbers(t *testing.T) {
 			if branch == "bytes" && writes || branch == "folders" && !slices.Contains([]string{"verify", "checkout", "merge"}, args[0]) {
 				continue
 			}
-			o := s.run(args...)
+			o := s.runProcess(args...)
 			switch {
 			case args[0] == "verify" && o.status != 0:
 				t.Errorf("verify fails on valid trees: %v", o)

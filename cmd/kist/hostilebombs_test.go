@@ -118,7 +118,7 @@ func TestHostileBombs(t *testing.T) {
 		{"revert --no-edit HEAD", paths}, {"merge twin", paths}, {"rewrite --yes --all-history 0/0/0", paths},
 		{"checkout --force left", ""}, {"reset --hard twin", paths}, {"status", ""},
 	} {
-		o := s.run(strings.Fields(tt.args)...)
+		o := s.runProcess(strings.Fields(tt.args)...)
 		switch {
 		case tt.reason == "" && o.status != 0:
 			t.Errorf("want exit status 0: %v", o)

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
@@ -24,8 +25,8 @@ const nobody = 65534
 // before it crashes. There is no limit under the race detector, which needs more.
 const littleMemory = 384 << 20
 
-// TestMain lets the tests run kist in processes of their own. The test binary is kist if
-// it is called by that name.
+// TestMain lets the tests run kist in processes of their own, too. The test binary is kist
+// if it is called by that name.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "kist":
@@ -49,6 +50,8 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	default:
+		time.Local = time.UTC // as in a process with the variables of a shell
+		testProcess = cli.OSEnv()
 		os.Exit(withoutSchedulers(m.Run))
 	}
 }
@@ -79,7 +82,9 @@ type shell struct {
 	dir     string
 	program string   // one of the names in TestMain
 	env     []string // variables beside the ones of every test
-	owners  []int    // users whose repositories quick trusts; nil: all users
+	apart   bool     // whether each command is a process
+	hasty   bool     // whether commands in the process of the test retry without waiting
+	owners  []int    // users whose repositories these commands trust; nil: the user of the test
 }
 
 // newShell returns a shell in a new folder.
@@ -122,6 +127,16 @@ func (s *shell) path(name string) string {
 	return filepath.Join(s.dir, name)
 }
 
+// variables returns the environment variables of a command.
+func (s *shell) variables() []string {
+	return append([]string{
+		"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TZ=UTC", "LC_ALL=C", "NO_COLOR=1",
+		"KIST_AUTHOR_NAME=Anna Chest", "KIST_AUTHOR_EMAIL=anna@chest.example",
+		"KIST_GC_AUTO=0", // no gc in the background
+		"GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), // saves a second per command
+	}, s.env...)
+}
+
 // command returns a process that runs kist.
 func (s *shell) command(ctx context.Context, args ...string) *exec.Cmd {
 	s.Helper()
@@ -132,12 +147,7 @@ func (s *shell) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, self)
 	cmd.Args = append([]string{s.program}, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append([]string{
-		"PATH=" + os.Getenv("PATH"), "HOME=" + s.dir, "TZ=UTC", "LC_ALL=C", "NO_COLOR=1",
-		"KIST_AUTHOR_NAME=Anna Chest", "KIST_AUTHOR_EMAIL=anna@chest.example",
-		"KIST_GC_AUTO=0", // no gc in the background
-		"GORACE=atexit_sleep_ms=0 " + os.Getenv("GORACE"), // saves a second per command
-	}, s.env...)
+	cmd.Env = s.variables()
 	// A command that hangs prints its stacks.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
 	cmd.WaitDelay = 10 * time.Second
@@ -206,8 +216,8 @@ func shorten(text string) string {
 	return text
 }
 
-// run runs kist. A command that crashes or hangs fails the test.
-func (s *shell) run(args ...string) outcome {
+// runProcess runs kist in a process. A command that crashes or hangs fails the test.
+func (s *shell) runProcess(args ...string) outcome {
 	s.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), commandTime)
 	defer cancel()

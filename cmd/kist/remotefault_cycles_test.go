@@ -138,7 +138,7 @@ func TestRemoteBadDay(t *testing.T) {
 func TestRemoteBadDayProcesses(t *testing.T) {
 	t.Parallel()
 	seed := objecttest.Seed()
-	c := newCycles(t, seed, (*shell).run)
+	c := newCycles(t, seed, (*shell).runProcess)
 	c.fake.SetAnswers(badDay.Answers(seed))
 	for i := range 4 {
 		c.cycle(i + 1)

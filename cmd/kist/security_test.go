@@ -187,7 +187,7 @@ var securityScenarios = []securityScenario{
 	{
 		name:    "main and topic stand for 2^60 paths", // see also TestHostileBombs
 		hostile: hostileBranches,
-		run:     (*shell).run, // in a process whose memory is measured
+		run:     (*shell).runProcess, // measures the memory
 		check: func(v *victim, c securityCommand, o outcome) {
 			if o.memory > hostileMemory && !raceDetector {
 				v.Errorf("took %d bytes of memory, want at most %d: %v", o.memory, hostileMemory, o)
@@ -299,7 +299,7 @@ func newVictim(t testing.TB) *victim {
 func (s *shell) commands(lines ...string) {
 	s.Helper()
 	for _, line := range lines {
-		if o := s.quick(strings.Fields(line)...); o.status != 0 {
+		if o := s.run(strings.Fields(line)...); o.status != 0 {
 			s.Fatal(o)
 		}
 	}
@@ -323,7 +323,7 @@ func (v *victim) runScenario(t *testing.T, scenario securityScenario, c security
 	}
 	run := scenario.run
 	if run == nil {
-		run = (*shell).quick
+		run = (*shell).run
 	}
 	scenario.check(v, c, run(in, c.args...))
 }

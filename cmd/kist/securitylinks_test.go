@@ -20,6 +20,8 @@ func hostileOwner(v *victim, _ securityCommand) *shell {
 func TestSecurityOwner(t *testing.T) {
 	needsRoot(t)
 	v := newVictim(t)
+	v.apart = true // a process learns from SUDO_UID who called sudo
+
 	give := func(path string, owner int) {
 		if err := os.Chown(v.path(path), owner, owner); err != nil {
 			t.Fatal(err)

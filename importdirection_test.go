@@ -56,6 +56,7 @@ var doors = map[string][]string{
 	"gopkg.in/ini.v1":                            {"remote/s3"},
 	"go.mongodb.org/":                            {"remote/gridfs"},
 	"github.com/alecthomas/chroma":               {"cmd/kist/serve/web"},
+	"github.com/yuin/goldmark":                   {"cmd/kist/serve/web"},
 	"github.com/chromedp/":                       {"cmd/kist/serve/web_test"},
 	"github.com/hanwen/go-fuse/":                 {"cmd/kist/mount"},
 	"golang.org/x/term":                          {"cmd/kist"},

@@ -51,7 +51,7 @@ func TestHeaders(t *testing.T) {
 	good := map[string][]string{ // the requests that a route answers
 		"/healthz": {"/healthz"}, "/metrics": {"/metrics"}, "/api/v1/": {}, "/api/openapi.json": {"/api/openapi.json"},
 		"/files/":      {"/files/a.txt", "/files/page.html", "/files/", "/files/folder/?archive=tar", "/files/folder"},
-		"/":            {"/", "/log", "/tree/", "/blob/a.txt", "/search?q=a", "/static/style.css", "/favicon.ico"},
+		"/":            {"/", "/log", "/tree/", "/blob/a.txt", "/refs", "/blame/a.txt", "/search?q=a", "/static/style.css", "/favicon.ico"},
 		"/dav/":        {"/dav/", "/dav/latest/", "/dav/latest/page.html", "/dav/branches/main/a.txt"},
 		"OPTIONS /{$}": {"OPTIONS /"},
 	}

@@ -168,7 +168,7 @@ var listingPage = template.Must(template.New("listing").Parse(`<!DOCTYPE html>
 <tr><td><a href="../{{.Query}}">../</a>
 {{- end}}
 {{- range .Rows}}
-<tr><td><a href="{{.Href}}">{{.Name}}</a><td align="right">{{.Size}}<td>{{.Modified}}
+<tr><td><a href="{{.Href}}">{{.Name}}</a><td>{{.Size}}<td>{{.Modified}}
 {{- end}}
 </table>
 {{- if .Next}}

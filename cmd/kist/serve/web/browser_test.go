@@ -280,7 +280,7 @@ func TestBrowserHostile(t *testing.T) {
 	t.Parallel()
 	b := openBrowser(served(t, hostile(t), true))
 	for _, path := range []string{
-		"/", "/log", "/commit/HEAD", "/commit/HEAD~1", "/tree/names", "/tree/names?as=grid", "/blob/README", "/blob/evil.svg", "/blob/evil.html", "/blob/evil.xhtml", "/blob/evil.js", "/blob/evil.md", "/blob/typed", "/blob/link",
+		"/", "/log", "/commit/HEAD", "/commit/HEAD~1", "/tree/names", "/tree/names?as=grid", "/blob/README", "/blob/evil.svg", "/blob/evil.html", "/blob/evil.xhtml", "/blob/evil.js", "/blob/evil.md", "/tree/evil", "/blob/names/evil.csv", "/blob/typed", "/blob/link",
 		"/files/evil.html", "/files/evil.svg", "/files/evil.xhtml", "/files/evil.js", "/files/typed", "/log?rev=v1%3Cb%3E", "/search?q=%3Cscript%3E&in=contents", "/history/README", "/dashboard",
 	} {
 		if strings.HasPrefix(path, "/files/") {

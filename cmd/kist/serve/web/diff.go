@@ -2,29 +2,29 @@ package web
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"html/template"
+	"maps"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/view"
 )
 
 // The limits of a page with differences.
 const (
-	maxChanges  = 1000      // paths that are listed
-	maxDiffs    = 100       // files whose differences are shown
+	maxChanges  = 100       // paths
 	maxDiffText = 512 << 10 // bytes of a file that is compared
-	maxDiffRows = 10_000    // lines in all
+	maxDiffRows = 4000      // lines in all
+	maxFileRows = 500       // lines of a file, beside others
+	maxOwnRows  = 10_000    // lines in all, on a page about one path
 )
 
 var maxComparing = 4 * time.Second
@@ -47,6 +47,8 @@ type fileDiff struct {
 	Rows           []diffRow
 	Added, Deleted int
 	Note           string // why there is no difference to see
+	Alone          string // address of the difference of this file alone, if it is not complete here
+	Properties     []property
 }
 
 // OldPath returns the path in the old version.
@@ -60,50 +62,106 @@ func (d *fileDiff) OldPath() string {
 // diffs are the differences of two commits.
 type diffs struct {
 	Files          []fileDiff
-	More           int // changed paths that are not listed
-	Added, Deleted int // lines
+	All            int // changed paths, also on other pages
+	Skip           int // changed paths on the pages before
+	Added, Deleted int // lines, on this page
+	Next, Previous string
+}
+
+// First returns the number of the first path on the page.
+func (d *diffs) First() int { return d.Skip + 1 }
+
+// Last returns the number of the last path on the page.
+func (d *diffs) Last() int { return d.Skip + len(d.Files) }
+
+// comparison says what a page compares.
+type comparison struct {
+	old, new *serve.Commit
+	path     string // "" means all
+	skip     int    // changed paths on the pages before
+	page     string // address of the page
+	query    url.Values
+}
+
+// address returns the address of a page of the comparison.
+func (c *comparison) address(skip int) string {
+	v := maps.Clone(c.query)
+	if v == nil {
+		v = url.Values{}
+	}
+	if skip > 0 {
+		v.Set("skip", strconv.Itoa(skip))
+	}
+	return withQuery(c.page, v)
 }
 
 // differ compares two commits for a page.
 type differ struct {
-	site     *site
-	old, new *serve.Commit
-	room     room // for lines
-	shown    int  // files so far
-	end      time.Time
+	site *site
+	comparison
+	room room // for lines
+	end  time.Time
 }
 
-// compare returns the differences of two commits at some paths; none means all.
-func (s *site) compare(ctx context.Context, old, new *serve.Commit, paths ...string) (*diffs, error) {
-	changes, err := view.Diff(ctx, old.View, new.View, paths, true)
+// compare returns the differences of two commits, as many as a page shows.
+func (s *site) compare(ctx context.Context, c comparison) (*diffs, error) {
+	var paths []string
+	rows := maxDiffRows
+	if c.path != "" {
+		paths, rows = []string{c.path}, maxOwnRows
+	}
+	changes, err := view.Diff(ctx, c.old.View, c.new.View, paths, true)
 	if err != nil {
 		return nil, err
 	}
-	d := differ{site: s, old: old, new: new, room: room{maxDiffRows, maxShown}, end: time.Now().Add(maxComparing)}
-	out := &diffs{}
-	for _, c := range changes {
-		c, visible, err := serve.VisibleChange(ctx, old, new, c)
+	d := differ{site: s, comparison: c, room: room{rows, maxShown}, end: time.Now().Add(maxComparing)}
+	out := &diffs{Skip: c.skip}
+	for _, change := range changes {
+		change, visible, err := serve.VisibleChange(ctx, c.old, c.new, change)
 		if err != nil {
 			return nil, err
 		}
 		if !visible {
 			continue
 		}
-		f := fileDiff{Change: c, OldRev: old.Commit.String(), NewRev: new.Commit.String(), Form: "none"}
-		if len(out.Files) == maxChanges {
-			out.More++
+		if out.All++; out.All <= c.skip || len(out.Files) == maxChanges {
 			continue
 		}
-		f.Letter, f.Word = string(c.Letter()), letterWords[c.Letter()]
-		f.Anchor = fmt.Sprintf("file-%d", len(out.Files)+1)
-		if err := d.fill(ctx, &f); err != nil {
+		f, err := d.fileDiff(ctx, change)
+		if err != nil {
 			return nil, err
 		}
+		f.Anchor = fmt.Sprintf("file-%d", out.All)
 		out.Files = append(out.Files, f)
 		out.Added += f.Added
 		out.Deleted += f.Deleted
 	}
+	if c.skip > 0 {
+		out.Previous = c.address(max(0, c.skip-maxChanges))
+	}
+	if out.Last() < out.All {
+		out.Next = c.address(out.Last())
+	}
 	return out, nil
+}
+
+// fileDiff returns the difference of a path.
+func (d *differ) fileDiff(ctx context.Context, c tree.Change) (fileDiff, error) {
+	f := fileDiff{Change: c, OldRev: d.old.Commit.String(), NewRev: d.new.Commit.String(), Form: "none"}
+	f.Letter, f.Word = string(c.Letter()), letterWords[c.Letter()]
+	if c.New != nil {
+		f.Properties = changedProperties(c.Old, c.New)
+	}
+	err := d.fill(ctx, &f)
+	return f, err
+}
+
+// alone returns the address of the difference of a path alone, or "" if this is it.
+func (d *differ) alone(f *fileDiff) string {
+	if d.path != "" || d.old.Commit.IsZero() {
+		return ""
+	}
+	return "/diff?" + url.Values{"from": {f.OldRev}, "to": {f.NewRev}, "path": {f.Path}}.Encode()
 }
 
 // letterWords are the meanings of [tree.Change.Letter].
@@ -115,16 +173,15 @@ func (d *differ) fill(ctx context.Context, f *fileDiff) error {
 	case tree.IsDir(f.Old) || tree.IsDir(f.New):
 		return nil
 	case f.Old != nil && f.New != nil && sameData(f.Old, f.New):
-		f.Form, f.Note = "same", "Only attributes, times or permissions differ."
+		f.Form, f.Note = "same", "The content is the same."
 		return nil
 	case isPicture(f.Path, f.New) && isPicture(f.OldPath(), f.Old) && (f.Old != nil || f.New != nil):
 		f.Form = "image"
 		return nil
-	case d.shown == maxDiffs || !d.room.take("") || time.Now().After(d.end):
-		f.Note = "Not compared here, to keep the page short."
+	case !d.room.take("") || time.Now().After(d.end):
+		f.Note, f.Alone = "Not compared here, to keep the page short.", d.alone(f)
 		return nil
 	}
-	d.shown++
 
 	old, err := d.text(ctx, d.old, f.Old)
 	var new text
@@ -141,7 +198,17 @@ func (d *differ) fill(ctx context.Context, f *fileDiff) error {
 		return nil
 	}
 	f.Form = "text"
-	f.Rows, f.Added, f.Deleted = rowsOf(tree.Unified("a", "b", old.data, new.data, tree.TextOptions{Context: 3}), &d.room)
+	space := d.room
+	if d.path == "" { // a large file leaves space for others
+		space = room{min(space.lines, maxFileRows), min(space.bytes, maxShown/8)}
+	}
+	before := space
+	f.Rows, f.Added, f.Deleted = rowsOf(tree.Unified("a", "b", old.data, new.data, tree.TextOptions{Context: 3}), &space)
+	d.room.lines -= before.lines - space.lines
+	d.room.bytes -= before.bytes - space.bytes
+	if n := len(f.Rows); n > 0 && f.Rows[n-1].Text == leftOut {
+		f.Alone = d.alone(f)
+	}
 	return nil
 }
 
@@ -188,6 +255,9 @@ func (d *differ) text(ctx context.Context, v *serve.Commit, e *object.Entry) (te
 	return text{data: data}, err
 }
 
+// leftOut is the last line of a difference that is not complete.
+const leftOut template.HTML = "More lines differ. They are left out to keep the page short."
+
 // rowsOf returns the lines of a difference in the unified format, as far as there is space.
 func rowsOf(unified []byte, space *room) (rows []diffRow, added, deleted int) {
 	old, new := 0, 0
@@ -222,7 +292,7 @@ func rowsOf(unified []byte, space *room) (rows []diffRow, added, deleted int) {
 			row.Text = visible(cut(strings.TrimSuffix(content[1:], "\r"), maxLine))
 		}
 		if full = !space.take(row.Text); full {
-			row = diffRow{Kind: "note", Text: "More lines differ. They are left out to keep the page short."}
+			row = diffRow{Kind: "note", Text: leftOut}
 		}
 		rows = append(rows, row)
 	}
@@ -238,130 +308,4 @@ func hunkStart(head string) (old, new int) {
 		_, _ = fmt.Sscanf(after, "%d", &new)
 	}
 	return old, new
-}
-
-// commitPage is the content of the page with a commit.
-type commitPage struct {
-	commitLine
-	*object.Commit
-	Title, Body string
-	Parents     []object.ID // the first ones
-	Same        bool        // author and committer are the same
-	Diffs       *diffs
-	Gone        string // why its content is not there
-	All         bool   // the visitor may read everything in it
-}
-
-// commit shows a commit and its changes since its first parent.
-func (s *site) commit(r *request) (page, error) {
-	ctx := r.Context()
-	r.rev = r.PathValue("id")
-	id, err := s.Resolve(ctx, r.rev)
-	if err != nil {
-		return page{}, err
-	}
-	c, err := object.ReadCommit(ctx, s.Repo.Objects(), id)
-	if err != nil {
-		return page{}, err
-	}
-	r.rev = id.String()
-	records, err := s.Repo.RecordViewOrEmpty()
-	if err != nil {
-		return page{}, err
-	}
-	names := log.Decorations(ctx, s.Repo, false)[id]
-	out := commitPage{commitLine: newCommitLine(log.One(records, id, c), names), Commit: c, Parents: c.Parents[:min(len(c.Parents), maxMerge)]}
-	title, body := log.SplitMessage(c.Message)
-	out.Title, out.Body = cut(cmp.Or(title, "(no message)"), maxBody), cut(body, maxBody)
-	out.Same = c.Author == c.Committer
-	p := page{name: "commit", Title: cut(out.Title, 120), Nav: "history"}
-
-	if out.All, err = s.Viewer(ctx).ReadsAll(ctx, id); err != nil {
-		return page{}, err
-	}
-	new, err := r.site.Open(r.Context(), r.rev)
-	switch {
-	case errors.Is(err, intact.ErrExpired):
-		out.Gone = "The content of this commit has expired: a retention policy gave it up."
-	case err != nil:
-		return page{}, err
-	default:
-		var parent object.ID
-		if len(c.Parents) > 0 {
-			parent = c.Parents[0]
-		}
-		before, err := log.Before(ctx, s.Repo, records, parent)
-		if err != nil {
-			return page{}, err
-		}
-		old := &serve.Commit{View: before, Rules: new.Rules} // an empty one
-		if !before.Commit.IsZero() {
-			if old, err = s.Open(ctx, before.Commit.String()); err != nil {
-				return page{}, err
-			}
-		}
-		if out.Diffs, err = s.compare(ctx, old, new); err != nil {
-			return page{}, err
-		}
-	}
-	p.Data = out
-	return p, nil
-}
-
-// diffPage is the content of the page with the differences of two commits.
-type diffPage struct {
-	From, To string
-	Path     string
-	Parts    []part
-	Diffs    *diffs
-	Swap     string // address of the opposite comparison
-}
-
-// diff shows the differences between two commits, in all files or at one path.
-func (s *site) diff(r *request) (page, error) {
-	out := diffPage{From: r.query("from"), To: r.query("to"), Path: r.query("path")}
-	if at := r.query("at"); at != "" { // escaped, since fields of forms cannot have all bytes
-		out.Path, _ = url.PathUnescape(at)
-	}
-	p := page{name: "diff", Title: "Compare", Nav: "history"}
-	if out.From == "" && out.To == "" {
-		p.Data = out
-		return p, nil
-	}
-	if out.To == "" {
-		out.To = "HEAD"
-	}
-	if out.From == "" {
-		out.From = "HEAD"
-	}
-	old, err := r.site.Open(r.Context(), out.From)
-	if err != nil {
-		return page{}, err
-	}
-	new, err := r.site.Open(r.Context(), out.To)
-	if err != nil {
-		return page{}, err
-	}
-	var paths []string
-	if out.Path != "" {
-		if err := tree.CheckPath(out.Path); err != nil {
-			return page{}, tree.ErrNotExist
-		}
-		if err := errors.Join(old.Rules.MayRead(r.Context(), out.Path), new.Rules.MayRead(r.Context(), out.Path)); err != nil {
-			return page{}, err
-		}
-		paths = []string{out.Path}
-		out.Parts = partsOf(out.Path)
-	}
-	if out.Diffs, err = s.compare(r.Context(), old, new, paths...); err != nil {
-		return page{}, err
-	}
-	v := url.Values{"from": {out.To}, "to": {out.From}}
-	if out.Path != "" {
-		v.Set("path", out.Path)
-	}
-	out.Swap = "/diff?" + v.Encode()
-	r.rev = out.To
-	p.Data = out
-	return p, nil
 }

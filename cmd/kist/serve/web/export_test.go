@@ -4,7 +4,7 @@ import "time"
 
 // Long limits make the tests of pages independent of the speed of the machine.
 func init() {
-	for _, limit := range []*time.Duration{&maxHighlighting, &maxComparing, &maxSearching, &maxIndexing, &niceIndexing, &maxTime, &maxCounting} {
+	for _, limit := range []*time.Duration{&maxHighlighting, &maxComparing, &maxSearching, &maxRendering, &maxBlaming, &maxIndexing, &niceIndexing, &maxTime, &maxCounting} {
 		*limit = 5 * time.Minute
 	}
 }

@@ -70,7 +70,7 @@ func (s *site) history(r *request) (page, error) {
 		return h.list(r, x, file)
 	})
 	if errors.Is(err, errIndexing) {
-		return page{name: "failure", Title: errIndexing.title, status: errIndexing.status, Refresh: 2, Data: failure{Title: errIndexing.title, Text: errIndexing.text}}, nil
+		return indexing, nil
 	}
 	if err != nil {
 		return page{}, err
@@ -87,7 +87,7 @@ func (s *site) history(r *request) (page, error) {
 		return page{}, err
 	}
 	p.Data = h
-	p.Names, _, err = s.refNames()
+	p.Names, err = s.refNames(r.Context())
 	return p, err
 }
 
@@ -159,6 +159,6 @@ func (h *historyPage) show(r *request) error {
 	if err != nil {
 		return err
 	}
-	h.Shown, err = r.site.preview(r.Context(), old, h.At.Path, e)
+	h.Shown, err = r.site.preview(r.Context(), old, h.At.Path, e, viewing{Rev: h.At.Commit.String()})
 	return err
 }

@@ -146,7 +146,8 @@ var values = map[string]func(*attacked) string{
 	"regexp":   func(*attacked) string { return "1" },
 	"download": func(*attacked) string { return "" },
 	"archive":  func(a *attacked) string { return pick(a.rand, []string{"tar", "zip"}) },
-	"as":       func(*attacked) string { return "grid" },
+	"as":       func(a *attacked) string { return pick(a.rand, []string{"grid", "source", "name"}) },
+	"start":    func(a *attacked) string { return pick(a.rand, []string{"1", "2", "99"}) },
 }
 
 func (a *attacked) rev() string {

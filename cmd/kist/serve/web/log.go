@@ -1,15 +1,12 @@
 package web
 
 import (
-	"context"
 	"html/template"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
 )
 
@@ -80,11 +77,11 @@ type logPage struct {
 func (s *site) log(r *request) (page, error) {
 	ctx := r.Context()
 	l := logPage{Skip: r.number("skip", maxSkip), Path: r.query("path"), All: r.query("rev") == ""}
-	names, starts, err := s.refNames()
+	names, starts, err := s.allNames(ctx)
 	if err != nil {
 		return page{}, err
 	}
-	l.Names = names
+	l.Names = names[:min(len(names), maxRefs)]
 	o := log.Options{Revs: starts}
 	if !l.All {
 		id, err := s.Resolve(ctx, r.revision())
@@ -162,52 +159,4 @@ func (l *logPage) address(r *request, skip int) string {
 		return "/log"
 	}
 	return "/log?" + v.Encode()
-}
-
-// refName is a branch, tag or branch of a remote.
-type refName struct {
-	Kind string // "branch", "tag" or "remote"
-	Name string // short
-	Rev  string // the name that leads to it
-	ID   object.ID
-	Head bool
-	Time time.Time // of its commit
-}
-
-// maxRefs is the most refs that a page shows.
-const maxRefs = 500
-
-// refNames returns the branches, tags and branches of remotes, and the revisions from which
-// all their history starts.
-func (s *site) refNames() (names []refName, starts []string, err error) {
-	list, err := s.Repo.Refs().List("refs/")
-	if err != nil && len(list) == 0 {
-		return nil, nil, err
-	}
-	head, err := s.Repo.Refs().Head()
-	if err != nil {
-		return nil, nil, err
-	}
-	if head.Branch == "" && !head.ID.IsZero() {
-		starts = append(starts, "HEAD")
-	}
-	for _, kind := range []struct{ below, name string }{{refs.Heads, "branch"}, {refs.Tags, "tag"}, {refs.Remotes, "remote"}} {
-		for _, ref := range list {
-			short, ok := strings.CutPrefix(ref.Name, kind.below)
-			if !ok || ref.Target != "" || len(names) == maxRefs {
-				continue
-			}
-			names = append(names, refName{Kind: kind.name, Name: short, Rev: ref.Name, ID: ref.ID, Head: kind.name == "branch" && short == head.Branch})
-			starts = append(starts, ref.Name)
-		}
-	}
-	return names, starts, nil
-}
-
-// peeled returns the commit of a tag, or the ID itself.
-func (s *site) peeled(ctx context.Context, id object.ID) object.ID {
-	if commit, err := refs.Peel(ctx, s.Repo.Objects(), id); err == nil {
-		return commit
-	}
-	return id
 }

@@ -14,12 +14,14 @@ type overviewPage struct {
 	All     bool           // the visitor may read everything in it
 	Branch  string
 	Commits []commitLine
-	Names   []refName
+	Names   []nameGroup
 	Remotes []remoteLine
 	Readme  *preview
 	Folder  treePage
 	Count   int  // commits of HEAD
 	Many    bool // there are more commits
+
+	AllNames int // number of branches and tags
 }
 
 // maxCounted is the most commits that the first page counts.
@@ -35,14 +37,11 @@ func (s *site) overview(r *request) (page, error) {
 		return page{}, err
 	}
 	out.Branch = head.Branch
-	if out.Names, _, err = s.refNames(); err != nil {
+	names, _, err := s.allNames(ctx)
+	if err != nil {
 		return page{}, err
 	}
-	for i := range out.Names {
-		if c, err := object.ReadCommit(ctx, s.Repo.Objects(), s.peeled(ctx, out.Names[i].ID)); err == nil {
-			out.Names[i].Time = c.Committer.When()
-		}
-	}
+	out.Names, out.AllNames = grouped(names, onSide), len(names)
 	if out.Remotes, err = s.remotes(); err != nil {
 		return page{}, err
 	}

@@ -31,6 +31,14 @@ type bar struct {
 	Picture           template.HTML
 }
 
+// hover returns the values of a bar, for a pointer.
+func (b *bar) hover() string {
+	if !b.Shares {
+		return size(b.Bytes)
+	}
+	return fmt.Sprintf("%s, of it %s only here and %s shared", size(b.Bytes), size(b.Own), size(max(0, b.Bytes-b.Own)))
+}
+
 // The measures of plots, in the units of their view boxes.
 const (
 	barWidth, barHeight       = 1000, 14
@@ -38,7 +46,7 @@ const (
 	narrowWidth               = 400
 	plotLeft, plotTop         = 76, 12
 	plotRight, plotBottom     = 12, 28
-	maxPoints             int = 400
+	maxPoints             int = 200
 )
 
 // bars draws the bars of a chart, the longest over the full width.
@@ -51,7 +59,7 @@ func bars(list []bar) []bar {
 	for i := range list {
 		b := &list[i]
 		var s strings.Builder
-		fmt.Fprintf(&s, `<svg class="bar" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false">`, barWidth, barHeight)
+		fmt.Fprintf(&s, `<svg class="bar" viewBox="0 0 %d %d" preserveAspectRatio="none" aria-hidden="true" focusable="false"><title>%s</title>`, barWidth, barHeight, b.hover())
 		fmt.Fprintf(&s, `<rect class="track" width="%d" height="%d"/>`, barWidth, barHeight)
 		if b.Shares {
 			fmt.Fprintf(&s, `<rect class="%s shared" width="%d" height="%d"/>`, b.Class, width(b.Bytes), barHeight)
@@ -126,7 +134,16 @@ func drawn(points []stats.Step, class, label string, wide, ticks int) template.H
 	content := func(s stats.Step) int64 { return int64(s.Bytes) }
 	fmt.Fprintf(&b, `<path class="area c0" d="%sL%.1f %.1fL%.1f %.1fZ"/>`, steppedPath(points, x, y, stored), x(len(points)-1), y(0), x(0), y(0))
 	fmt.Fprintf(&b, `<path class="curve c0" d="%s"/>`, steppedPath(points, x, y, stored))
-	fmt.Fprintf(&b, `<path class="curve c3" d="%s"/></svg>`, steppedPath(points, x, y, content))
+	fmt.Fprintf(&b, `<path class="curve c3" d="%s"/>`, steppedPath(points, x, y, content))
+	for i, s := range points { // what a pointer sees
+		left, right := x(i), float64(wide-plotRight)
+		if i+1 < len(points) {
+			right = x(i + 1)
+		}
+		fmt.Fprintf(&b, `<rect class="hit" x="%.1f" y="%d" width="%.1f" height="%d"><title>%s: %s stored, %s in the version</title></rect>`,
+			left, plotTop, max(2, right-left), plotHeight-plotTop-plotBottom, object.Writable(s.When.Time()).Format("2006-01-02 15:04"), size(s.Stored), size(s.Bytes))
+	}
+	b.WriteString(`</svg>`)
 	return template.HTML(b.String())
 }
 

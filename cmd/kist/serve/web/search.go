@@ -56,6 +56,9 @@ type found struct {
 	Binary bool // matches, but is not text
 }
 
+// LineAddress returns the address of a line of the file.
+func (f *found) LineAddress(number int) string { return lineAddress(f.Path, f.Rev, number) }
+
 type foundLine struct {
 	Number int
 	Text   template.HTML

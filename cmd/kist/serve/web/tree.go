@@ -1,6 +1,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"net/url"
@@ -86,7 +87,7 @@ func (s *site) tree(r *request) (page, error) {
 	if err := s.fillFolder(r, v, &t); err != nil {
 		return page{}, err
 	}
-	names, _, err := s.refNames()
+	names, err := s.refNames(r.Context())
 	if err != nil {
 		return page{}, err
 	}
@@ -122,12 +123,12 @@ func (s *site) fillFolder(r *request, v *serve.Commit, t *treePage) (err error) 
 	}
 	if next == "" && t.From == "" { // all of the folder: folders first
 		slices.SortStableFunc(t.Entries, func(a, b entryLine) int {
-			return int(kindOrder(a)) - int(kindOrder(b))
+			return cmp.Or(kindOrder(a)-kindOrder(b), naturalOrder(a.Name, b.Name))
 		})
 	}
 	s.lastChanges(ctx, v.Commit, t)
 	if t.From == "" {
-		if t.Readme, err = s.readme(ctx, v, t); err != nil {
+		if t.Readme, err = s.readme(r, v, t, next != ""); err != nil {
 			return err
 		}
 	}
@@ -234,16 +235,30 @@ func (s *site) lastChanges(ctx context.Context, commit object.ID, t *treePage) {
 	}
 }
 
-// readme returns the text about a folder that is in it, or nil.
-func (s *site) readme(ctx context.Context, v *serve.Commit, t *treePage) (*preview, error) {
-	for _, e := range t.Entries {
+// readmes are the names of texts about a folder that are looked for in a large one, the best first.
+var readmes = []string{"README.md", "readme.md", "Readme.md", "README.markdown", "README", "README.txt", "readme.txt"}
+
+// readme returns the text about a folder that is in it, or nil. The page has only some names of a
+// large folder.
+func (s *site) readme(r *request, v *serve.Commit, t *treePage, large bool) (*preview, error) {
+	var best *entryLine
+	for i := range t.Entries {
+		e := &t.Entries[i]
 		stem, _, _ := strings.Cut(strings.ToLower(e.Name), ".")
-		if stem != "readme" || e.Type != object.TypeFile {
-			continue
+		if stem == "readme" && e.Type == object.TypeFile && (best == nil || isMarkdown(e.Name) && !isMarkdown(best.Name)) {
+			best = e
 		}
-		return s.preview(ctx, v, e.Path, e.Entry)
 	}
-	return nil, nil
+	for i := 0; best == nil && large && i < len(readmes); i++ {
+		e, err := v.Find(r.Context(), tree.Join(t.Path, readmes[i]))
+		if err == nil && e.Type == object.TypeFile {
+			best = new(newEntryLine(t.Path, e))
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return s.preview(r.Context(), v, best.Path, best.Entry, viewing{Rev: r.rev})
 }
 
 // errNotFile means that a path is a folder or something else without content.

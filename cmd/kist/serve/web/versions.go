@@ -26,6 +26,9 @@ type background func(work func(ctx context.Context))
 // errIndexing means that the index of history is not ready yet.
 var errIndexing = &shownError{"Reading the history", "The index of the history is being made. This page asks again by itself.", http.StatusServiceUnavailable}
 
+// indexing is the answer of a page that needs the index of history before it is ready.
+var indexing = page{name: "failure", Title: errIndexing.title, status: errIndexing.status, Refresh: 2, Data: failure{Title: errIndexing.title, Text: errIndexing.text}}
+
 // The longest that a page waits for the index of history: one that needs it, and one that is
 // only nicer with it.
 var (

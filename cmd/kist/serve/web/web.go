@@ -36,6 +36,8 @@ type site struct {
 	versions  indexed
 	dashboard dashboard
 	painter   *painter
+	markdown  *markdown
+	times     refTimes
 	restoring sync.Mutex // held while a file is restored
 }
 
@@ -54,7 +56,7 @@ func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all, painter: newPainter()}
+	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all, painter: newPainter(), markdown: newMarkdown()}
 	start := func(work func(ctx context.Context)) { go work(ctx) }
 	s.versions = indexed{of, start, make(chan struct{}, 1)}
 	s.dashboard = dashboard{start: start, repo: of.Repo, now: o.Now}
@@ -79,11 +81,13 @@ var routes = []struct {
 }{
 	{"GET /{$}", (*site).overview},
 	{"GET /log", (*site).log},
+	{"GET /refs", (*site).refs},
 	{"GET /commit/{id}", (*site).commit},
 	{"GET /diff", (*site).diff},
 	{"GET /tree/{path...}", (*site).tree},
 	{"GET /blob/{path...}", (*site).blob},
 	{"GET /history/{path...}", (*site).history},
+	{"GET /blame/{path...}", (*site).blame},
 	{"GET /search", (*site).search},
 	{"GET /dashboard", (*site).showDashboard},
 	{"POST /restore", (*site).restore},

@@ -37,11 +37,17 @@ type site struct {
 // served serves a repository until the test ends.
 func served(t *testing.T, r *treetest.Repository, write bool) *site {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
 	server := serve.New(r.Repo, serve.Options{Write: write, Log: func(text string) { t.Error("log:", text) }})
-	pages, err := web.New(ctx, server.Site(), web.Options{Now: time.Now, Jobs: 2, Log: func(err error) { t.Error("log:", err) }})
+	pages, err := web.New(r.Context(), server.Site(), web.Options{Now: time.Now, Jobs: 2, Log: func(err error) { t.Error("log:", err) }})
 	r.Check(err)
 	server.Handle("/", web.Budget, pages)
+	return listening(t, r, server)
+}
+
+// listening serves a repository until the test ends.
+func listening(t *testing.T, r *treetest.Repository, server *serve.Server) *site {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	r.Check(err)
 	ended := make(chan error, 1)
@@ -232,7 +238,9 @@ func hostile(t *testing.T) *treetest.Repository {
 	r.Write("evil.js", "alert(1)\n")
 	r.Write("evil.png", script)
 	r.Write("evil.pdf", "%PDF-1.4\n"+script)
-	r.Write("evil.md", "[x](javascript:alert(1)) <img src=x onerror=alert(1)>\n")
+	r.Write("evil.md", "# "+script+"\n[x](javascript:alert(1)) <img src=x onerror=alert(1)> [y](https://h.example/\"onclick=alert(1)) ![z](https://h.example/z.png) ![q](names/'.png) \u202e\x1b\n\n"+script+"\n\n|a|\n|-|\n|"+script+"|\n")
+	r.Write("names/evil.csv", script+",\"><img src=x onerror=alert(1)>\n\u202e,\x1b\xff\n")
+	r.Write("evil/README.md", "[up](../evil.md#\"x) [z](//h.example) [d](data:text/html,"+script+") ![d](data:image/svg+xml,x)\n")
 	r.Write("typed", script)
 	r.Check(os.Symlink("javascript:alert(1)//<b>\u202e", filepath.Join(r.Dir, "link")))
 	r.Add(stage.AddOptions{})
@@ -342,6 +350,7 @@ func checkMarkup(t *testing.T, path, body string) (links []string) {
 		}
 		for _, a := range n.Attr {
 			switch {
+			case a.Key == "href" && n.Data == "a" && (strings.HasPrefix(a.Val, "https://") || strings.HasPrefix(a.Val, "http://")) && attr(n, "rel") == "noopener noreferrer nofollow": // in a text
 			case strings.HasPrefix(a.Key, "on"), a.Key == "style", a.Key == "srcdoc":
 				t.Errorf("%s has <%s %s=%q>", path, n.Data, a.Key, a.Val)
 			case a.Key == "href" && n.Data != "link" && !strings.HasPrefix(a.Val, "#"), a.Key == "src":
@@ -363,7 +372,7 @@ func TestHostileText(t *testing.T) {
 	}
 	commit(r, "much")
 	s := served(t, r, false)
-	for path, text := range map[string]string{"/": "", "/tree/": "", "/blob/lines": "The text goes on.", "/blob/README": "The text goes on.", "/commit/HEAD": "More lines differ."} {
+	for path, text := range map[string]string{"/": "", "/tree/": "", "/blob/lines": `rel="next">More`, "/blob/README": `rel="next">More`, "/commit/HEAD": "More lines differ."} {
 		if body := s.page(path, text); len(body) > 6<<20 {
 			t.Errorf("%s has %d bytes", path, len(body))
 		}
@@ -495,6 +504,18 @@ func TestLargeFolder(t *testing.T) {
 	s.page("/search?rev=large&q=file099999", "large/file099999")
 	s.page("/search?rev=large&q=file", "There are more results")
 	s.page("/search?rev=large&q=99999&in=contents", "large/file099999")
+}
+
+// asUser returns a function that gets a page as a user.
+func asUser(t *testing.T, r *treetest.Repository, user access.User) func(path string) string {
+	t.Helper()
+	pages, err := web.New(t.Context(), serve.New(r.Repo, serve.Options{}).Site(), web.Options{Now: time.Now, Jobs: 2})
+	r.Check(err)
+	return func(path string) string {
+		w := httptest.NewRecorder()
+		pages.ServeHTTP(w, httptest.NewRequestWithContext(access.WithUser(t.Context(), user), "GET", path, nil))
+		return w.Body.String()
+	}
 }
 
 // TestAccess checks that no page shows the folder hidden to a user without read access.

@@ -44,6 +44,23 @@ for (const select of document.querySelectorAll("select[data-submit]")) {
   select.addEventListener("change", () => select.form.submit());
 }
 
+// An address can name a line in a part of the file that the page does not have. A server does not get
+// the name of the line, so the page asks for the part.
+function findLine() {
+  const line = /^#L(\d+)$/.exec(location.hash)?.[1];
+  if (!line || !document.querySelector(".lines") || document.getElementById("L" + line)) return;
+  const address = new URL(location.href);
+  const start = String(Math.max(1, line - 20));
+  if (address.searchParams.get("start") === start) return; // the file has no such line
+  address.searchParams.set("start", start);
+  location.replace(address);
+}
+
+if (location.pathname.startsWith("/blob/") || location.pathname.startsWith("/blame/")) {
+  findLine();
+  addEventListener("hashchange", findLine);
+}
+
 // The slider replaces the shown version by the one at its place. The page of that version
 // comes from the server.
 let wanted = 0;

@@ -157,6 +157,8 @@ func TestBrowser(t *testing.T) {
 	commit(r, "a picture and a sound")
 	picture(r, "quay.png", color.RGBA{20, 20, 200, 255})
 	r.Write("src/main.go", strings.Replace(program, "hello", "ahoy", 1))
+	r.Write("src/log.txt", strings.Repeat("a line of a log\n", 5000))
+	r.Write("src/table.csv", "a,b,c,d,e,f,g,h\n"+strings.Repeat("1,two,three,four,five,six,seven,eight\n", 600))
 	commit(r, "another colour")
 	b := openBrowser(served(t, r, true))
 
@@ -182,6 +184,13 @@ func TestBrowser(t *testing.T) {
 	b.do("to the folder", chromedp.Click(`//bdi[text()="src"]`), chromedp.WaitVisible(`//bdi[text()="main.go"]`), chromedp.Click(`//table//bdi[text()="main.go"]`))
 	b.wait("the text is highlighted", `getComputedStyle(document.querySelector(".hl-keyword")).color !== getComputedStyle(document.body).color`)
 	b.check("browse")
+
+	// A line of a part that is not on the page.
+	b.open("/blob/src/log.txt#L4500")
+	b.wait("the line is there", `location.search === "?start=4480" && location.hash === "#L4500" && document.querySelector("#L4500:target")`)
+	b.open("/blob/src/log.txt#L9999")
+	b.wait("there is no such line", `location.search === "?start=9979" && document.body.textContent.includes("no more lines")`)
+	b.check("lines")
 
 	// Preview: a picture, and a sound that plays from its middle.
 	b.open("/blob/quay.png")
@@ -250,7 +259,7 @@ func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromed
 // forms checks pages on a phone, in dark mode and without scripts.
 func (b *browser) forms() {
 	b.Helper()
-	for _, path := range []string{"/", "/log", "/tree/", "/blob/src/main.go", "/commit/HEAD", "/history/quay.png", "/search?q=a", "/dashboard", "/diff?from=HEAD~1&to=HEAD"} {
+	for _, path := range []string{"/", "/log", "/tree/", "/blob/src/main.go", "/commit/HEAD", "/history/quay.png", "/search?q=a", "/dashboard", "/diff?from=HEAD~1&to=HEAD", "/refs", "/blame/src/main.go", "/blob/README.md", "/blob/src/table.csv", "/blob/src/log.txt"} {
 		b.do("a phone", chromedp.EmulateViewport(360, 740))
 		b.open(path)
 		b.wait(path+" fits on a phone", `document.documentElement.scrollWidth <= 360`)
@@ -270,6 +279,9 @@ func (b *browser) forms() {
 	b.do("browse without scripts", chromedp.Navigate(b.url+"/"), chromedp.Click(`//a[text()="Files"]`), chromedp.WaitVisible(`//table//bdi[text()="src"]`),
 		chromedp.Click(`//table//bdi[text()="src"]`), chromedp.WaitVisible(`//table//bdi[text()="main.go"]`), chromedp.Click(`//table//bdi[text()="main.go"]`), chromedp.WaitVisible(".hl-keyword"),
 		chromedp.Navigate(b.url+"/history/quay.png"), chromedp.Click(`a[rel=prev]`), chromedp.WaitVisible(`a[rel=next]`),
+		chromedp.Navigate(b.url+"/blob/src/log.txt"), chromedp.Click(`//a[text()="More"]`), chromedp.WaitVisible("#L2001"), chromedp.Click(`//a[text()="Before"]`), chromedp.WaitVisible("#L1"),
+		chromedp.Navigate(b.url+"/blob/src/table.csv"), chromedp.Click(`//a[text()="Source"]`), chromedp.WaitVisible("#L1"), chromedp.Click(`//a[text()="Table"]`), chromedp.WaitVisible(".sheet"),
+		chromedp.Navigate(b.url+"/"), chromedp.SetValue("#quick", "quay"), chromedp.Click(".quick button"), chromedp.WaitVisible(".found a"),
 		chromedp.Navigate(b.url+"/search"), chromedp.SetValue("#q", "quay"), chromedp.Submit("#q"), chromedp.WaitVisible(".found a"))
 	b.do("scripts", call(emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{}))
 	b.check("without scripts")

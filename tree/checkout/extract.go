@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -27,6 +23,9 @@ var ErrInsideRepository = errors.New("inside a repository's own folder")
 type ExtractOptions struct {
 	Paths []string // paths of the view
 	To    string   // a folder; created if missing
+
+	// Root has the properties that To gets if it is created. Nil: the usual ones.
+	Root *object.Entry
 
 	// Select reports whether to write a path. Folders that lead to
 	// written paths are written, too. Nil: all are written.
@@ -55,9 +54,11 @@ type Extracted struct {
 var ErrNotVerified = errors.New("has other bytes after it was written")
 
 // Extract writes paths of a view below another folder, with their recorded modification
-// times. Files that are the same already stay untouched, so it can be repeated. If some
+// times. Files that are the same already stay untouched, so it can be repeated. Existing folders
+// above the paths keep their properties. If some
 // paths cannot be written, or their folder is damaged or missing, it writes all others and
-// returns a [*worktree.ApplyError].
+// returns a [*worktree.ApplyError]. A dry run makes the same checks and returns the same errors,
+// as far as they are known before files are written.
 func Extract(ctx context.Context, r *kist.Repository, source view.View, o ExtractOptions) (*Extracted, error) {
 	ops, lost, err := selectedOps(ctx, source, o)
 	if err != nil {
@@ -66,33 +67,23 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 	if err := OutsideRepository(o.To); err != nil {
 		return nil, err
 	}
-	result := &Extracted{Ops: ops}
-	if _, err := os.Stat(o.To); o.DryRun && errors.Is(err, fs.ErrNotExist) {
-		return result, view.WithFailed(nil, append(lost, result.dropGit(r.Worktree(), o)...))
-	}
-	if !o.DryRun {
-		if err := os.MkdirAll(o.To, 0o777); err != nil {
-			return nil, err
-		}
-	}
-	w, err := worktree.Open(o.To, r.WorktreeOptions(o.To))
+
+	to, err := openTarget(r, o)
 	if err != nil {
 		return nil, err
 	}
-	if o.Git {
-		w.AllowGit()
-	}
 	if o.Refuse {
-		if err := refuseDifferent(ctx, r, w, ops); err != nil {
+		if err := refuseDifferent(ctx, r, to.w, ops); err != nil {
 			return nil, err
 		}
 	}
+	result := &Extracted{}
 	how := worktree.ApplyOptions{RestoreTimes: true, Metadata: o.Metadata}
-	if result.Ops, err = w.Pending(ctx, ops, o.Overwrite, how); err != nil {
+	if result.Ops, err = to.w.Pending(ctx, ops, o.Overwrite, how); err != nil {
 		return nil, err
 	}
 	if o.Delete {
-		surplus, err := findSurplus(ctx, w, ops, lost, o)
+		surplus, err := findSurplus(ctx, to.w, ops, lost, o)
 		if err != nil {
 			return nil, err
 		}
@@ -100,20 +91,22 @@ func Extract(ctx context.Context, r *kist.Repository, source view.View, o Extrac
 		slices.SortStableFunc(result.Ops, func(a, b worktree.Op) int { return tree.ComparePaths(a.Path, b.Path) })
 	}
 	if o.DryRun {
-		return result, view.WithFailed(nil, append(lost, result.dropGit(w, o)...))
+		return result, view.WithFailed(nil, append(lost, result.dropGit(to.w, o)...))
 	}
 
 	how.Progress = stage.ApplyProgress(result.Ops, o.Progress)
-	applied, err := w.Apply(ctx, source.Objects, result.Ops, how)
+	applied, err := to.w.Apply(ctx, source.Objects, result.Ops, how)
 	for _, a := range applied {
 		if a.New != nil && a.New.Type != object.TypeDir {
 			result.Files++
 			result.Bytes += int64(a.New.Size)
 		}
 	}
-
 	if o.Verify && ctx.Err() == nil {
-		lost = append(lost, verifyWritten(ctx, w, applied)...)
+		lost = append(lost, verifyWritten(ctx, to.w, applied)...)
+	}
+	if finishErr := to.finish(ctx, r, o, how); finishErr != nil {
+		lost = append(lost, worktree.Failed{Err: finishErr})
 	}
 
 	return result, view.WithFailed(err, lost)
@@ -159,6 +152,9 @@ func selectedOps(ctx context.Context, source view.View, o ExtractOptions) (ops [
 		ops, lost = append(ops, list...), append(lost, unread...)
 	}
 
+	for i, op := range ops {
+		ops[i].Above = !slices.ContainsFunc(o.Paths, func(path string) bool { return tree.Below(op.Path, path) })
+	}
 	if o.Select == nil {
 		return ops, lost, nil
 	}
@@ -173,10 +169,18 @@ func selectedOps(ctx context.Context, source view.View, o ExtractOptions) (ops [
 		}
 	}
 
-	return slices.DeleteFunc(ops, func(op worktree.Op) bool {
+	selected := ops[:0]
+	for _, op := range ops {
 		isDir := op.New.Type == object.TypeDir
-		return !o.Select(op.Path, isDir) && !(isDir && folders[op.Path])
-	}), lost, nil
+		switch {
+		case o.Select(op.Path, isDir):
+			selected = append(selected, op)
+		case isDir && folders[op.Path]:
+			op.Above = true
+			selected = append(selected, op)
+		}
+	}
+	return selected, lost, nil
 }
 
 // findSurplus returns the operations that remove everything selected that the view does
@@ -239,32 +243,4 @@ func verifyWritten(ctx context.Context, w *worktree.Worktree, applied []worktree
 	}
 
 	return bad
-}
-
-// OutsideRepository makes sure that a path does not lie in a .kist folder or a bare repository.
-// Nothing need exist at the path.
-func OutsideRepository(dir string) error {
-	full, err := filepath.Abs(dir)
-	if err != nil {
-		return err
-	}
-
-	// Resolve the symlinks of the existing part of the path.
-	for at := full; ; at = filepath.Dir(at) {
-		if real, err := filepath.EvalSymlinks(at); err == nil {
-			full = filepath.Join(real, strings.TrimPrefix(full, at))
-			break
-		}
-		if at == filepath.Dir(at) {
-			break
-		}
-	}
-
-	for at := full; at != filepath.Dir(at); at = filepath.Dir(at) {
-		if filepath.Base(at) == kist.Dir || kist.IsBareDir(at) {
-			return fmt.Errorf("%q is %w", dir, ErrInsideRepository)
-		}
-	}
-
-	return nil
 }

@@ -140,28 +140,13 @@ func restoreSource(ctx context.Context, r *kist.Repository, idx *index.Index, o 
 	case o.Source != "":
 		source, err := view.OfCommit(ctx, r, o.Source)
 		if err == nil && o.At != "" {
-			return moved(ctx, source, o.At, o.Paths[0])
+			return view.Moved(ctx, source, o.At, o.Paths[0])
 		}
 		return source, err
 	case o.Staged:
 		return view.OfHead(ctx, r)
 	}
 	return view.FromIndex(ctx, r, idx)
-}
-
-// moved returns a view that has only one path of source, at another path.
-func moved(ctx context.Context, source view.View, from, to string) (view.View, error) {
-	e, err := source.Find(ctx, from)
-	if err != nil {
-		return source, err
-	}
-	objects := object.NewOverlay(source.Objects)
-	edit := tree.NewEditor(objects, tree.Info{})
-	if err := edit.Set(ctx, to, e); err != nil {
-		return source, err
-	}
-	info, err := edit.Finish(ctx)
-	return view.View{Tree: info.ID, Commit: source.Commit, Objects: objects}, err
 }
 
 // restoreSide writes one side of conflicts to the worktree, and its attributes to the index.

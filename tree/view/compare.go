@@ -182,6 +182,21 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 	return ops, lost, err
 }
 
+// Moved returns a view that has only one path of source, at another path.
+func Moved(ctx context.Context, source View, from, to string) (View, error) {
+	e, err := source.Find(ctx, from)
+	if err != nil {
+		return source, err
+	}
+	objects := object.NewOverlay(source.Objects)
+	edit := tree.NewEditor(objects, tree.Info{})
+	if err := edit.Set(ctx, to, e); err != nil {
+		return source, err
+	}
+	info, err := edit.Finish(ctx)
+	return View{Tree: info.ID, Commit: source.Commit, Objects: objects}, err
+}
+
 // Walk calls fn for the folders that lead to path, for path unless it is "", and for
 // everything below it.
 func (v View) Walk(ctx context.Context, path string, fn func(path string, e object.Entry) error) error {

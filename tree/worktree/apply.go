@@ -59,10 +59,7 @@ type Applied struct {
 // [*CollisionError] if the file system cannot hold two of the names together. A path with
 // an [*XattrError] was written, and is among the completed operations.
 func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o ApplyOptions) ([]Applied, error) {
-	if w.opt.Roots != nil && len(ops) > 0 {
-		return nil, ErrReadOnly
-	}
-	list, err := newOpList(ops)
+	list, err := w.prepare(ops)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +77,6 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 
 	w.SweepTemp()
 	left := a.leaveGit(refused)
-	a.refuseCollisions()
 	a.findLinks()
 	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.makeHardLinks} {
 		if ctx.Err() == nil && !a.fails.stop() {
@@ -108,6 +104,15 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	return applied, a.fails.err()
 }
 
+// prepare checks and sorts operations. The error is [ErrReadOnly] if the worktree is never
+// written.
+func (w *Worktree) prepare(ops []Op) (opList, error) {
+	if w.opt.Roots != nil && len(ops) > 0 {
+		return nil, ErrReadOnly
+	}
+	return newOpList(ops)
+}
+
 // applier is the state of one Apply.
 type applier struct {
 	w   *Worktree
@@ -117,12 +122,15 @@ type applier struct {
 
 	done   []Applied      // by place in ops
 	state  []opState      // by place in ops
-	locked map[int]uint32 // former permission bits of folders that unlockFolders changed, by place in ops
+	locked map[int]uint32 // former permission bits of existing folders that keep theirs, by place in ops
 	links  map[string]int // by path of a hard link to make: the place in ops of the operation that makes the file
 	fails  failures
 	tokens chan struct{} // one for each working goroutine
 	meter  meter
 	making sync.Mutex // serialises making folders that no operation makes
+
+	spelled spellings
+	beside  sweptFolders
 }
 
 // opState is the state of an operation.
@@ -165,8 +173,14 @@ func (m *meter) add(report func(files, bytes int64), files, bytes int64) {
 type applyWorker struct {
 	*applier
 	temp   *tempFolder // nil: temporary files lie beside their final places
-	beside bool        // the current folder is on another file system than temp
+	gives  inheritance // of temp
+	stages bool        // it makes files and symlinks
 	ending bool        // Apply has failed: continue with the other paths and ignore their errors
+	list   listing     // reused
+
+	// Of the current folder:
+	inherits inheritance // by what is made in it
+	isBeside bool        // temporary files lie in it, because files of temp would differ
 
 	lostXattr *XattrError // of the current path: the last one that the file system cannot hold
 }
@@ -181,10 +195,10 @@ func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f
 			a.tokens <- struct{}{}
 			defer func() { <-a.tokens }()
 			w := &applyWorker{applier: a}
-			if missing == makeIt {
+			if w.stages = missing == makeIt; w.stages {
 				if temp, err := a.w.newTemp(); err == nil {
 					defer temp.close()
-					w.temp = temp
+					w.temp, w.gives = temp, inheritanceOf(temp.folder)
 				}
 			}
 			for {
@@ -210,9 +224,17 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 	}
 	if err == nil {
 		defer d.Close()
+		if err = w.spelled.check(w.w, dir); missing == isDone && err != nil {
+			err = fs.ErrNotExist // a folder with another name
+		}
 	}
-
-	w.beside = w.temp == nil
+	if err == nil && missing != isDone {
+		w.inherits = inheritanceOf(d)
+		w.isBeside = w.temp == nil || w.inherits != w.gives
+		if w.isBeside && w.stages {
+			w.sweepBeside(dir, d)
+		}
+	}
 	gone := missing == isDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
 	for _, i := range group {
 		if !w.ending && (ctx.Err() != nil || w.fails.stop()) {
@@ -255,7 +277,10 @@ func (a *applier) finish(i int, st index.Stat) {
 func (a *applier) removeFiles(ctx context.Context) {
 	groups := a.ops.groups(func(op *Op) bool { return op.Old != nil && (op.New == nil || op.makes(object.TypeDir)) })
 	a.each(ctx, groups, isDone, func(w *applyWorker, d folder, name string, i int) error {
-		err := d.unlink(name)
+		var err error
+		if checkSpelling(d, name) == nil { // otherwise another name has the file
+			err = d.unlink(name)
+		}
 		if err != nil {
 			st, statErr := d.lstat(name)
 			if errors.Is(statErr, fs.ErrNotExist) || statErr == nil && st.isDir() {
@@ -286,7 +311,10 @@ func (a *applier) removeFolders(ctx context.Context) {
 }
 
 func (w *applyWorker) removeFolder(d folder, name string, i int) error {
-	err := d.rmdir(name)
+	err := fs.ErrNotExist // unless the name is another folder's
+	if checkSpelling(d, name) == nil {
+		err = d.rmdir(name)
+	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) || notFolder(err) || notEmpty(err) {
 		w.finish(i, index.Stat{})
 		return nil
@@ -329,10 +357,15 @@ func (w *applyWorker) unlockFolder(d folder, name string, i int) {
 	}
 	defer sub.Close()
 	st, err := sub.lstat("")
-	if err == nil && !w.w.isRepo(&st) && st.mode&workingMode != workingMode {
-		if sub.chmodSelf(uint32(st.perm())|workingMode) == nil && w.ops[i].New == nil {
-			w.locked[i] = uint32(st.perm())
-		}
+	if err != nil || w.w.isRepo(&st) {
+		return
+	}
+	op := &w.ops[i]
+	if st.mode&workingMode != workingMode && (checkSpelling(d, name) != nil || sub.chmodSelf(uint32(st.perm())|workingMode) != nil) {
+		return
+	}
+	if op.Above || op.New == nil && st.mode&workingMode != workingMode {
+		w.locked[i] = uint32(st.perm())
 	}
 }
 
@@ -341,6 +374,9 @@ func (w *applyWorker) unlockFolder(d folder, name string, i int) {
 // was cancelled.
 func (a *applier) lockFolders() {
 	for _, i := range slices.Backward(slices.Sorted(maps.Keys(a.locked))) {
+		if a.ops[i].New != nil {
+			continue // finishFolder does it
+		}
 		dir, name := tree.Split(a.ops[i].Path)
 		d, err := a.w.openFolder(dir)
 		if err != nil {
@@ -367,12 +403,25 @@ func (a *applier) makeFolders(ctx context.Context) {
 func (w *applyWorker) makeFolder(d folder, name string, i int) error {
 	// The final bits, as far as the umask allows: if finishFolders is never reached,
 	// most folders are right all the same.
-	mode := uint32(w.w.opt.written(w.ops[i].New.Mode)) | workingMode
+	path := w.ops[i].Path
+	mode := uint32(w.inherits.newMode(&w.w.opt, w.ops[i].New.Mode, true)&0o777) | workingMode
 	err := d.mkdir(name, mode)
-	if !errors.Is(err, fs.ErrExist) {
+	if err == nil || !errors.Is(err, fs.ErrExist) {
+		w.spelled.note(path, nil)
 		return err
 	}
 
+	dir, _ := tree.Split(path)
+	err = inFolder(dir, checkSpelling(d, name))
+	w.spelled.note(path, err)
+	if err != nil {
+		return err
+	}
+	return w.useFolder(d, name, mode)
+}
+
+// useFolder makes a folder in the place of an existing name, unless that is a folder.
+func (w *applyWorker) useFolder(d folder, name string, mode uint32) error {
 	sub, err := d.sub(name)
 	if notFolder(err) { // a file or symlink is in its place
 		if err = d.unlink(name); err == nil {
@@ -420,6 +469,13 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 
 	st, err := sub.lstat("")
 	if err != nil {
+		return err
+	}
+	if perm, kept := w.locked[i]; kept {
+		if uint32(st.perm()) != perm {
+			err = sub.chmodSelf(perm)
+		}
+		w.finish(i, index.Stat{})
 		return err
 	}
 	a, err := sub.pin("")

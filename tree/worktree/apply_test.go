@@ -471,33 +471,6 @@ func TestApplyWithoutTemp(t *testing.T) {
 	}
 }
 
-func TestApplyCollisions(t *testing.T) {
-	f := newReal(t)
-	f.w.foldsCase = func() bool { return true }
-	x := f.file("x")
-	applied, err := f.w.Apply(ctx, f.store, []Op{
-		{Path: "A", New: x}, {Path: "a", New: x}, {Path: "b", New: x}, {Path: "Dir/x", New: x}, {Path: "dir/y", New: x}, {Path: "dir", New: dir(0o755)},
-		{Path: "É", New: x}, {Path: "é", New: x}, {Path: "gone"}, {Path: "GONE", New: x}, {Path: "\xff", New: x}, {Path: "\xfe", New: x},
-	}, ApplyOptions{})
-	var failed *ApplyError
-	if !errors.As(err, &failed) {
-		t.Fatal(err)
-	}
-	got := map[string]string{}
-	for _, x := range failed.Failed {
-		var collision *CollisionError
-		if !errors.As(x.Err, &collision) {
-			t.Errorf("%s: error %v, want a CollisionError", x.Path, x.Err)
-			continue
-		}
-		got[x.Path] = collision.Other
-	}
-	same(t, "collisions", got, map[string]string{"A": "a", "a": "A", "Dir/x": "dir", "dir": "Dir", "dir/y": "Dir", "É": "é", "é": "É"})
-	if len(applied) != 5 {
-		t.Errorf("applied %v, want 5 operations", applied)
-	}
-}
-
 func TestCheck(t *testing.T) {
 	f := newReal(t)
 	for _, path := range []string{"clean", "touched", "edited", "edited-as-new", "chmod", "removed", "dir/a", "dir/b", "todir", "unread"} {

@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -32,12 +33,14 @@ func (a *applier) makeLinks(ctx context.Context) {
 
 // place calls write to make a file or symlink under a temporary name, and
 // renames it to its final name. If the temporary folder is on another file
-// system, it tries once more beside the final name.
+// system, it tries once more beside the final name. The error is a [*CollisionError] if
+// another name has the place.
 func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, write func(context.Context, staged, int) (file, error)) error {
 	e := w.ops[i].New
+	dir, _ := tree.Split(w.ops[i].Path)
 	for {
 		temp := w.temp
-		if w.beside {
+		if w.isBeside {
 			temp = nil
 		}
 		at := temp.stage(d)
@@ -51,12 +54,13 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 				err = closeErr
 			}
 		}
-		if errnoOf(err) == syscall.EXDEV && !w.beside {
-			w.beside = true
+		if errnoOf(err) == syscall.EXDEV && !w.isBeside {
+			w.isBeside = true
+			w.sweepBeside(dir, d)
 			continue
 		}
 		if err != nil {
-			return err
+			return inFolder(dir, err)
 		}
 		w.finish(i, st)
 		if e.Type != object.TypeFile {
@@ -76,7 +80,7 @@ func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i i
 	}
 	defer f.Close()
 
-	if _, err := w.r.Get(ctx, e.Content); err != nil || w.setMetadata(f, e) != nil {
+	if _, err := w.r.Get(ctx, e.Content); w.isBeside || err != nil || w.setMetadata(f, e) != nil {
 		at.drop()
 		return false
 	}
@@ -180,7 +184,7 @@ func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file,
 
 // write makes a file, calls fill to write its content, and sets its metadata.
 func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (file, error) {
-	f, err := at.dir.create(at.name, uint32(w.w.opt.written(e.Mode)&0o777))
+	f, err := at.dir.create(at.name, uint32(w.inherits.newMode(&w.w.opt, e.Mode, false)&0o777))
 	if err != nil {
 		return nil, err
 	}

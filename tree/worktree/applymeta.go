@@ -128,7 +128,7 @@ func (w *applyWorker) restoreMode(e *object.Entry) uint16 {
 	if w.o.Metadata != nil && e.Meta != nil {
 		return e.Mode
 	}
-	return w.w.opt.written(e.Mode)
+	return w.inherits.newMode(&w.w.opt, e.Mode, e.Type == object.TypeDir)
 }
 
 // keepOwner stands for the present owner in chown.

@@ -154,6 +154,14 @@ func (d *pathFolder) rename(name string, to folder, newName string) error {
 	return d.fs.Rename(at, target)
 }
 
+func (d *pathFolder) renameNew(name string, to folder, newName string) error {
+	target := path.Join(to.(*pathFolder).dir, newName)
+	if _, err := d.pathFS.lstat(target); err == nil {
+		return &fs.PathError{Op: "rename", Path: target, Err: syscall.EEXIST}
+	}
+	return d.rename(name, to, newName)
+}
+
 func (d *pathFolder) mkdir(name string, perm uint32) error {
 	at := d.at(name)
 	if _, err := d.pathFS.lstat(at); err == nil {

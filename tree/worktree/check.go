@@ -116,15 +116,15 @@ const (
 
 // Pending returns the operations that Apply still has to carry out, sorted by path. It leaves
 // out the files and symlinks that stay. How selects these, and o has the options for Apply. Denied
-// metadata of files that stay counts, as in Apply.
+// metadata of files that stay counts, as in Apply. Operations that Apply refuses as a whole give
+// the same error here.
 func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o ApplyOptions) ([]Op, error) {
-	list, err := newOpList(ops)
+	list, err := w.prepare(ops)
 	if err != nil {
 		return nil, err
 	}
 
 	done := make([]bool, len(list))
-	s := staying{w: w, how: how, o: &o}
 	made := list.groups(func(op *Op) bool { return op.New != nil })
 	err = w.eachGroup(ctx, made, func(st *storer, group []int) {
 		dir, _ := tree.Split(list[group[0]].Path)
@@ -133,8 +133,10 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 			return // Apply makes the folder, or reports the error
 		}
 		defer d.Close()
+		s := staying{w: w, how: how, o: &o, inherits: inheritanceOf(d)}
 		for _, i := range group {
-			done[i] = s.stays(ctx, st, d, &list[i])
+			_, name := tree.Split(list[i].Path)
+			done[i] = s.stays(ctx, st, d, &list[i]) && checkSpelling(d, name) == nil
 		}
 	})
 	if err != nil {
@@ -156,9 +158,10 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 
 // staying decides which files Apply need not write.
 type staying struct {
-	w   *Worktree
-	how Overwrite
-	o   *ApplyOptions
+	w        *Worktree
+	how      Overwrite
+	o        *ApplyOptions
+	inherits inheritance // of the current folder
 }
 
 // stays reports whether the path of op, in folder d, is left as it is.
@@ -201,7 +204,7 @@ func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
 // sameMetadata reports whether Apply would leave the metadata of a path as it is: it is
 // equal, or this user may not change it. Have has the present metadata.
 func (t staying) sameMetadata(want, have *object.Entry, st *fileStat) bool {
-	w := applyWorker{applier: &applier{w: t.w, o: *t.o}}
+	w := applyWorker{applier: &applier{w: t.w, o: *t.o}, inherits: t.inherits}
 	mode := w.restoreMode(want)
 	if want.Meta == nil || have.Meta == nil {
 		return want.Type != object.TypeFile || mode == st.perm()

@@ -52,6 +52,8 @@ type folderWriter interface {
 	// rename moves a name of this folder to a name of another, replacing a
 	// file or symlink there.
 	rename(name string, to folder, newName string) error
+	// renameNew is rename if the new name is free. Otherwise the error is EEXIST.
+	renameNew(name string, to folder, newName string) error
 	mkdir(name string, perm uint32) error
 	symlink(target, name string) error
 	mknod(name string, mode uint32, device uint64) error // a FIFO, a socket or a device

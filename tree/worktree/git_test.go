@@ -17,7 +17,7 @@ import (
 )
 
 // makers are the methods of folderWriter that make or replace a name.
-var makers = []string{"create", "rename", "mkdir", "symlink", "mknod", "link"}
+var makers = []string{"create", "rename", "renameNew", "mkdir", "symlink", "mknod", "link"}
 
 // writingMethods are the exported methods that reach makers. Each has a reason why it makes
 // nothing in a folder of git, or a call that is refused.

@@ -195,7 +195,7 @@ func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index
 	}
 	was := known.Properties()
 	if e.Meta == nil || was.Meta == nil {
-		e.Mode = w.opt.recorded(e.Mode, was.Mode)
+		e.Mode = w.opt.recorded(d, e.Mode, was.Mode, true)
 	}
 	err = joinLeft(err, setAttrs(&e, was.Attrs))
 	return e, err

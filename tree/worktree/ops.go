@@ -5,12 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"iter"
 	"slices"
 	"strings"
 	"sync"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -25,6 +22,10 @@ type Op struct {
 	Path string
 	Old  *index.Entry  // the entry in the index; nil for a folder or an untracked path
 	New  *object.Entry // the wanted entry, whose Name is not used; nil: remove the path
+
+	// Above says that the wanted paths lie below New, a folder. If the folder exists, it
+	// keeps its properties.
+	Above bool
 }
 
 // makes reports whether the operation makes something of type t.
@@ -155,14 +156,6 @@ func (e *ApplyError) Unwrap() []error {
 	return errs
 }
 
-// CollisionError means that a name cannot be written beside Other, because
-// this file system ignores the difference between them.
-type CollisionError struct{ Other string }
-
-func (e *CollisionError) Error() string {
-	return fmt.Sprintf("the file system treats the name as equal to %q", e.Other)
-}
-
 // failures collects the errors of paths from many goroutines.
 type failures struct {
 	mu      sync.Mutex
@@ -196,101 +189,4 @@ func (f *failures) err() error {
 	}
 	slices.SortStableFunc(f.failed, func(a, b Failed) int { return tree.ComparePaths(a.Path, b.Path) })
 	return &ApplyError{Failed: f.failed, Stopped: f.stopped}
-}
-
-// findFold reports whether the file system ignores the case of names. It tries
-// the name of the repository's folder in upper case, or else that of a new
-// temporary file.
-func (w *Worktree) findFold() bool {
-	root, err := w.fs.openFolder("")
-	if err != nil {
-		return false
-	}
-	defer root.Close()
-
-	name := w.opt.RepoName
-	st, have := w.repo()
-	if !have {
-		at := (*tempFolder)(nil).stage(root)
-		f, err := root.create(at.name, 0o600)
-		if err != nil {
-			return false
-		}
-		defer at.drop()
-		defer f.Close()
-		if st, err = f.stat(); err != nil {
-			return false
-		}
-		name = at.name
-	}
-
-	other, err := root.lstat(strings.ToUpper(name))
-	return err == nil && name != strings.ToUpper(name) && other.ino == st.ino && other.dev == st.dev
-}
-
-// refuseCollisions marks operations as failed if the file system would give
-// two of their paths, or of the folders above, the same name.
-func (a *applier) refuseCollisions() {
-	if !a.w.foldsCase() {
-		return
-	}
-
-	spellings := map[string][2]string{} // by folded path: the first two spellings
-	for i := range a.ops {
-		if a.ops[i].New == nil {
-			continue
-		}
-		for path, folded := range prefixes(a.ops[i].Path) {
-			have := spellings[folded]
-			if have[0] == path {
-				break // the folders above are known, too
-			}
-			switch {
-			case have[0] == "":
-				have[0] = path
-			case have[1] == "":
-				have[1] = path
-			}
-			spellings[folded] = have
-		}
-	}
-
-	for i := range a.ops {
-		if a.ops[i].New == nil {
-			continue
-		}
-		for path, folded := range prefixes(a.ops[i].Path) {
-			if have := spellings[folded]; have[1] != "" {
-				other := have[0]
-				if other == path {
-					other = have[1]
-				}
-				a.state[i] = opFailed
-				a.fails.add(a.ops[i].Path, &CollisionError{Other: other})
-				break
-			}
-		}
-	}
-}
-
-// prefixes yields a path and all folders above it, longest first, each as it
-// is and folded.
-func prefixes(path string) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for folded := foldCase(path); path != ""; {
-			if !yield(path, folded) {
-				return
-			}
-			path, _ = tree.Split(path)
-			folded, _ = tree.Split(folded)
-		}
-	}
-}
-
-// foldCase returns the same string for all paths that differ only in case.
-func foldCase(path string) string {
-	if !utf8.ValidString(path) {
-		return path
-	}
-	return strings.Map(func(r rune) rune { return unicode.ToLower(unicode.ToUpper(r)) }, path)
 }

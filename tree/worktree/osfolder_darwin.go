@@ -69,3 +69,13 @@ func statFrom(st *unix.Stat_t) fileStat {
 		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano(),
 		nlink: uint64(st.Nlink), uid: st.Uid, gid: st.Gid, rdev: uint64(st.Rdev)}
 }
+
+func renameNoReplace(from int, name string, to int, newName string) error {
+	return unix.RenameatxNp(from, name, to, newName, unix.RENAME_EXCL)
+}
+
+// setsGroup says that folders made in one with the set-group-ID bit have it, too.
+const setsGroup = false
+
+// passesGroup reports whether a folder with a mode gives its group to new names.
+func passesGroup(uint32) bool { return true }

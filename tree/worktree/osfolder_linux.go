@@ -107,6 +107,16 @@ func chmodPathFD(fd int, perm uint32) error {
 	return unix.Chmod("/proc/self/fd/"+strconv.Itoa(fd), perm)
 }
 
+func renameNoReplace(from int, name string, to int, newName string) error {
+	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
+}
+
+// setsGroup says that folders made in one with the set-group-ID bit have it, too.
+const setsGroup = true
+
+// passesGroup reports whether a folder with a mode gives its group to new names.
+func passesGroup(mode uint32) bool { return mode&setGroup != 0 }
+
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: st.Mode,
 		mtime: object.Time{Sec: int64(st.Mtim.Sec), Nsec: uint32(st.Mtim.Nsec)}, ctime: st.Ctim.Nano(),

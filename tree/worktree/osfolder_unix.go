@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -151,6 +152,26 @@ func (d *osFolder) rename(name string, to folder, newName string) error {
 	return retry(func() error { return unix.Renameat(d.fd, name, to.(*osFolder).fd, newName) })
 }
 
+func (d *osFolder) renameNew(name string, to folder, newName string) error {
+	target := to.(*osFolder)
+	err := retry(func() error { return renameNoReplace(d.fd, name, target.fd, newName) })
+	if err != unix.EINVAL && err != unix.ENOSYS && err != unix.ENOTSUP {
+		return err
+	}
+
+	// The file system cannot do it. Other goroutines of this process wait.
+	renaming.Lock()
+	defer renaming.Unlock()
+	if _, err := target.lstat(newName); err == nil {
+		return unix.EEXIST
+	} else if err != unix.ENOENT {
+		return err
+	}
+	return d.rename(name, to, newName)
+}
+
+var renaming sync.Mutex
+
 func (d *osFolder) mkdir(name string, perm uint32) error {
 	return retry(func() error { return unix.Mkdirat(d.fd, name, perm) })
 }
@@ -251,9 +272,15 @@ func (f osFile) chmod(perm uint32) error {
 // tryLock takes an flock(2), which ends with the process. It reports false if
 // the folder was removed meanwhile.
 func (d *osFolder) tryLock() bool {
-	if retry(func() error { return unix.Flock(d.fd, unix.LOCK_EX|unix.LOCK_NB) }) != nil {
+	if d.flock(unix.LOCK_EX) != nil {
 		return false
 	}
 	var st unix.Stat_t
 	return unix.Fstat(d.fd, &st) == nil && st.Nlink > 0
+}
+
+func (d *osFolder) shareLock() { _ = d.flock(unix.LOCK_SH) }
+
+func (d *osFolder) flock(how int) error {
+	return retry(func() error { return unix.Flock(d.fd, how|unix.LOCK_NB) })
 }

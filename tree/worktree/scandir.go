@@ -349,9 +349,9 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 	f := Found{Type: st.entryType(), Dir: st.isDir(), Mode: st.perm(), Stat: stat, Old: n.entry}
 	switch {
 	case n.entry != nil && n.entry.Type == f.Type:
-		f.Mode = d.w.opt.recorded(f.Mode, n.entry.Mode)
+		f.Mode = d.w.opt.recorded(d.folder, f.Mode, n.entry.Mode, false)
 	case n.sub != nil && f.Dir:
-		f.Mode = d.w.opt.recorded(f.Mode, n.sub.Mode())
+		f.Mode = d.w.opt.recorded(d.folder, f.Mode, n.sub.Mode(), true)
 	}
 
 	switch {

@@ -194,7 +194,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 
 	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.mtime}
 	if known != nil && known.Type == object.TypeFile {
-		e.Mode = s.w.opt.recorded(e.Mode, known.Mode)
+		e.Mode = s.w.opt.recorded(s.folder, e.Mode, known.Mode, false)
 	}
 
 	isKnown, err := s.storeKnown(ctx, f, known, before.size, &e)

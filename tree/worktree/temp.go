@@ -5,12 +5,26 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
+
+	"github.com/kist-vcs/kist/tree"
 )
 
 // tempPrefix begins the names of folders for temporary files.
 const tempPrefix = "write-"
+
+// besidePrefix begins the names of temporary files that lie beside their final places. The rest
+// of such a name is a random number, see isBeside.
+const besidePrefix = ".kist-tmp-"
+
+// isBeside reports whether kist gives a name to temporary files beside their final places.
+func isBeside(name string) bool {
+	digits, found := strings.CutPrefix(name, besidePrefix)
+	return found && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
+}
 
 // tempFolder is a folder for incomplete files. One goroutine uses it.
 // If the process is killed, the next one removes the folder.
@@ -26,6 +40,9 @@ type tempFolder struct {
 type locker interface {
 	// tryLock reports whether it locked the folder and the folder still exists.
 	tryLock() bool
+	// shareLock replaces the lock by one that any number of processes can hold. It
+	// does nothing if another process holds the lock.
+	shareLock()
 }
 
 // newTemp makes a folder for temporary files.
@@ -98,16 +115,21 @@ type staged struct {
 // folder to. The place is in t, or in that folder itself if t is nil.
 func (t *tempFolder) stage(to folder) staged {
 	if t == nil {
-		return staged{to, fmt.Sprintf(".kist-tmp-%016x", rand.Uint64())}
+		return staged{to, fmt.Sprintf("%s%016x", besidePrefix, rand.Uint64())}
 	}
 	t.next++
 	return staged{t.folder, fmt.Sprintf("%08x", t.next)}
 }
 
 // place renames the file to its final name and replaces a file, symlink or
-// empty folder there. If that fails, it removes the file.
+// empty folder there, unless its name has another spelling. If that fails, it removes the file.
 func (s staged) place(to folder, name string) error {
-	err := s.dir.rename(s.name, to, name)
+	err := s.dir.renameNew(s.name, to, name)
+	if errors.Is(err, fs.ErrExist) {
+		if err = checkSpelling(to, name); err == nil {
+			err = s.dir.rename(s.name, to, name)
+		}
+	}
 	if errnoOf(err) == syscall.EISDIR || notEmpty(err) {
 		// A folder has the name. rmdir fails unless it is empty.
 		if to.rmdir(name) == nil {
@@ -169,4 +191,43 @@ func sweepTempFolder(parent folder, name string) {
 	}
 
 	parent.rmdir(name)
+}
+
+// sweepBeside removes the temporary files that killed processes left in the folder of a path.
+// No other process may be writing files there. So every process that does holds a shared lock
+// of the folder, which ends when d is closed. Files that operations make stay.
+func (w *applyWorker) sweepBeside(dir string, d folder) {
+	l, ok := d.(locker)
+	if !ok {
+		return
+	}
+	w.beside.mu.Lock()
+	defer w.beside.mu.Unlock()
+	defer l.shareLock()
+	if w.beside.swept[dir] || !l.tryLock() {
+		return
+	}
+
+	if w.beside.swept == nil {
+		w.beside.swept = map[string]bool{}
+	}
+	w.beside.swept[dir] = true
+	if d.list(&w.list) != nil {
+		return
+	}
+	for i := range w.list.entries {
+		name := w.list.name(i)
+		if !isBeside(name) {
+			continue
+		}
+		if _, made := slices.BinarySearchFunc(w.ops, tree.Join(dir, name), func(op Op, path string) int { return tree.ComparePaths(op.Path, path) }); !made {
+			d.unlink(name) // never a folder
+		}
+	}
+}
+
+// sweptFolders remembers the folders that sweepBeside has looked at.
+type sweptFolders struct {
+	mu    sync.Mutex
+	swept map[string]bool // by path
 }

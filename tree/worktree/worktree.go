@@ -92,11 +92,11 @@ func (o *Options) written(mode uint16) uint16 {
 // setID has the set-user-ID and set-group-ID bits.
 const setID = 0o6000
 
-// recorded returns the mode to record for a path with the permission bits
+// recorded returns the mode to record for a path in the folder d, with the permission bits
 // found. Known is the mode of its present entry. Bits that kist would not
-// write stay recorded.
-func (o *Options) recorded(found, known uint16) uint16 {
-	if found == o.written(known) || found == known&^(o.Umask&0o777) {
+// write stay recorded, and bits that come from d do not count.
+func (o *Options) recorded(d folder, found, known uint16, isDir bool) uint16 {
+	if found == known || found == o.written(known) || found == known&^(o.Umask&0o777) || found == inheritanceOf(d).newMode(o, known, isDir) {
 		return known
 	}
 	return found
@@ -114,8 +114,6 @@ type Worktree struct {
 	git   map[string]bool // by path: the folders of git that scans left out, and whether the index has them
 
 	repo func() (fileStat, bool) // the repository's own folder, if there is one
-
-	foldsCase func() bool // the file system ignores the case of names
 
 	clockOnce sync.Once
 	clockAt   time.Duration // how far the file system's clock is ahead of Now
@@ -155,6 +153,14 @@ func New(fsys billy.Filesystem, o Options) *Worktree {
 	return newWorktree(&pathFS{fsys}, o)
 }
 
+// OfMissing returns the Worktree of a folder that does not exist: it has no files, and nothing
+// can be written.
+func OfMissing(o Options) *Worktree { return newWorktree(missingFS{}, o) }
+
+type missingFS struct{}
+
+func (missingFS) openFolder(string) (folder, error) { return nil, fs.ErrNotExist }
+
 func newWorktree(fsys opener, o Options) *Worktree {
 	if o.Jobs <= 0 {
 		o.Jobs = runtime.GOMAXPROCS(0)
@@ -169,7 +175,6 @@ func newWorktree(fsys opener, o Options) *Worktree {
 	w := &Worktree{fs: fsys, opt: o}
 	w.repoDir, w.repoBase = tree.Split(o.RepoName)
 	w.repo = sync.OnceValues(w.findRepo)
-	w.foldsCase = sync.OnceValue(w.findFold)
 	return w
 }
 

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -12,9 +13,12 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
 	"github.com/kist-vcs/kist/tree/ignore"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -71,7 +75,7 @@ type extractedJSON struct {
 }
 
 // extract writes paths of a commit elsewhere.
-func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Repository, specs pathspecs) error {
+func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	full, err := o.fullMetadata()
 	if err != nil {
 		return err
@@ -80,13 +84,13 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	if err != nil {
 		return err
 	}
-	source, paths, err := pathsOf(ctx, env, r, cmp.Or(o.source, "HEAD"), specs)
+	from, err := o.extracted(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
 	p := env.progress("restoring")
-	result, err := checkout.Extract(ctx, r, source, checkout.ExtractOptions{
-		Paths: paths, To: env.path(o.to), Select: selected, Metadata: full, Git: o.git, Refuse: o.overwrite == "" && !o.force, Overwrite: overwrites[o.overwrite],
+	result, err := checkout.Extract(ctx, r, from.view, checkout.ExtractOptions{
+		Paths: from.paths, Root: from.root, To: env.path(o.to), Select: selected, Metadata: full, Git: o.git, Refuse: o.overwrite == "" && !o.force, Overwrite: overwrites[o.overwrite],
 		Delete: o.remove, Verify: o.verify, DryRun: o.dryRun, Progress: p.amounts(),
 	})
 	p.Stop()
@@ -102,6 +106,48 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	}
 	warnDenied(env, full)
 	return unwrittenBelow(o.to, err)
+}
+
+// extracted is what restore --to writes: paths of a view, and the folder in whose place DIR
+// comes, or nil.
+type extracted struct {
+	view  view.View
+	paths []string
+	root  *object.Entry
+}
+
+// extracted finds the files for arguments. REV:FOLDER as the only one stands for the content of
+// the folder, and REV:FILE for the file alone, both without the path above.
+func (o *restoreOptions) extracted(ctx context.Context, env *Env, r *kist.Repository, args []string) (extracted, error) {
+	entry := len(args) == 1 && o.source == "" && namesPath(args[0]) && !looksLikePathspec(args[0])
+	if entry {
+		rev, _, _ := refs.SplitPath(args[0])
+		_, err := r.Resolve(ctx, rev)
+		entry = rev == "" || !errors.Is(err, refs.ErrNotFound) // otherwise a path with a colon
+	}
+	if !entry {
+		specs, err := env.pathspecs(r, args, false)
+		if err != nil {
+			return extracted{}, err
+		}
+		source, paths, err := pathsOf(ctx, env, r, cmp.Or(o.source, "HEAD"), specs)
+		return extracted{view: source, paths: paths}, err
+	}
+
+	at, err := env.locate(ctx, r, args[0])
+	if err != nil {
+		return extracted{}, err
+	}
+	from := extracted{view: at.view(), paths: []string{""}}
+	switch {
+	case at.path == "":
+	case at.entry.Type == object.TypeDir:
+		from.view.Tree, from.root = at.entry.Content.ID, &at.entry
+	default:
+		_, name := tree.Split(at.path)
+		from.view, err = view.Moved(ctx, at.view(), at.path, name)
+	}
+	return from, err
 }
 
 // fullMetadata returns the options for all metadata, or nil for what a checkout writes.

@@ -105,12 +105,12 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 		}
 		args = rest
 	}
+	if o.to != "" {
+		return o.extract(ctx, env, r, args)
+	}
 	specs, err := env.pathspecs(r, args, false)
 	if err != nil {
 		return err
-	}
-	if o.to != "" {
-		return o.extract(ctx, env, r, specs)
 	}
 	if name := o.extractOptions.used(); name != "" {
 		return usagef("--%s is only for --to", name)

@@ -25,12 +25,12 @@ var writers = map[string]string{
 	"object/": "below .kist", "refs/": "below .kist", "gc/": "below .kist", "tree/index/": "below .kist", "tree/versions/": "below .kist", "tree/pending/": "below .kist",
 	"remote/": "below .kist, and remotes", "repository.go": "below .kist", "userconfig.go": "the user's configuration",
 
-	"tree/worktree/":           "worktrees: TestGitWriters there",
-	"tree/farm/":               "views: TestGitFolders of cmd/kist/cli",
-	"tree/checkout/extract.go": "the folder that the user names",
-	"tree/convert/delete.go":   "a new name for the folder to delete",
-	"tree/convert/folder.go":   "nothing: it reads a folder",
-	"tree/treetest/":           "repositories of tests",
+	"tree/worktree/":          "worktrees: TestGitWriters there",
+	"tree/farm/":              "views: TestGitFolders of cmd/kist/cli",
+	"tree/checkout/target.go": "the folder that the user names",
+	"tree/convert/delete.go":  "a new name for the folder to delete",
+	"tree/convert/folder.go":  "nothing: it reads a folder",
+	"tree/treetest/":          "repositories of tests",
 
 	"cmd/kist/cli/archive.go":    "the archive that the user names",
 	"cmd/kist/cli/backupcare.go": "below .kist",

@@ -179,7 +179,7 @@ type applyWorker struct {
 	list   listing     // reused
 
 	// Of the current folder:
-	inherits inheritance // by what is made in it
+	inherits inheritance // of new names in it
 	isBeside bool        // temporary files lie in it, because files of temp would differ
 
 	lostXattr *XattrError // of the current path: the last one that the file system cannot hold
@@ -215,26 +215,11 @@ func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f
 
 // group runs f for the operations of one folder and reports whether to go on.
 func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing, f func(w *applyWorker, d folder, name string, i int) error) bool {
-	dir, _ := tree.Split(w.ops[group[0]].Path)
-	d, err := w.w.openFolder(dir)
-	if missing == makeIt && errors.Is(err, fs.ErrNotExist) {
-		w.making.Lock()
-		d, err = w.w.makeFolder(dir)
-		w.making.Unlock()
-	}
+	d, err := w.openGroup(group, missing)
 	if err == nil {
 		defer d.Close()
-		if err = w.spelled.check(w.w, dir); missing == isDone && err != nil {
-			err = fs.ErrNotExist // a folder with another name
-		}
 	}
-	if err == nil && missing != isDone {
-		w.inherits = inheritanceOf(d)
-		w.isBeside = w.temp == nil || w.inherits != w.gives
-		if w.isBeside && w.stages {
-			w.sweepBeside(dir, d)
-		}
-	}
+
 	gone := missing == isDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
 	for _, i := range group {
 		if !w.ending && (ctx.Err() != nil || w.fails.stop()) {
@@ -264,6 +249,39 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 	}
 
 	return true
+}
+
+// openGroup opens the folder of a group of operations. The error is [fs.ErrNotExist] if nothing
+// is to be removed, because the folder is another one in truth: its name has another spelling.
+func (w *applyWorker) openGroup(group []int, missing ifMissing) (folder, error) {
+	dir, _ := tree.Split(w.ops[group[0]].Path)
+	d, err := w.w.openFolder(dir)
+	if missing == makeIt && errors.Is(err, fs.ErrNotExist) {
+		w.making.Lock()
+		d, err = w.w.makeFolder(dir)
+		w.making.Unlock()
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	if err := w.spelled.check(w.w, dir); err != nil {
+		d.Close()
+		if missing == isDone {
+			err = fs.ErrNotExist
+		}
+		return nil, err
+	}
+	if missing == isDone {
+		return d, nil
+	}
+
+	w.inherits = inheritanceOf(d)
+	w.isBeside = w.temp == nil || w.inherits != w.gives
+	if w.isBeside && w.stages {
+		w.sweepBeside(dir, d)
+	}
+	return d, nil
 }
 
 // finish marks an operation as done.

@@ -52,7 +52,7 @@ func madeAt(f *fixture, path string) made {
 }
 
 // Written files and folders have the group, the permission bits and the ACL that the system gives
-// to any new name of the folder, and a scan finds no change in that.
+// to any new name of the folder. A scan finds no change in them.
 func TestApplyInherits(t *testing.T) {
 	if os.Geteuid() != 0 {
 		objecttest.Skip(t, "only root can give a folder to another group")

@@ -98,7 +98,7 @@ func (d foldFolder) link(name string, to folder, newName string) error {
 }
 
 // Names that the file system takes for one are not written over each other, or removed for each
-// other, also if only a folder below the top does so and inode numbers do not show it.
+// other. Here only a folder below the top ignores case, and inode numbers do not show it.
 func TestApplyCollisions(t *testing.T) {
 	for _, test := range []struct {
 		name    string

@@ -28,7 +28,7 @@ type restoreOptions struct {
 func newRestore(env *Env) *cobra.Command {
 	var o restoreOptions
 	cmd := &cobra.Command{
-		Use:   "restore [OPTIONS] PATH|FILE@N...",
+		Use:   "restore [OPTIONS] PATH|FILE@N|REV:PATH...",
 		Short: "restore files",
 		Long: `Restores files in the worktree from the index, or with --source from a commit.
 Their local changes are lost, and tracked files that the source lacks are
@@ -45,10 +45,13 @@ kist names it and changes nothing.
 
 With --to, writes the files below the folder DIR, as they are in HEAD or the
 source, with their recorded times. DIR is created if it is absent. Without
-PATHs, writes all files. Index and worktree stay. Files that are the same there
-stay untouched, so an interrupted restore can be repeated. If a different file
-exists, kist names it and changes nothing, unless --overwrite or --force allows
-it. --include and --exclude select files with the patterns of .kistignore.
+PATHs, writes all files. REV:FOLDER, as the only argument, writes the content of
+the folder into DIR, and REV:FILE writes the file, without the path above. Index
+and worktree stay, and so do the rights of existing folders above the PATHs.
+Files that are the same there stay untouched, so an interrupted restore can be
+repeated. If a different file exists, kist names it and changes nothing, unless
+--overwrite or --force allows it. --include and --exclude select files with the
+patterns of .kistignore; for REV:FOLDER, they count from the folder on.
 
 If kist cannot write a path, it names the path and goes on with the others.
 
@@ -60,6 +63,7 @@ removed; with --dry-run an object for each path and status, write or remove.`,
   kist restore notes.txt@-2                    go back to the version before
   kist restore --source HEAD~2 notes           go back two commits with a folder
   kist restore --source v1 --to /tmp/v1        write all of a version elsewhere
+  kist restore v1:docs --to /tmp/docs          write the content of a folder
   kist restore --to /srv --overwrite if-changed --delete
                                                make /srv equal to HEAD`,
 		ValidArgsFunction: env.complete(trackedPaths),
@@ -124,9 +128,12 @@ func (o *restoreOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 	return o.hintSource(ctx, r, args, err)
 }
 
-// hintSource returns err. If the last path is a revision, a hint has the option for it.
+// hintSource returns err. If the last path is a revision or REV:PATH, a hint has the option for it.
 func (o *restoreOptions) hintSource(ctx context.Context, r *kist.Repository, args []string, err error) error {
 	last := args[len(args)-1]
+	if rev, path, has := refs.SplitPath(last); has && errors.Is(err, kist.ErrNoMatch) && o.source == "" && resolvable(ctx, r, rev) == nil {
+		return hintf(err, "'kist restore --source %s %s' restores it in its place; REV:PATH is for --to", printable(rev), printable(path))
+	}
 	if errors.Is(err, kist.ErrNoMatch) && o.source == "" && len(args) > 1 && resolvable(ctx, r, last) == nil {
 		return hintf(err, "'kist restore --source %s PATH' takes the files of a commit", printable(last))
 	}

@@ -48,6 +48,7 @@ var doors = map[string][]string{
 	"github.com/restic/chunker":                  {"chunker"},
 	"github.com/go-git/go-billy":                 {"tree/worktree"},
 	"github.com/klauspost/compress":              {"object/frame", "tree/checkout", "tree/convert"},
+	"github.com/ulikunitz/xz":                    {"tree/checkout", "tree/convert"},
 	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/cli_test"},
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/gabriel-vasile/mimetype":         {"tree"},

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist"
@@ -26,7 +27,7 @@ import (
 
 // ArchiveFormats are the formats that [Archive] writes. Each is also the extension of
 // its files.
-var ArchiveFormats = []string{"tar", "tar.gz", "tar.zst", "zip"}
+var ArchiveFormats = []string{"tar", "tar.gz", "tar.zst", "tar.xz", "zip"}
 
 // ArchiveOptions configure [Archive].
 type ArchiveOptions struct {
@@ -193,6 +194,9 @@ func newArchiver(w io.Writer, format string) (archiver, error) {
 		return compressedTar(z), err
 	case "tar.gz":
 		return compressedTar(gzip.NewWriter(w)), nil
+	case "tar.xz":
+		z, err := xz.NewWriter(w)
+		return compressedTar(z), err
 	case "zip":
 		z := zip.NewWriter(w)
 		return archiver{zip: z, finish: z.Close, stop: func() {}}, nil

@@ -208,12 +208,13 @@ type compression struct {
 var compressions = []compression{
 	{"gzip", "\x1f\x8b", func(r io.Reader) (io.ReadCloser, error) { return gzip.NewReader(r) }},
 	{"zstd", "\x28\xb5\x2f\xfd", func(r io.Reader) (io.ReadCloser, error) {
-		z, err := zstd.NewReader(r)
+		z, err := zstd.NewReader(r, zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, err
 		}
 		return z.IOReadCloser(), nil
 	}},
+	{"xz", "\xfd7zXZ\x00", newXZReader},
 	{"bzip2", "BZh", func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil }},
 }
 
@@ -224,9 +225,6 @@ func decompress(r *bufio.Reader) (io.ReadCloser, error) {
 		if strings.HasPrefix(string(start), c.magic) {
 			return c.open(r)
 		}
-	}
-	if strings.HasPrefix(string(start), "\xfd7zXZ") {
-		return nil, errors.New("compressed with xz: decompress it first")
 	}
 	return io.NopCloser(r), nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
+	"github.com/ulikunitz/xz"
 
 	"github.com/kist-vcs/kist"
 )
@@ -81,6 +82,9 @@ var bombs = map[string]func(t *testing.T) []byte{
 	},
 	"zstd": func(t *testing.T) []byte {
 		return compressed(t, plainBomb(t), func(w io.Writer) (io.WriteCloser, error) { return zstd.NewWriter(w) })
+	},
+	"xz": func(t *testing.T) []byte {
+		return compressed(t, plainBomb(t), func(w io.Writer) (io.WriteCloser, error) { return xz.NewWriter(w) })
 	},
 	"bzip2": func(t *testing.T) []byte { // the Go library does not write it
 		return decoded(t, "QlpoOTFBWSZTWfmxjlMAgL5fgMiAQAB1ABAAAADgAB4AAAggAHUJCUDQ0PUCpSDJoNDf+V0SQgCmpCIApjmsttuhEAAGD4iUxBGa6aps7eJKDP3l3eySQgDIu5IpwoSHzYxymA==")

@@ -33,9 +33,9 @@ the recorded times, permission bits and symlinks, and a tar archive also owners,
 extended attributes, hard links, FIFOs and devices, if the repository records
 them. Two archives of a commit have the same bytes.
 
-The formats are tar, tar.gz and tar.zst (tar, compressed with gzip or zstd) and
-zip. Without --format the extension of FILE decides; .tgz is short for .tar.gz.
-A FILE without an extension becomes a tar archive.
+The formats are zip, tar, and compressed tar: tar.gz (gzip), tar.zst (zstd) and
+tar.xz (xz). Without --format the extension of FILE decides; .tgz, .tzst and
+.txz are short forms. A FILE without an extension becomes a tar archive.
 
 kist checks content as it reads it, and stops at damaged or missing content:
 FILE then stays as it was. 'kist restore --to' writes the rest to a folder.
@@ -121,11 +121,14 @@ func archived(ctx context.Context, env *Env, r *kist.Repository, rev string, spe
 	return at.view(), []string{at.path}, err
 }
 
+// shortEndings are other extensions of formats.
+var shortEndings = map[string]string{".tgz": "tar.gz", ".tzst": "tar.zst", ".txz": "tar.xz"}
+
 // archiveFormat returns the format of an archive by its name. A name without an extension
 // is that of a tar archive.
 func archiveFormat(name string) (string, error) {
-	if strings.HasSuffix(name, ".tgz") {
-		return "tar.gz", nil
+	if long, ok := shortEndings[filepath.Ext(name)]; ok {
+		return long, nil
 	}
 	for _, format := range checkout.ArchiveFormats {
 		if strings.HasSuffix(name, "."+format) {

@@ -6,12 +6,8 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
-	"io/fs"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,6 +17,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
 )
@@ -133,8 +130,8 @@ func archiveHeader(path string, e object.Entry, o ArchiveOptions) *tar.Header {
 		for name, value := range m.Xattrs {
 			h.PAXRecords["SCHILY.xattr."+tarKey.Replace(name)] = string(value)
 			if kind, ok := strings.CutPrefix(name, "system.posix_acl_"); ok {
-				if text := aclText(value); text != "" {
-					h.PAXRecords["SCHILY.acl."+kind] = text // what tar --acls and bsdtar read
+				if acl, err := tree.DecodeACL(value); err == nil {
+					h.PAXRecords["SCHILY.acl."+kind] = acl.String() // what tar --acls and bsdtar read
 				}
 			}
 		}
@@ -150,29 +147,6 @@ func archiveHeader(path string, e object.Entry, o ArchiveOptions) *tar.Header {
 
 // tarKey replaces the characters that a key of a tar header cannot have, as GNU tar does.
 var tarKey = strings.NewReplacer("%", "%25", "=", "%3D", "\x00", "%00")
-
-// aclText returns an ACL in the text form of getfacl, with numbers for users and groups,
-// or "" if acl is not in the form in which Linux keeps ACLs.
-func aclText(acl []byte) string {
-	const headerSize, entrySize, version = 4, 8, 2
-	if len(acl) < headerSize || (len(acl)-headerSize)%entrySize != 0 || binary.LittleEndian.Uint32(acl) != version {
-		return ""
-	}
-	kinds := map[uint16]string{0x01: "user", 0x02: "user", 0x04: "group", 0x08: "group", 0x10: "mask", 0x20: "other"}
-	var text strings.Builder
-	for e := range slices.Chunk(acl[headerSize:], entrySize) {
-		tag, perm, id := binary.LittleEndian.Uint16(e), binary.LittleEndian.Uint16(e[2:]), ""
-		kind, ok := kinds[tag]
-		if !ok || perm > 7 {
-			return ""
-		}
-		if tag == 0x02 || tag == 0x08 {
-			id = strconv.FormatUint(uint64(binary.LittleEndian.Uint32(e[4:])), 10)
-		}
-		fmt.Fprintf(&text, "%s:%s:%s\n", kind, id, fs.FileMode(perm).String()[7:])
-	}
-	return text.String()
-}
 
 // An archiver writes the entries of an archive.
 type archiver struct {

@@ -161,7 +161,8 @@ func (w without) Get(ctx context.Context, key object.Key) ([]byte, error) {
 func TestArchiveMetadata(t *testing.T) {
 	objects := objecttest.NewMemory()
 	w := object.NewTreeWriter(objects)
-	acl := "\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x07\x00\x07\x00\x00\x00" + "\x10\x00\x05\x00\xff\xff\xff\xff"
+	acl := "\x02\x00\x00\x00" + "\x01\x00\x06\x00\xff\xff\xff\xff" + "\x02\x00\x07\x00\x07\x00\x00\x00" +
+		"\x04\x00\x04\x00\xff\xff\xff\xff" + "\x10\x00\x05\x00\xff\xff\xff\xff" + "\x20\x00\x00\x00\xff\xff\xff\xff"
 	attr := map[string][]byte{"user.a": {1, 0, 2}, "user.b=%": {3}, "system.posix_acl_access": []byte(acl), "system.posix_acl_default": []byte(acl[:9])}
 	for _, e := range []object.Entry{
 		{Name: "a", Type: object.TypeFile, Mode: 0o600, Size: 1, Inline: []byte("x"), Meta: &object.Metadata{UID: 1, GID: 2, Owner: "o", Group: "g", Xattrs: attr, HardLink: 7}},
@@ -193,7 +194,7 @@ func TestArchiveMetadata(t *testing.T) {
 	}
 	want := []string{
 		`a 0  1 2 o g 0,0`,
-		`SCHILY.acl.access: "user::rw-\nuser:7:rwx\nmask::r-x\n"`,
+		`SCHILY.acl.access: "user::rw-\nuser:7:rwx\ngroup::r--\nmask::r-x\nother::---\n"`,
 		fmt.Sprintf("SCHILY.xattr.system.posix_acl_access: %q", acl),
 		fmt.Sprintf("SCHILY.xattr.system.posix_acl_default: %q", acl[:9]), // not an ACL
 		`SCHILY.xattr.user.a: "\x01\x00\x02"`,

@@ -295,6 +295,7 @@ func (u *unpacker) add(ctx context.Context, h *tar.Header, content io.Reader) er
 		return fmt.Errorf("%q: owner %d:%d is not a number of 32 bits", path, h.Uid, h.Gid)
 	}
 	e := object.Entry{Mode: uint16(h.Mode & 0o7777), MTime: object.TimeOf(h.ModTime), Meta: u.metadata(h)}
+	u.addACLs(path, h, &e)
 	switch h.Typeflag {
 	case 'V': // the label of a volume of GNU tar
 		return nil

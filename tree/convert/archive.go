@@ -31,7 +31,7 @@ import (
 )
 
 // Archive returns the source for a tar or zip file. A tar file may be compressed with
-// gzip, zstd or bzip2. The time is the one in the file's name, in zone if the name has
+// gzip, zstd, xz or bzip2. The time is the one in the file's name, in zone if the name has
 // none, or else the file's modification time.
 func Archive(path string, zone *time.Location) (Source, error) {
 	info, err := os.Stat(path)

@@ -305,7 +305,7 @@ func TestImportGitOdd(t *testing.T) {
 }
 
 // A pointer of git-lfs becomes the file that it stands for. A missing or damaged content is listed,
-// and the pointer stays. So is a link of git-annex.
+// and the pointer stays. So are links and pointers of git-annex.
 func TestImportGitLFS(t *testing.T) {
 	pointer := func(content string) string {
 		return fmt.Sprintf("version https://git-lfs.github.com/spec/v1\noid sha256:%x\nsize %d\n", sha256.Sum256([]byte(content)), len(content))
@@ -330,16 +330,16 @@ func TestImportGitLFS(t *testing.T) {
 	blob(2, pointer("missing"))
 	blob(3, pointer("damaged"))
 	blob(4, pointer(long)+"more\n")
-	fmt.Fprintf(&stream, "commit refs/heads/x\ncommitter C <c@x> 1 +0000\ndata 0\nM 100644 :1 a\nM 100755 :1 b\nM 100644 :2 missing\nM 100644 :3 damaged\nM 100644 :4 text\nM 120000 :1 link\nM 100644 inline tiny\ndata %d\n%s\nM 120000 inline annex\ndata 26\n../.git/annex/objects/KEY1\ndone\n", len(pointer("tiny")), pointer("tiny"))
+	fmt.Fprintf(&stream, "commit refs/heads/x\ncommitter C <c@x> 1 +0000\ndata 0\nM 100644 :1 a\nM 100755 :1 b\nM 100644 :2 missing\nM 100644 :3 damaged\nM 100644 :4 text\nM 120000 :1 link\nM 100644 inline tiny\ndata %d\n%s\nM 100644 inline annex-file\ndata 20\n/annex/objects/KEY2\n\nM 120000 inline annex\ndata 26\n../.git/annex/objects/KEY1\ndone\n", len(pointer("tiny")), pointer("tiny"))
 
 	for _, known := range []bool{true, false} {
 		x := newImporting(t, kist.InitOptions{})
 		o := convert.GitOptions{}
 		want := map[string]string{"a": pointer(long), "b": pointer(long), "tiny": pointer("tiny"), "missing": pointer("missing"), "damaged": pointer("damaged"), "text": pointer(long) + "more\n"}
-		skipped := "a annex b damaged missing tiny"
+		skipped := "a annex annex-file b damaged missing tiny"
 		if known {
 			o.LFS = lfs
-			want["a"], want["b"], want["tiny"], skipped = long, long, "tiny", "annex damaged missing"
+			want["a"], want["b"], want["tiny"], skipped = long, long, "tiny", "annex annex-file damaged missing"
 		}
 		found, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(stream.String()), o)
 		x.Check(err)

@@ -15,8 +15,12 @@ import (
 // maxPointer is the size of the largest pointer, in bytes. git-lfs writes about 130.
 const maxPointer = 1024
 
-// annexObjects is in the target of each link by which git-annex stands for a file.
-const annexObjects = ".git/annex/objects/"
+// annexObjects is in the target of each link by which git-annex stands for a file. A file that is
+// unlocked there is a pointer in git, which begins with annexPointer.
+const (
+	annexObjects = ".git/annex/objects/"
+	annexPointer = "/annex/objects/"
+)
 
 // lfsPointer is a small file by which git-lfs stands for a large one.
 type lfsPointer struct {

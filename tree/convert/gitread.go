@@ -34,6 +34,11 @@ type GitOptions struct {
 	// is missing, it is in [GitImport.LeftOut]. Expect has no meaning for an export.
 	Expect []string
 
+	// LFSSize is the size in bytes from which on an export writes pointers of git-lfs; 0: it writes
+	// none. LFSStore stores the content of such a file, and returns its SHA-256 in hexadecimal digits.
+	LFSSize  uint64
+	LFSStore func(content io.Reader) (sum string, err error)
+
 	// LFS opens the content of a git-lfs pointer by its SHA-256, in hexadecimal digits. The error
 	// is [fs.ErrNotExist] if the content is missing. Without LFS, all contents are.
 	LFS func(sum string) (io.ReadCloser, error)
@@ -368,7 +373,8 @@ func (g *gitReader) blob(ctx context.Context) error {
 // gitBlob is a blob of the stream.
 type gitBlob struct {
 	object.Entry
-	lfs *lfsPointer // nil for most blobs
+	lfs   *lfsPointer // nil for most blobs
+	annex bool        // whether it is a pointer of git-annex
 }
 
 // content stores the data that follows as the content of a file.
@@ -379,9 +385,11 @@ func (g *gitReader) content(ctx context.Context) (gitBlob, error) {
 	}
 	size := d.N
 	var pointer *lfsPointer
+	annex := false
 	if size <= maxPointer {
 		start, _ := g.in.Peek(int(size))
 		pointer = parsePointer(start)
+		annex = bytes.HasPrefix(start, []byte(annexPointer))
 	}
 	stored, err := g.repo.Worktree().StoreStream(ctx, g.dst, d, nil)
 	if err == nil && d.N > 0 {
@@ -390,7 +398,7 @@ func (g *gitReader) content(ctx context.Context) (gitBlob, error) {
 	g.endData()
 	g.done.Bytes += size
 	e := stored.Entry
-	return gitBlob{object.Entry{Type: object.TypeFile, Size: e.Size, Inline: e.Inline, Content: e.Content}, pointer}, err
+	return gitBlob{object.Entry{Type: object.TypeFile, Size: e.Size, Inline: e.Inline, Content: e.Content}, pointer, annex}, err
 }
 
 // reset sets a ref, or makes the next commit on it a root.
@@ -628,9 +636,15 @@ func (g *gitReader) entry(ctx context.Context, path, mode string, blob gitBlob) 
 		if blob.lfs != nil {
 			e, reason, err = g.large(ctx, blob)
 		}
+		if blob.annex {
+			reason = "a pointer of git-annex; the content is not imported"
+		}
 		e.Mode = 0o644
 		if strings.HasSuffix(mode, "755") {
 			e.Mode = 0o755
+		}
+		if _, name := tree.Split(path); name == gitAttributes && err == nil {
+			return g.withoutBlock(ctx, e)
 		}
 	case "120000":
 		if e, reason, err = g.symlink(ctx, e); reason != "" && err == nil {

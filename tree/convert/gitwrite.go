@@ -23,6 +23,7 @@ import (
 type GitExport struct {
 	Refs    []string // full names
 	Commits int
+	Large   int              // contents for git-lfs
 	Skipped []object.Skipped // files that git cannot hold; the first commit that has each
 }
 
@@ -30,11 +31,15 @@ type GitExport struct {
 // fast-import'. Git records neither empty folders, nor permission bits other than the
 // owner's x, nor times and metadata of files; these are left out.
 //
+// With [GitOptions.LFSSize], the stream has pointers of git-lfs for large files, and names them in
+// files .gitattributes. [ImportGit] turns both back.
+//
 // ExportGit stops at content that has expired, was purged, or is damaged.
 func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitOptions) (*GitExport, error) {
 	g := &gitWriter{
 		GitOptions: o, objects: r.Contents(), out: bufio.NewWriterSize(stream, 1<<20),
 		blobs: map[object.Key]int{}, commits: map[object.ID]int{},
+		sums: map[object.Key]string{}, large: map[string]bool{}, touched: map[string]bool{},
 	}
 	names, err := r.Refs().List(refs.Heads)
 	if err != nil {
@@ -78,6 +83,7 @@ func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitO
 		}
 	}
 	g.printf("done\n")
+	g.result.Large = len(g.large)
 	return &g.result, g.out.Flush()
 }
 
@@ -96,6 +102,9 @@ type gitWriter struct {
 	mark    int           // the last one
 	blobs   map[object.Key]int
 	commits map[object.ID]int
+	sums    map[object.Key]string // SHA-256 of the contents for git-lfs
+	large   map[string]bool       // the sums
+	touched map[string]bool       // the folders whose file .gitattributes changes in this commit
 	done    kist.Amount
 	result  GitExport
 }
@@ -138,7 +147,11 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 		if err != nil {
 			return err
 		}
-		line, err := g.change(ctx, change)
+		var line string
+		attributes, err := g.touch(ctx, change)
+		if !attributes && err == nil {
+			line, err = g.change(ctx, change)
+		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", change.Path, err)
 		}
@@ -147,6 +160,11 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 		} else if line != "" {
 			changed = append(changed, line)
 		}
+	}
+
+	attributes, err := g.allAttributes(ctx, c.Tree)
+	if err != nil {
+		return err
 	}
 
 	g.mark++
@@ -163,7 +181,7 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 		}
 		g.printf("%s :%d\n", word, g.commits[parent])
 	}
-	for _, line := range slices.Concat(removed, changed) {
+	for _, line := range slices.Concat(removed, changed, attributes) {
 		g.printf("%s", line)
 	}
 	g.printf("\n")
@@ -197,9 +215,12 @@ func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
 		}
 		return "", nil
 	}
-	mode := "100644"
-	if e.Mode&0o100 != 0 {
-		mode = "100755"
+	mode := gitMode(e)
+	if large, err := g.isLarge(ctx, c.Path, e); large && err == nil {
+		pointer, err := g.pointer(ctx, e)
+		return g.inline(mode, c.Path, pointer), err
+	} else if err != nil {
+		return "", err
 	}
 	if e.Content.IsZero() {
 		return g.inline(mode, c.Path, string(e.Inline)), nil
@@ -218,6 +239,14 @@ func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
 		g.done.Bytes += n
 	}
 	return fmt.Sprintf("M %s :%d %s\n", mode, mark, quoteForGit(c.Path)), nil
+}
+
+// gitMode returns the mode of a file.
+func gitMode(e *object.Entry) string {
+	if e.Mode&0o100 != 0 {
+		return "100755"
+	}
+	return "100644"
 }
 
 func (g *gitWriter) inline(mode, path, content string) string {

@@ -6,13 +6,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -144,9 +140,11 @@ func (o *importGitOptions) importGit(ctx context.Context, env *Env, r *kist.Repo
 		return nil, err
 	}
 	g.Expect = refs
-	if g.LFS, err = gitLFS(ctx, env, env.path(dir)); err != nil {
+	lfs, err := lfsFolder(ctx, env, env.path(dir))
+	if err != nil {
 		return nil, err
 	}
+	g.LFS = func(sum string) (io.ReadCloser, error) { return openLFS(lfs, sum) }
 
 	// The full names on standard input are never ambiguous, and are no options.
 	git := newGit(ctx, env, env.path(dir), "-C", env.path(dir), "fast-export", "--use-done-feature", "--signed-tags=strip",
@@ -217,48 +215,6 @@ func (o *importGitOptions) gitRefs(ctx context.Context, env *Env, dir string) (n
 	return names, left, nil
 }
 
-// gitLFS returns a function that opens the contents of git-lfs in a repository.
-func gitLFS(ctx context.Context, env *Env, dir string) (func(sum string) (io.ReadCloser, error), error) {
-	at, err := gitLines(ctx, env, dir, "rev-parse", "--git-common-dir")
-	if err != nil || len(at) != 1 {
-		return nil, err
-	}
-	storage, err := gitLines(ctx, env, dir, "config", "--default", "", "--type=path", "--get", "lfs.storage")
-	if err != nil {
-		return nil, err
-	}
-
-	lfs := absolute(dir, at[0])
-	if len(storage) == 1 {
-		lfs = absolute(lfs, storage[0])
-	} else {
-		lfs = filepath.Join(lfs, "lfs")
-	}
-	return func(sum string) (io.ReadCloser, error) {
-		f, err := os.OpenFile(filepath.Join(lfs, "objects", sum[:2], sum[2:4], sum), os.O_RDONLY|syscall.O_NONBLOCK, 0)
-		if err != nil {
-			return nil, err
-		}
-		info, err := f.Stat()
-		if err == nil && !info.Mode().IsRegular() {
-			err = &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("not a file")}
-		}
-		if err != nil {
-			f.Close()
-			return nil, err
-		}
-		return f, nil
-	}, nil
-}
-
-// absolute returns a path that may be relative to a folder.
-func absolute(dir, path string) string {
-	if filepath.IsAbs(path) {
-		return path
-	}
-	return filepath.Join(dir, path)
-}
-
 // gitLines runs git and returns the lines of its output.
 func gitLines(ctx context.Context, env *Env, dir string, args ...string) ([]string, error) {
 	git := newGit(ctx, env, dir, append([]string{"-C", dir}, args...)...)
@@ -287,98 +243,4 @@ func matchesRef(pattern, name string) bool {
 		}
 	}
 	return false
-}
-
-func newExport(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "export COMMAND",
-		Short: "write the history for another program",
-		Long: `Writes the history for another program: 'kist export git'. 'kist archive' writes
-the files of one commit as a tar or zip archive.`,
-		Example: `  kist export git ../project`,
-	}
-	cmd.AddCommand(newExportGit(env))
-	return cmd
-}
-
-func newExportGit(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "git [DIR]",
-		Short: "export the history to a git repository",
-		Long: `Writes all branches and tags, with their history, to the git repository DIR.
-kist runs git, and creates the repository if DIR is absent. Git's worktree stays
-as it is. Without DIR, the result is a stream for 'git fast-import' on standard
-output.
-
-Git has no empty folders, times or metadata of files, and of the permission bits
-only x; these are left out. The export stops at a commit whose content has
-expired or was purged.
-
-With --json, if DIR is given: commits, refs (full names), skipped (files that
-git cannot hold).`,
-		Example: `  kist export git ../project
-  kist export git | git -C ../project fast-import --done`,
-		Args: arguments(0, 1),
-		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			return nil, cobra.ShellCompDirectiveFilterDirs
-		},
-	}
-	env.inRepository(cmd, runExportGit, exitPartial)
-	return cmd
-}
-
-func runExportGit(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	p := env.progress("exporting")
-	defer p.Stop()
-	o := convert.GitOptions{Progress: p.amounts()}
-	if len(args) == 0 {
-		if env.Terminal.Stdout {
-			return hintf(usagef("a stream cannot go to a terminal"), "'kist export git DIR' writes to a git repository")
-		}
-		done, err := convert.ExportGit(ctx, r, env.Stdout, o)
-		p.Stop()
-		if err != nil {
-			return err
-		}
-		return partialError(env, r, done.Skipped)
-	}
-
-	dir := env.path(args[0])
-	if _, err := os.Lstat(dir); errors.Is(err, os.ErrNotExist) {
-		head, err := r.Refs().Head()
-		if err != nil {
-			return err
-		}
-		git := newGit(ctx, env, dir, "init", "--quiet", "--initial-branch", cmp.Or(head.Branch, kist.DefaultBranch), dir)
-		if _, err := start(git, git.StdinPipe); err != nil {
-			return err
-		}
-		if err := git.wait(); err != nil {
-			return err
-		}
-	}
-	git := newGit(ctx, env, dir, "-C", dir, "fast-import", "--quiet", "--done")
-	stream, err := start(git, git.StdinPipe)
-	if err != nil {
-		return err
-	}
-	done, err := convert.ExportGit(ctx, r, stream, o)
-	gitErr := errors.Join(stream.Close(), git.wait())
-	p.Stop()
-	if err == nil || errors.Is(err, syscall.EPIPE) {
-		err = gitErr
-	}
-	if err != nil {
-		return err
-	}
-	if env.global.json {
-		env.json(struct {
-			Commits int                `json:"commits"`
-			Refs    []string           `json:"refs"`
-			Skipped []jsonform.Skipped `json:"skipped"`
-		}{done.Commits, done.Refs, jsonform.NewSkipped(done.Skipped)})
-	} else {
-		env.info("wrote %s, %s to %s", plural(uint64(done.Commits), "commit", "commits"), plural(uint64(len(done.Refs)), "ref", "refs"), quotePath(dir))
-	}
-	return partialError(env, r, done.Skipped)
 }

@@ -88,12 +88,13 @@ func newImportArchive(env *Env) *cobra.Command {
 		Aliases: []string{"zip"},
 		Short:   "make commits from tar and zip files",
 		Long: `Commits the content of each FILE, a tar or zip archive, as 'kist import' does
-with folders. A tar file may be compressed with gzip, zstd or bzip2. The time is
-the date in the name of FILE, or else its modification time.
+with folders. A tar file may be compressed with gzip, zstd, xz or bzip2. The
+time is the date in the name of FILE, or else its modification time.
 
-A repository with full metadata records the owners, extended attributes, hard
-links, FIFOs and devices of a tar file. Other repositories leave out FIFOs and
-devices, and record each hard link as a file.
+A repository with full metadata records the owners, extended attributes, ACLs,
+hard links, FIFOs and devices of a tar file. Other repositories leave out FIFOs
+and devices, and record each hard link as a file. They do without ACLs, and then
+the group of a file gets no more rights than its ACL gave.
 
 An archive can unpack to far more than its own size. So the content may have 200
 times the size of FILE, or 1 GiB if that is more. --max-size sets another limit.

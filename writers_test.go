@@ -35,7 +35,7 @@ var writers = map[string]string{
 	"cmd/kist/cli/archive.go":    "the archive that the user names",
 	"cmd/kist/cli/backupcare.go": "below .kist",
 	"cmd/kist/cli/commit.go":     "the message, below .kist",
-	"cmd/kist/cli/git.go":        "nothing: it reads the contents of git-lfs",
+	"cmd/kist/cli/gitlfs.go":     "the contents of git-lfs, in the repository that the user names",
 	"cmd/kist/cli/help.go":       "the pages of this project",
 	"cmd/kist/cli/hunkchoice.go": "a hunk, below .kist",
 	"cmd/kist/mount/folder.go":   "nothing: it opens folders",

@@ -126,6 +126,11 @@ func ParseACL(text string, ids ACLIDs) (a ACL, unknown []string, err error) {
 	return a, unknown, nil
 }
 
+// aclTags has the kinds of the text form, without names.
+var aclTags = map[string]aclTag{
+	"user": aclUserObj, "u": aclUserObj, "group": aclGroupObj, "g": aclGroupObj, "mask": aclMask, "m": aclMask, "other": aclOther, "o": aclOther,
+}
+
 // parseACLEntry reads an entry. It returns the name if the user or group is unknown.
 func parseACLEntry(line string, ids ACLIDs) (e aclEntry, unknown string, err error) {
 	fields := strings.Split(line, ":")
@@ -135,51 +140,47 @@ func parseACLEntry(line string, ids ACLIDs) (e aclEntry, unknown string, err err
 	if len(fields) < 3 || len(fields) > 4 {
 		return e, "", errors.New("three fields are needed")
 	}
-	name, err := unescapeACL(fields[1])
-	if err != nil {
-		return e, "", err
-	}
-	e.id = noACLID
-	find := ids.User
-	switch fields[0] {
-	case "user", "u":
-		e.tag = aclUserObj
-		if name != "" {
-			e.tag = aclUser
-		}
-	case "group", "g":
-		e.tag, find = aclGroupObj, ids.Group
-		if name != "" {
-			e.tag = aclGroup
-		}
-	case "mask", "m":
-		e.tag = aclMask
-	case "other", "o":
-		e.tag = aclOther
-	default:
+	var known bool
+	if e.tag, known = aclTags[fields[0]]; !known {
 		return e, "", errors.New("an unknown kind")
 	}
 	if e.perm, err = parseACLPerm(fields[2]); err != nil {
 		return e, "", err
 	}
 
-	named := e.tag == aclUser || e.tag == aclGroup
+	e.id = noACLID
 	switch {
-	case !named && (name != "" || len(fields) == 4):
-		return e, "", errors.New("a name where none can be")
-	case !named:
+	case fields[1] == "" && len(fields) == 3:
 		return e, "", nil
-	case len(fields) == 4:
-		e.id, err = parseACLID(fields[3])
-		return e, "", err
+	case fields[1] == "" || e.tag == aclMask || e.tag == aclOther:
+		return e, "", errors.New("a name where none can be, or none where one must be")
 	}
-	if e.id, err = parseACLID(name); err == nil {
-		return e, "", nil
+	find := ids.User
+	if e.tag == aclGroupObj {
+		find = ids.Group
 	}
-	if e.id, err = find(name); err != nil || e.id == noACLID {
-		return e, name, nil
+	e.tag <<= 1 // to the kind with a name
+	e.id, unknown, err = aclID(fields[1], fields[3:], find)
+	return e, unknown, err
+}
+
+// aclID returns the number of a user or group. It is in number, if that is not empty, or name is a
+// number, or find knows the name. If not, aclID returns the name.
+func aclID(name string, number []string, find func(string) (uint32, error)) (id uint32, unknown string, err error) {
+	if name, err = unescapeACL(name); err != nil {
+		return 0, "", err
 	}
-	return e, "", nil
+	if len(number) > 0 {
+		id, err = parseACLID(number[0])
+		return id, "", err
+	}
+	if id, err = parseACLID(name); err == nil {
+		return id, "", nil
+	}
+	if id, err = find(name); err != nil || id == noACLID {
+		return 0, name, nil
+	}
+	return id, "", nil
 }
 
 // parseACLPerm reads rights such as "r-x".

@@ -38,7 +38,7 @@ var layers = [][]string{
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
 	{"object/keys", "object/graph", "object/cache", "object/frame", "object/optimise", "object/disk", "object/canonical", "object/objecttest", "remote/remotetest"},
-	{"object", "chunker", "remote", "docs"},
+	{"object", "object/trace", "chunker", "remote", "docs"},
 }
 
 // doors lists the modules and packages that only some packages may import. An empty list stands

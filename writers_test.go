@@ -35,6 +35,7 @@ var writers = map[string]string{
 	"cmd/kist/cli/archive.go":    "the archive that the user names",
 	"cmd/kist/cli/backupcare.go": "below .kist",
 	"cmd/kist/cli/commit.go":     "the message, below .kist",
+	"cmd/kist/cli/debug.go":      "the log and the profile that the user names",
 	"cmd/kist/cli/gitlfs.go":     "the contents of git-lfs, in the repository that the user names",
 	"cmd/kist/cli/help.go":       "the pages of this project",
 	"cmd/kist/cli/hunkchoice.go": "a hunk, below .kist",

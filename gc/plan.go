@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/trace"
 	"github.com/kist-vcs/kist/object/volume"
 )
 
@@ -114,7 +115,10 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 	p := &Plan{o: o, needs: needs, sweep: sweep}
 	p.marker = &marker{inventory: &sweep.Inventory, objects: store, skipped: map[link]bool{}, young: func(v volume.Listed) bool { return p.young(v.Created) }}
 	sweep.MayBeOnly = p.mayBeOnly
-	if err := p.marker.update(ctx, needs); err != nil {
+	end := trace.From(ctx).Begin("mark live objects")
+	err = p.marker.update(ctx, needs)
+	end(err)
+	if err != nil {
 		sweep.Close()
 		return nil, err
 	}
@@ -333,7 +337,10 @@ func (p *Plan) Apply(ctx context.Context) error {
 		if len(g.volumes) == 0 {
 			continue
 		}
-		if err := p.remove(ctx, g, copied); err != nil {
+		end := trace.From(ctx).Begin("remove volumes", "count", len(g.volumes))
+		err := p.remove(ctx, g, copied)
+		end(err)
+		if err != nil {
 			return err
 		}
 	}

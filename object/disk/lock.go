@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object/trace"
 )
 
 // ErrBusy is matched by every [*BusyError].
@@ -82,6 +84,7 @@ func (l *FileLock) Remove() {
 // system an absent file counts as locked: nobody can make it and take the lock.
 func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (*FileLock, error) {
 	late := time.After(wait)
+	waited := func(error, ...any) {}
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		l, err := tryLock(ctx, path, mode)
 		if err == nil {
@@ -91,13 +94,19 @@ func Lock(ctx context.Context, path string, mode Mode, wait time.Duration) (*Fil
 			}
 		}
 		if !errors.Is(err, ErrBusy) || wait <= 0 {
+			waited(err)
 			return l, err
+		}
+		if pause == time.Millisecond {
+			waited = trace.From(ctx).Begin("wait for a lock", "busy", err, "most", wait)
 		}
 		select {
 		case <-time.After(pause):
 		case <-late:
+			waited(err)
 			return nil, err
 		case <-ctx.Done():
+			waited(ctx.Err())
 			return nil, ctx.Err()
 		}
 	}

@@ -7,9 +7,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/kist-vcs/kist/object/trace"
 )
 
 // TestUnlockWhileProcessStarts checks that Unlock frees a lock though a starting process
@@ -79,4 +83,24 @@ func TestBusyNamesHolder(t *testing.T) {
 		t.Errorf("lock with the PID of an ended process: %+v, want no PID", busy)
 	}
 	lock.Unlock()
+}
+
+// TestLogOfWaiting checks that the log has the time that a process waited for a lock, and its holder.
+func TestLogOfWaiting(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := Lock(t.Context(), path, Exclusive, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Unlock()
+
+	var out strings.Builder
+	ctx := trace.With(t.Context(), trace.New(&out, time.Now))
+	if _, err := Lock(ctx, path, Exclusive, time.Millisecond); !errors.Is(err, ErrBusy) {
+		t.Fatal(err)
+	}
+	log := out.String()
+	if strings.Count(log, "\n") != 2 || !strings.Contains(log, "held by process") || !strings.Contains(log, "took=") {
+		t.Errorf("the log has\n%s", log)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/trace"
 )
 
 // Publish makes the new objects durable, then calls write, which makes them reachable: it
@@ -34,7 +35,10 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 		return errors.New("publish: a dry run stores nothing")
 	}
 
-	if err := s.seal(nil); err != nil {
+	end := trace.From(ctx).Begin("seal the volume")
+	err = s.seal(nil)
+	end(err)
+	if err != nil {
 		return err
 	}
 	lock, err := s.store.lockPublish(ctx)

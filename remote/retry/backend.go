@@ -7,6 +7,7 @@ import (
 	"iter"
 	"sync/atomic"
 
+	"github.com/kist-vcs/kist/object/trace"
 	"github.com/kist-vcs/kist/remote"
 )
 
@@ -69,7 +70,9 @@ func (b *backend) do(ctx context.Context, op, name string, size int64, call func
 
 // once makes a call, watched.
 func (b *backend) once(ctx context.Context, op, name string, size int64, call func(ctx context.Context, w *watchdog) error) error {
+	end := trace.From(ctx).Begin(op, "name", name)
 	err := watched(ctx, op, name, b.o.limit(size), call)
+	end(err)
 	if ctx.Err() == nil && !errors.Is(err, remote.ErrTemporary) {
 		b.reached.Store(true)
 	}

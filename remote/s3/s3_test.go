@@ -13,6 +13,7 @@ import (
 
 	"github.com/minio/minio-go/v7"
 
+	"github.com/kist-vcs/kist/object/trace"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/remotetest"
 )
@@ -271,5 +272,30 @@ func TestRegion(t *testing.T) {
 	var re *remote.Error
 	if !errors.As(err, &re) || re.Kind != nil || f.Count() != 2 {
 		t.Errorf("%d requests, error %v; want 2 requests and an error without a kind", f.Count(), err)
+	}
+}
+
+// TestLogOfRequests checks that the log has the status of each request, and no query.
+func TestLogOfRequests(t *testing.T) {
+	f := remotetest.NewFakeS3(t, 1)
+	var out strings.Builder
+	ctx := trace.With(t.Context(), trace.New(&out, time.Now))
+	if _, err := openFake(t, f).Stat(ctx, "packs/a"); !errors.Is(err, remote.ErrNotFound) {
+		t.Fatal(err)
+	}
+	for _, err := range openFake(t, f).List(ctx, "packs/") {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	log := out.String()
+	for _, want := range []string{"method=GET", "status=404", "status=200", "took="} {
+		if !strings.Contains(log, want) {
+			t.Errorf("the log lacks %q:\n%s", want, log)
+		}
+	}
+	if strings.Contains(log, "list-type") || strings.Contains(log, "prefix=") {
+		t.Errorf("the log has the query of a request:\n%s", log)
 	}
 }

@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/net/http/httpproxy"
 
+	"github.com/kist-vcs/kist/object/trace"
 	"github.com/kist-vcs/kist/remote"
 )
 
@@ -108,12 +109,15 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errEndless // minio-go would never stop
 	}
 
+	end := trace.From(r.Context()).Begin("request", "method", r.Method, "url", r.URL.Scheme+"://"+r.URL.Host+r.URL.Path, "bytes", r.ContentLength)
 	resp, err := t.Transport.RoundTrip(r)
 	*a = answer{err: err, page: page}
 	if err != nil {
+		end(err)
 		return nil, err
 	}
 
+	end(nil, "status", resp.StatusCode, "bytes", resp.ContentLength)
 	a.status, a.header = resp.StatusCode, resp.Header
 	if query.Has("list-type") {
 		resp.Body = struct {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/trace"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -187,6 +188,7 @@ func (p *push) attempt(ctx context.Context) error {
 		}
 	}
 
+	end := trace.From(ctx).Begin("plan the push")
 	plan, err := p.newPlan(ctx, slices.Concat(want, p.result.Found), p.records.after)
 	if len(p.result.Found) > 0 && errors.Is(err, object.ErrNotFound) { // below one of these
 		if p.result.Found = nil; len(changes) == 0 && len(p.records.list) == 0 {
@@ -194,6 +196,7 @@ func (p *push) attempt(ctx context.Context) error {
 		}
 		plan, err = p.newPlan(ctx, want, p.records.after)
 	}
+	end(err)
 	if err != nil {
 		return fmt.Errorf("push: %w", addNeededAgain(err, p.opt.Records, snap.state.Records))
 	}

@@ -60,6 +60,7 @@ func openStore(ctx context.Context, env *Env, url string) (remote.Backend, error
 // retryOptions returns the rules for retries of requests to a remote.
 func retryOptions(env *Env) retry.Options {
 	return retry.Options{Now: env.Now, Sleep: env.Sleep, Notify: func(op string, err error, wait time.Duration) {
+		env.log.Note("retry", "op", op, "wait", wait, "error", err)
 		if wait >= time.Second || env.global.verbose { // shorter waits need no message
 			env.info("%s; next try in %s", printable(wordsFor(env, err.Error(), err)), wait.Round(100*time.Millisecond))
 		}

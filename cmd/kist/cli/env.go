@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object/trace"
 )
 
 // Env is the process as a command sees it. Commands use the environment, the clock and the
@@ -57,6 +58,7 @@ type invocation struct {
 	pager      pager
 	completion completion
 	secrets    *secrets
+	log        *trace.Log // of KIST_DEBUG; nil: none
 
 	stdout, stderr io.Writer // as Run got them, for programs that use the terminal
 

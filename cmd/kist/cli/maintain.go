@@ -43,7 +43,7 @@ func startDetached(args ...string) error {
 		return err
 	}
 	cmd := exec.Command(program, args...)
-	cmd.Dir = "/"
+	cmd.Dir, cmd.Env = "/", withoutProfile(os.Environ())
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return err

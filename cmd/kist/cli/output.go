@@ -111,7 +111,9 @@ func (e *Env) verbose(format string, args ...any) {
 
 // warn prints a warning; the command goes on. It is safe for concurrent use.
 func (e *Env) warn(format string, args ...any) {
-	fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(yellow, "warning:"), printable(fmt.Sprintf(format, args...)))
+	text := fmt.Sprintf(format, args...)
+	e.log.Note("warning", "text", text)
+	fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(yellow, "warning:"), printable(text))
 }
 
 // firstOf returns a line for each of the first items, at most most of them. If there are

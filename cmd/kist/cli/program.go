@@ -16,6 +16,7 @@ import (
 // newCommand returns a program that has not started yet. It runs in the folder of env, with the
 // variables of env, and without standard streams.
 func newCommand(ctx context.Context, env *Env, name string, args ...string) *exec.Cmd {
+	env.log.Note("program", "name", name, "args", args)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = env.Dir, env.Programs.Environ
 	return cmd

@@ -28,16 +28,24 @@ type progress struct {
 
 	stop, stopped chan struct{}
 	once          sync.Once
+
+	logged func(err error, more ...any) // ends the step in the log
 }
 
-// progress begins to show the progress of a step, such as "adding". It returns nil if
-// stderr is no terminal, or the options suppress progress. Stop ends it.
+// progress begins to show and to log the progress of a step, such as "adding". It returns nil if
+// there is no log, and stderr is no terminal or the options suppress progress. Stop ends it.
 func (e *Env) progress(title string) *progress {
 	g := e.global
-	if e.screen == nil || !e.Terminal.Stderr || g.quiet || g.noProgress || g.json || e.Getenv("TERM") == "dumb" {
+	hidden := e.screen == nil || !e.Terminal.Stderr || g.quiet || g.noProgress || g.json || e.Getenv("TERM") == "dumb"
+	if hidden && e.log == nil {
 		return nil
 	}
 	p := newProgress(e.screen, title, e.Now())
+	p.logged = e.log.Begin(title)
+	if hidden {
+		close(p.stopped)
+		return p
+	}
 	ticker := time.NewTicker(progressInterval)
 	go func() {
 		defer ticker.Stop()
@@ -47,7 +55,9 @@ func (e *Env) progress(title string) *progress {
 }
 
 func newProgress(s *screen, title string, begin time.Time) *progress {
-	return &progress{screen: s, title: title, begin: begin, stop: make(chan struct{}), stopped: make(chan struct{})}
+	return &progress{
+		screen: s, title: title, begin: begin, stop: make(chan struct{}), stopped: make(chan struct{}), logged: func(error, ...any) {},
+	}
 }
 
 // Total sets the total numbers of items and bytes; 0 means unknown.
@@ -91,7 +101,10 @@ func (p *progress) Stop() {
 	if p == nil {
 		return
 	}
-	p.once.Do(func() { close(p.stop) })
+	p.once.Do(func() {
+		close(p.stop)
+		p.logged(nil, "items", p.items.Load(), "bytes", p.bytes.Load())
+	})
 	<-p.stopped
 	p.screen.clear()
 }

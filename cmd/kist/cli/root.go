@@ -34,9 +34,20 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own.Stdout = out
 
 	args = own.completion.settle(args)
-	own.user, own.userErr = loadUserConfig(&own)
-	root := New(&own)
-	args, err := expand(&own, root, args)
+	endProfile := startProfile(&own)
+	ctx, endLog := startLog(ctx, &own, args)
+	status := runArguments(ctx, &own, out, args)
+	endLog(status)
+	endProfile()
+	return status
+}
+
+// runArguments runs the command in args, reports all errors, and returns the exit status. Results go
+// through out.
+func runArguments(ctx context.Context, own *Env, out *results, args []string) int {
+	own.user, own.userErr = loadUserConfig(own)
+	root := New(own)
+	args, err := expand(own, root, args)
 	own.color = own.user.Get(kist.KeyColor)
 	if err == nil {
 		err = execute(ctx, root, args)
@@ -47,19 +58,20 @@ func Run(ctx context.Context, env *Env, args []string) int {
 		err = ferr
 	}
 	if err == nil {
-		return closePager(&own, exitOK)
+		return closePager(own, exitOK)
 	}
 
 	if o := outcomeOf(err); ctx.Err() != nil && !(o.quiet && o.Exit == exitInterrupted) { // else the command reported it
 		err = ctx.Err()
 	}
 	err = own.nearName(err)
+	own.log.Note("failed", "error", err)
 	own.global.json = own.global.json || asksForJSON(args)
 	status := own.report(err)
 	if out.Flush() != nil && status == exitOK {
 		status = exitFailed
 	}
-	return closePager(&own, status)
+	return closePager(own, status)
 }
 
 // execute runs the command in args.

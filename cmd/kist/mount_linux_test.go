@@ -132,6 +132,13 @@ func TestMount(t *testing.T) {
 			t.Errorf("%q has %q, %v, want %q", name, data, err, want)
 		}
 	}
+	for name, want := range map[string]error{strings.Repeat("n", 255): syscall.ENOENT, strings.Repeat("n", 256): syscall.ENAMETOOLONG} {
+		for _, dir := range []string{"latest/", "versions/", "branches/"} {
+			if _, err := os.Lstat(m.path(dir + name)); !errors.Is(err, want) {
+				t.Errorf("lstat of a name of %d bytes in %s: %v, want %v", len(name), dir, err, want)
+			}
+		}
+	}
 	value := make([]byte, 100)
 	if n, err := unix.Getxattr(m.path("latest/big"), "user.color", value); err != nil || string(value[:n]) != "blue" {
 		t.Errorf("xattr user.color is %q, %v, want blue", value, err)

@@ -114,6 +114,7 @@ var Files = []File{
 	{Pattern: "CLONING", Sort: Note, What: "an unfinished clone", Unproven: harmless, Cut: harmless, Absent: "the next clone starts again"},
 	note("backup.last"), note("checked"), note("gc.due"), note("gc.last"), note("gc.failed"), note("unrecorded"), note("identity"),
 	note("beside-git"),
+	{Pattern: "reserve", Sort: Aside, What: "space for commands that free space on a full disk", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "*.lock", Sort: Lock, What: "a lock", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "refs.tmp/**", Sort: Temp, What: "refs that are being written", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "tmp/**", Sort: Temp, What: "files that are being written", Unproven: harmless, Cut: harmless, Absent: harmless},

@@ -90,8 +90,13 @@ type Node struct {
 	Commit       object.ID // that has it; zero for the folders above commits
 
 	h      *History
-	folder folder // its content; nil: it is no folder
+	folder folder                               // its content; nil: it is no folder
+	load   func(context.Context) (*Node, error) // returns all of a partial node; nil: n has all
 }
+
+// IsPartial reports whether n is from a list, and has only name, type, mode, size, time and the ID
+// of its content. A lookup of its name returns all.
+func (n *Node) IsPartial() bool { return n.load != nil }
 
 // folder is the content of a folder.
 type folder interface {
@@ -205,6 +210,13 @@ func (n *Node) Fixed() bool {
 func (n *Node) Open(ctx context.Context) (*File, error) {
 	if n.Type != object.TypeFile {
 		return nil, &tree.PathError{Path: n.Name, Err: errNotFile}
+	}
+	if n.load != nil {
+		full, err := n.load(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return full.Open(ctx)
 	}
 	if err := n.h.objects.checkAll(ctx, &n.Entry); err != nil {
 		return nil, err

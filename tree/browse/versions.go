@@ -27,6 +27,8 @@ type versionIndex struct {
 	tip     versions.Tip
 	root    *Node                 // of the tip
 	deleted map[string]*deletedIn // by folder
+	path    string                // of last
+	last    *versions.File        // the file that was looked for last; nil: none
 }
 
 // deletedIn has the names in a folder that are in the history of the tip, but not in the tip.
@@ -55,7 +57,7 @@ func (x *versionIndex) open(ctx context.Context) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	x.index, x.tip, x.root, x.deleted = index, tip, root, map[string]*deletedIn{}
+	x.index, x.tip, x.root, x.deleted, x.last = index, tip, root, map[string]*deletedIn{}, nil
 	for _, f := range files {
 		x.addDeleted(f.Path)
 	}
@@ -85,6 +87,9 @@ func (x *versionIndex) deletedIn(dir string) *deletedIn {
 
 // file returns the life of the file at a path, or nil.
 func (x *versionIndex) file(ctx context.Context, path string) (*versions.File, error) {
+	if x.last != nil && x.path == path {
+		return x.last, nil
+	}
 	f, err := x.index.File(ctx, x.tip, path)
 	if err != nil || f == nil {
 		return nil, err
@@ -92,6 +97,7 @@ func (x *versionIndex) file(ctx context.Context, path string) (*versions.File, e
 	if last := f.Versions[len(f.Versions)-1]; last.Type == object.TypeDir || last.Moved {
 		return nil, nil
 	}
+	x.path, x.last = path, f
 	return f, nil
 }
 
@@ -102,38 +108,43 @@ type versionsFolder struct {
 }
 
 func (f versionsFolder) lookup(ctx context.Context, name string) (*Node, error) {
+	dir, v, err := f.find(ctx, name)
+	switch {
+	case err != nil || dir != nil:
+		return dir, err
+	case v.Number > 0:
+		return f.version(ctx, name, v)
+	}
+	return nil, absent(name)
+}
+
+// find returns the folder with a name, or the version of a file. It reads no commit of a version.
+func (f versionsFolder) find(ctx context.Context, name string) (dir *Node, v versions.Version, err error) {
 	f.x.mu.Lock()
 	defer f.x.mu.Unlock()
 	root, err := f.x.open(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if root == nil || f.x.h.hides(name) {
-		return nil, absent(name)
+	if err != nil || root == nil || f.x.h.hides(name) {
+		return nil, v, err
 	}
 	isDir, err := f.hasFolder(ctx, root, name)
 	if err != nil {
-		return nil, err
+		return nil, v, err
 	}
 	if isDir {
-		return f.dir(name), nil
+		return f.dir(name), v, nil
 	}
 
 	i := strings.LastIndexByte(name, '@')
 	number, err := strconv.Atoi(name[i+1:])
 	if i <= 0 || err != nil || number <= 0 || name[i+1:] != strconv.Itoa(number) {
-		return nil, absent(name)
+		return nil, v, nil
 	}
 	file, err := f.x.file(ctx, tree.Join(f.path, name[:i]))
-	if err != nil {
-		return nil, err
+	if err != nil || file == nil {
+		return nil, versions.Version{}, err
 	}
-	if file != nil {
-		if v, ok := file.Version(number); ok {
-			return f.version(ctx, name, v)
-		}
-	}
-	return nil, absent(name)
+	v, _ = file.Version(number)
+	return nil, v, nil
 }
 
 // hasFolder reports whether the folder f has a folder with a name, now or in history.
@@ -225,7 +236,7 @@ func (f versionsFolder) all(ctx context.Context) ([]*Node, error) {
 }
 
 // addVersions adds the versions of a file to nodes. It passes over those whose content has
-// expired or is lost, and over names that a folder has.
+// expired, and over names that a folder has. It reads no commit: the nodes are partial.
 func (f versionsFolder) addVersions(ctx context.Context, nodes map[string]*Node, name string) error {
 	file, err := f.x.file(ctx, tree.Join(f.path, name))
 	if err != nil || file == nil {
@@ -236,13 +247,16 @@ func (f versionsFolder) addVersions(ctx context.Context, nodes map[string]*Node,
 		if v.Number == 0 || nodes[at] != nil {
 			continue
 		}
-		n, err := f.version(ctx, at, v)
-		if isGone(err) || errors.Is(err, tree.ErrNotExist) {
+		err := f.x.h.source.usable(ctx, v.Commit)
+		if isGone(err) {
 			continue
 		}
 		if err != nil {
 			return err
 		}
+		n := &Node{Entry: v.Entry(), Commit: v.Commit, h: f.x.h}
+		n.Name = at
+		n.load = func(ctx context.Context) (*Node, error) { return f.version(ctx, at, v) }
 		nodes[at] = n
 	}
 	return nil

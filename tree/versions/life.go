@@ -43,11 +43,13 @@ func (f *File) Version(number int) (Version, bool) {
 	if number < 0 {
 		number += f.Last() + 1
 	}
-	i := slices.IndexFunc(f.Versions, func(v Version) bool { return v.Number == number })
-	if i < 0 || number <= 0 {
-		return Version{}, false
+	// Numbers ascend from 1, and versions without a number lie between them.
+	for i := max(0, number-1); number > 0 && i < len(f.Versions); i++ {
+		if f.Versions[i].Number == number {
+			return f.Versions[i], true
+		}
 	}
-	return f.Versions[i], true
+	return Version{}, false
 }
 
 // Removed reports whether the file does not exist at the end of its life.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
@@ -508,7 +509,11 @@ func (b *backup) expire(ctx context.Context) (string, error) {
 	}
 	p := b.env.progress("looking at commits")
 	defer p.Stop()
-	result, err := retain.Expire(ctx, b.repo, retain.ExpireOptions{Policy: b.policy})
+	var result *retain.ExpireResult
+	err := gc.WithReserve(ctx, b.repo, func() (err error) {
+		result, err = retain.Expire(ctx, b.repo, retain.ExpireOptions{Policy: b.policy})
+		return err
+	})
 	if err != nil || len(result.Expired) == 0 {
 		return "", err
 	}

@@ -22,12 +22,13 @@ import (
 
 // gc merges small volumes and collects garbage here, as far as they are due.
 func (b *backup) gc(ctx context.Context) (string, error) {
+	gc.KeepReserve(ctx, b.repo)
 	if !b.repo.Objects().NeedsMaintenance() && !gc.IsDue(b.repo) {
 		return "", nil
 	}
 	p := b.env.progress("collecting garbage")
 	defer p.Stop()
-	if err := autoGC(ctx, b.repo, defaultPlan); err != nil {
+	if err := gc.WithReserve(ctx, b.repo, func() error { return autoGC(ctx, b.repo, defaultPlan) }); err != nil {
 		return "", err
 	}
 	return stepDone, nil

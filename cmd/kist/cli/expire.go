@@ -61,7 +61,7 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
   kist expire --undo 3fa9c1d2`,
 		ValidArgsFunction: env.complete(revisions),
 	}
-	env.inRepository(cmd, o.run, exitPartial, exitBusy)
+	env.inRepository(cmd, freesSpace(o.run), exitPartial, exitBusy)
 	flags := cmd.Flags()
 	registerPolicy(env, cmd, &o.Policy)
 	flags.StringArrayVar(&o.Branches, "branch", nil, "apply the policy to branch `NAME` only; may be given more than once")

@@ -57,7 +57,7 @@ patches (objects stored as differences).`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	env.inRepository(cmd, o.run, exitBusy)
+	env.inRepository(cmd, freesSpace(o.run), exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be deleted")
 	flags.Var(newParsed(&o.PruneOlder, "14d", refs.ParseAge), "prune", "keep data stored within `AGE`: 14d, '2 weeks', now")
@@ -68,6 +68,13 @@ patches (objects stored as differences).`,
 	cmd.MarkFlagsMutuallyExclusive("auto", "dry-run")
 	cmd.MarkFlagsMutuallyExclusive("auto", "repack")
 	return cmd
+}
+
+// freesSpace returns a run for a command that frees space. On a full disk, it uses the reserve.
+func freesSpace[F func(context.Context, *Env, *kist.Repository, []string) error](run F) F {
+	return func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return gc.WithReserve(ctx, r, func() error { return run(ctx, env, r, args) })
+	}
 }
 
 // gcJSON is what gc prints with --json.
@@ -122,7 +129,8 @@ func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 // collectDue is autoGC without the note.
 func collectDue(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
 	if r.Objects().NeedsMaintenance() {
-		if _, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost}); err != nil {
+		_, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost})
+		if err != nil && !gc.IsFull(err) { // a collection may free space for it
 			return err
 		}
 	}
@@ -159,7 +167,7 @@ func collectGarbage(ctx context.Context, env *Env, r *kist.Repository, o gc.Plan
 	if err == nil && !o.DryRun {
 		merged, err = r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost})
 	}
-	if err != nil {
+	if err != nil && !gc.IsFull(err) { // the collection may free space for the next Maintain
 		return gc.Stats{}, err
 	}
 	plan, err := gc.PlanFor(ctx, r, o)

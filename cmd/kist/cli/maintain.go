@@ -13,6 +13,7 @@ import (
 // not false. Commands that write call it at their end. It warns if the last 'kist gc
 // --auto' failed.
 func (e *Env) maintain(r *kist.Repository) {
+	gc.KeepReserve(e.cmd.Context(), r)
 	if !autoMaintains(e, r) {
 		return
 	}

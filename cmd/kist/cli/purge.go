@@ -109,7 +109,7 @@ With --json: as 'kist purge', and rewritten (old and new, for each commit), refs
 
 // register adds the options that purge and rewrite share.
 func (o *purgeOptions) register(env *Env, cmd *cobra.Command) {
-	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, freesSpace(o.run), exitPartial, exitMoved, exitBusy)
 	cmd.ValidArgsFunction = env.complete(trackedPaths, treePaths)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show the effect")

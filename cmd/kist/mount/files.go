@@ -89,16 +89,17 @@ func (s *fileSystem) enter(parent uint64, n *browse.Node) (id uint64) {
 	}
 }
 
-// number returns the number at which enter first looks for the inode of a node. The seed is
+// number returns the number at which enter first looks for the inode of a node. A partial node
+// has the same number. The seed is
 // random, so an attacker cannot choose names with equal numbers.
 func (s *fileSystem) number(parent uint64, n *browse.Node) uint64 {
 	type identity struct {
 		parent  uint64
 		name    string
-		content object.Key
+		content object.ID
 		commit  object.ID
 	}
-	return maphash.Comparable(s.seed, identity{parent, n.Name, n.Content, n.Commit}) | 2 // not 0, not that of the root
+	return maphash.Comparable(s.seed, identity{parent, n.Name, tree.ContentID(&n.Entry), n.Commit}) | 2 // not 0, not that of the root
 }
 
 // Forget implements [fuse.RawFileSystem].
@@ -112,6 +113,10 @@ func (s *fileSystem) Forget(id, times uint64) {
 	}
 }
 
+// maxName is the length of the longest name in a commit, in bytes. The name of a version is
+// longer by its number.
+const maxName = 255
+
 // Lookup implements [fuse.RawFileSystem].
 func (s *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	dir := s.inode(header.NodeId)
@@ -121,6 +126,9 @@ func (s *fileSystem) Lookup(cancel <-chan struct{}, header *fuse.InHeader, name 
 	ctx, done := newRequest(cancel)
 	defer done()
 	n, err := dir.Lookup(ctx, name)
+	if errors.Is(err, tree.ErrNotExist) && len(name) > maxName {
+		return fuse.Status(syscall.ENAMETOOLONG)
+	}
 	if errors.Is(err, tree.ErrNotExist) && dir.Fixed() {
 		out.SetEntryTimeout(fixedTime) // there is none, and never will be
 		return fuse.OK

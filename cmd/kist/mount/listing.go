@@ -71,7 +71,7 @@ func (s *fileSystem) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.
 func (s *fileSystem) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
 	return s.read(cancel, in, func(l *listing, n *browse.Node, e fuse.DirEntry) bool {
 		entry := out.AddDirLookupEntry(e)
-		if entry != nil && n != nil {
+		if entry != nil && n != nil && !n.IsPartial() { // the system looks up the others when it needs them
 			s.fill(entry, l.number, l.dir.Node, n)
 		}
 		return entry != nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
 )
 
 // The reserve is a file that takes space on the disk of the repository. Commands that free space
@@ -35,7 +36,7 @@ func KeepReserve(ctx context.Context, r *kist.Repository) {
 	if size, err := r.Objects().Size(ctx); err != nil || size < fewReserves {
 		return
 	}
-	if free, err := r.Objects().FreeSpace(); err != nil || free < freeToMake {
+	if free, err := volume.FreeSpace(r.Dir()); err != nil || free < freeToMake {
 		return
 	}
 

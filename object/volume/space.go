@@ -123,6 +123,9 @@ func (s *space) nextLog() error {
 	return nil
 }
 
+// FreeSpace returns the number of free bytes on the disk of a directory.
+func FreeSpace(dir string) (int64, error) { return freeSpace(dir) }
+
 // checkFree checks that n bytes can be written in dir, the directory of a growing
 // volume, by reserving them for a moment. The free space that a file system reports may be
 // wrong, and there may be a quota.

@@ -167,9 +167,6 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 	return size, err
 }
 
-// FreeSpace returns the number of free bytes on the disk.
-func (s *Store) FreeSpace() (int64, error) { return freeSpace(s.dir) }
-
 // Oldest returns the time when the oldest volume was begun, or zero.
 func (s *Store) Oldest() time.Time {
 	l, err := s.current()

@@ -118,6 +118,8 @@ func TestReadme(t *testing.T) {
 		r.Write(fmt.Sprintf("large/A%d", i), "x")
 	}
 	r.Write("large/readme.md", "**far** down")
+	r.Write("few/f10", "x")
+	r.Write("few/f9", "x")
 	r.Write("odd.md", "\x00\x01")
 	r.Write("broken.csv", "a,\""+strings.Repeat("b\n", 1<<20))
 	commit(r, "texts")
@@ -130,6 +132,9 @@ func TestReadme(t *testing.T) {
 	s.page("/blob/docs/readme.markdown", link, `href="/blob/docs/readme.markdown?as=source">Source</a>`)
 	s.page("/blob/docs/readme.markdown?as=source", "&lt;b onclick=x&gt;here", `href="/blob/docs/readme.markdown">Rendered</a>`)
 	s.page("/blob/docs/plan.md", `<h2 id="md-step-1">`)
+	if few := s.page("/tree/few"); strings.Index(few, ">f9<") > strings.Index(few, ">f10<") {
+		t.Error("f10 comes before f9")
+	}
 	s.page("/tree/large", "<strong>far</strong> down")
 	s.page("/blob/odd.md", "no preview")
 	s.page("/blob/broken.csv", `id="L2"`, "a,")

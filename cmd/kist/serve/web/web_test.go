@@ -196,7 +196,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	s := served(t, harbour(t), false)
 	body := s.settled("/dashboard")
-	for _, text := range []string{`class="plot"`, "Compressed", "gc would free", ">notes<", "only here"} {
+	for _, text := range []string{`class="plot"`, " stored, ", " in the version</title>", "only here and ", "Compressed", "gc would free", ">notes<", "only here"} {
 		if !strings.Contains(body, text) {
 			t.Errorf("the dashboard lacks %q", text)
 		}

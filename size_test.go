@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -19,6 +20,8 @@ const (
 	maxParams     = 5
 	maxFields     = 15
 	maxMethods    = 40
+	maxTestLines  = 135 // of a function in a test, without its tables
+	maxStepLines  = 29  // of such a function without a blank line
 )
 
 // TestSize checks that no function or type of the product is larger than the
@@ -77,6 +80,68 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s: %d, but tooLarge allows %d: lower it", what, found[what], allowed.n)
 		}
 	}
+}
+
+// TestSizeOfTests checks that blank lines separate the steps of long functions in tests, and that none is
+// endless. Tables do not count.
+func TestSizeOfTests(t *testing.T) {
+	for _, file := range goFiles(t) {
+		if !file.test {
+			continue
+		}
+		data, err := os.ReadFile(filepath.FromSlash(file.path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := token.NewFileSet()
+		parsed, err := parser.ParseFile(set, file.path, data, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		lines := strings.Split(string(data), "\n")
+		for _, decl := range parsed.Decls {
+			f, ok := decl.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			code, blank := codeLines(set, f, lines)
+			if code > maxTestLines {
+				t.Errorf("%s: %s has %d lines without its tables, at most %d are allowed", set.Position(f.Pos()), f.Name.Name, code, maxTestLines)
+			}
+			if code > maxStepLines && blank == 0 {
+				t.Errorf("%s: %s has %d lines and no blank line between its steps", set.Position(f.Pos()), f.Name.Name, code)
+			}
+		}
+	}
+}
+
+// codeLines returns the number of lines of code of a function, and the number of blank lines, outside of composite
+// literals.
+func codeLines(set *token.FileSet, f *ast.FuncDecl, lines []string) (code, blank int) {
+	inside := map[int]bool{}
+	ast.Inspect(f, func(node ast.Node) bool {
+		literal, ok := node.(*ast.CompositeLit)
+		if !ok {
+			return true
+		}
+		for line := set.Position(literal.Pos()).Line + 1; line <= set.Position(literal.End()).Line; line++ {
+			inside[line] = true
+		}
+		return true
+	})
+
+	for line := set.Position(f.Pos()).Line; line <= set.Position(f.End()).Line; line++ {
+		if inside[line] {
+			continue
+		}
+		if strings.TrimSpace(lines[line-1]) == "" {
+			blank++
+		} else {
+			code++
+		}
+	}
+	return code, blank
 }
 
 // complexity returns the cyclomatic complexity of a function with its function literals: one more

@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 go=${GO:-go}
-export KIST_TEST_SCALE=${SCALE:-10} KIST_TEST_SEED=${SEED:-$RANDOM}
+export KIST_TEST_SCALE=${SCALE:-20} KIST_TEST_SEED=${SEED:-$RANDOM}
 tests=() packages=()
 while read -r dir package; do
 	found=$(awk '

@@ -60,10 +60,11 @@ func TestBackupRandom(t *testing.T) {
 	t.Parallel()
 	p := newPlaceInFolder(t)
 	k := &killer{shell: p.folder(), rng: objecttest.Rand(7), expect: 100 * time.Millisecond}
+	k.apart = true // so that backups take as long as the killed ones
 	k.kist("init", "--chunk-size", "64KiB")
 	k.kist("remote", "add", "origin", p.url)
 	states := map[string]files{}
-	for range objecttest.Rounds(t, 5) {
+	for range objecttest.Rounds(t, 2) {
 		k.change(".")
 		k.change("big")
 		s := k.shell.with(fmt.Sprintf("KIST_DATE=2026-01-%02dT12:00:00Z", 1+k.rng.IntN(31)))
@@ -192,9 +193,10 @@ func TestBackupSendsOnce(t *testing.T) {
 	const lost = 33 << 20 // the largest pack: a kill can come before it is recorded
 	p := newPlaceInFolder(t)
 	k := &killer{shell: p.folder(), rng: objecttest.Rand(13), expect: time.Second}
+	k.apart = true
 	k.kist("init")
 	k.kist("remote", "add", "origin", p.url)
-	for round := range objecttest.Rounds(t, 3) {
+	for round := range objecttest.Rounds(t, 2) {
 		for i := range files {
 			if err := os.WriteFile(k.path(fmt.Sprint("large", i)), []byte(noise(k.rng, size)), 0o666); err != nil {
 				t.Fatal(err)
@@ -222,11 +224,12 @@ func TestBackupLimited(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, p *place) {
 		k := &killer{shell: p.folder(), rng: objecttest.Rand(11), expect: 100 * time.Millisecond}
+		k.apart = true
 		k.kist("init", "--chunk-size", "64KiB")
 		k.kist("remote", "add", "origin", p.url)
 		limited := []string{"--local-limit", "1MB"}
 		states := map[string]files{}
-		for round := range objecttest.Rounds(t, 4) {
+		for round := range objecttest.Rounds(t, 2) {
 			k.change(".")
 			name := k.path(fmt.Sprintf("large%d", round))
 			if err := os.WriteFile(name, []byte(noise(k.rng, 4<<20)), 0o666); err != nil {

@@ -86,7 +86,7 @@ func TestKillSteps(t *testing.T) {
 			k := &stepsKiller{killedSteps: c, rng: objecttest.Rand(uint64(1000 + n))}
 			k.prepare(t)
 			during := 0
-			kills := objecttest.Rounds(t, 3)
+			kills := objecttest.Rounds(t, 1)
 			for range kills {
 				during += k.round()
 			}

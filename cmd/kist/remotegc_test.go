@@ -233,7 +233,7 @@ func TestRemoteGCKill(t *testing.T) {
 		rng := objecttest.Rand(24)
 		cut := atRandom(rng, 100*time.Millisecond)
 		s := p.begin()
-		rounds, killed := objecttest.Rounds(p, 3), 0
+		rounds, killed := objecttest.Rounds(p, 2), 0
 		for i := 0; i < rounds || killed == 0 && i < 10*rounds; i++ {
 			branch := fmt.Sprint("b", i)
 			s.kist("checkout", "-b", branch, "main")

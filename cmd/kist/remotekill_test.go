@@ -44,7 +44,7 @@ func TestRemoteKillPush(t *testing.T) {
 		cut := atRandom(rng, 100*time.Millisecond)
 		s := p.begin()
 		var kills remoteKills
-		for range objecttest.Rounds(p, 4) {
+		for range objecttest.Rounds(p, 2) {
 			kills.push(p, s, s.change(rng), cut)
 		}
 		s.wantFiles(p.wantIntact().readFiles("."), s.readFiles("."))

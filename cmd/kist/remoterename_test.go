@@ -26,7 +26,7 @@ func TestRemoteKillRename(t *testing.T) {
 
 	from, to := "a", "b"
 	midway := 0
-	for range objecttest.Rounds(t, 8) {
+	for range objecttest.Rounds(t, 2) {
 		cut(s, "remote", "rename", from, to)
 		now := strings.TrimSpace(s.kist("remote"))
 		if now != from && now != to {

@@ -29,7 +29,7 @@ func TestServeKilled(t *testing.T) {
 	const writers = 3
 	var mu sync.Mutex
 	confirmed, tried := map[string]string{}, map[string]string{} // by name; tried has the last one
-	for round := range objecttest.Rounds(t, 4) {
+	for round := range objecttest.Rounds(t, 2) {
 		p := s.serve("--write", "--listen", "127.0.0.1:0", "--commit-after", fmt.Sprintf("%dms", 1+rnd.IntN(50)))
 		base := p.url + "dav/branches/team/"
 		for name, text := range confirmed {

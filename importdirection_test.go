@@ -95,6 +95,7 @@ func TestImportDirection(t *testing.T) {
 			layerOf[pkg] = i
 		}
 	}
+
 	for _, file := range goFiles(t) {
 		pkg := path.Dir(file.path)
 		layer, known := layerOf[pkg]
@@ -102,6 +103,7 @@ func TestImportDirection(t *testing.T) {
 			t.Errorf("%s: package %s is in no layer", file.path, pkg)
 			continue
 		}
+
 		for _, imported := range file.imports {
 			inModule, isOurs := ours(imported)
 			isStd := !strings.Contains(strings.Split(imported, "/")[0], ".")
@@ -115,6 +117,7 @@ func TestImportDirection(t *testing.T) {
 			case isOurs && to < layer:
 				t.Errorf("%s imports %s, which is in a higher layer", file.path, inModule)
 			}
+
 			if only := onlyDependency[pkg]; !file.test && only != "" && !isStd && imported != only {
 				t.Errorf("%s imports %s: package %s may import only %s and the standard library", file.path, imported, pkg, only)
 			}
@@ -206,22 +209,26 @@ func TestNoTraceOfMachines(t *testing.T) {
 		"registry" + dot + "npmjs", "pypi" + dot + "org", "arti" + "factory",
 		slash + "root" + slash, slash + "home" + slash, slash + "Users" + slash, slash + "builds" + slash, slash + "workspace" + slash,
 	}
+
 	for proxy := range strings.FieldsFuncSeq(os.Getenv("GOPROXY"), func(r rune) bool { return r == ',' || r == '|' }) {
 		if u, err := url.Parse(proxy); err == nil && u.Host != "" {
 			traces = append(traces, u.Host)
 		}
 	}
+
 	for _, dir := range []func() (string, error){os.Getwd, os.UserHomeDir} {
 		if dir, err := dir(); err == nil && strings.Count(dir, slash) > 1 {
 			traces = append(traces, dir)
 		}
 	}
+
 	for _, name := range repositoryFiles(t) {
 		data, err := os.ReadFile(name)
 		if err != nil {
 			t.Error(err)
 			continue
 		}
+
 		if bytes.IndexByte(data, 0) >= 0 {
 			continue // not text
 		}
@@ -363,6 +370,7 @@ func TestGuarded(t *testing.T) {
 			t.Error(err)
 			continue
 		}
+
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.SelectorExpr:

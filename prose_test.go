@@ -36,11 +36,13 @@ func TestProse(t *testing.T) {
 			}
 		}
 	}
+
 	pages, err := filepath.Glob("docs/*/*.md")
 	more, err2 := filepath.Glob("docs/*.md")
 	if err != nil || err2 != nil || len(pages) == 0 || len(more) == 0 {
 		t.Fatal("no pages", err, err2)
 	}
+
 	for _, page := range slices.Concat(pages, more, []string{"README.md", ".github/CONTRIBUTING.md", ".github/SECURITY.md"}) {
 		if page == filepath.Join("docs", "style.md") {
 			continue

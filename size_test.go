@@ -33,6 +33,7 @@ func TestSize(t *testing.T) {
 			found[name+" "+what] = n
 		}
 	}
+
 	methods := map[string]int{}
 	for _, file := range goFiles(t) {
 		dir := path.Dir(file.path)
@@ -44,6 +45,7 @@ func TestSize(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.FuncDecl:
@@ -67,6 +69,7 @@ func TestSize(t *testing.T) {
 			return true
 		})
 	}
+
 	for name, n := range methods {
 		over(name, "methods", n, maxMethods)
 	}
@@ -75,6 +78,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s: %d, only %d allowed: find a better shape", what, n, allowed.n)
 		}
 	}
+
 	for what, allowed := range tooLarge {
 		if found[what] < allowed.n {
 			t.Errorf("%s: %d, but tooLarge allows %d: lower it", what, found[what], allowed.n)
@@ -189,6 +193,7 @@ func deferredResults(f *ast.FuncDecl) (n int) {
 	if f.Type.Results == nil || f.Body == nil {
 		return 0
 	}
+
 	var results []string
 	for _, result := range f.Type.Results.List {
 		for _, name := range result.Names {
@@ -197,6 +202,7 @@ func deferredResults(f *ast.FuncDecl) (n int) {
 			}
 		}
 	}
+
 	ast.Inspect(f.Body, func(node ast.Node) bool {
 		deferred, ok := node.(*ast.DeferStmt)
 		if !ok {

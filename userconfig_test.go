@@ -85,10 +85,12 @@ func TestUserConfigForms(t *testing.T) {
 		if err := os.WriteFile(file, []byte(byHand), 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		c, err := LoadUserConfig(file)
 		if err != nil || c.Get("user.name") != "A" {
 			t.Fatalf("%q: %v, %q", byHand, err, c.Get("user.name"))
 		}
+
 		for _, name := range []string{"B", "C"} {
 			if err := c.Set(t.Context(), "user.name", name); err != nil {
 				t.Fatalf("%q: %v", byHand, err)
@@ -97,6 +99,7 @@ func TestUserConfigForms(t *testing.T) {
 				t.Errorf("%q: %v, %q", byHand, err, c.Get("user.name"))
 			}
 		}
+
 		if err := c.Add(t.Context(), "backup.exclude", "b"); err != nil {
 			t.Fatal(err)
 		}
@@ -131,9 +134,11 @@ func TestPrecedence(t *testing.T) {
 					}
 				}
 			}
+
 			if got, _ := repo.Get(key); got != want {
 				t.Errorf("%s, set in %03b: got %q, want %q", key, set, got, want)
 			}
+
 			last := ""
 			for _, s := range Settings(user, repo) {
 				if !s.Ignored {

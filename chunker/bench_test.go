@@ -8,6 +8,7 @@ import (
 func BenchmarkSplit(b *testing.B) {
 	data := random(1, 32<<20)
 	c := mustNew(b, DefaultParams(testPolynomial))
+
 	b.Run("kist", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
@@ -17,6 +18,7 @@ func BenchmarkSplit(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("restic", func(b *testing.B) {
 		b.SetBytes(int64(len(data)))
 		b.ReportAllocs()
@@ -24,6 +26,7 @@ func BenchmarkSplit(b *testing.B) {
 			splitRestic(b, c.params, data)
 		}
 	})
+
 	b.Run("below Min", func(b *testing.B) {
 		b.ReportAllocs()
 		r := bytes.NewReader(nil)

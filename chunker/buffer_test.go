@@ -56,6 +56,7 @@ func TestSplitBuffersParallel(t *testing.T) {
 			buf           *Buffer
 		}
 		const streams = 5
+
 		jobs := make(chan job, 4)
 		var mu sync.Mutex
 		got := make([]map[int][]byte, streams)
@@ -75,6 +76,7 @@ func TestSplitBuffersParallel(t *testing.T) {
 				}
 			})
 		}
+
 		for stream := range streams {
 			got[stream] = map[int][]byte{}
 			cutters.Go(func() {
@@ -89,9 +91,11 @@ func TestSplitBuffersParallel(t *testing.T) {
 				}
 			})
 		}
+
 		cutters.Wait()
 		close(jobs)
 		workers.Wait()
+
 		for stream := range streams {
 			var joined []byte
 			for i := range len(got[stream]) {
@@ -101,6 +105,7 @@ func TestSplitBuffersParallel(t *testing.T) {
 				t.Errorf("%d blocks: the chunks of stream %d join to %d other bytes", blocks, stream, len(joined))
 			}
 		}
+
 		wantFree(t, c, blocks)
 	}
 }

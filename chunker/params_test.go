@@ -36,6 +36,7 @@ func TestValidate(t *testing.T) {
 		{"reducible polynomial", Params{pol &^ 1, 64, 64, 64}, false},
 		{"another reducible polynomial", Params{pol ^ 2, 64, 64, 64}, false},
 	}
+
 	for _, test := range tests {
 		err := test.p.Validate()
 		if (err == nil) != test.ok {

@@ -46,6 +46,7 @@ func TestLogsExpire(t *testing.T) {
 		s.Write("file", "the third text, too long to be kept inline")
 		s.Add(stage.AddOptions{})
 		s.Commit("third")
+
 		r := s.Clocked(time.Duration(c.days) * day)
 		for key, value := range c.config {
 			s.Check(r.SetConfig(t.Context(), key, value))

@@ -214,6 +214,7 @@ func (c *copied) spoil() {
 			}
 		}
 	}
+
 	var lines string
 	c.each(func(info volume.Listed, rec keys.Record) {
 		if info.Name != victim || len(places[rec.Key]) < 2 || c.rng.IntN(3) > 0 {
@@ -227,6 +228,7 @@ func (c *copied) spoil() {
 			lines += fmt.Sprintf("%s %d %s\n", info.Name, rec.Key.Kind, rec.Key.ID)
 		}
 	})
+
 	c.check(c.store.Close())
 	path := filepath.Join(c.inVolumes(), "damaged")
 	old, _ := os.ReadFile(path)
@@ -320,12 +322,14 @@ func (c *copied) gather() {
 	c.check(err)
 	c.check(p.Apply(c.Context()))
 	p.Close()
+
 	kept := c.kept()
 	for key := range young {
 		if !kept[key] {
 			c.Fatalf("%s is missing, but its volume is young or in use", key)
 		}
 	}
+
 	if before != "" {
 		c.killed = true
 		entries, err := os.ReadDir(before)
@@ -339,6 +343,7 @@ func (c *copied) gather() {
 		c.check(c.store.Close())
 		c.reopen()
 	}
+
 	for _, lock := range c.locks {
 		lock.Remove()
 	}
@@ -373,6 +378,7 @@ func testCopies(t *testing.T, seed uint64) {
 	c.versions(1 + c.rng.IntN(4))
 	c.roots["branch0"] = c.commit()
 	c.note()
+
 	for range 2 + c.rng.IntN(3) {
 		for range 2 + c.rng.IntN(6) {
 			switch c.rng.IntN(8) {
@@ -392,9 +398,11 @@ func testCopies(t *testing.T, seed uint64) {
 				}
 			}
 		}
+
 		c.gather()
 		c.wantAll()
 	}
+
 	if len(c.spoilt) == 0 {
 		c.clean() // removes the wrong notes of damage, which keep garbage
 		c.clean()
@@ -402,6 +410,7 @@ func testCopies(t *testing.T, seed uint64) {
 			t.Errorf("%d objects are reachable, %d stored", len(reached), len(kept))
 		}
 	}
+
 	clear(c.roots)
 	c.clean()
 	if n := len(c.kept()); n > 0 {

@@ -82,6 +82,7 @@ func TestOptimise(t *testing.T) {
 func TestOptimiseGarbage(t *testing.T) {
 	w := newWorld(t, 22)
 	w.versions(5)
+
 	garbage := w.commit()
 	const age = 10 * time.Hour
 	for hour := range 16 {
@@ -95,11 +96,13 @@ func TestOptimiseGarbage(t *testing.T) {
 			t.Errorf("after %d hours, garbage is kept: %t; %+v", hour+1, kept, st)
 		}
 	}
+
 	w.commit() // garbage
 	st := w.optimise(gc.PlanOptions{})
 	if reached := w.reached(); !maps.Equal(w.kept(), reached) || st.Live != int64(len(reached)) {
 		t.Errorf("%d objects are reachable, %d stored: %+v", len(reached), len(w.kept()), st)
 	}
+
 	// Half of the versions expire, among them bases of patches.
 	old := st.After
 	for key := range w.reached() {
@@ -107,6 +110,7 @@ func TestOptimiseGarbage(t *testing.T) {
 			w.records.Switch(record.Record{Kind: record.Expire, Key: key, On: true, Time: w.now})
 		}
 	}
+
 	st = w.collect(gc.PlanOptions{})
 	if w.wantIntact(); st.After > old+old/4 || st.Removed == 0 {
 		t.Errorf("after half expired: %+v, before %d bytes", st, old)
@@ -118,6 +122,7 @@ func TestOptimiseGarbage(t *testing.T) {
 func TestOptimiseIdle(t *testing.T) {
 	w := newWorld(t, 23)
 	w.versions(6)
+
 	for name, o := range map[string]gc.PlanOptions{
 		"young": {Idle: true, PruneOlder: time.Hour}, "too little": {MinOptimise: 1 << 20},
 	} {
@@ -125,14 +130,17 @@ func TestOptimiseIdle(t *testing.T) {
 			t.Errorf("%s: %+v, want nothing repacked", name, st)
 		}
 	}
+
 	w.now = w.now.Add(2 * time.Hour)
 	w.versions(1)
 	if st := w.optimise(gc.PlanOptions{Idle: true, PruneOlder: time.Hour, MinOptimise: 1000}); st.Optimised != 6 {
 		t.Errorf("Idle: %+v, want the six old volumes repacked", st)
 	}
+
 	film := newWorld(t, 24)
 	session := film.begin()
 	defer session.Close()
+
 	tree := object.NewTreeWriter(session)
 	ctx := context.Background()
 	for i := range 20 {
@@ -142,6 +150,7 @@ func TestOptimiseIdle(t *testing.T) {
 			Name: fmt.Sprintf("film%02d", i), Type: object.TypeFile, Mode: 0o644, Size: 100_000, Content: object.Key{Kind: object.KindChunk, ID: id},
 		}))
 	}
+
 	film.roots["film"] = film.finish(session, tree)
 	if st := film.optimise(gc.PlanOptions{}); st.Optimised != 0 {
 		t.Errorf("media: %+v, want nothing repacked", st)
@@ -308,6 +317,7 @@ func TestHealedBase(t *testing.T) {
 	w.optimise(gc.PlanOptions{})
 	look, err := w.store.Inventory(t.Context())
 	w.check(err)
+
 	var base keys.Record
 	for rec, err := range look.Keys(0, object.KindChunk) {
 		w.check(err)
@@ -315,12 +325,14 @@ func TestHealedBase(t *testing.T) {
 			base = rec
 		}
 	}
+
 	data, err := w.store.Get(t.Context(), base.Key)
 	w.check(err)
 	path := filepath.Join(w.inVolumes(), look.Volume(0).Name, fmt.Sprintf("%06d.vlog", base.File))
 	w.flip(path, int(base.Offset+base.Stored/2))
 	w.store.Close()
 	w.reopen()
+
 	if _, err := w.store.Get(t.Context(), base.Key); !errors.Is(err, object.ErrCorrupt) {
 		t.Fatalf("the base: error %v, want ErrCorrupt", err)
 	}
@@ -370,6 +382,7 @@ func TestStoppedOnTheWay(t *testing.T) {
 	clear(w.roots)
 	p, err := w.plan(gc.PlanOptions{})
 	w.check(err)
+
 	if err := p.Apply(t.Context()); err == nil {
 		t.Fatal("gc removed all volumes, want an error")
 	}
@@ -377,10 +390,12 @@ func TestStoppedOnTheWay(t *testing.T) {
 	if infos, err = w.store.Volumes(t.Context()); len(infos) != 1 || infos[0].Objects != 1 || err != nil {
 		t.Errorf("volumes %+v, error %v; want only the copy of the commit", infos, err)
 	}
+
 	w.reopen()
 	if w.kept()[commit] {
 		t.Error("the commit is still stored, without its tree")
 	}
+
 	w.check(os.RemoveAll(mark))
 	w.collect(gc.PlanOptions{})
 	if size, err := w.store.Size(t.Context()); size != 0 || err != nil {

@@ -314,11 +314,13 @@ func TestCollect(t *testing.T) {
 			}
 			w.roots[fmt.Sprintf("branch%d", w.rng.IntN(8))] = w.commit(parents...)
 		}
+
 		for _, name := range slices.Sorted(maps.Keys(w.roots)) {
 			if w.rng.IntN(6) == 0 {
 				delete(w.roots, name)
 			}
 		}
+
 		w.changeRecords()
 		w.now = w.now.Add(time.Hour)
 		w.collect(gc.PlanOptions{
@@ -327,6 +329,7 @@ func TestCollect(t *testing.T) {
 			Optimise:   w.rng.IntN(3) == 0,
 			Idle:       w.rng.IntN(3) == 0,
 		})
+
 		if w.wantIntact(); t.Failed() {
 			t.Fatalf("round %d failed", round)
 		}
@@ -334,11 +337,13 @@ func TestCollect(t *testing.T) {
 			w.reopen()
 		}
 	}
+
 	st := w.collect(gc.PlanOptions{})
 	reached, kept := w.reached(), w.kept()
 	if !maps.Equal(reached, kept) || st.Live != int64(len(reached)) {
 		t.Errorf("%d objects are reachable, %d stored; %+v", len(reached), len(kept), st)
 	}
+
 	clear(w.roots)
 	if st := w.collect(gc.PlanOptions{}); len(w.kept()) > 0 || st.After != 0 || st.Live != 0 {
 		t.Errorf("without roots: %d objects stored, %+v; want none", len(w.kept()), st)

@@ -92,6 +92,7 @@ func TestChunks(t *testing.T) {
 	e, content := bigFile(t, store, 5000, 50)
 	var all []object.ChunkAt
 	end := uint64(0)
+
 	for c, err := range object.Chunks(t.Context(), store, e.Content, e.Size, 0) {
 		if err != nil {
 			t.Fatal(err)
@@ -108,6 +109,7 @@ func TestChunks(t *testing.T) {
 	if end != e.Size || len(all) != 5000 {
 		t.Errorf("%d chunks with %d bytes, want 5000 with %d", len(all), end, e.Size)
 	}
+
 	for _, i := range []int{0, 1, 777, 4998, 4999} {
 		for _, off := range []uint64{all[i].Offset, all[i].Offset + uint64(all[i].Size) - 1} {
 			for c, err := range object.Chunks(t.Context(), store, e.Content, e.Size, off) {
@@ -118,6 +120,7 @@ func TestChunks(t *testing.T) {
 			}
 		}
 	}
+
 	for range object.Chunks(t.Context(), store, e.Content, e.Size, e.Size) {
 		t.Error("Chunks from the end of the file yields a chunk")
 	}

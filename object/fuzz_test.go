@@ -51,6 +51,7 @@ func fuzzDecoder[T any, P interface {
 		if !bytes.Equal(input, data) {
 			t.Fatal("the decoder changed its input")
 		}
+
 		links, linksErr := object.Links(kind, data)
 		if err != nil {
 			if object.Check(kind, data) == nil {
@@ -61,11 +62,13 @@ func fuzzDecoder[T any, P interface {
 		if linksErr != nil {
 			t.Fatalf("Links of a valid node: %v", linksErr)
 		}
+
 		clear(input)
 		again, err := node.Encode()
 		if err != nil || !bytes.Equal(again, data) {
 			t.Fatalf("decoded node encodes to %x, %v; want %x", again, err, data)
 		}
+
 		// The encoder takes the links from the fields alone.
 		if more, err := object.Links(kind, again); err != nil || !cmp.Equal(links, more) {
 			t.Fatalf("Links = %v, after encoding again %v, %v", links, more, err)

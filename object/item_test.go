@@ -12,6 +12,7 @@ import (
 func TestItemsAsLibrary(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	number := func() uint64 { return rnd.Uint64() >> rnd.IntN(65) } // of all sizes, often 0
+
 	text := func(max int) string {
 		b := make([]byte, rnd.IntN(max))
 		for i := range b {
@@ -19,6 +20,7 @@ func TestItemsAsLibrary(t *testing.T) {
 		}
 		return string(b)
 	}
+
 	for range 20_000 {
 		e := &Entry{
 			Name: text(300), Type: EntryType(number()), Mode: uint16(number()), Size: number(), Files: number(),
@@ -37,6 +39,7 @@ func TestItemsAsLibrary(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, test := range []struct {
 			got  []byte
 			body any

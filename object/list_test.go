@@ -71,6 +71,7 @@ func checkList(t *testing.T, r object.Reader, root object.ID) {
 			if err := object.Check(object.KindTree, data); err != nil {
 				t.Fatal(err)
 			}
+
 			tree, err := object.DecodeTree(data)
 			if err != nil {
 				t.Fatal(err)
@@ -79,6 +80,7 @@ func checkList(t *testing.T, r object.Reader, root object.ID) {
 			if count > 0 {
 				last = tree.Entries[count-1].Name
 			}
+
 			for _, c := range tree.Children {
 				below, count, last = append(below, c.ID), len(tree.Children), c.Last
 			}
@@ -91,6 +93,7 @@ func checkList(t *testing.T, r object.Reader, root object.ID) {
 				t.Fatal("the root has one child")
 			}
 		}
+
 		row = below
 	}
 }
@@ -104,12 +107,14 @@ func TestTreeSmallChange(t *testing.T) {
 	store := newCounter()
 	entries := files(n)
 	writeTree(t, store, entries)
+
 	total := store.nodes
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 8 {
 		i := rnd.IntN(n)
 		changed := slices.Clone(entries)
 		changed[i].Content.ID = object.Sum(fmt.Append(nil, "changed", i))
+
 		for what, list := range map[string][]object.Entry{
 			"change": changed,
 			"insert": slices.Insert(slices.Clone(entries), i+1, file(entries[i].Name+"-new", "new")),
@@ -200,6 +205,7 @@ func TestEntriesFromAndLookup(t *testing.T) {
 	store := objecttest.NewMemory()
 	entries := files(10_000)
 	root := writeTree(t, store, entries)
+
 	for _, i := range []int{0, 1, 17, 999, 5000, 9999} {
 		for from, want := range map[string]int{entries[i].Name: i, entries[i].Name + "\x00": i + 1, strings.TrimSuffix(entries[i].Name, "t"): i} {
 			got := len(entries)
@@ -214,6 +220,7 @@ func TestEntriesFromAndLookup(t *testing.T) {
 				t.Errorf("EntriesFrom %q begins at %d, want %d", from, got, want)
 			}
 		}
+
 		if e, err := object.Lookup(ctx, store, root, entries[i].Name); err != nil || e.Name != entries[i].Name {
 			t.Errorf("Lookup of %q = %v, %v", entries[i].Name, e, err)
 		}
@@ -221,6 +228,7 @@ func TestEntriesFromAndLookup(t *testing.T) {
 			t.Errorf("Lookup of a missing name: %v, want ErrNoEntry", err)
 		}
 	}
+
 	n := 0
 	for _, err := range object.EntriesFrom(ctx, store, root, entries[8000].Name) {
 		if err != nil {

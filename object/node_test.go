@@ -118,10 +118,12 @@ func TestEncodeRefuses(t *testing.T) {
 		change(c)
 		return c
 	}
+
 	manyParents := make([]object.ID, 1023)
 	for i := range manyParents {
 		manyParents[i] = sum(fmt.Sprint(i))
 	}
+
 	for _, test := range []struct {
 		name string
 		node interface{ Encode() ([]byte, error) }

@@ -20,6 +20,7 @@ func TestSkipped(t *testing.T) {
 		}
 		return all
 	}
+
 	for _, test := range []struct {
 		name string
 		all  []object.Skipped
@@ -42,10 +43,12 @@ func TestSkipped(t *testing.T) {
 			if c.SkippedCount != uint64(len(test.all)) || len(c.Skipped) != test.want || c.SkippedRest.IsZero() != (len(test.all) == test.want) {
 				t.Errorf("%d skipped, %d in the commit, rest %s; want %d, %d in the commit", c.SkippedCount, len(c.Skipped), c.SkippedRest.Short(), len(test.all), test.want)
 			}
+
 			c, err := object.DecodeCommit(mustEncode(t, c))
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var got []object.Skipped
 			for s, err := range object.AllSkipped(t.Context(), store, c) {
 				if err != nil {
@@ -53,6 +56,7 @@ func TestSkipped(t *testing.T) {
 				}
 				got = append(got, s)
 			}
+
 			if diff := cmp.Diff(test.all, got, cmpEmpty); diff != "" {
 				t.Error(diff)
 			}

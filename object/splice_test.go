@@ -21,6 +21,7 @@ func TestAddNode(t *testing.T) {
 	if node.Level == 0 {
 		t.Fatal("the list has one node only")
 	}
+
 	at, reused := 0, 0
 	w := object.NewTreeWriter(store)
 	for i, child := range node.Children {
@@ -34,9 +35,11 @@ func TestAddNode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		if ok {
 			reused++
 		}
+
 		for _, e := range entries[at : end+1] {
 			if ok {
 				break
@@ -45,8 +48,10 @@ func TestAddNode(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		at = end + 1
 	}
+
 	got, err := w.Finish(t.Context())
 	if err != nil || got != root {
 		t.Errorf("root %s, %v; want %s", got, err, root)
@@ -63,6 +68,7 @@ func TestAddNodeRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	child := node.Children[0]
+
 	w := object.NewTreeWriter(store)
 	if err := w.Add(t.Context(), file("a", "a")); err != nil {
 		t.Fatal(err)
@@ -70,11 +76,13 @@ func TestAddNodeRefuses(t *testing.T) {
 	if ok, err := w.AddNode(t.Context(), node.Level, child); ok || err != nil {
 		t.Errorf("AddNode within a node: %t, %v; want false", ok, err)
 	}
+
 	for _, level := range []uint8{0, object.MaxLevel} {
 		if ok, err := object.NewTreeWriter(store).AddNode(t.Context(), level, child); ok || err != nil {
 			t.Errorf("AddNode at level %d: %t, %v; want false", level, ok, err)
 		}
 	}
+
 	w = object.NewTreeWriter(store)
 	if ok, err := w.AddNode(t.Context(), node.Level, child); !ok || err != nil {
 		t.Fatalf("AddNode: %t, %v; want true", ok, err)

@@ -61,6 +61,7 @@ func TestListVectors(t *testing.T) {
 		}
 		vectors = append(vectors, listVector{"tree", n, root.String(), store.nodes})
 	}
+
 	for _, n := range []int{2, 16, 17, 100, 1000, 5000, 50_000} {
 		store := newCounter()
 		w := object.NewManifestWriter(store)
@@ -75,6 +76,7 @@ func TestListVectors(t *testing.T) {
 		}
 		vectors = append(vectors, listVector{"manifest", n, key.ID.String(), store.nodes})
 	}
+
 	objecttest.CheckVectors(t, filepath.Join(vectorDir, "lists.json"), vectors, *update)
 }
 

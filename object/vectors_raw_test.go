@@ -88,6 +88,7 @@ func headerVectors(kind object.Kind, data []byte, good object.Key, forbidden ...
 		invalid("body of deep nesting", object.ReasonBody, concat(rawHeader(kind, nil), bytes.Repeat([]byte{0x81}, 100_000))),
 		invalid("body with a huge count", object.ReasonBody, concat(rawHeader(kind, nil), []byte{0x9b, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})),
 	}
+
 	for _, k := range forbidden {
 		vectors = append(vectors, invalid("link to a "+k.String(), object.ReasonLinkKind, raw(kind, []object.Key{{Kind: k, ID: good.ID}}, body)))
 	}

@@ -16,10 +16,12 @@ func manifestVectors(t *testing.T) []vector {
 	leaf := func(links []object.Key, items ...any) []byte { return raw(kind, links, l{0, append(l{}, items...)}) }
 	inner := func(links []object.Key, items ...any) []byte { return raw(kind, links, l{1, append(l{}, items...)}) }
 	ab := []object.Key{manifestKey("a"), manifestKey("b")}
+
 	same := make([]object.ChunkRef, 50)
 	for i := range same {
 		same[i] = object.ChunkRef{ID: quietID(0), Size: 2 << 20}
 	}
+
 	long := &object.Manifest{}
 	for i := range 17 {
 		long.Chunks = append(long.Chunks, object.ChunkRef{ID: quietID(i), Size: 1})
@@ -102,6 +104,7 @@ var badSignatures = []struct {
 func commitVectors(t *testing.T) []vector {
 	kind := object.KindCommit
 	tree, p, q, rest := treeKey("a"), object.Key{Kind: kind, ID: sum("p")}, object.Key{Kind: kind, ID: sum("q")}, chunkKey("rest")
+
 	commit := func(links []object.Key, changes m) []byte {
 		body := m{1: 1, 3: signed(nil), 4: signed(nil)}
 		for key, value := range changes {
@@ -111,12 +114,14 @@ func commitVectors(t *testing.T) []vector {
 		}
 		return raw(kind, links, body)
 	}
+
 	root := []object.Key{tree}
 	path := func(path, reason any) l { return l{l{path, reason}} }
 	many := make([]object.Skipped, 1000)
 	for i := range many {
 		many[i].Path = fmt.Sprint(i)
 	}
+
 	thousand := l{}
 	for i := range 1001 {
 		thousand = append(thousand, l{b(fmt.Sprint(i)), ""})
@@ -158,6 +163,7 @@ func commitVectors(t *testing.T) []vector {
 		invalid("skipped path as text", object.ReasonBody, commit(root, m{9: 1, 10: path("a", "")})),
 		invalid("reason with a control character", object.ReasonText, commit(root, m{9: 1, 10: path(b("a"), "\r")})),
 	}, headerVectors(kind, mustEncode(t, &object.Commit{Tree: sum("a")}), tree, object.KindManifest, object.KindTag))
+
 	for _, s := range badSignatures {
 		vectors = append(vectors,
 			invalid("author: "+s.name, s.reason, commit(root, m{3: signed(s.changes)})),
@@ -169,6 +175,7 @@ func commitVectors(t *testing.T) []vector {
 func tagVectors(t *testing.T) []vector {
 	kind := object.KindTag
 	target, other := object.Key{Kind: object.KindCommit, ID: sum("c")}, object.Key{Kind: object.KindCommit, ID: sum("d")}
+
 	tag := func(links []object.Key, changes m) []byte {
 		body := m{1: 1, 2: "v1", 3: signed(nil)}
 		for key, value := range changes {
@@ -178,6 +185,7 @@ func tagVectors(t *testing.T) []vector {
 		}
 		return raw(kind, links, body)
 	}
+
 	one := []object.Key{target}
 	vectors := concat([]vector{
 		valid(t, kind, "least", &object.Tag{Target: sum("c"), Name: "v"}),
@@ -194,6 +202,7 @@ func tagVectors(t *testing.T) []vector {
 		invalid("empty message", object.ReasonCanonical, tag(one, m{4: ""})),
 		invalid("unknown field", object.ReasonBody, tag(one, m{5: 1})),
 	}, headerVectors(kind, mustEncode(t, fullTag()), target, object.KindChunk, object.KindManifest, object.KindTree, object.KindTag))
+
 	for _, s := range badSignatures {
 		vectors = append(vectors, invalid("tagger: "+s.name, s.reason, tag(one, m{3: signed(s.changes)})))
 	}

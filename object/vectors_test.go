@@ -140,11 +140,13 @@ func (v *vector) check(t *testing.T, kind object.Kind, decode func([]byte) (any,
 		}
 		err = object.Check(kind, v.data)
 	}
+
 	if v.Reason != "" {
 		wantReason(t, err, v.Reason)
 		wantReason(t, object.Check(kind, v.data), v.Reason)
 		return
 	}
+
 	if err := errors.Join(err, object.Check(kind, v.data)); err != nil {
 		t.Fatal(err)
 	}
@@ -152,11 +154,13 @@ func (v *vector) check(t *testing.T, kind object.Kind, decode func([]byte) (any,
 	if err != nil || len(links) != len(v.Links) {
 		t.Fatalf("%d links, want %d: %v", len(links), len(v.Links), err)
 	}
+
 	for i, key := range links {
 		if got := key.Kind.String() + ":" + key.ID.String(); got != v.Links[i] {
 			t.Errorf("link %d is %s, want %s", i, got, v.Links[i])
 		}
 	}
+
 	if got := object.Sum(v.data).String(); got != v.ID {
 		t.Errorf("ID %s, want %s", got, v.ID)
 	}
@@ -179,10 +183,12 @@ func TestVectorsAreComplete(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	page, err := os.ReadFile("../docs/format/objects.md")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	count := 0
 	for line := range strings.Lines(string(source)) {
 		_, rest, ok := strings.Cut(line, `Reason = "`)

@@ -70,6 +70,7 @@ func treeVectors(t *testing.T) []vector {
 		invalid("size that is negative", object.ReasonBody, leaf(nil, m{1: b("a"), 2: 1, 4: -1})),
 		invalid("entry too big", object.ReasonEntrySize, leaf(nil, m{1: b("a"), 2: 1, 11: m{5: map[cbor.ByteString][]byte{"user.x": make([]byte, 1<<16)}}})),
 	}
+
 	for _, e := range badEntries() {
 		vectors = append(vectors, invalid(e.name, e.reason, leaf(e.links, e.entry)))
 	}

@@ -133,6 +133,7 @@ func TestRepairLogRebuilds(t *testing.T) {
 	for i := range 4 {
 		s.set(t, Stash, id(i))
 	}
+
 	name := "logs/" + Stash
 	text := s.mustRead(t, name)
 	lines := strings.SplitAfter(text, "\n")

@@ -57,10 +57,12 @@ func commitForEver(s *Store) error {
 	if err != nil {
 		return err
 	}
+
 	n := 0
 	for !head.ID.IsZero() && head.ID != id(n) {
 		n++
 	}
+
 	for {
 		other, err := s.Get("refs/heads/other/x")
 		if err != nil && !errors.Is(err, ErrNotFound) {
@@ -172,6 +174,7 @@ func TestProcessRace(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var racers []*exec.Cmd
 	for n := range 16 {
 		cmd := child(t, s, fmt.Sprint(n+1))
@@ -181,6 +184,7 @@ func TestProcessRace(t *testing.T) {
 		}
 		racers = append(racers, cmd)
 	}
+
 	start.Close()
 	release.Close()
 	won := 0
@@ -196,6 +200,7 @@ func TestProcessRace(t *testing.T) {
 			t.Errorf("racer %d: %v", n+1, err)
 		}
 	}
+
 	if got := s.log(t, "HEAD"); got != fmt.Sprintf("0>%d race; ->0 test", won) {
 		t.Errorf("log is %q, but racer %d won", got, won)
 	}

@@ -35,6 +35,7 @@ func TestLogEntries(t *testing.T) {
 		if err := s.Update(ctx, change, test.who); err != nil {
 			t.Fatal(err)
 		}
+
 		entries, err := s.Log(Heads + "main")
 		if err != nil || len(entries) != i+1 {
 			t.Fatalf("%d entries, %v", len(entries), err)
@@ -48,6 +49,7 @@ func TestLogEntries(t *testing.T) {
 			t.Errorf("offset of zone is %d, want 3600", offset)
 		}
 	}
+
 	if entries, err := s.Log("refs/heads/none"); len(entries) > 0 || err != nil {
 		t.Error(entries, err)
 	}
@@ -111,6 +113,7 @@ func TestDamagedLog(t *testing.T) {
 	for i := range 4 {
 		s.set(t, name, id(i))
 	}
+
 	lines := strings.SplitAfter(s.mustRead(t, "logs/"+name), "\n")
 	for what, bad := range map[string]string{
 		"a changed byte":    strings.Replace(lines[1], "test", "tent", 1),
@@ -140,6 +143,7 @@ func TestDamagedLog(t *testing.T) {
 		if roots, err := s.Roots(ctx); !errors.Is(err, object.ErrCorrupt) || len(roots) < 3 {
 			t.Errorf("%s: roots: %v, %v", what, roots, err)
 		}
+
 		drop := func(*LogEntry) bool { return false }
 		if n, err := s.RepairLog(ctx, name, drop); n != (LogRepair{Dropped: 1}) || err != nil {
 			t.Errorf("%s: repair: %v, %v", what, n, err)
@@ -148,15 +152,18 @@ func TestDamagedLog(t *testing.T) {
 			t.Errorf("%s: after repair, log is %q, want %q", what, got, want)
 		}
 	}
+
 	// An interrupted append cannot leave a damaged end of the last line.
 	s.spoil(t, "logs/"+name, strings.TrimSuffix(lines[0]+lines[1], "\n")+"\x0b")
 	if entries, err := s.Log(name); len(entries) != 2 || !errors.Is(err, object.ErrCorrupt) || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("a damaged end: %v, %v", entries, err)
 	}
+
 	drop := func(*LogEntry) bool { return false }
 	if n, err := s.RepairLog(ctx, name, drop); n != (LogRepair{Restored: 1}) || err != nil || s.mustRead(t, "logs/"+name) != lines[0]+lines[1] {
 		t.Errorf("a damaged end: repair: %v, %v", n, err)
 	}
+
 	// An interrupted append cannot leave a long tail of rubbish.
 	s.spoil(t, "logs/"+name, lines[0]+strings.Repeat("y", 3*maxLineSize))
 	s.set(t, name, id(9))
@@ -215,6 +222,7 @@ func TestRoots(t *testing.T) {
 	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "refs/heads/gone") {
 		t.Fatalf("a log without its branch: %v, want ErrLost", err)
 	}
+
 	got := map[string]string{}
 	for _, r := range roots {
 		got[r.File] += number(r.ID) + " "
@@ -226,6 +234,7 @@ func TestRoots(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+
 	for _, name := range []string{"HEAD", "MERGE_HEAD", "refs/tags/v", "refs/heads/odd name~"} {
 		text := s.mustRead(t, name)
 		s.spoil(t, name, "rubbish\n")
@@ -331,6 +340,7 @@ func TestSpecials(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}
+
 	text := "merge\n\nété\n"
 	if _, err := s.Message(MergeMsg); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
@@ -347,6 +357,7 @@ func TestSpecials(t *testing.T) {
 	if err := s.SetMessage(ctx, MergeMsg, "\xff"); err == nil {
 		t.Error("accepted a message that is not UTF-8")
 	}
+
 	for range 2 {
 		if err := s.ClearSpecial(ctx, MergeHead, MergeMsg); err != nil {
 			t.Error(err)
@@ -355,6 +366,7 @@ func TestSpecials(t *testing.T) {
 			t.Error(err)
 		}
 	}
+
 	if _, err := s.Special(OrigHead); err != nil {
 		t.Error(err)
 	}
@@ -362,10 +374,12 @@ func TestSpecials(t *testing.T) {
 	if _, err := s.Special(OrigHead); !errors.Is(err, object.ErrCorrupt) {
 		t.Error(err)
 	}
+
 	s.spoil(t, MergeMsg, "\xff\xfe")
 	if _, err := s.Message(MergeMsg); !errors.Is(err, object.ErrCorrupt) {
 		t.Error(err)
 	}
+
 	for _, name := range []string{"HEAD", "_HEAD", "config", "index", "../MERGE_HEAD", "refs/heads/MERGE_HEAD", "", "merge_HEAD", "MERGE_MSG"} {
 		_, err1 := s.Special(name)
 		err2 := s.SetSpecial(ctx, name, id(1))
@@ -374,6 +388,7 @@ func TestSpecials(t *testing.T) {
 			t.Errorf("%q: %v, %v, %v", name, err1, err2, err3)
 		}
 	}
+
 	if err := s.SetSpecial(ctx, MergeHead, object.ID{}); err == nil {
 		t.Error("set a special name to the zero ID")
 	}
@@ -390,6 +405,7 @@ func TestSetHead(t *testing.T) {
 	if h, err := s.Head(); h != (Head{Branch: "trunk/x"}) || !h.Unborn() || err != nil {
 		t.Error(h, err)
 	}
+
 	s.set(t, Heads+"a", id(1))
 	for _, test := range []struct {
 		set, want Head
@@ -409,16 +425,19 @@ func TestSetHead(t *testing.T) {
 			t.Errorf("after setting to %v: HEAD is %v, %v, want %v", test.set, h, err, test.want)
 		}
 	}
+
 	for _, bad := range []Head{{}, {Branch: ".."}, {Branch: "a b"}} {
 		var name *NameError
 		if err := s.SetHead(ctx, bad, ann, "set"); !errors.As(err, &name) {
 			t.Errorf("set to %v: %v, want a NameError", bad, err)
 		}
 	}
+
 	want := "1>3 set; ->1 set; 1>- set; ->1 set"
 	if got := s.log(t, "HEAD"); got != want {
 		t.Errorf("log is %q, want %q", got, want)
 	}
+
 	for _, text := range []string{"", "x", "ref: refs/tags/v\n", "ref: refs/heads/../x\n", "ref: \n", strings.Repeat("\x00", 10)} {
 		s.spoil(t, "HEAD", text)
 		var corrupt *object.DamageError
@@ -429,6 +448,7 @@ func TestSetHead(t *testing.T) {
 			t.Errorf("HEAD %q: update: %v", text, err)
 		}
 	}
+
 	if err := s.SetHead(ctx, Head{Branch: "a"}, ann, "repair"); err != nil {
 		t.Errorf("replace a damaged HEAD: %v", err)
 	}
@@ -459,11 +479,13 @@ func FuzzReflog(f *testing.F) {
 		if err != nil && string(again) == string(complete) {
 			t.Errorf("error %v, but all of %q was decoded", err, complete)
 		}
+
 		for _, text := range []string{oneLine(string(data), 20, "<>"), oneLine(string(data), 1000, "")} {
 			if !utf8.ValidString(text) || strings.ContainsAny(text, "\n\t\x00") {
 				t.Errorf("one line of %q is %q", data, text)
 			}
 		}
+
 		e := LogEntry{Who: Who{oneLine(string(data), 256, "<>"), "a"}, Reason: oneLine(string(data), 1024, "")}
 		text := encodeEntry(e)
 		if back, err := decodeEntry(text[:len(text)-1]); err != nil || back.Who != e.Who || back.Reason != e.Reason || len(text) > maxLineSize {
@@ -478,6 +500,7 @@ func TestDropEntry(t *testing.T) {
 	for i := range 4 {
 		s.set(t, Stash, id(i))
 	}
+
 	for _, drop := range []struct {
 		i, id int
 		log   string
@@ -495,20 +518,24 @@ func TestDropEntry(t *testing.T) {
 		if got := s.log(t, Stash); got != drop.log {
 			t.Errorf("log is %q, want %q", got, drop.log)
 		}
+
 		now, err := s.Get(Stash)
 		if err != nil || now != id(drop.ref) {
 			t.Errorf("the ref is %s, %v, want %s", now.Short(), err, id(drop.ref).Short())
 		}
 	}
+
 	roots, err := s.Roots(ctx)
 	if err != nil {
 		t.Error(err)
 	}
+
 	for _, r := range roots {
 		if r.ID == id(2) || r.ID == id(3) {
 			t.Errorf("%s still names a dropped commit", r.File)
 		}
 	}
+
 	if err := s.DropEntry(ctx, Stash, 1, id(0)); err != nil {
 		t.Fatal(err)
 	}

@@ -17,12 +17,14 @@ func TestGuess(t *testing.T) {
 	s := newStore(t)
 	s.set(t, Heads+"main", id(1))
 	s.set(t, "refs/remotes/origin/main", id(2))
+
 	if err := s.SetRemoteHead(ctx, "refs/remotes/origin/HEAD", "refs/remotes/origin/main"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SetSpecial(ctx, MergeHead, id(3)); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, want := range map[string]value{
 		Heads + "main": {id: id(1)}, "HEAD": {target: Heads + "main"}, MergeHead: {id: id(3)},
 		"refs/remotes/origin/HEAD": {target: "refs/remotes/origin/main"},
@@ -38,17 +40,20 @@ func TestGuess(t *testing.T) {
 			if id, target, ok := s.Guess(name); !ok || id != want.id || target != want.target {
 				t.Errorf("%s with bit %d flipped: guessed %v %q %v, want %v", name, bit, id, target, ok, want)
 			}
+
 			data[(bit/8+40)%len(data)] ^= 3
 			s.spoil(t, name, string(data))
 			if id, target, ok := s.Guess(name); ok {
 				t.Errorf("%s with three bits flipped: guessed %v %q, want nothing", name, id, target)
 			}
 		}
+
 		s.spoil(t, name, "")
 		if _, _, ok := s.Guess(name); ok {
 			t.Errorf("%s: guessed a value from an empty file", name)
 		}
 	}
+
 	if _, _, ok := s.Guess("refs/heads/none"); ok {
 		t.Error("guessed a value of a missing file")
 	}

@@ -112,6 +112,7 @@ func TestResolve(t *testing.T) {
 	h.Upstream = func(branch string) (string, error) {
 		return Remotes + "origin/" + map[string]string{"main": "main", "side": "dev"}[branch], nil
 	}
+
 	h.set(t, Tags+"both", h.id["a"])
 	h.set(t, Heads+"both", h.id["b"])
 	h.set(t, Remotes+"both/HEAD", h.id["c"])
@@ -122,6 +123,7 @@ func TestResolve(t *testing.T) {
 	short := hex[:8]
 	h.set(t, Heads+hex[:6], h.id["c"])
 	h.set(t, Heads+hex, h.id["c"])
+
 	for rev, want := range map[string]string{
 		"HEAD": "e", "@": "e", "main": "e", "heads/main": "e", "refs/heads/main": "e", "side": "c",
 		"main/main": "c", "MERGE_HEAD": "a", "heads/MERGE_HEAD": "c", "heads/HEAD": "c",
@@ -149,6 +151,7 @@ func TestResolve(t *testing.T) {
 			t.Errorf("%q: %q, %v, want %q", rev, h.name[got], err, want)
 		}
 	}
+
 	h.checkout(t, Head{ID: h.id["b"]})
 	for rev, want := range map[string]string{"HEAD": "b", "@{0}": "b", "@{1}": "e", "@{-1}": "e"} {
 		got, err := h.Resolve(ctx, h.objects, rev)
@@ -162,6 +165,7 @@ func TestResolveUnknown(t *testing.T) {
 	h := sample(t)
 	tree, data := object.EmptyTree()
 	h.objects.Put(ctx, object.KindTree, data)
+
 	for rev, reason := range map[string]string{
 		"": "without a name", "~1": "without a name", "^": "without a name", "none": "", "heads": "", "abc": "", "refs/heads/none": "",
 		"Main": "", "main/x": "", "..": "", "main..side": "", "HEAD:x": "", "dead": "", "../HEAD": "", "config": "", "index": "", "\x00": "",
@@ -184,6 +188,7 @@ func TestResolveUnknown(t *testing.T) {
 			t.Errorf("%.80q: %q, %v, want %q", rev, h.name[got], err, reason)
 		}
 	}
+
 	h.checkout(t, Head{Branch: "unborn"})
 	for _, rev := range []string{"HEAD", "@", "@~1", "@{0}"} {
 		var unknown *UnknownRevisionError
@@ -191,6 +196,7 @@ func TestResolveUnknown(t *testing.T) {
 			t.Errorf("unborn, %q: %v, %v", rev, got, err)
 		}
 	}
+
 	if err := h.Update(ctx, []Change{{Name: Heads + "side", Old: h.id["c"]}}, ann); err != nil {
 		t.Fatal(err)
 	}
@@ -213,6 +219,7 @@ func TestResolveAmbiguous(t *testing.T) {
 			first[id[:4]] = id
 			continue
 		}
+
 		common := 4
 		for other[common] == id[common] {
 			common++
@@ -222,6 +229,7 @@ func TestResolveAmbiguous(t *testing.T) {
 		if !errors.As(err, &ambiguous) || ambiguous.Rev != id[:4] || len(ambiguous.Candidates) < 2 {
 			t.Fatalf("%s: %v", id[:4], err)
 		}
+
 		for _, want := range []string{id, other} {
 			if !slices.ContainsFunc(ambiguous.Candidates, func(k object.Key) bool { return k.ID.String() == want }) {
 				t.Errorf("error %q does not list %s", err, want)
@@ -330,11 +338,13 @@ func FuzzResolve(f *testing.F) {
 		"refs/heads/../../HEAD", "HEAD~1000000000", "a..b", "@{-1}@{1}", "MERGE_HEAD^0"} {
 		f.Add(rev)
 	}
+
 	f.Fuzz(func(t *testing.T, rev string) {
 		rev1, path, has := SplitPath(rev)
 		if joined := rev1 + ":" + path; has && joined != rev || !has && rev1 != rev {
 			t.Errorf("%q split into %q and %q", rev, rev1, path)
 		}
+
 		got, err := h.Resolve(ctx, h.objects, rev)
 		var unknown *UnknownRevisionError
 		var ambiguous *AmbiguousError
@@ -349,6 +359,7 @@ func FuzzResolve(f *testing.F) {
 		case !errors.As(err, &unknown) && !errors.As(err, &ambiguous):
 			t.Errorf("%q: unexpected error %v", rev, err)
 		}
+
 		if full, err := h.Expand(ctx, rev); err == nil && full != "HEAD" && !isSpecial(full) && CheckName(full) != nil {
 			t.Errorf("%q is expanded to %q", rev, full)
 		}

@@ -103,14 +103,17 @@ func TestGetAndList(t *testing.T) {
 	for i, name := range names {
 		s.set(t, name, id(i))
 	}
+
 	if err := s.SetRemoteHead(ctx, "refs/remotes/origin/HEAD", "refs/remotes/origin/main"); err != nil {
 		t.Fatal(err)
 	}
 	if err := s.SetRemoteHead(ctx, "refs/remotes/other/HEAD", "refs/remotes/other/gone"); err != nil {
 		t.Fatal(err)
 	}
+
 	s.spoil(t, "refs/heads/.new", "x")
 	s.spoil(t, "refs/heads/main.lock", "x")
+
 	for prefix, want := range map[string]string{
 		"":                         strings.Join(append(append(append([]string{}, names[:5]...), "refs/remotes/origin/HEAD"), names[5:]...), " "),
 		"refs/heads/":              strings.Join(names[:4], " "),
@@ -135,21 +138,25 @@ func TestGetAndList(t *testing.T) {
 			t.Errorf("list %q: %v %s", prefix, err, diff)
 		}
 	}
+
 	refs, _ := s.List(Remotes)
 	if want := (Ref{"refs/remotes/origin/HEAD", id(5), "refs/remotes/origin/main"}); refs[0] != want {
 		t.Errorf("got %v, want %v", refs[0], want)
 	}
+
 	for _, name := range []string{"refs/heads/none", "refs/heads/a", "refs/heads/main/x", "refs/remotes/other/HEAD"} {
 		if _, err := s.Get(name); !errors.Is(err, ErrNotFound) {
 			t.Errorf("get %s: %v", name, err)
 		}
 	}
+
 	if err := s.SetRemoteHead(ctx, "refs/remotes/origin/HEAD", ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Get("refs/remotes/origin/HEAD"); !errors.Is(err, ErrNotFound) {
 		t.Error(err)
 	}
+
 	for _, bad := range [][2]string{
 		{"refs/heads/HEAD", "refs/heads/main"}, {"refs/remotes/origin/HEAD", "refs/heads/main"},
 		{"refs/remotes/origin/HEAD", "refs/remotes/origin/HEAD"}, {"refs/remotes/origin/HEAD", "refs/remotes/origin/../x"},
@@ -195,6 +202,7 @@ func TestDamage(t *testing.T) {
 			}
 			continue
 		}
+
 		var corrupt *object.DamageError
 		if !errors.As(err, &corrupt) || corrupt.Name != "refs/heads/a" || !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("%q: %v, want damage of refs/heads/a", text, err)

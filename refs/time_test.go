@@ -63,6 +63,7 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("%q: %v, %v, want %s", text, got.Format(time.RFC3339Nano), err, want)
 		}
 	}
+
 	for _, text := range []string{"", " ", "soon", "2026", "2026-02-30", "2026-01-31T25:00", "01/02/2026", "2026-01-31Z", "12345678",
 		"3 dayz", "days ago", "ago", "x days ago", "3 moons ago", "3 days 4 ago", "now 15:04", "monday 25:00", "last", "last 15:04",
 		"99999999999999999999", "@x", "@", "99999999999 years ago", "20000 years ago", "1000000000 hours ago", "2026-01-31 15:04:05 CET",
@@ -79,6 +80,7 @@ func TestTimeLikeGit(t *testing.T) {
 	objecttest.NeedProgram(t, "git")
 	now := time.Date(2026, 3, 18, 15, 30, 45, 0, time.UTC) // a Wednesday
 	dir := t.TempDir()
+
 	git := func(args ...string) string {
 		out, err := objecttest.Git(dir, "", []string{"GIT_TEST_DATE_NOW=" + strconv.FormatInt(now.Unix(), 10)}, args...)
 		if err != nil {
@@ -86,6 +88,7 @@ func TestTimeLikeGit(t *testing.T) {
 		}
 		return strings.TrimSpace(out)
 	}
+
 	git("init", "-q")
 	for _, text := range []string{
 		"now", "yesterday", "noon", "midnight", "tea", "noon today", "today noon", "noon yesterday", "yesterday noon",

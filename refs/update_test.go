@@ -97,6 +97,7 @@ func TestUpdate(t *testing.T) {
 				t.Fatal(err)
 			}
 			logs := s.log(t, "refs/heads/a")
+
 			err := s.Update(ctx, test.changes, ann)
 			after, failed := test.after, test.after == ""
 			if failed {
@@ -162,14 +163,17 @@ func TestUpdateHead(t *testing.T) {
 			old = id(n)
 		}
 	}
+
 	steps("HEAD", 0, 1, 2)
 	steps("refs/heads/main", 2, 3)
 	steps("refs/heads/other", 0, 4)
 	if err := s.SetHead(ctx, Head{ID: id(3)}, ann, "checkout"); err != nil {
 		t.Fatal(err)
 	}
+
 	steps("HEAD", 3, 5)
 	steps("refs/heads/main", 3, 6)
+
 	for name, want := range map[string]string{
 		"HEAD":             "3>5 commit: x; 3>3 checkout; 2>3 commit: x; 1>2 commit: x; ->1 commit: x",
 		"refs/heads/main":  "3>6 commit: x; 2>3 commit: x; 1>2 commit: x; ->1 commit: x",
@@ -179,6 +183,7 @@ func TestUpdateHead(t *testing.T) {
 			t.Errorf("log of %s: %q, want %q", name, got, want)
 		}
 	}
+
 	if h, err := s.Head(); h != (Head{ID: id(5)}) || err != nil {
 		t.Error(h, err)
 	}
@@ -186,6 +191,7 @@ func TestUpdateHead(t *testing.T) {
 	if !errors.Is(err, ErrMoved) {
 		t.Error(err)
 	}
+
 	s.SetHead(ctx, Head{Branch: "main"}, ann, "checkout")
 	var name *NameError
 	err = s.Update(ctx, []Change{{Name: "HEAD", Old: id(6), New: id(1)}, {Name: "refs/heads/main", Old: id(6), New: id(1)}}, ann)
@@ -305,6 +311,7 @@ func TestUpdateRace(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var wg sync.WaitGroup
 		var won atomic.Int32
 		for r := range racers {
@@ -320,16 +327,19 @@ func TestUpdateRace(t *testing.T) {
 				}
 			})
 		}
+
 		wg.Wait()
 		if won.Load() != 1 {
 			t.Errorf("round %d: %d racers won, want 1", round, won.Load())
 		}
 	}
+
 	// Each move in the log begins where the move before it ended.
 	entries, err := s.Log("HEAD")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for i, e := range entries[:len(entries)-1] {
 		if e.Old != entries[i+1].New {
 			t.Errorf("entry %d begins at %s, the entry before ended at %s", i, e.Old.Short(), entries[i+1].New.Short())

@@ -18,6 +18,7 @@ func TestNames(t *testing.T) {
 		"A": no, "ä": no, "a b": no, "a\\b": no, "a\x00": no, "a:b": no, "a*": no, "root/": no,
 		strings.Repeat("a", 201): no,
 	}
+
 	for name, want := range tests {
 		for what, err := range map[int]error{blob: remote.CheckBlob(name), record: remote.CheckRecord(name, 10)} {
 			if (err == nil) != (want == what) || err != nil && !errors.Is(err, remote.ErrName) {
@@ -31,6 +32,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("CheckPrefix(%.50q) = %v", name, err)
 		}
 	}
+
 	if err := remote.CheckRecord("root/1", remote.MaxRecord+1); err == nil || errors.Is(err, remote.ErrName) {
 		t.Errorf("record larger than MaxRecord: error %v", err)
 	}

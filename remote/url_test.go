@@ -18,6 +18,7 @@ func TestRegistry(t *testing.T) {
 			return nil, nil
 		}
 	}
+
 	r := remote.Registry{"": opener("path"), "file": opener("file"), "s3": opener("s3"), "mongodb+srv": opener("mongo")}
 	tests := []struct{ url, opened, reason string }{
 		{"/data/kist", "path /data/kist in here", ""},
@@ -34,6 +35,7 @@ func TestRegistry(t *testing.T) {
 		{"FILE:/x", "", "write FILE://…"},
 		{"gs://user:canary@bucket", "", "known are a path, file://, mongodb+srv://, s3://"},
 	}
+
 	for _, test := range tests {
 		opened = ""
 		_, err := r.Open(t.Context(), test.url, remote.Env{Dir: "here"})
@@ -89,6 +91,7 @@ func TestRedact(t *testing.T) {
 		{"mongodb://h/?tlsCertificateKeyFilePassword=canary", "mongodb://h/?tlsCertificateKeyFilePassword=***"},
 		{"mongodb://h/?authMechanismProperties=AWS_SESSION_TOKEN:canary", "mongodb://h/?authMechanismProperties=***"},
 	}
+
 	for _, test := range tests {
 		want := test.want
 		if want == "" {

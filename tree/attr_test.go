@@ -119,12 +119,14 @@ func TestMergeAttrs(t *testing.T) {
 		if r.IntN(4) == 0 {
 			base, b.Attrs = nil, nil
 		}
+
 		value := func(attrs map[string]string, key string) string {
 			if v, ok := attrs[key]; ok {
 				return "=" + v
 			}
 			return ""
 		}
+
 		want, wantClean := map[string]string{}, true
 		for _, key := range []string{"acl", "acl.read", "aclx", "retention", "tags"} {
 			was, ours, theirs := value(b.Attrs, key), value(o.Attrs, key), value(th.Attrs, key)
@@ -138,6 +140,7 @@ func TestMergeAttrs(t *testing.T) {
 				want[key] = result[1:]
 			}
 		}
+
 		if got, clean := mergeAttrs(base, &o, &th); clean != wantClean || !maps.Equal(got, want) {
 			t.Fatalf("base %v, ours %v, theirs %v: %v, %v; want %v, %v", b.Attrs, o.Attrs, th.Attrs, got, clean, want, wantClean)
 		}

@@ -62,6 +62,7 @@ func (f files) build(t testing.TB, w object.Writer) Info {
 		entry object.Entry
 		below map[string]*node
 	}
+
 	root := &node{below: map[string]*node{}}
 	for path, e := range f {
 		at := root
@@ -75,6 +76,7 @@ func (f files) build(t testing.TB, w object.Writer) Info {
 		}
 		at.entry = e
 	}
+
 	var write func(*node) Info
 	write = func(n *node) Info {
 		var info Info
@@ -88,6 +90,7 @@ func (f files) build(t testing.TB, w object.Writer) Info {
 			} else if len(n.below[name].below) > 0 {
 				t.Fatalf("%q is not a directory", name)
 			}
+
 			addFiles, addBytes := totals(&e)
 			info.Files += addFiles
 			info.Bytes += addBytes
@@ -95,6 +98,7 @@ func (f files) build(t testing.TB, w object.Writer) Info {
 				t.Fatal(err)
 			}
 		}
+
 		id, err := out.Finish(ctx)
 		if err != nil {
 			t.Fatal(err)

@@ -46,6 +46,7 @@ func TestDiff(t *testing.T) {
 		"l":       symlink("a"),
 		"touched": inline("t"),
 	}
+
 	changed := func(do func(f files)) files {
 		f := newGenerator(1, m).change(t, base, 0)
 		do(f)
@@ -93,6 +94,7 @@ func TestDiff(t *testing.T) {
 			DiffOptions{Paths: []string{"d", "d/x"}}, []string{`d/x: "x"(644) => "X"(644)`}},
 		{"path of the root", changed(func(f files) { f["a"] = inline("2") }), DiffOptions{Paths: []string{"d", ""}}, []string{`a: "1"(644) => "2"(644)`}},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got := diffLines(t, m, base.build(t, m).ID, tt.to.build(t, m).ID, tt.opts)
@@ -101,6 +103,7 @@ func TestDiff(t *testing.T) {
 			}
 		})
 	}
+
 	root := base.build(t, m).ID
 	if got := diffLines(t, m, object.ID{}, root, DiffOptions{Recursive: true}); len(got) != len(base)+1 {
 		t.Errorf("from nothing: %d changes, want %d", len(got), len(base)+1)
@@ -115,6 +118,7 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine: no work for the race detector")
 	}
+
 	for seed := range uint64(60) {
 		m := memory()
 		g := newGenerator(seed, m)
@@ -123,6 +127,7 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 		if seed%10 == 0 {
 			to = g.change(t, nil, g.IntN(30))
 		}
+
 		a, b := from.build(t, m), to.build(t, m)
 		for i := range 4 {
 			opts := DiffOptions{Exact: true, Recursive: i&1 > 0, Paired: i&2 > 0}
@@ -140,6 +145,7 @@ func TestDiffAppliedGivesTheOther(t *testing.T) {
 					t.Fatalf("seed %d: %s: %v", seed, changeLine(c), err)
 				}
 			}
+
 			got, err := edit.Finish(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -200,6 +206,7 @@ func TestDiffStops(t *testing.T) {
 	if n != 3 {
 		t.Errorf("%d changes, want 3", n)
 	}
+
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	for _, err := range Diff(cancelled, m, a.ID, b.ID, DiffOptions{}) {
@@ -207,6 +214,7 @@ func TestDiffStops(t *testing.T) {
 			t.Errorf("cancelled: error %v, want Canceled", err)
 		}
 	}
+
 	lost := slices.Collect(func(yield func(object.Key) bool) {
 		for _, key := range m.Keys() {
 			if key.ID != a.ID && key.ID != b.ID && !yield(key) {
@@ -215,6 +223,7 @@ func TestDiffStops(t *testing.T) {
 		}
 	})[0]
 	m.Delete(lost)
+
 	var failed error
 	for _, err := range Diff(ctx, m, a.ID, b.ID, DiffOptions{}) {
 		failed = err

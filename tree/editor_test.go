@@ -60,17 +60,20 @@ func TestEditor(t *testing.T) {
 		{"offered and emptied", []edit{offer("d", 0o1), offer("d/e", 0o1), remove("d/e/f"), remove("d/x")}, func(f files) { f.remove("d") }},
 		{"last edit of a path counts", []edit{remove("a"), set("a", "1"), set("a", "2")}, func(f files) { f["a"] = inline("2") }},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			m := memory()
 			want := files(maps.Clone(base))
 			tt.want(want)
+
 			e := NewEditor(m, base.build(t, m))
 			for _, do := range tt.edits {
 				if err := do(e); err != nil {
 					t.Fatal(err)
 				}
 			}
+
 			got, err := e.Finish(ctx)
 			if err != nil {
 				t.Fatal(err)
@@ -104,6 +107,7 @@ func TestEditorRefuses(t *testing.T) {
 	for range object.MaxDepth {
 		deep += "/d"
 	}
+
 	for name, tt := range map[string]struct {
 		edits []edit
 		want  error
@@ -125,6 +129,7 @@ func TestEditorRefuses(t *testing.T) {
 					break
 				}
 			}
+
 			if err == nil {
 				_, err = e.Finish(ctx)
 			}

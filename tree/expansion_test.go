@@ -32,16 +32,19 @@ func TestTooMany(t *testing.T) {
 	m := memory()
 	none := putTree(t, m, &object.Tree{})
 	file := object.Entry{Name: "f", Type: object.TypeFile}
+
 	walk := func(root object.ID) (seen int, err error) {
 		err = Walk(ctx, m, root, func(string, object.Entry) error { seen++; return nil })
 		return seen, err
 	}
+
 	diff := func(root object.ID) (seen int, err error) {
 		for _, e := range Diff(ctx, m, none, root, DiffOptions{Recursive: true}) {
 			seen, err = seen+1, e
 		}
 		return seen, err
 	}
+
 	mtimes := func(root object.ID) (seen int, err error) {
 		later := file
 		later.MTime.Sec++
@@ -50,6 +53,7 @@ func TestTooMany(t *testing.T) {
 		}
 		return seen, err
 	}
+
 	for _, tt := range []struct {
 		name string
 		of   func(root object.ID) (int, error)
@@ -65,6 +69,7 @@ func TestTooMany(t *testing.T) {
 			t.Errorf("%s: error %v after %d paths, want ErrTooMany", tt.name, err, seen)
 		}
 	}
+
 	// A folder with many equal subfolders is accepted.
 	if seen, err := walk(wide(t, m, 2, 400, file)); err != nil || seen != 400+400*400+400*400 {
 		t.Errorf("equal subfolders: %d paths, error %v", seen, err)

@@ -25,6 +25,7 @@ func TestPatchApply(t *testing.T) {
 		if forward.Len() != back.Len() {
 			t.Fatalf("round %d: %d hunks forward, %d backwards", round, forward.Len(), back.Len())
 		}
+
 		chosen := make([]bool, forward.Len())
 		for i := range chosen {
 			chosen[i] = r.IntN(2) == 0
@@ -32,6 +33,7 @@ func TestPatchApply(t *testing.T) {
 				t.Fatalf("round %d: hunk %d is\n%s\nand backwards\n%s", round, i, a, b)
 			}
 		}
+
 		want, err := forward.Apply(func(i int) bool { return chosen[i] })
 		got, backErr := back.Apply(func(i int) bool { return !chosen[i] })
 		if err != nil || backErr != nil || !bytes.Equal(got, want) {
@@ -81,6 +83,7 @@ func TestPatchEdit(t *testing.T) {
 				}
 				continue
 			}
+
 			got, applyErr := p.Apply(func(int) bool { return true })
 			if err != nil || applyErr != nil || string(got) != want {
 				t.Errorf("%s, back %v: %q, want %q; %v, %v", test.name, back, got, want, err, applyErr)
@@ -119,6 +122,7 @@ func FuzzPatchEdit(f *testing.F) {
 		if p.Len() == 0 {
 			return
 		}
+
 		before := p.Hunk(0)
 		if err := p.Edit(0, []byte(edited)); err != nil {
 			if !errors.Is(err, ErrNoHunk) && !errors.Is(err, ErrHunkMismatch) || !bytes.Equal(p.Hunk(0), before) {
@@ -126,6 +130,7 @@ func FuzzPatchEdit(f *testing.F) {
 			}
 			return
 		}
+
 		use := func(i int) bool { return i == 0 }
 		want, err := p.Apply(use)
 		if err != nil {

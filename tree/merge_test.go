@@ -200,6 +200,7 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 	if info := want.build(t, m); got.Tree != info {
 		t.Errorf("got %+v, want %+v\n%s", got.Tree, info, cmp.Diff(list(t, m, info.ID), list(t, m, got.Tree.ID)))
 	}
+
 	var lines []string
 	for _, c := range got.Conflicts {
 		lines = append(lines, conflictLine(c))
@@ -207,11 +208,13 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 	if d := cmp.Diff(conflicts, lines); d != "" {
 		t.Errorf("conflicts:\n%s", d)
 	}
+
 	for i, c := range got.Changes {
 		if i > 0 && ComparePaths(c.Path, got.Changes[i-1].Path) < 0 {
 			t.Errorf("%s comes after %s", c.Path, got.Changes[i-1].Path)
 		}
 	}
+
 	mirrored, err := Merge(ctx, m, Versions{b.ID, th.ID, o.ID}, MergeOptions{Labels: Labels{"topic", "HEAD"}, Split: splitEven})
 	if err != nil {
 		t.Fatal(err)
@@ -219,12 +222,14 @@ func checkMerge(t *testing.T, base, ours, theirs, want files, conflicts []string
 	if len(mirrored.Conflicts) != len(got.Conflicts) {
 		t.Errorf("mirrored: %d conflicts, want %d", len(mirrored.Conflicts), len(got.Conflicts))
 	}
+
 	for i := range min(len(got.Conflicts), len(mirrored.Conflicts)) {
 		a, b := got.Conflicts[i], mirrored.Conflicts[i]
 		if a.Kind != b.Kind || a.Path != b.Path || describe(a.Ours) != describe(b.Theirs) || describe(a.Theirs) != describe(b.Ours) {
 			t.Errorf("mirrored: conflict %s, want the mirror of %s", conflictLine(b), conflictLine(a))
 		}
 	}
+
 	if len(got.Conflicts) == 0 && !slices.Equal(list(t, m, got.Tree.ID), list(t, m, mirrored.Tree.ID)) &&
 		!strings.Contains(t.Name(), "both_make") {
 		t.Errorf("mirrored: %s", cmp.Diff(list(t, m, got.Tree.ID), list(t, m, mirrored.Tree.ID)))

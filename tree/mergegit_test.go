@@ -41,6 +41,7 @@ func randomDirectory(seed uint64) (base, ours, theirs texts) {
 			base.set(path, content())
 		}
 	}
+
 	side := func() texts {
 		x := maps.Clone(base)
 		for range 1 + r.IntN(7) {

@@ -36,6 +36,7 @@ func TestMergeProperties(t *testing.T) {
 		from := g.change(t, nil, g.IntN(300))
 		base := from.build(t, m)
 		changes := 1 + g.IntN(10)
+
 		ours, theirs := g.change(t, from, changes).build(t, m), g.change(t, from, changes).build(t, m)
 		merge := func(base, ours, theirs object.ID) *MergeResult {
 			merged, err := Merge(ctx, m, Versions{base, ours, theirs}, MergeOptions{Directories: DirectoryRenames(seed % 3), Split: splitEven})
@@ -47,6 +48,7 @@ func TestMergeProperties(t *testing.T) {
 			}
 			return merged
 		}
+
 		for _, tt := range []struct {
 			name         string
 			ours, theirs Info
@@ -58,7 +60,9 @@ func TestMergeProperties(t *testing.T) {
 				t.Fatalf("seed %d: %s: %+v, want %+v, %d conflicts", seed, tt.name, got.Tree, tt.want, len(got.Conflicts))
 			}
 		}
+
 		got, mirrored := merge(base.ID, ours.ID, theirs.ID), merge(base.ID, theirs.ID, ours.ID)
+
 		kinds := func(r *MergeResult) (lines []string) {
 			for _, c := range r.Conflicts {
 				lines = append(lines, string(c.Kind)+" "+c.Path)
@@ -66,6 +70,7 @@ func TestMergeProperties(t *testing.T) {
 			slices.Sort(lines)
 			return lines
 		}
+
 		if d := cmp.Diff(kinds(got), kinds(mirrored)); d != "" {
 			t.Fatalf("seed %d: mirrored conflicts:\n%s", seed, d)
 		}
@@ -75,6 +80,7 @@ func TestMergeProperties(t *testing.T) {
 				t.Fatalf("seed %d: mirrored:\n%s", seed, d)
 			}
 		}
+
 		// The changes lead from ours to the merged tree.
 		edit := NewEditor(m, ours)
 		for _, c := range got.Changes {
@@ -82,6 +88,7 @@ func TestMergeProperties(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		applied, err := edit.Finish(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -89,6 +96,7 @@ func TestMergeProperties(t *testing.T) {
 		if d := cmp.Diff(list(t, m, got.Tree.ID), list(t, m, applied.ID)); d != "" {
 			t.Fatalf("seed %d: the changes applied to ours:\n%s", seed, d)
 		}
+
 		// No version of a side is lost: it is in the merged tree or between markers.
 		if lost := lostVersions(t, m, base.ID, ours.ID, theirs.ID, got); len(lost) > 0 {
 			t.Fatalf("seed %d: lost %q", seed, lost)

@@ -59,6 +59,7 @@ func TestChangedRanges(t *testing.T) {
 	at := offsets(long)
 	size := at[len(long)]
 	new := func(c int) uint64 { return uint64(chunkSize(c)) }
+
 	for _, tt := range []struct {
 		name     string
 		old, new object.Entry
@@ -102,15 +103,18 @@ func TestChangedRangesRandom(t *testing.T) {
 				break
 			}
 		}
+
 		b := a
 		for i := range r.IntN(10) {
 			at := r.IntN(len(b) + 1)
 			b = splice(b, at, r.IntN(min(300, len(b)-at)+1), count(5000 + i)[5000-r.IntN(3):]...)
 		}
+
 		ranges, err := ChangedRanges(ctx, m, chunked(t, m, a), chunked(t, m, b))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		atA, atB := offsets(a), offsets(b)
 		i, j := 0, 0
 		for _, c := range append(ranges, Range{OldOff: sizeOf(a), NewOff: sizeOf(b)}) {
@@ -123,6 +127,7 @@ func TestChangedRangesRandom(t *testing.T) {
 			if atA[i] != c.OldOff || atB[j] != c.NewOff {
 				t.Fatalf("seed %d: ranges %v do not start at chunks", seed, ranges)
 			}
+
 			for i < len(a) && atA[i] < c.OldOff+c.OldLen {
 				i++
 			}
@@ -154,6 +159,7 @@ func TestChangedRangesOfHostileManifests(t *testing.T) {
 	if testing.Short() {
 		t.Skip("one goroutine: no work for the race detector")
 	}
+
 	m := objecttest.NewMemory()
 	put := func(node *object.Manifest) object.Key {
 		data, err := node.Encode()
@@ -166,6 +172,7 @@ func TestChangedRangesOfHostileManifests(t *testing.T) {
 		}
 		return object.Key{Kind: object.KindManifest, ID: id}
 	}
+
 	// Each level repeats one node, which makes a file of 2^50 chunks.
 	tower := func(c int) object.Entry {
 		key := put(&object.Manifest{Chunks: []object.ChunkRef{{ID: chunkID(c), Size: 1}, {ID: chunkID(c + 1), Size: 1}}})
@@ -179,11 +186,13 @@ func TestChangedRangesOfHostileManifests(t *testing.T) {
 		}
 		return object.Entry{Type: object.TypeFile, Size: size, Content: key}
 	}
+
 	a, b := tower(1), tower(3)
 	got, err := ChangedRanges(ctx, m, a, b)
 	if want := []Range{{0, a.Size, 0, b.Size}}; err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
+
 	leaf := put(&object.Manifest{Chunks: []object.ChunkRef{{ID: chunkID(1), Size: 5}, {ID: chunkID(2), Size: 5}}})
 	for name, node := range map[string]*object.Manifest{
 		"level": {Level: 2, Children: []object.ManifestChild{{ID: leaf.ID, End: 10}, {ID: leaf.ID, End: 20}}},

@@ -62,6 +62,7 @@ func TestDetectRenames(t *testing.T) {
 		{"content that is not there", files{"a": chunked(t, m, []int{1})}, files{"b": chunked(t, m, []int{2})},
 			[]string{"a: " + describe(to(chunked(t, m, []int{1}))) + " => -", "b: - => " + describe(to(chunked(t, m, []int{2})))}},
 	}
+
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var changes []Change
@@ -71,11 +72,13 @@ func TestDetectRenames(t *testing.T) {
 				}
 				changes = append(changes, c)
 			}
+
 			before := len(changes)
 			renamed, err := DetectRenames(ctx, m, changes)
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var got []string
 			for _, c := range renamed {
 				got = append(got, changeLine(c))
@@ -83,6 +86,7 @@ func TestDetectRenames(t *testing.T) {
 			if d := cmp.Diff(tt.want, got); d != "" {
 				t.Error(d)
 			}
+
 			for _, c := range changes[:before] {
 				if c.From != "" {
 					t.Error("DetectRenames changes its argument")
@@ -99,10 +103,12 @@ func TestDetectRenamesIsBounded(t *testing.T) {
 		from[fmt.Sprint("a/", i)] = inline(fmt.Sprint("content ", i%3))
 		into[fmt.Sprint("b/", i+7)] = inline(fmt.Sprint("content ", i%3))
 	}
+
 	for i := range MaxSimilarFiles + 1 {
 		from[fmt.Sprint("c/", i)] = inline(fmt.Sprint("old", i))
 	}
 	into["d"] = inline("old1 ")
+
 	var changes []Change
 	for c, err := range Diff(ctx, m, from.build(t, m).ID, into.build(t, m).ID, DiffOptions{Recursive: true}) {
 		if err != nil {
@@ -110,10 +116,12 @@ func TestDetectRenamesIsBounded(t *testing.T) {
 		}
 		changes = append(changes, c)
 	}
+
 	got, err := DetectRenames(ctx, m, changes)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	renames := 0
 	for _, c := range got {
 		if c.From != "" {
@@ -131,11 +139,14 @@ func TestDetectRenamesIsBounded(t *testing.T) {
 func TestMergeFollowsRenames(t *testing.T) {
 	type edits = map[string]*object.Entry
 	long := func(n int) *object.Entry { return to(inline(lines(n, 20))) }
+
 	edit := func(n, line int, to_ string) *object.Entry {
 		return to(inline(strings.Replace(lines(n, 20), fmt.Sprintf("line %d ", line), to_+" ", 1)))
 	}
+
 	both := to(inline(strings.Replace(strings.Replace(lines(1, 20), "line 3 ", "ours ", 1), "line 15 ", "theirs ", 1)))
 	base := files{"a": *long(1), "b": *long(2), "d/1": *long(3), "d/2": *long(4), "s": inline("same"), "t": inline("same")}
+
 	sum := func(e *object.Entry) string {
 		if len(e.Inline) > object.MaxInline {
 			return object.Sum(e.Inline).Short() + "(644)"
@@ -177,6 +188,7 @@ func TestMergeFollowsRenames(t *testing.T) {
 			checkMerge(t, base, base.but(tt.ours), base.but(tt.theirs), base.but(tt.want), tt.conflicts)
 		})
 	}
+
 	t.Run("conflict says where it was", func(t *testing.T) {
 		m := memory()
 		ours, theirs := edit(1, 3, "ours"), edit(1, 3, "theirs")
@@ -190,6 +202,7 @@ func TestMergeFollowsRenames(t *testing.T) {
 		if len(merged.Conflicts) != 1 || merged.Conflicts[0].From != "a" || merged.Conflicts[0].Path != "n" || !merged.Conflicts[0].Markers {
 			t.Fatalf("conflicts are %+v, want one at n from a with markers", merged.Conflicts)
 		}
+
 		e, err := Find(ctx, m, merged.Tree.ID, "n")
 		if err != nil {
 			t.Fatal(err)

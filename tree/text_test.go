@@ -31,6 +31,7 @@ func TestUnified(t *testing.T) {
 		}
 		return b.String()
 	}
+
 	for _, tt := range []struct {
 		name, old, new string
 		context        int
@@ -90,6 +91,7 @@ func apply(t *testing.T, old, patch string) string {
 	at := 0
 	var out []string
 	hunk := SplitLines([]byte(patch))[2:]
+
 	for _, line := range hunk {
 		if line[0] == '\\' {
 			out[len(out)-1] = strings.TrimSuffix(out[len(out)-1], "\n")

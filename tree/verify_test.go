@@ -82,6 +82,7 @@ func TestVerifyFindsWhatIsMissing(t *testing.T) {
 	if len(problems) != 300 || problems[0] != "x: missing chunk" || problems[299] != "x: missing chunk" {
 		t.Errorf("%d problems, want 300 missing chunks: %.3q", len(problems), problems)
 	}
+
 	delete(f, "x")
 	root = f.build(t, m).ID
 	present := maps.Collect(func(yield func(object.Key, bool) bool) {
@@ -89,18 +90,21 @@ func TestVerifyFindsWhatIsMissing(t *testing.T) {
 			yield(key, true)
 		}
 	})
+
 	for key := range present {
 		data, err := m.Get(ctx, key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		m.Delete(key)
+
 		if _, problems := verify(t, &Verifier{Reader: m}, root); len(problems) != 1 || !strings.HasSuffix(problems[0], "missing "+key.Kind.String()) {
 			t.Errorf("without %s: problems %q, want one", key, problems)
 		}
 		if _, err := m.Put(ctx, key.Kind, data); err != nil {
 			t.Fatal(err)
 		}
+
 		if key.Kind == object.KindChunk {
 			continue
 		}
@@ -201,9 +205,11 @@ func TestVerifyFindsBadEntries(t *testing.T) {
 	content := strings.Repeat("content ", 10)
 	chunk := text(t, m, content)
 	manifest := chunked(t, m, []int{1, 2, 3})
+
 	dir := func(files, bytes uint64) object.Entry {
 		return object.Entry{Type: object.TypeDir, Mode: 0o755, Files: files, Size: bytes, Content: treeKey(sub.ID)}
 	}
+
 	longer := func(e object.Entry) object.Entry { e.Size++; return e }
 	leaf := manifest.Content
 	data, err := (&object.Manifest{Level: 1, Children: []object.ManifestChild{{ID: leaf.ID, End: manifest.Size}, {ID: leaf.ID, End: 2*manifest.Size - 1}}}).Encode()
@@ -215,6 +221,7 @@ func TestVerifyFindsBadEntries(t *testing.T) {
 	badLevel, _ := m.Put(ctx, object.KindManifest, data)
 	data, _ = (&object.Manifest{Chunks: []object.ChunkRef{{ID: chunk.Content.ID, Size: uint32(chunk.Size)}}}).Encode()
 	only, _ := m.Put(ctx, object.KindManifest, data)
+
 	ofManifest := func(id object.ID, size uint64) object.Entry {
 		return object.Entry{Type: object.TypeFile, Size: size, Content: object.Key{Kind: object.KindManifest, ID: id}}
 	}

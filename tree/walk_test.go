@@ -52,6 +52,7 @@ func TestWalkInto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	top, err := object.ReadTree(ctx, m, long.Content.ID)
 	if err != nil || top.Level != 1 || len(top.Children) < 3 {
 		t.Fatalf("the long folder has %d nodes below one of level %d; %v", len(top.Children), top.Level, err)
@@ -68,6 +69,7 @@ func TestWalkInto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var want []string
 	err = Walk(ctx, m, root, func(path string, e object.Entry) error {
 		name, in := strings.CutPrefix(path, "long/")
@@ -82,6 +84,7 @@ func TestWalkInto(t *testing.T) {
 	if wanted := append([]string{"", "a", "b"}, slices.Repeat([]string{"long"}, 1+len(top.Children))...); !slices.Equal(asked, wanted) {
 		t.Errorf("asked for %q, want %q", asked, wanted)
 	}
+
 	boom := errors.New("boom")
 	for _, at := range []object.ID{root, long.Content.ID, only.ID} {
 		err := WalkInto(ctx, m, root, func(_ string, node object.ID) (bool, error) {
@@ -100,6 +103,7 @@ func TestFind(t *testing.T) {
 	m := memory()
 	f := big(500)
 	f["d/e/f"], f["d/l"] = inline("f"), symlink("x")
+
 	info := f.build(t, m)
 	for path, want := range map[string]string{
 		"file 0000321": `"321"(644)`, "d": "dir(755)", "d/e/f": `"f"(644)`, "d/l": "->x", "": "dir(755)",
@@ -109,10 +113,12 @@ func TestFind(t *testing.T) {
 			t.Errorf("Find(%q) = %s, %v, want %s", path, describe(&e), err, want)
 		}
 	}
+
 	root, err := Find(ctx, m, info.ID, "")
 	if err != nil || root.Files != info.Files || root.Size != info.Bytes || root.Content != treeKey(info.ID) {
 		t.Errorf("root: %+v, %v, want %+v", root, err, info)
 	}
+
 	for path, want := range map[string]error{
 		"nothing": ErrNotExist, "d/x": ErrNotExist, "d/x/y": ErrNotExist, "d/l/x": ErrNotDir, "file 0000001/x": ErrNotDir,
 	} {
@@ -122,6 +128,7 @@ func TestFind(t *testing.T) {
 			t.Errorf("Find(%q): %v, want %v", path, err, want)
 		}
 	}
+
 	m.Delete(root.Content)
 	if _, err := Find(ctx, m, info.ID, "d"); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("missing node: error %v, want ErrNotFound", err)

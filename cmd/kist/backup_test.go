@@ -63,6 +63,7 @@ func TestBackupRandom(t *testing.T) {
 	k.apart = true // so that backups take as long as the killed ones
 	k.kist("init", "--chunk-size", "64KiB")
 	k.kist("remote", "add", "origin", p.url)
+
 	states := map[string]files{}
 	for range objecttest.Rounds(t, 2) {
 		k.change(".")
@@ -86,6 +87,7 @@ func TestBackupRandom(t *testing.T) {
 			}
 			states[b.Commit] = k.readFiles(".")
 		}
+
 		began := time.Now()
 		b := s.backup(0)
 		k.expect = (3*k.expect + time.Since(began)) / 4
@@ -94,6 +96,7 @@ func TestBackupRandom(t *testing.T) {
 		}
 		states[b.Commit] = k.readFiles(".")
 	}
+
 	k.kist("verify", "--remote", "origin", "--read-data")
 	clone := p.clone()
 	for id, want := range states {
@@ -113,12 +116,14 @@ func (k *killer) unsteady(s *shell) {
 	version := func(seed uint64) string {
 		return fmt.Sprintf("%020d", seed) + noise(rand.New(rand.NewPCG(seed, 0)), size)
 	}
+
 	name, stop := k.path("unsteady"), make(chan struct{})
 	for i := range 3 { // remove the leftovers of the last call
 		if err := errors.Join(os.RemoveAll(k.path(fmt.Sprint("moved", i))), os.RemoveAll(k.path(fmt.Sprint("moving", i)))); err != nil {
 			k.Fatal(err)
 		}
 	}
+
 	s.write(map[string]string{"moved0": "a file that moves", "moving0/file": "a file that moves"})
 	var done sync.WaitGroup
 	rng := rand.New(rand.NewPCG(k.rng.Uint64(), 0))
@@ -147,6 +152,7 @@ func (k *killer) unsteady(s *shell) {
 			}
 		}
 	})
+
 	o := s.run("backup", "--json")
 	close(stop)
 	done.Wait()
@@ -154,6 +160,7 @@ func (k *killer) unsteady(s *shell) {
 	if err := json.Unmarshal([]byte(o.stdout), &b); err != nil || o.status != b.Exit || o.status != 0 && o.status != 3 || (o.status == 3) != (len(b.Files.Skipped) > 0) {
 		k.Fatalf("the summary is invalid (%v) or does not match the exit status: %v", err, o)
 	}
+
 	for path, content := range k.readCommit(b.Commit, "moved0", "moved1", "moved2", "moving0/file", "moving1/file", "moving2/file", "unsteady") {
 		if path != "unsteady" {
 			if content != "a file that moves" {
@@ -196,12 +203,14 @@ func TestBackupSendsOnce(t *testing.T) {
 	k.apart = true
 	k.kist("init")
 	k.kist("remote", "add", "origin", p.url)
+
 	for round := range objecttest.Rounds(t, 2) {
 		for i := range files {
 			if err := os.WriteFile(k.path(fmt.Sprint("large", i)), []byte(noise(k.rng, size)), 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		before := folderSize(t, p.url)
 		if !k.kill(time.Duration(k.rng.Int64N(int64(k.expect))), syscall.SIGKILL, []string{"backup", "--jobs", "1"}) {
 			k.late++
@@ -209,10 +218,12 @@ func TestBackupSendsOnce(t *testing.T) {
 		began := time.Now()
 		k.shell.backup(0, "--jobs", "1")
 		k.expect = time.Since(began)
+
 		if sent := folderSize(t, p.url) - before; sent < files*size || sent > files*size+lost+1<<20 {
 			t.Errorf("round %d: sent %d bytes, want %d and at most one pack more", round, sent, files*size)
 		}
 	}
+
 	k.kist("verify", "--remote", "origin", "--read-data")
 	clone := p.clone()
 	clone.wantFiles(clone.readFiles("."), k.readFiles("."))
@@ -222,11 +233,13 @@ func TestBackupSendsOnce(t *testing.T) {
 // restores the files that the folder had at the backup. Some backups are killed.
 func TestBackupLimited(t *testing.T) {
 	t.Parallel()
+
 	test := func(t *testing.T, p *place) {
 		k := &killer{shell: p.folder(), rng: objecttest.Rand(11), expect: 100 * time.Millisecond}
 		k.apart = true
 		k.kist("init", "--chunk-size", "64KiB")
 		k.kist("remote", "add", "origin", p.url)
+
 		limited := []string{"--local-limit", "1MB"}
 		states := map[string]files{}
 		for round := range objecttest.Rounds(t, 2) {
@@ -235,6 +248,7 @@ func TestBackupLimited(t *testing.T) {
 			if err := os.WriteFile(name, []byte(noise(k.rng, 4<<20)), 0o666); err != nil {
 				t.Fatal(err)
 			}
+
 			if round > 0 && !k.kill(time.Duration(k.rng.Int64N(int64(k.expect))), syscall.SIGKILL, append([]string{"backup"}, limited...)) {
 				k.late++
 			}
@@ -244,6 +258,7 @@ func TestBackupLimited(t *testing.T) {
 			k.expect = time.Since(began)
 			states[b.Commit] = k.readFiles(".")
 			k.kist("verify")
+
 			if size := folderSize(t, k.path(".kist/volumes")); size > 1_500_000 {
 				t.Errorf("round %d: the local volumes have %d bytes, want at most 1.5 MB", round, size)
 			}
@@ -251,10 +266,12 @@ func TestBackupLimited(t *testing.T) {
 				t.Errorf("the remote still has an incomplete branch:\n%s", refs)
 			}
 		}
+
 		k.kist("gc", "--prune", "0d")
 		k.kist("remote", "gc", "--grace", "now", "origin")
 		k.kist("verify", "--read-data")
 		k.kist("verify", "--remote", "origin", "--read-data")
+
 		clone := p.clone()
 		for id, want := range states {
 			for _, s := range []*shell{clone, k.shell} {
@@ -266,7 +283,9 @@ func TestBackupLimited(t *testing.T) {
 			}
 		}
 	}
+
 	t.Run("dir", func(t *testing.T) { t.Parallel(); test(t, newPlaceInFolder(t)) })
+
 	t.Run("s3", func(t *testing.T) {
 		t.Parallel()
 		base, query := minioServer(t)
@@ -303,6 +322,7 @@ func TestBackupHowto(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	n := 0
 	for line := range strings.Lines(string(page)) {
 		line, ok := strings.CutPrefix(strings.NewReplacer("s3://my-bucket/server", p.url, "/tmp/", "../", "'", "").Replace(strings.TrimSpace(line)), "$ kist ")

@@ -222,6 +222,7 @@ func (m *mutator) mutate() {
 			}
 		}
 	}
+
 	var errno unix.Errno
 	if err != nil && !errors.As(err, &errno) {
 		m.t.Fatal(err)
@@ -292,6 +293,7 @@ func (m *mutator) describe(dir string) (lines []string) {
 		case unix.S_IFCHR:
 			content = fmt.Sprint(st.Rdev)
 		}
+
 		if err != nil {
 			return err
 		}

@@ -169,6 +169,7 @@ func TestConcurrentCommits(t *testing.T) {
 	s := newShell(t)
 	s.kist("init")
 	s.kist("commit", "--allow-empty", "-m", "first")
+
 	const racers, rounds = 4, 3
 	want := map[string]bool{}
 	lost := 0
@@ -177,6 +178,7 @@ func TestConcurrentCommits(t *testing.T) {
 		for i := range racers {
 			running = append(running, s.start("commit", "--json", "--allow-empty", "-m", fmt.Sprintf("%d/%d", round, i)))
 		}
+
 		won := 0
 		for _, p := range running {
 			switch o := p.wait(); o.status {
@@ -193,10 +195,12 @@ func TestConcurrentCommits(t *testing.T) {
 			t.Errorf("round %d: all commits failed", round)
 		}
 	}
+
 	s.wantInHistory(want)
 	if n := strings.Count(s.kist("log", "--oneline"), "\n"); n != len(want)+1 {
 		t.Errorf("log has %d commits, want %d", n, len(want)+1)
 	}
+
 	t.Logf("%d commits succeeded, %d lost the race", len(want), lost)
 	s.verify()
 }

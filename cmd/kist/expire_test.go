@@ -38,6 +38,7 @@ func (y *years) add(n int) {
 	y.open(func(ctx context.Context, r *kist.Repository) error {
 		session := r.Objects().Begin(volume.SessionOptions{})
 		defer session.Close()
+
 		for range n {
 			y.now = y.now.Add(time.Duration(y.rng.IntN(100)) * time.Hour)
 			if y.rng.IntN(30) == 0 { // the clock is set back
@@ -48,12 +49,14 @@ func (y *years) add(n int) {
 			if len(y.commits) > 20 && y.rng.IntN(4) == 0 {
 				branch = "side"
 			}
+
 			for _, from := range []string{branch, "main", "side"} {
 				id, there := y.tips[from]
 				if there && (len(parents) == 0 || y.rng.IntN(20) == 0) && !slices.Contains(parents, id) {
 					parents = append(parents, id)
 				}
 			}
+
 			id, err := y.commit(ctx, session, parents)
 			if err != nil {
 				return err
@@ -84,9 +87,11 @@ func (y *years) commit(ctx context.Context, session *volume.Session, parents []o
 		maps.Copy(content, y.commits[parents[0]])
 	}
 	content["unique"] = fmt.Sprintf("content number %d of all that there is: %d", len(y.commits), y.rng.Uint64())
+
 	for range y.rng.IntN(3) {
 		content[fmt.Sprint("file", y.rng.IntN(9))] = fmt.Sprintf("one of some texts that come again and again: %d", y.rng.IntN(40))
 	}
+
 	tree := object.NewTreeWriter(session)
 	var size uint64
 	for _, name := range slices.Sorted(maps.Keys(content)) {
@@ -102,6 +107,7 @@ func (y *years) commit(ctx context.Context, session *volume.Session, parents []o
 			return id, err
 		}
 	}
+
 	root, err := tree.Finish(ctx)
 	if err != nil {
 		return root, err
@@ -185,6 +191,7 @@ func TestExpireAndCollect(t *testing.T) {
 				tips: map[string]object.ID{}, commits: map[object.ID]map[string]string{}, only: map[object.ID]object.ID{},
 			}
 			y.kist("init")
+
 			expired, gone := map[object.ID]bool{}, map[object.ID]bool{}
 			for round, policy := range policies {
 				y.add(150)
@@ -192,6 +199,7 @@ func TestExpireAndCollect(t *testing.T) {
 				args := strings.Fields(policy)
 				would := y.expire(append(args, "--dry-run")...)
 				y.wantContent(expired, gone)
+
 				now := y.expire(args...)
 				if !maps.Equal(would, now) || len(now) == 0 || len(now) > len(y.commits)-5 {
 					t.Fatalf("%d of %d commits expired, want the %d of the dry run: some, but not nearly all", len(now), len(y.commits), len(would))
@@ -199,6 +207,7 @@ func TestExpireAndCollect(t *testing.T) {
 				if again := y.expire(args...); len(again) > 0 {
 					t.Fatalf("a repeated expire lists %d commits, want none", len(again))
 				}
+
 				maps.Copy(expired, now)
 				y.wantContent(expired, gone)
 				for id := range now { // one of them
@@ -206,11 +215,13 @@ func TestExpireAndCollect(t *testing.T) {
 					delete(expired, id)
 					break
 				}
+
 				y.kist(collectAll...)
 				y.verify()
 				gone = maps.Clone(expired)
 				y.wantContent(expired, gone)
 			}
+
 			y.wantCheckouts(expired)
 		})
 	}

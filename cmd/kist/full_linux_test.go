@@ -203,6 +203,7 @@ func TestBackupFullDisk(t *testing.T) {
 	s.write(map[string]string{"a/one": "the first version of a file in a commit"})
 	s.kist("init", "--chunk-size", "64KiB")
 	s.kist("remote", "add", "origin", p.url)
+
 	last := s.backup(0).Commit
 	full := 0
 	for _, free := range []int64{0, 40 << 10, 1 << 20, 2 << 20, 4 << 20, 8 << 20} {
@@ -223,11 +224,13 @@ func TestBackupFullDisk(t *testing.T) {
 				t.Fatalf("%d bytes free: a commit after a failed add: %v", free, o)
 			}
 		}
+
 		os.Remove(s.path("../ballast"))
 		s.verify()
 		want := s.readFiles(".")
 		last = s.backup(0).Commit
 		s.wantFiles(s.readFiles("."), want)
+
 		if got := s.kist("status", "--porcelain"); got != "" || p.at("main") != last {
 			t.Fatalf("main of the remote = %s, want %s; status, want nothing:\n%s", p.at("main"), last, got)
 		}
@@ -347,6 +350,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	}
 	s = s.in("folder")
 	s.write(map[string]string{"a/file": "the first version of a file", "b/file": "the first version of another"})
+
 	give := func() {
 		if err := filepath.WalkDir(s.dir, func(path string, _ os.DirEntry, err error) error {
 			if err != nil {
@@ -357,6 +361,7 @@ func TestReadOnlyFolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	give()
 	s.program = "kist-as-nobody"
 	s.kist("init")
@@ -364,6 +369,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	s.kist("commit", "-m", "first")
 	s.write(map[string]string{"a/file": "the second version of a file", "b/file": "the second version of another"})
 	s.kist("commit", "-a", "-m", "second")
+
 	if err := os.Chmod(s.path("b"), 0o555); err != nil {
 		t.Fatal(err)
 	}
@@ -376,6 +382,7 @@ func TestReadOnlyFolder(t *testing.T) {
 	if err := os.Chmod(s.path("b"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	s.kist("checkout", "--force", "HEAD")
 	if got := s.kist("status", "--porcelain"); got != "" {
 		t.Errorf("status, want nothing:\n%s", got)

@@ -41,6 +41,7 @@ func unpack(t *testing.T, name string) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	modes := map[string]fs.FileMode{}
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
@@ -50,6 +51,7 @@ func unpack(t *testing.T, name string) *shell {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		path := s.path(filepath.Clean(h.Name))
 		switch h.Typeflag {
 		case tar.TypeDir:
@@ -62,10 +64,12 @@ func unpack(t *testing.T, name string) *shell {
 				err = errors.Join(os.WriteFile(path, data, 0o600), os.Chmod(path, h.FileInfo().Mode()))
 			}
 		}
+
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	for _, path := range slices.Backward(slices.Sorted(maps.Keys(modes))) {
 		if err := os.Chmod(path, modes[path]); err != nil {
 			t.Fatal(err)
@@ -121,6 +125,7 @@ func goldenList(t *testing.T, dir string) map[string]string {
 			}
 			kind, sum = "l", fmt.Sprintf("%x", sha256.Sum256([]byte(target)))
 		}
+
 		list[name] = fmt.Sprintf("%s %o %s", kind, info.Mode().Perm(), sum)
 		return nil
 	})
@@ -219,6 +224,7 @@ func TestGolden(t *testing.T) {
 				s.wantHistory(t, c.name+".log", c.log)
 			}
 			s.kist("status")
+
 			for _, rev := range c.revisions {
 				out := s.path("../out-" + rev)
 				s.kist("restore", "--source", rev, "--to", out, ".")
@@ -226,14 +232,17 @@ func TestGolden(t *testing.T) {
 				s.wantListed(rev, out)
 				removeAll(t, out)
 			}
+
 			if c.name == "merged" {
 				wantGolden(t, s.dir, "merged.worktree")
 				s.copyFolder().checkMerged()
 			}
+
 			for _, rev := range c.revisions {
 				s.kist("checkout", "--force", rev)
 				wantGolden(t, s.dir, c.name+"."+rev)
 			}
+
 			s.write(map[string]string{"new": "a file that is added by a later version"})
 			s.kist("add", "-A", ".")
 			s.kist("commit", "-m", "by a later version")
@@ -251,15 +260,18 @@ func TestGoldenRemote(t *testing.T) {
 	c := s.in("clone")
 	c.verify()
 	c.wantHistory(t, "sent.log")
+
 	for _, rev := range []string{"one", "main"} {
 		c.kist("checkout", rev)
 		wantGolden(t, c.dir, "sent."+rev)
 	}
+
 	c.kist("verify", "--remote", "origin", "--read-data")
 	packs, err := filepath.Glob(s.path("remote/packs/*/*"))
 	if err != nil || len(packs) != 4 {
 		t.Fatalf("packs %q, error %v, want 4 packs", packs, err)
 	}
+
 	for _, pack := range packs {
 		data, err := os.ReadFile(pack)
 		if err == nil {
@@ -270,6 +282,7 @@ func TestGoldenRemote(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	c.exits(11, "verify", "--remote", "origin", "--read-data")
 	c.kist("verify", "--remote", "origin", "--repair")
 	c.kist("verify", "--remote", "origin", "--read-data")
@@ -340,6 +353,7 @@ func (s *shell) checkMerged() {
 			}
 		}
 	}
+
 	s.exits(1, "commit", "-m", "too early")
 	other := s.copyFolder()
 	other.kist("merge", "--abort")
@@ -347,6 +361,7 @@ func (s *shell) checkMerged() {
 	s.write(map[string]string{"both": "both"})
 	s.kist("add", "both")
 	s.kist("commit", "-m", "resolved")
+
 	if out := s.kist("log", "-1", "--json"); strings.Count(out, `"parents":["`) != 1 || !strings.Contains(out, `","`) {
 		s.Errorf("the last commit does not have two parents: %s", out)
 	}
@@ -433,6 +448,7 @@ func TestGoldenDamage(t *testing.T) {
 				{c.verify, []string{"verify"}, ""},
 				{c.verify, []string{"verify", "--read-data"}, ""},
 			}
+
 			for _, command := range commands {
 				o := s.run(command.args...)
 				if command.exits >= 0 && o.status != command.exits || command.exits < 0 && !slices.Contains([]int{0, 1, 3, 10, 11, 12}, o.status) {
@@ -451,6 +467,7 @@ func TestGoldenDamage(t *testing.T) {
 					t.Fatalf("%q changed the repository:\n%s", command.args, strings.Join(diff, "\n"))
 				}
 			}
+
 			s.wantNothingWrong(c.name)
 			if c.verify == 0 {
 				s.write(map[string]string{"new": "a file that is added, after which nothing of a dead writer is left"})

@@ -105,15 +105,18 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 	outside := s.in("../outside")
 	outside.write(map[string]string{"secret": "kept", "folder/file": "kept"})
 	s.write(map[string]string{"kept": "a file of the worktree that is long enough for a chunk"})
+
 	for _, args := range [][]string{{"init"}, {"add", "kept"}, {"commit", "-m", "main"}, {"tag", "start"}} {
 		if o := s.run(args...); o.status != 0 {
 			t.Fatal(o)
 		}
 	}
+
 	config, err := os.ReadFile(s.path(".kist/config"))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	untouched, before := outside.readFiles("."), s.position()
 	commits := s.storeHostile(cases)
 	named := s.damagedCommits()
@@ -124,6 +127,7 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 			if got := named[commits[i].String()]; got == c.good {
 				t.Errorf("verify reports damage: %v, want %v", got, !c.good)
 			}
+
 			for _, args := range commands {
 				args = slices.Clone(args)
 				if at := slices.Index(args, "CASE"); at >= 0 {
@@ -142,6 +146,7 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 				case o.status != 0 && o.status != 11 && o.status != 12:
 					t.Errorf("the exit status does not report damage: %v", o)
 				}
+
 				if !writes {
 					continue
 				}
@@ -151,6 +156,7 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 				if t.Failed() {
 					t.Fatalf("failed after kist %q", args)
 				}
+
 				removeAll(t, s.path("../out"))
 				if s.position() != before {
 					s.startOver()

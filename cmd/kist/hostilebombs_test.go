@@ -152,17 +152,20 @@ func (s *shell) serveBombs() {
 		if err != nil {
 			s.Fatal(err)
 		}
+
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			s.Errorf("%s: %v", path, err)
 			continue
 		}
+
 		_, err = io.Copy(io.Discard, res.Body)
 		res.Body.Close()
 		if res.StatusCode != want && want != 0 || (err == nil) != (want != 0) {
 			s.Errorf("%s: status %s, error %v, want %d", path, res.Status, err, want)
 		}
 	}
+
 	p.Process.Signal(os.Interrupt)
 	if err := p.Wait(); err != nil {
 		s.Errorf("serve ends with %v: %s", err, p.stderr)

@@ -60,6 +60,7 @@ func hostileEntries() (list []hostile) {
 			return []rawEntry{e}
 		})
 	}
+
 	add("two files of one name", func(*builder) []rawEntry {
 		return []rawEntry{rawFile("a", payload), rawFile("a", payload+"!")}
 	})
@@ -78,6 +79,7 @@ func hostileEntries() (list []hostile) {
 	add("the same symlink with other entries between", func(b *builder) []rawEntry {
 		return []rawEntry{rawLink("a", "../outside"), rawFile("b", payload), b.dir("a", rawFile("secret", payload))}
 	})
+
 	for _, typ := range []uint64{0, 8, 255, 1 << 32} {
 		one(fmt.Sprintf("type %d", typ), func(e *rawEntry, _ *builder) { e.typ = typ })
 	}
@@ -106,6 +108,7 @@ func hostileEntries() (list []hostile) {
 	one("file that is a commit", func(e *rawEntry, b *builder) {
 		*e = rawEntry{name: "f", typ: 1, size: 100, content: object.Key{Kind: object.KindCommit, ID: object.Sum(nil)}}
 	})
+
 	for typ := uint64(4); typ <= 7; typ++ {
 		one(fmt.Sprintf("special file of type %d with content", typ), func(e *rawEntry, _ *builder) { e.typ = typ })
 	}
@@ -119,6 +122,7 @@ func hostileNodes() (list []hostile) {
 			return b.put(object.KindTree, change(rawTree(rawFile("a", payload)).encode()))
 		}})
 	}
+
 	links := func(name string, change func(n *rawNode)) {
 		list = append(list, hostile{name: name, tree: func(b *builder) object.Key {
 			n := rawTree(rawEntry{name: "a", typ: 1, mode: 0o644, size: uint64(len(payload)), content: b.chunk(payload)})
@@ -126,6 +130,7 @@ func hostileNodes() (list []hostile) {
 			return b.node(n)
 		}})
 	}
+
 	raw("one byte", func(data []byte) []byte { return data[:1] })
 	raw("half a node", func(data []byte) []byte { return data[:len(data)/2] })
 	raw("other magic", func(data []byte) []byte { data[0] = 'K'; return data })
@@ -197,12 +202,15 @@ func hostileContents() (list []hostile) {
 			return b.tree(rawEntry{name: "f", typ: 1, mode: 0o644, size: size, content: key})
 		}})
 	}
+
 	text := strings.Repeat(payload, 5)
 	whole := uint64(len(text))
+
 	part := func(b *builder, i int) rawChild {
 		data := fmt.Sprintf("%d%s", i, text)
 		return rawChild{end: uint64(len(data)), key: b.chunk(data)}
 	}
+
 	file("chunk longer than the file", func(b *builder) (uint64, object.Key) { return whole - 1, b.chunk(text) })
 	file("chunk shorter than the file", func(b *builder) (uint64, object.Key) { return whole + 1, b.chunk(text) })
 	file("chunk for a file that fits into its entry", func(b *builder) (uint64, object.Key) { return 5, b.chunk("short") })

@@ -41,10 +41,12 @@ func (s *shell) mount(rev []string, options ...string) *mounted {
 		f.Close()
 	}
 	needsRoot(s)
+
 	dir := filepath.Join(s.TempDir(), "history")
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		s.Fatal(err)
 	}
+
 	args := slices.Concat([]string{"mount", "--json"}, options, []string{dir}, rev)
 	m := &mounted{shell: s.in(dir), cmd: s.command(context.Background(), args...)}
 	m.cmd.Stderr = &m.stderr
@@ -55,12 +57,14 @@ func (s *shell) mount(rev []string, options ...string) *mounted {
 	if err != nil {
 		s.Fatal(err)
 	}
+
 	s.Cleanup(func() {
 		m.cmd.Process.Kill()
 		m.cmd.Wait()
 		syscall.Unmount(dir, syscall.MNT_DETACH)
 	})
 	line, _ := bufio.NewReader(stdout).ReadBytes('\n')
+
 	var v struct{ Dir string }
 	if err := json.Unmarshal(line, &v); err != nil || v.Dir != dir {
 		m.cmd.Process.Kill()

@@ -35,6 +35,7 @@ func TestPromptLikeGit(t *testing.T) {
 	if _, err := os.Stat(gitPrompt); err != nil {
 		objecttest.Skip(t, err)
 	}
+
 	for round := range objecttest.Rounds(t, 2) {
 		random := rand.New(rand.NewPCG(objecttest.Seed(), uint64(round)))
 		s := newShell(t)
@@ -44,6 +45,7 @@ func TestPromptLikeGit(t *testing.T) {
 				t.Fatalf("%s: %v\n%s", v.vcs, err, out)
 			}
 		}
+
 		var done []string
 		for step := range 35 {
 			command := promptSteps[random.IntN(len(promptSteps))]
@@ -52,10 +54,12 @@ func TestPromptLikeGit(t *testing.T) {
 			}
 			command = fmt.Sprintf("step=%d; export KIST_DATE=2026-04-01T12:00:%02dZ; ", step, step) + command
 			done = append(done, command)
+
 			_, gitErr := git.sh(".", command)
 			if _, err := kist.sh(".", command); (err == nil) != (gitErr == nil) {
 				t.Fatalf("round %d: git returns %v, kist %v, after\n%s", round, gitErr, err, strings.Join(done, "\n"))
 			}
+
 			want, err := git.sh(".", `bash -c '. `+gitPrompt+`; GIT_PS1_SHOWDIRTYSTATE=1 GIT_PS1_SHOWUPSTREAM=auto __git_ps1 "%s"'; echo`)
 			if err != nil {
 				t.Fatal(err)
@@ -76,10 +80,12 @@ func TestPromptInShells(t *testing.T) {
 	if out, err := v.sh("..", "mkdir proj && cd proj && kist init -q && echo a >a && kist add -q a && kist commit -q -m one && kist checkout -q -b 'a%F{red}$(touch${IFS}ran)`touch${IFS}ran`;b' && echo b >>a"); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
+
 	help, err := v.sh(".", "kist help prompt")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const want = "a%F{red}$(touch${IFS}ran)`touch${IFS}ran`;b *"
 	for shell, show := range map[string]string{
 		"bash": `printf '%s\n' "${PS1@P}"`, "zsh": `print -rP -- "$PROMPT"`, "fish": "fish_prompt",
@@ -93,11 +99,13 @@ func TestPromptInShells(t *testing.T) {
 		if err := os.WriteFile(v.dir+"/../rc", []byte(lines[1]+"\n"+show+"\n"), 0o666); err != nil {
 			t.Fatal(err)
 		}
+
 		out, err := v.sh(".", shell+" ../rc")
 		if err != nil || !strings.Contains(out, want) {
 			t.Errorf("%s prints %q, %v, want %q in it", shell, out, err, want)
 		}
 	}
+
 	if _, err := os.Stat(v.dir + "/ran"); err == nil {
 		t.Error("a branch name ran a command")
 	}

@@ -42,6 +42,7 @@ type place struct {
 func onEachStore(t *testing.T, test func(p *place)) {
 	t.Helper()
 	t.Parallel()
+
 	for _, kind := range []struct {
 		name, variable string
 		open           remote.Opener

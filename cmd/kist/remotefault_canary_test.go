@@ -44,6 +44,7 @@ func TestRemoteSecrets(t *testing.T) {
 		{"AWS_ACCESS_KEY_ID=" + remotetest.FakeS3AccessKey, "AWS_SECRET_ACCESS_KEY=" + canary + "/secret", "AWS_SESSION_TOKEN=" + canary + "=token"},
 		{"AWS_ACCESS_KEY_ID=", "AWS_SECRET_ACCESS_KEY="}, // the keys are in the file
 	}
+
 	reasons := []string{"not " + canary + "/secret, or " + canary + "=token", "not " + canary + "file, or " + canary + "session"}
 	for i, env := range settings {
 		fake, s := newFake(t, uint64(i))
@@ -61,11 +62,13 @@ func TestRemoteSecrets(t *testing.T) {
 			"mongodb://user:" + canary + "@" + closed + ":x/%zz",
 			"http://user:" + canary + "@host/path",
 		}
+
 		var commands [][]string
 		for _, url := range secret {
 			commands = append(commands, []string{"ls-remote", url}, []string{"clone", url, "clone"}, []string{"remote", "add", "new", url},
 				[]string{"remote", "add", "--no-check", "new", url})
 		}
+
 		withSecret := len(commands)
 		commands = append(commands,
 			[]string{"ls-remote", "mongodb://" + closed + "/db?serverSelectionTimeoutMS=50"},
@@ -76,11 +79,13 @@ func TestRemoteSecrets(t *testing.T) {
 			{remotetest.S3Once(2, remotetest.S3Answer{Status: 500, Code: "InternalError", Message: "again"}), remotetest.S3Once(1, remotetest.S3Answer{Reset: true})},
 			nil,
 		}
+
 		for k, answer := range answers {
 			if k > 0 {
 				commands = commands[withSecret:] // the URLs with secrets never reach the fake store
 				withSecret = 0
 			}
+
 			for _, args := range commands {
 				for _, more := range [][]string{{"-v"}, {"--json"}} {
 					fake.SetAnswers(answer...)
@@ -91,6 +96,7 @@ func TestRemoteSecrets(t *testing.T) {
 				}
 			}
 		}
+
 		if o := s.here("push"); o.status != 0 || fake.Count("put") == 0 {
 			t.Errorf("push with the right keys fails, or sends nothing: %v", o)
 		}

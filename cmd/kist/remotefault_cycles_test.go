@@ -96,6 +96,7 @@ func TestRemoteBadDay(t *testing.T) {
 	seed := objecttest.Seed()
 	n := objecttest.Rounds(t, 10)
 	measured := min(n, 40) // cycles that also run without faults
+
 	traffic := func(bad bool, n int) (first int64) {
 		c := newCycles(t, seed, (*shell).here)
 		start, faults := c.fake.Traffic(), 0
@@ -109,12 +110,14 @@ func TestRemoteBadDay(t *testing.T) {
 				return a
 			})
 		}
+
 		for i := range n {
 			c.cycle(i + 1)
 			if i+1 == measured {
 				first = c.fake.Traffic() - start
 			}
 		}
+
 		c.fake.SetAnswers()
 		c.wantIntact()
 		t.Logf("seed %d: %d cycles, %d requests, %d with faults; %d commands were retried", seed, n, c.fake.Count(), faults, c.retries)
@@ -126,6 +129,7 @@ func TestRemoteBadDay(t *testing.T) {
 		}
 		return first
 	}
+
 	good, bad := traffic(false, measured), traffic(true, n)
 	t.Logf("%d cycles sent and received %d bytes, with faults %d: %.2f times as many", measured, good, bad, float64(bad)/float64(good))
 	if float64(bad) > 1.3*float64(good) {

@@ -32,9 +32,11 @@ func newDamaged(t *testing.T) *damaged {
 	if err := os.Mkdir(d.store, 0o777); err != nil {
 		t.Fatal(err)
 	}
+
 	s.succeeds("init", "--chunk-size", "64KiB", "source")
 	source := s.in("source")
 	source.succeeds("remote", "add", "origin", d.store)
+
 	for round := range 3 {
 		for i := range 200 {
 			source.write(map[string]string{fmt.Sprintf("%d/%d/small", round, i): noise(rng, 100+rng.IntN(500))})
@@ -47,6 +49,7 @@ func newDamaged(t *testing.T) *damaged {
 		}
 		source.succeeds("push", "--all")
 	}
+
 	d.want = source.readFiles(".")
 	s.succeeds("clone", d.store, "seen")
 	d.seen = s.in("seen")
@@ -65,11 +68,13 @@ func newDamaged(t *testing.T) *damaged {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, kind := range []string{"kist.json", "packs", "index", "state", "root"} {
 		if kinds[kind] == 0 {
 			t.Fatalf("the remote has %v, but no %s", kinds, kind)
 		}
 	}
+
 	t.Logf("the remote has %v", kinds)
 	return d
 }
@@ -122,11 +127,13 @@ func (d *damaged) try(damage string, names ...string) bool {
 	case !d.isNamed(message, names):
 		d.Errorf("%s: the error does not name the file: %v", damage, o)
 	}
+
 	if _, err := os.Stat(clone.path(".kist/config")); err == nil {
 		if v := clone.here("verify", "--read-data"); v.status != 0 {
 			d.Errorf("%s: verify after the clone: %v", damage, v)
 		}
 	}
+
 	for _, s := range []*shell{d.seen, clone} {
 		if _, err := os.Stat(s.path(".kist/config")); err != nil {
 			continue
@@ -141,6 +148,7 @@ func (d *damaged) try(damage string, names ...string) bool {
 			d.Errorf("%s: verify does not name the file: %v", damage, v)
 		}
 	}
+
 	for _, name := range names {
 		d.set(name, []byte(d.blobs[name]))
 	}
@@ -152,6 +160,7 @@ func (d *damaged) try(damage string, names ...string) bool {
 			clone.succeeds("verify", "--read-data")
 		}
 	}
+
 	removeAll(d, clone.dir)
 	return o.status != 0
 }

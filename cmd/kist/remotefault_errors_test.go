@@ -111,6 +111,7 @@ func TestRemoteErrors(t *testing.T) {
 			s = s.withTwoCommits(fake.URL("old"))
 			before := s.readState()
 			keys := fake.Keys("")
+
 			for _, args := range remoteCommands(fake.URL("old"), fake.URL("new"), c.refused...) {
 				kind := c.kind
 				if args[0] == "remote" && kind == "unsupported" {
@@ -126,17 +127,20 @@ func TestRemoteErrors(t *testing.T) {
 						most = 500 // the check tries everything else
 					}
 				}
+
 				if n := fake.Count(); n > most {
 					t.Errorf("%q makes %d requests, want at most %d", args, n, most)
 				}
 				fake.SetAnswers()
 			}
+
 			if got := fake.Keys(""); !slices.Equal(got, keys) {
 				t.Errorf("the keys on the store are %q, want %q", got, keys)
 			}
 			if diff := s.readState().diff(before); len(diff) > 0 {
 				t.Errorf("the repository changed:\n%s", strings.Join(diff, "\n"))
 			}
+
 			s.succeeds("push")
 			s.succeeds("verify", "--read-data")
 			s.succeeds("verify", "--remote", "origin", "--read-data")
@@ -164,16 +168,19 @@ func TestRemoteUnreachable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			changed := strings.Replace(string(config), fake.URL("old"), c.url, 1)
 			if changed == string(config) {
 				t.Fatalf("the URL is not in the configuration:\n%s", config)
 			}
+
 			s.write(map[string]string{".kist/config": changed})
 			// This process waits before it retries. The commands below do not.
 			patient := s.start("fetch")
 			for _, args := range remoteCommands(c.url, c.url, "get") {
 				s.fails(15, "remote", c.reason, args...)
 			}
+
 			if o := patient.wait(); o.status != 15 || !strings.Contains(o.stderr, c.reason) {
 				t.Errorf("want exit status 15, with %q: %v", c.reason, o)
 			}
@@ -191,6 +198,7 @@ func TestRemoteErrorsOfServer(t *testing.T) {
 	bucket, query := minioServer(t)
 	region := "AWS_REGION=" + os.Getenv("AWS_REGION")
 	id, secret := "AWS_ACCESS_KEY_ID="+os.Getenv("AWS_ACCESS_KEY_ID"), "AWS_SECRET_ACCESS_KEY="+os.Getenv("AWS_SECRET_ACCESS_KEY")
+
 	for _, c := range []struct {
 		name, bucket, id, secret string
 		status                   int

@@ -100,6 +100,7 @@ func TestRemoteGCEverything(t *testing.T) {
 			s.commit("some")
 			s.kist("push")
 		}
+
 		size := func() (n int64) {
 			for name, size := range p.list() {
 				if !strings.HasPrefix(name, "root/") {
@@ -108,30 +109,36 @@ func TestRemoteGCEverything(t *testing.T) {
 			}
 			return n
 		}
+
 		full := size()
 		s.kist("push", "origin", "--delete", "branch-1", "branch-2")
 		if c := s.collect("remote", "gc", "origin"); c.Condemned == 0 || c.Waiting < c.Condemned || c.Deleted > 0 {
 			p.Errorf("gc within the grace: %+v, want files marked and none deleted", c)
 		}
+
 		p.wantIntact()
 		if c := s.collect("remote", "gc", "origin", "--grace", "now"); c.Deleted == 0 || c.Waiting > 0 || c.Before-c.After < full*4/10 {
 			p.Errorf("gc without grace: %+v, want 40%% of %d bytes freed", c, full)
 		}
+
 		p.wantNoGarbage(s)
 		p.wantIntact()
 		if now := size(); now > full*6/10 {
 			p.Errorf("%d of %d bytes are left, want at most 60%%", now, full)
 		}
+
 		s.kist("checkout", "branch-1")
 		s.kist("push")
 		p.wantIntact()
 		s.kist("push", "origin", "--delete", "branch-0", "branch-1", "branch-3", "main")
 		p.wantNoGarbage(s)
+
 		for name := range p.list() {
 			if strings.HasPrefix(name, "packs/") || strings.HasPrefix(name, "index/") {
 				p.Errorf("left without branches: %s", name)
 			}
 		}
+
 		s.kist("push", "--all")
 		p.wantIntact()
 	})
@@ -151,6 +158,7 @@ func TestRemoteGCDamaged(t *testing.T) {
 	away := p.folder()
 	away.kist("init")
 	away.kist("remote", "add", "--no-check", "origin", p.url)
+
 	before := p.blobs()
 	for name, data := range before {
 		if !strings.HasPrefix(name, "packs/") {
@@ -166,6 +174,7 @@ func TestRemoteGCDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	head := p.head().Seq
 	for _, args := range [][]string{collectRemote, {"remote", "gc", "origin", "-n"}} {
 		o := away.run(args...)
@@ -176,6 +185,7 @@ func TestRemoteGCDamaged(t *testing.T) {
 	if len(p.list()) != len(before) || p.head().Seq != head {
 		t.Error("the refused gc changed the remote")
 	}
+
 	// A clone with the commits knows the live objects.
 	if c := s.collect("remote", "gc", "origin", "--grace", "now"); c.Deleted == 0 {
 		t.Errorf("gc by a clone with the commits: %+v, want files deleted", c)
@@ -205,22 +215,26 @@ func TestRemoteGCStopped(t *testing.T) {
 			push := s.start("push", "--json", "--limit-upload", "48KiB")
 			push.holdWhileSending()
 			other.kist("push", "origin", "--delete", base)
+
 			for deleted := 0; deleted == 0; {
 				deleted = other.collect(append(collectRemote, "--grace", grace)...).Deleted
 			}
 			other.collect(append(collectRemote, "--grace", grace)...)
 			push.signal(syscall.SIGCONT)
+
 			if o := push.wait(); o.status != 0 {
 				p.Fatal(o)
 			}
 			if p.at(topic) != tip {
 				p.Errorf("%s is at %s, want %s", topic, p.at(topic), tip)
 			}
+
 			clone := p.folder()
 			clone.kist("clone", "-b", topic, p.url, ".")
 			clone.kist("verify", "--remote", "origin", "--read-data")
 			clone.wantFiles(clone.readFiles("."), s.readFiles("."))
 		}
+
 		p.wantNoGarbage(other)
 		p.wantIntact()
 	})
@@ -234,6 +248,7 @@ func TestRemoteGCKill(t *testing.T) {
 		cut := atRandom(rng, 100*time.Millisecond)
 		s := p.begin()
 		rounds, killed := objecttest.Rounds(p, 2), 0
+
 		for i := 0; i < rounds || killed == 0 && i < 10*rounds; i++ {
 			branch := fmt.Sprint("b", i)
 			s.kist("checkout", "-b", branch, "main")
@@ -253,6 +268,7 @@ func TestRemoteGCKill(t *testing.T) {
 			}
 			s.kist("verify", "--remote", "origin", "--read-data")
 		}
+
 		p.wantNoGarbage(s)
 		p.wantOptimised(s)
 		p.wantIntact()
@@ -274,12 +290,14 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 		first := p.begin()
 		var deleted, collections, fetches, failed atomic.Int64
 		all := p.copies(first, 8)
+
 		pushers, collectors, fetchers := all[:4], all[4:6], all[6:]
 		random := make([]*rand.Rand, len(pushers))
 		for i, s := range pushers {
 			random[i] = rand.New(rand.NewPCG(uint64(i), 25))
 			s.kist("checkout", "-b", fmt.Sprint("person-", i))
 		}
+
 		push := func(i, round int) {
 			s, rng, own := pushers[i], random[i], fmt.Sprint("person-", i)
 			s.change(rng)
@@ -296,6 +314,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 				s.kist("push", "origin", "--delete", own)
 			}
 		}
+
 		rounds := objecttest.Rounds(p, 2)
 		for from := 0; from < rounds && !p.Failed(); from += 3 {
 			var over atomic.Bool
@@ -308,6 +327,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 					s.kist("push")
 				})
 			}
+
 			for i, s := range collectors {
 				others.Go(func() {
 					args := collectRemote
@@ -320,6 +340,7 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 					}
 				})
 			}
+
 			for _, s := range fetchers {
 				others.Go(func() {
 					for !over.Load() && !p.Failed() {
@@ -335,10 +356,12 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 					}
 				})
 			}
+
 			pushes.Wait()
 			over.Store(true)
 			others.Wait()
 		}
+
 		if p.Failed() {
 			return
 		}
@@ -347,10 +370,12 @@ func TestRemoteGCBesideOthers(t *testing.T) {
 				p.Errorf("%s is at %s, want the pusher's last commit", own, p.at(own))
 			}
 		}
+
 		for _, s := range fetchers { // no other process runs now
 			s.kist("fetch")
 			deleted.Add(int64(s.collect(collectRemote...).Deleted))
 		}
+
 		p.wantNoGarbage(fetchers[0])
 		p.wantIntact()
 		p.Logf("%d collections deleted %d files; %d fetches succeeded, %d failed", collections.Load(), deleted.Load(), fetches.Load(), failed.Load())

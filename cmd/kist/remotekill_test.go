@@ -82,6 +82,7 @@ func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
 	default:
 		p.Fatalf("the branch is at %s, want %s or %s; the head is root %d, before the push %d", now, old, tip, head.Seq, seq)
 	}
+
 	if at := s.tracking("main"); at != old && at != tip {
 		p.Fatalf("the remote-tracking branch is at %s, want %s or %s", at, old, tip)
 	}
@@ -92,12 +93,14 @@ func (k *remoteKills) push(p *place, s *shell, tip string, cut cutter) {
 	if p.at("main") != tip || !isNext(p.head().Seq, seq) || s.tracking("main") != tip {
 		p.Fatalf("after a retry the branch is at %s, tracked at %s, want %s; root %d, want the one after %d", p.at("main"), s.tracking("main"), tip, p.head().Seq, seq)
 	}
+
 	if again.Refs[0].Status == "up to date" { // only a push that sends something removes the notes
 		return
 	}
 	if now == tip {
 		p.Errorf("a complete push was repeated: %+v", again)
 	}
+
 	// A push needs two packs: of nodes, and of chunks. The retry uses noted packs, but
 	// not the unfinished pack of each worker. A merge makes two more.
 	merged := 2 * int(p.head().Seq-seq-1)
@@ -154,19 +157,23 @@ func TestRemoteKillCloneLarge(t *testing.T) {
 			"a": common, "d/the same": common, "d/e/shared": noise(rng, 1<<20) + common,
 			"zeros": strings.Repeat("\x00", 2<<20) + noise(rng, 1<<20), "x": noise(rng, 2<<20),
 		}
+
 		for i := range 6 {
 			large["f/"+noiseName(rng)] = noise(rng, i<<19)
 		}
 		from.write(large)
+
 		for name, mode := range map[string]os.FileMode{"x": 0o755, "a": 0o444, "f": 0o555} {
 			if err := os.Chmod(from.path(name), mode); err != nil {
 				p.Fatal(err)
 			}
 		}
+
 		from.commit("large files")
 		from.kist("push")
 		began := time.Now()
 		p.clone().drop()
+
 		cut := atRandom(rng, time.Since(began))
 		var clones remoteKills
 		for range objecttest.Rounds(p, 2) {
@@ -205,12 +212,14 @@ func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 	p.Helper()
 	s := p.folder()
 	killed := cut(s, "clone", p.url, ".")
+
 	tip, files := p.at("main"), from.readFiles(".")
 	for name, now := range s.readFiles(".") {
 		if now != files[name] && !strings.HasPrefix(now, "d") { // folders get their modes last
 			p.Fatalf("after the kill, %q is %s, want %s", name, now, files[name])
 		}
 	}
+
 	if left, err := os.ReadDir(s.path(".kist/tmp")); err == nil && len(left) > 0 {
 		k.midway++
 	}
@@ -228,6 +237,7 @@ func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 			p.Fatalf("the branch is at %s, want %s", now, tip)
 		}
 	}
+
 	// The kill may come after the clone was complete.
 	if killed && (!begun || exists(s.path(".kist/CLONING"))) {
 		s.kist("clone", p.url, ".")
@@ -235,12 +245,14 @@ func (k *remoteKills) clone(p *place, from *shell, cut cutter) {
 	if status := s.kist("status", "--porcelain"); s.tracking("main") != tip || status != "" {
 		p.Fatalf("the clone is at %s, want %s:\n%s", s.tracking("main"), tip, status)
 	}
+
 	s.wantFiles(s.readFiles("."), files)
 	if killed { // a complete clone leaves temporary files to the next command that stores something
 		s.write(map[string]string{"more": strings.Repeat("that is in no commit\n", 100)})
 		s.kist("add", "more")
 	}
 	(&killer{shell: s}).wantNothingLeft()
+
 	if o := s.run("clone", p.url, "."); o.status != 1 || !strings.Contains(o.stderr, "not empty") {
 		p.Fatalf("cloning into a clone: want exit status 1 and \"not empty\": %v", o)
 	}

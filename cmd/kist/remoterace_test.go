@@ -22,10 +22,12 @@ func TestRemoteManyPushers(t *testing.T) {
 			rejected, unknown int
 			commits           map[string]string // message by ID
 		}
+
 		var all []*client
 		for _, s := range p.copies(p.begin(), clients) {
 			all = append(all, &client{shell: s, commits: map[string]string{}})
 		}
+
 		var group sync.WaitGroup
 		for i, s := range all {
 			group.Go(func() {
@@ -34,6 +36,7 @@ func TestRemoteManyPushers(t *testing.T) {
 					message := fmt.Sprintf("commit %d of person %d", round, i)
 					s.write(map[string]string{fmt.Sprintf("person-%d/%d", i, rng.IntN(9)): noise(rng, 100+rng.IntN(3000))})
 					s.commits[s.commit(message)] = message
+
 					for done := false; !done; {
 						switch o := s.run("push", "--json"); o.status {
 						case 0:
@@ -60,10 +63,12 @@ func TestRemoteManyPushers(t *testing.T) {
 				}
 			})
 		}
+
 		group.Wait()
 		if p.Failed() {
 			return
 		}
+
 		clone := p.clone()
 		history := clone.kist("log", "--json")
 		var rejected, unknown int
@@ -80,6 +85,7 @@ func TestRemoteManyPushers(t *testing.T) {
 			s.kist("pull")
 			s.wantFiles(s.readFiles("."), clone.readFiles("."))
 		}
+
 		p.wantIntact()
 		p.Logf("%d commits; %d pushes rejected, %d with unknown outcome; %d roots", clients*rounds, rejected, unknown, p.head().Seq)
 	})
@@ -92,6 +98,7 @@ func TestRemoteRace(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		first := p.begin()
 		before := p.head().Seq
+
 		racers := p.copies(first, min(objecttest.Rounds(p, 8), 64))
 		commits := make([]string, len(racers))
 		for i, s := range racers {
@@ -99,15 +106,18 @@ func TestRemoteRace(t *testing.T) {
 			s.write(map[string]string{fmt.Sprint("file-", i): noise(rng, 16<<10)})
 			commits[i] = s.commit(fmt.Sprint("by racer ", i))
 		}
+
 		var running []*process
 		for _, s := range racers {
 			r := s.start("push", "--json", "--limit-upload", "4KiB")
 			r.holdWhileSending()
 			running = append(running, r)
 		}
+
 		for _, r := range running {
 			r.signal(syscall.SIGCONT)
 		}
+
 		var winners []string
 		for i, r := range running {
 			switch o := r.wait(); o.status {

@@ -51,9 +51,11 @@ func newRepairable(t *testing.T) *repairable {
 	if err := os.Mkdir(store, 0o777); err != nil {
 		t.Fatal(err)
 	}
+
 	s.succeeds("init", "-q", "--chunk-size", "64KiB", "source")
 	r := &repairable{shell: s.in("source")}
 	r.succeeds("remote", "add", "-q", "origin", store)
+
 	rng := rand.New(rand.NewPCG(21, 22))
 	for i := range 8 {
 		r.write(map[string]string{
@@ -76,6 +78,7 @@ func newRepairable(t *testing.T) *repairable {
 			r.succeeds("tag", "-m", "a tag with a message", "heavy")
 		}
 	}
+
 	r.succeeds("push", "-q", "--all", "--tags")
 	r.groups = r.fileGroups()
 	return r
@@ -105,6 +108,7 @@ func (r *repairable) fileGroups() (groups [][]string) {
 		case name != "HEAD" && parts[0] != "refs" && parts[0] != "logs":
 			return nil // config and caches
 		}
+
 		if _, ok := at[group]; !ok {
 			at[group] = len(groups)
 			groups = append(groups, nil)
@@ -181,6 +185,7 @@ func (r *repairable) try(s *shell, flips []flipped, rng *rand.Rand) {
 			r.Errorf("verify does not find bit %d of %s: %v", f.bit, f.file, found)
 		}
 	}
+
 	// Restore writes only committed content.
 	i := rng.IntN(len(r.revs))
 	s.here("restore", "--to", "out", "--source", r.revs[i])
@@ -191,6 +196,7 @@ func (r *repairable) try(s *shell, flips []flipped, rng *rand.Rand) {
 			}
 		}
 	}
+
 	removeAll(r, s.path("out"))
 	if o := s.here("verify", "--repair", "--dry-run"); o.status != 0 {
 		_, lost, _ := strings.Cut(o.stdout, "would move")
@@ -205,16 +211,19 @@ func (r *repairable) try(s *shell, flips []flipped, rng *rand.Rand) {
 	if o := s.here("verify", "--read-data"); o.status != 0 {
 		r.Fatalf("with %v, verify after the repair: %v", flips, o)
 	}
+
 	for i, rev := range r.revs {
 		s.succeeds("restore", "-q", "--to", fmt.Sprint("out", i), "--source", rev)
 		s.wantFiles(s.readFiles(fmt.Sprint("out", i)), r.trees[i])
 		removeAll(r, s.path(fmt.Sprint("out", i)))
 	}
+
 	for _, rev := range []string{"HEAD", "main", "side", "light", "heavy", "origin/main", "origin/side"} {
 		if got, want := s.succeeds("log", "--json", "-n", "1", rev), r.succeeds("log", "--json", "-n", "1", rev); got != want {
 			r.Errorf("with %v, after the repair %s is %s, want %s", flips, rev, got, want)
 		}
 	}
+
 	s.succeeds("checkout", "-q", "--force", "main")
 	s.wantFiles(s.readFiles("."), r.trees[len(r.trees)-1])
 }

@@ -18,11 +18,13 @@ func TestRepairKilled(t *testing.T) {
 	rng := objecttest.Rand(32)
 	var took time.Duration // of a repair that is not killed
 	killed := 0
+
 	for i := range 1 + objecttest.Rounds(t, 1) {
 		dir := tempDir(t)
 		if err := copyTree(r.path(".kist"), filepath.Join(dir, ".kist")); err != nil {
 			t.Fatal(err)
 		}
+
 		s := r.in(dir)
 		var flips []flipped
 		for _, group := range r.groups {
@@ -30,6 +32,7 @@ func TestRepairKilled(t *testing.T) {
 				flips = append(flips, flip(t, rng, filepath.Join(dir, ".kist"), group[rng.IntN(len(group))]))
 			}
 		}
+
 		if i > 0 {
 			cmd := s.command(t.Context(), "verify", "--repair")
 			var out bytes.Buffer
@@ -43,19 +46,23 @@ func TestRepairKilled(t *testing.T) {
 			}
 			kill.Stop()
 		}
+
 		begun := time.Now()
 		if o := s.runProcess("verify", "--repair"); o.status != 0 { // as the ones that are killed
 			t.Fatalf("with %v, repair: %v", flips, o)
 		}
+
 		if i == 0 {
 			took = time.Since(begun)
 		}
 		s.verify()
+
 		for k, rev := range r.revs {
 			s.kist("restore", "-q", "--to", "out", "--source", rev)
 			s.wantFiles(s.readFiles("out"), r.trees[k])
 			removeAll(t, s.path("out"))
 		}
+
 		for _, f := range flips {
 			name := f.file
 			pattern := "files-*/" + name
@@ -66,7 +73,9 @@ func TestRepairKilled(t *testing.T) {
 				t.Errorf("%s is not in quarantine: %v", name, err)
 			}
 		}
+
 		removeAll(t, dir)
 	}
+
 	t.Logf("%d repairs were killed", killed)
 }

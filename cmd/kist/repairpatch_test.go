@@ -23,6 +23,7 @@ func TestRepairBase(t *testing.T) {
 	for i := range 500 {
 		fmt.Fprintf(&text, "%d times %d\n", i, i*i*7919)
 	}
+
 	versions := map[string]string{} // by commit
 	for i := range 6 {
 		data := fmt.Sprintf("version %d\n%s", i, text.String())
@@ -30,6 +31,7 @@ func TestRepairBase(t *testing.T) {
 		s.succeeds("add", "-q", "file")
 		versions[idOf(s, s.succeeds("commit", "--json", "-m", fmt.Sprint(i)))] = data
 	}
+
 	s.succeeds("gc", "-q", "--repack")
 	damaged := false
 	for commit := range versions {
@@ -48,6 +50,7 @@ func TestRepairBase(t *testing.T) {
 	if n := len(s.check(11, "--read-data").Errors); n != len(versions) {
 		t.Fatalf("verify finds %d errors, want one for each of %d versions", n, len(versions))
 	}
+
 	s.succeeds("verify", "--repair")
 	s.succeeds("verify", "--read-data")
 	for commit, want := range versions {
@@ -69,6 +72,7 @@ func (s *shell) damageValue(id string) bool {
 	if err != nil {
 		s.Fatal(err)
 	}
+
 	key := append([]byte{byte(object.KindChunk)}, raw...)
 	key = append(key, 0xff) // where Badger's transaction number begins
 	for _, path := range logs {
@@ -86,11 +90,13 @@ func (s *shell) damageValue(id string) bool {
 		}
 		data[value+64] ^= 1
 		os.Remove(path) // it is read-only
+
 		if err := os.WriteFile(path, data, 0o444); err != nil {
 			s.Fatal(err)
 		}
 		return true
 	}
+
 	s.Fatalf("no value log has chunk %s", id)
 	return false
 }

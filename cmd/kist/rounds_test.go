@@ -73,6 +73,7 @@ func (r *rounds) act() {
 		}
 		args = []string{"commit", "--allow-empty", "-m", "change " + noiseName(r.rng)}
 	}
+
 	p := s.start(args...)
 	if r.rng.IntN(4) == 0 {
 		time.Sleep(time.Duration(r.rng.IntN(60)) * time.Millisecond)

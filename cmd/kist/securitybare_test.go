@@ -19,6 +19,7 @@ func TestSecurityBareLinks(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+
 			s.write(map[string]string{"a.txt": "a\n", "b.txt": "b\n"})
 			box := s.in("../box")
 			s.kist("init", "--bare", "../box")
@@ -30,6 +31,7 @@ func TestSecurityBareLinks(t *testing.T) {
 			if err != nil || len(found) == 0 {
 				t.Fatal(name, "is missing", err)
 			}
+
 			for i, path := range found {
 				moved := s.path(fmt.Sprintf("../outside/%d", i))
 				for _, err := range []error{os.Rename(path, moved), os.Symlink(moved, path)} {
@@ -38,6 +40,7 @@ func TestSecurityBareLinks(t *testing.T) {
 					}
 				}
 			}
+
 			before := s.readFiles("../outside")
 			s.write(map[string]string{"a.txt": "changed\n"})
 			bad := false

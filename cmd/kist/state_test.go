@@ -58,6 +58,7 @@ func (s *shell) readFiles(dir string) files {
 			}
 			content = " to " + target
 		}
+
 		found[name] = info.Mode().String() + content
 		return nil
 	})
@@ -133,9 +134,11 @@ func (s *shell) readState() state {
 			return err
 		}
 		now.refs = map[string]string{}
+
 		for _, ref := range list {
 			now.refs[ref.Name] = ref.ID.String()
 		}
+
 		records, err := r.Records().Load()
 		for rec := range records.All() {
 			if rec.On {
@@ -144,6 +147,7 @@ func (s *shell) readState() state {
 		}
 		return err
 	})
+
 	now.files = s.readFiles(".")
 	return now
 }
@@ -186,17 +190,20 @@ func (now state) mix(old, new state) (lines []string) {
 			lines = append(lines, fmt.Sprintf("%s is %v, neither %v nor %v", part.name, part.got, part.old, part.new))
 		}
 	}
+
 	names := map[string]bool{}
 	for _, list := range []map[string]string{now.refs, old.refs, new.refs} {
 		for name := range list {
 			names[name] = true
 		}
 	}
+
 	for name := range names {
 		if got := now.refs[name]; got != old.refs[name] && got != new.refs[name] {
 			lines = append(lines, fmt.Sprintf("%s is %q, neither %q nor %q", name, got, old.refs[name], new.refs[name]))
 		}
 	}
+
 	for name, got := range now.files {
 		if got == old.files[name] || got == new.files[name] {
 			continue
@@ -207,11 +214,13 @@ func (now state) mix(old, new state) (lines []string) {
 		}
 		lines = append(lines, fmt.Sprintf("%q is %q, neither %q nor %q", name, got, old.files[name], new.files[name]))
 	}
+
 	for name, was := range old.files {
 		if _, ok := now.files[name]; !ok && new.files[name] == was {
 			lines = append(lines, fmt.Sprintf("%q is missing", name))
 		}
 	}
+
 	slices.Sort(lines)
 	return lines
 }
@@ -287,6 +296,7 @@ func copyTree(from, to string) error {
 		case !info.Mode().IsRegular():
 			return nil
 		}
+
 		data, err := os.ReadFile(path)
 		if err != nil {
 			return err
@@ -299,6 +309,7 @@ func copyTree(from, to string) error {
 		}
 		return os.Chtimes(target, time.Time{}, info.ModTime())
 	})
+
 	for _, f := range slices.Backward(folders) {
 		if err == nil {
 			err = os.Chmod(f.path, f.info.Mode())

@@ -24,19 +24,23 @@ func (s *shell) trace(calls []string, args ...string) []string {
 	ctx, cancel := context.WithTimeout(s.Context(), commandTime)
 	defer cancel()
 	cmd := s.command(ctx, args...)
+
 	program := filepath.Join(s.TempDir(), "kist") // TestMain runs kist under this name
 	if err := os.Symlink(cmd.Path, program); err != nil {
 		s.Fatal(err)
 	}
+
 	cmd.Args = append([]string{path, "-f", "-y", "-qq", "-o", log, "-e", "trace=" + strings.Join(calls, ","), program}, args...)
 	cmd.Path = path
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.Fatalf("kist %q: %v\n%s", args, err, out)
 	}
+
 	data, err := os.ReadFile(log)
 	if err != nil {
 		s.Fatal(err)
 	}
+
 	begun := map[string]string{} // by thread
 	var lines []string
 	for line := range strings.Lines(string(data)) {
@@ -96,6 +100,7 @@ func TestInitSyncsNames(t *testing.T) {
 	opened := regexp.MustCompile(`<([^>]*)>\) += 0$`)
 	var unsynced []string // folders with new names
 	made := 0
+
 	for _, call := range s.trace(append(syncCalls, "mkdirat", "mkdir", "openat", "renameat", "renameat2", "rename"), "init", "a/b") {
 		name, args, _ := strings.Cut(call, "(")
 		if !strings.HasSuffix(call, " = 0") && name != "openat" {

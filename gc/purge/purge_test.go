@@ -263,6 +263,7 @@ func TestPurgedAdd(t *testing.T) {
 	s.Check(os.RemoveAll(filepath.Join(s.Dir, "dir")))
 	s.Write("again", treetest.Secret)
 	s.Write("twice", string(treetest.Noise(1, 5<<20)))
+
 	r := s.Add(stage.AddOptions{})
 	if len(r.Added)+len(r.Modified) > 0 || !slices.Equal(r.Deleted, []string{"dir/short"}) || len(r.Skipped) != 2 || r.Skipped[0].Path != "again" || r.Skipped[1].Path != "twice" ||
 		!strings.HasPrefix(r.Skipped[0].Reason, object.ErrPurged.Error()) {
@@ -271,6 +272,7 @@ func TestPurgedAdd(t *testing.T) {
 	if !s.Exists("again") {
 		t.Error("add deleted the skipped file")
 	}
+
 	// The purged dir/copy stays in the commit, although dir was deleted: a checkout
 	// would not have written it.
 	s.Check(os.Remove(filepath.Join(s.Dir, "again")))
@@ -281,6 +283,7 @@ func TestPurgedAdd(t *testing.T) {
 		s.Check(err)
 		return c
 	}()
+
 	var paths []string
 	for _, change := range c.Changes {
 		paths = append(paths, change.Path)
@@ -312,6 +315,7 @@ func TestPurgedWhileAdding(t *testing.T) {
 func TestUnpurge(t *testing.T) {
 	s, _ := secrets(t)
 	plan := s.Purge("dir", "big", "bigger")
+
 	id := func(path string) string {
 		for _, c := range plan.Contents {
 			if c.Uses[0].Path == path {
@@ -321,6 +325,7 @@ func TestUnpurge(t *testing.T) {
 		t.Fatalf("nothing was purged at %s", path)
 		return ""
 	}
+
 	for _, path := range []string{"big", "dir/copy"} {
 		_, err := purge.Undo(t.Context(), s.Repo, id(path)[:16])
 		s.Check(err)
@@ -328,6 +333,7 @@ func TestUnpurge(t *testing.T) {
 			t.Errorf("second undo of %s: error %v, want ErrNotPurged", path, err)
 		}
 	}
+
 	s.Collect(s.Repo, gc.PlanOptions{})
 	if data, err := treetest.ReadFile(t.Context(), s.Repo, s.Head(), "big"); err != nil || !bytes.Equal(data, treetest.Noise(1, 5<<20)) {
 		t.Errorf("big: %d bytes, error %v; want its content", len(data), err)
@@ -367,11 +373,13 @@ func TestPurgedMerge(t *testing.T) {
 	if len(m.Conflicts) > 0 || m.Commit == nil || m.Commit.Commit.Files != 9 {
 		t.Fatalf("merge: %+v, want no conflict", m)
 	}
+
 	for _, name := range []string{"both", "theirs"} {
 		if s.Exists(name) {
 			t.Errorf("merge wrote the purged %s", name)
 		}
 	}
+
 	_, err = checkout.Reset(t.Context(), s.Repo, "HEAD~1", checkout.ResetHard, nil)
 	s.Check(err)
 	s.Write("both", "ours\n"+treetest.Secret+"base\n")

@@ -162,16 +162,19 @@ func TestApplyRandom(t *testing.T) {
 			zone := time.FixedZone("", (rng.IntN(24)-12)*3600)
 			commits[i].Time = time.Unix(1.7e9+int64(math.Pow(rng.Float64(), 3)*1e8), 0).In(zone)
 		}
+
 		got := p.Apply(commits, future)
 		if p.IsEmpty() {
 			continue
 		}
+
 		want := simple(p, commits)
 		for i := range commits {
 			if (len(got[i]) > 0) != want[i] {
 				t.Fatalf("%s: commit %d of %v: %q, want kept %v", &p, i, commits, got[i], want[i])
 			}
 		}
+
 		// Applied to the kept commits, the policy keeps all of them.
 		var left []Commit
 		for i, c := range commits {
@@ -179,6 +182,7 @@ func TestApplyRandom(t *testing.T) {
 				left = append(left, c)
 			}
 		}
+
 		for i, reasons := range p.Apply(left, future) {
 			if len(reasons) == 0 {
 				t.Fatalf("%s: the second Apply drops commit %d of %v", &p, i, left)
@@ -209,6 +213,7 @@ func simple(p Policy, commits []Commit) []bool {
 		}
 		return last
 	}
+
 	format := func(layout string) func(int) string {
 		return func(i int) string { return commits[i].Time.Format(layout) }
 	}
@@ -220,6 +225,7 @@ func simple(p Policy, commits []Commit) []bool {
 		format("2006-01"), format("2006"),
 	}
 	kept := make([]bool, len(commits))
+
 	var newest, oldest int
 	for i := range commits {
 		if newer(i, newest) {
@@ -229,10 +235,12 @@ func simple(p Policy, commits []Commit) []bool {
 			oldest = i
 		}
 	}
+
 	for rule, count := range []int{p.Last, p.Hourly, p.Daily, p.Weekly, p.Monthly, p.Yearly} {
 		if count == 0 {
 			continue
 		}
+
 		last := lastOf(names[rule])
 		periods := 0
 		for i := range commits {
@@ -247,10 +255,12 @@ func simple(p Policy, commits []Commit) []bool {
 				kept[i] = kept[i] || count < 0 || before < count
 			}
 		}
+
 		if len(commits) > 0 && (count < 0 || periods < count) {
 			kept[oldest] = true
 		}
 	}
+
 	lastOfMonth := lastOf(names[4])
 	for i, c := range commits {
 		if d := p.Within.Days; d > 0 && c.Time.After(commits[newest].Time.AddDate(0, 0, -d)) {

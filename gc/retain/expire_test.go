@@ -25,6 +25,7 @@ func TestExpireHeld(t *testing.T) {
 		s.Add(stage.AddOptions{})
 		ids = append(ids, s.Commit(text).ID)
 	}
+
 	s.Hold(ids[0], true)
 	var protected *retain.ProtectedError
 	if _, err := retain.Expire(ctx, s.Repo, retain.ExpireOptions{Revs: []string{ids[1].String(), ids[0].String()}}); !errors.As(err, &protected) || protected.Commit != ids[0] || !slices.Equal(protected.Why, []string{"held"}) {
@@ -33,11 +34,13 @@ func TestExpireHeld(t *testing.T) {
 	if list, err := retain.Expirations(s.Repo); len(list) > 0 || err != nil {
 		t.Errorf("after an error: expirations %v, error %v; want none", list, err)
 	}
+
 	result, err := retain.Expire(ctx, s.Repo, retain.ExpireOptions{Policy: retain.Policy{Last: 1}})
 	s.Check(err)
 	if len(result.Expired) != 2 || result.Expired[0].ID != ids[2] || result.Expired[1].ID != ids[1] {
 		t.Errorf("expired: %+v, want the third and the second commit", result.Expired)
 	}
+
 	s.Hold(ids[1], true)
 	s.Collect(s.Repo, gc.PlanOptions{})
 	for i, want := range []error{nil, nil, intact.ErrExpired, nil} {
@@ -45,6 +48,7 @@ func TestExpireHeld(t *testing.T) {
 			t.Errorf("commit %d: error %v, want %v", i, err, want)
 		}
 	}
+
 	later := s.Clocked(2 * time.Hour)
 	s.Collect(later, gc.PlanOptions{})
 	for i, want := range []error{nil, intact.ErrExpired, intact.ErrExpired, nil} {
@@ -52,6 +56,7 @@ func TestExpireHeld(t *testing.T) {
 			t.Errorf("commit %d after the hold: error %v, want %v", i, err, want)
 		}
 	}
+
 	s.Hold(ids[0], false) // by the real clock, the holds have not ended
 	s.Hold(ids[1], false)
 	var gone *intact.GoneError

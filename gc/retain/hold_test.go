@@ -29,6 +29,7 @@ func TestHoldWhileCollecting(t *testing.T) {
 		if plan.Stats().Removed == 0 {
 			t.Fatalf("plan %+v, want garbage", plan.Stats())
 		}
+
 		if before {
 			_, err = retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: id.String()})
 			s.Check(err)
@@ -40,6 +41,7 @@ func TestHoldWhileCollecting(t *testing.T) {
 				t.Error("hold of a removed commit: no error")
 			}
 		}
+
 		_, held, err := held(s.Repo, id)
 		s.Check(err)
 		_, err = treetest.ReadFiles(ctx, s.Repo, id)
@@ -64,6 +66,7 @@ func TestHoldEnds(t *testing.T) {
 	plan, err := gc.PlanFor(ctx, later, gc.PlanOptions{DryRun: true})
 	s.Check(err)
 	plan.Close()
+
 	if hold, held, err := held(later, id); !held || err != nil || hold.Reason != "evidence" {
 		t.Errorf("after a dry run: hold %+v, held %t, error %v", hold, held, err)
 	}
@@ -71,6 +74,7 @@ func TestHoldEnds(t *testing.T) {
 	if _, held, err := held(s.Repo, id); held || err != nil {
 		t.Errorf("after gc: held %t, error %v; want false", held, err)
 	}
+
 	set, err := s.Repo.Records().Load()
 	s.Check(err)
 	r, _ := set.Get(record.Hold, object.Key{Kind: object.KindCommit, ID: id})
@@ -90,6 +94,7 @@ func TestRelease(t *testing.T) {
 	if _, _, err := retain.Release(ctx, s.Repo, "away", ""); !errors.Is(err, retain.ErrNotHeld) {
 		t.Errorf("release without a hold: error %v, want ErrNotHeld", err)
 	}
+
 	hold, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "away"})
 	s.Check(err)
 	id := hold.Key.ID.String()
@@ -98,6 +103,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("release of %q: %+v, want an error", name, r)
 		}
 	}
+
 	for _, name := range []string{"away", id[:8], strings.ToUpper(id[:8]), id} {
 		_, r, err := retain.Release(ctx, s.Repo, name, "enough")
 		if err != nil || r.On || r.Key != hold.Key || r.Reason != "enough" || r.Generation != hold.Generation+1 {
@@ -107,6 +113,7 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	// Hold records nothing if the reason is invalid.
 	if _, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "HEAD", Reason: "\x1b"}); err == nil {
 		t.Error("a reason with an escape character: no error")

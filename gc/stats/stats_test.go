@@ -138,14 +138,17 @@ func TestUniqueIsFreed(t *testing.T) {
 			before := s.stored()
 			s.collectAll()
 			left := s.stored()
+
 			rest := reported.Account.Unheld.Stored + reported.Account.Copies.Stored + reported.Spaces[len(reported.Spaces)-1].Own.Stored
 			if before-left != rest {
 				t.Errorf("gc freed %d bytes, stats reported %d as garbage, copies or only in logs", before-left, rest)
 			}
+
 			st := s.stats(stats.Options{})
 			if st.Account.Held.Stored != left || st.Account.Unheld.Objects != 0 || st.Account.Copies.Objects != 0 {
 				t.Errorf("after gc, %d bytes are stored, account %+v", left, st.Account)
 			}
+
 			head, err := s.Repo.Refs().Head()
 			s.Check(err)
 			var deleted []string
@@ -155,10 +158,12 @@ func TestUniqueIsFreed(t *testing.T) {
 				}
 				deleted = append(deleted, space.Name)
 			}
+
 			if len(deleted) == 0 {
 				return
 			}
 			together := s.stats(stats.Options{Revs: deleted}).Account.Together.Stored
+
 			for _, name := range deleted {
 				before := s.stored()
 				one := s.stats(stats.Options{Revs: []string{name}})
@@ -166,6 +171,7 @@ func TestUniqueIsFreed(t *testing.T) {
 				if of < 0 || s.stats(stats.Options{}).Spaces[of].Share != one.Spaces[0].Share || one.Account.Together != one.Spaces[0].Own {
 					t.Errorf("%s alone: %+v, want its share among all spaces", name, one)
 				}
+
 				if _, ok := refs.BranchOf(name); ok {
 					_, err = commits.DeleteBranch(ctx, s.Repo, name, true)
 				} else {
@@ -173,13 +179,16 @@ func TestUniqueIsFreed(t *testing.T) {
 				}
 				s.Check(err)
 				s.collectAll()
+
 				if freed := before - s.stored(); freed != one.Spaces[0].Own.Stored {
 					t.Errorf("%s: gc freed %d bytes, stats reported %d", name, freed, one.Spaces[0].Own.Stored)
 				}
 			}
+
 			if freed := left - s.stored(); freed != together {
 				t.Errorf("%v: gc freed %d bytes, stats reported %d together", deleted, freed, together)
 			}
+
 			// Without the newest commit, gc frees the commit and its own content.
 			s.Check(func() error { _, err := checkout.Reset(ctx, s.Repo, "HEAD", checkout.ResetHard, nil); return err }())
 			s.collectAll()
@@ -197,6 +206,7 @@ func TestUniqueIsFreed(t *testing.T) {
 			_, err = checkout.Reset(ctx, s.Repo, "HEAD~1", checkout.ResetHard, nil)
 			s.Check(err)
 			s.collectAll()
+
 			// Files with the same content keep their times, so the index can keep trees.
 			want := last + itself + staged - s.ownOfIndex()
 			if freed := before - s.stored(); !s.hasCommit(head.ID) && freed != want {

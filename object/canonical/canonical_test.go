@@ -20,10 +20,12 @@ func TestModes(t *testing.T) {
 	if want := "\xa3aa\x01ab\x81\x02at\x82\x1a\x69\x7d\xe0\xb0\x05"; err != nil || string(data) != want {
 		t.Fatalf("encoded %x, %v; want %x", data, err, want)
 	}
+
 	var got value
 	if err := dec.Unmarshal(data, &got); err != nil || got.A != 1 || len(got.B) != 1 || *got.T != at {
 		t.Errorf("decoded %+v, %v; want the encoded value", got, err)
 	}
+
 	for name, text := range map[string]string{
 		"a key twice":           "\xa2aa\x01aa\x02",
 		"an indefinite length":  "\xbfaa\x01\xff",
@@ -42,6 +44,7 @@ func TestModes(t *testing.T) {
 			t.Errorf("%s: decoded %+v, want an error", name, v)
 		}
 	}
+
 	// Other values that are not canonical decode, but encode to different bytes.
 	for _, text := range []string{"\xa1aA\x01", "\xa1aa\x18\x01", "\xa2ab\x81\x01aa\x01"} {
 		got := value{}

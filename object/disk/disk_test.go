@@ -19,6 +19,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, mode := range []disk.Mode{disk.Exclusive, disk.Shared} {
 		for _, wait := range []time.Duration{0, 5 * time.Millisecond} {
 			_, err := disk.Lock(ctx, path, mode, wait)
@@ -28,11 +29,13 @@ func TestLock(t *testing.T) {
 			}
 		}
 	}
+
 	cancelled, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := disk.Lock(cancelled, path, disk.Exclusive, time.Minute); !errors.Is(err, context.Canceled) {
 		t.Errorf("lock with a cancelled context: %v", err)
 	}
+
 	got := make(chan error)
 	go func() {
 		again, err := disk.Lock(ctx, path, disk.Exclusive, time.Minute)
@@ -42,6 +45,7 @@ func TestLock(t *testing.T) {
 		got <- err
 	}()
 	lock.Unlock()
+
 	if err := <-got; err != nil {
 		t.Errorf("waiting lock after Unlock: %v", err)
 	}
@@ -102,6 +106,7 @@ func TestLockThatIsRemoved(t *testing.T) {
 	if disk.IsLocked(path) {
 		t.Error("IsLocked of a missing file = true")
 	}
+
 	lock, err := disk.Lock(ctx, path, disk.Exclusive, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -109,6 +114,7 @@ func TestLockThatIsRemoved(t *testing.T) {
 	if !disk.IsLocked(path) {
 		t.Error("IsLocked of a held lock = false")
 	}
+
 	got := make(chan *disk.FileLock)
 	go func() {
 		next, err := disk.Lock(ctx, path, disk.Exclusive, time.Minute)
@@ -120,6 +126,7 @@ func TestLockThatIsRemoved(t *testing.T) {
 	time.Sleep(20 * time.Millisecond) // the goroutine waits for the file that will be removed
 	lock.Remove()
 	next := <-got
+
 	if _, err := disk.Lock(ctx, path, disk.Shared, 0); !errors.Is(err, disk.ErrBusy) {
 		t.Errorf("shared lock on the new file: %v, want ErrBusy", err)
 	}

@@ -25,6 +25,7 @@ func TestBaseCache(t *testing.T) {
 	if c.recent.Len() != most>>20 {
 		t.Errorf("%d bases are kept, want %d", c.recent.Len(), most>>20)
 	}
+
 	c.Forget(func(place int) bool { return place > 35 })
 	for i := range 40 {
 		if _, ok := c.Get(i); ok != (i == 0 || i > 32 && i <= 35) {

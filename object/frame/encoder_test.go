@@ -33,12 +33,14 @@ func TestEncoderBug(t *testing.T) {
 		{"other data of the same length", func([]byte) []byte { return other[1:] }},
 		{"panic", func([]byte) []byte { panic("index out of range") }},
 	}
+
 	for _, test := range tests {
 		var calls int
 		enc := newEncoder(func() allEncoder {
 			good := NewEncoder(Fastest).workers.make().zstd
 			return badEncoder{good, test.spoil, &calls}
 		})
+
 		for range 2 {
 			value := enc.Append([]byte("before"), data)
 			if string(value[:6]) != "before" || value[6] != codecRaw || !bytes.Equal(value[7:], data) {

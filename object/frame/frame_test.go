@@ -80,6 +80,7 @@ func TestRoundTrip(t *testing.T) {
 		{"half random", half, codecZstd},
 		{"hexadecimal", []byte(hex.EncodeToString(random(4, 50_000))), codecZstd},
 	}
+
 	for _, level := range []Level{Fastest, Default, Better, Best} {
 		enc := NewEncoder(level)
 		for _, test := range tests {
@@ -91,6 +92,7 @@ func TestRoundTrip(t *testing.T) {
 			if len(value) > len(test.data)+MaxOverhead {
 				t.Errorf("level %d, %s: value of %d bytes for %d", level, test.name, len(value), len(test.data))
 			}
+
 			got, err := Decode([]byte("before"), value, len(test.data))
 			if err != nil || string(got) != "before"+string(test.data) {
 				t.Errorf("level %d, %s: decoded %d bytes, %v; want the %d of the data", level, test.name, len(got)-len("before"), err, len(test.data))
@@ -140,6 +142,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{"dictionary", value(append([]byte{0x28, 0xb5, 0x2f, 0xfd, 1<<5 | 1, 7, 10}, rleBlocks(1, 10)...)), 10, ReasonHeader},
 		{"window of 64 MiB", value(append([]byte{0x28, 0xb5, 0x2f, 0xfd, 2 << 6, 16 << 3, 10, 0, 0, 0}, rleBlocks(1, 10)...)), 10, ReasonWindow},
 	}
+
 	for _, test := range tests {
 		got, err := Decode([]byte("before"), test.value, test.rawLen)
 		var fe *Error
@@ -153,6 +156,7 @@ func TestDecodeRefuses(t *testing.T) {
 			t.Errorf("%s: Decode changed dst to %q", test.name, got)
 		}
 	}
+
 	// The frames of zstdFrame are well-formed: Decode accepts them with right sizes.
 	for _, n := range []int{10, 1000} {
 		if got, err := Decode(nil, value(zstdFrame(uint64(n), 1, n)), n); err != nil || len(got) != n {

@@ -64,6 +64,7 @@ func TestPatchRoundTrip(t *testing.T) {
 		{"short", text(20), text(20), false, 0},
 		{"empty", nil, base, false, 0},
 	}
+
 	for _, level := range []Level{Fastest, Best} {
 		enc := NewEncoder(level)
 		for _, test := range tests {
@@ -75,6 +76,7 @@ func TestPatchRoundTrip(t *testing.T) {
 			if !ok {
 				continue
 			}
+
 			if value = value[6:]; len(value) > test.most {
 				t.Errorf("level %d, %s: %d bytes, want at most %d", level, test.name, len(value), test.most)
 			}
@@ -84,6 +86,7 @@ func TestPatchRoundTrip(t *testing.T) {
 			if n, err := Size(value); err != nil || n != len(test.src) {
 				t.Errorf("level %d, %s: Size = %d, %v; want %d", level, test.name, n, err, len(test.src))
 			}
+
 			got, err := DecodePatch([]byte("before"), value, len(test.src), test.base)
 			if err != nil || string(got) != "before"+string(test.src) {
 				t.Errorf("level %d, %s: decoded %d bytes, %v; want the %d of the source", level, test.name, len(got)-6, err, len(test.src))
@@ -231,6 +234,7 @@ func FuzzDecodePatch(f *testing.F) {
 		value, _ := enc.AppendPatch(nil, src, object.Sum(base), base)
 		f.Add(value, base, len(src))
 	}
+
 	for _, v := range patchVectors() {
 		f.Add(v.data, []byte(v.Base), v.Raw)
 	}
@@ -248,6 +252,7 @@ func FuzzDecodePatch(f *testing.F) {
 		if n, err := Size(value); err != nil || n != rawLen {
 			t.Fatalf("Size = %d, %v; want %d", n, err, rawLen)
 		}
+
 		id, ok := Base(value)
 		if n, err := NearBase(value); ok == (err == nil) || !ok && n.Raw != len(base) {
 			t.Fatalf("Base = %s, %t; NearBase = %+v, %v; want exactly one", id, ok, n, err)

@@ -88,6 +88,7 @@ func nearVectors(base string) (list []patchVector) {
 	invalid := func(name, reason string, data []byte) {
 		list = append(list, patchVector{Name: "near: " + name, Base: base, Raw: 19, Reason: reason, data: data})
 	}
+
 	bad := func(name, reason string, n Near) { invalid(name, reason, near(19, n, script)) }
 	valid("right before", Near{44, 44, 43})
 	valid("compressed", Near{1_000_000, 20, 43})

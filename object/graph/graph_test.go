@@ -74,6 +74,7 @@ func TestBatchesTakeTheNewest(t *testing.T) {
 func TestFoldReadsEachKeyOnce(t *testing.T) {
 	reads := map[string]int{}
 	paths := map[string]int{}
+
 	fold := func(key string) (int, error) {
 		return graph.Fold(t.Context(), paths, key, func(key string) (string, []string, error) {
 			reads[key]++
@@ -92,11 +93,13 @@ func TestFoldReadsEachKeyOnce(t *testing.T) {
 			return n, nil
 		})
 	}
+
 	for _, key := range []string{"b", "d", "d"} {
 		if _, err := fold(key); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if n, err := fold("d"); n != 5 || err != nil {
 		t.Errorf("Fold of d = %d, %v; want 5", n, err)
 	}

@@ -80,6 +80,7 @@ func TestRoundTrip(t *testing.T) {
 			if x.Len() != n {
 				t.Fatalf("Len = %d, want %d", x.Len(), n)
 			}
+
 			i := 0
 			for r, err := range x.All() {
 				if err != nil {
@@ -93,6 +94,7 @@ func TestRoundTrip(t *testing.T) {
 			if i != n {
 				t.Fatalf("All yields %d records, want %d", i, n)
 			}
+
 			// Search for present and absent keys, before and after the filter is loaded.
 			rng := rand.New(rand.NewPCG(2, 2))
 			for range 2 {
@@ -105,6 +107,7 @@ func TestRoundTrip(t *testing.T) {
 						t.Fatalf("At(%d) = %+v, %v; want %+v", i, got, err, want)
 					}
 				}
+
 				for range 200 {
 					key := object.Key{Kind: object.Kind(rng.IntN(8)), ID: randomID(rng)}
 					if _, ok, err := x.Find(key); ok || err != nil {
@@ -273,17 +276,20 @@ func FuzzOpen(f *testing.F) {
 			}
 			return
 		}
+
 		intact := x.Verify() == nil
 		var key object.Key
 		if len(probe) > 0 {
 			key.Kind = object.Kind(probe[0])
 			copy(key.ID[:], probe[1:])
 		}
+
 		for range filterAfter + 1 {
 			x.Find(key)
 		}
 		for range x.Prefix(key.Kind, key.ID[:], 8*len(probe)) {
 		}
+
 		for r, err := range x.All() {
 			if err != nil {
 				break

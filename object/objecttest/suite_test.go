@@ -224,6 +224,7 @@ func TestSuiteFindsMutants(t *testing.T) {
 			}
 		}},
 	}
+
 	for _, test := range tests {
 		i := slices.IndexFunc(checks, func(c check) bool { return c.name == test.check })
 		m := &mutant{Memory: NewMemory()}

@@ -60,9 +60,11 @@ func TestVersions(t *testing.T) {
 			var files [20][]byte
 			of := map[object.ID]int{}
 			missed := 0
+
 			for i := range files {
 				files[i] = random(uint64(i), size)
 			}
+
 			for range 10 {
 				for i := range files {
 					c, ok := propose(w, files[i])
@@ -199,6 +201,7 @@ func TestAgainst(t *testing.T) {
 	if testing.Short() {
 		t.Skip("slow, and the race detector finds nothing in one goroutine")
 	}
+
 	rng := rand.New(rand.NewPCG(5, 5))
 	w := newWindow(testSize, maxDepth)
 	var all [][]byte
@@ -210,6 +213,7 @@ func TestAgainst(t *testing.T) {
 		} else {
 			data = random(rng.Uint64(), 500+rng.IntN(3000))
 		}
+
 		most := 0
 		s := sketchOf(data)
 		for _, other := range all {
@@ -219,6 +223,7 @@ func TestAgainst(t *testing.T) {
 		if ok && shared(s, sketchOf(c.data)) < minShared+perDepth*c.depth {
 			t.Fatal("the candidate shares too few buckets")
 		}
+
 		if most >= 2*minShared {
 			if found++; !ok {
 				missed++

@@ -20,6 +20,7 @@ func TestBadgerOpensCopy(t *testing.T) {
 	if err := os.CopyFS(copied, os.DirFS(oneVolume(t, s))); err != nil {
 		t.Fatal(err)
 	}
+
 	db, err := badger.Open(badger.DefaultOptions(copied).WithReadOnly(true).WithLogger(nil).WithExternalMagic(badgerMagic))
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +30,7 @@ func TestBadgerOpensCopy(t *testing.T) {
 	err = db.View(func(txn *badger.Txn) error {
 		it := txn.NewIterator(badger.DefaultIteratorOptions)
 		defer it.Close()
+
 		for it.Rewind(); it.Valid(); it.Next() {
 			value, err := it.Item().ValueCopy(nil)
 			if err != nil {
@@ -45,6 +47,7 @@ func TestBadgerOpensCopy(t *testing.T) {
 			if err != nil {
 				return err
 			}
+
 			if want, err := s.Get(t.Context(), key); err != nil || !bytes.Equal(got, want) {
 				t.Errorf("%s: Badger and Get return different bytes, error %v", key, err)
 			}

@@ -69,6 +69,7 @@ func damageFile(repo, path string, places int) error {
 	if err := errors.Join(os.Chmod(path, 0o666), os.Chmod(dir, 0o777)); err != nil {
 		return err
 	}
+
 	rng := objecttest.Rand(uint64(len(original)))
 	try := func(name string, data []byte) error {
 		os.Remove(path)
@@ -89,6 +90,7 @@ func damageFile(repo, path string, places int) error {
 		}
 		return nil
 	}
+
 	outside := notValues(path, original)
 	for i := range places {
 		data := bytes.Clone(original)
@@ -101,6 +103,7 @@ func damageFile(repo, path string, places int) error {
 			return err
 		}
 	}
+
 	for range places / 3 {
 		n := rng.IntN(len(original))
 		if err := try(fmt.Sprintf("cut to %d bytes", n), original[:n]); err != nil {
@@ -115,6 +118,7 @@ func damageFile(repo, path string, places int) error {
 			return err
 		}
 	}
+
 	if err := try("empty", []byte{}); err != nil {
 		return err
 	}
@@ -159,6 +163,7 @@ func tryDamaged(repo, dir string, heal bool) error {
 	}
 	defer os.Remove(s.inVolumes(damagedFile))
 	defer s.Close()
+
 	readable := 0
 	for i := range damageObjects {
 		key, want := sample(1, i)
@@ -172,6 +177,7 @@ func tryDamaged(repo, dir string, heal bool) error {
 		case !errors.As(err, &damage) || damage.Key != key || errors.Is(err, object.ErrNotFound):
 			return fmt.Errorf("get %s: error %v, want a CorruptError with its key", key, err)
 		}
+
 		lent := s.Lend(ctx, key, func(data []byte) error {
 			if !bytes.Equal(data, want) {
 				return fmt.Errorf("lend %s: wrong bytes", key)
@@ -184,9 +190,11 @@ func tryDamaged(repo, dir string, heal bool) error {
 		if missing, err := s.Missing(ctx, []object.Key{key}); err == nil && len(missing) > 0 || err != nil && !errors.Is(err, object.ErrCorrupt) {
 			return fmt.Errorf("missing of %s: %v, %v", key, missing, err)
 		}
+
 		s.StoredSize(ctx, key)
 		s.Prefix(ctx, key.Kind, key.ID.String()[:5], 2)
 	}
+
 	for range s.Keys(ctx) {
 	}
 	s.Volumes(ctx)
@@ -198,6 +206,7 @@ func tryDamaged(repo, dir string, heal bool) error {
 	if len(found) == 0 {
 		return errors.New("check found no damage")
 	}
+
 	if i := slices.IndexFunc(found, func(p Problem) bool { return p.Volume != filepath.Base(dir) || p.Error() == "" }); i >= 0 {
 		return fmt.Errorf("check named another volume: %v", found[i])
 	}
@@ -206,6 +215,7 @@ func tryDamaged(repo, dir string, heal bool) error {
 			return fmt.Errorf("heal: %w", err)
 		}
 	}
+
 	after, err := fingerprint(dir)
 	if err == nil && after != before {
 		err = errors.New("the damaged volume changed")
@@ -275,6 +285,7 @@ func TestOtherCopy(t *testing.T) {
 	other := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, other, 1, 0, 20)
 	first := oneVolume(t, s)
+
 	if err := os.Rename(oneVolume(t, other), s.inVolumes(filepath.Base(oneVolume(t, other)))); err != nil {
 		t.Fatal(err)
 	}
@@ -282,21 +293,25 @@ func TestOtherCopy(t *testing.T) {
 	if err != nil || len(l.volumes) != 2 {
 		t.Fatalf("volumes %v, %v; want 2", l, err)
 	}
+
 	newest := l.volumes[0].path
 	if newest == first {
 		t.Fatal("the first volume is the newest")
 	}
+
 	path := filepath.Join(newest, logName(1))
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	os.Remove(path)
+
 	for i := range data {
 		data[i] ^= 0x55
 	}
 	write(t, path, string(data))
 	wantSeries(t, s, 1, 0, 20)
+
 	if s.Close(); len(readDamaged(s.inVolumes(damagedFile))) != 20 {
 		t.Error("Close did not save the list of 20 damaged copies")
 	}

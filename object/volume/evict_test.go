@@ -262,6 +262,7 @@ func TestDamagedListReplaced(t *testing.T) {
 	if err := evictAll(s, f); err != nil {
 		t.Fatal(err)
 	}
+
 	s.Away = f.missing
 	one, _ := sample(0, 5)
 	for _, key := range []object.Key{one, {}} {
@@ -273,12 +274,14 @@ func TestDamagedListReplaced(t *testing.T) {
 			}
 		}
 		f.gone = map[object.Key]bool{key: true}
+
 		if _, _, _, err := Gone(ctx, s, []object.Key{one, key}); err != nil {
 			t.Fatal(err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
+
 		s = openStore(t, dir, testOptions(t))
 		s.Away = f.missing
 		if absent, err := Absent(s, []object.Key{key}); err != nil || len(absent) != 1 {

@@ -76,10 +76,12 @@ func TestCheckTooFewFiles(t *testing.T) {
 	o.MaxObjects = 5
 	storeSeries(t, openStore(t, dir, o), 1, 0, 60)
 	s := openStore(t, dir, o)
+
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
+
 	check := func(files uint64) (Checked, []Problem, error) {
 		few := syscall.Rlimit{Cur: files, Max: limit.Max}
 		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &few); err != nil {
@@ -90,6 +92,7 @@ func TestCheckTooFewFiles(t *testing.T) {
 		done, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p) })
 		return done, found, err
 	}
+
 	failed, done := 0, 0
 	for files := uint64(3); done == 0 && files < 1024; files++ {
 		switch checked, found, err := check(files); {
@@ -106,6 +109,7 @@ func TestCheckTooFewFiles(t *testing.T) {
 	if failed == 0 || done == 0 {
 		t.Errorf("%d checks failed, %d passed; want some of both", failed, done)
 	}
+
 	wantSeries(t, s, 1, 0, 60)
 	wantSound(t, s)
 }

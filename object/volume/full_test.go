@@ -122,6 +122,7 @@ func fillDisk(dir string, seed uint64) error {
 		return err
 	}
 	defer s.Close()
+
 	var published []object.Key
 	last := int64(0)
 	for round := range 3 {
@@ -136,9 +137,11 @@ func fillDisk(dir string, seed uint64) error {
 			return err
 		}
 		last = free
+
 		if err := readAll(dir, o, published); err != nil {
 			return fmt.Errorf("after round %d: %w", round, err)
 		}
+
 		// Remove the oldest volume, to make a little room for the next round.
 		l, err := s.refresh()
 		if err != nil {
@@ -150,6 +153,7 @@ func fillDisk(dir string, seed uint64) error {
 			if err != nil {
 				return err
 			}
+
 			gone := map[object.Key]bool{}
 			for rec := range o.index.All() {
 				gone[rec.Key] = true
@@ -157,15 +161,18 @@ func fillDisk(dir string, seed uint64) error {
 			if err := os.RemoveAll(s.inVolumes(name)); err != nil {
 				return err
 			}
+
 			kept := published[:0]
 			for _, key := range published {
 				if !gone[key] {
 					kept = append(kept, key)
 				}
 			}
+
 			published = kept
 		}
 	}
+
 	// With random amounts of free space, a session succeeds or returns ENOSPC.
 	for range 20 {
 		free, err := freeSpace(dir)
@@ -262,6 +269,7 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		return err
 	}
 	defer s.Close()
+
 	var published []object.Key
 	put := func(list ...[]byte) error {
 		ss := s.Begin(SessionOptions{})
@@ -275,12 +283,14 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		}
 		return ss.Publish(ctx, publishNothing)
 	}
+
 	for i := range 20 {
 		_, data := version(1, i)
 		if err := put(data, noise(rng.Uint64(), make([]byte, 200<<10))); err != nil {
 			return err
 		}
 	}
+
 	failed := 0
 	for round := range 20 {
 		_, data := version(1, 20+round)
@@ -303,6 +313,7 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		if err := os.Remove(ballast); err != nil {
 			return err
 		}
+
 		if err := readAll(dir, o, published); err != nil {
 			return fmt.Errorf("round %d: %w", round, err)
 		}
@@ -310,6 +321,7 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 	if failed == 0 || failed == 20 {
 		return fmt.Errorf("ENOSPC in %d of 20 rounds, want some but not all", failed)
 	}
+
 	if err := optimiseAll(dir); err != nil {
 		return err
 	}

@@ -116,6 +116,7 @@ func FuzzVolume(f *testing.F) {
 	}
 	ss := s.Begin(SessionOptions{})
 	putSeries(f, ss, 1, 0, 5)
+
 	if err := ss.Close(); err != nil {
 		f.Fatal(err)
 	}
@@ -123,6 +124,7 @@ func FuzzVolume(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	writeVolume(f, patches, append(chainOf(f, 1, 2), patchVersion(f, 1, 4, 5), patchVersion(f, 1, 5, 4))...)
 	for _, s := range []*Store{s, patches} {
 		var seeds [3][]byte
@@ -133,6 +135,7 @@ func FuzzVolume(f *testing.F) {
 		}
 		f.Add(seeds[0], seeds[1], seeds[2])
 	}
+
 	dir := f.TempDir()
 	volume := filepath.Join(dir, volumesDir, "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	if err := os.MkdirAll(volume, 0o777); err != nil {
@@ -144,12 +147,14 @@ func FuzzVolume(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
+
 		s, err := Open(dir, Options{Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer os.Remove(s.inVolumes(damagedFile))
 		defer s.Close()
+
 		for key, err := range s.Keys(t.Context()) {
 			if err == nil {
 				if data, err := s.Get(t.Context(), key); err == nil && object.Sum(data) != key.ID {
@@ -157,6 +162,7 @@ func FuzzVolume(f *testing.F) {
 				}
 			}
 		}
+
 		if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(Problem) {}); err != nil {
 			t.Error(err)
 		}

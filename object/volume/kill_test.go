@@ -57,6 +57,7 @@ func writeForKill(dir string, first, count, batch int) error {
 	ctx := context.Background()
 	ss := s.Begin(SessionOptions{})
 	defer func() { ss.Close() }()
+
 	var once sync.Once
 	var failed error
 	for n := first; n < first+count; n++ {
@@ -71,6 +72,7 @@ func writeForKill(dir string, first, count, batch int) error {
 				}
 			})
 		}
+
 		wg.Wait()
 		if failed != nil {
 			return failed
@@ -258,6 +260,7 @@ func TestKill(t *testing.T) {
 	dir := t.TempDir()
 	rng := objecttest.Rand(3)
 	salvaged, torn := 0, 0
+
 	for i := range kills {
 		cmd := child(t, "write", dir, strconv.Itoa(i*1000), "1000", strconv.Itoa(i%2*smallBatch))
 		var out bytes.Buffer
@@ -265,11 +268,13 @@ func TestKill(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+
 		time.Sleep(time.Duration(5+rng.IntN(120)) * time.Millisecond)
 		cmd.Process.Kill()
 		if err := cmd.Wait(); err == nil || out.Len() > 0 {
 			t.Fatalf("the child was not killed: %v\n%s", err, &out)
 		}
+
 		if i%3 == 2 {
 			torn += tear(t, dir)
 		}
@@ -277,11 +282,13 @@ func TestKill(t *testing.T) {
 		if t.Failed() {
 			t.Fatalf("failed after kill %d", i)
 		}
+
 		if i%10 == 9 {
 			os.RemoveAll(dir) // otherwise, each round takes longer
 			os.Mkdir(dir, 0o777)
 		}
 	}
+
 	t.Logf("%d objects salvaged, %d entries torn", salvaged, torn)
 }
 
@@ -346,6 +353,7 @@ func TestKillSalvage(t *testing.T) {
 				if left := leftBehind(t, dir); len(left) != seriesObjects {
 					t.Fatalf("the child left %d objects, want %d", len(left), seriesObjects)
 				}
+
 				err := straced(t, filepath.Join(dir, "log"), call, fmt.Sprintf("signal=KILL:when=%d", when), "salvage", dir).Run()
 				wantAfterKill(t, dir)
 				s := openStore(t, dir, testOptions(t))
@@ -354,6 +362,7 @@ func TestKillSalvage(t *testing.T) {
 				if t.Failed() {
 					t.Fatalf("failed after a kill at call %d", when)
 				}
+
 				if err == nil {
 					break
 				}

@@ -20,6 +20,7 @@ func TestLend(t *testing.T) {
 	if err := s.Lend(ctx, key, func([]byte) error { panic("called") }); !errors.As(err, &absent) || absent.Key != key {
 		t.Errorf("lend a missing object: %v, want a NotFoundError with its key", err)
 	}
+
 	storeSeries(t, s, 1, 0, 100)
 	var workers sync.WaitGroup
 	for range 4 {
@@ -41,11 +42,13 @@ func TestLend(t *testing.T) {
 			}
 		})
 	}
+
 	workers.Wait()
 	failed := errors.New("use failed")
 	if err := s.Lend(ctx, key, func([]byte) error { return failed }); err != failed {
 		t.Errorf("lend: %v, want the error of use", err)
 	}
+
 	over, cancel := context.WithCancel(ctx)
 	cancel()
 	if err := s.Lend(over, key, func([]byte) error { panic("called") }); !errors.Is(err, context.Canceled) {

@@ -24,6 +24,7 @@ func TestMaintain(t *testing.T) {
 	var c clock
 	o := testOptions(t)
 	o.Now = c.now
+
 	s := openStore(t, t.TempDir(), o)
 	for n := range 34 {
 		if s.NeedsMaintenance() != (n > manySmall) {
@@ -31,12 +32,14 @@ func TestMaintain(t *testing.T) {
 		}
 		storeSeries(t, s, n, 0, 4)
 	}
+
 	// Another volume belongs to a session that is not closed.
 	alive := s.Begin(SessionOptions{})
 	putSeries(t, alive, 100, 0, 4)
 	if err := alive.Publish(ctx, publishNothing); err != nil {
 		t.Fatal(err)
 	}
+
 	st, err := s.Maintain(ctx, MaintainOptions{})
 	if err != nil || st.Merged != 8 || st.Written != 1 || st.Deleted != 0 {
 		t.Fatalf("Maintain: %+v, %v; want 8 volumes merged into one", st, err)
@@ -44,6 +47,7 @@ func TestMaintain(t *testing.T) {
 	if l, _ := s.current(); len(l.volumes) != 34-8+1+1 || l.byName[alive.own[0]] == nil {
 		t.Errorf("%d volumes, want 28, one of them of the open session", len(l.volumes))
 	}
+
 	for n := range 34 {
 		wantSeries(t, s, n, 0, 4)
 	}
@@ -58,6 +62,7 @@ func TestMaintain(t *testing.T) {
 	if err := alive.Close(); err != nil {
 		t.Error(err)
 	}
+
 	trash := func() int {
 		paths, _ := filepath.Glob(s.inVolumes(trashPrefix + "*"))
 		return len(paths)
@@ -65,6 +70,7 @@ func TestMaintain(t *testing.T) {
 	if st, err := s.Maintain(ctx, MaintainOptions{}); err != nil || st != (MaintainStats{}) || trash() != 8 {
 		t.Errorf("second Maintain: %+v, %v, %d volumes in the trash; want no work and 8", st, err, trash())
 	}
+
 	c.ahead.Store(int64(2 * time.Hour))
 	if !s.NeedsMaintenance() {
 		t.Error("NeedsMaintenance with old trash = false")
@@ -72,6 +78,7 @@ func TestMaintain(t *testing.T) {
 	if st, err := s.Maintain(ctx, MaintainOptions{}); err != nil || st.Deleted != 8 || st.Freed == 0 || trash() != 0 {
 		t.Errorf("Maintain after two hours: %+v, %v, %d volumes in the trash; want 8 deleted", st, err, trash())
 	}
+
 	lock, err := disk.Lock(t.Context(), filepath.Join(s.dir, maintenanceFile), disk.Exclusive, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -90,6 +97,7 @@ func TestManyTrash(t *testing.T) {
 	o.Now = c.now
 	s := openStore(t, t.TempDir(), o)
 	storeSeries(t, s, 0, 0, 4)
+
 	const beyond = 5
 	var trash []string
 	for range manyTrash + beyond {
@@ -104,9 +112,11 @@ func TestManyTrash(t *testing.T) {
 		if err := (trashBin{s}).mark(path); err != nil {
 			t.Fatal(err)
 		}
+
 		trash = append(trash, path)
 		c.ahead.Add(int64(time.Second))
 	}
+
 	maintain := func(want int) {
 		t.Helper()
 		if st, err := s.Maintain(t.Context(), MaintainOptions{}); err != nil || st.Deleted != want {
@@ -114,11 +124,13 @@ func TestManyTrash(t *testing.T) {
 		}
 	}
 	maintain(beyond)
+
 	for i, path := range trash {
 		if _, err := os.Stat(path); (err == nil) != (i >= beyond) {
 			t.Errorf("volume %d of %d in the trash: %v; want only the first %d deleted", i, len(trash), err, beyond)
 		}
 	}
+
 	for _, path := range trash[beyond:] {
 		write(t, filepath.Join(path, trashFile), "something else\n")
 	}
@@ -208,6 +220,7 @@ func TestMaintainBeside(t *testing.T) {
 	var published atomic.Int64
 	published.Store(manySmall)
 	stop := make(chan struct{})
+
 	var background, writers sync.WaitGroup
 	for range 2 {
 		writers.Go(func() {
@@ -217,6 +230,7 @@ func TestMaintainBeside(t *testing.T) {
 				return
 			}
 			defer s.Close()
+
 			for range 12 {
 				ss := s.Begin(SessionOptions{})
 				n := int(published.Add(1)) - 1
@@ -226,6 +240,7 @@ func TestMaintainBeside(t *testing.T) {
 						putSeries(t, ss, old, 0, 3) // Maintain may be merging it
 					}
 				}
+
 				err := ss.Publish(ctx, func(context.Context) error {
 					wantSeries(t, ss, n, 0, 3)
 					return nil
@@ -239,6 +254,7 @@ func TestMaintainBeside(t *testing.T) {
 			}
 		})
 	}
+
 	for range 2 {
 		background.Go(func() {
 			s, err := Open(dir, testOptions(t))
@@ -247,6 +263,7 @@ func TestMaintainBeside(t *testing.T) {
 				return
 			}
 			defer s.Close()
+
 			for i := 0; ; i++ {
 				select {
 				case <-stop:
@@ -254,6 +271,7 @@ func TestMaintainBeside(t *testing.T) {
 				default:
 				}
 				wantSeries(t, s, i%manySmall, 0, 3)
+
 				key, _ := sample(9999, i)
 				if ok, err := s.Has(ctx, key); ok || err != nil {
 					t.Errorf("Has of a missing object: %t, %v", ok, err)
@@ -268,6 +286,7 @@ func TestMaintainBeside(t *testing.T) {
 			}
 		})
 	}
+
 	merged := 0
 	background.Go(func() {
 		s, err := Open(dir, testOptions(t))
@@ -276,6 +295,7 @@ func TestMaintainBeside(t *testing.T) {
 			return
 		}
 		defer s.Close()
+
 		for {
 			st, err := s.Maintain(ctx, MaintainOptions{})
 			if err != nil {
@@ -289,12 +309,14 @@ func TestMaintainBeside(t *testing.T) {
 			}
 		}
 	})
+
 	writers.Wait()
 	close(stop)
 	background.Wait()
 	if merged == 0 {
 		t.Error("Maintain merged no volumes")
 	}
+
 	for n := range int(published.Load()) {
 		wantSeries(t, first, n, 0, 3)
 	}
@@ -310,11 +332,13 @@ func TestSalvageTorn(t *testing.T) {
 	if err := ss.cur.flush(); err != nil {
 		t.Fatal(err)
 	}
+
 	end := ss.cur.space.off
 	data := make([]byte, end+1000) // the file is longer than its entries
 	if _, err := ss.cur.space.log().ReadAt(data, 0); err != nil {
 		t.Fatal(err)
 	}
+
 	var ends []int64
 	walk := newLogWalker(ss.cur.space.log(), end, logHeaderSize)
 	for e, err := walk.next(); err == nil; e, err = walk.next() {
@@ -323,6 +347,7 @@ func TestSalvageTorn(t *testing.T) {
 	if len(ends) != 50 {
 		t.Fatalf("%d entries, want 50", len(ends))
 	}
+
 	ss.Close()
 	cases := []struct {
 		cut, flip int64
@@ -340,14 +365,17 @@ func TestSalvageTorn(t *testing.T) {
 		{cut: end + 1000, flip: ends[30] + 3, want: 31},
 		{cut: end + 1000, flip: ends[30] - 1, want: 30},
 	}
+
 	for i, c := range cases {
 		s := openStore(t, t.TempDir(), testOptions(t))
 		const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
+
 		// These are the names after the kill of a writer, and after the kill of a salvage.
 		dir := s.inVolumes([]string{tmpPrefix, salvagePrefix}[i%2] + name)
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
+
 		torn := []byte(string(data[:c.cut]))
 		if c.flip >= 0 {
 			torn[c.flip] ^= 1
@@ -357,9 +385,11 @@ func TestSalvageTorn(t *testing.T) {
 		if i%3 == 0 {
 			write(t, s.lockPath(name), "")
 		}
+
 		if n := (deadWriters{s}).salvage(context.Background()); n != 1 {
 			t.Errorf("case %d: %d volumes salvaged, want 1", i, n)
 		}
+
 		n := 0
 		for _, err := range s.Keys(context.Background()) {
 			if err != nil {
@@ -370,6 +400,7 @@ func TestSalvageTorn(t *testing.T) {
 		if n != c.want {
 			t.Errorf("case %d: %d objects salvaged, want %d", i, n, c.want)
 		}
+
 		wantSound(t, s)
 		wantNames(t, s)
 	}

@@ -168,6 +168,7 @@ func TestHostilePatches(t *testing.T) {
 		{"of a large base", []stored{{hugeKey, huge, frame.NewEncoder(frame.Fastest).Append(nil, huge)}}, []stored{ofHuge}},
 		{"cut short", []stored{plainVersion(1, 0)}, []stored{cut}},
 	}
+
 	for _, test := range tests {
 		for _, goodFirst := range []bool{true, false} {
 			dir := t.TempDir()
@@ -176,6 +177,7 @@ func TestHostilePatches(t *testing.T) {
 			if goodFirst {
 				wantVersions(t, s, test.good...)
 			}
+
 			for i, o := range test.bad {
 				var damage *object.CorruptError
 				if _, err := s.Get(t.Context(), o.key); !errors.As(err, &damage) || damage.Key != o.key {
@@ -185,11 +187,13 @@ func TestHostilePatches(t *testing.T) {
 					t.Errorf("%s: GetStored of %d: %v, want a CorruptError", test.name, i, err)
 				}
 			}
+
 			wantVersions(t, s, test.good...)
 			var found []object.Key
 			if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p.Key) }); err != nil {
 				t.Fatal(err)
 			}
+
 			for i, o := range test.bad {
 				if !slices.Contains(found, o.key) {
 					t.Errorf("%s: Check does not find bad object %d", test.name, i)
@@ -198,6 +202,7 @@ func TestHostilePatches(t *testing.T) {
 			if len(found) != len(test.bad) {
 				t.Errorf("%s: Check finds %v, want %d objects", test.name, found, len(test.bad))
 			}
+
 			repairAll(t, s)
 			wantVersions(t, s, test.good...)
 			wantSound(t, s)
@@ -333,10 +338,12 @@ func TestRepairPatches(t *testing.T) {
 		volume := writeVolume(t, s, list...)
 		lost := damage(s, volume)
 		s.Close()
+
 		s = openStore(t, dir, testOptions(t))
 		if res := repairAll(t, s); res[0].Copied != len(list)-lost || name == "patch" && len(res[0].Lost) != lost {
 			t.Errorf("%s: rebuilt %+v, want %d objects lost", name, res, lost)
 		}
+
 		n := 0
 		for _, o := range list {
 			if ok, err := s.Has(t.Context(), o.key); err != nil {
@@ -349,6 +356,7 @@ func TestRepairPatches(t *testing.T) {
 		if n != len(list)-lost {
 			t.Errorf("%s: %d objects are left, want %d", name, n, len(list)-lost)
 		}
+
 		wantSound(t, s)
 		info, err := s.Volumes(t.Context())
 		if err != nil || len(info) != 1 || info[0].Stored > 20_000 {
@@ -417,6 +425,7 @@ func TestRewritePatches(t *testing.T) {
 	left := slices.DeleteFunc(slices.Clone(list), func(o stored) bool {
 		return slices.ContainsFunc(dropped, func(d stored) bool { return d.key == o.key })
 	})
+
 	keep := map[int]bool{}
 	for _, o := range left {
 		places, err := sweep.Find(o.key, nil)
@@ -425,18 +434,21 @@ func TestRewritePatches(t *testing.T) {
 		}
 		keep[places[0].Index] = true
 	}
+
 	if n, err := sweep.Rewrite(t.Context(), []int{0}, func(p Place) bool { return keep[p.Index] }, nil); n != 1 || err != nil {
 		t.Fatalf("Rewrite wrote %d volumes, %v; want 1", n, err)
 	}
 	if err := sweep.Remove(t.Context(), func(context.Context) (Removal, error) { return Removal{Volumes: []int{0}}, nil }); err != nil {
 		t.Fatal(err)
 	}
+
 	wantVersions(t, s, left...)
 	for _, o := range dropped {
 		if _, err := s.Get(t.Context(), o.key); !errors.Is(err, object.ErrNotFound) {
 			t.Errorf("get an object that was not kept: %v, want ErrNotFound", err)
 		}
 	}
+
 	wantSound(t, s)
 	// Versions 1 and 4 of chain 1, and versions 0 of the others, are no patches now.
 	if n := patches(t, s, left); n != len(left)-4 {
@@ -454,21 +466,25 @@ func TestRewriteBaseDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	flipValue(t, s, l.volumes[1].name, base.key)
 	wantVersions(t, s, base, patch, more)
 	if _, err := s.Check(t.Context(), CheckOptions{ReadData: true}, func(Problem) {}); err != nil {
 		t.Fatal(err)
 	}
+
 	sweep, err := s.Sweep(t.Context(), SweepOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer sweep.Close()
+
 	i := slices.IndexFunc(sweep.volumes, func(e *listedVolume) bool { return e.v.name == rewritten })
 	notBase := func(p Place) bool {
 		rec, err := sweep.volumes[i].o.index.At(p.Index)
 		return err == nil && rec.Key != base.key
 	}
+
 	if n, err := sweep.Rewrite(t.Context(), []int{i}, notBase, nil); n != 1 || err != nil {
 		t.Errorf("Rewrite wrote %d volumes, %v; want 1", n, err)
 	}

@@ -7,22 +7,26 @@ import "testing"
 func TestPlaceOnce(t *testing.T) {
 	ss := openStore(t, t.TempDir(), testOptions(t)).Begin(SessionOptions{})
 	defer ss.Close()
+
 	for from := range 3 {
 		putSeries(t, ss, 1, 10*from, 10*from+10)
 		w := ss.cur
 		if err := w.flush(); err != nil {
 			t.Fatal(err)
 		}
+
 		key, _ := sample(1, 10*from+7)
 		for range 2 {
 			if _, ok, err := w.get(key); !ok || err != nil {
 				t.Fatalf("get %s: %t, %v", key, ok, err)
 			}
 		}
+
 		if want := 10 * (from + 1); w.placed != want {
 			t.Errorf("%d places are known, want %d", w.placed, want)
 		}
 	}
+
 	w := ss.cur
 	walk := newLogWalker(w.space.log(), w.space.off, logHeaderSize)
 	e, err := walk.next()

@@ -306,6 +306,7 @@ func FuzzIntactObjects(f *testing.F) {
 	if err := ss.Close(); err != nil {
 		f.Fatal(err)
 	}
+
 	log, err := os.ReadFile(filepath.Join(oneVolume(f, s), logName(1)))
 	if err != nil {
 		f.Fatal(err)
@@ -338,6 +339,7 @@ func FuzzIntactObjects(f *testing.F) {
 		if err != nil {
 			t.Error(err)
 		}
+
 		for i := range 3 {
 			if key, _ := sample(1, i); found[key] < 2 {
 				t.Errorf("object %d was found %d times, want at least 2", i, found[key])

@@ -61,10 +61,12 @@ func TestSession(t *testing.T) {
 	ss := s.Begin(SessionOptions{})
 	putSeries(t, ss, 1, 0, 500)
 	wantSeries(t, ss, 1, 0, 500)
+
 	key, _ := sample(1, 7)
 	if ok, err := s.Has(ctx, key); ok || err != nil {
 		t.Fatalf("Has before Publish: %t, %v; want false", ok, err)
 	}
+
 	called := false
 	err := ss.Publish(ctx, func(context.Context) error {
 		called = true
@@ -74,6 +76,7 @@ func TestSession(t *testing.T) {
 	if err != nil || !called {
 		t.Fatalf("Publish: %v, called %t; want true", err, called)
 	}
+
 	putSeries(t, ss, 1, 400, 600) // the store has 100 of them
 	wantSeries(t, ss, 1, 0, 600)
 	var raw int64
@@ -81,6 +84,7 @@ func TestSession(t *testing.T) {
 		_, data := sample(1, i)
 		raw += int64(len(data))
 	}
+
 	st := ss.Stats()
 	if st.Objects != 700 || st.NewObjects != 600 || st.NewBytes != raw || st.Bytes <= raw || st.StoredBytes == 0 || st.StoredBytes >= raw {
 		t.Errorf("stats %+v; want 700 objects, 600 of them new with %d bytes", st, raw)
@@ -94,10 +98,12 @@ func TestSession(t *testing.T) {
 	if _, err := ss.Put(ctx, object.KindChunk, []byte("late")); !errors.Is(err, errSessionClosed) {
 		t.Errorf("Put after Close: %v, want errSessionClosed", err)
 	}
+
 	wantSeries(t, s, 1, 0, 600)
 	if done := wantSound(t, s); done.Objects != 600 || done.Volumes != 2 {
 		t.Errorf("checked %+v, want 600 objects in 2 volumes", done)
 	}
+
 	wantNames(t, s)
 	infos, err := s.Volumes(ctx)
 	if err != nil || len(infos) != 2 || infos[0].Objects != 100 || infos[1].Objects != 500 || infos[0].Session != infos[1].Session {
@@ -106,6 +112,7 @@ func TestSession(t *testing.T) {
 	if raw, stored, err := s.StoredSize(ctx, key); err != nil || raw == 0 || stored == 0 {
 		t.Errorf("StoredSize: %d, %d, %v; want sizes above 0", raw, stored, err)
 	}
+
 	n := 0
 	for _, err := range s.Keys(ctx) {
 		if err != nil {
@@ -116,12 +123,14 @@ func TestSession(t *testing.T) {
 	if n != 600 {
 		t.Errorf("Keys yields %d keys, want 600", n)
 	}
+
 	for _, digits := range []int{0, 1, 4, 7, 64} {
 		ids, err := s.Prefix(ctx, key.Kind, key.ID.String()[:digits], 3)
 		if err != nil || len(ids) == 0 || len(ids) > 3 || digits > 3 && ids[0] != key.ID {
 			t.Errorf("Prefix of %d digits: %s, %v; want 1 to 3 IDs", digits, ids, err)
 		}
 	}
+
 	if _, err := s.Prefix(ctx, key.Kind, "xy", 0); err == nil {
 		t.Error("Prefix accepts other characters than digits")
 	}
@@ -243,6 +252,7 @@ func TestFullVolumes(t *testing.T) {
 func TestSideBySide(t *testing.T) {
 	dir := t.TempDir()
 	a, b := openStore(t, dir, testOptions(t)), openStore(t, dir, testOptions(t))
+
 	sa, sb := a.Begin(SessionOptions{}), b.Begin(SessionOptions{})
 	var wg sync.WaitGroup
 	for i, ss := range []*Session{sa, sb} {
@@ -251,10 +261,12 @@ func TestSideBySide(t *testing.T) {
 			putSeries(t, ss, 3, 0, 300)
 		})
 	}
+
 	wg.Wait()
 	if err := sa.Publish(context.Background(), publishNothing); err != nil {
 		t.Fatal(err)
 	}
+
 	wantSeries(t, b, 0, 0, 300)
 	wantSeries(t, sb, 0, 0, 300)
 	for _, ss := range []*Session{sa, sb} {
@@ -262,11 +274,13 @@ func TestSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	for i := range 4 {
 		if i != 2 {
 			wantSeries(t, a, i, 0, 300)
 		}
 	}
+
 	wantSound(t, a)
 	wantNames(t, a)
 }
@@ -341,12 +355,14 @@ func TestMissingIsStale(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	key := object.Key{Kind: object.KindChunk, ID: id}
 	ss := s.Begin(SessionOptions{})
 	defer ss.Close()
 	if missing, err := ss.Missing(ctx, []object.Key{key}); err != nil || len(missing) > 0 {
 		t.Fatalf("Missing: %v, %v; want none", missing, err)
 	}
+
 	other := openStore(t, dir, testOptions(t))
 	l, err := other.current()
 	if err != nil {
@@ -355,6 +371,7 @@ func TestMissingIsStale(t *testing.T) {
 	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
+
 	var stale *StaleError
 	err = ss.Publish(ctx, func(context.Context) error { t.Error("Publish called write"); return nil })
 	if !errors.As(err, &stale) || len(stale.Keys) != 1 || stale.Keys[0] != key {
@@ -381,12 +398,14 @@ func TestPublishWaits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
 	go func() {
 		done <- ss.Publish(ctx, func(context.Context) error { t.Error("Publish called write"); return nil })
 	}()
 	cancel()
+
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Fatalf("Publish while the lock is held: %v, want Canceled", err)
 	}
@@ -426,6 +445,7 @@ func TestSealRefuses(t *testing.T) {
 		},
 		"Badger reports an error": func(t *testing.T, w *writer) { w.db.log.Errorf("error in %s", "test") },
 	}
+
 	for name, spoil := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := openStore(t, t.TempDir(), testOptions(t))
@@ -434,12 +454,14 @@ func TestSealRefuses(t *testing.T) {
 			if err := ss.cur.flush(); err != nil {
 				t.Fatal(err)
 			}
+
 			spoil(t, ss.cur)
 			err := ss.Publish(context.Background(), func(context.Context) error { t.Error("Publish called write"); return nil })
 			if err == nil {
 				t.Fatal("Publish sealed the volume")
 			}
 			t.Log(err)
+
 			if err2 := ss.Close(); err2 == nil || err2.Error() != err.Error() {
 				t.Errorf("Close: %v, want the error of Publish", err2)
 			}

@@ -65,15 +65,18 @@ func TestStored(t *testing.T) {
 	ctx := context.Background()
 	from, to := openStore(t, t.TempDir(), testOptions(t)), openStore(t, t.TempDir(), testOptions(t))
 	storeChunks(t, from, 1, 0, 300)
+
 	ss := to.Begin(SessionOptions{})
 	var wg sync.WaitGroup
 	for range 3 { // the same objects
 		wg.Go(func() { copyStored(t, from, ss, 1, 0, 300) })
 	}
 	wg.Wait()
+
 	if st := ss.Stats(); st.Objects != 900 || st.NewObjects != 300 || st.StoredBytes == 0 || st.StoredBytes >= st.NewBytes {
 		t.Errorf("stats %+v; want 900 objects, 300 of them new and compressed", st)
 	}
+
 	check := func(r object.Reader) {
 		t.Helper()
 		for i := range 300 {
@@ -83,12 +86,15 @@ func TestStored(t *testing.T) {
 			}
 		}
 	}
+
 	check(ss)
 	if err := errors.Join(ss.Publish(ctx, publishNothing), ss.Close()); err != nil {
 		t.Fatal(err)
 	}
+
 	check(to)
 	wantSound(t, to)
+
 	for i := range 300 {
 		key, data := chunk(1, i)
 		raw1, stored1, err1 := from.StoredSize(ctx, key)
@@ -145,30 +151,36 @@ func TestGetStoredDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	at := bytes.Index(log, data)
 	if at < 0 {
 		t.Fatal("the object is not in the value log")
 	}
+
 	log[at+3] ^= 1
 	if err := errors.Join(os.Chmod(path, 0o666), os.WriteFile(path, log, 0o666)); err != nil {
 		t.Fatal(err)
 	}
+
 	var damage *object.CorruptError
 	value, _, err := s.GetStored(ctx, key, nil)
 	if !errors.As(err, &damage) || damage.Key != key || damage.Where == "" || value != nil {
 		t.Fatalf("GetStored of a damaged object: %v, want a CorruptError with its key", err)
 	}
+
 	// The damage is recorded, so the next put stores the object.
 	from := openStore(t, t.TempDir(), testOptions(t))
 	storeChunks(t, from, 1, 0, 10)
 	ss := s.Begin(SessionOptions{})
 	copyStored(t, from, ss, 1, 0, 10)
+
 	if st := ss.Stats(); st.NewObjects != 1 {
 		t.Errorf("stats %+v, want one new object", st)
 	}
 	if err := ss.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	for range 3 {
 		if value, raw, err := s.GetStored(ctx, key, value); err != nil || raw != len(data) || !bytes.Equal(value[1:], data) {
 			t.Errorf("GetStored with a copy in another volume: %v", err)
@@ -267,6 +279,7 @@ func TestPutStoredRefuses(t *testing.T) {
 func TestPutStoredLevels(t *testing.T) {
 	ctx := context.Background()
 	s := openStore(t, t.TempDir(), testOptions(t))
+
 	ss := s.Begin(SessionOptions{})
 	values := map[object.Key][]byte{}
 	for i, level := range []frame.Level{frame.Fastest, frame.Default, frame.Better, 99} {
@@ -277,6 +290,7 @@ func TestPutStoredLevels(t *testing.T) {
 		}
 		key := object.Key{Kind: object.KindChunk, ID: object.Sum(data)}
 		values[key] = value
+
 		if err := ss.PutStored(ctx, key, value, len(data), nil); err != nil {
 			t.Fatal(err)
 		}
@@ -284,6 +298,7 @@ func TestPutStoredLevels(t *testing.T) {
 			t.Errorf("level %d: Get: %v", level, err)
 		}
 	}
+
 	if err := ss.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -292,6 +307,7 @@ func TestPutStoredLevels(t *testing.T) {
 			t.Errorf("%s: GetStored returns another value, error %v", key, err)
 		}
 	}
+
 	wantSound(t, s)
 }
 
@@ -365,6 +381,7 @@ func TestPutStoredStale(t *testing.T) {
 	ss := s.Begin(SessionOptions{})
 	defer ss.Close()
 	copyStored(t, from, ss, 1, 0, 60)
+
 	if st := ss.Stats(); st.NewObjects != 0 {
 		t.Fatalf("stats %+v, want no new objects", st)
 	}
@@ -376,12 +393,14 @@ func TestPutStoredStale(t *testing.T) {
 	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
+
 	var stale *StaleError
 	err = ss.Publish(ctx, func(context.Context) error { t.Error("Publish called write"); return nil })
 	if !errors.As(err, &stale) || len(stale.Keys) != 60 {
 		t.Fatalf("Publish: %v, want a StaleError with 60 keys", err)
 	}
 	copyStored(t, from, ss, 1, 0, 60)
+
 	if err := ss.Publish(ctx, publishNothing); err != nil {
 		t.Fatal(err)
 	}
@@ -462,6 +481,7 @@ func BenchmarkStored(b *testing.B) {
 		ids := make([]object.Key, bench.count)
 		raw := 0
 		buf := bench.fill(1, make([]byte, bench.size))
+
 		for i := range ids {
 			copy(buf, fmt.Sprintf("%d.", i))
 			id, err := ss.Put(ctx, object.KindChunk, buf)
@@ -471,10 +491,12 @@ func BenchmarkStored(b *testing.B) {
 			ids[i] = object.Key{Kind: object.KindChunk, ID: id}
 			raw += len(buf)
 		}
+
 		if err := ss.Close(); err != nil {
 			b.Fatal(err)
 		}
 		values := make([][]byte, len(ids))
+
 		b.Run("get-"+bench.name, func(b *testing.B) {
 			b.SetBytes(int64(raw))
 			b.ReportAllocs()
@@ -488,15 +510,18 @@ func BenchmarkStored(b *testing.B) {
 				}
 			}
 		})
+
 		for i, key := range ids {
 			var err error
 			if values[i], _, err = s.GetStored(ctx, key, nil); err != nil {
 				b.Fatal(err)
 			}
 		}
+
 		b.Run("put-"+bench.name, func(b *testing.B) {
 			b.SetBytes(int64(raw))
 			b.ReportAllocs()
+
 			for b.Loop() {
 				to := openStore(b, b.TempDir(), testOptions(b))
 				ss := to.Begin(SessionOptions{})

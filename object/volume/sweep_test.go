@@ -142,6 +142,7 @@ func TestDrop(t *testing.T) {
 	}
 	defer w.Close()
 	key, data := sample(0, 3)
+
 	drop := func(keys ...object.Key) {
 		t.Helper()
 		if err := w.Remove(ctx, func(context.Context) (Removal, error) {
@@ -150,6 +151,7 @@ func TestDrop(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	drop(key)
 	for _, s := range []*Store{s, openStore(t, dir, testOptions(t))} {
 		if _, err := s.Get(ctx, key); !errors.Is(err, object.ErrNotFound) {
@@ -158,6 +160,7 @@ func TestDrop(t *testing.T) {
 		if ids, err := s.Prefix(ctx, key.Kind, key.ID.String()[:8], 0); err != nil || len(ids) > 0 {
 			t.Errorf("Prefix of a dropped object: %v, %v; want none", ids, err)
 		}
+
 		n := 0
 		for range s.Keys(ctx) {
 			n++
@@ -166,6 +169,7 @@ func TestDrop(t *testing.T) {
 			t.Errorf("Keys yields %d keys, want 9", n)
 		}
 	}
+
 	if places, err := w.Find(key, nil); err != nil || len(places) > 0 {
 		t.Errorf("Find of a dropped object: %v, %v; want none", places, err)
 	}
@@ -179,6 +183,7 @@ func TestDrop(t *testing.T) {
 	if err := session.Publish(ctx, publishNothing); err != nil {
 		t.Fatal(err)
 	}
+
 	wantSeries(t, s, 0, 0, 10)
 	wantSound(t, s)
 	more, _ := sample(0, 4)
@@ -189,12 +194,14 @@ func TestDrop(t *testing.T) {
 	if places, err := w.Find(key, nil); err != nil || len(places) != 1 || places[0].Volume != 1 {
 		t.Errorf("Find of an object that was stored again: %v, %v; want it in volume 1", places, err)
 	}
+
 	drop()
 	wantNames(t, s, droppedFile, "tmp-"+w.Volume(1).Session+".lock")
 	session.Close()
 	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: []int{0}}, nil }); err != nil {
 		t.Fatal(err)
 	}
+
 	drop()
 	wantNames(t, s, "trash-"+w.Volume(0).Name) // w still needs its KEYS
 }
@@ -266,10 +273,12 @@ func sweepEven(dir string) error {
 		return err
 	}
 	keep := map[[2]int]bool{}
+
 	full := map[int]bool{} // volumes whose objects are all kept
 	for i := range w.Len() {
 		full[i] = true
 	}
+
 	for series := range 3 {
 		for i := range 20 {
 			key, _ := sample(series, i)
@@ -285,12 +294,14 @@ func sweepEven(dir string) error {
 			}
 		}
 	}
+
 	var volumes []int
 	for i, full := range full {
 		if !full {
 			volumes = append(volumes, i)
 		}
 	}
+
 	if len(volumes) == 0 {
 		return nil
 	}
@@ -372,12 +383,14 @@ func TestTrusting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, ss := range []*Session{trusting, other} {
 		putSeries(t, ss, 1, 0, 10)
 		if err := ss.Publish(ctx, publishNothing); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	w, err := s.Sweep(ctx, SweepOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -388,10 +401,12 @@ func TestTrusting(t *testing.T) {
 	if err != nil || len(places) != 1 {
 		t.Fatalf("find %s: %v, %v; want one place", key, places, err)
 	}
+
 	gone := places[0].Volume
 	if err := w.Remove(ctx, func(context.Context) (Removal, error) { return Removal{Volumes: []int{gone}}, nil }); err != nil {
 		t.Fatal(err)
 	}
+
 	var stale *StaleError
 	if err := trusting.Publish(ctx, publishNothing); !errors.As(err, &stale) || len(stale.Keys) > 0 {
 		t.Errorf("publish of a trusting session: %v, want a StaleError without keys", err)

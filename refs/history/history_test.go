@@ -83,6 +83,7 @@ func TestWalk(t *testing.T) {
 	//	a - b - d - f - g    f is a merge; the clock of e is wrong
 	//	  \- c -/- e -/
 	id := r.graph("a 10", "b 30 a", "c 20 a", "d 40 b c", "e 5 c", "f 60 d e", "g 70 f", "x 35")
+
 	for _, test := range []struct {
 		starts string
 		opt    Options
@@ -156,12 +157,14 @@ func TestErrors(t *testing.T) {
 	_, _, err3 := AheadBehind(ctx, r, id["c"], id["d"])
 	_, err4 := MergeBases(ctx, r, object.ID{1}, id["d"])
 	_, err5 := IsAncestor(ctx, r, id["a"], object.ID{1})
+
 	errs := []error{err1, err2, err3, err4, err5}
 	for _, opt := range []Options{{Topo: true}, {Exclude: []object.ID{id["d"]}}} {
 		for _, err := range Walk(ctx, r, []object.ID{id["c"]}, opt) {
 			errs = append(errs, err)
 		}
 	}
+
 	for i, err := range errs {
 		if !errors.Is(err, object.ErrNotFound) {
 			t.Errorf("call %d: %v, want ErrNotFound", i, err)
@@ -170,6 +173,7 @@ func TestErrors(t *testing.T) {
 	if len(errs) != 7 {
 		t.Errorf("%d errors, want 7", len(errs))
 	}
+
 	done, cancel := context.WithCancel(ctx)
 	cancel()
 	if _, err := MergeBases(done, r, id["c"], id["d"]); !errors.Is(err, context.Canceled) {
@@ -183,6 +187,7 @@ func TestRelations(t *testing.T) {
 		"d 3 b c", "e 4 c b", // criss-cross
 		"f 5 d", "g 6 e", "x 9",
 		"h 7 f", "i 1 h", "j 8 i", "k 9 i")
+
 	ctx := context.Background()
 	for _, test := range []struct {
 		a, b, bases   string
@@ -205,11 +210,13 @@ func TestRelations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var names []string
 		for _, b := range bases {
 			names = append(names, r.names[b])
 		}
 		slices.Sort(names)
+
 		if got := strings.Join(names, " "); got != test.bases {
 			t.Errorf("merge bases of %s and %s: %q, want %q", test.a, test.b, got, test.bases)
 		}
@@ -217,6 +224,7 @@ func TestRelations(t *testing.T) {
 		if err != nil || ahead != test.ahead || behind != test.behind {
 			t.Errorf("%s and %s: ahead %d, behind %d, %v", test.a, test.b, ahead, behind, err)
 		}
+
 		is, err := IsAncestor(ctx, r, id[test.a], id[test.b])
 		if err != nil || is != test.isAncestor {
 			t.Errorf("%s is ancestor of %s: %v, %v", test.a, test.b, is, err)
@@ -273,6 +281,7 @@ func TestRandomHistories(t *testing.T) {
 		n := 2 + rnd.IntN(40)
 		parents, skewed := r.random(rnd, n)
 		has := closure(parents)
+
 		for range 40 {
 			a, b := rnd.IntN(n), rnd.IntN(n)
 			var bases []object.ID
@@ -292,6 +301,7 @@ func TestRandomHistories(t *testing.T) {
 					behind++
 				}
 			}
+
 			got, err := MergeBases(ctx, r, r.ids[a], r.ids[b])
 			if err != nil {
 				t.Fatal(err)
@@ -301,6 +311,7 @@ func TestRandomHistories(t *testing.T) {
 			if !slices.Equal(got, bases) {
 				t.Fatalf("seed %d: merge bases of %d and %d in %v: got %v, want %v", seed, a, b, parents, got, bases)
 			}
+
 			gotAhead, gotBehind, err := AheadBehind(ctx, r, r.ids[a], r.ids[b])
 			exact := gotAhead == ahead && gotBehind == behind
 			if skewed { // with wrong clocks, common commits may count
@@ -309,6 +320,7 @@ func TestRandomHistories(t *testing.T) {
 			if err != nil || !exact {
 				t.Fatalf("seed %d: %d and %d in %v: got %d, %d, %v, want %d, %d", seed, a, b, parents, gotAhead, gotBehind, err, ahead, behind)
 			}
+
 			is, err := IsAncestor(ctx, r, r.ids[a], r.ids[b])
 			if err != nil || is != has[b][a] {
 				t.Fatalf("seed %d: %d is ancestor of %d in %v: got %v, %v", seed, a, b, parents, is, err)
@@ -325,6 +337,7 @@ func TestRandomWalks(t *testing.T) {
 		n := 2 + rnd.IntN(40)
 		parents, _ := r.random(rnd, n)
 		has := closure(parents)
+
 		pick := func() (list []int, ids []object.ID) {
 			for range rnd.IntN(4) {
 				i := rnd.IntN(n)
@@ -332,6 +345,7 @@ func TestRandomWalks(t *testing.T) {
 			}
 			return list, ids
 		}
+
 		starts, startIDs := pick()
 		exclude, excludeIDs := pick()
 		want := map[int]bool{}
@@ -343,6 +357,7 @@ func TestRandomWalks(t *testing.T) {
 				want[c] = true
 			}
 		}
+
 		for _, topo := range []bool{false, true} {
 			got := map[int]bool{}
 			for c, err := range Walk(context.Background(), r, startIDs, Options{Exclude: excludeIDs, Topo: topo}) {
@@ -353,6 +368,7 @@ func TestRandomWalks(t *testing.T) {
 				if got[i] {
 					t.Fatalf("seed %d: %d twice", seed, i)
 				}
+
 				got[i] = true
 				for child := range n {
 					if topo && want[child] && !got[child] && slices.Contains(parents[child], i) {
@@ -360,6 +376,7 @@ func TestRandomWalks(t *testing.T) {
 					}
 				}
 			}
+
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Fatalf("seed %d, topo %v, %v: %s", seed, topo, parents, diff)
 			}
@@ -467,6 +484,7 @@ func TestLongHistory(t *testing.T) {
 	ctx := context.Background()
 	first, last := ids[0], ids[len(ids)-1]
 	side := r.commit("side", 5, ids[5])
+
 	for _, opt := range []Options{{}, {Topo: true}} {
 		n := 0
 		for _, err := range Walk(ctx, r, []object.ID{last}, opt) {
@@ -479,6 +497,7 @@ func TestLongHistory(t *testing.T) {
 			t.Errorf("visited %d commits, want %d", n, len(ids))
 		}
 	}
+
 	if is, err := IsAncestor(ctx, r, first, last); !is || err != nil {
 		t.Error(is, err)
 	}
@@ -534,6 +553,7 @@ func chain(r *repo, n int) []object.ID {
 func BenchmarkHistory(b *testing.B) {
 	r := newRepo(b)
 	ids := chain(r, 10_000)
+
 	ctx := context.Background()
 	last := ids[len(ids)-1]
 	walk := func(opt Options, n int) func(b *testing.B) {
@@ -548,20 +568,24 @@ func BenchmarkHistory(b *testing.B) {
 			}
 		}
 	}
+
 	b.Run("walk/first", walk(Options{}, 1))
 	b.Run("walk/all", walk(Options{}, -1))
 	b.Run("walk/topo", walk(Options{Topo: true}, -1))
 	b.Run("walk/exclude", walk(Options{Exclude: ids[9_990:9_991]}, -1))
+
 	b.Run("bases/far", func(b *testing.B) {
 		for b.Loop() {
 			MergeBases(ctx, r, ids[0], last)
 		}
 	})
+
 	b.Run("ancestor/near", func(b *testing.B) {
 		for b.Loop() {
 			IsAncestor(ctx, r, ids[9_990], last)
 		}
 	})
+
 	b.Run("aheadbehind", func(b *testing.B) {
 		for b.Loop() {
 			AheadBehind(ctx, r, ids[9_990], last)

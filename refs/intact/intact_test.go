@@ -38,6 +38,7 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	id := s.Commit("second").ID
 	s.Push(giver, "main")
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Stays: true, Err: remote.ErrPermission})
+
 	if _, err := tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
 		t.Fatalf("interrupted fetch: %v, want ErrPermission", err)
 	}
@@ -50,6 +51,7 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	if _, err := checkout.Reset(ctx, taker, id.String(), checkout.ResetSoft, nil); !errors.Is(err, intact.ErrGone) {
 		t.Errorf("reset to the incomplete commit: %v, want ErrGone", err)
 	}
+
 	_, _, err = commits.CreateTag(ctx, taker, commits.TagOptions{Name: "early", Rev: id.String(), Message: "early"})
 	if !errors.Is(err, intact.ErrGone) {
 		t.Errorf("tag on the incomplete commit: %v, want ErrGone", err)
@@ -58,6 +60,7 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	s.Check(err)
 	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
 	s.Check(err)
+
 	for _, p := range report.Problems {
 		t.Errorf("problem after the complete fetch: %v", p)
 	}

@@ -36,6 +36,7 @@ func randomHistory(rnd *rand.Rand, n int) []treetest.Version {
 				tips[other] = len(history)
 			}
 		}
+
 		if len(v.Parents) == 1 || rnd.IntN(3) == 0 {
 			change(rnd, v.Files, len(history))
 		}
@@ -47,6 +48,7 @@ func randomHistory(rnd *rand.Rand, n int) []treetest.Version {
 		tips = slices.Compact(tips)
 		history = append(history, v)
 	}
+
 	// The last commit merges all branches.
 	last := treetest.Version{Files: maps.Clone(history[len(history)-1].Files)}
 	for _, tip := range slices.Backward(tips) {
@@ -131,6 +133,7 @@ func TestLogAsGit(t *testing.T) {
 		r := treetest.Mirror(t, t.TempDir(), history)
 		some := func() string { return "t" + strconv.Itoa(rnd.IntN(len(history))) }
 		paths := [][]string{nil, {"a"}, {"b"}, {"d"}, {"d/b"}, {"d/e"}, {"d/e/c"}, {"a", "d/e"}, {"x"}, {"absent"}}
+
 		for range 30 {
 			o := log.Options{Paths: paths[rnd.IntN(len(paths))]}
 			switch rnd.IntN(4) {
@@ -141,6 +144,7 @@ func TestLogAsGit(t *testing.T) {
 			case 2:
 				o.Revs = []string{some(), some(), "^" + some()}
 			}
+
 			args := []string{"log", "--format=%s"}
 			if o.FirstParent = rnd.IntN(4) == 0; o.FirstParent {
 				args = append(args, "--first-parent")
@@ -174,6 +178,7 @@ func TestFollowAsGit(t *testing.T) {
 		for i := range 5 {
 			history[0].Files[fmt.Sprintf("f%d", i)] = text(rnd, 30)
 		}
+
 		for n := range 40 {
 			v := treetest.Version{Parents: []int{n}, Files: maps.Clone(history[n].Files)}
 			names := slices.Sorted(maps.Keys(v.Files))
@@ -196,6 +201,7 @@ func TestFollowAsGit(t *testing.T) {
 			}
 			history = append(history, v)
 		}
+
 		git := gitRepository(t, history)
 		r := treetest.Mirror(t, t.TempDir(), history)
 		for name := range history[len(history)-1].Files {

@@ -130,10 +130,12 @@ func TestGenerations(t *testing.T) {
 		if set.Merge(forged) || set.Len() > 0 {
 			t.Errorf("%s: generation %d was merged", kind, forged.Generation)
 		}
+
 		forged.Generation = MaxPlausible
 		if !set.Merge(forged) {
 			t.Fatalf("%s: generation %d was refused", kind, forged.Generation)
 		}
+
 		err := set.Switch(Record{Kind: kind, Key: commit(1), Time: noon})
 		got, _ := set.Get(kind, commit(1))
 		if kind == Hold && (!errors.Is(err, ErrFinal) || !got.On) || kind == Expire && (err != nil || got.On) {
@@ -143,6 +145,7 @@ func TestGenerations(t *testing.T) {
 			t.Errorf("%s: the same generation counts again", kind)
 		}
 	}
+
 	// Load skips an implausible record, which an earlier version may have stored.
 	s := Open(t.TempDir())
 	forged := Record{Kind: Expire, Key: commit(1), Generation: maxGeneration, On: true, Time: noon}
@@ -170,6 +173,7 @@ func TestView(t *testing.T) {
 	} {
 		set.Merge(r)
 	}
+
 	tree, chunk, other := key(object.KindTree, 5), key(object.KindChunk, 9), key(object.KindManifest, 9)
 	before, after := set.At(noon.Add(-1)), set.At(noon)
 	for _, c := range []struct {
@@ -192,6 +196,7 @@ func TestView(t *testing.T) {
 			t.Errorf("%s → %s: Skips = %v, want %v", c.from, c.link, got, c.want)
 		}
 	}
+
 	if _, held := before.Held(object.ID{2}); !held || len(after.Holds()) != 0 {
 		t.Error("a hold does not end exactly at its Until time")
 	}
@@ -278,6 +283,7 @@ func TestStoreDamaged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dir := t.TempDir()
 	s := Open(dir)
 	for i := range data {
@@ -294,6 +300,7 @@ func TestStoreDamaged(t *testing.T) {
 			t.Fatalf("byte %d changed: Update replaced the damaged records", i)
 		}
 	}
+
 	for n := range data {
 		if _, err := decodeFile(data[:n]); err == nil {
 			t.Fatalf("the first %d bytes were accepted", n)

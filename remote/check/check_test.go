@@ -69,6 +69,7 @@ func TestGoodStore(t *testing.T) {
 			if !exclusive {
 				want = []string{"put-once skipped", "put-race skipped"}
 			}
+
 			if got := statuses(r); !slices.Equal(got, want) {
 				t.Errorf("checks that are not OK: %q, want %q", got, want)
 			}
@@ -78,12 +79,14 @@ func TestGoodStore(t *testing.T) {
 			if lines := strings.Count(r.String(), "\n"); lines != len(steps)+len(want) {
 				t.Errorf("report has %d lines, want %d:\n%v", lines, len(steps)+len(want), r)
 			}
+
 			data, err := json.Marshal(r)
 			var back Report
 			if err != nil || json.Unmarshal(data, &back) != nil || !back.Shared() || back.Prefix != r.Prefix {
 				t.Errorf("report as JSON: %s, %v", data, err)
 			}
 		})
+
 		if left := m.Names(""); len(left) > 0 {
 			t.Errorf("probes left: %q", left)
 		}
@@ -197,6 +200,7 @@ func TestCorner(t *testing.T) {
 	o := &odd{remotetest.NewMutant()}
 	var mu sync.Mutex
 	used := map[string]bool{}
+
 	use := func(name string) {
 		mu.Lock()
 		defer mu.Unlock()
@@ -210,6 +214,7 @@ func TestCorner(t *testing.T) {
 		use(name)
 		return o.Memory.Put(ctx, name, body, size)
 	}
+
 	var prefixes []string
 	for range 2 {
 		run(t, func() remote.Backend { return o }, Options{Retry: retry.Options{First: time.Second}}, func(r *Report, err error) {
@@ -222,17 +227,20 @@ func TestCorner(t *testing.T) {
 	if prefixes[0] == prefixes[1] || !strings.HasPrefix(prefixes[0], "probe/") {
 		t.Errorf("prefixes %q, want two different ones below probe/", prefixes)
 	}
+
 	for name := range used {
 		if !strings.HasPrefix(name, prefixes[0]) && !strings.HasPrefix(name, prefixes[1]) {
 			t.Errorf("%q was stored outside the prefixes", name)
 		}
 	}
+
 	o.Set("packs/x", []byte("x"))
 	run(t, func() remote.Backend { return o }, Options{Rand: bytes.NewReader(make([]byte, 16))}, func(r *Report, err error) {
 		if err != nil || r.Prefix != "probe/"+strings.Repeat("0", 32)+"/" {
 			t.Errorf("prefix %q, error %v\n%v", r.Prefix, err, r)
 		}
 	})
+
 	if left := o.Names(""); !slices.Equal(left, []string{"packs/x"}) {
 		t.Errorf("left %q, want only packs/x", left)
 	}

@@ -79,6 +79,7 @@ func TestS3(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			found := statuses(r)
 			if name == "races" { // the few large puts may not overlap
 				found = slices.DeleteFunc(found, func(s string) bool { return s == "put-race failed" })

@@ -38,6 +38,7 @@ func TestParse(t *testing.T) {
 		{"a\x00b", "", "NUL"},
 		{"", "", "no path"},
 	}
+
 	for _, test := range tests {
 		path, err := parse(test.url, "/base")
 		if path != test.path || (err == nil) != (test.reason == "") {
@@ -47,6 +48,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: error %v, want ErrURL with %q", test.url, err, test.reason)
 		}
 	}
+
 	if _, err := parse("kist", ""); err == nil {
 		t.Error("a relative path without a base: no error")
 	}

@@ -37,6 +37,7 @@ func TestForeign(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+
 		before, _ := os.ReadDir(root)
 		b := openDir(t, root)
 		err := put(b, "packs/ab/1", "x")

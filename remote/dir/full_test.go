@@ -44,6 +44,7 @@ func fill(b *Backend, _ string) error {
 		data := bytes.Repeat([]byte("x"), int(size))
 		n := 0
 		var err error
+
 		for ; err == nil && n < 1000; n++ {
 			err = b.Put(bg, name(n), bytes.NewReader(data), size)
 		}
@@ -60,17 +61,20 @@ func fill(b *Backend, _ string) error {
 		if listed, err := names(b, "packs/"); err != nil || len(listed) != n {
 			return fmt.Errorf("%d of %d blobs listed: %v", len(listed), n, err)
 		}
+
 		for i := range n {
 			if info, err := b.Stat(bg, name(i)); err != nil || info.Size != size {
 				return fmt.Errorf("stat of blob %d: %+v, %v", i, info, err)
 			}
 		}
+
 		if err := b.Delete(bg, name(0)); err != nil {
 			return err
 		}
 		if err := b.Put(bg, name(n), bytes.NewReader(data), size); err != nil {
 			return fmt.Errorf("put after a deletion: %w", err)
 		}
+
 		for i := range n + 1 {
 			if err := b.Delete(bg, name(i)); err != nil {
 				return err

@@ -74,6 +74,7 @@ func race(b *Backend, me string) error {
 func TestProcessesRace(t *testing.T) {
 	root := t.TempDir()
 	makers := map[int]string{}
+
 	outs := map[string]*bytes.Buffer{}
 	var cmds []*exec.Cmd
 	for i := range 4 {
@@ -86,11 +87,13 @@ func TestProcessesRace(t *testing.T) {
 		}
 		cmds = append(cmds, cmd)
 	}
+
 	for _, cmd := range cmds {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	}
+
 	for me, out := range outs {
 		for line := range strings.Lines(out.String()) {
 			i, err := strconv.Atoi(strings.TrimSpace(line))
@@ -100,6 +103,7 @@ func TestProcessesRace(t *testing.T) {
 			makers[i] = me
 		}
 	}
+
 	b := openDir(t, root)
 	for i := range rounds {
 		p := make([]byte, 10)
@@ -108,6 +112,7 @@ func TestProcessesRace(t *testing.T) {
 			t.Errorf("record %d: %q, %v; created by %q", i, p[:n], err, makers[i])
 		}
 	}
+
 	noTemps(t, root)
 }
 
@@ -156,6 +161,7 @@ func TestKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		lines := bufio.NewReader(out)
 		after := rand.IntN(15)
 		for seen := 0; ; seen++ {
@@ -167,19 +173,23 @@ func TestKill(t *testing.T) {
 			if word != "begin" && word != "end" {
 				t.Fatalf("run %d: %s", run, line)
 			}
+
 			stored[name] = word == "end"
 			if seen == after {
 				time.Sleep(time.Duration(rand.IntN(3000)) * time.Microsecond)
 				cmd.Process.Kill()
 			}
 		}
+
 		cmd.Wait()
 	}
+
 	b := openDir(t, root)
 	listed, err := names(b, "")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, name := range listed {
 		if _, known := stored[name]; !known {
 			t.Errorf("%s: no process stored it", name)
@@ -192,6 +202,7 @@ func TestKill(t *testing.T) {
 		}
 		delete(stored, name)
 	}
+
 	for name, done := range stored {
 		if done {
 			t.Errorf("%s is lost", name)

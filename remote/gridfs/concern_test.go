@@ -119,6 +119,7 @@ func checkConcerns(t *testing.T, url, last, many string) {
 			return nil
 		}},
 	}
+
 	counts := map[string]int{}
 	for _, c := range calls {
 		sent.take()
@@ -126,6 +127,7 @@ func checkConcerns(t *testing.T, url, last, many string) {
 		if err != nil && !errors.Is(err, remote.ErrNotFound) && !errors.Is(err, remote.ErrTemporary) { // the fake server stores nothing
 			t.Errorf("%s: %v", c.name, err)
 		}
+
 		commands := sent.take()
 		for _, command := range commands {
 			target, _ := command.Index(0).Value().StringValueOK()
@@ -160,6 +162,7 @@ func checkConcerns(t *testing.T, url, last, many string) {
 			}
 		}
 	}
+
 	for _, want := range []string{
 		"insert files", "insert chunks", "insert roots", "delete files", "delete chunks", "delete roots",
 		"find files", "find roots", "aggregate chunks", "createIndexes files", "createIndexes chunks",

@@ -77,6 +77,7 @@ func TestErrors(t *testing.T) {
 			f := startFake(t, replicaSet()...)
 			b := openFake(t, f, "&retryReads=false&retryWrites=false")
 			ctx := context.Background()
+
 			check := func(what string, err error) {
 				t.Helper()
 				var re *remote.Error
@@ -88,6 +89,7 @@ func TestErrors(t *testing.T) {
 					t.Errorf("%s: error %q, want one printable line with the secret hidden", what, shown)
 				}
 			}
+
 			f.on("insert", test.reply)
 			check("create", b.Create(ctx, "root/1", []byte("x")))
 			check("put", b.Put(ctx, "packs/a", strings.NewReader("x"), 1))
@@ -97,6 +99,7 @@ func TestErrors(t *testing.T) {
 			if test.reply[0].Value == 1 { // a reply that only writes get
 				return
 			}
+
 			for _, command := range []string{"find", "aggregate"} {
 				f.on(command, test.reply)
 			}
@@ -106,6 +109,7 @@ func TestErrors(t *testing.T) {
 			check("get record", err)
 			_, err = b.Stat(ctx, "packs/a")
 			check("stat", err)
+
 			for _, err := range b.List(ctx, "") {
 				check("list", err)
 			}
@@ -170,9 +174,11 @@ func TestUnclearUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer b.Close()
+
 		if err := b.Put(context.Background(), "packs/a", bytes.NewReader(make([]byte, 3000)), 3000); !errors.Is(err, remote.ErrTemporary) {
 			t.Errorf("%s: error %v, want ErrTemporary", test.name, err)
 		}
+
 		deleted := false
 		for _, command := range sent.take() {
 			from, ok := command.Lookup("delete").StringValueOK()
@@ -234,9 +240,11 @@ func TestCancelledWhileWaiting(t *testing.T) {
 	if _, err := b.Get(context.Background(), "root/1", make([]byte, 1), 0); !errors.Is(err, remote.ErrNotFound) {
 		t.Fatal(err) // after the get, no call sends hello
 	}
+
 	for _, command := range []string{"find", "insert", "delete", "aggregate"} {
 		f.on(command, nil)
 	}
+
 	body := bytes.NewReader(make([]byte, 20<<20))
 	for name, call := range map[string]func(ctx context.Context) error{
 		"get record": func(ctx context.Context) error { _, err := b.Get(ctx, "root/1", make([]byte, 1), 0); return err },

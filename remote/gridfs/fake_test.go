@@ -52,6 +52,7 @@ func startFake(t testing.TB, hello ...bson.E) *fakeServer {
 			})
 		}
 	})
+
 	t.Cleanup(func() {
 		close(f.ended)
 		l.Close()
@@ -120,6 +121,7 @@ func (f *fakeServer) serve(conn net.Conn) {
 		default:
 			return
 		}
+
 		if _, err := conn.Write(reply); err != nil {
 			return
 		}
@@ -168,6 +170,7 @@ func (f *fakeServer) reply(command bson.Raw) []byte {
 	default:
 		doc = bson.D{{Key: "ok", Value: 1}, {Key: "n", Value: 1}}
 	}
+
 	data, err := bson.Marshal(doc)
 	if err != nil {
 		panic(err)

@@ -72,12 +72,14 @@ func TestDamage(t *testing.T) {
 	ctx := context.Background()
 	data := sample(5*1024 + 100)
 	chunk := func(n int) bson.D { return bson.D{{Key: "files_id", Value: "packs/a"}, {Key: "n", Value: n}} }
+
 	setData := func(n int, data any) func(*collections) error {
 		return func(c *collections) error {
 			_, err := c.chunks.UpdateOne(ctx, chunk(n), bson.D{{Key: "$set", Value: bson.D{{Key: "data", Value: data}}}})
 			return err
 		}
 	}
+
 	setFile := func(field string, value any) func(*collections) error {
 		return func(c *collections) error {
 			_, err := c.files.UpdateOne(ctx, byID("packs/a"), bson.D{{Key: "$set", Value: bson.D{{Key: field, Value: value}}}})
@@ -124,6 +126,7 @@ func TestDamage(t *testing.T) {
 			if err := test.damage(b.opened.Load()); err != nil {
 				t.Fatal(err)
 			}
+
 			p := make([]byte, test.n)
 			_, err := b.Get(ctx, "packs/a", p, int64(test.off))
 			if !errors.Is(err, remote.ErrDamaged) || !strings.Contains(err.Error(), test.reason) || !strings.Contains(err.Error(), "packs/a") {

@@ -97,12 +97,14 @@ func uploadOf(t *testing.T, commands []bson.Raw) (u sentUpload) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		u.steps = append(u.steps, fmt.Sprint(strings.TrimPrefix(first.Value().StringValue(), "kist."), " ", len(documents)))
 		for _, document := range documents {
 			elements, err := document.Document().Elements()
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			var shown []string
 			for _, e := range elements {
 				text := fmt.Sprint(e.Key(), " ", e.Value().Type, " ")
@@ -123,6 +125,7 @@ func uploadOf(t *testing.T, commands []bson.Raw) (u sentUpload) {
 				}
 				shown = append(shown, text)
 			}
+
 			u.documents = append(u.documents, strings.Join(shown, ", "))
 		}
 	}
@@ -156,6 +159,7 @@ func TestUploadIncomplete(t *testing.T) {
 		if !errors.Is(err, test.kind) {
 			t.Errorf("%s: error %v, want %v", test.name, err, test.kind)
 		}
+
 		stored, deleted := false, false
 		for _, command := range sent.take() {
 			into, _ := command.Lookup("insert").StringValueOK()

@@ -62,6 +62,7 @@ func TestFailedUpload(t *testing.T) {
 	b.endTime = time.Minute // a slow server must not fail the test
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+
 	failure := errors.New("disk on fire")
 	for _, test := range []struct {
 		name string
@@ -77,6 +78,7 @@ func TestFailedUpload(t *testing.T) {
 			sent = count(t, b.opened.Load().chunks, chunksOf(test.name))
 			return test.do()
 		}
+
 		err := b.Put(test.ctx, test.name, &body{data: sample(5 << 20), at: 4<<20 + 1, do: do}, 5<<20)
 		if !errors.Is(err, test.want) {
 			t.Errorf("%s: error %v, want %v", test.name, err, test.want)
@@ -84,6 +86,7 @@ func TestFailedUpload(t *testing.T) {
 		if sent == 0 {
 			t.Errorf("%s: no chunk was sent before the failure", test.name)
 		}
+
 		c := b.opened.Load()
 		if n := count(t, c.chunks, chunksOf(test.name)); n != 0 {
 			t.Errorf("%s: %d chunks left, want none", test.name, n)
@@ -92,6 +95,7 @@ func TestFailedUpload(t *testing.T) {
 			t.Errorf("%s: %d files documents, want none", test.name, n)
 		}
 	}
+
 	if names := orphans(t, b); len(names) > 0 {
 		t.Errorf("orphans %q, want none", names)
 	}
@@ -164,6 +168,7 @@ func TestOrphans(t *testing.T) {
 	if names := orphans(t, b); names != nil {
 		t.Errorf("orphans of an empty bucket: %q", names)
 	}
+
 	for _, name := range []string{"index/whole", "packs/0/whole", "packs/a", "packs/z", "state/empty"} {
 		size := 3000
 		if name == "state/empty" {
@@ -171,6 +176,7 @@ func TestOrphans(t *testing.T) {
 		}
 		mustPut(t, b, name, sample(size))
 	}
+
 	c := b.opened.Load()
 	for _, chunk := range []struct {
 		id any
@@ -180,16 +186,19 @@ func TestOrphans(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	want := []string{"a", "packs/0/half", "packs/zz"}
 	if names := orphans(t, b); !slices.Equal(names, want) {
 		t.Errorf("orphans %q, want %q", names, want)
 	}
+
 	for info := range b.Orphans(ctx) {
 		if age := time.Since(info.Modified); info.Name != "a" || age < -time.Minute || age > time.Minute {
 			t.Errorf("first orphan %v, want a, sent just now", info)
 		}
 		break
 	}
+
 	for _, name := range want {
 		if _, err := b.Stat(ctx, name); !errors.Is(err, remote.ErrNotFound) {
 			t.Errorf("stat of orphan %q: error %v, want ErrNotFound", name, err)
@@ -198,6 +207,7 @@ func TestOrphans(t *testing.T) {
 			t.Errorf("delete orphan %q: %v", name, err)
 		}
 	}
+
 	if names := orphans(t, b); names != nil {
 		t.Errorf("orphans %q after their deletion, want none", names)
 	}
@@ -314,6 +324,7 @@ func TestRecords(t *testing.T) {
 		if got := recordID(name); got != id {
 			t.Errorf("%s: _id %v, want %v", name, got, id)
 		}
+
 		doc, err := b.opened.Load().roots.FindOne(ctx, byID(id)).Raw()
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -325,6 +336,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("%s: _id is of type %v", name, typ)
 		}
 	}
+
 	if _, err := b.opened.Load().roots.InsertOne(ctx, bson.D{{Key: "_id", Value: "something else"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -335,6 +347,7 @@ func TestRecords(t *testing.T) {
 	if names := listNames(t, b, "", ""); !slices.Equal(names, want) {
 		t.Errorf("list %q, want %q", names, want)
 	}
+
 	mustPut(t, b, "packs/a", nil)
 	want = slices.Insert(want, 1, "packs/a")
 	for i := range want {
@@ -342,6 +355,7 @@ func TestRecords(t *testing.T) {
 			t.Errorf("list after %s: %q, want %q", want[i], names, want[i+1:])
 		}
 	}
+
 	if names := listNames(t, b, "root/", "root/00000000000000000042"); !slices.Equal(names, want[6:]) {
 		t.Errorf("list of roots: %q, want %q", names, want[6:])
 	}

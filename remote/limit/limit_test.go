@@ -203,6 +203,7 @@ func (f readerAt) ReadAt(p []byte, off int64) (int, error) { return f(p, off) }
 func TestEndsWithItsContext(t *testing.T) {
 	m := remotetest.NewMemory()
 	put(t, m, "x", data)
+
 	for name, call := range map[string]func(context.Context, remote.Backend) error{
 		"get": func(ctx context.Context, b remote.Backend) error {
 			_, err := b.Get(ctx, "x", make([]byte, size), 0)

@@ -33,12 +33,14 @@ func BenchmarkIndex(b *testing.B) {
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		b.Fatal(err)
 	}
+
 	data = nil
 	f, err := os.Open(path)
 	if err != nil {
 		b.Fatal(err)
 	}
 	defer f.Close()
+
 	open := func() *Index {
 		x, err := OpenIndex(f, size)
 		if err != nil {
@@ -46,14 +48,17 @@ func BenchmarkIndex(b *testing.B) {
 		}
 		return x
 	}
+
 	b.Run("open", func(b *testing.B) {
 		for b.Loop() {
 			open()
 		}
 	})
+
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
+
 	x := open()
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 100 {
@@ -61,6 +66,7 @@ func BenchmarkIndex(b *testing.B) {
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
+
 	held := float64(after.HeapAlloc) - float64(before.HeapAlloc)
 	b.Run("hit", func(b *testing.B) {
 		for b.Loop() {
@@ -71,6 +77,7 @@ func BenchmarkIndex(b *testing.B) {
 		b.ReportMetric(float64(size), "file-bytes")
 		b.ReportMetric(held, "held-bytes")
 	})
+
 	b.Run("miss", func(b *testing.B) {
 		key := object.Key{Kind: object.KindChunk}
 		for b.Loop() {
@@ -82,6 +89,7 @@ func BenchmarkIndex(b *testing.B) {
 			}
 		}
 	})
+
 	b.Run("all", func(b *testing.B) {
 		for b.Loop() {
 			for _, err := range x.All() {
@@ -115,6 +123,7 @@ func BenchmarkWriter(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
+
 				body, _, err := w.Finish(nameOf(1))
 				if err != nil {
 					b.Fatal(err)

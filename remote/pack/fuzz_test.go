@@ -64,6 +64,7 @@ func FuzzOpenIndex(f *testing.F) {
 				return
 			}
 		}
+
 		intact := err == nil
 		packs := x.Packs()
 		for e, err := range x.All() {
@@ -194,6 +195,7 @@ func FuzzValues(f *testing.F) {
 		e.Key.Kind = object.KindTree
 		copy(e.Key.ID[:], id)
 		source := &counted{body: body}
+
 		values := NewValues(source.get, int(block))
 		for _, held := range []Part{{}, {int64(off / 2), body[off/2:]}} {
 			data, err := values.Decode(t.Context(), e, value(body, e), held)

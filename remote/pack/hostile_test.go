@@ -100,6 +100,7 @@ func TestPackDamage(t *testing.T) {
 	for _, e := range entries {
 		values = max(values, int(e.Offset+e.Stored))
 	}
+
 	for bit := range len(body) * 8 {
 		body[bit/8] ^= 1 << (bit % 8)
 		got, err := readPack(name, body)
@@ -117,12 +118,14 @@ func TestPackDamage(t *testing.T) {
 		}
 		body[bit/8] ^= 1 << (bit % 8)
 	}
+
 	for n := range body {
 		_, err := readPack(name, body[:n])
 		wantCorrupt(t, err, name, "")
 		_, err = ReadIndex(infoOf(name, body), getter(body[:n])) // cut after it was listed
 		wantCorrupt(t, err, name, "")
 	}
+
 	_, err := readPack(name, append(bytes.Clone(body), 0))
 	wantCorrupt(t, err, name, "trailer")
 	_, err = readPack(nameOf(8), body)
@@ -204,12 +207,14 @@ func TestHostileSizes(t *testing.T) {
 	name := nameOf(5)
 	body, entries := build(t, name, items(7, 3))
 	index := writeIndexFile(t, slices.Clone(entries))
+
 	hugeCounts := func(data []byte, end int) []byte { // of a key index
 		t := data[end-60 : end]
 		binary.BigEndian.PutUint64(t, keys.MaxRecords)
 		binary.BigEndian.PutUint32(t[48:], crc32.Checksum(t[:48], castagnoli))
 		return data
 	}
+
 	inline := AppendEntries(nil, entries)
 	for name, read := range map[string]func() error{
 		"pack of 4 GiB": func() error {

@@ -49,6 +49,7 @@ func TestIndex(t *testing.T) {
 	if x := openIndexFile(t, writeIndexFile(t, nil)); x.Len() != 0 || len(x.Packs()) != 0 || x.Verify() != nil {
 		t.Errorf("no entries: %d entries, packs %v", x.Len(), x.Packs())
 	}
+
 	for _, n := range []int{3, 32, 33, 500} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			entries, infos := packed(t, uint64(n), n, 3)
@@ -59,10 +60,12 @@ func TestIndex(t *testing.T) {
 			if again := writeIndexFile(t, entries); !bytes.Equal(again, data) {
 				t.Error("the index file depends on the order of entries")
 			}
+
 			x := openIndexFile(t, data)
 			if err := x.Verify(); err != nil || x.Len() != n || !slices.Equal(x.Packs(), infos) {
 				t.Errorf("%d entries, packs %v, %v", x.Len(), x.Packs(), err)
 			}
+
 			i := 0
 			for e, err := range x.All() {
 				if err != nil || e != entries[i] {
@@ -70,6 +73,7 @@ func TestIndex(t *testing.T) {
 				}
 				i++
 			}
+
 			for range 2 {
 				for _, want := range entries {
 					if e, ok, err := x.Find(want.Key); err != nil || !ok || e != want {

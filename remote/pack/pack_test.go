@@ -97,10 +97,12 @@ func TestPack(t *testing.T) {
 			if len(entries) != n || !slices.IsSortedFunc(entries, func(a, b Entry) int { return a.Key.Compare(b.Key) }) {
 				t.Fatalf("%d entries, want %d in order", len(entries), n)
 			}
+
 			byKey := map[object.Key]item{}
 			for _, it := range list {
 				byKey[it.key] = it
 			}
+
 			for _, e := range entries {
 				it := byKey[e.Key]
 				if e.Pack != infoOf(name, body) || !bytes.Equal(value(body, e), it.value) {
@@ -110,6 +112,7 @@ func TestPack(t *testing.T) {
 					t.Errorf("Decode(%+v): %v", e, err)
 				}
 			}
+
 			gets := 0
 			got, err := ReadIndex(infoOf(name, body), func(p []byte, off int64) (int, error) {
 				gets++
@@ -121,6 +124,7 @@ func TestPack(t *testing.T) {
 			if want := map[bool]int{false: 2, true: 3}[n == 3000]; gets != want {
 				t.Errorf("ReadIndex reads %d times, want %d", gets, want)
 			}
+
 			inline := AppendEntries([]byte("before"), entries)
 			if got, err := ParseEntries(infoOf(name, body), inline[6:]); err != nil || !slices.Equal(got, entries) {
 				t.Errorf("ParseEntries: %d entries, %v", len(got), err)
@@ -173,15 +177,18 @@ func TestWriterRefuses(t *testing.T) {
 			t.Errorf("%s: no error", name)
 		}
 	}
+
 	w := NewWriter(nil)
 	if _, _, err := w.Finish(nameOf(1)); err == nil {
 		t.Error("Finish of an empty pack: no error")
 	}
+
 	for range 2 {
 		if err := w.Add(it.key, it.value, len(it.data)); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	if _, _, err := w.Finish(Name{}); err == nil {
 		t.Error("Finish without a name: no error")
 	}
@@ -197,6 +204,7 @@ func TestFull(t *testing.T) {
 	if w.Full(MaxSize) {
 		t.Error("an empty pack is full")
 	}
+
 	key := object.Key{Kind: object.KindChunk}
 	for ; !w.Full(len(value)); key.ID[0]++ {
 		if err := w.Add(key, value, len(value)-1); err != nil {
@@ -206,6 +214,7 @@ func TestFull(t *testing.T) {
 	if w.Size() < TargetSize || w.Len() != 2 {
 		t.Errorf("full with %d objects, %d bytes", w.Len(), w.Size())
 	}
+
 	w = NewWriter(w.buf)
 	for range 3 {
 		if err := w.Add(key, value, len(value)-1); err != nil {
@@ -219,6 +228,7 @@ func TestFull(t *testing.T) {
 	if err := w.Add(key, value, len(value)-1); err == nil {
 		t.Error("Add beyond MaxSize: no error")
 	}
+
 	body, entries, err := w.Finish(nameOf(1))
 	if err != nil || len(body) > MaxSize {
 		t.Fatalf("Finish: %d bytes, %v; want at most %d", len(body), err, MaxSize)

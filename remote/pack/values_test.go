@@ -76,10 +76,12 @@ func TestValues(t *testing.T) {
 	if err != nil || !slices.Equal(again, entries) {
 		t.Fatalf("ReadIndex: %d entries, %v", len(again), err)
 	}
+
 	byKey := map[object.Key]item{}
 	for _, it := range list {
 		byKey[it.key] = it
 	}
+
 	for _, test := range []struct {
 		name   string
 		block  int
@@ -186,34 +188,41 @@ func TestWriterTakesPatch(t *testing.T) {
 	if w.TakesPatch(list[0].key) || add(list[1]) == nil || w.Len() != 1 {
 		t.Error("a pack of version 1 takes a patch")
 	}
+
 	w.ResetOptimised()
 	if w.TakesPatch(list[0].key) || add(list[1]) == nil {
 		t.Error("the pack takes a patch on an object of the pack before")
 	}
+
 	for i, it := range list[:MaxChain+1] {
 		if err := add(it); err != nil || w.TakesPatch(it.key) != (i < MaxChain) {
 			t.Errorf("patch %d: %v", i, err)
 		}
 	}
+
 	if err := add(list[MaxChain+1]); err == nil {
 		t.Error("the pack takes a chain longer than MaxChain")
 	}
 	if err := add(large); err != nil || w.TakesPatch(large.key) {
 		t.Errorf("the pack takes a patch on a too large object; %v", err)
 	}
+
 	other := list[1]
 	other.key = object.Key{Kind: object.KindChunk, ID: object.ID{1}}
 	if w.TakesPatch(object.Key{Kind: object.KindChunk, ID: list[0].key.ID}) || add(other) == nil {
 		t.Error("the pack takes a patch on an object of another kind")
 	}
+
 	near, err := frame.AppendNear(nil, list[1].value, frame.Near{Distance: 3001, Stored: 3001, Raw: 3000})
 	if other.value = near; err != nil || add(other) == nil {
 		t.Errorf("the pack takes a near patch; %v", err)
 	}
+
 	cut := list[1].value[:33]
 	if other.value = cut; add(item{object.Key{Kind: object.KindTree}, other.data, cut}) == nil {
 		t.Error("the pack takes a cut patch")
 	}
+
 	body, entries, err := w.Finish(nameOf(1))
 	if err != nil || len(entries) != MaxChain+2 || w.TakesPatch(list[0].key) {
 		t.Fatalf("%d entries, %v", len(entries), err)
@@ -224,6 +233,7 @@ func TestWriterTakesPatch(t *testing.T) {
 	if w.TakesPatch(list[0].key) || add(list[0]) != nil || add(list[1]) == nil {
 		t.Error("the pack of version 1 after Reset takes a patch")
 	}
+
 	body, _, err = w.Finish(nameOf(1))
 	if err != nil {
 		t.Fatal(err)

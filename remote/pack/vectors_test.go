@@ -133,9 +133,11 @@ func TestPackVectors(t *testing.T) {
 	patches := badPatches(t, name)
 	values := make([]byte, 20)
 	bad := func(what, part string, data []byte) vector { return vector{Name: what, Part: part, data: data} }
+
 	newer := func(what string, data []byte) vector {
 		return vector{Name: what, Part: "header", Newer: true, data: data}
 	}
+
 	made := func(records ...keys.Record) []byte { return madeUpPack(t, name, values, records...) }
 	for _, v := range compareVectors(t, "pack.json", []vector{
 		{Name: "one object", data: one, Packs: viewPacks([]Info{infoOf(name, one)}), Entries: viewEntries(oneEntry)},
@@ -203,6 +205,7 @@ func badPatches(t testing.TB, name Name) vector {
 	body := append(remote.AppendHeader(nil, remote.TypePack, remote.Version2), base.value...)
 	records := []keys.Record{{Key: base.key, Offset: remote.HeaderSize, Stored: uint32(len(base.value)), Raw: 100}}
 	var damaged []string
+
 	add := func(good bool, raw int, n frame.Near) {
 		patch := hostilePatch(raw, n)
 		key := object.Key{Kind: object.KindChunk, ID: object.Sum(base.data[:raw])}
@@ -212,10 +215,12 @@ func badPatches(t testing.TB, name Name) vector {
 			damaged = append(damaged, viewKey(key))
 		}
 	}
+
 	for i := range MaxChain + 1 {
 		last := records[len(records)-1]
 		add(i < MaxChain, 99-i, frame.Near{Distance: len(body) - int(last.Offset), Stored: int(last.Stored), Raw: int(last.Raw)})
 	}
+
 	at, stored := len(body)-remote.HeaderSize, len(base.value)
 	add(false, 50, frame.Near{Distance: at + 1, Stored: stored, Raw: 100})
 	add(false, 49, frame.Near{Distance: 1, Stored: stored, Raw: 100})
@@ -246,9 +251,11 @@ func TestIndexVectors(t *testing.T) {
 	index := writeIndexFile(t, both)
 	none := writeIndexFile(t, nil)
 	bad := func(what, part string, data []byte) vector { return vector{Name: what, Part: part, data: data} }
+
 	newer := func(what string, data []byte) vector {
 		return vector{Name: what, Part: "header", Newer: true, data: data}
 	}
+
 	made := func(rec keys.Record) []byte { return madeUpIndex(t, packs, rec) }
 	for _, v := range compareVectors(t, "packindex.json", []vector{
 		{Name: "empty", data: none},
@@ -294,10 +301,12 @@ func TestEntryVectors(t *testing.T) {
 	good := AppendEntries(nil, entries)
 	last := slices.MaxFunc(entries, func(a, b Entry) int { return int(a.Offset) - int(b.Offset) })
 	gap := AppendEntries(nil, []Entry{last})
+
 	id := bytes.Repeat([]byte{1}, 32)
 	bad := func(what string, numbers ...byte) vector {
 		return vector{Name: what, Part: "entry", data: slices.Concat([]byte{1}, id, numbers)}
 	}
+
 	for _, v := range compareVectors(t, "packentries.json", []vector{
 		{Name: "none", data: []byte{}},
 		{Name: "three objects", data: good, Entries: viewEntries(entries)},

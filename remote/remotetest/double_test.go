@@ -117,10 +117,12 @@ func TestFaulty(t *testing.T) {
 		{"of a name", Fault{Op: Put, Name: "packs/e"}, "....x.", "abcdf", remote.ErrTemporary},
 		{"of names", Fault{Op: Put, Name: "packs/", N: 2}, ".x....", "acdef", remote.ErrTemporary},
 	}
+
 	for _, test := range tests {
 		m := NewMemory()
 		f := NewFaulty(m)
 		f.Fail(test.fault)
+
 		var failed, stored []byte
 		for _, c := range "abcdef" {
 			err := store(f, "packs/"+string(c), []byte{byte(c)})
@@ -133,6 +135,7 @@ func TestFaulty(t *testing.T) {
 				t.Errorf("%s: error %v, want %v", test.name, err, test.kind)
 			}
 		}
+
 		for _, name := range m.Names("") {
 			stored = append(stored, name[len(name)-1])
 		}
@@ -142,6 +145,7 @@ func TestFaulty(t *testing.T) {
 		if f.Calls(Put) != 6 || f.Calls(Any) != 6 || f.Calls(Get) != 0 {
 			t.Errorf("%s: calls of Put %d, Any %d, Get %d; want 6, 6, 0", test.name, f.Calls(Put), f.Calls(Any), f.Calls(Get))
 		}
+
 		f.Heal()
 		put(t, f, "packs/g", nil)
 	}
@@ -243,13 +247,16 @@ func TestFaultyAtRandom(t *testing.T) {
 		infos, _ := list(t, f, "")
 		return failed, len(m.Names("")), len(infos)
 	}
+
 	count := func(failed string) int { return bytes.Count([]byte(failed), []byte("x")) }
+
 	near := func(what string, got, want int) {
 		t.Helper()
 		if got < want-60 || got > want+60 {
 			t.Errorf("%s: %d, want about %d", what, got, want)
 		}
 	}
+
 	failed, stored, _ := run(1, Rates{Before: 0.2, After: 0.3, Ops: []Op{Put}})
 	near("failed", count(failed), 500)
 	near("stored", stored, 800)
@@ -258,6 +265,7 @@ func TestFaultyAtRandom(t *testing.T) {
 	if again != failed || other == failed {
 		t.Error("equal seeds give other failures, or other seeds equal ones")
 	}
+
 	failed, _, listed := run(1, Rates{Before: 1, Hide: 0.3, Ops: []Op{Get, Stat}})
 	near("failed, of other methods", count(failed), 0)
 	near("listed", listed, 700)

@@ -254,6 +254,7 @@ func TestStuckCallsAreCancelled(t *testing.T) {
 			return b.Put(ctx, "x", bytes.NewReader(make([]byte, mib)), mib)
 		}, want: time.Minute, once: true},
 	}
+
 	for op, test := range calls {
 		t.Run(op, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -269,6 +270,7 @@ func TestStuckCallsAreCancelled(t *testing.T) {
 				if !errors.Is(err, remote.ErrTemporary) || !errors.Is(err, errStuck) || errors.Is(err, context.Canceled) {
 					t.Error(err)
 				}
+
 				if test.once {
 					first = time.Since(start)
 				}
@@ -392,16 +394,19 @@ func TestFirstContact(t *testing.T) {
 			}
 			return nil
 		}}
+
 		b := New(f, Options{Now: time.Now})
 		list := func() (err error) {
 			for _, err = range b.List(t.Context(), "") {
 			}
 			return err
 		}
+
 		get := func() error {
 			_, err := b.Get(t.Context(), "x", nil, 0)
 			return err
 		}
+
 		outage := func(call func() error, min, max time.Duration) {
 			t.Helper()
 			start := time.Now()
@@ -410,12 +415,14 @@ func TestFirstContact(t *testing.T) {
 				t.Errorf("error %v after %v, want ErrTemporary after %v to %v", err, took, min, max)
 			}
 		}
+
 		outage(get, 5*time.Second, 15*time.Second)
 		outage(list, 5*time.Second, 15*time.Second)
 		down = false
 		if err := list(); err != nil {
 			t.Fatal(err)
 		}
+
 		down = true
 		outage(get, 14*time.Minute, 15*time.Minute)
 		outage(list, 14*time.Minute, 15*time.Minute)

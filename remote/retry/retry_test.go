@@ -84,15 +84,18 @@ func TestNoRetryStorm(t *testing.T) {
 		}})
 		_, get := b.Get(t.Context(), "x", make([]byte, 1), 0)
 		_, stat := b.Stat(t.Context(), "x")
+
 		var list error
 		for _, err := range b.List(t.Context(), "") {
 			list = err
 		}
+
 		for _, err := range []error{get, stat, list, b.Delete(t.Context(), "x"), b.Put(t.Context(), "x", strings.NewReader(""), 0), b.Create(t.Context(), "root/1", nil)} {
 			if e, ok := errors.AsType[*remote.Error](err); !ok || e.Kind != kind || !strings.HasSuffix(err.Error(), "the reason") {
 				t.Errorf("error %v, want kind %v", err, kind)
 			}
 		}
+
 		for op, n := range f.calls {
 			if n != 1 {
 				t.Errorf("%v: %d calls of %s, want 1", kind, n, op)

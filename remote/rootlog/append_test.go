@@ -42,6 +42,7 @@ func TestAppendFindsOut(t *testing.T) {
 			s := grow(t, newLog(t, m), 2)
 			f := remotetest.NewFaulty(m)
 			l := newLog(t, f)
+
 			for _, fault := range test.faults {
 				f.Fail(fault)
 			}
@@ -78,6 +79,7 @@ func TestAppendLost(t *testing.T) {
 			f := remotetest.NewFaulty(m)
 			l := newLog(t, f)
 			l.o.Rand = newRandom("mine")
+
 			for _, fault := range test.faults {
 				f.Fail(fault)
 			}
@@ -94,6 +96,7 @@ func TestAppendLost(t *testing.T) {
 			if want := mustHead(t, newLog(t, m), nil); lost.Head.Position() != want.Position() || lost.Head.Seq != uint64(2+test.others) {
 				t.Errorf("head of the error is root %d, want %d", lost.Head.Seq, want.Seq)
 			}
+
 			next := mustAppend(t, l, lost.Head, move("side", 0, 77))
 			if next.Refs["refs/heads/side"] != commit(77) || next.Refs["refs/heads/main"] != commit(2+test.others) {
 				t.Errorf("refs after the second Append: %v", next.Refs)
@@ -187,6 +190,7 @@ func TestAppendUnknown(t *testing.T) {
 	s := grow(t, newLog(t, m), 2)
 	backup := m.Snapshot()
 	stuck := func(how remotetest.How) remotetest.Fault { return remotetest.Fault{Op: remotetest.Create, How: how} }
+
 	always := func(op remotetest.Op, how remotetest.How, err error) remotetest.Fault {
 		return remotetest.Fault{Op: op, Name: rootFolder, How: how, Err: err, Stays: true}
 	}
@@ -216,6 +220,7 @@ func TestAppendUnknown(t *testing.T) {
 			default:
 				l.o.Deadline = 20 * time.Millisecond
 			}
+
 			for _, fault := range test.faults {
 				f.Fail(fault)
 			}
@@ -289,9 +294,11 @@ func TestAppendRejects(t *testing.T) {
 		Condemn: []string{name(8).Path(), name(9).IndexPath()},
 	})
 	tree := object.Key{Kind: object.KindTree, ID: object.Sum(nil)}
+
 	ref := func(name string, from, to object.Key) Change {
 		return Change{Time: noon, Refs: []RefChange{{Name: name, Old: from, New: to}}}
 	}
+
 	none := object.Key{}
 	for _, test := range []struct {
 		name   string

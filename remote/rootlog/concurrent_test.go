@@ -78,6 +78,7 @@ func TestManyWriters(t *testing.T) {
 		acked  = map[string]uint64{} // by who
 		losses atomic.Int64
 	)
+
 	for w := range writers {
 		wg.Go(func() {
 			o := Options{Rand: newRandom(fmt.Sprint("writer ", w)), Sleep: noWait}
@@ -92,6 +93,7 @@ func TestManyWriters(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 	for _, late := range u.late {
 		late()
@@ -99,11 +101,13 @@ func TestManyWriters(t *testing.T) {
 	if losses.Load() < roots/10 {
 		t.Errorf("%d lost races, want at least %d", losses.Load(), roots/10)
 	}
+
 	l := newLog(t, u.Memory)
 	head := mustHead(t, l, nil)
 	if head.Seq != roots || len(acked) != roots {
 		t.Fatalf("%d roots, %d acknowledged, want %d", head.Seq, len(acked), roots)
 	}
+
 	n := 0
 	for r, err := range l.Roots(ctx, head.Position()) {
 		if err != nil {

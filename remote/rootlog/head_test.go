@@ -42,6 +42,7 @@ func TestHeadRequests(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	grow(t, l, 30)
+
 	for _, test := range []struct {
 		behind uint64
 		most   int
@@ -55,12 +56,14 @@ func TestHeadRequests(t *testing.T) {
 			}
 			at = r.Position()
 		}
+
 		m.ResetCounts()
 		mustHead(t, l, &at)
 		if n := m.Calls(remotetest.Any); n > test.most {
 			t.Errorf("%d roots behind: %d requests, want at most %d", test.behind, n, test.most)
 		}
 	}
+
 	m.ResetCounts()
 	mustHead(t, l, nil)
 	if n := m.Calls(remotetest.List); n != 1 {
@@ -191,9 +194,11 @@ func TestDamagedRoots(t *testing.T) {
 			ten := grow(t, l, 6).Position()
 			damage.do(m, RootName(7)) // the search skips it
 			mustHead(t, l, &four)
+
 			if s := mustHead(t, l, nil); s.Position() != ten {
 				t.Errorf("head is root %d, want 10", s.Seq)
 			}
+
 			backup := m.Snapshot()
 			for _, seq := range []uint64{9, 10} {
 				m.Restore(backup)
@@ -203,6 +208,7 @@ func TestDamagedRoots(t *testing.T) {
 				_, err = l.Head(ctx, nil)
 				wantDamage(t, err, RootName(seq))
 			}
+
 			_, err := l.Head(ctx, &ten)
 			wantDamage(t, err, RootName(10))
 			m.Restore(backup)

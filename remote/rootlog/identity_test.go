@@ -136,6 +136,7 @@ func TestParseIdentity(t *testing.T) {
 			if err == nil && string(id.Stored()) != test.data {
 				t.Errorf("Stored() = %s, want %s", id.Stored(), test.data)
 			}
+
 			m := remotetest.NewMemory()
 			m.Set(IdentityName, []byte(test.data))
 			read, again := ReadIdentity(ctx, m)

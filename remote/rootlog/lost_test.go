@@ -19,6 +19,7 @@ func TestLostList(t *testing.T) {
 	s = mustAppend(t, l, s, Change{Time: noon, Who: "Ann", Lost: []object.Key{chunk, commit(1)}})
 	s = mustAppend(t, l, s, Change{Time: noon, Who: "Bob", Lost: []object.Key{chunk, tree}, Found: []object.Key{commit(1)}})
 	s = mustAppend(t, l, s, Change{Time: noon, Condemn: []string{name(1).Path()}})
+
 	read := mustHead(t, newLog(t, m), nil)
 	if want := map[object.Key]string{chunk: "Ann", tree: "Bob"}; !maps.Equal(read.Lost, want) || !maps.Equal(s.Lost, want) {
 		t.Errorf("read %v, appended %v, want %v", read.Lost, s.Lost, want)
@@ -26,6 +27,7 @@ func TestLostList(t *testing.T) {
 	if only := []string{featureLost}; !slices.Equal(read.Write, only) || !slices.Equal(read.GC, only) || len(read.Read) > 0 {
 		t.Errorf("features: %q, %q, %q", read.Read, read.Write, read.GC)
 	}
+
 	// A long list is in a state file.
 	var c Change
 	for i := range 5000 {
@@ -33,6 +35,7 @@ func TestLostList(t *testing.T) {
 	}
 	c.Time = noon
 	s = mustAppend(t, l, s, c)
+
 	read = mustHead(t, newLog(t, m), nil)
 	if len(read.Lost) != 5001 || len(read.StateFiles()) != 1 || len(m.Data(RootName(s.Seq))) > 1000 {
 		t.Errorf("%d lost, state files %q", len(read.Lost), read.StateFiles())
@@ -40,6 +43,7 @@ func TestLostList(t *testing.T) {
 	if problems, err := newLog(t, m).Stored(ctx, read); err != nil || len(problems) > 0 {
 		t.Error(problems, err)
 	}
+
 	s = mustAppend(t, l, s, Change{Time: noon, Found: slices.Collect(maps.Keys(s.Lost))})
 	read = mustHead(t, newLog(t, m), nil)
 	if len(read.Lost)+len(read.Write)+len(read.GC) > 0 {

@@ -58,16 +58,19 @@ func TestImplausibleRecord(t *testing.T) {
 	s := mustHead(t, l, nil)
 	forged := purge(1)
 	forged.Generation = record.MaxPlausible + 1
+
 	s = mustAppend(t, l, s, Change{Time: noon, Records: []record.Record{forged, purge(2)}})
 	if s.Records.Len() != 1 || len(s.records.entries) != 1 {
 		t.Errorf("%d records, %d stored, want 1", s.Records.Len(), len(s.records.entries))
 	}
+
 	name, value, err := record.Encode(forged)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.records.entries[name] = cbor.ByteString(value) // as another program may do
 	mustAppend(t, l, s, Change{Time: noon, Records: []record.Record{purge(3)}})
+
 	s = mustHead(t, newLog(t, m), nil)
 	if s.Records.Len() != 2 || len(s.Implausible) != 1 || s.Implausible[0] != forged {
 		t.Errorf("%d records, implausible: %v", s.Records.Len(), s.Implausible)
@@ -75,6 +78,7 @@ func TestImplausibleRecord(t *testing.T) {
 	if _, purged := s.Records.View().Purged(forged.Key); purged {
 		t.Error("the implausible record has an effect")
 	}
+
 	undone := purge(1)
 	undone.On = false
 	mustAppend(t, l, s, Change{Time: noon, Records: []record.Record{undone}})

@@ -106,11 +106,13 @@ func vectors() []vector {
 	flip := func(off int) []byte {
 		return changed(func(data []byte) []byte { data[off] ^= 1; return data })
 	}
+
 	header := func(off int, b byte) []byte {
 		data := changed(func(data []byte) []byte { data[off] = b; return data })
 		sum := sha256.Sum256(data[:len(data)-32])
 		return append(data[:len(data)-32], sum[:]...)
 	}
+
 	fullBody := changed(func(data []byte) []byte { return data[remote.HeaderSize : len(data)-32] })
 	table := func(key string, f fields) []byte { return with(full(), key, f) }
 	key := keyBytes(commit(1))
@@ -119,10 +121,12 @@ func vectors() []vector {
 	entries := pack.AppendEntries(nil, p.Entries)
 	index, seq := []byte(encodeIndex(indexFile(1))), []byte(encodeSeq(1))
 	const bad, form = "not in canonical form", "malformed"
+
 	var all []vector
 	add := func(name, reason string, data []byte) {
 		all = append(all, vector{Name: name, Hex: hex.EncodeToString(data), Error: reason})
 	}
+
 	add("least", "", seal(least(9, Hash{1})))
 	add("all fields", "", seal(full()))
 	add("stub", "", seal(stub()))
@@ -264,16 +268,19 @@ func (v *vector) view(t *testing.T) json.RawMessage {
 	if err != nil {
 		t.Fatalf("%s: %v", v.Name, err)
 	}
+
 	keyText := func(k object.Key) string {
 		if k.IsZero() {
 			return ""
 		}
 		return k.Kind.String() + ":" + k.ID.String()
 	}
+
 	moves := []fields{}
 	for _, m := range r.Moves {
 		moves = append(moves, fields{"name": m.Name, "old": keyText(m.Old), "new": keyText(m.New)})
 	}
+
 	tables := fields{}
 	for i, body := range r.tables() {
 		if body != nil {
@@ -284,6 +291,7 @@ func (v *vector) view(t *testing.T) json.RawMessage {
 			tables[tableKinds[i].name] = fields{"set": set, "del": body.Del, "base": body.Base != nil}
 		}
 	}
+
 	view, err := json.Marshal(fields{
 		"seq": r.Seq, "hash": r.Hash.String(), "prev": r.Prev.String(), "txid": hex.EncodeToString(r.Txid[:]), "time": r.Time, "who": r.Who, "host": r.Host,
 		"head": r.body.Head, "floor": r.body.Floor, "write": r.body.Write, "gc": r.body.GC, "stub": r.Stub,
@@ -395,6 +403,7 @@ func FuzzDecodeRoot(f *testing.F) {
 			f.Add(data[remote.HeaderSize : len(data)-32])
 		}
 	}
+
 	f.Fuzz(func(t *testing.T, body []byte) {
 		data := rawBody(body)
 		r, err := decodeRoot(9, data)
@@ -410,11 +419,13 @@ func FuzzDecodeRoot(f *testing.F) {
 		if checkLine("", r.Who) != nil || checkLine("", r.Host) != nil || len(r.Moves) > r.Moved {
 			t.Fatalf("%+v", r)
 		}
+
 		for _, m := range r.Moves {
 			if checkRefName(m.Name) != nil || m.Old == m.New {
 				t.Fatalf("%+v", m)
 			}
 		}
+
 		if s, err := Open(remotetest.NewMemory(), &Identity{}, Options{}).resolve(ctx, r); err == nil {
 			for name, key := range s.Refs {
 				if checkRefName(name) != nil || checkTarget(key) != nil {

@@ -240,6 +240,7 @@ func TestChanges(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	s := mustHead(t, l, nil)
+
 	step := func(c Change) {
 		t.Helper()
 		c.Time = noon
@@ -251,32 +252,39 @@ func TestChanges(t *testing.T) {
 			t.Fatal(diff)
 		}
 	}
+
 	step(Change{Head: "refs/heads/main", AddPacks: []Inline{inline(1, 3), inline(2, 1), inline(3, 1)}, AddIndexes: []File{indexFile(5), indexFile(4)}, Who: "Ann", Host: "attic"})
 	if s.Head != "refs/heads/main" || len(s.Packs) != 3 || len(s.Indexes) != 2 || s.Who != "Ann" || s.Host != "attic" || !s.Time.Equal(noon) {
 		t.Errorf("%+v", s)
 	}
+
 	step(Change{Merged: []pack.Name{name(1), name(9)}, AddIndexes: []File{indexFile(6)}})
 	if s.Head != "refs/heads/main" || len(s.Packs) != 2 || len(s.Indexes) != 3 || s.Who != "" {
 		t.Errorf("%+v", s)
 	}
+
 	step(Change{Condemn: []string{name(2).Path(), indexFile(5).Name.IndexPath(), name(7).Path()}})
 	if len(s.Packs) != 1 || len(s.Indexes) != 2 || len(s.Condemned) != 3 || s.Condemned[name(7).Path()] != 3 || s.Floor != 0 {
 		t.Errorf("%+v", s)
 	}
+
 	step(Change{Condemn: []string{name(8).Path()}})
 	step(Change{Delist: []string{name(7).Path()}})
 	if len(s.Condemned) != 3 || s.Floor != 3 {
 		t.Errorf("%+v", s)
 	}
+
 	step(Change{Delist: []string{name(8).Path(), name(2).Path()}})
 	if len(s.Condemned) != 1 || s.Floor != 4 {
 		t.Errorf("%+v", s)
 	}
+
 	step(Change{Records: []record.Record{purge(1), purge(2)}})
 	again := purge(2)
 	again.Generation, again.On = 2, false
 	step(Change{Records: []record.Record{again, purge(3)}})
 	step(Change{Records: []record.Record{purge(2)}}) // from a writer that does not know the later generation
+
 	if got, _ := s.Records.Get(record.Purge, again.Key); got != again || s.Records.Len() != 3 {
 		t.Errorf("%+v of %d", got, s.Records.Len())
 	}
@@ -285,6 +293,7 @@ func TestChanges(t *testing.T) {
 	if _, err := l.Append(ctx, s, Change{Time: noon, Records: []record.Record{bad}}); !errors.Is(err, ErrInvalid) {
 		t.Error(err)
 	}
+
 	before := fmt.Sprint(s.Refs, s.Condemned, s.Packs, s.Indexes)
 	mustAppend(t, l, s, Change{Time: noon, Refs: many(3).Refs, Condemn: []string{name(3).Path()}, AddIndexes: []File{indexFile(8)}})
 	if after := fmt.Sprint(s.Refs, s.Condemned, s.Packs, s.Indexes); after != before {

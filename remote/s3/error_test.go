@@ -93,6 +93,7 @@ func TestErrorsOfTheStore(t *testing.T) {
 				answer.Header.Set("Retry-After", test.retryAfter)
 			}
 			f.SetAnswers(remotetest.S3Do(answer))
+
 			for op, call := range calls(t.Context(), b) {
 				if test.ops == everything || strings.Contains(test.ops, op) {
 					f.Reset()
@@ -142,6 +143,7 @@ func TestBroken(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			f.SetAnswers(remotetest.S3Do(answer))
 			for op, call := range calls(t.Context(), b) {
 				wantError(t, op, call(), remote.ErrTemporary, 0, "")
@@ -149,6 +151,7 @@ func TestBroken(t *testing.T) {
 			if _, ok := f.Object("some/prefix/packs/new"); ok != answer.Effect {
 				t.Errorf("blob is stored: %t, want %t", ok, answer.Effect)
 			}
+
 			f.SetAnswers()
 			switch err := calls(t.Context(), openFake(t, f))["put"](); {
 			case answer.Effect:

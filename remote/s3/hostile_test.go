@@ -81,6 +81,7 @@ func FuzzAnswer(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	f.Fuzz(func(t *testing.T, s int, header string, data []byte) {
 		if s < 200 || s > 999 {
 			return
@@ -90,6 +91,7 @@ func FuzzAnswer(f *testing.F) {
 				return
 			}
 		}
+
 		status, contentRange, body = s, header, data
 		for op, call := range calls(t.Context(), b) {
 			err := call()
@@ -100,6 +102,7 @@ func FuzzAnswer(f *testing.F) {
 			if err == nil {
 				continue
 			}
+
 			for _, r := range err.Error() {
 				if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
 					t.Errorf("%s: error %q has control characters", op, err)

@@ -98,6 +98,7 @@ func TestErrorsOfServer(t *testing.T) {
 		}
 		return env
 	}
+
 	for name, b := range map[string]*Backend{
 		"wrong id":     s.open(t, "", withEnv("AWS_ACCESS_KEY_ID", "nobody")),
 		"wrong secret": s.open(t, "", withEnv("AWS_SECRET_ACCESS_KEY", "not-the-secret")),
@@ -109,10 +110,12 @@ func TestErrorsOfServer(t *testing.T) {
 			}
 		}
 	}
+
 	elsewhere := s.open(t, "", withEnv("AWS_REGION", "eu-nowhere-1"))
 	if _, err := elsewhere.Get(t.Context(), "packs/a", make([]byte, 9), 0); !errors.Is(err, remote.ErrNotFound) {
 		t.Errorf("wrong region: error %v, want ErrNotFound", err)
 	}
+
 	missing := s.open(t, "", s.env)
 	missing.bucket += "-not"
 	for op, call := range calls(t.Context(), missing) {
@@ -126,6 +129,7 @@ func TestPermissionsOnServer(t *testing.T) {
 	if err := s.admin.Put(t.Context(), "team/packs/a", strings.NewReader("hello"), 5); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, test := range []struct {
 		policy, allowed string
 	}{
@@ -143,11 +147,13 @@ func TestPermissionsOnServer(t *testing.T) {
 				t.Errorf("policy %s: %s: error %v, want ErrPermission", test.policy, op, err)
 			}
 		}
+
 		_, err := b.Get(t.Context(), "packs/none", make([]byte, 9), 0)
 		wantError(t, "get", err, remote.ErrNotFound, 0, "")
 		b.prefix = "other/"
 		_, err = b.Get(t.Context(), "packs/none", make([]byte, 9), 0)
 		wantError(t, "get", err, remote.ErrPermission, 0, "")
+
 		for _, name := range []string{"packs/new", "root/1"} {
 			if err := s.admin.Delete(t.Context(), "team/"+name); err != nil {
 				t.Error(err)

@@ -118,11 +118,13 @@ func TestCredentialsRenewed(t *testing.T) {
 					}
 					return &answer
 				})
+
 				env := testEnv(t, nil)
 				use := func(token string) {
 					writeFile(t, filepath.Join(env.Home, ".aws", "config"), "[profile tool]\n"+fmt.Sprintf(lines, remotetest.FakeS3AccessKey, token))
 					valid.Store(&token)
 				}
+
 				use("FIRST")
 				b, err := open(t.Context(), f.URL("p")+"&profile=tool", env, stallTimeout)
 				if err != nil {
@@ -131,6 +133,7 @@ func TestCredentialsRenewed(t *testing.T) {
 				if err := b.Put(t.Context(), "packs/a", strings.NewReader(strings.Repeat("x", 100)), 100); err != nil {
 					t.Fatal(err)
 				}
+
 				token := "RENEWED"
 				for op, call := range calls(t.Context(), b) {
 					token += "X" // another length is a change that no clock hides

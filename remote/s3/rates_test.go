@@ -19,6 +19,7 @@ func TestRates(t *testing.T) {
 	f.SetListing(remotetest.S3Listing{Hide: 0.1, Short: 0.1})
 	f.SetReplay(0.1)
 	f.SetPageSize(9)
+
 	stored := map[string]bool{}
 	failed := map[string]int{}
 	for i := range 300 {
@@ -43,6 +44,7 @@ func TestRates(t *testing.T) {
 	if failed["put"] < 20 || failed["get"] < 20 {
 		t.Errorf("too few calls failed: %v, want at least 20 of each", failed)
 	}
+
 	missed := 0
 	for range 5 {
 		list, err := names(t.Context(), b, "packs/")
@@ -52,11 +54,13 @@ func TestRates(t *testing.T) {
 	if missed <= 0 {
 		t.Error("no list missed a name")
 	}
+
 	// A late replay of its PUT brings a deleted blob back.
 	for name := range stored {
 		wantTemporary(t, b.Delete(t.Context(), name))
 	}
 	f.SetAnswers()
+
 	for i := range 200 {
 		if _, err := b.Stat(t.Context(), fmt.Sprintf("packs/%04d", i)); err != nil && !errors.Is(err, remote.ErrNotFound) {
 			t.Error(err)

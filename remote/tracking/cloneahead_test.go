@@ -118,6 +118,7 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 	giver, err := kist.Open(s.Dir, opt)
 	s.Check(err)
 	defer giver.Close()
+
 	push := func(content string) {
 		for _, path := range []string{"a", "b", "c/d", "c/e"} {
 			s.Write(path, content)
@@ -129,6 +130,7 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 		_, err = tracking.Push(t.Context(), giver, tracking.PushOptions{Remote: "origin", Refs: []registry.PushRef{p}})
 		s.Check(err)
 	}
+
 	push("second")
 	dir := t.TempDir()
 	for range 3 { // the last two after the branch has moved
@@ -141,6 +143,7 @@ func TestCloneInterruptedWhileRemoteMoves(t *testing.T) {
 		cancel()
 		push("another " + s.Head().String())
 	}
+
 	r, result, err := tracking.Clone(t.Context(), dir, opt, tracking.CloneOptions{URL: "/memory"})
 	s.Check(err)
 	defer r.Close()

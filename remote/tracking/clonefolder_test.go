@@ -66,6 +66,7 @@ func TestCloneFolder(t *testing.T) {
 	ctx := t.Context()
 	s := treetest.New(t)
 	random := rand.New(rand.NewPCG(1, 2))
+
 	edit := func(commits int) {
 		for i := range commits {
 			data := make([]byte, random.IntN(1<<20))
@@ -77,10 +78,12 @@ func TestCloneFolder(t *testing.T) {
 			s.Commit(fmt.Sprint("commit ", i))
 		}
 	}
+
 	edit(3)
 	before := files(t, s.Dir)
 	clone, err := cloneOf(t, s.Dir)
 	s.Check(err)
+
 	for range objecttest.Rounds(t, 3) {
 		if after := files(t, s.Dir); !maps.Equal(before, after) {
 			t.Fatal("clone or fetch changed the other repository")
@@ -90,6 +93,7 @@ func TestCloneFolder(t *testing.T) {
 		if head := s.Head(); tip != head {
 			t.Fatalf("origin/main is at %s, want %s", tip, head)
 		}
+
 		verify(t, clone)
 		edit(1 + random.IntN(2))
 		before = files(t, s.Dir)
@@ -134,6 +138,7 @@ func TestFolderIsNoStore(t *testing.T) {
 	opened, err := registry.OpenURL(ctx, s.Repo.Options(), registry.Remote{URL: "file://" + s.Dir})
 	s.Check(err)
 	defer opened.Close()
+
 	for name, do := range map[string]func() error{
 		"push": func() error { _, err := opened.Push(ctx, s.Repo.Objects(), transfer.PushOptions{}); return err },
 		"gc":   func() error { _, err := opened.PlanGC(ctx, nil, transfer.CollectOptions{}); return err },
@@ -164,6 +169,7 @@ func TestFolderIsNoStore(t *testing.T) {
 			t.Errorf("%s: error %v, want ErrRepository", name, err)
 		}
 	}
+
 	if after := files(t, s.Dir); !maps.Equal(before, after) {
 		t.Error("the repository changed")
 	}
@@ -223,6 +229,7 @@ func TestCloneHostileFolder(t *testing.T) {
 			s.Check(os.CopyFS(worktree, os.DirFS(s.Dir)))
 			dir := filepath.Join(worktree, ".kist")
 			s.Check(c.prepare(t, dir))
+
 			clone, err := cloneOf(t, worktree)
 			if c.want != nil {
 				if !errors.Is(err, c.want) {
@@ -230,10 +237,12 @@ func TestCloneHostileFolder(t *testing.T) {
 				}
 				return
 			}
+
 			s.Check(err)
 			if _, err := os.Lstat(dir + "/ran"); err == nil || clone.Who().Name == "Mallory" {
 				t.Error("the clone uses the configuration of the other repository")
 			}
+
 			list, err := clone.Refs().List("refs/remotes/")
 			s.Check(err)
 			for _, ref := range list {

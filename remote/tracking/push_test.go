@@ -87,6 +87,7 @@ func TestPushManyBranches(t *testing.T) {
 		s.Add(stage.AddOptions{})
 		s.Commit("base")
 		s.Push(repo, "main")
+
 		for round := range 3 { // new branches, moved branches, and unchanged branches
 			var push []registry.PushRef
 			for i := range branches {
@@ -98,6 +99,7 @@ func TestPushManyBranches(t *testing.T) {
 				s.Check(err)
 				push = append(push, p)
 			}
+
 			before := faulty.Calls(remotetest.Any)
 			_, err := tracking.Push(ctx, repo, tracking.PushOptions{Remote: "origin", Refs: push})
 			s.Check(err)
@@ -105,6 +107,7 @@ func TestPushManyBranches(t *testing.T) {
 		}
 		return list
 	}
+
 	few, many := requests(2), requests(30)
 	if !slices.Equal(few, many) {
 		t.Errorf("%v requests for 30 branches, %v for 2", many, few)

@@ -45,6 +45,7 @@ func (p *pusher) sendAhead(id object.ID) *Ahead {
 	if err != nil {
 		p.t.Fatal(err)
 	}
+
 	keys := make(chan object.Key)
 	var adding sync.WaitGroup
 	for range 2 {
@@ -59,11 +60,13 @@ func (p *pusher) sendAhead(id object.ID) *Ahead {
 			}
 		})
 	}
+
 	for key := range closure(p.t, p.local, commitKeys(id)...) {
 		if key.Kind == object.KindChunk {
 			keys <- key
 		}
 	}
+
 	close(keys)
 	adding.Wait()
 	ahead.End(context.Background())
@@ -91,10 +94,12 @@ func TestSendAhead(t *testing.T) {
 			p := newPusher(t, store)
 			id := p.large()
 			p.sendAhead(id)
+
 			sent := b.Bytes(remotetest.Put)
 			if packs := min(test.allowed, 45<<20/aheadSize); sent < packs*aheadSize || len(b.Names("packs/")) < int(packs) {
 				t.Errorf("%d bytes in %d packs were sent ahead, want %d packs", sent, len(b.Names("packs/")), packs)
 			}
+
 			store.allowed.Store(100)
 			if test.close {
 				if err := p.remote.Close(); err != nil {
@@ -102,6 +107,7 @@ func TestSendAhead(t *testing.T) {
 				}
 				p.reopen(store)
 			}
+
 			p.local.gets.Store(0)
 			result := p.mustPush("main", id)
 			want := closure(t, p.local, commitKeys(id)...)
@@ -111,6 +117,7 @@ func TestSendAhead(t *testing.T) {
 			if all := b.Bytes(remotetest.Put); all > 46<<20 || !test.close && result.Bytes != all {
 				t.Errorf("%d bytes were sent in total; the push reports %+v", all, result)
 			}
+
 			wantIntact(t, b, map[string]object.ID{"main": id})
 			if left, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*")); len(left) > 0 {
 				t.Errorf("left in the journal: %q", left)

@@ -35,15 +35,18 @@ func TestCheckFindsDamage(t *testing.T) {
 	p.mustPush("main", one)
 	two := p.grow(2, one)
 	p.mustPush("main", two)
+
 	files := map[string]string{}
 	for i := range 600 {
 		files[fmt.Sprint("f", i)] = noise(20000+i, 100)
 	}
 	p.mustPush("large", p.commit(p.tree(files, nil)))
+
 	head := newCollector(t, start).head()
 	if len(head.Indexes) != 1 || len(head.Packs) != 4 {
 		t.Fatalf("%d index files and %d packs, want 1 and 4", len(head.Indexes), len(head.Packs))
 	}
+
 	of := func(node bool) pack.Entry {
 		for _, p := range head.Packs {
 			if p.Entries[0].Key.Kind.IsNode() == node {
@@ -52,6 +55,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		}
 		return pack.Entry{}
 	}
+
 	node, chunk := of(true), of(false)
 	before := start.Snapshot()
 	for name, test := range map[string]struct {
@@ -98,11 +102,13 @@ func TestCheckRequests(t *testing.T) {
 	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("small", p.grow(1))
+
 	files := map[string]string{}
 	for i := range 3 {
 		files[fmt.Sprint("f", i)] = noise(i, 700<<10)
 	}
 	p.mustPush("large", p.commit(p.tree(files, nil)))
+
 	sizes := map[bool]int{} // number of packs, by whether they are small
 	nodes := 0
 	for _, pack := range newCollector(t, b).head().Packs {
@@ -114,11 +120,13 @@ func TestCheckRequests(t *testing.T) {
 	if sizes[true] != 3 || sizes[false] != 1 || nodes != 2 {
 		t.Fatalf("small and large packs: %v, %d with nodes; want 3 and 1, 2 with nodes", sizes, nodes)
 	}
+
 	r, err := openTest(t, b, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
+
 	requests := func(readData bool) int {
 		b.ResetCounts()
 		if _, err := r.Check(t.Context(), CheckOptions{ReadData: readData}, func(p Problem) { t.Error(p) }); err != nil {
@@ -126,8 +134,10 @@ func TestCheckRequests(t *testing.T) {
 		}
 		return b.Calls(remotetest.Get)
 	}
+
 	requests(false) // caches the roots
 	quick := requests(false)
+
 	// The requests for the large pack: header, trailer with the index, values.
 	if got := requests(true) - quick; got != 3+3 {
 		t.Errorf("reading 4 packs takes %d more requests, want 6", got)
@@ -183,10 +193,12 @@ func TestCheckSubset(t *testing.T) {
 	p := newPusher(t, b)
 	at := p.grow(1)
 	p.mustPush("main", at)
+
 	for i := range 5 {
 		at = p.grow(i+2, at)
 		p.mustPush("main", at)
 	}
+
 	head := newCollector(t, b).head()
 	bad := head.Packs[len(head.Packs)-1].Entries[0]
 	for _, packed := range head.Packs {
@@ -194,10 +206,12 @@ func TestCheckSubset(t *testing.T) {
 			bad = packed.Entries[0]
 		}
 	}
+
 	b.Damage(bad.Pack.Name.Path(), int(bad.Offset)+3)
 	const parts = 4
 	finders := 0
 	var read int64
+
 	for part := range parts {
 		r, err := openTest(t, b, t.TempDir())
 		if err != nil {
@@ -215,6 +229,7 @@ func TestCheckSubset(t *testing.T) {
 		if err != nil || reported != done.Bytes {
 			t.Errorf("part %d: progress of %d bytes, want %d; %v", part, reported, done.Bytes, err)
 		}
+
 		read += done.Bytes
 		finders += found
 	}
@@ -229,13 +244,16 @@ func TestCheckSample(t *testing.T) {
 	p := newPusher(t, b)
 	at := p.grow(1)
 	p.mustPush("main", at)
+
 	for i := range 5 {
 		at = p.grow(i+2, at)
 		p.mustPush("main", at)
 	}
+
 	head := newCollector(t, b).head()
 	bad := head.Packs[3].Entries[0]
 	b.Damage(bad.Pack.Name.Path(), int(bad.Offset)+3)
+
 	for _, share := range []float64{1e-9, 0.3, 1} {
 		var last pack.Name
 		packs, found, checks := 0, 0, 0
@@ -252,6 +270,7 @@ func TestCheckSample(t *testing.T) {
 			if err != nil || done.Packs == 0 {
 				t.Fatalf("sample of %d packs: %v", done.Packs, err)
 			}
+
 			packs, last, checks = packs+done.Packs, done.Last, checks+1
 			r.Close()
 		}

@@ -91,15 +91,18 @@ func TestCollectEverything(t *testing.T) {
 	b := newRemote(t)
 	p := newPusher(t, b)
 	gc := newCollector(t, b)
+
 	for i := range 3 {
 		p.mustPush(fmt.Sprint("small", i), p.grow(i))
 		p.mustPush(fmt.Sprint("large", i), p.many(i, 600))
 	}
+
 	for i := range 400 { // enough refs for state files
 		gc.append(func(head *rootlog.State) rootlog.Change {
 			return rootlog.Change{Refs: []rootlog.RefChange{{Name: fmt.Sprintf("refs/heads/%0100d", i), New: head.Refs["refs/heads/small0"]}}}
 		})
 	}
+
 	if n := len(b.Names("state/")); n == 0 {
 		t.Fatal("no state files")
 	}
@@ -113,6 +116,7 @@ func TestCollectEverything(t *testing.T) {
 	if st := mustCollect(t, b, atOnce); st.Live != 0 || st.Removed == 0 || st.Marked == 0 || st.Deleted < st.Marked || st.After > 1000 {
 		t.Errorf("collection of everything: %+v", st)
 	}
+
 	for range 2 {
 		mustCollect(t, b, atOnce)
 	}
@@ -120,6 +124,7 @@ func TestCollectEverything(t *testing.T) {
 	if left := slices.Concat(b.Names("packs/"), b.Names("index/")); len(left) > 0 {
 		t.Errorf("packs and index files left: %q", left)
 	}
+
 	b.ResetCounts()
 	if st := mustCollect(t, b, atOnce); st.Marked+st.Deleted+st.Forgotten > 0 || b.Calls(remotetest.Create) > 0 {
 		t.Errorf("a collection without garbage changed something: %+v", st)
@@ -140,15 +145,18 @@ func TestCollectSome(t *testing.T) {
 	gc := newCollector(t, b)
 	gc.delete("large")
 	gc.delete("other")
+
 	st := mustCollect(t, b, CollectOptions{Grace: time.Hour, ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
 	if st.Marked != 5 || st.Deleted != 0 || st.Waiting != 5 || st.Next.IsZero() || st.Rewritten != 0 {
 		t.Errorf("collection with a grace: %+v", st)
 	}
+
 	wantIntact(t, b, map[string]object.ID{"keep": keep, "small": small})
 	st = mustCollect(t, b, CollectOptions{ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
 	if st.Marked != 0 || st.Deleted != 5 || st.Waiting != 0 || st.After >= st.Before {
 		t.Errorf("collection after the grace: %+v", st)
 	}
+
 	wantIntact(t, b, map[string]object.ID{"keep": keep, "small": small})
 	for range 2 {
 		st = mustCollect(t, b, CollectOptions{MaxWaste: 1})
@@ -156,6 +164,7 @@ func TestCollectSome(t *testing.T) {
 	if st.Forgotten != 0 {
 		t.Errorf("collection without garbage: %+v", st)
 	}
+
 	wantNoGarbage(t, b)
 	p.mustPush("again", p.many(2, 700))
 	wantIntact(t, b, nil)
@@ -173,11 +182,13 @@ func TestCollectRepacks(t *testing.T) {
 		if large {
 			n = 900
 		}
+
 		for i := range n {
 			files[fmt.Sprint("f", i)] = noise(i, 1000)
 		}
 		both := p.commit(p.tree(files, nil))
 		p.mustPush("both", both)
+
 		few := map[string]string{}
 		for i := range n / 2 {
 			few[fmt.Sprint("f", i)] = files[fmt.Sprint("f", i)]
@@ -185,20 +196,24 @@ func TestCollectRepacks(t *testing.T) {
 		half := p.commit(p.tree(few, nil))
 		p.mustPush("half", half)
 		newCollector(t, b).delete("both")
+
 		st := mustCollect(t, b, atOnce)
 		if st.Rewritten == 0 || st.Written == 0 || st.Written > 2 || st.After > st.Before*6/10 {
 			t.Errorf("large %v: %+v", large, st)
 		}
+
 		for range 2 {
 			mustCollect(t, b, atOnce)
 		}
 		wantNoGarbage(t, b)
 		wantIntact(t, b, map[string]object.ID{"half": half})
+
 		at := half
 		for i := range 12 {
 			at = p.grow(i, at)
 			p.mustPush("half", at)
 		}
+
 		if st := mustCollect(t, b, CollectOptions{MaxWaste: 1}); st.Rewritten < 12 || st.Written != 2 {
 			t.Errorf("large %v: small packs: %+v", large, st)
 		}
@@ -208,6 +223,7 @@ func TestCollectRepacks(t *testing.T) {
 		if st.Rewritten+st.Marked > 0 {
 			t.Errorf("large %v: the last collection repacked: %+v", large, st)
 		}
+
 		wantNoGarbage(t, b)
 		wantIntact(t, b, map[string]object.ID{"half": at})
 		if n := len(b.Names("packs/")); n > 4 {
@@ -227,6 +243,7 @@ func TestCollectDryRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b.ResetCounts()
 	c, err := r.PlanGC(t.Context(), p.local, CollectOptions{DryRun: true})
 	if err != nil {
@@ -234,6 +251,7 @@ func TestCollectDryRun(t *testing.T) {
 	}
 	plan := c.Stats()
 	c.Close()
+
 	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create) + b.Calls(remotetest.Delete); n > 0 {
 		t.Errorf("the plan made %d calls that write", n)
 	}
@@ -241,6 +259,7 @@ func TestCollectDryRun(t *testing.T) {
 	if diff := st.After - plan.After; diff < 0 || diff > 2000 { // the plan does not know the size of the new index file
 		t.Errorf("%d bytes are left, planned %d", st.After, plan.After)
 	}
+
 	plan.After = st.After
 	if plan != st || st.Marked == 0 {
 		t.Errorf("planned %+v\ndone    %+v", plan, st)
@@ -259,6 +278,7 @@ func TestCollectOrphans(t *testing.T) {
 	names := []string{
 		"packs/11/11" + strings.Repeat("0", 30), "index/22" + strings.Repeat("0", 30), "state/33" + strings.Repeat("0", 30),
 	}
+
 	for _, name := range append(slices.Clone(names), "packs/readme", "packs/00/11"+strings.Repeat("0", 30)) {
 		b.Set(name, []byte("an orphan"))
 	}
@@ -268,12 +288,14 @@ func TestCollectOrphans(t *testing.T) {
 	if st := mustCollect(t, b, CollectOptions{Grace: time.Hour}); st.Marked != 3 || st.Deleted != 0 {
 		t.Errorf("collection of old orphans: %+v", st)
 	}
+
 	condemned := newCollector(t, b).head().Condemned
 	for _, name := range names {
 		if _, ok := condemned[name]; !ok || b.Data(name) == nil {
 			t.Errorf("%s: condemned %v, %d bytes; want it condemned, not deleted", name, ok, len(b.Data(name)))
 		}
 	}
+
 	if st := mustCollect(t, b, atOnce); st.Deleted != 3 || st.Forgotten != 3 {
 		t.Errorf("collection of condemned orphans: %+v", st)
 	}

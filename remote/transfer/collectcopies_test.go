@@ -107,6 +107,7 @@ func TestCollectBesideRepair(t *testing.T) {
 				p.mustPush("new", want["new"])
 				lost = slices.DeleteFunc(b.Names("index/"), func(name string) bool { return slices.Contains(lost, name) })
 			}
+
 			for _, name := range lost {
 				b.Remove(name)
 			}
@@ -119,6 +120,7 @@ func TestCollectBesideRepair(t *testing.T) {
 			}
 			wantIntact(t, b, want)
 		}})
+
 		if _, err := collectIn(t, faulty, nil, CollectOptions{PruneAge: math.MaxInt64}); err != nil {
 			t.Error(err)
 		}

@@ -23,6 +23,7 @@ func TestCollectDelistsIndex(t *testing.T) {
 		gc := newCollector(t, b)
 		kept := gc.head().Indexes[0]
 		p.mustPush("dead", p.many(2, 600))
+
 		var stale []pack.Entry
 		for _, f := range gc.head().Indexes {
 			if f != kept {
@@ -32,6 +33,7 @@ func TestCollectDelistsIndex(t *testing.T) {
 		if len(stale) == 0 {
 			t.Fatal("no index file names the packs of the deleted branch")
 		}
+
 		gc.delete("dead")
 		mustCollect(t, b, CollectOptions{ForgetAfter: time.Hour})
 		faulty := remotetest.NewFaulty(b)
@@ -53,6 +55,7 @@ func TestCollectDelistsIndex(t *testing.T) {
 		if faulty.Calls(remotetest.Create) < 2 {
 			t.Error("no race was lost")
 		}
+
 		for _, f := range gc.head().Indexes {
 			for _, e := range gc.entriesOf(f) {
 				if b.Data(e.Pack.Name.Path()) == nil {
@@ -60,6 +63,7 @@ func TestCollectDelistsIndex(t *testing.T) {
 				}
 			}
 		}
+
 		wantIntact(t, b, want)
 		for range 3 {
 			mustCollect(t, b, atOnce)

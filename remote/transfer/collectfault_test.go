@@ -20,6 +20,7 @@ func TestCollectDamaged(t *testing.T) {
 	p.mustPush("main", p.grow(1))
 	p.mustPush("other", p.many(2, 460))
 	newCollector(t, start).delete("other")
+
 	var node, chunk string
 	for _, p := range newCollector(t, start).head().Packs {
 		if p.Entries[0].Key.Kind.IsNode() {
@@ -28,6 +29,7 @@ func TestCollectDamaged(t *testing.T) {
 			chunk = p.Name.Path()
 		}
 	}
+
 	before := start.Snapshot()
 	for what, damage := range map[string]func(b *remotetest.Memory){
 		"a damaged node":   func(b *remotetest.Memory) { b.Damage(node, 40) },
@@ -50,11 +52,13 @@ func TestCollectDamaged(t *testing.T) {
 		if len(files(b)) != names || newCollector(t, b).head().Seq != head || b.Calls(remotetest.Delete)+b.Calls(remotetest.Put) > 0 {
 			t.Errorf("%s: the collection changed the remote", what)
 		}
+
 		var needed *NeededError
 		if !strings.HasPrefix(what, "index") && !errors.As(err, &needed) {
 			t.Errorf("%s: %v, want a NeededError", what, err)
 		}
 	}
+
 	// Nodes in the local repository are not read from the remote.
 	b := remotetest.NewMemory()
 	b.Restore(before)
@@ -70,6 +74,7 @@ func TestCollectCopiesDamaged(t *testing.T) {
 	t.Parallel()
 	b := newRemote(t)
 	p := newPusher(t, b)
+
 	content := map[string]string{}
 	for i := range 30 {
 		content[fmt.Sprint("f", i)] = noise(i, 1000)
@@ -78,6 +83,7 @@ func TestCollectCopiesDamaged(t *testing.T) {
 	p.mustPush("main", p.commit(p.tree(map[string]string{"f1": content["f1"]}, nil)))
 	gc := newCollector(t, b)
 	gc.delete("both")
+
 	head := gc.head()
 	for _, packed := range head.Packs {
 		for _, e := range packed.Entries {
@@ -86,6 +92,7 @@ func TestCollectCopiesDamaged(t *testing.T) {
 			}
 		}
 	}
+
 	b.ResetCounts()
 	_, err := collectIn(t, b, nil, atOnce)
 	var needed *NeededError
@@ -146,6 +153,7 @@ func interruptEach(t *testing.T, before remotetest.Snapshot, o CollectOptions, n
 				}
 				break
 			}
+
 			check(b, false)
 			for range 3 {
 				mustCollect(t, b, o)

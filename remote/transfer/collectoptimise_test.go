@@ -98,6 +98,7 @@ func TestOptimise(t *testing.T) {
 	b := newRemote(t)
 	w := newWriter(t, b, 1)
 	w.keepSmall = true
+
 	for range 20 {
 		w.version()
 	}
@@ -107,6 +108,7 @@ func TestOptimise(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	b.ResetCounts()
 	c, err := r.PlanGC(t.Context(), w.local, CollectOptions{Repack: true, DryRun: true})
 	if err != nil {
@@ -114,6 +116,7 @@ func TestOptimise(t *testing.T) {
 	}
 	plan := c.Stats()
 	c.Close()
+
 	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create) + b.Calls(remotetest.Delete); n > 0 {
 		t.Errorf("the plan made %d calls that write", n)
 	}
@@ -122,11 +125,13 @@ func TestOptimise(t *testing.T) {
 		st.Patches < 80 {
 		t.Errorf("planned %+v\n   done %+v", plan, st)
 	}
+
 	wantIntact(t, b, nil)
 	after, others := packsOf(t, b)
 	if len(after) != 2 || len(others) != 1 || st.Written != 2 {
 		t.Errorf("%d packs are optimised, %d are not, want 2 and 1; %d before", len(after), len(others), len(before))
 	}
+
 	size := int64(0)
 	for _, n := range after {
 		size += n
@@ -134,15 +139,18 @@ func TestOptimise(t *testing.T) {
 	if size > st.RepackedBytes/3 {
 		t.Errorf("%d bytes became %d", st.RepackedBytes, size)
 	}
+
 	for range 2 {
 		mustCollect(t, b, optimised)
 	}
 	b.ResetCounts()
+
 	for _, o := range []CollectOptions{optimised, atOnce} {
 		if st := mustCollect(t, b, o); st.Repacked+st.Rewritten+st.Marked > 0 || b.Calls(remotetest.Create)+b.Calls(remotetest.Put) > 0 {
 			t.Errorf("collection without garbage: %+v", st)
 		}
 	}
+
 	size = st.After
 	for range 5 {
 		w.version()
@@ -151,6 +159,7 @@ func TestOptimise(t *testing.T) {
 	if st.Repacked != 12 || st.After > size+30_000 {
 		t.Errorf("after five more versions: %+v, %d bytes before them", st, size)
 	}
+
 	wantIntact(t, b, nil)
 	if st = mustCollect(t, b, optimised); st.Repacked != 0 {
 		t.Errorf("the next collection: %+v", st)
@@ -168,17 +177,20 @@ func TestOptimiseRepacks(t *testing.T) {
 	}
 	fork := w.tip
 	w.branch = "side"
+
 	for range 10 {
 		w.version()
 	}
 	w.tip, w.branch = fork, "main"
 	w.texts["new"] = w.words(200)
+
 	for range 3 {
 		w.version()
 	}
 	first := mustCollect(t, b, optimised)
 	wantIntact(t, b, nil)
 	newCollector(t, b).delete("side")
+
 	st := mustCollect(t, b, atOnce)
 	if st.Repacked != 0 || st.Rewritten != 2 || st.Removed < 20 || st.After >= first.After || st.Patches < 30 {
 		t.Errorf("collection: %+v, the one before: %+v", st, first)
@@ -186,6 +198,7 @@ func TestOptimiseRepacks(t *testing.T) {
 	if is, others := packsOf(t, b); len(is) != 2 || len(others) != 0 {
 		t.Errorf("%d packs are optimised, %d are not, want 2 and 0", len(is), len(others))
 	}
+
 	w.wantTip(b)
 	w.version()
 	w.wantTip(b)
@@ -230,6 +243,7 @@ func TestOptimiseBesidePush(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		c, err := r.PlanGC(t.Context(), nil, optimised)
 		if err != nil {
 			t.Fatal(err)
@@ -239,6 +253,7 @@ func TestOptimiseBesidePush(t *testing.T) {
 			newCollector(t, b).delete("side")
 			mustCollect(t, b, optimised)
 		}
+
 		if err := c.Apply(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -315,6 +330,7 @@ func TestRepairOptimised(t *testing.T) {
 	for range 8 {
 		w.version()
 	}
+
 	st := mustCollect(t, start, optimised)
 	before := start.Snapshot()
 	for what, damage := range map[string]func(b *remotetest.Memory, name string){
@@ -334,11 +350,13 @@ func TestRepairOptimised(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		result, err := r.Repair(t.Context(), w.local, RepairOptions{})
 		if err != nil || len(result.Found) == 0 || len(result.Repaired) < len(names) || len(result.Lost) > 0 {
 			t.Errorf("damage of %s: %+v, %v", what, result, err)
 			continue
 		}
+
 		w.wantTip(b)
 		mustCollect(t, b, atOnce)
 		w.wantTip(b)
@@ -346,6 +364,7 @@ func TestRepairOptimised(t *testing.T) {
 		if len(is) != 2 || len(others) > 0 {
 			t.Errorf("damage of %s: %d packs are optimised, %d are not, want 2 and 0", what, len(is), len(others))
 		}
+
 		size := int64(0)
 		for _, n := range is {
 			size += n

@@ -118,16 +118,19 @@ func TestFetchWhileCollected(t *testing.T) {
 	t.Parallel()
 	start := newRemote(t)
 	p := newPusher(t, start)
+
 	content := map[string]string{}
 	for i := range 500 {
 		content[fmt.Sprint("f", i)] = noise(i, 100)
 	}
 	p.mustPush("both", p.commit(p.tree(content, nil)))
+
 	for i := range 250 {
 		delete(content, fmt.Sprint("f", i))
 	}
 	p.mustPush("main", p.commit(p.tree(content, nil)))
 	newCollector(t, start).delete("both")
+
 	before := start.Snapshot()
 	for n := 1; ; n++ {
 		b := remotetest.NewMemory()
@@ -142,6 +145,7 @@ func TestFetchWhileCollected(t *testing.T) {
 			}
 			done = true
 		}})
+
 		if _, err := c.fetch(head); err != nil {
 			t.Fatalf("call %d: %v", n, err)
 		}
@@ -165,6 +169,7 @@ func TestCollectBesideOthers(t *testing.T) {
 	var pushers, collectors sync.WaitGroup
 	want := make([]map[string]object.ID, 2)
 	over := make(chan struct{})
+
 	for i := range 2 {
 		want[i] = map[string]object.ID{}
 		p := newPusher(t, b)
@@ -190,6 +195,7 @@ func TestCollectBesideOthers(t *testing.T) {
 				default:
 					at = p.grow(rng.IntN(20))
 				}
+
 				if _, err := p.push(branch, at); err != nil {
 					t.Errorf("push: %v", err)
 					return
@@ -198,6 +204,7 @@ func TestCollectBesideOthers(t *testing.T) {
 			}
 		})
 	}
+
 	var deleted int64
 	var mu sync.Mutex
 	for i := range 2 {
@@ -208,17 +215,20 @@ func TestCollectBesideOthers(t *testing.T) {
 					return
 				default:
 				}
+
 				st, err := collectIn(t, b, nil, CollectOptions{PruneAge: time.Duration(i) * 1000 * time.Hour * 24})
 				if err != nil {
 					t.Errorf("collect: %v", err)
 					return
 				}
+
 				mu.Lock()
 				deleted += int64(st.Deleted)
 				mu.Unlock()
 			}
 		})
 	}
+
 	pushers.Wait()
 	close(over)
 	collectors.Wait()
@@ -226,6 +236,7 @@ func TestCollectBesideOthers(t *testing.T) {
 		want[0][name] = id
 	}
 	wantIntact(t, b, want[0])
+
 	for range 3 {
 		mustCollect(t, b, atOnce)
 	}

@@ -48,6 +48,7 @@ func (o *origin) history(n int) (commits []object.ID) {
 			}
 			folders[fmt.Sprint("d", d)] = o.tree(files, nil)
 		}
+
 		w := object.NewManifestWriter(o)
 		for c := range 20 {
 			data := noise(1000+c+i, 1500)
@@ -56,10 +57,12 @@ func (o *origin) history(n int) (commits []object.ID) {
 				o.t.Fatal(err)
 			}
 		}
+
 		content, size, err := w.Finish(ctx)
 		if err != nil {
 			o.t.Fatal(err)
 		}
+
 		trees := object.NewTreeWriter(o)
 		for _, name := range slices.Sorted(maps.Keys(folders)) {
 			e := object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: folders[name]}}
@@ -67,10 +70,12 @@ func (o *origin) history(n int) (commits []object.ID) {
 				o.t.Fatal(err)
 			}
 		}
+
 		big := object.Entry{Name: "large", Type: object.TypeFile, Mode: 0o644, Size: size, MTime: object.Time{Sec: 1}, Content: content}
 		if err := trees.Add(ctx, big); err != nil {
 			o.t.Fatal(err)
 		}
+
 		root, err := trees.Finish(ctx)
 		if err != nil {
 			o.t.Fatal(err)
@@ -123,10 +128,12 @@ func TestFetchClone(t *testing.T) {
 		if err == nil {
 			err = session.Publish(t.Context(), func(context.Context) error { return nil })
 		}
+
 		if err := errors.Join(err, session.Close()); err != nil {
 			t.Fatal(err)
 		}
 		c.wantAll(o, head.Refs[mainRef])
+
 		chunks := 0
 		for _, key := range o.all.Keys() {
 			if key.Kind == object.KindChunk {
@@ -136,6 +143,7 @@ func TestFetchClone(t *testing.T) {
 		if begun != 1 || planned != int64(chunks) || len(seen) != chunks {
 			t.Errorf("%d calls of BeginChunks for %d chunks, Chunk got %d; want 1 call for %d", begun, planned, len(seen), chunks)
 		}
+
 		all := int64(o.all.Len())
 		if result.Objects != all || last != (Progress{PhaseCopy, all, all, result.Bytes, result.Bytes}) {
 			t.Errorf("fetch: %+v, want %d objects; last progress %+v", result, all, last)
@@ -143,6 +151,7 @@ func TestFetchClone(t *testing.T) {
 		if got := o.blob.Bytes(remotetest.Get); result.Bytes > got || result.Bytes < o.all.Size()/2 {
 			t.Errorf("received %d bytes, the remote sent %d", result.Bytes, got)
 		}
+
 		o.blob.ResetCounts()
 		if again := c.mustFetch(o); again.Objects != 0 || again.Bytes != 0 {
 			t.Errorf("the second fetch received %+v", again)
@@ -357,6 +366,7 @@ func TestFetchMovedPacks(t *testing.T) {
 				o.collect()
 				done = true
 			}
+
 			if _, err := c.fetch(head); err != nil {
 				t.Fatalf("call %d: %v", n, err)
 			}
@@ -459,10 +469,12 @@ func TestFetchHeals(t *testing.T) {
 	if err != nil || len(logs) != 1 {
 		t.Fatalf("value logs %q, %v", logs, err)
 	}
+
 	data, err := os.ReadFile(logs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for key, e := range o.sent {
 		if damaged[key.Kind].IsZero() {
 			damaged[key.Kind] = key
@@ -470,16 +482,19 @@ func TestFetchHeals(t *testing.T) {
 			data[i+int(e.Stored)/2] ^= 1
 		}
 	}
+
 	if err := errors.Join(os.Chmod(logs[0], 0o600), os.WriteFile(logs[0], data, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	c.reopen()
 	c.skipCheck = true
+
 	for _, key := range damaged { // a read finds the damage
 		if _, err := c.store.Get(t.Context(), key); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("Get(%s): %v, want ErrCorrupt", key, err)
 		}
 	}
+
 	if result := c.mustFetch(o); result.Objects != int64(len(damaged)) {
 		t.Errorf("received %+v, want %d objects", result, len(damaged))
 	}
@@ -530,16 +545,19 @@ func TestFetchManyPacks(t *testing.T) {
 			}
 			o.push(last)
 		}
+
 		line := &turnCounter{Backend: o.blob}
 		newClone(t, line).mustFetch(o)
 		if line.turns > 50 {
 			t.Errorf("%d turns for 150 packs, want at most 50", line.turns)
 		}
+
 		// A branch of the first commit and a new one.
 		o.change(rootlog.Change{Refs: []rootlog.RefChange{{Name: mainRef, Old: o.at.Refs[mainRef]}}})
 		o.push(o.commit(o.tree(map[string]string{"a": "other"}, nil), first))
 		c := newClone(t, o.blob)
 		o.blob.ResetCounts()
+
 		if result := c.mustFetch(o); result.Objects != 4 || result.Bytes > 10_000 {
 			t.Errorf("received %+v, want 4 objects", result)
 		}

@@ -125,10 +125,12 @@ func TestFetchPatches(t *testing.T) {
 		if err == nil {
 			err = session.Publish(t.Context(), func(context.Context) error { return nil })
 		}
+
 		if err := errors.Join(err, session.Close()); err != nil {
 			t.Fatal(err)
 		}
 		c.wantAll(o, head.Refs[mainRef])
+
 		for _, e := range patches {
 			if e.Key.Kind == object.KindChunk && seen[e.Key.ID] != 1 {
 				t.Errorf("Chunk did not get %s", e.Key)
@@ -171,15 +173,18 @@ func TestFetchPatchesFar(t *testing.T) {
 	}
 	o := newOrigin(t)
 	o.optimised = true
+
 	var list []sample
 	for i := range 11 {
 		data := []byte(noise(i, 1<<20))
 		list = append(list, sample{object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, data})
 	}
+
 	for i := range 11 {
 		data := append([]byte("changed"), list[i].data...)
 		list = append(list, sample{object.Key{Kind: object.KindChunk, ID: object.Sum(data)}, data})
 	}
+
 	w, enc := o.writer(), frame.NewEncoder(frame.Fastest)
 	m := object.NewManifestWriter(o)
 	for i, it := range list {
@@ -194,11 +199,13 @@ func TestFetchPatchesFar(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	in := o.put(w)
 	for _, e := range in.Entries {
 		o.sent[e.Key] = e
 	}
 	o.change(rootlog.Change{AddPacks: []rootlog.Inline{in}})
+
 	if n := len(o.patches()); n != 11 {
 		t.Fatalf("%d patches, want 11", n)
 	}
@@ -206,16 +213,19 @@ func TestFetchPatchesFar(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	trees := object.NewTreeWriter(o)
 	if err := trees.Add(t.Context(), object.Entry{Name: "f", Type: object.TypeFile, Mode: 0o644, Size: size, MTime: object.Time{Sec: 1}, Content: content}); err != nil {
 		t.Fatal(err)
 	}
+
 	root, err := trees.Finish(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	o.push(o.commit(root))
 	newClone(t, o.blob).mustFetch(o)
+
 	if found := problems(t, o.blob, true); len(found) > 0 {
 		t.Errorf("problems %q, want none", found)
 	}

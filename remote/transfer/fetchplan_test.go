@@ -37,6 +37,7 @@ func TestChunkPlan(t *testing.T) {
 				want[e.Key.ID] = e
 			}
 		}
+
 		for id := range want {
 			if !p.has(id) {
 				t.Fatal("has returns false for an added chunk")
@@ -45,6 +46,7 @@ func TestChunkPlan(t *testing.T) {
 		if p.has(object.ID{}) || p.n != len(want) {
 			t.Fatalf("%d chunks, want %d", p.n, len(want))
 		}
+
 		p.sort()
 		var last run
 		for r := range p.runs() {
@@ -55,6 +57,7 @@ func TestChunkPlan(t *testing.T) {
 			if r.pack == last.pack && (gap < 0 || gap <= maxGap && last.size+int(gap)+int(p.at(r.records[0]).stored) <= maxRead) {
 				t.Errorf("a gap of %d bytes between runs of %d and %d", gap, last.size, r.size)
 			}
+
 			end := r.off
 			for _, i := range r.records {
 				e := p.entry(i)

@@ -158,15 +158,18 @@ func TestPushFound(t *testing.T) {
 	a.store.SetLost(a.lost)
 	a.mustPush("main")
 	c.make("old", func(*maker) object.ID { return c.ids[1] })
+
 	if result := c.mustPush("old"); !slices.Equal(result.Found, a.lost) || len(result.Lost) > 0 {
 		t.Errorf("found %v, lost %v", result.Found, result.Lost)
 	}
 	wantLost(t, b)
+
 	for key := range c.mustReach() {
 		if !remoteHas(t, b, key) {
 			t.Errorf("%v is missing", key)
 		}
 	}
+
 	// A fetch brings the objects back to the repository that lost them.
 	if result, err := a.fetchLost(FetchOptions{}); err != nil || len(result.Lost) > 0 {
 		t.Fatalf("fetch: lost %v, want none; %v", result.Lost, err)
@@ -174,6 +177,7 @@ func TestPushFound(t *testing.T) {
 	if lost, err := a.store.Lost(context.Background()); err != nil || len(lost) > 0 {
 		t.Errorf("%v are still lost: %v", lost, err)
 	}
+
 	a.mustReach()
 	head := c.head()
 	if len(head.Lost) > 0 || len(head.Write)+len(head.GC) > 0 {

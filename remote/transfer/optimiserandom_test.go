@@ -69,6 +69,7 @@ func (r *randomOptimised) step() {
 		}
 		r.version()
 		r.tips[branch] = r.writer.tip[0]
+
 	case n == 5:
 		if !r.tips["copy"].IsZero() && r.rng.IntN(2) == 0 {
 			branch = "copy"
@@ -76,10 +77,12 @@ func (r *randomOptimised) step() {
 		what = "delete " + branch
 		newCollector(r.t, r.b).delete(branch)
 		delete(r.tips, branch)
+
 	case n < 10:
 		o := CollectOptions{Repack: n < 8, MaxWaste: 0.3 * float64(r.rng.IntN(2))}
 		what = fmt.Sprintf("collect %+v", o)
 		mustCollect(r.t, r.b, o)
+
 	case n == 10:
 		what = "repair"
 		r.repair()

@@ -89,6 +89,7 @@ func (o *origin) pack(keys []object.Key) (c rootlog.Change) {
 				w = o.writer()
 			}
 		}
+
 		for _, key := range keys {
 			if key.Kind.IsNode() != nodes {
 				continue
@@ -103,8 +104,10 @@ func (o *origin) pack(keys []object.Key) (c rootlog.Change) {
 			}
 			w.add(o.t, key, value, data)
 		}
+
 		finish()
 	}
+
 	for _, e := range entries {
 		o.sent[e.Key] = e
 	}

@@ -74,6 +74,7 @@ func TestPushAfterInterruptedFetch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	tip := other.grow(1)
 	for i := range 3 {
 		tip = other.grow(2+i, tip)
@@ -86,11 +87,13 @@ func TestPushAfterInterruptedFetch(t *testing.T) {
 	if _, err := p.local.Put(t.Context(), object.KindCommit, data); err != nil {
 		t.Fatal(err)
 	}
+
 	mine := p.grow(9, one)
 	p.reopen(b)
 	if _, err := p.push("main", mine); !errors.Is(err, ErrNotFastForward) || errors.Is(err, object.ErrCorrupt) {
 		t.Errorf("push: %v, want ErrNotFastForward", err)
 	}
+
 	// A missing commit among the pushed ones is damage.
 	p.local.Delete(commitKeys(one)[0])
 	if _, err := p.push("main", mine); !errors.Is(err, object.ErrNotFound) {
@@ -99,6 +102,7 @@ func TestPushAfterInterruptedFetch(t *testing.T) {
 	if _, err := p.local.Put(t.Context(), object.KindCommit, first); err != nil {
 		t.Fatal(err)
 	}
+
 	forced := PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(mine)[0], Force: true}}}
 	if _, err := p.remote.Push(t.Context(), p.local, forced); err != nil {
 		t.Errorf("forced push: %v", err)
@@ -116,6 +120,7 @@ func TestPushFromVolumes(t *testing.T) {
 	defer store.Close()
 	session := store.Begin(volume.SessionOptions{})
 	m := &maker{t: t, ReadWriter: session}
+
 	files := map[string]string{}
 	for i := range 5 {
 		files[fmt.Sprint("large", i)] = noise(i, 9<<20)
@@ -123,6 +128,7 @@ func TestPushFromVolumes(t *testing.T) {
 	c := &object.Commit{Tree: m.tree(files, nil), Message: "m"}
 	c.Author = object.Signature{Name: "A", Email: "a@example.org", Time: object.Time{Sec: 1}}
 	c.Committer = c.Author
+
 	var skipped []object.Skipped
 	for i := range 2000 {
 		skipped = append(skipped, object.Skipped{Path: fmt.Sprint(i), Reason: "r"})
@@ -130,6 +136,7 @@ func TestPushFromVolumes(t *testing.T) {
 	if err := c.SetSkipped(t.Context(), session, skipped); err != nil {
 		t.Fatal(err)
 	}
+
 	id := m.put(object.KindCommit, c)
 	tag := object.Key{Kind: object.KindTag, ID: m.put(object.KindTag, &object.Tag{Target: id, Name: "v1", Tagger: c.Author, Message: "m"})}
 	if err := session.Publish(t.Context(), func(context.Context) error { return nil }); err != nil {
@@ -138,6 +145,7 @@ func TestPushFromVolumes(t *testing.T) {
 	if err := session.Close(); err != nil {
 		t.Fatal(err)
 	}
+
 	r, err := openTest(t, b, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -150,6 +158,7 @@ func TestPushFromVolumes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	want := closure(t, store, tag)
 	if result.Objects != int64(len(want)) || result.Packs != 4 || c.SkippedRest.IsZero() || !want[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}] {
 		t.Errorf("push: %+v, want %d objects in 4 packs", result, len(want))
@@ -173,6 +182,7 @@ func TestSmallChange(t *testing.T) {
 		}
 		folders[fmt.Sprint("d", d)] = p.tree(files, nil)
 	}
+
 	one := p.commit(p.tree(nil, folders))
 	p.mustPush("main", one)
 	files := map[string]string{}
@@ -183,6 +193,7 @@ func TestSmallChange(t *testing.T) {
 	folders["d7"] = p.tree(files, nil)
 	two := p.commit(p.tree(nil, folders), one)
 	p.local.gets.Store(0)
+
 	result := p.mustPush("main", two)
 	if result.Objects > 8 || result.Bytes > 60<<10 {
 		t.Errorf("push: %+v, want at most 8 objects", result)
@@ -206,6 +217,7 @@ func TestRejected(t *testing.T) {
 	if _, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{{Name: "refs/tags/v", New: tag}}}); err != nil {
 		t.Fatal(err)
 	}
+
 	for name, test := range map[string]struct {
 		update RefUpdate
 		ok     bool
@@ -232,6 +244,7 @@ func TestRejected(t *testing.T) {
 			q := &pusher{maker: p.maker, local: p.local, dir: t.TempDir()}
 			q.reopen(b)
 			b.ResetCounts()
+
 			result, err := q.remote.Push(t.Context(), q.local, PushOptions{Updates: []RefUpdate{
 				test.update, {Name: "refs/heads/beside", New: key(fork)},
 			}})
@@ -253,6 +266,7 @@ func TestRejected(t *testing.T) {
 			}
 		})
 	}
+
 	for name, update := range map[string]RefUpdate{
 		"name":          {Name: "refs/heads/a..b", New: key(one)},
 		"not a ref":     {Name: "main", New: key(one)},
@@ -330,6 +344,7 @@ func TestIndexFiles(t *testing.T) {
 		}
 		p.mustPush("main", id)
 	}
+
 	files := map[string]string{}
 	for i := range 1000 {
 		files[fmt.Sprint("f", i)] = noise(20000+i, 100)
@@ -343,17 +358,20 @@ func TestIndexFiles(t *testing.T) {
 	if n := len(head.Indexes); n < 2 || n > 10 || len(head.Packs) == 0 || rootlog.InlineSize(head.Packs) > rootlog.MaxInline {
 		t.Errorf("%d index files, %d packs inline in %d bytes", n, len(head.Packs), rootlog.InlineSize(head.Packs))
 	}
+
 	// The pusher has kept its own index file.
 	b.ResetCounts()
 	snap, err := q.remote.snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for key := range closure(t, q.local, commitKeys(large)...) {
 		if _, ok, err := snap.find(key); !ok || err != nil {
 			t.Fatalf("%s is not found, %v", key, err)
 		}
 	}
+
 	if n := b.Calls(remotetest.Any); n > 2+len(head.Indexes)-1 {
 		t.Errorf("opening the indexes took %d calls, want at most %d", n, 2+len(head.Indexes)-1)
 	}
@@ -399,6 +417,7 @@ func TestConcurrentSameBranch(t *testing.T) {
 	first := newPusher(t, b)
 	base := first.grow(0)
 	first.mustPush("main", base)
+
 	results := make([]error, 8)
 	ids := make([]object.ID, 8)
 	var group sync.WaitGroup
@@ -410,6 +429,7 @@ func TestConcurrentSameBranch(t *testing.T) {
 		ids[n] = p.grow(n+1, base)
 		group.Go(func() { _, results[n] = p.push("main", ids[n]) })
 	}
+
 	group.Wait()
 	won := -1
 	for n, err := range results {

@@ -149,11 +149,13 @@ func TestResume(t *testing.T) {
 			gc.delist()
 			now := b.Snapshot()
 			b.Restore(late)
+
 			bodies := map[string][]byte{}
 			for _, name := range b.Names("packs/") {
 				bodies[name] = b.Data(name)
 			}
 			b.Restore(now)
+
 			for name, data := range bodies {
 				b.Set(name, data)
 			}
@@ -188,10 +190,12 @@ func TestResume(t *testing.T) {
 			stopAtRoot(p, b, "main", one)
 			test.meanwhile(t, b, newCollector(t, b), p)
 			p.reopen(b)
+
 			result := p.mustPush("main", one)
 			if result.Packs != test.packs {
 				t.Errorf("%d packs were sent, want %d", result.Packs, test.packs)
 			}
+
 			wantIntact(t, b, nil)
 			if left := journaled(t, p.dir); len(left) > 0 {
 				t.Errorf("left in the journal: %q", left)
@@ -314,10 +318,12 @@ func TestPushUnderFaults(t *testing.T) {
 		gc := newCollector(t, b)
 		faulty := remotetest.NewFaulty(b)
 		heads := map[string]object.ID{}
+
 		var pushers []*pusher
 		for range 3 {
 			pushers = append(pushers, newPusher(t, b))
 		}
+
 		for i := range 40 {
 			faulty.Random(seed*1000+uint64(i), remotetest.Rates{Before: 0.1, After: 0.01, Short: 0.01})
 			n := rng.IntN(len(pushers))
@@ -335,6 +341,7 @@ func TestPushUnderFaults(t *testing.T) {
 					})
 				}
 			}
+
 			var parents []object.ID
 			if id, ok := heads[branch]; ok {
 				parents = []object.ID{id}
@@ -348,6 +355,7 @@ func TestPushUnderFaults(t *testing.T) {
 			if errors.Is(err, ErrNotFastForward) {
 				t.Fatalf("seed %d, push %d: rejected: %v", seed, i, err)
 			}
+
 			now := gc.head().Refs["refs/heads/"+branch].ID
 			if err == nil && now != next || err != nil && now != heads[branch] && now != next {
 				t.Fatalf("seed %d, push %d: %v, and the branch is at %s", seed, i, err, now)
@@ -355,6 +363,7 @@ func TestPushUnderFaults(t *testing.T) {
 			if err != nil && !errors.Is(err, remote.ErrPermission) && !errors.Is(err, rootlog.ErrUnknown) && !errors.Is(err, remote.ErrTemporary) {
 				t.Fatalf("seed %d, push %d: %v", seed, i, err)
 			}
+
 			if now != (object.ID{}) {
 				heads[branch] = now
 			}
@@ -362,6 +371,7 @@ func TestPushUnderFaults(t *testing.T) {
 				gc.delist()
 			}
 		}
+
 		wantIntact(t, b, heads)
 	}
 }

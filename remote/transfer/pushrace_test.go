@@ -126,6 +126,7 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 			break
 		}
 	}
+
 	next := p.grow(n+1, id)
 	before := start.Snapshot()
 	for name, test := range map[string]struct {
@@ -156,6 +157,7 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 			q.reopen(faulty)
 			faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { test.first(t, b) }})
 			q.mustPush("main", next)
+
 			if sent := len(b.Names("index/")); sent < test.indexes {
 				t.Errorf("%d index files were sent, want at least %d", sent, test.indexes)
 			}
@@ -164,6 +166,7 @@ func TestMergedIndexAfterLostRace(t *testing.T) {
 			if head.Refs[mainRef].ID != next {
 				t.Error("main was not moved")
 			}
+
 			for _, p := range head.Packs {
 				for name := range head.Condemned {
 					if name == p.Name.Path() {
@@ -226,11 +229,13 @@ func TestMergedPackCondemned(t *testing.T) {
 	p.keepSmall, other.keepSmall = true, true
 	gc := newCollector(t, b)
 	var stays object.ID
+
 	id := p.grow(0)
 	for n := 1; rootlog.InlineSize(gc.head().Packs) < rootlog.MaxInline-700; n++ {
 		p.mustPush("main", id)
 		id = p.grow(n, id)
 	}
+
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
 		files := map[string]string{}
 		for i := range 10 {
@@ -240,25 +245,30 @@ func TestMergedPackCondemned(t *testing.T) {
 		other.mustPush("stays", stays)
 		other.mustPush("other", other.commit(other.tree(map[string]string{"f": noise(10, 50)}, nil)))
 	}})
+
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, N: 2, Do: func() {
 		gc.delete("other")
 		reachable := gc.reachablePacks()
 		gc.condemn(slices.DeleteFunc(gc.live(), func(name string) bool { return reachable[name] })...)
 	}})
 	p.mustPush("main", id)
+
 	head := gc.head()
 	if len(head.Condemned) != 2 || len(head.Indexes) != 1 {
 		t.Fatalf("%d condemned and %d index files, want 2 and 1", len(head.Condemned), len(head.Indexes))
 	}
+
 	p.reopen(b)
 	snap, err := p.remote.snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, info := range snap.indexes[0].packs {
 		if _, condemned := head.Condemned[info.Name.Path()]; condemned {
 			t.Errorf("an index file names the condemned pack %s", info.Name)
 		}
 	}
+
 	wantIntact(t, b, map[string]object.ID{"main": id, "stays": stays})
 }

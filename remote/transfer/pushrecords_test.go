@@ -61,6 +61,7 @@ func TestPushExpire(t *testing.T) {
 	wantSent(t, a.mustPush("main"), 1, 0)
 	b.ResetCounts()
 	wantSent(t, a.mustPush("main"), 0, 0)
+
 	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create); n > 0 {
 		t.Errorf("a push without changes made %d calls that write", n)
 	}
@@ -70,6 +71,7 @@ func TestPushExpire(t *testing.T) {
 	if remoteHas(t, b, tree) {
 		t.Error("the collection kept expired content")
 	}
+
 	// A clone fetches without the content, and can push on top of it.
 	c := newSide(t, b)
 	c.mustFetch()
@@ -77,6 +79,7 @@ func TestPushExpire(t *testing.T) {
 	if c.has(tree) {
 		t.Error("expired content was fetched")
 	}
+
 	c.commit("main", 7, ids[2])
 	c.mustPush("main")
 	wantIntact(t, b, nil)
@@ -86,6 +89,7 @@ func TestPushExpire(t *testing.T) {
 	if a.has(tree) {
 		t.Error("gc kept expired content")
 	}
+
 	// A commit with the files of the expired commit is sent with them, even if it
 	// follows that commit.
 	for _, parent := range []object.ID{a.refs["refs/remotes/main"], ids[0]} {
@@ -96,6 +100,7 @@ func TestPushExpire(t *testing.T) {
 		a.mustPush("main")
 		mustCollect(t, b, atOnce)
 	}
+
 	// The same holds if both are sent together.
 	private := a.make("main", func(m *maker) object.ID { return m.commit(remake(m), ids[2]) })
 	a.make("main", func(m *maker) object.ID { return m.commit(remake(m), private) })
@@ -115,6 +120,7 @@ func TestPushUndo(t *testing.T) {
 	for _, collected := range []bool{false, true} {
 		b := newRemote(t)
 		a := newSide(t, b)
+
 		// The content of a commit includes its list of skipped files.
 		rest := noise(50, 400)
 		first := a.make("main", func(m *maker) object.ID {
@@ -141,6 +147,7 @@ func TestPushUndo(t *testing.T) {
 		a.unexpire(first)
 		wantSent(t, a.mustPush("main"), 1, sent)
 		wantIntact(t, b, nil)
+
 		if result := other.mustFetch(); result.Objects != sent {
 			t.Errorf("fetched %d objects, want %d", result.Objects, sent)
 		}
@@ -164,6 +171,7 @@ func TestHoldExpired(t *testing.T) {
 	tree := a.treeOf(ids[1])
 	a.hold(ids[1])
 	wantSent(t, a.mustPush("main"), 1, 2)
+
 	for _, change := range []func(){
 		func() { a.refs[mainRef] = ids[0]; a.mustPush("main") }, // forced away from it
 		func() { delete(a.refs, mainRef); a.mustPush("main") },
@@ -175,12 +183,14 @@ func TestHoldExpired(t *testing.T) {
 			t.Fatal("held content was collected")
 		}
 	}
+
 	// A new clone gets the content. After the clone ends the hold, the content goes.
 	c := newSide(t, b)
 	c.mustFetch()
 	if !c.hasContent(ids[1]) || c.has(commitKeys(ids[2])[0]) {
 		t.Error("held content was not fetched, or an unreachable commit was")
 	}
+
 	c.release(ids[1])
 	c.commit("other", 9)
 	wantSent(t, c.mustPush("other"), 1, 3)
@@ -235,16 +245,19 @@ func TestHoldEnds(t *testing.T) {
 	if !c.hasContent(ids[0]) {
 		t.Error("a hold had no effect before its end")
 	}
+
 	mustCollect(t, b, CollectOptions{DryRun: true})
 	wantIntact(t, b, nil)
 	if !remoteHas(t, b, a.treeOf(ids[0])) {
 		t.Error("a dry run removed content")
 	}
+
 	mustCollect(t, b, atOnce)
 	wantIntact(t, b, nil)
 	if remoteHas(t, b, a.treeOf(ids[0])) {
 		t.Error("content without a hold was kept")
 	}
+
 	// Other repositories receive the end of the hold, whatever their clocks are.
 	c.mustFetch()
 	for i, on := range []bool{false, true} {
@@ -252,6 +265,7 @@ func TestHoldEnds(t *testing.T) {
 			t.Errorf("hold %d: %+v, want on %v", i, r, on)
 		}
 	}
+
 	c.commit("main", 5, ids[1])
 	c.mustPush("main")
 	wantIntact(t, b, nil)
@@ -325,6 +339,7 @@ func TestPurgeUndone(t *testing.T) {
 	if c.has(secret) || remoteHas(t, b, secret) {
 		t.Fatal("the purged chunk was kept")
 	}
+
 	// A repository without the chunk cannot push the undo.
 	c.note(record.Purge, secret, false)
 	wantSent(t, c.mustPush(), 0, 0)
@@ -358,6 +373,7 @@ func TestExpireNamed(t *testing.T) {
 	c.mustFetch()
 	c.refs["refs/heads/topic"] = ids[0]
 	c.mustPush("topic")
+
 	tag := c.make("tagged", func(m *maker) object.ID {
 		return m.put(object.KindTag, &object.Tag{Target: ids[1], Name: "v1", Tagger: object.Signature{Name: "A", Time: object.Time{Sec: 1}}, Message: "m"})
 	})
@@ -366,21 +382,25 @@ func TestExpireNamed(t *testing.T) {
 	}}); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, id := range ids[:3] {
 		a.expire(id)
 	}
 	wantSent(t, a.mustPush("main"), 1, 0)
 	mustCollect(t, b, atOnce)
 	wantIntact(t, b, nil)
+
 	for i, want := range []bool{true, true, false} {
 		if remoteHas(t, b, a.treeOf(ids[i])) != want {
 			t.Errorf("content of commit %d on the remote: %v, want %v", i, !want, want)
 		}
 	}
+
 	// It expires when the ref is deleted, even in the same push.
 	wantSent(t, a.mustPush("main", "topic"), 1, 0)
 	mustCollect(t, b, atOnce)
 	wantIntact(t, b, nil)
+
 	// A ref that the push makes may name an expired commit. Otherwise this
 	// repository could not be copied.
 	a.gc()
@@ -442,6 +462,7 @@ func TestFetchStuck(t *testing.T) {
 	a.expire(ids[0])
 	a.mustPush("main")
 	mustCollect(t, b, atOnce)
+
 	// The clone undoes the expiration, and loses the commit in a gc.
 	c.unexpire(ids[0])
 	c.unexpire(ids[0])
@@ -449,9 +470,11 @@ func TestFetchStuck(t *testing.T) {
 	c.gc()
 	c.mustFetch()
 	c.mustReach()
+
 	if r, _ := c.records.Get(record.Expire, commitKeys(ids[0])[0]); !r.On {
 		t.Errorf("expiration: %+v, want on", r)
 	}
+
 	// The remote gets an undo of the expiration, and loses the commit in a collection.
 	a.unexpire(ids[0])
 	wantSent(t, a.mustPush("main"), 1, 2)
@@ -459,6 +482,7 @@ func TestFetchStuck(t *testing.T) {
 	a.mustPush("main")
 	mustCollect(t, b, atOnce)
 	c.refs["refs/heads/kept"] = ids[2]
+
 	for range 2 {
 		c.mustFetch()
 		c.mustReach()

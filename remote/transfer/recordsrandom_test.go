@@ -80,6 +80,7 @@ func (r *randomRecords) step() {
 		}
 		s.make(branch, func(m *maker) object.ID { return m.commit(r.tree(m, 0), parents...) })
 		r.did("%d commits %s on %s", n, s.refs[name].Short(), branch)
+
 	case what < 9:
 		if _, ok := s.refs[name]; !ok && r.rng.IntN(3) > 0 {
 			return
@@ -100,6 +101,7 @@ func (r *randomRecords) step() {
 		}
 		r.must(err, "%d pushes %s, %v", n, branch, force)
 		r.did("%d has pushed %s with %d records", n, branch, result.Records)
+
 	case what < 12:
 		_, err := s.fetch()
 		r.must(err, "%d fetches", n)
@@ -169,6 +171,7 @@ func (r *randomRecords) tree(m *maker, depth int) object.ID {
 		default:
 			e = object.Entry{Name: e.Name, Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: r.tree(m, depth+1)}}
 		}
+
 		if err == nil {
 			err = w.Add(ctx, e)
 		}
@@ -176,6 +179,7 @@ func (r *randomRecords) tree(m *maker, depth int) object.ID {
 			r.t.Fatal(err)
 		}
 	}
+
 	id, err := w.Finish(ctx)
 	if err != nil {
 		r.t.Fatal(err)
@@ -206,6 +210,7 @@ func (r *randomRecords) note(n int, s *side) {
 	case held && r.rng.IntN(2) == 0:
 		s.release(key.ID)
 		r.did("%d releases %s", n, key.ID.Short())
+
 	case !held && r.rng.IntN(2) == 0:
 		if s.hasContent(key.ID) {
 			hold := record.Record{Kind: record.Hold, Key: key, On: true, Time: time.Unix(1, 0).UTC()}
@@ -215,11 +220,13 @@ func (r *randomRecords) note(n int, s *side) {
 			s.records.Switch(hold)
 			r.did("%d holds %s", n, key.ID.Short())
 		}
+
 	case expired:
 		if s.hasContent(key.ID) {
 			s.unexpire(key.ID)
 			r.did("%d undoes the expiration of %s", n, key.ID.Short())
 		}
+
 	case !named && !held:
 		s.expire(key.ID)
 		r.did("%d expires %s", n, key.ID.Short())

@@ -43,6 +43,7 @@ func TestMovedRemote(t *testing.T) {
 	b := newRemote(t)
 	p := newPusher(t, b)
 	p.mustPush("main", p.grow(1))
+
 	open := func(b *remotetest.Memory, url string, want uint64) {
 		t.Helper()
 		r, err := Open(t.Context(), b, Options{Dir: p.dir, URL: url, Now: time.Now})
@@ -54,14 +55,17 @@ func TestMovedRemote(t *testing.T) {
 			t.Errorf("at %s: known head %v, want root %d; %v", url, known, want, err)
 		}
 	}
+
 	open(b, "elsewhere:", 1)
 	open(b, "memory:", 1)
 	other := newRemote(t)
 	open(other, "elsewhere:", 0)
 	p.reopen(b)
+
 	if _, err := p.remote.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	// The head is remembered, even if the binding is damaged.
 	for _, file := range []string{"", "{", `{"url":"elsewhere:","identity":""}`} {
 		if err := os.WriteFile(filepath.Join(p.dir, bindingFile), []byte(file), 0o666); err != nil {
@@ -108,6 +112,7 @@ func TestRollback(t *testing.T) {
 	two := p.grow(2, one)
 	p.mustPush("main", two)
 	b.Restore(before)
+
 	for range 2 {
 		p.reopen(b)
 		b.ResetCounts()
@@ -118,12 +123,14 @@ func TestRollback(t *testing.T) {
 			t.Error("the push wrote to the remote")
 		}
 	}
+
 	// Another remote may take the place of one without roots.
 	fresh := newRemote(t)
 	q := newPusher(t, fresh)
 	if _, err := q.remote.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+
 	other := newRemote(t)
 	q.reopen(other)
 	q.mustPush("main", q.grow(1))
@@ -146,6 +153,7 @@ func withIndex(t *testing.T) (*remotetest.Memory, *pusher, rootlog.File) {
 func TestIndexCopies(t *testing.T) {
 	b, p, f := withIndex(t)
 	path := filepath.Join(p.dir, indexFolder, f.Name.String())
+
 	key := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(noise(300, 50)))}
 	want := func(calls int) {
 		t.Helper()
@@ -162,6 +170,7 @@ func TestIndexCopies(t *testing.T) {
 			t.Errorf("%d calls, want %d", n, 2+calls)
 		}
 	}
+
 	want(0)
 	for name, damage := range map[string]func(data []byte) []byte{
 		"cut":    func(data []byte) []byte { return data[:100] },
@@ -179,17 +188,20 @@ func TestIndexCopies(t *testing.T) {
 		want(1)
 		want(0)
 	}
+
 	// Only a lookup finds this damage.
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for i := 200; i < len(data)*3/4; i += 100 {
 		data[i] ^= 1
 	}
 	if err := os.WriteFile(path, data, 0o666); err != nil {
 		t.Fatal(err)
 	}
+
 	p.reopen(b)
 	snap, err := p.remote.snapshot(t.Context())
 	if err == nil {
@@ -197,6 +209,7 @@ func TestIndexCopies(t *testing.T) {
 			t.Errorf("find in a damaged copy: %v, want ErrCorrupt", err)
 		}
 	}
+
 	want(1)
 	// Copies that no root names, and old temporary files, are removed.
 	old := time.Now().Add(-48 * time.Hour)
@@ -205,6 +218,7 @@ func TestIndexCopies(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	if err := os.Chtimes(filepath.Join(p.dir, indexFolder, "x.tmp"), old, old); err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	o := newOrigin(t)
+
 	sides := []*clone{newClone(t, o.blob), newClone(t, o.blob)}
 	branches := []string{"refs/heads/one", "refs/heads/two"}
 	tips := map[string]object.ID{}
@@ -39,6 +40,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			parents = appendNew(parents, want.ID)
 		}
+
 		m := &maker{t: t, ReadWriter: session, date: int64(i)}
 		folders := map[string]object.ID{}
 		for d := range 5 {
@@ -48,6 +50,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			folders[fmt.Sprint("d", d)] = m.tree(files, nil)
 		}
+
 		tip := m.commit(m.tree(nil, folders), parents...)
 		all := closure(t, session, commitKeys(tip)...)
 		tips[branch] = tip
@@ -57,16 +60,19 @@ func TestRoundTrip(t *testing.T) {
 		if err := session.Close(); err != nil {
 			t.Fatal(err)
 		}
+
 		for key := range all { // nothing is missing here
 			if _, err := side.store.Get(ctx, key); err != nil {
 				t.Fatal(err)
 			}
 		}
+
 		_, err = side.remote.Push(ctx, side.store, PushOptions{Updates: []RefUpdate{{Name: branch, New: commitKeys(tip)[0]}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	last := newClone(t, o.blob)
 	head, err := last.remote.Head(ctx)
 	if err != nil {
@@ -74,6 +80,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 	session := last.store.Begin(volume.SessionOptions{})
 	defer session.Close()
+
 	var want []object.Key
 	for _, branch := range branches {
 		want = append(want, head.Refs[branch])
@@ -82,6 +89,7 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	all := closure(t, session, want...)
 	for key := range closure(t, sides[1].store, want...) {
 		if !all[key] {

@@ -95,6 +95,7 @@ func TestStateFlips(t *testing.T) {
 	files := stateFiles(t, p.dir)
 	sorts := map[string]int{}
 	rng := rand.New(rand.NewPCG(1, 13))
+
 	for name, data := range files {
 		sorts[strings.Split(name, "/")[0]]++
 		path := filepath.Join(p.dir, name)
@@ -105,6 +106,7 @@ func TestStateFlips(t *testing.T) {
 			} else if len(data) > 1000 && rng.IntN(len(data)/300) > 0 {
 				continue
 			}
+
 			for _, bit := range bits {
 				flipped := bytes.Clone(data)
 				flipped[at] ^= 1 << bit
@@ -116,6 +118,7 @@ func TestStateFlips(t *testing.T) {
 				}
 			}
 		}
+
 		if found := damagedState(t, p.dir); !slices.Equal(found, []string{name}) {
 			t.Fatalf("%s is damaged, but CheckState found %v", name, found)
 		}
@@ -126,6 +129,7 @@ func TestStateFlips(t *testing.T) {
 		if after := stateFiles(t, p.dir)[name]; (name == headFile || name == bindingFile) && !bytes.Equal(after, data) {
 			t.Errorf("%s is %q after the repair, want %q", name, after, data)
 		}
+
 		p.reopen(b)
 		if _, err := p.remote.snapshot(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -148,6 +152,7 @@ func TestLostHead(t *testing.T) {
 	p.mustPush("main", one)
 	old := b.Snapshot()
 	p.mustPush("main", p.grow(2, one))
+
 	for _, data := range []string{"", "{", "{}", "{}\ncrc32c 00000000\n", "{\"seq\":7}\ncrc32c 12345678\n"} {
 		if err := os.WriteFile(filepath.Join(p.dir, headFile), []byte(data), 0o666); err != nil {
 			t.Fatal(err)
@@ -158,10 +163,12 @@ func TestLostHead(t *testing.T) {
 		if !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) {
 			t.Fatalf("%q: %v, want ErrCorrupt", data, err)
 		}
+
 		keep := func() error { return nil }
 		if _, err := RepairState(t.Context(), p.dir, damage, false, keep); !errors.Is(err, ErrHeadLost) {
 			t.Fatalf("%q: RepairState: %v, want ErrHeadLost", data, err)
 		}
+
 		head, err := p.remote.FirstHead(t.Context())
 		if err == nil {
 			err = p.remote.RebuildHead(t.Context(), head, false, keep)
@@ -169,11 +176,13 @@ func TestLostHead(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		p.reopen(b)
 		if head, err := p.remote.Head(t.Context()); err != nil || head.Seq != 2 {
 			t.Errorf("%q: rebuilt head %v, want root 2; %v", data, head, err)
 		}
 	}
+
 	b.Restore(old)
 	p.reopen(b)
 	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
@@ -195,6 +204,7 @@ func TestStateWithoutChecksum(t *testing.T) {
 			}
 		}
 	}
+
 	if found := damagedState(t, p.dir); len(found) > 0 {
 		t.Errorf("damaged files: %v, want none", found)
 	}
@@ -206,12 +216,14 @@ func TestStateWithoutChecksum(t *testing.T) {
 	if n := b.Calls(remotetest.Any); n != 4 {
 		t.Errorf("%d calls, want 2 for kist.json and 2 for roots", n)
 	}
+
 	now := stateFiles(t, p.dir)
 	for _, name := range []string{bindingFile, headFile} {
 		if !bytes.Equal(now[name], files[name]) {
 			t.Errorf("%s is %q, want %q", name, now[name], files[name])
 		}
 	}
+
 	// A wrong head without a checksum is noticed.
 	position, err := json.Marshal(rootlog.Position{Seq: 1})
 	if err != nil {
@@ -220,6 +232,7 @@ func TestStateWithoutChecksum(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(p.dir, headFile), position, 0o666); err != nil {
 		t.Fatal(err)
 	}
+
 	p.reopen(b)
 	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
 		t.Errorf("Head: %v, want ErrRollback", err)

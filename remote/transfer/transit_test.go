@@ -102,11 +102,13 @@ func TestWrongByteInTransit(t *testing.T) {
 			return err
 		},
 	}
+
 	for remoteName, start := range transitRemotes(t) {
 		before := start.Snapshot()
 		for name, act := range acts {
 			t.Run(remoteName+"/"+name, func(t *testing.T) {
 				t.Parallel()
+
 				run := func(fault *remotetest.Fault) (gets int) {
 					b := remotetest.NewMemory()
 					b.Restore(before)
@@ -114,6 +116,7 @@ func TestWrongByteInTransit(t *testing.T) {
 					if fault != nil {
 						f.Fail(*fault)
 					}
+
 					if err := act(t, f); err != nil {
 						t.Fatalf("%+v: %v", fault, err)
 					}
@@ -124,6 +127,7 @@ func TestWrongByteInTransit(t *testing.T) {
 					}
 					return gets
 				}
+
 				for n := range run(nil) {
 					for _, at := range []int{9, 1<<20 - 77} {
 						run(&remotetest.Fault{Op: remotetest.Get, N: n + 1, How: remotetest.Wrong, Byte: at})

@@ -169,10 +169,12 @@ func TestWalkRandom(t *testing.T) {
 			for range 1 + rnd.IntN(5) {
 				files[fmt.Sprint("f", rnd.IntN(8))] = strings.Repeat(fmt.Sprint(rnd.IntN(20)), 50)
 			}
+
 			for range min(len(trees), rnd.IntN(5)) {
 				folders[fmt.Sprint("d", rnd.IntN(6))] = trees[rnd.IntN(len(trees))]
 			}
 			trees = append(trees, m.tree(files, folders))
+
 			var parents []object.ID
 			for _, p := range rnd.Perm(len(commits))[:min(len(commits), rnd.IntN(4))] {
 				if rnd.IntN(3) > 0 {
@@ -180,11 +182,13 @@ func TestWalkRandom(t *testing.T) {
 				}
 				parents = appendNew(parents, commits[p])
 			}
+
 			if rnd.IntN(5) == 0 {
 				m.date = rnd.Int64N(60)
 			}
 			commits = append(commits, m.commit(trees[rnd.IntN(i+1)], parents...))
 		}
+
 		some := func(n int) (ids []object.ID) {
 			for range n {
 				ids = appendNew(ids, commits[rnd.IntN(len(commits))])
@@ -192,14 +196,17 @@ func TestWalkRandom(t *testing.T) {
 			return ids
 		}
 		want, have := some(1+rnd.IntN(3)), some(rnd.IntN(4))
+
 		c := &counting{Reader: m, visits: map[object.Key]int{}, missing: map[object.Key]bool{}}
 		complete := closure(t, m, commitKeys(have...)...)
 		for key := range complete {
 			c.missing[key] = seed%3 == 0 && rnd.IntN(10) == 0
 		}
+
 		if err := walk(t.Context(), c, commitKeys(want...), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
+
 		for key := range closure(t, m, commitKeys(want...)...) {
 			if c.visits[key] == 0 && !complete[key] {
 				t.Errorf("seed %d: %s was left out", seed, key)
@@ -239,11 +246,13 @@ func TestWalkPrunes(t *testing.T) {
 		}
 		return all
 	}
+
 	old := m.tree(nil, folders(0))
 	base := m.commit(old)
 	for range 300 {
 		base = m.commit(old, base)
 	}
+
 	last := base
 	for i := range 5 {
 		last = m.commit(m.tree(nil, folders(i+1)), last)
@@ -254,10 +263,12 @@ func TestWalkPrunes(t *testing.T) {
 	moved["new"] = m.tree(nil, map[string]object.ID{"e": deep})
 	last = m.commit(m.tree(nil, moved), last)
 	tag := m.put(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
+
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
 	if err := walk(t.Context(), c, []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
+
 	// For each commit: itself, its root (one or more nodes) and two folders. And the tag.
 	if n := len(c.visits); n < 6*4+1 || n > 6*6+1 {
 		t.Errorf("%d objects visited, want 25 to 37", n)
@@ -274,25 +285,30 @@ func TestWalkHostile(t *testing.T) {
 	for range 40 { // 2^40 paths
 		wide = m.tree(nil, map[string]object.ID{"a": wide, "b": wide, "c": wide})
 	}
+
 	for range 20_000 {
 		deep = m.tree(nil, map[string]object.ID{"a": deep})
 	}
 	first := m.commit(wide)
+
 	var many []object.ID
 	for range 300 { // each has all earlier ones as parents
 		many = append(many, m.commit(wide, many...))
 	}
+
 	last := m.commit(deep, many...)
 	for _, have := range [][]object.ID{nil, {first}, {many[0]}, {many[250]}} {
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
 		if err := walk(t.Context(), c, commitKeys(last), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
+
 		for key, n := range c.visits {
 			if n > 1 {
 				t.Fatalf("%s walked %d times", key, n)
 			}
 		}
+
 		if n := len(c.visits); n < 20_000 || n > 20_500 {
 			t.Errorf("have %d: %d objects visited, want 20,000 to 20,500", len(have), n)
 		}
@@ -312,6 +328,7 @@ func TestWalkComesAndGoes(t *testing.T) {
 	}
 	large := m.tree(nil, inner)
 	base := m.commit(m.tree(nil, map[string]object.ID{"large": large}))
+
 	last := base
 	for i := range 40 {
 		deep := m.tree(map[string]string{"f": fmt.Sprint("deep", i)}, nil)
@@ -324,6 +341,7 @@ func TestWalkComesAndGoes(t *testing.T) {
 		}
 		last = m.commit(m.tree(nil, folders), last)
 	}
+
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
 	if err := walk(t.Context(), c, commitKeys(last), []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)

@@ -183,16 +183,19 @@ func TestFolders(t *testing.T) {
 	if got := names(t, h, "versions"); got != nil {
 		t.Errorf("versions in an empty repository: %q", got)
 	}
+
 	s.Write("file", "text")
 	s.Add(stage.AddOptions{})
 	id := s.Commit("first").ID
 	for _, name := range []string{"topic/a", "topic/b", "zoo"} {
 		s.Checkout(checkout.SwitchOptions{Create: name})
 	}
+
 	for _, o := range []commits.TagOptions{{Name: "v1", Rev: "HEAD"}, {Name: "deep/v2", Rev: "HEAD", Message: "second"}} {
 		_, _, err := commits.CreateTag(t.Context(), s.Repo, o)
 		s.Check(err)
 	}
+
 	for path, want := range map[string][]string{
 		"": {"branches", "commits", "latest", "tags", "versions"}, "branches": {"main", "topic", "zoo"}, "branches/topic": {"a", "b"},
 		"tags": {"deep", "v1"}, "tags/deep": {"v2"}, "tags/deep/v2": {"file"}, "branches/topic/b": {"file"}, "versions": {"file@1"},
@@ -201,9 +204,11 @@ func TestFolders(t *testing.T) {
 			t.Errorf("%q: %q, want %q", path, got, want)
 		}
 	}
+
 	if n := find(t, h, "tags/deep/v2/file"); n.Commit != id {
 		t.Errorf("commit %s, want %s", n.Commit, id)
 	}
+
 	for _, path := range []string{"branches/top", "branches/../tags", "branches/topic/c", "latest/nothing", "tags/v1/file/x", "commits/x", "x", "versions/file", "versions/file@0", "versions/file@2", "versions/file@01"} {
 		_, err := h.Root().Find(t.Context(), path)
 		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
@@ -375,6 +380,7 @@ func TestSeeksReadFewChunks(t *testing.T) {
 	buf := make([]byte, s.Repo.Chunker().Params().Min) // spans at most two chunks
 	_, err = readAt(t.Context(), f, buf[:1], 0)        // also reads the list of chunks
 	s.Check(err)
+
 	for range 50 {
 		off := rnd.Int64N(f.Size())
 		before := b.reads.Load()

@@ -26,6 +26,7 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 		_, err := checkout.Switch(s.Context(), s.Repo, checkout.SwitchOptions{Rev: "without"})
 		return err
 	}
+
 	restore := func(s *treetest.Repository) error {
 		_, err := checkout.Restore(s.Context(), s.Repo, checkout.RestoreOptions{Paths: []string{"folder/gone"}, Worktree: true})
 		if err == nil {
@@ -33,6 +34,7 @@ func TestFileInPlaceOfReadOnlyFolder(t *testing.T) {
 		}
 		return nil
 	}
+
 	for name, do := range map[string]func(*treetest.Repository) error{"remove": remove, "checkout": switchTo, "restore": restore} {
 		t.Run(name, func(t *testing.T) {
 			s := treetest.New(t)
@@ -91,6 +93,7 @@ func TestMergeInterrupted(t *testing.T) {
 	s.Add(stage.AddOptions{})
 	s.Commit("base")
 	s.Checkout(checkout.SwitchOptions{Create: "theirs"})
+
 	for _, path := range []string{"a", "b/c", "b/d", "e"} {
 		s.Write(path, "theirs")
 	}
@@ -108,11 +111,13 @@ func TestMergeInterrupted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("merge: error %v, want Canceled", err)
 	}
+
 	merged, err := commits.Merge(t.Context(), s.Repo, commits.MergeOptions{Rev: "theirs"})
 	s.Check(err)
 	if merged.Commit == nil || len(merged.Commit.Commit.Parents) != 2 {
 		t.Errorf("merged: %+v, want a commit with two parents", merged)
 	}
+
 	status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
 	s.Check(err)
 	if !status.Clean() || len(status.Untracked) > 0 {

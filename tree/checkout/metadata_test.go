@@ -51,6 +51,7 @@ func describeAll(t *testing.T, root string) map[string]string {
 		case unix.S_IFDIR:
 			st.Size, st.Nlink = 0, 0
 		}
+
 		all[name] = fmt.Sprintf("%o %d:%d size %d links %d device %x mtime %d.%09d first %q %s xattrs %q",
 			st.Mode, st.Uid, st.Gid, st.Size, st.Nlink, st.Rdev, st.Mtim.Sec, st.Mtim.Nsec, inodes[st.Ino], text, xattrsOf(t, path))
 		return err
@@ -141,6 +142,7 @@ func TestStatusOfFullMetadata(t *testing.T) {
 		}
 		return paths
 	}
+
 	if paths := changed(); paths != nil {
 		t.Errorf("unchanged tree: %q", paths)
 	}
@@ -150,10 +152,12 @@ func TestStatusOfFullMetadata(t *testing.T) {
 	if diff := cmp.Diff([]string{"t/fifo", "t/large", "t/sticky"}, changed()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+
 	s.Add(stage.AddOptions{})
 	if paths := changed(); paths != nil {
 		t.Errorf("after add: %q", paths)
 	}
+
 	idx, err := s.Repo.Index()
 	s.Check(err)
 	if a, b := idx.Entry("t/large").Metadata(), idx.Entry("t/other").Metadata(); a.HardLink != b.HardLink || a.HardLink != worktree.HardLinkGroup("t/large") {

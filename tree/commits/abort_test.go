@@ -71,6 +71,7 @@ func TestAbortKeepsChangesInFolders(t *testing.T) {
 	if len(merged.Conflicts) != 1 {
 		t.Fatalf("conflicts %+v, want 1", merged.Conflicts)
 	}
+
 	s.Check(commits.Abort(t.Context(), s.Repo, operation.Merging, commits.StepOptions{}))
 	s.Want("folder/file", "a local change")
 	s.Want("both", "ours")

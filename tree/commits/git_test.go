@@ -75,6 +75,7 @@ func (x *twins) step() {
 		x.add("")
 		x.commit()
 	}
+
 	switch n := x.rnd.IntN(100); {
 	case n < 25 || len(x.commits) == 0:
 		for range 1 + x.rnd.IntN(4) {
@@ -83,6 +84,7 @@ func (x *twins) step() {
 		x.note("add -A")
 		x.add("")
 		x.commit()
+
 	case n < 35:
 		x.change()
 	case n < 40:
@@ -127,6 +129,7 @@ func (x *twins) change() {
 		x.both(removeEmpty)
 		return
 	}
+
 	kind := x.rnd.IntN(6)
 	x.note("change %s %d", name, kind)
 	x.number++
@@ -310,6 +313,7 @@ func (x *twins) merge() {
 	rev, gitRev := x.target()
 	x.note("merge %s", gitRev)
 	undo := x.backup()
+
 	gitErr := x.try("-c", "merge.renames=false", "merge", "--no-edit", "-q", gitRev)
 	if gitErr != nil && x.try("rev-parse", "-q", "--verify", "MERGE_HEAD") != nil {
 		x.mayRefuse(func(r *kist.Repository) error {
@@ -318,17 +322,20 @@ func (x *twins) merge() {
 		})
 		return
 	}
+
 	result, err := commits.Merge(x.t.Context(), x.r, commits.MergeOptions{Rev: rev})
 	switch {
 	case gitErr != nil && errors.Is(err, stage.ErrLocalChanges): // local changes at paths with conflicts
 		undo()
 	case err != nil:
 		x.fail("kist: %v", err)
+
 	case len(result.Conflicts) > 0:
 		x.note("conflicts %v", result.Conflicts)
 		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
 		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, operation.Merging, commits.StepOptions{}))
 		undo()
+
 	default:
 		x.agree(nil, gitErr)
 		if result.Commit != nil {
@@ -352,6 +359,7 @@ func (x *twins) revertOrPick(command, waits string, op operation.Operation, do f
 	c := x.some()
 	commit, err := object.ReadCommit(x.t.Context(), x.r.Objects(), c.kist)
 	treetest.Check(x.t, err)
+
 	o := commits.RevertOptions{Commits: []object.ID{c.kist}}
 	args := []string{"-c", "merge.renames=false", command, c.git}
 	if command == "revert" {
@@ -361,6 +369,7 @@ func (x *twins) revertOrPick(command, waits string, op operation.Operation, do f
 		o.Parent = 1 + x.rnd.IntN(2)
 		args = append(args, "-m", fmt.Sprint(o.Parent))
 	}
+
 	x.note("%s", strings.Join(args[2:], " "))
 	undo := x.backup()
 	gitErr := x.try(args...)
@@ -371,20 +380,24 @@ func (x *twins) revertOrPick(command, waits string, op operation.Operation, do f
 		})
 		return
 	}
+
 	result, err := do(x.t.Context(), x.r, o)
 	switch {
 	case gitErr != nil && errors.Is(err, stage.ErrLocalChanges):
 		undo()
 	case err != nil:
 		x.fail("kist: %v", err)
+
 	case len(result.Conflicts) > 0:
 		x.note("conflicts %v", result.Conflicts)
 		x.agree(index.ErrConflict, gitErr, index.ErrConflict)
 		treetest.Check(x.t, commits.Abort(x.t.Context(), x.r, op, commits.StepOptions{}))
 		undo()
+
 	case len(result.Nothing) > 0:
 		x.agree(commits.ErrNothingToCommit, gitErr, commits.ErrNothingToCommit)
 		undo()
+
 	default:
 		if x.agree(nil, gitErr) {
 			x.committed(result.Commits[0].ID)

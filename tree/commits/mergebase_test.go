@@ -119,12 +119,14 @@ func TestMergeCrissCross(t *testing.T) {
 		}
 		return text.String()
 	}
+
 	b := newBranches(t)
 	nothing := func() {}
 	crissCross(b, "text", [3]string{lines(), lines(1), lines(7)}, nothing, nothing)
 	if got := b.read("text"); got != lines(1, 7) {
 		t.Fatalf("merged text is\n%s\nwant both changes", got)
 	}
+
 	b.commit("text", lines(7)) // one reverts line 1
 	b.checkout(checkout.SwitchOptions{Rev: "two"})
 	b.commit("text", lines(1)) // two reverts line 7
@@ -160,6 +162,7 @@ func TestMergeCrissCrossConflicts(t *testing.T) {
 					b.commit("file", content)
 				}
 			}
+
 			crissCross(b, "file", test.contents, decide(test.decided[0]), decide(test.decided[1]))
 			if conflicts := b.merge("two"); len(conflicts) != 1 || conflicts[0].Path != "file" {
 				t.Errorf("conflicts: %+v, want one at file", conflicts)
@@ -177,6 +180,7 @@ func TestMergeManyCrissCrosses(t *testing.T) {
 		files := map[string]string{"a": "0\n", fmt.Sprint(i): "0\n"}
 		history = append(history, treetest.Version{Parents: []int{0}, Files: files})
 	}
+
 	all := map[string]string{"a": "0\n", "0": "0\n", "1": "0\n", "2": "0\n"}
 	for range 40 {
 		n := len(history)
@@ -185,18 +189,21 @@ func TestMergeManyCrissCrosses(t *testing.T) {
 			history = append(history, treetest.Version{Parents: parents, Files: all})
 		}
 	}
+
 	n := len(history)
 	for i := range 2 {
 		files := maps.Clone(all)
 		files[fmt.Sprint(i)] = "changed\n"
 		history = append(history, treetest.Version{Parents: []int{n - 3 + i}, Files: files})
 	}
+
 	b := &branches{t: t, dir: t.TempDir()}
 	b.r = treetest.Mirror(t, b.dir, history)
 	b.checkout(checkout.SwitchOptions{Rev: fmt.Sprintf("t%d", n), Force: true})
 	if conflicts := b.merge(fmt.Sprintf("t%d", n+1)); len(conflicts) > 0 {
 		t.Errorf("conflicts %+v, want none", conflicts)
 	}
+
 	for _, name := range []string{"0", "1"} {
 		if b.read(name) != "changed\n" {
 			t.Errorf("%s is %q, want the change", name, b.read(name))

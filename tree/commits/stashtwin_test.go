@@ -41,6 +41,7 @@ func TestStashLikeGit(t *testing.T) {
 				x.step()
 				x.compare()
 			}
+
 			stashes, applied := 0, 0
 			for range 40 {
 				if x.flipped() { // git loses the content of the folder
@@ -74,9 +75,11 @@ func TestStashLikeGit(t *testing.T) {
 				default:
 					x.drop()
 				}
+
 				x.compare()
 				x.compareStashes()
 			}
+
 			t.Logf("%d stashes, %d applied", stashes, applied)
 			report, err := gc.VerifyRepository(t.Context(), x.r, verifyAll)
 			treetest.Check(t, err)
@@ -112,6 +115,7 @@ func (x *twins) stash() bool {
 	if (o.KeepIndex || o.Untracked) && o.Paths == nil {
 		returned = x.returned()
 	}
+
 	// git restores a new staged file that is deleted in the worktree.
 	emptyDir := x.hasEmptyDir()
 	revived := slices.ContainsFunc(x.status(), func(line string) bool { return strings.HasPrefix(line, "AD ") })
@@ -384,6 +388,7 @@ func (x *twins) compareStashes() {
 	x.t.Helper()
 	list, err := stash.List(x.r)
 	treetest.Check(x.t, err)
+
 	var got []string
 	for _, e := range list {
 		got = append(got, e.Name()+": "+e.Reason)
@@ -391,6 +396,7 @@ func (x *twins) compareStashes() {
 	if want := x.git("stash", "list"); strings.Join(got, "\n") != want {
 		x.fail("stashes: kist %q\ngit %q", got, want)
 	}
+
 	for _, rev := range []string{"stash@{0}", "stash@{0}^2", "stash@{0}^3"} {
 		_, c, err := x.r.ReadCommit(x.t.Context(), rev)
 		if gitErr := x.try("rev-parse", "-q", "--verify", rev); err != nil || gitErr != nil {
@@ -457,6 +463,7 @@ func TestCleanLikeGit(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			x := newTwins(t, rand.New(rand.NewPCG(seed, 13)))
+
 			write := func(name, text string) {
 				x.note("write %s", name)
 				x.both(func(dir string) error {
@@ -464,6 +471,7 @@ func TestCleanLikeGit(t *testing.T) {
 					return errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644))
 				})
 			}
+
 			write(".gitignore", "*.o\nign/\n")
 			write(".kistignore", "*.o\nign/\n")
 			for range x.rnd.IntN(4) { // no ignored files: kist would track their folders
@@ -471,12 +479,14 @@ func TestCleanLikeGit(t *testing.T) {
 			}
 			x.add("")
 			x.commit()
+
 			for range 3 + x.rnd.IntN(10) {
 				write(cleanNames[x.rnd.IntN(len(cleanNames))], "junk")
 			}
 			for range x.rnd.IntN(3) {
 				x.both(func(dir string) error { return os.MkdirAll(filepath.Join(dir, "d/empty/in"), 0o755) })
 			}
+
 			for _, dryRun := range []bool{true, true, true, true, true, true, false} {
 				x.clean(dryRun)
 			}
@@ -518,6 +528,7 @@ func (x *twins) clean(dryRun bool) {
 	x.note("%s", strings.Join(args, " "))
 	list, err := checkout.Clean(x.t.Context(), x.r, o)
 	treetest.Check(x.t, err)
+
 	var got []string
 	for _, c := range list {
 		got = append(got, removing+c.Path)

@@ -237,6 +237,7 @@ func (x *stepsTwins) settle(op operation.Operation, result *commits.StepsResult,
 		x.stops++
 		result, err, gitErr = x.decide(op, unmerged)
 	}
+
 	x.ends++
 	state, err := operation.Current(x.r)
 	if err != nil || state.Operation != "" {
@@ -275,6 +276,7 @@ func (x *stepsTwins) decide(op operation.Operation, conflicts []string) (result 
 		})
 		x.add("")
 	}
+
 	gitErr = x.try("-c", "merge.renames=false", "-c", "core.editor=true", command, how)
 	var rebased *rebase.Result
 	switch {

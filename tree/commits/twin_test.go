@@ -155,6 +155,7 @@ func (x *twins) compare() {
 func (x *twins) status() []string {
 	s, err := stage.ReadStatus(x.t.Context(), x.r, stage.StatusOptions{AllUntracked: true})
 	treetest.Check(x.t, err)
+
 	letters := map[string]*[2]byte{}
 	at := func(path string) *[2]byte {
 		if letters[path] == nil {
@@ -162,6 +163,7 @@ func (x *twins) status() []string {
 		}
 		return letters[path]
 	}
+
 	for _, c := range s.Staged {
 		if e := c.New; e != nil && e.Type == object.TypeDir || e == nil && c.Old.Type == object.TypeDir {
 			continue
@@ -179,6 +181,7 @@ func (x *twins) status() []string {
 			at(c.Path)[0] = 'M'
 		}
 	}
+
 	for _, f := range s.Changed {
 		switch {
 		case f.Old == nil && f.State == worktree.TypeChanged: // git shows a folder
@@ -192,15 +195,18 @@ func (x *twins) status() []string {
 			at(f.Path)[1] = 'M'
 		}
 	}
+
 	var lines []string
 	for path, l := range letters {
 		lines = append(lines, string(l[:])+" "+path)
 	}
+
 	for _, f := range s.Untracked {
 		if !f.Dir {
 			lines = append(lines, "?? "+f.Path)
 		}
 	}
+
 	slices.Sort(lines)
 	return lines
 }
@@ -220,6 +226,7 @@ func listWorktree(t *testing.T, dir string) map[string]string {
 		if d.IsDir() {
 			return nil
 		}
+
 		info, err := d.Info()
 		if err != nil {
 			return err
@@ -232,6 +239,7 @@ func listWorktree(t *testing.T, dir string) map[string]string {
 		} else {
 			content, err = os.ReadFile(file)
 		}
+
 		list[name] = info.Mode().String() + " " + string(content)
 		return err
 	}))

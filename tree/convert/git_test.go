@@ -285,11 +285,13 @@ func TestImportGitOdd(t *testing.T) {
 		if name == "missing ref" {
 			o.Expect = append(o.Expect, "refs/heads/expected")
 		}
+
 		found, err := convert.ImportGit(t.Context(), x.Repo, strings.NewReader(test.stream), o)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+
 		for what, list := range map[string]struct {
 			got  []object.Skipped
 			want string
@@ -298,6 +300,7 @@ func TestImportGitOdd(t *testing.T) {
 				t.Errorf("%s: %s is %v, want %q", name, what, list.got, list.want)
 			}
 		}
+
 		if files := x.files("refs/heads/x"); files != `100644 "good" "x"` {
 			t.Errorf("%s: the files are %s", name, files)
 		}

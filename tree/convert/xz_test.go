@@ -61,6 +61,7 @@ func TestXZForms(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
+
 		r, err := newXZReader(bytes.NewReader(data))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)

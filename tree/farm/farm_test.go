@@ -575,6 +575,7 @@ func TestUpdateEqualsRebuild(t *testing.T) {
 		s.commit("first")
 		const template = "{commit}/{tag}/{path}"
 		s.add(farm.View{Name: "v", Template: template})
+
 		for i := range 12 {
 			for range 1 + random.IntN(4) {
 				path := fmt.Sprintf("d%d/f%d", random.IntN(2), random.IntN(4))
@@ -584,6 +585,7 @@ func TestUpdateEqualsRebuild(t *testing.T) {
 					s.Write(path, fmt.Sprint(random.IntN(3)))
 				}
 			}
+
 			s.Write("n", fmt.Sprint(i))
 			if random.IntN(3) == 0 { // several commits at once, which may change files back
 				s.Add(stage.AddOptions{})
@@ -598,6 +600,7 @@ func TestUpdateEqualsRebuild(t *testing.T) {
 				update()
 			}
 		}
+
 		s.Write("n", "end")
 		s.commit("end")
 		s.add(farm.View{Name: "w", Template: template})

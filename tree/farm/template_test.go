@@ -24,6 +24,7 @@ func TestTemplate(t *testing.T) {
 		sum:    object.ID{1, 2},
 		commit: &origin{id: object.ID{0xab, 0xcd}, author: "../Ada/L.", email: "", date: at, tag: "v1/x"},
 	}
+
 	for text, want := range map[string]string{
 		"{path}":                       "docs/a.b/Report.PDF",
 		"{dir}/{stem}.{ext}":           "docs/a.b/Report.pdf",
@@ -52,6 +53,7 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
 	}
+
 	for _, text := range []string{
 		"", "x", "{", "}", "{}", "{path", "path}", "{nothing}", "{attr.}", "{path:x}", "{date:%}", "{date:%Q}",
 		"/{path}", "../{path}", "a/../{path}", "{date:../%Y}/{path}", ".kist/{path}", ".kist-view/{path}", "a\x00{path}",

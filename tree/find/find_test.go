@@ -142,16 +142,19 @@ func (s *repository) atom() question {
 	days := s.rnd.IntN(60)
 	at := now.AddDate(0, 0, -days)
 	regular := func(f fact) bool { return f.mode.IsRegular() }
+
 	switch s.rnd.IntN(16) {
 	case 0:
 		return one("*.txt", func(f fact) bool { return strings.HasSuffix(f.path, ".txt") })
 	case 1:
 		return one("iname=*.TXT", func(f fact) bool { return strings.HasSuffix(strings.ToLower(f.path), ".txt") })
+
 	case 2:
 		if base == "*" {
 			base = "film.mov"
 		}
 		return one("name="+base, func(f fact) bool { return path.Base(f.path) == base })
+
 	case 3:
 		return one("path=src", func(f fact) bool { return f.path == "src" || strings.HasPrefix(f.path, "src/") })
 	case 4:

@@ -38,12 +38,14 @@ func (s *repository) everywhere() (entries map[past]object.Entry, made map[past]
 	trees := map[object.ID]map[string]object.Entry{}
 	list, err := s.Repo.Refs().List("")
 	s.Check(err)
+
 	var tips []object.ID
 	for _, ref := range list {
 		id, err := refs.Peel(s.Context(), s.Repo.Objects(), ref.ID)
 		s.Check(err)
 		tips = append(tips, id)
 	}
+
 	var all []history.Commit
 	for c, err := range history.Walk(s.Context(), s.Repo.Objects(), tips, history.Options{}) {
 		s.Check(err)
@@ -54,6 +56,7 @@ func (s *repository) everywhere() (entries map[past]object.Entry, made map[past]
 			return nil
 		}))
 	}
+
 	for _, c := range all {
 		for p, e := range trees[c.ID] {
 			key := past{p, e.Type, tree.ContentID(&e)}

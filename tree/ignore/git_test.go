@@ -59,6 +59,7 @@ func TestGitRandom(t *testing.T) {
 		}
 		paths = append(paths, path)
 	}
+
 	paths = withFolders(paths)
 	for i, path := range paths { // some empty folders become files
 		inside := func(other string) bool { return other != path && strings.HasPrefix(other, path) }
@@ -66,6 +67,7 @@ func TestGitRandom(t *testing.T) {
 			paths[i] = strings.TrimSuffix(path, "/")
 		}
 	}
+
 	var cases []gitCase
 	for i := range 120 {
 		files := map[string]string{"": randomPatterns(rnd)}
@@ -77,6 +79,7 @@ func TestGitRandom(t *testing.T) {
 		}
 		cases = append(cases, gitCase{fmt.Sprint("random ", i), files, withFolders(append([]string{"a/b/"}, paths...))})
 	}
+
 	compareWithGit(t, cases)
 }
 
@@ -114,12 +117,14 @@ func compareWithGit(t *testing.T, cases []gitCase) {
 			git.write(t, filepath.Join(fmt.Sprint(i), dir, ".gitignore"), content)
 		}
 	}
+
 	answers := git.checkIgnore(t, ask)
 	compared, matched := 0, 0
 	for i, c := range cases {
 		if old && c.usesOldStars() {
 			continue
 		}
+
 		root := fmt.Sprint(i)
 		matcher := func(dir string) *Matcher { // for the folder root/dir
 			m := new(Matcher)
@@ -132,22 +137,26 @@ func compareWithGit(t *testing.T, cases []gitCase) {
 			}
 			return m
 		}
+
 		for _, path := range c.paths {
 			_, by := matchBelow(matcher, root+"/"+path)
 			got := gitRule{by.Dir, fmt.Sprint(by.Line), by.Pattern}
 			if by.Line == 0 {
 				got = gitRule{}
 			}
+
 			want := answers[root+"/"+strings.TrimSuffix(path, "/")]
 			if got != want {
 				t.Errorf("%s: %q: rule %q, git has %q; patterns %q", c.name, path, got, want, c.files)
 			}
+
 			compared++
 			if want != (gitRule{}) {
 				matched++
 			}
 		}
 	}
+
 	t.Logf("compared %d paths; %d match a rule", compared, matched)
 }
 

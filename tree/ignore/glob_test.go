@@ -121,6 +121,7 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
+
 		lines := strings.Split(string(data), "\n")
 		m := new(Matcher).Push(p)
 		for _, isDir := range []bool{false, true} {

@@ -243,6 +243,7 @@ func TestLimits(t *testing.T) {
 		{"longest file", strings.Repeat("abc\n", MaxFileSize/4), nil},
 		{"file too long", strings.Repeat("abc\n", MaxFileSize/4) + "\n", &LimitError{"d", 0, MaxFileSize + 1, MaxFileSize}},
 	}
+
 	for _, test := range tests {
 		p, err := Parse([]byte(test.data), "d")
 		if test.want == nil {
@@ -251,6 +252,7 @@ func TestLimits(t *testing.T) {
 			}
 			continue
 		}
+
 		got, ok := err.(*LimitError)
 		if !ok || *got != *test.want || p != nil {
 			t.Errorf("%s: error %v, want %v", test.name, err, test.want)

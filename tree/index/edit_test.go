@@ -54,6 +54,7 @@ func TestEdits(t *testing.T) {
 			set(t, x, path, file(i))
 		}
 		must(t, x.SetDir("e", object.Entry{Mode: 0o755}))
+
 		x = roundTrip(t, x)
 		if err := test.edit(x); err != nil {
 			t.Errorf("%s: %v", test.name, err)
@@ -125,6 +126,7 @@ func TestForget(t *testing.T) {
 	changed.Data = "changed 1"
 	touched := file(1)
 	touched.Stat.Inode++
+
 	for _, test := range []struct {
 		name  string
 		edit  func(x *Index)
@@ -153,6 +155,7 @@ func TestForget(t *testing.T) {
 		}
 		test.edit(x)
 		check(t, x)
+
 		var known []string
 		for path, d := range x.Dirs() {
 			if _, ok := d.Tree(); ok && path == "" {
@@ -161,6 +164,7 @@ func TestForget(t *testing.T) {
 				known = append(known, path)
 			}
 		}
+
 		if got := strings.Join(known, " "); got != test.known {
 			t.Errorf("%s: trees are known of %q, want %q", test.name, got, test.known)
 		}

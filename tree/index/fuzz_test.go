@@ -57,6 +57,7 @@ func FuzzLoadHead(f *testing.F) {
 			return
 		}
 		check(t, x)
+
 		if again := encodeHead(t, x); !bytes.Equal(again, head) {
 			t.Fatalf("decoded:\n%x\nencoded:\n%x", data, payload(t, again))
 		}

@@ -125,6 +125,7 @@ func check(t testing.TB, x *Index) {
 		if n != d.entries.n {
 			t.Fatalf("%q: recorded %d entries, counted %d", path, d.entries.n, n)
 		}
+
 		for e, sub := range d.Children() {
 			name := ""
 			if sub != nil {
@@ -142,6 +143,7 @@ func check(t testing.TB, x *Index) {
 			} else {
 				name = e.Name
 			}
+
 			if name <= last {
 				t.Fatalf("%q: %q comes after %q", path, name, last)
 			}

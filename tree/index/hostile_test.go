@@ -18,6 +18,7 @@ func TestHostileBase(t *testing.T) {
 		d.subs = append(d.subs, s)
 		return s
 	}
+
 	add := func(d *Dir, names ...string) {
 		for _, name := range names {
 			if len(d.entries.blocks) == 0 {
@@ -29,6 +30,7 @@ func TestHostileBase(t *testing.T) {
 			d.entries.n++
 		}
 	}
+
 	last := func(d *Dir) *Entry { return &d.entries.blocks[0][d.entries.n-1] }
 	for name, make := range map[string]func(d *Dir){
 		"names not sorted":           func(d *Dir) { add(d, "b", "a") },
@@ -112,10 +114,12 @@ func TestHostileHead(t *testing.T) {
 		must(t, x.saveBase(dir))
 		set(t, x, "n/f", file(1))
 		good := encodeHead(t, x)
+
 		base := func(ref baseRef) (*Index, error) { return loadBase(filepath.Join(dir, x.file.base.name()), ref) }
 		if _, err := readHead(good, base); err != nil {
 			t.Fatal(err)
 		}
+
 		ref := x.file.base
 		change(x)
 		bad := encodeHead(t, x)
@@ -141,6 +145,7 @@ func TestBlocks(t *testing.T) {
 	var whole bytes.Buffer
 	size, _, err := x.writeBase(&whole)
 	must(t, err)
+
 	payload := payload(t, whole.Bytes())
 	var right []int // where blocks end in the payload
 	for at, end := headerSize, 0; end < len(payload); {
@@ -148,6 +153,7 @@ func TestBlocks(t *testing.T) {
 		at, end = at+8+n, end+n
 		right = append(right, end)
 	}
+
 	e := file(2)
 	e.Name = "0000"
 	record := len(appendEntry(nil, &e))
@@ -155,6 +161,7 @@ func TestBlocks(t *testing.T) {
 	if first < blockCut || first >= blockCut+record || len(right) < 3 {
 		t.Fatalf("blocks end at %d, want 3 ends or more, the first at %d", right, blockCut)
 	}
+
 	for name, ends := range map[string][]int{
 		"right":               right,
 		"one record early":    append([]int{first - record}, rest...),
@@ -173,6 +180,7 @@ func TestBlocks(t *testing.T) {
 			w.flush()
 			at = end
 		}
+
 		w.close()
 		_, _, err := readBase(&b, size)
 		if (err == nil) != (name == "right") {

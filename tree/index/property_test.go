@@ -91,6 +91,7 @@ func TestRandomEdits(t *testing.T) {
 		m := &model{map[string]Entry{}, map[string]uint16{}}
 		dir, store := t.TempDir(), objecttest.NewMemory()
 		var last *Index
+
 		for round := range 40 {
 			o := Options{}
 			if r.IntN(2) == 0 {
@@ -129,6 +130,7 @@ func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.Rea
 		e := randomEntry(r)
 		must(t, x.Set(path, e))
 		m.set(path, e)
+
 	case 3:
 		st := file(r.IntN(100)).Stat
 		e, ok := m.entries[path]
@@ -139,18 +141,22 @@ func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.Rea
 			e.Stat = st
 			m.entries[path] = e
 		}
+
 	case 4:
 		mode := uint16(r.IntN(0o10000))
 		must(t, x.SetDir(path, object.Entry{Mode: mode}))
 		m.setDir(path, mode)
+
 	case 5, 6:
 		x.Remove(path)
 		m.remove(path)
+
 	case 7:
 		to := randomPath(r)
 		if x.Move(path, to) == nil && path != to {
 			m.move(path, to)
 		}
+
 	case 10:
 		attrs := map[string]string{"k": fmt.Sprint(r.IntN(3))}
 		e, isEntry := m.entries[path]
@@ -162,8 +168,10 @@ func randomEdit(t *testing.T, r *rand.Rand, m *model, x *Index, store object.Rea
 			e.Meta = "\xa1\x08\xa1\x41k\x41" + attrs["k"]
 			m.entries[path] = e
 		}
+
 	case 8:
 		randomNote(t, r, x, path)
+
 	case 9:
 		if r.IntN(3) == 0 {
 			_, err := x.PreviewTree(context.Background(), store)

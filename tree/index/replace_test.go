@@ -15,6 +15,7 @@ import (
 func TestReplace(t *testing.T) {
 	ctx := context.Background()
 	dir := t.TempDir()
+
 	made := func(path string) *Index {
 		x := New()
 		if err := x.Set(path, file(1)); err != nil {
@@ -22,6 +23,7 @@ func TestReplace(t *testing.T) {
 		}
 		return x
 	}
+
 	var kept []string
 	keep := func(names []string) error { kept = names; return nil }
 	if did, err := Replace(ctx, dir, made("missing"), keep); !did || err != nil || len(kept) != 0 {
@@ -30,12 +32,14 @@ func TestReplace(t *testing.T) {
 	if did, err := Replace(ctx, dir, made("other"), keep); did || err != nil {
 		t.Errorf("intact: %v, %v, want no replacement", did, err)
 	}
+
 	head := filepath.Join(dir, headName)
 	spoil := func() {
 		if err := os.WriteFile(head, []byte("rubbish"), 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	spoil()
 	no := errors.New("no")
 	if did, err := Replace(ctx, dir, made("other"), func([]string) error { return no }); did || !errors.Is(err, no) {
@@ -47,12 +51,14 @@ func TestReplace(t *testing.T) {
 	if did, err := Replace(ctx, dir, made("new"), keep); !did || err != nil || len(kept) != 1 || kept[0] != headName {
 		t.Errorf("damaged: %v, %v, kept %v", did, err, kept)
 	}
+
 	x, err := Load(dir)
 	if err != nil || x.Len() != 1 || x.Entry("new") == nil {
 		t.Errorf("after Replace: %v, %v", x, err)
 	}
 	newer := appendHeader(nil, kindHead)
 	newer[9]++
+
 	newer = binary.LittleEndian.AppendUint32(newer[:12], crc32.Checksum(newer[:12], castagnoli))
 	if err := os.WriteFile(head, append(newer, make([]byte, 8)...), 0o666); err != nil {
 		t.Fatal(err)

@@ -233,27 +233,32 @@ func TestRoots(t *testing.T) {
 	must(t, err)
 	side := object.Key{Kind: object.KindManifest, ID: object.Sum([]byte("side"))}
 	must(t, x.SetConflict("c", nil, nil, &object.Entry{Type: object.TypeFile, Size: 99, Content: side}))
+
 	want := map[object.Key]bool{side: false}
 	for _, e := range x.All() {
 		if !e.Content.IsZero() {
 			want[e.Content] = false
 		}
 	}
+
 	for _, d := range x.Dirs() {
 		info, _ := d.Tree()
 		want[info.Key()] = false
 	}
+
 	for key := range x.Roots() {
 		if _, ok := want[key]; !ok {
 			t.Fatalf("unexpected root %v", key)
 		}
 		want[key] = true
 	}
+
 	for key, met := range want {
 		if !met {
 			t.Errorf("missing root %v", key)
 		}
 	}
+
 	for range x.Roots() {
 		break
 	}

@@ -52,6 +52,7 @@ func TestReadTreeRefuses(t *testing.T) {
 	id, data := object.EmptyTree()
 	_, err := store.Put(ctx, object.KindTree, data)
 	must(t, err)
+
 	put := func(e object.Entry) object.ID {
 		w := object.NewTreeWriter(store)
 		must(t, w.Add(ctx, e))
@@ -59,6 +60,7 @@ func TestReadTreeRefuses(t *testing.T) {
 		must(t, err)
 		return id
 	}
+
 	dir := object.Entry{Name: "d", Type: object.TypeDir, Content: object.Key{Kind: object.KindTree, ID: id}}
 	for range object.MaxDepth {
 		dir.Content.ID = put(dir)
@@ -69,6 +71,7 @@ func TestReadTreeRefuses(t *testing.T) {
 	if _, err := FromTree(ctx, store, put(dir)); err == nil {
 		t.Error("accepts a tree that is too deep")
 	}
+
 	timed := object.Entry{Name: "d", Type: object.TypeDir, MTime: object.Time{Sec: 1}, Content: object.Key{Kind: object.KindTree, ID: id}}
 	if _, err := FromTree(ctx, store, put(timed)); err == nil {
 		t.Error("accepts a directory's time, which it could not keep")

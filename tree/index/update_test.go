@@ -142,6 +142,7 @@ func TestFrom(t *testing.T) {
 func TestTogether(t *testing.T) {
 	dir := t.TempDir()
 	const writers, updates = 6, 15
+
 	done := make(chan struct{})
 	var readers, wg sync.WaitGroup
 	for range 2 {
@@ -161,6 +162,7 @@ func TestTogether(t *testing.T) {
 			}
 		})
 	}
+
 	for w := range writers {
 		wg.Go(func() {
 			for i := range updates {
@@ -174,6 +176,7 @@ func TestTogether(t *testing.T) {
 			}
 		})
 	}
+
 	wg.Wait()
 	close(done)
 	readers.Wait()
@@ -192,13 +195,16 @@ func TestFold(t *testing.T) {
 		must(t, err)
 		return list
 	}
+
 	must(t, Update(ctx, dir, func(x *Index) error { return x.Set("a", file(1)) }))
 	if len(bases()) != 0 {
 		t.Errorf("a small index has bases %q", bases())
 	}
+
 	for _, junk := range []string{"index.base-0123", "index.base.new", "index.new"} {
 		must(t, os.WriteFile(filepath.Join(dir, junk), []byte("junk"), 0o400))
 	}
+
 	add := func(n, size int) {
 		must(t, Update(ctx, dir, func(x *Index) error {
 			for i := range size {
@@ -207,21 +213,25 @@ func TestFold(t *testing.T) {
 			return nil
 		}))
 	}
+
 	add(0, 10000)
 	first := bases()
 	if len(first) != 1 {
 		t.Fatalf("a large index has bases %q, want one", first)
 	}
+
 	for n := range 9 {
 		add(n+1, 100)
 	}
 	if got := bases(); len(got) != 1 || got[0] != first[0] {
 		t.Errorf("after small changes the bases are %q, want %q", got, first)
 	}
+
 	add(10, 5000)
 	if got := bases(); len(got) != 1 || got[0] == first[0] {
 		t.Errorf("after a large change the bases are %q, want another than %q", got, first)
 	}
+
 	x, err := Load(dir)
 	must(t, err)
 	if x.Len() != 15901 {

@@ -21,6 +21,7 @@ func FuzzJournal(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
+
 	header := slices.Concat([]byte(journalMagic), frame(slices.Concat(base[:], []byte("team"))))
 	whole := slices.Concat(header, frame(payload), frame(nil))
 	f.Add(whole)
@@ -33,6 +34,7 @@ func FuzzJournal(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+
 		_, branch, ops, _, found, err := readJournal(path)
 		if err != nil || !found {
 			if len(ops) > 0 || found {
@@ -43,6 +45,7 @@ func FuzzJournal(f *testing.F) {
 		if name, err := journalBranch(path); err != nil || name != branch {
 			t.Errorf("branch %q, %v, want %q", name, err, branch)
 		}
+
 		again, err := encodeOps(ops)
 		if err != nil {
 			return // too long for one record

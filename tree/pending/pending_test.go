@@ -305,6 +305,7 @@ func TestCrash(t *testing.T) {
 					}
 				})
 			}
+
 			wg.Wait()
 			if r.IntN(3) == 0 {
 				s.commit("team")
@@ -316,6 +317,7 @@ func TestCrash(t *testing.T) {
 				t.Fatalf("seed %d: the files differ from the model", seed)
 			}
 		}
+
 		s.commit("team")
 	}
 }

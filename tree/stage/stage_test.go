@@ -25,6 +25,7 @@ func TestAddResolvesConflicts(t *testing.T) {
 		if _, err := commits.Commit(t.Context(), s.Repo, commits.CommitOptions{}); !errors.Is(err, index.ErrConflict) {
 			t.Errorf("commit with conflicts: error %v, want ErrConflict", err)
 		}
+
 		s.Write("both", "resolved")
 		if r := s.Add(stage.AddOptions{Paths: []string{"both"}}); !slices.Equal(r.Resolved, []string{"both"}) {
 			t.Errorf("resolved %q, want both", r.Resolved)
@@ -32,16 +33,19 @@ func TestAddResolvesConflicts(t *testing.T) {
 		if got := s.Conflicts(); !slices.Equal(got, []string{"gone"}) {
 			t.Errorf("conflicts left: %q, want gone", got)
 		}
+
 		s.Check(os.Remove(filepath.Join(s.Dir, "gone")))
 		s.Add(stage.AddOptions{Paths: []string{"gone"}})
 		if got := s.Conflicts(); len(got) > 0 {
 			t.Errorf("conflicts left: %q, want none", got)
 		}
+
 		c := s.Commit("")
 		if len(c.Commit.Parents) != 2 || c.Commit.Files != 2 {
 			t.Errorf("merge commit has %d parents and %d files, want 2 and 2", len(c.Commit.Parents), c.Commit.Files)
 		}
 	})
+
 	t.Run("all as they are", func(t *testing.T) {
 		s := treetest.New(t)
 		s.Conflict()
@@ -56,6 +60,7 @@ func TestAddResolvesConflicts(t *testing.T) {
 			t.Errorf("%d files, want 3", c.Commit.Files)
 		}
 	})
+
 	t.Run("removed", func(t *testing.T) {
 		s := treetest.New(t)
 		s.Conflict()
@@ -98,6 +103,7 @@ func TestAddsSideBySide(t *testing.T) {
 			s.Write(fmt.Sprintf("shared/%d-%d", w, i), fmt.Sprintf("file %d of all writers, beyond what is inline", i))
 		}
 	}
+
 	var all sync.WaitGroup
 	for w := range writers {
 		all.Go(func() {
@@ -114,10 +120,12 @@ func TestAddsSideBySide(t *testing.T) {
 			}
 		})
 	}
+
 	all.Wait()
 	if c := s.Commit("all"); c.Commit.Files != 2*writers*files {
 		t.Errorf("%d files, want %d", c.Commit.Files, 2*writers*files)
 	}
+
 	status, err := stage.ReadStatus(t.Context(), s.Repo, stage.StatusOptions{})
 	s.Check(err)
 	if !status.Clean() || len(status.Untracked) > 0 {

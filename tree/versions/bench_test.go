@@ -16,6 +16,7 @@ func BenchmarkHistory(b *testing.B) {
 	for i := range 20_000 {
 		x.pathNumber(fmt.Sprintf("folder%03d/file%05d.txt", i%200, i))
 	}
+
 	id := func() (id object.ID) {
 		for i := range id {
 			id[i] = byte(rng.Uint32())
@@ -34,6 +35,7 @@ func BenchmarkHistory(b *testing.B) {
 			}
 		}
 	}
+
 	tip := Tip{"HEAD", x.commits[9_999].id}
 	payload := x.encode(0, 0, 0, nil)
 	for name, ask := range map[string]func(*Index) error{

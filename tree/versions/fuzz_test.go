@@ -62,6 +62,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		x.reach()
 		x.sort()
+
 		for v := range x.All() {
 			for use := range x.Uses(map[object.ID]bool{v.ID: true}) {
 				if len(use.Since) == 0 {
@@ -70,6 +71,7 @@ func FuzzDecode(f *testing.F) {
 			}
 			x.Attrs(v.Commit, v.Path)
 		}
+
 		for _, tip := range x.tips {
 			for _, path := range x.paths {
 				if file, err := x.File(t.Context(), tip, path); err != nil {
@@ -82,6 +84,7 @@ func FuzzDecode(f *testing.F) {
 				t.Fatal(err)
 			}
 		}
+
 		if again := newIndex(file{}); again.decode(x.encode(0, 0, 0, x.sums)) != nil {
 			t.Error("a decoded index cannot be encoded and decoded again")
 		}

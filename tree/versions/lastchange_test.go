@@ -45,17 +45,21 @@ func TestLastChange(t *testing.T) {
 					}
 				}
 			}
+
 			for range random.IntN(3) {
 				path := []string{"a", "d/b", "d/c", "e/f/g", "h"}[random.IntN(5)]
 				if v.Files[path] = fmt.Sprint(random.IntN(3)); random.IntN(5) == 0 {
 					delete(v.Files, path)
 				}
 			}
+
 			history = append(history, v)
 		}
+
 		r := treetest.Mirror(t, t.TempDir(), history)
 		x, err := versions.Open(t.Context(), r, nil)
 		treetest.Check(t, err)
+
 		for tip := range history {
 			id, err := r.Resolve(t.Context(), fmt.Sprint("t", tip))
 			treetest.Check(t, err)

@@ -29,6 +29,7 @@ import (
 func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 	paths := []string{"a", "b", "c", "d/a", "d/b", "d/e/f", "g/h"}
 	var history []treetest.Version
+
 	content := func(i int) string {
 		text := fmt.Sprintf("content %d of commit %d", rng.IntN(1000), i)
 		if rng.IntN(2) == 0 {
@@ -36,6 +37,7 @@ func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 		}
 		return text
 	}
+
 	for i := range commits {
 		v := treetest.Version{Files: map[string]string{}}
 		if i > 0 {
@@ -49,6 +51,7 @@ func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 					continue
 				}
 				v.Parents = append(v.Parents, other)
+
 				for _, path := range paths {
 					text, has := history[other].Files[path]
 					switch {
@@ -61,6 +64,7 @@ func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 				}
 			}
 		}
+
 		for range rng.IntN(3) {
 			from, to := paths[rng.IntN(len(paths))], paths[rng.IntN(len(paths))]
 			text, has := v.Files[from]
@@ -76,6 +80,7 @@ func randomHistory(rng *rand.Rand, commits int) []treetest.Version {
 				v.Files[from] = content(i)
 			}
 		}
+
 		history = append(history, v)
 	}
 	return history
@@ -232,6 +237,7 @@ func compareLives(t *testing.T, seed uint64, x *versions.Index, history walker) 
 	for i, tip := range tips {
 		number[tip.Commit] = i
 	}
+
 	for i, tip := range tips {
 		for _, path := range []string{"a", "b", "c", "d/a", "d/b", "d/e/f", "g/h"} {
 			f, err := x.File(t.Context(), tip, path)
@@ -243,6 +249,7 @@ func compareLives(t *testing.T, seed uint64, x *versions.Index, history walker) 
 				}
 				continue
 			}
+
 			want := history.life(end, map[state]bool{})
 			var got []state
 			numbers := 0
@@ -269,6 +276,7 @@ func compareLives(t *testing.T, seed uint64, x *versions.Index, history walker) 
 				t.Errorf("seed %d: %s in %d: by ID %+v, %v", seed, path, i, again, err)
 			}
 		}
+
 		compareDeleted(t, x, tip, history, i)
 	}
 }
@@ -302,6 +310,7 @@ func compareUses(t *testing.T, seed uint64, x *versions.Index, history walker) {
 			want[text][path] = append(want[text][path], tips[i].Commit)
 		}
 	}
+
 	for text, paths := range want {
 		got := map[string][]object.ID{}
 		for use := range x.Uses(map[object.ID]bool{object.Sum([]byte(text)): true}) {
@@ -312,6 +321,7 @@ func compareUses(t *testing.T, seed uint64, x *versions.Index, history walker) {
 				}
 			}
 		}
+
 		for _, ids := range [](map[string][]object.ID){got, paths} {
 			for _, list := range ids {
 				slices.SortFunc(list, object.ID.Compare)
@@ -562,6 +572,7 @@ func TestContaining(t *testing.T) {
 func TestProcesses(t *testing.T) {
 	dir := t.TempDir()
 	treetest.Mirror(t, dir, randomHistory(rand.New(rand.NewPCG(8, 8)), 40))
+
 	all := make([]map[string]any, 6)
 	var group sync.WaitGroup
 	for i := range all {
@@ -580,10 +591,12 @@ func TestProcesses(t *testing.T) {
 			all[i] = answers(t, x)
 		})
 	}
+
 	group.Wait()
 	r, err := kist.Open(dir, kist.Options{})
 	treetest.Check(t, err)
 	defer r.Close()
+
 	want := answers(t, openUnchanged(t, r))
 	for i, got := range all {
 		if !reflect.DeepEqual(got, want) {

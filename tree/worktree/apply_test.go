@@ -225,6 +225,7 @@ func TestApplyReplaces(t *testing.T) {
 		}
 		after := map[string]*object.Entry{"nothing": nil, "file": f.file("new"), "link": link("new"), "folder": dir(0o755)}
 		f.mkdir("target") // a symlink to it must not count as a folder
+
 		for from, make := range before {
 			for to, e := range after {
 				path := "t/" + from + "-" + to
@@ -248,6 +249,7 @@ func TestApplyReplaces(t *testing.T) {
 				}
 			}
 		}
+
 		found, err := f.w.Scan(ctx, nil, ScanOptions{Paths: []string{"target"}})
 		f.check(err)
 		same(t, "target", lines(found), []string{"untracked target/"})

@@ -43,6 +43,7 @@ func benchOps(f *fixture) []Op {
 func BenchmarkMany(b *testing.B) {
 	f := newBench(b)
 	ops := benchOps(f)
+
 	b.Run("apply", func(b *testing.B) {
 		for b.Loop() {
 			b.StopTimer()
@@ -53,23 +54,29 @@ func BenchmarkMany(b *testing.B) {
 					f.check(os.RemoveAll(filepath.Join(f.root, e.Name())))
 				}
 			}
+
 			b.StartTimer()
 			applied, err := f.w.Apply(ctx, f.store, ops, ApplyOptions{})
 			f.check(err)
 			b.StopTimer()
+
 			for _, a := range applied {
 				a.Stat.ReadAt += 2 * index.RacyWindow
 				f.check(f.idx.Set(a.Path, index.NewEntry(*a.New, a.Stat)))
 			}
+
 			b.StartTimer()
 		}
+
 		perFile(b, len(ops))
 	})
+
 	for path := range f.idx.Dirs() {
 		if path != "" {
 			f.check(f.idx.SetDir(path, object.Entry{Mode: 0o755}))
 		}
 	}
+
 	b.Run("scan unchanged", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -81,6 +88,7 @@ func BenchmarkMany(b *testing.B) {
 		}
 		perFile(b, len(ops))
 	})
+
 	var found []Found
 	b.Run("scan untracked", func(b *testing.B) {
 		b.ReportAllocs()
@@ -91,12 +99,14 @@ func BenchmarkMany(b *testing.B) {
 		}
 		perFile(b, len(ops))
 	})
+
 	files := found[:0]
 	for _, x := range found {
 		if !x.Dir {
 			files = append(files, x)
 		}
 	}
+
 	b.Run("store", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
@@ -104,6 +114,7 @@ func BenchmarkMany(b *testing.B) {
 		}
 		perFile(b, len(ops))
 	})
+
 	b.Run("check", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

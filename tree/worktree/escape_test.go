@@ -23,10 +23,12 @@ func newTrap(t testing.TB) (f *fixture, check func(what string)) {
 	f.root = root
 	f.init()
 	f.check(os.MkdirAll(filepath.Join(outside, "dir/sub"), 0o755))
+
 	for _, name := range []string{"config", "secret", "dir/x", "dir/sub/y"} {
 		f.check(os.WriteFile(filepath.Join(outside, name), []byte("secret "+name), 0o644))
 	}
 	f.write(".kist/refs/heads/main", "0123")
+
 	for link, target := range map[string]string{
 		"s": ".kist", "s2": "./.kist/", "out": "../outside", "abs": outside, "self": ".", "up": "..", "d/l": "../.kist", "c1": "c2", "c2": ".kist",
 		"dangling": "../outside/new", "f": ".kist/config", "fo": "../outside/secret", "loop": "loop", "d/in": "../d", "proc": "/proc/self/cwd",
@@ -34,6 +36,7 @@ func newTrap(t testing.TB) (f *fixture, check func(what string)) {
 	} {
 		f.symlink(target, link)
 	}
+
 	outsideBefore, kistBefore := snapshot(t, outside), repository(t, root)
 	return f, func(what string) {
 		t.Helper()
@@ -103,12 +106,14 @@ func TestNoEscape(t *testing.T) {
 			_, err = f.w.Check(ctx, f.idx, ops)
 			_ = err
 		}
+
 		if f.w.Exists("fine") {
 			fine++
 		}
 		if f.w.Exists(path) && strings.Contains(path, "kist") {
 			t.Errorf("Exists(%q) is true", path)
 		}
+
 		f.w.Rename("fine", path)
 		f.w.Rename(path, "moved")
 		check(path)

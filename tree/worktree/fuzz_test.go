@@ -24,6 +24,7 @@ func fuzzOps(f *fixture, data string) []Op {
 		if what&8 != 0 {
 			op.Old = old
 		}
+
 		switch what & 7 {
 		case 0, 1:
 			op.New = f.file("fuzz " + path)
@@ -54,6 +55,7 @@ func FuzzApply(f *testing.F) {
 		if len(first)+len(second) > 4000 {
 			return
 		}
+
 		x, check := newTrap(t)
 		for _, data := range []string{first, second} {
 			ops := fuzzOps(x, data)
@@ -68,11 +70,13 @@ func FuzzApply(f *testing.F) {
 					t.Errorf("%q: %+v, error %v, want type %v", a.Path, info, err, a.New.Type)
 				}
 			}
+
 			check(data)
 			if len(x.temps()) > 0 {
 				t.Errorf("temporary files are left: %v", x.temps())
 			}
 		}
+
 		if _, err := x.w.Scan(ctx, nil, ScanOptions{}); err != nil {
 			t.Error(err)
 		}

@@ -290,6 +290,7 @@ func snapshot(t testing.TB, root string) map[string]string {
 			}
 			line += " -> " + target
 		}
+
 		all[path] = line
 		return nil
 	})

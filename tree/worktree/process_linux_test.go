@@ -89,11 +89,13 @@ func TestUnreadable(t *testing.T) {
 	if !asNobody(t) {
 		return
 	}
+
 	f := newNobody(t)
 	for _, path := range []string{"file", "dir/a", "dir/sub/b", "blind/c", "ok"} {
 		f.write(path, "content of "+path)
 	}
 	f.stage()
+
 	for path, mode := range map[string]os.FileMode{"file": 0, "dir": 0, "blind": 0o400} {
 		f.check(os.Chmod(filepath.Join(f.root, path), mode))
 	}
@@ -107,11 +109,13 @@ func TestUnreadable(t *testing.T) {
 	same(t, "confirmed", lines(changed), []string{
 		"mode changed blind/", "unreadable blind/c", "unreadable dir/", "unreadable file", "unreadable new/",
 	})
+
 	for _, c := range changed {
 		if c.State == Unreadable && !errors.Is(c.Err, fs.ErrPermission) {
 			t.Errorf("%s: error %v, want ErrPermission", c.Path, c.Err)
 		}
 	}
+
 	if _, err := f.w.Store(ctx, object.Discard, "file"); !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrGone) {
 		t.Errorf("Store: error %v, want ErrPermission", err)
 	}
@@ -123,6 +127,7 @@ func TestUnreadable(t *testing.T) {
 	}, nil))
 	obstacles, err := f.w.Check(ctx, f.idx, []Op{{Path: "file", New: f.file("x")}, {Path: "dir/a", New: f.file("x")}})
 	f.check(err)
+
 	for _, o := range obstacles {
 		if o.Reason != CannotRead {
 			t.Errorf("%s: reason %v, want CannotRead", o.Path, o.Reason)
@@ -219,6 +224,7 @@ func TestFullDisk(t *testing.T) {
 	if f == nil {
 		return
 	}
+
 	for _, size := range []int{3000, 300_000} {
 		var ops []Op
 		for i := range 1_500_000 / size {
@@ -232,6 +238,7 @@ func TestFullDisk(t *testing.T) {
 		if len(applied) == 0 || len(applied) >= len(ops) || len(failed.Failed) > f.w.opt.Jobs {
 			t.Errorf("%d applied of %d, %d failed", len(applied), len(ops), len(failed.Failed))
 		}
+
 		written := map[string]bool{}
 		for _, a := range applied {
 			written[a.Path] = true
@@ -241,11 +248,13 @@ func TestFullDisk(t *testing.T) {
 				t.Errorf("%s has wrong content", a.Path)
 			}
 		}
+
 		for _, line := range f.scan(ScanOptions{}) {
 			if path, ok := strings.CutPrefix(line, "untracked "); !ok || !strings.HasSuffix(path, "/") && !written[path] {
 				t.Errorf("unexpected %q", line)
 			}
 		}
+
 		same(t, "temporary files", f.temps(), []string(nil))
 		for i := range 5 {
 			f.remove(fmt.Sprintf("d%d", i))

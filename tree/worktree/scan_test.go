@@ -122,6 +122,7 @@ func TestScanPaths(t *testing.T) {
 		f.remove("f")
 		f.write("a/new/x", "5")
 		f.write("f/g", "6")
+
 		for _, test := range []struct {
 			paths []string
 			want  []string
@@ -147,6 +148,7 @@ func TestScanPaths(t *testing.T) {
 			}
 			same(t, strings.Join(test.paths, " "), got, test.want)
 		}
+
 		for _, path := range []string{"..", "a/../..", "/etc", ".kist", ".KIST/config", "a/.kist"} {
 			if _, err := f.w.Scan(ctx, f.idx, ScanOptions{Paths: []string{path}}); err == nil {
 				t.Errorf("scanned %q", path)
@@ -310,6 +312,7 @@ func TestDeep(t *testing.T) {
 	if got := f.scan(ScanOptions{}); len(got) != 501 || got[500] != "untracked "+path {
 		t.Fatalf("found %d paths, want 501", len(got))
 	}
+
 	f.stage()
 	same(t, "after", f.scan(ScanOptions{}), []string{})
 	stored, err := f.w.Store(ctx, object.Discard, path)
@@ -317,12 +320,14 @@ func TestDeep(t *testing.T) {
 	if string(stored.Entry.Inline) != "deep down" {
 		t.Errorf("stored %+v", stored.Entry)
 	}
+
 	ops := []Op{{Path: path, Old: f.idx.Entry(path)}}
 	for at := range f.idx.Dirs() {
 		if at != "" {
 			ops = append(ops, Op{Path: at})
 		}
 	}
+
 	_, err = f.w.Apply(ctx, f.store, ops, ApplyOptions{})
 	f.check(err)
 	if f.w.Exists(name) {
@@ -359,12 +364,14 @@ func TestScanWide(t *testing.T) {
 	f := newReal(t)
 	f.w.opt.Jobs = 4
 	f.write("wide/.kistignore", "*.tmp\n")
+
 	const files = wideFolder + 3*wideStep
 	for i := range files {
 		f.write(fmt.Sprintf("wide/f%05d", i), "content")
 	}
 	f.stage()
 	same(t, "nothing", f.scan(ScanOptions{}), []string{})
+
 	want := []string{}
 	for i := range files {
 		path := fmt.Sprintf("wide/f%05d", i)
@@ -385,6 +392,7 @@ func TestScanWide(t *testing.T) {
 			want = append(want, "type changed "+path+"/", "untracked "+path+"/below")
 		}
 	}
+
 	same(t, "changes", f.scan(ScanOptions{}), want)
 }
 

@@ -57,6 +57,7 @@ func TestStoreSizes(t *testing.T) {
 			if got := f.read(e); got != content {
 				t.Errorf("%d bytes: stored wrong content", size)
 			}
+
 			switch {
 			case size <= object.MaxInline:
 				if !e.Content.IsZero() {
@@ -69,6 +70,7 @@ func TestStoreSizes(t *testing.T) {
 			case size >= 100_000 && e.Content.Kind != object.KindManifest:
 				t.Errorf("%d bytes are not many chunks", size)
 			}
+
 			again, err := f.w.Store(ctx, object.Discard, "file")
 			f.check(err)
 			if again.Entry.Content != e.Content || string(again.Entry.Inline) != string(e.Inline) {
@@ -90,17 +92,20 @@ func TestStoreMetadata(t *testing.T) {
 	if s.Entry.Mode != 0o6751 || s.Entry.MTime != object.TimeOf(mtime) {
 		t.Errorf("entry: %+v", s.Entry)
 	}
+
 	info, err := f.w.Lstat("file")
 	f.check(err)
 	if !s.Stat.Same(info.Stat) || info.Type != object.TypeFile || info.Mode != 0o6751 {
 		t.Errorf("stat: %+v, stored %+v", info, s.Stat)
 	}
+
 	f.symlink("no/where", "link")
 	s, err = f.w.Store(ctx, f.store, "link")
 	f.check(err)
 	if s.Entry.Target != "no/where" || s.Entry.Type != object.TypeSymlink || s.Entry.Mode != 0o777 || s.Entry.Size != 0 {
 		t.Errorf("link: %+v", s.Entry)
 	}
+
 	f.mkdir("dir")
 	s, err = f.w.Store(ctx, f.store, "dir")
 	f.check(err)
@@ -133,6 +138,7 @@ func TestOpener(t *testing.T) {
 		f.write(path, path)
 		paths = append(paths, path, "missing/f", fmt.Sprintf("d%d/none", i/20))
 	}
+
 	o := f.w.Opener()
 	defer o.Close()
 	var readers sync.WaitGroup
@@ -150,6 +156,7 @@ func TestOpener(t *testing.T) {
 					t.Error(err)
 					continue
 				}
+
 				content, err := io.ReadAll(file)
 				file.Close()
 				if err != nil || string(content) != paths[i] {
@@ -158,6 +165,7 @@ func TestOpener(t *testing.T) {
 			}
 		})
 	}
+
 	readers.Wait()
 }
 
@@ -182,6 +190,7 @@ func TestStoreSpecial(t *testing.T) {
 			if _, err := f.w.Open(name); !errors.Is(err, ErrSpecial) {
 				t.Errorf("Open(%s): error %v, want ErrSpecial", name, err)
 			}
+
 			// StoreAll must not block on it either, even if the scan found a file.
 			found := []Found{{Path: name, State: Untracked, Type: object.TypeFile}}
 			f.check(f.w.StoreAll(ctx, f.store, found, func(_ int, _ Stored, err error) error {
@@ -192,6 +201,7 @@ func TestStoreSpecial(t *testing.T) {
 			}, nil))
 		}
 	}()
+
 	select {
 	case <-done:
 	case <-time.After(time.Minute):
@@ -263,6 +273,7 @@ func TestStoreChanging(t *testing.T) {
 			if s.Unstable != test.unstable || s.Stat.IsZero() != test.unstable {
 				t.Errorf("unstable is %v, want %v; stat %+v", s.Unstable, test.unstable, s.Stat)
 			}
+
 			got := f.read(s.Entry)
 			if test.want != "" && got != test.want {
 				t.Errorf("stored %d bytes %.20q…, want %d %.20q…", len(got), got, len(test.want), test.want)
@@ -289,12 +300,14 @@ func TestStoreAll(t *testing.T) {
 			path := fmt.Sprintf("d%d/e%d/f%03d", i%3, i%7, i)
 			want[path] = random(i, i*i%5000)
 		}
+
 		want["d0/large"] = random(7, 2<<20)
 		bytes := int64(0)
 		for path, content := range want {
 			f.write(path, content)
 			bytes += int64(len(content))
 		}
+
 		found, err := f.w.Scan(ctx, nil, ScanOptions{})
 		f.check(err)
 		var files []Found
@@ -303,6 +316,7 @@ func TestStoreAll(t *testing.T) {
 				files = append(files, x)
 			}
 		}
+
 		seen := map[int]bool{}
 		var lastFiles, lastBytes int64
 		f.check(f.w.StoreAll(ctx, f.store, files, func(i int, s Stored, err error) error {
@@ -318,6 +332,7 @@ func TestStoreAll(t *testing.T) {
 			}
 			lastFiles, lastBytes = files, bytes
 		}))
+
 		if len(seen) != len(want) || lastFiles != int64(len(want)) || lastBytes != bytes {
 			t.Errorf("stored %d files, progress %d files and %d bytes; want %d files and %d bytes", len(seen), lastFiles, lastBytes, len(want), bytes)
 		}
@@ -332,6 +347,7 @@ func TestStoreAllErrors(t *testing.T) {
 		f.write(path, random(i, 500))
 		files = append(files, Found{Path: path, State: Untracked, Type: object.TypeFile})
 	}
+
 	f.remove("f50")
 	gone := 0
 	f.check(f.w.StoreAll(ctx, f.store, files, func(i int, s Stored, err error) error {
@@ -344,6 +360,7 @@ func TestStoreAllErrors(t *testing.T) {
 	if gone != 1 {
 		t.Errorf("ErrGone was reported %d times, want 1", gone)
 	}
+
 	broken := errors.New("broken")
 	ignore := func(int, Stored, error) error { return nil }
 	if err := f.w.StoreAll(ctx, f.store, files, func(i int, _ Stored, _ error) error {
@@ -354,6 +371,7 @@ func TestStoreAllErrors(t *testing.T) {
 	}, nil); err != broken {
 		t.Errorf("error %v, want the error of the callback", err)
 	}
+
 	if err := f.w.StoreAll(ctx, &hooked{f.store, func() error { return broken }}, files, ignore, nil); err != broken {
 		t.Errorf("error %v, want the error of the store", err)
 	}
@@ -361,6 +379,7 @@ func TestStoreAllErrors(t *testing.T) {
 	if err := f.w.StoreAll(ctx, &hooked{f.store, func() error { return broken }}, []Found{{Path: "large", Type: object.TypeFile}}, ignore, nil); err != broken {
 		t.Errorf("large file: error %v, want the error of the store", err)
 	}
+
 	cancelled, cancel := context.WithCancel(ctx)
 	if err := f.w.StoreAll(cancelled, &hooked{f.store, func() error { cancel(); return nil }}, files, ignore, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: error %v, want Canceled", err)
@@ -434,6 +453,7 @@ func TestConfirmMany(t *testing.T) {
 	for i := range all {
 		all[i] = Found{Path: fmt.Sprintf("d/%05d", i), State: Untracked}
 	}
+
 	for _, i := range []int{0, 5, confirmAtOnce - 1, confirmAtOnce, 2 * confirmAtOnce, files - 1} {
 		path := all[i].Path
 		f.write(path, "old")
@@ -445,6 +465,7 @@ func TestConfirmMany(t *testing.T) {
 		}
 		all[i] = Found{Path: path, Type: object.TypeFile, Stat: s.Stat, State: Modified, Old: &e}
 	}
+
 	var want []string
 	for i := range all {
 		switch {
@@ -454,6 +475,7 @@ func TestConfirmMany(t *testing.T) {
 			want = append(want, "modified "+all[i].Path)
 		}
 	}
+
 	changed, same, err := f.w.Confirm(ctx, all)
 	f.check(err)
 	if got := lines(changed); !slices.Equal(got, want) {

@@ -63,6 +63,7 @@ func TestWriters(t *testing.T) {
 			f.write("file", "content that does not fit into an entry")
 			later = test.later
 			test.open(f)
+
 			for _, dst := range []object.Writer{f.store, object.Discard} {
 				s, err := f.w.Store(ctx, dst, "file")
 				f.check(err)
@@ -104,6 +105,7 @@ func TestHiddenChanges(t *testing.T) {
 		}}
 		s, err := f.w.Store(ctx, dst, "file")
 		f.check(err)
+
 		if never := often > 1; never && (!s.Unstable || !s.Stat.IsZero()) {
 			t.Errorf("changed during each read: unstable is %v, stat %+v; want unstable without stat", s.Unstable, s.Stat)
 		} else if !never && s.Unstable != (f.fileSystem() == unix.TMPFS_MAGIC) {

@@ -311,6 +311,7 @@ func TestBlameAsGit(t *testing.T) {
 		v := newVCSTwins(t, h.stream())
 		last := h.commits[len(h.commits)-1]
 		chain := strings.Count(v.runGit(nil, "rev-list", "--first-parent", "main"), "\n")
+
 		older := fmt.Sprintf("main~%d", chain/2)
 		for _, f := range last.files {
 			v.both("blame", "--porcelain", "main", "--", f.path)
@@ -320,6 +321,7 @@ func TestBlameAsGit(t *testing.T) {
 			v.both("blame", "--porcelain", older+"..main", "--", f.path)
 			v.both("blame", "--porcelain", "^"+older, "main", "--", f.path)
 		}
+
 		for _, f := range last.files { // uncommitted changes, and a staged rename
 			text := append(h.newLines(2), f.text[1:]...)
 			v.write(f.path, string(joined(text)))
@@ -327,6 +329,7 @@ func TestBlameAsGit(t *testing.T) {
 			v.both("mv", f.path, f.path+"-moved")
 			v.both("blame", "-s", "-L", "1,4", f.path+"-moved")
 		}
+
 		for path := range strings.Lines(v.runGit(nil, "ls-tree", "-r", "--name-only", older)) {
 			v.both("blame", older, "--", strings.TrimSpace(path))
 		}
@@ -362,6 +365,7 @@ func TestLinesAsGit(t *testing.T) {
 		seed := objecttest.Seed() + uint64(round)
 		rnd := rand.New(rand.NewPCG(seed, 4))
 		h := newTextHistory(rnd, 40)
+
 		v := newVCSTwins(t, h.stream())
 		compare := func(agree func(got, want string) bool, args ...string) {
 			want := strings.TrimSpace(v.named(v.runGit(nil, args...)))
@@ -374,6 +378,7 @@ func TestLinesAsGit(t *testing.T) {
 				t.Errorf("%q prints in git\n%s\nin kist\n%s", args, want, got)
 			}
 		}
+
 		same := func(args ...string) {
 			compare(func(got, want string) bool { return got == want }, args...)
 		}

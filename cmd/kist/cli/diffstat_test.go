@@ -20,6 +20,7 @@ func TestPrintStat(t *testing.T) {
 		{name: "u", unmerged: true},
 	}
 	c.printStat(list)
+
 	want := strings.TrimPrefix(`
  .../folders/and/more/file-with-a-long-name.txt     | 352 +++++++--------
  b                                                  | 498 ++++++++++++++++++++-
@@ -31,6 +32,7 @@ func TestPrintStat(t *testing.T) {
 	if got := stdout.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
+
 	for _, test := range []struct {
 		list []counts
 		want string

@@ -69,6 +69,7 @@ func (w *logTwin) history(now time.Time) string {
 	files := []map[string]string{}
 	tips := []int{}
 	w.sum = 5 + rnd.IntN(25)
+
 	step := time.Duration(1+rnd.IntN(4000)) * time.Minute
 	for i := range w.sum {
 		at := start.Add(time.Duration(i) * step / 10).Unix()
@@ -86,6 +87,7 @@ func (w *logTwin) history(now time.Time) string {
 				}
 			}
 		}
+
 		for range 1 + rnd.IntN(2) {
 			w.change(tree, i)
 		}
@@ -94,6 +96,7 @@ func (w *logTwin) history(now time.Time) string {
 		message := w.message(i)
 		fmt.Fprintf(&s, "commit refs/heads/main\nmark :%d\nauthor %s %d %s\ncommitter %s %d +0000\ndata %d\n%s\n",
 			i+1, w.person(), at-int64(rnd.IntN(5000)), zone, w.person(), at, len(message), message)
+
 		for j, p := range parents {
 			fmt.Fprintf(&s, "%s :%d\n", []string{"from", "merge"}[j], p+1)
 		}
@@ -104,6 +107,7 @@ func (w *logTwin) history(now time.Time) string {
 			w.single = i
 		}
 		s.WriteString("deleteall\n")
+
 		for _, name := range slices.Sorted(maps.Keys(tree)) {
 			fmt.Fprintf(&s, "M 644 inline %s\ndata %d\n%s\n", name, len(tree[name]), tree[name])
 		}
@@ -116,10 +120,12 @@ func (w *logTwin) history(now time.Time) string {
 			tips = slices.DeleteFunc(tips, func(tip int) bool { return tip == parents[1] })
 		}
 	}
+
 	for i := range 3 + rnd.IntN(4) {
 		fmt.Fprintf(&s, "reset refs/%s%d\nfrom :%d\n\n", w.pick("heads/b", "tags/v"), i, 1+rnd.IntN(w.sum))
 	}
 	fmt.Fprintf(&s, "reset refs/heads/main\nfrom :%d\n\n", w.sum)
+
 	for _, i := range []int{0, w.sum / 2, w.single} {
 		fmt.Fprintf(&s, "reset refs/tags/n%d\nfrom :%d\n\n", i, i+1)
 	}
@@ -151,6 +157,7 @@ func (w *logTwin) change(tree map[string]string, n int) {
 		delete(tree, from)
 		return
 	}
+
 	lines := strings.SplitAfter(tree[name], "\n")
 	if tree[name] == "" {
 		of := n
@@ -161,6 +168,7 @@ func (w *logTwin) change(tree map[string]string, n int) {
 			lines = append(lines, fmt.Sprintf("word%d_%d and%d_%d more%d_%d\n", of, i, of, i, of, i))
 		}
 	}
+
 	for i := range 1 + rnd.IntN(3) {
 		at := rnd.IntN(len(lines))
 		line := strings.TrimSuffix(lines[at], "\n")
@@ -191,6 +199,7 @@ func (w *logTwin) change(tree map[string]string, n int) {
 			lines[at] = strings.Join(append(words, fmt.Sprintf("end%d_%d", n, i)), " ") + "\n"
 		}
 	}
+
 	if text := strings.Join(lines, ""); text != "" {
 		tree[name] = text
 	}

@@ -176,12 +176,14 @@ func TestGraphConnects(t *testing.T) {
 		links := map[[2]int]bool{} // drawn lines, from commit to commit
 		above := map[int][]int{}   // the commits whose lines are in each column
 		next := make([][]object.ID, n)
+
 		for i := range n {
 			for range []int{1, 1, 1, 1, 2, 2, 3, 0}[rnd.IntN(8)] {
 				if to := i + 1 + rnd.IntN(8); to < n && !slices.Contains(next[i], id(to)) {
 					next[i] = append(next[i], id(to))
 				}
 			}
+
 			drawn, rest := g.commit(id(i), next[i])
 			for _, row := range append(drawn, rest) {
 				if len(row) != len(rest) {
@@ -191,6 +193,7 @@ func TestGraphConnects(t *testing.T) {
 				rows = append(rows, row)
 			}
 		}
+
 		for i := range n {
 			for _, to := range next[i] {
 				if !links[[2]int{i, int(to[0])}] {
@@ -213,6 +216,7 @@ func follow(above map[int][]int, row string, commit int, links map[[2]int]bool) 
 		}
 		return row[column]
 	}
+
 	below := map[int][]int{}
 	for column, from := range above {
 		switch at(column) {
@@ -223,6 +227,7 @@ func follow(above map[int][]int, row string, commit int, links map[[2]int]bool) 
 		case '|':
 			below[column] = append(below[column], from...)
 		}
+
 		if at(column-1) == '/' {
 			to := column - 2
 			for ; at(to-1) == '_'; to -= 2 {
@@ -238,6 +243,7 @@ func follow(above map[int][]int, row string, commit int, links map[[2]int]bool) 
 			below[to] = append(below[to], from...)
 		}
 	}
+
 	if column := strings.IndexByte(row, '*'); column >= 0 {
 		below[column] = []int{commit}
 	}

@@ -48,6 +48,7 @@ func TestGrepAsGit(t *testing.T) {
 	options := [][]string{
 		{"-n"}, {"-i"}, {"-l"}, {"-L"}, {"-c"}, {"-v"}, {"-w"}, {"-o"}, {"-h"}, {"-H"}, {"-q"}, {"-A", "1"}, {"-B", "2"}, {"-C", "1"}, {"-C3"}, {"-F"},
 	}
+
 	for round := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(round)
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -57,6 +58,7 @@ func TestGrepAsGit(t *testing.T) {
 		v.runKist(nil, "add", "changed")
 		v.write("changed", "foo there\nand Bar\nfoobar\n")
 		v.write("untracked", "foo\n")
+
 		for range 60 {
 			args := []string{"grep", "-E"}
 			for range rnd.IntN(4) {
@@ -80,6 +82,7 @@ func TestGrepAsGit(t *testing.T) {
 			case 3:
 				args = append(args, "--", "*1", "changed")
 			}
+
 			// With threads, git may count the line about a binary file as a "--" separator.
 			v.same(slices.Insert(slices.Clone(args), 1, "--threads=1"), args)
 		}

@@ -197,6 +197,7 @@ func (a *answerer) Read(p []byte) (int, error) {
 		case 1:
 			answers = []string{"q"}
 		}
+
 		for _, letter := range strings.Split(strings.TrimPrefix(offered[1], ","), ",") {
 			switch letter {
 			case "g":
@@ -213,6 +214,7 @@ func (a *answerer) Read(p []byte) (int, error) {
 			}
 		}
 	}
+
 	answer := answers[a.IntN(len(answers))] + "\n"
 	a.split = a.split || answer == "s\n"
 	a.given.WriteString(answer)

@@ -133,6 +133,7 @@ index ID..ID 100644
 	same(t, p.run("diff", "--staged", "--name-status"), "U\ta\nM\tb\nU\tc\nA\td\n")
 	same(t, p.run("diff", "--staged", "--", "a", "c"), "* Unmerged path a\n* Unmerged path c\n")
 	same(t, p.run("diff", "--stat"), " a | Unmerged\n c | Unmerged\n 0 files changed\n")
+
 	if got := p.run("diff", "--json", "--", "c"); !strings.Contains(got, `"path":"c","status":"U"`) {
 		t.Error(got)
 	}

@@ -16,11 +16,13 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 	env.Now = time.Now
 	vars := map[string]string{}
 	env.Getenv = func(name string) string { return vars[name] }
+
 	var started [][]string
 	env.Programs.Start = func(args ...string) error {
 		started = append(started, args)
 		return nil
 	}
+
 	run := func(args ...string) {
 		t.Helper()
 		if status := Run(t.Context(), env, args); status != exitOK {
@@ -28,6 +30,7 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 		}
 	}
 	run("init", "-q")
+
 	for i := range 34 {
 		name := fmt.Sprint("file", i)
 		if err := os.WriteFile(filepath.Join(env.Dir, name), fmt.Appendf(nil, "a text that is not inline, number %d", i), 0o644); err != nil {
@@ -38,15 +41,18 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 			t.Fatalf("after %d adds: started %q", i+1, started)
 		}
 	}
+
 	want := []string{"--repo", env.Dir, "--quiet", "gc", "--auto"}
 	if len(started) == 0 || !slices.Equal(started[0], want) {
 		t.Fatalf("started %q, want %q", started, want)
 	}
+
 	started = nil
 	run("commit", "-q", "-m", "more")
 	if len(started) != 1 {
 		t.Errorf("after a commit: started %q", started)
 	}
+
 	started = nil
 	vars["KIST_GC_AUTO"] = "0"
 	run("commit", "-q", "--allow-empty", "-m", "more")
@@ -66,6 +72,7 @@ func TestAutoRepack(t *testing.T) {
 	env, _, stderr := testEnv(t)
 	now := time.Now()
 	env.Now = func() time.Time { return now }
+
 	run := func(want int, args ...string) {
 		t.Helper()
 		if status := Run(t.Context(), env, args); status != want {
@@ -73,6 +80,7 @@ func TestAutoRepack(t *testing.T) {
 		}
 	}
 	run(exitOK, "init", "-q")
+
 	version := func() {
 		t.Helper()
 		text := fmt.Append(bytes.Repeat([]byte("a text of many lines\n"), 1000), now)
@@ -83,6 +91,7 @@ func TestAutoRepack(t *testing.T) {
 		run(exitOK, "commit", "-q", "-m", "version")
 		now = now.Add(24 * time.Hour)
 	}
+
 	optimised := func() (n int) {
 		t.Helper()
 		r, err := env.open()
@@ -94,6 +103,7 @@ func TestAutoRepack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, info := range infos {
 			if info.Optimised {
 				n++
@@ -101,6 +111,7 @@ func TestAutoRepack(t *testing.T) {
 		}
 		return n
 	}
+
 	version()
 	version()
 	now = now.Add(20 * 24 * time.Hour)
@@ -108,6 +119,7 @@ func TestAutoRepack(t *testing.T) {
 	if n := optimised(); n > 0 {
 		t.Errorf("below the default size: %d volumes are optimised, want 0", n)
 	}
+
 	now = now.Add(20 * 24 * time.Hour)
 	run(exitUsage, "config", "gc.autoRepack", "much")
 	run(exitOK, "config", "gc.autoRepack", "false")
@@ -115,6 +127,7 @@ func TestAutoRepack(t *testing.T) {
 	if n := optimised(); n > 0 {
 		t.Errorf("with gc.autoRepack false: %d volumes are optimised, want 0", n)
 	}
+
 	now = now.Add(20 * 24 * time.Hour)
 	run(exitOK, "config", "gc.autoRepack", "100B")
 	version()

@@ -269,6 +269,7 @@ func (x *named) bisect() {
 	start := []string{}
 	skips := map[int]bool{}
 	paths := []string{}
+
 	for i := range x.parents {
 		switch {
 		case len(start) == 0 && bad[i] && (x.rnd.IntN(2) == 0 || i == len(x.parents)-1):
@@ -277,6 +278,7 @@ func (x *named) bisect() {
 			skips[i] = true
 		}
 	}
+
 	if x.rnd.IntN(2) == 0 {
 		clear(skips)
 	}
@@ -285,6 +287,7 @@ func (x *named) bisect() {
 			start = append(start, fmt.Sprintf("#%d", i))
 		}
 	}
+
 	if len(start) < 2 {
 		return
 	}
@@ -334,6 +337,7 @@ func (x *named) answers(start []string, bad, skips map[int]bool) (theirs, ours [
 			}
 			args = append(args, arg)
 		}
+
 		out, _ := side.run(args...) // fails if no commit is left
 		tested := []string{}
 		for range 3 * len(x.parents) {
@@ -354,12 +358,14 @@ func (x *named) answers(start []string, bad, skips map[int]bool) (theirs, ours [
 			}
 			out, _ = side.run("bisect", answer)
 		}
+
 		if len(skips) > 0 {
 			tested = nil
 		}
 		*side.out = append(tested, x.result(out)...)
 		_, err := side.run("bisect", "reset")
 		x.must(err)
+
 		if status, err := side.run("status", "--porcelain"); status != "" || err != nil {
 			x.Fatalf("after the bisect: %v\n%s", err, status)
 		}

@@ -23,6 +23,7 @@ func TestPathspecsLikeGit(t *testing.T) {
 		"a.mov", "A.MOV", "b.txt", "*.mov", ":(exclude)", ":!a", ":x", "-x", "sub/a.mov", "sub/b.txt", "sub/deep/a.mov", "sub/deep/c",
 		"sub/*.mov", "sub/Sub/x", "doc[1]/a.mov", "doc[1]/b", "doc1/a.mov", "doc1/b", `back\slash`, "[ab]", "[", "ab", "a", "é.mov", "sp ace",
 	}
+
 	for _, file := range files {
 		path := filepath.Join(top, file)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -32,11 +33,13 @@ func TestPathspecsLikeGit(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	for _, line := range []string{"init", "add ."} {
 		if status := Run(t.Context(), env, strings.Fields(line)); status != exitOK {
 			t.Fatal(line, stderr)
 		}
 	}
+
 	git := func(dir string, args ...string) (string, error) {
 		return objecttest.Git(dir, "", []string{"GIT_DIR=" + filepath.Join(top, ".git"), "GIT_WORK_TREE=" + top}, args...)
 	}
@@ -46,6 +49,7 @@ func TestPathspecsLikeGit(t *testing.T) {
 	if _, err := git(top, "add", "--", ".", ":!.kist"); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, line := range []string{
 		"*.mov", ":(literal)*.mov", ":(glob)*.mov", ":(glob)**/*.mov", ":(glob)sub/**", ":(glob)sub/*", ":(glob)**/deep/*", ":(icase)*.mov",
 		":(icase)a.mov", ":(icase)SUB", ":(icase)sub/sub", ":(icase,glob)*.MOV", ":(glob,icase)SUB/*", "sub", "sub/", "s*", "su?", "su?/a.mov", "*/a.mov", "*/*.mov", "*/", "?.mov",
@@ -59,6 +63,7 @@ func TestPathspecsLikeGit(t *testing.T) {
 		if line == "sp ace" {
 			specs = []string{line}
 		}
+
 		for _, dir := range []string{"", "sub", "doc[1]"} {
 			if strings.Contains(line, "..") && dir == "" {
 				continue
@@ -111,6 +116,7 @@ func selected(t *testing.T, env *Env, dir string, args []string) ([]string, erro
 			got = append(got, path)
 		}
 	})
+
 	slices.SortFunc(got, tree.ComparePaths)
 	return got, err
 }

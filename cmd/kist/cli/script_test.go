@@ -328,24 +328,28 @@ func cmdForge(ts *testscript.TestScript, neg bool, args []string) {
 	name := slices.Max(roots)
 	data, err := os.ReadFile(name)
 	check(ts, err)
+
 	encoding, _ := canonical.Modes()
 	encode := func(value any) []byte {
 		data, err := encoding.Marshal(value)
 		check(ts, err)
 		return data
 	}
+
 	const header = 32
 	var body, table map[string]cbor.RawMessage
 	var set map[string]cbor.ByteString
 	check(ts, cbor.Unmarshal(data[header:len(data)-sha256.Size], &body))
 	check(ts, cbor.Unmarshal(body["records"], &table))
 	check(ts, cbor.Unmarshal(table["set"], &set))
+
 	for name, value := range set {
 		var r map[string]cbor.RawMessage
 		check(ts, cbor.Unmarshal([]byte(value), &r))
 		r["gen"] = encode(uint64(1 << 62))
 		set[name] = cbor.ByteString(encode(r))
 	}
+
 	table["set"] = encode(set)
 	body["records"] = encode(table)
 	data = append(data[:header], encode(body)...)
@@ -405,14 +409,17 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) != 2 {
 		ts.Fatalf("usage: json [-n LINE] PATH VALUE")
 	}
+
 	lines := strings.Split(strings.TrimSpace(ts.ReadFile("stdout")), "\n")
 	if line > len(lines) {
 		ts.Fatalf("the output has only %d lines, no line %d", len(lines), line)
 	}
+
 	dec := json.NewDecoder(strings.NewReader(lines[line-1]))
 	dec.UseNumber()
 	var value any
 	check(ts, dec.Decode(&value))
+
 	for name := range strings.SplitSeq(args[0], ".") {
 		switch v := value.(type) {
 		case map[string]any:
@@ -427,6 +434,7 @@ func cmdJSON(ts *testscript.TestScript, neg bool, args []string) {
 			ts.Fatalf("no %q in %s: %s", name, args[0], lines[line-1])
 		}
 	}
+
 	got, ok := value.(string)
 	if !ok {
 		text, err := json.Marshal(value)
@@ -496,6 +504,7 @@ func listTree(dir string) (map[string]string, error) {
 			target, err = os.Readlink(path)
 			content = []byte(target)
 		}
+
 		entries[name] = info.Mode().String() + " " + string(content)
 		return err
 	})

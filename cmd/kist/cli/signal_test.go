@@ -27,6 +27,7 @@ func TestSignals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		cmd := &exec.Cmd{Path: self, Args: []string{"kist-that-hangs"}}
 		stdout, err := cmd.StdoutPipe()
@@ -36,6 +37,7 @@ func TestSignals(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
+
 		lines := bufio.NewScanner(stdout)
 		for _, want := range []string{"begun", "cancelled"} {
 			if !lines.Scan() || lines.Text() != want {
@@ -45,6 +47,7 @@ func TestSignals(t *testing.T) {
 				t.Error(err)
 			}
 		}
+
 		err = cmd.Wait()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 130 {

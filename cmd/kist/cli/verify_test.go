@@ -39,6 +39,7 @@ func TestVerifyShare(t *testing.T) {
 			t.Errorf("%q: %+v, %v", text, check, err)
 		}
 	}
+
 	const n = 100_000
 	read := make([]int, n)
 	for range 3 {
@@ -46,6 +47,7 @@ func TestVerifyShare(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		count := 0
 		for i := range n {
 			if check.Subset(i, n) {
@@ -57,6 +59,7 @@ func TestVerifyShare(t *testing.T) {
 			t.Errorf("20%% of %d selects %d objects", n, count)
 		}
 	}
+
 	times := [4]int{}
 	for _, k := range read {
 		times[k]++

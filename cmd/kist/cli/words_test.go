@@ -133,6 +133,7 @@ func TestBusyLock(t *testing.T) {
 func TestMovedDuringCommit(t *testing.T) {
 	env, stderr := withRepository(t, nil)
 	var other func()
+
 	env.Getenv = func(name string) string {
 		if f := other; name == "KIST_AUTHOR_NAME" && f != nil {
 			other = nil
@@ -140,17 +141,21 @@ func TestMovedDuringCommit(t *testing.T) {
 		}
 		return ""
 	}
+
 	run := func(args ...string) int { return Run(t.Context(), env, args) }
 	if run("commit", "-qm", "one") != exitOK {
 		t.Fatal(stderr)
 	}
+
 	for _, args := range []string{"commit -m mine", "commit -v -m mine"} {
 		stderr.Reset()
+
 		other = func() {
 			if run("commit", "-qm", "theirs", "--allow-empty") != exitOK {
 				t.Error(stderr)
 			}
 		}
+
 		if err := os.WriteFile(filepath.Join(env.Dir, "file"), []byte(args), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -158,6 +163,7 @@ func TestMovedDuringCommit(t *testing.T) {
 		if status := run(strings.Fields(args)...); status != exitMoved {
 			t.Fatalf("exit status %d: %s", status, stderr)
 		}
+
 		want := `error: branch "main" moved during this command, from `
 		if got := stderr.String(); !strings.HasPrefix(got, want) || !strings.Contains(got, "hint: another kist process changed it") {
 			t.Errorf("kist %s:\n%s", args, got)

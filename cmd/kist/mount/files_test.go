@@ -104,6 +104,7 @@ func TestStatuses(t *testing.T) {
 	if len(warned) != 5 {
 		t.Errorf("warnings are %q, want 5", warned)
 	}
+
 	for i := range 2 * maxWarnings {
 		s.status(fmt.Sprint(i), object.ErrPurged)
 	}

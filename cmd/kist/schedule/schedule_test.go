@@ -39,10 +39,12 @@ func TestCronLine(t *testing.T) {
 		if !ok {
 			t.Errorf("line %s: want five past midnight", line)
 		}
+
 		out, err := exec.Command("sh", "-c", command).CombinedOutput()
 		if want := fmt.Sprintf("[-q]\n[-C]\n[%s]\n[backup]\n", repo); string(out) != want || err != nil {
 			t.Errorf("%s\n%s, %v\nwant %s", line, out, err, want)
 		}
+
 		job.Program = ""
 		if got, ok := cronJob(line + "\n"); !ok || got != job {
 			t.Errorf("%s: read as %v", line, got)
@@ -51,6 +53,7 @@ func TestCronLine(t *testing.T) {
 			t.Errorf("#%s: read as a job", line)
 		}
 	}
+
 	for _, repo := range []string{"/100%", "/two\nlines", "/\xff", "/x# kist schedule {}"} {
 		if line, err := cronLine(Job{Repo: repo, Program: program}, func(int) int { return 0 }); err == nil {
 			t.Errorf("%q is scheduled: %s", repo, line)

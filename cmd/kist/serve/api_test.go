@@ -192,6 +192,7 @@ func TestAPIPages(t *testing.T) {
 		r.Add(stage.AddOptions{})
 		r.Commit(fmt.Sprint(i, "\n"))
 	}
+
 	s := serving(r, serve.Options{})
 	for _, tt := range []struct {
 		request, list, key string
@@ -205,6 +206,7 @@ func TestAPIPages(t *testing.T) {
 			var v map[string]any
 			got := s.want("/api/v1/"+tt.request+next, 200, tt.list)
 			r.Check(json.Unmarshal([]byte(got.body), &v))
+
 			for _, item := range v[tt.list].([]any) {
 				data, _ := json.Marshal(item)
 				if seen[string(data)] {
@@ -212,6 +214,7 @@ func TestAPIPages(t *testing.T) {
 				}
 				seen[string(data)] = true
 			}
+
 			if v["next"] == nil {
 				break
 			}

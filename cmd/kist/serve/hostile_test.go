@@ -160,6 +160,7 @@ func checkMarkup(t *testing.T, page string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for n := range root.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
@@ -168,6 +169,7 @@ func checkMarkup(t *testing.T, page string) {
 		if !ok {
 			t.Errorf("the page has an element %s", n.Data)
 		}
+
 		for _, attr := range n.Attr {
 			if !strings.Contains(" "+attrs+" ", " "+attr.Key+" ") {
 				t.Errorf("the page has an attribute %s of %s", attr.Key, n.Data)
@@ -177,6 +179,7 @@ func checkMarkup(t *testing.T, page string) {
 			}
 		}
 	}
+
 	for _, hidden := range []string{"\x1b", "\x7f", "\u202e", "\u2028", "\u200b", "\xff", "\r"} {
 		if strings.Contains(page, hidden) {
 			t.Errorf("the page has %q", hidden)

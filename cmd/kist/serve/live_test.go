@@ -107,6 +107,7 @@ func TestDamage(t *testing.T) {
 	r.Check(os.CopyFS(dir, os.DirFS(r.Dir)))
 	files, err := filepath.Glob(dir + "/.kist/volumes/*/*.vlog")
 	r.Check(err)
+
 	for _, file := range files {
 		info, err := os.Stat(file)
 		r.Check(err)
@@ -119,6 +120,7 @@ func TestDamage(t *testing.T) {
 			r.Check(f.Close())
 		}
 	}
+
 	damaged := openAt(t, dir)
 	var mu sync.Mutex
 	var logged string
@@ -140,6 +142,7 @@ func TestDamage(t *testing.T) {
 		}
 		archive.Body.Close()
 	}
+
 	mu.Lock()
 	defer mu.Unlock()
 	if !strings.Contains(logged, "/files/large") {

@@ -138,6 +138,7 @@ func (m *log) describe(s *logState) []part {
 			names += fmt.Sprintf("; root/%d is %s", n, rootName(at.id))
 		}
 	}
+
 	for id, info := range s.infos {
 		made += fmt.Sprintf("; %s is root/%d after %s", rootName(int8(id)), info.number, rootName(info.previous))
 	}
@@ -148,10 +149,12 @@ func (m *log) describe(s *logState) []part {
 	if m.truncation == truncateCut {
 		parts = append(parts, part{"mark", fmt.Sprint(s.cut)})
 	}
+
 	for i, w := range s.writers[:m.writers] {
 		parts = append(parts, part{fmt.Sprint("writer ", i+1), fmt.Sprintf("next: %v; knows root/%d %s; own %s; attempt %d",
 			w.step, w.number, rootName(w.remembered), rootName(w.own), w.attempt+1)})
 	}
+
 	if !m.sureReplies {
 		late := ""
 		for id := range int8(len(s.infos)) {

@@ -93,6 +93,7 @@ func explore[S any](m machine[S], o options) result {
 		stack []S
 		nodes []node[S] // replaces stack if o.first is set
 	)
+
 	emit := func(step string, to S) {
 		stack = append(stack, to) // a reference to the parameter instead would allocate
 		last := len(stack) - 1
@@ -108,6 +109,7 @@ func explore[S any](m machine[S], o options) result {
 			nodes = append(nodes, node[S]{to, step, at})
 		}
 	}
+
 	emit("start", m.start())
 	for ; len(stack) > 0 || at < len(nodes); at++ {
 		if o.first {
@@ -127,6 +129,7 @@ func explore[S any](m machine[S], o options) result {
 			}
 			continue
 		}
+
 		found.reached |= m.reached(&now)
 		m.next(&now, emit)
 		if o.cap > 0 && len(seen) > o.cap {
@@ -134,6 +137,7 @@ func explore[S any](m machine[S], o options) result {
 			break
 		}
 	}
+
 	found.states = len(seen)
 	return found
 }

@@ -10,10 +10,12 @@ func (m *index) collector(s *indexState, i int, emit func(string, indexState)) {
 			*next = indexCollector{step: collectMark, base: s.head, snapshot: s.root, round: c.round}
 			emit("collector: look at the head", to)
 		}
+
 	case collectMark:
 		m.mark(s, i, emit)
 	case collectCondemn:
 		m.condemn(s, i, emit)
+
 	case collectDelete:
 		switch {
 		case c.todo != 0:
@@ -22,16 +24,19 @@ func (m *index) collector(s *indexState, i int, emit func(string, indexState)) {
 			next.todo &^= pack
 			next.deleted |= pack
 			emit("collector: delete a pack", to)
+
 		case c.todoFiles != 0:
 			file := only(c.todoFiles.first())
 			to.files &^= file
 			next.todoFiles &^= file
 			next.deletedFiles |= file
 			emit("collector: delete an index file", to)
+
 		default:
 			next.step = collectDelist
 			emit("collector: all deleted", to)
 		}
+
 	case collectDelist:
 		m.delist(s, i, emit)
 	case collectRoot:
@@ -47,6 +52,7 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 	root := &c.snapshot
 	before, beforeFiles := root.condemned.names(), root.condemnedFiles.names()
 	named := s.names.in(root.files)
+
 	live, reach := named&^before, root.closure()
 	var dead set
 	for n := range live.all() {
@@ -54,6 +60,7 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 			dead |= only(n)
 		}
 	}
+
 	type old struct{ packs, files set }
 	for _, orphans := range twice(old{}, old{s.present &^ named &^ before, s.files &^ root.files &^ beforeFiles}) {
 		if m.mutation == deleteIndexByAge && orphans.files != 0 {
@@ -74,6 +81,7 @@ func (m *index) mark(s *indexState, i int, emit func(string, indexState)) {
 			to.collectors[i] = indexCollector{step: collectDelete, todo: before, todoFiles: beforeFiles, round: c.round}
 			emit("collector: mark, nothing new to condemn", to)
 		}
+
 		if len(s.names) == m.files || next.condemn == 0 && root.files.len() < 2 {
 			continue
 		}

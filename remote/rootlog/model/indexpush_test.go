@@ -18,8 +18,10 @@ func (m *index) pusher(s *indexState, i int, emit func(string, indexState)) {
 		}
 		to.pushers[i] = p
 		emit("push: plan", to)
+
 	case pushUpload:
 		m.pushFiles(s, i, emit)
+
 	case pushAppend:
 		if s.head != p.base {
 			m.checkClaim(s, i, emit)

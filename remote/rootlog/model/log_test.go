@@ -123,11 +123,13 @@ func (m *log) next(s *logState, emit func(string, logState)) {
 		to.restored = true
 		emit("store: restored from a backup two roots old", to)
 	}
+
 	for i := range m.writers {
 		if i == 0 || s.writers[1] != s.writers[0] {
 			m.writer(s, i, emit)
 		}
 	}
+
 	for id := range int8(len(s.infos)) {
 		if number := s.infos[id].number; s.late>>id&1 != 0 && s.slots[number].id == absent {
 			to := *s
@@ -174,6 +176,7 @@ func (m *log) truncate(s *logState, head int8, emit func(string, logState)) {
 		}
 		end = min(end, s.cut)
 	}
+
 	for n := range end {
 		if s.slots[n].id == absent || s.slots[n].stub {
 			continue

@@ -43,6 +43,7 @@ func (m *log) writer(s *logState, i int, emit func(string, logState)) {
 		m.seek(s, i, emit)
 	case writeCreate:
 		m.create(s, i, emit)
+
 	case writeWon:
 		step := "writer: it counts"
 		next.step, next.number, next.remembered = writeAcknowledged, w.number+1, w.own
@@ -55,6 +56,7 @@ func (m *log) writer(s *logState, i int, emit func(string, logState)) {
 			*next = stopped
 			emit("writer: crash before the check", to)
 		}
+
 	case writeReadBack:
 		step := "writer: read back: another's"
 		switch found := s.slots[w.number+1].id; {

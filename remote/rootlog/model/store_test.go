@@ -191,6 +191,7 @@ func (m *store) holder(s *storeState, emit func(string, storeState)) {
 			to.hold, to.holdBase = holdAppend, s.head
 		}
 		emit("hold: plan", to)
+
 	case holdAppend:
 		appended := s.append()
 		appended.root.refs |= refHold
@@ -199,12 +200,14 @@ func (m *store) holder(s *storeState, emit func(string, storeState)) {
 		case m.mutation == takeBackCondemned && pushedObjects&^s.readable() != 0:
 			to.hold = holdGone
 			emit("hold: it is gone", to)
+
 		case m.mutation == takeBackCondemned:
 			if pushedObjects&^s.packs.in(root.live) != 0 {
 				appended.root.live |= root.condemned.names()
 				appended.root.condemned = nil
 			}
 			emit("hold: append, and take packs back", appended)
+
 		case s.head == s.holdBase || m.mutation == holdFromCondemned:
 			emit("hold: append", appended)
 		default:

@@ -76,12 +76,14 @@ func (m *store) mark(s *storeState, i int, emit func(string, storeState)) {
 		emit("collector: mark, abort", to)
 		return
 	}
+
 	var dead set
 	for n := range root.live.all() {
 		if s.packs[n]&reach == 0 {
 			dead |= only(n)
 		}
 	}
+
 	old := s.present &^ root.live &^ root.condemned.names() &^ c.repacked
 	for _, orphans := range twice(0, old) {
 		if m.mutation == deleteByAge && orphans != 0 {
@@ -148,6 +150,7 @@ func (m *store) marked(s *storeState, i int, condemn, orphans set, need objects,
 		next = storeCollector{step: collectDone, round: aborted}
 		step = "collector: mark, nothing to do"
 	}
+
 	to.collectors[i] = next
 	emit(step, to)
 }

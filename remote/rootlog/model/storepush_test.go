@@ -84,6 +84,7 @@ func (m *store) plan(s *storeState, i int, emit func(string, storeState)) {
 	if p.missing == 0 {
 		p.step = pushAppend
 	}
+
 	for _, relied := range m.relied(s, pushedObjects&^p.missing&^own, certain) {
 		to := *s
 		p.relied = relied
@@ -149,6 +150,7 @@ func (m *store) upload(s *storeState, i int, emit func(string, storeState)) {
 	default:
 		return
 	}
+
 	to.present |= only(n)
 	if m.latePut {
 		to.latePut |= only(n)

@@ -160,6 +160,7 @@ func TestRandomRules(t *testing.T) {
 		paths := map[string]string{}
 		var rules *ruleFolder
 		var was object.ID
+
 		for range 12 {
 			for range 1 + r.IntN(3) {
 				path := fmt.Sprint(r.IntN(3))
@@ -168,6 +169,7 @@ func TestRandomRules(t *testing.T) {
 				}
 				change(r, paths, path)
 			}
+
 			now := s.tree(paths)
 			var err error
 			rules, err = m.rulesOf(t.Context(), s, rules, was, now)
@@ -177,11 +179,13 @@ func TestRandomRules(t *testing.T) {
 			if rules != alone {
 				t.Fatalf("round %d: the rules after a change are not those of the tree %q", round, paths)
 			}
+
 			for path, want := range paths {
 				if got := rule(rules, strings.TrimSuffix(path, "/")); want != "-" && got != want {
 					t.Fatalf("round %d: rule %q of %q, want %q", round, got, path, want)
 				}
 			}
+
 			was = now
 		}
 	}

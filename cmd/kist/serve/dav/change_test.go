@@ -137,6 +137,7 @@ func TestReadOnly(t *testing.T) {
 	if !ok {
 		t.Fatalf("no commit in %s", list)
 	}
+
 	for _, place := range []struct{ user, path string }{
 		{"", "/latest/"}, {"", "/commits/2" + commit + "/"}, {"", "/commits/"}, {"", "/"}, {"-", "/branches/team/"},
 	} {
@@ -148,6 +149,7 @@ func TestReadOnly(t *testing.T) {
 			case "LOCK":
 				body = `<lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>`
 			}
+
 			for _, name := range []string{"", "a.txt", "fresh"} {
 				got := s.send(place.user, method, Prefix+place.path+name, body, "Destination: "+s.url+Prefix+place.path+"other")
 				if got.StatusCode < 400 || got.StatusCode >= 500 {
@@ -156,6 +158,7 @@ func TestReadOnly(t *testing.T) {
 			}
 		}
 	}
+
 	s.want(204, "", "DELETE", team+"new", "")
 	s.want(204, "", "POST", team, "")
 	s.wantFiles("team", before)

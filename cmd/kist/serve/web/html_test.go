@@ -82,6 +82,7 @@ func checkRules(t *testing.T, path, body string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	ids, labelled, anchors := map[string]bool{}, map[string]bool{}, []string{}
 	count := map[string]int{}
 	for n := range root.Descendants() {
@@ -92,6 +93,7 @@ func checkRules(t *testing.T, path, body string) {
 		if slices.Contains(obsolete, n.Data) {
 			t.Errorf("%s: <%s> is obsolete", path, n.Data)
 		}
+
 		for _, a := range n.Attr {
 			switch {
 			case slices.Contains(obsolete, "@"+a.Key):
@@ -106,13 +108,16 @@ func checkRules(t *testing.T, path, body string) {
 				anchors = append(anchors, a.Val[1:])
 			}
 		}
+
 		checkElement(t, path, n)
 	}
+
 	for n := range root.Descendants() {
 		if slices.Contains([]string{"input", "select", "textarea"}, n.Data) && attr(n, "type") != "hidden" && !labelled[attr(n, "id")] && attr(n, "aria-label") == "" && !isIn(n, "label") {
 			t.Errorf("%s: <%s name=%q> has no label", path, n.Data, attr(n, "name"))
 		}
 	}
+
 	for _, a := range anchors {
 		if !ids[a] {
 			t.Errorf("%s links to #%s, which it does not have", path, a)
@@ -131,6 +136,7 @@ func checkElement(t *testing.T, path string, n *html.Node) {
 		if attr(n, "type") == "" {
 			t.Errorf("%s: a button has no type: %s", path, textOf(n))
 		}
+
 	case "form":
 		submit := false
 		for c := range n.Descendants() {
@@ -139,14 +145,17 @@ func checkElement(t *testing.T, path string, n *html.Node) {
 		if !submit {
 			t.Errorf("%s: the form for %s has no button to send it", path, attr(n, "action"))
 		}
+
 	case "img":
 		if !hasAttr(n, "alt") || attr(n, "src") == "" {
 			t.Errorf("%s: a picture has no text or no address: %v", path, n.Attr)
 		}
+
 	case "iframe":
 		if attr(n, "title") == "" {
 			t.Errorf("%s: a frame has no title", path)
 		}
+
 	case "a", "th":
 		if n.Data == "a" && isIn(n, "a") || n.Data == "th" && attr(n, "scope") == "" {
 			t.Errorf("%s: <%s> in another one, or without its scope: %s", path, n.Data, textOf(n))
@@ -154,6 +163,7 @@ func checkElement(t *testing.T, path string, n *html.Node) {
 		if textOf(n) == "" && attr(n, "aria-label") == "" && attr(n, "tabindex") != "-1" {
 			t.Errorf("%s: a <%s> has no text: %v", path, n.Data, n.Attr)
 		}
+
 	case "ul", "ol":
 		for c := range n.ChildNodes() {
 			if c.Type == html.ElementNode && c.Data != "li" {

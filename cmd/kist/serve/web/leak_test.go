@@ -345,6 +345,7 @@ func (a *attacked) changeAnything(v visitor) {
 	case http.MethodPost:
 		at = dav.Prefix + "/branches/team"
 	}
+
 	code, _, _ := a.send(v, method, at, body, headers...)
 	if a.named(code, at); code < 300 && (method == "COPY" || method == "MOVE") {
 		a.send(v, http.MethodGet, fresh, "")
@@ -379,6 +380,7 @@ func (a *attacked) exact(v visitor) {
 	case !visible:
 		want = 404
 	}
+
 	if l := c.files[p]; !l.dir {
 		code, _, answer := a.send(v, http.MethodGet, fmt.Sprintf("/files/%s?rev=%s", escapePath(p), c.id), "")
 		if code != want || visible && answer != l.text {
@@ -392,10 +394,12 @@ func (a *attacked) exact(v visitor) {
 			a.exactSearch(v, l.word())
 		}
 	}
+
 	if v.name == "" {
 		return
 	}
 	a.exactFolder(v, i, p)
+
 	for _, route := range []string{"/history/", "/api/v1/history/"} { // they name other paths of the file
 		code, _, answer := a.send(v, http.MethodGet, fmt.Sprintf("%s%s?rev=t%d", route, escapePath(p), i), "")
 		if code != want {

@@ -89,6 +89,7 @@ func newWorld(s *treetest.Repository, r *rand.Rand) *world {
 		w.change(first)
 	}
 	w.commits = append(w.commits, &modelCommit{files: first})
+
 	tips := []int{0}
 	for range 8 + r.IntN(8) {
 		i := r.IntN(len(tips))
@@ -101,6 +102,7 @@ func newWorld(s *treetest.Repository, r *rand.Rand) *world {
 				}
 			}
 		}
+
 		for range 1 + r.IntN(3) {
 			w.change(c.files)
 		}
@@ -109,6 +111,7 @@ func newWorld(s *treetest.Repository, r *rand.Rand) *world {
 			tips = append(tips, c.parents[0])
 		}
 	}
+
 	w.head = tips[0]
 	if value := r.IntN(6); value < 2 {
 		w.top = map[string]string{"acl": []string{"anna,eve", "users"}[value]}
@@ -201,6 +204,7 @@ func (w *world) store(tips []int) {
 		w.storeOne(session, c, i)
 		changes = append(changes, refs.Change{Name: fmt.Sprint(refs.Tags, "t", i), New: c.id})
 	}
+
 	for i, tip := range tips {
 		name := refs.Heads + "team"
 		if i > 0 {
@@ -208,11 +212,13 @@ func (w *world) store(tips []int) {
 		}
 		changes = append(changes, refs.Change{Name: name, New: w.commits[tip].id})
 	}
+
 	changes = append(changes, refs.Change{Name: refs.Heads + "main", New: pick(w.rand, w.commits).id})
 	w.Check(session.Publish(w.Context(), func(ctx context.Context) error {
 		return w.Repo.Refs().Update(ctx, changes, refs.Who{})
 	}))
 	w.Check(w.Repo.SetConfig(w.Context(), "serve.branch", "team"))
+
 	for _, c := range w.commits {
 		c.trees = map[string]object.ID{}
 		info, err := object.ReadCommit(w.Context(), w.Repo.Objects(), c.id)
@@ -334,6 +340,7 @@ func shownSize(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
 func (w *world) secretsOf(v visitor) *secrets {
 	seen, all := map[string]bool{}, map[string]bool{}
 	hashes, sizes := map[string]bool{}, map[string]bool{}
+
 	mark := func(visible bool, set map[string]bool, keys ...string) {
 		for _, key := range keys {
 			set[key] = true
@@ -350,6 +357,7 @@ func (w *world) secretsOf(v visitor) *secrets {
 				mark(visible, sizes, fmt.Sprint(len(l.text)), shownSize(len(l.text)))
 			}
 		}
+
 		for dir, id := range c.trees {
 			visible, size := w.below(v, i, dir)
 			mark(visible, hashes, id.String()[:16])
@@ -358,6 +366,7 @@ func (w *world) secretsOf(v visitor) *secrets {
 			}
 		}
 	}
+
 	hidden := func(set map[string]bool) map[string]bool {
 		maps.DeleteFunc(set, func(key string, _ bool) bool { return seen[key] })
 		return set

@@ -58,6 +58,7 @@ func TestSize(t *testing.T) {
 func TestHighlighting(t *testing.T) {
 	defer func(limit time.Duration) { maxHighlighting = limit }(maxHighlighting)
 	maxHighlighting = 100 * time.Millisecond
+
 	for name, text := range map[string]string{
 		"x.go":   "package x\n\nvar a = `\nraw\n`\n",
 		"x.js":   strings.Repeat("/*", 50_000) + "\n",
@@ -77,6 +78,7 @@ func TestHighlighting(t *testing.T) {
 			t.Errorf("%s took %v", name, took)
 		}
 	}
+
 	maxHighlighting = 0
 	if got := newPainter().highlighted(t.Context(), "x.go", []byte("package x\n")); len(got) != 1 || got[0] != "package x" {
 		t.Errorf("after the limit: %q", got)
@@ -139,6 +141,7 @@ func TestLanes(t *testing.T) {
 		parents []byte
 		width   string
 	}
+
 	for name, list := range map[string][]c{
 		"a line":              {{3, []byte{2}, `"16"`}, {2, []byte{1}, `"16"`}, {1, nil, `"16"`}},
 		"a merge":             {{4, []byte{2, 3}, `"32"`}, {3, []byte{1}, `"32"`}, {2, []byte{1}, `"32"`}, {1, nil, `"16"`}},

@@ -230,6 +230,7 @@ func hostile(t *testing.T) *treetest.Repository {
 	} {
 		r.Write("names/"+name, script+fmt.Sprint(i)+"\n\u202e reversed \u2066 \x1b]0;title\x07 "+"\n")
 	}
+
 	r.Write("</title>"+script+"/file", script+"\n")
 	r.Write("evil.svg", `<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script></svg>`)
 	r.Write("evil.html", script)
@@ -258,6 +259,7 @@ func hostile(t *testing.T) *treetest.Repository {
 	r.Check(err)
 	_, _, err = commits.CreateTag(r.Context(), r.Repo, commits.TagOptions{Name: "v1<b>", Rev: "HEAD", Message: script})
 	r.Check(err)
+
 	for _, branch := range []string{"<b>x</b>", "a\"onclick=alert(1)", "x&y=z", "'quote'"} {
 		if _, err := commits.CreateBranch(r.Context(), r.Repo, branch, "HEAD", false); err != nil {
 			t.Logf("branch %q: %v", branch, err)
@@ -274,10 +276,12 @@ func TestHostile(t *testing.T) {
 	s.settled("/history/README")
 	queue := []string{"/", "/log", "/search?q=%3Cscript%3E", "/search?q=script&in=contents&all=1", "/search?q=\"%3E%3Cscript%3E&in=contents", "/dashboard", "/diff?from=HEAD~1&to=HEAD", "/tree/names?as=grid",
 		"/search?q=x&rev=%3Cscript%3E", "/diff?from=\"%3E%3Cscript%3E&to=x", "/tree/%3Cscript%3E"}
+
 	seen := map[string]bool{}
 	for _, path := range queue {
 		seen[path] = true
 	}
+
 	start := len(queue)
 	for n := 0; len(queue) > 0; n++ {
 		path := queue[0]
@@ -293,10 +297,12 @@ func TestHostile(t *testing.T) {
 			}
 			continue
 		}
+
 		if !strings.HasPrefix(header.Get("Content-Type"), "text/html") {
 			continue
 		}
 		checkPolicy(t, path, header)
+
 		for _, link := range checkMarkup(t, path, body) {
 			if !strings.HasPrefix(link, "/") || strings.HasPrefix(link, "//") {
 				t.Errorf("%s links to %q", path, link)
@@ -334,10 +340,12 @@ func checkMarkup(t *testing.T, path, body string) (links []string) {
 			break
 		}
 	}
+
 	parsed, err := html.Parse(strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for n := range parsed.Descendants() {
 		if n.Type != html.ElementNode {
 			continue
@@ -348,6 +356,7 @@ func checkMarkup(t *testing.T, path, body string) (links []string) {
 		if n.Data == "script" && (len(n.Attr) != 2 || n.Attr[1].Val != "/static/page.js" || n.FirstChild != nil) {
 			t.Errorf("%s has a script: %v", path, n.Attr)
 		}
+
 		for _, a := range n.Attr {
 			switch {
 			case a.Key == "href" && n.Data == "a" && (strings.HasPrefix(a.Val, "https://") || strings.HasPrefix(a.Val, "http://")) && attr(n, "rel") == "noopener noreferrer nofollow": // in a text

@@ -320,3 +320,18 @@ func TestForGitUsersHowto(t *testing.T) {
 	}
 	cobra.verify()
 }
+
+// TestTutorial runs the commands of docs/tutorial.md. One push there is refused.
+func TestTutorial(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	if err := os.Mkdir(s.path("../disk"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	s.page("../tutorial.md", `kist() { command kist "$@" || test "$1 $?" = "push 13"; }`, "/media/disk", s.path("../disk"), "kist serve", "true")
+	trip := s.in("trip")
+	if text, err := os.ReadFile(trip.path("diary.txt")); err != nil || string(text) != "first day: the harbour\nsecond day: rain\nthird day: home\nand fog\n" {
+		t.Errorf("the diary = %q, %v", text, err)
+	}
+	trip.verify()
+}

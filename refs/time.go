@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -81,11 +82,13 @@ func parseDate(text string, now time.Time) (time.Time, bool) {
 }
 
 // clockPart is a time of day, with a day before or after it.
-var clockPart = regexp.MustCompile(`^(.*?)\b(noon|midnight|tea|[0-9]{1,2}(?::[0-9]{2}){0,2} ?[ap]m|[0-9]{1,2}(?::[0-9]{2}){1,2})\b(.*)$`)
+var clockPart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(.*?)\b(noon|midnight|tea|[0-9]{1,2}(?::[0-9]{2}){0,2} ?[ap]m|[0-9]{1,2}(?::[0-9]{2}){1,2})\b(.*)$`)
+})
 
 // parseClocked reads a day and a time of day, in any order, or a time of day alone.
 func parseClocked(text string, now time.Time) (time.Time, bool) {
-	part := clockPart.FindStringSubmatch(text)
+	part := clockPart().FindStringSubmatch(text)
 	if part == nil {
 		return time.Time{}, false
 	}
@@ -249,7 +252,9 @@ var units = []unit{
 }
 
 // spanPart is a number and a unit at the beginning of a text.
-var spanPart = regexp.MustCompile(`^([0-9]+|[a-z]+)[ ._-]*([a-z]+)[ ._-]*`)
+var spanPart = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([0-9]+|[a-z]+)[ ._-]*([a-z]+)[ ._-]*`)
+})
 
 // ParseSpan reads an age as people write it: "90 days", "90d", "2.weeks.ago",
 // "a week", "1y6m". A number alone is days. A text has each unit once. Case
@@ -274,7 +279,7 @@ func ParseSpan(text string) (span Span, ok bool) {
 
 	used := map[int]bool{}
 	for rest != "" {
-		part := spanPart.FindStringSubmatch(rest)
+		part := spanPart().FindStringSubmatch(rest)
 		if part == nil {
 			return Span{}, false
 		}

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 const hidden = "***"
@@ -26,7 +27,7 @@ func HasSecret(rawURL string) bool { return Redact(rawURL) != rawURL }
 // Secrets returns the texts that Redact hides in the first URL of a text, such as
 // an argument or a setting. A program hides them in all its messages.
 func Secrets(text string) []string {
-	start := malformed.FindStringSubmatchIndex(text)
+	start := malformed().FindStringSubmatchIndex(text)
 	if start == nil {
 		return nil
 	}
@@ -67,7 +68,9 @@ func redact(rawURL string) (string, []string) {
 
 // malformed finds the beginning of a URL in a text: a scheme with at least one
 // slash, or a scheme of kist without any.
-var malformed = regexp.MustCompile(`(?i)(?:^|[^a-z0-9+.-])((?:[a-z][a-z0-9+.-]*:/|(?:mongodb(?:\+srv)?|s3|https?|file):)/*)`)
+var malformed = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(?:^|[^a-z0-9+.-])((?:[a-z][a-z0-9+.-]*:/|(?:mongodb(?:\+srv)?|s3|https?|file):)/*)`)
+})
 
 // redactPath hides a password in a text without a scheme. It may be a URL with
 // a missing or mistyped scheme, perhaps with a folder in front.
@@ -77,7 +80,7 @@ func redactPath(path string) (string, []string) {
 		return path, nil
 	}
 	begin, user := 0, 0
-	switch found := malformed.FindStringSubmatchIndex(path[:at]); {
+	switch found := malformed().FindStringSubmatchIndex(path[:at]); {
 	case found != nil:
 		begin, user = found[2], found[3]
 		if path[0] != '/' && path[0] != '.' && strings.Contains(path[:begin], ":") {

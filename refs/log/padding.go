@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode"
 	"unicode/utf8"
 )
@@ -20,12 +21,14 @@ type padding struct {
 	cut    string // "trunc", "ltrunc", "mtrunc" or "": not cut
 }
 
-var paddingText = regexp.MustCompile(`^(<|>>|><|>)(\|?)\( *([0-9]{1,5}) *(?:, *(trunc|ltrunc|mtrunc))?\)`)
+var paddingText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(<|>>|><|>)(\|?)\( *([0-9]{1,5}) *(?:, *(trunc|ltrunc|mtrunc))?\)`)
+})
 
 // parsePadding returns the padding that a placeholder sets, and the length of the
 // placeholder. It returns nil for other placeholders.
 func parsePadding(text string) (*padding, int) {
-	m := paddingText.FindStringSubmatch(text)
+	m := paddingText().FindStringSubmatch(text)
 	if m == nil {
 		return nil, 0
 	}

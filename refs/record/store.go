@@ -11,6 +11,7 @@ import (
 	"maps"
 	"path/filepath"
 	"regexp"
+	"sync"
 
 	"github.com/fxamacker/cbor/v2"
 
@@ -349,7 +350,9 @@ func hasSum(data []byte) bool {
 }
 
 // names matches possible names of records.
-var names = regexp.MustCompile(`(?:hold|expire|purge/chunk|purge/manifest)/[0-9a-f]{64}`)
+var names = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:hold|expire|purge/chunk|purge/manifest)/[0-9a-f]{64}`)
+})
 
 // maxValue is larger than the value of any record, in bytes.
 const maxValue = 4*MaxText + 1<<10
@@ -359,7 +362,7 @@ const maxValue = 4*MaxText + 1<<10
 func readableRecords(data []byte) *Set {
 	set := (&Set{}).Clone()
 	for {
-		at := names.FindIndex(data)
+		at := names().FindIndex(data)
 		if at == nil {
 			return set
 		}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kist-vcs/kist/tree"
 )
@@ -77,14 +78,14 @@ func section(pattern string, text []string, after int) (Lines, error) {
 }
 
 // linesOfFile matches a range, a colon and a path.
-var linesOfFile = func() *regexp.Regexp {
+var linesOfFile = sync.OnceValue(func() *regexp.Regexp {
 	const place = `(?:[+-]?[0-9]+|\^?/(?:[^\\/]|\\.)*/|)`
 	return regexp.MustCompile(`(?s)^(\^?:(?:[^\\:]|\\.)+|` + place + `(?:,` + place + `)?):(.+)$`)
-}()
+})
 
 // CutPath splits git's form of a range of lines of a file, RANGE:PATH.
 func CutPath(text string) (spec, path string, ok bool) {
-	m := linesOfFile.FindStringSubmatch(text)
+	m := linesOfFile().FindStringSubmatch(text)
 	if m == nil || m[1] == "" {
 		return "", "", false
 	}

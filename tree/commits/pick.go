@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -53,7 +54,9 @@ func pickOf(ctx context.Context, r *kist.Repository, step operation.Step, parent
 }
 
 // trailer matches a line at the end of a message that is no prose.
-var trailer = regexp.MustCompile(`^([A-Za-z0-9-]+: |\(cherry picked from commit )`)
+var trailer = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^([A-Za-z0-9-]+: |\(cherry picked from commit )`)
+})
 
 // withOrigin adds the line that names a picked commit to a message. As in git, it joins
 // the lines such as "Signed-off-by: …" at the end.
@@ -63,7 +66,7 @@ func withOrigin(message string, id object.ID) string {
 	if i := strings.LastIndex(message, "\n\n"); i >= 0 {
 		end = "\n"
 		for line := range strings.SplitSeq(message[i+2:], "\n") {
-			if !trailer.MatchString(line) {
+			if !trailer().MatchString(line) {
 				end = "\n\n"
 			}
 		}

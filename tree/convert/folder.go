@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
@@ -48,12 +49,14 @@ func Folder(path string, zone *time.Location) (Source, error) {
 
 // dateInName matches a date, and perhaps a time, such as 2024-01-31, 20240131T120000Z
 // and 2024-01-31-120000.
-var dateInName = regexp.MustCompile(`(?:^|\D)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})(?:[-_.T ]?(\d{2})[-_.:h]?(\d{2})(?:[-_.:m]?(\d{2}))?(Z)?)?(?:\D|$)`)
+var dateInName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?:^|\D)(\d{4})[-_.]?(\d{2})[-_.]?(\d{2})(?:[-_.T ]?(\d{2})[-_.:h]?(\d{2})(?:[-_.:m]?(\d{2}))?(Z)?)?(?:\D|$)`)
+})
 
 // timeInName returns the time in a name, such as backup-2024-01-31. A name without a
 // time of day means midnight.
 func timeInName(name string, zone *time.Location) (time.Time, bool) {
-	for _, m := range dateInName.FindAllStringSubmatch(name, -1) {
+	for _, m := range dateInName().FindAllStringSubmatch(name, -1) {
 		text := m[1] + m[2] + m[3] + (m[4] + m[5] + m[6] + "000000")[:6]
 		if m[7] != "" {
 			zone = time.UTC

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"regexp"
+	"sync"
 
 	"github.com/kist-vcs/kist/object"
 )
@@ -31,11 +32,13 @@ type lfsPointer struct {
 	reason string // why there is none
 }
 
-var pointerForm = regexp.MustCompile(`\Aversion https://(?:git-lfs\.github\.com|hawser\.github\.com)/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\nsize [0-9]+\n?\z`)
+var pointerForm = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`\Aversion https://(?:git-lfs\.github\.com|hawser\.github\.com)/spec/v1\n(?:ext-.*\n)*oid sha256:([0-9a-f]{64})\nsize [0-9]+\n?\z`)
+})
 
 // parsePointer returns the pointer that a file consists of, or nil.
 func parsePointer(content []byte) *lfsPointer {
-	m := pointerForm.FindSubmatch(content)
+	m := pointerForm().FindSubmatch(content)
 	if m == nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -91,7 +92,9 @@ func ExportGit(ctx context.Context, r *kist.Repository, stream io.Writer, o GitO
 var ErrNothingToExport = errors.New("no branch and no tag has a commit")
 
 // dotGit matches paths with a component that git refuses.
-var dotGit = regexp.MustCompile(`(?i)(^|/)\.git(/|$)`)
+var dotGit = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`(?i)(^|/)\.git(/|$)`)
+})
 
 // gitWriter writes a stream.
 type gitWriter struct {
@@ -202,9 +205,9 @@ func (g *gitWriter) change(ctx context.Context, c tree.Change) (string, error) {
 		return "", nil // git has no folders; the removed files in one have changes of their own
 	case e == nil:
 		return "D " + quoteForGit(c.Path) + "\n", nil
-	case e.Type == object.TypeSymlink && !dotGit.MatchString(c.Path):
+	case e.Type == object.TypeSymlink && !dotGit().MatchString(c.Path):
 		return g.inline("120000", c.Path, e.Target), nil
-	case e.Type != object.TypeFile, dotGit.MatchString(c.Path):
+	case e.Type != object.TypeFile, dotGit().MatchString(c.Path):
 		reason := "special file"
 		if e.Type == object.TypeFile || e.Type == object.TypeSymlink {
 			reason = "git refuses the name"

@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -39,7 +40,9 @@ var ErrNoView = errors.New("no such view")
 // ErrName is matched by the error for an invalid name of a view.
 var ErrName = errors.New("a view's name has 1 to 64 letters, digits, - and _, and does not begin with -")
 
-var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
+var validName = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
+})
 
 // View is the definition of a view.
 type View struct {
@@ -53,7 +56,7 @@ type View struct {
 func All(r *kist.Repository) []View {
 	var list []View
 	for name, c := range r.Config().View {
-		if !validName.MatchString(name) {
+		if !validName().MatchString(name) {
 			continue
 		}
 		v := View{name, c.Template, c.Dir, c.Rev}
@@ -149,7 +152,7 @@ func (w *work) learnAll() {
 // The error matches [kist.ErrNameTaken], [ErrName], [ErrTemplate] or [ErrFolder], or is a
 // [*CollisionError] or a [*ForeignError].
 func Add(ctx context.Context, r *kist.Repository, v View) (*Report, error) {
-	if !validName.MatchString(v.Name) {
+	if !validName().MatchString(v.Name) {
 		return nil, fmt.Errorf("%q: %w", v.Name, ErrName)
 	}
 	rev, err := fullRev(r, v.Rev)

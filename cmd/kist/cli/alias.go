@@ -33,6 +33,38 @@ type commandLine struct {
 	settings []string // the values of options -c
 	rest     []string // the command and its arguments
 	at       Env      // the environment with the global options
+
+	err          error    // a mistake in the global options
+	before, last []string // for completion: the words around the command line
+}
+
+// readLine reads the arguments of kist.
+func readLine(e *Env, args []string) *commandLine {
+	var before, last []string
+	if e.completion.asked && len(args) > 1 {
+		n := len(args) - 1 // the word to complete
+		before, args, last = args[:1:1], args[1:n:n], args[n:]
+	}
+	l, err := splitLine(e, args)
+	if err != nil {
+		l.globals, l.rest = nil, args
+	}
+	l.err, l.before, l.last = err, before, last
+	return l
+}
+
+// command returns the name of the command that runs. It is "" if the line has none, and if
+// completion may propose any.
+func (l *commandLine) command() string {
+	switch {
+	case l.err != nil, l.before != nil, l.last != nil:
+		return ""
+	case len(l.rest) > 0:
+		return l.rest[0]
+	case slices.Equal(l.globals, []string{"--version=true"}):
+		return "version"
+	}
+	return ""
 }
 
 // splitLine splits args. The error is a mistake in the global options, which cobra reports better.
@@ -64,15 +96,9 @@ func splitLine(e *Env, args []string) (*commandLine, error) {
 
 // expand applies the options -c, and replaces an alias by the words that it stands for. It
 // returns the arguments for root. If root needs them, it gets commands for all aliases.
-func expand(e *Env, root *cobra.Command, args []string) ([]string, error) {
-	var before, last []string
-	if e.completion.asked && len(args) > 1 {
-		n := len(args) - 1 // the word to complete
-		before, args, last = args[:1:1], args[1:n:n], args[n:]
-	}
-	l, err := splitLine(e, args)
-	if err != nil {
-		return slices.Concat(before, args, last), nil
+func expand(e *Env, root *cobra.Command, l *commandLine) ([]string, error) {
+	if l.err != nil {
+		return slices.Concat(l.before, l.rest, l.last), nil
 	}
 	if err := override(e, l.settings); err != nil && !e.completion.asked {
 		return nil, err
@@ -94,7 +120,7 @@ func expand(e *Env, root *cobra.Command, args []string) ([]string, error) {
 		}
 		globals, words = append(globals, more...), append(expanded, words[1:]...)
 	}
-	return slices.Concat(before, globals, words, last), nil
+	return slices.Concat(l.before, globals, words, l.last), nil
 }
 
 // override applies the options -c.

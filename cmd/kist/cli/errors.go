@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -157,7 +158,7 @@ func usageError(cmd *cobra.Command, err error) error {
 		if err = invalidValue(invalid); invalid.GetFlag().Name == "directory" && instead[cmd.Name()] != "" {
 			return hintf(usagef("%w", err), "-C names the folder to work in; %s", instead[cmd.Name()])
 		}
-	} else if set := exclusive.FindStringSubmatch(err.Error()); set != nil {
+	} else if set := exclusive().FindStringSubmatch(err.Error()); set != nil {
 		err = togetherError(strings.Fields(set[1]))
 	}
 	return nearOption(cmd, hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath()))
@@ -185,7 +186,9 @@ var instead = map[string]string{
 }
 
 // exclusive finds the names in cobra's error about flags that exclude each other.
-var exclusive = regexp.MustCompile(`none of the others can be; \[(.+)\] were all set$`)
+var exclusive = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`none of the others can be; \[(.+)\] were all set$`)
+})
 
 // togetherError is the error for two or more flags that exclude each other.
 func togetherError(names []string) error {

@@ -46,8 +46,9 @@ func Run(ctx context.Context, env *Env, args []string) int {
 // through out.
 func runArguments(ctx context.Context, own *Env, out *results, args []string) int {
 	own.user, own.userErr = loadUserConfig(own)
-	root := New(own)
-	args, err := expand(own, root, args)
+	line := readLine(own, args)
+	root := newRoot(own, line.command())
+	args, err := expand(own, root, line)
 	own.color = own.user.Get(kist.KeyColor)
 	if err == nil {
 		err = execute(ctx, root, args)
@@ -91,7 +92,10 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 }
 
 // New returns the kist command with all its subcommands. They run in env.
-func New(env *Env) *cobra.Command {
+func New(env *Env) *cobra.Command { return newRoot(env, "") }
+
+// newRoot returns the kist command with the subcommand of a name, or with all: see [addCommands].
+func newRoot(env *Env, name string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kist [OPTIONS] COMMAND",
 		Short: "version control for folders of any files",
@@ -123,94 +127,12 @@ checks each chunk against its hash when it reads it.`,
 		mayExit(root, s.status)
 	}
 
-	addCommands(root, env)
+	addCommands(root, env, name)
 	eachCommand(root, finish)
 	if env.completion.asked {
 		eachCommand(root, func(cmd *cobra.Command) { completeValues(env, cmd) })
 	}
 	return root
-}
-
-// addCommands adds all commands to root, in the groups of its help.
-func addCommands(root *cobra.Command, env *Env) {
-	add := func(group, title string, cmds ...*cobra.Command) {
-		root.AddGroup(&cobra.Group{ID: group, Title: title})
-		for _, cmd := range cmds {
-			cmd.GroupID = group
-			root.AddCommand(cmd)
-		}
-	}
-	help := pages(env, newHelp(env))
-	root.SetHelpCommand(help)
-	add("start", "BEGIN", newInit(env), newClone(env), newImport(env), newExport(env))
-	add("files", "WORK ON FILES",
-		newAdd(env),
-		newAttr(env), newClean(env),
-		newCommit(env),
-		newMv(env),
-		newRestore(env),
-		newRm(env),
-		newStatus(env),
-	)
-	add("backups", "BACK UP", newBackup(env), newCheckAge(env), newSchedule(env))
-	add("branches", "WORK ON BRANCHES",
-		newBranch(env),
-		newCheckout(env),
-		newCherryPick(env),
-		newMerge(env), newRebase(env), newReset(env), newRevert(env),
-		newStash(env),
-		newSwitch(env),
-		newTag(env),
-	)
-	add("look", "LOOK AT HISTORY",
-		newArchive(env),
-		newBisect(env),
-		pages(env, newBlame(env)),
-		newCat(env),
-		pages(env, newDiff(env)),
-		newDu(env),
-		newFind(env),
-		pages(env, newGrep(env)),
-		pages(env, newHistory(env)),
-		pages(env, newLog(env)),
-		newLs(env), newMount(env),
-		pages(env, newReflog(env)),
-		newRefsOf(env),
-		pages(env, newShortlog(env)),
-		newServe(env),
-		pages(env, newShow(env)),
-		newView(env),
-	)
-	add("remotes", "SHARE WITH OTHERS",
-		newFetch(env),
-		newLsRemote(env),
-		newPull(env),
-		newPush(env),
-		newRemote(env),
-	)
-	add("care", "LOOK AFTER THE REPOSITORY",
-		newConfig(env),
-		newExpire(env),
-		newGC(env),
-		newHold(env),
-		newPurge(env),
-		newRewrite(env),
-		newStats(env),
-		newUpgrade(env),
-		newVerify(env),
-	)
-	add("scripts", "FOR SCRIPTS",
-		newDescribe(env),
-		newMergeBase(env),
-		newPrompt(env),
-		newRevParse(env),
-	)
-	add("about", "KIST ITSELF",
-		newCompletion(env),
-		newDocs(env),
-		help,
-		newVersion(env),
-	)
 }
 
 // eachCommand calls fn with cmd and every command below it.

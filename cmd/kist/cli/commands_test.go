@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// TestOneCommand checks that a command which is built alone has the help that it has among all
+// commands, and so do its subcommands.
+func TestOneCommand(t *testing.T) {
+	helps := func(cmd *cobra.Command) map[string]string {
+		all := map[string]string{}
+		eachCommand(cmd, func(cmd *cobra.Command) {
+			var b bytes.Buffer
+			writeHelp(&b, cmd)
+			all[cmd.CommandPath()] = b.String()
+		})
+		return all
+	}
+	env := &Env{Getenv: func(string) string { return "" }}
+	complete := New(env)
+
+	listed := 0
+	for _, s := range sections() {
+		for _, e := range s.commands {
+			listed++
+			among := subcommand(complete, e.name)
+			if among == nil || among.Name() != e.name || among.GroupID != s.id {
+				t.Errorf("%s is not the name of a command in section %s", e.name, s.id)
+				continue
+			}
+
+			root := newRoot(env, e.name)
+			if alone := len(root.Commands()) == 1; alone == e.whole {
+				t.Errorf("%s: built alone is %v, want %v", e.name, alone, !e.whole)
+			}
+			got := helps(subcommand(root, e.name))
+			for path, want := range helps(among) {
+				if got[path] != want {
+					t.Errorf("help of %s, built alone:\n%s\nwant:\n%s", path, got[path], want)
+				}
+			}
+		}
+	}
+	if got := len(complete.Commands()); got != listed {
+		t.Errorf("%d commands, want the %d of the list", got, listed)
+	}
+}
+
+// TestCommandOfLine checks which command lines need only one command.
+func TestCommandOfLine(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"status"}, "status"},
+		{[]string{"status", "--help"}, "status"},
+		{[]string{"-h", "status"}, "status"},
+		{[]string{"-C", ".", "status", "log"}, "status"},
+		{[]string{"-c", "user.name=log", "--json", "status"}, "status"},
+		{[]string{"--version"}, "version"},
+		{[]string{"--version", "--help"}, ""},
+		{[]string{"--help"}, ""},
+		{[]string{"--nonsense", "status"}, ""},
+		{[]string{"--", "status"}, ""},
+		{[]string{cobra.ShellCompRequestCmd, "status", ""}, ""},
+		{nil, ""},
+	} {
+		env := &Env{Getenv: func(string) string { return "" }}
+		args := env.completion.settle(c.args)
+		if got := readLine(env, args).command(); got != c.want {
+			t.Errorf("the command of %q is %q, want %q", c.args, got, c.want)
+		}
+	}
+}

@@ -3,13 +3,11 @@ package web
 import (
 	"context"
 	"html/template"
-	"path"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/alecthomas/chroma"
-	"github.com/alecthomas/chroma/lexers"
+	"github.com/alecthomas/chroma/v2"
 
 	"github.com/kist-vcs/kist/tree"
 )
@@ -21,12 +19,6 @@ const (
 	maxPainting    = 2    // texts at once
 	maxLine        = 4096 // bytes of a line that are shown
 )
-
-// nested has the languages whose lexer reads a whole block of another language at once. It
-// cannot be stopped in between.
-var nested = map[string]bool{
-	"Cassandra CQL": true, "Org Mode": true, "PostgreSQL SQL dialect": true, "Raku": true, "reStructuredText": true,
-}
 
 var maxHighlighting = 500 * time.Millisecond
 
@@ -51,7 +43,7 @@ func (r *room) take(line template.HTML) bool {
 func (p *painter) highlighted(ctx context.Context, name string, data []byte) []template.HTML {
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")
 	if len(text) <= maxHighlighted && utf8.ValidString(text) {
-		if lexer, ok := lexers.Match(path.Base(name)).(*chroma.RegexLexer); ok && !nested[lexer.Config().Name] {
+		if lexer := lexerFor(name); lexer != nil {
 			if lines, ok := p.colored(ctx, lexer, text); ok {
 				return lines
 			}

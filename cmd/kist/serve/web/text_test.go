@@ -8,8 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 
-	"github.com/alecthomas/chroma"
-	"github.com/alecthomas/chroma/lexers"
+	"github.com/alecthomas/chroma/v2"
 )
 
 func TestVisible(t *testing.T) {
@@ -94,7 +93,7 @@ func TestHighlightingStops(t *testing.T) {
 	p := newPainter()
 	ctx, stop := context.WithCancel(t.Context())
 	words := 0
-	lexer := stoppable{endless{func() {
+	lexer := stoppable{endless{each: func() {
 		if words++; words == 1000 {
 			stop()
 		}
@@ -105,7 +104,7 @@ func TestHighlightingStops(t *testing.T) {
 		t.Errorf("the lexer read %d words, failed: %v", words, c.failed)
 	}
 
-	if lines, ok := p.colored(ctx, lexers.Get("go"), "package x"); ok {
+	if lines, ok := p.colored(ctx, lexerFor("x.go"), "package x"); ok {
 		t.Errorf("a request that has ended gets %q", lines)
 	}
 	for range maxPainting { // all places are free again
@@ -122,7 +121,10 @@ func TestHighlightingStops(t *testing.T) {
 }
 
 // endless is a lexer of the same word for ever.
-type endless struct{ each func() }
+type endless struct {
+	chroma.Lexer
+	each func()
+}
 
 func (endless) Config() *chroma.Config { return &chroma.Config{} }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"runtime"
 	"runtime/debug"
-	"runtime/metrics"
 )
 
 // garbage is the number of bytes of garbage that a collection waits for. It is at
@@ -20,13 +19,14 @@ const (
 // share after each collection.
 func tuneCollector() {
 	debug.SetGCPercent(mostGarbage)
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := mostGarbage
+	var stats runtime.MemStats       // package runtime/metrics would cost 0.1 ms before main
 	type collected struct{ _ *byte } // has a pointer, so the allocator does not pack it with others
 	var again func(*collected)
 	again = func(c *collected) {
-		metrics.Read(live)
-		if n := percentFor(live[0].Value.Uint64()); n < percent*9/10 || n > percent*11/10 {
+		runtime.ReadMemStats(&stats)
+		live := stats.NextGC * 100 / uint64(100+percent)
+		if n := percentFor(live); n < percent*9/10 || n > percent*11/10 {
 			percent = n
 			debug.SetGCPercent(percent)
 		}

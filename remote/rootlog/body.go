@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -129,14 +130,14 @@ var (
 )
 
 // rootKeys are the fields of a root that this program knows.
-var rootKeys = func() map[string]bool {
+var rootKeys = sync.OnceValue(func() map[string]bool {
 	keys := map[string]bool{}
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[rootBody]()) {
 		key, _, _ := strings.Cut(f.Tag.Get("cbor"), ",")
 		keys[key] = true
 	}
 	return keys
-}()
+})
 
 // decodeExtra returns the unknown fields of a root.
 func decodeExtra(data []byte) (extra, error) {
@@ -147,7 +148,7 @@ func decodeExtra(data []byte) (extra, error) {
 
 	size := 0
 	for key, value := range all {
-		if rootKeys[key] {
+		if rootKeys()[key] {
 			delete(all, key)
 			continue
 		}

@@ -23,7 +23,7 @@ func TestOneCommand(t *testing.T) {
 	complete := New(env)
 
 	listed := 0
-	for _, s := range sections() {
+	for _, s := range sections {
 		for _, e := range s.commands {
 			listed++
 			among := subcommand(complete, e.name)

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -119,7 +120,7 @@ func (s *Server) listFolder(w http.ResponseWriter, r *http.Request, c *Commit, a
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'self'; base-uri 'none'; form-action 'none'")
 	if r.Method != http.MethodHead {
-		listingPage.Execute(w, list)
+		listingPage().Execute(w, list)
 	}
 }
 
@@ -156,7 +157,8 @@ func newRow(e *object.Entry, query string) row {
 	return v
 }
 
-var listingPage = template.Must(template.New("listing").Parse(`<!DOCTYPE html>
+var listingPage = sync.OnceValue(func() *template.Template {
+	return template.Must(template.New("listing").Parse(`<!DOCTYPE html>
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
@@ -175,6 +177,7 @@ var listingPage = template.Must(template.New("listing").Parse(`<!DOCTYPE html>
 <p><a href="{{.Next}}">more</a>
 {{- end}}
 `))
+})
 
 // Printable returns a name as a page shows it. Control characters, marks that change the
 // direction of text, and bytes that are not UTF-8 become escapes such as \x1b.

@@ -29,7 +29,7 @@ const (
 // isLarge reports whether an export writes a pointer for an entry. The files that git itself reads
 // stay as they are, and so do pointers.
 func (g *gitWriter) isLarge(ctx context.Context, path string, e *object.Entry) (bool, error) {
-	if g.LFSSize == 0 || e == nil || e.Type != object.TypeFile || e.Size < g.LFSSize || dotGit.MatchString(path) {
+	if g.LFSSize == 0 || e == nil || e.Type != object.TypeFile || e.Size < g.LFSSize || dotGit().MatchString(path) {
 		return false, nil
 	}
 	if _, name := tree.Split(path); strings.HasPrefix(strings.ToLower(name), ".git") {

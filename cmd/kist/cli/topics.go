@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/kist-vcs/kist/docs"
 )
@@ -115,13 +116,13 @@ func cutLines(lines []string, belongs func(string) bool) (before, rest []string)
 }
 
 // listItem matches the mark of an item of a list.
-var listItem = regexp.MustCompile(`^(- |[0-9]+\. )`)
+var listItem = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^(- |[0-9]+\. )`) })
 
 // writeParagraph writes a paragraph, or a list.
 func writeParagraph(w io.Writer, block []string) {
 	for len(block) > 0 {
-		mark := listItem.FindString(block[0])
-		item, rest := cutLines(block[1:], func(line string) bool { return !listItem.MatchString(line) })
+		mark := listItem().FindString(block[0])
+		item, rest := cutLines(block[1:], func(line string) bool { return !listItem().MatchString(line) })
 		text := plainText(strings.TrimPrefix(block[0], mark) + " " + strings.Join(item, " "))
 		indent := strings.Repeat(" ", len(mark))
 		fmt.Fprintf(w, "%s%s\n", mark, strings.ReplaceAll(wrap(text, 80-len(mark)), "\n", "\n"+indent))
@@ -161,13 +162,13 @@ func tableCells(line string) []string {
 	return cells
 }
 
-var pageLink = regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`)
+var pageLink = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`\[([^\]]+)\]\(([^)\s]+)\)`) })
 
 // plainText returns a line without Markdown's marks. A link becomes its text, and the command that
 // prints its page, if there is one.
 func plainText(line string) string {
-	line = pageLink.ReplaceAllStringFunc(line, func(link string) string {
-		match := pageLink.FindStringSubmatch(link)
+	line = pageLink().ReplaceAllStringFunc(line, func(link string) string {
+		match := pageLink().FindStringSubmatch(link)
 		text, target := match[1], match[2]
 		for _, t := range topics {
 			if file, _, _ := strings.Cut(target, "#"); path.Base(file) == path.Base(t.file) {

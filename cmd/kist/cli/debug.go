@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"runtime/pprof"
 	"strings"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -71,10 +72,10 @@ func openPrivate(env *Env, name string) (*os.File, error) {
 // passwords, and queries.
 type withoutSecrets struct{ w io.Writer }
 
-var loggedURL = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:/[^\s"]*[^\s"\\]`)
+var loggedURL = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*:/[^\s"]*[^\s"\\]`) })
 
 func (w withoutSecrets) Write(p []byte) (int, error) {
-	if _, err := w.w.Write(loggedURL.ReplaceAllFunc(p, func(u []byte) []byte { return []byte(plainURL(string(u))) })); err != nil {
+	if _, err := w.w.Write(loggedURL().ReplaceAllFunc(p, func(u []byte) []byte { return []byte(plainURL(string(u))) })); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -53,6 +53,9 @@ const (
 	KeyEditor        = "core.editor"
 	KeyColor         = "color.ui"
 	KeyAlias         = "alias."
+	KeyTool          = "diff.tool" // the program of difftool
+	KeyToolSection   = "difftool." // its command, by name
+	KeyToolPrompt    = "difftool.prompt"
 )
 
 // configKeys are all known keys, sorted by name. Other keys cannot be set. They stay in the
@@ -72,6 +75,9 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: KeyGit, Form: "keep or write", Default: GitKeep, Help: "write: commands make and change .git folders as commits have them", check: checkOneOf(GitKeep, GitWrite)},
 	{Name: KeyIgnoreFiles, Form: "list of NAMEs", Help: "more files with patterns, as .gitignore; .kistignore overrules them", List: true, check: checkTextSetting(object.CheckName)},
 	{Name: KeyPager, Form: "COMMAND", Scope: UserOnly, Help: "the pager; cat for none", check: checkTextSetting(nil)},
+	{Name: KeyTool, Form: "NAME", Scope: UserOnly, Help: "the program of 'kist difftool'", check: checkTextSetting(nil)},
+	{Name: KeyToolSection + "*.cmd", Form: "COMMAND", Scope: UserOnly, Help: "the command of the program NAME, for $LOCAL and $REMOTE", check: checkTextSetting(nil)},
+	{Name: KeyToolPrompt, Form: "true or false", Default: "true", Scope: UserOnly, Help: "'kist difftool' asks before each file", check: checkBoolSetting},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
 	{Name: "gc.autoRepack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "the amount of data older than two weeks that starts a repack", check: func(v any) error {
 		_, _, err := parseAutoRepack(v)
@@ -109,6 +115,7 @@ func backupKeys() []ConfigKey {
 	keys := []ConfigKey{
 		{Name: KeyBackup + "check", Form: "N%", Help: "how much of the stored data each backup reads back", check: checkedBy(ParseShare)},
 		{Name: KeyBackup + "exclude", Form: "list of PATTERNs", Help: "what to leave out, as in a .kistignore file", List: true, check: checkTextSetting(nil)},
+		{Name: KeyBackup + "iexclude", Form: "list of PATTERNs", Help: "the same, but the case of letters does not matter", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "exclude-caches", Form: "true or false", Default: "false", Help: "leave out folders with a CACHEDIR.TAG", check: checkBoolSetting},
 		{Name: KeyBackup + "exclude-if-present", Form: "list of NAME[:HEADER]", Help: "leave out folders with such a file", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "exclude-larger-than", Form: "SIZE", Help: "leave out larger files", check: checkedBy(ParseSize)},

@@ -10,6 +10,8 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 )
 
 // Limits of an ignore file.
@@ -38,6 +40,7 @@ func (e *LimitError) Error() string {
 // for concurrent use.
 type Patterns struct {
 	dir   string // "" or the folder of the file
+	fold  bool   // the rules are in lower case, and so must paths be
 	rules []rule
 
 	// The rules by kind. A number is a rule's place in rules plus one, so that
@@ -58,8 +61,32 @@ type last struct {
 // path, "" for the root of the worktree. Like git, it drops patterns that cannot
 // match anything, such as a pattern that ends within a character class.
 // The error is a [*LimitError].
-func Parse(data []byte, dir string) (*Patterns, error) {
-	p := &Patterns{dir: dir}
+func Parse(data []byte, dir string) (*Patterns, error) { return parse(data, &Patterns{dir: dir}) }
+
+// ParseFold is Parse for the root of the worktree and patterns for which the case of letters
+// does not matter.
+func ParseFold(data []byte) (*Patterns, error) {
+	return parse([]byte(foldCase(string(data))), &Patterns{fold: true})
+}
+
+// foldCase returns s with its letters in lower case. Bytes that are no UTF-8 stay.
+func foldCase(s string) string {
+	var b strings.Builder
+	for len(s) > 0 {
+		r, size := utf8.DecodeRuneInString(s)
+		if r == utf8.RuneError && size == 1 {
+			b.WriteByte(s[0])
+		} else {
+			b.WriteRune(unicode.ToLower(r))
+		}
+		s = s[size:]
+	}
+	return b.String()
+}
+
+// parse adds the rules of an ignore file to p.
+func parse(data []byte, p *Patterns) (*Patterns, error) {
+	dir := p.dir
 	if len(data) > MaxFileSize {
 		return nil, &LimitError{Dir: dir, Size: len(data), Limit: MaxFileSize}
 	}
@@ -216,6 +243,10 @@ func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
 		below, ok := p.below(path)
 		if !ok {
 			continue
+		}
+		name := name
+		if p.fold {
+			below, name = foldCase(below), foldCase(name)
 		}
 		if r := p.match(below, name, isDir); r != nil {
 			return !r.negated, Rule{Dir: p.dir, Line: r.line, Pattern: r.text, Negated: r.negated}

@@ -59,6 +59,7 @@ var ownKinds = []struct {
 	{"no-name", exitFailed},
 	{"no-schedule", exitFailed},
 	{"no-scheduler", exitFailed},
+	{"no-tool", exitFailed},
 	{"not-a-branch", exitFailed},
 	{"not-set", exitFailed},
 	{"nothing-to-push", exitFailed},

@@ -2,20 +2,18 @@ package cli
 
 import (
 	"context"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/ignore"
 )
 
 type cleanOptions struct {
 	checkout.CleanOptions
 	force, ignored, onlyIgnored bool
-	exclude                     []string
+	exclude, iexclude           []string
 }
 
 func newClean(env *Env) *cobra.Command {
@@ -48,6 +46,7 @@ for a repository.`,
 	flags.BoolVarP(&o.ignored, "ignored", "x", false, "also remove ignored files")
 	flags.BoolVarP(&o.onlyIgnored, "only-ignored", "X", false, "remove only ignored files")
 	flags.StringArrayVarP(&o.exclude, "exclude", "e", nil, "ignore `PATTERN`, too; -x does not remove such files")
+	flags.StringArrayVar(&o.iexclude, "iexclude", nil, "as --exclude `PATTERN`, but the case of letters does not matter")
 	cmd.MarkFlagsMutuallyExclusive("ignored", "only-ignored")
 	return cmd
 }
@@ -78,12 +77,9 @@ func (o *cleanOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case o.onlyIgnored:
 		o.Ignored = checkout.OnlyIgnored
 	}
-	patterns, err := ignore.Parse([]byte(strings.Join(o.exclude, "\n")), "")
-	if err != nil {
+	if o.Exclude, err = matcherOf(o.exclude, o.iexclude); err != nil {
 		return err
 	}
-	var none ignore.Matcher
-	o.Exclude = none.Push(patterns)
 
 	list, cleanErr := checkout.Clean(ctx, r, o.CleanOptions)
 	for _, c := range list {

@@ -57,6 +57,7 @@ var sections = []section{
 		{name: "blame", build: newBlame, pages: true},
 		{name: "cat", build: newCat},
 		{name: "diff", build: newDiff, pages: true},
+		{name: "difftool", build: newDifftool},
 		{name: "du", build: newDu},
 		{name: "find", build: newFind},
 		{name: "grep", build: newGrep, pages: true},

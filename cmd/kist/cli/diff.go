@@ -25,6 +25,7 @@ type diffOptions struct {
 	form     changeForm
 	staged   bool
 	exitCode bool
+	tool     toolOptions
 }
 
 func newDiff(env *Env) *cobra.Command {
@@ -77,6 +78,7 @@ also have mtime, uid, gid, owner, group, xattrs, device and hard_link.`,
 	flags := cmd.Flags()
 	flags.BoolVar(&o.staged, "staged", false, "compare the index with REV, by default HEAD")
 	flags.BoolVar(&o.staged, "cached", false, "the same as --staged")
+	o.tool.register(flags)
 	flags.BoolVar(&o.exitCode, "exit-code", false, "exit with 1 if there are differences")
 	return cmd
 }
@@ -127,8 +129,12 @@ func (o *diffOptions) showChanges(ctx context.Context, c *comparison, changes []
 	if err != nil {
 		return err
 	}
-	if !c.env.global.quiet {
-		if err := c.show(ctx, changes); err != nil {
+	if !c.env.global.quiet || o.tool.wanted {
+		show := c.show
+		if o.tool.wanted {
+			show = func(ctx context.Context, changes []fileChange) error { return o.tool.show(ctx, c, changes) }
+		}
+		if err := show(ctx, changes); err != nil {
 			return err
 		}
 	}

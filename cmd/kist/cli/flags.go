@@ -12,14 +12,14 @@ import (
 
 // globals are the options that every command has.
 type globals struct {
-	repo       string
-	json       bool
-	color      string
-	colors     *choice // the option that sets color
-	quiet      bool
-	verbose    bool
-	noProgress bool
-	noPager    bool
+	repo     string
+	json     bool
+	color    string
+	colors   *choice // the option that sets color
+	quiet    bool
+	verbose  bool
+	progress string // auto, json or never
+	noPager  bool
 }
 
 func (g *globals) register(root *cobra.Command, env *Env) {
@@ -32,7 +32,8 @@ func (g *globals) register(root *cobra.Command, env *Env) {
 	flags.Var(g.colors, "color", "when to use colours")
 	flags.BoolVarP(&g.quiet, "quiet", "q", false, "print only results, warnings and errors")
 	flags.BoolVarP(&g.verbose, "verbose", "v", false, "print more: details, progress of steps, internals of errors")
-	flags.BoolVar(&g.noProgress, "no-progress", false, "show no progress")
+	flags.Var(newChoice(&g.progress, progressAuto, progressJSON, progressNever), "progress", "how to show progress: `auto|json|never`; json: one object a line on standard error, see 'kist --help'")
+	withoutValue(flags, "no-progress", "the same as --progress never", func() error { g.progress = progressNever; return nil })
 	flags.BoolVar(&g.noPager, "no-pager", false, "do not use the pager (KIST_PAGER, core.pager, PAGER, or less)")
 }
 

@@ -80,7 +80,6 @@ path and count; with -l and -L, path; and binary: true for a binary file.`,
 	flags.IntVarP(&o.search.After, "after-context", "A", 0, "show `N` lines after each match")
 	flags.VarP(&contextFlag{&o.search}, "directory", "C", "show `N` lines before and after each match")
 	flags.Var(&contextFlag{&o.search}, "context", "the same as -C `N`")
-	flags.Bool("help", false, "")
 	for _, name := range []string{"name-only", "invert-match", "context", "extended-regexp", "with-filename"} {
 		flags.Lookup(name).Hidden = true
 	}

@@ -22,7 +22,7 @@ func newHelp(env *Env) *cobra.Command {
 		Long: `Without a command, lists all of them, your aliases, and the topics. With an
 alias, prints the command that it is short for. 'kist COMMAND --help' prints
 the help, too; 'man kist-COMMAND' and 'man kist-TOPIC' do where the manual
-pages are installed.`,
+pages are installed. 'kist COMMAND -h' prints only the usage and the options.`,
 		Example: `  kist help
   kist help commit
   kist help revisions`,
@@ -108,6 +108,35 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 	writeItems(w, m.Exits)
 }
 
+// writeBriefHelp writes the usage and the options of cmd for a terminal: what a user of the
+// command looks up most.
+func writeBriefHelp(w io.Writer, cmd *cobra.Command) {
+	m := manualOf(cmd)
+	fmt.Fprintf(w, "usage: %s\n", m.Usage)
+	for _, section := range m.Sections {
+		if section.Title != globalOptions || m.Parent == "" {
+			writeItems(w, section)
+		}
+	}
+	fmt.Fprintf(w, "\n'%s --help' explains the command, with examples.\n", m.Name)
+}
+
+// briefHelp is the hidden option that -h stands for. Cobra knows only one option for help, and
+// the help has to differ.
+const briefHelp = "brief-help"
+
+// addHelpFlags adds --help, and -h unless the command uses this letter otherwise.
+func addHelpFlags(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Bool("help", false, "show this help; -h only shows the options")
+	if flags.ShorthandLookup("h") != nil {
+		flags.Lookup("help").Usage = "show this help"
+		return
+	}
+	flags.BoolFuncP(briefHelp, "h", "show the options", func(string) error { return flags.Set("help", "true") })
+	flags.Lookup(briefHelp).Hidden = true
+}
+
 // writeItems writes a section in two columns.
 func writeItems(w io.Writer, section manualSection) {
 	fmt.Fprintf(w, "\n%s\n", section.Title)
@@ -158,7 +187,9 @@ func wrap(text string, width int) string {
 func flagItem(flag *pflag.Flag) manualItem {
 	placeholder, usage := pflag.UnquoteUsage(flag)
 	term := "    --" + flag.Name
-	if flag.Shorthand != "" {
+	if flag.Name == "help" && strings.Contains(usage, "-h") {
+		term = "-h, --help"
+	} else if flag.Shorthand != "" {
 		term = "-" + flag.Shorthand + ", --" + flag.Name
 	}
 	if placeholder != "" {

@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/log"
 )
@@ -15,6 +16,7 @@ type commitForm struct {
 	format   log.Format
 	date     refs.DateForm
 	abbrev   bool
+	full     bool // full IDs even on a narrow terminal
 	decorate string
 }
 
@@ -60,7 +62,9 @@ func (f *commitForm) register(env *Env, cmd *cobra.Command) {
 		propose(env, cmd, name, oneOf(formatNames...))
 	}
 	registerDate(env, cmd, &f.date)
-	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs")
+	flags.BoolVar(&f.abbrev, "abbrev-commit", false, "show short IDs; the default on a terminal that is narrower than a full one")
+	flags.BoolVar(&f.full, "no-abbrev-commit", false, "show full IDs")
+	cmd.MarkFlagsMutuallyExclusive("abbrev-commit", "no-abbrev-commit")
 	flags.Var(newChoice(&f.decorate, "auto", "short", "full", "no"), "decorate", "show the names of branches and tags")
 	flags.Lookup("decorate").NoOptDefVal = "short"
 	withoutValue(flags, "no-decorate", "show no names of branches and tags", func() error {
@@ -80,7 +84,7 @@ func registerDate(env *Env, cmd *cobra.Command, form *refs.DateForm) {
 func (f *commitForm) printer(ctx context.Context, env *Env, r *kist.Repository) *log.Printer {
 	p := &log.Printer{
 		Format: f.format, Date: f.date, HasDate: env.cmd.Flags().Changed("date"), Now: env.Now(),
-		Color: env.colored(env.Terminal.Stdout), Abbrev: f.abbrev, Safe: printable,
+		Color: env.colored(env.Terminal.Stdout), Abbrev: f.abbrev || !f.full && narrow(env), Safe: printable,
 	}
 	if env.global.json {
 		return p
@@ -91,4 +95,11 @@ func (f *commitForm) printer(ctx context.Context, env *Env, r *kist.Repository) 
 		p.Names = log.Decorations(ctx, r, f.decorate == "full")
 	}
 	return p
+}
+
+// narrow reports whether the results go to a terminal on which a line with a full ID would
+// wrap.
+func narrow(env *Env) bool {
+	const line = len("commit ") + 2*len(object.ID{})
+	return env.Terminal.Stdout && !env.global.json && env.Terminal.Width != nil && env.Terminal.Width() < line
 }

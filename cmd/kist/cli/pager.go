@@ -41,11 +41,13 @@ func startPager(command string, environ []string) (io.WriteCloser, func() error,
 	return in, cmd.Wait, err
 }
 
-// pages makes a command show its results in a pager.
+// pages makes a command show its results in a pager, unless another program shows them.
 func pages(env *Env, cmd *cobra.Command) *cobra.Command {
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		page(env)
+		if !cmd.Flags().Changed("tool") {
+			page(env)
+		}
 		return run(cmd, args)
 	}
 	return cmd
@@ -74,7 +76,9 @@ func page(e *Env) {
 		return
 	}
 	e.pager.in, e.pager.wait, e.pager.stderr = in, wait, e.screen.w
-	e.global.noProgress = true
+	if e.global.progress == progressAuto {
+		e.global.progress = progressNever
+	}
 	out.buf.Reset(&e.pager)
 	out.terminal = false
 	if e.Terminal.Stderr {

@@ -57,6 +57,38 @@ func TestPager(t *testing.T) {
 	}
 }
 
+// On a terminal that is too narrow for a line with a full ID, IDs are short.
+func TestNarrowLog(t *testing.T) {
+	env, stdout, stderr := testEnv(t)
+	for _, args := range []string{"init -q", "commit -q --allow-empty -m one"} {
+		if status := Run(context.Background(), env, strings.Fields(args)); status != exitOK {
+			t.Fatalf("%s: exit status %d, %s", args, status, stderr)
+		}
+	}
+	id := func(width int, terminal bool, args ...string) int {
+		t.Helper()
+		env.Terminal = Terminal{Stdout: terminal, Width: func() int { return width }}
+		stdout.Reset()
+		if status := Run(context.Background(), env, append([]string{"log", "--no-pager", "--no-decorate", "--color=never"}, args...)); status != exitOK {
+			t.Fatalf("exit status %d, %s", status, stderr)
+		}
+		first, _, _ := strings.Cut(stdout.String(), "\n")
+		return len(strings.TrimPrefix(first, "commit "))
+	}
+	for _, c := range []struct {
+		width    int
+		terminal bool
+		args     string
+		want     int
+	}{
+		{70, true, "", 8}, {71, true, "", 64}, {70, false, "", 64}, {70, true, "--no-abbrev-commit", 64}, {200, true, "--abbrev-commit", 8}, {40, true, "--format=%H", 64},
+	} {
+		if got := id(c.width, c.terminal, strings.Fields(c.args)...); got != c.want {
+			t.Errorf("%d columns, terminal: %t, %q: an ID of %d digits, want %d", c.width, c.terminal, c.args, got, c.want)
+		}
+	}
+}
+
 // While a pager runs, errors go to the pager, without secrets.
 func TestPagerErrors(t *testing.T) {
 	env, p, _, stderr := pagerEnv(t)

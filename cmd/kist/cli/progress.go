@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -15,13 +16,23 @@ import (
 const (
 	progressDelay    = 500 * time.Millisecond // faster steps show no progress
 	progressInterval = 100 * time.Millisecond
+	eventInterval    = time.Second // between events in JSON
 )
 
-// progress shows how far a long command is, on one line that it rewrites. All methods are safe for concurrent use, and do nothing on a nil progress.
+// The values of --progress.
+const (
+	progressAuto  = "auto" // on a terminal
+	progressJSON  = "json"
+	progressNever = "never"
+)
+
+// progress shows how far a long command is, on one line that it rewrites, or as events in JSON.
+// All methods are safe for concurrent use, and do nothing on a nil progress.
 type progress struct {
 	screen *screen
 	title  string
 	begin  time.Time
+	now    func() time.Time // for the last event; nil: there are no events, but a line
 
 	items, bytes           atomic.Uint64
 	totalItems, totalBytes atomic.Uint64 // 0: not known
@@ -35,8 +46,8 @@ type progress struct {
 // progress begins to show and to log the progress of a step, such as "adding". It returns nil if
 // there is no log, and stderr is no terminal or the options suppress progress. Stop ends it.
 func (e *Env) progress(title string) *progress {
-	g := e.global
-	hidden := e.screen == nil || !e.Terminal.Stderr || g.quiet || g.noProgress || g.json || e.Getenv("TERM") == "dumb"
+	events := e.global.progress == progressJSON && e.screen != nil
+	hidden := !events && !showsProgress(e)
 	if hidden && e.log == nil {
 		return nil
 	}
@@ -46,12 +57,22 @@ func (e *Env) progress(title string) *progress {
 		close(p.stopped)
 		return p
 	}
-	ticker := time.NewTicker(progressInterval)
+	interval := progressInterval
+	if events {
+		p.now, interval = e.Now, eventInterval
+	}
+	ticker := time.NewTicker(interval)
 	go func() {
 		defer ticker.Stop()
 		p.run(ticker.C)
 	}()
 	return p
+}
+
+// showsProgress reports whether progress is shown on a line of a terminal.
+func showsProgress(e *Env) bool {
+	g := e.global
+	return e.screen != nil && e.Terminal.Stderr && !g.quiet && g.progress != progressNever && !g.json && e.Getenv("TERM") != "dumb"
 }
 
 func newProgress(s *screen, title string, begin time.Time) *progress {
@@ -96,7 +117,7 @@ func (p *progress) amounts() kist.Progress {
 	}
 }
 
-// Stop removes the line. It may be called more than once.
+// Stop removes the line, or sends the last event. It may be called more than once.
 func (p *progress) Stop() {
 	if p == nil {
 		return
@@ -104,8 +125,11 @@ func (p *progress) Stop() {
 	p.once.Do(func() {
 		close(p.stop)
 		p.logged(nil, "items", p.items.Load(), "bytes", p.bytes.Load())
+		<-p.stopped
+		if p.now != nil {
+			p.sendEvent(p.now().Sub(p.begin), true)
+		}
 	})
-	<-p.stopped
 	p.screen.clear()
 }
 
@@ -116,39 +140,93 @@ func (p *progress) run(ticks <-chan time.Time) {
 		case <-p.stop:
 			return
 		case now := <-ticks:
-			if elapsed := now.Sub(p.begin); elapsed >= progressDelay {
+			switch elapsed := now.Sub(p.begin); {
+			case p.now != nil:
+				p.sendEvent(elapsed, false)
+			case elapsed >= progressDelay:
 				p.screen.show(p.line(elapsed))
 			}
 		}
 	}
 }
 
+// amountsNow has the amounts of a progress at one moment.
+type amountsNow struct{ items, bytes, totalItems, totalBytes uint64 }
+
+func (p *progress) load() amountsNow {
+	return amountsNow{p.items.Load(), p.bytes.Load(), p.totalItems.Load(), p.totalBytes.Load()}
+}
+
+// share returns how much is done: bytes, or items if their number is all that is known. The
+// total is 0 if it is not known.
+func (n amountsNow) share() (done, total uint64) {
+	if n.totalBytes == 0 {
+		return n.items, n.totalItems
+	}
+	return n.bytes, n.totalBytes
+}
+
+// left returns the time that the rest takes at the speed so far. It is 0 if that is not known.
+func (n amountsNow) left(elapsed time.Duration) time.Duration {
+	done, total := n.share()
+	if done == 0 || done >= total || elapsed <= 2*time.Second {
+		return 0
+	}
+	return time.Duration(float64(elapsed) * float64(total-done) / float64(done)).Round(time.Second)
+}
+
 // line returns the text of the line after elapsed time.
 func (p *progress) line(elapsed time.Duration) string {
-	items, bytes := p.items.Load(), p.bytes.Load()
-	totalItems, totalBytes := p.totalItems.Load(), p.totalBytes.Load()
-	done, total := bytes, totalBytes
-	if total == 0 {
-		done, total = items, totalItems
-	}
+	n := p.load()
+	done, total := n.share()
 
 	var b strings.Builder
 	b.WriteString(p.title)
 	if total > 0 {
 		fmt.Fprintf(&b, " %3d %%", 100*min(done, total)/total)
 	}
-	fmt.Fprintf(&b, "  %s", formatCount(items))
-	if totalItems > 0 {
-		fmt.Fprintf(&b, " of %s", formatCount(totalItems))
+	fmt.Fprintf(&b, "  %s", formatCount(n.items))
+	if n.totalItems > 0 {
+		fmt.Fprintf(&b, " of %s", formatCount(n.totalItems))
 	}
-	if bytes > 0 {
-		fmt.Fprintf(&b, "  %s  %s/s", formatSize(bytes), formatSize(uint64(float64(bytes)/elapsed.Seconds())))
+	if n.bytes > 0 {
+		fmt.Fprintf(&b, "  %s  %s/s", formatSize(n.bytes), formatSize(uint64(float64(n.bytes)/elapsed.Seconds())))
 	}
-	if total > 0 && done > 0 && done < total && elapsed > 2*time.Second {
-		left := time.Duration(float64(elapsed) * float64(total-done) / float64(done))
-		fmt.Fprintf(&b, "  %s left", left.Round(time.Second))
+	if left := n.left(elapsed); left > 0 {
+		fmt.Fprintf(&b, "  %s left", left)
 	}
 	return b.String()
+}
+
+// progressEvent is a line of --progress json. The names are those of restic's, except for
+// items, which need not be files.
+type progressEvent struct {
+	MessageType      string   `json:"message_type"` // "status"
+	Step             string   `json:"step"`         // as in "adding"
+	SecondsElapsed   int64    `json:"seconds_elapsed"`
+	SecondsRemaining int64    `json:"seconds_remaining,omitempty"` // 0: not known
+	PercentDone      *float64 `json:"percent_done,omitempty"`      // from 0 to 1; nil: not known
+	ItemsDone        uint64   `json:"items_done"`                  // files or objects
+	TotalItems       uint64   `json:"total_items,omitempty"`       // 0: not known
+	BytesDone        uint64   `json:"bytes_done"`
+	TotalBytes       uint64   `json:"total_bytes,omitempty"` // 0: not known
+	StepDone         bool     `json:"step_done"`             // the last line of the step
+}
+
+// sendEvent writes a line of JSON to standard error.
+func (p *progress) sendEvent(elapsed time.Duration, last bool) {
+	n := p.load()
+	e := progressEvent{
+		MessageType: "status", Step: p.title, SecondsElapsed: int64(elapsed.Seconds()), SecondsRemaining: int64(n.left(elapsed).Seconds()),
+		ItemsDone: n.items, TotalItems: n.totalItems, BytesDone: n.bytes, TotalBytes: n.totalBytes, StepDone: last,
+	}
+	if done, total := n.share(); total > 0 {
+		share := float64(min(done, total)) / float64(total)
+		e.PercentDone = &share
+	}
+	line, err := json.Marshal(e)
+	must(err)
+	_, _ = p.screen.Write(append(line, '\n'))
 }
 
 // screen is a terminal whose last line may show progress. A write to the screen, or

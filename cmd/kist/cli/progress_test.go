@@ -58,7 +58,7 @@ func TestProgressOnlyOnTerminal(t *testing.T) {
 	for name, change := range map[string]func(*Env){
 		"no terminal":   func(e *Env) { e.Terminal.Stderr = false },
 		"--quiet":       func(e *Env) { e.global.quiet = true },
-		"--no-progress": func(e *Env) { e.global.noProgress = true },
+		"--no-progress": func(e *Env) { e.global.progress = progressNever },
 		"--json":        func(e *Env) { e.global.json = true },
 		"TERM=dumb":     func(e *Env) { e.Getenv = func(string) string { return "dumb" } },
 	} {
@@ -81,6 +81,48 @@ func TestProgressOnlyOnTerminal(t *testing.T) {
 	none.Add(1, 1)
 	none.Set(1, 1)
 	none.Stop()
+}
+
+// Events need no terminal, and each step ends with one.
+func TestProgressEvents(t *testing.T) {
+	for name, change := range map[string]func(*Env){
+		"no terminal": func(e *Env) {},
+		"terminal":    func(e *Env) { e.Terminal.Stderr = true },
+		"--quiet":     func(e *Env) { e.global.quiet = true },
+		"--json":      func(e *Env) { e.global.json = true },
+	} {
+		env, _, stderr := testEnv(t)
+		env.screen = newScreen(stderr, env.Terminal)
+		env.global.progress = progressJSON
+		change(env)
+		p := env.progress("adding")
+		p.Total(4, 100)
+		p.Set(1, 25)
+		p.Stop()
+		p.Stop()
+		lines := strings.SplitAfter(strings.TrimSuffix(stderr.String(), "\n"), "\n")
+		want := `{"message_type":"status","step":"adding","seconds_elapsed":0,"percent_done":0.25,"items_done":1,"total_items":4,"bytes_done":25,"total_bytes":100,"step_done":true}`
+		if last := lines[len(lines)-1]; last != want {
+			t.Errorf("%s: last event %q, want %q", name, last, want)
+		}
+	}
+
+	var out bytes.Buffer
+	begin := time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
+	p := newProgress(newScreen(&out, Terminal{}), "pushing", begin)
+	p.now = func() time.Time { return begin.Add(5 * time.Second) }
+	ticks := make(chan time.Time)
+	go p.run(ticks)
+	p.Total(0, 100)
+	p.Set(3, 40)
+	ticks <- begin.Add(4 * time.Second)
+	p.Stop()
+	want := `{"message_type":"status","step":"pushing","seconds_elapsed":4,"seconds_remaining":6,"percent_done":0.4,"items_done":3,"bytes_done":40,"total_bytes":100,"step_done":false}
+{"message_type":"status","step":"pushing","seconds_elapsed":5,"seconds_remaining":8,"percent_done":0.4,"items_done":3,"bytes_done":40,"total_bytes":100,"step_done":true}
+`
+	if got := out.String(); got != want {
+		t.Errorf("events are\n%swant\n%s", got, want)
+	}
 }
 
 func TestScreenConcurrently(t *testing.T) {

@@ -101,7 +101,14 @@ func newRoot(env *Env, name string) *cobra.Command {
 		Short: "version control for folders of any files",
 		Long: `kist is version control for folders of any files: git's commands, for content
 of any size. kist cuts files into chunks, deduplicates and compresses them, and
-checks each chunk against its hash when it reads it.`,
+checks each chunk against its hash when it reads it.
+
+With --progress json, long commands print an event a second on standard error,
+and one at the end of each step. An event is a line with an object: message_type
+(always "status"), step (such as "adding"), seconds_elapsed, seconds_remaining,
+percent_done (from 0 to 1), items_done (files or objects), total_items,
+bytes_done, total_bytes, and step_done (true at the end of a step). Unknown
+values are left out. Other lines there are warnings and errors.`,
 		Example: `  kist init                  create a repository in the current folder
   kist add .                 stage all its files
   kist commit -m 'first'     record it
@@ -118,7 +125,11 @@ checks each chunk against its hash when it reads it.`,
 	root.SetErr(env.Stderr)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		page(env)
-		writeHelp(cmd.OutOrStdout(), cmd)
+		if cmd.Flags().Changed(briefHelp) {
+			writeBriefHelp(cmd.OutOrStdout(), cmd)
+		} else {
+			writeHelp(cmd.OutOrStdout(), cmd)
+		}
 	})
 	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
 	env.global.register(root, env)
@@ -147,9 +158,9 @@ func eachCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
 func finish(cmd *cobra.Command) {
 	cmd.DisableFlagsInUseLine = true
 	cmd.Flags().SortFlags = false
-	cmd.InitDefaultHelpFlag()
+	addHelpFlags(cmd)
 	cmd.InitDefaultVersionFlag()
-	for name, usage := range map[string]string{"help": "show this help", "version": "show the version of kist"} {
+	for name, usage := range map[string]string{"version": "show the version of kist"} {
 		if flag := cmd.Flags().Lookup(name); flag != nil {
 			flag.Usage = usage
 		}

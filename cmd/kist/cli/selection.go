@@ -20,6 +20,7 @@ import (
 // meanings.
 type selection struct {
 	exclude, excludeFrom []string
+	iexclude             []string // regardless of case
 	caches               bool
 	ifPresent            []string
 	largerThan           uint64 // bytes; 0: none
@@ -33,6 +34,7 @@ type selection struct {
 func (s *selection) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&s.exclude, "exclude", nil, "leave out what matches `PATTERN`, as in a .kistignore file; only a / at its beginning stands for the top of the worktree")
+	flags.StringArrayVar(&s.iexclude, "iexclude", nil, "as --exclude `PATTERN`, but the case of letters does not matter")
 	flags.StringArrayVar(&s.excludeFrom, "exclude-from", nil, "leave out what the patterns in `FILE` match")
 	flags.BoolVar(&s.caches, "exclude-caches", false, "leave out folders tagged as caches by a CACHEDIR.TAG")
 	flags.StringArrayVar(&s.ifPresent, "exclude-if-present", nil, "leave out folders with a file `NAME[:HEADER]`, whose content begins with HEADER, except this file")
@@ -51,13 +53,7 @@ func (s *selection) register(cmd *cobra.Command) {
 func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
 	o = worktree.Exclude{LargerThan: int64(s.largerThan), OneFileSystem: s.oneFileSystem, Drop: true}
 	for _, pattern := range s.exclude {
-		if strings.Contains(pattern, "\n") {
-			return o, usagef("--exclude %s: has more than one line", quoteArg(pattern))
-		}
-		if strings.HasPrefix(pattern, "#") {
-			pattern = `\` + pattern // only files have comments
-		}
-		if err := addPatterns(&o, "--exclude", []byte(anywhere(pattern))); err != nil {
+		if err := addPattern(&o, "--exclude", pattern, parsePatterns); err != nil {
 			return o, err
 		}
 	}
@@ -70,7 +66,12 @@ func (s *selection) options(env *Env) (o worktree.Exclude, err error) {
 		for line := range strings.SplitSeq(string(data), "\n") {
 			lines = append(lines, anywhere(line))
 		}
-		if err := addPatterns(&o, "--exclude-from "+quoteArg(file), []byte(strings.Join(lines, "\n"))); err != nil {
+		if err := addPatterns(&o, "--exclude-from "+quoteArg(file), []byte(strings.Join(lines, "\n")), parsePatterns); err != nil {
+			return o, err
+		}
+	}
+	for _, pattern := range s.iexclude {
+		if err := addPattern(&o, "--iexclude", pattern, ignore.ParseFold); err != nil {
 			return o, err
 		}
 	}
@@ -102,9 +103,23 @@ func anywhere(pattern string) string {
 	return rest
 }
 
+// parsePatterns parses patterns in which the case of letters matters.
+func parsePatterns(data []byte) (*ignore.Patterns, error) { return ignore.Parse(data, "") }
+
+// addPattern adds the pattern of an option.
+func addPattern(o *worktree.Exclude, option, pattern string, parse func([]byte) (*ignore.Patterns, error)) error {
+	if strings.Contains(pattern, "\n") {
+		return usagef("%s %s: has more than one line", option, quoteArg(pattern))
+	}
+	if strings.HasPrefix(pattern, "#") {
+		pattern = `\` + pattern // only files have comments
+	}
+	return addPatterns(o, option, []byte(anywhere(pattern)), parse)
+}
+
 // addPatterns adds patterns from source, the option that names them.
-func addPatterns(o *worktree.Exclude, source string, data []byte) error {
-	parsed, err := ignore.Parse(data, "")
+func addPatterns(o *worktree.Exclude, source string, data []byte, parse func([]byte) (*ignore.Patterns, error)) error {
+	parsed, err := parse(data)
 	var large *ignore.LimitError
 	switch {
 	case errors.As(err, &large) && large.Line > 0:

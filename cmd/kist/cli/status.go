@@ -53,14 +53,14 @@ files are listed in the long form and with --json.
 worktree, and there are no colours. With -z, paths end with NUL and are not
 quoted, and the new path of a rename comes first.
 
-With --json, for each path: path, index and worktree (the two letters),
+With --json, first: branch, id, upstream, ahead and behind (how many commits);
+operation (merge, revert, cherry-pick or rebase, if one is in progress), other
+(its commit at hand), onto (of a rebase); bisecting (where a bisect was
+started); clean (true if no path follows, except those of not_stored and
+not_written). Then for each path: path, index and worktree (the two letters),
 renamed_from, reason (of X), purged, lost. The line of a path that add leaves
 out has not_stored, the reason; that of a .git folder that kist does not write
-has not_written. With --branch before them: branch,
-id, upstream, ahead and behind (how many commits); operation (merge, revert,
-cherry-pick or rebase, if one is in progress), other (its commit at hand), onto
-(of a rebase); bisecting (where a bisect was started). If there is no path but
-those of not_stored and not_written, and no --branch: clean, which is true.`,
+has not_written.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
@@ -70,7 +70,7 @@ those of not_stored and not_written, and no --branch: clean, which is true.`,
 	flags.BoolVarP(&o.short, "short", "s", false, "one line for each path")
 	flags.BoolFunc("porcelain", "like --short, for programs; =v1 is the same", o.setPorcelain)
 	flags.BoolVarP(&o.nul, "null", "z", false, "like --porcelain; paths end with NUL, and are not quoted")
-	flags.BoolVarP(&o.branch, "branch", "b", false, "show the branch, too (with --short, --porcelain, --json)")
+	flags.BoolVarP(&o.branch, "branch", "b", false, "show the branch, too (with --short or --porcelain)")
 	flags.VarP(newChoice(&o.untracked, "normal", "all", "no"), "untracked-files", "u", "how to show untracked files: `normal|all|no`: folders by name, every file, or none")
 	flags.BoolVar(&o.ignored, "ignored", false, "show ignored files, too")
 	return cmd
@@ -105,7 +105,7 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 
 	switch {
 	case env.global.json:
-		statusJSON(env, r, *o, s)
+		statusJSON(env, r, s)
 	case o.nul || o.porcelain || o.short:
 		statusShort(env, r, *o, s)
 	default:
@@ -224,7 +224,7 @@ type statusLineJSON struct {
 	NotWritten bool   `json:"not_written,omitempty"` // tracked, but kist leaves git's own folder alone
 }
 
-// statusHeadJSON is the line that --branch adds.
+// statusHeadJSON is the first line that status prints with --json.
 type statusHeadJSON struct {
 	Branch *string    `json:"branch"` // null: HEAD is detached
 	ID     *object.ID `json:"id"`     // null: there is no commit yet
@@ -233,24 +233,21 @@ type statusHeadJSON struct {
 	Other     object.ID `json:"other,omitzero"` // the commit being merged, reverted, picked or edited
 	Onto      object.ID `json:"onto,omitzero"`  // of a rebase
 	Bisecting string    `json:"bisecting,omitempty"`
+	Clean     bool      `json:"clean"` // no line of a changed, untracked, purged or lost path follows
 }
 
 // statusJSON prints the status as JSON.
-func statusJSON(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) {
-	if o.branch {
-		head := statusHeadJSON{
-			Branch: orNull(s.Head.Branch), ID: orNull(s.Head.ID), trackingJSON: newTrackingJSON(s.Tracking),
-			Operation: string(s.State.Operation), Other: s.State.Other, Onto: s.State.Onto,
-		}
-		if b, err := bisect.Current(r); err == nil {
-			head.Bisecting = b.Start
-		}
-		env.json(head)
-	}
+func statusJSON(env *Env, r *kist.Repository, s *stage.Status) {
 	lines := statusLines(s)
-	if len(lines)+len(s.Purged)+len(s.Lost) == 0 && !o.branch {
-		env.json(map[string]bool{"clean": true})
+	head := statusHeadJSON{
+		Branch: orNull(s.Head.Branch), ID: orNull(s.Head.ID), trackingJSON: newTrackingJSON(s.Tracking),
+		Operation: string(s.State.Operation), Other: s.State.Other, Onto: s.State.Onto,
+		Clean: len(lines)+len(s.Purged)+len(s.Lost) == 0,
 	}
+	if b, err := bisect.Current(r); err == nil {
+		head.Bisecting = b.Start
+	}
+	env.json(head)
 
 	for _, l := range lines {
 		env.json(statusLineJSON{

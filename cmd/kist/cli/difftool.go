@@ -1,0 +1,278 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/view"
+)
+
+// toolOptions select a program that shows changes in place of diff.
+type toolOptions struct {
+	name    string // "" stands for the key diff.tool
+	command string // of the shell; goes before name
+	wanted  bool
+	folders bool
+	prompt  bool
+}
+
+func newDifftool(env *Env) *cobra.Command {
+	o := diffOptions{form: changeForm{patch: true, context: 3}}
+	o.form.lines.words = "none"
+	o.tool.wanted = true
+	noPrompt := false
+	cmd := &cobra.Command{
+		Use:   "difftool [OPTIONS] [REV [REV] | A..B | FILE@N [FILE@N]] [-- PATH...]",
+		Short: "show how files differ in a program of yours",
+		Long: `Compares as 'kist diff' does, and starts a program for each file that differs,
+with the old and the new version as its last two arguments. With --dir-diff, it
+starts once, with two folders of all these files. A file of the worktree is
+given itself, so the program can edit it. With --dir-diff, a link in the folder
+leads to it. Other versions are copies that kist removes when the program ends.
+
+The program is that of -t, or of the key diff.tool. difftool.NAME.cmd is the
+command of the shell for the program NAME: it finds the versions in $LOCAL and
+$REMOTE, and the path in $MERGED. Without this key, NAME is the program itself,
+such as meld, kdiff3, vimdiff or code. Only your own configuration counts: a
+repository cannot choose a program.
+
+Before each file kist asks whether to show it, if it can ask. A version that
+does not exist is /dev/null. Symlinks, special files, folders, files with
+conflicts and git's own folders are left out, with a note.`,
+		Example: `  kist config --global diff.tool meld
+  kist difftool                    what 'kist add' would stage
+  kist difftool -d v1 v2           two folders, in one program
+  kist difftool -y -x 'diff -y' HEAD~1 -- src`,
+		ValidArgsFunction: env.completeUntilDash(revisions, trackedPaths),
+	}
+	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		if !cmd.Flags().Changed("prompt") {
+			o.tool.prompt = env.Terminal.Stdin && env.user.Get(kist.KeyToolPrompt) != "false"
+		}
+		o.tool.prompt = o.tool.prompt && !noPrompt
+		return o.run(ctx, env, r, args)
+	})
+	passesOverLost(cmd, env)
+	flags := cmd.Flags()
+	flags.StringVarP(&o.tool.name, "tool", "t", "", "start the program `NAME`")
+	flags.StringVarP(&o.tool.command, "extcmd", "x", "", "start `COMMAND`, a command of the shell")
+	flags.BoolVarP(&o.tool.folders, "dir-diff", "d", false, "start the program once, with two folders")
+	flags.BoolVar(&o.tool.prompt, "prompt", false, "ask before each file (the default on a terminal)")
+	flags.BoolVarP(&noPrompt, "no-prompt", "y", false, "do not ask; difftool.prompt = false is the same")
+	flags.BoolVar(&o.staged, "staged", false, "compare the index with REV, by default HEAD")
+	flags.BoolVar(&o.staged, "cached", false, "the same as --staged")
+	flags.BoolVarP(&o.form.reverse, "reverse-diff", "R", false, "show the changes from the new version to the old one")
+	cmd.MarkFlagsMutuallyExclusive("tool", "extcmd")
+	cmd.MarkFlagsMutuallyExclusive("prompt", "no-prompt")
+	return cmd
+}
+
+// register adds --tool to diff.
+func (o *toolOptions) register(flags *pflag.FlagSet) {
+	flags.Func("tool", "show the changes in the program `NAME`, or that of diff.tool; see 'kist help difftool'", func(name string) error {
+		o.wanted, o.name = true, strings.TrimSpace(name)
+		return nil
+	})
+	flags.Lookup("tool").NoOptDefVal = " "
+}
+
+// toolCommands are the commands of programs that need options of their own, or wait for the
+// user only with one.
+var toolCommands = map[string]string{
+	"code": "code --wait --diff", "vscode": "code --wait --diff", "codium": "codium --wait --diff",
+	"nvimdiff": "nvim -d", "gvimdiff": "gvimdiff -f",
+}
+
+// script returns the name of the program and a script of the shell that runs it. $0 of the
+// script is the name, $1 and $2 are the versions.
+func (o *toolOptions) script(env *Env) (name, script string, err error) {
+	if o.command != "" {
+		return o.command, o.command + ` "$1" "$2"`, nil
+	}
+	name = cmp.Or(o.name, env.user.Get(kist.KeyTool))
+	if name == "" {
+		err := failf(exitFailed, "no-tool", "no program to show differences is set")
+		return "", "", hintf(err, "'kist config --global %s meld' sets one; 'kist difftool -x COMMAND' needs none", kist.KeyTool)
+	}
+	if own := env.user.Get(kist.KeyToolSection + name + ".cmd"); own != "" {
+		return name, own, nil
+	}
+	if known := toolCommands[name]; known != "" {
+		return name, known + ` "$1" "$2"`, nil
+	}
+	return name, `"$0" "$1" "$2"`, nil
+}
+
+// show shows the changes of a comparison in the program.
+func (o *toolOptions) show(ctx context.Context, c *comparison, changes []fileChange) error {
+	if c.env.global.json {
+		return usagef("--json does not go together with a program that shows the changes")
+	}
+	name, script, err := o.script(c.env)
+	if err != nil {
+		return err
+	}
+	changes = shownInTool(c.env, c.repo, changes)
+	if len(changes) == 0 {
+		return nil
+	}
+
+	dir, err := os.MkdirTemp(cmp.Or(c.env.Getenv("TMPDIR"), os.TempDir()), "kist-difftool-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	t := &toolRun{comparison: c, name: name, script: script, old: filepath.Join(dir, "old"), new: filepath.Join(dir, "new")}
+	if o.folders {
+		return t.folders(ctx, changes)
+	}
+
+	answers := bufio.NewReader(c.env.Stdin)
+	for i, change := range changes {
+		if o.prompt && !t.asks(answers, change.Path, i+1, len(changes)) {
+			continue
+		}
+		if err := t.file(ctx, change); err != nil {
+			return err
+		}
+		if err := errors.Join(os.RemoveAll(t.old), os.RemoveAll(t.new)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shownInTool leaves out changes that a program for files cannot show, and notes their paths.
+func shownInTool(env *Env, r *kist.Repository, changes []fileChange) []fileChange {
+	isFile := func(e *object.Entry) bool { return e == nil || e.Type == object.TypeFile }
+	var shown []fileChange
+	for _, change := range changes {
+		switch {
+		case change.unmerged:
+			env.info("left out: %s has a conflict", env.shown(r, change.Path))
+		case !isFile(change.Old) || !isFile(change.New):
+			env.info("left out: %s is not a file", env.shown(r, change.Path))
+		case tree.GitFolder(change.Path)+tree.GitFolder(change.source()) != "":
+			env.info("left out: %s is in git's own folder", env.shown(r, change.Path))
+		default:
+			shown = append(shown, change)
+		}
+	}
+	return shown
+}
+
+// toolRun runs the program. Old and new are folders for copies, which other users cannot read.
+type toolRun struct {
+	*comparison
+	name, script string
+	old, new     string
+}
+
+// asks asks whether to show a file. Without an answer, it does not.
+func (t *toolRun) asks(answers *bufio.Reader, path string, n, of int) bool {
+	fmt.Fprintf(t.env.Stderr, "Viewing (%d/%d): %s\nLaunch %s [Y/n]? ", n, of, t.env.shown(t.repo, path), quoteArg(t.name))
+	line, err := answers.ReadString('\n')
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return (err == nil || answer != "") && (answer == "" || answer == "y" || answer == "yes")
+}
+
+// file shows one changed file.
+func (t *toolRun) file(ctx context.Context, change fileChange) error {
+	local, err := t.version(ctx, t.comparison.old, change.Old, change.source(), t.old)
+	if err != nil {
+		return err
+	}
+	remote, err := t.version(ctx, t.comparison.new, change.New, change.Path, t.new)
+	if err != nil {
+		return err
+	}
+	return t.start(ctx, local, remote, change.Path)
+}
+
+// version returns the name of a file with a version of path. That is the file in the worktree,
+// or a copy below dir.
+func (t *toolRun) version(ctx context.Context, v view.View, e *object.Entry, path, dir string) (string, error) {
+	switch {
+	case e == nil:
+		return os.DevNull, nil
+	case v.Worktree:
+		return filepath.Join(t.repo.Root(), filepath.FromSlash(path)), nil
+	}
+	return filepath.Join(dir, filepath.FromSlash(path)), t.copies(ctx, v, []string{path}, dir)
+}
+
+// copies writes files of a commit or of the index below dir.
+func (t *toolRun) copies(ctx context.Context, v view.View, paths []string, dir string) error {
+	_, err := checkout.Extract(ctx, t.repo, v, checkout.ExtractOptions{Paths: paths, To: dir})
+	return err
+}
+
+// folders shows all changed files at once.
+func (t *toolRun) folders(ctx context.Context, changes []fileChange) error {
+	var old, new []string
+	for _, change := range changes {
+		if change.Old != nil {
+			old = append(old, change.source())
+		}
+		if change.New != nil {
+			new = append(new, change.Path)
+		}
+	}
+	if err := t.folder(ctx, t.comparison.old, old, t.old); err != nil {
+		return err
+	}
+	if err := t.folder(ctx, t.comparison.new, new, t.new); err != nil {
+		return err
+	}
+	return t.start(ctx, t.old, t.new, "")
+}
+
+// folder fills a folder with the versions of paths. Those of the worktree are links.
+func (t *toolRun) folder(ctx context.Context, v view.View, paths []string, dir string) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil || len(paths) == 0 {
+		return err
+	}
+	if !v.Worktree {
+		return t.copies(ctx, v, paths, dir)
+	}
+	for _, path := range paths {
+		name := filepath.FromSlash(path)
+		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
+			return err
+		}
+		if err := os.Symlink(filepath.Join(t.repo.Root(), name), filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start runs the program. Its exit status does not matter, unless it could not run.
+func (t *toolRun) start(ctx context.Context, local, remote, path string) error {
+	cmd := newShell(ctx, t.env, t.script, t.name, local, remote)
+	cmd.Dir = t.repo.Root()
+	cmd.Env = append(cmd.Environ(), "LOCAL="+local, "REMOTE="+remote, "MERGED="+path, "BASE="+path)
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && exit.Exited() && exit.ExitCode() < 126 && ctx.Err() == nil {
+		return nil
+	}
+	if err != nil {
+		return failf(exitFailed, "program", "%s: %w", quoteArg(t.name), err)
+	}
+	return nil
+}

@@ -48,10 +48,11 @@ type FetchedRef struct {
 	Name     string // full, on the remote
 	Local    string // full, here: a remote-tracking branch, a tag, or as asked for; empty: none
 	Old, New object.ID
-	Forced   bool // it is not a fast-forward
-	Unsure   bool // a dry run cannot decide whether it is one
-	Kept     bool // a tag with another value here, which stays
-	move     bool // Local must be moved by a fast-forward
+	Forced   bool   // it is not a fast-forward
+	Unsure   bool   // a dry run cannot decide whether it is one
+	Kept     bool   // a tag with another value here, which stays
+	Clash    string // full name of the ref here that is in the way of Local, which was not made; usually empty
+	move     bool   // Local must be moved by a fast-forward
 }
 
 // FetchResult is the result of a fetch.
@@ -497,7 +498,7 @@ func complete(ctx context.Context, r *kist.Repository) ([]object.ID, error) {
 
 // noteFetched moves the refs. It runs while the objects are being published.
 func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result *FetchResult) error {
-	var changes []refs.Change
+	var changes, deleted []refs.Change
 	for _, f := range result.Refs {
 		c := refs.Change{Name: f.Local, Old: f.Old, New: f.New, Reason: "fetch"}
 		switch {
@@ -508,9 +509,16 @@ func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result
 		case !f.Old.IsZero() && !f.New.IsZero():
 			c.Reason = "fetch: fast-forward"
 		}
-		changes = append(changes, c)
+		if f.New.IsZero() {
+			deleted = append(deleted, c)
+		} else {
+			changes = append(changes, c)
+		}
 	}
-	if err := changeRefs(ctx, r, changes); err != nil {
+	if err := changeRefs(ctx, r, deleted); err != nil {
+		return err
+	}
+	if err := makeFetched(ctx, r, changes, result); err != nil {
 		return err
 	}
 
@@ -528,6 +536,25 @@ func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result
 		return nil
 	}
 	return r.Refs().SetRemoteHead(ctx, tracking+"HEAD", tracking+branch)
+}
+
+// makeFetched makes and moves refs. It leaves out those for which another ref is in the way, such as
+// the remote-tracking branch a for a/b, and notes them in the result.
+func makeFetched(ctx context.Context, r *kist.Repository, changes []refs.Change, result *FetchResult) error {
+	for {
+		err := changeRefs(ctx, r, changes)
+		clash, ok := errors.AsType[*refs.ConflictError](err)
+		if !ok {
+			return err
+		}
+		i := slices.IndexFunc(changes, func(c refs.Change) bool { return c.Name == clash.Name })
+		at := slices.IndexFunc(result.Refs, func(f FetchedRef) bool { return f.Local == clash.Name })
+		if i < 0 || at < 0 {
+			return err
+		}
+		changes = slices.Delete(changes, i, i+1)
+		result.Refs[at].Clash = clash.With
+	}
 }
 
 // LostObject is an object whose loss was accepted, with the commits and paths that

@@ -36,6 +36,9 @@ current one follows.
 BRANCH:NAME also moves your branch NAME, if that is a fast-forward; + in front
 moves it anyway. BRANCH may be a tag.
 
+A branch a/b cannot be recorded while there is a here, and the other way. Then
+everything else is fetched, and the exit status is 3.
+
 With a URL or the folder of a repository, no remote-tracking branches are made:
 only FETCH_HEAD has the commit, by default that of the default branch, and tags
 come only with --tags.
@@ -57,8 +60,8 @@ names both, and accepts the loss here (unless records.accept is never). Objects
 that are lost here, but intact on the remote, are downloaded.
 
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
-deleted, up to date, kept; with --dry-run also moved, if only the download can
-show how), objects, bytes_received, records (how many were merged), news
+deleted, up to date, kept, conflict: another ref is in the way of local; with
+--dry-run also moved, if only the download can show how), objects, bytes_received, records (how many were merged), news
 (records of others: record, kind, id, on, time, who, host, reason, needed,
 waits), and lost (as the errors of verify, and who accepted the loss).`,
 		Example: `  kist fetch
@@ -68,7 +71,7 @@ waits), and lost (as the errors of verify, and who accepted the loss).`,
   kist log HEAD..origin/main       what is new there`,
 		ValidArgsFunction: completeNth(env.complete(remotes), cobra.NoFileCompletions),
 	}
-	env.inRepository(cmd, o.run, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")
 	flags.BoolVarP(&o.tags, "tags", "t", false, "fetch all tags: the default, except from a URL")
@@ -138,9 +141,6 @@ func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.Fet
 	o.Progress = p.transferred()
 	result, err := tracking.Fetch(ctx, r, o)
 	p.Stop()
-	if errors.Is(err, refs.ErrConflict) && !o.Prune {
-		err = hintf(err, "if the remote no longer has it, 'kist fetch --prune %s' removes it here", quoteArg(o.Remote))
-	}
 	if errors.Is(err, transfer.ErrNotFastForward) {
 		err = hintf(err, "'+BRANCH:NAME' moves it anyway; its reflog keeps its commits")
 	}
@@ -155,7 +155,25 @@ func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.Fet
 	if !o.DryRun {
 		env.maintain(r)
 	}
-	return nil
+	return clashed(o, result)
+}
+
+// clashed returns the error for refs that were not fetched, because other refs are in their way.
+func clashed(o tracking.FetchOptions, result *tracking.FetchResult) error {
+	n := 0
+	for _, f := range result.Refs {
+		if f.Clash != "" {
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	err := failf(exitPartial, "exists", "everything was fetched, except %s with another one in the way", plural(uint64(n), "ref", "refs"))
+	if o.Prune {
+		return err
+	}
+	return hintf(err, "if the remote no longer has the one in the way, 'kist fetch --prune %s' removes it here", quoteArg(o.Remote))
 }
 
 // fetchedStatus returns in a word what became of a ref.
@@ -165,6 +183,8 @@ func fetchedStatus(f tracking.FetchedRef) string {
 		return "fetched"
 	case f.Kept:
 		return "kept"
+	case f.Clash != "":
+		return "conflict"
 	case f.Old == f.New:
 		return "up to date"
 	case f.Old.IsZero():
@@ -204,6 +224,10 @@ func printFetched(ctx context.Context, env *Env, r *kist.Repository, o tracking.
 	first := true
 	for _, f := range result.Refs {
 		move := fetchedMove(f)
+		if f.Clash != "" {
+			env.warn("cannot make %s: %s is in its way", printable(f.Local), printable(f.Clash))
+			continue
+		}
 		if move.Status == "up to date" && !env.global.verbose {
 			continue
 		}

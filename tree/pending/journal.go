@@ -23,7 +23,7 @@ import (
 
 const (
 	journalNameSize = 32         // hexadecimal digits
-	journalMagic    = "kistpnd1" // the form of the file
+	journalMagic    = "kistpnd1" // the form of the file: later versions have another digit
 	maxRecord       = 1 << 20    // bytes of a record
 	sumSize         = 16         // bytes of the hash before a record
 )
@@ -244,6 +244,9 @@ func decodeHeader(data []byte) (base object.ID, branch string, rest []byte, err 
 	if len(data) < len(journalMagic) && bytes.HasPrefix([]byte(journalMagic), data) {
 		return base, "", nil, nil
 	}
+	if isNewer(data) {
+		return base, "", nil, object.ErrNewerFormat
+	}
 	rest, ok := bytes.CutPrefix(data, []byte(journalMagic))
 	if !ok {
 		return base, "", nil, ErrJournal
@@ -263,6 +266,12 @@ func decodeHeader(data []byte) (base object.ID, branch string, rest []byte, err 
 func isPrefix(data []byte) bool {
 	data = data[len(journalMagic):]
 	return len(data) < 4 || uint64(len(data)) < 4+sumSize+uint64(binary.BigEndian.Uint32(data))
+}
+
+// isNewer reports whether a journal is one of a later version.
+func isNewer(data []byte) bool {
+	at := len(journalMagic) - 1
+	return len(data) > at && string(data[:at]) == journalMagic[:at] && data[at] > journalMagic[at] && data[at] <= '9'
 }
 
 // CheckJournals returns an error that matches [ErrJournal] for each damaged journal. It skips

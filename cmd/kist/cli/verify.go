@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 	"math/bits"
@@ -207,7 +208,28 @@ func runVerify(ctx context.Context, env *Env, r *kist.Repository, check volume.C
 				formatSize(uint64(report.Bytes)), plural(uint64(report.Commits), "commit", "commits"))
 		}
 	}
+	if onlyNewer(report.Problems) {
+		return newerError(env, len(out.Errors))
+	}
 	return damageError(env, len(out.Errors), "thing is damaged or missing", "things are damaged or missing", problemHints(out.Errors))
+}
+
+// onlyNewer reports whether all problems are files or objects of a newer program.
+func onlyNewer(problems []*gc.Problem) bool {
+	for _, p := range problems {
+		if !errors.Is(p.Err, object.ErrNewerFormat) {
+			return false
+		}
+	}
+	return len(problems) > 0
+}
+
+// newerError returns the error for n things of a newer program. It has printed them.
+func newerError(env *Env, n int) error {
+	if env.global.json {
+		return quiet(exitFormat)
+	}
+	return hintf(failf(exitFormat, "format", "%s in a newer format", plural(uint64(n), "thing is", "things are")), "a newer kist is needed for this repository")
 }
 
 // warnUnchecked warns of objects that are only on a remote, and were not looked for there.

@@ -81,7 +81,7 @@ var futures = map[string]struct {
 }
 
 // TestFutureFormats checks that a file in a later version of its format is answered with exit status
-// 12, and that each page of a format has a test of that or the reason why it needs none.
+// 12. Each page of a format has such a file, or the reason why it needs none.
 func TestFutureFormats(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/format/*.md")
 	if err != nil || len(pages) == 0 {

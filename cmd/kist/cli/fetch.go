@@ -60,10 +60,11 @@ names both, and accepts the loss here (unless records.accept is never). Objects
 that are lost here, but intact on the remote, are downloaded.
 
 With --json: refs (name, local, old, new, status: new, fast-forward, forced,
-deleted, up to date, kept, conflict: another ref is in the way of local; with
---dry-run also moved, if only the download can show how), objects, bytes_received, records (how many were merged), news
-(records of others: record, kind, id, on, time, who, host, reason, needed,
-waits), and lost (as the errors of verify, and who accepted the loss).`,
+deleted, up to date, kept, or conflict, if another ref is in the way of local;
+with --dry-run also moved, if only the download can show how), objects,
+bytes_received, records (how many were merged), news (records of others: record,
+kind, id, on, time, who, host, reason, needed, waits), and lost (as the errors
+of verify, and who accepted the loss).`,
 		Example: `  kist fetch
   kist fetch --prune origin
   kist fetch origin topic:topic    make or move your branch topic, too

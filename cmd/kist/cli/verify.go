@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"math/bits"
@@ -229,7 +230,7 @@ func newerError(env *Env, n int) error {
 	if env.global.json {
 		return quiet(exitFormat)
 	}
-	return hintf(failf(exitFormat, "format", "%s in a newer format", plural(uint64(n), "thing is", "things are")), "a newer kist is needed for this repository")
+	return fmt.Errorf("%s in a %w", plural(uint64(n), "thing is", "things are"), object.ErrNewerFormat)
 }
 
 // warnUnchecked warns of objects that are only on a remote, and were not looked for there.

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // ErrSetting is matched by the error for an unknown key of the configuration, or for an
@@ -120,6 +121,9 @@ func backupKeys() []ConfigKey {
 		{Name: KeyBackup + "exclude-if-present", Form: "list of NAME[:HEADER]", Help: "leave out folders with such a file", List: true, check: checkTextSetting(nil)},
 		{Name: KeyBackup + "exclude-larger-than", Form: "SIZE", Help: "leave out larger files", check: checkedBy(ParseSize)},
 		{Name: KeyBackup + "one-file-system", Form: "true or false", Default: "false", Help: "leave out other file systems", check: checkBoolSetting},
+		{Name: KeyExcludeXattr, Form: "list of PATTERNs", Help: "extended attributes that no command records", List: true, check: checkTextSetting(worktree.CheckXattrPattern)},
+		{Name: KeyIncludeXattr, Form: "list of PATTERNs", Help: "the only extended attributes that commands record", List: true, check: checkTextSetting(worktree.CheckXattrPattern)},
+		{Name: KeyNoXattrs, Form: "true or false", Default: "false", Help: "record no extended attributes", check: checkBoolSetting},
 		{Name: KeyBackup + "host", Form: "NAME", Help: "the host to record in commits", check: checkTextSetting(nil)},
 		{Name: KeyBackup + "jobs", Form: "N", Help: "transfers at once", check: checkedBy(parseCount)},
 		{Name: KeyBackup + "keep-tag", Form: "list of PATTERNs", Help: "keep commits with such a tag", List: true, check: checkTextSetting(nil)},
@@ -162,6 +166,11 @@ const (
 	KeyIgnoreFiles  = "core.ignoreFiles"  // the key with more names of ignore files
 	KeyBackupPaths  = KeyBackup + "paths" // the key with the paths to back up
 	KeyBackupIgnore = KeyBackup + "ignore-files"
+
+	// Keys that select extended attributes, for all commands.
+	KeyExcludeXattr = KeyBackup + "exclude-xattr"
+	KeyIncludeXattr = KeyBackup + "include-xattr"
+	KeyNoXattrs     = KeyBackup + "no-xattrs"
 
 	// KeyDirectoryRenames is the key for the effect of renamed directories on merges.
 	KeyDirectoryRenames = "merge.directory-renames"

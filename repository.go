@@ -420,11 +420,24 @@ func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"
 		o.Roots, o.Remotes = r.roots(), remoteFolders(r)
+		o.Xattrs = selectedXattrs(r.config)
 		if text, _ := r.config.Get(KeyBackupIgnore); r.IsBare() && text != "true" {
 			o.IgnoreFiles = []string{}
 		}
 	}
 	return o
+}
+
+// selectedXattrs returns the choice of extended attributes in the configuration, or nil for all.
+func selectedXattrs(c *Config) func(name string) bool {
+	include, exclude := c.Values(KeyIncludeXattr), c.Values(KeyExcludeXattr)
+	if none, _ := c.Get(KeyNoXattrs); none == "true" {
+		exclude = []string{"*"}
+	}
+	if len(include)+len(exclude) == 0 {
+		return nil
+	}
+	return worktree.SelectXattrs(include, exclude)
 }
 
 // IsBare reports whether the repository is bare: it has no worktree of its own. A bare

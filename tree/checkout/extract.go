@@ -35,6 +35,9 @@ type ExtractOptions struct {
 	// and the times.
 	Metadata *worktree.FullMetadata
 
+	// Xattrs selects extended attributes, as [worktree.Options].
+	Xattrs func(name string) bool
+
 	Git       bool // also write git's own folders
 	Refuse    bool // return a [*stage.LocalChangesError] if a different file exists
 	Overwrite worktree.Overwrite

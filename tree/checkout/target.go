@@ -33,7 +33,7 @@ func openTarget(r *kist.Repository, o ExtractOptions) (target, error) {
 		if err := checkCreatable(o.To); err != nil {
 			return to, err
 		}
-		to.w = worktree.OfMissing(r.WorktreeOptions(o.To))
+		to.w = worktree.OfMissing(targetOptions(r, o))
 	case missing && o.Root != nil:
 		// Nobody else may look into it before finish gives it its permission bits.
 		if err := cmp.Or(os.MkdirAll(filepath.Dir(o.To), 0o777), os.Mkdir(o.To, 0o700)); err != nil {
@@ -47,7 +47,7 @@ func openTarget(r *kist.Repository, o ExtractOptions) (target, error) {
 	}
 
 	if to.w == nil {
-		if to.w, err = worktree.Open(o.To, r.WorktreeOptions(o.To)); err != nil {
+		if to.w, err = worktree.Open(o.To, targetOptions(r, o)); err != nil {
 			return to, err
 		}
 	}
@@ -55,6 +55,13 @@ func openTarget(r *kist.Repository, o ExtractOptions) (target, error) {
 		to.w.AllowGit()
 	}
 	return to, nil
+}
+
+// targetOptions returns the options to open o.To, or the folder above it, as a worktree.
+func targetOptions(r *kist.Repository, o ExtractOptions) worktree.Options {
+	opt := r.WorktreeOptions(o.To)
+	opt.Xattrs = o.Xattrs
+	return opt
 }
 
 // checkCreatable returns the error that creating a missing folder, with those above it,
@@ -97,7 +104,7 @@ func (t target) finish(ctx context.Context, r *kist.Repository, o ExtractOptions
 	if err != nil {
 		return err
 	}
-	above, err := worktree.Open(filepath.Dir(full), r.WorktreeOptions(o.To))
+	above, err := worktree.Open(filepath.Dir(full), targetOptions(r, o))
 	if err != nil {
 		return err
 	}

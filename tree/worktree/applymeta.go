@@ -105,7 +105,7 @@ type openPath interface {
 	io.Closer
 	chown(uid, gid uint32) error
 	chmod(perm uint32) error
-	xattrs() (map[string][]byte, error)
+	xattrs(want wantXattr) (map[string][]byte, error)
 	setXattr(name string, value []byte) error
 	removeXattr(name string) error
 }
@@ -186,7 +186,7 @@ func isTooLarge(err error) bool {
 // setXattrs makes the extended attributes equal to want, as far as [applyWorker.writesXattr] allows.
 // It sets w.lostXattr if the file system cannot hold one of them.
 func (w *applyWorker) setXattrs(a openPath, want map[string][]byte) error {
-	have, err := a.xattrs()
+	have, err := a.xattrs(w.w.opt.Xattrs)
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (w *applyWorker) setXattrs(a openPath, want map[string][]byte) error {
 
 // writesXattr reports whether Apply writes an extended attribute.
 func (w *applyWorker) writesXattr(name string) bool {
-	return w.o.Metadata != nil || strings.HasPrefix(name, "user.")
+	return w.w.opt.Xattrs.selects(name) && (w.o.Metadata != nil || strings.HasPrefix(name, "user."))
 }
 
 // owner returns the numbers of the owner here.
@@ -397,18 +397,12 @@ func (w *applyWorker) make(ctx context.Context, d folder, name string, i int) er
 	return err
 }
 
-// comparable returns the part of m that Apply writes with the options, and can compare.
-func (o *ApplyOptions) comparable(m *object.Metadata) *object.Metadata {
+// comparable returns the part of m that Apply writes, and can compare.
+func (w *applyWorker) comparable(m *object.Metadata) *object.Metadata {
 	c := &object.Metadata{Xattrs: maps.Clone(m.Xattrs)}
-	if o.Metadata != nil {
+	maps.DeleteFunc(c.Xattrs, func(name string, _ []byte) bool { return !w.writesXattr(name) })
+	if w.o.Metadata != nil {
 		c.UID, c.GID, c.Device = m.UID, m.GID, m.Device
-		return c
 	}
-	for name := range m.Xattrs {
-		if !strings.HasPrefix(name, "user.") {
-			delete(c.Xattrs, name)
-		}
-	}
-
 	return c
 }

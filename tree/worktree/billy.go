@@ -89,13 +89,13 @@ func (d *pathFolder) listed(l *listing, i int) (fileStat, error) { return d.lsta
 
 // A billy file system has no owners, extended attributes, links and special files.
 
-func (d *pathFolder) xattrs(string) (map[string][]byte, error) { return nil, nil }
-func (f *pathFile) xattrs() (map[string][]byte, error)         { return nil, nil }
-func (f *pathFile) chown(_, _ uint32) error                    { return syscall.ENOTSUP }
-func (f *pathFile) setXattr(string, []byte) error              { return syscall.ENOTSUP }
-func (f *pathFile) removeXattr(string) error                   { return syscall.ENOTSUP }
-func (d *pathFolder) mknod(string, uint32, uint64) error       { return ErrSpecial }
-func (d *pathFolder) link(string, folder, string) error        { return syscall.ENOTSUP }
+func (d *pathFolder) xattrs(string, wantXattr) (map[string][]byte, error) { return nil, nil }
+func (f *pathFile) xattrs(wantXattr) (map[string][]byte, error)           { return nil, nil }
+func (f *pathFile) chown(_, _ uint32) error                               { return syscall.ENOTSUP }
+func (f *pathFile) setXattr(string, []byte) error                         { return syscall.ENOTSUP }
+func (f *pathFile) removeXattr(string) error                              { return syscall.ENOTSUP }
+func (d *pathFolder) mknod(string, uint32, uint64) error                  { return ErrSpecial }
+func (d *pathFolder) link(string, folder, string) error                   { return syscall.ENOTSUP }
 
 func (d *pathFolder) pin(name string) (openPath, error) {
 	return &pathFile{pathFS: d.pathFS, at: d.at(name), File: noFile{}}, nil

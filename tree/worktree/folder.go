@@ -41,8 +41,8 @@ type folderReader interface {
 	// sub opens a directory in this one. The error is ENOTDIR or ELOOP if the
 	// name is something else.
 	sub(name string) (folder, error)
-	// xattrs returns the extended attributes of a name; "" is the folder itself.
-	xattrs(name string) (map[string][]byte, error)
+	// xattrs returns the extended attributes of a name that want selects; "" is the folder itself.
+	xattrs(name string, want wantXattr) (map[string][]byte, error)
 }
 
 // folderWriter changes a directory.

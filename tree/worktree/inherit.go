@@ -20,7 +20,8 @@ func inheritanceOf(d folder) inheritance {
 	if st, err := d.lstat(""); err == nil && passesGroup(st.mode) {
 		in.gid = st.gid
 	}
-	if all, _ := d.xattrs(""); all != nil {
+	all, err := d.xattrs("", func(name string) bool { return name == defaultACL })
+	if err == nil {
 		in.acl = string(all[defaultACL])
 	}
 	return in

@@ -98,7 +98,7 @@ func (u *Unrecorded) count(st *fileStat, xattrs func() (map[string][]byte, error
 // describe adds to e the metadata of the path with stat data st, if the worktree records it,
 // and the attributes of known: the present entry in the index, which may be nil. xattrs reads
 // the extended attributes. After a [*LeftXattrsError], e has the other properties.
-func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, xattrs func() (map[string][]byte, error)) error {
+func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, xattrs func(wantXattr) (map[string][]byte, error)) error {
 	var attrs map[string]string
 	if known != nil {
 		attrs = known.Attrs()
@@ -107,10 +107,10 @@ func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, x
 }
 
 // addMetadata is describe without the attributes.
-func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry, xattrs func() (map[string][]byte, error)) error {
+func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry, xattrs func(wantXattr) (map[string][]byte, error)) error {
 	if !w.opt.Metadata {
 		if w.unrecorded != nil && e.Type != object.TypeDir {
-			return w.unrecorded.count(st, xattrs)
+			return w.unrecorded.count(st, func() (map[string][]byte, error) { return xattrs(w.opt.Xattrs) })
 		}
 		return nil
 	}
@@ -136,7 +136,7 @@ func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry
 	}
 
 	var err error
-	m.Xattrs, err = xattrs()
+	m.Xattrs, err = xattrs(w.opt.Xattrs)
 	left, err := splitLeft(err)
 	if err != nil {
 		return err
@@ -189,7 +189,7 @@ func entrySize(e *object.Entry) int {
 // describeDir returns the properties of a folder that its entry records.
 func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index.Dir) (object.Entry, error) {
 	e := object.Entry{Name: name, Type: object.TypeDir, Mode: st.perm()}
-	err := w.describe(&e, st, nil, func() (map[string][]byte, error) { return d.xattrs(name) })
+	err := w.describe(&e, st, nil, func(want wantXattr) (map[string][]byte, error) { return d.xattrs(name, want) })
 	if known == nil {
 		return e, err
 	}

@@ -152,7 +152,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	}
 
 	if err == nil {
-		err = s.w.describe(&e, &st, known, func() (map[string][]byte, error) { return s.folder.xattrs(name) })
+		err = s.w.describe(&e, &st, known, func(want wantXattr) (map[string][]byte, error) { return s.folder.xattrs(name, want) })
 	}
 	stored := Stored{Entry: e, Stat: st.indexStat(readAt), Links: linked(&e)}
 	if stored.Left, err = splitLeft(err); stored.Left != nil {

@@ -56,6 +56,10 @@ type Options struct {
 	// times of folders.
 	Metadata bool
 
+	// Xattrs selects the extended attributes that are read and written, see [SelectXattrs].
+	// Others are not recorded, and stay as they are in existing folders. Nil: all.
+	Xattrs wantXattr
+
 	// IgnoreFiles are the names of the files with ignore patterns. Patterns of a later one
 	// take precedence. Default: [IgnoreFile].
 	IgnoreFiles []string

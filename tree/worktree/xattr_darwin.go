@@ -4,13 +4,13 @@ import "golang.org/x/sys/unix"
 
 const errNoXattr = unix.ENOATTR
 
-func (d *osFolder) xattrs(name string) (map[string][]byte, error) {
+func (d *osFolder) xattrs(name string, want wantXattr) (map[string][]byte, error) {
 	a, err := d.pin(name)
 	if err != nil {
 		return nil, err
 	}
 	defer a.Close()
-	return a.xattrs()
+	return a.xattrs(want)
 }
 
 func (d *osFolder) pin(name string) (openPath, error) {

@@ -18,12 +18,12 @@ func (d *osFolder) procPath(name string) string {
 	return at
 }
 
-func (d *osFolder) xattrs(name string) (map[string][]byte, error) {
+func (d *osFolder) xattrs(name string, want wantXattr) (map[string][]byte, error) {
 	at := d.procPath(name)
 	if name == "" {
 		at += "/."
 	}
-	return readXattrs(
+	return readXattrs(want,
 		func(buf []byte) (int, error) { return unix.Llistxattr(at, buf) },
 		func(name string, buf []byte) (int, error) { return unix.Lgetxattr(at, name, buf) })
 }
@@ -44,8 +44,8 @@ func (d *osFolder) pin(name string) (openPath, error) {
 
 func (p pinned) chmod(perm uint32) error { return chmodPathFD(int(p.osFile), perm) }
 
-func (p pinned) xattrs() (map[string][]byte, error) {
-	return readXattrs(
+func (p pinned) xattrs(want wantXattr) (map[string][]byte, error) {
+	return readXattrs(want,
 		func(buf []byte) (int, error) { return unix.Listxattr(p.path(), buf) },
 		func(name string, buf []byte) (int, error) { return unix.Getxattr(p.path(), name, buf) })
 }

@@ -80,7 +80,7 @@ func (d xattrFolder) open(name string) (file, error) {
 	return xattrFile{f, d.all}, err
 }
 
-func (f xattrFile) xattrs() (map[string][]byte, error) {
+func (f xattrFile) xattrs(want wantXattr) (map[string][]byte, error) {
 	names := strings.Join(slices.Collect(maps.Keys(f.all)), "\x00") + "\x00"
 	read := func(value string, buf []byte) (int, error) {
 		if len(buf) > 0 && len(buf) < len(value) {
@@ -89,7 +89,7 @@ func (f xattrFile) xattrs() (map[string][]byte, error) {
 		copy(buf, value)
 		return len(value), nil
 	}
-	return readXattrs(
+	return readXattrs(want,
 		func(buf []byte) (int, error) { return read(names, buf) },
 		func(name string, buf []byte) (int, error) {
 			if name == "user.refused" {
@@ -139,5 +139,35 @@ func TestStoreLargeXattrs(t *testing.T) {
 		if !reflect.DeepEqual(stored.Left, want) || stored.Stat.IsZero() != (want != nil) {
 			t.Errorf("%s: left out %v, stat %v, want %v", what, stored.Left, stored.Stat, want)
 		}
+	}
+}
+
+// The options select the attributes that are read, before they are counted, and that are written.
+func TestXattrSelection(t *testing.T) {
+	for _, test := range []struct {
+		include, exclude []string
+		want             []string
+	}{
+		{nil, nil, []string{"system.acl", "user.a", "user.b/c"}},
+		{nil, []string{"*"}, nil},
+		{nil, []string{"user.*"}, []string{"system.acl"}},
+		{[]string{"user.*"}, nil, []string{"user.a", "user.b/c"}},
+		{[]string{"user.*", "system.acl"}, []string{"user.b*"}, []string{"system.acl", "user.a"}},
+		{[]string{"user.b/?"}, nil, []string{"user.b/c"}},
+	} {
+		wants := SelectXattrs(test.include, test.exclude)
+		var got []string
+		for _, name := range []string{"system.acl", "user.a", "user.b/c"} {
+			if wants(name) {
+				got = append(got, name)
+			}
+		}
+		same(t, strings.Join(test.include, " ")+" without "+strings.Join(test.exclude, " "), got, test.want)
+	}
+
+	all := map[string][]byte{"user.a": make([]byte, 60_000), "user.large": make([]byte, 60_000), "user.small": {1}}
+	got, err := xattrFile{all: all}.xattrs(SelectXattrs(nil, []string{"user.a"}))
+	if names := slices.Sorted(maps.Keys(got)); err != nil || !slices.Equal(names, []string{"user.large", "user.small"}) {
+		t.Errorf("read %q, %v, want all but user.a", names, err)
 	}
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-func (f osFile) xattrs() (map[string][]byte, error) {
-	return readXattrs(
+func (f osFile) xattrs(want wantXattr) (map[string][]byte, error) {
+	return readXattrs(want,
 		func(buf []byte) (int, error) { return unix.Flistxattr(int(f), buf) },
 		func(name string, buf []byte) (int, error) { return unix.Fgetxattr(int(f), name, buf) })
 }
 
-// readXattrs reads extended attributes. List and get return the needed size for an empty
+// readXattrs reads the extended attributes that want selects. List and get return the needed size for an empty
 // buffer, as the system calls do. A [*LeftXattrsError] names the attributes that an entry
 // cannot hold beside the returned ones.
-func readXattrs(list func([]byte) (int, error), get func(string, []byte) (int, error)) (map[string][]byte, error) {
+func readXattrs(want wantXattr, list func([]byte) (int, error), get func(string, []byte) (int, error)) (map[string][]byte, error) {
 	names, err := sized(list)
 	if unsupported(err) || len(names) == 0 {
 		return nil, nil
@@ -35,6 +35,9 @@ func readXattrs(list func([]byte) (int, error), get func(string, []byte) (int, e
 	sorted := strings.Split(strings.TrimSuffix(string(names), "\x00"), "\x00")
 	slices.Sort(sorted) // so that the same ones are left out each time
 	for _, name := range sorted {
+		if !want.selects(name) {
+			continue
+		}
 		value, err := sized(func(buf []byte) (int, error) { return get(name, buf) })
 		if err == errNoXattr {
 			continue // removed meanwhile

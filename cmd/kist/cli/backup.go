@@ -37,6 +37,7 @@ type backupOptions struct {
 	host   string // recorded in the commit; empty: this machine
 	labels []string
 	selection
+	xattrs xattrOptions
 	reports
 	wait       bool
 	dryRun     bool
@@ -130,6 +131,7 @@ func (o *backupOptions) register(env *Env, cmd *cobra.Command) {
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be committed; store, send and run nothing")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
+	o.xattrs.register(flags, "record")
 	flags.Var(newParsed(&o.check, "", kist.ParseShare), "check", "read back and check `N%` of the stored data")
 	flags.Var(newParsed(&o.maxDeleted, "", kist.ParseShare), "max-deleted", "commit nothing if more than `N%` of the files below a path are gone (default 75%, from 100 files on)")
 	flags.Var(newParsed(&o.localLimit, "", kist.ParseSize), "local-limit", "keep about `SIZE` here, and the rest only on the remote")

@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/operation"
 	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // add stages the changes.
@@ -122,6 +123,11 @@ func (b *backup) addOptions(ctx context.Context, args []string) (stage.AddOption
 	if err != nil {
 		return stage.AddOptions{}, err
 	}
+	xattrs, err := b.xattrs.selected()
+	if err != nil {
+		return stage.AddOptions{}, err
+	}
+	worktree.UseXattrs(b.repo.Worktree(), xattrs)
 	exclude, err := b.selection.options(b.env)
 	limit := stage.DeletedLimit{Share: b.maxDeleted}
 	if b.maxDeleted == 0 {

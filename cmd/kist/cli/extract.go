@@ -32,6 +32,7 @@ type extractOptions struct {
 	git                    bool
 	numericIDs             bool
 	userMap, groupMap      []string // FROM:TO
+	xattrs                 xattrOptions
 	flags                  *pflag.FlagSet
 }
 
@@ -54,6 +55,7 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 	flags.BoolVar(&o.numericIDs, "numeric-ids", false, "with --metadata full: restore the recorded IDs of owners and groups, even if their names have other IDs here")
 	flags.StringSliceVar(&o.userMap, "usermap", nil, "with --metadata full: give the files of user FROM to user TO, as `FROM:TO`; names or IDs, and FROM may be *")
 	flags.StringSliceVar(&o.groupMap, "groupmap", nil, "the same for groups, as `FROM:TO`")
+	o.xattrs.register(flags, "with --to: write")
 	flags.BoolVar(&o.git, "git", false, "with --to: also write .git folders, from which git runs commands; only if you trust the commit")
 	flags.BoolVar(&o.remove, "delete", false, "with --to: remove what the commit does not have below DIR, or below PATHs in it")
 	flags.BoolVar(&o.verify, "verify", false, "with --to: read the written files back, and compare them")
@@ -62,7 +64,7 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 
 // used returns the name of an option that was given and needs --to, or "".
 func (o *extractOptions) used() string {
-	for _, name := range []string{"include", "exclude", "iinclude", "iexclude", "overwrite", "metadata", "numeric-ids", "usermap", "groupmap", "git", "delete", "verify", "dry-run"} {
+	for _, name := range []string{"include", "exclude", "iinclude", "iexclude", "overwrite", "metadata", "numeric-ids", "usermap", "groupmap", "no-xattrs", "include-xattr", "exclude-xattr", "git", "delete", "verify", "dry-run"} {
 		if o.flags.Changed(name) {
 			return name
 		}
@@ -87,13 +89,17 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	if err != nil {
 		return err
 	}
+	xattrs, err := o.xattrs.selected()
+	if err != nil {
+		return err
+	}
 	from, err := o.extracted(ctx, env, r, args)
 	if err != nil {
 		return err
 	}
 	p := env.progress("restoring")
 	result, err := checkout.Extract(ctx, r, from.view, checkout.ExtractOptions{
-		Paths: from.paths, Root: from.root, To: env.path(o.to), Select: selected, Metadata: full, Git: o.git, Refuse: o.overwrite == "" && !o.force, Overwrite: overwrites[o.overwrite],
+		Paths: from.paths, Root: from.root, To: env.path(o.to), Select: selected, Xattrs: xattrs, Metadata: full, Git: o.git, Refuse: o.overwrite == "" && !o.force, Overwrite: overwrites[o.overwrite],
 		Delete: o.remove, Verify: o.verify, DryRun: o.dryRun, Progress: p.amounts(),
 	})
 	p.Stop()

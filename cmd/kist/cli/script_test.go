@@ -109,6 +109,8 @@ func TestScripts(t *testing.T) {
 			"sametree": cmdSametree,
 			"touch":    cmdTouch,
 			"typed":    cmdTyped,
+			"xattr":    cmdXattr,
+			"xattrs":   cmdXattrs,
 		},
 	})
 }

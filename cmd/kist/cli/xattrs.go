@@ -1,0 +1,39 @@
+package cli
+
+import (
+	"slices"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// xattrOptions select extended attributes by their names.
+type xattrOptions struct {
+	none             bool
+	include, exclude []string
+}
+
+// register adds the options. Does says what the command does with attributes, and begins the help.
+func (o *xattrOptions) register(flags *pflag.FlagSet, does string) {
+	flags.BoolVar(&o.none, "no-xattrs", false, does+" no extended attributes, and so no ACLs")
+	flags.StringArrayVar(&o.include, "include-xattr", nil, does+" only extended attributes that match `PATTERN`, as in 'user.*'")
+	flags.StringArrayVar(&o.exclude, "exclude-xattr", nil, does+" no extended attributes that match `PATTERN`, as in 'system.posix_acl_*'")
+}
+
+// selected returns the function that selects attributes, or nil for all.
+func (o *xattrOptions) selected() (func(name string) bool, error) {
+	for _, pattern := range slices.Concat(o.include, o.exclude) {
+		if err := worktree.CheckXattrPattern(pattern); err != nil {
+			return nil, usagef("pattern %s: %w", quoteArg(pattern), err)
+		}
+	}
+	exclude := o.exclude
+	if o.none {
+		exclude = []string{"*"}
+	}
+	if len(o.include)+len(exclude) == 0 {
+		return nil, nil
+	}
+	return worktree.SelectXattrs(o.include, exclude), nil
+}

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 )
 
@@ -48,7 +49,7 @@ func madeAt(f *fixture, path string) made {
 		}
 		return string(buf[:n])
 	}
-	return made{st.Gid, st.Mode, attr("system.posix_acl_access"), attr(defaultACL)}
+	return made{st.Gid, st.Mode, attr(tree.AccessACL), attr(tree.DefaultACL)}
 }
 
 // Written files and folders have the group, the permission bits and the ACL that the system gives
@@ -85,7 +86,7 @@ func TestApplyInherits(t *testing.T) {
 				f.check(os.Chown(at, 0, gid))
 				f.check(unix.Chmod(at, mode))
 				if test.acl != nil && dir != ".kist/tmp" {
-					f.check(unix.Setxattr(at, defaultACL, test.acl, 0))
+					f.check(unix.Setxattr(at, tree.DefaultACL, test.acl, 0))
 				}
 			}
 			prepare(".kist/tmp", group, test.kistIn)

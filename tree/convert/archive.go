@@ -143,10 +143,13 @@ func (u *unpacker) tar(ctx context.Context, f io.Reader) error {
 	defer plain.Close()
 	end := &endReader{Reader: u.plain.reader("", plain)}
 	archive := tar.NewReader(end)
-	for {
+	for first := true; ; first = false {
 		h, err := archive.Next()
 		if err == io.EOF {
 			return end.finish()
+		}
+		if first && (errors.Is(err, tar.ErrHeader) || errors.Is(err, io.ErrUnexpectedEOF)) {
+			return fmt.Errorf("no tar or zip archive, or a damaged one: %w", err)
 		}
 		if err == nil && h.Typeflag != tar.TypeXGlobalHeader {
 			err = u.add(ctx, h, archive)
@@ -218,12 +221,23 @@ var compressions = []compression{
 	{"bzip2", "BZh", func(r io.Reader) (io.ReadCloser, error) { return io.NopCloser(bzip2.NewReader(r)), nil }},
 }
 
+// foreign has what other archives and compressed files begin with.
+var foreign = map[string]string{
+	"7z\xbc\xaf\x27\x1c": "7-Zip", "Rar!\x1a\x07": "RAR", "\x04\x22\x4d\x18": "lz4", "\x5d\x00\x00": "lzma", "LZIP": "lzip",
+	"\x89LZO\x00": "lzop", "\x1f\x9d": "compress", "070701": "cpio", "070707": "cpio", "!<arch>": "ar",
+}
+
 // decompress returns the content of a file that may be compressed.
 func decompress(r *bufio.Reader) (io.ReadCloser, error) {
-	start, _ := r.Peek(6)
+	start, _ := r.Peek(8)
 	for _, c := range compressions {
 		if strings.HasPrefix(string(start), c.magic) {
 			return c.open(r)
+		}
+	}
+	for magic, name := range foreign {
+		if strings.HasPrefix(string(start), magic) {
+			return nil, fmt.Errorf("a file of %s, which kist does not read: unpack it first", name)
 		}
 	}
 	return io.NopCloser(r), nil

@@ -384,6 +384,8 @@ func TestImportHostileArchives(t *testing.T) {
 			return s
 		}, "unexpected EOF"},
 		"no xz":  {func(x *importing) convert.Source { return x.file("a.tar.xz", []byte("\xfd7zXZ\x00")) }, "unexpected EOF"},
+		"7-Zip":  {func(x *importing) convert.Source { return x.file("a.7z", []byte("7z\xbc\xaf\x27\x1c\x00\x04")) }, "a file of 7-Zip"},
+		"a text": {func(x *importing) convert.Source { return x.file("a.txt", []byte("some text\n")) }, "no tar or zip archive"},
 		"no zip": {func(x *importing) convert.Source { return x.file("a.zip", []byte("PK\x03\x04 and no more")) }, "zip: not a valid zip file"},
 		"no tar": {func(x *importing) convert.Source { return x.file("a.tar", bytes.Repeat([]byte("x"), 1024)) }, "invalid tar header"},
 	} {

@@ -126,10 +126,10 @@ type extracted struct {
 }
 
 // extracted finds the files for arguments. REV:FOLDER as the only one stands for the content of
-// the folder, and REV:FILE for the file alone, both without the path above.
+// the folder, and REV:FILE or FILE@N for the file alone, all without the path above.
 func (o *restoreOptions) extracted(ctx context.Context, env *Env, r *kist.Repository, args []string) (extracted, error) {
-	entry := len(args) == 1 && o.source == "" && namesPath(args[0]) && !looksLikePathspec(args[0])
-	if entry {
+	entry := len(args) == 1 && o.source == "" && !looksLikePathspec(args[0]) && namesEntry(ctx, env, r, args[0])
+	if entry && namesPath(args[0]) {
 		rev, _, _ := refs.SplitPath(args[0])
 		_, err := r.Resolve(ctx, rev)
 		entry = rev == "" || !errors.Is(err, refs.ErrNotFound) // otherwise a path with a colon

@@ -46,8 +46,9 @@ kist names it and changes nothing.
 With --to, writes the files below the folder DIR, as they are in HEAD or the
 source, with their recorded times. DIR is created if it is absent. Without
 PATHs, writes all files. REV:FOLDER, as the only argument, writes the content of
-the folder into DIR, and REV:FILE writes the file, without the path above. Index
-and worktree stay, and so do the rights of existing folders above the PATHs.
+the folder into DIR, and REV:FILE or FILE@N writes the file, without the path
+above. Index and worktree stay, and so do the rights of existing folders above
+the PATHs.
 Files that are the same there stay untouched, so an interrupted restore can be
 repeated. If a different file exists, kist names it and changes nothing, unless
 --overwrite or --force allows it. --include and --exclude select files with the

@@ -186,10 +186,10 @@ func parsedCommits(arg string, ids []object.ID, excluded bool) []parsedJSON {
 	return list
 }
 
-// parseObject returns the object that a revision, REV:PATH or :PATH names.
+// parseObject returns the object that a revision, REV:PATH, :PATH or FILE@N names.
 func parseObject(ctx context.Context, env *Env, r *kist.Repository, rev string, excluded bool) (parsedJSON, error) {
 	p := parsedJSON{Rev: rev, Excluded: excluded}
-	if namesPath(rev) {
+	if namesEntry(ctx, env, r, rev) {
 		at, err := env.locate(ctx, r, rev)
 		if p.ID, p.Kind = tree.ContentID(&at.entry), "file"; at.entry.Type == object.TypeDir {
 			p.Kind = object.KindTree.String()

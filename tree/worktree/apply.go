@@ -183,6 +183,7 @@ type applyWorker struct {
 	isBeside bool        // temporary files lie in it, because files of temp would differ
 
 	lostXattr *XattrError // of the current path: the last one that the file system cannot hold
+	lostACL   bool        // of the current path: the system refused its access ACL
 }
 
 // each runs f for every operation, with the open parent folder of its path.

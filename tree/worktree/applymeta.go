@@ -128,7 +128,21 @@ func (w *applyWorker) restoreMode(e *object.Entry) uint16 {
 	if w.o.Metadata != nil && e.Meta != nil {
 		return e.Mode
 	}
-	return w.inherits.newMode(&w.w.opt, e.Mode, e.Type == object.TypeDir)
+	return w.inherits.newMode(&w.w.opt, withoutACL(e), e.Type == object.TypeDir)
+}
+
+// withoutACL returns the permission bits for a path that does not get its recorded ACL. With one, the
+// bits of the group bound the rights of all whom the ACL names. Alone, they would give these to
+// the owning group.
+func withoutACL(e *object.Entry) uint16 {
+	if e.Meta == nil {
+		return e.Mode
+	}
+	acl, err := tree.DecodeACL(e.Meta.Xattrs[tree.AccessACL])
+	if err != nil {
+		return e.Mode
+	}
+	return e.Mode & (acl.PermAlone() | ^uint16(0o777))
 }
 
 // keepOwner stands for the present owner in chown.
@@ -152,6 +166,9 @@ func (w *applyWorker) setProperties(a openPath, e *object.Entry, perm uint16) er
 	if e.Meta != nil {
 		if err := w.setXattrs(a, e.Meta.Xattrs); err != nil {
 			return err
+		}
+		if w.lostACL {
+			mode &= withoutACL(e)
 		}
 	}
 	if perm == mode || e.Type == object.TypeSymlink {
@@ -184,15 +201,17 @@ func isTooLarge(err error) bool {
 }
 
 // setXattrs makes the extended attributes equal to want, as far as [applyWorker.writesXattr] allows.
-// It sets w.lostXattr if the file system cannot hold one of them.
+// It sets w.lostXattr if the file system cannot hold one of them, and w.lostACL if the path does not
+// get its ACL.
 func (w *applyWorker) setXattrs(a openPath, want map[string][]byte) error {
 	have, err := a.xattrs(w.w.opt.Xattrs)
 	if err != nil {
 		return err
 	}
 	denied := false
-	w.lostXattr = nil
+	w.lostXattr, w.lostACL = nil, false
 	check := func(name string, err error) error {
+		w.lostACL = w.lostACL || name == tree.AccessACL && (isDenied(err) || isTooLarge(err))
 		switch {
 		case isDenied(err):
 			denied, err = true, nil

@@ -145,28 +145,38 @@ var ErrIncomplete = errors.New("it ends without \"done\", so it is incomplete")
 // ErrDiverged means that a branch or tag here has commits that the imported one lacks.
 var ErrDiverged = errors.New("has commits that git does not have")
 
-// updateRefs creates and moves refs, unless one would lose commits.
+// updateRefs creates and moves refs, unless one would lose commits. One check for all refs reads each
+// commit once.
 func updateRefs(ctx context.Context, r *kist.Repository, head refs.Head, changes []refs.Change) error {
+	var tips []object.ID
 	for _, c := range changes {
 		if c.Name == refs.Heads+head.Branch {
 			return fmt.Errorf("branch %q %w", head.Branch, commits.ErrCheckedOut)
 		}
-		commit, err := refs.Peel(ctx, r.Objects(), c.New)
-		if err == nil {
-			err = intact.Check(ctx, r, commit)
-		}
-		if err == nil && !c.Old.IsZero() {
-			var old object.ID
-			if old, err = refs.Peel(ctx, r.Objects(), c.Old); err != nil {
-				return err
-			}
-			var ok bool
-			if ok, err = history.IsAncestor(ctx, r.Objects(), old, commit); err == nil && !ok {
-				err = fmt.Errorf("%q %w", c.Name, ErrDiverged)
-			}
-		}
+		tip, err := refs.Peel(ctx, r.Objects(), c.New)
 		if err != nil {
 			return err
+		}
+		tips = append(tips, tip)
+	}
+	if err := intact.Check(ctx, r, tips...); err != nil {
+		return err
+	}
+
+	for i, c := range changes {
+		if c.Old.IsZero() {
+			continue
+		}
+		old, err := refs.Peel(ctx, r.Objects(), c.Old)
+		if err != nil {
+			return err
+		}
+		ok, err := history.IsAncestor(ctx, r.Objects(), old, tips[i])
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return fmt.Errorf("%q %w", c.Name, ErrDiverged)
 		}
 	}
 	return r.Refs().Update(ctx, changes, r.Who())

@@ -190,6 +190,8 @@ func TestBrowser(t *testing.T) {
 	b.wait("the line is there", `location.search === "?start=4480" && location.hash === "#L4500" && document.querySelector("#L4500:target")`)
 	b.open("/blob/src/log.txt#L9999")
 	b.wait("there is no such line", `location.search === "?start=9979" && document.body.textContent.includes("no more lines")`)
+	b.open("/blob/src/table.csv#L600")
+	b.wait("the line of the table's source is there", `location.search === "?as=source&start=580" && document.querySelector("#L600:target")`)
 	b.check("lines")
 
 	// Preview: a picture, and a sound that plays from its middle.

@@ -48,8 +48,10 @@ for (const select of document.querySelectorAll("select[data-submit]")) {
 // the name of the line, so the page asks for the part.
 function findLine() {
   const line = /^#L(\d+)$/.exec(location.hash)?.[1];
-  if (!line || !document.querySelector(".lines") || document.getElementById("L" + line)) return;
+  if (!line || document.getElementById("L" + line)) return;
   const address = new URL(location.href);
+  if (document.querySelector(".markdown, .sheet")) address.searchParams.set("as", "source"); // only a text has lines
+  else if (!document.querySelector(".lines")) return;
   const start = String(Math.max(1, line - 20));
   if (address.searchParams.get("start") === start) return; // the file has no such line
   address.searchParams.set("start", start);

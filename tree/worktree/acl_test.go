@@ -15,11 +15,11 @@ type aclPath struct {
 	mode    uint32
 }
 
-func (p *aclPath) Close() error                       { return nil }
-func (p *aclPath) chown(uid, gid uint32) error        { return nil }
-func (p *aclPath) chmod(perm uint32) error            { p.mode = perm; return nil }
+func (p *aclPath) Close() error                                { return nil }
+func (p *aclPath) chown(uid, gid uint32) error                 { return nil }
+func (p *aclPath) chmod(perm uint32) error                     { p.mode = perm; return nil }
 func (p *aclPath) xattrs(wantXattr) (map[string][]byte, error) { return nil, nil }
-func (p *aclPath) removeXattr(string) error           { return nil }
+func (p *aclPath) removeXattr(string) error                    { return nil }
 func (p *aclPath) setXattr(name string, _ []byte) error {
 	if name == tree.AccessACL {
 		return p.refuses

@@ -113,7 +113,11 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 	env.json(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(o.max.value.Seconds())})
 	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", printable(short), printable(name), age, when.Local().Format(ageTime), at.ID.Short())
 	if age > *o.max.value {
-		return failf(exitFailed, "old", "%s, more than %s", text, o.max.text)
+		err := failf(exitFailed, "old", "%s, more than %s", text, o.max.text)
+		if r == nil {
+			return hintf(err, "a backup without changes makes no commit and leaves no trace on a remote; 'kist check-age' in the repository of that machine counts it")
+		}
+		return err
 	}
 	env.tell("%s\n", text)
 	return nil

@@ -43,6 +43,7 @@ func madeBeforeMain(t *testing.T, name string, source any) (calls []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	look := func(n ast.Node) bool {
 		call, ok := n.(*ast.CallExpr)
 		if !ok {
@@ -54,6 +55,7 @@ func madeBeforeMain(t *testing.T, name string, source any) (calls []string) {
 		}
 		return called != "sync.OnceValue" && called != "sync.OnceValues" && called != "sync.OnceFunc"
 	}
+
 	for _, d := range file.Decls {
 		switch d := d.(type) {
 		case *ast.GenDecl:

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -50,7 +51,8 @@ func TestMain(m *testing.M) {
 		}
 		main()
 	default:
-		time.Local = time.UTC // as in a process with the variables of a shell
+		time.Local = time.UTC   // as in a process with the variables of a shell
+		debug.SetGCPercent(400) // saves time, because commands leave little in memory
 		testProcess = cli.OSEnv()
 		os.Exit(withoutSchedulers(m.Run))
 	}

@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +35,8 @@ func TestMain(m *testing.M) {
 	if filepath.Base(os.Args[0]) == "kist" {
 		kistMain()
 	}
-	time.Local = time.UTC // for kist in the process of the test
+	time.Local = time.UTC   // for kist in the process of the test
+	debug.SetGCPercent(400) // saves time, because commands leave little in memory
 	testscript.Main(m, map[string]func(){"kist-as-nobody": nobodyMain, "kist-that-hangs": hangMain})
 }
 

@@ -164,6 +164,7 @@ func TestFutureObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	head, err := r.Refs().Head()
 	if err != nil {
 		t.Fatal(err)
@@ -172,6 +173,7 @@ func TestFutureObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	session := r.Objects().Begin(volume.SessionOptions{})
 	id, err := session.Put(t.Context(), object.KindCommit, versionAt(3, 2)(data))
 	if err != nil {
@@ -185,6 +187,7 @@ func TestFutureObjects(t *testing.T) {
 	}
 	session.Close()
 	r.Close()
+
 	for _, command := range []string{"log future", "show future", "checkout future", "gc", "push origin future"} {
 		if o := s.run(strings.Fields(command)...); o.status != 12 {
 			t.Errorf("a commit of a later version: want exit status 12: %v", o)

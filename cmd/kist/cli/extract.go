@@ -16,7 +16,6 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/ignore"
 	"github.com/kist-vcs/kist/tree/stage"
 	"github.com/kist-vcs/kist/tree/view"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -25,8 +24,7 @@ import (
 // extractOptions are the options of restore --to.
 type extractOptions struct {
 	to                     string
-	include, exclude       []string
-	iinclude, iexclude     []string // regardless of case
+	patterns               pathPatterns
 	overwrite, metadata    string
 	remove, verify, dryRun bool
 	git                    bool
@@ -46,10 +44,7 @@ func (o *extractOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	o.flags = flags
 	flags.StringVar(&o.to, "to", "", "write the files below `DIR`")
-	flags.StringArrayVar(&o.include, "include", nil, "with --to: write only what matches `PATTERN`, or lies in a folder that does")
-	flags.StringArrayVar(&o.exclude, "exclude", nil, "with --to: do not write what matches `PATTERN`")
-	flags.StringArrayVar(&o.iinclude, "iinclude", nil, "as --include `PATTERN`, but the case of letters does not matter")
-	flags.StringArrayVar(&o.iexclude, "iexclude", nil, "as --exclude `PATTERN`, but the case of letters does not matter")
+	o.patterns.register(flags)
 	flags.Var(&choice{value: &o.overwrite, choices: []string{"always", "if-changed", "if-newer", "never"}}, "overwrite", "with --to: replace different files always, if-changed (equal size and time count as the same), if-newer or never, as `WHEN` says")
 	flags.Var(&choice{value: &o.metadata, choices: []string{kist.MetadataFull}}, "metadata", "with --to: `full` also restores owners, devices, all permission bits and all extended attributes, if they are recorded")
 	flags.BoolVar(&o.numericIDs, "numeric-ids", false, "with --metadata full: restore the recorded IDs of owners and groups, even if their names have other IDs here")
@@ -85,7 +80,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 	if err != nil {
 		return err
 	}
-	selected, err := o.selects()
+	selected, err := o.patterns.selected()
 	if err != nil {
 		return err
 	}
@@ -257,55 +252,4 @@ func (o *extractOptions) show(env *Env, result *checkout.Extracted) {
 		}
 		env.info("%s, %s, written below %s%s", plural(uint64(result.Files), "file", "files"), formatSize(uint64(result.Bytes)), quotePath(o.to), text)
 	}
-}
-
-// selects returns a function that reports whether a path, or a folder above it, matches
-// one of the patterns to include, and none of the patterns to exclude. Without patterns to
-// include, all match. The result is nil if there are no patterns.
-func (o *extractOptions) selects() (func(path string, isDir bool) bool, error) {
-	all := len(o.include)+len(o.iinclude) == 0
-	if all && len(o.exclude)+len(o.iexclude) == 0 {
-		return nil, nil
-	}
-	included, err := matcherOf(o.include, o.iinclude)
-	if err != nil {
-		return nil, err
-	}
-	excluded, err := matcherOf(o.exclude, o.iexclude)
-	if err != nil {
-		return nil, err
-	}
-
-	return func(path string, isDir bool) bool {
-		isIncluded := all
-		for i := 0; i <= len(path); i++ {
-			if i < len(path) && path[i] != '/' {
-				continue
-			}
-			dir := i < len(path) || isDir
-			if is, _ := excluded.Match(path[:i], dir); is {
-				return false
-			}
-			if !isIncluded {
-				isIncluded, _ = included.Match(path[:i], dir)
-			}
-		}
-		return isIncluded
-	}, nil
-}
-
-// matcherOf returns a matcher of patterns, and of those in folded, for which the case of
-// letters does not matter. The latter go first.
-func matcherOf(patterns, folded []string) (*ignore.Matcher, error) {
-	for _, p := range slices.Concat(patterns, folded) {
-		if strings.Contains(p, "\n") {
-			return nil, usagef("a pattern has a line break: %s", quoteArg(p))
-		}
-	}
-	exact, err := parsePatterns([]byte(strings.Join(patterns, "\n")))
-	if err != nil {
-		return nil, err
-	}
-	any, err := ignore.ParseFold([]byte(strings.Join(folded, "\n")))
-	return new(ignore.Matcher).Push(exact).Push(any), err
 }

@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"github.com/kist-vcs/kist/tree/ignore"
+)
+
+// pathPatterns select paths, for commands that write files elsewhere.
+type pathPatterns struct {
+	include, exclude   []string
+	iinclude, iexclude []string // regardless of case
+}
+
+// register adds the options.
+func (o *pathPatterns) register(flags *pflag.FlagSet) {
+	flags.StringArrayVar(&o.include, "include", nil, "with --to: write only what matches `PATTERN`, or lies in a folder that does")
+	flags.StringArrayVar(&o.exclude, "exclude", nil, "with --to: do not write what matches `PATTERN`")
+	flags.StringArrayVar(&o.iinclude, "iinclude", nil, "as --include `PATTERN`, but the case of letters does not matter")
+	flags.StringArrayVar(&o.iexclude, "iexclude", nil, "as --exclude `PATTERN`, but the case of letters does not matter")
+}
+
+// selected returns a function that reports whether a path, or a folder above it, matches
+// one of the patterns to include, and none of the patterns to exclude. Without patterns to
+// include, all match. The result is nil if there are no patterns.
+func (o *pathPatterns) selected() (func(path string, isDir bool) bool, error) {
+	all := len(o.include)+len(o.iinclude) == 0
+	if all && len(o.exclude)+len(o.iexclude) == 0 {
+		return nil, nil
+	}
+	included, err := matcherOf(o.include, o.iinclude)
+	if err != nil {
+		return nil, err
+	}
+	excluded, err := matcherOf(o.exclude, o.iexclude)
+	if err != nil {
+		return nil, err
+	}
+
+	return func(path string, isDir bool) bool {
+		isIncluded := all
+		for i := 0; i <= len(path); i++ {
+			if i < len(path) && path[i] != '/' {
+				continue
+			}
+			dir := i < len(path) || isDir
+			if is, _ := excluded.Match(path[:i], dir); is {
+				return false
+			}
+			if !isIncluded {
+				isIncluded, _ = included.Match(path[:i], dir)
+			}
+		}
+		return isIncluded
+	}, nil
+}
+
+// matcherOf returns a matcher of patterns, and of those in folded, for which the case of
+// letters does not matter. The latter go first.
+func matcherOf(patterns, folded []string) (*ignore.Matcher, error) {
+	for _, p := range slices.Concat(patterns, folded) {
+		if strings.Contains(p, "\n") {
+			return nil, usagef("a pattern has a line break: %s", quoteArg(p))
+		}
+	}
+	exact, err := parsePatterns([]byte(strings.Join(patterns, "\n")))
+	if err != nil {
+		return nil, err
+	}
+	any, err := ignore.ParseFold([]byte(strings.Join(folded, "\n")))
+	return new(ignore.Matcher).Push(exact).Push(any), err
+}

@@ -65,7 +65,7 @@ func TestBackupRandom(t *testing.T) {
 	k.kist("remote", "add", "origin", p.url)
 
 	states := map[string]files{}
-	for range objecttest.Rounds(t, 2) {
+	for range objecttest.Rounds(t, 5) {
 		k.change(".")
 		k.change("big")
 		s := k.shell.with(fmt.Sprintf("KIST_DATE=2026-01-%02dT12:00:00Z", 1+k.rng.IntN(31)))

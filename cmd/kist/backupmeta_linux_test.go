@@ -37,7 +37,7 @@ func TestBackupMetadata(t *testing.T) {
 
 	states := map[string][]string{} // by commit
 	var commits []string
-	for range objecttest.Rounds(t, 2) {
+	for range objecttest.Rounds(t, 5) {
 		for range 1 + m.rng.IntN(30) {
 			m.mutate()
 		}

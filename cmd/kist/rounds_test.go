@@ -32,7 +32,7 @@ func TestRounds(t *testing.T) {
 			s.kist("config", "gc.reflogExpire", "now")
 			s.kist("config", "gc.reflogExpireUnreachable", "now")
 		}
-		for n := range objecttest.Rounds(p, 2) {
+		for n := range objecttest.Rounds(p, 4) {
 			for range 1 + r.rng.IntN(4) {
 				r.act()
 			}

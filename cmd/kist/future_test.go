@@ -169,6 +169,7 @@ func TestFutureObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	data, err := r.Objects().Get(t.Context(), object.Key{Kind: object.KindCommit, ID: head.ID})
 	if err != nil {
 		t.Fatal(err)
@@ -179,6 +180,7 @@ func TestFutureObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	err = session.Publish(t.Context(), func(ctx context.Context) error {
 		return r.Refs().Update(ctx, []refs.Change{{Name: "refs/heads/future", New: id, Reason: "test"}}, r.Who())
 	})

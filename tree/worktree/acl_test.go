@@ -47,7 +47,12 @@ func TestModeWithoutACL(t *testing.T) {
 		"not supported":            {syscall.ENOTSUP, full, 0o4640},
 		"no space":                 {syscall.ENOSPC, full, 0o4640},
 		"a checkout writes no ACL": {errors.New("not called"), ApplyOptions{}, 0o4640},
+		"not selected":             {errors.New("not called"), full, 0o4640},
 	} {
+		f.w.opt.Xattrs = nil
+		if name == "not selected" {
+			f.w.opt.Xattrs = SelectXattrs(nil, []string{"system.*"})
+		}
 		w := &applyWorker{applier: &applier{w: f.w, o: test.o}}
 		w.inherits.gid = keepOwner
 		path := &aclPath{refuses: test.refuses}

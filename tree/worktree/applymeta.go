@@ -125,10 +125,14 @@ func isDenied(err error) bool {
 
 // restoreMode returns the permission bits that a path with entry e gets.
 func (w *applyWorker) restoreMode(e *object.Entry) uint16 {
-	if w.o.Metadata != nil && e.Meta != nil {
-		return e.Mode
+	mode := e.Mode
+	if !w.writesXattr(tree.AccessACL) {
+		mode = withoutACL(e)
 	}
-	return w.inherits.newMode(&w.w.opt, withoutACL(e), e.Type == object.TypeDir)
+	if w.o.Metadata != nil && e.Meta != nil {
+		return mode
+	}
+	return w.inherits.newMode(&w.w.opt, mode, e.Type == object.TypeDir)
 }
 
 // withoutACL returns the permission bits for a path that does not get its recorded ACL. With one, the

@@ -88,7 +88,9 @@ func fetchSource(ctx context.Context, r *kist.Repository, o *PullOptions) (*Fetc
 
 	what, name := "branch", strings.TrimPrefix(o.Source.Ref, refs.Heads)
 	o.Merge.Rev = refs.FetchHead
-	if m.Name != "" {
+	if m.Name == "" && !fetched.tag(name).IsZero() {
+		what = "tag"
+	} else if m.Name != "" {
 		if what, o.Merge.Rev, err = pulledRev(ctx, r, o.Source, fetched); err != nil {
 			return fetched, err
 		}

@@ -93,9 +93,12 @@ upstream, ahead and behind (how many commits) or gone.`,
 
 func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions, args []string) error {
 	ctx := cmd.Context()
+	changes := o.delete || o.forceDelete || o.move || o.forceMove || o.copy || o.upstream != "" || o.unset
 	switch {
 	case o.current:
 		return showCurrentBranch(env, r, args)
+	case changes && (o.wanted(cmd) || len(o.sort) > 0):
+		return usagef("options that select or sort the listed branches do not go together with a change of branches")
 	case o.delete || o.forceDelete:
 		return env.each(args, "BRANCH", func(arg string) error { return deleteBranch(ctx, env, r, o, arg) })
 	case o.upstream != "" || o.unset:

@@ -178,6 +178,9 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 	env.json(switchedJSON{newCheckoutJSON(head), carried})
 	tellCarried(env, carried)
 	o.say(ctx, env, r, old, head)
+	if create == "" && head.Branch != "" {
+		tellStanding(ctx, env, r, head.Branch)
+	}
 	if create != "" {
 		if err := followNew(ctx, env, r, create, rev); err != nil {
 			return err

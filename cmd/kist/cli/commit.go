@@ -75,11 +75,11 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 	flags.BoolVarP(&o.All, "all", "a", false, "stage changes of tracked files first")
 	patchFlag(cmd, &o.patch, "choose which changed lines of tracked files to stage first")
 	flags.BoolVar(&o.Amend, "amend", false, "replace the last commit, keeping its message unless another is given")
-	flags.BoolVar(&o.noEdit, "no-edit", false, "take the message of the last commit, merge or revert as it is")
+	flags.BoolVar(&o.noEdit, "no-edit", false, "without -m and -F, take the message of the last commit, merge or revert as it is")
 	flags.BoolVar(&o.AllowEmpty, "allow-empty", false, "commit even if nothing changed")
 	flags.StringVar(&o.author, "author", "", "record `\"NAME <EMAIL>\"` as the author")
 	flags.StringVar(&o.date, "date", "", "record `TIME` as the author's time")
-	cmd.MarkFlagsMutuallyExclusive("message", "file", "no-edit")
+	cmd.MarkFlagsMutuallyExclusive("message", "file")
 	cmd.MarkFlagsMutuallyExclusive("all", "patch")
 	return cmd
 }

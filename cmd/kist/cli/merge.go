@@ -34,6 +34,10 @@ func (o *mergeOptions) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "the `MESSAGE` of a merge commit; if given more than once, each is a paragraph")
 	flags.BoolVar(&o.FastForwardOnly, "ff-only", false, "fail with status 13 if a commit is needed")
+	withoutValue(flags, "ff", "move the branch if that is enough (the default)", func() error {
+		o.FastForwardOnly, o.NoFastForward = false, false
+		return nil
+	})
 	flags.BoolVar(&o.NoFastForward, "no-ff", false, "make a commit even if moving the branch is enough")
 	flags.BoolVar(&o.Unrelated, "allow-unrelated-histories", false, "merge histories without a common commit, or one whose content is gone")
 	flags.BoolVar(&o.Squash, "squash", false, "only stage the merged changes; the next commit is an ordinary one")

@@ -45,6 +45,7 @@ print.`,
 	flags := cmd.Flags()
 	o.mergeOptions.register(cmd)
 	flags.BoolVarP(&o.rebase, "rebase", "r", false, "repeat the commits of the branch on the fetched ones, instead of a merge")
+	withoutValue(flags, "no-rebase", "merge (the default)", func() error { o.rebase = false; return nil })
 	for _, name := range []string{"ff-only", "no-ff", "message"} {
 		cmd.MarkFlagsMutuallyExclusive("rebase", name)
 	}
@@ -149,6 +150,9 @@ func pullSource(env *Env, r *kist.Repository, args []string) (registry.Upstream,
 	name, err := remoteOrURL(env, r, args[0])
 	if err != nil {
 		return registry.Upstream{}, err
+	}
+	if len(args) == 2 && !hasName(r, name) {
+		return registry.Upstream{Remote: name, Ref: args[1]}, nil // a branch or a tag
 	}
 	if len(args) == 2 {
 		return registry.Upstream{Remote: name, Ref: refs.Heads + strings.TrimPrefix(args[1], refs.Heads)}, nil

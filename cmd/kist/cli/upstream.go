@@ -49,6 +49,16 @@ func standingLong(t registry.Tracking) string {
 	return fmt.Sprintf("Your branch is up to date with '%s'.\n", name)
 }
 
+// tellStanding compares a branch with its upstream, in the words of status.
+func tellStanding(ctx context.Context, env *Env, r *kist.Repository, branch string) {
+	if env.global.quiet || env.global.json {
+		return
+	}
+	if t, err := registry.Track(ctx, r, branch); err == nil { // else status reports the error
+		env.tell("%s", standingLong(t))
+	}
+}
+
 // followNew sets the upstream of a new branch, if rev is a remote-tracking branch.
 func followNew(ctx context.Context, env *Env, r *kist.Repository, branch, rev string) error {
 	full, err := r.Refs().Expand(ctx, rev)

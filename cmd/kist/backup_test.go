@@ -327,6 +327,7 @@ func TestBackupHowto(t *testing.T) {
 	for line := range strings.Lines(string(page)) {
 		line, ok := strings.CutPrefix(strings.NewReplacer("s3://my-bucket/server", p.url, "/tmp/", "../", "'", "").Replace(strings.TrimSpace(line)), "$ kist ")
 		if ok {
+			line, _, _ = strings.Cut(line, " 2>") // the shell redirects the standard error
 			s.kist(strings.Fields(line)...)
 			n++
 		}

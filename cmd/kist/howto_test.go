@@ -70,8 +70,11 @@ func TestConfigurationHowto(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.kist("init")
-	s.write(map[string]string{"notes.txt": "notes"})
+	s.write(map[string]string{"notes.txt": "notes", "src/main.c": "main"})
 	s.commit("first")
+	for range 3 {
+		s.kist("commit", "--allow-empty", "-m", "more")
+	}
 	s.page("configuration.md", "export HOME="+s.path("../home")+"; unset KIST_AUTHOR_NAME")
 	if got := s.kist("config", "--local", "--list"); strings.Contains(got, "user") || strings.Contains(got, "alias") {
 		t.Errorf("configuration of the repository = %q, want no user and no alias", got)
@@ -123,7 +126,7 @@ func TestRestoreHowto(t *testing.T) {
 		}
 	}
 	s.kist("init")
-	s.write(map[string]string{"notes/plan.md": "one", "photos/a.jpg": "one", "photos/a.raw": "one"})
+	s.write(map[string]string{"notes/plan.md": "one", "photos/a.jpg": "one", "photos/a.raw": "one", "photos/2025/c.jpg": "one"})
 	s.env = append(s.env, "KIST_DATE=2026-01-30T12:00:00Z")
 	s.commit("one")
 	s.env = s.env[:len(s.env)-1]
@@ -134,9 +137,9 @@ func TestRestoreHowto(t *testing.T) {
 		"/tmp/", s.path("../tmp")+"/", "/srv", s.path("../srv"), "/mnt", s.path("../mnt"), "/etc", s.path("../etc"), "/home", s.path("../home"),
 		"/var/lib/backup", s.path("../backup"), "s3://my-bucket/machines", s.path("../remote"))
 
-	s.wantFiles(s.readFiles("../tmp/restored"), s.in("../want").tree(map[string]string{"notes/plan.md": "two", "photos/a.jpg": "two", "photos/a.raw": "one", "cache/b.raw": "two"}))
+	s.wantFiles(s.readFiles("../tmp/restored"), s.in("../want").tree(map[string]string{"notes/plan.md": "two", "photos/a.jpg": "two", "photos/a.raw": "one", "photos/2025/c.jpg": "one", "cache/b.raw": "two"}))
 	s.wantFiles(s.readFiles("notes"), s.in("../plan").tree(map[string]string{"plan.md": "one"}))
-	s.wantFiles(s.readFiles("../srv"), s.in("../photos").tree(map[string]string{"photos/a.jpg": "two", "photos/a.raw": "one"}))
+	s.wantFiles(s.readFiles("../srv"), s.in("../photos").tree(map[string]string{"photos/a.jpg": "two", "photos/a.raw": "one", "photos/2025/c.jpg": "one"}))
 	machine := filepath.Join("../mnt", filepath.Dir(s.dir))
 	s.wantFiles(s.readFiles(machine+"/etc"), s.readFiles("../etc"))
 	s.wantFiles(s.readFiles(machine+"/home"), s.readFiles("../home"))

@@ -60,6 +60,7 @@ var securityCommands = []securityCommand{
 	{name: "config", args: []string{"config", "user.name", "Anna"}},
 	{name: "describe", args: []string{"describe", "--always"}},
 	{name: "diff", args: []string{"diff"}},
+	{name: "difftool", args: []string{"difftool", "-x", "true"}},
 	{name: "docs", args: []string{"docs", "../docs"}, beside: true},
 	{name: "du", args: []string{"du"}},
 	{name: "expire", args: []string{"expire", "--keep-last", "1"}},

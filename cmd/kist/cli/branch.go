@@ -91,14 +91,23 @@ upstream, ahead and behind (how many commits) or gone.`,
 	return cmd
 }
 
+// check returns an error for options that exclude each other.
+func (o *branchOptions) check(cmd *cobra.Command) error {
+	changes := o.delete || o.forceDelete || o.move || o.forceMove || o.copy || o.upstream != "" || o.unset
+	if changes && (o.wanted(cmd) || len(o.sort) > 0) {
+		return usagef("options that select or sort the listed branches do not go together with a change of branches")
+	}
+	return nil
+}
+
 func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions, args []string) error {
 	ctx := cmd.Context()
-	changes := o.delete || o.forceDelete || o.move || o.forceMove || o.copy || o.upstream != "" || o.unset
+	if err := o.check(cmd); err != nil {
+		return err
+	}
 	switch {
 	case o.current:
 		return showCurrentBranch(env, r, args)
-	case changes && (o.wanted(cmd) || len(o.sort) > 0):
-		return usagef("options that select or sort the listed branches do not go together with a change of branches")
 	case o.delete || o.forceDelete:
 		return env.each(args, "BRANCH", func(arg string) error { return deleteBranch(ctx, env, r, o, arg) })
 	case o.upstream != "" || o.unset:

@@ -149,12 +149,7 @@ func TestLibrariesDoNotReadTheEnvironment(t *testing.T) {
 		if file.test || strings.HasPrefix(file.path, "cmd/") || strings.HasSuffix(path.Dir(file.path), "test") {
 			continue
 		}
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		set, parsed := file.parse(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok {
@@ -185,12 +180,7 @@ func TestRepositoryIsOpenedByPackageDisk(t *testing.T) {
 		if file.test || !slices.Contains(inRepository, path.Dir(file.path)) || slices.Contains(outsideRepository, file.path) {
 			continue
 		}
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		set, parsed := file.parse(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if e, ok := n.(ast.Expr); ok && slices.Contains(opening, selector(e)) {
 				t.Errorf("%s uses %s, which follows symlinks: use the function of object/disk", set.Position(e.Pos()), selector(e))
@@ -293,6 +283,20 @@ func goFiles(t *testing.T) []goFile {
 	return files
 }
 
+// isProduct reports whether a file is part of the product: no test, and no helper of tests.
+func (f goFile) isProduct() bool { return !f.test && !strings.HasSuffix(path.Dir(f.path), "test") }
+
+// parse returns the syntax tree of a file, and the set that has its positions.
+func (f goFile) parse(t *testing.T) (*token.FileSet, *ast.File) {
+	t.Helper()
+	set := token.NewFileSet()
+	parsed, err := parser.ParseFile(set, filepath.FromSlash(f.path), nil, parser.SkipObjectResolution)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, parsed
+}
+
 // inOtherModule reports whether a file belongs to a nested module.
 func inOtherModule(name string) bool {
 	for dir := filepath.Dir(name); dir != "."; dir = filepath.Dir(dir) {
@@ -364,12 +368,7 @@ func TestGuarded(t *testing.T) {
 		if file.test || strings.HasPrefix(file.path, "cmd/kistbench/") || strings.HasSuffix(path.Dir(file.path), "test") {
 			continue
 		}
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		set, parsed := file.parse(t)
 
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			switch n := n.(type) {

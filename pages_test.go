@@ -2,8 +2,6 @@ package kist_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"maps"
 	"os"
 	"path"
@@ -89,13 +87,10 @@ func TestPageOfEnvironment(t *testing.T) {
 	read, texts := map[string]bool{}, map[string]bool{}
 	ours := regexp.MustCompile(`^(KIST|AWS)_[A-Z0-9_]+$`)
 	for _, file := range goFiles(t) {
-		if file.test || strings.HasSuffix(path.Dir(file.path), "test") {
+		if !file.isProduct() {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, parsed := file.parse(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.BasicLit:
@@ -199,13 +194,10 @@ func pageFiles(t *testing.T) []string {
 func TestPagesInMessages(t *testing.T) {
 	page := regexp.MustCompile(`docs/[a-z/]+\.md`)
 	for _, file := range goFiles(t) {
-		if file.test || strings.HasSuffix(path.Dir(file.path), "test") {
+		if !file.isProduct() {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, parsed := file.parse(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			if text, ok := n.(*ast.BasicLit); ok && page.MatchString(text.Value) {
 				t.Errorf("%s names %s: use a topic of 'kist help'", file.path, page.FindString(text.Value))

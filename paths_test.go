@@ -2,8 +2,6 @@ package kist_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"os"
 	"regexp"
 	"strings"
@@ -42,10 +40,7 @@ func functions(t *testing.T) map[string]bool {
 		if file.test {
 			continue
 		}
-		parsed, err := parser.ParseFile(token.NewFileSet(), file.path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		_, parsed := file.parse(t)
 		for _, d := range parsed.Decls {
 			f, ok := d.(*ast.FuncDecl)
 			if !ok {

@@ -40,11 +40,7 @@ func TestSize(t *testing.T) {
 		if file.test || strings.HasSuffix(dir, "test") || dir == "cmd/kistbench" || dir == "remote/rootlog/model" {
 			continue
 		}
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set, parsed := file.parse(t)
 
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			switch n := n.(type) {

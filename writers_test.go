@@ -2,9 +2,6 @@ package kist_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -53,12 +50,7 @@ func TestWritersOfFiles(t *testing.T) {
 			continue
 		}
 		row := writerRow(file.path)
-		set := token.NewFileSet()
-		parsed, err := parser.ParseFile(set, filepath.FromSlash(file.path), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+		set, parsed := file.parse(t)
 		ast.Inspect(parsed, func(n ast.Node) bool {
 			e, ok := n.(*ast.SelectorExpr)
 			if !ok || !slices.Contains(making, e.Sel.Name) && !slices.Contains(making, selector(e)) {

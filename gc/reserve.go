@@ -15,10 +15,10 @@ import (
 // The reserve is a file that takes space on the disk of the repository. Commands that free space
 // write a little first: records, logs, a new volume. On a full disk, they remove the reserve.
 const (
-	reserveFile = "reserve"
-	reserveSize = 4 << 20
-	fewReserves = 16 * reserveSize // smaller repositories have none
-	freeToMake  = 4 * reserveSize
+	reserveFile   = "reserve"
+	reserveSize   = 4 << 20
+	minRepository = 16 * reserveSize // smaller ones have no reserve
+	minFree       = 4 * reserveSize  // with less free space, none is made
 )
 
 // IsFull reports whether an error means that the disk is full, or a quota of it.
@@ -33,10 +33,10 @@ func KeepReserve(ctx context.Context, r *kist.Repository) {
 	if info, err := disk.Lstat(path); err == nil && info.Size() == reserveSize {
 		return
 	}
-	if size, err := r.Objects().Size(ctx); err != nil || size < fewReserves {
+	if size, err := r.Objects().Size(ctx); err != nil || size < minRepository {
 		return
 	}
-	if free, err := volume.FreeSpace(r.Dir()); err != nil || free < freeToMake {
+	if free, err := volume.FreeSpace(r.Dir()); err != nil || free < minFree {
 		return
 	}
 

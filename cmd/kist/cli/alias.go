@@ -53,9 +53,9 @@ func readLine(e *Env, args []string) *commandLine {
 	return l
 }
 
-// command returns the name of the command that runs. It is "" if the line has none, and if
+// commandName returns the name of the command that runs. It is "" if the line has none, and if
 // completion may propose any.
-func (l *commandLine) command() string {
+func (l *commandLine) commandName() string {
 	switch {
 	case l.err != nil, l.before != nil, l.last != nil:
 		return ""

@@ -91,8 +91,8 @@ upstream, ahead and behind (how many commits) or gone.`,
 	return cmd
 }
 
-// check returns an error for options that exclude each other.
-func (o *branchOptions) check(cmd *cobra.Command) error {
+// checkOptions returns an error for options that exclude each other.
+func (o *branchOptions) checkOptions(cmd *cobra.Command) error {
 	changes := o.delete || o.forceDelete || o.move || o.forceMove || o.copy || o.upstream != "" || o.unset
 	if changes && (o.wanted(cmd) || len(o.sort) > 0) {
 		return usagef("options that select or sort the listed branches do not go together with a change of branches")
@@ -102,7 +102,7 @@ func (o *branchOptions) check(cmd *cobra.Command) error {
 
 func runBranch(cmd *cobra.Command, env *Env, r *kist.Repository, o branchOptions, args []string) error {
 	ctx := cmd.Context()
-	if err := o.check(cmd); err != nil {
+	if err := o.checkOptions(cmd); err != nil {
 		return err
 	}
 	switch {

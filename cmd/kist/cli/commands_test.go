@@ -70,7 +70,7 @@ func TestCommandOfLine(t *testing.T) {
 	} {
 		env := &Env{Getenv: func(string) string { return "" }}
 		args := env.completion.settle(c.args)
-		if got := readLine(env, args).command(); got != c.want {
+		if got := readLine(env, args).commandName(); got != c.want {
 			t.Errorf("the command of %q is %q, want %q", c.args, got, c.want)
 		}
 	}

@@ -132,7 +132,7 @@ func (o *diffOptions) showChanges(ctx context.Context, c *comparison, changes []
 	if !c.env.global.quiet || o.tool.wanted {
 		show := c.show
 		if o.tool.wanted {
-			show = func(ctx context.Context, changes []fileChange) error { return o.tool.show(ctx, c, changes) }
+			show = func(ctx context.Context, changes []fileChange) error { return o.tool.showChanges(ctx, c, changes) }
 		}
 		if err := show(ctx, changes); err != nil {
 			return err

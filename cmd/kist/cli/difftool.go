@@ -97,9 +97,9 @@ var toolCommands = map[string]string{
 	"nvimdiff": "nvim -d", "gvimdiff": "gvimdiff -f",
 }
 
-// script returns the name of the program and a script of the shell that runs it. $0 of the
+// findScript returns the name of the program and a script of the shell that runs it. $0 of the
 // script is the name, $1 and $2 are the versions.
-func (o *toolOptions) script(env *Env) (name, script string, err error) {
+func (o *toolOptions) findScript(env *Env) (name, script string, err error) {
 	if o.command != "" {
 		return o.command, o.command + ` "$1" "$2"`, nil
 	}
@@ -117,12 +117,12 @@ func (o *toolOptions) script(env *Env) (name, script string, err error) {
 	return name, `"$0" "$1" "$2"`, nil
 }
 
-// show shows the changes of a comparison in the program.
-func (o *toolOptions) show(ctx context.Context, c *comparison, changes []fileChange) error {
+// showChanges shows the changes of a comparison in the program.
+func (o *toolOptions) showChanges(ctx context.Context, c *comparison, changes []fileChange) error {
 	if c.env.global.json {
 		return usagef("--json does not go together with a program that shows the changes")
 	}
-	name, script, err := o.script(c.env)
+	name, script, err := o.findScript(c.env)
 	if err != nil {
 		return err
 	}
@@ -138,15 +138,15 @@ func (o *toolOptions) show(ctx context.Context, c *comparison, changes []fileCha
 	defer os.RemoveAll(dir)
 	t := &toolRun{comparison: c, name: name, script: script, old: filepath.Join(dir, "old"), new: filepath.Join(dir, "new")}
 	if o.folders {
-		return t.folders(ctx, changes)
+		return t.showFolders(ctx, changes)
 	}
 
 	answers := bufio.NewReader(c.env.Stdin)
 	for i, change := range changes {
-		if o.prompt && !t.asks(answers, change.Path, i+1, len(changes)) {
+		if o.prompt && !t.askToShow(answers, change.Path, i+1, len(changes)) {
 			continue
 		}
-		if err := t.file(ctx, change); err != nil {
+		if err := t.showFile(ctx, change); err != nil {
 			return err
 		}
 		if err := errors.Join(os.RemoveAll(t.old), os.RemoveAll(t.new)); err != nil {
@@ -182,47 +182,47 @@ type toolRun struct {
 	old, new     string
 }
 
-// asks asks whether to show a file. Without an answer, it does not.
-func (t *toolRun) asks(answers *bufio.Reader, path string, n, of int) bool {
-	fmt.Fprintf(t.env.Stderr, "Viewing (%d/%d): %s\nLaunch %s [Y/n]? ", n, of, t.env.shown(t.repo, path), quoteArg(t.name))
+// askToShow asks whether to show a file. Without an answer, it does not.
+func (t *toolRun) askToShow(answers *bufio.Reader, path string, n, of int) bool {
+	fmt.Fprintf(t.env.Stderr, "file %d of %d: %s\nstart %s? [Y/n] ", n, of, t.env.shown(t.repo, path), quoteArg(t.name))
 	line, err := answers.ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return (err == nil || answer != "") && (answer == "" || answer == "y" || answer == "yes")
 }
 
-// file shows one changed file.
-func (t *toolRun) file(ctx context.Context, change fileChange) error {
-	local, err := t.version(ctx, t.comparison.old, change.Old, change.source(), t.old)
+// showFile shows one changed file.
+func (t *toolRun) showFile(ctx context.Context, change fileChange) error {
+	local, err := t.provideVersion(ctx, t.comparison.old, change.Old, change.source(), t.old)
 	if err != nil {
 		return err
 	}
-	remote, err := t.version(ctx, t.comparison.new, change.New, change.Path, t.new)
+	remote, err := t.provideVersion(ctx, t.comparison.new, change.New, change.Path, t.new)
 	if err != nil {
 		return err
 	}
-	return t.start(ctx, local, remote, change.Path)
+	return t.startTool(ctx, local, remote, change.Path)
 }
 
-// version returns the name of a file with a version of path. That is the file in the worktree,
+// provideVersion returns the name of a file with a version of path: the file in the worktree,
 // or a copy below dir.
-func (t *toolRun) version(ctx context.Context, v view.View, e *object.Entry, path, dir string) (string, error) {
+func (t *toolRun) provideVersion(ctx context.Context, v view.View, e *object.Entry, path, dir string) (string, error) {
 	switch {
 	case e == nil:
 		return os.DevNull, nil
 	case v.Worktree:
 		return filepath.Join(t.repo.Root(), filepath.FromSlash(path)), nil
 	}
-	return filepath.Join(dir, filepath.FromSlash(path)), t.copies(ctx, v, []string{path}, dir)
+	return filepath.Join(dir, filepath.FromSlash(path)), t.writeCopies(ctx, v, []string{path}, dir)
 }
 
-// copies writes files of a commit or of the index below dir.
-func (t *toolRun) copies(ctx context.Context, v view.View, paths []string, dir string) error {
+// writeCopies writes files of a commit or of the index below dir.
+func (t *toolRun) writeCopies(ctx context.Context, v view.View, paths []string, dir string) error {
 	_, err := checkout.Extract(ctx, t.repo, v, checkout.ExtractOptions{Paths: paths, To: dir})
 	return err
 }
 
-// folders shows all changed files at once.
-func (t *toolRun) folders(ctx context.Context, changes []fileChange) error {
+// showFolders shows all changed files at once.
+func (t *toolRun) showFolders(ctx context.Context, changes []fileChange) error {
 	var old, new []string
 	for _, change := range changes {
 		if change.Old != nil {
@@ -232,22 +232,22 @@ func (t *toolRun) folders(ctx context.Context, changes []fileChange) error {
 			new = append(new, change.Path)
 		}
 	}
-	if err := t.folder(ctx, t.comparison.old, old, t.old); err != nil {
+	if err := t.fillFolder(ctx, t.comparison.old, old, t.old); err != nil {
 		return err
 	}
-	if err := t.folder(ctx, t.comparison.new, new, t.new); err != nil {
+	if err := t.fillFolder(ctx, t.comparison.new, new, t.new); err != nil {
 		return err
 	}
-	return t.start(ctx, t.old, t.new, "")
+	return t.startTool(ctx, t.old, t.new, "")
 }
 
-// folder fills a folder with the versions of paths. Those of the worktree are links.
-func (t *toolRun) folder(ctx context.Context, v view.View, paths []string, dir string) error {
+// fillFolder fills a folder with the versions of paths. Those of the worktree are links.
+func (t *toolRun) fillFolder(ctx context.Context, v view.View, paths []string, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil || len(paths) == 0 {
 		return err
 	}
 	if !v.Worktree {
-		return t.copies(ctx, v, paths, dir)
+		return t.writeCopies(ctx, v, paths, dir)
 	}
 	for _, path := range paths {
 		name := filepath.FromSlash(path)
@@ -261,8 +261,8 @@ func (t *toolRun) folder(ctx context.Context, v view.View, paths []string, dir s
 	return nil
 }
 
-// start runs the program. Its exit status does not matter, unless it could not run.
-func (t *toolRun) start(ctx context.Context, local, remote, path string) error {
+// startTool runs the program, and waits for its end. Its exit status does not matter, unless it could not run.
+func (t *toolRun) startTool(ctx context.Context, local, remote, path string) error {
 	cmd := newShell(ctx, t.env, t.script, t.name, local, remote)
 	cmd.Dir = t.repo.Root()
 	cmd.Env = append(cmd.Environ(), "LOCAL="+local, "REMOTE="+remote, "MERGED="+path, "BASE="+path)

@@ -18,8 +18,11 @@ import (
 // lfsFolder returns the folder in which git-lfs keeps contents by their SHA-256.
 func lfsFolder(ctx context.Context, env *Env, dir string) (string, error) {
 	at, err := gitLines(ctx, env, dir, "rev-parse", "--git-common-dir")
-	if err != nil || len(at) != 1 {
+	if err != nil {
 		return "", err
+	}
+	if len(at) != 1 { // a line break in the path
+		return "", fmt.Errorf("the name of git's folder in %s has a line break", quotePath(dir))
 	}
 	storage, err := gitLines(ctx, env, dir, "config", "--default", "", "--type=path", "--get", "lfs.storage")
 	if err != nil {

@@ -135,6 +135,7 @@ func addHelpFlags(cmd *cobra.Command) {
 	}
 	flags.BoolFuncP(briefHelp, "h", "show the options", func(string) error { return flags.Set("help", "true") })
 	flags.Lookup(briefHelp).Hidden = true
+	_ = flags.SetAnnotation("help", briefHelp, nil) // it fails only without this option
 }
 
 // writeItems writes a section in two columns.
@@ -187,7 +188,7 @@ func wrap(text string, width int) string {
 func flagItem(flag *pflag.Flag) manualItem {
 	placeholder, usage := pflag.UnquoteUsage(flag)
 	term := "    --" + flag.Name
-	if flag.Name == "help" && strings.Contains(usage, "-h") {
+	if _, brief := flag.Annotations[briefHelp]; brief {
 		term = "-h, --help"
 	} else if flag.Shorthand != "" {
 		term = "-" + flag.Shorthand + ", --" + flag.Name

@@ -47,7 +47,7 @@ func Run(ctx context.Context, env *Env, args []string) int {
 func runArguments(ctx context.Context, own *Env, out *results, args []string) int {
 	own.user, own.userErr = loadUserConfig(own)
 	line := readLine(own, args)
-	root := newRoot(own, line.command())
+	root := newRoot(own, line.commandName())
 	args, err := expand(own, root, line)
 	own.color = own.user.Get(kist.KeyColor)
 	if err == nil {

@@ -7,8 +7,8 @@
 // [Repository.Objects] for objects, [Repository.Worktree] for files.
 //
 // Operations are functions of other packages that take a Repository:
-// tree/stage adds files, tree/commits commits and merges, tree/checkout switches
-// and restores, remote/tracking pushes and fetches, gc collects garbage.
+// tree/work/stage adds files, tree/work/commits commits and merges, tree/work/checkout switches
+// and restores, remote/exchange pushes and fetches, gc collects garbage.
 //
 // The package reads neither the environment nor the clock: the caller passes
 // them in [Options].

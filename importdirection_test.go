@@ -27,11 +27,11 @@ var layers = [][]string{
 	{"cmd/kist"},
 	{"cmd/kist/cli"},
 	{"cmd/kist/jsonform", "cmd/kist/mount", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web", "cmd/kist/serve/dav"},
-	{"gc/repair", "gc/stats", "gc/upgrade", "tree/treetest", "cmd/kist/schedule"},
-	{"gc/rewrite", "remote/tracking", "refs/log", "refs/bisect", "tree/convert"},
-	{"gc/purge", "gc/retain", "tree/commits", "tree/browse", "tree/find", "tree/stash", "tree/blame", "tree/grep", "tree/rebase", "tree/pending"},
-	{"gc", "tree/checkout", "tree/farm", "tree/stage", "tree/versions", "tree/view"},
-	{"refs/intact", "remote/registry", "tree/operation"},
+	{"gc/repair", "gc/stats", "gc/upgrade", "cmd/kist/kisttest", "cmd/kist/schedule"},
+	{"gc/rewrite", "remote/exchange", "tree/look/log", "tree/work/bisect", "tree/work/convert"},
+	{"gc/purge", "gc/retain", "tree/work/commits", "tree/look/browse", "tree/look/find", "tree/work/stash", "tree/look/blame", "tree/look/grep", "tree/work/rebase", "tree/work/pending"},
+	{"gc", "tree/work/checkout", "tree/views", "tree/work/stage", "tree/look/versions", "tree/look/compare"},
+	{"refs/intact", "remote/exchange/registry", "tree/work/operation"},
 	{"."},
 	{"tree/worktree", "remote/transfer"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
@@ -47,8 +47,8 @@ var doors = map[string][]string{
 	"github.com/dgraph-io/":                      {"object/volume"},
 	"github.com/restic/chunker":                  {"chunker"},
 	"github.com/go-git/go-billy":                 {"tree/worktree"},
-	"github.com/klauspost/compress":              {"object/frame", "tree/checkout", "tree/convert"},
-	"github.com/ulikunitz/xz":                    {"tree/checkout", "tree/convert"},
+	"github.com/klauspost/compress":              {"object/frame", "tree/work/checkout", "tree/work/convert"},
+	"github.com/ulikunitz/xz":                    {"tree/work/checkout", "tree/work/convert"},
 	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/cli_test"},
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/gabriel-vasile/mimetype":         {"tree"},
@@ -63,7 +63,7 @@ var doors = map[string][]string{
 	"golang.org/x/term":                          {"cmd/kist"},
 	"golang.org/x/time":                          {"remote/limit", "cmd/kist/serve"},
 	"golang.org/x/crypto":                        {"cmd/kist/serve"},
-	"golang.org/x/text":                          {"tree/convert"},
+	"golang.org/x/text":                          {"tree/work/convert"},
 	module + "/remote/s3":                        {"cmd/kist/cli"},
 	module + "/remote/gridfs":                    {"cmd/kist/cli"},
 	module + "/remote/dir":                       {"cmd/kist/cli"},
@@ -71,7 +71,7 @@ var doors = map[string][]string{
 	"github.com/rogpeppe/go-internal/testscript": {},
 	module + "/object/objecttest":                {},
 	module + "/remote/remotetest":                {},
-	module + "/tree/treetest":                    {},
+	module + "/cmd/kist/kisttest":                {},
 }
 
 // onlyDependency lists the packages at the bottom, each with its only import beyond the standard
@@ -111,7 +111,7 @@ func TestImportDirection(t *testing.T) {
 			case isOurs && !ok:
 				t.Errorf("%s imports %s, which is in no layer", file.path, imported)
 			case isOurs && file.test && (inModule == pkg || strings.HasSuffix(inModule, "test")): // a test of its own package, or a test helper
-			case isOurs && file.test && (pkg == "." || slices.Contains(file.imports, module+"/tree/treetest")): // a test that works on a repository
+			case isOurs && file.test && (pkg == "." || slices.Contains(file.imports, module+"/cmd/kist/kisttest")): // a test that works on a repository
 			case isOurs && to == layer && first(inModule) != first(pkg):
 				t.Errorf("%s imports %s, which is in the same layer", file.path, inModule)
 			case isOurs && to < layer:
@@ -164,7 +164,7 @@ func TestLibrariesDoNotReadTheEnvironment(t *testing.T) {
 }
 
 // inRepository lists the packages that work in .kist and must not follow a symlink there.
-var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer", "tree/versions"}
+var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer", "tree/look/versions"}
 
 // outsideRepository lists the files of these packages that work elsewhere.
 var outsideRepository = []string{"extract.go", "userconfig.go", "object/volume/space_linux.go"}

@@ -16,18 +16,18 @@ var making = []string{
 }
 
 // writers lists the files that call one of these, and the packages (with a slash at the end),
-// each with the place that it writes to. Only tree/worktree and tree/farm write what commits
+// each with the place that it writes to. Only tree/worktree and tree/views write what commits
 // name, and only they have to leave out git's own folders.
 var writers = map[string]string{
-	"object/": "below .kist", "refs/": "below .kist", "gc/": "below .kist", "tree/index/": "below .kist", "tree/versions/": "below .kist", "tree/pending/": "below .kist",
+	"object/": "below .kist", "refs/": "below .kist", "gc/": "below .kist", "tree/index/": "below .kist", "tree/look/versions/": "below .kist", "tree/work/pending/": "below .kist",
 	"remote/": "below .kist, and remotes", "repository.go": "below .kist", "userconfig.go": "the user's configuration",
 
-	"tree/worktree/":          "worktrees: TestGitWriters there",
-	"tree/farm/":              "views: TestGitFolders of cmd/kist/cli",
-	"tree/checkout/target.go": "the folder that the user names",
-	"tree/convert/delete.go":  "a new name for the folder to delete",
-	"tree/convert/folder.go":  "nothing: it reads a folder",
-	"tree/treetest/":          "repositories of tests",
+	"tree/worktree/":               "worktrees: TestGitWriters there",
+	"tree/views/":                  "views: TestGitFolders of cmd/kist/cli",
+	"tree/work/checkout/target.go": "the folder that the user names",
+	"tree/work/convert/delete.go":  "a new name for the folder to delete",
+	"tree/work/convert/folder.go":  "nothing: it reads a folder",
+	"cmd/kist/kisttest/":           "repositories of tests",
 
 	"cmd/kist/cli/archive.go":    "the archive that the user names",
 	"cmd/kist/cli/backupcare.go": "below .kist",

@@ -6,13 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // A commit that only logs reach is kept until its log entries expire.
@@ -33,7 +33,7 @@ func TestLogsExpire(t *testing.T) {
 		{days: 2, config: map[string]any{"gc.reflogExpire": int64(1)}, kept: false, entries: 1},
 		{days: -4000, kept: true, entries: 4}, // the clock was set back
 	} {
-		s := treetest.New(t)
+		s := kisttest.New(t)
 		s.Write("file", "the first text, too long to be kept inline")
 		s.Add(stage.AddOptions{})
 		first := s.Commit("first")
@@ -66,7 +66,7 @@ func TestLogsExpire(t *testing.T) {
 // gc keeps staged content, both sides of a conflict, and the commit of a merge
 // in progress.
 func TestGCRoots(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Write("file", "the first text, too long to be kept inline")
 	s.Add(stage.AddOptions{})
 	s.Commit("first")
@@ -94,7 +94,7 @@ func TestGCRoots(t *testing.T) {
 
 // A collection is due two weeks after the first object or the last collection.
 func TestNeedsGC(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	const day = 24 * time.Hour
 	due := func() (days []int) {
 		for _, n := range []int{-100, 0, 13, 15, 28, 31, 400} {

@@ -19,8 +19,8 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree/work/operation"
 )
 
 // Root is a gc root: an object that must be present with all objects reachable

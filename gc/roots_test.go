@@ -7,19 +7,19 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // verify reports a missing branch or index, and commit fails without them.
 func TestLostFiles(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Write("file", "one")
 	s.Add(stage.AddOptions{})
 	s.Commit("one")
@@ -65,7 +65,7 @@ func TestLostFiles(t *testing.T) {
 // FindNeeds lists the volumes once, and not for each branch. The test compares the
 // allocations for one branch and for many.
 func TestFindNeedsListsVolumesOnce(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Write("file", "one")
 	s.Add(stage.AddOptions{})
 	s.Commit("one")

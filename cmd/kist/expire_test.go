@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // years is a random history of two branches, with the content of its commits. The
@@ -156,7 +156,7 @@ func (y *years) wantContent(expired, gone map[object.ID]bool) {
 			if stored == gone[id] {
 				y.Errorf("commit %s, expired = %v: its unique chunk is stored = %v, want %v", id.Short(), expired[id], stored, !stored)
 			}
-			got, err := treetest.ReadFiles(ctx, r, id)
+			got, err := kisttest.ReadFiles(ctx, r, id)
 			if expired[id] {
 				if !errors.Is(err, intact.ErrExpired) {
 					y.Errorf("reading the expired commit %s: error %v, want ErrExpired", id.Short(), err)

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/work/operation"
 )
 
 // killedSteps is a command of a cherry-pick or rebase that TestKillSteps kills.

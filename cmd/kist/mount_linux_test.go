@@ -20,8 +20,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // mounted is a running kist mount process.
@@ -100,7 +100,7 @@ func (s *shell) same(a, b string) {
 func TestMount(t *testing.T) {
 	s := newShell(t)
 	s.kist("init", "--metadata", "full")
-	files := map[string]string{"big": string(treetest.Noise(3, 5<<20)), "dir/sub/x": "x", "odd \xff\nname": "odd", "empty": ""}
+	files := map[string]string{"big": string(kisttest.Noise(3, 5<<20)), "dir/sub/x": "x", "odd \xff\nname": "odd", "empty": ""}
 	for i := range 300 {
 		files[fmt.Sprintf("many/%d", i)] = fmt.Sprint(i)
 	}
@@ -224,7 +224,7 @@ func TestMountOfARemote(t *testing.T) {
 	onEachStore(t, func(p *place) {
 		s := newShell(p.TB).with(p.env...)
 		s.kist("init")
-		s.write(map[string]string{"dir/file": "text", "big": string(treetest.Noise(3, 6<<20))})
+		s.write(map[string]string{"dir/file": "text", "big": string(kisttest.Noise(3, 6<<20))})
 		s.kist("add", ".")
 		s.commit("first")
 		s.kist("remote", "add", "origin", p.url)
@@ -280,7 +280,7 @@ func TestMountBesideWriters(t *testing.T) {
 	s.kist("init")
 	rnd := objecttest.Rand(71)
 	content := func(round, i int) string {
-		return string(treetest.Noise(byte(i), 100+i*40_000)) + fmt.Sprint(round)
+		return string(kisttest.Noise(byte(i), 100+i*40_000)) + fmt.Sprint(round)
 	}
 	change := func(round int) {
 		files := map[string]string{}
@@ -310,7 +310,7 @@ func TestMountBesideWriters(t *testing.T) {
 					t.Errorf("%v", err)
 					return
 				}
-				noise := treetest.Noise(byte(i), 100+i*40_000)
+				noise := kisttest.Noise(byte(i), 100+i*40_000)
 				if !bytes.HasPrefix(data, noise) || root == "tags/first" && string(data) != content(0, i) || len(data) > len(noise)+2 {
 					t.Errorf("%s has wrong bytes", name)
 					return

@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/operation"
 )
 
 // files maps the path of each entry of a folder to its type, permissions and
@@ -124,7 +124,7 @@ func (s *shell) readState() state {
 		if err != nil {
 			return err
 		}
-		staged, err := view.OfIndex(ctx, r)
+		staged, err := compare.OfIndex(ctx, r)
 		if err != nil {
 			return err
 		}

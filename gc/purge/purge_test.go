@@ -10,22 +10,22 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // secrets makes three commits. The second one adds a secret at two paths, a short
 // one, and a large file. The third one changes the first secret at one path, and
 // adds a larger file with the same beginning.
-func secrets(t *testing.T) (*treetest.Repository, []object.ID) {
-	s := treetest.New(t)
+func secrets(t *testing.T) (*kisttest.Repository, []object.ID) {
+	s := kisttest.New(t)
 	var ids []object.ID
 	commit := func(message string) {
 		s.Add(stage.AddOptions{})
@@ -33,13 +33,13 @@ func secrets(t *testing.T) (*treetest.Repository, []object.ID) {
 	}
 	s.Write("file", "a file that anybody may see, too long to be kept inline")
 	commit("first")
-	s.Write("secret", treetest.Secret)
-	s.Write("dir/copy", treetest.Secret)
+	s.Write("secret", kisttest.Secret)
+	s.Write("dir/copy", kisttest.Secret)
 	s.Write("dir/short", "short")
-	s.Write("big", string(treetest.Noise(1, 5<<20)))
+	s.Write("big", string(kisttest.Noise(1, 5<<20)))
 	commit("second")
-	s.Write("secret", strings.ToUpper(treetest.Secret+treetest.Secret))
-	s.Write("bigger", string(treetest.Noise(1, 5<<20))+string(treetest.Noise(2, 1<<20)))
+	s.Write("secret", strings.ToUpper(kisttest.Secret+kisttest.Secret))
+	s.Write("bigger", string(kisttest.Noise(1, 5<<20))+string(kisttest.Noise(2, 1<<20)))
 	commit("third")
 	return s, ids
 }
@@ -58,7 +58,7 @@ func TestPlanPurge(t *testing.T) {
 		t.Fatalf("dir: plan %+v, want one content and dir/short", plan)
 	}
 	c := plan.Contents[0]
-	if !slices.Equal(paths(c.Uses), []string{"dir/copy", "secret"}) || c.Key.ID != object.Sum([]byte(treetest.Secret)) || c.Size != uint64(len(treetest.Secret)) {
+	if !slices.Equal(paths(c.Uses), []string{"dir/copy", "secret"}) || c.Key.ID != object.Sum([]byte(kisttest.Secret)) || c.Size != uint64(len(kisttest.Secret)) {
 		t.Errorf("dir: content %+v, want the secret", c)
 	}
 	if got := c.Uses[0].Commits; !slices.Equal(got, []object.ID{ids[2], ids[1]}) && !slices.Equal(got, []object.ID{ids[1], ids[2]}) {
@@ -68,7 +68,7 @@ func TestPlanPurge(t *testing.T) {
 		t.Errorf("secret is in %v, staged %q; want the second commit, dir/copy", got, c.Staged)
 	}
 
-	if plan := s.Plan(purge.Options{Paths: []purge.Path{{Path: "secret"}}}); len(plan.Contents) != 1 || plan.Contents[0].Size != 2*uint64(len(treetest.Secret)) {
+	if plan := s.Plan(purge.Options{Paths: []purge.Path{{Path: "secret"}}}); len(plan.Contents) != 1 || plan.Contents[0].Size != 2*uint64(len(kisttest.Secret)) {
 		t.Errorf("secret: %+v", plan.Contents)
 	}
 	if plan := s.Plan(purge.Options{Paths: []purge.Path{{Path: "secret"}}, AllHistory: true}); len(plan.Contents) != 2 {
@@ -137,11 +137,11 @@ func TestPurge(t *testing.T) {
 	if !slices.Equal(reasons, []string{"big", "dir/copy, secret"}) {
 		t.Errorf("reasons %q", reasons)
 	}
-	if len(s.Stored(treetest.Secret)) == 0 {
+	if len(s.Stored(kisttest.Secret)) == 0 {
 		t.Error("the secret is not stored before gc")
 	}
 	s.Collect(s.Repo, gc.PlanOptions{MaxWaste: 1})
-	if files := s.Stored(treetest.Secret); len(files) > 0 {
+	if files := s.Stored(kisttest.Secret); len(files) > 0 {
 		t.Errorf("the secret is in %q", files)
 	}
 	for _, c := range plan.Contents {
@@ -154,17 +154,17 @@ func TestPurge(t *testing.T) {
 	}
 
 	// A file that shares chunks is intact.
-	if data, err := treetest.ReadFile(t.Context(), s.Repo, ids[2], "bigger"); err != nil || !bytes.Equal(data[:5<<20], treetest.Noise(1, 5<<20)) {
+	if data, err := kisttest.ReadFile(t.Context(), s.Repo, ids[2], "bigger"); err != nil || !bytes.Equal(data[:5<<20], kisttest.Noise(1, 5<<20)) {
 		t.Errorf("bigger: %d bytes, error %v", len(data), err)
 	}
 	for _, name := range []string{"big", "dir/copy"} {
-		if data, err := treetest.ReadFile(t.Context(), s.Repo, ids[2], name); len(data) > 0 || !errors.Is(err, object.ErrPurged) {
+		if data, err := kisttest.ReadFile(t.Context(), s.Repo, ids[2], name); len(data) > 0 || !errors.Is(err, object.ErrPurged) {
 			t.Errorf("%s: %d bytes, error %v; want ErrPurged", name, len(data), err)
 		}
 	}
 
 	// After both files are purged, gc removes the shared chunks.
-	large := treetest.Noise(1, 5<<20)
+	large := kisttest.Noise(1, 5<<20)
 	part := func(i int) string { return string(large[i*100_000:][:64]) }
 	if len(s.Stored(part(0))) == 0 {
 		t.Error("the shared part is not stored before gc")
@@ -245,7 +245,7 @@ func TestPurgedCheckout(t *testing.T) {
 		}
 		_, err = checkout.Reset(t.Context(), s.Repo, ids[1].String(), checkout.ResetHard, nil)
 		s.Unwritten(err, "big", "dir/copy", "secret")
-		view, err := view.OfCommit(t.Context(), s.Repo, "HEAD")
+		view, err := compare.OfCommit(t.Context(), s.Repo, "HEAD")
 		s.Check(err)
 		out := t.TempDir()
 		_, err = checkout.Extract(t.Context(), s.Repo, view, checkout.ExtractOptions{Paths: []string{""}, To: out})
@@ -261,8 +261,8 @@ func TestPurgedAdd(t *testing.T) {
 	s, _ := secrets(t)
 	s.Purge("dir", "big")
 	s.Check(os.RemoveAll(filepath.Join(s.Dir, "dir")))
-	s.Write("again", treetest.Secret)
-	s.Write("twice", string(treetest.Noise(1, 5<<20)))
+	s.Write("again", kisttest.Secret)
+	s.Write("twice", string(kisttest.Noise(1, 5<<20)))
 
 	r := s.Add(stage.AddOptions{})
 	if len(r.Added)+len(r.Modified) > 0 || !slices.Equal(r.Deleted, []string{"dir/short"}) || len(r.Skipped) != 2 || r.Skipped[0].Path != "again" || r.Skipped[1].Path != "twice" ||
@@ -296,7 +296,7 @@ func TestPurgedAdd(t *testing.T) {
 // add skips a file whose content is purged while add runs.
 func TestPurgedWhileAdding(t *testing.T) {
 	s, _ := secrets(t)
-	s.Write("again", treetest.Secret)
+	s.Write("again", kisttest.Secret)
 	s.Write("other", "text")
 	purged := false
 	r := s.Add(stage.AddOptions{Progress: func(kist.Amount, kist.Amount) {
@@ -335,7 +335,7 @@ func TestUnpurge(t *testing.T) {
 	}
 
 	s.Collect(s.Repo, gc.PlanOptions{})
-	if data, err := treetest.ReadFile(t.Context(), s.Repo, s.Head(), "big"); err != nil || !bytes.Equal(data, treetest.Noise(1, 5<<20)) {
+	if data, err := kisttest.ReadFile(t.Context(), s.Repo, s.Head(), "big"); err != nil || !bytes.Equal(data, kisttest.Noise(1, 5<<20)) {
 		t.Errorf("big: %d bytes, error %v; want its content", len(data), err)
 	}
 	if _, err := purge.Undo(t.Context(), s.Repo, id("bigger")); !errors.Is(err, object.ErrNotFound) {
@@ -353,13 +353,13 @@ func TestUnpurge(t *testing.T) {
 // sides changed is a conflict.
 func TestPurgedMerge(t *testing.T) {
 	s, _ := secrets(t)
-	s.Write("both", treetest.Secret+"base\n")
+	s.Write("both", kisttest.Secret+"base\n")
 	s.Add(stage.AddOptions{})
 	s.Commit("base")
 	_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Create: "theirs"})
 	s.Check(err)
-	s.Write("theirs", treetest.Secret+"theirs")
-	s.Write("both", treetest.Secret+"base\ntheirs\n")
+	s.Write("theirs", kisttest.Secret+"theirs")
+	s.Write("both", kisttest.Secret+"base\ntheirs\n")
 	s.Add(stage.AddOptions{})
 	s.Commit("theirs")
 	s.Purge("theirs", "both", "dir")
@@ -382,7 +382,7 @@ func TestPurgedMerge(t *testing.T) {
 
 	_, err = checkout.Reset(t.Context(), s.Repo, "HEAD~1", checkout.ResetHard, nil)
 	s.Check(err)
-	s.Write("both", "ours\n"+treetest.Secret+"base\n")
+	s.Write("both", "ours\n"+kisttest.Secret+"base\n")
 	s.Add(stage.AddOptions{})
 	s.Commit("ours of both")
 	m, err = commits.Merge(t.Context(), s.Repo, commits.MergeOptions{Rev: "theirs"})

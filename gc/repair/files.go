@@ -12,9 +12,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/bisect"
-	"github.com/kist-vcs/kist/tree/farm"
-	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/views"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
 // Sort is the purpose of a file below the .kist folder.
@@ -230,7 +230,7 @@ func checkJournals(_ context.Context, r *kist.Repository, _ gc.VerifyOptions) (p
 var ErrView = errors.New("a file of a view is damaged")
 
 func checkViews(ctx context.Context, r *kist.Repository, o gc.VerifyOptions) (problems []*gc.Problem, err error) {
-	found, err := farm.CheckFiles(ctx, r, o.Volumes.ReadData)
+	found, err := views.CheckFiles(ctx, r, o.Volumes.ReadData)
 	for _, p := range found {
 		damage := &object.DamageError{Name: p.Path, Err: errors.New(string(p.Kind)), Kind: ErrView}
 		problems = append(problems, &gc.Problem{Where: p.Path, Err: damage})
@@ -251,8 +251,8 @@ func repairViews(ctx context.Context, p *repairer, report *gc.Report) (did bool,
 	}
 
 	if !p.o.DryRun {
-		for _, v := range farm.All(p.repo) {
-			if _, err := farm.Verify(ctx, p.repo, v.Name, farm.VerifyOptions{Fix: true}); err != nil {
+		for _, v := range views.All(p.repo) {
+			if _, err := views.Verify(ctx, p.repo, v.Name, views.VerifyOptions{Fix: true}); err != nil {
 				if err := ctx.Err(); err != nil {
 					return false, err
 				}

@@ -13,10 +13,10 @@ import (
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // repairObjects restores the damaged and missing objects that a remote or the
@@ -216,9 +216,9 @@ func (w *wanted) restored(key object.Key) {
 func (w *wanted) searchFiles(ctx context.Context) error {
 	idx, err := w.repo.Index()
 	if err != nil {
-		head, herr := view.HeadTree(ctx, w.repo)
+		head, herr := compare.HeadTree(ctx, w.repo)
 		if herr == nil {
-			idx, herr = index.FromTree(ctx, view.NewKnown(w.repo.Objects()), head)
+			idx, herr = index.FromTree(ctx, compare.NewKnown(w.repo.Objects()), head)
 		}
 		if herr != nil {
 			return ctx.Err() // without index and HEAD, no file is known

@@ -12,11 +12,11 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/stash"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/stage"
+	"github.com/kist-vcs/kist/tree/work/stash"
 )
 
 // repairIndex rebuilds a damaged index from HEAD's tree. Staged changes are
@@ -26,10 +26,10 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 		return false, nil
 	}
 
-	head, err := view.HeadTree(ctx, p.repo)
+	head, err := compare.HeadTree(ctx, p.repo)
 	var idx *index.Index
 	if err == nil {
-		idx, err = index.FromTree(ctx, view.NewKnown(p.repo.Objects()), head)
+		idx, err = index.FromTree(ctx, compare.NewKnown(p.repo.Objects()), head)
 	}
 	if err != nil && !p.o.DryRun || !p.try(indexFile) { // HEAD must be repaired first
 		return false, ctx.Err()

@@ -19,7 +19,7 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/index"
 )
 

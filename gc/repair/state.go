@@ -14,9 +14,9 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
-	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -105,7 +105,7 @@ func (p *repairer) addRecords(ctx context.Context, set *record.Set) (reached boo
 			continue
 		}
 		reached = true
-		j, err := tracking.NewJudge(p.repo, set.Clone(), tracking.Ask)
+		j, err := exchange.NewJudge(p.repo, set.Clone(), exchange.Ask)
 		if err != nil {
 			return reached, err
 		}

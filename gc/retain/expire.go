@@ -17,7 +17,7 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/tree/operation"
+	"github.com/kist-vcs/kist/tree/work/operation"
 )
 
 // ErrProtected is matched by every [*ProtectedError].

@@ -6,19 +6,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // A held commit does not expire. A hold of an expired commit keeps its content,
 // until the hold ends.
 func TestExpireHeld(t *testing.T) {
 	ctx := t.Context()
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	var ids []object.ID
 	for _, text := range []string{"first", "second", "third", "fourth"} {
 		s.Write("file", text+", with a text that is too long to be kept inline")
@@ -44,7 +44,7 @@ func TestExpireHeld(t *testing.T) {
 	s.Hold(ids[1], true)
 	s.Collect(s.Repo, gc.PlanOptions{})
 	for i, want := range []error{nil, nil, intact.ErrExpired, nil} {
-		if _, err := treetest.ReadFiles(ctx, s.Repo, ids[i]); !errors.Is(err, want) {
+		if _, err := kisttest.ReadFiles(ctx, s.Repo, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d: error %v, want %v", i, err, want)
 		}
 	}
@@ -52,7 +52,7 @@ func TestExpireHeld(t *testing.T) {
 	later := s.Clocked(2 * time.Hour)
 	s.Collect(later, gc.PlanOptions{})
 	for i, want := range []error{nil, intact.ErrExpired, intact.ErrExpired, nil} {
-		if _, err := treetest.ReadFiles(ctx, later, ids[i]); !errors.Is(err, want) {
+		if _, err := kisttest.ReadFiles(ctx, later, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d after the hold: error %v, want %v", i, err, want)
 		}
 	}
@@ -67,7 +67,7 @@ func TestExpireHeld(t *testing.T) {
 
 // Expire needs either a valid policy or commits.
 func TestExpireNeeds(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	for _, o := range []retain.ExpireOptions{
 		{}, {Policy: retain.Policy{Last: 1}, Revs: []string{"HEAD"}}, {Policy: retain.Policy{Daily: -2}}, {Branches: []string{"main"}},
 	} {

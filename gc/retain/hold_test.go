@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 // A hold that is set between plan and Apply keeps its commit. After Apply removed
@@ -20,7 +20,7 @@ import (
 func TestHoldWhileCollecting(t *testing.T) {
 	for _, before := range []bool{true, false} {
 		ctx := t.Context()
-		s := treetest.New(t)
+		s := kisttest.New(t)
 		id := s.Away()
 		_, err := commits.DeleteTag(ctx, s.Repo, "away")
 		s.Check(err)
@@ -44,7 +44,7 @@ func TestHoldWhileCollecting(t *testing.T) {
 
 		_, held, err := held(s.Repo, id)
 		s.Check(err)
-		_, err = treetest.ReadFiles(ctx, s.Repo, id)
+		_, err = kisttest.ReadFiles(ctx, s.Repo, id)
 		if held != before || (err == nil) != before {
 			t.Errorf("held %t, read error %v; want held %t", held, err, before)
 		}
@@ -55,7 +55,7 @@ func TestHoldWhileCollecting(t *testing.T) {
 // not.
 func TestHoldEnds(t *testing.T) {
 	ctx := t.Context()
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	id := s.Away()
 	_, err := retain.Hold(ctx, s.Repo, retain.HoldOptions{Rev: "away", Until: time.Now().AddDate(3, 0, 0), Reason: "evidence"})
 	s.Check(err)
@@ -89,7 +89,7 @@ func TestHoldEnds(t *testing.T) {
 // TestRelease checks which names of a commit release its hold.
 func TestRelease(t *testing.T) {
 	ctx := t.Context()
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Away()
 	if _, _, err := retain.Release(ctx, s.Repo, "away", ""); !errors.Is(err, retain.ErrNotHeld) {
 		t.Errorf("release without a hold: error %v, want ErrNotHeld", err)

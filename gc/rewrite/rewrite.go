@@ -23,12 +23,12 @@ import (
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/versions"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/versions"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // Result is the result of [Run].
@@ -350,7 +350,7 @@ func (w *rewriter) nothingStaged(ctx context.Context) error {
 	if cerr != nil {
 		return cerr
 	}
-	if staged, serr := view.OfIndex(ctx, w.r); serr != nil || staged.Tree == to.Tree {
+	if staged, serr := compare.OfIndex(ctx, w.r); serr != nil || staged.Tree == to.Tree {
 		return serr
 	}
 	return err

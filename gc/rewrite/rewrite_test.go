@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
@@ -15,18 +16,17 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/versions"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // A rewrite removes a folder with an inline password from a history with a merge,
 // tags and a hold.
 func TestRewrite(t *testing.T) {
 	for _, all := range []bool{false, true} {
-		s := treetest.New(t)
+		s := kisttest.New(t)
 		ids := map[string]object.ID{}
 		commit := func(name string) {
 			s.Add(stage.AddOptions{})
@@ -35,7 +35,7 @@ func TestRewrite(t *testing.T) {
 		s.Write("file", "a file that anybody may see, too long to be kept inline")
 		commit("first")
 		s.Write("keys/password", "swordfish, in 15")
-		s.Write("keys/token", treetest.Secret)
+		s.Write("keys/token", kisttest.Secret)
 		s.Write("swordfish", "swordfish, in 15") // the same content at another path stays
 		commit("second")
 		_, err := checkout.Switch(t.Context(), s.Repo, checkout.SwitchOptions{Create: "side"})

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
@@ -12,10 +13,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // A rewrite that fails at any step leaves an intact repository. The next run
@@ -32,11 +32,11 @@ func TestRewriteStopped(t *testing.T) {
 		{file: refs.OrigHead, moved: true},
 	} {
 		t.Run(step.file, func(t *testing.T) {
-			s := treetest.New(t)
+			s := kisttest.New(t)
 			ids := map[string]object.ID{}
 			for _, name := range []string{"first", "expired", "third"} {
 				s.Write(name, name+", which is too long to be kept inline in a folder's node")
-				s.Write("secret", treetest.Secret)
+				s.Write("secret", kisttest.Secret)
 				s.Add(stage.AddOptions{})
 				ids[name] = s.Commit(name).ID
 				s.Check(os.Remove(filepath.Join(s.Dir, name)))

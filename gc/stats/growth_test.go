@@ -4,18 +4,18 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc/stats"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // The last step equals the totals. A commit with old content adds almost nothing.
 func TestGrowth(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	ctx := s.Context()
 	var commits []string
 	for i, content := range []string{"a", "b", "a"} { // the third commit has the content of the first
-		s.Write("large", string(treetest.Noise(content[0], 100_000)))
+		s.Write("large", string(kisttest.Noise(content[0], 100_000)))
 		s.Write("small", content)
 		s.Add(stage.AddOptions{})
 		commits = append(commits, s.Commit(content).ID.String())

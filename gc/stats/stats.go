@@ -12,7 +12,7 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // Options select the spaces that [Totals] accounts for.

@@ -13,28 +13,28 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // A randomRepo has branches and commits that share most of their content.
 type randomRepo struct {
-	*treetest.Repository
+	*kisttest.Repository
 	rng     *rand.Rand
 	texts   []string
 	commits map[object.ID]bool
 }
 
 func newRandomRepo(t *testing.T, seed uint64) *randomRepo {
-	s := &randomRepo{Repository: treetest.NewWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
+	s := &randomRepo{Repository: kisttest.NewWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
 	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
 	for range 12 {
 		s.texts = append(s.texts, s.text([]int{3, 20, 32, 33, 400, 5000, 300_000}[s.rng.IntN(7)]))
@@ -315,7 +315,7 @@ func TestStatsOfPathsAndCommits(t *testing.T) {
 				if errors.Is(err, tree.ErrNotExist) {
 					continue
 				}
-				treetest.Check(t, err)
+				kisttest.Check(t, err)
 				sets := make([]map[object.Key]bool, len(paths)+1) // by path; the last for other paths
 				for i := range sets {
 					sets[i] = map[object.Key]bool{}

@@ -6,15 +6,15 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/remotetest"
-	"github.com/kist-vcs/kist/remote/tracking"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // No name may point to a commit that an interrupted fetch stored without its content. The next
@@ -22,7 +22,7 @@ import (
 func TestNameAfterStoppedFetch(t *testing.T) {
 	ctx := t.Context()
 	memory := remotetest.NewMemory()
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	giver := s.WithRemote(memory)
 	s.Write("file", "one")
 	s.Add(stage.AddOptions{})
@@ -30,7 +30,7 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	s.Push(giver, "main")
 	faulty := remotetest.NewFaulty(memory)
 	dir := t.TempDir()
-	taker, _, err := tracking.Clone(ctx, dir, treetest.Opens(faulty), tracking.CloneOptions{URL: "/memory"})
+	taker, _, err := exchange.Clone(ctx, dir, kisttest.Opens(faulty), exchange.CloneOptions{URL: "/memory"})
 	s.Check(err)
 	defer taker.Close()
 	s.Write("file", strings.Repeat("a text that is too long to be kept inline ", 100))
@@ -39,10 +39,10 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	s.Push(giver, "main")
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "packs/", N: 2, Stays: true, Err: remote.ErrPermission})
 
-	if _, err := tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
+	if _, err := exchange.Fetch(ctx, taker, exchange.FetchOptions{Remote: "origin"}); !errors.Is(err, remote.ErrPermission) {
 		t.Fatalf("interrupted fetch: %v, want ErrPermission", err)
 	}
-	taker, err = kist.Open(dir, treetest.Opens(memory))
+	taker, err = kist.Open(dir, kisttest.Opens(memory))
 	s.Check(err)
 	defer taker.Close()
 	if _, err := commits.CreateBranch(ctx, taker, "early", id.String(), false); !errors.Is(err, intact.ErrGone) {
@@ -56,7 +56,7 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	if !errors.Is(err, intact.ErrGone) {
 		t.Errorf("tag on the incomplete commit: %v, want ErrGone", err)
 	}
-	_, err = tracking.Fetch(ctx, taker, tracking.FetchOptions{Remote: "origin"})
+	_, err = exchange.Fetch(ctx, taker, exchange.FetchOptions{Remote: "origin"})
 	s.Check(err)
 	report, err := gc.VerifyRepository(ctx, taker, gc.VerifyOptions{})
 	s.Check(err)

@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 type archiveOptions struct{ format, output, prefix string }
@@ -110,12 +110,12 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 }
 
 // archived is [pathsOf]. For a version of a file, it returns the commit and path of that.
-func archived(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (view.View, []string, error) {
+func archived(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (compare.View, []string, error) {
 	if !namesVersion(ctx, env, r, rev) {
 		return pathsOf(ctx, env, r, rev, specs)
 	}
 	if len(specs) > 0 {
-		return view.View{}, nil, usagef("%s is a path already", quoteArg(rev))
+		return compare.View{}, nil, usagef("%s is a path already", quoteArg(rev))
 	}
 	at, err := env.locate(ctx, r, rev)
 	return at.view(), []string{at.path}, err

@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 func newAttr(env *Env) *cobra.Command {
@@ -205,11 +205,11 @@ func (o *attrOptions) find(ctx context.Context, env *Env, r *kist.Repository, ar
 	if at.path, err = env.repoPath(r, arg); err != nil {
 		return at, err
 	}
-	source, err := view.View{}, error(nil)
+	source, err := compare.View{}, error(nil)
 	if o.source != "" {
-		source, err = view.OfCommit(ctx, r, o.source)
+		source, err = compare.OfCommit(ctx, r, o.source)
 	} else {
-		source, err = view.OfIndex(ctx, r)
+		source, err = compare.OfIndex(ctx, r)
 	}
 	if err != nil {
 		return at, err

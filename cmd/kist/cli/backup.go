@@ -23,10 +23,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/tracking"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -199,7 +199,7 @@ type backup struct {
 	commitErr error
 
 	session  volume.SessionOptions
-	ahead    *tracking.Ahead // sends chunks while files are read; nil: the push sends them
+	ahead    *exchange.Ahead // sends chunks while files are read; nil: the push sends them
 	endAhead func()          // ends the sending, unless a push has ended it
 	unloaded []string        // volumes whose chunks are not evicted yet
 
@@ -484,8 +484,8 @@ func (b *backup) push(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	push := tracking.PushOptions{Remote: name, Refs: list, Ahead: b.ahead, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
-	result, err := tracking.Push(ctx, b.repo, push)
+	push := exchange.PushOptions{Remote: name, Refs: list, Ahead: b.ahead, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
+	result, err := exchange.Push(ctx, b.repo, push)
 	if result != nil && result.PushResult != nil {
 		b.summary.Sent += result.Bytes
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/tracking"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -105,7 +105,7 @@ func (b *backup) sendAhead(ctx context.Context) {
 		return // the push reports it
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	b.ahead = &tracking.Ahead{Repo: b.repo, Remote: name, Jobs: b.env.transfer.jobs}
+	b.ahead = &exchange.Ahead{Repo: b.repo, Remote: name, Jobs: b.env.transfer.jobs}
 	b.session.New = func(key object.Key, value []byte, raw int) { b.ahead.Add(ctx, key, value, raw) }
 	b.endAhead = func() {
 		cancel()

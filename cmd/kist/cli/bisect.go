@@ -12,9 +12,9 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/bisect"
-	"github.com/kist-vcs/kist/refs/log"
-	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 const bisectExample = `  kist bisect start main v1.0       main has the mistake, v1.0 has not

@@ -14,9 +14,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/blame"
+	"github.com/kist-vcs/kist/tree/look/blame"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 type blameOptions struct {

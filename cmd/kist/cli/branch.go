@@ -13,11 +13,11 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/log"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 type branchOptions struct {

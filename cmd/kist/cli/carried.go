@@ -5,7 +5,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // carriedJSON is a local change that a checkout carried over to the new commit.

@@ -16,25 +16,25 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/pack"
-	"github.com/kist-vcs/kist/remote/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/convert"
-	"github.com/kist-vcs/kist/tree/farm"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/rebase"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/stash"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/views"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/convert"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/rebase"
+	"github.com/kist-vcs/kist/tree/work/stage"
+	"github.com/kist-vcs/kist/tree/work/stash"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -134,13 +134,13 @@ var causes = []struct {
 	{matches(mount.ErrNotEmpty), exitFailed, "path", "make a new folder for the mount"},
 	{matches(mount.ErrNotFolder), exitFailed, "path", "make a new folder for the mount"},
 	{matches(mount.ErrNoFUSE), exitFailed, "no-fuse", "on Linux, install the package fuse3"},
-	{matches(farm.ErrNoView), exitFailed, "no-view", "'kist view list' lists the views"},
-	{matches(farm.ErrName), exitUsage, "bad-name", ""},
-	{matches(farm.ErrTemplate), exitUsage, "template", "'kist help view add' lists the facts"},
-	{matches(farm.ErrFolder), exitFailed, "folder", ""},
-	{matches(farm.ErrState), exitFailed, "view", "'kist view rebuild' makes it again"},
-	{isA[*farm.CollisionError], exitFailed, "collision", "add {path}, {dir} or {id} to the template"},
-	{isA[*farm.ForeignError], exitFailed, "foreign", "move these files away, or choose another folder"},
+	{matches(views.ErrNoView), exitFailed, "no-view", "'kist view list' lists the views"},
+	{matches(views.ErrName), exitUsage, "bad-name", ""},
+	{matches(views.ErrTemplate), exitUsage, "template", "'kist help view add' lists the facts"},
+	{matches(views.ErrFolder), exitFailed, "folder", ""},
+	{matches(views.ErrState), exitFailed, "view", "'kist view rebuild' makes it again"},
+	{isA[*views.CollisionError], exitFailed, "collision", "add {path}, {dir} or {id} to the template"},
+	{isA[*views.ForeignError], exitFailed, "foreign", "move these files away, or choose another folder"},
 	{matches(intact.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
 	{matches(intact.ErrGone), exitFailed, "gone", hintGone},
 	{matches(retain.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists the holds"},
@@ -302,7 +302,7 @@ func details(err error) string {
 	var lines []string
 	var local *stage.LocalChangesError
 	var conflict *index.ConflictError
-	var foreign *farm.ForeignError
+	var foreign *views.ForeignError
 	var kept *convert.NotDeletedError
 	switch {
 	case errors.As(err, &local) && len(local.Obstacles) > 1:

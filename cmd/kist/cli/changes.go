@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 // changeForm are git's options for the form in which changes are shown.

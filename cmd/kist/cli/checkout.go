@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 type checkoutOptions struct {
@@ -317,17 +317,17 @@ func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.Re
 	case o.Side != tree.NoSide:
 		in = places{conflicts: true}
 	case o.Source != "":
-		source, err := view.OfCommit(ctx, r, o.Source)
+		source, err := compare.OfCommit(ctx, r, o.Source)
 		if err != nil {
 			return nil, err
 		}
-		in.views = []view.View{source}
+		in.views = []compare.View{source}
 	case o.Staged:
-		head, err := view.OfHead(ctx, r)
+		head, err := compare.OfHead(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		in.views = []view.View{head}
+		in.views = []compare.View{head}
 	}
 	return env.find(ctx, r, paths, in)
 }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/tree/checkout"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 type cleanOptions struct {

@@ -13,11 +13,11 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 )
 
-type cloneOptions struct{ tracking.CloneOptions }
+type cloneOptions struct{ exchange.CloneOptions }
 
 func newClone(env *Env) *cobra.Command {
 	var o cloneOptions
@@ -100,7 +100,7 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 	p := env.progress("cloning")
 	defer p.Stop()
 	o.Fetching, o.Writing, o.Jobs = p.transferred(), p.amounts(), env.transfer.jobs
-	r, result, err := tracking.Clone(ctx, dir, opt, o.CloneOptions)
+	r, result, err := exchange.Clone(ctx, dir, opt, o.CloneOptions)
 	p.Stop()
 	if r != nil {
 		defer r.Close()
@@ -134,7 +134,7 @@ func (o *cloneOptions) run(ctx context.Context, env *Env, args []string) error {
 }
 
 // tellCloned prints the first line about a clone.
-func (o *cloneOptions) tellCloned(env *Env, r *kist.Repository, result *tracking.CloneResult, err error) {
+func (o *cloneOptions) tellCloned(env *Env, r *kist.Repository, result *exchange.CloneResult, err error) {
 	again := ""
 	if result.Resumed {
 		again = ", which went on where it was interrupted"
@@ -148,9 +148,9 @@ func (o *cloneOptions) tellCloned(env *Env, r *kist.Repository, result *tracking
 
 // explain returns the error that the command ends with for a mistake in the command line. It
 // returns nil for other errors.
-func (o *cloneOptions) explain(result *tracking.CloneResult, r *kist.Repository, err error) error {
+func (o *cloneOptions) explain(result *exchange.CloneResult, r *kist.Repository, err error) error {
 	switch {
-	case errors.Is(err, tracking.ErrNotEmpty):
+	case errors.Is(err, exchange.ErrNotEmpty):
 		return failf(exitFailed, "exists", "%w", err)
 	case errors.Is(err, refs.ErrNotFound) && o.Branch != "" && result != nil && result.FetchResult != nil:
 		err = failf(exitFailed, "unknown-ref", "the remote has no branch or tag %s", quoteArg(o.Branch))

@@ -19,10 +19,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/tree/commits"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 type commitOptions struct {

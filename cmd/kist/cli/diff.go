@@ -14,11 +14,11 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 type diffOptions struct {
@@ -100,7 +100,7 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.paths()); err != nil {
 		return err
 	}
-	if err := env.known(ctx, r, paths, places{views: []view.View{c.old, c.new}, index: true, worktree: true}); err != nil {
+	if err := env.known(ctx, r, paths, places{views: []compare.View{c.old, c.new}, index: true, worktree: true}); err != nil {
 		return err
 	}
 
@@ -192,10 +192,10 @@ func (o *diffOptions) diffVersions(ctx context.Context, env *Env, r *kist.Reposi
 
 // newest returns the worktree, and in it the newest path of a file that FILE@N names. The
 // entry is nil if the worktree lacks it.
-func newest(ctx context.Context, env *Env, r *kist.Repository, arg string) (view.View, string, *object.Entry, error) {
+func newest(ctx context.Context, env *Env, r *kist.Repository, arg string) (compare.View, string, *object.Entry, error) {
 	f, _, _, err := versionOf(ctx, env, r, arg)
 	if err != nil {
-		return view.View{}, "", nil, err
+		return compare.View{}, "", nil, err
 	}
 	files, err := stage.WorktreeView(ctx, r, []string{f.Path})
 	if err != nil {
@@ -238,7 +238,7 @@ func (c *comparison) unmerged(ctx context.Context, changes []fileChange, conflic
 
 // diffViews returns the two sides to compare. If the index or the worktree is one of them,
 // it also returns the conflicts of the index.
-func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new view.View, conflicts []index.Conflict, err error) {
+func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new compare.View, conflicts []index.Conflict, err error) {
 	if len(revs) == 1 {
 		if from, to, symmetric, ok := refs.SplitRange(revs[0]); ok {
 			revs = []string{from, to}
@@ -256,23 +256,23 @@ func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths
 	case len(revs) > 2 || staged && len(revs) == 2:
 		return old, new, nil, usagef("too many revisions to compare")
 	case len(revs) == 2:
-		if old, err = view.OfCommit(ctx, r, revs[0]); err == nil {
-			new, err = view.OfCommit(ctx, r, revs[1])
+		if old, err = compare.OfCommit(ctx, r, revs[0]); err == nil {
+			new, err = compare.OfCommit(ctx, r, revs[1])
 		}
 		return old, new, nil, err
 	case len(revs) == 1:
-		old, err = view.OfCommit(ctx, r, revs[0])
+		old, err = compare.OfCommit(ctx, r, revs[0])
 	case staged:
-		old, err = view.OfHead(ctx, r)
+		old, err = compare.OfHead(ctx, r)
 	default:
-		old, err = view.OfIndex(ctx, r)
+		old, err = compare.OfIndex(ctx, r)
 	}
 	if err != nil {
 		return old, new, nil, err
 	}
 
 	if staged {
-		new, err = view.OfIndex(ctx, r)
+		new, err = compare.OfIndex(ctx, r)
 	} else {
 		new, err = stage.WorktreeView(ctx, r, paths)
 	}
@@ -311,7 +311,7 @@ func mergeBase(ctx context.Context, r *kist.Repository, a, b string) (string, er
 type comparison struct {
 	env      *Env
 	repo     *kist.Repository
-	old, new view.View
+	old, new compare.View
 	form     *changeForm
 	note     string                 // a remark, if the old version is not the parent
 	lost     map[*object.Entry]bool // entries of lost content
@@ -337,11 +337,11 @@ func (c *comparison) changes(ctx context.Context, paths []string) ([]fileChange,
 	return out, nil
 }
 
-// diff is [view.Diff] without files that only one version has in a folder that is
+// diff is [compare.Diff] without files that only one version has in a folder that is
 // lost in the other.
 func (c *comparison) diff(ctx context.Context, paths []string, renames bool) ([]tree.Change, error) {
 	c.env.repo.lost.begin("")
-	list, err := view.Diff(ctx, c.old, c.new, paths, renames)
+	list, err := compare.Diff(ctx, c.old, c.new, paths, renames)
 	return slices.DeleteFunc(list, func(change tree.Change) bool {
 		return (change.Old == nil || change.New == nil) && c.env.repo.lost.has(change.Path)
 	}), err
@@ -498,7 +498,7 @@ func (c *comparison) texts(ctx context.Context, change fileChange) (t texts, ok 
 	return t, true, nil
 }
 
-func (c *comparison) text(ctx context.Context, v view.View, path string, e *object.Entry) ([]byte, bool, error) {
+func (c *comparison) text(ctx context.Context, v compare.View, path string, e *object.Entry) ([]byte, bool, error) {
 	switch {
 	case e == nil:
 		return nil, true, nil

@@ -17,8 +17,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 // toolOptions select a program that shows changes in place of diff.
@@ -205,7 +205,7 @@ func (t *toolRun) showFile(ctx context.Context, change fileChange) error {
 
 // provideVersion returns the name of a file with a version of path: the file in the worktree,
 // or a copy below dir.
-func (t *toolRun) provideVersion(ctx context.Context, v view.View, e *object.Entry, path, dir string) (string, error) {
+func (t *toolRun) provideVersion(ctx context.Context, v compare.View, e *object.Entry, path, dir string) (string, error) {
 	switch {
 	case e == nil:
 		return os.DevNull, nil
@@ -216,7 +216,7 @@ func (t *toolRun) provideVersion(ctx context.Context, v view.View, e *object.Ent
 }
 
 // writeCopies writes files of a commit or of the index below dir.
-func (t *toolRun) writeCopies(ctx context.Context, v view.View, paths []string, dir string) error {
+func (t *toolRun) writeCopies(ctx context.Context, v compare.View, paths []string, dir string) error {
 	_, err := checkout.Extract(ctx, t.repo, v, checkout.ExtractOptions{Paths: paths, To: dir})
 	return err
 }
@@ -242,7 +242,7 @@ func (t *toolRun) showFolders(ctx context.Context, changes []fileChange) error {
 }
 
 // fillFolder fills a folder with the versions of paths. Those of the worktree are links.
-func (t *toolRun) fillFolder(ctx context.Context, v view.View, paths []string, dir string) error {
+func (t *toolRun) fillFolder(ctx context.Context, v compare.View, paths []string, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil || len(paths) == 0 {
 		return err
 	}

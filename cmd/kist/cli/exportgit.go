@@ -12,7 +12,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/work/convert"
 )
 
 func newExport(env *Env) *cobra.Command {

@@ -15,9 +15,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -115,7 +115,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *Env, r *kist.Reposito
 // extracted is what restore --to writes: paths of a view, and the folder in whose place DIR
 // comes, or nil.
 type extracted struct {
-	view  view.View
+	view  compare.View
 	paths []string
 	root  *object.Entry
 }
@@ -149,7 +149,7 @@ func (o *restoreOptions) extracted(ctx context.Context, env *Env, r *kist.Reposi
 		from.view.Tree, from.root = at.entry.Content.ID, &at.entry
 	default:
 		_, name := tree.Split(at.path)
-		from.view, err = view.Moved(ctx, at.view(), at.path, name)
+		from.view, err = compare.Moved(ctx, at.view(), at.path, name)
 	}
 	return from, err
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 type fetchOptions struct {
-	tracking.FetchOptions
+	exchange.FetchOptions
 	all, tags bool
 }
 
@@ -136,11 +136,11 @@ func fetchRemote(env *Env, r *kist.Repository, args []string) (string, error) {
 }
 
 // fetchFrom fetches from a remote and prints the result.
-func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.FetchOptions) error {
+func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o exchange.FetchOptions) error {
 	p := env.progress("fetching")
 	defer p.Stop()
 	o.Progress = p.transferred()
-	result, err := tracking.Fetch(ctx, r, o)
+	result, err := exchange.Fetch(ctx, r, o)
 	p.Stop()
 	if errors.Is(err, transfer.ErrNotFastForward) {
 		err = hintf(err, "'+BRANCH:NAME' moves it anyway; its reflog keeps its commits")
@@ -160,7 +160,7 @@ func fetchFrom(ctx context.Context, env *Env, r *kist.Repository, o tracking.Fet
 }
 
 // clashed returns the error for refs that were not fetched, because other refs are in their way.
-func clashed(o tracking.FetchOptions, result *tracking.FetchResult) error {
+func clashed(o exchange.FetchOptions, result *exchange.FetchResult) error {
 	n := 0
 	for _, f := range result.Refs {
 		if f.Clash != "" {
@@ -178,7 +178,7 @@ func clashed(o tracking.FetchOptions, result *tracking.FetchResult) error {
 }
 
 // fetchedStatus returns in a word what became of a ref.
-func fetchedStatus(f tracking.FetchedRef) string {
+func fetchedStatus(f exchange.FetchedRef) string {
 	switch {
 	case f.Local == "":
 		return "fetched"
@@ -200,11 +200,11 @@ func fetchedStatus(f tracking.FetchedRef) string {
 	return "fast-forward"
 }
 
-func fetchedMove(f tracking.FetchedRef) refMove {
+func fetchedMove(f exchange.FetchedRef) refMove {
 	return newRefMove(f.Name, f.Local, f.Old, f.New, fetchedStatus(f))
 }
 
-func newFetchJSON(result *tracking.FetchResult) transferJSON {
+func newFetchJSON(result *exchange.FetchResult) transferJSON {
 	out := transferJSON{
 		Refs: []refMove{}, Objects: result.Objects, Records: result.Records, Received: &result.Bytes,
 		News: newReceivedJSON(result.Received), Lost: newLostJSON(result.Lost),
@@ -217,7 +217,7 @@ func newFetchJSON(result *tracking.FetchResult) transferJSON {
 }
 
 // printFetched prints the result of a fetch with options o.
-func printFetched(ctx context.Context, env *Env, r *kist.Repository, o tracking.FetchOptions, result *tracking.FetchResult) error {
+func printFetched(ctx context.Context, env *Env, r *kist.Repository, o exchange.FetchOptions, result *exchange.FetchResult) error {
 	m, err := registry.Resolve(r, o.Remote)
 	if err != nil {
 		return err

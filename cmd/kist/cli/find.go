@@ -15,9 +15,9 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/tree/find"
 	"github.com/kist-vcs/kist/tree/ignore"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/find"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 type findOptions struct {

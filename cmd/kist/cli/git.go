@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/work/convert"
 )
 
 type importGitOptions struct {

@@ -68,7 +68,7 @@ var gitCases = map[string]struct {
 	"export git": {safe: "git refuses such paths, and kist leaves them out"}, "fetch": {safe: ownFiles}, "find": {safe: reads}, "gc": {safe: ownFiles}, "grep": {safe: reads},
 	"help": {safe: reads}, "history": {safe: reads}, "hold": {safe: helps}, "hold add": {safe: ownFiles}, "hold list": {safe: reads}, "hold remove": {safe: ownFiles},
 	"import git": {safe: ownFiles}, "import restic": {safe: ownFiles}, "init": {safe: ownFiles}, "log": {safe: reads}, "ls": {safe: reads}, "ls-remote": {safe: reads},
-	"merge-base": {safe: reads}, "mount": {safe: "the mount hides them: TestGitFolders in tree/browse"}, "prompt": {safe: reads}, "purge": {safe: ownFiles}, "push": {safe: ownFiles},
+	"merge-base": {safe: reads}, "mount": {safe: "the mount hides them: TestGitFolders in tree/look/browse"}, "prompt": {safe: reads}, "purge": {safe: ownFiles}, "push": {safe: ownFiles},
 	"reflog": {safe: ownFiles}, "refs-of": {safe: reads}, "remote": {safe: helps}, "remote add": {safe: ownFiles}, "remote check": {safe: ownFiles}, "remote gc": {safe: ownFiles},
 	"remote get-url": {safe: reads}, "remote list": {safe: reads}, "remote log": {safe: reads}, "remote prune": {safe: ownFiles}, "remote remove": {safe: ownFiles},
 	"remote rename": {safe: ownFiles}, "remote set-url": {safe: ownFiles}, "remote show": {safe: reads}, "rev-parse": {safe: reads}, "rewrite": {safe: ownFiles},

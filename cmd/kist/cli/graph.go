@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // printGraph prints a commit to the right of the graph.

@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/grep"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/grep"
 )
 
 type grepOptions struct {
@@ -184,7 +184,7 @@ func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository,
 			}
 			yield("", grep.InHistory(ctx, r, x, func(_ object.ID, path string) bool { return paths.selects(path) }))
 		case o.cached:
-			v, err := view.OfIndex(ctx, r)
+			v, err := compare.OfIndex(ctx, r)
 			if err != nil {
 				failed(err)
 				return
@@ -198,7 +198,7 @@ func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository,
 			yield("", grep.InWorktree(r, files, paths.selects))
 		}
 		for _, rev := range revs {
-			v, err := view.OfCommit(ctx, r, rev)
+			v, err := compare.OfCommit(ctx, r, rev)
 			if err != nil {
 				failed(err)
 				return

@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // patchFlag adds the option --patch to a command.
@@ -36,17 +36,17 @@ type hunkMode struct {
 
 // patchViews returns the two sides that are compared, and what the hunks do. Without a
 // revision, the worktree is compared with the index, and the index with HEAD.
-func patchViews(ctx context.Context, r *kist.Repository, m hunkMode, paths []string) (old, new view.View, _ hunkMode, err error) {
-	var base, now view.View
+func patchViews(ctx context.Context, r *kist.Repository, m hunkMode, paths []string) (old, new compare.View, _ hunkMode, err error) {
+	var base, now compare.View
 	rev := m.rev
 	switch {
 	case rev == "" && m.worktree && !m.index || m.verb != "":
-		base, err = view.OfIndex(ctx, r)
+		base, err = compare.OfIndex(ctx, r)
 	case rev == "" || isUnborn(r, rev):
 		rev = "HEAD"
-		base, err = view.OfHead(ctx, r)
+		base, err = compare.OfHead(ctx, r)
 	default:
-		base, err = view.OfCommit(ctx, r, rev)
+		base, err = compare.OfCommit(ctx, r, rev)
 	}
 	if err != nil {
 		return old, new, m, err
@@ -54,7 +54,7 @@ func patchViews(ctx context.Context, r *kist.Repository, m hunkMode, paths []str
 	if m.worktree || m.verb != "" {
 		now, err = stage.WorktreeView(ctx, r, paths)
 	} else {
-		now, err = view.OfIndex(ctx, r)
+		now, err = compare.OfIndex(ctx, r)
 	}
 	if err != nil || m.verb != "" {
 		return base, now, m, err
@@ -100,7 +100,7 @@ func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, 
 	if c.old, c.new, m, err = patchViews(ctx, r, m, specs.paths()); err != nil {
 		return err
 	}
-	if err := env.known(ctx, r, specs, places{views: []view.View{c.old, c.new}, index: true, worktree: true}); err != nil {
+	if err := env.known(ctx, r, specs, places{views: []compare.View{c.old, c.new}, index: true, worktree: true}); err != nil {
 		return err
 	}
 	c.form.reverse = m.verb == "Apply" // for the names in headers
@@ -128,10 +128,10 @@ func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, 
 
 // stashHunks returns the function that asks which changes to stash. Asked again about the same
 // trees, it repeats its answer.
-func stashHunks(env *Env, r *kist.Repository, specs pathspecs) func(ctx context.Context, head, worktree view.View) (stashed, rest []stage.Chosen, err error) {
+func stashHunks(env *Env, r *kist.Repository, specs pathspecs) func(ctx context.Context, head, worktree compare.View) (stashed, rest []stage.Chosen, err error) {
 	var asked [2]object.ID
 	var stashed, rest []stage.Chosen
-	return func(ctx context.Context, head, worktree view.View) ([]stage.Chosen, []stage.Chosen, error) {
+	return func(ctx context.Context, head, worktree compare.View) ([]stage.Chosen, []stage.Chosen, error) {
 		trees := [2]object.ID{head.Tree, worktree.Tree}
 		if asked == trees {
 			return stashed, rest, nil

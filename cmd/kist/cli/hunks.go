@@ -11,7 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // hunkDialogue asks about the hunks of one file after the other.

@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/work/convert"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 

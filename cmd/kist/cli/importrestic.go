@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/work/convert"
 )
 
 func newImportRestic(env *Env) *cobra.Command {

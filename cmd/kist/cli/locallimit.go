@@ -12,11 +12,11 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
-	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/remote/transfer"
-	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 // evictedReader reads evicted objects from the remotes of a repository. It is safe for
@@ -232,8 +232,8 @@ func (b *backup) unload(ctx context.Context, volumes []string) error {
 		return err
 	}
 	ref.Source, ref.ID = id.String(), id
-	push := tracking.PushOptions{Remote: name, Refs: []registry.PushRef{ref}, Ahead: b.ahead, Jobs: b.env.transfer.jobs}
-	result, err := tracking.Push(ctx, b.repo, push)
+	push := exchange.PushOptions{Remote: name, Refs: []registry.PushRef{ref}, Ahead: b.ahead, Jobs: b.env.transfer.jobs}
+	result, err := exchange.Push(ctx, b.repo, push)
 	if err != nil {
 		return pushFailed(b.repo, push, result, err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 type logOptions struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // commitForm are git's options for the form in which commits are shown.

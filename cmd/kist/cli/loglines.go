@@ -9,8 +9,8 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/refs/log"
-	"github.com/kist-vcs/kist/tree/blame"
+	"github.com/kist-vcs/kist/tree/look/blame"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // checkLines returns an error if -L is used with an option or a path that it excludes.

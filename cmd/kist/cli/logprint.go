@@ -9,9 +9,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // commitPrinter prints commits and their changes, for log and show.
@@ -183,8 +183,8 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	if !p.form.wanted() && !p.filters() || c.Lines != nil || merge && !p.firstParent && !p.show || c.Expired != nil {
 		return cmp, nil, nil
 	}
-	views := make([]view.View, max(len(c.Parents), 1))
-	views[0] = view.View{Objects: p.repo.Contents()}
+	views := make([]compare.View, max(len(c.Parents), 1))
+	views[0] = compare.View{Objects: p.repo.Contents()}
 	for i, parent := range c.Parents {
 		var err error
 		if views[i], err = log.Before(ctx, p.repo, p.records, parent); err != nil {
@@ -200,7 +200,7 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	default:
 		cmp.note = "since " + before.Short() + "; the commits between have expired"
 	}
-	cmp.old, cmp.new = views[0], view.View{Tree: c.Tree, Objects: p.repo.Contents()}
+	cmp.old, cmp.new = views[0], compare.View{Tree: c.Tree, Objects: p.repo.Contents()}
 	if p.form.reverse {
 		cmp.old, cmp.new = cmp.new, cmp.old
 	}
@@ -221,7 +221,7 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 }
 
 // own returns the changes of a merge itself: files that also differ from its other parents.
-func (p *commitPrinter) own(ctx context.Context, cmp *comparison, changes []fileChange, others []view.View) ([]fileChange, error) {
+func (p *commitPrinter) own(ctx context.Context, cmp *comparison, changes []fileChange, others []compare.View) ([]fileChange, error) {
 	for _, view := range others {
 		to := *cmp
 		if p.form.reverse {

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 // place is a repository in which tests run commands.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -22,7 +22,7 @@ type lostJSON struct {
 	Who string `json:"who"` // who accepted it on the remote; empty: here
 }
 
-func newLostJSON(list []tracking.LostObject) []lostJSON {
+func newLostJSON(list []exchange.LostObject) []lostJSON {
 	var out []lostJSON
 	for _, gap := range list {
 		out = append(out, lostJSON{newProblemJSON(gap.Problem), gap.Who})
@@ -32,7 +32,7 @@ func newLostJSON(list []tracking.LostObject) []lostJSON {
 
 // printLost names the objects that neither the remote nor the repository has, with the
 // affected commits and paths.
-func printLost(ctx context.Context, env *Env, r *kist.Repository, name string, list []tracking.LostObject) {
+func printLost(ctx context.Context, env *Env, r *kist.Repository, name string, list []exchange.LostObject) {
 	if len(list) == 0 {
 		return
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 type mergeOptions struct {
@@ -285,18 +285,18 @@ func (o *mergeOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 
 // changesBetween returns the changes from one commit to another. A zero old commit is empty.
 func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
-	from := view.View{Objects: r.Contents()}
+	from := compare.View{Objects: r.Contents()}
 	if !old.IsZero() {
 		var err error
-		if from, err = view.OfCommit(ctx, r, old.String()); err != nil {
+		if from, err = compare.OfCommit(ctx, r, old.String()); err != nil {
 			return nil, err
 		}
 	}
-	to, err := view.OfCommit(ctx, r, new.String())
+	to, err := compare.OfCommit(ctx, r, new.String())
 	if err != nil {
 		return nil, err
 	}
-	return view.Diff(ctx, from, to, nil, true)
+	return compare.Diff(ctx, from, to, nil, true)
 }
 
 // conflictJSON is a conflict as merge and revert print it with --json.

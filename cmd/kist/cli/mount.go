@@ -11,7 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/mount"
-	"github.com/kist-vcs/kist/tree/browse"
+	"github.com/kist-vcs/kist/tree/look/browse"
 )
 
 type mountOptions struct {

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/tree/convert"
+	"github.com/kist-vcs/kist/tree/work/convert"
 )
 
 // named is a kist repository and a git repository with the same random history.

@@ -12,7 +12,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // noFile is the name of a missing file in the unified format.
@@ -328,7 +328,7 @@ func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Rang
 		}
 		return *e
 	}
-	ranges, err := view.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
+	ranges, err := compare.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
 	if errors.Is(err, object.ErrPurged) || object.PassOver(c.new.Objects, change.Path, object.Key{}, err) {
 		return nil, nil // the caller reports the loss
 	}

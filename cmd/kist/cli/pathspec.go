@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/ignore"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -206,7 +206,7 @@ func (s *pathspec) matches(path string) bool {
 
 // places are the places where pathspecs are matched.
 type places struct {
-	views     []view.View
+	views     []compare.View
 	history   bool // all commits that refs, their logs and holds reach
 	index     bool
 	conflicts bool // paths with conflicts only

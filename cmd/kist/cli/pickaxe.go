@@ -9,8 +9,8 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/grep"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/grep"
 )
 
 // pickaxe selects changes by the text in them, as git's -S and -G do. The zero pickaxe selects
@@ -89,7 +89,7 @@ func (x *pickaxe) selects(ctx context.Context, c *comparison, change fileChange)
 
 // count returns how often an entry has the text. Content that is purged, lost, or too large for
 // a regular expression does not have it.
-func (x *pickaxe) count(ctx context.Context, c *comparison, v view.View, path string, e *object.Entry) (int, error) {
+func (x *pickaxe) count(ctx context.Context, c *comparison, v compare.View, path string, e *object.Entry) (int, error) {
 	if e == nil || e.Type != object.TypeFile && e.Type != object.TypeSymlink {
 		return 0, nil
 	}
@@ -112,7 +112,7 @@ func (x *pickaxe) count(ctx context.Context, c *comparison, v view.View, path st
 	return n, err
 }
 
-func (x *pickaxe) countFile(ctx context.Context, c *comparison, v view.View, path string, e *object.Entry) (int, error) {
+func (x *pickaxe) countFile(ctx context.Context, c *comparison, v compare.View, path string, e *object.Entry) (int, error) {
 	if e.Size > tree.MaxText && !v.Worktree && !x.regexp && !x.fold {
 		return grep.CountText(object.NewContentReader(ctx, v.Objects, *e), x.text)
 	}

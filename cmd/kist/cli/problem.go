@@ -16,7 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
 // problemJSON is something wrong in a repository or on a remote, as verify prints it with

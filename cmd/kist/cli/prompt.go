@@ -11,9 +11,9 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/bisect"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 func newPrompt(env *Env) *cobra.Command {

@@ -9,15 +9,15 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/tracking"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/rebase"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/rebase"
 )
 
 type pullOptions struct {
 	mergeOptions
-	fetch             tracking.FetchOptions
+	fetch             exchange.FetchOptions
 	rebase, autostash bool
 }
 
@@ -69,7 +69,7 @@ type pulledRebaseJSON struct {
 }
 
 // newPulledJSON returns the JSON of the fetch of a pull; nil if there was none.
-func newPulledJSON(fetched *tracking.FetchResult) *transferJSON {
+func newPulledJSON(fetched *exchange.FetchResult) *transferJSON {
 	if fetched == nil {
 		return nil
 	}
@@ -94,11 +94,11 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	p := env.progress("pulling")
 	defer p.Stop()
 	o.Progress, o.fetch.Progress, o.fetch.Jobs = p.amounts(), p.transferred(), env.transfer.jobs
-	pull := tracking.PullOptions{Source: source, Fetch: o.fetch, Merge: o.MergeOptions}
+	pull := exchange.PullOptions{Source: source, Fetch: o.fetch, Merge: o.MergeOptions}
 	if o.rebase {
 		pull.Rebase = &rebase.Options{Autostash: o.autostash, StepOptions: commits.StepOptions{Brief: true, Progress: o.Progress}}
 	}
-	result, err := tracking.Pull(ctx, r, pull)
+	result, err := exchange.Pull(ctx, r, pull)
 	p.Stop()
 
 	if errors.Is(err, kist.ErrNoUpstream) {
@@ -112,7 +112,7 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	}
 	err = missingSource(err, args, result)
 	if result.Fetch != nil && !env.global.json {
-		fetched := tracking.FetchOptions{Remote: result.Source.Remote}
+		fetched := exchange.FetchOptions{Remote: result.Source.Remote}
 		if err := printFetched(ctx, env, r, fetched, result.Fetch); err != nil {
 			return err
 		}
@@ -129,7 +129,7 @@ func (o *pullOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 }
 
 // missingSource returns err, or a better error for a branch to pull that the remote lacks.
-func missingSource(err error, args []string, result *tracking.PullResult) error {
+func missingSource(err error, args []string, result *exchange.PullResult) error {
 	if result.Fetch == nil || len(args) != 2 || !errors.Is(err, refs.ErrNotFound) {
 		return err
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/gc/rewrite"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 type purgeOptions struct {
@@ -267,11 +267,11 @@ func purgeTargets(ctx context.Context, env *Env, r *kist.Repository, o purgeOpti
 	}
 	in := places{history: o.allHistory}
 	if !o.allHistory {
-		head, err := view.OfHead(ctx, r)
+		head, err := compare.OfHead(ctx, r)
 		if err != nil {
 			return what, err
 		}
-		in.views = []view.View{head}
+		in.views = []compare.View{head}
 	}
 	paths, err := env.find(ctx, r, specs, in)
 	for _, path := range paths {

@@ -15,14 +15,14 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
-	"github.com/kist-vcs/kist/remote/tracking"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 type pushOptions struct {
-	tracking.PushOptions
+	exchange.PushOptions
 	all, tags, delete, force, prune bool
 }
 
@@ -102,7 +102,7 @@ func (o *pushOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	p := env.progress("pushing")
 	defer p.Stop()
 	o.Progress, o.Jobs = p.transferred(), env.transfer.jobs
-	result, err := tracking.Push(ctx, r, o.PushOptions)
+	result, err := exchange.Push(ctx, r, o.PushOptions)
 	p.Stop()
 
 	rejected := errors.Is(err, transfer.ErrNotFastForward) // then the result has the refs
@@ -155,7 +155,7 @@ func (o *pushOptions) choose(ctx context.Context, env *Env, r *kist.Repository, 
 }
 
 // locksFailed returns the error of a push that did not renew all locks.
-func locksFailed(result *tracking.PushResult) error {
+func locksFailed(result *exchange.PushResult) error {
 	if result.LockErr == nil {
 		return nil
 	}
@@ -163,7 +163,7 @@ func locksFailed(result *tracking.PushResult) error {
 }
 
 // pushFailed adds advice to the error of a push.
-func pushFailed(r *kist.Repository, push tracking.PushOptions, result *tracking.PushResult, err error) error {
+func pushFailed(r *kist.Repository, push exchange.PushOptions, result *exchange.PushResult, err error) error {
 	switch rejected := errors.Is(err, transfer.ErrNotFastForward); {
 	case rejected && onlyTags(result.Refs):
 		return hintf(err, "'kist fetch' shows the tag there; --force replaces it")
@@ -201,7 +201,7 @@ func onlyTags(list []transfer.RefResult) bool {
 }
 
 // pullOf returns the command that brings what stands in the way of a push.
-func pullOf(r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) string {
+func pullOf(r *kist.Repository, o exchange.PushOptions, result *exchange.PushResult) string {
 	for _, ref := range result.Refs {
 		branch, ok := strings.CutPrefix(ref.Name, refs.Heads)
 		if ref.Err == nil || !ok {
@@ -366,7 +366,7 @@ func openRemote(ctx context.Context, env *Env, r *kist.Repository, name string) 
 }
 
 // printPushed prints the result of a push.
-func printPushed(ctx context.Context, env *Env, r *kist.Repository, o tracking.PushOptions, result *tracking.PushResult) error {
+func printPushed(ctx context.Context, env *Env, r *kist.Repository, o exchange.PushOptions, result *exchange.PushResult) error {
 	if env.global.json {
 		out := transferJSON{
 			Refs: []refMove{}, Objects: result.Objects, Records: result.Records, Sent: &result.Bytes, Lost: newLostJSON(result.Lost),

@@ -10,9 +10,9 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/rebase"
-	"github.com/kist-vcs/kist/tree/stash"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/rebase"
+	"github.com/kist-vcs/kist/tree/work/stash"
 )
 
 type rebaseOptions struct {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/remote/exchange"
 )
 
 // receivedJSON is a record as fetch prints it with --json.
@@ -25,7 +25,7 @@ type receivedJSON struct {
 	Waits  bool      `json:"waits"`
 }
 
-func newReceivedJSON(list []tracking.ReceivedRecord) []receivedJSON {
+func newReceivedJSON(list []exchange.ReceivedRecord) []receivedJSON {
 	out := []receivedJSON{}
 	for _, r := range list {
 		out = append(out, receivedJSON{
@@ -44,7 +44,7 @@ const (
 // printReceived prints the records of others: the action, by whom, why, and the
 // local names that need the objects. Records that are equal except for their object
 // are one group.
-func printReceived(env *Env, o tracking.FetchOptions, result *tracking.FetchResult) {
+func printReceived(env *Env, o exchange.FetchOptions, result *exchange.FetchResult) {
 	type group struct {
 		what, by string
 		ids      []string
@@ -73,14 +73,14 @@ func printReceived(env *Env, o tracking.FetchOptions, result *tracking.FetchResu
 		return g.what + " " + ids + printable(g.by)
 	}))
 	warnImplausible(env, o.Remote, result)
-	if waits > 0 && o.Waiting != tracking.Refuse {
+	if waits > 0 && o.Waiting != exchange.Refuse {
 		env.warn("%s for you: they would remove content that is needed here", plural(uint64(waits), "record waits", "records wait"))
 		env.info("'kist fetch --records accept %s' accepts them; '--records refuse' revokes them, for everybody after your next push", printable(o.Remote))
 	}
 }
 
 // warnImplausible warns about records of a remote that have no effect.
-func warnImplausible(e *Env, name string, result *tracking.FetchResult) {
+func warnImplausible(e *Env, name string, result *exchange.FetchResult) {
 	if n := len(result.Implausible); n > 0 {
 		e.warn("%s of %s without effect: no honest repository reaches generation %d (by %s)", plural(uint64(n), "record", "records"),
 			quoteArg(name), result.Implausible[0].Generation, result.Implausible[0].Who)
@@ -88,7 +88,7 @@ func warnImplausible(e *Env, name string, result *tracking.FetchResult) {
 }
 
 // receivedWhat describes the effect of a record on its object.
-func receivedWhat(r *tracking.ReceivedRecord) string {
+func receivedWhat(r *exchange.ReceivedRecord) string {
 	text := map[record.Kind]string{record.Purge: "purged: " + r.Key.Kind.String(), record.Expire: "expired:", record.Hold: "held:"}[r.Kind]
 	if !r.On {
 		text = "no longer " + text
@@ -98,7 +98,7 @@ func receivedWhat(r *tracking.ReceivedRecord) string {
 
 // receivedBy returns who made a record, where and why, and the local names that need the
 // object.
-func receivedBy(r *tracking.ReceivedRecord) string {
+func receivedBy(r *exchange.ReceivedRecord) string {
 	text := ", by " + r.Who
 	if r.Who == "" {
 		text = ", by somebody"
@@ -127,12 +127,12 @@ func receivedBy(r *tracking.ReceivedRecord) string {
 }
 
 // parseDecision parses the decision on waiting records.
-func parseDecision(text string) (d tracking.Decision, err error) {
+func parseDecision(text string) (d exchange.Decision, err error) {
 	switch text {
 	case "accept":
-		return tracking.Accept, nil
+		return exchange.Accept, nil
 	case "refuse":
-		return tracking.Refuse, nil
+		return exchange.Refuse, nil
 	}
 	return d, fmt.Errorf("%s is neither accept nor refuse", quoteArg(text))
 }

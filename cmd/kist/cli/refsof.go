@@ -14,8 +14,8 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/versions"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 type refsOfOptions struct{ file, commits bool }
@@ -118,7 +118,7 @@ func (o *refsOfOptions) contents(ctx context.Context, env *Env, r *kist.Reposito
 		return one(localContent(ctx, env, r, arg))
 	}
 	if path, err := env.repoPath(r, arg); err == nil {
-		head, err := view.OfHead(ctx, r)
+		head, err := compare.OfHead(ctx, r)
 		if err != nil {
 			return nil, err
 		}

@@ -11,9 +11,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/check"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
-	"github.com/kist-vcs/kist/remote/tracking"
 )
 
 func newRemote(env *Env) *cobra.Command {
@@ -211,7 +211,7 @@ func (o *remoteAddOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	if !o.fetch {
 		return nil
 	}
-	err = fetchFrom(ctx, env, r, tracking.FetchOptions{Remote: m.Name})
+	err = fetchFrom(ctx, env, r, exchange.FetchOptions{Remote: m.Name})
 	if errors.Is(err, rootlog.ErrEmpty) {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/remote/tracking"
+	"github.com/kist-vcs/kist/remote/exchange"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 )
 
 func newRemoteRename(env *Env) *cobra.Command {
@@ -147,7 +147,7 @@ func runRemotePrune(ctx context.Context, env *Env, r *kist.Repository, name stri
 	if err != nil {
 		return err
 	}
-	gone, err := tracking.Prune(ctx, r, name, dryRun)
+	gone, err := exchange.Prune(ctx, r, name, dryRun)
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -172,12 +172,12 @@ func (o *restoreOptions) restoreVersions(ctx context.Context, env *Env, r *kist.
 
 // pathsOf returns a commit, and the paths in it that match specs. Without specs, the only
 // path is "", the root.
-func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (view.View, []string, error) {
-	source, err := view.OfCommit(ctx, r, rev)
+func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (compare.View, []string, error) {
+	source, err := compare.OfCommit(ctx, r, rev)
 	if err != nil {
 		return source, nil, err
 	}
-	paths, err := env.find(ctx, r, specs, places{views: []view.View{source}})
+	paths, err := env.find(ctx, r, specs, places{views: []compare.View{source}})
 	if len(paths) == 0 {
 		paths = []string{""}
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // revsAndPaths separates revisions (among them "A..B" and "^REV") from paths of the
@@ -104,8 +104,8 @@ type located struct {
 }
 
 // view returns the version of all files that l is in.
-func (l located) view() view.View {
-	return view.View{Tree: l.tree, Commit: l.commit, Objects: l.objects}
+func (l located) view() compare.View {
+	return compare.View{Tree: l.tree, Commit: l.commit, Objects: l.objects}
 }
 
 // namesPath reports whether an argument has the form REV:PATH.
@@ -132,12 +132,12 @@ func (e *Env) locate(ctx context.Context, r *kist.Repository, revPath string) (l
 		side, path = cutSide(path)
 	}
 	at := located{rev: rev}
-	var source view.View
+	var source compare.View
 	var err error
 	if rev == "" && hasPath {
-		source, err = view.OfIndex(ctx, r)
+		source, err = compare.OfIndex(ctx, r)
 	} else {
-		source, err = view.OfCommit(ctx, r, rev)
+		source, err = compare.OfCommit(ctx, r, rev)
 	}
 	if !hasPath && errors.Is(err, refs.ErrNotFound) {
 		if _, v, ok, err := versionOf(ctx, e, r, revPath); err != nil {
@@ -244,7 +244,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 	if at.path != "" {
 		return nil, false, hintf(usagef("%s is a path already", quoteArg(what)), "write '%s -- PATH...'", printable(at.rev))
 	}
-	in := places{views: []view.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
+	in := places{views: []compare.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
 	if err := env.known(ctx, r, specs, in); err != nil {
 		return nil, false, err
 	}

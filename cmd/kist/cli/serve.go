@@ -23,7 +23,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/web"
-	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
 // defaultListen is the address of a server without --listen.

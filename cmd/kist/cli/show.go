@@ -12,8 +12,8 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 type showOptions struct {

@@ -11,9 +11,9 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/stash"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/stage"
+	"github.com/kist-vcs/kist/tree/work/stash"
 )
 
 func newStash(env *Env) *cobra.Command {
@@ -150,7 +150,7 @@ func (o *stashPushOptions) checkTracked(ctx context.Context, r *kist.Repository,
 	if o.Untracked || !specs.plain() {
 		return nil
 	}
-	head, err := view.OfHead(ctx, r)
+	head, err := compare.OfHead(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -242,10 +242,10 @@ func (o *stashShowOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		return err
 	}
 	c := &comparison{env: env, repo: r, form: &o.form}
-	if c.old, err = view.OfCommit(ctx, r, parts.Base.String()); err != nil {
+	if c.old, err = compare.OfCommit(ctx, r, parts.Base.String()); err != nil {
 		return err
 	}
-	if c.new, err = view.OfCommit(ctx, r, e.New.String()); err != nil {
+	if c.new, err = compare.OfCommit(ctx, r, e.New.String()); err != nil {
 		return err
 	}
 	changes, err := c.changes(ctx, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 type statsOptions struct {
@@ -185,7 +185,7 @@ func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string
 			revs = []string{"HEAD"}
 		}
 		for _, rev := range revs {
-			view, err := view.OfCommit(ctx, r, rev)
+			view, err := compare.OfCommit(ctx, r, rev)
 			if err != nil {
 				return nil, err
 			}

@@ -13,11 +13,11 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -123,11 +123,11 @@ func statusPaths(ctx context.Context, env *Env, r *kist.Repository, o statusOpti
 	if len(specs) == 0 {
 		return nil, nil
 	}
-	head, err := view.OfHead(ctx, r)
+	head, err := compare.OfHead(ctx, r)
 	if err != nil && !isLost(err) {
 		return nil, err
 	}
-	in := places{views: []view.View{head}, index: true, worktree: true, ignored: o.ignored}
+	in := places{views: []compare.View{head}, index: true, worktree: true, ignored: o.ignored}
 	if err := env.known(ctx, r, specs, in); err != nil {
 		return nil, err
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/bisect"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/operation"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 

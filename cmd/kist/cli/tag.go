@@ -11,8 +11,8 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/log"
-	"github.com/kist-vcs/kist/tree/commits"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 type tagOptions struct {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/registry"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
 )
 
 // standing compares a branch with its upstream, as in "origin/main" and ": ahead 1, behind 2".

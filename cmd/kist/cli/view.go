@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/farm"
+	"github.com/kist-vcs/kist/tree/views"
 )
 
 func newView(env *Env) *cobra.Command {
@@ -71,14 +71,14 @@ whose content was purged or lost, or whose link would be in a .git folder).`,
 		ValidArgsFunction: completeNth(cobra.NoFileCompletions, cobra.NoFileCompletions, env.complete(revisions)),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		v := farm.View{Name: args[0], Template: args[1]}
+		v := views.View{Name: args[0], Template: args[1]}
 		if len(args) == 3 {
 			v.Rev = previous(args[2])
 		}
 		if dir != "" {
 			v.Dir = env.path(dir)
 		}
-		report, err := farm.Add(ctx, r, v)
+		report, err := views.Add(ctx, r, v)
 		if err != nil {
 			return err
 		}
@@ -103,8 +103,8 @@ With --json, for each view: name, template, dir, rev and current (up to date).`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		for _, v := range farm.All(r) {
-			current := farm.IsCurrent(ctx, r, v)
+		for _, v := range views.All(r) {
+			current := views.IsCurrent(ctx, r, v)
 			if env.global.json {
 				env.json(struct {
 					viewJSON
@@ -134,10 +134,10 @@ that kist did not make, nothing changes, and the error lists them.
 With --json: as for 'kist view add'.`,
 		Example:           `  kist view rebuild by-date`,
 		Args:              arguments(1, 1, "NAME"),
-		ValidArgsFunction: env.complete(views),
+		ValidArgsFunction: env.complete(viewNames),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		report, err := farm.Verify(ctx, r, args[0], farm.VerifyOptions{Fix: true, Vacuum: true, Rebuild: true})
+		report, err := views.Verify(ctx, r, args[0], views.VerifyOptions{Fix: true, Vacuum: true, Rebuild: true})
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ With --json: as for 'kist view add'.`,
 }
 
 func newViewVerify(env *Env) *cobra.Command {
-	var o farm.VerifyOptions
+	var o views.VerifyOptions
 	cmd := &cobra.Command{
 		Use:   "verify [OPTIONS] NAME",
 		Short: "check the links and files of a view",
@@ -165,7 +165,7 @@ problem: view, kind, path and fixed.`,
 		Example: `  kist view verify by-date
   kist view verify --fix --vacuum by-date`,
 		Args:              arguments(1, 1, "NAME"),
-		ValidArgsFunction: env.complete(views),
+		ValidArgsFunction: env.complete(viewNames),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 		return runViewVerify(ctx, env, r, args[0], o)
@@ -175,8 +175,8 @@ problem: view, kind, path and fixed.`,
 	return cmd
 }
 
-func runViewVerify(ctx context.Context, env *Env, r *kist.Repository, name string, o farm.VerifyOptions) error {
-	report, err := farm.Verify(ctx, r, name, o)
+func runViewVerify(ctx context.Context, env *Env, r *kist.Repository, name string, o views.VerifyOptions) error {
+	report, err := views.Verify(ctx, r, name, o)
 	if report == nil {
 		return err
 	}
@@ -216,10 +216,10 @@ and the files that no other view needs. Commits and their content stay. Other
 files in the folder stay, and a warning lists them.`,
 		Example:           `  kist view remove by-date`,
 		Args:              arguments(1, 1, "NAME"),
-		ValidArgsFunction: env.complete(views),
+		ValidArgsFunction: env.complete(viewNames),
 	}
 	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-		foreign, err := farm.Remove(ctx, r, args[0])
+		foreign, err := views.Remove(ctx, r, args[0])
 		for _, path := range foreign {
 			env.warn("not removed, because kist did not make it: %s", quotePath(path))
 		}
@@ -240,12 +240,12 @@ type viewJSON struct {
 	Rev      string `json:"rev"`
 }
 
-func newViewJSON(v farm.View) viewJSON {
+func newViewJSON(v views.View) viewJSON {
 	return viewJSON{v.Name, v.Template, v.Dir, jsonform.Raw(v.Dir), v.Rev}
 }
 
 // showView prints a view that is complete.
-func showView(env *Env, report *farm.Report, done string) {
+func showView(env *Env, report *views.Report, done string) {
 	env.json(struct {
 		viewJSON
 		Commit  object.ID `json:"commit"`
@@ -258,9 +258,9 @@ func showView(env *Env, report *farm.Report, done string) {
 	}
 }
 
-// views proposes the names of views.
-func views(_ context.Context, _ *Env, r *kist.Repository, prefix string) (names []string) {
-	for _, v := range farm.All(r) {
+// viewNames proposes the names of views.
+func viewNames(_ context.Context, _ *Env, r *kist.Repository, prefix string) (names []string) {
+	for _, v := range views.All(r) {
 		if strings.HasPrefix(v.Name, prefix) {
 			names = append(names, v.Name)
 		}

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // FileVersion is a version of a file as history prints it with --json.

@@ -17,7 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/browse"
+	"github.com/kist-vcs/kist/tree/look/browse"
 )
 
 // fileSystem answers the requests of the system. It has an inode for each node that the

@@ -13,7 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/browse"
+	"github.com/kist-vcs/kist/tree/look/browse"
 )
 
 func entry(name string, content byte) *browse.Node {

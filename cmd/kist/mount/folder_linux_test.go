@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/tree/browse"
+	"github.com/kist-vcs/kist/tree/look/browse"
 )
 
 // Another user exchanges a folder above by a symlink: the mount stays in the opened folder, and

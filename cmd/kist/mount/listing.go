@@ -8,7 +8,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"github.com/kist-vcs/kist/tree/browse"
+	"github.com/kist-vcs/kist/tree/look/browse"
 )
 
 // listing is an open folder. Entry 0 is the folder itself, entry 1 its parent.

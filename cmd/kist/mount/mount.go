@@ -13,7 +13,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fuse"
 
-	"github.com/kist-vcs/kist/tree/browse"
+	"github.com/kist-vcs/kist/tree/look/browse"
 )
 
 // Errors of Mount about the folder.

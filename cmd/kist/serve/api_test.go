@@ -8,9 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // document has the parts of an OpenAPI document that the tests use.
@@ -183,7 +183,7 @@ func TestAPI(t *testing.T) {
 
 // TestAPIPages checks that all pages of a list together have each item once.
 func TestAPIPages(t *testing.T) {
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	const commits, files = 7, 11
 	for i := range commits {
 		for j := range files {

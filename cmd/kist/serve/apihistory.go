@@ -9,7 +9,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // history is the index of history that the requests of a [Site] share.

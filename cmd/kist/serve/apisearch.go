@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/grep"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/grep"
 )
 
 // Limits of a search.
@@ -117,7 +117,7 @@ func (c *Commit) searchText(ctx context.Context, at string, dir object.Entry, te
 		}
 		return ok
 	}
-	files := grep.InView(ctx, view.View{Tree: dir.Content.ID, Commit: c.Commit, Objects: c.Objects}, selected)
+	files := grep.InView(ctx, compare.View{Tree: dir.Content.ID, Commit: c.Commit, Objects: c.Objects}, selected)
 	err = grep.Search(ctx, files, grep.Options{Pattern: pattern}, searchTasks, func(b grep.Block) error {
 		for _, line := range b.Lines {
 			if len(found) == limit {

@@ -16,16 +16,16 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // guarded returns a repository with rules: anna and the crew may read folder, everyone may read
 // open and folder/shown.txt, and only the owner may read none.
-func guarded(t *testing.T) *treetest.Repository {
-	s := treetest.New(t)
+func guarded(t *testing.T) *kisttest.Repository {
+	s := kisttest.New(t)
 	for _, path := range []string{"plain.txt", "folder/secret.txt", "folder/deep/secret.txt", "folder/shown.txt", "open/a.txt", "none/a.txt"} {
 		s.Write(path, "text of "+path+"\n")
 	}

@@ -13,15 +13,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/dav"
 	"github.com/kist-vcs/kist/cmd/kist/serve/web"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // complete returns a server with all routes of 'kist serve'.
-func complete(s *treetest.Repository, o serve.Options) *serve.Server {
+func complete(s *kisttest.Repository, o serve.Options) *serve.Server {
 	s.Helper()
 	server := serve.New(s.Repo, o)
 	pages, err := web.New(s.Context(), server.Site(), web.Options{Now: time.Now, Jobs: 2})

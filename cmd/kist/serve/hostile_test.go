@@ -15,9 +15,9 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // rawGet sends target unchanged in a request line, and returns the status and the body.
@@ -86,7 +86,7 @@ var hostileNames = []string{
 
 // TestHostileNames checks listings, links, downloads and the API with hostile names.
 func TestHostileNames(t *testing.T) {
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	for i, name := range hostileNames {
 		r.Write("top/"+name, fmt.Sprint("content ", i))
 		r.Write("dirs/"+name+"/inside", fmt.Sprint("inside ", i))
@@ -189,7 +189,7 @@ func checkMarkup(t *testing.T, page string) {
 
 // No file can run a script in the origin of the server, whatever its content and its content type.
 func TestActiveContent(t *testing.T) {
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	contents := map[string]string{
 		"page.html": "<!DOCTYPE html><script>alert(1)</script>", "page.xhtml": `<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><script>alert(1)</script></html>`,
 		"pic.svg": `<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>`, "code.js": "#!/usr/bin/env node\nalert(1)", "style.css": "body{}",

@@ -17,11 +17,11 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 func writeFile(t testing.TB, path, text string) {
@@ -34,10 +34,10 @@ func writeFile(t testing.TB, path, text string) {
 // While a second repository instance commits, collects garbage and purges, each answer is complete
 // and correct, or reports that the content was purged.
 func TestBesideWriters(t *testing.T) {
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	const files = 6
 	contents := func(round, file int) string {
-		return fmt.Sprintf("round %d file %d\n", round, file) + string(treetest.Noise(byte(16*round+file), 40_000))
+		return fmt.Sprintf("round %d file %d\n", round, file) + string(kisttest.Noise(byte(16*round+file), 40_000))
 	}
 	commit := func(round int) {
 		for file := range files {
@@ -99,8 +99,8 @@ func TestBesideWriters(t *testing.T) {
 
 // An answer with damaged content is never complete, even if the content begins intact.
 func TestDamage(t *testing.T) {
-	r := treetest.New(t)
-	r.Write("large", string(treetest.Noise(1, 9<<20)))
+	r := kisttest.New(t)
+	r.Write("large", string(kisttest.Noise(1, 9<<20)))
 	r.Add(stage.AddOptions{})
 	r.Commit("large\n")
 	dir := t.TempDir()

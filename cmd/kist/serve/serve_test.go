@@ -12,19 +12,19 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // site is a repository that is served while a test runs.
 type site struct {
-	*treetest.Repository
+	*kisttest.Repository
 	url string // without a slash at the end
 }
 
 // serving serves s until the test ends.
-func serving(s *treetest.Repository, o serve.Options) *site {
+func serving(s *kisttest.Repository, o serve.Options) *site {
 	s.Helper()
 	if o.Log == nil {
 		o.Log = func(line string) { s.Log(line) }
@@ -32,7 +32,7 @@ func serving(s *treetest.Repository, o serve.Options) *site {
 	return servingWith(s, serve.New(s.Repo, o))
 }
 
-func servingWith(s *treetest.Repository, server *serve.Server) *site {
+func servingWith(s *kisttest.Repository, server *serve.Server) *site {
 	s.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	s.Check(err)
@@ -98,8 +98,8 @@ func (s *site) want(path string, code int, text string, headers ...string) reply
 }
 
 // small returns a repository with two commits.
-func small(t *testing.T) *treetest.Repository {
-	s := treetest.New(t)
+func small(t *testing.T) *kisttest.Repository {
+	s := kisttest.New(t)
 	s.Write("a.txt", "first\n")
 	s.Write("folder/b.txt", "b\n")
 	s.Write("folder/deep/c.txt", "c\n")
@@ -113,7 +113,7 @@ func small(t *testing.T) *treetest.Repository {
 
 // With full metadata, the start of 1970 is a time like any other.
 func TestEpoch(t *testing.T) {
-	r := treetest.NewWith(t, kist.InitOptions{Full: true})
+	r := kisttest.NewWith(t, kist.InitOptions{Full: true})
 	r.Write("epoch", "old\n")
 	r.Check(os.Chtimes(filepath.Join(r.Dir, "epoch"), time.Unix(0, 0), time.Unix(0, 0)))
 	r.Add(stage.AddOptions{})
@@ -201,7 +201,7 @@ func TestFolders(t *testing.T) {
 
 // TestUnborn checks the answers of a repository without a commit.
 func TestUnborn(t *testing.T) {
-	s := serving(treetest.New(t), serve.Options{})
+	s := serving(kisttest.New(t), serve.Options{})
 	s.want("/files/", 404, "")
 	s.want("/api/v1/refs", 200, `"commit":null`)
 	s.want("/api/v1/log", 404, "")

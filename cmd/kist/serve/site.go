@@ -16,7 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 const (
@@ -77,7 +77,7 @@ func (s *Site) Objects() object.Reader { return kist.ContentsOf(s.Repo, s.cache)
 
 // Commit is a commit as the user of a request sees it.
 type Commit struct {
-	view.View // its Objects return an error for purged content
+	compare.View // its Objects return an error for purged content
 
 	Info  *object.Commit
 	Rules *access.Rules // of the user
@@ -99,7 +99,7 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 		return nil, err
 	}
 
-	c := &Commit{View: view.View{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
+	c := &Commit{View: compare.View{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
 	c.Rules, err = s.Guard.Rules(ctx, access.UserOf(ctx), access.Place{Commit: id, Tree: info.Tree, Objects: objects})
 	return c, err
 }

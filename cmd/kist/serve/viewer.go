@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // Viewer answers what the user of a request may see of many commits. One goroutine at a time

@@ -5,20 +5,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // commit commits the index and returns the tree.
-func commit(s *treetest.Repository, message string) object.ID {
+func commit(s *kisttest.Repository, message string) object.ID {
 	s.Helper()
 	return s.Commit(message).Commit.Tree
 }
 
 // setAttrs sets attributes. A line is "path key=value", or "path -key" to remove the attribute.
-func setAttrs(s *treetest.Repository, lines ...string) {
+func setAttrs(s *kisttest.Repository, lines ...string) {
 	s.Helper()
 	for _, line := range lines {
 		path, attr, _ := strings.Cut(line, " ")
@@ -36,7 +36,7 @@ func setAttrs(s *treetest.Repository, lines ...string) {
 }
 
 func TestRules(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	for _, path := range []string{"plain", "open/a", "crew/a", "crew/sub/b", "crew/open", "crew/none", "both/a", "both/more/a", "users/a"} {
 		s.Write(path, path)
 	}
@@ -90,7 +90,7 @@ func TestRules(t *testing.T) {
 
 // A new rule also protects old versions. Removing a rule does not open old versions.
 func TestRulesOfTwoTrees(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Write("a/f", "1")
 	s.Write("b/f", "1")
 	s.Add(stage.AddOptions{})
@@ -114,7 +114,7 @@ func TestRulesOfTwoTrees(t *testing.T) {
 
 // If the rules cannot be read, access is denied.
 func TestUnreadableRules(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	missing := object.Sum([]byte("no such tree"))
 	for _, user := range []access.User{{}, {Name: "eve"}} {
 		if err := access.New(user, s.Repo.Objects(), missing).MayRead(t.Context(), "a"); err == nil {

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // store keeps trees in memory. Some of them are lost.
@@ -47,13 +47,13 @@ func (s *store) tree(paths map[string]string) object.ID {
 		}
 		if isDir {
 			entry.Type = object.TypeDir
-			treetest.Check(s.t, e.SetDir(s.t.Context(), dir, entry))
+			kisttest.Check(s.t, e.SetDir(s.t.Context(), dir, entry))
 		} else {
-			treetest.Check(s.t, e.Set(s.t.Context(), path, entry))
+			kisttest.Check(s.t, e.Set(s.t.Context(), path, entry))
 		}
 	}
 	info, err := e.Finish(s.t.Context())
-	treetest.Check(s.t, err)
+	kisttest.Check(s.t, err)
 	return info.ID
 }
 
@@ -76,7 +76,7 @@ func TestUnreadableFolder(t *testing.T) {
 	ruled := s.tree(map[string]string{"a/sub/": "anna", "a/sub/f": "-", "b/f": "bob"})
 	after := s.tree(map[string]string{"a/other": "eve", "b/f": "bob"})
 	folder, err := tree.Find(t.Context(), s, ruled, "a")
-	treetest.Check(t, err)
+	kisttest.Check(t, err)
 
 	for _, tt := range []struct {
 		lost        object.ID
@@ -90,11 +90,11 @@ func TestUnreadableFolder(t *testing.T) {
 		s.lost = map[object.ID]bool{tt.lost: true}
 		m := newMemory()
 		first, err := m.rulesOf(t.Context(), s, nil, object.ID{}, before)
-		treetest.Check(t, err)
+		kisttest.Check(t, err)
 		second, err := m.rulesOf(t.Context(), s, first, before, ruled)
-		treetest.Check(t, err)
+		kisttest.Check(t, err)
 		third, err := m.rulesOf(t.Context(), s, second, ruled, after)
-		treetest.Check(t, err)
+		kisttest.Check(t, err)
 		got := []string{rule(first, "a/sub/f"), rule(second, "a/sub/f"), rule(second, "a"), rule(second, "b/f"), rule(third, "a/other"), rule(third, "b/f"), rule(third, "a/sub/f")}
 		want := []string{"-", tt.sub, tt.a, tt.b, tt.fresh, tt.root, "-"}
 		if !slices.Equal(got, want) {
@@ -117,7 +117,7 @@ func TestInterruptedRead(t *testing.T) {
 		t.Errorf("error %v, want that of the context", err)
 	}
 	rules, err := m.rulesOf(t.Context(), s, nil, object.ID{}, root)
-	treetest.Check(t, err)
+	kisttest.Check(t, err)
 	if got := rule(rules, "a/f"); got != "anna" {
 		t.Errorf("rule %q, want anna", got)
 	}
@@ -141,7 +141,7 @@ func TestTooManyRules(t *testing.T) {
 
 // A commit that cannot be read closes everything.
 func TestLostCommit(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	p := newPast(s.Repo, newMemory())
 	records, err := s.Repo.RecordViewOrEmpty()
 	s.Check(err)
@@ -173,9 +173,9 @@ func TestRandomRules(t *testing.T) {
 			now := s.tree(paths)
 			var err error
 			rules, err = m.rulesOf(t.Context(), s, rules, was, now)
-			treetest.Check(t, err)
+			kisttest.Check(t, err)
 			alone, err := m.rulesOf(t.Context(), s, nil, object.ID{}, now)
-			treetest.Check(t, err)
+			kisttest.Check(t, err)
 			if rules != alone {
 				t.Fatalf("round %d: the rules after a change are not those of the tree %q", round, paths)
 			}

@@ -6,20 +6,20 @@ import (
 	"os"
 	"testing"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // mayRead returns the answer of a guard for a user, a commit and a path.
-func mayRead(s *treetest.Repository, g *access.Guard, u access.User, commit object.ID, path string) error {
+func mayRead(s *kisttest.Repository, g *access.Guard, u access.User, commit object.ID, path string) error {
 	s.Helper()
 	at := access.Place{Commit: commit, Objects: s.Repo.Objects()}
 	if !commit.IsZero() {
@@ -35,7 +35,7 @@ func mayRead(s *treetest.Repository, g *access.Guard, u access.User, commit obje
 }
 
 // wantRead checks whether a user may read a path of a commit.
-func wantRead(s *treetest.Repository, g *access.Guard, u access.User, commit object.ID, path string, want bool) {
+func wantRead(s *kisttest.Repository, g *access.Guard, u access.User, commit object.ID, path string, want bool) {
 	s.Helper()
 	err := mayRead(s, g, u, commit, path)
 	if got := err == nil; got != want || err != nil && !errors.Is(err, access.ErrDenied) {
@@ -44,7 +44,7 @@ func wantRead(s *treetest.Repository, g *access.Guard, u access.User, commit obj
 }
 
 // next commits the index, which may be empty, and returns the commit.
-func next(s *treetest.Repository) object.ID {
+func next(s *kisttest.Repository) object.ID {
 	s.Helper()
 	r, err := commits.Commit(s.Context(), s.Repo, commits.CommitOptions{Message: "next\n", AllowEmpty: true})
 	s.Check(err)
@@ -56,7 +56,7 @@ var eve = access.User{Name: "eve"}
 // A rule protects a path in every commit that does not contain the commit with the rule, also
 // after the path and its rule are gone.
 func TestLaterRules(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Write("a/f", "1")
 	s.Write("b/f", "1")
 	s.Add(stage.AddOptions{})
@@ -107,7 +107,7 @@ func TestLaterRules(t *testing.T) {
 
 // Without the served branch, everything is denied.
 func TestServedBranch(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	ctx := t.Context()
 	empty := access.Open(s.Repo)
 	wantRead(s, empty, eve, object.ID{}, "a", true) // there is nothing yet
@@ -140,7 +140,7 @@ func TestServedBranch(t *testing.T) {
 
 // The configuration has the rules of the top folder.
 func TestTopRules(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Write("plain", "1")
 	s.Write("open/f", "1")
 	s.Add(stage.AddOptions{})
@@ -183,7 +183,7 @@ func (p partial) Get(ctx context.Context, key object.Key) ([]byte, error) {
 
 // A folder shows no size, number or ID while something in it is hidden, or cannot be read.
 func TestReadsAll(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	for _, path := range []string{"mixed/open", "mixed/secret", "open/sub/f", "later/f", "damaged/sub/f"} {
 		s.Write(path, path)
 	}
@@ -222,7 +222,7 @@ func TestReadsAll(t *testing.T) {
 
 // A rule that only an expired commit has counts while its content is there.
 func TestExpiredRules(t *testing.T) {
-	s := treetest.New(t)
+	s := kisttest.New(t)
 	s.Write("a/f", "1")
 	s.Write("b/f", "1")
 	s.Add(stage.AddOptions{})

@@ -15,12 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // team is the URL path of a branch that is not checked out.
@@ -67,7 +67,7 @@ func (s *site) files(branch string) map[string]string {
 	s.Helper()
 	id, err := s.Repo.Refs().Get("refs/heads/" + branch)
 	s.Check(err)
-	files, err := treetest.ReadFiles(s.Context(), s.Repo, id)
+	files, err := kisttest.ReadFiles(s.Context(), s.Repo, id)
 	s.Check(err)
 	return files
 }

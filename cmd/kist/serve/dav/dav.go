@@ -22,9 +22,9 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/browse"
-	"github.com/kist-vcs/kist/tree/pending"
-	"github.com/kist-vcs/kist/tree/stage"
+	"github.com/kist-vcs/kist/tree/look/browse"
+	"github.com/kist-vcs/kist/tree/work/pending"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 

@@ -12,16 +12,16 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // site is a server with a repository. Its branch team is not checked out.
 type site struct {
-	*treetest.Repository
+	*kisttest.Repository
 	h   *Handler
 	url string
 }
@@ -29,11 +29,11 @@ type site struct {
 // newSite starts a server that accepts changes. The header User names the user of a request; "-" is
 // a visitor without a name. Without the header, the user is the owner.
 func newSite(t *testing.T, o Options) *site {
-	return newSiteOf(t, treetest.New(t), o)
+	return newSiteOf(t, kisttest.New(t), o)
 }
 
 // newSiteOf is newSite for a new repository.
-func newSiteOf(t *testing.T, r *treetest.Repository, o Options) *site {
+func newSiteOf(t *testing.T, r *kisttest.Repository, o Options) *site {
 	s := &site{Repository: r}
 	r.Check(os.WriteFile(filepath.Join(r.Dir, "a.txt"), []byte("one\ntwo\n"), 0o644))
 	r.Add(stage.AddOptions{})
@@ -81,7 +81,7 @@ func TestLitmus(t *testing.T) {
 
 // With full metadata, the start of 1970 is a time like any other.
 func TestEpoch(t *testing.T) {
-	r := treetest.NewWith(t, kist.InitOptions{Full: true})
+	r := kisttest.NewWith(t, kist.InitOptions{Full: true})
 	r.Write("epoch", "old\n")
 	r.Check(os.Chtimes(filepath.Join(r.Dir, "epoch"), time.Unix(0, 0), time.Unix(0, 0)))
 	s := newSiteOf(t, r, Options{})

@@ -15,7 +15,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
 // etag returns the entity tag of a file: a part of the ID of its content.

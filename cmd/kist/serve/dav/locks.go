@@ -15,7 +15,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
 // Limits of locks. A client refreshes a lock that it needs for longer.

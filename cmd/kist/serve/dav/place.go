@@ -13,8 +13,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/browse"
-	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/look/browse"
+	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
 // place is the file or folder of a URL, which need not exist.

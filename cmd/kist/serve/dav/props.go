@@ -14,7 +14,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/pending"
+	"github.com/kist-vcs/kist/tree/work/pending"
 )
 
 // maxInfinite is the number of resources in the answer to a PROPFIND of infinite depth. With

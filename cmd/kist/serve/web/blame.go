@@ -12,10 +12,10 @@ import (
 
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/blame"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/blame"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // maxBlaming is the longest that a page looks for the origins of lines. Meanwhile, the index of

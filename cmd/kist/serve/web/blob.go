@@ -5,9 +5,9 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // blobPage is the content of the page with a file.

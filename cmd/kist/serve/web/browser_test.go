@@ -21,8 +21,8 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/tree/treetest"
 )
 
 // browser is a tab of a browser that shows the pages of a site.
@@ -124,7 +124,7 @@ func (b *browser) check(what string) {
 }
 
 // picture writes a PNG of one colour.
-func picture(r *treetest.Repository, path string, c color.Color) {
+func picture(r *kisttest.Repository, path string, c color.Color) {
 	r.Helper()
 	img := image.NewRGBA(image.Rect(0, 0, 40, 30))
 	for y := range 30 {

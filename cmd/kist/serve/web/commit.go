@@ -8,8 +8,8 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // commitPage is the content of the page with a commit.

@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/registry"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // The limits of the dashboard.
@@ -153,7 +153,7 @@ func reason(err error) string {
 
 // folders accounts for the folders at the top of HEAD's tree.
 func (d *dashboard) folders(ctx context.Context) ([]stats.Space, error) {
-	v, err := view.OfHead(ctx, d.repo)
+	v, err := compare.OfHead(ctx, d.repo)
 	if err != nil || v.Tree.IsZero() {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // The limits of a page with differences.
@@ -110,7 +110,7 @@ func (s *site) compare(ctx context.Context, c comparison) (*diffs, error) {
 	if c.path != "" {
 		paths, rows = []string{c.path}, maxOwnRows
 	}
-	changes, err := view.Diff(ctx, c.old.View, c.new.View, paths, true)
+	changes, err := compare.Diff(ctx, c.old.View, c.new.View, paths, true)
 	if err != nil {
 		return nil, err
 	}

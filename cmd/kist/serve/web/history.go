@@ -9,9 +9,9 @@ import (
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // maxVersions is the most versions of a file that a page lists, the newest ones.

@@ -17,13 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/dav"
 	"github.com/kist-vcs/kist/cmd/kist/serve/web"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 // attacked is a server of a world.
@@ -46,7 +46,7 @@ func TestNoLeak(t *testing.T) {
 	total := 0
 	for round := range objecttest.Rounds(t, 2) {
 		r := objecttest.Rand(8100 + uint64(round))
-		a := attack(newWorld(treetest.New(t), r))
+		a := attack(newWorld(kisttest.New(t), r))
 		for range 30 {
 			for _, v := range visitors {
 				a.exact(v)
@@ -458,7 +458,7 @@ func (a *attacked) exactSearch(v visitor, word string) {
 
 // A guarded file stays hidden after its deletion, on every page.
 func TestDeletedSecret(t *testing.T) {
-	w := &world{Repository: treetest.New(t), rand: objecttest.Rand(8300)}
+	w := &world{Repository: kisttest.New(t), rand: objecttest.Rand(8300)}
 	text, dir, name := w.newText(), w.token(8), w.token(8)
 	p := dir + "/" + name
 	open, secret := leaf{text: text}, leaf{text: text, rules: map[string]string{"acl": "anna"}}

@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 // visitor is a user in the tests of leaks.
@@ -52,7 +52,7 @@ type modelCommit struct {
 
 // world is a model of a repository. The commits have tags t0, t1, and so on.
 type world struct {
-	*treetest.Repository
+	*kisttest.Repository
 	rand    *rand.Rand
 	commits []*modelCommit
 	head    int               // of the served branch
@@ -81,7 +81,7 @@ func (w *world) newText() string {
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
 // newWorld makes a repository with a random history.
-func newWorld(s *treetest.Repository, r *rand.Rand) *world {
+func newWorld(s *kisttest.Repository, r *rand.Rand) *world {
 	s.Helper()
 	w := &world{Repository: s, rand: r}
 	first := map[string]leaf{}
@@ -258,7 +258,7 @@ func (w *world) storeOne(rw object.ReadWriter, c *modelCommit, number int) {
 	w.Check(err)
 
 	totals.Tree, totals.Message = info.ID, fmt.Sprintf("change %d\n", number)
-	totals.Committer = object.Signature{Name: "A", Email: "a@x", Time: object.TimeOf(treetest.Version{}.When(number))}
+	totals.Committer = object.Signature{Name: "A", Email: "a@x", Time: object.TimeOf(kisttest.Version{}.When(number))}
 	totals.Author = totals.Committer
 	for _, p := range c.parents {
 		totals.Parents = append(totals.Parents, w.commits[p].id)

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // perPage is the number of commits on a page of the history.

@@ -2,7 +2,7 @@ package web
 
 import (
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // onOverview is the number of commits on the first page.

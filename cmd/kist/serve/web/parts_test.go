@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // next returns the address of the next part of a page, or "".
@@ -32,7 +32,7 @@ func next(body string) string {
 // they have everything once.
 func TestParts(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	r.Write("small", "small\n")
 	commit(r, "small")
 	var log, table, long strings.Builder
@@ -110,7 +110,7 @@ func TestParts(t *testing.T) {
 // TestReadme checks the text below a folder, and the forms of a file in Markdown.
 func TestReadme(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	r.Write("docs/readme.markdown", "# Guide\n\nSee [the *plan*](plan.md#step-1), ![quay](../quay.png) <b onclick=x>here</b>.\n")
 	r.Write("docs/README", "not this one")
 	r.Write("docs/plan.md", "# Step 1\n")
@@ -143,7 +143,7 @@ func TestReadme(t *testing.T) {
 // TestProperties checks that a commit and a comparison show what changed besides the content.
 func TestProperties(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	r.Write("a", "text\n")
 	r.Write("b", "text\n")
 	r.Check(os.Chmod(filepath.Join(r.Dir, "a"), 0o644))
@@ -199,7 +199,7 @@ func TestProperties(t *testing.T) {
 // TestRefs checks the order of branches and tags.
 func TestRefs(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	ids := map[string]object.ID{}
 	var changes []refs.Change
 	session := r.Repo.Objects().Begin(volume.SessionOptions{})
@@ -209,7 +209,7 @@ func TestRefs(t *testing.T) {
 	r.Check(err)
 	for i := range 14 {
 		c := object.Commit{Tree: empty, Message: fmt.Sprint("commit ", i)}
-		c.Committer.Time = object.TimeOf(treetest.Version{}.When(i))
+		c.Committer.Time = object.TimeOf(kisttest.Version{}.When(i))
 		data, err := c.Encode()
 		r.Check(err)
 		id, err := session.Put(r.Context(), object.KindCommit, data)
@@ -244,7 +244,7 @@ func TestRefs(t *testing.T) {
 // named.
 func TestBlame(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	r.Write("hidden/plan.txt", "one\ntwo\nthree\nfour\n")
 	r.Add(stage.AddOptions{})
 	_, err := stage.EditAttrs(r.Context(), r.Repo, []string{"hidden"}, func(_ string, attrs map[string]string) error {

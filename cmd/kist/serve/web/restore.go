@@ -7,9 +7,9 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/checkout"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/view"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // restorePage is the content of the page after a file was restored.
@@ -70,7 +70,7 @@ func (s *site) restore(r *request) (page, error) {
 
 // restoreOne restores a path, and returns the number of changed paths. The error is a
 // [*stage.LocalChangesError] if the worktree has something there that would be lost.
-func (s *site) restoreOne(r *request, v view.View, path string) (int, error) {
+func (s *site) restoreOne(r *request, v compare.View, path string) (int, error) {
 	ctx := r.Context()
 	idx, err := s.Repo.Index()
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/find"
-	"github.com/kist-vcs/kist/tree/grep"
 	"github.com/kist-vcs/kist/tree/ignore"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/find"
+	"github.com/kist-vcs/kist/tree/look/grep"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // The limits of a search.

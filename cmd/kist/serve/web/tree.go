@@ -12,9 +12,9 @@ import (
 
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/log"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/versions"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // entriesPerPage is the number of names on a page of a folder.

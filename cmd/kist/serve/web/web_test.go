@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/cmd/kist/serve/web"
@@ -23,19 +24,18 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/commits"
-	"github.com/kist-vcs/kist/tree/stage"
-	"github.com/kist-vcs/kist/tree/treetest"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // site is a repository and the URL of its server.
 type site struct {
-	*treetest.Repository
+	*kisttest.Repository
 	url string
 }
 
 // served serves a repository until the test ends.
-func served(t *testing.T, r *treetest.Repository, write bool) *site {
+func served(t *testing.T, r *kisttest.Repository, write bool) *site {
 	t.Helper()
 	server := serve.New(r.Repo, serve.Options{Write: write, Log: func(text string) { t.Error("log:", text) }})
 	pages, err := web.New(r.Context(), server.Site(), web.Options{Now: time.Now, Jobs: 2, Log: func(err error) { t.Error("log:", err) }})
@@ -45,7 +45,7 @@ func served(t *testing.T, r *treetest.Repository, write bool) *site {
 }
 
 // listening serves a repository until the test ends.
-func listening(t *testing.T, r *treetest.Repository, server *serve.Server) *site {
+func listening(t *testing.T, r *kisttest.Repository, server *serve.Server) *site {
 	t.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,7 +62,7 @@ func listening(t *testing.T, r *treetest.Repository, server *serve.Server) *site
 }
 
 // commit commits all files of the worktree.
-func commit(r *treetest.Repository, message string) string {
+func commit(r *kisttest.Repository, message string) string {
 	r.Helper()
 	r.Add(stage.AddOptions{})
 	result, err := commits.Commit(r.Context(), r.Repo, commits.CommitOptions{Message: message})
@@ -138,8 +138,8 @@ func (s *site) settled(path string) string {
 const program = "package main\n\n// Ship floats.\ntype Ship struct{ Name string }\n\nfunc main() { println(\"hello\", 42) }\n"
 
 // harbour makes a repository with two branches and some files.
-func harbour(t *testing.T) *treetest.Repository {
-	r := treetest.New(t)
+func harbour(t *testing.T) *kisttest.Repository {
+	r := kisttest.New(t)
 	r.Write("README.md", "# Harbour\n\nShips and quays.\n")
 	r.Write("src/main.go", program)
 	r.Write("notes/a.txt", "one\ntwo\nthree\n")
@@ -206,7 +206,7 @@ func TestDashboard(t *testing.T) {
 // TestEmpty checks the pages of a repository without a commit.
 func TestEmpty(t *testing.T) {
 	t.Parallel()
-	s := served(t, treetest.New(t), false)
+	s := served(t, kisttest.New(t), false)
 	s.page("/", "no commit yet")
 	s.page("/log", "no commits")
 	for _, path := range []string{"/tree/", "/blob/x", "/search?q=x", "/history/x"} {
@@ -220,8 +220,8 @@ func TestEmpty(t *testing.T) {
 }
 
 // hostile makes a repository whose names, messages and contents try to become markup.
-func hostile(t *testing.T) *treetest.Repository {
-	r := treetest.New(t)
+func hostile(t *testing.T) *kisttest.Repository {
+	r := kisttest.New(t)
 	const script = "<script>alert(1)</script>"
 	for i, name := range []string{
 		"<b onmouseover=alert(1)>.txt", "\"onload=alert(1) x=\".svg", "tab\there.md", "line\nbreak.txt", "bad\xff\xfe.txt", "abc\u202egnp.exe",
@@ -373,7 +373,7 @@ func checkMarkup(t *testing.T, path, body string) (links []string) {
 // The pages of texts that need much HTML for each byte or line stay small.
 func TestHostileText(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	r.Write("lines", strings.Repeat("\n", 512<<10))
 	r.Write("README", strings.Repeat(strings.Repeat("\x01", 4000)+"\n", 131))
 	for i := range 20 {
@@ -467,7 +467,7 @@ func TestRestore(t *testing.T) {
 // TestLargeFolder checks the pages of a folder with 100,000 names.
 func TestLargeFolder(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	r.Write("small", "small\n")
 	commit(r, "small")
 	const names = 100_000
@@ -516,7 +516,7 @@ func TestLargeFolder(t *testing.T) {
 }
 
 // asUser returns a function that gets a page as a user.
-func asUser(t *testing.T, r *treetest.Repository, user access.User) func(path string) string {
+func asUser(t *testing.T, r *kisttest.Repository, user access.User) func(path string) string {
 	t.Helper()
 	pages, err := web.New(t.Context(), serve.New(r.Repo, serve.Options{}).Site(), web.Options{Now: time.Now, Jobs: 2})
 	r.Check(err)
@@ -530,7 +530,7 @@ func asUser(t *testing.T, r *treetest.Repository, user access.User) func(path st
 // TestAccess checks that no page shows the folder hidden to a user without read access.
 func TestAccess(t *testing.T) {
 	t.Parallel()
-	r := treetest.New(t)
+	r := kisttest.New(t)
 	r.Write("hidden/plan.txt", "the-secret plan\n")
 	r.Write("open/plan.txt", "an open plan\n")
 	r.Add(stage.AddOptions{})

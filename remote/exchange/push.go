@@ -1,0 +1,384 @@
+package exchange
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// PushOptions say what [Push] pushes.
+type PushOptions struct {
+	Remote string
+	Refs   []registry.PushRef
+
+	// Lease moves a ref only if the remote's value equals the remote-tracking
+	// branch, that is, if there was no other push since the last fetch. It permits
+	// everything that Force permits. Tags must be new.
+	Lease bool
+
+	// SetUpstream sets the upstream of all pushed branches, not only of those
+	// without one.
+	SetUpstream bool
+
+	// FollowTags also pushes the annotated tags here that the remote does not have, and that
+	// name a commit which is pushed, or one of its ancestors.
+	FollowTags bool
+
+	// Prune are prefixes of refs, such as refs/heads/. A ref of the remote is deleted if the
+	// repository does not have it.
+	Prune []string
+
+	Ahead *Ahead // sent objects before this push, which ends it; or nil
+
+	DryRun   bool
+	Jobs     int // uploads at once; 0: the default of package transfer
+	Progress func(transfer.Progress)
+}
+
+// PushResult is the result of a push.
+type PushResult struct {
+	*transfer.PushResult
+	Lost      []LostObject                 // objects missing on the remote, because they are lost here
+	Upstreams map[string]registry.Upstream // new upstreams, by short names of branches
+}
+
+// Push uploads the objects that refs need and the remote does not have. Then it moves
+// the remote's refs, all of them or none, and the remote-tracking branches. If moving
+// a ref would lose commits, the error matches [transfer.ErrNotFastForward]. If a name
+// would be a folder in another name, it matches [refs.ErrConflict]. Push leaves out
+// objects whose loss was accepted here, and the remote lists them as lost.
+func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, error) {
+	m, err := registry.Resolve(r, o.Remote)
+	if err != nil {
+		return nil, err
+	}
+	if len(o.Refs) == 0 {
+		return nil, errors.New("nothing to push")
+	}
+	if m.Name == "" && o.Lease {
+		return nil, errors.New("a lease needs the name of a remote: kist remembers the branches of those only")
+	}
+
+	opened, err := openForPush(ctx, r, m, o)
+	if o.DryRun && errors.Is(err, rootlog.ErrEmpty) {
+		o.Refs, err = withOthers(ctx, r, nil, o)
+		return firstPush(o.Refs), err
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	defer opened.Close()
+	if o.Refs, err = withOthers(ctx, r, opened, o); err != nil {
+		return nil, err
+	}
+	records, err := sentRecords(ctx, r, opened)
+	if err != nil {
+		return nil, err
+	}
+
+	merge, _ := r.Config().Get(kist.KeyPushMerge)
+	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, KeepSmall: merge == "false"}
+	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
+		return nil, err
+	}
+	if push.Updates, err = updates(r, o); err != nil {
+		return nil, err
+	}
+
+	sent, err := opened.Push(ctx, r.Objects(), push)
+	result := &PushResult{PushResult: sent}
+	if err == nil && len(sent.Lost) > 0 {
+		lost := map[object.Key]string{}
+		for _, key := range sent.Lost {
+			lost[key] = ""
+		}
+		var tips []object.Key
+		for _, u := range push.Updates {
+			tips = append(tips, u.New)
+		}
+		result.Lost, err = affectedByLoss(ctx, r.Objects(), tips, lost)
+	}
+	if err != nil || o.DryRun || m.Name == "" {
+		return result, err
+	}
+	if err := track(ctx, r, m.Name, sent.Refs); err != nil { // the next fetch does it
+		r.Options().Warn(fmt.Sprintf("pushed, but the remote-tracking branches could not be updated: %v", err))
+	}
+
+	result.Upstreams, err = followPushed(ctx, r, o)
+	return result, err
+}
+
+// withOthers returns the refs to push: also those of FollowTags and Prune. Opened is nil if
+// the remote is empty.
+func withOthers(ctx context.Context, r *kist.Repository, opened *transfer.Remote, o PushOptions) ([]registry.PushRef, error) {
+	list := o.Refs
+	if !o.FollowTags && len(o.Prune) == 0 {
+		return list, nil
+	}
+	head := &rootlog.State{}
+	if opened != nil {
+		var err error
+		if head, err = transfer.HeadToWrite(ctx, opened); err != nil {
+			return nil, err
+		}
+	}
+	if o.FollowTags {
+		tags, err := tagsOf(ctx, r, head, o.Refs)
+		if err != nil {
+			return nil, err
+		}
+		list = slices.Concat(list, tags)
+	}
+	for _, name := range slices.Sorted(maps.Keys(head.Refs)) {
+		if !slices.ContainsFunc(o.Prune, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) ||
+			slices.ContainsFunc(list, func(p registry.PushRef) bool { return p.Name == name }) {
+			continue
+		}
+		if _, err := r.Refs().Get(name); errors.Is(err, refs.ErrNotFound) {
+			list = append(list, registry.PushRef{Name: name})
+		} else if err != nil && !errors.As(err, new(*refs.NameError)) { // no local branch can have such a name
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// tagsOf returns the annotated tags here that a remote at head does not have, and that name
+// an ancestor of a pushed commit.
+func tagsOf(ctx context.Context, r *kist.Repository, head *rootlog.State, pushed []registry.PushRef) (list []registry.PushRef, err error) {
+	tags, err := r.Refs().List(refs.Tags)
+	if err != nil {
+		return nil, err
+	}
+	for _, tag := range tags {
+		if _, has := head.Refs[tag.Name]; has {
+			continue
+		}
+		p, err := registry.ParsePush(ctx, r, tag.Name)
+		if errors.Is(err, object.ErrNotFound) || err == nil && p.Kind != object.KindTag {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		target, err := refs.Peel(ctx, r.Objects(), p.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, ref := range pushed {
+			if ref.Source == "" {
+				continue
+			}
+			tip, err := refs.Peel(ctx, r.Objects(), ref.ID)
+			if err != nil {
+				return nil, err
+			}
+			in, err := history.IsAncestor(ctx, r.Objects(), target, tip)
+			if err != nil {
+				return nil, err
+			}
+			if in {
+				list = append(list, p)
+				break
+			}
+		}
+	}
+	return list, nil
+}
+
+// openForPush returns the opened remote: that to which objects were sent ahead, if any.
+func openForPush(ctx context.Context, r *kist.Repository, m registry.Remote, o PushOptions) (*transfer.Remote, error) {
+	if o.Ahead != nil && o.Ahead.Remote == m.Name {
+		if opened := o.Ahead.end(ctx); opened != nil {
+			return opened, nil
+		}
+	} else {
+		o.Ahead.Close()
+	}
+	return registry.Open(ctx, r, m, !o.DryRun)
+}
+
+// sentRecords returns the records to send. If those here are unreadable, they are the
+// remote's own, so that nothing is sent.
+func sentRecords(ctx context.Context, r *kist.Repository, opened *transfer.Remote) (*record.Set, error) {
+	records, readable, err := r.RecordsOrEmpty()
+	if err != nil || readable {
+		return records, err
+	}
+	head, err := transfer.HeadToWrite(ctx, opened)
+	if err != nil {
+		return nil, err
+	}
+	return head.Records, nil
+}
+
+// updates returns the changes of the remote's refs.
+func updates(r *kist.Repository, o PushOptions) (list []transfer.RefUpdate, err error) {
+	seen := map[string]registry.PushRef{}
+	for _, p := range o.Refs {
+		if was, ok := seen[p.Name]; ok {
+			if was.ID != p.ID {
+				return nil, fmt.Errorf("two different values for %q", p.Name)
+			}
+			continue
+		}
+		seen[p.Name] = p
+		u := transfer.RefUpdate{Name: p.Name, Force: p.Force}
+		if p.Source != "" {
+			u.New = object.Key{Kind: p.Kind, ID: p.ID}
+		}
+		if o.Lease {
+			expect, err := lastSeen(r, o.Remote, p.Name)
+			if err != nil {
+				return nil, err
+			}
+			u.Expect = &expect
+		}
+		list = append(list, u)
+	}
+	return list, nil
+}
+
+// firstPush returns the result of a dry run to an empty remote, without the amount to
+// send.
+func firstPush(list []registry.PushRef) *PushResult {
+	result := &PushResult{PushResult: &transfer.PushResult{}}
+	for _, p := range list {
+		at := transfer.RefResult{Name: p.Name, New: p.ID, Status: transfer.StatusNew}
+		if p.Source == "" {
+			at.Status = transfer.StatusUpToDate
+		}
+		result.Refs = append(result.Refs, at)
+	}
+	return result
+}
+
+// defaultBranch returns which of refs becomes the default branch of a remote
+// that has none: the one that HEAD is on, or else the first; "" if there is no
+// branch among them.
+func defaultBranch(r *kist.Repository, list []registry.PushRef) (string, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return "", err
+	}
+	first := ""
+	for _, p := range list {
+		switch {
+		case p.Source == "" || !strings.HasPrefix(p.Name, refs.Heads):
+		case head.Branch != "" && p.Source == refs.Heads+head.Branch:
+			return p.Name, nil
+		case first == "":
+			first = p.Name
+		}
+	}
+	return first, nil
+}
+
+// lastSeen returns the last known value of a remote's ref.
+func lastSeen(r *kist.Repository, remoteName, ref string) (object.ID, error) {
+	branch, ok := strings.CutPrefix(ref, refs.Heads)
+	if !ok {
+		return object.ID{}, nil
+	}
+	id, err := r.Refs().Get(refs.Remotes + remoteName + "/" + branch)
+	if errors.Is(err, refs.ErrNotFound) {
+		return object.ID{}, nil
+	}
+	return id, err
+}
+
+// track moves remote-tracking branches to the pushed commits.
+func track(ctx context.Context, r *kist.Repository, remoteName string, moved []transfer.RefResult) error {
+	return r.Publish(ctx, func(ctx context.Context) error {
+		var changes []refs.Change
+		var now []object.ID
+		for _, m := range moved {
+			branch, ok := strings.CutPrefix(m.Name, refs.Heads)
+			if !ok || m.Err != nil {
+				continue
+			}
+			name := refs.Remotes + remoteName + "/" + branch
+			old, err := r.Refs().Get(name)
+			if err != nil && !errors.Is(err, refs.ErrNotFound) {
+				return err
+			}
+			if old != m.New {
+				changes = append(changes, refs.Change{Name: name, Old: old, New: m.New, Reason: "update by push"})
+				now = append(now, m.New)
+			}
+		}
+		if err := intact.Check(ctx, r, now...); err != nil { // the pushed branch may be gone
+			return err
+		}
+		if err := changeRefs(ctx, r, changes); !errors.Is(err, refs.ErrMoved) { // a fetch moved it to a newer value
+			return err
+		}
+		return nil
+	})
+}
+
+// changeRefs changes refs. Those to be deleted come first: the name of one may
+// be a folder in that of another.
+func changeRefs(ctx context.Context, r *kist.Repository, changes []refs.Change) error {
+	for _, deleted := range []bool{true, false} {
+		var now []refs.Change
+		for _, c := range changes {
+			if c.New.IsZero() == deleted {
+				now = append(now, c)
+			}
+		}
+		if len(now) == 0 {
+			continue
+		}
+		if err := r.Refs().Update(ctx, now, r.Who()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// followPushed sets the upstreams of pushed branches. Without SetUpstream, a branch
+// with an upstream keeps it. It returns the new upstreams by branch, and warns if there
+// are too many for the configuration.
+func followPushed(ctx context.Context, r *kist.Repository, o PushOptions) (map[string]registry.Upstream, error) {
+	set := map[string]registry.Upstream{}
+	for _, p := range o.Refs {
+		branch, ok := strings.CutPrefix(p.Source, refs.Heads)
+		if !ok || !strings.HasPrefix(p.Name, refs.Heads) {
+			continue
+		}
+		u := registry.Upstream{Remote: o.Remote, Ref: p.Name}
+		if was, err := registry.UpstreamOf(r, branch); err == nil && (was == u || !o.SetUpstream) {
+			continue
+		}
+		set[branch] = u
+	}
+	if len(set) == 0 {
+		return nil, nil
+	}
+
+	err := registry.SetUpstreams(ctx, r, set)
+	if errors.Is(err, kist.ErrConfigSize) {
+		r.Options().Warn(fmt.Sprintf("%d branches do not follow those they were pushed to: the configuration would be %v", len(set), kist.ErrConfigSize))
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return set, nil
+}

@@ -1,0 +1,125 @@
+package grep
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/versions"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// InWorktree yields the tracked files as they are in the worktree. [Search] leaves out
+// missing ones. InWorktree opens them with files, which the caller closes after the search.
+func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path string) bool) iter.Seq2[*File, error] {
+	return func(yield func(*File, error) bool) {
+		idx, err := r.Index()
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		var paths []string
+		for _, c := range idx.Conflicts() {
+			paths = append(paths, c.Path)
+		}
+		for path, e := range idx.Dir("").All() {
+			if e.Type == object.TypeFile {
+				paths = append(paths, path)
+			}
+		}
+		slices.SortFunc(paths, tree.ComparePaths)
+		for _, path := range slices.Compact(paths) {
+			open := func() (io.ReadCloser, error) {
+				f, err := files.Open(path)
+				if errors.Is(err, worktree.ErrSpecial) {
+					err = fs.ErrNotExist
+				}
+				return f, err
+			}
+			if selected(path) && !yield(&File{Found{Path: path}, open}, nil) {
+				return
+			}
+		}
+	}
+}
+
+// InView yields the files of a commit or of the index. Content that is purged or lost counts
+// as empty.
+func InView(ctx context.Context, v compare.View, selected func(path string) bool) iter.Seq2[*File, error] {
+	return func(yield func(*File, error) bool) {
+		if v.Tree.IsZero() {
+			return
+		}
+		err := tree.Walk(ctx, v.Objects, v.Tree, func(path string, e object.Entry) error {
+			if e.Type == object.TypeFile && selected(path) && !yield(stored(ctx, v.Objects, Found{path, v.Commit}, e), nil) {
+				return errStop
+			}
+			return nil
+		})
+		if err != nil && err != errStop {
+			yield(nil, err)
+		}
+	}
+}
+
+var errStop = errors.New("stop")
+
+// InHistory yields each content of each file in the history of HEAD, branches and tags, with
+// the first selected commit that has it, in the order of paths.
+func InHistory(ctx context.Context, r *kist.Repository, x *versions.Index, selected func(commit object.ID, path string) bool) iter.Seq2[*File, error] {
+	return func(yield func(*File, error) bool) {
+		type key struct {
+			path string
+			id   object.ID
+		}
+		seen := map[key]bool{}
+		var list []versions.Version
+		for v := range x.All() {
+			if k := (key{v.Path, v.ID}); v.Type == object.TypeFile && !seen[k] && selected(v.Commit, v.Path) {
+				seen[k] = true
+				list = append(list, v)
+			}
+		}
+		slices.SortStableFunc(list, func(a, b versions.Version) int { return tree.ComparePaths(a.Path, b.Path) })
+		for i := range list {
+			v := &list[i]
+			e, err := v.Stored(ctx, r)
+			if object.PassOver(r.Contents(), v.Path, e.Content, err) {
+				continue
+			}
+			if !yield(stored(ctx, r.Contents(), Found{v.Path, v.Commit}, e), err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// stored returns a file of the store.
+func stored(ctx context.Context, r object.Reader, at Found, e object.Entry) *File {
+	return &File{at, func() (io.ReadCloser, error) {
+		return io.NopCloser(&content{object.NewContentReader(ctx, r, e), r, at.Path, e.Content}), nil
+	}}
+}
+
+// content reads a stored file. It ends where content is purged, or lost and passed over.
+type content struct {
+	io.Reader
+	r    object.Reader
+	path string
+	key  object.Key
+}
+
+func (c *content) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	if err != nil && (errors.Is(err, object.ErrPurged) || object.PassOver(c.r, c.path, c.key, err)) {
+		err = io.EOF
+	}
+	return n, err
+}

@@ -1,0 +1,441 @@
+// Package checkout changes the worktree and the index to match a commit: it
+// switches branches, resets, restores, extracts, removes and moves files.
+package checkout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// SwitchOptions configure [Switch].
+type SwitchOptions struct {
+	Rev      string // a branch or any other revision, which detaches HEAD; empty: HEAD
+	Create   string // make this branch at Rev and switch to it
+	Reset    bool   // Create may exist: then move it
+	Detach   bool   // switch to the branch's commit, not to the branch
+	Force    bool   // discard local changes and untracked content in the way, and end an operation in progress
+	Progress kist.Progress
+}
+
+// Switch moves HEAD, the index and the worktree to another commit. Local
+// changes stay at paths that are equal in both commits. Elsewhere they are a
+// [*stage.LocalChangesError]. If only some paths cannot be written, the rest
+// is done, and the error is a [*worktree.ApplyError].
+func Switch(ctx context.Context, r *kist.Repository, o SwitchOptions) (refs.Head, error) {
+	old, err := r.Refs().Head()
+	if err != nil {
+		return old, err
+	}
+	if !o.Force {
+		if err := operation.NoOperation(r); err != nil {
+			return old, err
+		}
+	}
+
+	next, changes, err := checkoutTarget(ctx, r, old, o)
+	if err != nil {
+		return old, err
+	}
+
+	from, to, err := switchTrees(ctx, r, old.ID, next.ID, o.Force)
+	if err != nil {
+		return old, err
+	}
+
+	publish := func(ctx context.Context) error {
+		if len(changes) > 0 {
+			if err := r.Refs().Update(ctx, changes, r.Who()); err != nil {
+				return err
+			}
+		}
+		if next != old {
+			if err := r.Refs().SetHead(ctx, next, r.Who(), refs.CheckoutReason(old, next)); err != nil {
+				return err
+			}
+		}
+		if o.Force {
+			return operation.ClearState(ctx, r)
+		}
+		return nil
+	}
+
+	err = SwitchTree(ctx, r, Tips{From: Tip{old.ID, from}, To: Tip{next.ID, to}, Force: o.Force, Progress: o.Progress, Publish: publish})
+	if err != nil && !stage.IsPartial(err) {
+		return old, err
+	}
+
+	return next, err
+}
+
+// switchTrees returns the trees of the commits to switch between. The content
+// of the first commit may be missing if force is set or its loss was accepted.
+// If both are the same commit, the content of neither is needed.
+func switchTrees(ctx context.Context, r *kist.Repository, old, next object.ID, force bool) (from, to object.ID, err error) {
+	read := func(ctx context.Context, commit object.ID) (object.ID, error) {
+		return intact.CommitTree(ctx, r, commit)
+	}
+
+	if force || old == next || r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: old}) {
+		read = r.RecordedTree
+	}
+	if from, err = read(ctx, old); err != nil || old == next && !force {
+		return from, from, err
+	}
+	to, err = intact.CommitTree(ctx, r, next)
+	return from, to, err
+}
+
+// checkoutTarget returns the new HEAD, and the changes of branches to make
+// first.
+func checkoutTarget(ctx context.Context, r *kist.Repository, old refs.Head, o SwitchOptions) (refs.Head, []refs.Change, error) {
+	rev := o.Rev
+	if rev == "" || rev == "@" {
+		rev = "HEAD"
+	}
+	if o.Create != "" {
+		return createTarget(ctx, r, old, o, rev)
+	}
+	if !o.Detach && (rev == "HEAD" || old.Unborn() && rev == old.Branch) {
+		return old, nil, nil
+	}
+
+	branch, err := branchName(ctx, r, rev)
+	if err != nil {
+		return refs.Head{}, nil, err
+	}
+	if branch != "" {
+		id, err := r.Resolve(ctx, refs.Heads+branch)
+		if o.Detach {
+			branch = ""
+		}
+		return refs.Head{Branch: branch, ID: id}, nil, err
+	}
+
+	id, err := r.Resolve(ctx, rev)
+	return refs.Head{ID: id}, nil, err
+}
+
+// createTarget is checkoutTarget for a new branch.
+func createTarget(ctx context.Context, r *kist.Repository, old refs.Head, o SwitchOptions, rev string) (refs.Head, []refs.Change, error) {
+	if old.Unborn() && rev == "HEAD" { // the unborn branch gets another name
+		_, err := CheckNew(r, refs.Heads, o.Create, o.Reset)
+		return refs.Head{Branch: o.Create}, nil, err
+	}
+
+	change, err := NewBranch(ctx, r, o.Create, rev, o.Reset)
+	return refs.Head{Branch: o.Create, ID: change.New}, []refs.Change{change}, err
+}
+
+// branchName returns the branch that a revision names by its short name or as
+// an earlier checkout, or "". A branch comes before a tag of the same name.
+// (Where a command wants a commit, the tag comes first.)
+func branchName(ctx context.Context, r *kist.Repository, rev string) (string, error) {
+	if refs.CheckName(refs.Heads+rev) == nil {
+		_, err := r.Refs().Get(refs.Heads + rev)
+		if err == nil || !errors.Is(err, refs.ErrNotFound) {
+			return rev, err
+		}
+	}
+
+	if !strings.HasPrefix(rev, "@{") {
+		return "", nil
+	}
+	name, err := r.Refs().Expand(ctx, rev)
+	if errors.Is(err, refs.ErrNotFound) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+
+	if branch, ok := refs.BranchOf(name); ok {
+		return branch, nil
+	}
+	return "", nil
+}
+
+// CheckNew makes sure that a branch or tag can be created. Prefix selects
+// which. If the ref exists and may, CheckNew returns its present value.
+func CheckNew(r *kist.Repository, prefix, name string, mayExist bool) (object.ID, error) {
+	if err := refs.CheckShort(name); err != nil {
+		return object.ID{}, err
+	}
+
+	full := prefix + name
+	id, err := r.Refs().Get(full)
+	switch {
+	case err == nil && !mayExist:
+		what := map[string]string{refs.Heads: "branch", refs.Tags: "tag"}[prefix]
+		return id, fmt.Errorf("%s %q %w", what, name, kist.ErrNameTaken)
+	case err == nil || !errors.Is(err, refs.ErrNotFound):
+		return id, err
+	}
+
+	return object.ID{}, r.Refs().CheckFree(full, nil)
+}
+
+// NewBranch returns the change that makes a branch at the commit of a revision. With
+// force, it moves a branch that exists.
+func NewBranch(ctx context.Context, r *kist.Repository, name, rev string, force bool) (refs.Change, error) {
+	was, err := CheckNew(r, refs.Heads, name, force)
+	if err != nil {
+		return refs.Change{}, err
+	}
+	id, err := r.Resolve(ctx, rev)
+	if err != nil {
+		return refs.Change{}, err
+	}
+
+	reason := "branch: created from " + rev
+	if !was.IsZero() {
+		reason = "branch: reset to " + rev
+	}
+	return refs.Change{Name: refs.Heads + name, Old: was, New: id, Reason: reason}, nil
+}
+
+// Tip is a commit and its tree. It is zero before the first commit.
+type Tip struct{ Commit, Tree object.ID }
+
+// Tips describe a switch from HEAD's commit to another one.
+type Tips struct {
+	From, To Tip
+	Force    bool // discard staged and changed content, and untracked content in the way
+	KeepGit  bool // leave git's own folders as they are, whatever the configuration says
+	Progress kist.Progress
+	Publish  func(ctx context.Context) error // moves HEAD after the index
+}
+
+// SwitchTree brings worktree and index from one tree to another, and then calls
+// s.Publish. Staged and changed content stays at paths that are equal in both
+// trees. Elsewhere it is an obstacle, except with s.Force.
+//
+// A kill at any moment leaves each file old or new. The command can be repeated:
+// a file with its new content is no obstacle.
+func SwitchTree(ctx context.Context, r *kist.Repository, s Tips) error {
+	load := r.Index
+	if s.Force { // even if the index was lost
+		load = func() (*index.Index, error) { return index.Load(r.Dir()) }
+	}
+
+	idx, err := load()
+	if err != nil {
+		return err
+	}
+	p, err := Plan(ctx, r, idx, r.Objects(), s)
+	if err != nil {
+		return err
+	}
+	return p.Apply(ctx, r)
+}
+
+// Planned is a switch that can be carried out.
+type Planned struct {
+	stage.ApplyOptions
+	idx *index.Index
+	ops []worktree.Op
+}
+
+// Plan plans a switch from the tree that idx has. The trees are read from objects. Errors
+// are as for [SwitchTree].
+func Plan(ctx context.Context, r *kist.Repository, idx *index.Index, objects object.Reader, s Tips) (*Planned, error) {
+	from, to := s.From, s.To
+	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, Publish: s.Publish, Needs: []object.ID{from.Commit, to.Commit}}
+	switch {
+	case s.Force:
+		o.Needs = []object.ID{to.Commit}
+	case from == to:
+		o.Needs = nil
+	case from.Tree.IsZero(): // also if the loss of its commit was accepted
+		o.Needs = []object.ID{to.Commit}
+	}
+
+	var ops []worktree.Op
+	var obstacles []stage.Obstacle
+	var err error
+	if s.Force {
+		o.Edit = clearNotes
+		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, compare.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
+		if err == nil {
+			var clear []worktree.Op
+			clear, err = clearOps(ctx, r, idx, ops)
+			ops = append(ops, clear...)
+		}
+	} else {
+		ops, obstacles, o.Lost, err = switchOps(ctx, objects, idx, from.Tree, to)
+		if err == nil {
+			err = stage.CheckOps(ctx, r, idx, ops, obstacles)
+		}
+	}
+	return &Planned{o, idx, ops}, err
+}
+
+// Apply carries out the switch.
+func (p *Planned) Apply(ctx context.Context, r *kist.Repository) error {
+	return stage.ApplyOps(ctx, r, p.idx, p.ops, p.ApplyOptions)
+}
+
+// clearNotes removes the conflicts and the notes about unreadable paths from
+// an index.
+func clearNotes(idx *index.Index) error {
+	idx.ClearSkipped("")
+	return ClearConflicts(idx, nil)
+}
+
+// switchOps returns the operations that lead from one tree to another, the
+// obstacles where the index has something else staged, and the lost folders of
+// the second tree. A folder whose content the index does not know counts as
+// empty.
+func switchOps(ctx context.Context, objects object.Reader, idx *index.Index, from object.ID, to Tip) ([]worktree.Op, []stage.Obstacle, []compare.LostFolder, error) {
+	var ops []worktree.Op
+	var obstacles []stage.Obstacle
+	replaced := false // a folder is replaced
+	known := compare.NewKnown(objects)
+	known.Hide(idx)
+	for c, err := range tree.Diff(ctx, known, from, to.Tree, tree.DiffOptions{Recursive: true, Paired: true}) {
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if _, ok := idx.Conflict(c.Path); ok {
+			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: "unresolved conflict"})
+			continue
+		}
+		have := stage.Indexed(idx, c.Path)
+		switch {
+		case stage.SameEntry(have, c.Old):
+			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
+			replaced = replaced || tree.IsDir(c.Old) && c.New != nil && !tree.IsDir(c.New)
+		case stage.SameEntry(have, c.New):
+		case have == nil && !tree.IsDir(c.Old) && tree.IsDir(c.New): // the removal of the file is staged
+			ops = append(ops, worktree.Op{Path: c.Path, New: c.New})
+		case c.New == nil && tree.IsDir(have) != tree.IsDir(c.Old): // the removed entry is no longer staged
+		default:
+			obstacles = append(obstacles, stage.Obstacle{Path: c.Path, Reason: StagedReason})
+		}
+	}
+
+	if replaced {
+		obstacles = append(obstacles, stagedBelow(idx, ops)...)
+	}
+
+	lost, err := known.LostIn(ctx, compare.View{Tree: to.Tree, Commit: to.Commit, Objects: objects})
+	return ops, append(obstacles, stagedAbove(idx, ops)...), lost, err
+}
+
+// stagedAbove returns the staged files in places where ops need a folder and
+// do not make one.
+func stagedAbove(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
+	folders := map[string]bool{} // files that become folders
+	var obstacles []stage.Obstacle
+	last := ""
+	for _, op := range ops {
+		if op.Old != nil && tree.IsDir(op.New) {
+			folders[op.Path] = true
+		}
+		dir, _ := tree.Split(op.Path)
+		if op.New == nil || dir == last {
+			continue
+		}
+		for last = dir; dir != "" && idx.Dir(dir) == nil; dir, _ = tree.Split(dir) {
+			if idx.Entry(dir) != nil && !folders[dir] {
+				obstacles = append(obstacles, stage.Obstacle{Path: dir, Reason: StagedReason})
+			}
+		}
+	}
+
+	return obstacles
+}
+
+// stagedBelow returns the staged files in folders that ops replace, except
+// files that ops remove.
+func stagedBelow(idx *index.Index, ops []worktree.Op) []stage.Obstacle {
+	removed := map[string]bool{}
+	for _, op := range ops {
+		if op.New == nil {
+			removed[op.Path] = true
+		}
+	}
+
+	var obstacles []stage.Obstacle
+	for _, op := range ops {
+		d := idx.Dir(op.Path)
+		if d == nil || op.New == nil || tree.IsDir(op.New) {
+			continue
+		}
+		for path := range d.All() {
+			if !removed[path] {
+				obstacles = append(obstacles, stage.Obstacle{Path: path, Reason: StagedReason})
+			}
+		}
+	}
+
+	return obstacles
+}
+
+// StagedReason is the reason of an obstacle for a staged change.
+const StagedReason = "a change is staged"
+
+// ForceOps returns the operations that make index and worktree equal to a tree
+// at the given paths (nil: all), whatever these contain now. It also returns
+// the files that were read and proved unchanged, and the lost folders of the
+// tree. Untracked files stay, unless a file must take their path.
+func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.View, paths []string) ([]worktree.Op, []worktree.Refreshed, []compare.LostFolder, error) {
+	from, err := compare.FromKnown(ctx, r, idx)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	changes, lost, err := compare.DiffKnown(ctx, from, to, tree.DiffOptions{Paths: paths, Recursive: true, Paired: true})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	var ops []worktree.Op
+	planned := map[string]bool{}
+	for _, c := range changes {
+		planned[c.Path] = true
+		ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: c.New})
+	}
+
+	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	found = slices.DeleteFunc(found, func(f worktree.Found) bool { return planned[f.Path] })
+
+	// An unchanged file must keep its time, because build tools compare times.
+	found, unchanged, err := r.Worktree().Confirm(ctx, found)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+
+	for _, f := range found {
+		e, err := tree.Find(ctx, to.Objects, to.Tree, f.Path)
+		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
+			continue
+		}
+		if intact.IsAbsent(err) && f.Old != nil { // the index has the same lost folder
+			e, err = f.Old.Object(), nil
+		}
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		ops = append(ops, worktree.Op{Path: f.Path, Old: f.Old, New: &e})
+	}
+
+	return ops, unchanged, lost, nil
+}

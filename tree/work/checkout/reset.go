@@ -1,0 +1,112 @@
+package checkout
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/operation"
+)
+
+// ResetMode selects what [Reset] changes besides HEAD.
+type ResetMode uint8
+
+// The modes of [Reset].
+const (
+	ResetMixed ResetMode = iota // also the index
+	ResetSoft                   // nothing else
+	ResetHard                   // also the index and the worktree
+)
+
+// Reset moves HEAD's branch to the commit that a revision names. Except with
+// ResetSoft, it ends an operation in progress other than a rebase. ORIG_HEAD and the reflog keep
+// the old commit. On a branch without a commit, the revision "HEAD" means no
+// commit. If only some paths cannot be written, the rest is done, and the
+// error is a [*worktree.ApplyError].
+func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, progress kist.Progress) (object.ID, error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return object.ID{}, err
+	}
+
+	var id, to object.ID
+	if !head.Unborn() || rev != "HEAD" {
+		if id, err = r.Resolve(ctx, rev); err != nil {
+			return id, err
+		}
+	}
+	if mode != ResetSoft {
+		if to, err = intact.CommitTree(ctx, r, id); err != nil {
+			return id, err
+		}
+	}
+
+	move := func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, id); err != nil {
+			return err
+		}
+		if !head.Unborn() {
+			if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
+				return err
+			}
+		}
+		if !id.IsZero() {
+			if err := MoveHead(ctx, r, head, id, "reset: moving to "+rev); err != nil {
+				return err
+			}
+		}
+		return operation.Reset(ctx, r)
+	}
+
+	var lost []compare.LostFolder
+	switch mode {
+	case ResetSoft:
+		if err := operation.NoOperation(r, operation.Rebasing); err != nil {
+			return id, err
+		}
+		return id, r.Publish(ctx, move)
+	case ResetMixed:
+		err := r.Publish(ctx, func(ctx context.Context) error {
+			if err := intact.CheckUsable(ctx, r, id); err != nil {
+				return err
+			}
+			err := index.Update(ctx, r.Dir(), func(idx *index.Index) error {
+				known := compare.NewKnown(r.Objects())
+				err := idx.ReadTree(ctx, known, to)
+				if err == nil {
+					lost, err = known.LostIn(ctx, compare.View{Tree: to, Commit: id, Objects: r.Objects()})
+				}
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return move(ctx)
+		})
+		return id, compare.WithLost(err, lost)
+	}
+
+	from, err := r.RecordedTree(ctx, head.ID)
+	if err != nil {
+		return id, err
+	}
+
+	return id, SwitchTree(ctx, r, Tips{From: Tip{head.ID, from}, To: Tip{id, to}, Force: true, Progress: progress, Publish: move})
+}
+
+// MoveHead moves HEAD's branch, or HEAD itself if it is detached.
+func MoveHead(ctx context.Context, r *kist.Repository, head refs.Head, id object.ID, reason string) error {
+	change := refs.Change{Name: "HEAD", Old: head.ID, New: id, Reason: reason}
+	if head.Branch != "" {
+		change.Name = refs.Heads + head.Branch
+	}
+	if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
+		return fmt.Errorf("move HEAD: %w", err)
+	}
+	return nil
+}

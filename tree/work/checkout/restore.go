@@ -1,0 +1,262 @@
+package checkout
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// RestoreOptions configure [Restore].
+type RestoreOptions struct {
+	Paths    []string  // "" means everything
+	Source   string    // a revision; empty: HEAD with Staged, otherwise the index
+	At       string    // with Source and one path: the path in the source; empty: the same path
+	Side     tree.Side // write this side of conflicts; needs an empty Source and restores only files
+	Staged   bool      // restore the index
+	Worktree bool      // restore the files
+	Overlay  bool      // remove no path that is missing in the source
+	Force    bool      // also overwrite untracked files
+	Progress kist.Progress
+}
+
+// Restore makes paths in the index, the worktree or both match a commit or the
+// index, and returns how many differed. It overwrites local changes of tracked
+// files at these paths. Untracked files are a [*stage.LocalChangesError],
+// except with o.Force. If only some paths cannot be written, all others are,
+// and the error is a [*worktree.ApplyError].
+func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, error) {
+	idx, err := r.Index()
+	if err != nil {
+		return 0, err
+	}
+	if o.Side != tree.NoSide {
+		return restoreSide(ctx, r, idx, o)
+	}
+
+	source, err := restoreSource(ctx, r, idx, o)
+	if err != nil {
+		return 0, err
+	}
+	if err := checkPaths(ctx, idx, source, o); err != nil {
+		return 0, err
+	}
+	if !o.Worktree {
+		return restoreIndex(ctx, r, idx, source, o)
+	}
+
+	ops, unchanged, lost, err := ForceOps(ctx, r, idx, source, o.Paths)
+	if err != nil {
+		return 0, err
+	}
+
+	for i, l := range lost {
+		d := idx.Dir(l.Path)
+		lost[i].Staged = d != nil && d.Len()+len(d.Subdirs()) > 0
+	}
+
+	keep, added := restoreOps(idx, ops, lost, o)
+	if !o.Force {
+		found, err := r.Worktree().Check(ctx, idx, added)
+		if err != nil {
+			return 0, err
+		}
+		found = slices.DeleteFunc(found, func(o worktree.Obstacle) bool { return o.Reason == worktree.LocalChange })
+		if err := stage.ObstacleError(stage.Obstacles(r, keep, found)); err != nil {
+			return 0, err
+		}
+	}
+
+	a := stage.ApplyOptions{Progress: o.Progress, Unchanged: unchanged, Lost: lost, Needs: []object.ID{source.Commit}}
+	switch {
+	case o.Staged:
+		a.Edit = func(idx *index.Index) error { return ClearConflicts(idx, o.Paths) }
+	case o.Source != "":
+		a.Stage = stage.StageNone
+	case !slices.ContainsFunc(keep, func(op worktree.Op) bool { return compare.BelowLost(idx, op.Path) }):
+		a.Stage = stage.StageStat
+	}
+
+	return len(keep), stage.ApplyOps(ctx, r, idx, keep, a)
+}
+
+// checkPaths returns an error that matches [kist.ErrNoMatch] if a path is neither in
+// source nor tracked.
+func checkPaths(ctx context.Context, idx *index.Index, source compare.View, o RestoreOptions) error {
+	for _, path := range o.Paths {
+		_, err := source.Find(ctx, path)
+		if err == nil {
+			continue
+		}
+		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
+			return err
+		}
+		if o.Overlay || stage.Indexed(idx, path) == nil && !conflictsBelow(idx, path) && !(o.Staged && idx.Intended(path)) {
+			return fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
+		}
+	}
+
+	return nil
+}
+
+// restoreOps returns the operations to carry out. Added are the ones that create a folder
+// or an untracked path. Nothing is removed from a lost folder, because its
+// content is unknown.
+func restoreOps(idx *index.Index, ops []worktree.Op, lost []compare.LostFolder, o RestoreOptions) (keep, added []worktree.Op) {
+	var replaced []string // folders in whose place a file comes
+	for _, op := range ops {
+		if op.New != nil && !tree.IsDir(op.New) && idx.Dir(op.Path) != nil {
+			replaced = append(replaced, op.Path)
+		}
+	}
+	for _, op := range ops {
+		tracked := stage.Indexed(idx, op.Path) != nil
+		inLost := func(l compare.LostFolder) bool { return tree.Below(op.Path, l.Path) }
+		stays := o.Overlay && !slices.ContainsFunc(replaced, func(path string) bool { return tree.Below(op.Path, path) })
+		if op.New == nil && (stays || !tracked || slices.ContainsFunc(lost, inLost)) {
+			continue
+		}
+		keep = append(keep, op)
+		if op.New != nil && (tree.IsDir(op.New) || !tracked) {
+			added = append(added, op)
+		}
+	}
+	return keep, added
+}
+
+// restoreSource returns the view to restore from.
+func restoreSource(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (compare.View, error) {
+	switch {
+	case o.Source != "":
+		source, err := compare.OfCommit(ctx, r, o.Source)
+		if err == nil && o.At != "" {
+			return compare.Moved(ctx, source, o.At, o.Paths[0])
+		}
+		return source, err
+	case o.Staged:
+		return compare.OfHead(ctx, r)
+	}
+	return compare.FromIndex(ctx, r, idx)
+}
+
+// restoreSide writes one side of conflicts to the worktree, and its attributes to the index.
+// The conflicts stay.
+func restoreSide(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (int, error) {
+	var ops []worktree.Op
+	var sides []index.Conflict // with the chosen side as Ours
+	for _, path := range o.Paths {
+		if !conflictsBelow(idx, path) {
+			return 0, fmt.Errorf("conflict at path %q: %w", path, kist.ErrNoMatch)
+		}
+	}
+
+	for _, c := range idx.Conflicts() {
+		if !stage.Selected(c.Path, o.Paths) {
+			continue
+		}
+		side, name := c.Ours, "ours"
+		if o.Side == tree.Theirs {
+			side, name = c.Theirs, "theirs"
+		}
+		if side == nil {
+			return 0, fmt.Errorf("path %q in %s: %w", c.Path, name, kist.ErrNoMatch)
+		}
+		sides = append(sides, index.Conflict{Path: c.Path, Ours: side})
+		if !tree.IsDir(side) {
+			ops = append(ops, worktree.Op{Path: c.Path, Old: idx.Entry(c.Path), New: side})
+		}
+	}
+
+	setAttrs := func(idx *index.Index) error {
+		for _, side := range sides {
+			if stage.Indexed(idx, side.Path) == nil {
+				continue
+			}
+			if err := idx.SetAttrs(side.Path, side.Ours.Attrs); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return len(ops), stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Stage: stage.StageNone, Progress: o.Progress, Edit: setAttrs})
+}
+
+// conflictsBelow reports whether there is a conflict at path or below it.
+func conflictsBelow(idx *index.Index, path string) bool {
+	return slices.ContainsFunc(idx.Conflicts(), func(c index.Conflict) bool { return tree.Below(c.Path, path) })
+}
+
+// ClearConflicts clears the conflicts at paths and below them, and the notes about files
+// that are to be added.
+func ClearConflicts(idx *index.Index, paths []string) error {
+	for _, c := range slices.Clone(idx.Conflicts()) {
+		if stage.Selected(c.Path, paths) {
+			idx.ClearConflict(c.Path)
+		}
+	}
+	for _, path := range idx.Intents() {
+		if stage.Selected(path, paths) {
+			idx.ClearSkipped(path)
+		}
+	}
+	return nil
+}
+
+// restoreIndex stages the paths of source and does not touch the worktree.
+func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, source compare.View, o RestoreOptions) (int, error) {
+	staged, err := compare.FromIndex(ctx, r, idx)
+	if err != nil {
+		return 0, err
+	}
+
+	changes, lost, err := compare.DiffKnown(ctx, staged, source, tree.DiffOptions{Paths: o.Paths, Recursive: true, Paired: true})
+	if err != nil {
+		return 0, err
+	}
+
+	return len(changes), r.EditIndex(ctx, idx, func(idx *index.Index) error {
+		if err := intact.CheckUsable(ctx, r, source.Commit); err != nil {
+			return err
+		}
+		if err := StageChanges(idx, changes, o.Overlay); err != nil {
+			return err
+		}
+		return cmp.Or(compare.StageLost(idx, lost, true), ClearConflicts(idx, o.Paths))
+	})
+}
+
+// StageChanges stages the new entries of changes, without stat data. If keep is set, it
+// removes no path.
+func StageChanges(idx *index.Index, changes []tree.Change, keep bool) error {
+	for _, c := range changes {
+		if err := setEntry(idx, c.Path, c.New, keep); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setEntry stages e at path without stat data. A nil entry removes the path,
+// unless keep is set.
+func setEntry(idx *index.Index, path string, e *object.Entry, keep bool) error {
+	switch {
+	case e == nil && keep:
+		return nil
+	case e == nil:
+		idx.Remove(path)
+		return nil
+	case e.Type == object.TypeDir:
+		return idx.SetDir(path, *e)
+	}
+	return idx.Set(path, index.NewEntry(*e, index.Stat{}))
+}

@@ -1,0 +1,377 @@
+// Package commits makes commits (commit, merge, revert, cherry-pick) and the branches and tags
+// that name them.
+package commits
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
+)
+
+// ErrNothingToCommit means that a commit would equal its parent.
+var ErrNothingToCommit = errors.New("nothing to commit")
+
+// CommitOptions configure [Commit].
+type CommitOptions struct {
+	Message    string            // empty: that of the merge in progress or of the amended commit
+	Host       string            // recorded; empty: that of the repository's options
+	All        bool              // first stage the changes of tracked files
+	Amend      bool              // replace HEAD's commit
+	AllowEmpty bool              // commit even if nothing has changed
+	Brief      bool              // do not compute Changes
+	Times      bool              // commit even if only the times of folders have changed
+	Author     *object.Signature // unset parts come from the committer or, when amending, from the old author
+	Progress   kist.Progress     // may be nil
+
+	Session volume.SessionOptions // of [StageAndCommit]
+
+	step bool // the commit ends the step at hand: an abort undoes it
+}
+
+// CommitResult is the result of [Commit].
+type CommitResult struct {
+	ID      object.ID
+	Commit  *object.Commit
+	Branch  string        // "" if HEAD is detached
+	Changes []tree.Change // changes from the first parent's tree; none with Brief
+	Unknown bool          // Changes could not be computed; a warning has the reason
+	Read    kist.Amount   // files read in the worktree, with All
+	Stats   volume.Stats  // stored objects, with All also those of staging
+}
+
+// Commit records the index as a commit and moves HEAD's branch to it.
+func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
+	if o.Amend {
+		state, err := operation.Current(r)
+		if err == nil && state.Operation != "" && (state.Operation != operation.Rebasing || state.Stopped) {
+			err = state.InProgress()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("amend: %w", err)
+		}
+	}
+
+	staged := &stage.AddResult{}
+	if o.All {
+		var err error
+		if staged, err = stage.Add(ctx, r, stage.AddOptions{Update: true, Progress: o.Progress}); err != nil {
+			return nil, err
+		}
+	}
+
+	var result *CommitResult
+	err := kist.RetryStale(func() (err error) {
+		result, err = tryCommit(ctx, r, o)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	result.Read, result.Stats = staged.Read, staged.Stats.Plus(result.Stats)
+	return result, nil
+}
+
+// tryCommit makes the commit from the present index. The error is a
+// [*volume.StaleError] if another process removed objects meanwhile.
+func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
+	state, err := operation.Current(r)
+	if err != nil {
+		return nil, err
+	}
+	if !o.mayBeSame(state) && surelySame(ctx, r) {
+		return nil, ErrNothingToCommit
+	}
+
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+
+	head, idx, err := ReadTrusted(ctx, r, session)
+	if err != nil {
+		return nil, err
+	}
+
+	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, session: session}
+	result, err := p.finish(ctx, r)
+	if errors.Is(err, object.ErrNotFound) {
+		// Another process may have moved HEAD or changed the index, and
+		// removed their old objects. Publish finds out whether objects were
+		// removed, so that the caller can retry.
+		notFound := err
+		err = session.Publish(ctx, func(context.Context) error { return notFound })
+	}
+
+	return result, err
+}
+
+// mayBeSame reports whether a commit without changes is allowed.
+func (o *CommitOptions) mayBeSame(s operation.State) bool {
+	return o.AllowEmpty || o.Amend || s.Operation == operation.Merging || s.Doing.Amends()
+}
+
+// surelySame reports whether the index certainly matches HEAD's commit. It
+// reads only a small part of the index. False means unknown.
+func surelySame(ctx context.Context, r *kist.Repository) bool {
+	head, err := r.Refs().Head()
+	if err != nil || head.Unborn() {
+		return false
+	}
+	recorded, err := r.RecordedTree(ctx, head.ID)
+	if err != nil {
+		return false
+	}
+	staged, known := index.KnownTree(r.Dir())
+	return known && staged == recorded
+}
+
+// pending is a commit in the making, with the index that it records.
+type pending struct {
+	CommitOptions
+	state   operation.State
+	head    refs.Head
+	idx     *index.Index
+	session *volume.Session
+
+	files *stage.Prepared // edits that idx has and the stored index may not have; nil: there are none
+	saved bool            // the stored index has them
+}
+
+// finish makes the commit and moves HEAD to it.
+func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
+	if err := index.Unresolved(p.idx.Conflicts()); err != nil {
+		return nil, err
+	}
+
+	c, old, err := p.draft(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+
+	oldTree, err := r.RecordedTree(ctx, old)
+	if err != nil {
+		return nil, err
+	}
+
+	expired := intact.Usable(ctx, r, old)
+	if expired != nil && !errors.Is(expired, intact.ErrExpired) {
+		return nil, expired
+	}
+	if err := writeStaged(ctx, p.session, p.idx, c); err != nil {
+		return nil, err
+	}
+	if !p.mayBeSame(p.state) {
+		changed := oldTree != c.Tree
+		if changed && expired == nil && !p.Times {
+			if changed, err = differ(ctx, p.session, oldTree, c.Tree); err != nil {
+				return nil, err
+			}
+		}
+		if !changed {
+			return nil, ErrNothingToCommit
+		}
+	}
+
+	id, err := p.publish(ctx, r, c)
+	if err != nil {
+		return nil, err
+	}
+
+	// The commit exists now, so an error from here on is only a warning.
+	if p.step {
+		p.state.Left = id
+	}
+	if err := operation.EndStep(ctx, r, p.state); err != nil {
+		r.Options().Warn(fmt.Sprintf("the state of the %s could not be removed: %v", p.state.Operation, err))
+	}
+
+	result := &CommitResult{ID: id, Commit: c, Branch: p.head.Branch, Stats: p.session.Stats()}
+	if expired != nil {
+		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", expired))
+		result.Unknown = true
+		return result, nil
+	}
+	if p.Brief {
+		return result, nil
+	}
+
+	result.Changes, err = compare.Diff(ctx, compare.View{Tree: oldTree, Objects: r.Contents()}, compare.View{Tree: c.Tree, Objects: r.Contents()}, nil, true)
+	if err != nil {
+		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", err))
+		result.Unknown = true
+	}
+
+	return result, nil
+}
+
+// ReadTrusted reads HEAD and the index. The session then assumes, without checks,
+// that HEAD's commit and the trees of the index are intact.
+func ReadTrusted(ctx context.Context, r *kist.Repository, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
+	err = session.Trust(ctx, func() error {
+		if head, err = r.Refs().Head(); err == nil {
+			idx, err = r.Index()
+		}
+		return err
+	})
+	return head, idx, err
+}
+
+// draft returns the new commit, without its tree, and the commit to compare it
+// with, zero if there is none.
+func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
+	c = &object.Commit{Message: p.Message, Host: cmp.Or(p.Host, r.Options().Host), Committer: r.Signature()}
+	c.Author = c.Committer
+	if !p.head.ID.IsZero() {
+		parent, err := object.ReadCommit(ctx, r.Objects(), p.head.ID)
+		if err != nil {
+			return nil, old, err
+		}
+		c.Parents, old = []object.ID{p.head.ID}, p.head.ID
+		if p.Amend || p.state.Doing.Amends() {
+			c.Parents, c.Author = parent.Parents, parent.Author
+			if c.Message == "" && p.Amend {
+				c.Message = parent.Message
+			}
+			old = FirstParent(parent)
+		}
+	} else if err := intact.BranchLost(r, p.head.Branch); err != nil {
+		return nil, old, err
+	} else if p.Amend {
+		return nil, old, fmt.Errorf("amend: %w", kist.ErrUnborn)
+	}
+	switch {
+	case p.state.Operation == operation.Merging:
+		c.Parents = append(c.Parents, p.state.Other)
+	case p.state.Stopped && (p.state.Doing == operation.Pick || p.state.Doing == operation.PickFrom):
+		picked, err := object.ReadCommit(ctx, r.Objects(), p.state.Other)
+		if err != nil {
+			return nil, old, err
+		}
+		c.Author = picked.Author
+	}
+	if c.Message == "" {
+		c.Message = p.state.Message
+	}
+	if strings.TrimSpace(c.Message) == "" {
+		return nil, old, errors.New("empty commit message")
+	}
+	if a := p.Author; a != nil {
+		if a.Name != "" || a.Email != "" {
+			c.Author.Name, c.Author.Email = a.Name, a.Email
+		}
+		if !a.Time.IsZero() {
+			c.Author.Time, c.Author.Zone = a.Time, a.Zone
+		}
+	}
+
+	return c, old, nil
+}
+
+// writeStaged stores the trees of the index and sets them in c.
+func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index, c *object.Commit) error {
+	info, err := idx.WriteTree(ctx, session)
+	if err != nil {
+		return err
+	}
+	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
+	if skipped := idx.Skipped(); len(skipped) > 0 {
+		return c.SetSkipped(ctx, session, skipped)
+	}
+	return nil
+}
+
+// differ reports whether two trees differ in anything that counts as a change. Some times
+// do not count, see [tree.DiffOptions]. A lost folder differs from every other folder.
+func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, error) {
+	known := compare.NewKnown(objects)
+	for _, err := range tree.Diff(ctx, known, a, b, tree.DiffOptions{Recorded: true}) {
+		return err == nil, err
+	}
+	return !known.Complete(), nil
+}
+
+// publish stores c and moves HEAD to it.
+func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
+	data, err := c.Encode()
+	if err != nil {
+		return object.ID{}, err
+	}
+
+	id, err := p.session.Put(ctx, object.KindCommit, data)
+	if err != nil {
+		return id, err
+	}
+
+	return id, p.session.Publish(ctx, func(ctx context.Context) error {
+		if p.files != nil {
+			if err := p.files.Save(ctx); err != nil {
+				return err
+			}
+			p.saved = true
+		}
+		if err := intact.Check(ctx, r, c.Parents...); err != nil {
+			return err
+		}
+		if p.step { // an abort after a kill has to know the commit
+			next := p.state
+			next.Doing, next.To = "", id
+			if err := operation.SetState(ctx, r, next); err != nil {
+				return err
+			}
+		}
+		if err := checkout.MoveHead(ctx, r, p.head, id, p.reason(c)); err != nil {
+			return err
+		}
+		if p.saved {
+			return nil // files.Save wrote the new trees, too
+		}
+		// Keep the written trees in the index, so that the next commit need
+		// not write them. If that fails, or another process is changing the
+		// index, the next commit writes them.
+		_, err := index.UpdateIfFree(ctx, r.Dir(), p.idx, func(now *index.Index) error {
+			now.CopyTrees(p.idx)
+			return nil
+		})
+		if err != nil {
+			r.Options().Warn(fmt.Sprintf("the index could not be written: %v", err))
+		}
+		return nil
+	})
+}
+
+// reason returns the text for the reflog.
+func (p *pending) reason(c *object.Commit) string {
+	what := "commit"
+	switch {
+	case p.Amend:
+		what = "commit (amend)"
+	case p.state.Operation == operation.Rebasing && p.state.Stopped:
+		what = "rebase (continue)"
+	case p.state.Operation != "":
+		what = fmt.Sprintf("commit (%s)", p.state.Operation)
+	case len(c.Parents) == 0:
+		what = "commit (initial)"
+	}
+	return what + ": " + stage.Subject(c.Message)
+}
+
+// FirstParent returns a commit's first parent, or zero.
+func FirstParent(c *object.Commit) object.ID {
+	if len(c.Parents) == 0 {
+		return object.ID{}
+	}
+	return c.Parents[0]
+}

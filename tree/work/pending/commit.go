@@ -1,0 +1,560 @@
+package pending
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
+)
+
+// coAuthor begins the lines of a message that name further users.
+const coAuthor = "Co-authored-by: "
+
+// maxMoves bounds the attempts to commit while other processes move the branch.
+const maxMoves = 10
+
+// Commit makes the pending changes a commit of the branch and returns it, zero if there are
+// none. If the branch moved meanwhile, the changes are merged. Where both sides changed a file,
+// the branch's version stays, and the pending one gets a name with "conflict of".
+//
+// If the branch is checked out, the worktree follows. The error is a
+// [*stage.LocalChangesError] if that would overwrite local changes. After any error, the
+// changes stay pending.
+func (b *Branch) Commit(ctx context.Context) (object.ID, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.commit(ctx)
+}
+
+// commit is Commit for a caller that holds b.mu.
+func (b *Branch) commit(ctx context.Context) (object.ID, error) {
+	if !b.pending() {
+		return object.ID{}, nil
+	}
+	if err := b.undoMove(ctx); err != nil {
+		return object.ID{}, err
+	}
+	for range maxMoves {
+		tip, err := tipOf(b.c.repo, b.name)
+		if errors.Is(err, refs.ErrNotFound) { // the branch was deleted: the commit creates it again
+			tip, err = b.base.commit, nil
+		}
+		if err != nil {
+			return object.ID{}, err
+		}
+		if tip != b.base.commit {
+			err = b.rebase(ctx, tip)
+		} else {
+			err = b.finish(ctx)
+		}
+		if err != nil && !errors.Is(err, refs.ErrMoved) {
+			return object.ID{}, err
+		}
+		switch {
+		case b.pending():
+		case b.base.commit == tip: // the changes had no effect
+			return object.ID{}, nil
+		default:
+			return b.base.commit, nil
+		}
+	}
+	return object.ID{}, fmt.Errorf("branch %s was moved by other processes during %d attempts", b.name, maxMoves)
+}
+
+// finish moves the branch to a commit of the changes.
+func (b *Branch) finish(ctx context.Context) error {
+	if b.info.ID == b.base.tree {
+		return b.drop(ctx)
+	}
+	message, err := b.message(ctx)
+	if err != nil {
+		return err
+	}
+	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	if err := b.checkpoint(ctx, session, message); err != nil {
+		return err
+	}
+	if b.journal != nil { // it would be applied to later commits, too
+		return errJournalStays
+	}
+	if err := b.move(ctx, stage.Subject(message)); err != nil {
+		return err
+	}
+	b.warns = ""
+	b.reset(commitTree{b.ref, b.info.ID}, b.info)
+	return nil
+}
+
+// errJournalStays means that the branch cannot move yet.
+var errJournalStays = errors.New("the journal cannot be removed")
+
+// drop forgets changes that have no effect.
+func (b *Branch) drop(ctx context.Context) error {
+	switch {
+	case b.ref.IsZero():
+		if err := b.journal.remove(); err != nil {
+			return err
+		}
+	default:
+		if b.journal != nil { // it undoes changes of the ref, and must not go before it
+			session := b.c.repo.Objects().Begin(volume.SessionOptions{})
+			defer session.Close()
+			if err := b.checkpoint(ctx, session, ""); err != nil {
+				return err
+			}
+		}
+		if b.journal != nil {
+			return errJournalStays
+		}
+		if err := b.c.repo.Publish(ctx, b.forget); err != nil {
+			b.doubt = true
+			return err
+		}
+	}
+	b.reset(b.base, b.info)
+	return nil
+}
+
+// setRef returns the change of the ref of the last checkpoint; zero removes it. Only this
+// process changes the ref. It may have another value than b.ref after an error.
+func (b *Branch) setRef(id object.ID) (refs.Change, error) {
+	name := refs.Pending + b.name
+	have, err := b.c.repo.Refs().Get(name)
+	if errors.Is(err, refs.ErrNotFound) {
+		err = nil
+	}
+	return refs.Change{Name: name, Old: have, New: id}, err
+}
+
+// forget removes the ref of the last checkpoint.
+func (b *Branch) forget(ctx context.Context) error {
+	change, err := b.setRef(object.ID{})
+	if err != nil || change.Old.IsZero() {
+		return err
+	}
+	return b.c.repo.Refs().Update(ctx, []refs.Change{change}, b.c.repo.Who())
+}
+
+// checkpoint publishes a commit with all changes, so that the journal is not needed any more.
+// Its message is a note if message is empty. More are changes that b.touched does not have yet.
+func (b *Branch) checkpoint(ctx context.Context, session *volume.Session, message string, more ...op) error {
+	t := touched{users: slices.Clone(b.touched.users), paths: map[string]refs.Who{}}
+	for _, o := range more {
+		t.add(o)
+	}
+	if message == "" {
+		message = b.c.o.Label + ": changes in progress"
+	}
+	id, err := b.publish(ctx, session, b.draft(b.info, b.base.commit, message, t.users))
+	if err != nil {
+		return err
+	}
+	b.ref, b.mem = id, newMemory()
+	if b.journal != nil {
+		if err := b.journal.remove(); err != nil {
+			b.c.o.Warn(err.Error())
+			return nil // its header names an earlier commit
+		}
+		b.journal = nil
+	}
+	b.show()
+	return nil
+}
+
+// publish stores a commit and makes the ref of the branch's changes lead to it.
+func (b *Branch) publish(ctx context.Context, session *volume.Session, c *object.Commit) (object.ID, error) {
+	if err := b.mem.copyTo(ctx, session, object.Key{Kind: object.KindTree, ID: c.Tree}); err != nil {
+		return object.ID{}, err
+	}
+	data, err := c.Encode()
+	if err != nil {
+		return object.ID{}, err
+	}
+	id, err := session.Put(ctx, object.KindCommit, data)
+	if err != nil {
+		return object.ID{}, err
+	}
+	r := b.c.repo
+	b.c.work.Lock()
+	defer b.c.work.Unlock()
+	b.doubt = true
+	err = session.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, c.Parents...); err != nil {
+			return err
+		}
+		change, err := b.setRef(id)
+		if err != nil {
+			return err
+		}
+		return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
+	})
+	b.doubt = err != nil
+	return id, err
+}
+
+// draft returns a commit of changes by users.
+func (b *Branch) draft(info tree.Info, parent object.ID, message string, users []refs.Who) *object.Commit {
+	r := b.c.repo
+	c := &object.Commit{Tree: info.ID, Files: info.Files, Bytes: info.Bytes, Host: r.Options().Host, Committer: r.Signature(), Message: message}
+	c.Author = c.Committer
+	if !parent.IsZero() {
+		c.Parents = []object.ID{parent}
+	}
+	if len(users) > 0 {
+		c.Author.Name, c.Author.Email = users[0].Name, users[0].Email
+	}
+	for i, who := range users[min(1, len(users)):] {
+		if i == 0 {
+			c.Message += "\n"
+		}
+		c.Message += fmt.Sprintf("\n%s%s <%s>", coAuthor, who.Name, who.Email)
+	}
+	return c
+}
+
+// authors returns the users whose changes a commit of draft has.
+func authors(c *object.Commit) []refs.Who {
+	list := []refs.Who{{Name: c.Author.Name, Email: c.Author.Email}}
+	for line := range strings.Lines(c.Message) {
+		rest, ok := strings.CutPrefix(strings.TrimSuffix(line, "\n"), coAuthor)
+		name, mail, has := strings.Cut(rest, " <")
+		if ok && has {
+			list = append(list, refs.Who{Name: name, Email: strings.TrimSuffix(mail, ">")})
+		}
+	}
+	return list
+}
+
+// Limits of a message.
+const (
+	maxNamed   = 3    // changed paths that it names
+	maxCounted = 1000 // changes that it counts
+)
+
+// message returns the message for a commit of the changes.
+func (b *Branch) message(ctx context.Context) (string, error) {
+	var names []string
+	n, folders := 0, 0
+	r := overlay{b.mem, b.c.repo.Objects()}
+	for c, err := range tree.Diff(ctx, r, b.base.tree, b.info.ID, tree.DiffOptions{Recursive: true, Paired: true, Exact: true}) {
+		if err != nil {
+			return "", err
+		}
+		if tree.IsDir(c.Old) || tree.IsDir(c.New) {
+			folders++
+			continue
+		}
+		what := "change"
+		switch {
+		case c.Old == nil:
+			what = "add"
+		case c.New == nil:
+			what = "remove"
+		}
+		if n++; n <= maxNamed {
+			name := "a file"
+			if b.mayName(ctx, r, c) {
+				name = plain(path.Base(c.Path))
+			}
+			names = append(names, what+" "+name)
+		}
+		if n > maxCounted {
+			return fmt.Sprintf("%s: more than %d changes", b.c.o.Label, maxCounted), nil
+		}
+	}
+	if n == 0 {
+		return fmt.Sprintf("%s: %d changes of folders", b.c.o.Label, folders), nil
+	}
+	if n > maxNamed {
+		return fmt.Sprintf("%s: %d changes", b.c.o.Label, n), nil
+	}
+	return b.c.o.Label + ": " + strings.Join(names, ", "), nil
+}
+
+// Tree is a tree of a branch.
+type Tree struct {
+	Commit  object.ID // the last commit that the tree follows
+	ID      object.ID
+	Objects object.Reader
+}
+
+// mayName reports whether a message may name the path of a change.
+func (b *Branch) mayName(ctx context.Context, r object.Reader, c tree.Change) bool {
+	if b.c.o.MayName == nil {
+		return true
+	}
+	if c.Old != nil && !b.c.o.MayName(ctx, Tree{b.base.commit, b.base.tree, r}, c.Path) {
+		return false
+	}
+	return c.New == nil || b.c.o.MayName(ctx, Tree{b.base.commit, b.info.ID, r}, c.Path)
+}
+
+// plain returns a name without bytes that a message must not have.
+func plain(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r == '\uFFFD' {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(name, "?"))
+}
+
+// move makes the branch lead to the commit of the last checkpoint. If it is checked out, the
+// worktree and the index follow.
+func (b *Branch) move(ctx context.Context, subject string) error {
+	r := b.c.repo
+	publish := func(ctx context.Context) error {
+		change := refs.Change{Name: refs.Heads + b.name, Old: b.tipBefore(), New: b.ref, Reason: subject}
+		if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
+			return err
+		}
+		if err := b.forget(ctx); err != nil { // the next start finds that the branch has it
+			b.c.o.Warn(err.Error())
+			b.doubt = true
+		}
+		return nil
+	}
+
+	b.c.work.Lock()
+	defer b.c.work.Unlock()
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	if r.IsBare() || head.Branch != b.name {
+		return r.Publish(ctx, publish)
+	}
+	if err := operation.NoOperation(r); err != nil {
+		return err
+	}
+	err = checkout.SwitchTree(ctx, r, checkout.Tips{
+		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
+		To:   checkout.Tip{Commit: b.ref, Tree: b.info.ID},
+
+		KeepGit: true, // the changes may come from any user of the server
+		Publish: func(ctx context.Context) error {
+			now, err := r.Refs().Head()
+			if err == nil && now.Branch != head.Branch {
+				err = &refs.MovedError{Name: "HEAD", Want: head.ID, Have: now.ID}
+			}
+			if err != nil {
+				return err
+			}
+			return publish(ctx)
+		},
+	})
+	var local *stage.LocalChangesError
+	if stage.IsPartial(err) {
+		b.c.o.Warn(err.Error())
+		return nil
+	}
+	if err == nil || errors.As(err, &local) { // all was done, or nothing
+		return err
+	}
+	if tip, terr := tipOf(r, b.name); terr == nil && tip == b.ref {
+		b.c.o.Warn(err.Error())
+		return nil
+	}
+	b.half = commitTree{b.ref, b.info.ID}
+	if err := b.undo(ctx); err != nil {
+		b.c.o.Warn(fmt.Sprintf("branch %s: the worktree has a part of its changes: %v", b.name, err))
+	}
+	return err
+}
+
+// undoMove takes back the part of a failed move that is in the worktree. Otherwise it would look
+// like a change by the user as soon as the branch has other changes. Until that succeeds, the
+// branch takes no changes. The caller holds b.mu.
+func (b *Branch) undoMove(ctx context.Context) error {
+	if b.half.commit.IsZero() {
+		return nil
+	}
+	b.c.work.Lock()
+	defer b.c.work.Unlock()
+	r := b.c.repo
+	head, err := r.Refs().Head()
+	if err != nil {
+		return err
+	}
+	tip, err := tipOf(r, b.name)
+	if r.IsBare() || head.Branch != b.name || err != nil || tip != b.base.commit { // the worktree has another commit
+		b.half = commitTree{}
+		return nil
+	}
+	if err := operation.NoOperation(r); err != nil {
+		return err
+	}
+	return b.undo(ctx)
+}
+
+// undo is undoMove for a caller that holds the lock of the worktree. It goes on without the
+// client.
+func (b *Branch) undo(ctx context.Context) error {
+	err := checkout.Undo(context.WithoutCancel(ctx), b.c.repo, checkout.Tips{
+		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
+		To:   checkout.Tip{Commit: b.half.commit, Tree: b.half.tree}, KeepGit: true,
+	})
+	if stage.IsPartial(err) {
+		b.c.o.Warn(err.Error())
+		err = nil
+	}
+	if err == nil {
+		b.half = commitTree{}
+	}
+	return err
+}
+
+// tipBefore returns the commit that the branch must have to be moved. It is zero if the branch
+// does not exist.
+func (b *Branch) tipBefore() object.ID {
+	if _, err := b.c.repo.Refs().Get(refs.Heads + b.name); errors.Is(err, refs.ErrNotFound) {
+		return object.ID{}
+	}
+	return b.base.commit
+}
+
+// rebase merges the changes with the commits that moved the branch to tip.
+func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
+	r := b.c.repo
+	if err := intact.Usable(ctx, r, tip); err != nil {
+		return err
+	}
+	onto, err := b.treeOf(ctx, tip)
+	if err != nil {
+		return err
+	}
+	if !b.ref.IsZero() && b.journal == nil {
+		if has, err := history.IsAncestor(ctx, r.Objects(), b.ref, tip); err != nil {
+			return err
+		} else if has { // a crash came between the move and the removal of the ref
+			info, err := b.stat(ctx, onto.tree)
+			if err != nil {
+				return err
+			}
+			b.base, b.info = onto, info
+			return nil
+		}
+	}
+
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+	if err := b.checkpoint(ctx, session, ""); err != nil { // its nodes are the merge's input
+		return err
+	}
+	info, err := b.merge(ctx, session, onto)
+	if err != nil {
+		return err
+	}
+	id, err := b.publish(ctx, session, b.draft(info, tip, b.c.o.Label+": changes in progress", b.touched.users))
+	if err != nil {
+		return err
+	}
+	b.base, b.ref, b.info = onto, id, info
+	b.show()
+	return nil
+}
+
+// merge returns the tree of a merge of the branch and the changes. Both versions of a file in
+// conflict are in it.
+func (b *Branch) merge(ctx context.Context, rw object.ReadWriter, onto commitTree) (tree.Info, error) {
+	r := b.c.repo
+	user := "somebody"
+	if len(b.touched.users) > 0 && b.touched.users[0].Name != "" {
+		user = b.touched.users[0].Name
+	}
+	label := fmt.Sprintf("conflict of %s %s", strings.ReplaceAll(plain(user), "/", "_"), r.Options().Now().Format("2006-01-02"))
+	result, err := tree.Merge(ctx, r.Unpurged(rw), tree.Versions{Base: b.base.tree, Ours: onto.tree, Theirs: b.info.ID}, tree.MergeOptions{
+		Labels: tree.Labels{Ours: b.name, Theirs: label}, Split: r.Chunker().Split,
+	})
+	if err != nil {
+		return tree.Info{}, err
+	}
+	info := result.Tree
+	for _, c := range result.Conflicts {
+		if info, err = settle(ctx, rw, info, c, label); err != nil {
+			return tree.Info{}, err
+		}
+	}
+	return info, nil
+}
+
+// settle gives both versions of a conflict a name that shows its user. The branch's
+// version keeps the path.
+func settle(ctx context.Context, rw object.ReadWriter, info tree.Info, c tree.Conflict, label string) (tree.Info, error) {
+	aside, e := "", c.Theirs
+	switch {
+	case c.Markers:
+	case c.Kind == tree.ConflictRenameRename || c.Kind == tree.ConflictRenameDelete:
+		return info, nil
+	case c.TheirsPath != "":
+		aside = c.TheirsPath
+	case c.OursPath != "":
+		aside, e = c.OursPath, c.Ours
+	default:
+		return info, nil
+	}
+	name, err := freeName(ctx, rw, info, c.Path, label)
+	if err != nil {
+		return info, err
+	}
+
+	set := func(path string, e *object.Entry) {
+		if err != nil {
+			return
+		}
+		editor := tree.NewEditor(rw, info)
+		if e == nil {
+			err = editor.Remove(ctx, path)
+		} else {
+			err = editor.Set(ctx, path, *e)
+		}
+		if err == nil {
+			info, err = editor.Finish(ctx)
+		}
+	}
+	if c.Markers {
+		set(c.Path, c.Ours)
+	} else {
+		set(aside, nil)
+	}
+	set(name, e)
+	return info, err
+}
+
+// freeName returns a path beside another one, with a label before the extension of its name.
+func freeName(ctx context.Context, r object.Reader, info tree.Info, at, label string) (string, error) {
+	dir, name := tree.Split(at)
+	ext := path.Ext(name)
+	if len(ext) > 20 || ext == name {
+		ext = ""
+	}
+	stem := strings.TrimSuffix(name, ext)
+	for n := 1; ; n++ {
+		suffix := fmt.Sprintf(" (%s)%s", label, ext)
+		if n > 1 {
+			suffix = fmt.Sprintf(" (%s, %d)%s", label, n, ext)
+		}
+		suffix = suffix[max(0, len(suffix)-object.MaxNameSize/2):]
+		free := tree.Join(dir, stem[:min(len(stem), object.MaxNameSize-len(suffix))]+suffix)
+		_, err := tree.Find(ctx, r, info.ID, free)
+		if errors.Is(err, tree.ErrNotExist) {
+			return free, nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+}

@@ -1,0 +1,433 @@
+package stash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/refs/intact"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/index"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
+)
+
+// PushOptions configure [Push].
+type PushOptions struct {
+	Message   string   // empty: the subject of HEAD's commit
+	Paths     []string // undo only the changes at these paths, and stash them and all staged changes; nil: everything
+	Untracked bool     // also untracked files
+	KeepIndex bool     // keep staged changes in index and worktree
+
+	// Select chooses a part of the changes. It gets the trees of HEAD and of the worktree. It
+	// returns the parts to stash, and the parts to change back in the worktree. Nil: all.
+	// Select may be called again, with the same trees or others.
+	Select func(ctx context.Context, head, worktree compare.View) (stashed, rest []stage.Chosen, err error)
+
+	// Recording is called before the stash is added to the list, with the repository locked.
+	// If Push has to try again, it calls Recording again, with another stash. It may be nil.
+	Recording func(ctx context.Context, stash object.ID) error
+
+	Progress kist.Progress
+}
+
+// Push records the changes of index and worktree as a stash, and then undoes them. A kill
+// at any moment leaves the changes in the worktree or in a stash. Without changes, Push does
+// nothing and returns [ErrNothing]. It returns [ErrNotChosen] if Select chooses none, and a
+// [*stage.LocalChangesError] if a change cannot be recorded or undone. If only some paths
+// cannot be written, Push returns the stash and a [*worktree.ApplyError].
+func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, err error) {
+	if err := operation.NoOperation(r); err != nil {
+		return entry, err
+	}
+	var p *pusher
+	err = kist.RetryStale(func() error {
+		p, err = push(ctx, r, o)
+		return err
+	})
+	if err != nil {
+		return entry, err
+	}
+	list, err := List(r)
+	if i := slices.IndexFunc(list, func(e Entry) bool { return e.New == p.id }); i >= 0 {
+		entry = list[i]
+	} else if err == nil {
+		err = fmt.Errorf("%w: another process dropped it", ErrNone)
+	}
+	return entry, errors.Join(p.back.Apply(ctx, r), err)
+}
+
+// pusher is one attempt of Push.
+type pusher struct {
+	PushOptions
+	repo    *kist.Repository
+	session *volume.Session
+	rw      object.ReadWriter
+	head    refs.Head
+	base    *object.Commit
+	idx     *index.Index // first as stored; then it has the worktree's state, and is not saved
+
+	staged, worktree tree.Info // the trees of the index and of the worktree
+	untracked        []string  // files that only the latter has
+
+	id   object.ID
+	back *checkout.Planned // undoes the changes
+}
+
+// push records the stash and plans the rest.
+func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, error) {
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+
+	p := &pusher{PushOptions: o, repo: r, session: session, rw: r.Unpurged(session)}
+	var err error
+	if p.head, p.idx, err = commits.ReadTrusted(ctx, r, session); err != nil {
+		return nil, err
+	}
+	if p.head.Unborn() {
+		return nil, kist.ErrUnborn
+	}
+	if err := intact.Usable(ctx, r, p.head.ID); err != nil {
+		return nil, err
+	}
+	if p.base, err = object.ReadCommit(ctx, r.Objects(), p.head.ID); err != nil {
+		return nil, err
+	}
+	if err := p.read(ctx); err != nil {
+		return nil, err
+	}
+	message, err := p.record(ctx)
+	if err != nil {
+		return nil, err
+	}
+
+	return p, session.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, p.head.ID); err != nil {
+			return err
+		}
+		if o.Recording != nil {
+			if err := o.Recording(ctx, p.id); err != nil {
+				return err
+			}
+		}
+		return enlist(ctx, r, p.id, message)
+	})
+}
+
+// enlist adds a stash to the list. The caller has locked the repository.
+func enlist(ctx context.Context, r *kist.Repository, id object.ID, message string) error {
+	old, err := r.Refs().Get(refs.Stash)
+	if err != nil && !errors.Is(err, refs.ErrNotFound) {
+		return err
+	}
+	return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: id, Reason: message}}, r.Who())
+}
+
+// Store adds a stash that was dropped to the list again, with a message.
+func Store(ctx context.Context, r *kist.Repository, id object.ID, message string) (Entry, error) {
+	err := r.Publish(ctx, func(ctx context.Context) error {
+		if err := intact.Check(ctx, r, id); err != nil {
+			return err
+		}
+		return enlist(ctx, r, id, message)
+	})
+	return Entry{0, refs.LogEntry{New: id, Reason: message}}, err
+}
+
+// read stores the trees of the index and of the worktree.
+func (p *pusher) read(ctx context.Context) error {
+	var err error
+	if p.staged, err = p.idx.WriteTree(ctx, p.session); err != nil {
+		return err
+	}
+	files, err := stage.Prepare(ctx, p.repo, p.session, p.idx, stage.AddOptions{Paths: p.Paths, Update: !p.Untracked, Progress: p.Progress})
+	if err != nil {
+		return err
+	}
+	var unread []stage.Obstacle
+	for _, s := range files.Result.Skipped {
+		unread = append(unread, stage.Obstacle{Path: s.Path, Reason: s.Reason})
+	}
+	if !p.Untracked { // files that 'add -N' noted, or in the place of a tracked file
+		for _, path := range files.Result.Added {
+			unread = append(unread, stage.Obstacle{Path: path, Reason: "the index does not have its content"})
+		}
+	}
+	if err := stage.ObstacleError(unread); err != nil {
+		return err
+	}
+
+	p.untracked = files.Result.Added
+	if err := files.Apply(); err != nil {
+		return err
+	}
+	p.worktree, err = p.idx.WriteTree(ctx, p.session)
+	return err
+}
+
+// record stores the commits of the stash, and plans how to undo the changes. It returns
+// the message for the log.
+func (p *pusher) record(ctx context.Context) (message string, err error) {
+	undone := tree.Info{ID: p.base.Tree} // worktree and index without the changes
+	if p.Paths != nil {
+		if undone, err = p.reset(ctx, p.staged, p.base.Tree, p.Paths); err != nil {
+			return "", err
+		}
+	}
+	same, err := p.same(ctx, undone.ID, p.staged.ID, p.worktree.ID)
+	if err == nil && same {
+		err = ErrNothing
+	}
+	if err != nil {
+		return "", err
+	}
+
+	stashed, err := p.reset(ctx, p.worktree, p.staged.ID, p.untracked)
+	if err != nil {
+		return "", err
+	}
+	if p.KeepIndex {
+		undone = p.staged
+	}
+	rest := undone.ID
+	if p.Select != nil {
+		if stashed, rest, err = p.selected(ctx); err != nil {
+			return "", err
+		}
+	}
+	if err := p.plan(ctx, rest, undone.ID); err != nil {
+		return "", err
+	}
+
+	return p.commits(ctx, stashed)
+}
+
+// selected returns the trees that the user chose: to stash, and for the worktree.
+func (p *pusher) selected(ctx context.Context) (stashed tree.Info, rest object.ID, err error) {
+	of := func(id object.ID) compare.View { return compare.View{Tree: id, Objects: p.rw} }
+	put, left, err := p.Select(ctx, of(p.base.Tree), of(p.worktree.ID))
+	if err == nil && len(put) == 0 {
+		err = ErrNotChosen
+	}
+	if err != nil {
+		return stashed, rest, err
+	}
+	base, err := tree.Stat(ctx, p.rw, p.base.Tree)
+	if err != nil {
+		return stashed, rest, err
+	}
+	if stashed, err = p.with(ctx, base, put); err != nil {
+		return stashed, rest, err
+	}
+	after, err := p.with(ctx, p.worktree, left)
+	return stashed, after.ID, err
+}
+
+// with returns base with the parts of changes that the user chose.
+func (p *pusher) with(ctx context.Context, base tree.Info, chosen []stage.Chosen) (tree.Info, error) {
+	at := map[string]*object.Entry{}
+	offered := map[string]bool{}
+	for _, c := range chosen {
+		e, err := c.Entry(ctx, p.repo, p.rw)
+		if err != nil {
+			return tree.Info{}, err
+		}
+		at[c.Path] = e
+		for _, dir := range c.Emptied(ctx, e) {
+			at[dir], offered[dir] = nil, true
+		}
+	}
+	return p.edit(ctx, base, at, offered)
+}
+
+// same reports whether trees are equal. A time alone is no difference.
+func (p *pusher) same(ctx context.Context, a object.ID, others ...object.ID) (bool, error) {
+	for _, b := range others {
+		for _, err := range tree.Diff(ctx, p.rw, a, b, tree.DiffOptions{}) {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// reset returns base with some paths as they are in another tree. It keeps no folder that
+// only these paths needed.
+func (p *pusher) reset(ctx context.Context, base tree.Info, from object.ID, paths []string) (tree.Info, error) {
+	at := map[string]*object.Entry{} // nil: remove the path
+	offered := map[string]bool{}
+	for _, path := range paths {
+		if path == "" {
+			return tree.Stat(ctx, p.rw, from)
+		}
+		e, err := tree.Find(ctx, p.rw, from, path)
+		if err == nil {
+			at[path] = &e
+			continue
+		}
+		if !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir) {
+			return tree.Info{}, err
+		}
+		at[path] = nil
+		for dir, _ := tree.Split(path); dir != ""; dir, _ = tree.Split(dir) {
+			if e, err := tree.Find(ctx, p.rw, from, dir); err == nil && tree.IsDir(&e) {
+				break
+			}
+			offered[dir] = true
+		}
+	}
+	for dir := range offered {
+		if _, ok := at[dir]; ok {
+			delete(offered, dir)
+			continue
+		}
+		at[dir] = nil
+	}
+	return p.edit(ctx, base, at, offered)
+}
+
+// edit returns base with these entries. Nil removes one; an offered folder stays if it is not
+// empty.
+func (p *pusher) edit(ctx context.Context, base tree.Info, at map[string]*object.Entry, offered map[string]bool) (tree.Info, error) {
+	editor := tree.NewEditor(p.rw, base)
+	for _, path := range sortedPaths(at) {
+		var err error
+		switch e := at[path]; {
+		case e != nil:
+			err = editor.Set(ctx, path, *e)
+		case offered[path]:
+			err = editor.Offer(ctx, path, object.Entry{Type: object.TypeDir, Mode: 0o755})
+		default:
+			err = editor.Remove(ctx, path)
+		}
+		if err != nil {
+			return tree.Info{}, err
+		}
+	}
+	return editor.Finish(ctx)
+}
+
+// plan plans the change of the worktree to the tree rest, and of the index to the tree staged.
+func (p *pusher) plan(ctx context.Context, rest, staged object.ID) error {
+	var err error
+	p.back, err = checkout.Plan(ctx, p.repo, p.idx, p.rw, checkout.Tips{
+		From: checkout.Tip{Commit: p.head.ID, Tree: p.worktree.ID}, To: checkout.Tip{Commit: p.head.ID, Tree: rest}, Progress: p.Progress,
+	})
+	if err != nil {
+		return err
+	}
+	p.back.Needs = []object.ID{p.head.ID}
+	var edits []tree.Change
+	for _, from := range []object.ID{p.staged.ID, rest} {
+		for c, err := range tree.Diff(ctx, p.rw, from, staged, tree.DiffOptions{Recursive: true, Paired: true}) {
+			if err != nil {
+				return err
+			}
+			edits = append(edits, c)
+		}
+	}
+	p.back.Edit = func(idx *index.Index) error { return p.stage(idx, edits) }
+	return nil
+}
+
+// stage stages the new entries of edits, with the stat data of files that need not change.
+func (p *pusher) stage(idx *index.Index, edits []tree.Change) error {
+	for _, c := range edits {
+		var err error
+		switch {
+		case stage.SameEntry(stage.Indexed(idx, c.Path), c.New):
+		case p.idx.Entry(c.Path) != nil && stage.SameEntry(stage.Indexed(p.idx, c.Path), c.New):
+			err = idx.Set(c.Path, *p.idx.Entry(c.Path))
+		default:
+			err = checkout.StageChanges(idx, []tree.Change{c}, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// commits stores the commits of the stash and returns its message.
+func (p *pusher) commits(ctx context.Context, stashed tree.Info) (message string, err error) {
+	on := "(no branch)"
+	if p.head.Branch != "" {
+		on = p.head.Branch
+	}
+	about := fmt.Sprintf("%s: %s %s", on, p.head.ID.Short(), stage.Subject(p.base.Message))
+	parents := []object.ID{p.head.ID}
+	put := func(message string, t tree.Info, parents ...object.ID) (object.ID, error) {
+		c := &object.Commit{
+			Tree: t.ID, Files: t.Files, Bytes: t.Bytes, Parents: parents, Message: message,
+			Host: p.repo.Options().Host, Committer: p.repo.Signature(),
+		}
+		c.Author = c.Committer
+		data, err := c.Encode()
+		if err != nil {
+			return object.ID{}, err
+		}
+		return p.session.Put(ctx, object.KindCommit, data)
+	}
+
+	id, err := put("index on "+about, p.staged, p.head.ID)
+	if err != nil {
+		return "", err
+	}
+	parents = append(parents, id)
+	if p.Untracked {
+		files, err := p.only(ctx, p.untracked)
+		if err != nil {
+			return "", err
+		}
+		if id, err = put("untracked files on "+about, files); err != nil {
+			return "", err
+		}
+		parents = append(parents, id)
+	}
+
+	message = "WIP on " + about
+	if p.Message != "" {
+		message = fmt.Sprintf("On %s: %s", on, p.Message)
+	}
+	p.id, err = put(message, stashed, parents...)
+	return message, err
+}
+
+// only returns a tree that has only the given paths of the worktree's tree.
+func (p *pusher) only(ctx context.Context, paths []string) (tree.Info, error) {
+	at := map[string]*object.Entry{}
+	for _, path := range paths {
+		for ; path != "" && at[path] == nil; path, _ = tree.Split(path) {
+			e, err := tree.Find(ctx, p.rw, p.worktree.ID, path)
+			if err != nil {
+				return tree.Info{}, err
+			}
+			at[path] = &e
+		}
+	}
+	editor := tree.NewEditor(p.rw, tree.Info{})
+	for _, path := range sortedPaths(at) {
+		var err error
+		if e := at[path]; tree.IsDir(e) {
+			err = editor.SetDir(ctx, path, *e)
+		} else {
+			err = editor.Set(ctx, path, *e)
+		}
+		if err != nil {
+			return tree.Info{}, err
+		}
+	}
+	return editor.Finish(ctx)
+}
+
+func sortedPaths(at map[string]*object.Entry) []string {
+	return slices.SortedFunc(maps.Keys(at), tree.ComparePaths)
+}

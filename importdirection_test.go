@@ -31,7 +31,7 @@ var layers = [][]string{
 	{"gc/rewrite", "remote/exchange", "tree/look/log", "tree/work/bisect", "tree/work/convert"},
 	{"gc/purge", "gc/retain", "tree/work/commits", "tree/look/browse", "tree/look/find", "tree/work/stash", "tree/look/blame", "tree/look/grep", "tree/work/rebase", "tree/work/pending"},
 	{"gc", "tree/work/checkout", "tree/views", "tree/work/stage", "tree/look/versions", "tree/look/compare"},
-	{"refs/intact", "remote/exchange/registry", "tree/work/operation"},
+	{"remote/exchange/registry", "tree/work/operation"},
 	{"."},
 	{"tree/worktree", "remote/transfer"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",

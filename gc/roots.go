@@ -17,9 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/work/operation"
 )
 
@@ -211,7 +209,7 @@ func Stashes(ctx context.Context, r *kist.Repository) (map[object.ID][]string, e
 		why := fmt.Sprintf("stash@{%d}", n)
 		needed[e.New] = append(needed[e.New], why)
 		c, err := object.ReadCommit(ctx, r.Objects(), e.New)
-		if intact.IsAbsent(err) {
+		if object.IsUnreadable(err) {
 			continue
 		}
 		if err != nil {
@@ -424,7 +422,7 @@ func (f *forkFinder) add(id object.ID, name string) {
 // parents returns the parents of a commit, none if it cannot be read.
 func (f *forkFinder) parents(ctx context.Context, id object.ID) ([]object.ID, error) {
 	c, err := object.ReadCommit(ctx, f.r.Objects(), id)
-	if intact.IsAbsent(err) {
+	if object.IsUnreadable(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -449,7 +447,7 @@ func (f *forkFinder) parts(ctx context.Context, name string, tip object.ID) erro
 
 // upstream adds the merge bases of a branch and its upstream.
 func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) error {
-	u, err := registry.UpstreamOf(f.r, strings.TrimPrefix(ref.Name, refs.Heads))
+	u, err := kist.UpstreamOf(f.r, strings.TrimPrefix(ref.Name, refs.Heads))
 	if err != nil {
 		return nil // the branch has no upstream
 	}
@@ -461,7 +459,7 @@ func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) er
 		return err
 	}
 	bases, err := history.MergeBases(ctx, f.r.Objects(), ref.ID, at)
-	if intact.IsAbsent(err) {
+	if object.IsUnreadable(err) {
 		return nil
 	}
 	for _, id := range bases {

@@ -164,6 +164,11 @@ var ErrPurged = errors.New("content was purged")
 // ErrCorrupt is matched by every error for damaged stored data.
 var ErrCorrupt = errors.New("damaged data")
 
+// IsUnreadable reports whether err means that an object is missing or damaged.
+func IsUnreadable(err error) bool {
+	return errors.Is(err, ErrNotFound) || errors.Is(err, ErrCorrupt)
+}
+
 // CorruptError is the error for an object that a store has but cannot read.
 type CorruptError struct {
 	Key   Key

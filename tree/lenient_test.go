@@ -18,7 +18,7 @@ type lenient struct {
 
 func (l *lenient) PassOver(path string, _ object.Key, err error) bool {
 	l.passed = append(l.passed, path)
-	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
+	return object.IsUnreadable(err)
 }
 
 // Walk and Diff with a lenient reader return the entries of all intact nodes.

@@ -224,7 +224,7 @@ func (v *Verifier) add(facts *treeFacts, key object.Key, path string, files, byt
 // failed reports an error about an object as a problem. It returns any other
 // error.
 func (v *Verifier) failed(ctx context.Context, key object.Key, path string, err error) error {
-	if ctx.Err() == nil && (errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNewerFormat)) {
+	if ctx.Err() == nil && (object.IsUnreadable(err) || errors.Is(err, object.ErrNewerFormat)) {
 		v.Report(Problem{key, path, err})
 		return nil
 	}

@@ -18,7 +18,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 )
 
 // years is a random history of two branches, with the content of its commits. The
@@ -143,7 +142,7 @@ func (y *years) expire(args ...string) map[object.ID]bool {
 }
 
 // wantContent fails the test if a commit does not have its content, or if reading an
-// expired commit does not return intact.ErrExpired. The store must have the unique
+// expired commit does not return kist.ErrExpired. The store must have the unique
 // chunks of all commits, except of the ones in gone.
 func (y *years) wantContent(expired, gone map[object.ID]bool) {
 	y.Helper()
@@ -158,7 +157,7 @@ func (y *years) wantContent(expired, gone map[object.ID]bool) {
 			}
 			got, err := kisttest.ReadFiles(ctx, r, id)
 			if expired[id] {
-				if !errors.Is(err, intact.ErrExpired) {
+				if !errors.Is(err, kist.ErrExpired) {
 					y.Errorf("reading the expired commit %s: error %v, want ErrExpired", id.Short(), err)
 				}
 				continue

@@ -15,7 +15,6 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -98,7 +97,7 @@ func (w *Walk) findCommits(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !intact.IsGone(ctx, w.r, records, c.ID, c.Commit) {
+		if !kist.IsContentGone(ctx, w.r, records, c.ID, c.Commit) {
 			w.commits = append(w.commits, c)
 		}
 	}
@@ -379,7 +378,7 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 		if err != nil {
 			return err
 		}
-		if intact.IsGone(ctx, w.r, w.Records, c.ID, c.Commit) {
+		if kist.IsContentGone(ctx, w.r, w.Records, c.ID, c.Commit) {
 			continue
 		}
 		if err := w.files(ctx, c, into, func(_ string, e *object.Entry) { w.EachTarget(e, each) }); err != nil {

@@ -185,7 +185,7 @@ func (p *repairer) original(ctx context.Context, file string) (id object.ID, tar
 // counterparts returns the remote-tracking branches that may show where a
 // branch was. Its upstream comes first.
 func (p *repairer) counterparts(branch string) (list []string) {
-	if u, err := registry.UpstreamOf(p.repo, branch); err == nil {
+	if u, err := kist.UpstreamOf(p.repo, branch); err == nil {
 		list = append(list, u.Tracking())
 	}
 	for _, m := range registry.All(p.repo) {

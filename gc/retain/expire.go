@@ -15,7 +15,6 @@ import (
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/work/operation"
 )
@@ -457,10 +456,10 @@ func Expirations(r *kist.Repository) ([]record.Record, error) {
 
 // Unexpire undoes the expiration of commits and returns them. If a part of
 // their content is missing, nothing is done, and the error is a
-// [*intact.GoneError].
+// [*kist.GoneError].
 //
 // Without revs, it restores all expired commits with complete content. If others
-// exist, the result is the restored commits and a [*intact.GoneError] with the
+// exist, the result is the restored commits and a [*kist.GoneError] with the
 // rest.
 func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []object.ID, err error) {
 	var ids []object.ID
@@ -485,11 +484,11 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []ob
 		}
 	}
 
-	gone := &intact.GoneError{}
+	gone := &kist.GoneError{}
 	// While Publish runs, no gc removes objects.
 	err = r.Publish(ctx, func(ctx context.Context) error {
 		return r.Records().Update(ctx, func(set *record.Set) error {
-			found := intact.NewInventory(r, set.At(r.Options().Now()))
+			found := kist.NewInventory(r, set.At(r.Options().Now()))
 			done, gone.Commits = nil, nil
 			for _, id := range ids {
 				rec, _ := set.Get(record.Expire, object.Key{Kind: object.KindCommit, ID: id})
@@ -504,7 +503,7 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []ob
 					return err
 				}
 				if missing > 0 {
-					gone.Commits = append(gone.Commits, intact.Incomplete{Commit: id, Objects: missing})
+					gone.Commits = append(gone.Commits, kist.IncompleteCommit{Commit: id, Objects: missing})
 					continue
 				}
 				rec.On = false
@@ -530,7 +529,7 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []ob
 
 // CountMissing returns the number of missing objects in a commit's content,
 // including the commit.
-func CountMissing(ctx context.Context, r *kist.Repository, found *intact.Inventory, id object.ID) (int, error) {
+func CountMissing(ctx context.Context, r *kist.Repository, found *kist.Inventory, id object.ID) (int, error) {
 	c, err := object.ReadCommit(ctx, r.Objects(), id)
 	if errors.Is(err, object.ErrNotFound) {
 		return 1, nil

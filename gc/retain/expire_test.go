@@ -2,6 +2,7 @@ package retain_test
 
 import (
 	"errors"
+	"github.com/kist-vcs/kist"
 	"slices"
 	"testing"
 	"time"
@@ -10,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -43,7 +43,7 @@ func TestExpireHeld(t *testing.T) {
 
 	s.Hold(ids[1], true)
 	s.Collect(s.Repo, gc.PlanOptions{})
-	for i, want := range []error{nil, nil, intact.ErrExpired, nil} {
+	for i, want := range []error{nil, nil, kist.ErrExpired, nil} {
 		if _, err := kisttest.ReadFiles(ctx, s.Repo, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d: error %v, want %v", i, err, want)
 		}
@@ -51,7 +51,7 @@ func TestExpireHeld(t *testing.T) {
 
 	later := s.Clocked(2 * time.Hour)
 	s.Collect(later, gc.PlanOptions{})
-	for i, want := range []error{nil, intact.ErrExpired, intact.ErrExpired, nil} {
+	for i, want := range []error{nil, kist.ErrExpired, kist.ErrExpired, nil} {
 		if _, err := kisttest.ReadFiles(ctx, later, ids[i]); !errors.Is(err, want) {
 			t.Errorf("commit %d after the hold: error %v, want %v", i, err, want)
 		}
@@ -59,7 +59,7 @@ func TestExpireHeld(t *testing.T) {
 
 	s.Hold(ids[0], false) // by the real clock, the holds have not ended
 	s.Hold(ids[1], false)
-	var gone *intact.GoneError
+	var gone *kist.GoneError
 	if done, err := retain.Unexpire(ctx, later, nil); len(done) > 0 || !errors.As(err, &gone) || len(gone.Commits) != 2 || gone.Commits[0].Objects == 0 {
 		t.Errorf("unexpire of removed content: %v, error %v; want GoneError", done, err)
 	}

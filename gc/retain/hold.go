@@ -10,7 +10,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 )
 
@@ -70,7 +69,7 @@ type HoldOptions struct {
 // Hold makes a commit keep its content, even if it expires or becomes
 // unreachable. It replaces an existing hold of the commit. If a part of the
 // content is missing, nothing is recorded, and the error is a
-// [*intact.GoneError].
+// [*kist.GoneError].
 func Hold(ctx context.Context, r *kist.Repository, o HoldOptions) (record.Record, error) {
 	hold := Stamp(r, record.Record{Kind: record.Hold, On: true, Reason: o.Reason})
 	if !o.Until.IsZero() {
@@ -86,19 +85,19 @@ func Hold(ctx context.Context, r *kist.Repository, o HoldOptions) (record.Record
 
 	// While Publish runs, no gc removes objects.
 	err = r.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, id); err != nil {
+		if err := kist.CheckIntact(ctx, r, id); err != nil {
 			return err
 		}
 		records, err := r.RecordView()
 		if err != nil {
 			return err
 		}
-		missing, err := CountMissing(ctx, r, intact.NewInventory(r, records), id)
+		missing, err := CountMissing(ctx, r, kist.NewInventory(r, records), id)
 		if err != nil {
 			return err
 		}
 		if missing > 0 {
-			return &intact.GoneError{Commits: []intact.Incomplete{{Commit: id, Objects: missing}}}
+			return &kist.GoneError{Commits: []kist.IncompleteCommit{{Commit: id, Objects: missing}}}
 		}
 		return r.Records().Update(ctx, func(set *record.Set) error {
 			if err := set.Switch(hold); err != nil {

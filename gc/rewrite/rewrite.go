@@ -20,7 +20,6 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
@@ -257,7 +256,7 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	if info, done := w.trees[c.Tree]; done {
 		return info, nil
 	}
-	if intact.IsGone(ctx, w.r, w.records, id, c) {
+	if kist.IsContentGone(ctx, w.r, w.records, id, c) {
 		return base, nil
 	}
 	paths, err := w.paths(ctx, history.Commit{ID: id, Commit: c})
@@ -336,7 +335,7 @@ func (w *rewriter) pathsAt(ctx context.Context, root object.ID, path string, fou
 // accepts an index with the tree of the new HEAD: then an earlier rewrite was
 // stopped before it moved HEAD.
 func (w *rewriter) nothingStaged(ctx context.Context) error {
-	from, err := intact.CommitTree(ctx, w.r, w.head.ID)
+	from, err := kist.CommitTree(ctx, w.r, w.head.ID)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -65,7 +64,7 @@ func ByType(ctx context.Context, r object.Reader, _ string, e object.Entry, attr
 	if found == "" {
 		var err error
 		found, err = tree.DetectType(ctx, r, e)
-		if errors.Is(err, object.ErrPurged) || intact.IsAbsent(err) {
+		if errors.Is(err, object.ErrPurged) || object.IsUnreadable(err) {
 			return GroupKey{Unset: true}, nil
 		}
 		if err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -75,7 +74,7 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 	}
 
 	var waits, purges []record.Record
-	found := intact.NewInventory(j.r, j.ours.View())
+	found := kist.NewInventory(j.r, j.ours.View())
 	for _, rec := range news {
 		switch {
 		case rec.Kind == record.Hold:
@@ -85,7 +84,7 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 		case !rec.On:
 		case rec.Kind == record.Purge:
 			err := graph.CheckPresent(ctx, j.r.Objects(), rec.Key)
-			if err != nil && !intact.IsAbsent(err) {
+			if err != nil && !object.IsUnreadable(err) {
 				return nil, err
 			}
 			if err == nil {
@@ -93,7 +92,7 @@ func (j *judge) Waits(ctx context.Context, news []record.Record) ([]record.Recor
 			}
 		case j.accept == "never":
 			missing, err := retain.CountMissing(ctx, j.r, found, rec.Key.ID)
-			if err != nil && !intact.IsAbsent(err) {
+			if err != nil && !object.IsUnreadable(err) {
 				return nil, err
 			}
 			if err == nil && missing == 0 {
@@ -147,7 +146,7 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 
 	for _, name := range names {
 		err := w.TargetsOf(ctx, name.id, func(key object.Key) { need(key, name.what) })
-		if intact.IsAbsent(err) { // the name may need any purged content
+		if object.IsUnreadable(err) { // the name may need any purged content
 			for _, rec := range purges {
 				need(rec.Key, name.what)
 			}
@@ -165,7 +164,7 @@ func (j *judge) findNeeded(ctx context.Context, purges []record.Record) error {
 
 	for _, e := range idx.All() {
 		entry := e.Object()
-		if _, err := w.Has(ctx, &entry); err != nil && !intact.IsAbsent(err) {
+		if _, err := w.Has(ctx, &entry); err != nil && !object.IsUnreadable(err) {
 			return err
 		}
 		w.EachTarget(&entry, func(key object.Key) { need(key, "the index") })
@@ -199,7 +198,7 @@ func localNames(ctx context.Context, r *kist.Repository, set *record.Set) ([]loc
 		}
 		for _, ref := range list {
 			id, err := refs.Peel(ctx, r.Objects(), ref.ID)
-			if intact.IsAbsent(err) { // its needs are unknown
+			if object.IsUnreadable(err) { // its needs are unknown
 				id = ref.ID
 			} else if err != nil {
 				return nil, fmt.Errorf("%s: %w", ref.Name, err)

@@ -16,7 +16,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -238,7 +237,7 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 
 	co := checkout.SwitchOptions{Rev: tracking[full].Local, Detach: true, Progress: o.Writing}
 	if branch, ok := strings.CutPrefix(full, refs.Heads); ok {
-		if err := registry.SetUpstream(ctx, r, branch, registry.Upstream{Remote: o.Name, Ref: full}); err != nil {
+		if err := kist.SetUpstream(ctx, r, branch, kist.Upstream{Remote: o.Name, Ref: full}); err != nil {
 			return refs.Head{}, err
 		}
 		co.Detach, co.Create = false, branch
@@ -308,7 +307,7 @@ func cloneCommit(ctx context.Context, r *kist.Repository, full string, co *check
 		return object.ID{}, err
 	}
 	if name, rev, ok := strings.Cut(strings.TrimSuffix(string(data), "\n"), " "); ok && name == full {
-		if id, err := object.ParseID(rev); err == nil && intact.Usable(ctx, r, id) == nil {
+		if id, err := object.ParseID(rev); err == nil && kist.CheckUsable(ctx, r, id) == nil {
 			if co.Create != "" || co.Detach {
 				co.Rev = rev
 			}

@@ -18,7 +18,6 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -258,7 +257,7 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 
 // publish writes the accepted losses, the records and the refs.
 func (f *fetching) publish(ctx context.Context) error {
-	if err := intact.Check(ctx, f.r, f.have...); err != nil {
+	if err := kist.CheckIntact(ctx, f.r, f.have...); err != nil {
 		return err
 	}
 	if len(f.result.Lost) > 0 {
@@ -418,7 +417,7 @@ func headOf(r *kist.Repository, head *rootlog.State, o FetchOptions) (object.ID,
 	if err != nil || at.Branch == "" {
 		return object.ID{}, err
 	}
-	if u, err := registry.UpstreamOf(r, at.Branch); err == nil && !u.IsLocal() && u.Remote == m.Name {
+	if u, err := kist.UpstreamOf(r, at.Branch); err == nil && !u.IsLocal() && u.Remote == m.Name {
 		return head.Refs[u.Ref].ID, nil
 	}
 	return object.ID{}, nil

@@ -24,12 +24,12 @@ type PullOptions struct {
 	Fetch  FetchOptions         // Pull sets its Remote; its Refs must include the merged branch
 	Merge  commits.MergeOptions // Pull sets its Rev, and its message if empty
 	Rebase *rebase.Options      // nil: merge; Pull sets its Upstream
-	Source registry.Upstream    // zero: the upstream of HEAD's branch
+	Source kist.Upstream        // zero: the upstream of HEAD's branch
 }
 
 // PullResult is the result of a pull.
 type PullResult struct {
-	Source registry.Upstream
+	Source kist.Upstream
 	Fetch  *FetchResult         // nil: Source is a branch of this repository
 	Merge  *commits.MergeResult // nil after an earlier error, and after a rebase
 	Rebase *rebase.Result       // nil after an earlier error, and after a merge
@@ -43,7 +43,7 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 	if err := operation.NoOperation(r); err != nil {
 		return nil, err
 	}
-	if o.Source == (registry.Upstream{}) {
+	if o.Source == (kist.Upstream{}) {
 		head, err := r.Refs().Head()
 		if err != nil {
 			return nil, err
@@ -51,7 +51,7 @@ func Pull(ctx context.Context, r *kist.Repository, o PullOptions) (*PullResult, 
 		if head.Branch == "" {
 			return nil, fmt.Errorf("HEAD is detached: %w", kist.ErrNoUpstream)
 		}
-		if o.Source, err = registry.UpstreamOf(r, head.Branch); err != nil {
+		if o.Source, err = kist.UpstreamOf(r, head.Branch); err != nil {
 			return nil, err
 		}
 	}
@@ -125,7 +125,7 @@ func integrate(ctx context.Context, r *kist.Repository, o PullOptions, result *P
 }
 
 // pulledRev returns the kind and the revision of a fetched branch, or else of a fetched tag.
-func pulledRev(ctx context.Context, r *kist.Repository, source registry.Upstream, fetched *FetchResult) (what, rev string, err error) {
+func pulledRev(ctx context.Context, r *kist.Repository, source kist.Upstream, fetched *FetchResult) (what, rev string, err error) {
 	rev, err = trackingBranch(ctx, r, source)
 	tag := fetched.tag(strings.TrimPrefix(source.Ref, refs.Heads))
 	if !errors.Is(err, refs.ErrNotFound) || tag.IsZero() {
@@ -136,7 +136,7 @@ func pulledRev(ctx context.Context, r *kist.Repository, source registry.Upstream
 
 // trackingBranch sets FETCH_HEAD to the remote-tracking branch of a source, or to the local
 // branch, and returns the shortest name of that branch.
-func trackingBranch(ctx context.Context, r *kist.Repository, source registry.Upstream) (rev string, err error) {
+func trackingBranch(ctx context.Context, r *kist.Repository, source kist.Upstream) (rev string, err error) {
 	tip, err := r.Refs().Get(source.Tracking())
 	if err != nil && source.IsLocal() {
 		return "", fmt.Errorf("upstream branch %q: %w", source.Short(), err)

@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -51,8 +50,8 @@ type PushOptions struct {
 // PushResult is the result of a push.
 type PushResult struct {
 	*transfer.PushResult
-	Lost      []LostObject                 // objects missing on the remote, because they are lost here
-	Upstreams map[string]registry.Upstream // new upstreams, by short names of branches
+	Lost      []LostObject             // objects missing on the remote, because they are lost here
+	Upstreams map[string]kist.Upstream // new upstreams, by short names of branches
 }
 
 // Push uploads the objects that refs need and the remote does not have. Then it moves
@@ -322,7 +321,7 @@ func track(ctx context.Context, r *kist.Repository, remoteName string, moved []t
 				now = append(now, m.New)
 			}
 		}
-		if err := intact.Check(ctx, r, now...); err != nil { // the pushed branch may be gone
+		if err := kist.CheckIntact(ctx, r, now...); err != nil { // the pushed branch may be gone
 			return err
 		}
 		if err := changeRefs(ctx, r, changes); !errors.Is(err, refs.ErrMoved) { // a fetch moved it to a newer value
@@ -355,15 +354,15 @@ func changeRefs(ctx context.Context, r *kist.Repository, changes []refs.Change) 
 // followPushed sets the upstreams of pushed branches. Without SetUpstream, a branch
 // with an upstream keeps it. It returns the new upstreams by branch, and warns if there
 // are too many for the configuration.
-func followPushed(ctx context.Context, r *kist.Repository, o PushOptions) (map[string]registry.Upstream, error) {
-	set := map[string]registry.Upstream{}
+func followPushed(ctx context.Context, r *kist.Repository, o PushOptions) (map[string]kist.Upstream, error) {
+	set := map[string]kist.Upstream{}
 	for _, p := range o.Refs {
 		branch, ok := strings.CutPrefix(p.Source, refs.Heads)
 		if !ok || !strings.HasPrefix(p.Name, refs.Heads) {
 			continue
 		}
-		u := registry.Upstream{Remote: o.Remote, Ref: p.Name}
-		if was, err := registry.UpstreamOf(r, branch); err == nil && (was == u || !o.SetUpstream) {
+		u := kist.Upstream{Remote: o.Remote, Ref: p.Name}
+		if was, err := kist.UpstreamOf(r, branch); err == nil && (was == u || !o.SetUpstream) {
 			continue
 		}
 		set[branch] = u
@@ -372,7 +371,7 @@ func followPushed(ctx context.Context, r *kist.Repository, o PushOptions) (map[s
 		return nil, nil
 	}
 
-	err := registry.SetUpstreams(ctx, r, set)
+	err := kist.SetUpstreams(ctx, r, set)
 	if errors.Is(err, kist.ErrConfigSize) {
 		r.Options().Warn(fmt.Sprintf("%d branches do not follow those they were pushed to: the configuration would be %v", len(set), kist.ErrConfigSize))
 		return nil, nil

@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/versions"
@@ -61,17 +60,17 @@ func (w *work) current(ctx context.Context, all bool) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	top, err := intact.CommitTree(ctx, w.repo, from.commit)
+	top, err := kist.CommitTree(ctx, w.repo, from.commit)
 	if err != nil {
 		return nil, err
 	}
 	s := &state{w.Template, from, map[string]file{}}
 	var was object.ID // the tree to compare with
 	if !all && !w.template.inherits() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
-		if was, err = intact.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
+		if was, err = kist.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
 			maps.Copy(s.files, w.old.files)
 			maps.DeleteFunc(s.files, func(_ string, f file) bool { return tree.GitFolder(f.link) != "" }) // of an older kist
-		} else if !intact.IsAbsent(err) && !errors.Is(err, intact.ErrExpired) {
+		} else if !object.IsUnreadable(err) && !errors.Is(err, kist.ErrExpired) {
 			return nil, err
 		}
 	}
@@ -143,7 +142,7 @@ func (w *work) newPlacer(ctx context.Context, tip object.ID, s *state) (*placer,
 	}
 	for _, ref := range list {
 		commit, err := refs.Peel(ctx, w.repo.Objects(), ref.ID)
-		if intact.IsAbsent(err) {
+		if object.IsUnreadable(err) {
 			continue
 		}
 		if err != nil {

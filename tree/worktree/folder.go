@@ -313,7 +313,7 @@ func notEmpty(err error) bool {
 // that cannot be read only stops the paths that need it. An attribute stops nothing.
 func isFatal(err error) bool {
 	var xattr *XattrError
-	if errors.As(err, &xattr) || errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
+	if errors.As(err, &xattr) || object.IsUnreadable(err) {
 		return false
 	}
 	switch errnoOf(err) {

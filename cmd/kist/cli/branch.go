@@ -14,7 +14,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/bisect"
 	"github.com/kist-vcs/kist/tree/work/commits"
@@ -326,12 +325,12 @@ type commitTest func(context.Context, object.ID) (bool, error)
 
 // tracking compares a ref with its upstream. It returns nil if the ref has none, or if
 // the two cannot be compared.
-func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *registry.Tracking {
+func (e *Env) tracking(ctx context.Context, r *kist.Repository, ref string) *kist.UpstreamComparison {
 	branch, ok := refs.BranchOf(ref)
 	if !ok {
 		return nil
 	}
-	t, err := registry.Track(ctx, r, branch)
+	t, err := kist.CompareUpstream(ctx, r, branch)
 	if err != nil {
 		return nil
 	}

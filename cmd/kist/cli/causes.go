@@ -16,7 +16,6 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
@@ -141,8 +140,8 @@ var causes = []struct {
 	{matches(views.ErrState), exitFailed, "view", "'kist view rebuild' makes it again"},
 	{isA[*views.CollisionError], exitFailed, "collision", "add {path}, {dir} or {id} to the template"},
 	{isA[*views.ForeignError], exitFailed, "foreign", "move these files away, or choose another folder"},
-	{matches(intact.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
-	{matches(intact.ErrGone), exitFailed, "gone", hintGone},
+	{matches(kist.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
+	{matches(kist.ErrGone), exitFailed, "gone", hintGone},
 	{matches(retain.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists the holds"},
 	{matches(retain.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists the expired commits"},
 	{isA[*retain.HeldError], exitFailed, "held", "'kist hold remove' removes a hold; ask its owner first"},
@@ -188,7 +187,7 @@ var causes = []struct {
 	{matches(refs.ErrConflict), exitFailed, "exists", ""},
 
 	// Remotes.
-	{matches(registry.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
+	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
 	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix outside the other remote"},
 	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
 	{matches(transfer.ErrNoDelete), exitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in 'kist help s3'"},

@@ -130,7 +130,7 @@ func currentOn(r *kist.Repository, name string) string {
 	if err != nil || head.Branch == "" {
 		return ""
 	}
-	if upstream, err := registry.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
+	if upstream, err := kist.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
 		return upstream.Ref
 	}
 	return refs.Heads + head.Branch

@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 )
 
 type expireOptions struct {
@@ -201,7 +200,7 @@ func unexpire(ctx context.Context, env *Env, r *kist.Repository, revs []string) 
 	defer p.Stop()
 	restored, err := retain.Unexpire(ctx, r, revs)
 	p.Stop()
-	var gone *intact.GoneError
+	var gone *kist.GoneError
 	if err != nil && !errors.As(err, &gone) {
 		return err
 	}
@@ -220,7 +219,7 @@ const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist 
 
 // expiredHint returns advice if err is about expired content, and otherwise "".
 func expiredHint(err error) string {
-	var expired *intact.ExpiredError
+	var expired *kist.ExpiredError
 	switch {
 	case !errors.As(err, &expired):
 		return ""

@@ -128,7 +128,7 @@ func fetchRemote(env *Env, r *kist.Repository, args []string) (string, error) {
 		return env.remoteArg(r, args[0])
 	}
 	if head, err := r.Refs().Head(); err == nil && head.Branch != "" {
-		if upstream, err := registry.UpstreamOf(r, head.Branch); err == nil && !upstream.IsLocal() {
+		if upstream, err := kist.UpstreamOf(r, head.Branch); err == nil && !upstream.IsLocal() {
 			return upstream.Remote, nil
 		}
 	}

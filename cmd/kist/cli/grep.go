@@ -222,11 +222,6 @@ type grepPrinter struct {
 	unread, damaged bool // files could not be read, or are damaged or missing
 }
 
-// isDamage reports whether an error is about stored content that is damaged or missing.
-func isDamage(err error) bool {
-	return errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound)
-}
-
 // grepJSON is a result as grep prints it with --json.
 type grepJSON struct {
 	jsonform.AtPath
@@ -265,8 +260,8 @@ func (p *grepPrinter) print(b grep.Block) error {
 			return lost
 		}
 		p.env.warn("%s: %v", p.env.shown(p.repo, b.Path), b.Err)
-		p.unread = p.unread || !isDamage(b.Err)
-		p.damaged = p.damaged || isDamage(b.Err)
+		p.unread = p.unread || !object.IsUnreadable(b.Err)
+		p.damaged = p.damaged || object.IsUnreadable(b.Err)
 		return nil
 	}
 	if p.without == (b.Count > 0) {

@@ -91,7 +91,7 @@ func openFrom(ctx context.Context, env *Env, args []string) (opened *transfer.Re
 	}
 	if atURL && r != nil {
 		_, ferr := registry.Find(r, args[0])
-		atURL = errors.Is(ferr, registry.ErrNoRemote)
+		atURL = errors.Is(ferr, kist.ErrNoRemote)
 	}
 	if atURL {
 		if r != nil {

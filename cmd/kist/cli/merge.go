@@ -11,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/commits"
@@ -238,7 +237,7 @@ func (o *mergeOptions) print(ctx context.Context, env *Env, r *kist.Repository, 
 	case result.FastForward:
 		what = "fast-forward"
 		changes, err := changesBetween(ctx, r, result.Old, result.ID)
-		if err != nil && !errors.Is(err, intact.ErrExpired) {
+		if err != nil && !errors.Is(err, kist.ErrExpired) {
 			return err
 		}
 		n = countChanges(changes)

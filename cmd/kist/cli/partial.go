@@ -96,7 +96,7 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 	if errors.Is(err, worktree.ErrGit) {
 		partial = hintf(partial, "%s", gitHint)
 	}
-	if errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) {
+	if object.IsUnreadable(err) {
 		return hintf(partial, "'kist verify' lists the damage, and 'kist verify --repair' looks for intact copies")
 	}
 	return partial

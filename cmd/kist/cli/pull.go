@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/exchange"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/rebase"
 )
@@ -143,32 +142,32 @@ func missingSource(err error, args []string, result *exchange.PullResult) error 
 }
 
 // pullSource returns the branch to pull; zero: the upstream of the current branch.
-func pullSource(env *Env, r *kist.Repository, args []string) (registry.Upstream, error) {
+func pullSource(env *Env, r *kist.Repository, args []string) (kist.Upstream, error) {
 	if len(args) == 0 {
-		return registry.Upstream{}, nil
+		return kist.Upstream{}, nil
 	}
 	name, err := remoteOrURL(env, r, args[0])
 	if err != nil {
-		return registry.Upstream{}, err
+		return kist.Upstream{}, err
 	}
 	if len(args) == 2 && !hasName(r, name) {
-		return registry.Upstream{Remote: name, Ref: args[1]}, nil // a branch or a tag
+		return kist.Upstream{Remote: name, Ref: args[1]}, nil // a branch or a tag
 	}
 	if len(args) == 2 {
-		return registry.Upstream{Remote: name, Ref: refs.Heads + strings.TrimPrefix(args[1], refs.Heads)}, nil
+		return kist.Upstream{Remote: name, Ref: refs.Heads + strings.TrimPrefix(args[1], refs.Heads)}, nil
 	}
 	if !hasName(r, name) {
-		return registry.Upstream{Remote: name}, nil // its default branch
+		return kist.Upstream{Remote: name}, nil // its default branch
 	}
 	head, err := r.Refs().Head()
 	if err != nil {
-		return registry.Upstream{}, err
+		return kist.Upstream{}, err
 	}
-	if upstream, err := registry.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
+	if upstream, err := kist.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
 		return upstream, nil
 	}
 	if head.Branch == "" {
-		return registry.Upstream{}, usagef("HEAD is on no branch: name the BRANCH to pull")
+		return kist.Upstream{}, usagef("HEAD is on no branch: name the BRANCH to pull")
 	}
-	return registry.Upstream{Remote: name, Ref: refs.Heads + head.Branch}, nil
+	return kist.Upstream{Remote: name, Ref: refs.Heads + head.Branch}, nil
 }

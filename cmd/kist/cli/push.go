@@ -213,7 +213,7 @@ func pullOf(r *kist.Repository, o exchange.PushOptions, result *exchange.PushRes
 				local, _ = refs.BranchOf(pushed.Source)
 			}
 		}
-		if upstream, err := registry.UpstreamOf(r, local); err == nil && upstream == (registry.Upstream{Remote: o.Remote, Ref: ref.Name}) {
+		if upstream, err := kist.UpstreamOf(r, local); err == nil && upstream == (kist.Upstream{Remote: o.Remote, Ref: ref.Name}) {
 			break
 		}
 		return "kist pull " + printable(o.Remote) + " " + printable(branch)
@@ -294,7 +294,7 @@ func pushTarget(ctx context.Context, e *Env, r *kist.Repository, name string) (r
 		return ref, "", err
 	}
 
-	upstream, err := registry.UpstreamOf(r, head.Branch)
+	upstream, err := kist.UpstreamOf(r, head.Branch)
 	switch {
 	case err == nil && !upstream.IsLocal() && (name == "" || name == upstream.Remote):
 		if upstream.Ref != ref.Name {
@@ -318,7 +318,7 @@ func remoteOrURL(e *Env, r *kist.Repository, text string) (string, error) {
 		return e.remoteArg(r, "")
 	}
 	_, err := registry.Find(r, text)
-	if !errors.Is(err, registry.ErrNoRemote) || !isPlace(e, text) {
+	if !errors.Is(err, kist.ErrNoRemote) || !isPlace(e, text) {
 		return text, err
 	}
 	return e.remoteURL(text)
@@ -340,7 +340,7 @@ func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
 	switch {
 	case name != "":
 		_, err := registry.Find(r, name)
-		if errors.Is(err, registry.ErrNoRemote) && strings.ContainsAny(name, "/:") {
+		if errors.Is(err, kist.ErrNoRemote) && strings.ContainsAny(name, "/:") {
 			return "", hintf(failf(exitFailed, "no-remote", "%w", err), "a remote gets a name first: kist remote add NAME %s", remote.Redact(name))
 		}
 		return name, err

@@ -105,7 +105,7 @@ func newRemoteShown(ctx context.Context, r *kist.Repository, name string, noQuer
 	local, err := r.Refs().List(refs.Heads)
 	for _, ref := range local {
 		branch := strings.TrimPrefix(ref.Name, refs.Heads)
-		if u, err := registry.UpstreamOf(r, branch); err == nil && u.Remote == name {
+		if u, err := kist.UpstreamOf(r, branch); err == nil && u.Remote == name {
 			s.Merges = append(s.Merges, mergesJSON{branch, strings.TrimPrefix(u.Ref, refs.Heads)})
 		}
 		if at, ok := there[ref.Name]; ok {

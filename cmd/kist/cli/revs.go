@@ -291,7 +291,7 @@ const (
 // names.
 func (e *Env) nearName(err error) error {
 	var rev *refs.UnknownRevisionError
-	var remote *registry.NoRemoteError
+	var remote *kist.NoRemoteError
 	if isRev := errors.As(err, &rev) && rev.Reason == ""; !isRev && !errors.As(err, &remote) {
 		return err
 	}

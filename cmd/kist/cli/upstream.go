@@ -13,7 +13,7 @@ import (
 
 // standing compares a branch with its upstream, as in "origin/main" and ": ahead 1, behind 2".
 // If both are at the same commit, how is empty.
-func standing(t registry.Tracking) (upstream, how string) {
+func standing(t kist.UpstreamComparison) (upstream, how string) {
 	var parts []string
 	if t.Gone {
 		parts = append(parts, "gone")
@@ -31,7 +31,7 @@ func standing(t registry.Tracking) (upstream, how string) {
 }
 
 // standingLong is standing as sentences, with advice.
-func standingLong(t registry.Tracking) string {
+func standingLong(t kist.UpstreamComparison) string {
 	name := printable(t.Short())
 	commits := func(n int) string { return plural(uint64(n), "commit", "commits") }
 	switch {
@@ -54,7 +54,7 @@ func tellStanding(ctx context.Context, env *Env, r *kist.Repository, branch stri
 	if env.global.quiet || env.global.json {
 		return
 	}
-	if t, err := registry.Track(ctx, r, branch); err == nil { // else status reports the error
+	if t, err := kist.CompareUpstream(ctx, r, branch); err == nil { // else status reports the error
 		env.tell("%s", standingLong(t))
 	}
 }
@@ -65,11 +65,11 @@ func followNew(ctx context.Context, env *Env, r *kist.Repository, branch, rev st
 	if err != nil {
 		return nil // the branch is from another revision
 	}
-	upstream, ok := registry.BranchOf(r, full)
+	upstream, ok := kist.FollowedBranch(r, full)
 	if !ok {
 		return nil
 	}
-	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
+	if err := kist.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
 	tellUpstream(env, branch, upstream.Short())
@@ -107,21 +107,21 @@ func setUpstream(ctx context.Context, env *Env, r *kist.Repository, name string,
 	}
 
 	if name == "" {
-		if _, err := registry.UpstreamOf(r, branch); errors.Is(err, kist.ErrNoUpstream) {
+		if _, err := kist.UpstreamOf(r, branch); errors.Is(err, kist.ErrNoUpstream) {
 			return err
 		}
-		return registry.SetUpstream(ctx, r, branch, registry.Upstream{})
+		return kist.SetUpstream(ctx, r, branch, kist.Upstream{})
 	}
 
 	upstream, err := upstreamArg(ctx, r, name)
 	if err != nil {
 		return err
 	}
-	if upstream == (registry.Upstream{Ref: refs.Heads + branch}) {
+	if upstream == (kist.Upstream{Ref: refs.Heads + branch}) {
 		env.warn("branch %s does not follow itself", quoteArg(branch)) // git, too, accepts it and does nothing
 		return nil
 	}
-	if err := registry.SetUpstream(ctx, r, branch, upstream); err != nil {
+	if err := kist.SetUpstream(ctx, r, branch, upstream); err != nil {
 		return err
 	}
 	tellUpstream(env, branch, upstream.Short())
@@ -142,21 +142,21 @@ func followingBranch(ctx context.Context, r *kist.Repository, args []string) (st
 
 // upstreamArg returns the branch that name stands for. A local branch comes before all else
 // of this name.
-func upstreamArg(ctx context.Context, r *kist.Repository, name string) (registry.Upstream, error) {
+func upstreamArg(ctx context.Context, r *kist.Repository, name string) (kist.Upstream, error) {
 	full := refs.Heads + name
 	if _, err := r.Refs().Get(full); err != nil {
 		if full, err = r.Refs().Expand(ctx, name); err != nil && !errors.Is(err, refs.ErrNotFound) {
-			return registry.Upstream{}, err
+			return kist.Upstream{}, err
 		}
 	}
 	if _, ok := refs.BranchOf(full); ok {
-		return registry.Upstream{Ref: full}, nil
+		return kist.Upstream{Ref: full}, nil
 	}
-	if upstream, ok := registry.BranchOf(r, full); ok {
+	if upstream, ok := kist.FollowedBranch(r, full); ok {
 		return upstream, nil
 	}
 	err := meant(failf(exitFailed, "unknown-ref", "%s is not a branch", quoteArg(name)), name, append(refNames(r, refs.Remotes), refNames(r, refs.Heads)...))
-	return registry.Upstream{}, hintf(err, "'kist branch -a' lists them; 'kist push -u' creates one on a remote")
+	return kist.Upstream{}, hintf(err, "'kist branch -a' lists them; 'kist push -u' creates one on a remote")
 }
 
 // trackingJSON compares a branch with its upstream, in the JSON of branch and status.
@@ -168,7 +168,7 @@ type trackingJSON struct {
 }
 
 // newTrackingJSON returns the JSON of t. It is empty if t is nil.
-func newTrackingJSON(t *registry.Tracking) trackingJSON {
+func newTrackingJSON(t *kist.UpstreamComparison) trackingJSON {
 	switch {
 	case t == nil:
 		return trackingJSON{}

@@ -6,14 +6,13 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 )
 
 // ReadFile returns the content of a file of a commit. The error matches
-// [intact.ErrExpired] if the content of the commit has expired.
+// [kist.ErrExpired] if the content of the commit has expired.
 func ReadFile(ctx context.Context, r *kist.Repository, commit object.ID, path string) ([]byte, error) {
-	if err := intact.Usable(ctx, r, commit); err != nil {
+	if err := kist.CheckUsable(ctx, r, commit); err != nil {
 		return nil, err
 	}
 	c, err := object.ReadCommit(ctx, r.Objects(), commit)
@@ -30,7 +29,7 @@ func ReadFile(ctx context.Context, r *kist.Repository, commit object.ID, path st
 // ReadFiles returns the contents of all files of a commit, by path, as
 // [ReadFile] does.
 func ReadFiles(ctx context.Context, r *kist.Repository, commit object.ID) (map[string]string, error) {
-	if err := intact.Usable(ctx, r, commit); err != nil {
+	if err := kist.CheckUsable(ctx, r, commit); err != nil {
 		return nil, err
 	}
 	c, err := object.ReadCommit(ctx, r.Objects(), commit)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/kist-vcs/kist"
 	"hash/maphash"
 	"os"
 	"slices"
@@ -15,7 +16,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/browse"
 )
@@ -326,7 +326,7 @@ func (s *fileSystem) status(name string, err error) fuse.Status {
 	}
 	s.warnings.add(fmt.Sprintf("%q: %v", name, err))
 	_, lost := object.LostKey(err)
-	if lost || errors.Is(err, object.ErrPurged) || errors.Is(err, intact.ErrExpired) {
+	if lost || errors.Is(err, object.ErrPurged) || errors.Is(err, kist.ErrExpired) {
 		return fuse.ENODATA
 	}
 	return fuse.EIO

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/kist-vcs/kist"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/browse"
 )
@@ -90,7 +90,7 @@ func TestStatuses(t *testing.T) {
 		{&tree.PathError{Path: "x", Err: tree.ErrNotDir}, fuse.ENOTDIR},
 		{context.Canceled, fuse.EINTR},
 		{object.ErrPurged, fuse.ENODATA},
-		{&intact.ExpiredError{}, fuse.ENODATA},
+		{&kist.ExpiredError{}, fuse.ENODATA},
 		{&object.NotFoundError{Lost: true}, fuse.ENODATA},
 		{&object.NotFoundError{}, fuse.EIO},
 		{&object.CorruptError{Err: errors.New("bits")}, fuse.EIO},

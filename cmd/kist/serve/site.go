@@ -14,7 +14,6 @@ import (
 	"github.com/kist-vcs/kist/object/cache"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 )
@@ -93,7 +92,7 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 	objects := s.Objects()
 	info, err := object.ReadCommit(ctx, objects, id)
 	if err == nil {
-		err = intact.Usable(ctx, s.Repo, id)
+		err = kist.CheckUsable(ctx, s.Repo, id)
 	}
 	if err != nil {
 		return nil, err
@@ -156,7 +155,7 @@ func Status(err error) (code int, text string) {
 		return http.StatusNotFound, "there is no commit yet"
 	case errors.Is(err, tree.ErrTooMany):
 		return http.StatusUnprocessableEntity, tree.ErrTooMany.Error()
-	case errors.Is(err, object.ErrPurged), errors.Is(err, intact.ErrExpired):
+	case errors.Is(err, object.ErrPurged), errors.Is(err, kist.ErrExpired):
 		return http.StatusGone, err.Error()
 	case errors.As(err, &path) && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound):
 		return http.StatusBadRequest, "not a path"

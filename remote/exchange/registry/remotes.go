@@ -1,5 +1,5 @@
-// Package registry has the remotes and upstreams that a repository's
-// configuration names, and opens them.
+// Package registry has the remotes that a repository's configuration names, and
+// opens them.
 package registry
 
 import (
@@ -14,10 +14,8 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -27,9 +25,6 @@ import (
 const DefaultRemote = "origin"
 
 var (
-	// ErrNoRemote is matched by the error for a remote that is not configured.
-	ErrNoRemote = errors.New("no such remote")
-
 	// ErrInside is matched by the error for a remote in the worktree.
 	ErrInside = errors.New("is in the worktree, where a remote would be versioned, and lost with it")
 
@@ -64,23 +59,13 @@ func newRemote(name string, c kist.RemoteConfig) Remote {
 	return Remote{Name: name, URL: c.URL, SingleWriter: c.SingleWriter, ObjectLock: c.ObjectLock}
 }
 
-// NoRemoteError means that a remote is not configured. It matches [ErrNoRemote].
-type NoRemoteError struct{ Name string } // the name may be a URL with a password
-
-func (e *NoRemoteError) Error() string {
-	return fmt.Sprintf("%v: %q", ErrNoRemote, remote.Redact(e.Name))
-}
-
-// Is makes errors.Is(err, ErrNoRemote) true.
-func (e *NoRemoteError) Is(target error) bool { return target == ErrNoRemote }
-
 // Find returns the remote with a name. A relative path as URL starts from the root of the
-// worktree; Find makes it absolute. The error matches ErrNoRemote, or is a
+// worktree; Find makes it absolute. The error matches [kist.ErrNoRemote], or is a
 // [*kist.ConfigError] if the configuration is invalid.
 func Find(r *kist.Repository, name string) (Remote, error) {
 	c, ok := r.Config().Remote[name]
 	if !ok {
-		return Remote{}, &NoRemoteError{name}
+		return Remote{}, &kist.NoRemoteError{Name: name}
 	}
 	if err := kist.CheckRemoteName(name); err != nil { // a folder gets this name
 		return Remote{}, &kist.ConfigError{Err: fmt.Errorf("remote %q: %w", name, err)}
@@ -100,7 +85,7 @@ func Find(r *kist.Repository, name string) (Remote, error) {
 // those of Find, or match [kist.ErrSecret].
 func Resolve(r *kist.Repository, text string) (Remote, error) {
 	m, err := Find(r, text)
-	if !errors.Is(err, ErrNoRemote) || !filepath.IsAbs(text) && !strings.Contains(text, "://") {
+	if !errors.Is(err, kist.ErrNoRemote) || !filepath.IsAbs(text) && !strings.Contains(text, "://") {
 		return m, err
 	}
 	if remote.HasSecret(text) {
@@ -240,7 +225,7 @@ func dropTracking(ctx context.Context, r *kist.Repository, name string) error {
 func Rename(ctx context.Context, r *kist.Repository, from, to string) error {
 	_, taken := r.Config().Remote[to]
 	if _, err := Find(r, from); err != nil {
-		if taken && errors.Is(err, ErrNoRemote) && remains(r, from) {
+		if taken && errors.Is(err, kist.ErrNoRemote) && remains(r, from) {
 			return endRename(ctx, r, from, to)
 		}
 		return err
@@ -427,162 +412,4 @@ func readOptions(o kist.Options, m Remote) transfer.Options {
 		Lock: lock, URL: remote.Redact(m.URL), SingleWriter: m.SingleWriter,
 		Now: o.Now, Rand: o.Random, Warn: o.Warn, Retry: o.Retry, Host: o.Host,
 	}
-}
-
-// Upstream is the branch that a local branch is compared with and pulled from. Usually it is
-// a branch of a remote, and the local branch is also pushed to it.
-type Upstream struct {
-	Remote string // name; empty: the branch is in this repository
-	Ref    string // full name on the remote, as in "refs/heads/main"
-}
-
-// IsLocal reports whether the upstream is a branch of this repository.
-func (u Upstream) IsLocal() bool { return u.Remote == "" }
-
-// Tracking returns the full name of the remote-tracking branch, as in
-// "refs/remotes/origin/main", or of the local branch.
-func (u Upstream) Tracking() string {
-	if u.IsLocal() {
-		return u.Ref
-	}
-	return refs.Remotes + u.Remote + "/" + strings.TrimPrefix(u.Ref, refs.Heads)
-}
-
-// Short returns the short name, as in "origin/main".
-func (u Upstream) Short() string {
-	if u.IsLocal() {
-		return strings.TrimPrefix(u.Ref, refs.Heads)
-	}
-	return strings.TrimPrefix(u.Tracking(), refs.Remotes)
-}
-
-// UpstreamOf returns the upstream of a branch, given its short name. The error
-// matches [kist.ErrNoUpstream], or is a [*kist.ConfigError] if the configured upstream is
-// invalid.
-func UpstreamOf(r *kist.Repository, branch string) (Upstream, error) {
-	if _, err := r.Config().TrackingBranch(branch); err != nil {
-		return Upstream{}, err
-	}
-	c := r.Config().Branch[branch]
-	return Upstream{Remote: c.Remote, Ref: c.Merge}, nil
-}
-
-// SetUpstream sets the upstream of a branch, given its short name. A zero Upstream removes
-// it.
-func SetUpstream(ctx context.Context, r *kist.Repository, branch string, u Upstream) error {
-	if err := refs.CheckName(refs.Heads + branch); err != nil {
-		return err
-	}
-	if u == (Upstream{}) {
-		if _, ok := r.Config().Branch[branch]; !ok {
-			return nil
-		}
-		return r.EditConfig(ctx, func(c *kist.Config) error { return c.SetAt(nil, "branch", branch) })
-	}
-	return SetUpstreams(ctx, r, map[string]Upstream{branch: u})
-}
-
-// SetUpstreams sets the upstreams of branches, by their short names. It writes the
-// configuration once.
-func SetUpstreams(ctx context.Context, r *kist.Repository, set map[string]Upstream) error {
-	for branch, u := range set {
-		if err := checkUpstream(r, branch, u); err != nil {
-			return err
-		}
-	}
-	return r.EditConfig(ctx, func(c *kist.Config) error {
-		for branch, u := range set {
-			var remote any // nil removes the key
-			if !u.IsLocal() {
-				remote = u.Remote
-			}
-			err := errors.Join(c.SetAt(remote, "branch", branch, "remote"), c.SetAt(u.Ref, "branch", branch, "merge"))
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// checkUpstream returns an error if a branch cannot have the upstream u.
-func checkUpstream(r *kist.Repository, branch string, u Upstream) error {
-	if err := refs.CheckName(refs.Heads + branch); err != nil {
-		return err
-	}
-	if !u.IsLocal() {
-		if _, err := Find(r, u.Remote); err != nil {
-			return err
-		}
-	}
-	if !strings.HasPrefix(u.Ref, refs.Heads) {
-		return &refs.NameError{Name: u.Ref, Reason: "is no branch"}
-	}
-	return refs.CheckName(u.Tracking())
-}
-
-// BranchOf returns the branch that a remote-tracking branch, given its full name, follows. The
-// HEAD of a remote follows its default branch. BranchOf reports whether there is such a
-// remote and branch.
-func BranchOf(r *kist.Repository, tracking string) (Upstream, bool) {
-	name, ok := strings.CutPrefix(tracking, refs.Remotes)
-	if !ok {
-		return Upstream{}, false
-	}
-	remote, branch, ok := strings.Cut(name, "/")
-	if branch == "HEAD" {
-		list, err := r.Refs().List(refs.Remotes + remote + "/")
-		at := slices.IndexFunc(list, func(ref refs.Ref) bool { return ref.Name == tracking })
-		if err != nil || at < 0 {
-			return Upstream{}, false
-		}
-		branch = strings.TrimPrefix(list[at].Target, refs.Remotes+remote+"/")
-	}
-	if _, known := r.Config().Remote[remote]; !ok || !known {
-		return Upstream{}, false
-	}
-	return Upstream{Remote: remote, Ref: refs.Heads + branch}, true
-}
-
-// Tracking compares a branch with its upstream.
-type Tracking struct {
-	Upstream
-	Gone          bool // the remote-tracking branch, or the local upstream, does not exist
-	Ahead, Behind int  // number of commits that only the branch has, and that only the upstream has
-}
-
-// Track compares a branch with its remote-tracking branch. The error matches
-// [kist.ErrNoUpstream].
-func Track(ctx context.Context, r *kist.Repository, branch string) (Tracking, error) {
-	u, err := UpstreamOf(r, branch)
-	if err != nil {
-		return Tracking{}, err
-	}
-	t := Tracking{Upstream: u}
-	theirs, err := r.Refs().Get(u.Tracking())
-	if errors.Is(err, refs.ErrNotFound) {
-		t.Gone = true
-		return t, nil
-	}
-	if err != nil {
-		return t, err
-	}
-	ours, err := r.Refs().Get(refs.Heads + branch)
-	if errors.Is(err, refs.ErrNotFound) {
-		ours, err = object.ID{}, nil
-	}
-	if err != nil || ours == theirs {
-		return t, err
-	}
-	if ours.IsZero() {
-		for _, err := range history.Walk(ctx, r.Objects(), []object.ID{theirs}, history.Options{}) {
-			if err != nil {
-				return t, err
-			}
-			t.Behind++
-		}
-		return t, nil
-	}
-	t.Ahead, t.Behind, err = history.AheadBehind(ctx, r.Objects(), ours, theirs)
-	return t, err
 }

@@ -66,7 +66,7 @@ func TestRenameAfterStop(t *testing.T) {
 			s.Add(stage.AddOptions{})
 			s.Commit("first")
 			s.Push(r, "main")
-			s.Check(registry.SetUpstream(ctx, r, "main", registry.Upstream{Remote: "origin", Ref: "refs/heads/main"}))
+			s.Check(kist.SetUpstream(ctx, r, "main", kist.Upstream{Remote: "origin", Ref: "refs/heads/main"}))
 			s.Write("file", "another text")
 			s.Add(stage.AddOptions{})
 			later := s.Commit("second").ID
@@ -83,7 +83,7 @@ func TestRenameAfterStop(t *testing.T) {
 			if got, err := r.Refs().Get("refs/remotes/new/main"); err != nil || got != want {
 				t.Errorf("new/main is %s, %v; want %s", got, err, want)
 			}
-			if u, err := registry.UpstreamOf(r, "main"); err != nil || u.Remote != "new" {
+			if u, err := kist.UpstreamOf(r, "main"); err != nil || u.Remote != "new" {
 				t.Errorf("upstream of main is %+v, %v; want remote new", u, err)
 			}
 			if _, err := os.Lstat(filepath.Join(registry.Dir(r, "new"), "head")); err != nil {
@@ -96,8 +96,8 @@ func TestRenameAfterStop(t *testing.T) {
 			if _, err := os.Lstat(registry.Dir(r, "origin")); err == nil {
 				t.Error("the folder of the old name is left")
 			}
-			if err := registry.Rename(ctx, r, "origin", "new"); !errors.Is(err, registry.ErrNoRemote) {
-				t.Errorf("second rename: error %v, want ErrNoRemote", err)
+			if err := registry.Rename(ctx, r, "origin", "new"); !errors.Is(err, kist.ErrNoRemote) {
+				t.Errorf("second rename: error %v, want kist.ErrNoRemote", err)
 			}
 		})
 	}

@@ -21,7 +21,6 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
@@ -307,7 +306,7 @@ func TestExpiredAndPurged(t *testing.T) {
 	if got := names(t, h, "commits"); len(all) != 2 || len(got) != 1 {
 		t.Errorf("commits: %q, after the expiration %q; want 2, then 1", all, got)
 	}
-	if _, err := h.Commit(t.Context(), first); !errors.Is(err, intact.ErrExpired) {
+	if _, err := h.Commit(t.Context(), first); !errors.Is(err, kist.ErrExpired) {
 		t.Errorf("expired commit: error %v, want ErrExpired", err)
 	}
 	s.Collect(s.Repo, gc.PlanOptions{})

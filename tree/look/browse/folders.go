@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"github.com/kist-vcs/kist"
 	"iter"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -68,7 +68,7 @@ func inOrder(ctx context.Context, lookup func(context.Context, string) (*Node, e
 }
 
 // isGone reports whether a commit cannot be shown: it has expired, or is missing or damaged.
-func isGone(err error) bool { return errors.Is(err, intact.ErrExpired) || intact.IsAbsent(err) }
+func isGone(err error) bool { return errors.Is(err, kist.ErrExpired) || object.IsUnreadable(err) }
 
 // peeled returns the root folder of a commit, or of the target of a tag object.
 func (h *History) peeled(ctx context.Context, name string, id object.ID) (*Node, error) {
@@ -162,7 +162,7 @@ func (c *commitNames) current(ctx context.Context) ([]string, map[string]object.
 		info, known := c.known[id]
 		if !known {
 			commit, err := object.ReadCommit(ctx, c.h.objects, id)
-			if intact.IsAbsent(err) {
+			if object.IsUnreadable(err) {
 				return nil, nil // the others can be shown
 			}
 			if err != nil {
@@ -195,7 +195,7 @@ func (c *commitNames) findTips(ctx context.Context) ([]object.ID, error) {
 		}
 		for _, ref := range list {
 			id, err := refs.Peel(ctx, c.h.objects, ref.ID)
-			if err != nil && !intact.IsAbsent(err) {
+			if err != nil && !object.IsUnreadable(err) {
 				return nil, err
 			}
 			tips = append(tips, id)

@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -36,7 +35,7 @@ type source interface {
 	// records returns the records that are known now.
 	records() (*record.View, error)
 
-	// usable returns an [*intact.ExpiredError] if the content of a commit has expired.
+	// usable returns an [*kist.ExpiredError] if the content of a commit has expired.
 	usable(ctx context.Context, commit object.ID) error
 
 	settle()
@@ -73,7 +72,7 @@ func (s *local) usable(ctx context.Context, commit object.ID) error {
 	if _, expired := records.Expired(commit); err == nil && !expired {
 		return nil // nearly always, and quicker
 	}
-	return intact.Usable(ctx, s.repo, commit)
+	return kist.CheckUsable(ctx, s.repo, commit)
 }
 
 func (s *local) settle() { volume.Relist(s.Store) }
@@ -220,7 +219,7 @@ func (s *distant) usable(ctx context.Context, commit object.ID) error {
 		return err
 	}
 	if rec, expired := view.Expired(commit); expired {
-		return &intact.ExpiredError{Commit: commit, Record: rec, Gone: true}
+		return &kist.ExpiredError{Commit: commit, Record: rec, Gone: true}
 	}
 	return nil
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -32,11 +31,11 @@ type View struct {
 }
 
 // OfCommit returns the tree of the commit that a revision names; REV^{tree} means the same.
-// The error is an [*intact.ExpiredError] if its content has expired.
+// The error is an [*kist.ExpiredError] if its content has expired.
 func OfCommit(ctx context.Context, r *kist.Repository, rev string) (View, error) {
 	id, c, err := r.ReadCommit(ctx, strings.TrimSuffix(rev, "^{tree}"))
 	if err == nil {
-		err = intact.Usable(ctx, r, id)
+		err = kist.CheckUsable(ctx, r, id)
 	}
 	if err != nil {
 		return View{}, err
@@ -56,7 +55,7 @@ func HeadTree(ctx context.Context, r *kist.Repository) (object.ID, error) {
 	if err != nil || head.ID.IsZero() {
 		return object.ID{}, err
 	}
-	return intact.CommitTree(ctx, r, head.ID)
+	return kist.CommitTree(ctx, r, head.ID)
 }
 
 // OfIndex returns the view of the index. A path with a conflict has its staged
@@ -164,7 +163,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 		return nil
 	}
 
-	if err = v.Walk(ctx, path, add); !intact.IsAbsent(err) {
+	if err = v.Walk(ctx, path, add); !object.IsUnreadable(err) {
 		return ops, nil, err
 	}
 
@@ -173,7 +172,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 	err = tree.WalkInto(ctx, v.Objects, e.Content.ID, func(below string, node object.ID) (bool, error) {
 		_, err := object.ReadTree(ctx, v.Objects, node)
 		at := tree.Join(path, below)
-		if !intact.IsAbsent(err) || at == "" { // without the root, nothing can be written
+		if !object.IsUnreadable(err) || at == "" { // without the root, nothing can be written
 			return err == nil, err
 		}
 		lost = append(lost, worktree.Failed{Path: at, Err: err})

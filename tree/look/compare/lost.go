@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -50,10 +49,10 @@ func (k *Known) Get(ctx context.Context, key object.Key) ([]byte, error) {
 
 // PassOver implements [object.Lenient].
 func (k *Known) PassOver(path string, _ object.Key, err error) bool {
-	if intact.IsAbsent(err) {
+	if object.IsUnreadable(err) {
 		k.paths[path] = true
 	}
-	return intact.IsAbsent(err)
+	return object.IsUnreadable(err)
 }
 
 // LostFolder is a folder that is unreadable, at least in part.
@@ -84,7 +83,7 @@ func (k *Known) LostIn(ctx context.Context, v View) ([]LostFolder, error) {
 		switch {
 		case err == nil:
 			continue
-		case path == "" || !intact.IsAbsent(err):
+		case path == "" || !object.IsUnreadable(err):
 			return nil, err
 		case !v.Commit.IsZero():
 			err = fmt.Errorf("commit %s: %w", v.Commit.Short(), err)

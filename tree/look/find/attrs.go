@@ -3,10 +3,10 @@ package find
 import (
 	"context"
 	"errors"
+	"github.com/kist-vcs/kist"
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -62,7 +62,7 @@ func (q *Query) readable(ctx context.Context, f *File) (*object.Entry, error) {
 	root, known := q.roots[f.commit]
 	if !known {
 		var err error
-		if root, err = intact.CommitTree(ctx, q.r, f.commit); err != nil && !errors.Is(err, intact.ErrExpired) {
+		if root, err = kist.CommitTree(ctx, q.r, f.commit); err != nil && !errors.Is(err, kist.ErrExpired) {
 			return nil, err
 		}
 		q.roots[f.commit] = root

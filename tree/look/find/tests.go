@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/ignore"
 )
@@ -189,7 +188,7 @@ func (c *changed) compare(ctx context.Context, r *kist.Repository, at Place) err
 	var base object.ID // of no tree: everything changed
 	if !since.IsZero() {
 		var err error
-		if base, err = intact.CommitTree(ctx, r, since); err != nil {
+		if base, err = kist.CommitTree(ctx, r, since); err != nil {
 			return err
 		}
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/operation"
 )
@@ -173,7 +172,7 @@ func (s *State) record(ctx context.Context, r *kist.Repository, values map[strin
 		commits = append(commits, id)
 	}
 	return r.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, commits...); err != nil {
+		if err := kist.CheckIntact(ctx, r, commits...); err != nil {
 			return err
 		}
 		return r.Refs().Update(ctx, changes, r.Who())

@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -86,7 +85,7 @@ func Switch(ctx context.Context, r *kist.Repository, o SwitchOptions) (refs.Head
 // If both are the same commit, the content of neither is needed.
 func switchTrees(ctx context.Context, r *kist.Repository, old, next object.ID, force bool) (from, to object.ID, err error) {
 	read := func(ctx context.Context, commit object.ID) (object.ID, error) {
-		return intact.CommitTree(ctx, r, commit)
+		return kist.CommitTree(ctx, r, commit)
 	}
 
 	if force || old == next || r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: old}) {
@@ -95,7 +94,7 @@ func switchTrees(ctx context.Context, r *kist.Repository, old, next object.ID, f
 	if from, err = read(ctx, old); err != nil || old == next && !force {
 		return from, from, err
 	}
-	to, err = intact.CommitTree(ctx, r, next)
+	to, err = kist.CommitTree(ctx, r, next)
 	return from, to, err
 }
 
@@ -428,7 +427,7 @@ func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to comp
 		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 			continue
 		}
-		if intact.IsAbsent(err) && f.Old != nil { // the index has the same lost folder
+		if object.IsUnreadable(err) && f.Old != nil { // the index has the same lost folder
 			e, err = f.Old.Object(), nil
 		}
 		if err != nil {

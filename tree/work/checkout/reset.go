@@ -7,7 +7,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -41,13 +40,13 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		}
 	}
 	if mode != ResetSoft {
-		if to, err = intact.CommitTree(ctx, r, id); err != nil {
+		if to, err = kist.CommitTree(ctx, r, id); err != nil {
 			return id, err
 		}
 	}
 
 	move := func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, id); err != nil {
+		if err := kist.CheckIntact(ctx, r, id); err != nil {
 			return err
 		}
 		if !head.Unborn() {
@@ -72,7 +71,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		return id, r.Publish(ctx, move)
 	case ResetMixed:
 		err := r.Publish(ctx, func(ctx context.Context) error {
-			if err := intact.CheckUsable(ctx, r, id); err != nil {
+			if err := kist.CheckPublishable(ctx, r, id); err != nil {
 				return err
 			}
 			err := index.Update(ctx, r.Dir(), func(idx *index.Index) error {

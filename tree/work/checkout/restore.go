@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -225,7 +224,7 @@ func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, sou
 	}
 
 	return len(changes), r.EditIndex(ctx, idx, func(idx *index.Index) error {
-		if err := intact.CheckUsable(ctx, r, source.Commit); err != nil {
+		if err := kist.CheckPublishable(ctx, r, source.Commit); err != nil {
 			return err
 		}
 		if err := StageChanges(idx, changes, o.Overlay); err != nil {

@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -126,11 +125,11 @@ func (s *sequence) undoUnstash(ctx context.Context, head object.ID) error {
 
 // switchTo brings worktree and index from one commit to another, as switchTree does.
 func (s *sequence) switchTo(ctx context.Context, from, to object.ID, publish func(context.Context) error) error {
-	old, err := intact.CommitTree(ctx, s.r, from)
+	old, err := kist.CommitTree(ctx, s.r, from)
 	if err != nil {
 		return err
 	}
-	new, err := intact.CommitTree(ctx, s.r, to)
+	new, err := kist.CommitTree(ctx, s.r, to)
 	if err != nil {
 		return err
 	}

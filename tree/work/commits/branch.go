@@ -11,8 +11,6 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/operation"
 )
@@ -71,7 +69,7 @@ func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bo
 		return id, err
 	}
 
-	return id, registry.SetUpstream(ctx, r, branch, registry.Upstream{})
+	return id, kist.SetUpstream(ctx, r, branch, kist.Upstream{})
 }
 
 // isMerged reports whether HEAD or the upstream of a branch reaches id, the
@@ -87,7 +85,7 @@ func isMerged(ctx context.Context, r *kist.Repository, branch string, id object.
 		}
 	}
 
-	upstream, err := registry.UpstreamOf(r, branch)
+	upstream, err := kist.UpstreamOf(r, branch)
 	if errors.Is(err, kist.ErrNoUpstream) {
 		return false, nil
 	}
@@ -149,11 +147,11 @@ func CopyBranch(ctx context.Context, r *kist.Repository, from, to string, force 
 		return err
 	}
 
-	upstream, err := registry.UpstreamOf(r, m.from)
+	upstream, err := kist.UpstreamOf(r, m.from)
 	if err != nil && !errors.Is(err, kist.ErrNoUpstream) {
 		return err
 	}
-	return registry.SetUpstream(ctx, r, to, upstream)
+	return kist.SetUpstream(ctx, r, to, upstream)
 }
 
 // branchMove is a checked renaming or copy of a branch.
@@ -206,14 +204,14 @@ func (m branchMove) makeRoom(ctx context.Context, r *kist.Repository) error {
 
 // moveUpstream moves the upstream of one branch to another.
 func moveUpstream(ctx context.Context, r *kist.Repository, from, to string) error {
-	upstream, err := registry.UpstreamOf(r, from)
+	upstream, err := kist.UpstreamOf(r, from)
 	if err != nil && !errors.Is(err, kist.ErrNoUpstream) {
 		return err
 	}
-	if err := registry.SetUpstream(ctx, r, to, upstream); err != nil {
+	if err := kist.SetUpstream(ctx, r, to, upstream); err != nil {
 		return err
 	}
-	return registry.SetUpstream(ctx, r, from, registry.Upstream{})
+	return kist.SetUpstream(ctx, r, from, kist.Upstream{})
 }
 
 // notCheckedOut makes sure that HEAD is not on a branch.
@@ -241,7 +239,7 @@ func updateRef(ctx context.Context, r *kist.Repository, session *volume.Session,
 		if !change.New.IsZero() {
 			commit, err := refs.Peel(ctx, r.Objects(), change.New)
 			if err == nil {
-				err = intact.Check(ctx, r, commit)
+				err = kist.CheckIntact(ctx, r, commit)
 			}
 			if err != nil {
 				return err

@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -166,8 +165,8 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 		return nil, err
 	}
 
-	expired := intact.Usable(ctx, r, old)
-	if expired != nil && !errors.Is(expired, intact.ErrExpired) {
+	expired := kist.CheckUsable(ctx, r, old)
+	if expired != nil && !errors.Is(expired, kist.ErrExpired) {
 		return nil, expired
 	}
 	if err := writeStaged(ctx, p.session, p.idx, c); err != nil {
@@ -247,7 +246,7 @@ func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Comm
 			}
 			old = FirstParent(parent)
 		}
-	} else if err := intact.BranchLost(r, p.head.Branch); err != nil {
+	} else if err := kist.CheckBranchLost(r, p.head.Branch); err != nil {
 		return nil, old, err
 	} else if p.Amend {
 		return nil, old, fmt.Errorf("amend: %w", kist.ErrUnborn)
@@ -322,7 +321,7 @@ func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Com
 			}
 			p.saved = true
 		}
-		if err := intact.Check(ctx, r, c.Parents...); err != nil {
+		if err := kist.CheckIntact(ctx, r, c.Parents...); err != nil {
 			return err
 		}
 		if p.step { // an abort after a kill has to know the commit

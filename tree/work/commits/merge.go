@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -75,7 +74,7 @@ func Merge(ctx context.Context, r *kist.Repository, o MergeOptions) (*MergeResul
 
 	to := checkout.Tip{Commit: other, Tree: theirs.Tree}
 	for _, id := range []object.ID{other, head.ID} {
-		if err := intact.Usable(ctx, r, id); err != nil {
+		if err := kist.CheckUsable(ctx, r, id); err != nil {
 			return nil, err
 		}
 	}
@@ -142,7 +141,7 @@ func mergeOver(ctx context.Context, r *kist.Repository, bases []object.ID, o Mer
 			return m.theirs, nil
 		}
 		base, err := newBaseFinder(r, rw).tree(ctx, bases)
-		if o.Unrelated && errors.Is(err, intact.ErrExpired) { // merge as if there were no common history
+		if o.Unrelated && errors.Is(err, kist.ErrExpired) { // merge as if there were no common history
 			m.needs = nil
 			return object.ID{}, nil
 		}

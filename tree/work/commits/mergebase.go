@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -85,7 +84,7 @@ func (f *baseFinder) read(ctx context.Context, id object.ID) (*object.Commit, er
 	if err != nil {
 		return nil, err
 	}
-	return c, intact.UsableBase(ctx, f.r, id)
+	return c, kist.CheckUsableBase(ctx, f.r, id)
 }
 
 // commit returns one commit for one or more merge bases. It merges the oldest

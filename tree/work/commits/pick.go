@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -21,10 +20,10 @@ func pickOf(ctx context.Context, r *kist.Repository, step operation.Step, parent
 	id := step.Commit
 	c, before, err := compared(ctx, r, id, parent)
 	if err == nil {
-		err = intact.Usable(ctx, r, id)
+		err = kist.CheckUsable(ctx, r, id)
 	}
 	if err == nil {
-		err = intact.UsableBase(ctx, r, before)
+		err = kist.CheckUsableBase(ctx, r, before)
 	}
 	if err != nil {
 		return nil, err

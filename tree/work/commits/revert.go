@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -123,13 +122,13 @@ func (s *sequence) apply(ctx context.Context, steps []operation.Step) (*StepsRes
 func revertOf(ctx context.Context, r *kist.Repository, id object.ID, parent int) (*threeWay, error) {
 	c, before, err := compared(ctx, r, id, parent)
 	if err == nil {
-		err = intact.Usable(ctx, r, id)
+		err = kist.CheckUsable(ctx, r, id)
 	}
 	if err != nil {
 		return nil, err
 	}
 
-	to, err := intact.CommitTree(ctx, r, before)
+	to, err := kist.CommitTree(ctx, r, before)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/checkout"
@@ -222,7 +221,7 @@ func (s *sequence) build(ctx context.Context) (*built, error) {
 		}
 		b.needs = append(b.needs, s.Onto)
 	}
-	if err := intact.Usable(ctx, s.r, b.tip); err != nil {
+	if err := kist.CheckUsable(ctx, s.r, b.tip); err != nil {
 		return nil, err
 	}
 
@@ -242,7 +241,7 @@ func (s *sequence) build(ctx context.Context) (*built, error) {
 	next := s.State
 	next.To, next.Rest = b.tip, b.rest
 	err = session.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.CheckUsable(ctx, s.r, b.needs...); err != nil {
+		if err := kist.CheckPublishable(ctx, s.r, b.needs...); err != nil {
 			return err
 		}
 		if s.begins() {

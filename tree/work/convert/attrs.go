@@ -8,7 +8,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -33,7 +32,7 @@ func readAttrs(ctx context.Context, r *kist.Repository, id object.ID) (attrs, er
 			return nil
 		})
 	}
-	if intact.IsAbsent(err) {
+	if object.IsUnreadable(err) {
 		err = nil
 	}
 	return found, err

@@ -17,7 +17,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -243,7 +242,7 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 
 	change := refs.Change{Name: refs.Heads + im.Branch, Old: im.tip, New: id, Reason: strings.TrimSpace(s.message())}
 	err = im.repo.PublishWith(ctx, im.session, func(ctx context.Context) error {
-		if err := intact.Check(ctx, im.repo, id); err != nil {
+		if err := kist.CheckIntact(ctx, im.repo, id); err != nil {
 			return err
 		}
 		return im.repo.Refs().Update(ctx, []refs.Change{change}, im.repo.Who())

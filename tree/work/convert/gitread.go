@@ -19,7 +19,6 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/checkout"
@@ -159,7 +158,7 @@ func updateRefs(ctx context.Context, r *kist.Repository, head refs.Head, changes
 		}
 		tips = append(tips, tip)
 	}
-	if err := intact.Check(ctx, r, tips...); err != nil {
+	if err := kist.CheckIntact(ctx, r, tips...); err != nil {
 		return err
 	}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/kist-vcs/kist"
 	"path"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -192,7 +192,7 @@ func (b *Branch) publish(ctx context.Context, session *volume.Session, c *object
 	defer b.c.work.Unlock()
 	b.doubt = true
 	err = session.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, c.Parents...); err != nil {
+		if err := kist.CheckIntact(ctx, r, c.Parents...); err != nil {
 			return err
 		}
 		change, err := b.setRef(id)
@@ -429,7 +429,7 @@ func (b *Branch) tipBefore() object.ID {
 // rebase merges the changes with the commits that moved the branch to tip.
 func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 	r := b.c.repo
-	if err := intact.Usable(ctx, r, tip); err != nil {
+	if err := kist.CheckUsable(ctx, r, tip); err != nil {
 		return err
 	}
 	onto, err := b.treeOf(ctx, tip)

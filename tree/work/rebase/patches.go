@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -54,7 +53,7 @@ func key(list []tree.Change) (sum [32]byte) {
 // add adds a commit. It skips a commit with missing or damaged content, such as an expired one.
 func (p *patches) add(ctx context.Context, c history.Commit) error {
 	list, err := p.changes(ctx, c)
-	if intact.IsAbsent(err) {
+	if object.IsUnreadable(err) {
 		return nil
 	}
 	p.at[key(list)] = append(p.at[key(list)], c)
@@ -68,7 +67,7 @@ func (p *patches) has(ctx context.Context, c history.Commit) (bool, error) {
 		return false, nil
 	}
 	list, err := p.changes(ctx, c)
-	if intact.IsAbsent(err) || len(list) == 0 {
+	if object.IsUnreadable(err) || len(list) == 0 {
 		return false, nil
 	}
 	if err != nil {
@@ -132,7 +131,7 @@ func (p *patches) lines(ctx context.Context, c tree.Change) (string, error) {
 		}
 		var err error
 		if texts[i], err = object.NewContentReader(ctx, p.r.Contents(), *e).Start(tree.MaxText); err != nil {
-			if intact.IsAbsent(err) || errors.Is(err, object.ErrPurged) {
+			if object.IsUnreadable(err) || errors.Is(err, object.ErrPurged) {
 				err = nil
 			}
 			return "", err

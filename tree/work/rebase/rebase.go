@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -271,7 +270,7 @@ func newPlan(ctx context.Context, r *kist.Repository, o Options) (*plan, error) 
 		if head.Branch == "" {
 			return nil, fmt.Errorf("HEAD is detached: %w", kist.ErrNoUpstream)
 		}
-		follows, err := registry.UpstreamOf(r, head.Branch)
+		follows, err := kist.UpstreamOf(r, head.Branch)
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -80,7 +79,7 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	// Stage the written paths even if the operation was interrupted.
 	ctx = context.WithoutCancel(ctx)
 	err := r.PublishWith(ctx, o.Session, func(ctx context.Context) error {
-		if err := intact.CheckUsable(ctx, r, o.Needs...); err != nil {
+		if err := kist.CheckPublishable(ctx, r, o.Needs...); err != nil {
 			return err
 		}
 		err := index.Update(ctx, r.Dir(), func(idx *index.Index) error { return o.stage(idx, applied, done) })

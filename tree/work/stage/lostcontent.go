@@ -91,7 +91,7 @@ func (s *stager) isGone(ctx context.Context, e *index.Entry, ask bool) (bool, er
 func (s *stager) unpurged(ctx context.Context, e *index.Entry) (bool, error) {
 	entry := e.Object()
 	why, err := s.repo.PurgedIn(ctx, s.records, s.repo.Objects(), &entry)
-	if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt) {
+	if object.IsUnreadable(err) {
 		return true, nil
 	}
 	return why == nil, err

@@ -10,8 +10,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -98,7 +96,7 @@ func splitUnavailable(ctx context.Context, r *kist.Repository, w *worktree.Workt
 		}
 		e := f.Old.Object()
 		why, err := r.Purged(ctx, &e)
-		if err != nil && !intact.IsAbsent(err) {
+		if err != nil && !object.IsUnreadable(err) {
 			return split, err
 		}
 		switch {
@@ -169,14 +167,14 @@ func isLost(ctx context.Context, r *kist.Repository, e *object.Entry) bool {
 	if e.Content.Kind == object.KindManifest {
 		for c, err := range object.Chunks(ctx, r.Objects(), e.Content, e.Size, 0) {
 			if err != nil {
-				return intact.IsAbsent(err)
+				return object.IsUnreadable(err)
 			}
 			keys = append(keys, object.Key{Kind: object.KindChunk, ID: c.ID})
 		}
 	}
 
 	missing, err := r.Objects().Missing(ctx, keys)
-	return len(missing) > 0 || intact.IsAbsent(err)
+	return len(missing) > 0 || object.IsUnreadable(err)
 }
 
 // OnlyCopies returns the files that operations would remove or replace though
@@ -262,8 +260,8 @@ type StatusOptions struct {
 // Status has the differences between worktree, index and HEAD.
 type Status struct {
 	Head      refs.Head
-	HeadLost  bool               // HEAD's commit is an accepted loss: everything counts as added
-	Tracking  *registry.Tracking // HEAD's branch and its upstream; nil: no upstream
+	HeadLost  bool                     // HEAD's commit is an accepted loss: everything counts as added
+	Tracking  *kist.UpstreamComparison // HEAD's branch and its upstream; nil: no upstream
 	State     operation.State
 	Staged    []tree.Change    // from HEAD to the index, with renames
 	Changed   []worktree.Found // from the index to the worktree: modified, deleted, of another mode or type; untracked if it is to be added
@@ -329,7 +327,7 @@ func (s *Status) readHead(ctx context.Context, r *kist.Repository) (err error) {
 		return err
 	}
 	if s.Head.Branch != "" {
-		t, err := registry.Track(ctx, r, s.Head.Branch)
+		t, err := kist.CompareUpstream(ctx, r, s.Head.Branch)
 		if err == nil {
 			s.Tracking = &t
 		} else if !errors.Is(err, kist.ErrNoUpstream) {
@@ -392,7 +390,7 @@ func (s *Status) compareHead(ctx context.Context, r *kist.Repository, idx *index
 	var from object.ID
 	if s.HeadLost = r.Objects().IsLost(object.Key{Kind: object.KindCommit, ID: s.Head.ID}); !s.HeadLost {
 		var err error
-		if from, err = intact.CommitTree(ctx, r, s.Head.ID); err != nil {
+		if from, err = kist.CommitTree(ctx, r, s.Head.ID); err != nil {
 			return err
 		}
 	}

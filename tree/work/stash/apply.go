@@ -5,7 +5,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/commits"
 )
@@ -43,7 +42,7 @@ func Apply(ctx context.Context, r *kist.Repository, id object.ID, o ApplyOptions
 		commit object.ID
 		to     *object.ID
 	}{{parts.Base, &a.Base}, {parts.Index, &staged}, {parts.Untracked, &a.Untracked}} {
-		if *part.to, err = intact.CommitTree(ctx, r, part.commit); err != nil {
+		if *part.to, err = kist.CommitTree(ctx, r, part.commit); err != nil {
 			return nil, err
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -96,7 +95,7 @@ func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, erro
 	if p.head.Unborn() {
 		return nil, kist.ErrUnborn
 	}
-	if err := intact.Usable(ctx, r, p.head.ID); err != nil {
+	if err := kist.CheckUsable(ctx, r, p.head.ID); err != nil {
 		return nil, err
 	}
 	if p.base, err = object.ReadCommit(ctx, r.Objects(), p.head.ID); err != nil {
@@ -111,7 +110,7 @@ func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, erro
 	}
 
 	return p, session.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, p.head.ID); err != nil {
+		if err := kist.CheckIntact(ctx, r, p.head.ID); err != nil {
 			return err
 		}
 		if o.Recording != nil {
@@ -135,7 +134,7 @@ func enlist(ctx context.Context, r *kist.Repository, id object.ID, message strin
 // Store adds a stash that was dropped to the list again, with a message.
 func Store(ctx context.Context, r *kist.Repository, id object.ID, message string) (Entry, error) {
 	err := r.Publish(ctx, func(ctx context.Context) error {
-		if err := intact.Check(ctx, r, id); err != nil {
+		if err := kist.CheckIntact(ctx, r, id); err != nil {
 			return err
 		}
 		return enlist(ctx, r, id, message)

@@ -343,7 +343,7 @@ func (p *passing) PassOver(path string, _ object.Key, err error) bool {
 
 // isDamage reports whether repeating a read is useless.
 func isDamage(err error) bool {
-	return errors.Is(err, object.ErrCorrupt) || errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrNewerFormat)
+	return object.IsUnreadable(err) || errors.Is(err, object.ErrNewerFormat)
 }
 
 // isUnreadable reports whether a tree has a folder at a path that cannot be read.

@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 )
 
 // The keys of the configuration. The rules stand for those of the top folder, which has no
@@ -111,7 +110,7 @@ func (g *Guard) Rules(ctx context.Context, user User, at Place) (*Rules, error) 
 	if err != nil {
 		return nil, err
 	}
-	present, err := intact.CommitTree(ctx, g.repo, head)
+	present, err := kist.CommitTree(ctx, g.repo, head)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +127,7 @@ func (g *Guard) Warm(ctx context.Context) error {
 	if err != nil || head.IsZero() {
 		return err
 	}
-	present, err := intact.CommitTree(ctx, g.repo, head)
+	present, err := kist.CommitTree(ctx, g.repo, head)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/browse"
 	"github.com/kist-vcs/kist/tree/work/pending"
@@ -255,7 +254,7 @@ func status(err error) (int, string) {
 		return http.StatusForbidden, "no server changes a .git folder"
 	case errors.Is(err, access.ErrDenied):
 		return http.StatusForbidden, "access denied"
-	case errors.Is(err, object.ErrPurged), errors.Is(err, intact.ErrExpired):
+	case errors.Is(err, object.ErrPurged), errors.Is(err, kist.ErrExpired):
 		return http.StatusGone, "the content was removed for good"
 	case errors.Is(err, context.DeadlineExceeded):
 		return http.StatusServiceUnavailable, "this takes too long"

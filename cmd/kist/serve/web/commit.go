@@ -3,11 +3,11 @@ package web
 import (
 	"cmp"
 	"errors"
+	"github.com/kist-vcs/kist"
 	"net/url"
 
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/log"
 )
@@ -53,7 +53,7 @@ func (s *site) commit(r *request) (page, error) {
 	}
 	new, err := r.site.Open(r.Context(), r.rev)
 	switch {
-	case errors.Is(err, intact.ErrExpired):
+	case errors.Is(err, kist.ErrExpired):
 		out.Gone = "The content of this commit has expired: a retention policy gave it up."
 	case err != nil:
 		return page{}, err

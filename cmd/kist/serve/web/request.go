@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/serve/access"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -61,7 +60,7 @@ func (s *site) failure(err error) page {
 		f = failure{"Nothing here yet", "The repository has no commit. 'kist add' and 'kist commit' make the first one.", http.StatusNotFound}
 	case errors.Is(err, refs.ErrNotFound), isRevision(err):
 		f = failure{"No such version", "The repository has no commit with this name.", http.StatusNotFound}
-	case errors.Is(err, intact.ErrExpired):
+	case errors.Is(err, kist.ErrExpired):
 		f = failure{"Expired", "The content of this commit has expired: a retention policy gave it up.", http.StatusGone}
 	case errors.Is(err, object.ErrPurged):
 		f = failure{"Purged", "The content was purged: somebody decided that it must disappear.", http.StatusGone}

@@ -1,6 +1,4 @@
-// Package intact checks that commits are intact before a name leads to them: all
-// their objects are here, and their content has not expired.
-package intact
+package kist
 
 import (
 	"context"
@@ -9,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
@@ -18,15 +15,10 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// IsAbsent reports whether err means that an object is missing or damaged.
-func IsAbsent(err error) bool {
-	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
-}
-
 // CommitTree returns the tree of a commit, zero for none. The error is an
 // [*ExpiredError] if its content has expired.
-func CommitTree(ctx context.Context, r *kist.Repository, commit object.ID) (object.ID, error) {
-	if err := Usable(ctx, r, commit); err != nil || commit.IsZero() {
+func CommitTree(ctx context.Context, r *Repository, commit object.ID) (object.ID, error) {
+	if err := CheckUsable(ctx, r, commit); err != nil || commit.IsZero() {
 		return object.ID{}, err
 	}
 	c, err := object.ReadCommit(ctx, r.Objects(), commit)
@@ -36,12 +28,12 @@ func CommitTree(ctx context.Context, r *kist.Repository, commit object.ID) (obje
 	return c.Tree, nil
 }
 
-// Check returns an error if a commit that will get a name is incomplete. If gc
+// CheckIntact returns an error if a commit that will get a name is incomplete. If gc
 // removed the commit since the caller read it, the error is a
 // [*volume.StaleError]. If its content is incomplete, for example because a fetch
-// was stopped, the error is a [*GoneError]. Zero IDs do not count. Call Check
+// was stopped, the error is a [*GoneError]. Zero IDs do not count. Call CheckIntact
 // while publishing.
-func Check(ctx context.Context, r *kist.Repository, commits ...object.ID) error {
+func CheckIntact(ctx context.Context, r *Repository, commits ...object.ID) error {
 	var keys []object.Key
 	unnamed := map[object.ID]bool{}
 	for _, id := range commits {
@@ -70,8 +62,8 @@ func Check(ctx context.Context, r *kist.Repository, commits ...object.ID) error 
 // checkContent returns a [*GoneError] if a commit or one of its ancestors is
 // incomplete. It skips expired content, and commits that a name or a log reaches:
 // these were published. It changes the set.
-func checkContent(ctx context.Context, r *kist.Repository, commits map[object.ID]bool) error {
-	published, err := published(ctx, r, commits)
+func checkContent(ctx context.Context, r *Repository, commits map[object.ID]bool) error {
+	published, err := dropPublished(ctx, r, commits)
 	if err != nil || len(commits) == 0 {
 		return err
 	}
@@ -90,16 +82,16 @@ func checkContent(ctx context.Context, r *kist.Repository, commits map[object.ID
 		}
 		missing, err := found.CountMissing(ctx, c)
 		if err == nil && missing > 0 {
-			err = &GoneError{Commits: []Incomplete{{id, missing}}}
+			err = &GoneError{Commits: []IncompleteCommit{{id, missing}}}
 		}
 		return c.Parents, err
 	})
 }
 
-// published removes from a set the commits that names and logs reach. If some are
+// dropPublished removes from a set the commits that names and logs reach. If some are
 // left, it returns all commits that names and logs reach. It skips commits that it
 // cannot read, because damage elsewhere is no reason to stop.
-func published(ctx context.Context, r *kist.Repository, commits map[object.ID]bool) (map[object.ID]bool, error) {
+func dropPublished(ctx context.Context, r *Repository, commits map[object.ID]bool) (map[object.ID]bool, error) {
 	names, _ := r.Refs().Roots(ctx)
 	for _, name := range names {
 		delete(commits, name.ID)
@@ -134,10 +126,10 @@ var ErrGone = errors.New("the content is gone")
 
 // GoneError means that content of commits is missing: it was removed, or never
 // arrived. It matches [ErrGone].
-type GoneError struct{ Commits []Incomplete }
+type GoneError struct{ Commits []IncompleteCommit }
 
-// Incomplete is a commit with missing content.
-type Incomplete struct {
+// IncompleteCommit is a commit with missing content.
+type IncompleteCommit struct {
 	Commit  object.ID
 	Objects int // number of missing objects; objects below them are unknown and not counted
 }
@@ -156,8 +148,8 @@ func (e *GoneError) Error() string {
 // Is makes errors.Is(err, ErrGone) true.
 func (e *GoneError) Is(target error) bool { return target == ErrGone }
 
-// IsGone reports whether the content of a commit has expired and was removed.
-func IsGone(ctx context.Context, r *kist.Repository, records *record.View, id object.ID, c *object.Commit) bool {
+// IsContentGone reports whether the content of a commit has expired and was removed.
+func IsContentGone(ctx context.Context, r *Repository, records *record.View, id object.ID, c *object.Commit) bool {
 	if _, expired := records.Expired(id); !expired {
 		return false
 	}
@@ -165,10 +157,10 @@ func IsGone(ctx context.Context, r *kist.Repository, records *record.View, id ob
 	return err == nil && !present
 }
 
-// BranchLost returns an error if HEAD's branch has no commit, but its log says
+// CheckBranchLost returns an error if HEAD's branch has no commit, but its log says
 // that the branch had one. The log is written before the branch, so a log with a
 // first commit only proves nothing.
-func BranchLost(r *kist.Repository, branch string) error {
+func CheckBranchLost(r *Repository, branch string) error {
 	log, err := r.Refs().Log(refs.Heads + branch)
 	if err != nil || len(log) == 0 || log[0].Old.IsZero() {
 		return nil // a damaged log was reported
@@ -203,21 +195,21 @@ func (e *ExpiredError) Error() string {
 // Is makes errors.Is(err, ErrExpired) true.
 func (e *ExpiredError) Is(target error) bool { return target == ErrExpired }
 
-// Usable returns an [*ExpiredError] if the content of a commit has expired, even
+// CheckUsable returns an [*ExpiredError] if the content of a commit has expired, even
 // if it is still here. HEAD's commit is an exception: it can be used while its
 // content is complete, so that a user can leave it. A zero ID is no commit.
-func Usable(ctx context.Context, r *kist.Repository, commit object.ID) error {
-	return usable(ctx, r, &ExpiredError{Commit: commit})
+func CheckUsable(ctx context.Context, r *Repository, commit object.ID) error {
+	return checkUsable(ctx, r, &ExpiredError{Commit: commit})
 }
 
-// UsableBase is Usable for a merge base. It can be used while its content is
+// CheckUsableBase is CheckUsable for a merge base. It can be used while its content is
 // complete: gc keeps the content for that, see [gc.Forks].
-func UsableBase(ctx context.Context, r *kist.Repository, commit object.ID) error {
-	return usable(ctx, r, &ExpiredError{Commit: commit, Base: true})
+func CheckUsableBase(ctx context.Context, r *Repository, commit object.ID) error {
+	return checkUsable(ctx, r, &ExpiredError{Commit: commit, Base: true})
 }
 
-// usable fills in e and returns it, if e.Commit has expired and cannot be used.
-func usable(ctx context.Context, r *kist.Repository, e *ExpiredError) error {
+// checkUsable fills in e and returns it, if e.Commit has expired and cannot be used.
+func checkUsable(ctx context.Context, r *Repository, e *ExpiredError) error {
 	if e.Commit.IsZero() {
 		return nil
 	}
@@ -253,10 +245,10 @@ func usable(ctx context.Context, r *kist.Repository, e *ExpiredError) error {
 	return err
 }
 
-// CheckUsable is [Check] that also returns an [*ExpiredError] if a commit has
+// CheckPublishable is [CheckIntact] that also returns an [*ExpiredError] if a commit has
 // expired and lost content since the caller read it.
-func CheckUsable(ctx context.Context, r *kist.Repository, commits ...object.ID) error {
-	if err := Check(ctx, r, commits...); err != nil {
+func CheckPublishable(ctx context.Context, r *Repository, commits ...object.ID) error {
+	if err := CheckIntact(ctx, r, commits...); err != nil {
 		return err
 	}
 	records, err := r.RecordViewOrEmpty()
@@ -286,14 +278,14 @@ func CheckUsable(ctx context.Context, r *kist.Repository, commits ...object.ID) 
 // Inventory counts the missing objects of commits. It remembers the objects that are
 // present with all objects below them.
 type Inventory struct {
-	r       *kist.Repository
+	r       *Repository
 	records *record.View
 	intact  map[object.Key]bool
 }
 
 // NewInventory returns an inventory that does not count objects that records do not
 // require.
-func NewInventory(r *kist.Repository, records *record.View) *Inventory {
+func NewInventory(r *Repository, records *record.View) *Inventory {
 	return &Inventory{r: r, records: records, intact: map[object.Key]bool{}}
 }
 

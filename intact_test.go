@@ -1,4 +1,4 @@
-package intact_test
+package kist_test
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/gc"
-	"github.com/kist-vcs/kist/refs/intact"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/remotetest"
@@ -45,15 +44,15 @@ func TestNameAfterStoppedFetch(t *testing.T) {
 	taker, err = kist.Open(dir, kisttest.Opens(memory))
 	s.Check(err)
 	defer taker.Close()
-	if _, err := commits.CreateBranch(ctx, taker, "early", id.String(), false); !errors.Is(err, intact.ErrGone) {
+	if _, err := commits.CreateBranch(ctx, taker, "early", id.String(), false); !errors.Is(err, kist.ErrGone) {
 		t.Errorf("branch on the incomplete commit: %v, want ErrGone", err)
 	}
-	if _, err := checkout.Reset(ctx, taker, id.String(), checkout.ResetSoft, nil); !errors.Is(err, intact.ErrGone) {
+	if _, err := checkout.Reset(ctx, taker, id.String(), checkout.ResetSoft, nil); !errors.Is(err, kist.ErrGone) {
 		t.Errorf("reset to the incomplete commit: %v, want ErrGone", err)
 	}
 
 	_, _, err = commits.CreateTag(ctx, taker, commits.TagOptions{Name: "early", Rev: id.String(), Message: "early"})
-	if !errors.Is(err, intact.ErrGone) {
+	if !errors.Is(err, kist.ErrGone) {
 		t.Errorf("tag on the incomplete commit: %v, want ErrGone", err)
 	}
 	_, err = exchange.Fetch(ctx, taker, exchange.FetchOptions{Remote: "origin"})

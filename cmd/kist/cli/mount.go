@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/mount"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/tree/look/browse"
 )
 
@@ -162,7 +163,7 @@ func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *brows
 		}
 	}
 	if o.folder, err = openCovered(env, r, dir); err == nil {
-		if h, err = browse.OfRemote(ctx, opened, options); err != nil {
+		if h, err = exchange.BrowseHistory(ctx, opened, options); err != nil {
 			o.folder.Close()
 		}
 	}

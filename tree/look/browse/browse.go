@@ -21,8 +21,8 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/cache"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
-	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -41,13 +41,13 @@ const DefaultCache = 128 << 20
 // Options configure a History.
 type Options struct {
 	Cache int64            // bytes of objects to keep in memory; 0: DefaultCache
-	Now   func() time.Time // the clock; must be set for a remote
+	Now   func() time.Time // the clock; only a remote needs it
 	Git   bool             // show git's own folders; git runs commands from them, also in a mount
 }
 
 // History is the history of a repository or a remote. It is safe for concurrent use.
 type History struct {
-	source   source
+	source   Source
 	objects  reader
 	commits  commitNames
 	versions *versionIndex // nil: there are no versions
@@ -57,19 +57,13 @@ type History struct {
 // OfRepository returns the history of a repository, which must stay open. The History may be
 // used beside the only goroutine that uses r.
 func OfRepository(r *kist.Repository, o Options) *History {
-	h := newHistory(&local{r.Objects(), r}, o)
+	h := New(&local{r.Objects(), r}, o)
 	h.versions = &versionIndex{h: h, repo: r}
 	return h
 }
 
-// OfRemote returns the history of a remote, which belongs to the History from then on. The
-// caller closes the remote in the end. A History of a remote has no versions.
-func OfRemote(ctx context.Context, r *transfer.Remote, o Options) (*History, error) {
-	s := &distant{remote: r, now: o.Now}
-	return newHistory(s, o), s.refresh(ctx, 0)
-}
-
-func newHistory(s source, o Options) *History {
+// New returns the history that a source has. It has no versions.
+func New(s Source, o Options) *History {
 	if o.Cache == 0 {
 		o.Cache = DefaultCache
 	}
@@ -82,7 +76,7 @@ func newHistory(s source, o Options) *History {
 func (h *History) hides(name string) bool { return !h.git && object.IsGitName(name) }
 
 // Settle closes files of the repository that were removed since they were opened.
-func (h *History) Settle() { h.source.settle() }
+func (h *History) Settle() { h.source.CloseRemoved() }
 
 // Node is a file or a folder. It does not change: a branch that moved has another node.
 type Node struct {
@@ -117,7 +111,7 @@ func (h *History) dir(name string, f folder) *Node {
 	return &Node{Entry: object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755}, h: h, folder: f}
 }
 
-// Commit returns the root folder of a commit. The error matches [intact.ErrExpired] if its
+// Commit returns the root folder of a commit. The error matches [kist.ErrExpired] if its
 // content has expired.
 func (h *History) Commit(ctx context.Context, id object.ID) (*Node, error) {
 	return h.commit(ctx, "", id)
@@ -126,7 +120,13 @@ func (h *History) Commit(ctx context.Context, id object.ID) (*Node, error) {
 // Revision returns the root folder of the commit that a revision names. In a remote, a
 // revision is the name of a branch or tag, HEAD, or the beginning of an ID.
 func (h *History) Revision(ctx context.Context, rev string) (*Node, error) {
-	id, err := h.source.resolve(ctx, h, rev)
+	id, err := h.source.Resolve(ctx, rev)
+	switch {
+	case err == nil && id.IsZero():
+		id, err = h.commits.byDigits(ctx, rev)
+	case err == nil:
+		id, err = refs.Peel(ctx, h.objects, id)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (h *History) Revision(ctx context.Context, rev string) (*Node, error) {
 }
 
 func (h *History) commit(ctx context.Context, name string, id object.ID) (*Node, error) {
-	if err := h.source.usable(ctx, id); err != nil {
+	if err := h.source.CheckUsable(ctx, id); err != nil {
 		return nil, err
 	}
 	c, err := object.ReadCommit(ctx, h.objects, id)
@@ -268,7 +268,7 @@ func (f inCommit) list(ctx context.Context, from string) iter.Seq2[*Node, error]
 // reader reads objects through a cache, but no purged contents.
 type reader struct {
 	*cache.Cache
-	source source
+	source Source
 }
 
 // Get implements [object.Reader].
@@ -300,7 +300,7 @@ func (r reader) check(key object.Key) error {
 	if key.Kind != object.KindChunk && key.Kind != object.KindManifest {
 		return nil
 	}
-	records, err := r.source.records()
+	records, err := r.source.Records()
 	if err != nil {
 		return err
 	}
@@ -316,7 +316,7 @@ func purged(records *record.View, key object.Key) error {
 
 // checkAll is check for the content of a file and all its chunks.
 func (r reader) checkAll(ctx context.Context, e *object.Entry) error {
-	records, err := r.source.records()
+	records, err := r.source.Records()
 	if err != nil || !records.AnyPurged() {
 		return err
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/tree"
@@ -342,7 +343,7 @@ func TestRemote(t *testing.T) {
 	opened, err := registry.OpenURL(t.Context(), kisttest.Opens(b).WithDefaults(), registry.Remote{URL: "/memory"})
 	s.Check(err)
 	now := time.Now()
-	h, err := browse.OfRemote(t.Context(), opened, browse.Options{Now: func() time.Time { return now }})
+	h, err := exchange.BrowseHistory(t.Context(), opened, browse.Options{Now: func() time.Time { return now }})
 	s.Check(err)
 	if diff := cmp.Diff(walked(t, s.Repo, first), walk(t, find(t, h, "latest"))); diff != "" {
 		t.Error(diff)
@@ -371,7 +372,7 @@ func TestSeeksReadFewChunks(t *testing.T) {
 	s.Push(s.WithRemote(b), "main")
 	opened, err := registry.OpenURL(t.Context(), kisttest.Opens(b).WithDefaults(), registry.Remote{URL: "/memory"})
 	s.Check(err)
-	h, err := browse.OfRemote(t.Context(), opened, browse.Options{Now: time.Now, Cache: 1})
+	h, err := exchange.BrowseHistory(t.Context(), opened, browse.Options{Now: time.Now, Cache: 1})
 	s.Check(err)
 	f, err := find(t, h, "latest/film").Open(t.Context())
 	s.Check(err)

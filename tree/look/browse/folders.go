@@ -28,7 +28,7 @@ func (f top) lookup(ctx context.Context, name string) (*Node, error) {
 	case Commits:
 		return f.h.dir(name, commitsFolder(f)), nil
 	case Latest:
-		id, err := f.h.source.head(ctx)
+		id, err := f.h.source.Head(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -87,7 +87,7 @@ type named struct {
 }
 
 func (f named) lookup(ctx context.Context, name string) (*Node, error) {
-	list, err := f.h.source.refs(ctx, f.prefix+name)
+	list, err := f.h.source.Refs(ctx, f.prefix+name)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (f named) lookup(ctx context.Context, name string) (*Node, error) {
 }
 
 func (f named) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
-	list, err := f.h.source.refs(ctx, f.prefix)
+	list, err := f.h.source.Refs(ctx, f.prefix)
 	if err != nil {
 		return failed(err)
 	}
@@ -183,13 +183,13 @@ func (c *commitNames) current(ctx context.Context) ([]string, map[string]object.
 
 // findTips returns the commits that HEAD, branches and tags name, sorted.
 func (c *commitNames) findTips(ctx context.Context) ([]object.ID, error) {
-	head, err := c.h.source.head(ctx)
+	head, err := c.h.source.Head(ctx)
 	if err != nil {
 		return nil, err
 	}
 	tips := []object.ID{head}
 	for _, prefix := range []string{refs.Heads, refs.Tags} {
-		list, err := c.h.source.refs(ctx, prefix)
+		list, err := c.h.source.Refs(ctx, prefix)
 		if err != nil {
 			return nil, err
 		}

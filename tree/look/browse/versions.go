@@ -40,7 +40,7 @@ type deletedIn struct {
 // open reads the index, if HEAD has moved since. It returns the root folder of HEAD, or nil
 // if there is no commit. The caller holds x.mu.
 func (x *versionIndex) open(ctx context.Context) (*Node, error) {
-	head, err := x.h.source.head(ctx)
+	head, err := x.h.source.Head(ctx)
 	if err != nil || head.IsZero() || head == x.tip.Commit {
 		return x.root, err
 	}
@@ -247,7 +247,7 @@ func (f versionsFolder) addVersions(ctx context.Context, nodes map[string]*Node,
 		if v.Number == 0 || nodes[at] != nil {
 			continue
 		}
-		err := f.x.h.source.usable(ctx, v.Commit)
+		err := f.x.h.source.CheckUsable(ctx, v.Commit)
 		if isGone(err) {
 			continue
 		}

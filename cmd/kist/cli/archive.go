@@ -2,10 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,7 +11,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 )
@@ -140,24 +136,4 @@ func archiveFormat(name string) (string, error) {
 	}
 	return "", hintf(usagef("the name %s ends like no archive that kist writes", quoteArg(name)),
 		"the formats are %s; --format chooses one", strings.Join(checkout.ArchiveFormats, ", "))
-}
-
-// writeOutput replaces a file atomically. A device or FIFO is written directly.
-func writeOutput(path string, write func(io.Writer) error) error {
-	if err := checkout.OutsideRepository(path); err != nil {
-		return err
-	}
-	info, err := os.Stat(path)
-	if err == nil && !info.Mode().IsRegular() || err != nil && !errors.Is(err, fs.ErrNotExist) {
-		f, err := os.OpenFile(path, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		return errors.Join(write(f), f.Close())
-	}
-	if real, err := filepath.EvalSymlinks(path); err == nil {
-		path = real
-	}
-	dir, name := filepath.Split(path)
-	return disk.Write(dir, "."+name+".kist-tmp", func(w io.Writer) (string, error) { return name, write(w) })
 }

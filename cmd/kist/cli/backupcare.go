@@ -8,11 +8,9 @@ import (
 	"math"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/gc"
-	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
@@ -126,13 +124,3 @@ func (b *backup) checkLocal(ctx context.Context) (string, error) {
 	}
 	return formatSize(uint64(done.Bytes)) + " read, no errors found", err
 }
-
-// readNote returns the text of a file that [writeNote] wrote, "" if there is none.
-func readNote(file string) string {
-	data, _ := disk.ReadFile(file)
-	return strings.TrimSpace(string(data))
-}
-
-// writeNote writes a line to a file, without syncing: a lost note costs a backup nothing.
-// The caller holds the lock of the backup.
-func writeNote(file, text string) error { return disk.WriteUnsynced(file, []byte(text+"\n")) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -499,33 +498,6 @@ func (f commitFilter) filter(cmd *cobra.Command, r *kist.Repository, args []stri
 		}
 		return true, nil
 	}, args, nil
-}
-
-// matchesAny reports whether a name matches one of the patterns, or there are none. As in
-// git, * also stands for slashes.
-func matchesAny(patterns []string, name string) bool {
-	if len(patterns) == 0 {
-		return true
-	}
-
-	for _, pattern := range patterns {
-		const slash = "\x01"
-		ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
-		if err == nil && ok {
-			return true
-		}
-	}
-	return false
-}
-
-// shortRef returns the name of a ref without the folder of its kind.
-func shortRef(name string) string {
-	for _, prefix := range []string{refs.Heads, refs.Tags, refs.Remotes} {
-		if short, ok := strings.CutPrefix(name, prefix); ok {
-			return short
-		}
-	}
-	return name
 }
 
 // detachedAt returns the first tag that names a commit, or else the commit's short ID.

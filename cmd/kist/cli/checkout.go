@@ -258,20 +258,6 @@ func (e *neitherError) Error() string {
 }
 func (e *neitherError) Unwrap() error { return e.err }
 
-// previous returns the revision of an argument. "-" stands for the previous branch.
-func previous(arg string) string {
-	if arg == "-" {
-		return "@{-1}"
-	}
-	return arg
-}
-
-// isUnborn reports whether rev is the current branch, and has no commit yet.
-func isUnborn(r *kist.Repository, rev string) bool {
-	head, err := r.Refs().Head()
-	return err == nil && head.Unborn() && (rev == "HEAD" || rev == head.Branch)
-}
-
 // restore restores the files at paths, and prints their source.
 func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) error {
 	from := "what is staged"
@@ -352,13 +338,4 @@ func (o checkoutOptions) say(ctx context.Context, env *Env, r *kist.Repository, 
 	default:
 		env.info("Switched to branch '%s'", printable(head.Branch))
 	}
-}
-
-// describe returns a commit's short ID and subject.
-func describe(ctx context.Context, r *kist.Repository, id object.ID) string {
-	c, err := object.ReadCommit(ctx, r.Objects(), id)
-	if err != nil {
-		return id.Short()
-	}
-	return id.Short() + " " + printable(subject(c.Message))
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -379,18 +378,4 @@ func runEditor(ctx context.Context, env *Env, file string) error {
 		return fmt.Errorf("editor %q: %w", editor, err)
 	}
 	return nil
-}
-
-// commitTime returns the time that commits and logs record: that of KIST_DATE, or now. With
-// KIST_DATE, a script makes the same commits each time.
-func commitTime(env *Env) (time.Time, error) {
-	fixed := env.Getenv("KIST_DATE")
-	if fixed == "" {
-		return env.Now(), nil
-	}
-	t, err := time.Parse(time.RFC3339Nano, fixed)
-	if err != nil {
-		return time.Time{}, usagef("KIST_DATE %s is not a time as in 2026-01-31T12:00:00Z", quoteArg(fixed))
-	}
-	return t, nil
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 )
 
@@ -284,36 +283,18 @@ func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix strin
 	return names
 }
 
-// treePaths proposes REV:PATH, a folder at a time, and before the colon REV.
-func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string {
-	rev, path, hasPath := refs.SplitPath(prefix)
-	if !hasPath {
-		names := revisions(ctx, env, r, prefix)
-		for i := range names {
-			names[i] += ":"
-		}
-		return names
-	}
-
-	typed := rev + ":" + path[:strings.LastIndexByte(path, '/')+1]
-	at, err := env.locate(ctx, r, typed)
-	if err != nil || at.entry.Type != object.TypeDir {
-		return nil
-	}
-	var names []string
-	for e, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
-		if err != nil {
-			return nil
-		}
-		names = append(names, typed+folded(e.Name, e.Type == object.TypeDir))
-	}
-	return names
-}
-
 // completedDir returns the folder of a path that is being typed: as it was typed, and as a
 // path of the repository.
 func (e *Env) completedDir(r *kist.Repository, prefix string) (typed, dir string, err error) {
 	typed = prefix[:strings.LastIndexByte(prefix, '/')+1]
 	dir, err = e.repoPath(r, cmp.Or(typed, "."))
 	return typed, dir, err
+}
+
+// folded returns a path, with a slash at its end for a folder.
+func folded(path string, folder bool) string {
+	if !folder {
+		return path
+	}
+	return cmp.Or(path, ".") + "/"
 }

@@ -224,15 +224,6 @@ func notSet(key string) error {
 	return meant(failf(exitFailed, "not-set", "%s is not set", quoteArg(key)), key, names)
 }
 
-// nearKey adds the similar key to the error for an unknown key.
-func nearKey(err error) error {
-	var bad *kist.SettingError
-	if errors.As(err, &bad) && bad.Near != "" {
-		return hintf(err, "did you mean %s?", quoteArg(bad.Near))
-	}
-	return err
-}
-
 // changeUser sets, adds or unsets a key of the user's own configuration.
 func (o configOptions) changeUser(ctx context.Context, env *Env, cmd *cobra.Command, action string, args []string) error {
 	if _, err := configHome(env); err != nil {
@@ -333,25 +324,4 @@ func (o configOptions) completions(env *Env, args []string) []cobra.Completion {
 	}
 	slices.Sort(words)
 	return slices.Compact(words)
-}
-
-// configHome returns the folder of the user's configuration files.
-func configHome(env *Env) (string, error) {
-	if dir := env.Getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) { // others do not count
-		return dir, nil
-	}
-	if home := env.Getenv("HOME"); home != "" {
-		return filepath.Join(home, ".config"), nil
-	}
-	return "", failf(exitFailed, "", "neither HOME nor XDG_CONFIG_HOME is set: no place for the user's configuration")
-}
-
-// loadUserConfig reads the user's own configuration. It is empty without a home folder, as
-// in some jobs of cron.
-func loadUserConfig(env *Env) (*kist.UserConfig, error) {
-	dir, err := configHome(env)
-	if err != nil {
-		return kist.LoadUserConfig("")
-	}
-	return kist.LoadUserConfig(filepath.Join(dir, "kist", "config"))
 }

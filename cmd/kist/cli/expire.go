@@ -213,22 +213,3 @@ func unexpire(ctx context.Context, env *Env, r *kist.Repository, revs []string) 
 	}
 	return err
 }
-
-// hintGone is the advice for content that was removed here.
-const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist push' there, then 'kist fetch' here bring it back; if a fetch was stopped, the next one brings the rest"
-
-// expiredHint returns advice if err is about expired content, and otherwise "".
-func expiredHint(err error) string {
-	var expired *kist.ExpiredError
-	switch {
-	case !errors.As(err, &expired):
-		return ""
-	case expired.Head:
-		return "HEAD is at this commit: 'kist checkout --force' or 'kist reset --hard' leaves it, and discards local changes"
-	case expired.Base:
-		return "both sides part there. " + hintGone + "; or --allow-unrelated-histories merges without it: where the sides differ is a conflict"
-	case expired.Gone:
-		return hintGone
-	}
-	return "if all of it is still here, 'kist expire --undo " + expired.Commit.Short() + "' brings it back"
-}

@@ -42,36 +42,12 @@ func newExpireJSON(result *retain.ExpireResult, o *expireOptions) expireJSON {
 	return expireJSON{o.DryRun, o.Policy.String(), list(result.Expired), list(result.Kept), result.Already}
 }
 
-// expiredJSON is the record of an expiration.
-type expiredJSON struct {
-	Time   time.Time `json:"time"`
-	Who    string    `json:"who"`
-	Host   string    `json:"host"`
-	Policy string    `json:"policy"` // "" if the commit was named
-}
-
-func newExpiredJSON(rec record.Record) *expiredJSON {
-	return &expiredJSON{rec.Time, rec.Who, rec.Host, rec.Reason}
-}
-
 // expirationJSON is a commit as expire --list prints it with --json.
 type expirationJSON struct {
 	ID      object.ID    `json:"id"`
 	Time    *time.Time   `json:"time"`    // of the commit; null: it is not here
 	Message *string      `json:"message"` // likewise
 	Expired *expiredJSON `json:"expired"`
-}
-
-// expiredText describes an expiration: when, by whom and by which policy.
-func expiredText(rec record.Record) string {
-	text := rec.Time.Format("2006-01-02")
-	if rec.Who != "" {
-		text += " by " + rec.Who
-	}
-	if rec.Reason != "" {
-		text += ", " + rec.Reason
-	}
-	return printable(text)
 }
 
 // expired is an expired commit.

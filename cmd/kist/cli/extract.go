@@ -204,23 +204,6 @@ func warnDenied(env *Env, full *worktree.FullMetadata) {
 	}
 }
 
-// count is a number of things, and their name.
-type count struct {
-	n         int64
-	one, many string
-}
-
-// joinCounts lists the counts that are not zero.
-func joinCounts(counts []count) string {
-	var parts []string
-	for _, c := range counts {
-		if c.n > 0 {
-			parts = append(parts, plural(uint64(c.n), c.one, c.many))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
 // show prints the result of extract.
 func (o *extractOptions) show(env *Env, result *checkout.Extracted) {
 	removed := 0

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -169,3 +171,31 @@ func arguments(least, most int, names ...string) cobra.PositionalArgs {
 
 // noArguments accepts no arguments.
 var noArguments = arguments(0, 0)
+
+// registerDigits makes -12 the digits of a number.
+func registerDigits(cmd *cobra.Command, number *int) {
+	flags := cmd.Flags()
+	for digit := range 10 {
+		name := strconv.Itoa(digit)
+		flags.BoolFuncP("digit-"+name, name, "", func(string) error { return addDigit(number, digit) })
+		flags.Lookup("digit-" + name).Hidden = true
+	}
+}
+
+// registerCount registers git's options for the number of shown items: -n 3 and -3.
+func registerCount(cmd *cobra.Command, number *int, what string) {
+	flags := cmd.Flags()
+	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
+	flags.Lookup("max-count").DefValue = "" // the help shows no default, since all are shown
+	registerDigits(cmd, number)
+}
+
+// addDigit appends a digit to a number: -12 is -1 -2.
+func addDigit(number *int, digit int) error {
+	n := max(*number, 0)
+	if n > 1e8 {
+		return errors.New("too large")
+	}
+	*number = 10*n + digit
+	return nil
+}

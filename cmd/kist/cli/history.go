@@ -2,9 +2,7 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -13,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/versions"
 )
@@ -73,90 +70,8 @@ line: file, path, versions, created, updated.`,
 	return cmd
 }
 
-// openVersions opens the index of history and shows its progress.
-func openVersions(ctx context.Context, e *Env, r *kist.Repository, also ...object.ID) (*versions.Index, error) {
-	p := e.progress("indexing history")
-	defer p.Stop()
-	x, err := versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) }, also...)
-	if err == nil {
-		e.repo.damaged = append(e.repo.damaged, func() bool { return x.Damaged() != nil })
-	}
-	return x, err
-}
-
-// fileOf returns the file that an argument names by path, in the history of the first tip
-// that has it, or by the first digits of its ID.
-func fileOf(ctx context.Context, e *Env, r *kist.Repository, x *versions.Index, arg string) (*versions.File, error) {
-	path, pathErr := e.repoPath(r, arg)
-	if pathErr == nil {
-		for _, tip := range x.Tips() {
-			if f, err := x.File(ctx, tip, path); f != nil || err != nil {
-				return f, err
-			}
-		}
-	}
-	if len(arg) >= minDigits {
-		if f, err := x.Find(ctx, arg); f != nil || err != nil {
-			if err != nil {
-				err = failf(exitFailed, "ambiguous", "%s: %w", quoteArg(arg), err)
-			}
-			return f, err
-		}
-	}
-	if pathErr != nil {
-		return nil, pathErr
-	}
-	return nil, failf(exitFailed, "not-found", "no commit has the path %s, and no file this ID", quoteArg(arg))
-}
-
 // shownFile is the number of digits of a file's ID that are printed.
 const shownFile = 12
-
-// minDigits is the least number of digits that name an object or a file.
-const minDigits = 4
-
-// cutVersion separates NAME@N.
-func cutVersion(arg string) (name string, number int, ok bool) {
-	at := strings.LastIndexByte(arg, '@')
-	if at <= 0 {
-		return arg, 0, false
-	}
-	number, err := strconv.Atoi(arg[at+1:])
-	return arg[:at], number, err == nil
-}
-
-// namesVersion reports whether an argument names a version, as NAME@N. A file or folder with
-// this whole name goes first, and so does a revision.
-func namesVersion(ctx context.Context, e *Env, r *kist.Repository, arg string) bool {
-	if _, _, ok := cutVersion(arg); !ok || namesPath(arg) {
-		return false
-	}
-	if path, err := e.repoPath(r, arg); err == nil && (tracked(r, path) || r.Worktree().Exists(path)) {
-		return false
-	}
-	return errors.Is(resolvable(ctx, r, arg), refs.ErrNotFound)
-}
-
-// versionOf returns the file and the version that NAME@N names. It reports whether
-// [namesVersion] finds that arg names one.
-func versionOf(ctx context.Context, e *Env, r *kist.Repository, arg string) (f *versions.File, v versions.Version, ok bool, err error) {
-	if !namesVersion(ctx, e, r, arg) {
-		return nil, v, false, nil
-	}
-	name, number, _ := cutVersion(arg)
-	x, err := openVersions(ctx, e, r)
-	if err != nil {
-		return nil, v, true, err
-	}
-	if f, err = fileOf(ctx, e, r, x, name); err != nil {
-		return nil, v, true, err
-	}
-	if v, ok = f.Version(number); !ok {
-		err = hintf(failf(exitFailed, "not-found", "%s has no version %d: its versions are 1 to %d", quoteArg(name), number, f.Last()),
-			"'kist history %s' lists them; -1 is the newest", printable(name))
-	}
-	return f, v, true, err
-}
 
 func (o *historyOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if len(args) == 0 && !o.deleted {

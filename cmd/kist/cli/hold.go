@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc/retain"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 )
@@ -150,14 +149,6 @@ func runHoldRemove(ctx context.Context, env *Env, r *kist.Repository, rev, reaso
 	}
 	env.show(newHoldJSON(env, hold), "no longer holding %s\n", describeHeld(ctx, env, r, hold.Key.ID))
 	return nil
-}
-
-// describeHeld is describe for a commit that may be missing.
-func describeHeld(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
-	if _, err := object.ReadCommit(ctx, r.Objects(), id); err != nil {
-		return id.Short() + " (not here)"
-	}
-	return describe(ctx, r, id)
 }
 
 // holds proposes the IDs of commits that are held.

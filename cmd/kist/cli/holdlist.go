@@ -115,3 +115,11 @@ func runHoldList(ctx context.Context, env *Env, r *kist.Repository, all bool) er
 	}
 	return nil
 }
+
+// describeHeld is describe for a commit that may be missing.
+func describeHeld(ctx context.Context, env *Env, r *kist.Repository, id object.ID) string {
+	if _, err := object.ReadCommit(ctx, r.Objects(), id); err != nil {
+		return id.Short() + " (not here)"
+	}
+	return describe(ctx, r, id)
+}

@@ -19,6 +19,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
+	"github.com/kist-vcs/kist/tree/look/blame"
 	"github.com/kist-vcs/kist/tree/look/log"
 )
 
@@ -431,34 +432,6 @@ func (o *logFilter) regexps(name string, values []string) ([]*regexp.Regexp, err
 	return list, nil
 }
 
-// registerCount registers git's options for the number of shown items: -n 3 and -3.
-func registerCount(cmd *cobra.Command, number *int, what string) {
-	flags := cmd.Flags()
-	flags.IntVarP(number, "max-count", "n", -1, "show at most `N` "+what+"; -3 is short for -n 3")
-	flags.Lookup("max-count").DefValue = "" // the help shows no default, since all are shown
-	registerDigits(cmd, number)
-}
-
-// registerDigits makes -12 the digits of a number.
-func registerDigits(cmd *cobra.Command, number *int) {
-	flags := cmd.Flags()
-	for digit := range 10 {
-		name := strconv.Itoa(digit)
-		flags.BoolFuncP("digit-"+name, name, "", func(string) error { return addDigit(number, digit) })
-		flags.Lookup("digit-" + name).Hidden = true
-	}
-}
-
-// addDigit appends a digit to a number: -12 is -1 -2.
-func addDigit(number *int, digit int) error {
-	n := max(*number, 0)
-	if n > 1e8 {
-		return errors.New("too large")
-	}
-	*number = 10*n + digit
-	return nil
-}
-
 type reflogOptions struct {
 	number int
 	date   refs.DateForm
@@ -543,4 +516,64 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		}
 	}
 	return damage
+}
+
+// checkLines returns an error if -L is used with an option or a path that it excludes.
+func (o *logOptions) checkLines(env *Env, paths pathspecs) error {
+	f := o.form
+	f.patch = false
+	switch {
+	case f.wanted() || f.reverse || f.filter.set() || f.lines != (lineForm{words: f.lines.words}) || env.cmd.Flags().Changed("word-diff"):
+		return usagef("-L shows its lines as a patch; of the other forms, it only takes -s")
+	case o.follow || o.moves:
+		return usagef("-L cannot be combined with --follow and --walk-reflogs")
+	case len(paths) > 0:
+		return usagef("-L names its file, and takes no other paths")
+	}
+	return nil
+}
+
+// fileLines reads the values of -L, in the commit that revs name.
+func (o *logOptions) fileLines(ctx context.Context, env *Env, r *kist.Repository, revs []string) (list []log.FileLines, err error) {
+	commit, err := log.OneStart(ctx, r, revs)
+	if err != nil {
+		return nil, err
+	}
+	specs := map[string][]string{}
+	var paths []string
+	for _, value := range o.lines {
+		spec, file, ok := blame.CutPath(value)
+		if !ok {
+			return nil, usagef("-L %s: neither START,END:FILE nor :RE:FILE", quoteArg(value))
+		}
+		path, err := env.repoPath(r, file)
+		if err != nil {
+			return nil, err
+		}
+		if specs[path] == nil {
+			paths = append(paths, path)
+		}
+		specs[path] = append(specs[path], spec)
+	}
+
+	slices.Sort(paths)
+	for _, path := range paths {
+		f, err := blame.Committed(ctx, r, commit, path)
+		if err != nil {
+			return nil, err
+		}
+		text, err := f.Text(ctx, r)
+		if errors.Is(err, blame.ErrTooLarge) {
+			return nil, failf(exitFailed, "too-large", "%s is %w", quoteArg(path), err)
+		}
+		if err != nil {
+			return nil, err
+		}
+		ranges, err := parseLines(specs[path], text)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, log.FileLines{Path: path, Ranges: ranges})
+	}
+	return list, nil
 }

@@ -1,77 +1,13 @@
 package cli
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
-	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/tree/look/blame"
 	"github.com/kist-vcs/kist/tree/look/log"
 )
-
-// checkLines returns an error if -L is used with an option or a path that it excludes.
-func (o *logOptions) checkLines(env *Env, paths pathspecs) error {
-	f := o.form
-	f.patch = false
-	switch {
-	case f.wanted() || f.reverse || f.filter.set() || f.lines != (lineForm{words: f.lines.words}) || env.cmd.Flags().Changed("word-diff"):
-		return usagef("-L shows its lines as a patch; of the other forms, it only takes -s")
-	case o.follow || o.moves:
-		return usagef("-L cannot be combined with --follow and --walk-reflogs")
-	case len(paths) > 0:
-		return usagef("-L names its file, and takes no other paths")
-	}
-	return nil
-}
-
-// fileLines reads the values of -L, in the commit that revs name.
-func (o *logOptions) fileLines(ctx context.Context, env *Env, r *kist.Repository, revs []string) (list []log.FileLines, err error) {
-	commit, err := log.OneStart(ctx, r, revs)
-	if err != nil {
-		return nil, err
-	}
-	specs := map[string][]string{}
-	var paths []string
-	for _, value := range o.lines {
-		spec, file, ok := blame.CutPath(value)
-		if !ok {
-			return nil, usagef("-L %s: neither START,END:FILE nor :RE:FILE", quoteArg(value))
-		}
-		path, err := env.repoPath(r, file)
-		if err != nil {
-			return nil, err
-		}
-		if specs[path] == nil {
-			paths = append(paths, path)
-		}
-		specs[path] = append(specs[path], spec)
-	}
-
-	slices.Sort(paths)
-	for _, path := range paths {
-		f, err := blame.Committed(ctx, r, commit, path)
-		if err != nil {
-			return nil, err
-		}
-		text, err := f.Text(ctx, r)
-		if errors.Is(err, blame.ErrTooLarge) {
-			return nil, failf(exitFailed, "too-large", "%s is %w", quoteArg(path), err)
-		}
-		if err != nil {
-			return nil, err
-		}
-		ranges, err := parseLines(specs[path], text)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, log.FileLines{Path: path, Ranges: ranges})
-	}
-	return list, nil
-}
 
 // hunkJSON is a change of lines as log -L prints it with --json.
 type hunkJSON struct {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
@@ -141,19 +140,6 @@ func (p *commitPrinter) notes(c log.Logged) (n log.Notes) {
 
 // person returns a name and an address as git prints them.
 func person(s object.Signature) string { return printable(s.Name + " <" + s.Email + ">") }
-
-// maxSubject is the number of characters after which a subject is cut.
-const maxSubject = 200
-
-// subject returns the first line of a message, cut if it is very long.
-func subject(message string) string {
-	message = strings.TrimLeft(message, "\n")
-	line, _, _ := strings.Cut(message[:min(len(message), 4*maxSubject+4)], "\n")
-	if runes := []rune(line); len(runes) > maxSubject {
-		return string(runes[:maxSubject]) + "…"
-	}
-	return line
-}
 
 // printChanges prints the changes of a commit below its description.
 func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, changes []fileChange) error {

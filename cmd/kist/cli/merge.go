@@ -318,9 +318,6 @@ func newConflictsJSON(list []tree.Conflict) []conflictJSON {
 	return out
 }
 
-// hintDecide is the advice for conflicts.
-const hintDecide = "'kist status' lists them; 'kist add' each one to keep, and 'kist rm' each one to drop"
-
 // conflictCount returns the number of paths that the user has to decide on, in words. There
 // are more paths than conflicts if a version was put aside or moved.
 func conflictCount(list []tree.Conflict) string {

@@ -3,10 +3,7 @@ package cli
 import (
 	"time"
 
-	"strings"
-
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -84,17 +81,6 @@ func (m refMove) tell(env *Env, from, to string) {
 		arrow = printable(shortRef(to))
 	}
 	env.tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[m.Status == transfer.StatusForced])
-}
-
-// refKind returns the kind of a ref: branch, tag or ref.
-func refKind(name string) string {
-	switch {
-	case strings.HasPrefix(name, refs.Heads), strings.HasPrefix(name, refs.Remotes):
-		return "branch"
-	case strings.HasPrefix(name, refs.Tags):
-		return "tag"
-	}
-	return "ref"
 }
 
 // tellTransferred prints how much was sent or received.

@@ -4,8 +4,16 @@ import (
 	"bufio"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
 // results is the writer of a command's results. It keeps an error, such as a full disk
@@ -130,3 +138,35 @@ func firstOf[T any](list []T, most int, suffix string, line func(T) string) []st
 }
 
 func andMore(n uint64) string { return "and " + formatCount(n) + " more" }
+
+// confirm asks a question. It reports whether the user answers y or yes.
+func confirm(env *Env, question string) bool {
+	fmt.Fprintf(env.Stderr, "%s [y/N] ", question)
+	line, err := bufio.NewReader(env.Stdin).ReadString('\n')
+	if err != nil && line == "" {
+		fmt.Fprintln(env.Stderr)
+		return false
+	}
+	answer := strings.ToLower(strings.TrimSpace(line))
+	return answer == "y" || answer == "yes"
+}
+
+// writeOutput replaces a file atomically. A device or FIFO is written directly.
+func writeOutput(path string, write func(io.Writer) error) error {
+	if err := checkout.OutsideRepository(path); err != nil {
+		return err
+	}
+	info, err := os.Stat(path)
+	if err == nil && !info.Mode().IsRegular() || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		return errors.Join(write(f), f.Close())
+	}
+	if real, err := filepath.EvalSymlinks(path); err == nil {
+		path = real
+	}
+	dir, name := filepath.Split(path)
+	return disk.Write(dir, "."+name+".kist-tmp", func(w io.Writer) (string, error) { return name, write(w) })
+}

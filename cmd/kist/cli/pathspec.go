@@ -371,3 +371,27 @@ func (in places) eachFound(ctx context.Context, r *kist.Repository, idx *index.I
 	}
 	return nil
 }
+
+// tracked reports whether the index has a file, a folder or a conflict at path.
+func tracked(r *kist.Repository, path string) bool {
+	idx, err := r.Index()
+	if err != nil {
+		return false
+	}
+	_, conflict := idx.Conflict(path)
+	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil || idx.Intended(path)
+}
+
+// pathsOf returns a commit, and the paths in it that match specs. Without specs, the only
+// path is "", the root.
+func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (compare.View, []string, error) {
+	source, err := compare.OfCommit(ctx, r, rev)
+	if err != nil {
+		return source, nil, err
+	}
+	paths, err := env.find(ctx, r, specs, places{views: []compare.View{source}})
+	if len(paths) == 0 {
+		paths = []string{""}
+	}
+	return source, paths, err
+}

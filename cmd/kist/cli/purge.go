@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -283,18 +282,6 @@ func purgeTargets(ctx context.Context, env *Env, r *kist.Repository, o purgeOpti
 // isDigits reports whether text may be an ID, or the first digits of one.
 func isDigits(text string) bool {
 	return len(text) >= 4 && len(text) <= 64 && strings.Trim(text, "0123456789abcdefABCDEF") == ""
-}
-
-// confirm asks a question. It reports whether the user answers y or yes.
-func confirm(env *Env, question string) bool {
-	fmt.Fprintf(env.Stderr, "%s [y/N] ", question)
-	line, err := bufio.NewReader(env.Stdin).ReadString('\n')
-	if err != nil && line == "" {
-		fmt.Fprintln(env.Stderr)
-		return false
-	}
-	answer := strings.ToLower(strings.TrimSpace(line))
-	return answer == "y" || answer == "yes"
 }
 
 // inlineError returns the error that some files cannot be purged.

@@ -179,3 +179,16 @@ func (e *Env) colored(terminal bool) bool {
 	}
 	return terminal && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
 }
+
+// subject returns the first line of a message, cut if it is very long.
+func subject(message string) string {
+	message = strings.TrimLeft(message, "\n")
+	line, _, _ := strings.Cut(message[:min(len(message), 4*maxSubject+4)], "\n")
+	if runes := []rune(line); len(runes) > maxSubject {
+		return string(runes[:maxSubject]) + "…"
+	}
+	return line
+}
+
+// maxSubject is the number of characters after which a subject is cut.
+const maxSubject = 200

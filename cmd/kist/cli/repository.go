@@ -217,3 +217,17 @@ func (e *Env) relative(r *kist.Repository, path string) string {
 	}
 	return shown
 }
+
+// commitTime returns the time that commits and logs record: that of KIST_DATE, or now. With
+// KIST_DATE, a script makes the same commits each time.
+func commitTime(env *Env) (time.Time, error) {
+	fixed := env.Getenv("KIST_DATE")
+	if fixed == "" {
+		return env.Now(), nil
+	}
+	t, err := time.Parse(time.RFC3339Nano, fixed)
+	if err != nil {
+		return time.Time{}, usagef("KIST_DATE %s is not a time as in 2026-01-31T12:00:00Z", quoteArg(fixed))
+	}
+	return t, nil
+}

@@ -11,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -168,20 +167,6 @@ func (o *restoreOptions) restoreVersions(ctx context.Context, env *Env, r *kist.
 		}
 	}
 	return rest, nil
-}
-
-// pathsOf returns a commit, and the paths in it that match specs. Without specs, the only
-// path is "", the root.
-func pathsOf(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (compare.View, []string, error) {
-	source, err := compare.OfCommit(ctx, r, rev)
-	if err != nil {
-		return source, nil, err
-	}
-	paths, err := env.find(ctx, r, specs, places{views: []compare.View{source}})
-	if len(paths) == 0 {
-		paths = []string{""}
-	}
-	return source, paths, err
 }
 
 type resetOptions struct {
@@ -347,16 +332,6 @@ func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string,
 	}
 	paths, err = env.pathspecs(r, args, false)
 	return rev, paths, err
-}
-
-// tracked reports whether the index has a file, a folder or a conflict at path.
-func tracked(r *kist.Repository, path string) bool {
-	idx, err := r.Index()
-	if err != nil {
-		return false
-	}
-	_, conflict := idx.Conflict(path)
-	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil || idx.Intended(path)
 }
 
 // resetPaths sets paths in the index to their state in rev.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -190,13 +189,6 @@ func revertArgs(ctx context.Context, r *kist.Repository, args []string, op opera
 		slices.Reverse(ids)
 	}
 	return ids, nil
-}
-
-// isRange reports whether a revision is a range, or excludes commits with ^.
-func isRange(rev string) bool {
-	_, _, _, ok := refs.SplitRange(rev)
-	_, suffix, _ := refs.SplitParents(rev)
-	return ok || suffix != "" || strings.HasPrefix(rev, "^")
 }
 
 // stoppedJSON is what revert and cherry-pick print with --json at conflicts.

@@ -3,16 +3,17 @@ package cli
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
+	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
 // revsAndPaths separates revisions (among them "A..B" and "^REV") from paths of the
@@ -281,80 +282,157 @@ func (e *Env) meantPath(r *kist.Repository, arg string, err error) error {
 	return err
 }
 
-// Limits of the search for names like a mistyped one.
-const (
-	maxNear     = 3   // names that are proposed
-	maxNearName = 100 // bytes of a name that is compared
-)
+// namesVersion reports whether an argument names a version, as NAME@N. A file or folder with
+// this whole name goes first, and so does a revision.
+func namesVersion(ctx context.Context, e *Env, r *kist.Repository, arg string) bool {
+	if _, _, ok := cutVersion(arg); !ok || namesPath(arg) {
+		return false
+	}
+	if path, err := e.repoPath(r, arg); err == nil && (tracked(r, path) || r.Worktree().Exists(path)) {
+		return false
+	}
+	return errors.Is(resolvable(ctx, r, arg), refs.ErrNotFound)
+}
 
-// nearName returns err. If it is about an unknown revision or remote, a hint has similar
-// names.
-func (e *Env) nearName(err error) error {
-	var rev *refs.UnknownRevisionError
-	var remote *kist.NoRemoteError
-	if isRev := errors.As(err, &rev) && rev.Reason == ""; !isRev && !errors.As(err, &remote) {
-		return err
+// versionOf returns the file and the version that NAME@N names. It reports whether
+// [namesVersion] finds that arg names one.
+func versionOf(ctx context.Context, e *Env, r *kist.Repository, arg string) (f *versions.File, v versions.Version, ok bool, err error) {
+	if !namesVersion(ctx, e, r, arg) {
+		return nil, v, false, nil
 	}
-	r, openErr := e.open()
-	if openErr != nil {
-		return err
+	name, number, _ := cutVersion(arg)
+	x, err := openVersions(ctx, e, r)
+	if err != nil {
+		return nil, v, true, err
 	}
-	defer r.Close()
-	if remote != nil {
-		var names []string
-		for _, m := range registry.All(r) {
-			names = append(names, m.Name)
+	if f, err = fileOf(ctx, e, r, x, name); err != nil {
+		return nil, v, true, err
+	}
+	if v, ok = f.Version(number); !ok {
+		err = hintf(failf(exitFailed, "not-found", "%s has no version %d: its versions are 1 to %d", quoteArg(name), number, f.Last()),
+			"'kist history %s' lists them; -1 is the newest", printable(name))
+	}
+	return f, v, true, err
+}
+
+// treePaths proposes REV:PATH, a folder at a time, and before the colon REV.
+func treePaths(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string {
+	rev, path, hasPath := refs.SplitPath(prefix)
+	if !hasPath {
+		names := revisions(ctx, env, r, prefix)
+		for i := range names {
+			names[i] += ":"
 		}
-		return meant(err, remote.Name, names)
+		return names
 	}
 
-	name := strings.TrimPrefix(rev.Rev, "^")
-	if commit, path, ok := strings.Cut(name, ":"); ok && commit != "" {
-		return hintf(err, "this names a file: write '%s -- %s'", printable(commit), printable(path))
-	}
-	if i := strings.IndexAny(name, "^~@"); i > 0 {
-		name = name[:i]
-	}
-	names := []string{"HEAD"}
-	for _, below := range []string{refs.Heads, refs.Tags, refs.Remotes} {
-		names = append(names, refNames(r, below)...)
-	}
-	return meant(err, name, names)
-}
-
-// meant returns err with a hint that has the names similar to a mistyped word, if there are
-// some.
-func meant(err error, word string, names []string) error {
-	near := nearest(word, names)
-	if len(near) == 0 {
-		return err
-	}
-	for i := range near {
-		near[i] = quoteArg(near[i])
-	}
-	return hintf(err, "did you mean %s?", strings.Join(near, " or "))
-}
-
-// nearest returns the names that are most similar to a word.
-func nearest(word string, names []string) []string {
-	letters := utf8.RuneCountInString(strings.TrimLeft(word, "-"))
-	if letters < 2 || len(word) > maxNearName {
+	typed := rev + ":" + path[:strings.LastIndexByte(path, '/')+1]
+	at, err := env.locate(ctx, r, typed)
+	if err != nil || at.entry.Type != object.TypeDir {
 		return nil
 	}
+	var names []string
+	for e, err := range object.Entries(ctx, at.objects, at.entry.Content.ID) {
+		if err != nil {
+			return nil
+		}
+		names = append(names, typed+folded(e.Name, e.Type == object.TypeDir))
+	}
+	return names
+}
 
-	limit := 2
-	if letters <= 4 { // two letters off, it is another word
-		limit = 1
+// previous returns the revision of an argument. "-" stands for the previous branch.
+func previous(arg string) string {
+	if arg == "-" {
+		return "@{-1}"
+	}
+	return arg
+}
+
+// isUnborn reports whether rev is the current branch, and has no commit yet.
+func isUnborn(r *kist.Repository, rev string) bool {
+	head, err := r.Refs().Head()
+	return err == nil && head.Unborn() && (rev == "HEAD" || rev == head.Branch)
+}
+
+// describe returns a commit's short ID and subject.
+func describe(ctx context.Context, r *kist.Repository, id object.ID) string {
+	c, err := object.ReadCommit(ctx, r.Objects(), id)
+	if err != nil {
+		return id.Short()
+	}
+	return id.Short() + " " + printable(subject(c.Message))
+}
+
+// matchesAny reports whether a name matches one of the patterns, or there are none. As in
+// git, * also stands for slashes.
+func matchesAny(patterns []string, name string) bool {
+	if len(patterns) == 0 {
+		return true
 	}
 
-	var near []string
-	for distance := range limit + 1 {
-		for _, name := range names {
-			d := kist.EditDistance(strings.ToLower(word), strings.ToLower(name), limit)
-			if d == distance && len(near) < maxNear && name != word && !slices.Contains(near, name) {
-				near = append(near, name)
+	for _, pattern := range patterns {
+		const slash = "\x01"
+		ok, err := path.Match(strings.ReplaceAll(pattern, "/", slash), strings.ReplaceAll(name, "/", slash))
+		if err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+// isRange reports whether a revision is a range, or excludes commits with ^.
+func isRange(rev string) bool {
+	_, _, _, ok := refs.SplitRange(rev)
+	_, suffix, _ := refs.SplitParents(rev)
+	return ok || suffix != "" || strings.HasPrefix(rev, "^")
+}
+
+// openVersions opens the index of history and shows its progress.
+func openVersions(ctx context.Context, e *Env, r *kist.Repository, also ...object.ID) (*versions.Index, error) {
+	p := e.progress("indexing history")
+	defer p.Stop()
+	x, err := versions.Open(ctx, r, func(commits int) { p.Set(uint64(commits), 0) }, also...)
+	if err == nil {
+		e.repo.damaged = append(e.repo.damaged, func() bool { return x.Damaged() != nil })
+	}
+	return x, err
+}
+
+// cutVersion separates NAME@N.
+func cutVersion(arg string) (name string, number int, ok bool) {
+	at := strings.LastIndexByte(arg, '@')
+	if at <= 0 {
+		return arg, 0, false
+	}
+	number, err := strconv.Atoi(arg[at+1:])
+	return arg[:at], number, err == nil
+}
+
+// fileOf returns the file that an argument names by path, in the history of the first tip
+// that has it, or by the first digits of its ID.
+func fileOf(ctx context.Context, e *Env, r *kist.Repository, x *versions.Index, arg string) (*versions.File, error) {
+	path, pathErr := e.repoPath(r, arg)
+	if pathErr == nil {
+		for _, tip := range x.Tips() {
+			if f, err := x.File(ctx, tip, path); f != nil || err != nil {
+				return f, err
 			}
 		}
 	}
-	return near
+	if len(arg) >= minDigits {
+		if f, err := x.Find(ctx, arg); f != nil || err != nil {
+			if err != nil {
+				err = failf(exitFailed, "ambiguous", "%s: %w", quoteArg(arg), err)
+			}
+			return f, err
+		}
+	}
+	if pathErr != nil {
+		return nil, pathErr
+	}
+	return nil, failf(exitFailed, "not-found", "no commit has the path %s, and no file this ID", quoteArg(arg))
 }
+
+// minDigits is the least number of digits that name an object or a file.
+const minDigits = 4

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
@@ -48,4 +49,21 @@ func formatCount(n uint64) string {
 		s = s[:i] + "," + s[i:]
 	}
 	return s
+}
+
+// count is a number of things, and their name.
+type count struct {
+	n         int64
+	one, many string
+}
+
+// joinCounts lists the counts that are not zero.
+func joinCounts(counts []count) string {
+	var parts []string
+	for _, c := range counts {
+		if c.n > 0 {
+			parts = append(parts, plural(uint64(c.n), c.one, c.many))
+		}
+	}
+	return strings.Join(parts, ", ")
 }

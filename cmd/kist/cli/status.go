@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -343,14 +342,6 @@ func statusLines(s *stage.Status) []statusLine {
 		lines = append(lines, statusLine{path: folded(f.Path, f.Dir), index: '!', worktree: '!'})
 	}
 	return lines
-}
-
-// folded returns a path, with a slash at its end for a folder.
-func folded(path string, folder bool) string {
-	if !folder {
-		return path
-	}
-	return cmp.Or(path, ".") + "/"
 }
 
 // changedPaths returns the tracked paths that have changed in the worktree.

@@ -157,3 +157,24 @@ func sshLike(env *Env, text string) bool {
 	_, err := os.Lstat(env.path(text))
 	return err != nil
 }
+
+// shortRef returns the name of a ref without the folder of its kind.
+func shortRef(name string) string {
+	for _, prefix := range []string{refs.Heads, refs.Tags, refs.Remotes} {
+		if short, ok := strings.CutPrefix(name, prefix); ok {
+			return short
+		}
+	}
+	return name
+}
+
+// refKind returns the kind of a ref: branch, tag or ref.
+func refKind(name string) string {
+	switch {
+	case strings.HasPrefix(name, refs.Heads), strings.HasPrefix(name, refs.Remotes):
+		return "branch"
+	case strings.HasPrefix(name, refs.Tags):
+		return "tag"
+	}
+	return "ref"
+}

@@ -54,7 +54,7 @@ func (s *shell) environment(stdout, stderr io.Writer) *cli.Env {
 		Dir:    s.dir, Now: time.Now, Hostname: testProcess.Hostname, Username: "anna", Random: rand.Reader,
 		Terminal: cli.Terminal{Width: func() int { return 80 }},
 		Programs: cli.Programs{Environ: append(variables, "PWD="+s.dir)},
-		Owners:   s.owners, Umask: testProcess.Umask,
+		Owners:   s.owners, Umask: testProcess.Umask, Commands: testProcess.Commands,
 	}
 
 	if env.Owners == nil {

@@ -17,7 +17,9 @@ func run() int {
 		tuneCollector()
 	}
 	ctx, stop := cli.WithSignals(context.Background())
-	status := cli.Run(ctx, cli.OSEnv(), os.Args[1:])
+	env := cli.OSEnv()
+	env.Commands = cli.All
+	status := cli.Run(ctx, env, os.Args[1:])
 	stop()
 	return status
 }

@@ -54,6 +54,7 @@ func TestMain(m *testing.M) {
 		time.Local = time.UTC   // as in a process with the variables of a shell
 		debug.SetGCPercent(400) // saves time, because commands leave little in memory
 		testProcess = cli.OSEnv()
+		testProcess.Commands = cli.All
 		os.Exit(withoutSchedulers(m.Run))
 	}
 }

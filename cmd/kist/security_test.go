@@ -236,7 +236,7 @@ func TestSecurityCommands(t *testing.T) {
 			leaves = append(leaves, strings.TrimPrefix(cmd.CommandPath(), "kist "))
 		}
 	}
-	walk(cli.New(&cli.Env{}))
+	walk(cli.New(&cli.Env{Commands: cli.All}))
 
 	for _, c := range securityCommands {
 		rows = append(rows, c.name)

@@ -19,24 +19,24 @@ func TestOneCommand(t *testing.T) {
 		})
 		return all
 	}
-	env := &Env{Getenv: func(string) string { return "" }}
+	env := &Env{Getenv: func(string) string { return "" }, Commands: All}
 	complete := New(env)
 
 	listed := 0
-	for _, s := range sections {
-		for _, e := range s.commands {
+	for _, s := range All {
+		for _, e := range s.Commands {
 			listed++
-			among := subcommand(complete, e.name)
-			if among == nil || among.Name() != e.name || among.GroupID != s.id {
-				t.Errorf("%s is not the name of a command in section %s", e.name, s.id)
+			among := subcommand(complete, e.Name)
+			if among == nil || among.Name() != e.Name || among.GroupID != s.ID {
+				t.Errorf("%s is not the name of a command in section %s", e.Name, s.ID)
 				continue
 			}
 
-			root := newRoot(env, e.name)
-			if alone := len(root.Commands()) == 1; alone == e.whole {
-				t.Errorf("%s: built alone is %v, want %v", e.name, alone, !e.whole)
+			root := newRoot(env, e.Name)
+			if alone := len(root.Commands()) == 1; alone == e.NeedsAll {
+				t.Errorf("%s: built alone is %v, want %v", e.Name, alone, !e.NeedsAll)
 			}
-			got := helps(subcommand(root, e.name))
+			got := helps(subcommand(root, e.Name))
 			for path, want := range helps(among) {
 				if got[path] != want {
 					t.Errorf("help of %s, built alone:\n%s\nwant:\n%s", path, got[path], want)
@@ -68,7 +68,7 @@ func TestCommandOfLine(t *testing.T) {
 		{[]string{cobra.ShellCompRequestCmd, "status", ""}, ""},
 		{nil, ""},
 	} {
-		env := &Env{Getenv: func(string) string { return "" }}
+		env := &Env{Getenv: func(string) string { return "" }, Commands: All}
 		args := env.completion.settle(c.args)
 		if got := readLine(env, args).commandName(); got != c.want {
 			t.Errorf("the command of %q is %q, want %q", c.args, got, c.want)

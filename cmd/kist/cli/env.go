@@ -45,6 +45,9 @@ type Env struct {
 
 	Programs Programs
 
+	// Commands are the commands of the program, in the order of the help.
+	Commands []Section
+
 	invocation
 }
 

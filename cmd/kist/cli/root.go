@@ -208,3 +208,46 @@ func asksForJSON(args []string) bool {
 	}
 	return false
 }
+
+// Section is a part of the list of commands in kist's help.
+type Section struct {
+	ID, Title string
+	Commands  []Entry
+}
+
+// Entry is a command in the list, before it is built.
+type Entry struct {
+	Name     string
+	Build    func(*Env) *cobra.Command
+	Pages    bool // it shows its results in a pager
+	NeedsAll bool // it looks at the other commands
+}
+
+// addCommands adds commands to root, each in its section of the help. If name is that of a command
+// which needs no other, it adds only this one: building all takes longer than many commands run.
+// Otherwise it adds all.
+func addCommands(root *cobra.Command, env *Env, name string) {
+	all := env.Commands
+	for _, s := range all {
+		for _, e := range s.Commands {
+			if e.Name == name && !e.NeedsAll {
+				all = []Section{{s.ID, s.Title, []Entry{e}}}
+			}
+		}
+	}
+
+	for _, s := range all {
+		root.AddGroup(&cobra.Group{ID: s.ID, Title: s.Title})
+		for _, e := range s.Commands {
+			cmd := e.Build(env)
+			if e.Pages {
+				cmd = pages(env, cmd)
+			}
+			cmd.GroupID = s.ID
+			if e.Name == "help" {
+				root.SetHelpCommand(cmd)
+			}
+			root.AddCommand(cmd)
+		}
+	}
+}

@@ -36,6 +36,7 @@ func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {
 		Now:      func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
 		Hostname: "chest.example",
 		Username: "anna",
+		Commands: All,
 	}, stdout, stderr
 }
 

@@ -51,6 +51,7 @@ func kistMain() {
 // scriptEnv returns the Env of this process, with a fixed host name and user name.
 func scriptEnv() *cli.Env {
 	env := cli.OSEnv()
+	env.Commands = cli.All
 	env.Hostname = "chest.example"
 	env.Username = "anna"
 	return env

@@ -35,7 +35,7 @@ var writers = map[string]string{
 	"cmd/kist/cli/debug.go":      "the log and the profile that the user names",
 	"cmd/kist/cli/difftool.go":   "a folder for copies, without git's own folders",
 	"cmd/kist/cli/gitlfs.go":     "the contents of git-lfs, in the repository that the user names",
-	"cmd/kist/cli/help.go":       "the pages of this project",
+	"cmd/kist/cli/docs.go":       "the pages of this project",
 	"cmd/kist/cli/hunkchoice.go": "a hunk, below .kist",
 	"cmd/kist/mount/folder.go":   "nothing: it opens folders",
 	"cmd/kist/schedule/":         "timers of the system",

@@ -3,7 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"embed"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,45 +17,10 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// shellScripts are kist's own scripts for the shells. Cobra's scripts evaluate the command
-// line, which may have names that an attacker chose.
-//
-//go:embed shells
-var shellScripts embed.FS
-
 // proposalsCmd is the command that these scripts run for proposals. It is cobra's request
 // for completions, but the answer may have words that need quotes. A request by cobra's
 // own name may come from one of cobra's scripts, which can take plain words only.
 const proposalsCmd = "__proposals"
-
-func newCompletion(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "completion bash|zsh|fish",
-		Short: "print a script that completes commands in your shell",
-		Long: `The script, once the shell has read it, completes commands, options, branches,
-tags and paths. It needs nothing but the shell. To load it in every session:
-
-  bash   kist completion bash > ~/.local/share/bash-completion/completions/kist
-  zsh    kist completion zsh > "${fpath[1]}/_kist"
-  fish   kist completion fish > ~/.config/fish/completions/kist.fish
-
-Bash loads that file by itself if the package bash-completion is installed. If
-not, put 'source <(kist completion bash)' into ~/.bashrc.`,
-		Example:           `  source <(kist completion bash)`,
-		Args:              arguments(1, 1, "the name of a shell (bash, zsh or fish)"),
-		ValidArgsFunction: oneOf("bash", "zsh", "fish"),
-		RunE:              func(_ *cobra.Command, args []string) error { return runCompletion(env, args[0]) },
-	}
-}
-
-func runCompletion(env *Env, shell string) error {
-	script, err := shellScripts.ReadFile("shells/kist." + shell)
-	if err != nil {
-		return usagef("no completion for %s: bash, zsh and fish are known", quoteArg(shell))
-	}
-	env.printf("%s", script)
-	return nil
-}
 
 // proposals returns the words that begin with prefix. A word that ends in "/",
 // ":" or "=" is not complete yet.

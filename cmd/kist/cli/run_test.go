@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -22,23 +20,6 @@ import (
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
-
-// testEnv returns an environment that does not depend on the machine, and its output streams.
-func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {
-	stdout, stderr = new(bytes.Buffer), new(bytes.Buffer)
-	vars := map[string]string{}
-	return &Env{
-		Stdin:    strings.NewReader(""),
-		Stdout:   stdout,
-		Stderr:   stderr,
-		Getenv:   func(name string) string { return vars[name] },
-		Dir:      t.TempDir(),
-		Now:      func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
-		Hostname: "chest.example",
-		Username: "anna",
-		Commands: All,
-	}, stdout, stderr
-}
 
 func TestRunWrongCommandLine(t *testing.T) {
 	for args, want := range map[string]string{

@@ -8,50 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
-
-	"github.com/kist-vcs/kist/docs"
 )
-
-// topic is a page that 'kist help NAME' prints.
-type topic struct {
-	name string
-	file string // below docs
-	page string
-}
-
-// topics are the pages to which the help of commands refers. No command has such a name.
-var topics = []topic{
-	{"paths", "paths.md", docs.Paths},
-	{"revisions", "revisions.md", docs.Revisions},
-	{"ages", "ages.md", docs.Ages},
-	{"environment", "environment.md", docs.Environment},
-	{"s3", "howto/s3.md", docs.S3},
-	{"immutable", "howto/immutable.md", docs.Immutable},
-}
-
-// topicOf returns the topic with a name.
-func topicOf(name string) (topic, bool) {
-	i := slices.IndexFunc(topics, func(t topic) bool { return t.name == name })
-	if i < 0 {
-		return topic{}, false
-	}
-	return topics[i], true
-}
-
-// title returns the heading of a topic, without its capital.
-func (t topic) title() string {
-	line, _, _ := strings.Cut(strings.TrimPrefix(t.page, "# "), "\n")
-	return strings.ToLower(line[:1]) + line[1:]
-}
-
-// topicItems lists the topics for the help.
-func topicItems() []manualItem {
-	var items []manualItem
-	for _, t := range topics {
-		items = append(items, manualItem{t.name, t.title()})
-	}
-	return items
-}
 
 // write writes the topic for a terminal.
 func (t topic) write(w io.Writer) {

@@ -5,10 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
-
-	"github.com/spf13/cobra"
-
-	"github.com/kist-vcs/kist"
 )
 
 // The version of kist and the day of its release. They stand only here: the Makefile, the manual
@@ -20,39 +16,6 @@ const (
 
 // revision is the commit of this build, if the linker sets it.
 var revision = ""
-
-func newVersion(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "show the version of kist",
-		Long: `Prints the versions of kist, of the Go that built it, and of the repository
-format that it writes, and the system that it was built for. With --json:
-version, commit, go, os, arch and format.`,
-		Example: `  kist version
-  kist version --json`,
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, args []string) error { return runVersion(env) },
-	}
-}
-
-// versionJSON is what version prints with --json.
-type versionJSON struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit,omitempty"`
-	Go      string `json:"go"`
-	OS      string `json:"os"`
-	Arch    string `json:"arch"`
-	Format  int    `json:"format"`
-}
-
-func runVersion(env *Env) error {
-	if env.global.json {
-		env.json(versionJSON{version, buildCommit(), runtime.Version(), runtime.GOOS, runtime.GOARCH, kist.FormatVersion})
-		return nil
-	}
-	env.printf("kist %s\nrepository format %d\n", versionString(), kist.FormatVersion)
-	return nil
-}
 
 // versionString describes this build on one line.
 func versionString() string {

@@ -11,11 +11,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding"
-	"golang.org/x/text/encoding/charmap"
-	"golang.org/x/text/encoding/htmlindex"
-	"golang.org/x/text/encoding/ianaindex"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -105,43 +100,6 @@ func cutText(text string, size int) string {
 		size--
 	}
 	return text[:size]
-}
-
-// decoder returns a function that converts a text from an encoding, as a commit names it, to
-// UTF-8. Without a known name, the text is UTF-8 or else counts as Latin-1: old commits have
-// that, and each byte is a character there.
-func decoder(name string) func(string) string {
-	from := encodingNamed(name)
-	return func(text string) string {
-		if from != nil {
-			if decoded, err := from.NewDecoder().String(text); err == nil {
-				return decoded
-			}
-		}
-		if utf8.ValidString(text) {
-			return text
-		}
-		decoded, err := charmap.ISO8859_1.NewDecoder().String(text)
-		if err != nil {
-			return strings.ToValidUTF8(text, "\uFFFD")
-		}
-		return decoded
-	}
-}
-
-// encodingNamed returns an encoding other than UTF-8, or nil if there is none of that name.
-func encodingNamed(name string) encoding.Encoding {
-	from, err := ianaindex.IANA.Encoding(name)
-	if err != nil || from == nil {
-		from, err = htmlindex.Get(name) // knows more ways to write a name
-	}
-	if err != nil {
-		return nil
-	}
-	if canonical, err := htmlindex.Name(from); err == nil && (canonical == "utf-8" || canonical == "replacement") {
-		return nil
-	}
-	return from
 }
 
 // gitPath returns the path at the end of a command, which git quotes if it has special

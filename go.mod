@@ -16,7 +16,6 @@ require (
 	github.com/hanwen/go-fuse/v2 v2.12.1
 	github.com/klauspost/compress v1.20.3
 	github.com/minio/minio-go/v7 v7.4.1
-	github.com/oklog/ulid/v2 v2.1.2
 	github.com/prometheus/common v0.62.0
 	github.com/restic/chunker v0.5.0
 	github.com/rogpeppe/go-internal v1.16.0

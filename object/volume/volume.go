@@ -28,8 +28,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/oklog/ulid/v2"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
@@ -249,30 +247,6 @@ const (
 	tableSuffix  = ".sst"
 	memSuffix    = ".mem"
 )
-
-// newName returns the name of a new volume.
-func newName(now time.Time, random io.Reader) (string, error) {
-	id, err := ulid.New(ulid.Timestamp(now), random)
-	if err != nil {
-		return "", fmt.Errorf("name a volume: %w", err)
-	}
-	return id.String(), nil
-}
-
-// isName reports whether name is that of a volume: a ULID in canonical form.
-func isName(name string) bool {
-	id, err := ulid.ParseStrict(name)
-	return err == nil && id.String() == name
-}
-
-// nameTime returns the time in the name of a volume.
-func nameTime(name string) time.Time {
-	id, err := ulid.ParseStrict(name)
-	if err != nil {
-		return time.Time{}
-	}
-	return id.Timestamp()
-}
 
 func logName(number uint32) string { return fmt.Sprintf("%06d"+logSuffix, number) }
 

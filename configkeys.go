@@ -207,10 +207,20 @@ func findKey(parts []string) (ConfigKey, bool) {
 	return ConfigKey{}, false
 }
 
+// matchesKey reports whether parts name a key. It runs for each setting and each known key.
 func matchesKey(k ConfigKey, parts []string) bool {
-	return slices.EqualFunc(strings.Split(k.Name, "."), parts, func(want, part string) bool {
-		return want == part || want == "*" && part != ""
-	})
+	rest, more := k.Name, true
+	for _, part := range parts {
+		if !more {
+			return false
+		}
+		var want string
+		want, rest, more = strings.Cut(rest, ".")
+		if want != part && (want != "*" || part == "") {
+			return false
+		}
+	}
+	return !more
 }
 
 // listed returns the values of a list. A single value is a list of one.

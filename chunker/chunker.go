@@ -32,7 +32,7 @@ const (
 // stream.
 type Chunker struct {
 	params    Params
-	rabin     *rabin
+	rabin     func() *rabin // made by the first search for a cut
 	blockSize int
 	plain     sync.Pool // of *block, for Split
 	pool      *pool     // for SplitBuffers
@@ -43,7 +43,7 @@ func New(p Params) (*Chunker, error) {
 	if err := p.Validate(); err != nil {
 		return nil, err
 	}
-	c := &Chunker{params: p, rabin: newRabin(p)}
+	c := &Chunker{params: p, rabin: sync.OnceValue(func() *rabin { return newRabin(p) })}
 	// The end of one block, at most a chunk, is copied to the next.
 	c.blockSize = max(2*p.Max, 4*readSize)
 	c.plain.New = func() any { return &block{data: make([]byte, c.blockSize), users: 1} }
@@ -103,7 +103,7 @@ func (s *splitter) next() ([]byte, error) {
 	for {
 		if s.end-s.start >= p.Min {
 			limit := min(s.end, s.start+p.Max)
-			cut := s.c.rabin.find(s.buf, max(s.from, s.start+p.Min), limit)
+			cut := s.c.rabin().find(s.buf, max(s.from, s.start+p.Min), limit)
 			if cut < 0 && limit == s.start+p.Max {
 				cut = limit
 			}

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"os"
+	"runtime"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 )
@@ -15,6 +16,9 @@ func main() { os.Exit(run()) }
 func run() int {
 	if os.Getenv("GOGC") == "" {
 		tuneCollector()
+	}
+	if os.Getenv("KIST_PROFILE") == "" {
+		runtime.MemProfileRate = 0 // a sample of the heap costs 5 µs and more, and only a profile shows it
 	}
 	ctx, stop := cli.WithSignals(context.Background())
 	env := cli.OSEnv()

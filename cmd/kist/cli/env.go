@@ -28,7 +28,7 @@ type Env struct {
 	Dir      string           // absolute; relative paths start from it
 	Now      func() time.Time // the clock
 	Hostname string           // recorded in commits, and in the author's address if none is set
-	Username string           // the author's name if none is set
+	Username func() string    // the author's name if none is set
 	Random   io.Reader        // cryptographically secure
 	Terminal Terminal
 
@@ -101,7 +101,7 @@ func OSEnv() *Env {
 		Dir:      workingDir(),
 		Now:      time.Now,
 		Hostname: hostname(),
-		Username: username(),
+		Username: username,
 		Random:   rand.Reader,
 		Terminal: Terminal{
 			Stdin:  term.IsTerminal(int(os.Stdin.Fd())),

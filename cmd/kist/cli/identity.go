@@ -64,12 +64,12 @@ func author(env *Env, name, email string) (string, string) {
 	fromGit := name == "" && git.name != "" || email == "" && git.email != ""
 	if name == "" {
 		if name = git.name; name == "" {
-			name = env.Username
+			name = env.Username()
 		}
 	}
 	if email == "" {
 		if email = git.email; email == "" {
-			email = env.Username + "@" + env.Hostname
+			email = env.Username() + "@" + env.Hostname
 		}
 	}
 	if fromGit {

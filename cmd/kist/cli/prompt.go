@@ -81,7 +81,7 @@ func runPrompt(ctx context.Context, env *Env) error {
 func headStatus(r *kist.Repository) (s *stage.Status, err error) {
 	s = &stage.Status{}
 	if s.Head, err = r.Refs().Head(); err == nil {
-		s.State, err = operation.Current(r)
+		s.State, err = operation.CurrentAt(r, s.Head)
 	}
 	return s, err
 }

@@ -145,7 +145,7 @@ func (o *scheduleOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 		}
 	}
 	printJob(env, job, all[0])
-	if systemd, ok := all[0].(*schedule.Systemd); ok && !systemd.Lingers(env.Username) {
+	if systemd, ok := all[0].(*schedule.Systemd); ok && !systemd.Lingers(env.Username()) {
 		env.warn("the backup runs only while you are logged in; 'loginctl enable-linger' changes that")
 	}
 	return nil

@@ -53,7 +53,7 @@ func scriptEnv() *cli.Env {
 	env := cli.OSEnv()
 	env.Commands = cli.All
 	env.Hostname = "chest.example"
-	env.Username = "anna"
+	env.Username = func() string { return "anna" }
 	return env
 }
 

@@ -19,7 +19,7 @@ func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {
 		Dir:      t.TempDir(),
 		Now:      func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
 		Hostname: "chest.example",
-		Username: "anna",
+		Username: func() string { return "anna" },
 		Commands: All,
 	}, stdout, stderr
 }

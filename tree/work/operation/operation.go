@@ -90,6 +90,11 @@ func Current(r *kist.Repository) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
+	return CurrentAt(r, head)
+}
+
+// CurrentAt returns what [Current] returns, for a caller that has read HEAD.
+func CurrentAt(r *kist.Repository, head refs.Head) (State, error) {
 	s, err := current(r, head)
 	if err != nil || s.Operation != "" {
 		return s, err

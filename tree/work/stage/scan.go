@@ -323,7 +323,7 @@ func (s *Status) readHead(ctx context.Context, r *kist.Repository) (err error) {
 	if s.Head, err = r.Refs().Head(); err != nil {
 		return err
 	}
-	if s.State, err = operation.Current(r); err != nil {
+	if s.State, err = operation.CurrentAt(r, s.Head); err != nil {
 		return err
 	}
 	if s.Head.Branch != "" {

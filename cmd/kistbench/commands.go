@@ -75,7 +75,12 @@ func histories(opts *options) []history {
 	long, commits := opts.scale(1000, 200), opts.scale(10_000, 1000)
 	searched, switched := opts.scale(20_000, 2000), opts.scale(200_000, 20_000)
 	one := func(args ...string) [][]string { return [][]string{args} }
+	often := func(args ...string) [][]string { return slices.Repeat([][]string{args}, 10) } // of some milliseconds each
 	return []history{
+		{"small", "ten files in one commit", func(s *stream) { s.notes(10) }, []workCommands{
+			{"version", often("version")},
+			{"status", often("status")},
+		}},
 		{"long", fmt.Sprintf("%s commits of one file of 2,000 lines", thousands(long)), func(s *stream) { s.oneFile(long) }, []workCommands{
 			{"blame FILE", one("blame", "letters.txt")},
 			{"log -S WORD -- FILE", one("log", "-S", "harbour 7", "--", "letters.txt")},

@@ -13,13 +13,13 @@ func TestCommands(t *testing.T) {
 	b := newTestBench(t, dir, "-restic=", "-kopia=", "-borg=", "-sets", setCommands)
 	p := &schedule{bench: b}
 	p.planCommands()
-	if len(p.stages) != 4 || len(b.report.Sets) != 4 {
+	if len(p.stages) != 5 || len(b.report.Sets) != 5 {
 		t.Fatalf("planned: %+v", p.stages)
 	}
 
-	long, switched := histories(b.opts)[0], histories(b.opts)[3]
+	small, long, switched := histories(b.opts)[0], histories(b.opts)[1], histories(b.opts)[4]
 	long.write, switched.write = func(s *stream) { s.oneFile(20) }, func(s *stream) { s.twoBranches(30, 3) }
-	for _, h := range []history{long, switched} {
+	for _, h := range []history{small, long, switched} {
 		c := &commandRace{bench: b, history: h, dir: filepath.Join(dir, h.name), programs: [2]tool{b.tools[0], b.tools[1]}}
 		check(t, c.make(t.Context()))
 		c.touched = c.touched.Add(-minAge)
@@ -27,6 +27,9 @@ func TestCommands(t *testing.T) {
 	}
 	if got := ratio(b.report.samples("long", "blame FILE", kistTool), b.report.samples("long", "blame FILE", "git"), seconds); math.IsNaN(got) {
 		t.Errorf("blame: %v", b.report.Results)
+	}
+	if got := b.report.samples("small", "version", "git"); len(got) != 10*pairs || medianOf(got, cpu) <= 0 {
+		t.Errorf("version: %+v", got)
 	}
 	if got := b.report.samples("switched", "switch BRANCH", "git"); len(got) != 2*pairs || got[3].Step != 4 || got[3].Round != 2 {
 		t.Errorf("switch: %+v", got)

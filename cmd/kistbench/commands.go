@@ -75,7 +75,7 @@ func histories(opts *options) []history {
 	long, commits := opts.scale(1000, 200), opts.scale(10_000, 1000)
 	searched, switched := opts.scale(20_000, 2000), opts.scale(200_000, 20_000)
 	one := func(args ...string) [][]string { return [][]string{args} }
-	often := func(args ...string) [][]string { return slices.Repeat([][]string{args}, 10) } // of some milliseconds each
+	often := func(args ...string) [][]string { return slices.Repeat([][]string{args}, 4) } // of some milliseconds each
 	return []history{
 		{"small", "ten files in one commit", func(s *stream) { s.notes(10) }, []workCommands{
 			{"version", often("version")},

@@ -120,10 +120,16 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 	untouched, before := outside.readFiles("."), s.position()
 	commits := s.storeHostile(cases)
 	named := s.damagedCommits()
+	hidden := s.path("../hidden")
+	for i := range cases {
+		s.moveBranch(fmt.Sprintf("case-%d", i), s.path(kist.Dir), hidden)
+	}
 	for i, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			s := *s
 			s.TB = t
+			s.moveBranch(fmt.Sprintf("case-%d", i), hidden, s.path(kist.Dir))
+			defer s.moveBranch(fmt.Sprintf("case-%d", i), s.path(kist.Dir), hidden)
 			if got := named[commits[i].String()]; got == c.good {
 				t.Errorf("verify reports damage: %v, want %v", got, !c.good)
 			}
@@ -164,6 +170,20 @@ func testHostile(t *testing.T, cases []hostile, commands [][]string) {
 				}
 			}
 		})
+	}
+}
+
+// moveBranch moves the files of a branch from one folder to another. While a command looks at one
+// case, the branches of the others are elsewhere, because many commands read all branches.
+func (s *shell) moveBranch(name, from, to string) {
+	s.Helper()
+	for _, folder := range []string{"refs/heads", "logs/refs/heads"} {
+		if err := os.MkdirAll(filepath.Join(to, folder), 0o700); err != nil {
+			s.Fatal(err)
+		}
+		if err := os.Rename(filepath.Join(from, folder, name), filepath.Join(to, folder, name)); err != nil {
+			s.Fatal(err)
+		}
 	}
 }
 

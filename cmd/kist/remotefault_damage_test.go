@@ -44,8 +44,8 @@ func newDamaged(t *testing.T) *damaged {
 		source.write(map[string]string{"large": noise(rng, 300<<10), "text": strings.Repeat(fmt.Sprintf("line %d\n", round), 10000)})
 		source.succeeds("add", "-A", ".")
 		source.succeeds("commit", "-m", fmt.Sprint(round))
-		for i := range 150 {
-			source.succeeds("branch", fmt.Sprintf("a-branch-with-a-rather-long-name-%d-%d", round, i))
+		for i := range 25 { // the names fill state files
+			source.succeeds("branch", fmt.Sprintf("%d-%d-%x", round, i, noise(rng, 110)))
 		}
 		source.succeeds("push", "--all")
 	}

@@ -209,6 +209,7 @@ func (v *twin) succeeds(command string) string {
 	if err != nil {
 		v.Fatalf("%s: %v", command, err)
 	}
+	out = strings.ReplaceAll(out, v.dir, "<proj>")
 	out = hexWord.ReplaceAllStringFunc(out, func(word string) string {
 		for id, subject := range v.names {
 			if strings.HasPrefix(id, strings.TrimPrefix(word, "g")) {
@@ -217,6 +218,5 @@ func (v *twin) succeeds(command string) string {
 		}
 		return "<id>"
 	})
-	out = strings.ReplaceAll(strings.ReplaceAll(out, "git", "kist"), v.dir, "<proj>")
-	return blanks.ReplaceAllString(out, " ")
+	return blanks.ReplaceAllString(strings.ReplaceAll(out, "git", "kist"), " ")
 }

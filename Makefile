@@ -35,6 +35,9 @@ MODEL       ?= .
 # the tests without servers.
 SERVERS     ?= $(BIN)/servers/run
 
+# Runs a command with a temporary folder in memory. 'make test MEMORY=' uses the disk.
+MEMORY      ?= ./testdata/inmemory.sh
+
 .DEFAULT_GOAL := help
 .PHONY: help build install uninstall dist check-dist try look test soak race model servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
 
@@ -71,8 +74,8 @@ look: build ## make try, then serve its repository to a browser (LISTEN=127.0.0.
 	KIST=$(CURDIR)/$(BIN)/kist GO=$(GO) KIST_TRY_SERVE=1 LISTEN=$(LISTEN) ./testdata/try.sh
 
 test: $(SERVERS) ## run the tests (TESTFLAGS=-v, PKGS=./object/...)
-	$(SERVERS) $(GO) test $(TESTLINK) $(PARALLEL) $(TESTFLAGS) $(PKGS)
-	$(if $(filter ./...,$(PKGS)),KIST_TEST_MONGODB=none $(SERVERS) $(GO) -C cmd/kistbench test $(TESTFLAGS) ./...)
+	$(MEMORY) $(SERVERS) $(GO) test $(TESTLINK) $(PARALLEL) $(TESTFLAGS) $(PKGS)
+	$(if $(filter ./...,$(PKGS)),KIST_TEST_MONGODB=none $(MEMORY) $(SERVERS) $(GO) -C cmd/kistbench test $(TESTFLAGS) ./...)
 
 soak: $(SERVERS) ## run many rounds of the tests with random input (SCALE=20, SEED=7, PKGS=./object/volume)
 	GO=$(GO) SCALE=$(SCALE) SEED=$(SEED) TESTFLAGS='$(TESTLINK) $(PARALLEL) $(TESTFLAGS)' $(SERVERS) ./testdata/soak.sh $(PKGS)

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -39,6 +40,9 @@ type PushOptions struct {
 	// Prune are prefixes of refs, such as refs/heads/. A ref of the remote is deleted if the
 	// repository does not have it.
 	Prune []string
+
+	// ConfirmAfter is that of [transfer.PushOptions].
+	ConfirmAfter time.Duration
 
 	Ahead *Ahead // sent objects before this push, which ends it; or nil
 
@@ -90,7 +94,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 	}
 
 	merge, _ := r.Config().Get(kist.KeyPushMerge)
-	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, KeepSmall: merge == "false"}
+	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, KeepSmall: merge == "false", ConfirmAfter: o.ConfirmAfter}
 	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ func (s *State) apply(c *Change) (*State, error) {
 	if c.Head != "" {
 		next.Head = c.Head
 	}
-	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist, next.note, next.lose} {
+	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist, next.note, next.lose, next.confirm} {
 		if err := step(s, c); err != nil {
 			return nil, err
 		}

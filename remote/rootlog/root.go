@@ -471,6 +471,10 @@ type Change struct {
 	Refs []RefChange // each ref at most once; Old must be as in the state
 	Head string      // full name of the new default branch; "" keeps it
 
+	// Confirm has the full names of refs whose value the writer found up to date at Time. See
+	// [State.Confirmed].
+	Confirm []string
+
 	Records []record.Record // a record of the state in a later generation stays
 
 	Lost, Found []object.Key // objects that State.Lost gets, and that leave it

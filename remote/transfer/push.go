@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/trace"
@@ -31,6 +32,10 @@ type PushOptions struct {
 	// if that is not set or was deleted. It may be empty.
 	Head string
 
+	// ConfirmAfter makes a push confirm the values of the refs, unless their commits and earlier
+	// confirmations are younger. 0: it confirms nothing.
+	ConfirmAfter time.Duration
+
 	KeepSmall bool // do not merge small packs and index files of the remote afterwards
 
 	DryRun   bool           // only plan, and send nothing
@@ -46,6 +51,8 @@ type PushResult struct {
 	Packs   int
 	Records int    // sent to the remote
 	Seq     uint64 // number of the root that moved the refs, or of the head if none had to move
+
+	Confirmed bool // a root confirms the values of the refs, see [PushOptions.ConfirmAfter]
 
 	// Lost are the objects that were not sent and that the remote does not have:
 	// their loss was accepted here, and is new to the remote. Found are the objects
@@ -74,6 +81,9 @@ type PushResult struct {
 // Last, Push renews the locks of the remote's files, even if it has nothing else to do.
 func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushResult, error) {
 	result, head, err := r.push(ctx, local, o)
+	if err == nil && !o.DryRun && o.ConfirmAfter > 0 {
+		head, result.Confirmed, err = confirmRefs(ctx, r, local, head, o)
+	}
 	if err == nil && !o.DryRun {
 		result.Locks, result.LockErr = r.renewLocks(ctx, head)
 	}

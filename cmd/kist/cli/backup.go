@@ -57,7 +57,8 @@ func newBackup(env *Env) *cobra.Command {
 
   add     stages all changes, or only those at the PATHs.
   commit  commits, if something changed.
-  push    sends the current branch to the remote.
+  push    sends the current branch to the remote. If nothing is new for 20 hours,
+          it confirms the branch there, for 'kist check-age'.
   evict   with --local-limit: removes content here that the remote has.
   expire  applies the policy of the --keep options, if there are any.
   gc      cleans up here, if that is due (see gc.auto in 'kist help config').
@@ -468,7 +469,12 @@ func (b *backup) noteHead(ctx context.Context) {
 	}
 }
 
-// push sends the current branch.
+// confirmAfter is the age from which a backup without changes confirms the branch on the
+// remote, so that check-age counts it. A day less the longest delay of a nightly timer: each
+// nightly backup confirms, but of hourly ones only one a day.
+const confirmAfter = 20 * time.Hour
+
+// push sends the current branch. A complete backup also confirms it.
 func (b *backup) push(ctx context.Context) (string, error) {
 	ref, name, err := pushTarget(ctx, b.env, b.repo, b.remote)
 	if errors.Is(err, kist.ErrUnborn) {
@@ -485,6 +491,9 @@ func (b *backup) push(ctx context.Context) (string, error) {
 		return "", err
 	}
 	push := exchange.PushOptions{Remote: name, Refs: list, Ahead: b.ahead, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
+	if b.summary.Exit == exitOK && len(b.skipped) == 0 {
+		push.ConfirmAfter = confirmAfter
+	}
 	result, err := exchange.Push(ctx, b.repo, push)
 	if result != nil && result.PushResult != nil {
 		b.summary.Sent += result.Bytes
@@ -499,6 +508,9 @@ func (b *backup) push(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if result.Objects == 0 && result.Records == 0 && result.Refs[0].Old == result.Refs[0].New {
+		if result.Confirmed {
+			return "up to date, confirmed for check-age", nil
+		}
 		return "", nil
 	}
 	return fmt.Sprintf("%s, %s to %s", plural(uint64(result.Objects), "object", "objects"), formatSize(uint64(result.Bytes)), printable(name)), nil

@@ -31,9 +31,11 @@ func newCheckAge(env *Env) *cobra.Command {
 than AGE. Monitors can run it. With a URL, no repository is needed, so that
 another machine can check.
 
-A backup that found no changes makes no commit. In the repository that it backed
-up, the age counts from that backup, if the branch still is where that left it.
-With a URL, it always counts from the commit.
+A backup that found no changes makes no commit. It confirms the branch on the
+remote, unless the commit or the last confirmation is younger than 20 hours. The
+age counts from that, so with a URL, let --max be a day or more. In the
+repository that was backed up, the age counts from each complete backup, if the
+branch still is where that left it.
 
 A commit whose time lies in the future is an error.
 
@@ -100,6 +102,9 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 	}
 
 	when := c.Committer.When()
+	if confirmed := head.Confirmed(branch); confirmed.After(when) {
+		when = confirmed
+	}
 	if r != nil {
 		if commit, last := lastSuccess(r, &name); commit == at.ID && last.After(when) {
 			when = last
@@ -113,11 +118,7 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 	env.json(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(o.max.value.Seconds())})
 	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", printable(short), printable(name), age, when.Local().Format(ageTime), at.ID.Short())
 	if age > *o.max.value {
-		err := failf(exitFailed, "old", "%s, more than %s", text, o.max.text)
-		if r == nil {
-			return hintf(err, "a backup without changes makes no commit and leaves no trace on a remote; 'kist check-age' in the repository of that machine counts it")
-		}
-		return err
+		return failf(exitFailed, "old", "%s, more than %s", text, o.max.text)
 	}
 	env.tell("%s\n", text)
 	return nil

@@ -45,12 +45,13 @@ func KeepReserve(ctx context.Context, r *kist.Repository) {
 	disk.WriteUnsynced(path, data)
 }
 
-// WithReserve runs a command that frees space. If the disk is full, it removes the reserve and
-// runs the command once more. Afterwards it makes the reserve again.
-func WithReserve(ctx context.Context, r *kist.Repository, command func() error) error {
-	err := command()
+// WithReserve runs a step that frees space. If the disk is full, it removes the reserve and
+// runs the step once more. So a step can be repeated, and asks and prints nothing before its
+// success. Afterwards WithReserve makes the reserve again.
+func WithReserve(ctx context.Context, r *kist.Repository, step func() error) error {
+	err := step()
 	if IsFull(err) && disk.Remove(filepath.Join(r.Dir(), reserveFile)) == nil {
-		err = command()
+		err = step()
 	}
 	KeepReserve(ctx, r)
 	return err

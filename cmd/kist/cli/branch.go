@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
@@ -194,7 +195,11 @@ func deleteBranch(ctx context.Context, env *Env, r *kist.Repository, o branchOpt
 	} else if _, err := r.Refs().Get(full); errors.Is(err, refs.ErrNotFound) {
 		return meant(failf(exitFailed, "unknown-ref", "remote-tracking branch %s not found", quoteArg(arg)), arg, refNames(r, refs.Remotes))
 	}
-	id, err := commits.DeleteBranch(ctx, r, full, o.forceDelete || o.force)
+	var id object.ID
+	err := gc.WithReserve(ctx, r, func() (err error) {
+		id, err = commits.DeleteBranch(ctx, r, full, o.forceDelete || o.force)
+		return err
+	})
 	switch {
 	case errors.Is(err, commits.ErrNotMerged):
 		return hintf(err, "'kist branch -D %s' deletes it anyway", arg)

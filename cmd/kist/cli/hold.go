@@ -129,9 +129,9 @@ With --json: the same as 'kist hold list --all --json' for this commit.`,
 		Args:              arguments(1, 1, "REV"),
 		ValidArgsFunction: completeNth(env.complete(holds, revisions)),
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	env.inRepository(cmd, freesSpace(func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 		return runHoldRemove(ctx, env, r, args[0], reason)
-	}, exitBusy)
+	}), exitBusy)
 	cmd.Flags().StringVar(&reason, "reason", "", "the reason, a `TEXT` that others see")
 	return cmd
 }

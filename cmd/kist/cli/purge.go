@@ -10,6 +10,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/gc/rewrite"
@@ -108,7 +109,7 @@ With --json: as 'kist purge', and rewritten (old and new, for each commit), refs
 
 // register adds the options that purge and rewrite share.
 func (o *purgeOptions) register(env *Env, cmd *cobra.Command) {
-	env.inRepository(cmd, freesSpace(o.run), exitPartial, exitMoved, exitBusy)
+	env.inRepository(cmd, o.run, exitPartial, exitMoved, exitBusy)
 	cmd.ValidArgsFunction = env.complete(trackedPaths, treePaths)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show the effect")
@@ -142,7 +143,12 @@ func (o *purgeOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	case o.undo:
 		return undoPurge(ctx, env, r, args)
 	}
-	plan, rewritten, err := o.plan(ctx, env, r, args)
+	var plan *purge.Plan
+	var rewritten *rewrite.Result
+	err := gc.WithReserve(ctx, r, func() (err error) {
+		plan, rewritten, err = o.plan(ctx, env, r, args)
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -196,7 +202,11 @@ func (o *purgeOptions) plan(ctx context.Context, env *Env, r *kist.Repository, a
 // applyPurge carries out the plan. It records the purge first, so an interrupted rewrite can
 // be repeated.
 func applyPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.Plan, o purgeOptions) (*rewrite.Result, error) {
-	purged, err := purge.Apply(ctx, r, plan, o.reason, !o.noPath)
+	var purged []purge.Content
+	err := gc.WithReserve(ctx, r, func() (err error) {
+		purged, err = purge.Apply(ctx, r, plan, o.reason, !o.noPath)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -205,7 +215,11 @@ func applyPurge(ctx context.Context, env *Env, r *kist.Repository, plan *purge.P
 	}
 	rewritten := &rewrite.Result{}
 	if o.rewrite {
-		if rewritten, err = rewrite.Run(ctx, r, plan, false); err != nil {
+		err = gc.WithReserve(ctx, r, func() (err error) {
+			rewritten, err = rewrite.Run(ctx, r, plan, false)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 	}

@@ -445,7 +445,7 @@ With --json: name, id, message, time.`,
 		Args:              arguments(0, 1),
 		ValidArgsFunction: completeNth(env.complete(stashes)),
 	}
-	env.inRepository(cmd, runStashDrop, exitBusy)
+	env.inRepository(cmd, freesSpace(runStashDrop), exitBusy)
 	return cmd
 }
 
@@ -473,12 +473,12 @@ With --json: dropped (how many).`,
 		Args:              noArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	env.inRepository(cmd, func(ctx context.Context, env *Env, r *kist.Repository, _ []string) error {
+	env.inRepository(cmd, freesSpace(func(ctx context.Context, env *Env, r *kist.Repository, _ []string) error {
 		n, err := stash.Clear(ctx, r)
 		if err == nil {
 			env.json(map[string]int{"dropped": n})
 		}
 		return err
-	}, exitBusy)
+	}), exitBusy)
 	return cmd
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/look/log"
@@ -114,7 +115,11 @@ func (o *tagOptions) onlyVerbose(cmd *cobra.Command) bool {
 }
 
 func deleteTag(ctx context.Context, env *Env, r *kist.Repository, name string) error {
-	id, err := commits.DeleteTag(ctx, r, name)
+	var id object.ID
+	err := gc.WithReserve(ctx, r, func() (err error) {
+		id, err = commits.DeleteTag(ctx, r, name)
+		return err
+	})
 	if errors.Is(err, refs.ErrNotFound) {
 		return meant(failf(exitFailed, "unknown-ref", "tag %s not found", quoteArg(name)), name, refNames(r, refs.Tags))
 	}

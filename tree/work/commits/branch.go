@@ -65,11 +65,12 @@ func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bo
 			return id, fmt.Errorf("branch %q %w", branch, ErrNotMerged)
 		}
 	}
-	if err := updateRef(ctx, r, nil, refs.Change{Name: name, Old: id, Reason: "branch: deleted"}); err != nil || !local {
-		return id, err
+	if local { // first, so that the call can be repeated if the disk is full
+		if err := registry.SetUpstream(ctx, r, branch, registry.Upstream{}); err != nil {
+			return id, err
+		}
 	}
-
-	return id, kist.SetUpstream(ctx, r, branch, kist.Upstream{})
+	return id, updateRef(ctx, r, nil, refs.Change{Name: name, Old: id, Reason: "branch: deleted"})
 }
 
 // isMerged reports whether HEAD or the upstream of a branch reaches id, the

@@ -84,7 +84,7 @@ in it stay as they are.
 The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
 So 'kist -C /srv backup' is all that cron needs. The first backup of a bare
-repository adds its PATHs to backup.paths. Below these paths, files with
+repository adds its PATHs, also those of --files-from, to backup.paths. Below these paths, files with
 patterns count only with backup.ignore-files. With --dry-run, the output is that
 of 'kist add --dry-run', also as JSON.
 
@@ -221,15 +221,15 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return b.showChanges(ctx, args)
 	}
 	if o.namesPaths(r, args) {
-		if err := addPaths(ctx, env, r, args); err != nil {
+		err := o.addPaths(ctx, env, r, args)
+		if err != nil {
 			return err
 		}
-		var err error
 		if r, err = env.open(); err != nil { // its worktree has the paths
 			return err
 		}
 		defer r.Close()
-		args = nil
+		args, o.filesFrom, o.rawFrom = nil, nil, nil
 	}
 
 	wait := time.Duration(0)
@@ -255,15 +255,29 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	return nil
 }
 
-// namesPaths reports whether args are the first paths of a bare repository.
+// namesPaths reports whether args or lists have the first paths of a bare repository.
 func (o *backupOptions) namesPaths(r *kist.Repository, args []string) bool {
-	return r.IsBare() && len(args) > 0 && !o.streams() && len(r.Config().Values(kist.KeyBackupPaths)) == 0
+	named := len(args)+len(o.filesFrom)+len(o.rawFrom) > 0
+	return r.IsBare() && named && !o.streams() && len(r.Config().Values(kist.KeyBackupPaths)) == 0
 }
 
-// addPaths adds existing paths to backup.paths.
-func addPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+// maxFirstPaths is the largest number of paths that the first backup adds to the configuration.
+const maxFirstPaths = 1000
+
+// addPaths adds existing paths, from args and the lists, to backup.paths.
+func (o *backupOptions) addPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	args, err := o.selection.args(env, args)
+	if err != nil {
+		return err
+	}
+	if len(args) > maxFirstPaths {
+		return hintf(usagef("%d paths are too many for %s", len(args), kist.KeyBackupPaths),
+			"'kist config --add %s DIR' adds a folder above them; then the list selects what to back up", kist.KeyBackupPaths)
+	}
+
 	var paths []string
 	for _, arg := range args {
+		arg = strings.TrimPrefix(arg, literalPath)
 		path, err := filepath.Abs(env.path(arg))
 		if err == nil {
 			_, err = os.Lstat(path)
@@ -274,7 +288,9 @@ func addPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) 
 		if err != nil {
 			return err
 		}
-		paths = append(paths, path)
+		if !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
 	}
 
 	for _, path := range paths {

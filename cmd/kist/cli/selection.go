@@ -136,6 +136,9 @@ func addPatterns(o *worktree.Exclude, source string, data []byte, parse func([]b
 	return nil
 }
 
+// literalPath begins a pathspec that is no pattern.
+const literalPath = ":(literal)"
+
 // args returns the PATHs of the command line and of the files that name some, as
 // pathspecs.
 func (s *selection) args(env *Env, args []string) ([]string, error) {
@@ -161,7 +164,7 @@ func (s *selection) args(env *Env, args []string) ([]string, error) {
 		}
 		for path := range strings.SplitSeq(string(data), "\x00") {
 			if path != "" {
-				args = append(args, ":(literal)"+path)
+				args = append(args, literalPath+path)
 			}
 		}
 	}

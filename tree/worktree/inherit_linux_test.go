@@ -136,3 +136,50 @@ func TestApplyInherits(t *testing.T) {
 		})
 	}
 }
+
+// Without its metadata, a path with an ACL is recorded with the rights that its owning group has.
+// The mode that the system reports would give the group all that the ACL gives to others.
+func TestModeOfACL(t *testing.T) {
+	defer unix.Umask(unix.Umask(0o022))
+	for _, test := range []struct {
+		name     string
+		metadata bool
+		acl      []byte
+		want     uint16
+	}{
+		{"the group has no rights", false, encodeACL(7, 6, 0, 6, 0), 0o700},
+		{"the group has some", false, encodeACL(7, 7, 5, 7, 0), 0o750},
+		{"more than the mask", false, encodeACL(7, 7, 7, 1, 0), 0o710},
+		{"the metadata has the ACL", true, encodeACL(7, 6, 0, 6, 0), 0o760},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			f := newReal(t)
+			f.w.opt.Umask, f.w.opt.Metadata = 0o022, test.metadata
+			f.write("d/file", "x")
+			f.check(os.Chmod(filepath.Join(f.root, "d/file"), 0o770))
+			f.check(os.Chmod(filepath.Join(f.root, "d"), 0o770))
+			f.stage()
+			for _, path := range []string{"d", "d/file"} {
+				f.check(unix.Setxattr(filepath.Join(f.root, path), tree.AccessACL, test.acl, 0))
+			}
+			f.stage()
+
+			e := *f.idx.Entry("d/file")
+			if e.Mode != test.want {
+				t.Errorf("recorded mode %o, want %o", e.Mode, test.want)
+			}
+			e.Stat = index.Stat{} // the next scan looks at it again
+			f.check(f.idx.Set("d/file", e))
+			found, err := f.w.Scan(ctx, f.idx, ScanOptions{})
+			f.check(err)
+			for _, x := range found {
+				if x.State == ModeChanged || x.Path == "d/file" && x.Mode != test.want {
+					t.Errorf("the scan found %v %s with mode %o", x.State, x.Path, x.Mode)
+				}
+			}
+			if d := f.idx.Dir("d"); d.Mode() != test.want {
+				t.Errorf("recorded mode %o of the folder, want %o", d.Mode(), test.want)
+			}
+		})
+	}
+}

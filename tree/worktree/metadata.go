@@ -122,7 +122,7 @@ func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry
 	}
 
 	if e.Type != object.TypeSymlink {
-		e.Mode = st.perm()
+		e.Mode = w.findPerm(st, xattrs).alone
 	}
 	m := &object.Metadata{UID: st.uid, GID: st.gid, Owner: owners.name(st.uid), Group: groups.name(st.gid)}
 	if e.Type == object.TypeCharDevice || e.Type == object.TypeBlockDevice {
@@ -188,14 +188,16 @@ func entrySize(e *object.Entry) int {
 
 // describeDir returns the properties of a folder that its entry records.
 func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index.Dir) (object.Entry, error) {
-	e := object.Entry{Name: name, Type: object.TypeDir, Mode: st.perm()}
-	err := w.describe(&e, st, nil, func(want wantXattr) (map[string][]byte, error) { return d.xattrs(name, want) })
+	xattrs := func(want wantXattr) (map[string][]byte, error) { return d.xattrs(name, want) }
+	found := w.findPerm(st, xattrs)
+	e := object.Entry{Name: name, Type: object.TypeDir, Mode: found.alone}
+	err := w.describe(&e, st, nil, xattrs)
 	if known == nil {
 		return e, err
 	}
 	was := known.Properties()
 	if e.Meta == nil || was.Meta == nil {
-		e.Mode = w.opt.recorded(d, e.Mode, was.Mode, true)
+		e.Mode = w.opt.recorded(d, found, was.Mode, true)
 	}
 	err = joinLeft(err, setAttrs(&e, was.Attrs))
 	return e, err

@@ -339,6 +339,11 @@ func (d *dirScan) trackedEntry(name string) *index.Entry {
 	return d.tracked.Entry(name)
 }
 
+// findPerm returns the permission bits of a name.
+func (d *dirScan) findPerm(name string, st *fileStat) foundPerm {
+	return d.w.findPerm(st, func(want wantXattr) (map[string][]byte, error) { return d.folder.xattrs(name, want) })
+}
+
 // compare reports a name if it differs from the index.
 func (d *dirScan) compare(n *scanName, st *fileStat) {
 	stat := st.indexStat(0)
@@ -349,9 +354,9 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 	f := Found{Type: st.entryType(), Dir: st.isDir(), Mode: st.perm(), Stat: stat, Old: n.entry}
 	switch {
 	case n.entry != nil && n.entry.Type == f.Type:
-		f.Mode = d.w.opt.recorded(d.folder, f.Mode, n.entry.Mode, false)
+		f.Mode = d.w.opt.recorded(d.folder, d.findPerm(n.name, st), n.entry.Mode, false)
 	case n.sub != nil && f.Dir:
-		f.Mode = d.w.opt.recorded(d.folder, f.Mode, n.sub.Mode(), true)
+		f.Mode = d.w.opt.recorded(d.folder, d.findPerm(n.name, st), n.sub.Mode(), true)
 	}
 
 	switch {

@@ -192,9 +192,10 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		return Stored{}, false, err
 	}
 
-	e := object.Entry{Name: name, Type: object.TypeFile, Mode: before.perm(), MTime: before.mtime}
+	found := s.w.findPerm(&before, f.xattrs)
+	e := object.Entry{Name: name, Type: object.TypeFile, Mode: found.alone, MTime: before.mtime}
 	if known != nil && known.Type == object.TypeFile {
-		e.Mode = s.w.opt.recorded(s.folder, e.Mode, known.Mode, false)
+		e.Mode = s.w.opt.recorded(s.folder, found, known.Mode, false)
 	}
 
 	isKnown, err := s.storeKnown(ctx, f, known, before.size, &e)

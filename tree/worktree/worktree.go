@@ -99,9 +99,37 @@ const setID = 0o6000
 // recorded returns the mode to record for a path in the folder d, with the permission bits
 // found. Known is the mode of its present entry. Bits that kist would not
 // write stay recorded, and bits that come from d do not count.
-func (o *Options) recorded(d folder, found, known uint16, isDir bool) uint16 {
-	if found == known || found == o.written(known) || found == known&^(o.Umask&0o777) || found == inheritanceOf(d).newMode(o, known, isDir) {
+func (o *Options) recorded(d folder, found foundPerm, known uint16, isDir bool) uint16 {
+	bits := found.alone
+	hasACL := bits != found.all
+	if bits == known || !hasACL && (bits == o.written(known) || bits == known&^(o.Umask&0o777)) {
 		return known
+	}
+	inherits := inheritanceOf(d) // the ACL may be that of d
+	if (!hasACL || inherits.acl != "") && found.all == inherits.newMode(o, known, isDir) {
+		return known
+	}
+	return bits
+}
+
+// foundPerm are the permission bits of a path: all that the system reports, and those to record,
+// which stand without an ACL if the entry does not get it.
+type foundPerm struct{ all, alone uint16 }
+
+// findPerm returns the permission bits of a path with stat data st. With an ACL, those of the
+// group are the mask of the ACL: alone, they would give the owning group the rights of all whom
+// the ACL names. Xattrs reads the extended attributes. An ACL that cannot be read does not count.
+func (w *Worktree) findPerm(st *fileStat, xattrs func(wantXattr) (map[string][]byte, error)) foundPerm {
+	found := foundPerm{st.perm(), st.perm()}
+	if found.all&0o070 == 0 || st.entryType() == object.TypeSymlink || w.opt.Metadata && w.opt.Xattrs.selects(tree.AccessACL) {
+		return found
+	}
+	all, err := xattrs(func(name string) bool { return name == tree.AccessACL })
+	if err != nil || all[tree.AccessACL] == nil {
+		return found
+	}
+	if acl, err := tree.DecodeACL(all[tree.AccessACL]); err == nil {
+		found.alone &= acl.PermAlone() | ^uint16(0o777)
 	}
 	return found
 }

@@ -66,7 +66,7 @@ func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bo
 		}
 	}
 	if local { // first, so that the call can be repeated if the disk is full
-		if err := registry.SetUpstream(ctx, r, branch, registry.Upstream{}); err != nil {
+		if err := kist.SetUpstream(ctx, r, branch, kist.Upstream{}); err != nil {
 			return id, err
 		}
 	}

@@ -62,8 +62,7 @@ type Options struct {
 	// even if it becomes empty. Default: none.
 	WorkDir string
 
-	Umask uint16 // permission bits that files of the worktree do not get
-	SetID bool   // files of the worktree get their set-user-ID and set-group-ID bits
+	FileOptions
 
 	// ReadOnly opens the repository without writing, to copy from the repository of another user.
 	ReadOnly bool
@@ -81,6 +80,20 @@ type Options struct {
 	// Identity returns the committer's name and address. The arguments are those of the
 	// configuration, which may be empty. Default: it returns the arguments.
 	Identity func(name, email string) (string, string)
+}
+
+// FileOptions say how files of the worktree are read and written.
+type FileOptions struct {
+	Umask  uint16 // permission bits that files do not get
+	SetID  bool   // files get their set-user-ID and set-group-ID bits
+	Xattrs XattrOptions
+}
+
+// XattrOptions choose extended attributes in place of the keys [KeyNoXattrs],
+// [KeyIncludeXattr] and [KeyExcludeXattr]. A nil field leaves its key in force.
+type XattrOptions struct {
+	None             *bool
+	Include, Exclude []string
 }
 
 // WithDefaults returns o with the defaults of the options that are not set.
@@ -420,7 +433,7 @@ func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"
 		o.Roots, o.Remotes = r.roots(), remoteFolders(r)
-		o.Xattrs = selectedXattrs(r.config)
+		o.Xattrs = selectedXattrs(r.config, r.opt.Xattrs)
 		if text, _ := r.config.Get(KeyBackupIgnore); r.IsBare() && text != "true" {
 			o.IgnoreFiles = []string{}
 		}
@@ -428,10 +441,22 @@ func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 	return o
 }
 
-// selectedXattrs returns the choice of extended attributes in the configuration, or nil for all.
-func selectedXattrs(c *Config) func(name string) bool {
-	include, exclude := c.Values(KeyIncludeXattr), c.Values(KeyExcludeXattr)
-	if none, _ := c.Get(KeyNoXattrs); none == "true" {
+// selectedXattrs returns the choice of extended attributes, or nil for all.
+func selectedXattrs(c *Config, o XattrOptions) func(name string) bool {
+	include, exclude := o.Include, o.Exclude
+	if include == nil {
+		include = c.Values(KeyIncludeXattr)
+	}
+	if exclude == nil {
+		exclude = c.Values(KeyExcludeXattr)
+	}
+	text, _ := c.Get(KeyNoXattrs)
+	none := text == "true"
+	if o.None != nil {
+		none = *o.None
+	}
+
+	if none {
 		exclude = []string{"*"}
 	}
 	if len(include)+len(exclude) == 0 {

@@ -43,6 +43,10 @@ type ScanOptions struct {
 	// NoUntracked reports only paths that are in the index.
 	NoUntracked bool
 
+	// EmptyRoots takes the files of an empty root for deleted. Otherwise the root is
+	// Unreadable, since its disk may not be mounted.
+	EmptyRoots bool
+
 	// Anchors gets the folders on which deletions depend, for [Anchors.Recheck]. Then
 	// untracked paths that vanish during the scan are reported as Deleted, too. Nil: not.
 	Anchors *Anchors

@@ -40,8 +40,8 @@ func (d *dirScan) scan(t *scanTask) {
 	}
 	defer d.folder.Close()
 
-	if d.isRoot && d.only == nil && len(d.list.entries) == 0 && d.tracked != nil && d.tracked.Len()+len(d.tracked.Subdirs()) > 0 {
-		d.unreadable(pathError("read", d.path, errRootEmpty))
+	if d.isRoot && !d.o.EmptyRoots && d.only == nil && len(d.list.entries) == 0 && d.tracked != nil && d.tracked.Len()+len(d.tracked.Subdirs()) > 0 {
+		d.unreadable(pathError("read", d.path, ErrEmptyRoot))
 		return
 	}
 	d.readIgnoreFiles()
@@ -293,9 +293,11 @@ func (d *dirScan) hides(n *scanName) bool {
 	return true
 }
 
-// The reasons why a root cannot be read.
+// ErrEmptyRoot means that a folder of [Options.Roots] is empty, though files of it are tracked.
+var ErrEmptyRoot = errors.New("empty, though it had files; is its disk mounted?")
+
+// The other reasons why a root cannot be read.
 var (
-	errRootEmpty   = errors.New("empty, though it had files; is its disk mounted?")
 	errRootMissing = errors.New("configured, but does not exist")
 	errRootSymlink = errors.New("a symlink, which is not followed; configure the path that it leads to")
 )

@@ -34,6 +34,3 @@ func CheckXattrPattern(pattern string) error {
 
 // slashless replaces the slashes of a name, which have no meaning, by characters that no name has.
 func slashless(name string) string { return strings.ReplaceAll(name, "/", "\x00") }
-
-// UseXattrs sets [Options.Xattrs] of a Worktree. Call it before its methods.
-func UseXattrs(w *Worktree, want func(name string) bool) { w.opt.Xattrs = want }

@@ -37,13 +37,13 @@ type backupOptions struct {
 	host   string // recorded in the commit; empty: this machine
 	labels []string
 	selection
-	xattrs xattrOptions
 	reports
 	wait       bool
 	dryRun     bool
 	check      float64 // share of the stored data to read back
 	localLimit uint64  // bytes; 0: none
 	maxDeleted float64 // share of the files of a root; 0: the default
+	emptyRoots bool    // the command line permits paths without files
 
 	flags *pflag.FlagSet
 }
@@ -96,7 +96,8 @@ earlier backups have. Files that cannot be read, and PATHs that do not exist,
 keep their last version: they are skipped and listed, and the exit status is 3.
 The status is that of the failed step if one failed. A path or mounted disk that
 goes away while the backup reads it counts as skipped, not as deleted. If most
-files of a path are gone, nothing is committed (see --max-deleted). If another
+files of a path are gone, nothing is committed (see --max-deleted). An empty
+path that had files is skipped, except with --max-deleted 100%. If another
 backup of this repository is running, the status is 14, except with --wait.
 
 The commands of --before, --after, --on-success and --on-failure get the summary
@@ -132,7 +133,7 @@ func (o *backupOptions) register(env *Env, cmd *cobra.Command) {
 	flags.BoolVarP(&o.dryRun, "dry-run", "n", false, "only show what would be committed; store, send and run nothing")
 	flags.BoolVar(&o.wait, "wait", false, "wait until another backup of this repository has ended")
 	o.selection.register(cmd)
-	o.xattrs.register(flags, "record")
+	env.repo.xattrs.register(flags, "record")
 	flags.Var(newParsed(&o.check, "", kist.ParseShare), "check", "read back and check `N%` of the stored data")
 	flags.Var(newParsed(&o.maxDeleted, "", kist.ParseShare), "max-deleted", "commit nothing if more than `N%` of the files below a path are gone (default 75%, from 100 files on)")
 	flags.Var(newParsed(&o.localLimit, "", kist.ParseSize), "local-limit", "keep about `SIZE` here, and the rest only on the remote")
@@ -210,6 +211,7 @@ type backup struct {
 // run makes a backup and prints its summary. Only one backup of a repository runs at a
 // time.
 func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+	o.emptyRoots = o.maxDeleted >= 1 // for this backup only, so no key permits it
 	if err := o.configure(env, r); err != nil {
 		return err
 	}
@@ -577,6 +579,9 @@ func (b *backup) print() {
 		env.info("hint: the .kist of another repository is in no backup but its own: 'kist -C FOLDER backup'")
 	}
 	if err := partialError(env, b.repo, b.skipped); err != nil {
+		if slices.ContainsFunc(b.skipped, func(s object.Skipped) bool { return s.Reason == worktree.ErrEmptyRoot.Error() }) {
+			err = hintf(err, "if its files were deleted on purpose, 'kist backup --max-deleted 100%%' commits that")
+		}
 		sayOutcome(env, outcomeOf(err))
 	}
 

@@ -12,12 +12,11 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
-	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 // add stages the changes.
@@ -123,13 +122,8 @@ func (b *backup) addOptions(ctx context.Context, args []string) (stage.AddOption
 	if err != nil {
 		return stage.AddOptions{}, err
 	}
-	xattrs, err := b.xattrs.selected()
-	if err != nil {
-		return stage.AddOptions{}, err
-	}
-	worktree.UseXattrs(b.repo.Worktree(), xattrs)
 	exclude, err := b.selection.options(b.env)
-	limit := stage.DeletedLimit{Share: b.maxDeleted}
+	limit := stage.DeletedLimit{Share: b.maxDeleted, EmptyRoots: b.emptyRoots}
 	if b.maxDeleted == 0 {
 		limit = stage.DeletedLimit{Share: 0.75, Least: 100}
 	}

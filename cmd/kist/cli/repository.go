@@ -50,8 +50,9 @@ func (e *Env) open() (*kist.Repository, error) {
 
 // repoOptions are options that a command sets before it opens the repository.
 type repoOptions struct {
-	setID bool    // restore set-user-ID and set-group-ID bits
-	lost  *losses // receives the accepted losses that the command passes over; nil: it stops at them
+	setID  bool         // restore set-user-ID and set-group-ID bits
+	xattrs xattrOptions // the extended attributes of the worktree
+	lost   *losses      // receives the accepted losses that the command passes over; nil: it stops at them
 
 	damaged []func() bool // report whether the command passed over damage
 }
@@ -112,6 +113,10 @@ func (e *Env) options() (kist.Options, error) {
 	if err != nil {
 		return kist.Options{}, err
 	}
+	xattrs, err := e.repo.xattrs.given()
+	if err != nil {
+		return kist.Options{}, err
+	}
 	date := e.Now
 	if e.Getenv("KIST_DATE") != "" {
 		date = func() time.Time { return at }
@@ -128,8 +133,8 @@ func (e *Env) options() (kist.Options, error) {
 		Lost:     e.repo.lost.hook(),
 		Backend:  e.openBackend,
 		Retry:    retryOptions(e),
-		Umask:    e.Umask,
-		SetID:    e.repo.setID,
+
+		FileOptions: kist.FileOptions{Umask: e.Umask, SetID: e.repo.setID, Xattrs: xattrs},
 	}, nil
 }
 

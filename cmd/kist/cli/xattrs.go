@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -12,21 +13,40 @@ import (
 type xattrOptions struct {
 	none             bool
 	include, exclude []string
+	flags            *pflag.FlagSet // nil: the command has no such options
 }
 
 // register adds the options. Does says what the command does with attributes, and begins the help.
 func (o *xattrOptions) register(flags *pflag.FlagSet, does string) {
+	o.flags = flags
 	flags.BoolVar(&o.none, "no-xattrs", false, does+" no extended attributes, and so no ACLs")
 	flags.StringArrayVar(&o.include, "include-xattr", nil, does+" only extended attributes that match `PATTERN`, as in 'user.*'")
 	flags.StringArrayVar(&o.exclude, "exclude-xattr", nil, does+" no extended attributes that match `PATTERN`, as in 'system.posix_acl_*'")
 }
 
-// selected returns the function that selects attributes, or nil for all.
-func (o *xattrOptions) selected() (func(name string) bool, error) {
+// check returns a usage error if a pattern is invalid.
+func (o *xattrOptions) check() error {
 	for _, pattern := range slices.Concat(o.include, o.exclude) {
 		if err := worktree.CheckXattrPattern(pattern); err != nil {
-			return nil, usagef("pattern %s: %w", quoteArg(pattern), err)
+			return usagef("pattern %s: %w", quoteArg(pattern), err)
 		}
+	}
+	return nil
+}
+
+// given returns the options of the command line for the worktree of a repository.
+func (o *xattrOptions) given() (kist.XattrOptions, error) {
+	given := kist.XattrOptions{Include: o.include, Exclude: o.exclude}
+	if o.flags != nil && o.flags.Changed("no-xattrs") {
+		given.None = &o.none
+	}
+	return given, o.check()
+}
+
+// selected returns the function that selects attributes, or nil for all.
+func (o *xattrOptions) selected() (func(name string) bool, error) {
+	if err := o.check(); err != nil {
+		return nil, err
 	}
 	exclude := o.exclude
 	if o.none {

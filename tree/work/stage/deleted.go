@@ -62,10 +62,15 @@ func (list edits) keep(path string, why error) edits {
 	return append(list, edit{path: path, state: worktree.Unreadable, why: reason(why)})
 }
 
-// DeletedLimit is how many files may be deleted at once. The zero DeletedLimit permits all.
+// DeletedLimit is how many files may be deleted at once. The zero DeletedLimit permits all, except
+// those of a root that is empty.
 type DeletedLimit struct {
 	Share float64 // of the staged files below a root of the worktree; 0: all
 	Least int     // deleted files that the limit needs to count
+
+	// EmptyRoots permits that a root of the worktree has lost all files, see
+	// [worktree.ScanOptions]. Otherwise it is skipped.
+	EmptyRoots bool
 }
 
 // DeletedError means that more files are gone than a [DeletedLimit] permits.

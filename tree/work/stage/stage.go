@@ -133,7 +133,7 @@ func (s *stager) scanAndStore(ctx context.Context, o AddOptions) (edits, error) 
 	r, idx := s.repo, s.idx
 	var anchors worktree.Anchors
 	found, err := scan(ctx, r, s.worktree, idx, worktree.ScanOptions{
-		Paths: o.Paths, IncludeIgnored: o.Force, Git: o.Git, Exclude: o.Exclude, NoUntracked: o.Update, Times: true, Anchors: &anchors,
+		Paths: o.Paths, IncludeIgnored: o.Force, Git: o.Git, Exclude: o.Exclude, NoUntracked: o.Update, Times: true, EmptyRoots: o.MaxDeleted.EmptyRoots, Anchors: &anchors,
 	})
 	if err != nil {
 		return nil, err

@@ -417,7 +417,13 @@ func TestAccess(t *testing.T) {
 	s.want(404, "eve", "COPY", team+"secret/plan", "", to("mine"))
 	s.want(404, "eve", "MOVE", team+"secret", "", to("mine"))
 	s.want(404, "eve", "DELETE", team+"secret/plan", "")
-	s.want(403, "eve", "PUT", team+"secret/plan", "of eve")
+	for _, folder := range []string{"secret", "missing"} { // eve cannot tell them apart
+		s.want(409, "eve", "PUT", team+folder+"/plan", "of eve")
+		s.want(409, "eve", "MKCOL", team+folder+"/plan", "")
+		s.want(409, "eve", "COPY", team+"a.txt", "", to(folder+"/plan"))
+		s.want(404, "eve", "COPY", team+folder, "", to(folder+"/plan"))
+	}
+	s.want(403, "eve", "PUT", team+"secret", "of eve") // the name is taken
 	s.want(403, "eve", "PUT", team+"open/x", "of eve")
 	s.want(403, "eve", "DELETE", team+"open/", "")
 	s.want(403, "eve", "MOVE", team+"open/", "", to("mine"))

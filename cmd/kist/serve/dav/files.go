@@ -406,6 +406,9 @@ func (q *request) copy(src *place) error {
 	if err != nil {
 		return err
 	}
+	if _, err := src.entry(q.r.Context()); err != nil {
+		return err
+	}
 	shallow, err := q.checkCopy(src, dst)
 	if err != nil {
 		return err

@@ -132,7 +132,32 @@ func (q *request) inBranch(branch, path string, commit object.ID, v pending.View
 // setRules sets the rules of the user for a place.
 func (q *request) setRules(p *place) (err error) {
 	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, access.Place{Commit: p.commit, Tree: p.view.Tree, Objects: p.view.Objects})
-	return err
+	if err != nil {
+		return err
+	}
+	return p.conceal(q.r.Context())
+}
+
+// conceal moves a place in a folder that the user may not read into a folder that does not
+// exist. So each method answers as for a missing folder.
+func (p *place) conceal(ctx context.Context) error {
+	above := p.path
+	for {
+		seen, err := p.rules.Readable(ctx, above)
+		if err != nil {
+			return err
+		}
+		if seen || above == "" {
+			break
+		}
+		above, _ = tree.Split(above)
+	}
+
+	hidden := strings.TrimPrefix(p.path[len(above):], "/")
+	if _, below, ok := strings.Cut(hidden, "/"); ok {
+		p.path = tree.Join(above, tree.Join(newUUID(), below))
+	}
+	return nil
 }
 
 // at returns the place in the same tree at another state and path.

@@ -50,6 +50,7 @@ func TestNoLeak(t *testing.T) {
 		for range 30 {
 			for _, v := range visitors {
 				a.exact(v)
+				a.compare(v)
 				a.readAnything(v)
 			}
 		}
@@ -350,6 +351,76 @@ func (a *attacked) changeAnything(v visitor) {
 	if a.named(code, at); code < 300 && (method == "COPY" || method == "MOVE") {
 		a.send(v, http.MethodGet, fresh, "")
 		a.send(v, "PROPFIND", fresh, "", "Depth: infinity")
+	}
+}
+
+// compare sends the same WebDAV request to a place in a hidden folder and in one that does not
+// exist. The answers must be the same. No request can succeed.
+func (a *attacked) compare(v visitor) {
+	a.Helper()
+	c := a.commits[a.head]
+	if v.name == "" || len(c.files) == 0 {
+		return
+	}
+	hidden := pick(a.rand, slices.Sorted(maps.Keys(c.files)))
+	if a.visible(v, a.head, hidden) {
+		return
+	}
+	hidden = tree.Join(hidden, a.token(9))
+	above, _ := tree.Split(hidden)
+	for above != "" && !a.visible(v, a.head, above) {
+		above, _ = tree.Split(above)
+	}
+	names := strings.Split(strings.TrimPrefix(hidden[len(above):], "/"), "/")
+	names[0] = a.token(8)
+	missing := tree.Join(above, strings.Join(names, "/"))
+
+	method, branch := pick(a.rand, a.methods), dav.Prefix+"/branches/team/"
+	body, headers := "", []string{"Depth: " + pick(a.rand, []string{"0", "infinity"})}
+	for _, line := range []string{"If-Match: *", "If-None-Match: *", "Overwrite: F"} {
+		if a.rand.IntN(6) == 0 {
+			headers = append(headers, line)
+		}
+	}
+	switch method {
+	case http.MethodPut:
+		body = "text"
+	case "LOCK":
+		body = `<lockinfo xmlns="DAV:"><lockscope><exclusive/></lockscope><locktype><write/></locktype></lockinfo>`
+	case "PROPPATCH":
+		body = `<propertyupdate xmlns="DAV:"><set><prop><x xmlns="u:">y</x></prop></set></propertyupdate>`
+	}
+
+	// The source of a copy is the place, the folder above it, or a path that the visitor may see.
+	kind := a.rand.IntN(3)
+	var seen []string
+	for p := range c.files {
+		if a.visible(v, a.head, p) {
+			seen = append(seen, p)
+		}
+	}
+	slices.Sort(seen)
+	ask := func(p string) string {
+		at, send := p, headers
+		if method == "COPY" || method == "MOVE" {
+			to := p
+			switch {
+			case kind == 0:
+				to += "2"
+			case kind == 1 || len(seen) == 0:
+				at = path.Dir(p)
+			default:
+				at = seen[len(a.names)%len(seen)]
+			}
+			send = append(slices.Clip(headers), "Destination: "+a.url+branch+escapePath(to))
+		}
+		code, header, text := a.send(v, method, branch+escapePath(at), body, send...)
+		header.Del("Date")
+		return fmt.Sprint(code, header, text)
+	}
+	one, two := ask(hidden), ask(missing)
+	if one != two {
+		a.Errorf("%s %q of %q as %q: %s; of %q, which does not exist: %s", method, headers, hidden, v.name, one, missing, two)
 	}
 }
 

@@ -19,7 +19,8 @@ var (
 	ErrLost = errors.New("missing, its log says that it is at")
 
 	// ErrCut is matched by the error for a log that does not lead to the present value of
-	// its ref. Its last lines, or all of them, are lost.
+	// its ref. Its last lines, or all of them, are lost. So is a line of the stash's log if the
+	// lines around its place do not meet.
 	ErrCut = errors.New("lines are missing")
 
 	// ErrEmptied is matched by the error for an empty log of an existing ref, which
@@ -87,6 +88,22 @@ func compareLog(found map[string]content, name string) error {
 		return Damaged("logs/"+name, fmt.Errorf("%w: it leads to %s, and %s is at %s", ErrCut, newest.New.Short(), name, at.Short()))
 	}
 	return nil
+}
+
+// findGap returns the index of an entry of the stash's log that begins elsewhere than the entry
+// before it ends, or -1. Entries are newest first. A line between them is lost: lines of this
+// log never expire, and a dropped one joins its neighbours.
+func findGap(entries []LogEntry) int {
+	for i, e := range entries {
+		if i == len(entries)-1 {
+			if !e.Old.IsZero() {
+				return i
+			}
+		} else if before := entries[i+1]; e.Old != before.New && e.Old != before.Old { // after a kill, before had no effect
+			return i
+		}
+	}
+	return -1
 }
 
 // begunFile is the file in the staging folder with the names that an update is about to

@@ -3,6 +3,7 @@ package refs
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -68,6 +69,59 @@ func TestRootsNamesLosses(t *testing.T) {
 	}
 	if _, err := s.Roots(ctx); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Roots names a line that is missing anywhere in the log of the stash, and a repair builds it again.
+func TestRootsNamesStashGap(t *testing.T) {
+	s := compared(t)
+	log := "logs/" + Stash
+	text, list := s.mustRead(t, log), s.log(t, Stash)
+	lines := slices.Collect(strings.Lines(text))
+	for i := range lines {
+		s.spoil(t, log, strings.Join(slices.Delete(slices.Clone(lines), i, i+1), ""))
+		var damage *object.DamageError
+		if _, err := s.Roots(ctx); !errors.Is(err, ErrCut) || !errors.As(err, &damage) || damage.Name != log {
+			t.Errorf("line %d is gone: %v, want ErrCut", i+1, err)
+		}
+		done, err := s.RepairLog(ctx, Stash, func(e *LogEntry) bool { e.Who, e.Reason = ann, "test"; return true })
+		if err != nil || !done.Loses() || s.log(t, Stash) != list {
+			t.Errorf("line %d: repaired %+v, %v: %s, want %s", i+1, done, err, s.log(t, Stash), list)
+		}
+	}
+
+	// If nothing is known of the lost lines, the others join.
+	s.spoil(t, log, lines[1]+lines[3])
+	none := func(*LogEntry) bool { return false }
+	if done, err := s.RepairLog(ctx, Stash, none); err != nil || done.Dropped != 2 {
+		t.Errorf("two lines are gone: repaired %+v, %v", done, err)
+	}
+	if _, err := s.Roots(ctx); err != nil {
+		t.Errorf("after the repair: %v", err)
+	}
+}
+
+// The log of the stash has no gap after a kill, further stashes and drops of any of them.
+func TestStashGapAfterKill(t *testing.T) {
+	for drop := range 4 {
+		s := newStore(t)
+		s.set(t, Stash, id(0))
+		s.spoil(t, "logs/"+Stash, s.mustRead(t, "logs/"+Stash)+string(encodeEntry(LogEntry{Old: id(0), New: id(1)}))) // its writer was killed
+		s.set(t, Stash, id(2))
+		s.set(t, Stash, id(3))
+		for range 2 {
+			entries, err := s.Log(Stash)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := min(drop, len(entries)-1)
+			if err := s.DropEntry(ctx, Stash, i, entries[i].New); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := s.Roots(ctx); err != nil {
+				t.Errorf("without stash %d: %v: %s", drop, err, s.log(t, Stash))
+			}
+		}
 	}
 }
 

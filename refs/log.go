@@ -451,8 +451,10 @@ func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID)
 		}
 		return moved
 	}
-	if i > 0 {
-		entries[i-1].Old = entries[i].Old
+	for j := range i {
+		if j == i-1 || entries[j].Old == id { // after a kill, an earlier one may begin here, too
+			entries[j].Old = entries[i].Old
+		}
 	}
 	if entries = slices.Delete(entries, i, i+1); len(entries) == 0 {
 		return s.delete([]string{name})

@@ -31,12 +31,15 @@ const maxMendable = 4 * maxLineSize
 // returns false if there was no such line.
 func (s *Store) RepairLog(ctx context.Context, name string, fill func(*LogEntry) bool) (done LogRepair, err error) {
 	err = s.rewriteLog(ctx, name, func(data []byte, at value, entries []LogEntry, damage error) ([]LogEntry, error) {
-		m := &logMender{fill: fill, at: at.id}
+		m := &logMender{fill: fill, at: at.id, joined: name == Stash}
 		if damage == nil {
 			m.entries = entries
 			slices.Reverse(m.entries)
 		} else {
 			m.mendAll(data)
+		}
+		if m.joined {
+			m.closeGaps()
 		}
 		m.addEnd()
 		done = m.done
@@ -50,6 +53,7 @@ func (s *Store) RepairLog(ctx context.Context, name string, fill func(*LogEntry)
 type logMender struct {
 	fill    func(*LogEntry) bool
 	at      object.ID // the present value of the ref
+	joined  bool      // each entry begins where the one before ends
 	entries []LogEntry
 	broken  []byte // the damaged bytes since the last entry
 	done    LogRepair
@@ -101,6 +105,35 @@ func (m *logMender) endBroken(next *LogEntry) {
 		lines--
 	}
 	m.done.Dropped += lines
+	if m.joined && next != nil {
+		next.Old = m.last()
+	}
+}
+
+// closeGaps rebuilds a line wherever [findGap] misses one, or joins the lines around it.
+func (m *logMender) closeGaps() {
+	for {
+		slices.Reverse(m.entries)
+		gap := findGap(m.entries)
+		slices.Reverse(m.entries)
+		if gap < 0 {
+			return
+		}
+
+		at := len(m.entries) - 1 - gap
+		next := &m.entries[at]
+		e := LogEntry{New: next.Old, Time: next.Time, Who: next.Who}
+		if at > 0 {
+			e.Old = m.entries[at-1].New
+		}
+		if m.fill(&e) {
+			m.entries = slices.Insert(m.entries, at, e)
+			m.done.Rebuilt++
+		} else {
+			next.Old = e.Old
+			m.done.Dropped++
+		}
+	}
 }
 
 // last returns the commit that the entries lead to.

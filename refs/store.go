@@ -202,6 +202,11 @@ func (d folder) contentOf(file string, keep func(name string, e LogEntry) bool) 
 	if len(entries) > 0 {
 		c.newest = &entries[0]
 	}
+	if err == nil && name == Stash {
+		if i := findGap(entries); i >= 0 {
+			err = Damaged(file, fmt.Errorf("%w: none leads to %s", ErrCut, entries[i].Old.Short()))
+		}
+	}
 	seen := map[object.ID]bool{{}: true}
 	for _, e := range entries {
 		if keep != nil && !keep(name, e) {

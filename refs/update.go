@@ -522,7 +522,13 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 	if name == Stash && err == nil && len(log) > 0 && log[0].New == id {
 		return s.write(file{name, value{id: id}.encode()})
 	}
-	if err := s.apply([]move{{Change: Change{Name: name, Old: id, New: id, Reason: reason}}}, who); err != nil {
+	old := id
+	if name == Stash && err == nil {
+		if old = (object.ID{}); len(log) > 0 {
+			old = log[0].New
+		}
+	}
+	if err := s.apply([]move{{Change: Change{Name: name, Old: old, New: id, Reason: reason}}}, who); err != nil {
 		return fmt.Errorf("repair %s: %w", name, err)
 	}
 

@@ -37,6 +37,18 @@ var lexers = sync.OnceValue(func() *chroma.LexerRegistry {
 	return registry
 })
 
+// maxLanguage is the longest name of a language that [lexerOf] looks for.
+const maxLanguage = 40
+
+// lexerOf returns the lexer for the name of a language, or nil.
+func lexerOf(language string) *chroma.RegexLexer {
+	if len(language) > maxLanguage {
+		return nil
+	}
+	lexer, _ := lexers().Get(language).(*chroma.RegexLexer)
+	return lexer
+}
+
 // lexerFor returns the lexer for a file of a name, or nil.
 func lexerFor(name string) *chroma.RegexLexer {
 	lexer, _ := lexers().Match(path.Base(name)).(*chroma.RegexLexer)

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"html/template"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark/ast"
 	extension "github.com/yuin/goldmark/extension/ast"
@@ -28,18 +31,19 @@ var maxRendering = 500 * time.Millisecond
 
 // markdown renders texts in Markdown. It is safe for concurrent use.
 type markdown struct {
-	places chan struct{}
-	parser parser.Parser
+	places  chan struct{}
+	parser  parser.Parser
+	painter *painter // of blocks of code
 }
 
-func newMarkdown() *markdown {
+func newMarkdown(p *painter) *markdown {
 	var inline []util.PrioritizedValue
 	for _, p := range append(parser.DefaultInlineParsers(), util.Prioritized(strikethrough{}, 500)) {
 		inline = append(inline, util.Prioritized(stoppableInline{p.Value.(parser.InlineParser)}, p.Priority))
 	}
 	paragraphs := append(parser.DefaultParagraphTransformers(), util.Prioritized(tables{}, 200))
-	p := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithInlineParsers(inline...), parser.WithParagraphTransformers(paragraphs...))
-	return &markdown{make(chan struct{}, maxRendered), p}
+	parser := parser.NewParser(parser.WithBlockParsers(parser.DefaultBlockParsers()...), parser.WithInlineParsers(inline...), parser.WithParagraphTransformers(paragraphs...))
+	return &markdown{make(chan struct{}, maxRendered), parser, p}
 }
 
 // place is where a text is: links in it are relative to that.
@@ -56,9 +60,9 @@ func (m *markdown) render(ctx context.Context, at place, source []byte) (html te
 		return "", false
 	}
 
-	ctx, stop := context.WithTimeout(ctx, maxRendering)
+	rendering, stop := context.WithTimeout(ctx, maxRendering)
 	defer stop()
-	w, ok := beside(ctx, m.places, func(ctx context.Context) *markdownWriter {
+	w, ok := beside(rendering, m.places, func(ctx context.Context) *markdownWriter {
 		root := m.parse(ctx, source)
 		if root == nil {
 			return nil
@@ -70,7 +74,54 @@ func (m *markdown) render(ctx context.Context, at place, source []byte) (html te
 	if !ok || w == nil {
 		return "", false
 	}
-	return template.HTML(w.b.String()), complete && !w.full
+	return m.painter.fill(ctx, w.b.String(), w.code), complete && !w.full
+}
+
+// codeBlock is a block of code in HTML that does not have its text yet.
+type codeBlock struct {
+	at             int // offset in the HTML
+	language, text string
+}
+
+// fill returns HTML with the texts of blocks of code, which together get the time for one text of a
+// file. Blocks without time, space or a known language have no colours.
+func (p *painter) fill(ctx context.Context, html string, blocks []codeBlock) template.HTML {
+	ctx, stop := context.WithTimeout(ctx, maxHighlighting)
+	defer stop()
+	var b strings.Builder
+	done, space := 0, maxShown-len(html)
+	for _, block := range blocks {
+		b.WriteString(html[done:block.at])
+		done = block.at
+		text := strings.ReplaceAll(block.text, "\r\n", "\n")
+		shown, ok := p.code(ctx, block.language, text)
+		if !ok || len(shown) > space {
+			shown = string(visible(text))
+		}
+		b.WriteString(shown)
+		space -= len(shown)
+	}
+	b.WriteString(html[done:])
+	return template.HTML(b.String())
+}
+
+// code returns a text in a language as HTML with colours. It returns false for an unknown language,
+// a text with long lines, or if ctx ends.
+func (p *painter) code(ctx context.Context, language, text string) (string, bool) {
+	long := func(line string) bool { return len(line) > maxLine }
+	if language == "" || ctx.Err() != nil || !utf8.ValidString(text) || slices.ContainsFunc(strings.Split(text, "\n"), long) {
+		return "", false
+	}
+	lexer := lexerOf(language)
+	if lexer == nil {
+		return "", false
+	}
+	lines, ok := p.colored(ctx, lexer, text)
+	var b strings.Builder
+	for _, line := range lines {
+		b.WriteString(string(line) + "\n")
+	}
+	return b.String(), ok
 }
 
 // parse returns the document, or nil if ctx ends earlier.

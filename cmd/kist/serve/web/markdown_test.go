@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestMarkdown checks the HTML of texts. No markup, address or attribute comes from the source.
 func TestMarkdown(t *testing.T) {
-	m := newMarkdown()
+	m := newMarkdown(newPainter())
 	for source, want := range map[string]string{
 		"# A *title*\n\n# A title": `<h2 id="md-a-title">A <em>title</em></h2><h2 id="md-a-title.2">A title</h2>`,
 		"a **b** `c<` ~~d~~\\\ne":  `<p>a <strong>b</strong> <code>c&lt;</code> <del>d</del><br>e</p>`,
@@ -17,6 +18,9 @@ func TestMarkdown(t *testing.T) {
 		"- [ ] a\n- [x] b":         `<ul><li class="task">☐ a</li><li class="task">☑ b</li></ul>`,
 		"> a\n\n---\n\n    b<\n":   `<blockquote><p>a</p></blockquote><hr><pre tabindex="0"><code>b&lt;</code></pre>`,
 		"``` go\n<b>\n```":         `<pre tabindex="0"><code>&lt;b&gt;</code></pre>`,
+		"```go x\n// <b>\n```\n> ~~~ Bash\n> # é\n\nc": `<pre tabindex="0"><code><span class="hl-comment">// &lt;b&gt;</span></code></pre>` +
+			`<blockquote><pre tabindex="0"><code><span class="hl-comment"># é</span></code></pre></blockquote><p>c</p>`,
+		"```\n// b\n```\n```nothing\n// \x1b\n```": `<pre tabindex="0"><code>// b</code></pre><pre tabindex="0"><code>// <span class="escape">\x1b</span></code></pre>`,
 		"|a|b|\n|-|:-:|\n|1|\n|2\\|3|4|5|": `<div class="sheet" tabindex="0" role="region" aria-label="Table"><table><thead><tr><th scope="col">a</th><th scope="col" class="center">b</th></tr></thead>` +
 			`<tbody><tr><td>1</td><td class="center"></td></tr><tr><td>2|3</td><td class="center">4</td></tr></tbody></table></div>`,
 		"&lt;&copy; \\&lt; \\<b>": `<p>&lt;© &amp;lt; &lt;b&gt;</p>`,
@@ -80,7 +84,7 @@ func hostileMarkdown(n int) map[string]string {
 
 // The parser of a hostile text stops soon after its request ends, and its page shows the source.
 func TestMarkdownStops(t *testing.T) {
-	m := newMarkdown()
+	m := newMarkdown(newPainter())
 	for name, text := range hostileMarkdown(16 << 10) {
 		if strings.Count(text, "]:") > maxReferences { // the parser is not used
 			if got, complete := m.render(t.Context(), place{"a.md", ""}, []byte(text)); got != "" || complete {
@@ -114,10 +118,32 @@ type counting struct {
 
 func (c *counting) Err() error { c.asked(); return nil }
 
+// All blocks of code of a text share the time and the space for colours. Without them, they have their
+// text.
+func TestMarkdownCode(t *testing.T) {
+	text := strings.Repeat("```go\n\x01//\n```\n", maxMarkdown/18)
+	got, complete := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte(text))
+	if n := strings.Count(string(got), "<pre"); !complete || n != maxMarkdown/18 || len(got) > maxShown {
+		t.Errorf("%d blocks with %d bytes, complete: %v", n, len(got), complete)
+	}
+
+	long := "```go\n// " + strings.Repeat("a", maxLine+1) + "\n```\n"
+	if got, _ := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte(long)); !strings.Contains(string(got), long[6:len(long)-5]) || strings.Contains(string(got), "<span") {
+		t.Errorf("a long line is cut: %.200s", got)
+	}
+
+	defer func(d time.Duration) { maxHighlighting = d }(maxHighlighting)
+	maxHighlighting = 0
+	want := "<pre tabindex=\"0\"><code>// a\n</code></pre>\n"
+	if got, complete := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte("```go\n// a\n```")); string(got) != want || !complete {
+		t.Errorf("without time: %q, complete: %v, want %q", got, complete, want)
+	}
+}
+
 // A text that is too long is rendered up to the end of a line.
 func TestMarkdownCut(t *testing.T) {
 	text := strings.Repeat("a line\n\n", maxMarkdown/8+10)
-	got, complete := newMarkdown().render(t.Context(), place{"a.md", ""}, []byte(text))
+	got, complete := newMarkdown(newPainter()).render(t.Context(), place{"a.md", ""}, []byte(text))
 	if n := strings.Count(string(got), "<p>a line</p>"); complete || n != maxMarkdown/8 {
 		t.Errorf("%d paragraphs, complete: %v; want %d", n, complete, maxMarkdown/8)
 	}

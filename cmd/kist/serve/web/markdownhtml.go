@@ -22,6 +22,7 @@ type markdownWriter struct {
 	source  []byte
 	at      place
 	b       strings.Builder
+	code    []codeBlock
 	anchors map[string]int // how often each anchor was used
 	depth   int            // of blocks and emphasis
 	link    bool           // the text is in a link
@@ -81,8 +82,10 @@ func (w *markdownWriter) block(n ast.Node) {
 		w.item(n)
 	case *ast.ThematicBreak:
 		w.b.WriteString("<hr>\n")
-	case *ast.CodeBlock, *ast.FencedCodeBlock:
-		w.b.WriteString(`<pre tabindex="0"><code>` + string(visible(w.content(n.Lines()))) + "</code></pre>\n")
+	case *ast.CodeBlock:
+		w.codeBlock("", n.Lines())
+	case *ast.FencedCodeBlock:
+		w.codeBlock(string(n.Language(w.source)), n.Lines())
 	case *ast.HTMLBlock:
 		if shown := strings.TrimSpace(withoutTags(w.content(n.Lines()))); shown != "" {
 			w.b.WriteString("<p>" + string(visible(shown)) + "</p>\n")
@@ -92,6 +95,13 @@ func (w *markdownWriter) block(n ast.Node) {
 	default:
 		w.inline(n)
 	}
+}
+
+// codeBlock writes a block of code, and leaves its text to [painter.fill].
+func (w *markdownWriter) codeBlock(language string, text *lines.Segments) {
+	w.b.WriteString(`<pre tabindex="0"><code>`)
+	w.code = append(w.code, codeBlock{w.b.Len(), language, w.content(text)})
+	w.b.WriteString("</code></pre>\n")
 }
 
 // inline writes a node that is part of a line. Unknown nodes are left out.

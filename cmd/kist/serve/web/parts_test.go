@@ -121,6 +121,14 @@ func TestReadme(t *testing.T) {
 	r.Write("few/f10", "x")
 	r.Write("few/f9", "x")
 	r.Write("odd.md", "\x00\x01")
+	for name, text := range map[string]string{"wide.md": "# Añb\n", "wide.tsv": "a\tñ\n1\t2\n", "wide.go": "package ñ\n", "wide.csv": "ñ,\"" + strings.Repeat("b\n", 1<<20)} {
+		wide := []byte("\xff\xfe")
+		for _, char := range text {
+			wide = append(wide, byte(char), byte(char>>8))
+		}
+		r.Write(name, string(wide))
+	}
+	r.Write("half.txt", "\xff\xfea\x00\x00\xdc")
 	r.Write("broken.csv", "a,\""+strings.Repeat("b\n", 1<<20))
 	commit(r, "texts")
 	s := served(t, r, false)
@@ -137,6 +145,14 @@ func TestReadme(t *testing.T) {
 	}
 	s.page("/tree/large", "<strong>far</strong> down")
 	s.page("/blob/odd.md", "no preview")
+
+	// Texts in UTF-16.
+	s.page("/blob/wide.md", `<h2 id="md-añb">Añb</h2>`)
+	s.page("/blob/wide.md?as=source", `# Añb`)
+	s.page("/blob/wide.tsv", `class="right">ñ</th>`, `class="right">2</td>`)
+	s.page("/blob/wide.go", `<span class="hl-keyword">package</span> ñ`)
+	s.page("/blob/wide.csv", `id="L2"`, "ñ,")
+	s.page("/blob/half.txt", "no preview")
 	s.page("/blob/broken.csv", `id="L2"`, "a,")
 }
 

@@ -18,7 +18,7 @@ import (
 
 // The most of a text that a page shows. A reader of a later part reads all before it.
 const (
-	maxPreview = 512 << 10 // bytes that are looked at to find the sort of a file
+	maxPreview = 512 << 10 // bytes of text that are looked at to find the sort of a file
 	maxRows    = 2000      // lines
 	maxAbove   = 20        // lines before the one that an address names
 	maxScanned = 64 << 20  // bytes of a file that are read for a part of it
@@ -92,9 +92,9 @@ func (p *preview) read(ctx context.Context, s *site, v *serve.Commit) error {
 		return nil
 	}
 
-	content := object.NewContentReader(ctx, v.Objects, p.Entry)
+	content, isnt := asUTF8(object.NewContentReader(ctx, v.Objects, p.Entry))
 	head, err := io.ReadAll(io.LimitReader(content, maxPreview))
-	if err != nil || !tree.IsText(head) {
+	if err != nil || !tree.IsText(head) || isnt() {
 		return err
 	}
 	if isMarkdown(p.Path) || isSheet(p.Path) {
@@ -102,8 +102,8 @@ func (p *preview) read(ctx context.Context, s *site, v *serve.Commit) error {
 			if p.Other, err = p.readForm(ctx, s, head, content); p.Other || err != nil {
 				return err
 			}
-			content = object.NewContentReader(ctx, v.Objects, p.Entry)
-			_, err = content.Seek(int64(len(head)), io.SeekStart)
+			content, _ = asUTF8(object.NewContentReader(ctx, v.Objects, p.Entry))
+			_, err = io.CopyN(io.Discard, content, int64(len(head)))
 		}
 	}
 	if err != nil {

@@ -56,7 +56,8 @@ func New(ctx context.Context, of *serve.Site, o Options) (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all, painter: newPainter(), markdown: newMarkdown()}
+	s := &site{Site: of, Options: o, name: filepath.Base(of.Repo.Home()), pages: all, painter: newPainter()}
+	s.markdown = newMarkdown(s.painter)
 	start := func(work func(ctx context.Context)) { go work(ctx) }
 	s.versions = indexed{of, start, make(chan struct{}, 1)}
 	s.dashboard = dashboard{start: start, repo: of.Repo, now: o.Now}

@@ -23,7 +23,12 @@ type FormatError struct {
 	Err    error // details, may be nil
 }
 
-func (e *FormatError) Error() string { return describe("malformed", e.Kind, e.Reason, e.Err) }
+func (e *FormatError) Error() string {
+	if e.Reason == ReasonNewerVersion {
+		return fmt.Sprintf("%s in a %v: %v", e.Kind, ErrNewerFormat, e.Err)
+	}
+	return describe("malformed", e.Kind, e.Reason, e.Err)
+}
 
 // Is makes errors.Is work with [ErrCorrupt] and [ErrNewerFormat].
 func (e *FormatError) Is(target error) bool {
@@ -178,9 +183,18 @@ type CorruptError struct {
 
 func (e *CorruptError) Error() string {
 	if e.Where == "" {
-		return fmt.Sprintf("%s %s is damaged: %v", e.Key.Kind, e.Key.ID, e.Err)
+		return fmt.Sprintf("%s %s %s: %v", e.Key.Kind, e.Key.ID, stateOf(e.Err), e.Err)
 	}
-	return fmt.Sprintf("%s %s is damaged (%s): %v", e.Key.Kind, e.Key.ID, e.Where, e.Err)
+	return fmt.Sprintf("%s %s %s (%s): %v", e.Key.Kind, e.Key.ID, stateOf(e.Err), e.Where, e.Err)
+}
+
+// stateOf returns the words for data that cannot be read because of err. Data in a newer format
+// is not damaged: a repair would not help.
+func stateOf(err error) string {
+	if errors.Is(err, ErrNewerFormat) {
+		return "cannot be read"
+	}
+	return "is damaged"
 }
 
 // Is makes errors.Is(err, ErrCorrupt) true.
@@ -197,7 +211,7 @@ type DamageError struct {
 	Kind error
 }
 
-func (e *DamageError) Error() string { return fmt.Sprintf("%s is damaged: %v", e.Name, e.Err) }
+func (e *DamageError) Error() string { return fmt.Sprintf("%s %s: %v", e.Name, stateOf(e.Err), e.Err) }
 
 // Is makes errors.Is work with [ErrCorrupt] and Kind.
 func (e *DamageError) Is(target error) bool {

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/binary"
 	"hash/crc32"
 	"os"
@@ -10,8 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/canonical"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 )
@@ -23,7 +27,7 @@ type future struct {
 	change   func(data []byte) []byte
 	commands []string
 	as       string // the name of a new file with the change; empty: the file itself is changed
-	status   int    // 0: 12, as every format should
+	status   int    // 0: 12, as every format should; -1: 0
 }
 
 // versionAt returns the change of a version byte.
@@ -42,10 +46,38 @@ func indexVersion(data []byte) []byte {
 	return data
 }
 
+// rootFeature returns the change of a root to the next one, which needs a feature that no program
+// has: to read, write or gc.
+func rootFeature(act string) func([]byte) []byte {
+	return func(data []byte) []byte {
+		const header = 32
+		encoding, _ := canonical.Modes()
+		var body map[string]any
+		if err := cbor.Unmarshal(data[header:len(data)-sha256.Size], &body); err != nil {
+			panic(err)
+		}
+		prev := sha256.Sum256(data)
+		body["seq"], body["prev"], body[act] = 2, prev[:], []string{"future"}
+		body["txid"] = prev[:16]
+		delete(body, "moves")
+		delete(body, "moved")
+		encoded, err := encoding.Marshal(body)
+		if err != nil {
+			panic(err)
+		}
+		next := append(bytes.Clone(data[:header]), encoded...)
+		sum := sha256.Sum256(next)
+		return append(next, sum[:]...)
+	}
+}
+
 // text returns the change of a part of a text.
 func text(from, to string) func([]byte) []byte {
 	return func(data []byte) []byte { return bytes.Replace(data, []byte(from), []byte(to), 1) }
 }
+
+// secondRoot is the name of the root after the only one.
+const secondRoot = "00000000000000000002"
 
 // futures has a format for each page of docs/format. A page without one has the reason.
 var futures = map[string]struct {
@@ -65,7 +97,14 @@ var futures = map[string]struct {
 		{file: "../remote/kist.json", change: text(`"version": 1`, `"version": 2`), commands: []string{"clone ../remote c1", "ls-remote ../remote"}},
 		{file: "../remote/kist.json", change: text(`"read": []`, `"read": ["future"]`), commands: []string{"clone ../remote c2", "ls-remote ../remote"}},
 	}},
-	"rootlog.md":  {files: []future{{file: "../remote/root/*", as: "00000000000000000002", change: versionAt(9, 2), commands: []string{"fetch", "push", "clone ../remote c3", "ls-remote"}}}},
+	"rootlog.md": {files: []future{
+		{file: "../remote/root/*", as: secondRoot, change: versionAt(9, 2), commands: []string{"fetch", "push", "clone ../remote c3", "ls-remote"}},
+		{file: "../remote/root/*", as: secondRoot, change: rootFeature("read"), commands: []string{"fetch", "pull", "push", "clone ../remote c4", "ls-remote", "remote gc origin"}},
+		{file: "../remote/root/*", as: secondRoot, change: rootFeature("write"), commands: []string{"push", "remote gc origin"}},
+		{file: "../remote/root/*", as: secondRoot, change: rootFeature("write"), commands: []string{"fetch", "clone ../remote c5"}, status: -1},
+		{file: "../remote/root/*", as: secondRoot, change: rootFeature("gc"), commands: []string{"remote gc origin"}},
+		{file: "../remote/root/*", as: secondRoot, change: rootFeature("gc"), commands: []string{"fetch", "push"}, status: -1},
+	}},
 	"versions.md": {files: []future{{file: ".kist/versions/changes", change: versionAt(7, 2), commands: []string{"cat large@1"}, status: -1}}}, // a cache, made again
 
 	"pack.md":        {reason: "readers of a part do not read the header, so a new version needs a feature of the root; vectors in remote/pack"},
@@ -146,53 +185,115 @@ func (f *future) check(s *shell) {
 		}
 	}
 
-	want := 12
-	if f.status < 0 {
-		want = 0
+	if f.status == 0 {
+		s.wantNewer(f.file+" of a later version", f.commands...)
+		return
 	}
 	for _, command := range f.commands {
-		if o := s.run(strings.Fields(command)...); o.status != want {
-			s.Errorf("%s of a later version: want exit status %d: %v", f.file, want, o)
+		if o := s.run(strings.Fields(command)...); o.status != 0 {
+			s.Errorf("%s of a later version: want exit status 0: %v", f.file, o)
 		}
 	}
 }
 
-// TestFutureObjects checks that a node in a later version is answered with exit status 12.
-func TestFutureObjects(t *testing.T) {
-	s := withEverything(t)
-	r, err := kist.Open(s.dir, kist.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	head, err := r.Refs().Head()
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	data, err := r.Objects().Get(t.Context(), object.Key{Kind: object.KindCommit, ID: head.ID})
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	session := r.Objects().Begin(volume.SessionOptions{})
-	id, err := session.Put(t.Context(), object.KindCommit, versionAt(3, 2)(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-
-	err = session.Publish(t.Context(), func(ctx context.Context) error {
-		return r.Refs().Update(ctx, []refs.Change{{Name: "refs/heads/future", New: id, Reason: "test"}}, r.Who())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	session.Close()
-	r.Close()
-
-	for _, command := range []string{"log future", "show future", "checkout future", "gc", "push origin future"} {
-		if o := s.run(strings.Fields(command)...); o.status != 12 {
-			t.Errorf("a commit of a later version: want exit status 12: %v", o)
+// wantNewer runs commands that need a newer program: they say so, and call nothing damaged.
+func (s *shell) wantNewer(what string, commands ...string) {
+	s.Helper()
+	for _, command := range commands {
+		o := s.run(strings.Fields(command)...)
+		text := o.stdout + o.stderr
+		if o.status != 12 || !strings.Contains(text, "newer") {
+			s.Errorf("%s: want exit status 12 and its reason: %v", what, o)
+		}
+		for _, bad := range []string{"damage", "corrupt", "--repair", "missing"} {
+			if strings.Contains(text, bad) {
+				s.Errorf("%s: the message has %q: %v", what, bad, o)
+			}
 		}
 	}
+}
+
+// TestFutureObjects checks that a node in a later version is answered with exit status 12, here and
+// in a repository that is cloned or fetched from.
+func TestFutureObjects(t *testing.T) {
+	for _, kind := range []object.Kind{object.KindCommit, object.KindTree, object.KindManifest, object.KindTag} {
+		t.Run(kind.String(), func(t *testing.T) {
+			s := withEverything(t)
+			name := s.addFuture(kind)
+			commands := []string{"show NAME", "checkout NAME", "gc", "verify", "push origin NAME"}
+			switch kind {
+			case object.KindTree:
+				commands = append(commands, "ls NAME", "diff main NAME", "restore --source NAME large", "log NAME -- large", "grep text NAME")
+			case object.KindManifest:
+				commands = append(commands[1:], "cat NAME:large", "restore --source NAME large", "grep text NAME", "archive NAME -o ../x.tar")
+			default:
+				commands = append(commands, "log NAME", "diff main NAME", "merge NAME", "ls NAME")
+			}
+			for i := range commands {
+				commands[i] = strings.Replace(commands[i], "NAME", name, 1)
+			}
+			s.wantNewer("a "+kind.String()+" of a later version", commands...)
+
+			other := s.in("..")
+			other.wantNewer("a "+kind.String()+" of a later version in another repository", "clone repo copy")
+			other.kist("init", "-q", "fetching")
+			other = other.in("fetching")
+			other.kist("remote", "add", "origin", "../repo")
+			other.wantNewer("a "+kind.String()+" of a later version in another repository", "fetch", "pull origin "+name)
+		})
+	}
+}
+
+// addFuture stores a node of a later version of a kind, with all nodes that lead to it, and returns
+// the name of a branch or tag that leads there.
+func (s *shell) addFuture(kind object.Kind) string {
+	s.Helper()
+	ctx := s.Context()
+	check := func(err error) {
+		s.Helper()
+		if err != nil {
+			s.Fatal(err)
+		}
+	}
+	r, err := kist.Open(s.dir, kist.Options{})
+	check(err)
+	defer r.Close()
+	head, err := r.Refs().Head()
+	check(err)
+	commit, err := object.ReadCommit(ctx, r.Objects(), head.ID)
+	check(err)
+	session := r.Objects().Begin(volume.SessionOptions{})
+	defer session.Close()
+
+	// A node gets the later version if it is of the kind.
+	put := func(of object.Kind, data []byte, err error) object.ID {
+		s.Helper()
+		check(err)
+		if of == kind {
+			data = versionAt(3, 2)(data)
+		}
+		id, err := session.Put(ctx, of, data)
+		check(err)
+		return id
+	}
+	chunk, err := session.Put(ctx, object.KindChunk, bytes.Repeat([]byte("chunk"), 20_000))
+	check(err)
+	manifest := object.Manifest{Chunks: []object.ChunkRef{{ID: chunk, Size: 100_000}, {ID: chunk, Size: 100_000}}}
+	data, err := manifest.Encode()
+	large := object.Entry{Name: "large", Type: object.TypeFile, Mode: 0o644, Size: 200_000, Content: object.Key{Kind: object.KindManifest, ID: put(object.KindManifest, data, err)}}
+	root := object.Tree{Entries: []object.Entry{large}}
+	data, err = root.Encode()
+	commit.Tree, commit.Parents, commit.Files, commit.Bytes = put(object.KindTree, data, err), []object.ID{head.ID}, 1, 200_000
+	data, err = commit.Encode()
+	id, name := put(object.KindCommit, data, err), refs.Heads+"future"
+	if kind == object.KindTag {
+		tag := object.Tag{Target: id, Name: "future", Tagger: commit.Committer, Message: "later\n"}
+		data, err = tag.Encode()
+		id, name = put(object.KindTag, data, err), refs.Tags+"future"
+	}
+
+	check(session.Publish(ctx, func(ctx context.Context) error {
+		return r.Refs().Update(ctx, []refs.Change{{Name: name, New: id, Reason: "test"}}, r.Who())
+	}))
+	return "future"
 }

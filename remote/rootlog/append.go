@@ -74,11 +74,20 @@ func (l *Log) mayWrite(base *State, c *Change) error {
 	if base.SingleWriter && !c.SingleWriter {
 		return ErrSingleWriter
 	}
-	err := cmp.Or(unknownFeatures(IdentityName, ActWrite, l.id.Write), unknownFeatures(RootName(base.Seq), ActWrite, base.Write))
-	if err != nil || len(c.Condemn) == 0 && len(c.Delist) == 0 {
-		return err
+	if len(c.Condemn) > 0 || len(c.Delist) > 0 {
+		return l.MayCollect(base)
 	}
-	return cmp.Or(unknownFeatures(IdentityName, ActGC, l.id.GC), unknownFeatures(RootName(base.Seq), ActGC, base.GC))
+	return l.knowsWrite(base)
+}
+
+func (l *Log) knowsWrite(base *State) error {
+	return cmp.Or(unknownFeatures(IdentityName, ActWrite, l.id.Write), unknownFeatures(RootName(base.Seq), ActWrite, base.Write))
+}
+
+// MayCollect returns an error that matches [ErrFormat] if this program lacks a feature for collecting
+// garbage after base. A collector asks before it deletes anything: deletions need no new root.
+func (l *Log) MayCollect(base *State) error {
+	return cmp.Or(l.knowsWrite(base), unknownFeatures(IdentityName, ActGC, l.id.GC), unknownFeatures(RootName(base.Seq), ActGC, base.GC))
 }
 
 // create creates root seq if it is absent, and returns the stored bytes.

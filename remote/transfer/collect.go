@@ -125,6 +125,9 @@ func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptio
 	}
 	c := newCollection(r, local, o)
 	head, err := HeadToWrite(ctx, r)
+	if err == nil {
+		err = r.log.MayCollect(head)
+	}
 	if err == nil && !o.DryRun {
 		err = r.mayCollect(ctx, head)
 	}

@@ -90,8 +90,8 @@ var causes = []struct {
 	{isA[*disk.AwayError], exitFailed, "away", hintAway},
 
 	// Formats, before damage: a newer format looks damaged to older code.
-	{matches(kist.ErrUnsupportedFormat), exitFormat, "", "a newer kist is needed for this repository"},
-	{matches(object.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this repository"},
+	{matches(kist.ErrUnsupportedFormat), exitFormat, "", hintNewer},
+	{matches(object.ErrNewerFormat), exitFormat, "", hintNewer},
 
 	// Package kist.
 	{matches(kist.ErrSetting), exitUsage, "config", "'kist help config' lists the keys and their values"},
@@ -238,6 +238,7 @@ const (
 	hintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
 	hintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
 	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
+	hintNewer        = "a newer kist is needed for this repository"
 	hintAway         = "mount the disk, then run the command again: it does only the rest"
 	hintNoRoots      = "lost roots: restore the folder root/ from a copy before anybody pushes; a first push: wait for it, or run it again"
 	hintEmptied      = "nothing was written; if its disk is not mounted, mount it; to begin again in an empty place, remove the remote and add it again"

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
@@ -104,7 +105,7 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if errors.Is(err, errors.ErrUnsupported) {
 		return hintf(err, "--single-host does it, if no other machine uses the repository now")
 	}
-	if isA[*gc.NeededError](err) {
+	if isA[*gc.NeededError](err) && !errors.Is(err, object.ErrNewerFormat) {
 		return hintf(err, "no reachable object was deleted; 'kist verify' shows the damage, and gc works again after 'kist verify --repair'")
 	}
 	if err != nil {

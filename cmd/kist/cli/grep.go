@@ -259,6 +259,9 @@ func (p *grepPrinter) print(b grep.Block) error {
 		if lost := p.env.repo.lost.pass(b.Err); lost == nil || errors.Is(b.Err, context.Canceled) {
 			return lost
 		}
+		if errors.Is(b.Err, object.ErrNewerFormat) {
+			return b.Err
+		}
 		p.env.warn("%s: %v", p.env.shown(p.repo, b.Path), b.Err)
 		p.unread = p.unread || !object.IsUnreadable(b.Err)
 		p.damaged = p.damaged || object.IsUnreadable(b.Err)

@@ -90,9 +90,16 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 	if isA[*worktree.XattrError](err) {
 		could = " could not be written in full; everything else was:"
 	}
-	partial := linesError(exitPartial, "",
+	status := exitPartial
+	if errors.Is(err, object.ErrNewerFormat) {
+		status = exitFormat
+	}
+	partial := linesError(status, "",
 		plural(uint64(len(failed.Failed)), "path", "paths")+could,
 		firstOf(failed.Failed, detailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + bareError(f.Err) }))
+	if status == exitFormat {
+		return hintf(partial, "%s", hintNewer)
+	}
 	if errors.Is(err, worktree.ErrGit) {
 		partial = hintf(partial, "%s", gitHint)
 	}

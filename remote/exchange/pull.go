@@ -96,10 +96,17 @@ func fetchSource(ctx context.Context, r *kist.Repository, o *PullOptions) (*Fetc
 		}
 	}
 
-	if o.Merge.Message == "" && name == "" {
-		o.Merge.Message = "Merge " + m.Label()
-	} else if o.Merge.Message == "" {
-		o.Merge.Message = fmt.Sprintf("Merge %s '%s' of %s", what, name, remote.Redact(m.URL))
+	if o.Merge.Message != "" {
+		return fetched, nil
+	}
+	head, err := r.Refs().Head()
+	if err != nil {
+		return fetched, err
+	}
+	if name == "" {
+		o.Merge.Message = "Merge " + m.Label() + commits.IntoBranch(head)
+	} else {
+		o.Merge.Message = fmt.Sprintf("Merge %s '%s' of %s", what, name, remote.Redact(m.URL)) + commits.IntoBranch(head)
 	}
 	return fetched, nil
 }

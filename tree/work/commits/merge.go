@@ -165,12 +165,20 @@ func mergeMessage(ctx context.Context, r *kist.Repository, rev string, head refs
 		}
 	}
 
-	text := fmt.Sprintf("Merge %s '%s'", what, name)
-	if head.Branch != "" && head.Branch != kist.DefaultBranch {
-		text += " into " + head.Branch
+	return fmt.Sprintf("Merge %s '%s'", what, name) + IntoBranch(head), nil
+}
+
+// IntoBranch returns the end of a merge's default message, which names the branch of head. It
+// is empty for the usual branches of a repository, main and master.
+func IntoBranch(head refs.Head) string {
+	switch head.Branch {
+	case kist.DefaultBranch, "master":
+		return ""
+	case "":
+		return " into HEAD"
 	}
 
-	return text, nil
+	return " into " + head.Branch
 }
 
 // fastForward moves the branch of head to s.To, the commit of rev.

@@ -154,16 +154,17 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 }
 
 // settle resolves conflicts without a user. A text keeps its conflict markers,
-// so that it equals neither side. A folder stays. Anything else becomes as it
-// was before either side changed it.
+// so that it equals neither side. Anything else becomes as it was before either
+// side changed it.
 func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID, error) {
 	if len(m.Conflicts) == 0 {
 		return m.Tree.ID, nil
 	}
 
-	set := map[string]*object.Entry{}
+	set, whole := map[string]*object.Entry{}, map[string]bool{}
 	for _, c := range m.Conflicts {
-		if !c.Markers && c.Kind != tree.ConflictFileDirectory {
+		whole[c.Path] = whole[c.Path] || c.Kind == tree.ConflictFileDirectory
+		if !c.Markers {
 			set[c.Path] = nil
 		}
 	}
@@ -174,25 +175,33 @@ func (f *baseFinder) settle(ctx context.Context, m *tree.MergeResult) (object.ID
 				set[aside] = nil
 			}
 		}
-		if at := cmp.Or(c.From, c.Path); !c.Markers && c.Kind != tree.ConflictFileDirectory && c.Base != nil {
+		if at := cmp.Or(c.From, c.Path); !c.Markers && c.Base != nil {
 			set[at] = c.Base
 		}
 	}
 
 	editor := tree.NewEditor(f.rw, m.Tree)
+	settled := "" // a folder that is as it was before
 	for _, path := range slices.SortedFunc(maps.Keys(set), tree.ComparePaths) {
+		if settled != "" && tree.Below(path, settled) {
+			continue
+		}
+
 		var err error
 		switch e := set[path]; {
 		case e == nil:
 			err = editor.Remove(ctx, path)
 		case !f.fits(ctx, m.Tree.ID, path):
-		case tree.IsDir(e):
+		case tree.IsDir(e) && !whole[path]:
 			err = editor.SetDir(ctx, path, *e)
 		default:
 			err = editor.Set(ctx, path, *e)
 		}
 		if err != nil {
 			return object.ID{}, err
+		}
+		if whole[path] {
+			settled = path
 		}
 	}
 

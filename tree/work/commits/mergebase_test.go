@@ -138,6 +138,35 @@ func TestMergeCrissCross(t *testing.T) {
 	}
 }
 
+// If two branches resolved a conflict between a file and a folder differently, merging them is
+// a conflict again. A base with the folder would let the branch with the file win.
+func TestMergeCrissCrossFolder(t *testing.T) {
+	b := newBranches(t)
+	b.commit("other", "o")
+	b.checkout(checkout.SwitchOptions{Create: "file"})
+	b.commit("name", "a file\n")
+	b.checkout(checkout.SwitchOptions{Create: "folder", Rev: "main"})
+	b.commit("name/below", "a file in a folder\n")
+
+	b.merge("file")
+	treetest.Check(t, os.Remove(filepath.Join(b.dir, "name~file")))
+	b.commit("name/below", "a file in a folder\n")
+	b.checkout(checkout.SwitchOptions{Rev: "file"})
+	b.merge("folder^1")
+	treetest.Check(t, os.RemoveAll(filepath.Join(b.dir, "name")))
+	treetest.Check(t, os.Remove(filepath.Join(b.dir, "name~HEAD")))
+	b.commit("name", "a file\n")
+
+	for _, name := range []string{"folder", "file"} {
+		b.checkout(checkout.SwitchOptions{Rev: name})
+		conflicts := b.merge(map[string]string{"folder": "file", "file": "folder"}[name])
+		if len(conflicts) != 1 || conflicts[0].Path != "name" {
+			t.Errorf("on %s: conflicts %+v, want one at name", name, conflicts)
+		}
+		treetest.Check(t, commits.Abort(t.Context(), b.r, operation.Merging, commits.StepOptions{}))
+	}
+}
+
 // If two branches resolved the same conflict differently, merging them is a conflict again,
 // whatever its kind.
 func TestMergeCrissCrossConflicts(t *testing.T) {

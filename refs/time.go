@@ -21,7 +21,8 @@ import (
 //	                       Jan 31 2026, 31 January, the last such day
 //	Sat Jan 31 15:04:05 2026 +0100, and the same as in mails
 //	                       as git prints times
-//	1769871845, @1769871845  seconds since 1970, with 9 digits or more, or an @
+//	1769871845, @1769871845  seconds since 1970, with 9 digits or more, or an @;
+//	                       +0100 behind them is the zone, as in git's raw form
 //	now, today, yesterday  this moment, the beginning of the day, one day ago
 //	monday, last monday    the beginning of the last such day before today
 //	today 15:04            that time on the day; also with the other days. A time
@@ -127,6 +128,16 @@ func parseClocked(text string, now time.Time) (time.Time, bool) {
 }
 
 func parseUnix(text string, now time.Time) (time.Time, bool) {
+	text, zone, zoned := strings.Cut(text, " ")
+	location := now.Location()
+	if zoned {
+		t, err := time.Parse("-0700", zone)
+		if err != nil {
+			return time.Time{}, false
+		}
+		location = t.Location()
+	}
+
 	digits, at := strings.CutPrefix(text, "@")
 	if !at && len(digits) < 9 || strings.HasPrefix(digits, "+") {
 		return time.Time{}, false
@@ -135,7 +146,7 @@ func parseUnix(text string, now time.Time) (time.Time, bool) {
 	if err != nil || sec > 1<<40 || sec < -1<<40 {
 		return time.Time{}, false
 	}
-	return time.Unix(sec, 0).In(now.Location()), true
+	return time.Unix(sec, 0).In(location), true
 }
 
 // parseDay reads a day relative to today, with or without a time of day.

@@ -402,7 +402,7 @@ func (u unstashed) end(ctx context.Context, env *Env, r *kist.Repository, applyE
 		if err != nil {
 			return err
 		}
-		statusLong(env, r, statusOptions{}, s)
+		statusLong(ctx, env, r, statusOptions{}, s)
 	}
 
 	clean := len(conflicts) == 0 && applyErr == nil

@@ -108,7 +108,7 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	case o.nul || o.porcelain || o.short:
 		statusShort(env, r, *o, s)
 	default:
-		statusLong(env, r, *o, s)
+		statusLong(ctx, env, r, *o, s)
 	}
 	if s.HeadLost {
 		return hintf(failf(exitPartial, "lost", "the commit of HEAD, %s, is lost, and all that is staged counts as added", s.Head.ID.Short()), hintLost)

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -16,9 +17,36 @@ import (
 )
 
 // statusLong prints a status for a person to read.
-func statusLong(env *Env, r *kist.Repository, o statusOptions, s *stage.Status) {
-	p := longStatus{env: env, repo: r, status: s, paint: env.paint}
+func statusLong(ctx context.Context, env *Env, r *kist.Repository, o statusOptions, s *stage.Status) {
+	p := longStatus{env: env, repo: r, status: s, paint: env.paint, next: nextSteps(ctx, r, s.State.Rest)}
 	env.printf("%s", p.text(o))
+}
+
+// nextSteps returns lines for the next two steps, as they are in the list of a rebase.
+func nextSteps(ctx context.Context, r *kist.Repository, rest []operation.Step) []string {
+	var lines []string
+	for i, step := range rest {
+		if len(lines) == 2 {
+			break
+		}
+		switch {
+		case step.Do == operation.Exec:
+			lines = append(lines, "exec "+printable(step.Command))
+		case step.Do == operation.Break:
+			lines = append(lines, string(step.Do))
+		case step.Do.Merges():
+			do := step.Do
+			if do == operation.Pick && i+1 < len(rest) && (rest[i+1].Do == operation.Reword || rest[i+1].Do == operation.Edit) {
+				do = rest[i+1].Do
+			}
+			line := string(do) + " " + step.Commit.Short()
+			if c, err := object.ReadCommit(ctx, r.Objects(), step.Commit); err == nil {
+				line += " " + printable(stage.Subject(c.Message))
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // longStatus writes a status for a person.
@@ -27,8 +55,9 @@ type longStatus struct {
 	repo   *kist.Repository
 	status *stage.Status
 	paint  func(style, string) string
-	draft  bool // for a commit's message: without advice
-	all    bool // the commit includes changes that are not staged
+	next   []string // lines for the next steps of the operation
+	draft  bool     // for a commit's message: without advice
+	all    bool     // the commit includes changes that are not staged
 	out    strings.Builder
 }
 
@@ -119,6 +148,12 @@ func (p *longStatus) operation() {
 	}
 	if n > 0 || st.Operation != operation.Merging && st.Doing == "" {
 		p.printf("  (%s to go: 'kist %s --continue')\n", plural(uint64(n), "commit", "commits"), st.Operation)
+	}
+	if len(p.next) > 0 {
+		p.printf("Next to do:\n")
+	}
+	for _, line := range p.next {
+		p.printf("   %s\n", line)
 	}
 	if st.Operation != operation.Merging && st.Stopped {
 		p.printf("  ('kist %s --skip' leaves this commit out)\n", st.Operation)

@@ -168,7 +168,7 @@ func (o *messageOptions) register(cmd *cobra.Command) {
 func (o *messageOptions) given() bool { return o.messages != nil || o.file != "" }
 
 // message returns the message that the options give, or "" without options. If the
-// message is empty, it returns the error empty.
+// message is empty, it returns the error empty, or no error if that is nil.
 func (o *messageOptions) message(env *Env, empty error) (string, error) {
 	var data []byte
 	var err error
@@ -191,13 +191,13 @@ func (o *messageOptions) message(env *Env, empty error) (string, error) {
 		return "", fmt.Errorf("read the message: %w", err)
 	}
 	text := cleanMessage(string(data))
-	if text == "" && o.messages == nil {
+	switch {
+	case text != "" || empty == nil:
+		return text, nil
+	case o.messages == nil:
 		return "", fmt.Errorf("%w: %s has no text", empty, quoteArg(o.file))
 	}
-	if text == "" {
-		return "", empty
-	}
-	return text, nil
+	return "", empty
 }
 
 func printCommitted(env *Env, result *commits.CommitResult) {
@@ -331,9 +331,9 @@ func (o *commitOptions) edit(ctx context.Context, env *Env, r *kist.Repository, 
 	if err != nil {
 		return "", err
 	}
-	staged := len(s.Staged) > 0 || o.All && len(changedPaths(s)) > 0
+	staged := len(s.Staged) > 0 || o.All && len(changedPaths(s))+len(s.Conflicts) > 0
 	switch {
-	case len(s.Conflicts) > 0:
+	case len(s.Conflicts) > 0 && !o.All:
 		return "", index.Unresolved(s.Conflicts)
 	case !staged && !o.Amend && !o.AllowEmpty && s.State.Operation == "":
 		return "", nothingToCommit(ctx, env, r, commits.ErrNothingToCommit)

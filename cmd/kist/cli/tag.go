@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -58,7 +59,7 @@ tagger (name, email, time) and message.`,
 	flags.IntVarP(&o.lines, "lines", "n", 0, "list the tags with `N` lines of each message; -n3 is short for -n=3")
 	flags.Lookup("lines").NoOptDefVal = "-1" // stands for 1; digits that follow replace it
 	registerDigits(cmd, &o.lines)
-	flags.BoolVarP(&o.annotate, "annotate", "a", false, "create a tag with a message from -m or -F")
+	flags.BoolVarP(&o.annotate, "annotate", "a", false, "create a tag with a message, from the editor without -m and -F")
 	o.messageOptions.register(cmd)
 	flags.BoolVarP(&o.force, "force", "f", false, "replace a tag that exists")
 	flags.BoolVarP(&o.delete, "delete", "d", false, "delete tags")
@@ -73,14 +74,11 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	if err != nil {
 		return err
 	}
-	if o.annotate && !o.given() {
-		return hintf(usagef("no message for the tag"), "-m MESSAGE or -F FILE gives one")
-	}
 
 	switch {
 	case o.delete:
 		return env.each(args, "NAME", func(name string) error { return deleteTag(ctx, env, r, name) })
-	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.given():
+	case o.list || o.wanted(cmd) || len(o.sort) > 0 || cmd.Flags().Changed("lines") || len(args) == 0 && !o.given() && !o.annotate:
 		return listTags(env, cmd, r, o, args)
 	case len(args) == 0:
 		return usagef("the NAME of the tag is missing")
@@ -94,7 +92,12 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 	if len(args) == 2 {
 		rev = previous(args[1])
 	}
-	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Annotate: o.given(), Force: o.force})
+	if o.annotate && !o.given() {
+		if message, err = editTagMessage(ctx, env, r, args[0]); err != nil {
+			return err
+		}
+	}
+	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Annotate: o.given() || o.annotate, Force: o.force})
 	if errors.Is(err, kist.ErrNameTaken) {
 		return hintf(err, "-f replaces it")
 	}
@@ -106,6 +109,23 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 		env.tell("Updated tag '%s' (was %s)\n", printable(args[0]), was.Short())
 	}
 	return nil
+}
+
+// editTagMessage starts an editor for the message of a tag, and returns the message.
+func editTagMessage(ctx context.Context, env *Env, r *kist.Repository, name string) (string, error) {
+	if editor(env) == "" {
+		return "", hintf(usagef("no message for the tag"), "-m MESSAGE or -F FILE gives one")
+	}
+	draft := fmt.Sprintf("\n# The message of the tag %s. Lines that begin with # are left out.\n", printable(name))
+	text, err := editText(ctx, env, r, "TAG_EDITMSG", draft)
+	if err != nil {
+		return "", err
+	}
+	message := cleanMessage(withoutComments(text))
+	if message == "" {
+		return "", errors.New("the message of the tag is empty")
+	}
+	return message, nil
 }
 
 // onlyVerbose reports whether a name comes with -v alone. In git, -v verifies a tag, so it must

@@ -217,7 +217,7 @@ func Move(ctx context.Context, r *kist.Repository, o MoveOptions) ([]Moved, erro
 		return nil, err
 	}
 
-	into := o.Destination == "" || idx.Dir(o.Destination) != nil || r.Worktree().IsDir(o.Destination)
+	into := o.Destination == "" || r.Worktree().IsDir(o.Destination)
 	if len(o.Sources) > 1 && !into {
 		return nil, fmt.Errorf("path %q is not a directory", o.Destination)
 	}
@@ -231,7 +231,7 @@ func Move(ctx context.Context, r *kist.Repository, o MoveOptions) ([]Moved, erro
 		if err := checkMove(r, idx, m, moves); err != nil {
 			return nil, err
 		}
-		if !o.Force && (stage.Indexed(idx, m.To) != nil || r.Worktree().Exists(m.To)) {
+		if !o.Force && (holdsFiles(idx, m.To) || r.Worktree().Exists(m.To)) {
 			return nil, &stage.LocalChangesError{Obstacles: []stage.Obstacle{{Path: m.To, Reason: "is in the way"}}}
 		}
 		moves = append(moves, m)
@@ -252,6 +252,19 @@ func Move(ctx context.Context, r *kist.Repository, o MoveOptions) ([]Moved, erro
 	}
 
 	return moves, stageMoves(ctx, r, idx, moves)
+}
+
+// holdsFiles reports whether path is a tracked file, or a folder with some.
+func holdsFiles(idx *index.Index, path string) bool {
+	if idx.Entry(path) != nil {
+		return true
+	}
+	if d := idx.Dir(path); d != nil {
+		for range d.All() {
+			return true
+		}
+	}
+	return false
 }
 
 // checkMove returns an error if m is impossible, by itself or after others.

@@ -29,8 +29,8 @@ var writers = map[string]string{
 	"tree/work/convert/folder.go":  "nothing: it reads a folder",
 	"cmd/kist/kisttest/":           "repositories of tests",
 
-	"cmd/kist/cli/output.go":    "the archive that the user names",
-	"cmd/kist/cli/notes.go": "below .kist",
+	"cmd/kist/cli/output.go":     "the archive that the user names",
+	"cmd/kist/cli/notes.go":      "below .kist",
 	"cmd/kist/cli/commit.go":     "the message, below .kist",
 	"cmd/kist/cli/debug.go":      "the log and the profile that the user names",
 	"cmd/kist/cli/difftool.go":   "a folder for copies, without git's own folders",

@@ -301,7 +301,7 @@ func (w *wanted) Missing(ctx context.Context, keys []object.Key) ([]object.Key, 
 // source is a remote that may have intact copies.
 type source struct {
 	name   string
-	remote *transfer.Remote
+	remote transfer.Source
 	failed bool
 }
 
@@ -321,7 +321,7 @@ func (p *repairer) remotes(ctx context.Context) ([]*source, error) {
 	}
 
 	for _, name := range names {
-		opened, err := registry.OpenNamed(ctx, p.repo, name)
+		opened, err := registry.OpenNamedSource(ctx, p.repo, name)
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}

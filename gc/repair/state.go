@@ -234,10 +234,11 @@ func (p *repairer) rebuildHead(ctx context.Context, m registry.Remote, keep func
 	}
 
 	for _, s := range sources {
-		if s.name != m.Name {
+		store, ok := s.remote.(*transfer.Remote)
+		if s.name != m.Name || !ok {
 			continue
 		}
-		head, err := s.remote.FirstHead(ctx)
+		head, err := store.FirstHead(ctx)
 		if err != nil {
 			p.repo.Options().Warn(fmt.Sprintf("remote %q: %v", m.Name, err))
 			return "", ctx.Err()
@@ -251,7 +252,7 @@ func (p *repairer) rebuildHead(ctx context.Context, m registry.Remote, keep func
 			return "", nil
 		}
 		how = fmt.Sprintf("rebuilt from the remote, which is at root %d now; a rollback before that would not be noticed", head.Seq)
-		return how, s.remote.RebuildHead(ctx, head, p.o.DryRun, keep)
+		return how, store.RebuildHead(ctx, head, p.o.DryRun, keep)
 	}
 
 	return "", nil

@@ -72,7 +72,7 @@ func Clone(ctx context.Context, dir string, opt kist.Options, o CloneOptions) (*
 		return nil, nil, err
 	}
 
-	var opened *transfer.Remote
+	var opened transfer.Source
 	result := &CloneResult{Resumed: r != nil}
 	if result.Resumed {
 		r.Worktree().SweepTemp() // they may take as much space as the fetch needs
@@ -144,7 +144,7 @@ func interruptedClone(dir string, opt kist.Options, m registry.Remote) (*kist.Re
 
 // createClone makes an empty repository with the remote's chunker parameters. It also
 // returns the opened remote.
-func createClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote) (r *kist.Repository, opened *transfer.Remote, err error) {
+func createClone(ctx context.Context, dir string, opt kist.Options, m registry.Remote) (r *kist.Repository, opened transfer.Source, err error) {
 	if err := m.Check(); err != nil {
 		return nil, nil, err
 	}

@@ -127,7 +127,7 @@ func TestCloneFolderKeepsGC(t *testing.T) {
 	lock.Unlock()
 }
 
-// All operations on a folder except reads fail with ErrRepository.
+// The folder of a repository opens only as a source of fetches.
 func TestFolderIsNoStore(t *testing.T) {
 	ctx := t.Context()
 	s := kisttest.New(t)
@@ -135,27 +135,15 @@ func TestFolderIsNoStore(t *testing.T) {
 	s.Add(stage.AddOptions{})
 	s.Commit("first")
 	before := files(t, s.Dir)
-	opened, err := registry.OpenURL(ctx, s.Repo.Options(), registry.Remote{URL: "file://" + s.Dir})
+	url := "file://" + s.Dir
+	opened, err := registry.OpenURL(ctx, s.Repo.Options(), registry.Remote{URL: url})
 	s.Check(err)
 	defer opened.Close()
 
 	for name, do := range map[string]func() error{
-		"push": func() error { _, err := opened.Push(ctx, s.Repo.Objects(), transfer.PushOptions{}); return err },
-		"gc":   func() error { _, err := opened.PlanGC(ctx, nil, transfer.CollectOptions{}); return err },
-		"check": func() error {
-			_, err := opened.Check(ctx, transfer.CheckOptions{}, func(p transfer.Problem) { t.Error(p) })
-			return err
-		},
 		"objects": func() error { _, _, err := transfer.Objects(ctx, opened); return err },
-		"usage":   func() error { _, err := opened.Usage(ctx, nil); return err },
-		"ahead":   func() error { _, err := transfer.SendAhead(ctx, opened, 1); return err },
-		"repair":  func() error { _, err := opened.Repair(ctx, s.Repo.Objects(), transfer.RepairOptions{}); return err },
-		"roots": func() error {
-			for _, err := range opened.Roots(ctx, 0) {
-				return err
-			}
-			return nil
-		},
+		"open":    func() error { _, err := registry.Open(ctx, s.Repo, registry.Remote{URL: url}, false); return err },
+		"init":    func() error { _, err := registry.Open(ctx, s.Repo, registry.Remote{URL: url}, true); return err },
 		"clone's push": func() error {
 			clone, err := cloneOf(t, s.Dir)
 			s.Check(err)

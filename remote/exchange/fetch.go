@@ -37,9 +37,9 @@ type FetchOptions struct {
 	Jobs     int // downloads at once; 0: the default of package transfer
 	Progress func(transfer.Progress)
 
-	single bool             // only Refs, and no tags but these
-	ahead  *cloneAhead      // receives the chunks, unless the remote has purges; nil: none
-	opened *transfer.Remote // the remote, if it is open; Fetch closes it
+	single bool            // only Refs, and no tags but these
+	ahead  *cloneAhead     // receives the chunks, unless the remote has purges; nil: none
+	opened transfer.Source // the remote, if it is open; Fetch closes it
 }
 
 // FetchedRef is a ref in the result of a fetch.
@@ -82,7 +82,7 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 
 	opened := o.opened
 	if opened == nil {
-		if opened, err = registry.Open(ctx, r, m, false); err != nil {
+		if opened, err = registry.OpenSource(ctx, r, m); err != nil {
 			return nil, err
 		}
 	}
@@ -110,7 +110,7 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 }
 
 // fetch fetches from a remote that is at head.
-func fetch(ctx context.Context, r *kist.Repository, opened *transfer.Remote, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
+func fetch(ctx context.Context, r *kist.Repository, opened transfer.Source, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
 	wanted, gone, err := wanted(r, head, o)
 	if err != nil {
 		return nil, err
@@ -176,7 +176,7 @@ type fetching struct {
 }
 
 // receive copies the objects and records that are missing here.
-func (f *fetching) receive(ctx context.Context, opened *transfer.Remote) error {
+func (f *fetching) receive(ctx context.Context, opened transfer.Source) error {
 	var want []object.Key
 	for _, ref := range f.wanted {
 		if !ref.Kept && ref.Old != ref.New {
@@ -430,7 +430,7 @@ func Prune(ctx context.Context, r *kist.Repository, name string, dryRun bool) ([
 	if err != nil {
 		return nil, err
 	}
-	opened, err := registry.Open(ctx, r, m, false)
+	opened, err := registry.OpenSource(ctx, r, m)
 	if err != nil {
 		return nil, err
 	}

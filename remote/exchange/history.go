@@ -20,7 +20,7 @@ import (
 // BrowseHistory returns the history of a remote, read without a clone. The remote belongs
 // to the History from then on, but the caller closes it in the end. o.Now must be set. A
 // History of a remote has no versions.
-func BrowseHistory(ctx context.Context, r *transfer.Remote, o browse.Options) (*browse.History, error) {
+func BrowseHistory(ctx context.Context, r transfer.Source, o browse.Options) (*browse.History, error) {
 	s := &remoteSource{remote: r, now: o.Now}
 	if err := s.refresh(ctx, 0); err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ const (
 
 // remoteSource is the source of a remote.
 type remoteSource struct {
-	remote *transfer.Remote
+	remote transfer.Source
 	now    func() time.Time
 
 	asking sync.Mutex // held while remote is asked for its head; guards at

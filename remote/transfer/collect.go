@@ -120,9 +120,6 @@ type Collection struct {
 // remote. If a reachable object is missing or damaged, the error is a [*NeededError]. The
 // Remote must not be used until the caller closes the collection.
 func (r *Remote) PlanGC(ctx context.Context, local object.Reader, o CollectOptions) (*Collection, error) {
-	if r.source != nil {
-		return nil, noStore{}.err("gc")
-	}
 	c := newCollection(r, local, o)
 	head, err := HeadToWrite(ctx, r)
 	if err == nil {

@@ -16,31 +16,31 @@ import (
 
 // copyChunks receives the chunks of the plan, several reads at once. While one read waits
 // for the remote, others decode.
-func (f *fetch) copyChunks(ctx context.Context) error {
-	f.plan.sort()
+func (g *packGiver) copyChunks(ctx context.Context) error {
+	g.plan.sort()
 	objects, bytes := int64(0), int64(0)
-	for r := range f.plan.runs() {
+	for r := range g.plan.runs() {
 		objects += int64(len(r.records))
 		bytes += int64(r.size)
 	}
 
-	f.meter.update(func(at *Progress) {
+	g.meter.update(func(at *Progress) {
 		at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, at.Objects+objects, at.Bytes+bytes
 	})
-	if f.o.BeginChunks != nil && !f.begun {
-		f.o.BeginChunks(ctx, objects, bytes)
+	if g.o.BeginChunks != nil && !g.begun {
+		g.o.BeginChunks(ctx, objects, bytes)
 	}
 
-	f.begun = true
+	g.begun = true
 
 	group, gctx := errgroup.WithContext(ctx)
-	group.SetLimit(f.jobs)
-	buffers := make(chan []byte, f.jobs)
-	for range f.jobs {
+	group.SetLimit(g.jobs)
+	buffers := make(chan []byte, g.jobs)
+	for range g.jobs {
 		buffers <- nil
 	}
 
-	for r := range f.plan.runs() {
+	for r := range g.plan.runs() {
 		if gctx.Err() != nil {
 			break
 		}
@@ -50,22 +50,22 @@ func (f *fetch) copyChunks(ctx context.Context) error {
 			if r.size > len(buf) {
 				buf = make([]byte, max(r.size, min(2*len(buf), maxRead)))
 			}
-			return f.copyRun(gctx, r, buf[:r.size])
+			return g.copyRun(gctx, r, buf[:r.size])
 		})
 	}
 	return cmp.Or(group.Wait(), ctx.Err())
 }
 
 // copyRun reads a part of a pack into buf and stores its chunks.
-func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
-	n, err := f.read(ctx, r.pack, buf, r.off)
+func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
+	n, err := g.read(ctx, r.pack, buf, r.off)
 	if err != nil && !isBad(err) {
 		return fmt.Errorf("read pack %s: %w", r.pack.Name, err)
 	}
 
 	held := pack.Part{Off: r.off, Data: buf[:n]}
 	for _, i := range r.records {
-		e := f.plan.entry(i)
+		e := g.plan.entry(i)
 		start := int(int64(e.Offset) - r.off)
 		end := start + int(e.Stored)
 		bad := err
@@ -73,7 +73,7 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 			bad = shortPack(r.pack, r.off+int64(n))
 		}
 		if bad == nil {
-			bad = f.keep(ctx, e, buf[start:end], held)
+			bad = g.keep(ctx, e, buf[start:end], held)
 		}
 		if bad == nil {
 			continue
@@ -81,7 +81,7 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 		if !isBad(bad) {
 			return fmt.Errorf("store %s: %w", e.Key, bad)
 		}
-		if _, err := f.readAgain(ctx, e.Key); err != nil {
+		if _, err := g.readAgain(ctx, e.Key); err != nil {
 			return err
 		}
 	}
@@ -89,63 +89,63 @@ func (f *fetch) copyRun(ctx context.Context, r run, buf []byte) error {
 }
 
 // keep stores a value, verified. Held is a part of its pack.
-func (f *fetch) keep(ctx context.Context, e pack.Entry, value []byte, held pack.Part) error {
+func (g *packGiver) keep(ctx context.Context, e pack.Entry, value []byte, held pack.Part) error {
 	if !frame.IsNear(value) {
-		return f.keepValue(ctx, e, value)
+		return g.keepValue(ctx, e, value)
 	}
-	data, err := f.values.Decode(ctx, e, value, held)
+	data, err := g.values.Decode(ctx, e, value, held)
 	if err != nil {
 		return err
 	}
-	return f.keepObject(ctx, e, data)
+	return g.keepObject(ctx, e, data)
 }
 
 // keepValue stores a value as it is, verified.
-func (f *fetch) keepValue(ctx context.Context, e pack.Entry, value []byte) error {
+func (g *packGiver) keepValue(ctx context.Context, e pack.Entry, value []byte) error {
 	var use func(data []byte)
-	if f.o.Chunk != nil && e.Key.Kind == object.KindChunk {
-		use = func(data []byte) { f.o.Chunk(e.Key.ID, data) }
+	if g.o.Chunk != nil && e.Key.Kind == object.KindChunk {
+		use = func(data []byte) { g.o.Chunk(e.Key.ID, data) }
 	}
-	if err := f.session.PutStored(ctx, e.Key, value, int(e.Raw), use); err != nil {
+	if err := g.session.PutStored(ctx, e.Key, value, int(e.Raw), use); err != nil {
 		return err
 	}
-	f.meter.update(func(at *Progress) { at.Objects++ })
+	g.meter.update(func(at *Progress) { at.Objects++ })
 	return nil
 }
 
 // keepObject stores the object of e, and not its value: the value is a patch, and its
 // base may not be here. The hash of data was checked.
-func (f *fetch) keepObject(ctx context.Context, e pack.Entry, data []byte) error {
+func (g *packGiver) keepObject(ctx context.Context, e pack.Entry, data []byte) error {
 	if err := object.Check(e.Key.Kind, data); err != nil {
 		return &object.CorruptError{Key: e.Key, Err: err}
 	}
-	if _, err := f.session.Put(ctx, e.Key.Kind, data); err != nil {
+	if _, err := g.session.Put(ctx, e.Key.Kind, data); err != nil {
 		return err
 	}
-	if f.o.Chunk != nil && e.Key.Kind == object.KindChunk {
-		f.o.Chunk(e.Key.ID, data)
+	if g.o.Chunk != nil && e.Key.Kind == object.KindChunk {
+		g.o.Chunk(e.Key.ID, data)
 	}
-	f.meter.update(func(at *Progress) { at.Objects++ })
+	g.meter.update(func(at *Progress) { at.Objects++ })
 	return nil
 }
 
 // store stores a value, verified, and returns its object, which values decodes.
-func (f *fetch) store(ctx context.Context, values *pack.Values, e pack.Entry, value []byte) ([]byte, error) {
+func (g *packGiver) store(ctx context.Context, values *pack.Values, e pack.Entry, value []byte) ([]byte, error) {
 	data, err := values.Decode(ctx, e, value, pack.Part{})
 	switch {
 	case err != nil:
 		return nil, err
 	case frame.IsNear(value):
-		return data, f.keepObject(ctx, e, data)
+		return data, g.keepObject(ctx, e, data)
 	}
-	return data, f.keepValue(ctx, e, value)
+	return data, g.keepValue(ctx, e, value)
 }
 
 // readAgain receives an object that was damaged or gone where it was looked for
 // first: from there once more, then from each other pack that has it. If one
 // of these is gone, the error matches [remote.ErrNotFound].
-func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
-	entries, err := f.snap.all(key)
+func (g *packGiver) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
+	entries, err := g.snap.all(key)
 	if err != nil {
 		return nil, err
 	}
@@ -153,13 +153,13 @@ func (f *fetch) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
 	var gone, damage error
 	for _, e := range entries {
 		value := make([]byte, e.Stored)
-		n, err := f.read(ctx, e.Pack, value, int64(e.Offset))
+		n, err := g.read(ctx, e.Pack, value, int64(e.Offset))
 		if err == nil && n < len(value) {
 			err = shortPack(e.Pack, int64(e.Offset)+int64(n))
 		}
 		var data []byte
 		if err == nil {
-			data, err = f.store(ctx, f.values, e, value)
+			data, err = g.store(ctx, g.values, e, value)
 		}
 		switch {
 		case err == nil:

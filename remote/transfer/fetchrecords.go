@@ -97,7 +97,7 @@ func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 func (f *fetch) keepNamed(ctx context.Context, n *recordComparison, r record.Record) error {
 	if n.named == nil {
 		var err error
-		if n.named, err = f.snap.named(ctx, f.session, nil); err != nil {
+		if n.named, err = namedCommits(ctx, f.at.Refs, nil, f.session, f.giver); err != nil {
 			return err
 		}
 	}

@@ -128,14 +128,8 @@ func (m *mending) value(ctx context.Context, snap *snapshot, e pack.Entry) ([]by
 	return value, nil
 }
 
-// Rescue calls take with each object of keys that the remote has intact: its verified
-// stored value (package object/frame) and raw, the number of bytes of the object. It
-// passes over missing objects, and over damaged ones with a warning. Calls do not
-// overlap. Take must not keep value. The error is that of the connection, or of take.
+// Rescue implements [Source]. It warns of damaged copies.
 func (r *Remote) Rescue(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error {
-	if r.source != nil {
-		return r.source.rescueFrom(ctx, keys, take)
-	}
 	snap, err := r.snapshot(ctx)
 	if err != nil {
 		return err

@@ -78,7 +78,7 @@ func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Vie
 	return pl.plan, walk(ctx, pl, want, have, views)
 }
 
-func (p *planner) giver() string { return "the repository" }
+func (p *planner) giverName() string { return "the repository" }
 
 // reached returns the commits that refs and holds of S name, if they are known here. All
 // objects that those refer to are in live(S), except as records of S allow.

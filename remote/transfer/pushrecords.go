@@ -183,7 +183,7 @@ func (n *pushRecords) forRoot(ctx context.Context, local object.Reader, head *sn
 		if r.Kind == record.Expire && r.On {
 			if named == nil {
 				var err error
-				if named, err = head.named(ctx, local, changes); err != nil {
+				if named, err = namedCommits(ctx, head.state.Refs, changes, local, head); err != nil {
 					return nil, err
 				}
 			}
@@ -196,23 +196,23 @@ func (n *pushRecords) forRoot(ctx context.Context, local object.Reader, head *sn
 	return set.Newer(head.state.Records), nil
 }
 
-// named returns the commits that refs name, directly or through a tag. It leaves
-// out the refs in changes.
-func (s *snapshot) named(ctx context.Context, local object.Reader, changes []rootlog.RefChange) (map[object.ID]bool, error) {
+// namedCommits returns the commits that refs name, directly or through a tag. It leaves
+// out the refs in changes. It reads a tag from local or, if that does not have it, from other.
+func namedCommits(ctx context.Context, refs map[string]object.Key, changes []rootlog.RefChange, local, other object.Reader) (map[object.ID]bool, error) {
 	changed := map[string]bool{}
 	for _, c := range changes {
 		changed[c.Name] = true
 	}
 
 	named := map[object.ID]bool{}
-	for name, key := range s.state.Refs {
+	for name, key := range refs {
 		if changed[name] {
 			continue
 		}
 		if key.Kind == object.KindTag {
 			data, err := local.Get(ctx, key)
 			if errors.Is(err, object.ErrNotFound) {
-				data, err = s.Get(ctx, key)
+				data, err = other.Get(ctx, key)
 			}
 			if err != nil {
 				return nil, err

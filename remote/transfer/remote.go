@@ -89,7 +89,6 @@ type Remote struct {
 	indexes *indexFiles
 	values  *pack.Values
 	mending *mending // the repair under way, or nil
-	source  *Source  // a repository that is read in place of b; or nil
 	ahead   *Ahead   // for the next push, or nil
 }
 
@@ -139,10 +138,7 @@ var errNoFolder = errors.New("the remote was opened without a folder for its sta
 
 // needFolder returns an error if an operation cannot work without a folder.
 func needFolder(r *Remote, op string) error {
-	switch {
-	case r.source != nil:
-		return noStore{}.err(op)
-	case r.o.Dir == "":
+	if r.o.Dir == "" {
 		return fmt.Errorf("%s: %w", op, errNoFolder)
 	}
 	return nil
@@ -193,11 +189,8 @@ func NoteCheck(dir string, fit bool) error {
 	return disk.WriteFile(path, nil)
 }
 
-// RememberIn has the Remote, which was opened without a folder, use one.
+// RememberIn implements [Source]: from now on, the Remote keeps its state in dir.
 func (r *Remote) RememberIn(ctx context.Context, dir string) error {
-	if r.source != nil {
-		return nil // a repository has no log that could be set back
-	}
 	seen := r.cache.seen
 	r.o.Dir = dir
 	c, err := openCache(r.o)
@@ -238,7 +231,7 @@ func (r *Remote) Identity() *rootlog.Identity { return r.id }
 // root: Head never takes such a remote for an empty one.
 func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 	head, err := HeadToWrite(ctx, r)
-	if err != nil || head.Seq > 0 || r.source != nil {
+	if err != nil || head.Seq > 0 {
 		return head, err
 	}
 	noRoots := rootlog.CheckNoPacks(ctx, r.b)
@@ -255,9 +248,6 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 // but no root: a push makes the remote of an interrupted first push intact, and a gc deletes
 // nothing there.
 func HeadToWrite(ctx context.Context, r *Remote) (*rootlog.State, error) {
-	if r.source != nil {
-		return r.source.State(ctx)
-	}
 	known, err := r.cache.head()
 	if err != nil {
 		return nil, fmt.Errorf("read the remembered head: %w", err)
@@ -269,9 +259,14 @@ func HeadToWrite(ctx context.Context, r *Remote) (*rootlog.State, error) {
 	return head, r.remember(ctx, head)
 }
 
-// Objects returns a reader of the objects that the remote has at its present head, and
-// that head. The reader is safe for concurrent use until the next operation of r.
-func Objects(ctx context.Context, r *Remote) (object.Reader, *rootlog.State, error) {
+// Objects returns a reader of the objects that a remote has at its present head, and
+// that head. The reader is safe for concurrent use until the next operation of the remote.
+// For a repository, the error matches [ErrRepository].
+func Objects(ctx context.Context, s Source) (object.Reader, *rootlog.State, error) {
+	r, ok := s.(*Remote)
+	if !ok {
+		return nil, nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: ErrRepository}
+	}
 	snap, err := r.snapshot(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -291,10 +286,6 @@ func (r *Remote) remember(ctx context.Context, head *rootlog.State) error {
 // if n is 0: its history. See [rootlog.Log.Roots] for errors.
 func (r *Remote) Roots(ctx context.Context, n int) iter.Seq2[*rootlog.Root, error] {
 	return func(yield func(*rootlog.Root, error) bool) {
-		if r.source != nil {
-			yield(nil, noStore{}.err("log"))
-			return
-		}
 		head, err := r.Head(ctx)
 		if err != nil {
 			yield(nil, err)

@@ -40,9 +40,6 @@ func (r *Remote) snapshot(ctx context.Context) (*snapshot, error) {
 // file is missing. An index file that the present head names, and that is missing or
 // damaged twice, is damage.
 func (r *Remote) snapshotAt(ctx context.Context, head *rootlog.State) (snap *snapshot, err error) {
-	if r.source != nil {
-		return nil, noStore{}.err("open")
-	}
 	err = r.following(ctx, head, func(head *rootlog.State) error {
 		indexes, err := r.indexes.open(ctx, head.Indexes)
 		if err == nil {
@@ -204,10 +201,6 @@ func (s *entrySet) add(p place) (first bool) {
 
 // find returns the place of an object, and whether it is in a live pack.
 func (s *snapshot) find(key object.Key) (place, bool, error) {
-	if s.r.source != nil {
-		has, err := s.r.source.Objects.Has(context.Background(), key)
-		return place{}, has, err
-	}
 	if e, ok := s.inline[key]; ok && s.has(e) {
 		return place{Entry: e}, true, nil
 	}
@@ -245,9 +238,6 @@ func (s *snapshot) badIndex(i int, err error) error {
 
 // Get implements [object.Reader].
 func (s *snapshot) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	if s.r.source != nil {
-		return s.r.source.Objects.Get(ctx, key)
-	}
 	p, err := s.place(key)
 	if err != nil {
 		return nil, err

@@ -4,72 +4,90 @@ import (
 	"context"
 	"errors"
 	"io"
-	"iter"
 	"slices"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
+
+// Source has the objects that a fetch brings: a [Remote], or a [Repository]. One operation at
+// a time may use it.
+type Source interface {
+	// Identity returns the constants of the source. The caller must not change them.
+	Identity() *rootlog.Identity
+
+	// Head returns the present refs and records.
+	Head(ctx context.Context) (*rootlog.State, error)
+
+	// Fetch brings everything that o.Want refers to into session, except what o.Have
+	// refers to. Head is the result of Head. The caller publishes the session and moves
+	// refs. The commits in o.Have must stay until then. After an error, the received
+	// objects are in the session. After the session is closed, the next fetch does not
+	// receive them again.
+	//
+	// Every object is decoded and hashed before it is stored. If the source does not have
+	// an object, the error is an [*object.NotFoundError].
+	Fetch(ctx context.Context, session *volume.Session, head *rootlog.State, o FetchOptions) (*FetchResult, error)
+
+	// Rescue calls take with each object of keys that the source has intact: its verified
+	// stored value (package object/frame) and raw, the number of bytes of the object. It
+	// passes over missing and damaged objects. Calls do not overlap. Take must not keep
+	// value. The error is that of the connection, or of take.
+	Rescue(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error
+
+	// RememberIn sets the folder for the state of a source that was opened without one.
+	RememberIn(ctx context.Context, dir string) error
+
+	Close() error
+}
 
 // ErrRepository is matched by the error for an operation that needs a store with packs and a
 // root log. The folder of a repository is not one.
 var ErrRepository = errors.New("it is a repository, not a remote store")
 
-// Source is another repository that a [Remote] reads in place. Nothing in it
-// is trusted: the fetch checks each object as if a store had sent it.
-type Source struct {
-	Objects  *volume.Store
-	Identity *rootlog.Identity
+// Repository is the repository of another user, which is read in place. Nothing in it is
+// trusted: the fetch checks each object as if a store had sent it.
+type Repository struct {
+	Objects   *volume.Store
+	Constants *rootlog.Identity
 
 	// State returns the repository's names and records in the form of a root. Only Refs,
 	// Head, Records, Implausible and Lost count.
 	State func(context.Context) (*rootlog.State, error)
 
-	Closer io.Closer
+	io.Closer
 }
 
-// OpenSource returns a Remote that reads a repository. It has Head, Fetch and Rescue. Other
-// operations return an error that matches ErrRepository.
-func OpenSource(o Options, s *Source) (*Remote, error) {
-	if err := o.setDefaults(); err != nil {
-		return nil, err
-	}
-	o.Dir = "" // there is no state to keep
-	r := &Remote{b: noStore{s.Closer}, o: o, id: s.Identity, cache: &cache{}, source: s}
-	r.indexes = &indexFiles{b: r.b, o: &r.o}
-	r.openLog()
-	return r, nil
+// Identity implements [Source].
+func (r *Repository) Identity() *rootlog.Identity { return r.Constants }
+
+// Head implements [Source].
+func (r *Repository) Head(ctx context.Context) (*rootlog.State, error) { return r.State(ctx) }
+
+// RememberIn implements [Source]. A repository has no log that could be set back.
+func (r *Repository) RememberIn(context.Context, string) error { return nil }
+
+// Fetch implements [Source].
+func (r *Repository) Fetch(ctx context.Context, session *volume.Session, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
+	f := newFetch(session, head, o, DefaultJobs)
+	f.giver = repositoryGiver{r.Objects, f}
+	return f.result(f.receiveAll(ctx))
 }
 
-// noStore is the backend of a repository: it has no blobs.
-type noStore struct{ io.Closer }
-
-func (noStore) err(op string) error {
-	return &remote.Error{Op: op, Kind: remote.ErrUnsupported, Err: ErrRepository}
+// repositoryGiver gives the objects of a repository as they are stored there.
+type repositoryGiver struct {
+	*volume.Store
+	f *fetch
 }
 
-func (n noStore) Get(context.Context, string, []byte, int64) (int, error) { return 0, n.err("get") }
+func (g repositoryGiver) giverName() string { return "the other repository" }
 
-func (n noStore) Put(context.Context, string, io.ReaderAt, int64) error { return n.err("put") }
+func (g repositoryGiver) prepareNodes(context.Context, []object.Key) error { return nil }
 
-func (n noStore) Stat(context.Context, string) (remote.Info, error) {
-	return remote.Info{}, n.err("stat")
-}
-
-func (n noStore) List(context.Context, string) iter.Seq2[remote.Info, error] {
-	return func(yield func(remote.Info, error) bool) { yield(remote.Info{}, n.err("list")) }
-}
-
-func (n noStore) Delete(context.Context, string) error { return n.err("delete") }
-
-func (n noStore) Create(context.Context, string, []byte) error { return n.err("create") }
-
-// copyFrom copies an object from the repository that is the source, as it is stored there,
-// and verifies it. It returns the bytes of a node.
-func (f *fetch) copyFrom(ctx context.Context, key object.Key) (data []byte, err error) {
-	value, raw, err := f.r.source.Objects.GetStored(ctx, key, nil)
+// giveNode verifies and stores a node. It also copies chunks.
+func (g repositoryGiver) giveNode(ctx context.Context, key object.Key) (data []byte, err error) {
+	value, raw, err := g.GetStored(ctx, key, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -78,20 +96,31 @@ func (f *fetch) copyFrom(ctx context.Context, key object.Key) (data []byte, err 
 			data = slices.Clone(b)
 		}
 	}
-	if err := f.session.PutStored(ctx, key, value, raw, use); err != nil {
+	if err := g.f.session.PutStored(ctx, key, value, raw, use); err != nil {
 		return nil, err
 	}
-	f.meter.update(func(at *Progress) { at.Objects++; at.Bytes += int64(len(value)) })
+	g.f.meter.update(func(at *Progress) { at.Objects++; at.Bytes += int64(len(value)) })
 	if data == nil && key.Kind.IsNode() { // another goroutine was first
-		return f.session.Get(ctx, key)
+		return g.f.session.Get(ctx, key)
 	}
 	return data, nil
 }
 
-// rescueFrom is Rescue from a repository.
-func (s *Source) rescueFrom(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error {
+func (g repositoryGiver) giveChunks(ctx context.Context, keys []object.Key) error {
+	absent, err := g.f.absent(ctx, keys)
+	if err != nil {
+		return err
+	}
+	return parallel(ctx, g.f.jobs, len(absent), func(ctx context.Context, i int) error {
+		_, err := g.giveNode(ctx, absent[i])
+		return err
+	})
+}
+
+// Rescue implements [Source].
+func (r *Repository) Rescue(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error {
 	for _, key := range keys {
-		value, raw, err := s.Objects.GetStored(ctx, key, nil)
+		value, raw, err := r.Objects.GetStored(ctx, key, nil)
 		if isAbsent(err) {
 			continue
 		}

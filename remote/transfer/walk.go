@@ -13,8 +13,8 @@ import (
 // ends is the view that [walk] has of the two ends of a transfer: the giver has
 // the wanted objects, and the receiver gets them.
 type ends interface {
-	// giver names the giver in errors.
-	giver() string
+	// giverName names the giver in errors.
+	giverName() string
 
 	// node returns a wanted node, and the walk follows its links. The error matches
 	// [object.ErrNotFound] if the giver does not have the node.
@@ -230,9 +230,9 @@ func (w *walker) explainMissing(err error, needs []need) error {
 	}
 	i := slices.IndexFunc(needs, func(n need) bool { return n.Key == missing.Key })
 	if i < 0 || needs[i].by < 0 {
-		return fmt.Errorf("%s lacks %s: %w", w.ends.giver(), missing.Key, err)
+		return fmt.Errorf("%s lacks %s: %w", w.ends.giverName(), missing.Key, err)
 	}
-	return fmt.Errorf("%s lacks %s, which commit %s needs: %w", w.ends.giver(), missing.Key, w.order[needs[i].by].id.Short(), err)
+	return fmt.Errorf("%s lacks %s, which commit %s needs: %w", w.ends.giverName(), missing.Key, w.order[needs[i].by].id.Short(), err)
 }
 
 // baseLinks are the links of bases at one level. The zero pointer has none.

@@ -117,7 +117,7 @@ type counting struct {
 	missing  map[object.Key]bool // at the receiver
 }
 
-func (c *counting) giver() string { return "remote" }
+func (c *counting) giverName() string { return "remote" }
 
 func (c *counting) node(ctx context.Context, key object.Key) ([]byte, error) {
 	c.visits[key]++

@@ -84,7 +84,7 @@ func runLsRemote(ctx context.Context, env *Env, args []string) error {
 // openFrom opens a remote to read from, and returns its name. args has its name or URL, or
 // nothing: then it is the remote that fetch would use. The repository is nil if a URL was
 // given. The caller closes both.
-func openFrom(ctx context.Context, env *Env, args []string) (opened *transfer.Remote, r *kist.Repository, name string, err error) {
+func openFrom(ctx context.Context, env *Env, args []string) (opened transfer.Source, r *kist.Repository, name string, err error) {
 	atURL := len(args) > 0 && isPlace(env, args[0])
 	if !atURL || !strings.ContainsAny(args[0], "/:") {
 		r, err = env.open()
@@ -104,7 +104,7 @@ func openFrom(ctx context.Context, env *Env, args []string) (opened *transfer.Re
 		return nil, nil, "", err
 	}
 	if name, err = fetchRemote(env, r, args); err == nil {
-		opened, err = openRemote(ctx, env, r, name)
+		opened, err = registry.OpenNamedSource(ctx, r, name)
 	}
 	if err != nil {
 		r.Close()
@@ -114,7 +114,7 @@ func openFrom(ctx context.Context, env *Env, args []string) (opened *transfer.Re
 }
 
 // openURL opens a remote without a repository.
-func openURL(ctx context.Context, env *Env, text string) (*transfer.Remote, error) {
+func openURL(ctx context.Context, env *Env, text string) (transfer.Source, error) {
 	url, err := env.remoteURL(text)
 	if err != nil {
 		return nil, err

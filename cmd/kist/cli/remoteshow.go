@@ -117,7 +117,7 @@ func newRemoteShown(ctx context.Context, r *kist.Repository, name string, noQuer
 
 // headNow returns the present head of a remote. It has no refs if nothing was pushed yet.
 func headNow(ctx context.Context, r *kist.Repository, m registry.Remote) (*rootlog.State, error) {
-	opened, err := registry.Open(ctx, r, m, false)
+	opened, err := registry.OpenSource(ctx, r, m)
 	if errors.Is(err, rootlog.ErrEmpty) {
 		return &rootlog.State{}, nil
 	}

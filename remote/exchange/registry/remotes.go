@@ -312,8 +312,8 @@ func openBackend(ctx context.Context, o kist.Options, m Remote) (remote.Backend,
 	return o.Backend(ctx, m.URL)
 }
 
-// OpenNamed opens the remote with a name, to read it. The error matches [rootlog.ErrEmpty] if
-// nothing was pushed to it yet. The caller closes the remote.
+// OpenNamed opens the remote with a name, to read it. Errors are those of [Open]. The caller
+// closes the remote.
 func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.Remote, error) {
 	m, err := Find(r, name)
 	if err != nil {
@@ -322,14 +322,36 @@ func OpenNamed(ctx context.Context, r *kist.Repository, name string) (*transfer.
 	return Open(ctx, r, m, false)
 }
 
-// Open opens a remote. With create, it first initializes an empty store. The caller closes
-// the remote.
+// OpenSource opens a remote to fetch from it: a store, or a repository. Errors are those of
+// [Open]. The caller closes the result.
+func OpenSource(ctx context.Context, r *kist.Repository, m Remote) (transfer.Source, error) {
+	path, ok := folderOf(r, m.URL)
+	if root, is := repositoryAt(path); ok && is {
+		return openRepository(ctx, r.Options(), root)
+	}
+	opened, err := Open(ctx, r, m, false)
+	if err != nil {
+		return nil, err
+	}
+	return opened, nil
+}
+
+// OpenNamedSource is [OpenSource] for the remote with a name.
+func OpenNamedSource(ctx context.Context, r *kist.Repository, name string) (transfer.Source, error) {
+	m, err := Find(r, name)
+	if err != nil {
+		return nil, err
+	}
+	return OpenSource(ctx, r, m)
+}
+
+// Open opens a remote. With create, it first initializes an empty store. Otherwise the error
+// matches [rootlog.ErrEmpty] if nothing was pushed to it yet. For the folder of a repository,
+// it matches [transfer.ErrRepository]. The caller closes the remote.
 func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*transfer.Remote, error) {
 	if path, ok := folderOf(r, m.URL); ok {
-		if root, is := repositoryAt(path); is && create {
+		if root, is := repositoryAt(path); is {
 			return nil, fmt.Errorf("%q: %w", root, transfer.ErrRepository)
-		} else if is {
-			return openSource(ctx, r.Options(), root, transferOptions(r, m))
 		}
 	}
 	backend, err := openBackend(ctx, r.Options(), m)
@@ -353,12 +375,12 @@ func Open(ctx context.Context, r *kist.Repository, m Remote, create bool) (*tran
 	return opened, nil
 }
 
-// OpenURL opens the remote at m.URL without a repository, to read it. The caller closes the
-// remote.
-func OpenURL(ctx context.Context, o kist.Options, m Remote) (*transfer.Remote, error) {
+// OpenURL opens the remote at m.URL, a store or a repository, without a repository of our own.
+// The caller closes the result.
+func OpenURL(ctx context.Context, o kist.Options, m Remote) (transfer.Source, error) {
 	if path, ok := remote.FolderPath(m.URL); ok {
 		if root, is := repositoryAt(path); is {
-			return openSource(ctx, o, root, readOptions(o, m))
+			return openRepository(ctx, o, root)
 		}
 	}
 	backend, err := openBackend(ctx, o, m)

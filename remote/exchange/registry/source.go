@@ -40,10 +40,10 @@ func (m Remote) IsRepository() bool {
 	return ok
 }
 
-// openSource opens the repository of another user to copy from it. It writes nothing there,
+// openRepository opens the repository of another user to copy from it. It writes nothing there,
 // and runs nothing that its configuration says. Until the result is closed, no gc removes
 // anything there.
-func openSource(ctx context.Context, o kist.Options, root string, to transfer.Options) (*transfer.Remote, error) {
+func openRepository(ctx context.Context, o kist.Options, root string) (transfer.Source, error) {
 	r, err := kist.Open(root, kist.Options{Now: o.Now, Random: o.Random, Warn: o.Warn, ReadOnly: true})
 	if err != nil {
 		return nil, err
@@ -52,12 +52,12 @@ func openSource(ctx context.Context, o kist.Options, root string, to transfer.Op
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%q: %w", root, err), r.Close())
 	}
-	return transfer.OpenSource(to, &transfer.Source{
-		Objects:  r.Objects(),
-		Identity: &rootlog.Identity{Repository: r.ID(), Chunker: r.Config().RemoteChunker()},
-		State:    func(ctx context.Context) (*rootlog.State, error) { return stateOf(ctx, r) },
-		Closer:   closer(func() error { release(); return r.Close() }),
-	})
+	return &transfer.Repository{
+		Objects:   r.Objects(),
+		Constants: &rootlog.Identity{Repository: r.ID(), Chunker: r.Config().RemoteChunker()},
+		State:     func(ctx context.Context) (*rootlog.State, error) { return stateOf(ctx, r) },
+		Closer:    closer(func() error { release(); return r.Close() }),
+	}, nil
 }
 
 type closer func() error

@@ -1,0 +1,76 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+
+	"github.com/kist-vcs/kist/object"
+)
+
+// node implements [ends].
+func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
+	absent, err := f.absent(ctx, []object.Key{key})
+	if err != nil {
+		return nil, err
+	}
+	return f.nodeIf(ctx, key, len(absent) == 0)
+}
+
+// nodeIf returns a node: from the repository if here is set, or else from the giver. A
+// node that is damaged or missing here, after all, comes from the giver, too.
+func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, error) {
+	if here {
+		data, err := f.session.Get(ctx, key)
+		if !isAbsent(err) {
+			return data, err
+		}
+	}
+	return f.giveNode(ctx, key)
+}
+
+// certain implements [ends].
+func (f *fetch) certain(ctx context.Context, key object.Key) ([]byte, error) {
+	return f.session.Get(ctx, key)
+}
+
+// links implements [ends].
+func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
+	absent, err := f.absent(ctx, nodes)
+	if err == nil {
+		err = f.prepareNodes(ctx, absent)
+	}
+	if err != nil {
+		return nil, err
+	}
+	away := make(map[object.Key]bool, len(absent))
+	for _, key := range absent {
+		away[key] = true
+	}
+	return linksOf(ctx, f.jobs, nodes, func(ctx context.Context, key object.Key) ([]byte, error) {
+		return f.nodeIf(ctx, key, !away[key])
+	})
+}
+
+// chunks implements [ends].
+func (f *fetch) chunks(ctx context.Context, keys []object.Key) error { return f.giveChunks(ctx, keys) }
+
+// absent returns the keys that are not here, or cannot be searched for. The session
+// checks the others when it publishes.
+func (f *fetch) absent(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	absent, err := f.session.Missing(ctx, keys)
+	if !errors.Is(err, object.ErrCorrupt) {
+		return absent, err
+	}
+	absent = nil
+	for _, key := range keys {
+		missing, err := f.session.Missing(ctx, []object.Key{key})
+		if errors.Is(err, object.ErrCorrupt) {
+			missing, err = []object.Key{key}, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		absent = append(absent, missing...)
+	}
+	return absent, nil
+}

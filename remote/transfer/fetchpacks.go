@@ -1,0 +1,234 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/pack"
+)
+
+// packGiver gives the objects in the packs of a remote.
+type packGiver struct {
+	*fetch
+	r      *Remote
+	snap   *snapshot // of the remote at its last known head
+	moved  bool      // the head has changed since the fetch began
+	nodes  *nodePacks
+	values *pack.Values
+	plan   *chunkPlan
+	ahead  ahead // of the walk
+	begun  bool  // BeginChunks was called
+}
+
+// attempt plans the fetch at the last known head and carries it out.
+func (g *packGiver) attempt(ctx context.Context) error {
+	snap, err := g.r.snapshotAt(ctx, g.at)
+	if err != nil {
+		return err
+	}
+	g.moved = g.moved || snap.state.Seq != g.at.Seq
+	g.snap, g.at = snap, snap.state
+	g.plan, g.ahead = newChunkPlan(), ahead{}
+	if err := g.receiveAll(ctx); err != nil {
+		return err
+	}
+	return g.copyChunks(ctx)
+}
+
+func (g *packGiver) giverName() string { return "remote" }
+
+// Get implements [object.Reader].
+func (g *packGiver) Get(ctx context.Context, key object.Key) ([]byte, error) {
+	return g.snap.Get(ctx, key)
+}
+
+// Missing implements [object.Reader].
+func (g *packGiver) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+	return g.snap.Missing(ctx, keys)
+}
+
+// prepareNodes reads the packs of nodes, several at once.
+func (g *packGiver) prepareNodes(ctx context.Context, nodes []object.Key) error {
+	entries := make([]pack.Entry, len(nodes))
+	for i, key := range nodes {
+		p, err := g.snap.place(key)
+		if err != nil {
+			return err
+		}
+		entries[i] = p.Entry
+	}
+	g.nodes.take(ctx, entries)
+	return nil
+}
+
+func (g *packGiver) giveNode(ctx context.Context, key object.Key) ([]byte, error) {
+	p, err := g.snap.place(key)
+	if err != nil {
+		return nil, err
+	}
+	entries := []pack.Entry{p.Entry}
+	if key.Kind == object.KindCommit { // the walk asks for commits one by one
+		if entries, err = g.aheadOf(ctx, p.Entry); err != nil {
+			return nil, err
+		}
+	}
+	g.nodes.take(ctx, entries)
+	return g.receive(ctx, p.Entry)
+}
+
+// giveChunks adds the absent chunks to the plan.
+func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
+	keys = slices.DeleteFunc(keys, func(key object.Key) bool { return g.plan.has(key.ID) })
+	absent, err := g.absent(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for _, key := range absent {
+		p, err := g.snap.place(key)
+		if err != nil {
+			return err
+		}
+		g.plan.add(p.Entry)
+	}
+	return nil
+}
+
+// receive stores a node whose pack was taken, and returns it.
+func (g *packGiver) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
+	value, err := g.nodes.value(e)
+	if err == nil {
+		var data []byte
+		if data, err = g.store(ctx, g.nodes.values, e, value); err == nil {
+			return data, nil
+		}
+	}
+	if !isBad(err) {
+		return nil, fmt.Errorf("read %s: %w", e.Key, err)
+	}
+	return g.readAgain(ctx, e.Key)
+}
+
+// deleted returns the error for an object that is missing on the remote, after the
+// head has changed since the fetch began. The error matches [ErrDeleted] if no ref
+// reaches a wanted commit, or names another wanted object, any more. Packs may be
+// deleted again by now: then it matches [remote.ErrNotFound], too.
+func (g *packGiver) deleted(ctx context.Context, missing error) error {
+	named := map[object.Key]bool{}
+	var refs []object.Key
+	for _, key := range g.at.Refs {
+		named[key] = true
+		refs = append(refs, key)
+	}
+
+	var history *walker
+	for _, key := range g.o.Want {
+		if named[key] {
+			continue
+		}
+		if history == nil && key.Kind == object.KindCommit {
+			history = newWalker(g.fetch, g.records.views)
+			if _, err := history.history(ctx, refs, nil); err != nil {
+				return errors.Join(missing, err)
+			}
+		}
+		if key.Kind != object.KindCommit || history.past[key.ID] == nil {
+			return fmt.Errorf("%s: %w", key, ErrDeleted)
+		}
+	}
+	return missing
+}
+
+// read reads from a pack and counts the bytes. It returns fewer bytes than asked
+// for if the pack ends there.
+func (g *packGiver) read(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	n, err := g.r.b.Get(ctx, p.Name.Path(), b, off)
+	if err != nil {
+		return 0, err
+	}
+	g.meter.update(func(at *Progress) { at.Bytes += int64(n) })
+	return n, nil
+}
+
+// readBases reads patch bases that are not part of the plan, and adds their bytes
+// to the progress total.
+func (g *packGiver) readBases(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	n, err := g.read(ctx, p, b, off)
+	g.meter.update(func(at *Progress) {
+		if at.TotalBytes > 0 {
+			at.TotalBytes += int64(n)
+		}
+	})
+	return n, err
+}
+
+// The walk of a history reads one commit after the other. After small pushes, each
+// commit may be in another pack, and each pack costs a request. So the more packs the
+// walk had to wait for, the more it reads ahead.
+const (
+	aheadPack    = 1 << 20 // bytes of the largest pack that is taken ahead
+	aheadEntries = 50_000  // of the largest index file that is looked through for some
+	aheadMost    = 64      // packs at once
+)
+
+// ahead knows packs that hold commits which are not here.
+type ahead struct {
+	waited int          // packs that were not taken when they were needed
+	packs  []pack.Entry // a commit of each; not known until the second was waited for
+}
+
+// aheadOf returns the entries whose packs the walk reads together: the entry of a
+// commit, and about as many others as packs were waited for so far.
+func (g *packGiver) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, error) {
+	entries := []pack.Entry{e}
+	if g.nodes.asked(e) {
+		return entries, nil
+	}
+	g.ahead.waited++
+	switch g.ahead.waited {
+	case 1:
+		return entries, nil
+	case 2:
+		if err := g.lookAhead(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for len(g.ahead.packs) > 0 && len(entries) < min(1<<min(g.ahead.waited, 10), aheadMost) {
+		next := g.ahead.packs[0]
+		g.ahead.packs = g.ahead.packs[1:]
+		if !g.nodes.asked(next) {
+			entries = append(entries, next)
+		}
+	}
+	return entries, nil
+}
+
+// lookAhead finds small packs with commits that are not here.
+func (g *packGiver) lookAhead(ctx context.Context) error {
+	found := map[object.Key]pack.Entry{}
+	for p, err := range g.snap.entriesIn(func(file int) bool { return g.snap.indexes[file].Len() <= aheadEntries }) {
+		if err != nil {
+			return err
+		}
+		if p.Key.Kind == object.KindCommit && p.Pack.Size <= aheadPack {
+			found[p.Key] = p.Entry
+		}
+	}
+
+	absent, err := g.absent(ctx, slices.Collect(maps.Keys(found)))
+	if err != nil {
+		return err
+	}
+
+	seen := map[pack.Name]bool{}
+	for _, key := range absent {
+		if e := found[key]; !seen[e.Pack.Name] {
+			seen[e.Pack.Name] = true
+			g.ahead.packs = append(g.ahead.packs, e)
+		}
+	}
+	return nil
+}

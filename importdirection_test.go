@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"tree/work/checkout", "tree/work/stage", "tree/views", "tree/look/versions", "tree/look/compare"},
 	{"tree/work/operation"},
 	{"."},
-	{"tree/worktree", "remote/transfer"},
+	{"tree/worktree", "remote/transfer", "remote/collect", "remote/transfertest"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
@@ -76,6 +76,7 @@ var doors = map[string][]string{
 	"github.com/rogpeppe/go-internal/testscript": {},
 	module + "/object/objecttest":                {},
 	module + "/remote/remotetest":                {},
+	module + "/remote/transfertest":              {},
 	module + "/cmd/kist/kisttest":                {},
 }
 
@@ -169,7 +170,7 @@ func TestLibrariesDoNotReadTheEnvironment(t *testing.T) {
 }
 
 // inRepository lists the packages that work in .kist and must not follow a symlink there.
-var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer", "tree/look/versions"}
+var inRepository = []string{".", "tree/index", "object/volume", "refs", "refs/record", "remote/rootlog", "remote/transfer", "remote/collect", "tree/look/versions"}
 
 // outsideRepository lists the files of these packages that work elsewhere.
 var outsideRepository = []string{"extract.go", "userconfig.go", "object/volume/space_linux.go"}

@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/transfer"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -54,13 +55,13 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 
 // AffectedOn returns the problems found on a remote, with the affected commits
 // and paths as far as these can be read here. The order stays the same.
-func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, found []transfer.Problem) ([]*Problem, error) {
+func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, found []collect.Problem) ([]*Problem, error) {
 	problems := make([]*Problem, len(found))
 	for i, p := range found {
 		problems[i] = &Problem{Key: p.Key, Where: p.Blob, Err: p.Err}
 	}
 
-	if !slices.ContainsFunc(found, func(p transfer.Problem) bool { return !p.Key.IsZero() }) {
+	if !slices.ContainsFunc(found, func(p collect.Problem) bool { return !p.Key.IsZero() }) {
 		return problems, nil
 	}
 	head, err := m.Head(ctx)

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/rootlog"
 	"github.com/kist-vcs/kist/remote/transfer"
@@ -93,8 +94,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 		return nil, err
 	}
 
-	merge, _ := r.Config().Get(kist.KeyPushMerge)
-	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, KeepSmall: merge == "false", ConfirmAfter: o.ConfirmAfter}
+	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs}
 	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
 		return nil, err
 	}
@@ -104,6 +104,12 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 	sent, err := opened.Push(ctx, r.Objects(), push)
 	result := &PushResult{PushResult: sent}
+	merge, _ := r.Config().Get(kist.KeyPushMerge)
+	if err == nil && merge != "false" && sent.Appended != nil {
+		// The push has succeeded, even if the merge fails.
+		_ = collect.MergeSmall(ctx, opened, sent.Appended)
+	}
+
 	if err == nil && len(sent.Lost) > 0 {
 		lost := map[object.Key]string{}
 		for _, key := range sent.Lost {

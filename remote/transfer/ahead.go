@@ -15,14 +15,14 @@ import (
 //
 // An error ends the sending, and costs nothing else: the push sends the rest.
 type Ahead struct {
-	snap *snapshot // S
+	snap *Snapshot // S
 	u    *uploader
 
-	free    chan *packer // packers that are not in use
+	free    chan *Packer // packers that are not in use
 	uploads sync.WaitGroup
 
 	mu      sync.Mutex // guards the following
-	filling *packer    // or nil
+	filling *Packer    // or nil
 	ended   bool       // by an error, or by End
 }
 
@@ -37,7 +37,7 @@ const aheadPatience = time.Minute
 // SendAhead begins to send chunks. It needs memory for jobs packs. After
 // [Ahead.End], the caller calls [Remote.Push] or [Remote.Close].
 func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
-	if err := needFolder(r, "send ahead"); err != nil {
+	if err := NeedFolder(r, "send ahead"); err != nil {
 		return nil, err
 	}
 	if jobs <= 0 {
@@ -47,11 +47,11 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 	if err != nil {
 		return nil, err
 	}
-	snap, err := r.snapshotAt(ctx, head)
+	snap, err := r.SnapshotAt(ctx, head)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.mayWrite(snap.state); err != nil {
+	if err := r.CheckWritable(snap.State); err != nil {
 		return nil, err
 	}
 	own, err := r.takeOver(ctx)
@@ -60,9 +60,9 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 	}
 	hurried := *r
 	hurried.o.Retry.Deadline = aheadPatience
-	a := &Ahead{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.state.Seq, meter: &meter{}}, free: make(chan *packer, jobs)}
+	a := &Ahead{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.State.Seq, meter: &Meter{}}, free: make(chan *Packer, jobs)}
 	for range jobs {
-		a.free <- &packer{Writer: pack.NewWriter(make([]byte, 0, aheadSize+2<<20))}
+		a.free <- &Packer{Writer: pack.NewWriter(make([]byte, 0, aheadSize+2<<20))}
 	}
 	r.ahead = a
 	return a, nil
@@ -77,10 +77,10 @@ func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) 
 	if a.ended || a.u.own.find(key) != nil {
 		return
 	}
-	if _, purged := a.snap.records.Purged(key); purged || a.snap.isLost(key) {
+	if _, purged := a.snap.Records.Purged(key); purged || a.snap.IsLost(key) {
 		return // the push would not use the pack
 	}
-	if _, there, err := a.snap.find(key); there || err != nil {
+	if _, there, err := a.snap.Find(key); there || err != nil {
 		return
 	}
 	if a.filling != nil && (a.filling.Size() >= aheadSize || a.filling.Full(len(value))) {
@@ -121,7 +121,7 @@ func (a *Ahead) Sent() int64 { return a.u.bytes }
 // calls of Add do nothing.
 func (a *Ahead) End(ctx context.Context) {
 	a.mu.Lock()
-	if a.filling != nil && !a.ended && a.filling.Size() >= smallPack {
+	if a.filling != nil && !a.ended && a.filling.Size() >= SmallPack {
 		a.send(ctx)
 	}
 	a.filling, a.ended = nil, true

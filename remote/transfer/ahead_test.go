@@ -1,19 +1,20 @@
-package transfer
+package transfer_test
 
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 // refusing is a store that takes only some packs, and refuses the rest.
@@ -27,50 +28,6 @@ func (r *refusing) Put(ctx context.Context, name string, body io.ReaderAt, size 
 		return &remote.Error{Op: "put", Name: name, Kind: remote.ErrPermission, Err: errors.New("refused")}
 	}
 	return r.Backend.Put(ctx, name, body, size)
-}
-
-// large makes a commit of files with 45 MiB that do not compress.
-func (p *pusher) large() object.ID {
-	files := map[string]string{}
-	for i := range 30 {
-		files[fmt.Sprint("large", i)] = noise(i, 3<<19)
-	}
-	return p.commit(p.tree(files, nil))
-}
-
-// sendAhead sends the chunks of a commit as a session does, two at a time.
-func (p *pusher) sendAhead(id object.ID) *Ahead {
-	p.t.Helper()
-	ahead, err := SendAhead(p.t.Context(), p.remote, 2)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-
-	keys := make(chan object.Key)
-	var adding sync.WaitGroup
-	for range 2 {
-		adding.Go(func() {
-			for key := range keys {
-				value, raw, err := p.local.GetStored(context.Background(), key, nil)
-				if err != nil {
-					p.t.Error(err)
-				}
-				ahead.Add(context.Background(), key, value, raw)
-				clear(value) // Add has copied it
-			}
-		})
-	}
-
-	for key := range closure(p.t, p.local, commitKeys(id)...) {
-		if key.Kind == object.KindChunk {
-			keys <- key
-		}
-	}
-
-	close(keys)
-	adding.Wait()
-	ahead.End(context.Background())
-	return ahead
 }
 
 // TestSendAhead checks that a push sends the chunks that were not sent ahead, and only those.
@@ -88,29 +45,29 @@ func TestSendAhead(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			b := newRemote(t)
+			b := transfertest.NewRemote(t)
 			store := &refusing{Backend: b}
 			store.allowed.Store(test.allowed)
-			p := newPusher(t, store)
-			id := p.large()
-			p.sendAhead(id)
+			p := transfertest.NewPusher(t, store)
+			id := p.MakeLarge()
+			p.SendAhead(id)
 
 			sent := b.Bytes(remotetest.Put)
-			if packs := min(test.allowed, 45<<20/aheadSize); sent < packs*aheadSize || len(b.Names("packs/")) < int(packs) {
+			if packs := min(test.allowed, 45<<20/transfer.AheadSize); sent < packs*transfer.AheadSize || len(b.Names("packs/")) < int(packs) {
 				t.Errorf("%d bytes in %d packs were sent ahead, want %d packs", sent, len(b.Names("packs/")), packs)
 			}
 
 			store.allowed.Store(100)
 			if test.close {
-				if err := p.remote.Close(); err != nil {
+				if err := p.Remote.Close(); err != nil {
 					t.Fatal(err)
 				}
-				p.reopen(store)
+				p.Reopen(store)
 			}
 
-			p.local.gets.Store(0)
-			result := p.mustPush("main", id)
-			want := closure(t, p.local, commitKeys(id)...)
+			p.Local.Gets.Store(0)
+			result := p.MustPush("main", id)
+			want := objecttest.Closure(t, p.Local, objecttest.CommitKeys(id)...)
 			if n := result.Objects; !test.close && n != int64(len(want)) {
 				t.Errorf("the push reports %d objects, want %d", n, len(want))
 			}
@@ -118,8 +75,8 @@ func TestSendAhead(t *testing.T) {
 				t.Errorf("%d bytes were sent in total; the push reports %+v", all, result)
 			}
 
-			wantIntact(t, b, map[string]object.ID{"main": id})
-			if left, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*")); len(left) > 0 {
+			transfertest.WantIntact(t, b, map[string]object.ID{"main": id})
+			if left, _ := filepath.Glob(filepath.Join(p.Dir, transfer.PushFolder, "*")); len(left) > 0 {
 				t.Errorf("left in the journal: %q", left)
 			}
 		})
@@ -128,47 +85,47 @@ func TestSendAhead(t *testing.T) {
 
 // TestSendAheadKnown checks that chunks on the remote are not sent ahead.
 func TestSendAheadKnown(t *testing.T) {
-	b := newRemote(t)
-	first, second := newPusher(t, b), newPusher(t, b)
-	first.mustPush("main", first.large())
+	b := transfertest.NewRemote(t)
+	first, second := transfertest.NewPusher(t, b), transfertest.NewPusher(t, b)
+	first.MustPush("main", first.MakeLarge())
 	b.ResetCounts()
-	id := second.large()
-	second.sendAhead(id)
+	id := second.MakeLarge()
+	second.SendAhead(id)
 	if n := b.Calls(remotetest.Put); n != 0 {
 		t.Errorf("%d packs were sent ahead, want 0", n)
 	}
-	if err := second.remote.Close(); err != nil {
+	if err := second.Remote.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
 
 // TestSendAheadRemembers checks that chunks of an interrupted push are not sent ahead.
 func TestSendAheadRemembers(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	id := p.large()
-	p.sendAhead(id)
-	if err := p.remote.Close(); err != nil {
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	id := p.MakeLarge()
+	p.SendAhead(id)
+	if err := p.Remote.Close(); err != nil {
 		t.Fatal(err)
 	}
 	sent := b.Bytes(remotetest.Put)
-	p.reopen(b)
-	p.sendAhead(id)
+	p.Reopen(b)
+	p.SendAhead(id)
 	if n := b.Bytes(remotetest.Put); n > 46<<20 || n < sent {
 		t.Errorf("%d bytes were sent before the restart, %d in total", sent, n)
 	}
-	p.mustPush("main", id)
+	p.MustPush("main", id)
 	if n := b.Bytes(remotetest.Put); n > 46<<20 {
 		t.Errorf("%d bytes were sent in total", n)
 	}
-	wantIntact(t, b, map[string]object.ID{"main": id})
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": id})
 }
 
 // TestSendAheadCancelled checks that a cancelled Ahead ends and sends nothing.
 func TestSendAheadCancelled(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	ahead, err := SendAhead(t.Context(), p.remote, 1)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	ahead, err := transfer.SendAhead(t.Context(), p.Remote, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +136,7 @@ func TestSendAheadCancelled(t *testing.T) {
 		ahead.Add(ctx, object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{byte(i)})}, value, len(value))
 	}
 	ahead.End(ctx)
-	if err := p.remote.Close(); err != nil || len(b.Names("packs/")) > 0 {
+	if err := p.Remote.Close(); err != nil || len(b.Names("packs/")) > 0 {
 		t.Errorf("Close: %v; packs %q, want none", err, b.Names("packs/"))
 	}
 }

@@ -85,14 +85,14 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 	g := &packGiver{fetch: f, r: r}
 	f.giver = g
 
-	g.values = pack.NewValues(g.readBases, baseBlock)
+	g.values = pack.NewValues(g.readBases, BaseBlock)
 	var err error
-	if g.nodes, err = openNodePacks(r.o.Dir, f.jobs, g.read); err != nil {
+	if g.nodes, err = OpenNodePacks(r.o.Dir, f.jobs, g.read); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
 
-	defer g.nodes.close()
-	return f.result(r.following(ctx, head, func(now *rootlog.State) error {
+	defer g.nodes.Close()
+	return f.result(r.RetryAtHead(ctx, head, func(now *rootlog.State) error {
 		g.moved = g.moved || now.Seq != head.Seq
 		f.at = now
 		err := g.attempt(ctx)
@@ -114,7 +114,7 @@ type fetch struct {
 	at      *rootlog.State // the last known head of the giver
 	records *recordComparison
 	lost    map[object.Key]string // see FetchResult
-	meter   *meter
+	meter   *Meter
 }
 
 // giver is the end of a fetch that has the objects. As an [object.Reader], it stores nothing.
@@ -134,7 +134,7 @@ type giver interface {
 }
 
 func newFetch(session *volume.Session, head *rootlog.State, o FetchOptions, jobs int) *fetch {
-	return &fetch{session: session, o: o, jobs: cmp.Or(max(o.Jobs, 0), jobs), at: head, meter: &meter{report: o.Progress}}
+	return &fetch{session: session, o: o, jobs: cmp.Or(max(o.Jobs, 0), jobs), at: head, meter: NewMeter(o.Progress)}
 }
 
 // result returns the result of a fetch, unless that failed.
@@ -153,7 +153,7 @@ func (f *fetch) result(err error) (*FetchResult, error) {
 // the chunks.
 func (f *fetch) receiveAll(ctx context.Context) (err error) {
 	f.lost = map[object.Key]string{}
-	f.meter.update(func(at *Progress) { at.Phase = PhasePlan })
+	f.meter.Update(func(at *Progress) { at.Phase = PhasePlan })
 	if f.records, err = f.compareRecords(ctx); err != nil {
 		return err
 	}
@@ -203,7 +203,7 @@ func (f *fetch) found(ctx context.Context) ([]object.Key, error) {
 		switch {
 		case err == nil:
 			each = append(each, key)
-		case !isAbsent(err):
+		case !IsAbsent(err):
 			return nil, err
 		}
 	}
@@ -215,7 +215,7 @@ type probe struct{ *fetch }
 
 func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := p.session.Get(ctx, key)
-	if isAbsent(err) {
+	if IsAbsent(err) {
 		return p.Get(ctx, key)
 	}
 	return data, err
@@ -237,7 +237,7 @@ func (p probe) chunks(ctx context.Context, keys []object.Key) error {
 	return err
 }
 
-// isAbsent reports whether an error says that an object is missing or damaged.
-func isAbsent(err error) bool {
+// IsAbsent reports whether an error says that an object is missing or damaged.
+func IsAbsent(err error) bool {
 	return errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrCorrupt)
 }

@@ -24,7 +24,7 @@ func (g *packGiver) copyChunks(ctx context.Context) error {
 		bytes += int64(r.size)
 	}
 
-	g.meter.update(func(at *Progress) {
+	g.meter.Update(func(at *Progress) {
 		at.Phase, at.TotalObjects, at.TotalBytes = PhaseCopy, at.Objects+objects, at.Bytes+bytes
 	})
 	if g.o.BeginChunks != nil && !g.begun {
@@ -48,7 +48,7 @@ func (g *packGiver) copyChunks(ctx context.Context) error {
 			buf := <-buffers
 			defer func() { buffers <- buf }()
 			if r.size > len(buf) {
-				buf = make([]byte, max(r.size, min(2*len(buf), maxRead)))
+				buf = make([]byte, max(r.size, min(2*len(buf), MaxRead)))
 			}
 			return g.copyRun(gctx, r, buf[:r.size])
 		})
@@ -59,7 +59,7 @@ func (g *packGiver) copyChunks(ctx context.Context) error {
 // copyRun reads a part of a pack into buf and stores its chunks.
 func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
 	n, err := g.read(ctx, r.pack, buf, r.off)
-	if err != nil && !isBad(err) {
+	if err != nil && !IsBadCopy(err) {
 		return fmt.Errorf("read pack %s: %w", r.pack.Name, err)
 	}
 
@@ -70,7 +70,7 @@ func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
 		end := start + int(e.Stored)
 		bad := err
 		if bad == nil && end > n {
-			bad = shortPack(r.pack, r.off+int64(n))
+			bad = ErrShortPack(r.pack, r.off+int64(n))
 		}
 		if bad == nil {
 			bad = g.keep(ctx, e, buf[start:end], held)
@@ -78,7 +78,7 @@ func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
 		if bad == nil {
 			continue
 		}
-		if !isBad(bad) {
+		if !IsBadCopy(bad) {
 			return fmt.Errorf("store %s: %w", e.Key, bad)
 		}
 		if _, err := g.readAgain(ctx, e.Key); err != nil {
@@ -109,7 +109,7 @@ func (g *packGiver) keepValue(ctx context.Context, e pack.Entry, value []byte) e
 	if err := g.session.PutStored(ctx, e.Key, value, int(e.Raw), use); err != nil {
 		return err
 	}
-	g.meter.update(func(at *Progress) { at.Objects++ })
+	g.meter.Update(func(at *Progress) { at.Objects++ })
 	return nil
 }
 
@@ -125,7 +125,7 @@ func (g *packGiver) keepObject(ctx context.Context, e pack.Entry, data []byte) e
 	if g.o.Chunk != nil && e.Key.Kind == object.KindChunk {
 		g.o.Chunk(e.Key.ID, data)
 	}
-	g.meter.update(func(at *Progress) { at.Objects++ })
+	g.meter.Update(func(at *Progress) { at.Objects++ })
 	return nil
 }
 
@@ -145,7 +145,7 @@ func (g *packGiver) store(ctx context.Context, values *pack.Values, e pack.Entry
 // first: from there once more, then from each other pack that has it. If one
 // of these is gone, the error matches [remote.ErrNotFound].
 func (g *packGiver) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
-	entries, err := g.snap.all(key)
+	entries, err := g.snap.EntriesOf(key)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +155,7 @@ func (g *packGiver) readAgain(ctx context.Context, key object.Key) ([]byte, erro
 		value := make([]byte, e.Stored)
 		n, err := g.read(ctx, e.Pack, value, int64(e.Offset))
 		if err == nil && n < len(value) {
-			err = shortPack(e.Pack, int64(e.Offset)+int64(n))
+			err = ErrShortPack(e.Pack, int64(e.Offset)+int64(n))
 		}
 		var data []byte
 		if err == nil {
@@ -164,10 +164,10 @@ func (g *packGiver) readAgain(ctx context.Context, key object.Key) ([]byte, erro
 		switch {
 		case err == nil:
 			return data, nil
-		case !isBad(err):
+		case !IsBadCopy(err):
 			return nil, fmt.Errorf("read %s: %w", key, err)
 		}
-		bad := corrupt(e, err)
+		bad := CorruptAt(e, err)
 		if errors.Is(err, remote.ErrNotFound) {
 			gone = bad
 		} else if damage == nil {
@@ -180,42 +180,42 @@ func (g *packGiver) readAgain(ctx context.Context, key object.Key) ([]byte, erro
 	return nil, damage
 }
 
-// isBad reports whether err is about a damaged or missing pack or value. Then another copy
+// IsBadCopy reports whether err is about a damaged or missing pack or value. Then another copy
 // may be intact.
-func isBad(err error) bool {
+func IsBadCopy(err error) bool {
 	_, corrupt := errors.AsType[*object.CorruptError](err)
 	return corrupt || errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged)
 }
 
-// corrupt returns the error for a damaged value, with its place.
-func corrupt(e pack.Entry, err error) error {
+// CorruptAt returns the error for a damaged value, with its place.
+func CorruptAt(e pack.Entry, err error) error {
 	if inner, ok := errors.AsType[*object.CorruptError](err); ok && inner.Err != nil {
 		err = inner.Err
 	}
 	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
 }
 
-// all returns the entries of an object in all live packs. The first is the result of find.
-func (s *snapshot) all(key object.Key) ([]pack.Entry, error) {
-	first, ok, err := s.find(key)
+// EntriesOf returns the entries of an object in all live packs. The first is the result of find.
+func (s *Snapshot) EntriesOf(key object.Key) ([]pack.Entry, error) {
+	first, ok, err := s.Find(key)
 	if err != nil || !ok {
 		return nil, err
 	}
 
 	entries := []pack.Entry{first.Entry}
 	add := func(e pack.Entry) {
-		if s.isLive(e.Pack.Name) && e.Key == key && e.Pack.Name != first.Pack.Name {
+		if s.IsLive(e.Pack.Name) && e.Key == key && e.Pack.Name != first.Pack.Name {
 			entries = append(entries, e)
 		}
 	}
 
-	for _, p := range s.state.Packs {
+	for _, p := range s.State.Packs {
 		for _, e := range p.Entries {
 			add(e)
 		}
 	}
 
-	for _, x := range s.indexes {
+	for _, x := range s.Indexes {
 		if e, ok, err := x.Find(key); err != nil {
 			return nil, err
 		} else if ok {

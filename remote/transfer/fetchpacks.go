@@ -15,9 +15,9 @@ import (
 type packGiver struct {
 	*fetch
 	r      *Remote
-	snap   *snapshot // of the remote at its last known head
+	snap   *Snapshot // of the remote at its last known head
 	moved  bool      // the head has changed since the fetch began
-	nodes  *nodePacks
+	nodes  *NodePacks
 	values *pack.Values
 	plan   *chunkPlan
 	ahead  ahead // of the walk
@@ -26,12 +26,12 @@ type packGiver struct {
 
 // attempt plans the fetch at the last known head and carries it out.
 func (g *packGiver) attempt(ctx context.Context) error {
-	snap, err := g.r.snapshotAt(ctx, g.at)
+	snap, err := g.r.SnapshotAt(ctx, g.at)
 	if err != nil {
 		return err
 	}
-	g.moved = g.moved || snap.state.Seq != g.at.Seq
-	g.snap, g.at = snap, snap.state
+	g.moved = g.moved || snap.State.Seq != g.at.Seq
+	g.snap, g.at = snap, snap.State
 	g.plan, g.ahead = newChunkPlan(), ahead{}
 	if err := g.receiveAll(ctx); err != nil {
 		return err
@@ -55,18 +55,18 @@ func (g *packGiver) Missing(ctx context.Context, keys []object.Key) ([]object.Ke
 func (g *packGiver) prepareNodes(ctx context.Context, nodes []object.Key) error {
 	entries := make([]pack.Entry, len(nodes))
 	for i, key := range nodes {
-		p, err := g.snap.place(key)
+		p, err := g.snap.Locate(key)
 		if err != nil {
 			return err
 		}
 		entries[i] = p.Entry
 	}
-	g.nodes.take(ctx, entries)
+	g.nodes.LoadValues(ctx, entries)
 	return nil
 }
 
 func (g *packGiver) giveNode(ctx context.Context, key object.Key) ([]byte, error) {
-	p, err := g.snap.place(key)
+	p, err := g.snap.Locate(key)
 	if err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (g *packGiver) giveNode(ctx context.Context, key object.Key) ([]byte, error
 			return nil, err
 		}
 	}
-	g.nodes.take(ctx, entries)
+	g.nodes.LoadValues(ctx, entries)
 	return g.receive(ctx, p.Entry)
 }
 
@@ -88,7 +88,7 @@ func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
 		return err
 	}
 	for _, key := range absent {
-		p, err := g.snap.place(key)
+		p, err := g.snap.Locate(key)
 		if err != nil {
 			return err
 		}
@@ -99,14 +99,14 @@ func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
 
 // receive stores a node whose pack was taken, and returns it.
 func (g *packGiver) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
-	value, err := g.nodes.value(e)
+	value, err := g.nodes.StoredValue(e)
 	if err == nil {
 		var data []byte
-		if data, err = g.store(ctx, g.nodes.values, e, value); err == nil {
+		if data, err = g.store(ctx, g.nodes.Values, e, value); err == nil {
 			return data, nil
 		}
 	}
-	if !isBad(err) {
+	if !IsBadCopy(err) {
 		return nil, fmt.Errorf("read %s: %w", e.Key, err)
 	}
 	return g.readAgain(ctx, e.Key)
@@ -149,7 +149,7 @@ func (g *packGiver) read(ctx context.Context, p pack.Info, b []byte, off int64) 
 	if err != nil {
 		return 0, err
 	}
-	g.meter.update(func(at *Progress) { at.Bytes += int64(n) })
+	g.meter.Update(func(at *Progress) { at.Bytes += int64(n) })
 	return n, nil
 }
 
@@ -157,7 +157,7 @@ func (g *packGiver) read(ctx context.Context, p pack.Info, b []byte, off int64) 
 // to the progress total.
 func (g *packGiver) readBases(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	n, err := g.read(ctx, p, b, off)
-	g.meter.update(func(at *Progress) {
+	g.meter.Update(func(at *Progress) {
 		if at.TotalBytes > 0 {
 			at.TotalBytes += int64(n)
 		}
@@ -184,7 +184,7 @@ type ahead struct {
 // commit, and about as many others as packs were waited for so far.
 func (g *packGiver) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, error) {
 	entries := []pack.Entry{e}
-	if g.nodes.asked(e) {
+	if g.nodes.IsPackOpened(e) {
 		return entries, nil
 	}
 	g.ahead.waited++
@@ -199,7 +199,7 @@ func (g *packGiver) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, er
 	for len(g.ahead.packs) > 0 && len(entries) < min(1<<min(g.ahead.waited, 10), aheadMost) {
 		next := g.ahead.packs[0]
 		g.ahead.packs = g.ahead.packs[1:]
-		if !g.nodes.asked(next) {
+		if !g.nodes.IsPackOpened(next) {
 			entries = append(entries, next)
 		}
 	}
@@ -209,7 +209,7 @@ func (g *packGiver) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, er
 // lookAhead finds small packs with commits that are not here.
 func (g *packGiver) lookAhead(ctx context.Context) error {
 	found := map[object.Key]pack.Entry{}
-	for p, err := range g.snap.entriesIn(func(file int) bool { return g.snap.indexes[file].Len() <= aheadEntries }) {
+	for p, err := range g.snap.EntriesIn(func(file int) bool { return g.snap.Indexes[file].Len() <= aheadEntries }) {
 		if err != nil {
 			return err
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	maxRead = 8 << 20   // bytes of a ranged read, unless a single value has more
-	maxGap  = 128 << 10 // bytes between two values that are read to save a request
+	MaxRead = 8 << 20   // bytes of a ranged read, unless a single value has more
+	MaxGap  = 128 << 10 // bytes between two values that are read to save a request
 )
 
 // chunkPlan has the chunks to fetch and their places. It takes about 65 bytes for each. It
@@ -124,7 +124,7 @@ func (p *chunkPlan) runs() iter.Seq[run] {
 			for ; j < len(p.order); j++ {
 				next := p.at(p.order[j])
 				after := max(end, int64(next.offset)+int64(next.stored))
-				if next.pack != first.pack || int64(next.offset)-end > maxGap || after-start > maxRead {
+				if next.pack != first.pack || int64(next.offset)-end > MaxGap || after-start > MaxRead {
 					break
 				}
 				end = after

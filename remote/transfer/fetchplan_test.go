@@ -28,7 +28,7 @@ func TestChunkPlan(t *testing.T) {
 				}
 				off += e.Stored
 				if rnd.IntN(4) == 0 {
-					off += uint32(rnd.IntN(2 * maxGap))
+					off += uint32(rnd.IntN(2 * MaxGap))
 				}
 				e.Key = object.Key{Kind: object.KindChunk}
 				binary.BigEndian.PutUint64(e.Key.ID[:], rnd.Uint64())
@@ -50,11 +50,11 @@ func TestChunkPlan(t *testing.T) {
 		p.sort()
 		var last run
 		for r := range p.runs() {
-			if r.size > maxRead && len(r.records) > 1 {
-				t.Errorf("a run of %d bytes, want at most %d", r.size, maxRead)
+			if r.size > MaxRead && len(r.records) > 1 {
+				t.Errorf("a run of %d bytes, want at most %d", r.size, MaxRead)
 			}
 			gap := r.off - last.off - int64(last.size)
-			if r.pack == last.pack && (gap < 0 || gap <= maxGap && last.size+int(gap)+int(p.at(r.records[0]).stored) <= maxRead) {
+			if r.pack == last.pack && (gap < 0 || gap <= MaxGap && last.size+int(gap)+int(p.at(r.records[0]).stored) <= MaxRead) {
 				t.Errorf("a gap of %d bytes between runs of %d and %d", gap, last.size, r.size)
 			}
 
@@ -64,7 +64,7 @@ func TestChunkPlan(t *testing.T) {
 				if e != want[e.Key.ID] || e.Pack != r.pack {
 					t.Errorf("%+v, want %+v", e, want[e.Key.ID])
 				}
-				if int64(e.Offset) < end || int64(e.Offset)-end > maxGap {
+				if int64(e.Offset) < end || int64(e.Offset)-end > MaxGap {
 					t.Errorf("a value at %d after a value that ends at %d", e.Offset, end)
 				}
 				end = int64(e.Offset) + int64(e.Stored)
@@ -121,19 +121,19 @@ func BenchmarkChunkPlan(b *testing.B) {
 // TestNodePacksOfTwoSizes has entries that disagree about the size of a pack. Values beyond
 // the smaller size are damaged.
 func TestNodePacksOfTwoSizes(t *testing.T) {
-	for _, offset := range []uint32{5000, maxRead - 10, 2*maxRead - 10, 3*maxRead - 70} {
-		n, err := openNodePacks(t.TempDir(), 1, func(_ context.Context, _ pack.Info, b []byte, _ int64) (int, error) { return len(b), nil })
+	for _, offset := range []uint32{5000, MaxRead - 10, 2*MaxRead - 10, 3*MaxRead - 70} {
+		n, err := OpenNodePacks(t.TempDir(), 1, func(_ context.Context, _ pack.Info, b []byte, _ int64) (int, error) { return len(b), nil })
 		if err != nil {
 			t.Fatal(err)
 		}
 		small := pack.Entry{Pack: pack.Info{Name: pack.Name{1}, Size: 1000}, Offset: 100, Stored: 50}
-		large := pack.Entry{Pack: pack.Info{Name: pack.Name{1}, Size: 3 * maxRead}, Offset: offset, Stored: 50}
-		n.take(t.Context(), []pack.Entry{small, large})
-		defer n.close()
-		if value, err := n.value(small); len(value) != 50 || err != nil {
+		large := pack.Entry{Pack: pack.Info{Name: pack.Name{1}, Size: 3 * MaxRead}, Offset: offset, Stored: 50}
+		n.LoadValues(t.Context(), []pack.Entry{small, large})
+		defer n.Close()
+		if value, err := n.StoredValue(small); len(value) != 50 || err != nil {
 			t.Errorf("value in the smaller size: %d bytes, %v", len(value), err)
 		}
-		if value, err := n.value(large); !errors.Is(err, remote.ErrDamaged) {
+		if value, err := n.StoredValue(large); !errors.Is(err, remote.ErrDamaged) {
 			t.Errorf("value at %d: %d bytes, %v, want ErrDamaged", offset, len(value), err)
 		}
 	}

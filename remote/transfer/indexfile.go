@@ -26,36 +26,36 @@ const (
 	tempSuffix = ".tmp"  // of a copy that is being written
 )
 
-// indexFile is an index file of the remote whose copy is opened.
-type indexFile struct {
+// IndexFile is an index file of the remote whose copy is opened.
+type IndexFile struct {
 	*pack.Index
-	packs []pack.Info
-	file  *os.File // nil: in memory
+	PackInfos []pack.Info
+	file      *os.File // nil: in memory
 }
 
-func (x *indexFile) close() {
+func (x *IndexFile) close() {
 	if x.file != nil {
 		x.file.Close()
 	}
 }
 
-// indexFiles are the open index files of a remote. Their copies lie in a folder of
+// IndexFiles are the open index files of a remote. Their copies lie in a folder of
 // Options.Dir or, if that is empty, in memory.
-type indexFiles struct {
+type IndexFiles struct {
 	b      remote.Backend
 	o      *Options // of the Remote
-	opened map[pack.Name]*indexFile
+	opened map[pack.Name]*IndexFile
 }
 
 // dir returns the folder of the copies.
-func (r *indexFiles) dir() string { return filepath.Join(r.o.Dir, indexFolder) }
+func (r *IndexFiles) dir() string { return filepath.Join(r.o.Dir, indexFolder) }
 
-// open returns the index files of a root, in its order. It opens a file that is not open
+// OpenAll returns the index files of a root, in its order. It opens a file that is not open
 // yet. If there is no copy, it reads the file from the remote. It removes copies of other
 // index files.
-func (r *indexFiles) open(ctx context.Context, files []rootlog.File) ([]*indexFile, error) {
-	opened := make([]*indexFile, len(files))
-	err := parallel(ctx, r.o.Jobs, len(files), func(ctx context.Context, i int) (err error) {
+func (r *IndexFiles) OpenAll(ctx context.Context, files []rootlog.File) ([]*IndexFile, error) {
+	opened := make([]*IndexFile, len(files))
+	err := Parallel(ctx, r.o.Jobs, len(files), func(ctx context.Context, i int) (err error) {
 		if opened[i] = r.opened[files[i].Name]; opened[i] == nil {
 			opened[i], err = r.openFile(ctx, files[i])
 		}
@@ -75,7 +75,7 @@ func (r *indexFiles) open(ctx context.Context, files []rootlog.File) ([]*indexFi
 
 // close closes all index files except those in keep. Unless keep is empty, it also
 // removes the other copies.
-func (r *indexFiles) close(keep []rootlog.File) {
+func (r *IndexFiles) close(keep []rootlog.File) {
 	kept := make(map[string]bool, len(keep))
 	for _, f := range keep {
 		kept[f.Name.String()] = true
@@ -99,13 +99,13 @@ func (r *indexFiles) close(keep []rootlog.File) {
 
 // isBeingWritten reports whether another process may be writing a file in the folder of
 // the copies.
-func (r *indexFiles) isBeingWritten(e fs.DirEntry) bool {
+func (r *IndexFiles) isBeingWritten(e fs.DirEntry) bool {
 	info, err := e.Info()
 	return strings.HasSuffix(e.Name(), tempSuffix) && (err != nil || r.o.Now().Sub(info.ModTime()) < 24*time.Hour)
 }
 
 // openFile opens one index file. It replaces a damaged copy.
-func (r *indexFiles) openFile(ctx context.Context, f rootlog.File) (*indexFile, error) {
+func (r *IndexFiles) openFile(ctx context.Context, f rootlog.File) (*IndexFile, error) {
 	if r.o.Dir == "" {
 		return r.openInMemory(ctx, f)
 	}
@@ -127,17 +127,17 @@ func (r *indexFiles) openFile(ctx context.Context, f rootlog.File) (*indexFile, 
 }
 
 // openInMemory opens one index file without a copy.
-func (r *indexFiles) openInMemory(ctx context.Context, f rootlog.File) (*indexFile, error) {
+func (r *IndexFiles) openInMemory(ctx context.Context, f rootlog.File) (*IndexFile, error) {
 	var b bytes.Buffer
 	err := retry.Verified(func() error { b.Reset(); return r.read(ctx, f, &b) })
 	if err != nil {
 		return nil, err
 	}
-	return newIndexFile(f, bytes.NewReader(b.Bytes()), nil)
+	return NewIndexFile(f, bytes.NewReader(b.Bytes()), nil)
 }
 
 // openCopy opens the copy of an index file.
-func (r *indexFiles) openCopy(f rootlog.File) (*indexFile, error) {
+func (r *IndexFiles) openCopy(f rootlog.File) (*IndexFile, error) {
 	file, err := disk.Open(r.copyOf(f.Name))
 	if err != nil {
 		return nil, err
@@ -146,9 +146,9 @@ func (r *indexFiles) openCopy(f rootlog.File) (*indexFile, error) {
 	if err == nil && info.Size() != f.Size {
 		err = fmt.Errorf("%s: %d bytes, want %d", file.Name(), info.Size(), f.Size)
 	}
-	var x *indexFile
+	var x *IndexFile
 	if err == nil {
-		x, err = newIndexFile(f, file, file)
+		x, err = NewIndexFile(f, file, file)
 	}
 	if err != nil {
 		file.Close()
@@ -156,20 +156,20 @@ func (r *indexFiles) openCopy(f rootlog.File) (*indexFile, error) {
 	return x, err
 }
 
-func newIndexFile(f rootlog.File, r io.ReaderAt, file *os.File) (*indexFile, error) {
+func NewIndexFile(f rootlog.File, r io.ReaderAt, file *os.File) (*IndexFile, error) {
 	x, err := pack.OpenIndex(r, f.Size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Name.IndexPath(), err)
 	}
-	return &indexFile{Index: x, packs: x.Packs(), file: file}, nil
+	return &IndexFile{Index: x, PackInfos: x.Packs(), file: file}, nil
 }
 
 // copyOf returns the path of the copy of an index file.
-func (r *indexFiles) copyOf(name pack.Name) string { return filepath.Join(r.dir(), name.String()) }
+func (r *IndexFiles) copyOf(name pack.Name) string { return filepath.Join(r.dir(), name.String()) }
 
 // newTemp returns a name for a temporary file in the folder of the copies, and makes the
 // folder.
-func (r *indexFiles) newTemp() (string, error) {
+func (r *IndexFiles) newTemp() (string, error) {
 	name, err := pack.NewName(r.o.Rand)
 	if err != nil {
 		return "", err
@@ -179,7 +179,7 @@ func (r *indexFiles) newTemp() (string, error) {
 
 // writeCopy copies an index file from the remote. After an error there is no new copy.
 // Several processes may make the same copy at once.
-func (r *indexFiles) writeCopy(ctx context.Context, f rootlog.File) error {
+func (r *IndexFiles) writeCopy(ctx context.Context, f rootlog.File) error {
 	temp, err := r.newTemp()
 	if err != nil {
 		return err
@@ -189,15 +189,15 @@ func (r *indexFiles) writeCopy(ctx context.Context, f rootlog.File) error {
 	})
 }
 
-// check reads an index file from the remote and checks it.
-func (r *indexFiles) check(ctx context.Context, f rootlog.File) error {
+// CheckFile reads an index file from the remote and checks it.
+func (r *IndexFiles) CheckFile(ctx context.Context, f rootlog.File) error {
 	return retry.Verified(func() error { return r.read(ctx, f, io.Discard) })
 }
 
 // read reads an index file from the remote once and writes it to w. After an error, the
 // content of w has no meaning. If the file does not have the size and hash in the root,
 // the error is a [*remote.Error] that matches [remote.ErrDamaged].
-func (r *indexFiles) read(ctx context.Context, f rootlog.File, w io.Writer) error {
+func (r *IndexFiles) read(ctx context.Context, f rootlog.File, w io.Writer) error {
 	name := f.Name.IndexPath()
 	sum := sha256.New()
 	buf := make([]byte, min(pieceSize, f.Size))
@@ -226,13 +226,13 @@ func damaged(name string, err error) error {
 	return &remote.Error{Op: "get", Name: name, Kind: remote.ErrDamaged, Err: err}
 }
 
-// shortPack returns the error for a pack that ends too early, after end bytes.
-func shortPack(p pack.Info, end int64) error {
+// ErrShortPack returns the error for a pack that ends too early, after end bytes.
+func ErrShortPack(p pack.Info, end int64) error {
 	return damaged(p.Name.Path(), fmt.Errorf("the pack ends after %d of %d bytes", end, p.Size))
 }
 
-// forget removes the copy of an index file that turned out to be damaged.
-func (r *indexFiles) forget(f rootlog.File) {
+// ForgetCopy removes the copy of an index file that turned out to be damaged.
+func (r *IndexFiles) ForgetCopy(f rootlog.File) {
 	if x := r.opened[f.Name]; x != nil && x.file != nil {
 		if err := disk.Remove(r.copyOf(f.Name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			r.o.Warn(err.Error())
@@ -240,17 +240,17 @@ func (r *indexFiles) forget(f rootlog.File) {
 	}
 }
 
-// replace uses x in place of an index file of the remote.
-func (r *indexFiles) replace(f rootlog.File, x *indexFile) {
+// Replace uses x in place of an index file of the remote.
+func (r *IndexFiles) Replace(f rootlog.File, x *IndexFile) {
 	if old := r.opened[f.Name]; old != nil {
 		old.close()
 	}
 	r.opened[f.Name] = x
 }
 
-// intactCopy opens the copy of an index file. It returns nil if there is no intact
+// OpenIntactCopy opens the copy of an index file. It returns nil if there is no intact
 // copy.
-func (r *indexFiles) intactCopy(f rootlog.File) *indexFile {
+func (r *IndexFiles) OpenIntactCopy(f rootlog.File) *IndexFile {
 	x, err := r.openCopy(f)
 	if err != nil {
 		return nil

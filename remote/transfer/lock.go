@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"slices"
 	"sync"
@@ -30,8 +29,8 @@ type lockNote struct {
 	Root  uint64           `json:"root"`
 }
 
-// lockAt returns how files are locked after a root.
-func (o *Options) lockAt(head *rootlog.State) remote.Lock {
+// LockAt returns how files are locked after a root.
+func (o *Options) LockAt(head *rootlog.State) remote.Lock {
 	if o.Lock.Age == 0 {
 		return head.Lock
 	}
@@ -41,7 +40,7 @@ func (o *Options) lockAt(head *rootlog.State) remote.Lock {
 // lockFiles makes the store lock new files as the options or a root require. If only
 // the root requires locks, and the store has none, it is a copy of the remote.
 func (r *Remote) lockFiles(head *rootlog.State) error {
-	lock := r.o.lockAt(head)
+	lock := r.o.LockAt(head)
 	store, ok := remote.As[remote.Locker](r.b)
 	switch {
 	case ok:
@@ -59,11 +58,11 @@ func (r *Remote) lockFiles(head *rootlog.State) error {
 // locks cannot be extended, it extends the others before it returns the error.
 func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResult, error) {
 	store, ok := remote.As[remote.Locker](r.b)
-	if r.o.lockAt(head).Age <= 0 || !ok || head.Seq == 0 {
+	if r.o.LockAt(head).Age <= 0 || !ok || head.Seq == 0 {
 		return LockResult{}, nil
 	}
 
-	snap, err := r.snapshotAt(ctx, head)
+	snap, err := r.SnapshotAt(ctx, head)
 	if err != nil {
 		return LockResult{}, err
 	}
@@ -73,7 +72,7 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 		return LockResult{}, err
 	}
 
-	w := &renewal{Remote: r, store: store, lock: r.o.lockAt(head), until: map[string]int64{}}
+	w := &renewal{Remote: r, store: store, lock: r.o.LockAt(head), until: map[string]int64{}}
 	w.now = r.o.Now()
 	enough := w.now.Add(w.lock.Age / 2).Unix()
 	var due []string
@@ -94,7 +93,7 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 		due = append(due, rootlog.RootName(seq))
 	}
 
-	err = parallel(ctx, r.o.Jobs, len(due), func(ctx context.Context, i int) error { return w.renew(ctx, due[i]) })
+	err = Parallel(ctx, r.o.Jobs, len(due), func(ctx context.Context, i int) error { return w.renew(ctx, due[i]) })
 	err = errors.Join(err, w.err)
 	result := w.summary(note, head.Seq, err == nil)
 	if len(due) == 0 {
@@ -109,12 +108,12 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 const identityFile = "kist.json"
 
 // lockedNames returns the files that the refs and holds of the root may need, except roots.
-func (s *snapshot) lockedNames() []string {
-	names := append(s.state.StateFiles(), identityFile)
-	for _, f := range s.state.Indexes {
+func (s *Snapshot) lockedNames() []string {
+	names := append(s.State.StateFiles(), identityFile)
+	for _, f := range s.State.Indexes {
 		names = append(names, f.Name.IndexPath())
 	}
-	for name := range s.packs {
+	for name := range s.Live {
 		names = append(names, name.Path())
 	}
 	slices.Sort(names)
@@ -202,43 +201,4 @@ func (c *cache) lockNote() (*lockNote, error) {
 		return nil, err
 	}
 	return &note, nil
-}
-
-// unlocked returns the names of marked files that are not locked, and counts the locked
-// ones.
-func unlocked(ctx context.Context, c *Collection, names []string) ([]string, error) {
-	store, ok := remote.As[remote.Locker](c.r.b)
-	if !ok || c.r.o.lockAt(c.snap.state).Age <= 0 {
-		return names, nil
-	}
-
-	locked := make([]bool, len(names))
-	now := c.r.o.Now()
-	var mu sync.Mutex
-	err := parallel(ctx, c.o.Jobs, len(names), func(ctx context.Context, i int) error {
-		return retry.Do(ctx, c.r.o.Retry, "lock", func(ctx context.Context) error {
-			have, err := store.Retention(ctx, names[i])
-			if errors.Is(err, remote.ErrNotFound) {
-				return nil
-			}
-			if err != nil || !have.Until.After(now) {
-				return err
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			locked[i] = true
-			c.stats.Locked++
-			c.stats.LockedBytes += c.sizeOf(names[i])
-			if have.Until.After(c.stats.LockedUntil) {
-				c.stats.LockedUntil = have.Until
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, fmt.Errorf("look up locks: %w", err)
-	}
-
-	i := -1
-	return slices.DeleteFunc(slices.Clone(names), func(string) bool { i++; return locked[i] }), nil
 }

@@ -1,4 +1,4 @@
-package transfer
+package transfer_test
 
 import (
 	"errors"
@@ -9,7 +9,10 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 const day = 24 * time.Hour
@@ -24,22 +27,22 @@ type vault struct {
 func newVault(t *testing.T) *vault {
 	v := &vault{t: t, now: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	v.Vault = remotetest.NewVault(func() time.Time { return v.now })
-	v.Memory = newRemote(t)
+	v.Memory = transfertest.NewRemote(t)
 	return v
 }
 
 // pusher returns a pusher that locks for an age.
-func (v *vault) pusher(age time.Duration) *pusher {
-	p := newPusher(v.t, v)
-	p.remote.o.Lock.Age = age
-	p.remote.o.Now = func() time.Time { return v.now }
+func (v *vault) pusher(age time.Duration) *transfertest.Pusher {
+	p := transfertest.NewPusher(v.t, v)
+	p.Remote.Options().Lock.Age = age
+	p.Remote.Options().Now = func() time.Time { return v.now }
 	return p
 }
 
 // wantLocked checks that all files in use are locked for at least an age.
 func (v *vault) wantLocked(age time.Duration) {
 	v.t.Helper()
-	head := newCollector(v.t, v.Memory).head()
+	head := transfertest.NewCollector(v.t, v.Memory).Head()
 	for _, name := range v.Names("") {
 		_, condemned := head.Condemned[name]
 		r, err := v.Retention(v.t.Context(), name)
@@ -56,10 +59,10 @@ func TestLocks(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	p := v.pusher(30 * day)
-	one := p.grow(1)
-	push := func(p *pusher, id object.ID) LockResult {
+	one := p.MakeGrown(1)
+	push := func(p *transfertest.Pusher, id object.ID) transfer.LockResult {
 		t.Helper()
-		result := p.mustPush("main", id)
+		result := p.MustPush("main", id)
 		if result.LockErr != nil {
 			t.Fatal(result.LockErr)
 		}
@@ -77,7 +80,7 @@ func TestLocks(t *testing.T) {
 
 	v.now = v.now.Add(10 * day)
 	before := len(v.Names(""))
-	two := p.grow(2, one)
+	two := p.MakeGrown(2, one)
 	push(p, two)
 	if asked, renewed := v.Asked(); asked != len(v.Names(""))-before || len(renewed) > 0 {
 		t.Errorf("after 10 days: %d of %q looked up, %q renewed", asked, v.Names(""), renewed)
@@ -92,8 +95,8 @@ func TestLocks(t *testing.T) {
 
 	// Another clone locks as the remote requires, and looks up all locks itself.
 	q := v.pusher(0)
-	q.local, q.ReadWriter = p.local, p.local
-	three := q.grow(3, two)
+	q.Local, q.ReadWriter = p.Local, p.Local
+	three := q.MakeGrown(3, two)
 	push(q, three)
 	if asked, renewed := v.Asked(); asked != len(v.Names("")) || len(renewed) > 0 {
 		t.Errorf("another clone: %d of %d looked up, %q renewed", asked, len(v.Names("")), renewed)
@@ -101,13 +104,13 @@ func TestLocks(t *testing.T) {
 	v.wantLocked(15 * day)
 
 	// A longer age applies at once. Without locks, nothing is looked up.
-	q.remote.o.Lock.Age = 90 * day
-	four := q.grow(4, three)
+	q.Remote.Options().Lock.Age = 90 * day
+	four := q.MakeGrown(4, three)
 	push(q, four)
 	v.wantLocked(90 * day)
-	q.remote.o.Lock.Age = -1
-	push(q, q.grow(5, four))
-	if asked, _ := v.Asked(); asked > 0 || newCollector(t, v.Memory).head().Lock.Age != 0 {
+	q.Remote.Options().Lock.Age = -1
+	push(q, q.MakeGrown(5, four))
+	if asked, _ := v.Asked(); asked > 0 || transfertest.NewCollector(t, v.Memory).Head().Lock.Age != 0 {
 		t.Errorf("after locks were switched off: %d looked up", asked)
 	}
 }
@@ -118,22 +121,22 @@ func TestLocksFail(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	p := v.pusher(30 * day)
-	one := p.grow(1)
-	p.mustPush("main", one)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
 	v.now = v.now.Add(20 * day)
 	v.Remove(v.Names("packs/")[0])
-	if got := p.mustPush("main", one); !errors.Is(got.LockErr, remote.ErrNotFound) || got.Locks.Renewed != len(v.Names("")) {
+	if got := p.MustPush("main", one); !errors.Is(got.LockErr, remote.ErrNotFound) || got.Locks.Renewed != len(v.Names("")) {
 		t.Errorf("locks %+v, %v, want ErrNotFound", got.Locks, got.LockErr)
 	}
 	v.wantLocked(30 * day)
-	if got := p.mustPush("main", one); got.LockErr == nil {
+	if got := p.MustPush("main", one); got.LockErr == nil {
 		t.Error("the next push does not report the file")
 	}
 
 	// The store cannot lock.
-	q := newPusher(t, newRemote(t))
-	q.remote.o.Lock.Age = 30 * day
-	if _, err := q.push("main", q.grow(1)); !errors.Is(err, remote.ErrUnsupported) {
+	q := transfertest.NewPusher(t, transfertest.NewRemote(t))
+	q.Remote.Options().Lock.Age = 30 * day
+	if _, err := q.PushBranch("main", q.MakeGrown(1)); !errors.Is(err, remote.ErrUnsupported) {
 		t.Errorf("push to a store without locks: %v, want ErrUnsupported", err)
 	}
 }
@@ -144,14 +147,14 @@ func TestCollectLocked(t *testing.T) {
 	t.Parallel()
 	v := newVault(t)
 	p := v.pusher(30 * day)
-	one := p.grow(1)
-	p.mustPush("main", one)
-	p.mustPush("other", p.grow(2))
-	newCollector(t, v.Memory).delete("other")
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
+	p.MustPush("other", p.MakeGrown(2))
+	transfertest.NewCollector(t, v.Memory).DeleteBranch("other")
 
-	collect := func(dryRun bool) CollectStats {
+	collect := func(dryRun bool) collect.Stats {
 		t.Helper()
-		c, err := p.remote.PlanGC(t.Context(), p.local, CollectOptions{DryRun: dryRun})
+		c, err := collect.PlanGarbage(t.Context(), p.Remote, p.Local, collect.Options{DryRun: dryRun})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,16 +174,16 @@ func TestCollectLocked(t *testing.T) {
 			t.Errorf("dry run %v: %+v; want files that are locked until %v", dryRun, st, until)
 		}
 	}
-	locked := len(newCollector(t, v.Memory).head().Condemned)
+	locked := len(transfertest.NewCollector(t, v.Memory).Head().Condemned)
 
 	v.now = v.now.Add(29 * day)
-	if got := p.mustPush("main", p.grow(3, one)); got.LockErr != nil {
+	if got := p.MustPush("main", p.MakeGrown(3, one)); got.LockErr != nil {
 		t.Fatal(got.LockErr)
 	}
 	if st := collect(false); st.Deleted != locked || st.Locked > 0 || st.Forgotten != locked {
 		t.Errorf("after the locks: %+v, want %d deleted", st, locked)
 	}
-	if found := problems(t, v.Memory, true); len(found) > 0 {
+	if found := transfertest.CheckProblems(t, v.Memory, true); len(found) > 0 {
 		t.Errorf("problems %q, want none", found)
 	}
 	if i := slices.IndexFunc(v.Names(""), func(name string) bool { return strings.HasPrefix(name, "probe/") }); i >= 0 {

@@ -15,15 +15,15 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// nodePacks are copies of the packs with nodes. They have only the pieces, of maxRead
+// NodePacks are copies of the packs with nodes. They have only the pieces, of maxRead
 // bytes, that were needed. Most packs are a single piece. The copies lie in a temporary
 // file, which is removed when it is closed, or in memory if the file system is read-only.
-type nodePacks struct {
+type NodePacks struct {
 	get     func(ctx context.Context, p pack.Info, b []byte, off int64) (int, error)
 	jobs    int
 	file    *os.File // nil: the pieces are in memory
 	buffers sync.Pool
-	values  *pack.Values // of these
+	Values  *pack.Values // of these
 
 	mu    sync.Mutex // guards the following
 	packs map[pack.Name][]*piece
@@ -43,9 +43,9 @@ type piece struct {
 	err  error
 }
 
-// openNodePacks makes the file in dir. The caller closes the result. If dir is empty, the
+// OpenNodePacks makes the file in dir. The caller closes the result. If dir is empty, the
 // error is errNoFolder.
-func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []byte, int64) (int, error)) (*nodePacks, error) {
+func OpenNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []byte, int64) (int, error)) (*NodePacks, error) {
 	if dir == "" {
 		return nil, errNoFolder
 	}
@@ -60,12 +60,12 @@ func openNodePacks(dir string, jobs int, get func(context.Context, pack.Info, []
 		disk.Remove(file.Name())
 	}
 
-	n := &nodePacks{get: get, jobs: jobs, file: file, packs: map[pack.Name][]*piece{}}
-	n.values = pack.NewValues(n.part, 0)
+	n := &NodePacks{get: get, jobs: jobs, file: file, packs: map[pack.Name][]*piece{}}
+	n.Values = pack.NewValues(n.ReadPart, 0)
 	return n, nil
 }
 
-func (n *nodePacks) close() {
+func (n *NodePacks) Close() {
 	if n.file == nil {
 		return
 	}
@@ -75,34 +75,34 @@ func (n *nodePacks) close() {
 
 // pieces returns the pieces in which the value of e lies. A value beyond the end of the
 // pack has none.
-func (n *nodePacks) pieces(e pack.Entry) []*piece {
+func (n *NodePacks) pieces(e pack.Entry) []*piece {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all := n.packs[e.Pack.Name]
 	if all == nil {
-		for off := int64(0); off < int64(e.Pack.Size); off += maxRead {
-			size := min(maxRead, int64(e.Pack.Size)-off)
+		for off := int64(0); off < int64(e.Pack.Size); off += MaxRead {
+			size := min(MaxRead, int64(e.Pack.Size)-off)
 			all = append(all, &piece{pack: e.Pack, off: off, size: int(size), place: n.end + off})
 		}
 		n.end += int64(e.Pack.Size)
 		n.packs[e.Pack.Name] = all
 	}
 	// Two index files may have different sizes for one pack.
-	first, last := int64(e.Offset)/maxRead, (int64(e.Offset)+int64(e.Stored)-1)/maxRead
+	first, last := int64(e.Offset)/MaxRead, (int64(e.Offset)+int64(e.Stored)-1)/MaxRead
 	there := int64(len(all))
 	return all[min(first, there):min(last+1, there)]
 }
 
-// asked reports whether a piece of the pack of e was asked for.
-func (n *nodePacks) asked(e pack.Entry) bool {
+// IsPackOpened reports whether a piece of the pack of e was asked for.
+func (n *NodePacks) IsPackOpened(e pack.Entry) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.packs[e.Pack.Name] != nil
 }
 
-// take reads the pieces of packs with the values of entries, several at once. The function
+// LoadValues reads the pieces of packs with the values of entries, several at once. The function
 // value returns the errors.
-func (n *nodePacks) take(ctx context.Context, entries []pack.Entry) {
+func (n *NodePacks) LoadValues(ctx context.Context, entries []pack.Entry) {
 	var group errgroup.Group
 	group.SetLimit(n.jobs)
 	asked := map[*piece]bool{}
@@ -118,7 +118,7 @@ func (n *nodePacks) take(ctx context.Context, entries []pack.Entry) {
 }
 
 // load reads a piece.
-func (n *nodePacks) load(ctx context.Context, p *piece) {
+func (n *NodePacks) load(ctx context.Context, p *piece) {
 	buf, ok := n.buffers.Get().(*[]byte)
 	if !ok || len(*buf) < p.size {
 		buf = new([]byte)
@@ -135,9 +135,9 @@ func (n *nodePacks) load(ctx context.Context, p *piece) {
 	}
 }
 
-// value returns the stored value of e, which take has read. It does not verify the value.
+// StoredValue returns the stored value of e, which take has read. It does not verify the value.
 // If the pack ends within the value, the error matches [remote.ErrDamaged].
-func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
+func (n *NodePacks) StoredValue(e pack.Entry) ([]byte, error) {
 	value := make([]byte, 0, e.Stored)
 	off := int64(e.Offset)
 	for _, p := range n.pieces(e) {
@@ -148,7 +148,7 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		part := value[len(value):min(len(value)+int(max(int64(p.size)-at, 0)), cap(value))]
 		switch {
 		case at+int64(len(part)) > int64(p.n):
-			return nil, shortPack(e.Pack, p.off+int64(p.n))
+			return nil, ErrShortPack(e.Pack, p.off+int64(p.n))
 		case n.file == nil:
 			copy(part, p.data[at:])
 		default:
@@ -160,16 +160,16 @@ func (n *nodePacks) value(e pack.Entry) ([]byte, error) {
 		off += int64(len(part))
 	}
 	if len(value) < int(e.Stored) {
-		return nil, shortPack(e.Pack, off)
+		return nil, ErrShortPack(e.Pack, off)
 	}
 	return value, nil
 }
 
-// part reads a part of a pack. It first reads the missing pieces from the remote. It is a
+// ReadPart reads a part of a pack. It first reads the missing pieces from the remote. It is a
 // [pack.Getter].
-func (n *nodePacks) part(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+func (n *NodePacks) ReadPart(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	e := pack.Entry{Pack: p, Offset: uint32(off), Stored: uint32(len(b))}
-	n.take(ctx, []pack.Entry{e})
-	value, err := n.value(e)
+	n.LoadValues(ctx, []pack.Entry{e})
+	value, err := n.StoredValue(e)
 	return copy(b, value), err
 }

@@ -43,7 +43,7 @@ type item struct {
 }
 
 // room returns about how many bytes of a pack an item takes, and no fewer.
-func (it item) room() int { return int(it.stored) + indexRoom }
+func (it item) room() int { return int(it.stored) + EntryRoom }
 
 func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
 
@@ -52,7 +52,7 @@ func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
 // on. S0 is the head at which it began to send its own files.
 type planner struct {
 	local Local
-	snap  *snapshot
+	snap  *Snapshot
 	own   *ownPacks
 	plan  *plan
 	seen  map[object.ID]struct{} // chunks that were looked up
@@ -74,7 +74,7 @@ func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Vie
 			return nil, err
 		}
 	}
-	views := recordViews{before: p.snap.records, after: after.WithLost(func(key object.Key) bool { return after.Lost(key) || pl.isLost(key) })}
+	views := recordViews{before: p.snap.Records, after: after.WithLost(func(key object.Key) bool { return after.Lost(key) || pl.isLost(key) })}
 	return pl.plan, walk(ctx, pl, want, have, views)
 }
 
@@ -84,7 +84,7 @@ func (p *planner) giverName() string { return "the repository" }
 // objects that those refer to are in live(S), except as records of S allow.
 func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 	ids := map[object.ID]struct{}{}
-	for _, key := range p.snap.state.Refs {
+	for _, key := range p.snap.State.Refs {
 		if key.Kind == object.KindTag {
 			tag, err := object.ReadTag(ctx, p.local, key.ID)
 			if errors.Is(err, object.ErrNotFound) {
@@ -100,7 +100,7 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 		}
 	}
 
-	for _, id := range p.snap.records.Holds() {
+	for _, id := range p.snap.Records.Holds() {
 		ids[id] = struct{}{}
 	}
 	have := make([]object.ID, 0, len(ids))
@@ -118,7 +118,7 @@ func (p *planner) need(ctx context.Context, key object.Key) error {
 	if key.Kind == object.KindCommit {
 		p.plan.commits[key.ID] = true
 	}
-	if _, ok, err := p.snap.find(key); ok || err != nil {
+	if _, ok, err := p.snap.Find(key); ok || err != nil {
 		return err
 	}
 	if sent := p.own.find(key); sent != nil {
@@ -145,20 +145,20 @@ func (p *planner) need(ctx context.Context, key object.Key) error {
 // isLost reports whether the loss of an object was accepted here, and the remote
 // does not have it. It notes the object, unless the remote lists it already.
 func (p *planner) isLost(key object.Key) bool {
-	if !isLost(p.local, key) || p.own.find(key) != nil {
+	if !IsLossAccepted(p.local, key) || p.own.find(key) != nil {
 		return false
 	}
-	if _, there, err := p.snap.find(key); there || err != nil {
+	if _, there, err := p.snap.Find(key); there || err != nil {
 		return false
 	}
-	if !p.snap.isLost(key) {
+	if !p.snap.IsLost(key) {
 		p.plan.lost[key] = true
 	}
 	return true
 }
 
-// isLost reports whether the loss of an object was accepted here.
-func isLost(local Local, key object.Key) bool {
+// IsLossAccepted reports whether the loss of an object was accepted here.
+func IsLossAccepted(local Local, key object.Key) bool {
 	losses, ok := local.(object.LossKeeper)
 	return ok && losses.IsLost(key)
 }
@@ -209,14 +209,17 @@ func (p *planner) certain(ctx context.Context, key object.Key) ([]byte, error) {
 	return p.local.Get(ctx, key)
 }
 
-// indexRoom is more than an object takes in a pack beyond its value.
-const indexRoom = 64
+// SmallPack is the number of bytes of objects below which a pack is small.
+const SmallPack = 8 << 20
+
+// EntryRoom is more than an object takes in a pack beyond its value.
+const EntryRoom = 64
 
 // batches returns the objects for each pack: nodes apart from chunks, and objects that the
 // walk met together in one pack. If there are few, each of the jobs gets about as many:
 // filling a pack takes time, too.
 func (p *plan) batches(jobs int) [][]item {
-	return append(inBatches(p.nodes, fullSize(p.nodes, jobs), item.room), inBatches(p.chunks, fullSize(p.chunks, jobs), item.room)...)
+	return append(CutBatches(p.nodes, fullSize(p.nodes, jobs), item.room), CutBatches(p.chunks, fullSize(p.chunks, jobs), item.room)...)
 }
 
 // fullSize returns the size from which on a pack of these items is full. All jobs get
@@ -228,5 +231,5 @@ func fullSize(items []item, jobs int) int {
 	}
 	packs := (total + pack.TargetSize - 1) / pack.TargetSize
 	packs = max(1, (packs+jobs-1)/jobs) * jobs
-	return min(max(total/packs, smallPack), pack.TargetSize)
+	return min(max(total/packs, SmallPack), pack.TargetSize)
 }

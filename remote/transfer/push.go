@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,12 +33,6 @@ type PushOptions struct {
 	// if that is not set or was deleted. It may be empty.
 	Head string
 
-	// ConfirmAfter makes a push confirm the values of the refs, unless their commits and earlier
-	// confirmations are younger. 0: it confirms nothing.
-	ConfirmAfter time.Duration
-
-	KeepSmall bool // do not merge small packs and index files of the remote afterwards
-
 	DryRun   bool           // only plan, and send nothing
 	Jobs     int            // packs that are sent at once; 0: DefaultPushJobs
 	Progress func(Progress) // called with the progress, one call at a time; may be nil
@@ -52,7 +47,8 @@ type PushResult struct {
 	Records int    // sent to the remote
 	Seq     uint64 // number of the root that moved the refs, or of the head if none had to move
 
-	Confirmed bool // a root confirms the values of the refs, see [PushOptions.ConfirmAfter]
+	// Appended is the root that the push has appended; nil: none.
+	Appended *rootlog.State
 
 	// Lost are the objects that were not sent and that the remote does not have:
 	// their loss was accepted here, and is new to the remote. Found are the objects
@@ -92,7 +88,7 @@ func (r *Remote) Push(ctx context.Context, local Local, o PushOptions) (*PushRes
 
 // push is Push without the renewal of locks. It also returns the head.
 func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushResult, *rootlog.State, error) {
-	if err := needFolder(r, "push"); err != nil {
+	if err := NeedFolder(r, "push"); err != nil {
 		return nil, nil, err
 	}
 	if err := checkUpdates(o.Updates); err != nil {
@@ -112,11 +108,11 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	if err != nil || len(changes) == 0 && len(unsentRecords(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, head, err
 	}
-	if err := r.mayWrite(head); err != nil {
+	if err := r.CheckWritable(head); err != nil {
 		return nil, nil, err
 	}
 
-	p := &push{Remote: r, local: local, opt: o, meter: &meter{report: o.Progress}}
+	p := &push{Remote: r, local: local, opt: o, meter: NewMeter(o.Progress)}
 	if a := r.ahead; a != nil {
 		r.ahead = nil
 		p.own, p.result.Objects, p.result.Bytes, p.result.Packs = a.u.own, a.u.objects, a.u.bytes, a.u.packs
@@ -126,14 +122,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 
 	defer p.close()
 	err = p.run(ctx, head, p.attempt)
-	if p.head == nil {
-		return &p.result, head, err
-	}
-	if err == nil && !o.KeepSmall {
-		// The push has succeeded, even if the merge fails.
-		_ = r.mergeSmall(ctx, p.head)
-	}
-	return &p.result, p.head, err
+	return &p.result, cmp.Or(p.result.Appended, head), err
 }
 
 // push is a push under way.
@@ -142,12 +131,11 @@ type push struct {
 	local   Local
 	opt     PushOptions
 	own     *ownPacks
-	snap    *snapshot    // the head that the plan relies on: S in docs/format/remote.md
+	snap    *Snapshot    // the head that the plan relies on: S in docs/format/remote.md
 	records *pushRecords // of the attempt
-	meter   *meter
-	index   *builtIndex    // made for the next root; nil: none
-	refill  bool           // the push is that of [Remote.refill]
-	head    *rootlog.State // appended by the push; nil: none yet
+	meter   *Meter
+	index   *BuiltIndex // made for the next root; nil: none
+	refill  bool        // the push is that of [Remote.refill]
 	result  PushResult
 }
 
@@ -161,7 +149,7 @@ var errReplan = errors.New("plan again")
 
 // run makes attempts, the first one at head, until one needs no other.
 func (p *push) run(ctx context.Context, head *rootlog.State, attempt func(context.Context) error) (err error) {
-	if p.snap, err = p.snapshotAt(ctx, head); err != nil {
+	if p.snap, err = p.SnapshotAt(ctx, head); err != nil {
 		return err
 	}
 	for {
@@ -189,7 +177,7 @@ func (p *push) attempt(ctx context.Context) error {
 		return nil
 	}
 
-	p.meter.update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
+	p.meter.Update(func(at *Progress) { *at = Progress{Phase: PhasePlan, Objects: at.Objects, Bytes: at.Bytes} })
 	p.dropUnusable(snap)
 	want := p.records.want
 	for _, c := range changes {
@@ -208,7 +196,7 @@ func (p *push) attempt(ctx context.Context) error {
 	}
 	end(err)
 	if err != nil {
-		return fmt.Errorf("push: %w", addNeededAgain(err, p.opt.Records, snap.state.Records))
+		return fmt.Errorf("push: %w", addNeededAgain(err, p.opt.Records, snap.State.Records))
 	}
 
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
@@ -228,11 +216,11 @@ func (p *push) attempt(ctx context.Context) error {
 }
 
 // changesAt returns the changes of refs at a head, and notes their outcome.
-func (p *push) changesAt(ctx context.Context, h *snapshot) (changes []rootlog.RefChange, err error) {
-	changes, p.result.Refs, err = moves(ctx, p.local, h.state, p.opt.Updates)
-	p.result.Seq = h.state.Seq
+func (p *push) changesAt(ctx context.Context, h *Snapshot) (changes []rootlog.RefChange, err error) {
+	changes, p.result.Refs, err = moves(ctx, p.local, h.State, p.opt.Updates)
+	p.result.Seq = h.State.Seq
 	if err == nil {
-		err = checkExpired(ctx, p.local, p.opt.Records, h.state.Records, changes)
+		err = checkExpired(ctx, p.local, p.opt.Records, h.State.Records, changes)
 	}
 	return changes, err
 }
@@ -242,13 +230,13 @@ func (p *push) carryOut(ctx context.Context, plan *plan) error {
 	if err := p.checkSent(ctx, plan); err != nil {
 		return err
 	}
-	p.meter.update(func(at *Progress) {
+	p.meter.Update(func(at *Progress) {
 		*at = Progress{
 			Phase: PhaseCopy, Objects: at.Objects, TotalObjects: at.Objects + plan.objects(),
 			Bytes: at.Bytes, TotalBytes: at.Bytes + plan.bytes,
 		}
 	})
-	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.state.Seq, meter: p.meter}
+	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.State.Seq, meter: p.meter}
 	sent, err := u.send(ctx, plan, p.opt.Jobs)
 	p.result.Objects += u.objects
 	p.result.Bytes += u.bytes
@@ -267,19 +255,19 @@ func (p *push) carryOut(ctx context.Context, plan *plan) error {
 // before the floor go too, because they may have been marked and forgotten (HEED_FLOOR). So
 // do packs with a purged object, or with an object listed as lost, because objects below
 // it may be absent.
-func (p *push) dropUnusable(snap *snapshot) {
+func (p *push) dropUnusable(snap *Snapshot) {
 	p.own.drop(func(s *sentPack) bool {
-		_, marked := snap.state.Condemned[s.info.Name.Path()]
-		return snap.isLive(s.info.Name) || marked || s.start < snap.state.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
+		_, marked := snap.State.Condemned[s.info.Name.Path()]
+		return snap.IsLive(s.info.Name) || marked || s.start < snap.State.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
 			_, purged := p.records.after.Purged(e.Key)
-			return purged || snap.isLost(e.Key)
+			return purged || snap.IsLost(e.Key)
 		})
 	})
 }
 
 // found returns the objects that the remote lists as lost and that local has.
-func found(ctx context.Context, local object.Reader, snap *snapshot) ([]object.Key, error) {
-	listed := slices.SortedFunc(maps.Keys(snap.state.Lost), object.Key.Compare)
+func found(ctx context.Context, local object.Reader, snap *Snapshot) ([]object.Key, error) {
+	listed := slices.SortedFunc(maps.Keys(snap.State.Lost), object.Key.Compare)
 	missing, err := local.Missing(ctx, listed)
 	absent := map[object.Key]bool{}
 	for _, key := range missing {
@@ -292,13 +280,13 @@ func found(ctx context.Context, local object.Reader, snap *snapshot) ([]object.K
 // and that the plan relies on. If some are gone, it forgets them and returns errReplan.
 func (p *push) checkSent(ctx context.Context, plan *plan) error {
 	kept := slices.Collect(maps.Values(plan.kept))
-	err := parallel(ctx, p.o.Jobs, len(kept), func(ctx context.Context, i int) error {
+	err := Parallel(ctx, p.o.Jobs, len(kept), func(ctx context.Context, i int) error {
 		s := kept[i]
 		if s.checked {
 			return nil
 		}
-		err := p.checkSize(ctx, s.info.Name.Path(), int64(s.info.Size))
-		if s.gone = isBad(err); s.gone {
+		err := p.CheckSize(ctx, s.info.Name.Path(), int64(s.info.Size))
+		if s.gone = IsBadCopy(err); s.gone {
 			return nil
 		}
 		return err
@@ -333,7 +321,7 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 		if err != nil || len(changes) == 0 && len(records) == 0 && len(p.result.Found) == 0 && !p.refill {
 			return err
 		}
-		if len(records) > 0 && !h.state.Records.Equal(p.snap.state.Records) {
+		if len(records) > 0 && !h.State.Records.Equal(p.snap.State.Records) {
 			err = rootlog.ErrReplan // they may need other objects now
 		} else {
 			err = p.check(h, sent, changes)
@@ -361,7 +349,7 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 // claim returns the conditions of the root: all that was live at S is still live
 // (RELY_ON_ALL_LIVE), and nothing that was sent is marked for deletion.
 func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
-	c := &rootlog.Claim{Live: p.snap.packs, Start: p.snap.state.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.records.merged, Lost: p.snap.state.Lost}
+	c := &rootlog.Claim{Live: p.snap.Live, Start: p.snap.State.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.records.merged, Lost: p.snap.State.Lost}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
 		c.Own = append(c.Own, pack.info.Name.Path())
@@ -375,59 +363,59 @@ func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Cla
 // check returns an error if the plan made at S no longer holds at h. Nothing that
 // is live at h may be listed as lost: another push has sent it with everything
 // below.
-func (p *push) check(h *snapshot, sent []*sentPack, changes []rootlog.RefChange) error {
+func (p *push) check(h *Snapshot, sent []*sentPack, changes []rootlog.RefChange) error {
 	for _, key := range p.result.Lost {
-		if _, there, err := h.find(key); err != nil {
+		if _, there, err := h.Find(key); err != nil {
 			return err
 		} else if there {
 			return rootlog.ErrReplan
 		}
 	}
-	return p.claim(sent, changes).Check(h.state, h.packs)
+	return p.claim(sent, changes).Check(h.State, h.Live)
 }
 
 // append appends the root that follows h. See [Remote.append] for the results.
-func (p *push) append(ctx context.Context, h *snapshot, sent []*sentPack, changes []rootlog.RefChange, records []record.Record) (next *rootlog.State, later *snapshot, err error) {
-	c := p.newChange()
+func (p *push) append(ctx context.Context, h *Snapshot, sent []*sentPack, changes []rootlog.RefChange, records []record.Record) (next *rootlog.State, later *Snapshot, err error) {
+	c := p.NewChange()
 	c.Refs, c.Records, c.Lost, c.Found = changes, records, p.result.Lost, p.result.Found
-	if _, ok := h.state.Refs[h.state.Head]; !ok {
+	if _, ok := h.State.Refs[h.State.Head]; !ok {
 		c.Head = p.opt.Head
 	}
 	// A late root of this push may have made some of its packs live.
-	added := slices.DeleteFunc(slices.Clone(sent), func(s *sentPack) bool { return h.isLive(s.info.Name) })
+	added := slices.DeleteFunc(slices.Clone(sent), func(s *sentPack) bool { return h.IsLive(s.info.Name) })
 	if err := p.describe(ctx, c, h, added); err != nil {
 		return nil, nil, err
 	}
-	return p.Remote.append(ctx, h, c)
+	return p.Remote.AppendRoot(ctx, h, c)
 }
 
 // done records that a root names the sent packs. The push has succeeded by then, so
 // errors here are only warnings.
 func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack) {
-	p.head = head
+	p.result.Appended = head
 	named := map[pack.Name]bool{}
 	for _, s := range sent {
 		named[s.info.Name] = true
 	}
 	p.own.drop(func(s *sentPack) bool { return named[s.info.Name] })
 	if p.index != nil {
-		p.index.keep(p.indexes)
+		p.index.KeepCopy(p.indexes)
 		p.index = nil
 	}
-	if err := p.remember(ctx, head); err != nil {
+	if err := p.RememberHead(ctx, head); err != nil {
 		p.o.Warn(err.Error())
 	}
 }
 
-// maxInline is the largest number of entries that a root may have: each takes at least 36
+// MaxInlineEntries is the largest number of entries that a root may have: each takes at least 36
 // bytes.
-const maxInline = rootlog.MaxInline / 36
+const MaxInlineEntries = rootlog.MaxInline / 36
 
 // describe makes c add the packs of a push to a root that follows snap. A root lists
 // few objects itself. For more, c names an index file, p.index. A push of many objects
 // makes one of its own. A push of few also moves the entries into it that others left
 // in the root.
-func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, packs []*sentPack) error {
+func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *Snapshot, packs []*sentPack) error {
 	own := make([]rootlog.Inline, len(packs))
 	objects := 0
 	for i, s := range packs {
@@ -435,13 +423,13 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 		objects += len(s.entries)
 	}
 
-	alone := objects > maxInline || rootlog.InlineSize(own) > rootlog.MaxInline
-	if len(packs) == 0 || !alone && rootlog.InlineSize(own)+rootlog.InlineSize(snap.state.Packs) <= rootlog.MaxInline {
+	alone := objects > MaxInlineEntries || rootlog.InlineSize(own) > rootlog.MaxInline
+	if len(packs) == 0 || !alone && rootlog.InlineSize(own)+rootlog.InlineSize(snap.State.Packs) <= rootlog.MaxInline {
 		c.AddPacks = own
 		p.dropIndex()
 		return nil
 	}
-	if p.index != nil && !p.index.fits(snap, nil, func(pack.Name) bool { return false }) {
+	if p.index != nil && !p.index.FitsAfter(snap, nil, func(pack.Name) bool { return false }) {
 		p.dropIndex()
 	}
 	if p.index == nil {
@@ -452,15 +440,15 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 		for _, o := range own {
 			entries = append(entries, o.Entries...)
 		}
-		x, err := p.indexes.build(func(w io.Writer) error { return pack.WriteIndex(w, entries) })
+		x, err := p.indexes.Build(func(w io.Writer) error { return pack.WriteIndex(w, entries) })
 		if err != nil {
 			return err
 		}
 		for _, o := range own[len(packs):] {
-			x.inline = append(x.inline, o.Name)
-			x.named[o.Name] = struct{}{}
+			x.Inline = append(x.Inline, o.Name)
+			x.Named[o.Name] = struct{}{}
 		}
-		if err := x.send(ctx, p.Remote); err != nil {
+		if err := x.Send(ctx, p.Remote); err != nil {
 			return err
 		}
 		p.index = x
@@ -468,12 +456,12 @@ func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *snapshot, 
 
 	c.AddIndexes = []rootlog.File{p.index.File}
 	// Only the packs that it names: others may have come into the root since.
-	c.Merged = p.index.inline
+	c.Merged = p.index.Inline
 	return nil
 }
 
 // dropIndex forgets the index file that was made for the next root.
 func (p *push) dropIndex() {
-	p.index.close()
+	p.index.Close()
 	p.index = nil
 }

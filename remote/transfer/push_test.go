@@ -1,110 +1,112 @@
-package transfer
+package transfer_test
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 func TestPush(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	one := p.grow(1)
-	result := p.mustPush("main", one)
-	want := closure(t, p.local, commitKeys(one)...)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	result := p.MustPush("main", one)
+	want := objecttest.Closure(t, p.Local, objecttest.CommitKeys(one)...)
 	if result.Objects != int64(len(want)) || result.Packs != 2 || result.Seq != 1 || result.Bytes != b.Bytes(remotetest.Put) {
 		t.Errorf("push: %+v; want %d objects, %d bytes", result, len(want), b.Bytes(remotetest.Put))
 	}
-	if got := result.Refs[0]; got.Status != StatusNew || got.New != one || !got.Old.IsZero() {
+	if got := result.Refs[0]; got.Status != transfer.StatusNew || got.New != one || !got.Old.IsZero() {
 		t.Errorf("ref: %+v, want a new one", got)
 	}
-	if checked := wantIntact(t, b, map[string]object.ID{"main": one}); checked.Objects != int64(len(want)) || checked.Packs != 2 || checked.Roots != 1 {
+	if checked := transfertest.WantIntact(t, b, map[string]object.ID{"main": one}); checked.Objects != int64(len(want)) || checked.Packs != 2 || checked.Roots != 1 {
 		t.Errorf("check: %+v, want %d objects in 2 packs, 1 root", checked, len(want))
 	}
-	if head, err := p.remote.Head(t.Context()); err != nil || head.Head != mainRef || head.Who != "A <a@example.org>" || head.Host != "host" {
+	if head, err := p.Remote.Head(t.Context()); err != nil || head.Head != transfertest.MainRef || head.Who != "A <a@example.org>" || head.Host != "host" {
 		t.Errorf("head: %+v, %v", head, err)
 	}
 
 	b.ResetCounts()
-	p.reopen(b)
-	result = p.mustPush("main", one)
-	if b.Calls(remotetest.Any) != 2 || b.Calls(remotetest.Get) != 2 || result.Refs[0].Status != StatusUpToDate || result.Objects != 0 {
+	p.Reopen(b)
+	result = p.MustPush("main", one)
+	if b.Calls(remotetest.Any) != 2 || b.Calls(remotetest.Get) != 2 || result.Refs[0].Status != transfer.StatusUpToDate || result.Objects != 0 {
 		t.Errorf("push without changes: %d calls, %+v", b.Calls(remotetest.Any), result)
 	}
 
-	two := p.grow(4, one) // changes one file in a folder, and one beside it
+	two := p.MakeGrown(4, one) // changes one file in a folder, and one beside it
 	b.ResetCounts()
-	p.reopen(b)
-	result = p.mustPush("main", two)
-	more := closure(t, p.local, commitKeys(two)...)
+	p.Reopen(b)
+	result = p.MustPush("main", two)
+	more := objecttest.Closure(t, p.Local, objecttest.CommitKeys(two)...)
 	for key := range want {
 		delete(more, key)
 	}
-	if result.Objects != int64(len(more)) || result.Refs[0].Status != StatusFastForward {
+	if result.Objects != int64(len(more)) || result.Refs[0].Status != transfer.StatusFastForward {
 		t.Errorf("push of a change: %+v, want %d objects", result, len(more))
 	}
 	if n := b.Calls(remotetest.Any); n != 5 {
 		t.Errorf("a small push made %d calls, want 5", n)
 	}
-	if left, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*")); len(left) > 0 {
+	if left, _ := filepath.Glob(filepath.Join(p.Dir, transfer.PushFolder, "*")); len(left) > 0 {
 		t.Errorf("left in the journal: %q", left)
 	}
-	wantIntact(t, b, map[string]object.ID{"main": two})
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": two})
 }
 
 // An interrupted fetch may leave a commit of the remote here without its parents. Such a
 // commit does not count as fetched.
 func TestPushAfterInterruptedFetch(t *testing.T) {
-	b := newRemote(t)
-	p, other := newPusher(t, b), newPusher(t, b)
-	one := p.grow(1)
-	p.mustPush("main", one)
-	first, err := p.local.Get(t.Context(), commitKeys(one)[0])
+	b := transfertest.NewRemote(t)
+	p, other := transfertest.NewPusher(t, b), transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
+	first, err := p.Local.Get(t.Context(), objecttest.CommitKeys(one)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	tip := other.grow(1)
+	tip := other.MakeGrown(1)
 	for i := range 3 {
-		tip = other.grow(2+i, tip)
+		tip = other.MakeGrown(2+i, tip)
 	}
-	other.mustPush("main", tip)
-	data, err := other.local.Get(t.Context(), commitKeys(tip)[0])
+	other.MustPush("main", tip)
+	data, err := other.Local.Get(t.Context(), objecttest.CommitKeys(tip)[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.local.Put(t.Context(), object.KindCommit, data); err != nil {
+	if _, err := p.Local.Put(t.Context(), object.KindCommit, data); err != nil {
 		t.Fatal(err)
 	}
 
-	mine := p.grow(9, one)
-	p.reopen(b)
-	if _, err := p.push("main", mine); !errors.Is(err, ErrNotFastForward) || errors.Is(err, object.ErrCorrupt) {
+	mine := p.MakeGrown(9, one)
+	p.Reopen(b)
+	if _, err := p.PushBranch("main", mine); !errors.Is(err, transfer.ErrNotFastForward) || errors.Is(err, object.ErrCorrupt) {
 		t.Errorf("push: %v, want ErrNotFastForward", err)
 	}
 
 	// A missing commit among the pushed ones is damage.
-	p.local.Delete(commitKeys(one)[0])
-	if _, err := p.push("main", mine); !errors.Is(err, object.ErrNotFound) {
+	p.Local.Delete(objecttest.CommitKeys(one)[0])
+	if _, err := p.PushBranch("main", mine); !errors.Is(err, object.ErrNotFound) {
 		t.Errorf("push without a commit: %v, want ErrNotFound", err)
 	}
-	if _, err := p.local.Put(t.Context(), object.KindCommit, first); err != nil {
+	if _, err := p.Local.Put(t.Context(), object.KindCommit, first); err != nil {
 		t.Fatal(err)
 	}
 
-	forced := PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(mine)[0], Force: true}}}
-	if _, err := p.remote.Push(t.Context(), p.local, forced); err != nil {
+	forced := transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: transfertest.MainRef, New: objecttest.CommitKeys(mine)[0], Force: true}}}
+	if _, err := p.Remote.Push(t.Context(), p.Local, forced); err != nil {
 		t.Errorf("forced push: %v", err)
 	}
 }
@@ -112,20 +114,20 @@ func TestPushAfterInterruptedFetch(t *testing.T) {
 // TestPushFromVolumes pushes more than one pack from volumes: an annotated tag, large files
 // and a long list of skipped files.
 func TestPushFromVolumes(t *testing.T) {
-	b := newRemote(t)
+	b := transfertest.NewRemote(t)
 	store, err := volume.Open(t.TempDir(), volume.Options{Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer store.Close()
 	session := store.Begin(volume.SessionOptions{})
-	m := &maker{t: t, ReadWriter: session}
+	m := &objecttest.Maker{T: t, ReadWriter: session}
 
 	files := map[string]string{}
 	for i := range 5 {
-		files[fmt.Sprint("large", i)] = noise(i, 9<<20)
+		files[fmt.Sprint("large", i)] = objecttest.Noise(i, 9<<20)
 	}
-	c := &object.Commit{Tree: m.tree(files, nil), Message: "m"}
+	c := &object.Commit{Tree: m.MakeTree(files, nil), Message: "m"}
 	c.Author = object.Signature{Name: "A", Email: "a@example.org", Time: object.Time{Sec: 1}}
 	c.Committer = c.Author
 
@@ -137,8 +139,8 @@ func TestPushFromVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	id := m.put(object.KindCommit, c)
-	tag := object.Key{Kind: object.KindTag, ID: m.put(object.KindTag, &object.Tag{Target: id, Name: "v1", Tagger: c.Author, Message: "m"})}
+	id := m.PutNode(object.KindCommit, c)
+	tag := object.Key{Kind: object.KindTag, ID: m.PutNode(object.KindTag, &object.Tag{Target: id, Name: "v1", Tagger: c.Author, Message: "m"})}
 	if err := session.Publish(t.Context(), func(context.Context) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
@@ -146,134 +148,134 @@ func TestPushFromVolumes(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	r, err := openTest(t, b, t.TempDir())
+	r, err := transfertest.OpenTest(t, b, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	var seen []Progress
-	result, err := r.Push(t.Context(), store, PushOptions{
-		Updates:  []RefUpdate{{Name: "refs/tags/v1", New: tag}, {Name: mainRef, New: object.Key{Kind: object.KindCommit, ID: id}}},
-		Progress: func(at Progress) { seen = append(seen, at) },
+	var seen []transfer.Progress
+	result, err := r.Push(t.Context(), store, transfer.PushOptions{
+		Updates:  []transfer.RefUpdate{{Name: "refs/tags/v1", New: tag}, {Name: transfertest.MainRef, New: object.Key{Kind: object.KindCommit, ID: id}}},
+		Progress: func(at transfer.Progress) { seen = append(seen, at) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	want := closure(t, store, tag)
+	want := objecttest.Closure(t, store, tag)
 	if result.Objects != int64(len(want)) || result.Packs != 4 || c.SkippedRest.IsZero() || !want[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}] {
 		t.Errorf("push: %+v, want %d objects in 4 packs", result, len(want))
 	}
-	if last := seen[len(seen)-1]; last.Phase != PhaseCopy || last.Objects != result.Objects || last.TotalObjects != last.Objects || last.Bytes != last.TotalBytes || last.Bytes < 45<<20 {
+	if last := seen[len(seen)-1]; last.Phase != transfer.PhaseCopy || last.Objects != result.Objects || last.TotalObjects != last.Objects || last.Bytes != last.TotalBytes || last.Bytes < 45<<20 {
 		t.Errorf("progress ends with %+v", last)
 	}
-	wantIntact(t, b, map[string]object.ID{"main": id, "refs/tags/v1": tag.ID})
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": id, "refs/tags/v1": tag.ID})
 }
 
 // TestSmallChange checks that the push of one changed file among many reads and sends few
 // objects.
 func TestSmallChange(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
 	folders := map[string]object.ID{}
 	for d := range 20 {
 		files := map[string]string{}
 		for f := range 400 {
 			files[fmt.Sprint("file ", f)] = fmt.Sprint(strings.Repeat("x", 40), d, f)
 		}
-		folders[fmt.Sprint("d", d)] = p.tree(files, nil)
+		folders[fmt.Sprint("d", d)] = p.MakeTree(files, nil)
 	}
 
-	one := p.commit(p.tree(nil, folders))
-	p.mustPush("main", one)
+	one := p.MakeCommit(p.MakeTree(nil, folders))
+	p.MustPush("main", one)
 	files := map[string]string{}
 	for f := range 400 {
 		files[fmt.Sprint("file ", f)] = fmt.Sprint(strings.Repeat("x", 40), 7, f)
 	}
-	files["file 200"] = noise(1, 1000)
-	folders["d7"] = p.tree(files, nil)
-	two := p.commit(p.tree(nil, folders), one)
-	p.local.gets.Store(0)
+	files["file 200"] = objecttest.Noise(1, 1000)
+	folders["d7"] = p.MakeTree(files, nil)
+	two := p.MakeCommit(p.MakeTree(nil, folders), one)
+	p.Local.Gets.Store(0)
 
-	result := p.mustPush("main", two)
+	result := p.MustPush("main", two)
 	if result.Objects > 8 || result.Bytes > 60<<10 {
 		t.Errorf("push: %+v, want at most 8 objects", result)
 	}
-	if n := p.local.gets.Load(); n > 40 {
+	if n := p.Local.Gets.Load(); n > 40 {
 		t.Errorf("%d objects were read, want at most 40", n)
 	}
-	wantIntact(t, b, map[string]object.ID{"main": two})
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": two})
 }
 
 func TestRejected(t *testing.T) {
-	b := newRemote(t)
-	p, other := newPusher(t, b), newPusher(t, b)
-	one := p.grow(1)
-	two, fork := p.grow(2, one), p.grow(3, one)
-	p.mustPush("main", two)
-	other.mustPush("theirs", other.grow(50))
+	b := transfertest.NewRemote(t)
+	p, other := transfertest.NewPusher(t, b), transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	two, fork := p.MakeGrown(2, one), p.MakeGrown(3, one)
+	p.MustPush("main", two)
+	other.MustPush("theirs", other.MakeGrown(50))
 	key := func(id object.ID) object.Key { return object.Key{Kind: object.KindCommit, ID: id} }
 	who := object.Signature{Name: "A", Email: "a@example.org"}
-	tag := object.Key{Kind: object.KindTag, ID: p.put(object.KindTag, &object.Tag{Target: one, Name: "v", Tagger: who})}
-	if _, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{{Name: "refs/tags/v", New: tag}}}); err != nil {
+	tag := object.Key{Kind: object.KindTag, ID: p.PutNode(object.KindTag, &object.Tag{Target: one, Name: "v", Tagger: who})}
+	if _, err := p.Remote.Push(t.Context(), p.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: "refs/tags/v", New: tag}}}); err != nil {
 		t.Fatal(err)
 	}
 
 	for name, test := range map[string]struct {
-		update RefUpdate
+		update transfer.RefUpdate
 		ok     bool
 	}{
-		"fork":                     {RefUpdate{Name: mainRef, New: key(fork)}, false},
-		"older":                    {RefUpdate{Name: mainRef, New: key(one)}, false},
-		"unknown":                  {RefUpdate{Name: "refs/heads/theirs", New: key(two)}, false},
-		"tag moves":                {RefUpdate{Name: "refs/tags/v", New: key(two)}, false},
-		"lease, elsewhere":         {RefUpdate{Name: mainRef, New: key(fork), Expect: &one}, false},
-		"lease, absent":            {RefUpdate{Name: "refs/heads/none", New: key(fork), Expect: &one}, false},
-		"lease, forced, elsewhere": {RefUpdate{Name: mainRef, New: key(fork), Force: true, Expect: &one}, false},
-		"lease, not new":           {RefUpdate{Name: mainRef, New: key(fork), Expect: &object.ID{}}, false},
-		"delete, lease":            {RefUpdate{Name: mainRef, Expect: &one}, false},
-		"forced":                   {RefUpdate{Name: mainRef, New: key(fork), Force: true}, true},
-		"lease":                    {RefUpdate{Name: mainRef, New: key(fork), Expect: &two}, true},
-		"lease, new":               {RefUpdate{Name: "refs/heads/new", New: key(fork), Expect: &object.ID{}}, true},
-		"tag forced":               {RefUpdate{Name: "refs/tags/v", New: key(two), Force: true}, true},
-		"delete":                   {RefUpdate{Name: mainRef}, true},
-		"delete, absent":           {RefUpdate{Name: "refs/heads/none"}, true},
+		"fork":                     {transfer.RefUpdate{Name: transfertest.MainRef, New: key(fork)}, false},
+		"older":                    {transfer.RefUpdate{Name: transfertest.MainRef, New: key(one)}, false},
+		"unknown":                  {transfer.RefUpdate{Name: "refs/heads/theirs", New: key(two)}, false},
+		"tag moves":                {transfer.RefUpdate{Name: "refs/tags/v", New: key(two)}, false},
+		"lease, elsewhere":         {transfer.RefUpdate{Name: transfertest.MainRef, New: key(fork), Expect: &one}, false},
+		"lease, absent":            {transfer.RefUpdate{Name: "refs/heads/none", New: key(fork), Expect: &one}, false},
+		"lease, forced, elsewhere": {transfer.RefUpdate{Name: transfertest.MainRef, New: key(fork), Force: true, Expect: &one}, false},
+		"lease, not new":           {transfer.RefUpdate{Name: transfertest.MainRef, New: key(fork), Expect: &object.ID{}}, false},
+		"delete, lease":            {transfer.RefUpdate{Name: transfertest.MainRef, Expect: &one}, false},
+		"forced":                   {transfer.RefUpdate{Name: transfertest.MainRef, New: key(fork), Force: true}, true},
+		"lease":                    {transfer.RefUpdate{Name: transfertest.MainRef, New: key(fork), Expect: &two}, true},
+		"lease, new":               {transfer.RefUpdate{Name: "refs/heads/new", New: key(fork), Expect: &object.ID{}}, true},
+		"tag forced":               {transfer.RefUpdate{Name: "refs/tags/v", New: key(two), Force: true}, true},
+		"delete":                   {transfer.RefUpdate{Name: transfertest.MainRef}, true},
+		"delete, absent":           {transfer.RefUpdate{Name: "refs/heads/none"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := b.Snapshot()
 			defer b.Restore(before)
-			q := &pusher{maker: p.maker, local: p.local, dir: t.TempDir()}
-			q.reopen(b)
+			q := &transfertest.Pusher{Maker: p.Maker, Local: p.Local, Dir: t.TempDir()}
+			q.Reopen(b)
 			b.ResetCounts()
 
-			result, err := q.remote.Push(t.Context(), q.local, PushOptions{Updates: []RefUpdate{
+			result, err := q.Remote.Push(t.Context(), q.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{
 				test.update, {Name: "refs/heads/beside", New: key(fork)},
 			}})
 			if test.ok {
 				if err != nil || result.Refs[0].Err != nil {
 					t.Fatalf("push: %+v, %v", result, err)
 				}
-				wantIntact(t, b, nil)
+				transfertest.WantIntact(t, b, nil)
 				return
 			}
-			if !errors.Is(err, ErrNotFastForward) || !strings.HasPrefix(err.Error(), test.update.Name+": ") {
+			if !errors.Is(err, transfer.ErrNotFastForward) || !strings.HasPrefix(err.Error(), test.update.Name+": ") {
 				t.Fatalf("push: %+v, %v, want ErrNotFastForward", result, err)
 			}
 			if b.Calls(remotetest.Put)+b.Calls(remotetest.Create) > 0 {
 				t.Error("a rejected push wrote to the remote")
 			}
-			if result.Refs[0].Err != err || !strings.HasPrefix(result.Refs[0].Status, StatusRejected) || result.Refs[1].Status != StatusNotPushed {
+			if result.Refs[0].Err != err || !strings.HasPrefix(result.Refs[0].Status, transfer.StatusRejected) || result.Refs[1].Status != transfer.StatusNotPushed {
 				t.Errorf("refs: %+v", result.Refs)
 			}
 		})
 	}
 
-	for name, update := range map[string]RefUpdate{
+	for name, update := range map[string]transfer.RefUpdate{
 		"name":          {Name: "refs/heads/a..b", New: key(one)},
 		"not a ref":     {Name: "main", New: key(one)},
-		"tag as branch": {Name: mainRef, New: tag},
+		"tag as branch": {Name: transfertest.MainRef, New: tag},
 		"tree":          {Name: "refs/tags/t", New: object.Key{Kind: object.KindTree, ID: object.Sum([]byte("t"))}},
 	} {
-		if _, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{update}}); err == nil {
+		if _, err := p.Remote.Push(t.Context(), p.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{update}}); err == nil {
 			t.Errorf("push with a bad update (%s) succeeded", name)
 		}
 	}
@@ -281,26 +283,26 @@ func TestRejected(t *testing.T) {
 
 // TestTagTwice checks that a tag object with two refs is sent once.
 func TestTagTwice(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	tag := object.Key{Kind: object.KindTag, ID: p.put(object.KindTag, &object.Tag{Target: p.grow(1), Name: "v1", Tagger: object.Signature{Name: "A"}})}
-	result, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{{Name: "refs/tags/v1", New: tag}, {Name: "refs/tags/stable", New: tag}}})
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	tag := object.Key{Kind: object.KindTag, ID: p.PutNode(object.KindTag, &object.Tag{Target: p.MakeGrown(1), Name: "v1", Tagger: object.Signature{Name: "A"}})}
+	result, err := p.Remote.Push(t.Context(), p.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: "refs/tags/v1", New: tag}, {Name: "refs/tags/stable", New: tag}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := len(closure(t, p.local, tag)); result.Objects != int64(want) {
+	if want := len(objecttest.Closure(t, p.Local, tag)); result.Objects != int64(want) {
 		t.Errorf("%d objects were sent, want %d", result.Objects, want)
 	}
-	wantIntact(t, b, nil)
+	transfertest.WantIntact(t, b, nil)
 }
 
 func TestDryRun(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	one := p.grow(1)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
 	b.ResetCounts()
-	result, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: []RefUpdate{{Name: mainRef, New: commitKeys(one)[0]}}, DryRun: true})
-	if err != nil || result.Objects != int64(len(closure(t, p.local, commitKeys(one)...))) || result.Packs != 2 || result.Bytes < 5000 || result.Refs[0].Status != StatusNew {
+	result, err := p.Remote.Push(t.Context(), p.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: transfertest.MainRef, New: objecttest.CommitKeys(one)[0]}}, DryRun: true})
+	if err != nil || result.Objects != int64(len(objecttest.Closure(t, p.Local, objecttest.CommitKeys(one)...))) || result.Packs != 2 || result.Bytes < 5000 || result.Refs[0].Status != transfer.StatusNew {
 		t.Errorf("dry run: %+v, %v", result, err)
 	}
 	if b.Calls(remotetest.Put)+b.Calls(remotetest.Create) > 0 {
@@ -309,49 +311,49 @@ func TestDryRun(t *testing.T) {
 }
 
 func TestPushMissing(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	one := p.grow(1)
-	p.mustPush("main", one)
-	two := p.grow(2, one)
-	lost := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(noise(5002, 500)))}
-	p.local.Delete(lost)
-	_, err := p.push("main", two)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
+	two := p.MakeGrown(2, one)
+	lost := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(objecttest.Noise(5002, 500)))}
+	p.Local.Delete(lost)
+	_, err := p.PushBranch("main", two)
 	var missing *object.NotFoundError
 	if !errors.As(err, &missing) || missing.Key != lost {
 		t.Errorf("push: %v, want that %s is missing", err, lost)
 	}
-	wantIntact(t, b, map[string]object.ID{"main": one})
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": one})
 
 	// Objects on the remote may be missing here, even nodes.
-	tree := object.Key{Kind: object.KindTree, ID: p.tree(map[string]string{"f0": noise(0, 300), "f1": noise(1, 300), "f2": noise(2, 300), "f3": noise(3, 300)}, nil)}
-	other := p.commit(p.tree(map[string]string{"new": noise(9000, 100)}, map[string]object.ID{"d": tree.ID}))
-	p.local.Delete(tree)
-	p.mustPush("other", other)
-	wantIntact(t, b, map[string]object.ID{"main": one, "other": other})
+	tree := object.Key{Kind: object.KindTree, ID: p.MakeTree(map[string]string{"f0": objecttest.Noise(0, 300), "f1": objecttest.Noise(1, 300), "f2": objecttest.Noise(2, 300), "f3": objecttest.Noise(3, 300)}, nil)}
+	other := p.MakeCommit(p.MakeTree(map[string]string{"new": objecttest.Noise(9000, 100)}, map[string]object.ID{"d": tree.ID}))
+	p.Local.Delete(tree)
+	p.MustPush("other", other)
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": one, "other": other})
 }
 
 // TestIndexFiles checks the index files after many small pushes and a large one.
 func TestIndexFiles(t *testing.T) {
-	b := newRemote(t)
-	p, q := newPusher(t, b), newPusher(t, b)
+	b := transfertest.NewRemote(t)
+	p, q := transfertest.NewPusher(t, b), transfertest.NewPusher(t, b)
 	var id object.ID
 	for i := range 120 {
 		if i == 0 {
-			id = p.grow(i)
+			id = p.MakeGrown(i)
 		} else {
-			id = p.grow(i, id)
+			id = p.MakeGrown(i, id)
 		}
-		p.mustPush("main", id)
+		p.MustPush("main", id)
 	}
 
 	files := map[string]string{}
 	for i := range 1000 {
-		files[fmt.Sprint("f", i)] = noise(20000+i, 100)
+		files[fmt.Sprint("f", i)] = objecttest.Noise(20000+i, 100)
 	}
-	large := q.commit(q.tree(files, nil))
-	q.mustPush("large", large)
-	head, err := p.remote.Head(t.Context())
+	large := q.MakeCommit(q.MakeTree(files, nil))
+	q.MustPush("large", large)
+	head, err := p.Remote.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,13 +363,13 @@ func TestIndexFiles(t *testing.T) {
 
 	// The pusher has kept its own index file.
 	b.ResetCounts()
-	snap, err := q.remote.snapshot(t.Context())
+	snap, err := q.Remote.Snapshot(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	for key := range closure(t, q.local, commitKeys(large)...) {
-		if _, ok, err := snap.find(key); !ok || err != nil {
+	for key := range objecttest.Closure(t, q.Local, objecttest.CommitKeys(large)...) {
+		if _, ok, err := snap.Find(key); !ok || err != nil {
 			t.Fatalf("%s is not found, %v", key, err)
 		}
 	}
@@ -375,29 +377,29 @@ func TestIndexFiles(t *testing.T) {
 	if n := b.Calls(remotetest.Any); n > 2+len(head.Indexes)-1 {
 		t.Errorf("opening the indexes took %d calls, want at most %d", n, 2+len(head.Indexes)-1)
 	}
-	copies, _ := filepath.Glob(filepath.Join(q.dir, indexFolder, "*"))
+	copies, _ := filepath.Glob(filepath.Join(q.Dir, transfer.IndexFolder, "*"))
 	if len(copies) != len(head.Indexes) {
 		t.Errorf("%d copies of %d index files", len(copies), len(head.Indexes))
 	}
-	wantIntact(t, b, map[string]object.ID{"main": id, "large": large})
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": id, "large": large})
 }
 
 func TestConcurrentBranches(t *testing.T) {
-	b := newRemote(t)
+	b := transfertest.NewRemote(t)
 	want := map[string]object.ID{}
 	var mu sync.Mutex
 	var group sync.WaitGroup
 	for n := range 8 {
-		p := newPusher(t, b)
+		p := transfertest.NewPusher(t, b)
 		group.Go(func() {
 			var id object.ID
 			for i := range 10 {
 				if i == 0 {
-					id = p.grow(100 * n)
+					id = p.MakeGrown(100 * n)
 				} else {
-					id = p.grow(100*n+i, id)
+					id = p.MakeGrown(100*n+i, id)
 				}
-				if _, err := p.push(fmt.Sprint("b", n), id); err != nil {
+				if _, err := p.PushBranch(fmt.Sprint("b", n), id); err != nil {
 					t.Errorf("pusher %d: %v", n, err)
 				}
 			}
@@ -407,27 +409,27 @@ func TestConcurrentBranches(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if checked := wantIntact(t, b, want); checked.Roots < 80 {
+	if checked := transfertest.WantIntact(t, b, want); checked.Roots < 80 {
 		t.Errorf("%d roots, want at least 80", checked.Roots)
 	}
 }
 
 func TestConcurrentSameBranch(t *testing.T) {
-	b := newRemote(t)
-	first := newPusher(t, b)
-	base := first.grow(0)
-	first.mustPush("main", base)
+	b := transfertest.NewRemote(t)
+	first := transfertest.NewPusher(t, b)
+	base := first.MakeGrown(0)
+	first.MustPush("main", base)
 
 	results := make([]error, 8)
 	ids := make([]object.ID, 8)
 	var group sync.WaitGroup
 	for n := range results {
-		p := newPusher(t, b)
-		if p.grow(0) != base {
+		p := transfertest.NewPusher(t, b)
+		if p.MakeGrown(0) != base {
 			t.Fatal("the pushers have different first commits")
 		}
-		ids[n] = p.grow(n+1, base)
-		group.Go(func() { _, results[n] = p.push("main", ids[n]) })
+		ids[n] = p.MakeGrown(n+1, base)
+		group.Go(func() { _, results[n] = p.PushBranch("main", ids[n]) })
 	}
 
 	group.Wait()
@@ -438,63 +440,37 @@ func TestConcurrentSameBranch(t *testing.T) {
 			won = n
 		case err == nil:
 			t.Error("two pushes succeeded")
-		case !errors.Is(err, ErrNotFastForward):
+		case !errors.Is(err, transfer.ErrNotFastForward):
 			t.Errorf("pusher %d: %v, want ErrNotFastForward", n, err)
 		}
 	}
 	if won < 0 {
 		t.Fatal("no push succeeded")
 	}
-	wantIntact(t, b, map[string]object.ID{"main": ids[won]})
+	transfertest.WantIntact(t, b, map[string]object.ID{"main": ids[won]})
 }
 
 // TestSharedFolder runs several pushes of one repository, with one folder, at once. None
 // takes over packs that another one is sending.
 func TestSharedFolder(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
 	want := map[string]object.ID{}
 	var group sync.WaitGroup
 	for n := range 6 {
-		id := p.grow(n)
+		id := p.MakeGrown(n)
 		want[fmt.Sprint("b", n)] = id
-		q := &pusher{maker: p.maker, local: p.local, dir: p.dir}
-		q.reopen(b)
+		q := &transfertest.Pusher{Maker: p.Maker, Local: p.Local, Dir: p.Dir}
+		q.Reopen(b)
 		group.Go(func() {
-			if _, err := q.push(fmt.Sprint("b", n), id); err != nil {
+			if _, err := q.PushBranch(fmt.Sprint("b", n), id); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	group.Wait()
-	wantIntact(t, b, want)
-	if left, _ := filepath.Glob(filepath.Join(p.dir, pushFolder, "*")); len(left) > 0 {
+	transfertest.WantIntact(t, b, want)
+	if left, _ := filepath.Glob(filepath.Join(p.Dir, transfer.PushFolder, "*")); len(left) > 0 {
 		t.Errorf("left in the journal: %q", left)
-	}
-}
-
-func TestBatches(t *testing.T) {
-	p := &plan{}
-	for i := range 100 {
-		p.chunks = append(p.chunks, item{object.Key{Kind: object.KindChunk, ID: object.Sum([]byte{byte(i)})}, uint32(i%5) << 20})
-	}
-	p.nodes = []item{{object.Key{Kind: object.KindTree}, 100}}
-	for _, c := range []struct{ jobs, size int }{{1, 200 << 20 / 7}, {3, 200 << 20 / 9}, {4, 25 << 20}, {100, smallPack}} {
-		all := p.batches(c.jobs)
-		if len(all[0]) != 1 {
-			t.Fatalf("%d jobs: %d objects in the first batch", c.jobs, len(all[0]))
-		}
-		if got := slices.Concat(all[1:]...); !slices.Equal(got, p.chunks) {
-			t.Errorf("%d jobs: chunks are missing, or not in order", c.jobs)
-		}
-		for _, batch := range all[1 : len(all)-1] {
-			size := 0
-			for _, it := range batch {
-				size += it.room()
-			}
-			if size < c.size || size > c.size+5<<20 {
-				t.Errorf("%d jobs: a batch of %d bytes", c.jobs, size)
-			}
-		}
 	}
 }

@@ -71,9 +71,9 @@ func unsentRecords(ours, theirs *record.Set) []record.Record {
 // makes objects needed again, such as a hold or an undone expiration, is only sent together
 // with these objects (HOLD_FROM_LIVE, UNDO_FROM_LIVE). A record is left out if the
 // repository does not have these objects: see neededFor.
-func newPushRecords(ctx context.Context, local object.Reader, snap *snapshot, records *record.Set) (*pushRecords, error) {
-	n := &pushRecords{merged: snap.state.Records.Clone()}
-	for _, r := range unsentRecords(records, snap.state.Records) {
+func newPushRecords(ctx context.Context, local object.Reader, snap *Snapshot, records *record.Set) (*pushRecords, error) {
+	n := &pushRecords{merged: snap.State.Records.Clone()}
+	for _, r := range unsentRecords(records, snap.State.Records) {
 		if !r.Frees() {
 			want, ok, err := neededFor(ctx, local, snap, r)
 			if err != nil {
@@ -94,7 +94,7 @@ func newPushRecords(ctx context.Context, local object.Reader, snap *snapshot, re
 // neededFor returns the objects that a remote needs because of r, a record that makes
 // objects needed again. It reports whether r can be sent at all. A commit that the remote
 // does not have needs nothing there: a push that sends it sends its content, too.
-func neededFor(ctx context.Context, local object.Reader, snap *snapshot, r record.Record) (want []object.Key, ok bool, err error) {
+func neededFor(ctx context.Context, local object.Reader, snap *Snapshot, r record.Record) (want []object.Key, ok bool, err error) {
 	if r.Kind == record.Purge {
 		ok, err = hasAll(ctx, local, r.Key)
 		return []object.Key{r.Key}, ok, err
@@ -106,7 +106,7 @@ func neededFor(ctx context.Context, local object.Reader, snap *snapshot, r recor
 	if err != nil {
 		return nil, false, err
 	}
-	_, there, err := snap.find(r.Key)
+	_, there, err := snap.Find(r.Key)
 	if err != nil || !there {
 		return nil, err == nil, err
 	}
@@ -155,13 +155,13 @@ func addNeededAgain(err error, ours, theirs *record.Set) error {
 // dropPrivate leaves out holds and expirations of commits that the remote does not have
 // and the plan does not add: they may be private. A commit that the plan does not need
 // counts as private even if it lies in a pack that is sent.
-func (n *pushRecords) dropPrivate(snap *snapshot, p *plan) error {
+func (n *pushRecords) dropPrivate(snap *Snapshot, p *plan) error {
 	var list []record.Record
 	for _, r := range n.list {
 		keep := r.Kind == record.Purge || p.commits[r.Key.ID]
 		if !keep {
 			var err error
-			if _, keep, err = snap.find(r.Key); err != nil {
+			if _, keep, err = snap.Find(r.Key); err != nil {
 				return err
 			}
 		}
@@ -176,14 +176,14 @@ func (n *pushRecords) dropPrivate(snap *snapshot, p *plan) error {
 // forRoot returns the records for the root that follows head and makes changes. It leaves
 // out the expiration of a commit that an unchanged ref names, because others may have made
 // that ref.
-func (n *pushRecords) forRoot(ctx context.Context, local object.Reader, head *snapshot, changes []rootlog.RefChange) ([]record.Record, error) {
+func (n *pushRecords) forRoot(ctx context.Context, local object.Reader, head *Snapshot, changes []rootlog.RefChange) ([]record.Record, error) {
 	set := &record.Set{}
 	var named map[object.ID]bool
 	for _, r := range n.list {
 		if r.Kind == record.Expire && r.On {
 			if named == nil {
 				var err error
-				if named, err = namedCommits(ctx, head.state.Refs, changes, local, head); err != nil {
+				if named, err = namedCommits(ctx, head.State.Refs, changes, local, head); err != nil {
 					return nil, err
 				}
 			}
@@ -193,7 +193,7 @@ func (n *pushRecords) forRoot(ctx context.Context, local object.Reader, head *sn
 		}
 		set.Merge(r)
 	}
-	return set.Newer(head.state.Records), nil
+	return set.Newer(head.State.Records), nil
 }
 
 // namedCommits returns the commits that refs name, directly or through a tag. It leaves

@@ -1,4 +1,4 @@
-package transfer
+package transfer_test
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 // TestRandomRecords has two repositories change records, push, fetch and collect garbage at
@@ -25,17 +27,17 @@ func TestRandomRecords(t *testing.T) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			b := newRemote(t)
+			b := transfertest.NewRemote(t)
 			faulty := []*remotetest.Faulty{remotetest.NewFaulty(b), remotetest.NewFaulty(b)}
 			r := &randomRecords{t: t, b: b, rng: rand.New(rand.NewPCG(seed, 1)), faulty: faulty}
-			r.sides = []*side{newSide(t, faulty[0]), newSide(t, faulty[1])}
-			r.sides[1].maker.date = 1_000_000
+			r.sides = []*transfertest.Side{transfertest.NewSide(t, faulty[0]), transfertest.NewSide(t, faulty[1])}
+			r.sides[1].Maker.Date = 1_000_000
 			for range 60 {
 				r.step()
 				for _, s := range r.sides {
-					s.mustReach()
+					s.MustReach()
 				}
-				wantIntact(t, b, nil)
+				transfertest.WantIntact(t, b, nil)
 				if t.Failed() {
 					t.Fatalf("after: %s", strings.Join(r.done, "; "))
 				}
@@ -49,7 +51,7 @@ type randomRecords struct {
 	b      *remotetest.Memory
 	faulty []*remotetest.Faulty
 	rng    *rand.Rand
-	sides  []*side
+	sides  []*transfertest.Side
 	done   []string
 }
 
@@ -69,7 +71,7 @@ func (r *randomRecords) step() {
 	case what < 5:
 		var parents []object.ID
 		for _, from := range []string{name, "refs/remotes/" + branch} {
-			if id, ok := s.refs[from]; ok && !slices.Contains(parents, id) && r.rng.IntN(8) > 0 {
+			if id, ok := s.Refs[from]; ok && !slices.Contains(parents, id) && r.rng.IntN(8) > 0 {
 				parents = append(parents, id)
 			}
 		}
@@ -78,11 +80,11 @@ func (r *randomRecords) step() {
 				parents = append(parents, key.ID)
 			}
 		}
-		s.make(branch, func(m *maker) object.ID { return m.commit(r.tree(m, 0), parents...) })
-		r.did("%d commits %s on %s", n, s.refs[name].Short(), branch)
+		s.MakeCommitOn(branch, func(m *objecttest.Maker) object.ID { return m.MakeCommit(r.tree(m, 0), parents...) })
+		r.did("%d commits %s on %s", n, s.Refs[name].Short(), branch)
 
 	case what < 9:
-		if _, ok := s.refs[name]; !ok && r.rng.IntN(3) > 0 {
+		if _, ok := s.Refs[name]; !ok && r.rng.IntN(3) > 0 {
 			return
 		}
 		if r.rng.IntN(3) == 0 { // another process is first
@@ -90,12 +92,12 @@ func (r *randomRecords) step() {
 			defer r.faulty[n].Heal()
 		}
 		force := r.rng.IntN(2) == 0
-		result, err := s.push(force, branch)
-		if errors.Is(err, ErrNotFastForward) {
+		result, err := s.PushBranches(force, branch)
+		if errors.Is(err, transfer.ErrNotFastForward) {
 			r.did("%d cannot push %s", n, branch)
 			return
 		}
-		if errors.Is(err, ErrNeededAgain) {
+		if errors.Is(err, transfer.ErrNeededAgain) {
 			r.did("%d cannot push %s: objects are missing", n, branch)
 			return
 		}
@@ -103,16 +105,16 @@ func (r *randomRecords) step() {
 		r.did("%d has pushed %s with %d records", n, branch, result.Records)
 
 	case what < 12:
-		_, err := s.fetch()
+		_, err := s.FetchAll()
 		r.must(err, "%d fetches", n)
 	case what < 14:
-		s.gc()
+		s.CollectLocal()
 		r.did("%d collects garbage", n)
 	case what < 16:
-		_, err := collectIn(r.t, r.b, nil, atOnce)
+		_, err := transfertest.CollectIn(r.t, r.b, nil, transfertest.AtOnce)
 		r.must(err, "the remote collects garbage")
 	case what == 16:
-		delete(s.refs, name)
+		delete(s.Refs, name)
 		r.did("%d deletes %s", n, branch)
 	case what < 21:
 		r.note(n, s)
@@ -124,15 +126,15 @@ func (r *randomRecords) step() {
 // meanwhile does a random operation of another process during a push.
 func (r *randomRecords) meanwhile(n int) {
 	if r.rng.IntN(2) == 0 {
-		_, err := collectIn(r.t, r.b, nil, atOnce)
+		_, err := transfertest.CollectIn(r.t, r.b, nil, transfertest.AtOnce)
 		r.must(err, "the remote collects garbage meanwhile")
 		return
 	}
 	s := r.sides[n]
 	r.note(n, s)
 	r.purge(n, s)
-	_, err := s.push(true, fmt.Sprint("b", n))
-	if errors.Is(err, ErrNeededAgain) {
+	_, err := s.PushBranches(true, fmt.Sprint("b", n))
+	if errors.Is(err, transfer.ErrNeededAgain) {
 		err = nil
 	}
 	r.must(err, "%d pushes meanwhile", n)
@@ -148,7 +150,7 @@ func (r *randomRecords) must(err error, format string, args ...any) {
 }
 
 // tree makes a folder of few different files, so that many commits share them.
-func (r *randomRecords) tree(m *maker, depth int) object.ID {
+func (r *randomRecords) tree(m *objecttest.Maker, depth int) object.ID {
 	ctx := context.Background()
 	w := object.NewTreeWriter(m)
 	for i := range 3 {
@@ -156,14 +158,14 @@ func (r *randomRecords) tree(m *maker, depth int) object.ID {
 		var err error
 		switch r.rng.IntN(4 - depth) {
 		case 0:
-			text := noise(r.rng.IntN(12), 60)
+			text := objecttest.Noise(r.rng.IntN(12), 60)
 			e.Size = uint64(len(text))
-			e.Content = object.Key{Kind: object.KindChunk, ID: m.putData(object.KindChunk, []byte(text))}
+			e.Content = object.Key{Kind: object.KindChunk, ID: m.PutData(object.KindChunk, []byte(text))}
 		case 1:
 			list := object.NewManifestWriter(m)
 			for range 2 + r.rng.IntN(3) {
-				text := noise(r.rng.IntN(12), 60)
-				if err := list.Add(ctx, object.ChunkRef{ID: m.putData(object.KindChunk, []byte(text)), Size: uint32(len(text))}); err != nil {
+				text := objecttest.Noise(r.rng.IntN(12), 60)
+				if err := list.Add(ctx, object.ChunkRef{ID: m.PutData(object.KindChunk, []byte(text)), Size: uint32(len(text))}); err != nil {
 					r.t.Fatal(err)
 				}
 			}
@@ -189,8 +191,8 @@ func (r *randomRecords) tree(m *maker, depth int) object.ID {
 
 // one returns a random reachable object of a side with a matching kind. Ok is false if there
 // is none.
-func (r *randomRecords) one(s *side, is func(object.Kind) bool) (key object.Key, ok bool) {
-	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(s.mustReach()), object.Key.Compare), func(key object.Key) bool { return !is(key.Kind) })
+func (r *randomRecords) one(s *transfertest.Side, is func(object.Kind) bool) (key object.Key, ok bool) {
+	keys := slices.DeleteFunc(slices.SortedFunc(maps.Keys(s.MustReach()), object.Key.Compare), func(key object.Key) bool { return !is(key.Kind) })
 	if len(keys) == 0 {
 		return key, false
 	}
@@ -198,46 +200,46 @@ func (r *randomRecords) one(s *side, is func(object.Kind) bool) (key object.Key,
 }
 
 // note changes an expiration or a hold, if a command would permit the change.
-func (r *randomRecords) note(n int, s *side) {
+func (r *randomRecords) note(n int, s *transfertest.Side) {
 	key, ok := r.one(s, func(k object.Kind) bool { return k == object.KindCommit })
 	if !ok {
 		return
 	}
-	_, expired := s.records.View().Expired(key.ID)
-	_, held := s.records.View().Held(key.ID)
-	named := slices.Contains(slices.Collect(maps.Values(s.refs)), key.ID)
+	_, expired := s.Records.View().Expired(key.ID)
+	_, held := s.Records.View().Held(key.ID)
+	named := slices.Contains(slices.Collect(maps.Values(s.Refs)), key.ID)
 	switch {
 	case held && r.rng.IntN(2) == 0:
-		s.release(key.ID)
+		s.Release(key.ID)
 		r.did("%d releases %s", n, key.ID.Short())
 
 	case !held && r.rng.IntN(2) == 0:
-		if s.hasContent(key.ID) {
+		if s.HasContent(key.ID) {
 			hold := record.Record{Kind: record.Hold, Key: key, On: true, Time: time.Unix(1, 0).UTC()}
 			if r.rng.IntN(3) == 0 {
 				hold.Until = time.Unix(2, 0).UTC() // ends with the next collection
 			}
-			s.records.Switch(hold)
+			s.Records.Switch(hold)
 			r.did("%d holds %s", n, key.ID.Short())
 		}
 
 	case expired:
-		if s.hasContent(key.ID) {
-			s.unexpire(key.ID)
+		if s.HasContent(key.ID) {
+			s.Unexpire(key.ID)
 			r.did("%d undoes the expiration of %s", n, key.ID.Short())
 		}
 
 	case !named && !held:
-		s.expire(key.ID)
+		s.Expire(key.ID)
 		r.did("%d expires %s", n, key.ID.Short())
 	}
 }
 
 // purge purges an object, or undoes a purge.
-func (r *randomRecords) purge(n int, s *side) {
+func (r *randomRecords) purge(n int, s *transfertest.Side) {
 	if r.rng.IntN(2) == 0 {
 		var purged []record.Record
-		for rec := range s.records.All() {
+		for rec := range s.Records.All() {
 			if rec.Kind == record.Purge && rec.On {
 				purged = append(purged, rec)
 			}
@@ -246,17 +248,17 @@ func (r *randomRecords) purge(n int, s *side) {
 			return
 		}
 		key := purged[r.rng.IntN(len(purged))].Key
-		whole, err := hasAll(context.Background(), s.store, key)
+		whole, err := transfer.HasAll(context.Background(), s.Store, key)
 		r.must(err, "%d looks for %s", n, key)
 		if whole {
-			s.note(record.Purge, key, false)
+			s.SwitchRecord(record.Purge, key, false)
 			r.did("%d undoes the purge of %s", n, key)
 		}
 		return
 	}
 	key, ok := r.one(s, func(k object.Kind) bool { return k == object.KindChunk || k == object.KindManifest })
 	if ok {
-		s.note(record.Purge, key, true)
+		s.SwitchRecord(record.Purge, key, true)
 		r.did("%d purges %s", n, key)
 	}
 }

@@ -86,10 +86,10 @@ type Remote struct {
 	log   *rootlog.Log
 	cache *cache
 
-	indexes *indexFiles
+	indexes *IndexFiles
 	values  *pack.Values
-	mending *mending // the repair under way, or nil
-	ahead   *Ahead   // for the next push, or nil
+	damage  *Damage // of the repair under way, or nil
+	ahead   *Ahead  // for the next push, or nil
 }
 
 // Open opens the remote in b, which from then on belongs to the Remote. It
@@ -118,26 +118,26 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 	}
 
 	r := &Remote{b: b, o: o, id: c.id, cache: c}
-	r.indexes = &indexFiles{b: b, o: &r.o, opened: map[pack.Name]*indexFile{}}
-	r.values = pack.NewValues(r.read, baseBlock)
+	r.indexes = &IndexFiles{b: b, o: &r.o, opened: map[pack.Name]*IndexFile{}}
+	r.values = pack.NewValues(r.ReadPack, BaseBlock)
 	r.openLog()
 	return r, nil
 }
 
-// baseBlock is the number of bytes that are read at once near the base of a patch: a line
+// BaseBlock is the number of bytes that are read at once near the base of a patch: a line
 // transfers about as many in the time of a request.
-const baseBlock = 1 << 20
+const BaseBlock = 1 << 20
 
-// read reads from a pack. It is a [pack.Getter].
-func (r *Remote) read(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+// ReadPack reads from a pack. It is a [pack.Getter].
+func (r *Remote) ReadPack(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	return r.b.Get(ctx, p.Name.Path(), b, off)
 }
 
 // errNoFolder is the error for an operation that needs the folder of the remote.
 var errNoFolder = errors.New("the remote was opened without a folder for its state")
 
-// needFolder returns an error if an operation cannot work without a folder.
-func needFolder(r *Remote, op string) error {
+// NeedFolder returns an error if an operation cannot work without a folder.
+func NeedFolder(r *Remote, op string) error {
 	if r.o.Dir == "" {
 		return fmt.Errorf("%s: %w", op, errNoFolder)
 	}
@@ -147,8 +147,8 @@ func needFolder(r *Remote, op string) error {
 // ErrUnfit says that a check found the store unfit: nothing is written to it.
 var ErrUnfit = errors.New("a check found the store unfit")
 
-// mayWrite returns an error if no root may be appended after head.
-func (r *Remote) mayWrite(head *rootlog.State) error {
+// CheckWritable returns an error if no root may be appended after head.
+func (r *Remote) CheckWritable(head *rootlog.State) error {
 	if head.SingleWriter && !r.o.SingleWriter {
 		return rootlog.ErrSingleWriter
 	}
@@ -222,6 +222,27 @@ func (r *Remote) Close() error {
 	return r.b.Close()
 }
 
+// Options returns the options. A change affects later operations.
+func (r *Remote) Options() *Options { return &r.o }
+
+// Backend returns the store.
+func (r *Remote) Backend() remote.Backend { return r.b }
+
+// Log returns the root log.
+func (r *Remote) Log() *rootlog.Log { return r.log }
+
+// Indexes returns the index files.
+func (r *Remote) Indexes() *IndexFiles { return r.indexes }
+
+// KnownHead returns the last head that was seen here, or nil.
+func (r *Remote) KnownHead() (*rootlog.Position, error) {
+	known, err := r.cache.head()
+	if err != nil {
+		return nil, fmt.Errorf("read the remembered head: %w", err)
+	}
+	return known, nil
+}
+
 // Identity returns the constants of the remote. The caller must not change them.
 func (r *Remote) Identity() *rootlog.Identity { return r.id }
 
@@ -248,15 +269,15 @@ func (r *Remote) Head(ctx context.Context) (*rootlog.State, error) {
 // but no root: a push makes the remote of an interrupted first push intact, and a gc deletes
 // nothing there.
 func HeadToWrite(ctx context.Context, r *Remote) (*rootlog.State, error) {
-	known, err := r.cache.head()
+	known, err := r.KnownHead()
 	if err != nil {
-		return nil, fmt.Errorf("read the remembered head: %w", err)
+		return nil, err
 	}
 	head, err := r.log.Head(ctx, known)
 	if err != nil {
 		return nil, err
 	}
-	return head, r.remember(ctx, head)
+	return head, r.RememberHead(ctx, head)
 }
 
 // Objects returns a reader of the objects that a remote has at its present head, and
@@ -267,15 +288,15 @@ func Objects(ctx context.Context, s Source) (object.Reader, *rootlog.State, erro
 	if !ok {
 		return nil, nil, &remote.Error{Op: "open", Kind: remote.ErrUnsupported, Err: ErrRepository}
 	}
-	snap, err := r.snapshot(ctx)
+	snap, err := r.Snapshot(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	return snap, snap.state, nil
+	return snap, snap.State, nil
 }
 
-// remember notes that the remote is at head.
-func (r *Remote) remember(ctx context.Context, head *rootlog.State) error {
+// RememberHead notes that the remote is at head.
+func (r *Remote) RememberHead(ctx context.Context, head *rootlog.State) error {
 	if err := r.cache.setHead(ctx, head.Position()); err != nil {
 		return fmt.Errorf("remember the head: %w", err)
 	}
@@ -312,8 +333,8 @@ func (l *lockedReader) Read(p []byte) (int, error) {
 	return l.r.Read(p)
 }
 
-// parallel calls each for 0 to n-1, as many as jobs at once. The first error ends it.
-func parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i int) error) error {
+// Parallel calls each for 0 to n-1, as many as jobs at once. The first error ends it.
+func Parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i int) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(jobs)
 	for i := range n {
@@ -327,28 +348,9 @@ func parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i
 	return group.Wait()
 }
 
-// sizesOf returns the sizes of the files that exist among names.
-func sizesOf(ctx context.Context, r *Remote, names []string) (map[string]int64, error) {
-	var mu sync.Mutex
-	found := map[string]int64{}
-	return found, parallel(ctx, r.o.Jobs, len(names), func(ctx context.Context, i int) error {
-		info, err := r.b.Stat(ctx, names[i])
-		switch {
-		case errors.Is(err, remote.ErrNotFound):
-			return nil
-		case err != nil:
-			return err
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		found[names[i]] = info.Size
-		return nil
-	})
-}
-
-// checkSize returns an error if a file of the remote is missing, or damaged because its
+// CheckSize returns an error if a file of the remote is missing, or damaged because its
 // size is not want.
-func (r *Remote) checkSize(ctx context.Context, name string, want int64) error {
+func (r *Remote) CheckSize(ctx context.Context, name string, want int64) error {
 	info, err := r.b.Stat(ctx, name)
 	if err == nil && info.Size != want {
 		err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
@@ -371,16 +373,26 @@ type Progress struct {
 	Bytes, TotalBytes     int64
 }
 
-// meter counts the progress and reports it.
-type meter struct {
+// Meter counts the progress and reports it.
+type Meter struct {
 	report func(Progress) // may be nil
 
 	mu sync.Mutex // held while report is called
 	at Progress
 }
 
-// update changes the progress.
-func (m *meter) update(change func(*Progress)) {
+// NewMeter returns a meter that calls report, which may be nil.
+func NewMeter(report func(Progress)) *Meter { return &Meter{report: report} }
+
+// Now returns the progress so far.
+func (m *Meter) Now() Progress {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.at
+}
+
+// Update changes the progress.
+func (m *Meter) Update(change func(*Progress)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&m.at)

@@ -1,8 +1,6 @@
-package transfer
+package transfer_test
 
 import (
-	"bytes"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -12,27 +10,30 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 func TestOpen(t *testing.T) {
 	empty := remotetest.NewMemory()
-	if _, err := openTest(t, empty, t.TempDir()); !errors.Is(err, rootlog.ErrEmpty) {
+	if _, err := transfertest.OpenTest(t, empty, t.TempDir()); !errors.Is(err, rootlog.ErrEmpty) {
 		t.Errorf("Open of an empty store: %v, want ErrEmpty", err)
 	}
-	if _, err := Open(t.Context(), empty, Options{}); err == nil {
+	if _, err := transfer.Open(t.Context(), empty, transfer.Options{}); err == nil {
 		t.Error("Open without a clock succeeded")
 	}
-	b := newRemote(t)
-	p := newPusher(t, b)
-	one := p.grow(1)
-	p.mustPush("main", one)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
 	b.ResetCounts()
-	p.reopen(b)
-	if n := b.Calls(remotetest.Any); n != 0 || p.remote.Identity().Repository == "" {
+	p.Reopen(b)
+	if n := b.Calls(remotetest.Any); n != 0 || p.Remote.Identity().Repository == "" {
 		t.Errorf("Open of a known remote made %d calls, want 0", n)
 	}
 }
@@ -40,17 +41,17 @@ func TestOpen(t *testing.T) {
 // The remembered head belongs to the ID of a remote, not to its URL. Nothing is remembered of
 // another remote at a known URL.
 func TestMovedRemote(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	p.mustPush("main", p.grow(1))
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	p.MustPush("main", p.MakeGrown(1))
 
 	open := func(b *remotetest.Memory, url string, want uint64) {
 		t.Helper()
-		r, err := Open(t.Context(), b, Options{Dir: p.dir, URL: url, Now: time.Now})
+		r, err := transfer.Open(t.Context(), b, transfer.Options{Dir: p.Dir, URL: url, Now: time.Now})
 		if err != nil {
 			t.Fatal(err)
 		}
-		known, err := r.cache.head()
+		known, err := r.KnownHead()
 		if err != nil || (known != nil) != (want > 0) || known != nil && known.Seq != want {
 			t.Errorf("at %s: known head %v, want root %d; %v", url, known, want, err)
 		}
@@ -58,20 +59,20 @@ func TestMovedRemote(t *testing.T) {
 
 	open(b, "elsewhere:", 1)
 	open(b, "memory:", 1)
-	other := newRemote(t)
+	other := transfertest.NewRemote(t)
 	open(other, "elsewhere:", 0)
-	p.reopen(b)
+	p.Reopen(b)
 
-	if _, err := p.remote.Head(t.Context()); err != nil {
+	if _, err := p.Remote.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
 	// The head is remembered, even if the binding is damaged.
 	for _, file := range []string{"", "{", `{"url":"elsewhere:","identity":""}`} {
-		if err := os.WriteFile(filepath.Join(p.dir, bindingFile), []byte(file), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(p.Dir, transfer.BindingFile), []byte(file), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		r, err := openTest(t, other, p.dir)
+		r, err := transfertest.OpenTest(t, other, p.Dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,16 +83,16 @@ func TestMovedRemote(t *testing.T) {
 }
 
 func TestRoots(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
 	var id object.ID
 	for i := range 5 {
-		id = p.grow(i)
-		p.mustPush(fmt.Sprint("b", i), id)
+		id = p.MakeGrown(i)
+		p.MustPush(fmt.Sprint("b", i), id)
 	}
 	for n, want := range map[int][]uint64{0: {5, 4, 3, 2, 1}, 2: {5, 4}, 9: {5, 4, 3, 2, 1}} {
 		var got []uint64
-		for root, err := range p.remote.Roots(t.Context(), n) {
+		for root, err := range p.Remote.Roots(t.Context(), n) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -104,19 +105,19 @@ func TestRoots(t *testing.T) {
 }
 
 func TestRollback(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	one := p.grow(1)
-	p.mustPush("main", one)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
 	before := b.Snapshot()
-	two := p.grow(2, one)
-	p.mustPush("main", two)
+	two := p.MakeGrown(2, one)
+	p.MustPush("main", two)
 	b.Restore(before)
 
 	for range 2 {
-		p.reopen(b)
+		p.Reopen(b)
 		b.ResetCounts()
-		if _, err := p.push("main", p.grow(3, two)); !errors.Is(err, rootlog.ErrRollback) {
+		if _, err := p.PushBranch("main", p.MakeGrown(3, two)); !errors.Is(err, rootlog.ErrRollback) {
 			t.Errorf("push after a rollback: %v, want ErrRollback", err)
 		}
 		if b.Calls(remotetest.Put)+b.Calls(remotetest.Create) > 0 {
@@ -125,45 +126,45 @@ func TestRollback(t *testing.T) {
 	}
 
 	// Another remote may take the place of one without roots.
-	fresh := newRemote(t)
-	q := newPusher(t, fresh)
-	if _, err := q.remote.Head(t.Context()); err != nil {
+	fresh := transfertest.NewRemote(t)
+	q := transfertest.NewPusher(t, fresh)
+	if _, err := q.Remote.Head(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 
-	other := newRemote(t)
-	q.reopen(other)
-	q.mustPush("main", q.grow(1))
-	wantIntact(t, other, nil)
+	other := transfertest.NewRemote(t)
+	q.Reopen(other)
+	q.MustPush("main", q.MakeGrown(1))
+	transfertest.WantIntact(t, other, nil)
 }
 
 // withIndex returns a remote with one index file, its pusher, and the file.
-func withIndex(t *testing.T) (*remotetest.Memory, *pusher, rootlog.File) {
+func withIndex(t *testing.T) (*remotetest.Memory, *transfertest.Pusher, rootlog.File) {
 	t.Helper()
-	b := newRemote(t)
-	p := newPusher(t, b)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
 	files := map[string]string{}
 	for i := range 600 {
-		files[fmt.Sprint("f", i)] = noise(i, 50)
+		files[fmt.Sprint("f", i)] = objecttest.Noise(i, 50)
 	}
-	p.mustPush("main", p.commit(p.tree(files, nil)))
-	return b, p, newCollector(t, b).head().Indexes[0]
+	p.MustPush("main", p.MakeCommit(p.MakeTree(files, nil)))
+	return b, p, transfertest.NewCollector(t, b).Head().Indexes[0]
 }
 
 func TestIndexCopies(t *testing.T) {
 	b, p, f := withIndex(t)
-	path := filepath.Join(p.dir, indexFolder, f.Name.String())
+	path := filepath.Join(p.Dir, transfer.IndexFolder, f.Name.String())
 
-	key := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(noise(300, 50)))}
+	key := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(objecttest.Noise(300, 50)))}
 	want := func(calls int) {
 		t.Helper()
 		b.ResetCounts()
-		p.reopen(b)
-		snap, err := p.remote.snapshot(t.Context())
+		p.Reopen(b)
+		snap, err := p.Remote.Snapshot(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, ok, err := snap.find(key); !ok || err != nil {
+		if _, ok, err := snap.Find(key); !ok || err != nil {
 			t.Errorf("find the chunk: %v, %v", ok, err)
 		}
 		if n := b.Calls(remotetest.Any); n != 2+calls {
@@ -202,10 +203,10 @@ func TestIndexCopies(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	p.reopen(b)
-	snap, err := p.remote.snapshot(t.Context())
+	p.Reopen(b)
+	snap, err := p.Remote.Snapshot(t.Context())
 	if err == nil {
-		if _, _, err = snap.find(key); !errors.Is(err, object.ErrCorrupt) {
+		if _, _, err = snap.Find(key); !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("find in a damaged copy: %v, want ErrCorrupt", err)
 		}
 	}
@@ -214,16 +215,16 @@ func TestIndexCopies(t *testing.T) {
 	// Copies that no root names, and old temporary files, are removed.
 	old := time.Now().Add(-48 * time.Hour)
 	for _, name := range []string{"00112233445566778899aabbccddeeff", "x.tmp", "y.tmp"} {
-		if err := os.WriteFile(filepath.Join(p.dir, indexFolder, name), nil, 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(p.Dir, transfer.IndexFolder, name), nil, 0o666); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	if err := os.Chtimes(filepath.Join(p.dir, indexFolder, "x.tmp"), old, old); err != nil {
+	if err := os.Chtimes(filepath.Join(p.Dir, transfer.IndexFolder, "x.tmp"), old, old); err != nil {
 		t.Fatal(err)
 	}
 	want(0)
-	left, err := os.ReadDir(filepath.Join(p.dir, indexFolder))
+	left, err := os.ReadDir(filepath.Join(p.Dir, transfer.IndexFolder))
 	if err != nil || len(left) != 2 {
 		t.Errorf("files left: %v, want 2; %v", left, err)
 	}
@@ -233,11 +234,11 @@ func TestIndexOfRemoteDamaged(t *testing.T) {
 	b, _, f := withIndex(t)
 	for _, dir := range []string{"", t.TempDir()} {
 		open := func() error {
-			r, err := openTest(t, b, dir)
+			r, err := transfertest.OpenTest(t, b, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			_, err = r.snapshot(t.Context())
+			_, err = r.Snapshot(t.Context())
 			return err
 		}
 		before := b.Snapshot()
@@ -262,47 +263,21 @@ func TestIndexOfRemoteDamaged(t *testing.T) {
 func TestIndexGoneMeanwhile(t *testing.T) {
 	b, _, f := withIndex(t)
 	faulty := remotetest.NewFaulty(b)
-	gc := newCollector(t, b)
+	gc := transfertest.NewCollector(t, b)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Get, Name: "index/", Do: func() {
 		name := pack.Name{1}
 		b.Set(name.IndexPath(), b.Data(f.Name.IndexPath()))
-		gc.append(func(*rootlog.State) rootlog.Change {
+		gc.AppendRoot(func(*rootlog.State) rootlog.Change {
 			return rootlog.Change{AddIndexes: []rootlog.File{{Name: name, Size: f.Size, Sum: f.Sum}}, Condemn: []string{f.Name.IndexPath()}}
 		})
 		b.Remove(f.Name.IndexPath())
 	}})
-	r, err := openTest(t, faulty, t.TempDir())
+	r, err := transfertest.OpenTest(t, faulty, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	snap, err := r.snapshot(t.Context())
-	if err != nil || snap.state.Seq != 2 {
+	snap, err := r.Snapshot(t.Context())
+	if err != nil || snap.State.Seq != 2 {
 		t.Errorf("snapshot: %+v, want root 2; %v", snap, err)
 	}
-}
-
-func FuzzParseSent(f *testing.F) {
-	binding := sha256.Sum256([]byte("binding"))
-	name := pack.Name{1, 2, 3}
-	w := pack.NewWriter(nil)
-	value := []byte("\x00some chunk")
-	if err := w.Add(object.Key{Kind: object.KindChunk, ID: object.Sum(value[1:])}, value, len(value)-1); err != nil {
-		f.Fatal(err)
-	}
-	_, entries, err := w.Finish(name)
-	if err != nil {
-		f.Fatal(err)
-	}
-	good := appendSent(nil, &sentPack{info: entries[0].Pack, start: 7, entries: entries}, binding)
-	if s, to, err := parseSent(name, good); err != nil || to != binding || s.start != 7 || s.info != entries[0].Pack || !slices.Equal(s.entries, entries) {
-		f.Fatalf("parseSent = %+v, %v", s, err)
-	}
-	f.Add(good)
-	f.Add(good[:40])
-	f.Fuzz(func(t *testing.T, data []byte) {
-		s, binding, err := parseSent(name, data)
-		if err == nil && !bytes.Equal(appendSent(nil, s, binding), data) {
-			t.Error("the parsed note has another encoding")
-		}
-	})
 }

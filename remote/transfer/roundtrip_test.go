@@ -1,4 +1,4 @@
-package transfer
+package transfer_test
 
 import (
 	"context"
@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 // TestRoundTrip has two repositories push and fetch in turn. Each merges the branch of the
@@ -14,18 +17,18 @@ import (
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
-	o := newOrigin(t)
+	o := transfertest.NewOrigin(t)
 
-	sides := []*clone{newClone(t, o.blob), newClone(t, o.blob)}
+	sides := []*transfertest.Clone{transfertest.NewClone(t, o.Blob), transfertest.NewClone(t, o.Blob)}
 	branches := []string{"refs/heads/one", "refs/heads/two"}
 	tips := map[string]object.ID{}
 	for i := range 14 {
 		side, branch, other := sides[i%2], branches[i%2], branches[1-i%2]
-		head, err := side.remote.Head(ctx)
+		head, err := side.Remote.Head(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
-		session := side.store.Begin(volume.SessionOptions{})
+		session := side.Store.Begin(volume.SessionOptions{})
 		var have, parents []object.ID
 		if i > 1 { // published two rounds ago
 			have, parents = []object.ID{tips[branch]}, []object.ID{tips[branch]}
@@ -35,24 +38,24 @@ func TestRoundTrip(t *testing.T) {
 			if want.ID != tips[other] {
 				t.Fatalf("%s is at %s, want %s", other, want.ID.Short(), tips[other].Short())
 			}
-			if _, err := side.remote.Fetch(ctx, session, head, FetchOptions{Want: []object.Key{want}, Have: have}); err != nil {
+			if _, err := side.Remote.Fetch(ctx, session, head, transfer.FetchOptions{Want: []object.Key{want}, Have: have}); err != nil {
 				t.Fatal(err)
 			}
-			parents = appendNew(parents, want.ID)
+			parents = objecttest.AppendNew(parents, want.ID)
 		}
 
-		m := &maker{t: t, ReadWriter: session, date: int64(i)}
+		m := &objecttest.Maker{T: t, ReadWriter: session, Date: int64(i)}
 		folders := map[string]object.ID{}
 		for d := range 5 {
-			files := map[string]string{"f": noise(d, 1000)}
+			files := map[string]string{"f": objecttest.Noise(d, 1000)}
 			if d == i%5 {
-				files["changed"] = noise(50+i, 1000)
+				files["changed"] = objecttest.Noise(50+i, 1000)
 			}
-			folders[fmt.Sprint("d", d)] = m.tree(files, nil)
+			folders[fmt.Sprint("d", d)] = m.MakeTree(files, nil)
 		}
 
-		tip := m.commit(m.tree(nil, folders), parents...)
-		all := closure(t, session, commitKeys(tip)...)
+		tip := m.MakeCommit(m.MakeTree(nil, folders), parents...)
+		all := objecttest.Closure(t, session, objecttest.CommitKeys(tip)...)
 		tips[branch] = tip
 		if err := session.Publish(ctx, func(context.Context) error { return nil }); err != nil {
 			t.Fatal(err)
@@ -62,36 +65,36 @@ func TestRoundTrip(t *testing.T) {
 		}
 
 		for key := range all { // nothing is missing here
-			if _, err := side.store.Get(ctx, key); err != nil {
+			if _, err := side.Store.Get(ctx, key); err != nil {
 				t.Fatal(err)
 			}
 		}
 
-		_, err = side.remote.Push(ctx, side.store, PushOptions{Updates: []RefUpdate{{Name: branch, New: commitKeys(tip)[0]}}})
+		_, err = side.Remote.Push(ctx, side.Store, transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: branch, New: objecttest.CommitKeys(tip)[0]}}})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	last := newClone(t, o.blob)
-	head, err := last.remote.Head(ctx)
+	last := transfertest.NewClone(t, o.Blob)
+	head, err := last.Remote.Head(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
-	session := last.store.Begin(volume.SessionOptions{})
+	session := last.Store.Begin(volume.SessionOptions{})
 	defer session.Close()
 
 	var want []object.Key
 	for _, branch := range branches {
 		want = append(want, head.Refs[branch])
 	}
-	result, err := last.remote.Fetch(ctx, session, head, FetchOptions{Want: want})
+	result, err := last.Remote.Fetch(ctx, session, head, transfer.FetchOptions{Want: want})
 	if err != nil {
 		t.Fatal(err)
 	}
 
-	all := closure(t, session, want...)
-	for key := range closure(t, sides[1].store, want...) {
+	all := objecttest.Closure(t, session, want...)
+	for key := range objecttest.Closure(t, sides[1].Store, want...) {
 		if !all[key] {
 			t.Errorf("%s was not fetched", key)
 		}

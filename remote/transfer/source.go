@@ -99,7 +99,7 @@ func (g repositoryGiver) giveNode(ctx context.Context, key object.Key) (data []b
 	if err := g.f.session.PutStored(ctx, key, value, raw, use); err != nil {
 		return nil, err
 	}
-	g.f.meter.update(func(at *Progress) { at.Objects++; at.Bytes += int64(len(value)) })
+	g.f.meter.Update(func(at *Progress) { at.Objects++; at.Bytes += int64(len(value)) })
 	if data == nil && key.Kind.IsNode() { // another goroutine was first
 		return g.f.session.Get(ctx, key)
 	}
@@ -111,7 +111,7 @@ func (g repositoryGiver) giveChunks(ctx context.Context, keys []object.Key) erro
 	if err != nil {
 		return err
 	}
-	return parallel(ctx, g.f.jobs, len(absent), func(ctx context.Context, i int) error {
+	return Parallel(ctx, g.f.jobs, len(absent), func(ctx context.Context, i int) error {
 		_, err := g.giveNode(ctx, absent[i])
 		return err
 	})
@@ -121,7 +121,7 @@ func (g repositoryGiver) giveChunks(ctx context.Context, keys []object.Key) erro
 func (r *Repository) Rescue(ctx context.Context, keys []object.Key, take func(key object.Key, value []byte, raw int) error) error {
 	for _, key := range keys {
 		value, raw, err := r.Objects.GetStored(ctx, key, nil)
-		if isAbsent(err) {
+		if IsAbsent(err) {
 			continue
 		}
 		if err == nil {

@@ -1,4 +1,4 @@
-package transfer
+package transfer_test
 
 import (
 	"bytes"
@@ -17,25 +17,27 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 // newWithState returns a remote, and a pusher whose folder has a file of each kind.
-func newWithState(t *testing.T) (*remotetest.Memory, *pusher) {
+func newWithState(t *testing.T) (*remotetest.Memory, *transfertest.Pusher) {
 	t.Helper()
 	b, p, _ := withIndex(t)
-	var many []RefUpdate
-	id := p.grow(1)
+	var many []transfer.RefUpdate
+	id := p.MakeGrown(1)
 	for i := range 500 {
-		many = append(many, RefUpdate{Name: fmt.Sprintf("refs/heads/a-branch-with-a-name/%d", i), New: object.Key{Kind: object.KindCommit, ID: id}})
+		many = append(many, transfer.RefUpdate{Name: fmt.Sprintf("refs/heads/a-branch-with-a-name/%d", i), New: object.Key{Kind: object.KindCommit, ID: id}})
 	}
-	if _, err := p.remote.Push(t.Context(), p.local, PushOptions{Updates: many, Head: mainRef}); err != nil {
+	if _, err := p.Remote.Push(t.Context(), p.Local, transfer.PushOptions{Updates: many, Head: transfertest.MainRef}); err != nil {
 		t.Fatal(err)
 	}
-	p.reopen(b)
-	if _, err := p.remote.snapshot(t.Context()); err != nil { // copies the state file
+	p.Reopen(b)
+	if _, err := p.Remote.Snapshot(t.Context()); err != nil { // copies the state file
 		t.Fatal(err)
 	}
-	stopAtRoot(p, b, "side", p.grow(2))
+	stopAtRoot(p, b, "side", p.MakeGrown(2))
 	return b, p
 }
 
@@ -44,7 +46,7 @@ func stateFiles(t *testing.T, dir string) map[string][]byte {
 	t.Helper()
 	files := map[string][]byte{}
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() || e.Name() == lockFile {
+		if err != nil || e.IsDir() || e.Name() == transfer.LockFile {
 			return err
 		}
 		name, err := filepath.Rel(dir, path)
@@ -62,7 +64,7 @@ func stateFiles(t *testing.T, dir string) map[string][]byte {
 // damagedState returns the files that CheckState finds damaged, as paths below the folder.
 func damagedState(t *testing.T, dir string) (list []string) {
 	t.Helper()
-	damage, err := CheckState(t.Context(), dir)
+	damage, err := transfer.CheckState(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +77,13 @@ func damagedState(t *testing.T, dir string) (list []string) {
 // repairAll repairs the files that CheckState finds damaged.
 func repairAll(t *testing.T, dir string) {
 	t.Helper()
-	damage, err := CheckState(t.Context(), dir)
+	damage, err := transfer.CheckState(t.Context(), dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range damage {
 		kept := false
-		how, err := RepairState(t.Context(), dir, d, false, func() error { kept = true; return nil })
+		how, err := transfer.RepairState(t.Context(), dir, d, false, func() error { kept = true; return nil })
 		if err != nil || how == "" || !kept {
 			t.Fatalf("%s: %q, %v, kept: %v", d.Name, how, err, kept)
 		}
@@ -92,16 +94,16 @@ func repairAll(t *testing.T, dir string) {
 // that a repair restores the head and the binding.
 func TestStateFlips(t *testing.T) {
 	b, p := newWithState(t)
-	files := stateFiles(t, p.dir)
+	files := stateFiles(t, p.Dir)
 	sorts := map[string]int{}
 	rng := rand.New(rand.NewPCG(1, 13))
 
 	for name, data := range files {
 		sorts[strings.Split(name, "/")[0]]++
-		path := filepath.Join(p.dir, name)
+		path := filepath.Join(p.Dir, name)
 		for at := range data {
 			bits := []int{rng.IntN(8)}
-			if name == headFile {
+			if name == transfer.HeadFile {
 				bits = []int{0, 1, 2, 3, 4, 5, 6, 7}
 			} else if len(data) > 1000 && rng.IntN(len(data)/300) > 0 {
 				continue
@@ -113,25 +115,25 @@ func TestStateFlips(t *testing.T) {
 				if err := os.WriteFile(path, flipped, 0o666); err != nil {
 					t.Fatal(err)
 				}
-				if err := checkStateFile(name, path); err == nil {
+				if err := transfer.CheckStateFile(name, path); err == nil {
 					t.Fatalf("bit %d of byte %d of %s is not noticed", bit, at, name)
 				}
 			}
 		}
 
-		if found := damagedState(t, p.dir); !slices.Equal(found, []string{name}) {
+		if found := damagedState(t, p.Dir); !slices.Equal(found, []string{name}) {
 			t.Fatalf("%s is damaged, but CheckState found %v", name, found)
 		}
-		repairAll(t, p.dir)
-		if found := damagedState(t, p.dir); len(found) > 0 {
+		repairAll(t, p.Dir)
+		if found := damagedState(t, p.Dir); len(found) > 0 {
 			t.Fatalf("%s after the repair: %v", name, found)
 		}
-		if after := stateFiles(t, p.dir)[name]; (name == headFile || name == bindingFile) && !bytes.Equal(after, data) {
+		if after := stateFiles(t, p.Dir)[name]; (name == transfer.HeadFile || name == transfer.BindingFile) && !bytes.Equal(after, data) {
 			t.Errorf("%s is %q after the repair, want %q", name, after, data)
 		}
 
-		p.reopen(b)
-		if _, err := p.remote.snapshot(t.Context()); err != nil {
+		p.Reopen(b)
+		if _, err := p.Remote.Snapshot(t.Context()); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		if err := os.WriteFile(path, data, 0o666); err != nil {
@@ -146,46 +148,46 @@ func TestStateFlips(t *testing.T) {
 // TestLostHead checks that a head that is damaged beyond repair stops all use of the remote,
 // until the head is rebuilt. The rebuilt head is then remembered.
 func TestLostHead(t *testing.T) {
-	b := newRemote(t)
-	p := newPusher(t, b)
-	one := p.grow(1)
-	p.mustPush("main", one)
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
 	old := b.Snapshot()
-	p.mustPush("main", p.grow(2, one))
+	p.MustPush("main", p.MakeGrown(2, one))
 
 	for _, data := range []string{"", "{", "{}", "{}\ncrc32c 00000000\n", "{\"seq\":7}\ncrc32c 12345678\n"} {
-		if err := os.WriteFile(filepath.Join(p.dir, headFile), []byte(data), 0o666); err != nil {
+		if err := os.WriteFile(filepath.Join(p.Dir, transfer.HeadFile), []byte(data), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		p.reopen(b)
-		_, err := p.remote.Head(t.Context())
+		p.Reopen(b)
+		_, err := p.Remote.Head(t.Context())
 		var damage *object.DamageError
 		if !errors.As(err, &damage) || !errors.Is(err, object.ErrCorrupt) {
 			t.Fatalf("%q: %v, want ErrCorrupt", data, err)
 		}
 
 		keep := func() error { return nil }
-		if _, err := RepairState(t.Context(), p.dir, damage, false, keep); !errors.Is(err, ErrHeadLost) {
+		if _, err := transfer.RepairState(t.Context(), p.Dir, damage, false, keep); !errors.Is(err, transfer.ErrHeadLost) {
 			t.Fatalf("%q: RepairState: %v, want ErrHeadLost", data, err)
 		}
 
-		head, err := p.remote.FirstHead(t.Context())
+		head, err := p.Remote.FirstHead(t.Context())
 		if err == nil {
-			err = p.remote.RebuildHead(t.Context(), head, false, keep)
+			err = p.Remote.RebuildHead(t.Context(), head, false, keep)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 
-		p.reopen(b)
-		if head, err := p.remote.Head(t.Context()); err != nil || head.Seq != 2 {
+		p.Reopen(b)
+		if head, err := p.Remote.Head(t.Context()); err != nil || head.Seq != 2 {
 			t.Errorf("%q: rebuilt head %v, want root 2; %v", data, head, err)
 		}
 	}
 
 	b.Restore(old)
-	p.reopen(b)
-	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
+	p.Reopen(b)
+	if _, err := p.Remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
 		t.Errorf("Head after a rollback: %v, want ErrRollback", err)
 	}
 }
@@ -193,32 +195,32 @@ func TestLostHead(t *testing.T) {
 // Files without a checksum, from earlier versions, are read and get a checksum.
 func TestStateWithoutChecksum(t *testing.T) {
 	b, p := newWithState(t)
-	files := stateFiles(t, p.dir)
+	files := stateFiles(t, p.Dir)
 	for name, data := range files {
 		if rootlog.IsRootCopy(filepath.Base(name)) {
 			continue // earlier versions did not have root copies
 		}
 		if old, summed, err := disk.CutSum(data); summed && err == nil {
-			if err := os.WriteFile(filepath.Join(p.dir, name), old, 0o666); err != nil {
+			if err := os.WriteFile(filepath.Join(p.Dir, name), old, 0o666); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
 
-	if found := damagedState(t, p.dir); len(found) > 0 {
+	if found := damagedState(t, p.Dir); len(found) > 0 {
 		t.Errorf("damaged files: %v, want none", found)
 	}
 	b.ResetCounts()
-	p.reopen(b)
-	if _, err := p.remote.snapshot(t.Context()); err != nil {
+	p.Reopen(b)
+	if _, err := p.Remote.Snapshot(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Calls(remotetest.Any); n != 4 {
 		t.Errorf("%d calls, want 2 for kist.json and 2 for roots", n)
 	}
 
-	now := stateFiles(t, p.dir)
-	for _, name := range []string{bindingFile, headFile} {
+	now := stateFiles(t, p.Dir)
+	for _, name := range []string{transfer.BindingFile, transfer.HeadFile} {
 		if !bytes.Equal(now[name], files[name]) {
 			t.Errorf("%s is %q, want %q", name, now[name], files[name])
 		}
@@ -229,33 +231,12 @@ func TestStateWithoutChecksum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(p.dir, headFile), position, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(p.Dir, transfer.HeadFile), position, 0o666); err != nil {
 		t.Fatal(err)
 	}
 
-	p.reopen(b)
-	if _, err := p.remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
+	p.Reopen(b)
+	if _, err := p.Remote.Head(t.Context()); !errors.Is(err, rootlog.ErrRollback) {
 		t.Errorf("Head: %v, want ErrRollback", err)
 	}
-}
-
-func FuzzDecodeNote(f *testing.F) {
-	for _, v := range []any{rootlog.Position{Seq: 7}, binding{URL: "memory:", Identity: []byte("{}")}} {
-		data, err := json.Marshal(v)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(data)
-		f.Add(disk.WithSum(data))
-		f.Add(data[:len(data)/2])
-	}
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if p, summed, err := decodeNote[rootlog.Position](data); err == nil && !summed {
-			if again, err := json.Marshal(p); err != nil || !bytes.Equal(again, data) {
-				t.Error("the decoded note has another encoding")
-			}
-		}
-		_, _, _ = decodeNote[binding](data)
-		_ = rootlog.CheckCached(data)
-	})
 }

@@ -1,43 +1,41 @@
-package transfer
+package transfer_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/remotetest"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 // transitRemotes returns remotes with everything that can be read: roots, inline packs, index
 // files and, in one of them, patches.
 func transitRemotes(t *testing.T) map[string]*remotetest.Memory {
 	t.Helper()
-	plain := newRemote(t)
-	p := newPusher(t, plain)
-	at := p.grow(1)
-	p.mustPush("main", at)
-	p.mustPush("many", p.many(3, 500))
-	p.mustPush("half", p.many(3, 20))
+	plain := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, plain)
+	at := p.MakeGrown(1)
+	p.MustPush("main", at)
+	p.MustPush("many", p.MakeMany(3, 500))
+	p.MustPush("half", p.MakeMany(3, 20))
 	for i := range 3 {
-		at = p.grow(i+2, at)
-		p.mustPush("main", at)
+		at = p.MakeGrown(i+2, at)
+		p.MustPush("main", at)
 	}
 
 	optimised := remotetest.NewMemory()
 	optimised.Restore(plain.Snapshot())
-	mustCollect(t, optimised, CollectOptions{Repack: true})
-	at = p.grow(7, at)
-	q := newPusher(t, optimised)
-	q.local, q.ReadWriter = p.local, p.local
-	q.mustPush("main", at)
-	newCollector(t, optimised).delete("many")
+	transfertest.MustCollect(t, optimised, collect.Options{Repack: true})
+	at = p.MakeGrown(7, at)
+	q := transfertest.NewPusher(t, optimised)
+	q.Local, q.ReadWriter = p.Local, p.Local
+	q.MustPush("main", at)
+	transfertest.NewCollector(t, optimised).DeleteBranch("many")
 	return map[string]*remotetest.Memory{"plain": plain, "optimised": optimised}
 }
 
@@ -46,50 +44,53 @@ func transitRemotes(t *testing.T) map[string]*remotetest.Memory {
 func TestWrongByteInTransit(t *testing.T) {
 	t.Parallel()
 	acts := map[string]func(t *testing.T, b remote.Backend) error{
-		"clone": func(t *testing.T, b remote.Backend) error { return fetchAll(t, b) },
+		"clone": func(t *testing.T, b remote.Backend) error { return transfertest.FetchAll(t, b) },
 		"verify": func(t *testing.T, b remote.Backend) error {
-			r, err := openTest(t, b, t.TempDir())
+			r, err := transfertest.OpenTest(t, b, t.TempDir())
 			if err != nil {
 				return err
 			}
-			defer r.indexes.close(nil)
+			defer r.Close()
 			var found []error
-			_, err = r.Check(t.Context(), CheckOptions{ReadData: true}, func(p Problem) { found = append(found, p) })
+			_, err = collect.Check(t.Context(), r, collect.CheckOptions{ReadData: true}, func(p collect.Problem) { found = append(found, p) })
 			return errors.Join(append(found, err)...)
 		},
 		"repair": func(t *testing.T, b remote.Backend) error {
-			r, err := openTest(t, b, t.TempDir())
+			r, err := transfertest.OpenTest(t, b, t.TempDir())
 			if err != nil {
 				return err
 			}
-			defer r.indexes.close(nil)
-			result, err := r.Repair(t.Context(), newMemoryLocal(), RepairOptions{})
+			defer r.Close()
+			result, err := collect.Repair(t.Context(), r, transfertest.NewMemoryLocal(), collect.RepairOptions{})
 			if err == nil && len(result.Found) > 0 {
 				err = result.Found[0]
 			}
 			return err
 		},
-		"collect": func(t *testing.T, b remote.Backend) error { _, err := collectIn(t, b, nil, atOnce); return err },
+		"collect": func(t *testing.T, b remote.Backend) error {
+			_, err := transfertest.CollectIn(t, b, nil, transfertest.AtOnce)
+			return err
+		},
 		"optimise": func(t *testing.T, b remote.Backend) error {
-			_, err := collectIn(t, b, nil, CollectOptions{Repack: true})
+			_, err := transfertest.CollectIn(t, b, nil, collect.Options{Repack: true})
 			return err
 		},
 		"push": func(t *testing.T, b remote.Backend) error {
-			p := newPusher(t, newRemote(t))
-			p.dir = t.TempDir()
+			p := transfertest.NewPusher(t, transfertest.NewRemote(t))
+			p.Dir = t.TempDir()
 			var err error
-			if p.remote, err = openTest(t, b, p.dir); err != nil {
+			if p.Remote, err = transfertest.OpenTest(t, b, p.Dir); err != nil {
 				return err
 			}
-			_, err = p.push("new", p.grow(9))
+			_, err = p.PushBranch("new", p.MakeGrown(9))
 			return err
 		},
 		"rescue": func(t *testing.T, b remote.Backend) error {
-			r, err := openTest(t, b, t.TempDir())
+			r, err := transfertest.OpenTest(t, b, t.TempDir())
 			if err != nil {
 				return err
 			}
-			defer r.indexes.close(nil)
+			defer r.Close()
 			head, err := r.Head(t.Context())
 			if err != nil {
 				return err
@@ -123,7 +124,7 @@ func TestWrongByteInTransit(t *testing.T) {
 					f.Heal()
 					gets = f.Calls(remotetest.Get)
 					if name != "clone" && name != "verify" {
-						wantIntact(t, b, nil)
+						transfertest.WantIntact(t, b, nil)
 					}
 					return gets
 				}
@@ -136,39 +137,4 @@ func TestWrongByteInTransit(t *testing.T) {
 			})
 		}
 	}
-}
-
-// fetchAll fetches all refs of a remote into a new repository.
-func fetchAll(t *testing.T, b remote.Backend) error {
-	t.Helper()
-	store, err := volume.Open(t.TempDir(), volume.Options{Now: noWait.Now})
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-	r, err := openTest(t, b, t.TempDir())
-	if err != nil {
-		return err
-	}
-	defer r.indexes.close(nil)
-	head, err := r.Head(t.Context())
-	if err != nil {
-		return err
-	}
-
-	session := store.Begin(volume.SessionOptions{})
-	defer session.Close()
-	want := slices.Collect(maps.Values(head.Refs))
-	if _, err := r.Fetch(t.Context(), session, head, FetchOptions{Want: want}); err != nil {
-		return err
-	}
-	if err := session.Publish(t.Context(), func(context.Context) error { return nil }); err != nil {
-		return err
-	}
-	for key := range closure(t, store, want...) {
-		if _, err := store.Get(t.Context(), key); err != nil {
-			return fmt.Errorf("%s: %w", strings.TrimSpace(key.String()), err)
-		}
-	}
-	return nil
 }

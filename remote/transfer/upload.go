@@ -18,7 +18,7 @@ type uploader struct {
 	local Local
 	own   *ownPacks
 	start uint64 // the head when the sending began: S0 of the sent packs
-	meter *meter
+	meter *Meter
 
 	mu      sync.Mutex // guards the following
 	objects int64      // sent
@@ -30,25 +30,25 @@ type uploader struct {
 // send sends the objects of a plan, jobs packs at once. It needs the memory of as many
 // packs.
 func (u *uploader) send(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
-	err := writePacks(ctx, jobs, p.batches(jobs), item.room, u.sendBatch)
+	err := WritePacks(ctx, jobs, p.batches(jobs), item.room, u.sendBatch)
 	return u.sent, err
 }
 
 // sendBatch sends objects, in one pack unless they are too many.
-func (u *uploader) sendBatch(ctx context.Context, w *packer, batch []item) error {
+func (u *uploader) sendBatch(ctx context.Context, w *Packer, batch []item) error {
 	for _, it := range batch {
 		var raw int
 		var err error
-		if w.buf, raw, err = u.local.GetStored(ctx, it.key, w.buf); err != nil {
+		if w.Buf, raw, err = u.local.GetStored(ctx, it.key, w.Buf); err != nil {
 			return err
 		}
-		if w.Full(len(w.buf)) {
+		if w.Full(len(w.Buf)) {
 			if err := u.put(ctx, w.Writer); err != nil {
 				return err
 			}
 			w.Reset()
 		}
-		if err := w.Add(it.key, w.buf, raw); err != nil {
+		if err := w.Add(it.key, w.Buf, raw); err != nil {
 			return err
 		}
 	}
@@ -57,7 +57,7 @@ func (u *uploader) sendBatch(ctx context.Context, w *packer, batch []item) error
 
 // put sends a pack, and notes that it did.
 func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
-	entries, err := u.r.putPack(ctx, w)
+	entries, err := u.r.PutPack(ctx, w)
 	if err != nil {
 		return err
 	}
@@ -77,22 +77,22 @@ func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
 	u.packs++
 	u.sent = append(u.sent, sent)
 	u.mu.Unlock()
-	u.meter.update(func(at *Progress) {
+	u.meter.Update(func(at *Progress) {
 		at.Objects += objects
 		at.Bytes += stored
 	})
 	return nil
 }
 
-// packer fills packs, one after the other.
-type packer struct {
+// Packer fills packs, one after the other.
+type Packer struct {
 	*pack.Writer
-	buf []byte
+	Buf []byte
 }
 
-// writePacks calls write for each batch of items, as many as jobs at once, with a packer
+// WritePacks calls write for each batch of items, as many as jobs at once, with a packer
 // that has room for the largest batch. Room returns the most bytes that an item takes.
-func writePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T) int, write func(context.Context, *packer, []T) error) error {
+func WritePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T) int, write func(context.Context, *Packer, []T) error) error {
 	largest := 0
 	for _, batch := range batches {
 		size := remote.HeaderSize + 4<<10
@@ -102,11 +102,11 @@ func writePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T
 		largest = max(largest, size)
 	}
 	jobs = min(jobs, len(batches))
-	packers := make(chan *packer, jobs)
+	packers := make(chan *Packer, jobs)
 	for range jobs {
-		packers <- &packer{Writer: pack.NewWriter(make([]byte, 0, largest))}
+		packers <- &Packer{Writer: pack.NewWriter(make([]byte, 0, largest))}
 	}
-	return parallel(ctx, jobs, len(batches), func(ctx context.Context, i int) error {
+	return Parallel(ctx, jobs, len(batches), func(ctx context.Context, i int) error {
 		w := <-packers
 		defer func() { packers <- w }()
 		w.Reset()
@@ -114,8 +114,8 @@ func writePacks[T any](ctx context.Context, jobs int, batches [][]T, room func(T
 	})
 }
 
-// inBatches cuts items into batches for packs, which are full from so many bytes on.
-func inBatches[T any](items []T, full int, room func(T) int) (batches [][]T) {
+// CutBatches cuts items into batches for packs, which are full from so many bytes on.
+func CutBatches[T any](items []T, full int, room func(T) int) (batches [][]T) {
 	start, size := 0, 0
 	for i, it := range items {
 		if size >= full {
@@ -130,8 +130,8 @@ func inBatches[T any](items []T, full int, room func(T) int) (batches [][]T) {
 	return batches
 }
 
-// putPack sends a pack, and returns its entries.
-func (r *Remote) putPack(ctx context.Context, w *pack.Writer) (entries []pack.Entry, err error) {
+// PutPack sends a pack, and returns its entries.
+func (r *Remote) PutPack(ctx context.Context, w *pack.Writer) (entries []pack.Entry, err error) {
 	_, err = r.putBlob(ctx, pack.Name.Path, func(name pack.Name) (io.ReaderAt, int64, error) {
 		body, list, err := w.Finish(name)
 		entries = list

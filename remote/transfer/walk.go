@@ -38,7 +38,7 @@ type ends interface {
 // linksOf returns the links of nodes, which it reads with get, jobs at once.
 func linksOf(ctx context.Context, jobs int, nodes []object.Key, get func(context.Context, object.Key) ([]byte, error)) ([][]object.Key, error) {
 	lists := make([][]object.Key, len(nodes))
-	return lists, parallel(ctx, jobs, len(nodes), func(ctx context.Context, i int) error {
+	return lists, Parallel(ctx, jobs, len(nodes), func(ctx context.Context, i int) error {
 		data, err := get(ctx, nodes[i])
 		if err == nil {
 			lists[i], err = object.Links(nodes[i].Kind, data)
@@ -52,9 +52,9 @@ func linksOf(ctx context.Context, jobs int, nodes []object.Key, get func(context
 // does not require may stay absent.
 type recordViews struct{ before, after *record.View }
 
-// batchSize is the number of nodes in one request for links. With the most links
+// BatchSize is the number of nodes in one request for links. With the most links
 // that nodes may have, that is 8 MiB of nodes.
-const batchSize = 256
+const BatchSize = 256
 
 // need is an object and the number of the commit that needs it.
 type need struct {
@@ -163,7 +163,7 @@ func (w *walker) trees(ctx context.Context, top []need, bases []object.Key) erro
 			return err
 		}
 		var next []need
-		for batch := range slices.Chunk(front, batchSize) {
+		for batch := range slices.Chunk(front, BatchSize) {
 			if next, err = w.step(ctx, next, batch, known); err != nil {
 				return err
 			}
@@ -246,7 +246,7 @@ func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, err
 	known := &baseLinks{taken: map[object.Key]bool{}}
 	for _, key := range bases {
 		data, err := w.ends.certain(ctx, key)
-		if isAbsent(err) {
+		if IsAbsent(err) {
 			continue
 		}
 		if err != nil {

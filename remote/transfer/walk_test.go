@@ -4,110 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
 )
-
-// maker makes objects in a store.
-type maker struct {
-	t testing.TB
-	object.ReadWriter
-	date int64
-}
-
-func (m *maker) put(kind object.Kind, n interface{ Encode() ([]byte, error) }) object.ID {
-	m.t.Helper()
-	data, err := n.Encode()
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return m.putData(kind, data)
-}
-
-func (m *maker) putData(kind object.Kind, data []byte) object.ID {
-	m.t.Helper()
-	id, err := m.Put(context.Background(), kind, data)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return id
-}
-
-// tree makes a folder of files and folders, by name.
-func (m *maker) tree(files map[string]string, folders map[string]object.ID) object.ID {
-	m.t.Helper()
-	ctx := context.Background()
-	w := object.NewTreeWriter(m)
-	entries := map[string]object.Entry{}
-	for name, content := range files {
-		e := object.Entry{Name: name, Type: object.TypeFile, Mode: 0o644, Size: uint64(len(content)), MTime: object.Time{Sec: 1}}
-		if len(content) <= object.MaxInline {
-			e.Inline = []byte(content)
-		} else {
-			e.Content = object.Key{Kind: object.KindChunk, ID: m.putData(object.KindChunk, []byte(content))}
-		}
-		entries[name] = e
-	}
-	for name, id := range folders {
-		entries[name] = object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: id}}
-	}
-	for _, name := range sortedKeys(entries) {
-		if err := w.Add(ctx, entries[name]); err != nil {
-			m.t.Fatal(err)
-		}
-	}
-	id, err := w.Finish(ctx)
-	if err != nil {
-		m.t.Fatal(err)
-	}
-	return id
-}
-
-// commit makes a commit one second younger than the one before.
-func (m *maker) commit(tree object.ID, parents ...object.ID) object.ID {
-	m.t.Helper()
-	m.date++
-	who := object.Signature{Name: "A", Email: "a@example.org", Time: object.Time{Sec: m.date}}
-	return m.put(object.KindCommit, &object.Commit{Tree: tree, Parents: parents, Author: who, Committer: who, Message: fmt.Sprint(m.date)})
-}
-
-// closure returns all objects that some objects reach, including these.
-func closure(t testing.TB, r object.Reader, from ...object.Key) map[object.Key]bool {
-	t.Helper()
-	seen := map[object.Key]bool{}
-	for stack := from; len(stack) > 0; {
-		key := stack[len(stack)-1]
-		stack = stack[:len(stack)-1]
-		if seen[key] {
-			continue
-		}
-		seen[key] = true
-		data, err := r.Get(context.Background(), key)
-		if err != nil {
-			t.Fatal(err)
-		}
-		links, err := object.Links(key.Kind, data)
-		if err != nil {
-			t.Fatal(err)
-		}
-		stack = append(stack, links...)
-	}
-	return seen
-}
-
-func commitKeys(ids ...object.ID) []object.Key {
-	var keys []object.Key
-	for _, id := range ids {
-		keys = append(keys, object.Key{Kind: object.KindCommit, ID: id})
-	}
-	return keys
-}
 
 // counting implements [ends] for one store and counts the visits.
 type counting struct {
@@ -162,7 +65,7 @@ func (c *counting) certain(ctx context.Context, key object.Key) ([]byte, error) 
 func TestWalkRandom(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
+		m := &objecttest.Maker{T: t, ReadWriter: objecttest.NewMemory()}
 		var trees, commits []object.ID
 		for i := range 3 + rnd.IntN(30) {
 			files, folders := map[string]string{}, map[string]object.ID{}
@@ -173,41 +76,41 @@ func TestWalkRandom(t *testing.T) {
 			for range min(len(trees), rnd.IntN(5)) {
 				folders[fmt.Sprint("d", rnd.IntN(6))] = trees[rnd.IntN(len(trees))]
 			}
-			trees = append(trees, m.tree(files, folders))
+			trees = append(trees, m.MakeTree(files, folders))
 
 			var parents []object.ID
 			for _, p := range rnd.Perm(len(commits))[:min(len(commits), rnd.IntN(4))] {
 				if rnd.IntN(3) > 0 {
 					p = len(commits) - 1 - p/4
 				}
-				parents = appendNew(parents, commits[p])
+				parents = objecttest.AppendNew(parents, commits[p])
 			}
 
 			if rnd.IntN(5) == 0 {
-				m.date = rnd.Int64N(60)
+				m.Date = rnd.Int64N(60)
 			}
-			commits = append(commits, m.commit(trees[rnd.IntN(i+1)], parents...))
+			commits = append(commits, m.MakeCommit(trees[rnd.IntN(i+1)], parents...))
 		}
 
 		some := func(n int) (ids []object.ID) {
 			for range n {
-				ids = appendNew(ids, commits[rnd.IntN(len(commits))])
+				ids = objecttest.AppendNew(ids, commits[rnd.IntN(len(commits))])
 			}
 			return ids
 		}
 		want, have := some(1+rnd.IntN(3)), some(rnd.IntN(4))
 
 		c := &counting{Reader: m, visits: map[object.Key]int{}, missing: map[object.Key]bool{}}
-		complete := closure(t, m, commitKeys(have...)...)
+		complete := objecttest.Closure(t, m, objecttest.CommitKeys(have...)...)
 		for key := range complete {
 			c.missing[key] = seed%3 == 0 && rnd.IntN(10) == 0
 		}
 
-		if err := walk(t.Context(), c, commitKeys(want...), have, recordViews{}); err != nil {
+		if err := walk(t.Context(), c, objecttest.CommitKeys(want...), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 
-		for key := range closure(t, m, commitKeys(want...)...) {
+		for key := range objecttest.Closure(t, m, objecttest.CommitKeys(want...)...) {
 			if c.visits[key] == 0 && !complete[key] {
 				t.Errorf("seed %d: %s was left out", seed, key)
 			}
@@ -218,19 +121,10 @@ func TestWalkRandom(t *testing.T) {
 	}
 }
 
-func appendNew(ids []object.ID, id object.ID) []object.ID {
-	for _, other := range ids {
-		if other == id {
-			return ids
-		}
-	}
-	return append(ids, id)
-}
-
 // TestWalkPrunes checks that the walk of small changes in a large tree is short, even over
 // several commits.
 func TestWalkPrunes(t *testing.T) {
-	m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
+	m := &objecttest.Maker{T: t, ReadWriter: objecttest.NewMemory()}
 	folders := func(changed int) map[string]object.ID {
 		all := map[string]object.ID{}
 		for i := range 100 {
@@ -240,29 +134,29 @@ func TestWalkPrunes(t *testing.T) {
 				if i == 0 && j < changed {
 					text += "changed"
 				}
-				inner[fmt.Sprint("e", j)] = m.tree(map[string]string{"f": text}, nil)
+				inner[fmt.Sprint("e", j)] = m.MakeTree(map[string]string{"f": text}, nil)
 			}
-			all[fmt.Sprint("d", i)] = m.tree(nil, inner)
+			all[fmt.Sprint("d", i)] = m.MakeTree(nil, inner)
 		}
 		return all
 	}
 
-	old := m.tree(nil, folders(0))
-	base := m.commit(old)
+	old := m.MakeTree(nil, folders(0))
+	base := m.MakeCommit(old)
 	for range 300 {
-		base = m.commit(old, base)
+		base = m.MakeCommit(old, base)
 	}
 
 	last := base
 	for i := range 5 {
-		last = m.commit(m.tree(nil, folders(i+1)), last)
+		last = m.MakeCommit(m.MakeTree(nil, folders(i+1)), last)
 	}
 	moved := folders(5)
-	deep := m.tree(nil, map[string]object.ID{"e": moved["d1"]})
+	deep := m.MakeTree(nil, map[string]object.ID{"e": moved["d1"]})
 	delete(moved, "d1")
-	moved["new"] = m.tree(nil, map[string]object.ID{"e": deep})
-	last = m.commit(m.tree(nil, moved), last)
-	tag := m.put(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
+	moved["new"] = m.MakeTree(nil, map[string]object.ID{"e": deep})
+	last = m.MakeCommit(m.MakeTree(nil, moved), last)
+	tag := m.PutNode(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
 
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
 	if err := walk(t.Context(), c, []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
@@ -280,26 +174,26 @@ func TestWalkPrunes(t *testing.T) {
 
 // TestWalkHostile walks graphs with too many or too long paths to follow each of them.
 func TestWalkHostile(t *testing.T) {
-	m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
-	wide, deep := m.tree(map[string]string{"f": "x"}, nil), m.tree(map[string]string{"f": "y"}, nil)
+	m := &objecttest.Maker{T: t, ReadWriter: objecttest.NewMemory()}
+	wide, deep := m.MakeTree(map[string]string{"f": "x"}, nil), m.MakeTree(map[string]string{"f": "y"}, nil)
 	for range 40 { // 2^40 paths
-		wide = m.tree(nil, map[string]object.ID{"a": wide, "b": wide, "c": wide})
+		wide = m.MakeTree(nil, map[string]object.ID{"a": wide, "b": wide, "c": wide})
 	}
 
 	for range 20_000 {
-		deep = m.tree(nil, map[string]object.ID{"a": deep})
+		deep = m.MakeTree(nil, map[string]object.ID{"a": deep})
 	}
-	first := m.commit(wide)
+	first := m.MakeCommit(wide)
 
 	var many []object.ID
 	for range 300 { // each has all earlier ones as parents
-		many = append(many, m.commit(wide, many...))
+		many = append(many, m.MakeCommit(wide, many...))
 	}
 
-	last := m.commit(deep, many...)
+	last := m.MakeCommit(deep, many...)
 	for _, have := range [][]object.ID{nil, {first}, {many[0]}, {many[250]}} {
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		if err := walk(t.Context(), c, commitKeys(last), have, recordViews{}); err != nil {
+		if err := walk(t.Context(), c, objecttest.CommitKeys(last), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -321,29 +215,29 @@ func TestWalkHostile(t *testing.T) {
 // TestWalkComesAndGoes walks commits where only every second one has a large folder.
 // Comparing them must not walk the folder each time.
 func TestWalkComesAndGoes(t *testing.T) {
-	m := &maker{t: t, ReadWriter: objecttest.NewMemory()}
+	m := &objecttest.Maker{T: t, ReadWriter: objecttest.NewMemory()}
 	inner := map[string]object.ID{}
 	for i := range 3000 {
-		inner[fmt.Sprint("d", i)] = m.tree(map[string]string{"f": fmt.Sprint(i)}, nil)
+		inner[fmt.Sprint("d", i)] = m.MakeTree(map[string]string{"f": fmt.Sprint(i)}, nil)
 	}
-	large := m.tree(nil, inner)
-	base := m.commit(m.tree(nil, map[string]object.ID{"large": large}))
+	large := m.MakeTree(nil, inner)
+	base := m.MakeCommit(m.MakeTree(nil, map[string]object.ID{"large": large}))
 
 	last := base
 	for i := range 40 {
-		deep := m.tree(map[string]string{"f": fmt.Sprint("deep", i)}, nil)
+		deep := m.MakeTree(map[string]string{"f": fmt.Sprint("deep", i)}, nil)
 		for range 4 {
-			deep = m.tree(nil, map[string]object.ID{"deep": deep})
+			deep = m.MakeTree(nil, map[string]object.ID{"deep": deep})
 		}
 		folders := map[string]object.ID{"deep": deep}
 		if i%2 == 1 {
 			folders["large"] = large
 		}
-		last = m.commit(m.tree(nil, folders), last)
+		last = m.MakeCommit(m.MakeTree(nil, folders), last)
 	}
 
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
-	if err := walk(t.Context(), c, commitKeys(last), []object.ID{base}, recordViews{}); err != nil {
+	if err := walk(t.Context(), c, objecttest.CommitKeys(last), []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(c.visits); n != 40*7 {
@@ -357,11 +251,11 @@ func TestWalkComesAndGoes(t *testing.T) {
 // TestWalkLacks checks that the error for a missing object names the commit that needs it.
 func TestWalkLacks(t *testing.T) {
 	store := objecttest.NewMemory()
-	m := &maker{t: t, ReadWriter: store}
+	m := &objecttest.Maker{T: t, ReadWriter: store}
 	long := strings.Repeat("long ", 20)
-	folder := m.tree(map[string]string{"f": long}, nil)
-	first := m.commit(m.tree(nil, map[string]object.ID{"d": folder}))
-	second := m.commit(m.tree(map[string]string{"g": "g"}, nil), first)
+	folder := m.MakeTree(map[string]string{"f": long}, nil)
+	first := m.MakeCommit(m.MakeTree(nil, map[string]object.ID{"d": folder}))
+	second := m.MakeCommit(m.MakeTree(map[string]string{"g": "g"}, nil), first)
 	chunk := object.Key{Kind: object.KindChunk, ID: object.Sum([]byte(long))}
 	for _, key := range []object.Key{chunk, {Kind: object.KindTree, ID: folder}, {Kind: object.KindCommit, ID: first}} {
 		store.Delete(key)
@@ -370,17 +264,15 @@ func TestWalkLacks(t *testing.T) {
 			by = second
 		}
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		err := walk(t.Context(), c, commitKeys(second), nil, recordViews{})
+		err := walk(t.Context(), c, objecttest.CommitKeys(second), nil, recordViews{})
 		want := fmt.Sprintf("remote lacks %s, which commit %s needs", key, by.Short())
 		var missing *object.NotFoundError
 		if !errors.As(err, &missing) || missing.Key != key || !strings.Contains(err.Error(), want) {
 			t.Errorf("walk without %s: %v", key, err)
 		}
 	}
-	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, commitKeys(object.ID{1}), nil, recordViews{})
+	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, objecttest.CommitKeys(object.ID{1}), nil, recordViews{})
 	if !errors.Is(err, object.ErrNotFound) || !strings.Contains(err.Error(), "remote lacks commit 01000000") {
 		t.Errorf("walk without the wanted commit: %v", err)
 	}
 }
-
-func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -13,9 +13,9 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/pack"
-	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // gc merges small volumes and collects garbage here, as far as they are due.
@@ -78,9 +78,9 @@ func (b *backup) checkRemote(ctx context.Context, name string) (string, error) {
 	p := b.env.progress("checking " + name)
 	defer p.Stop()
 	var found []string
-	done, err := opened.Check(ctx, transfer.CheckOptions{
+	done, err := collect.Check(ctx, opened, collect.CheckOptions{
 		Sample: b.check, After: after, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
-	}, func(problem transfer.Problem) {
+	}, func(problem collect.Problem) {
 		what := newRemoteProblemJSON(&gc.Problem{Key: problem.Key, Where: problem.Blob, Err: problem.Err})
 		found = append(found, fmt.Sprintf("%s %s: %s", what.Kind, cmp.Or(what.Blob, problem.Key.ID.String()), what.Problem))
 	})

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/pack"
 	"github.com/kist-vcs/kist/remote/rootlog"
@@ -166,7 +167,7 @@ var causes = []struct {
 	{matches(transfer.ErrCopyRemoved), exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
 	{matches(transfer.ErrState), exitDamaged, "remote-state", hintRemoteState},
 	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
-	{isA[*transfer.NeededError], exitDamaged, "remote-damaged", ""}, // each command has its own hint
+	{isA[*collect.NeededError], exitDamaged, "remote-damaged", ""}, // each command has its own hint
 	{matches(rootlog.ErrNoRoots), exitDamaged, "remote-damaged", hintNoRoots},
 	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
 	{matches(pack.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
@@ -190,7 +191,7 @@ var causes = []struct {
 	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
 	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix outside the other remote"},
 	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
-	{matches(transfer.ErrNoDelete), exitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in 'kist help s3'"},
+	{matches(collect.ErrNoDelete), exitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in 'kist help s3'"},
 	{matches(transfer.ErrUnfit), exitRemote, "unfit", "'kist remote check' shows why; kist writes nothing there until a check passes"},
 	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
 	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},

@@ -10,16 +10,16 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/collect"
 )
 
 type remoteGCOptions struct {
-	transfer.CollectOptions
+	collect.Options
 	grace *parsed[time.Duration]
 }
 
 func newRemoteGC(env *Env) *cobra.Command {
-	o := remoteGCOptions{CollectOptions: defaultCollection}
+	o := remoteGCOptions{Options: defaultCollection}
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS] NAME",
 		Short: "remove unreferenced data from a remote",
@@ -67,14 +67,14 @@ does not delete yet).`,
 }
 
 // defaultCollection are the options without arguments.
-var defaultCollection = transfer.CollectOptions{
-	Grace: transfer.DefaultGrace, MaxWaste: 0.05, ForgetAfter: transfer.DefaultForgetAfter, PruneAge: transfer.DefaultPruneAge,
+var defaultCollection = collect.Options{
+	Grace: collect.DefaultGrace, MaxWaste: 0.05, ForgetAfter: collect.DefaultForgetAfter, PruneAge: collect.DefaultPruneAge,
 }
 
 // remoteGCJSON is the JSON of remote gc.
 type remoteGCJSON struct {
 	DryRun bool `json:"dry_run"`
-	transfer.CollectStats
+	collect.Stats
 	Freed      int64      `json:"bytes_freed"`
 	NextDelete *time.Time `json:"next_delete"`
 
@@ -88,11 +88,11 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 		o.ForgetAfter, o.PruneAge = 0, 0
 	}
 
-	st, err := collectRemote(ctx, env, r, name, o.CollectOptions)
+	st, err := collectRemote(ctx, env, r, name, o.Options)
 	if err != nil {
 		return err
 	}
-	out := remoteGCJSON{DryRun: o.DryRun, CollectStats: st, Freed: st.Before - st.After}
+	out := remoteGCJSON{DryRun: o.DryRun, Stats: st, Freed: st.Before - st.After}
 	if !st.Next.IsZero() {
 		next := object.Writable(st.Next.UTC().Truncate(time.Second))
 		out.NextDelete = &next
@@ -107,34 +107,34 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 }
 
 // collectRemote collects the garbage of a remote.
-func collectRemote(ctx context.Context, env *Env, r *kist.Repository, name string, o transfer.CollectOptions) (transfer.CollectStats, error) {
+func collectRemote(ctx context.Context, env *Env, r *kist.Repository, name string, o collect.Options) (collect.Stats, error) {
 	opened, err := openRemote(ctx, env, r, name)
 	if err != nil {
-		return transfer.CollectStats{}, err
+		return collect.Stats{}, err
 	}
 	defer opened.Close()
 
 	p := env.progress("collecting garbage of " + name)
 	defer p.Stop()
 	o.Progress = p.transferred()
-	plan, err := opened.PlanGC(ctx, r.Objects(), o)
+	plan, err := collect.PlanGarbage(ctx, opened, r.Objects(), o)
 	if err == nil {
 		defer plan.Close()
 		if !o.DryRun {
 			err = plan.Apply(ctx)
 		}
 	}
-	if isA[*transfer.NeededError](err) && !errors.Is(err, object.ErrNewerFormat) {
+	if isA[*collect.NeededError](err) {
 		err = hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
 	}
 	if err != nil {
-		return transfer.CollectStats{}, err
+		return collect.Stats{}, err
 	}
 	return plan.Stats(), nil
 }
 
 // printRemoteGC prints the effect of a collection.
-func printRemoteGC(env *Env, name string, st transfer.CollectStats, o *remoteGCOptions) {
+func printRemoteGC(env *Env, name string, st collect.Stats, o *remoteGCOptions) {
 	files := func(n int, bytes int64) string {
 		return plural(uint64(n), "file", "files") + " with " + formatSize(uint64(bytes))
 	}
@@ -161,7 +161,7 @@ func printRemoteGC(env *Env, name string, st transfer.CollectStats, o *remoteGCO
 	}
 	if st.Waiting > 0 {
 		again := "kist remote gc"
-		if o.Grace != transfer.DefaultGrace {
+		if o.Grace != collect.DefaultGrace {
 			again += " --grace " + o.grace.text
 		}
 		due := ""

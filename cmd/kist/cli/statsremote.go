@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/kist-vcs/kist"
-	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/collect"
 )
 
 // packJSON is a pack as stats prints it with --json.
@@ -40,7 +40,7 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	defer opened.Close()
 	p := env.progress("counting " + o.remote)
 	defer p.Stop()
-	u, err := opened.Usage(ctx, r.Objects())
+	u, err := collect.ReadUsage(ctx, opened, r.Objects())
 	p.Stop()
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func statsRemote(ctx context.Context, env *Env, r *kist.Repository, o *statsOpti
 	return nil
 }
 
-func (o *statsOptions) printPacks(env *Env, u *transfer.Usage, total remoteStatsJSON) {
+func (o *statsOptions) printPacks(env *Env, u *collect.Usage, total remoteStatsJSON) {
 	rows := [][]string{{"objects", "needed", "size", "needed", "waste", ""}}
 	for i := range u.Packs {
 		x := &u.Packs[i]

@@ -10,12 +10,13 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
 // remoteVerifyJSON is what verify prints with --json and --remote.
 type remoteVerifyJSON struct {
-	transfer.Checked
+	collect.Checked
 	Errors   []problemJSON `json:"errors"`
 	Accepted []problemJSON `json:"accepted"` // losses
 }
@@ -31,7 +32,7 @@ type remoteRepairJSON struct {
 
 // remoteProblems describes problems of a remote, with the commits and paths that they
 // affect.
-func remoteProblems(ctx context.Context, r *kist.Repository, opened *transfer.Remote, found []transfer.Problem) ([]problemJSON, error) {
+func remoteProblems(ctx context.Context, r *kist.Repository, opened *transfer.Remote, found []collect.Problem) ([]problemJSON, error) {
 	problems, err := gc.AffectedOn(ctx, r, opened, found)
 	return newProblemsJSON(problems, newRemoteProblemJSON), err
 }
@@ -53,16 +54,16 @@ func (o verifyOptions) remoteRun(ctx context.Context, env *Env, r *kist.Reposito
 func (o verifyOptions) verifyRemote(ctx context.Context, env *Env, r *kist.Repository, opened *transfer.Remote, check volume.CheckOptions) error {
 	p := env.progress("verifying " + o.remote)
 	defer p.Stop()
-	var found, lost []transfer.Problem
-	done, err := opened.Check(ctx, transfer.CheckOptions{
+	var found, lost []collect.Problem
+	done, err := collect.Check(ctx, opened, collect.CheckOptions{
 		ReadData: check.ReadData, Subset: check.Subset, Progress: func(bytes int64) { p.Set(0, uint64(bytes)) },
-	}, func(problem transfer.Problem) { found = append(found, problem) })
+	}, func(problem collect.Problem) { found = append(found, problem) })
 	if err != nil {
 		return err
 	}
 
 	for _, key := range slices.SortedFunc(maps.Keys(done.Lost), object.Key.Compare) {
-		lost = append(lost, transfer.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
+		lost = append(lost, collect.Problem{Key: key, Err: &object.NotFoundError{Key: key}})
 	}
 	out := remoteVerifyJSON{Checked: done}
 	if out.Errors, err = remoteProblems(ctx, r, opened, found); err != nil {
@@ -96,13 +97,13 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *Env, r *kist.Repos
 func (o verifyOptions) repairRemote(ctx context.Context, env *Env, r *kist.Repository, opened *transfer.Remote) error {
 	p := env.progress("repairing " + o.remote)
 	defer p.Stop()
-	result, err := opened.Repair(ctx, r.Objects(), transfer.RepairOptions{DryRun: o.dryRun, Progress: p.transferred()})
+	result, err := collect.Repair(ctx, opened, r.Objects(), collect.RepairOptions{DryRun: o.dryRun, Progress: p.transferred()})
 	p.Stop()
 	if missing := new(object.NotFoundError); errors.As(err, &missing) && r.Objects().IsLost(missing.Key) {
 		return hintf(err, "its loss was accepted here: 'kist push --force %s SOURCE:NAME' moves the branch or tag there, and 'kist push --delete' deletes it; then repair", o.remote)
 	}
 
-	if isA[*transfer.NeededError](err) {
+	if isA[*collect.NeededError](err) {
 		return hintf(err, "nothing was changed: 'kist verify --remote %s' lists the damage; a clone with intact copies can repair it", o.remote)
 	}
 	if err != nil {
@@ -130,7 +131,7 @@ func (o verifyOptions) repairRemote(ctx context.Context, env *Env, r *kist.Repos
 		[]string{"a clone with intact copies can repair it; whoever pushed or fetched last can restore a damaged root; a state file or kist.json cannot be replaced: push to a new remote then"})
 }
 
-func (o verifyOptions) printRemoteRepair(ctx context.Context, env *Env, r *kist.Repository, result *transfer.RepairResult, lost []problemJSON) {
+func (o verifyOptions) printRemoteRepair(ctx context.Context, env *Env, r *kist.Repository, result *collect.RepairResult, lost []problemJSON) {
 	for _, blob := range result.Repaired {
 		env.tell("%s %s\n", env.paint(green, would(o.dryRun, "replaced", "replace")), blob)
 	}

@@ -32,7 +32,7 @@ func TestNames(t *testing.T) {
 	}
 
 	set := token.NewFileSet()
-	for _, pattern := range []string{"../*.go", "../../transfer/*.go"} {
+	for _, pattern := range []string{"../*.go", "../../transfer/*.go", "../../collect/*.go"} {
 		for _, file := range glob(t, pattern) {
 			parsed, err := parser.ParseFile(set, file, nil, parser.ParseComments|parser.SkipObjectResolution)
 			if err != nil {

@@ -1,0 +1,291 @@
+package collect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/graph"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// closure checks that all objects that refs reach are in live packs. It reads nodes.
+func (c *checker) closure(ctx context.Context) error {
+	nodes, err := transfer.OpenNodePacks(c.r.Options().Dir, c.r.Options().Jobs, c.get)
+	if err != nil {
+		return err
+	}
+
+	defer nodes.Close()
+	var front []object.Key
+	for name, key := range c.snap.State.Refs {
+		if err := refs.CheckName(name); err != nil {
+			c.found(Problem{Key: key, Err: err})
+		}
+		if !key.Kind.IsNode() {
+			c.found(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
+		} else if c.reach(key) {
+			front = append(front, key)
+		}
+	}
+
+	for _, id := range c.snap.Records.Holds() {
+		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.reach(key) {
+			front = append(front, key)
+		}
+	}
+
+	err = graph.Batches(ctx, front, transfer.BatchSize, func(batch []object.Key) (next []object.Key, err error) {
+		links, err := c.readNodes(ctx, nodes, batch)
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range links {
+			if !c.reach(key) {
+				continue
+			}
+			if key.Kind.IsNode() {
+				next = append(next, key)
+				continue
+			}
+			_, err := c.snap.Locate(key)
+			if err := c.bad("", key, err); err != nil {
+				return nil, err
+			}
+		}
+		return next, nil
+	})
+	c.done.Objects = int64(len(c.reached))
+	return err
+}
+
+// reach notes an object as reachable, and reports whether it is the first time.
+func (c *checker) reach(key object.Key) (first bool) {
+	_, known := c.reached[key]
+	if !known {
+		c.reached[key] = false
+	}
+	return !known
+}
+
+// readNodes reads nodes and returns the links of all of them.
+func (c *checker) readNodes(ctx context.Context, nodes *transfer.NodePacks, batch []object.Key) ([]object.Key, error) {
+	var entries []pack.Entry
+	for _, key := range batch {
+		p, err := c.snap.Locate(key)
+		if err == nil {
+			entries = append(entries, p.Entry)
+		} else if err := c.bad("", key, err); err != nil {
+			return nil, err
+		}
+	}
+
+	nodes.LoadValues(ctx, entries)
+	lists := make([][]object.Key, len(entries))
+	err := transfer.Parallel(ctx, c.r.Options().Jobs, len(entries), func(ctx context.Context, i int) error {
+		e := entries[i]
+		data, err := c.snap.ReadNode(ctx, nodes, e)
+		if err == nil {
+			lists[i], err = object.Links(e.Key.Kind, data)
+		}
+		if err != nil {
+			if transfer.IsBadCopy(err) {
+				err = transfer.CorruptAt(e, err)
+			}
+			if err := c.bad("", e.Key, err); err != nil {
+				return err
+			}
+			lists[i], err = c.otherCopy(ctx, e)
+		}
+		lists[i] = c.needed(e.Key, lists[i])
+		return err
+	})
+	return slices.Concat(lists...), err
+}
+
+// needed returns the links of a node that lead to required objects.
+func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
+	return slices.DeleteFunc(links, func(link object.Key) bool {
+		skips := c.snap.Records.Skips(from, link)
+		if skips && c.snap.IsLost(link) {
+			c.lost(link)
+		}
+		return skips
+	})
+}
+
+// otherCopy returns the links of a node that is damaged at e, from another pack that has
+// it. So the objects below it are checked as well.
+func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, error) {
+	entries, err := c.snap.EntriesOf(e.Key)
+	if err != nil {
+		return nil, c.bad("", e.Key, err)
+	}
+	for _, other := range entries {
+		if other.Pack == e.Pack {
+			continue
+		}
+		data, err := c.snap.ReadObject(ctx, other)
+		if err == nil {
+			return object.Links(e.Key.Kind, data)
+		}
+		if err := c.bad("", e.Key, err); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// readPacks reads live packs with all values in them, and checks that every reachable
+// object lies where the indexes say. It does not read the packs in bad, which are known to
+// be damaged.
+func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[string]bool) error {
+	left := map[pack.Name]bool{} // not to be read
+	for i, p := range packs {
+		left[p.Name] = c.o.Subset != nil && !c.o.Subset(i, len(packs))
+	}
+
+	err := transfer.Parallel(ctx, c.r.Options().Jobs, len(packs), func(ctx context.Context, i int) error {
+		p := packs[i]
+		if bad[p.Name.Path()] || left[p.Name] {
+			return nil
+		}
+		return c.bad(p.Name.Path(), object.Key{}, retry.Verified(func() error { return c.readPack(ctx, p) }))
+	})
+	if err != nil {
+		return err
+	}
+
+	// The remaining objects are not where the indexes say, or the pack's own index is
+	// damaged.
+	for key, found := range c.reached {
+		e, ok, err := c.snap.Find(key)
+		if err != nil || !ok || found || left[e.Pack.Name] {
+			continue // it was reported, or is not to be read
+		}
+		if bad[e.Pack.Name.Path()] {
+			err = transfer.CorruptAt(e.Entry, errors.New("the pack is missing, or has another size"))
+		} else {
+			_, err = c.snap.ReadObject(ctx, e.Entry)
+		}
+		if err == nil || c.reported(e.Entry) {
+			continue
+		}
+		if err := c.bad("", key, err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wholePack is the size of the largest pack that is read by one request. A larger one
+// takes a request for each part. There may be a great many small packs.
+const wholePack = 1 << 20
+
+// readPack reads a pack. The error is about all of the pack.
+func (c *checker) readPack(ctx context.Context, p pack.Info) error {
+	get := func(b []byte, off int64) (int, error) { return c.get(ctx, p, b, off) }
+	var held pack.Part
+	if p.Size <= wholePack {
+		held.Data = make([]byte, p.Size)
+		n, err := get(held.Data, 0)
+		if err != nil {
+			return err
+		}
+		held.Data = held.Data[:n]
+		get = func(b []byte, off int64) (int, error) { return copy(b, held.Data[min(off, int64(n)):]), nil }
+	}
+
+	entries, err := pack.ReadIndex(p, get)
+	if err != nil {
+		return err
+	}
+
+	slices.SortFunc(entries, func(a, b pack.Entry) int { return cmp.Compare(a.Offset, b.Offset) })
+	var buf []byte
+	for len(entries) > 0 {
+		n, size := neighbours(entries)
+		buf = slices.Grow(buf[:0], size)[:size]
+		got, err := get(buf, int64(entries[0].Offset))
+		if err != nil {
+			return err
+		}
+		if got < size {
+			return transfer.ErrShortPack(p, int64(entries[0].Offset)+int64(got))
+		}
+		part := held
+		if part.Data == nil {
+			part = pack.Part{Off: int64(entries[0].Offset), Data: buf}
+		}
+		if err := c.readValues(ctx, entries[:n], part); err != nil {
+			return err
+		}
+		entries = entries[n:]
+	}
+	return nil
+}
+
+// readValues checks the values of entries, which are all in held.
+func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pack.Part) error {
+	for _, e := range entries {
+		value := held.Data[int64(e.Offset)-held.Off:][:e.Stored]
+		data, err := c.objects.Decode(ctx, e, value, held)
+		if err == nil && e.Key.Kind.IsNode() {
+			err = object.Check(e.Key.Kind, data)
+		}
+		if transfer.IsBadCopy(err) && !c.reported(e) {
+			_, err = c.snap.ReadChecked(ctx, e)
+		}
+		if err != nil && c.reported(e) {
+			continue
+		}
+		if err := c.bad("", e.Key, err); err != nil {
+			return err
+		}
+		at, ok, ferr := c.snap.Find(e.Key)
+		if ferr != nil {
+			return c.bad("", e.Key, ferr)
+		}
+		if err == nil && ok && at.Entry == e {
+			c.confirm(e.Key)
+		}
+	}
+	return nil
+}
+
+// confirm notes that a reachable object lies where the indexes say.
+func (c *checker) confirm(key object.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if _, ok := c.reached[key]; ok {
+		c.reached[key] = true
+	}
+}
+
+// reported reports whether the check found the value at e damaged. It locks c.mu.
+func (c *checker) reported(e pack.Entry) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.ContainsFunc(c.problems, func(p Problem) bool {
+		damage, ok := errors.AsType[*object.CorruptError](p.Err)
+		return ok && p.Key == e.Key && damage.Where == transfer.CorruptAt(e, nil).(*object.CorruptError).Where
+	})
+}
+
+// get reads from a pack.
+func (c *checker) get(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+	n, err := c.r.Backend().Get(ctx, p.Name.Path(), b, off)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done.Bytes += int64(n)
+	if c.o.Progress != nil {
+		c.o.Progress(c.done.Bytes)
+	}
+	return n, err
+}

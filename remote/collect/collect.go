@@ -1,0 +1,305 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// The defaults for the ages in [CollectOptions].
+const (
+	DefaultGrace       = 24 * time.Hour
+	DefaultForgetAfter = 30 * 24 * time.Hour
+	DefaultPruneAge    = 30 * 24 * time.Hour
+)
+
+// Options configure [PlanGarbage]. Ages do not matter for safety: after too short
+// an age, other processes must plan again.
+type Options struct {
+	// Grace is the time from marking a file to deleting it: readers that began before may
+	// still need the file. 0: at once.
+	Grace time.Duration
+
+	// ForgetAfter is the time from marking a file to forgetting its name. A push that
+	// began before the file was marked has to start over then. 0: at once.
+	ForgetAfter time.Duration
+
+	// PruneAge is the age, by the store's clock, at which a file is marked that no root
+	// ever named: a push that is under way or will be resumed may have sent it. 0: any.
+	PruneAge time.Duration
+
+	// MaxWaste is the share of garbage, from 0 to 1, that may stay. The packs with the
+	// largest share are rewritten first, until no more is left.
+	MaxWaste float64
+
+	// Repack stores packs with much compressed data, or with nodes, as small as possible:
+	// objects become patches of others. Packs that were repacked before stay, or are
+	// repacked together with new ones, if that is little work.
+	Repack bool
+
+	DryRun   bool                    // the plan will not be applied
+	Jobs     int                     // requests under way at once; 0: as the Remote
+	Progress func(transfer.Progress) // called with the progress of copying, one call at a time; may be nil
+}
+
+// Stats are the totals of a plan or, after Apply, of the collection. Files are
+// packs, index files and state files.
+type Stats struct {
+	Live    int64 `json:"objects_live"`    // objects that refs reach
+	Removed int64 `json:"objects_removed"` // unreachable objects in marked packs
+	Before  int64 `json:"bytes_before"`    // of all files
+	After   int64 `json:"bytes_after"`
+	Packs   int   `json:"packs"` // live, before
+
+	MarkStats
+	Deleted   int `json:"deleted"`  // files
+	Forgotten int `json:"delisted"` // files
+
+	// Marked files that are not due yet, their bytes, and the time when the first is due.
+	Waiting      int       `json:"waiting"`
+	WaitingBytes int64     `json:"bytes_waiting"`
+	Next         time.Time `json:"-"`
+
+	LockStats
+}
+
+// LockStats counts the marked files that are due, but are still locked, their bytes, and the
+// time when the last lock ends.
+type LockStats struct {
+	Locked      int       `json:"locked"`
+	LockedBytes int64     `json:"bytes_locked"`
+	LockedUntil time.Time `json:"-"`
+}
+
+// MarkStats counts the files that a collection marks, and the packs that replace
+// them.
+type MarkStats struct {
+	Marked        int   `json:"condemned"`
+	MarkedBytes   int64 `json:"bytes_condemned"`
+	Rewritten     int   `json:"repacked"`        // marked packs whose live objects were copied unchanged
+	Repacked      int   `json:"optimised"`       // marked packs whose live objects were stored as small as possible
+	RepackedBytes int64 `json:"bytes_optimised"` // of these packs
+	Patches       int64 `json:"patches"`         // objects stored as patches; of an applied plan
+	Written       int   `json:"written"`         // new packs; of an applied plan
+	Indexes       int   `json:"indexes"`         // marked index files
+}
+
+// Collection is a collection of garbage on a remote: the files to mark, to delete and to
+// forget. It follows section "Collecting" of docs/format/remote.md. Any number of
+// collections may run at once.
+type Collection struct {
+	collectFiles
+	r     *transfer.Remote
+	local object.Reader
+	o     Options
+	stats Stats
+	meter *transfer.Meter
+
+	marker *marker
+	packs  []*usage           // live at snap
+	looked map[pack.Name]bool // whether packs are optimised, as far as their headers were read
+	snap   *transfer.Snapshot
+	start  *transfer.Snapshot // S: where all marks were made
+	ended  []record.Record    // holds that ended before snap
+
+	mend  *mending             // nil: no repair
+	own   *copies              // nil: nothing was copied yet
+	index *transfer.BuiltIndex // made for the next root; nil: none
+}
+
+// PlanGarbage lists the garbage of the remote: the objects that no ref reaches. It writes
+// nothing. It reads a node from local, if local is not nil and has it, or else from the
+// remote. If a reachable object is missing or damaged, the error is a [*NeededError]. The
+// Remote must not be used until the caller closes the collection.
+func PlanGarbage(ctx context.Context, r *transfer.Remote, local object.Reader, o Options) (*Collection, error) {
+	c := newCollection(r, local, o)
+	head, err := transfer.HeadToWrite(ctx, r)
+	if err == nil && !o.DryRun {
+		err = mayCollect(ctx, r, head)
+	}
+	if err == nil {
+		err = c.plan(ctx, head)
+	}
+	if err == nil {
+		err = c.foresee(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// ErrNoDelete says that the credentials do not permit deletions on a remote. A
+// collection then changes nothing.
+var ErrNoDelete = errors.New("garbage collection needs permission to delete")
+
+// deletionChecker is a store with a permission to delete of its own. Its MayDelete
+// returns an error that matches [remote.ErrPermission] if the credentials lack it.
+type deletionChecker interface {
+	MayDelete(ctx context.Context) error
+}
+
+// mayCollect returns an error if no collection may follow head.
+func mayCollect(ctx context.Context, r *transfer.Remote, head *rootlog.State) error {
+	if err := r.CheckWritable(head); err != nil {
+		return err
+	}
+	store, ok := remote.As[deletionChecker](r.Backend())
+	if !ok {
+		return nil
+	}
+	err := retry.Do(ctx, r.Options().Retry, "delete", store.MayDelete)
+	if errors.Is(err, remote.ErrPermission) {
+		return fmt.Errorf("%w: %w", ErrNoDelete, err)
+	}
+	return err
+}
+
+func newCollection(r *transfer.Remote, local object.Reader, o Options) *Collection {
+	if o.Jobs <= 0 {
+		o.Jobs = r.Options().Jobs
+	}
+	files := collectFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, marked: map[string]bool{}, deleted: map[string]bool{}}
+	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: transfer.NewMeter(o.Progress), looked: map[pack.Name]bool{}}
+}
+
+// Close ends the collection.
+func (c *Collection) Close() {
+	if c.marker != nil {
+		c.marker.close()
+	}
+	if c.own != nil {
+		c.own.close()
+	}
+	c.index.Close()
+}
+
+// Stats returns the totals of the plan or, after Apply, of the collection.
+func (c *Collection) Stats() Stats { return c.stats }
+
+// Apply carries the plan out. It can be stopped at any moment: the next collection
+// completes its work. Errors are as for [PlanGarbage], or a [*rootlog.UnknownError].
+// Apply may be called once.
+func (c *Collection) Apply(ctx context.Context) error {
+	st := &c.stats
+	*st = Stats{Live: st.Live, Packs: st.Packs, Before: st.Before, After: st.Before}
+	if err := c.markForDeletion(ctx); err != nil {
+		return err
+	}
+	if err := c.delete(ctx); err != nil {
+		return err
+	}
+	if err := c.forget(ctx); err != nil {
+		return err
+	}
+	if err := removeTemps(ctx, c.r, c.o.PruneAge); err != nil {
+		return err
+	}
+	return c.countWaiting(ctx)
+}
+
+// plan marks everything at a head or, if a pack is gone, at a later one.
+func (c *Collection) plan(ctx context.Context, head *rootlog.State) error {
+	return c.r.RetryAtHead(ctx, head, func(head *rootlog.State) error { return c.planAt(ctx, head) })
+}
+
+func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error) {
+	if c.marker != nil {
+		c.marker.close()
+	}
+	if c.marker, err = newMarker(c.r, c.local, c.o.Jobs); err != nil {
+		return err
+	}
+
+	c.marker.mends = c.mend != nil
+	if c.snap, err = c.r.SnapshotAt(ctx, head); err != nil {
+		return err
+	}
+
+	c.endHolds(c.snap)
+	if _, err := c.marker.follow(c.snap); err != nil {
+		return err
+	}
+
+	c.start = c.snap
+	first := c.listed == nil
+	bytes, err := c.list(ctx, c.r)
+	if err != nil {
+		return err
+	}
+	if first {
+		c.stats.Before, c.stats.After = bytes, bytes
+	}
+	if err := c.mark(ctx); err != nil {
+		return err
+	}
+	if c.mend != nil {
+		c.mend.choose(c.packs)
+		return nil
+	}
+	if err := c.marker.notePurged(ctx, c.packs); err != nil {
+		return err
+	}
+	if err := c.chooseRepacked(ctx); err != nil {
+		return err
+	}
+
+	chooseRewritten(c.packs, c.o.MaxWaste)
+	return nil
+}
+
+// endHolds ignores the holds that have ended by the clock here. The root that marks
+// garbage records that they have ended.
+func (c *Collection) endHolds(snap *transfer.Snapshot) {
+	set := snap.State.Records.Clone()
+	set.EndHolds(c.r.Options().Now(), c.r.Options().Who, c.r.Options().Host)
+	c.ended, snap.Records = set.Newer(snap.State.Records), snap.ViewOf(set)
+}
+
+// mark marks the objects that refs reach, unless they are marked, and counts the marks of
+// each pack.
+func (c *Collection) mark(ctx context.Context) (err error) {
+	if err := c.marker.update(ctx); err != nil {
+		return err
+	}
+	if c.packs, err = c.marker.usage(); err != nil {
+		return err
+	}
+	c.stats.Live, c.stats.Packs = c.marker.kept, len(c.packs)
+	return c.checkThere(ctx)
+}
+
+// moveTo has the collection go on at a later head. It finds the garbage again
+// (MARK_EACH_HEAD); only the marks stay.
+func (c *Collection) moveTo(ctx context.Context, snap *transfer.Snapshot) error {
+	err := c.claim().Check(snap.State, snap.Live)
+	follows := err == nil && !c.own.namedBy(snap) && !c.mend.damage().ReachesLost()
+	if follows {
+		follows, err = c.marker.follow(snap)
+	} else if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	if follows {
+		c.snap = snap
+		c.endHolds(snap)
+		if err = c.mark(ctx); !errors.Is(err, remote.ErrNotFound) {
+			return err
+		}
+	}
+	// Our copies are useless now (CHECK_REPACKED).
+	c.abandon()
+	return c.plan(ctx, snap.State)
+}

@@ -1,0 +1,6 @@
+// Package collect keeps a remote small and intact: [PlanGarbage] deletes what no ref reaches,
+// [MergeSmall] merges small packs, [Check] finds damage, and [Repair] replaces damaged files.
+//
+// A collection follows section "Collecting" of docs/format/remote.md. Words in capitals, such
+// as RELY_ON_ALL_LIVE, name the rules there; without any of them, data is lost.
+package collect

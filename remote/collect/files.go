@@ -1,0 +1,253 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// collectFiles are the files of the remote that a collection knows.
+type collectFiles struct {
+	listed    map[string]remote.Info // in the store
+	times     map[uint64]time.Time   // of roots that marked something
+	made      map[string]int64       // our own files, and their sizes
+	abandoned []string               // our own files that no root will name
+	marked    map[string]bool        // marked for deletion by this collection
+	deleted   map[string]bool
+}
+
+// orphanLister is a store that keeps parts of failed or running uploads, which no list
+// has.
+type orphanLister interface {
+	Orphans(ctx context.Context) iter.Seq2[remote.Info, error]
+}
+
+// tempRemover is a store in which a killed process leaves files without a name. They are
+// useless.
+type tempRemover interface {
+	RemoveTemps(ctx context.Context, before time.Time) (removed int, err error)
+}
+
+// list lists the files of the store, and returns their size. It may miss some files, and
+// list deleted ones.
+func (f *collectFiles) list(ctx context.Context, r *transfer.Remote) (bytes int64, err error) {
+	listed := map[string]remote.Info{}
+	for _, folder := range []string{"packs/", "index/", "state/"} {
+		for info, err := range r.Backend().List(ctx, folder) {
+			if err != nil {
+				return 0, err
+			}
+			if rootlog.CheckFileName(info.Name) == nil {
+				listed[info.Name] = info
+				bytes += info.Size
+			}
+		}
+	}
+
+	f.listed = listed
+	store, ok := remote.As[orphanLister](r.Backend())
+	if !ok {
+		return bytes, nil
+	}
+	return bytes, retry.Do(ctx, r.Options().Retry, "list", func(ctx context.Context) error {
+		for info, err := range store.Orphans(ctx) {
+			if err != nil {
+				return err
+			}
+			if _, ok := f.listed[info.Name]; !ok && rootlog.CheckFileName(info.Name) == nil {
+				f.listed[info.Name] = info
+			}
+		}
+		return nil
+	})
+}
+
+// sizeOf returns the size of a file, or 0 if it is not known.
+func (c *collectFiles) sizeOf(name string) int64 {
+	if size, ok := c.made[name]; ok {
+		return size
+	}
+	return c.listed[name].Size
+}
+
+// checkThere makes sure that the packs with reachable objects exist. A pack that the list
+// does not have may exist nevertheless.
+func (c *Collection) checkThere(ctx context.Context) error {
+	return transfer.Parallel(ctx, c.o.Jobs, len(c.packs), func(ctx context.Context, i int) error {
+		u := c.packs[i]
+		name := u.Name.Path()
+		if info, ok := c.listed[name]; u.reached == 0 || ok && info.Size == int64(u.Size) || c.mend.damage().HasPack(u.Name) {
+			return nil
+		}
+		err := c.r.CheckSize(ctx, name, int64(u.Size))
+		if transfer.IsBadCopy(err) {
+			err = &NeededError{Err: err}
+		}
+		return err
+	})
+}
+
+// orphans returns the old files that no root has named, sorted. They are marked for
+// deletion like any other file. Their sender learns of it before a root names them, or by
+// the floor (CONDEMN_ORPHANS, IDX_CONDEMN_ORPHANS).
+//
+// A remote without a root has none: it has lost its roots, or its first push is under way.
+// In both cases the files may be the rest of a history.
+func (c *Collection) orphans() (names []string) {
+	if c.snap.State.Seq == 0 {
+		return nil
+	}
+
+	known := filesOf(c.snap)
+	now := c.r.Options().Now()
+	for name, info := range c.listed {
+		if _, ours := c.made[name]; ours || known[name] {
+			continue
+		}
+		if c.o.PruneAge <= 0 || now.Sub(info.Modified) >= c.o.PruneAge {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// filesOf returns the files that the root names, marked ones included.
+func filesOf(s *transfer.Snapshot) map[string]bool {
+	state, known := s.State, map[string]bool{}
+	for name := range state.Condemned {
+		known[name] = true
+	}
+	for _, name := range state.StateFiles() {
+		known[name] = true
+	}
+	for _, f := range state.Indexes {
+		known[f.Name.IndexPath()] = true
+	}
+	for _, x := range s.Indexes {
+		for _, p := range x.PackInfos {
+			known[p.Name.Path()] = true
+		}
+	}
+	for _, p := range state.Packs {
+		known[p.Name.Path()] = true
+	}
+	return known
+}
+
+// aged returns the files that were marked at least age ago, sorted, and when the next one
+// was marked. That is zero if there is none.
+func (c *Collection) aged(ctx context.Context, age time.Duration) (names []string, next time.Time, err error) {
+	now := c.r.Options().Now()
+	for name, seq := range c.snap.State.Condemned {
+		if age <= 0 {
+			names = append(names, name)
+			continue
+		}
+		when, err := c.timeOf(ctx, c.r, c.snap.State, seq)
+		if err != nil {
+			return nil, time.Time{}, err
+		}
+		switch {
+		case when.IsZero():
+		case now.Sub(when) >= age:
+			names = append(names, name)
+		case next.IsZero() || when.Before(next):
+			next = when
+		}
+	}
+	slices.Sort(names)
+	return names, next, nil
+}
+
+// timeOf returns the time of a root, as the root has it. For an unreadable root it returns
+// zero.
+func (f *collectFiles) timeOf(ctx context.Context, r *transfer.Remote, head *rootlog.State, seq uint64) (time.Time, error) {
+	if when, ok := f.times[seq]; ok {
+		return when, nil
+	}
+	if seq == head.Seq {
+		return head.Time, nil
+	}
+	var when time.Time
+	root, err := r.Log().At(ctx, seq)
+	switch {
+	case err == nil:
+		when = root.Time
+	case errors.Is(err, remote.ErrDamaged), errors.Is(err, remote.ErrNotFound), errors.Is(err, rootlog.ErrFormat):
+		r.Options().Warn(fmt.Sprintf("files that root %d marked for deletion stay, because its date is unknown: %v", seq, err))
+	default:
+		return when, err
+	}
+	f.times[seq] = when
+	return when, nil
+}
+
+// mayBeThere reports whether a marked file may still exist.
+func (c *collectFiles) mayBeThere(name string) bool {
+	_, listed := c.listed[name]
+	return !c.deleted[name] && (listed || c.marked[name])
+}
+
+// delete deletes the files that are due. Only deletions that the store has acknowledged
+// count.
+func (c *Collection) delete(ctx context.Context) error {
+	names, _, err := c.aged(ctx, c.o.Grace)
+	if err != nil {
+		return err
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
+	if names, err = unlocked(ctx, c, names); err != nil {
+		return err
+	}
+	var mu sync.Mutex
+	return transfer.Parallel(ctx, c.o.Jobs, len(names), func(ctx context.Context, i int) error {
+		if err := c.r.Backend().Delete(ctx, names[i]); err != nil {
+			return fmt.Errorf("delete a marked file: %w", err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		c.deleted[names[i]] = true
+		c.stats.Deleted++
+		c.stats.After -= c.sizeOf(names[i])
+		return nil
+	})
+}
+
+// removeTemps removes the nameless files of killed writers.
+func removeTemps(ctx context.Context, r *transfer.Remote, age time.Duration) error {
+	store, ok := remote.As[tempRemover](r.Backend())
+	if !ok {
+		return nil
+	}
+	_, err := store.RemoveTemps(ctx, r.Options().Now().Add(-max(age, 0)))
+	return err
+}
+
+// sizesOf returns the sizes of the files that exist among names.
+func sizesOf(ctx context.Context, r *transfer.Remote, names []string) (map[string]int64, error) {
+	var mu sync.Mutex
+	found := map[string]int64{}
+	return found, transfer.Parallel(ctx, r.Options().Jobs, len(names), func(ctx context.Context, i int) error {
+		info, err := r.Backend().Stat(ctx, names[i])
+		switch {
+		case errors.Is(err, remote.ErrNotFound):
+			return nil
+		case err != nil:
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		found[names[i]] = info.Size
+		return nil
+	})
+}

@@ -1,0 +1,135 @@
+package collect
+
+import (
+	"context"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// describe makes a change replace the index files in due and name our own packs: in the
+// root, or by a new index file. That has the entries of all live packs that the replaced
+// ones name, and of those in the root, except packs that go. Unreachable entries of packs
+// that stay are among them: a push may rely on all that is live.
+func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due []rootlog.File, goes map[pack.Name]bool) error {
+	gone := func(name pack.Name) bool { return goes[name] }
+	own := c.ownInline(goes)
+	needed := len(due) > 0 || len(own) < len(c.own.packs)
+	if c.index != nil && (!needed || !c.index.FitsAfter(c.snap, due, gone)) {
+		c.dropIndex()
+	}
+	if !needed {
+		change.AddPacks = own
+		return nil
+	}
+	if c.index == nil {
+		var err error
+		if c.index, err = c.merge(ctx, due, gone); err != nil {
+			return err
+		}
+	}
+	if c.index != nil {
+		due = c.index.Replaced
+		change.AddIndexes = []rootlog.File{c.index.File}
+		change.Merged = c.index.Inline
+	}
+
+	for _, f := range due {
+		change.Condemn = append(change.Condemn, f.Name.IndexPath())
+	}
+	return nil
+}
+
+// ownInline returns our own packs as a root holds them, or nil if there are none, or too
+// many.
+func (c *Collection) ownInline(goes map[pack.Name]bool) []rootlog.Inline {
+	stay := slices.DeleteFunc(slices.Clone(c.snap.State.Packs), func(p rootlog.Inline) bool { return goes[p.Name] })
+	if c.own.objects > transfer.MaxInlineEntries || rootlog.InlineSize(c.own.inline)+rootlog.InlineSize(stay) > rootlog.MaxInline {
+		return nil
+	}
+	return c.own.inline
+}
+
+// merge makes an index file that replaces those in due, and sends it. It returns nil if no
+// pack is left to name.
+func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*transfer.BuiltIndex, error) {
+	var inline []pack.Name
+	named := map[pack.Name]struct{}{}
+	infos := map[pack.Name]pack.Info{}
+	add := func(p pack.Info) bool {
+		if !c.snap.IsLive(p.Name) || gone(p.Name) { // IDX_LIVE_ONLY
+			return false
+		}
+		infos[p.Name] = p
+		named[p.Name] = struct{}{}
+		return true
+	}
+
+	var sources []iter.Seq2[pack.Entry, error]
+	for i, f := range c.snap.State.Indexes {
+		if !slices.ContainsFunc(due, func(d rootlog.File) bool { return d.Name == f.Name }) {
+			continue
+		}
+		for _, p := range c.snap.Indexes[i].PackInfos {
+			add(p)
+		}
+		sources = append(sources, func(yield func(pack.Entry, error) bool) {
+			for e, err := range c.snap.Indexes[i].All() {
+				if err != nil {
+					err = c.snap.IndexDamage(i, err)
+				}
+				if !yield(e, err) {
+					return
+				}
+			}
+		})
+	}
+
+	for _, p := range c.snap.State.Packs {
+		if add(p.Info) {
+			inline = append(inline, p.Name)
+			sources = append(sources, withoutErrors(p.Entries))
+		}
+	}
+
+	for _, own := range c.own.indexes {
+		sources = append(sources, own.Entries())
+	}
+	for _, p := range c.own.packs {
+		infos[p.Name] = p
+	}
+	if len(infos) == 0 {
+		return nil, nil
+	}
+
+	x, err := c.r.Indexes().Build(func(w io.Writer) error {
+		return pack.MergeIndex(w, slices.Collect(maps.Values(infos)), sources...)
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	x.Replaced, x.Inline, x.Named = due, inline, named
+	if err := x.Send(ctx, c.r); err != nil {
+		return nil, err
+	}
+
+	c.made[x.Name.IndexPath()] = x.Size
+	c.stats.After += x.Size
+	return x, nil
+}
+
+func withoutErrors(entries []pack.Entry) iter.Seq2[pack.Entry, error] {
+	return func(yield func(pack.Entry, error) bool) {
+		for _, e := range entries {
+			if !yield(e, nil) {
+				return
+			}
+		}
+	}
+}

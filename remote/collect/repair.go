@@ -1,0 +1,307 @@
+package collect
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/pack"
+	"github.com/kist-vcs/kist/remote/retry"
+	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// RepairOptions say how [Repair] works.
+type RepairOptions struct {
+	DryRun   bool                    // only report the planned repairs
+	Progress func(transfer.Progress) // called with the progress of sending, one call at a time; may be nil
+}
+
+// RepairResult describes the outcome of a repair.
+type RepairResult struct {
+	Found    []Problem // before the repair
+	Repaired []string  // names of the packs, index files and roots that were replaced
+	Objects  int64     // sent again
+	Lost     []Problem // still damaged or missing
+}
+
+// Repair checks all of the remote, as [Check] does, and replaces damaged
+// files. It sends everything that refs and holds need of a damaged pack again, in
+// new packs. Values that are intact there are copied; others come from local, or
+// from other packs. A damaged index file is rebuilt from its copy here, or from the
+// indexes in the packs. Then a root marks the damaged files for deletion, and gc deletes them
+// when they are due. A pack with an object that no source has intact stays as it
+// is, unless local accepted the loss: then that root lists the object as lost.
+//
+// A damaged root is put back if it is the newest that was seen here: see
+// [rootlog.Log.PutBack]. Other roots, state files and kist.json are never replaced.
+//
+// Repair may run at the same time as pushes, fetches, collections and other
+// repairs, and may be stopped at any moment. If an object is missing that is needed
+// to find the reachable objects, the error is a [*NeededError], and nothing was
+// changed.
+func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o RepairOptions) (*RepairResult, error) {
+	if err := transfer.NeedFolder(r, "repair"); err != nil {
+		return nil, err
+	}
+	result := &RepairResult{}
+	if err := putBack(ctx, r, o, result); err != nil {
+		return nil, err
+	}
+	if o.DryRun && len(result.Repaired) > 0 {
+		return result, nil // without the root, nothing else can be checked
+	}
+
+	head, err := r.Head(ctx)
+	if err == nil && !o.DryRun {
+		err = r.CheckWritable(head)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	m := &mending{Damage: transfer.NewDamage(), source: local, indexes: map[pack.Name]bool{}}
+	if err := standIns(ctx, r, head, m); err != nil {
+		return nil, err
+	}
+	if _, err := Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
+		return nil, err
+	}
+	if err := badPacks(ctx, r, result.Found, m); err != nil {
+		return nil, err
+	}
+	if o.DryRun {
+		result.Repaired = m.names()
+		result.Lost = m.wouldStay(ctx, result.Found)
+		return result, nil
+	}
+
+	r.SetDamage(m.Damage)
+	err = mendAll(ctx, r, m, o, result)
+	r.SetDamage(nil)
+	if err != nil {
+		return nil, err
+	}
+
+	result.Repaired = append(result.Repaired, m.names()...)
+	slices.Sort(result.Repaired)
+
+	_, err = Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
+	return result, err
+}
+
+// putBack puts a damaged root back, if it is the newest that was seen here.
+func putBack(ctx context.Context, r *transfer.Remote, o RepairOptions, result *RepairResult) error {
+	known, err := r.KnownHead()
+	if err != nil {
+		return err
+	}
+	seq, err := r.Log().PutBack(ctx, known, o.DryRun)
+	if err != nil || seq == 0 {
+		return err
+	}
+	name := rootlog.RootName(seq)
+	result.Repaired = append(result.Repaired, name)
+	result.Found = append(result.Found, Problem{Blob: name, Err: &object.DamageError{Name: name, Err: errors.New("its copy here is intact"), Kind: remote.ErrDamaged}})
+	return nil
+}
+
+// mendAll sends the missing objects and replaces the damaged files, except packs
+// with an object that no source has intact.
+func mendAll(ctx context.Context, r *transfer.Remote, m *mending, o RepairOptions, result *RepairResult) error {
+	if slices.ContainsFunc(result.Found, func(p Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
+		objects, err := r.Refill(ctx, m.source, o.Progress)
+		if transfer.IsAbsent(err) {
+			err = &NeededError{Err: err}
+		}
+		if err != nil {
+			return err
+		}
+		result.Objects += objects
+	}
+
+	for len(m.Packs)+len(m.indexes) > 0 {
+		objects, again, err := mendOnce(ctx, r, m, o)
+		if lost, ok := errors.AsType[*lostError](err); ok {
+			delete(m.Packs, lost.pack)
+			continue
+		}
+		result.Objects += objects
+		if !again || err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// standIns finds the index files that are damaged on the remote, and replaces them
+// in memory, so that the objects they list can be found.
+func standIns(ctx context.Context, r *transfer.Remote, head *rootlog.State, m *mending) error {
+	var missing []rootlog.File // damaged, without an intact copy here
+	for _, f := range head.Indexes {
+		err := r.Indexes().CheckFile(ctx, f)
+		if err == nil {
+			continue
+		}
+		if !transfer.IsBadCopy(err) {
+			return err
+		}
+		m.indexes[f.Name] = true
+		if x := r.Indexes().OpenIntactCopy(f); x != nil {
+			r.Indexes().Replace(f, x)
+		} else {
+			missing = append(missing, f)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+
+	x, err := indexOfPacks(ctx, r, head, m)
+	if err != nil {
+		return err
+	}
+
+	for _, f := range missing {
+		r.Indexes().Replace(f, x)
+	}
+	return nil
+}
+
+// indexOfPacks builds an index of the packs that are neither marked for deletion nor named by
+// the head or a readable index file. It reads the indexes in those packs. A pack
+// that was sent and never published may be among them. That does no harm: its
+// objects match their hashes, and gc marks the pack if nothing needs it.
+func indexOfPacks(ctx context.Context, r *transfer.Remote, head *rootlog.State, m *mending) (*transfer.IndexFile, error) {
+	intact := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return m.indexes[f.Name] })
+	indexes, err := r.Indexes().OpenAll(ctx, intact)
+	if err != nil {
+		return nil, err
+	}
+
+	known := filesOf(&transfer.Snapshot{State: head, Indexes: indexes})
+
+	var entries []pack.Entry
+	for info, err := range r.Backend().List(ctx, "packs/") {
+		if err != nil {
+			return nil, err
+		}
+		name, ok := pack.ParsePath(info.Name)
+		if !ok || known[info.Name] || info.Size > math.MaxUint32 {
+			continue
+		}
+		p := pack.Info{Name: name, Size: uint32(info.Size)}
+		var list []pack.Entry
+		err := retry.Verified(func() (err error) {
+			list, err = pack.ReadIndex(p, func(b []byte, off int64) (int, error) { return r.ReadPack(ctx, p, b, off) })
+			return err
+		})
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			r.Options().Warn(fmt.Sprintf("%s: %v", info.Name, err))
+			continue
+		}
+		entries = append(entries, list...)
+	}
+
+	var b bytes.Buffer
+	if err := pack.WriteIndex(&b, entries); err != nil {
+		return nil, fmt.Errorf("make an index of the packs: %w", err)
+	}
+	return transfer.NewIndexFile(rootlog.File{Size: int64(b.Len())}, bytes.NewReader(b.Bytes()), nil)
+}
+
+// badPacks adds the damaged packs, and packs with damaged values, to m.
+func badPacks(ctx context.Context, r *transfer.Remote, found []Problem, m *mending) error {
+	if len(found) == 0 {
+		return nil
+	}
+	snap, err := r.Snapshot(ctx)
+	if err != nil {
+		return err
+	}
+
+	for _, p := range found {
+		if name, ok := pack.ParsePath(p.Blob); ok {
+			m.Packs[name] = true
+		}
+		if p.Key.IsZero() {
+			continue
+		}
+		entries, err := snap.EntriesOf(p.Key)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			if m.Packs[e.Pack.Name] {
+				continue
+			}
+			_, err := snap.ReadObject(ctx, e)
+			if err != nil && !transfer.IsBadCopy(err) {
+				return err
+			}
+			m.Packs[e.Pack.Name] = m.Packs[e.Pack.Name] || err != nil
+		}
+	}
+
+	maps.DeleteFunc(m.Packs, func(_ pack.Name, bad bool) bool { return !bad })
+	return m.findLost(ctx, snap)
+}
+
+// mendOnce carries out one round of the repair, and returns the number of objects it
+// sent. It reports whether another round is due, because a push has come to need
+// more of a damaged pack.
+func mendOnce(ctx context.Context, r *transfer.Remote, m *mending, o RepairOptions) (objects int64, again bool, err error) {
+	c := newCollection(r, m.source, Options{Progress: o.Progress})
+	c.mend = m
+	defer c.Close()
+	head, err := r.Head(ctx)
+	if err == nil {
+		err = c.plan(ctx, head)
+	}
+	if err == nil {
+		err = c.markForDeletion(ctx)
+	}
+	again = slices.ContainsFunc(c.packs, func(u *usage) bool { return m.Packs[u.Name] && !u.goes() })
+	return c.meter.Now().Objects, again, err
+}
+
+// names returns the names of the damaged packs and index files, sorted.
+func (m *mending) names() []string {
+	var names []string
+	for name := range m.Packs {
+		names = append(names, name.Path())
+	}
+	for name := range m.indexes {
+		names = append(names, name.IndexPath())
+	}
+	slices.Sort(names)
+	return names
+}
+
+// wouldStay returns the problems that a repair would not solve.
+func (m *mending) wouldStay(ctx context.Context, found []Problem) (list []Problem) {
+	names := m.names()
+	for _, p := range found {
+		switch {
+		case !p.Key.IsZero() && transfer.IsLossAccepted(m.source, p.Key):
+			continue
+		case !p.Key.IsZero():
+			if missing, err := m.source.Missing(ctx, []object.Key{p.Key}); err == nil && len(missing) == 0 {
+				continue
+			}
+		case slices.Contains(names, p.Blob):
+			continue
+		}
+		list = append(list, p)
+	}
+	return list
+}

@@ -54,7 +54,7 @@ var doors = map[string][]string{
 	"github.com/go-git/go-billy":                 {"tree/worktree"},
 	"github.com/klauspost/compress":              {"object/frame", "tree/work/checkout", "tree/work/convert"},
 	"github.com/ulikunitz/xz":                    {"tree/work/checkout", "tree/work/convert"},
-	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/cli_test"},
+	"github.com/fxamacker/cbor":                  {"object", "object/canonical", "refs/record", "remote/rootlog", "cmd/kist/cli_test", "cmd/kist_test"},
 	"github.com/spf13/":                          {"cmd/kist"},
 	"github.com/gabriel-vasile/mimetype":         {"tree"},
 	"github.com/BurntSushi/toml":                 {"."},

@@ -51,7 +51,7 @@ func (s *shell) environment(stdout, stderr io.Writer) *cli.Env {
 	env := &cli.Env{
 		Stdin: strings.NewReader(""), Stdout: stdout, Stderr: stderr,
 		Getenv: func(name string) string { return valueOf(variables, name) },
-		Dir:    s.dir, Now: time.Now, Hostname: testProcess.Hostname, Username: func() string { return "anna" }, Random: rand.Reader,
+		Dir:    s.dir, Clock: cli.Clock{Now: time.Now}, Hostname: testProcess.Hostname, Username: func() string { return "anna" }, Random: rand.Reader,
 		Terminal: cli.Terminal{Width: func() int { return 80 }},
 		Programs: cli.Programs{Environ: append(variables, "PWD="+s.dir)},
 		Owners:   s.owners, Umask: testProcess.Umask, Commands: testProcess.Commands,

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 		status := run()
 		notePeak()
 		os.Exit(status)
+
 	case "kist-as-nobody":
 		for _, err := range []error{syscall.Setgroups(nil), syscall.Setgid(nobody), syscall.Setuid(nobody)} {
 			if err != nil {
@@ -42,6 +43,7 @@ func TestMain(m *testing.M) {
 			}
 		}
 		main()
+
 	case "kist-in-little-memory":
 		if !raceDetector {
 			if err := syscall.Setrlimit(syscall.RLIMIT_DATA, &syscall.Rlimit{Cur: littleMemory, Max: littleMemory}); err != nil {
@@ -50,6 +52,7 @@ func TestMain(m *testing.M) {
 			}
 		}
 		main()
+
 	default:
 		time.Local = time.UTC   // as in a process with the variables of a shell
 		debug.SetGCPercent(400) // saves time, because commands leave little in memory

@@ -94,7 +94,7 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 		return nil, err
 	}
 
-	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs}
+	push := transfer.PushOptions{Records: records, DryRun: o.DryRun, Progress: o.Progress, Jobs: o.Jobs, ConfirmAfter: o.ConfirmAfter}
 	if push.Head, err = defaultBranch(r, o.Refs); err != nil {
 		return nil, err
 	}
@@ -110,16 +110,8 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 		_ = collect.MergeSmall(ctx, opened, sent.Appended)
 	}
 
-	if err == nil && len(sent.Lost) > 0 {
-		lost := map[object.Key]string{}
-		for _, key := range sent.Lost {
-			lost[key] = ""
-		}
-		var tips []object.Key
-		for _, u := range push.Updates {
-			tips = append(tips, u.New)
-		}
-		result.Lost, err = affectedByLoss(ctx, r.Objects(), tips, lost)
+	if err == nil {
+		result.Lost, err = affectedByPush(ctx, r, sent, push.Updates)
 	}
 	if err != nil || o.DryRun || m.Name == "" {
 		return result, err
@@ -130,6 +122,23 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (*PushResult, 
 
 	result.Upstreams, err = followPushed(ctx, r, o)
 	return result, err
+}
+
+// affectedByPush returns the objects that a push did not send because their loss was accepted,
+// with the commits and paths that they affect.
+func affectedByPush(ctx context.Context, r *kist.Repository, sent *transfer.PushResult, updates []transfer.RefUpdate) ([]LostObject, error) {
+	if len(sent.Lost) == 0 {
+		return nil, nil
+	}
+	lost := map[object.Key]string{}
+	for _, key := range sent.Lost {
+		lost[key] = ""
+	}
+	var tips []object.Key
+	for _, u := range updates {
+		tips = append(tips, u.New)
+	}
+	return affectedByLoss(ctx, r.Objects(), tips, lost)
 }
 
 // withOthers returns the refs to push: also those of FollowTags and Prune. Opened is nil if

@@ -14,7 +14,7 @@ import (
 // head, and reports whether it did. It leaves out a ref that another writer has moved.
 func confirmRefs(ctx context.Context, r *Remote, local object.Reader, head *rootlog.State, o PushOptions) (*rootlog.State, bool, error) {
 	for at := head; ; {
-		change := r.newChange()
+		change := r.NewChange()
 		for _, u := range o.Updates {
 			due, err := isUnconfirmed(ctx, local, at, u, r.o.Now().Add(-o.ConfirmAfter))
 			if err != nil {
@@ -36,7 +36,7 @@ func confirmRefs(ctx context.Context, r *Remote, local object.Reader, head *root
 		if ok {
 			next = lost.Head
 		}
-		if err := r.remember(ctx, next); err != nil || !ok {
+		if err := r.RememberHead(ctx, next); err != nil || !ok {
 			return next, err == nil, err
 		}
 		at = next

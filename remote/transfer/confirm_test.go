@@ -1,4 +1,4 @@
-package transfer
+package transfer_test
 
 import (
 	"testing"
@@ -7,6 +7,8 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/remotetest"
 	"github.com/kist-vcs/kist/remote/rootlog"
+	"github.com/kist-vcs/kist/remote/transfer"
+	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
 // A push confirms a ref if nothing recent proves that it was up to date. Another writer may
@@ -14,40 +16,40 @@ import (
 func TestConfirmRefs(t *testing.T) {
 	for _, test := range []struct {
 		name      string
-		meanwhile func(other *pusher, at object.ID)
+		meanwhile func(other *transfertest.Pusher, at object.ID)
 		want      bool
 	}{
 		{"alone", nil, true},
-		{"another branch moved", func(other *pusher, at object.ID) { other.mustPush("other", at) }, true},
-		{"the branch moved", func(other *pusher, at object.ID) { other.mustPush("main", other.grow(2, at)) }, false},
+		{"another branch moved", func(other *transfertest.Pusher, at object.ID) { other.MustPush("other", at) }, true},
+		{"the branch moved", func(other *transfertest.Pusher, at object.ID) { other.MustPush("main", other.MakeGrown(2, at)) }, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := newRemote(t)
+			b := transfertest.NewRemote(t)
 			faulty := remotetest.NewFaulty(b)
-			p, other := newPusher(t, faulty), newPusher(t, b)
-			one := p.grow(1)
-			p.mustPush("main", one)
-			other.grow(1)
+			p, other := transfertest.NewPusher(t, faulty), transfertest.NewPusher(t, b)
+			one := p.MakeGrown(1)
+			p.MustPush("main", one)
+			other.MakeGrown(1)
 
-			o := PushOptions{Updates: []RefUpdate{{Name: mainRef, New: object.Key{Kind: object.KindCommit, ID: one}}}, ConfirmAfter: time.Hour}
+			o := transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: transfertest.MainRef, New: object.Key{Kind: object.KindCommit, ID: one}}}, ConfirmAfter: time.Hour}
 			if test.meanwhile != nil {
 				faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() { test.meanwhile(other, one) }})
 			}
-			result, err := p.remote.Push(t.Context(), p.local, o)
+			result, err := p.Remote.Push(t.Context(), p.Local, o)
 			if err != nil || result.Confirmed != test.want {
 				t.Errorf("confirmed %v, error %v; want %v", result.Confirmed, err, test.want)
 			}
-			if age := time.Since(headOf(t, b).Confirmed(mainRef)); (age < time.Hour) != test.want {
+			if age := time.Since(headOf(t, b).Confirmed(transfertest.MainRef)); (age < time.Hour) != test.want {
 				t.Errorf("the confirmation is %v old, want one: %v", age, test.want)
 			}
 
-			wantIntact(t, b, nil)
+			transfertest.WantIntact(t, b, nil)
 			if !test.want {
 				return
 			}
 
 			seq := headOf(t, b).Seq
-			if result, err := p.remote.Push(t.Context(), p.local, o); err != nil || result.Confirmed || headOf(t, b).Seq != seq {
+			if result, err := p.Remote.Push(t.Context(), p.Local, o); err != nil || result.Confirmed || headOf(t, b).Seq != seq {
 				t.Errorf("confirmed again: %v, error %v", result.Confirmed, err)
 			}
 		})
@@ -57,7 +59,7 @@ func TestConfirmRefs(t *testing.T) {
 // headOf returns the head of a remote.
 func headOf(t *testing.T, b *remotetest.Memory) *rootlog.State {
 	t.Helper()
-	head, err := newPusher(t, b).remote.Head(t.Context())
+	head, err := transfertest.NewPusher(t, b).Remote.Head(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,6 +33,10 @@ type PushOptions struct {
 	// if that is not set or was deleted. It may be empty.
 	Head string
 
+	// ConfirmAfter makes a push confirm the values of the refs, unless their commits and earlier
+	// confirmations are younger. 0: it confirms nothing.
+	ConfirmAfter time.Duration
+
 	DryRun   bool           // only plan, and send nothing
 	Jobs     int            // packs that are sent at once; 0: DefaultPushJobs
 	Progress func(Progress) // called with the progress, one call at a time; may be nil
@@ -46,6 +50,8 @@ type PushResult struct {
 	Packs   int
 	Records int    // sent to the remote
 	Seq     uint64 // number of the root that moved the refs, or of the head if none had to move
+
+	Confirmed bool // a root confirms the values of the refs, see [PushOptions.ConfirmAfter]
 
 	// Appended is the root that the push has appended; nil: none.
 	Appended *rootlog.State

@@ -122,7 +122,7 @@ func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry
 	}
 
 	if e.Type != object.TypeSymlink {
-		e.Mode = w.findPerm(st, xattrs).alone
+		e.Mode = w.opt.findPerm(st, xattrs).alone
 	}
 	m := &object.Metadata{UID: st.uid, GID: st.gid, Owner: owners.name(st.uid), Group: groups.name(st.gid)}
 	if e.Type == object.TypeCharDevice || e.Type == object.TypeBlockDevice {
@@ -189,7 +189,7 @@ func entrySize(e *object.Entry) int {
 // describeDir returns the properties of a folder that its entry records.
 func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index.Dir) (object.Entry, error) {
 	xattrs := func(want wantXattr) (map[string][]byte, error) { return d.xattrs(name, want) }
-	found := w.findPerm(st, xattrs)
+	found := w.opt.findPerm(st, xattrs)
 	e := object.Entry{Name: name, Type: object.TypeDir, Mode: found.alone}
 	err := w.describe(&e, st, nil, xattrs)
 	if known == nil {

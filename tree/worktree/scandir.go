@@ -343,7 +343,7 @@ func (d *dirScan) trackedEntry(name string) *index.Entry {
 
 // findPerm returns the permission bits of a name.
 func (d *dirScan) findPerm(name string, st *fileStat) foundPerm {
-	return d.w.findPerm(st, func(want wantXattr) (map[string][]byte, error) { return d.folder.xattrs(name, want) })
+	return d.w.opt.findPerm(st, func(want wantXattr) (map[string][]byte, error) { return d.folder.xattrs(name, want) })
 }
 
 // compare reports a name if it differs from the index.

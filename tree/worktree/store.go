@@ -192,7 +192,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		return Stored{}, false, err
 	}
 
-	found := s.w.findPerm(&before, f.xattrs)
+	found := s.w.opt.findPerm(&before, f.xattrs)
 	e := object.Entry{Name: name, Type: object.TypeFile, Mode: found.alone, MTime: before.mtime}
 	if known != nil && known.Type == object.TypeFile {
 		e.Mode = s.w.opt.recorded(s.folder, found, known.Mode, false)

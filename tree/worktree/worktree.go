@@ -119,9 +119,9 @@ type foundPerm struct{ all, alone uint16 }
 // findPerm returns the permission bits of a path with stat data st. With an ACL, those of the
 // group are the mask of the ACL: alone, they would give the owning group the rights of all whom
 // the ACL names. Xattrs reads the extended attributes. An ACL that cannot be read does not count.
-func (w *Worktree) findPerm(st *fileStat, xattrs func(wantXattr) (map[string][]byte, error)) foundPerm {
+func (o *Options) findPerm(st *fileStat, xattrs func(wantXattr) (map[string][]byte, error)) foundPerm {
 	found := foundPerm{st.perm(), st.perm()}
-	if found.all&0o070 == 0 || st.entryType() == object.TypeSymlink || w.opt.Metadata && w.opt.Xattrs.selects(tree.AccessACL) {
+	if found.all&0o070 == 0 || st.entryType() == object.TypeSymlink || o.Metadata && o.Xattrs.selects(tree.AccessACL) {
 		return found
 	}
 	all, err := xattrs(func(name string) bool { return name == tree.AccessACL })

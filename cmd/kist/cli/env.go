@@ -25,11 +25,10 @@ type Env struct {
 	Stderr io.Writer // warnings, errors, progress and hints
 
 	Getenv   func(name string) string
-	Dir      string           // absolute; relative paths start from it
-	Now      func() time.Time // the clock
-	Hostname string           // recorded in commits, and in the author's address if none is set
-	Username func() string    // the author's name if none is set
-	Random   io.Reader        // cryptographically secure
+	Dir      string        // absolute; relative paths start from it
+	Hostname string        // recorded in commits, and in the author's address if none is set
+	Username func() string // the author's name if none is set
+	Random   io.Reader     // cryptographically secure
 	Terminal Terminal
 
 	// Owners are the users whose repositories are trusted. If it is empty, all users are
@@ -39,16 +38,22 @@ type Env struct {
 	// Umask has the permission bits that files of the worktree do not get.
 	Umask uint16
 
-	// Sleep waits before a request to a remote is retried, or until ctx ends. The default
-	// is a timer.
-	Sleep func(ctx context.Context, d time.Duration) error
-
 	Programs Programs
+	Clock
 
 	// Commands are the commands of the program, in the order of the help.
 	Commands []Section
 
 	invocation
+}
+
+// Clock is the time as commands see it.
+type Clock struct {
+	Now func() time.Time
+
+	// Sleep waits before a request to a remote is retried, or until ctx ends. The default
+	// is a timer.
+	Sleep func(ctx context.Context, d time.Duration) error
 }
 
 // invocation is the state of one [Run]: the shared options of commands, and the terminal.
@@ -99,7 +104,7 @@ func OSEnv() *Env {
 		Stderr:   os.Stderr,
 		Getenv:   os.Getenv,
 		Dir:      workingDir(),
-		Now:      time.Now,
+		Clock:    Clock{Now: time.Now},
 		Hostname: hostname(),
 		Username: username,
 		Random:   rand.Reader,

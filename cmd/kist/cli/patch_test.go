@@ -10,7 +10,7 @@ import (
 )
 
 func TestMetadataLines(t *testing.T) {
-	c := &comparison{env: &Env{Now: func() time.Time { return time.Unix(0, 0).UTC() }}}
+	c := &comparison{env: &Env{Clock: Clock{Now: func() time.Time { return time.Unix(0, 0).UTC() }}}}
 	entry := func(typ object.EntryType, sec int64, m object.Metadata) *object.Entry {
 		return &object.Entry{Type: typ, MTime: object.Time{Sec: sec, Nsec: 5}, Meta: &m}
 	}

@@ -88,25 +88,30 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 		return hintf(usagef("-v lists tags, and %s is no pattern without -l", quoteArg(args[0])),
 			"'kist show %s' shows a tag; kist has no signatures to verify", printable(args[0]))
 	}
-	rev := "HEAD"
-	if len(args) == 2 {
-		rev = previous(args[1])
-	}
 	if o.annotate && !o.given() {
 		if message, err = editTagMessage(ctx, env, r, args[0]); err != nil {
 			return err
 		}
 	}
-	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Annotate: o.given() || o.annotate, Force: o.force})
+	tag := commits.TagOptions{Name: args[0], Rev: "HEAD", Message: message, Annotate: o.given() || o.annotate, Force: o.force}
+	if len(args) == 2 {
+		tag.Rev = previous(args[1])
+	}
+	return createTag(ctx, env, r, tag)
+}
+
+// createTag creates a tag and prints it.
+func createTag(ctx context.Context, env *Env, r *kist.Repository, tag commits.TagOptions) error {
+	id, was, err := commits.CreateTag(ctx, r, tag)
 	if errors.Is(err, kist.ErrNameTaken) {
 		return hintf(err, "-f replaces it")
 	}
 	if err != nil {
 		return err
 	}
-	env.json(newNamedJSON(ctx, r, refs.Ref{Name: refs.Tags + args[0], ID: id}))
+	env.json(newNamedJSON(ctx, r, refs.Ref{Name: refs.Tags + tag.Name, ID: id}))
 	if !was.IsZero() && was != id {
-		env.tell("Updated tag '%s' (was %s)\n", printable(args[0]), was.Short())
+		env.tell("Updated tag '%s' (was %s)\n", printable(tag.Name), was.Short())
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {
 		Stderr:   stderr,
 		Getenv:   func(name string) string { return vars[name] },
 		Dir:      t.TempDir(),
-		Now:      func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) },
+		Clock:    Clock{Now: func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) }},
 		Hostname: "chest.example",
 		Username: func() string { return "anna" },
 		Commands: All,

@@ -149,12 +149,12 @@ func TestMergeCrissCrossFolder(t *testing.T) {
 	b.commit("name/below", "a file in a folder\n")
 
 	b.merge("file")
-	treetest.Check(t, os.Remove(filepath.Join(b.dir, "name~file")))
+	kisttest.Check(t, os.Remove(filepath.Join(b.dir, "name~file")))
 	b.commit("name/below", "a file in a folder\n")
 	b.checkout(checkout.SwitchOptions{Rev: "file"})
 	b.merge("folder^1")
-	treetest.Check(t, os.RemoveAll(filepath.Join(b.dir, "name")))
-	treetest.Check(t, os.Remove(filepath.Join(b.dir, "name~HEAD")))
+	kisttest.Check(t, os.RemoveAll(filepath.Join(b.dir, "name")))
+	kisttest.Check(t, os.Remove(filepath.Join(b.dir, "name~HEAD")))
 	b.commit("name", "a file\n")
 
 	for _, name := range []string{"folder", "file"} {
@@ -163,7 +163,7 @@ func TestMergeCrissCrossFolder(t *testing.T) {
 		if len(conflicts) != 1 || conflicts[0].Path != "name" {
 			t.Errorf("on %s: conflicts %+v, want one at name", name, conflicts)
 		}
-		treetest.Check(t, commits.Abort(t.Context(), b.r, operation.Merging, commits.StepOptions{}))
+		kisttest.Check(t, commits.Abort(t.Context(), b.r, operation.Merging, commits.StepOptions{}))
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fxamacker/cbor/v2"
-
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/canonical"
@@ -51,9 +49,9 @@ func indexVersion(data []byte) []byte {
 func rootFeature(act string) func([]byte) []byte {
 	return func(data []byte) []byte {
 		const header = 32
-		encoding, _ := canonical.Modes()
+		encoding, decoding := canonical.Modes()
 		var body map[string]any
-		if err := cbor.Unmarshal(data[header:len(data)-sha256.Size], &body); err != nil {
+		if err := decoding.Unmarshal(data[header:len(data)-sha256.Size], &body); err != nil {
 			panic(err)
 		}
 		prev := sha256.Sum256(data)

@@ -83,7 +83,7 @@ func xattrsOf(t *testing.T, path string) (list []string) {
 // testdata/alltypes.sh makes, as the folder t.
 func allTypes(t *testing.T) *kisttest.Repository {
 	s := kisttest.NewWith(t, kist.InitOptions{Full: true})
-	out, err := exec.Command("../../testdata/alltypes.sh", filepath.Join(s.Dir, "t")).CombinedOutput()
+	out, err := exec.Command("../../../testdata/alltypes.sh", filepath.Join(s.Dir, "t")).CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -57,8 +57,8 @@ func newBackup(env *Env) *cobra.Command {
 
   add     stages all changes, or only those at the PATHs.
   commit  commits, if something changed.
-  push    sends the current branch to the remote. If nothing is new for 20 hours,
-          it confirms the branch there, for 'kist check-age'.
+  push    sends the current branch to the remote. If nothing is new for 20
+          hours, it confirms the branch there, for 'kist check-age'.
   evict   with --local-limit: removes content here that the remote has.
   expire  applies the policy of the --keep options, if there are any.
   gc      cleans up here, if that is due (see gc.auto in 'kist help config').
@@ -84,9 +84,9 @@ in it stay as they are.
 The keys backup.* of the configuration hold defaults: backup.paths the PATHs,
 counted from the top of the worktree, and each other key the option of its name.
 So 'kist -C /srv backup' is all that cron needs. The first backup of a bare
-repository adds its PATHs, also those of --files-from, to backup.paths. Below these paths, files with
-patterns count only with backup.ignore-files. With --dry-run, the output is that
-of 'kist add --dry-run', also as JSON.
+repository adds its PATHs, also those of --files-from, to backup.paths. Below
+these paths, files with patterns count only with backup.ignore-files. With
+--dry-run, the output is that of 'kist add --dry-run', also as JSON.
 
 With --local-limit, a backup pushes and evicts while it stores. The history
 stays here, and commands fetch the content that they read.

@@ -123,6 +123,9 @@ type Collection struct {
 func PlanGarbage(ctx context.Context, r *transfer.Remote, local object.Reader, o Options) (*Collection, error) {
 	c := newCollection(r, local, o)
 	head, err := transfer.HeadToWrite(ctx, r)
+	if err == nil {
+		err = r.Log().MayCollect(head)
+	}
 	if err == nil && !o.DryRun {
 		err = mayCollect(ctx, r, head)
 	}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,7 +124,7 @@ func collectRemote(ctx context.Context, env *Env, r *kist.Repository, name strin
 			err = plan.Apply(ctx)
 		}
 	}
-	if isA[*collect.NeededError](err) {
+	if isA[*collect.NeededError](err) && !errors.Is(err, object.ErrNewerFormat) {
 		err = hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
 	}
 	if err != nil {

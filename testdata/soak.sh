@@ -18,8 +18,8 @@ while read -r dir package; do
 	fi
 done < <("$go" list -f '{{.Dir}} {{.ImportPath}}' "${@:-./...}")
 if [ ${#tests[@]} = 0 ]; then
-	echo "no test with random input found" >&2
-	exit 1
+	echo "no test with random input found"
+	exit
 fi
 
 run="KIST_TEST_SCALE=$KIST_TEST_SCALE KIST_TEST_SEED=$KIST_TEST_SEED"

@@ -93,12 +93,16 @@ func runTag(cmd *cobra.Command, env *Env, r *kist.Repository, o tagOptions, args
 			return err
 		}
 	}
-	if o.annotate && !o.given() {
-		if message, err = editTagMessage(ctx, env, r, args[0]); err != nil {
-			return err
-		}
+	tag := commits.TagOptions{Name: args[0], Rev: "HEAD", Message: message, Annotate: o.given() || o.annotate, Force: o.force}
+	if len(args) == 2 {
+		tag.Rev = previous(args[1])
 	}
-	id, was, err := commits.CreateTag(ctx, r, commits.TagOptions{Name: args[0], Rev: rev, Message: message, Annotate: o.given() || o.annotate, Force: o.force})
+	return createTag(ctx, env, r, tag)
+}
+
+// createTag creates a tag and prints it.
+func createTag(ctx context.Context, env *Env, r *kist.Repository, tag commits.TagOptions) error {
+	id, was, err := commits.CreateTag(ctx, r, tag)
 	if errors.Is(err, kist.ErrNameTaken) {
 		return hintf(err, "-f replaces it")
 	}

@@ -1,12 +1,6 @@
 package kist
 
-import (
-	"errors"
-	"fmt"
-
-	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
-)
+import "errors"
 
 var (
 	// ErrNameTaken is matched by the error for a branch, tag or remote that exists.
@@ -28,20 +22,3 @@ type Progress func(done, total Amount)
 
 // Amount counts files and their bytes.
 type Amount struct{ Files, Bytes int64 }
-
-// staleTries bounds the attempts of RetryStale.
-const staleTries = 10
-
-// RetryStale runs f until it returns no [*volume.StaleError], at most ten times.
-// A StaleError means that another process removed objects that f relied on, so f
-// must store them again.
-func RetryStale(f func() error) error {
-	for range staleTries {
-		err := f()
-		var stale *volume.StaleError
-		if !errors.As(err, &stale) {
-			return err
-		}
-	}
-	return fmt.Errorf("objects were removed by other processes, time and again: %w", disk.ErrBusy)
-}

@@ -28,12 +28,9 @@ func CommitTree(ctx context.Context, r *Repository, commit object.ID) (object.ID
 	return c.Tree, nil
 }
 
-// CheckIntact returns an error if a commit that will get a name is incomplete. If gc
-// removed the commit since the caller read it, the error is a
-// [*volume.StaleError]. If its content is incomplete, for example because a fetch
-// was stopped, the error is a [*GoneError]. Zero IDs do not count. Call CheckIntact
-// while publishing.
-func CheckIntact(ctx context.Context, r *Repository, commits ...object.ID) error {
+// checkIntact returns an error if a commit that will get a name is incomplete, as
+// [Tx.Need] describes. Zero IDs do not count. The caller is publishing.
+func checkIntact(ctx context.Context, r *Repository, commits []object.ID) error {
 	var keys []object.Key
 	unnamed := map[object.ID]bool{}
 	for _, id := range commits {
@@ -43,6 +40,9 @@ func CheckIntact(ctx context.Context, r *Repository, commits ...object.ID) error
 		}
 	}
 
+	if len(keys) == 0 {
+		return nil
+	}
 	gone, err := r.Objects().Missing(ctx, keys)
 	if err == nil && len(gone) > 0 {
 		err = &volume.StaleError{Keys: gone}
@@ -245,11 +245,11 @@ func checkUsable(ctx context.Context, r *Repository, e *ExpiredError) error {
 	return err
 }
 
-// CheckPublishable is [CheckIntact] that also returns an [*ExpiredError] if a commit has
-// expired and lost content since the caller read it.
-func CheckPublishable(ctx context.Context, r *Repository, commits ...object.ID) error {
-	if err := CheckIntact(ctx, r, commits...); err != nil {
-		return err
+// checkPublishable returns an [*ExpiredError] if an intact commit has expired and lost content
+// since the caller read it.
+func checkPublishable(ctx context.Context, r *Repository, commits []object.ID) error {
+	if len(commits) == 0 {
+		return nil
 	}
 	records, err := r.RecordViewOrEmpty()
 	if err != nil {

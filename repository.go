@@ -692,27 +692,3 @@ func (r *Repository) RecordedTree(ctx context.Context, commit object.ID) (object
 	}
 	return c.Tree, nil
 }
-
-// EditIndex changes the index and publishes it. The caller read from earlier. If from is
-// stale, EditIndex reads the index again. The caller must not use from afterwards.
-func (r *Repository) EditIndex(ctx context.Context, from *index.Index, edit func(idx *index.Index) error) error {
-	return r.Publish(ctx, func(ctx context.Context) error {
-		return index.UpdateWith(ctx, r.dir, index.Options{From: from}, edit)
-	})
-}
-
-// Publish runs f, which changes names but stores no objects.
-func (r *Repository) Publish(ctx context.Context, f func(ctx context.Context) error) error {
-	return r.PublishWith(ctx, nil, f)
-}
-
-// PublishWith seals the objects of session and checks the objects that it relied on. Then
-// it runs f, which changes names. The session may be nil if f names only published objects.
-func (r *Repository) PublishWith(ctx context.Context, session *volume.Session, f func(ctx context.Context) error) error {
-	if session != nil {
-		return session.Publish(ctx, f)
-	}
-	session = r.objects.Begin(volume.SessionOptions{})
-	err := session.Publish(ctx, f)
-	return errors.Join(err, session.Close())
-}

@@ -255,8 +255,8 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 
 	rec := found[0]
 
-	// While Publish runs, no gc removes the content.
-	err = r.Publish(ctx, func(ctx context.Context) error {
+	// Meanwhile, no gc removes the content.
+	undo := func(ctx context.Context) error {
 		if err := graph.CheckPresent(ctx, r.Objects(), rec.Key); err != nil {
 			return err
 		}
@@ -268,7 +268,7 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 			old.On = false
 			return set.Switch(retain.Stamp(r, old))
 		})
-	})
+	}
 
-	return rec, err
+	return rec, r.Publish(ctx, func(tx *kist.Tx) { tx.Run(undo) })
 }

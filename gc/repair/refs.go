@@ -132,21 +132,24 @@ const repairReason = "verify --repair"
 
 // setRef rewrites a damaged or missing ref file.
 func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target string) error {
-	return p.repo.Publish(ctx, func(ctx context.Context) error {
+	return p.repo.Publish(ctx, func(tx *kist.Tx) {
 		switch {
 		case file == "HEAD":
 			branch, _ := refs.BranchOf(target)
-			return p.repo.Refs().SetHead(ctx, refs.Head{Branch: branch, ID: id}, p.repo.Who(), repairReason)
+			tx.SetHead(refs.Head{Branch: branch, ID: id}, repairReason)
 		case !strings.HasPrefix(file, "refs/"):
-			return p.repo.Refs().SetSpecial(ctx, file, id)
+			tx.SetSpecial(file, id)
 		case target != "":
-			return p.repo.Refs().SetRemoteHead(ctx, file, target)
+			tx.Run(func(ctx context.Context) error { return p.repo.Refs().SetRemoteHead(ctx, file, target) })
+		default:
+			tx.Run(func(ctx context.Context) error {
+				err := p.repo.Refs().Repair(ctx, file, id, p.repo.Who(), repairReason)
+				if errors.Is(err, refs.ErrMoved) {
+					return nil // another process repaired it
+				}
+				return err
+			})
 		}
-		err := p.repo.Refs().Repair(ctx, file, id, p.repo.Who(), repairReason)
-		if errors.Is(err, refs.ErrMoved) {
-			return nil // another process repaired it
-		}
-		return err
 	})
 }
 

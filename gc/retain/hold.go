@@ -83,11 +83,8 @@ func Hold(ctx context.Context, r *kist.Repository, o HoldOptions) (record.Record
 
 	hold.Key = object.Key{Kind: object.KindCommit, ID: id}
 
-	// While Publish runs, no gc removes objects.
-	err = r.Publish(ctx, func(ctx context.Context) error {
-		if err := kist.CheckIntact(ctx, r, id); err != nil {
-			return err
-		}
+	// Meanwhile, no gc removes objects.
+	note := func(ctx context.Context) error {
 		records, err := r.RecordView()
 		if err != nil {
 			return err
@@ -106,6 +103,10 @@ func Hold(ctx context.Context, r *kist.Repository, o HoldOptions) (record.Record
 			hold, _ = set.Get(record.Hold, hold.Key)
 			return nil
 		})
+	}
+	err = r.Publish(ctx, func(tx *kist.Tx) {
+		tx.Need(id)
+		tx.Run(note)
 	})
 
 	return hold, err

@@ -65,10 +65,10 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	if err := operation.NoOperation(r); err != nil {
 		return nil, err
 	}
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
 
-	w := &rewriter{r: r, plan: p, rw: session, commits: map[object.ID]object.ID{}, trees: map[object.ID]tree.Info{}}
+	w := &rewriter{r: r, plan: p, rw: tx, commits: map[object.ID]object.ID{}, trees: map[object.ID]tree.Info{}}
 	if dryRun {
 		w.rw = object.NewOverlay(r.Objects())
 	}
@@ -78,7 +78,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	}
 	w.records = set.At(r.Options().Now()) // a hold that is over blocks nothing
 	// From here on, the trees of old commits count as intact.
-	if w.head, _, err = commits.ReadTrusted(ctx, r, session); err != nil {
+	if w.head, _, err = tx.ReadTrusted(ctx); err != nil {
 		return nil, err
 	}
 	changes, err := w.changes(ctx)
@@ -96,7 +96,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 		return result, w.forget(ctx, nil)
 	}
 
-	return result, session.Publish(ctx, func(ctx context.Context) (err error) {
+	tx.Run(func(ctx context.Context) (err error) {
 		if err := w.unchanged(); err != nil {
 			return err
 		}
@@ -105,6 +105,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 		}
 		return w.publish(ctx, changes)
 	})
+	return result, tx.Publish(ctx)
 }
 
 // rewriter is the state of one Run.

@@ -250,7 +250,7 @@ func checkoutClone(ctx context.Context, r *kist.Repository, o CloneOptions, fetc
 			return r.Refs().Head()
 		}
 		head := refs.Head{Branch: co.Create}
-		return head, r.Publish(ctx, func(ctx context.Context) error { return r.Refs().SetHead(ctx, head, r.Who(), "") })
+		return head, r.Publish(ctx, func(tx *kist.Tx) { tx.SetHead(head, "") })
 	}
 
 	noted, err := cloneCommit(ctx, r, full, &co)

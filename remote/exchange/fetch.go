@@ -15,7 +15,6 @@ import (
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
@@ -90,8 +89,8 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 	defer opened.Close()
 	warned := false
 	var result *FetchResult
-	err = kist.RetryStale(func() error {
-		for try := 1; ; try++ {
+	for try := 1; ; try++ {
+		err := r.Update(ctx, func(tx *kist.Tx) error {
 			head, err := opened.Head(ctx)
 			if err != nil {
 				return err
@@ -100,17 +99,18 @@ func Fetch(ctx context.Context, r *kist.Repository, o FetchOptions) (*FetchResul
 				warned = true
 				r.Options().Warn(fmt.Sprintf("remote %q: %v", m.Label(), rootlog.ErrSingleWriter))
 			}
-			result, err = fetch(ctx, r, opened, head, o)
-			if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch
-				return err
-			}
+			result, err = fetch(ctx, tx, opened, head, o)
+			return err
+		})
+		if !errors.Is(err, refs.ErrMoved) || try == 3 { // by another fetch
+			return result, err
 		}
-	})
-	return result, err
+	}
 }
 
 // fetch fetches from a remote that is at head.
-func fetch(ctx context.Context, r *kist.Repository, opened transfer.Source, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
+func fetch(ctx context.Context, tx *kist.Tx, opened transfer.Source, head *rootlog.State, o FetchOptions) (*FetchResult, error) {
+	r := tx.Repository()
 	wanted, gone, err := wanted(r, head, o)
 	if err != nil {
 		return nil, err
@@ -139,13 +139,12 @@ func fetch(ctx context.Context, r *kist.Repository, opened transfer.Source, head
 	}
 
 	f := &fetching{
-		FetchOptions: o, r: r, head: head, session: r.Objects().Begin(volume.SessionOptions{}),
+		FetchOptions: o, r: r, head: head, tx: tx,
 		judge: j, readable: readable, lost: lost, wanted: wanted,
 		received: &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible},
 		result:   &FetchResult{Head: head.Head}, fetchHead: fetchHead,
 	}
 
-	defer f.session.Close()
 	if !o.DryRun {
 		err = f.receive(ctx, opened)
 	}
@@ -163,7 +162,7 @@ type fetching struct {
 	FetchOptions
 	r        *kist.Repository
 	head     *rootlog.State
-	session  *volume.Session
+	tx       *kist.Tx
 	judge    *judge
 	readable bool        // the records here can be read, so new ones are merged
 	have     []object.ID // commits that are complete here
@@ -200,16 +199,16 @@ func (f *fetching) receive(ctx context.Context, opened transfer.Source) error {
 	}
 	if f.ahead != nil && !purged(f.head.Records) {
 		to.BeginChunks = func(ctx context.Context, chunks, bytes int64) {
-			f.ahead.begin(ctx, f.session, &FetchResult{Refs: f.wanted, Head: f.head.Head, Objects: chunks, Bytes: bytes})
+			f.ahead.begin(ctx, f.tx, &FetchResult{Refs: f.wanted, Head: f.head.Head, Objects: chunks, Bytes: bytes})
 		}
 		to.Chunk = f.ahead.chunk
 	}
-	if f.received, err = opened.Fetch(ctx, f.session, f.head, to); err != nil {
+	if f.received, err = opened.Fetch(ctx, f.tx.Session, f.head, to); err != nil {
 		return err
 	}
 
 	f.result.Objects, f.result.Bytes = f.received.Objects, f.received.Bytes
-	if f.result.Lost, err = affectedByLoss(ctx, f.session, want, f.received.Lost); err != nil {
+	if f.result.Lost, err = affectedByLoss(ctx, f.tx, want, f.received.Lost); err != nil {
 		return err
 	}
 
@@ -226,7 +225,7 @@ func (f *fetching) receive(ctx context.Context, opened transfer.Source) error {
 func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 	for i, ref := range f.wanted {
 		if ref.Local != "" && !strings.HasPrefix(ref.Local, refs.Tags) && !ref.Old.IsZero() && ref.Old != ref.New {
-			forward, err := history.IsAncestor(ctx, f.session, ref.Old, ref.New)
+			forward, err := history.IsAncestor(ctx, f.tx, ref.Old, ref.New)
 			if f.DryRun && errors.Is(err, object.ErrNotFound) {
 				f.wanted[i].Unsure = true
 				continue
@@ -242,7 +241,7 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 	f.result.Refs = append(f.wanted, gone...)
 	slices.SortStableFunc(f.result.Refs, func(a, b FetchedRef) int { return strings.Compare(a.Local, b.Local) })
 	if !f.fetchHead.IsZero() && !f.DryRun {
-		id, err := refs.Peel(ctx, f.session, f.fetchHead)
+		id, err := refs.Peel(ctx, f.tx, f.fetchHead)
 		if err != nil {
 			return err
 		}
@@ -252,14 +251,14 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 	if f.DryRun {
 		return f.foresee(ctx)
 	}
-	return f.session.Publish(ctx, f.publish)
+	f.tx.Need(f.have...)
+	f.tx.Run(f.publish)
+	return f.tx.Publish(ctx)
 }
 
-// publish writes the accepted losses, the records and the refs.
+// publish writes the accepted losses, the records and the refs. The fetched commits are complete:
+// the walk of the remote has seen to that.
 func (f *fetching) publish(ctx context.Context) error {
-	if err := kist.CheckIntact(ctx, f.r, f.have...); err != nil {
-		return err
-	}
 	if len(f.result.Lost) > 0 {
 		if err := disk.WriteFile(filepath.Join(f.r.Dir(), kist.LostFile), kist.EncodeLost(f.lost)); err != nil {
 			return err
@@ -443,13 +442,11 @@ func Prune(ctx context.Context, r *kist.Repository, name string, dryRun bool) ([
 	if err != nil || dryRun || len(gone) == 0 {
 		return gone, err
 	}
-	return gone, r.Publish(ctx, func(ctx context.Context) error {
-		var changes []refs.Change
-		for _, f := range gone {
-			changes = append(changes, refs.Change{Name: f.Local, Old: f.Old, Reason: "remote: pruned"})
-		}
-		return r.Refs().Update(ctx, changes, r.Who())
-	})
+	var changes []refs.Change
+	for _, f := range gone {
+		changes = append(changes, refs.Change{Name: f.Local, Old: f.Old, Reason: "remote: pruned"})
+	}
+	return gone, r.Publish(ctx, func(tx *kist.Tx) { tx.Move(changes...) })
 }
 
 // pruned returns the remote-tracking branches below tracking whose branch is gone.

@@ -322,32 +322,35 @@ func lastSeen(r *kist.Repository, remoteName, ref string) (object.ID, error) {
 
 // track moves remote-tracking branches to the pushed commits.
 func track(ctx context.Context, r *kist.Repository, remoteName string, moved []transfer.RefResult) error {
-	return r.Publish(ctx, func(ctx context.Context) error {
-		var changes []refs.Change
-		var now []object.ID
-		for _, m := range moved {
-			branch, ok := strings.CutPrefix(m.Name, refs.Heads)
-			if !ok || m.Err != nil {
-				continue
-			}
-			name := refs.Remotes + remoteName + "/" + branch
-			old, err := r.Refs().Get(name)
-			if err != nil && !errors.Is(err, refs.ErrNotFound) {
-				return err
-			}
-			if old != m.New {
-				changes = append(changes, refs.Change{Name: name, Old: old, New: m.New, Reason: "update by push"})
-				now = append(now, m.New)
-			}
+	var deleted, changed []refs.Change
+	for _, m := range moved {
+		branch, ok := strings.CutPrefix(m.Name, refs.Heads)
+		if !ok || m.Err != nil {
+			continue
 		}
-		if err := kist.CheckIntact(ctx, r, now...); err != nil { // the pushed branch may be gone
+		name := refs.Remotes + remoteName + "/" + branch
+		old, err := r.Refs().Get(name)
+		if err != nil && !errors.Is(err, refs.ErrNotFound) {
 			return err
 		}
-		if err := changeRefs(ctx, r, changes); !errors.Is(err, refs.ErrMoved) { // a fetch moved it to a newer value
-			return err
+		change := refs.Change{Name: name, Old: old, New: m.New, Reason: "update by push"}
+		switch {
+		case old == m.New:
+		case m.New.IsZero():
+			deleted = append(deleted, change)
+		default:
+			changed = append(changed, change)
 		}
-		return nil
+	}
+
+	err := r.Publish(ctx, func(tx *kist.Tx) {
+		tx.Move(deleted...) // the name of one may be a folder in that of another
+		tx.Move(changed...)
 	})
+	if errors.Is(err, refs.ErrMoved) { // a fetch moved it to a newer value
+		return nil
+	}
+	return err
 }
 
 // changeRefs changes refs. Those to be deleted come first: the name of one may

@@ -1,7 +1,6 @@
 package kisttest
 
 import (
-	"context"
 	"maps"
 	"path"
 	"slices"
@@ -35,28 +34,24 @@ func Mirror(t *testing.T, dir string, history []Version) *kist.Repository {
 	r, err := kist.Init(ctx, dir, kist.Options{}, kist.InitOptions{})
 	Check(t, err)
 	t.Cleanup(func() { r.Close() })
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
 	var ids []object.ID
 	var changes []refs.Change
 	for i, v := range history {
-		c := &object.Commit{Tree: putFiles(t, session, v.Files), Message: strconv.Itoa(i) + "\n"}
+		c := &object.Commit{Tree: putFiles(t, tx, v.Files), Message: strconv.Itoa(i) + "\n"}
 		c.Committer = object.Signature{Name: "A", Email: "a@x", Time: object.TimeOf(v.When(i))}
 		c.Author = c.Committer
 		for _, p := range v.Parents {
 			c.Parents = append(c.Parents, ids[p])
 		}
-		data, err := c.Encode()
-		Check(t, err)
-		id, err := session.Put(ctx, object.KindCommit, data)
+		id, err := tx.PutCommit(ctx, c)
 		Check(t, err)
 		ids = append(ids, id)
 		changes = append(changes, refs.Change{Name: refs.Tags + "t" + strconv.Itoa(i), New: id})
 	}
-	changes = append(changes, refs.Change{Name: refs.Heads + "main", New: ids[len(ids)-1]})
-	Check(t, session.Publish(ctx, func(ctx context.Context) error {
-		return r.Refs().Update(ctx, changes, refs.Who{})
-	}))
+	tx.Move(append(changes, refs.Change{Name: refs.Heads + "main", New: ids[len(ids)-1]})...)
+	Check(t, tx.Publish(ctx))
 	return r
 }
 

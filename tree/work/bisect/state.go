@@ -162,21 +162,14 @@ func Subject(ctx context.Context, r *kist.Repository, id object.ID) string {
 // record sets marks. The keys of values are their names below refs/bisect/.
 func (s *State) record(ctx context.Context, r *kist.Repository, values map[string]object.ID) error {
 	var changes []refs.Change
-	var commits []object.ID
 	for name, id := range values {
 		old, err := r.Refs().Get(refs.Bisect + name)
 		if err != nil && !errors.Is(err, refs.ErrNotFound) {
 			return err
 		}
 		changes = append(changes, refs.Change{Name: refs.Bisect + name, Old: old, New: id})
-		commits = append(commits, id)
 	}
-	return r.Publish(ctx, func(ctx context.Context) error {
-		if err := kist.CheckIntact(ctx, r, commits...); err != nil {
-			return err
-		}
-		return r.Refs().Update(ctx, changes, r.Who())
-	})
+	return r.Publish(ctx, func(tx *kist.Tx) { tx.Move(changes...) })
 }
 
 // clear removes all marks.
@@ -189,5 +182,5 @@ func clear(ctx context.Context, r *kist.Repository) error {
 	for _, ref := range list {
 		changes = append(changes, refs.Change{Name: ref.Name, Old: ref.ID})
 	}
-	return r.Publish(ctx, func(ctx context.Context) error { return r.Refs().Update(ctx, changes, r.Who()) })
+	return r.Publish(ctx, func(tx *kist.Tx) { tx.Move(changes...) })
 }

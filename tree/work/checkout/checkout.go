@@ -55,24 +55,17 @@ func Switch(ctx context.Context, r *kist.Repository, o SwitchOptions) (refs.Head
 		return old, err
 	}
 
-	publish := func(ctx context.Context) error {
-		if len(changes) > 0 {
-			if err := r.Refs().Update(ctx, changes, r.Who()); err != nil {
-				return err
-			}
-		}
+	names := func(tx *kist.Tx) {
+		tx.Move(changes...)
 		if next != old {
-			if err := r.Refs().SetHead(ctx, next, r.Who(), refs.CheckoutReason(old, next)); err != nil {
-				return err
-			}
+			tx.SetHead(next, refs.CheckoutReason(old, next))
 		}
 		if o.Force {
-			return operation.ClearState(ctx, r)
+			operation.ClearState(tx)
 		}
-		return nil
 	}
 
-	err = SwitchTree(ctx, r, Tips{From: Tip{old.ID, from}, To: Tip{next.ID, to}, Force: o.Force, Progress: o.Progress, Publish: publish})
+	err = SwitchTree(ctx, r, Tips{From: Tip{old.ID, from}, To: Tip{next.ID, to}, Force: o.Force, Progress: o.Progress, Names: names})
 	if err != nil && !stage.IsPartial(err) {
 		return old, err
 	}
@@ -215,11 +208,11 @@ type Tips struct {
 	Force    bool // discard staged and changed content, and untracked content in the way
 	KeepGit  bool // leave git's own folders as they are, whatever the configuration says
 	Progress kist.Progress
-	Publish  func(ctx context.Context) error // moves HEAD after the index
+	Names    func(tx *kist.Tx) // notes the move of HEAD, which follows that of the index
 }
 
-// SwitchTree brings worktree and index from one tree to another, and then calls
-// s.Publish. Staged and changed content stays at paths that are equal in both
+// SwitchTree brings worktree and index from one tree to another, and then changes the names
+// that s.Names notes. Staged and changed content stays at paths that are equal in both
 // trees. Elsewhere it is an obstacle, except with s.Force.
 //
 // A kill at any moment leaves each file old or new. The command can be repeated:
@@ -252,7 +245,7 @@ type Planned struct {
 // are as for [SwitchTree].
 func Plan(ctx context.Context, r *kist.Repository, idx *index.Index, objects object.Reader, s Tips) (*Planned, error) {
 	from, to := s.From, s.To
-	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, Publish: s.Publish, Needs: []object.ID{from.Commit, to.Commit}}
+	o := stage.ApplyOptions{Progress: s.Progress, KeepGit: s.KeepGit, Replaces: true, Names: s.Names, Needs: []object.ID{from.Commit, to.Commit}}
 	switch {
 	case s.Force:
 		o.Needs = []object.ID{to.Commit}

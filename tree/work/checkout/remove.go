@@ -102,7 +102,7 @@ func Remove(ctx context.Context, r *kist.Repository, o RemoveOptions) ([]string,
 	}
 
 	if o.Cached {
-		return removed, r.EditIndex(ctx, idx, remove)
+		return removed, r.Publish(ctx, func(tx *kist.Tx) { tx.EditIndex(idx, remove) })
 	}
 
 	return removed, stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{Edit: remove})
@@ -297,12 +297,14 @@ func checkMove(r *kist.Repository, idx *index.Index, m Moved, others []Moved) er
 // stageMoves repeats the moves in the index, even if the command was
 // interrupted meanwhile.
 func stageMoves(ctx context.Context, r *kist.Repository, idx *index.Index, moves []Moved) error {
-	return r.EditIndex(context.WithoutCancel(ctx), idx, func(idx *index.Index) error {
-		for _, m := range moves {
-			if err := idx.Move(m.From, m.To); err != nil {
-				return err
+	return r.Publish(context.WithoutCancel(ctx), func(tx *kist.Tx) {
+		tx.EditIndex(idx, func(idx *index.Index) error {
+			for _, m := range moves {
+				if err := idx.Move(m.From, m.To); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
 	})
 }

@@ -2,7 +2,6 @@ package checkout
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -45,21 +44,15 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		}
 	}
 
-	move := func(ctx context.Context) error {
-		if err := kist.CheckIntact(ctx, r, id); err != nil {
-			return err
-		}
+	move := func(tx *kist.Tx) {
+		tx.Need(id)
 		if !head.Unborn() {
-			if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
-				return err
-			}
+			tx.SetSpecial(refs.OrigHead, head.ID)
 		}
 		if !id.IsZero() {
-			if err := MoveHead(ctx, r, head, id, "reset: moving to "+rev); err != nil {
-				return err
-			}
+			tx.MoveHead(head, id, "reset: moving to "+rev)
 		}
-		return operation.Reset(ctx, r)
+		operation.Reset(tx)
 	}
 
 	var lost []compare.LostFolder
@@ -70,11 +63,9 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		}
 		return id, r.Publish(ctx, move)
 	case ResetMixed:
-		err := r.Publish(ctx, func(ctx context.Context) error {
-			if err := kist.CheckPublishable(ctx, r, id); err != nil {
-				return err
-			}
-			err := index.Update(ctx, r.Dir(), func(idx *index.Index) error {
+		err := r.Publish(ctx, func(tx *kist.Tx) {
+			tx.NeedUsable(id)
+			tx.EditIndex(nil, func(idx *index.Index) error {
 				known := compare.NewKnown(r.Objects())
 				err := idx.ReadTree(ctx, known, to)
 				if err == nil {
@@ -82,10 +73,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 				}
 				return err
 			})
-			if err != nil {
-				return err
-			}
-			return move(ctx)
+			move(tx)
 		})
 		return id, compare.WithLost(err, lost)
 	}
@@ -95,17 +83,5 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 		return id, err
 	}
 
-	return id, SwitchTree(ctx, r, Tips{From: Tip{head.ID, from}, To: Tip{id, to}, Force: true, Progress: progress, Publish: move})
-}
-
-// MoveHead moves HEAD's branch, or HEAD itself if it is detached.
-func MoveHead(ctx context.Context, r *kist.Repository, head refs.Head, id object.ID, reason string) error {
-	change := refs.Change{Name: "HEAD", Old: head.ID, New: id, Reason: reason}
-	if head.Branch != "" {
-		change.Name = refs.Heads + head.Branch
-	}
-	if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
-		return fmt.Errorf("move HEAD: %w", err)
-	}
-	return nil
+	return id, SwitchTree(ctx, r, Tips{From: Tip{head.ID, from}, To: Tip{id, to}, Force: true, Progress: progress, Names: move})
 }

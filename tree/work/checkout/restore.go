@@ -223,14 +223,14 @@ func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, sou
 		return 0, err
 	}
 
-	return len(changes), r.EditIndex(ctx, idx, func(idx *index.Index) error {
-		if err := kist.CheckPublishable(ctx, r, source.Commit); err != nil {
-			return err
-		}
-		if err := StageChanges(idx, changes, o.Overlay); err != nil {
-			return err
-		}
-		return cmp.Or(compare.StageLost(idx, lost, true), ClearConflicts(idx, o.Paths))
+	return len(changes), r.Publish(ctx, func(tx *kist.Tx) {
+		tx.NeedUsable(source.Commit)
+		tx.EditIndex(idx, func(idx *index.Index) error {
+			if err := StageChanges(idx, changes, o.Overlay); err != nil {
+				return err
+			}
+			return cmp.Or(compare.StageLost(idx, lost, true), ClearConflicts(idx, o.Paths))
+		})
 	})
 }
 

@@ -30,9 +30,8 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 	if err != nil {
 		return err
 	}
-	clear := func(ctx context.Context) error { return operation.ClearState(ctx, r) }
 	if op == operation.Merging {
-		partial, err := abortStep(ctx, r, clear, s.Progress)
+		partial, err := abortStep(ctx, r, operation.ClearState, s.Progress)
 		if err != nil {
 			return err
 		}
@@ -40,7 +39,7 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 	}
 
 	if s.Untouched() {
-		return s.abortUntouched(ctx, clear)
+		return s.abortUntouched(ctx)
 	}
 	if err := s.settle(ctx, head); err != nil {
 		return err
@@ -62,32 +61,32 @@ func Abort(ctx context.Context, r *kist.Repository, op operation.Operation, o St
 	}
 
 	if op != operation.Rebasing && s.To.IsZero() && head.ID != s.Left {
-		return errors.Join(s.partial, r.Publish(ctx, clear))
+		return errors.Join(s.partial, r.Publish(ctx, operation.ClearState))
 	}
-	err = s.switchTo(ctx, from, s.Start, func(ctx context.Context) error {
-		if err := s.goBack(ctx, head); err != nil || s.unstashes() {
-			return err // without an error, the stash is still to be applied
+	err = s.switchTo(ctx, from, s.Start, func(tx *kist.Tx) {
+		s.goBack(tx, head)
+		if !s.unstashes() { // otherwise the stash is still to be applied
+			operation.ClearState(tx)
 		}
-		return clear(ctx)
 	})
 	if err == nil && s.unstashes() {
-		err = s.abortUntouched(ctx, clear)
+		err = s.abortUntouched(ctx)
 	}
 	return errors.Join(s.partial, err)
 }
 
 // abortUntouched ends a rebase that has not moved HEAD, and applies its stash.
-func (s *sequence) abortUntouched(ctx context.Context, clear func(context.Context) error) error {
+func (s *sequence) abortUntouched(ctx context.Context) error {
 	if !s.unstashes() {
-		return s.r.Publish(ctx, clear)
+		return s.r.Publish(ctx, operation.ClearState)
 	}
 	cleared := false
-	err := s.Unstash(ctx, s.r, func(ctx context.Context) error {
+	err := s.Unstash(ctx, s.r, func(tx *kist.Tx) {
 		cleared = true
-		return clear(ctx)
+		operation.ClearState(tx)
 	})
 	if err == nil && !cleared {
-		err = s.r.Publish(ctx, clear)
+		err = s.r.Publish(ctx, operation.ClearState)
 	}
 	return err
 }
@@ -106,14 +105,14 @@ func (s *sequence) undoUnstash(ctx context.Context, head object.ID) error {
 	if err != nil {
 		return err
 	}
-	session := s.r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
+	tx := s.r.Begin(volume.SessionOptions{})
+	defer tx.Close()
 
-	merged, err := m.over(ctx, s.r, s.r.Unpurged(session), at.Tree)
+	merged, err := m.over(ctx, s.r, s.r.Unpurged(tx), at.Tree)
 	if err != nil || len(merged.Conflicts) > 0 {
 		return err
 	}
-	if err := session.Publish(ctx, func(context.Context) error { return nil }); err != nil {
+	if err := tx.Publish(ctx); err != nil {
 		return err
 	}
 	before, after := checkout.Tip{Commit: head, Tree: at.Tree}, checkout.Tip{Commit: head, Tree: merged.Tree.ID}
@@ -124,7 +123,7 @@ func (s *sequence) undoUnstash(ctx context.Context, head object.ID) error {
 }
 
 // switchTo brings worktree and index from one commit to another, as switchTree does.
-func (s *sequence) switchTo(ctx context.Context, from, to object.ID, publish func(context.Context) error) error {
+func (s *sequence) switchTo(ctx context.Context, from, to object.ID, names func(tx *kist.Tx)) error {
 	old, err := kist.CommitTree(ctx, s.r, from)
 	if err != nil {
 		return err
@@ -133,7 +132,7 @@ func (s *sequence) switchTo(ctx context.Context, from, to object.ID, publish fun
 	if err != nil {
 		return err
 	}
-	return s.switchTree(ctx, checkout.Tips{From: checkout.Tip{Commit: from, Tree: old}, To: checkout.Tip{Commit: to, Tree: new}, Publish: publish})
+	return s.switchTree(ctx, checkout.Tips{From: checkout.Tip{Commit: from, Tree: old}, To: checkout.Tip{Commit: to, Tree: new}, Names: names})
 }
 
 // switchTree is [checkout.SwitchTree]. It keeps the error for paths that could not be written
@@ -148,31 +147,28 @@ func (s *sequence) switchTree(ctx context.Context, tips checkout.Tips) error {
 	return err
 }
 
-// goBack moves HEAD to Start, and in a rebase to its branch.
-func (s *sequence) goBack(ctx context.Context, head refs.Head) error {
+// goBack notes that HEAD moves to Start, and in a rebase to its branch.
+func (s *sequence) goBack(tx *kist.Tx, head refs.Head) {
 	if s.Operation != operation.Rebasing {
-		return s.setHead(ctx, head, headMove{s.Start, string(s.Operation) + ": back to where it began"})
+		s.setHead(tx, head, headMove{s.Start, string(s.Operation) + ": back to where it began"})
+		return
 	}
-
 	branch, ok := refs.BranchOf(s.Branch)
 	if !ok {
-		return s.setHead(ctx, head, headMove{s.Start, "rebase (abort): returning to " + s.Start.String()})
+		s.setHead(tx, head, headMove{s.Start, "rebase (abort): returning to " + s.Start.String()})
+		return
 	}
-	if have, err := s.r.Refs().Get(s.Branch); err != nil {
-		return err
-	} else if have == head.ID && have != s.Start { // a killed rebase had moved it
-		change := refs.Change{Name: s.Branch, Old: have, New: s.Start, Reason: "rebase (abort): back to where it began"}
-		if err := s.r.Refs().Update(ctx, []refs.Change{change}, s.r.Who()); err != nil {
-			return err
-		}
+
+	if have, err := s.r.Refs().Get(s.Branch); err == nil && have == head.ID && have != s.Start { // a killed rebase had moved it
+		tx.Move(refs.Change{Name: s.Branch, Old: have, New: s.Start, Reason: "rebase (abort): back to where it began"})
 	}
-	return s.r.Refs().SetHead(ctx, refs.Head{Branch: branch, ID: s.Start}, s.r.Who(), "rebase (abort): returning to "+s.Branch)
+	tx.SetHead(refs.Head{Branch: branch, ID: s.Start}, "rebase (abort): returning to "+s.Branch)
 }
 
-// abortStep restores HEAD's version of the paths that a merge touched, and
-// then calls end. The first result is the error for paths that could not be
+// abortStep restores HEAD's version of the paths that a merge touched, with the changes of
+// names that end notes. The first result is the error for paths that could not be
 // written.
-func abortStep(ctx context.Context, r *kist.Repository, end func(context.Context) error, progress kist.Progress) (partial, err error) {
+func abortStep(ctx context.Context, r *kist.Repository, end func(tx *kist.Tx), progress kist.Progress) (partial, err error) {
 	head, err := compare.OfHead(ctx, r)
 	if err != nil {
 		return nil, err
@@ -212,7 +208,7 @@ func abortStep(ctx context.Context, r *kist.Repository, end func(context.Context
 	}
 
 	err = stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{
-		Progress: progress, Unchanged: unchanged, Lost: lost, Publish: end,
+		Progress: progress, Unchanged: unchanged, Lost: lost, Names: end,
 		Edit: func(idx *index.Index) error { return checkout.ClearConflicts(idx, nil) },
 	})
 	if stage.IsPartial(err) {

@@ -134,14 +134,14 @@ func TestAbortBringsBackLocalChanges(t *testing.T) {
 			Operation: operation.Rebasing, Branch: "refs/heads/topic", Start: topic, Onto: onto,
 			Rest: operation.StepsOf(operation.Pick, []object.ID{topic}),
 		}
-		record := func(ctx context.Context, id object.ID) error {
+		record := func(tx *kist.Tx, id object.ID) {
 			state.Stash = id
-			return operation.SetState(ctx, s.Repo, state)
+			operation.SetState(tx, state)
 		}
 		_, err := stash.Push(t.Context(), s.Repo, stash.PushOptions{Message: rebase.StashMessage, Recording: record})
 		s.Check(err)
 		killed := errors.New("killed")
-		o := commits.StepOptions{Unstash: func(context.Context, *kist.Repository, func(context.Context) error) error {
+		o := commits.StepOptions{Unstash: func(context.Context, *kist.Repository, func(tx *kist.Tx)) error {
 			s.Write("file", "one\n2\n3\nlocal\n")
 			return killed
 		}}
@@ -149,7 +149,7 @@ func TestAbortBringsBackLocalChanges(t *testing.T) {
 			t.Fatalf("rebase: error %v, want killed", err)
 		}
 		if inAbort {
-			o.Unstash = func(context.Context, *kist.Repository, func(context.Context) error) error { return killed }
+			o.Unstash = func(context.Context, *kist.Repository, func(tx *kist.Tx)) error { return killed }
 			if err := commits.Abort(t.Context(), s.Repo, operation.Rebasing, o); !errors.Is(err, killed) {
 				t.Fatalf("abort: error %v, want killed", err)
 			}

@@ -24,8 +24,8 @@ type ApplyOptions struct {
 	// there are conflicts.
 	Stage func(ctx context.Context, rw object.ReadWriter, ours object.ID, merged *tree.MergeResult) (object.ID, error)
 
-	// Publish moves refs together with the index; nil: none.
-	Publish func(ctx context.Context) error
+	// Names notes changes of names, to publish after the index; nil: none.
+	Names func(tx *kist.Tx)
 
 	Progress kist.Progress
 }
@@ -40,7 +40,7 @@ func Apply(ctx context.Context, r *kist.Repository, o ApplyOptions) (conflicts [
 	if err != nil {
 		return nil, err
 	}
-	err = kist.RetryStale(func() error {
+	err = r.Update(ctx, func(tx *kist.Tx) error {
 		ours, err := writeIndex(ctx, r)
 		if err != nil {
 			return err
@@ -49,7 +49,7 @@ func Apply(ctx context.Context, r *kist.Repository, o ApplyOptions) (conflicts [
 		if ours == o.Base && o.AtBase != "" {
 			labels.Ours = o.AtBase
 		}
-		conflicts, err = mergeTrees(ctx, r, &threeWay{
+		conflicts, err = mergeTrees(ctx, tx, &threeWay{
 			head: head, ours: ours, theirs: o.Theirs, labels: labels, needs: o.Needs, apply: &o, progress: o.Progress,
 			base: func(context.Context, object.ReadWriter) (object.ID, error) { return o.Base, nil },
 		})

@@ -8,7 +8,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree/work/checkout"
@@ -38,7 +37,7 @@ func CreateBranch(ctx context.Context, r *kist.Repository, name, rev string, for
 	if err != nil {
 		return change.New, err
 	}
-	return change.New, updateRef(ctx, r, nil, change)
+	return change.New, r.Publish(ctx, func(tx *kist.Tx) { tx.Move(change) })
 }
 
 // DeleteBranch deletes a branch, given its full name, and returns its commit.
@@ -70,7 +69,7 @@ func DeleteBranch(ctx context.Context, r *kist.Repository, name string, force bo
 			return id, err
 		}
 	}
-	return id, updateRef(ctx, r, nil, refs.Change{Name: name, Old: id, Reason: "branch: deleted"})
+	return id, r.Publish(ctx, func(tx *kist.Tx) { tx.Move(refs.Change{Name: name, Old: id, Reason: "branch: deleted"}) })
 }
 
 // isMerged reports whether HEAD or the upstream of a branch reaches id, the
@@ -112,14 +111,15 @@ func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, forc
 	if err != nil || m.from == to {
 		return err
 	}
-	err = r.Publish(ctx, func(ctx context.Context) error {
+	err = r.Publish(ctx, func(tx *kist.Tx) {
 		if m.unborn {
-			return r.Refs().SetHead(ctx, refs.Head{Branch: to}, r.Who(), "")
+			tx.SetHead(refs.Head{Branch: to}, "")
+			return
 		}
-		if err := m.makeRoom(ctx, r); err != nil {
-			return err
-		}
-		return r.Refs().Rename(ctx, refs.Heads+m.from, refs.Heads+to, r.Who())
+		m.makeRoom(tx)
+		tx.Run(func(ctx context.Context) error {
+			return r.Refs().Rename(ctx, refs.Heads+m.from, refs.Heads+to, r.Who())
+		})
 	})
 	if err != nil {
 		return err
@@ -138,11 +138,11 @@ func CopyBranch(ctx context.Context, r *kist.Repository, from, to string, force 
 	case m.unborn:
 		return kist.ErrUnborn
 	}
-	err = r.Publish(ctx, func(ctx context.Context) error {
-		if err := m.makeRoom(ctx, r); err != nil {
-			return err
-		}
-		return refs.Copy(ctx, r.Refs(), refs.Heads+m.from, refs.Heads+to, r.Who())
+	err = r.Publish(ctx, func(tx *kist.Tx) {
+		m.makeRoom(tx)
+		tx.Run(func(ctx context.Context) error {
+			return refs.Copy(ctx, r.Refs(), refs.Heads+m.from, refs.Heads+to, r.Who())
+		})
 	})
 	if err != nil {
 		return err
@@ -194,13 +194,11 @@ func newBranchMove(r *kist.Repository, from, to string, force bool) (m branchMov
 	return m, notCheckedOut(r, to)
 }
 
-// makeRoom deletes the branch that is replaced.
-func (m branchMove) makeRoom(ctx context.Context, r *kist.Repository) error {
-	if m.was.IsZero() {
-		return nil
+// makeRoom notes the deletion of the branch that is replaced.
+func (m branchMove) makeRoom(tx *kist.Tx) {
+	if !m.was.IsZero() {
+		tx.Move(refs.Change{Name: refs.Heads + m.to, Old: m.was, Reason: "branch: replaced by " + m.from})
 	}
-	change := refs.Change{Name: refs.Heads + m.to, Old: m.was, Reason: "branch: replaced by " + m.from}
-	return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
 }
 
 // moveUpstream moves the upstream of one branch to another.
@@ -233,23 +231,6 @@ func notRebased(r *kist.Repository, branch string) error {
 	return err
 }
 
-// updateRef publishes the change of a ref, with the objects of a session if it is
-// not nil. It checks that the new value still exists.
-func updateRef(ctx context.Context, r *kist.Repository, session *volume.Session, change refs.Change) error {
-	return r.PublishWith(ctx, session, func(ctx context.Context) error {
-		if !change.New.IsZero() {
-			commit, err := refs.Peel(ctx, r.Objects(), change.New)
-			if err == nil {
-				err = kist.CheckIntact(ctx, r, commit)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
-	})
-}
-
 // TagOptions configure [CreateTag].
 type TagOptions struct {
 	Name     string
@@ -265,37 +246,33 @@ func CreateTag(ctx context.Context, r *kist.Repository, o TagOptions) (id, was o
 	if was, err = checkout.CheckNew(r, refs.Tags, o.Name, o.Force); err != nil {
 		return id, was, err
 	}
-	err = kist.RetryStale(func() error {
-		id, err = createTag(ctx, r, o, was)
+	err = r.Update(ctx, func(tx *kist.Tx) error {
+		id, err = createTag(ctx, tx, o, was)
 		return err
 	})
 	return id, was, err
 }
 
-func createTag(ctx context.Context, r *kist.Repository, o TagOptions, was object.ID) (object.ID, error) {
+func createTag(ctx context.Context, tx *kist.Tx, o TagOptions, was object.ID) (object.ID, error) {
+	r := tx.Repository()
 	id, err := r.Resolve(ctx, o.Rev)
 	if err != nil {
 		return id, err
 	}
 
 	change := refs.Change{Name: refs.Tags + o.Name, Old: was, New: id, Reason: "tag: " + o.Rev}
-	if o.Message == "" && !o.Annotate {
-		return id, updateRef(ctx, r, nil, change)
+	if o.Message != "" || o.Annotate {
+		tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Signature(), Message: o.Message}
+		data, err := tag.Encode()
+		if err != nil {
+			return id, err
+		}
+		if change.New, err = tx.Put(ctx, object.KindTag, data); err != nil {
+			return id, err
+		}
 	}
-
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-
-	tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Signature(), Message: o.Message}
-	data, err := tag.Encode()
-	if err != nil {
-		return id, err
-	}
-	if change.New, err = session.Put(ctx, object.KindTag, data); err != nil {
-		return id, err
-	}
-
-	return change.New, updateRef(ctx, r, session, change)
+	tx.Move(change)
+	return change.New, nil
 }
 
 // DeleteTag deletes a tag and returns its value.
@@ -307,5 +284,5 @@ func DeleteTag(ctx context.Context, r *kist.Repository, name string) (object.ID,
 	if err != nil {
 		return id, err
 	}
-	return id, updateRef(ctx, r, nil, refs.Change{Name: refs.Tags + name, Old: id})
+	return id, r.Publish(ctx, func(tx *kist.Tx) { tx.Move(refs.Change{Name: refs.Tags + name, Old: id}) })
 }

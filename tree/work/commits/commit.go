@@ -16,7 +16,6 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
-	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
@@ -73,8 +72,8 @@ func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 	}
 
 	var result *CommitResult
-	err := kist.RetryStale(func() (err error) {
-		result, err = tryCommit(ctx, r, o)
+	err := r.Update(ctx, func(tx *kist.Tx) (err error) {
+		result, err = tryCommit(ctx, tx, o)
 		return err
 	})
 	if err != nil {
@@ -85,9 +84,9 @@ func Commit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitRe
 	return result, nil
 }
 
-// tryCommit makes the commit from the present index. The error is a
-// [*volume.StaleError] if another process removed objects meanwhile.
-func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*CommitResult, error) {
+// tryCommit makes the commit from the present index.
+func tryCommit(ctx context.Context, tx *kist.Tx, o CommitOptions) (*CommitResult, error) {
+	r := tx.Repository()
 	state, err := operation.Current(r)
 	if err != nil {
 		return nil, err
@@ -96,25 +95,12 @@ func tryCommit(ctx context.Context, r *kist.Repository, o CommitOptions) (*Commi
 		return nil, ErrNothingToCommit
 	}
 
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-
-	head, idx, err := ReadTrusted(ctx, r, session)
+	head, idx, err := tx.ReadTrusted(ctx)
 	if err != nil {
 		return nil, err
 	}
-
-	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, session: session}
-	result, err := p.finish(ctx, r)
-	if errors.Is(err, object.ErrNotFound) {
-		// Another process may have moved HEAD or changed the index, and
-		// removed their old objects. Publish finds out whether objects were
-		// removed, so that the caller can retry.
-		notFound := err
-		err = session.Publish(ctx, func(context.Context) error { return notFound })
-	}
-
-	return result, err
+	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
+	return p.finish(ctx, r)
 }
 
 // mayBeSame reports whether a commit without changes is allowed.
@@ -140,13 +126,11 @@ func surelySame(ctx context.Context, r *kist.Repository) bool {
 // pending is a commit in the making, with the index that it records.
 type pending struct {
 	CommitOptions
-	state   operation.State
-	head    refs.Head
-	idx     *index.Index
-	session *volume.Session
-
+	state operation.State
+	head  refs.Head
+	idx   *index.Index
+	tx    *kist.Tx
 	files *stage.Prepared // edits that idx has and the stored index may not have; nil: there are none
-	saved bool            // the stored index has them
 }
 
 // finish makes the commit and moves HEAD to it.
@@ -169,13 +153,13 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 	if expired != nil && !errors.Is(expired, kist.ErrExpired) {
 		return nil, expired
 	}
-	if err := writeStaged(ctx, p.session, p.idx, c); err != nil {
+	if err := writeStaged(ctx, p.tx, p.idx, c); err != nil {
 		return nil, err
 	}
 	if !p.mayBeSame(p.state) {
 		changed := oldTree != c.Tree
 		if changed && expired == nil && !p.Times {
-			if changed, err = differ(ctx, p.session, oldTree, c.Tree); err != nil {
+			if changed, err = differ(ctx, p.tx, oldTree, c.Tree); err != nil {
 				return nil, err
 			}
 		}
@@ -189,15 +173,7 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 		return nil, err
 	}
 
-	// The commit exists now, so an error from here on is only a warning.
-	if p.step {
-		p.state.Left = id
-	}
-	if err := operation.EndStep(ctx, r, p.state); err != nil {
-		r.Options().Warn(fmt.Sprintf("the state of the %s could not be removed: %v", p.state.Operation, err))
-	}
-
-	result := &CommitResult{ID: id, Commit: c, Branch: p.head.Branch, Stats: p.session.Stats()}
+	result := &CommitResult{ID: id, Commit: c, Branch: p.head.Branch, Stats: p.tx.Stats()}
 	if expired != nil {
 		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", expired))
 		result.Unknown = true
@@ -216,29 +192,17 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 	return result, nil
 }
 
-// ReadTrusted reads HEAD and the index. The session then assumes, without checks,
-// that HEAD's commit and the trees of the index are intact.
-func ReadTrusted(ctx context.Context, r *kist.Repository, session *volume.Session) (head refs.Head, idx *index.Index, err error) {
-	err = session.Trust(ctx, func() error {
-		if head, err = r.Refs().Head(); err == nil {
-			idx, err = r.Index()
-		}
-		return err
-	})
-	return head, idx, err
-}
-
 // draft returns the new commit, without its tree, and the commit to compare it
 // with, zero if there is none.
 func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
-	c = &object.Commit{Message: p.Message, Host: cmp.Or(p.Host, r.Options().Host), Committer: r.Signature()}
-	c.Author = c.Committer
+	c = kist.NewCommit(r, tree.Info{}, p.Message, p.head.ID)
+	c.Host = cmp.Or(p.Host, c.Host)
 	if !p.head.ID.IsZero() {
 		parent, err := object.ReadCommit(ctx, r.Objects(), p.head.ID)
 		if err != nil {
 			return nil, old, err
 		}
-		c.Parents, old = []object.ID{p.head.ID}, p.head.ID
+		old = p.head.ID
 		if p.Amend || p.state.Doing.Amends() {
 			c.Parents, c.Author = parent.Parents, parent.Author
 			if c.Message == "" && p.Amend {
@@ -280,14 +244,14 @@ func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Comm
 }
 
 // writeStaged stores the trees of the index and sets them in c.
-func writeStaged(ctx context.Context, session *volume.Session, idx *index.Index, c *object.Commit) error {
-	info, err := idx.WriteTree(ctx, session)
+func writeStaged(ctx context.Context, rw object.ReadWriter, idx *index.Index, c *object.Commit) error {
+	info, err := idx.WriteTree(ctx, rw)
 	if err != nil {
 		return err
 	}
 	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
 	if skipped := idx.Skipped(); len(skipped) > 0 {
-		return c.SetSkipped(ctx, session, skipped)
+		return c.SetSkipped(ctx, rw, skipped)
 	}
 	return nil
 }
@@ -302,53 +266,47 @@ func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, e
 	return !known.Complete(), nil
 }
 
-// publish stores c and moves HEAD to it.
+// publish stores c, moves HEAD to it, and ends the step at hand.
 func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
-	data, err := c.Encode()
-	if err != nil {
-		return object.ID{}, err
-	}
-
-	id, err := p.session.Put(ctx, object.KindCommit, data)
+	id, err := p.tx.PutCommit(ctx, c)
 	if err != nil {
 		return id, err
 	}
 
-	return id, p.session.Publish(ctx, func(ctx context.Context) error {
-		if p.files != nil {
-			if err := p.files.Save(ctx); err != nil {
-				return err
-			}
-			p.saved = true
-		}
-		if err := kist.CheckIntact(ctx, r, c.Parents...); err != nil {
-			return err
-		}
-		if p.step { // an abort after a kill has to know the commit
-			next := p.state
-			next.Doing, next.To = "", id
-			if err := operation.SetState(ctx, r, next); err != nil {
-				return err
-			}
-		}
-		if err := checkout.MoveHead(ctx, r, p.head, id, p.reason(c)); err != nil {
-			return err
-		}
-		if p.saved {
-			return nil // files.Save wrote the new trees, too
-		}
-		// Keep the written trees in the index, so that the next commit need
-		// not write them. If that fails, or another process is changing the
-		// index, the next commit writes them.
-		_, err := index.UpdateIfFree(ctx, r.Dir(), p.idx, func(now *index.Index) error {
-			now.CopyTrees(p.idx)
+	if p.files != nil {
+		p.files.NoteIndex(p.tx)
+	}
+	if p.step { // an abort after a kill has to know the commit
+		next := p.state
+		next.Doing, next.To = "", id
+		operation.SetState(p.tx, next)
+	}
+	p.tx.MoveHead(p.head, id, p.reason(c))
+
+	if p.files == nil { // otherwise the index that is written has the new trees
+		p.tx.Run(func(ctx context.Context) error {
+			p.keepTrees(ctx, r)
 			return nil
 		})
-		if err != nil {
-			r.Options().Warn(fmt.Sprintf("the index could not be written: %v", err))
-		}
+	}
+	ended := p.state
+	if p.step {
+		ended.Left = id
+	}
+	operation.EndCommitted(p.tx, ended)
+	return id, p.tx.Publish(ctx)
+}
+
+// keepTrees keeps the written trees in the index, so that the next commit need not write them. If
+// that fails, or another process is changing the index, the next commit writes them.
+func (p *pending) keepTrees(ctx context.Context, r *kist.Repository) {
+	_, err := index.UpdateIfFree(ctx, r.Dir(), p.idx, func(now *index.Index) error {
+		now.CopyTrees(p.idx)
 		return nil
 	})
+	if err != nil {
+		r.Options().Warn(fmt.Sprintf("the index could not be written: %v", err))
+	}
 }
 
 // reason returns the text for the reflog.

@@ -183,13 +183,11 @@ func IntoBranch(head refs.Head) string {
 
 // fastForward moves the branch of head to s.To, the commit of rev.
 func fastForward(ctx context.Context, r *kist.Repository, head refs.Head, s checkout.Tips, rev string) (*MergeResult, error) {
-	s.Publish = func(ctx context.Context) error {
+	s.Names = func(tx *kist.Tx) {
 		if !head.Unborn() {
-			if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
-				return err
-			}
+			tx.SetSpecial(refs.OrigHead, head.ID)
 		}
-		return checkout.MoveHead(ctx, r, head, s.To.Commit, "merge "+rev+": Fast-forward")
+		tx.MoveHead(head, s.To.Commit, "merge "+rev+": Fast-forward")
 	}
 
 	err := checkout.SwitchTree(ctx, r, s)
@@ -257,8 +255,8 @@ func (m *threeWay) over(ctx context.Context, r *kist.Repository, rw object.ReadW
 // written.
 func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, error) {
 	result := &MergeResult{Old: m.head.ID, ID: m.head.ID, Squashed: m.squash}
-	applyErr := kist.RetryStale(func() (err error) {
-		result.Conflicts, err = mergeTrees(ctx, r, m)
+	applyErr := r.Update(ctx, func(tx *kist.Tx) (err error) {
+		result.Conflicts, err = mergeTrees(ctx, tx, m)
 		return err
 	})
 	if applyErr != nil && !stage.IsPartial(applyErr) {
@@ -272,7 +270,7 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 	result.Commit, err = Commit(ctx, r, CommitOptions{step: m.from != nil})
 	switch {
 	case errors.Is(err, ErrNothingToCommit):
-		err = operation.EndStep(ctx, r, m.state)
+		err = r.Publish(ctx, func(tx *kist.Tx) { operation.EndStep(tx, m.state) })
 	case err == nil:
 		result.ID = result.Commit.ID
 		result.Commit.Stats = m.stats.Plus(result.Commit.Stats)
@@ -287,11 +285,9 @@ func merge(ctx context.Context, r *kist.Repository, m *threeWay) (*MergeResult, 
 
 // mergeTrees writes the merged tree to worktree and index and records that a
 // merge is in progress.
-func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Conflict, error) {
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-
-	rw := r.Unpurged(session)
+func mergeTrees(ctx context.Context, tx *kist.Tx, m *threeWay) ([]tree.Conflict, error) {
+	r := tx.Repository()
+	rw := r.Unpurged(tx)
 	merged, err := m.over(ctx, r, rw, m.ours)
 	if err != nil {
 		return nil, err
@@ -310,15 +306,15 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	checked := append(ops[:len(ops):len(ops)], marked(idx, ops, marks)...)
 
 	var unstaged *applied
-	publish := func(ctx context.Context) error { return operation.SetState(ctx, r, m.state) }
+	names := func(tx *kist.Tx) { operation.SetState(tx, m.state) }
 	if m.squash {
-		publish = func(ctx context.Context) error { return operation.SetSquashed(ctx, r, m.state.Message) }
+		names = func(tx *kist.Tx) { operation.SetSquashed(tx, m.state.Message) }
 	}
 	if m.apply != nil {
 		if unstaged, err = m.apply.finish(ctx, rw, m.ours, merged); err != nil {
 			return nil, err
 		}
-		ops, checked, publish = append(ops, unstaged.ops...), append(checked, unstaged.ops...), m.apply.Publish
+		ops, checked, names = append(ops, unstaged.ops...), append(checked, unstaged.ops...), m.apply.Names
 	}
 
 	if err := stage.CheckOps(ctx, r, idx, checked, unstaged.obstacles()); err != nil {
@@ -326,7 +322,7 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 	}
 
 	err = stage.ApplyOps(ctx, r, idx, ops, stage.ApplyOptions{
-		Session:      session,
+		Tx:           tx,
 		Replaces:     true,
 		AllOrNothing: true,
 		Progress:     m.progress,
@@ -339,10 +335,10 @@ func mergeTrees(ctx context.Context, r *kist.Repository, m *threeWay) ([]tree.Co
 			}
 			return checkout.StageChanges(idx, unstaged.changes(), false)
 		},
-		Publish: publish,
+		Names: names,
 	})
 
-	m.stats = session.Stats()
+	m.stats = tx.Stats()
 	return merged.Conflicts, err
 }
 

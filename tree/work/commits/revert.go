@@ -170,20 +170,18 @@ func compared(ctx context.Context, r *kist.Repository, id object.ID, parent int)
 
 // writeIndex stores the index as a tree.
 func writeIndex(ctx context.Context, r *kist.Repository) (object.ID, error) {
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
 
-	_, idx, err := ReadTrusted(ctx, r, session)
+	_, idx, err := tx.ReadTrusted(ctx)
 	if err != nil {
 		return object.ID{}, err
 	}
-
-	info, err := idx.WriteTree(ctx, session)
+	info, err := idx.WriteTree(ctx, tx)
 	if err != nil {
 		return object.ID{}, err
 	}
-
-	return info.ID, session.Publish(ctx, func(context.Context) error { return nil })
+	return info.ID, tx.Publish(ctx)
 }
 
 // Continue commits the resolved step of an operation and goes on with the remaining
@@ -208,7 +206,7 @@ func Continue(ctx context.Context, r *kist.Repository, op operation.Operation, o
 	case errors.Is(err, ErrNothingToCommit):
 		s.result.Nothing = append(s.result.Nothing, s.Other)
 		s.Rest = dropped(s.Rest)
-		if err := r.Publish(ctx, func(ctx context.Context) error { return operation.EndStep(ctx, r, s.State) }); err != nil {
+		if err := s.endStep(ctx); err != nil {
 			return nil, err
 		}
 	case err != nil:
@@ -238,7 +236,12 @@ func (s *sequence) amend(ctx context.Context) error {
 			return err
 		}
 	}
-	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.EndStep(ctx, s.r, s.State) })
+	return s.endStep(ctx)
+}
+
+// endStep records that the step at hand is over.
+func (s *sequence) endStep(ctx context.Context) error {
+	return s.r.Publish(ctx, func(tx *kist.Tx) { operation.EndStep(tx, s.State) })
 }
 
 // Skip gives up the step at hand, with its changes, and goes on with the remaining
@@ -268,7 +271,7 @@ func Skip(ctx context.Context, r *kist.Repository, op operation.Operation, o Ste
 	}
 	s.Doing, s.Stopped = "", false
 	if s.To.IsZero() {
-		if err := r.Publish(ctx, func(ctx context.Context) error { return operation.EndStep(ctx, r, s.State) }); err != nil {
+		if err := s.endStep(ctx); err != nil {
 			return nil, err
 		}
 	}

@@ -8,11 +8,9 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
-	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
@@ -29,10 +27,10 @@ type StepOptions struct {
 	// needs it.
 	Run func(ctx context.Context, command string) (status int, err error)
 
-	// Unstash applies State.Stash at the end of a rebase. It calls end as the new index is
-	// published: until then, the rebase is in progress. If it returns nil without that, the
+	// Unstash applies State.Stash at the end of a rebase. It calls end to note the end of the
+	// rebase, which it publishes with the new index. If it returns nil without that, the
 	// stash stays in the list. It may be nil if there is no stash.
-	Unstash func(ctx context.Context, r *kist.Repository, end func(context.Context) error) error
+	Unstash func(ctx context.Context, r *kist.Repository, end func(tx *kist.Tx)) error
 }
 
 // StepsResult is the result of a revert, cherry-pick or rebase, also after an error.
@@ -152,8 +150,8 @@ type headMove struct {
 func (s *sequence) advance(ctx context.Context) error {
 	before := s.State
 	var b *built
-	err := kist.RetryStale(func() (err error) {
-		b, err = s.build(ctx)
+	err := s.r.Update(ctx, func(tx *kist.Tx) (err error) {
+		b, err = s.build(ctx, tx)
 		return err
 	})
 	if err != nil {
@@ -194,9 +192,9 @@ func dropped(rest []operation.Step) []operation.Step {
 	return rest
 }
 
-// build makes the commits of the next steps up to a conflict, and records that HEAD is
+// build makes the commits of the next steps up to a conflict, and notes that HEAD is
 // to move to the last one.
-func (s *sequence) build(ctx context.Context) (*built, error) {
+func (s *sequence) build(ctx context.Context, tx *kist.Tx) (*built, error) {
 	head, c, err := compare.HeadCommit(ctx, s.r)
 	if err != nil {
 		return nil, err
@@ -208,9 +206,6 @@ func (s *sequence) build(ctx context.Context) (*built, error) {
 	if err != nil {
 		return nil, err
 	}
-
-	session := s.r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
 
 	b := &built{rest: s.Rest, tip: head.ID, c: c, needs: []object.ID{head.ID}, skipped: idx.Skipped()}
 	if s.begins() {
@@ -226,7 +221,7 @@ func (s *sequence) build(ctx context.Context) (*built, error) {
 	}
 
 	for len(b.rest) > 0 && b.rest[0].Do.Merges() {
-		done, err := s.buildStep(ctx, session, b)
+		done, err := s.buildStep(ctx, tx, b)
 		if err != nil {
 			return nil, err
 		}
@@ -240,28 +235,22 @@ func (s *sequence) build(ctx context.Context) (*built, error) {
 
 	next := s.State
 	next.To, next.Rest = b.tip, b.rest
-	err = session.Publish(ctx, func(ctx context.Context) error {
-		if err := kist.CheckPublishable(ctx, s.r, b.needs...); err != nil {
-			return err
-		}
-		if s.begins() {
-			if err := s.r.Refs().SetSpecial(ctx, refs.OrigHead, s.Start); err != nil {
-				return err
-			}
-		}
-		return operation.SetState(ctx, s.r, next)
-	})
+	tx.NeedUsable(b.needs...)
+	if s.begins() {
+		tx.SetSpecial(refs.OrigHead, s.Start)
+	}
+	operation.SetState(tx, next)
 	for _, c := range b.commits {
 		c.Branch = head.Branch
 	}
 	if len(b.commits) > 0 {
-		b.commits[0].Stats = session.Stats() // of all
+		b.commits[0].Stats = tx.Stats() // of all
 	}
-	return b, err
+	return b, nil
 }
 
 // buildStep makes the commit of the next step over b.tip. It returns false at conflicts.
-func (s *sequence) buildStep(ctx context.Context, session *volume.Session, b *built) (bool, error) {
+func (s *sequence) buildStep(ctx context.Context, tx *kist.Tx, b *built) (bool, error) {
 	step := b.rest[0]
 	m, err := s.mergeOf(ctx, step, b.c)
 	if err != nil {
@@ -279,7 +268,7 @@ func (s *sequence) buildStep(ctx context.Context, session *volume.Session, b *bu
 		return true, nil
 	}
 
-	rw := s.r.Unpurged(session)
+	rw := s.r.Unpurged(tx)
 	merged, err := m.over(ctx, s.r, rw, b.c.Tree)
 	if err != nil || len(merged.Conflicts) > 0 {
 		return false, err
@@ -298,30 +287,26 @@ func (s *sequence) buildStep(ctx context.Context, session *volume.Session, b *bu
 		}
 	}
 
-	return true, s.commit(ctx, session, b, m, merged.Tree)
+	return true, s.commit(ctx, tx, b, m, merged.Tree)
 }
 
 // commit makes the commit of the next step, with a merged tree.
-func (s *sequence) commit(ctx context.Context, session *volume.Session, b *built, m *threeWay, merged tree.Info) error {
+func (s *sequence) commit(ctx context.Context, tx *kist.Tx, b *built, m *threeWay, merged tree.Info) error {
 	do := b.rest[0].Do
-	c := &object.Commit{
-		Tree: merged.ID, Files: merged.Files, Bytes: merged.Bytes,
-		Message: m.state.Message, Parents: []object.ID{b.tip}, Host: s.r.Options().Host,
-		Author: m.from.Author, Committer: s.r.Signature(),
-	}
+	c := kist.NewCommit(s.r, merged, m.state.Message, b.tip)
 	switch {
-	case do == operation.Revert:
-		c.Author = c.Committer
 	case do.Amends():
 		c.Parents, c.Author = b.c.Parents, b.c.Author
+	case do != operation.Revert:
+		c.Author = m.from.Author
 	}
 	if len(b.skipped) > 0 {
-		if err := c.SetSkipped(ctx, session, b.skipped); err != nil {
+		if err := c.SetSkipped(ctx, tx, b.skipped); err != nil {
 			return err
 		}
 	}
 	var err error
-	if b.tip, err = putCommit(ctx, session, c); err != nil {
+	if b.tip, err = tx.PutCommit(ctx, c); err != nil {
 		return err
 	}
 
@@ -329,14 +314,6 @@ func (s *sequence) commit(ctx context.Context, session *volume.Session, b *built
 	b.moves = append(b.moves, headMove{b.tip, s.reason(do, c)})
 	b.commits = append(b.commits, &CommitResult{ID: b.tip, Commit: c})
 	return nil
-}
-
-func putCommit(ctx context.Context, w object.Writer, c *object.Commit) (object.ID, error) {
-	data, err := c.Encode()
-	if err != nil {
-		return object.ID{}, err
-	}
-	return w.Put(ctx, object.KindCommit, data)
 }
 
 // reason returns the reason of a new commit for the reflog.
@@ -368,11 +345,9 @@ func (s *sequence) move(ctx context.Context, moves []headMove) error {
 	}
 
 	moves = append(slices.Clone(moves), headMove{s.To, string(s.Operation) + ": continued"})
-	return s.switchTo(ctx, head.ID, s.To, func(ctx context.Context) error {
+	return s.switchTo(ctx, head.ID, s.To, func(tx *kist.Tx) {
 		for _, m := range moves {
-			if err := s.setHead(ctx, head, m); err != nil {
-				return err
-			}
+			s.setHead(tx, head, m)
 			head.ID = m.id
 			if s.Operation == operation.Rebasing {
 				head.Branch = ""
@@ -380,21 +355,21 @@ func (s *sequence) move(ctx context.Context, moves []headMove) error {
 		}
 		s.Left, s.To, s.recorded = s.To, object.ID{}, true
 		if len(s.Rest) == 0 && !s.unstashes() {
-			return s.end(ctx)
+			s.end(tx)
+		} else {
+			operation.SetState(tx, s.State)
 		}
-		return operation.SetState(ctx, s.r, s.State)
 	})
 }
 
-// setHead moves HEAD's branch, or in a rebase HEAD alone.
-func (s *sequence) setHead(ctx context.Context, head refs.Head, m headMove) error {
+// setHead notes a move of HEAD's branch, or in a rebase of HEAD alone.
+func (s *sequence) setHead(tx *kist.Tx, head refs.Head, m headMove) {
 	switch {
 	case s.Operation == operation.Rebasing && (head.Branch != "" || head.ID != m.id):
-		return s.r.Refs().SetHead(ctx, refs.Head{ID: m.id}, s.r.Who(), m.reason)
+		tx.SetHead(refs.Head{ID: m.id}, m.reason)
 	case head.ID != m.id:
-		return checkout.MoveHead(ctx, s.r, head, m.id, m.reason)
+		tx.MoveHead(head, m.id, m.reason)
 	}
-	return nil
 }
 
 // restore puts back the recorded state before a step that did not begin because local
@@ -404,12 +379,15 @@ func (s *sequence) restore(ctx context.Context, before operation.State, err erro
 		return err
 	}
 	s.State = before
-	return errors.Join(err, s.r.Publish(ctx, func(ctx context.Context) error {
-		if !s.recorded {
-			return operation.ClearState(ctx, s.r)
-		}
-		return operation.SetState(ctx, s.r, before)
-	}))
+	if !s.recorded {
+		return errors.Join(err, s.r.Publish(ctx, operation.ClearState))
+	}
+	return errors.Join(err, s.saveState(ctx))
+}
+
+// saveState records the state.
+func (s *sequence) saveState(ctx context.Context) error {
+	return s.r.Publish(ctx, func(tx *kist.Tx) { operation.SetState(tx, s.State) })
 }
 
 // conflict writes the next step, which has conflicts, to the worktree.
@@ -447,8 +425,7 @@ func (s *sequence) write(ctx context.Context, head refs.Head, at *object.Commit,
 	}
 
 	s.Doing, s.Left = "", head.ID
-	err = s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
-	if err != nil {
+	if err := s.saveState(ctx); err != nil {
 		return nil, err
 	}
 
@@ -476,24 +453,19 @@ func (s *sequence) reword(ctx context.Context) error {
 		return err
 	}
 
-	session := s.r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-
-	id := head.ID
-	if message != c.Message {
-		changed := *c
-		changed.Message, changed.Committer = message, s.r.Signature()
-		if id, err = putCommit(ctx, session, &changed); err != nil {
-			return err
+	rest := s.Rest[1:]
+	return s.r.Update(ctx, func(tx *kist.Tx) error {
+		id, changed := head.ID, *c
+		if message != c.Message {
+			changed.Message, changed.Committer = message, s.r.Signature()
+			if id, err = tx.PutCommit(ctx, &changed); err != nil {
+				return err
+			}
 		}
-		c = &changed
-	}
-	return session.Publish(ctx, func(ctx context.Context) error {
-		if err := s.setHead(ctx, head, headMove{id, s.reason(operation.Reword, c)}); err != nil {
-			return err
-		}
-		s.Rest = s.Rest[1:]
-		return operation.SetState(ctx, s.r, s.State)
+		s.setHead(tx, head, headMove{id, s.reason(operation.Reword, &changed)})
+		s.Rest = rest
+		operation.SetState(tx, s.State)
+		return nil
 	})
 }
 
@@ -505,7 +477,7 @@ func (s *sequence) stop(ctx context.Context) error {
 	}
 	s.Doing, s.Other, s.Left, s.Rest = operation.Edit, head.ID, head.ID, s.Rest[1:]
 	s.result.Stopped = head.ID
-	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
+	return s.saveState(ctx)
 }
 
 // exec runs the command of the next step. Until it succeeds and leaves no changes, HEAD's
@@ -542,15 +514,20 @@ func (s *sequence) exec(ctx context.Context) error {
 	}
 	s.Doing, s.Other, s.Left = "", object.ID{}, head.ID
 	s.result.Stopped = object.ID{}
-	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
+	return s.saveState(ctx)
 }
 
-// end records that all steps are done. A rebase moves its branch to HEAD's commit.
-func (s *sequence) end(ctx context.Context) error {
+// end notes that all steps are done. A rebase moves its branch to HEAD's commit.
+func (s *sequence) end(tx *kist.Tx) {
 	s.ended = true
-	if s.Branch == "" {
-		return operation.ClearState(ctx, s.r)
+	if s.Branch != "" {
+		tx.Run(s.returnToBranch)
 	}
+	operation.ClearState(tx)
+}
+
+// returnToBranch moves the branch of a rebase to HEAD's commit, and HEAD to the branch.
+func (s *sequence) returnToBranch(ctx context.Context) error {
 	head, err := s.r.Refs().Head()
 	if err != nil {
 		return err
@@ -565,13 +542,9 @@ func (s *sequence) end(ctx context.Context) error {
 			return err
 		}
 	}
-
 	branch, _ := refs.BranchOf(s.Branch)
 	back := refs.Head{Branch: branch, ID: head.ID}
-	if err := s.r.Refs().SetHead(ctx, back, s.r.Who(), "rebase (finish): returning to "+s.Branch); err != nil {
-		return err
-	}
-	return operation.ClearState(ctx, s.r)
+	return s.r.Refs().SetHead(ctx, back, s.r.Who(), "rebase (finish): returning to "+s.Branch)
 }
 
 // showChanges computes the changes of a new commit. A failure is only a warning.
@@ -644,5 +617,5 @@ func (s *sequence) adopt(ctx context.Context, at *object.Commit) error {
 		return err
 	}
 	s.Doing, s.Other, s.Message, s.Rest = s.Rest[0].Do, s.Rest[0].Commit, m.state.Message, s.Rest[1:]
-	return s.r.Publish(ctx, func(ctx context.Context) error { return operation.SetState(ctx, s.r, s.State) })
+	return s.saveState(ctx)
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -18,8 +19,8 @@ import (
 // and the index is written once. If the commit fails, the files are staged all the same.
 // Staged is nil if staging failed; its Stats are those of both.
 func StageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOptions, o CommitOptions) (staged *stage.AddResult, result *CommitResult, err error) {
-	err = kist.RetryStale(func() (err error) {
-		staged, result, err = stageAndCommit(ctx, r, add, o)
+	err = r.UpdateWith(ctx, o.Session, func(tx *kist.Tx) (err error) {
+		staged, result, err = stageAndCommit(ctx, tx, add, o)
 		return err
 	})
 	if !errors.Is(err, stage.ErrChanged) {
@@ -37,61 +38,63 @@ func StageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOption
 }
 
 // StoreStream stores the content that data yields, for [stage.AddOptions.Stream]. It has a
-// session of its own, so the caller can retry the commit without reading data again. An error
+// transaction of its own, so the caller can retry the commit without reading data again. An error
 // of data ends it. Until the content is staged, gc spares it only because it is new.
 func StoreStream(ctx context.Context, r *kist.Repository, data io.Reader, o volume.SessionOptions, progress kist.Progress) (*worktree.Stored, volume.Stats, error) {
-	session := r.Objects().Begin(o)
-	defer session.Close()
+	tx := r.Begin(o)
+	defer tx.Close()
 
 	records, err := r.Purges().View()
 	if err != nil {
 		return nil, volume.Stats{}, err
 	}
-	stored, err := r.Worktree().StoreStream(ctx, &kist.Withheld{Writer: session, Records: records}, data, func(files, bytes int64) {
+	stored, err := r.Worktree().StoreStream(ctx, &kist.Withheld{Writer: tx, Records: records}, data, func(files, bytes int64) {
 		if progress != nil {
 			progress(kist.Amount{Files: files, Bytes: bytes}, kist.Amount{})
 		}
 	})
 	if err == nil {
-		err = session.Publish(ctx, func(context.Context) error { return nil })
+		err = tx.Publish(ctx)
 	}
-	return &stored, session.Stats(), err
+	return &stored, tx.Stats(), err
 }
 
 // stageAndCommit is one attempt of StageAndCommit. Staged is nil if nothing was staged.
-func stageAndCommit(ctx context.Context, r *kist.Repository, add stage.AddOptions, o CommitOptions) (*stage.AddResult, *CommitResult, error) {
+func stageAndCommit(ctx context.Context, tx *kist.Tx, add stage.AddOptions, o CommitOptions) (*stage.AddResult, *CommitResult, error) {
+	r := tx.Repository()
 	state, err := operation.Current(r)
 	if err != nil {
 		return nil, nil, err
 	}
-	session := r.Objects().Begin(o.Session)
-	defer session.Close()
-
-	head, idx, err := ReadTrusted(ctx, r, session)
+	head, idx, err := tx.ReadTrusted(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
-	files, err := stage.Prepare(ctx, r, session, idx, add)
+	files, err := stage.Prepare(ctx, r, tx, idx, add)
 	if err != nil {
 		return nil, nil, err
 	}
 
-	var result *CommitResult
+	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
 	if !files.Changes() {
-		result, err = tryCommit(ctx, r, o)
+		if !o.mayBeSame(state) && surelySame(ctx, r) {
+			return files.Result, nil, ErrNothingToCommit
+		}
+		result, err := p.finish(ctx, r)
 		return files.Result, result, err
 	}
 	if err := files.Apply(); err != nil {
 		return nil, nil, err
 	}
-	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, session: session, files: files}
-	result, err = p.finish(ctx, r)
-	if err != nil && !p.saved {
-		if serr := session.Publish(ctx, files.Save); serr != nil {
+	p.files = files
+	result, err := p.finish(ctx, r)
+	if err != nil && !files.Saved() {
+		files.NoteIndex(tx)
+		if serr := tx.Publish(ctx); serr != nil {
 			return nil, nil, serr
 		}
 	}
-	files.Result.Stats = session.Stats()
+	files.Result.Stats = tx.Stats()
 	return files.Result, result, err
 }
 
@@ -104,10 +107,10 @@ func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volum
 	if err != nil {
 		return id, root, err
 	}
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
 
-	manifest := object.NewManifestWriter(session)
+	manifest := object.NewManifestWriter(tx)
 	for i := range inventory.Len() {
 		if !slices.Contains(volumes, inventory.Volume(i).Name) {
 			continue
@@ -126,7 +129,7 @@ func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volum
 	if e.Content, e.Size, err = manifest.Finish(ctx); err != nil || e.Size == 0 {
 		return id, root, err
 	}
-	folder := object.NewTreeWriter(session)
+	folder := object.NewTreeWriter(tx)
 	if err := folder.Add(ctx, e); err != nil {
 		return id, root, err
 	}
@@ -135,17 +138,9 @@ func Checkpoint(ctx context.Context, r *kist.Repository, parent object.ID, volum
 		return id, root, err
 	}
 
-	c := &object.Commit{Tree: root.ID, Files: 1, Bytes: e.Size, Message: "chunks of a backup that is not complete", Host: r.Options().Host, Committer: r.Signature()}
-	c.Author = c.Committer
-	if !parent.IsZero() {
-		c.Parents = []object.ID{parent}
-	}
-	data, err := c.Encode()
-	if err != nil {
+	c := kist.NewCommit(r, tree.Info{ID: root.ID, Files: 1, Bytes: e.Size}, "chunks of a backup that is not complete", parent)
+	if id, err = tx.PutCommit(ctx, c); err != nil {
 		return id, root, err
 	}
-	if id, err = session.Put(ctx, object.KindCommit, data); err != nil {
-		return id, root, err
-	}
-	return id, root, session.Publish(ctx, func(context.Context) error { return nil })
+	return id, root, tx.Publish(ctx)
 }

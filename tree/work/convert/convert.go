@@ -68,13 +68,13 @@ type Imported struct {
 // importer is the state of one [Import].
 type importer struct {
 	ImportOptions
-	repo    *kist.Repository
-	tip     object.ID            // of the branch
-	done    map[string]object.ID // commits of earlier imports, by key
-	session *volume.Session
-	idx     *index.Index // the content of the latest source, and stat data
-	attrs   attrs        // of the latest commit
-	result  *Imported
+	repo   *kist.Repository
+	tip    object.ID            // of the branch
+	done   map[string]object.ID // commits of earlier imports, by key
+	tx     *kist.Tx
+	idx    *index.Index // the content of the latest source, and stat data
+	attrs  attrs        // of the latest commit
+	result *Imported
 
 	contents map[object.Key]bool // in a dry run, the contents of the sources before
 }
@@ -96,8 +96,8 @@ func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportO
 		return cmp.Or(a.Time.Compare(b.Time), strings.Compare(a.Path, b.Path))
 	})
 	if o.DryRun {
-		im.session = r.Objects().Begin(volume.SessionOptions{DryRun: true})
-		defer im.session.Close()
+		im.tx = r.Begin(volume.SessionOptions{DryRun: true})
+		defer im.tx.Close()
 	}
 	kept := im.finishAsides(ctx)
 	for i := range sources {
@@ -180,13 +180,17 @@ func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 		}
 		im.result.Files, im.result.Bytes = int64(c.Files), int64(c.Bytes)
 	case im.DryRun:
-		before := im.session.Stats().NewBytes
+		before := im.tx.Stats().NewBytes
 		if err := s.load(ctx, im, s); err != nil {
 			return nil, err
 		}
-		im.result.New = im.session.Stats().NewBytes - before
+		im.result.New = im.tx.Stats().NewBytes - before
 	default:
-		if err := kist.RetryStale(func() error { return im.commit(ctx, s) }); err != nil {
+		err := im.repo.Update(ctx, func(tx *kist.Tx) error {
+			im.tx = tx
+			return im.commit(ctx, s)
+		})
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -196,8 +200,6 @@ func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 // commit stores a source and makes the commit. After an error, the next attempt stores
 // everything.
 func (im *importer) commit(ctx context.Context, s *Source) (err error) {
-	im.session = im.repo.Objects().Begin(volume.SessionOptions{})
-	defer im.session.Close()
 	defer func() {
 		if err != nil {
 			im.idx = index.New()
@@ -212,45 +214,32 @@ func (im *importer) commit(ctx context.Context, s *Source) (err error) {
 		return err
 	}
 
-	info, err := im.idx.WriteTree(ctx, im.session)
+	info, err := im.idx.WriteTree(ctx, im.tx)
 	if err != nil {
 		return err
 	}
-	c := &object.Commit{
-		Tree: info.ID, Files: info.Files, Bytes: info.Bytes,
-		Message: s.message(), Host: cmp.Or(s.Host, im.repo.Options().Host), Committer: im.repo.Signature(),
-	}
+	c := kist.NewCommit(im.repo, info, s.message(), im.tip)
+	c.Host = cmp.Or(s.Host, c.Host)
 	_, offset := s.Time.Zone()
 	c.Committer.Time, c.Committer.Zone = object.TimeOf(s.Time), int16(offset/60)
 	c.Author = c.Committer
-	if !im.tip.IsZero() {
-		c.Parents = []object.ID{im.tip}
-	}
 	if len(im.result.Skipped) > 0 {
-		if err := c.SetSkipped(ctx, im.session, im.result.Skipped); err != nil {
+		if err := c.SetSkipped(ctx, im.tx, im.result.Skipped); err != nil {
 			return err
 		}
 	}
-	data, err := c.Encode()
-	if err != nil {
-		return err
-	}
-	id, err := im.session.Put(ctx, object.KindCommit, data)
+	id, err := im.tx.PutCommit(ctx, c)
 	if err != nil {
 		return err
 	}
 
-	change := refs.Change{Name: refs.Heads + im.Branch, Old: im.tip, New: id, Reason: strings.TrimSpace(s.message())}
-	err = im.repo.PublishWith(ctx, im.session, func(ctx context.Context) error {
-		if err := kist.CheckIntact(ctx, im.repo, id); err != nil {
-			return err
-		}
-		return im.repo.Refs().Update(ctx, []refs.Change{change}, im.repo.Who())
-	})
-	if err == nil {
-		im.tip, im.result.ID, im.result.New = id, id, im.session.Stats().NewBytes
+	im.tx.Need(id) // the index has trees of the commit before, which this transaction did not store
+	im.tx.Move(refs.Change{Name: refs.Heads + im.Branch, Old: im.tip, New: id, Reason: strings.TrimSpace(s.message())})
+	if err := im.tx.Publish(ctx); err != nil {
+		return err
 	}
-	return err
+	im.tip, im.result.ID, im.result.New = id, id, im.tx.Stats().NewBytes
+	return nil
 }
 
 // count adds the files of the index to the result. A file counts as duplicate if the

@@ -304,11 +304,11 @@ func (im *importer) compare(ctx context.Context, a *aside, half bool) (*index.In
 		return nil, err
 	}
 	unrecorded := w.CountUnrecorded()
-	session := im.repo.Objects().Begin(volume.SessionOptions{DryRun: true})
-	defer session.Close()
+	tx := im.repo.Begin(volume.SessionOptions{DryRun: true})
+	defer tx.Close()
 
 	idx := index.New()
-	files, err := stage.Prepare(ctx, im.repo, session, idx, stage.AddOptions{Worktree: w, Times: true, Force: true, Progress: im.Progress})
+	files, err := stage.Prepare(ctx, im.repo, tx, idx, stage.AddOptions{Worktree: w, Times: true, Force: true, Progress: im.Progress})
 	if err == nil {
 		err = files.Apply()
 	}

@@ -80,7 +80,7 @@ func loadFolder(ctx context.Context, im *importer, s *Source) error {
 	if err != nil {
 		return err
 	}
-	files, err := stage.Prepare(ctx, im.repo, im.session, im.idx, stage.AddOptions{Worktree: w, Times: true, Force: true, Progress: im.Progress})
+	files, err := stage.Prepare(ctx, im.repo, im.tx, im.idx, stage.AddOptions{Worktree: w, Times: true, Force: true, Progress: im.Progress})
 	if err != nil {
 		return err
 	}

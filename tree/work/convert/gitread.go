@@ -67,13 +67,13 @@ type GitImport struct {
 // does not stop the import: it is repaired or left out, and listed. Files have no modification
 // times. A stream that was imported before changes nothing.
 func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitOptions) (*GitImport, error) {
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
 	records, err := r.Purges().View()
 	if err != nil {
 		return nil, err
 	}
-	g := newGitReader(r, session, records, stream, o)
+	g := newGitReader(r, tx, records, stream, o)
 	if err := g.read(ctx); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = ErrIncomplete
@@ -96,8 +96,10 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 		}
 		return unborn != nil && c.Name == unborn.Name
 	})
-	err = session.Publish(ctx, func(ctx context.Context) error { return updateRefs(ctx, r, head, others) })
-	if found.Stats = session.Stats(); err != nil || unborn == nil {
+	tx.Run(func(ctx context.Context) error { return checkForward(ctx, r, head, others) })
+	tx.Move(others...)
+	err = tx.Publish(ctx)
+	if found.Stats = tx.Stats(); err != nil || unborn == nil {
 		return found, err
 	}
 	_, err = checkout.Switch(ctx, r, checkout.SwitchOptions{Rev: unborn.New.String(), Create: head.Branch, Progress: o.Progress})
@@ -144,25 +146,13 @@ var ErrIncomplete = errors.New("it ends without \"done\", so it is incomplete")
 // ErrDiverged means that a branch or tag here has commits that the imported one lacks.
 var ErrDiverged = errors.New("has commits that git does not have")
 
-// updateRefs creates and moves refs, unless one would lose commits. One check for all refs reads each
-// commit once.
-func updateRefs(ctx context.Context, r *kist.Repository, head refs.Head, changes []refs.Change) error {
-	var tips []object.ID
+// checkForward returns an error if the change of a ref would lose commits, or concerns the
+// checked-out branch.
+func checkForward(ctx context.Context, r *kist.Repository, head refs.Head, changes []refs.Change) error {
 	for _, c := range changes {
 		if c.Name == refs.Heads+head.Branch {
 			return fmt.Errorf("branch %q %w", head.Branch, commits.ErrCheckedOut)
 		}
-		tip, err := refs.Peel(ctx, r.Objects(), c.New)
-		if err != nil {
-			return err
-		}
-		tips = append(tips, tip)
-	}
-	if err := kist.CheckIntact(ctx, r, tips...); err != nil {
-		return err
-	}
-
-	for i, c := range changes {
 		if c.Old.IsZero() {
 			continue
 		}
@@ -170,7 +160,11 @@ func updateRefs(ctx context.Context, r *kist.Repository, head refs.Head, changes
 		if err != nil {
 			return err
 		}
-		ok, err := history.IsAncestor(ctx, r.Objects(), old, tips[i])
+		tip, err := refs.Peel(ctx, r.Objects(), c.New)
+		if err != nil {
+			return err
+		}
+		ok, err := history.IsAncestor(ctx, r.Objects(), old, tip)
 		if err != nil {
 			return err
 		}
@@ -178,7 +172,7 @@ func updateRefs(ctx context.Context, r *kist.Repository, head refs.Head, changes
 			return fmt.Errorf("%q %w", c.Name, ErrDiverged)
 		}
 	}
-	return r.Refs().Update(ctx, changes, r.Who())
+	return nil
 }
 
 // newGitReader returns a reader of a stream that stores objects, except purged ones.

@@ -212,9 +212,14 @@ func NoOperation(r *kist.Repository, except ...Operation) error {
 	return err
 }
 
-// SetState records that an operation is under way. The step at hand of a sequence, if
+// SetState notes that an operation is under way from now on. The step at hand of a sequence, if
 // any, is the commit Other with the action Doing.
-func SetState(ctx context.Context, r *kist.Repository, s State) error {
+func SetState(tx *kist.Tx, s State) {
+	tx.Run(func(ctx context.Context) error { return s.set(ctx, tx.Repository()) })
+}
+
+// set is SetState, at once.
+func (s State) set(ctx context.Context, r *kist.Repository) error {
 	if s.Operation == Merging {
 		head, err := r.Refs().Head()
 		if err != nil {
@@ -242,26 +247,43 @@ func SetState(ctx context.Context, r *kist.Repository, s State) error {
 	return r.Refs().SetSpecial(ctx, stateNames[s.Operation], s.Other)
 }
 
-// SetSquashed records the default message of the next commit, unless HEAD moves before.
+// SetSquashed notes the default message of the next commit, unless HEAD moves before.
 // No operation is in progress.
-func SetSquashed(ctx context.Context, r *kist.Repository, message string) error {
-	head, err := r.Refs().Head()
-	if err != nil {
-		return err
-	}
-	return r.Refs().SetMessage(ctx, refs.SquashMsg, head.ID.String()+"\n"+message)
+func SetSquashed(tx *kist.Tx, message string) {
+	tx.Run(func(ctx context.Context) error {
+		head, err := tx.Repository().Refs().Head()
+		if err != nil {
+			return err
+		}
+		return tx.Repository().Refs().SetMessage(ctx, refs.SquashMsg, head.ID.String()+"\n"+message)
+	})
 }
 
-// EndStep records that the operation no longer waits for a commit. The operation
+// EndStep notes that the operation no longer waits for a commit. The operation
 // ends, unless it has further steps or is a rebase, whose branch must still move.
-func EndStep(ctx context.Context, r *kist.Repository, s State) error {
+func EndStep(tx *kist.Tx, s State) {
+	tx.Run(func(ctx context.Context) error { return s.endStep(ctx, tx.Repository()) })
+}
+
+// EndCommitted is EndStep for a step whose commit exists by then, so an error is only a warning.
+func EndCommitted(tx *kist.Tx, s State) {
+	tx.Run(func(ctx context.Context) error {
+		if err := s.endStep(ctx, tx.Repository()); err != nil {
+			tx.Repository().Options().Warn(fmt.Sprintf("the state of the %s could not be removed: %v", s.Operation, err))
+		}
+		return nil
+	})
+}
+
+// endStep is EndStep, at once.
+func (s State) endStep(ctx context.Context, r *kist.Repository) error {
 	switch {
 	case s.Operation == "" && s.Message == "":
 		return nil
 	case s.Operation == "":
 		return r.Refs().ClearSpecial(ctx, refs.SquashMsg)
 	case len(s.Rest) == 0 && s.Operation != Rebasing:
-		return ClearState(ctx, r)
+		return clear(ctx, r)
 	}
 
 	s.Doing = ""
@@ -271,21 +293,28 @@ func EndStep(ctx context.Context, r *kist.Repository, s State) error {
 	return r.Refs().ClearSpecial(ctx, stateNames[s.Operation], refs.MergeMsg)
 }
 
-// ClearState records that no operation is in progress.
-func ClearState(ctx context.Context, r *kist.Repository) error {
+// ClearState notes that no operation is in progress any more.
+func ClearState(tx *kist.Tx) {
+	tx.Run(func(ctx context.Context) error { return clear(ctx, tx.Repository()) })
+}
+
+// clear is ClearState, at once.
+func clear(ctx context.Context, r *kist.Repository) error {
 	return r.Refs().ClearSpecial(ctx, refs.MergeHead, refs.RevertHead, refs.PickHead, refs.RebaseHead, refs.MergeMsg, refs.SquashMsg,
 		refs.StepsMsg, refs.StepsHead)
 }
 
 // Reset is ClearState for a reset. A rebase goes on, as in git: the reset may be a part
 // of it.
-func Reset(ctx context.Context, r *kist.Repository) error {
-	state, err := Current(r)
-	if err != nil && !errors.Is(err, object.ErrCorrupt) {
-		return err
-	}
-	if state.Operation == Rebasing {
-		return nil
-	}
-	return ClearState(ctx, r)
+func Reset(tx *kist.Tx) {
+	tx.Run(func(ctx context.Context) error {
+		state, err := Current(tx.Repository())
+		if err != nil && !errors.Is(err, object.ErrCorrupt) {
+			return err
+		}
+		if state.Operation == Rebasing {
+			return nil
+		}
+		return clear(ctx, tx.Repository())
+	})
 }

@@ -9,9 +9,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -127,9 +127,7 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 		b.touched.add(o)
 	}
 	if found { // make one checkpoint of all changes, and a new journal
-		session := c.repo.Objects().Begin(volume.SessionOptions{})
-		defer session.Close()
-		if err := b.checkpoint(ctx, session, ""); err != nil {
+		if err := b.checkpoint(ctx, nil, ""); err != nil {
 			return nil, err
 		}
 		if err := removeFile(path); err != nil {
@@ -357,9 +355,7 @@ func (b *Branch) Checkpoint(ctx context.Context) error {
 	if b.journal == nil {
 		return nil
 	}
-	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	return b.checkpoint(ctx, session, "")
+	return b.checkpoint(ctx, nil, "")
 }
 
 // edit returns the parts of a change to the present state.
@@ -405,7 +401,11 @@ func (b *Branch) apply(ctx context.Context, ops []op) error {
 
 // record makes an applied change durable: in the journal, or by a checkpoint.
 func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int64, error) {
-	small := !b.doubt && !e.big && (up == nil || up.session == nil)
+	var tx *kist.Tx
+	if up != nil {
+		tx = up.tx
+	}
+	small := !b.doubt && !e.big && tx == nil
 	if small && b.mem.bytes() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
 		if b.journal == nil {
 			at := b.base.commit
@@ -424,12 +424,7 @@ func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int
 		}
 	}
 
-	if up != nil && up.session != nil {
-		return nil, 0, b.checkpoint(ctx, up.session, "", e.ops...)
-	}
-	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	return nil, 0, b.checkpoint(ctx, session, "", e.ops...)
+	return nil, 0, b.checkpoint(ctx, tx, "", e.ops...)
 }
 
 // add notes the change of a path by a user.

@@ -82,9 +82,7 @@ func (b *Branch) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	session := b.c.repo.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	if err := b.checkpoint(ctx, session, message); err != nil {
+	if err := b.checkpoint(ctx, nil, message); err != nil {
 		return err
 	}
 	if b.journal != nil { // it would be applied to later commits, too
@@ -110,16 +108,14 @@ func (b *Branch) drop(ctx context.Context) error {
 		}
 	default:
 		if b.journal != nil { // it undoes changes of the ref, and must not go before it
-			session := b.c.repo.Objects().Begin(volume.SessionOptions{})
-			defer session.Close()
-			if err := b.checkpoint(ctx, session, ""); err != nil {
+			if err := b.checkpoint(ctx, nil, ""); err != nil {
 				return err
 			}
 		}
 		if b.journal != nil {
 			return errJournalStays
 		}
-		if err := b.c.repo.Publish(ctx, b.forget); err != nil {
+		if err := b.c.repo.Publish(ctx, func(tx *kist.Tx) { tx.Run(b.forget) }); err != nil {
 			b.doubt = true
 			return err
 		}
@@ -149,8 +145,13 @@ func (b *Branch) forget(ctx context.Context) error {
 }
 
 // checkpoint publishes a commit with all changes, so that the journal is not needed any more.
-// Its message is a note if message is empty. More are changes that b.touched does not have yet.
-func (b *Branch) checkpoint(ctx context.Context, session *volume.Session, message string, more ...op) error {
+// Tx has the content of large files; nil: there is none. Its message is a note if message is
+// empty. More are changes that b.touched does not have yet.
+func (b *Branch) checkpoint(ctx context.Context, tx *kist.Tx, message string, more ...op) error {
+	if tx == nil {
+		tx = b.c.repo.Begin(volume.SessionOptions{})
+		defer tx.Close()
+	}
 	t := touched{users: slices.Clone(b.touched.users), paths: map[string]refs.Who{}}
 	for _, o := range more {
 		t.add(o)
@@ -158,7 +159,7 @@ func (b *Branch) checkpoint(ctx context.Context, session *volume.Session, messag
 	if message == "" {
 		message = b.c.o.Label + ": changes in progress"
 	}
-	id, err := b.publish(ctx, session, b.draft(b.info, b.base.commit, message, t.users))
+	id, err := b.publish(ctx, tx, b.draft(b.info, b.base.commit, message, t.users))
 	if err != nil {
 		return err
 	}
@@ -175,44 +176,29 @@ func (b *Branch) checkpoint(ctx context.Context, session *volume.Session, messag
 }
 
 // publish stores a commit and makes the ref of the branch's changes lead to it.
-func (b *Branch) publish(ctx context.Context, session *volume.Session, c *object.Commit) (object.ID, error) {
-	if err := b.mem.copyTo(ctx, session, object.Key{Kind: object.KindTree, ID: c.Tree}); err != nil {
+func (b *Branch) publish(ctx context.Context, tx *kist.Tx, c *object.Commit) (object.ID, error) {
+	if err := b.mem.copyTo(ctx, tx, object.Key{Kind: object.KindTree, ID: c.Tree}); err != nil {
 		return object.ID{}, err
 	}
-	data, err := c.Encode()
+	id, err := tx.PutCommit(ctx, c)
 	if err != nil {
 		return object.ID{}, err
 	}
-	id, err := session.Put(ctx, object.KindCommit, data)
-	if err != nil {
-		return object.ID{}, err
-	}
-	r := b.c.repo
 	b.c.work.Lock()
 	defer b.c.work.Unlock()
 	b.doubt = true
-	err = session.Publish(ctx, func(ctx context.Context) error {
-		if err := kist.CheckIntact(ctx, r, c.Parents...); err != nil {
-			return err
-		}
-		change, err := b.setRef(id)
-		if err != nil {
-			return err
-		}
-		return r.Refs().Update(ctx, []refs.Change{change}, r.Who())
-	})
+	change, err := b.setRef(id)
+	if err == nil {
+		tx.Move(change)
+		err = tx.Publish(ctx)
+	}
 	b.doubt = err != nil
 	return id, err
 }
 
 // draft returns a commit of changes by users.
 func (b *Branch) draft(info tree.Info, parent object.ID, message string, users []refs.Who) *object.Commit {
-	r := b.c.repo
-	c := &object.Commit{Tree: info.ID, Files: info.Files, Bytes: info.Bytes, Host: r.Options().Host, Committer: r.Signature(), Message: message}
-	c.Author = c.Committer
-	if !parent.IsZero() {
-		c.Parents = []object.ID{parent}
-	}
+	c := kist.NewCommit(b.c.repo, info, message, parent)
 	if len(users) > 0 {
 		c.Author.Name, c.Author.Email = users[0].Name, users[0].Email
 	}
@@ -316,16 +302,15 @@ func plain(name string) string {
 // worktree and the index follow.
 func (b *Branch) move(ctx context.Context, subject string) error {
 	r := b.c.repo
-	publish := func(ctx context.Context) error {
-		change := refs.Change{Name: refs.Heads + b.name, Old: b.tipBefore(), New: b.ref, Reason: subject}
-		if err := r.Refs().Update(ctx, []refs.Change{change}, r.Who()); err != nil {
-			return err
-		}
-		if err := b.forget(ctx); err != nil { // the next start finds that the branch has it
-			b.c.o.Warn(err.Error())
-			b.doubt = true
-		}
-		return nil
+	names := func(tx *kist.Tx) {
+		tx.Move(refs.Change{Name: refs.Heads + b.name, Old: b.tipBefore(), New: b.ref, Reason: subject})
+		tx.Run(func(ctx context.Context) error {
+			if err := b.forget(ctx); err != nil { // the next start finds that the branch has it
+				b.c.o.Warn(err.Error())
+				b.doubt = true
+			}
+			return nil
+		})
 	}
 
 	b.c.work.Lock()
@@ -335,7 +320,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 		return err
 	}
 	if r.IsBare() || head.Branch != b.name {
-		return r.Publish(ctx, publish)
+		return r.Publish(ctx, names)
 	}
 	if err := operation.NoOperation(r); err != nil {
 		return err
@@ -345,15 +330,15 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 		To:   checkout.Tip{Commit: b.ref, Tree: b.info.ID},
 
 		KeepGit: true, // the changes may come from any user of the server
-		Publish: func(ctx context.Context) error {
-			now, err := r.Refs().Head()
-			if err == nil && now.Branch != head.Branch {
-				err = &refs.MovedError{Name: "HEAD", Want: head.ID, Have: now.ID}
-			}
-			if err != nil {
+		Names: func(tx *kist.Tx) {
+			tx.Run(func(context.Context) error {
+				now, err := r.Refs().Head()
+				if err == nil && now.Branch != head.Branch {
+					err = &refs.MovedError{Name: "HEAD", Want: head.ID, Have: now.ID}
+				}
 				return err
-			}
-			return publish(ctx)
+			})
+			names(tx)
 		},
 	})
 	var local *stage.LocalChangesError
@@ -449,16 +434,16 @@ func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 		}
 	}
 
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-	if err := b.checkpoint(ctx, session, ""); err != nil { // its nodes are the merge's input
+	tx := r.Begin(volume.SessionOptions{})
+	defer tx.Close()
+	if err := b.checkpoint(ctx, tx, ""); err != nil { // its nodes are the merge's input
 		return err
 	}
-	info, err := b.merge(ctx, session, onto)
+	info, err := b.merge(ctx, tx, onto)
 	if err != nil {
 		return err
 	}
-	id, err := b.publish(ctx, session, b.draft(info, tip, b.c.o.Label+": changes in progress", b.touched.users))
+	id, err := b.publish(ctx, tx, b.draft(info, tip, b.c.o.Label+": changes in progress", b.touched.users))
 	if err != nil {
 		return err
 	}

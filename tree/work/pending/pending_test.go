@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
@@ -365,8 +366,8 @@ func TestStepsOfCommit(t *testing.T) {
 	s.put("team", "x", "x", alice)
 	id := s.commit("team")
 	r := s.Repo
-	s.Check(r.Publish(t.Context(), func(ctx context.Context) error { // the state before the removal of the ref
-		return r.Refs().Update(ctx, []refs.Change{{Name: refs.Pending + "team", New: id}}, alice)
+	s.Check(r.Publish(t.Context(), func(tx *kist.Tx) { // the state before the removal of the ref
+		tx.Move(refs.Change{Name: refs.Pending + "team", New: id})
 	}))
 	s = s.restart()
 	s.put("team", "y", "y", alice)

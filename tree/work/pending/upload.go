@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 )
@@ -19,8 +20,8 @@ const fileMode = 0o644
 type Upload struct {
 	Entry object.Entry // type, mode, time, size and content
 
-	data    []byte          // a chunk that is not stored yet; nil: none
-	session *volume.Session // has the content of a large file; nil: none
+	data []byte   // a chunk that is not stored yet; nil: none
+	tx   *kist.Tx // has the content of a large file; nil: none
 }
 
 // Receive reads the content of a file from r to its end. It keeps little of it in memory. The
@@ -36,8 +37,8 @@ func (c *Changes) Receive(ctx context.Context, r io.Reader) (*Upload, error) {
 		return nil, err
 	}
 
-	u := &Upload{session: c.repo.Objects().Begin(volume.SessionOptions{})}
-	stored, err := c.repo.Worktree().StoreStream(ctx, u.session, io.MultiReader(&start, r), nil)
+	u := &Upload{tx: c.repo.Begin(volume.SessionOptions{})}
+	stored, err := c.repo.Worktree().StoreStream(ctx, u.tx, io.MultiReader(&start, r), nil)
 	if err != nil {
 		u.Close()
 		return nil, err
@@ -64,7 +65,7 @@ func (c *Changes) small(data []byte) *Upload {
 
 // Close ends the upload. If no change has used the content, it is garbage.
 func (u *Upload) Close() {
-	if u.session != nil {
-		u.session.Close()
+	if u.tx != nil {
+		u.tx.Close()
 	}
 }

@@ -180,9 +180,9 @@ func (result *Result) end(r *kist.Repository, done *commits.StepsResult, err err
 }
 
 // unstash applies the stash of the local changes, even if it has left the list, and drops it.
-// It calls end as the new index is published. If the changes conflict with the new commits,
+// It publishes the changes that end notes with the new index. If the changes conflict with the new commits,
 // the stash is in the list afterwards.
-func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(context.Context) error) error {
+func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(tx *kist.Tx)) error {
 	list, err := stash.List(r)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (result *Result) unstash(ctx context.Context, r *kist.Repository, end func(
 			return err
 		}
 	}
-	o := stash.ApplyOptions{Index: result.staged, Publish: end, Progress: result.o.Progress}
+	o := stash.ApplyOptions{Index: result.staged, Names: end, Progress: result.o.Progress}
 	applied, err := stash.Apply(ctx, r, result.stash, o)
 	if errors.Is(err, stash.ErrStaged) {
 		o.Index = false
@@ -250,10 +250,10 @@ type plan struct {
 // stash puts the local changes aside. It records the rebase before they leave the worktree: after
 // a kill, [Abort] brings them back.
 func (p *plan) stash(ctx context.Context, o Options) error {
-	record := func(ctx context.Context, id object.ID) error {
+	record := func(tx *kist.Tx, id object.ID) {
 		state := p.state
 		state.Stash = id
-		return operation.SetState(ctx, p.r, state)
+		operation.SetState(tx, state)
 	}
 	entry, err := stash.Push(ctx, p.r, stash.PushOptions{Message: StashMessage, Progress: o.Progress, Recording: record})
 	p.state.Stash = entry.New

@@ -20,17 +20,17 @@ import (
 // ApplyOptions configure [ApplyOps].
 type ApplyOptions struct {
 	Stage        staging
-	Session      *volume.Session // has the new objects that operations use; nil: all are published
+	Tx           *kist.Tx // has the new objects that operations use; nil: all are published
 	Progress     kist.Progress
 	KeepGit      bool // leave git's own folders as they are, whatever the configuration says
 	Replaces     bool // remove a file if its replacement was purged
 	AllOrNothing bool // stage nothing if interrupted, because the command cannot be repeated with a partly staged result
 
-	Unchanged []worktree.Refreshed            // files whose content is still the staged one
-	Needs     []object.ID                     // commits that the operations come from; they must be usable at the end
-	Lost      []compare.LostFolder            // lost folders of these commits
-	Edit      func(idx *index.Index) error    // further changes of the index; may be nil
-	Publish   func(ctx context.Context) error // publishes names after the index; may be nil
+	Unchanged []worktree.Refreshed         // files whose content is still the staged one
+	Needs     []object.ID                  // commits that the operations come from; they must be usable at the end
+	Lost      []compare.LostFolder         // lost folders of these commits
+	Edit      func(idx *index.Index) error // further changes of the index; may be nil
+	Names     func(tx *kist.Tx)            // notes changes of names, to publish after the index; may be nil
 }
 
 // staging selects how operations on the worktree change the index.
@@ -50,13 +50,13 @@ const (
 // stopped the work, ApplyOps stages only the written paths, or nothing if
 // o.AllOrNothing is set, and publishes nothing.
 func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []worktree.Op, o ApplyOptions) error {
-	if len(ops)+len(o.Unchanged)+len(o.Lost) == 0 && o.Edit == nil && o.Publish == nil {
+	if len(ops)+len(o.Unchanged)+len(o.Lost) == 0 && o.Edit == nil && o.Names == nil {
 		return nil
 	}
 
 	source := r.Contents()
-	if o.Session != nil {
-		source = r.Unpurged(o.Session)
+	if o.Tx != nil {
+		source = r.Unpurged(o.Tx)
 	}
 
 	todo, kept := withoutWrites(r.Worktree(), prepare(r, idx, ops))
@@ -77,17 +77,17 @@ func ApplyOps(ctx context.Context, r *kist.Repository, idx *index.Index, ops []w
 	}
 
 	// Stage the written paths even if the operation was interrupted.
-	ctx = context.WithoutCancel(ctx)
-	err := r.PublishWith(ctx, o.Session, func(ctx context.Context) error {
-		if err := kist.CheckPublishable(ctx, r, o.Needs...); err != nil {
-			return err
-		}
-		err := index.Update(ctx, r.Dir(), func(idx *index.Index) error { return o.stage(idx, applied, done) })
-		if err != nil || !done || o.Publish == nil {
-			return err
-		}
-		return o.Publish(ctx)
-	})
+	tx := o.Tx
+	if tx == nil {
+		tx = r.Begin(volume.SessionOptions{})
+		defer tx.Close()
+	}
+	tx.NeedUsable(o.Needs...)
+	tx.EditIndex(nil, func(idx *index.Index) error { return o.stage(idx, applied, done) })
+	if done && o.Names != nil {
+		o.Names(tx)
+	}
+	err := tx.Publish(context.WithoutCancel(ctx))
 
 	return cmp.Or(err, compare.WithLost(applyErr, o.Lost))
 }

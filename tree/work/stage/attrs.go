@@ -19,7 +19,7 @@ import (
 // [tree.ErrAttrs] if the attributes of a path would be too many or too large.
 func EditAttrs(ctx context.Context, r *kist.Repository, paths []string, edit func(path string, attrs map[string]string) error) ([]string, error) {
 	var changed []string
-	err := r.EditIndex(ctx, nil, func(idx *index.Index) error {
+	setAttrs := func(idx *index.Index) error {
 		changed = nil
 		for _, path := range paths {
 			e := Indexed(idx, path)
@@ -44,7 +44,8 @@ func EditAttrs(ctx context.Context, r *kist.Repository, paths []string, edit fun
 			changed = append(changed, path)
 		}
 		return nil
-	})
+	}
+	err := r.Publish(ctx, func(tx *kist.Tx) { tx.EditIndex(nil, setAttrs) })
 	return changed, err
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 // addIntents notes untracked files as to be added. It is Add with [AddOptions.Intent].
-func addIntents(ctx context.Context, r *kist.Repository, idx *index.Index, o AddOptions) (*AddResult, error) {
-	found, err := r.Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude})
+func addIntents(ctx context.Context, tx *kist.Tx, idx *index.Index, o AddOptions) (*AddResult, error) {
+	found, err := tx.Repository().Worktree().Scan(ctx, idx, worktree.ScanOptions{Paths: o.Paths, IncludeIgnored: o.Force, Exclude: o.Exclude})
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func addIntents(ctx context.Context, r *kist.Repository, idx *index.Index, o Add
 	if o.DryRun || len(result.Added) == 0 {
 		return result, nil
 	}
-	return result, r.EditIndex(ctx, idx, func(idx *index.Index) error {
+	tx.EditIndex(idx, func(idx *index.Index) error {
 		for _, path := range result.Added {
 			if Indexed(idx, path) != nil {
 				continue
@@ -45,6 +45,7 @@ func addIntents(ctx context.Context, r *kist.Repository, idx *index.Index, o Add
 		}
 		return nil
 	})
+	return result, nil
 }
 
 // scanAll is [worktree.Worktree.Scan], but always reports files with an intent to add, even if

@@ -9,7 +9,6 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
@@ -41,15 +40,12 @@ type Chosen struct {
 // [*LocalChangesError] for the worktree, and matches [ErrChanged] for the index. Errors of
 // writing are as for [ApplyOps].
 func Patch(ctx context.Context, r *kist.Repository, inWorktree, inIndex []Chosen) error {
-	return kist.RetryStale(func() error {
-		session := r.Objects().Begin(volume.SessionOptions{})
-		defer session.Close()
-		return patch(ctx, r, session, inWorktree, inIndex)
-	})
+	return r.Update(ctx, func(tx *kist.Tx) error { return patch(ctx, tx, inWorktree, inIndex) })
 }
 
 // patch is one attempt of Patch.
-func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inWorktree, inIndex []Chosen) error {
+func patch(ctx context.Context, tx *kist.Tx, inWorktree, inIndex []Chosen) error {
+	r := tx.Repository()
 	idx, err := r.Index()
 	if err != nil {
 		return err
@@ -61,7 +57,7 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 
 	var ops []worktree.Op
 	for _, c := range inWorktree {
-		e, err := c.entry(ctx, r, storage{session, records})
+		e, err := c.entry(ctx, r, storage{tx, records})
 		if err != nil {
 			return err
 		}
@@ -78,7 +74,7 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 
 	entries := make([]*object.Entry, len(inIndex))
 	for i, c := range inIndex {
-		if entries[i], err = c.entry(ctx, r, storage{session, records}); err != nil {
+		if entries[i], err = c.entry(ctx, r, storage{tx, records}); err != nil {
 			return err
 		}
 		if !SameEntry(Indexed(idx, c.Path), c.From) {
@@ -100,7 +96,7 @@ func patch(ctx context.Context, r *kist.Repository, session *volume.Session, inW
 		}
 		return nil
 	}
-	return ApplyOps(ctx, r, idx, ops, ApplyOptions{Session: session, Stage: StageStat, Edit: edit})
+	return ApplyOps(ctx, r, idx, ops, ApplyOptions{Tx: tx, Stage: StageStat, Edit: edit})
 }
 
 // Entry returns the chosen state of the path, nil if it is to be removed. It stores a new

@@ -417,12 +417,14 @@ func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unc
 	if len(unchanged) == 0 {
 		return
 	}
-	_ = r.Publish(ctx, func(ctx context.Context) error {
-		_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(idx *index.Index) error {
-			noteUnchanged(idx, unchanged)
-			return nil
+	_ = r.Publish(ctx, func(tx *kist.Tx) {
+		tx.Run(func(ctx context.Context) error {
+			_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(idx *index.Index) error {
+				noteUnchanged(idx, unchanged)
+				return nil
+			})
+			return err
 		})
-		return err
 	})
 }
 

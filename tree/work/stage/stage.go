@@ -62,35 +62,33 @@ type AddResult struct {
 // is neither in the worktree nor in the index.
 func Add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, error) {
 	var result *AddResult
-	err := kist.RetryStale(func() (err error) {
-		result, err = add(ctx, r, o)
+	err := r.UpdateWith(ctx, volume.SessionOptions{DryRun: o.DryRun}, func(tx *kist.Tx) (err error) {
+		result, err = add(ctx, tx, o)
 		return err
 	})
 	return result, err
 }
 
 // add is one attempt of Add.
-func add(ctx context.Context, r *kist.Repository, o AddOptions) (*AddResult, error) {
+func add(ctx context.Context, tx *kist.Tx, o AddOptions) (*AddResult, error) {
+	r := tx.Repository()
 	idx, err := r.Index()
 	if err != nil {
 		return nil, err
 	}
 	if o.Intent {
-		return addIntents(ctx, r, idx, o)
+		return addIntents(ctx, tx, idx, o)
 	}
-	session := r.Objects().Begin(volume.SessionOptions{DryRun: o.DryRun})
-	defer session.Close()
 
-	p, err := Prepare(ctx, r, session, idx, o)
+	p, err := Prepare(ctx, r, tx, idx, o)
 	if err != nil {
 		return nil, err
 	}
-
-	if !o.DryRun && p.Changes() {
-		err = p.stager.publish(ctx, session, p.list)
+	if p.Changes() {
+		p.noteEdits(ctx, tx)
 	}
-	p.Result.Stats = session.Stats()
-	return p.Result, errors.Join(err, session.Close())
+	p.Result.Stats = tx.Stats()
+	return p.Result, nil
 }
 
 // Prepared has stored files and the edits of the index that stage them.
@@ -100,12 +98,13 @@ type Prepared struct {
 	stager *stager
 	list   edits
 	begun  []string // lost folders that get new content
+	saved  bool     // the stored index has the edits
 }
 
-// Prepare scans the worktree, stores the changed files in a session, and returns the
-// edits of idx that follow. Errors are as for [Add].
-func Prepare(ctx context.Context, r *kist.Repository, session *volume.Session, idx *index.Index, o AddOptions) (*Prepared, error) {
-	s, err := newStager(r, session, idx, o.Progress)
+// Prepare scans the worktree, stores the changed files, and returns the edits of idx that
+// follow. Errors are as for [Add].
+func Prepare(ctx context.Context, r *kist.Repository, objects object.ReadWriter, idx *index.Index, o AddOptions) (*Prepared, error) {
+	s, err := newStager(r, objects, idx, o.Progress)
 	if err != nil {
 		return nil, err
 	}
@@ -182,32 +181,49 @@ func (s *stager) adopt(ctx context.Context, path string, stored worktree.Stored)
 // Changes reports whether the edits change anything.
 func (p *Prepared) Changes() bool { return p.list.changes() }
 
-// Apply makes the edits in the index that the caller gave to Prepare. [Prepared.Save]
-// writes that index.
+// Apply makes the edits in the index that the caller gave to Prepare. [Prepared.NoteIndex]
+// notes that index.
 func (p *Prepared) Apply() error { return p.list.apply(p.stager.idx) }
 
 // ErrChanged means that another process changed the index or purged content, so that an
 // index that was prepared cannot be written.
 var ErrChanged = errors.New("the index was changed by another process")
 
-// Save writes the index that Apply changed. The caller is publishing the session. The
-// error is [ErrChanged] if another process changed the index meanwhile.
-func (p *Prepared) Save(ctx context.Context) error {
+// NoteIndex notes that the index becomes the one that Apply changed. The error of Publish is
+// [ErrChanged] if another process changed the index meanwhile.
+func (p *Prepared) NoteIndex(tx *kist.Tx) {
 	s := p.stager
-	if now, err := s.repo.Purges().View(); err != nil || now != s.records {
-		return cmp.Or(err, ErrChanged)
-	}
-	err := index.UpdateWith(ctx, s.repo.Dir(), index.Options{From: s.idx}, func(now *index.Index) error {
-		if now != s.idx {
-			return ErrChanged
+	p.note(tx, func(now *index.Index) error {
+		records, err := s.repo.Purges().View()
+		if err == nil && (records != s.records || now != s.idx) {
+			err = ErrChanged
 		}
+		return err
+	})
+}
+
+// noteEdits notes the edits of the index that Prepare got, or of a newer one.
+func (p *Prepared) noteEdits(ctx context.Context, tx *kist.Tx) {
+	p.note(tx, func(now *index.Index) error {
+		if err := p.stager.checkUnpurged(ctx, p.list); err != nil {
+			return err
+		}
+		return p.list.apply(now)
+	})
+}
+
+// note notes a change of the index. After it, p warns about lost folders.
+func (p *Prepared) note(tx *kist.Tx, edit func(now *index.Index) error) {
+	tx.EditIndex(p.stager.idx, edit)
+	tx.Run(func(context.Context) error {
+		p.saved = true
+		p.stager.warnLost(p.begun)
 		return nil
 	})
-	if err == nil {
-		s.warnLost(p.begun)
-	}
-	return err
 }
+
+// Saved reports whether the stored index has the edits.
+func (p *Prepared) Saved() bool { return p != nil && p.saved }
 
 // skipMissing makes paths that do not exist unreadable, in place of the results at and
 // below them. So a folder on a disk that is not mounted is not taken for deleted.
@@ -417,23 +433,6 @@ func (s *stager) settle(stored edits, o AddOptions) edits {
 	return append(list, stored...)
 }
 
-// publish publishes the stored objects and applies the edits to the index.
-func (s *stager) publish(ctx context.Context, session *volume.Session, list edits) error {
-	begun := list.beginsLost(s.idx)
-	err := session.Publish(ctx, func(ctx context.Context) error {
-		if err := s.checkUnpurged(ctx, list); err != nil {
-			return err
-		}
-		return index.UpdateWith(ctx, s.repo.Dir(), index.Options{From: s.idx}, list.apply)
-	})
-	if err != nil {
-		return err
-	}
-
-	s.warnLost(begun)
-	return nil
-}
-
 // warnLost warns that lost folders get new content.
 func (s *stager) warnLost(dirs []string) {
 	for _, path := range dirs {
@@ -442,7 +441,7 @@ func (s *stager) warnLost(dirs []string) {
 }
 
 // checkUnpurged returns a [*volume.StaleError] if new content in list was purged
-// since the stager was made. Publish calls it.
+// since the stager was made.
 func (s *stager) checkUnpurged(ctx context.Context, list edits) error {
 	if now, err := s.repo.Purges().View(); err != nil || now == s.records {
 		return err

@@ -11,8 +11,8 @@ import (
 
 // ApplyOptions configure [Apply].
 type ApplyOptions struct {
-	Index    bool                            // also stage the changes that were staged
-	Publish  func(ctx context.Context) error // moves refs together with the index; nil: none
+	Index    bool              // also stage the changes that were staged
+	Names    func(tx *kist.Tx) // notes changes of names, to publish after the index; nil: none
 	Progress kist.Progress
 }
 
@@ -34,7 +34,7 @@ func Apply(ctx context.Context, r *kist.Repository, id object.ID, o ApplyOptions
 		return nil, err
 	}
 	a := commits.ApplyOptions{
-		Theirs: parts.Stash.Tree, Needs: []object.ID{id}, Publish: o.Publish, Progress: o.Progress, Stage: unstage,
+		Theirs: parts.Stash.Tree, Needs: []object.ID{id}, Names: o.Names, Progress: o.Progress, Stage: unstage,
 		Labels: tree.Labels{Ours: "Updated upstream", Theirs: "Stashed changes"}, AtBase: "Version stash was based on",
 	}
 	var staged object.ID

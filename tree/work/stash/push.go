@@ -9,13 +9,11 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/checkout"
-	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
@@ -32,9 +30,9 @@ type PushOptions struct {
 	// Select may be called again, with the same trees or others.
 	Select func(ctx context.Context, head, worktree compare.View) (stashed, rest []stage.Chosen, err error)
 
-	// Recording is called before the stash is added to the list, with the repository locked.
-	// If Push has to try again, it calls Recording again, with another stash. It may be nil.
-	Recording func(ctx context.Context, stash object.ID) error
+	// Recording notes changes to make before the stash is added to the list. If Push has to
+	// try again, it calls Recording again, with another stash. It may be nil.
+	Recording func(tx *kist.Tx, stash object.ID)
 
 	Progress kist.Progress
 }
@@ -49,8 +47,8 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, 
 		return entry, err
 	}
 	var p *pusher
-	err = kist.RetryStale(func() error {
-		p, err = push(ctx, r, o)
+	err = r.Update(ctx, func(tx *kist.Tx) error {
+		p, err = push(ctx, tx, o)
 		return err
 	})
 	if err != nil {
@@ -68,12 +66,12 @@ func Push(ctx context.Context, r *kist.Repository, o PushOptions) (entry Entry, 
 // pusher is one attempt of Push.
 type pusher struct {
 	PushOptions
-	repo    *kist.Repository
-	session *volume.Session
-	rw      object.ReadWriter
-	head    refs.Head
-	base    *object.Commit
-	idx     *index.Index // first as stored; then it has the worktree's state, and is not saved
+	repo *kist.Repository
+	tx   *kist.Tx
+	rw   object.ReadWriter
+	head refs.Head
+	base *object.Commit
+	idx  *index.Index // first as stored; then it has the worktree's state, and is not saved
 
 	staged, worktree tree.Info // the trees of the index and of the worktree
 	untracked        []string  // files that only the latter has
@@ -83,13 +81,11 @@ type pusher struct {
 }
 
 // push records the stash and plans the rest.
-func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, error) {
-	session := r.Objects().Begin(volume.SessionOptions{})
-	defer session.Close()
-
-	p := &pusher{PushOptions: o, repo: r, session: session, rw: r.Unpurged(session)}
+func push(ctx context.Context, tx *kist.Tx, o PushOptions) (*pusher, error) {
+	r := tx.Repository()
+	p := &pusher{PushOptions: o, repo: r, tx: tx, rw: r.Unpurged(tx)}
 	var err error
-	if p.head, p.idx, err = commits.ReadTrusted(ctx, r, session); err != nil {
+	if p.head, p.idx, err = tx.ReadTrusted(ctx); err != nil {
 		return nil, err
 	}
 	if p.head.Unborn() {
@@ -109,35 +105,31 @@ func push(ctx context.Context, r *kist.Repository, o PushOptions) (*pusher, erro
 		return nil, err
 	}
 
-	return p, session.Publish(ctx, func(ctx context.Context) error {
-		if err := kist.CheckIntact(ctx, r, p.head.ID); err != nil {
-			return err
-		}
-		if o.Recording != nil {
-			if err := o.Recording(ctx, p.id); err != nil {
-				return err
-			}
-		}
-		return enlist(ctx, r, p.id, message)
-	})
+	tx.Need(p.head.ID)
+	if o.Recording != nil {
+		o.Recording(tx, p.id)
+	}
+	enlist(tx, p.id, message)
+	return p, nil
 }
 
-// enlist adds a stash to the list. The caller has locked the repository.
-func enlist(ctx context.Context, r *kist.Repository, id object.ID, message string) error {
-	old, err := r.Refs().Get(refs.Stash)
-	if err != nil && !errors.Is(err, refs.ErrNotFound) {
-		return err
-	}
-	return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: id, Reason: message}}, r.Who())
+// enlist notes that a stash gets into the list.
+func enlist(tx *kist.Tx, id object.ID, message string) {
+	r := tx.Repository()
+	tx.Run(func(ctx context.Context) error {
+		old, err := r.Refs().Get(refs.Stash)
+		if err != nil && !errors.Is(err, refs.ErrNotFound) {
+			return err
+		}
+		return r.Refs().Update(ctx, []refs.Change{{Name: refs.Stash, Old: old, New: id, Reason: message}}, r.Who())
+	})
 }
 
 // Store adds a stash that was dropped to the list again, with a message.
 func Store(ctx context.Context, r *kist.Repository, id object.ID, message string) (Entry, error) {
-	err := r.Publish(ctx, func(ctx context.Context) error {
-		if err := kist.CheckIntact(ctx, r, id); err != nil {
-			return err
-		}
-		return enlist(ctx, r, id, message)
+	err := r.Publish(ctx, func(tx *kist.Tx) {
+		tx.Need(id)
+		enlist(tx, id, message)
 	})
 	return Entry{0, refs.LogEntry{New: id, Reason: message}}, err
 }
@@ -145,10 +137,10 @@ func Store(ctx context.Context, r *kist.Repository, id object.ID, message string
 // read stores the trees of the index and of the worktree.
 func (p *pusher) read(ctx context.Context) error {
 	var err error
-	if p.staged, err = p.idx.WriteTree(ctx, p.session); err != nil {
+	if p.staged, err = p.idx.WriteTree(ctx, p.tx); err != nil {
 		return err
 	}
-	files, err := stage.Prepare(ctx, p.repo, p.session, p.idx, stage.AddOptions{Paths: p.Paths, Update: !p.Untracked, Progress: p.Progress})
+	files, err := stage.Prepare(ctx, p.repo, p.tx, p.idx, stage.AddOptions{Paths: p.Paths, Update: !p.Untracked, Progress: p.Progress})
 	if err != nil {
 		return err
 	}
@@ -169,7 +161,7 @@ func (p *pusher) read(ctx context.Context) error {
 	if err := files.Apply(); err != nil {
 		return err
 	}
-	p.worktree, err = p.idx.WriteTree(ctx, p.session)
+	p.worktree, err = p.idx.WriteTree(ctx, p.tx)
 	return err
 }
 
@@ -364,16 +356,7 @@ func (p *pusher) commits(ctx context.Context, stashed tree.Info) (message string
 	about := fmt.Sprintf("%s: %s %s", on, p.head.ID.Short(), stage.Subject(p.base.Message))
 	parents := []object.ID{p.head.ID}
 	put := func(message string, t tree.Info, parents ...object.ID) (object.ID, error) {
-		c := &object.Commit{
-			Tree: t.ID, Files: t.Files, Bytes: t.Bytes, Parents: parents, Message: message,
-			Host: p.repo.Options().Host, Committer: p.repo.Signature(),
-		}
-		c.Author = c.Committer
-		data, err := c.Encode()
-		if err != nil {
-			return object.ID{}, err
-		}
-		return p.session.Put(ctx, object.KindCommit, data)
+		return p.tx.PutCommit(ctx, kist.NewCommit(p.repo, t, message, parents...))
 	}
 
 	id, err := put("index on "+about, p.staged, p.head.ID)

@@ -486,7 +486,7 @@ func TestLargeFolder(t *testing.T) {
 	r.Check(err)
 	id, err := session.Put(ctx, object.KindCommit, data)
 	r.Check(err)
-	r.Check(r.Repo.PublishWith(ctx, session, func(ctx context.Context) error {
+	r.Check(session.Publish(ctx, func(ctx context.Context) error {
 		return r.Repo.Refs().Update(ctx, []refs.Change{{Name: "refs/heads/large", New: id}}, refs.Who{})
 	}))
 

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/refs/record"
@@ -36,9 +37,9 @@ func IsDue(r *kist.Repository) bool {
 	return !last.IsZero() && (since > DefaultPruneOlder || since < -DefaultPruneOlder) // the clock was wrong then
 }
 
-// PutOff makes [IsDue] report false for two weeks, although no collection ran.
+// putOff makes [IsDue] report false for two weeks, although no collection ran.
 // It takes the maintenance lock.
-func PutOff(ctx context.Context, r *kist.Repository) error {
+func putOff(ctx context.Context, r *kist.Repository) error {
 	lock, err := disk.Lock(ctx, filepath.Join(r.Dir(), "maintenance.lock"), disk.Exclusive, 0)
 	if err != nil {
 		return err
@@ -60,8 +61,8 @@ const failedGC = "gc.failed"
 // maxFailedGC is the most bytes of the message in failedGC.
 const maxFailedGC = 4 << 10
 
-// NoteAuto records how an automatic collection ended, for [AutoFailure].
-func NoteAuto(r *kist.Repository, failed error) error {
+// noteAuto records how an automatic collection ended, for [AutoFailure].
+func noteAuto(r *kist.Repository, failed error) error {
 	path := filepath.Join(r.Dir(), failedGC)
 	if failed == nil {
 		if err := disk.Remove(path); !errors.Is(err, fs.ErrNotExist) {
@@ -90,6 +91,75 @@ func AutoFailure(r *kist.Repository) string {
 	return first
 }
 
+// Collect merges small volumes if there are many. Then it removes the garbage of the
+// repository, as [PlanFor] and [Plan.Apply] do. The result counts both. The errors are those
+// of PlanFor.
+func Collect(ctx context.Context, r *kist.Repository, o PlanOptions) (Stats, error) {
+	var merged volume.MaintainStats
+	before, err := r.Objects().Size(ctx)
+	if err == nil && !o.DryRun {
+		merged, err = r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost})
+	}
+	if err != nil && !IsFull(err) { // the collection may free space for the next Maintain
+		return Stats{}, err
+	}
+
+	plan, err := PlanFor(ctx, r, o)
+	if err != nil {
+		return Stats{}, err
+	}
+	defer plan.Close()
+	if !o.DryRun {
+		err = plan.Apply(ctx)
+	}
+
+	st := plan.Stats()
+	st.Before = before
+	st.Salvaged += merged.Salvaged
+	st.Rewritten += merged.Merged
+	st.Written += merged.Written
+	return st, err
+}
+
+// CollectDue merges small volumes and collects garbage, as far as they are due, and records
+// for [AutoFailure] how that ended. It does nothing if another process does it, or if it is
+// not possible here. The configuration decides about [PlanOptions.Optimise].
+func CollectDue(ctx context.Context, r *kist.Repository, o PlanOptions) error {
+	err := collectDue(ctx, r, o)
+	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
+		return nil
+	}
+	return errors.Join(err, noteAuto(r, err))
+}
+
+// collectDue is CollectDue without the record.
+func collectDue(ctx context.Context, r *kist.Repository, o PlanOptions) error {
+	if r.Objects().NeedsMaintenance() {
+		_, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost})
+		if err != nil && !IsFull(err) { // a collection may free space for it
+			return err
+		}
+	}
+	if !IsDue(r) {
+		return nil
+	}
+
+	o.Idle = true
+	var err error
+	if o.Optimise, o.MinOptimise, err = r.Config().AutoRepack(); err != nil {
+		return err
+	}
+	plan, err := PlanFor(ctx, r, o)
+	if err == nil {
+		err = plan.Apply(ctx)
+		plan.Close()
+	}
+	if needed := (*NeededError)(nil); errors.As(err, &needed) { // or each command that writes would begin it again
+		err = errors.Join(err, putOff(ctx, r))
+	}
+	return err
+}
+
 // PlanFor returns a plan that lists the garbage of the repository. An object is
 // live if one of these reaches it: HEAD, a branch, a tag, a remote-tracking
 // branch, a log of them, a hold, the index, an operation under way. The content
@@ -108,7 +178,7 @@ func PlanFor(ctx context.Context, r *kist.Repository, o PlanOptions) (*Plan, err
 		return errors.Join(r.Records().Update(ctx, func(set *record.Set) error { return endHolds(r, set) }), ExpireLogs(ctx, r, keep))
 	}
 
-	o.After = func(context.Context) error { return errors.Join(noteGC(r), NoteAuto(r, nil)) }
+	o.After = func(context.Context) error { return errors.Join(noteGC(r), noteAuto(r, nil)) }
 	return NewPlan(ctx, r.Objects(), func(ctx context.Context) (Needed, error) {
 		set, err := r.Records().Load()
 		if err == nil {

@@ -17,6 +17,9 @@ const (
 	DefaultMaxWaste   = 0.05
 )
 
+// DefaultPlan are the options of a collection that nobody configured.
+var DefaultPlan = PlanOptions{PruneOlder: DefaultPruneOlder, MaxWaste: DefaultMaxWaste}
+
 // PlanOptions configure [NewPlan].
 type PlanOptions struct {
 	// PruneOlder is the least age of volumes to collect. Younger volumes stay,

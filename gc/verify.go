@@ -59,7 +59,7 @@ type Report struct {
 	Unknown []string
 
 	// Unchecked is the number of needed objects that are only on a remote, and for which no
-	// remote could be asked. Why is the reason; nil without [volume.Store.Away].
+	// remote could be asked. Why is the reason; nil without [volume.Store.Elsewhere].
 	Unchecked int
 	Why       error
 }

@@ -152,7 +152,7 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 	}
 
 	var purged []Content
-	err := r.Records().Update(ctx, func(set *record.Set) error {
+	change := func(set *record.Set) error {
 		purged = nil
 		if holds, err := p.Walk.heldBy(ctx, set.At(r.Options().Now())); err != nil || len(holds) > 0 {
 			return cmp.Or(err, error(&retain.HeldError{Holds: holds}))
@@ -171,9 +171,10 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 			purged = append(purged, c)
 		}
 		return nil
+	}
+	return purged, r.Publish(ctx, func(tx *kist.Tx) {
+		tx.Run(func(ctx context.Context) error { return r.Records().Update(ctx, change) })
 	})
-
-	return purged, err
 }
 
 // reason returns the paths of a content followed by text.

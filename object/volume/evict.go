@@ -30,10 +30,10 @@ func (v *sealed) fetched(rec keys.Record) ([]byte, error) {
 			return frame.AppendRaw(nil, data), nil
 		}
 	}
-	if v.store.Fetch == nil {
+	if v.store.Elsewhere == nil {
 		return nil, &EvictedError{rec.Key}
 	}
-	data, err := v.store.Fetch(context.Background(), rec.Key)
+	data, err := v.store.Elsewhere.Get(context.Background(), rec.Key)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +106,7 @@ func (l *listing) evictedCopies(key object.Key) (away []*sealed) {
 
 // Gone returns the objects that have only evicted copies, and that no remote has: the next
 // Put stores them. Unknown are those for which a remote could not be asked. Why is the
-// reason for that, nil without [Store.Away].
+// reason for that, nil without [Store.Elsewhere].
 func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []object.Key, why, err error) {
 	l, err := s.current()
 	if err != nil {
@@ -121,10 +121,10 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 		}
 	}
 
-	if len(away) == 0 || s.Away == nil {
+	if len(away) == 0 || s.Elsewhere == nil {
 		return nil, away, nil, nil
 	}
-	gone, why = s.Away(ctx, away)
+	gone, why = s.Elsewhere.Missing(ctx, away)
 	if err := ctx.Err(); err != nil {
 		return nil, nil, nil, err
 	}
@@ -187,7 +187,7 @@ func HasDamage(s *Store) (bool, error) {
 
 // Evict replaces volumes by smaller ones without the chunks for which take returns true. Take
 // gets the number of the volume. An evicted volume keeps the records of these chunks, so that
-// the store still has them, and reads them with [Store.Fetch]. All these chunks must be on a
+// the store still has them, and reads them with [Store.Elsewhere]. All these chunks must be on a
 // remote. The volumes must not be in use.
 //
 // If one of the volumes is evicted already, Evict keeps only its records for which take

@@ -21,7 +21,8 @@ type far struct {
 	down    bool // it cannot be asked
 }
 
-func (f *far) fetch(_ context.Context, key object.Key) ([]byte, error) {
+// Get implements [object.Reader].
+func (f *far) Get(_ context.Context, key object.Key) ([]byte, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for series := range 3 {
@@ -35,13 +36,16 @@ func (f *far) fetch(_ context.Context, key object.Key) ([]byte, error) {
 	return nil, &object.NotFoundError{Key: key}
 }
 
-// missing is the function Away of a store.
-func (f *far) missing(_ context.Context, keys []object.Key) (missing []object.Key, err error) {
+// Missing implements [object.Reader].
+func (f *far) Missing(_ context.Context, keys []object.Key) (missing []object.Key, err error) {
 	if f.down {
 		return nil, errors.New("the network is down")
 	}
 	return slices.DeleteFunc(slices.Clone(keys), func(key object.Key) bool { return !f.gone[key] }), nil
 }
+
+// Close implements [io.Closer].
+func (f *far) Close() error { return nil }
 
 // has is the function take of Evict.
 func (f *far) has(_ int, key object.Key) (bool, error) { return !f.gone[key], nil }
@@ -77,12 +81,12 @@ func TestEvict(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
 	s, f := openStore(t, dir, testOptions(t)), &far{}
-	s.Fetch, s.Away = f.fetch, f.missing
+	s.Elsewhere = f
 	for series := range 3 {
 		storeSeries(t, s, series, 0, 20)
 	}
 	other := openStore(t, dir, testOptions(t)) // has listed the old volumes
-	other.Fetch = f.fetch
+	other.Elsewhere = &far{down: true}
 	relying := other.Begin(SessionOptions{})
 	defer relying.Close()
 	putSeries(t, relying, 0, 0, 20)
@@ -131,7 +135,7 @@ func TestEvict(t *testing.T) {
 	wantSound(t, s)
 
 	// Without a remote, Get reads a local copy.
-	s.Fetch = nil
+	s.Elsewhere = nil
 	if _, err := s.Get(ctx, key); err != nil {
 		t.Error(err)
 	}
@@ -144,7 +148,7 @@ func TestEvict(t *testing.T) {
 
 func TestEvictKilledAtCalls(t *testing.T) {
 	sweepKilled(t, "evict", evictDir, func(s *Store, _ bool) {
-		s.Fetch = (&far{}).fetch
+		s.Elsewhere = &far{}
 		for series := range 3 {
 			wantSeries(t, s, series, 0, 20)
 		}
@@ -175,8 +179,8 @@ func TestPutOfEvicted(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.gone, f.down = map[object.Key]bool{key: test.gone}, test.down
-			if s.Away = f.missing; test.unasked {
-				s.Away = nil
+			if s.Elsewhere = f; test.unasked {
+				s.Elsewhere = nil
 			}
 
 			gone, unknown, why, err := Gone(ctx, s, []object.Key{key})
@@ -184,12 +188,12 @@ func TestPutOfEvicted(t *testing.T) {
 				t.Errorf("gone %v, unknown %v, %v, %v", gone, unknown, why, err)
 			}
 			storeSeries(t, s, 0, 0, 20)
-			s.Fetch = nil
-			if _, err := s.Get(ctx, key); (err == nil) != test.stored {
-				t.Errorf("get without a remote: %v, want stored %v", err, test.stored)
-			}
 			if gone, _, _, err := Gone(ctx, s, []object.Key{key}); err != nil || len(gone) > 0 {
 				t.Errorf("gone after the put: %v, %v", gone, err)
+			}
+			s.Elsewhere = nil
+			if _, err := s.Get(ctx, key); (err == nil) != test.stored {
+				t.Errorf("get without a remote: %v, want stored %v", err, test.stored)
 			}
 			wantSound(t, s)
 		})
@@ -205,7 +209,7 @@ func TestGoneComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, _ := sample(0, 5)
-	s.Away = f.missing
+	s.Elsewhere = f
 	for _, lost := range []bool{true, true, false, true} {
 		f.gone = map[object.Key]bool{key: lost}
 		gone, _, _, err := Gone(ctx, s, []object.Key{key, key})
@@ -263,7 +267,7 @@ func TestDamagedListReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	s.Away = f.missing
+	s.Elsewhere = f
 	one, _ := sample(0, 5)
 	for _, key := range []object.Key{one, {}} {
 		if key.IsZero() {
@@ -283,7 +287,7 @@ func TestDamagedListReplaced(t *testing.T) {
 		}
 
 		s = openStore(t, dir, testOptions(t))
-		s.Away = f.missing
+		s.Elsewhere = f
 		if absent, err := Absent(s, []object.Key{key}); err != nil || len(absent) != 1 {
 			t.Errorf("the next process knows %v as absent, %v; want %s", absent, err, key)
 		}
@@ -294,7 +298,7 @@ func TestDamagedListReplaced(t *testing.T) {
 func TestUnload(t *testing.T) {
 	ctx := t.Context()
 	s, f := openStore(t, t.TempDir(), testOptions(t)), &far{}
-	s.Fetch = f.fetch
+	s.Elsewhere = f
 	calls := 0
 	ss := s.Begin(SessionOptions{UnloadBytes: 20_000, Unload: func(ctx context.Context, volumes []string) error {
 		calls++

@@ -41,6 +41,15 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	if err != nil {
 		return err
 	}
+	err = s.writeLocked(ctx, write)
+	if s.store.Published != nil {
+		s.store.Published(ctx)
+	}
+	return err
+}
+
+// writeLocked calls write under the gc lock, if the objects of the session are still there.
+func (s *Session) writeLocked(ctx context.Context, write func(context.Context) error) error {
 	lock, err := s.store.lockPublish(ctx)
 	if err != nil {
 		return fmt.Errorf("publish: %w", err)

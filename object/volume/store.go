@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"iter"
 	"path/filepath"
@@ -20,15 +21,18 @@ import (
 // Store reads the objects of a repository. It is an [object.Reader], and safe for
 // concurrent use.
 type Store struct {
-	// Fetch, if not nil, reads an evicted object from a remote. It must be safe for concurrent
-	// use, and return an [*object.NotFoundError] for a missing object. The
-	// store verifies the bytes. The caller sets it before the first use of the store.
-	Fetch func(ctx context.Context, key object.Key) ([]byte, error)
+	// Elsewhere, if not nil, has the evicted objects. Missing returns the objects that no remote
+	// has, and an error if a remote could not be asked. The store verifies the bytes that Get
+	// returns. Elsewhere must be safe for concurrent use. The caller sets it before the first use
+	// of the store, whose Close closes it. See [Gone].
+	Elsewhere interface {
+		object.Reader
+		io.Closer
+	}
 
-	// Away, if not nil, returns those of some evicted objects that no remote has. An error
-	// means that a remote could not be asked. It must be safe for concurrent use. The caller
-	// sets it before the first use of the store. See [Gone].
-	Away func(ctx context.Context, keys []object.Key) (missing []object.Key, err error)
+	// Published, if not nil, is called each time that a session has published, or failed to
+	// after it may have changed names. No lock of the store is held then.
+	Published func(ctx context.Context)
 
 	dir   string // .kist
 	path  string // .kist/volumes
@@ -75,9 +79,12 @@ func Open(kistDir string, o Options) (*Store, error) {
 
 // Close saves the list of damaged copies and closes the files of the store. Calls that
 // are under way may fail.
-func (s *Store) Close() error {
+func (s *Store) Close() (err error) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
+	if s.Elsewhere != nil && !s.closed {
+		err = s.Elsewhere.Close()
+	}
 	s.closed = true
 	if l := s.list.Swap(nil); l != nil {
 		if !s.o.ReadOnly {
@@ -87,7 +94,7 @@ func (s *Store) Close() error {
 			v.close()
 		}
 	}
-	return nil
+	return err
 }
 
 // search calls try for each volume, newest first, until try is done. If it is never

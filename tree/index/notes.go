@@ -233,6 +233,13 @@ func (p *pathNotes) Intents() (paths []string) {
 	return paths
 }
 
+// Tracks reports whether the index has a path: a file, a folder, a conflict, or a file that is
+// to be added.
+func Tracks(idx *Index, path string) bool {
+	_, conflict := idx.Conflict(path)
+	return conflict || idx.Entry(path) != nil || idx.Dir(path) != nil || idx.Intended(path)
+}
+
 // Intended reports whether path is one of Intents.
 func (p *pathNotes) Intended(path string) bool {
 	i, ok := p.skippedNotes().find(path)

@@ -79,10 +79,12 @@ func BenchmarkView(b *testing.B) {
 			b.StopTimer()
 			n++
 			check(os.WriteFile(filepath.Join(dir, path(3)), fmt.Appendln(nil, "another content of more than 32 bytes ", n), 0o644))
-			update := views.Watch(b.Context(), r)
+			views.Follow(b.Context(), r)
+			follow := r.Objects().Published
+			r.Objects().Published = nil
 			commit()
 			b.StartTimer()
-			update()
+			follow(b.Context())
 		}
 	})
 }

@@ -374,39 +374,55 @@ func (w *work) vacuum(s *state, remove, broken bool) ([]string, error) {
 	return w.pool.vacuum(used, remove)
 }
 
-// Watch returns a function that updates the views whose source has changed since Watch was
-// called. A view that cannot be updated is only a warning.
-func Watch(ctx context.Context, r *kist.Repository) (update func()) {
-	views := All(r)
-	if len(views) == 0 {
-		return func() {}
+// Follow makes the views of r follow their branches from now on: each publication that moves
+// the source of a view updates it. A view that cannot be updated is only a warning. A view that
+// was out of date before stays so until its source moves. Ctx ends the updates.
+func Follow(ctx context.Context, r *kist.Repository) {
+	f := &follower{repo: r, sources: map[string]source{}}
+	f.purges, _ = purgesOf(r)
+	for _, v := range All(r) {
+		f.sources[v.Name], _ = sourceOf(ctx, r, v)
 	}
-	before := map[string]source{}
-	purges, _ := purgesOf(r)
+	r.Objects().Published = func(context.Context) { f.update(ctx) }
+}
+
+// follower updates views when their sources have moved.
+type follower struct {
+	repo *kist.Repository
+
+	mu      sync.Mutex // guards the following
+	purges  object.ID
+	sources map[string]source // by view, at the last look
+}
+
+// update updates the views whose source has moved since the last call.
+func (f *follower) update(ctx context.Context) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	views := All(f.repo)
+	if len(views) == 0 || ctx.Err() != nil {
+		return
+	}
+
+	warn := f.repo.Options().Warn
+	if now, err := purgesOf(f.repo); err == nil && now != f.purges {
+		f.purges = now
+		if err := dropPurged(ctx, f.repo); err != nil {
+			warn(fmt.Sprintf("the files of views may still have purged content: %v", err))
+		}
+	}
 	for _, v := range views {
-		before[v.Name], _ = sourceOf(ctx, r, v)
-	}
-	return func() {
-		if ctx.Err() != nil {
-			return
+		was, known := f.sources[v.Name]
+		now, err := sourceOf(ctx, f.repo, v)
+		if known && now == was || !known && IsCurrent(ctx, f.repo, v) {
+			continue
 		}
-		if now, err := purgesOf(r); err == nil && now != purges {
-			if err := dropPurged(ctx, r); err != nil {
-				r.Options().Warn(fmt.Sprintf("the files of views may still have purged content: %v", err))
-			}
+		f.sources[v.Name] = now
+		if err == nil {
+			err = Update(ctx, f.repo, v)
 		}
-		for _, v := range All(r) {
-			was, known := before[v.Name]
-			now, err := sourceOf(ctx, r, v)
-			if !known || now == was {
-				continue
-			}
-			if err == nil {
-				err = Update(ctx, r, v)
-			}
-			if err != nil {
-				r.Options().Warn(fmt.Sprintf("the view %q was not updated: %v; 'kist view rebuild %s' does it", v.Name, err, v.Name))
-			}
+		if err != nil {
+			warn(fmt.Sprintf("the view %q was not updated: %v; 'kist view rebuild %s' does it", v.Name, err, v.Name))
 		}
 	}
 }

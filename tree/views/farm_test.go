@@ -25,15 +25,17 @@ import (
 // viewed is a repository with views.
 type viewed struct{ *kisttest.Repository }
 
-func newViewed(t *testing.T) *viewed { return &viewed{kisttest.New(t)} }
+func newViewed(t *testing.T) *viewed {
+	s := &viewed{kisttest.New(t)}
+	views.Follow(s.Context(), s.Repo)
+	return s
+}
 
-// commit commits all files and updates the views, as a command does.
+// commit commits all files.
 func (s *viewed) commit(message string) {
 	s.Helper()
-	update := views.Watch(s.Context(), s.Repo)
 	s.Add(stage.AddOptions{})
 	s.Commit(message)
-	update()
 }
 
 func (s *viewed) add(v views.View) {
@@ -473,9 +475,7 @@ func TestPurgeReachesThePool(t *testing.T) {
 	s.add(views.View{Name: "v", Template: "{path}"})
 	s.add(views.View{Name: "blocked", Template: "{path}"})
 	s.Check(os.Remove(filepath.Join(s.view("blocked").Dir, ".kist-view")))
-	update := views.Watch(t.Context(), s.Repo)
 	s.Purge("secret")
-	update()
 	s.want(s.view("v").Dir, map[string]string{"other": "other"})
 	for path, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views")) {
 		if strings.Contains(what, kisttest.Secret) {
@@ -499,9 +499,7 @@ func TestPurgeReachesThePoolOfBrokenViews(t *testing.T) {
 	s.Check(err)
 	s.Check(os.WriteFile(filepath.Join(s.Dir, ".kist/views/.state/damaged"), nil, 0o644))
 
-	update := views.Watch(t.Context(), s.Repo)
 	s.Purge("secret")
-	update()
 	for path, what := range snapshot(t, filepath.Join(s.Dir, ".kist/views/.pool")) {
 		if strings.Contains(what, kisttest.Secret) {
 			t.Errorf("%s has the purged content", path)
@@ -588,16 +586,16 @@ func TestUpdateEqualsRebuild(t *testing.T) {
 
 			s.Write("n", fmt.Sprint(i))
 			if random.IntN(3) == 0 { // several commits at once, which may change files back
-				s.Add(stage.AddOptions{})
-				s.Commit("quiet")
+				follow := s.Repo.Objects().Published
+				s.Repo.Objects().Published = nil
+				s.commit("quiet")
+				s.Repo.Objects().Published = follow
 				continue
 			}
 			s.commit("next")
 			if random.IntN(3) == 0 {
-				update := views.Watch(t.Context(), s.Repo)
 				_, _, err := commits.CreateTag(t.Context(), s.Repo, commits.TagOptions{Name: fmt.Sprint("t", i), Rev: "HEAD"})
 				s.Check(err)
-				update()
 			}
 		}
 

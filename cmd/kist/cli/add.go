@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -115,7 +116,7 @@ func (o *addOptions) run(ctx context.Context, env *Env, r *kist.Repository, args
 	if err != nil {
 		return err
 	}
-	if o.Paths, err = env.find(ctx, r, specs, places{index: true, worktree: !o.Update, ignored: o.Force}); err != nil {
+	if o.Paths, err = pathspec.Find(ctx, r, specs, pathspec.Places{Index: true, Worktree: !o.Update, Ignored: o.Force}); err != nil {
 		return err
 	}
 	if o.excludeCaches {

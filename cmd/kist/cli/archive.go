@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
@@ -106,7 +107,7 @@ func (o *archiveOptions) run(ctx context.Context, env *Env, r *kist.Repository, 
 }
 
 // archived is [pathsOf]. For a version of a file, it returns the commit and path of that.
-func archived(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspecs) (compare.View, []string, error) {
+func archived(ctx context.Context, env *Env, r *kist.Repository, rev string, specs pathspec.List) (compare.View, []string, error) {
 	if !namesVersion(ctx, env, r, rev) {
 		return pathsOf(ctx, env, r, rev, specs)
 	}

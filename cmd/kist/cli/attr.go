@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -89,7 +90,7 @@ func editAttrs(ctx context.Context, env *Env, r *kist.Repository, arg string, ed
 	if err != nil {
 		return err
 	}
-	paths, err := env.find(ctx, r, specs, places{index: true})
+	paths, err := pathspec.Find(ctx, r, specs, pathspec.Places{Index: true})
 	if err != nil {
 		return explainUntracked(env, r, arg, err)
 	}
@@ -218,7 +219,7 @@ func (o *attrOptions) find(ctx context.Context, env *Env, r *kist.Repository, ar
 	var in tree.Inheritance
 	at.entry, at.attrs, err = in.Find(ctx, source.Objects, source.Tree, at.path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
-		err = noMatch(arg)
+		err = pathspec.NoMatch(arg)
 	}
 	return at, err
 }

@@ -19,13 +19,11 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/gc"
+	"github.com/kist-vcs/kist/gc/backup"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
-	"github.com/kist-vcs/kist/remote/exchange"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
-	"github.com/kist-vcs/kist/tree/work/commits"
+	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -143,14 +141,6 @@ func (o *backupOptions) register(env *Env, cmd *cobra.Command) {
 	propose(env, cmd, "remote", env.complete(remotes))
 }
 
-// The outcomes of a step of a backup.
-const (
-	stepDone    = "done"
-	stepNothing = "nothing to do"
-	stepFailed  = "failed"
-	stepNotRun  = "not run"
-)
-
 // backupSummary is what backup prints with --json.
 type backupSummary struct {
 	Exit       int                `json:"exit"`
@@ -187,25 +177,13 @@ type backupStep struct {
 	text string // details for people
 }
 
-// backup is a backup in progress.
-type backup struct {
+// backupCommand is a run of the command backup.
+type backupCommand struct {
 	backupOptions
 	env     *Env
 	repo    *kist.Repository
 	summary backupSummary
-
-	skipped []object.Skipped
-	result  *stage.AddResult // nil: nothing was staged
-
-	committed *commits.CommitResult
-	commitErr error
-
-	session  volume.SessionOptions
-	ahead    *exchange.Ahead // sends chunks while files are read; nil: the push sends them
-	endAhead func()          // ends the sending, unless a push has ended it
-	unloaded []string        // volumes whose chunks are not evicted yet
-
-	firstUnloaded string // name of the first volume that was unloaded
+	report  *backup.Report // nil: the command of --before failed
 }
 
 // run makes a backup and prints its summary. Only one backup of a repository runs at a
@@ -219,7 +197,7 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 		return err
 	}
 	if o.dryRun {
-		b := &backup{backupOptions: *o, env: env, repo: r}
+		b := &backupCommand{backupOptions: *o, env: env, repo: r}
 		return b.showChanges(ctx, args)
 	}
 	if o.namesPaths(r, args) {
@@ -238,7 +216,7 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	if o.wait {
 		wait = math.MaxInt64
 	}
-	lock, err := disk.Lock(ctx, filepath.Join(r.Dir(), "backup.lock"), disk.Exclusive, wait)
+	lock, err := backup.Lock(ctx, r, wait)
 	if errors.Is(err, disk.ErrBusy) {
 		return hintf(err, "another backup is running; --wait waits for its end")
 	}
@@ -247,8 +225,7 @@ func (o *backupOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 	defer lock.Unlock()
 
-	b := &backup{backupOptions: *o, env: env, repo: r, endAhead: func() {}}
-	defer func() { b.endAhead() }()
+	b := &backupCommand{backupOptions: *o, env: env, repo: r}
 	b.all(ctx, args)
 	b.print()
 	if b.summary.Exit != exitOK {
@@ -305,11 +282,16 @@ func (o *backupOptions) addPaths(ctx context.Context, env *Env, r *kist.Reposito
 }
 
 // showChanges shows the changes that a backup would commit.
-func (b *backup) showChanges(ctx context.Context, args []string) error {
+func (b *backupCommand) showChanges(ctx context.Context, args []string) error {
 	if b.streams() {
 		return usagef("--dry-run does not go together with --stdin and --stdin-from-command")
 	}
-	add, err := b.addOptions(ctx, args)
+	o := backup.Options{}
+	err := b.selectPaths(ctx, args, &o)
+	if err != nil {
+		return err
+	}
+	add, err := backup.AddOptions(ctx, b.repo, o.Add)
 	if err != nil {
 		return err
 	}
@@ -357,7 +339,7 @@ func (o *backupOptions) configure(env *Env, r *kist.Repository) error {
 }
 
 // paths returns the paths to back up, those of the configuration if args has none.
-func (b *backup) paths(ctx context.Context, args []string) ([]string, error) {
+func (b *backupCommand) paths(ctx context.Context, args []string) ([]string, error) {
 	env := b.env
 	switch {
 	case len(args)+len(b.filesFrom)+len(b.rawFrom) > 0:
@@ -371,195 +353,268 @@ func (b *backup) paths(ctx context.Context, args []string) ([]string, error) {
 	return b.selection.find(ctx, env, b.repo, args)
 }
 
-// all runs the steps and completes the summary.
-func (b *backup) all(ctx context.Context, args []string) {
+// all makes the backup and completes the summary.
+func (b *backupCommand) all(ctx context.Context, args []string) {
 	s := &b.summary
 	s.Start = b.env.Now()
 	s.Files.Skipped, s.NotStored = []jsonform.Skipped{}, []jsonform.Skipped{}
 	if b.hook(ctx, "before", b.before) {
-		b.steps(ctx, args)
+		b.back(ctx, args)
 	}
 	s.Seconds = b.since(s.Start)
 	switch {
 	case s.Exit == exitOK && ctx.Err() != nil: // between two steps
 		s.Exit = exitInterrupted
-	case s.Exit == exitOK && len(b.skipped) > 0:
+	case s.Exit == exitOK && len(s.Files.Skipped) > 0:
 		s.Exit = exitPartial
 	}
-	b.report(ctx)
+	b.reportEnd(ctx)
 }
 
-// steps runs the steps of the backup itself.
-func (b *backup) steps(ctx context.Context, args []string) {
-	s := &b.summary
-	staged := b.step(ctx, "add", true, func() (string, error) { return b.add(ctx, args) })
-	if !staged {
-		b.endAhead()
+// back makes the backup itself, and adds its steps and effects to the summary.
+func (b *backupCommand) back(ctx context.Context, args []string) {
+	end := func() {}
+	o := backup.Options{
+		Host: b.host, Remote: b.remote, Jobs: b.env.transfer.jobs, Policy: b.policy, LocalLimit: int64(b.localLimit),
+		Maintain: autoMaintains(b.env, b.repo), Check: b.check, Progress: b.progress,
+		Prepare: func(ctx context.Context, o *backup.Options) (err error) {
+			end, err = b.prepare(ctx, args, o)
+			return err
+		},
 	}
-	b.step(ctx, "commit", staged, func() (string, error) { return b.commit() })
-	b.noteHead(ctx)
-	remote := len(registry.All(b.repo)) > 0 || b.remote != ""
-	pushed := remote && b.step(ctx, "push", true, func() (string, error) { return b.push(ctx) }) && s.Remote != nil
-	if s.Sent == 0 { // no push counted the data that was sent ahead of it
-		b.endAhead()
-		s.Sent = b.ahead.Sent()
+	if remote, err := remoteOrURL(b.env, b.repo, b.remote); err == nil && b.remote != "" {
+		o.Remote = remote // else the push reports the error
 	}
-	if !b.policy.IsEmpty() {
-		b.step(ctx, "expire", true, func() (string, error) { return b.expire(ctx) })
+	note := noteUnrecorded(b.env, b.repo, false)
+	b.report = backup.Run(ctx, b.repo, o)
+	end()
+	note()
+	b.summarize(ctx)
+}
+
+// progress shows the progress of a step.
+func (b *backupCommand) progress(step, remote string) (kist.Progress, func()) {
+	title := map[string]string{
+		backup.StepAdd: "adding", backup.StepPush: "pushing", backup.StepExpire: "looking at commits", backup.StepGC: "collecting garbage",
+		backup.StepRemoteGC: "collecting garbage of " + remote, backup.StepCheck: strings.TrimSpace("checking " + remote),
+	}[step]
+	p := b.env.progress(title)
+	return p.amounts(), p.Stop
+}
+
+// prepare sets the options that can be wrong, and begins to read the stream. The caller calls
+// end after the backup.
+func (b *backupCommand) prepare(ctx context.Context, args []string, o *backup.Options) (end func(), err error) {
+	end = func() {}
+	if err := b.selectPaths(ctx, args, o); err != nil {
+		return end, err
 	}
-	if b.localLimit > 0 {
-		b.step(ctx, "evict", pushed, func() (string, error) { return b.evict(ctx) })
+	if o.Message, err = b.message(b.env, errNoMessage); err != nil {
+		return end, err
 	}
-	if autoMaintains(b.env, b.repo) {
-		b.step(ctx, "gc", true, func() (string, error) { return b.gc(ctx) })
-		if remote {
-			b.step(ctx, "remote gc", pushed, func() (string, error) { return b.remoteGC(ctx, *s.Remote) })
+	o.Message = withLabels(cmp.Or(o.Message, backup.Message(b.repo, b.host)), b.labels)
+	if b.streams() {
+		o.CanBeEmpty = b.command != ""
+		var stop func()
+		if o.Stream, stop, err = b.stream(ctx, args); err == nil {
+			end = stop
 		}
 	}
-	switch {
-	case b.check == 0:
-	case remote:
-		b.step(ctx, "check", pushed, func() (string, error) { return b.checkRemote(ctx, *s.Remote) })
-	default:
-		b.step(ctx, "check", true, func() (string, error) { return b.checkLocal(ctx) })
+	return end, err
+}
+
+// selectPaths sets what to stage.
+func (b *backupCommand) selectPaths(ctx context.Context, args []string, o *backup.Options) error {
+	if b.streams() {
+		path, err := b.streamPath(args)
+		o.Add.Paths = []string{path}
+		return err
+	}
+	var err error
+	if o.Add.Paths, err = b.paths(ctx, args); err != nil {
+		return err
+	}
+	o.Add.MaxDeleted.Share, o.Add.MaxDeleted.EmptyRoots = b.maxDeleted, b.emptyRoots
+	o.Add.Exclude, err = b.selection.options(b.env)
+	return err
+}
+
+// summarize adds the report to the summary.
+func (b *backupCommand) summarize(ctx context.Context) {
+	s, r := &b.summary, b.report
+	if r.Staged != nil {
+		s.Files.New, s.Files.Changed, s.Files.Removed = len(r.Staged.Added), len(r.Staged.Modified), len(r.Staged.Deleted)
+		s.work = newWork(r.Staged.Read, r.Stored)
+	}
+	s.Files.Unmodified, s.Files.Skipped, s.NotStored = r.Unmodified, jsonform.NewSkipped(r.Skipped), jsonform.NewSkipped(r.NotStored)
+	s.Committed, s.Sent = r.Committed != nil, r.Sent
+	if !r.Head.Unborn() {
+		s.Branch, s.Commit = orNull(r.Head.Branch), &r.Head.ID
+	}
+	if s.Remote = orNull(r.Remote); !r.RemoteID.IsZero() {
+		s.RemoteHead = &r.RemoteID
+	}
+	for _, st := range r.Steps {
+		b.addStep(backupStep{Name: st.Name, Outcome: st.Outcome, Seconds: st.Took.Seconds(), text: b.effect(st)}, b.explain(st.Err))
+	}
+
+	if r.EvictErr != nil {
+		b.env.warn("the local limit is exceeded: %s", b.env.secrets.hide(r.EvictErr.Error()))
+	}
+	if r.Pushed != nil {
+		printLost(ctx, b.env, b.repo, r.Remote, r.Pushed.Lost)
 	}
 }
 
-// step runs a step if it is ready and the backup was not interrupted. It reports whether
-// the step succeeded. The text that do returns describes the effect; it is empty if
-// there was nothing to do.
-func (b *backup) step(ctx context.Context, name string, ready bool, do func() (string, error)) bool {
-	st := backupStep{Name: name, Outcome: stepNotRun}
-	if ready && ctx.Err() == nil {
-		begin := b.env.Now()
-		text, err := do()
-		st.text, st.Seconds = text, b.since(begin)
-		switch {
-		case errors.Is(err, errNotPermitted):
-			st.text = err.Error()
-		case err != nil:
-			o := outcomeOf(err)
-			o.Message, o.Hint = b.env.secrets.hide(o.Message), b.env.secrets.hide(o.Hint)
-			st.Outcome, st.Error = stepFailed, &o
-			if b.summary.Exit == exitOK {
-				b.summary.Exit = o.Exit
-			}
-		case text == "":
-			st.Outcome = stepNothing
-		default:
-			st.Outcome = stepDone
+// remoteName returns the remote of the backup, "" if there is none.
+func (b *backupCommand) remoteName() string {
+	if b.report == nil {
+		return ""
+	}
+	return b.report.Remote
+}
+
+// addStep adds a step to the summary. A step that failed has an error.
+func (b *backupCommand) addStep(st backupStep, err error) {
+	if st.Outcome == backup.Failed {
+		o := outcomeOf(err)
+		o.Message, o.Hint = b.env.secrets.hide(o.Message), b.env.secrets.hide(o.Hint)
+		st.Error = &o
+		if b.summary.Exit == exitOK {
+			b.summary.Exit = o.Exit
 		}
 	}
 	b.summary.Steps = append(b.summary.Steps, st)
-	return st.Outcome == stepDone || st.Outcome == stepNothing
+}
+
+// ownStep runs a step of the command itself, and reports whether it succeeded.
+func (b *backupCommand) ownStep(ctx context.Context, name string, do func() error) bool {
+	st := backupStep{Name: name, Outcome: backup.NotRun}
+	var err error
+	if ctx.Err() == nil {
+		begin := b.env.Now()
+		err = do()
+		if st.Seconds, st.Outcome = b.since(begin), backup.Done; err != nil {
+			st.Outcome = backup.Failed
+		}
+	}
+	b.addStep(st, err)
+	return st.Outcome == backup.Done
 }
 
 // since returns the seconds from begin until now, at least 0.
-func (b *backup) since(begin time.Time) float64 { return max(0, b.env.Now().Sub(begin).Seconds()) }
-
-// commit reports the commit, which the session of add made.
-func (b *backup) commit() (string, error) {
-	if errors.Is(b.commitErr, commits.ErrNothingToCommit) {
-		return "", nil
-	}
-	if b.commitErr != nil {
-		return "", b.commitErr
-	}
-	b.summary.Committed = true
-	text := b.committed.ID.Short()
-	if b.committed.Branch != "" {
-		text += " on " + b.committed.Branch
-	}
-	return text, nil
+func (b *backupCommand) since(begin time.Time) float64 {
+	return max(0, b.env.Now().Sub(begin).Seconds())
 }
 
-// noteHead notes the branch, its last commit, and the unmodified files in the summary,
-// as far as they can be read.
-func (b *backup) noteHead(ctx context.Context) {
-	head, err := b.repo.Refs().Head()
-	if err != nil || head.Unborn() {
-		return
+// effect describes the effect of a step for people. It is "" if the outcome says enough.
+func (b *backupCommand) effect(st backup.Step) string {
+	r := b.report
+	switch {
+	case errors.Is(st.Err, backup.ErrNotPermitted):
+		return "not permitted: somebody with permission to delete should run 'kist remote gc'"
+	case st.Outcome != backup.Done:
+		return ""
 	}
-	s := &b.summary
-	s.Branch, s.Commit = orNull(head.Branch), &head.ID
-	if c, err := object.ReadCommit(ctx, b.repo.Objects(), head.ID); err == nil && b.result != nil {
-		s.Files.Unmodified = max(0, int(c.Files)-(s.Files.New+s.Files.Changed-b.result.Folders))
-	}
-}
-
-// confirmAfter is the age from which a backup without changes confirms the branch on the
-// remote, so that check-age counts it. A day less the longest delay of a nightly timer: each
-// nightly backup confirms, but of hourly ones only one a day.
-const confirmAfter = 20 * time.Hour
-
-// push sends the current branch. A complete backup also confirms it.
-func (b *backup) push(ctx context.Context) (string, error) {
-	ref, name, err := pushTarget(ctx, b.env, b.repo, b.remote)
-	if errors.Is(err, kist.ErrUnborn) {
-		return "", nil
-	}
-	if err != nil {
-		return "", err
-	}
-	b.summary.Remote = &name
-	p := b.env.progress("pushing")
-	defer p.Stop()
-	list, err := b.endIncomplete(ctx, []registry.PushRef{ref}, name)
-	if err != nil {
-		return "", err
-	}
-	push := exchange.PushOptions{Remote: name, Refs: list, Ahead: b.ahead, Jobs: b.env.transfer.jobs, Progress: p.transferred()}
-	if b.summary.Exit == exitOK && len(b.skipped) == 0 {
-		push.ConfirmAfter = confirmAfter
-	}
-	result, err := exchange.Push(ctx, b.repo, push)
-	if result != nil && result.PushResult != nil {
-		b.summary.Sent += result.Bytes
-	}
-	if err != nil {
-		return "", pushFailed(b.repo, push, result, err)
-	}
-	p.Stop()
-	printLost(ctx, b.env, b.repo, name, result.Lost)
-	b.summary.RemoteHead = &ref.ID
-	if err := locksFailed(result); err != nil {
-		return "", err
-	}
-	if result.Objects == 0 && result.Records == 0 && result.Refs[0].Old == result.Refs[0].New {
-		if result.Confirmed {
-			return "up to date, confirmed for check-age", nil
+	switch st.Name {
+	case backup.StepAdd:
+		return b.stagedText()
+	case backup.StepCommit:
+		if r.Committed.Branch == "" {
+			return r.Committed.ID.Short()
 		}
-		return "", nil
+		return r.Committed.ID.Short() + " on " + r.Committed.Branch
+	case backup.StepPush:
+		if r.Pushed.Confirmed {
+			return "up to date, confirmed for check-age"
+		}
+		return fmt.Sprintf("%s, %s to %s", plural(uint64(r.Pushed.Objects), "object", "objects"), formatSize(uint64(r.Pushed.Bytes)), printable(r.Remote))
+	case backup.StepExpire:
+		return plural(uint64(len(r.Expired.Expired)), "commit", "commits") + ", kept " + formatCount(uint64(len(r.Expired.Kept)))
+	case backup.StepEvict:
+		if r.Postponed {
+			return "put off: another process maintains the repository"
+		}
+		return fmt.Sprintf("%s moved to %s, %s left here", formatSize(uint64(r.Evicted)), printable(r.Remote), formatSize(uint64(r.Left)))
+	case backup.StepRemoteGC:
+		st := r.Collected
+		return fmt.Sprintf("%s marked, %s deleted; %s left", plural(uint64(st.Marked), "file", "files"), formatCount(uint64(st.Deleted)), formatSize(uint64(st.After)))
+	case backup.StepCheck:
+		return formatSize(uint64(r.Checked)) + " read, no errors found"
 	}
-	return fmt.Sprintf("%s, %s to %s", plural(uint64(result.Objects), "object", "objects"), formatSize(uint64(result.Bytes)), printable(name)), nil
+	return ""
 }
 
-// expire applies the policy.
-func (b *backup) expire(ctx context.Context) (string, error) {
-	if err := b.policy.Check(); err != nil {
-		return "", usagef("%w", err)
+// stagedText describes the staged changes.
+func (b *backupCommand) stagedText() string {
+	s, staged := &b.summary, b.report.Staged
+	n := changeCounts{Added: s.Files.New, Modified: s.Files.Changed, Deleted: s.Files.Removed}
+	parts := n.parts()
+	if staged.Restored > 0 {
+		parts = append(parts, plural(uint64(staged.Restored), "unchanged file", "unchanged files")+" stored again")
 	}
-	p := b.env.progress("looking at commits")
-	defer p.Stop()
-	var result *retain.ExpireResult
-	err := gc.WithReserve(ctx, b.repo, func() (err error) {
-		result, err = retain.Expire(ctx, b.repo, retain.ExpireOptions{Policy: b.policy})
-		return err
-	})
-	if err != nil || len(result.Expired) == 0 {
-		return "", err
+	return strings.Join(parts, ", ") + "; " + s.work.String()
+}
+
+// explain words the errors of steps that need the context of the backup.
+func (b *backupCommand) explain(err error) error {
+	var many *stage.DeletedError
+	var push *backup.PushError
+	var damage *backup.DamageError
+	switch {
+	case errors.As(err, &many):
+		return b.refusedDeletions(many)
+	case errors.As(err, &push) && push.Locks:
+		return locksFailed(push.Result)
+	case errors.As(err, &push):
+		return pushFailed(b.repo, push.Push, push.Result, err)
+	case errors.As(err, &damage):
+		return damageFound(damage)
+	case errors.Is(err, backup.ErrLimit):
+		return hintf(failf(exitFailed, "no-remote", "--local-limit needs a remote"), "'kist remote add origin URL' adds one")
+	case errors.Is(err, backup.ErrEmptyStream):
+		return errors.New("standard input is empty: did the command before the pipe fail?")
 	}
-	return plural(uint64(len(result.Expired)), "commit", "commits") + ", kept " + formatCount(uint64(len(result.Kept))), nil
+	return collectionFailed(b.report.Remote, err)
+}
+
+// refusedDeletions words the error for more deletions than --max-deleted permits.
+func (b *backupCommand) refusedDeletions(e *stage.DeletedError) error {
+	where := ""
+	if e.Root != "" {
+		where = " below " + b.env.shown(b.repo, e.Root)
+	}
+	err := failf(exitFailed, "max-deleted", "%s of %s%s are gone; nothing was committed", formatCount(uint64(e.Deleted)), plural(uint64(e.Files), "file", "files"), where)
+	return hintf(err, "is a disk missing? If they were deleted on purpose, 'kist backup --max-deleted 100%%' commits that")
+}
+
+// damageFound words the error of a check. The next one begins at the same place, until the
+// damage is repaired.
+func damageFound(e *backup.DamageError) error {
+	verify := "kist verify --read-data"
+	if e.Remote != "" {
+		verify += " --remote " + shellWord(e.Remote)
+	}
+	err := linesError(exitDamaged, "", plural(uint64(len(e.Found)), "thing is", "things are")+" damaged or missing",
+		firstOf(e.Found, shownPaths, "", func(found error) string {
+			problem, ok := found.(collect.Problem)
+			if !ok {
+				return found.Error()
+			}
+			what := newRemoteProblemJSON(&gc.Problem{Key: problem.Key, Where: problem.Blob, Err: problem.Err})
+			return fmt.Sprintf("%s %s: %s", what.Kind, cmp.Or(what.Blob, problem.Key.ID.String()), what.Problem)
+		}))
+	return hintf(err, "'%s' lists all damage, and with --repair instead of --read-data it looks for intact copies", verify)
 }
 
 // print prints the summary. The failed steps and skipped files go to standard error.
-func (b *backup) print() {
+func (b *backupCommand) print() {
 	env, s := b.env, &b.summary
 	env.json(s)
 	failed := ""
 	for _, st := range s.Steps {
 		text := st.text
-		if text == "" || st.Outcome == stepFailed {
+		if text == "" || st.Outcome == backup.Failed {
 			text = st.Outcome
 		}
 		env.tell("%-9s %s\n", st.Name, text)
@@ -578,11 +633,8 @@ func (b *backup) print() {
 	if slices.ContainsFunc(s.NotStored, func(left jsonform.Skipped) bool { return left.Reason == worktree.Nested.String() }) {
 		env.info("hint: the .kist of another repository is in no backup but its own: 'kist -C FOLDER backup'")
 	}
-	if err := partialError(env, b.repo, b.skipped); err != nil {
-		if slices.ContainsFunc(b.skipped, func(s object.Skipped) bool { return s.Reason == worktree.ErrEmptyRoot.Error() }) {
-			err = hintf(err, "if its files were deleted on purpose, 'kist backup --max-deleted 100%%' commits that")
-		}
-		sayOutcome(env, outcomeOf(err))
+	if b.report != nil && len(b.report.Skipped) > 0 {
+		sayOutcome(env, outcomeOf(partialError(env, b.repo, b.report.Skipped)))
 	}
 
 	took := (time.Duration(s.Seconds*1000) * time.Millisecond).Round(100 * time.Millisecond)
@@ -592,8 +644,8 @@ func (b *backup) print() {
 		how = "incomplete" + failed
 	case s.Exit == exitInterrupted:
 		how = "incomplete, interrupted"
-	case len(b.skipped) > 0:
-		how += ", " + plural(uint64(len(b.skipped)), "path", "paths") + " skipped"
+	case len(s.Files.Skipped) > 0:
+		how += ", " + plural(uint64(len(s.Files.Skipped)), "path", "paths") + " skipped"
 	}
 	if n := len(s.NotStored); n > 0 {
 		how += ", " + plural(uint64(n), "path", "paths") + " not stored"

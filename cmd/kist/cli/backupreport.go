@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/backup"
 	"github.com/kist-vcs/kist/object"
 )
 
@@ -51,14 +52,14 @@ func checkTrust(env *Env, r *kist.Repository, key string) error {
 
 // hook is a step that runs a command of the shell in the repository's folder. The summary
 // so far is its standard input. Its output goes to standard error.
-func (b *backup) hook(ctx context.Context, name, command string) bool {
+func (b *backupCommand) hook(ctx context.Context, name, command string) bool {
 	if command == "" {
 		return true
 	}
-	return b.step(ctx, name, true, func() (string, error) {
+	return b.ownStep(ctx, name, func() error {
 		summary, err := json.Marshal(&b.summary)
 		if err != nil {
-			return "", err
+			return err
 		}
 		cmd := newShell(ctx, b.env, command)
 		cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = b.repo.Home(), bytes.NewReader(append(summary, '\n')), b.env.Stderr, b.env.Stderr
@@ -68,9 +69,9 @@ func (b *backup) hook(ctx context.Context, name, command string) bool {
 			err = ctx.Err()
 		}
 		if err != nil {
-			return "", fmt.Errorf("command %s: %w", quoteArg(command), err)
+			return fmt.Errorf("command %s: %w", quoteArg(command), err)
 		}
-		return stepDone, nil
+		return nil
 	})
 }
 
@@ -83,9 +84,9 @@ func pastInterrupt(ctx context.Context) context.Context {
 	return ctx
 }
 
-// report runs the hooks at the end of a backup, notes its success, and informs monitors.
+// reportEnd runs the hooks at the end of a backup, notes its success, and informs monitors.
 // It does so even after an interrupt, which only ends the hook that runs.
-func (b *backup) report(ctx context.Context) {
+func (b *backupCommand) reportEnd(ctx context.Context) {
 	if b.summary.Exit == exitOK {
 		b.hook(pastInterrupt(ctx), "on-success", b.onSuccess)
 	} else {
@@ -95,14 +96,14 @@ func (b *backup) report(ctx context.Context) {
 
 	s := &b.summary
 	if s.Exit == exitOK && s.Commit != nil {
-		if err := noteSuccess(b.repo, s.Remote, *s.Commit, b.env.Now()); err != nil {
+		if err := backup.NoteSuccess(b.repo, b.remoteName(), *s.Commit); err != nil {
 			b.env.warn("the time of this backup could not be noted: %v", err)
 		}
 	}
 	if b.metrics != "" {
 		on := context.WithoutCancel(ctx)
-		b.step(on, "metrics", true, func() (string, error) {
-			return stepDone, writeOutput(b.env.path(b.metrics), func(w io.Writer) error {
+		b.ownStep(on, "metrics", func() error {
+			return writeOutput(b.env.path(b.metrics), func(w io.Writer) error {
 				_, err := w.Write(b.metricsFile(on))
 				return err
 			})
@@ -114,7 +115,7 @@ func (b *backup) report(ctx context.Context) {
 }
 
 // metricsFile returns the metrics of the backup in the text format of Prometheus.
-func (b *backup) metricsFile(ctx context.Context) []byte {
+func (b *backupCommand) metricsFile(ctx context.Context) []byte {
 	var out bytes.Buffer
 	label := func(name, value string) string {
 		value = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(strings.ToValidUTF8(value, "\uFFFD"))
@@ -141,7 +142,7 @@ func (b *backup) metricsFile(ctx context.Context) []byte {
 
 	s := &b.summary
 	timestamp("kist_backup_last_run_timestamp_seconds", "When the last backup began.", s.Start)
-	_, last := lastSuccess(b.repo, s.Remote)
+	_, last := backup.LastSuccess(b.repo, b.remoteName())
 	timestamp("kist_backup_last_success_timestamp_seconds", "When the last complete backup ended.", last)
 	if s.RemoteHead != nil {
 		if c, err := object.ReadCommit(ctx, b.repo.Objects(), *s.RemoteHead); err == nil {
@@ -170,7 +171,7 @@ const (
 )
 
 // sendPing sends the summary to a monitor. A failure is only a warning.
-func (b *backup) sendPing(ctx context.Context) {
+func (b *backupCommand) sendPing(ctx context.Context) {
 	b.env.secrets.add(b.ping)
 	at, err := url.Parse(b.ping)
 	if err == nil && (at.Scheme != "http" && at.Scheme != "https" || at.Host == "") {

@@ -81,10 +81,10 @@ changed them are tested. A bisect that is under way ends.
 		if err != nil {
 			return bisect.Outcome{}, err
 		}
-		if !specs.plain() {
+		if !specs.IsPlain() {
 			return bisect.Outcome{}, usagef("bisect takes paths, not patterns")
 		}
-		o := bisect.StartOptions{Paths: specs.paths(), Progress: p}
+		o := bisect.StartOptions{Paths: specs.Paths(), Progress: p}
 		if len(revs) > 0 {
 			o.Bad, o.Good = revs[0], revs[1:]
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/blame"
 	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 type blameOptions struct {
@@ -168,7 +169,7 @@ func blamed(ctx context.Context, env *Env, r *kist.Repository, args []string) (f
 		f, err = blame.Committed(ctx, r, starts[0], path)
 	}
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
-		err = noMatch(files[0])
+		err = pathspec.NoMatch(files[0])
 	}
 	if err != nil {
 		return nil, opt, err

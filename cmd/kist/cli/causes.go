@@ -26,6 +26,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/views"
 	"github.com/kist-vcs/kist/tree/work/bisect"
 	"github.com/kist-vcs/kist/tree/work/checkout"
@@ -150,6 +151,7 @@ var causes = []struct {
 	{matches(retain.ErrValue), exitUsage, "", ""},
 	{matches(kist.ErrNoUpstream), exitFailed, "no-upstream", ""},
 	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
+	{isA[*pathspec.Error], exitUsage, "", ""}, // see magicHint
 	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
 	{matches(tree.ErrAttrs), exitUsage, "", ""},
 	{matches(checkout.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
@@ -189,6 +191,10 @@ var causes = []struct {
 
 	// Remotes.
 	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
+	{matches(registry.ErrNone), exitFailed, "no-remote", "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE"},
+	{matches(registry.ErrWhich), exitUsage, "", "name one of them; 'kist remote' lists them"},
+	{matches(registry.ErrDetached), exitFailed, "detached", "say what to push: kist push REMOTE HEAD:BRANCH"},
+	{isA[*registry.OtherNameError], exitFailed, "upstream", ""}, // see upstreamHint
 	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix outside the other remote"},
 	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
 	{matches(collect.ErrNoDelete), exitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in 'kist help s3'"},
@@ -257,6 +263,26 @@ func isLost(err error) bool {
 func isEmptied(err error) bool {
 	var e *rootlog.RollbackError
 	return errors.As(err, &e) && e.Emptied
+}
+
+// upstreamHint returns advice on an upstream with another name than its branch, or "".
+func upstreamHint(err error) string {
+	var e *registry.OtherNameError
+	if !errors.As(err, &e) {
+		return ""
+	}
+	branch, _ := refs.BranchOf(e.Upstream.Ref)
+	return fmt.Sprintf("'kist push %[1]s HEAD:%[2]s' pushes to it; 'kist push -u %[1]s %[3]s' to a branch of the same name",
+		quoteArg(e.Upstream.Remote), quoteArg(branch), quoteArg(e.Branch))
+}
+
+// magicHint returns advice on a pathspec with an unknown word, or "".
+func magicHint(err error) string {
+	var e *pathspec.Error
+	if !errors.As(err, &e) || !e.IsUnknown {
+		return ""
+	}
+	return fmt.Sprintf("top, glob, literal, icase and exclude are known; './%s' is the path of this name", printable(e.Arg))
 }
 
 // envHint returns advice on the environment variable that err is about, or "".

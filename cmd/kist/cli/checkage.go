@@ -4,16 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc/backup"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
-	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
@@ -106,7 +105,7 @@ func (o *checkAgeOptions) run(ctx context.Context, env *Env, args []string) erro
 		when = confirmed
 	}
 	if r != nil {
-		if commit, last := lastSuccess(r, &name); commit == at.ID && last.After(when) {
+		if commit, last := backup.LastSuccess(r, name); commit == at.ID && last.After(when) {
 			when = last
 		}
 	}
@@ -135,29 +134,4 @@ func currentOn(r *kist.Repository, name string) string {
 		return upstream.Ref
 	}
 	return refs.Heads + head.Branch
-}
-
-// successFile is the file that notes the last complete backup to a remote, or without a
-// remote: the commit at which it left the branch, and the time.
-func successFile(r *kist.Repository, remote *string) string {
-	if remote == nil {
-		return filepath.Join(r.Dir(), "backup.last")
-	}
-	return filepath.Join(registry.Dir(r, *remote), "backup.last")
-}
-
-// noteSuccess notes that a backup was complete at a time and left the branch at a commit.
-func noteSuccess(r *kist.Repository, remote *string, commit object.ID, at time.Time) error {
-	return writeNote(successFile(r, remote), commit.String()+" "+at.UTC().Format(time.RFC3339))
-}
-
-// lastSuccess returns what [noteSuccess] noted, zero if nothing.
-func lastSuccess(r *kist.Repository, remote *string) (commit object.ID, at time.Time) {
-	id, text, _ := strings.Cut(readNote(successFile(r, remote)), " ")
-	commit, err := object.ParseID(id)
-	at, terr := time.Parse(time.RFC3339, text)
-	if err != nil || terr != nil {
-		return object.ID{}, time.Time{}
-	}
-	return commit, at
 }

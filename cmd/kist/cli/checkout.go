@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
@@ -191,7 +192,7 @@ func switchTo(ctx context.Context, env *Env, r *kist.Repository, o checkoutOptio
 
 // checkoutArgs separates a revision from paths, as git does: a single name is a revision if
 // there is one, and otherwise a tracked path.
-func checkoutArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, isPaths bool, err error) {
+func checkoutArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspec.List, isPaths bool, err error) {
 	if dash > 1 {
 		return "", nil, false, usagef("one argument too many before --: %s", quoteArg(args[1]))
 	}
@@ -230,15 +231,15 @@ func checkoutArgs(ctx context.Context, env *Env, r *kist.Repository, args []stri
 
 // onlyPaths returns the paths that args name. revErr is the reason why the first one is no
 // revision.
-func onlyPaths(env *Env, r *kist.Repository, args []string, revErr error) (pathspecs, error) {
+func onlyPaths(env *Env, r *kist.Repository, args []string, revErr error) (pathspec.List, error) {
 	paths, err := env.pathspecs(r, args, false)
 	var unknown *refs.UnknownRevisionError
 	switch {
-	case looksLikePathspec(args[0]):
+	case pathspec.IsPattern(args[0]):
 		return paths, err
 	case err != nil:
 		return nil, revErr
-	case tracked(r, paths[0].path):
+	case tracked(r, paths[0].Path):
 		return paths, nil
 	case errors.As(revErr, &unknown) && unknown.Reason != "":
 		return nil, revErr
@@ -259,7 +260,7 @@ func (e *neitherError) Error() string {
 func (e *neitherError) Unwrap() error { return e.err }
 
 // restore restores the files at paths, and prints their source.
-func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) error {
+func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.RestoreOptions, paths pathspec.List) error {
 	from := "what is staged"
 	switch {
 	case o.Side == tree.Ours:
@@ -296,26 +297,26 @@ func (e *Env) restore(ctx context.Context, r *kist.Repository, o checkout.Restor
 }
 
 // restorable returns the paths that match and that a restore with o can write.
-func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.RestoreOptions, paths pathspecs) ([]string, error) {
-	in := places{index: !o.Overlay || o.Source == ""}
+func restorable(ctx context.Context, env *Env, r *kist.Repository, o checkout.RestoreOptions, paths pathspec.List) ([]string, error) {
+	in := pathspec.Places{Index: !o.Overlay || o.Source == ""}
 	switch {
-	case paths.plain():
+	case paths.IsPlain():
 	case o.Side != tree.NoSide:
-		in = places{conflicts: true}
+		in = pathspec.Places{Conflicts: true}
 	case o.Source != "":
 		source, err := compare.OfCommit(ctx, r, o.Source)
 		if err != nil {
 			return nil, err
 		}
-		in.views = []compare.View{source}
+		in.Views = []compare.View{source}
 	case o.Staged:
 		head, err := compare.OfHead(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		in.views = []compare.View{head}
+		in.Views = []compare.View{head}
 	}
-	return env.find(ctx, r, paths, in)
+	return pathspec.Find(ctx, r, paths, in)
 }
 
 // say prints the new HEAD, in git's words.

@@ -69,7 +69,7 @@ func (o *cleanOptions) run(ctx context.Context, env *Env, r *kist.Repository, ar
 	if err != nil {
 		return err
 	}
-	o.Paths, o.Select = specs.paths(), specs.selector()
+	o.Paths, o.Select = specs.Paths(), specs.Selector()
 	o.Folders = o.Folders || len(args) > 0
 	switch {
 	case o.ignored:

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 // comparison shows how two versions of all files differ.
@@ -57,7 +58,7 @@ func (c *comparison) diff(ctx context.Context, paths []string, renames bool) ([]
 }
 
 // filtered returns the changes that --diff-filter, -S and -G select among those of [selected].
-func (c *comparison) filtered(ctx context.Context, list pathspecs) ([]fileChange, error) {
+func (c *comparison) filtered(ctx context.Context, list pathspec.List) ([]fileChange, error) {
 	changes, err := c.selected(ctx, list)
 	if err != nil {
 		return nil, err
@@ -66,17 +67,17 @@ func (c *comparison) filtered(ctx context.Context, list pathspecs) ([]fileChange
 }
 
 // selected returns the changes of the paths that pathspecs select.
-func (c *comparison) selected(ctx context.Context, list pathspecs) ([]fileChange, error) {
-	if list.plain() {
-		return c.changes(ctx, list.paths())
+func (c *comparison) selected(ctx context.Context, list pathspec.List) ([]fileChange, error) {
+	if list.IsPlain() {
+		return c.changes(ctx, list.Paths())
 	}
-	changes, err := c.diff(ctx, list.paths(), false)
+	changes, err := c.diff(ctx, list.Paths(), false)
 	if err != nil {
 		return nil, err
 	}
 	var paths []string
 	for _, change := range changes {
-		if list.selects(change.Path) {
+		if list.Selects(change.Path) {
 			paths = append(paths, change.Path)
 		}
 	}

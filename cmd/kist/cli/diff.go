@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -94,10 +95,10 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 
 	c := &comparison{env: env, repo: r, form: &o.form}
 	var conflicts []index.Conflict
-	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.paths()); err != nil {
+	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.Paths()); err != nil {
 		return err
 	}
-	if err := env.known(ctx, r, paths, places{views: []compare.View{c.old, c.new}, index: true, worktree: true}); err != nil {
+	if err := pathspec.Check(ctx, r, paths, pathspec.Places{Views: []compare.View{c.old, c.new}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 
@@ -110,7 +111,7 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return err
 	}
 	for _, conflict := range conflicts {
-		if !paths.selects(conflict.Path) {
+		if !paths.Selects(conflict.Path) {
 			continue
 		}
 		if changes, err = c.unmerged(ctx, changes, conflict, len(revs) == 0); err != nil {

@@ -87,7 +87,7 @@ func outcomeOf(err error) outcome {
 		}
 		if cause.is(err) {
 			o.Exit, o.Kind = cause.exit, cause.kind
-			for _, hint := range []string{cause.hint, expiredHint(err), envHint(err)} {
+			for _, hint := range []string{cause.hint, expiredHint(err), envHint(err), upstreamHint(err), magicHint(err)} {
 				if hint != "" {
 					hints = append(hints, hint)
 				}

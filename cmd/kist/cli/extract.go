@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -123,7 +124,7 @@ type extracted struct {
 // extracted finds the files for arguments. REV:FOLDER as the only one stands for the content of
 // the folder, and REV:FILE or FILE@N for the file alone, all without the path above.
 func (o *restoreOptions) extracted(ctx context.Context, env *Env, r *kist.Repository, args []string) (extracted, error) {
-	entry := len(args) == 1 && o.source == "" && !looksLikePathspec(args[0]) && namesEntry(ctx, env, r, args[0])
+	entry := len(args) == 1 && o.source == "" && !pathspec.IsPattern(args[0]) && namesEntry(ctx, env, r, args[0])
 	if entry && namesPath(args[0]) {
 		rev, _, _ := refs.SplitPath(args[0])
 		_, err := r.Resolve(ctx, rev)

@@ -222,7 +222,7 @@ func (o *findOptions) parse(ctx context.Context, env *Env, r *kist.Repository, w
 		Now: env.Now(),
 		Paths: func(pattern string) (func(path string) bool, error) {
 			list, err := env.pathspecs(r, []string{pattern}, true)
-			return list.selects, err
+			return list.Selects, err
 		},
 		Open: func(name string) (io.ReadCloser, error) { return os.Open(env.path(name)) },
 		Index: func() (*versions.Index, error) {

@@ -5,15 +5,12 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
 )
 
@@ -85,9 +82,6 @@ type gcJSON struct {
 	Freed int64 `json:"bytes_freed"`
 }
 
-// defaultPlan are the options without arguments.
-var defaultPlan = gc.PlanOptions{PruneOlder: 14 * 24 * time.Hour, MaxWaste: 0.05}
-
 // parseWaste returns a percentage as a number from 0 to 1.
 func parseWaste(text string) (float64, error) {
 	percent, err := strconv.ParseFloat(strings.TrimSuffix(text, "%"), 64)
@@ -99,9 +93,16 @@ func parseWaste(text string) (float64, error) {
 
 func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
 	if o.auto {
-		return autoGC(ctx, r, o.PlanOptions)
+		return gc.CollectDue(ctx, r, o.PlanOptions)
 	}
-	stats, err := collectGarbage(ctx, env, r, o.PlanOptions)
+	p := env.progress("collecting garbage")
+	defer p.Stop()
+	o.Progress = func(done, total int64) {
+		p.Total(0, uint64(total))
+		p.Set(0, uint64(done))
+	}
+	stats, err := gc.Collect(ctx, r, o.PlanOptions)
+	p.Stop()
 	if errors.Is(err, errors.ErrUnsupported) {
 		return hintf(err, "--single-host does it, if no other machine uses the repository now")
 	}
@@ -114,77 +115,6 @@ func (o *gcOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	env.json(gcJSON{o.DryRun, stats, stats.Before - stats.After})
 	printGC(env, stats, o.DryRun)
 	return nil
-}
-
-// autoGC merges small volumes and collects garbage, as far as they are due. It notes
-// how that ended. If another process does it, or it is not possible here, autoGC does
-// nothing.
-func autoGC(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
-	err := collectDue(ctx, r, o)
-	if errors.Is(err, disk.ErrBusy) || errors.Is(err, errors.ErrUnsupported) {
-		return nil
-	}
-	return errors.Join(err, gc.NoteAuto(r, err))
-}
-
-// collectDue is autoGC without the note.
-func collectDue(ctx context.Context, r *kist.Repository, o gc.PlanOptions) error {
-	if r.Objects().NeedsMaintenance() {
-		_, err := r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost})
-		if err != nil && !gc.IsFull(err) { // a collection may free space for it
-			return err
-		}
-	}
-	if !gc.IsDue(r) {
-		return nil
-	}
-	o.Idle = true
-	var err error
-	if o.Optimise, o.MinOptimise, err = r.Config().AutoRepack(); err != nil {
-		return err
-	}
-	plan, err := gc.PlanFor(ctx, r, o)
-	if err == nil {
-		err = plan.Apply(ctx)
-		plan.Close()
-	}
-	if isA[*gc.NeededError](err) { // or each command that writes would begin it again
-		err = errors.Join(err, gc.PutOff(ctx, r))
-	}
-	return err
-}
-
-// collectGarbage merges small volumes if there are many, makes a plan, and applies it,
-// unless nothing is to be done.
-func collectGarbage(ctx context.Context, env *Env, r *kist.Repository, o gc.PlanOptions) (gc.Stats, error) {
-	p := env.progress("collecting garbage")
-	defer p.Stop()
-	o.Progress = func(done, total int64) {
-		p.Total(0, uint64(total))
-		p.Set(0, uint64(done))
-	}
-	var merged volume.MaintainStats
-	before, err := r.Objects().Size(ctx)
-	if err == nil && !o.DryRun {
-		merged, err = r.Objects().Maintain(ctx, volume.MaintainOptions{SingleHost: o.SingleHost})
-	}
-	if err != nil && !gc.IsFull(err) { // the collection may free space for the next Maintain
-		return gc.Stats{}, err
-	}
-	plan, err := gc.PlanFor(ctx, r, o)
-	if err != nil {
-		return gc.Stats{}, err
-	}
-	defer plan.Close()
-	if !o.DryRun {
-		err = plan.Apply(ctx)
-	}
-	st := plan.Stats()
-	st.Before = before
-	st.Salvaged += merged.Salvaged
-	st.Rewritten += merged.Merged
-	st.Written += merged.Written
-	return st, err
 }
 
 // tellFreed prints the deleted things, and the space before and after.

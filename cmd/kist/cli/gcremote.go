@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/collect"
@@ -19,7 +20,7 @@ type remoteGCOptions struct {
 }
 
 func newRemoteGC(env *Env) *cobra.Command {
-	o := remoteGCOptions{Options: defaultCollection}
+	o := remoteGCOptions{Options: gc.DefaultRemotePlan}
 	cmd := &cobra.Command{
 		Use:   "gc [OPTIONS] NAME",
 		Short: "remove unreferenced data from a remote",
@@ -66,11 +67,6 @@ does not delete yet).`,
 	return cmd
 }
 
-// defaultCollection are the options without arguments.
-var defaultCollection = collect.Options{
-	Grace: collect.DefaultGrace, MaxWaste: 0.05, ForgetAfter: collect.DefaultForgetAfter, PruneAge: collect.DefaultPruneAge,
-}
-
 // remoteGCJSON is the JSON of remote gc.
 type remoteGCJSON struct {
 	DryRun bool `json:"dry_run"`
@@ -83,14 +79,21 @@ type remoteGCJSON struct {
 
 // run collects the garbage of a remote.
 func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
-	name := args[0]
+	name, err := env.remoteArg(r, args[0])
+	if err != nil {
+		return err
+	}
 	if o.Grace <= 0 { // no other client uses the remote, and no push continues
 		o.ForgetAfter, o.PruneAge = 0, 0
 	}
 
-	st, err := collectRemote(ctx, env, r, name, o.Options)
+	p := env.progress("collecting garbage of " + name)
+	defer p.Stop()
+	o.Progress = p.transferred()
+	st, err := gc.CollectRemote(ctx, r, name, o.Options)
+	p.Stop()
 	if err != nil {
-		return err
+		return collectionFailed(name, err)
 	}
 	out := remoteGCJSON{DryRun: o.DryRun, Stats: st, Freed: st.Before - st.After}
 	if !st.Next.IsZero() {
@@ -106,31 +109,12 @@ func (o *remoteGCOptions) run(ctx context.Context, env *Env, r *kist.Repository,
 	return nil
 }
 
-// collectRemote collects the garbage of a remote.
-func collectRemote(ctx context.Context, env *Env, r *kist.Repository, name string, o collect.Options) (collect.Stats, error) {
-	opened, err := openRemote(ctx, env, r, name)
-	if err != nil {
-		return collect.Stats{}, err
-	}
-	defer opened.Close()
-
-	p := env.progress("collecting garbage of " + name)
-	defer p.Stop()
-	o.Progress = p.transferred()
-	plan, err := collect.PlanGarbage(ctx, opened, r.Objects(), o)
-	if err == nil {
-		defer plan.Close()
-		if !o.DryRun {
-			err = plan.Apply(ctx)
-		}
-	}
+// collectionFailed adds advice to the error of a collection of a remote.
+func collectionFailed(name string, err error) error {
 	if isA[*collect.NeededError](err) && !errors.Is(err, object.ErrNewerFormat) {
-		err = hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
+		return hintf(err, "nothing was deleted; 'kist verify --remote %s' shows the damage, and gc works again after '--repair'", name)
 	}
-	if err != nil {
-		return collect.Stats{}, err
-	}
-	return plan.Stats(), nil
+	return err
 }
 
 // printRemoteGC prints the effect of a collection.

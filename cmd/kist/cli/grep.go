@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/grep"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 type grepOptions struct {
@@ -139,7 +140,7 @@ func (o *grepOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 }
 
 // parse reads the arguments, and compiles the pattern.
-func (o *grepOptions) parse(ctx context.Context, env *Env, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
+func (o *grepOptions) parse(ctx context.Context, env *Env, r *kist.Repository, args []string) (revs []string, paths pathspec.List, err error) {
 	if o.search.Before < 0 || o.search.After < 0 {
 		return nil, nil, usagef("-A and -B must not be negative")
 	}
@@ -167,7 +168,7 @@ func (o *grepOptions) parse(ctx context.Context, env *Env, r *kist.Repository, a
 var errFound = errors.New("found")
 
 // sources yields the files to search, for each revision.
-func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository, revs []string, paths pathspecs) iter.Seq2[string, iter.Seq2[*grep.File, error]] {
+func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository, revs []string, paths pathspec.List) iter.Seq2[string, iter.Seq2[*grep.File, error]] {
 	return func(yield func(string, iter.Seq2[*grep.File, error]) bool) {
 		failed := func(err error) {
 			yield("", func(yield func(*grep.File, error) bool) { yield(nil, err) })
@@ -182,20 +183,20 @@ func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository,
 				failed(err)
 				return
 			}
-			yield("", grep.InHistory(ctx, r, x, func(_ object.ID, path string) bool { return paths.selects(path) }))
+			yield("", grep.InHistory(ctx, r, x, func(_ object.ID, path string) bool { return paths.Selects(path) }))
 		case o.cached:
 			v, err := compare.OfIndex(ctx, r)
 			if err != nil {
 				failed(err)
 				return
 			}
-			yield("", grep.InView(ctx, v, paths.selects))
+			yield("", grep.InView(ctx, v, paths.Selects))
 		case len(revs) == 0 && r.IsBare():
 			failed(hintf(kist.ErrBare, "name a commit: 'kist grep PATTERN HEAD'"))
 		case len(revs) == 0:
 			files := r.Worktree().Opener()
 			defer files.Close()
-			yield("", grep.InWorktree(r, files, paths.selects))
+			yield("", grep.InWorktree(r, files, paths.Selects))
 		}
 		for _, rev := range revs {
 			v, err := compare.OfCommit(ctx, r, rev)
@@ -203,7 +204,7 @@ func (o *grepOptions) sources(ctx context.Context, env *Env, r *kist.Repository,
 				failed(err)
 				return
 			}
-			if !yield(rev, grep.InView(ctx, v, paths.selects)) {
+			if !yield(rev, grep.InView(ctx, v, paths.Selects)) {
 				return
 			}
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -79,7 +80,7 @@ func patchViews(ctx context.Context, r *kist.Repository, m hunkMode, paths []str
 }
 
 // stageHunks asks which changes of the worktree to stage.
-func stageHunks(ctx context.Context, env *Env, r *kist.Repository, specs pathspecs) error {
+func stageHunks(ctx context.Context, env *Env, r *kist.Repository, specs pathspec.List) error {
 	return chooseHunks(ctx, env, r, hunkMode{verb: "Stage", index: true}, specs)
 }
 
@@ -88,7 +89,7 @@ func errPatchJSON() error {
 }
 
 // chooseHunks asks for each changed part of text files what to do with it, and does it.
-func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, specs pathspecs) error {
+func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, specs pathspec.List) error {
 	switch {
 	case r.IsBare():
 		return kist.ErrBare
@@ -97,10 +98,10 @@ func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, 
 	}
 	c := &comparison{env: env, repo: r, form: &changeForm{}}
 	var err error
-	if c.old, c.new, m, err = patchViews(ctx, r, m, specs.paths()); err != nil {
+	if c.old, c.new, m, err = patchViews(ctx, r, m, specs.Paths()); err != nil {
 		return err
 	}
-	if err := env.known(ctx, r, specs, places{views: []compare.View{c.old, c.new}, index: true, worktree: true}); err != nil {
+	if err := pathspec.Check(ctx, r, specs, pathspec.Places{Views: []compare.View{c.old, c.new}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 	c.form.reverse = m.verb == "Apply" // for the names in headers
@@ -128,7 +129,7 @@ func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, 
 
 // stashHunks returns the function that asks which changes to stash. Asked again about the same
 // trees, it repeats its answer.
-func stashHunks(env *Env, r *kist.Repository, specs pathspecs) func(ctx context.Context, head, worktree compare.View) (stashed, rest []stage.Chosen, err error) {
+func stashHunks(env *Env, r *kist.Repository, specs pathspec.List) func(ctx context.Context, head, worktree compare.View) (stashed, rest []stage.Chosen, err error) {
 	var asked [2]object.ID
 	var stashed, rest []stage.Chosen
 	return func(ctx context.Context, head, worktree compare.View) ([]stage.Chosen, []stage.Chosen, error) {

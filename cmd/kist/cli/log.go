@@ -21,6 +21,7 @@ import (
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree/look/blame"
 	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 type logOptions struct {
@@ -269,7 +270,7 @@ func (o *logOptions) print(ctx context.Context, p *commitPrinter, commits iter.S
 }
 
 // log returns the options of the walk, and the selected paths.
-func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspecs, err error) {
+func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args []string) (opt log.Options, paths pathspec.List, err error) {
 	if opt, paths, err = o.history(ctx, env, r, args, &o.logFilter); err != nil {
 		return opt, nil, err
 	}
@@ -283,7 +284,7 @@ func (o *logOptions) log(ctx context.Context, env *Env, r *kist.Repository, args
 
 // history returns the options of a walk through the history that args and the options
 // select, and the selected paths.
-func (o *logStarts) history(ctx context.Context, env *Env, r *kist.Repository, args []string, filter *logFilter) (opt log.Options, paths pathspecs, err error) {
+func (o *logStarts) history(ctx context.Context, env *Env, r *kist.Repository, args []string, filter *logFilter) (opt log.Options, paths pathspec.List, err error) {
 	if opt.Revs, paths, err = revsAndPaths(ctx, env, r, args); err != nil {
 		return opt, nil, err
 	}
@@ -293,7 +294,7 @@ func (o *logStarts) history(ctx context.Context, env *Env, r *kist.Repository, a
 			opt.Revs[i] = negated(opt.Revs[i])
 		}
 	}
-	opt.Paths, opt.Select = paths.paths(), paths.selector()
+	opt.Paths, opt.Select = paths.Paths(), paths.Selector()
 
 	for _, from := range o.refs {
 		names, err := from.names(r)
@@ -363,13 +364,13 @@ func (l logRefs) names(r *kist.Repository) (names []string, err error) {
 
 // inHistory returns an error if one of paths matches nothing that is tracked now, and
 // nothing that a commit in the range of opt changed.
-func inHistory(ctx context.Context, env *Env, r *kist.Repository, opt log.Options, paths pathspecs) error {
+func inHistory(ctx context.Context, env *Env, r *kist.Repository, opt log.Options, paths pathspec.List) error {
 	for _, s := range paths {
-		one := pathspecs{s}
-		if env.known(ctx, r, one, places{index: true}) == nil {
+		one := pathspec.List{s}
+		if pathspec.Check(ctx, r, one, pathspec.Places{Index: true}) == nil {
 			continue
 		}
-		any := log.Options{Revs: opt.Revs, Paths: one.paths(), Select: one.selector()}
+		any := log.Options{Revs: opt.Revs, Paths: one.Paths(), Select: one.Selector()}
 		changed := false
 		for _, err := range log.Commits(ctx, r, any) {
 			if err != nil {
@@ -379,7 +380,7 @@ func inHistory(ctx context.Context, env *Env, r *kist.Repository, opt log.Option
 			break
 		}
 		if !changed {
-			return fmt.Errorf("path %s in these commits: %w", quoteArg(s.arg), kist.ErrNoMatch)
+			return fmt.Errorf("path %s in these commits: %w", quoteArg(s.Arg), kist.ErrNoMatch)
 		}
 	}
 	return nil
@@ -519,7 +520,7 @@ func (o *reflogOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 }
 
 // checkLines returns an error if -L is used with an option or a path that it excludes.
-func (o *logOptions) checkLines(env *Env, paths pathspecs) error {
+func (o *logOptions) checkLines(env *Env, paths pathspec.List) error {
 	f := o.form
 	f.patch = false
 	switch {

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 // commitPrinter prints commits and their changes, for log and show.
@@ -20,9 +21,9 @@ type commitPrinter struct {
 	records     *record.View // holds and expirations
 	form        *changeForm
 	text        *log.Printer
-	paths       pathspecs // limit the shown changes; none: all are shown
-	firstParent bool      // the changes of a merge are compared to its first parent
-	show        bool      // for show, which prints more of merges than log
+	paths       pathspec.List // limit the shown changes; none: all are shown
+	firstParent bool          // the changes of a merge are compared to its first parent
+	show        bool          // for show, which prints more of merges than log
 	graph       *graph
 
 	shown   map[object.ID]bool // for show: the commits that were printed

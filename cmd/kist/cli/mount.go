@@ -148,8 +148,8 @@ func (o *mountOptions) open(ctx context.Context, env *Env, dir string) (h *brows
 			r.Close()
 			return nil, "", nil, err
 		}
-		evicted := fetchEvicted(ctx, r)
-		return browse.OfRepository(r, options), r.Home(), func() { evicted(); r.Close() }, nil
+		exchange.Connect(ctx, r)
+		return browse.OfRepository(r, options), r.Home(), func() { r.Close() }, nil
 	}
 
 	opened, r, name, err := openFrom(ctx, env, []string{o.remote})

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
@@ -111,7 +112,7 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 	if err != nil {
 		return err
 	}
-	if o.Paths, err = env.find(ctx, r, specs, places{index: true}); err != nil {
+	if o.Paths, err = pathspec.Find(ctx, r, specs, pathspec.Places{Index: true}); err != nil {
 		return err
 	}
 	if err := o.allowed(r, specs); err != nil {
@@ -134,8 +135,8 @@ func (o *rmOptions) run(ctx context.Context, env *Env, r *kist.Repository, args 
 
 // allowed returns an error if args name a folder, and --recursive is not given.
 // checkout.Remove refuses the folders that a pattern matches.
-func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
-	if o.Recursive || specs.plain() {
+func (o rmOptions) allowed(r *kist.Repository, specs pathspec.List) error {
+	if o.Recursive || specs.IsPlain() {
 		return nil
 	}
 	idx, err := r.Index()
@@ -144,8 +145,8 @@ func (o rmOptions) allowed(r *kist.Repository, specs pathspecs) error {
 	}
 
 	for _, s := range specs {
-		if !s.exclude && idx.Dir(s.path) != nil {
-			return fmt.Errorf("path %s: %w", quoteArg(s.arg), checkout.ErrIsDirectory)
+		if !s.Exclude && idx.Dir(s.Path) != nil {
+			return fmt.Errorf("path %s: %w", quoteArg(s.Arg), checkout.ErrIsDirectory)
 		}
 	}
 	return nil

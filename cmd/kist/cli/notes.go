@@ -12,6 +12,5 @@ func readNote(file string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// writeNote writes a line to a file, without syncing: a lost note costs a backup nothing.
-// The caller holds the lock of the backup.
+// writeNote writes a line to a file, without syncing: a lost note costs nothing.
 func writeNote(file, text string) error { return disk.WriteUnsynced(file, []byte(text+"\n")) }

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object/objecttest"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 // TestPathspecsLikeGit compares the files that pathspecs select in kist and git, from the top
@@ -99,18 +100,18 @@ func selected(t *testing.T, env *Env, dir string, args []string) ([]string, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := in.known(t.Context(), r, list, places{index: true}); err != nil {
+	if err := pathspec.Check(t.Context(), r, list, pathspec.Places{Index: true}); err != nil {
 		return nil, err
 	}
-	paths, err := in.find(t.Context(), r, list, places{index: true})
+	paths, err := pathspec.Find(t.Context(), r, list, pathspec.Places{Index: true})
 	if err != nil {
 		return nil, err
 	}
 	var got []string
-	err = places{index: true}.each(t.Context(), r, nil, func(path string) {
+	err = pathspec.Places{Index: true}.Each(t.Context(), r, nil, func(path string) {
 		below := slices.ContainsFunc(paths, func(p string) bool { return tree.Below(path, p) })
-		if below != list.selects(path) {
-			t.Errorf("%q: %q is found: %t, but selected: %t", args, path, below, list.selects(path))
+		if below != list.Selects(path) {
+			t.Errorf("%q: %q is found: %t, but selected: %t", args, path, below, list.Selects(path))
 		}
 		if below {
 			got = append(got, path)

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 type purgeOptions struct {
@@ -278,15 +279,17 @@ func purgeTargets(ctx context.Context, env *Env, r *kist.Repository, o purgeOpti
 	if err != nil || len(specs) == 0 {
 		return what, err
 	}
-	in := places{history: o.allHistory}
-	if !o.allHistory {
+	var in pathspec.Places
+	if o.allHistory {
+		in.History = purge.HistoryFiles
+	} else {
 		head, err := compare.OfHead(ctx, r)
 		if err != nil {
 			return what, err
 		}
-		in.views = []compare.View{head}
+		in.Views = []compare.View{head}
 	}
-	paths, err := env.find(ctx, r, specs, in)
+	paths, err := pathspec.Find(ctx, r, specs, in)
 	for _, path := range paths {
 		what.Paths = append(what.Paths, purge.Path{Path: path})
 	}

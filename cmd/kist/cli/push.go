@@ -148,7 +148,7 @@ func (o *pushOptions) choose(ctx context.Context, env *Env, r *kist.Repository, 
 	}
 
 	var ref registry.PushRef
-	ref, o.Remote, err = pushTarget(ctx, env, r, name)
+	ref, o.Remote, err = registry.PushTarget(ctx, r, name)
 	ref.Force = o.force
 	o.Refs = []registry.PushRef{ref}
 	return err
@@ -275,42 +275,6 @@ func (o *pushOptions) refs(ctx context.Context, r *kist.Repository, args []strin
 	return list, nil
 }
 
-// pushTarget returns the ref that a push of the current branch moves, and its remote. The
-// ref is the upstream if that is on the named remote, or no remote is named. Otherwise it
-// is a branch of the same name. With [kist.ErrUnborn], only the name of the ref is set.
-func pushTarget(ctx context.Context, e *Env, r *kist.Repository, name string) (ref registry.PushRef, to string, err error) {
-	head, err := r.Refs().Head()
-	if err != nil {
-		return ref, "", err
-	}
-	if head.Branch == "" {
-		return ref, "", hintf(failf(exitFailed, "detached", "HEAD is on no branch"), "say what to push: kist push REMOTE HEAD:BRANCH")
-	}
-	ref, err = registry.ParsePush(ctx, r, refs.Heads+head.Branch)
-	if errors.Is(err, refs.ErrNotFound) && head.Unborn() {
-		return registry.PushRef{Name: refs.Heads + head.Branch}, "", kist.ErrUnborn
-	}
-	if err != nil {
-		return ref, "", err
-	}
-
-	upstream, err := kist.UpstreamOf(r, head.Branch)
-	switch {
-	case err == nil && !upstream.IsLocal() && (name == "" || name == upstream.Remote):
-		if upstream.Ref != ref.Name {
-			branch, _ := refs.BranchOf(upstream.Ref)
-			err := failf(exitFailed, "upstream", "branch %s follows %s, which has another name", quoteArg(head.Branch), printable(upstream.Short()))
-			return ref, "", hintf(err, "'kist push %[1]s HEAD:%[2]s' pushes to it; 'kist push -u %[1]s %[3]s' to a branch of the same name",
-				quoteArg(upstream.Remote), quoteArg(branch), quoteArg(head.Branch))
-		}
-		return ref, upstream.Remote, nil
-	case err != nil && !errors.Is(err, kist.ErrNoUpstream):
-		return ref, "", err
-	}
-	to, err = remoteOrURL(e, r, name)
-	return ref, to, err
-}
-
 // remoteOrURL is remoteArg for commands that also take a URL or a folder. A name that is
 // both a remote and a folder is the remote. The path of a folder becomes absolute.
 func remoteOrURL(e *Env, r *kist.Repository, text string) (string, error) {
@@ -334,25 +298,16 @@ func isPlace(e *Env, text string) bool {
 }
 
 // remoteArg returns the remote that an argument names, or, if there is none,
-// origin or the only one there is.
+// the default one.
 func (e *Env) remoteArg(r *kist.Repository, name string) (string, error) {
-	list := registry.All(r)
-	switch {
-	case name != "":
-		_, err := registry.Find(r, name)
-		if errors.Is(err, kist.ErrNoRemote) && strings.ContainsAny(name, "/:") {
-			return "", hintf(failf(exitFailed, "no-remote", "%w", err), "a remote gets a name first: kist remote add NAME %s", remote.Redact(name))
-		}
-		return name, err
-	case len(list) == 0:
-		return "", hintf(failf(exitFailed, "no-remote", "no remote is configured"), "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE")
-	case len(list) == 1:
-		return list[0].Name, nil
+	if name == "" {
+		return registry.Default(r)
 	}
-	if _, err := registry.Find(r, registry.DefaultRemote); err == nil {
-		return registry.DefaultRemote, nil
+	_, err := registry.Find(r, name)
+	if errors.Is(err, kist.ErrNoRemote) && strings.ContainsAny(name, "/:") {
+		return "", hintf(failf(exitFailed, "no-remote", "%w", err), "a remote gets a name first: kist remote add NAME %s", remote.Redact(name))
 	}
-	return "", hintf(usagef("REMOTE is missing"), "'kist remote' lists them")
+	return name, err
 }
 
 // openRemote opens the remote that an argument names, to read it. The caller

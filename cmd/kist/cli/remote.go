@@ -125,7 +125,7 @@ func runRemoteRemove(ctx context.Context, env *Env, r *kist.Repository, name str
 
 // refuseOnlyCopy returns an error if content of the repository is only on a remote.
 func refuseOnlyCopy(ctx context.Context, r *kist.Repository, name string) error {
-	n, err := onlyOn(ctx, r, name)
+	n, err := registry.OnlyOn(ctx, r, name)
 	if err != nil || n == 0 {
 		return err
 	}

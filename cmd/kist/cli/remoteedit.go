@@ -106,7 +106,7 @@ func runRemoteSetURL(ctx context.Context, env *Env, r *kist.Repository, args []s
 	}
 	env.json(newRemoteCheckedJSON(m, report))
 	tellChecked(env, m, report)
-	n, err := onlyOn(ctx, r, m.Name)
+	n, err := registry.OnlyOn(ctx, r, m.Name)
 	if err == nil && n > 0 {
 		env.warn("%s only on this remote; 'kist verify' looks for them at the new URL", plural(uint64(n), "object of this repository is", "objects of this repository are"))
 	}

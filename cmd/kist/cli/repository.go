@@ -13,9 +13,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/views"
 )
 
 // open opens the repository of the command: that of --repo, or the nearest one from the
@@ -80,8 +80,7 @@ func (e *Env) inRepository(cmd *cobra.Command, run func(ctx context.Context, env
 			return err
 		}
 		defer r.Close()
-		defer fetchEvicted(cmd.Context(), r)()
-		defer views.Watch(cmd.Context(), r)()
+		exchange.Connect(cmd.Context(), r)
 		err = e.repo.afterDamage(run(cmd.Context(), e, r, args))
 		noteIdentity(e, r)
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -144,7 +145,7 @@ func (o *restoreOptions) hintSource(ctx context.Context, r *kist.Repository, arg
 // newest path, and returns the other arguments.
 func (o *restoreOptions) restoreVersions(ctx context.Context, env *Env, r *kist.Repository, args []string) (rest []string, err error) {
 	for _, arg := range args {
-		if looksLikePathspec(arg) {
+		if pathspec.IsPattern(arg) {
 			rest = append(rest, arg)
 			continue
 		}
@@ -161,7 +162,7 @@ func (o *restoreOptions) restoreVersions(ctx context.Context, env *Env, r *kist.
 		}
 		err = env.restore(ctx, r, checkout.RestoreOptions{
 			Source: v.Commit.String(), At: v.Path, Staged: o.staged, Worktree: o.worktree || !o.staged, Force: o.force,
-		}, pathspecs{{arg: arg, path: f.Path}})
+		}, pathspec.List{{Arg: arg, Path: f.Path}})
 		if err != nil {
 			return nil, err
 		}
@@ -302,7 +303,7 @@ func unstagedChanges(ctx context.Context, env *Env, r *kist.Repository, id objec
 }
 
 // resetArgs separates a revision from paths. The result paths is nil without paths.
-func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspecs, err error) {
+func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (rev string, paths pathspec.List, err error) {
 	if dash > 1 {
 		return "", nil, usagef("one argument too many before --: %s", quoteArg(args[1]))
 	}
@@ -315,7 +316,7 @@ func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string,
 		}
 		hasRev = err == nil || isUnborn(r, args[0])
 		path, perr := env.repoPath(r, args[0])
-		known := looksLikePathspec(args[0]) || perr == nil && (r.Worktree().Exists(path) || tracked(r, path))
+		known := pathspec.IsPattern(args[0]) || perr == nil && (r.Worktree().Exists(path) || tracked(r, path))
 		switch {
 		case hasRev && known:
 			return "", nil, hintf(usagef("%s is a revision and a path", quoteArg(args[0])),
@@ -335,7 +336,7 @@ func resetArgs(ctx context.Context, env *Env, r *kist.Repository, args []string,
 }
 
 // resetPaths sets paths in the index to their state in rev.
-func (o *resetOptions) resetPaths(ctx context.Context, env *Env, r *kist.Repository, rev string, paths pathspecs) error {
+func (o *resetOptions) resetPaths(ctx context.Context, env *Env, r *kist.Repository, rev string, paths pathspec.List) error {
 	if o.soft || o.hard {
 		return hintf(usagef("--soft and --hard are not for paths"), "'kist restore --source REV --staged --worktree PATH...' brings back files")
 	}

@@ -14,19 +14,20 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/versions"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 // revsAndPaths separates revisions (among them "A..B" and "^REV") from paths of the
 // repository in the arguments of a command. Arguments after "--" are paths. Without
 // "--", the first argument that is no revision and all after it are paths, and must
 // exist. An argument that could be both is an error.
-func revsAndPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) (revs []string, paths pathspecs, err error) {
+func revsAndPaths(ctx context.Context, env *Env, r *kist.Repository, args []string) (revs []string, paths pathspec.List, err error) {
 	return splitRevs(ctx, env, r, args, env.cmd.ArgsLenAtDash())
 }
 
 // splitRevs is revsAndPaths for the last arguments of a command. dash is the number of them
 // before "--", or negative.
-func splitRevs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (revs []string, paths pathspecs, err error) {
+func splitRevs(ctx context.Context, env *Env, r *kist.Repository, args []string, dash int) (revs []string, paths pathspec.List, err error) {
 	if dash >= 0 {
 		for _, rev := range args[:dash] {
 			if err := resolvable(ctx, r, rev); err != nil {
@@ -39,7 +40,7 @@ func splitRevs(ctx context.Context, env *Env, r *kist.Repository, args []string,
 
 	for i, arg := range args {
 		err := resolvable(ctx, r, arg)
-		if errors.Is(err, refs.ErrNotFound) || err != nil && looksLikePathspec(arg) {
+		if errors.Is(err, refs.ErrNotFound) || err != nil && pathspec.IsPattern(arg) {
 			if paths, err = existingPaths(env, r, args[i:], err); err != nil {
 				return nil, nil, err
 			}
@@ -58,10 +59,10 @@ func splitRevs(ctx context.Context, env *Env, r *kist.Repository, args []string,
 
 // existingPaths returns args as pathspecs. A path that does not exist is an error. For the
 // first one, the error is noRev, if not nil: it may have been meant as a revision.
-func existingPaths(env *Env, r *kist.Repository, args []string, noRev error) (pathspecs, error) {
+func existingPaths(env *Env, r *kist.Repository, args []string, noRev error) (pathspec.List, error) {
 	paths, err := env.pathspecs(r, args, true)
 	for i := range args {
-		if err != nil || looksLikePathspec(args[i]) || r.Worktree().Exists(paths[i].path) {
+		if err != nil || pathspec.IsPattern(args[i]) || r.Worktree().Exists(paths[i].Path) {
 			continue
 		}
 		hint := "write '--' before a path that does not exist now"
@@ -211,7 +212,7 @@ func conflictSide(r *kist.Repository, path string, side int) (object.Entry, erro
 // has the outermost of the selected paths, and byPaths is true. Without "--", an argument
 // that names a revision is one. Any other has to be a pattern, or to exist.
 func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string) (all []located, byPaths bool, err error) {
-	var specs pathspecs
+	var specs pathspec.List
 	revs := args
 	if dash := env.cmd.ArgsLenAtDash(); dash >= 0 {
 		revs = args[:dash]
@@ -220,7 +221,7 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 		rev, _, _ := refs.SplitPath(args[0])
 		noRev := resolvable(ctx, r, rev)
 		n := 1
-		if noRev != nil && (looksLikePathspec(args[0]) || errors.Is(noRev, refs.ErrNotFound) && !namesEntry(ctx, env, r, args[0])) {
+		if noRev != nil && (pathspec.IsPattern(args[0]) || errors.Is(noRev, refs.ErrNotFound) && !namesEntry(ctx, env, r, args[0])) {
 			n = 0
 		}
 		revs = args[:n]
@@ -245,12 +246,12 @@ func locateAll(ctx context.Context, env *Env, r *kist.Repository, args []string)
 	if at.path != "" {
 		return nil, false, hintf(usagef("%s is a path already", quoteArg(what)), "write '%s -- PATH...'", printable(at.rev))
 	}
-	in := places{views: []compare.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
-	if err := env.known(ctx, r, specs, in); err != nil {
+	in := pathspec.Places{Views: []compare.View{{Tree: at.entry.Content.ID, Objects: at.objects}}}
+	if err := pathspec.Check(ctx, r, specs, in); err != nil {
 		return nil, false, err
 	}
 
-	paths, err := env.find(ctx, r, specs, in)
+	paths, err := pathspec.Find(ctx, r, specs, in)
 	if err != nil {
 		return nil, false, err
 	}

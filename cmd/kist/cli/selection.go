@@ -13,6 +13,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/tree/ignore"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -211,5 +212,5 @@ func (s *selection) find(ctx context.Context, env *Env, r *kist.Repository, args
 	if err != nil {
 		return nil, err
 	}
-	return env.find(ctx, r, specs, places{index: true, worktree: true, absent: true})
+	return pathspec.Find(ctx, r, specs, pathspec.Places{Index: true, Worktree: true, Absent: true})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 type showOptions struct {
@@ -64,7 +65,7 @@ func (o *showOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 	if err := o.form.settle(env, func(f *changeForm) { f.patch = true }); err != nil {
 		return err
 	}
-	var paths pathspecs
+	var paths pathspec.List
 	var err error
 	if dash := env.cmd.ArgsLenAtDash(); dash >= 0 {
 		if paths, err = env.pathspecs(r, args[dash:], true); err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/work/stash"
 )
@@ -106,7 +107,7 @@ func (o *stashPushOptions) run(ctx context.Context, env *Env, r *kist.Repository
 		return err
 	}
 	if len(specs) > 0 {
-		if o.Paths, err = env.find(ctx, r, specs, places{index: true, worktree: o.Untracked}); err != nil {
+		if o.Paths, err = pathspec.Find(ctx, r, specs, pathspec.Places{Index: true, Worktree: o.Untracked}); err != nil {
 			return err
 		}
 	}
@@ -146,8 +147,8 @@ func (o *stashPushOptions) run(ctx context.Context, env *Env, r *kist.Repository
 }
 
 // checkTracked returns an error if a path is neither tracked nor in HEAD, and so not stashed.
-func (o *stashPushOptions) checkTracked(ctx context.Context, r *kist.Repository, specs pathspecs) error {
-	if o.Untracked || !specs.plain() {
+func (o *stashPushOptions) checkTracked(ctx context.Context, r *kist.Repository, specs pathspec.List) error {
+	if o.Untracked || !specs.IsPlain() {
 		return nil
 	}
 	head, err := compare.OfHead(ctx, r)
@@ -156,18 +157,18 @@ func (o *stashPushOptions) checkTracked(ctx context.Context, r *kist.Repository,
 	}
 
 	for _, s := range specs {
-		if s.path == "" || tracked(r, s.path) {
+		if s.Path == "" || tracked(r, s.Path) {
 			continue
 		}
-		_, err := tree.Find(ctx, head.Objects, head.Tree, s.path)
+		_, err := tree.Find(ctx, head.Objects, head.Tree, s.Path)
 		switch {
 		case err == nil:
 		case !errors.Is(err, tree.ErrNotExist) && !errors.Is(err, tree.ErrNotDir):
 			return err
-		case r.Worktree().Exists(s.path):
-			return hintf(failf(exitFailed, "untracked", "path %s is untracked: nothing was stashed", quoteArg(s.arg)), "-u stashes untracked files, too")
+		case r.Worktree().Exists(s.Path):
+			return hintf(failf(exitFailed, "untracked", "path %s is untracked: nothing was stashed", quoteArg(s.Arg)), "-u stashes untracked files, too")
 		default:
-			return noMatch(s.arg)
+			return pathspec.NoMatch(s.Arg)
 		}
 	}
 	return nil

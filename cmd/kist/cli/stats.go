@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 )
 
 type statsOptions struct {
@@ -178,9 +179,9 @@ func (o *statsOptions) totals(ctx context.Context, r *kist.Repository, revs, pat
 }
 
 // statsPaths returns the paths that pathspecs select in the commits of revs.
-func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string, specs pathspecs) ([]string, error) {
-	var in places
-	if !specs.plain() {
+func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string, specs pathspec.List) ([]string, error) {
+	var in pathspec.Places
+	if !specs.IsPlain() {
 		if len(revs) == 0 {
 			revs = []string{"HEAD"}
 		}
@@ -189,10 +190,10 @@ func statsPaths(ctx context.Context, env *Env, r *kist.Repository, revs []string
 			if err != nil {
 				return nil, err
 			}
-			in.views = append(in.views, view)
+			in.Views = append(in.Views, view)
 		}
 	}
-	return env.find(ctx, r, specs, in)
+	return pathspec.Find(ctx, r, specs, in)
 }
 
 // freeNow returns the number of bytes that 'kist gc' would free now. It returns nil if

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/bisect"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -96,7 +97,7 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 	}
 
 	s, err := stage.ReadStatus(ctx, r, stage.StatusOptions{
-		Paths: paths, AllUntracked: o.untracked == "all" || !specs.plain(), NoUntracked: o.untracked == "no", Ignored: o.ignored,
+		Paths: paths, AllUntracked: o.untracked == "all" || !specs.IsPlain(), NoUntracked: o.untracked == "no", Ignored: o.ignored,
 	})
 	if err != nil {
 		return err
@@ -118,7 +119,7 @@ func (o *statusOptions) run(ctx context.Context, env *Env, r *kist.Repository, a
 
 // statusPaths returns the paths that pathspecs select. Each has to match
 // something in HEAD, in the index or in the worktree.
-func statusPaths(ctx context.Context, env *Env, r *kist.Repository, o statusOptions, specs pathspecs) ([]string, error) {
+func statusPaths(ctx context.Context, env *Env, r *kist.Repository, o statusOptions, specs pathspec.List) ([]string, error) {
 	if len(specs) == 0 {
 		return nil, nil
 	}
@@ -126,11 +127,11 @@ func statusPaths(ctx context.Context, env *Env, r *kist.Repository, o statusOpti
 	if err != nil && !isLost(err) {
 		return nil, err
 	}
-	in := places{views: []compare.View{head}, index: true, worktree: true, ignored: o.ignored}
-	if err := env.known(ctx, r, specs, in); err != nil {
+	in := pathspec.Places{Views: []compare.View{head}, Index: true, Worktree: true, Ignored: o.ignored}
+	if err := pathspec.Check(ctx, r, specs, in); err != nil {
 		return nil, err
 	}
-	return env.find(ctx, r, specs, in)
+	return pathspec.Find(ctx, r, specs, in)
 }
 
 // statusShort prints a status as --short and --porcelain do.

@@ -17,7 +17,7 @@ import (
 func (s *selection) streams() bool { return s.stdin != "" || s.command != "" }
 
 // streamPath returns the path of the file that the stream becomes.
-func (b *backup) streamPath(args []string) (string, error) {
+func (b *backupCommand) streamPath(args []string) (string, error) {
 	option, name := "--stdin", b.stdin
 	if name == "" {
 		option, name = "--stdin-from-command", b.command
@@ -41,7 +41,7 @@ func (b *backup) streamPath(args []string) (string, error) {
 
 // stream returns the content of the file. If the command that makes it fails, the last Read
 // returns an error. The caller calls end, which stops the command.
-func (b *backup) stream(ctx context.Context, args []string) (r io.Reader, end func(), err error) {
+func (b *backupCommand) stream(ctx context.Context, args []string) (r io.Reader, end func(), err error) {
 	if b.command == "" {
 		in, fill := io.Pipe()
 		go func() { // a Read of standard input cannot be interrupted

@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/gc/repair"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/remote/exchange"
 )
 
 type verifyOptions struct {
@@ -145,7 +146,7 @@ func (o verifyOptions) run(ctx context.Context, env *Env) error {
 		return err
 	}
 	defer r.Close()
-	defer fetchEvicted(ctx, r)()
+	exchange.Connect(ctx, r)
 
 	switch {
 	case o.remote != "":

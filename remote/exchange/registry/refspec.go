@@ -64,6 +64,56 @@ func ParsePush(ctx context.Context, r *kist.Repository, spec string) (PushRef, e
 	return p, err
 }
 
+// PushTarget returns the ref that a push of the current branch moves, and its remote. Without a
+// name, the remote is that of the upstream, or that of [Default]. The ref is the upstream if that
+// is on this remote, and else a branch of the same name. The error is [ErrDetached] if HEAD is on
+// no branch, and an [*OtherNameError] if the upstream has another name than the branch. With
+// [kist.ErrUnborn], the ref has only its name.
+func PushTarget(ctx context.Context, r *kist.Repository, name string) (ref PushRef, to string, err error) {
+	head, err := r.Refs().Head()
+	if err != nil {
+		return ref, "", err
+	}
+	if head.Branch == "" {
+		return ref, "", ErrDetached
+	}
+	ref, err = ParsePush(ctx, r, refs.Heads+head.Branch)
+	if errors.Is(err, refs.ErrNotFound) && head.Unborn() {
+		return PushRef{Name: refs.Heads + head.Branch}, "", kist.ErrUnborn
+	}
+	if err != nil {
+		return ref, "", err
+	}
+
+	upstream, err := kist.UpstreamOf(r, head.Branch)
+	switch {
+	case err == nil && !upstream.IsLocal() && (name == "" || name == upstream.Remote):
+		if upstream.Ref != ref.Name {
+			return ref, "", &OtherNameError{head.Branch, upstream}
+		}
+		return ref, upstream.Remote, nil
+	case err != nil && !errors.Is(err, kist.ErrNoUpstream):
+		return ref, "", err
+	case name != "":
+		return ref, name, nil
+	}
+	to, err = Default(r)
+	return ref, to, err
+}
+
+// ErrDetached is the error for a push of the current branch if HEAD is on none.
+var ErrDetached = errors.New("HEAD is on no branch")
+
+// OtherNameError means that the upstream of a branch has another name than the branch.
+type OtherNameError struct {
+	Branch   string
+	Upstream kist.Upstream
+}
+
+func (e *OtherNameError) Error() string {
+	return fmt.Sprintf("branch %q follows %s, which has another name", e.Branch, e.Upstream.Short())
+}
+
 // FetchRef is a ref of a remote that a fetch asks for.
 type FetchRef struct {
 	Source string // on the remote: a full name, the short name of a branch or tag, or HEAD

@@ -25,6 +25,15 @@ import (
 const DefaultRemote = "origin"
 
 var (
+	// ErrNoRemote is matched by the error for a remote that is not configured.
+	ErrNoRemote = errors.New("no such remote")
+
+	// ErrNone is the error of [Default] if there is no remote.
+	ErrNone = errors.New("no remote is configured")
+
+	// ErrWhich is the error of [Default] if there are several remotes.
+	ErrWhich = errors.New("several remotes are configured")
+
 	// ErrInside is matched by the error for a remote in the worktree.
 	ErrInside = errors.New("is in the worktree, where a remote would be versioned, and lost with it")
 
@@ -78,6 +87,23 @@ func Find(r *kist.Repository, name string) (Remote, error) {
 		m.URL = path
 	}
 	return m, nil
+}
+
+// Default returns the name of the only remote, or of [DefaultRemote] if there are several. The
+// error is [ErrNone] or [ErrWhich].
+func Default(r *kist.Repository) (string, error) {
+	list := All(r)
+	if len(list) == 1 {
+		return list[0].Name, nil
+	}
+	_, err := Find(r, DefaultRemote)
+	switch {
+	case len(list) == 0:
+		return "", ErrNone
+	case err != nil:
+		return "", ErrWhich
+	}
+	return DefaultRemote, nil
 }
 
 // Resolve returns the remote with a name, or else at a URL or absolute path. The latter has no

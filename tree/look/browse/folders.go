@@ -4,12 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"github.com/kist-vcs/kist"
 	"iter"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/refs"

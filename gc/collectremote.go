@@ -1,0 +1,36 @@
+package gc
+
+import (
+	"context"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/remote/collect"
+	"github.com/kist-vcs/kist/remote/exchange/registry"
+)
+
+// DefaultRemotePlan are the options of a collection of a remote that nobody configured.
+var DefaultRemotePlan = collect.Options{
+	Grace: collect.DefaultGrace, MaxWaste: DefaultMaxWaste, ForgetAfter: collect.DefaultForgetAfter, PruneAge: collect.DefaultPruneAge,
+}
+
+// CollectRemote collects the garbage of the remote with a name. The errors are those of
+// [registry.OpenNamed] and [collect.PlanGarbage].
+func CollectRemote(ctx context.Context, r *kist.Repository, name string, o collect.Options) (collect.Stats, error) {
+	opened, err := registry.OpenNamed(ctx, r, name)
+	if err != nil {
+		return collect.Stats{}, err
+	}
+	defer opened.Close()
+
+	plan, err := collect.PlanGarbage(ctx, opened, r.Objects(), o)
+	if err != nil {
+		return collect.Stats{}, err
+	}
+	defer plan.Close()
+	if !o.DryRun {
+		if err := plan.Apply(ctx); err != nil {
+			return collect.Stats{}, err
+		}
+	}
+	return plan.Stats(), nil
+}

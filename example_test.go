@@ -159,13 +159,13 @@ func Example_view() {
 	check(err)
 	defer repo.Close()
 	exchange.Connect(ctx, repo)
-	view, err := views.Add(ctx, repo, views.View{Name: "types", Template: "{ext}/{name}"})
+	types, err := views.Add(ctx, repo, views.View{Name: "types", Template: "{ext}/{name}"})
 	check(err)
 
 	write(repo.Root(), "the second version\n")
 	_, _, err = commits.StageAndCommit(ctx, repo, stage.AddOptions{}, commits.CommitOptions{Message: "write"})
 	check(err)
-	text, err := os.ReadFile(filepath.Join(compare.Dir, "txt", "letter.txt"))
+	text, err := os.ReadFile(filepath.Join(types.Dir, "txt", "letter.txt"))
 	check(err)
 	fmt.Printf("%s", text)
 	// Output: the second version

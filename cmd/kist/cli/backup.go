@@ -634,7 +634,11 @@ func (b *backupCommand) print() {
 		env.info("hint: the .kist of another repository is in no backup but its own: 'kist -C FOLDER backup'")
 	}
 	if b.report != nil && len(b.report.Skipped) > 0 {
-		sayOutcome(env, outcomeOf(partialError(env, b.repo, b.report.Skipped)))
+		err := partialError(env, b.repo, b.report.Skipped)
+		if slices.ContainsFunc(b.report.Skipped, func(s object.Skipped) bool { return s.Reason == worktree.ErrEmptyRoot.Error() }) {
+			err = hintf(err, "if its files were deleted on purpose, 'kist backup --max-deleted 100%%' commits that")
+		}
+		sayOutcome(env, outcomeOf(err))
 	}
 
 	took := (time.Duration(s.Seconds*1000) * time.Millisecond).Round(100 * time.Millisecond)

@@ -1,11 +1,14 @@
 package main
 
 import (
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -260,8 +263,9 @@ func TestSecurityCommands(t *testing.T) {
 // has something to do. Its shell is in the worktree.
 type victim struct {
 	*shell
-	base, master string // the folder that commands change, and its original
-	untouched    files  // of a folder that commands may not change
+	base, master string                 // the folder that commands change, and its original
+	restored     map[string]fs.FileInfo // of base after the last restore, by path
+	untouched    files                  // of a folder that commands may not change
 }
 
 // newVictim prepares a repository. The worktree has a changed file, a.txt, and
@@ -269,7 +273,7 @@ type victim struct {
 // ../remote, does not have the last commit of main, and has a branch to fetch.
 func newVictim(t testing.TB) *victim {
 	dir := tempDir(t)
-	v := &victim{base: filepath.Join(dir, "base"), master: filepath.Join(dir, "master")}
+	v := &victim{base: filepath.Join(dir, "base"), master: filepath.Join(dir, "master"), restored: map[string]fs.FileInfo{}}
 	v.shell = &shell{TB: t, dir: filepath.Join(v.base, "work"), program: "kist"}
 	other := v.in("../other")
 	for _, dir := range []string{v.dir, other.dir, v.path("../outside")} {
@@ -306,15 +310,106 @@ func (s *shell) commands(lines ...string) {
 	}
 }
 
+// restore makes base equal to master. It removes and copies only what differs from the last restore,
+// because a command changes few files.
+func (v *victim) restore() {
+	v.Helper()
+	missing := maps.Clone(v.restored)
+	folders := map[string]bool{} // with changed entries
+	err := filepath.WalkDir(v.base, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		if isSameState(v.restored[path], info) {
+			delete(missing, path)
+			return nil
+		}
+
+		removeAll(v, path)
+		folders[filepath.Dir(path)] = true
+		if d.IsDir() {
+			return fs.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		v.Fatal(err)
+	}
+
+	if len(v.restored) == 0 {
+		missing[v.base] = nil
+	}
+	for _, path := range slices.Sorted(maps.Keys(missing)) {
+		if _, err := os.Lstat(path); err == nil {
+			continue // copied with its folder
+		}
+		v.copyMaster(path)
+		folders[filepath.Dir(path)] = true
+	}
+	for folder := range folders {
+		if was := v.restored[folder]; was != nil {
+			if err := os.Chtimes(folder, time.Time{}, was.ModTime()); err != nil {
+				v.Fatal(err)
+			}
+		}
+	}
+}
+
+// copyMaster copies a file or folder to its path in base, and notes its state.
+func (v *victim) copyMaster(path string) {
+	v.Helper()
+	err := copyTree(v.master+strings.TrimPrefix(path, v.base), path)
+	if err == nil {
+		err = filepath.WalkDir(path, func(path string, d fs.DirEntry, err error) error {
+			if err == nil {
+				v.restored[path], err = d.Info()
+			}
+			return err
+		})
+	}
+	if err != nil {
+		v.Fatal(err)
+	}
+}
+
+// isSameState reports whether nothing has changed a file or folder since then. Of a folder, its entries
+// do not count.
+func isSameState(then, now fs.FileInfo) bool {
+	return then != nil && os.SameFile(then, now) && then.Mode() == now.Mode() &&
+		(now.IsDir() || then.Size() == now.Size() && then.ModTime().Equal(now.ModTime()))
+}
+
+// TestVictimRestored checks that a victim equals its original after changes of each kind.
+func TestVictimRestored(t *testing.T) {
+	v := newVictim(t)
+	v.restore()
+	for _, err := range []error{
+		os.WriteFile(v.path("a.txt"), []byte("NOT STAGED\n"), 0o644), // of the same size
+		os.Chmod(v.path("untracked.txt"), 0o755),
+		os.Remove(v.path(".kist/HEAD")),
+		os.Rename(v.path(".kist/refs"), v.path("../outside/refs")), os.Symlink("../../outside/refs", v.path(".kist/refs")),
+		os.MkdirAll(v.path("new/folder"), 0o755),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	v.restore()
+	v.wantFiles(v.in(v.base).readFiles("."), v.in(v.master).readFiles("."))
+	v.succeeds("verify", "--read-data")
+}
+
 // runScenario restores the victim and runs one command.
 func (v *victim) runScenario(t *testing.T, scenario securityScenario, c securityCommand) {
 	s := *v.shell
 	s.TB = t
-	v = &victim{shell: &s, base: v.base, master: v.master}
-	removeAll(t, v.base)
-	if err := copyTree(v.master, v.base); err != nil {
-		t.Fatal(err)
-	}
+	v = &victim{shell: &s, base: v.base, master: v.master, restored: v.restored}
+	v.restore()
 
 	in := v.shell
 	if scenario.hostile != nil {

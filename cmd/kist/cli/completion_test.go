@@ -35,6 +35,10 @@ func TestCommandsAreFreed(t *testing.T) {
 // TestProposalsAreSafe checks the proposals of every command, and of every option with a value,
 // in a repository full of hostile names.
 func TestProposalsAreSafe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: no work for the race detector")
+	}
+
 	env, stdout, stderr := testEnv(t)
 	for _, name := range hostileNames {
 		if err := os.WriteFile(filepath.Join(env.Dir, name), nil, 0o644); err != nil {

@@ -17,6 +17,10 @@ import (
 // TestPathspecsLikeGit compares the files that pathspecs select in kist and git, from the top
 // folder and from two subfolders.
 func TestPathspecsLikeGit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: no work for the race detector")
+	}
+
 	objecttest.NeedProgram(t, "git")
 	env, _, stderr := testEnv(t)
 	top := env.Dir

@@ -62,6 +62,10 @@ func TestLexerFiles(t *testing.T) {
 
 // TestLexers checks that each lexer of lexers.zip can be read, and finds the files that it is for.
 func TestLexers(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: no work for the race detector")
+	}
+
 	if n, want := len(lexers().Lexers), len(chosenLexers(t))-1; n != want || n < 250 {
 		t.Errorf("%d lexers, want %d", n, want)
 	}

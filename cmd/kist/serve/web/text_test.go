@@ -171,6 +171,10 @@ func TestLanes(t *testing.T) {
 
 // A hostile history, whose commits have many parents that never follow, costs limited space.
 func TestManyLanes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("one goroutine: no work for the race detector")
+	}
+
 	var l lanes
 	for i := range 1000 {
 		var parents []object.ID

@@ -525,7 +525,7 @@ func (b *backupCommand) effect(st backup.Step) string {
 		}
 		return r.Committed.ID.Short() + " on " + r.Committed.Branch
 	case backup.StepPush:
-		if r.Pushed.Confirmed {
+		if r.Pushed.Objects == 0 && r.Pushed.Confirmed {
 			return "up to date, confirmed for check-age"
 		}
 		return fmt.Sprintf("%s, %s to %s", plural(uint64(r.Pushed.Objects), "object", "objects"), formatSize(uint64(r.Pushed.Bytes)), printable(r.Remote))

@@ -48,7 +48,6 @@ var ownKinds = []struct {
 }{
 	{"alias", exitFailed},
 	{"ambiguous", exitFailed},
-	{"detached", exitFailed},
 	{"exec", exitFailed},
 	{"expression", exitUsage},
 	{"future", exitFailed},
@@ -72,7 +71,6 @@ var ownKinds = []struct {
 	{"root", exitFailed},
 	{"untracked", exitFailed},
 	{"untrusted", exitFailed},
-	{"upstream", exitFailed},
 }
 
 // causes has the exit status, kind and hint of the errors of other packages. An empty kind
@@ -193,7 +191,7 @@ var causes = []struct {
 	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
 	{matches(registry.ErrNone), exitFailed, "no-remote", "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE"},
 	{matches(registry.ErrWhich), exitUsage, "", "name one of them; 'kist remote' lists them"},
-	{matches(registry.ErrDetached), exitFailed, "detached", "say what to push: kist push REMOTE HEAD:BRANCH"},
+	{matches(registry.ErrDetached), exitFailed, "detached", "name a branch; a push takes HEAD:BRANCH"},
 	{isA[*registry.OtherNameError], exitFailed, "upstream", ""}, // see upstreamHint
 	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix outside the other remote"},
 	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},

@@ -135,7 +135,7 @@ func followingBranch(ctx context.Context, r *kist.Repository, args []string) (st
 	}
 	head, err := r.Refs().Head()
 	if err == nil && head.Branch == "" {
-		err = failf(exitFailed, "detached", "HEAD is on no branch: name one")
+		err = registry.ErrDetached
 	}
 	return head.Branch, err
 }

@@ -43,14 +43,14 @@ func (e *PurgedError) Is(target error) bool { return target == object.ErrPurged 
 
 // Contents returns a reader for the contents of files. Reading a purged content is
 // a [*PurgedError], even if its objects are still here.
-func (r *Repository) Contents() object.Reader { return r.contents(r.objects) }
+func (r *Repository) Contents() object.Reader { return contentsOf(r, r.objects) }
 
 // ContentsOf is [Repository.Contents] for another reader of the repository's objects, such as
 // a cache.
-func ContentsOf(r *Repository, objects object.Reader) object.Reader { return r.contents(objects) }
+func ContentsOf(r *Repository, objects object.Reader) object.Reader { return contentsOf(r, objects) }
 
-// contents is Contents for another store.
-func (r *Repository) contents(objects object.Reader) *contents {
+// contentsOf is ContentsOf, with all methods of the reader.
+func contentsOf(r *Repository, objects object.Reader) *contents {
 	c := &contents{Reader: objects, purges: r.purges, lost: r.opt.Lost}
 	c.records, c.err = r.purges.View()
 	return c
@@ -62,7 +62,7 @@ func (r *Repository) Unpurged(rw object.ReadWriter) object.ReadWriter {
 	return struct {
 		object.Lender
 		object.Writer
-	}{r.contents(rw), rw}
+	}{contentsOf(r, rw), rw}
 }
 
 // contents reads objects, but no purged ones.
@@ -209,7 +209,7 @@ func (r *Repository) PurgedIn(ctx context.Context, records *record.View, objects
 	if e.Content.Kind != object.KindManifest {
 		return nil, nil
 	}
-	for c, err := range object.Chunks(ctx, r.contents(objects), e.Content, e.Size, 0) {
+	for c, err := range object.Chunks(ctx, contentsOf(r, objects), e.Content, e.Size, 0) {
 		var purged *PurgedError
 		if errors.As(err, &purged) {
 			return &purged.Purge, nil

@@ -432,7 +432,7 @@ func (r *Repository) WorktreeOptions(dir string) worktree.Options {
 	if dir == r.root {
 		o.RepoName = strings.TrimPrefix(filepath.ToSlash(r.dir[len(r.root):]), "/")
 		o.TempDir = o.RepoName + "/tmp"
-		o.Roots, o.Remotes = r.roots(), remoteFolders(r)
+		o.Roots, o.Remotes = recordedRoots(r), remoteFolders(r)
 		o.Xattrs = selectedXattrs(r.config, r.opt.Xattrs)
 		if text, _ := r.config.Get(KeyBackupIgnore); r.IsBare() && text != "true" {
 			o.IgnoreFiles = []string{}
@@ -470,9 +470,9 @@ func selectedXattrs(c *Config, o XattrOptions) func(name string) bool {
 // never writes to them.
 func (r *Repository) IsBare() bool { return r.config.bare() }
 
-// roots returns the paths that a bare repository records, relative to "/". The result is nil
+// recordedRoots returns the paths that a bare repository records, relative to "/". The result is nil
 // for other repositories.
-func (r *Repository) roots() []string {
+func recordedRoots(r *Repository) []string {
 	if !r.IsBare() {
 		return nil
 	}

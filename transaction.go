@@ -94,6 +94,11 @@ func (r *Repository) Publish(ctx context.Context, note func(tx *Tx)) error {
 	return tx.Publish(ctx)
 }
 
+// Step returns a function that notes one step, for [Repository.Publish].
+func Step(step func(ctx context.Context) error) func(tx *Tx) {
+	return func(tx *Tx) { tx.Run(step) }
+}
+
 // Repository returns the repository of the transaction.
 func (tx *Tx) Repository() *Repository { return tx.r }
 
@@ -119,11 +124,7 @@ func NewCommit(r *Repository, t tree.Info, message string, parents ...object.ID)
 
 // PutCommit stores a commit, whose tree the transaction stored or relies on.
 func (tx *Tx) PutCommit(ctx context.Context, c *object.Commit) (object.ID, error) {
-	data, err := c.Encode()
-	if err != nil {
-		return object.ID{}, err
-	}
-	id, err := tx.Put(ctx, object.KindCommit, data)
+	id, err := object.PutNode(ctx, tx, object.KindCommit, c)
 	if err == nil {
 		tx.made[id] = c.Parents
 	}
@@ -139,7 +140,7 @@ func (tx *Tx) Need(commits ...object.ID) { tx.needs = append(tx.needs, commits..
 // The error of Publish is then an [*ExpiredError].
 func (tx *Tx) NeedUsable(commits ...object.ID) { tx.usable = append(tx.usable, commits...) }
 
-// Move notes changes of refs, all or none of which are made. The commits that they lead to
+// Move notes changes of refs: either all are made, or none. The commits that they lead to
 // must be intact, as for Need. Of a commit that the transaction stored, the parents must be.
 func (tx *Tx) Move(changes ...refs.Change) {
 	if len(changes) == 0 {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"go/ast"
+	"go/types"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -181,5 +184,49 @@ func TestTxDryRun(t *testing.T) {
 	s.Check(err)
 	if _, err := s.Repo.Refs().Get("refs/heads/topic"); !errors.Is(err, refs.ErrNotFound) {
 		t.Errorf("the branch: error %v, want ErrNotFound", err)
+	}
+}
+
+// alone lists ends of expressions that begin a session, take that of a transaction, or change the
+// index.
+var alone = []string{"Objects().Begin", "objects.Begin", "tx.Session", "index.Update", "index.UpdateWith", "index.UpdateIfFree", "index.Replace"}
+
+// outside lists the files that use a session, or change the index, outside of a transaction, with
+// the reason.
+var outside = map[string]string{
+	"transaction.go":              "the transaction",
+	"gc/repair/objects.go":        "stores copies of objects that names lead to",
+	"gc/repair/refs.go":           "replaces a damaged index",
+	"gc/rewrite/rewrite.go":       "changes all refs and the index in a step of its own",
+	"remote/exchange/fetch.go":    "gives the session to the reader of the remote",
+	"tree/work/commits/commit.go": "a hint in the index, which may be left out",
+	"tree/work/stage/scan.go":     "a hint in the index, which may be left out",
+}
+
+// Product code stores objects and changes names in a [kist.Tx]. Everything else is listed.
+func TestTransactions(t *testing.T) {
+	met := map[string]bool{}
+	for _, file := range goFiles(t) {
+		dir := path.Dir(file.path)
+		if file.test || strings.HasSuffix(dir, "test") || strings.HasPrefix(dir, "object") || dir == "tree/index" || dir == "remote/transfer" {
+			continue
+		}
+		set, parsed := file.parse(t)
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			e, ok := n.(*ast.SelectorExpr)
+			if !ok || !slices.ContainsFunc(alone, func(end string) bool { return strings.HasSuffix(types.ExprString(e), end) }) {
+				return true
+			}
+			if met[file.path] = true; outside[file.path] == "" {
+				t.Errorf("%s uses %s: use a transaction, or give the file a row in outside", set.Position(e.Pos()), e.Sel.Name)
+			}
+			return true
+		})
+	}
+
+	for file := range outside {
+		if !met[file] {
+			t.Errorf("outside has %s, which has no need for it", file)
+		}
 	}
 }

@@ -146,6 +146,15 @@ func PassOver(r Reader, path string, key Key, err error) bool {
 	return ok && err != nil && l.PassOver(path, key, err)
 }
 
+// PutNode encodes a commit or a tag and stores it.
+func PutNode(ctx context.Context, w Writer, kind Kind, node interface{ Encode() ([]byte, error) }) (ID, error) {
+	data, err := node.Encode()
+	if err != nil {
+		return ID{}, err
+	}
+	return w.Put(ctx, kind, data)
+}
+
 // ReadTree reads and decodes a tree node. Errors name the node, and wrap those of
 // [Reader.Get] and [DecodeTree].
 func ReadTree(ctx context.Context, r Reader, id ID) (*Tree, error) {

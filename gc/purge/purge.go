@@ -257,7 +257,7 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 	rec := found[0]
 
 	// Meanwhile, no gc removes the content.
-	undo := func(ctx context.Context) error {
+	return rec, r.Publish(ctx, kist.Step(func(ctx context.Context) error {
 		if err := graph.CheckPresent(ctx, r.Objects(), rec.Key); err != nil {
 			return err
 		}
@@ -269,7 +269,5 @@ func Undo(ctx context.Context, r *kist.Repository, id string) (record.Record, er
 			old.On = false
 			return set.Switch(retain.Stamp(r, old))
 		})
-	}
-
-	return rec, r.Publish(ctx, func(tx *kist.Tx) { tx.Run(undo) })
+	}))
 }

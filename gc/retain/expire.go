@@ -486,7 +486,7 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []ob
 
 	gone := &kist.GoneError{}
 	// Meanwhile, no gc removes objects.
-	restore := func(ctx context.Context) error {
+	err = r.Publish(ctx, kist.Step(func(ctx context.Context) error {
 		return r.Records().Update(ctx, func(set *record.Set) error {
 			found := kist.NewInventory(r, set.At(r.Options().Now()))
 			done, gone.Commits = nil, nil
@@ -517,8 +517,8 @@ func Unexpire(ctx context.Context, r *kist.Repository, revs []string) (done []ob
 			}
 			return nil
 		})
-	}
-	if err := r.Publish(ctx, func(tx *kist.Tx) { tx.Run(restore) }); err != nil {
+	}))
+	if err != nil {
 		return nil, err
 	}
 	if len(gone.Commits) > 0 {

@@ -199,11 +199,7 @@ func (w *rewriter) ref(ctx context.Context, ref refs.Ref) (object.ID, error) {
 		return id, err
 	}
 	tag.Target = id
-	data, err := tag.Encode()
-	if err != nil {
-		return id, err
-	}
-	return w.rw.Put(ctx, object.KindTag, data)
+	return object.PutNode(ctx, w.rw, object.KindTag, tag)
 }
 
 // commit rewrites a commit and its ancestors, and returns the new ID.
@@ -238,11 +234,7 @@ func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (obj
 		return id, nil
 	}
 	c.Parents = parents
-	data, err := c.Encode()
-	if err != nil {
-		return id, err
-	}
-	became, err := w.rw.Put(ctx, object.KindCommit, data)
+	became, err := object.PutNode(ctx, w.rw, object.KindCommit, c)
 	if err != nil {
 		return id, err
 	}

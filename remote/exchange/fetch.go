@@ -511,8 +511,10 @@ func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result
 			changes = append(changes, c)
 		}
 	}
-	if err := changeRefs(ctx, r, deleted); err != nil {
-		return err
+	if len(deleted) > 0 { // first: the name of one may be a folder in that of another
+		if err := r.Refs().Update(ctx, deleted, r.Who()); err != nil {
+			return err
+		}
 	}
 	if err := makeFetched(ctx, r, changes, result); err != nil {
 		return err
@@ -537,8 +539,8 @@ func noteFetched(ctx context.Context, r *kist.Repository, o FetchOptions, result
 // makeFetched makes and moves refs. It leaves out those for which another ref is in the way, such as
 // the remote-tracking branch a for a/b, and notes them in the result.
 func makeFetched(ctx context.Context, r *kist.Repository, changes []refs.Change, result *FetchResult) error {
-	for {
-		err := changeRefs(ctx, r, changes)
+	for len(changes) > 0 {
+		err := r.Refs().Update(ctx, changes, r.Who())
 		clash, ok := errors.AsType[*refs.ConflictError](err)
 		if !ok {
 			return err
@@ -551,6 +553,7 @@ func makeFetched(ctx context.Context, r *kist.Repository, changes []refs.Change,
 		changes = slices.Delete(changes, i, i+1)
 		result.Refs[at].Clash = clash.With
 	}
+	return nil
 }
 
 // LostObject is an object whose loss was accepted, with the commits and paths that

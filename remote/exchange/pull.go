@@ -162,15 +162,13 @@ func trackingBranch(ctx context.Context, r *kist.Repository, source kist.Upstrea
 
 // setFetchHead sets FETCH_HEAD to the commit of an ID from a ref.
 func setFetchHead(ctx context.Context, r *kist.Repository, id object.ID) error {
-	return r.Publish(ctx, func(tx *kist.Tx) {
-		tx.Run(func(ctx context.Context) error {
-			commit, err := refs.Peel(ctx, r.Objects(), id)
-			if err != nil {
-				return err
-			}
-			return r.Refs().SetSpecial(ctx, refs.FetchHead, commit)
-		})
-	})
+	return r.Publish(ctx, kist.Step(func(ctx context.Context) error {
+		commit, err := refs.Peel(ctx, r.Objects(), id)
+		if err != nil {
+			return err
+		}
+		return r.Refs().SetSpecial(ctx, refs.FetchHead, commit)
+	}))
 }
 
 // tag returns the value of a fetched tag of the remote, or zero.

@@ -353,26 +353,6 @@ func track(ctx context.Context, r *kist.Repository, remoteName string, moved []t
 	return err
 }
 
-// changeRefs changes refs. Those to be deleted come first: the name of one may
-// be a folder in that of another.
-func changeRefs(ctx context.Context, r *kist.Repository, changes []refs.Change) error {
-	for _, deleted := range []bool{true, false} {
-		var now []refs.Change
-		for _, c := range changes {
-			if c.New.IsZero() == deleted {
-				now = append(now, c)
-			}
-		}
-		if len(now) == 0 {
-			continue
-		}
-		if err := r.Refs().Update(ctx, now, r.Who()); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // followPushed sets the upstreams of pushed branches. Without SetUpstream, a branch
 // with an upstream keeps it. It returns the new upstreams by branch, and warns if there
 // are too many for the configuration.

@@ -241,9 +241,7 @@ func Remove(ctx context.Context, r *kist.Repository, name string) error {
 
 // dropTracking removes the remote-tracking branches of a remote, with their logs.
 func dropTracking(ctx context.Context, r *kist.Repository, name string) error {
-	return r.Publish(ctx, func(tx *kist.Tx) {
-		tx.Run(func(ctx context.Context) error { return refs.DropRemote(ctx, r.Refs(), name) })
-	})
+	return r.Publish(ctx, kist.Step(func(ctx context.Context) error { return refs.DropRemote(ctx, r.Refs(), name) }))
 }
 
 // Rename renames a remote, with its remote-tracking branches and their logs, its upstreams,
@@ -265,9 +263,7 @@ func Rename(ctx context.Context, r *kist.Repository, from, to string) error {
 		return fmt.Errorf("remote %q %w", to, kist.ErrNameTaken)
 	}
 
-	err := r.Publish(ctx, func(tx *kist.Tx) {
-		tx.Run(func(ctx context.Context) error { return refs.CopyRemote(ctx, r.Refs(), from, to, r.Who()) })
-	})
+	err := r.Publish(ctx, kist.Step(func(ctx context.Context) error { return refs.CopyRemote(ctx, r.Refs(), from, to, r.Who()) }))
 	if err != nil {
 		return err
 	}

@@ -263,11 +263,7 @@ func createTag(ctx context.Context, tx *kist.Tx, o TagOptions, was object.ID) (o
 	change := refs.Change{Name: refs.Tags + o.Name, Old: was, New: id, Reason: "tag: " + o.Rev}
 	if o.Message != "" || o.Annotate {
 		tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Signature(), Message: o.Message}
-		data, err := tag.Encode()
-		if err != nil {
-			return id, err
-		}
-		if change.New, err = tx.Put(ctx, object.KindTag, data); err != nil {
+		if change.New, err = object.PutNode(ctx, tx, object.KindTag, tag); err != nil {
 			return id, err
 		}
 	}

@@ -143,12 +143,7 @@ func (f *baseFinder) merge(ctx context.Context, a, b object.ID) (object.ID, erro
 		Author: ours.Author, Committer: ours.Committer,
 	}
 
-	data, err := c.Encode()
-	if err != nil {
-		return object.ID{}, err
-	}
-
-	id, err := f.graph.Put(ctx, object.KindCommit, data)
+	id, err := object.PutNode(ctx, f.graph, object.KindCommit, c)
 	f.done[[2]object.ID{a, b}] = id
 	return id, err
 }

@@ -535,11 +535,7 @@ func (g *gitReader) parents(ref string, c *object.Commit) (base gitCommit, err e
 // put stores a commit.
 func (g *gitReader) put(ctx context.Context, ref, mark string, c *object.Commit, info tree.Info) error {
 	c.Tree, c.Files, c.Bytes = info.ID, info.Files, info.Bytes
-	data, err := c.Encode()
-	if err != nil {
-		return err
-	}
-	id, err := g.objects.Put(ctx, object.KindCommit, data)
+	id, err := object.PutNode(ctx, g.objects, object.KindCommit, c)
 	if err != nil {
 		return err
 	}
@@ -734,10 +730,6 @@ func (g *gitReader) tag(ctx context.Context, name string) error {
 		g.tags[name] = target.id // addRef leaves it out
 		return nil
 	}
-	data, err := t.Encode()
-	if err != nil {
-		return err
-	}
-	g.tags[name], err = g.objects.Put(ctx, object.KindTag, data)
+	g.tags[name], err = object.PutNode(ctx, g.objects, object.KindTag, t)
 	return err
 }

@@ -215,47 +215,46 @@ func NoOperation(r *kist.Repository, except ...Operation) error {
 // SetState notes that an operation is under way from now on. The step at hand of a sequence, if
 // any, is the commit Other with the action Doing.
 func SetState(tx *kist.Tx, s State) {
-	tx.Run(func(ctx context.Context) error { return s.set(ctx, tx.Repository()) })
-}
+	r := tx.Repository()
+	tx.Run(func(ctx context.Context) error {
+		if s.Operation == Merging {
+			head, err := r.Refs().Head()
+			if err != nil {
+				return err
+			}
+			if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
+				return err
+			}
+		}
+		if s.Doing == "" && s.Operation != Merging {
+			if err := r.Refs().ClearSpecial(ctx, stateNames[s.Operation]); err != nil {
+				return err
+			}
+			return s.record(ctx, r)
+		}
 
-// set is SetState, at once.
-func (s State) set(ctx context.Context, r *kist.Repository) error {
-	if s.Operation == Merging {
-		head, err := r.Refs().Head()
-		if err != nil {
+		if err := r.Refs().SetMessage(ctx, refs.MergeMsg, s.Message); err != nil {
 			return err
 		}
-		if err := r.Refs().SetSpecial(ctx, refs.OrigHead, head.ID); err != nil {
-			return err
+		if s.Operation != Merging {
+			if err := s.record(ctx, r); err != nil {
+				return err
+			}
 		}
-	}
-	if s.Doing == "" && s.Operation != Merging {
-		if err := r.Refs().ClearSpecial(ctx, stateNames[s.Operation]); err != nil {
-			return err
-		}
-		return s.record(ctx, r)
-	}
-
-	if err := r.Refs().SetMessage(ctx, refs.MergeMsg, s.Message); err != nil {
-		return err
-	}
-	if s.Operation != Merging {
-		if err := s.record(ctx, r); err != nil {
-			return err
-		}
-	}
-	return r.Refs().SetSpecial(ctx, stateNames[s.Operation], s.Other)
+		return r.Refs().SetSpecial(ctx, stateNames[s.Operation], s.Other)
+	})
 }
 
 // SetSquashed notes the default message of the next commit, unless HEAD moves before.
 // No operation is in progress.
 func SetSquashed(tx *kist.Tx, message string) {
+	r := tx.Repository()
 	tx.Run(func(ctx context.Context) error {
-		head, err := tx.Repository().Refs().Head()
+		head, err := r.Refs().Head()
 		if err != nil {
 			return err
 		}
-		return tx.Repository().Refs().SetMessage(ctx, refs.SquashMsg, head.ID.String()+"\n"+message)
+		return r.Refs().SetMessage(ctx, refs.SquashMsg, head.ID.String()+"\n"+message)
 	})
 }
 

@@ -115,7 +115,7 @@ func (b *Branch) drop(ctx context.Context) error {
 		if b.journal != nil {
 			return errJournalStays
 		}
-		if err := b.c.repo.Publish(ctx, func(tx *kist.Tx) { tx.Run(b.forget) }); err != nil {
+		if err := b.c.repo.Publish(ctx, kist.Step(b.forget)); err != nil {
 			b.doubt = true
 			return err
 		}

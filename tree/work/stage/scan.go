@@ -417,15 +417,13 @@ func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unc
 	if len(unchanged) == 0 {
 		return
 	}
-	_ = r.Publish(ctx, func(tx *kist.Tx) {
-		tx.Run(func(ctx context.Context) error {
-			_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(idx *index.Index) error {
-				noteUnchanged(idx, unchanged)
-				return nil
-			})
-			return err
+	_ = r.Publish(ctx, kist.Step(func(ctx context.Context) error {
+		_, err := index.UpdateIfFree(ctx, r.Dir(), idx, func(idx *index.Index) error {
+			noteUnchanged(idx, unchanged)
+			return nil
 		})
-	})
+		return err
+	}))
 }
 
 // Subject returns the first line of a message.

@@ -79,9 +79,7 @@ func Find(ctx context.Context, r *kist.Repository, name string) (Entry, error) {
 // Drop removes a stash from the list. The error is a [*refs.MovedError] if the list has
 // changed since the caller read it.
 func Drop(ctx context.Context, r *kist.Repository, e Entry) error {
-	return r.Publish(ctx, func(tx *kist.Tx) {
-		tx.Run(func(ctx context.Context) error { return r.Refs().DropEntry(ctx, refs.Stash, e.N, e.New) })
-	})
+	return r.Publish(ctx, kist.Step(func(ctx context.Context) error { return r.Refs().DropEntry(ctx, refs.Stash, e.N, e.New) }))
 }
 
 // Clear removes all stashes, and returns how many.

@@ -24,6 +24,16 @@ type Change struct {
 	Similarity int
 }
 
+// IsFolder reports whether the change is of a folder: an empty one came or went, or its
+// permission bits changed.
+func (c Change) IsFolder() bool {
+	e := c.New
+	if e == nil {
+		e = c.Old
+	}
+	return e != nil && e.Type == object.TypeDir
+}
+
 // Letter returns git's letter for a change: A (added), D (deleted), R (renamed), T (of another
 // type) or M (modified).
 func (c Change) Letter() byte {

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -14,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
@@ -144,24 +144,17 @@ func (f *letterFilter) add(text string) error {
 }
 
 // set reports whether there is a filter.
-func (f letterFilter) set() bool { return f.pattern != nil || f.only+f.without != "" || f.all }
+func (f letterFilter) set() bool { return f.axe != nil || f.only+f.without != "" || f.all }
 
 // of returns the selected changes.
-func (f letterFilter) of(changes []fileChange) []fileChange {
-	left := func(c fileChange) bool {
-		return f.only != "" && !strings.Contains(f.only, c.letter()) || strings.Contains(f.without, c.letter())
+func (f letterFilter) of(changes []compare.Change) []compare.Change {
+	left := func(c compare.Change) bool {
+		return f.only != "" && !strings.Contains(f.only, c.Status()) || strings.Contains(f.without, c.Status())
 	}
-	if f.all && slices.ContainsFunc(changes, func(c fileChange) bool { return !left(c) }) {
+	if f.all && slices.ContainsFunc(changes, func(c compare.Change) bool { return !left(c) }) {
 		return changes
 	}
 	return slices.DeleteFunc(changes, left)
-}
-
-// ofFolder reports whether a change is of a folder: an empty one came or went, or its
-// permission bits changed.
-func ofFolder(c tree.Change) bool {
-	e := cmp.Or(c.New, c.Old)
-	return e != nil && e.Type == object.TypeDir
 }
 
 // changeCounts has the numbers of changes of each sort.
@@ -187,7 +180,7 @@ func countChanges(changes []tree.Change) changeCounts {
 		default:
 			n.Modified++
 		}
-		if ofFolder(c) {
+		if c.IsFolder() {
 			n.folders++
 		}
 	}
@@ -252,7 +245,7 @@ func (w work) String() string {
 	return text
 }
 
-func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
+func (c *comparison) showJSON(ctx context.Context, changes []compare.Change) error {
 	for _, change := range changes {
 		v, err := c.json(ctx, change)
 		if err != nil {
@@ -265,18 +258,18 @@ func (c *comparison) showJSON(ctx context.Context, changes []fileChange) error {
 
 // json describes a change. Contents are read only for lines and ranges: not with
 // --name-only and --name-status.
-func (c *comparison) json(ctx context.Context, change fileChange) (jsonform.Change, error) {
+func (c *comparison) json(ctx context.Context, change compare.Change) (jsonform.Change, error) {
 	v := jsonform.Change{
-		AtPath: jsonform.NewPath(change.Path), Status: change.letter(),
+		AtPath: jsonform.NewPath(change.Path), Status: change.Status(),
 		From: change.From, FromRaw: jsonform.Raw(change.From), Similarity: change.Similarity,
 		Old: jsonform.NewSide(change.Old), New: jsonform.NewSide(change.New),
 	}
-	if c.form.nameOnly || c.form.nameStatus || change.unmerged {
+	if c.form.nameOnly || c.form.nameStatus || change.Unmerged {
 		return v, nil
 	}
 
 	for side, e := range map[*jsonform.Side]*object.Entry{v.Old: change.Old, v.New: change.New} {
-		purged, err := c.repo.Purged(ctx, e)
+		purged, err := c.Repo.Purged(ctx, e)
 		if err != nil {
 			return v, err
 		}
@@ -290,7 +283,7 @@ func (c *comparison) json(ctx context.Context, change fileChange) (jsonform.Chan
 		return v, err
 	}
 	for side, e := range map[*jsonform.Side]*object.Entry{v.Old: change.Old, v.New: change.New} {
-		if c.lost[e] {
+		if c.IsLost(e) {
 			side.Lost = true
 		}
 	}

@@ -93,20 +93,20 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		return err
 	}
 
-	c := &comparison{env: env, repo: r, form: &o.form}
+	c := newComparison(env, r, &o.form)
 	var conflicts []index.Conflict
-	if c.old, c.new, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.Paths()); err != nil {
+	if c.Old, c.New, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.Paths()); err != nil {
 		return err
 	}
-	if err := pathspec.Check(ctx, r, paths, pathspec.Places{Views: []compare.View{c.old, c.new}, Index: true, Worktree: true}); err != nil {
+	if err := pathspec.Check(ctx, r, paths, pathspec.Places{Views: []compare.View{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 
-	skipped := c.new.Skipped
+	skipped := c.New.Skipped
 	if o.form.reverse {
-		c.old, c.new = c.new, c.old
+		c.Old, c.New = c.New, c.Old
 	}
-	changes, err := c.selected(ctx, paths)
+	changes, err := c.Selected(ctx, paths)
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 		if !paths.Selects(conflict.Path) {
 			continue
 		}
-		if changes, err = c.unmerged(ctx, changes, conflict, len(revs) == 0); err != nil {
+		if changes, err = c.AddConflict(ctx, changes, conflict, len(revs) == 0); err != nil {
 			return err
 		}
 	}
@@ -122,7 +122,7 @@ func (o *diffOptions) run(ctx context.Context, env *Env, r *kist.Repository, arg
 }
 
 // showChanges shows the changes that the options select, and returns the result of diff.
-func (o *diffOptions) showChanges(ctx context.Context, c *comparison, changes []fileChange, skipped []object.Skipped) error {
+func (o *diffOptions) showChanges(ctx context.Context, c *comparison, changes []compare.Change, skipped []object.Skipped) error {
 	changes, err := c.sift(ctx, changes)
 	if err != nil {
 		return err
@@ -130,16 +130,16 @@ func (o *diffOptions) showChanges(ctx context.Context, c *comparison, changes []
 	if !c.env.global.quiet || o.tool.wanted {
 		show := c.show
 		if o.tool.wanted {
-			show = func(ctx context.Context, changes []fileChange) error { return o.tool.showChanges(ctx, c, changes) }
+			show = func(ctx context.Context, changes []compare.Change) error { return o.tool.showChanges(ctx, c, changes) }
 		}
 		if err := show(ctx, changes); err != nil {
 			return err
 		}
 	}
-	if err := partialError(c.env, c.repo, skipped); err != nil {
+	if err := partialError(c.env, c.Repo, skipped); err != nil {
 		return err
 	}
-	if changes, err = c.differing(ctx, changes); err != nil {
+	if changes, err = c.Differing(ctx, changes); err != nil {
 		return err
 	}
 
@@ -165,27 +165,28 @@ func (o *diffOptions) diffVersions(ctx context.Context, env *Env, r *kist.Reposi
 	if err != nil {
 		return err
 	}
-	c := &comparison{env: env, repo: r, form: &o.form, old: old.view()}
+	c := newComparison(env, r, &o.form)
+	c.Old = old.view()
 	change := tree.Change{Path: old.path, Old: &old.entry}
 	if len(args) == 2 {
 		with, err := locateFile(ctx, env, r, args[1])
 		if err != nil {
 			return err
 		}
-		c.new, change.Path, change.New = with.view(), with.path, &with.entry
-	} else if c.new, change.Path, change.New, err = newest(ctx, env, r, args[0]); err != nil {
+		c.New, change.Path, change.New = with.view(), with.path, &with.entry
+	} else if c.New, change.Path, change.New, err = newest(ctx, env, r, args[0]); err != nil {
 		return err
 	}
 
-	skipped := c.new.Skipped
+	skipped := c.New.Skipped
 	if change.New != nil && tree.ContentEqual(change.Old, change.New) {
 		return partialError(env, r, skipped)
 	}
 	if o.form.reverse {
-		c.old, c.new = c.new, c.old
+		c.Old, c.New = c.New, c.Old
 		change.Old, change.New = change.New, change.Old
 	}
-	return o.showChanges(ctx, c, []fileChange{{Change: change}}, skipped)
+	return o.showChanges(ctx, c, []compare.Change{{Change: change}}, skipped)
 }
 
 // newest returns the worktree, and in it the newest path of a file that FILE@N names. The

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // counts has the changed lines of a text, or the old and new bytes of another file.
@@ -20,17 +21,17 @@ type counts struct {
 	unmerged       bool
 }
 
-func (c *comparison) counts(ctx context.Context, change fileChange) (counts, error) {
-	n := counts{name: renamed(change), note: attrNote(change.Old, change.New), unmerged: change.unmerged}
-	if change.unmerged {
+func (c *comparison) counts(ctx context.Context, change compare.Change) (counts, error) {
+	n := counts{name: renamed(change), note: attrNote(change.Old, change.New), unmerged: change.Unmerged}
+	if change.Unmerged {
 		return n, nil
 	}
-	t, isText, err := c.texts(ctx, change)
+	t, isText, err := c.Texts(ctx, change)
 	if err != nil {
 		return n, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
 	}
 	if isText {
-		n.added, n.removed = tree.CountLines(t.old, t.new, c.form.text())
+		n.added, n.removed = tree.CountLines(t.Old, t.New, c.form.text())
 		return n, nil
 	}
 	n.binary = true
@@ -45,8 +46,8 @@ func (c *comparison) counts(ctx context.Context, change fileChange) (counts, err
 
 // renamed returns the path of a change. For a renamed file, it returns both paths as git
 // does: "film/{old => new}/a.mov".
-func renamed(change fileChange) string {
-	from, to := change.From, change.path()
+func renamed(change compare.Change) string {
+	from, to := change.From, shownPath(change)
 	if from == "" {
 		return quotePath(to)
 	}
@@ -77,7 +78,7 @@ func renamed(change fileChange) string {
 }
 
 // showStat prints changes as --numstat, --stat and --shortstat do.
-func (c *comparison) showStat(ctx context.Context, changes []fileChange) error {
+func (c *comparison) showStat(ctx context.Context, changes []compare.Change) error {
 	list := make([]counts, len(changes))
 	for i, change := range changes {
 		var err error
@@ -99,7 +100,7 @@ func (c *comparison) showStat(ctx context.Context, changes []fileChange) error {
 	return nil
 }
 
-func (c *comparison) printNumStat(change fileChange, n counts) {
+func (c *comparison) printNumStat(change compare.Change, n counts) {
 	added, removed := strconv.Itoa(n.added), strconv.Itoa(n.removed)
 	if n.binary {
 		added, removed = "-", "-"
@@ -108,7 +109,7 @@ func (c *comparison) printNumStat(change fileChange, n counts) {
 	case !c.form.nul:
 		c.env.printf("%s\t%s\t%s\n", added, removed, n.name)
 	case change.From == "":
-		c.env.printf("%s\t%s\t%s\x00", added, removed, change.path())
+		c.env.printf("%s\t%s\t%s\x00", added, removed, shownPath(change))
 	default:
 		c.env.printf("%s\t%s\t\x00%s\x00%s\x00", added, removed, change.From, change.Path)
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
 )
 
 // The expected lines are the output of git for the same changes.
@@ -65,7 +66,7 @@ func TestRenamed(t *testing.T) {
 		{"ab/c", "ac/c", "{ab => ac}/c"},
 		{"d/\t", "d/b", `"d/\t" => d/b`},
 	} {
-		change := fileChange{Change: tree.Change{Path: test.to, From: test.from}}
+		change := compare.Change{Change: tree.Change{Path: test.to, From: test.from}}
 		if got := renamed(change); got != test.want {
 			t.Errorf("%q to %q: got %s, want %s", test.from, test.to, got, test.want)
 		}

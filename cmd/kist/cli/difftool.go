@@ -118,7 +118,7 @@ func (o *toolOptions) findScript(env *Env) (name, script string, err error) {
 }
 
 // showChanges shows the changes of a comparison in the program.
-func (o *toolOptions) showChanges(ctx context.Context, c *comparison, changes []fileChange) error {
+func (o *toolOptions) showChanges(ctx context.Context, c *comparison, changes []compare.Change) error {
 	if c.env.global.json {
 		return usagef("--json does not go together with a program that shows the changes")
 	}
@@ -126,7 +126,7 @@ func (o *toolOptions) showChanges(ctx context.Context, c *comparison, changes []
 	if err != nil {
 		return err
 	}
-	changes = shownInTool(c.env, c.repo, changes)
+	changes = shownInTool(c.env, c.Repo, changes)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -157,16 +157,16 @@ func (o *toolOptions) showChanges(ctx context.Context, c *comparison, changes []
 }
 
 // shownInTool leaves out changes that a program for files cannot show, and notes their paths.
-func shownInTool(env *Env, r *kist.Repository, changes []fileChange) []fileChange {
+func shownInTool(env *Env, r *kist.Repository, changes []compare.Change) []compare.Change {
 	isFile := func(e *object.Entry) bool { return e == nil || e.Type == object.TypeFile }
-	var shown []fileChange
+	var shown []compare.Change
 	for _, change := range changes {
 		switch {
-		case change.unmerged:
+		case change.Unmerged:
 			env.info("left out: %s has a conflict", env.shown(r, change.Path))
 		case !isFile(change.Old) || !isFile(change.New):
 			env.info("left out: %s is not a file", env.shown(r, change.Path))
-		case tree.GitFolder(change.Path)+tree.GitFolder(change.source()) != "":
+		case tree.GitFolder(change.Path)+tree.GitFolder(change.Source()) != "":
 			env.info("left out: %s is in git's own folder", env.shown(r, change.Path))
 		default:
 			shown = append(shown, change)
@@ -184,19 +184,19 @@ type toolRun struct {
 
 // askToShow asks whether to show a file. Without an answer, it does not.
 func (t *toolRun) askToShow(answers *bufio.Reader, path string, n, of int) bool {
-	fmt.Fprintf(t.env.Stderr, "file %d of %d: %s\nstart %s? [Y/n] ", n, of, t.env.shown(t.repo, path), quoteArg(t.name))
+	fmt.Fprintf(t.env.Stderr, "file %d of %d: %s\nstart %s? [Y/n] ", n, of, t.env.shown(t.Repo, path), quoteArg(t.name))
 	line, err := answers.ReadString('\n')
 	answer := strings.ToLower(strings.TrimSpace(line))
 	return (err == nil || answer != "") && (answer == "" || answer == "y" || answer == "yes")
 }
 
 // showFile shows one changed file.
-func (t *toolRun) showFile(ctx context.Context, change fileChange) error {
-	local, err := t.provideVersion(ctx, t.comparison.old, change.Old, change.source(), t.old)
+func (t *toolRun) showFile(ctx context.Context, change compare.Change) error {
+	local, err := t.provideVersion(ctx, t.comparison.Old, change.Old, change.Source(), t.old)
 	if err != nil {
 		return err
 	}
-	remote, err := t.provideVersion(ctx, t.comparison.new, change.New, change.Path, t.new)
+	remote, err := t.provideVersion(ctx, t.comparison.New, change.New, change.Path, t.new)
 	if err != nil {
 		return err
 	}
@@ -210,32 +210,32 @@ func (t *toolRun) provideVersion(ctx context.Context, v compare.View, e *object.
 	case e == nil:
 		return os.DevNull, nil
 	case v.Worktree:
-		return filepath.Join(t.repo.Root(), filepath.FromSlash(path)), nil
+		return filepath.Join(t.Repo.Root(), filepath.FromSlash(path)), nil
 	}
 	return filepath.Join(dir, filepath.FromSlash(path)), t.writeCopies(ctx, v, []string{path}, dir)
 }
 
 // writeCopies writes files of a commit or of the index below dir.
 func (t *toolRun) writeCopies(ctx context.Context, v compare.View, paths []string, dir string) error {
-	_, err := checkout.Extract(ctx, t.repo, v, checkout.ExtractOptions{Paths: paths, To: dir})
+	_, err := checkout.Extract(ctx, t.Repo, v, checkout.ExtractOptions{Paths: paths, To: dir})
 	return err
 }
 
 // showFolders shows all changed files at once.
-func (t *toolRun) showFolders(ctx context.Context, changes []fileChange) error {
+func (t *toolRun) showFolders(ctx context.Context, changes []compare.Change) error {
 	var old, new []string
 	for _, change := range changes {
 		if change.Old != nil {
-			old = append(old, change.source())
+			old = append(old, change.Source())
 		}
 		if change.New != nil {
 			new = append(new, change.Path)
 		}
 	}
-	if err := t.fillFolder(ctx, t.comparison.old, old, t.old); err != nil {
+	if err := t.fillFolder(ctx, t.comparison.Old, old, t.old); err != nil {
 		return err
 	}
-	if err := t.fillFolder(ctx, t.comparison.new, new, t.new); err != nil {
+	if err := t.fillFolder(ctx, t.comparison.New, new, t.new); err != nil {
 		return err
 	}
 	return t.startTool(ctx, t.old, t.new, "")
@@ -254,7 +254,7 @@ func (t *toolRun) fillFolder(ctx context.Context, v compare.View, paths []string
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			return err
 		}
-		if err := os.Symlink(filepath.Join(t.repo.Root(), name), filepath.Join(dir, name)); err != nil {
+		if err := os.Symlink(filepath.Join(t.Repo.Root(), name), filepath.Join(dir, name)); err != nil {
 			return err
 		}
 	}
@@ -264,7 +264,7 @@ func (t *toolRun) fillFolder(ctx context.Context, v compare.View, paths []string
 // startTool runs the program, and waits for its end. Its exit status does not matter, unless it could not run.
 func (t *toolRun) startTool(ctx context.Context, local, remote, path string) error {
 	cmd := newShell(ctx, t.env, t.script, t.name, local, remote)
-	cmd.Dir = t.repo.Root()
+	cmd.Dir = t.Repo.Root()
 	cmd.Env = append(cmd.Environ(), "LOCAL="+local, "REMOTE="+remote, "MERGED="+path, "BASE="+path)
 	err := cmd.Run()
 	var exit *exec.ExitError

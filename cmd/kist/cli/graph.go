@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // printGraph prints a commit to the right of the graph.
-func (p *commitPrinter) printGraph(ctx context.Context, c log.Logged, cmp *comparison, changes []fileChange) error {
+func (p *commitPrinter) printGraph(ctx context.Context, c log.Logged, cmp *comparison, changes []compare.Change) error {
 	format := p.text.Format
 	if p.printed && !format.Ended() && !p.open {
 		p.printBeside("")

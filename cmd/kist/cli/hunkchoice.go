@@ -96,16 +96,16 @@ func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, 
 	case env.global.json:
 		return errPatchJSON()
 	}
-	c := &comparison{env: env, repo: r, form: &changeForm{}}
+	c := newComparison(env, r, &changeForm{})
 	var err error
-	if c.old, c.new, m, err = patchViews(ctx, r, m, specs.Paths()); err != nil {
+	if c.Old, c.New, m, err = patchViews(ctx, r, m, specs.Paths()); err != nil {
 		return err
 	}
-	if err := pathspec.Check(ctx, r, specs, pathspec.Places{Views: []compare.View{c.old, c.new}, Index: true, Worktree: true}); err != nil {
+	if err := pathspec.Check(ctx, r, specs, pathspec.Places{Views: []compare.View{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 	c.form.reverse = m.verb == "Apply" // for the names in headers
-	changes, err := c.selected(ctx, specs)
+	changes, err := c.Selected(ctx, specs)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func chooseHunks(ctx context.Context, env *Env, r *kist.Repository, m hunkMode, 
 		return hintf(err, "a file changed after its hunks were shown, so nothing was done; run the command again")
 	}
 	if err == nil {
-		err = partialError(env, r, slices.Concat(c.old.Skipped, c.new.Skipped))
+		err = partialError(env, r, slices.Concat(c.Old.Skipped, c.New.Skipped))
 	}
 	return err
 }
@@ -137,12 +137,13 @@ func stashHunks(env *Env, r *kist.Repository, specs pathspec.List) func(ctx cont
 		if asked == trees {
 			return stashed, rest, nil
 		}
-		c := &comparison{env: env, repo: r, form: &changeForm{}, old: head, new: worktree}
-		changes, err := c.selected(ctx, specs)
+		c := newComparison(env, r, &changeForm{})
+		c.Old, c.New = head, worktree
+		changes, err := c.Selected(ctx, specs)
 		if err != nil {
 			return nil, nil, err
 		}
-		changes = slices.DeleteFunc(changes, func(f fileChange) bool { return f.Old == nil }) // new files stay, as in git
+		changes = slices.DeleteFunc(changes, func(f compare.Change) bool { return f.Old == nil }) // new files stay, as in git
 		d := &hunkDialogue{comparison: c, mode: hunkMode{verb: "Stash", index: true, stash: true}, in: bufio.NewReader(env.Stdin)}
 		if rest, stashed, err = d.all(ctx, changes); err == nil {
 			asked = trees
@@ -171,7 +172,7 @@ func (d *hunkDialogue) edit(ctx context.Context, f *hunkFile, at int) (bool, err
 	if d.mode.back {
 		keep, drop = drop, keep
 	}
-	file := filepath.Join(d.repo.Dir(), "EDIT_HUNK.patch")
+	file := filepath.Join(d.Repo.Dir(), "EDIT_HUNK.patch")
 	defer disk.Remove(file)
 	text := slices.Concat([]byte("# Edit the hunk; a guide is below it.\n"), f.patch.Hunk(i),
 		fmt.Appendf(nil, hunkGuide, keep, drop, strings.ToLower(d.mode.verb)))
@@ -203,10 +204,10 @@ func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index 
 	if !slices.Contains(f.use, useHunk) {
 		return worktree, index, nil
 	}
-	c := stage.Chosen{Path: f.Path, From: f.Old, To: f.New, All: d.new, Before: f.old, Properties: f.offset() > 0 && f.use[0] == useHunk}
-	after := f.new
+	c := stage.Chosen{Path: f.Path, From: f.Old, To: f.New, All: d.New, Before: f.texts.Old, Properties: f.offset() > 0 && f.use[0] == useHunk}
+	after := f.texts.New
 	if d.mode.back {
-		c.From, c.To, c.All, c.Before, after = f.New, f.Old, d.old, f.new, f.old
+		c.From, c.To, c.All, c.Before, after = f.New, f.Old, d.Old, f.texts.New, f.texts.Old
 	}
 	c.Text, err = f.patch.Apply(func(i int) bool { return f.use[i+f.offset()] == useHunk })
 	switch whole := c.From == nil || c.To == nil; {
@@ -225,7 +226,7 @@ func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index 
 	if d.mode.index {
 		staged := c
 		if d.mode.worktree {
-			staged, err = c.InIndex(ctx, d.repo)
+			staged, err = c.InIndex(ctx, d.Repo)
 		}
 		if errors.Is(err, tree.ErrHunkMismatch) {
 			d.complain("The selected hunks do not apply to the index!")
@@ -249,7 +250,7 @@ func (d *hunkDialogue) chosen(ctx context.Context, f *hunkFile, worktree, index 
 // unstashed returns what stays of a file after the choice c was stashed. If that is not clear
 // after an edit, all changes stay.
 func (d *hunkDialogue) unstashed(f *hunkFile, c stage.Chosen) (stage.Chosen, error) {
-	left := stage.Chosen{Path: c.Path, From: f.New, To: f.Old, All: d.old, Before: f.new, Properties: c.Properties, Content: c.Content}
+	left := stage.Chosen{Path: c.Path, From: f.New, To: f.Old, All: d.Old, Before: f.texts.New, Properties: c.Properties, Content: c.Content}
 	if c.Content != stage.PartSome {
 		return left, nil
 	}
@@ -259,7 +260,7 @@ func (d *hunkDialogue) unstashed(f *hunkFile, c stage.Chosen) (stage.Chosen, err
 		return left, err
 	}
 	var conflicts bool
-	if left.Text, conflicts = tree.MergeText(c.Text, f.new, f.old, tree.Labels{}); conflicts {
+	if left.Text, conflicts = tree.MergeText(c.Text, f.texts.New, f.texts.Old, tree.Labels{}); conflicts {
 		d.complain("%s: the edited hunks are stashed, and the file stays as it is", c.Path)
 		left.Content, left.Properties = stage.PartNone, false
 	}

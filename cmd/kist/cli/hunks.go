@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -24,8 +25,8 @@ type hunkDialogue struct {
 
 // hunkFile is a changed file with the user's decisions.
 type hunkFile struct {
-	fileChange
-	texts
+	compare.Change
+	texts      compare.Texts
 	properties []string // how permission bits and metadata differ; asked about before the hunks
 	patch      *tree.Patch
 	use        []decision // of the properties, and of each hunk; of an empty file one
@@ -42,8 +43,8 @@ const (
 )
 
 // all asks about all changes. It returns the choices for the worktree and for the index.
-func (d *hunkDialogue) all(ctx context.Context, changes []fileChange) (worktree, index []stage.Chosen, err error) {
-	idx, err := d.repo.Index()
+func (d *hunkDialogue) all(ctx context.Context, changes []compare.Change) (worktree, index []stage.Chosen, err error) {
+	idx, err := d.Repo.Index()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -53,7 +54,7 @@ func (d *hunkDialogue) all(ctx context.Context, changes []fileChange) (worktree,
 			d.env.info("ignoring unmerged: %s", quotePath(change.Path))
 			continue
 		}
-		if ofFolder(change.Change) {
+		if change.IsFolder() {
 			continue
 		}
 		files++
@@ -62,7 +63,7 @@ func (d *hunkDialogue) all(ctx context.Context, changes []fileChange) (worktree,
 			return nil, nil, fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
 		}
 		if why != "" {
-			d.env.info("%s: %s", d.env.shown(d.repo, change.Path), why)
+			d.env.info("%s: %s", d.env.shown(d.Repo, change.Path), why)
 			continue
 		}
 		asked++
@@ -86,8 +87,8 @@ func (d *hunkDialogue) all(ctx context.Context, changes []fileChange) (worktree,
 }
 
 // file prepares the questions about a changed file. If there can be none, it returns the reason.
-func (d *hunkDialogue) file(ctx context.Context, change fileChange) (*hunkFile, string, error) {
-	f := &hunkFile{fileChange: change}
+func (d *hunkDialogue) file(ctx context.Context, change compare.Change) (*hunkFile, string, error) {
+	f := &hunkFile{Change: change}
 	for _, e := range []*object.Entry{change.Old, change.New} {
 		if e != nil && e.Type != object.TypeFile && e.Type != object.TypeSymlink {
 			return nil, "no file, left out", nil
@@ -98,7 +99,7 @@ func (d *hunkDialogue) file(ctx context.Context, change fileChange) (*hunkFile, 
 		now = change.Old
 	}
 	switch {
-	case now == nil && d.mode.worktree && d.repo.Worktree().Exists(change.Path):
+	case now == nil && d.mode.worktree && d.Repo.Worktree().Exists(change.Path):
 		return nil, "untracked, left out", nil
 	case change.Old != nil && change.New != nil:
 		if change.Old.Type != change.New.Type {
@@ -109,15 +110,15 @@ func (d *hunkDialogue) file(ctx context.Context, change fileChange) (*hunkFile, 
 
 	var isText bool
 	var err error
-	if f.texts, isText, err = d.comparison.texts(ctx, change); err != nil || !isText {
+	if f.texts, isText, err = d.comparison.Texts(ctx, change); err != nil || !isText {
 		return nil, "not text, left out", err
 	}
 	if same, err := d.same(ctx, f); err != nil || !same {
 		return nil, "changed meanwhile, left out", err
 	}
-	f.patch = tree.NewPatch(f.old, f.new)
+	f.patch = tree.NewPatch(f.texts.Old, f.texts.New)
 	if d.mode.back {
-		f.patch = tree.NewReversePatch(f.old, f.new)
+		f.patch = tree.NewReversePatch(f.texts.Old, f.texts.New)
 	}
 	f.use = make([]decision, max(f.offset()+f.patch.Len(), 1))
 	return f, "", nil
@@ -126,25 +127,25 @@ func (d *hunkDialogue) file(ctx context.Context, change fileChange) (*hunkFile, 
 // same reports whether a file of the worktree still has the content that was compared.
 func (d *hunkDialogue) same(ctx context.Context, f *hunkFile) (bool, error) {
 	switch {
-	case sameData(f.Old, f.New):
+	case compare.HaveSameData(f.Old, f.New):
 		return true, nil
-	case d.old.Worktree:
-		return stage.HasContent(ctx, d.repo, f.Old, f.old)
-	case d.new.Worktree:
-		return stage.HasContent(ctx, d.repo, f.New, f.new)
+	case d.Old.Worktree:
+		return stage.HasContent(ctx, d.Repo, f.Old, f.texts.Old)
+	case d.New.Worktree:
+		return stage.HasContent(ctx, d.Repo, f.New, f.texts.New)
 	}
 	return true, nil
 }
 
 // propertyLines describes the changes of a file besides its content. A new time alone counts
 // only if nothing else has changed.
-func (d *hunkDialogue) propertyLines(change fileChange) (lines []string) {
+func (d *hunkDialogue) propertyLines(change compare.Change) (lines []string) {
 	if old, new := change.Old, change.New; old.Mode != new.Mode {
 		lines = append(lines, fmt.Sprintf("old mode %06o", unixMode(old)), fmt.Sprintf("new mode %06o", unixMode(new)))
 	}
 	metadata := d.metadataLines(change.Old, change.New)
 	rest := slices.DeleteFunc(slices.Clone(metadata), func(line string) bool { return strings.HasPrefix(line, "time ") })
-	if len(lines)+len(rest) == 0 && sameData(change.Old, change.New) {
+	if len(lines)+len(rest) == 0 && compare.HaveSameData(change.Old, change.New) {
 		return metadata
 	}
 	return append(lines, rest...)
@@ -188,11 +189,11 @@ func (f *hunkFile) decide(at int, use decision) {
 
 // ask asks about one file, until everything is decided.
 func (d *hunkDialogue) ask(ctx context.Context, f *hunkFile) error {
-	head := slices.DeleteFunc(d.header(f.fileChange), func(line string) bool {
+	head := slices.DeleteFunc(d.header(f.Change), func(line string) bool {
 		return slices.Contains(f.properties, line) || strings.HasPrefix(line, "time ")
 	})
 	if f.patch.Len() > 0 {
-		oldName, newName := d.patchNames(f.fileChange)
+		oldName, newName := d.patchNames(f.Change)
 		head = append(head, "--- "+lineName(oldName), "+++ "+lineName(newName))
 	}
 	if f.New == nil { // git repeats these lines with each question

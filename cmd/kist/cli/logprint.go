@@ -90,7 +90,7 @@ func (p *commitPrinter) print(ctx context.Context, c log.Logged) (shown bool, er
 	return true, p.printChanges(ctx, cmp, changes)
 }
 
-func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *comparison, changes []fileChange) error {
+func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *comparison, changes []compare.Change) error {
 	out := loggedJSON{Commit: jsonform.NewCommit(c.ID, c.Commit), Path: c.Path, PathRaw: jsonform.Raw(c.Path)}
 	if c.Expired != nil {
 		out.Expired = newExpiredJSON(*c.Expired)
@@ -99,7 +99,7 @@ func (p *commitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *compar
 		out.Held = newHeldJSON(*c.Held)
 	}
 	if cmp.note != "" {
-		out.Since = cmp.old.Commit
+		out.Since = cmp.Old.Commit
 	}
 	out.Lines = newHunksJSON(c.Lines)
 	for _, change := range changes {
@@ -143,7 +143,7 @@ func (p *commitPrinter) notes(c log.Logged) (n log.Notes) {
 func person(s object.Signature) string { return printable(s.Name + " <" + s.Email + ">") }
 
 // printChanges prints the changes of a commit below its description.
-func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, changes []fileChange) error {
+func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, changes []compare.Change) error {
 	f := p.form
 	if cmp.lines != nil && !f.none {
 		cmp.showLines(cmp.lines)
@@ -164,9 +164,9 @@ func (p *commitPrinter) printChanges(ctx context.Context, cmp *comparison, chang
 // changes returns the changes of a commit, or none if they are not to be shown. As in
 // git, log skips merges without --first-parent. An expired commit has no changes. For an
 // expired parent, see [log.Before].
-func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison, []fileChange, error) {
+func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison, []compare.Change, error) {
 	merge := len(c.Parents) > 1
-	cmp := &comparison{env: p.env, repo: p.repo, form: p.form}
+	cmp := newComparison(p.env, p.repo, p.form)
 	if !p.form.wanted() && !p.filters() || c.Lines != nil || merge && !p.firstParent && !p.show || c.Expired != nil {
 		return cmp, nil, nil
 	}
@@ -187,14 +187,14 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 	default:
 		cmp.note = "since " + before.Short() + "; the commits between have expired"
 	}
-	cmp.old, cmp.new = views[0], compare.View{Tree: c.Tree, Objects: p.repo.Contents()}
+	cmp.Old, cmp.New = views[0], compare.View{Tree: c.Tree, Objects: p.repo.Contents()}
 	if p.form.reverse {
-		cmp.old, cmp.new = cmp.new, cmp.old
+		cmp.Old, cmp.New = cmp.New, cmp.Old
 	}
-	var changes []fileChange
+	var changes []compare.Change
 	var err error
 	if c.Path != "" {
-		if changes, err = cmp.followed(ctx, c.Path); err == nil {
+		if changes, err = cmp.Followed(ctx, c.Path); err == nil {
 			changes, err = cmp.sift(ctx, changes)
 		}
 	} else {
@@ -208,37 +208,21 @@ func (p *commitPrinter) changes(ctx context.Context, c log.Logged) (*comparison,
 }
 
 // own returns the changes of a merge itself: files that also differ from its other parents.
-func (p *commitPrinter) own(ctx context.Context, cmp *comparison, changes []fileChange, others []compare.View) ([]fileChange, error) {
+func (p *commitPrinter) own(ctx context.Context, cmp *comparison, changes []compare.Change, others []compare.View) ([]compare.Change, error) {
 	for _, view := range others {
 		to := *cmp
 		if p.form.reverse {
-			to.new = view
+			to.New = view
 		} else {
-			to.old = view
+			to.Old = view
 		}
-		differ, err := to.selected(ctx, p.paths)
+		differ, err := to.Selected(ctx, p.paths)
 		if err != nil {
 			return nil, err
 		}
-		changes = slices.DeleteFunc(changes, func(c fileChange) bool {
-			return !slices.ContainsFunc(differ, func(d fileChange) bool { return d.Path == c.Path })
+		changes = slices.DeleteFunc(changes, func(c compare.Change) bool {
+			return !slices.ContainsFunc(differ, func(d compare.Change) bool { return d.Path == c.Path })
 		})
 	}
 	return changes, nil
-}
-
-// followed returns the change of one path, with its former path if it was renamed. It
-// compares other files only if the path is new.
-func (c *comparison) followed(ctx context.Context, path string) ([]fileChange, error) {
-	changes, err := c.changes(ctx, []string{path})
-	if err != nil || len(changes) != 1 || changes[0].Old != nil || !c.form.renames {
-		return changes, err
-	}
-	all, err := c.changes(ctx, nil)
-	for _, change := range all {
-		if change.Path == path {
-			return []fileChange{change}, err
-		}
-	}
-	return changes, err
 }

@@ -91,6 +91,12 @@ func (l *losses) begin(base string) {
 	}
 }
 
+// beginFolders begins to note folders, and returns the method has.
+func (l *losses) beginFolders() func(path string) bool {
+	l.begin("")
+	return l.has
+}
+
 // has reports whether path is in a folder that was skipped since begin.
 func (l *losses) has(path string) bool {
 	if l == nil || len(l.folders) == 0 {

@@ -20,10 +20,10 @@ const noFile = "/dev/null"
 
 // showPatch prints a change as git does: a header, and the lines that differ. For a binary
 // file, it prints the ranges of bytes that differ.
-func (c *comparison) showPatch(ctx context.Context, change fileChange) error {
-	if change.unmerged {
+func (c *comparison) showPatch(ctx context.Context, change compare.Change) error {
+	if change.Unmerged {
 		c.env.printf("%s\n", c.env.paint(bold, "* Unmerged path "+quotePath(change.Path)))
-		if sameData(change.Old, change.New) && change.Old.Mode == change.New.Mode || change.Old == nil && change.New == nil {
+		if compare.HaveSameData(change.Old, change.New) && change.Old.Mode == change.New.Mode || change.Old == nil && change.New == nil {
 			return nil
 		}
 	}
@@ -38,12 +38,12 @@ func (c *comparison) showPatch(ctx context.Context, change fileChange) error {
 	return c.showFilePatch(ctx, change)
 }
 
-func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error {
-	if ofFolder(change.Change) {
+func (c *comparison) showFilePatch(ctx context.Context, change compare.Change) error {
+	if change.IsFolder() {
 		c.env.printf("%s\n", c.env.paint(bold, c.folderLine(change)))
 		return nil
 	}
-	t, isText, err := c.texts(ctx, change)
+	t, isText, err := c.Texts(ctx, change)
 	if err != nil {
 		return fmt.Errorf("compare %s: %w", quoteArg(change.Path), err)
 	}
@@ -53,7 +53,7 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 	}
 	oldName, newName := c.patchNames(change)
 	if isText {
-		c.printPatch(tree.Unified(lineName(oldName), lineName(newName), t.old, t.new, c.form.text()))
+		c.printPatch(tree.Unified(lineName(oldName), lineName(newName), t.Old, t.New, c.form.text()))
 		return nil
 	}
 	c.env.printf("Binary files %s and %s differ\n", quotePath(oldName), quotePath(newName))
@@ -61,14 +61,14 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 		name  string
 		entry *object.Entry
 	}{{oldName, change.Old}, {newName, change.New}} {
-		purged, err := c.repo.Purged(ctx, side.entry)
+		purged, err := c.Repo.Purged(ctx, side.entry)
 		if err != nil {
 			return err
 		}
 		if purged != nil {
 			c.env.printf("%s: %s\n", quotePath(side.name), printable(purged.String()))
 		}
-		if c.lost[side.entry] {
+		if c.IsLost(side.entry) {
 			c.env.printf("%s: content is lost\n", quotePath(side.name))
 		}
 	}
@@ -77,8 +77,8 @@ func (c *comparison) showFilePatch(ctx context.Context, change fileChange) error
 
 // folderLine describes the change of a folder. The format of git and patch has no folders,
 // and they ignore this line.
-func (c *comparison) folderLine(change fileChange) string {
-	name, old, new := quotePath(change.path()), change.Old, change.New
+func (c *comparison) folderLine(change compare.Change) string {
+	name, old, new := quotePath(shownPath(change)), change.Old, change.New
 	switch {
 	case old == nil:
 		line := fmt.Sprintf("New folder %s, mode %s", name, jsonform.ModeText(new.Mode))
@@ -158,9 +158,9 @@ func (c *comparison) prefixes() (old, new string) {
 }
 
 // patchNames returns the names of the two sides of a change.
-func (c *comparison) patchNames(change fileChange) (old, new string) {
+func (c *comparison) patchNames(change compare.Change) (old, new string) {
 	old, new = c.prefixes()
-	old, new = old+change.source(), new+change.Path
+	old, new = old+change.Source(), new+change.Path
 	if change.Old == nil {
 		old = noFile
 	}
@@ -181,9 +181,9 @@ func lineName(name string) string {
 }
 
 // header returns the lines above the changed lines of a file.
-func (c *comparison) header(change fileChange) []string {
+func (c *comparison) header(change compare.Change) []string {
 	a, b := c.prefixes()
-	lines := []string{"diff --git " + quotePath(a+change.source()) + " " + quotePath(b+change.Path)}
+	lines := []string{"diff --git " + quotePath(a+change.Source()) + " " + quotePath(b+change.Path)}
 	add := func(format string, args ...any) { lines = append(lines, fmt.Sprintf(format, args...)) }
 	old, new := change.Old, change.New
 	switch {
@@ -201,7 +201,7 @@ func (c *comparison) header(change fileChange) []string {
 		add("rename from %s", quotePath(change.From))
 		add("rename to %s", quotePath(change.Path))
 	}
-	if !sameData(old, new) {
+	if !compare.HaveSameData(old, new) {
 		line := fmt.Sprintf("index %s..%s", tree.ContentID(old).Short(), tree.ContentID(new).Short())
 		if old != nil && new != nil && old.Mode == new.Mode {
 			line += fmt.Sprintf(" %06o", unixMode(new))
@@ -297,7 +297,7 @@ func (c *comparison) wordStyle() tree.WordStyle {
 }
 
 // printRanges prints the ranges of bytes that differ in a binary file.
-func (c *comparison) printRanges(ctx context.Context, change fileChange) error {
+func (c *comparison) printRanges(ctx context.Context, change compare.Change) error {
 	ranges, err := c.ranges(ctx, change)
 	if err != nil {
 		return err
@@ -321,15 +321,15 @@ func (c *comparison) printRanges(ctx context.Context, change fileChange) error {
 
 // ranges returns the ranges of bytes that differ, in whole chunks. It returns none if a list
 // of chunks was purged or lost.
-func (c *comparison) ranges(ctx context.Context, change fileChange) ([]tree.Range, error) {
+func (c *comparison) ranges(ctx context.Context, change compare.Change) ([]tree.Range, error) {
 	side := func(e *object.Entry) object.Entry {
 		if e == nil {
 			return object.Entry{}
 		}
 		return *e
 	}
-	ranges, err := compare.ChangedRanges(ctx, c.old, c.new, side(change.Old), side(change.New))
-	if errors.Is(err, object.ErrPurged) || object.PassOver(c.new.Objects, change.Path, object.Key{}, err) {
+	ranges, err := compare.ChangedRanges(ctx, c.Old, c.New, side(change.Old), side(change.New))
+	if errors.Is(err, object.ErrPurged) || object.PassOver(c.New.Objects, change.Path, object.Key{}, err) {
 		return nil, nil // the caller reports the loss
 	}
 	if err != nil {

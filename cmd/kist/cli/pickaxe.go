@@ -7,8 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/kist-vcs/kist/object"
-	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/look/grep"
 )
@@ -20,8 +18,7 @@ type pickaxe struct {
 	regexp      bool   // text is a regular expression
 	fold        bool   // case does not count
 
-	pattern *grep.Pattern
-	counts  map[object.ID]int // how often contents have text
+	axe *grep.Pickaxe // nil: selects all
 }
 
 // register adds the options to a command.
@@ -34,91 +31,30 @@ func (x *pickaxe) register(cmd *cobra.Command) {
 }
 
 // compile compiles the options.
-func (x *pickaxe) compile() (err error) {
+func (x *pickaxe) compile() error {
 	pattern := x.lines + x.text
 	if pattern == "" {
 		return nil
 	}
-	x.counts = map[object.ID]int{}
-	x.pattern, err = grep.Compile([]string{pattern}, grep.PatternOptions{Fixed: x.lines == "" && !x.regexp, IgnoreCase: x.fold})
+	compiled, err := grep.Compile([]string{pattern}, grep.PatternOptions{Fixed: x.lines == "" && !x.regexp, IgnoreCase: x.fold})
 	var bad *syntax.Error
 	if errors.As(err, &bad) {
 		return usagef("pattern %s: %s", quoteArg(bad.Expr), bad.Code)
+	}
+	x.axe = &grep.Pickaxe{Pattern: compiled, Lines: x.lines != ""}
+	if !x.regexp && !x.fold {
+		x.axe.Text = x.text
 	}
 	return err
 }
 
 // sift returns the changes that the filters select.
-func (c *comparison) sift(ctx context.Context, changes []fileChange) ([]fileChange, error) {
-	x := &c.form.filter.pickaxe
-	if x.pattern == nil {
-		return c.form.filter.of(changes), nil
-	}
-	var selected []fileChange
-	for _, change := range changes {
-		ok, err := x.selects(ctx, c, change)
-		if err != nil {
+func (c *comparison) sift(ctx context.Context, changes []compare.Change) ([]compare.Change, error) {
+	if axe := c.form.filter.axe; axe != nil {
+		var err error
+		if changes, err = axe.Sift(ctx, &c.Comparison, changes); err != nil {
 			return nil, err
 		}
-		if ok {
-			selected = append(selected, change)
-		}
 	}
-	return c.form.filter.of(selected), nil
-}
-
-// selects reports whether a change has the text.
-func (x *pickaxe) selects(ctx context.Context, c *comparison, change fileChange) (bool, error) {
-	if sameData(change.Old, change.New) || ofFolder(change.Change) {
-		return false, nil
-	}
-	if x.lines == "" {
-		before, err := x.count(ctx, c, c.old, change.source(), change.Old)
-		if err != nil {
-			return false, err
-		}
-		after, err := x.count(ctx, c, c.new, change.Path, change.New)
-		return before != after, err
-	}
-	t, ok, err := c.texts(ctx, change)
-	if err != nil || !ok {
-		return false, err
-	}
-	return x.pattern.Changed(tree.SplitLines(t.old), tree.SplitLines(t.new)), nil
-}
-
-// count returns how often an entry has the text. Content that is purged, lost, or too large for
-// a regular expression does not have it.
-func (x *pickaxe) count(ctx context.Context, c *comparison, v compare.View, path string, e *object.Entry) (int, error) {
-	if e == nil || e.Type != object.TypeFile && e.Type != object.TypeSymlink {
-		return 0, nil
-	}
-	id := tree.ContentID(e)
-	if n, known := x.counts[id]; known {
-		return n, nil
-	}
-	n, err := 0, error(nil)
-	if e.Type == object.TypeSymlink {
-		n = x.pattern.Count([]byte(e.Target))
-	} else {
-		n, err = x.countFile(ctx, c, v, path, e)
-	}
-	if errors.Is(err, object.ErrPurged) || object.PassOver(v.Objects, path, e.Content, err) {
-		n, err = 0, nil
-	}
-	if err == nil {
-		x.counts[id] = n
-	}
-	return n, err
-}
-
-func (x *pickaxe) countFile(ctx context.Context, c *comparison, v compare.View, path string, e *object.Entry) (int, error) {
-	if e.Size > tree.MaxText && !v.Worktree && !x.regexp && !x.fold {
-		return grep.CountText(object.NewContentReader(ctx, v.Objects, *e), x.text)
-	}
-	data, err := v.ReadContent(ctx, c.repo, path, *e, tree.MaxText+1)
-	if err != nil || len(data) > tree.MaxText {
-		return 0, err
-	}
-	return x.pattern.Count(data), nil
+	return c.form.filter.of(changes), nil
 }

@@ -242,14 +242,14 @@ func (o *stashShowOptions) run(ctx context.Context, env *Env, r *kist.Repository
 	if err != nil {
 		return err
 	}
-	c := &comparison{env: env, repo: r, form: &o.form}
-	if c.old, err = compare.OfCommit(ctx, r, parts.Base.String()); err != nil {
+	c := newComparison(env, r, &o.form)
+	if c.Old, err = compare.OfCommit(ctx, r, parts.Base.String()); err != nil {
 		return err
 	}
-	if c.new, err = compare.OfCommit(ctx, r, e.New.String()); err != nil {
+	if c.New, err = compare.OfCommit(ctx, r, e.New.String()); err != nil {
 		return err
 	}
-	changes, err := c.changes(ctx, nil)
+	changes, err := c.Changes(ctx, nil)
 	if err != nil {
 		return err
 	}

@@ -310,7 +310,7 @@ func statusLines(s *stage.Status) []statusLine {
 	}
 
 	for _, c := range s.Staged {
-		l := line(folded(c.Path, ofFolder(c)))
+		l := line(folded(c.Path, c.IsFolder()))
 		l.index, l.from = c.Letter(), c.From
 	}
 	for _, f := range changedPaths(s) {

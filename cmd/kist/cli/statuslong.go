@@ -187,7 +187,7 @@ func (p *longStatus) title(title, hint string) {
 }
 
 func (p *longStatus) change(c tree.Change) string {
-	path := p.env.shown(p.repo, folded(c.Path, ofFolder(c))) + attrNote(c.Old, c.New)
+	path := p.env.shown(p.repo, folded(c.Path, c.IsFolder())) + attrNote(c.Old, c.New)
 	if c.From != "" {
 		return p.env.shown(p.repo, c.From) + " -> " + path
 	}
@@ -196,7 +196,7 @@ func (p *longStatus) change(c tree.Change) string {
 
 // changeLabel describes a change before its path.
 func changeLabel(c tree.Change) string {
-	folder := ofFolder(c)
+	folder := c.IsFolder()
 	switch c.Letter() {
 	case 'A':
 		if folder {

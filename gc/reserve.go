@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/object/volume"
 )
 
 // The reserve is a file that takes space on the disk of the repository. Commands that free space
@@ -36,7 +35,7 @@ func KeepReserve(ctx context.Context, r *kist.Repository) {
 	if size, err := r.Objects().Size(ctx); err != nil || size < minRepository {
 		return
 	}
-	if free, err := volume.FreeSpace(r.Dir()); err != nil || free < minFree {
+	if free, err := disk.FreeSpace(r.Dir()); err != nil || free < minFree {
 		return
 	}
 

@@ -20,6 +20,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // CheckOptions configure [Store.Check].
@@ -190,7 +191,7 @@ func (c *volumeCheck) run(ctx context.Context) error {
 		logs[rec.File] = nil
 	}
 	for i, f := range s.Files {
-		if n, ok := logNumber(f.Name); ok {
+		if n, ok := ingest.LogNumber(f.Name); ok {
 			logs[n] = &s.Files[i]
 		}
 	}
@@ -237,7 +238,7 @@ func (c *volumeCheck) files(s *seal) {
 	}
 
 	for _, f := range s.Files {
-		if _, ok := logNumber(f.Name); ok {
+		if _, ok := ingest.LogNumber(f.Name); ok {
 			continue
 		}
 		got, err := sumFile(openFile(c.dir, f.Name))
@@ -247,8 +248,8 @@ func (c *volumeCheck) files(s *seal) {
 		case got.Size != f.Size:
 			err = fmt.Errorf("%d bytes, want %d", got.Size, f.Size)
 		case got.Sum != f.Sum:
-			err = errSum
-		case f.Name == manifestFile && sha256.Sum256(s.Manifest) != f.Sum:
+			err = ingest.ErrSum
+		case f.Name == ingest.ManifestFile && sha256.Sum256(s.Manifest) != f.Sum:
 			err = errors.New("differs from the copy in the seal")
 		}
 		if err != nil {
@@ -282,7 +283,7 @@ func (c *volumeCheck) index() ([]keys.Record, error) {
 // those of records, which are sorted by offset, unless the index is damaged. Want is nil if
 // the seal does not list the log.
 func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, records []keys.Record) error {
-	name := logName(number)
+	name := ingest.LogName(number)
 	f, err := openFile(c.dir, name)
 	var st os.FileInfo
 	if err == nil {
@@ -304,9 +305,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 		return ctx.Err()
 	}
 
-	walk := newLogWalker(f, st.Size(), logHeaderSize)
-	walk.hash = sha256.New()
-	bad := walk.start()
+	walk, bad := ingest.NewHashingWalker(f, st.Size())
 	for i, rec := range records {
 		if i%256 == 0 {
 			if err := ctx.Err(); err != nil {
@@ -317,7 +316,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 		c.object(f, walk, name, rec)
 	}
 	if !c.indexed && bad == nil {
-		bad = walk.rest(ctx)
+		bad = walk.WalkRest(ctx)
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -326,28 +325,28 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 	switch {
 	case bad != nil:
 		c.problem(name, object.Key{}, bad)
-	case walk.pos != walk.size:
-		c.problem(name, object.Key{}, fmt.Errorf("%d bytes after the last object", walk.size-walk.pos))
-	case want != nil && [sha256.Size]byte(walk.hash.Sum(nil)) != want.Sum:
-		c.problem(name, object.Key{}, errSum)
+	case walk.Pos() != st.Size():
+		c.problem(name, object.Key{}, fmt.Errorf("%d bytes after the last object", st.Size()-walk.Pos()))
+	case want != nil && walk.Sum() != want.Sum:
+		c.problem(name, object.Key{}, ingest.ErrSum)
 	}
 	return nil
 }
 
 // object checks the next entry of a value log, which must be that of rec, and its value.
-func (c *volumeCheck) object(f *os.File, walk *logWalker, name string, rec keys.Record) {
-	e, err := walk.next()
-	if err == nil && (e.key != rec.Key || e.value != int64(rec.Offset) || e.stored() != int(rec.Stored)) {
-		err = errEntry
+func (c *volumeCheck) object(f *os.File, walk *ingest.LogWalker, name string, rec keys.Record) {
+	e, err := walk.NextEntry()
+	if err == nil && (e.Key != rec.Key || e.Value != int64(rec.Offset) || e.Stored() != int(rec.Stored)) {
+		err = ingest.ErrEntry
 	}
 	if err != nil {
 		// The index has the offset of the next entry.
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		c.problem(name, rec.Key, fmt.Errorf("entry at %d: %w", walk.pos, err))
-		e = recordEntry(rec)
-		walk.pos = min(max(e.end(), logHeaderSize), walk.size)
+		c.problem(name, rec.Key, fmt.Errorf("entry at %d: %w", walk.Pos(), err))
+		e = ingest.NewEntry(rec.Key, int64(rec.Offset), int(rec.Stored))
+		walk.GoTo(e)
 	}
 	if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) || err == nil && c.v.isBad(rec.Key) {
 		switch verr := c.value(f, e, rec); {
@@ -360,28 +359,20 @@ func (c *volumeCheck) object(f *os.File, walk *logWalker, name string, rec keys.
 	}
 }
 
-// recordEntry returns the entry that a record requires.
-func recordEntry(rec keys.Record) logEntry {
-	e := logEntry{key: rec.Key, value: int64(rec.Offset), pad: padding(int(rec.Stored))}
-	e.padded = int(rec.Stored) + e.pad
-	e.start = e.end() - entrySize(e.padded)
-	return e
-}
-
 // value reads and verifies the value of an entry.
-func (c *volumeCheck) value(f *os.File, e logEntry, rec keys.Record) error {
-	if e.start < logHeaderSize || e.padded > maxStored || rec.Raw > object.MaxChunkSize {
+func (c *volumeCheck) value(f *os.File, e ingest.Entry, rec keys.Record) error {
+	if !e.IsPossible() || rec.Raw > object.MaxChunkSize {
 		return errors.New("the index gives an impossible place")
 	}
 	var value []byte
 	var err error
-	if value, c.buf, err = readEntry(f, e, c.buf); err == nil {
+	if value, c.buf, err = ingest.ReadEntry(f, e, c.buf); err == nil {
 		err = c.v.verify(rec, value, &baseReader{left: maxBases, alone: c.alone})
 	}
 	if err == nil {
 		err = c.selfContained(rec.Key, value)
 	}
-	c.progress(0, 0, e.end()-e.start)
+	c.progress(0, 0, e.End()-e.Start)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // copier copies objects into new volumes, which it seals and reads back. The caller calls
@@ -228,7 +229,7 @@ func (v *sealed) carry(ctx context.Context, rec keys.Record, hold func(base obje
 // verified returns the verified stored value of an object: that in v, or, if it is damaged,
 // that of another volume.
 func (v *sealed) verified(ctx context.Context, rec keys.Record) (*buffer, error) {
-	b := takeBuffer(int(min(rec.Stored, maxStored)) + minValue)
+	b := takeBuffer(int(min(rec.Stored, ingest.MaxStored)) + ingest.MaxPadding)
 	value, err := v.readStored(rec, b.b, nil)
 	if err == nil {
 		b.b = value
@@ -255,7 +256,7 @@ func (v *sealed) expanded(rec keys.Record, patch *buffer) (*buffer, error) {
 
 // encoded returns the compressed value of data, for a writer.
 func (s *Store) encoded(data []byte) *buffer {
-	b := takeBuffer(len(data) + frame.AppendSlack(len(data)) + minValue)
+	b := takeBuffer(len(data) + frame.AppendSlack(len(data)) + ingest.MaxPadding)
 	b.b = s.frame.Append(b.b, data)
 	return b
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 const damageObjects = 60
@@ -132,10 +133,10 @@ func damageFile(repo, path string, places int) error {
 // value. Only value logs have values.
 func notValues(path string, data []byte) (offsets []int) {
 	value := make([]bool, len(data))
-	if _, ok := logNumber(filepath.Base(path)); ok {
-		walk := newLogWalker(bytes.NewReader(data), int64(len(data)), logHeaderSize)
-		for e, err := walk.next(); err == nil; e, err = walk.next() {
-			for i := e.value; i < e.crc(); i++ {
+	if _, ok := ingest.LogNumber(filepath.Base(path)); ok {
+		walk := ingest.NewLogWalker(bytes.NewReader(data), int64(len(data)))
+		for e, err := walk.NextEntry(); err == nil; e, err = walk.NextEntry() {
+			for i := e.Value; i < e.Value+int64(e.Stored()); i++ {
 				value[i] = true
 			}
 		}
@@ -299,7 +300,7 @@ func TestOtherCopy(t *testing.T) {
 		t.Fatal("the first volume is the newest")
 	}
 
-	path := filepath.Join(newest, logName(1))
+	path := filepath.Join(newest, ingest.LogName(1))
 	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

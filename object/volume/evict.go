@@ -249,7 +249,7 @@ func writeEvicted(s *Store, records []keys.Record, created time.Time) error {
 	if err != nil {
 		return err
 	}
-	w.created, w.space = created, &space{}
+	w.created = created
 	for _, rec := range records {
 		if w.table.find(rec.Key) == nil {
 			w.count(written{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})

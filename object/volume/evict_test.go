@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // far is a remote with the chunks of series 0 to 2, except those in gone. It counts fetches.
@@ -229,11 +230,9 @@ func TestSalvageOfEvicted(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	ss := s.Begin(SessionOptions{})
 	putSeries(t, ss, 0, 0, 20)
-	if err := ss.cur.flush(); err != nil {
-		t.Fatal(err)
-	}
-	data := make([]byte, ss.cur.space.off)
-	if _, err := ss.cur.space.log().ReadAt(data, 0); err != nil {
+	log, end := growingLog(t, ss.cur)
+	data := make([]byte, end)
+	if _, err := log.ReadAt(data, 0); err != nil {
 		t.Fatal(err)
 	}
 	ss.Close()
@@ -241,11 +240,11 @@ func TestSalvageOfEvicted(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	dir := s.inVolumes(tmpPrefix + "01ARZ3NDEKTSV4RRFFQ69G5FAV")
+	dir := s.inVolumes(ingest.DirPrefix + "01ARZ3NDEKTSV4RRFFQ69G5FAV")
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, logName(1)), string(data))
+	write(t, filepath.Join(dir, ingest.LogName(1)), string(data))
 	left, err := deadWriters{s}.leftovers(ctx)
 	if err != nil || len(left) != 1 || left[0].Objects != 20 {
 		t.Errorf("leftovers: %+v, %v; want one with 20 objects", left, err)

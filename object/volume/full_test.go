@@ -17,7 +17,9 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 func init() {
@@ -83,7 +85,7 @@ func TestFullDiskShared(t *testing.T) {
 
 // fillShared fills the disk of dir with three writers.
 func fillShared(dir string, seed uint64) error {
-	o := Options{Now: time.Now, memTableSize: 1 << 20}
+	o := Options{Now: time.Now, ingest: ingest.Options{MemTableSize: 1 << 20}}
 	var g errgroup.Group
 	published := make([][]object.Key, 3)
 	for i := range published {
@@ -115,7 +117,7 @@ func fillDisk(dir string, seed uint64) error {
 	rng := rand.New(rand.NewPCG(seed, 5))
 	o := Options{Now: time.Now, Warn: func(w string) { fmt.Println("warning:", w) }}
 	if seed%2 == 1 {
-		o.memTableSize = 1 << 20
+		o.ingest.MemTableSize = 1 << 20
 	}
 	s, err := Open(dir, o)
 	if err != nil {
@@ -132,7 +134,7 @@ func fillDisk(dir string, seed uint64) error {
 		if !errors.Is(err, syscall.ENOSPC) {
 			return fmt.Errorf("round %d, values of up to %d bytes: %w", round, most, err)
 		}
-		free, err := freeSpace(dir)
+		free, err := disk.FreeSpace(dir)
 		if err != nil {
 			return err
 		}
@@ -175,7 +177,7 @@ func fillDisk(dir string, seed uint64) error {
 
 	// With random amounts of free space, a session succeeds or returns ENOSPC.
 	for range 20 {
-		free, err := freeSpace(dir)
+		free, err := disk.FreeSpace(dir)
 		if err != nil {
 			return err
 		}
@@ -297,7 +299,7 @@ func optimiseOnFullDisk(dir string, seed uint64) error {
 		if err := put(data); err != nil {
 			return err
 		}
-		free, err := freeSpace(dir)
+		free, err := disk.FreeSpace(dir)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 func sampleSeal() *seal {
@@ -23,7 +23,7 @@ func sampleSeal() *seal {
 			{Name: "000001.sst", Size: 370, Sum: sha256.Sum256([]byte("a"))},
 			{Name: "000001.vlog", Size: 1 << 30, Sum: sha256.Sum256([]byte("b"))},
 			{Name: keysFile, Size: 100, Sum: sha256.Sum256([]byte("c"))},
-			{Name: manifestFile, Size: 32},
+			{Name: ingest.ManifestFile, Size: 32},
 		},
 		Manifest: []byte("Bdgr\x00\x01"),
 	}
@@ -78,36 +78,6 @@ func FuzzDecodeSeal(f *testing.F) {
 	})
 }
 
-// FuzzValueLog checks that a walk through a hostile value log ends, and stays in the file.
-func FuzzValueLog(f *testing.F) {
-	entry := []byte{0, 0, 41, 40, 0, 1}
-	entry = append(entry, make([]byte, 40+40+4)...)
-	f.Add(append(make([]byte, logHeaderSize), entry...))
-	f.Add(append(make([]byte, logHeaderSize), bytes.Repeat(entry, 3)...))
-	f.Add(append(make([]byte, logHeaderSize), 0, 31, 41, 32, 0, 5))
-	f.Add(append(make([]byte, logHeaderSize), 0, 0, 41, 0xff, 0xff, 0xff, 0x7f, 0))
-	f.Fuzz(func(t *testing.T, data []byte) {
-		walk := newLogWalker(bytes.NewReader(data), int64(len(data)), logHeaderSize)
-		walk.hash = sha256.New()
-		if walk.start() != nil {
-			return
-		}
-		for {
-			e, err := walk.next()
-			if err != nil {
-				if err == io.EOF && walk.pos != int64(len(data)) {
-					t.Errorf("walk ends at byte %d of %d without an error", walk.pos, len(data))
-				}
-				return
-			}
-			if e.end() > int64(len(data)) || e.end() != walk.pos || e.stored() < 1 || e.end()-e.start != entrySize(e.padded) {
-				t.Errorf("impossible entry %+v in a log of %d bytes", e, len(data))
-			}
-			readEntry(bytes.NewReader(data), e, nil)
-		}
-	})
-}
-
 // FuzzVolume checks that reads of a volume with hostile files return no wrong bytes.
 func FuzzVolume(f *testing.F) {
 	s, err := Open(f.TempDir(), Options{Now: time.Now})
@@ -128,7 +98,7 @@ func FuzzVolume(f *testing.F) {
 	writeVolume(f, patches, append(chainOf(f, 1, 2), patchVersion(f, 1, 4, 5), patchVersion(f, 1, 5, 4))...)
 	for _, s := range []*Store{s, patches} {
 		var seeds [3][]byte
-		for i, name := range []string{keysFile, sealName, logName(1)} {
+		for i, name := range []string{keysFile, sealName, ingest.LogName(1)} {
 			if seeds[i], err = os.ReadFile(filepath.Join(oneVolume(f, s), name)); err != nil {
 				f.Fatal(err)
 			}
@@ -142,7 +112,7 @@ func FuzzVolume(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, index, seal, log []byte) {
-		for name, data := range map[string][]byte{keysFile: index, sealName: resign(seal), logName(1): log} {
+		for name, data := range map[string][]byte{keysFile: index, sealName: resign(seal), ingest.LogName(1): log} {
 			if err := os.WriteFile(filepath.Join(volume, name), data, 0o666); err != nil {
 				t.Fatal(err)
 			}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // ackedFile lists the series that a writing child has published. The child adds them
@@ -48,7 +49,7 @@ func init() {
 // writeForKill publishes count series, one after the other. Two goroutines put the objects
 // of each. Transactions have batch objects.
 func writeForKill(dir string, first, count, batch int) error {
-	o := Options{Now: time.Now, MaxObjects: seriesObjects + seriesObjects/2, batchEntries: batch}
+	o := Options{Now: time.Now, MaxObjects: seriesObjects + seriesObjects/2, ingest: ingest.Options{BatchEntries: batch}}
 	s, err := Open(dir, o)
 	if err != nil {
 		return err
@@ -214,7 +215,7 @@ func tear(t testing.TB, dir string) (torn int) {
 func logsLeft(t testing.TB, dir string) []string {
 	t.Helper()
 	var paths []string
-	for _, prefix := range []string{tmpPrefix, salvagePrefix} {
+	for _, prefix := range []string{ingest.DirPrefix, salvagePrefix} {
 		found, err := filepath.Glob(filepath.Join(dir, volumesDir, prefix+"*", "*.vlog"))
 		if err != nil {
 			t.Fatal(err)
@@ -243,7 +244,7 @@ func intactEntries(t testing.TB, path string) (keys []object.Key, last, end int)
 		size, width := binary.Uvarint(data[at+3:])
 		key := at + 3 + width + 1
 		sum := key + 41 + int(size)
-		if len(data) < sum+4 || crc32.Checksum(data[at:sum], castagnoli) != binary.BigEndian.Uint32(data[sum:]) {
+		if len(data) < sum+4 || crc32.Checksum(data[at:sum], crc32.MakeTable(crc32.Castagnoli)) != binary.BigEndian.Uint32(data[sum:]) {
 			break
 		}
 		keys = append(keys, object.Key{Kind: object.Kind(data[key]), ID: object.ID(data[key+1 : key+33])})

@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // Lend implements [object.Lender]. The bytes are in storage that is reused.
@@ -33,7 +34,7 @@ func (v *sealed) lend(rec keys.Record) (data []byte, storage *buffer, err error)
 		return nil, nil, err
 	}
 
-	storage = takeBuffer(int(min(rec.Stored, maxStored)))
+	storage = takeBuffer(int(min(rec.Stored, ingest.MaxStored)))
 	value, err := o.storedValueWith(rec, storage.b, v.store.lendReader(rec.File, int64(rec.Offset), int(rec.Stored)))
 	if err == nil {
 		if _, raw := frame.Raw(value); !raw { // otherwise, the object is a part of the value

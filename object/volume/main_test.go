@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // children has the functions that this test binary runs as a child process, by the value
@@ -49,7 +50,7 @@ const smallBatch = 16
 
 // testOptions returns options with the system's clock. Warnings go to the test log.
 func testOptions(t testing.TB) Options {
-	return Options{Now: time.Now, Warn: func(s string) { t.Log("warning:", s) }, batchEntries: smallBatch}
+	return Options{Now: time.Now, Warn: func(s string) { t.Log("warning:", s) }, ingest: ingest.Options{BatchEntries: smallBatch}}
 }
 
 func openStore(t testing.TB, dir string, o Options) *Store {
@@ -159,4 +160,27 @@ func oneVolume(t testing.TB, s *Store) string {
 		t.Fatalf("%d volumes, want 1", len(l.volumes))
 	}
 	return l.volumes[0].path
+}
+
+// growingLog writes the rest of the first value log of a volume, and returns it and the end of
+// its entries.
+func growingLog(t testing.TB, w *writer) (log *os.File, end int64) {
+	t.Helper()
+	if err := w.flush(); err != nil {
+		t.Fatal(err)
+	}
+	log, err := os.Open(filepath.Join(w.dir, ingest.LogName(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+
+	st, err := log.Stat()
+	if err == nil {
+		end, err = ingest.WalkIntact(context.Background(), log, st.Size(), func(ingest.Entry) error { return nil })
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log, end
 }

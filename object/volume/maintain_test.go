@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // clock is the system's clock, set ahead.
@@ -157,7 +158,7 @@ func TestMergeDamaged(t *testing.T) {
 		t.Fatal(err)
 	}
 	spoil := func(name string) {
-		path := filepath.Join(s.inVolumes(name), logName(1))
+		path := filepath.Join(s.inVolumes(name), ingest.LogName(1))
 		os.Chmod(path, 0o666)
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -329,20 +330,16 @@ func TestSalvageTorn(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	ss := s.Begin(SessionOptions{})
 	putSeries(t, ss, 1, 0, 50)
-	if err := ss.cur.flush(); err != nil {
-		t.Fatal(err)
-	}
-
-	end := ss.cur.space.off
+	log, end := growingLog(t, ss.cur)
 	data := make([]byte, end+1000) // the file is longer than its entries
-	if _, err := ss.cur.space.log().ReadAt(data, 0); err != nil {
+	if _, err := log.ReadAt(data, 0); err != nil {
 		t.Fatal(err)
 	}
 
 	var ends []int64
-	walk := newLogWalker(ss.cur.space.log(), end, logHeaderSize)
-	for e, err := walk.next(); err == nil; e, err = walk.next() {
-		ends = append(ends, e.end())
+	walk := ingest.NewLogWalker(log, end)
+	for e, err := walk.NextEntry(); err == nil; e, err = walk.NextEntry() {
+		ends = append(ends, e.End())
 	}
 	if len(ends) != 50 {
 		t.Fatalf("%d entries, want 50", len(ends))
@@ -355,7 +352,7 @@ func TestSalvageTorn(t *testing.T) {
 	}{
 		{cut: 0, flip: -1, want: 0},
 		{cut: 10, flip: -1, want: 0},
-		{cut: logHeaderSize, flip: -1, want: 0},
+		{cut: ingest.LogHeaderSize, flip: -1, want: 0},
 		{cut: ends[0] - 1, flip: -1, want: 0},
 		{cut: ends[0], flip: -1, want: 1},
 		{cut: ends[20] + 5, flip: -1, want: 21},
@@ -371,7 +368,7 @@ func TestSalvageTorn(t *testing.T) {
 		const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 		// These are the names after the kill of a writer, and after the kill of a salvage.
-		dir := s.inVolumes([]string{tmpPrefix, salvagePrefix}[i%2] + name)
+		dir := s.inVolumes([]string{ingest.DirPrefix, salvagePrefix}[i%2] + name)
 		if err := os.MkdirAll(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +377,7 @@ func TestSalvageTorn(t *testing.T) {
 		if c.flip >= 0 {
 			torn[c.flip] ^= 1
 		}
-		write(t, filepath.Join(dir, logName(1)), string(torn))
+		write(t, filepath.Join(dir, ingest.LogName(1)), string(torn))
 		write(t, filepath.Join(dir, "00001.mem"), "not looked at")
 		if i%3 == 0 {
 			write(t, s.lockPath(name), "")
@@ -414,14 +411,14 @@ func TestSalvageKeeps(t *testing.T) {
 	o.Warn = func(w string) { warnings = append(warnings, w) }
 	s := openStore(t, t.TempDir(), o)
 	const name = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
-	dir := s.inVolumes(tmpPrefix + name)
-	if err := os.MkdirAll(filepath.Join(dir, logName(1)), 0o777); err != nil { // a directory instead of a file
+	dir := s.inVolumes(ingest.DirPrefix + name)
+	if err := os.MkdirAll(filepath.Join(dir, ingest.LogName(1)), 0o777); err != nil { // a directory instead of a file
 		t.Fatal(err)
 	}
 	if n := (deadWriters{s}).salvage(context.Background()); n != 0 || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
 		t.Errorf("%d volumes salvaged, warnings %q; want none, and a warning with the name", n, warnings)
 	}
-	if err := os.Remove(filepath.Join(s.inVolumes(salvagePrefix+name), logName(1))); err != nil {
+	if err := os.Remove(filepath.Join(s.inVolumes(salvagePrefix+name), ingest.LogName(1))); err != nil {
 		t.Fatal(err)
 	}
 	if n := (deadWriters{s}).salvage(context.Background()); n != 1 {

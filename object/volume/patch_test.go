@@ -13,6 +13,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // version returns version i of a chunk. Each differs in one word from the one before.
@@ -245,7 +246,7 @@ func flipValue(t testing.TB, s *Store, volume string, key object.Key) {
 	if err != nil || !ok {
 		t.Fatalf("find %s: %t, %v", key, ok, err)
 	}
-	change(t, filepath.Join(s.path, volume, logName(rec.File)), flipAt(int(rec.Offset)+int(rec.Stored)/2))
+	change(t, filepath.Join(s.path, volume, ingest.LogName(rec.File)), flipAt(int(rec.Offset)+int(rec.Stored)/2))
 }
 
 // TestPatchBaseDamaged checks that damage of a base makes its patches unreadable, until the
@@ -540,8 +541,10 @@ func TestSalvagePatches(t *testing.T) {
 	if err := w.flush(); err != nil {
 		t.Fatal(err)
 	}
-	w.db.close()
-	w.space.close()
+	if _, _, err := w.logs.Finish(func() {}); err != nil {
+		t.Fatal(err)
+	}
+	w.logs.Close()
 	w.lock.Unlock() // as after a kill
 	storeSeries(t, s, 1, 0, 3)
 	wantNames(t, s)

@@ -1,6 +1,10 @@
 package volume
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/kist-vcs/kist/object/volume/ingest"
+)
 
 // TestPlaceOnce checks that reading an object records the places of all committed objects,
 // once. A repeated object in a value log is an error.
@@ -28,13 +32,13 @@ func TestPlaceOnce(t *testing.T) {
 	}
 
 	w := ss.cur
-	walk := newLogWalker(w.space.log(), w.space.off, logHeaderSize)
-	e, err := walk.next()
+	walk := ingest.NewLogWalker(growingLog(t, w))
+	e, err := walk.NextEntry()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := w.place(1, e); err == nil {
-		t.Errorf("place accepts %s twice", e.key)
+	if err := w.setPlace(1, e); err == nil {
+		t.Errorf("setPlace accepts %s twice", e.Key)
 	}
 	if err := ss.seal(nil); err != nil {
 		t.Error(err)

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // QuarantineDir is the directory in .kist for damaged volumes. Nothing reads or removes
@@ -150,7 +151,7 @@ func (r *Repair) openSession() error {
 		return err
 	}
 	for _, e := range entries {
-		if strings.HasPrefix(e.Name(), tmpPrefix) && strings.HasSuffix(e.Name(), lockSuffix) {
+		if strings.HasPrefix(e.Name(), ingest.DirPrefix) && strings.HasSuffix(e.Name(), lockSuffix) {
 			if err := r.inUse(r.store.inVolumes(e.Name())); err != nil {
 				return err
 			}

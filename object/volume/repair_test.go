@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // change replaces a file's content by the result of edit. It removes the file if that is nil.
@@ -98,13 +99,13 @@ func TestRepair(t *testing.T) {
 		{"SEAL", sealName, flipAt(100), 0},
 		{"SEAL's version", sealName, func(b []byte) []byte { return bytes.Replace(b, []byte("volume 1"), []byte("volume 3"), 1) }, 0},
 		{"SEAL gone", sealName, gone, 0},
-		{"MANIFEST", manifestFile, flipAt(3), 0},
+		{"MANIFEST", ingest.ManifestFile, flipAt(3), 0},
 		{"a table", "000001.sst", gone, 0},
-		{"a value", logName(1), flipAt(-40), 1},
-		{"the log's head", logName(1), flipAt(2), 0},
-		{"a length", logName(1), flipAt(logHeaderSize + 3), 0},
-		{"half of a log", logName(1), cut, n - 1},
-		{"a log gone", logName(1), gone, n},
+		{"a value", ingest.LogName(1), flipAt(-40), 1},
+		{"the log's head", ingest.LogName(1), flipAt(2), 0},
+		{"a length", ingest.LogName(1), flipAt(ingest.LogHeaderSize + 3), 0},
+		{"half of a log", ingest.LogName(1), cut, n - 1},
+		{"a log gone", ingest.LogName(1), gone, n},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -307,12 +308,12 @@ func FuzzIntactObjects(f *testing.F) {
 		f.Fatal(err)
 	}
 
-	log, err := os.ReadFile(filepath.Join(oneVolume(f, s), logName(1)))
+	log, err := os.ReadFile(filepath.Join(oneVolume(f, s), ingest.LogName(1)))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add([]byte{})
-	f.Add(log[logHeaderSize : logHeaderSize+60])
+	f.Add(log[ingest.LogHeaderSize : ingest.LogHeaderSize+60])
 	f.Add(bytes.Repeat([]byte{0, 3, 41}, 30))
 	f.Add(fmt.Appendf(nil, "\x00\x00\x29\xff\xff\x03\x00%s", log[24:80]))
 	path := filepath.Join(f.TempDir(), "log")
@@ -322,17 +323,17 @@ func FuzzIntactObjects(f *testing.F) {
 	}
 	defer dir.Close()
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, slices.Concat(log, data, log[logHeaderSize:]), 0o666); err != nil {
+		if err := os.WriteFile(path, slices.Concat(log, data, log[ingest.LogHeaderSize:]), 0o666); err != nil {
 			t.Fatal(err)
 		}
 		found := map[object.Key]int{}
-		err := intactObjects(dir, "log", func(e logEntry, value []byte, raw int) error {
-			found[e.key]++
+		err := intactObjects(dir, "log", func(e ingest.Entry, value []byte, raw int) error {
+			found[e.Key]++
 			if _, patched := frame.Base(value); patched {
 				return nil
 			}
-			if data, err := decode(e.key, value, raw); err != nil || object.Sum(data) != e.key.ID {
-				t.Errorf("%s is not intact: %v", e.key, err)
+			if data, err := decode(e.Key, value, raw); err != nil || object.Sum(data) != e.Key.ID {
+				t.Errorf("%s is not intact: %v", e.Key, err)
 			}
 			return nil
 		})

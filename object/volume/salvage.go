@@ -17,10 +17,8 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
-
-// unreadable is the number of bytes that resync skips after a failed read.
-const unreadable = 4096
 
 // openLogs returns v with an index of the intact objects in its value logs, without use of
 // KEYS. Patches are in it if their bytes are intact. The caller closes it. It takes 130
@@ -50,12 +48,12 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 
 	var complete, patches []keys.Record
 	for _, e := range entries {
-		number, ok := logNumber(e.Name())
+		number, ok := ingest.LogNumber(e.Name())
 		if !ok {
 			continue
 		}
-		err := intactObjects(dir, e.Name(), func(e logEntry, value []byte, raw int) error {
-			rec := keys.Record{Key: e.key, File: number, Offset: uint32(e.value), Stored: uint32(len(value)), Raw: uint32(raw)}
+		err := intactObjects(dir, e.Name(), func(e ingest.Entry, value []byte, raw int) error {
+			rec := keys.Record{Key: e.Key, File: number, Offset: uint32(e.Value), Stored: uint32(len(value)), Raw: uint32(raw)}
 			if _, patched := frame.Base(value); patched {
 				patches = append(patches, rec)
 			} else {
@@ -82,7 +80,7 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 // intactObjects calls each for every intact object in a value log. After damage, it looks
 // for the next entry. It does not read the bases of patches. The value is valid until each
 // returns. It returns the error of each, or an error that does not concern the data on disk.
-func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte, raw int) error) error {
+func intactObjects(dir *os.Root, name string, each func(e ingest.Entry, value []byte, raw int) error) error {
 	f, err := openFile(dir, name)
 	if err != nil {
 		return trouble(err)
@@ -93,10 +91,10 @@ func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte
 		return err
 	}
 
-	walk := newLogWalker(f, min(st.Size(), math.MaxUint32), logHeaderSize)
+	walk := ingest.NewLogWalker(f, min(st.Size(), math.MaxUint32))
 	for buf := []byte(nil); ; {
-		start := walk.pos
-		e, err := walk.next()
+		start := walk.Pos()
+		e, err := walk.NextEntry()
 		if err == io.EOF {
 			return nil
 		}
@@ -106,10 +104,10 @@ func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte
 			value, raw, buf, err = readObject(f, e, buf)
 		}
 		if err != nil {
-			walk.resync(start)
+			walk.Resync(start)
 			continue
 		}
-		if checkSize(e.key.Kind, raw) != nil {
+		if checkSize(e.Key.Kind, raw) != nil {
 			continue // it never was an object
 		}
 		if err := each(e, value, raw); err != nil {
@@ -120,39 +118,19 @@ func intactObjects(dir *os.Root, name string, each func(e logEntry, value []byte
 
 // readObject reads the stored value of an entry, and verifies the object of raw bytes,
 // unless the value is a patch. The value is in buf if that is large enough. The error
-// matches errEntry or errSum if the object is damaged.
-func readObject(f *os.File, e logEntry, buf []byte) (value []byte, raw int, newBuf []byte, err error) {
-	if value, buf, err = readEntry(f, e, buf); err != nil {
+// matches ingest.ErrEntry or ingest.ErrSum if the object is damaged.
+func readObject(f *os.File, e ingest.Entry, buf []byte) (value []byte, raw int, newBuf []byte, err error) {
+	if value, buf, err = ingest.ReadEntry(f, e, buf); err != nil {
 		return nil, 0, buf, err
 	}
 	raw, err = frame.Size(value)
 	if _, patched := frame.Base(value); err == nil && !patched {
-		err = verify(e.key, value, raw, nil)
+		err = verify(e.Key, value, raw, nil)
 	}
 	if err != nil {
-		err = errEntry
+		err = ingest.ErrEntry
 	}
 	return value, raw, buf, err
-}
-
-// resync goes to the next offset after pos at which an entry may begin, or to the end.
-func (w *logWalker) resync(pos int64) {
-	w.last = 0 // makes bytes read ahead
-	for pos++; pos < w.size; pos++ {
-		b, err := w.bytes(pos, maxEntryHeader+logKeySize)
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-			pos |= unreadable - 1
-			continue
-		}
-		if err != nil {
-			break // the file became shorter
-		}
-		if e, err := parseEntry(b, pos); err == nil && e.end() <= w.size {
-			w.pos = pos
-			return
-		}
-	}
-	w.pos = w.size
 }
 
 // deadWriters has the volumes of processes that ended before they sealed them.
@@ -188,7 +166,7 @@ func (d deadWriters) unsealed() (names []string, err error) {
 	for _, e := range entries {
 		name, ok := strings.CutPrefix(e.Name(), salvagePrefix)
 		if !ok {
-			name, ok = strings.CutPrefix(strings.TrimSuffix(e.Name(), lockSuffix), tmpPrefix)
+			name, ok = strings.CutPrefix(strings.TrimSuffix(e.Name(), lockSuffix), ingest.DirPrefix)
 		}
 		if ok && isName(name) {
 			names = append(names, name)
@@ -209,7 +187,7 @@ func (d deadWriters) salvageOne(ctx context.Context, name string) (did bool, err
 	}
 
 	dir := d.store.inVolumes(salvagePrefix + name)
-	if err = disk.Rename(d.store.inVolumes(tmpPrefix+name), dir); err == nil {
+	if err = disk.Rename(d.store.inVolumes(ingest.DirPrefix+name), dir); err == nil {
 		err = disk.SyncDir(d.store.path)
 	} else if os.IsNotExist(err) {
 		err = nil
@@ -247,7 +225,7 @@ type Leftover struct {
 func (d deadWriters) leftFolders() (dirs []string, err error) {
 	names, err := d.unsealed()
 	for _, name := range names {
-		for _, prefix := range []string{tmpPrefix, salvagePrefix} {
+		for _, prefix := range []string{ingest.DirPrefix, salvagePrefix} {
 			dir := d.store.inVolumes(prefix + name)
 			if st, err := disk.Lstat(dir); err == nil && st.IsDir() && !disk.IsLocked(d.store.lockPath(name)) {
 				dirs = append(dirs, dir)
@@ -301,7 +279,7 @@ func (d deadWriters) lookAtLeft(ctx context.Context, dir string, l *Leftover) er
 
 	isNew := false
 	for n := uint32(1); ; n++ {
-		f, err := openFile(root, logName(n))
+		f, err := openFile(root, ingest.LogName(n))
 		if err != nil && !isGone(err) {
 			return err
 		}
@@ -335,9 +313,9 @@ func lookAtLog(ctx context.Context, f *os.File, l *Leftover, each func(object.Ke
 		l.Written = st.ModTime()
 	}
 	before := l.Objects
-	end, err := intact(ctx, f, st.Size(), func(e logEntry) error {
+	end, err := ingest.WalkIntact(ctx, f, st.Size(), func(e ingest.Entry) error {
 		l.Objects++
-		return each(e.key)
+		return each(e.Key)
 	})
 	l.Sealed += end + (l.Objects-before)*recordSize
 	return err

@@ -17,6 +17,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // seal completes the volume and renames it to its ULID, durably. After an error, the only
@@ -25,7 +26,7 @@ func (w *writer) seal() error {
 	err := w.failed()
 	switch {
 	case err != nil:
-	case w.db == nil:
+	case !w.logs.HasDatabase():
 		err = w.finishSmall()
 	default:
 		if err = w.flush(); err == nil {
@@ -35,46 +36,38 @@ func (w *writer) seal() error {
 	if err != nil {
 		return w.fail(fmt.Errorf("seal: %w", err))
 	}
-	w.space.close()
+	w.logs.Close()
 	if !w.keep {
 		w.lock.Remove()
 	}
 	return nil
 }
 
-// finish closes the database, removes its unused files, and completes the volume.
+// finish ends the value logs, and completes the volume.
 func (w *writer) finish() error {
-	db := w.db
-	if err := checkFree(w.dir, w.space.closing()); err != nil {
-		return err
-	}
-	if err := w.space.startWriting(); err != nil {
-		return err
-	}
-
-	// From here on, Badger is closed, or failed and is not used.
-	w.db = nil
-	closed := make(chan error, 1)
-	go func() { closed <- db.close() }()
-	// Closing takes some time, and the value logs are complete already.
-	err := w.findAllPlaces()
-	order := w.table.sorted()
-	if err := errors.Join(<-closed, err); err != nil {
-		return err
-	}
-
-	if err := w.space.removeUnused(); err != nil {
-		return err
-	}
-	files, err := w.leftFiles()
-	if err != nil {
-		return err
-	}
-	manifest, err := disk.ReadFile(filepath.Join(w.dir, manifestFile))
+	var order []uint32
+	files, manifest, err := w.logs.Finish(func() { order = w.table.sorted() })
 	if err != nil {
 		return err
 	}
 	return w.complete(files, manifest, order)
+}
+
+// finishSmall is finish for a volume that has at most one batch, which was not written yet.
+func (w *writer) finishSmall() error {
+	w.mu.Lock()
+	b := w.filling
+	w.filling = nil
+	w.mu.Unlock()
+	if b == nil {
+		b = &batch{}
+	}
+	log, err := w.logs.WriteSmall(&b.Batch, w.store.o.Rand)
+	if err != nil {
+		return err
+	}
+	w.wrote(b, log)
+	return w.complete(nil, nil, w.table.sorted())
 }
 
 // complete writes KEYS and SEAL for the value logs and the named files in the directory,
@@ -117,7 +110,7 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 		return err
 	}
 
-	if err := disk.Remove(filepath.Join(w.dir, claimFile)); err != nil && !os.IsNotExist(err) {
+	if err := w.logs.ReleaseClaim(); err != nil {
 		return err
 	}
 	if err := w.makeDurable(s); err != nil {
@@ -129,52 +122,15 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 	return disk.SyncDir(w.store.path)
 }
 
-// leftFiles removes files of Badger that a sealed volume does not have, and returns the
-// names of the others, except value logs. It returns an error for an unexpected name,
-// above all for a memtable: that would have keys that are in no table.
-func (w *writer) leftFiles() (names []string, err error) {
-	for _, name := range []string{"DISCARD", "KEYREGISTRY", "LOCK"} {
-		if err := disk.Remove(filepath.Join(w.dir, name)); err != nil && !os.IsNotExist(err) {
-			return nil, err
-		}
-	}
-
-	entries, err := disk.ReadDir(w.dir)
+// scanLogs describes the value logs. It checks that they have one entry for each object and
+// nothing else.
+func (w *writer) scanLogs() (files []sealFile, err error) {
+	logs, err := w.logs.ScanLogs()
 	if err != nil {
 		return nil, err
 	}
-	logs := 0
-	for _, e := range entries {
-		name := e.Name()
-		if _, ok := logNumber(name); ok {
-			logs++
-		} else if name == manifestFile || isTable(name) {
-			names = append(names, name)
-		} else if name == claimFile { // until KEYS is written
-		} else {
-			return nil, fmt.Errorf("database left %s behind", name)
-		}
-	}
-	if logs != len(w.space.logs) || !slices.Contains(names, manifestFile) {
-		return nil, fmt.Errorf("database left %d value logs, want %d, and files %s", logs, len(w.space.logs), names)
-	}
-	return names, nil
-}
-
-// scanLogs reads the rest of all value logs, and checks that they have one entry for each
-// object and nothing else.
-func (w *writer) scanLogs() (files []sealFile, err error) {
-	w.committing.Lock() // objects are read meanwhile
-	defer w.committing.Unlock()
-	for i, f := range w.space.logs {
-		st, err := f.Stat()
-		if err != nil {
-			return nil, err
-		}
-		if err := w.walk(i, st.Size()); err != nil {
-			return nil, err
-		}
-		files = append(files, sealFile{Name: logName(uint32(i) + 1), Size: st.Size(), Sum: [sha256.Size]byte(w.walks[i].hash.Sum(nil))})
+	for _, log := range logs {
+		files = append(files, sealFile(log))
 	}
 	if w.placed != w.table.n {
 		return nil, fmt.Errorf("value logs hold %d objects, want %d", w.placed, w.table.n)
@@ -195,17 +151,15 @@ func (w *writer) writeKeys(order []uint32) error {
 	return writeFile(filepath.Join(w.dir, keysFile), func(f io.Writer) error { return keys.Write(f, records) })
 }
 
-// makeDurable makes all files read-only, and syncs the value logs and the directory. The
-// descriptors of the value logs are older than all writes, so that a sync returns the error
-// of every write. KEYS and SEAL were synced when they were written. Badger has synced the
-// tables and MANIFEST, or its error has failed the volume.
+// makeDurable makes all files read-only, and syncs the value logs and the directory. The other
+// files were synced when they were written.
 func (w *writer) makeDurable(s *seal) error {
 	for _, f := range append(s.Files, sealFile{Name: sealName}) {
 		if err := disk.Chmod(filepath.Join(w.dir, f.Name), 0o444); err != nil {
 			return err
 		}
-		if n, ok := logNumber(f.Name); ok {
-			if err := w.space.logs[n-1].Sync(); err != nil {
+		if n, ok := ingest.LogNumber(f.Name); ok {
+			if err := w.logs.SyncLog(n); err != nil {
 				return err
 			}
 		}
@@ -282,7 +236,7 @@ func (s *seal) encode() []byte {
 	}
 	for _, f := range s.Files {
 		word := wordFile
-		if _, ok := logNumber(f.Name); ok {
+		if _, ok := ingest.LogNumber(f.Name); ok {
 			word = wordLog
 		}
 		fmt.Fprintf(&b, "%s %s %d %x\n", word, f.Name, f.Size, f.Sum)
@@ -372,7 +326,7 @@ func (s *seal) addFile(text string) error {
 	if n, err := hex.Decode(f.Sum[:], []byte(sum)[:min(len(sum), 2*sha256.Size)]); err != nil || n != sha256.Size {
 		return errors.New("not a checksum")
 	}
-	if _, log := logNumber(f.Name); !log && !isTable(f.Name) && f.Name != keysFile && f.Name != manifestFile {
+	if _, log := ingest.LogNumber(f.Name); !log && !ingest.IsTable(f.Name) && f.Name != keysFile && f.Name != ingest.ManifestFile {
 		return errors.New("not a file of a volume")
 	}
 	s.Files = append(s.Files, f)

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // sealed is a sealed volume. It is opened at its first use. While open, it stays
@@ -177,7 +178,7 @@ func (o *openVolume) present(records iter.Seq2[keys.Record, error]) iter.Seq2[ke
 func (o *openVolume) log(number uint32) *file {
 	f, ok := o.logs.Load(number)
 	if !ok {
-		f, _ = o.logs.LoadOrStore(number, o.v.file(logName(number)))
+		f, _ = o.logs.LoadOrStore(number, o.v.file(ingest.LogName(number)))
 	}
 	return f.(*file)
 }
@@ -200,7 +201,7 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc)
 	if rec.File == notHere {
 		return o.v.fetched(rec)
 	}
-	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < logHeaderSize {
+	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < ingest.LogHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
 	}
 	if uint32(cap(buf)) < rec.Stored {
@@ -227,7 +228,7 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 
 	var buf []byte
 	if rec.Stored != rec.Raw+frame.MaxOverhead { // otherwise, the object is a part of the value
-		storage := takeBuffer(int(min(rec.Stored, maxStored)))
+		storage := takeBuffer(int(min(rec.Stored, ingest.MaxStored)))
 		defer storage.free()
 		buf = storage.b
 	}
@@ -265,7 +266,7 @@ func (v *sealed) exists() bool {
 
 // damaged returns the error for a damaged object.
 func (v *sealed) damaged(rec keys.Record, err error) error {
-	where := fmt.Sprintf("%s at %d", filepath.Join(volumesDir, v.name, logName(rec.File)), rec.Offset)
+	where := fmt.Sprintf("%s at %d", filepath.Join(volumesDir, v.name, ingest.LogName(rec.File)), rec.Offset)
 	return &object.CorruptError{Key: rec.Key, Where: where, Err: err}
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // GetStored returns the stored value of an object (package frame) and the size of the
@@ -103,7 +104,7 @@ func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, r
 
 // copyValue returns a copy of a stored value for a writer.
 func copyValue(value []byte) *buffer {
-	b := takeBuffer(len(value) + minValue)
+	b := takeBuffer(len(value) + ingest.MaxPadding)
 	b.b = append(b.b, value...)
 	return b
 }

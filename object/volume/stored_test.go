@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/objecttest"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // copyStored copies objects [start, end) of a series by their stored values.
@@ -146,7 +147,7 @@ func TestGetStoredDamaged(t *testing.T) {
 	storeChunks(t, s, 1, 0, 10)
 	dir := oneVolume(t, s)
 	key, data := chunk(1, 5) // stored uncompressed
-	path := filepath.Join(dir, logName(1))
+	path := filepath.Join(dir, ingest.LogName(1))
 	log, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // evenSamples returns a function keep for the objects with even numbers of series of n
@@ -213,12 +214,12 @@ func TestRewriteDamaged(t *testing.T) {
 	dir := t.TempDir()
 	s := openStore(t, dir, testOptions(t))
 	storeSeries(t, s, 0, 0, 20)
-	log := filepath.Join(oneVolume(t, s), logName(1))
+	log := filepath.Join(oneVolume(t, s), ingest.LogName(1))
 	data, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := logHeaderSize; i < len(data); i++ {
+	for i := ingest.LogHeaderSize; i < len(data); i++ {
 		data[i] ^= 0x55
 	}
 	os.Chmod(log, 0o666)

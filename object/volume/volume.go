@@ -3,7 +3,7 @@
 // A volume is one Badger database, or if it is small only a value log. One process writes
 // it once and seals it. After that, its files are never opened for writing, and are read
 // without Badger. So an error of Badger, a damaged file or a full disk cannot harm older
-// objects. No other package imports Badger.
+// objects. Package ingest is the only one that imports Badger.
 //
 // A [Store] reads, and a [Session] writes. Any number of processes can have sessions
 // at the same time, each with volumes of its own, and readers wait for none of them.
@@ -24,13 +24,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/keys"
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // listing has the sealed volumes of one moment, newest first. It never changes.
@@ -196,7 +195,7 @@ func (v *sealed) describe() (*Info, error) {
 	for _, f := range s.Files {
 		info.Bytes += f.Size
 	}
-	info.Evicted = !slices.ContainsFunc(s.Files, func(f sealFile) bool { _, log := logNumber(f.Name); return log })
+	info.Evicted = !slices.ContainsFunc(s.Files, func(f sealFile) bool { _, log := ingest.LogNumber(f.Name); return log })
 	v.info.Store(info)
 	return info, nil
 }
@@ -227,45 +226,21 @@ const (
 // holds it for moments only. A process that gives up has to start over.
 const gcLockWait = time.Hour
 
-// Names below volumes/. Each is followed by a ULID, and a sealed volume is a
-// ULID alone. The lock of a volume that is written or salvaged is tmp-<ulid>.lock,
+// Names below volumes/, beside [ingest.DirPrefix]. Each is followed by a ULID, and a sealed
+// volume is a ULID alone. The lock of a volume that is written or salvaged is tmp-<ulid>.lock,
 // even while its folder has the salvage prefix.
 const (
-	tmpPrefix     = "tmp-"
 	salvagePrefix = "salvage-"
 	trashPrefix   = "trash-"
 	lockSuffix    = ".lock"
 )
 
-// Names in a volume. Value logs are <6 digits>.vlog, tables <6 digits>.sst.
+// Names in a volume, beside the files of package ingest.
 const (
-	keysFile     = "KEYS"
-	sealName     = "SEAL"
-	manifestFile = "MANIFEST"
-	trashFile    = "TRASH"
-	logSuffix    = ".vlog"
-	tableSuffix  = ".sst"
-	memSuffix    = ".mem"
+	keysFile  = "KEYS"
+	sealName  = "SEAL"
+	trashFile = "TRASH"
 )
-
-func logName(number uint32) string { return fmt.Sprintf("%06d"+logSuffix, number) }
-
-// logNumber returns the number of a value log, and whether name is one of a value log.
-func logNumber(name string) (uint32, bool) {
-	return fileNumber(name, logSuffix)
-}
-
-func isTable(name string) bool {
-	_, ok := fileNumber(name, tableSuffix)
-	return ok
-}
-
-// fileNumber returns the number of a value log or a table, and whether name is one.
-func fileNumber(name, suffix string) (uint32, bool) {
-	digits, ok := strings.CutSuffix(name, suffix)
-	n, err := strconv.ParseUint(digits, 10, 32)
-	return uint32(n), ok && err == nil && fmt.Sprintf("%06d", n) == digits
-}
 
 // makeVolumesDir makes volumes/, durably, if it does not exist.
 func makeVolumesDir(kistDir string) error {
@@ -308,10 +283,7 @@ type Options struct {
 	MaxBytes   int64
 	MaxObjects int
 
-	// Tests use smaller files, so that Badger begins the next one, and smaller transactions.
-	logFileSize  int64 // 0: defaultLogFileSize
-	memTableSize int64 // 0: defaultMemTableSize
-	batchEntries int   // largest number of objects of a transaction; 0: defaultBatchEntries
+	ingest ingest.Options // only tests set it
 }
 
 func (o *Options) setDefaults() error {
@@ -324,15 +296,11 @@ func (o *Options) setDefaults() error {
 	if o.Warn == nil {
 		o.Warn = func(string) {}
 	}
-	if o.logFileSize == 0 && !canMap(mappings*2*defaultLogFileSize) {
-		o.logFileSize = smallLogFileSize
-		o.MaxBytes = min(cmp.Or(o.MaxBytes, smallMaxBytes), smallMaxBytes)
+	if o.ingest.SetDefaults() {
+		o.MaxBytes = min(cmp.Or(o.MaxBytes, ingest.LimitedBytes), ingest.LimitedBytes)
 	}
 	o.MaxBytes = cmp.Or(o.MaxBytes, DefaultMaxBytes)
 	o.MaxObjects = cmp.Or(o.MaxObjects, DefaultMaxObjects)
-	o.logFileSize = cmp.Or(o.logFileSize, defaultLogFileSize)
-	o.memTableSize = cmp.Or(o.memTableSize, defaultMemTableSize)
-	o.batchEntries = cmp.Or(o.batchEntries, defaultBatchEntries)
 	return nil
 }
 

@@ -2,30 +2,21 @@ package volume
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/dgraph-io/badger/v4"
-
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-)
-
-// The limits of a transaction. A larger object has a transaction of its own.
-const (
-	batchBytes          = 1 << 20
-	defaultBatchEntries = 128
+	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
 // writer writes a volume in the directory tmp-<ulid>. It is safe for concurrent use,
-// except for seal and abandon. The lock of output is taken before that of intake.
+// except for seal and abandon. The lock of the logs is taken before that of intake.
 type writer struct {
 	store   *Store
 	name    string // its ULID
@@ -37,8 +28,8 @@ type writer struct {
 
 	optimised bool // the seal marks the volume as optimised
 
+	logs *ingest.Writer
 	intake
-	output
 }
 
 // intake has the objects that were added to a volume.
@@ -49,25 +40,16 @@ type intake struct {
 	raw     int64
 	batches []*batch // by number
 	filling *batch
+	placed  int   // number of objects whose place is known
 	err     error // the first error; nothing is written after it
 }
 
-// output has the files of a volume that is being written.
-type output struct {
-	committing sync.Mutex // guards the following
-	db         *database
-	space      *space
-	walks      []*logWalker // one for each value log, after its last object with a known place
-	placed     int          // number of objects whose place is known
-}
-
-// batch has the objects of one transaction.
+// batch has objects that are written together.
 type batch struct {
-	number  uint32
-	keys    []object.Key
-	entries []*badger.Entry // Badger owns them while they are committed
-	values  []*buffer
-	size    int64 // of the entries in the value log
+	ingest.Batch
+	number uint32
+	keys   []object.Key
+	values []*buffer
 
 	file *os.File // the value log with the batch, or nil before; guarded by the mu of the writer
 }
@@ -101,7 +83,8 @@ func (s *Store) newWriter(session string) (_ *writer, err error) {
 		w.session = w.name
 	}
 
-	w.dir = s.inVolumes(tmpPrefix + w.name)
+	w.dir = s.inVolumes(ingest.DirPrefix + w.name)
+	w.logs = ingest.NewWriter(w.dir, &s.o.ingest, w.setPlace)
 	if err := disk.Mkdir(w.dir, 0o777); err != nil {
 		w.lock.Remove()
 		return nil, err
@@ -109,33 +92,17 @@ func (s *Store) newWriter(session string) (_ *writer, err error) {
 	return w, nil
 }
 
-// openDatabase begins the database, if there is none. The caller holds w.committing.
-func (w *writer) openDatabase() error {
-	if w.db != nil {
-		return nil
-	}
-	err := checkFree(w.dir, opening)
-	if err != nil {
-		return err
-	}
-	if w.db, err = openDatabase(w.dir, &w.store.o); err == nil {
-		w.space, err = newSpace(w.dir, &w.store.o)
-	}
-	return err
-}
-
 // lockPath returns the path of the lock for writing or salvaging a volume.
-func (s *Store) lockPath(name string) string { return s.inVolumes(tmpPrefix + name + lockSuffix) }
+func (s *Store) lockPath(name string) string {
+	return s.inVolumes(ingest.DirPrefix + name + lockSuffix)
+}
 
 // add adds a stored value to the volume, and owns value afterwards. The volume must not
 // have the key, and must have the base of a patch: see takesPatch. A later call, or seal,
 // may be the one that writes the value.
 func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	stored := len(value.b)
-	pad := padding(stored)
-	value.b = append(value.b, make([]byte, pad)...)
-	size := entrySize(stored + pad)
-	entry := &badger.Entry{Key: encodeKey(key), Value: value.b, UserMeta: byte(pad)}
+	value.b = ingest.Pad(value.b)
 
 	w.mu.Lock()
 	if w.err != nil {
@@ -143,7 +110,7 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 		return w.err
 	}
 	var full []*batch
-	if b := w.filling; b != nil && b.size+size > batchBytes {
+	if b := w.filling; b != nil && w.store.o.ingest.IsFull(&b.Batch, stored) {
 		full, w.filling = append(full, b), nil
 	}
 	if w.filling == nil {
@@ -151,10 +118,10 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 		w.batches = append(w.batches, w.filling)
 	}
 	b := w.filling
-	b.keys, b.entries, b.values = append(b.keys, key), append(b.entries, entry), append(b.values, value)
-	b.size += size
+	b.keys, b.values = append(b.keys, key), append(b.values, value)
+	b.Add(key, value.b, stored)
 	w.count(written{id: key.ID, kind: key.Kind, depth: w.depth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
-	if b.size >= batchBytes || len(b.entries) >= w.store.o.batchEntries {
+	if w.store.o.ingest.IsComplete(&b.Batch) {
 		full, w.filling = append(full, b), nil
 	}
 	w.mu.Unlock()
@@ -186,32 +153,13 @@ func (w *writer) flush() error {
 	return err
 }
 
-// commit writes a batch and frees its buffers. Batches are written one after the other.
+// commit writes a batch and frees its buffers.
 func (w *writer) commit(b *batch) error {
-	w.committing.Lock()
-	defer w.committing.Unlock()
-	if err := w.failed(); err != nil {
-		return err
-	}
-
-	n := len(b.entries)
-	err := w.openDatabase()
-	if err == nil {
-		err = w.space.reserve(n, b.size)
-	}
-	if err == nil {
-		err = w.db.commit(b.entries)
-	}
-	if err == nil {
-		err = w.space.wrote(n, b.size)
-	}
+	log, err := w.logs.WriteBatch(&b.Batch)
 	if err != nil {
 		return w.fail(err)
 	}
-	w.wrote(b, w.space.log())
-	if err := w.writeBack(); err != nil {
-		return w.fail(err)
-	}
+	w.wrote(b, log)
 	return nil
 }
 
@@ -220,34 +168,11 @@ func (w *intake) wrote(b *batch, log *os.File) {
 	w.mu.Lock()
 	b.file = log
 	values := b.values
-	b.keys, b.entries, b.values = nil, nil, nil
+	b.keys, b.values, b.Batch = nil, nil, ingest.Batch{}
 	w.mu.Unlock()
 	for _, v := range values {
 		v.free()
 	}
-}
-
-// writeBack writes the log to disk, and drops it from memory, after each window. Before
-// that, it determines the places of the objects. The caller holds w.committing.
-func (w *writer) writeBack() error {
-	full := w.space.off > w.store.o.logFileSize
-	if !full && w.space.off-w.space.freed < window {
-		if w.space.off-w.space.started < startStep {
-			return nil
-		}
-		return w.space.startWriting()
-	}
-
-	if err := w.findPlaces(); err != nil {
-		return err
-	}
-	if err := w.space.writeBack(); err != nil {
-		return err
-	}
-	if !full {
-		return nil
-	}
-	return w.space.nextLog()
 }
 
 // fail makes err the error of the writer, unless it has one. It returns the error of the
@@ -323,7 +248,7 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 func (w *writer) read(key object.Key, log *os.File) ([]byte, error) {
 	r := w.record(key)
 	if !r.placed {
-		if err := w.findAllPlaces(); err != nil {
+		if err := w.logs.FindPlaces(); err != nil {
 			return nil, err
 		}
 		r = w.record(key)
@@ -346,59 +271,19 @@ func (w *intake) record(key object.Key) written {
 	return *w.table.find(key)
 }
 
-// findPlaces determines the places of objects that were committed since its last call: Badger
-// does not keep the order of a batch. The caller holds w.committing.
-func (w *writer) findPlaces() error { return w.walk(len(w.space.logs)-1, w.space.off) }
-
-// findAllPlaces is findPlaces for a caller that does not hold w.committing.
-func (w *writer) findAllPlaces() error {
-	w.committing.Lock()
-	defer w.committing.Unlock()
-	return w.findPlaces()
-}
-
-// walk continues through value log number i, which has size bytes now, and records the
-// places of its objects. It returns an error for any other content. The caller holds
-// w.committing.
-func (w *writer) walk(i int, size int64) error {
-	if i == len(w.walks) {
-		walk := newLogWalker(w.space.logs[i], size, logHeaderSize)
-		walk.hash = sha256.New()
-		if err := walk.start(); err != nil {
-			return fmt.Errorf("%s: %w", logName(uint32(i)+1), err)
-		}
-		w.walks = append(w.walks, walk)
-	}
-
-	walk := w.walks[i]
-	walk.size = size
-	for {
-		e, err := walk.next()
-		if err == io.EOF {
-			return nil
-		}
-		if err == nil {
-			err = w.place(uint16(i)+1, e)
-		}
-		if err != nil {
-			return fmt.Errorf("%s at %d: %w", logName(uint32(i)+1), walk.pos, err)
-		}
-	}
-}
-
-// place records the place of an object.
-func (w *writer) place(log uint16, e logEntry) error {
+// setPlace records the place of an object, which must be the one that was added.
+func (w *intake) setPlace(log uint16, e ingest.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch r := w.table.find(e.key); {
+	switch r := w.table.find(e.Key); {
 	case r == nil:
-		return fmt.Errorf("%s was never put", e.key)
+		return fmt.Errorf("%s was never put", e.Key)
 	case r.placed:
-		return fmt.Errorf("%s was written twice", e.key)
-	case int(r.stored) != e.stored():
-		return fmt.Errorf("%s has %d stored bytes, want %d", e.key, e.stored(), r.stored)
+		return fmt.Errorf("%s was written twice", e.Key)
+	case int(r.stored) != e.Stored():
+		return fmt.Errorf("%s has %d stored bytes, want %d", e.Key, e.Stored(), r.stored)
 	default:
-		r.placed, r.file, r.offset = true, log, uint32(e.value)
+		r.placed, r.file, r.offset = true, log, uint32(e.Value)
 	}
 	w.placed++
 	return nil
@@ -407,15 +292,7 @@ func (w *writer) place(log uint16, e logEntry) error {
 // abandon removes the volume, even if Badger cannot close it. A volume that was renamed
 // already stays: only making that durable failed, and other processes may use it.
 func (w *writer) abandon() {
-	if _, err := disk.Lstat(w.dir); w.space != nil && err == nil {
-		w.space.forget()
-	}
-	if w.db != nil {
-		w.db.close()
-	}
-	if w.space != nil {
-		w.space.close()
-	}
+	w.logs.Abandon()
 	disk.RemoveAll(w.dir)
 	if !w.keep {
 		w.lock.Remove()

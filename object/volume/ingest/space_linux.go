@@ -1,4 +1,4 @@
-package volume
+package ingest
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/kist-vcs/kist/object/disk"
 )
 
 // allocate reserves disk blocks for a range of f without changing its size. It returns
@@ -30,15 +28,6 @@ func allocate(f *os.File, off, n int64) error {
 // deallocate frees the disk blocks of a range of f. Its content is lost.
 func deallocate(f *os.File, off, n int64) error {
 	return unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_KEEP_SIZE|unix.FALLOC_FL_PUNCH_HOLE, off, n)
-}
-
-// freeSpace returns the number of free bytes in the file system of dir.
-func freeSpace(dir string) (int64, error) {
-	var st unix.Statfs_t
-	if err := unix.Statfs(dir, &st); err != nil {
-		return 0, err
-	}
-	return int64(st.Bavail) * st.Frsize, nil
 }
 
 // beginWriteback makes the kernel begin to write a range of f to disk.
@@ -93,9 +82,9 @@ func findMappings(prefix, suffix string) (found []mapping) {
 	return found
 }
 
-// drop removes a range of the mapping from the resident memory of this process. Written
+// dropPages removes a range of the mapping from the resident memory of this process. Written
 // data stays in the page cache of the kernel.
-func (m mapping) drop(off, n int64) error {
+func (m mapping) dropPages(off, n int64) error {
 	page := int64(os.Getpagesize())
 	end := (off + n) / page * page
 	off = off / page * page
@@ -105,21 +94,6 @@ func (m mapping) drop(off, n int64) error {
 	_, _, errno := unix.Syscall(unix.SYS_MADVISE, m.addr+uintptr(off), uintptr(end-off), unix.MADV_DONTNEED)
 	if errno != 0 {
 		return errno
-	}
-	return nil
-}
-
-// renameNew renames a directory to a name that must not exist.
-func renameNew(from, to string) error {
-	if _, err := disk.Lstat(from); err != nil {
-		return err
-	}
-	err := unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_NOREPLACE)
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
-		return renameChecked(from, to)
-	}
-	if err != nil {
-		return &os.LinkError{Op: "rename", Old: from, New: to, Err: err}
 	}
 	return nil
 }

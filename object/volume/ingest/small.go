@@ -1,4 +1,4 @@
-package volume
+package ingest
 
 import (
 	"encoding/binary"
@@ -16,35 +16,27 @@ import (
 // A volume with only one batch is written without Badger, which syncs eight times between
 // opening and closing. So the volume of a small commit costs five syncs.
 
-// finishSmall is finish for a volume that has no database yet.
-func (w *writer) finishSmall() error {
-	w.mu.Lock()
-	b := w.filling
-	w.filling = nil
-	w.mu.Unlock()
-	if b == nil {
-		b = &batch{}
-	}
-	data := make([]byte, logHeaderSize, logHeaderSize+b.size)
-	if _, err := io.ReadFull(w.store.o.Rand, data[8:]); err != nil {
-		return err
+// WriteSmall writes the only batch of a volume to a value log, which it returns. Random gives
+// the bytes of the log's header that Badger would choose.
+func (w *Writer) WriteSmall(b *Batch, random io.Reader) (log *os.File, err error) {
+	data := make([]byte, LogHeaderSize, LogHeaderSize+b.size)
+	if _, err := io.ReadFull(random, data[8:]); err != nil {
+		return nil, err
 	}
 	for _, e := range b.entries {
 		data = appendEntry(data, e)
 	}
-	f, err := disk.OpenFile(filepath.Join(w.dir, logName(1)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
+	log, err = disk.OpenFile(filepath.Join(w.dir, LogName(1)), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	w.committing.Lock()
-	w.space = &space{dir: w.dir, o: &w.store.o}
-	w.space.logs, w.space.off = []*os.File{f}, int64(len(data))
-	w.committing.Unlock()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	w.wrote(b, f)
-	return w.complete(nil, nil, w.table.sorted())
+
+	w.mu.Lock()
+	w.space = &space{dir: w.dir, o: w.o}
+	w.space.logs, w.space.off = []*os.File{log}, int64(len(data))
+	w.mu.Unlock()
+	_, err = log.Write(data)
+	return log, err
 }
 
 // appendEntry appends an entry as Badger writes it to a value log, with transaction

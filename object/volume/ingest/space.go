@@ -1,4 +1,4 @@
-package volume
+package ingest
 
 import (
 	"context"
@@ -94,7 +94,7 @@ type memSpace struct {
 // newSpace returns the space of a database that was just opened in dir.
 func newSpace(dir string, o *Options) (*space, error) {
 	s := &space{dir: dir, o: o}
-	if err := s.nextLog(); err != nil {
+	if err := s.openNextLog(); err != nil {
 		return nil, err
 	}
 	var err error
@@ -109,22 +109,19 @@ func (s *space) memName(n int) string {
 	return filepath.Join(s.dir, fmt.Sprintf("%05d%s", n, memSuffix))
 }
 
-func (s *space) log() *os.File { return s.logs[len(s.logs)-1] }
+func (s *space) currentLog() *os.File { return s.logs[len(s.logs)-1] }
 
-// nextLog goes to the value log that Badger has just begun.
-func (s *space) nextLog() error {
-	f, err := disk.OpenFile(filepath.Join(s.dir, logName(s.number+1)), os.O_RDWR, 0)
+// openNextLog goes to the value log that Badger has just begun.
+func (s *space) openNextLog() error {
+	f, err := disk.OpenFile(filepath.Join(s.dir, LogName(s.number+1)), os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
 	s.number++
 	s.logs = append(s.logs, f)
-	s.off, s.have, s.freed, s.started = logHeaderSize, 0, 0, 0
+	s.off, s.have, s.freed, s.started = LogHeaderSize, 0, 0, 0
 	return nil
 }
-
-// FreeSpace returns the number of free bytes on the disk of a directory.
-func FreeSpace(dir string) (int64, error) { return freeSpace(dir) }
 
 // checkFree checks that n bytes can be written in dir, the directory of a growing
 // volume, by reserving them for a moment. The free space that a file system reports may be
@@ -159,7 +156,7 @@ var errNoSpace error = syscall.ENOSPC
 // another writer had taken them. If few bytes are free, shareSpace holds spaceLock while f
 // reserves blocks. Other programs than kist ignore claims.
 func shareSpace(dir string, f func(free int64) error) error {
-	free, err := freeSpace(dir)
+	free, err := disk.FreeSpace(dir)
 	if err != nil {
 		return err
 	}
@@ -174,7 +171,7 @@ func shareSpace(dir string, f func(free int64) error) error {
 	}
 	defer lock.Unlock()
 
-	if free, err = freeSpace(dir); err != nil {
+	if free, err = disk.FreeSpace(dir); err != nil {
 		return err
 	}
 	entries, err := disk.ReadDir(volumes)
@@ -182,7 +179,7 @@ func shareSpace(dir string, f func(free int64) error) error {
 		return err
 	}
 	for _, e := range entries {
-		if other := filepath.Join(volumes, e.Name()); e.IsDir() && strings.HasPrefix(e.Name(), tmpPrefix) && other != dir {
+		if other := filepath.Join(volumes, e.Name()); e.IsDir() && strings.HasPrefix(e.Name(), DirPrefix) && other != dir {
 			claim := int64(opening)
 			if st, err := disk.Lstat(filepath.Join(other, claimFile)); err == nil {
 				claim = max(claim, st.Size())
@@ -193,8 +190,8 @@ func shareSpace(dir string, f func(free int64) error) error {
 	return f(free)
 }
 
-// claim makes sure that other writers leave n bytes free. The caller is in shareSpace.
-func (s *space) claim(n int64) error {
+// claimBytes makes sure that other writers leave n bytes free. The caller is in shareSpace.
+func (s *space) claimBytes(n int64) error {
 	if n <= max(s.claimed, opening) {
 		return nil
 	}
@@ -211,51 +208,51 @@ func (s *space) claim(n int64) error {
 	return nil
 }
 
-// reserve reserves the blocks of a transaction of n entries with size bytes in the value
+// reserveBatch reserves the blocks of a transaction of n entries with size bytes in the value
 // log.
-func (s *space) reserve(n int, size int64) error {
-	return shareSpace(s.dir, func(free int64) error { return s.reserveOf(free, n, size) })
+func (s *space) reserveBatch(n int, size int64) error {
+	return shareSpace(s.dir, func(free int64) error { return s.reserveFree(free, n, size) })
 }
 
-// reserveOf is reserve for a caller that knows the number of free bytes.
-func (s *space) reserveOf(free int64, n int, size int64) (err error) {
+// reserveFree is reserveBatch for a caller that knows the number of free bytes.
+func (s *space) reserveFree(free int64, n int, size int64) (err error) {
 	// Tables are made when a memtable is full, and when the volume is closed.
-	closing := s.closing() + int64(n)*tableEntry
+	closing := s.closingBytes() + int64(n)*tableEntry
 	if free -= closing; free < 0 {
 		return errNoSpace
 	}
-	if err := s.claim(closing); err != nil {
+	if err := s.claimBytes(closing); err != nil {
 		return err
 	}
 
-	if s.have, err = s.grow(s.log(), s.have, s.off+size, logStep, free); err != nil {
+	if s.have, err = s.growFile(s.currentLog(), s.have, s.off+size, logStep, free); err != nil {
 		return err
 	}
 	memSize := int64(n+1) * memEntry
-	if s.memHave, err = s.grow(s.mem, s.memHave, s.memOff+memSize, memStep, free); err != nil {
+	if s.memHave, err = s.growFile(s.mem, s.memHave, s.memOff+memSize, memStep, free); err != nil {
 		return err
 	}
 
-	if int64(s.fresh+n) > s.o.memTableSize/memRotate && s.memNext == nil {
+	if int64(s.fresh+n) > s.o.MemTableSize/memRotate && s.memNext == nil {
 		f, err := disk.OpenFile(s.memName(s.memNum+1), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666)
 		if err != nil {
 			return err
 		}
 		s.memNext = f
-		if _, err := s.grow(f, 0, memStep, memStep, free); err != nil {
+		if _, err := s.growFile(f, 0, memStep, memStep, free); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// closing returns the largest number of bytes that closing the database takes.
-func (s *space) closing() int64 { return spareSpace + int64(s.tables)*tableEntry }
+// closingBytes returns the largest number of bytes that closing the database takes.
+func (s *space) closingBytes() int64 { return spareSpace + int64(s.tables)*tableEntry }
 
-// grow reserves blocks of f up to the offset need, and step more bytes if enough are free. It
+// growFile reserves blocks of f up to the offset need, and step more bytes if enough are free. It
 // returns the end of the reserved blocks. With plenty of free bytes it at most doubles the
 // reserved ones, because reserving takes as long as writing on a file system in memory.
-func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
+func (s *space) growFile(f *os.File, have, need, step, free int64) (int64, error) {
 	if need <= have {
 		return have, nil
 	}
@@ -278,7 +275,7 @@ func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 	}
 	if errors.Is(err, errors.ErrUnsupported) {
 		s.blind = true
-		return s.grow(f, have, need, step, free)
+		return s.growFile(f, have, need, step, free)
 	}
 	if err != nil {
 		return have, fmt.Errorf("reserve space: %w", err)
@@ -286,8 +283,8 @@ func (s *space) grow(f *os.File, have, need, step, free int64) (int64, error) {
 	return have + n, nil
 }
 
-// wrote counts a written transaction of n entries and size bytes.
-func (s *space) wrote(n int, size int64) error {
+// countBatch counts a written transaction of n entries and size bytes.
+func (s *space) countBatch(n int, size int64) error {
 	s.off += size
 	memSize := int64(n+1) * memEntry
 	s.memOff += memSize
@@ -302,10 +299,10 @@ func (s *space) wrote(n int, size int64) error {
 			s.mem.Close()
 			s.mem, s.memNext = s.memNext, nil
 			s.memNum++
-			s.memOff, s.memHave = logHeaderSize+memSize, memStep
+			s.memOff, s.memHave = LogHeaderSize+memSize, memStep
 			s.fresh = n
 			// With two memtables, the one before the last is in a table.
-			s.tables = min(s.tables, numMemTables*int(s.o.memTableSize)/memEntry)
+			s.tables = min(s.tables, numMemTables*int(s.o.MemTableSize)/memEntry)
 		}
 	}
 	return nil
@@ -318,13 +315,13 @@ func (s *space) wrote(n int, size int64) error {
 // When writeBack returns, the range of its last call is on disk and no longer in the page
 // cache. So the new data uses the same memory, and other processes keep theirs.
 func (s *space) writeBack() error {
-	for _, m := range findMappings(s.log().Name(), logSuffix) {
-		if err := m.drop(s.freed, s.off-s.freed); err != nil {
+	for _, m := range findMappings(s.currentLog().Name(), logSuffix) {
+		if err := m.dropPages(s.freed, s.off-s.freed); err != nil {
 			return err
 		}
 	}
 	for _, m := range findMappings(s.dir, tableSuffix) {
-		if err := m.drop(0, int64(m.size)); err != nil {
+		if err := m.dropPages(0, int64(m.size)); err != nil {
 			return err
 		}
 	}
@@ -337,14 +334,14 @@ func (s *space) writeBack() error {
 			return err
 		}
 	}
-	s.behind.log, s.behind.from, s.behind.to = s.log(), s.freed, s.off
+	s.behind.log, s.behind.from, s.behind.to = s.currentLog(), s.freed, s.off
 	s.freed = s.off
 	return nil
 }
 
 // startWriting begins to write the new part of the value log to disk.
 func (s *space) startWriting() error {
-	err := beginWriteback(s.log(), s.started, s.off-s.started)
+	err := beginWriteback(s.currentLog(), s.started, s.off-s.started)
 	s.started = s.off
 	return err
 }
@@ -360,15 +357,15 @@ func (s *space) removeUnused() error {
 	return disk.Remove(name)
 }
 
-// forget frees the disk space of an abandoned volume, so that Badger has room to close.
-func (s *space) forget() {
+// freeBlocks frees the disk space of an abandoned volume, so that Badger has room to close.
+func (s *space) freeBlocks() {
 	for _, f := range s.logs {
-		deallocate(f, 0, 2*s.o.logFileSize)
+		deallocate(f, 0, 2*s.o.LogFileSize)
 	}
 }
 
-// close closes the files.
-func (s *space) close() {
+// closeFiles closes the files.
+func (s *space) closeFiles() {
 	for _, f := range append([]*os.File{s.mem, s.memNext}, s.logs...) {
 		if f != nil {
 			f.Close()

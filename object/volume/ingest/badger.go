@@ -1,4 +1,4 @@
-package volume
+package ingest
 
 import (
 	"errors"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/dgraph-io/badger/v4"
 	"github.com/dgraph-io/badger/v4/options"
-	"golang.org/x/sys/unix"
 
 	"github.com/kist-vcs/kist/object/disk"
 )
@@ -20,36 +19,11 @@ const (
 	// badgerMagic marks Badger's MANIFEST as part of a kist volume.
 	badgerMagic = 0x4b53
 
-	// defaultLogFileSize is the size at which Badger begins the next value log.
-	defaultLogFileSize = 1<<30 - 1
-
-	// Badger maps twice the size of a value log. A process may have less address space,
-	// because of 'ulimit -v' for example. Then it writes small value logs, and seals a
-	// volume early, because a volume stays mapped until then. mappings is the number of
-	// value logs that a process maps at once.
-	smallLogFileSize = 64<<20 - 1
-	smallMaxBytes    = 256 << 20
-	mappings         = 2
-
-	// defaultMemTableSize is the size of some 20,000 keys. They fit into the cache of a
-	// processor, and most are in tables before the volume is closed.
-	defaultMemTableSize = 2 << 20
-	numMemTables        = 2
-
 	// closeGrace is the longest wait for Badger to close after it reported an error, and
 	// closeLimit the longest wait without an error.
 	closeGrace = 2 * time.Second
 	closeLimit = 15 * time.Minute
 )
-
-// canMap reports whether the process has so many bytes of address space left.
-func canMap(size int64) bool {
-	if int64(int(size)) != size {
-		return false
-	}
-	p, err := unix.Mmap(-1, 0, int(size), unix.PROT_NONE, unix.MAP_PRIVATE|unix.MAP_ANON|unix.MAP_NORESERVE)
-	return err == nil && unix.Munmap(p) == nil
-}
 
 // badgerOptions are the options of a volume that is being written.
 func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {
@@ -64,11 +38,11 @@ func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {
 	b.MetricsEnabled = false
 	// All values go to the value log: Badger loses keys when it replays a
 	// memtable that holds values itself.
-	b.ValueThreshold = minValue
+	b.ValueThreshold = MaxPadding
 	b.VLogPercentile = 0
-	b.ValueLogFileSize = o.logFileSize
+	b.ValueLogFileSize = o.LogFileSize
 	b.ValueLogMaxEntries = math.MaxUint32
-	b.MemTableSize = o.memTableSize
+	b.MemTableSize = o.MemTableSize
 	b.NumMemtables = numMemTables
 	// No compaction, and no waiting for one.
 	b.NumCompactors = 0
@@ -83,12 +57,12 @@ func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {
 // newDatabase has the files of an empty database, as Badger would write them. Badger would
 // also sync them and their directory, which a volume needs only when it is sealed.
 var newDatabase = map[string]string{
-	manifestFile:  "Bdgr" + "\x4b\x53" + "\x00\x08" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00", // magic numbers, an empty list
+	ManifestFile:  "Bdgr" + "\x4b\x53" + "\x00\x08" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00", // magic numbers, an empty list
 	"KEYREGISTRY": strings.Repeat("\x00", 16) + "Hello Badger",                                // without encryption
 }
 
 // database is a Badger database that is being written. An error that Badger only logs also
-// fails commit and close, which then do not wait for Badger.
+// fails commitEntries and closeInTime, which then do not wait for Badger.
 type database struct {
 	db  *badger.DB
 	log *latch
@@ -106,16 +80,16 @@ func openDatabase(dir string, o *Options) (*database, error) {
 		// After an error, Badger has cleaned up its result. Closing that panics.
 		return nil, fmt.Errorf("open database: %w", err)
 	}
-	if err := log.get(); err != nil {
+	if err := log.firstError(); err != nil {
 		go db.Close()
 		return nil, fmt.Errorf("open database: %w", err)
 	}
 	return &database{db, log}, nil
 }
 
-// commit writes entries in one transaction. After success, the caller owns their slices;
+// commitEntries writes entries in one transaction. After success, the caller owns their slices;
 // after an error, Badger may still use them.
-func (d *database) commit(entries []*badger.Entry) error {
+func (d *database) commitEntries(entries []*badger.Entry) error {
 	txn := d.db.NewTransaction(true)
 	defer txn.Discard()
 	for _, e := range entries {
@@ -131,15 +105,15 @@ func (d *database) commit(entries []*badger.Entry) error {
 	case err = <-done:
 	case <-d.log.failed:
 	}
-	if err = errors.Join(err, d.log.get()); err != nil {
+	if err = errors.Join(err, d.log.firstError()); err != nil {
 		return fmt.Errorf("write to database: %w", err)
 	}
 	return nil
 }
 
-// close closes the database. After an error, Badger may retry for ever: then close returns
-// without waiting for it.
-func (d *database) close() error {
+// closeInTime closes the database. After an error, Badger may retry for ever: then
+// closeInTime returns without waiting for it.
+func (d *database) closeInTime() error {
 	done := make(chan error, 1)
 	go func() { done <- d.db.Close() }()
 	limit := time.NewTimer(closeLimit)
@@ -155,7 +129,7 @@ func (d *database) close() error {
 		case <-time.After(closeGrace):
 		}
 	}
-	if err = errors.Join(err, d.log.get()); err != nil {
+	if err = errors.Join(err, d.log.firstError()); err != nil {
 		return fmt.Errorf("close database: %w", err)
 	}
 	return nil
@@ -168,7 +142,7 @@ type latch struct {
 	failed chan struct{} // closed by the first error
 }
 
-func (l *latch) get() error {
+func (l *latch) firstError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err

@@ -164,7 +164,7 @@ func OneLine(text string, limit int) string {
 	return text
 }
 
-// unescape decodes percent signs. Text that cannot be decoded stays unchanged.
+// unescape decodes percent signs. It returns text that cannot be decoded unchanged.
 func unescape(s string) string {
 	if decoded, err := url.QueryUnescape(s); err == nil {
 		return decoded

@@ -68,7 +68,7 @@ type Creator interface {
 	// number of callers at most one succeeds. ErrExists means that the name is
 	// taken: by another client, or by an earlier attempt of the caller.
 	// After any other error the record may exist, or may be created later.
-	// Get, Stat, List and Delete work on records, too, and see them at once.
+	// Get, Stat, List and Delete also work on records, and see them at once.
 	Create(ctx context.Context, name string, data []byte) error
 }
 

@@ -17,7 +17,7 @@ import (
 // GridFS.
 const blobSize = 600_001
 
-func (p *probe) absent(ctx context.Context) error {
+func (p *probe) checkAbsent(ctx context.Context) error {
 	// No later check uses these names.
 	for _, name := range []string{p.prefix + "root/99999999999999999999", p.prefix + "packs/absent"} {
 		if err := p.isAbsent(ctx, name); err != nil {
@@ -29,12 +29,12 @@ func (p *probe) absent(ctx context.Context) error {
 
 func (p *probe) putBlob(ctx context.Context) (err error) {
 	p.blobData = p.data(blobSize)
-	p.blob, err = p.put(ctx, p.blobData)
+	p.blob, err = p.putNew(ctx, p.blobData)
 	return err
 }
 
 func (p *probe) createRecord(ctx context.Context) error {
-	_, err := p.create(ctx, p.data(recordSize))
+	_, err := p.createNew(ctx, p.data(recordSize))
 	if errors.Is(err, remote.ErrUnsupported) {
 		return &finding{Failed, "the store refuses requests that create a name only if it is free: " + err.Error(), err}
 	}
@@ -48,7 +48,7 @@ func (p *probe) readAfterWrite(ctx context.Context) error {
 
 	for range 3 {
 		data := p.data(recordSize)
-		for _, store := range []func(context.Context, []byte) (string, error){p.create, p.put} {
+		for _, store := range []func(context.Context, []byte) (string, error){p.createNew, p.putNew} {
 			name, err := store(ctx, data)
 			if err == nil {
 				err = p.seenByAll(ctx, name, data)
@@ -83,7 +83,7 @@ func (p *probe) seenByAll(ctx context.Context, name string, data []byte) error {
 	return group.Wait()
 }
 
-func (p *probe) ranges(ctx context.Context) error {
+func (p *probe) checkRanges(ctx context.Context) error {
 	const size, chunk = blobSize, 255 << 10 // GridFS's
 	for _, r := range []struct{ off, n, want int }{
 		{0, 0, 0}, {0, 1, 1}, {1, 1, 1}, {0, size, size}, {0, 2 * size, size}, {100, chunk, chunk},
@@ -107,17 +107,17 @@ func (p *probe) ranges(ctx context.Context) error {
 	return nil
 }
 
-func (p *probe) list(ctx context.Context) error {
-	if _, err := p.create(ctx, p.data(recordSize)); err != nil {
+func (p *probe) checkList(ctx context.Context) error {
+	if _, err := p.createNew(ctx, p.data(recordSize)); err != nil {
 		return err
 	}
 
 	var missing string
-	complete, took, err := p.soon(ctx, func(ctx context.Context) (_ bool, err error) {
-		if missing, err = p.missing(ctx, p.prefix); missing != "" || err != nil {
+	complete, took, err := p.waitUntil(ctx, func(ctx context.Context) (_ bool, err error) {
+		if missing, err = p.findUnlisted(ctx, p.prefix); missing != "" || err != nil {
 			return false, err
 		}
-		missing, err = p.missing(ctx, p.prefix+"root/")
+		missing, err = p.findUnlisted(ctx, p.prefix+"root/")
 		return missing == "", err
 	})
 
@@ -133,9 +133,9 @@ func (p *probe) list(ctx context.Context) error {
 	return nil
 }
 
-// missing lists a folder and returns a stored name that is not listed, or "".
+// findUnlisted lists a folder and returns a stored name that is not listed, or "".
 // A delayed list is no error, but a wrong one is.
-func (p *probe) missing(ctx context.Context, folder string) (string, error) {
+func (p *probe) findUnlisted(ctx context.Context, folder string) (string, error) {
 	listed := map[string]int64{}
 	last := ""
 	for info, err := range p.b.List(ctx, folder) {
@@ -173,8 +173,8 @@ func (p *probe) missing(ctx context.Context, folder string) (string, error) {
 	return slices.Min(names), nil
 }
 
-func (p *probe) delete(ctx context.Context) error {
-	record, err := p.create(ctx, p.data(recordSize))
+func (p *probe) checkDelete(ctx context.Context) error {
+	record, err := p.createNew(ctx, p.data(recordSize))
 	if err != nil {
 		return err
 	}
@@ -192,7 +192,7 @@ func (p *probe) delete(ctx context.Context) error {
 		p.mu.Lock()
 		delete(p.stored, name)
 		p.mu.Unlock()
-		gone, took, err := p.soon(ctx, func(ctx context.Context) (bool, error) {
+		gone, took, err := p.waitUntil(ctx, func(ctx context.Context) (bool, error) {
 			_, err := p.b.Get(ctx, name, make([]byte, 1), 0)
 			if errors.Is(err, remote.ErrNotFound) {
 				return true, nil

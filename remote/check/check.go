@@ -73,17 +73,17 @@ type step struct {
 }
 
 var steps = []step{
-	{name: Absent, what: "missing names are reported as missing", run: (*probe).absent},
+	{name: Absent, what: "missing names are reported as missing", run: (*probe).checkAbsent},
 	{name: Put, what: "blobs can be stored", run: (*probe).putBlob, needs: []string{Absent}},
 	{name: Create, what: "records can be created", run: (*probe).createRecord, needs: []string{Absent}},
 	{name: ReadAfterWrite, what: "stored data is read back at once", run: (*probe).readAfterWrite, needs: []string{Put, Create}},
-	{name: Ranges, what: "parts of a blob can be read", run: (*probe).ranges, needs: []string{ReadAfterWrite}},
-	{name: List, what: "stored names are listed", run: (*probe).list, needs: []string{Put, Create}},
+	{name: Ranges, what: "parts of a blob can be read", run: (*probe).checkRanges, needs: []string{ReadAfterWrite}},
+	{name: List, what: "stored names are listed", run: (*probe).checkList, needs: []string{Put, Create}},
 	{name: CreateOnce, what: "a record is not overwritten", run: (*probe).createOnce, needs: []string{ReadAfterWrite}, exclusive: true},
 	{name: CreateRace, what: fmt.Sprintf("of %d creates at once, one wins", racers), run: (*probe).createRace, needs: []string{ReadAfterWrite}, exclusive: true},
 	{name: PutOnce, what: "a blob is not overwritten", run: (*probe).putOnce, needs: []string{ReadAfterWrite}, exclusive: true, optional: true},
 	{name: PutRace, what: fmt.Sprintf("of %d large puts at once, one wins", largeRacers), run: (*probe).putRace, needs: []string{ReadAfterWrite}, exclusive: true, optional: true},
-	{name: Delete, what: "deleted names are gone", run: (*probe).delete, needs: []string{Put, Create}},
+	{name: Delete, what: "deleted names are gone", run: (*probe).checkDelete, needs: []string{Put, Create}},
 }
 
 // Run checks a store. b is the opened backend, without the wrapper of package
@@ -111,24 +111,24 @@ func Run(ctx context.Context, b remote.Backend, o Options) (*Report, error) {
 
 	r := &Report{Prefix: p.prefix}
 	for i := range steps {
-		if err = p.step(ctx, r, &steps[i]); err != nil {
+		if err = p.runStep(ctx, r, &steps[i]); err != nil {
 			break
 		}
 	}
 	if err := p.cleanUp(ctx); err != nil {
-		r.add(o, Result{Name: CleanUp, What: "probes are removed", Status: Note, Detail: err.Error()})
+		r.addResult(o, Result{Name: CleanUp, What: "probes are removed", Status: Note, Detail: err.Error()})
 	}
 
 	return r, err
 }
 
-// step runs a step and adds its result to r. It returns an error if the run
+// runStep runs a step and adds its result to r. It returns an error if the run
 // must end.
-func (p *probe) step(ctx context.Context, r *Report, s *step) error {
+func (p *probe) runStep(ctx context.Context, r *Report, s *step) error {
 	result := Result{Name: s.name, What: s.what, Status: OK}
 	for _, name := range s.needs {
 		for i := range steps {
-			if steps[i].name == name && !r.passed(&steps[i]) {
+			if steps[i].name == name && !r.hasPassed(&steps[i]) {
 				result.Status, result.Detail = Skipped, fmt.Sprintf("needs that %s", steps[i].what)
 			}
 		}
@@ -148,7 +148,7 @@ func (p *probe) step(ctx context.Context, r *Report, s *step) error {
 		}
 	}
 
-	r.add(p.o, result)
+	r.addResult(p.o, result)
 	return nil
 }
 
@@ -173,7 +173,7 @@ func isLocal(err error) bool {
 	return ok && e.Kind == nil && system
 }
 
-func (r *Report) add(o Options, c Result) {
+func (r *Report) addResult(o Options, c Result) {
 	r.Checks = append(r.Checks, c)
 	if o.Progress != nil {
 		o.Progress(c)
@@ -238,7 +238,7 @@ func (r *Report) Usable() bool { return r.allPassed(func(s *step) bool { return 
 // allPassed reports whether all steps passed that matter, and [RunLock] has not failed.
 func (r *Report) allPassed(matters func(*step) bool) bool {
 	for i := range steps {
-		if matters(&steps[i]) && !r.passed(&steps[i]) {
+		if matters(&steps[i]) && !r.hasPassed(&steps[i]) {
 			return false
 		}
 	}
@@ -246,8 +246,8 @@ func (r *Report) allPassed(matters func(*step) bool) bool {
 	return last.Name != lockStep.name || last.Status == OK
 }
 
-// passed reports whether a step has passed.
-func (r *Report) passed(s *step) bool {
+// hasPassed reports whether a step has passed.
+func (r *Report) hasPassed(s *step) bool {
 	for _, c := range r.Checks {
 		if c.Name == s.name {
 			return c.Status == OK || c.Status == Note || c.Status == Skipped && s.optional

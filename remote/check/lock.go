@@ -26,7 +26,7 @@ func RunLock(ctx context.Context, b remote.Backend, r *Report, lock remote.Lock,
 		result.Status, result.Detail, result.Err = Failed, err.Error(), err
 	}
 	result.Took = max(0, o.Now().Sub(start))
-	r.add(o, result)
+	r.addResult(o, result)
 }
 
 func tryLock(ctx context.Context, b remote.Backend, name string, lock remote.Lock, o Options) error {

@@ -22,12 +22,12 @@ const (
 
 func (p *probe) createOnce(ctx context.Context) error {
 	data := p.data(recordSize)
-	name, err := p.create(ctx, data)
+	name, err := p.createNew(ctx, data)
 	if err != nil {
 		return err
 	}
 	for _, again := range [][]byte{p.data(recordSize), data, p.data(recordSize / 2)} {
-		if err := p.refused(ctx, "create", name, func(ctx context.Context) error { return p.b.Create(ctx, name, again) }); err != nil {
+		if err := p.wantRefusal(ctx, "create", name, func(ctx context.Context) error { return p.b.Create(ctx, name, again) }); err != nil {
 			return err
 		}
 	}
@@ -39,7 +39,7 @@ func (p *probe) putOnce(ctx context.Context) error {
 		return notPromised()
 	}
 	again := p.data(blobSize)
-	if err := p.refused(ctx, "put", p.blob, func(ctx context.Context) error {
+	if err := p.wantRefusal(ctx, "put", p.blob, func(ctx context.Context) error {
 		return p.b.Put(ctx, p.blob, bytes.NewReader(again), blobSize)
 	}); err != nil {
 		return err
@@ -51,9 +51,9 @@ func notPromised() error {
 	return &finding{status: Skipped, detail: "stores of this kind do not promise it, and nothing depends on it"}
 }
 
-// refused makes a call that must fail because the name is taken. The name
+// wantRefusal makes a call that must fail because the name is taken. The name
 // stays taken, so the call may be retried.
-func (p *probe) refused(ctx context.Context, op, name string, call func(ctx context.Context) error) error {
+func (p *probe) wantRefusal(ctx context.Context, op, name string, call func(ctx context.Context) error) error {
 	err := retry.Do(ctx, p.o.Retry, op, call)
 	switch {
 	case err == nil:
@@ -77,7 +77,7 @@ func (p *probe) createRace(ctx context.Context) error {
 		for i := range bodies {
 			bodies[i] = p.data(recordSize)
 		}
-		name, winner, err := p.race(ctx, contest{"create", racers, p.newRecord, func(ctx context.Context, name string, i int) error {
+		name, winner, err := p.runRace(ctx, contest{"create", racers, p.newRecord, func(ctx context.Context, name string, i int) error {
 			return p.b.Create(ctx, name, bodies[i])
 		}, func(ctx context.Context, name string) (int, error) {
 			got := make([]byte, recordSize+1)
@@ -112,7 +112,7 @@ func (p *probe) putRace(ctx context.Context) error {
 	}
 
 	block := p.data(64 << 10)
-	name, _, err := p.race(ctx, contest{"put", largeRacers, p.newBlob, func(ctx context.Context, name string, i int) error {
+	name, _, err := p.runRace(ctx, contest{"put", largeRacers, p.newBlob, func(ctx context.Context, name string, i int) error {
 		return p.b.Put(ctx, name, pattern{block, i}, largeSize)
 	}, func(ctx context.Context, name string) (int, error) {
 		got := make([]byte, largeSize+1)
@@ -141,9 +141,9 @@ type contest struct {
 	find    func(ctx context.Context, name string) (int, error) // the caller whose bytes are stored, or -1
 }
 
-// race runs a contest and returns the caller whose bytes are stored. A call may end
+// runRace runs a contest and returns the caller whose bytes are stored. A call may end
 // without an answer. If all do, and nothing is stored, race retries.
-func (p *probe) race(ctx context.Context, c contest) (name string, winner int, err error) {
+func (p *probe) runRace(ctx context.Context, c contest) (name string, winner int, err error) {
 	err = retry.Do(ctx, p.o.Retry, c.op, func(ctx context.Context) error {
 		name = c.newName()
 		var wg sync.WaitGroup
@@ -162,15 +162,15 @@ func (p *probe) race(ctx context.Context, c contest) (name string, winner int, e
 			return err
 		}
 		winner = found
-		return judge(c.op, name, errs, found, err != nil)
+		return judgeRace(c.op, name, errs, found, err != nil)
 	})
 	return name, winner, err
 }
 
-// judge returns the error in the outcome of a race, or nil. Errs are the
+// judgeRace returns the error in the outcome of a race, or nil. Errs are the
 // answers. Found is the caller whose bytes are stored, or -1: then other bytes
 // are stored, or none if absent is set.
-func judge(op, name string, errs []error, found int, absent bool) error {
+func judgeRace(op, name string, errs []error, found int, absent bool) error {
 	winner, winners, exists := -1, 0, 0
 	var unclear error
 	for i, err := range errs {

@@ -80,8 +80,8 @@ func (p *probe) isStored(name string, size int64) {
 	p.stored[name] = size
 }
 
-// empty reports whether nothing was stored yet.
-func (p *probe) empty() bool {
+// isEmpty reports whether nothing was stored yet.
+func (p *probe) isEmpty() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.stored) == 0
@@ -93,23 +93,23 @@ func (p *probe) data(size int) []byte {
 	return data
 }
 
-// create creates a record under a new name, after a lookup of the name.
-func (p *probe) create(ctx context.Context, data []byte) (name string, err error) {
-	return p.store(ctx, "create", p.newRecord, int64(len(data)), func(ctx context.Context, name string) error {
+// createNew creates a record under a new name, after a lookup of the name.
+func (p *probe) createNew(ctx context.Context, data []byte) (name string, err error) {
+	return p.storeNew(ctx, "create", p.newRecord, int64(len(data)), func(ctx context.Context, name string) error {
 		return p.b.Create(ctx, name, data)
 	})
 }
 
-// put stores a blob under a new name, after a lookup of the name.
-func (p *probe) put(ctx context.Context, data []byte) (name string, err error) {
-	return p.store(ctx, "put", p.newBlob, int64(len(data)), func(ctx context.Context, name string) error {
+// putNew stores a blob under a new name, after a lookup of the name.
+func (p *probe) putNew(ctx context.Context, data []byte) (name string, err error) {
+	return p.storeNew(ctx, "put", p.newBlob, int64(len(data)), func(ctx context.Context, name string) error {
 		return p.b.Put(ctx, name, bytes.NewReader(data), int64(len(data)))
 	})
 }
 
-// store makes a call with a new name for each attempt. It first looks each
+// storeNew makes a call with a new name for each attempt. It first looks each
 // name up, because a store may remember that a name did not exist.
-func (p *probe) store(ctx context.Context, op string, newName func() string, size int64, call func(ctx context.Context, name string) error) (name string, err error) {
+func (p *probe) storeNew(ctx context.Context, op string, newName func() string, size int64, call func(ctx context.Context, name string) error) (name string, err error) {
 	err = retry.Do(ctx, p.o.Retry, op, func(ctx context.Context) error {
 		name = newName()
 		if err := p.isAbsent(ctx, name); err != nil {
@@ -141,7 +141,7 @@ func (p *probe) isAbsent(ctx context.Context, name string) error {
 			return failed("%q was never stored, and was found", name)
 		case errors.Is(err, remote.ErrPermission):
 			return &finding{Failed, fmt.Sprintf("'not permitted' is the answer for a missing name: the credentials lack the permission to list (%v)", err), err}
-		case errors.Is(err, remote.ErrNoStore) && p.empty(): // a folder is made by the first write
+		case errors.Is(err, remote.ErrNoStore) && p.isEmpty(): // a folder is made by the first write
 		case !errors.Is(err, remote.ErrNotFound):
 			return err
 		}
@@ -168,9 +168,9 @@ func (p *probe) isThere(ctx context.Context, name string, want []byte) error {
 	return nil
 }
 
-// soon repeats a question until the answer is yes, for as long as a store may
+// waitUntil repeats a question until the answer is yes, for as long as a store may
 // be delayed. It returns the delay, 0 if the first answer was yes.
-func (p *probe) soon(ctx context.Context, ask func(ctx context.Context) (bool, error)) (ok bool, took time.Duration, err error) {
+func (p *probe) waitUntil(ctx context.Context, ask func(ctx context.Context) (bool, error)) (ok bool, took time.Duration, err error) {
 	notYet := &remote.Error{Op: "wait", Kind: remote.ErrTemporary}
 	o := retry.Options{Now: p.o.Retry.Now, Sleep: p.o.Retry.Sleep, First: 100 * time.Millisecond, Longest: time.Second, Deadline: settling}
 	start := p.o.Now()

@@ -92,8 +92,8 @@ func Check(ctx context.Context, r *transfer.Remote, o CheckOptions, report func(
 			return Checked{}, err
 		}
 		c := &checker{r: r, o: o, snap: snap, reached: map[object.Key]bool{}}
-		c.objects = pack.NewValues(c.get, transfer.BaseBlock)
-		if err := c.run(ctx); err != nil {
+		c.objects = pack.NewValues(c.readPack, transfer.BaseBlock)
+		if err := c.checkAll(ctx); err != nil {
 			return c.done, err
 		}
 		if c.gone {
@@ -127,16 +127,16 @@ type checker struct {
 	gone     bool // something is missing
 }
 
-func (c *checker) run(ctx context.Context) error {
+func (c *checker) checkAll(ctx context.Context) error {
 	if c.o.Sample > 0 {
-		return c.sample(ctx)
+		return c.readSample(ctx)
 	}
 	for root, err := range c.r.Log().Roots(ctx, c.snap.State.Position()) {
 		switch damage, ok := errors.AsType[*object.DamageError](err); {
 		case ok:
-			c.found(Problem{Blob: damage.Name, Err: damage.Err})
+			c.addProblem(Problem{Blob: damage.Name, Err: damage.Err})
 		case errors.Is(err, rootlog.ErrFormat) && root == nil:
-			c.found(Problem{Err: err})
+			c.addProblem(Problem{Err: err})
 		case err != nil:
 			return err
 		}
@@ -149,17 +149,17 @@ func (c *checker) run(ctx context.Context) error {
 	}
 
 	for _, damage := range stored {
-		c.found(Problem{Blob: damage.Name, Err: damage.Err})
+		c.addProblem(Problem{Blob: damage.Name, Err: damage.Err})
 	}
 	if c.snap.State.Seq == 0 {
 		return nil
 	}
 
 	packs := c.snap.LivePacks()
-	if err := c.sizes(ctx, packs); err != nil {
+	if err := c.checkSizes(ctx, packs); err != nil {
 		return err
 	}
-	if err := c.closure(ctx); err != nil {
+	if err := c.checkReachable(ctx); err != nil {
 		return err
 	}
 	if !c.o.ReadData {
@@ -176,8 +176,8 @@ func (c *checker) run(ctx context.Context) error {
 	return c.readPacks(ctx, packs, bad)
 }
 
-// sample reads the packs of the sample.
-func (c *checker) sample(ctx context.Context) error {
+// readSample reads the packs of the sample.
+func (c *checker) readSample(ctx context.Context) error {
 	packs := c.snap.LivePacks()
 	after, _ := slices.BinarySearchFunc(packs, c.o.After, func(p pack.Info, name pack.Name) int {
 		return cmp.Or(p.Name.Compare(name), -1) // the pack itself comes before
@@ -196,16 +196,16 @@ func (c *checker) sample(ctx context.Context) error {
 	return c.readPacks(ctx, packs[:n], nil)
 }
 
-// found notes a problem.
-func (c *checker) found(p Problem) {
+// addProblem notes a problem.
+func (c *checker) addProblem(p Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.problems = append(c.problems, p)
 	c.gone = c.gone || errors.Is(p.Err, remote.ErrNotFound)
 }
 
-// lost notes an object that is missing and listed as lost.
-func (c *checker) lost(key object.Key) {
+// addLost notes an object that is missing and listed as lost.
+func (c *checker) addLost(key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.done.Lost == nil {
@@ -214,20 +214,20 @@ func (c *checker) lost(key object.Key) {
 	c.done.Lost[key] = c.snap.State.Lost[key]
 }
 
-// bad notes a problem if err is one, and returns any other error: then there is no answer.
-func (c *checker) bad(blob string, key object.Key, err error) error {
+// addIfDamage notes a problem if err is one, and returns any other error: then there is no answer.
+func (c *checker) addIfDamage(blob string, key object.Key, err error) error {
 	if err == nil {
 		return nil
 	}
 	if !transfer.IsBadCopy(err) && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) {
 		return err
 	}
-	c.found(Problem{Blob: blob, Key: key, Err: err})
+	c.addProblem(Problem{Blob: blob, Key: key, Err: err})
 	return nil
 }
 
-// sizes checks that index files and packs are there.
-func (c *checker) sizes(ctx context.Context, packs []pack.Info) error {
+// checkSizes checks that index files and packs are there.
+func (c *checker) checkSizes(ctx context.Context, packs []pack.Info) error {
 	files := c.snap.State.Indexes
 	c.done.Indexes, c.done.Packs = len(files), len(packs)
 	return transfer.Parallel(ctx, c.r.Options().Jobs, len(files)+len(packs), func(ctx context.Context, i int) error {
@@ -239,7 +239,7 @@ func (c *checker) sizes(ctx context.Context, packs []pack.Info) error {
 			p := packs[i-len(files)]
 			name, want = p.Name.Path(), int64(p.Size)
 		}
-		return c.bad(name, object.Key{}, c.r.CheckSize(ctx, name, want))
+		return c.addIfDamage(name, object.Key{}, c.r.CheckSize(ctx, name, want))
 	})
 }
 
@@ -247,12 +247,12 @@ func (c *checker) sizes(ctx context.Context, packs []pack.Info) error {
 func (c *checker) readIndexes(ctx context.Context) error {
 	for i, f := range c.snap.State.Indexes {
 		name := f.Name.IndexPath()
-		if err := c.bad(name, object.Key{}, c.r.Indexes().CheckFile(ctx, f)); err != nil {
+		if err := c.addIfDamage(name, object.Key{}, c.r.Indexes().CheckFile(ctx, f)); err != nil {
 			return err
 		}
 		if err := c.snap.Indexes[i].Verify(); err != nil {
 			c.r.Indexes().ForgetCopy(f)
-			c.found(Problem{Blob: name, Err: fmt.Errorf("its copy here, which was removed: %w", err)})
+			c.addProblem(Problem{Blob: name, Err: fmt.Errorf("its copy here, which was removed: %w", err)})
 		}
 	}
 	return nil

@@ -15,9 +15,9 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// closure checks that all objects that refs reach are in live packs. It reads nodes.
-func (c *checker) closure(ctx context.Context) error {
-	nodes, err := transfer.OpenNodePacks(c.r.Options().Dir, c.r.Options().Jobs, c.get)
+// checkReachable checks that all objects that refs reach are in live packs. It reads nodes.
+func (c *checker) checkReachable(ctx context.Context) error {
+	nodes, err := transfer.OpenNodePacks(c.r.Options().Dir, c.r.Options().Jobs, c.readPack)
 	if err != nil {
 		return err
 	}
@@ -26,17 +26,17 @@ func (c *checker) closure(ctx context.Context) error {
 	var front []object.Key
 	for name, key := range c.snap.State.Refs {
 		if err := refs.CheckName(name); err != nil {
-			c.found(Problem{Key: key, Err: err})
+			c.addProblem(Problem{Key: key, Err: err})
 		}
 		if !key.Kind.IsNode() {
-			c.found(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
-		} else if c.reach(key) {
+			c.addProblem(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
+		} else if c.markReached(key) {
 			front = append(front, key)
 		}
 	}
 
 	for _, id := range c.snap.Records.Holds() {
-		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.reach(key) {
+		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.markReached(key) {
 			front = append(front, key)
 		}
 	}
@@ -47,7 +47,7 @@ func (c *checker) closure(ctx context.Context) error {
 			return nil, err
 		}
 		for _, key := range links {
-			if !c.reach(key) {
+			if !c.markReached(key) {
 				continue
 			}
 			if key.Kind.IsNode() {
@@ -55,7 +55,7 @@ func (c *checker) closure(ctx context.Context) error {
 				continue
 			}
 			_, err := c.snap.Locate(key)
-			if err := c.bad("", key, err); err != nil {
+			if err := c.addIfDamage("", key, err); err != nil {
 				return nil, err
 			}
 		}
@@ -65,8 +65,8 @@ func (c *checker) closure(ctx context.Context) error {
 	return err
 }
 
-// reach notes an object as reachable, and reports whether it is the first time.
-func (c *checker) reach(key object.Key) (first bool) {
+// markReached notes an object as reachable, and reports whether it is the first time.
+func (c *checker) markReached(key object.Key) (first bool) {
 	_, known := c.reached[key]
 	if !known {
 		c.reached[key] = false
@@ -81,7 +81,7 @@ func (c *checker) readNodes(ctx context.Context, nodes *transfer.NodePacks, batc
 		p, err := c.snap.Locate(key)
 		if err == nil {
 			entries = append(entries, p.Entry)
-		} else if err := c.bad("", key, err); err != nil {
+		} else if err := c.addIfDamage("", key, err); err != nil {
 			return nil, err
 		}
 	}
@@ -98,34 +98,34 @@ func (c *checker) readNodes(ctx context.Context, nodes *transfer.NodePacks, batc
 			if transfer.IsBadCopy(err) {
 				err = transfer.CorruptAt(e, err)
 			}
-			if err := c.bad("", e.Key, err); err != nil {
+			if err := c.addIfDamage("", e.Key, err); err != nil {
 				return err
 			}
-			lists[i], err = c.otherCopy(ctx, e)
+			lists[i], err = c.linksOfOtherCopy(ctx, e)
 		}
-		lists[i] = c.needed(e.Key, lists[i])
+		lists[i] = c.requiredLinks(e.Key, lists[i])
 		return err
 	})
 	return slices.Concat(lists...), err
 }
 
-// needed returns the links of a node that lead to required objects.
-func (c *checker) needed(from object.Key, links []object.Key) []object.Key {
+// requiredLinks returns the links of a node that lead to required objects.
+func (c *checker) requiredLinks(from object.Key, links []object.Key) []object.Key {
 	return slices.DeleteFunc(links, func(link object.Key) bool {
 		skips := c.snap.Records.Skips(from, link)
 		if skips && c.snap.IsLost(link) {
-			c.lost(link)
+			c.addLost(link)
 		}
 		return skips
 	})
 }
 
-// otherCopy returns the links of a node that is damaged at e, from another pack that has
+// linksOfOtherCopy returns the links of a node that is damaged at e, from another pack that has
 // it. So the objects below it are checked as well.
-func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, error) {
+func (c *checker) linksOfOtherCopy(ctx context.Context, e pack.Entry) ([]object.Key, error) {
 	entries, err := c.snap.EntriesOf(e.Key)
 	if err != nil {
-		return nil, c.bad("", e.Key, err)
+		return nil, c.addIfDamage("", e.Key, err)
 	}
 	for _, other := range entries {
 		if other.Pack == e.Pack {
@@ -135,7 +135,7 @@ func (c *checker) otherCopy(ctx context.Context, e pack.Entry) ([]object.Key, er
 		if err == nil {
 			return object.Links(e.Key.Kind, data)
 		}
-		if err := c.bad("", e.Key, err); err != nil {
+		if err := c.addIfDamage("", e.Key, err); err != nil {
 			return nil, err
 		}
 	}
@@ -156,7 +156,7 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 		if bad[p.Name.Path()] || left[p.Name] {
 			return nil
 		}
-		return c.bad(p.Name.Path(), object.Key{}, retry.Verified(func() error { return c.readPack(ctx, p) }))
+		return c.addIfDamage(p.Name.Path(), object.Key{}, retry.Verified(func() error { return c.readWholePack(ctx, p) }))
 	})
 	if err != nil {
 		return err
@@ -174,10 +174,10 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 		} else {
 			_, err = c.snap.ReadObject(ctx, e.Entry)
 		}
-		if err == nil || c.reported(e.Entry) {
+		if err == nil || c.isReported(e.Entry) {
 			continue
 		}
-		if err := c.bad("", key, err); err != nil {
+		if err := c.addIfDamage("", key, err); err != nil {
 			return err
 		}
 	}
@@ -188,9 +188,9 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 // takes a request for each part. There may be a great many small packs.
 const wholePack = 1 << 20
 
-// readPack reads a pack. The error is about all of the pack.
-func (c *checker) readPack(ctx context.Context, p pack.Info) error {
-	get := func(b []byte, off int64) (int, error) { return c.get(ctx, p, b, off) }
+// readWholePack reads a pack. The error is about all of the pack.
+func (c *checker) readWholePack(ctx context.Context, p pack.Info) error {
+	get := func(b []byte, off int64) (int, error) { return c.readPack(ctx, p, b, off) }
 	var held pack.Part
 	if p.Size <= wholePack {
 		held.Data = make([]byte, p.Size)
@@ -239,28 +239,28 @@ func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pac
 		if err == nil && e.Key.Kind.IsNode() {
 			err = object.Check(e.Key.Kind, data)
 		}
-		if transfer.IsBadCopy(err) && !c.reported(e) {
+		if transfer.IsBadCopy(err) && !c.isReported(e) {
 			_, err = c.snap.ReadChecked(ctx, e)
 		}
-		if err != nil && c.reported(e) {
+		if err != nil && c.isReported(e) {
 			continue
 		}
-		if err := c.bad("", e.Key, err); err != nil {
+		if err := c.addIfDamage("", e.Key, err); err != nil {
 			return err
 		}
 		at, ok, ferr := c.snap.Find(e.Key)
 		if ferr != nil {
-			return c.bad("", e.Key, ferr)
+			return c.addIfDamage("", e.Key, ferr)
 		}
 		if err == nil && ok && at.Entry == e {
-			c.confirm(e.Key)
+			c.confirmPlace(e.Key)
 		}
 	}
 	return nil
 }
 
-// confirm notes that a reachable object lies where the indexes say.
-func (c *checker) confirm(key object.Key) {
+// confirmPlace notes that a reachable object lies where the indexes say.
+func (c *checker) confirmPlace(key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.reached[key]; ok {
@@ -268,8 +268,8 @@ func (c *checker) confirm(key object.Key) {
 	}
 }
 
-// reported reports whether the check found the value at e damaged. It locks c.mu.
-func (c *checker) reported(e pack.Entry) bool {
+// isReported reports whether the check found the value at e damaged. It locks c.mu.
+func (c *checker) isReported(e pack.Entry) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.ContainsFunc(c.problems, func(p Problem) bool {
@@ -278,8 +278,8 @@ func (c *checker) reported(e pack.Entry) bool {
 	})
 }
 
-// get reads from a pack.
-func (c *checker) get(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+// readPack reads from a pack.
+func (c *checker) readPack(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	n, err := c.r.Backend().Get(ctx, p.Name.Path(), b, off)
 	c.mu.Lock()
 	defer c.mu.Unlock()

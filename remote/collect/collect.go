@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// The defaults for the ages in [CollectOptions].
+// The defaults for the ages in [Options].
 const (
 	DefaultGrace       = 24 * time.Hour
 	DefaultForgetAfter = 30 * 24 * time.Hour
@@ -37,13 +37,13 @@ type Options struct {
 	// ever named: a push that is under way or will be resumed may have sent it. 0: any.
 	PruneAge time.Duration
 
-	// MaxWaste is the share of garbage, from 0 to 1, that may stay. The packs with the
+	// MaxWaste is the share of garbage, from 0 to 1, that may remain. The packs with the
 	// largest share are rewritten first, until no more is left.
 	MaxWaste float64
 
 	// Repack stores packs with much compressed data, or with nodes, as small as possible:
-	// objects become patches of others. Packs that were repacked before stay, or are
-	// repacked together with new ones, if that is little work.
+	// objects become patches of others. Packs that were repacked before are kept, or
+	// repacked once more together with new ones if that is little work.
 	Repack bool
 
 	DryRun   bool                    // the plan will not be applied
@@ -104,12 +104,12 @@ type Collection struct {
 	stats Stats
 	meter *transfer.Meter
 
-	marker *marker
-	packs  []*usage           // live at snap
-	looked map[pack.Name]bool // whether packs are optimised, as far as their headers were read
-	snap   *transfer.Snapshot
-	start  *transfer.Snapshot // S: where all marks were made
-	ended  []record.Record    // holds that ended before snap
+	marker   *marker
+	packs    []*usage           // live at snap
+	repacked map[pack.Name]bool // whether packs are optimised, as far as their headers were read
+	snap     *transfer.Snapshot
+	start    *transfer.Snapshot // S: where all marks were made
+	ended    []record.Record    // holds that ended before snap
 
 	mend  *mending             // nil: no repair
 	own   *copies              // nil: nothing was copied yet
@@ -130,10 +130,10 @@ func PlanGarbage(ctx context.Context, r *transfer.Remote, local object.Reader, o
 		err = mayCollect(ctx, r, head)
 	}
 	if err == nil {
-		err = c.plan(ctx, head)
+		err = c.planFrom(ctx, head)
 	}
 	if err == nil {
-		err = c.foresee(ctx)
+		err = c.countPlanned(ctx)
 	}
 	if err != nil {
 		c.Close()
@@ -173,7 +173,7 @@ func newCollection(r *transfer.Remote, local object.Reader, o Options) *Collecti
 		o.Jobs = r.Options().Jobs
 	}
 	files := collectFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, marked: map[string]bool{}, deleted: map[string]bool{}}
-	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: transfer.NewMeter(o.Progress), looked: map[pack.Name]bool{}}
+	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: transfer.NewMeter(o.Progress), repacked: map[pack.Name]bool{}}
 }
 
 // Close ends the collection.
@@ -199,10 +199,10 @@ func (c *Collection) Apply(ctx context.Context) error {
 	if err := c.markForDeletion(ctx); err != nil {
 		return err
 	}
-	if err := c.delete(ctx); err != nil {
+	if err := c.deleteDue(ctx); err != nil {
 		return err
 	}
-	if err := c.forget(ctx); err != nil {
+	if err := c.forgetGone(ctx); err != nil {
 		return err
 	}
 	if err := removeTemps(ctx, c.r, c.o.PruneAge); err != nil {
@@ -211,8 +211,8 @@ func (c *Collection) Apply(ctx context.Context) error {
 	return c.countWaiting(ctx)
 }
 
-// plan marks everything at a head or, if a pack is gone, at a later one.
-func (c *Collection) plan(ctx context.Context, head *rootlog.State) error {
+// planFrom marks everything at a head or, if a pack is gone, at a later one.
+func (c *Collection) planFrom(ctx context.Context, head *rootlog.State) error {
 	return c.r.RetryAtHead(ctx, head, func(head *rootlog.State) error { return c.planAt(ctx, head) })
 }
 
@@ -230,24 +230,24 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	}
 
 	c.endHolds(c.snap)
-	if _, err := c.marker.follow(c.snap); err != nil {
+	if _, err := c.marker.moveTo(c.snap); err != nil {
 		return err
 	}
 
 	c.start = c.snap
 	first := c.listed == nil
-	bytes, err := c.list(ctx, c.r)
+	bytes, err := c.listFiles(ctx, c.r)
 	if err != nil {
 		return err
 	}
 	if first {
 		c.stats.Before, c.stats.After = bytes, bytes
 	}
-	if err := c.mark(ctx); err != nil {
+	if err := c.markReachable(ctx); err != nil {
 		return err
 	}
 	if c.mend != nil {
-		c.mend.choose(c.packs)
+		c.mend.chooseDamaged(c.packs)
 		return nil
 	}
 	if err := c.marker.notePurged(ctx, c.packs); err != nil {
@@ -269,26 +269,26 @@ func (c *Collection) endHolds(snap *transfer.Snapshot) {
 	c.ended, snap.Records = set.Newer(snap.State.Records), snap.ViewOf(set)
 }
 
-// mark marks the objects that refs reach, unless they are marked, and counts the marks of
+// markReachable marks the objects that refs reach, unless they are marked, and counts the marks of
 // each pack.
-func (c *Collection) mark(ctx context.Context) (err error) {
-	if err := c.marker.update(ctx); err != nil {
+func (c *Collection) markReachable(ctx context.Context) (err error) {
+	if err := c.marker.markRoots(ctx); err != nil {
 		return err
 	}
-	if c.packs, err = c.marker.usage(); err != nil {
+	if c.packs, err = c.marker.countUse(); err != nil {
 		return err
 	}
 	c.stats.Live, c.stats.Packs = c.marker.kept, len(c.packs)
-	return c.checkThere(ctx)
+	return c.checkPacksExist(ctx)
 }
 
-// moveTo has the collection go on at a later head. It finds the garbage again
-// (MARK_EACH_HEAD); only the marks stay.
-func (c *Collection) moveTo(ctx context.Context, snap *transfer.Snapshot) error {
-	err := c.claim().Check(snap.State, snap.Live)
+// followTo continues the collection at a later head. It keeps the marks if possible, and finds
+// the garbage again (MARK_EACH_HEAD).
+func (c *Collection) followTo(ctx context.Context, snap *transfer.Snapshot) error {
+	err := c.claimOfRoot().Check(snap.State, snap.Live)
 	follows := err == nil && !c.own.namedBy(snap) && !c.mend.damage().ReachesLost()
 	if follows {
-		follows, err = c.marker.follow(snap)
+		follows, err = c.marker.moveTo(snap)
 	} else if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
 		err = nil
 	}
@@ -298,11 +298,11 @@ func (c *Collection) moveTo(ctx context.Context, snap *transfer.Snapshot) error 
 	if follows {
 		c.snap = snap
 		c.endHolds(snap)
-		if err = c.mark(ctx); !errors.Is(err, remote.ErrNotFound) {
+		if err = c.markReachable(ctx); !errors.Is(err, remote.ErrNotFound) {
 			return err
 		}
 	}
 	// Our copies are useless now (CHECK_REPACKED).
-	c.abandon()
-	return c.plan(ctx, snap.State)
+	c.abandonOwn()
+	return c.planFrom(ctx, snap.State)
 }

@@ -20,7 +20,7 @@ const copyAtOnce = 1 << 20
 // copies are the packs that a collection has made from others.
 type copies struct {
 	packs   []pack.Info
-	inline  []rootlog.Inline // the packs with their entries, unless these are more than maxInline
+	inline  []rootlog.Inline // the packs with their entries, unless these are more than [transfer.MaxInlineEntries]
 	objects int
 	patches int64                  // of the objects
 	repack  map[pack.Name]bool     // packs that were stored as small as possible
@@ -33,11 +33,11 @@ func (c *copies) close() {
 	}
 }
 
-// copy copies the reachable objects of the chosen packs into new ones. Like all that a
+// copyChosen copies the reachable objects of the chosen packs into new ones. Like all that a
 // writer uploads, the new packs are begun at the last known head (S0). They are useful
 // only while they are not marked for deletion, and not begun before the floor
 // (CHECK_REPACKED).
-func (c *Collection) copy(ctx context.Context) error {
+func (c *Collection) copyChosen(ctx context.Context) error {
 	c.own = &copies{repack: map[pack.Name]bool{}}
 	var todo, plain, optimised []*usage
 	objects, bytes := int64(0), int64(0)
@@ -52,12 +52,12 @@ func (c *Collection) copy(ctx context.Context) error {
 	c.meter.Update(func(at *transfer.Progress) {
 		*at = transfer.Progress{Phase: transfer.PhaseCopy, TotalObjects: objects, TotalBytes: bytes}
 	})
-	if err := c.look(ctx, todo); err != nil {
+	if err := c.readHeaders(ctx, todo); err != nil {
 		return err
 	}
 
 	for _, u := range todo {
-		if u.repack || c.looked[u.Name] {
+		if u.repack || c.repacked[u.Name] {
 			optimised = append(optimised, u)
 		} else {
 			plain = append(plain, u)
@@ -65,7 +65,7 @@ func (c *Collection) copy(ctx context.Context) error {
 		c.own.repack[u.Name] = u.repack
 	}
 
-	err := inParts(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
+	err := splitParts(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
 	if err == nil {
 		err = c.copyOptimised(ctx, optimised)
 	}
@@ -79,9 +79,9 @@ func (c *Collection) copy(ctx context.Context) error {
 	return nil
 }
 
-// inParts calls each for parts of the packs. A part has at most so many reachable
+// splitParts calls each for parts of the packs. A part has at most so many reachable
 // objects, and so many bytes, or is a single pack.
-func inParts(packs []*usage, objects int, bytes int64, each func([]*usage) error) error {
+func splitParts(packs []*usage, objects int, bytes int64, each func([]*usage) error) error {
 	for len(packs) > 0 {
 		n, count, size := 0, 0, int64(0)
 		for n < len(packs) {
@@ -102,20 +102,20 @@ func inParts(packs []*usage, objects int, bytes int64, each func([]*usage) error
 
 // copyPacks copies the reachable objects of some packs.
 func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
-	entries, err := c.take(packs)
+	entries, err := c.takeReached(packs)
 	if err != nil {
 		return err
 	}
 	w := &copyWriter{c: c}
-	if err := w.write(ctx, entries); err != nil {
+	if err := w.writeEntries(ctx, entries); err != nil {
 		return err
 	}
-	return w.done()
+	return w.buildIndex()
 }
 
-// take returns the entries of the reachable objects of packs, in stored order, nodes apart
+// takeReached returns the entries of the reachable objects of packs, in stored order, nodes apart
 // from chunks. It notes that they were copied.
-func (c *Collection) take(packs []*usage) ([]pack.Entry, error) {
+func (c *Collection) takeReached(packs []*usage) ([]pack.Entry, error) {
 	from := make(map[pack.Name]bool, len(packs))
 	for _, u := range packs {
 		from[u.Name] = true
@@ -130,13 +130,13 @@ func (c *Collection) take(packs []*usage) ([]pack.Entry, error) {
 			c.marker.copied.add(p)
 		}
 	}
-	slices.SortFunc(entries, asItLies)
+	slices.SortFunc(entries, comparePlaces)
 	return entries, nil
 }
 
-// asItLies compares the places of objects: nodes come before chunks, then by pack and
+// comparePlaces compares the places of objects: nodes come before chunks, then by pack and
 // offset.
-func asItLies(a, b pack.Entry) int {
+func comparePlaces(a, b pack.Entry) int {
 	if node := a.Key.Kind.IsNode(); node != b.Key.Kind.IsNode() {
 		if node {
 			return -1
@@ -154,8 +154,8 @@ type copyWriter struct {
 	entries []pack.Entry
 }
 
-// done makes the index of the new packs.
-func (w *copyWriter) done() error {
+// buildIndex makes the index of the new packs.
+func (w *copyWriter) buildIndex() error {
 	index, err := w.c.r.Indexes().Build(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
 	if err != nil {
 		return err
@@ -164,9 +164,9 @@ func (w *copyWriter) done() error {
 	return nil
 }
 
-// write copies the objects of sorted entries, several packs at once, nodes apart from
+// writeEntries copies the objects of sorted entries, several packs at once, nodes apart from
 // chunks.
-func (w *copyWriter) write(ctx context.Context, entries []pack.Entry) error {
+func (w *copyWriter) writeEntries(ctx context.Context, entries []pack.Entry) error {
 	chunks := slices.IndexFunc(entries, func(e pack.Entry) bool { return !e.Key.Kind.IsNode() })
 	if chunks < 0 {
 		chunks = len(entries)
@@ -181,7 +181,7 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *transfer.Packer, batch
 	for len(batch) > 0 {
 		n, size := neighbours(batch)
 		out.Buf = slices.Grow(out.Buf[:0], size)[:size]
-		got, err := w.read(ctx, batch[:n], out.Buf)
+		got, err := w.readNeighbours(ctx, batch[:n], out.Buf)
 		if err != nil && (w.c.mend == nil || !transfer.IsBadCopy(err)) {
 			return fmt.Errorf("copy from pack %s: %w", batch[0].Pack.Name, err)
 		}
@@ -189,12 +189,12 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *transfer.Packer, batch
 			at := int(e.Offset - batch[0].Offset)
 			value := out.Buf[min(at, got):min(at+int(e.Stored), got)]
 			if _, err := pack.Decode(e, value); err != nil {
-				if value, err = w.again(ctx, e); err != nil {
+				if value, err = w.rereadValue(ctx, e); err != nil {
 					return err
 				}
 			}
 			if out.Full(len(value)) {
-				if err := w.put(ctx, out.Writer); err != nil {
+				if err := w.putPack(ctx, out.Writer); err != nil {
 					return err
 				}
 				out.Reset()
@@ -202,16 +202,16 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *transfer.Packer, batch
 			if err := out.Add(e.Key, value, int(e.Raw)); err != nil {
 				return err
 			}
-			w.report(int(e.Stored))
+			w.reportCopied(int(e.Stored))
 		}
 		batch = batch[n:]
 	}
-	return w.put(ctx, out.Writer)
+	return w.putPack(ctx, out.Writer)
 }
 
-// read reads the part of a pack with the values of neighbours, from the copy of the pack
+// readNeighbours reads the part of a pack with the values of neighbours, from the copy of the pack
 // if there is one.
-func (w *copyWriter) read(ctx context.Context, batch []pack.Entry, buf []byte) (int, error) {
+func (w *copyWriter) readNeighbours(ctx context.Context, batch []pack.Entry, buf []byte) (int, error) {
 	first := batch[0]
 	if copies := w.c.marker.nodes; copies.IsPackOpened(first) {
 		if n, err := copies.ReadPart(ctx, first.Pack, buf, int64(first.Offset)); err == nil {
@@ -237,17 +237,17 @@ func neighbours(entries []pack.Entry) (n, size int) {
 	return n, size
 }
 
-// again reads a damaged value once more. In a repair, it may come from another source.
-func (w *copyWriter) again(ctx context.Context, e pack.Entry) ([]byte, error) {
+// rereadValue reads a damaged value once more. In a repair, it may come from another source.
+func (w *copyWriter) rereadValue(ctx context.Context, e pack.Entry) ([]byte, error) {
 	value, err := w.c.snap.ReadPlain(ctx, e)
 	if transfer.IsBadCopy(err) && w.c.mend != nil {
-		return w.c.mend.value(ctx, w.c.snap, e)
+		return w.c.mend.findValue(ctx, w.c.snap, e)
 	}
 	return value, asNeeded(err)
 }
 
-// put sends a pack.
-func (w *copyWriter) put(ctx context.Context, out *pack.Writer) error {
+// putPack sends a pack.
+func (w *copyWriter) putPack(ctx context.Context, out *pack.Writer) error {
 	entries, err := w.c.r.PutPack(ctx, out)
 	if err != nil {
 		return fmt.Errorf("send a pack: %w", err)
@@ -266,8 +266,8 @@ func (w *copyWriter) put(ctx context.Context, out *pack.Writer) error {
 	return nil
 }
 
-// report adds an object, whose stored value has so many bytes, to the progress.
-func (w *copyWriter) report(stored int) {
+// reportCopied adds an object, whose stored value has so many bytes, to the progress.
+func (w *copyWriter) reportCopied(stored int) {
 	w.c.meter.Update(func(at *transfer.Progress) {
 		at.Objects++
 		at.Bytes += int64(stored)

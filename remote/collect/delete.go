@@ -12,9 +12,9 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// claim returns the conditions of the next root (RELY_ON_ALL_LIVE, RECHECK_HEAD,
+// claimOfRoot returns the conditions of the next root (RELY_ON_ALL_LIVE, RECHECK_HEAD,
 // HEED_FLOOR).
-func (c *Collection) claim() *rootlog.Claim {
+func (c *Collection) claimOfRoot() *rootlog.Claim {
 	claim := &rootlog.Claim{Live: c.start.Live, Start: c.start.State.Seq, Records: c.start.State.Records, Lost: c.start.State.Lost}
 	if c.own != nil {
 		for _, p := range c.own.packs {
@@ -32,10 +32,10 @@ func (c *Collection) claim() *rootlog.Claim {
 // the garbage for deletion.
 func (c *Collection) markForDeletion(ctx context.Context) error {
 	for {
-		if err := c.copyOnce(ctx); err != nil {
+		if err := c.copyUnlessDone(ctx); err != nil {
 			return err
 		}
-		change, err := c.change(ctx)
+		change, err := c.nextChange(ctx)
 		if change == nil || err != nil {
 			return err
 		}
@@ -44,19 +44,19 @@ func (c *Collection) markForDeletion(ctx context.Context) error {
 		case err != nil:
 			return err
 		case next != nil:
-			return c.done(ctx, next, change)
+			return c.countChange(ctx, next, change)
 		}
-		if err := c.moveTo(ctx, later); err != nil {
+		if err := c.followTo(ctx, later); err != nil {
 			return err
 		}
 	}
 }
 
-// copyOnce copies the reachable objects of the chosen packs, unless that was done. It then
+// copyUnlessDone copies the reachable objects of the chosen packs, unless that was done. It then
 // reads the head again: copying takes time.
-func (c *Collection) copyOnce(ctx context.Context) error {
+func (c *Collection) copyUnlessDone(ctx context.Context) error {
 	for c.own == nil {
-		err := c.copy(ctx)
+		err := c.copyChosen(ctx)
 		if err != nil && !errors.Is(err, remote.ErrNotFound) {
 			return err
 		}
@@ -69,12 +69,12 @@ func (c *Collection) copyOnce(ctx context.Context) error {
 			return herr
 		case head.Seq == c.snap.State.Seq:
 		case err != nil: // the marked copies may be incomplete
-			c.abandon()
-			err = c.plan(ctx, head)
+			c.abandonOwn()
+			err = c.planFrom(ctx, head)
 		default:
 			var snap *transfer.Snapshot
 			if snap, err = c.r.SnapshotAt(ctx, head); err == nil {
-				err = c.moveTo(ctx, snap)
+				err = c.followTo(ctx, snap)
 			}
 		}
 		if err != nil {
@@ -84,24 +84,24 @@ func (c *Collection) copyOnce(ctx context.Context) error {
 	return nil
 }
 
-// change returns the changes of the root that follows snap, or nil if there are none.
-func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
+// nextChange returns the changes of the root that follows snap, or nil if there are none.
+func (c *Collection) nextChange(ctx context.Context) (*rootlog.Change, error) {
 	change := c.r.NewChange()
-	goes := map[pack.Name]bool{}
+	emptied := map[pack.Name]bool{}
 	for _, u := range c.packs {
-		if u.goes() && c.mend.replaces(u.Name) {
-			goes[u.Name] = true
+		if u.isEmptied() && c.mend.mayReplace(u.Name) {
+			emptied[u.Name] = true
 			change.Condemn = append(change.Condemn, u.Name.Path())
 		}
 	}
-	due := c.mend.due(c.snap.State, dueIndexes(c.snap, notLive(c.snap, goes)))
-	if err := c.describe(ctx, change, due, goes); err != nil {
+	due := c.mend.dueIndexes(c.snap.State, dueIndexes(c.snap, isGoneAfter(c.snap, emptied)))
+	if err := c.replaceIndexes(ctx, change, due, emptied); err != nil {
 		return nil, err
 	}
 	if c.mend == nil {
-		change.Condemn = append(change.Condemn, c.orphans()...)
+		change.Condemn = append(change.Condemn, c.orphanFiles()...)
 	}
-	change.Condemn = append(change.Condemn, c.unused()...)
+	change.Condemn = append(change.Condemn, c.unusedFiles()...)
 	change.Records, change.Lost = c.ended, c.mend.damage().LostAt(c.snap)
 	if len(change.Condemn) == 0 && len(change.AddPacks) == 0 && len(change.AddIndexes) == 0 {
 		return nil, nil
@@ -109,15 +109,15 @@ func (c *Collection) change(ctx context.Context) (*rootlog.Change, error) {
 	return change, nil
 }
 
-// notLive returns a function that reports whether a pack is not live after the next root,
-// which marks the packs in goes.
-func notLive(s *transfer.Snapshot, goes map[pack.Name]bool) func(pack.Name) bool {
-	return func(name pack.Name) bool { return !s.IsLive(name) || goes[name] }
+// isGoneAfter returns a function that reports whether a pack is not live after the next root,
+// which marks the packs in emptied.
+func isGoneAfter(s *transfer.Snapshot, emptied map[pack.Name]bool) func(pack.Name) bool {
+	return func(name pack.Name) bool { return !s.IsLive(name) || emptied[name] }
 }
 
-// unused returns our own useless files, except files that the root names. It names one if
+// unusedFiles returns our own useless files, except files that the root names. It names one if
 // it is marked already, or if a repair took it for a pack of a lost index file.
-func (c *Collection) unused() []string {
+func (c *Collection) unusedFiles() []string {
 	if len(c.abandoned) == 0 {
 		return nil
 	}
@@ -130,11 +130,11 @@ func (c *copies) namedBy(snap *transfer.Snapshot) bool {
 	return c != nil && slices.ContainsFunc(c.packs, func(p pack.Info) bool { return snap.IsLive(p.Name) })
 }
 
-// done counts the changes of an appended root, and moves to it.
-func (c *Collection) done(ctx context.Context, next *rootlog.State, change *rootlog.Change) error {
+// countChange counts the changes of an appended root, and moves to it.
+func (c *Collection) countChange(ctx context.Context, next *rootlog.State, change *rootlog.Change) error {
 	st := &c.stats
 	for _, u := range c.packs {
-		if u.goes() {
+		if u.isEmptied() {
 			st.Removed += int64(u.objects - u.reached)
 			st.countCopied(u, c.own.repack[u.Name])
 		}
@@ -143,7 +143,7 @@ func (c *Collection) done(ctx context.Context, next *rootlog.State, change *root
 	c.noteMarked(change)
 	c.own.close()
 	c.own = &copies{}
-	return c.arrive(ctx, next)
+	return c.moveToAppended(ctx, next)
 }
 
 // noteMarked counts and remembers the files that an appended root marks for deletion.
@@ -155,8 +155,8 @@ func (c *Collection) noteMarked(change *rootlog.Change) {
 	c.abandoned = nil
 }
 
-// arrive moves the collection to a root that it has appended.
-func (c *Collection) arrive(ctx context.Context, next *rootlog.State) (err error) {
+// moveToAppended moves the collection to a root that it has appended.
+func (c *Collection) moveToAppended(ctx context.Context, next *rootlog.State) (err error) {
 	if c.index != nil {
 		c.index.KeepCopy(c.r.Indexes())
 		c.index = nil
@@ -171,8 +171,8 @@ func (c *Collection) arrive(ctx context.Context, next *rootlog.State) (err error
 	return nil
 }
 
-// abandon gives up our own files that no root names.
-func (c *Collection) abandon() {
+// abandonOwn gives up our own files that no root names.
+func (c *Collection) abandonOwn() {
 	if c.own != nil {
 		for _, p := range c.own.packs {
 			c.abandoned = append(c.abandoned, p.Name.Path())
@@ -191,10 +191,10 @@ func (c *Collection) dropIndex() {
 	}
 }
 
-// forget appends a root that forgets files that were marked long ago and are gone. That
+// forgetGone appends a root that forgets files that were marked long ago and are gone. That
 // raises the floor. It replaces index files that name such packs (IDX_WITHOUT_DELISTED).
-func (c *Collection) forget(ctx context.Context) error {
-	gone, err := c.gone(ctx)
+func (c *Collection) forgetGone(ctx context.Context) error {
+	gone, err := c.goneFiles(ctx)
 	if err != nil {
 		return err
 	}
@@ -212,10 +212,10 @@ func (c *Collection) forget(ctx context.Context) error {
 			return nil
 		}
 		due := dueIndexes(c.snap, func(name pack.Name) bool { return forgotten[name.Path()] })
-		if err := c.describe(ctx, change, due, nil); err != nil {
+		if err := c.replaceIndexes(ctx, change, due, nil); err != nil {
 			return err
 		}
-		change.Condemn = append(change.Condemn, c.unused()...)
+		change.Condemn = append(change.Condemn, c.unusedFiles()...)
 		next, later, err := c.r.AppendRoot(ctx, c.snap, change)
 		switch {
 		case err != nil:
@@ -223,10 +223,10 @@ func (c *Collection) forget(ctx context.Context) error {
 		case next != nil:
 			c.stats.Forgotten = len(change.Delist)
 			c.noteMarked(change)
-			return c.arrive(ctx, next)
+			return c.moveToAppended(ctx, next)
 		}
 		c.snap = later
-		if err := c.claim().Check(c.snap.State, c.snap.Live); err != nil {
+		if err := c.claimOfRoot().Check(c.snap.State, c.snap.Live); err != nil {
 			c.dropIndex()
 		}
 		if c.index == nil {
@@ -235,13 +235,13 @@ func (c *Collection) forget(ctx context.Context) error {
 	}
 }
 
-// gone returns the files that were marked long ago and do not exist.
-func (c *Collection) gone(ctx context.Context) ([]string, error) {
-	old, _, err := c.aged(ctx, c.o.ForgetAfter)
+// goneFiles returns the files that were marked long ago and do not exist.
+func (c *Collection) goneFiles(ctx context.Context) ([]string, error) {
+	old, _, err := c.markedBefore(ctx, c.o.ForgetAfter)
 	if err != nil {
 		return nil, err
 	}
-	old = slices.DeleteFunc(old, c.mayBeThere)
+	old = slices.DeleteFunc(old, c.mayExist)
 	sizes, err := sizesOf(ctx, c.r, old)
 	return slices.DeleteFunc(old, func(name string) bool { _, there := sizes[name]; return there }), err
 }

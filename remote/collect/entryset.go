@@ -17,8 +17,8 @@ func newEntrySet() *entrySet {
 	return &entrySet{files: map[pack.Name]keys.Set{}, inline: map[object.Key]bool{}}
 }
 
-// open makes room for the entries of a snapshot.
-func (s *entrySet) open(snap *transfer.Snapshot) {
+// addFiles makes room for the entries of a snapshot.
+func (s *entrySet) addFiles(snap *transfer.Snapshot) {
 	for i, f := range snap.State.Indexes {
 		if s.files[f.Name] == nil {
 			s.files[f.Name] = keys.NewSet(snap.Indexes[i].Len())

@@ -17,5 +17,5 @@ func NewFollower(r *transfer.Remote) (follow func(*transfer.Snapshot) (bool, err
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.follow, m.close, nil
+	return m.moveTo, m.close, nil
 }

@@ -37,9 +37,9 @@ type tempRemover interface {
 	RemoveTemps(ctx context.Context, before time.Time) (removed int, err error)
 }
 
-// list lists the files of the store, and returns their size. It may miss some files, and
+// listFiles lists the files of the store, and returns their size. It may miss some files, and
 // list deleted ones.
-func (f *collectFiles) list(ctx context.Context, r *transfer.Remote) (bytes int64, err error) {
+func (f *collectFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes int64, err error) {
 	listed := map[string]remote.Info{}
 	for _, folder := range []string{"packs/", "index/", "state/"} {
 		for info, err := range r.Backend().List(ctx, folder) {
@@ -79,9 +79,9 @@ func (c *collectFiles) sizeOf(name string) int64 {
 	return c.listed[name].Size
 }
 
-// checkThere makes sure that the packs with reachable objects exist. A pack that the list
+// checkPacksExist makes sure that the packs with reachable objects exist. A pack that the list
 // does not have may exist nevertheless.
-func (c *Collection) checkThere(ctx context.Context) error {
+func (c *Collection) checkPacksExist(ctx context.Context) error {
 	return transfer.Parallel(ctx, c.o.Jobs, len(c.packs), func(ctx context.Context, i int) error {
 		u := c.packs[i]
 		name := u.Name.Path()
@@ -96,13 +96,13 @@ func (c *Collection) checkThere(ctx context.Context) error {
 	})
 }
 
-// orphans returns the old files that no root has named, sorted. They are marked for
+// orphanFiles returns the old files that no root has named, sorted. They are marked for
 // deletion like any other file. Their sender learns of it before a root names them, or by
 // the floor (CONDEMN_ORPHANS, IDX_CONDEMN_ORPHANS).
 //
 // A remote without a root has none: it has lost its roots, or its first push is under way.
 // In both cases the files may be the rest of a history.
-func (c *Collection) orphans() (names []string) {
+func (c *Collection) orphanFiles() (names []string) {
 	if c.snap.State.Seq == 0 {
 		return nil
 	}
@@ -144,9 +144,9 @@ func filesOf(s *transfer.Snapshot) map[string]bool {
 	return known
 }
 
-// aged returns the files that were marked at least age ago, sorted, and when the next one
+// markedBefore returns the files that were marked at least age ago, sorted, and when the next one
 // was marked. That is zero if there is none.
-func (c *Collection) aged(ctx context.Context, age time.Duration) (names []string, next time.Time, err error) {
+func (c *Collection) markedBefore(ctx context.Context, age time.Duration) (names []string, next time.Time, err error) {
 	now := c.r.Options().Now()
 	for name, seq := range c.snap.State.Condemned {
 		if age <= 0 {
@@ -192,21 +192,21 @@ func (f *collectFiles) timeOf(ctx context.Context, r *transfer.Remote, head *roo
 	return when, nil
 }
 
-// mayBeThere reports whether a marked file may still exist.
-func (c *collectFiles) mayBeThere(name string) bool {
+// mayExist reports whether a marked file may still exist.
+func (c *collectFiles) mayExist(name string) bool {
 	_, listed := c.listed[name]
 	return !c.deleted[name] && (listed || c.marked[name])
 }
 
-// delete deletes the files that are due. Only deletions that the store has acknowledged
+// deleteDue deletes the files that are due. Only deletions that the store has acknowledged
 // count.
-func (c *Collection) delete(ctx context.Context) error {
-	names, _, err := c.aged(ctx, c.o.Grace)
+func (c *Collection) deleteDue(ctx context.Context) error {
+	names, _, err := c.markedBefore(ctx, c.o.Grace)
 	if err != nil {
 		return err
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
-	if names, err = unlocked(ctx, c, names); err != nil {
+	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayExist(name) })
+	if names, err = dropLocked(ctx, c, names); err != nil {
 		return err
 	}
 	var mu sync.Mutex

@@ -12,13 +12,13 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// describe makes a change replace the index files in due and name our own packs: in the
+// replaceIndexes makes a change replace the index files in due and name our own packs: in the
 // root, or by a new index file. That has the entries of all live packs that the replaced
-// ones name, and of those in the root, except packs that go. Unreachable entries of packs
-// that stay are among them: a push may rely on all that is live.
-func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due []rootlog.File, goes map[pack.Name]bool) error {
-	gone := func(name pack.Name) bool { return goes[name] }
-	own := c.ownInline(goes)
+// ones name, and of those in the root, except packs in emptied. It includes unreachable entries
+// of live packs: a push may rely on all that is live.
+func (c *Collection) replaceIndexes(ctx context.Context, change *rootlog.Change, due []rootlog.File, emptied map[pack.Name]bool) error {
+	gone := func(name pack.Name) bool { return emptied[name] }
+	own := c.ownInline(emptied)
 	needed := len(due) > 0 || len(own) < len(c.own.packs)
 	if c.index != nil && (!needed || !c.index.FitsAfter(c.snap, due, gone)) {
 		c.dropIndex()
@@ -29,7 +29,7 @@ func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due [
 	}
 	if c.index == nil {
 		var err error
-		if c.index, err = c.merge(ctx, due, gone); err != nil {
+		if c.index, err = c.mergeIndexes(ctx, due, gone); err != nil {
 			return err
 		}
 	}
@@ -47,17 +47,17 @@ func (c *Collection) describe(ctx context.Context, change *rootlog.Change, due [
 
 // ownInline returns our own packs as a root holds them, or nil if there are none, or too
 // many.
-func (c *Collection) ownInline(goes map[pack.Name]bool) []rootlog.Inline {
-	stay := slices.DeleteFunc(slices.Clone(c.snap.State.Packs), func(p rootlog.Inline) bool { return goes[p.Name] })
+func (c *Collection) ownInline(emptied map[pack.Name]bool) []rootlog.Inline {
+	stay := slices.DeleteFunc(slices.Clone(c.snap.State.Packs), func(p rootlog.Inline) bool { return emptied[p.Name] })
 	if c.own.objects > transfer.MaxInlineEntries || rootlog.InlineSize(c.own.inline)+rootlog.InlineSize(stay) > rootlog.MaxInline {
 		return nil
 	}
 	return c.own.inline
 }
 
-// merge makes an index file that replaces those in due, and sends it. It returns nil if no
+// mergeIndexes makes an index file that replaces those in due, and sends it. It returns nil if no
 // pack is left to name.
-func (c *Collection) merge(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*transfer.BuiltIndex, error) {
+func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone func(pack.Name) bool) (*transfer.BuiltIndex, error) {
 	var inline []pack.Name
 	named := map[pack.Name]struct{}{}
 	infos := map[pack.Name]pack.Info{}

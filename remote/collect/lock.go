@@ -12,9 +12,9 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// unlocked returns the names of marked files that are not locked, and counts the locked
+// dropLocked returns the names of marked files that are not locked, and counts the locked
 // ones.
-func unlocked(ctx context.Context, c *Collection, names []string) ([]string, error) {
+func dropLocked(ctx context.Context, c *Collection, names []string) ([]string, error) {
 	store, ok := remote.As[remote.Locker](c.r.Backend())
 	if !ok || c.r.Options().LockAt(c.snap.State).Age <= 0 {
 		return names, nil

@@ -70,11 +70,11 @@ func newMarker(r *transfer.Remote, local object.Reader, jobs int) (*marker, erro
 
 func (m *marker) close() { m.nodes.Close() }
 
-// follow moves the marker to a later root. It reports whether that is possible: all marked
+// moveTo moves the marker to a later root. It reports whether that is possible: all marked
 // objects must be in live packs there.
-func (m *marker) follow(snap *transfer.Snapshot) (bool, error) {
-	m.reached.open(snap)
-	m.copied.open(snap)
+func (m *marker) moveTo(snap *transfer.Snapshot) (bool, error) {
+	m.reached.addFiles(snap)
+	m.copied.addFiles(snap)
 	if len(m.reached.files) > len(snap.State.Indexes) {
 		return false, nil // an index file was replaced
 	}
@@ -106,11 +106,11 @@ func (m *marker) follow(snap *transfer.Snapshot) (bool, error) {
 	return true, nil
 }
 
-// update marks the objects that refs of the root and holds reach.
-func (m *marker) update(ctx context.Context) error {
-	roots := m.roots()
+// markRoots marks the objects that refs of the root and holds reach.
+func (m *marker) markRoots(ctx context.Context) error {
+	roots := m.gcRoots()
 	for _, name := range slices.Sorted(maps.Keys(roots)) {
-		err := m.reach(ctx, roots[name])
+		err := m.markFrom(ctx, roots[name])
 		if transfer.IsBadCopy(err) || transfer.IsAbsent(err) {
 			err = &NeededError{name, err}
 		}
@@ -121,8 +121,8 @@ func (m *marker) update(ctx context.Context) error {
 	return nil
 }
 
-// roots returns the objects that refs and holds name, by the name of the ref or hold.
-func (m *marker) roots() map[string]object.Key {
+// gcRoots returns the objects that refs and holds name, by the name of the ref or hold.
+func (m *marker) gcRoots() map[string]object.Key {
 	roots := map[string]object.Key{}
 	maps.Copy(roots, m.snap.State.Refs)
 	for _, id := range m.snap.Records.Holds() {
@@ -131,20 +131,20 @@ func (m *marker) roots() map[string]object.Key {
 	return roots
 }
 
-// reach marks an object and everything below it. It walks the last nodes first, so that
+// markFrom marks an object and everything below it. It walks the last nodes first, so that
 // few wait.
-func (m *marker) reach(ctx context.Context, key object.Key) error {
+func (m *marker) markFrom(ctx context.Context, key object.Key) error {
 	top, err := m.snap.Locate(key)
-	if err != nil || !m.mark(top) {
+	if err != nil || !m.markObject(top) {
 		return err
 	}
 	return graph.Batches(ctx, []pack.Entry{top.Entry}, transfer.BatchSize, func(batch []pack.Entry) (next []pack.Entry, err error) {
-		lists, err := m.read(ctx, batch)
+		lists, err := m.readPlaces(ctx, batch)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range slices.Concat(lists...) {
-			if m.mark(p) && p.Key.Kind.IsNode() {
+			if m.markObject(p) && p.Key.Kind.IsNode() {
 				next = append(next, p.Entry)
 			}
 		}
@@ -152,17 +152,17 @@ func (m *marker) reach(ctx context.Context, key object.Key) error {
 	})
 }
 
-// mark marks an object, and reports whether that was the first time.
-func (m *marker) mark(p transfer.Place) (first bool) {
+// markObject marks an object, and reports whether that was the first time.
+func (m *marker) markObject(p transfer.Place) (first bool) {
 	if first = m.reached.add(p); first {
 		m.kept++
 	}
 	return first
 }
 
-// read reads nodes and returns the places of the objects that they link to.
-func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]transfer.Place, error) {
-	links, err := m.links(ctx, batch, func(err error) error { return err })
+// readPlaces reads nodes and returns the places of the objects that they link to.
+func (m *marker) readPlaces(ctx context.Context, batch []pack.Entry) ([][]transfer.Place, error) {
+	links, err := m.readLinks(ctx, batch, func(err error) error { return err })
 	if err != nil {
 		return nil, err
 	}
@@ -182,12 +182,12 @@ func (m *marker) read(ctx context.Context, batch []pack.Entry) ([][]transfer.Pla
 	})
 }
 
-// links returns the links of nodes. It returns no links of a node for whose error failed
+// readLinks returns the links of nodes. It returns no links of a node for whose error failed
 // returns nil.
-func (m *marker) links(ctx context.Context, batch []pack.Entry, failed func(error) error) ([][]object.Key, error) {
+func (m *marker) readLinks(ctx context.Context, batch []pack.Entry, failed func(error) error) ([][]object.Key, error) {
 	data := make([][]byte, len(batch))
 	err := transfer.Parallel(ctx, m.jobs, len(batch), func(ctx context.Context, i int) (err error) {
-		data[i], err = m.here(ctx, batch[i].Key)
+		data[i], err = m.localNode(ctx, batch[i].Key)
 		return err
 	})
 	if err != nil {
@@ -205,7 +205,7 @@ func (m *marker) links(ctx context.Context, batch []pack.Entry, failed func(erro
 	links := make([][]object.Key, len(batch))
 	return links, transfer.Parallel(ctx, m.jobs, len(batch), func(ctx context.Context, i int) (err error) {
 		if data[i] == nil {
-			data[i], err = m.away(ctx, batch[i])
+			data[i], err = m.remoteNode(ctx, batch[i])
 		}
 		if err == nil {
 			links[i], err = object.Links(batch[i].Key.Kind, data[i])
@@ -217,8 +217,8 @@ func (m *marker) links(ctx context.Context, batch []pack.Entry, failed func(erro
 	})
 }
 
-// here returns a node from the repository, or nil if that does not have it intact.
-func (m *marker) here(ctx context.Context, key object.Key) ([]byte, error) {
+// localNode returns a node from the repository, or nil if that does not have it intact.
+func (m *marker) localNode(ctx context.Context, key object.Key) ([]byte, error) {
 	if m.local == nil {
 		return nil, nil
 	}
@@ -229,9 +229,9 @@ func (m *marker) here(ctx context.Context, key object.Key) ([]byte, error) {
 	return data, err
 }
 
-// away returns a node from the remote, where its pack was taken. In a repair, it may
+// remoteNode returns a node from the remote, where its pack was taken. In a repair, it may
 // come from another pack.
-func (m *marker) away(ctx context.Context, e pack.Entry) ([]byte, error) {
+func (m *marker) remoteNode(ctx context.Context, e pack.Entry) ([]byte, error) {
 	data, err := m.snap.ReadNode(ctx, m.nodes, e)
 	if err == nil {
 		return data, nil
@@ -309,7 +309,7 @@ func (m *marker) purgedLeft(ctx context.Context) (map[object.Key]bool, error) {
 // purgedLinks returns the links of lists of chunks. An unreadable list has none: its
 // chunks cannot be found.
 func (m *marker) purgedLinks(ctx context.Context, lists []pack.Entry) ([][]object.Key, error) {
-	return m.links(ctx, lists, func(err error) error {
+	return m.readLinks(ctx, lists, func(err error) error {
 		if !errors.Is(err, remote.ErrNotFound) && (transfer.IsBadCopy(err) || errors.Is(err, object.ErrCorrupt)) {
 			return nil
 		}

@@ -54,19 +54,19 @@ type lostError struct {
 func (e *lostError) Error() string { return e.err.Error() }
 func (e *lostError) Unwrap() error { return e.err }
 
-// replaces reports whether a pack is marked for deletion when it has no reachable objects
+// mayReplace reports whether a pack is marked for deletion when it has no reachable objects
 // left.
-func (m *mending) replaces(name pack.Name) bool { return m == nil || m.Packs[name] }
+func (m *mending) mayReplace(name pack.Name) bool { return m == nil || m.Packs[name] }
 
-// choose chooses the damaged packs to be copied.
-func (m *mending) choose(packs []*usage) {
+// chooseDamaged chooses the damaged packs to be copied.
+func (m *mending) chooseDamaged(packs []*usage) {
 	for _, u := range packs {
 		u.rewrite = m.Packs[u.Name] && u.reached > 0
 	}
 }
 
-// due adds the damaged index files to the ones to replace.
-func (m *mending) due(state *rootlog.State, due []rootlog.File) []rootlog.File {
+// dueIndexes adds the damaged index files to the ones to replace.
+func (m *mending) dueIndexes(state *rootlog.State, due []rootlog.File) []rootlog.File {
 	if m == nil {
 		return due
 	}
@@ -79,9 +79,9 @@ func (m *mending) due(state *rootlog.State, due []rootlog.File) []rootlog.File {
 	return due
 }
 
-// value returns the stored value of an object that is damaged at e: from the repository,
+// findValue returns the stored value of an object that is damaged at e: from the repository,
 // or from another pack that has it.
-func (m *mending) value(ctx context.Context, snap *transfer.Snapshot, e pack.Entry) ([]byte, error) {
+func (m *mending) findValue(ctx context.Context, snap *transfer.Snapshot, e pack.Entry) ([]byte, error) {
 	value, raw, err := m.source.GetStored(ctx, e.Key, nil)
 	if err == nil && raw == int(e.Raw) {
 		return value, nil

@@ -44,13 +44,13 @@ func MergeSmall(ctx context.Context, r *transfer.Remote, head *rootlog.State) er
 	c := newCollection(r, nil, Options{})
 	defer c.Close()
 	c.snap, c.start, c.own = snap, snap, &copies{}
-	goes, err := c.copyAll(ctx, entries)
+	emptied, err := c.copyAll(ctx, entries)
 	if err != nil {
 		return err
 	}
 
 	for range mergeTries {
-		again, err := c.publishMerged(ctx, goes)
+		again, err := c.publishMerged(ctx, emptied)
 		if !again || err != nil {
 			return err
 		}
@@ -105,7 +105,7 @@ func mergeable(s *transfer.Snapshot) ([]pack.Entry, error) {
 		}
 	}
 
-	slices.SortFunc(entries, asItLies)
+	slices.SortFunc(entries, comparePlaces)
 	return entries, nil
 }
 
@@ -146,11 +146,11 @@ func smallPacks(s *transfer.Snapshot) (map[pack.Name]*tinyPack, error) {
 }
 
 // copyAll copies the objects of entries into new packs, and returns the packs that have no
-// other objects. Repacked packs stay.
-func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes map[pack.Name]bool, err error) {
-	goes = map[pack.Name]bool{}
+// other objects. It leaves out repacked packs.
+func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (emptied map[pack.Name]bool, err error) {
+	emptied = map[pack.Name]bool{}
 	if len(entries) == 0 {
-		return goes, nil
+		return emptied, nil
 	}
 	if c.marker, err = newMarker(c.r, nil, c.o.Jobs); err != nil {
 		return nil, err
@@ -158,41 +158,41 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (goes ma
 
 	var packs []*usage
 	for _, e := range entries {
-		if !goes[e.Pack.Name] {
-			goes[e.Pack.Name] = true
+		if !emptied[e.Pack.Name] {
+			emptied[e.Pack.Name] = true
 			packs = append(packs, &usage{Info: e.Pack})
 		}
 	}
-	if err := c.look(ctx, packs); err != nil {
+	if err := c.readHeaders(ctx, packs); err != nil {
 		return nil, err
 	}
 
-	maps.DeleteFunc(goes, func(name pack.Name, _ bool) bool { return c.looked[name] })
+	maps.DeleteFunc(emptied, func(name pack.Name, _ bool) bool { return c.repacked[name] })
 
 	copied := map[object.Key]bool{}
 	entries = slices.DeleteFunc(entries, func(e pack.Entry) bool {
-		if !goes[e.Pack.Name] || copied[e.Key] { // it may lie in two of the packs
+		if !emptied[e.Pack.Name] || copied[e.Key] { // it may lie in two of the packs
 			return true
 		}
 		copied[e.Key] = true
 		return false
 	})
 	if len(entries) == 0 {
-		return goes, nil
+		return emptied, nil
 	}
 
 	w := &copyWriter{c: c}
-	if err := w.write(ctx, entries); err != nil {
+	if err := w.writeEntries(ctx, entries); err != nil {
 		return nil, err
 	}
-	return goes, w.done()
+	return emptied, w.buildIndex()
 }
 
-// publishMerged appends the root that names the new packs and marks the packs in goes for
+// publishMerged appends the root that names the new packs and marks the packs in emptied for
 // deletion. If another writer was first, and the copies are still useful, again is true.
-func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool) (again bool, err error) {
+func (c *Collection) publishMerged(ctx context.Context, emptied map[pack.Name]bool) (again bool, err error) {
 	change := c.r.NewChange()
-	for name := range goes {
+	for name := range emptied {
 		change.Condemn = append(change.Condemn, name.Path())
 	}
 
@@ -200,7 +200,7 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 	if len(due) <= manyIndexes {
 		due = nil
 	}
-	if err := c.describe(ctx, change, due, goes); err != nil {
+	if err := c.replaceIndexes(ctx, change, due, emptied); err != nil {
 		return false, err
 	}
 	if len(change.Condemn) == 0 {
@@ -212,12 +212,12 @@ func (c *Collection) publishMerged(ctx context.Context, goes map[pack.Name]bool)
 	case err != nil:
 		return false, err
 	case next != nil:
-		return false, c.arrive(ctx, next)
+		return false, c.moveToAppended(ctx, next)
 	}
 
-	// The claim requires that live(S) is in live(h). So all packs in goes are still live.
+	// The claim requires that live(S) is in live(h). So all packs in emptied are still live.
 	c.snap = later
-	if !c.snap.State.Records.Equal(c.start.State.Records) || c.claim().Check(c.snap.State, c.snap.Live) != nil || c.own.namedBy(c.snap) {
+	if !c.snap.State.Records.Equal(c.start.State.Records) || c.claimOfRoot().Check(c.snap.State, c.snap.Live) != nil || c.own.namedBy(c.snap) {
 		return false, nil
 	}
 	return true, nil

@@ -41,14 +41,14 @@ func (c *Collection) chooseRepacked(ctx context.Context) error {
 	some := slices.DeleteFunc(slices.Clone(c.packs), func(u *usage) bool {
 		return u.gain == 0 || float64(u.gain) < minGain*float64(u.stored)
 	})
-	if err := c.look(ctx, some); err != nil {
+	if err := c.readHeaders(ctx, some); err != nil {
 		return err
 	}
 
 	var again []*usage
 	fresh := int64(0)
 	for _, u := range some {
-		if c.looked[u.Name] {
+		if c.repacked[u.Name] {
 			again = append(again, u)
 			continue
 		}
@@ -72,10 +72,10 @@ func (c *Collection) chooseRepacked(ctx context.Context) error {
 	return nil
 }
 
-// look reads the headers of packs that are not known yet, and notes which packs were
+// readHeaders reads the headers of packs that are not known yet, and notes which packs were
 // repacked. It reads small packs in full, so that copying needs no further request.
-func (c *Collection) look(ctx context.Context, packs []*usage) error {
-	packs = slices.DeleteFunc(slices.Clone(packs), func(u *usage) bool { _, known := c.looked[u.Name]; return known })
+func (c *Collection) readHeaders(ctx context.Context, packs []*usage) error {
+	packs = slices.DeleteFunc(slices.Clone(packs), func(u *usage) bool { _, known := c.repacked[u.Name]; return known })
 	var mu sync.Mutex
 	return transfer.Parallel(ctx, c.o.Jobs, len(packs), func(ctx context.Context, i int) error {
 		u := packs[i]
@@ -96,7 +96,7 @@ func (c *Collection) look(ctx context.Context, packs []*usage) error {
 
 		mu.Lock()
 		defer mu.Unlock()
-		c.looked[u.Name] = optimised && err == nil
+		c.repacked[u.Name] = optimised && err == nil
 		return asNeeded(err)
 	})
 }
@@ -125,10 +125,10 @@ const (
 const outPacks = 2
 
 // copyOptimised copies the reachable objects of packs to packs with patches. If the
-// collection repacks, the order is that of the history. Otherwise the order stays, and
-// with it most patches.
+// collection repacks, the order is that of the history. Otherwise it is
+// the present order, which keeps most patches.
 func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
-	slices.SortFunc(packs, func(a, b *usage) int { // objects that were sent together stay together
+	slices.SortFunc(packs, func(a, b *usage) int { // keeps objects together that were sent together
 		if a.nodes != b.nodes {
 			if b.nodes {
 				return -1
@@ -137,14 +137,14 @@ func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 		}
 		return cmp.Or(c.listed[a.Name.Path()].Modified.Compare(c.listed[b.Name.Path()].Modified), a.Name.Compare(b.Name))
 	})
-	return inParts(packs, repackAtOnce, repackBytes, func(some []*usage) error {
-		entries, err := c.take(some)
+	return splitParts(packs, repackAtOnce, repackBytes, func(some []*usage) error {
+		entries, err := c.takeReached(some)
 		if err != nil {
 			return err
 		}
 		var list iter.Seq[uint64]
 		if c.o.Repack {
-			if list, err = c.order(ctx, entries); err != nil {
+			if list, err = c.historyOrder(ctx, entries); err != nil {
 				return err
 			}
 		}
@@ -152,17 +152,17 @@ func (c *Collection) copyOptimised(ctx context.Context, packs []*usage) error {
 	})
 }
 
-// order yields the numbers of the sorted entries in the order in which their objects take
+// historyOrder yields the numbers of the sorted entries in the order in which their objects take
 // the least space.
-func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[uint64], error) {
+func (c *Collection) historyOrder(ctx context.Context, entries []pack.Entry) (iter.Seq[uint64], error) {
 	m := c.marker
 	var roots []object.Key
-	for _, key := range m.roots() {
+	for _, key := range m.gcRoots() {
 		roots = append(roots, key)
 	}
 	slices.SortFunc(roots, object.Key.Compare)
 	seen := newEntrySet()
-	seen.open(c.snap)
+	seen.addFiles(c.snap)
 	return optimise.Order(ctx, roots, optimise.OrderOptions{
 		Nodes: neededNodes{m},
 		Skips: c.snap.Records.Skips,
@@ -171,7 +171,7 @@ func (c *Collection) order(ctx context.Context, entries []pack.Entry) (iter.Seq[
 			if err != nil {
 				return 0, false, false
 			}
-			i, wanted := slices.BinarySearchFunc(entries, p.Entry, asItLies)
+			i, wanted := slices.BinarySearchFunc(entries, p.Entry, comparePlaces)
 			return uint64(i), wanted, seen.add(p)
 		},
 	})
@@ -217,15 +217,15 @@ func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list it
 	sending, ctx := errgroup.WithContext(ctx)
 	w.begin = func(out *pack.Writer) {
 		sending.Go(func() error {
-			err := w.put(ctx, out)
+			err := w.putPack(ctx, out)
 			w.spare <- out
 			return err
 		})
 	}
 
-	err = optimise.Run(ctx, pack.MaxChain, w.read, w.add)
+	err = optimise.Run(ctx, pack.MaxChain, w.readAll, w.addObject)
 	if err == nil {
-		w.send()
+		w.sendOpen()
 	}
 	if serr := sending.Wait(); serr != nil {
 		err = serr // the reason why the rest has ended
@@ -233,22 +233,22 @@ func (c *Collection) optimise(ctx context.Context, entries []pack.Entry, list it
 	if err != nil {
 		return err
 	}
-	return w.done()
+	return w.buildIndex()
 }
 
-// read calls next for all objects, nodes after all chunks.
-func (w *optimiser) read(ctx context.Context, next func(*optimise.Object) error) error {
+// readAll calls next for all objects, nodes after all chunks.
+func (w *optimiser) readAll(ctx context.Context, next func(*optimise.Object) error) error {
 	for _, nodes := range []bool{false, true} {
-		for i := range w.order() {
+		for i := range w.allNumbers() {
 			if w.entries[i].Key.Kind.IsNode() != nodes || w.passed.Has(i) {
 				continue
 			}
 			w.passed.Add(i)
-			o, err := w.load(ctx, w.entries[i])
+			o, err := w.loadObject(ctx, w.entries[i])
 			if err != nil {
 				return err
 			}
-			w.report(int(w.entries[i].Stored))
+			w.reportCopied(int(w.entries[i].Stored))
 			if err := next(o); err != nil {
 				return err
 			}
@@ -257,8 +257,8 @@ func (w *optimiser) read(ctx context.Context, next func(*optimise.Object) error)
 	return nil
 }
 
-// order yields the numbers in w.list, and then those of all entries.
-func (w *optimiser) order() iter.Seq[int] {
+// allNumbers yields the numbers in w.list, and then those of all entries.
+func (w *optimiser) allNumbers() iter.Seq[int] {
 	return func(yield func(int) bool) {
 		if w.list != nil {
 			for i := range w.list {
@@ -275,8 +275,8 @@ func (w *optimiser) order() iter.Seq[int] {
 	}
 }
 
-// load reads an object. If it is damaged, load reads it from the remote once more.
-func (w *optimiser) load(ctx context.Context, e pack.Entry) (*optimise.Object, error) {
+// loadObject reads an object. If it is damaged, load reads it from the remote once more.
+func (w *optimiser) loadObject(ctx context.Context, e pack.Entry) (*optimise.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -286,24 +286,24 @@ func (w *optimiser) load(ctx context.Context, e pack.Entry) (*optimise.Object, e
 		o.Data, err = w.from.Values.Decode(ctx, e, value, pack.Part{})
 	}
 	if err == nil {
-		o.Best = w.c.looked[e.Pack.Name]
-		o.Stored, err = w.far(e, value)
+		o.Best = w.c.repacked[e.Pack.Name]
+		o.Stored, err = w.patchByID(e, value)
 		return o, err
 	}
 	if !transfer.IsBadCopy(err) && !errors.Is(err, object.ErrCorrupt) {
 		return nil, err
 	}
 
-	if value, err = w.again(ctx, e); err == nil {
+	if value, err = w.rereadValue(ctx, e); err == nil {
 		e.Stored = uint32(len(value))
 		o.Data, err = pack.Decode(e, value)
 	}
 	return o, err
 }
 
-// far returns the stored value of an object. A near patch becomes a patch that names its
-// base. An unreachable base has no name: no patch of it will stay.
-func (w *optimiser) far(e pack.Entry, value []byte) ([]byte, error) {
+// patchByID returns the stored value of an object. It turns a near patch into a patch that
+// names its base by ID. If the base is unreachable, the patch is not kept.
+func (w *optimiser) patchByID(e pack.Entry, value []byte) ([]byte, error) {
 	if !frame.IsNear(value) {
 		return value, nil
 	}
@@ -314,17 +314,17 @@ func (w *optimiser) far(e pack.Entry, value []byte) ([]byte, error) {
 	at := e
 	at.Offset -= uint32(near.Distance)
 	var base object.ID
-	if i, ok := slices.BinarySearchFunc(w.entries, at, asItLies); ok && w.entries[i].Key.Kind == e.Key.Kind {
+	if i, ok := slices.BinarySearchFunc(w.entries, at, comparePlaces); ok && w.entries[i].Key.Kind == e.Key.Kind {
 		base = w.entries[i].Key.ID
 	}
 	return frame.AppendFar(make([]byte, 0, len(value)+len(base)), value, base)
 }
 
-// add adds an object to the open pack. It reports whether the next object starts another
+// addObject adds an object to the open pack. It reports whether the next object starts another
 // pack.
-func (w *optimiser) add(ctx context.Context, o *optimise.Object) (full bool, err error) {
+func (w *optimiser) addObject(ctx context.Context, o *optimise.Object) (full bool, err error) {
 	if nodes := o.Key.Kind.IsNode(); nodes != w.nodes {
-		w.send()
+		w.sendOpen()
 		w.nodes = nodes
 	}
 	if w.out == nil {
@@ -342,13 +342,13 @@ func (w *optimiser) add(ctx context.Context, o *optimise.Object) (full bool, err
 		return false, err
 	}
 	if full = w.out.Size() >= pack.TargetSize; full {
-		w.send()
+		w.sendOpen()
 	}
 	return full, nil
 }
 
-// send begins to send the open pack, if there is one.
-func (w *optimiser) send() {
+// sendOpen begins to send the open pack, if there is one.
+func (w *optimiser) sendOpen() {
 	if w.out != nil {
 		w.begin(w.out)
 		w.out = nil
@@ -363,7 +363,7 @@ type neededNodes struct {
 
 // Get implements [object.Reader].
 func (n neededNodes) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	data, err := n.here(ctx, key)
+	data, err := n.localNode(ctx, key)
 	if data != nil || err != nil {
 		return data, err
 	}
@@ -372,7 +372,7 @@ func (n neededNodes) Get(ctx context.Context, key object.Key) ([]byte, error) {
 		return nil, err
 	}
 	n.nodes.LoadValues(ctx, []pack.Entry{p.Entry})
-	return n.away(ctx, p.Entry)
+	return n.remoteNode(ctx, p.Entry)
 }
 
 // Missing implements [object.Reader].

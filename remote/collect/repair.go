@@ -36,8 +36,7 @@ type RepairResult struct {
 // new packs. Values that are intact there are copied; others come from local, or
 // from other packs. A damaged index file is rebuilt from its copy here, or from the
 // indexes in the packs. Then a root marks the damaged files for deletion, and gc deletes them
-// when they are due. A pack with an object that no source has intact stays as it
-// is, unless local accepted the loss: then that root lists the object as lost.
+// when they are due. Repair does not replace a pack with an object that no source has intact, unless local accepted the loss: then that root lists the object as lost.
 //
 // A damaged root is put back if it is the newest that was seen here: see
 // [rootlog.Log.PutBack]. Other roots, state files and kist.json are never replaced.
@@ -67,18 +66,18 @@ func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o Rep
 	}
 
 	m := &mending{Damage: transfer.NewDamage(), source: local, indexes: map[pack.Name]bool{}}
-	if err := standIns(ctx, r, head, m); err != nil {
+	if err := replaceInMemory(ctx, r, head, m); err != nil {
 		return nil, err
 	}
 	if _, err := Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
 		return nil, err
 	}
-	if err := badPacks(ctx, r, result.Found, m); err != nil {
+	if err := findDamagedPacks(ctx, r, result.Found, m); err != nil {
 		return nil, err
 	}
 	if o.DryRun {
-		result.Repaired = m.names()
-		result.Lost = m.wouldStay(ctx, result.Found)
+		result.Repaired = m.damagedNames()
+		result.Lost = m.unsolvedProblems(ctx, result.Found)
 		return result, nil
 	}
 
@@ -89,7 +88,7 @@ func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o Rep
 		return nil, err
 	}
 
-	result.Repaired = append(result.Repaired, m.names()...)
+	result.Repaired = append(result.Repaired, m.damagedNames()...)
 	slices.Sort(result.Repaired)
 
 	_, err = Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
@@ -140,9 +139,9 @@ func mendAll(ctx context.Context, r *transfer.Remote, m *mending, o RepairOption
 	return nil
 }
 
-// standIns finds the index files that are damaged on the remote, and replaces them
+// replaceInMemory finds the index files that are damaged on the remote, and replaces them
 // in memory, so that the objects they list can be found.
-func standIns(ctx context.Context, r *transfer.Remote, head *rootlog.State, m *mending) error {
+func replaceInMemory(ctx context.Context, r *transfer.Remote, head *rootlog.State, m *mending) error {
 	var missing []rootlog.File // damaged, without an intact copy here
 	for _, f := range head.Indexes {
 		err := r.Indexes().CheckFile(ctx, f)
@@ -219,8 +218,8 @@ func indexOfPacks(ctx context.Context, r *transfer.Remote, head *rootlog.State, 
 	return transfer.NewIndexFile(rootlog.File{Size: int64(b.Len())}, bytes.NewReader(b.Bytes()), nil)
 }
 
-// badPacks adds the damaged packs, and packs with damaged values, to m.
-func badPacks(ctx context.Context, r *transfer.Remote, found []Problem, m *mending) error {
+// findDamagedPacks adds the damaged packs, and packs with damaged values, to m.
+func findDamagedPacks(ctx context.Context, r *transfer.Remote, found []Problem, m *mending) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -265,17 +264,17 @@ func mendOnce(ctx context.Context, r *transfer.Remote, m *mending, o RepairOptio
 	defer c.Close()
 	head, err := r.Head(ctx)
 	if err == nil {
-		err = c.plan(ctx, head)
+		err = c.planFrom(ctx, head)
 	}
 	if err == nil {
 		err = c.markForDeletion(ctx)
 	}
-	again = slices.ContainsFunc(c.packs, func(u *usage) bool { return m.Packs[u.Name] && !u.goes() })
+	again = slices.ContainsFunc(c.packs, func(u *usage) bool { return m.Packs[u.Name] && !u.isEmptied() })
 	return c.meter.Now().Objects, again, err
 }
 
-// names returns the names of the damaged packs and index files, sorted.
-func (m *mending) names() []string {
+// damagedNames returns the names of the damaged packs and index files, sorted.
+func (m *mending) damagedNames() []string {
 	var names []string
 	for name := range m.Packs {
 		names = append(names, name.Path())
@@ -287,9 +286,9 @@ func (m *mending) names() []string {
 	return names
 }
 
-// wouldStay returns the problems that a repair would not solve.
-func (m *mending) wouldStay(ctx context.Context, found []Problem) (list []Problem) {
-	names := m.names()
+// unsolvedProblems returns the problems that a repair would not solve.
+func (m *mending) unsolvedProblems(ctx context.Context, found []Problem) (list []Problem) {
+	names := m.damagedNames()
 	for _, p := range found {
 		switch {
 		case !p.Key.IsZero() && transfer.IsLossAccepted(m.source, p.Key):

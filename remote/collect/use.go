@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	manySmall   = 8 // small packs, of nodes or of chunks, that may stay
-	manyIndexes = 4 // index files that may stay
+	manySmall   = 8 // small packs, of nodes or of chunks, that are left alone
+	manyIndexes = 4 // index files that are left alone
 )
 
 // usage is the use of a live pack.
@@ -32,21 +32,21 @@ type usage struct {
 	purged  bool  // it has a purged object that nothing else needs
 }
 
-// live returns the size of a pack with only the reachable objects.
-func (u *usage) live() int64 {
+// liveSize returns the size of a pack with only the reachable objects.
+func (u *usage) liveSize() int64 {
 	if u.reached == 0 {
 		return 0
 	}
 	return pack.SizeOf(u.reached, u.stored)
 }
 
-func (u *usage) waste() int64 { return int64(u.Size) - u.live() }
+func (u *usage) waste() int64 { return int64(u.Size) - u.liveSize() }
 
-// goes reports whether a pack can be deleted: all its reachable objects were copied.
-func (u *usage) goes() bool { return u.reached == u.copied }
+// isEmptied reports whether a pack can be deleted: all its reachable objects were copied.
+func (u *usage) isEmptied() bool { return u.reached == u.copied }
 
-// usage returns the use of each live pack, sorted by name.
-func (m *marker) usage() ([]*usage, error) {
+// countUse returns the use of each live pack, sorted by name.
+func (m *marker) countUse() ([]*usage, error) {
 	infos := m.snap.LivePacks()
 	list := make([]*usage, len(infos))
 	byName := make(map[pack.Name]*usage, len(infos))
@@ -89,13 +89,13 @@ func chooseRewritten(packs []*usage, maxWaste float64) {
 			continue
 		}
 		if u.rewrite = u.repack || u.purged; u.rewrite {
-			left += u.live()
+			left += u.liveSize()
 			continue
 		}
 		some = append(some, u)
 		left += int64(u.Size)
 		waste += u.waste()
-		if u.live() < transfer.SmallPack {
+		if u.liveSize() < transfer.SmallPack {
 			small[u.nodes] = append(small[u.nodes], u)
 		}
 	}
@@ -142,13 +142,13 @@ func dueIndexes(s *transfer.Snapshot, gone func(pack.Name) bool) (due []rootlog.
 
 // countWaiting counts the marked files that are not due yet.
 func (c *Collection) countWaiting(ctx context.Context) error {
-	aged, next, err := c.aged(ctx, c.o.Grace)
+	aged, next, err := c.markedBefore(ctx, c.o.Grace)
 	if err != nil {
 		return err
 	}
 	st := &c.stats
 	for name := range c.snap.State.Condemned {
-		if _, old := slices.BinarySearch(aged, name); !old && c.mayBeThere(name) {
+		if _, old := slices.BinarySearch(aged, name); !old && c.mayExist(name) {
 			st.Waiting++
 			st.WaitingBytes += c.sizeOf(name)
 		}
@@ -171,23 +171,23 @@ func (c *Collection) countMarked(names []string) {
 	}
 }
 
-// foresee fills in the totals of the plan.
-func (c *Collection) foresee(ctx context.Context) error {
+// countPlanned fills in the totals of the plan.
+func (c *Collection) countPlanned(ctx context.Context) error {
 	st := &c.stats
-	goes := map[pack.Name]bool{}
-	marked := c.orphans()
+	emptied := map[pack.Name]bool{}
+	marked := c.orphanFiles()
 	for _, u := range c.packs {
 		if u.reached > 0 && !u.rewrite {
 			continue
 		}
-		goes[u.Name] = true
+		emptied[u.Name] = true
 		marked = append(marked, u.Name.Path())
 		st.Removed += int64(u.objects - u.reached)
 		st.countCopied(u, u.repack)
-		st.After += u.live()
+		st.After += u.liveSize()
 	}
 
-	for _, f := range dueIndexes(c.snap, notLive(c.snap, goes)) {
+	for _, f := range dueIndexes(c.snap, isGoneAfter(c.snap, emptied)) {
 		marked = append(marked, f.Name.IndexPath())
 	}
 	c.countMarked(marked)
@@ -195,7 +195,7 @@ func (c *Collection) foresee(ctx context.Context) error {
 		return err
 	}
 
-	names, _, err := c.aged(ctx, c.o.Grace)
+	names, _, err := c.markedBefore(ctx, c.o.Grace)
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func (c *Collection) foresee(ctx context.Context) error {
 		}
 	}
 
-	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayBeThere(name) })
-	if names, err = unlocked(ctx, c, names); err != nil {
+	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayExist(name) })
+	if names, err = dropLocked(ctx, c, names); err != nil {
 		return err
 	}
 
@@ -222,13 +222,13 @@ func (c *Collection) foresee(ctx context.Context) error {
 		}
 	}
 
-	old, _, err := c.aged(ctx, c.o.ForgetAfter)
+	old, _, err := c.markedBefore(ctx, c.o.ForgetAfter)
 	if c.o.ForgetAfter <= 0 {
 		old = append(old, marked...)
 	}
 
 	for _, name := range old {
-		if _, now := slices.BinarySearch(names, name); now || !c.mayBeThere(name) {
+		if _, now := slices.BinarySearch(names, name); now || !c.mayExist(name) {
 			st.Forgotten++
 		}
 	}
@@ -286,14 +286,14 @@ func usageAt(ctx context.Context, r *transfer.Remote, s *transfer.Snapshot, loca
 	}
 
 	defer m.close()
-	if _, err := m.follow(s); err != nil {
+	if _, err := m.moveTo(s); err != nil {
 		return nil, err
 	}
-	if err := m.update(ctx); err != nil {
+	if err := m.markRoots(ctx); err != nil {
 		return nil, err
 	}
 
-	packs, err := m.usage()
+	packs, err := m.countUse()
 	if err != nil {
 		return nil, err
 	}

@@ -54,13 +54,13 @@ type Backend struct {
 func Open(ctx context.Context, rawURL string, env remote.Env) (remote.Backend, error) {
 	b, err := open(ctx, rawURL, env.Dir)
 	if err != nil {
-		return nil, fail("open", "", err)
+		return nil, wrapError("open", "", err)
 	}
 	return b, nil
 }
 
 func open(ctx context.Context, rawURL, dir string) (*Backend, error) {
-	root, err := parse(rawURL, dir)
+	root, err := parsePath(rawURL, dir)
 	if err == nil {
 		err = ctx.Err()
 	}
@@ -91,8 +91,8 @@ func checkFolder(path string) error {
 	return err
 }
 
-// parse returns the absolute path for a URL or path.
-func parse(rawURL, dir string) (string, error) {
+// parsePath returns the absolute path for a URL or path.
+func parsePath(rawURL, dir string) (string, error) {
 	bad := func(reason string) (string, error) {
 		return "", &kindError{remote.ErrURL, fmt.Errorf("%q: %s", remote.Redact(rawURL), reason)}
 	}
@@ -125,9 +125,9 @@ func parse(rawURL, dir string) (string, error) {
 	return filepath.Join(dir, path), nil
 }
 
-// check returns an error if name cannot be a blob here. Err is the verdict of
+// checkName returns an error if name cannot be a blob here. Err is the verdict of
 // package remote. Names in tmp are reserved.
-func check(op, name string, err error) error {
+func checkName(op, name string, err error) error {
 	if err == nil && (name == temps || strings.HasPrefix(name, temps+"/")) {
 		err = &remote.Error{Op: op, Name: name, Kind: remote.ErrName, Err: errors.New("that folder is for files that are being written")}
 	}
@@ -138,18 +138,18 @@ func check(op, name string, err error) error {
 type move func(from *os.File, name string, to *os.File, newName string) error
 
 func linkat(from *os.File, name string, to *os.File, newName string) error {
-	return call("link", to, newName, func(fd int) error { return unix.Linkat(int(from.Fd()), name, fd, newName, 0) })
+	return callRetrying("link", to, newName, func(fd int) error { return unix.Linkat(int(from.Fd()), name, fd, newName, 0) })
 }
 
-// place gives a written file its final name if that is free: by a link or,
+// placeFile gives a written file its final name if that is free: by a link or,
 // without support for links, by renaming. It does not trust the answer. A
 // network file system may repeat a request and then report that the name is
 // taken, by the file itself. Old clients report success although another file
 // has the name.
-func (b *Backend) place(t *temp, d *os.File, name string) error {
+func (b *Backend) placeFile(t *temp, d *os.File, name string) error {
 	err := b.link(t.folder, t.name, d, name)
 	if !isUnsupported(err) {
-		return b.settle(d, name, err, func(st *unix.Stat_t) (bool, error) {
+		return b.settleMove(d, name, err, func(st *unix.Stat_t) (bool, error) {
 			if st.Dev == t.st.Dev && st.Ino == t.st.Ino {
 				return true, nil
 			}
@@ -165,7 +165,7 @@ func (b *Backend) place(t *temp, d *os.File, name string) error {
 		return &kindError{remote.ErrUnsupported, fmt.Errorf("the file system has neither hard links (%w) nor a rename that replaces nothing (%w)", linkErr, err)}
 	}
 
-	return b.settle(d, name, err, func(st *unix.Stat_t) (bool, error) {
+	return b.settleMove(d, name, err, func(st *unix.Stat_t) (bool, error) {
 		_, statErr := lstat(t.folder, t.name)
 		if errors.Is(statErr, fs.ErrNotExist) {
 			return st.Size == t.st.Size, nil
@@ -174,9 +174,9 @@ func (b *Backend) place(t *temp, d *os.File, name string) error {
 	})
 }
 
-// settle finds out whether a move took place. Err is the error of the move.
+// settleMove finds out whether a move took place. Err is the error of the move.
 // isOurs reports whether the file that has the name now is ours.
-func (b *Backend) settle(d *os.File, name string, err error, isOurs func(*unix.Stat_t) (bool, error)) error {
+func (b *Backend) settleMove(d *os.File, name string, err error, isOurs func(*unix.Stat_t) (bool, error)) error {
 	st, statErr := lstat(d, name)
 	if statErr != nil {
 		if err == nil || errors.Is(err, fs.ErrExist) {
@@ -192,7 +192,7 @@ func (b *Backend) settle(d *os.File, name string, err error, isOurs func(*unix.S
 	case lookErr != nil:
 		return &kindError{remote.ErrTemporary, lookErr} // unknown whose file it is
 	case err == nil || errors.Is(err, fs.ErrExist):
-		return taken(d, name, st)
+		return describeObstacle(d, name, st)
 	}
 
 	return err
@@ -296,8 +296,8 @@ func noStore(err error) error {
 	return err
 }
 
-// fail returns err as an error of an operation.
-func fail(op, name string, err error) error {
+// wrapError returns err as an error of an operation.
+func wrapError(op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -315,7 +315,7 @@ func failStore(op, name string, err error) error {
 	if kindOf(err) == remote.ErrNotFound {
 		err = &kindError{remote.ErrTemporary, err}
 	}
-	return fail(op, name, err)
+	return wrapError(op, name, err)
 }
 
 func kindOf(err error) error {

@@ -40,16 +40,16 @@ func TestParse(t *testing.T) {
 	}
 
 	for _, test := range tests {
-		path, err := parse(test.url, "/base")
+		path, err := parsePath(test.url, "/base")
 		if path != test.path || (err == nil) != (test.reason == "") {
 			t.Errorf("%q: %q, %v; want %q", test.url, path, err, test.path)
 		}
-		if err := fail("open", "", err); err != nil && (!errors.Is(err, remote.ErrURL) || !strings.Contains(err.Error(), test.reason)) {
+		if err := wrapError("open", "", err); err != nil && (!errors.Is(err, remote.ErrURL) || !strings.Contains(err.Error(), test.reason)) {
 			t.Errorf("%q: error %v, want ErrURL with %q", test.url, err, test.reason)
 		}
 	}
 
-	if _, err := parse("kist", ""); err == nil {
+	if _, err := parsePath("kist", ""); err == nil {
 		t.Error("a relative path without a base: no error")
 	}
 }

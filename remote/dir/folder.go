@@ -21,29 +21,29 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// open opens the folder at a path below the root, "" for the root. The error
+// openFolder opens the folder at a path below the root, "" for the root. The error
 // is ErrNotFound if it does not exist or is no folder.
-func (b *Backend) open(dir string) (*os.File, error) {
-	return b.descend(dir, func(d *os.File, _, name string) (*os.File, error) { return child(d, name) })
+func (b *Backend) openFolder(dir string) (*os.File, error) {
+	return b.openFolders(dir, func(d *os.File, _, name string) (*os.File, error) { return openChild(d, name) })
 }
 
-// make is open, but makes missing folders. When it returns, every folder that
+// makeFolder is openFolder, but makes missing folders. When it returns, every folder that
 // is new, or new to this process, is on disk.
-func (b *Backend) make(dir string) (*os.File, error) {
+func (b *Backend) makeFolder(dir string) (*os.File, error) {
 	if !b.own.Load() {
 		if err := b.makeRoot(); err != nil {
 			return nil, err
 		}
 	}
 
-	return b.descend(dir, func(d *os.File, path, name string) (*os.File, error) {
-		next, err := child(d, name)
+	return b.openFolders(dir, func(d *os.File, path, name string) (*os.File, error) {
+		next, err := openChild(d, name)
 		_, durable := b.durable.Load(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			durable = false
-			err = call("mkdir", d, name, func(fd int) error { return unix.Mkdirat(fd, name, 0o777) })
+			err = callRetrying("mkdir", d, name, func(fd int) error { return unix.Mkdirat(fd, name, 0o777) })
 			if err == nil || errors.Is(err, fs.ErrExist) {
-				next, err = child(d, name)
+				next, err = openChild(d, name)
 			}
 		}
 		if err == nil && !durable { // another process may have made it just now
@@ -76,8 +76,8 @@ func (b *Backend) makeRoot() error {
 	return disk.SyncDir(filepath.Dir(b.root))
 }
 
-// descend opens folder after folder, from the root to dir.
-func (b *Backend) descend(dir string, next func(d *os.File, path, name string) (*os.File, error)) (*os.File, error) {
+// openFolders opens folder after folder, from the root to dir.
+func (b *Backend) openFolders(dir string, next func(d *os.File, path, name string) (*os.File, error)) (*os.File, error) {
 	d, err := b.openRoot()
 	if err != nil || dir == "" {
 		return d, err
@@ -97,10 +97,10 @@ func (b *Backend) descend(dir string, next func(d *os.File, path, name string) (
 	return d, nil
 }
 
-// child opens a folder in the folder d. If the name is something else, the
+// openChild opens a folder in the folder d. If the name is something else, the
 // error describes it. Its kind is ErrDamaged for a symbolic link, and
 // ErrNotFound otherwise.
-func child(d *os.File, name string) (*os.File, error) {
+func openChild(d *os.File, name string) (*os.File, error) {
 	f, err := openAt(d, name, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return f, err
@@ -117,7 +117,7 @@ func child(d *os.File, name string) (*os.File, error) {
 // openAt opens a file or folder in the folder d. It follows no symbolic link.
 func openAt(d *os.File, name string, flags int, mode uint32) (*os.File, error) {
 	var file int
-	err := call("open", d, name, func(fd int) (err error) {
+	err := callRetrying("open", d, name, func(fd int) (err error) {
 		file, err = unix.Openat(fd, name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, mode)
 		return err
 	})
@@ -130,7 +130,7 @@ func openAt(d *os.File, name string, flags int, mode uint32) (*os.File, error) {
 // lstat describes a name in the folder d.
 func lstat(d *os.File, name string) (*unix.Stat_t, error) {
 	var st unix.Stat_t
-	err := call("lstat", d, name, func(fd int) error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
+	err := callRetrying("lstat", d, name, func(fd int) error { return unix.Fstatat(fd, name, &st, unix.AT_SYMLINK_NOFOLLOW) })
 	return &st, err
 }
 
@@ -153,9 +153,9 @@ func checkRegular(d *os.File, name string, st *unix.Stat_t) error {
 	return &kindError{remote.ErrDamaged, e}
 }
 
-// call makes a system call for a name in the folder d. It repeats the call
+// callRetrying makes a system call for a name in the folder d. It repeats the call
 // while signals interrupt it.
-func call(op string, d *os.File, name string, do func(fd int) error) error {
+func callRetrying(op string, d *os.File, name string, do func(fd int) error) error {
 	for {
 		err := do(int(d.Fd()))
 		if err == nil {
@@ -185,7 +185,7 @@ func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info
 			return
 		}
 		if err := b.list(ctx, prefix, yield); err != nil && !errors.Is(err, errStop) {
-			yield(remote.Info{}, fail("list", prefix, err))
+			yield(remote.Info{}, wrapError("list", prefix, err))
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (b *Backend) list(ctx context.Context, prefix string, yield func(remote.Inf
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d, err := b.open(strings.TrimSuffix(prefix, "/"))
+	d, err := b.openFolder(strings.TrimSuffix(prefix, "/"))
 	if err != nil {
 		if kindOf(err) == remote.ErrNotFound {
 			return nil
@@ -205,7 +205,7 @@ func (b *Backend) list(ctx context.Context, prefix string, yield func(remote.Inf
 		return err
 	}
 	defer d.Close()
-	return walk(ctx, d, prefix, yield)
+	return walkFolder(ctx, d, prefix, yield)
 }
 
 // An entry is a file or folder in a folder.
@@ -214,9 +214,9 @@ type entry struct {
 	st   *unix.Stat_t
 }
 
-// walk yields the blobs in the folder d and in the folders below. The names of
+// walkFolder yields the blobs in the folder d and in the folders below. The names of
 // d's blobs begin with prefix.
-func walk(ctx context.Context, d *os.File, prefix string, yield func(remote.Info, error) bool) error {
+func walkFolder(ctx context.Context, d *os.File, prefix string, yield func(remote.Info, error) bool) error {
 	entries, err := readFolder(ctx, d, prefix)
 	if err != nil {
 		return err
@@ -233,14 +233,14 @@ func walk(ctx context.Context, d *os.File, prefix string, yield func(remote.Info
 			}
 			continue
 		}
-		below, err := child(d, name)
+		below, err := openChild(d, name)
 		if kindOf(err) == remote.ErrNotFound || kindOf(err) == remote.ErrDamaged { // gone, or replaced, meanwhile
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		err = walk(ctx, below, prefix+e.name, yield)
+		err = walkFolder(ctx, below, prefix+e.name, yield)
 		below.Close()
 		if err != nil {
 			return err
@@ -309,7 +309,7 @@ func writeTemp(ctx context.Context, tmp *os.File, body io.ReaderAt, size int64) 
 		err = f.Sync()
 	}
 	if err == nil {
-		err = call("fstat", tmp, t.name, func(int) error { return unix.Fstat(int(f.Fd()), &t.st) })
+		err = callRetrying("fstat", tmp, t.name, func(int) error { return unix.Fstat(int(f.Fd()), &t.st) })
 	}
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
@@ -352,7 +352,7 @@ func copyBody(ctx context.Context, w io.Writer, body io.ReaderAt, size int64) er
 // of removed files.
 func (b *Backend) RemoveTemps(ctx context.Context, before time.Time) (removed int, err error) {
 	removed, err = b.removeTemps(ctx, before)
-	return removed, fail("delete", temps, err)
+	return removed, wrapError("delete", temps, err)
 }
 
 func (b *Backend) removeTemps(ctx context.Context, before time.Time) (removed int, err error) {
@@ -360,7 +360,7 @@ func (b *Backend) removeTemps(ctx context.Context, before time.Time) (removed in
 		return 0, err
 	}
 
-	tmp, err := b.open(temps)
+	tmp, err := b.openFolder(temps)
 	if kindOf(err) == remote.ErrNotFound {
 		return 0, nil
 	}

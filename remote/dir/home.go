@@ -18,7 +18,7 @@ type home struct {
 // openRoot opens the folder that is the remote. If the path leads to another
 // folder than before, or to none, the error wraps a [*disk.AwayError].
 func (b *Backend) openRoot() (*os.File, error) {
-	held, err := b.hold()
+	held, err := b.holdHome()
 	if err != nil {
 		return nil, noStore(err)
 	}
@@ -29,7 +29,7 @@ func (b *Backend) openRoot() (*os.File, error) {
 	return d, err
 }
 
-func (b *Backend) hold() (*disk.Held, error) {
+func (b *Backend) holdHome() (*disk.Held, error) {
 	b.home.mu.Lock()
 	defer b.home.mu.Unlock()
 	var err error
@@ -44,9 +44,9 @@ func isAway(err error) bool {
 	return away
 }
 
-// confirm returns an error if the folder went away while a file was stored. The
+// confirmFolder returns an error if the folder went away while a file was stored. The
 // disk may have the file or not.
-func (b *Backend) confirm() error {
+func (b *Backend) confirmFolder() error {
 	d, err := b.openRoot()
 	if err != nil {
 		return &kindError{remote.ErrTemporary, err}

@@ -99,7 +99,7 @@ var otherMoves = map[string]func(*Backend){
 
 func failing(errno unix.Errno) move {
 	return func(_ *os.File, _ string, to *os.File, newName string) error {
-		return call("move", to, newName, func(int) error { return errno })
+		return callRetrying("move", to, newName, func(int) error { return errno })
 	}
 }
 

@@ -19,35 +19,35 @@ import (
 
 // Put implements [remote.Blobs]. It fails if the name is taken.
 func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
-	if err := check("put", name, remote.CheckBlob(name)); err != nil {
+	if err := checkName("put", name, remote.CheckBlob(name)); err != nil {
 		return err
 	}
-	return failStore("put", name, b.store(ctx, name, body, size))
+	return failStore("put", name, b.storeFile(ctx, name, body, size))
 }
 
 // Create implements [remote.Creator].
 func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
-	if err := check("create", name, remote.CheckRecord(name, len(data))); err != nil {
+	if err := checkName("create", name, remote.CheckRecord(name, len(data))); err != nil {
 		return err
 	}
-	return failStore("create", name, b.store(ctx, name, bytes.NewReader(data), int64(len(data))))
+	return failStore("create", name, b.storeFile(ctx, name, bytes.NewReader(data), int64(len(data))))
 }
 
 // Replace implements [remote.Replacer] by a rename.
 func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
-	if err := check("replace", name, remote.CheckRecord(name, len(data))); err != nil {
+	if err := checkName("replace", name, remote.CheckRecord(name, len(data))); err != nil {
 		return err
 	}
 	return failStore("replace", name, b.replace(ctx, name, data))
 }
 
 func (b *Backend) replace(ctx context.Context, name string, data []byte) error {
-	d, err := b.open(folderOf(name))
+	d, err := b.openFolder(folderOf(name))
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	tmp, err := b.make(temps)
+	tmp, err := b.makeFolder(temps)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (b *Backend) replace(ctx context.Context, name string, data []byte) error {
 	}
 
 	base := path.Base(name)
-	err = call("rename", d, base, func(fd int) error { return unix.Renameat(int(tmp.Fd()), t.name, fd, base) })
+	err = callRetrying("rename", d, base, func(fd int) error { return unix.Renameat(int(tmp.Fd()), t.name, fd, base) })
 	if err != nil {
 		t.remove()
 		return err
@@ -68,19 +68,19 @@ func (b *Backend) replace(ctx context.Context, name string, data []byte) error {
 		return err
 	}
 
-	return b.confirm()
+	return b.confirmFolder()
 }
 
 // Delete implements [remote.Blobs].
 func (b *Backend) Delete(ctx context.Context, name string) error {
-	if err := check("delete", name, remote.CheckName(name)); err != nil {
+	if err := checkName("delete", name, remote.CheckName(name)); err != nil {
 		return err
 	}
 	err := b.remove(ctx, name)
 	if kindOf(err) == remote.ErrNotFound {
 		return nil
 	}
-	return fail("delete", name, err)
+	return wrapError("delete", name, err)
 }
 
 func (b *Backend) remove(ctx context.Context, name string) error {
@@ -88,7 +88,7 @@ func (b *Backend) remove(ctx context.Context, name string) error {
 		return err
 	}
 
-	d, err := b.open(folderOf(name))
+	d, err := b.openFolder(folderOf(name))
 	if err != nil {
 		return err
 	}
@@ -109,16 +109,16 @@ func (b *Backend) remove(ctx context.Context, name string) error {
 }
 
 func unlink(d *os.File, name string) error {
-	return call("unlink", d, name, func(fd int) error { return unix.Unlinkat(fd, name, 0) })
+	return callRetrying("unlink", d, name, func(fd int) error { return unix.Unlinkat(fd, name, 0) })
 }
 
-// store makes a file under a free name.
-func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size int64) error {
+// storeFile makes a file under a free name.
+func (b *Backend) storeFile(ctx context.Context, name string, body io.ReaderAt, size int64) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 
-	d, err := b.make(folderOf(name))
+	d, err := b.makeFolder(folderOf(name))
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size
 		return err
 	}
 
-	tmp, err := b.make(temps)
+	tmp, err := b.makeFolder(temps)
 	if err != nil {
 		return err
 	}
@@ -138,14 +138,14 @@ func (b *Backend) store(ctx context.Context, name string, body io.ReaderAt, size
 		return err
 	}
 	defer t.remove()
-	if err := b.place(t, d, base); err != nil {
+	if err := b.placeFile(t, d, base); err != nil {
 		return err
 	}
 	if err := syncFolder(d); err != nil {
 		return err
 	}
 
-	return b.confirm()
+	return b.confirmFolder()
 }
 
 // isFree returns nil if no file or folder has the name.
@@ -157,12 +157,12 @@ func isFree(d *os.File, name string) error {
 	case err != nil:
 		return err
 	}
-	return taken(d, name, st)
+	return describeObstacle(d, name, st)
 }
 
-// taken returns an ErrExists if a blob has the name, or otherwise an error
+// describeObstacle returns an ErrExists if a blob has the name, or otherwise an error
 // that describes the obstacle.
-func taken(d *os.File, name string, st *unix.Stat_t) error {
+func describeObstacle(d *os.File, name string, st *unix.Stat_t) error {
 	if known, ok := errors.AsType[*kindError](checkRegular(d, name, st)); ok {
 		return &kindError{remote.ErrUnsupported, fmt.Errorf("in the way of the blob: %w", known.err)} // a retry does not help
 	}
@@ -174,12 +174,12 @@ const piece = 4 << 20
 
 // Get implements [remote.Blobs].
 func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
-	if err := check("get", name, remote.CheckName(name)); err != nil {
+	if err := checkName("get", name, remote.CheckName(name)); err != nil {
 		return 0, err
 	}
 	n, err := b.get(ctx, name, p, off)
 	if err != nil {
-		return 0, fail("get", name, err)
+		return 0, wrapError("get", name, err)
 	}
 	return n, nil
 }
@@ -189,7 +189,7 @@ func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n 
 		return 0, errors.New("negative offset")
 	}
 
-	d, st, err := b.find(ctx, name)
+	d, st, err := b.findFile(ctx, name)
 	if err != nil {
 		return 0, err
 	}
@@ -221,25 +221,25 @@ func (b *Backend) get(ctx context.Context, name string, p []byte, off int64) (n 
 
 // Stat implements [remote.Blobs].
 func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
-	if err := check("stat", name, remote.CheckName(name)); err != nil {
+	if err := checkName("stat", name, remote.CheckName(name)); err != nil {
 		return remote.Info{}, err
 	}
-	d, st, err := b.find(ctx, name)
+	d, st, err := b.findFile(ctx, name)
 	if err != nil {
-		return remote.Info{}, fail("stat", name, err)
+		return remote.Info{}, wrapError("stat", name, err)
 	}
 	defer d.Close()
 	return infoOf(name, st), nil
 }
 
-// find opens the folder of a blob and describes the blob's file. The caller
+// findFile opens the folder of a blob and describes the blob's file. The caller
 // closes the folder.
-func (b *Backend) find(ctx context.Context, name string) (*os.File, *unix.Stat_t, error) {
+func (b *Backend) findFile(ctx context.Context, name string) (*os.File, *unix.Stat_t, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
 
-	d, err := b.open(folderOf(name))
+	d, err := b.openFolder(folderOf(name))
 	if err != nil {
 		return nil, nil, err
 	}

@@ -17,9 +17,9 @@ import (
 // maxReason limits the text of a server's reason, in bytes.
 const maxReason = 600
 
-// failure converts an error of the driver to one of package remote. ctx is the
+// convertError converts an error of the driver to one of package remote. ctx is the
 // caller's context.
-func (b *Backend) failure(ctx context.Context, op, name string, err error) error {
+func (b *Backend) convertError(ctx context.Context, op, name string, err error) error {
 	e := &remote.Error{Op: op, Name: name}
 	if e.Err = ctx.Err(); e.Err != nil {
 		return e
@@ -30,7 +30,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, err error) error
 	}
 
 	e.Kind = b.kindOf(err)
-	text := b.clean(err.Error())
+	text := b.cleanText(err.Error())
 	if e.Kind == remote.ErrCertificate {
 		_, reason, _ := strings.Cut(text, "x509: ")
 		reason, _, _ = strings.Cut(reason, " }")
@@ -119,9 +119,9 @@ func (b *Backend) kindOf(err error) error {
 	return nil
 }
 
-// clean returns a text of the driver or the server that is safe to show: one
+// cleanText returns a text of the driver or the server that is safe to show: one
 // short line of printable characters without secrets.
-func (b *Backend) clean(text string) string {
+func (b *Backend) cleanText(text string) string {
 	secrets := slices.DeleteFunc(slices.Clone(b.secrets), func(s string) bool { return s == "" })
 	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) }) // one may be part of another
 	for _, secret := range secrets {

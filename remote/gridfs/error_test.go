@@ -27,7 +27,7 @@ func openFake(t testing.TB, f *fakeServer, options string) *Backend {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { b.Close() })
-	b.hide(secret)
+	b.hideSecret(secret)
 	return b
 }
 

@@ -85,7 +85,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 		if lookup, ok := errors.AsType[*net.DNSError](err); ok && !lookup.IsNotFound {
 			kind = remote.ErrTemporary
 		}
-		return nil, &remote.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %s", remote.Redact(rawURL), b.clean(err.Error()))}
+		return nil, &remote.Error{Op: "open", Kind: kind, Err: fmt.Errorf("%s: %s", remote.Redact(rawURL), b.cleanText(err.Error()))}
 	}
 	if err := l.checkAuth(o); err != nil {
 		return nil, openError(rawURL, err)
@@ -102,7 +102,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, monitor *event.Com
 
 	o.SetMonitor(monitor)
 	if b.client, err = mongo.Connect(o); err != nil {
-		return nil, b.failure(ctx, "open", "", err)
+		return nil, b.convertError(ctx, "open", "", err)
 	}
 
 	return b, nil
@@ -121,7 +121,7 @@ func (b *Backend) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), endTime)
 	defer cancel()
 	if err := b.client.Disconnect(ctx); err != nil && !errors.Is(err, mongo.ErrClientDisconnected) {
-		return b.failure(ctx, "close", "", err)
+		return b.convertError(ctx, "close", "", err)
 	}
 	return nil
 }
@@ -135,9 +135,9 @@ type collections struct {
 	indexed atomic.Bool // the indexes exist
 }
 
-// begin prepares a call. Every method calls it first. Check is the problem
+// beginCall prepares a call. Every method calls it first. Check is the problem
 // with the name, or nil.
-func (b *Backend) begin(ctx context.Context, op, name string, check error) (*collections, error) {
+func (b *Backend) beginCall(ctx context.Context, op, name string, check error) (*collections, error) {
 	if check != nil {
 		return nil, check
 	}
@@ -153,7 +153,7 @@ func (b *Backend) begin(ctx context.Context, op, name string, check error) (*col
 	defer cancel()
 	hello, err := b.client.Database(b.database).RunCommand(short, bson.D{{Key: "hello", Value: 1}}).Raw()
 	if err != nil {
-		return nil, b.failure(ctx, op, name, err)
+		return nil, b.convertError(ctx, op, name, err)
 	}
 
 	b.opened.CompareAndSwap(nil, b.collections(isAlone(hello)))
@@ -226,7 +226,7 @@ func parseLocation(rawURL string, getenv func(string) string) (*location, error)
 		case "chunksize":
 			l.chunkSize, err = chunkSizeOf(value)
 		case "authmechanismproperties", "tlscertificatekeyfilepassword", "sslclientcertificatekeypassword":
-			l.hide(value)
+			l.hideSecret(value)
 			fallthrough
 		default:
 			others = append(others, part)
@@ -279,8 +279,8 @@ func chunkSizeOf(value string) (int32, error) {
 	return int32(n), nil
 }
 
-// hide adds a secret, escaped as in a URL, to the texts that must not be shown.
-func (l *location) hide(escaped string) {
+// hideSecret adds a secret, escaped as in a URL, to the texts that must not be shown.
+func (l *location) hideSecret(escaped string) {
 	l.secrets = append(l.secrets, escaped)
 	plain, err := url.PathUnescape(escaped)
 	if err != nil {
@@ -313,7 +313,7 @@ func (l *location) signIn(authority string, getenv func(string) string) (string,
 	name, password := getenv("KIST_MONGODB_USERNAME"), getenv("KIST_MONGODB_PASSWORD")
 	user, own, hasPassword := strings.Cut(authority[:max(at, 0)], ":")
 	if hasPassword {
-		l.hide(own)
+		l.hideSecret(own)
 		return authority, nil
 	}
 
@@ -330,7 +330,7 @@ func (l *location) signIn(authority string, getenv func(string) string) (string,
 	}
 
 	if user == "" {
-		user = escape(name)
+		user = escapeURL(name)
 	}
 	if user == "" {
 		return hosts, nil
@@ -339,8 +339,8 @@ func (l *location) signIn(authority string, getenv func(string) string) (string,
 		return user + "@" + hosts, nil
 	}
 
-	password = escape(password)
-	l.hide(password)
+	password = escapeURL(password)
+	l.hideSecret(password)
 	return user + ":" + password + "@" + hosts, nil
 }
 
@@ -394,5 +394,5 @@ func withPort(host string) string {
 	return host + ":27017"
 }
 
-// escape escapes all special characters of a URL.
-func escape(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+// escapeURL escapes all special characters of a URL.
+func escapeURL(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }

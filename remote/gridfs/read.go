@@ -31,7 +31,7 @@ type file struct {
 // Get implements [remote.Blobs]. It reads only the chunks with wanted bytes.
 // Each of these must exist once and have the right length.
 func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (int, error) {
-	c, err := b.begin(ctx, "get", name, remote.CheckName(name))
+	c, err := b.beginCall(ctx, "get", name, remote.CheckName(name))
 	if err != nil {
 		return 0, err
 	}
@@ -39,7 +39,7 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 		return 0, &remote.Error{Op: "get", Name: name, Err: errors.New("negative offset")}
 	}
 	if remote.IsRecord(name) {
-		data, err := b.record(ctx, c, name)
+		data, err := b.readRecord(ctx, c, name)
 		if err != nil {
 			return 0, err
 		}
@@ -48,21 +48,21 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 
 	f, known := b.remembered(name)
 	if !known || off > f.length-int64(len(p)) || len(p) == 0 { // the length must be up to date
-		if f, err = b.file(ctx, c, "get", name); err != nil {
+		if f, err = b.readFileDocument(ctx, c, "get", name); err != nil {
 			return 0, err
 		}
 	}
 
 	for {
-		n, err := c.read(ctx, name, f, p, off)
+		n, err := c.readChunks(ctx, name, f, p, off)
 		if err == nil {
 			return n, nil
 		}
 		damage, ok := errors.AsType[*damageError](err)
 		if !ok {
-			return 0, b.failure(ctx, "get", name, err)
+			return 0, b.convertError(ctx, "get", name, err)
 		}
-		now, err := b.file(ctx, c, "get", name) // the blob may have been deleted meanwhile
+		now, err := b.readFileDocument(ctx, c, "get", name) // the blob may have been deleted meanwhile
 		if err != nil {
 			return 0, err
 		}
@@ -78,15 +78,17 @@ type damageError struct{ text string }
 
 func (e *damageError) Error() string { return e.text }
 
-func damaged(format string, args ...any) error { return &damageError{fmt.Sprintf(format, args...)} }
+func damagedError(format string, args ...any) error {
+	return &damageError{fmt.Sprintf(format, args...)}
+}
 
-// read reads from the chunks of a stored file.
-func (c *collections) read(ctx context.Context, name string, f file, p []byte, off int64) (n int, err error) {
+// readChunks reads from the chunks of a stored file.
+func (c *collections) readChunks(ctx context.Context, name string, f file, p []byte, off int64) (n int, err error) {
 	if off >= f.length || len(p) == 0 {
 		return 0, nil
 	}
 	if f.chunkSize <= 0 {
-		return 0, damaged("the size of its chunks is %d", f.chunkSize)
+		return 0, damagedError("the size of its chunks is %d", f.chunkSize)
 	}
 
 	p = p[:min(int64(len(p)), f.length-off)]
@@ -108,11 +110,11 @@ func (c *collections) read(ctx context.Context, name string, f file, p []byte, o
 		size := min(f.chunkSize, f.length-i*f.chunkSize)
 		switch {
 		case !isNumber || i < want:
-			return 0, damaged("chunk %d of %d is there twice", i, all)
+			return 0, damagedError("chunk %d of %d is there twice", i, all)
 		case i > want:
-			return 0, damaged("chunk %d of %d is missing", want, all)
+			return 0, damagedError("chunk %d of %d is missing", want, all)
 		case !isBinary || int64(len(data)) != size:
-			return 0, damaged("chunk %d of %d has %d bytes instead of %d", i, all, len(data), size)
+			return 0, damagedError("chunk %d of %d has %d bytes instead of %d", i, all, len(data), size)
 		}
 		n += copy(p[n:], data[max(0, off-i*f.chunkSize):])
 		want++
@@ -121,7 +123,7 @@ func (c *collections) read(ctx context.Context, name string, f file, p []byte, o
 		return 0, err
 	}
 	if want <= last {
-		return 0, damaged("chunk %d of %d is missing", want, all)
+		return 0, damagedError("chunk %d of %d is missing", want, all)
 	}
 
 	return n, nil
@@ -129,11 +131,11 @@ func (c *collections) read(ctx context.Context, name string, f file, p []byte, o
 
 // Stat implements [remote.Blobs].
 func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
-	c, err := b.begin(ctx, "stat", name, remote.CheckName(name))
+	c, err := b.beginCall(ctx, "stat", name, remote.CheckName(name))
 	if err != nil {
 		return remote.Info{}, err
 	}
-	f, err := b.file(ctx, c, "stat", name)
+	f, err := b.readFileDocument(ctx, c, "stat", name)
 	if err != nil {
 		return remote.Info{}, err
 	}
@@ -145,12 +147,12 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 // blob.
 var infoFields = bson.D{{Key: "length", Value: 1}, {Key: "chunkSize", Value: 1}, {Key: "uploadDate", Value: 1}}
 
-// file reads the files document of a blob, or the document of a record, and
+// readFileDocument reads the files document of a blob, or the document of a record, and
 // remembers it.
-func (b *Backend) file(ctx context.Context, c *collections, op, name string) (file, error) {
+func (b *Backend) readFileDocument(ctx context.Context, c *collections, op, name string) (file, error) {
 	doc, err := b.findOne(ctx, c, op, name, infoFields)
 	if err != nil {
-		b.forget(name)
+		b.forgetFile(name)
 		return file{}, err
 	}
 
@@ -176,7 +178,7 @@ func (b *Backend) remembered(name string) (file, bool) {
 	return f, ok
 }
 
-func (b *Backend) forget(name string) {
+func (b *Backend) forgetFile(name string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.known, name)
@@ -198,8 +200,8 @@ func fileOf(doc bson.Raw) file {
 	return f
 }
 
-// record reads the bytes of a record.
-func (b *Backend) record(ctx context.Context, c *collections, name string) ([]byte, error) {
+// readRecord reads the bytes of a record.
+func (b *Backend) readRecord(ctx context.Context, c *collections, name string) ([]byte, error) {
 	doc, err := b.findOne(ctx, c, "get", name, bson.D{{Key: "length", Value: 1}, {Key: "data", Value: 1}})
 	if err != nil {
 		return nil, err
@@ -225,7 +227,7 @@ func (b *Backend) findOne(ctx context.Context, c *collections, op, name string, 
 		return nil, &remote.Error{Op: op, Name: name, Kind: remote.ErrNotFound}
 	}
 	if err != nil {
-		return nil, b.failure(ctx, op, name, err)
+		return nil, b.convertError(ctx, op, name, err)
 	}
 	return doc, nil
 }
@@ -259,7 +261,7 @@ func (b *Backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info
 // ListAfter is List without the names up to and including after.
 func (b *Backend) ListAfter(ctx context.Context, prefix, after string) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
-		c, err := b.begin(ctx, "list", prefix, remote.CheckPrefix(prefix))
+		c, err := b.beginCall(ctx, "list", prefix, remote.CheckPrefix(prefix))
 		if err != nil {
 			yield(remote.Info{}, err)
 			return
@@ -275,9 +277,9 @@ func (b *Backend) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 			defer s.close(ctx)
 		}
 		for {
-			next, err := first(ctx, sources, after)
+			next, err := firstSource(ctx, sources, after)
 			if err != nil {
-				yield(remote.Info{}, b.failure(ctx, "list", prefix, err))
+				yield(remote.Info{}, b.convertError(ctx, "list", prefix, err))
 				return
 			}
 			if next == nil || !yield(next.info, nil) {
@@ -313,11 +315,11 @@ type source struct {
 	info   remote.Info // the next entry; none if it has no name
 }
 
-// first returns the source with the smallest next entry, or nil.
-func first(ctx context.Context, sources []*source, after string) (*source, error) {
+// firstSource returns the source with the smallest next entry, or nil.
+func firstSource(ctx context.Context, sources []*source, after string) (*source, error) {
 	var first *source
 	for _, s := range sources {
-		if err := s.fill(ctx, after); err != nil {
+		if err := s.fillNext(ctx, after); err != nil {
 			return nil, err
 		}
 		if !s.ended && (first == nil || s.info.Name < first.info.Name) {
@@ -327,8 +329,8 @@ func first(ctx context.Context, sources []*source, after string) (*source, error
 	return first, nil
 }
 
-// fill reads the next entry, unless it was read already.
-func (s *source) fill(ctx context.Context, after string) (err error) {
+// fillNext reads the next entry, unless it was read already.
+func (s *source) fillNext(ctx context.Context, after string) (err error) {
 	if s.cursor == nil {
 		s.cursor, err = s.in.Find(ctx, s.filter, options.Find().SetSort(bson.D{{Key: "_id", Value: 1}}).SetProjection(infoFields))
 		if err != nil {

@@ -230,7 +230,7 @@ func TestOtherClients(t *testing.T) {
 		if _, err := b.opened.Load().files.UpdateOne(ctx, byID("packs/b"), bson.D{{Key: "$set", Value: set}}); err != nil {
 			t.Fatal(err)
 		}
-		b.forget("packs/b")
+		b.forgetFile("packs/b")
 		wantGet(t, b, "packs/b", 500, 20000, data[500:])
 	}
 }

@@ -23,28 +23,28 @@ const batchSize = 2 << 20
 // Put implements [remote.Blobs]. It holds one batch of the body in memory, and
 // the driver's copies of it.
 func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
-	c, err := b.begin(ctx, "put", name, remote.CheckBlob(name))
+	c, err := b.beginCall(ctx, "put", name, remote.CheckBlob(name))
 	if err != nil {
 		return err
 	}
 	if err := c.makeIndexes(ctx); err != nil {
-		return b.failure(ctx, "put", name, err)
+		return b.convertError(ctx, "put", name, err)
 	}
 
-	closing, err := b.upload(ctx, c, name, body, size)
+	closing, err := b.uploadBody(ctx, c, name, body, size)
 	switch {
 	case err == nil:
 		return nil
 	case mongo.IsDuplicateKeyError(err): // another upload owns the chunks
 	default:
-		b.abort(ctx, c, name, size, closing)
+		b.abortUpload(ctx, c, name, size, closing)
 	}
 
 	if local, ok := errors.AsType[*bodyError](err); ok {
 		return &remote.Error{Op: "put", Name: name, Err: local.err}
 	}
 
-	return b.failure(ctx, "put", name, err)
+	return b.convertError(ctx, "put", name, err)
 }
 
 // bodyError is an error of reading the body, not of the store.
@@ -52,10 +52,10 @@ type bodyError struct{ err error }
 
 func (e *bodyError) Error() string { return e.err.Error() }
 
-// upload stores a body as the specification of GridFS requires: first its
+// uploadBody stores a body as the specification of GridFS requires: first its
 // chunks, then the files document. With an error, closing means that the files
 // document may have been sent.
-func (b *Backend) upload(ctx context.Context, c *collections, name string, body io.ReaderAt, size int64) (closing bool, err error) {
+func (b *Backend) uploadBody(ctx context.Context, c *collections, name string, body io.ReaderAt, size int64) (closing bool, err error) {
 	batch := max(1, batchSize/int64(b.chunkSize)) * int64(b.chunkSize)
 	buf := make([]byte, min(size, batch)) // reused, because the driver copies it before it returns
 	docs := make([]bson.D, 0, b.chunksIn(int64(len(buf))))
@@ -84,7 +84,7 @@ func (b *Backend) upload(ctx context.Context, c *collections, name string, body 
 	}
 
 	if size > batch {
-		if err := b.confirm(ctx, c, name, size); err != nil {
+		if err := b.confirmChunks(ctx, c, name, size); err != nil {
 			return false, err
 		}
 	}
@@ -100,12 +100,12 @@ func (b *Backend) upload(ctx context.Context, c *collections, name string, body 
 	return true, err
 }
 
-// confirm checks that all chunks of a blob exist, if they were sent in several
+// confirmChunks checks that all chunks of a blob exist, if they were sent in several
 // batches. While the upload waited between batches, remote gc may have taken
 // the first chunks for orphans, marked the name for deletion and deleted them.
 // Then the upload must fail. If gc does so later, no root may refer to the
 // name any more.
-func (b *Backend) confirm(ctx context.Context, c *collections, name string, size int64) error {
+func (b *Backend) confirmChunks(ctx context.Context, c *collections, name string, size int64) error {
 	have, err := c.chunks.CountDocuments(ctx, chunksOf(name))
 	if err != nil {
 		return err
@@ -116,11 +116,11 @@ func (b *Backend) confirm(ctx context.Context, c *collections, name string, size
 	return nil
 }
 
-// abort deletes the chunks of a failed upload, but not those of a stored file.
+// abortUpload deletes the chunks of a failed upload, but not those of a stored file.
 // If the files document may have been sent and all chunks exist, the blob may
 // still appear. Then abort keeps the chunks: they belong to an intact blob, or
 // Orphans will list them.
-func (b *Backend) abort(ctx context.Context, c *collections, name string, size int64, closing bool) {
+func (b *Backend) abortUpload(ctx context.Context, c *collections, name string, size int64, closing bool) {
 	limit := answerTime
 	if ctx.Err() != nil {
 		limit = b.endTime
@@ -152,7 +152,7 @@ const deletePasses = 3
 
 // Create implements [remote.Creator]. It relies on the unique _id.
 func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
-	c, err := b.begin(ctx, "create", name, remote.CheckRecord(name, len(data)))
+	c, err := b.beginCall(ctx, "create", name, remote.CheckRecord(name, len(data)))
 	if err != nil {
 		return err
 	}
@@ -160,7 +160,7 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	defer cancel()
 	_, err = c.roots.InsertOne(short, b.recordDocument(name, data))
 	if err != nil {
-		return b.failure(ctx, "create", name, err)
+		return b.convertError(ctx, "create", name, err)
 	}
 	return nil
 }
@@ -177,38 +177,38 @@ func (b *Backend) recordDocument(name string, data []byte) bson.D {
 
 // Replace implements [remote.Replacer].
 func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
-	c, err := b.begin(ctx, "replace", name, remote.CheckRecord(name, len(data)))
+	c, err := b.beginCall(ctx, "replace", name, remote.CheckRecord(name, len(data)))
 	if err != nil {
 		return err
 	}
 	if _, err := c.roots.ReplaceOne(ctx, byID(recordID(name)), b.recordDocument(name, data)); err != nil {
-		return b.failure(ctx, "replace", name, err)
+		return b.convertError(ctx, "replace", name, err)
 	}
 	return nil
 }
 
 // Delete implements [remote.Blobs]. It deletes a blob's files document first.
 func (b *Backend) Delete(ctx context.Context, name string) error {
-	c, err := b.begin(ctx, "delete", name, remote.CheckName(name))
+	c, err := b.beginCall(ctx, "delete", name, remote.CheckName(name))
 	if err != nil {
 		return err
 	}
 	if remote.IsRecord(name) {
 		if _, err := c.roots.DeleteOne(ctx, byID(recordID(name))); err != nil {
-			return b.failure(ctx, "delete", name, err)
+			return b.convertError(ctx, "delete", name, err)
 		}
 		return nil
 	}
 
-	b.forget(name)
+	b.forgetFile(name)
 	for range deletePasses {
 		file, err := c.files.DeleteOne(ctx, byID(name))
 		if err != nil {
-			return b.failure(ctx, "delete", name, err)
+			return b.convertError(ctx, "delete", name, err)
 		}
 		chunks, err := c.chunks.DeleteMany(ctx, chunksOf(name))
 		if err != nil {
-			return b.failure(ctx, "delete", name, err)
+			return b.convertError(ctx, "delete", name, err)
 		}
 		if file.DeletedCount > 0 || chunks.DeletedCount == 0 {
 			return nil
@@ -228,7 +228,7 @@ func byID(id any) bson.D { return bson.D{{Key: "_id", Value: id}} }
 // clock. An error is yielded once, with a zero Info, and ends the iteration.
 func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
-		c, err := b.begin(ctx, "list", "", nil)
+		c, err := b.beginCall(ctx, "list", "", nil)
 		if err != nil {
 			yield(remote.Info{}, err)
 			return
@@ -239,7 +239,7 @@ func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
 			bson.D{{Key: "$sort", Value: bson.D{{Key: "_id", Value: 1}}}},
 		}, options.Aggregate().SetAllowDiskUse(true))
 		if err != nil {
-			yield(remote.Info{}, b.failure(ctx, "list", "", err))
+			yield(remote.Info{}, b.convertError(ctx, "list", "", err))
 			return
 		}
 		defer closeCursor(ctx, chunks)
@@ -264,7 +264,7 @@ func (b *Backend) Orphans(ctx context.Context) iter.Seq2[remote.Info, error] {
 			}
 		}
 		if err := chunks.Err(); err != nil {
-			yield(remote.Info{}, b.failure(ctx, "list", "", err))
+			yield(remote.Info{}, b.convertError(ctx, "list", "", err))
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (b *Backend) lastSent(ctx context.Context, c *collections, name string) (se
 		return time.Time{}, false, nil
 	}
 	if err != nil {
-		return time.Time{}, false, b.failure(ctx, "list", name, err)
+		return time.Time{}, false, b.convertError(ctx, "list", name, err)
 	}
 	if id, ok := chunk.Lookup("_id").ObjectIDOK(); ok {
 		sent = id.Timestamp()
@@ -290,8 +290,8 @@ func (b *Backend) lastSent(ctx context.Context, c *collections, name string) (se
 // that name.
 func (b *Backend) isOrphan(ctx context.Context, c *collections, files *source, name string) (bool, error) {
 	for {
-		if err := files.fill(ctx, ""); err != nil {
-			return false, b.failure(ctx, "list", "", err)
+		if err := files.fillNext(ctx, ""); err != nil {
+			return false, b.convertError(ctx, "list", "", err)
 		}
 		if files.ended || files.info.Name > name {
 			break
@@ -303,7 +303,7 @@ func (b *Backend) isOrphan(ctx context.Context, c *collections, files *source, n
 		}
 	}
 
-	_, err := b.file(ctx, c, "list", name) // the upload may have ended since
+	_, err := b.readFileDocument(ctx, c, "list", name) // the upload may have ended since
 	if errors.Is(err, remote.ErrNotFound) {
 		return true, nil
 	}

@@ -61,7 +61,7 @@ func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 		if err != nil {
 			return 0, err
 		}
-		if err := b.down.wait(ctx, int64(k)); err != nil {
+		if err := b.down.waitFor(ctx, int64(k)); err != nil {
 			return 0, err
 		}
 		n += k
@@ -73,7 +73,7 @@ func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 
 func (b *backend) Create(ctx context.Context, name string, data []byte) error {
 	if b.up != nil {
-		if err := b.up.wait(ctx, int64(len(data))); err != nil {
+		if err := b.up.waitFor(ctx, int64(len(data))); err != nil {
 			return err
 		}
 	}
@@ -89,7 +89,7 @@ func (b *backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 		return err
 	}
 	b.unsent.Store(max(m.passes-1, 0))
-	_ = b.up.wait(ctx, size-m.paid) // the blob is stored, whatever becomes of ctx
+	_ = b.up.waitFor(ctx, size-m.paid) // the blob is stored, whatever becomes of ctx
 	return nil
 }
 
@@ -114,7 +114,7 @@ func (m *meteredBody) ReadAt(p []byte, off int64) (n int, err error) {
 	}
 	for n < len(p) && err == nil {
 		piece := p[n:min(len(p), n+m.meter.Burst())]
-		if err := m.meter.wait(m.ctx, int64(len(piece))); err != nil {
+		if err := m.meter.waitFor(m.ctx, int64(len(piece))); err != nil {
 			return n, err
 		}
 		m.paid += int64(len(piece))
@@ -137,8 +137,8 @@ func newMeter(perSecond int64) *meter {
 	return &meter{rate.NewLimiter(rate.Limit(perSecond), max(int(perSecond/8), minBurst))}
 }
 
-// wait waits until n more bytes are within the limit.
-func (m *meter) wait(ctx context.Context, n int64) error {
+// waitFor waits until n more bytes are within the limit.
+func (m *meter) waitFor(ctx context.Context, n int64) error {
 	for n > 0 {
 		k := min(n, int64(m.Burst()))
 		if err := m.WaitN(noDeadline{ctx}, int(k)); err != nil {

@@ -36,39 +36,39 @@ type Index struct {
 func OpenIndex(r io.ReaderAt, size int64) (*Index, error) {
 	const least = remote.HeaderSize + indexTrailerSize
 	if size < least+keys.Size(0) {
-		return nil, damage(Name{}, "size", fmt.Errorf("%d bytes are too few", size))
+		return nil, damageIn(Name{}, "size", fmt.Errorf("%d bytes are too few", size))
 	}
 
 	var header [remote.HeaderSize]byte
 	if err := readFull(r, header[:], 0); err != nil {
-		return nil, damage(Name{}, "header", err)
+		return nil, damageIn(Name{}, "header", err)
 	}
 	if err := remote.CheckHeader(header[:], remote.TypeIndex); err != nil {
-		return nil, damage(Name{}, "header", err)
+		return nil, damageIn(Name{}, "header", err)
 	}
 
 	var trailer [indexTrailerSize]byte
 	if err := readFull(r, trailer[:], size-indexTrailerSize); err != nil {
-		return nil, damage(Name{}, "trailer", err)
+		return nil, damageIn(Name{}, "trailer", err)
 	}
 
 	table := int64(binary.BigEndian.Uint32(trailer[:])) * infoSize
 	switch {
 	case string(trailer[8:]) != indexMagic:
-		return nil, damage(Name{}, "trailer", errEnd)
+		return nil, damageIn(Name{}, "trailer", errEnd)
 	case table > size-least-keys.Size(0):
-		return nil, damage(Name{}, "trailer", fmt.Errorf("%d packs in %d bytes", table/infoSize, size))
+		return nil, damageIn(Name{}, "trailer", fmt.Errorf("%d packs in %d bytes", table/infoSize, size))
 	}
 
 	packs, err := readPacks(r, int(table), trailer[:])
 	if err != nil {
-		return nil, damage(Name{}, "packs", err)
+		return nil, damageIn(Name{}, "packs", err)
 	}
 
 	length := size - least - table
 	x, err := keys.Open(io.NewSectionReader(r, remote.HeaderSize+table, length), length)
 	if err != nil {
-		return nil, damage(Name{}, "index", err)
+		return nil, damageIn(Name{}, "index", err)
 	}
 
 	return &Index{packs: packs, keys: x}, nil
@@ -88,7 +88,7 @@ func readPacks(r io.ReaderAt, size int, trailer []byte) ([]Info, error) {
 	for i := range packs {
 		b := table[i*infoSize:]
 		packs[i] = Info{Name: Name(b[:nameSize]), Size: binary.BigEndian.Uint32(b[nameSize:])}
-		if err := packs[i].check(); err != nil {
+		if err := packs[i].checkInfo(); err != nil {
 			return nil, err
 		}
 		if i > 0 && packs[i-1].Name.Compare(packs[i].Name) >= 0 {
@@ -130,26 +130,26 @@ func (x *Index) Find(key object.Key) (Entry, bool, error) {
 func (x *Index) Search(key object.Key) (Entry, int, error) {
 	rec, ok, err := x.keys.Find(key)
 	if err != nil {
-		return Entry{}, -1, damage(Name{}, "index", err)
+		return Entry{}, -1, damageIn(Name{}, "index", err)
 	}
 	if !ok {
 		return Entry{}, -1, nil
 	}
-	e, err := x.entry(rec)
+	e, err := x.entryOf(rec)
 	if err != nil {
 		return Entry{}, -1, err
 	}
 	return e, rec.Index, nil
 }
 
-// entry returns the entry of a record.
-func (x *Index) entry(rec keys.Record) (Entry, error) {
+// entryOf returns the entry of a record.
+func (x *Index) entryOf(rec keys.Record) (Entry, error) {
 	if int64(rec.File) >= int64(len(x.packs)) {
-		return Entry{}, damage(Name{}, "entry", fmt.Errorf("%s is in pack number %d of %d", rec.Key, rec.File, len(x.packs)))
+		return Entry{}, damageIn(Name{}, "entry", fmt.Errorf("%s is in pack number %d of %d", rec.Key, rec.File, len(x.packs)))
 	}
 	e := entryOf(rec, x.packs[rec.File])
-	if err := e.check(); err != nil {
-		return Entry{}, damage(Name{}, "entry", fmt.Errorf("%s: %w", rec.Key, err))
+	if err := e.checkEntry(); err != nil {
+		return Entry{}, damageIn(Name{}, "entry", fmt.Errorf("%s: %w", rec.Key, err))
 	}
 	return e, nil
 }
@@ -160,10 +160,10 @@ func (x *Index) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for rec, err := range x.keys.All() {
 			if err != nil {
-				yield(Entry{}, damage(Name{}, "index", err))
+				yield(Entry{}, damageIn(Name{}, "index", err))
 				return
 			}
-			if e, err := x.entry(rec); !yield(e, err) || err != nil {
+			if e, err := x.entryOf(rec); !yield(e, err) || err != nil {
 				return
 			}
 		}
@@ -174,7 +174,7 @@ func (x *Index) All() iter.Seq2[Entry, error] {
 // found. The error matches [ErrDamaged].
 func (x *Index) Verify() error {
 	if err := x.keys.Verify(); err != nil {
-		return damage(Name{}, "index", err)
+		return damageIn(Name{}, "index", err)
 	}
 	for _, err := range x.All() {
 		if err != nil {
@@ -203,7 +203,7 @@ func writeIndex(w io.Writer, entries []Entry) error {
 	if err != nil {
 		return err
 	}
-	return merge(w, packs, slices.Values(entries))
+	return writeMerged(w, packs, slices.Values(entries))
 }
 
 // packsOf checks entries and returns their packs, sorted by name.
@@ -211,7 +211,7 @@ func packsOf(entries []Entry) ([]Info, error) {
 	sizes := map[Name]uint32{}
 	for i := range entries {
 		e := &entries[i]
-		if err := e.check(); err != nil {
+		if err := e.checkEntry(); err != nil {
 			return nil, fmt.Errorf("%s: %w", e.Key, err)
 		}
 		if size, ok := sizes[e.Pack.Name]; !ok {

@@ -19,7 +19,7 @@ import (
 func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) error {
 	slices.SortFunc(packs, func(a, b Info) int { return a.Name.Compare(b.Name) })
 	for i, p := range packs {
-		if err := p.check(); err != nil {
+		if err := p.checkInfo(); err != nil {
 			return fmt.Errorf("merge pack indexes: %w", err)
 		}
 		if i > 0 && p.Name == packs[i-1].Name {
@@ -28,7 +28,7 @@ func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) e
 	}
 
 	var failed error
-	err := merge(w, packs, func(yield func(Entry) bool) { failed = merged(sources, yield) })
+	err := writeMerged(w, packs, func(yield func(Entry) bool) { failed = mergeSources(sources, yield) })
 	if failed != nil {
 		err = failed
 	}
@@ -39,10 +39,10 @@ func MergeIndex(w io.Writer, packs []Info, sources ...iter.Seq2[Entry, error]) e
 	return nil
 }
 
-// merge writes an index file of packs and entries, both sorted. It leaves out
+// writeMerged writes an index file of packs and entries, both sorted. It leaves out
 // entries of other packs. Of several entries with one key, it writes the
 // first.
-func merge(w io.Writer, packs []Info, entries iter.Seq[Entry]) error {
+func writeMerged(w io.Writer, packs []Info, entries iter.Seq[Entry]) error {
 	head, tail := appendPacks(remote.AppendHeader(nil, remote.TypeIndex, remote.Version1), packs)
 	if _, err := w.Write(head); err != nil {
 		return err
@@ -73,8 +73,8 @@ func merge(w io.Writer, packs []Info, entries iter.Seq[Entry]) error {
 	return err
 }
 
-// merged yields the entries of all sources, sorted by key.
-func merged(sources []iter.Seq2[Entry, error], yield func(Entry) bool) error {
+// mergeSources yields the entries of all sources, sorted by key.
+func mergeSources(sources []iter.Seq2[Entry, error], yield func(Entry) bool) error {
 	var queue byNextKey
 	for _, s := range sources {
 		next, stop := iter.Pull2(s)

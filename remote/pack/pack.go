@@ -61,7 +61,7 @@ type Info struct {
 	Size uint32 // bytes of the whole pack, at most MaxSize
 }
 
-func (i Info) check() error {
+func (i Info) checkInfo() error {
 	if i.Name.IsZero() {
 		return errors.New("a pack without a name")
 	}
@@ -80,10 +80,10 @@ type Entry struct {
 	Raw    uint32 // bytes of the object
 }
 
-// check refuses impossible entries, so that nothing is allocated or read for
+// checkEntry refuses impossible entries, so that nothing is allocated or read for
 // them.
-func (e *Entry) check() error {
-	if err := e.Pack.check(); err != nil {
+func (e *Entry) checkEntry() error {
+	if err := e.Pack.checkInfo(); err != nil {
 		return err
 	}
 	if err := checkValue(e.Key.Kind, int(e.Stored), int(e.Raw)); err != nil {
@@ -121,19 +121,19 @@ func checkValue(kind object.Kind, stored, raw int) error {
 // ID, but not its form. The result may share memory with value. An error is an
 // [*object.CorruptError]. Decode refuses near patches: use [Values] for these.
 func Decode(e Entry, value []byte) ([]byte, error) {
-	data, err := decode(&e, value)
+	data, err := decodeValue(&e, value)
 	if err != nil {
-		return nil, e.corrupt(err)
+		return nil, e.corruptError(err)
 	}
 	return data, nil
 }
 
-// corrupt returns the error for a damaged object of e.
-func (e *Entry) corrupt(err error) error {
+// corruptError returns the error for a damaged object of e.
+func (e *Entry) corruptError(err error) error {
 	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
 }
 
-func decode(e *Entry, value []byte) ([]byte, error) {
+func decodeValue(e *Entry, value []byte) ([]byte, error) {
 	if err := e.checkStored(value); err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func decode(e *Entry, value []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return data, e.verify(data)
+	return data, e.verifyObject(data)
 }
 
 // checkStored checks that value can be the stored value of e.
@@ -155,8 +155,8 @@ func (e *Entry) checkStored(value []byte) error {
 	return nil
 }
 
-// verify checks that data is the object of e.
-func (e *Entry) verify(data []byte) error {
+// verifyObject checks that data is the object of e.
+func (e *Entry) verifyObject(data []byte) error {
 	if object.Sum(data) != e.Key.ID {
 		return errors.New("the bytes do not have this hash")
 	}
@@ -180,9 +180,9 @@ func decodePlain(value []byte, raw int) ([]byte, error) {
 // the entries in a root. The error also matches [remote.ErrNewerFormat] if that is the cause.
 var ErrDamaged = errors.New("damaged pack, or index of packs")
 
-// damage returns the error for damage in a part of a pack: its size, header, trailer,
+// damageIn returns the error for damage in a part of a pack: its size, header, trailer,
 // packs, index or entry. A zero name stands for an index file.
-func damage(name Name, part string, err error) error {
+func damageIn(name Name, part string, err error) error {
 	what := "pack index"
 	if !name.IsZero() {
 		what = "pack " + name.String()
@@ -258,15 +258,15 @@ type block struct {
 	Part
 }
 
-// value returns n bytes of a pack at off, if they are cached.
-func (b *blocks) value(pack Name, off int64, n int) ([]byte, bool) {
+// cachedValue returns n bytes of a pack at off, if they are cached.
+func (b *blocks) cachedValue(pack Name, off int64, n int) ([]byte, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, kept := range b.recent {
 		if kept.pack != pack {
 			continue
 		}
-		if value, ok := kept.value(off, n); ok {
+		if value, ok := kept.heldValue(off, n); ok {
 			copy(b.recent[1:i+1], b.recent[:i])
 			b.recent[0] = kept
 			return value, true
@@ -276,15 +276,15 @@ func (b *blocks) value(pack Name, off int64, n int) ([]byte, bool) {
 	return nil, false
 }
 
-// put caches a part of a pack. Its bytes must not change afterwards.
-func (b *blocks) put(pack Name, p Part) {
+// putPart caches a part of a pack. Its bytes must not change afterwards.
+func (b *blocks) putPart(pack Name, p Part) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.recent = slices.Insert(b.recent[:min(len(b.recent), maxBlocks-1)], 0, block{pack, p})
 }
 
-// forget drops the cached parts of a pack.
-func (b *blocks) forget(pack Name) {
+// dropPack drops the cached parts of a pack.
+func (b *blocks) dropPack(pack Name) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.recent = slices.DeleteFunc(b.recent, func(kept block) bool { return kept.pack == pack })
@@ -314,15 +314,15 @@ func AppendEntries(dst []byte, entries []Entry) []byte {
 // key. The error matches [ErrDamaged] if AppendEntries cannot have written
 // data. Memory is bounded by the size of data.
 func ParseEntries(info Info, data []byte) ([]Entry, error) {
-	if err := info.check(); err != nil {
-		return nil, damage(info.Name, "size", err)
+	if err := info.checkInfo(); err != nil {
+		return nil, damageIn(info.Name, "size", err)
 	}
 
 	entries := make([]Entry, 0, len(data)/minInline)
 	for pos := uint64(remote.HeaderSize); len(data) > 0; {
 		e, rest, err := parseEntry(info, data, pos)
 		if err != nil {
-			return nil, damage(info.Name, "entry", err)
+			return nil, damageIn(info.Name, "entry", err)
 		}
 		entries, data = append(entries, e), rest
 		pos = uint64(e.Offset) + uint64(e.Stored)
@@ -331,7 +331,7 @@ func ParseEntries(info Info, data []byte) ([]Entry, error) {
 	slices.SortFunc(entries, func(a, b Entry) int { return a.Key.Compare(b.Key) })
 	for i := 1; i < len(entries); i++ {
 		if entries[i].Key == entries[i-1].Key {
-			return nil, damage(info.Name, "entry", errTwice)
+			return nil, damageIn(info.Name, "entry", errTwice)
 		}
 	}
 
@@ -366,5 +366,5 @@ func parseEntry(info Info, data []byte, pos uint64) (e Entry, rest []byte, err e
 	}
 
 	e.Offset, e.Stored, e.Raw = uint32(pos+numbers[0]), uint32(numbers[1]), uint32(numbers[2])
-	return e, data, e.check()
+	return e, data, e.checkEntry()
 }

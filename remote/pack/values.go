@@ -21,8 +21,8 @@ type Part struct {
 	Data []byte
 }
 
-// value returns n bytes of the pack at off, if p has all of them.
-func (p Part) value(off int64, n int) ([]byte, bool) {
+// heldValue returns n bytes of the pack at off, if p has all of them.
+func (p Part) heldValue(off int64, n int) ([]byte, bool) {
 	at := off - p.Off
 	if at < 0 || at+int64(n) > int64(len(p.Data)) {
 		return nil, false
@@ -78,21 +78,21 @@ func (v *Values) Decode(ctx context.Context, e Entry, value []byte, held Part) (
 // decodePatch is Decode for a near patch.
 func (v *Values) decodePatch(ctx context.Context, e Entry, value []byte, held Part) ([]byte, error) {
 	c := &chain{v: v, e: &e, held: held}
-	data, err := c.object(ctx, value)
+	data, err := c.readObject(ctx, value)
 	switch failed, ok := errors.AsType[*getError](err); {
 	case ok:
 		return nil, fmt.Errorf("read what %s is made from: %w", e.Key, failed.err)
 	case err != nil:
-		v.forget(e.Pack.Name)
-		return nil, e.corrupt(err)
+		v.dropPack(e.Pack.Name)
+		return nil, e.corruptError(err)
 	}
-	c.keep()
+	c.keepBases()
 	return data, nil
 }
 
-// forget drops the cached parts of a pack.
-func (v *Values) forget(name Name) {
-	v.blocks.forget(name)
+// dropPack drops the cached parts of a pack.
+func (v *Values) dropPack(name Name) {
+	v.blocks.dropPack(name)
 	v.bases.Forget(func(p place) bool { return p.pack == name })
 }
 
@@ -114,37 +114,37 @@ type made struct {
 	frame.BaseObject
 }
 
-// keep caches the decoded bases, and the object itself as a base for later
+// keepBases caches the decoded bases, and the object itself as a base for later
 // patches.
-func (c *chain) keep() {
+func (c *chain) keepBases() {
 	for _, m := range c.made {
 		c.v.bases.Put(m.place, m.BaseObject)
 	}
 }
 
-// object returns the object of the entry.
-func (c *chain) object(ctx context.Context, value []byte) ([]byte, error) {
+// readObject returns the object of the entry.
+func (c *chain) readObject(ctx context.Context, value []byte) ([]byte, error) {
 	if err := c.e.checkStored(value); err != nil {
 		return nil, err
 	}
-	b, err := c.patched(ctx, value, int64(c.e.Offset), int(c.e.Raw), 1)
+	b, err := c.applyPatch(ctx, value, int64(c.e.Offset), int(c.e.Raw), 1)
 	if err != nil {
 		return nil, err
 	}
-	return b.Data, c.e.verify(b.Data)
+	return b.Data, c.e.verifyObject(b.Data)
 }
 
-// patched returns the object of raw bytes that the patch in value makes. The
+// applyPatch returns the object of raw bytes that the patch in value makes. The
 // patch begins at off. Patches is its number in the chain, counted from the
 // first.
-func (c *chain) patched(ctx context.Context, value []byte, off int64, raw, patches int) (frame.BaseObject, error) {
+func (c *chain) applyPatch(ctx context.Context, value []byte, off int64, raw, patches int) (frame.BaseObject, error) {
 	n, err := frame.NearBase(value)
 	if err != nil {
 		return frame.BaseObject{}, err
 	}
 
 	from := off - int64(n.Distance)
-	below, err := c.base(ctx, n, from, patches)
+	below, err := c.readBase(ctx, n, from, patches)
 	if err != nil {
 		return frame.BaseObject{}, fmt.Errorf("base at offset %d: %w", from, err)
 	}
@@ -159,9 +159,9 @@ func (c *chain) patched(ctx context.Context, value []byte, off int64, raw, patch
 	return b, nil
 }
 
-// base returns the base whose value begins at off. n describes it. Patches is
+// readBase returns the base whose value begins at off. n describes it. Patches is
 // the number of patches that depend on it.
-func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) (frame.BaseObject, error) {
+func (c *chain) readBase(ctx context.Context, n frame.Near, off int64, patches int) (frame.BaseObject, error) {
 	switch {
 	case off < remote.HeaderSize:
 		return frame.BaseObject{}, errors.New("not among the values")
@@ -177,7 +177,7 @@ func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) 
 		return b, nil
 	}
 
-	value, err := c.stored(ctx, off, n.Stored)
+	value, err := c.readStored(ctx, off, n.Stored)
 	if err != nil {
 		return frame.BaseObject{}, err
 	}
@@ -185,7 +185,7 @@ func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) 
 		if patches == MaxChain {
 			return frame.BaseObject{}, errChain
 		}
-		return c.patched(ctx, value, off, n.Raw, patches+1)
+		return c.applyPatch(ctx, value, off, n.Raw, patches+1)
 	}
 
 	data, err := decodePlain(value, n.Raw)
@@ -202,14 +202,14 @@ func (c *chain) base(ctx context.Context, n frame.Near, off int64, patches int) 
 
 var errChain = fmt.Errorf("more than %d patches hang on each other", MaxChain)
 
-// stored returns n bytes of the pack at off. They must not be changed.
-func (c *chain) stored(ctx context.Context, off int64, n int) ([]byte, error) {
-	if value, ok := c.held.value(off, n); ok {
+// readStored returns n bytes of the pack at off. They must not be changed.
+func (c *chain) readStored(ctx context.Context, off int64, n int) ([]byte, error) {
+	if value, ok := c.held.heldValue(off, n); ok {
 		return value, nil
 	}
 
 	p := c.e.Pack
-	if value, ok := c.v.blocks.value(p.Name, off, n); ok {
+	if value, ok := c.v.blocks.cachedValue(p.Name, off, n); ok {
 		return value, nil
 	}
 
@@ -229,12 +229,12 @@ func (c *chain) stored(ctx context.Context, off int64, n int) ([]byte, error) {
 	}
 
 	block.Data = block.Data[:got]
-	value, ok := block.value(off, n)
+	value, ok := block.heldValue(off, n)
 	if !ok {
 		return nil, fmt.Errorf("the pack ends after %d of %d bytes", block.Off+int64(got), p.Size)
 	}
 	if size > n {
-		c.v.blocks.put(p.Name, block)
+		c.v.blocks.putPart(p.Name, block)
 	}
 
 	return value, nil

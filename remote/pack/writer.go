@@ -91,11 +91,11 @@ func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if err := checkValue(key.Kind, len(value), raw); err != nil {
 		return fmt.Errorf("add to pack: %w", err)
 	}
-	if w.size(1, len(value)) > MaxSize {
+	if w.sizeWith(1, len(value)) > MaxSize {
 		return fmt.Errorf("add to pack: %s of %d bytes does not fit", key, len(value))
 	}
 
-	depth, err := w.append(key, value)
+	depth, err := w.appendValue(key, value)
 	if err != nil {
 		return fmt.Errorf("add to pack: %s: %w", key, err)
 	}
@@ -108,9 +108,9 @@ func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	return nil
 }
 
-// append appends a value to the pack and returns the number of patches in its
+// appendValue appends a value to the pack and returns the number of patches in its
 // chain.
-func (w *Writer) append(key object.Key, value []byte) (depth uint8, err error) {
+func (w *Writer) appendValue(key object.Key, value []byte) (depth uint8, err error) {
 	w.buf = w.buf[:w.values]
 	if frame.IsNear(value) {
 		return 0, errors.New("a near patch names its base by the place in another pack")
@@ -137,17 +137,17 @@ func (w *Writer) append(key object.Key, value []byte) (depth uint8, err error) {
 func (w *Writer) Len() int { return len(w.records) }
 
 // Size returns the size of the pack, in bytes, if it were finished now.
-func (w *Writer) Size() int { return w.size(0, 0) }
+func (w *Writer) Size() int { return w.sizeWith(0, 0) }
 
-// size returns the pack's size with n more objects of stored bytes in total.
-func (w *Writer) size(n, stored int) int {
+// sizeWith returns the pack's size with n more objects of stored bytes in total.
+func (w *Writer) sizeWith(n, stored int) int {
 	return int(SizeOf(len(w.records)+n, int64(w.values-remote.HeaderSize+stored)))
 }
 
 // Full reports whether to finish the pack before a stored value of next bytes
 // is added: it has reached TargetSize, or there is no room.
 func (w *Writer) Full(next int) bool {
-	return w.Len() > 0 && (w.Size() >= TargetSize || w.size(1, next) > MaxSize)
+	return w.Len() > 0 && (w.Size() >= TargetSize || w.sizeWith(1, next) > MaxSize)
 }
 
 // Finish completes the pack and returns it with the entries of its objects,
@@ -208,28 +208,28 @@ const tailSize = 64 << 10
 // Memory is bounded by the size of the pack.
 func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, error) {
 	p := &packReader{info: info, get: get}
-	if err := info.check(); err != nil {
-		return nil, damage(p.info.Name, "size", err)
+	if err := info.checkInfo(); err != nil {
+		return nil, damageIn(p.info.Name, "size", err)
 	}
-	if _, err := p.version(); err != nil {
+	if _, err := p.readVersion(); err != nil {
 		return nil, err
 	}
 
 	size := int(info.Size)
 	tail := make([]byte, min(tailSize, size-remote.HeaderSize))
-	if err := p.read("trailer", tail, size-len(tail)); err != nil {
+	if err := p.readFull("trailer", tail, size-len(tail)); err != nil {
 		return nil, err
 	}
 
 	start, err := p.parseTrailer(tail[len(tail)-trailerSize:])
 	if err != nil {
-		return nil, damage(p.info.Name, "trailer", err)
+		return nil, damageIn(p.info.Name, "trailer", err)
 	}
 
 	index := tail[:len(tail)-trailerSize]
 	if want := size - trailerSize - start; want > len(index) {
 		before := make([]byte, want, want+trailerSize)
-		if err := p.read("index", before[:want-len(index)], start); err != nil {
+		if err := p.readFull("index", before[:want-len(index)], start); err != nil {
 			return nil, err
 		}
 		copy(before[want-len(index):], index)
@@ -246,7 +246,7 @@ func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, 
 // same as for [ReadIndex].
 func Optimised(info Info, get func(p []byte, off int64) (int, error)) (bool, error) {
 	p := &packReader{info: info, get: get}
-	version, err := p.version()
+	version, err := p.readVersion()
 	return version == remote.Version2, err
 }
 
@@ -256,23 +256,23 @@ type packReader struct {
 	get  func(p []byte, off int64) (int, error)
 }
 
-// read reads all of b at off.
-func (p *packReader) read(part string, b []byte, off int) error {
+// readFull reads all of b at off.
+func (p *packReader) readFull(part string, b []byte, off int) error {
 	n, err := p.get(b, int64(off))
 	if err == nil && n < len(b) {
-		err = damage(p.info.Name, part, fmt.Errorf("the pack ends after %d of %d bytes", off+n, p.info.Size))
+		err = damageIn(p.info.Name, part, fmt.Errorf("the pack ends after %d of %d bytes", off+n, p.info.Size))
 	}
 	return err
 }
 
-// version checks the pack's header and returns its version.
-func (p *packReader) version() (uint8, error) {
+// readVersion checks the pack's header and returns its version.
+func (p *packReader) readVersion() (uint8, error) {
 	header := make([]byte, remote.HeaderSize)
-	if err := p.read("header", header, 0); err != nil {
+	if err := p.readFull("header", header, 0); err != nil {
 		return 0, err
 	}
 	if err := remote.CheckHeader(header, remote.TypePack); err != nil {
-		return 0, damage(p.info.Name, "header", err)
+		return 0, damageIn(p.info.Name, "header", err)
 	}
 	return remote.HeaderVersion(header), nil
 }
@@ -302,7 +302,7 @@ func (p *packReader) parseIndex(index []byte, start int) ([]Entry, error) {
 		err = x.Verify()
 	}
 	if err != nil {
-		return nil, damage(p.info.Name, "index", err)
+		return nil, damageIn(p.info.Name, "index", err)
 	}
 
 	entries := make([]Entry, 0, x.Len())
@@ -312,15 +312,15 @@ func (p *packReader) parseIndex(index []byte, start int) ([]Entry, error) {
 			err = fmt.Errorf("%s is in file %d", rec.Key, rec.File)
 		}
 		if err == nil {
-			err = e.check()
+			err = e.checkEntry()
 		}
 		if err != nil {
-			return nil, damage(p.info.Name, "index", err)
+			return nil, damageIn(p.info.Name, "index", err)
 		}
 		entries = append(entries, e)
 	}
 	if err := checkGapless(entries, start); err != nil {
-		return nil, damage(p.info.Name, "index", err)
+		return nil, damageIn(p.info.Name, "index", err)
 	}
 
 	return entries, nil

@@ -39,7 +39,7 @@ func New(b remote.Backend, o Options) remote.Backend {
 func (b *backend) Unwrap() remote.Backend { return b.inner }
 
 func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (n int, err error) {
-	err = b.do(ctx, "get", name, int64(len(p)), func(ctx context.Context) (err error) {
+	err = b.repeatCall(ctx, "get", name, int64(len(p)), func(ctx context.Context) (err error) {
 		n, err = b.inner.Get(ctx, name, p, off)
 		return err
 	})
@@ -50,7 +50,7 @@ func (b *backend) Get(ctx context.Context, name string, p []byte, off int64) (n 
 }
 
 func (b *backend) Stat(ctx context.Context, name string) (info remote.Info, err error) {
-	err = b.do(ctx, "stat", name, 0, func(ctx context.Context) (err error) {
+	err = b.repeatCall(ctx, "stat", name, 0, func(ctx context.Context) (err error) {
 		info, err = b.inner.Stat(ctx, name)
 		return err
 	})
@@ -58,20 +58,20 @@ func (b *backend) Stat(ctx context.Context, name string) (info remote.Info, err 
 }
 
 func (b *backend) Delete(ctx context.Context, name string) error {
-	return b.do(ctx, "delete", name, 0, func(ctx context.Context) error { return b.inner.Delete(ctx, name) })
+	return b.repeatCall(ctx, "delete", name, 0, func(ctx context.Context) error { return b.inner.Delete(ctx, name) })
 }
 
-// do repeats a call that moves so many bytes.
-func (b *backend) do(ctx context.Context, op, name string, size int64, call func(ctx context.Context) error) error {
-	return Do(ctx, b.options(), op, func(ctx context.Context) error {
-		return b.once(ctx, op, name, size, func(ctx context.Context, _ *watchdog) error { return call(ctx) })
+// repeatCall repeats a call that moves so many bytes.
+func (b *backend) repeatCall(ctx context.Context, op, name string, size int64, call func(ctx context.Context) error) error {
+	return Do(ctx, b.nextOptions(), op, func(ctx context.Context) error {
+		return b.callWatched(ctx, op, name, size, func(ctx context.Context, _ *watchdog) error { return call(ctx) })
 	})
 }
 
-// once makes a call, watched.
-func (b *backend) once(ctx context.Context, op, name string, size int64, call func(ctx context.Context, w *watchdog) error) error {
+// callWatched makes a call, watched.
+func (b *backend) callWatched(ctx context.Context, op, name string, size int64, call func(ctx context.Context, w *watchdog) error) error {
 	end := trace.From(ctx).Begin(op, "name", name)
-	err := watched(ctx, op, name, b.o.limit(size), call)
+	err := callWatched(ctx, op, name, b.o.limitFor(size), call)
 	end(err)
 	if ctx.Err() == nil && !errors.Is(err, remote.ErrTemporary) {
 		b.reached.Store(true)
@@ -79,8 +79,8 @@ func (b *backend) once(ctx context.Context, op, name string, size int64, call fu
 	return err
 }
 
-// options returns the options for the next call.
-func (b *backend) options() Options {
+// nextOptions returns the options for the next call.
+func (b *backend) nextOptions() Options {
 	o := b.o
 	if !b.reached.Load() {
 		o.Deadline = o.Contact
@@ -89,13 +89,13 @@ func (b *backend) options() Options {
 }
 
 func (b *backend) Put(ctx context.Context, name string, body io.ReaderAt, size int64) error {
-	return b.once(ctx, "put", name, 0, func(ctx context.Context, w *watchdog) error {
+	return b.callWatched(ctx, "put", name, 0, func(ctx context.Context, w *watchdog) error {
 		return b.inner.Put(ctx, name, &watchedBody{body: body, w: w, o: &b.o}, size)
 	})
 }
 
 func (b *backend) Create(ctx context.Context, name string, data []byte) error {
-	return b.once(ctx, "create", name, int64(len(data)), func(ctx context.Context, _ *watchdog) error {
+	return b.callWatched(ctx, "create", name, int64(len(data)), func(ctx context.Context, _ *watchdog) error {
 		return b.inner.Create(ctx, name, data)
 	})
 }
@@ -104,7 +104,7 @@ func (b *backend) Close() error { return b.inner.Close() }
 
 func (b *backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info, error] {
 	return func(yield func(remote.Info, error) bool) {
-		p := patience{o: b.options(), op: "list"}
+		p := patience{o: b.nextOptions(), op: "list"}
 		l := list{backend: b, prefix: prefix, yield: yield}
 		for {
 			from, start := l.last, b.o.Now()
@@ -116,7 +116,7 @@ func (b *backend) List(ctx context.Context, prefix string) iter.Seq2[remote.Info
 				b.reached.Store(true)
 				p = patience{o: b.o, op: "list"}
 			}
-			if err := p.wait(ctx, err, b.o.Now().Sub(start)); err != nil {
+			if err := p.waitForNext(ctx, err, b.o.Now().Sub(start)); err != nil {
 				yield(remote.Info{}, err)
 				return
 			}
@@ -135,9 +135,9 @@ type list struct {
 // goOn yields the entries after l.last. It returns nil at the end of the list, or
 // if the caller wants no more.
 func (l *list) goOn(ctx context.Context) error {
-	return l.once(ctx, "list", l.prefix, 0, func(ctx context.Context, w *watchdog) error {
+	return l.callWatched(ctx, "list", l.prefix, 0, func(ctx context.Context, w *watchdog) error {
 		from := l.last
-		for info, err := range l.rest(ctx) {
+		for info, err := range l.listRest(ctx) {
 			if err != nil {
 				return err
 			}
@@ -148,14 +148,14 @@ func (l *list) goOn(ctx context.Context) error {
 					return nil
 				}
 			}
-			w.reset(l.o.limit(0))
+			w.reset(l.o.limitFor(0))
 		}
 		return nil
 	})
 }
 
-// rest lists from l.last on, or from the beginning if the store cannot.
-func (l *list) rest(ctx context.Context) iter.Seq2[remote.Info, error] {
+// listRest lists from l.last on, or from the beginning if the store cannot.
+func (l *list) listRest(ctx context.Context) iter.Seq2[remote.Info, error] {
 	if after, ok := l.inner.(AfterLister); ok && l.last != "" {
 		return after.ListAfter(ctx, l.prefix, l.last)
 	}

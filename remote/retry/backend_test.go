@@ -373,7 +373,7 @@ func TestPutIsWatched(t *testing.T) {
 func TestAnswerOutlivesWatchdog(t *testing.T) {
 	for _, answer := range []error{nil, &remote.Error{Op: "get", Kind: remote.ErrNotFound}} {
 		synctest.Test(t, func(t *testing.T) {
-			err := watched(t.Context(), "get", "x", time.Second, func(ctx context.Context, _ *watchdog) error {
+			err := callWatched(t.Context(), "get", "x", time.Second, func(ctx context.Context, _ *watchdog) error {
 				<-ctx.Done()
 				return answer
 			})

@@ -116,7 +116,7 @@ func Do(ctx context.Context, o Options, op string, attempt func(ctx context.Cont
 		if err == nil {
 			return nil
 		}
-		if err := p.wait(ctx, err, o.Now().Sub(start)); err != nil {
+		if err := p.waitForNext(ctx, err, o.Now().Sub(start)); err != nil {
 			return err
 		}
 	}
@@ -131,11 +131,11 @@ type patience struct {
 	lost  time.Duration
 }
 
-// wait waits until the next attempt and returns nil, or returns the error of the
+// waitForNext waits until the next attempt and returns nil, or returns the error of the
 // operation. The last attempt took the given time.
-func (p *patience) wait(ctx context.Context, failed error, after time.Duration) error {
+func (p *patience) waitForNext(ctx context.Context, failed error, after time.Duration) error {
 	if ctx.Err() != nil {
-		return ended(ctx, failed)
+		return endedError(ctx, failed)
 	}
 	if !errors.Is(failed, remote.ErrTemporary) {
 		return failed
@@ -154,13 +154,13 @@ func (p *patience) wait(ctx context.Context, failed error, after time.Duration) 
 	p.o.Notify(p.op, failed, wait)
 	p.lost += wait
 	if err := p.o.Sleep(ctx, wait); err != nil {
-		return ended(ctx, failed)
+		return endedError(ctx, failed)
 	}
 	return nil
 }
 
-// ended returns the error of a call whose context ended, with the last failure.
-func ended(ctx context.Context, failed error) error {
+// endedError returns the error of a call whose context ended, with the last failure.
+func endedError(ctx context.Context, failed error) error {
 	if err := ctx.Err(); !errors.Is(failed, err) {
 		return fmt.Errorf("%w, after: %v", err, failed)
 	}
@@ -199,9 +199,9 @@ type watchdog struct {
 	limit atomic.Int64 // a time.Duration
 }
 
-// watched calls call with a context that ends if the watchdog is not reset for
+// callWatched calls call with a context that ends if the watchdog is not reset for
 // limit. The error of such a call is temporary.
-func watched(ctx context.Context, op, name string, limit time.Duration, call func(ctx context.Context, w *watchdog) error) error {
+func callWatched(ctx context.Context, op, name string, limit time.Duration, call func(ctx context.Context, w *watchdog) error) error {
 	inner, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	w := &watchdog{timer: time.AfterFunc(limit, func() { cancel(errStuck) })}
@@ -236,11 +236,11 @@ func (b *watchedBody) ReadAt(p []byte, off int64) (int, error) {
 	b.w.pause()
 	n, err := b.body.ReadAt(p, off)
 	b.read += int64(n)
-	b.w.reset(b.o.limit(min(b.read, unsent)))
+	b.w.reset(b.o.limitFor(min(b.read, unsent)))
 	return n, err
 }
 
-// limit returns the longest time without progress of a call that moves so many bytes.
-func (o *Options) limit(bytes int64) time.Duration {
+// limitFor returns the longest time without progress of a call that moves so many bytes.
+func (o *Options) limitFor(bytes int64) time.Duration {
 	return o.Idle + time.Duration(float64(bytes)/float64(o.Rate)*float64(time.Second))
 }

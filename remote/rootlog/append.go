@@ -39,20 +39,20 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 	if err := l.mayWrite(base, &c); err != nil {
 		return nil, err
 	}
-	next, err := base.apply(&c)
+	next, err := base.applyChange(&c)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.rebase(ctx, next); err != nil {
+	if err := l.writeBases(ctx, next); err != nil {
 		return nil, err
 	}
 
-	data, txid, err := l.encode(base, next, &c)
+	data, txid, err := l.encodeRoot(base, next, &c)
 	if err != nil {
 		return nil, err
 	}
 
-	stored, err := l.create(ctx, next.Seq, data)
+	stored, err := l.createRoot(ctx, next.Seq, data)
 	if err != nil {
 		return nil, err
 	}
@@ -60,12 +60,12 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 		// CHECK_TXID: the name is taken, perhaps by an earlier attempt of our own.
 		root, err := decodeRoot(next.Seq, stored)
 		if root == nil || root.Txid != txid {
-			return nil, l.lost(ctx, base, err)
+			return nil, l.lostError(ctx, base, err)
 		}
 	}
 
 	next.Hash, next.stored = sha256.Sum256(data), data
-	l.keep(next)
+	l.keepBases(next)
 	return next, nil
 }
 
@@ -90,17 +90,17 @@ func (l *Log) MayCollect(base *State) error {
 	return cmp.Or(l.knowsWrite(base), unknownFeatures(IdentityName, ActGC, l.id.GC), unknownFeatures(RootName(base.Seq), ActGC, base.GC))
 }
 
-// create creates root seq if it is absent, and returns the stored bytes.
-func (l *Log) create(ctx context.Context, seq uint64, data []byte) ([]byte, error) {
+// createRoot creates root seq if it is absent, and returns the stored bytes.
+func (l *Log) createRoot(ctx context.Context, seq uint64, data []byte) ([]byte, error) {
 	r := creation{b: l.b, o: l.o, name: RootName(seq), data: data, limit: maxRootSize, readable: func(data []byte) bool {
 		_, err := decodeRoot(seq, data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}
-	return r.create(ctx)
+	return r.createRecord(ctx)
 }
 
-// lost returns the error for a root that another writer created.
-func (l *Log) lost(ctx context.Context, base *State, err error) error {
+// lostError returns the error for a root that another writer created.
+func (l *Log) lostError(ctx context.Context, base *State, err error) error {
 	var head *State
 	if err == nil {
 		at := base.Position()
@@ -112,9 +112,9 @@ func (l *Log) lost(ctx context.Context, base *State, err error) error {
 	return &LostError{Head: head}
 }
 
-// rebase writes new bases until the changes to all tables fit into a root, the table
+// writeBases writes new bases until the changes to all tables fit into a root, the table
 // with most changes first. It condemns the old bases and fills in the state.
-func (l *Log) rebase(ctx context.Context, s *State) error {
+func (l *Log) writeBases(ctx context.Context, s *State) error {
 	tables := s.tables()
 	due := make([]bool, len(tables))
 	for {
@@ -122,7 +122,7 @@ func (l *Log) rebase(ctx context.Context, s *State) error {
 		for i, t := range tables {
 			size := 0
 			if !due[i] {
-				size = t.body().changes()
+				size = t.encodeTable().sizeOfChanges()
 			}
 			if sum += size; size > most {
 				largest, most = i, size
@@ -149,7 +149,7 @@ func (l *Log) rebase(ctx context.Context, s *State) error {
 	if err := g.Wait(); err != nil {
 		return err
 	}
-	return s.fill()
+	return s.fillFields()
 }
 
 // writeBase writes a table as a state file. Every attempt has a new name.
@@ -159,7 +159,7 @@ func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string
 		return nil, err
 	}
 	if len(data) > maxStateSize {
-		return nil, invalid(fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), maxStateSize))
+		return nil, asInvalid(fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), maxStateSize))
 	}
 
 	ctx, cancel := context.WithTimeoutCause(ctx, l.o.Deadline, fmt.Errorf("no answer in %v", l.o.Deadline))
@@ -172,10 +172,10 @@ func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string
 		err = l.b.Put(ctx, StateName(name), bytes.NewReader(data), int64(len(data)))
 		if err == nil {
 			f := File{Name: name, Size: int64(len(data)), Sum: sha256.Sum256(data)}
-			l.cache(f.Name.String(), data)
+			l.writeCached(f.Name.String(), data)
 			return &base{f, entries}, nil
 		}
-		if refused(err) {
+		if isRefused(err) {
 			return nil, err
 		}
 		if l.o.backOff(ctx, try, err) != nil {
@@ -184,8 +184,8 @@ func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string
 	}
 }
 
-// encode returns the stored bytes of a root and the transaction number in them.
-func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
+// encodeRoot returns the stored bytes of a root and the transaction number in them.
+func (l *Log) encodeRoot(base, next *State, c *Change) ([]byte, Txid, error) {
 	var txid Txid
 	if _, err := io.ReadFull(l.o.Rand, txid[:]); err != nil {
 		return nil, txid, err
@@ -194,10 +194,10 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 	body := &rootBody{
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
 		Time: canonical.TimeOf(next.Time), Who: next.Who, Host: next.Host,
-		policyBody: next.Policy.body(),
+		policyBody: next.Policy.encodePolicy(),
 		Read:       next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
-		Refs: next.refs.body(), Indexes: next.indexes.body(), Condemned: next.condemned.body(), Records: next.records.body(),
-		Lost: next.lost.body(),
+		Refs: next.refs.encodeTable(), Indexes: next.indexes.encodeTable(), Condemned: next.condemned.encodeTable(), Records: next.records.encodeTable(),
+		Lost: next.lost.encodeTable(),
 	}
 
 	for _, p := range next.Packs {
@@ -215,7 +215,7 @@ func (l *Log) encode(base, next *State, c *Change) ([]byte, Txid, error) {
 
 	// A reader would take an invalid root for a damaged one, so it is not written.
 	if _, err := parseRoot(next.Seq, data); err != nil {
-		return nil, txid, invalid(err)
+		return nil, txid, asInvalid(err)
 	}
 	return data, txid, nil
 }

@@ -15,24 +15,24 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// apply returns the state after a change, without its hash and without the fields that
+// applyChange returns the state after a change, without its hash and without the fields that
 // fill sets. Its tables have the bases of s.
-func (s *State) apply(c *Change) (*State, error) {
+func (s *State) applyChange(c *Change) (*State, error) {
 	next := &State{
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
 		Floor: s.Floor, Head: s.Head, Packs: s.Packs,
-		Policy: s.Policy.after(c.Policy),
+		Policy: s.Policy.afterChange(c.Policy),
 		Read:   s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
 		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(), records: s.records.clone(),
 		lost: s.lost.clone(),
 	}
 	if next.Seq > maxSeq {
-		return nil, invalid(errors.New("the log is full"))
+		return nil, asInvalid(errors.New("the log is full"))
 	}
 	if c.Head != "" {
 		next.Head = c.Head
 	}
-	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.condemn, next.delist, next.note, next.lose, next.confirm} {
+	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.markForDeletion, next.forgetMarked, next.addRecords, next.changeLost, next.confirm} {
 		if err := step(s, c); err != nil {
 			return nil, err
 		}
@@ -40,8 +40,8 @@ func (s *State) apply(c *Change) (*State, error) {
 	return next, nil
 }
 
-// after returns the policy after a change.
-func (p Policy) after(c Policy) Policy {
+// afterChange returns the policy after a change.
+func (p Policy) afterChange(c Policy) Policy {
 	p.SingleWriter = p.SingleWriter || c.SingleWriter
 	switch {
 	case c.Lock.Age > 0:
@@ -66,8 +66,8 @@ func checkRefs(refs map[string]object.Key, changes []RefChange) error {
 func (s *State) moveRefs(before *State, c *Change) error {
 	c.Refs = slices.Clone(c.Refs)
 	slices.SortFunc(c.Refs, func(a, b RefChange) int { return strings.Compare(a.Name, b.Name) })
-	if !sorted(c.Refs, func(r RefChange) string { return r.Name }) {
-		return invalid(errors.New("a ref is changed twice"))
+	if !isSorted(c.Refs, func(r RefChange) string { return r.Name }) {
+		return asInvalid(errors.New("a ref is changed twice"))
 	}
 	if err := checkRefs(before.Refs, c.Refs); err != nil {
 		return err
@@ -79,7 +79,7 @@ func (s *State) moveRefs(before *State, c *Change) error {
 			continue
 		}
 		if err := errors.Join(checkRefName(r.Name), checkTarget(r.New)); err != nil {
-			return invalid(err)
+			return asInvalid(err)
 		}
 		s.refs.entries[r.Name] = encodeKey(r.New)
 	}
@@ -102,7 +102,7 @@ func (s *State) addFiles(before *State, c *Change) error {
 			return ErrReplan
 		}
 		if _, ok := inline[p.Name]; ok || len(p.Entries) == 0 {
-			return invalid(fmt.Errorf("pack %s exists already, or is empty", p.Name))
+			return asInvalid(fmt.Errorf("pack %s exists already, or is empty", p.Name))
 		}
 		inline[p.Name] = p
 	}
@@ -118,25 +118,25 @@ func (s *State) addFiles(before *State, c *Change) error {
 			return ErrReplan
 		}
 		if _, ok := s.indexes.entries[f.Name.String()]; ok || f.Size <= 0 {
-			return invalid(fmt.Errorf("index file %s exists already, or is empty", f.Name))
+			return asInvalid(fmt.Errorf("index file %s exists already, or is empty", f.Name))
 		}
 		s.indexes.entries[f.Name.String()] = encodeIndex(f)
 	}
 	return nil
 }
 
-// condemn condemns files. The root no longer has the entries of a condemned pack.
-func (s *State) condemn(before *State, c *Change) error {
+// markForDeletion condemns files. The root no longer has the entries of a condemned pack.
+func (s *State) markForDeletion(before *State, c *Change) error {
 	for _, name := range c.Condemn {
 		if err := CheckFileName(name); err != nil {
-			return invalid(err)
+			return asInvalid(err)
 		}
 		if _, ok := s.condemned.entries[name]; ok {
-			return invalid(fmt.Errorf("%s is condemned already", name))
+			return asInvalid(fmt.Errorf("%s is condemned already", name))
 		}
 		for _, t := range s.tables() {
 			if t.base != nil && name == StateName(t.base.file.Name) {
-				return invalid(fmt.Errorf("%s is in use", name))
+				return asInvalid(fmt.Errorf("%s is in use", name))
 			}
 		}
 		s.condemned.entries[name] = encodeSeq(s.Seq)
@@ -146,13 +146,13 @@ func (s *State) condemn(before *State, c *Change) error {
 	return nil
 }
 
-// delist removes condemned files from the state. It raises the floor to the roots that
+// forgetMarked removes condemned files from the state. It raises the floor to the roots that
 // condemned them, whether the files were ever live or not (FLOOR_COVERS_ALL).
-func (s *State) delist(before *State, c *Change) error {
+func (s *State) forgetMarked(before *State, c *Change) error {
 	for _, name := range c.Delist {
 		seq, ok := before.Condemned[name]
 		if !ok {
-			return invalid(fmt.Errorf("%s is not condemned", name))
+			return asInvalid(fmt.Errorf("%s is not condemned", name))
 		}
 		delete(s.condemned.entries, name)
 		s.Floor = max(s.Floor, seq)
@@ -160,8 +160,8 @@ func (s *State) delist(before *State, c *Change) error {
 	return nil
 }
 
-// note adds records. A record of the state in a later generation stays.
-func (s *State) note(before *State, c *Change) error {
+// addRecords adds records. It does not replace a record of a later generation.
+func (s *State) addRecords(before *State, c *Change) error {
 	set := before.Records.Clone()
 	for _, r := range c.Records {
 		if !set.Merge(r) {
@@ -169,16 +169,16 @@ func (s *State) note(before *State, c *Change) error {
 		}
 		name, value, err := record.Encode(r)
 		if err != nil {
-			return invalid(err)
+			return asInvalid(err)
 		}
 		s.records.entries[name] = cbor.ByteString(value)
 	}
 	return nil
 }
 
-// lose changes the list of lost objects, and has programs that do not know it
+// changeLost changes the list of lost objects, and has programs that do not know it
 // neither write nor collect while it is not empty.
-func (s *State) lose(before *State, c *Change) error {
+func (s *State) changeLost(before *State, c *Change) error {
 	for _, key := range c.Found {
 		delete(s.lost.entries, lostName(key))
 	}
@@ -198,18 +198,18 @@ func (s *State) lose(before *State, c *Change) error {
 	return nil
 }
 
-// fill sets the exported fields that follow from the tables.
-func (s *State) fill() error {
+// fillFields sets the exported fields that follow from the tables.
+func (s *State) fillFields() error {
 	s.Refs = make(map[string]object.Key, len(s.refs.entries))
 	s.Condemned = make(map[string]uint64, len(s.condemned.entries))
 	s.Lost = make(map[object.Key]string, len(s.lost.entries))
 	s.Records, s.Implausible, s.Indexes = &record.Set{}, nil, nil
 	err := cmp.Or(
-		s.refs.each(func(name string, value cbor.ByteString) (err error) {
+		s.refs.eachEntry(func(name string, value cbor.ByteString) (err error) {
 			s.Refs[name], err = decodeKey(value)
 			return err
 		}),
-		s.condemned.each(func(name string, value cbor.ByteString) error {
+		s.condemned.eachEntry(func(name string, value cbor.ByteString) error {
 			seq, err := decodeSeq(value)
 			if err == nil && seq > s.Seq {
 				err = fmt.Errorf("%s was condemned by root %d", name, seq)
@@ -217,7 +217,7 @@ func (s *State) fill() error {
 			s.Condemned[name] = seq
 			return err
 		}),
-		s.records.each(func(name string, value cbor.ByteString) error {
+		s.records.eachEntry(func(name string, value cbor.ByteString) error {
 			r, err := record.Decode(name, string(value))
 			if r.Plausible() {
 				s.Records.Merge(r)
@@ -226,12 +226,12 @@ func (s *State) fill() error {
 			}
 			return err
 		}),
-		s.lost.each(func(name string, who cbor.ByteString) error {
+		s.lost.eachEntry(func(name string, who cbor.ByteString) error {
 			key, err := parseLostName(name)
 			s.Lost[key] = string(who)
 			return err
 		}),
-		s.indexes.each(func(name string, value cbor.ByteString) error {
+		s.indexes.eachEntry(func(name string, value cbor.ByteString) error {
 			f, err := decodeIndex(name, value)
 			if err == nil && s.Condemned[f.Name.IndexPath()] != 0 {
 				err = fmt.Errorf("index file %s is live and condemned", name)

@@ -64,8 +64,8 @@ type lockBody struct {
 // MaxLock is the longest lock of files.
 const MaxLock = 10 * 365 * 24 * time.Hour
 
-// parse decodes and checks a policy.
-func (b *policyBody) parse() (Policy, error) {
+// parsePolicy decodes and checks a policy.
+func (b *policyBody) parsePolicy() (Policy, error) {
 	p := Policy{SingleWriter: b.SingleWriter}
 	if b.Lock == nil {
 		return p, nil
@@ -77,7 +77,7 @@ func (b *policyBody) parse() (Policy, error) {
 	return p, nil
 }
 
-func (p Policy) body() policyBody {
+func (p Policy) encodePolicy() policyBody {
 	b := policyBody{SingleWriter: p.SingleWriter}
 	if p.Lock.Age > 0 {
 		b.Lock = &lockBody{Age: uint64(p.Lock.Age / time.Second), Governance: p.Lock.Governance}
@@ -173,8 +173,8 @@ func decodeExtra(data []byte) (extra, error) {
 	return all, nil
 }
 
-// encode returns the canonical CBOR of a root.
-func (b *rootBody) encode(more extra) ([]byte, error) {
+// encodeBody returns the canonical CBOR of a root.
+func (b *rootBody) encodeBody(more extra) ([]byte, error) {
 	data, err := encoding.Marshal(b)
 	if err != nil || len(more) == 0 {
 		return data, err
@@ -288,8 +288,8 @@ func encodeFile(f File) *fileBody {
 	return &fileBody{Name: cbor.ByteString(f.Name[:]), Size: uint64(f.Size), Sum: cbor.ByteString(f.Sum[:])}
 }
 
-// sorted reports whether names are in order, without duplicates.
-func sorted[T any](list []T, name func(T) string) bool {
+// isSorted reports whether names are in order, without duplicates.
+func isSorted[T any](list []T, name func(T) string) bool {
 	for i := 1; i < len(list); i++ {
 		if name(list[i-1]) >= name(list[i]) {
 			return false

@@ -21,8 +21,8 @@ import (
 
 const tempPrefix = "tmp-"
 
-// cached returns a state file from the cache, or nil if the file is missing or damaged.
-func (l *Log) cached(f File) []byte {
+// readCached returns a state file from the cache, or nil if the file is missing or damaged.
+func (l *Log) readCached(f File) []byte {
 	if l.o.Cache == "" {
 		return nil
 	}
@@ -32,14 +32,14 @@ func (l *Log) cached(f File) []byte {
 	}
 	defer file.Close()
 	data := make([]byte, f.Size)
-	if _, err := io.ReadFull(file, data); err != nil || !f.fits(data) {
+	if _, err := io.ReadFull(file, data); err != nil || !f.hasContent(data) {
 		return nil
 	}
 	return data
 }
 
-// cache writes a file to the cache.
-func (l *Log) cache(name string, data []byte) {
+// writeCached writes a file to the cache.
+func (l *Log) writeCached(name string, data []byte) {
 	if l.o.Cache == "" || disk.MkdirAll(l.o.Cache, 0o777) != nil {
 		return
 	}
@@ -71,9 +71,9 @@ func CheckCached(file []byte) error {
 	return err
 }
 
-// keep keeps the bases of a head in memory, and removes all others from memory and from
+// keepBases keeps the bases of a head in memory, and removes all others from memory and from
 // the cache. It replaces the copy of the root in the cache.
-func (l *Log) keep(s *State) {
+func (l *Log) keepBases(s *State) {
 	bases := make(map[pack.Name]*base)
 	for _, t := range s.tables() {
 		if t.base != nil {
@@ -88,7 +88,7 @@ func (l *Log) keep(s *State) {
 		return
 	}
 	if _, err := disk.Lstat(filepath.Join(l.o.Cache, rootCopy(s.Seq))); err != nil && s.stored != nil {
-		l.cache(rootCopy(s.Seq), s.stored)
+		l.writeCached(rootCopy(s.Seq), s.stored)
 	}
 
 	entries, _ := disk.ReadDir(l.o.Cache)
@@ -137,7 +137,7 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 	}
 
 	s := &sight{l: l, seen: make(map[uint64]*found)}
-	if err := s.look(ctx, root.Seq-1, root.Seq, root.Seq+1); err != nil {
+	if err := s.readRoots(ctx, root.Seq-1, root.Seq, root.Seq+1); err != nil {
 		return 0, err
 	}
 
@@ -150,7 +150,7 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 	if !ok {
 		return 0, nil
 	}
-	if err := s.attest(root, remembered); err != nil {
+	if err := s.attestRoot(root, remembered); err != nil {
 		return 0, damageError(RootName(root.Seq), fmt.Errorf("%w; the copy here is not used: %w", damage.Err, err))
 	}
 	if dryRun {
@@ -165,7 +165,7 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 		return 0, err
 	}
 
-	f, err := l.look(ctx, root.Seq)
+	f, err := l.readRoot(ctx, root.Seq)
 	switch {
 	case err != nil:
 		return 0, err
@@ -202,8 +202,8 @@ func (l *Log) copiedRoot() (newest *Root) {
 	return newest
 }
 
-// attest checks that root is the one that was created under its number.
-func (s *sight) attest(root *Root, remembered *Position) error {
+// attestRoot checks that root is the one that was created under its number.
+func (s *sight) attestRoot(root *Root, remembered *Position) error {
 	before, after := s.seen[root.Seq-1], s.seen[root.Seq+1]
 	known := remembered != nil && remembered.Seq == root.Seq
 	follows := after != nil && after.root != nil

@@ -61,7 +61,7 @@ func damageError(name string, err error) error {
 type RollbackError struct {
 	Remembered Position
 	Found      *Position // the root of the same number, or nil
-	Emptied    bool      // kist.json is gone, too: perhaps a disk is not mounted
+	Emptied    bool      // kist.json is also gone: perhaps a disk is not mounted
 }
 
 func (e *RollbackError) Error() string {
@@ -110,11 +110,11 @@ func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
 // Unwrap returns the reason.
 func (e *UnknownError) Unwrap() error { return e.Err }
 
-// invalid adds [ErrInvalid] to the reason why a root cannot have a change.
-func invalid(reason error) error { return fmt.Errorf("append root: %w: %w", ErrInvalid, reason) }
+// asInvalid adds [ErrInvalid] to the reason why a root cannot have a change.
+func asInvalid(reason error) error { return fmt.Errorf("append root: %w: %w", ErrInvalid, reason) }
 
-// refused reports whether the store refused an operation, so that a retry cannot help.
-func refused(err error) bool {
+// isRefused reports whether the store refused an operation, so that a retry cannot help.
+func isRefused(err error) bool {
 	return slices.ContainsFunc([]error{
 		remote.ErrCredentials, remote.ErrCertificate, remote.ErrPermission, remote.ErrNoStore,
 		remote.ErrFull, remote.ErrUnsupported, remote.ErrName,

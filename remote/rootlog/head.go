@@ -39,13 +39,13 @@ const listed = 1000
 func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 	var missing *gone
 	for {
-		head, err := l.find(ctx, remembered)
+		head, err := l.findHead(ctx, remembered)
 		if err != nil {
 			return nil, err
 		}
-		state, err := l.resolve(ctx, head)
+		state, err := l.resolveState(ctx, head)
 		if err == nil {
-			l.keep(state)
+			l.keepBases(state)
 			return state, nil
 		}
 		again, ok := errors.AsType[*gone](err)
@@ -61,20 +61,20 @@ func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 	}
 }
 
-// find returns the last root, or nil.
-func (l *Log) find(ctx context.Context, remembered *Position) (*Root, error) {
+// findHead returns the last root, or nil.
+func (l *Log) findHead(ctx context.Context, remembered *Position) (*Root, error) {
 	s := &sight{l: l, seen: make(map[uint64]*found)}
-	low, err := s.start(ctx, remembered)
+	low, err := s.findExisting(ctx, remembered)
 	if err != nil {
 		return nil, err
 	}
 
-	top, err := s.top(ctx, low)
+	top, err := s.findLast(ctx, low)
 	if err != nil {
 		return nil, err
 	}
 	if top > 1 && (remembered == nil || top != remembered.Seq) {
-		if err := s.look(ctx, top-1); err != nil {
+		if err := s.readRoots(ctx, top-1); err != nil {
 			return nil, err
 		}
 		if s.seen[top-1] == nil {
@@ -90,26 +90,26 @@ func (l *Log) find(ctx context.Context, remembered *Position) (*Root, error) {
 	return s.seen[top].root, s.seen[top].err
 }
 
-// start returns the number of an existing root, or 0. It has read that root and the next.
-func (s *sight) start(ctx context.Context, remembered *Position) (uint64, error) {
+// findExisting returns the number of an existing root, or 0. It has read that root and the next.
+func (s *sight) findExisting(ctx context.Context, remembered *Position) (uint64, error) {
 	if remembered != nil {
 		n := remembered.Seq
 		if n > maxSeq {
 			return 0, fmt.Errorf("remembered head: there is no root %d", n)
 		}
-		if err := s.look(ctx, n, n+1); err != nil {
+		if err := s.readRoots(ctx, n, n+1); err != nil {
 			return 0, err
 		}
 		return n, s.checkRemembered(ctx, *remembered)
 	}
 
-	low, err := s.l.list(ctx)
+	low, err := s.l.listLast(ctx)
 	if err != nil {
 		return 0, err
 	}
 
 	// The first root has the hash of kist.json.
-	if err := s.look(ctx, max(low, 1), low+1, 1); err != nil {
+	if err := s.readRoots(ctx, max(low, 1), low+1, 1); err != nil {
 		return 0, err
 	}
 	if low > 0 && s.seen[low] == nil {
@@ -124,14 +124,14 @@ func (s *sight) checkRemembered(ctx context.Context, p Position) error {
 	if f := s.seen[p.Seq]; f == nil || f.hash != p.Hash {
 		// It may have been damaged on the way.
 		delete(s.seen, p.Seq)
-		if err := s.look(ctx, p.Seq); err != nil {
+		if err := s.readRoots(ctx, p.Seq); err != nil {
 			return err
 		}
 	}
 	f := s.seen[p.Seq]
 	switch {
 	case f == nil:
-		err := s.look(ctx, 0)
+		err := s.readRoots(ctx, 0)
 		return cmp.Or(err, error(&RollbackError{Remembered: p, Emptied: s.seen[0] == nil}))
 	case f.hash == p.Hash:
 		return nil
@@ -141,9 +141,9 @@ func (s *sight) checkRemembered(ctx context.Context, p Position) error {
 	return &RollbackError{Remembered: p, Found: &Position{p.Seq, f.hash}}
 }
 
-// top returns the number of the last root. Start is an existing root, or 0. The log has
+// findLast returns the number of the last root. Start is an existing root, or 0. The log has
 // no holes: there is no root after an absent one.
-func (s *sight) top(ctx context.Context, start uint64) (uint64, error) {
+func (s *sight) findLast(ctx context.Context, start uint64) (uint64, error) {
 	low, high := start, uint64(0) // high is an absent root, or 0 while none is known
 	for step := uint64(1); high == 0 || high-low > 1; {
 		next := low + (high-low)/2
@@ -155,7 +155,7 @@ func (s *sight) top(ctx context.Context, start uint64) (uint64, error) {
 			return 0, damageError(rootFolder, errors.New("there seem to be roots without end"))
 		}
 
-		ok, err := s.exists(ctx, next)
+		ok, err := s.rootExists(ctx, next)
 		switch {
 		case err != nil:
 			return 0, err
@@ -190,8 +190,8 @@ func (s *sight) checkChain(top uint64) error {
 	return nil
 }
 
-// list returns the last of the first roots in a listing, or 0.
-func (l *Log) list(ctx context.Context) (uint64, error) {
+// listLast returns the last of the first roots in a listing, or 0.
+func (l *Log) listLast(ctx context.Context) (uint64, error) {
 	last, n := uint64(0), 0
 	for info, err := range l.b.List(ctx, rootFolder) {
 		if err != nil {
@@ -215,9 +215,9 @@ type found struct {
 	err  error // a *object.DamageError, or matches ErrFormat
 }
 
-// look reads root seq, or kist.json for 0. It returns nil if the root is absent, and an
+// readRoot reads root seq, or kist.json for 0. It returns nil if the root is absent, and an
 // error if the store gave no answer.
-func (l *Log) look(ctx context.Context, seq uint64) (*found, error) {
+func (l *Log) readRoot(ctx context.Context, seq uint64) (*found, error) {
 	name, limit := RootName(seq), maxRootSize
 	if seq == 0 {
 		name, limit = IdentityName, maxIdentity
@@ -256,8 +256,8 @@ type sight struct {
 	seen map[uint64]*found
 }
 
-// look reads several roots in parallel. It skips roots that were read before.
-func (s *sight) look(ctx context.Context, seqs ...uint64) error {
+// readRoots reads several roots in parallel. It skips roots that were read before.
+func (s *sight) readRoots(ctx context.Context, seqs ...uint64) error {
 	slices.Sort(seqs)
 	seqs = slices.Compact(seqs)
 	results := make([]*found, len(seqs))
@@ -267,7 +267,7 @@ func (s *sight) look(ctx context.Context, seqs ...uint64) error {
 			continue
 		}
 		g.Go(func() (err error) {
-			results[i], err = s.l.look(gctx, seq)
+			results[i], err = s.l.readRoot(gctx, seq)
 			return err
 		})
 	}
@@ -283,9 +283,9 @@ func (s *sight) look(ctx context.Context, seqs ...uint64) error {
 	return nil
 }
 
-// exists reports whether root seq exists, readable or not.
-func (s *sight) exists(ctx context.Context, seq uint64) (bool, error) {
-	err := s.look(ctx, seq)
+// rootExists reports whether root seq exists, readable or not.
+func (s *sight) rootExists(ctx context.Context, seq uint64) (bool, error) {
+	err := s.readRoots(ctx, seq)
 	return s.seen[seq] != nil, err
 }
 
@@ -295,7 +295,7 @@ func (l *Log) At(ctx context.Context, seq uint64) (*Root, error) {
 	if seq == 0 || seq > maxSeq {
 		return nil, absent(seq)
 	}
-	f, err := l.look(ctx, seq)
+	f, err := l.readRoot(ctx, seq)
 	switch {
 	case err != nil:
 		return nil, err
@@ -335,7 +335,7 @@ func (l *Log) Roots(ctx context.Context, from Position) iter.Seq2[*Root, error] 
 			for i := range seqs {
 				seqs[i] = seq - uint64(i)
 			}
-			if err := s.look(ctx, slices.Clone(seqs)...); err != nil {
+			if err := s.readRoots(ctx, slices.Clone(seqs)...); err != nil {
 				yield(nil, err)
 				return
 			}

@@ -323,7 +323,7 @@ func TestRoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	six, err := l.resolve(ctx, prev)
+	six, err := l.resolveState(ctx, prev)
 	if err != nil {
 		t.Fatal(err)
 	}

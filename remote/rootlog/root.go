@@ -73,7 +73,7 @@ func parseRoot(seq uint64, data []byte) (*Root, error) {
 
 // appendRoot returns the stored bytes of a root.
 func appendRoot(body *rootBody, more extra) ([]byte, error) {
-	encoded, err := body.encode(more)
+	encoded, err := body.encodeBody(more)
 	if err != nil {
 		return nil, err
 	}
@@ -113,14 +113,14 @@ func parseBody(seq uint64, data []byte, hash Hash) (*Root, error) {
 	if err := unknownFeatures(RootName(seq), ActRead, c.Read); err != nil {
 		return r, err
 	}
-	if err := r.parse(data); err != nil {
+	if err := r.parseFields(data); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// parse decodes and checks all fields of a root.
-func (r *Root) parse(data []byte) (err error) {
+// parseFields decodes and checks all fields of a root.
+func (r *Root) parseFields(data []byte) (err error) {
 	r.body = &rootBody{}
 	if err = decoding.Unmarshal(data, r.body); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (r *Root) parse(data []byte) (err error) {
 	if r.extra, err = decodeExtra(data); err != nil {
 		return err
 	}
-	if again, err := r.body.encode(r.extra); err != nil || !bytes.Equal(again, data) {
+	if again, err := r.body.encodeBody(r.extra); err != nil || !bytes.Equal(again, data) {
 		return errors.Join(errCanonical, err)
 	}
 
@@ -144,13 +144,13 @@ func (r *Root) parse(data []byte) (err error) {
 		return r.parseStub()
 	}
 
-	_, err = b.policyBody.parse()
+	_, err = b.policyBody.parsePolicy()
 	if err = cmp.Or(err, checkFeatures(b.Read, b.Write, b.GC)); err != nil {
 		return err
 	}
 
 	for i, t := range r.tables() {
-		if err := t.check(tableKinds[i]); err != nil {
+		if err := t.checkTable(tableKinds[i]); err != nil {
 			return err
 		}
 	}
@@ -183,7 +183,7 @@ func (r *Root) parseStub() error {
 // parseMoves decodes the moves of refs.
 func (r *Root) parseMoves() error {
 	b := r.body
-	if !sorted(b.Moves, func(m moveBody) string { return m.Name }) {
+	if !isSorted(b.Moves, func(m moveBody) string { return m.Name }) {
 		return errors.New("moves of refs are not sorted")
 	}
 
@@ -215,7 +215,7 @@ func (r *Root) parseMoves() error {
 
 // parsePacks decodes the packs with their entries.
 func (r *Root) parsePacks() error {
-	if !sorted(r.body.Packs, func(p packBody) string { return string(p.Name) }) {
+	if !isSorted(r.body.Packs, func(p packBody) string { return string(p.Name) }) {
 		return errors.New("packs are not sorted")
 	}
 	for _, p := range r.body.Packs {
@@ -281,12 +281,12 @@ type creation struct {
 	readable func([]byte) bool
 }
 
-// create creates the record if it is absent, and returns the stored bytes: its own, or
+// createRecord creates the record if it is absent, and returns the stored bytes: its own, or
 // those of another writer. It is step 4 of a push in docs/format/remote.md.
 //
 // If the store refused every attempt and the record is absent, create returns the error
 // of the store. All other errors are [*UnknownError].
-func (r *creation) create(ctx context.Context) ([]byte, error) {
+func (r *creation) createRecord(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -299,28 +299,28 @@ func (r *creation) create(ctx context.Context) ([]byte, error) {
 		if err == nil {
 			return r.data, nil
 		}
-		clear := refused(err)
+		clear := isRefused(err)
 		unclear = unclear || !clear
-		stored, readErr := r.settle(ctx)
+		stored, readErr := r.settleOutcome(ctx)
 		switch absent := errors.Is(readErr, remote.ErrNotFound); {
 		case readErr == nil:
 			return stored, nil
 		case clear && !unclear:
 			return nil, err
 		case clear || !absent:
-			return nil, r.unknown(ctx, err, readErr)
+			return nil, r.unknownError(ctx, err, readErr)
 		}
 		// The record is absent: retry with the same bytes. The first attempt that
 		// arrives counts, and a late one finds the name taken.
 		if waitErr := r.o.backOff(ctx, try, err); waitErr != nil {
-			return nil, r.unknown(ctx, err, nil)
+			return nil, r.unknownError(ctx, err, nil)
 		}
 	}
 }
 
-// settle reads the record until the store answers with its bytes or with
+// settleOutcome reads the record until the store answers with its bytes or with
 // [remote.ErrNotFound]. An unreadable record is no answer.
-func (r *creation) settle(ctx context.Context) ([]byte, error) {
+func (r *creation) settleOutcome(ctx context.Context) ([]byte, error) {
 	for try := 0; ; try++ {
 		stored, err := readRecord(ctx, r.b, r.name, r.limit)
 		switch {
@@ -328,7 +328,7 @@ func (r *creation) settle(ctx context.Context) ([]byte, error) {
 			return stored, nil
 		case err == nil:
 			err = damageError(r.name, errors.New("cannot be read"))
-		case errors.Is(err, remote.ErrNotFound), refused(err):
+		case errors.Is(err, remote.ErrNotFound), isRefused(err):
 			return nil, err
 		}
 		if waitErr := r.o.backOff(ctx, try, err); waitErr != nil {
@@ -337,8 +337,8 @@ func (r *creation) settle(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// unknown returns the error for an unknown outcome.
-func (r *creation) unknown(ctx context.Context, err, readErr error) error {
+// unknownError returns the error for an unknown outcome.
+func (r *creation) unknownError(ctx context.Context, err, readErr error) error {
 	if readErr != nil && !errors.Is(readErr, remote.ErrNotFound) {
 		err = fmt.Errorf("%w; then %w", err, readErr)
 	}
@@ -475,7 +475,7 @@ type Change struct {
 	// [State.Confirmed].
 	Confirm []string
 
-	Records []record.Record // a record of the state in a later generation stays
+	Records []record.Record // they do not replace records of a later generation
 
 	Lost, Found []object.Key // objects that State.Lost gets, and that leave it
 

@@ -426,7 +426,7 @@ func FuzzDecodeRoot(f *testing.F) {
 			}
 		}
 
-		if s, err := Open(remotetest.NewMemory(), &Identity{}, Options{}).resolve(ctx, r); err == nil {
+		if s, err := Open(remotetest.NewMemory(), &Identity{}, Options{}).resolveState(ctx, r); err == nil {
 			for name, key := range s.Refs {
 				if checkRefName(name) != nil || checkTarget(key) != nil {
 					t.Fatalf("%q at %v", name, key)

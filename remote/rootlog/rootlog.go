@@ -253,7 +253,7 @@ func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 // and a [*object.DamageError] for a remote without kist.json. If another process has made the
 // remote meanwhile, it reads again.
 func lateIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
-	what, err := traces(ctx, b)
+	what, err := describeTraces(ctx, b)
 	if err != nil {
 		return nil, err
 	}
@@ -271,8 +271,8 @@ func lateIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
 	return ReadIdentity(ctx, b)
 }
 
-// traces describes the content of a store without kist.json, or returns "".
-func traces(ctx context.Context, b remote.Backend) (string, error) {
+// describeTraces describes the content of a store without kist.json, or returns "".
+func describeTraces(ctx context.Context, b remote.Backend) (string, error) {
 	_, err := b.Stat(ctx, RootName(1))
 	if err == nil {
 		return "is " + RootName(1), nil
@@ -346,7 +346,7 @@ func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, r
 		_, err := ParseIdentity(data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}
-	stored, err := r.create(ctx)
+	stored, err := r.createRecord(ctx)
 	if err != nil {
 		return nil, err
 	}

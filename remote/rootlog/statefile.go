@@ -42,7 +42,7 @@ func decodeState(kind *tableKind, data []byte) (map[string]cbor.ByteString, erro
 	if body.Table != kind.name {
 		return nil, fmt.Errorf("table %q, not %q", body.Table, kind.name)
 	}
-	if err := (table{entries: body.Set}).each(kind.check); err != nil {
+	if err := (table{entries: body.Set}).eachEntry(kind.check); err != nil {
 		return nil, err
 	}
 	if again, err := encodeState(kind, body.Set); err != nil || !bytes.Equal(again, data) {
@@ -51,8 +51,8 @@ func decodeState(kind *tableKind, data []byte) (map[string]cbor.ByteString, erro
 	return body.Set, nil
 }
 
-// fits reports whether data has the size and the hash of f.
-func (f *File) fits(data []byte) bool {
+// hasContent reports whether data has the size and the hash of f.
+func (f *File) hasContent(data []byte) bool {
 	return int64(len(data)) == f.Size && sha256.Sum256(data) == f.Sum
 }
 
@@ -67,10 +67,10 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 	}
 
 	damaged := func(err error) error { return damageError(StateName(f.Name), err) }
-	data := l.cached(f)
+	data := l.readCached(f)
 	if data == nil {
 		var err error
-		data, err = readFitting(func() ([]byte, error) { return l.readState(ctx, f) }, f.fits)
+		data, err = readFitting(func() ([]byte, error) { return l.readState(ctx, f) }, f.hasContent)
 		switch {
 		case errors.Is(err, remote.ErrNotFound):
 			return nil, &gone{f.Name}
@@ -79,7 +79,7 @@ func (l *Log) loadBase(ctx context.Context, kind *tableKind, f File) (*base, err
 		case err != nil:
 			return nil, err
 		}
-		l.cache(f.Name.String(), data)
+		l.writeCached(f.Name.String(), data)
 	}
 
 	entries, err := decodeState(kind, data)
@@ -99,8 +99,8 @@ func (l *Log) readState(ctx context.Context, f File) ([]byte, error) {
 	return data[:n], err
 }
 
-// resolve returns the state of a root. It reads the state files of the root.
-func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
+// resolveState returns the state of a root. It reads the state files of the root.
+func (l *Log) resolveState(ctx context.Context, r *Root) (*State, error) {
 	if r == nil {
 		return &State{Hash: l.id.Hash}, nil
 	}
@@ -120,7 +120,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 		return nil, err
 	}
 
-	policy, err := r.body.policyBody.parse()
+	policy, err := r.body.policyBody.parsePolicy()
 	if err != nil {
 		return nil, damageError(RootName(r.Seq), err)
 	}
@@ -134,7 +134,7 @@ func (l *Log) resolve(ctx context.Context, r *Root) (*State, error) {
 		stored: r.stored,
 		refs:   tables[0], indexes: tables[1], condemned: tables[2], records: tables[3], lost: tables[4],
 	}
-	if err := s.fill(); err != nil {
+	if err := s.fillFields(); err != nil {
 		return nil, damageError(RootName(r.Seq), err)
 	}
 	return s, nil
@@ -157,7 +157,7 @@ func (l *Log) resolveTable(ctx context.Context, seq uint64, kind *tableKind, bod
 			return table{}, err
 		}
 	}
-	t, err := body.resolve(kind, from)
+	t, err := body.resolveTable(kind, from)
 	if err != nil {
 		err = damageError(RootName(seq), err)
 	}
@@ -189,7 +189,7 @@ func (l *Log) Stored(ctx context.Context, s *State) ([]*object.DamageError, erro
 			continue
 		}
 		f := t.base.file
-		err = check(StateName(f.Name), func() ([]byte, error) { return l.readState(ctx, f) }, f.fits)
+		err = check(StateName(f.Name), func() ([]byte, error) { return l.readState(ctx, f) }, f.hasContent)
 	}
 	return all, err
 }

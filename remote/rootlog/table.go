@@ -117,8 +117,8 @@ type table struct {
 	entries map[string]cbor.ByteString // all entries
 }
 
-// each calls f with each entry, until it returns an error.
-func (t table) each(f func(name string, value cbor.ByteString) error) error {
+// eachEntry calls f with each entry, until it returns an error.
+func (t table) eachEntry(f func(name string, value cbor.ByteString) error) error {
 	for name, value := range t.entries {
 		if err := f(name, value); err != nil {
 			return err
@@ -136,8 +136,8 @@ func (t table) clone() table {
 	return table{t.base, entries}
 }
 
-// body returns the table in the form of a root; nil stands for an empty one.
-func (t table) body() *tableBody {
+// encodeTable returns the table in the form of a root; nil stands for an empty one.
+func (t table) encodeTable() *tableBody {
 	b := &tableBody{Set: t.entries}
 	if t.base != nil {
 		b.Base, b.Set = encodeFile(t.base.file), make(map[string]cbor.ByteString)
@@ -159,8 +159,8 @@ func (t table) body() *tableBody {
 	return b
 }
 
-// changes returns the approximate number of bytes of the changes to the base.
-func (b *tableBody) changes() int {
+// sizeOfChanges returns the approximate number of bytes of the changes to the base.
+func (b *tableBody) sizeOfChanges() int {
 	if b == nil {
 		return 0
 	}
@@ -174,17 +174,17 @@ func (b *tableBody) changes() int {
 	return size
 }
 
-// check checks the table as far as that is possible without its base.
-func (b *tableBody) check(kind *tableKind) error {
+// checkTable checks the table as far as that is possible without its base.
+func (b *tableBody) checkTable(kind *tableKind) error {
 	if b == nil {
 		return nil
 	}
 	err := errCanonical
 	switch {
 	case b.Base == nil && (len(b.Set) == 0 || len(b.Del) > 0):
-	case !sorted(b.Del, strings.Clone), slices.ContainsFunc(b.Del, func(name string) bool { _, ok := b.Set[name]; return ok }):
+	case !isSorted(b.Del, strings.Clone), slices.ContainsFunc(b.Del, func(name string) bool { _, ok := b.Set[name]; return ok }):
 	default:
-		err = table{entries: b.Set}.each(kind.check)
+		err = table{entries: b.Set}.eachEntry(kind.check)
 	}
 	if err == nil && b.Base != nil {
 		_, err = decodeFile(b.Base, maxStateSize)
@@ -195,8 +195,8 @@ func (b *tableBody) check(kind *tableKind) error {
 	return nil
 }
 
-// resolve returns the table with all its entries. Base is its base, or nil.
-func (b *tableBody) resolve(kind *tableKind, base *base) (table, error) {
+// resolveTable returns the table with all its entries. Base is its base, or nil.
+func (b *tableBody) resolveTable(kind *tableKind, base *base) (table, error) {
 	if b == nil {
 		return table{}, nil
 	}

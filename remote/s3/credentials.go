@@ -160,10 +160,10 @@ func (s *source) Retrieve() (credentials.Value, error) {
 // that provides them may take long.
 const renewPause = 10 * time.Second
 
-// renew reports whether there are other credentials than used, which a request had that failed
+// renewCredentials reports whether there are other credentials than used, which a request had that failed
 // with err. It retrieves them if the store says that they have expired, and if a file of the
 // profile has changed since. Only one request at a time does so.
-func (b *Backend) renew(ctx context.Context, used credentials.Value, err error) bool {
+func (b *Backend) renewCredentials(ctx context.Context, used credentials.Value, err error) bool {
 	resp, s := minio.ToErrorResponse(err), b.source
 	expired := errors.Is(kindOf("", resp), remote.ErrCredentials) && resp.Code != codeClock
 	denied := resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusBadRequest // a HEAD has no code
@@ -174,10 +174,10 @@ func (b *Backend) renew(ctx context.Context, used credentials.Value, err error) 
 	s.renewing.Lock()
 	defer s.renewing.Unlock()
 	cc := &credentials.CredContext{Context: ctx}
-	if now, err := b.creds.GetWithContext(cc); err != nil || differ(now, used) {
+	if now, err := b.creds.GetWithContext(cc); err != nil || areDifferent(now, used) {
 		return err == nil
 	}
-	changed := s.profile != nil && s.profile.changed()
+	changed := s.profile != nil && s.profile.isChanged()
 	if !changed && (!expired || b.now().Sub(s.last) < renewPause) {
 		return false
 	}
@@ -185,16 +185,16 @@ func (b *Backend) renew(ctx context.Context, used credentials.Value, err error) 
 	s.last = b.now()
 	b.creds.Expire()
 	now, err := b.creds.GetWithContext(cc)
-	return err == nil && differ(now, used)
+	return err == nil && areDifferent(now, used)
 }
 
-// differ compares credentials.
-func differ(a, b credentials.Value) bool {
+// areDifferent compares credentials.
+func areDifferent(a, b credentials.Value) bool {
 	return a.AccessKeyID != b.AccessKeyID || a.SecretAccessKey != b.SecretAccessKey || a.SessionToken != b.SessionToken
 }
 
-// redact replaces credentials in a text that comes from elsewhere.
-func (s *source) redact(text string) string {
+// redactSecrets replaces credentials in a text that comes from elsewhere.
+func (s *source) redactSecrets(text string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return strings.NewReplacer(s.secret...).Replace(text)

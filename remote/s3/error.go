@@ -31,16 +31,16 @@ type cause struct {
 func (c *cause) Error() string { return c.text }
 func (c *cause) Unwrap() error { return c.err }
 
-// failure turns the error of a request into one of package remote.
-func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err error) error {
+// convertError turns the error of a request into one of package remote.
+func (b *Backend) convertError(ctx context.Context, op, name string, a *answer, err error) error {
 	e := &remote.Error{Op: op, Name: name}
 	if resp := minio.ToErrorResponse(err); resp.StatusCode != 0 {
 		e.Kind = kindOf(op, resp)
 		if isHTML(a.header) && e.Kind == remote.ErrNotFound {
 			e.Kind = nil // this is no S3 server, so the blob's state is unknown
 		}
-		e.Wait = b.wait(a.header)
-		e.Err = b.reason(op, resp, a)
+		e.Wait = b.waitAsked(a.header)
+		e.Err = b.reasonFor(op, resp, a)
 		if isDeleted(op, name, a.header) {
 			e.Kind, e.Err = remote.ErrDamaged, errDeleted
 		}
@@ -62,7 +62,7 @@ func (b *Backend) failure(ctx context.Context, op, name string, a *answer, err e
 		e.Err = local.err
 		return e
 	case noCredentials:
-		e.Kind, e.Err = remote.ErrCredentials, &cause{b.clean(err.Error()), err}
+		e.Kind, e.Err = remote.ErrCredentials, &cause{b.cleanText(err.Error()), err}
 		return e
 	case a.err == nil && a.status == 0: // no request was made
 	case untrusted:
@@ -89,12 +89,12 @@ func (b *Backend) unanswered(err error) error {
 		err = u.Err
 	}
 
-	text := b.clean(err.Error())
+	text := b.cleanText(err.Error())
 	dial, _ := errors.AsType[*net.OpError](err)
 	certificate, untrusted := errors.AsType[*tls.CertificateVerificationError](err)
 	switch {
 	case untrusted:
-		text = fmt.Sprintf("the certificate of %s is not trusted: %s", b.endpoint.Host, b.clean(certificate.Err.Error()))
+		text = fmt.Sprintf("the certificate of %s is not trusted: %s", b.endpoint.Host, b.cleanText(certificate.Err.Error()))
 	case err == io.EOF, err == io.ErrUnexpectedEOF:
 		text = "the connection was closed too early"
 	case isPlain(err):
@@ -162,14 +162,14 @@ const (
 // ownWords has the causes that are more than the store's reason, by the code of S3.
 var ownWords = map[string]error{codeClock: remote.ErrClock, codeArchived: remote.ErrArchived}
 
-// reason returns the store's reason for an error, in its own words.
-func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
-	text := b.clean(resp.Message)
+// reasonFor returns the store's reason for an error, in its own words.
+func (b *Backend) reasonFor(op string, resp minio.ErrorResponse, a *answer) error {
+	text := b.cleanText(resp.Message)
 	if isHTML(a.header) {
 		text = "a page of HTML, not an answer of S3" // from a proxy or a server that is no S3
 	}
 
-	code := b.clean(resp.Code)
+	code := b.cleanText(resp.Code)
 	if resp.Code == "NoSuchBucket" {
 		text = fmt.Sprintf("bucket %q does not exist at %s: %s", b.bucket, b.endpoint.Host, text)
 	}
@@ -196,14 +196,14 @@ func (b *Backend) reason(op string, resp minio.ErrorResponse, a *answer) error {
 
 func isHTML(h http.Header) bool { return strings.HasPrefix(h.Get("Content-Type"), "text/html") }
 
-// clean returns a text of the store that is safe to show: one short line of
+// cleanText returns a text of the store that is safe to show: one short line of
 // printable characters without credentials.
-func (b *Backend) clean(text string) string {
-	return remote.OneLine(b.source.redact(text), maxReason)
+func (b *Backend) cleanText(text string) string {
+	return remote.OneLine(b.source.redactSecrets(text), maxReason)
 }
 
-// wait returns the time that the store asks to wait.
-func (b *Backend) wait(h http.Header) time.Duration {
+// waitAsked returns the time that the store asks to wait.
+func (b *Backend) waitAsked(h http.Header) time.Duration {
 	after := h.Get("Retry-After")
 	if after == "" {
 		return 0

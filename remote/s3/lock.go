@@ -35,7 +35,7 @@ func (b *Backend) Retention(ctx context.Context, name string) (remote.Retention,
 	}
 
 	var found remote.Retention
-	err := b.call(ctx, "stat", name, func(ctx context.Context, client *minio.Core, _ *answer) error {
+	err := b.callStore(ctx, "stat", name, func(ctx context.Context, client *minio.Core, _ *answer) error {
 		mode, until, err := client.GetObjectRetention(ctx, b.bucket, b.prefix+name, "")
 		switch {
 		case minio.ToErrorResponse(err).Code == "NoSuchObjectLockConfiguration":
@@ -53,7 +53,7 @@ func (b *Backend) Retain(ctx context.Context, name string, r remote.Retention) e
 	if err := remote.CheckName(name); err != nil {
 		return err
 	}
-	return b.call(ctx, "lock", name, func(ctx context.Context, client *minio.Core, _ *answer) error {
+	return b.callStore(ctx, "lock", name, func(ctx context.Context, client *minio.Core, _ *answer) error {
 		mode, until := mode(r.Governance), r.Until.UTC()
 		return client.PutObjectRetention(ctx, b.bucket, b.prefix+name, minio.PutObjectRetentionOptions{Mode: &mode, RetainUntilDate: &until})
 	})

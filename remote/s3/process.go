@@ -54,7 +54,7 @@ func (p *process) RetrieveWithCredContext(cc *credentials.CredContext) (credenti
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	out, err := p.run(ctx)
+	out, err := p.runProgram(ctx)
 	if err != nil {
 		return credentials.Value{}, fmt.Errorf("credential_process: %w", err)
 	}
@@ -81,8 +81,8 @@ func (p *process) RetrieveWithCredContext(cc *credentials.CredContext) (credenti
 	return value, nil
 }
 
-// run returns the output of the program.
-func (p *process) run(ctx context.Context) ([]byte, error) {
+// runProgram returns the output of the program.
+func (p *process) runProgram(ctx context.Context) ([]byte, error) {
 	ctx, stop := context.WithTimeout(ctx, processTimeout)
 	defer stop()
 	cmd := exec.CommandContext(ctx, p.command[0], p.command[1:]...)

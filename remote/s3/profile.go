@@ -72,9 +72,9 @@ func readProfile(name string, env remote.Env) (profile, error) {
 		return p, err
 	}
 
-	found := p.name == "default" && p.add(config, "default", configPath)
-	found = p.add(config, "profile "+p.name, configPath) || found
-	found = p.add(secret, p.name, secretPath) || found
+	found := p.name == "default" && p.addSection(config, "default", configPath)
+	found = p.addSection(config, "profile "+p.name, configPath) || found
+	found = p.addSection(secret, p.name, secretPath) || found
 	if p.named && !found {
 		return p, fmt.Errorf("profile %q is neither in %s nor in %s", p.name, secretPath, configPath)
 	}
@@ -89,8 +89,8 @@ func readProfile(name string, env remote.Env) (profile, error) {
 	return p, nil
 }
 
-// add adds the values of a section and reports whether it exists.
-func (p *profile) add(file *ini.File, section, path string) bool {
+// addSection adds the values of a section and reports whether it exists.
+func (p *profile) addSection(file *ini.File, section, path string) bool {
 	if !file.HasSection(section) {
 		return false
 	}
@@ -214,8 +214,8 @@ func (p *profileProvider) RetrieveWithCredContext(cc *credentials.CredContext) (
 	return p.Provider.RetrieveWithCredContext(cc)
 }
 
-// changed reports whether a file of the profile is not as it was when it was read.
-func (p *profileProvider) changed() bool {
+// isChanged reports whether a file of the profile is not as it was when it was read.
+func (p *profileProvider) isChanged() bool {
 	p.mu.Lock()
 	files := p.profile.files
 	p.mu.Unlock()

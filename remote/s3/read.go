@@ -34,8 +34,8 @@ func (b *Backend) Get(ctx context.Context, name string, p []byte, off int64) (in
 	}
 
 	n := 0
-	err := b.call(ctx, "get", name, func(ctx context.Context, client *minio.Core, a *answer) error {
-		body, part, err := b.open(ctx, client, a, span{name, off, int64(len(p))})
+	err := b.callStore(ctx, "get", name, func(ctx context.Context, client *minio.Core, a *answer) error {
+		body, part, err := b.openSpan(ctx, client, a, span{name, off, int64(len(p))})
 		if err != nil || part.size == 0 {
 			return err
 		}
@@ -58,8 +58,8 @@ func (b *Backend) Stat(ctx context.Context, name string) (remote.Info, error) {
 	}
 
 	info := remote.Info{Name: name}
-	err := b.call(ctx, "stat", name, func(ctx context.Context, client *minio.Core, a *answer) error {
-		body, part, err := b.open(ctx, client, a, span{name, 0, 1})
+	err := b.callStore(ctx, "stat", name, func(ctx context.Context, client *minio.Core, a *answer) error {
+		body, part, err := b.openSpan(ctx, client, a, span{name, 0, 1})
 		if err != nil {
 			return err
 		}
@@ -93,8 +93,8 @@ type span struct {
 	off, size int64
 }
 
-// open requests a span. The body has all its bytes, unless the blob ends before.
-func (b *Backend) open(ctx context.Context, client *minio.Core, a *answer, want span) (io.ReadCloser, part, error) {
+// openSpan requests a span. The body has all its bytes, unless the blob ends before.
+func (b *Backend) openSpan(ctx context.Context, client *minio.Core, a *answer, want span) (io.ReadCloser, part, error) {
 	var options minio.GetObjectOptions
 	options.Set("Range", fmt.Sprintf("bytes=%d-%d", want.off, want.off+want.size-1))
 	body, object, header, err := client.GetObject(ctx, b.bucket, b.prefix+want.name, options)
@@ -149,7 +149,7 @@ func (b *Backend) Put(ctx context.Context, name string, body io.ReaderAt, size i
 	if err := remote.CheckBlob(name); err != nil {
 		return err
 	}
-	return b.put(ctx, "put", name, body, size)
+	return b.putFree(ctx, "put", name, body, size)
 }
 
 // Create implements [remote.Creator].
@@ -157,7 +157,7 @@ func (b *Backend) Create(ctx context.Context, name string, data []byte) error {
 	if err := remote.CheckRecord(name, len(data)); err != nil {
 		return err
 	}
-	return b.put(ctx, "create", name, bytes.NewReader(data), int64(len(data)))
+	return b.putFree(ctx, "create", name, bytes.NewReader(data), int64(len(data)))
 }
 
 // Replace implements [remote.Replacer] by a request without a condition.
@@ -165,11 +165,11 @@ func (b *Backend) Replace(ctx context.Context, name string, data []byte) error {
 	if err := remote.CheckRecord(name, len(data)); err != nil {
 		return err
 	}
-	return b.send(ctx, "replace", name, markedBody{bytes.NewReader(data), int64(len(data))}, false)
+	return b.sendObject(ctx, "replace", name, markedBody{bytes.NewReader(data), int64(len(data))}, false)
 }
 
-// put stores an object under a free name.
-func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, size int64) error {
+// putFree stores an object under a free name.
+func (b *Backend) putFree(ctx context.Context, op, name string, body io.ReaderAt, size int64) error {
 	if b.unconditional {
 		_, err := b.Stat(ctx, name)
 		if err == nil {
@@ -179,12 +179,12 @@ func (b *Backend) put(ctx context.Context, op, name string, body io.ReaderAt, si
 			return err
 		}
 	}
-	return b.send(ctx, op, name, markedBody{body, size}, !b.unconditional)
+	return b.sendObject(ctx, op, name, markedBody{body, size}, !b.unconditional)
 }
 
-// send stores an object. If conditional, the name must be free.
-func (b *Backend) send(ctx context.Context, op, name string, body markedBody, conditional bool) error {
-	return b.call(ctx, op, name, func(ctx context.Context, client *minio.Core, a *answer) error {
+// sendObject stores an object. If conditional, the name must be free.
+func (b *Backend) sendObject(ctx context.Context, op, name string, body markedBody, conditional bool) error {
+	return b.callStore(ctx, op, name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		// Core does not send parts, whatever the size. The end of such an upload
 		// would not be conditional.
 		options := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableContentSha256: true}
@@ -270,7 +270,7 @@ func (b *Backend) Delete(ctx context.Context, name string) error {
 		return err
 	}
 
-	err := b.call(ctx, "delete", name, func(ctx context.Context, client *minio.Core, a *answer) error {
+	err := b.callStore(ctx, "delete", name, func(ctx context.Context, client *minio.Core, a *answer) error {
 		err := client.RemoveObject(ctx, b.bucket, b.prefix+name, minio.RemoveObjectOptions{})
 		if a.status == http.StatusOK || a.status == http.StatusAccepted {
 			return nil // minio-go expects 204
@@ -303,7 +303,7 @@ func (b *Backend) ListAfter(ctx context.Context, prefix, after string) iter.Seq2
 			yield(remote.Info{}, err)
 			return
 		}
-		err := b.call(ctx, "list", prefix, func(ctx context.Context, client *minio.Core, _ *answer) error {
+		err := b.callStore(ctx, "list", prefix, func(ctx context.Context, client *minio.Core, _ *answer) error {
 			return b.list(ctx, client, prefix, after, yield)
 		})
 		if err != nil {

@@ -122,7 +122,7 @@ func open(ctx context.Context, rawURL string, env remote.Env, stall time.Duratio
 		if ctx.Err() != nil {
 			return nil, failed(nil, ctx.Err())
 		}
-		return nil, failed(remote.ErrCredentials, errors.New(b.clean(err.Error())))
+		return nil, failed(remote.ErrCredentials, errors.New(b.cleanText(err.Error())))
 	}
 
 	return b, b.useRegion(region)
@@ -154,10 +154,10 @@ func (b *Backend) Close() error {
 	return nil
 }
 
-// call makes a request, or the requests of a list, and converts the error to
+// callStore makes a request, or the requests of a list, and converts the error to
 // one of package remote. If the bucket is in another region, or the credentials
 // were renewed since, it repeats the request.
-func (b *Backend) call(ctx context.Context, op, name string, f func(context.Context, *minio.Core, *answer) error) error {
+func (b *Backend) callStore(ctx context.Context, op, name string, f func(context.Context, *minio.Core, *answer) error) error {
 	if err := ctx.Err(); err != nil {
 		return &remote.Error{Op: op, Name: name, Err: err}
 	}
@@ -168,7 +168,7 @@ func (b *Backend) call(ctx context.Context, op, name string, f func(context.Cont
 		var a answer
 		used, err := b.creds.GetWithContext(&credentials.CredContext{Context: ctx})
 		if err != nil {
-			return b.failure(ctx, op, name, &a, err)
+			return b.convertError(ctx, op, name, &a, err)
 		}
 
 		err = f(context.WithValue(ctx, answerKey{}, &a), client.Core, &a)
@@ -182,11 +182,11 @@ func (b *Backend) call(ctx context.Context, op, name string, f func(context.Cont
 			moved = true
 			continue
 		}
-		if !renewed && b.renew(ctx, used, err) {
+		if !renewed && b.renewCredentials(ctx, used, err) {
 			renewed = true
 			continue
 		}
-		return b.failure(ctx, op, name, &a, err)
+		return b.convertError(ctx, op, name, &a, err)
 	}
 }
 

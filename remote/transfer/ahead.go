@@ -27,7 +27,7 @@ type Ahead struct {
 }
 
 // aheadSize is the size from which on a pack is sent ahead. It is less than
-// [pack.TargetSize], because the session needs memory, too.
+// [pack.TargetSize], because the session also needs memory.
 const aheadSize = 16 << 20
 
 // aheadPatience is the time that a pack may lose by waits and failed attempts before
@@ -74,7 +74,7 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.ended || a.u.own.find(key) != nil {
+	if a.ended || a.u.own.findPack(key) != nil {
 		return
 	}
 	if _, purged := a.snap.Records.Purged(key); purged || a.snap.IsLost(key) {
@@ -84,7 +84,7 @@ func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) 
 		return
 	}
 	if a.filling != nil && (a.filling.Size() >= aheadSize || a.filling.Full(len(value))) {
-		a.send(ctx)
+		a.sendFilling(ctx)
 	}
 	if a.filling == nil {
 		select {
@@ -99,12 +99,12 @@ func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) 
 	}
 }
 
-// send sends the pack that is being filled. The caller holds a.mu.
-func (a *Ahead) send(ctx context.Context) {
+// sendFilling sends the pack that is being filled. The caller holds a.mu.
+func (a *Ahead) sendFilling(ctx context.Context) {
 	w := a.filling
 	a.filling = nil
 	a.uploads.Go(func() {
-		err := a.u.put(ctx, w.Writer)
+		err := a.u.putPack(ctx, w.Writer)
 		a.free <- w
 		if err != nil {
 			a.mu.Lock()
@@ -122,7 +122,7 @@ func (a *Ahead) Sent() int64 { return a.u.bytes }
 func (a *Ahead) End(ctx context.Context) {
 	a.mu.Lock()
 	if a.filling != nil && !a.ended && a.filling.Size() >= SmallPack {
-		a.send(ctx)
+		a.sendFilling(ctx)
 	}
 	a.filling, a.ended = nil, true
 	a.mu.Unlock()

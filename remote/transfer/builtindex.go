@@ -18,7 +18,7 @@ import (
 // BuiltIndex is an index file that was made for the next root. It lies among the
 // copies of index files.
 type BuiltIndex struct {
-	rootlog.File // without the name until send
+	rootlog.File // without the name until Send
 	file         *os.File
 	Replaced     []rootlog.File         // the index files that it replaces
 	Inline       []pack.Name            // packs of others whose entries lay in a root
@@ -32,7 +32,7 @@ func (r *IndexFiles) Build(write func(io.Writer) error) (x *BuiltIndex, err erro
 		return nil, fmt.Errorf("make an index file: %w", err)
 	}
 	x = &BuiltIndex{Named: map[pack.Name]struct{}{}}
-	if x.file, err = disk.OpenFile(filepath.Join(r.dir(), temp), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
+	if x.file, err = disk.OpenFile(filepath.Join(r.copiesDir(), temp), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o666); err != nil {
 		return nil, fmt.Errorf("make an index file: %w", err)
 	}
 
@@ -127,7 +127,7 @@ func (x *BuiltIndex) FitsAfter(snap *Snapshot, due []rootlog.File, gone func(pac
 	}
 
 	for name := range x.Named {
-		// If a pack goes now, the index file may name no other copy of its objects.
+		// If a pack is to be marked now, the index file may name no other copy of its objects.
 		if !snap.IsLive(name) || gone(name) {
 			return false
 		}

@@ -44,7 +44,7 @@ type cache struct {
 
 // openCache opens the folder. It trusts the binding only if that has a checksum, the
 // URL is the same, and a head is known. Otherwise c.id is nil and the caller must read
-// kist.json: see bind.
+// kist.json: see bindTo.
 func openCache(o Options) (*cache, error) {
 	c := &cache{dir: o.Dir, url: o.URL}
 	if c.dir == "" {
@@ -70,24 +70,24 @@ func openCache(o Options) (*cache, error) {
 	}
 
 	// Without a known root, kist would not notice that the remote was replaced.
-	if head, err := c.head(); err == nil && head != nil && head.Seq > 0 {
+	if head, err := c.knownHead(); err == nil && head != nil && head.Seq > 0 {
 		c.id = id
 	}
 	return c, nil
 }
 
-// bind binds the folder to the remote whose kist.json is id, which the caller has just
+// bindTo binds the folder to the remote whose kist.json is id, which the caller has just
 // read.
 //
-// If the folder belongs to another remote at another URL, bind removes its content. At
-// the same URL the head stays, because it reveals that the remote was replaced. But the
-// head of a remote without a root is removed: such a remote has nothing to lose.
-func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
+// If the folder belongs to another remote at another URL, bindTo removes its content. At
+// the same URL, it keeps the head, which reveals that the remote was replaced. It removes the
+// head of a remote without a root: such a remote has nothing to lose.
+func (c *cache) bindTo(ctx context.Context, id *rootlog.Identity) error {
 	c.id = id
 	if c.dir == "" {
 		return nil
 	}
-	return c.locked(ctx, func() error {
+	return c.withLock(ctx, func() error {
 		have, summed, err := readNote[binding](c, bindingFile)
 		if err == nil && summed && have.URL == c.url && bytes.Equal(have.Identity, id.Stored()) {
 			return nil
@@ -96,7 +96,7 @@ func (c *cache) bind(ctx context.Context, id *rootlog.Identity) error {
 		head, _, headErr := c.readHead()
 		unused := headErr == nil && head != nil && head.Seq == 0 && head.Hash != id.Hash
 		if unused || err == nil && have.URL != c.url && isOther(have.Identity, id) {
-			if err := c.clear(); err != nil {
+			if err := c.clearFolder(); err != nil {
 				return err
 			}
 		}
@@ -110,8 +110,8 @@ func isOther(stored []byte, id *rootlog.Identity) bool {
 	return err == nil && old.Remote != id.Remote
 }
 
-// clear removes the content of the folder.
-func (c *cache) clear() error {
+// clearFolder removes the content of the folder.
+func (c *cache) clearFolder() error {
 	for _, name := range []string{bindingFile, headFile, indexFolder, stateFolder, pushFolder, locksFile, unfitFile} {
 		if err := disk.RemoveAll(c.path(name)); err != nil {
 			return err
@@ -120,9 +120,9 @@ func (c *cache) clear() error {
 	return nil
 }
 
-// head returns the last known head, or nil. The error for a damaged file matches
+// knownHead returns the last known head, or nil. The error for a damaged file matches
 // [ErrState], unless this Remote has read a head itself.
-func (c *cache) head() (*rootlog.Position, error) {
+func (c *cache) knownHead() (*rootlog.Position, error) {
 	p, _, err := c.readHead()
 	if c.seen != nil && (errors.Is(err, ErrState) || err == nil && (p == nil || c.seen.Seq > p.Seq)) {
 		return c.seen, nil
@@ -156,7 +156,7 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 	if c.dir == "" {
 		return nil
 	}
-	return c.locked(ctx, func() error {
+	return c.withLock(ctx, func() error {
 		known, summed, err := c.readHead()
 		if err != nil || known != nil && (known.Seq > p.Seq || summed && known.Seq == p.Seq) {
 			return err
@@ -208,8 +208,8 @@ func decodeNote[T binding | rootlog.Position | lockNote](file []byte) (v T, summ
 	return v, summed, nil
 }
 
-// locked calls f while no other process writes the folder's files.
-func (c *cache) locked(ctx context.Context, f func() error) error {
+// withLock calls f while no other process writes the folder's files.
+func (c *cache) withLock(ctx context.Context, f func() error) error {
 	lock, err := disk.Lock(ctx, c.path(lockFile), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return err

@@ -33,8 +33,8 @@ func (r *Remote) SetDamage(d *Damage) { r.damage = d }
 // HasPack reports whether a pack is damaged.
 func (d *Damage) HasPack(name pack.Name) bool { return d != nil && d.Packs[name] }
 
-// hides reports whether the damaged copies of an object count as missing.
-func (d *Damage) hides(key object.Key) bool { return d != nil && d.Lost[key] }
+// hidesObject reports whether the damaged copies of an object count as missing.
+func (d *Damage) hidesObject(key object.Key) bool { return d != nil && d.Lost[key] }
 
 // listLost notes that refs reach a lost object.
 func (d *Damage) listLost(key object.Key) {

@@ -87,7 +87,7 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 
 	g.values = pack.NewValues(g.readBases, BaseBlock)
 	var err error
-	if g.nodes, err = OpenNodePacks(r.o.Dir, f.jobs, g.read); err != nil {
+	if g.nodes, err = OpenNodePacks(r.o.Dir, f.jobs, g.readCounted); err != nil {
 		return nil, fmt.Errorf("fetch: %w", err)
 	}
 
@@ -95,9 +95,9 @@ func (r *Remote) Fetch(ctx context.Context, session *volume.Session, head *rootl
 	return f.result(r.RetryAtHead(ctx, head, func(now *rootlog.State) error {
 		g.moved = g.moved || now.Seq != head.Seq
 		f.at = now
-		err := g.attempt(ctx)
+		err := g.planAndCopy(ctx)
 		if errors.Is(err, object.ErrNotFound) && g.moved {
-			err = g.deleted(ctx, err)
+			err = g.explainDeleted(ctx, err)
 		}
 		return err
 	}))
@@ -157,11 +157,11 @@ func (f *fetch) receiveAll(ctx context.Context) (err error) {
 	if f.records, err = f.compareRecords(ctx); err != nil {
 		return err
 	}
-	found, err := f.found(ctx)
+	found, err := f.findRestored(ctx)
 	if err != nil {
 		return err
 	}
-	return walk(ctx, f, slices.Concat(found, f.records.want, f.o.Want), f.o.Have, f.records.views)
+	return walkWanted(ctx, f, slices.Concat(found, f.records.want, f.o.Want), f.o.Have, f.records.views)
 }
 
 // isLost reports whether an object is neither here nor there, and its loss was
@@ -176,7 +176,7 @@ func (f *fetch) isLost(key object.Key) bool {
 	if missing, err := f.Missing(context.Background(), []object.Key{key}); err != nil || len(missing) == 0 {
 		return false
 	}
-	if absent, err := f.absent(context.Background(), []object.Key{key}); err != nil || len(absent) == 0 {
+	if absent, err := f.absentHere(context.Background(), []object.Key{key}); err != nil || len(absent) == 0 {
 		return false
 	}
 	if !accepted {
@@ -185,21 +185,21 @@ func (f *fetch) isLost(key object.Key) bool {
 	return true
 }
 
-// found returns the objects that are lost here, and that the giver has with all
+// findRestored returns the objects that are lost here, and that the giver has with all
 // below them. Of the others nothing is stored: more would seem to be missing here.
-func (f *fetch) found(ctx context.Context) ([]object.Key, error) {
+func (f *fetch) findRestored(ctx context.Context) ([]object.Key, error) {
 	missing, err := f.Missing(ctx, f.o.Lost)
 	if err != nil {
 		return nil, err
 	}
 	list := slices.DeleteFunc(slices.Clone(f.o.Lost), func(key object.Key) bool { return slices.Contains(missing, key) })
-	if len(list) == 0 || walk(ctx, probe{f}, list, f.o.Have, f.records.views) == nil {
+	if len(list) == 0 || walkWanted(ctx, probe{f}, list, f.o.Have, f.records.views) == nil {
 		return list, nil
 	}
 
 	var each []object.Key
 	for _, key := range list {
-		err := walk(ctx, probe{f}, []object.Key{key}, f.o.Have, f.records.views)
+		err := walkWanted(ctx, probe{f}, []object.Key{key}, f.o.Have, f.records.views)
 		switch {
 		case err == nil:
 			each = append(each, key)
@@ -213,7 +213,7 @@ func (f *fetch) found(ctx context.Context) ([]object.Key, error) {
 // probe implements [ends] for a fetch that stores nothing.
 type probe struct{ *fetch }
 
-func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
+func (p probe) wantedNode(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := p.session.Get(ctx, key)
 	if IsAbsent(err) {
 		return p.Get(ctx, key)
@@ -221,12 +221,12 @@ func (p probe) node(ctx context.Context, key object.Key) ([]byte, error) {
 	return data, err
 }
 
-func (p probe) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
-	return linksOf(ctx, p.jobs, nodes, p.node)
+func (p probe) linksOf(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
+	return readLinks(ctx, p.jobs, nodes, p.wantedNode)
 }
 
-func (p probe) chunks(ctx context.Context, keys []object.Key) error {
-	absent, err := p.absent(ctx, keys)
+func (p probe) takeChunks(ctx context.Context, keys []object.Key) error {
+	absent, err := p.absentHere(ctx, keys)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,9 @@ import (
 // copyChunks receives the chunks of the plan, several reads at once. While one read waits
 // for the remote, others decode.
 func (g *packGiver) copyChunks(ctx context.Context) error {
-	g.plan.sort()
+	g.plan.sortRecords()
 	objects, bytes := int64(0), int64(0)
-	for r := range g.plan.runs() {
+	for r := range g.plan.readRuns() {
 		objects += int64(len(r.records))
 		bytes += int64(r.size)
 	}
@@ -40,7 +40,7 @@ func (g *packGiver) copyChunks(ctx context.Context) error {
 		buffers <- nil
 	}
 
-	for r := range g.plan.runs() {
+	for r := range g.plan.readRuns() {
 		if gctx.Err() != nil {
 			break
 		}
@@ -58,14 +58,14 @@ func (g *packGiver) copyChunks(ctx context.Context) error {
 
 // copyRun reads a part of a pack into buf and stores its chunks.
 func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
-	n, err := g.read(ctx, r.pack, buf, r.off)
+	n, err := g.readCounted(ctx, r.pack, buf, r.off)
 	if err != nil && !IsBadCopy(err) {
 		return fmt.Errorf("read pack %s: %w", r.pack.Name, err)
 	}
 
 	held := pack.Part{Off: r.off, Data: buf[:n]}
 	for _, i := range r.records {
-		e := g.plan.entry(i)
+		e := g.plan.entryAt(i)
 		start := int(int64(e.Offset) - r.off)
 		end := start + int(e.Stored)
 		bad := err
@@ -73,7 +73,7 @@ func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
 			bad = ErrShortPack(r.pack, r.off+int64(n))
 		}
 		if bad == nil {
-			bad = g.keep(ctx, e, buf[start:end], held)
+			bad = g.storeValue(ctx, e, buf[start:end], held)
 		}
 		if bad == nil {
 			continue
@@ -81,27 +81,27 @@ func (g *packGiver) copyRun(ctx context.Context, r run, buf []byte) error {
 		if !IsBadCopy(bad) {
 			return fmt.Errorf("store %s: %w", e.Key, bad)
 		}
-		if _, err := g.readAgain(ctx, e.Key); err != nil {
+		if _, err := g.rereadObject(ctx, e.Key); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// keep stores a value, verified. Held is a part of its pack.
-func (g *packGiver) keep(ctx context.Context, e pack.Entry, value []byte, held pack.Part) error {
+// storeValue stores a value, verified. Held is a part of its pack.
+func (g *packGiver) storeValue(ctx context.Context, e pack.Entry, value []byte, held pack.Part) error {
 	if !frame.IsNear(value) {
-		return g.keepValue(ctx, e, value)
+		return g.storeStored(ctx, e, value)
 	}
 	data, err := g.values.Decode(ctx, e, value, held)
 	if err != nil {
 		return err
 	}
-	return g.keepObject(ctx, e, data)
+	return g.storeObject(ctx, e, data)
 }
 
-// keepValue stores a value as it is, verified.
-func (g *packGiver) keepValue(ctx context.Context, e pack.Entry, value []byte) error {
+// storeStored stores a value as it is, verified.
+func (g *packGiver) storeStored(ctx context.Context, e pack.Entry, value []byte) error {
 	var use func(data []byte)
 	if g.o.Chunk != nil && e.Key.Kind == object.KindChunk {
 		use = func(data []byte) { g.o.Chunk(e.Key.ID, data) }
@@ -113,9 +113,9 @@ func (g *packGiver) keepValue(ctx context.Context, e pack.Entry, value []byte) e
 	return nil
 }
 
-// keepObject stores the object of e, and not its value: the value is a patch, and its
+// storeObject stores the object of e, and not its value: the value is a patch, and its
 // base may not be here. The hash of data was checked.
-func (g *packGiver) keepObject(ctx context.Context, e pack.Entry, data []byte) error {
+func (g *packGiver) storeObject(ctx context.Context, e pack.Entry, data []byte) error {
 	if err := object.Check(e.Key.Kind, data); err != nil {
 		return &object.CorruptError{Key: e.Key, Err: err}
 	}
@@ -129,22 +129,22 @@ func (g *packGiver) keepObject(ctx context.Context, e pack.Entry, data []byte) e
 	return nil
 }
 
-// store stores a value, verified, and returns its object, which values decodes.
-func (g *packGiver) store(ctx context.Context, values *pack.Values, e pack.Entry, value []byte) ([]byte, error) {
+// decodeAndStore stores a value, verified, and returns its object, which values decodes.
+func (g *packGiver) decodeAndStore(ctx context.Context, values *pack.Values, e pack.Entry, value []byte) ([]byte, error) {
 	data, err := values.Decode(ctx, e, value, pack.Part{})
 	switch {
 	case err != nil:
 		return nil, err
 	case frame.IsNear(value):
-		return data, g.keepObject(ctx, e, data)
+		return data, g.storeObject(ctx, e, data)
 	}
-	return data, g.keepValue(ctx, e, value)
+	return data, g.storeStored(ctx, e, value)
 }
 
-// readAgain receives an object that was damaged or gone where it was looked for
+// rereadObject receives an object that was damaged or gone where it was looked for
 // first: from there once more, then from each other pack that has it. If one
 // of these is gone, the error matches [remote.ErrNotFound].
-func (g *packGiver) readAgain(ctx context.Context, key object.Key) ([]byte, error) {
+func (g *packGiver) rereadObject(ctx context.Context, key object.Key) ([]byte, error) {
 	entries, err := g.snap.EntriesOf(key)
 	if err != nil {
 		return nil, err
@@ -153,13 +153,13 @@ func (g *packGiver) readAgain(ctx context.Context, key object.Key) ([]byte, erro
 	var gone, damage error
 	for _, e := range entries {
 		value := make([]byte, e.Stored)
-		n, err := g.read(ctx, e.Pack, value, int64(e.Offset))
+		n, err := g.readCounted(ctx, e.Pack, value, int64(e.Offset))
 		if err == nil && n < len(value) {
 			err = ErrShortPack(e.Pack, int64(e.Offset)+int64(n))
 		}
 		var data []byte
 		if err == nil {
-			data, err = g.store(ctx, g.values, e, value)
+			data, err = g.decodeAndStore(ctx, g.values, e, value)
 		}
 		switch {
 		case err == nil:
@@ -195,7 +195,7 @@ func CorruptAt(e pack.Entry, err error) error {
 	return &object.CorruptError{Key: e.Key, Where: fmt.Sprintf("pack %s, offset %d", e.Pack.Name, e.Offset), Err: err}
 }
 
-// EntriesOf returns the entries of an object in all live packs. The first is the result of find.
+// EntriesOf returns the entries of an object in all live packs. The first is the result of Find.
 func (s *Snapshot) EntriesOf(key object.Key) ([]pack.Entry, error) {
 	first, ok, err := s.Find(key)
 	if err != nil || !ok {

@@ -7,9 +7,9 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// node implements [ends].
-func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
-	absent, err := f.absent(ctx, []object.Key{key})
+// wantedNode implements [ends].
+func (f *fetch) wantedNode(ctx context.Context, key object.Key) ([]byte, error) {
+	absent, err := f.absentHere(ctx, []object.Key{key})
 	if err != nil {
 		return nil, err
 	}
@@ -17,7 +17,7 @@ func (f *fetch) node(ctx context.Context, key object.Key) ([]byte, error) {
 }
 
 // nodeIf returns a node: from the repository if here is set, or else from the giver. A
-// node that is damaged or missing here, after all, comes from the giver, too.
+// node that turns out to be damaged or missing here comes from the giver.
 func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, error) {
 	if here {
 		data, err := f.session.Get(ctx, key)
@@ -28,14 +28,14 @@ func (f *fetch) nodeIf(ctx context.Context, key object.Key, here bool) ([]byte, 
 	return f.giveNode(ctx, key)
 }
 
-// certain implements [ends].
-func (f *fetch) certain(ctx context.Context, key object.Key) ([]byte, error) {
+// certainNode implements [ends].
+func (f *fetch) certainNode(ctx context.Context, key object.Key) ([]byte, error) {
 	return f.session.Get(ctx, key)
 }
 
-// links implements [ends].
-func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
-	absent, err := f.absent(ctx, nodes)
+// linksOf implements [ends].
+func (f *fetch) linksOf(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
+	absent, err := f.absentHere(ctx, nodes)
 	if err == nil {
 		err = f.prepareNodes(ctx, absent)
 	}
@@ -46,17 +46,19 @@ func (f *fetch) links(ctx context.Context, nodes []object.Key) ([][]object.Key, 
 	for _, key := range absent {
 		away[key] = true
 	}
-	return linksOf(ctx, f.jobs, nodes, func(ctx context.Context, key object.Key) ([]byte, error) {
+	return readLinks(ctx, f.jobs, nodes, func(ctx context.Context, key object.Key) ([]byte, error) {
 		return f.nodeIf(ctx, key, !away[key])
 	})
 }
 
-// chunks implements [ends].
-func (f *fetch) chunks(ctx context.Context, keys []object.Key) error { return f.giveChunks(ctx, keys) }
+// takeChunks implements [ends].
+func (f *fetch) takeChunks(ctx context.Context, keys []object.Key) error {
+	return f.giveChunks(ctx, keys)
+}
 
-// absent returns the keys that are not here, or cannot be searched for. The session
+// absentHere returns the keys that are not here, or cannot be searched for. The session
 // checks the others when it publishes.
-func (f *fetch) absent(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+func (f *fetch) absentHere(ctx context.Context, keys []object.Key) ([]object.Key, error) {
 	absent, err := f.session.Missing(ctx, keys)
 	if !errors.Is(err, object.ErrCorrupt) {
 		return absent, err

@@ -24,8 +24,8 @@ type packGiver struct {
 	begun  bool  // BeginChunks was called
 }
 
-// attempt plans the fetch at the last known head and carries it out.
-func (g *packGiver) attempt(ctx context.Context) error {
+// planAndCopy plans the fetch at the last known head and carries it out.
+func (g *packGiver) planAndCopy(ctx context.Context) error {
 	snap, err := g.r.SnapshotAt(ctx, g.at)
 	if err != nil {
 		return err
@@ -72,18 +72,18 @@ func (g *packGiver) giveNode(ctx context.Context, key object.Key) ([]byte, error
 	}
 	entries := []pack.Entry{p.Entry}
 	if key.Kind == object.KindCommit { // the walk asks for commits one by one
-		if entries, err = g.aheadOf(ctx, p.Entry); err != nil {
+		if entries, err = g.entriesAhead(ctx, p.Entry); err != nil {
 			return nil, err
 		}
 	}
 	g.nodes.LoadValues(ctx, entries)
-	return g.receive(ctx, p.Entry)
+	return g.receiveNode(ctx, p.Entry)
 }
 
 // giveChunks adds the absent chunks to the plan.
 func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
 	keys = slices.DeleteFunc(keys, func(key object.Key) bool { return g.plan.has(key.ID) })
-	absent, err := g.absent(ctx, keys)
+	absent, err := g.absentHere(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -97,26 +97,26 @@ func (g *packGiver) giveChunks(ctx context.Context, keys []object.Key) error {
 	return nil
 }
 
-// receive stores a node whose pack was taken, and returns it.
-func (g *packGiver) receive(ctx context.Context, e pack.Entry) ([]byte, error) {
+// receiveNode stores a node whose pack was taken, and returns it.
+func (g *packGiver) receiveNode(ctx context.Context, e pack.Entry) ([]byte, error) {
 	value, err := g.nodes.StoredValue(e)
 	if err == nil {
 		var data []byte
-		if data, err = g.store(ctx, g.nodes.Values, e, value); err == nil {
+		if data, err = g.decodeAndStore(ctx, g.nodes.Values, e, value); err == nil {
 			return data, nil
 		}
 	}
 	if !IsBadCopy(err) {
 		return nil, fmt.Errorf("read %s: %w", e.Key, err)
 	}
-	return g.readAgain(ctx, e.Key)
+	return g.rereadObject(ctx, e.Key)
 }
 
-// deleted returns the error for an object that is missing on the remote, after the
+// explainDeleted returns the error for an object that is missing on the remote, after the
 // head has changed since the fetch began. The error matches [ErrDeleted] if no ref
 // reaches a wanted commit, or names another wanted object, any more. Packs may be
 // deleted again by now: then it matches [remote.ErrNotFound], too.
-func (g *packGiver) deleted(ctx context.Context, missing error) error {
+func (g *packGiver) explainDeleted(ctx context.Context, missing error) error {
 	named := map[object.Key]bool{}
 	var refs []object.Key
 	for _, key := range g.at.Refs {
@@ -131,7 +131,7 @@ func (g *packGiver) deleted(ctx context.Context, missing error) error {
 		}
 		if history == nil && key.Kind == object.KindCommit {
 			history = newWalker(g.fetch, g.records.views)
-			if _, err := history.history(ctx, refs, nil); err != nil {
+			if _, err := history.walkHistory(ctx, refs, nil); err != nil {
 				return errors.Join(missing, err)
 			}
 		}
@@ -142,9 +142,9 @@ func (g *packGiver) deleted(ctx context.Context, missing error) error {
 	return missing
 }
 
-// read reads from a pack and counts the bytes. It returns fewer bytes than asked
+// readCounted reads from a pack and counts the bytes. It returns fewer bytes than asked
 // for if the pack ends there.
-func (g *packGiver) read(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
+func (g *packGiver) readCounted(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
 	n, err := g.r.b.Get(ctx, p.Name.Path(), b, off)
 	if err != nil {
 		return 0, err
@@ -156,7 +156,7 @@ func (g *packGiver) read(ctx context.Context, p pack.Info, b []byte, off int64) 
 // readBases reads patch bases that are not part of the plan, and adds their bytes
 // to the progress total.
 func (g *packGiver) readBases(ctx context.Context, p pack.Info, b []byte, off int64) (int, error) {
-	n, err := g.read(ctx, p, b, off)
+	n, err := g.readCounted(ctx, p, b, off)
 	g.meter.Update(func(at *Progress) {
 		if at.TotalBytes > 0 {
 			at.TotalBytes += int64(n)
@@ -180,9 +180,9 @@ type ahead struct {
 	packs  []pack.Entry // a commit of each; not known until the second was waited for
 }
 
-// aheadOf returns the entries whose packs the walk reads together: the entry of a
+// entriesAhead returns the entries whose packs the walk reads together: the entry of a
 // commit, and about as many others as packs were waited for so far.
-func (g *packGiver) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, error) {
+func (g *packGiver) entriesAhead(ctx context.Context, e pack.Entry) ([]pack.Entry, error) {
 	entries := []pack.Entry{e}
 	if g.nodes.IsPackOpened(e) {
 		return entries, nil
@@ -192,7 +192,7 @@ func (g *packGiver) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, er
 	case 1:
 		return entries, nil
 	case 2:
-		if err := g.lookAhead(ctx); err != nil {
+		if err := g.findPacksAhead(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -206,8 +206,8 @@ func (g *packGiver) aheadOf(ctx context.Context, e pack.Entry) ([]pack.Entry, er
 	return entries, nil
 }
 
-// lookAhead finds small packs with commits that are not here.
-func (g *packGiver) lookAhead(ctx context.Context) error {
+// findPacksAhead finds small packs with commits that are not here.
+func (g *packGiver) findPacksAhead(ctx context.Context) error {
 	found := map[object.Key]pack.Entry{}
 	for p, err := range g.snap.EntriesIn(func(file int) bool { return g.snap.Indexes[file].Len() <= aheadEntries }) {
 		if err != nil {
@@ -218,7 +218,7 @@ func (g *packGiver) lookAhead(ctx context.Context) error {
 		}
 	}
 
-	absent, err := g.absent(ctx, slices.Collect(maps.Keys(found)))
+	absent, err := g.absentHere(ctx, slices.Collect(maps.Keys(found)))
 	if err != nil {
 		return err
 	}

@@ -39,25 +39,25 @@ func newChunkPlan() *chunkPlan {
 	return &chunkPlan{seed: maphash.MakeSeed(), index: make([]uint32, 256), numbers: map[pack.Name]uint32{}}
 }
 
-// at returns record i.
-func (p *chunkPlan) at(i uint32) *planned { return &p.records[i/planBlock][i%planBlock] }
+// recordAt returns record i.
+func (p *chunkPlan) recordAt(i uint32) *planned { return &p.records[i/planBlock][i%planBlock] }
 
-// slot returns the slot of id in the index, or the free slot for it.
-func (p *chunkPlan) slot(id *object.ID) int {
+// slotOf returns the slot of id in the index, or the free slot for it.
+func (p *chunkPlan) slotOf(id *object.ID) int {
 	mask := len(p.index) - 1
 	for i := int(maphash.Bytes(p.seed, id[:])) & mask; ; i = (i + 1) & mask {
-		if n := p.index[i]; n == 0 || p.at(n-1).id == *id {
+		if n := p.index[i]; n == 0 || p.recordAt(n-1).id == *id {
 			return i
 		}
 	}
 }
 
 // has reports whether a chunk is in the plan.
-func (p *chunkPlan) has(id object.ID) bool { return p.index[p.slot(&id)] != 0 }
+func (p *chunkPlan) has(id object.ID) bool { return p.index[p.slotOf(&id)] != 0 }
 
 // add adds the chunk of an entry, unless it is there.
 func (p *chunkPlan) add(e pack.Entry) {
-	slot := p.slot(&e.Key.ID)
+	slot := p.slotOf(&e.Key.ID)
 	if p.index[slot] != 0 {
 		return
 	}
@@ -73,35 +73,35 @@ func (p *chunkPlan) add(e pack.Entry) {
 	}
 
 	p.n++
-	*p.at(uint32(p.n - 1)) = planned{e.Key.ID, number, e.Offset, e.Stored, e.Raw}
+	*p.recordAt(uint32(p.n - 1)) = planned{e.Key.ID, number, e.Offset, e.Stored, e.Raw}
 	p.index[slot] = uint32(p.n)
 	if 4*p.n > 3*len(p.index) {
 		p.index = make([]uint32, 2*len(p.index))
 		for i := range uint32(p.n) {
-			p.index[p.slot(&p.at(i).id)] = i + 1
+			p.index[p.slotOf(&p.recordAt(i).id)] = i + 1
 		}
 	}
 }
 
-// entry returns the entry of record i.
-func (p *chunkPlan) entry(i uint32) pack.Entry {
-	r := p.at(i)
+// entryAt returns the entry of record i.
+func (p *chunkPlan) entryAt(i uint32) pack.Entry {
+	r := p.recordAt(i)
 	return pack.Entry{
 		Key:  object.Key{Kind: object.KindChunk, ID: r.id},
 		Pack: p.packs[r.pack], Offset: r.offset, Stored: r.stored, Raw: r.raw,
 	}
 }
 
-// sort puts the records in the order in which they are read. Nothing is added
+// sortRecords puts the records in the order in which they are read. Nothing is added
 // afterwards.
-func (p *chunkPlan) sort() {
+func (p *chunkPlan) sortRecords() {
 	p.index = nil
 	p.order = make([]uint32, p.n)
 	for i := range p.order {
 		p.order[i] = uint32(i)
 	}
 	slices.SortFunc(p.order, func(i, j uint32) int {
-		a, b := p.at(i), p.at(j)
+		a, b := p.recordAt(i), p.recordAt(j)
 		return cmp.Or(cmp.Compare(a.pack, b.pack), cmp.Compare(a.offset, b.offset))
 	})
 }
@@ -114,15 +114,15 @@ type run struct {
 	records []uint32
 }
 
-// runs yields the parts of packs to read, after sort: neighbours together.
-func (p *chunkPlan) runs() iter.Seq[run] {
+// readRuns yields the parts of packs to read, after sort: neighbours together.
+func (p *chunkPlan) readRuns() iter.Seq[run] {
 	return func(yield func(run) bool) {
 		for i := 0; i < len(p.order); {
-			first := p.at(p.order[i])
+			first := p.recordAt(p.order[i])
 			start, end := int64(first.offset), int64(first.offset)+int64(first.stored)
 			j := i + 1
 			for ; j < len(p.order); j++ {
-				next := p.at(p.order[j])
+				next := p.recordAt(p.order[j])
 				after := max(end, int64(next.offset)+int64(next.stored))
 				if next.pack != first.pack || int64(next.offset)-end > MaxGap || after-start > MaxRead {
 					break

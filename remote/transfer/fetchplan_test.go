@@ -47,20 +47,20 @@ func TestChunkPlan(t *testing.T) {
 			t.Fatalf("%d chunks, want %d", p.n, len(want))
 		}
 
-		p.sort()
+		p.sortRecords()
 		var last run
-		for r := range p.runs() {
+		for r := range p.readRuns() {
 			if r.size > MaxRead && len(r.records) > 1 {
 				t.Errorf("a run of %d bytes, want at most %d", r.size, MaxRead)
 			}
 			gap := r.off - last.off - int64(last.size)
-			if r.pack == last.pack && (gap < 0 || gap <= MaxGap && last.size+int(gap)+int(p.at(r.records[0]).stored) <= MaxRead) {
+			if r.pack == last.pack && (gap < 0 || gap <= MaxGap && last.size+int(gap)+int(p.recordAt(r.records[0]).stored) <= MaxRead) {
 				t.Errorf("a gap of %d bytes between runs of %d and %d", gap, last.size, r.size)
 			}
 
 			end := r.off
 			for _, i := range r.records {
-				e := p.entry(i)
+				e := p.entryAt(i)
 				if e != want[e.Key.ID] || e.Pack != r.pack {
 					t.Errorf("%+v, want %+v", e, want[e.Key.ID])
 				}
@@ -88,8 +88,8 @@ func TestChunkPlanOverlap(t *testing.T) {
 	for i, at := range [][2]uint32{{100, 1000}, {100, 50}, {200, 5}, {90, 20}} {
 		p.add(pack.Entry{Key: object.Key{Kind: object.KindChunk, ID: object.ID{byte(i + 1)}}, Offset: at[0], Stored: at[1]})
 	}
-	p.sort()
-	for r := range p.runs() {
+	p.sortRecords()
+	for r := range p.readRuns() {
 		if r.off != 90 || r.size != 1010 || len(r.records) != 4 {
 			t.Errorf("run %+v, want 1010 bytes from 90 with 4 chunks", r)
 		}
@@ -110,7 +110,7 @@ func BenchmarkChunkPlan(b *testing.B) {
 			binary.BigEndian.PutUint64(e.Key.ID[:], rnd.Uint64())
 			p.add(e)
 		}
-		p.sort()
+		p.sortRecords()
 		runtime.GC()
 		runtime.ReadMemStats(&after)
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/n, "B/chunk")

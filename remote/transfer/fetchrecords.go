@@ -35,7 +35,7 @@ type restored struct {
 //   - an undone expiration or purge of ours whose object is not here, while it is still
 //     in force on the remote.
 //
-// An expiration of ours is forgotten, too, if a ref of the remote names the commit: the
+// It also forgets an expiration of ours if a ref of the remote names the commit: the
 // remote does not take it.
 func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 	n := &recordComparison{take: f.at.Records.Clone()}
@@ -53,14 +53,14 @@ func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 	for _, r := range ours.Newer(f.at.Records) {
 		theirs, _ := f.at.Records.Get(r.Kind, r.Key)
 		if r.Kind == record.Expire && r.On && !theirs.On {
-			if err := f.keepNamed(ctx, n, r); err != nil {
+			if err := f.keepNamedCommit(ctx, n, r); err != nil {
 				return nil, err
 			}
 		}
 		if r.On || !theirs.On || r.Kind == record.Hold {
 			continue
 		}
-		here, err := f.has(ctx, r.Key)
+		here, err := f.hasContent(ctx, r.Key)
 		if err != nil {
 			return nil, err
 		}
@@ -73,17 +73,17 @@ func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 	for _, r := range n.restored {
 		ours.Forget(r.Record)
 	}
-	f.merge(n, ours)
+	f.mergeRecords(n, ours)
 	for _, r := range n.take.Newer(ours) {
-		if err := f.restore(ctx, n, r); err != nil {
+		if err := f.noteRestored(ctx, n, r); err != nil {
 			return nil, err
 		}
 	}
-	if err := f.refuse(ctx, n, ours); err != nil {
+	if err := f.refuseIncomplete(ctx, n, ours); err != nil {
 		return nil, err
 	}
 
-	f.merge(n, ours)
+	f.mergeRecords(n, ours)
 	for _, id := range n.views.after.Holds() {
 		if _, held := n.views.before.Held(id); !held {
 			n.want = append(n.want, object.Key{Kind: object.KindCommit, ID: id})
@@ -92,9 +92,9 @@ func (f *fetch) compareRecords(ctx context.Context) (*recordComparison, error) {
 	return n, nil
 }
 
-// keepNamed notes an expiration of ours as one to forget if the commit is here and
+// keepNamedCommit notes an expiration of ours as one to forget if the commit is here and
 // a ref of the remote names it.
-func (f *fetch) keepNamed(ctx context.Context, n *recordComparison, r record.Record) error {
+func (f *fetch) keepNamedCommit(ctx context.Context, n *recordComparison, r record.Record) error {
 	if n.named == nil {
 		var err error
 		if n.named, err = namedCommits(ctx, f.at.Refs, nil, f.session, f.giver); err != nil {
@@ -114,9 +114,9 @@ func (f *fetch) keepNamed(ctx context.Context, n *recordComparison, r record.Rec
 	return err
 }
 
-// merge computes the views before and after the fetch, from records and lists of
+// mergeRecords computes the views before and after the fetch, from records and lists of
 // lost objects. Ours are the repository's remaining records.
-func (f *fetch) merge(n *recordComparison, ours *record.Set) {
+func (f *fetch) mergeRecords(n *recordComparison, ours *record.Set) {
 	merged := ours.Clone()
 	for r := range n.take.All() {
 		merged.Merge(r)
@@ -124,8 +124,8 @@ func (f *fetch) merge(n *recordComparison, ours *record.Set) {
 	n.views = recordViews{before: f.o.Records.View().WithLost(f.session.IsLost), after: merged.View().WithLost(f.isLost)}
 }
 
-// restore notes the objects that a record makes needed again here, if any.
-func (f *fetch) restore(ctx context.Context, n *recordComparison, r record.Record) error {
+// noteRestored notes the objects that a record makes needed again here, if any.
+func (f *fetch) noteRestored(ctx context.Context, n *recordComparison, r record.Record) error {
 	if r.Frees() {
 		return nil
 	}
@@ -152,10 +152,10 @@ func (f *fetch) restore(ctx context.Context, n *recordComparison, r record.Recor
 	return err
 }
 
-// refuse leaves out each record that needs an object which neither end has. For a hold it
-// returns the error for the missing object instead. An expiration of ours then stays, and
-// is not forgotten.
-func (f *fetch) refuse(ctx context.Context, n *recordComparison, ours *record.Set) error {
+// refuseIncomplete leaves out each record that needs an object which neither end has. For a hold it
+// returns the error for the missing object instead. It then keeps an expiration of
+// ours.
+func (f *fetch) refuseIncomplete(ctx context.Context, n *recordComparison, ours *record.Set) error {
 	var all []object.Key
 	for _, r := range n.restored {
 		all = append(all, r.want...)
@@ -164,7 +164,7 @@ func (f *fetch) refuse(ctx context.Context, n *recordComparison, ours *record.Se
 		return nil
 	}
 
-	missing := walk(ctx, f, all, nil, n.views) // for all records at once
+	missing := walkWanted(ctx, f, all, nil, n.views) // for all records at once
 	if missing != nil && !errors.Is(missing, object.ErrNotFound) {
 		return missing
 	}
@@ -172,7 +172,7 @@ func (f *fetch) refuse(ctx context.Context, n *recordComparison, ours *record.Se
 	for _, r := range n.restored {
 		var err error
 		if missing != nil {
-			err = walk(ctx, f, r.want, nil, n.views)
+			err = walkWanted(ctx, f, r.want, nil, n.views)
 		}
 		incomplete := errors.Is(err, object.ErrNotFound)
 		switch {
@@ -189,11 +189,11 @@ func (f *fetch) refuse(ctx context.Context, n *recordComparison, ours *record.Se
 	return nil
 }
 
-// has reports whether a commit is here, or a chunk or manifest with everything
+// hasContent reports whether a commit is here, or a chunk or manifest with everything
 // below it.
-func (f *fetch) has(ctx context.Context, key object.Key) (bool, error) {
+func (f *fetch) hasContent(ctx context.Context, key object.Key) (bool, error) {
 	if key.Kind == object.KindCommit {
-		absent, err := f.absent(ctx, []object.Key{key})
+		absent, err := f.absentHere(ctx, []object.Key{key})
 		return len(absent) == 0, err
 	}
 	return hasAll(ctx, f.session, key)

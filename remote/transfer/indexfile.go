@@ -33,7 +33,7 @@ type IndexFile struct {
 	file      *os.File // nil: in memory
 }
 
-func (x *IndexFile) close() {
+func (x *IndexFile) closeCopy() {
 	if x.file != nil {
 		x.file.Close()
 	}
@@ -47,8 +47,8 @@ type IndexFiles struct {
 	opened map[pack.Name]*IndexFile
 }
 
-// dir returns the folder of the copies.
-func (r *IndexFiles) dir() string { return filepath.Join(r.o.Dir, indexFolder) }
+// copiesDir returns the folder of the copies.
+func (r *IndexFiles) copiesDir() string { return filepath.Join(r.o.Dir, indexFolder) }
 
 // OpenAll returns the index files of a root, in its order. It opens a file that is not open
 // yet. If there is no copy, it reads the file from the remote. It removes copies of other
@@ -69,30 +69,30 @@ func (r *IndexFiles) OpenAll(ctx context.Context, files []rootlog.File) ([]*Inde
 	if err != nil {
 		return nil, err
 	}
-	r.close(files)
+	r.closeExcept(files)
 	return opened, nil
 }
 
-// close closes all index files except those in keep. Unless keep is empty, it also
+// closeExcept closes all index files except those in keep. Unless keep is empty, it also
 // removes the other copies.
-func (r *IndexFiles) close(keep []rootlog.File) {
+func (r *IndexFiles) closeExcept(keep []rootlog.File) {
 	kept := make(map[string]bool, len(keep))
 	for _, f := range keep {
 		kept[f.Name.String()] = true
 	}
 	for name, x := range r.opened {
 		if !kept[name.String()] {
-			x.close()
+			x.closeCopy()
 			delete(r.opened, name)
 		}
 	}
 	if r.o.Dir == "" || len(keep) == 0 {
 		return
 	}
-	copies, _ := disk.ReadDir(r.dir())
+	copies, _ := disk.ReadDir(r.copiesDir())
 	for _, e := range copies {
 		if !kept[e.Name()] && !r.isBeingWritten(e) {
-			disk.Remove(filepath.Join(r.dir(), e.Name()))
+			disk.Remove(filepath.Join(r.copiesDir(), e.Name()))
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (r *IndexFiles) openFile(ctx context.Context, f rootlog.File) (*IndexFile, 
 // openInMemory opens one index file without a copy.
 func (r *IndexFiles) openInMemory(ctx context.Context, f rootlog.File) (*IndexFile, error) {
 	var b bytes.Buffer
-	err := retry.Verified(func() error { b.Reset(); return r.read(ctx, f, &b) })
+	err := retry.Verified(func() error { b.Reset(); return r.readFile(ctx, f, &b) })
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,9 @@ func NewIndexFile(f rootlog.File, r io.ReaderAt, file *os.File) (*IndexFile, err
 }
 
 // copyOf returns the path of the copy of an index file.
-func (r *IndexFiles) copyOf(name pack.Name) string { return filepath.Join(r.dir(), name.String()) }
+func (r *IndexFiles) copyOf(name pack.Name) string {
+	return filepath.Join(r.copiesDir(), name.String())
+}
 
 // newTemp returns a name for a temporary file in the folder of the copies, and makes the
 // folder.
@@ -174,7 +176,7 @@ func (r *IndexFiles) newTemp() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return name.String() + tempSuffix, disk.MkdirAll(r.dir(), 0o777)
+	return name.String() + tempSuffix, disk.MkdirAll(r.copiesDir(), 0o777)
 }
 
 // writeCopy copies an index file from the remote. After an error there is no new copy.
@@ -184,20 +186,20 @@ func (r *IndexFiles) writeCopy(ctx context.Context, f rootlog.File) error {
 	if err != nil {
 		return err
 	}
-	return disk.Write(r.dir(), temp, func(w io.Writer) (string, error) {
-		return f.Name.String(), r.read(ctx, f, w)
+	return disk.Write(r.copiesDir(), temp, func(w io.Writer) (string, error) {
+		return f.Name.String(), r.readFile(ctx, f, w)
 	})
 }
 
 // CheckFile reads an index file from the remote and checks it.
 func (r *IndexFiles) CheckFile(ctx context.Context, f rootlog.File) error {
-	return retry.Verified(func() error { return r.read(ctx, f, io.Discard) })
+	return retry.Verified(func() error { return r.readFile(ctx, f, io.Discard) })
 }
 
-// read reads an index file from the remote once and writes it to w. After an error, the
+// readFile reads an index file from the remote once and writes it to w. After an error, the
 // content of w has no meaning. If the file does not have the size and hash in the root,
 // the error is a [*remote.Error] that matches [remote.ErrDamaged].
-func (r *IndexFiles) read(ctx context.Context, f rootlog.File, w io.Writer) error {
+func (r *IndexFiles) readFile(ctx context.Context, f rootlog.File, w io.Writer) error {
 	name := f.Name.IndexPath()
 	sum := sha256.New()
 	buf := make([]byte, min(pieceSize, f.Size))
@@ -208,7 +210,7 @@ func (r *IndexFiles) read(ctx context.Context, f rootlog.File, w io.Writer) erro
 			return err
 		}
 		if n < len(want) {
-			return damaged(name, fmt.Errorf("ends after %d of %d bytes", off+int64(n), f.Size))
+			return errDamaged(name, fmt.Errorf("ends after %d of %d bytes", off+int64(n), f.Size))
 		}
 		sum.Write(want)
 		if _, err := w.Write(want); err != nil {
@@ -217,18 +219,18 @@ func (r *IndexFiles) read(ctx context.Context, f rootlog.File, w io.Writer) erro
 		off += int64(n)
 	}
 	if [sha256.Size]byte(sum.Sum(nil)) != f.Sum {
-		return damaged(name, errors.New("the bytes do not have the hash that the root says"))
+		return errDamaged(name, errors.New("the bytes do not have the hash that the root says"))
 	}
 	return nil
 }
 
-func damaged(name string, err error) error {
+func errDamaged(name string, err error) error {
 	return &remote.Error{Op: "get", Name: name, Kind: remote.ErrDamaged, Err: err}
 }
 
 // ErrShortPack returns the error for a pack that ends too early, after end bytes.
 func ErrShortPack(p pack.Info, end int64) error {
-	return damaged(p.Name.Path(), fmt.Errorf("the pack ends after %d of %d bytes", end, p.Size))
+	return errDamaged(p.Name.Path(), fmt.Errorf("the pack ends after %d of %d bytes", end, p.Size))
 }
 
 // ForgetCopy removes the copy of an index file that turned out to be damaged.
@@ -243,7 +245,7 @@ func (r *IndexFiles) ForgetCopy(f rootlog.File) {
 // Replace uses x in place of an index file of the remote.
 func (r *IndexFiles) Replace(f rootlog.File, x *IndexFile) {
 	if old := r.opened[f.Name]; old != nil {
-		old.close()
+		old.closeCopy()
 	}
 	r.opened[f.Name] = x
 }
@@ -257,7 +259,7 @@ func (r *IndexFiles) OpenIntactCopy(f rootlog.File) *IndexFile {
 	}
 	sum := sha256.New()
 	if _, err := io.Copy(sum, io.NewSectionReader(x.file, 0, f.Size)); err != nil || [sha256.Size]byte(sum.Sum(nil)) != f.Sum {
-		x.close()
+		x.closeCopy()
 		return nil
 	}
 	return x

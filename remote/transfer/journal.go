@@ -80,14 +80,14 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 		o.locks[folder] = lock
 		files, _ := disk.ReadDir(folder)
 		for _, file := range files {
-			o.load(filepath.Join(folder, file.Name()))
+			o.loadNote(filepath.Join(folder, file.Name()))
 		}
 	}
 	return o, nil
 }
 
-// load takes over the pack of a note.
-func (o *ownPacks) load(file string) {
+// loadNote takes over the pack of a note.
+func (o *ownPacks) loadNote(file string) {
 	name, err := pack.ParseName(filepath.Base(file))
 	if err != nil {
 		return
@@ -99,12 +99,12 @@ func (o *ownPacks) load(file string) {
 	s, binding, err := parseSent(name, data)
 	if err == nil && (binding == o.binding || binding == o.old) {
 		s.file = file
-		o.put(s)
+		o.putSent(s)
 	}
 }
 
-// put adds a pack, without the objects that another pack has.
-func (o *ownPacks) put(s *sentPack) {
+// putSent adds a pack, without the objects that another pack has.
+func (o *ownPacks) putSent(s *sentPack) {
 	entries := s.entries[:0]
 	for _, e := range s.entries {
 		if o.where[e.Key] == nil {
@@ -116,11 +116,11 @@ func (o *ownPacks) put(s *sentPack) {
 	o.packs[s.info.Name] = s
 }
 
-// add notes a pack that was sent, in memory and on disk.
-func (o *ownPacks) add(ctx context.Context, s *sentPack) error {
+// noteSent notes a pack that was sent, in memory and on disk.
+func (o *ownPacks) noteSent(ctx context.Context, s *sentPack) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	folder, err := o.folder(ctx)
+	folder, err := o.ownFolder(ctx)
 	if err == nil {
 		s.file = filepath.Join(folder, s.info.Name.String())
 		err = disk.WriteFile(s.file, appendSent(nil, s, o.binding))
@@ -128,12 +128,12 @@ func (o *ownPacks) add(ctx context.Context, s *sentPack) error {
 	if err != nil {
 		return fmt.Errorf("note a sent pack: %w", err)
 	}
-	o.put(s)
+	o.putSent(s)
 	return nil
 }
 
-// folder returns this process's folder. It makes it the first time. The caller holds o.mu.
-func (o *ownPacks) folder(ctx context.Context) (string, error) {
+// ownFolder returns this process's folder. It makes it the first time. The caller holds o.mu.
+func (o *ownPacks) ownFolder(ctx context.Context) (string, error) {
 	for try := 0; o.own == ""; try++ {
 		name, err := o.rand()
 		if err != nil {
@@ -154,15 +154,15 @@ func (o *ownPacks) folder(ctx context.Context) (string, error) {
 	return o.own, nil
 }
 
-// find returns the pack that has an object, or nil.
-func (o *ownPacks) find(key object.Key) *sentPack {
+// findPack returns the pack that has an object, or nil.
+func (o *ownPacks) findPack(key object.Key) *sentPack {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.where[key]
 }
 
-// drop forgets packs, in memory and on disk.
-func (o *ownPacks) drop(which func(*sentPack) bool) {
+// dropPacks forgets packs, in memory and on disk.
+func (o *ownPacks) dropPacks(which func(*sentPack) bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for name, s := range o.packs {
@@ -170,7 +170,7 @@ func (o *ownPacks) drop(which func(*sentPack) bool) {
 			continue
 		}
 		delete(o.packs, name)
-		disk.Remove(s.file) // if it stays, the next push drops the pack
+		disk.Remove(s.file) // if that fails, the next push drops the pack
 	}
 	maps.DeleteFunc(o.where, func(_ object.Key, s *sentPack) bool { return o.packs[s.info.Name] == nil })
 }

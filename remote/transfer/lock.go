@@ -21,8 +21,8 @@ type LockResult struct {
 	Until   time.Time // when the first lock ends
 }
 
-// lockNote has the ends of locks at the last lookup, in seconds since 1970. It has only this
-// repository's own observations: an attacker with stolen credentials can write to the remote.
+// lockNote records when locks end, in seconds since 1970, as of the last lookup. It relies only on
+// this repository's own observations: an attacker with stolen credentials can write to the remote.
 type lockNote struct {
 	Files map[string]int64 `json:"files"` // by name
 	Roots int64            `json:"roots"` // the earliest end for the roots 1 to Root
@@ -93,14 +93,14 @@ func (r *Remote) renewLocks(ctx context.Context, head *rootlog.State) (LockResul
 		due = append(due, rootlog.RootName(seq))
 	}
 
-	err = Parallel(ctx, r.o.Jobs, len(due), func(ctx context.Context, i int) error { return w.renew(ctx, due[i]) })
+	err = Parallel(ctx, r.o.Jobs, len(due), func(ctx context.Context, i int) error { return w.renewLock(ctx, due[i]) })
 	err = errors.Join(err, w.err)
-	result := w.summary(note, head.Seq, err == nil)
+	result := w.recordEnds(note, head.Seq, err == nil)
 	if len(due) == 0 {
 		return result, nil
 	}
 
-	saveErr := r.cache.locked(ctx, func() error { return r.cache.writeNote(locksFile, note) })
+	saveErr := r.cache.withLock(ctx, func() error { return r.cache.writeNote(locksFile, note) })
 	return result, cmp.Or(err, saveErr)
 }
 
@@ -134,9 +134,9 @@ type renewal struct {
 	failed  int
 }
 
-// renew looks up the lock of a file, and extends it if less than half of it is left.
+// renewLock looks up the lock of a file, and extends it if less than half of it is left.
 // Only the end of ctx is returned as an error.
-func (w *renewal) renew(ctx context.Context, name string) error {
+func (w *renewal) renewLock(ctx context.Context, name string) error {
 	extended := false
 	var have remote.Retention
 	err := retry.Do(ctx, w.o.Retry, "lock", func(ctx context.Context) (err error) {
@@ -165,9 +165,9 @@ func (w *renewal) renew(ctx context.Context, name string) error {
 	return nil
 }
 
-// summary moves the ends of the locks to a note and counts them. If not all succeeded,
+// recordEnds records in note when each lock ends, and returns the totals. If not all succeeded,
 // the note forgets the roots.
-func (w *renewal) summary(note *lockNote, head uint64, all bool) LockResult {
+func (w *renewal) recordEnds(note *lockNote, head uint64, all bool) LockResult {
 	result := LockResult{Renewed: w.renewed, Files: len(w.until)}
 	roots, least := note.Roots, note.Roots
 	for name, until := range w.until {

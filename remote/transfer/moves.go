@@ -75,16 +75,16 @@ func checkUpdates(updates []RefUpdate) error {
 	return nil
 }
 
-// moves returns the changes that updates make at a head, and the outcome for each ref. The
+// judgeUpdates returns the changes that updates make at a head, and the outcome for each ref. The
 // error is that of the rejected updates, or the reason why they cannot be judged.
-func moves(ctx context.Context, local object.Reader, head *rootlog.State, updates []RefUpdate) ([]rootlog.RefChange, []RefResult, error) {
+func judgeUpdates(ctx context.Context, local object.Reader, head *rootlog.State, updates []RefUpdate) ([]rootlog.RefChange, []RefResult, error) {
 	var changes []rootlog.RefChange
 	var rejected []error
 	results := make([]RefResult, len(updates))
 	for i, u := range updates {
 		old := head.Refs[u.Name]
 		res := RefResult{Name: u.Name, Old: old.ID, New: u.New.ID}
-		status, reason, err := judge(ctx, local, old, u)
+		status, reason, err := judgeUpdate(ctx, local, old, u)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", u.Name, err)
 		}
@@ -163,9 +163,9 @@ func conflicts(have map[string]object.Key, changes []rootlog.RefChange) []*refs.
 	return list
 }
 
-// judge returns the effect of an update on a ref that is at old, and the reason if it is
+// judgeUpdate returns the effect of an update on a ref that is at old, and the reason if it is
 // rejected.
-func judge(ctx context.Context, local object.Reader, old object.Key, u RefUpdate) (status, reason string, err error) {
+func judgeUpdate(ctx context.Context, local object.Reader, old object.Key, u RefUpdate) (status, reason string, err error) {
 	allowed := u.Force || u.Expect != nil
 	switch {
 	case old == u.New:

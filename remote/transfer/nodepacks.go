@@ -15,7 +15,7 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// NodePacks are copies of the packs with nodes. They have only the pieces, of maxRead
+// NodePacks are copies of the packs with nodes. They have only the pieces, of MaxRead
 // bytes, that were needed. Most packs are a single piece. The copies lie in a temporary
 // file, which is removed when it is closed, or in memory if the file system is read-only.
 type NodePacks struct {
@@ -73,9 +73,9 @@ func (n *NodePacks) Close() {
 	disk.Remove(n.file.Name())
 }
 
-// pieces returns the pieces in which the value of e lies. A value beyond the end of the
+// piecesOf returns the pieces in which the value of e lies. A value beyond the end of the
 // pack has none.
-func (n *NodePacks) pieces(e pack.Entry) []*piece {
+func (n *NodePacks) piecesOf(e pack.Entry) []*piece {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	all := n.packs[e.Pack.Name]
@@ -100,25 +100,25 @@ func (n *NodePacks) IsPackOpened(e pack.Entry) bool {
 	return n.packs[e.Pack.Name] != nil
 }
 
-// LoadValues reads the pieces of packs with the values of entries, several at once. The function
-// value returns the errors.
+// LoadValues reads the pieces of packs with the values of entries, several at once. StoredValue
+// returns the errors.
 func (n *NodePacks) LoadValues(ctx context.Context, entries []pack.Entry) {
 	var group errgroup.Group
 	group.SetLimit(n.jobs)
 	asked := map[*piece]bool{}
 	for _, e := range entries {
-		for _, p := range n.pieces(e) {
+		for _, p := range n.piecesOf(e) {
 			if !asked[p] {
 				asked[p] = true
-				group.Go(func() error { p.load.Do(func() { n.load(ctx, p) }); return nil })
+				group.Go(func() error { p.load.Do(func() { n.loadPiece(ctx, p) }); return nil })
 			}
 		}
 	}
 	group.Wait()
 }
 
-// load reads a piece.
-func (n *NodePacks) load(ctx context.Context, p *piece) {
+// loadPiece reads a piece.
+func (n *NodePacks) loadPiece(ctx context.Context, p *piece) {
 	buf, ok := n.buffers.Get().(*[]byte)
 	if !ok || len(*buf) < p.size {
 		buf = new([]byte)
@@ -135,12 +135,12 @@ func (n *NodePacks) load(ctx context.Context, p *piece) {
 	}
 }
 
-// StoredValue returns the stored value of e, which take has read. It does not verify the value.
+// StoredValue returns the stored value of e, which LoadValues has read. It does not verify it.
 // If the pack ends within the value, the error matches [remote.ErrDamaged].
 func (n *NodePacks) StoredValue(e pack.Entry) ([]byte, error) {
 	value := make([]byte, 0, e.Stored)
 	off := int64(e.Offset)
-	for _, p := range n.pieces(e) {
+	for _, p := range n.piecesOf(e) {
 		if p.err != nil {
 			return nil, p.err
 		}

@@ -42,8 +42,8 @@ type item struct {
 	stored uint32 // bytes of its stored value
 }
 
-// room returns about how many bytes of a pack an item takes, and no fewer.
-func (it item) room() int { return int(it.stored) + EntryRoom }
+// packRoom returns about how many bytes of a pack an item takes, and no fewer.
+func (it item) packRoom() int { return int(it.stored) + EntryRoom }
 
 func (p *plan) objects() int64 { return int64(len(p.nodes) + len(p.chunks)) }
 
@@ -70,19 +70,19 @@ func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Vie
 	var have []object.ID
 	if !p.refill {
 		var err error
-		if have, err = pl.reached(ctx); err != nil {
+		if have, err = pl.knownTips(ctx); err != nil {
 			return nil, err
 		}
 	}
 	views := recordViews{before: p.snap.Records, after: after.WithLost(func(key object.Key) bool { return after.Lost(key) || pl.isLost(key) })}
-	return pl.plan, walk(ctx, pl, want, have, views)
+	return pl.plan, walkWanted(ctx, pl, want, have, views)
 }
 
 func (p *planner) giverName() string { return "the repository" }
 
-// reached returns the commits that refs and holds of S name, if they are known here. All
+// knownTips returns the commits that refs and holds of S name, if they are known here. All
 // objects that those refer to are in live(S), except as records of S allow.
-func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
+func (p *planner) knownTips(ctx context.Context) ([]object.ID, error) {
 	ids := map[object.ID]struct{}{}
 	for _, key := range p.snap.State.Refs {
 		if key.Kind == object.KindTag {
@@ -112,16 +112,16 @@ func (p *planner) reached(ctx context.Context) ([]object.ID, error) {
 	return have, nil
 }
 
-// need adds an object to the plan, unless live(S) has it. It looks even below a node that
+// addNeeded adds an object to the plan, unless live(S) has it. It looks even below a node that
 // is there (STOP_AT_REFS).
-func (p *planner) need(ctx context.Context, key object.Key) error {
+func (p *planner) addNeeded(ctx context.Context, key object.Key) error {
 	if key.Kind == object.KindCommit {
 		p.plan.commits[key.ID] = true
 	}
 	if _, ok, err := p.snap.Find(key); ok || err != nil {
 		return err
 	}
-	if sent := p.own.find(key); sent != nil {
+	if sent := p.own.findPack(key); sent != nil {
 		p.plan.kept[sent.info.Name] = sent
 		return nil
 	}
@@ -145,7 +145,7 @@ func (p *planner) need(ctx context.Context, key object.Key) error {
 // isLost reports whether the loss of an object was accepted here, and the remote
 // does not have it. It notes the object, unless the remote lists it already.
 func (p *planner) isLost(key object.Key) bool {
-	if !IsLossAccepted(p.local, key) || p.own.find(key) != nil {
+	if !IsLossAccepted(p.local, key) || p.own.findPack(key) != nil {
 		return false
 	}
 	if _, there, err := p.snap.Find(key); there || err != nil {
@@ -163,16 +163,16 @@ func IsLossAccepted(local Local, key object.Key) bool {
 	return ok && losses.IsLost(key)
 }
 
-// node implements [ends].
-func (p *planner) node(ctx context.Context, key object.Key) ([]byte, error) {
-	if err := p.need(ctx, key); err != nil {
+// wantedNode implements [ends].
+func (p *planner) wantedNode(ctx context.Context, key object.Key) ([]byte, error) {
+	if err := p.addNeeded(ctx, key); err != nil {
 		return nil, err
 	}
-	return p.get(ctx, key)
+	return p.readNode(ctx, key)
 }
 
-// get returns a node from here or, if it is there, from the remote.
-func (p *planner) get(ctx context.Context, key object.Key) ([]byte, error) {
+// readNode returns a node from here or, if it is there, from the remote.
+func (p *planner) readNode(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := p.local.Get(ctx, key)
 	if !errors.Is(err, object.ErrNotFound) {
 		return data, err
@@ -180,32 +180,32 @@ func (p *planner) get(ctx context.Context, key object.Key) ([]byte, error) {
 	return p.snap.Get(ctx, key)
 }
 
-// links implements [ends].
-func (p *planner) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
+// linksOf implements [ends].
+func (p *planner) linksOf(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
 	for _, key := range nodes {
-		if err := p.need(ctx, key); err != nil {
+		if err := p.addNeeded(ctx, key); err != nil {
 			return nil, err
 		}
 	}
-	return linksOf(ctx, runtime.GOMAXPROCS(0), nodes, p.get)
+	return readLinks(ctx, runtime.GOMAXPROCS(0), nodes, p.readNode)
 }
 
-// chunks implements [ends].
-func (p *planner) chunks(ctx context.Context, keys []object.Key) error {
+// takeChunks implements [ends].
+func (p *planner) takeChunks(ctx context.Context, keys []object.Key) error {
 	for _, key := range keys {
 		if _, seen := p.seen[key.ID]; seen {
 			continue
 		}
 		p.seen[key.ID] = struct{}{}
-		if err := p.need(ctx, key); err != nil {
+		if err := p.addNeeded(ctx, key); err != nil {
 			return err
 		}
 	}
 	return ctx.Err()
 }
 
-// certain implements [ends].
-func (p *planner) certain(ctx context.Context, key object.Key) ([]byte, error) {
+// certainNode implements [ends].
+func (p *planner) certainNode(ctx context.Context, key object.Key) ([]byte, error) {
 	return p.local.Get(ctx, key)
 }
 
@@ -215,11 +215,11 @@ const SmallPack = 8 << 20
 // EntryRoom is more than an object takes in a pack beyond its value.
 const EntryRoom = 64
 
-// batches returns the objects for each pack: nodes apart from chunks, and objects that the
-// walk met together in one pack. If there are few, each of the jobs gets about as many:
-// filling a pack takes time, too.
-func (p *plan) batches(jobs int) [][]item {
-	return append(CutBatches(p.nodes, fullSize(p.nodes, jobs), item.room), CutBatches(p.chunks, fullSize(p.chunks, jobs), item.room)...)
+// cutBatches returns the objects for each pack: nodes apart from chunks, and objects that the
+// walk met together in one pack. If there are few, each of the jobs gets about as many,
+// because filling a pack takes time.
+func (p *plan) cutBatches(jobs int) [][]item {
+	return append(CutBatches(p.nodes, fullSize(p.nodes, jobs), item.packRoom), CutBatches(p.chunks, fullSize(p.chunks, jobs), item.packRoom)...)
 }
 
 // fullSize returns the size from which on a pack of these items is full. All jobs get
@@ -227,7 +227,7 @@ func (p *plan) batches(jobs int) [][]item {
 func fullSize(items []item, jobs int) int {
 	total := 0
 	for _, it := range items {
-		total += it.room()
+		total += it.packRoom()
 	}
 	packs := (total + pack.TargetSize - 1) / pack.TargetSize
 	packs = max(1, (packs+jobs-1)/jobs) * jobs

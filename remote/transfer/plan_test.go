@@ -14,7 +14,7 @@ func TestBatches(t *testing.T) {
 	}
 	p.nodes = []item{{object.Key{Kind: object.KindTree}, 100}}
 	for _, c := range []struct{ jobs, size int }{{1, 200 << 20 / 7}, {3, 200 << 20 / 9}, {4, 25 << 20}, {100, SmallPack}} {
-		all := p.batches(c.jobs)
+		all := p.cutBatches(c.jobs)
 		if len(all[0]) != 1 {
 			t.Fatalf("%d jobs: %d objects in the first batch", c.jobs, len(all[0]))
 		}
@@ -24,7 +24,7 @@ func TestBatches(t *testing.T) {
 		for _, batch := range all[1 : len(all)-1] {
 			size := 0
 			for _, it := range batch {
-				size += it.room()
+				size += it.packRoom()
 			}
 			if size < c.size || size > c.size+5<<20 {
 				t.Errorf("%d jobs: a batch of %d bytes", c.jobs, size)

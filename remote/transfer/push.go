@@ -110,7 +110,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	}
 
 	// A push that cannot succeed, or has nothing to do, ends here.
-	changes, results, err := moves(ctx, local, head, o.Updates)
+	changes, results, err := judgeUpdates(ctx, local, head, o.Updates)
 	if err != nil || len(changes) == 0 && len(unsentRecords(o.Records, head.Records)) == 0 && len(head.Lost) == 0 {
 		return &PushResult{Refs: results, Seq: head.Seq}, head, err
 	}
@@ -127,7 +127,7 @@ func (r *Remote) push(ctx context.Context, local Local, o PushOptions) (*PushRes
 	}
 
 	defer p.close()
-	err = p.run(ctx, head, p.attempt)
+	err = p.runAttempts(ctx, head, p.planAndSend)
 	return &p.result, cmp.Or(p.result.Appended, head), err
 }
 
@@ -141,7 +141,7 @@ type push struct {
 	records *pushRecords // of the attempt
 	meter   *Meter
 	index   *BuiltIndex // made for the next root; nil: none
-	refill  bool        // the push is that of [Remote.refill]
+	refill  bool        // the push is that of [Remote.Refill]
 	result  PushResult
 }
 
@@ -153,8 +153,8 @@ func (p *push) close() {
 // errReplan is the error of an attempt that must be made again, at p.snap.
 var errReplan = errors.New("plan again")
 
-// run makes attempts, the first one at head, until one needs no other.
-func (p *push) run(ctx context.Context, head *rootlog.State, attempt func(context.Context) error) (err error) {
+// runAttempts makes attempts, the first one at head, until one needs no other.
+func (p *push) runAttempts(ctx context.Context, head *rootlog.State, attempt func(context.Context) error) (err error) {
 	if p.snap, err = p.SnapshotAt(ctx, head); err != nil {
 		return err
 	}
@@ -165,9 +165,9 @@ func (p *push) run(ctx context.Context, head *rootlog.State, attempt func(contex
 	}
 }
 
-// attempt makes a plan for the remote's state in p.snap, sends the missing objects, and
+// planAndSend makes a plan for the remote's state in p.snap, sends the missing objects, and
 // publishes them.
-func (p *push) attempt(ctx context.Context) error {
+func (p *push) planAndSend(ctx context.Context) error {
 	snap := p.snap
 	changes, err := p.changesAt(ctx, snap)
 	if err != nil {
@@ -176,7 +176,7 @@ func (p *push) attempt(ctx context.Context) error {
 	if p.records, err = newPushRecords(ctx, p.local, snap, p.opt.Records); err != nil {
 		return fmt.Errorf("push: %w", err)
 	}
-	if p.result.Found, err = found(ctx, p.local, snap); err != nil {
+	if p.result.Found, err = findHere(ctx, p.local, snap); err != nil {
 		return err
 	}
 	if len(changes) == 0 && len(p.records.list) == 0 && len(p.result.Found) == 0 {
@@ -215,15 +215,15 @@ func (p *push) attempt(ctx context.Context) error {
 			return fmt.Errorf("push: %w", err)
 		}
 		p.result.Records = len(records)
-		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.batches(p.opt.Jobs))
+		p.result.Objects, p.result.Bytes, p.result.Packs = plan.objects(), plan.bytes, len(plan.cutBatches(p.opt.Jobs))
 		return nil
 	}
-	return p.carryOut(ctx, plan)
+	return p.sendPlanned(ctx, plan)
 }
 
 // changesAt returns the changes of refs at a head, and notes their outcome.
 func (p *push) changesAt(ctx context.Context, h *Snapshot) (changes []rootlog.RefChange, err error) {
-	changes, p.result.Refs, err = moves(ctx, p.local, h.State, p.opt.Updates)
+	changes, p.result.Refs, err = judgeUpdates(ctx, p.local, h.State, p.opt.Updates)
 	p.result.Seq = h.State.Seq
 	if err == nil {
 		err = checkExpired(ctx, p.local, p.opt.Records, h.State.Records, changes)
@@ -231,8 +231,8 @@ func (p *push) changesAt(ctx context.Context, h *Snapshot) (changes []rootlog.Re
 	return changes, err
 }
 
-// carryOut sends the objects of a plan that attempt made, and publishes them.
-func (p *push) carryOut(ctx context.Context, plan *plan) error {
+// sendPlanned sends the objects of a plan that attempt made, and publishes them.
+func (p *push) sendPlanned(ctx context.Context, plan *plan) error {
 	if err := p.checkSent(ctx, plan); err != nil {
 		return err
 	}
@@ -243,7 +243,7 @@ func (p *push) carryOut(ctx context.Context, plan *plan) error {
 		}
 	})
 	u := &uploader{r: p.Remote, local: p.local, own: p.own, start: p.snap.State.Seq, meter: p.meter}
-	sent, err := u.send(ctx, plan, p.opt.Jobs)
+	sent, err := u.sendPlan(ctx, plan, p.opt.Jobs)
 	p.result.Objects += u.objects
 	p.result.Bytes += u.bytes
 	p.result.Packs += u.packs
@@ -253,16 +253,16 @@ func (p *push) carryOut(ctx context.Context, plan *plan) error {
 	for _, s := range plan.kept {
 		sent = append(sent, s)
 	}
-	return p.publish(ctx, sent)
+	return p.appendMoves(ctx, sent)
 }
 
 // dropUnusable forgets the sent packs that cannot be used at the head of snap: packs that
-// a root already names, and packs that are marked for deletion (RECHECK_HEAD). Packs begun
-// before the floor go too, because they may have been marked and forgotten (HEED_FLOOR). So
-// do packs with a purged object, or with an object listed as lost, because objects below
-// it may be absent.
+// a root already names, and packs that are marked for deletion (RECHECK_HEAD). It also forgets
+// packs begun before the floor, which may have been marked and forgotten (HEED_FLOOR), and
+// packs with a purged object, or with an object listed as lost: objects below it may be
+// absent.
 func (p *push) dropUnusable(snap *Snapshot) {
-	p.own.drop(func(s *sentPack) bool {
+	p.own.dropPacks(func(s *sentPack) bool {
 		_, marked := snap.State.Condemned[s.info.Name.Path()]
 		return snap.IsLive(s.info.Name) || marked || s.start < snap.State.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
 			_, purged := p.records.after.Purged(e.Key)
@@ -271,8 +271,8 @@ func (p *push) dropUnusable(snap *Snapshot) {
 	})
 }
 
-// found returns the objects that the remote lists as lost and that local has.
-func found(ctx context.Context, local object.Reader, snap *Snapshot) ([]object.Key, error) {
+// findHere returns the objects that the remote lists as lost and that local has.
+func findHere(ctx context.Context, local object.Reader, snap *Snapshot) ([]object.Key, error) {
 	listed := slices.SortedFunc(maps.Keys(snap.State.Lost), object.Key.Compare)
 	missing, err := local.Missing(ctx, listed)
 	absent := map[object.Key]bool{}
@@ -309,13 +309,13 @@ func (p *push) checkSent(ctx context.Context, plan *plan) error {
 		return nil
 	}
 
-	p.own.drop(gone)
+	p.own.dropPacks(gone)
 	return errReplan
 }
 
-// publish appends the root that moves the refs and names the sent packs. If the remote
+// appendMoves appends the root that moves the refs and names the sent packs. If the remote
 // got newer roots since the plan, publish checks that the plan is still right there.
-func (p *push) publish(ctx context.Context, sent []*sentPack) error {
+func (p *push) appendMoves(ctx context.Context, sent []*sentPack) error {
 	slices.SortFunc(sent, func(a, b *sentPack) int { return a.info.Name.Compare(b.info.Name) })
 	p.dropIndex() // that of an earlier attempt may be marked for deletion by now
 	for h := p.snap; ; {
@@ -330,7 +330,7 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 		if len(records) > 0 && !h.State.Records.Equal(p.snap.State.Records) {
 			err = rootlog.ErrReplan // they may need other objects now
 		} else {
-			err = p.check(h, sent, changes)
+			err = p.checkClaim(h, sent, changes)
 		}
 		if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
 			p.snap = h
@@ -339,22 +339,22 @@ func (p *push) publish(ctx context.Context, sent []*sentPack) error {
 		if err != nil {
 			return err
 		}
-		next, later, err := p.append(ctx, h, sent, changes, records)
+		next, later, err := p.appendTo(ctx, h, sent, changes, records)
 		if err != nil {
 			return err
 		}
 		if next != nil {
 			p.result.Seq, p.result.Records = next.Seq, len(records)
-			p.done(ctx, next, sent)
+			p.noteAppended(ctx, next, sent)
 			return nil
 		}
 		h = later
 	}
 }
 
-// claim returns the conditions of the root: all that was live at S is still live
+// claimOf returns the conditions of the root: all that was live at S is still live
 // (RELY_ON_ALL_LIVE), and nothing that was sent is marked for deletion.
-func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
+func (p *push) claimOf(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Claim {
 	c := &rootlog.Claim{Live: p.snap.Live, Start: p.snap.State.Seq, HasPacks: len(sent) > 0, Refs: changes, Records: p.records.merged, Lost: p.snap.State.Lost}
 	for _, pack := range sent {
 		c.Start = min(c.Start, pack.start)
@@ -366,10 +366,10 @@ func (p *push) claim(sent []*sentPack, changes []rootlog.RefChange) *rootlog.Cla
 	return c
 }
 
-// check returns an error if the plan made at S no longer holds at h. Nothing that
+// checkClaim returns an error if the plan made at S no longer holds at h. Nothing that
 // is live at h may be listed as lost: another push has sent it with everything
 // below.
-func (p *push) check(h *Snapshot, sent []*sentPack, changes []rootlog.RefChange) error {
+func (p *push) checkClaim(h *Snapshot, sent []*sentPack, changes []rootlog.RefChange) error {
 	for _, key := range p.result.Lost {
 		if _, there, err := h.Find(key); err != nil {
 			return err
@@ -377,11 +377,11 @@ func (p *push) check(h *Snapshot, sent []*sentPack, changes []rootlog.RefChange)
 			return rootlog.ErrReplan
 		}
 	}
-	return p.claim(sent, changes).Check(h.State, h.Live)
+	return p.claimOf(sent, changes).Check(h.State, h.Live)
 }
 
-// append appends the root that follows h. See [Remote.append] for the results.
-func (p *push) append(ctx context.Context, h *Snapshot, sent []*sentPack, changes []rootlog.RefChange, records []record.Record) (next *rootlog.State, later *Snapshot, err error) {
+// appendTo appends the root that follows h. See [Remote.AppendRoot] for the results.
+func (p *push) appendTo(ctx context.Context, h *Snapshot, sent []*sentPack, changes []rootlog.RefChange, records []record.Record) (next *rootlog.State, later *Snapshot, err error) {
 	c := p.NewChange()
 	c.Refs, c.Records, c.Lost, c.Found = changes, records, p.result.Lost, p.result.Found
 	if _, ok := h.State.Refs[h.State.Head]; !ok {
@@ -389,21 +389,21 @@ func (p *push) append(ctx context.Context, h *Snapshot, sent []*sentPack, change
 	}
 	// A late root of this push may have made some of its packs live.
 	added := slices.DeleteFunc(slices.Clone(sent), func(s *sentPack) bool { return h.IsLive(s.info.Name) })
-	if err := p.describe(ctx, c, h, added); err != nil {
+	if err := p.addPacks(ctx, c, h, added); err != nil {
 		return nil, nil, err
 	}
 	return p.Remote.AppendRoot(ctx, h, c)
 }
 
-// done records that a root names the sent packs. The push has succeeded by then, so
+// noteAppended records that a root names the sent packs. The push has succeeded by then, so
 // errors here are only warnings.
-func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack) {
+func (p *push) noteAppended(ctx context.Context, head *rootlog.State, sent []*sentPack) {
 	p.result.Appended = head
 	named := map[pack.Name]bool{}
 	for _, s := range sent {
 		named[s.info.Name] = true
 	}
-	p.own.drop(func(s *sentPack) bool { return named[s.info.Name] })
+	p.own.dropPacks(func(s *sentPack) bool { return named[s.info.Name] })
 	if p.index != nil {
 		p.index.KeepCopy(p.indexes)
 		p.index = nil
@@ -417,11 +417,11 @@ func (p *push) done(ctx context.Context, head *rootlog.State, sent []*sentPack) 
 // bytes.
 const MaxInlineEntries = rootlog.MaxInline / 36
 
-// describe makes c add the packs of a push to a root that follows snap. A root lists
+// addPacks makes c add the packs of a push to a root that follows snap. A root lists
 // few objects itself. For more, c names an index file, p.index. A push of many objects
 // makes one of its own. A push of few also moves the entries into it that others left
 // in the root.
-func (p *push) describe(ctx context.Context, c *rootlog.Change, snap *Snapshot, packs []*sentPack) error {
+func (p *push) addPacks(ctx context.Context, c *rootlog.Change, snap *Snapshot, packs []*sentPack) error {
 	own := make([]rootlog.Inline, len(packs))
 	objects := 0
 	for i, s := range packs {

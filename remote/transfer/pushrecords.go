@@ -93,7 +93,7 @@ func newPushRecords(ctx context.Context, local object.Reader, snap *Snapshot, re
 
 // neededFor returns the objects that a remote needs because of r, a record that makes
 // objects needed again. It reports whether r can be sent at all. A commit that the remote
-// does not have needs nothing there: a push that sends it sends its content, too.
+// does not have needs nothing there: a push that sends it also sends its content.
 func neededFor(ctx context.Context, local object.Reader, snap *Snapshot, r record.Record) (want []object.Key, ok bool, err error) {
 	if r.Kind == record.Purge {
 		ok, err = hasAll(ctx, local, r.Key)
@@ -125,7 +125,7 @@ func contentOf(ctx context.Context, r object.Reader, commit object.Key) ([]objec
 	if err != nil {
 		return nil, err
 	}
-	return c.content(), nil
+	return c.contentLinks(), nil
 }
 
 // hasAll reports whether r has a chunk or manifest and everything below it.

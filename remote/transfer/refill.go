@@ -25,13 +25,13 @@ func (r *Remote) Refill(ctx context.Context, local Local, progress func(Progress
 	defer p.close()
 	head, err := r.Head(ctx)
 	if err == nil {
-		err = p.run(ctx, head, p.attemptRefill)
+		err = p.runAttempts(ctx, head, p.planRefill)
 	}
 	return p.result.Objects, err
 }
 
-// attemptRefill is attempt for a refill.
-func (p *push) attemptRefill(ctx context.Context) error {
+// planRefill is attempt for a refill.
+func (p *push) planRefill(ctx context.Context) error {
 	snap := p.snap
 	p.records = &pushRecords{merged: snap.State.Records}
 	p.dropUnusable(snap)
@@ -44,5 +44,5 @@ func (p *push) attemptRefill(ctx context.Context) error {
 		return err
 	}
 	p.result.Lost = slices.SortedFunc(maps.Keys(plan.lost), object.Key.Compare)
-	return p.carryOut(ctx, plan)
+	return p.sendPlanned(ctx, plan)
 }

@@ -112,7 +112,7 @@ func Open(ctx context.Context, b remote.Backend, o Options) (*Remote, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := c.bind(ctx, id); err != nil {
+		if err := c.bindTo(ctx, id); err != nil {
 			return nil, fmt.Errorf("open remote: %w", err)
 		}
 	}
@@ -195,7 +195,7 @@ func (r *Remote) RememberIn(ctx context.Context, dir string) error {
 	r.o.Dir = dir
 	c, err := openCache(r.o)
 	if err == nil {
-		err = c.bind(ctx, r.id)
+		err = c.bindTo(ctx, r.id)
 	}
 	if err == nil && seen != nil {
 		err = c.setHead(ctx, *seen)
@@ -218,7 +218,7 @@ func (r *Remote) Close() error {
 	if r.ahead != nil {
 		r.ahead.u.own.close()
 	}
-	r.indexes.close(nil)
+	r.indexes.closeExcept(nil)
 	return r.b.Close()
 }
 
@@ -236,7 +236,7 @@ func (r *Remote) Indexes() *IndexFiles { return r.indexes }
 
 // KnownHead returns the last head that was seen here, or nil.
 func (r *Remote) KnownHead() (*rootlog.Position, error) {
-	known, err := r.cache.head()
+	known, err := r.cache.knownHead()
 	if err != nil {
 		return nil, fmt.Errorf("read the remembered head: %w", err)
 	}
@@ -353,7 +353,7 @@ func Parallel(ctx context.Context, jobs, n int, each func(ctx context.Context, i
 func (r *Remote) CheckSize(ctx context.Context, name string, want int64) error {
 	info, err := r.b.Stat(ctx, name)
 	if err == nil && info.Size != want {
-		err = damaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
+		err = errDamaged(name, fmt.Errorf("%d bytes, want %d", info.Size, want))
 	}
 	return err
 }

@@ -129,7 +129,7 @@ func (s *Snapshot) inlinePacks() []rootlog.Inline {
 // repair, it also reports the objects that the repair found lost, and adds them to its list.
 func (s *Snapshot) IsLost(key object.Key) bool {
 	_, listed := s.State.Lost[key]
-	if !listed && !s.r.damage.hides(key) {
+	if !listed && !s.r.damage.hidesObject(key) {
 		return false
 	}
 	_, there, err := s.Find(key)
@@ -148,10 +148,10 @@ func (s *Snapshot) IsLive(name pack.Name) bool {
 	return live
 }
 
-// has reports whether e is in a live pack. A repair hides the lost objects of damaged
+// hasEntry reports whether e is in a live pack. A repair hides the lost objects of damaged
 // packs.
-func (s *Snapshot) has(e pack.Entry) bool {
-	return s.IsLive(e.Pack.Name) && !(s.r.damage.HasPack(e.Pack.Name) && s.r.damage.hides(e.Key))
+func (s *Snapshot) hasEntry(e pack.Entry) bool {
+	return s.IsLive(e.Pack.Name) && !(s.r.damage.HasPack(e.Pack.Name) && s.r.damage.hidesObject(e.Key))
 }
 
 // Place is the place of an object, and of its entry.
@@ -163,7 +163,7 @@ type Place struct {
 
 // Find returns the place of an object, and whether it is in a live pack.
 func (s *Snapshot) Find(key object.Key) (Place, bool, error) {
-	if e, ok := s.inline[key]; ok && s.has(e) {
+	if e, ok := s.inline[key]; ok && s.hasEntry(e) {
 		return Place{Entry: e}, true, nil
 	}
 	for i, x := range s.Indexes {
@@ -171,7 +171,7 @@ func (s *Snapshot) Find(key object.Key) (Place, bool, error) {
 		if err != nil {
 			return Place{}, false, s.IndexDamage(i, err)
 		}
-		if at >= 0 && s.has(e) {
+		if at >= 0 && s.hasEntry(e) {
 			return Place{e, s.State.Indexes[i].Name, at}, true, nil
 		}
 	}
@@ -276,7 +276,7 @@ func (s *Snapshot) Entries() iter.Seq2[Place, error] {
 func (s *Snapshot) EntriesIn(use func(file int) bool) iter.Seq2[Place, error] {
 	return func(yield func(Place, error) bool) {
 		for _, e := range s.inline {
-			if s.has(e) && !yield(Place{Entry: e}, nil) {
+			if s.hasEntry(e) && !yield(Place{Entry: e}, nil) {
 				return
 			}
 		}
@@ -290,7 +290,7 @@ func (s *Snapshot) EntriesIn(use func(file int) bool) iter.Seq2[Place, error] {
 					yield(Place{}, s.IndexDamage(i, err))
 					return
 				}
-				if s.has(e) && !yield(Place{e, s.State.Indexes[i].Name, at}, nil) {
+				if s.hasEntry(e) && !yield(Place{e, s.State.Indexes[i].Name, at}, nil) {
 					return
 				}
 				at++

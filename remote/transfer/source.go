@@ -22,7 +22,7 @@ type Source interface {
 
 	// Fetch brings everything that o.Want refers to into session, except what o.Have
 	// refers to. Head is the result of Head. The caller publishes the session and moves
-	// refs. The commits in o.Have must stay until then. After an error, the received
+	// refs. The commits in o.Have must exist until then. After an error, the received
 	// objects are in the session. After the session is closed, the next fetch does not
 	// receive them again.
 	//
@@ -107,7 +107,7 @@ func (g repositoryGiver) giveNode(ctx context.Context, key object.Key) (data []b
 }
 
 func (g repositoryGiver) giveChunks(ctx context.Context, keys []object.Key) error {
-	absent, err := g.f.absent(ctx, keys)
+	absent, err := g.f.absentHere(ctx, keys)
 	if err != nil {
 		return err
 	}

@@ -142,7 +142,7 @@ func RepairState(ctx context.Context, dir string, damage *object.DamageError, dr
 	}
 
 	c := &cache{dir: dir}
-	err = c.locked(ctx, func() error {
+	err = c.withLock(ctx, func() error {
 		err := checkStateFile(filepath.ToSlash(file), damage.Name)
 		if errors.Is(err, fs.ErrNotExist) && file == headFile {
 			return ErrHeadLost
@@ -198,7 +198,7 @@ func (r *Remote) RebuildHead(ctx context.Context, head *rootlog.State, dryRun bo
 	if dryRun {
 		return nil
 	}
-	return r.cache.locked(ctx, func() error {
+	return r.cache.withLock(ctx, func() error {
 		if known, _, err := r.cache.readHead(); known != nil || err != nil && !errors.Is(err, ErrState) {
 			return err // another process has replaced it
 		}

@@ -27,10 +27,10 @@ type uploader struct {
 	sent    []*sentPack
 }
 
-// send sends the objects of a plan, jobs packs at once. It needs the memory of as many
+// sendPlan sends the objects of a plan, jobs packs at once. It needs the memory of as many
 // packs.
-func (u *uploader) send(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
-	err := WritePacks(ctx, jobs, p.batches(jobs), item.room, u.sendBatch)
+func (u *uploader) sendPlan(ctx context.Context, p *plan, jobs int) ([]*sentPack, error) {
+	err := WritePacks(ctx, jobs, p.cutBatches(jobs), item.packRoom, u.sendBatch)
 	return u.sent, err
 }
 
@@ -43,7 +43,7 @@ func (u *uploader) sendBatch(ctx context.Context, w *Packer, batch []item) error
 			return err
 		}
 		if w.Full(len(w.Buf)) {
-			if err := u.put(ctx, w.Writer); err != nil {
+			if err := u.putPack(ctx, w.Writer); err != nil {
 				return err
 			}
 			w.Reset()
@@ -52,11 +52,11 @@ func (u *uploader) sendBatch(ctx context.Context, w *Packer, batch []item) error
 			return err
 		}
 	}
-	return u.put(ctx, w.Writer)
+	return u.putPack(ctx, w.Writer)
 }
 
-// put sends a pack, and notes that it did.
-func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
+// putPack sends a pack, and notes that it did.
+func (u *uploader) putPack(ctx context.Context, w *pack.Writer) error {
 	entries, err := u.r.PutPack(ctx, w)
 	if err != nil {
 		return err
@@ -67,7 +67,7 @@ func (u *uploader) put(ctx context.Context, w *pack.Writer) error {
 	for _, e := range sent.entries {
 		stored += int64(e.Stored)
 	}
-	if err := u.own.add(ctx, sent); err != nil {
+	if err := u.own.noteSent(ctx, sent); err != nil {
 		return err
 	}
 

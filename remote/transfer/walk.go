@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/refs/record"
 )
 
-// ends is the view that [walk] has of the two ends of a transfer: the giver has
+// ends is the view that [walkWanted] has of the two ends of a transfer: the giver has
 // the wanted objects, and the receiver gets them.
 type ends interface {
 	// giverName names the giver in errors.
@@ -18,25 +18,25 @@ type ends interface {
 
 	// node returns a wanted node, and the walk follows its links. The error matches
 	// [object.ErrNotFound] if the giver does not have the node.
-	node(ctx context.Context, key object.Key) ([]byte, error)
+	wantedNode(ctx context.Context, key object.Key) ([]byte, error)
 
-	// links returns the links of wanted nodes, one list for each. Nodes that node
+	// links returns the links of wanted nodes, one list for each. Nodes that wantedNode
 	// returned before may be among them. The error for a missing node is the same
-	// as that of node, and names the missing object.
-	links(ctx context.Context, nodes []object.Key) ([][]object.Key, error)
+	// as that of wantedNode, and names the missing object.
+	linksOf(ctx context.Context, nodes []object.Key) ([][]object.Key, error)
 
 	// chunks receives the wanted chunks, some of them more than once. It may change
-	// keys. The error for a missing chunk is the same as that of links.
-	chunks(ctx context.Context, keys []object.Key) error
+	// keys. The error for a missing chunk is the same as that of linksOf.
+	takeChunks(ctx context.Context, keys []object.Key) error
 
 	// certain returns a node that the receiver is known to have, with everything
 	// below it. If the node cannot be read, the error matches [object.ErrNotFound]
 	// or [object.ErrCorrupt], and the walk visits more than necessary.
-	certain(ctx context.Context, key object.Key) ([]byte, error)
+	certainNode(ctx context.Context, key object.Key) ([]byte, error)
 }
 
-// linksOf returns the links of nodes, which it reads with get, jobs at once.
-func linksOf(ctx context.Context, jobs int, nodes []object.Key, get func(context.Context, object.Key) ([]byte, error)) ([][]object.Key, error) {
+// readLinks returns the links of nodes, which it reads with get, jobs at once.
+func readLinks(ctx context.Context, jobs int, nodes []object.Key, get func(context.Context, object.Key) ([]byte, error)) ([][]object.Key, error) {
 	lists := make([][]object.Key, len(nodes))
 	return lists, Parallel(ctx, jobs, len(nodes), func(ctx context.Context, i int) error {
 		data, err := get(ctx, nodes[i])
@@ -49,7 +49,7 @@ func linksOf(ctx context.Context, jobs int, nodes []object.Key, get func(context
 
 // recordViews are the receiver's records before and after the transfer. Objects
 // that before does not require may be absent now (WALK_EXPIRED). Objects that after
-// does not require may stay absent.
+// does not require may be absent afterwards.
 type recordViews struct{ before, after *record.View }
 
 // BatchSize is the number of nodes in one request for links. With the most links
@@ -62,33 +62,33 @@ type need struct {
 	by int32
 }
 
-// walk visits the objects in want and all objects below them. It skips all objects
+// walkWanted visits the objects in want and all objects below them. It skips all objects
 // below the commits in have. The receiver has all that those commits need. The walk
 // stops nowhere else: a node that is present proves nothing about the objects below
 // it (STOP_AT_REFS). Wanted objects may be of any kind. The walk passes every node
-// to [ends.links] at most once.
+// to [ends.linksOf] at most once.
 //
 // It leaves out the objects that the receiver does not need according to views.
-func walk(ctx context.Context, e ends, want []object.Key, have []object.ID, views recordViews) error {
+func walkWanted(ctx context.Context, e ends, want []object.Key, have []object.ID, views recordViews) error {
 	w := newWalker(e, views)
-	rest, err := w.history(ctx, want, have)
+	rest, err := w.walkHistory(ctx, want, have)
 	if err != nil {
 		return err
 	}
-	if err := w.trees(ctx, rest, nil); err != nil {
+	if err := w.walkTrees(ctx, rest, nil); err != nil {
 		return err
 	}
 	if !w.met {
 		// Nothing is certain: there is nothing to compare with.
 		var all []need
 		for _, c := range w.wanted {
-			all = append(all, w.below(c)...)
+			all = append(all, w.contentNeeds(c)...)
 		}
-		return w.trees(ctx, all, nil)
+		return w.walkTrees(ctx, all, nil)
 	}
 
 	for _, c := range slices.Backward(w.wanted) {
-		if err := w.trees(ctx, w.below(c), w.bases(c)); err != nil {
+		if err := w.walkTrees(ctx, w.contentNeeds(c), w.knownTrees(c)); err != nil {
 			return err
 		}
 		c.done = true
@@ -115,9 +115,9 @@ func newWalker(e ends, views recordViews) *walker {
 	return &walker{ends: e, views: views, past: map[object.ID]*commit{}, covered: map[object.Key]struct{}{}}
 }
 
-// bases returns trees of the commit's parents that are certain or were walked in
+// knownTrees returns trees of the commit's parents that are certain or were walked in
 // full. It returns only as many as are worth comparing with.
-func (w *walker) bases(c *commit) []object.Key {
+func (w *walker) knownTrees(c *commit) []object.Key {
 	const enough = 4
 	var trees []object.Key
 	for id := range c.parents {
@@ -148,39 +148,39 @@ func (w *walker) contentDone(c *commit) bool {
 	return false
 }
 
-// trees walks nodes and chunks, and all that they refer to, level by level. At the
+// walkTrees walks nodes and chunks, and all that they refer to, level by level. At the
 // same time it walks the bases: nodes that are certain or were walked, with
 // everything below them. It leaves out the objects that bases link to. So the walk
 // of two trees that differ little costs little.
-func (w *walker) trees(ctx context.Context, top []need, bases []object.Key) error {
+func (w *walker) walkTrees(ctx context.Context, top []need, bases []object.Key) error {
 	for _, key := range bases {
 		w.covered[key] = struct{}{}
 	}
-	front, err := w.fresh(ctx, nil, top, nil)
+	front, err := w.addFresh(ctx, nil, top, nil)
 	for len(front) > 0 && err == nil {
 		var known *baseLinks
-		if known, err = w.known(ctx, bases); err != nil {
+		if known, err = w.linksOfBases(ctx, bases); err != nil {
 			return err
 		}
 		var next []need
 		for batch := range slices.Chunk(front, BatchSize) {
-			if next, err = w.step(ctx, next, batch, known); err != nil {
+			if next, err = w.readBatch(ctx, next, batch, known); err != nil {
 				return err
 			}
 		}
-		bases = known.left(4*len(next) + 64)
+		bases = known.untakenNodes(4*len(next) + 64)
 		front = next
 	}
 	return err
 }
 
-// step reads the links of a batch of nodes, and appends the nodes to walk to next.
-func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks) ([]need, error) {
+// readBatch reads the links of a batch of nodes, and appends the nodes to walk to next.
+func (w *walker) readBatch(ctx context.Context, next, batch []need, known *baseLinks) ([]need, error) {
 	nodes := make([]object.Key, len(batch))
 	for i, n := range batch {
 		nodes[i] = n.Key
 	}
-	lists, err := w.ends.links(ctx, nodes)
+	lists, err := w.ends.linksOf(ctx, nodes)
 	if err != nil {
 		return nil, w.explainMissing(err, batch)
 	}
@@ -192,15 +192,15 @@ func (w *walker) step(ctx context.Context, next, batch []need, known *baseLinks)
 			}
 		}
 	}
-	return w.fresh(ctx, next, below, known)
+	return w.addFresh(ctx, next, below, known)
 }
 
-// fresh appends the nodes of needs that are still to be walked to next, and passes
+// addFresh appends the nodes of needs that are still to be walked to next, and passes
 // the chunks to the receiver.
-func (w *walker) fresh(ctx context.Context, next, needs []need, known *baseLinks) ([]need, error) {
+func (w *walker) addFresh(ctx context.Context, next, needs []need, known *baseLinks) ([]need, error) {
 	var chunks []need
 	for _, n := range needs {
-		if known.take(n.Key) {
+		if known.takeLink(n.Key) {
 			continue
 		}
 		if !n.Kind.IsNode() {
@@ -217,7 +217,7 @@ func (w *walker) fresh(ctx context.Context, next, needs []need, known *baseLinks
 	for i, n := range chunks {
 		keys[i] = n.Key
 	}
-	return next, w.explainMissing(w.ends.chunks(ctx, keys), chunks)
+	return next, w.explainMissing(w.ends.takeChunks(ctx, keys), chunks)
 }
 
 // explainMissing adds the giver to an error for a missing object, and the commit
@@ -238,14 +238,14 @@ func (w *walker) explainMissing(err error, needs []need) error {
 // baseLinks are the links of bases at one level. The zero pointer has none.
 type baseLinks struct {
 	order []object.Key
-	taken map[object.Key]bool // by link: whether a wanted object has it, too
+	taken map[object.Key]bool // by link: whether a wanted object also has it
 }
 
-// known returns the links of bases. From then on, all of them are covered.
-func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, error) {
+// linksOfBases returns the links of bases. From then on, all of them are covered.
+func (w *walker) linksOfBases(ctx context.Context, bases []object.Key) (*baseLinks, error) {
 	known := &baseLinks{taken: map[object.Key]bool{}}
 	for _, key := range bases {
-		data, err := w.ends.certain(ctx, key)
+		data, err := w.ends.certainNode(ctx, key)
 		if IsAbsent(err) {
 			continue
 		}
@@ -273,8 +273,8 @@ func (w *walker) known(ctx context.Context, bases []object.Key) (*baseLinks, err
 	return known, nil
 }
 
-// take reports whether bases link to key. It notes that a wanted object does.
-func (k *baseLinks) take(key object.Key) bool {
+// takeLink reports whether bases link to key. It notes that a wanted object does.
+func (k *baseLinks) takeLink(key object.Key) bool {
 	if k == nil {
 		return false
 	}
@@ -285,9 +285,9 @@ func (k *baseLinks) take(key object.Key) bool {
 	return ok
 }
 
-// left returns at most max nodes to which only bases link. The limit keeps the cost of
+// untakenNodes returns at most max nodes to which only bases link. The limit keeps the cost of
 // the walk of bases in proportion to that of the wanted objects.
-func (k *baseLinks) left(max int) []object.Key {
+func (k *baseLinks) untakenNodes(max int) []object.Key {
 	left := slices.DeleteFunc(k.order, func(key object.Key) bool { return k.taken[key] })
 	return left[:min(max, len(left))]
 }

@@ -22,15 +22,15 @@ type counting struct {
 
 func (c *counting) giverName() string { return "remote" }
 
-func (c *counting) node(ctx context.Context, key object.Key) ([]byte, error) {
+func (c *counting) wantedNode(ctx context.Context, key object.Key) ([]byte, error) {
 	c.visits[key]++
 	return c.Get(ctx, key)
 }
 
-func (c *counting) links(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
+func (c *counting) linksOf(ctx context.Context, nodes []object.Key) ([][]object.Key, error) {
 	lists := make([][]object.Key, len(nodes))
 	for i, key := range nodes {
-		data, err := c.node(ctx, key)
+		data, err := c.wantedNode(ctx, key)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +41,7 @@ func (c *counting) links(ctx context.Context, nodes []object.Key) ([][]object.Ke
 	return lists, nil
 }
 
-func (c *counting) chunks(ctx context.Context, keys []object.Key) error {
+func (c *counting) takeChunks(ctx context.Context, keys []object.Key) error {
 	for _, key := range keys {
 		c.visits[key]++
 	}
@@ -52,7 +52,7 @@ func (c *counting) chunks(ctx context.Context, keys []object.Key) error {
 	return err
 }
 
-func (c *counting) certain(ctx context.Context, key object.Key) ([]byte, error) {
+func (c *counting) certainNode(ctx context.Context, key object.Key) ([]byte, error) {
 	c.certains++
 	if c.missing[key] {
 		return nil, &object.NotFoundError{Key: key}
@@ -106,7 +106,7 @@ func TestWalkRandom(t *testing.T) {
 			c.missing[key] = seed%3 == 0 && rnd.IntN(10) == 0
 		}
 
-		if err := walk(t.Context(), c, objecttest.CommitKeys(want...), have, recordViews{}); err != nil {
+		if err := walkWanted(t.Context(), c, objecttest.CommitKeys(want...), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -159,7 +159,7 @@ func TestWalkPrunes(t *testing.T) {
 	tag := m.PutNode(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
 
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
-	if err := walk(t.Context(), c, []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
+	if err := walkWanted(t.Context(), c, []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
 
@@ -193,7 +193,7 @@ func TestWalkHostile(t *testing.T) {
 	last := m.MakeCommit(deep, many...)
 	for _, have := range [][]object.ID{nil, {first}, {many[0]}, {many[250]}} {
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		if err := walk(t.Context(), c, objecttest.CommitKeys(last), have, recordViews{}); err != nil {
+		if err := walkWanted(t.Context(), c, objecttest.CommitKeys(last), have, recordViews{}); err != nil {
 			t.Fatal(err)
 		}
 
@@ -237,7 +237,7 @@ func TestWalkComesAndGoes(t *testing.T) {
 	}
 
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
-	if err := walk(t.Context(), c, objecttest.CommitKeys(last), []object.ID{base}, recordViews{}); err != nil {
+	if err := walkWanted(t.Context(), c, objecttest.CommitKeys(last), []object.ID{base}, recordViews{}); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(c.visits); n != 40*7 {
@@ -264,14 +264,14 @@ func TestWalkLacks(t *testing.T) {
 			by = second
 		}
 		c := &counting{Reader: m, visits: map[object.Key]int{}}
-		err := walk(t.Context(), c, objecttest.CommitKeys(second), nil, recordViews{})
+		err := walkWanted(t.Context(), c, objecttest.CommitKeys(second), nil, recordViews{})
 		want := fmt.Sprintf("remote lacks %s, which commit %s needs", key, by.Short())
 		var missing *object.NotFoundError
 		if !errors.As(err, &missing) || missing.Key != key || !strings.Contains(err.Error(), want) {
 			t.Errorf("walk without %s: %v", key, err)
 		}
 	}
-	err := walk(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, objecttest.CommitKeys(object.ID{1}), nil, recordViews{})
+	err := walkWanted(t.Context(), &counting{Reader: m, visits: map[object.Key]int{}}, objecttest.CommitKeys(object.ID{1}), nil, recordViews{})
 	if !errors.Is(err, object.ErrNotFound) || !strings.Contains(err.Error(), "remote lacks commit 01000000") {
 		t.Errorf("walk without the wanted commit: %v", err)
 	}

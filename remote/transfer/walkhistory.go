@@ -21,11 +21,11 @@ type commit struct {
 	done    bool // all below it was walked
 }
 
-// below returns the objects that a commit needs, without its parents.
-func (w *walker) below(c *commit) []need {
+// contentNeeds returns the objects that a commit needs, without its parents.
+func (w *walker) contentNeeds(c *commit) []need {
 	var needs []need
 	self := object.Key{Kind: object.KindCommit, ID: c.id}
-	for _, key := range c.content() {
+	for _, key := range c.contentLinks() {
 		if !w.views.after.Skips(self, key) {
 			needs = append(needs, need{key, c.number})
 		}
@@ -33,8 +33,8 @@ func (w *walker) below(c *commit) []need {
 	return needs
 }
 
-// content returns the links of a commit, without its parents.
-func (c *commit) content() []object.Key {
+// contentLinks returns the links of a commit, without its parents.
+func (c *commit) contentLinks() []object.Key {
 	return slices.DeleteFunc(slices.Clone(c.links), func(key object.Key) bool { return key.Kind == object.KindCommit })
 }
 
@@ -46,10 +46,10 @@ func (c *commit) parents(yield func(object.ID) bool) {
 	}
 }
 
-// history visits commits, the newest first, until all others are certain. Wrong dates
+// walkHistory visits commits, the newest first, until all others are certain. Wrong dates
 // make it visit more commits, and have no other effect. It returns the wanted objects that
 // are neither commits nor tags.
-func (w *walker) history(ctx context.Context, want []object.Key, have []object.ID) (rest []need, err error) {
+func (w *walker) walkHistory(ctx context.Context, want []object.Key, have []object.ID) (rest []need, err error) {
 	for _, id := range have {
 		if err := w.putCertain(ctx, id); err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func (w *walker) history(ctx context.Context, want []object.Key, have []object.I
 		}
 		seen[key] = true
 		for key.Kind == object.KindTag {
-			links, err := w.ends.links(ctx, []object.Key{key})
+			links, err := w.ends.linksOf(ctx, []object.Key{key})
 			if err != nil {
 				return nil, w.explainMissing(err, []need{{key, -1}})
 			}
@@ -117,7 +117,7 @@ func (w *walker) putWanted(ctx context.Context, id object.ID, by int32) error {
 		return nil
 	}
 	key := object.Key{Kind: object.KindCommit, ID: id}
-	data, err := w.ends.node(ctx, key)
+	data, err := w.ends.wantedNode(ctx, key)
 	if err != nil {
 		return w.explainMissing(err, []need{{key, by}})
 	}
@@ -127,7 +127,7 @@ func (w *walker) putWanted(ctx context.Context, id object.ID, by int32) error {
 	c.number = int32(len(w.order))
 	w.order = append(w.order, c)
 	w.past[id] = c
-	w.enqueue(c)
+	w.enqueueCommit(c)
 	return nil
 }
 
@@ -136,7 +136,7 @@ func (w *walker) putCertain(ctx context.Context, id object.ID) error {
 	c := w.past[id]
 	switch {
 	case c == nil:
-		data, err := w.ends.certain(ctx, object.Key{Kind: object.KindCommit, ID: id})
+		data, err := w.ends.certainNode(ctx, object.Key{Kind: object.KindCommit, ID: id})
 		if IsAbsent(err) {
 			return nil
 		}
@@ -157,11 +157,11 @@ func (w *walker) putCertain(ctx context.Context, id object.ID) error {
 	}
 
 	c.certain = true
-	w.enqueue(c)
+	w.enqueueCommit(c)
 	return nil
 }
 
-func (w *walker) enqueue(c *commit) {
+func (w *walker) enqueueCommit(c *commit) {
 	if !c.certain {
 		w.open++
 	}

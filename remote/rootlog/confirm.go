@@ -64,7 +64,7 @@ func (s *State) confirm(before *State, c *Change) error {
 	for _, ref := range c.Confirm {
 		key, ok := s.refs.entries[ref]
 		if !ok {
-			return invalid(fmt.Errorf("%s does not exist", ref))
+			return asInvalid(fmt.Errorf("%s does not exist", ref))
 		}
 		all[ref] = confirmedBody{Time: canonical.TimeOf(c.Time), Key: key}
 	}

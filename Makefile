@@ -53,9 +53,9 @@ install: build ## install program, manual pages and completions (PREFIX=/usr/loc
 	install -m 755 $(BIN)/kist '$(DESTDIR)$(BINDIR)/kist'
 	install -m 644 docs/man/*.1 '$(DESTDIR)$(MANDIR)/man1'
 	install -m 644 docs/man/*.7 '$(DESTDIR)$(MANDIR)/man7'
-	install -m 644 cmd/kist/cli/shells/kist.bash '$(DESTDIR)$(BASHDIR)/kist'
-	install -m 644 cmd/kist/cli/shells/kist.zsh '$(DESTDIR)$(ZSHDIR)/_kist'
-	install -m 644 cmd/kist/cli/shells/kist.fish '$(DESTDIR)$(FISHDIR)/kist.fish'
+	install -m 644 cmd/kist/commands/about/shells/kist.bash '$(DESTDIR)$(BASHDIR)/kist'
+	install -m 644 cmd/kist/commands/about/shells/kist.zsh '$(DESTDIR)$(ZSHDIR)/_kist'
+	install -m 644 cmd/kist/commands/about/shells/kist.fish '$(DESTDIR)$(FISHDIR)/kist.fish'
 
 uninstall: ## remove the files of 'make install', with the same PREFIX and DESTDIR
 	rm -f '$(DESTDIR)$(BINDIR)/kist' '$(DESTDIR)$(BASHDIR)/kist' '$(DESTDIR)$(ZSHDIR)/_kist' '$(DESTDIR)$(FISHDIR)/kist.fish'

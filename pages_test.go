@@ -144,8 +144,8 @@ func readVariable(call *ast.CallExpr) string {
 // TestPageOfChanges checks that the top section of the changelog is about the version in the code.
 func TestPageOfChanges(t *testing.T) {
 	code := readPage(t, "cmd/kist/cli/version.go")
-	version := regexp.MustCompile(`\tversion\s+= "(\d+\.\d+\.\d+)"`).FindStringSubmatch(code)
-	released := regexp.MustCompile(`\treleased\s+= "(\d{4}-\d\d-\d\d)"`).FindStringSubmatch(code)
+	version := regexp.MustCompile(`\tVersion\s+= "(\d+\.\d+\.\d+)"`).FindStringSubmatch(code)
+	released := regexp.MustCompile(`\tReleased\s+= "(\d{4}-\d\d-\d\d)"`).FindStringSubmatch(code)
 	if version == nil || released == nil {
 		t.Fatal("version.go has no version and day")
 	}

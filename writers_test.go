@@ -29,16 +29,16 @@ var writers = map[string]string{
 	"tree/work/convert/folder.go":  "nothing: it reads a folder",
 	"cmd/kist/kisttest/":           "repositories of tests",
 
-	"cmd/kist/cli/output.go":     "the archive that the user names",
-	"cmd/kist/cli/notes.go":      "below .kist",
-	"cmd/kist/cli/commit.go":     "the message, below .kist",
-	"cmd/kist/cli/debug.go":      "the log and the profile that the user names",
-	"cmd/kist/cli/difftool.go":   "a folder for copies, without git's own folders",
-	"cmd/kist/cli/gitlfs.go":     "the contents of git-lfs, in the repository that the user names",
-	"cmd/kist/cli/docs.go":       "the pages of this project",
-	"cmd/kist/cli/hunkchoice.go": "a hunk, below .kist",
-	"cmd/kist/mount/folder.go":   "nothing: it opens folders",
-	"cmd/kist/schedule/":         "timers of the system",
+	"cmd/kist/cli/output.go":               "the archive that the user names",
+	"cmd/kist/cli/notes.go":                "below .kist",
+	"cmd/kist/commands/work/commit.go":     "the message, below .kist",
+	"cmd/kist/cli/debug.go":                "the log and the profile that the user names",
+	"cmd/kist/commands/look/difftool.go":   "a folder for copies, without git's own folders",
+	"cmd/kist/commands/convert/gitlfs.go":  "the contents of git-lfs, in the repository that the user names",
+	"cmd/kist/commands/about/docs.go":      "the pages of this project",
+	"cmd/kist/commands/work/hunkchoice.go": "a hunk, below .kist",
+	"cmd/kist/mount/folder.go":             "nothing: it opens folders",
+	"cmd/kist/schedule/":                   "timers of the system",
 }
 
 // Every file that makes names of files is listed. A new writer of worktrees needs a test that it

@@ -8,6 +8,7 @@ import (
 	"runtime"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/commands"
 )
 
 func main() { os.Exit(run()) }
@@ -22,7 +23,7 @@ func run() int {
 	}
 	ctx, stop := cli.WithSignals(context.Background())
 	env := cli.OSEnv()
-	env.Commands = cli.All
+	env.Commands = commands.All
 	status := cli.Run(ctx, env, os.Args[1:])
 	stop()
 	return status

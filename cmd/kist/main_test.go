@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/commands"
 	"github.com/kist-vcs/kist/object/objecttest"
 )
 
@@ -57,7 +58,7 @@ func TestMain(m *testing.M) {
 		time.Local = time.UTC   // as in a process with the variables of a shell
 		debug.SetGCPercent(400) // saves time, because commands leave little in memory
 		testProcess = cli.OSEnv()
-		testProcess.Commands = cli.All
+		testProcess.Commands = commands.All
 		os.Exit(withoutSchedulers(m.Run))
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/commands"
 )
 
 // securityCommand is a row of the security suite: a command, and arguments for the
@@ -239,7 +240,7 @@ func TestSecurityCommands(t *testing.T) {
 			leaves = append(leaves, strings.TrimPrefix(cmd.CommandPath(), "kist "))
 		}
 	}
-	walk(cli.New(&cli.Env{Commands: cli.All}))
+	walk(cli.New(&cli.Env{Commands: commands.All}))
 
 	for _, c := range securityCommands {
 		rows = append(rows, c.name)

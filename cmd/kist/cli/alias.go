@@ -14,11 +14,11 @@ import (
 	"github.com/kist-vcs/kist/remote"
 )
 
-// aliasAnnotation is the annotation of the command for an alias. It has the alias's value.
-const aliasAnnotation = "kist-alias"
+// AliasAnnotation is the annotation of the command for an alias. It has the alias's value.
+const AliasAnnotation = "kist-alias"
 
 var (
-	errEmptyAlias = errors.New("it is empty")
+	ErrEmptyAlias = errors.New("it is empty")
 )
 
 // registerSettings adds the option -c to the help. [expand] removes it from the command
@@ -41,7 +41,7 @@ type commandLine struct {
 // readLine reads the arguments of kist.
 func readLine(e *Env, args []string) *commandLine {
 	var before, last []string
-	if e.completion.asked && len(args) > 1 {
+	if e.Completion.asked && len(args) > 1 {
 		n := len(args) - 1 // the word to complete
 		before, args, last = args[:1:1], args[1:n:n], args[n:]
 	}
@@ -70,9 +70,9 @@ func (l *commandLine) commandName() string {
 // splitLine splits args. The error is a mistake in the global options, which cobra reports better.
 func splitLine(e *Env, args []string) (*commandLine, error) {
 	l := &commandLine{at: *e}
-	l.at.completion = completion{}
+	l.at.Completion = completion{}
 	root := &cobra.Command{Use: "kist"}
-	l.at.global.register(root, &l.at)
+	l.at.Global.register(root, &l.at)
 	flags := root.PersistentFlags()
 	registerSettings(flags)
 	flags.BoolP("help", "h", false, "")
@@ -100,17 +100,17 @@ func expand(e *Env, root *cobra.Command, l *commandLine) ([]string, error) {
 	if l.err != nil {
 		return slices.Concat(l.before, l.rest, l.last), nil
 	}
-	if err := override(e, l.settings); err != nil && !e.completion.asked {
+	if err := override(e, l.settings); err != nil && !e.Completion.asked {
 		return nil, err
 	}
 	globals, words := l.globals, l.rest
 	switch {
-	case len(words) == 0 && !e.completion.asked:
+	case len(words) == 0 && !e.Completion.asked:
 	case len(words) == 0, words[0] == "help":
 		addAliases(e, root, aliases(l))
-	case subcommand(root, words[0]) == nil && !strings.HasPrefix(words[0], "__"):
-		if e.userErr != nil {
-			return nil, e.userErr // it may have the alias
+	case Subcommand(root, words[0]) == nil && !strings.HasPrefix(words[0], "__"):
+		if e.UserErr != nil {
+			return nil, e.UserErr // it may have the alias
 		}
 		known := aliases(l)
 		addAliases(e, root, known)
@@ -125,15 +125,15 @@ func expand(e *Env, root *cobra.Command, l *commandLine) ([]string, error) {
 
 // override applies the options -c.
 func override(e *Env, settings []string) error {
-	if len(settings) > 0 && e.userErr != nil {
-		return e.userErr
+	if len(settings) > 0 && e.UserErr != nil {
+		return e.UserErr
 	}
 	for _, setting := range settings {
 		key, value, ok := strings.Cut(setting, "=")
 		if !ok {
 			value = "true" // as git has it
 		}
-		if err := nearKey(e.user.Override(key, value)); err != nil {
+		if err := NearKey(e.User.Override(key, value)); err != nil {
 			return err
 		}
 	}
@@ -143,12 +143,12 @@ func override(e *Env, settings []string) error {
 // aliases returns the aliases that count at a command line, by name.
 func aliases(l *commandLine) map[string]kist.Setting {
 	var config *kist.Config
-	if r, err := l.at.open(); err == nil {
+	if r, err := l.at.Open(); err == nil {
 		defer r.Close()
 		config = r.Config()
 	}
 	known := map[string]kist.Setting{}
-	for _, s := range kist.Settings(l.at.user, config) {
+	for _, s := range kist.Settings(l.at.User, config) {
 		name, ok := strings.CutPrefix(s.Key, kist.KeyAlias)
 		if ok && !s.Ignored && kist.CheckAliasName(name) == nil && len(s.Values) == 1 {
 			known[name] = s
@@ -161,16 +161,16 @@ func aliases(l *commandLine) map[string]kist.Setting {
 // for completion, and to run commands of the shell.
 func addAliases(e *Env, root *cobra.Command, known map[string]kist.Setting) {
 	for name, s := range known {
-		if subcommand(root, name) != nil {
+		if Subcommand(root, name) != nil {
 			continue
 		}
 		if !root.ContainsGroup("aliases") {
 			root.AddGroup(&cobra.Group{ID: "aliases", Title: "YOUR ALIASES"})
 		}
-		value := printable(strings.Join(strings.Fields(s.Values[0]), " "))
+		value := Printable(strings.Join(strings.Fields(s.Values[0]), " "))
 		cmd := &cobra.Command{
 			Use: name, Short: "short for: " + value, GroupID: "aliases", DisableFlagParsing: true,
-			Annotations: map[string]string{aliasAnnotation: value},
+			Annotations: map[string]string{AliasAnnotation: value},
 			RunE: func(cmd *cobra.Command, args []string) error {
 				return runShell(cmd.Context(), e, name, strings.TrimPrefix(s.Values[0], "!"), args)
 			},
@@ -188,11 +188,11 @@ func unalias(e *Env, root *cobra.Command, known map[string]kist.Setting, words [
 	for {
 		name := words[0]
 		s, ok := known[name]
-		if !ok || subcommand(root, name).Annotations[aliasAnnotation] == "" {
+		if !ok || Subcommand(root, name).Annotations[AliasAnnotation] == "" {
 			break
 		}
 		if slices.Contains(seen, name) {
-			return nil, nil, usagef("the alias %s leads back to itself: %s", name, strings.Join(append(seen, name), ", "))
+			return nil, nil, Usagef("the alias %s leads back to itself: %s", name, strings.Join(append(seen, name), ", "))
 		}
 		seen = append(seen, name)
 		if s.Source == kist.FromRepository {
@@ -206,14 +206,14 @@ func unalias(e *Env, root *cobra.Command, known map[string]kist.Setting, words [
 
 		more, err := remote.SplitWords(s.Values[0])
 		if err != nil {
-			return nil, nil, usagef("alias %s: %w", name, err)
+			return nil, nil, Usagef("alias %s: %w", name, err)
 		}
 		l, err := splitLine(e, more)
 		switch {
 		case err != nil:
-			return nil, nil, usagef("alias %s: %w", name, err)
+			return nil, nil, Usagef("alias %s: %w", name, err)
 		case len(l.rest) == 0:
-			return nil, nil, usagef("alias %s: %w", name, errEmptyAlias)
+			return nil, nil, Usagef("alias %s: %w", name, ErrEmptyAlias)
 		case foreign != "" && len(l.rest) < len(more):
 			return nil, nil, foreignError(foreign, "an option before the command")
 		}
@@ -231,7 +231,7 @@ func unalias(e *Env, root *cobra.Command, known map[string]kist.Setting, words [
 // foreignError is the error for an alias of a repository that would do more than an alias of
 // a repository may do.
 func foreignError(name, what string) error {
-	return hintf(failf(exitFailed, "untrusted", "the alias %s of this repository has %s, which counts only in aliases of your own", name, what),
+	return Hintf(Failf(ExitFailed, "untrusted", "the alias %s of this repository has %s, which counts only in aliases of your own", name, what),
 		"if you want it: kist config --global %s%s 'COMMAND'", kist.KeyAlias, name)
 }
 
@@ -240,7 +240,7 @@ func foreignError(name, what string) error {
 // other programs, and reads and writes no other files.
 func checkForeign(e *Env, name string, words []string) error {
 	scratch := *e
-	scratch.completion = completion{}
+	scratch.Completion = completion{}
 	cmd, args, err := New(&scratch).Find(words)
 	if err != nil || !cmd.HasParent() {
 		return nil // cobra reports an unknown command
@@ -266,8 +266,8 @@ func checkForeign(e *Env, name string, words []string) error {
 
 // runShell runs the shell command of an alias at the top of the worktree, with args behind it.
 func runShell(ctx context.Context, e *Env, name, command string, args []string) error {
-	cmd := newShell(ctx, e, append([]string{command + ` "$@"`, name}, args...)...)
-	if r, err := e.open(); err == nil {
+	cmd := NewShell(ctx, e, append([]string{command + ` "$@"`, name}, args...)...)
+	if r, err := e.Open(); err == nil {
 		if !r.IsBare() {
 			cmd.Dir = r.Root()
 		}
@@ -276,7 +276,7 @@ func runShell(ctx context.Context, e *Env, name, command string, args []string) 
 	err := cmd.Run()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) && exit.ExitCode() > 0 {
-		return &failure{exit: exit.ExitCode(), kind: "alias"} // the command reported it
+		return &Failure{Exit: exit.ExitCode(), Kind: "alias"} // the command reported it
 	}
 	return err
 }

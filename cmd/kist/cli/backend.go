@@ -32,70 +32,70 @@ var backends = remote.Registry{
 // transferOptions are the options of commands that talk to a remote.
 type transferOptions struct {
 	upload, download uint64 // bytes a second; 0: no limit
-	jobs             int
+	Jobs             int
 }
 
-func (o *transferOptions) register(cmd *cobra.Command) {
+func (o *transferOptions) Register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Var(newParsed(&o.upload, "", kist.ParseSize), "limit-upload", "send at most `SIZE` a second, as in 500KiB")
-	flags.Var(newParsed(&o.download, "", kist.ParseSize), "limit-download", "receive at most `SIZE` a second")
-	mayExit(cmd, exitRemote, exitCredentials)
+	flags.Var(NewParsed(&o.upload, "", kist.ParseSize), "limit-upload", "send at most `SIZE` a second, as in 500KiB")
+	flags.Var(NewParsed(&o.download, "", kist.ParseSize), "limit-download", "receive at most `SIZE` a second")
+	MayExit(cmd, ExitRemote, ExitCredentials)
 }
 
-// registerJobs is register for commands that copy objects.
-func (o *transferOptions) registerJobs(cmd *cobra.Command) {
-	o.register(cmd)
-	cmd.Flags().IntVarP(&o.jobs, "jobs", "j", 0, "run `N` transfers at once (default 3 to send, 4 to receive)")
+// RegisterJobs is register for commands that copy objects.
+func (o *transferOptions) RegisterJobs(cmd *cobra.Command) {
+	o.Register(cmd)
+	cmd.Flags().IntVarP(&o.Jobs, "jobs", "j", 0, "run `N` transfers at once (default 3 to send, 4 to receive)")
 }
 
-// openStore opens the store of a URL.
-func openStore(ctx context.Context, env *Env, url string) (remote.Backend, error) {
-	env.secrets.learn(url)
+// OpenStore opens the store of a URL.
+func OpenStore(ctx context.Context, env *Env, url string) (remote.Backend, error) {
+	env.Secrets.learn(url)
 	return backends.Open(ctx, url, remote.Env{
 		Getenv: env.Getenv, Home: env.Getenv("HOME"), Now: env.Now, Rand: env.Random, Dir: env.Dir,
-		Warn: func(text string) { env.warn("%s", text) },
+		Warn: func(text string) { env.Warn("%s", text) },
 	})
 }
 
-// retryOptions returns the rules for retries of requests to a remote.
-func retryOptions(env *Env) retry.Options {
+// RetryOptions returns the rules for retries of requests to a remote.
+func RetryOptions(env *Env) retry.Options {
 	return retry.Options{Now: env.Now, Sleep: env.Sleep, Notify: func(op string, err error, wait time.Duration) {
 		env.log.Note("retry", "op", op, "wait", wait, "error", err)
-		if wait >= time.Second || env.global.verbose { // shorter waits need no message
-			env.info("%s; next try in %s", printable(wordsFor(env, err.Error(), err)), wait.Round(100*time.Millisecond))
+		if wait >= time.Second || env.Global.Verbose { // shorter waits need no message
+			env.Info("%s; next try in %s", Printable(WordsFor(env, err.Error(), err)), wait.Round(100*time.Millisecond))
 		}
 	}}
 }
 
-// openBackend opens the store of a URL, with limited rates and with retries.
-func (e *Env) openBackend(ctx context.Context, url string) (remote.Backend, error) {
-	b, err := openStore(ctx, e, url)
+// OpenBackend opens the store of a URL, with limited rates and with retries.
+func (e *Env) OpenBackend(ctx context.Context, url string) (remote.Backend, error) {
+	b, err := OpenStore(ctx, e, url)
 	if err != nil {
 		return nil, err
 	}
-	b = retry.New(b, retryOptions(e))
-	return limit.New(b, limit.Options{Upload: int64(e.transfer.upload), Download: int64(e.transfer.download)}), nil
+	b = retry.New(b, RetryOptions(e))
+	return limit.New(b, limit.Options{Upload: int64(e.Transfer.upload), Download: int64(e.Transfer.download)}), nil
 }
 
-// remoteURL returns the URL of a remote, as the configuration has it, from an argument. The
+// RemoteURL returns the URL of a remote, as the configuration has it, from an argument. The
 // path of a folder becomes absolute.
-func (e *Env) remoteURL(text string) (string, error) {
-	e.secrets.learn("url://" + text) // the scheme may be missing
+func (e *Env) RemoteURL(text string) (string, error) {
+	e.Secrets.learn("url://" + text) // the scheme may be missing
 	if sshLike(e, text) {
-		err := usagef("%s is on another machine, and kist has no remotes over SSH", quoteArg(remote.Redact(text)))
-		if !isURL(text) {
-			err = hintf(err, "a folder of this name on this machine is ./%s", printable(remote.Redact(text)))
+		err := Usagef("%s is on another machine, and kist has no remotes over SSH", QuoteArg(remote.Redact(text)))
+		if !IsURL(text) {
+			err = Hintf(err, "a folder of this name on this machine is ./%s", Printable(remote.Redact(text)))
 		}
-		return "", hintf(err, "mount the folder and name its path here, or use a bucket or database: see 'kist help remote'")
+		return "", Hintf(err, "mount the folder and name its path here, or use a bucket or database: see 'kist help remote'")
 	}
 	if isGitRepository(e, text) {
-		err := usagef("%s is a git repository or a URL for git, and no remote of kist", quoteArg(remote.Redact(text)))
-		return "", hintf(err, "'kist import git DIR', in a new repository, takes the history of a git repository on this machine")
+		err := Usagef("%s is a git repository or a URL for git, and no remote of kist", QuoteArg(remote.Redact(text)))
+		return "", Hintf(err, "'kist import git DIR', in a new repository, takes the history of a git repository on this machine")
 	}
-	if isURL(text) || filepath.IsAbs(text) {
+	if IsURL(text) || filepath.IsAbs(text) {
 		return text, nil
 	}
-	return e.path(text), nil
+	return e.Path(text), nil
 }
 
 // isGitRepository reports whether text is a URL of a kind that only git knows, or a folder with
@@ -105,7 +105,7 @@ func isGitRepository(e *Env, text string) bool {
 	if isURL && scheme != "file" {
 		return slices.Contains([]string{"http", "https", "git"}, scheme)
 	}
-	dir := e.path(strings.TrimPrefix(text, "file://"))
+	dir := e.Path(strings.TrimPrefix(text, "file://"))
 	has := func(name string) bool {
 		_, err := os.Lstat(filepath.Join(dir, name))
 		return err == nil
@@ -113,22 +113,22 @@ func isGitRepository(e *Env, text string) bool {
 	return !has(kist.Dir) && !has("root") && (has(".git") || has("HEAD") && has("objects") && has("refs"))
 }
 
-// isURL reports whether text is a URL, or a URL with missing slashes.
-func isURL(text string) bool {
+// IsURL reports whether text is a URL, or a URL with missing slashes.
+func IsURL(text string) bool {
 	scheme, rest, found := strings.Cut(text, ":")
 	return strings.Contains(text, "://") || found && scheme != "" && (backends[strings.ToLower(scheme)] != nil || strings.HasPrefix(rest, "//"))
 }
 
-// wantFolder returns an error if text, the folder of a command, is a URL.
-func wantFolder(command, text string) error {
-	if isURL(text) || len(remote.Secrets(text)) > 0 {
-		return usagef("%s needs a folder, and %s is a URL", command, quoteArg(remote.Redact(text)))
+// WantFolder returns an error if text, the folder of a command, is a URL.
+func WantFolder(command, text string) error {
+	if IsURL(text) || len(remote.Secrets(text)) > 0 {
+		return Usagef("%s needs a folder, and %s is a URL", command, QuoteArg(remote.Redact(text)))
 	}
 	return nil
 }
 
-// transferred returns a function that shows the progress of a push or fetch.
-func (p *progress) transferred() func(transfer.Progress) {
+// Transferred returns a function that shows the progress of a push or fetch.
+func (p *Progress) Transferred() func(transfer.Progress) {
 	if p == nil {
 		return nil
 	}

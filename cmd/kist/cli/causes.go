@@ -41,218 +41,218 @@ import (
 
 const hintBare = "it never writes to the backed up paths; 'kist restore --source REV --to DIR PATH...' writes elsewhere"
 
-// ownKinds has the kinds of error that only commands decide, with their exit status.
-var ownKinds = []struct {
-	kind string
-	exit int
+// OwnKinds has the kinds of error that only commands decide, with their exit status.
+var OwnKinds = []struct {
+	Kind string
+	Exit int
 }{
-	{"alias", exitFailed},
-	{"ambiguous", exitFailed},
-	{"exec", exitFailed},
-	{"expression", exitUsage},
-	{"future", exitFailed},
-	{"ignored", exitFailed},
-	{"in-use", exitFailed},
-	{"inline", exitPartial},
-	{"max-deleted", exitFailed},
-	{"no-backup", exitFailed},
-	{"no-name", exitFailed},
-	{"no-schedule", exitFailed},
-	{"no-scheduler", exitFailed},
-	{"no-tool", exitFailed},
-	{"not-a-branch", exitFailed},
-	{"not-set", exitFailed},
-	{"nothing-to-push", exitFailed},
-	{"old", exitFailed},
-	{"only-copy", exitFailed},
-	{"owner", exitFailed},
-	{"program", exitFailed},
-	{"refused", exitFailed},
-	{"root", exitFailed},
-	{"untracked", exitFailed},
-	{"untrusted", exitFailed},
+	{"alias", ExitFailed},
+	{"ambiguous", ExitFailed},
+	{"exec", ExitFailed},
+	{"expression", ExitUsage},
+	{"future", ExitFailed},
+	{"ignored", ExitFailed},
+	{"in-use", ExitFailed},
+	{"inline", ExitPartial},
+	{"max-deleted", ExitFailed},
+	{"no-backup", ExitFailed},
+	{"no-name", ExitFailed},
+	{"no-schedule", ExitFailed},
+	{"no-scheduler", ExitFailed},
+	{"no-tool", ExitFailed},
+	{"not-a-branch", ExitFailed},
+	{"not-set", ExitFailed},
+	{"nothing-to-push", ExitFailed},
+	{"old", ExitFailed},
+	{"only-copy", ExitFailed},
+	{"owner", ExitFailed},
+	{"program", ExitFailed},
+	{"refused", ExitFailed},
+	{"root", ExitFailed},
+	{"untracked", ExitFailed},
+	{"untrusted", ExitFailed},
 }
 
-// causes has the exit status, kind and hint of the errors of other packages. An empty kind
+// Causes has the exit status, kind and hint of the errors of other packages. An empty kind
 // means the default kind of the status. The first match counts, so specific causes come
 // first.
-var causes = []struct {
+var Causes = []struct {
 	is   func(error) bool
-	exit int
-	kind string
+	Exit int
+	Kind string
 	hint string
 }{
 	// The user.
-	{matches(context.Canceled), exitInterrupted, "", "everything stored so far is kept; run the same command again to continue"},
+	{matches(context.Canceled), ExitInterrupted, "", "everything stored so far is kept; run the same command again to continue"},
 
 	// A disk that went away, before its effects.
-	{matchesAll(isA[*remote.Error], isA[*disk.AwayError]), exitRemote, "no-store", hintAway},
-	{isA[*disk.AwayError], exitFailed, "away", hintAway},
+	{matchesAll(IsA[*remote.Error], IsA[*disk.AwayError]), ExitRemote, "no-store", hintAway},
+	{IsA[*disk.AwayError], ExitFailed, "away", hintAway},
 
 	// Formats, before damage: a newer format looks damaged to older code.
-	{matches(kist.ErrUnsupportedFormat), exitFormat, "", hintNewer},
-	{matches(object.ErrNewerFormat), exitFormat, "", hintNewer},
+	{matches(kist.ErrUnsupportedFormat), ExitFormat, "", hintNewer},
+	{matches(object.ErrNewerFormat), ExitFormat, "", hintNewer},
 
 	// Package kist.
-	{matches(kist.ErrSetting), exitUsage, "config", "'kist help config' lists the keys and their values"},
-	{matches(kist.ErrNoRepository), exitNoRepository, "", "'kist init' creates a repository in the current folder"},
-	{matches(kist.ErrBare), exitFailed, "bare", hintBare},
-	{matches(worktree.ErrReadOnly), exitFailed, "bare", hintBare},
-	{matches(worktree.ErrGit), exitFailed, "git-folder", "'kist config core.git write' permits it in this repository"},
-	{matches(worktree.ErrNoRoots), exitFailed, "no-paths", "'kist config --add backup.paths /etc' adds a path to back up"},
-	{matches(kist.ErrEmbedded), exitFailed, "embedded", "somebody may have put it there to be used by mistake; if it is yours, name it with --repo"},
-	{matches(kist.ErrExists), exitFailed, "exists", ""},
-	{matches(stage.ErrLocalChanges), exitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
-	{matches(stage.ErrChanged), exitMoved, "moved", "nothing was done; run the command again"},
-	{matches(commits.ErrNothingToCommit), exitFailed, "nothing-to-commit", ""},
-	{matches(index.ErrConflict), exitFailed, "conflicts", hintDecide},
-	{matches(operation.ErrInProgress), exitFailed, "in-progress", "'kist status' shows how to finish or undo it"},
-	{matches(stash.ErrNone), exitFailed, "no-stash", "'kist stash list' lists the stashes"},
-	{matches(stash.ErrNotStash), exitFailed, "not-a-stash", "'kist stash list' lists the stashes"},
-	{matches(stash.ErrStaged), exitFailed, "staged-conflicts", "without --index, nothing is staged except new files"},
-	{matches(log.ErrSortKey), exitUsage, "", ""},
-	{matches(bisect.ErrNone), exitFailed, "not-in-progress", "'kist bisect start' begins one"},
-	{matches(bisect.ErrTerms), exitFailed, "terms", ""},
-	{matches(bisect.ErrContradiction), exitFailed, "contradiction", "'kist bisect log' shows the marks; if one is wrong, start again"},
-	{matches(bisect.ErrNothingToTest), exitFailed, "nothing-to-test", "check the paths of 'kist bisect start'"},
-	{matches(operation.ErrNotInProgress), exitFailed, "not-in-progress", ""},
-	{matches(kist.ErrNameTaken), exitFailed, "exists", ""},
-	{matches(commits.ErrCheckedOut), exitFailed, "checked-out", "switch to another branch first: 'kist checkout BRANCH'"},
-	{matches(commits.ErrNotMerged), exitFailed, "not-merged", ""},
-	{matches(commits.ErrWhichParent), exitFailed, "which-parent", "-m 1 goes back to the first parent: the branch before the merge"},
-	{matches(checkout.ErrInsideRepository), exitFailed, "path", ""},
-	{isA[*rebase.TodoError], exitFailed, "bad-list", "nothing was done; your list is in .kist/REBASE_TODO"},
-	{matches(rebase.ErrNothingToDo), exitFailed, "nothing-to-do", "'drop' lines leave out commits one by one"},
-	{matches(commits.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
-	{matches(commits.ErrNoCommonHistory), exitFailed, "unrelated", "--allow-unrelated-histories merges them anyway"},
-	{matches(commits.ErrTooManyBases), exitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
-	{isA[*convert.NotDeletedError], exitPartial, "not-deleted", "everything else was done; the folder still has its files, unless an interrupted import deleted them"},
-	{isA[*convert.TooLargeError], exitFailed, "too-large", "if you trust the archive, --max-size allows more"},
-	{matches(convert.ErrHalfDeleted), exitFailed, "half-deleted", "'kist import --delete-source' of the folders beside it continues"},
-	{matches(mount.ErrDead), exitFailed, "mounted", "unmount it first: '" + mount.Command + " DIR'"},
-	{matches(mount.ErrNotEmpty), exitFailed, "path", "make a new folder for the mount"},
-	{matches(mount.ErrNotFolder), exitFailed, "path", "make a new folder for the mount"},
-	{matches(mount.ErrNoFUSE), exitFailed, "no-fuse", "on Linux, install the package fuse3"},
-	{matches(views.ErrNoView), exitFailed, "no-view", "'kist view list' lists the views"},
-	{matches(views.ErrName), exitUsage, "bad-name", ""},
-	{matches(views.ErrTemplate), exitUsage, "template", "'kist help view add' lists the facts"},
-	{matches(views.ErrFolder), exitFailed, "folder", ""},
-	{matches(views.ErrState), exitFailed, "view", "'kist view rebuild' makes it again"},
-	{isA[*views.CollisionError], exitFailed, "collision", "add {path}, {dir} or {id} to the template"},
-	{isA[*views.ForeignError], exitFailed, "foreign", "move these files away, or choose another folder"},
-	{matches(kist.ErrExpired), exitFailed, "expired", ""}, // see expiredHint
-	{matches(kist.ErrGone), exitFailed, "gone", hintGone},
-	{matches(retain.ErrNotHeld), exitFailed, "not-held", "'kist hold list' lists the holds"},
-	{matches(retain.ErrNotExpired), exitFailed, "not-expired", "'kist expire --list' lists the expired commits"},
-	{isA[*retain.HeldError], exitFailed, "held", "'kist hold remove' removes a hold; ask its owner first"},
-	{matches(retain.ErrProtected), exitFailed, "protected", ""},
-	{matches(retain.ErrValue), exitUsage, "", ""},
-	{matches(kist.ErrNoUpstream), exitFailed, "no-upstream", ""},
-	{matches(kist.ErrUnborn), exitFailed, "unborn", "'kist commit' makes the first one"},
-	{isA[*pathspec.Error], exitUsage, "", ""}, // see magicHint
-	{matches(kist.ErrNoMatch), exitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
-	{matches(tree.ErrAttrs), exitUsage, "", ""},
-	{matches(checkout.ErrIsDirectory), exitFailed, "is-directory", "-r means folders, too"},
-	{matches(tree.ErrTooMany), exitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
-	{matches(kist.ErrUserConfig), exitUsage, "config", "it is your own configuration: correct the file"},
-	{isA[*kist.ConfigError], exitDamaged, "config", "the configuration is the text file .kist/config"},
-	{isA[*volume.EvictedError], exitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
-	{matches(object.ErrPurged), exitFailed, "purged", "'kist purge --list' lists the purged content"},
+	{matches(kist.ErrSetting), ExitUsage, "config", "'kist help config' lists the keys and their values"},
+	{matches(kist.ErrNoRepository), ExitNoRepository, "", "'kist init' creates a repository in the current folder"},
+	{matches(kist.ErrBare), ExitFailed, "bare", hintBare},
+	{matches(worktree.ErrReadOnly), ExitFailed, "bare", hintBare},
+	{matches(worktree.ErrGit), ExitFailed, "git-folder", "'kist config core.git write' permits it in this repository"},
+	{matches(worktree.ErrNoRoots), ExitFailed, "no-paths", "'kist config --add backup.paths /etc' adds a path to back up"},
+	{matches(kist.ErrEmbedded), ExitFailed, "embedded", "somebody may have put it there to be used by mistake; if it is yours, name it with --repo"},
+	{matches(kist.ErrExists), ExitFailed, "exists", ""},
+	{matches(stage.ErrLocalChanges), ExitFailed, "local-changes", "commit these changes first, or overwrite them with --force"},
+	{matches(stage.ErrChanged), ExitMoved, "moved", "nothing was done; run the command again"},
+	{matches(commits.ErrNothingToCommit), ExitFailed, "nothing-to-commit", ""},
+	{matches(index.ErrConflict), ExitFailed, "conflicts", HintDecide},
+	{matches(operation.ErrInProgress), ExitFailed, "in-progress", "'kist status' shows how to finish or undo it"},
+	{matches(stash.ErrNone), ExitFailed, "no-stash", "'kist stash list' lists the stashes"},
+	{matches(stash.ErrNotStash), ExitFailed, "not-a-stash", "'kist stash list' lists the stashes"},
+	{matches(stash.ErrStaged), ExitFailed, "staged-conflicts", "without --index, nothing is staged except new files"},
+	{matches(log.ErrSortKey), ExitUsage, "", ""},
+	{matches(bisect.ErrNone), ExitFailed, "not-in-progress", "'kist bisect start' begins one"},
+	{matches(bisect.ErrTerms), ExitFailed, "terms", ""},
+	{matches(bisect.ErrContradiction), ExitFailed, "contradiction", "'kist bisect log' shows the marks; if one is wrong, start again"},
+	{matches(bisect.ErrNothingToTest), ExitFailed, "nothing-to-test", "check the paths of 'kist bisect start'"},
+	{matches(operation.ErrNotInProgress), ExitFailed, "not-in-progress", ""},
+	{matches(kist.ErrNameTaken), ExitFailed, "exists", ""},
+	{matches(commits.ErrCheckedOut), ExitFailed, "checked-out", "switch to another branch first: 'kist checkout BRANCH'"},
+	{matches(commits.ErrNotMerged), ExitFailed, "not-merged", ""},
+	{matches(commits.ErrWhichParent), ExitFailed, "which-parent", "-m 1 goes back to the first parent: the branch before the merge"},
+	{matches(checkout.ErrInsideRepository), ExitFailed, "path", ""},
+	{IsA[*rebase.TodoError], ExitFailed, "bad-list", "nothing was done; your list is in .kist/REBASE_TODO"},
+	{matches(rebase.ErrNothingToDo), ExitFailed, "nothing-to-do", "'drop' lines leave out commits one by one"},
+	{matches(commits.ErrNotFastForward), ExitMoved, "not-fast-forward", ""},
+	{matches(commits.ErrNoCommonHistory), ExitFailed, "unrelated", "--allow-unrelated-histories merges them anyway"},
+	{matches(commits.ErrTooManyBases), ExitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
+	{IsA[*convert.NotDeletedError], ExitPartial, "not-deleted", "everything else was done; the folder still has its files, unless an interrupted import deleted them"},
+	{IsA[*convert.TooLargeError], ExitFailed, "too-large", "if you trust the archive, --max-size allows more"},
+	{matches(convert.ErrHalfDeleted), ExitFailed, "half-deleted", "'kist import --delete-source' of the folders beside it continues"},
+	{matches(mount.ErrDead), ExitFailed, "mounted", "unmount it first: '" + mount.Command + " DIR'"},
+	{matches(mount.ErrNotEmpty), ExitFailed, "path", "make a new folder for the mount"},
+	{matches(mount.ErrNotFolder), ExitFailed, "path", "make a new folder for the mount"},
+	{matches(mount.ErrNoFUSE), ExitFailed, "no-fuse", "on Linux, install the package fuse3"},
+	{matches(views.ErrNoView), ExitFailed, "no-view", "'kist view list' lists the views"},
+	{matches(views.ErrName), ExitUsage, "bad-name", ""},
+	{matches(views.ErrTemplate), ExitUsage, "template", "'kist help view add' lists the facts"},
+	{matches(views.ErrFolder), ExitFailed, "folder", ""},
+	{matches(views.ErrState), ExitFailed, "view", "'kist view rebuild' makes it again"},
+	{IsA[*views.CollisionError], ExitFailed, "collision", "add {path}, {dir} or {id} to the template"},
+	{IsA[*views.ForeignError], ExitFailed, "foreign", "move these files away, or choose another folder"},
+	{matches(kist.ErrExpired), ExitFailed, "expired", ""}, // see expiredHint
+	{matches(kist.ErrGone), ExitFailed, "gone", HintGone},
+	{matches(retain.ErrNotHeld), ExitFailed, "not-held", "'kist hold list' lists the holds"},
+	{matches(retain.ErrNotExpired), ExitFailed, "not-expired", "'kist expire --list' lists the expired commits"},
+	{IsA[*retain.HeldError], ExitFailed, "held", "'kist hold remove' removes a hold; ask its owner first"},
+	{matches(retain.ErrProtected), ExitFailed, "protected", ""},
+	{matches(retain.ErrValue), ExitUsage, "", ""},
+	{matches(kist.ErrNoUpstream), ExitFailed, "no-upstream", ""},
+	{matches(kist.ErrUnborn), ExitFailed, "unborn", "'kist commit' makes the first one"},
+	{IsA[*pathspec.Error], ExitUsage, "", ""}, // see magicHint
+	{matches(kist.ErrNoMatch), ExitFailed, "not-found", "paths count from the current folder; 'kist status' and 'kist ls -r' list files"},
+	{matches(tree.ErrAttrs), ExitUsage, "", ""},
+	{matches(checkout.ErrIsDirectory), ExitFailed, "is-directory", "-r means folders, too"},
+	{matches(tree.ErrTooMany), ExitFailed, "too-many-paths", "somebody built this tree to fill memory or disk; 'kist log' shows who committed it"},
+	{matches(kist.ErrUserConfig), ExitUsage, "config", "it is your own configuration: correct the file"},
+	{IsA[*kist.ConfigError], ExitDamaged, "config", "the configuration is the text file .kist/config"},
+	{IsA[*volume.EvictedError], ExitFailed, "evicted", "that repository keeps content only on its remote, which 'kist remote -v' names there: clone or fetch from the remote"},
+	{matches(object.ErrPurged), ExitFailed, "purged", "'kist purge --list' lists the purged content"},
 
 	// Damage, before names and paths: a damaged file may hold a bad name.
-	{matches(index.ErrDamaged), exitDamaged, "index", hintIndex},
-	{isLogDamage, exitDamaged, "reflog", hintLog},
-	{matches(refs.ErrDamaged), exitDamaged, "ref", hintRef},
-	{matches(record.ErrDamaged), exitDamaged, "records", hintRecords},
-	{matches(transfer.ErrCopyRemoved), exitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
-	{matches(transfer.ErrState), exitDamaged, "remote-state", hintRemoteState},
-	{matches(transfer.ErrNeededAgain), exitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
-	{isA[*collect.NeededError], exitDamaged, "remote-damaged", ""}, // each command has its own hint
-	{matches(rootlog.ErrNoRoots), exitDamaged, "remote-damaged", hintNoRoots},
-	{matches(remote.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
-	{matches(pack.ErrDamaged), exitDamaged, "remote-damaged", hintRemoteDamage},
-	{matches(object.ErrCorrupt), exitDamaged, "", "'kist verify' shows the affected files"},
-	{isLost, exitDamaged, "lost", hintLost},
-	{matches(object.ErrNotFound), exitDamaged, "missing", "'kist verify' shows the affected files"},
+	{matches(index.ErrDamaged), ExitDamaged, "index", HintIndex},
+	{IsLogDamage, ExitDamaged, "reflog", HintLog},
+	{matches(refs.ErrDamaged), ExitDamaged, "ref", HintRef},
+	{matches(record.ErrDamaged), ExitDamaged, "records", HintRecords},
+	{matches(transfer.ErrCopyRemoved), ExitDamaged, "remote-state", "run the command again: it reads the file from the remote"},
+	{matches(transfer.ErrState), ExitDamaged, "remote-state", HintRemoteState},
+	{matches(transfer.ErrNeededAgain), ExitFailed, "needed-again", "whoever undid the purge or expiration has to push the content; nothing is damaged here"},
+	{IsA[*collect.NeededError], ExitDamaged, "remote-damaged", ""}, // each command has its own hint
+	{matches(rootlog.ErrNoRoots), ExitDamaged, "remote-damaged", hintNoRoots},
+	{matches(remote.ErrDamaged), ExitDamaged, "remote-damaged", hintRemoteDamage},
+	{matches(pack.ErrDamaged), ExitDamaged, "remote-damaged", hintRemoteDamage},
+	{matches(object.ErrCorrupt), ExitDamaged, "", "'kist verify' shows the affected files"},
+	{IsLost, ExitDamaged, "lost", HintLost},
+	{matches(object.ErrNotFound), ExitDamaged, "missing", "'kist verify' shows the affected files"},
 
 	// Names and paths.
-	{isA[*refs.AmbiguousError], exitFailed, "ambiguous-revision", "give more digits"},
-	{isA[*refs.UnknownRevisionError], exitFailed, "unknown-revision", "'kist branch', 'kist tag' and 'kist log' list branches, tags and commits"},
-	{matches(refs.ErrNotFound), exitFailed, "unknown-ref", ""},
-	{isA[*refs.NameError], exitFailed, "bad-name", ""},
-	{isA[*object.NameError], exitFailed, "bad-name", ""},
-	{matches(refs.ErrTime), exitUsage, "", "write it as in 2026-01-31, 2026-01-31T12:00:00Z, yesterday, or 2.weeks.ago"},
-	{matches(log.ErrManyStarts), exitUsage, "", "name one REV, or none for HEAD"},
-	{matches(log.ErrNoMoves), exitUsage, "", "with -g, name HEAD or branches; 'kist reflog' shows the moves of one"},
-	{matches(refs.ErrMoved), exitMoved, "", "another kist process changed it: look at 'kist log', then run the command again"},
-	{matches(refs.ErrConflict), exitFailed, "exists", ""},
+	{IsA[*refs.AmbiguousError], ExitFailed, "ambiguous-revision", "give more digits"},
+	{IsA[*refs.UnknownRevisionError], ExitFailed, "unknown-revision", "'kist branch', 'kist tag' and 'kist log' list branches, tags and commits"},
+	{matches(refs.ErrNotFound), ExitFailed, "unknown-ref", ""},
+	{IsA[*refs.NameError], ExitFailed, "bad-name", ""},
+	{IsA[*object.NameError], ExitFailed, "bad-name", ""},
+	{matches(refs.ErrTime), ExitUsage, "", "write it as in 2026-01-31, 2026-01-31T12:00:00Z, yesterday, or 2.weeks.ago"},
+	{matches(log.ErrManyStarts), ExitUsage, "", "name one REV, or none for HEAD"},
+	{matches(log.ErrNoMoves), ExitUsage, "", "with -g, name HEAD or branches; 'kist reflog' shows the moves of one"},
+	{matches(refs.ErrMoved), ExitMoved, "", "another kist process changed it: look at 'kist log', then run the command again"},
+	{matches(refs.ErrConflict), ExitFailed, "exists", ""},
 
 	// Remotes.
-	{matches(kist.ErrNoRemote), exitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
-	{matches(registry.ErrNone), exitFailed, "no-remote", "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE"},
-	{matches(registry.ErrWhich), exitUsage, "", "name one of them; 'kist remote' lists them"},
-	{matches(registry.ErrDetached), exitFailed, "detached", "name a branch; a push takes HEAD:BRANCH"},
-	{isA[*registry.OtherNameError], exitFailed, "upstream", ""}, // see upstreamHint
-	{matches(registry.ErrNested), exitFailed, "nested", "name a folder or prefix outside the other remote"},
-	{matches(rootlog.ErrSingleWriter), exitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
-	{matches(collect.ErrNoDelete), exitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in 'kist help s3'"},
-	{matches(transfer.ErrUnfit), exitRemote, "unfit", "'kist remote check' shows why; kist writes nothing there until a check passes"},
-	{matches(kist.ErrSecret), exitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
-	{matches(transfer.ErrExpiredThere), exitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},
-	{matches(transfer.ErrNotFastForward), exitMoved, "not-fast-forward", ""},
-	{matches(rootlog.ErrUnknown), exitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
-	{isEmptied, exitRemote, "rollback", hintEmptied},
-	{matches(rootlog.ErrRollback), exitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},
-	{matches(rootlog.ErrEmpty), exitRemote, "empty", "check the path or URL; the first 'kist push' makes it a remote"},
-	{matches(transfer.ErrRepository), exitRemote, "repository", "kist only reads the repositories of others: pull there instead, or share a store: 'kist remote add NAME URL'"},
-	{matches(remote.ErrNewerFormat), exitFormat, "", "a newer kist is needed for this remote"},
-	{isA[*remote.EnvError], exitCredentials, "", ""}, // see envHint
-	{isA[*remote.ForeignError], exitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
-	{matches(remote.ErrURL), exitRemote, "", "'kist help remote' lists the URLs that kist knows"},
-	{matches(remote.ErrClock), exitCredentials, "clock", "set the clock of this machine, with NTP for example"},
-	{matches(remote.ErrArchived), exitRemote, "archived", "bring it back to a class of storage that can be read at once; end the rule of the bucket that archives files"},
-	{matches(remote.ErrCredentials), exitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
-	{matches(remote.ErrCertificate), exitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},
-	{matches(remote.ErrPermission), exitCredentials, "permission", "ask the owner of the folder, bucket or database for access"},
-	{matches(remote.ErrNoStore), exitRemote, "no-store", "check the URL; a disk has to be mounted, and a bucket created, before kist can use it"},
-	{matches(remote.ErrFull), exitRemote, "full", "free some space there, or raise the quota; everything stored before is intact"},
-	{matches(remote.ErrUnsupported), exitRemote, "unsupported", "'kist remote check' shows what the store can do"},
-	{matches(remote.ErrTemporary), exitRemote, "", "check the network and the URL, then run the command again"},
-	{isA[*remote.Error], exitRemote, "", ""},
+	{matches(kist.ErrNoRemote), ExitFailed, "no-remote", "'kist remote' lists them, 'kist remote add NAME URL' adds one"},
+	{matches(registry.ErrNone), ExitFailed, "no-remote", "'kist remote add origin URL' adds one; URL may be a folder, s3://BUCKET/PREFIX, or mongodb://HOST/DATABASE"},
+	{matches(registry.ErrWhich), ExitUsage, "", "name one of them; 'kist remote' lists them"},
+	{matches(registry.ErrDetached), ExitFailed, "detached", "name a branch; a push takes HEAD:BRANCH"},
+	{IsA[*registry.OtherNameError], ExitFailed, "upstream", ""}, // see upstreamHint
+	{matches(registry.ErrNested), ExitFailed, "nested", "name a folder or prefix outside the other remote"},
+	{matches(rootlog.ErrSingleWriter), ExitRemote, "single-writer", "if nobody else writes to it: 'kist config remote.NAME.single-writer true'"},
+	{matches(collect.ErrNoDelete), ExitCredentials, "permission", "nothing was changed; run it with credentials that may delete: see 'Permissions' in 'kist help s3'"},
+	{matches(transfer.ErrUnfit), ExitRemote, "unfit", "'kist remote check' shows why; kist writes nothing there until a check passes"},
+	{matches(kist.ErrSecret), ExitUsage, "secret", "leave it out: see 'kist help remote' for where kist looks for keys and passwords"},
+	{matches(transfer.ErrExpiredThere), ExitMoved, "expired-meanwhile", "'kist fetch', then 'kist expire --undo' brings it back, and the same push sends it; if the expiration waits, 'kist fetch --records refuse' brings it back"},
+	{matches(transfer.ErrNotFastForward), ExitMoved, "not-fast-forward", ""},
+	{matches(rootlog.ErrUnknown), ExitRemote, "unknown", "'kist fetch', or the same push again, shows whether it did"},
+	{isEmptied, ExitRemote, "rollback", hintEmptied},
+	{matches(rootlog.ErrRollback), ExitRemote, "rollback", "nothing was written; ask the owner of the remote whether it was restored from a copy"},
+	{matches(rootlog.ErrEmpty), ExitRemote, "empty", "check the path or URL; the first 'kist push' makes it a remote"},
+	{matches(transfer.ErrRepository), ExitRemote, "repository", "kist only reads the repositories of others: pull there instead, or share a store: 'kist remote add NAME URL'"},
+	{matches(remote.ErrNewerFormat), ExitFormat, "", "a newer kist is needed for this remote"},
+	{IsA[*remote.EnvError], ExitCredentials, "", ""}, // see envHint
+	{IsA[*remote.ForeignError], ExitRemote, "unsupported", "name a new or empty folder, such as one inside it"},
+	{matches(remote.ErrURL), ExitRemote, "", "'kist help remote' lists the URLs that kist knows"},
+	{matches(remote.ErrClock), ExitCredentials, "clock", "set the clock of this machine, with NTP for example"},
+	{matches(remote.ErrArchived), ExitRemote, "archived", "bring it back to a class of storage that can be read at once; end the rule of the bucket that archives files"},
+	{matches(remote.ErrCredentials), ExitCredentials, "", "see 'kist help remote' for where kist looks for keys and passwords"},
+	{matches(remote.ErrCertificate), ExitRemote, "certificate", "to trust it: AWS_CA_BUNDLE=FILE for S3, or &tlsCAFile=FILE in a MongoDB URL, with the certificate that signed it"},
+	{matches(remote.ErrPermission), ExitCredentials, "permission", "ask the owner of the folder, bucket or database for access"},
+	{matches(remote.ErrNoStore), ExitRemote, "no-store", "check the URL; a disk has to be mounted, and a bucket created, before kist can use it"},
+	{matches(remote.ErrFull), ExitRemote, "full", "free some space there, or raise the quota; everything stored before is intact"},
+	{matches(remote.ErrUnsupported), ExitRemote, "unsupported", "'kist remote check' shows what the store can do"},
+	{matches(remote.ErrTemporary), ExitRemote, "", "check the network and the URL, then run the command again"},
+	{IsA[*remote.Error], ExitRemote, "", ""},
 
 	// Another process was quicker.
-	{isA[*volume.StaleError], exitMoved, "collected", "another kist process removed it as garbage; run the command again"},
-	{matches(disk.ErrBusy), exitBusy, "", "run the command again when that process has ended; --verbose names the lock"},
+	{IsA[*volume.StaleError], ExitMoved, "collected", "another kist process removed it as garbage; run the command again"},
+	{matches(disk.ErrBusy), ExitBusy, "", "run the command again when that process has ended; --verbose names the lock"},
 
 	// The operating system.
-	{matches(disk.ErrSymlink), exitFailed, "symlink", "replace the symlink by the folder or file itself"},
-	{matches(syscall.ENOSPC), exitFailed, "disk-full", "free some space and run the command again; everything stored before is intact"},
-	{matches(syscall.EDQUOT), exitFailed, "disk-full", "your quota is used up; everything stored before is intact"},
-	{matches(syscall.EROFS), exitFailed, "read-only", "mount the file system for writing, or work on a copy elsewhere"},
-	{matches(fs.ErrPermission), exitFailed, "permission", "'ls -ld' shows its owner and who may change it"},
-	{matches(syscall.ENOTDIR), exitFailed, "not-a-folder", "there is a file where a folder has to be"},
-	{noCurrentFolder, exitFailed, "not-found", "'cd' to a folder that exists"},
-	{matches(fs.ErrNotExist), exitFailed, "not-found", ""},
-	{matches(fs.ErrExist), exitFailed, "exists", ""},
+	{matches(disk.ErrSymlink), ExitFailed, "symlink", "replace the symlink by the folder or file itself"},
+	{matches(syscall.ENOSPC), ExitFailed, "disk-full", "free some space and run the command again; everything stored before is intact"},
+	{matches(syscall.EDQUOT), ExitFailed, "disk-full", "your quota is used up; everything stored before is intact"},
+	{matches(syscall.EROFS), ExitFailed, "read-only", "mount the file system for writing, or work on a copy elsewhere"},
+	{matches(fs.ErrPermission), ExitFailed, "permission", "'ls -ld' shows its owner and who may change it"},
+	{matches(syscall.ENOTDIR), ExitFailed, "not-a-folder", "there is a file where a folder has to be"},
+	{noCurrentFolder, ExitFailed, "not-found", "'cd' to a folder that exists"},
+	{matches(fs.ErrNotExist), ExitFailed, "not-found", ""},
+	{matches(fs.ErrExist), ExitFailed, "exists", ""},
 }
 
 // Hints on damaged files that are no objects, and on a lost commit.
 const (
-	hintLost         = "go on from a commit that 'kist reflog' lists: 'kist reset --soft COMMIT' keeps all files and staged changes, 'kist checkout BRANCH' switches"
-	hintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
-	hintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
-	hintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
+	HintLost         = "go on from a commit that 'kist reflog' lists: 'kist reset --soft COMMIT' keeps all files and staged changes, 'kist checkout BRANCH' switches"
+	HintIndex        = "no commit is affected: 'kist verify --repair' rebuilds it from HEAD"
+	HintRef          = "'kist verify --repair' restores it from its log or another branch, if it can"
+	HintRecords      = "'kist verify --repair' rebuilds the records; until then, expired and purged content seems to be missing"
 	hintRemoteDamage = "'kist verify --remote NAME' lists the damage there"
 	hintNewer        = "a newer kist is needed for this repository"
 	hintAway         = "mount the disk, then run the command again: it does only the rest"
 	hintNoRoots      = "lost roots: restore the folder root/ from a copy before anybody pushes; a first push: wait for it, or run it again"
 	hintEmptied      = "nothing was written; if its disk is not mounted, mount it; to begin again in an empty place, remove the remote and add it again"
-	hintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
-	hintLog          = "no branch is affected, only its log: 'kist verify --repair' restores the lines that it can"
+	HintRemoteState  = "no stored content is affected: 'kist verify --repair' restores it, or asks the remote"
+	HintLog          = "no branch is affected, only its log: 'kist verify --repair' restores the lines that it can"
 )
 
-// isLost matches a missing commit whose loss was accepted.
-func isLost(err error) bool {
+// IsLost matches a missing commit whose loss was accepted.
+func IsLost(err error) bool {
 	var e *object.NotFoundError
 	return errors.As(err, &e) && e.Lost && e.Key.Kind == object.KindCommit
 }
@@ -271,7 +271,7 @@ func upstreamHint(err error) string {
 	}
 	branch, _ := refs.BranchOf(e.Upstream.Ref)
 	return fmt.Sprintf("'kist push %[1]s HEAD:%[2]s' pushes to it; 'kist push -u %[1]s %[3]s' to a branch of the same name",
-		quoteArg(e.Upstream.Remote), quoteArg(branch), quoteArg(e.Branch))
+		QuoteArg(e.Upstream.Remote), QuoteArg(branch), QuoteArg(e.Branch))
 }
 
 // magicHint returns advice on a pathspec with an unknown word, or "".
@@ -280,7 +280,7 @@ func magicHint(err error) string {
 	if !errors.As(err, &e) || !e.IsUnknown {
 		return ""
 	}
-	return fmt.Sprintf("top, glob, literal, icase and exclude are known; './%s' is the path of this name", printable(e.Arg))
+	return fmt.Sprintf("top, glob, literal, icase and exclude are known; './%s' is the path of this name", Printable(e.Arg))
 }
 
 // envHint returns advice on the environment variable that err is about, or "".
@@ -292,11 +292,11 @@ func envHint(err error) string {
 	case e.Value == "":
 		return "set " + e.Variable + ", too; 'kist help remote' lists where kist looks for keys"
 	}
-	return fmt.Sprintf("if you trust this host: export %s=%s", e.Variable, shellWord(e.Value))
+	return fmt.Sprintf("if you trust this host: export %s=%s", e.Variable, ShellWord(e.Value))
 }
 
-// isLogDamage matches damage of a log of refs.
-func isLogDamage(err error) bool {
+// IsLogDamage matches damage of a log of refs.
+func IsLogDamage(err error) bool {
 	var e *object.DamageError
 	return errors.As(err, &e) && errors.Is(e, refs.ErrDamaged) && strings.HasPrefix(e.Name, "logs/")
 }
@@ -312,14 +312,14 @@ func matchesAll(all ...func(error) bool) func(error) bool {
 	}
 }
 
-// isA matches errors of type T.
-func isA[T error](err error) bool {
+// IsA matches errors of type T.
+func IsA[T error](err error) bool {
 	var target T
 	return errors.As(err, &target)
 }
 
-// detailLines is the most paths that an error lists.
-const detailLines = 20
+// DetailLines is the most paths that an error lists.
+const DetailLines = 20
 
 // details returns the paths that an error is about, on lines of their own, unless its
 // message has them.
@@ -331,13 +331,13 @@ func details(err error) string {
 	var kept *convert.NotDeletedError
 	switch {
 	case errors.As(err, &local) && len(local.Obstacles) > 1:
-		lines = firstOf(local.Obstacles, detailLines, "", func(o stage.Obstacle) string { return quotePath(o.Path) + ": " + o.Reason })
+		lines = FirstOf(local.Obstacles, DetailLines, "", func(o stage.Obstacle) string { return QuotePath(o.Path) + ": " + o.Reason })
 	case errors.As(err, &conflict):
-		lines = firstOf(conflict.Paths, detailLines, "", quotePath)
+		lines = FirstOf(conflict.Paths, DetailLines, "", QuotePath)
 	case errors.As(err, &kept):
-		lines = firstOf(kept.Files, detailLines, "", quotePath)
+		lines = FirstOf(kept.Files, DetailLines, "", QuotePath)
 	case errors.As(err, &foreign):
-		lines = firstOf(foreign.Paths, detailLines, "", quotePath)
+		lines = FirstOf(foreign.Paths, DetailLines, "", QuotePath)
 	}
 	if len(lines) == 0 {
 		return ""
@@ -354,15 +354,15 @@ func expiredHint(err error) string {
 	case expired.Head:
 		return "HEAD is at this commit: 'kist checkout --force' or 'kist reset --hard' leaves it, and discards local changes"
 	case expired.Base:
-		return "both sides part there. " + hintGone + "; or --allow-unrelated-histories merges without it: where the sides differ is a conflict"
+		return "both sides part there. " + HintGone + "; or --allow-unrelated-histories merges without it: where the sides differ is a conflict"
 	case expired.Gone:
-		return hintGone
+		return HintGone
 	}
 	return "if all of it is still here, 'kist expire --undo " + expired.Commit.Short() + "' brings it back"
 }
 
-// hintGone is the advice for content that was removed here.
-const hintGone = "if another clone still has it, 'kist expire --undo' and 'kist push' there, then 'kist fetch' here bring it back; if a fetch was stopped, the next one brings the rest"
+// HintGone is the advice for content that was removed here.
+const HintGone = "if another clone still has it, 'kist expire --undo' and 'kist push' there, then 'kist fetch' here bring it back; if a fetch was stopped, the next one brings the rest"
 
-// hintDecide is the advice for conflicts.
-const hintDecide = "'kist status' lists them; 'kist add' each one to keep, and 'kist rm' each one to drop"
+// HintDecide is the advice for conflicts.
+const HintDecide = "'kist status' lists them; 'kist add' each one to keep, and 'kist rm' each one to drop"

@@ -17,10 +17,10 @@ import (
 	"github.com/kist-vcs/kist/refs"
 )
 
-// proposalsCmd is the command that these scripts run for proposals. It is cobra's request
+// ProposalsCmd is the command that these scripts run for proposals. It is cobra's request
 // for completions, but the answer may have words that need quotes. A request by cobra's
 // own name may come from one of cobra's scripts, which can take plain words only.
-const proposalsCmd = "__proposals"
+const ProposalsCmd = "__proposals"
 
 // proposals returns the words that begin with prefix. A word that ends in "/",
 // ":" or "=" is not complete yet.
@@ -39,7 +39,7 @@ func (c *completion) settle(args []string) []string {
 	if len(args) == 0 {
 		return args
 	}
-	c.quotes = args[0] == proposalsCmd
+	c.quotes = args[0] == ProposalsCmd
 	c.asked = c.quotes || args[0] == cobra.ShellCompRequestCmd || args[0] == cobra.ShellCompNoDescRequestCmd
 	if !c.asked {
 		return args
@@ -51,15 +51,15 @@ func (c *completion) settle(args []string) []string {
 	return args
 }
 
-// offer returns the words that are safe for a shell. All words that come from a repository
+// Offer returns the words that are safe for a shell. All words that come from a repository
 // pass through it. A word must be one line of text that does
 // nothing to a terminal, and must not be taken for an option. If the script
 // may be one that evaluates words, they must mean nothing to a shell.
-func (c *completion) offer(words []string) []cobra.Completion {
+func (c *completion) Offer(words []string) []cobra.Completion {
 	var list []cobra.Completion
 	for _, word := range words {
 		switch {
-		case word != strings.TrimSpace(word), !utf8.ValidString(word), strings.ContainsFunc(word, deceptive):
+		case word != strings.TrimSpace(word), !utf8.ValidString(word), strings.ContainsFunc(word, Deceptive):
 		case strings.HasPrefix(word, "-") && !c.dashed:
 		case !c.quotes && (strings.HasPrefix(word, "~") || strings.ContainsFunc(word, special)):
 		default:
@@ -83,25 +83,25 @@ func completeValues(env *Env, cmd *cobra.Command) {
 		placeholder, flag.Usage = pflag.UnquoteUsage(flag)
 
 		if _, ok := cmd.GetFlagCompletionFunc(flag.Name); !ok {
-			must(cmd.RegisterFlagCompletionFunc(flag.Name, proposalsFor(env, flag.Value, placeholder)))
+			Must(cmd.RegisterFlagCompletionFunc(flag.Name, proposalsFor(env, flag.Value, placeholder)))
 		}
 	}
 	cmd.Flags().VisitAll(set)
 	cmd.PersistentFlags().VisitAll(set)
 }
 
-// propose makes the shell complete the values of an option by fn. Cobra keeps each such
+// Propose makes the shell complete the values of an option by fn. Cobra keeps each such
 // function, and with it the command, as long as the process lives.
-func propose(e *Env, cmd *cobra.Command, option string, fn cobra.CompletionFunc) {
-	if e.completion.asked {
-		must(cmd.RegisterFlagCompletionFunc(option, fn))
+func Propose(e *Env, cmd *cobra.Command, option string, fn cobra.CompletionFunc) {
+	if e.Completion.asked {
+		Must(cmd.RegisterFlagCompletionFunc(option, fn))
 	}
 }
 
 // proposalsFor returns the proposals for a value of an option with this placeholder.
 func proposalsFor(e *Env, value pflag.Value, placeholder string) cobra.CompletionFunc {
-	if c, ok := value.(*choice); ok {
-		return oneOf(c.choices...)
+	if c, ok := value.(*Choice); ok {
+		return OneOf(c.Choices...)
 	}
 	switch placeholder {
 	case "FILE":
@@ -109,26 +109,26 @@ func proposalsFor(e *Env, value pflag.Value, placeholder string) cobra.Completio
 	case "DIR":
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
 	case "REV":
-		return e.complete(revisions)
+		return e.Complete(Revisions)
 	case "BRANCH":
-		return e.complete(branches)
+		return e.Complete(Branches)
 	case "UPSTREAM":
-		return e.complete(remoteBranches)
+		return e.Complete(remoteBranches)
 	}
 	return cobra.NoFileCompletions
 }
 
-// oneOf proposes a few words.
-func oneOf(words ...string) cobra.CompletionFunc {
+// OneOf proposes a few words.
+func OneOf(words ...string) cobra.CompletionFunc {
 	return cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)
 }
 
-// complete returns a function for cobra with the proposals of all of from. Data that cannot
+// Complete returns a function for cobra with the proposals of all of from. Data that cannot
 // be read is no error: there are no proposals from it.
-func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
+func (e *Env) Complete(from ...proposals) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		directive := cobra.ShellCompDirectiveNoFileComp
-		r, err := e.open()
+		r, err := e.Open()
 		if err != nil {
 			return nil, directive
 		}
@@ -141,7 +141,7 @@ func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
 				}
 			}
 		}
-		list := e.completion.offer(words)
+		list := e.Completion.Offer(words)
 		for _, word := range list {
 			if strings.HasSuffix(word, "/") || strings.HasSuffix(word, ":") || strings.HasSuffix(word, "=") {
 				directive |= cobra.ShellCompDirectiveNoSpace
@@ -151,17 +151,17 @@ func (e *Env) complete(from ...proposals) cobra.CompletionFunc {
 	}
 }
 
-// completeUntilDash is complete, but after "--" it proposes only tracked paths.
-func (e *Env) completeUntilDash(from ...proposals) cobra.CompletionFunc {
-	if e.completion.dashed {
-		from = []proposals{trackedPaths}
+// CompleteUntilDash is complete, but after "--" it proposes only tracked paths.
+func (e *Env) CompleteUntilDash(from ...proposals) cobra.CompletionFunc {
+	if e.Completion.dashed {
+		from = []proposals{TrackedPaths}
 	}
-	return e.complete(from...)
+	return e.Complete(from...)
 }
 
-// completeNth returns a function for cobra that completes argument n by the function at
+// CompleteNth returns a function for cobra that completes argument n by the function at
 // place n, and further arguments by the last one.
-func completeNth(by ...cobra.CompletionFunc) cobra.CompletionFunc {
+func CompleteNth(by ...cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return by[min(len(args), len(by)-1)](cmd, args, prefix)
 	}
@@ -169,16 +169,16 @@ func completeNth(by ...cobra.CompletionFunc) cobra.CompletionFunc {
 
 // Proposals of refs; a remote's branch is as in origin/main.
 var (
-	branches       = refsBelow(refs.Heads)
-	tags           = refsBelow(refs.Tags)
+	Branches       = refsBelow(refs.Heads)
+	Tags           = refsBelow(refs.Tags)
 	remoteBranches = refsBelow(refs.Remotes)
 )
 
 func refsBelow(prefix string) proposals {
-	return func(_ context.Context, _ *Env, r *kist.Repository, _ string) []string { return refNames(r, prefix) }
+	return func(_ context.Context, _ *Env, r *kist.Repository, _ string) []string { return RefNames(r, prefix) }
 }
 
-func refNames(r *kist.Repository, below string) []string {
+func RefNames(r *kist.Repository, below string) []string {
 	list, _ := r.Refs().List(below) // damaged refs do not hide the others
 	names := make([]string, len(list))
 	for i, ref := range list {
@@ -187,8 +187,8 @@ func refNames(r *kist.Repository, below string) []string {
 	return names
 }
 
-// revisions proposes names of commits, also behind "^" and "A..".
-func revisions(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string {
+// Revisions proposes names of commits, also behind "^" and "A..".
+func Revisions(ctx context.Context, env *Env, r *kist.Repository, prefix string) []string {
 	before := ""
 	if i := strings.LastIndex(prefix, ".."); i >= 0 {
 		before = prefix[:i+2]
@@ -196,7 +196,7 @@ func revisions(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 		before = "^"
 	}
 	names := []string{"HEAD"}
-	for _, propose := range []proposals{branches, tags, remoteBranches} {
+	for _, propose := range []proposals{Branches, Tags, remoteBranches} {
 		names = append(names, propose(ctx, env, r, prefix)...)
 	}
 	for i := range names {
@@ -205,8 +205,8 @@ func revisions(ctx context.Context, env *Env, r *kist.Repository, prefix string)
 	return names
 }
 
-// trackedPaths proposes paths of the index, a folder at a time.
-func trackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
+// TrackedPaths proposes paths of the index, a folder at a time.
+func TrackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
 	typed, dir, err := env.completedDir(r, prefix)
 	if err != nil {
 		return nil
@@ -227,8 +227,8 @@ func trackedPaths(_ context.Context, env *Env, r *kist.Repository, prefix string
 	return names
 }
 
-// worktreePaths proposes files and folders of the worktree, a folder at a time.
-func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
+// WorktreePaths proposes files and folders of the worktree, a folder at a time.
+func WorktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix string) []string {
 	typed, dir, err := env.completedDir(r, prefix)
 	if err != nil {
 		return nil
@@ -241,7 +241,7 @@ func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix strin
 	var names []string
 	for _, entry := range entries {
 		if entry.Name() != kist.Dir {
-			names = append(names, typed+folded(entry.Name(), entry.IsDir()))
+			names = append(names, typed+Folded(entry.Name(), entry.IsDir()))
 		}
 	}
 	return names
@@ -251,12 +251,12 @@ func worktreePaths(_ context.Context, env *Env, r *kist.Repository, prefix strin
 // path of the repository.
 func (e *Env) completedDir(r *kist.Repository, prefix string) (typed, dir string, err error) {
 	typed = prefix[:strings.LastIndexByte(prefix, '/')+1]
-	dir, err = e.repoPath(r, cmp.Or(typed, "."))
+	dir, err = e.RepoPath(r, cmp.Or(typed, "."))
 	return typed, dir, err
 }
 
-// folded returns a path, with a slash at its end for a folder.
-func folded(path string, folder bool) string {
+// Folded returns a path, with a slash at its end for a folder.
+func Folded(path string, folder bool) string {
 	if !folder {
 		return path
 	}

@@ -28,12 +28,12 @@ func startLog(ctx context.Context, env *Env, args []string) (context.Context, fu
 	}
 	file, err := openPrivate(env, name)
 	if err != nil {
-		env.warn("no log of KIST_DEBUG: %v", err)
+		env.Warn("no log of KIST_DEBUG: %v", err)
 		return ctx, func(int) {}
 	}
 
-	env.log = trace.New(env.secrets.writer(withoutSecrets{file}), env.Now, "pid", os.Getpid())
-	env.log.Note("kist "+versionString(), "dir", env.Dir)
+	env.log = trace.New(env.Secrets.writer(withoutSecrets{file}), env.Now, "pid", os.Getpid())
+	env.log.Note("kist "+VersionString(), "dir", env.Dir)
 	end := env.log.Begin("command", "args", args)
 	return trace.With(ctx, env.log), func(status int) {
 		end(nil, "status", status)
@@ -46,9 +46,9 @@ func startLog(ctx context.Context, env *Env, args []string) (context.Context, fu
 // other names, is an error.
 func openPrivate(env *Env, name string) (*os.File, error) {
 	const flags = os.O_WRONLY | os.O_APPEND | os.O_CREATE | unix.O_NOFOLLOW | unix.O_NONBLOCK
-	file, err := os.OpenFile(env.path(name), flags, 0o600)
+	file, err := os.OpenFile(env.Path(name), flags, 0o600)
 	if errors.Is(err, unix.ELOOP) {
-		return nil, fmt.Errorf("%s is a symlink", quotePath(name))
+		return nil, fmt.Errorf("%s is a symlink", QuotePath(name))
 	}
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func openPrivate(env *Env, name string) (*os.File, error) {
 	if err == nil {
 		st, ok := info.Sys().(*syscall.Stat_t)
 		if !ok || !info.Mode().IsRegular() || int(st.Uid) != os.Geteuid() || st.Nlink != 1 {
-			err = fmt.Errorf("%s is no plain file of yours", quotePath(name))
+			err = fmt.Errorf("%s is no plain file of yours", QuotePath(name))
 		}
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func startProfile(env *Env) (stop func()) {
 	if name == "" {
 		return func() {}
 	}
-	fail := func(err error) { env.warn("no profile of KIST_PROFILE: %v", err) }
+	fail := func(err error) { env.Warn("no profile of KIST_PROFILE: %v", err) }
 	file, err := createProfile(env, name)
 	if err == nil {
 		err = pprof.StartCPUProfile(file)

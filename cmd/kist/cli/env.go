@@ -58,22 +58,22 @@ type Clock struct {
 
 // invocation is the state of one [Run]: the shared options of commands, and the terminal.
 type invocation struct {
-	cmd        *cobra.Command // the command that runs, if it opens a repository
-	global     globals
-	transfer   transferOptions
-	repo       repoOptions
+	Cmd        *cobra.Command // the command that runs, if it opens a repository
+	Global     globals
+	Transfer   transferOptions
+	Repo       repoOptions
 	screen     *screen
 	pager      pager
-	completion completion
-	secrets    *secrets
+	Completion completion
+	Secrets    *secrets
 	log        *trace.Log // of KIST_DEBUG; nil: none
 
 	stdout, stderr io.Writer // as Run got them, for programs that use the terminal
 
-	user     *kist.UserConfig // the user's own configuration; nil if it cannot be read
-	userErr  error            // the reason
+	User     *kist.UserConfig // the user's own configuration; nil if it cannot be read
+	UserErr  error            // the reason
 	color    string           // its color.ui
-	identity identity
+	Identity Identity
 }
 
 // Terminal describes the terminal of a process.
@@ -118,7 +118,7 @@ func OSEnv() *Env {
 		Owners:     trustedUsers(),
 		Umask:      umask(),
 		Programs:   Programs{Start: startDetached},
-		invocation: invocation{identity: identity{git: gitUser}},
+		invocation: invocation{Identity: Identity{Git: GitUser}},
 	}
 }
 
@@ -131,7 +131,7 @@ func WithSignals(ctx context.Context) (context.Context, func()) {
 	go func() {
 		for range signals {
 			if ctx.Err() != nil {
-				os.Exit(exitInterrupted)
+				os.Exit(ExitInterrupted)
 			}
 			cancel()
 		}

@@ -22,12 +22,12 @@ func TestColors(t *testing.T) {
 		{"never", "", "xterm", true, false},
 	} {
 		env, _, _ := testEnv(t)
-		env.global.color = test.flag
+		env.Global.Color = test.flag
 		env.Terminal.Stdout = test.terminal
 		env.Getenv = func(name string) string {
 			return map[string]string{"NO_COLOR": test.noColor, "TERM": test.term}[name]
 		}
-		if got := strings.Contains(env.paint(red, "x"), "\x1b"); got != test.want {
+		if got := strings.Contains(env.Paint(Red, "x"), "\x1b"); got != test.want {
 			t.Errorf("%+v: colour: %t, want %t", test, got, test.want)
 		}
 	}
@@ -57,7 +57,7 @@ func TestCommitTime(t *testing.T) {
 		t.Errorf("with KIST_DATE: %v, %v", got, err)
 	}
 	env.Getenv = func(string) string { return "yesterday" }
-	if _, err := commitTime(env); err == nil || outcomeOf(err).Exit != exitUsage {
+	if _, err := commitTime(env); err == nil || OutcomeOf(err).Exit != ExitUsage {
 		t.Errorf("with an invalid KIST_DATE: %v, want a usage error", err)
 	}
 }
@@ -67,8 +67,8 @@ func TestJSONError(t *testing.T) {
 	env, stdout, _ := testEnv(t)
 	out := newResults(stdout, false)
 	env.Stdout = out
-	env.global.json = true
-	env.json(math.NaN())
+	env.Global.JSON = true
+	env.JSON(math.NaN())
 	if err := out.Flush(); err == nil {
 		t.Error("Flush returned no error after NaN")
 	}
@@ -76,13 +76,13 @@ func TestJSONError(t *testing.T) {
 
 func TestRawPath(t *testing.T) {
 	env, stdout, _ := testEnv(t)
-	env.global.json = true
+	env.Global.JSON = true
 	type entry struct {
 		Path    string `json:"path"`
 		PathRaw []byte `json:"path_raw,omitempty"`
 	}
 	for _, path := range []string{"<a>", "b\xff"} {
-		env.json(entry{path, jsonform.Raw(path)})
+		env.JSON(entry{path, jsonform.Raw(path)})
 	}
 	want := `{"path":"<a>"}` + "\n" + `{"path":"b\ufffd","path_raw":"Yv8="}` + "\n"
 	if got := stdout.String(); got != want {

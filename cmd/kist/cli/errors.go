@@ -12,50 +12,50 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// failure is an error for which a command decides exit status and kind.
-type failure struct {
-	err   error
-	exit  int // 0: the status of the cause
-	kind  string
-	hints []string
+// Failure is an error for which a command decides exit status and kind.
+type Failure struct {
+	Err   error
+	Exit  int // 0: the status of the cause
+	Kind  string
+	Hints []string
 }
 
-func (f *failure) Error() string {
-	if f.err == nil {
-		return fmt.Sprintf("exit status %d", f.exit)
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return fmt.Sprintf("exit status %d", f.Exit)
 	}
-	return f.err.Error()
+	return f.Err.Error()
 }
 
-func (f *failure) Unwrap() error { return f.err }
+func (f *Failure) Unwrap() error { return f.Err }
 
-// usagef returns an error about the command line.
-func usagef(format string, args ...any) error {
-	return &failure{err: fmt.Errorf(format, args...), exit: exitUsage}
+// Usagef returns an error about the command line.
+func Usagef(format string, args ...any) error {
+	return &Failure{Err: fmt.Errorf(format, args...), Exit: ExitUsage}
 }
 
-// failf returns an error with an exit status and a kind of its own; kind may
+// Failf returns an error with an exit status and a kind of its own; kind may
 // be empty.
-func failf(exit int, kind, format string, args ...any) error {
-	return &failure{err: fmt.Errorf(format, args...), exit: exit, kind: kind}
+func Failf(exit int, kind, format string, args ...any) error {
+	return &Failure{Err: fmt.Errorf(format, args...), Exit: exit, Kind: kind}
 }
 
-// linesError returns an error with further lines below its first one.
-func linesError(exit int, kind, first string, lines []string) error {
-	return failf(exit, kind, "%s", strings.Join(append([]string{first}, lines...), "\n"))
+// LinesError returns an error with further lines below its first one.
+func LinesError(exit int, kind, first string, lines []string) error {
+	return Failf(exit, kind, "%s", strings.Join(append([]string{first}, lines...), "\n"))
 }
 
-// hintf returns err with advice on what to do about it.
-func hintf(err error, format string, args ...any) error {
-	return &failure{err: err, hints: []string{fmt.Sprintf(format, args...)}}
+// Hintf returns err with advice on what to do about it.
+func Hintf(err error, format string, args ...any) error {
+	return &Failure{Err: err, Hints: []string{fmt.Sprintf(format, args...)}}
 }
 
-// quiet returns an error that ends the command with status and prints nothing:
+// Quiet returns an error that ends the command with status and prints nothing:
 // everything is printed already.
-func quiet(status int) error { return &failure{exit: status} }
+func Quiet(status int) error { return &Failure{Exit: status} }
 
-// outcome is the report of an error.
-type outcome struct {
+// Outcome is the report of an error.
+type Outcome struct {
 	Message string `json:"message"`
 	Kind    string `json:"kind"`
 	Exit    int    `json:"exit"`
@@ -64,29 +64,29 @@ type outcome struct {
 	quiet   bool
 }
 
-// outcomeOf returns the report of err.
-func outcomeOf(err error) outcome {
-	var o outcome
+// OutcomeOf returns the report of err.
+func OutcomeOf(err error) Outcome {
+	var o Outcome
 	var hints []string
 	for next := err; next != nil; {
-		var f *failure
+		var f *Failure
 		if !errors.As(next, &f) {
 			break
 		}
 		if o.Exit == 0 {
-			o.Exit, o.Kind = f.exit, f.kind
+			o.Exit, o.Kind = f.Exit, f.Kind
 		}
-		hints = append(hints, f.hints...)
-		o.quiet = o.quiet || f.err == nil
-		next = f.err
+		hints = append(hints, f.Hints...)
+		o.quiet = o.quiet || f.Err == nil
+		next = f.Err
 	}
 
-	for _, cause := range causes {
+	for _, cause := range Causes {
 		if o.Exit != 0 {
 			break
 		}
 		if cause.is(err) {
-			o.Exit, o.Kind = cause.exit, cause.kind
+			o.Exit, o.Kind = cause.Exit, cause.Kind
 			for _, hint := range []string{cause.hint, expiredHint(err), envHint(err), upstreamHint(err), magicHint(err)} {
 				if hint != "" {
 					hints = append(hints, hint)
@@ -95,73 +95,73 @@ func outcomeOf(err error) outcome {
 		}
 	}
 	if o.Exit == 0 {
-		o.Exit = exitFailed
+		o.Exit = ExitFailed
 	}
 	if o.Kind == "" {
-		o.Kind = exitStatusOf(o.Exit).kind
+		o.Kind = exitStatusOf(o.Exit).Kind
 	}
 	o.Message = inWords(err) + details(err)
-	if o.Exit == exitInterrupted {
+	if o.Exit == ExitInterrupted {
 		o.Message = "interrupted"
 	}
 	o.Hint = strings.Join(hints, "\n")
 	return o
 }
 
-// report prints an error and returns the exit status.
-func (e *Env) report(err error) int {
-	o := outcomeOf(err)
+// Report prints an error and returns the exit status.
+func (e *Env) Report(err error) int {
+	o := OutcomeOf(err)
 	if o.quiet {
 		return o.Exit
 	}
-	if detail := err.Error() + details(err); e.global.verbose && detail != o.Message {
+	if detail := err.Error() + details(err); e.Global.Verbose && detail != o.Message {
 		o.Detail = detail
 	}
-	sayOutcome(e, o)
-	if e.global.json {
-		o.Message, o.Hint, o.Detail = e.secrets.hide(o.Message), e.secrets.hide(o.Hint), e.secrets.hide(o.Detail)
-		e.json(map[string]outcome{"error": o})
+	SayOutcome(e, o)
+	if e.Global.JSON {
+		o.Message, o.Hint, o.Detail = e.Secrets.Hide(o.Message), e.Secrets.Hide(o.Hint), e.Secrets.Hide(o.Detail)
+		e.JSON(map[string]Outcome{"error": o})
 	}
 	return o.Exit
 }
 
-// sayOutcome prints the report of an error for people.
-func sayOutcome(env *Env, o outcome) {
-	say := func(label string, color style, text string) {
-		text = strings.ReplaceAll(printable(text), "\n", "\n  ")
-		fmt.Fprintf(env.Stderr, "%s %s\n", env.paintErr(color, label), text)
+// SayOutcome prints the report of an error for people.
+func SayOutcome(env *Env, o Outcome) {
+	say := func(label string, color Style, text string) {
+		text = strings.ReplaceAll(Printable(text), "\n", "\n  ")
+		fmt.Fprintf(env.Stderr, "%s %s\n", env.PaintErr(color, label), text)
 	}
-	say("error:", red, o.Message)
+	say("error:", Red, o.Message)
 	if o.Detail != "" {
-		say("detail:", yellow, o.Detail)
+		say("detail:", Yellow, o.Detail)
 	}
 	if o.Hint != "" {
 		for hint := range strings.SplitSeq(o.Hint, "\n") {
-			say("hint:", yellow, hint)
+			say("hint:", Yellow, hint)
 		}
 	}
 }
 
 // usageError words cobra's error about a command line.
 func usageError(cmd *cobra.Command, err error) error {
-	if isA[*failure](err) {
+	if IsA[*Failure](err) {
 		return err
 	}
 	if quoted, ok := strings.CutPrefix(err.Error(), "unknown command "); ok {
 		if prefix, qerr := strconv.QuotedPrefix(quoted); qerr == nil {
 			name, _ := strconv.Unquote(prefix)
-			return unknownCommand(cmd, name)
+			return UnknownCommand(cmd, name)
 		}
 	}
 	var invalid *pflag.InvalidValueError
 	if errors.As(err, &invalid) {
 		if err = invalidValue(invalid); invalid.GetFlag().Name == "directory" && instead[cmd.Name()] != "" {
-			return hintf(usagef("%w", err), "-C names the folder to work in; %s", instead[cmd.Name()])
+			return Hintf(Usagef("%w", err), "-C names the folder to work in; %s", instead[cmd.Name()])
 		}
 	} else if set := exclusive().FindStringSubmatch(err.Error()); set != nil {
 		err = togetherError(strings.Fields(set[1]))
 	}
-	return nearOption(cmd, hintf(usagef("%w", err), "see '%s --help'", cmd.CommandPath()))
+	return nearOption(cmd, Hintf(Usagef("%w", err), "see '%s --help'", cmd.CommandPath()))
 }
 
 // nearOption returns err. If it is about an unknown option, a hint has similar ones.
@@ -176,7 +176,7 @@ func nearOption(cmd *cobra.Command, err error) error {
 			names = append(names, "--"+flag.Name)
 		}
 	})
-	return meant(err, "--"+unknown.GetSpecifiedName(), names)
+	return Meant(err, "--"+unknown.GetSpecifiedName(), names)
 }
 
 // instead has advice for commands of git in which -C is no folder.
@@ -199,8 +199,8 @@ func togetherError(names []string) error {
 // errNoValue is the error for the value of a flag that has none.
 var errNoValue = errors.New("the option takes no value")
 
-// withoutValue adds a flag that takes no value and calls set.
-func withoutValue(flags *pflag.FlagSet, name, usage string, set func() error) {
+// WithoutValue adds a flag that takes no value and calls set.
+func WithoutValue(flags *pflag.FlagSet, name, usage string, set func() error) {
 	flags.BoolFunc(name, usage, func(text string) error {
 		if text != "true" {
 			return errNoValue
@@ -220,15 +220,15 @@ func invalidValue(err *pflag.InvalidValueError) error {
 	case errors.Is(cause, strconv.ErrRange):
 		cause = errors.New("too large a number")
 	}
-	return fmt.Errorf("--%s %s: %w", err.GetFlag().Name, quoteArg(err.GetValue()), cause)
+	return fmt.Errorf("--%s %s: %w", err.GetFlag().Name, QuoteArg(err.GetValue()), cause)
 }
 
-// unknownCommand returns the error for a command that cmd does not have, with the nearest
+// UnknownCommand returns the error for a command that cmd does not have, with the nearest
 // names.
-func unknownCommand(cmd *cobra.Command, name string) error {
-	err := usagef("unknown command %s for %s", quoteArg(name), cmd.CommandPath())
+func UnknownCommand(cmd *cobra.Command, name string) error {
+	err := Usagef("unknown command %s for %s", QuoteArg(name), cmd.CommandPath())
 	if advice := otherNames[name]; advice != "" && !cmd.HasParent() {
-		return hintf(err, "%s", advice)
+		return Hintf(err, "%s", advice)
 	}
 	if cmd.SuggestionsMinimumDistance <= 0 {
 		cmd.SuggestionsMinimumDistance = 2
@@ -237,7 +237,7 @@ func unknownCommand(cmd *cobra.Command, name string) error {
 		cmd.SuggestionsMinimumDistance = 1
 	}
 	if near := cmd.SuggestionsFor(name); len(near) > 0 {
-		return hintf(err, "did you mean '%s'?", strings.Join(near, "' or '"))
+		return Hintf(err, "did you mean '%s'?", strings.Join(near, "' or '"))
 	}
-	return hintf(err, "'%s --help' lists the commands", cmd.CommandPath())
+	return Hintf(err, "'%s --help' lists the commands", cmd.CommandPath())
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// listed reports whether the help lists a command. For cobra, the help command itself is
+// Listed reports whether the help lists a command. For cobra, the help command itself is
 // not available.
-func listed(cmd *cobra.Command) bool { return cmd.IsAvailableCommand() || cmd.Name() == "help" }
+func Listed(cmd *cobra.Command) bool { return cmd.IsAvailableCommand() || cmd.Name() == "help" }
 
-func subcommand(cmd *cobra.Command, name string) *cobra.Command {
+func Subcommand(cmd *cobra.Command, name string) *cobra.Command {
 	for _, sub := range cmd.Commands() {
 		if sub.Name() == name || sub.HasAlias(name) {
 			return sub
@@ -25,9 +25,9 @@ func subcommand(cmd *cobra.Command, name string) *cobra.Command {
 	return nil
 }
 
-// writeHelp writes the help of cmd for a terminal.
-func writeHelp(w io.Writer, cmd *cobra.Command) {
-	m := manualOf(cmd)
+// WriteHelp writes the help of cmd for a terminal.
+func WriteHelp(w io.Writer, cmd *cobra.Command) {
+	m := ManualOf(cmd)
 	fmt.Fprintf(w, "%s - %s\n\nusage: %s\n", m.Name, m.Short, m.Usage)
 	if len(m.Aliases) > 0 {
 		fmt.Fprintf(w, "also:  %s\n", strings.Join(m.Aliases, ", "))
@@ -45,10 +45,10 @@ func writeHelp(w io.Writer, cmd *cobra.Command) {
 // writeBriefHelp writes the usage and the options of cmd for a terminal: what a user of the
 // command looks up most.
 func writeBriefHelp(w io.Writer, cmd *cobra.Command) {
-	m := manualOf(cmd)
+	m := ManualOf(cmd)
 	fmt.Fprintf(w, "usage: %s\n", m.Usage)
 	for _, section := range m.Sections {
-		if section.Title != globalOptions || m.Parent == "" {
+		if section.Title != GlobalOptions || m.Parent == "" {
 			writeItems(w, section)
 		}
 	}
@@ -73,13 +73,13 @@ func addHelpFlags(cmd *cobra.Command) {
 }
 
 // writeItems writes a section in two columns.
-func writeItems(w io.Writer, section manualSection) {
+func writeItems(w io.Writer, section ManualSection) {
 	fmt.Fprintf(w, "\n%s\n", section.Title)
-	writeTerms(w, section.Items)
+	WriteTerms(w, section.Items)
 }
 
-// writeTerms writes items in two columns.
-func writeTerms(w io.Writer, items []manualItem) {
+// WriteTerms writes items in two columns.
+func WriteTerms(w io.Writer, items []ManualItem) {
 	width := 0
 	for _, item := range items {
 		width = max(width, len(item.Term))
@@ -93,13 +93,13 @@ func writeTerms(w io.Writer, items []manualItem) {
 			term = ""
 		}
 		indent := strings.Repeat(" ", width+4)
-		text := strings.ReplaceAll(wrap(item.Text, 80-len(indent)), "\n", "\n"+indent)
+		text := strings.ReplaceAll(Wrap(item.Text, 80-len(indent)), "\n", "\n"+indent)
 		fmt.Fprintf(w, "  %-*s  %s\n", width, term, text)
 	}
 }
 
-// wrap breaks text at spaces into lines of at most width columns.
-func wrap(text string, width int) string {
+// Wrap breaks text at spaces into lines of at most width columns.
+func Wrap(text string, width int) string {
 	var b strings.Builder
 	column := 0
 	for i, word := range strings.Fields(text) {
@@ -119,7 +119,7 @@ func wrap(text string, width int) string {
 }
 
 // flagItem describes an option for the help and the manuals.
-func flagItem(flag *pflag.Flag) manualItem {
+func flagItem(flag *pflag.Flag) ManualItem {
 	placeholder, usage := pflag.UnquoteUsage(flag)
 	term := "    --" + flag.Name
 	if _, brief := flag.Annotations[briefHelp]; brief {
@@ -137,51 +137,51 @@ func flagItem(flag *pflag.Flag) manualItem {
 	if d := flag.DefValue; d != "" && d != "false" && d != "0" && d != "[]" && d != "0s" {
 		usage += " (default " + d + ")"
 	}
-	return manualItem{term, usage}
+	return ManualItem{term, usage}
 }
 
-// manual has the parts of a command's description, in the order of the help, of the
+// Manual has the parts of a command's description, in the order of the help, of the
 // page of the reference and of the manual page.
-type manual struct {
+type Manual struct {
 	Name     string // "kist commit"
 	Short    string
 	Usage    string
 	Aliases  []string
 	Long     string
-	Sections []manualSection // commands, options, global options; none is empty
+	Sections []ManualSection // commands, options, global options; none is empty
 	Example  string          // every line indented by two spaces
-	Exits    manualSection
+	Exits    ManualSection
 	Parent   string
 }
 
-// manualSection is a list with a title in capitals. With links, each term is a command with
+// ManualSection is a list with a title in capitals. With links, each term is a command with
 // a page of its own.
-type manualSection struct {
+type ManualSection struct {
 	Title string
-	Items []manualItem
+	Items []ManualItem
 	Links bool
 }
 
-// manualItem is a term and its meaning.
-type manualItem struct{ Term, Text string }
+// ManualItem is a term and its meaning.
+type ManualItem struct{ Term, Text string }
 
 const (
-	globalOptions = "GLOBAL OPTIONS"
+	GlobalOptions = "GLOBAL OPTIONS"
 	topicsTitle   = "TOPICS ('kist help TOPIC')"
 )
 
-func manualOf(cmd *cobra.Command) manual {
-	m := manual{
+func ManualOf(cmd *cobra.Command) Manual {
+	m := Manual{
 		Name:    cmd.CommandPath(),
 		Short:   cmd.Short,
 		Usage:   cmd.UseLine(),
 		Aliases: cmd.Aliases,
 		Long:    strings.TrimSpace(cmd.Long),
 		Example: strings.Trim(cmd.Example, "\n"),
-		Exits:   manualSection{Title: "EXIT STATUS"},
+		Exits:   ManualSection{Title: "EXIT STATUS"},
 	}
 	for _, status := range exitsOf(cmd) {
-		m.Exits.Items = append(m.Exits.Items, manualItem{strconv.Itoa(status), exitStatusOf(status).meaning})
+		m.Exits.Items = append(m.Exits.Items, ManualItem{strconv.Itoa(status), exitStatusOf(status).Meaning})
 	}
 
 	options, global := cmd.LocalNonPersistentFlags(), cmd.PersistentFlags()
@@ -189,36 +189,36 @@ func manualOf(cmd *cobra.Command) manual {
 		m.Parent, global = cmd.Parent().CommandPath(), cmd.InheritedFlags()
 	}
 	for _, group := range append(cmd.Groups(), &cobra.Group{Title: "COMMANDS"}) {
-		m.add(manualSection{group.Title, commandItems(cmd, group.ID), true})
+		m.add(ManualSection{group.Title, commandItems(cmd, group.ID), true})
 	}
 	if !cmd.HasParent() {
-		m.add(manualSection{Title: topicsTitle, Items: topicItems()})
+		m.add(ManualSection{Title: topicsTitle, Items: TopicItems()})
 	}
-	m.add(manualSection{Title: "OPTIONS", Items: flagItems(options)})
-	m.add(manualSection{Title: globalOptions, Items: flagItems(global)})
+	m.add(ManualSection{Title: "OPTIONS", Items: flagItems(options)})
+	m.add(ManualSection{Title: GlobalOptions, Items: flagItems(global)})
 	return m
 }
 
-func (m *manual) add(section manualSection) {
+func (m *Manual) add(section ManualSection) {
 	if len(section.Items) > 0 {
 		m.Sections = append(m.Sections, section)
 	}
 }
 
 // commandItems lists the subcommands in a group; those in none have the ID "".
-func commandItems(cmd *cobra.Command, group string) []manualItem {
-	var items []manualItem
+func commandItems(cmd *cobra.Command, group string) []ManualItem {
+	var items []ManualItem
 	for _, sub := range cmd.Commands() {
-		if listed(sub) && sub.GroupID == group {
-			items = append(items, manualItem{sub.Name(), sub.Short})
+		if Listed(sub) && sub.GroupID == group {
+			items = append(items, ManualItem{sub.Name(), sub.Short})
 		}
 	}
 	return items
 }
 
-func flagItems(flags *pflag.FlagSet) []manualItem {
+func flagItems(flags *pflag.FlagSet) []ManualItem {
 	flags.SortFlags = false
-	var items []manualItem
+	var items []ManualItem
 	flags.VisitAll(func(flag *pflag.Flag) {
 		if !flag.Hidden {
 			items = append(items, flagItem(flag))
@@ -227,15 +227,15 @@ func flagItems(flags *pflag.FlagSet) []manualItem {
 	return items
 }
 
-// topic is a page that 'kist help NAME' prints.
-type topic struct {
-	name string
-	file string // below docs
-	page string
+// Topic is a page that 'kist help NAME' prints.
+type Topic struct {
+	Name string
+	File string // below docs
+	Page string
 }
 
-// topics are the pages to which the help of commands refers. No command has such a name.
-var topics = []topic{
+// Topics are the pages to which the help of commands refers. No command has such a name.
+var Topics = []Topic{
 	{"paths", "paths.md", docs.Paths},
 	{"revisions", "revisions.md", docs.Revisions},
 	{"ages", "ages.md", docs.Ages},
@@ -244,26 +244,26 @@ var topics = []topic{
 	{"immutable", "howto/immutable.md", docs.Immutable},
 }
 
-// topicOf returns the topic with a name.
-func topicOf(name string) (topic, bool) {
-	i := slices.IndexFunc(topics, func(t topic) bool { return t.name == name })
+// TopicOf returns the topic with a name.
+func TopicOf(name string) (Topic, bool) {
+	i := slices.IndexFunc(Topics, func(t Topic) bool { return t.Name == name })
 	if i < 0 {
-		return topic{}, false
+		return Topic{}, false
 	}
-	return topics[i], true
+	return Topics[i], true
 }
 
-// topicItems lists the topics for the help.
-func topicItems() []manualItem {
-	var items []manualItem
-	for _, t := range topics {
-		items = append(items, manualItem{t.name, t.title()})
+// TopicItems lists the topics for the help.
+func TopicItems() []ManualItem {
+	var items []ManualItem
+	for _, t := range Topics {
+		items = append(items, ManualItem{t.Name, t.Title()})
 	}
 	return items
 }
 
-// title returns the heading of a topic, without its capital.
-func (t topic) title() string {
-	line, _, _ := strings.Cut(strings.TrimPrefix(t.page, "# "), "\n")
+// Title returns the heading of a topic, without its capital.
+func (t Topic) Title() string {
+	line, _, _ := strings.Cut(strings.TrimPrefix(t.Page, "# "), "\n")
 	return strings.ToLower(line[:1]) + line[1:]
 }

@@ -8,18 +8,18 @@ import (
 	"github.com/kist-vcs/kist"
 )
 
-// identity is the user's identity in git's configuration, which kist uses if its own
+// Identity is the user's identity in git's configuration, which kist uses if its own
 // configuration has none.
-type identity struct {
-	git         func(*Env) (name, email string) // reads that configuration; may be nil
+type Identity struct {
+	Git         func(*Env) (name, email string) // reads that configuration; may be nil
 	read        bool
 	name, email string // as git has them
 	used        string // the identity of this process, if a part of it is git's
 }
 
-// gitUser returns the user's name and address in git's own configuration of the user. It asks
+// GitUser returns the user's name and address in git's own configuration of the user. It asks
 // git, which knows all forms of its files. It is "" without git.
-func gitUser(env *Env) (name, email string) {
+func GitUser(env *Env) (name, email string) {
 	cmd := safeGit(context.Background(), env, "/", "config", "--global", "--includes", "--null", "--get-regexp", `^user\.(name|email)$`)
 	cmd.Dir = "/" // so that no repository counts
 	out, err := cmd.Output()
@@ -28,7 +28,7 @@ func gitUser(env *Env) (name, email string) {
 	}
 	for setting := range strings.SplitSeq(string(out), "\x00") {
 		key, value, _ := strings.Cut(setting, "\n")
-		if strings.ContainsFunc(value, deceptive) {
+		if strings.ContainsFunc(value, Deceptive) {
 			value = "" // it could do something to a terminal
 		}
 		switch key {
@@ -56,9 +56,9 @@ func author(env *Env, name, email string) (string, string) {
 		return name, email
 	}
 
-	git := &env.identity
-	if !git.read && git.git != nil {
-		git.name, git.email = git.git(env)
+	git := &env.Identity
+	if !git.read && git.Git != nil {
+		git.name, git.email = git.Git(env)
 	}
 	git.read = true
 	fromGit := name == "" && git.name != "" || email == "" && git.email != ""
@@ -82,12 +82,12 @@ func author(env *Env, name, email string) (string, string) {
 // configuration.
 func noteIdentity(e *Env, r *kist.Repository) {
 	file := filepath.Join(r.Dir(), "identity")
-	used := e.identity.used
-	if used == "" || e.global.quiet || readNote(file) != "" {
+	used := e.Identity.used
+	if used == "" || e.Global.Quiet || ReadNote(file) != "" {
 		return
 	}
-	e.info("your name is that of git's configuration, %s; 'kist config --global user.name' and 'user.email' set another", printable(used))
-	if err := writeNote(file, used); err != nil {
-		e.verbose("%v", err)
+	e.Info("your name is that of git's configuration, %s; 'kist config --global user.name' and 'user.email' set another", Printable(used))
+	if err := WriteNote(file, used); err != nil {
+		e.Verbose("%v", err)
 	}
 }

@@ -26,55 +26,55 @@ func (l lostAt) String() string {
 	if l.path == "" {
 		return l.key.String()
 	}
-	return quotePath(l.path) + ": " + l.key.String()
+	return QuotePath(l.path) + ": " + l.key.String()
 }
 
-// losses are the accepted losses that a command skipped. A nil *losses skips none.
-type losses struct {
+// Losses are the accepted losses that a command skipped. A nil *losses skips none.
+type Losses struct {
 	mu      sync.Mutex // held by add
 	all     map[lostAt]bool
 	base    string          // the folder from which paths start
 	folders map[string]bool // skipped since begin
 }
 
-// passesOverLost makes a command skip objects whose loss was accepted. At its end, the
+// PassesOverLost makes a command skip objects whose loss was accepted. At its end, the
 // command names them and exits with status 3. It is for commands that only show data.
-func passesOverLost(cmd *cobra.Command, e *Env) {
-	mayExit(cmd, exitPartial)
+func PassesOverLost(cmd *cobra.Command, e *Env) {
+	MayExit(cmd, ExitPartial)
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		e.repo.lost = newLosses()
-		err := e.repo.lost.pass(run(cmd, args))
-		lost := e.repo.lost.err()
-		if lost == nil || err == nil || outcomeOf(err).quiet {
+		e.Repo.Lost = NewLosses()
+		err := e.Repo.Lost.Pass(run(cmd, args))
+		lost := e.Repo.Lost.Err()
+		if lost == nil || err == nil || OutcomeOf(err).quiet {
 			return cmp.Or(lost, err)
 		}
-		e.warn("%v", lost)
+		e.Warn("%v", lost)
 		return err
 	}
 }
 
-func newLosses() *losses { return &losses{all: map[lostAt]bool{}} }
+func NewLosses() *Losses { return &Losses{all: map[lostAt]bool{}} }
 
-// tip reports whether the commit of a branch or tag is lost, and notes it.
-func (l *losses) tip(ctx context.Context, r *kist.Repository, name string) bool {
+// Tip reports whether the commit of a branch or tag is lost, and notes it.
+func (l *Losses) Tip(ctx context.Context, r *kist.Repository, name string) bool {
 	_, _, err := r.ReadCommit(ctx, name)
 	key, lost := object.LostKey(err)
 	if lost {
-		l.add(shortRef(name), key)
+		l.Add(ShortRef(name), key)
 	}
 	return lost
 }
 
 // hook returns the function that receives the losses that a repository finds.
-func (l *losses) hook() func(path string, key object.Key) {
+func (l *Losses) hook() func(path string, key object.Key) {
 	if l == nil {
 		return nil
 	}
-	return l.add
+	return l.Add
 }
 
-func (l *losses) add(path string, key object.Key) {
+func (l *Losses) Add(path string, key object.Key) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	path = strings.TrimSuffix(tree.Join(l.base, path), "/")
@@ -84,21 +84,21 @@ func (l *losses) add(path string, key object.Key) {
 	}
 }
 
-// begin sets the folder from which paths start, and clears the folders of has.
-func (l *losses) begin(base string) {
+// Begin sets the folder from which paths start, and clears the folders of has.
+func (l *Losses) Begin(base string) {
 	if l != nil {
 		l.base, l.folders = base, map[string]bool{}
 	}
 }
 
-// beginFolders begins to note folders, and returns the method has.
-func (l *losses) beginFolders() func(path string) bool {
-	l.begin("")
+// BeginFolders begins to note folders, and returns the method has.
+func (l *Losses) BeginFolders() func(path string) bool {
+	l.Begin("")
 	return l.has
 }
 
 // has reports whether path is in a folder that was skipped since begin.
-func (l *losses) has(path string) bool {
+func (l *Losses) has(path string) bool {
 	if l == nil || len(l.folders) == 0 {
 		return false
 	}
@@ -110,19 +110,19 @@ func (l *losses) has(path string) bool {
 	return false
 }
 
-// pass notes err and returns nil if err is about a lost object. It returns all other errors,
+// Pass notes err and returns nil if err is about a lost object. It returns all other errors,
 // and also that of a lost commit: no command can go on without it.
-func (l *losses) pass(err error) error {
+func (l *Losses) Pass(err error) error {
 	key, lost := object.LostKey(err)
 	if !lost || key.Kind == object.KindCommit {
 		return err
 	}
-	l.add("", key)
+	l.Add("", key)
 	return nil
 }
 
-// err returns the error that names all losses, or nil.
-func (l *losses) err() error {
+// Err returns the error that names all losses, or nil.
+func (l *Losses) Err() error {
 	for lost := range l.all {
 		if lost.path != "" {
 			delete(l.all, lostAt{key: lost.key})
@@ -135,8 +135,8 @@ func (l *losses) err() error {
 	list := slices.SortedFunc(maps.Keys(l.all), func(a, b lostAt) int {
 		return cmp.Or(tree.ComparePaths(a.path, b.path), a.key.Compare(b.key))
 	})
-	err := linesError(exitPartial, "lost",
-		plural(uint64(len(list)), "object is lost and left out:", "objects are lost and left out:"),
-		firstOf(list, detailLines, "", lostAt.String))
-	return hintf(err, "'kist verify' names the commits; a fetch from a remote that has these objects brings them back")
+	err := LinesError(ExitPartial, "lost",
+		Plural(uint64(len(list)), "object is lost and left out:", "objects are lost and left out:"),
+		FirstOf(list, DetailLines, "", lostAt.String))
+	return Hintf(err, "'kist verify' names the commits; a fetch from a remote that has these objects brings them back")
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"syscall"
@@ -9,29 +10,29 @@ import (
 	"github.com/kist-vcs/kist/gc"
 )
 
-// maintain starts 'kist gc --auto' in the background if the store needs it, and gc.auto is
+// Maintain starts 'kist gc --auto' in the background if the store needs it, and gc.auto is
 // not false. Commands that write call it at their end. It warns if the last 'kist gc
 // --auto' failed.
-func (e *Env) maintain(r *kist.Repository) {
-	gc.KeepReserve(e.cmd.Context(), r)
-	if !autoMaintains(e, r) {
+func (e *Env) Maintain(r *kist.Repository) {
+	gc.KeepReserve(e.Cmd.Context(), r)
+	if !AutoMaintains(e, r) {
 		return
 	}
 	if failed := gc.AutoFailure(r); failed != "" {
-		e.warn("'kist gc --auto' failed in the background: %s", failed)
-		e.info("hint: 'kist gc' shows the error; the warning ends when it succeeds")
+		e.Warn("'kist gc --auto' failed in the background: %s", failed)
+		e.Info("hint: 'kist gc' shows the error; the warning ends when it succeeds")
 	}
 	if e.Programs.Start == nil || !r.Objects().NeedsMaintenance() && !gc.IsDue(r) {
 		return
 	}
-	e.verbose("maintaining the repository in the background")
+	e.Verbose("maintaining the repository in the background")
 	if err := e.Programs.Start("--repo", r.Home(), "--quiet", "gc", "--auto"); err != nil {
-		e.warn("'kist gc --auto' did not start: %v", err)
+		e.Warn("'kist gc --auto' did not start: %v", err)
 	}
 }
 
-// autoMaintains reports whether commands maintain the repository by themselves.
-func autoMaintains(env *Env, r *kist.Repository) bool {
+// AutoMaintains reports whether commands maintain the repository by themselves.
+func AutoMaintains(env *Env, r *kist.Repository) bool {
 	auto, _ := r.Config().Get("gc.auto")
 	return auto != "false" && env.Getenv("KIST_GC_AUTO") != "0"
 }
@@ -50,4 +51,11 @@ func startDetached(args ...string) error {
 		return err
 	}
 	return cmd.Process.Release()
+}
+
+// FreesSpace returns a run for a command that frees space. On a full disk, it uses the reserve.
+func FreesSpace[F func(context.Context, *Env, *kist.Repository, []string) error](run F) F {
+	return func(ctx context.Context, env *Env, r *kist.Repository, args []string) error {
+		return gc.WithReserve(ctx, r, func() error { return run(ctx, env, r, args) })
+	}
 }

@@ -38,17 +38,17 @@ var otherNames = map[string]string{
 	"worktree":     "a second clone has a worktree of its own: kist clone DIR NEW",
 }
 
-// meant returns err with a hint that has the names similar to a mistyped word, if there are
+// Meant returns err with a hint that has the names similar to a mistyped word, if there are
 // some.
-func meant(err error, word string, names []string) error {
+func Meant(err error, word string, names []string) error {
 	near := nearest(word, names)
 	if len(near) == 0 {
 		return err
 	}
 	for i := range near {
-		near[i] = quoteArg(near[i])
+		near[i] = QuoteArg(near[i])
 	}
-	return hintf(err, "did you mean %s?", strings.Join(near, " or "))
+	return Hintf(err, "did you mean %s?", strings.Join(near, " or "))
 }
 
 // nearest returns the names that are most similar to a word.
@@ -89,7 +89,7 @@ func (e *Env) nearName(err error) error {
 	if isRev := errors.As(err, &rev) && rev.Reason == ""; !isRev && !errors.As(err, &remote) {
 		return err
 	}
-	r, openErr := e.open()
+	r, openErr := e.Open()
 	if openErr != nil {
 		return err
 	}
@@ -99,19 +99,19 @@ func (e *Env) nearName(err error) error {
 		for _, m := range registry.All(r) {
 			names = append(names, m.Name)
 		}
-		return meant(err, remote.Name, names)
+		return Meant(err, remote.Name, names)
 	}
 
 	name := strings.TrimPrefix(rev.Rev, "^")
 	if commit, path, ok := strings.Cut(name, ":"); ok && commit != "" {
-		return hintf(err, "this names a file: write '%s -- %s'", printable(commit), printable(path))
+		return Hintf(err, "this names a file: write '%s -- %s'", Printable(commit), Printable(path))
 	}
 	if i := strings.IndexAny(name, "^~@"); i > 0 {
 		name = name[:i]
 	}
 	names := []string{"HEAD"}
 	for _, below := range []string{refs.Heads, refs.Tags, refs.Remotes} {
-		names = append(names, refNames(r, below)...)
+		names = append(names, RefNames(r, below)...)
 	}
-	return meant(err, name, names)
+	return Meant(err, name, names)
 }

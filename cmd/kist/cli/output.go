@@ -16,20 +16,20 @@ import (
 	"github.com/kist-vcs/kist/tree/work/checkout"
 )
 
-// results is the writer of a command's results. It keeps an error, such as a full disk
+// Results is the writer of a command's results. It keeps an error, such as a full disk
 // behind a redirection, and Flush returns it. So commands need not check every write.
-type results struct {
+type Results struct {
 	buf      *bufio.Writer
 	terminal bool
 	err      error // a result that cannot be encoded
 }
 
-func newResults(w io.Writer, terminal bool) *results {
-	return &results{buf: bufio.NewWriterSize(w, 16<<10), terminal: terminal}
+func newResults(w io.Writer, terminal bool) *Results {
+	return &Results{buf: bufio.NewWriterSize(w, 16<<10), terminal: terminal}
 }
 
 // Write keeps p for later, or passes it on at once if a person is reading.
-func (r *results) Write(p []byte) (int, error) {
+func (r *Results) Write(p []byte) (int, error) {
 	n, err := r.buf.Write(p)
 	if err == nil && r.terminal {
 		err = r.buf.Flush()
@@ -38,64 +38,64 @@ func (r *results) Write(p []byte) (int, error) {
 }
 
 // Flush writes the buffered results and returns the first error.
-func (r *results) Flush() error {
+func (r *Results) Flush() error {
 	if err := cmp.Or(r.buf.Flush(), r.err); err != nil {
 		return fmt.Errorf("write the results: %w", err)
 	}
 	return nil
 }
 
-// printf prints a result.
-func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
+// Printf prints a result.
+func (e *Env) Printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
 
-// tell prints the result of a command. It prints nothing with --quiet or --json.
-func (e *Env) tell(format string, args ...any) {
-	if !e.global.quiet && !e.global.json {
-		e.printf(format, args...)
+// Tell prints the result of a command. It prints nothing with --quiet or --json.
+func (e *Env) Tell(format string, args ...any) {
+	if !e.Global.Quiet && !e.Global.JSON {
+		e.Printf(format, args...)
 	}
 }
 
-// tellLines is tell for lines.
-func tellLines(e *Env, lines []string) {
+// TellLines is tell for lines.
+func TellLines(e *Env, lines []string) {
 	for _, line := range lines {
-		e.tell("%s\n", line)
+		e.Tell("%s\n", line)
 	}
 }
 
-// show prints v with --json, and otherwise the text.
-func (e *Env) show(v any, format string, args ...any) {
-	e.json(v)
-	e.tell(format, args...)
+// Show prints v with --json, and otherwise the text.
+func (e *Env) Show(v any, format string, args ...any) {
+	e.JSON(v)
+	e.Tell(format, args...)
 }
 
-// would returns done, or after a dry run what the command would do: "deleted" or "would
+// Would returns done, or after a dry run what the command would do: "deleted" or "would
 // delete".
-func would(dryRun bool, done, do string) string {
+func Would(dryRun bool, done, do string) string {
 	if dryRun {
 		return "would " + do
 	}
 	return done
 }
 
-// json prints v with --json: one JSON object on a line of its own. Times are RFC 3339, IDs
+// JSON prints v with --json: one JSON object on a line of its own. Times are RFC 3339, IDs
 // full, sizes in bytes.
 //
 // A path that is not UTF-8 cannot be a JSON string. Objects that name a path
 // have it in "path", with U+FFFD in place of invalid bytes, and then also as base64
 // in "path_raw"; see package jsonform.
-func (e *Env) json(v any) {
-	if !e.global.json {
+func (e *Env) JSON(v any) {
+	if !e.Global.JSON {
 		return
 	}
 	enc := json.NewEncoder(e.Stdout)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		e.Stdout.(*results).err = err
+		e.Stdout.(*Results).err = err
 	}
 }
 
-// orNull returns a pointer to v for JSON, or nil, which is null there, if v is zero.
-func orNull[T comparable](v T) *T {
+// OrNull returns a pointer to v for JSON, or nil, which is null there, if v is zero.
+func OrNull[T comparable](v T) *T {
 	var zero T
 	if v == zero {
 		return nil
@@ -103,44 +103,44 @@ func orNull[T comparable](v T) *T {
 	return &v
 }
 
-// info prints a message that is no result. --quiet suppresses it.
-func (e *Env) info(format string, args ...any) {
-	if !e.global.quiet {
+// Info prints a message that is no result. --quiet suppresses it.
+func (e *Env) Info(format string, args ...any) {
+	if !e.Global.Quiet {
 		fmt.Fprintf(e.Stderr, format+"\n", args...)
 	}
 }
 
-// verbose prints a message with --verbose only.
-func (e *Env) verbose(format string, args ...any) {
-	if e.global.verbose && !e.global.quiet {
+// Verbose prints a message with --verbose only.
+func (e *Env) Verbose(format string, args ...any) {
+	if e.Global.Verbose && !e.Global.Quiet {
 		fmt.Fprintf(e.Stderr, format+"\n", args...)
 	}
 }
 
-// warn prints a warning; the command goes on. It is safe for concurrent use.
-func (e *Env) warn(format string, args ...any) {
+// Warn prints a warning; the command goes on. It is safe for concurrent use.
+func (e *Env) Warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	e.log.Note("warning", "text", text)
-	fmt.Fprintf(e.Stderr, "%s %s\n", e.paintErr(yellow, "warning:"), printable(text))
+	fmt.Fprintf(e.Stderr, "%s %s\n", e.PaintErr(Yellow, "warning:"), Printable(text))
 }
 
-// firstOf returns a line for each of the first items, at most most of them. If there are
+// FirstOf returns a line for each of the first items, at most most of them. If there are
 // more items, a last line counts them: "and 12 more", followed by suffix.
-func firstOf[T any](list []T, most int, suffix string, line func(T) string) []string {
+func FirstOf[T any](list []T, most int, suffix string, line func(T) string) []string {
 	var lines []string
 	for i, item := range list {
 		if i == most {
-			return append(lines, andMore(uint64(len(list)-i))+suffix)
+			return append(lines, AndMore(uint64(len(list)-i))+suffix)
 		}
 		lines = append(lines, line(item))
 	}
 	return lines
 }
 
-func andMore(n uint64) string { return "and " + formatCount(n) + " more" }
+func AndMore(n uint64) string { return "and " + FormatCount(n) + " more" }
 
-// confirm asks a question. It reports whether the user answers y or yes.
-func confirm(env *Env, question string) bool {
+// Confirm asks a question. It reports whether the user answers y or yes.
+func Confirm(env *Env, question string) bool {
 	fmt.Fprintf(env.Stderr, "%s [y/N] ", question)
 	line, err := bufio.NewReader(env.Stdin).ReadString('\n')
 	if err != nil && line == "" {
@@ -151,8 +151,8 @@ func confirm(env *Env, question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// writeOutput replaces a file atomically. A device or FIFO is written directly.
-func writeOutput(path string, write func(io.Writer) error) error {
+// WriteOutput replaces a file atomically. A device or FIFO is written directly.
+func WriteOutput(path string, write func(io.Writer) error) error {
 	if err := checkout.OutsideRepository(path); err != nil {
 		return err
 	}

@@ -56,9 +56,9 @@ func pages(env *Env, cmd *cobra.Command) *cobra.Command {
 // page sends everything that is written from now on to a pager, if the results go to a
 // terminal and the user wants a pager.
 func page(e *Env) {
-	out, ok := e.Stdout.(*results)
-	g := e.global
-	if !ok || e.Terminal.Pager == nil || !e.Terminal.Stdout || g.noPager || g.json || e.Getenv("TERM") == "dumb" {
+	out, ok := e.Stdout.(*Results)
+	g := e.Global
+	if !ok || e.Terminal.Pager == nil || !e.Terminal.Stdout || g.noPager || g.JSON || e.Getenv("TERM") == "dumb" {
 		return
 	}
 	command := pagerCommand(e)
@@ -72,23 +72,23 @@ func page(e *Env) {
 	}
 	in, wait, err := e.Terminal.Pager(command, environ)
 	if err != nil {
-		e.warn("the pager %s did not start: %v", quoteArg(command), err)
+		e.Warn("the pager %s did not start: %v", QuoteArg(command), err)
 		return
 	}
 	e.pager.in, e.pager.wait, e.pager.stderr = in, wait, e.screen.w
-	if e.global.progress == progressAuto {
-		e.global.progress = progressNever
+	if e.Global.progress == progressAuto {
+		e.Global.progress = progressNever
 	}
 	out.buf.Reset(&e.pager)
 	out.terminal = false
 	if e.Terminal.Stderr {
-		e.screen.redirect(e.secrets.writer(&e.pager))
+		e.screen.redirect(e.Secrets.writer(&e.pager))
 	}
 }
 
 // pagerCommand returns the shell command of the pager, or "" for none.
 func pagerCommand(e *Env) string {
-	if command := cmp.Or(e.Getenv("KIST_PAGER"), e.user.Get(kist.KeyPager), e.Getenv("PAGER")); command != "" {
+	if command := cmp.Or(e.Getenv("KIST_PAGER"), e.User.Get(kist.KeyPager), e.Getenv("PAGER")); command != "" {
 		return command
 	}
 	if _, err := exec.LookPath("less"); err != nil {
@@ -119,11 +119,11 @@ func closePager(e *Env, status int) int {
 	var exit *exec.ExitError
 	if err := p.wait(); errors.As(err, &exit) && (exit.ExitCode() == 126 || exit.ExitCode() == 127) {
 		e.screen.redirect(p.stderr)
-		e.warn("the pager did not start, so the results are lost: use --no-pager, or set KIST_PAGER")
-		return max(status, exitFailed)
+		e.Warn("the pager did not start, so the results are lost: use --no-pager, or set KIST_PAGER")
+		return max(status, ExitFailed)
 	}
 	if p.quit {
-		return exitOK
+		return ExitOK
 	}
 	return status
 }

@@ -13,19 +13,19 @@ import (
 	"syscall"
 )
 
-// newCommand returns a program that has not started yet. It runs in the folder of env, with the
+// NewCommand returns a program that has not started yet. It runs in the folder of env, with the
 // variables of env, and without standard streams.
-func newCommand(ctx context.Context, env *Env, name string, args ...string) *exec.Cmd {
+func NewCommand(ctx context.Context, env *Env, name string, args ...string) *exec.Cmd {
 	env.log.Note("program", "name", name, "args", args)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Env = env.Dir, env.Programs.Environ
 	return cmd
 }
 
-// newShell returns a command of the shell that has not started yet. It uses the terminal. An
+// NewShell returns a command of the shell that has not started yet. It uses the terminal. An
 // interrupt ends it by SIGTERM.
-func newShell(ctx context.Context, env *Env, args ...string) *exec.Cmd {
-	cmd := newCommand(ctx, env, "sh", append([]string{"-c"}, args...)...)
+func NewShell(ctx context.Context, env *Env, args ...string) *exec.Cmd {
+	cmd := NewCommand(ctx, env, "sh", append([]string{"-c"}, args...)...)
 	cmd.Stdout, cmd.Stderr = env.stdout, env.stderr
 	if in, ok := env.Stdin.(*os.File); ok { // all of another reader would be read for the command
 		cmd.Stdin = in
@@ -34,23 +34,23 @@ func newShell(ctx context.Context, env *Env, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// program is a run of another program.
-type program struct {
+// Program is a run of another program.
+type Program struct {
 	*exec.Cmd
 	name     string
 	messages bytes.Buffer
 }
 
-// newProgram returns a run that has not started yet.
-func newProgram(ctx context.Context, env *Env, name string, args ...string) *program {
-	p := &program{Cmd: newCommand(ctx, env, name, args...), name: name}
+// NewProgram returns a run that has not started yet.
+func NewProgram(ctx context.Context, env *Env, name string, args ...string) *Program {
+	p := &Program{Cmd: NewCommand(ctx, env, name, args...), name: name}
 	p.Stderr = &p.messages
 	return p
 }
 
-// newGit returns a run of git for the repository in dir: see [safeGit].
-func newGit(ctx context.Context, env *Env, dir string, args ...string) *program {
-	p := &program{Cmd: safeGit(ctx, env, dir, args...), name: "git"}
+// NewGit returns a run of git for the repository in dir: see [safeGit].
+func NewGit(ctx context.Context, env *Env, dir string, args ...string) *Program {
+	p := &Program{Cmd: safeGit(ctx, env, dir, args...), name: "git"}
 	p.Stderr = &p.messages
 	return p
 }
@@ -87,7 +87,7 @@ func gitHooks(ctx context.Context, env *Env, dir string) (names []string) {
 
 // gitWith returns a run of git with settings that take precedence over the repository's.
 func gitWith(ctx context.Context, env *Env, dir string, settings map[string]string, args ...string) *exec.Cmd {
-	cmd := newCommand(ctx, env, "git", args...)
+	cmd := NewCommand(ctx, env, "git", args...)
 	n := 0
 	cmd.Env = slices.DeleteFunc(slices.Clone(cmd.Environ()), func(v string) bool {
 		name, value, _ := strings.Cut(v, "=")
@@ -96,7 +96,7 @@ func gitWith(ctx context.Context, env *Env, dir string, settings map[string]stri
 		}
 		return slices.Contains(gitVariables, name)
 	})
-	cmd.Env = append(cmd.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(realPath(dir)))
+	cmd.Env = append(cmd.Env, "GIT_CEILING_DIRECTORIES="+filepath.Dir(RealPath(dir)))
 	cmd.Env = append(cmd.Env, gitLimits...)
 
 	for _, list := range []map[string]string{gitSettings, settings} {
@@ -125,22 +125,22 @@ var gitVariables = []string{
 	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_NAMESPACE", "GIT_CEILING_DIRECTORIES",
 }
 
-// start starts a program. Open is the method of p that opens the pipe to use.
-func start[P any](p *program, open func() (P, error)) (P, error) {
+// Start starts a program. Open is the method of p that opens the pipe to use.
+func Start[P any](p *Program, open func() (P, error)) (P, error) {
 	pipe, err := open()
 	if err == nil {
 		err = p.Start()
 	}
 	if err != nil {
-		return pipe, failf(exitFailed, "program", "%s cannot be started: %w", p.name, err)
+		return pipe, Failf(ExitFailed, "program", "%s cannot be started: %w", p.name, err)
 	}
 	return pipe, nil
 }
 
-// wait waits for the end. Its error has the program's message.
-func (p *program) wait() error {
-	if err := p.Wait(); err != nil {
-		return failf(exitFailed, "program", "%s failed: %w: %s", p.name, err, printable(string(bytes.TrimSpace(p.messages.Bytes()))))
+// WaitForEnd waits for the end. Its error has the program's message.
+func (p *Program) WaitForEnd() error {
+	if err := p.Cmd.Wait(); err != nil {
+		return Failf(ExitFailed, "program", "%s failed: %w: %s", p.name, err, Printable(string(bytes.TrimSpace(p.messages.Bytes()))))
 	}
 	return nil
 }

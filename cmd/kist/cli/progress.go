@@ -26,9 +26,9 @@ const (
 	progressNever = "never"
 )
 
-// progress shows how far a long command is, on one line that it rewrites, or as events in JSON.
+// Progress shows how far a long command is, on one line that it rewrites, or as events in JSON.
 // All methods are safe for concurrent use, and do nothing on a nil progress.
-type progress struct {
+type Progress struct {
 	screen *screen
 	title  string
 	begin  time.Time
@@ -43,10 +43,10 @@ type progress struct {
 	logged func(err error, more ...any) // ends the step in the log
 }
 
-// progress begins to show and to log the progress of a step, such as "adding". It returns nil if
+// Progress begins to show and to log the progress of a step, such as "adding". It returns nil if
 // there is no log, and stderr is no terminal or the options suppress progress. Stop ends it.
-func (e *Env) progress(title string) *progress {
-	events := e.global.progress == progressJSON && e.screen != nil
+func (e *Env) Progress(title string) *Progress {
+	events := e.Global.progress == progressJSON && e.screen != nil
 	hidden := !events && !showsProgress(e)
 	if hidden && e.log == nil {
 		return nil
@@ -71,18 +71,18 @@ func (e *Env) progress(title string) *progress {
 
 // showsProgress reports whether progress is shown on a line of a terminal.
 func showsProgress(e *Env) bool {
-	g := e.global
-	return e.screen != nil && e.Terminal.Stderr && !g.quiet && g.progress != progressNever && !g.json && e.Getenv("TERM") != "dumb"
+	g := e.Global
+	return e.screen != nil && e.Terminal.Stderr && !g.Quiet && g.progress != progressNever && !g.JSON && e.Getenv("TERM") != "dumb"
 }
 
-func newProgress(s *screen, title string, begin time.Time) *progress {
-	return &progress{
+func newProgress(s *screen, title string, begin time.Time) *Progress {
+	return &Progress{
 		screen: s, title: title, begin: begin, stop: make(chan struct{}), stopped: make(chan struct{}), logged: func(error, ...any) {},
 	}
 }
 
 // Total sets the total numbers of items and bytes; 0 means unknown.
-func (p *progress) Total(items, bytes uint64) {
+func (p *Progress) Total(items, bytes uint64) {
 	if p != nil {
 		p.totalItems.Store(items)
 		p.totalBytes.Store(bytes)
@@ -90,7 +90,7 @@ func (p *progress) Total(items, bytes uint64) {
 }
 
 // Add counts items and bytes as done.
-func (p *progress) Add(items, bytes uint64) {
+func (p *Progress) Add(items, bytes uint64) {
 	if p != nil {
 		p.items.Add(items)
 		p.bytes.Add(bytes)
@@ -98,16 +98,16 @@ func (p *progress) Add(items, bytes uint64) {
 }
 
 // Set sets how many items and bytes are done.
-func (p *progress) Set(items, bytes uint64) {
+func (p *Progress) Set(items, bytes uint64) {
 	if p != nil {
 		p.items.Store(items)
 		p.bytes.Store(bytes)
 	}
 }
 
-// amounts returns the function that package kist reports its progress to. It is nil
+// Amounts returns the function that package kist reports its progress to. It is nil
 // if no progress is shown.
-func (p *progress) amounts() kist.Progress {
+func (p *Progress) Amounts() kist.Progress {
 	if p == nil {
 		return nil
 	}
@@ -118,7 +118,7 @@ func (p *progress) amounts() kist.Progress {
 }
 
 // Stop removes the line, or sends the last event. It may be called more than once.
-func (p *progress) Stop() {
+func (p *Progress) Stop() {
 	if p == nil {
 		return
 	}
@@ -133,7 +133,7 @@ func (p *progress) Stop() {
 	p.screen.clear()
 }
 
-func (p *progress) run(ticks <-chan time.Time) {
+func (p *Progress) run(ticks <-chan time.Time) {
 	defer close(p.stopped)
 	for {
 		select {
@@ -153,7 +153,7 @@ func (p *progress) run(ticks <-chan time.Time) {
 // amountsNow has the amounts of a progress at one moment.
 type amountsNow struct{ items, bytes, totalItems, totalBytes uint64 }
 
-func (p *progress) load() amountsNow {
+func (p *Progress) load() amountsNow {
 	return amountsNow{p.items.Load(), p.bytes.Load(), p.totalItems.Load(), p.totalBytes.Load()}
 }
 
@@ -176,7 +176,7 @@ func (n amountsNow) left(elapsed time.Duration) time.Duration {
 }
 
 // line returns the text of the line after elapsed time.
-func (p *progress) line(elapsed time.Duration) string {
+func (p *Progress) line(elapsed time.Duration) string {
 	n := p.load()
 	done, total := n.share()
 
@@ -185,12 +185,12 @@ func (p *progress) line(elapsed time.Duration) string {
 	if total > 0 {
 		fmt.Fprintf(&b, " %3d %%", 100*min(done, total)/total)
 	}
-	fmt.Fprintf(&b, "  %s", formatCount(n.items))
+	fmt.Fprintf(&b, "  %s", FormatCount(n.items))
 	if n.totalItems > 0 {
-		fmt.Fprintf(&b, " of %s", formatCount(n.totalItems))
+		fmt.Fprintf(&b, " of %s", FormatCount(n.totalItems))
 	}
 	if n.bytes > 0 {
-		fmt.Fprintf(&b, "  %s  %s/s", formatSize(n.bytes), formatSize(uint64(float64(n.bytes)/elapsed.Seconds())))
+		fmt.Fprintf(&b, "  %s  %s/s", FormatSize(n.bytes), FormatSize(uint64(float64(n.bytes)/elapsed.Seconds())))
 	}
 	if left := n.left(elapsed); left > 0 {
 		fmt.Fprintf(&b, "  %s left", left)
@@ -214,7 +214,7 @@ type progressEvent struct {
 }
 
 // sendEvent writes a line of JSON to standard error.
-func (p *progress) sendEvent(elapsed time.Duration, last bool) {
+func (p *Progress) sendEvent(elapsed time.Duration, last bool) {
 	n := p.load()
 	e := progressEvent{
 		MessageType: "status", Step: p.title, SecondsElapsed: int64(elapsed.Seconds()), SecondsRemaining: int64(n.left(elapsed).Seconds()),
@@ -225,7 +225,7 @@ func (p *progress) sendEvent(elapsed time.Duration, last bool) {
 		e.PercentDone = &share
 	}
 	line, err := json.Marshal(e)
-	must(err)
+	Must(err)
 	_, _ = p.screen.Write(append(line, '\n'))
 }
 

@@ -57,26 +57,26 @@ func TestProgressShowsLateAndGoes(t *testing.T) {
 func TestProgressOnlyOnTerminal(t *testing.T) {
 	for name, change := range map[string]func(*Env){
 		"no terminal":   func(e *Env) { e.Terminal.Stderr = false },
-		"--quiet":       func(e *Env) { e.global.quiet = true },
-		"--no-progress": func(e *Env) { e.global.progress = progressNever },
-		"--json":        func(e *Env) { e.global.json = true },
+		"--quiet":       func(e *Env) { e.Global.Quiet = true },
+		"--no-progress": func(e *Env) { e.Global.progress = progressNever },
+		"--json":        func(e *Env) { e.Global.JSON = true },
 		"TERM=dumb":     func(e *Env) { e.Getenv = func(string) string { return "dumb" } },
 	} {
 		env, _, stderr := testEnv(t)
 		env.screen = newScreen(stderr, env.Terminal)
 		env.Terminal.Stderr = true
-		p := env.progress("adding")
+		p := env.Progress("adding")
 		if p == nil {
 			t.Fatal("no progress on a terminal")
 		}
 		p.Stop()
 		change(env)
-		if p := env.progress("adding"); p != nil {
+		if p := env.Progress("adding"); p != nil {
 			p.Stop()
 			t.Errorf("%s: progress is shown", name)
 		}
 	}
-	var none *progress
+	var none *Progress
 	none.Total(1, 1)
 	none.Add(1, 1)
 	none.Set(1, 1)
@@ -88,14 +88,14 @@ func TestProgressEvents(t *testing.T) {
 	for name, change := range map[string]func(*Env){
 		"no terminal": func(e *Env) {},
 		"terminal":    func(e *Env) { e.Terminal.Stderr = true },
-		"--quiet":     func(e *Env) { e.global.quiet = true },
-		"--json":      func(e *Env) { e.global.json = true },
+		"--quiet":     func(e *Env) { e.Global.Quiet = true },
+		"--json":      func(e *Env) { e.Global.JSON = true },
 	} {
 		env, _, stderr := testEnv(t)
 		env.screen = newScreen(stderr, env.Terminal)
-		env.global.progress = progressJSON
+		env.Global.progress = progressJSON
 		change(env)
-		p := env.progress("adding")
+		p := env.Progress("adding")
 		p.Total(4, 100)
 		p.Set(1, 25)
 		p.Stop()

@@ -7,28 +7,28 @@ import (
 	"unicode/utf8"
 )
 
-// quotePath returns a path as git prints it: unchanged if it can be shown and read back,
+// QuotePath returns a path as git prints it: unchanged if it can be shown and read back,
 // and otherwise in double quotes with C's escapes.
 // Letters beyond ASCII are left alone (git's core.quotePath=false); quotes,
 // backslashes, control characters, what reorders text, and bytes that are not
 // UTF-8 are escaped. Where a command has -z, it prints paths as they are.
-func quotePath(path string) string {
-	if !needsQuotes(path) {
+func QuotePath(path string) string {
+	if !NeedsQuotes(path) {
 		return path
 	}
-	return quoteArg(path)
+	return QuoteArg(path)
 }
 
-// quoteSpaced is quotePath, but it also quotes paths with spaces, so that their ends are
+// QuoteSpaced is quotePath, but it also quotes paths with spaces, so that their ends are
 // clear. Git does so in short statuses.
-func quoteSpaced(path string) string {
+func QuoteSpaced(path string) string {
 	if strings.Contains(path, " ") {
-		return quoteArg(path)
+		return QuoteArg(path)
 	}
-	return quotePath(path)
+	return QuotePath(path)
 }
 
-func needsQuotes(s string) bool {
+func NeedsQuotes(s string) bool {
 	for i, r := range s {
 		if r == '"' || r == '\\' || invisible(r) || badByte(s, i, r) {
 			return true
@@ -37,9 +37,9 @@ func needsQuotes(s string) bool {
 	return false
 }
 
-// quoteArg returns text in double quotes, escaped as [quotePath] does, for the
+// QuoteArg returns text in double quotes, escaped as [quotePath] does, for the
 // subject of a message.
-func quoteArg(s string) string {
+func QuoteArg(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
 	for i, r := range s {
@@ -83,12 +83,12 @@ func badByte(s string, i int, r rune) bool {
 
 // invisible reports whether a name with r can look like another name: r is deceptive, or
 // has no width.
-func invisible(r rune) bool { return deceptive(r) || unicode.Is(unicode.Cf, r) }
+func invisible(r rune) bool { return Deceptive(r) || unicode.Is(unicode.Cf, r) }
 
-// deceptive reports whether printing r does something to a terminal other than
+// Deceptive reports whether printing r does something to a terminal other than
 // showing a letter: control characters, line separators, and the marks that
 // change the direction of text.
-func deceptive(r rune) bool {
+func Deceptive(r rune) bool {
 	switch {
 	case r < 0x20, r >= 0x7f && r < 0xa0: // C0, DEL, C1
 		return true
@@ -100,10 +100,10 @@ func deceptive(r rune) bool {
 	return false
 }
 
-// printable makes text of others, such as a commit message, safe for a terminal. Newlines
+// Printable makes text of others, such as a commit message, safe for a terminal. Newlines
 // and tabs stay. Other control characters become pictures of them (ESC becomes ␛), and
 // invalid bytes become U+FFFD.
-func printable(text string) string {
+func Printable(text string) string {
 	plain := true
 	for i := range len(text) {
 		c := text[i]
@@ -120,55 +120,55 @@ func printable(text string) string {
 			return 0x2400 + r
 		case r == 0x7f:
 			return 0x2421
-		case deceptive(r):
+		case Deceptive(r):
 			return utf8.RuneError
 		}
 		return r
 	}, text)
 }
 
-// style is how a terminal shows a piece of text: the parameters of an SGR
+// Style is how a terminal shows a piece of text: the parameters of an SGR
 // escape sequence.
-type style string
+type Style string
 
 const (
-	bold    style = "1"
-	dim     style = "2"
-	red     style = "31"
-	green   style = "32"
-	yellow  style = "33"
-	blue    style = "34"
-	magenta style = "35"
-	cyan    style = "36"
+	Bold    Style = "1"
+	dim     Style = "2"
+	Red     Style = "31"
+	Green   Style = "32"
+	Yellow  Style = "33"
+	Blue    Style = "34"
+	Magenta Style = "35"
+	Cyan    Style = "36"
 
-	boldRed    style = "1;31"
-	boldGreen  style = "1;32"
-	boldYellow style = "1;33"
-	boldCyan   style = "1;36"
+	BoldRed    Style = "1;31"
+	boldGreen  Style = "1;32"
+	boldYellow Style = "1;33"
+	boldCyan   Style = "1;36"
 )
 
-// paint returns text in the given style, for Stdout, if colours are wanted.
-func (e *Env) paint(s style, text string) string {
-	return paint(e.colored(e.Terminal.Stdout), s, text)
+// Paint returns text in the given style, for Stdout, if colours are wanted.
+func (e *Env) Paint(s Style, text string) string {
+	return paint(e.Colored(e.Terminal.Stdout), s, text)
 }
 
-// paintErr returns text in the given style, for Stderr, if colours are wanted.
-func (e *Env) paintErr(s style, text string) string {
-	return paint(e.colored(e.Terminal.Stderr), s, text)
+// PaintErr returns text in the given style, for Stderr, if colours are wanted.
+func (e *Env) PaintErr(s Style, text string) string {
+	return paint(e.Colored(e.Terminal.Stderr), s, text)
 }
 
-func paint(colored bool, s style, text string) string {
+func paint(colored bool, s Style, text string) string {
 	if !colored || text == "" {
 		return text
 	}
 	return "\x1b[" + string(s) + "m" + text + "\x1b[m"
 }
 
-// colored reports whether a stream gets colours. Without --color and the key color.ui, it
+// Colored reports whether a stream gets colours. Without --color and the key color.ui, it
 // does if it is a terminal with colours and NO_COLOR is not set.
-func (e *Env) colored(terminal bool) bool {
-	mode := e.global.color
-	if e.global.colors != nil && !e.global.colors.given && e.color != "" {
+func (e *Env) Colored(terminal bool) bool {
+	mode := e.Global.Color
+	if e.Global.colors != nil && !e.Global.colors.given && e.color != "" {
 		mode = e.color
 	}
 	switch mode {
@@ -180,8 +180,8 @@ func (e *Env) colored(terminal bool) bool {
 	return terminal && e.Getenv("NO_COLOR") == "" && e.Getenv("TERM") != "dumb"
 }
 
-// subject returns the first line of a message, cut if it is very long.
-func subject(message string) string {
+// Subject returns the first line of a message, cut if it is very long.
+func Subject(message string) string {
 	message = strings.TrimLeft(message, "\n")
 	line, _, _ := strings.Cut(message[:min(len(message), 4*maxSubject+4)], "\n")
 	if runes := []rune(line); len(runes) > maxSubject {

@@ -27,11 +27,11 @@ func TestQuotePath(t *testing.T) {
 		"\a\b\v\f\r":        `"\a\b\v\f\r"`,
 		"both \"ü\" \xc3\n": `"both \"ü\" \303\n"`,
 	} {
-		if got := quotePath(in); got != want {
+		if got := QuotePath(in); got != want {
 			t.Errorf("quotePath(%q) = %s, want %s", in, got, want)
 		}
 	}
-	if got := quoteArg("plain"); got != `"plain"` {
+	if got := QuoteArg("plain"); got != `"plain"` {
 		t.Errorf("quoteArg(plain) = %s", got)
 	}
 }
@@ -46,7 +46,7 @@ func TestPrintable(t *testing.T) {
 		"\xff":                  "\ufffd",
 		"日本 ✓":                  "日本 ✓",
 	} {
-		if got := printable(in); got != want {
+		if got := Printable(in); got != want {
 			t.Errorf("printable(%q) = %q, want %q", in, got, want)
 		}
 	}
@@ -59,7 +59,7 @@ func FuzzQuote(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		q := quotePath(s)
+		q := QuotePath(s)
 		back := q
 		if strings.HasPrefix(q, `"`) {
 			var err error
@@ -70,12 +70,12 @@ func FuzzQuote(f *testing.F) {
 		if back != s {
 			t.Fatalf("%q is quoted as %s, which means %q", s, q, back)
 		}
-		p := printable(s)
+		p := Printable(s)
 		if !utf8.ValidString(q) || !utf8.ValidString(p) {
 			t.Fatalf("%q is printed as invalid UTF-8: %q, %q", s, q, p)
 		}
 		for _, r := range q + strings.NewReplacer("\n", "", "\t", "").Replace(p) {
-			if deceptive(r) {
+			if Deceptive(r) {
 				t.Fatalf("%q: %U is printed", s, r)
 			}
 		}
@@ -91,12 +91,12 @@ func TestSubjectAndInvisibleNames(t *testing.T) {
 		strings.Repeat("é", 300000):       strings.Repeat("é", 200) + "…",
 		strings.Repeat("\U0001f600", 201): strings.Repeat("\U0001f600", 200) + "…",
 	} {
-		if got := subject(message); got != want {
+		if got := Subject(message); got != want {
 			t.Errorf("the subject of a message of %d bytes is %q, want %q", len(message), got, want)
 		}
 	}
 	for _, name := range []string{"a\u200bb", "a\u200db", "\ufeffa", "a\u00adb", "a\U000e0041"} {
-		if got := quotePath(name); got == name || strings.Contains(got, name) {
+		if got := QuotePath(name); got == name || strings.Contains(got, name) {
 			t.Errorf("%+q is shown without an escape", name)
 		}
 	}

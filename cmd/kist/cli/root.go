@@ -22,18 +22,18 @@ func Run(ctx context.Context, env *Env, args []string) int {
 	own := *env
 	own.stdout, own.stderr = env.Stdout, env.Stderr
 	own.pager = pager{stop: stop}
-	own.secrets = &secrets{}
-	own.secrets.learn(args...)
+	own.Secrets = &secrets{}
+	own.Secrets.learn(args...)
 	for _, name := range []string{"KIST_MONGODB_PASSWORD", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} {
-		own.secrets.add(env.Getenv(name))
+		own.Secrets.Add(env.Getenv(name))
 	}
 
-	own.screen = newScreen(own.secrets.writer(env.Stderr), env.Terminal)
+	own.screen = newScreen(own.Secrets.writer(env.Stderr), env.Terminal)
 	own.Stderr = own.screen
 	out := newResults(own.screen.guard(env.Stdout), env.Terminal.Stdout)
 	own.Stdout = out
 
-	args = own.completion.settle(args)
+	args = own.Completion.settle(args)
 	endProfile := startProfile(&own)
 	ctx, endLog := startLog(ctx, &own, args)
 	status := runArguments(ctx, &own, out, args)
@@ -44,12 +44,12 @@ func Run(ctx context.Context, env *Env, args []string) int {
 
 // runArguments runs the command in args, reports all errors, and returns the exit status. Results go
 // through out.
-func runArguments(ctx context.Context, own *Env, out *results, args []string) int {
-	own.user, own.userErr = loadUserConfig(own)
+func runArguments(ctx context.Context, own *Env, out *Results, args []string) int {
+	own.User, own.UserErr = loadUserConfig(own)
 	line := readLine(own, args)
-	root := newRoot(own, line.commandName())
+	root := NewRoot(own, line.commandName())
 	args, err := expand(own, root, line)
-	own.color = own.user.Get(kist.KeyColor)
+	own.color = own.User.Get(kist.KeyColor)
 	if err == nil {
 		err = execute(ctx, root, args)
 	}
@@ -59,18 +59,18 @@ func runArguments(ctx context.Context, own *Env, out *results, args []string) in
 		err = ferr
 	}
 	if err == nil {
-		return closePager(own, exitOK)
+		return closePager(own, ExitOK)
 	}
 
-	if o := outcomeOf(err); ctx.Err() != nil && !(o.quiet && o.Exit == exitInterrupted) { // else the command reported it
+	if o := OutcomeOf(err); ctx.Err() != nil && !(o.quiet && o.Exit == ExitInterrupted) { // else the command reported it
 		err = ctx.Err()
 	}
 	err = own.nearName(err)
 	own.log.Note("failed", "error", err)
-	own.global.json = own.global.json || asksForJSON(args)
-	status := own.report(err)
-	if out.Flush() != nil && status == exitOK {
-		status = exitFailed
+	own.Global.JSON = own.Global.JSON || asksForJSON(args)
+	status := own.Report(err)
+	if out.Flush() != nil && status == ExitOK {
+		status = ExitFailed
 	}
 	return closePager(own, status)
 }
@@ -83,7 +83,7 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 		root.TraverseChildren = true
 	}
 	started := false
-	eachCommand(root, func(cmd *cobra.Command) { noteStart(cmd, &started) })
+	EachCommand(root, func(cmd *cobra.Command) { noteStart(cmd, &started) })
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
 		err = usageError(cmd, err)
@@ -92,10 +92,10 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 }
 
 // New returns the kist command with all its subcommands. They run in env.
-func New(env *Env) *cobra.Command { return newRoot(env, "") }
+func New(env *Env) *cobra.Command { return NewRoot(env, "") }
 
-// newRoot returns the kist command with the subcommand of a name, or with all: see [addCommands].
-func newRoot(env *Env, name string) *cobra.Command {
+// NewRoot returns the kist command with the subcommand of a name, or with all: see [addCommands].
+func NewRoot(env *Env, name string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "kist [OPTIONS] COMMAND",
 		Short: "version control for folders of any files",
@@ -113,7 +113,7 @@ values are left out. Other lines there are warnings and errors.`,
   kist add .                 stage all its files
   kist commit -m 'first'     record it
   kist help commit           read about a command`,
-		Version:           versionString(),
+		Version:           VersionString(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		DisableAutoGenTag: true,
@@ -128,29 +128,29 @@ values are left out. Other lines there are warnings and errors.`,
 		if cmd.Flags().Changed(briefHelp) {
 			writeBriefHelp(cmd.OutOrStdout(), cmd)
 		} else {
-			writeHelp(cmd.OutOrStdout(), cmd)
+			WriteHelp(cmd.OutOrStdout(), cmd)
 		}
 	})
-	root.SetUsageFunc(func(cmd *cobra.Command) error { writeHelp(cmd.ErrOrStderr(), cmd); return nil })
-	env.global.register(root, env)
+	root.SetUsageFunc(func(cmd *cobra.Command) error { WriteHelp(cmd.ErrOrStderr(), cmd); return nil })
+	env.Global.register(root, env)
 	registerSettings(root.Flags())
-	for _, s := range exitStatuses {
-		mayExit(root, s.status)
+	for _, s := range ExitStatuses {
+		MayExit(root, s.Status)
 	}
 
 	addCommands(root, env, name)
-	eachCommand(root, finish)
-	if env.completion.asked {
-		eachCommand(root, func(cmd *cobra.Command) { completeValues(env, cmd) })
+	EachCommand(root, finish)
+	if env.Completion.asked {
+		EachCommand(root, func(cmd *cobra.Command) { completeValues(env, cmd) })
 	}
 	return root
 }
 
-// eachCommand calls fn with cmd and every command below it.
-func eachCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
+// EachCommand calls fn with cmd and every command below it.
+func EachCommand(cmd *cobra.Command, fn func(*cobra.Command)) {
 	fn(cmd)
 	for _, sub := range cmd.Commands() {
-		eachCommand(sub, fn)
+		EachCommand(sub, fn)
 	}
 }
 
@@ -174,13 +174,13 @@ func finish(cmd *cobra.Command) {
 // missingCommand reports that the name of a subcommand is missing or unknown.
 func missingCommand(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return unknownCommand(cmd, args[0])
+		return UnknownCommand(cmd, args[0])
 	}
 	if cmd.HasParent() {
-		return hintf(usagef("%s needs a command", cmd.CommandPath()), "see '%s --help'", cmd.CommandPath())
+		return Hintf(Usagef("%s needs a command", cmd.CommandPath()), "see '%s --help'", cmd.CommandPath())
 	}
-	writeHelp(cmd.ErrOrStderr(), cmd)
-	return quiet(exitUsage)
+	WriteHelp(cmd.ErrOrStderr(), cmd)
+	return Quiet(ExitUsage)
 }
 
 // noteStart makes cmd set started when it begins to run. An error before that is about the

@@ -32,17 +32,17 @@ func (s *secrets) learn(texts ...string) {
 	}
 
 	for _, text := range texts {
-		s.add(remote.Secrets(text)...)
+		s.Add(remote.Secrets(text)...)
 	}
 }
 
-// add adds words to hide.
-func (s *secrets) add(words ...string) {
+// Add adds words to hide.
+func (s *secrets) Add(words ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := len(s.known)
 	for _, word := range words {
-		forms := []string{word, strings.Trim(strconv.Quote(word), `"`), strings.Trim(quoteArg(word), `"`), printable(word)}
+		forms := []string{word, strings.Trim(strconv.Quote(word), `"`), strings.Trim(QuoteArg(word), `"`), Printable(word)}
 		if plain, err := url.PathUnescape(word); err == nil {
 			forms = append(forms, plain)
 		}
@@ -65,8 +65,8 @@ func (s *secrets) add(words ...string) {
 	s.replacer = strings.NewReplacer(pairs...)
 }
 
-// hide returns text with *** in place of secrets.
-func (s *secrets) hide(text string) string {
+// Hide returns text with *** in place of secrets.
+func (s *secrets) Hide(text string) string {
 	if s == nil {
 		return text
 	}
@@ -87,7 +87,7 @@ type secretsWriter struct {
 }
 
 func (w *secretsWriter) Write(p []byte) (int, error) {
-	if _, err := io.WriteString(w.w, w.secrets.hide(string(p))); err != nil {
+	if _, err := io.WriteString(w.w, w.secrets.Hide(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil

@@ -20,6 +20,5 @@ func testEnv(t *testing.T) (env *Env, stdout, stderr *bytes.Buffer) {
 		Clock:    Clock{Now: func() time.Time { return time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC) }},
 		Hostname: "chest.example",
 		Username: func() string { return "anna" },
-		Commands: All,
 	}, stdout, stderr
 }

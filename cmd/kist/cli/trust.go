@@ -23,14 +23,14 @@ func trustedUsers() []int {
 	return users
 }
 
-// checkOwner returns an error if the worktree root or its .kist belongs to an untrusted
+// CheckOwner returns an error if the worktree root or its .kist belongs to an untrusted
 // user, whose files could make this process do anything. It returns nil if there is no
 // repository.
-func checkOwner(env *Env, root string) error {
+func CheckOwner(env *Env, root string) error {
 	owner, stranger := 0, ""
 	paths := []string{filepath.Join(root, kist.Dir), root}
 	if kist.IsBareDir(root) {
-		paths = []string{realPath(root)}
+		paths = []string{RealPath(root)}
 	}
 
 	for _, path := range paths {
@@ -49,19 +49,19 @@ func checkOwner(env *Env, root string) error {
 	if stranger == "" || len(env.Owners) == 0 {
 		return nil
 	}
-	if env.userErr != nil {
-		return env.userErr
+	if env.UserErr != nil {
+		return env.UserErr
 	}
-	if trusts(env.user.Values(kist.KeySafeDirectory), root) {
+	if Trusts(env.User.Values(kist.KeySafeDirectory), root) {
 		return nil
 	}
-	return hintf(failf(exitFailed, "owner", "%s belongs to another user (ID %d)", quotePath(stranger), owner),
-		"if you trust the owner: kist config --global --add safe.directory %s", shellWord(realPath(root)))
+	return Hintf(Failf(ExitFailed, "owner", "%s belongs to another user (ID %d)", QuotePath(stranger), owner),
+		"if you trust the owner: kist config --global --add safe.directory %s", ShellWord(RealPath(root)))
 }
 
-// shellWord quotes text as one word of a shell's command line. It escapes characters that
+// ShellWord quotes text as one word of a shell's command line. It escapes characters that
 // control a terminal.
-func shellWord(text string) string {
+func ShellWord(text string) string {
 	if strings.Trim(text, wordCharacters) == "" {
 		return text
 	}
@@ -74,22 +74,22 @@ func shellWord(text string) string {
 // wordCharacters have no meaning to a shell.
 const wordCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+,:@%"
 
-// trusts reports whether a list of trusted folders has root, or is "*".
-func trusts(list []string, root string) bool {
-	return slices.ContainsFunc(list, func(dir string) bool { return dir == "*" || realPath(dir) == realPath(root) })
+// Trusts reports whether a list of trusted folders has root, or is "*".
+func Trusts(list []string, root string) bool {
+	return slices.ContainsFunc(list, func(dir string) bool { return dir == "*" || RealPath(dir) == RealPath(root) })
 }
 
-// realPath returns a path with all symlinks resolved, if the path exists.
-func realPath(path string) string {
+// RealPath returns a path with all symlinks resolved, if the path exists.
+func RealPath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}
 	return filepath.Clean(path)
 }
 
-// warnReadable warns if other users can read the stored content. Old versions of kist
+// WarnReadable warns if other users can read the stored content. Old versions of kist
 // created such repositories.
-func warnReadable(env *Env, r *kist.Repository) {
+func WarnReadable(env *Env, r *kist.Repository) {
 	dir := r.Dir()
 	info, err := os.Lstat(dir)
 	if err != nil {
@@ -97,6 +97,6 @@ func warnReadable(env *Env, r *kist.Repository) {
 	}
 	mode := info.Mode()
 	if mode&0o007 != 0 || mode&0o070 != 0 && mode&fs.ModeSetgid == 0 {
-		env.warn("other users can read the data in %s (%v): 'chmod 700 %s' ends that", quotePath(dir), mode, shellWord(dir))
+		env.Warn("other users can read the data in %s (%v): 'chmod 700 %s' ends that", QuotePath(dir), mode, ShellWord(dir))
 	}
 }

@@ -12,7 +12,7 @@ func TestShellWord(t *testing.T) {
 		`/srv/back\slash`:  `$'/srv/back\\slash'`,
 		"":                 "",
 	} {
-		if got := shellWord(text); got != want {
+		if got := ShellWord(text); got != want {
 			t.Errorf("%q: got %s, want %s", text, got, want)
 		}
 	}

@@ -18,10 +18,10 @@ import (
 	"github.com/kist-vcs/kist/remote/rootlog"
 )
 
-// wordsFor returns text, which repeats err, with err in the user's words. With
+// WordsFor returns text, which repeats err, with err in the user's words. With
 // --verbose it returns text unchanged.
-func wordsFor(env *Env, text string, err error) string {
-	if err == nil || env.global.verbose {
+func WordsFor(env *Env, text string, err error) string {
+	if err == nil || env.Global.Verbose {
 		return text
 	}
 	return strings.Replace(text, err.Error(), inWords(err), 1)
@@ -47,9 +47,9 @@ func inWords(err error) string {
 
 	if dir := deniedRepository(err); dir != "" {
 		if errors.Is(err, syscall.EROFS) {
-			return fmt.Sprintf("the repository %s is on a read-only file system", quotePath(dir))
+			return fmt.Sprintf("the repository %s is on a read-only file system", QuotePath(dir))
 		}
-		return fmt.Sprintf("no permission to change the repository %s", quotePath(dir))
+		return fmt.Sprintf("no permission to change the repository %s", QuotePath(dir))
 	}
 	return fileWords(err)
 }
@@ -66,7 +66,7 @@ func fileWords(err error) string {
 		return text
 	}
 	if before, ok := strings.CutSuffix(text, file.Error()); ok {
-		return before + quotePath(file.Path) + " does not exist"
+		return before + QuotePath(file.Path) + " does not exist"
 	}
 	return text
 }
@@ -82,7 +82,7 @@ func noCurrentFolder(err error) bool {
 func remoteWords(e *remote.Error) string {
 	refused := e.Op == "open" && e.Kind == remote.ErrCredentials // before anything was sent
 	var file *fs.PathError
-	own := refused || e.Kind == nil || e.Kind == remote.ErrNoStore || e.Kind == remote.ErrCertificate || isA[*remote.ForeignError](e.Err)
+	own := refused || e.Kind == nil || e.Kind == remote.ErrNoStore || e.Kind == remote.ErrCertificate || IsA[*remote.ForeignError](e.Err)
 	switch {
 	case e.Kind == remote.ErrPermission && errors.As(e.Err, &file):
 		return fmt.Sprintf("no permission to %s the folder of the remote: %v", map[bool]string{true: "read", false: "change"}[isRead(e.Op)], file.Err)
@@ -107,8 +107,8 @@ func busyWords(e *disk.BusyError) string {
 }
 
 func movedWords(e *refs.MovedError) string {
-	name := quoteArg(shortRef(e.Name))
-	if kind := refKind(e.Name); kind != "ref" {
+	name := QuoteArg(ShortRef(e.Name))
+	if kind := RefKind(e.Name); kind != "ref" {
 		name = kind + " " + name
 	}
 	switch {
@@ -154,12 +154,12 @@ func sshLike(env *Env, text string) bool {
 	if !found || host == "" || strings.Contains(host, "/") || strings.Contains(first, "@") || backends[strings.ToLower(host)] != nil {
 		return false
 	}
-	_, err := os.Lstat(env.path(text))
+	_, err := os.Lstat(env.Path(text))
 	return err != nil
 }
 
-// shortRef returns the name of a ref without the folder of its kind.
-func shortRef(name string) string {
+// ShortRef returns the name of a ref without the folder of its kind.
+func ShortRef(name string) string {
 	for _, prefix := range []string{refs.Heads, refs.Tags, refs.Remotes} {
 		if short, ok := strings.CutPrefix(name, prefix); ok {
 			return short
@@ -168,8 +168,8 @@ func shortRef(name string) string {
 	return name
 }
 
-// refKind returns the kind of a ref: branch, tag or ref.
-func refKind(name string) string {
+// RefKind returns the kind of a ref: branch, tag or ref.
+func RefKind(name string) string {
 	switch {
 	case strings.HasPrefix(name, refs.Heads), strings.HasPrefix(name, refs.Remotes):
 		return "branch"

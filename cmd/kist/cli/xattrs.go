@@ -9,15 +9,15 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// xattrOptions select extended attributes by their names.
-type xattrOptions struct {
+// XattrOptions select extended attributes by their names.
+type XattrOptions struct {
 	none             bool
 	include, exclude []string
 	flags            *pflag.FlagSet // nil: the command has no such options
 }
 
-// register adds the options. Does says what the command does with attributes, and begins the help.
-func (o *xattrOptions) register(flags *pflag.FlagSet, does string) {
+// Register adds the options. Does says what the command does with attributes, and begins the help.
+func (o *XattrOptions) Register(flags *pflag.FlagSet, does string) {
 	o.flags = flags
 	flags.BoolVar(&o.none, "no-xattrs", false, does+" no extended attributes, and so no ACLs")
 	flags.StringArrayVar(&o.include, "include-xattr", nil, does+" only extended attributes that match `PATTERN`, as in 'user.*'")
@@ -25,17 +25,17 @@ func (o *xattrOptions) register(flags *pflag.FlagSet, does string) {
 }
 
 // check returns a usage error if a pattern is invalid.
-func (o *xattrOptions) check() error {
+func (o *XattrOptions) check() error {
 	for _, pattern := range slices.Concat(o.include, o.exclude) {
 		if err := worktree.CheckXattrPattern(pattern); err != nil {
-			return usagef("pattern %s: %w", quoteArg(pattern), err)
+			return Usagef("pattern %s: %w", QuoteArg(pattern), err)
 		}
 	}
 	return nil
 }
 
 // given returns the options of the command line for the worktree of a repository.
-func (o *xattrOptions) given() (kist.XattrOptions, error) {
+func (o *XattrOptions) given() (kist.XattrOptions, error) {
 	given := kist.XattrOptions{Include: o.include, Exclude: o.exclude}
 	if o.flags != nil && o.flags.Changed("no-xattrs") {
 		given.None = &o.none
@@ -43,8 +43,8 @@ func (o *xattrOptions) given() (kist.XattrOptions, error) {
 	return given, o.check()
 }
 
-// selected returns the function that selects attributes, or nil for all.
-func (o *xattrOptions) selected() (func(name string) bool, error) {
+// Selected returns the function that selects attributes, or nil for all.
+func (o *XattrOptions) Selected() (func(name string) bool, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}

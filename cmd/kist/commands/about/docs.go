@@ -1,0 +1,294 @@
+package about
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+)
+
+func NewHelp(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND|TOPIC]",
+		Short: "show help for a command or a topic",
+		Long: `Without a command, lists all of them, your aliases, and the topics. With an
+alias, prints the command that it is short for. 'kist COMMAND --help' prints
+the help, too; 'man kist-COMMAND' and 'man kist-TOPIC' do where the manual
+pages are installed. 'kist COMMAND -h' prints only the usage and the options.`,
+		Example: `  kist help
+  kist help commit
+  kist help revisions`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runHelp(env, cmd.Root(), args) },
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return commandNames(cmd.Root(), args), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+}
+
+func runHelp(env *cli.Env, root *cobra.Command, args []string) error {
+	if len(args) == 1 {
+		if topic, ok := cli.TopicOf(args[0]); ok {
+			write(topic, env.Stdout)
+			return nil
+		}
+	}
+
+	cmd := root
+	for _, name := range args {
+		next := cli.Subcommand(cmd, name)
+		if next == nil {
+			return cli.UnknownCommand(cmd, name)
+		}
+		cmd = next
+	}
+	if value, ok := cmd.Annotations[cli.AliasAnnotation]; ok {
+		env.Printf("'%s' is aliased to '%s'\n", cmd.Name(), value)
+		return nil
+	}
+	cli.WriteHelp(env.Stdout, cmd)
+	return nil
+}
+
+// commandNames lists the commands that can follow those in path, and the topics if path is empty.
+func commandNames(root *cobra.Command, path []string) []cobra.Completion {
+	for _, name := range path {
+		if root = cli.Subcommand(root, name); root == nil {
+			return nil
+		}
+	}
+	var names []cobra.Completion
+	if len(path) == 0 {
+		for _, item := range cli.TopicItems() {
+			names = append(names, cobra.CompletionWithDesc(item.Term, item.Text))
+		}
+	}
+	for _, sub := range root.Commands() {
+		if cli.Listed(sub) {
+			names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+		}
+	}
+	return names
+}
+
+func NewDocs(env *cli.Env) *cobra.Command {
+	return &cobra.Command{
+		Use:    "docs DIR",
+		Short:  "write the manual pages and the reference of all commands",
+		Hidden: true,
+		Long: `Writes DIR/man/*.[17] and DIR/reference/*.md from the descriptions that the
+commands themselves have, for packagers and for this project's docs folder.
+It removes the pages of commands that no longer exist.`,
+		Example: `  kist docs docs`,
+		Args:    cli.Arguments(1, 1, "the folder to write to"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runDocs(cmd.Context(), env, cmd.Root(), args)
+		},
+	}
+}
+
+func runDocs(ctx context.Context, env *cli.Env, root *cobra.Command, args []string) error {
+	dir := env.Path(args[0])
+	pages := DocPages(root)
+	for _, old := range DocFiles(dir) {
+		if _, ok := pages[old]; !ok {
+			if err := os.Remove(filepath.Join(dir, old)); err != nil {
+				return err
+			}
+		}
+	}
+
+	for _, name := range slices.Sorted(maps.Keys(pages)) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(file, []byte(pages[name]), 0o644); err != nil {
+			return err
+		}
+	}
+	env.Info("%s written to %s", cli.Plural(uint64(len(pages)), "page", "pages"), cli.QuotePath(dir))
+	return nil
+}
+
+// DocFiles returns the generated files in dir, relative to it.
+func DocFiles(dir string) []string {
+	var files []string
+	for _, pattern := range []string{"man/kist*.[17]", "reference/*.md"} {
+		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are valid
+		for _, file := range found {
+			name, err := filepath.Rel(dir, file)
+			if err == nil {
+				files = append(files, filepath.ToSlash(name))
+			}
+		}
+	}
+	return files
+}
+
+// DocPages returns the contents of all generated files by their names.
+func DocPages(root *cobra.Command) map[string]string {
+	pages := map[string]string{}
+	var index strings.Builder
+	index.WriteString("# Commands\n\nGenerated from the commands' own descriptions by `make docs`.\n\n")
+	cli.EachCommand(root, func(cmd *cobra.Command) {
+		if cmd.Hidden {
+			return
+		}
+		m := cli.ManualOf(cmd)
+		page := pageName(m.Name)
+		pages["man/"+page+".1"] = Roff(m)
+		pages["reference/"+page+".md"] = markdown(m)
+		fmt.Fprintf(&index, "- [%s](%s.md): %s\n", m.Name, page, m.Short)
+	})
+	for _, t := range cli.Topics {
+		pages["man/kist-"+t.Name+".7"] = roff(t)
+		fmt.Fprintf(&index, "- [kist help %s](../%s): %s\n", t.Name, t.File, t.Title())
+	}
+	index.WriteString("- [exit statuses and errors](errors.md)\n")
+	pages["reference/README.md"] = index.String()
+	pages["reference/errors.md"] = ErrorsPage()
+	return pages
+}
+
+// ErrorsPage describes exit statuses and the errors that --json prints.
+func ErrorsPage() string {
+	var b strings.Builder
+	b.WriteString("# Exit statuses and errors\n\n| status | kind | meaning |\n|---|---|---|\n")
+	for _, s := range cli.ExitStatuses {
+		fmt.Fprintf(&b, "| %d | %s | %s |\n", s.Status, s.Kind, s.Meaning)
+	}
+	b.WriteString(`
+An error is printed on stderr as ` + "`error: MESSAGE`" + `, with ` + "`hint: …`" + ` lines below it where
+there is advice. With ` + "`--json`" + ` stdout has it too, in place of a result:
+
+    {"error":{"message":"…","kind":"…","exit":1,"hint":"…"}}
+
+The kind is the one of the table, or a more specific one. A command can end with another
+status than the one here:
+
+| kind | status |
+|---|---|
+`)
+	seen := map[string]bool{}
+	for _, cause := range cli.Causes {
+		if cause.Kind != "" && !seen[cause.Kind] {
+			seen[cause.Kind] = true
+			fmt.Fprintf(&b, "| %s | %d |\n", cause.Kind, cause.Exit)
+		}
+	}
+	for _, own := range cli.OwnKinds {
+		fmt.Fprintf(&b, "| %s | %d |\n", own.Kind, own.Exit)
+	}
+	b.WriteString(`
+A path in JSON that is not UTF-8 has U+FFFD in place of its invalid bytes. A second
+field, with ` + "`_raw`" + ` at the end of its name, then has the exact bytes as base64.
+`)
+	return b.String()
+}
+
+// Roff returns the command's manual page.
+func Roff(m cli.Manual) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".TH %s 1 %s \"kist %s\" \"kist manual\"\n", roffArg(strings.ToUpper(pageName(m.Name))), cli.Released, cli.Version)
+	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n", roffText(pageName(m.Name)), roffText(m.Short))
+	fmt.Fprintf(&b, ".SH SYNOPSIS\n\\fB%s\\fR\n", roffText(m.Usage))
+	if len(m.Aliases) > 0 {
+		fmt.Fprintf(&b, ".PP\nalso: %s\n", roffText(strings.Join(m.Aliases, ", ")))
+	}
+	if m.Long != "" {
+		b.WriteString(".SH DESCRIPTION\n")
+		roffLiteral(&b, m.Long)
+	}
+
+	list := func(section cli.ManualSection) {
+		fmt.Fprintf(&b, ".SH %s\n", roffArg(section.Title))
+		for _, item := range section.Items {
+			fmt.Fprintf(&b, ".TP\n\\fB%s\\fR\n%s\n", roffText(strings.TrimSpace(item.Term)), roffText(item.Text))
+		}
+	}
+
+	for _, section := range m.Sections {
+		list(section)
+	}
+	b.WriteString(".SH EXAMPLES\n")
+	roffLiteral(&b, outdent(m.Example))
+	list(m.Exits)
+	if m.Parent != "" {
+		fmt.Fprintf(&b, ".SH SEE ALSO\n\\fB%s\\fR(1)\n", roffText(pageName(m.Parent)))
+	}
+	return b.String()
+}
+
+// roffLiteral writes text whose lines stay as they are.
+func roffLiteral(b *strings.Builder, text string) {
+	b.WriteString(".nf\n")
+	for line := range strings.SplitSeq(text, "\n") {
+		b.WriteString(roffText(line) + "\n")
+	}
+	b.WriteString(".fi\n")
+}
+
+// roffText escapes a line of text.
+func roffText(s string) string {
+	s = strings.NewReplacer(`\`, `\e`, "-", `\-`).Replace(s)
+	if strings.HasPrefix(s, ".") || strings.HasPrefix(s, "'") {
+		s = `\&` + s
+	}
+	return s
+}
+
+// roffArg quotes an argument of a request.
+func roffArg(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
+
+// markdown returns the command's page of the reference.
+func markdown(m cli.Manual) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\n\n%s\n\n```\n%s\n```\n", m.Name, m.Short, m.Usage)
+	if len(m.Aliases) > 0 {
+		fmt.Fprintf(&b, "\nAlso: %s\n", strings.Join(m.Aliases, ", "))
+	}
+	if m.Long != "" {
+		fmt.Fprintf(&b, "\n```text\n%s\n```\n", m.Long)
+	}
+
+	list := func(section cli.ManualSection) {
+		fmt.Fprintf(&b, "\n## %s\n\n", section.Title[:1]+strings.ToLower(section.Title[1:]))
+		for _, item := range section.Items {
+			term := "`" + strings.TrimSpace(item.Term) + "`"
+			if section.Links {
+				term = "[" + item.Term + "](" + pageName(m.Name+" "+item.Term) + ".md)"
+			}
+			fmt.Fprintf(&b, "- %s: %s\n", term, item.Text)
+		}
+	}
+
+	for _, section := range m.Sections {
+		if section.Title != cli.GlobalOptions || m.Parent == "" {
+			list(section)
+		}
+	}
+	fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", outdent(m.Example))
+	list(m.Exits)
+	if m.Parent != "" {
+		fmt.Fprintf(&b, "\nSee also [%s](%s.md), which lists the options that every command has.\n", m.Parent, pageName(m.Parent))
+	}
+	return b.String()
+}
+
+// outdent removes the two spaces before every line of an example.
+func outdent(example string) string {
+	return strings.ReplaceAll("\n"+example, "\n  ", "\n")[1:]
+}
+
+// pageName returns the name of a command's pages: "kist-commit".
+func pageName(command string) string { return strings.ReplaceAll(command, " ", "-") }

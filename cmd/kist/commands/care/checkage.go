@@ -1,0 +1,139 @@
+package care
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/gc/backup"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+type checkAgeOptions struct {
+	max    *cli.Parsed[time.Duration]
+	branch string
+}
+
+func NewCheckAge(env *cli.Env) *cobra.Command {
+	var o checkAgeOptions
+	cmd := &cobra.Command{
+		Use:   "check-age [OPTIONS] [REMOTE|URL]",
+		Short: "check that the last backup on a remote is recent",
+		Long: `Reads which commit a branch of REMOTE has now, and exits with 1 if it is older
+than AGE. Monitors can run it. With a URL, no repository is needed, so that
+another machine can check.
+
+A backup that found no changes makes no commit. It confirms the branch on the
+remote, unless the commit or the last confirmation is younger than 20 hours. The
+age counts from that, so with a URL, let --max be a day or more. In the
+repository that was backed up, the age counts from each complete backup, if the
+branch still is where that left it.
+
+A commit whose time lies in the future is an error.
+
+With --json: remote, branch, commit, time, age_seconds, max_seconds.`,
+		Example: `  kist check-age --max 26h
+  kist check-age --max 2d --branch web1 s3://bucket/prefix`,
+		Args:              cli.Arguments(0, 1),
+		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
+		ValidArgsFunction: env.Complete(share.Remotes),
+	}
+	cli.OpensRepository(cmd, cli.ExitRemote, cli.ExitCredentials)
+	env.Transfer.Register(cmd)
+	flags := cmd.Flags()
+	o.max = cli.NewParsed(new(time.Duration), "26h", refs.ParseAge)
+	flags.Var(o.max, "max", "the last backup must not be older than `AGE`")
+	flags.StringVar(&o.branch, "branch", "", "check `BRANCH`, instead of the current one, or with a URL the remote's default one")
+	return cmd
+}
+
+// backupAgeJSON is what check-age prints with --json.
+type backupAgeJSON struct {
+	Remote string    `json:"remote"`
+	Branch string    `json:"branch"`
+	Commit object.ID `json:"commit"`
+	Time   time.Time `json:"time"`
+	Age    int64     `json:"age_seconds"`
+	Max    int64     `json:"max_seconds"`
+}
+
+// clockSkew is how far the time of a commit may lie in the future, since the clocks of two
+// machines differ.
+const clockSkew = 10 * time.Minute
+
+// ageTime is the layout of a time in messages about an age.
+const ageTime = "2006-01-02 15:04"
+
+func (o *checkAgeOptions) run(ctx context.Context, env *cli.Env, args []string) error {
+	opened, r, name, err := share.OpenFrom(ctx, env, args)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	if r != nil {
+		defer r.Close()
+	}
+	objects, head, err := transfer.Objects(ctx, opened)
+	if err != nil {
+		return err
+	}
+	branch := head.Head
+	if o.branch != "" {
+		branch = refs.Heads + o.branch
+	} else if r != nil {
+		branch = cmp.Or(currentOn(r, name), branch)
+	}
+	at, ok := head.Refs[branch]
+	short := strings.TrimPrefix(branch, refs.Heads)
+	if !ok {
+		return cli.Failf(cli.ExitFailed, "no-backup", "%s has no branch %s", cli.Printable(name), cli.QuoteArg(short))
+	}
+	c, err := object.ReadCommit(ctx, objects, at.ID)
+	if err != nil {
+		return err
+	}
+
+	when := c.Committer.When()
+	if confirmed := head.Confirmed(branch); confirmed.After(when) {
+		when = confirmed
+	}
+	if r != nil {
+		if commit, last := backup.LastSuccess(r, name); commit == at.ID && last.After(when) {
+			when = last
+		}
+	}
+	age := env.Now().Sub(when)
+	if age < -clockSkew {
+		return cli.Failf(cli.ExitFailed, "future", "the last backup of %s on %s is of %s, in the future: a clock is wrong", cli.Printable(short), cli.Printable(name), when.Local().Format(ageTime))
+	}
+	age = max(0, age).Truncate(time.Second)
+	env.JSON(backupAgeJSON{name, short, at.ID, when.UTC(), int64(age.Seconds()), int64(o.max.Value.Seconds())})
+	text := fmt.Sprintf("the last backup of %s on %s is %s old (%s, %s)", cli.Printable(short), cli.Printable(name), age, when.Local().Format(ageTime), at.ID.Short())
+	if age > *o.max.Value {
+		return cli.Failf(cli.ExitFailed, "old", "%s, more than %s", text, o.max.Text)
+	}
+	env.Tell("%s\n", text)
+	return nil
+}
+
+// currentOn returns the full name that the current branch has on a remote, "" if HEAD is
+// on no branch.
+func currentOn(r *kist.Repository, name string) string {
+	head, err := r.Refs().Head()
+	if err != nil || head.Branch == "" {
+		return ""
+	}
+	if upstream, err := kist.UpstreamOf(r, head.Branch); err == nil && upstream.Remote == name {
+		return upstream.Ref
+	}
+	return refs.Heads + head.Branch
+}

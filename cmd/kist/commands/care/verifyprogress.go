@@ -1,0 +1,60 @@
+package care
+
+import (
+	"context"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/object/volume"
+)
+
+// verifyProgress shows how far a verification is: the check of the volumes, then the walk
+// of history, then the repair.
+type verifyProgress struct {
+	env   *cli.Env
+	p     *cli.Progress
+	title string
+}
+
+const verifying = "verifying"
+
+func newVerifyProgress(ctx context.Context, env *cli.Env, r *kist.Repository, check volume.CheckOptions) *verifyProgress {
+	v := &verifyProgress{env: env, p: env.Progress(verifying), title: verifying}
+	if v.p == nil {
+		return v
+	}
+	var objects, bytes int64
+	infos, _ := r.Objects().Volumes(ctx) // verify reports unreadable volumes at the end
+	for _, info := range infos {
+		objects += int64(info.Objects)
+		bytes += info.Bytes
+	}
+	if !check.ReadData || check.Subset != nil {
+		bytes = 0
+	}
+	v.p.Total(uint64(objects), uint64(bytes))
+	return v
+}
+
+func (v *verifyProgress) checking(done volume.Checked) {
+	v.at(verifying).Set(uint64(done.Objects), uint64(done.Bytes))
+}
+
+func (v *verifyProgress) following(nodes int) { v.at("following history").Set(uint64(nodes), 0) }
+
+func (v *verifyProgress) restoring(done, total int64) {
+	p := v.at("restoring")
+	p.Total(uint64(total), 0)
+	p.Set(uint64(done), 0)
+}
+
+// at returns the progress of a phase, which begins with the first call.
+func (v *verifyProgress) at(title string) *cli.Progress {
+	if v.title != title {
+		v.p.Stop()
+		v.p, v.title = v.env.Progress(title), title
+	}
+	return v.p
+}
+
+func (v *verifyProgress) stop() { v.p.Stop() }

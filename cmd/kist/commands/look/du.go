@@ -1,0 +1,212 @@
+package look
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/gc/stats"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/tree"
+)
+
+type duOptions struct {
+	summarize bool
+	depth     int
+	all       bool
+	bytes     bool
+	stored    bool
+	by        string
+}
+
+func NewDu(env *cli.Env) *cobra.Command {
+	var o duOptions
+	cmd := &cobra.Command{
+		Use:   "du [OPTIONS] [REV[:PATH]] [-- PATH...]",
+		Short: "show the size of folders in a commit",
+		Long: `Lists the folders in a commit, by default in HEAD, each with the size of the
+files in it and their number. Every commit has these numbers, so no file is
+read. With PATHs after REV, these files and folders are listed; the first line
+is their total.
+
+--stored adds two totals for the listed paths. The first is the bytes of
+content, with repeated content counted once. The second is the bytes that it
+takes in the repository: compressed, with the lists of files and chunks, and
+with content that other commits share. Files of up to 32 bytes are kept in the
+lists of files and have no content of their own.
+
+--by attr.KEY lists the values of an attribute instead of folders, each with the
+size and number of the files that have it themselves or inherit it; - stands for
+the other files. --by content-type lists the media types: the attribute of this
+name, or else what the first bytes of a file show. --by dir lists the folders at
+the --depth, which is 1 if it is not given, and --by branch the branches with
+their newest commits. The largest comes first.
+
+With --json, one folder a line: path, files, bytes; with --stored the first line
+has bytes_unique and bytes_stored. The total of PATHs has total, which is true.
+With --by: by, value, files, bytes; the value is null for other files.`,
+		Example: `  kist du --depth 1            which folders of HEAD are large
+  kist du -s v1                 the size of v1
+  kist du -s --stored HEAD:film the size of film, and of its stored data
+  kist du -s v1 -- '*.mov'      the size of all films in v1
+  kist du --by attr.project     the size of each project`,
+		ValidArgsFunction: env.CompleteUntilDash(input.TreePaths),
+	}
+	env.InRepository(cmd, o.run)
+	cli.PassesOverLost(cmd, env)
+	flags := cmd.Flags()
+	flags.BoolVarP(&o.summarize, "summarize", "s", false, "only the total")
+	flags.IntVarP(&o.depth, "depth", "d", -1, "folders down to `N` levels; 0 is -s")
+	flags.Lookup("depth").DefValue = "" // the help shows no default: it is all
+	flags.BoolVarP(&o.all, "all", "a", false, "files, too")
+	flags.BoolVarP(&o.bytes, "bytes", "b", false, "exact sizes in bytes")
+	flags.BoolVar(&o.stored, "stored", false, "show unique and stored sizes")
+	flags.StringVar(&o.by, "by", "", "show sizes by `VALUE`: attr.KEY, content-type, branch or dir")
+	cli.Propose(env, cmd, "by", cli.OneOf("attr.tags", "branch", "content-type", "dir"))
+	cmd.MarkFlagsMutuallyExclusive("summarize", "depth")
+	for _, other := range []string{"summarize", "all", "stored"} {
+		cmd.MarkFlagsMutuallyExclusive("by", other)
+	}
+	return cmd
+}
+
+// duJSON is a folder as du prints it with --json.
+type duJSON struct {
+	jsonform.AtPath
+	Files uint64 `json:"files"`
+	Bytes uint64 `json:"bytes"`
+	Total bool   `json:"total,omitempty"` // of all paths of the command line
+	*storedJSON
+}
+
+// add counts a folder or file.
+func (v *duJSON) add(e object.Entry) {
+	v.Bytes += e.Size
+	if e.Type != object.TypeDir {
+		e.Files = 1
+	}
+	v.Files += e.Files
+}
+
+// storedJSON has the size of content before and after compression.
+type storedJSON struct {
+	Unique uint64 `json:"bytes_unique"`
+	Stored uint64 `json:"bytes_stored"`
+}
+
+func (o *duOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
+	if o.by != "" {
+		return o.runBy(ctx, env, r, args)
+	}
+	if o.summarize {
+		o.depth = 0
+	}
+	all, byPaths, err := input.LocateAll(ctx, env, r, args)
+	if err != nil {
+		return err
+	}
+
+	var stored *storedJSON
+	if o.stored {
+		if stored, err = storedUnder(ctx, env, r, all); err != nil {
+			return err
+		}
+	}
+	if byPaths {
+		total := duJSON{Total: true, storedJSON: stored}
+		for _, at := range all {
+			total.add(at.Entry)
+		}
+		o.print(env, total, "total")
+		if o.depth == 0 {
+			return nil
+		}
+		stored = nil
+	}
+
+	for _, at := range all {
+		if err := o.list(ctx, env, at, stored); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list prints a folder or file, and the folders in it.
+func (o *duOptions) list(ctx context.Context, env *cli.Env, at input.Located, stored *storedJSON) error {
+	line := func(path string, e object.Entry, stored *storedJSON) {
+		v := duJSON{AtPath: jsonform.NewPath(path), storedJSON: stored}
+		v.add(e)
+		o.print(env, v, cli.QuotePath(cmp.Or(slashed(path, e), ".")))
+	}
+	line(at.Path, at.Entry, stored)
+	if at.Entry.Type != object.TypeDir || o.depth == 0 {
+		return nil
+	}
+	env.Repo.Lost.Begin(at.Path)
+	return tree.Walk(ctx, at.Objects, at.Entry.Content.ID, func(path string, e object.Entry) error {
+		if e.Type != object.TypeDir && !o.all {
+			return nil
+		}
+		line(tree.Join(at.Path, path), e, nil)
+		if o.depth > 0 && strings.Count(path, "/")+1 >= o.depth && e.Type == object.TypeDir {
+			return tree.SkipDir
+		}
+		return nil
+	})
+}
+
+// print prints a line, and below it the stored sizes if v has them.
+func (o *duOptions) print(env *cli.Env, v duJSON, shown string) {
+	if env.Global.JSON {
+		env.JSON(v)
+		return
+	}
+	o.line(env, v.Bytes, v.Files, shown)
+	if v.storedJSON != nil {
+		o.size(env, v.Unique, "of unique content")
+		o.size(env, v.Stored, "stored")
+	}
+}
+
+// line prints a number of bytes and files, and their name.
+func (o *duOptions) line(env *cli.Env, bytes, files uint64, shown string) {
+	o.size(env, bytes, fmt.Sprintf("%13s  %s", cli.Plural(files, "file", "files"), shown))
+}
+
+// size prints a line that begins with a number of bytes.
+func (o *duOptions) size(env *cli.Env, bytes uint64, text string) {
+	width := 9
+	if o.bytes {
+		width = 17
+	}
+	env.Printf("%*s  %s\n", width, cli.SizeOrBytes(bytes, o.bytes), text)
+}
+
+// storedUnder returns the size of the content of some entries and of all below them. Every
+// object counts once.
+func storedUnder(ctx context.Context, env *cli.Env, r *kist.Repository, all []input.Located) (*storedJSON, error) {
+	p := env.Progress("counting")
+	defer p.Stop()
+	var keys []object.Key
+	for _, at := range all {
+		if !at.Entry.Content.IsZero() {
+			keys = append(keys, at.Entry.Content)
+		}
+	}
+	below, err := stats.Below(ctx, r.Objects(), keys, func(raw int64) { p.Add(1, uint64(raw)) })
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range below.Lost {
+		env.Repo.Lost.Add("", key)
+	}
+	return &storedJSON{Unique: uint64(below.Content), Stored: uint64(below.Stored)}, nil
+}

@@ -1,0 +1,87 @@
+package look
+
+import (
+	"context"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/remote/collect"
+)
+
+// packJSON is a pack as stats prints it with --json.
+type packJSON struct {
+	Name    string `json:"name"`
+	Objects int    `json:"objects"`
+	Needed  int    `json:"objects_needed"`
+	Size    int64  `json:"bytes"`
+	Bytes   int64  `json:"bytes_needed"`
+	Wasted  int64  `json:"bytes_wasted"`
+}
+
+// remoteStatsJSON has the totals of a remote.
+type remoteStatsJSON struct {
+	Kind           string `json:"kind"`
+	Packs          int    `json:"packs"`
+	Bytes          int64  `json:"bytes"`
+	Needed         int64  `json:"bytes_needed"`
+	Objects        int    `json:"objects_needed"`
+	Wasted         int64  `json:"bytes_wasted"`
+	Indexes        int    `json:"indexes"`
+	IndexBytes     int64  `json:"bytes_indexes"`
+	Condemned      int    `json:"condemned"`
+	CondemnedBytes int64  `json:"bytes_condemned"`
+}
+
+// statsRemote prints the needed share of each pack of a remote.
+func statsRemote(ctx context.Context, env *cli.Env, r *kist.Repository, o *statsOptions) error {
+	opened, err := share.OpenRemote(ctx, env, r, o.remote)
+	if err != nil {
+		return err
+	}
+	defer opened.Close()
+	p := env.Progress("counting " + o.remote)
+	defer p.Stop()
+	u, err := collect.ReadUsage(ctx, opened, r.Objects())
+	p.Stop()
+	if err != nil {
+		return err
+	}
+
+	total := remoteStatsJSON{
+		Kind: "total", Packs: len(u.Packs), Indexes: u.Indexes, IndexBytes: u.IndexBytes,
+		Condemned: u.Marked, CondemnedBytes: u.MarkedBytes,
+	}
+	for i := range u.Packs {
+		x := &u.Packs[i]
+		total.Bytes += int64(x.Size)
+		total.Needed += x.Stored
+		total.Objects += x.Needed
+		total.Wasted += x.Waste
+	}
+	if env.Global.JSON {
+		for _, x := range u.Packs {
+			env.JSON(packJSON{x.Name.String(), x.Objects, x.Needed, int64(x.Size), x.Stored, x.Waste})
+		}
+		env.JSON(total)
+		return nil
+	}
+	o.printPacks(env, u, total)
+	return nil
+}
+
+func (o *statsOptions) printPacks(env *cli.Env, u *collect.Usage, total remoteStatsJSON) {
+	rows := [][]string{{"objects", "needed", "size", "needed", "waste", ""}}
+	for i := range u.Packs {
+		x := &u.Packs[i]
+		rows = append(rows, []string{cli.FormatCount(uint64(x.Objects)), cli.FormatCount(uint64(x.Needed)), o.size(int64(x.Size)), o.size(x.Stored), o.size(x.Waste), x.Name.String()})
+	}
+	if len(rows) > 1 {
+		printTable(env, rows)
+		env.Printf("\n")
+	}
+	env.Printf("packs      %s in %s; %s in %s needed, %s wasted\n", o.size(total.Bytes), cli.Plural(uint64(total.Packs), "pack", "packs"),
+		o.size(total.Needed), cli.Plural(uint64(total.Objects), "object", "objects"), o.size(total.Wasted))
+	env.Printf("indexes    %s in %s\n", o.size(total.IndexBytes), cli.Plural(uint64(total.Indexes), "file", "files"))
+	env.Printf("marked     %s in %s, for deletion\n", o.size(total.CondemnedBytes), cli.Plural(uint64(total.Condemned), "file", "files"))
+}

@@ -1,0 +1,325 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/show"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree"
+	"github.com/kist-vcs/kist/tree/work/bisect"
+	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
+	"github.com/kist-vcs/kist/tree/worktree"
+)
+
+// statusLong prints a status for a person to read.
+func statusLong(ctx context.Context, env *cli.Env, r *kist.Repository, o statusOptions, s *stage.Status) {
+	p := longStatus{env: env, repo: r, status: s, paint: env.Paint, next: nextSteps(ctx, r, s.State.Rest)}
+	env.Printf("%s", p.text(o))
+}
+
+// nextSteps returns lines for the next two steps, as they are in the list of a rebase.
+func nextSteps(ctx context.Context, r *kist.Repository, rest []operation.Step) []string {
+	var lines []string
+	for i, step := range rest {
+		if len(lines) == 2 {
+			break
+		}
+		switch {
+		case step.Do == operation.Exec:
+			lines = append(lines, "exec "+cli.Printable(step.Command))
+		case step.Do == operation.Break:
+			lines = append(lines, string(step.Do))
+		case step.Do.Merges():
+			do := step.Do
+			if do == operation.Pick && i+1 < len(rest) && (rest[i+1].Do == operation.Reword || rest[i+1].Do == operation.Edit) {
+				do = rest[i+1].Do
+			}
+			line := string(do) + " " + step.Commit.Short()
+			if c, err := object.ReadCommit(ctx, r.Objects(), step.Commit); err == nil {
+				line += " " + cli.Printable(stage.Subject(c.Message))
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// longStatus writes a status for a person.
+type longStatus struct {
+	env    *cli.Env
+	repo   *kist.Repository
+	status *stage.Status
+	paint  func(cli.Style, string) string
+	next   []string // lines for the next steps of the operation
+	draft  bool     // for a commit's message: without advice
+	all    bool     // the commit includes changes that are not staged
+	out    strings.Builder
+}
+
+func (p *longStatus) text(o statusOptions) string {
+	s := p.status
+	p.head(s.Head)
+	if s.Tracking != nil && !p.draft {
+		p.printf("%s", standingLong(*s.Tracking))
+	}
+	p.bisect()
+	p.operation()
+	p.staged()
+	p.conflicts()
+	p.changed()
+	p.paths("Untracked files", "'kist add PATH...' tracks them", s.Untracked)
+	p.paths("Ignored files", "'kist add -f PATH...' tracks them nevertheless", s.Ignored)
+	p.skipped()
+	if !p.draft {
+		p.paths("Purged", "tracked, but their content was purged: 'kist rm PATH...' leaves them out of commits", p.status.Purged)
+		p.paths("Lost", "tracked, but their content is lost: 'kist checkout PATH...' writes them if it is back", p.status.Lost)
+		p.unwritten()
+		p.conclusion(o)
+	}
+	return p.out.String()
+}
+
+func (p *longStatus) printf(format string, args ...any) { fmt.Fprintf(&p.out, format, args...) }
+
+func (p *longStatus) head(head refs.Head) {
+	if head.Branch == "" {
+		p.printf("HEAD detached at %s\n", detachedAt(p.repo, head.ID))
+	} else {
+		p.printf("On branch %s\n", head.Branch)
+	}
+	if head.ID.IsZero() {
+		p.printf("\nNo commits yet\n")
+	}
+}
+
+// bisect says that a bisect is under way.
+func (p *longStatus) bisect() {
+	if b, err := bisect.Current(p.repo); err == nil {
+		p.printf("You are currently bisecting, started from '%s'.\n  ('kist bisect reset' goes back to it)\n", cli.Printable(b.Start))
+	}
+}
+
+func (p *longStatus) operation() {
+	s := p.status
+	if s.State.Operation == "" {
+		if !p.draft && hasAutostash(p.repo) {
+			p.printf("Local changes that a rebase put aside are in stash@{0}.\n  ('kist stash pop' brings them back)\n")
+		}
+		return
+	}
+	st := s.State
+	conclude := "'kist commit'"
+	switch st.Operation {
+	case operation.Rebasing:
+		p.printf("\nrebase in progress; onto %s\n", st.Onto.Short())
+		conclude = "'kist rebase --continue'"
+		what := "rebasing"
+		if st.Doing == operation.Edit {
+			what = "editing a commit while rebasing"
+		}
+		if branch, ok := refs.BranchOf(st.Branch); ok {
+			what += fmt.Sprintf(" branch '%s' on '%s'", branch, st.Onto.Short())
+		}
+		p.printf("You are currently %s.\n", what)
+	case operation.Picking:
+		p.printf("\nYou are currently cherry-picking commit %s.\n", st.Other.Short())
+	default:
+		p.printf("\nA %s of %s is under way.\n", st.Operation, st.Other.Short())
+	}
+
+	switch {
+	case len(s.Conflicts) > 0:
+		p.printf("  (resolve the conflicts, then %s)\n", conclude)
+	case st.Stopped:
+		p.printf("  (all conflicts are resolved: %s concludes it)\n", conclude)
+	case st.Doing == operation.Edit:
+		p.printf("  ('kist commit --amend' changes the commit)\n  ('kist rebase --continue' when you are satisfied)\n")
+	}
+	n := 0
+	for _, step := range st.Rest {
+		if step.Do.Merges() {
+			n++
+		}
+	}
+	if n > 0 || st.Operation != operation.Merging && st.Doing == "" {
+		p.printf("  (%s to go: 'kist %s --continue')\n", cli.Plural(uint64(n), "commit", "commits"), st.Operation)
+	}
+	if len(p.next) > 0 {
+		p.printf("Next to do:\n")
+	}
+	for _, line := range p.next {
+		p.printf("   %s\n", line)
+	}
+	if st.Operation != operation.Merging && st.Stopped {
+		p.printf("  ('kist %s --skip' leaves this commit out)\n", st.Operation)
+	}
+	p.printf("  ('kist %s --abort' goes back to how it was before)\n", st.Operation)
+}
+
+func (p *longStatus) staged() {
+	if len(p.status.Staged) == 0 && !p.all {
+		return
+	}
+	unstage := "'kist restore --staged PATH...' unstages"
+	if p.status.Head.ID.IsZero() {
+		unstage = "'kist rm --cached PATH...' unstages"
+	}
+	p.title("Changes to be committed", unstage)
+	for _, c := range p.status.Staged {
+		p.line(cli.Green, changeLabel(c), 12, p.change(c))
+	}
+	if p.all {
+		p.unstaged()
+	}
+}
+
+// title begins a section. A draft has no advice.
+func (p *longStatus) title(title, hint string) {
+	p.printf("\n%s:\n", title)
+	if !p.draft {
+		p.printf("  (%s)\n", hint)
+	}
+}
+
+func (p *longStatus) change(c tree.Change) string {
+	path := p.env.Shown(p.repo, cli.Folded(c.Path, c.IsFolder())) + show.AttrNote(c.Old, c.New)
+	if c.From != "" {
+		return p.env.Shown(p.repo, c.From) + " -> " + path
+	}
+	return path
+}
+
+// changeLabel describes a change before its path.
+func changeLabel(c tree.Change) string {
+	folder := c.IsFolder()
+	switch c.Letter() {
+	case 'A':
+		if folder {
+			return "new folder:"
+		}
+		return "new file:"
+	case 'D':
+		return "deleted:"
+	case 'R':
+		return "renamed:"
+	case 'T':
+		return "typechange:"
+	}
+	return "modified:"
+}
+
+func (p *longStatus) conflicts() {
+	if len(p.status.Conflicts) == 0 {
+		return
+	}
+	count := cli.Plural(uint64(len(p.status.Conflicts)), "path", "paths")
+	p.title("Conflicts at "+count+" to decide on", "'kist add PATH...' keeps a path, 'kist rm PATH...' drops it")
+	for _, c := range p.status.Conflicts {
+		p.line(cli.Red, conflictNames[conflictLetters(c)]+":", 17, p.env.Shown(p.repo, c.Path))
+	}
+}
+
+func (p *longStatus) changed() {
+	if len(changedPaths(p.status)) == 0 || p.all {
+		return
+	}
+	p.title("Changes not staged for commit", "'kist add PATH...' stages them, 'kist restore PATH...' discards them")
+	p.unstaged()
+}
+
+func (p *longStatus) unstaged() {
+	for _, f := range changedPaths(p.status) {
+		label := map[byte]string{'A': "new file:", 'D': "deleted:", 'T': "typechange:", 'M': "modified:"}[foundLetter(f)]
+		p.line(cli.Red, label, 12, p.found(f))
+	}
+}
+
+func (p *longStatus) found(f worktree.Found) string {
+	return p.env.Shown(p.repo, cli.Folded(f.Path, f.Dir))
+}
+
+func (p *longStatus) paths(title, hint string, found []worktree.Found) {
+	if len(found) == 0 {
+		return
+	}
+	p.title(title, hint)
+	for _, f := range listedChanges(found) {
+		p.line(cli.Red, "", 0, p.found(f))
+	}
+}
+
+func (p *longStatus) skipped() {
+	shown := map[string]bool{}
+	var left []object.Skipped
+	for _, f := range p.status.Skipped {
+		shown[f.Path] = true
+		left = append(left, object.Skipped{Path: f.Path, Reason: skipReason(f)})
+	}
+	for _, s := range p.status.Partial {
+		if !shown[s.Path] {
+			left = append(left, s)
+		}
+	}
+	if !p.draft {
+		left = append(left, gitLeftOut(p.status)...)
+	}
+	if len(left) == 0 {
+		return
+	}
+	slices.SortFunc(left, func(a, b object.Skipped) int { return tree.ComparePaths(a.Path, b.Path) })
+	p.printf("\nNot stored:\n")
+	for _, s := range left {
+		p.line(cli.Red, "", 0, cli.ShownSkipped(p.env, p.repo, s))
+	}
+}
+
+// gitLeftOut returns git's own folders that add leaves out, with the reason.
+func gitLeftOut(s *stage.Status) []object.Skipped {
+	var left []object.Skipped
+	for _, path := range s.LeftOut {
+		left = append(left, object.Skipped{Path: path, Reason: "git's own folder; 'kist backup' and 'kist add -f' store it"})
+	}
+	return left
+}
+
+func (p *longStatus) unwritten() {
+	if len(p.status.Unwritten) == 0 {
+		return
+	}
+	p.title("Not written", "git runs commands from these folders; "+cli.HintGit)
+	for _, path := range p.status.Unwritten {
+		p.line(cli.Red, "", 0, p.env.Shown(p.repo, path))
+	}
+}
+
+func (p *longStatus) line(color cli.Style, label string, width int, text string) {
+	p.printf("\t%s\n", p.paint(color, fmt.Sprintf("%-*s%s", width, label, text)))
+}
+
+// conclusion prints the next step, if nothing is staged.
+func (p *longStatus) conclusion(o statusOptions) {
+	s := p.status
+	if len(s.Staged) > 0 || s.State.Operation != "" {
+		return
+	}
+	p.printf("\n")
+	switch {
+	case len(changedPaths(s)) > 0 || !s.Clean():
+		p.printf("nothing is staged ('kist add' stages changes, 'kist commit -a' stages and commits them)\n")
+	case len(s.Untracked) > 0:
+		p.printf("nothing is staged, but there are untracked files ('kist add' tracks them)\n")
+	case o.untracked == "no":
+		p.printf("nothing to commit; untracked files were not looked for\n")
+	case s.Head.ID.IsZero():
+		p.printf("nothing to commit ('kist add' tracks files)\n")
+	default:
+		p.printf("nothing to commit, worktree clean\n")
+	}
+}

@@ -1,0 +1,32 @@
+package show
+
+import (
+	"time"
+
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/refs/record"
+)
+
+// ExpiredJSON is the record of an expiration.
+type ExpiredJSON struct {
+	Time   time.Time `json:"time"`
+	Who    string    `json:"who"`
+	Host   string    `json:"host"`
+	Policy string    `json:"policy"` // "" if the commit was named
+}
+
+func NewExpiredJSON(rec record.Record) *ExpiredJSON {
+	return &ExpiredJSON{rec.Time, rec.Who, rec.Host, rec.Reason}
+}
+
+// ExpiredText describes an expiration: when, by whom and by which policy.
+func ExpiredText(rec record.Record) string {
+	text := rec.Time.Format("2006-01-02")
+	if rec.Who != "" {
+		text += " by " + rec.Who
+	}
+	if rec.Reason != "" {
+		text += ", " + rec.Reason
+	}
+	return cli.Printable(text)
+}

@@ -1,0 +1,229 @@
+package show
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/refs/record"
+	"github.com/kist-vcs/kist/tree/look/compare"
+	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/pathspec"
+)
+
+// CommitPrinter prints commits and their changes, for log and show.
+type CommitPrinter struct {
+	Env         *cli.Env
+	Repo        *kist.Repository
+	Records     *record.View // holds and expirations
+	form        *ChangeForm
+	Text        *log.Printer
+	Paths       pathspec.List // limit the shown changes; none: all are shown
+	FirstParent bool          // the changes of a merge are compared to its first parent
+	Show        bool          // for show, which prints more of merges than log
+	Graph       *graph
+
+	Shown   map[object.ID]bool // for show: the commits that were printed
+	Printed bool               // a commit was printed
+	note    string             // a remark on the changes of the commit, or empty
+	rows    []string           // of the graph, to be printed before the next commit
+	rest    string             // stands for the graph beside text that has no row
+	open    bool               // with the graph: the last line has no newline yet
+}
+
+func NewCommitPrinter(ctx context.Context, env *cli.Env, r *kist.Repository, form *ChangeForm, commits *CommitForm) (*CommitPrinter, error) {
+	p := &CommitPrinter{Env: env, Repo: r, form: form, Text: commits.printer(ctx, env, r)}
+	p.Text.Notes = p.notes
+	var err error
+	p.Records, err = r.RecordViewOrEmpty()
+	return p, err
+}
+
+// loggedJSON is a commit as log and show print it with --json.
+type loggedJSON struct {
+	jsonform.Commit
+	Expired *ExpiredJSON      `json:"expired,omitempty"` // null: its content has not expired
+	Held    *heldJSON         `json:"held,omitempty"`    // null: it is not held
+	Path    string            `json:"path,omitempty"`    // with --follow
+	PathRaw []byte            `json:"path_raw,omitempty"`
+	Changes []jsonform.Change `json:"changes,omitempty"`
+	Since   object.ID         `json:"changes_since,omitzero"` // the commit of the comparison, if it is not the first parent
+	Lines   []hunkJSON        `json:"line_changes,omitempty"` // with -L
+}
+
+// filters reports whether only commits with certain changes are printed.
+func (p *CommitPrinter) filters() bool { return p.form.Filter.Set() }
+
+// Print prints a commit, unless the options select only changes that it does not have.
+func (p *CommitPrinter) Print(ctx context.Context, c log.Logged) (shown bool, err error) {
+	cmp, changes, err := p.changes(ctx, c)
+	cmp.lines = c.Lines
+	if err != nil {
+		return false, fmt.Errorf("commit %s: %w", c.ID.Short(), err)
+	}
+	if p.filters() && len(changes) == 0 {
+		return false, nil
+	}
+	if !p.form.Wanted() {
+		changes = nil // they only decided
+	}
+	if p.Env.Global.JSON {
+		return true, p.printJSON(ctx, c, cmp, changes)
+	}
+	p.note = cmp.note
+	if p.Graph != nil {
+		return true, p.printGraph(ctx, c, cmp, changes)
+	}
+
+	end, format := p.form.end(), p.Text.Format
+	if p.Printed && !format.Ended() {
+		p.Env.Printf("%s", end)
+	}
+	p.Printed = true
+	_, _ = p.Env.Stdout.Write(p.Text.Text(c))
+	if format.Ended() && !format.Empty() {
+		p.Env.Printf("%s", end)
+	}
+	return true, p.printChanges(ctx, cmp, changes)
+}
+
+func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Comparison, changes []compare.Change) error {
+	out := loggedJSON{Commit: jsonform.NewCommit(c.ID, c.Commit), Path: c.Path, PathRaw: jsonform.Raw(c.Path)}
+	if c.Expired != nil {
+		out.Expired = NewExpiredJSON(*c.Expired)
+	}
+	if c.Held != nil {
+		out.Held = newHeldJSON(*c.Held)
+	}
+	if cmp.note != "" {
+		out.Since = cmp.Old.Commit
+	}
+	out.Lines = newHunksJSON(c.Lines)
+	for _, change := range changes {
+		v, err := cmp.json(ctx, change)
+		if err != nil {
+			return err
+		}
+		out.Changes = append(out.Changes, v)
+	}
+	p.Env.JSON(out)
+	return nil
+}
+
+// notes returns kist's remarks on a commit.
+func (p *CommitPrinter) notes(c log.Logged) (n log.Notes) {
+	if c.Expired != nil {
+		n.Marks += " " + p.Env.Paint(cli.Red, "(expired)")
+	}
+	if c.Held != nil {
+		n.Marks += " " + p.Env.Paint(cli.Cyan, "(held)")
+	}
+	if count := c.SkippedCount; count > 0 {
+		n.Above = append(n.Above, p.Env.Paint(cli.Red, "Partial: "+cli.Plural(count, "path was", "paths were")+" not stored"))
+	}
+	if c.Expired != nil {
+		n.Above = append(n.Above, p.Env.Paint(cli.Red, "Expired: "+ExpiredText(*c.Expired)))
+	}
+	if c.Held != nil {
+		n.Above = append(n.Above, "Held:   "+HeldText(p.Env, *c.Held))
+	}
+	if p.note != "" {
+		n.Above = append(n.Above, "Changes: "+p.note)
+	}
+	if c.Host != "" && (c.Host != p.Env.Hostname || p.Env.Global.Verbose) {
+		n.Below = append(n.Below, "Host:   "+cli.Printable(c.Host))
+	}
+	return n
+}
+
+// Person returns a name and an address as git prints them.
+func Person(s object.Signature) string { return cli.Printable(s.Name + " <" + s.Email + ">") }
+
+// printChanges prints the changes of a commit below its description.
+func (p *CommitPrinter) printChanges(ctx context.Context, cmp *Comparison, changes []compare.Change) error {
+	f := p.form
+	if cmp.lines != nil && !f.none {
+		cmp.showLines(cmp.lines)
+	}
+	if len(changes) == 0 {
+		return nil
+	}
+	switch {
+	case p.Text.Format.Name() == log.Oneline || p.Text.Format.Empty():
+	case f.Patch && f.Stat:
+		p.Env.Printf("---\n")
+	default:
+		p.Env.Printf("\n")
+	}
+	return cmp.Show(ctx, changes)
+}
+
+// changes returns the changes of a commit, or none if they are not to be shown. As in
+// git, log skips merges without --first-parent. An expired commit has no changes. For an
+// expired parent, see [log.Before].
+func (p *CommitPrinter) changes(ctx context.Context, c log.Logged) (*Comparison, []compare.Change, error) {
+	merge := len(c.Parents) > 1
+	cmp := NewComparison(p.Env, p.Repo, p.form)
+	if !p.form.Wanted() && !p.filters() || c.Lines != nil || merge && !p.FirstParent && !p.Show || c.Expired != nil {
+		return cmp, nil, nil
+	}
+	views := make([]compare.View, max(len(c.Parents), 1))
+	views[0] = compare.View{Objects: p.Repo.Contents()}
+	for i, parent := range c.Parents {
+		var err error
+		if views[i], err = log.Before(ctx, p.Repo, p.Records, parent); err != nil {
+			return cmp, nil, err
+		}
+	}
+
+	switch before := views[0].Commit; {
+	case len(c.Parents) == 0 || before == c.Parents[0]:
+	case before.IsZero():
+		cmp.note = "unknown; the earlier commits have expired"
+		return cmp, nil, nil
+	default:
+		cmp.note = "since " + before.Short() + "; the commits between have expired"
+	}
+	cmp.Old, cmp.New = views[0], compare.View{Tree: c.Tree, Objects: p.Repo.Contents()}
+	if p.form.Reverse {
+		cmp.Old, cmp.New = cmp.New, cmp.Old
+	}
+	var changes []compare.Change
+	var err error
+	if c.Path != "" {
+		if changes, err = cmp.Followed(ctx, c.Path); err == nil {
+			changes, err = cmp.Sift(ctx, changes)
+		}
+	} else {
+		changes, err = cmp.filtered(ctx, p.Paths)
+	}
+	if err != nil || !merge || p.FirstParent || !p.form.Patch {
+		return cmp, changes, err
+	}
+	changes, err = p.own(ctx, cmp, changes, views[1:])
+	return cmp, changes, err
+}
+
+// own returns the changes of a merge itself: files that also differ from its other parents.
+func (p *CommitPrinter) own(ctx context.Context, cmp *Comparison, changes []compare.Change, others []compare.View) ([]compare.Change, error) {
+	for _, view := range others {
+		to := *cmp
+		if p.form.Reverse {
+			to.New = view
+		} else {
+			to.Old = view
+		}
+		differ, err := to.Selected(ctx, p.Paths)
+		if err != nil {
+			return nil, err
+		}
+		changes = slices.DeleteFunc(changes, func(c compare.Change) bool {
+			return !slices.ContainsFunc(differ, func(d compare.Change) bool { return d.Path == c.Path })
+		})
+	}
+	return changes, nil
+}

@@ -1,0 +1,100 @@
+package show
+
+import (
+	"time"
+
+	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote/transfer"
+)
+
+// RefMove is a change of a ref, as push, fetch, clone and remote log print it.
+type RefMove struct {
+	Name   string     `json:"name"`            // full, on the remote
+	Local  string     `json:"local,omitempty"` // full, here: a remote-tracking branch or a tag
+	Old    *object.ID `json:"old"`             // null: it was not there
+	New    *object.ID `json:"new"`             // null: it was deleted
+	Status string     `json:"status,omitempty"`
+}
+
+func NewRefMove(name, local string, old, new object.ID, status string) RefMove {
+	return RefMove{name, local, cli.OrNull(old), cli.OrNull(new), status}
+}
+
+// TransferJSON is what push, fetch and clone print with --json.
+type TransferJSON struct {
+	Refs     []RefMove `json:"refs"`
+	Objects  int64     `json:"objects"`
+	Records  int       `json:"records"`
+	Sent     *int64    `json:"bytes_sent,omitempty"`
+	Received *int64    `json:"bytes_received,omitempty"`
+
+	News []receivedJSON `json:"news,omitempty"` // records of others
+	Lost []lostJSON     `json:"lost,omitempty"`
+
+	Locks *locksJSON `json:"locks,omitempty"`
+}
+
+// locksJSON counts the locked files of a remote.
+type locksJSON struct {
+	Files   int       `json:"files"`
+	Renewed int       `json:"renewed"`
+	Until   time.Time `json:"until"` // when the first lock ends
+}
+
+// NewLocksJSON returns nil if there are no locks.
+func NewLocksJSON(l transfer.LockResult) *locksJSON {
+	if l.Files == 0 {
+		return nil
+	}
+	return &locksJSON{l.Files, l.Renewed, l.Until.UTC()}
+}
+
+// TellLocks prints the number of locks that a push renewed.
+func TellLocks(env *cli.Env, l transfer.LockResult) {
+	if l.Renewed > 0 {
+		env.Tell("renewed the locks of %s; all %s are locked until %s or longer\n",
+			cli.Plural(uint64(l.Renewed), "file", "files"), cli.FormatCount(uint64(l.Files)), l.Until.Local().Format("2006-01-02 15:04"))
+	}
+}
+
+// Tell prints a line about a ref that moved, or could not move.
+func (m RefMove) Tell(env *cli.Env, from, to string) {
+	mark, what := ' ', ""
+	switch m.Status {
+	case transfer.StatusNew:
+		mark, what = '*', "[new "+cli.RefKind(to)+"]"
+	case "fetched":
+		mark, what = '*', cli.RefKind(from)
+	case transfer.StatusDeleted:
+		mark, what = '-', "[deleted]"
+	case transfer.StatusForced:
+		mark, what = '+', m.Old.Short()+"..."+m.New.Short()
+	case transfer.StatusUpToDate:
+		mark, what = '=', "[up to date]"
+	case transfer.StatusFastForward, "moved":
+		what = m.Old.Short() + ".." + m.New.Short()
+	default:
+		mark, what = '!', "["+m.Status+"]"
+	}
+	arrow := cli.Printable(cli.ShortRef(from)) + " -> " + cli.Printable(cli.ShortRef(to))
+	if m.Status == transfer.StatusDeleted {
+		arrow = cli.Printable(cli.ShortRef(to))
+	}
+	env.Tell(" %c %-20s %s%s\n", mark, what, arrow, map[bool]string{true: " (forced)"}[m.Status == transfer.StatusForced])
+}
+
+// TellTransferred prints how much was sent or received.
+func TellTransferred(env *cli.Env, verb string, objects, bytes int64, records int) {
+	if records > 0 {
+		env.Tell("%s %s about expired or held commits\n", verb, cli.Plural(uint64(records), "record", "records"))
+	}
+	if objects > 0 {
+		env.Tell("%s %s, %s\n", verb, cli.Plural(uint64(objects), "object", "objects"), cli.FormatSize(uint64(bytes)))
+	}
+}
+
+// TellUpstream prints the new upstream of a branch.
+func TellUpstream(env *cli.Env, branch, upstream string) {
+	env.Tell("branch %s now follows %s\n", cli.QuoteArg(branch), cli.QuoteArg(upstream))
+}

@@ -58,16 +58,16 @@ func TestOptimise(t *testing.T) {
 	planned := dry.Stats()
 	dry.Close()
 	st := w.optimise(gc.PlanOptions{})
-	if st.Optimised != 20 || st.Optimised != planned.Optimised || st.OptimisedBytes != planned.OptimisedBytes || st.Patches < 15 || st.After > st.Before/3 {
+	if st.Repacked != 20 || st.Repacked != planned.Repacked || st.RepackedBytes != planned.RepackedBytes || st.Patches < 15 || st.After > st.Before/3 {
 		t.Errorf("first collection: %+v, planned %+v", st, planned)
 	}
 	again := w.optimise(gc.PlanOptions{})
-	if again.Optimised != 0 || again.Written != 0 || again.After != st.After {
+	if again.Repacked != 0 || again.Written != 0 || again.After != st.After {
 		t.Errorf("second collection: %+v, want no change", again)
 	}
 	w.versions(5)
 	more := w.optimise(gc.PlanOptions{})
-	if more.Optimised != 6 || more.Patches < 20 || more.After > st.After+5*2500 {
+	if more.Repacked != 6 || more.Patches < 20 || more.After > st.After+5*2500 {
 		t.Errorf("with five more versions: %+v, before them %d bytes", more, st.After)
 	}
 	w.now = w.now.Add(time.Hour)
@@ -126,14 +126,14 @@ func TestOptimiseIdle(t *testing.T) {
 	for name, o := range map[string]gc.PlanOptions{
 		"young": {Idle: true, PruneOlder: time.Hour}, "too little": {MinOptimise: 1 << 20},
 	} {
-		if st := w.optimise(o); st.Optimised != 0 {
+		if st := w.optimise(o); st.Repacked != 0 {
 			t.Errorf("%s: %+v, want nothing repacked", name, st)
 		}
 	}
 
 	w.now = w.now.Add(2 * time.Hour)
 	w.versions(1)
-	if st := w.optimise(gc.PlanOptions{Idle: true, PruneOlder: time.Hour, MinOptimise: 1000}); st.Optimised != 6 {
+	if st := w.optimise(gc.PlanOptions{Idle: true, PruneOlder: time.Hour, MinOptimise: 1000}); st.Repacked != 6 {
 		t.Errorf("Idle: %+v, want the six old volumes repacked", st)
 	}
 
@@ -152,7 +152,7 @@ func TestOptimiseIdle(t *testing.T) {
 	}
 
 	film.roots["film"] = film.finish(session, tree)
-	if st := film.optimise(gc.PlanOptions{}); st.Optimised != 0 {
+	if st := film.optimise(gc.PlanOptions{}); st.Repacked != 0 {
 		t.Errorf("media: %+v, want nothing repacked", st)
 	}
 }
@@ -234,7 +234,7 @@ func TestOptimisedCopies(t *testing.T) {
 	}
 	again[young] = true
 	w.storeAgain(again)
-	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour}); st.Optimised != 2 {
+	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour}); st.Repacked != 2 {
 		t.Errorf("%+v, want both volumes repacked", st)
 	}
 	if !w.kept()[young] {
@@ -270,7 +270,7 @@ func TestYoungCopy(t *testing.T) {
 	w.now = w.now.Add(2 * time.Hour)
 	w.versions(1)
 	w.storeAgain(map[object.Key]bool{young: true, w.roots["versions"]: true})
-	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Optimised != 2 || st.Rewritten != 0 {
+	if st := w.optimise(gc.PlanOptions{PruneOlder: time.Hour, MaxWaste: 1}); st.Repacked != 2 || st.Rewritten != 0 {
 		t.Errorf("%+v, want two volumes repacked and none rewritten", st)
 	}
 	w.collect(gc.PlanOptions{PruneOlder: time.Hour})
@@ -299,7 +299,7 @@ func TestCopyAppears(t *testing.T) {
 	w.check(err)
 	w.check(p.Apply(t.Context()))
 	p.Close()
-	if st := p.Stats(); st.Rewritten != 1 || st.Optimised != 1 {
+	if st := p.Stats(); st.Rewritten != 1 || st.Repacked != 1 {
 		t.Errorf("%+v, want one volume rewritten and one repacked", st)
 	}
 	if _, err := w.store.Get(t.Context(), chunk); err != nil {

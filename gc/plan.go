@@ -67,13 +67,13 @@ type Stats struct {
 	Removed   int64 `json:"objects_removed"` // removed objects
 	Volumes   int   `json:"-"`               // volumes before
 	Salvaged  int   `json:"salvaged"`        // volumes of dead processes that are sealed
-	Rewritten int   `json:"merged"`          // volumes replaced by their live objects
+	Rewritten int   `json:"rewritten"`       // volumes replaced by their live objects
 	Written   int   `json:"written"`         // new volumes; only after Apply
 	Deleted   int   `json:"deleted"`         // volumes without live objects
 
-	Optimised      int   `json:"optimised"`       // volumes replaced by optimised ones
-	OptimisedBytes int64 `json:"bytes_optimised"` // bytes of the files of the volumes replaced by optimised ones
-	Patches        int64 `json:"patches"`         // objects stored as patches there; only after Apply
+	Repacked      int   `json:"repacked"`       // volumes stored as small as possible
+	RepackedBytes int64 `json:"bytes_repacked"` // bytes of the files of these volumes
+	Patches       int64 `json:"patches"`        // objects stored as patches there; only after Apply
 
 	// Bytes of all files of volumes, including trash and interrupted writes.
 	// Before Apply, After does not include the gain of optimising.
@@ -176,7 +176,7 @@ func (p *Plan) choose(ctx context.Context) error {
 		after += u.Bytes
 		if optimise[i] {
 			optimised = append(optimised, i)
-			st.OptimisedBytes += u.Bytes
+			st.RepackedBytes += u.Bytes
 			after -= u.waste()
 		}
 		switch {
@@ -201,7 +201,7 @@ func (p *Plan) choose(ctx context.Context) error {
 		st.Removed += int64(u.Objects - u.marked)
 	}
 
-	st.After, st.Rewritten, st.Deleted, st.Optimised = after, n, len(none), len(optimised)
+	st.After, st.Rewritten, st.Deleted, st.Repacked = after, n, len(none), len(optimised)
 	// Remove the purged nodes last: if the collection stops early, they still
 	// lead to the other purged objects.
 	some, someLast := split(some[:n], purged.lists)
@@ -335,7 +335,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 	}
 
 	p.stats.Removed, p.stats.Rewritten, p.stats.Deleted = 0, 0, 0
-	p.stats.Optimised, p.stats.OptimisedBytes = 0, 0
+	p.stats.Repacked, p.stats.RepackedBytes = 0, 0
 	for _, g := range p.toRemove {
 		if len(g.volumes) == 0 {
 			continue
@@ -446,8 +446,8 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 			}
 			switch {
 			case g.optimise:
-				p.stats.Optimised++
-				p.stats.OptimisedBytes += u.Bytes
+				p.stats.Repacked++
+				p.stats.RepackedBytes += u.Bytes
 			case u.marked > 0:
 				p.stats.Rewritten++
 			default:

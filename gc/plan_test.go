@@ -166,11 +166,11 @@ func (w *world) collect(o gc.PlanOptions) gc.Stats {
 	planned := p.Stats()
 	w.check(p.Apply(context.Background()))
 	p.Close()
-	if did := p.Stats(); did.Removed != planned.Removed || did.Live != planned.Live || did.Rewritten != planned.Rewritten || did.Deleted != planned.Deleted || did.Optimised != planned.Optimised {
+	if did := p.Stats(); did.Removed != planned.Removed || did.Live != planned.Live || did.Rewritten != planned.Rewritten || did.Deleted != planned.Deleted || did.Repacked != planned.Repacked {
 		w.Errorf("planned %+v, did %+v", planned, did)
 	} else if size, err := w.store.Size(context.Background()); err != nil || size != did.After {
 		w.Errorf("the store has %d bytes, error %v; Apply reported %+v", size, err, did)
-	} else if off := did.After - planned.After; did.Optimised == 0 && max(off, -off) > 20_000+planned.After/20 {
+	} else if off := did.After - planned.After; did.Repacked == 0 && max(off, -off) > 20_000+planned.After/20 {
 		w.Errorf("planned %d bytes after, got %d: %+v", planned.After, did.After, did)
 	}
 	return p.Stats()

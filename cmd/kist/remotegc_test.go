@@ -26,11 +26,11 @@ type collected struct {
 	Removed   int64 `json:"objects_removed"`
 	Before    int64 `json:"bytes_before"`
 	After     int64 `json:"bytes_after"`
-	Condemned int   `json:"condemned"`
+	Marked    int   `json:"marked"`
+	Rewritten int   `json:"rewritten"`
 	Repacked  int   `json:"repacked"`
-	Optimised int   `json:"optimised"`
 	Deleted   int   `json:"deleted"`
-	Delisted  int   `json:"delisted"`
+	Forgotten int   `json:"forgotten"`
 	Waiting   int   `json:"waiting"`
 }
 
@@ -51,7 +51,7 @@ func (p *place) wantNoGarbage(s *shell) {
 		s.collect(collectRemote...)
 	}
 	before := p.list()
-	if c := s.collect(collectRemote...); c.Condemned+c.Deleted+c.Delisted+c.Waiting > 0 {
+	if c := s.collect(collectRemote...); c.Marked+c.Deleted+c.Forgotten+c.Waiting > 0 {
 		p.Errorf("the fourth collection still finds garbage: %+v", c)
 	}
 	head := p.head()
@@ -81,7 +81,7 @@ func (p *place) wantOptimised(s *shell) {
 	for range 2 {
 		s.collect(repackRemote...)
 	}
-	if c := s.collect(repackRemote...); c.Optimised+c.Condemned+c.Deleted+c.Delisted+c.Waiting > 0 {
+	if c := s.collect(repackRemote...); c.Repacked+c.Marked+c.Deleted+c.Forgotten+c.Waiting > 0 {
 		p.Errorf("the fourth collection still finds garbage: %+v", c)
 	}
 }
@@ -112,7 +112,7 @@ func TestRemoteGCEverything(t *testing.T) {
 
 		full := size()
 		s.kist("push", "origin", "--delete", "branch-1", "branch-2")
-		if c := s.collect("remote", "gc", "origin"); c.Condemned == 0 || c.Waiting < c.Condemned || c.Deleted > 0 {
+		if c := s.collect("remote", "gc", "origin"); c.Marked == 0 || c.Waiting < c.Marked || c.Deleted > 0 {
 			p.Errorf("gc within the grace: %+v, want files marked and none deleted", c)
 		}
 

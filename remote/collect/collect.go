@@ -61,8 +61,8 @@ type Stats struct {
 	Packs   int   `json:"packs"` // live, before
 
 	MarkStats
-	Deleted   int `json:"deleted"`  // files
-	Forgotten int `json:"delisted"` // files
+	Deleted   int `json:"deleted"`   // files
+	Forgotten int `json:"forgotten"` // files
 
 	// Marked files that are not due yet, their bytes, and the time when the first is due.
 	Waiting      int       `json:"waiting"`
@@ -83,14 +83,14 @@ type LockStats struct {
 // MarkStats counts the files that a collection marks, and the packs that replace
 // them.
 type MarkStats struct {
-	Marked        int   `json:"condemned"`
-	MarkedBytes   int64 `json:"bytes_condemned"`
-	Rewritten     int   `json:"repacked"`        // marked packs whose live objects were copied unchanged
-	Repacked      int   `json:"optimised"`       // marked packs whose live objects were stored as small as possible
-	RepackedBytes int64 `json:"bytes_optimised"` // of these packs
-	Patches       int64 `json:"patches"`         // objects stored as patches; of an applied plan
-	Written       int   `json:"written"`         // new packs; of an applied plan
-	Indexes       int   `json:"indexes"`         // marked index files
+	Marked        int   `json:"marked"`
+	MarkedBytes   int64 `json:"bytes_marked"`
+	Rewritten     int   `json:"rewritten"`      // marked packs whose live objects were copied unchanged
+	Repacked      int   `json:"repacked"`       // marked packs whose live objects were stored as small as possible
+	RepackedBytes int64 `json:"bytes_repacked"` // of these packs
+	Patches       int64 `json:"patches"`        // objects stored as patches; of an applied plan
+	Written       int   `json:"written"`        // new packs; of an applied plan
+	Indexes       int   `json:"indexes"`        // marked index files
 }
 
 // Collection is a collection of garbage on a remote: the files to mark, to delete and to

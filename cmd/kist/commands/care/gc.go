@@ -46,9 +46,9 @@ enough of it (gc.autoRepack). Set gc.auto to false to stop that, or KIST_GC_AUTO
 to 0 in the environment.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
-bytes_freed; salvaged (interrupted writes recovered); merged, written, deleted,
-optimised (volumes replaced, created, deleted, repacked); bytes_optimised;
-patches (objects stored as differences).`,
+bytes_freed; salvaged (interrupted writes recovered); rewritten (volumes that
+copies of their live objects replaced), written (new volumes), deleted,
+repacked, bytes_repacked; patches (objects stored as differences).`,
 		Example: `  kist gc -n
   kist gc
   kist gc --prune now --max-waste 0
@@ -130,10 +130,10 @@ func printGC(env *cli.Env, st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
 		env.Tell("%s %s\n", cli.Would(dryRun, "recovered", "recover"), cli.Plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
-	if st.Optimised > 0 {
-		env.Tell("%s\n", repackedText("volume", st.Optimised, st.OptimisedBytes, st.Patches, dryRun))
+	if st.Repacked > 0 {
+		env.Tell("%s\n", repackedText("volume", st.Repacked, st.RepackedBytes, st.Patches, dryRun))
 	}
-	if st.Rewritten+st.Deleted+st.Optimised == 0 && st.Before == st.After {
+	if st.Rewritten+st.Deleted+st.Repacked == 0 && st.Before == st.After {
 		if st.Salvaged == 0 {
 			env.Tell("nothing to do\n")
 		}

@@ -32,8 +32,8 @@ for deletion, and a run at least a day later (--grace) deletes them. Use --grace
 now if no other clone is fetching or pushing: it deletes at once, also
 unfinished uploads, which otherwise stay for 30 days.
 
-Packs that are partly garbage are replaced by copies of their live objects,
-until at most 5% is garbage (--max-waste). Small packs are merged.
+Packs that are partly garbage are rewritten: copies of their live objects
+replace them, until at most 5% is garbage (--max-waste). Small packs are merged.
 
 --repack compresses as much as possible: it stores similar objects, such as the
 versions of a file, as differences. It downloads the packs that it replaces.
@@ -45,12 +45,12 @@ send or fetch some data twice. remote gc needs permission to delete. It stops if
 a reachable object is missing or damaged.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
-bytes_freed; packs (before); condemned and bytes_condemned (files marked now);
-repacked, optimised, written (packs cleaned, repacked, created); indexes (marked
-index files); bytes_optimised; patches (objects stored as differences); deleted;
-delisted (deleted files forgotten); waiting, bytes_waiting and next_delete (of
-files due later); locked, bytes_locked and locked_until (of files that the store
-does not delete yet).`,
+bytes_freed; packs (before); marked and bytes_marked (files marked for deletion
+now); rewritten (packs replaced by copies of their live objects), repacked,
+bytes_repacked, written (new packs); indexes (marked index files); patches
+(objects stored as differences); deleted; forgotten (files deleted long ago);
+waiting, bytes_waiting and next_delete (of files due later); locked,
+bytes_locked and locked_until (of files that the store does not delete yet).`,
 		Example: `  kist remote gc -n origin
   kist remote gc origin
   kist remote gc --grace now origin

@@ -72,7 +72,7 @@ gc_bytes_freed (null while another process collects garbage, or if records are
 damaged). Volumes have name, created, objects, objects_needed, bytes_on_disk,
 bytes_stored, bytes_needed, bytes_wasted. Packs have name, objects,
 objects_needed, bytes, bytes_needed, bytes_wasted. After the packs, kind total
-has packs, indexes and condemned (marked for deletion), and their bytes.`,
+has packs, indexes and marked (files marked for deletion), and their bytes.`,
 		Example: `  kist stats                          which branch takes the space?
   kist stats old-idea                 what would be free without this branch?
   kist stats --commits --sort unique  which commit does?

@@ -21,16 +21,16 @@ type packJSON struct {
 
 // remoteStatsJSON has the totals of a remote.
 type remoteStatsJSON struct {
-	Kind           string `json:"kind"`
-	Packs          int    `json:"packs"`
-	Bytes          int64  `json:"bytes"`
-	Needed         int64  `json:"bytes_needed"`
-	Objects        int    `json:"objects_needed"`
-	Wasted         int64  `json:"bytes_wasted"`
-	Indexes        int    `json:"indexes"`
-	IndexBytes     int64  `json:"bytes_indexes"`
-	Condemned      int    `json:"condemned"`
-	CondemnedBytes int64  `json:"bytes_condemned"`
+	Kind        string `json:"kind"`
+	Packs       int    `json:"packs"`
+	Bytes       int64  `json:"bytes"`
+	Needed      int64  `json:"bytes_needed"`
+	Objects     int    `json:"objects_needed"`
+	Wasted      int64  `json:"bytes_wasted"`
+	Indexes     int    `json:"indexes"`
+	IndexBytes  int64  `json:"bytes_indexes"`
+	Marked      int    `json:"marked"`
+	MarkedBytes int64  `json:"bytes_marked"`
 }
 
 // statsRemote prints the needed share of each pack of a remote.
@@ -50,7 +50,7 @@ func statsRemote(ctx context.Context, env *cli.Env, r *kist.Repository, o *stats
 
 	total := remoteStatsJSON{
 		Kind: "total", Packs: len(u.Packs), Indexes: u.Indexes, IndexBytes: u.IndexBytes,
-		Condemned: u.Marked, CondemnedBytes: u.MarkedBytes,
+		Marked: u.Marked, MarkedBytes: u.MarkedBytes,
 	}
 	for i := range u.Packs {
 		x := &u.Packs[i]
@@ -83,5 +83,5 @@ func (o *statsOptions) printPacks(env *cli.Env, u *collect.Usage, total remoteSt
 	env.Printf("packs      %s in %s; %s in %s needed, %s wasted\n", o.size(total.Bytes), cli.Plural(uint64(total.Packs), "pack", "packs"),
 		o.size(total.Needed), cli.Plural(uint64(total.Objects), "object", "objects"), o.size(total.Wasted))
 	env.Printf("indexes    %s in %s\n", o.size(total.IndexBytes), cli.Plural(uint64(total.Indexes), "file", "files"))
-	env.Printf("marked     %s in %s, for deletion\n", o.size(total.CondemnedBytes), cli.Plural(uint64(total.Condemned), "file", "files"))
+	env.Printf("marked     %s in %s, for deletion\n", o.size(total.MarkedBytes), cli.Plural(uint64(total.Marked), "file", "files"))
 }

@@ -10,5 +10,5 @@ import (
 
 // renameNew returns an error: this system has no such call.
 func renameNew(_ *os.File, _ string, to *os.File, newName string) error {
-	return call("rename", to, newName, func(int) error { return unix.ENOSYS })
+	return callRetrying("rename", to, newName, func(int) error { return unix.ENOSYS })
 }

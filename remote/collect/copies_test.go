@@ -167,8 +167,8 @@ func TestMarkerFollows(t *testing.T) {
 	}
 }
 
-// TestBuiltIndexFits checks that an index file does not fit if one of its packs goes. It may
-// omit copies in packs that stay.
+// TestBuiltIndexFits checks that an index file does not fit if one of its packs is to be marked.
+// It may omit copies in packs that stay live.
 func TestBuiltIndexFits(t *testing.T) {
 	t.Parallel()
 	b := transfertest.NewRemote(t)

@@ -21,7 +21,7 @@ import (
 //
 // An object is stored at once, by [Tx.PutCommit] and the methods of the session. The other
 // methods only note a change, and Publish carries out all of them. The caller closes the
-// transaction. Storing objects is safe for concurrent use, and noting changes is not.
+// transaction. The methods of the session are safe for concurrent use, and the others are not.
 type Tx struct {
 	*volume.Session
 	r    *Repository
@@ -170,7 +170,7 @@ func (tx *Tx) SetSpecial(name string, id object.ID) {
 	tx.Run(func(ctx context.Context) error { return tx.r.Refs().SetSpecial(ctx, name, id) })
 }
 
-// EditIndex notes the change of the index, once for each Publish. It comes before all names,
+// EditIndex notes the change of the index, one for each Publish. It comes before all names,
 // so that a kill never leaves a new HEAD with an old index. The caller read from earlier, and
 // must not use it afterwards. If from is nil or stale, edit gets the index as it is then.
 func (tx *Tx) EditIndex(from *index.Index, edit func(idx *index.Index) error) {

@@ -379,8 +379,11 @@ func (w *work) vacuum(s *state, remove, broken bool) ([]string, error) {
 // was out of date before stays so until its source moves. Ctx ends the updates.
 func Follow(ctx context.Context, r *kist.Repository) {
 	f := &follower{repo: r, sources: map[string]source{}}
-	f.purges, _ = purgesOf(r)
-	for _, v := range All(r) {
+	list := All(r)
+	if len(list) > 0 {
+		f.purges, _ = purgesOf(r)
+	}
+	for _, v := range list {
 		f.sources[v.Name], _ = sourceOf(ctx, r, v)
 	}
 	r.Objects().Published = func(context.Context) { f.update(ctx) }
@@ -399,8 +402,8 @@ type follower struct {
 func (f *follower) update(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	views := All(f.repo)
-	if len(views) == 0 || ctx.Err() != nil {
+	list := All(f.repo)
+	if len(list) == 0 || ctx.Err() != nil {
 		return
 	}
 
@@ -411,7 +414,7 @@ func (f *follower) update(ctx context.Context) {
 			warn(fmt.Sprintf("the files of views may still have purged content: %v", err))
 		}
 	}
-	for _, v := range views {
+	for _, v := range list {
 		was, known := f.sources[v.Name]
 		now, err := sourceOf(ctx, f.repo, v)
 		if known && now == was || !known && IsCurrent(ctx, f.repo, v) {

@@ -253,7 +253,7 @@ var tooLarge = map[string]struct {
 	reason string
 }{
 	"object.ContentReader contexts":                         {1, "io.Reader and io.Seeker have no context"},
-	"object/frame.worker.append results changed in a defer": {2, "a panic of the encoder becomes a result"},
+	"object/frame.worker.appendCompressed results changed in a defer": {2, "a panic of the encoder becomes a result"},
 	"remote/limit.meteredBody contexts":                     {1, "io.ReaderAt has no context"},
 	"remote/limit.noDeadline contexts":                      {1, "it is a context"},
 	"remote/rootlog.State fields":                           {25, "the content of a root, and of the files that it names"},

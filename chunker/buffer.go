@@ -21,7 +21,7 @@ func (b *Buffer) Release() {
 		panic("chunker: Buffer released twice")
 	}
 	b.data = nil
-	b.pool.release(b.block)
+	b.pool.dropUser(b.block)
 }
 
 // SplitBuffers is [Chunker.Split] for chunks that stay in use after emit returns. Each Buffer
@@ -32,19 +32,19 @@ func (b *Buffer) Release() {
 // a goroutine must not wait for a SplitBuffers before it releases its Buffers. Split has no
 // such limit.
 func (c *Chunker) SplitBuffers(r io.Reader, emit func(*Buffer) error) error {
-	b := c.pool.get()
-	defer func() { c.pool.release(b) }()
+	b := c.pool.waitForBlock()
+	defer func() { c.pool.dropUser(b) }()
 	s := splitter{c: c, r: r, buf: b.data}
 	full := func() {
-		next := c.pool.another(b)
+		next := c.pool.blockAfter(b)
 		s.moveTo(next.data)
 		if next != b {
-			c.pool.release(b)
+			c.pool.dropUser(b)
 			b = next
 		}
 	}
-	return s.split(full, func(chunk []byte) error {
-		c.pool.share(b)
+	return s.splitAll(full, func(chunk []byte) error {
+		c.pool.addUser(b)
 		return emit(&Buffer{chunk, b, c.pool})
 	})
 }
@@ -71,37 +71,37 @@ func newPool(size, blocks int) *pool {
 	return p
 }
 
-// get waits for a block and returns it with one user.
-func (p *pool) get() *block {
+// waitForBlock waits for a block and returns it with one user.
+func (p *pool) waitForBlock() *block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
-		if b := p.take(); b != nil {
+		if b := p.takeFree(); b != nil {
 			return b
 		}
 		p.freed.Wait()
 	}
 }
 
-// another returns the block to fill after b: b itself if no Buffer uses it, or a free block.
+// blockAfter returns the block to fill after b: b itself if no Buffer uses it, or a free block.
 // It waits until there is one. It needs no block of another splitter, so splitters never wait
 // for each other.
-func (p *pool) another(b *block) *block {
+func (p *pool) blockAfter(b *block) *block {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		if b.users == 1 {
 			return b
 		}
-		if next := p.take(); next != nil {
+		if next := p.takeFree(); next != nil {
 			return next
 		}
 		p.freed.Wait()
 	}
 }
 
-// take returns a free block, or a new one, or nil if all blocks are in use.
-func (p *pool) take() *block {
+// takeFree returns a free block, or a new one, or nil if all blocks are in use.
+func (p *pool) takeFree() *block {
 	var b *block
 	if n := len(p.free); n > 0 {
 		b, p.free = p.free[n-1], p.free[:n-1]
@@ -115,13 +115,13 @@ func (p *pool) take() *block {
 	return b
 }
 
-func (p *pool) share(b *block) {
+func (p *pool) addUser(b *block) {
 	p.mu.Lock()
 	b.users++
 	p.mu.Unlock()
 }
 
-func (p *pool) release(b *block) {
+func (p *pool) dropUser(b *block) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.users--

@@ -64,7 +64,7 @@ func (c *Chunker) Split(r io.Reader, emit func(chunk []byte) error) error {
 	b := c.plain.Get().(*block)
 	defer c.plain.Put(b)
 	s := splitter{c: c, r: r, buf: b.data}
-	return s.split(func() { s.moveTo(s.buf) }, emit)
+	return s.splitAll(func() { s.moveTo(s.buf) }, emit)
 }
 
 // splitter cuts one stream. buf[start:end] has the bytes after the last cut.
@@ -78,10 +78,10 @@ type splitter struct {
 	readErr error // the error that ended the reading, perhaps io.EOF
 }
 
-// split calls emit for each chunk, and full if buf is full. Full calls moveTo.
-func (s *splitter) split(full func(), emit func(chunk []byte) error) error {
+// splitAll calls emit for each chunk, and full if buf is full. Full calls moveTo.
+func (s *splitter) splitAll(full func(), emit func(chunk []byte) error) error {
 	for {
-		chunk, err := s.next()
+		chunk, err := s.nextChunk()
 		switch {
 		case err == io.EOF:
 			return nil
@@ -96,42 +96,42 @@ func (s *splitter) split(full func(), emit func(chunk []byte) error) error {
 	}
 }
 
-// next returns the next chunk, a part of buf. It returns nil, nil if buf is full: then the
+// nextChunk returns the next chunk, a part of buf. It returns nil, nil if buf is full: then the
 // caller calls moveTo. At the end of the input, the error is io.EOF.
-func (s *splitter) next() ([]byte, error) {
+func (s *splitter) nextChunk() ([]byte, error) {
 	p := &s.c.params
 	for {
 		if s.end-s.start >= p.Min {
 			limit := min(s.end, s.start+p.Max)
-			cut := s.c.rabin().find(s.buf, max(s.from, s.start+p.Min), limit)
+			cut := s.c.rabin().findCut(s.buf, max(s.from, s.start+p.Min), limit)
 			if cut < 0 && limit == s.start+p.Max {
 				cut = limit
 			}
 			if cut >= 0 {
-				return s.cut(cut), nil
+				return s.cutAt(cut), nil
 			}
 			s.from = limit + 1
 		}
 		switch {
 		case s.readErr == io.EOF && s.start < s.end:
-			return s.cut(s.end), nil
+			return s.cutAt(s.end), nil
 		case s.readErr != nil:
 			return nil, s.readErr
 		case s.end == len(s.buf):
 			return nil, nil
 		}
-		s.read()
+		s.readMore()
 	}
 }
 
-func (s *splitter) cut(at int) []byte {
+func (s *splitter) cutAt(at int) []byte {
 	chunk := s.buf[s.start:at:at]
 	s.start, s.from = at, 0
 	return chunk
 }
 
-// read reads readSize bytes, or up to the end of buf or of the input.
-func (s *splitter) read() {
+// readMore reads readSize bytes, or up to the end of buf or of the input.
+func (s *splitter) readMore() {
 	goal := min(s.end+readSize, len(s.buf))
 	for empty := 0; s.end < goal && s.readErr == nil; {
 		var n int

@@ -37,24 +37,24 @@ func newRabin(p Params) *rabin {
 	return r
 }
 
-// find returns the first cut in [from, to], or -1. A cut at n is between buf[:n] and buf[n:].
+// findCut returns the first cut in [from, to], or -1. A cut at n is between buf[:n] and buf[n:].
 // It looks at buf[from-window:to].
 //
 // A fingerprint depends on the one before it, and a processor spends most of its time waiting
 // for that. Fingerprints of places far apart do not depend on each other. So four are
 // computed side by side, which is three times as fast as one.
-func (r *rabin) find(buf []byte, from, to int) int {
+func (r *rabin) findCut(buf []byte, from, to int) int {
 	for ; to-from >= step; from += step {
-		if i := r.any((*[window + step]byte)(buf[from-window:])); i >= 0 {
-			return r.first(buf, from+i, from+step) // which of the lanes?
+		if i := r.findInLanes((*[window + step]byte)(buf[from-window:])); i >= 0 {
+			return r.findInOneLane(buf, from+i, from+step) // which of the lanes?
 		}
 	}
-	return r.first(buf, from, to)
+	return r.findInOneLane(buf, from, to)
 }
 
-// any looks at the places after the first window of p, in four lanes. It returns the smallest
+// findInLanes looks at the places after the first window of p, in four lanes. It returns the smallest
 // i for which a lane has a cut at its i-th place, or -1.
-func (r *rabin) any(p *[window + step]byte) int {
+func (r *rabin) findInLanes(p *[window + step]byte) int {
 	var f0, f1, f2, f3 uint64
 	for i := range window {
 		f0 = (f0<<8 | uint64(p[i])) ^ r.mod[uint8(f0>>shift)]
@@ -75,8 +75,8 @@ func (r *rabin) any(p *[window + step]byte) int {
 	return -1
 }
 
-// first is find with one lane.
-func (r *rabin) first(buf []byte, from, to int) int {
+// findInOneLane is findCut with one lane.
+func (r *rabin) findInOneLane(buf []byte, from, to int) int {
 	if from > to {
 		return -1
 	}

@@ -52,7 +52,7 @@ func New(r object.Reader, max int64) *Cache {
 	return &Cache{Reader: r, max: max, kept: map[object.Key]*list.Element{}, reads: map[object.Key]*read{}}
 }
 
-// Stats has counts of a [Cache].
+// Stats counts the uses of a [Cache].
 type Stats struct {
 	Hits  int64 // objects that the cache had
 	Reads int64 // objects that were read for a caller, not by Ahead
@@ -87,7 +87,7 @@ func (c *Cache) Lend(ctx context.Context, key object.Key, use func(data []byte) 
 // them. The errors are those of Get.
 func (c *Cache) Shared(ctx context.Context, key object.Key) ([]byte, error) {
 	for {
-		data, r := c.find(ctx, key)
+		data, r := c.findOrRead(ctx, key)
 		if r == nil {
 			return data, nil
 		}
@@ -110,7 +110,7 @@ func (c *Cache) Ahead(ctx context.Context, key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.kept[key] == nil && c.reads[key] == nil {
-		c.begin(ctx, key)
+		c.beginRead(ctx, key)
 	}
 }
 
@@ -122,8 +122,8 @@ func (c *Cache) PassOver(path string, key object.Key, err error) bool {
 	return object.PassOver(c.Reader, path, key, err)
 }
 
-// find returns an object that the cache has, or else the read to wait for.
-func (c *Cache) find(ctx context.Context, key object.Key) ([]byte, *read) {
+// findOrRead returns an object that the cache has, or else the read to wait for.
+func (c *Cache) findOrRead(ctx context.Context, key object.Key) ([]byte, *read) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if e := c.kept[key]; e != nil {
@@ -134,22 +134,22 @@ func (c *Cache) find(ctx context.Context, key object.Key) ([]byte, *read) {
 	r := c.reads[key]
 	if r == nil {
 		c.stats.Reads++
-		return nil, c.begin(ctx, key)
+		return nil, c.beginRead(ctx, key)
 	}
 	r.waiting++
 	return nil, r
 }
 
-// begin starts a read for one caller, which holds c.mu. The end of ctx does not stop the
+// beginRead starts a read for one caller, which holds c.mu. The end of ctx does not stop the
 // read, since others may wait for it.
-func (c *Cache) begin(ctx context.Context, key object.Key) *read {
+func (c *Cache) beginRead(ctx context.Context, key object.Key) *read {
 	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r := &read{done: make(chan struct{}), waiting: 1, stop: stop}
 	c.reads[key] = r
 	go func() {
 		defer stop()
 		r.data, r.err = c.Reader.Get(ctx, key)
-		c.end(key, r)
+		c.endRead(key, r)
 		close(r.done)
 	}()
 	return r
@@ -168,8 +168,8 @@ func (c *Cache) giveUp(key object.Key, r *read) {
 	}
 }
 
-// end keeps the object of a read, and drops others if there is no room.
-func (c *Cache) end(key object.Key, r *read) {
+// endRead keeps the object of a read, and drops others if there is no room.
+func (c *Cache) endRead(key object.Key, r *read) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reads[key] == r {

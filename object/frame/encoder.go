@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// minCompress is the length below which data stays raw, because compression
+// minCompress is the length below which data is kept raw, because compression
 // would gain only a few bytes.
 const minCompress = 64
 
@@ -87,7 +87,7 @@ func newEncoder(newZstd func() allEncoder) *Encoder {
 func (e *Encoder) Append(dst, src []byte) []byte {
 	if len(src) >= minCompress && len(src) <= MaxSize {
 		w := e.workers.get()
-		out, state := w.append(dst, src)
+		out, state := w.appendCompressed(dst, src)
 		if state != broken {
 			e.workers.put(w)
 		}
@@ -128,7 +128,7 @@ func declareSize(frame []byte, size int) {
 	}
 }
 
-// worker has the encoder and the buffers of one call.
+// worker is the encoder of one call, with its buffers.
 type worker struct {
 	zstd   allEncoder
 	sample []byte // the probe's input
@@ -139,14 +139,14 @@ type worker struct {
 	script  []byte // of a patch
 }
 
-// append appends the compressed value for src to dst, if that saves enough.
-func (w *worker) append(dst, src []byte) (out []byte, s state) {
+// appendCompressed appends the compressed value for src to dst, if that saves enough.
+func (w *worker) appendCompressed(dst, src []byte) (out []byte, s state) {
 	defer func() {
 		if recover() != nil {
 			out, s = dst, broken
 		}
 	}()
-	if !w.probe(src) {
+	if !w.isWorthIt(src) {
 		return dst, notWorth
 	}
 

@@ -70,7 +70,7 @@ func TestProbe(t *testing.T) {
 		{"random with a run of zeros", mostly, true},
 	}
 	for _, test := range tests {
-		if got := w.probe(test.data); got != test.want {
+		if got := w.isWorthIt(test.data); got != test.want {
 			t.Errorf("probe of %s = %t, want %t", test.name, got, test.want)
 		}
 	}

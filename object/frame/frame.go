@@ -139,9 +139,9 @@ const (
 	probeWindow = 2 << 10
 )
 
-// probe reports whether src may be worth compressing. Samples of media, archives and
-// encrypted data shrink by 0 to 1 %, so such data stays raw.
-func (w *worker) probe(src []byte) bool {
+// isWorthIt reports whether src may be worth compressing. Samples of media, archives and
+// encrypted data shrink by 0 to 1 %, so such data is kept raw.
+func (w *worker) isWorthIt(src []byte) bool {
 	if len(src) < probeFrom {
 		return true
 	}

@@ -155,7 +155,7 @@ func (e *Encoder) AppendPatch(dst, src []byte, id object.ID, base []byte) (out [
 
 // appendPatch appends a patch, if that saves enough.
 func (w *worker) appendPatch(dst, src []byte, id object.ID, base []byte) (out []byte, s state) {
-	w.script = w.matcher.append(w.script[:0], src, base)
+	w.script = w.matcher.appendScript(w.script[:0], src, base)
 	if len(w.script) > len(src) {
 		return dst, notWorth
 	}
@@ -166,7 +166,7 @@ func (w *worker) appendPatch(dst, src []byte, id object.ID, base []byte) (out []
 	m := len(out)
 	s = notWorth
 	if len(w.script) >= minCompress {
-		if out, s = w.append(out, w.script); s == broken {
+		if out, s = w.appendCompressed(out, w.script); s == broken {
 			return dst, broken
 		}
 	}
@@ -235,7 +235,7 @@ func (c *BaseCache[P]) Put(place P, b BaseObject) {
 	c.places[place] = c.recent.PushFront(&cachedBase[P]{place, b})
 	c.bytes += cap(b.Data)
 	for c.bytes > c.maxBytes {
-		c.remove(c.recent.Back())
+		c.removeBase(c.recent.Back())
 	}
 }
 
@@ -245,13 +245,13 @@ func (c *BaseCache[P]) Forget(drop func(place P) bool) {
 	defer c.mu.Unlock()
 	for place, e := range c.places {
 		if drop(place) {
-			c.remove(e)
+			c.removeBase(e)
 		}
 	}
 }
 
-// remove removes one base. The caller holds c.mu.
-func (c *BaseCache[P]) remove(e *list.Element) {
+// removeBase removes one base. The caller holds c.mu.
+func (c *BaseCache[P]) removeBase(e *list.Element) {
 	b := c.recent.Remove(e).(*cachedBase[P])
 	delete(c.places, b.place)
 	c.bytes -= cap(b.base.Data)

@@ -30,7 +30,7 @@ var (
 func applyScript(dst, script, base []byte) ([]byte, error) {
 	r := scriptReader{rest: script, base: base}
 	for insert := true; ; insert = !insert {
-		part, err := r.next(insert)
+		part, err := r.nextPart(insert)
 		switch {
 		case err != nil:
 			return nil, err
@@ -54,9 +54,9 @@ type scriptReader struct {
 	at   int64 // in base, after the last copied part
 }
 
-// next returns the next bytes to insert or to copy.
-func (r *scriptReader) next(insert bool) ([]byte, error) {
-	n, err := r.number()
+// nextPart returns the next bytes to insert or to copy.
+func (r *scriptReader) nextPart(insert bool) ([]byte, error) {
+	n, err := r.readNumber()
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +68,7 @@ func (r *scriptReader) next(insert bool) ([]byte, error) {
 		r.rest = r.rest[n:]
 		return part, nil
 	}
-	skip, err := r.number()
+	skip, err := r.readNumber()
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func (r *scriptReader) next(insert bool) ([]byte, error) {
 	return r.base[from:r.at], nil
 }
 
-// number reads a number of up to 35 bits.
-func (r *scriptReader) number() (int64, error) {
+// readNumber reads a number of up to 35 bits.
+func (r *scriptReader) readNumber() (int64, error) {
 	n, size := binary.Uvarint(r.rest)
 	if size <= 0 || size > 5 || size > 1 && n>>(7*(size-1)) == 0 {
 		return 0, errScriptNumber
@@ -105,28 +105,28 @@ type matcher struct {
 	bits   int     // of a hash
 }
 
-func (m *matcher) hash(b []byte) uint64 {
+func (m *matcher) hashOf(b []byte) uint64 {
 	return binary.LittleEndian.Uint64(b) * 0x9e3779b185ebca87 >> (64 - m.bits)
 }
 
-// index fills the hash table with the places in base.
-func (m *matcher) index(base []byte) {
+// indexBase fills the hash table with the places in base.
+func (m *matcher) indexBase(base []byte) {
 	m.bits = max(8, bits.Len(uint(len(base)/baseStep))+1)
 	m.places = slices.Grow(m.places[:0], 1<<m.bits)[:1<<m.bits]
 	clear(m.places)
-	// The loop goes backwards, so that the first of equal places stays.
+	// The loop runs backwards, so that the first of equal places remains.
 	for i := (len(base) - hashLen) &^ (baseStep - 1); i >= 0; i -= baseStep {
-		m.places[m.hash(base[i:])] = int32(i) + 1
+		m.places[m.hashOf(base[i:])] = int32(i) + 1
 	}
 }
 
-// append appends the script that makes src from base to dst.
-func (m *matcher) append(dst, src, base []byte) []byte {
-	m.index(base)
+// appendScript appends the script that makes src from base to dst.
+func (m *matcher) appendScript(dst, src, base []byte) []byte {
+	m.indexBase(base)
 	done := 0 // of src
 	at := 0   // in base, after the last copied part
 	for i := 0; i+hashLen <= len(src); {
-		c := m.find(src, base, done, i, at)
+		c := m.longestPart(src, base, done, i, at)
 		if c.n < minCopy {
 			i++
 			continue
@@ -148,12 +148,12 @@ func (m *matcher) append(dst, src, base []byte) []byte {
 // part is a part of the source that is also in the base.
 type part struct{ to, from, n int }
 
-// find returns the longest common part around offset i of the source that begins after done.
-// At is the end of the last copied part in the base. Find tries three places: at, the place as
+// longestPart returns the longest common part around offset i of the source that begins after done.
+// At is the end of the last copied part in the base. It tries three places: at, the place as
 // far after at as i is after done, and the place that the hash table has.
-func (m *matcher) find(src, base []byte, done, i, at int) (best part) {
+func (m *matcher) longestPart(src, base []byte, done, i, at int) (best part) {
 	want := binary.LittleEndian.Uint64(src[i:])
-	for _, from := range [3]int{at + i - done, at, int(m.places[m.hash(src[i:])]) - 1} {
+	for _, from := range [3]int{at + i - done, at, int(m.places[m.hashOf(src[i:])]) - 1} {
 		if from < 0 || from+hashLen > len(base) || binary.LittleEndian.Uint64(base[from:]) != want {
 			continue
 		}
@@ -196,8 +196,8 @@ type Near struct {
 	Raw      int // bytes of the base, at most MaxPatch
 }
 
-// check returns an error if n cannot be the place of a base.
-func (n Near) check() error {
+// checkPlace returns an error if n cannot be the place of a base.
+func (n Near) checkPlace() error {
 	switch {
 	case n.Raw > MaxPatch:
 		return &Error{ReasonLength, fmt.Errorf("base of %d bytes", n.Raw)}
@@ -239,7 +239,7 @@ func nearBase(value []byte) (near Near, end int, err error) {
 		end += n
 	}
 	near = Near{numbers[0], numbers[1], numbers[2]}
-	return near, end, near.check()
+	return near, end, near.checkPlace()
 }
 
 // AppendNear appends the patch in value to dst, as a near patch whose base is at n. Value
@@ -253,7 +253,7 @@ func AppendNear(dst, value []byte, n Near) ([]byte, error) {
 	if _, _, err := patchSize(value); err != nil {
 		return dst, err
 	}
-	if err := n.check(); err != nil {
+	if err := n.checkPlace(); err != nil {
 		return dst, err
 	}
 	dst = append(dst, codecNear)

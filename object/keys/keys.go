@@ -130,15 +130,15 @@ func (s Set) All() iter.Seq[int] {
 // filter ignores the kind of an object.
 type filter []byte
 
-// slot returns the block of an ID, and a number with five bits for each word of it.
-func (f filter) slot(id *object.ID) (block []byte, picks uint64) {
+// blockOf returns the block of an ID, and a number with five bits for each word of it.
+func (f filter) blockOf(id *object.ID) (block []byte, picks uint64) {
 	n := uint64(len(f) / filterSize)
 	i, _ := bits.Mul64(binary.BigEndian.Uint64(id[8:16]), n)
 	return f[i*filterSize : (i+1)*filterSize], binary.BigEndian.Uint64(id[16:24])
 }
 
-func (f filter) add(id *object.ID) {
-	block, picks := f.slot(id)
+func (f filter) addID(id *object.ID) {
+	block, picks := f.blockOf(id)
 	for w := 0; w < filterSize; w += 4 {
 		word := binary.BigEndian.Uint32(block[w:]) | 1<<(picks&31)
 		binary.BigEndian.PutUint32(block[w:], word)
@@ -151,7 +151,7 @@ func (f filter) mayHave(id *object.ID) bool {
 	if len(f) == 0 {
 		return false
 	}
-	block, picks := f.slot(id)
+	block, picks := f.blockOf(id)
 	for w := 0; w < filterSize; w += 4 {
 		if binary.BigEndian.Uint32(block[w:])>>(picks&31)&1 == 0 {
 			return false

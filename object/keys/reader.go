@@ -170,8 +170,8 @@ func (x *Reader) kindOf(i int) object.Kind {
 	return object.Kind(k)
 }
 
-// record decodes record i from its bytes.
-func (x *Reader) record(i int, b []byte) Record {
+// decodeRecord decodes record i from its bytes.
+func (x *Reader) decodeRecord(i int, b []byte) Record {
 	r := Record{
 		File:   binary.BigEndian.Uint32(b[32:]),
 		Offset: binary.BigEndian.Uint32(b[36:]),
@@ -192,7 +192,7 @@ func (x *Reader) At(i int) (Record, error) {
 	if err != nil {
 		return Record{}, err
 	}
-	return x.record(i, recs[i%blockRecords*recordSize:]), nil
+	return x.decodeRecord(i, recs[i%blockRecords*recordSize:]), nil
 }
 
 // Find returns the record of key, and whether there is one. An error is a [*CorruptError].
@@ -200,7 +200,7 @@ func (x *Reader) Find(key object.Key) (Record, bool, error) {
 	if !key.Kind.Valid() || x.start[key.Kind] == x.start[key.Kind-1] {
 		return Record{}, false, nil
 	}
-	if f := x.loaded(); f != nil && !f.mayHave(&key.ID) {
+	if f := x.dueFilter(); f != nil && !f.mayHave(&key.ID) {
 		return Record{}, false, nil
 	}
 	buf := blockPool.Get().(*[blockSize]byte)
@@ -250,7 +250,7 @@ func (x *Reader) findIn(b int, key object.Key, buf *[blockSize]byte) (Record, bo
 	if i >= x.start[key.Kind] || at >= len(recs) || object.ID(recs[at:at+len(key.ID)]) != key.ID {
 		return Record{}, false, nil
 	}
-	return x.record(i, recs[at:]), true, nil
+	return x.decodeRecord(i, recs[at:]), true, nil
 }
 
 // lowerBound returns the number of the first record of kind k in block b that is not before
@@ -263,9 +263,9 @@ func (x *Reader) lowerBound(b int, recs []byte, k object.Kind, id *object.ID) in
 	})
 }
 
-// search returns the number of the first record of kind k that is not before
+// firstFrom returns the number of the first record of kind k that is not before
 // id, or one past the last of that kind.
-func (x *Reader) search(k object.Kind, id *object.ID) (int, error) {
+func (x *Reader) firstFrom(k object.Kind, id *object.ID) (int, error) {
 	if x.start[k-1] == x.start[k] {
 		return x.start[k], nil
 	}
@@ -281,9 +281,9 @@ func (x *Reader) search(k object.Kind, id *object.ID) (int, error) {
 	}
 }
 
-// loaded returns the filter, or nil before it is due. It returns nil for a damaged filter,
+// dueFilter returns the filter, or nil before it is due. It returns nil for a damaged filter,
 // which [Reader.Verify] reports.
-func (x *Reader) loaded() filter {
+func (x *Reader) dueFilter() filter {
 	if f := x.f.Load(); f != nil {
 		return *f
 	}

@@ -73,12 +73,12 @@ func (w *Writer) Add(r Record) error {
 	w.last = r.Key
 
 	if len(w.block) == blockRecords*recordSize {
-		return w.flush()
+		return w.flushBlock()
 	}
 	return nil
 }
 
-func (w *Writer) flush() error {
+func (w *Writer) flushBlock() error {
 	if len(w.block) > 0 {
 		w.block = binary.BigEndian.AppendUint32(w.block, crc32.Checksum(w.block, castagnoli))
 		_, w.err = w.w.Write(w.block)
@@ -90,7 +90,7 @@ func (w *Writer) flush() error {
 // Finish writes the rest: the last block, the table, the filter and the trailer. It does not
 // close or sync the underlying writer.
 func (w *Writer) Finish() error {
-	if w.err != nil || w.flush() != nil {
+	if w.err != nil || w.flushBlock() != nil {
 		return w.err
 	}
 	f := make(filter, filterBlocks(w.total)*filterSize)
@@ -98,7 +98,7 @@ func (w *Writer) Finish() error {
 	for i := 0; i < len(w.filter); i += 2 {
 		binary.BigEndian.PutUint64(id[8:], w.filter[i])
 		binary.BigEndian.PutUint64(id[16:], w.filter[i+1])
-		f.add(&id)
+		f.addID(&id)
 	}
 
 	trailer := make([]byte, 0, trailerSize)
@@ -127,10 +127,10 @@ const scanBlocks = 64
 
 // All yields every record, and checks their order. The first error, a [*CorruptError], ends
 // the sequence.
-func (x *Reader) All() iter.Seq2[Record, error] { return x.scan(0, x.n) }
+func (x *Reader) All() iter.Seq2[Record, error] { return x.scanRecords(0, x.n) }
 
-// scan yields records from to end-1.
-func (x *Reader) scan(from, end int) iter.Seq2[Record, error] {
+// scanRecords yields records from to end-1.
+func (x *Reader) scanRecords(from, end int) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		buf := make([]byte, min(scanBlocks, (end-from)/blockRecords+2)*blockSize)
 		var last object.Key
@@ -149,7 +149,7 @@ func (x *Reader) scan(from, end int) iter.Seq2[Record, error] {
 					return
 				}
 				for ; i < end && i/blockRecords == b+n; i++ {
-					r := x.record(i, recs[i%blockRecords*recordSize:])
+					r := x.decodeRecord(i, recs[i%blockRecords*recordSize:])
 					if i > from && r.Key.Compare(last) <= 0 {
 						yield(Record{}, &CorruptError{Part: "block", Block: b + n, Err: errOrder})
 						return
@@ -178,7 +178,7 @@ func (x *Reader) Prefix(kind object.Kind, prefix []byte, nbits int) iter.Seq2[Re
 			low[nbits/8] &= 0xff << (8 - nbits%8)
 		}
 
-		i, err := x.search(kind, &low)
+		i, err := x.firstFrom(kind, &low)
 		if err != nil {
 			yield(Record{}, err)
 			return
@@ -186,7 +186,7 @@ func (x *Reader) Prefix(kind object.Kind, prefix []byte, nbits int) iter.Seq2[Re
 		// Few blocks are read at a time, because most callers look for one name.
 		for end := x.start[kind]; i < end; {
 			to := min(end, i/blockRecords*blockRecords+4*blockRecords)
-			for r, err := range x.scan(i, to) {
+			for r, err := range x.scanRecords(i, to) {
 				if err == nil && !hasPrefix(r.Key.ID, low, nbits) {
 					return
 				}

@@ -75,7 +75,7 @@ func Run(ctx context.Context, depth int, read func(ctx context.Context, next fun
 		g.Go(func() error {
 			e := &encoder{Encoder: r.encoder}
 			for o := range r.todo {
-				e.encode(o)
+				e.encodeObject(o)
 				close(o.done)
 			}
 			return nil
@@ -105,7 +105,7 @@ func (r *run) readAll(ctx context.Context) error {
 		if now := r.place.Load(); now != place {
 			similar, place = newWindow(frame.MaxPatch, r.depth), now
 		}
-		if c, ok := similar.propose(o.Key, o.Data); ok && c.key != o.Key {
+		if c, ok := similar.proposeBase(o.Key, o.Data); ok && c.key != o.Key {
 			o.base = c
 			id, patched := frame.Base(o.Stored)
 			o.keep = patched && id == c.key.ID
@@ -154,19 +154,19 @@ func (r *run) writeAll(ctx context.Context) error {
 // is in another place, Value becomes the compressed object. It reports whether
 // Value is a patch.
 func (o *Object) Fit(takes func(base object.Key) bool) (patched bool) {
-	if !o.fits(takes) && o.keep { // encode took the stored patch and tried nothing else
+	if !o.fitsPlace(takes) && o.keep { // encode took the stored patch and tried nothing else
 		o.keep = false
-		o.encoder.encode(o)
+		o.encoder.encodeObject(o)
 	}
-	if !o.fits(takes) {
+	if !o.fitsPlace(takes) {
 		o.Value = slices.Clone(o.encoder.compressed(o))
 	}
 	_, patched = frame.Base(o.Value)
 	return patched
 }
 
-// fits reports whether Value is no patch, or one that the place takes.
-func (o *Object) fits(takes func(base object.Key) bool) bool {
+// fitsPlace reports whether Value is no patch, or one that the place takes.
+func (o *Object) fitsPlace(takes func(base object.Key) bool) bool {
 	id, patched := frame.Base(o.Value)
 	return !patched || takes(object.Key{Kind: o.Key.Kind, ID: id})
 }
@@ -177,8 +177,8 @@ type encoder struct {
 	patch, whole []byte // buffers
 }
 
-// encode sets Value to the smallest value of an object.
-func (e *encoder) encode(o *Object) {
+// encodeObject sets Value to the smallest value of an object.
+func (e *encoder) encodeObject(o *Object) {
 	if o.keep {
 		o.Value = o.Stored
 		return

@@ -37,7 +37,7 @@ type OrderOptions struct {
 // error is that of ctx. Order takes 24 bytes of memory for each wanted object.
 func Order(ctx context.Context, roots []object.Key, options OrderOptions) (iter.Seq[uint64], error) {
 	o := &orderer{OrderOptions: options, names: map[uint64]uint32{}}
-	if err := o.walk(ctx, roots); err != nil {
+	if err := o.meetReachable(ctx, roots); err != nil {
 		return nil, err
 	}
 
@@ -79,8 +79,8 @@ type spot struct {
 	position uint64
 }
 
-// below returns the spot of an entry of the directory at s.
-func (s spot) below(name string) spot {
+// entrySpot returns the spot of an entry of the directory at s.
+func (s spot) entrySpot(name string) spot {
 	h := fnv.New64a()
 	h.Write([]byte(name))
 	below := spot{name: h.Sum64()}
@@ -88,8 +88,8 @@ func (s spot) below(name string) spot {
 	return below
 }
 
-// meet lists an object if it is wanted, and reports whether this is its first use.
-func (o *orderer) meet(key object.Key, at spot) bool {
+// meetObject lists an object if it is wanted, and reports whether this is its first use.
+func (o *orderer) meetObject(key object.Key, at spot) bool {
 	place, wanted, first := o.Meet(key)
 	if !first || !wanted {
 		return first
@@ -112,9 +112,9 @@ type dated struct {
 	seconds int64
 }
 
-// walk meets all objects that are reachable from roots, newest commits first.
-func (o *orderer) walk(ctx context.Context, roots []object.Key) error {
-	commits, rest, err := o.commits(ctx, roots)
+// meetReachable meets all objects that are reachable from roots, newest commits first.
+func (o *orderer) meetReachable(ctx context.Context, roots []object.Key) error {
+	commits, rest, err := o.listCommits(ctx, roots)
 	if err != nil {
 		return err
 	}
@@ -122,24 +122,24 @@ func (o *orderer) walk(ctx context.Context, roots []object.Key) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		o.commit(ctx, c.id)
+		o.meetCommit(ctx, c.id)
 	}
 	for _, key := range rest {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		o.content(ctx, object.Key{}, key, spot{})
+		o.meetContent(ctx, object.Key{}, key, spot{})
 	}
 	return ctx.Err()
 }
 
-// commits returns the commits that are reachable from roots, the newest first, and
+// listCommits returns the commits that are reachable from roots, the newest first, and
 // the roots that are neither commits nor tags.
-func (o *orderer) commits(ctx context.Context, roots []object.Key) (commits []dated, rest []object.Key, err error) {
+func (o *orderer) listCommits(ctx context.Context, roots []object.Key) (commits []dated, rest []object.Key, err error) {
 	err = graph.Walk(ctx, map[object.Key]bool{}, roots, func(key object.Key) ([]object.Key, error) {
 		switch key.Kind {
 		case object.KindTag:
-			if !o.meet(key, spot{}) {
+			if !o.meetObject(key, spot{}) {
 				return nil, nil
 			}
 			links, _ := graph.Links(ctx, o.Nodes, key)
@@ -169,37 +169,37 @@ func (o *orderer) commits(ctx context.Context, roots []object.Key) (commits []da
 	return commits, rest, nil
 }
 
-// commit meets a commit and its content.
-func (o *orderer) commit(ctx context.Context, id object.ID) {
+// meetCommit meets a commit and its content.
+func (o *orderer) meetCommit(ctx context.Context, id object.ID) {
 	key := object.Key{Kind: object.KindCommit, ID: id}
 	c, err := object.ReadCommit(ctx, o.Nodes, id)
-	if err != nil || !o.meet(key, spot{}) {
+	if err != nil || !o.meetObject(key, spot{}) {
 		return
 	}
-	o.content(ctx, key, object.Key{Kind: object.KindTree, ID: c.Tree}, spot{})
+	o.meetContent(ctx, key, object.Key{Kind: object.KindTree, ID: c.Tree}, spot{})
 	if !c.SkippedRest.IsZero() {
-		o.content(ctx, key, object.Key{Kind: object.KindChunk, ID: c.SkippedRest}, spot{})
+		o.meetContent(ctx, key, object.Key{Kind: object.KindChunk, ID: c.SkippedRest}, spot{})
 	}
 }
 
-// content meets the root of a directory or of a file's content, and everything below.
-func (o *orderer) content(ctx context.Context, from, key object.Key, at spot) {
+// meetContent meets the root of a directory or of a file's content, and everything below.
+func (o *orderer) meetContent(ctx context.Context, from, key object.Key, at spot) {
 	switch key.Kind {
 	case object.KindTree:
-		o.tree(ctx, from, key, &at)
+		o.meetTree(ctx, from, key, &at)
 	case object.KindManifest:
-		o.manifest(ctx, from, key, at, 0)
+		o.meetManifest(ctx, from, key, at, 0)
 	default:
 		if !o.Skips(from, key) {
-			o.meet(key, at)
+			o.meetObject(key, at)
 		}
 	}
 }
 
-// tree meets a node of the directory at a spot, and counts the nodes there. It recurses
+// meetTree meets a node of the directory at a spot, and counts the nodes there. It recurses
 // instead of using package graph, because the spot of an object is its sort key.
-func (o *orderer) tree(ctx context.Context, from, key object.Key, at *spot) {
-	if ctx.Err() != nil || o.Skips(from, key) || !o.meet(key, *at) {
+func (o *orderer) meetTree(ctx context.Context, from, key object.Key, at *spot) {
+	if ctx.Err() != nil || o.Skips(from, key) || !o.meetObject(key, *at) {
 		return
 	}
 	t, err := object.ReadTree(ctx, o.Nodes, key.ID)
@@ -208,19 +208,19 @@ func (o *orderer) tree(ctx context.Context, from, key object.Key, at *spot) {
 	}
 	for _, child := range t.Children {
 		at.position++
-		o.tree(ctx, key, object.Key{Kind: object.KindTree, ID: child.ID}, at)
+		o.meetTree(ctx, key, object.Key{Kind: object.KindTree, ID: child.ID}, at)
 	}
 	for _, e := range t.Entries {
 		if e.Content.Kind != 0 {
-			o.content(ctx, key, e.Content, at.below(e.Name))
+			o.meetContent(ctx, key, e.Content, at.entrySpot(e.Name))
 		}
 	}
 }
 
-// manifest meets a node of a file's list of chunks. Its content begins at offset.
-func (o *orderer) manifest(ctx context.Context, from, key object.Key, at spot, offset uint64) {
+// meetManifest meets a node of a file's list of chunks. Its content begins at offset.
+func (o *orderer) meetManifest(ctx context.Context, from, key object.Key, at spot, offset uint64) {
 	at.position = offset >> 14
-	if ctx.Err() != nil || o.Skips(from, key) || !o.meet(key, at) {
+	if ctx.Err() != nil || o.Skips(from, key) || !o.meetObject(key, at) {
 		return
 	}
 	m, err := object.ReadManifest(ctx, o.Nodes, key.ID)
@@ -231,12 +231,12 @@ func (o *orderer) manifest(ctx context.Context, from, key object.Key, at spot, o
 	pos := offset
 	for _, c := range m.Chunks {
 		at.position = pos >> 14
-		o.content(ctx, key, object.Key{Kind: object.KindChunk, ID: c.ID}, at)
+		o.meetContent(ctx, key, object.Key{Kind: object.KindChunk, ID: c.ID}, at)
 		pos += uint64(c.Size)
 	}
 	pos = offset
 	for _, c := range m.Children {
-		o.manifest(ctx, key, object.Key{Kind: object.KindManifest, ID: c.ID}, at, pos)
+		o.meetManifest(ctx, key, object.Key{Kind: object.KindManifest, ID: c.ID}, at, pos)
 		pos = offset + c.End
 	}
 }

@@ -76,28 +76,28 @@ func newWindow(maxSize, maxDepth int) *window {
 	return &window{maxSize: min(maxSize, windowBytes), maxDepth: maxDepth}
 }
 
-// propose returns the best candidate for an object, which has the same kind. Ok is
+// proposeBase returns the best candidate for an object, which has the same kind. Ok is
 // false if no object is similar enough. The window adds the object: as a patch of the
 // candidate, or as no patch. The caller no longer changes data.
-func (w *window) propose(key object.Key, data []byte) (c candidate, ok bool) {
+func (w *window) proposeBase(key object.Key, data []byte) (c candidate, ok bool) {
 	if len(data) < sampleSize || len(data) > w.maxSize {
 		return candidate{}, false
 	}
 
 	s := sketchOf(data)
 	depth := 0
-	if best := w.best(key.Kind, &s); best != nil {
+	if best := w.mostSimilar(key.Kind, &s); best != nil {
 		c, ok = best.candidate, true
 		depth = c.depth + 1
 	}
 
-	w.add(entry{candidate{key, data, depth}, s})
+	w.addEntry(entry{candidate{key, data, depth}, s})
 	return c, ok
 }
 
-// best returns the entry that shares most buckets with s, and the latest one of
+// mostSimilar returns the entry that shares most buckets with s, and the latest one of
 // several. Each step of depth takes a sixteenth off the score.
-func (w *window) best(kind object.Kind, s *sketch) *entry {
+func (w *window) mostSimilar(kind object.Kind, s *sketch) *entry {
 	for i, hash := range s {
 		if hash == empty {
 			continue
@@ -107,7 +107,7 @@ func (w *window) best(kind object.Kind, s *sketch) *entry {
 			if n-w.first >= w.next-w.first {
 				continue
 			}
-			if e := w.at(n); e.sketch[i] == hash && e.key.Kind == kind && e.depth < w.maxDepth {
+			if e := w.entryAt(n); e.sketch[i] == hash && e.key.Kind == kind && e.depth < w.maxDepth {
 				if w.votes[n%windowObjects]++; w.votes[n%windowObjects] == 1 {
 					w.voted = append(w.voted, n)
 				}
@@ -119,7 +119,7 @@ func (w *window) best(kind object.Kind, s *sketch) *entry {
 	var bestScore int
 	var last uint32
 	for _, n := range w.voted {
-		e, shared := w.at(n), int(w.votes[n%windowObjects])
+		e, shared := w.entryAt(n), int(w.votes[n%windowObjects])
 		w.votes[n%windowObjects] = 0
 		if shared < minShared+perDepth*e.depth {
 			continue
@@ -132,15 +132,15 @@ func (w *window) best(kind object.Kind, s *sketch) *entry {
 	return best
 }
 
-// add keeps an object, and drops the oldest ones if there are too many.
-func (w *window) add(e entry) {
+// addEntry keeps an object, and drops the oldest ones if there are too many.
+func (w *window) addEntry(e entry) {
 	for w.first != w.next && (w.next-w.first >= windowObjects || w.bytes+len(e.data) > windowBytes) {
-		oldest := w.at(w.first)
+		oldest := w.entryAt(w.first)
 		w.bytes -= len(oldest.data)
 		oldest.data = nil
 		w.first++
 	}
-	*w.at(w.next) = e
+	*w.entryAt(w.next) = e
 	w.bytes += len(e.data)
 	w.next++
 	for i, hash := range e.sketch {
@@ -152,8 +152,8 @@ func (w *window) add(e entry) {
 	}
 }
 
-// at returns the entry of object n.
-func (w *window) at(n uint32) *entry { return &w.entries[n%windowObjects] }
+// entryAt returns the entry of object n.
+func (w *window) entryAt(n uint32) *entry { return &w.entries[n%windowObjects] }
 
 // slot returns the place in the table of a hash in bucket i.
 func slot(i int, hash uint32) uint32 {

@@ -47,7 +47,7 @@ func keyOf(kind object.Kind, data []byte) object.Key {
 
 // propose calls w.propose with data as a chunk.
 func propose(w *window, data []byte) (candidate, bool) {
-	return w.propose(keyOf(object.KindChunk, data), data)
+	return w.proposeBase(keyOf(object.KindChunk, data), data)
 }
 
 // TestVersions checks that the window mostly finds an earlier version of a file among many
@@ -134,10 +134,10 @@ func TestKinds(t *testing.T) {
 	w := newWindow(testSize, maxDepth)
 	data := random(1, 5000)
 	propose(w, data)
-	if c, ok := w.propose(keyOf(object.KindTree, data), data); ok {
+	if c, ok := w.proposeBase(keyOf(object.KindTree, data), data); ok {
 		t.Errorf("%v is the candidate for a tree, want none", c.key)
 	}
-	if c, ok := w.propose(keyOf(object.KindTree, data), data); !ok || c.key.Kind != object.KindTree {
+	if c, ok := w.proposeBase(keyOf(object.KindTree, data), data); !ok || c.key.Kind != object.KindTree {
 		t.Errorf("candidate for the second tree: %v, %t; want the first", c.key, ok)
 	}
 }
@@ -272,7 +272,7 @@ func BenchmarkPropose(b *testing.B) {
 			b.SetBytes(int64(size))
 			b.ReportAllocs()
 			for i := 0; b.Loop(); i++ {
-				w.propose(key, versions[i%len(versions)])
+				w.proposeBase(key, versions[i%len(versions)])
 			}
 		})
 	}

@@ -24,7 +24,7 @@ var (
 	ErrCut = errors.New("lines are missing")
 
 	// ErrEmptied is matched by the error for an empty log of an existing ref, which
-	// matches [ErrCut], too. Earlier versions removed all expired lines, even the last.
+	// also matches [ErrCut]. Earlier versions removed all expired lines, even the last.
 	ErrEmptied = fmt.Errorf("%w: it is empty", ErrCut)
 )
 
@@ -44,11 +44,11 @@ type content struct {
 func (d folder) compareLogs(found map[string]content) (errs []error) {
 	names := map[string]bool{}
 	for file := range found {
-		if name := strings.TrimPrefix(file, "logs/"); logged(name) {
+		if name := strings.TrimPrefix(file, "logs/"); hasLog(name) {
 			names[name] = true
 		}
 	}
-	for _, name := range d.begun() {
+	for _, name := range d.notedNames() {
 		delete(names, name)
 	}
 
@@ -111,47 +111,47 @@ func findGap(entries []LogEntry) int {
 // missing.
 const begunFile = staging + "/begun"
 
-// begin notes the names that the caller is about to create or delete. Their next state is
-// complete when [folder.clean] removes the note. After a kill, [folder.endBegun] completes it. The caller holds the lock.
+// noteNames notes the names that the caller is about to create or delete. Their next state is
+// complete when [folder.removeStaging] removes the note. After a kill, [folder.endNoted] completes it. The caller holds the lock.
 //
 // Deletions need a note that outlives a power failure: write syncs it. Without the note of a
 // creation, at worst the ref counts as lost, and a repair makes it.
-func (d folder) begin(names []string, write func(path string, data []byte) error) error {
-	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !logged(name) })
+func (d folder) noteNames(names []string, write func(path string, data []byte) error) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !hasLog(name) })
 	if len(names) == 0 {
 		return nil
 	}
-	if err := disk.Mkdir(d.path(staging), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := disk.Mkdir(d.filePath(staging), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return write(d.path(begunFile), []byte(strings.Join(names, "\n")+"\n"))
+	return write(d.filePath(begunFile), []byte(strings.Join(names, "\n")+"\n"))
 }
 
-// begun returns the names that a killed process was about to create or delete.
-func (d folder) begun() (names []string) {
-	data, _, err := d.read(begunFile, maxLogSize)
+// notedNames returns the names that a killed process was about to create or delete.
+func (d folder) notedNames() (names []string) {
+	data, _, err := d.readFile(begunFile, maxLogSize)
 	if err != nil {
 		return nil // the staging folder holds nothing that counts
 	}
 	for name := range strings.Lines(string(data)) {
-		if name = strings.TrimSuffix(name, "\n"); logged(name) && checkLocal(name) == nil {
+		if name = strings.TrimSuffix(name, "\n"); hasLog(name) && checkLocal(name) == nil {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// endBegun removes the logs of refs that a killed process did not create, or deleted.
-func (d folder) endBegun() error {
+// endNoted removes the logs of refs that a killed process did not create, or deleted.
+func (d folder) endNoted() error {
 	var dirs []string
-	for _, name := range d.begun() {
-		if _, found, err := d.value(name); found || err != nil {
+	for _, name := range d.notedNames() {
+		if _, found, err := d.readValue(name); found || err != nil {
 			continue
 		}
-		if _, err := disk.Lstat(d.path("logs/" + name)); err != nil {
+		if _, err := disk.Lstat(d.filePath("logs/" + name)); err != nil {
 			continue
 		}
-		dir, err := d.remove("logs/" + name)
+		dir, err := d.removeFile("logs/" + name)
 		if err != nil {
 			return err
 		}

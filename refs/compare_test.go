@@ -34,7 +34,7 @@ func TestRootsNamesLosses(t *testing.T) {
 	s := compared(t)
 	for _, name := range []string{Heads + "main", Heads + "new", Stash, "refs/remotes/origin/main"} {
 		text := s.mustRead(t, name)
-		if err := os.Remove(s.path(name)); err != nil {
+		if err := os.Remove(s.filePath(name)); err != nil {
 			t.Fatal(err)
 		}
 		var damage *object.DamageError
@@ -59,7 +59,7 @@ func TestRootsNamesLosses(t *testing.T) {
 				t.Errorf("%s is %s: %v, want ErrCut", log, what, err)
 			}
 		}
-		if err := os.Remove(s.path(log)); err != nil {
+		if err := os.Remove(s.filePath(log)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Roots(ctx); !errors.Is(err, ErrCut) || errors.Is(err, ErrEmptied) {
@@ -133,7 +133,7 @@ func TestRootsAfterKill(t *testing.T) {
 	line := func(old, new int) string { return string(encodeEntry(LogEntry{Old: id(old), New: id(new)})) }
 	s.spoil(t, begunFile, made+"\n"+gone+"\nrefs/../config\n")
 	s.spoil(t, "logs/"+made, string(encodeEntry(LogEntry{New: id(4)})))
-	os.Remove(s.path(gone))
+	os.Remove(s.filePath(gone))
 	s.spoil(t, "logs/"+ahead, s.mustRead(t, "logs/"+ahead)+line(3, 5))
 	s.spoil(t, "logs/HEAD", s.mustRead(t, "logs/HEAD")+line(3, 5))
 	if _, err := s.Roots(ctx); err != nil {
@@ -145,7 +145,7 @@ func TestRootsAfterKill(t *testing.T) {
 		t.Errorf("after the next update: %v", err)
 	}
 	for _, name := range []string{made, gone} {
-		if _, err := os.Stat(s.path("logs/" + name)); !os.IsNotExist(err) {
+		if _, err := os.Stat(s.filePath("logs/" + name)); !os.IsNotExist(err) {
 			t.Errorf("the log of %s is still there: %v", name, err)
 		}
 	}
@@ -222,7 +222,7 @@ func TestRepairStash(t *testing.T) {
 		s.set(t, Stash, id(i))
 	}
 	before := s.log(t, Stash)
-	for _, spoil := range []func(){func() { s.spoil(t, Stash, "rubbish\n") }, func() { os.Remove(s.path(Stash)) }} {
+	for _, spoil := range []func(){func() { s.spoil(t, Stash, "rubbish\n") }, func() { os.Remove(s.filePath(Stash)) }} {
 		spoil()
 		if err := s.Repair(ctx, Stash, id(1), ann, "repair"); err != nil {
 			t.Fatal(err)

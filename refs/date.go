@@ -18,7 +18,7 @@ type DateForm struct {
 // ErrDateForm is the error for the name of an unknown [DateForm].
 var ErrDateForm = errors.New("not a form of dates")
 
-// dateForms has the names of the forms that [ParseDateForm] reads, with their main names.
+// dateForms lists the names of the forms that [ParseDateForm] reads, with their main names.
 var dateForms = map[string]string{
 	"default": "", "iso": "iso", "iso8601": "iso", "iso-strict": "iso-strict", "iso8601-strict": "iso-strict",
 	"rfc": "rfc", "rfc2822": "rfc", "short": "short", "relative": "relative", "human": "human", "raw": "raw", "unix": "unix",
@@ -143,7 +143,7 @@ func human(at, now time.Time) string {
 	return at.Format("Mon Jan 2 15:04")
 }
 
-// strftimeLayouts has layouts for placeholders of strftime in the C locale. A value that
+// strftimeLayouts lists layouts for placeholders of strftime in the C locale. A value that
 // begins with "%" stands for other placeholders.
 var strftimeLayouts = map[byte]string{
 	'a': "Mon", 'A': "Monday", 'b': "Jan", 'h': "Jan", 'B': "January", 'c': "Mon Jan _2 15:04:05 2006", 'd': "02", 'D': "01/02/06",
@@ -164,7 +164,7 @@ func (f DateForm) strftime(at time.Time) string {
 		verb, short := strings.CutPrefix(after, "-")
 		text, known := "", false
 		if verb != "" {
-			text, known = f.field(verb[0], at)
+			text, known = f.strftimeField(verb[0], at)
 		}
 		if !known {
 			b.WriteByte('%')
@@ -180,8 +180,8 @@ func (f DateForm) strftime(at time.Time) string {
 	return b.String()
 }
 
-// field returns the text of one placeholder of strftime.
-func (f DateForm) field(verb byte, at time.Time) (text string, known bool) {
+// strftimeField returns the text of one placeholder of strftime.
+func (f DateForm) strftimeField(verb byte, at time.Time) (text string, known bool) {
 	isoYear, isoWeek := at.ISOWeek()
 	number := func(width, n int) (string, bool) { return fmt.Sprintf("%0*d", width, n), true }
 	switch verb {

@@ -29,7 +29,7 @@ func (h Head) String() string {
 
 // Head returns HEAD. Every repository has one, so a missing HEAD is damage.
 func (s *Store) Head() (Head, error) {
-	v, found, err := s.value("HEAD")
+	v, found, err := s.readValue("HEAD")
 	switch {
 	case err != nil:
 		return Head{}, err
@@ -71,7 +71,7 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 		return &NameError{Reason: "HEAD needs a branch or a commit"}
 	}
 
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
@@ -79,7 +79,7 @@ func (s *Store) SetHead(ctx context.Context, h Head, who Who, reason string) err
 
 	id := h.ID
 	if v.target != "" {
-		if id, err = s.current(v.target, value{}); err != nil {
+		if id, err = s.currentID(v.target, value{}); err != nil {
 			return err
 		}
 		if !h.ID.IsZero() && h.ID != id {
@@ -108,7 +108,7 @@ func (s *Store) setHead(v value, old, new object.ID, who Who, reason string) err
 	if !old.IsZero() || !new.IsZero() {
 		lines = append(lines, logLine{"HEAD", e, "HEAD"})
 	}
-	return s.replace(lines, []file{{"HEAD", v.encode()}})
+	return s.replaceFiles(lines, []file{{"HEAD", v.encode()}})
 }
 
 // BranchOf returns the short name of a branch, given its full one.
@@ -171,17 +171,17 @@ func (s *Store) SetRemoteHead(ctx context.Context, name, target string) error {
 		return &NameError{Name: name, Reason: fmt.Sprintf("cannot stand for %q", target)}
 	}
 
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
 	if target == "" {
-		return s.delete([]string{name})
+		return s.deleteRefs([]string{name})
 	}
 
-	return s.write(file{name, value{target: target}.encode()})
+	return s.writeFiles(file{name, value{target: target}.encode()})
 }
 
 // Special names, for state that commands leave for each other. Any name in
@@ -208,7 +208,7 @@ func (s *Store) Special(name string) (object.ID, error) {
 	if !isSpecial(name) {
 		return object.ID{}, badSpecial(name)
 	}
-	v, found, err := s.value(name)
+	v, found, err := s.readValue(name)
 	if err == nil && !found {
 		err = &NotFoundError{Name: name}
 	}
@@ -234,7 +234,7 @@ func (s *Store) Message(name string) (string, error) {
 		return "", badSpecial(name)
 	}
 
-	data, found, err := s.read(name, object.MaxMessageSize)
+	data, found, err := s.readFile(name, object.MaxMessageSize)
 	switch {
 	case err != nil:
 		return "", err
@@ -269,14 +269,14 @@ func (s *Store) ClearSpecial(ctx context.Context, names ...string) error {
 		}
 	}
 
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
 	for _, name := range names {
-		if _, err := s.remove(name); err != nil {
+		if _, err := s.removeFile(name); err != nil {
 			return err
 		}
 	}
@@ -285,12 +285,12 @@ func (s *Store) ClearSpecial(ctx context.Context, names ...string) error {
 }
 
 func (s *Store) writeOne(ctx context.Context, f file) error {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
-	return s.write(f)
+	return s.writeFiles(f)
 }
 
 var errNotUTF8 = errors.New("the text is not UTF-8")

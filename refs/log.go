@@ -37,9 +37,9 @@ const (
 	maxLogSize    = 1 << 30 // for a log
 )
 
-// logged reports whether moves of a ref are logged: those of HEAD, branches,
+// hasLog reports whether moves of a ref are logged: those of HEAD, branches,
 // remote-tracking branches and the stash. Tags are not meant to move.
-func logged(name string) bool {
+func hasLog(name string) bool {
 	return name == "HEAD" || name == Stash || strings.HasPrefix(name, Heads) || strings.HasPrefix(name, Remotes)
 }
 
@@ -57,7 +57,7 @@ func (s *Store) Log(name string) ([]LogEntry, error) {
 }
 
 func (d folder) readLog(file string) ([]LogEntry, error) {
-	data, found, err := d.read(file, maxLogSize)
+	data, found, err := d.readFile(file, maxLogSize)
 	if err != nil || !found {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ type appended struct {
 // existing logs.
 func (s *Store) BeginLogs(names ...string) error {
 	for _, name := range names {
-		path := s.path("logs/" + name)
+		path := s.filePath("logs/" + name)
 		if err := disk.MakeDir(filepath.Dir(path)); err != nil {
 			return err
 		}
@@ -236,8 +236,8 @@ func (s *Store) BeginLogs(names ...string) error {
 	return nil
 }
 
-// undo removes the line, if possible.
-func (a appended) undo() {
+// undoAppend removes the line, if possible.
+func (a appended) undoAppend() {
 	switch {
 	case a.path == "":
 	case a.size < 0:
@@ -250,20 +250,20 @@ func (a appended) undo() {
 // appendLog adds a line to the log of a name and syncs it. It first cuts off
 // an incomplete last line. The caller holds the lock.
 func (d folder) appendLog(name string, e LogEntry) (appended, error) {
-	a := appended{path: d.path("logs/" + name), size: -1}
+	a := appended{path: d.filePath("logs/" + name), size: -1}
 	err := d.makeLogDirs(name)
 	if err == nil {
-		err = a.write(encodeEntry(e))
+		err = a.appendLine(encodeEntry(e))
 	}
 	if err != nil {
-		a.undo()
+		a.undoAppend()
 		return appended{}, fmt.Errorf("write log of %s: %w", name, err)
 	}
 	return a, nil
 }
 
-// write appends a line to the log at a.path, and records in a how to undo that.
-func (a *appended) write(line []byte) error {
+// appendLine appends a line to the log at a.path, and records in a how to undo that.
+func (a *appended) appendLine(line []byte) error {
 	f, err := disk.OpenFile(a.path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
 	if os.IsNotExist(err) {
 		f, err = disk.OpenFile(a.path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
@@ -322,14 +322,14 @@ func intactEnd(f *os.File, size int64) (logEnd, error) {
 // way: they belong to deleted refs, because otherwise the name could not
 // exist.
 func (d folder) makeLogDirs(name string) error {
-	file := d.path("logs/" + name)
+	file := d.filePath("logs/" + name)
 	if info, err := disk.Lstat(file); err == nil && info.IsDir() {
 		if err := disk.RemoveAll(file); err != nil {
 			return err
 		}
 	}
 
-	for dir := filepath.Dir(file); dir != d.path("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+	for dir := filepath.Dir(file); dir != d.filePath("logs") && dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		info, err := disk.Lstat(dir)
 		if err == nil && info.IsDir() {
 			break
@@ -337,7 +337,7 @@ func (d folder) makeLogDirs(name string) error {
 		if err == nil { // unlink fails if another line of the same update has made it a folder meanwhile
 			err = syscall.Unlink(dir)
 		}
-		if err != nil && !isAbsent(err) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.EPERM) {
+		if err != nil && !isNoSuchPath(err) && !errors.Is(err, syscall.EISDIR) && !errors.Is(err, syscall.EPERM) {
 			return &os.PathError{Op: "unlink", Path: dir, Err: err}
 		}
 	}
@@ -348,7 +348,7 @@ func (d folder) makeLogDirs(name string) error {
 // Logs returns the sorted names that have a log: "HEAD" and full names of
 // refs, deleted refs included.
 func (s *Store) Logs() ([]string, error) {
-	files, err := s.names("logs", "")
+	files, err := s.listNames("logs", "")
 	if err != nil {
 		return nil, err
 	}
@@ -363,7 +363,7 @@ func (s *Store) Logs() ([]string, error) {
 }
 
 // ExpireLog removes the entries of a log for which keep returns false, and returns their
-// number. The newest entry stays if it leads to the present value of the ref, because it
+// number. It keeps the newest entry if that leads to the present value of the ref, because it
 // proves that the ref exists; it then begins at no commit. ExpireLog does not change a
 // damaged log, and returns the error of [Store.Log].
 func (s *Store) ExpireLog(ctx context.Context, name string, keep func(LogEntry) bool) (dropped int, err error) {
@@ -393,20 +393,20 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func(data []
 		}
 	}
 
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
 	log := "logs/" + name
-	data, found, err := s.read(log, maxLogSize)
+	data, found, err := s.readFile(log, maxLogSize)
 	if err != nil {
 		return err
 	}
-	at, _, err := s.value(name)
+	at, _, err := s.readValue(name)
 	if err == nil && at.target != "" {
-		at, _, err = s.value(at.target)
+		at, _, err = s.readValue(at.target)
 	}
 	if errors.Is(err, object.ErrCorrupt) {
 		err = nil // the value is unknown
@@ -424,7 +424,7 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func(data []
 	if err := s.makeLogDirs(name); err != nil {
 		return err
 	}
-	return s.write(file{log, text})
+	return s.writeFiles(file{log, text})
 }
 
 // DropEntry removes entry i of the log of ref name, counted from the newest, which leads
@@ -434,7 +434,7 @@ func (s *Store) rewriteLog(ctx context.Context, name string, change func(data []
 // change a damaged log. A kill during the removal of the newest entry leaves the ref with
 // its former value, and the log with the entry.
 func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID) error {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
@@ -457,10 +457,10 @@ func (s *Store) DropEntry(ctx context.Context, name string, i int, id object.ID)
 		}
 	}
 	if entries = slices.Delete(entries, i, i+1); len(entries) == 0 {
-		return s.delete([]string{name})
+		return s.deleteRefs([]string{name})
 	}
 
-	return s.write(file{name, value{id: entries[0].New}.encode()}, file{"logs/" + name, encodeLog(entries)})
+	return s.writeFiles(file{name, value{id: entries[0].New}.encode()}, file{"logs/" + name, encodeLog(entries)})
 }
 
 // encodeLog returns the bytes of a log with entries, newest first.

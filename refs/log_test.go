@@ -452,7 +452,7 @@ func TestSetHead(t *testing.T) {
 	if err := s.SetHead(ctx, Head{Branch: "a"}, ann, "repair"); err != nil {
 		t.Errorf("replace a damaged HEAD: %v", err)
 	}
-	os.Remove(s.path("HEAD"))
+	os.Remove(s.filePath("HEAD"))
 	if err := s.Update(ctx, []Change{{Name: "HEAD", New: id(1)}}, ann); !errors.Is(err, object.ErrCorrupt) {
 		t.Errorf("no HEAD: update: %v", err)
 	}

@@ -44,7 +44,7 @@ func CheckName(name string) error {
 	return nil
 }
 
-// checkLocal is [CheckName] for a ref of this repository: it accepts [Stash], too.
+// checkLocal is [CheckName] for a ref of this repository: it also accepts [Stash].
 func checkLocal(name string) error {
 	if name == Stash {
 		return nil

@@ -34,7 +34,7 @@ func TestGuess(t *testing.T) {
 			data := []byte(intact)
 			data[bit/8] ^= 1 << (bit % 8)
 			s.spoil(t, name, string(data))
-			if _, found, err := s.value(name); found || !errors.Is(err, object.ErrCorrupt) {
+			if _, found, err := s.readValue(name); found || !errors.Is(err, object.ErrCorrupt) {
 				t.Errorf("%s with bit %d flipped: found %v, error %v, want damage", name, bit, found, err)
 			}
 			if id, target, ok := s.Guess(name); !ok || id != want.id || target != want.target {

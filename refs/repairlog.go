@@ -93,7 +93,7 @@ func (m *logMender) endBroken(next *LogEntry) {
 	}
 
 	lines := max(bytes.Count(part, []byte("\n")), 1)
-	e := LogEntry{Old: m.last(), New: m.at}
+	e := LogEntry{Old: m.lastCommit(), New: m.at}
 	if next != nil {
 		e.New, e.Time, e.Who = next.Old, next.Time, next.Who
 	} else if len(m.entries) > 0 {
@@ -136,8 +136,8 @@ func (m *logMender) closeGaps() {
 	}
 }
 
-// last returns the commit that the entries lead to.
-func (m *logMender) last() object.ID {
+// lastCommit returns the commit that the entries lead to.
+func (m *logMender) lastCommit() object.ID {
 	if len(m.entries) == 0 {
 		return object.ID{}
 	}
@@ -146,7 +146,7 @@ func (m *logMender) last() object.ID {
 
 // addEnd adds a line if the entries do not lead to the present value of the ref.
 func (m *logMender) addEnd() {
-	last := m.last()
+	last := m.lastCommit()
 	if m.at.IsZero() || last == m.at || len(m.entries) > 0 && m.entries[len(m.entries)-1].Old == m.at {
 		return
 	}

@@ -51,7 +51,7 @@ const (
 //
 // An annotated tag stands for its commit. A name that several refs have means
 // the first of: a special name, a full name, one below refs, a tag, a branch,
-// a branch of a remote, a remote. A ref goes before a prefix of an ID, but not
+// a branch of a remote, a remote. A ref is tried before a prefix of an ID, but not
 // before a complete ID. Errors are [*UnknownRevisionError], [*AmbiguousError], or
 // those of reading files and objects.
 func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, error) {
@@ -61,17 +61,17 @@ func (s *Store) Resolve(ctx context.Context, o Objects, rev string) (object.ID, 
 
 	r, err := parseRevision(rev)
 	if err == nil && r.tree {
-		err = r.unknown("a tree is no commit")
+		err = r.unknownError("a tree is no commit")
 	}
 	if err != nil {
 		return object.ID{}, err
 	}
 
-	id, err := r.start(ctx, s, o)
+	id, err := r.findStart(ctx, s, o)
 	if err != nil {
 		return object.ID{}, err
 	}
-	return r.follow(ctx, o, id)
+	return r.followSteps(ctx, o, id)
 }
 
 // ResolveName is [Store.Resolve] for the revisions that strangers may name: HEAD, a branch, a
@@ -86,10 +86,10 @@ func ResolveName(ctx context.Context, s *Store, o Objects, name string) (object.
 		return object.ID{}, err
 	}
 	if _, err := object.ParseID(strings.ToLower(name)); err != nil {
-		full, err := r.lookup(s)
+		full, err := r.lookUpName(s)
 		known := full == "HEAD" || strings.HasPrefix(full, Heads) || strings.HasPrefix(full, Tags) || strings.HasPrefix(full, Remotes)
 		if err != nil && !errors.Is(err, ErrNotFound) || err == nil && !known {
-			return object.ID{}, cmp.Or(err, r.unknown("not a name of a branch or tag, nor an ID"))
+			return object.ID{}, cmp.Or(err, r.unknownError("not a name of a branch or tag, nor an ID"))
 		}
 	}
 	return s.Resolve(ctx, o, name)
@@ -126,11 +126,11 @@ func ResolveObject(ctx context.Context, s *Store, o Objects, rev string) (object
 	if err != nil {
 		return object.Key{}, err
 	}
-	id, err := r.start(ctx, s, o)
+	id, err := r.findStart(ctx, s, o)
 	if err != nil {
 		return object.Key{}, err
 	}
-	commit, err := r.follow(ctx, o, id)
+	commit, err := r.followSteps(ctx, o, id)
 	switch {
 	case err != nil:
 		return object.Key{}, err
@@ -166,13 +166,13 @@ func Abbreviate(ctx context.Context, o Objects, id object.ID, n int) (string, er
 	return text, nil
 }
 
-// follow returns the commit at the end of the steps from an object.
-func (r revision) follow(ctx context.Context, o Objects, start object.ID) (object.ID, error) {
+// followSteps returns the commit at the end of the steps from an object.
+func (r revision) followSteps(ctx context.Context, o Objects, start object.ID) (object.ID, error) {
 	id, c, err := peel(ctx, o, start)
 	if err != nil {
 		var missing *object.NotFoundError
 		if errors.As(err, &missing) && strings.EqualFold(r.name, missing.Key.ID.String()) {
-			return object.ID{}, r.unknown("there is no commit of this ID")
+			return object.ID{}, r.unknownError("there is no commit of this ID")
 		}
 		return object.ID{}, fmt.Errorf("revision %q: %w", r.text, err)
 	}
@@ -189,9 +189,9 @@ func (r revision) follow(ctx context.Context, o Objects, start object.ID) (objec
 		for range st.generations {
 			switch n := len(c.Parents); {
 			case n == 0:
-				return object.ID{}, r.unknown("goes past the first commit, %s", id.Short())
+				return object.ID{}, r.unknownError("goes past the first commit, %s", id.Short())
 			case n < st.parent:
-				return object.ID{}, r.unknown("commit %s has only %d of %d parents", id.Short(), n, st.parent)
+				return object.ID{}, r.unknownError("commit %s has only %d of %d parents", id.Short(), n, st.parent)
 			}
 			id = c.Parents[st.parent-1]
 			if c, err = object.ReadCommit(ctx, o, id); err != nil {
@@ -242,7 +242,7 @@ func (r revision) byMessage(ctx context.Context, o Objects, search *regexp.Regex
 			return object.ID{}, ctx.Err()
 		}
 	}
-	return object.ID{}, r.unknown("no commit has such a message")
+	return object.ID{}, r.unknownError("no commit has such a message")
 }
 
 // longMessage is the size from which a match can take so long that it must be stopped.
@@ -269,8 +269,8 @@ func (r *untilReader) ReadRune() (rune, int, error) {
 	return r.text.ReadRune()
 }
 
-// everything returns the commits of HEAD and of all refs that have one.
-func (r revision) everything(ctx context.Context, s *Store, o Objects) ([]object.ID, error) {
+// allStarts returns the commits of HEAD and of all refs that have one.
+func (r revision) allStarts(ctx context.Context, s *Store, o Objects) ([]object.ID, error) {
 	list, err := s.List("")
 	if err != nil {
 		return nil, err
@@ -291,10 +291,10 @@ func (r revision) everything(ctx context.Context, s *Store, o Objects) ([]object
 	return starts, nil
 }
 
-// start returns the ID for the first part of a revision.
-func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, error) {
+// findStart returns the ID for the first part of a revision.
+func (r revision) findStart(ctx context.Context, s *Store, o Objects) (object.ID, error) {
 	if r.search != nil {
-		starts, err := r.everything(ctx, s, o)
+		starts, err := r.allStarts(ctx, s, o)
 		if err != nil {
 			return object.ID{}, err
 		}
@@ -304,7 +304,7 @@ func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, er
 		return id, nil
 	}
 
-	full, err := r.lookup(s)
+	full, err := r.lookUpName(s)
 	if errors.Is(err, ErrNotFound) {
 		if r.at != atNow || r.back > 0 {
 			return object.ID{}, err
@@ -321,7 +321,7 @@ func (r revision) start(ctx context.Context, s *Store, o Objects) (object.ID, er
 		return r.timeAt(ctx, s, o, full)
 	}
 
-	return r.present(s, full)
+	return r.presentID(s, full)
 }
 
 // byPrefix returns the commit or tag whose ID begins with a revision's name.
@@ -365,13 +365,13 @@ func (s *Store) Expand(ctx context.Context, rev string) (name string, err error)
 		return "", err
 	}
 	if r.search != nil || len(r.steps) > 0 || r.at == atEntry || r.at == atTime || len(r.name) == 64 && object.IsHex(r.name) {
-		return "", r.unknown("it is not a name")
+		return "", r.unknownError("it is not a name")
 	}
-	if name, err = r.lookup(s); err != nil {
+	if name, err = r.lookUpName(s); err != nil {
 		return "", err
 	}
 	if r.back > 0 && r.at == atNow && !strings.HasPrefix(name, Heads) {
-		return "", r.unknown("it is not a name")
+		return "", r.unknownError("it is not a name")
 	}
 
 	return name, ctx.Err()
@@ -397,7 +397,7 @@ func (s *Store) Candidates(name string) ([]string, error) {
 		if checkLocal(full) != nil {
 			continue
 		}
-		if _, err := s.get(full); err == nil {
+		if _, err := s.readRef(full); err == nil {
 			found = append(found, full)
 		} else if !errors.Is(err, ErrNotFound) {
 			return nil, err
@@ -407,9 +407,9 @@ func (s *Store) Candidates(name string) ([]string, error) {
 	return found, nil
 }
 
-// lookup returns the full name for a revision's name, for an empty name, or
+// lookUpName returns the full name for a revision's name, for an empty name, or
 // for its "@{-n}".
-func (r revision) lookup(s *Store) (string, error) {
+func (r revision) lookUpName(s *Store) (string, error) {
 	switch {
 	case r.back > 0 && r.at == atUpstream:
 		full, err := r.checkedOut(s)
@@ -423,7 +423,7 @@ func (r revision) lookup(s *Store) (string, error) {
 	case r.at == atUpstream:
 		return r.upstream(s)
 	case r.name == "":
-		head, _, err := s.value("HEAD")
+		head, _, err := s.readValue("HEAD")
 		if err != nil || head.target == "" {
 			return "HEAD", err
 		}
@@ -446,7 +446,7 @@ func (r revision) lookup(s *Store) (string, error) {
 func (r revision) upstream(s *Store) (string, error) {
 	full := Heads + strings.TrimPrefix(strings.TrimPrefix(r.name, "refs/"), "heads/")
 	if r.name == "" {
-		head, _, err := s.value("HEAD")
+		head, _, err := s.readValue("HEAD")
 		if err != nil {
 			return "", err
 		}
@@ -457,7 +457,7 @@ func (r revision) upstream(s *Store) (string, error) {
 		full = ""
 	}
 	if full == "" || s.Upstream == nil {
-		return "", r.unknown("@{u} needs a branch")
+		return "", r.unknownError("@{u} needs a branch")
 	}
 	return s.Upstream(strings.TrimPrefix(full, Heads))
 }
@@ -468,7 +468,7 @@ func (r revision) checkedOut(s *Store) (string, error) {
 	previous, err := s.Previous(r.back)
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return "", r.unknown("there were not so many checkouts")
+		return "", r.unknownError("there were not so many checkouts")
 	case err != nil:
 		return "", err
 	case len(previous) == 64 && object.IsHex(previous):
@@ -476,7 +476,7 @@ func (r revision) checkedOut(s *Store) (string, error) {
 	}
 
 	if _, err := s.Get(Heads + previous); errors.Is(err, ErrNotFound) {
-		return "", r.unknown("branch %q is gone", previous)
+		return "", r.unknownError("branch %q is gone", previous)
 	} else if err != nil {
 		return "", err
 	}
@@ -484,13 +484,13 @@ func (r revision) checkedOut(s *Store) (string, error) {
 	return Heads + previous, nil
 }
 
-// present returns the present ID of a full name.
-func (r revision) present(s *Store, full string) (object.ID, error) {
+// presentID returns the present ID of a full name.
+func (r revision) presentID(s *Store, full string) (object.ID, error) {
 	switch {
 	case full == "HEAD":
 		head, err := s.Head()
 		if err == nil && head.Unborn() {
-			err = r.unknown("branch %q has no commit yet", head.Branch)
+			err = r.unknownError("branch %q has no commit yet", head.Branch)
 		}
 		return head.ID, err
 	case isSpecial(full):
@@ -503,7 +503,7 @@ func (r revision) present(s *Store, full string) (object.ID, error) {
 
 	id, err := s.Get(full)
 	if errors.Is(err, ErrNotFound) {
-		err = r.unknown("%s has no commit", full)
+		err = r.unknownError("%s has no commit", full)
 	}
 
 	return id, err
@@ -512,7 +512,7 @@ func (r revision) present(s *Store, full string) (object.ID, error) {
 // entryAt returns the value of a ref a number of moves ago.
 func (r revision) entryAt(s *Store, full string) (object.ID, error) {
 	if r.number == 0 {
-		return r.present(s, full)
+		return r.presentID(s, full)
 	}
 
 	entries, err := s.readLog("logs/" + full)
@@ -527,11 +527,11 @@ func (r revision) entryAt(s *Store, full string) (object.ID, error) {
 	case r.number == len(entries):
 		id = entries[r.number-1].Old
 	default:
-		return id, r.unknown("the log of %s has only %d entries", full, len(entries))
+		return id, r.unknownError("the log of %s has only %d entries", full, len(entries))
 	}
 
 	if id.IsZero() {
-		return id, r.unknown("%s did not exist then", full)
+		return id, r.unknownError("%s did not exist then", full)
 	}
 
 	return id, nil
@@ -543,7 +543,7 @@ func (r revision) entryAt(s *Store, full string) (object.ID, error) {
 func (r revision) timeAt(ctx context.Context, s *Store, o Objects, full string) (object.ID, error) {
 	at, err := ParseTime(r.when, s.now())
 	if err != nil {
-		return object.ID{}, r.unknown("%v", err)
+		return object.ID{}, r.unknownError("%v", err)
 	}
 
 	entries, err := s.readLog("logs/" + full)
@@ -556,14 +556,14 @@ func (r revision) timeAt(ctx context.Context, s *Store, o Objects, full string) 
 			continue
 		}
 		if e.New.IsZero() {
-			return object.ID{}, r.unknown("%s did not exist then", full)
+			return object.ID{}, r.unknownError("%s did not exist then", full)
 		}
 		return e.New, nil
 	}
 
 	var id object.ID
 	if len(entries) == 0 {
-		id, err = r.present(s, full)
+		id, err = r.presentID(s, full)
 	} else if first := entries[len(entries)-1]; first.Old.IsZero() {
 		id = first.New
 	} else {
@@ -591,7 +591,7 @@ func (r revision) dateAt(ctx context.Context, o Objects, id object.ID, at time.T
 		case !when.After(at):
 			return id, nil
 		case len(c.Parents) == 0:
-			return object.ID{}, r.unknown("the first commit is of %s", when.In(at.Location()).Format("2006-01-02 15:04:05"))
+			return object.ID{}, r.unknownError("the first commit is of %s", when.In(at.Location()).Format("2006-01-02 15:04:05"))
 		}
 		id = c.Parents[0]
 	}

@@ -33,9 +33,9 @@ const (
 	atUpstream               // "@{u}": the remote-tracking branch of the upstream
 )
 
-// A step goes to the n-th parent ("^n", one generation), up the first parents
+// A step leads to the n-th parent ("^n", one generation), up the first parents
 // ("~n", n generations), or to the newest reachable commit with such a message
-// ("^{/…}"). Without generations it stays at the commit ("^{}", "^0").
+// ("^{/…}"). Without generations it remains at the commit ("^{}", "^0").
 type step struct {
 	parent      int // 1 is the first
 	generations int
@@ -48,7 +48,7 @@ const (
 	minUnixTime     = 1e8     // larger numbers in "@{…}" are seconds since 1970
 )
 
-func (r revision) unknown(format string, args ...any) error {
+func (r revision) unknownError(format string, args ...any) error {
 	return &UnknownRevisionError{Rev: r.text, Reason: fmt.Sprintf(format, args...)}
 }
 
@@ -62,7 +62,7 @@ func parseRevision(text string) (revision, error) {
 	}
 
 	if message, ok := strings.CutPrefix(text, messagePrefix); ok {
-		search, err := r.compile(message)
+		search, err := r.compileSearch(message)
 		r.search = search
 		return r, err
 	}
@@ -85,9 +85,9 @@ func parseRevision(text string) (revision, error) {
 	case r.name == "@":
 		r.name = "HEAD"
 	case r.name == "" && r.at == atNow && r.back == 0:
-		return r, r.unknown("begins without a name")
+		return r, r.unknownError("begins without a name")
 	case r.name != "" && r.back > 0:
-		return r, r.unknown("a name before @{-n}")
+		return r, r.unknownError("a name before @{-n}")
 	}
 
 	if r.name == "HEAD" && r.at == atUpstream {
@@ -121,20 +121,20 @@ func (r *revision) parseAt(rest string) (string, error) {
 
 	inside, rest, ok = strings.Cut(inside, "}")
 	if !ok {
-		return "", r.unknown("no } after @{")
+		return "", r.unknownError("no } after @{")
 	}
 
 	digits, minus := strings.CutPrefix(inside, "-")
 	number, err := strconv.ParseUint(digits, 10, 64)
 	switch {
 	case inside == "":
-		return "", r.unknown("nothing in @{}")
+		return "", r.unknownError("nothing in @{}")
 	case slices.Contains([]string{"u", "upstream", "push"}, strings.ToLower(inside)):
 		r.at = atUpstream
 	case err != nil || !minus && number >= minUnixTime:
 		r.at, r.when = atTime, inside
 	case number > maxNumber || minus && number == 0:
-		return "", r.unknown("@{%s} is out of range", inside)
+		return "", r.unknownError("@{%s} is out of range", inside)
 	case minus:
 		r.back = int(number)
 	default:
@@ -149,12 +149,12 @@ func (r *revision) parseStep(rest string) (string, error) {
 	op := rest[0]
 	rest = rest[1:]
 	if op != '~' && op != '^' {
-		return "", r.unknown("%q is not understood", string(op)+rest)
+		return "", r.unknownError("%q is not understood", string(op)+rest)
 	}
 	if inside, ok := strings.CutPrefix(rest, "{"); ok && op == '^' {
 		kind, rest, ok := strings.Cut(inside, "}")
 		if message, is := strings.CutPrefix(kind, "/"); is && ok {
-			search, err := r.compile(message)
+			search, err := r.compileSearch(message)
 			r.steps = append(r.steps, step{search: search})
 			return rest, err
 		}
@@ -164,7 +164,7 @@ func (r *revision) parseStep(rest string) (string, error) {
 		case ok && (kind == "" || kind == "commit"):
 			r.steps = append(r.steps, step{})
 		default:
-			return "", r.unknown("^{%s is not understood", inside)
+			return "", r.unknownError("^{%s is not understood", inside)
 		}
 		return rest, nil
 	}
@@ -175,7 +175,7 @@ func (r *revision) parseStep(rest string) (string, error) {
 	if digits != "" {
 		var err error
 		if number, err = strconv.ParseUint(digits, 10, 64); err != nil || number > maxNumber {
-			return "", r.unknown("%c%s is out of range", op, digits)
+			return "", r.unknownError("%c%s is out of range", op, digits)
 		}
 	}
 
@@ -194,15 +194,15 @@ func (r *revision) parseStep(rest string) (string, error) {
 // messagePrefix begins a revision that searches messages.
 const messagePrefix = ":/"
 
-// compile returns the regular expression for messages, in the syntax of package
+// compileSearch returns the regular expression for messages, in the syntax of package
 // regexp.
-func (r *revision) compile(message string) (*regexp.Regexp, error) {
+func (r *revision) compileSearch(message string) (*regexp.Regexp, error) {
 	if message == "" || message[0] == '!' {
-		return nil, r.unknown("no text to search for; git's '!' is not supported")
+		return nil, r.unknownError("no text to search for; git's '!' is not supported")
 	}
 	search, err := regexp.Compile(message)
 	if err != nil {
-		return nil, r.unknown("%v", err)
+		return nil, r.unknownError("%v", err)
 	}
 	return search, nil
 }

@@ -64,19 +64,19 @@ type Ref struct {
 // returns the ID of the branch that this refers to. The error matches
 // [ErrNotFound] or [object.ErrCorrupt], or is a [*NameError].
 func (s *Store) Get(name string) (object.ID, error) {
-	ref, err := s.get(name)
+	ref, err := s.readRef(name)
 	return ref.ID, err
 }
 
-func (s *Store) get(name string) (Ref, error) {
+func (s *Store) readRef(name string) (Ref, error) {
 	if err := checkLocal(name); err != nil {
 		return Ref{}, err
 	}
 
-	v, found, err := s.value(name)
+	v, found, err := s.readValue(name)
 	ref := Ref{Name: name, ID: v.id, Target: v.target}
 	if err == nil && found && v.target != "" {
-		v, found, err = s.value(v.target)
+		v, found, err = s.readValue(v.target)
 		if err == nil && v.target != "" {
 			err = Damaged(name, errors.New("names a ref that names another"))
 		}
@@ -96,7 +96,7 @@ func (s *Store) get(name string) (Ref, error) {
 // "", sorted by name. If refs are damaged, it returns all readable ones
 // together with the joined errors.
 func (s *Store) List(prefix string) ([]Ref, error) {
-	names, err := s.names("refs", prefix)
+	names, err := s.listNames("refs", prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -104,8 +104,8 @@ func (s *Store) List(prefix string) ([]Ref, error) {
 	names = slices.DeleteFunc(names, func(name string) bool { return checkLocal(name) != nil })
 	refs := make([]Ref, len(names))
 	errs := make([]error, len(names))
-	each(len(names), func(i int) error {
-		refs[i], errs[i] = s.get(names[i])
+	eachParallel(len(names), func(i int) error {
+		refs[i], errs[i] = s.readRef(names[i])
 		return nil
 	})
 
@@ -129,7 +129,7 @@ type Root struct {
 // with its file. It reads every file in the folders, even with an impossible
 // name. It reads all of them at one moment, because it excludes writers. After
 // an error it still returns all readable IDs; a caller that removes objects
-// must then stop. A ref that does not match its log is an error, too: see
+// must then stop. A ref that does not match its log is also an error: see
 // [ErrLost] and [ErrCut].
 func (s *Store) Roots(ctx context.Context) ([]Root, error) {
 	return s.RootsWith(ctx, nil)
@@ -144,7 +144,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 	}
 	defer unlock()
 
-	files, err := s.names("refs", "")
+	files, err := s.listNames("refs", "")
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 		}
 	}
 
-	logs, err := s.names("logs", "")
+	logs, err := s.listNames("logs", "")
 	if err != nil {
 		return nil, err
 	}
@@ -169,7 +169,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 
 	found := make([]content, len(files))
 	errs := make([]error, len(files))
-	each(len(files), func(i int) error {
+	eachParallel(len(files), func(i int) error {
 		found[i], errs[i] = s.contentOf(files[i], keep)
 		return nil
 	})
@@ -191,7 +191,7 @@ func (s *Store) RootsWith(ctx context.Context, keep func(name string, e LogEntry
 func (d folder) contentOf(file string, keep func(name string, e LogEntry) bool) (c content, err error) {
 	name, isLog := strings.CutPrefix(file, "logs/")
 	if !isLog {
-		c.value, c.summed, err = d.summedValue(file)
+		c.value, c.summed, err = d.readSummed(file)
 		if err == nil && !c.value.id.IsZero() {
 			c.ids = []object.ID{c.value.id}
 		}
@@ -226,12 +226,12 @@ func (d folder) contentOf(file string, keep func(name string, e LogEntry) bool) 
 // A folder reads and writes the files of refs in the .kist folder dir.
 type folder struct{ dir string }
 
-// path returns the path of the file of a slash-separated name.
-func (d folder) path(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
+// filePath returns the path of the file of a slash-separated name.
+func (d folder) filePath(name string) string { return filepath.Join(d.dir, filepath.FromSlash(name)) }
 
-// names returns the sorted names of the files below the folder root ("refs" or
+// listNames returns the sorted names of the files below the folder root ("refs" or
 // "logs") that begin with prefix, also names that are impossible for refs.
-func (d folder) names(root, prefix string) ([]string, error) {
+func (d folder) listNames(root, prefix string) ([]string, error) {
 	var names []string
 	dirs := []string{root}
 	if dir, _ := path.Split(prefix); strings.HasPrefix(dir, root+"/") {
@@ -244,8 +244,8 @@ func (d folder) names(root, prefix string) ([]string, error) {
 	for len(dirs) > 0 {
 		dir := dirs[len(dirs)-1]
 		dirs = dirs[:len(dirs)-1]
-		entries, err := disk.ReadDir(d.path(dir))
-		if err != nil && !isAbsent(err) {
+		entries, err := disk.ReadDir(d.filePath(dir))
+		if err != nil && !isNoSuchPath(err) {
 			return nil, fmt.Errorf("list refs: %w", err)
 		}
 		for _, e := range entries {
@@ -264,8 +264,8 @@ func (d folder) names(root, prefix string) ([]string, error) {
 	return names, nil
 }
 
-// isAbsent reports whether err means that a path or a folder in it does not exist.
-func isAbsent(err error) bool {
+// isNoSuchPath reports whether err means that a path or a folder in it does not exist.
+func isNoSuchPath(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
 
@@ -277,7 +277,7 @@ type value struct {
 
 const maxValueSize = 2048 // bytes of a ref's file
 
-func (v value) line() string {
+func (v value) firstLine() string {
 	if v.target != "" {
 		return "ref: " + v.target
 	}
@@ -285,7 +285,7 @@ func (v value) line() string {
 }
 
 // encode returns a file of two lines: the value, and its checksum.
-func (v value) encode() []byte { return disk.WithSum([]byte(v.line())) }
+func (v value) encode() []byte { return disk.WithSum([]byte(v.firstLine())) }
 
 // decodeValue decodes a file. The second line may be absent, so that a person
 // can write a file by hand.
@@ -318,17 +318,17 @@ func decodeValue(data []byte) (value, error) {
 	return v, nil
 }
 
-// value reads the file of a ref, of HEAD or of a special name. Found is false
+// readValue reads the file of a ref, of HEAD or of a special name. Found is false
 // if it does not exist or is a folder.
-func (d folder) value(name string) (v value, found bool, err error) {
-	v, _, err = d.summedValue(name)
+func (d folder) readValue(name string) (v value, found bool, err error) {
+	v, _, err = d.readSummed(name)
 	return v, v != value{}, err
 }
 
-// summedValue is value that also reports whether the file has a checksum. If not, a
+// readSummed is readValue that also reports whether the file has a checksum. If not, a
 // person may have written it. The value is zero if there is no file.
-func (d folder) summedValue(name string) (v value, summed bool, err error) {
-	data, found, err := d.read(name, maxValueSize)
+func (d folder) readSummed(name string) (v value, summed bool, err error) {
+	data, found, err := d.readFile(name, maxValueSize)
 	if err != nil || !found {
 		return value{}, false, err
 	}
@@ -351,12 +351,12 @@ func mayName(name, target string) bool {
 	return isRemoteHead(name) && target != name && strings.HasPrefix(target, strings.TrimSuffix(name, "HEAD"))
 }
 
-// read returns the content of a file of at most limit bytes. It follows no
+// readFile returns the content of a file of at most limit bytes. It follows no
 // symlink and does not wait for a FIFO.
-func (d folder) read(name string, limit int64) (data []byte, found bool, err error) {
-	f, err := disk.OpenFile(d.path(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+func (d folder) readFile(name string, limit int64) (data []byte, found bool, err error) {
+	f, err := disk.OpenFile(d.filePath(name), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
 	switch {
-	case isAbsent(err):
+	case isNoSuchPath(err):
 		return nil, false, nil
 	case errors.Is(err, disk.ErrSymlink) || errors.Is(err, syscall.ELOOP) || errors.Is(err, syscall.ENXIO):
 		return nil, false, Damaged(name, errors.New("not a regular file"))
@@ -391,15 +391,15 @@ func (d folder) read(name string, limit int64) (data []byte, found bool, err err
 // Only the holder of the lock uses it.
 const staging = "refs.tmp"
 
-// clean removes the staging folder.
-func (d folder) clean() error { return disk.RemoveAll(d.path(staging)) }
+// removeStaging removes the staging folder.
+func (d folder) removeStaging() error { return disk.RemoveAll(d.filePath(staging)) }
 
 // endKilled ends the changes of a killed process, and removes its staging folder.
 func (d folder) endKilled() error {
-	if err := d.endBegun(); err != nil {
+	if err := d.endNoted(); err != nil {
 		return err
 	}
-	return d.clean()
+	return d.removeStaging()
 }
 
 // A file is a file to replace.
@@ -408,43 +408,43 @@ type file struct {
 	data []byte
 }
 
-// stage writes the files to the staging folder and syncs them. The returned
+// stageFiles writes the files to the staging folder and syncs them. The returned
 // function renames them to their places, in order, and returns how many it
 // renamed. Until then no file has changed. The caller holds the lock.
-func (d folder) stage(files []file) (place func() (placed int, err error), err error) {
+func (d folder) stageFiles(files []file) (place func() (placed int, err error), err error) {
 	if len(files) == 0 {
 		return func() (int, error) { return 0, nil }, nil
 	}
-	if err := disk.Mkdir(d.path(staging), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := disk.Mkdir(d.filePath(staging), 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 
-	staged := func(i int) string { return filepath.Join(d.path(staging), strconv.Itoa(i)) }
-	err = each(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
+	staged := func(i int) string { return filepath.Join(d.filePath(staging), strconv.Itoa(i)) }
+	err = eachParallel(len(files), func(i int) error { return writeSynced(staged(i), files[i].data) })
 	var dirs []string
 	for i := 0; err == nil && i < len(files); i++ {
-		dir := filepath.Dir(d.path(files[i].name))
+		dir := filepath.Dir(d.filePath(files[i].name))
 		err = disk.MakeDir(dir)
 		dirs = append(dirs, dir)
 	}
 
 	if err != nil {
-		return nil, errors.Join(err, d.clean())
+		return nil, errors.Join(err, d.removeStaging())
 	}
 
 	return func() (int, error) {
 		for i, f := range files {
-			if err := rename(staged(i), d.path(f.name)); err != nil {
-				return i, errors.Join(err, d.clean())
+			if err := rename(staged(i), d.filePath(f.name)); err != nil {
+				return i, errors.Join(err, d.removeStaging())
 			}
 		}
-		return len(files), errors.Join(syncDirs(dirs), d.clean())
+		return len(files), errors.Join(syncDirs(dirs), d.removeStaging())
 	}, nil
 }
 
-// write replaces files, each atomically. The caller holds the lock.
-func (d folder) write(files ...file) error {
-	place, err := d.stage(files)
+// writeFiles replaces files, each atomically. The caller holds the lock.
+func (d folder) writeFiles(files ...file) error {
+	place, err := d.stageFiles(files)
 	if err == nil {
 		_, err = place()
 	}
@@ -456,18 +456,10 @@ func (d folder) write(files ...file) error {
 
 // writeSynced writes a new file and syncs it.
 func writeSynced(path string, data []byte) error {
-	f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
+	return disk.CreateSynced(path, 0o644, func(w io.Writer) error {
+		_, err := w.Write(data)
 		return err
-	}
-	_, err = f.Write(data)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	return err
+	})
 }
 
 // rename renames a file to path. It removes an empty folder there.
@@ -491,11 +483,11 @@ func removeEmpty(dir string) {
 	disk.Remove(dir)
 }
 
-// remove removes the file of a name, if it exists, and then the empty folders
+// removeFile removes the file of a name, if it exists, and then the empty folders
 // above it, except refs and logs themselves. It returns the folder that
 // changed.
-func (d folder) remove(name string) (changed string, err error) {
-	if err := disk.Remove(d.path(name)); err != nil && !isAbsent(err) {
+func (d folder) removeFile(name string) (changed string, err error) {
+	if err := disk.Remove(d.filePath(name)); err != nil && !isNoSuchPath(err) {
 		return "", err
 	}
 	dir := filepath.Dir(filepath.FromSlash(name))
@@ -510,7 +502,7 @@ func (d folder) remove(name string) (changed string, err error) {
 func syncDirs(dirs []string) error {
 	slices.Sort(dirs)
 	dirs = slices.Compact(dirs)
-	return each(len(dirs), func(i int) error {
+	return eachParallel(len(dirs), func(i int) error {
 		err := disk.SyncDir(dirs[i])
 		if errors.Is(err, fs.ErrNotExist) { // removed meanwhile, because it was empty
 			return nil
@@ -519,9 +511,9 @@ func syncDirs(dirs []string) error {
 	})
 }
 
-// each calls do for 0 to n-1, several at a time, and returns the first error. The
+// eachParallel calls do for 0 to n-1, several at a time, and returns the first error. The
 // calls mostly wait for the disk.
-func each(n int, do func(i int) error) error {
+func eachParallel(n int, do func(i int) error) error {
 	var group errgroup.Group
 	group.SetLimit(4 * runtime.GOMAXPROCS(0))
 	for i := range n {
@@ -534,9 +526,9 @@ func each(n int, do func(i int) error) error {
 // lockFile is locked by writers.
 const lockFile = "refs.lock"
 
-// lock takes the writers' lock and returns the function that releases it. The
+// lockWriters takes the writers' lock and returns the function that releases it. The
 // error is a [*disk.BusyError] if others hold it for too long.
-func (d folder) lock(ctx context.Context) (unlock func(), err error) {
+func (d folder) lockWriters(ctx context.Context) (unlock func(), err error) {
 	return d.lockAs(ctx, disk.Exclusive, d.endKilled)
 }
 
@@ -548,7 +540,7 @@ func (d folder) lockOut(ctx context.Context) (unlock func(), err error) {
 
 // lockAs takes a lock and calls begin under it.
 func (d folder) lockAs(ctx context.Context, mode disk.Mode, begin func() error) (unlock func(), err error) {
-	l, err := disk.Lock(ctx, d.path(lockFile), mode, disk.DefaultWait)
+	l, err := disk.Lock(ctx, d.filePath(lockFile), mode, disk.DefaultWait)
 	if err == nil {
 		if err = begin(); err == nil {
 			return l.Unlock, nil

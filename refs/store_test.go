@@ -58,17 +58,17 @@ func (s *Store) set(t testing.TB, name string, to object.ID) {
 // spoil writes a file behind the store's back.
 func (s *Store) spoil(t testing.TB, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(s.path(name)), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(s.filePath(name)), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.path(name), []byte(text), 0o644); err != nil {
+	if err := os.WriteFile(s.filePath(name), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
 func (s *Store) mustRead(t testing.TB, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(s.path(name))
+	data, err := os.ReadFile(s.filePath(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestFiles(t *testing.T) {
 	if a, b := s.mustRead(t, "logs/HEAD"), s.mustRead(t, "logs/refs/heads/main"); a != b {
 		t.Errorf("logs differ:\n%s%s", a, b)
 	}
-	if _, err := os.Stat(s.path(staging)); !os.IsNotExist(err) {
+	if _, err := os.Stat(s.filePath(staging)); !os.IsNotExist(err) {
 		t.Errorf("the staging folder is still there: %v", err)
 	}
 }
@@ -263,13 +263,13 @@ func TestNotRegular(t *testing.T) {
 	if err := os.WriteFile(outside, value{id: id(1)}.encode(), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.MkdirAll(s.path("refs/heads"), 0o755); err != nil {
+	if err := os.MkdirAll(s.filePath("refs/heads"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink(outside, s.path("refs/heads/link")); err != nil {
+	if err := os.Symlink(outside, s.filePath("refs/heads/link")); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Mkfifo(s.path("refs/heads/fifo"), 0o644); err != nil {
+	if err := syscall.Mkfifo(s.filePath("refs/heads/fifo"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"refs/heads/link", "refs/heads/fifo"} {
@@ -303,7 +303,7 @@ func TestManyRefs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"refs", "logs"} {
-		if entries, err := os.ReadDir(s.path(dir)); len(entries) != 0 || err != nil {
+		if entries, err := os.ReadDir(s.filePath(dir)); len(entries) != 0 || err != nil {
 			t.Errorf("left in %s: %v, %v", dir, entries, err)
 		}
 	}

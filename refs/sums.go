@@ -13,26 +13,26 @@ import (
 // names. With dryRun, it only returns the names. It first calls sure with the ID in each file,
 // and changes nothing if that returns an error: a checksum must not confirm a damaged ID.
 //
-// An old file stays until the new one is on disk and decodes to the same value.
+// It keeps an old file until the new one is on disk and decodes to the same value.
 func AddSums(ctx context.Context, s *Store, dryRun bool, sure func(name string, id object.ID) error) ([]string, error) {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
 
-	names, err := s.names("refs", "refs/")
+	names, err := s.listNames("refs", "refs/")
 	if err != nil {
 		return nil, err
 	}
 	var changed []string
 	var files []file
 	for _, name := range append(names, "HEAD") {
-		v, found, err := s.value(name)
+		v, found, err := s.readValue(name)
 		if err != nil {
 			return nil, err
 		}
-		data, _, err := s.read(name, maxValueSize)
+		data, _, err := s.readFile(name, maxValueSize)
 		if err != nil {
 			return nil, err
 		}
@@ -54,5 +54,5 @@ func AddSums(ctx context.Context, s *Store, dryRun bool, sure func(name string, 
 	if dryRun || len(files) == 0 {
 		return changed, nil
 	}
-	return changed, s.replace(nil, files)
+	return changed, s.replaceFiles(nil, files)
 }

@@ -36,17 +36,17 @@ type Change struct {
 // The objects must be on disk before. Call Update while the store that holds
 // them publishes.
 func (s *Store) Update(ctx context.Context, changes []Change, who Who) error {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
-	moves, err := s.check(changes)
+	moves, err := s.checkChanges(changes)
 	if err != nil {
 		return err
 	}
-	return s.apply(moves, who)
+	return s.applyMoves(moves, who)
 }
 
 // A move is a checked change.
@@ -55,8 +55,8 @@ type move struct {
 	head bool // HEAD is on the ref: log the move in HEAD's log, too
 }
 
-// check checks changes and returns the moves that make them.
-func (s *Store) check(changes []Change) ([]move, error) {
+// checkChanges checks changes and returns the moves that make them.
+func (s *Store) checkChanges(changes []Change) ([]move, error) {
 	head, err := s.headFor(changes)
 	if err != nil {
 		return nil, err
@@ -68,7 +68,7 @@ func (s *Store) check(changes []Change) ([]move, error) {
 		if c.Name == "HEAD" && head.target != "" {
 			c.Name = head.target
 		}
-		have, err := s.current(c.Name, head)
+		have, err := s.currentID(c.Name, head)
 		switch {
 		case err != nil:
 			return nil, err
@@ -102,15 +102,15 @@ func (s *Store) check(changes []Change) ([]move, error) {
 func (d folder) headFor(changes []Change) (value, error) {
 	for _, c := range changes {
 		if c.Name == "HEAD" || strings.HasPrefix(c.Name, Heads) {
-			head, _, err := d.value("HEAD")
+			head, _, err := d.readValue("HEAD")
 			return head, err
 		}
 	}
 	return value{}, nil
 }
 
-// current returns the value of a ref, zero if it does not exist.
-func (s *Store) current(name string, head value) (object.ID, error) {
+// currentID returns the value of a ref, zero if it does not exist.
+func (s *Store) currentID(name string, head value) (object.ID, error) {
 	if name == "HEAD" {
 		if head == (value{}) {
 			return object.ID{}, Damaged("HEAD", errors.New("missing"))
@@ -131,7 +131,7 @@ func (s *Store) CheckFree(name string, names map[string]bool) error {
 	return checkFreeExcept(s, name, names, "")
 }
 
-// checkFreeExcept is [Store.CheckFree] without the ref except, which goes away.
+// checkFreeExcept is [Store.CheckFree] without the ref except, which will be removed.
 func checkFreeExcept(s *Store, name string, names map[string]bool, except string) error {
 	for i := len("refs/"); ; {
 		next := strings.IndexByte(name[i:], '/')
@@ -143,7 +143,7 @@ func checkFreeExcept(s *Store, name string, names map[string]bool, except string
 		if above == except {
 			continue
 		}
-		_, found, err := s.read(above, maxValueSize)
+		_, found, err := s.readFile(above, maxValueSize)
 		if found || errors.Is(err, object.ErrCorrupt) || names[above] {
 			return &ConflictError{Name: name, With: above}
 		}
@@ -152,7 +152,7 @@ func checkFreeExcept(s *Store, name string, names map[string]bool, except string
 		}
 	}
 
-	below, err := s.names("refs", name+"/")
+	below, err := s.listNames("refs", name+"/")
 	below = slices.DeleteFunc(below, func(ref string) bool { return ref == except })
 	if err == nil && len(below) > 0 {
 		err = &ConflictError{Name: name, With: below[0]}
@@ -161,9 +161,9 @@ func checkFreeExcept(s *Store, name string, names map[string]bool, except string
 	return err
 }
 
-// apply makes moves. It writes the logs and the new files first, to see
+// applyMoves makes moves. It writes the logs and the new files first, to see
 // whether there is room, then renames, then deletes.
-func (s *Store) apply(moves []move, who Who) error {
+func (s *Store) applyMoves(moves []move, who Who) error {
 	var lines []logLine
 	var files []file
 	var gone []string
@@ -176,7 +176,7 @@ func (s *Store) apply(moves []move, who Who) error {
 			gone = append(gone, m.Name)
 		} else {
 			files = append(files, file{m.Name, value{id: m.New}.encode()})
-			if logged(m.Name) {
+			if hasLog(m.Name) {
 				lines = append(lines, logLine{m.Name, e, m.Name})
 			}
 		}
@@ -185,28 +185,28 @@ func (s *Store) apply(moves []move, who Who) error {
 		}
 	}
 
-	if err := s.replace(lines, files); err != nil {
+	if err := s.replaceFiles(lines, files); err != nil {
 		return fmt.Errorf("update refs: %w", err)
 	}
-	if err := s.delete(gone); err != nil {
+	if err := s.deleteRefs(gone); err != nil {
 		return fmt.Errorf("update refs: %w", err)
 	}
 
 	return nil
 }
 
-// delete removes refs and then, after a sync, their logs.
-func (s *Store) delete(names []string) error {
+// deleteRefs removes refs and then, after a sync, their logs.
+func (s *Store) deleteRefs(names []string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	if err := s.begin(names, writeSynced); err != nil {
-		return errors.Join(err, s.clean())
+	if err := s.noteNames(names, writeSynced); err != nil {
+		return errors.Join(err, s.removeStaging())
 	}
 	for _, prefix := range []string{"", "logs/"} {
 		var dirs []string
 		for _, name := range names {
-			dir, err := s.remove(prefix + name)
+			dir, err := s.removeFile(prefix + name)
 			if err != nil {
 				return err
 			}
@@ -217,7 +217,7 @@ func (s *Store) delete(names []string) error {
 		}
 	}
 
-	return s.clean()
+	return s.removeStaging()
 }
 
 // A logLine is a log entry for the move of a file.
@@ -227,25 +227,25 @@ type logLine struct {
 	file  string // the ref, or HEAD
 }
 
-// replace adds lines to logs and replaces files. It first syncs the lines and
+// replaceFiles adds lines to logs and replaces files. It first syncs the lines and
 // the new files, and then renames the files. If a step fails, it removes the
 // lines for files that were not renamed.
-func (s *Store) replace(lines []logLine, files []file) error {
+func (s *Store) replaceFiles(lines []logLine, files []file) error {
 	var made []string
 	for _, line := range lines {
 		if line.entry.Old.IsZero() && line.name == line.file && line.name != "HEAD" {
 			made = append(made, line.name)
 		}
 	}
-	if err := s.begin(made, disk.WriteUnsynced); err != nil {
-		return errors.Join(err, s.clean())
+	if err := s.noteNames(made, disk.WriteUnsynced); err != nil {
+		return errors.Join(err, s.removeStaging())
 	}
 
 	added := make([]appended, len(lines))
 	var place func() (int, error)
-	err := each(len(lines)+1, func(i int) (err error) {
+	err := eachParallel(len(lines)+1, func(i int) (err error) {
 		if i == len(lines) {
-			place, err = s.stage(files)
+			place, err = s.stageFiles(files)
 		} else {
 			added[i], err = s.appendLog(lines[i].name, lines[i].entry)
 		}
@@ -267,7 +267,7 @@ func (s *Store) replace(lines []logLine, files []file) error {
 	if err == nil {
 		placed, err = place()
 	} else {
-		err = errors.Join(err, s.clean())
+		err = errors.Join(err, s.removeStaging())
 	}
 	if err == nil {
 		return nil
@@ -280,7 +280,7 @@ func (s *Store) replace(lines []logLine, files []file) error {
 
 	for i, a := range added {
 		if !moved[lines[i].file] {
-			a.undo()
+			a.undoAppend()
 		}
 	}
 
@@ -290,10 +290,10 @@ func (s *Store) replace(lines []logLine, files []file) error {
 // Rename renames a branch with its log, and HEAD if it is on the branch. Both
 // names are full. The error matches [ErrNotFound] if the branch does not
 // exist. It is a [*MovedError] if the new name exists, or a [*ConflictError]
-// if another ref is in the way. If one name is a folder of the other, the branch goes over
-// a third name. A process that dies in between leaves two of the names, or only the third.
+// if another ref is in the way. If one name is a folder of the other, the branch is renamed to
+// a third name in between. A process that dies in between leaves two of the names, or only the third.
 func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 		way = []string{from, between, to}
 	}
 	for i := range way[1:] {
-		if err := s.rename(way[i], way[i+1], id, onHead, who); err != nil {
+		if err := s.renameBranch(way[i], way[i+1], id, onHead, who); err != nil {
 			return fmt.Errorf("rename %s to %s: %w", way[i], way[i+1], err)
 		}
 	}
@@ -323,7 +323,7 @@ func (s *Store) Rename(ctx context.Context, from, to string, who Who) error {
 // Copy copies a branch with its log. Both names are full. The errors are those of
 // [Store.Rename]. A process that dies in between may leave only the log.
 func Copy(ctx context.Context, s *Store, from, to string, who Who) error {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
@@ -354,11 +354,11 @@ func checkBranches(s *Store, from, to, except string) (id object.ID, onHead bool
 	if id, err = s.Get(from); err != nil {
 		return id, false, err
 	}
-	head, _, err := s.value("HEAD")
+	head, _, err := s.readValue("HEAD")
 	if err != nil {
 		return id, false, err
 	}
-	have, err := s.current(to, head)
+	have, err := s.currentID(to, head)
 	if err == nil && !have.IsZero() {
 		err = &MovedError{Name: to, Have: have}
 	}
@@ -371,7 +371,7 @@ func checkBranches(s *Store, from, to, except string) (id object.ID, onHead bool
 // duplicate makes the log of a new branch from that of another one, with one more entry, and
 // then the branch. The caller holds the lock.
 func duplicate(s *Store, from, to string, e LogEntry) error {
-	log, _, err := s.read("logs/"+from, maxLogSize)
+	log, _, err := s.readFile("logs/"+from, maxLogSize)
 	if err != nil {
 		return err
 	}
@@ -379,15 +379,15 @@ func duplicate(s *Store, from, to string, e LogEntry) error {
 		return err
 	}
 	log = append(log[:intactLines(log)], encodeEntry(e)...)
-	if err := s.begin([]string{to}, disk.WriteUnsynced); err != nil {
-		return errors.Join(err, s.clean())
+	if err := s.noteNames([]string{to}, disk.WriteUnsynced); err != nil {
+		return errors.Join(err, s.removeStaging())
 	}
-	return s.write(file{"logs/" + to, log}, file{to, value{id: e.New}.encode()})
+	return s.writeFiles(file{"logs/" + to, log}, file{to, value{id: e.New}.encode()})
 }
 
-// rename makes the new log, the new ref and the new HEAD, in this order, and
+// renameBranch makes the new log, the new ref and the new HEAD, in this order, and
 // then removes the old ref and its log.
-func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) error {
+func (s *Store) renameBranch(from, to string, id object.ID, onHead bool, who Who) error {
 	e, err := s.newEntry(id, id, who, "branch: renamed "+from+" to "+to)
 	if err != nil {
 		return err
@@ -401,16 +401,16 @@ func (s *Store) rename(from, to string, id object.ID, onHead bool, who Who) erro
 		}
 	}
 
-	return s.delete([]string{from})
+	return s.deleteRefs([]string{from})
 }
 
-// CopyRemote makes the remote-tracking branches of the remote from exist under the remote
-// to, too, with their logs. A branch that an earlier CopyRemote has made is replaced. The
+// CopyRemote copies the remote-tracking branches of the remote from, with their logs, to the
+// remote to. A branch that an earlier CopyRemote has made is replaced. The
 // error is a [*MovedError] if there is another one. A process that dies in between leaves
 // some of the new names.
 func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 	from, to = Remotes+from+"/", Remotes+to+"/"
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
@@ -436,7 +436,7 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 		if err != nil {
 			return err
 		}
-		log, _, err := s.read("logs/"+ref.Name, maxLogSize)
+		log, _, err := s.readFile("logs/"+ref.Name, maxLogSize)
 		if err != nil {
 			return err
 		}
@@ -450,39 +450,39 @@ func CopyRemote(ctx context.Context, s *Store, from, to string, who Who) error {
 	if len(list) == 0 {
 		return nil
 	}
-	if err := s.begin(made, disk.WriteUnsynced); err != nil {
-		return errors.Join(err, s.clean())
+	if err := s.noteNames(made, disk.WriteUnsynced); err != nil {
+		return errors.Join(err, s.removeStaging())
 	}
-	return s.write(slices.Concat(logs, values, heads)...)
+	return s.writeFiles(slices.Concat(logs, values, heads)...)
 }
 
 // DropRemote deletes the remote-tracking branches of a remote, its HEAD and their logs. A
 // process that dies in between leaves some of them.
 func DropRemote(ctx context.Context, s *Store, remote string) error {
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
 	prefix := Remotes + remote + "/"
-	names, err := s.names("refs", prefix)
+	names, err := s.listNames("refs", prefix)
 	if err != nil {
 		return err
 	}
-	logs, err := s.names("logs", "logs/"+prefix)
+	logs, err := s.listNames("logs", "logs/"+prefix)
 	if err != nil {
 		return err
 	}
 	for _, log := range logs { // of branches that a killed process deleted
 		names = append(names, strings.TrimPrefix(log, "logs/"))
 	}
-	return s.delete(names)
+	return s.deleteRefs(names)
 }
 
 // mayCopy returns an error if a ref exists, unless the newest line of its log has the reason.
 func mayCopy(s *Store, name, reason string) error {
-	have, err := s.current(name, value{})
+	have, err := s.currentID(name, value{})
 	if err != nil || have.IsZero() {
 		return cmp.Or(err, s.CheckFree(name, nil))
 	}
@@ -504,13 +504,13 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 		return &NameError{Name: name, Reason: "needs an ID"}
 	}
 
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 
-	have, damage := s.current(name, value{})
+	have, damage := s.currentID(name, value{})
 	switch {
 	case damage == nil && !have.IsZero():
 		return &MovedError{Name: name, Want: id, Have: have}
@@ -520,7 +520,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 
 	log, err := s.Log(name)
 	if name == Stash && err == nil && len(log) > 0 && log[0].New == id {
-		return s.write(file{name, value{id: id}.encode()})
+		return s.writeFiles(file{name, value{id: id}.encode()})
 	}
 	old := id
 	if name == Stash && err == nil {
@@ -528,7 +528,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 			old = log[0].New
 		}
 	}
-	if err := s.apply([]move{{Change: Change{Name: name, Old: old, New: id, Reason: reason}}}, who); err != nil {
+	if err := s.applyMoves([]move{{Change: Change{Name: name, Old: old, New: id, Reason: reason}}}, who); err != nil {
 		return fmt.Errorf("repair %s: %w", name, err)
 	}
 
@@ -539,7 +539,7 @@ func (s *Store) Repair(ctx context.Context, name string, id object.ID, who Who, 
 // special name, if only one bit has changed: a commit or another ref. The
 // checksum in the file proves it, because no other value is as close.
 func (s *Store) Guess(name string) (id object.ID, target string, ok bool) {
-	data, found, err := s.read(name, maxValueSize)
+	data, found, err := s.readFile(name, maxValueSize)
 	if err != nil || !found {
 		return id, "", false
 	}
@@ -564,7 +564,7 @@ func (s *Store) Discard(ctx context.Context, name string, sure func() (bool, err
 		return false, badSpecial(name)
 	}
 
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -574,7 +574,7 @@ func (s *Store) Discard(ctx context.Context, name string, sure func() (bool, err
 		return false, err
 	}
 
-	dir, err := s.remove(name)
+	dir, err := s.removeFile(name)
 	if err == nil {
 		err = syncDirs([]string{dir})
 	}

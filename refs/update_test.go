@@ -219,7 +219,7 @@ func TestDelete(t *testing.T) {
 		}
 	}
 	for _, dir := range []string{"refs", "logs"} {
-		if entries, _ := os.ReadDir(s.path(dir)); len(entries) > 0 {
+		if entries, _ := os.ReadDir(s.filePath(dir)); len(entries) > 0 {
 			t.Errorf("left in %s: %v", dir, entries)
 		}
 	}
@@ -232,7 +232,7 @@ func TestLeftovers(t *testing.T) {
 	s.spoil(t, "logs/refs/heads/a/b/c", "")
 	s.spoil(t, "logs/refs/heads/x", "")
 	s.spoil(t, staging+"/0", "half")
-	os.Remove(s.path("refs/heads/a/b/c"))
+	os.Remove(s.filePath("refs/heads/a/b/c"))
 	changes := []Change{{Name: "refs/heads/a", New: id(1), Reason: "r"}}
 	for i := range 20 {
 		changes = append(changes, Change{Name: fmt.Sprintf("refs/heads/x/y%d/z", i), New: id(2), Reason: "r"})
@@ -255,10 +255,10 @@ func TestUpdateFails(t *testing.T) {
 	s := newStore(t)
 	s.set(t, "refs/heads/a", id(1))
 	s.spoil(t, "logs/refs/heads/b", "")
-	if err := os.Remove(s.path("logs/refs/heads/b")); err != nil {
+	if err := os.Remove(s.filePath("logs/refs/heads/b")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("/dev/full", s.path("logs/refs/heads/b")); err != nil {
+	if err := os.Symlink("/dev/full", s.filePath("logs/refs/heads/b")); err != nil {
 		t.Fatal(err)
 	}
 	log := s.log(t, "refs/heads/a")
@@ -285,7 +285,7 @@ func TestUpdateFailsInTheMiddle(t *testing.T) {
 	s.set(t, Heads+"main", id(1))
 	s.set(t, "refs/heads/a", id(1))
 	s.spoil(t, "refs/heads/dir/.in-the-way", "") // Update's own check would refuse this
-	err := s.apply([]move{
+	err := s.applyMoves([]move{
 		{Change{Name: "refs/heads/a", Old: id(1), New: id(2)}, false}, {Change{Name: "refs/heads/dir", New: id(2)}, false},
 		{Change{Name: "refs/heads/z", New: id(2)}, false}, {Change{Name: "refs/heads/main", Old: id(1)}, true}}, ann)
 	if err == nil {
@@ -349,7 +349,7 @@ func TestUpdateRace(t *testing.T) {
 
 func TestBusy(t *testing.T) {
 	s := newStore(t)
-	unlock, err := s.lock(ctx)
+	unlock, err := s.lockWriters(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -149,7 +149,7 @@ func CutSum(file []byte) (data []byte, has bool, err error) {
 }
 
 // Mend flips the one bit of data that makes it intact, and reports whether there is
-// such a bit. Otherwise data stays unchanged.
+// such a bit. Otherwise it leaves data unchanged.
 func Mend(data []byte, intact func([]byte) bool) bool {
 	for bit := range 8 * len(data) {
 		data[bit/8] ^= 1 << (bit % 8)

@@ -20,7 +20,7 @@ func (e *AwayError) Error() string {
 	return fmt.Sprintf("%q is no longer the folder that was opened: its disk was unmounted, or the folder was moved", e.Dir)
 }
 
-// Held is a directory that stays open, so that no other one gets its device and inode
+// Held is an open directory. While it is open, no other one gets its device and inode
 // numbers. It is safe for concurrent use.
 type Held struct {
 	path string
@@ -47,9 +47,9 @@ func Hold(path string) (*Held, error) {
 func (h *Held) Open() (*os.File, error) {
 	d, err := os.OpenFile(h.path, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
-		return nil, h.away(err)
+		return nil, h.awayError(err)
 	}
-	if err := h.check(int(d.Fd())); err != nil {
+	if err := h.checkSame(int(d.Fd())); err != nil {
 		d.Close()
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (h *Held) Close() error {
 	return h.dir.Close()
 }
 
-// check returns an error if an open directory is not h.
-func (h *Held) check(fd int) error {
+// checkSame returns an error if an open directory is not h.
+func (h *Held) checkSame(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return &fs.PathError{Op: "stat", Path: h.path, Err: err}
@@ -79,15 +79,15 @@ func (h *Held) check(fd int) error {
 	return nil
 }
 
-// away returns an [*AwayError] if err means that nothing is at the path of h.
-func (h *Held) away(err error) error {
+// awayError returns an [*AwayError] if err means that nothing is at the path of h.
+func (h *Held) awayError(err error) error {
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return &AwayError{h.path}
 	}
 	return err
 }
 
-// held has the directories of open repositories, see [HoldRepository].
+// held lists the directories of open repositories, see [HoldRepository].
 var held atomic.Pointer[[]*Held]
 
 // HoldRepository opens the directory of a repository, given its absolute path. Until

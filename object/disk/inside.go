@@ -22,7 +22,7 @@ const RepositoryDir = ".kist"
 // follows none.
 var ErrSymlink = errors.New("is a symlink; kist follows none in a repository")
 
-// bare has the directories of bare repositories, see [AddRepository].
+// bare lists the directories of bare repositories, see [AddRepository].
 var bare atomic.Pointer[[]string]
 
 // AddRepository makes the functions below treat dir, an absolute path without symlinks,
@@ -194,8 +194,20 @@ func Create(path string, data []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// Mkdir is [os.Mkdir]. In a folder shared with a group, the new folder is shared
-// too.
+// CreateSynced makes a new file, calls write for its content, and syncs it. It does not sync the
+// directory. After an error, the file may exist.
+func CreateSynced(path string, perm fs.FileMode, write func(io.Writer) error) error {
+	f, err := OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	return errors.Join(err, f.Close())
+}
+
+// Mkdir is [os.Mkdir]. In a folder shared with a group, the new folder is also shared.
 func Mkdir(path string, perm fs.FileMode) error {
 	return inFolder("mkdir", path, func(dir int, name string) error {
 		err := retry(func() error { return unix.Mkdirat(dir, name, uint32(perm.Perm())) })
@@ -356,9 +368,9 @@ func checkHeld(path string, fd int, err error) (int, error) {
 	case h == nil:
 		return fd, err
 	case err != nil:
-		return fd, h.away(err)
+		return fd, h.awayError(err)
 	}
-	if err := h.check(fd); err != nil {
+	if err := h.checkSame(fd); err != nil {
 		unix.Close(fd)
 		return -1, err
 	}

@@ -57,7 +57,7 @@ type FileLock struct {
 	mode Mode
 }
 
-// Unlock frees the lock. The file stays. A second call does nothing.
+// Unlock frees the lock and keeps its file. A second call does nothing.
 func (l *FileLock) Unlock() {
 	if l.f == nil {
 		return

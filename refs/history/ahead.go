@@ -80,14 +80,14 @@ type line struct {
 // more. Only tests change it.
 var minCold = 128
 
-// read returns a commit, from the line if it comes next there.
-func (w *walker) read(ctx context.Context, id object.ID) (*object.Commit, error) {
+// readCommit returns a commit, from the line if it comes next there.
+func (w *walker) readCommit(ctx context.Context, id object.ID) (*object.Commit, error) {
 	l := &w.line
 	if id != l.from {
 		if l.cold++; l.cold < minCold {
 			return object.ReadCommit(ctx, w.r, id)
 		}
-		l.end()
+		l.stopAhead()
 		l.take, l.stop = iter.Pull2(Ahead(encodings(ctx, w.r, id)))
 	}
 	l.cold, l.from = 0, object.ID{}
@@ -104,8 +104,8 @@ func (w *walker) read(ctx context.Context, id object.ID) (*object.Commit, error)
 	return object.ReadCommit(ctx, w.r, id) // returns the error
 }
 
-// end stops the reading ahead.
-func (l *line) end() {
+// stopAhead stops the reading ahead.
+func (l *line) stopAhead() {
 	if l.stop != nil {
 		l.stop()
 	}

@@ -40,20 +40,20 @@ type painted struct {
 	queued bool
 }
 
-// paint returns a painter with a and all of b in its queue.
-func paint(ctx context.Context, r object.Reader, matters func(mark) bool, a object.ID, b ...object.ID) (*painter, error) {
+// newPainter returns a painter with a and all of b in its queue.
+func newPainter(ctx context.Context, r object.Reader, matters func(mark) bool, a object.ID, b ...object.ID) (*painter, error) {
 	p := &painter{objects: r, matters: matters, commits: map[object.ID]*painted{}}
-	err := p.put(ctx, a, fromA)
+	err := p.addMarks(ctx, a, fromA)
 	for _, id := range b {
 		if err == nil {
-			err = p.put(ctx, id, fromB)
+			err = p.addMarks(ctx, id, fromB)
 		}
 	}
 	return p, err
 }
 
-// put adds marks to a commit. It queues the commit if it did not have them all.
-func (p *painter) put(ctx context.Context, id object.ID, m mark) error {
+// addMarks adds marks to a commit. It queues the commit if it did not have them all.
+func (p *painter) addMarks(ctx context.Context, id object.ID, m mark) error {
 	c := p.commits[id]
 	if c == nil {
 		read, err := object.ReadCommit(ctx, p.objects, id)
@@ -75,13 +75,13 @@ func (p *painter) put(ctx context.Context, id object.ID, m mark) error {
 	}
 	if !c.queued {
 		c.queued = true
-		p.queue.add(c.Commit)
+		p.queue.addCommit(c.Commit)
 	}
 	return nil
 }
 
-// next takes the newest commit from the queue.
-func (p *painter) next() *painted {
+// takeNewest takes the newest commit from the queue.
+func (p *painter) takeNewest() *painted {
 	c := p.commits[heap.Pop(&p.queue).(entry).ID]
 	c.queued = false
 	if p.matters(c.marks) {
@@ -90,10 +90,10 @@ func (p *painter) next() *painted {
 	return c
 }
 
-// pass adds marks to the parents of a commit.
-func (p *painter) pass(ctx context.Context, c *painted, m mark) error {
+// markParents adds marks to the parents of a commit.
+func (p *painter) markParents(ctx context.Context, c *painted, m mark) error {
 	for _, parent := range c.Parents {
-		if err := p.put(ctx, parent, m); err != nil {
+		if err := p.addMarks(ctx, parent, m); err != nil {
 			return err
 		}
 		p.wrongClock = p.wrongClock || p.commits[parent].Committer.Time.Compare(c.Committer.Time) > 0
@@ -109,7 +109,7 @@ func (p *painter) pass(ctx context.Context, c *painted, m mark) error {
 // MergeBases reads the commits down to the bases. It reads the commits below
 // them only if there seem to be several bases.
 func MergeBases(ctx context.Context, r object.Reader, a object.ID, b ...object.ID) ([]object.ID, error) {
-	p, err := paint(ctx, r, func(m mark) bool { return m&below == 0 }, a, b...)
+	p, err := newPainter(ctx, r, func(m mark) bool { return m&below == 0 }, a, b...)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func MergeBases(ctx context.Context, r object.Reader, a object.ID, b ...object.I
 	// commits below common ones.
 	var found []*painted
 	for p.open > 0 {
-		c := p.next()
+		c := p.takeNewest()
 		m := c.marks
 		if m&fromBoth == fromBoth {
 			if m&below == 0 && !slices.Contains(found, c) {
@@ -127,12 +127,12 @@ func MergeBases(ctx context.Context, r object.Reader, a object.ID, b ...object.I
 			}
 			m |= below
 		}
-		if err := p.pass(ctx, c, m); err != nil {
+		if err := p.markParents(ctx, c, m); err != nil {
 			return nil, err
 		}
 	}
 
-	if found, err = p.best(ctx, found); err != nil {
+	if found, err = p.withoutBelow(ctx, found); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(found, func(a, b *painted) int {
@@ -149,10 +149,10 @@ func MergeBases(ctx context.Context, r object.Reader, a object.ID, b ...object.I
 	return ids, nil
 }
 
-// best returns the found commits that are not below another one. Because of a
+// withoutBelow returns the found commits that are not below another one. Because of a
 // wrong clock, a commit can be found before a commit above it. To detect that,
-// best visits the commits below the found ones, until only one of these is left.
-func (p *painter) best(ctx context.Context, found []*painted) ([]*painted, error) {
+// withoutBelow visits the commits below the found ones, until only one of these is left.
+func (p *painter) withoutBelow(ctx context.Context, found []*painted) ([]*painted, error) {
 	found = slices.DeleteFunc(found, func(c *painted) bool { return c.marks&below != 0 })
 	var starts []object.ID
 	for _, c := range found {
@@ -180,14 +180,14 @@ func (p *painter) best(ctx context.Context, found []*painted) ([]*painted, error
 // IsAncestor reports whether a is b or an ancestor of b.
 func IsAncestor(ctx context.Context, r object.Reader, a, b object.ID) (bool, error) {
 	// No ancestor of a leads to a, so only commits that b alone reaches matter.
-	p, err := paint(ctx, r, func(m mark) bool { return m == fromB }, a, b)
+	p, err := newPainter(ctx, r, func(m mark) bool { return m == fromB }, a, b)
 	if err != nil {
 		return false, err
 	}
 	target := p.commits[a]
 	for p.open > 0 && target.marks&fromB == 0 {
-		c := p.next()
-		if err := p.pass(ctx, c, c.marks); err != nil {
+		c := p.takeNewest()
+		if err := p.markParents(ctx, c, c.marks); err != nil {
 			return false, err
 		}
 	}
@@ -206,17 +206,17 @@ func AheadBehind(ctx context.Context, r object.Reader, a, b object.ID) (ahead, b
 	if a == b {
 		return 0, 0, nil
 	}
-	p, err := paint(ctx, r, func(m mark) bool { return m != fromBoth }, a, b)
+	p, err := newPainter(ctx, r, func(m mark) bool { return m != fromBoth }, a, b)
 	if err != nil {
 		return 0, 0, err
 	}
 	oldest := p.commits[a].Committer.Time // of the commits that differ
 	for p.queue.Len() > 0 && (p.open > 0 || p.wrongClock || p.queue.entries[0].Committer.Time.Compare(oldest) >= 0) {
-		c := p.next()
+		c := p.takeNewest()
 		if at := c.Committer.Time; c.marks != fromBoth && at.Compare(oldest) < 0 {
 			oldest = at
 		}
-		if err := p.pass(ctx, c, c.marks); err != nil {
+		if err := p.markParents(ctx, c, c.marks); err != nil {
 			return 0, 0, err
 		}
 	}

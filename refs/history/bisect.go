@@ -33,14 +33,14 @@ type Halving struct {
 // has Skip, Halve chooses one somewhere else.
 func Halve(suspects []Suspect) Halving {
 	h := newHalver(suspects)
-	best := h.choose()
+	best := h.chooseBest()
 	if best < 0 {
 		return Halving{}
 	}
 
 	var out Halving
 	if h.skips {
-		ranked := h.ranked()
+		ranked := h.rankSuspects()
 		var open []int
 		for _, i := range ranked {
 			if h.list[i].Skip {
@@ -52,7 +52,7 @@ func Halve(suspects []Suspect) Halving {
 		if len(open) == 0 {
 			return out
 		}
-		best = away(open, h.list[ranked[0]].Skip)
+		best = chooseElsewhere(open, h.list[ranked[0]].Skip)
 	}
 
 	out.Next = h.list[best].ID
@@ -67,10 +67,10 @@ func Halve(suspects []Suspect) Halving {
 	return out
 }
 
-// away returns the first of open, or if the best suspect cannot be tested, one further back.
+// chooseElsewhere returns the first of open, or if the best suspect cannot be tested, one further back.
 // The choice depends on the number of suspects, so each further skip leads to another place.
 // The last of open is the bad commit.
-func away(open []int, bestSkipped bool) int {
+func chooseElsewhere(open []int, bestSkipped bool) int {
 	if !bestSkipped || len(open) < 2 {
 		return open[0]
 	}
@@ -110,18 +110,18 @@ func newHalver(suspects []Suspect) *halver {
 	return h
 }
 
-// choose returns the place of the best suspect, negative if all have Same. It weighs merges
+// chooseBest returns the place of the best suspect, negative if all have Same. It weighs merges
 // first, because their weight needs a walk of its own, and stops at a suspect near the half.
 // If there are suspects with Skip, it weighs all.
-func (h *halver) choose() int {
+func (h *halver) chooseBest() int {
 	for i, parents := range h.parents {
 		if len(parents) > 1 {
-			h.weight[i] = h.reach(i)
+			h.weight[i] = h.countReached(i)
 			if !h.skips && h.nearHalf(i) {
 				return i
 			}
 		} else if len(parents) == 0 {
-			h.weight[i] = h.own(i)
+			h.weight[i] = h.ownWeight(i)
 		}
 	}
 
@@ -135,7 +135,7 @@ func (h *halver) choose() int {
 				left = true
 				continue
 			}
-			h.weight[i] = h.weight[parents[0]] + h.own(i)
+			h.weight[i] = h.weight[parents[0]] + h.ownWeight(i)
 			if !h.skips && h.nearHalf(i) {
 				return i
 			}
@@ -144,30 +144,30 @@ func (h *halver) choose() int {
 
 	best := -1
 	for i := range h.list {
-		if !h.list[i].Same && (best < 0 || h.balance(i) > h.balance(best)) {
+		if !h.list[i].Same && (best < 0 || h.smallerPart(i) > h.smallerPart(best)) {
 			best = i
 		}
 	}
 	return best
 }
 
-// own returns what a suspect adds to its own weight.
-func (h *halver) own(i int) int {
+// ownWeight returns what a suspect adds to its own weight.
+func (h *halver) ownWeight(i int) int {
 	if h.list[i].Same {
 		return 0
 	}
 	return 1
 }
 
-// reach counts the suspects without Same that a suspect reaches.
-func (h *halver) reach(start int) int {
+// countReached counts the suspects without Same that a suspect reaches.
+func (h *halver) countReached(start int) int {
 	seen := make([]bool, len(h.list))
 	seen[start] = true
 	n := 0
 	for stack := []int{start}; len(stack) > 0; {
 		i := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		n += h.own(i)
+		n += h.ownWeight(i)
 		for _, p := range h.parents[i] {
 			if !seen[p] {
 				seen[p] = true
@@ -185,12 +185,12 @@ func (h *halver) nearHalf(i int) bool {
 	return !h.list[i].Same && (off <= 1 || off < h.total/1024)
 }
 
-// balance returns the number of suspects in the smaller part.
-func (h *halver) balance(i int) int { return min(h.weight[i], h.total-h.weight[i]) }
+// smallerPart returns the number of suspects in the smaller part.
+func (h *halver) smallerPart(i int) int { return min(h.weight[i], h.total-h.weight[i]) }
 
-// ranked returns the places of the suspects without Same, the best first. It needs all
-// weights, which choose knows only if there are suspects with Skip.
-func (h *halver) ranked() []int {
+// rankSuspects returns the places of the suspects without Same, the best first. It needs all
+// weights, which chooseBest knows only if there are suspects with Skip.
+func (h *halver) rankSuspects() []int {
 	var order []int
 	for i := range h.list {
 		if !h.list[i].Same {
@@ -198,7 +198,7 @@ func (h *halver) ranked() []int {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		return cmp.Or(h.balance(b)-h.balance(a), h.list[a].ID.Compare(h.list[b].ID))
+		return cmp.Or(h.smallerPart(b)-h.smallerPart(a), h.list[a].ID.Compare(h.list[b].ID))
 	})
 	return order
 }

@@ -19,7 +19,7 @@ const MaxNearest = 27
 // meets, at most limit. Of two equally near ones it prefers the first.
 func Nearest(ctx context.Context, r object.Reader, start object.ID, limit int, named func(object.ID) bool) (id object.ID, distance int, err error) {
 	n := nearest{w: walker{r: r, queued: map[object.ID]bool{}}, marks: map[object.ID]uint32{}}
-	if err := n.w.push(ctx, []object.ID{start}); err != nil {
+	if err := n.w.queueCommits(ctx, []object.ID{start}); err != nil {
 		return id, -1, err
 	}
 
@@ -28,7 +28,7 @@ func Nearest(ctx context.Context, r object.Reader, start object.ID, limit int, n
 		c := heap.Pop(&n.w.queue).(entry).Commit
 		if named(c.ID) {
 			if len(n.found) == limit {
-				n.w.queue.add(c)
+				n.w.queue.addCommit(c)
 				break
 			}
 			n.found = append(n.found, candidate{c.ID, seen, 1 << len(n.found)})
@@ -39,10 +39,10 @@ func Nearest(ctx context.Context, r object.Reader, start object.ID, limit int, n
 				f.distance++
 			}
 		}
-		if n.w.queue.Len() == 0 && n.covered(c.ID) {
+		if n.w.queue.Len() == 0 && n.isCovered(c.ID) {
 			break
 		}
-		if err := n.pass(ctx, c); err != nil {
+		if err := n.markParents(ctx, c); err != nil {
 			return id, -1, err
 		}
 	}
@@ -56,7 +56,7 @@ func Nearest(ctx context.Context, r object.Reader, start object.ID, limit int, n
 		if n.marks[c.ID]&best.mark == 0 {
 			best.distance++
 		}
-		if err := n.pass(ctx, c); err != nil {
+		if err := n.markParents(ctx, c); err != nil {
 			return id, -1, err
 		}
 	}
@@ -77,17 +77,17 @@ type candidate struct {
 	mark     uint32
 }
 
-// pass passes the marks of a commit on to its parents, and queues these.
-func (n *nearest) pass(ctx context.Context, c Commit) error {
+// markParents passes the marks of a commit on to its parents, and queues these.
+func (n *nearest) markParents(ctx context.Context, c Commit) error {
 	for _, parent := range c.Parents {
 		n.marks[parent] |= n.marks[c.ID]
 	}
-	return n.w.push(ctx, c.Parents)
+	return n.w.queueCommits(ctx, c.Parents)
 }
 
-// covered reports whether all nearest candidates reach a commit. Then its ancestors cannot
+// isCovered reports whether all nearest candidates reach a commit. Then its ancestors cannot
 // change the result.
-func (n *nearest) covered(id object.ID) bool {
+func (n *nearest) isCovered(id object.ID) bool {
 	least := -1
 	for _, f := range n.found {
 		if least < 0 || f.distance < least {

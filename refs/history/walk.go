@@ -50,10 +50,10 @@ type Options struct {
 func Walk(ctx context.Context, r object.Reader, starts []object.ID, opt Options) iter.Seq2[Commit, error] {
 	return func(yield func(Commit, error) bool) {
 		w := walker{r: r, opt: opt, queued: map[object.ID]bool{}}
-		defer w.line.end()
+		defer w.line.stopAhead()
 		var err error
 		if w.excluded, err = Ancestors(ctx, r, opt.Exclude); err == nil {
-			walk := w.walk
+			walk := w.walkByDate
 			if opt.Topo {
 				walk = w.walkTopo
 			}
@@ -75,27 +75,27 @@ type walker struct {
 	line     line
 }
 
-func (w *walker) walk(ctx context.Context, starts []object.ID, yield func(Commit) bool) error {
-	if err := w.push(ctx, starts); err != nil {
+func (w *walker) walkByDate(ctx context.Context, starts []object.ID, yield func(Commit) bool) error {
+	if err := w.queueCommits(ctx, starts); err != nil {
 		return err
 	}
 	for w.queue.Len() > 0 {
 		c := heap.Pop(&w.queue).(entry).Commit
-		parents, err := w.parents(c)
+		parents, err := w.nextParents(c)
 		if err != nil {
 			return err
 		}
 		if !yield(c) {
 			return nil
 		}
-		if err := w.push(ctx, parents); err != nil {
+		if err := w.queueCommits(ctx, parents); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walker) push(ctx context.Context, ids []object.ID) error {
+func (w *walker) queueCommits(ctx context.Context, ids []object.ID) error {
 	for _, id := range ids {
 		if w.excluded[id] || w.queued[id] {
 			continue
@@ -104,17 +104,17 @@ func (w *walker) push(ctx context.Context, ids []object.ID) error {
 		if object.IsLost(w.r, object.Key{Kind: object.KindCommit, ID: id}) {
 			continue
 		}
-		c, err := w.read(ctx, id)
+		c, err := w.readCommit(ctx, id)
 		if err != nil {
 			return err
 		}
-		w.queue.add(Commit{id, c})
+		w.queue.addCommit(Commit{id, c})
 	}
 	return nil
 }
 
-// parents returns the commits with which the walk continues after c.
-func (w *walker) parents(c Commit) ([]object.ID, error) {
+// nextParents returns the commits with which the walk continues after c.
+func (w *walker) nextParents(c Commit) ([]object.ID, error) {
 	if w.opt.FirstParent && len(c.Parents) > 1 {
 		first := *c.Commit
 		first.Parents = c.Parents[:1]
@@ -128,7 +128,7 @@ func (w *walker) parents(c Commit) ([]object.ID, error) {
 
 // walkTopo visits each commit after all its children. After a merge it visits
 // the line of the last parent, down to the first commit that another parent
-// reaches too.
+// also reaches.
 func (w *walker) walkTopo(ctx context.Context, starts []object.ID, yield func(Commit) bool) error {
 	parents := map[object.ID][]object.ID{}
 	children := map[object.ID]int{} // the number of children not visited yet
@@ -151,14 +151,14 @@ func (w *walker) walkTopo(ctx context.Context, starts []object.ID, yield func(Co
 		return err
 	}
 
-	stack, err := w.tips(ctx, starts, children)
+	stack, err := w.sortTips(ctx, starts, children)
 	if err != nil {
 		return err
 	}
 	for len(stack) > 0 {
 		id := stack[len(stack)-1]
 		stack = stack[:len(stack)-1]
-		c, err := w.read(ctx, id)
+		c, err := w.readCommit(ctx, id)
 		if err != nil {
 			return err
 		}
@@ -175,14 +175,14 @@ func (w *walker) walkTopo(ctx context.Context, starts []object.ID, yield func(Co
 	return nil
 }
 
-// parentsOf is parents for a commit that only opt.Parents needs in full.
+// parentsOf is nextParents for a commit that only opt.Parents needs in full.
 func (w *walker) parentsOf(ctx context.Context, id object.ID) ([]object.ID, error) {
 	if w.opt.Parents != nil {
 		c, err := object.ReadCommit(ctx, w.r, id)
 		if err != nil {
 			return nil, err
 		}
-		parents, err := w.parents(Commit{id, c})
+		parents, err := w.nextParents(Commit{id, c})
 		return slices.Clone(parents), err
 	}
 	all, err := parentsOf(ctx, w.r, id)
@@ -192,10 +192,10 @@ func (w *walker) parentsOf(ctx context.Context, id object.ID) ([]object.ID, erro
 	return all, err
 }
 
-// tips returns the starts without children, the newest last.
-func (w *walker) tips(ctx context.Context, starts []object.ID, children map[object.ID]int) ([]object.ID, error) {
+// sortTips returns the starts without children, the newest last.
+func (w *walker) sortTips(ctx context.Context, starts []object.ID, children map[object.ID]int) ([]object.ID, error) {
 	tips := slices.DeleteFunc(slices.Clone(starts), func(id object.ID) bool { return children[id] > 0 })
-	if err := w.push(ctx, tips); err != nil { // skips excluded and repeated tips
+	if err := w.queueCommits(ctx, tips); err != nil { // skips excluded and repeated tips
 		return nil, err
 	}
 	ids := make([]object.ID, w.queue.Len())
@@ -218,7 +218,7 @@ type entry struct {
 	number int
 }
 
-func (q *byTime) add(c Commit) {
+func (q *byTime) addCommit(c Commit) {
 	q.added++
 	heap.Push(q, entry{c, q.added})
 }

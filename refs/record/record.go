@@ -119,10 +119,10 @@ func parseName(name string) (Kind, object.Key, error) {
 	return kind, key, err
 }
 
-// later compares two records with the same name. It is positive if r counts,
+// compareRank compares two records with the same name. It is positive if r counts,
 // and 0 if they are equal. At the same generation, the record that keeps more
 // counts.
-func (r *Record) later(other *Record) int {
+func (r *Record) compareRank(other *Record) int {
 	if c := cmp.Compare(r.Generation, other.Generation); c != 0 {
 		return c
 	}
@@ -132,11 +132,11 @@ func (r *Record) later(other *Record) int {
 		}
 		return -1
 	}
-	return cmp.Compare(encode(r), encode(other))
+	return cmp.Compare(encodeValue(r), encodeValue(other))
 }
 
-// check returns an error if a record is invalid.
-func (r *Record) check() error {
+// checkFields returns an error if a record is invalid.
+func (r *Record) checkFields() error {
 	if kind, key, err := parseName(r.Name()); err != nil || kind != r.Kind || key != r.Key {
 		return cmp.Or(err, fmt.Errorf("a record %q of a %s", r.Kind, r.Key.Kind))
 	}
@@ -200,8 +200,8 @@ var (
 	errCanonical = errors.New("not in canonical form")
 )
 
-// encode returns a record's value.
-func encode(r *Record) string {
+// encodeValue returns a record's value.
+func encodeValue(r *Record) string {
 	body := valueBody{Generation: r.Generation, On: r.On, Time: canonical.TimeOf(r.Time), Who: r.Who, Host: r.Host, Reason: r.Reason}
 	if !r.Until.IsZero() {
 		until := canonical.TimeOf(r.Until)
@@ -217,10 +217,10 @@ func encode(r *Record) string {
 // Encode returns the stored form of a record: its name and its value. It
 // returns an error if the record is invalid.
 func Encode(r Record) (name, value string, err error) {
-	if err := r.check(); err != nil {
+	if err := r.checkFields(); err != nil {
 		return "", "", err
 	}
-	return r.Name(), encode(&r), nil
+	return r.Name(), encodeValue(&r), nil
 }
 
 // Decode returns the record of a name and a value.
@@ -231,9 +231,9 @@ func Decode(name, value string) (r Record, err error) {
 
 	var body valueBody
 	if err = decoding.Unmarshal([]byte(value), &body); err == nil {
-		err = r.fill(&body)
+		err = r.setBody(&body)
 	}
-	if err == nil && encode(&r) != value {
+	if err == nil && encodeValue(&r) != value {
 		err = errCanonical
 	}
 	if err != nil {
@@ -243,7 +243,7 @@ func Decode(name, value string) (r Record, err error) {
 	return r, nil
 }
 
-func (r *Record) fill(body *valueBody) (err error) {
+func (r *Record) setBody(body *valueBody) (err error) {
 	r.Generation, r.On, r.Who, r.Host, r.Reason = body.Generation, body.On, body.Who, body.Host, body.Reason
 	if r.Time, err = body.Time.Time(); err != nil {
 		return err
@@ -253,5 +253,5 @@ func (r *Record) fill(body *valueBody) (err error) {
 			return err
 		}
 	}
-	return r.check()
+	return r.checkFields()
 }

@@ -152,7 +152,7 @@ func TestGenerations(t *testing.T) {
 	other := Record{Kind: Expire, Key: commit(2), Generation: 1, On: true, Time: noon}
 	data, err := encodeFile(&Set{byName: map[string]Record{forged.Name(): forged, other.Name(): other}})
 	if err == nil {
-		err = os.WriteFile(s.path(File), data, 0o600)
+		err = os.WriteFile(s.filePath(File), data, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -350,7 +350,7 @@ func TestSalvageBit(t *testing.T) {
 	set, data := sampleFile(t)
 	for bit := 0; bit < 8*len(data); bit += 7 {
 		data[bit/8] ^= 1 << (bit % 8)
-		if got, exact := salvage(data); !exact || !got.Equal(set) {
+		if got, exact := salvageFile(data); !exact || !got.Equal(set) {
 			t.Fatalf("bit %d: exact: %v, %d records", bit, exact, got.Len())
 		}
 		data[bit/8] ^= 1 << (bit % 8)
@@ -363,7 +363,7 @@ func TestSalvageTorn(t *testing.T) {
 	for start := 0; start+20 <= len(data); start++ {
 		bad := bytes.Clone(data)
 		clear(bad[start : start+20])
-		got, exact := salvage(bad)
+		got, exact := salvageFile(bad)
 		same := 0
 		for r := range got.All() {
 			if want, _ := set.Get(r.Kind, r.Key); r == want {
@@ -374,7 +374,7 @@ func TestSalvageTorn(t *testing.T) {
 			t.Fatalf("20 bytes at %d damaged: exact: %v, %d records unchanged", start, exact, same)
 		}
 	}
-	if got, exact := salvage(data[:len(data)-40]); exact || got.Len() != set.Len()-1 {
+	if got, exact := salvageFile(data[:len(data)-40]); exact || got.Len() != set.Len()-1 {
 		t.Fatalf("last 40 bytes cut off: exact: %v, %d records", exact, got.Len())
 	}
 }

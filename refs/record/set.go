@@ -11,7 +11,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Set has records, one for each name. A nil Set is empty and can be read. A
+// Set is a set of records, one for each name. A nil Set is empty and can be read. A
 // Set is not safe for concurrent use while it changes.
 type Set struct {
 	byName map[string]Record
@@ -63,15 +63,15 @@ func (s *Set) Clone() *Set {
 	return c
 }
 
-// Merge adds a record from elsewhere and reports whether the set changed. A
-// later record of the same name stays. Merge refuses a
-// record that is not [Record.Plausible].
+// Merge adds a record from elsewhere and reports whether the set changed. It
+// keeps a later record of the same name, and refuses a record that is not
+// [Record.Plausible].
 func (s *Set) Merge(r Record) bool {
 	name := r.Name()
 	if !r.Plausible() {
 		return false
 	}
-	if old, ok := s.byName[name]; ok && r.later(&old) <= 0 {
+	if old, ok := s.byName[name]; ok && r.compareRank(&old) <= 0 {
 		return false
 	}
 	if s.byName == nil {
@@ -125,14 +125,14 @@ func (s *Set) Forget(r Record) {
 func (s *Set) Newer(other *Set) []Record {
 	var list []Record
 	for r := range s.All() {
-		if old, ok := other.Get(r.Kind, r.Key); !ok || r.later(&old) > 0 {
+		if old, ok := other.Get(r.Kind, r.Key); !ok || r.compareRank(&old) > 0 {
 			list = append(list, r)
 		}
 	}
 	return list
 }
 
-// View has the consequences of records. A nil View is that of no records. It
+// View is the consequences of records. A nil View is that of no records. It
 // is safe for concurrent use.
 type View struct {
 	held, expired, purged map[object.Key]Record
@@ -155,17 +155,17 @@ func (v *View) Lost(key object.Key) bool { return v != nil && v.lost != nil && v
 // hold with an end counts until it is switched off, see [Set.EndHolds]. It
 // decides which objects must be present.
 func (s *Set) View() *View {
-	return s.view(func(*Record) bool { return true })
+	return s.viewOf(func(*Record) bool { return true })
 }
 
 // At returns the consequences of the records at a time: holds that are over do
 // not count. It is for showing, and for deciding which content may expire.
 // Only [Set.View] decides which objects must be present.
 func (s *Set) At(now time.Time) *View {
-	return s.view(func(r *Record) bool { return !r.Over(now) })
+	return s.viewOf(func(r *Record) bool { return !r.Over(now) })
 }
 
-func (s *Set) view(counts func(*Record) bool) *View {
+func (s *Set) viewOf(counts func(*Record) bool) *View {
 	v := &View{held: map[object.Key]Record{}, expired: map[object.Key]Record{}, purged: map[object.Key]Record{}}
 	for r := range s.All() {
 		switch {

@@ -37,7 +37,7 @@ const (
 // ErrDamaged is the kind of [*object.DamageError] for the file of records.
 var ErrDamaged = errors.New("the records are damaged")
 
-func damaged(name string, err error) error {
+func damageError(name string, err error) error {
 	return &object.DamageError{Name: name, Err: err, Kind: ErrDamaged}
 }
 
@@ -49,18 +49,18 @@ type Store struct{ dir string }
 // read the folder.
 func Open(kistDir string) *Store { return &Store{dir: kistDir} }
 
-func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *Store) filePath(name string) string { return filepath.Join(s.dir, name) }
 
 // Load returns the records. The caller owns the set. The error matches
 // [ErrDamaged] if the file is damaged, or missing although its copy is here. It matches
 // [object.ErrNewerFormat] if a newer program wrote the file.
 func (s *Store) Load() (*Set, error) {
-	set, err := s.load(File)
+	set, err := s.loadFile(File)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return set, err
 	}
 	if s.hasCopy() {
-		return nil, damaged(File, errMissing)
+		return nil, damageError(File, errMissing)
 	}
 	return (&Set{}).Clone(), nil
 }
@@ -70,16 +70,16 @@ var errMissing = errors.New("missing, though its copy is here")
 // CheckCopy returns an error that matches [object.ErrCorrupt] if the copy of the records
 // is damaged. A copy that does not exist is intact: earlier versions made none.
 func (s *Store) CheckCopy() error {
-	_, err := s.load(CopyFile)
+	_, err := s.loadFile(CopyFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrNewerFormat) {
 		return nil
 	}
 	return err
 }
 
-// load returns the records in the file or its copy.
-func (s *Store) load(name string) (*Set, error) {
-	data, err := s.read(name)
+// loadFile returns the records in the file or its copy.
+func (s *Store) loadFile(name string) (*Set, error) {
+	data, err := s.readFile(name)
 	if err != nil {
 		return nil, err
 	}
@@ -89,16 +89,16 @@ func (s *Store) load(name string) (*Set, error) {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	if err != nil {
-		return nil, damaged(name, err)
+		return nil, damageError(name, err)
 	}
 
 	return set, nil
 }
 
-// read returns the content of the file or its copy. The error matches [ErrDamaged] if
+// readFile returns the content of the file or its copy. The error matches [ErrDamaged] if
 // that is too long.
-func (s *Store) read(name string) ([]byte, error) {
-	f, err := disk.Open(s.path(name))
+func (s *Store) readFile(name string) ([]byte, error) {
+	f, err := disk.Open(s.filePath(name))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func (s *Store) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	if info.Size() > maxSize {
-		return nil, damaged(name, fmt.Errorf("longer than %d bytes", maxSize))
+		return nil, damageError(name, fmt.Errorf("longer than %d bytes", maxSize))
 	}
 
 	return io.ReadAll(io.LimitReader(f, maxSize))
@@ -121,7 +121,7 @@ func (s *Store) read(name string) ([]byte, error) {
 // Update while publishing. Otherwise gc may remove the objects at the same
 // time.
 func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
-	lock, err := s.lock(ctx)
+	lock, err := s.lockRecords(ctx)
 	if err != nil {
 		return err
 	}
@@ -139,29 +139,29 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	if set.Equal(old) && (set.Len() == 0 || s.isCopied()) {
 		return nil
 	}
-	return s.write(set)
+	return s.writeBoth(set)
 }
 
 // isCopied reports whether the copy is as the file. It is older after an update by an earlier
 // version, or by a process that was killed between the two.
 func (s *Store) isCopied() bool {
-	file, err := s.read(File)
+	file, err := s.readFile(File)
 	if err != nil {
 		return false
 	}
-	copied, err := s.read(CopyFile)
+	copied, err := s.readFile(CopyFile)
 	return err == nil && bytes.Equal(file, copied)
 }
 
 // hasCopy reports whether the copy exists. Earlier versions made none.
 func (s *Store) hasCopy() bool {
-	_, err := disk.Lstat(s.path(CopyFile))
+	_, err := disk.Lstat(s.filePath(CopyFile))
 	return err == nil
 }
 
 // RenewCopy writes a damaged copy of intact records again. It calls keep before it writes.
 func (s *Store) RenewCopy(ctx context.Context, keep func() error) error {
-	lock, err := s.lock(ctx)
+	lock, err := s.lockRecords(ctx)
 	if err != nil {
 		return err
 	}
@@ -177,14 +177,14 @@ func (s *Store) RenewCopy(ctx context.Context, keep func() error) error {
 	if err := keep(); err != nil {
 		return err
 	}
-	return s.write(set)
+	return s.writeBoth(set)
 }
 
 // Replace replaces a damaged file of records and reports whether it did. It
 // does not change an intact file. It calls keep before it writes. The error
 // matches [object.ErrNewerFormat] if a newer program wrote the file.
 func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (replaced bool, err error) {
-	lock, err := s.lock(ctx)
+	lock, err := s.lockRecords(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -197,24 +197,24 @@ func (s *Store) Replace(ctx context.Context, set *Set, keep func() error) (repla
 	if err := keep(); err != nil {
 		return false, err
 	}
-	err = s.write(set)
+	err = s.writeBoth(set)
 	return err == nil, err
 }
 
-func (s *Store) lock(ctx context.Context) (*disk.FileLock, error) {
-	lock, err := disk.Lock(ctx, s.path(lockFile), disk.Exclusive, disk.DefaultWait)
+func (s *Store) lockRecords(ctx context.Context) (*disk.FileLock, error) {
+	lock, err := disk.Lock(ctx, s.filePath(lockFile), disk.Exclusive, disk.DefaultWait)
 	if err != nil {
 		return nil, fmt.Errorf("lock records: %w", err)
 	}
 	return lock, nil
 }
 
-// write replaces the file and then its copy. The caller holds the lock.
-func (s *Store) write(set *Set) error {
+// writeBoth replaces the file and then its copy. The caller holds the lock.
+func (s *Store) writeBoth(set *Set) error {
 	data, err := encodeFile(set)
 	for _, name := range []string{File, CopyFile} {
 		if err == nil {
-			err = disk.WriteFile(s.path(name), data)
+			err = disk.WriteFile(s.filePath(name), data)
 		}
 	}
 	if err != nil {
@@ -298,15 +298,15 @@ const (
 // Salvage returns the records of a damaged or missing file. The set is empty if the file is
 // too long for a file of records and has no copy. The caller owns the set.
 func (s *Store) Salvage() (set *Set, from Source, err error) {
-	data, err := s.read(File)
+	data, err := s.readFile(File)
 	if err != nil && !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, fs.ErrNotExist) {
 		return nil, from, err
 	}
-	set, exact := salvage(data)
+	set, exact := salvageFile(data)
 	if exact {
 		return set, FromBit, nil
 	}
-	copied, err := s.read(CopyFile)
+	copied, err := s.readFile(CopyFile)
 	known, decodeErr := decodeFile(copied)
 	if err != nil || decodeErr != nil {
 		return set, FromReadable, nil
@@ -324,9 +324,9 @@ func (s *Store) Salvage() (set *Set, from Source, err error) {
 	return known, from, nil
 }
 
-// salvage returns the readable records of a damaged file. Exact is true if only one bit of
+// salvageFile returns the readable records of a damaged file. Exact is true if only one bit of
 // it has changed.
-func salvage(data []byte) (set *Set, exact bool) {
+func salvageFile(data []byte) (set *Set, exact bool) {
 	if len(data) <= maxMendable {
 		mended := bytes.Clone(data)
 		if disk.Mend(mended, hasSum) {
@@ -338,7 +338,7 @@ func salvage(data []byte) (set *Set, exact bool) {
 	return readableRecords(data), false
 }
 
-// maxMendable is the size of the largest file in which salvage looks for a changed
+// maxMendable is the size of the largest file in which salvageFile looks for a changed
 // bit, in bytes. The time grows with the square of the size, and is some seconds
 // at this size.
 const maxMendable = 32 << 10
@@ -349,8 +349,8 @@ func hasSum(data []byte) bool {
 	return end >= 0 && sha256.Sum256(data[:end]) == [sha256.Size]byte(data[end:])
 }
 
-// names matches possible names of records.
-var names = sync.OnceValue(func() *regexp.Regexp {
+// namePattern matches possible names of records.
+var namePattern = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?:hold|expire|purge/chunk|purge/manifest)/[0-9a-f]{64}`)
 })
 
@@ -362,7 +362,7 @@ const maxValue = 4*MaxText + 1<<10
 func readableRecords(data []byte) *Set {
 	set := (&Set{}).Clone()
 	for {
-		at := names().FindIndex(data)
+		at := namePattern().FindIndex(data)
 		if at == nil {
 			return set
 		}

@@ -18,29 +18,29 @@ func (c *Commit) Encode() ([]byte, error) {
 }
 
 func (c *Commit) encode() ([]byte, error) {
-	if err := c.check(); err != nil {
+	if err := c.checkRules(); err != nil {
 		return nil, err
 	}
 	set := getLinkSet()
 	defer set.free()
 	body := commitBody{
-		Tree:   set.add(Key{KindTree, c.Tree}),
+		Tree:   set.addLink(Key{KindTree, c.Tree}),
 		Author: newSignatureBody(c.Author), Committer: newSignatureBody(c.Committer),
 		Message: c.Message, Host: c.Host, Files: c.Files, Bytes: c.Bytes, SkippedCount: c.SkippedCount,
 	}
 	for _, p := range c.Parents {
-		body.Parents = append(body.Parents, set.add(Key{KindCommit, p}))
+		body.Parents = append(body.Parents, set.addLink(Key{KindCommit, p}))
 	}
 	for _, s := range c.Skipped {
 		body.Skipped = append(body.Skipped, skippedBody{Path: cbor.ByteString(s.Path), Reason: s.Reason})
 	}
 	if !c.SkippedRest.IsZero() {
-		body.SkippedRest = set.add(Key{KindChunk, c.SkippedRest})
+		body.SkippedRest = set.addLink(Key{KindChunk, c.SkippedRest})
 	}
 	return appendNode(KindCommit, set, &body)
 }
 
-func (c *Commit) check() error {
+func (c *Commit) checkRules() error {
 	if c.Tree.IsZero() {
 		return faultf(ReasonTarget, "commit without a tree")
 	}
@@ -71,7 +71,7 @@ func DecodeCommit(data []byte) (*Commit, error) {
 
 func decodeCommit(h *header) (_ *Commit, err error) {
 	var body commitBody
-	if err := h.decode(&body); err != nil {
+	if err := h.decodeBody(&body); err != nil {
 		return nil, err
 	}
 
@@ -119,7 +119,7 @@ func (t *Tag) encode() ([]byte, error) {
 	set := getLinkSet()
 	defer set.free()
 	body := tagBody{
-		Target: set.add(Key{KindCommit, t.Target}),
+		Target: set.addLink(Key{KindCommit, t.Target}),
 		Name:   t.Name, Tagger: newSignatureBody(t.Tagger), Message: t.Message,
 	}
 	return appendNode(KindTag, set, &body)
@@ -133,7 +133,7 @@ func DecodeTag(data []byte) (*Tag, error) {
 
 func decodeTag(h *header) (_ *Tag, err error) {
 	var body tagBody
-	if err := h.decode(&body); err != nil {
+	if err := h.decodeBody(&body); err != nil {
 		return nil, err
 	}
 	t := &Tag{Name: body.Name, Tagger: body.Tagger.signature(), Message: body.Message}

@@ -83,7 +83,7 @@ func (c *ContentReader) ReadAt(p []byte, off int64) (int, error) {
 // a copy.
 func (c *ContentReader) Start(limit int64) ([]byte, error) {
 	if c.entry.Content.Kind == KindChunk && c.entry.Size <= MaxChunkSize {
-		data, err := c.read(ChunkAt{ChunkRef: ChunkRef{c.entry.Content.ID, uint32(c.entry.Size)}})
+		data, err := c.readChunk(ChunkAt{ChunkRef: ChunkRef{c.entry.Content.ID, uint32(c.entry.Size)}})
 		return data[:min(int64(len(data)), limit)], err
 	}
 	buf := bytes.NewBuffer(make([]byte, 0, min(c.Size(), limit)+bytes.MinRead)) // does not grow
@@ -102,12 +102,12 @@ func (c *ContentReader) readSome(p []byte, off int64) (int, error) {
 		}
 		return copy(p, c.entry.Inline[off:]), nil
 	}
-	chunk, data, err := c.find(uint64(off))
+	chunk, data, err := c.chunkAt(uint64(off))
 	if err != nil {
 		return 0, err
 	}
 	if data == nil {
-		if data, err = c.read(chunk); err != nil {
+		if data, err = c.readChunk(chunk); err != nil {
 			return 0, err
 		}
 		c.mu.Lock()
@@ -117,18 +117,18 @@ func (c *ContentReader) readSome(p []byte, off int64) (int, error) {
 	return copy(p, data[uint64(off)-chunk.Offset:]), nil
 }
 
-// find returns the chunk at off, with its bytes if it was the last one read.
-func (c *ContentReader) find(off uint64) (ChunkAt, []byte, error) {
+// chunkAt returns the chunk at off, with its bytes if it was the last one read.
+func (c *ContentReader) chunkAt(off uint64) (ChunkAt, []byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.data != nil && off >= c.chunk.Offset && off-c.chunk.Offset < uint64(c.chunk.Size) {
 		return c.chunk, c.data, nil
 	}
-	chunk, err := c.finder.at(c.ctx, off)
+	chunk, err := c.finder.findChunk(c.ctx, off)
 	return chunk, nil, err
 }
 
-func (c *ContentReader) read(chunk ChunkAt) ([]byte, error) {
+func (c *ContentReader) readChunk(chunk ChunkAt) ([]byte, error) {
 	key := Key{KindChunk, chunk.ID}
 	data, err := c.finder.r.Get(c.ctx, key)
 	if err == nil && len(data) != int(chunk.Size) {
@@ -161,7 +161,7 @@ func Chunks(ctx context.Context, r Reader, content Key, size, off uint64) iter.S
 		}
 		f := chunkFinder{r: r, content: content, size: size}
 		for off < size {
-			c, err := f.at(ctx, off)
+			c, err := f.findChunk(ctx, off)
 			if err != nil {
 				yield(ChunkAt{}, err)
 				return
@@ -190,8 +190,8 @@ type manifestPosition struct {
 	base uint64 // offset in the file where the node begins
 }
 
-// at returns the chunk with the byte at off, which is below the size.
-func (f *chunkFinder) at(ctx context.Context, off uint64) (ChunkAt, error) {
+// findChunk returns the chunk with the byte at off, which is below the size.
+func (f *chunkFinder) findChunk(ctx context.Context, off uint64) (ChunkAt, error) {
 	if f.content.Kind == KindChunk {
 		if f.size > MaxChunkSize {
 			return ChunkAt{}, &FormatError{KindTree, ReasonSize, fmt.Errorf("%s cannot have %d bytes", f.content, f.size)}
@@ -202,7 +202,7 @@ func (f *chunkFinder) at(ctx context.Context, off uint64) (ChunkAt, error) {
 	id, base, end := f.content.ID, uint64(0), f.size
 	for depth := 0; ; depth++ {
 		if depth == len(f.path) || f.path[depth].id != id || f.path[depth].base != base {
-			p, err := f.read(ctx, depth, id, base, end)
+			p, err := f.readNode(ctx, depth, id, base, end)
 			if err != nil {
 				return ChunkAt{}, err
 			}
@@ -220,8 +220,8 @@ func (f *chunkFinder) at(ctx context.Context, off uint64) (ChunkAt, error) {
 	}
 }
 
-// read reads the node at a depth, and checks that it agrees with its parent.
-func (f *chunkFinder) read(ctx context.Context, depth int, id ID, base, end uint64) (manifestPosition, error) {
+// readNode reads the node at a depth, and checks that it agrees with its parent.
+func (f *chunkFinder) readNode(ctx context.Context, depth int, id ID, base, end uint64) (manifestPosition, error) {
 	m, err := ReadManifest(ctx, f.r, id)
 	if err != nil {
 		return manifestPosition{}, err

@@ -86,7 +86,7 @@ func hasContent(e *Entry) bool {
 func (e *Entry) CheckMetadata() error {
 	wrong := ""
 	if e.Meta != nil {
-		wrong = e.Meta.fault(e.Type)
+		wrong = e.Meta.brokenRule(e.Type)
 		if e.Meta.isEmpty() && len(e.Attrs) > 0 {
 			wrong = "attributes beside empty metadata, see SetAttrs"
 		}
@@ -107,8 +107,8 @@ func (e *Entry) CheckMetadata() error {
 	return nil
 }
 
-// fault returns the rule that the metadata of an entry of type t breaks, or "".
-func (m *Metadata) fault(t EntryType) (wrong string) {
+// brokenRule returns the rule that the metadata of an entry of type t breaks, or "".
+func (m *Metadata) brokenRule(t EntryType) (wrong string) {
 	switch {
 	case len(m.Owner) > MaxNameSize || len(m.Group) > MaxNameSize:
 		wrong = "name of owner or group too long"
@@ -175,7 +175,7 @@ func (e *Entry) DecodeMetadata(data string) error {
 		return err
 	}
 	e.Meta, e.Attrs = nil, nil
-	body.set(e)
+	body.copyTo(e)
 	if again, err := e.EncodeMetadata(); err != nil || again != data {
 		return &fault{reason: ReasonCanonical}
 	}

@@ -20,7 +20,7 @@ const (
 	linkSize       = 1 + len(ID{})
 )
 
-// linkKinds has the kinds that objects may link to, by the linking kind.
+// linkKinds lists the kinds that objects may link to, by the linking kind.
 var linkKinds = [...][]Kind{
 	KindManifest: {KindChunk, KindManifest},
 	KindTree:     {KindChunk, KindManifest, KindTree},
@@ -39,9 +39,9 @@ func Links(kind Kind, data []byte) ([]Key, error) {
 	if err != nil {
 		return nil, decodeError(kind, err)
 	}
-	keys := make([]Key, h.len())
+	keys := make([]Key, h.linkCount())
 	for i := range keys {
-		keys[i] = h.key(i)
+		keys[i] = h.linkAt(i)
 	}
 	return keys, nil
 }
@@ -51,34 +51,34 @@ type header struct {
 	links []byte // linkSize bytes each
 	body  []byte
 
-	used int // links used so far, see use
+	used int // links used so far, see useLink
 }
 
-func (h *header) len() int { return len(h.links) / linkSize }
+func (h *header) linkCount() int { return len(h.links) / linkSize }
 
-// key returns the i-th link, counted from 0.
-func (h *header) key(i int) Key {
+// linkAt returns the i-th link, counted from 0.
+func (h *header) linkAt(i int) Key {
 	raw := h.links[i*linkSize : (i+1)*linkSize]
 	return Key{Kind(raw[0]), ID(raw[1:])}
 }
 
-// use returns the link for a position in the body. Positions count from 1, and 0 is no link.
+// useLink returns the link for a position in the body. Positions count from 1, and 0 is no link.
 // The first uses of positions must come in ascending order.
-func (h *header) use(pos uint16) (Key, error) {
+func (h *header) useLink(pos uint16) (Key, error) {
 	if pos == 0 {
 		return Key{}, nil
 	}
-	if int(pos) > h.len() || int(pos) > h.used+1 {
-		return Key{}, faultf(ReasonLinkOrder, "position %d after %d of %d", pos, h.used, h.len())
+	if int(pos) > h.linkCount() || int(pos) > h.used+1 {
+		return Key{}, faultf(ReasonLinkOrder, "position %d after %d of %d", pos, h.used, h.linkCount())
 	}
 	h.used = max(h.used, int(pos))
-	return h.key(int(pos) - 1), nil
+	return h.linkAt(int(pos) - 1), nil
 }
 
-// done checks that all links were used.
-func (h *header) done() error {
-	if h.used != h.len() {
-		return faultf(ReasonLinkUnused, "%d of %d used", h.used, h.len())
+// checkAllUsed checks that all links were used.
+func (h *header) checkAllUsed() error {
+	if h.used != h.linkCount() {
+		return faultf(ReasonLinkUnused, "%d of %d used", h.used, h.linkCount())
 	}
 	return nil
 }
@@ -114,15 +114,15 @@ func parseHeader(kind Kind, data []byte) (*header, error) {
 
 	set := getLinkSet()
 	defer set.free()
-	for i := range h.len() {
-		key := h.key(i)
+	for i := range h.linkCount() {
+		key := h.linkAt(i)
 		if !slices.Contains(linkKinds[kind], key.Kind) {
 			return nil, faultf(ReasonLinkKind, "link %d: %s", i+1, key.Kind)
 		}
 		if key.ID.IsZero() {
 			return nil, faultf(ReasonLinkID, "link %d", i+1)
 		}
-		if set.add(key); set.len() != i+1 {
+		if set.addLink(key); set.len() != i+1 {
 			return nil, faultf(ReasonLinkTwice, "link %d: %s", i+1, key)
 		}
 	}
@@ -185,9 +185,9 @@ func newMetaBody(e *Entry) *metaBody {
 	return nil
 }
 
-// set sets the metadata and attributes of e. If the map has only attributes, e gets no
+// copyTo sets the metadata and attributes of e. If the map has only attributes, e gets no
 // metadata.
-func (b *metaBody) set(e *Entry) {
+func (b *metaBody) copyTo(e *Entry) {
 	if b == nil {
 		return
 	}
@@ -312,9 +312,9 @@ func newSignatureBody(s Signature) signatureBody {
 	return signatureBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
 }
 
-// useKind is use for a position whose link must have the given kind.
+// useKind is useLink for a position whose link must have the given kind.
 func (h *header) useKind(pos uint16, kind Kind) (ID, error) {
-	key, err := h.use(pos)
+	key, err := h.useLink(pos)
 	if err == nil && key.Kind != kind {
 		err = faultf(ReasonLinkKind, "%s in place of a %s", key.Kind, kind)
 	}
@@ -329,8 +329,8 @@ func (h *header) useOptional(pos uint16, kind Kind) (ID, error) {
 	return h.useKind(pos, kind)
 }
 
-// decode decodes a body that is a map.
-func (h *header) decode(body any) error {
+// decodeBody decodes a body that is a map.
+func (h *header) decodeBody(body any) error {
 	if len(h.body) == 0 || h.body[0]&(7<<5) != cborMap {
 		return faultf(ReasonBody, "not a map")
 	}
@@ -358,7 +358,7 @@ func decodeNode[N any](kind Kind, data []byte, decode func(*header) (*N, error),
 		node, err = decode(h)
 	}
 	if err == nil {
-		err = h.done()
+		err = h.checkAllUsed()
 	}
 	var again []byte
 	if err == nil {

@@ -73,16 +73,16 @@ func TestLinkSet(t *testing.T) {
 	defer s.free()
 	key := func(i int) Key { return Key{Kind(i%3 + 1), Sum(fmt.Append(nil, i/3))} }
 	for i := range MaxLinks {
-		if pos := s.add(key(i)); int(pos) != i+1 || s.key(i+1) != key(i) {
+		if pos := s.addLink(key(i)); int(pos) != i+1 || s.linkAt(i+1) != key(i) {
 			t.Fatalf("link %d: position %d, want %d", i, pos, i+1)
 		}
 	}
-	s.drop()
+	s.dropLast()
 	if s.len() != MaxLinks-1 {
 		t.Errorf("%d links after drop, want %d", s.len(), MaxLinks-1)
 	}
 	for i := range MaxLinks {
-		if pos := s.add(key(i)); int(pos) != i+1 {
+		if pos := s.addLink(key(i)); int(pos) != i+1 {
 			t.Fatalf("link %d added again: position %d, want %d", i, pos, i+1)
 		}
 	}

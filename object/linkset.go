@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// linkSet has the links of a node, at most MaxLinks, in the order of their first use. It is a
+// linkSet collects the links of a node, at most MaxLinks, in the order of their first use. It is a
 // hash table with linear probing, never more than half full.
 type linkSet struct {
 	raw   []byte               // the links as they are encoded
@@ -28,7 +28,7 @@ func (s *linkSet) free() {
 
 func (s *linkSet) reset() {
 	for 0 < s.len() && s.len() <= 16 { // clearing all slots takes longer
-		s.drop()
+		s.dropLast()
 	}
 	if len(s.raw) > 0 {
 		s.raw = s.raw[:0]
@@ -38,9 +38,9 @@ func (s *linkSet) reset() {
 
 func (s *linkSet) len() int { return len(s.raw) / linkSize }
 
-// add adds key, unless the set has it, and returns its position, counted from 1.
-func (s *linkSet) add(key Key) uint16 {
-	slot := s.find(key)
+// addLink adds key, unless the set has it, and returns its position, counted from 1.
+func (s *linkSet) addLink(key Key) uint16 {
+	slot := s.findSlot(key)
 	if s.slots[slot] == 0 {
 		s.raw = append(s.raw, byte(key.Kind))
 		s.raw = append(s.raw, key.ID[:]...)
@@ -49,22 +49,22 @@ func (s *linkSet) add(key Key) uint16 {
 	return s.slots[slot]
 }
 
-// drop removes the link that was added last.
-func (s *linkSet) drop() {
-	s.slots[s.find(s.key(s.len()))] = 0
+// dropLast removes the link that was added last.
+func (s *linkSet) dropLast() {
+	s.slots[s.findSlot(s.linkAt(s.len()))] = 0
 	s.raw = s.raw[:len(s.raw)-linkSize]
 }
 
-func (s *linkSet) key(pos int) Key {
+func (s *linkSet) linkAt(pos int) Key {
 	raw := s.raw[(pos-1)*linkSize : pos*linkSize]
 	return Key{Kind(raw[0]), ID(raw[1:])}
 }
 
-// find returns the slot of key, or the free slot to add it.
-func (s *linkSet) find(key Key) uint64 {
+// findSlot returns the slot of key, or the free slot to add it.
+func (s *linkSet) findSlot(key Key) uint64 {
 	const shift, mask = 64 - 11, uint64(len(s.slots)) - 1
 	slot := binary.LittleEndian.Uint64(key.ID[:]) * linkSeed >> shift
-	for s.slots[slot] != 0 && s.key(int(s.slots[slot])) != key {
+	for s.slots[slot] != 0 && s.linkAt(int(s.slots[slot])) != key {
 		slot = (slot + 1) & mask
 	}
 	return slot

@@ -17,7 +17,7 @@ type listItem struct {
 }
 
 // listNode encodes a node of a chunked list, item by item. It checks every rule about the
-// items of a node, for decoders too.
+// items of a node, also for decoders.
 type listNode struct {
 	kind  Kind
 	level uint8
@@ -52,22 +52,22 @@ func (n *listNode) reset() {
 	n.count, n.sum = 0, 0
 }
 
-// add encodes an item as the last one of the node. If the item does not fit, add reports
+// addItem encodes an item as the last one of the node. If the item does not fit, addItem reports
 // false and leaves the node unchanged.
-func (n *listNode) add(it listItem) (bool, error) {
+func (n *listNode) addItem(it listItem) (bool, error) {
 	if n.count == MaxListItems {
 		return false, nil
 	}
-	if err := n.check(it); err != nil {
+	if err := n.checkItem(it); err != nil {
 		return false, err
 	}
 
 	links, start := n.links.len(), len(n.items)
 	pos := uint16(0)
 	if !it.link.IsZero() {
-		pos = n.links.add(it.link)
+		pos = n.links.addLink(it.link)
 	}
-	if err := n.encode(it, pos); err != nil {
+	if err := n.appendItem(it, pos); err != nil {
 		return false, err
 	}
 	if size := len(n.items) - start; size > MaxEntrySize {
@@ -75,11 +75,11 @@ func (n *listNode) add(it listItem) (bool, error) {
 	}
 
 	n.count++
-	if n.size() > MaxListSize {
+	if n.encodedSize() > MaxListSize {
 		n.count--
 		n.items = n.items[:start]
 		if n.links.len() > links {
-			n.links.drop()
+			n.links.dropLast()
 		}
 		return false, nil
 	}
@@ -88,7 +88,7 @@ func (n *listNode) add(it listItem) (bool, error) {
 	return true, nil
 }
 
-func (n *listNode) check(it listItem) error {
+func (n *listNode) checkItem(it listItem) error {
 	switch {
 	case n.kind == KindManifest && n.level == 0:
 		if it.size == 0 || it.size > MaxChunkSize {
@@ -117,7 +117,7 @@ func (n *listNode) check(it listItem) error {
 	return nil
 }
 
-func (n *listNode) encode(it listItem, pos uint16) (err error) {
+func (n *listNode) appendItem(it listItem, pos uint16) (err error) {
 	switch {
 	case n.kind == KindManifest && n.level == 0:
 		n.items = appendPair(n.items, pos, it.size)
@@ -131,15 +131,15 @@ func (n *listNode) encode(it listItem, pos uint16) (err error) {
 	return err
 }
 
-// size returns the number of bytes of the node's encoding.
-func (n *listNode) size() int {
+// encodedSize returns the number of bytes of the node's encoding.
+func (n *listNode) encodedSize() int {
 	links := n.links.len()
 	return prefixSize + uvarintSize(uint64(links)) + links*linkSize + 2 + headSize(n.count) + len(n.items)
 }
 
-// append appends the node's encoding to dst. The body is an array of the level and the array
+// appendTo appends the node's encoding to dst. The body is an array of the level and the array
 // of items.
-func (n *listNode) append(dst []byte) []byte {
+func (n *listNode) appendTo(dst []byte) []byte {
 	dst = appendHeader(dst, n.kind, &n.links)
 	dst = append(dst, cborArray|2)
 	dst = append(dst, n.level) // below 24: its own encoding
@@ -147,9 +147,9 @@ func (n *listNode) append(dst []byte) []byte {
 	return append(dst, n.items...)
 }
 
-// mustAdd is add for complete nodes: it returns an error if the item does not fit.
+// mustAdd is addItem for complete nodes: it returns an error if the item does not fit.
 func (n *listNode) mustAdd(it listItem) error {
-	fits, err := n.add(it)
+	fits, err := n.addItem(it)
 	if err == nil && !fits {
 		return faultf(ReasonItems, "more than %d items or %d bytes", MaxListItems, MaxListSize)
 	}
@@ -163,7 +163,7 @@ func encodeList(kind Kind, level uint8, encode func(*listNode) error) ([]byte, e
 	if err := encode(n); err != nil {
 		return nil, encodeError(kind, err)
 	}
-	return n.append(make([]byte, 0, n.size())), nil
+	return n.appendTo(make([]byte, 0, n.encodedSize())), nil
 }
 
 // decodeList decodes a list node: it calls decode with the level and the encoded items, and
@@ -211,7 +211,7 @@ func recode(h *header, kind Kind, level uint8, encode func(*listNode) error) err
 	if err := encode(n); err != nil {
 		return err
 	}
-	if err := h.done(); err != nil {
+	if err := h.checkAllUsed(); err != nil {
 		return err
 	}
 	// parseHeader and listLevel have checked the bytes before the items.
@@ -247,10 +247,10 @@ func listLevel(h *header) (level uint8, items []byte, err error) {
 	return level, items, nil
 }
 
-// splitter writes a chunked list, of a tree or a manifest: see docs/format/objects.md,
+// listWriter writes a chunked list, of a tree or a manifest: see docs/format/objects.md,
 // "Chunked lists". Items come in at level 0. Full nodes go to the writer, and each becomes an
 // item one level up.
-type splitter struct {
+type listWriter struct {
 	w      Writer
 	kind   Kind
 	levels []*splitLevel
@@ -262,8 +262,8 @@ type splitLevel struct {
 	last ID        // of the node written last
 }
 
-// add adds an item at a level.
-func (s *splitter) add(ctx context.Context, level int, it listItem) error {
+// addItem adds an item at a level.
+func (s *listWriter) addItem(ctx context.Context, level int, it listItem) error {
 	if level == len(s.levels) {
 		if level == MaxLevel {
 			return faultf(ReasonLevel, "more than %d levels", MaxLevel)
@@ -271,12 +271,12 @@ func (s *splitter) add(ctx context.Context, level int, it listItem) error {
 		s.levels = append(s.levels, &splitLevel{node: getListNode(s.kind, uint8(level))})
 	}
 	node := s.levels[level].node
-	fits, err := node.add(it)
+	fits, err := node.addItem(it)
 	if err != nil {
 		return err
 	}
 	if !fits {
-		if err := s.flush(ctx, level); err != nil {
+		if err := s.flushLevel(ctx, level); err != nil {
 			return err
 		}
 		if err := node.mustAdd(it); err != nil {
@@ -284,15 +284,15 @@ func (s *splitter) add(ctx context.Context, level int, it listItem) error {
 		}
 	}
 	if node.count == MaxListItems || node.count >= MinListItems && isBoundary(s.kind, uint8(level), it.name, it.link.ID) {
-		return s.flush(ctx, level)
+		return s.flushLevel(ctx, level)
 	}
 	return nil
 }
 
-// flush writes the node of a level and adds it to the level above.
-func (s *splitter) flush(ctx context.Context, level int) error {
+// flushLevel writes the node of a level and adds it to the level above.
+func (s *listWriter) flushLevel(ctx context.Context, level int) error {
 	l := s.levels[level]
-	id, err := s.w.Put(ctx, s.kind, l.node.append(make([]byte, 0, l.node.size())))
+	id, err := s.w.Put(ctx, s.kind, l.node.appendTo(make([]byte, 0, l.node.encodedSize())))
 	if err != nil {
 		return err
 	}
@@ -300,16 +300,16 @@ func (s *splitter) flush(ctx context.Context, level int) error {
 	l.done++
 	l.last = id
 	l.node.reset()
-	return s.add(ctx, level+1, parent)
+	return s.addItem(ctx, level+1, parent)
 }
 
-// finish writes the remaining items and returns the root, the only node of the highest
+// writeRoot writes the remaining items and returns the root, the only node of the highest
 // level. An empty list has no root.
-func (s *splitter) finish(ctx context.Context) (root ID, err error) {
+func (s *listWriter) writeRoot(ctx context.Context) (root ID, err error) {
 	for level := 0; level < len(s.levels); level++ {
 		l := s.levels[level]
 		if l.node.count > 0 {
-			if err := s.flush(ctx, level); err != nil {
+			if err := s.flushLevel(ctx, level); err != nil {
 				return ID{}, err
 			}
 		}
@@ -393,7 +393,7 @@ func checkSplit(kind Kind, level uint8, count int, item func(int) (name string, 
 }
 
 // addNode adds an item above level 0, if the splitter would have written the same node.
-func (s *splitter) addNode(ctx context.Context, level int, it listItem) (bool, error) {
+func (s *listWriter) addNode(ctx context.Context, level int, it listItem) (bool, error) {
 	if level < 1 || level >= MaxLevel || !isBoundary(s.kind, uint8(level-1), it.name, it.link.ID) {
 		return false, nil
 	}
@@ -418,5 +418,5 @@ func (s *splitter) addNode(ctx context.Context, level int, it listItem) (bool, e
 			l.last = it.link.ID
 		}
 	}
-	return true, s.add(ctx, level, it)
+	return true, s.addItem(ctx, level, it)
 }

@@ -52,7 +52,7 @@ func isRepositoryName(name string) bool { return kistFolder.hasForm(name) }
 
 // IsGitName reports whether a file system may take name for ".git", the folder of git. Git runs
 // commands that the files in it name. Such a name is valid all the same. Some file servers take
-// a backslash for a slash, so its parts count, too.
+// a backslash for a slash, so its parts count as well.
 func IsGitName(name string) bool {
 	for part := range strings.SplitSeq(name, `\`) {
 		if part != "" && gitFolder.hasForm(part) {

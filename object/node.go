@@ -63,7 +63,7 @@ type Entry struct {
 	Attrs map[string]string // the user's own; change them with SetAttrs
 }
 
-// Metadata has the fields of an entry beyond the portable ones.
+// Metadata is the part of an entry beyond the portable fields.
 type Metadata struct {
 	UID      uint32            `json:"uid"`
 	GID      uint32            `json:"gid"`

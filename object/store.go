@@ -198,3 +198,20 @@ func readNode[T any](ctx context.Context, r Reader, key Key, decode func([]byte)
 }
 
 func readError(key Key, err error) error { return fmt.Errorf("read %s: %w", key, err) }
+
+// CheckSize returns an error if no object can have this kind and this size in bytes.
+func CheckSize(kind Kind, n int) error {
+	limit := MaxNodeSize
+	if kind == KindChunk {
+		limit = MaxChunkSize
+	}
+	switch {
+	case !kind.Valid():
+		return fmt.Errorf("put: invalid %s", kind)
+	case n <= 0:
+		return fmt.Errorf("put: empty %s", kind)
+	case n > limit:
+		return fmt.Errorf("put: %s of %d bytes, at most %d are allowed", kind, n, limit)
+	}
+	return nil
+}

@@ -73,7 +73,7 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 	entries := make([]Entry, len(*pooled))
 	for i := range *pooled {
 		b, e := &(*pooled)[i], &entries[i]
-		link, err := h.use(b.Link)
+		link, err := h.useLink(b.Link)
 		if err != nil {
 			return nil, err
 		}
@@ -82,7 +82,7 @@ func decodeEntries(h *header, items []byte) ([]Entry, error) {
 			Size: b.Size, Files: b.Files, MTime: Time{b.Sec, b.Nsec},
 			Inline: b.Inline, Content: link, Target: b.Target,
 		}
-		b.Meta.set(e)
+		b.Meta.copyTo(e)
 	}
 	return entries, nil
 }
@@ -114,7 +114,7 @@ func EntriesFrom(ctx context.Context, r Reader, root ID, from string) iter.Seq2[
 			return
 		}
 
-		stack := []treePosition{{tree: t, next: t.search(from)}}
+		stack := []treePosition{{tree: t, next: t.firstFrom(from)}}
 		for len(stack) > 0 {
 			p := &stack[len(stack)-1]
 			for _, e := range p.tree.Entries[min(p.next, len(p.tree.Entries)):] {
@@ -127,12 +127,12 @@ func EntriesFrom(ctx context.Context, r Reader, root ID, from string) iter.Seq2[
 				continue
 			}
 
-			child, err := p.child(ctx, r)
+			child, err := p.readChild(ctx, r)
 			if err != nil {
 				yield(Entry{}, err)
 				return
 			}
-			child.next = child.tree.search(from)
+			child.next = child.tree.firstFrom(from)
 			p.next++
 			stack = append(stack, child)
 		}
@@ -146,12 +146,12 @@ func Lookup(ctx context.Context, r Reader, root ID, name string) (Entry, error) 
 	if err != nil {
 		return Entry{}, err
 	}
-	p := treePosition{tree: t, next: t.search(name)}
+	p := treePosition{tree: t, next: t.firstFrom(name)}
 	for p.tree.Level > 0 && p.next < len(p.tree.Children) {
-		if p, err = p.child(ctx, r); err != nil {
+		if p, err = p.readChild(ctx, r); err != nil {
 			return Entry{}, err
 		}
-		p.next = p.tree.search(name)
+		p.next = p.tree.firstFrom(name)
 	}
 	if p.next < len(p.tree.Entries) && p.tree.Entries[p.next].Name == name {
 		return p.tree.Entries[p.next], nil
@@ -159,8 +159,8 @@ func Lookup(ctx context.Context, r Reader, root ID, name string) (Entry, error) 
 	return Entry{}, fmt.Errorf("%q: %w", name, ErrNoEntry)
 }
 
-// search returns the position of the first item that can have name or a later name.
-func (t *Tree) search(name string) int {
+// firstFrom returns the position of the first item that can have name or a later name.
+func (t *Tree) firstFrom(name string) int {
 	if t.Level == 0 {
 		return sort.Search(len(t.Entries), func(i int) bool { return t.Entries[i].Name >= name })
 	}
@@ -174,8 +174,8 @@ type treePosition struct {
 	after string // every name in the node comes after this one
 }
 
-// child reads the node at the position, and checks it against its parent.
-func (p *treePosition) child(ctx context.Context, r Reader) (treePosition, error) {
+// readChild reads the node at the position, and checks it against its parent.
+func (p *treePosition) readChild(ctx context.Context, r Reader) (treePosition, error) {
 	want, after := p.tree.Children[p.next], p.after
 	if p.next > 0 {
 		after = p.tree.Children[p.next-1].Last

@@ -6,13 +6,13 @@ import "context"
 // nodes. It holds one node per level in memory. It is not safe for concurrent
 // use.
 type TreeWriter struct {
-	list  splitter
+	list  listWriter
 	entry Entry // the entry being added; a field, so that Add does not allocate
 }
 
 // NewTreeWriter returns a TreeWriter that stores nodes in w.
 func NewTreeWriter(w Writer) *TreeWriter {
-	return &TreeWriter{list: splitter{w: w, kind: KindTree}}
+	return &TreeWriter{list: listWriter{w: w, kind: KindTree}}
 }
 
 // Add adds an entry. Names must strictly ascend in the order of their bytes. If the entry or
@@ -20,14 +20,14 @@ func NewTreeWriter(w Writer) *TreeWriter {
 // be used. The caller may change the slices and maps of e afterwards.
 func (t *TreeWriter) Add(ctx context.Context, e Entry) error {
 	t.entry = e
-	err := t.list.add(ctx, 0, listItem{name: e.Name, link: e.Content, entry: &t.entry})
+	err := t.list.addItem(ctx, 0, listItem{name: e.Name, link: e.Content, entry: &t.entry})
 	return encodeError(KindTree, err)
 }
 
 // Finish writes the last nodes and returns the directory's root node. The writer cannot be
 // used afterwards.
 func (t *TreeWriter) Finish(ctx context.Context) (ID, error) {
-	root, err := t.list.finish(ctx)
+	root, err := t.list.writeRoot(ctx)
 	if err != nil {
 		return ID{}, encodeError(KindTree, err)
 	}
@@ -42,7 +42,7 @@ func (t *TreeWriter) Finish(ctx context.Context) (ID, error) {
 // manifest nodes. It holds one node per level in memory. It is not safe for
 // concurrent use.
 type ManifestWriter struct {
-	list  splitter
+	list  listWriter
 	first ChunkRef
 	count int
 	size  uint64
@@ -50,7 +50,7 @@ type ManifestWriter struct {
 
 // NewManifestWriter returns a ManifestWriter that stores nodes in w.
 func NewManifestWriter(w Writer) *ManifestWriter {
-	return &ManifestWriter{list: splitter{w: w, kind: KindManifest}}
+	return &ManifestWriter{list: listWriter{w: w, kind: KindManifest}}
 }
 
 // Add adds the file's next chunk, which the caller has stored. If the chunk breaks a limit,
@@ -61,7 +61,7 @@ func (m *ManifestWriter) Add(ctx context.Context, c ChunkRef) error {
 	}
 	m.count++
 	m.size += uint64(c.Size)
-	err := m.list.add(ctx, 0, listItem{link: Key{KindChunk, c.ID}, size: uint64(c.Size)})
+	err := m.list.addItem(ctx, 0, listItem{link: Key{KindChunk, c.ID}, size: uint64(c.Size)})
 	return encodeError(KindManifest, err)
 }
 
@@ -75,7 +75,7 @@ func (m *ManifestWriter) Finish(ctx context.Context) (Key, uint64, error) {
 	case 1:
 		return Key{KindChunk, m.first.ID}, m.size, nil
 	}
-	root, err := m.list.finish(ctx)
+	root, err := m.list.writeRoot(ctx)
 	if err != nil {
 		return Key{}, 0, encodeError(KindManifest, err)
 	}

@@ -25,13 +25,13 @@ type recorder struct {
 
 func (r *recorder) Helper() {}
 
-func (r *recorder) Error(...any) { r.fail() }
+func (r *recorder) Error(...any) { r.recordFailure() }
 
-func (r *recorder) Errorf(string, ...any) { r.fail() }
+func (r *recorder) Errorf(string, ...any) { r.recordFailure() }
 
-func (r *recorder) Fatalf(string, ...any) { r.fail(); runtime.Goexit() }
+func (r *recorder) Fatalf(string, ...any) { r.recordFailure(); runtime.Goexit() }
 
-func (r *recorder) fail() {
+func (r *recorder) recordFailure() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failed = true

@@ -49,8 +49,8 @@ func (f *Faulty) Calls(op Op) int {
 	return f.calls[op]
 }
 
-// next counts a call, and returns the error with which it fails.
-func (f *Faulty) next(op Op) error {
+// countCall counts a call, and returns the error with which it fails.
+func (f *Faulty) countCall(op Op) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.calls[op]++; f.calls[op] == f.fails[op] {
@@ -61,7 +61,7 @@ func (f *Faulty) next(op Op) error {
 
 // Get implements [object.Reader].
 func (f *Faulty) Get(ctx context.Context, key object.Key) ([]byte, error) {
-	if err := f.next(Get); err != nil {
+	if err := f.countCall(Get); err != nil {
 		return nil, err
 	}
 	return f.rw.Get(ctx, key)
@@ -69,7 +69,7 @@ func (f *Faulty) Get(ctx context.Context, key object.Key) ([]byte, error) {
 
 // Missing implements [object.Reader].
 func (f *Faulty) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
-	if err := f.next(Missing); err != nil {
+	if err := f.countCall(Missing); err != nil {
 		return nil, err
 	}
 	return f.rw.Missing(ctx, keys)
@@ -77,7 +77,7 @@ func (f *Faulty) Missing(ctx context.Context, keys []object.Key) ([]object.Key, 
 
 // Put implements [object.Writer].
 func (f *Faulty) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
-	if err := f.next(Put); err != nil {
+	if err := f.countCall(Put); err != nil {
 		return object.ID{}, err
 	}
 	return f.rw.Put(ctx, kind, data)

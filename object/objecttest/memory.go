@@ -62,7 +62,7 @@ func (m *Memory) Put(ctx context.Context, kind object.Kind, data []byte) (object
 	if err := ctx.Err(); err != nil {
 		return object.ID{}, err
 	}
-	if err := checkSize(kind, len(data)); err != nil {
+	if err := object.CheckSize(kind, len(data)); err != nil {
 		return object.ID{}, err
 	}
 	id := object.Sum(data)
@@ -73,18 +73,6 @@ func (m *Memory) Put(ctx context.Context, kind object.Kind, data []byte) (object
 		m.objects[key] = bytes.Clone(data)
 	}
 	return id, nil
-}
-
-func checkSize(kind object.Kind, size int) error {
-	switch {
-	case !kind.Valid():
-		return fmt.Errorf("put object: unknown %s", kind)
-	case size == 0:
-		return fmt.Errorf("put %s: it is empty", kind)
-	case size > object.MaxChunkSize, kind.IsNode() && size > object.MaxNodeSize:
-		return fmt.Errorf("put %s: %d bytes are too many", kind, size)
-	}
-	return nil
 }
 
 // Prefix returns the IDs of objects of a kind that begin with hexPrefix: sorted, and at most

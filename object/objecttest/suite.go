@@ -14,7 +14,7 @@ import (
 // and [object.ReadWriter]. The store must also refuse invalid objects: an unknown
 // kind, an empty chunk or node, a chunk above [object.MaxChunkSize], a node above
 // [object.MaxNodeSize]. Open is called for each check and returns an empty store.
-// Run it with -race too.
+// Run it also with -race.
 func Run(t *testing.T, open func(t *testing.T) object.ReadWriter) {
 	for _, c := range checks {
 		t.Run(c.name, func(t *testing.T) { c.run(t, open(t)) })

@@ -8,7 +8,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// checkConcurrent has writers that put overlapping sets of objects while
+// checkConcurrent starts writers that put overlapping sets of objects while
 // others read existing ones.
 func checkConcurrent(t testing.TB, rw object.ReadWriter) {
 	const workers, each = 8, 60
@@ -45,7 +45,7 @@ func checkConcurrent(t testing.TB, rw object.ReadWriter) {
 	}
 }
 
-// checkConcurrentSame has all workers put one large object at once.
+// checkConcurrentSame lets all workers put one large object at once.
 func checkConcurrentSame(t testing.TB, rw object.ReadWriter) {
 	data := random(9, 1<<20)
 	var wg sync.WaitGroup

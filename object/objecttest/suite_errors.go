@@ -130,7 +130,7 @@ func checkCancelled(t testing.TB, rw object.ReadWriter) {
 			t.Errorf("put of %q with a cancelled context: %v", data, err)
 		}
 	}
-	// The store goes on.
+	// The store can still be used.
 	want(t, rw, key, []byte("there"))
 	want(t, rw, put(t, rw, object.KindChunk, []byte("another")), []byte("another"))
 }

@@ -6,15 +6,16 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/object/frame"
 	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
-// adopt seals the volume of a dead writer in dir, or removes it if the store has all its
+// adoptVolume seals the volume of a dead writer in dir, or removes it if the store has all its
 // objects here. After a kill at any moment, it can be called again. The caller holds the lock of
 // the volume.
-func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
+func (d deadWriters) adoptVolume(ctx context.Context, name, dir string) error {
 	root, err := disk.OpenRoot(dir)
 	if err != nil {
 		return err
@@ -22,7 +23,7 @@ func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
 	defer root.Close()
 	logs, err := ingest.KeepLogs(root)
 	if err == nil {
-		_, err = d.store.refresh()
+		_, err = d.store.listVolumes()
 	}
 	if err != nil {
 		return err
@@ -50,10 +51,10 @@ func (d deadWriters) adopt(ctx context.Context, name, dir string) error {
 	if now := d.store.o.Now(); w.created.After(now) {
 		w.created = now
 	}
-	if err := w.complete(nil, nil, w.table.sorted()); err != nil {
+	if err := w.complete(nil, nil, w.table.sortedNumbers()); err != nil {
 		return err
 	}
-	_, err = d.store.refresh()
+	_, err = d.store.listVolumes()
 	return err
 }
 
@@ -74,7 +75,7 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 	end, err := ingest.WalkIntact(ctx, f, size, func(e ingest.Entry) (err error) {
 		if buf, err = w.adoptObject(f, e, buf); err == nil && !isNew {
 			var v *sealed
-			v, _, err = locateHere(w.store, e.Key)
+			v, _, err = findHere(w.store, e.Key)
 			isNew = v == nil
 		}
 		return err
@@ -88,16 +89,16 @@ func (w *writer) adoptLog(ctx context.Context, root *os.Root, name string) (isNe
 // adoptObject adds an object of a dead writer to the volume. The error matches ingest.ErrEntry if
 // the object is damaged.
 func (w *writer) adoptObject(f *os.File, e ingest.Entry, buf []byte) ([]byte, error) {
-	value, raw, buf, err := readObject(f, e, buf)
+	value, raw, buf, err := readLogObject(f, e, buf)
 	if _, patched := frame.Base(value); patched {
 		return buf, errPatched
 	}
-	if err == nil && (checkSize(e.Key.Kind, raw) != nil || w.table.find(e.Key) != nil) {
+	if err == nil && (object.CheckSize(e.Key.Kind, raw) != nil || w.table.findRecord(e.Key) != nil) {
 		err = ingest.ErrEntry
 	}
 	if err != nil {
 		return buf, err
 	}
-	w.count(written{id: e.Key.ID, kind: e.Key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
+	w.countObject(written{id: e.Key.ID, kind: e.Key.Kind, stored: uint32(len(value)), raw: uint32(raw)})
 	return buf, nil
 }

@@ -156,7 +156,7 @@ func BenchmarkFind(b *testing.B) {
 	key := object.Key{Kind: object.KindChunk}
 	for b.Loop() {
 		noise(uint64(b.N)+rand.Uint64(), key.ID[:])
-		if v, _, err := s.locate(key); v != nil || err != nil {
+		if v, _, err := s.findObject(key); v != nil || err != nil {
 			b.Fatal(v, err)
 		}
 	}

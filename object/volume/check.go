@@ -67,7 +67,7 @@ func (p Problem) Error() string {
 // not part of a value. It changes no volume. It records damaged copies, so that the next
 // Put of such an object stores a new one. The error does not concern damage.
 func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem)) (Checked, error) {
-	l, err := s.refresh()
+	l, err := s.listVolumes()
 	if err != nil {
 		return Checked{}, fmt.Errorf("check: list volumes: %w", err)
 	}
@@ -75,14 +75,14 @@ func (s *Store) Check(ctx context.Context, o CheckOptions, report func(Problem))
 	checks := make([]*volumeCheck, len(l.volumes))
 	for i, v := range l.volumes {
 		checks[i] = &volumeCheck{checker: c, v: v, base: c.total}
-		if o, err := v.opened(); err == nil {
+		if o, err := v.ensureOpen(); err == nil {
 			c.total += o.index.Len()
 		}
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for _, vc := range checks {
-		g.Go(func() error { return vc.runIfThere(ctx) })
+		g.Go(func() error { return vc.checkIfThere(ctx) })
 	}
 	err = g.Wait()
 	l.saveDamaged(s)
@@ -125,20 +125,20 @@ type volumeCheck struct {
 	found   []Problem
 }
 
-// problem records a problem of the volume.
-func (c *volumeCheck) problem(file string, key object.Key, err error) {
+// addProblem records a problem of the volume.
+func (c *volumeCheck) addProblem(file string, key object.Key, err error) {
 	c.found = append(c.found, Problem{Volume: c.v.name, File: file, Key: key, Err: err})
 }
 
-// runIfThere is run for a volume that another process may remove. Problems of a removed
-// volume do not count.
-func (c *volumeCheck) runIfThere(ctx context.Context) error {
-	err := c.run(ctx)
-	if len(c.found) == 0 || !c.v.exists() {
+// checkIfThere is checkVolume for a volume that another process may remove. Problems of a
+// removed volume do not count.
+func (c *volumeCheck) checkIfThere(ctx context.Context) error {
+	err := c.checkVolume(ctx)
+	if len(c.found) == 0 || !c.v.dirExists() {
 		return err
 	}
 	for _, p := range c.found {
-		if err := trouble(p.Err); err != nil && !errors.Is(err, fs.ErrPermission) {
+		if err := systemError(p.Err); err != nil && !errors.Is(err, fs.ErrPermission) {
 			return fmt.Errorf("check volume %s: %w", c.v.name, err)
 		}
 	}
@@ -153,12 +153,12 @@ func (c *volumeCheck) runIfThere(ctx context.Context) error {
 	return err
 }
 
-// run checks the volume.
-func (c *volumeCheck) run(ctx context.Context) error {
+// checkVolume checks the volume.
+func (c *volumeCheck) checkVolume(ctx context.Context) error {
 	var err error
 	if c.dir, err = disk.OpenRoot(c.v.path); err != nil {
-		if !isGone(err) || c.v.exists() {
-			c.problem("", object.Key{}, err)
+		if !isGone(err) || c.v.dirExists() {
+			c.addProblem("", object.Key{}, err)
 		}
 		return ctx.Err()
 	}
@@ -167,19 +167,19 @@ func (c *volumeCheck) run(ctx context.Context) error {
 	s, _, err := readSeal(c.dir)
 	c.sealed = err == nil
 	if c.sealed {
-		c.files(s)
+		c.checkFiles(s)
 	} else {
 		// The rest is checked without it.
-		c.problem(sealName, object.Key{}, err)
+		c.addProblem(sealName, object.Key{}, err)
 		s = &seal{}
 	}
 
-	records, err := c.index()
+	records, err := c.readIndex()
 	c.indexed = err == nil
 	if err != nil {
-		c.problem(keysFile, object.Key{}, err)
+		c.addProblem(keysFile, object.Key{}, err)
 	} else if n := len(records); c.sealed && uint64(n) != s.Objects {
-		c.problem(keysFile, object.Key{}, fmt.Errorf("%d objects, want %d", n, s.Objects))
+		c.addProblem(keysFile, object.Key{}, fmt.Errorf("%d objects, want %d", n, s.Objects))
 	}
 	slices.SortFunc(records, func(a, b keys.Record) int {
 		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Offset, b.Offset))
@@ -200,7 +200,7 @@ func (c *volumeCheck) run(ctx context.Context) error {
 		if end < 0 {
 			end = len(records)
 		}
-		if err := c.log(ctx, number, logs[number], records[:end]); err != nil {
+		if err := c.checkLog(ctx, number, logs[number], records[:end]); err != nil {
 			return err
 		}
 		records = records[end:]
@@ -219,9 +219,9 @@ func (c *volumeCheck) withoutEvicted(records []keys.Record) []keys.Record {
 	return nil
 }
 
-// files checks that the directory has exactly the files in the seal, and checks the
+// checkFiles checks that the directory has exactly the files in the seal, and checks the
 // checksums of all except the value logs.
-func (c *volumeCheck) files(s *seal) {
+func (c *volumeCheck) checkFiles(s *seal) {
 	listed := map[string]sealFile{sealName: {}, trashFile: {}}
 	for _, f := range s.Files {
 		listed[f.Name] = f
@@ -229,11 +229,11 @@ func (c *volumeCheck) files(s *seal) {
 
 	entries, err := disk.ReadDir(c.v.path)
 	if err != nil {
-		c.problem("", object.Key{}, err)
+		c.addProblem("", object.Key{}, err)
 	}
 	for _, e := range entries {
 		if _, ok := listed[e.Name()]; !ok {
-			c.problem(e.Name(), object.Key{}, errors.New("not a file of this volume"))
+			c.addProblem(e.Name(), object.Key{}, errors.New("not a file of this volume"))
 		}
 	}
 
@@ -253,15 +253,15 @@ func (c *volumeCheck) files(s *seal) {
 			err = errors.New("differs from the copy in the seal")
 		}
 		if err != nil {
-			c.problem(f.Name, object.Key{}, err)
+			c.addProblem(f.Name, object.Key{}, err)
 		}
 	}
 }
 
-// index returns all records of KEYS.
-func (c *volumeCheck) index() ([]keys.Record, error) {
-	f := c.v.file(keysFile)
-	defer f.close()
+// readIndex returns all records of KEYS.
+func (c *volumeCheck) readIndex() ([]keys.Record, error) {
+	f := c.v.volumeFile(keysFile)
+	defer f.closeForGood()
 	index, err := openIndex(f)
 	if err == nil {
 		err = index.Verify()
@@ -279,10 +279,10 @@ func (c *volumeCheck) index() ([]keys.Record, error) {
 	return records, nil
 }
 
-// log checks a value log: its size, its structure, and its values. Its entries must be
+// checkLog checks a value log: its size, its structure, and its values. Its entries must be
 // those of records, which are sorted by offset, unless the index is damaged. Want is nil if
 // the seal does not list the log.
-func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, records []keys.Record) error {
+func (c *volumeCheck) checkLog(ctx context.Context, number uint32, want *sealFile, records []keys.Record) error {
 	name := ingest.LogName(number)
 	f, err := openFile(c.dir, name)
 	var st os.FileInfo
@@ -292,15 +292,15 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 	}
 
 	if err == nil && want != nil && st.Size() != want.Size {
-		c.problem(name, object.Key{}, fmt.Errorf("%d bytes, want %d", st.Size(), want.Size))
+		c.addProblem(name, object.Key{}, fmt.Errorf("%d bytes, want %d", st.Size(), want.Size))
 	}
 	if c.sealed && want == nil {
-		c.problem(name, object.Key{}, errors.New("not in the seal"))
+		c.addProblem(name, object.Key{}, errors.New("not in the seal"))
 	}
 	if err != nil {
-		c.problem(name, object.Key{}, err)
+		c.addProblem(name, object.Key{}, err)
 		for _, rec := range records {
-			c.problem(name, rec.Key, err)
+			c.addProblem(name, rec.Key, err)
 		}
 		return ctx.Err()
 	}
@@ -313,7 +313,7 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 			}
 			c.progress(0, min(256, len(records)-i), 0)
 		}
-		c.object(f, walk, name, rec)
+		c.checkEntry(f, walk, name, rec)
 	}
 	if !c.indexed && bad == nil {
 		bad = walk.WalkRest(ctx)
@@ -324,17 +324,17 @@ func (c *volumeCheck) log(ctx context.Context, number uint32, want *sealFile, re
 
 	switch {
 	case bad != nil:
-		c.problem(name, object.Key{}, bad)
+		c.addProblem(name, object.Key{}, bad)
 	case walk.Pos() != st.Size():
-		c.problem(name, object.Key{}, fmt.Errorf("%d bytes after the last object", st.Size()-walk.Pos()))
+		c.addProblem(name, object.Key{}, fmt.Errorf("%d bytes after the last object", st.Size()-walk.Pos()))
 	case want != nil && walk.Sum() != want.Sum:
-		c.problem(name, object.Key{}, ingest.ErrSum)
+		c.addProblem(name, object.Key{}, ingest.ErrSum)
 	}
 	return nil
 }
 
-// object checks the next entry of a value log, which must be that of rec, and its value.
-func (c *volumeCheck) object(f *os.File, walk *ingest.LogWalker, name string, rec keys.Record) {
+// checkEntry checks the next entry of a value log, which must be that of rec, and its value.
+func (c *volumeCheck) checkEntry(f *os.File, walk *ingest.LogWalker, name string, rec keys.Record) {
 	e, err := walk.NextEntry()
 	if err == nil && (e.Key != rec.Key || e.Value != int64(rec.Offset) || e.Stored() != int(rec.Stored)) {
 		err = ingest.ErrEntry
@@ -344,30 +344,30 @@ func (c *volumeCheck) object(f *os.File, walk *ingest.LogWalker, name string, re
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
-		c.problem(name, rec.Key, fmt.Errorf("entry at %d: %w", walk.Pos(), err))
+		c.addProblem(name, rec.Key, fmt.Errorf("entry at %d: %w", walk.Pos(), err))
 		e = ingest.NewEntry(rec.Key, int64(rec.Offset), int(rec.Stored))
 		walk.GoTo(e)
 	}
 	if c.o.ReadData && (c.o.Subset == nil || c.o.Subset(c.base+rec.Index, c.total)) || err == nil && c.v.isBad(rec.Key) {
-		switch verr := c.value(f, e, rec); {
+		switch verr := c.checkValue(f, e, rec); {
 		case err != nil:
 		case verr != nil:
-			c.problem(name, rec.Key, fmt.Errorf("value at %d: %w", rec.Offset, verr))
+			c.addProblem(name, rec.Key, fmt.Errorf("value at %d: %w", rec.Offset, verr))
 		default:
 			c.v.clearBad(rec.Key)
 		}
 	}
 }
 
-// value reads and verifies the value of an entry.
-func (c *volumeCheck) value(f *os.File, e ingest.Entry, rec keys.Record) error {
+// checkValue reads and verifies the value of an entry.
+func (c *volumeCheck) checkValue(f *os.File, e ingest.Entry, rec keys.Record) error {
 	if !e.IsPossible() || rec.Raw > object.MaxChunkSize {
 		return errors.New("the index gives an impossible place")
 	}
 	var value []byte
 	var err error
 	if value, c.buf, err = ingest.ReadEntry(f, e, c.buf); err == nil {
-		err = c.v.verify(rec, value, &baseReader{left: maxBases, alone: c.alone})
+		err = c.v.verifyValue(rec, value, &baseReader{left: maxBases, alone: c.alone})
 	}
 	if err == nil {
 		err = c.selfContained(rec.Key, value)
@@ -383,7 +383,7 @@ func (c *volumeCheck) selfContained(key object.Key, value []byte) error {
 	if !patched {
 		return nil
 	}
-	o, err := c.v.opened()
+	o, err := c.v.ensureOpen()
 	if err != nil {
 		return err
 	}

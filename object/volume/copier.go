@@ -13,7 +13,7 @@ import (
 )
 
 // copier copies objects into new volumes, which it seals and reads back. The caller calls
-// source for each volume first, and abandon in the end.
+// addSource for each volume first, and abandon in the end.
 type copier struct {
 	store     *Store
 	created   time.Time // time in the seals: that of the youngest source; zero stands for now
@@ -26,21 +26,21 @@ type copier struct {
 	found   map[object.Key]struct{} // the copied objects of a dry run; else nil
 }
 
-// source notes a volume whose objects will be copied.
-func (c *copier) source(info *Info) {
+// addSource notes a volume whose objects will be copied.
+func (c *copier) addSource(info *Info) {
 	if info.Created.After(c.created) {
 		c.created = info.Created
 	}
 	c.optimised = c.optimised && info.Optimised
 }
 
-// has reports whether an object was copied.
-func (c *copier) has(key object.Key) (bool, error) {
-	if _, ok := c.found[key]; ok || c.w != nil && c.w.has(key) {
+// hasCopied reports whether an object was copied.
+func (c *copier) hasCopied(key object.Key) (bool, error) {
+	if _, ok := c.found[key]; ok || c.w != nil && c.w.hasObject(key) {
 		return true, nil
 	}
 	for _, v := range c.written { // all their objects were read
-		if _, ok, err := v.find(key); ok || err != nil {
+		if _, ok, err := v.findRecord(key); ok || err != nil {
 			return ok, err
 		}
 	}
@@ -53,8 +53,8 @@ func (c *copier) takesPatch(key object.Key) bool {
 	return c.found != nil || c.w != nil && c.w.takesPatch(key)
 }
 
-// add adds an object of raw bytes by its verified stored value. It owns b afterwards.
-func (c *copier) add(ctx context.Context, key object.Key, b *buffer, raw int) error {
+// addValue adds an object of raw bytes by its verified stored value. It owns b afterwards.
+func (c *copier) addValue(ctx context.Context, key object.Key, b *buffer, raw int) error {
 	if c.found != nil {
 		c.found[key] = struct{}{}
 		b.free()
@@ -69,27 +69,27 @@ func (c *copier) add(ctx context.Context, key object.Key, b *buffer, raw int) er
 		c.w = w
 		c.w.created, c.w.optimised = c.created, c.optimised
 	}
-	if err := c.w.add(key, b, raw); err != nil {
+	if err := c.w.addValue(key, b, raw); err != nil {
 		return err
 	}
-	if c.w.full() && !c.single {
-		return c.seal(ctx)
+	if c.w.isFull() && !c.single {
+		return c.sealAndReadBack(ctx)
 	}
 	return nil
 }
 
-// seal seals the volume that is being written, and reads it back.
-func (c *copier) seal(ctx context.Context) error {
+// sealAndReadBack seals the volume that is being written, and reads it back.
+func (c *copier) sealAndReadBack(ctx context.Context) error {
 	if c.w == nil {
 		return nil
 	}
-	if err := c.w.seal(); err != nil {
+	if err := c.w.sealVolume(); err != nil {
 		return err
 	}
 	name := c.w.name
 	c.w = nil
 
-	l, err := c.store.refresh()
+	l, err := c.store.listVolumes()
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ var errNotListed = errors.New("it is no longer listed")
 // readBack reads and hashes every object of a volume, without any other volume.
 func readBack(ctx context.Context, v *sealed) error {
 	c := &volumeCheck{checker: &checker{o: CheckOptions{ReadData: true}, alone: true}, v: v}
-	if err := c.run(ctx); err != nil || len(c.found) == 0 {
+	if err := c.checkVolume(ctx); err != nil || len(c.found) == 0 {
 		return err
 	}
 	return c.found[0]
@@ -144,14 +144,14 @@ type copying struct {
 	copied func(keys.Record) // called for each copied object, if not nil
 }
 
-// object copies the object at rec, if it is wanted and was not copied before. It copies the
+// copyObject copies the object at rec, if it is wanted and was not copied before. It copies the
 // base of a patch first. Above is the number of patches that are made from the object, in a
 // chain.
-func (c *copying) object(ctx context.Context, rec keys.Record, above int) error {
+func (c *copying) copyObject(ctx context.Context, rec keys.Record, above int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if has, err := c.has(rec.Key); has || err != nil {
+	if has, err := c.hasCopied(rec.Key); has || err != nil {
 		return err
 	}
 	if wanted, err := c.wants(rec); !wanted || err != nil {
@@ -159,9 +159,9 @@ func (c *copying) object(ctx context.Context, rec keys.Record, above int) error 
 	}
 
 	var failed error // of the base
-	b, err := c.from.carry(ctx, rec, func(base object.Key) (bool, error) {
+	b, err := c.from.valueForCopy(ctx, rec, func(base object.Key) (bool, error) {
 		if at, ok, err := c.from.open.Load().index.Find(base); ok && err == nil && above < maxChain {
-			failed = c.object(ctx, at, above+1)
+			failed = c.copyObject(ctx, at, above+1)
 		}
 		return c.takesPatch(base), failed
 	})
@@ -174,23 +174,23 @@ func (c *copying) object(ctx context.Context, rec keys.Record, above int) error 
 		return err
 	}
 
-	if has, err := c.has(rec.Key); has || err != nil { // it and its base are patches of each other
+	if has, err := c.hasCopied(rec.Key); has || err != nil { // it and its base are patches of each other
 		b.free()
 		return err
 	}
 	if c.copied != nil {
 		c.copied(rec)
 	}
-	return c.add(ctx, rec.Key, b, int(rec.Raw))
+	return c.addValue(ctx, rec.Key, b, int(rec.Raw))
 }
 
 // checkCopied returns an error if v has an object for which has returns false.
 func (v *sealed) checkCopied(has func(keys.Record) (bool, error)) error {
-	o, err := v.opened()
+	o, err := v.ensureOpen()
 	if err != nil {
 		return err
 	}
-	for rec, err := range o.present(o.index.All()) {
+	for rec, err := range o.withoutDropped(o.index.All()) {
 		if err != nil {
 			return err
 		}
@@ -203,10 +203,10 @@ func (v *sealed) checkCopied(has func(keys.Record) (bool, error)) error {
 	return nil
 }
 
-// carry returns the verified stored value of the object at rec of v, for a new volume. A
-// patch stays a patch if hold reports that the new volume takes patches of its base.
-// Otherwise carry compresses the object.
-func (v *sealed) carry(ctx context.Context, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
+// valueForCopy returns the verified stored value of the object at rec of v, for a new volume. A
+// patch remains a patch if hold reports that the new volume takes patches of its base.
+// Otherwise valueForCopy compresses the object.
+func (v *sealed) valueForCopy(ctx context.Context, rec keys.Record, hold func(base object.Key) (bool, error)) (*buffer, error) {
 	b, err := v.verified(ctx, rec)
 	if err != nil {
 		return nil, err
@@ -240,22 +240,22 @@ func (v *sealed) verified(ctx context.Context, rec keys.Record) (*buffer, error)
 	if gerr != nil {
 		return nil, err
 	}
-	return v.store.encoded(data), nil
+	return v.store.encodeValue(data), nil
 }
 
 // expanded returns the compressed value for a patch in v. It owns patch afterwards, unless
 // it fails.
 func (v *sealed) expanded(rec keys.Record, patch *buffer) (*buffer, error) {
-	data, err := v.decode(nil, rec, patch.b, nil)
+	data, err := v.decodeValue(nil, rec, patch.b, nil)
 	if err != nil {
 		return patch, v.readError(rec, err)
 	}
 	patch.free()
-	return v.store.encoded(data), nil
+	return v.store.encodeValue(data), nil
 }
 
-// encoded returns the compressed value of data, for a writer.
-func (s *Store) encoded(data []byte) *buffer {
+// encodeValue returns the compressed value of data, for a writer.
+func (s *Store) encodeValue(data []byte) *buffer {
 	b := takeBuffer(len(data) + frame.AppendSlack(len(data)) + ingest.MaxPadding)
 	b.b = s.frame.Append(b.b, data)
 	return b
@@ -266,19 +266,19 @@ func (s *Store) encoded(data []byte) *buffer {
 func (w *intake) takesPatch(key object.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.table.find(key)
+	r := w.table.findRecord(key)
 	return r != nil && r.depth < maxChain
 }
 
-// depth returns the number of patches that an object is read through. The caller holds
+// patchDepth returns the number of patches that an object is read through. The caller holds
 // w.mu.
-func (w *intake) depth(key object.Key, value []byte) uint8 {
+func (w *intake) patchDepth(key object.Key, value []byte) uint8 {
 	id, patched := frame.Base(value)
 	if !patched {
 		return 0
 	}
 	key.ID = id
-	if r := w.table.find(key); r != nil {
+	if r := w.table.findRecord(key); r != nil {
 		return r.depth + 1
 	}
 	return maxChain // a mistake of the caller, which reading back the volume will find

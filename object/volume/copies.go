@@ -140,7 +140,7 @@ func (v *sealed) isDropped(key object.Key) bool {
 func (s *Store) loadDropped(volumes, added []*sealed) error {
 	path := s.inVolumes(droppedFile)
 	info, err := disk.Stat(path)
-	if err := trouble(err); err != nil {
+	if err := systemError(err); err != nil {
 		return err
 	}
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 	}
 
 	list, err := readCopies(path, math.MaxInt)
-	if err := trouble(err); err != nil {
+	if err := systemError(err); err != nil {
 		return err
 	}
 
@@ -178,8 +178,8 @@ func (s *Store) loadDropped(volumes, added []*sealed) error {
 	return nil
 }
 
-// drop marks objects as dropped, by the number of their volume. The caller holds the gc lock.
-func (w *Sweep) drop(keys map[int][]object.Key) error {
+// markDropped marks objects as dropped, by the number of their volume. The caller holds the gc lock.
+func (w *Sweep) markDropped(keys map[int][]object.Key) error {
 	var lines []string
 	for i, e := range w.volumes {
 		if e.gone {
@@ -211,7 +211,7 @@ func (w *Sweep) drop(keys map[int][]object.Key) error {
 		err = disk.WriteFile(path, []byte(text))
 	}
 	if err == nil {
-		_, err = w.store.refresh()
+		_, err = w.store.listVolumes()
 	}
 	return err
 }

@@ -290,7 +290,7 @@ func TestOtherCopy(t *testing.T) {
 	if err := os.Rename(oneVolume(t, other), s.inVolumes(filepath.Base(oneVolume(t, other)))); err != nil {
 		t.Fatal(err)
 	}
-	l, err := s.refresh()
+	l, err := s.listVolumes()
 	if err != nil || len(l.volumes) != 2 {
 		t.Fatalf("volumes %v, %v; want 2", l, err)
 	}

@@ -16,17 +16,17 @@ import (
 // File is notHere, and Offset and Stored are 0.
 const notHere = 0
 
-// fetched returns an evicted object as a stored value. It prefers a copy in another volume.
-func (v *sealed) fetched(rec keys.Record) ([]byte, error) {
-	l, err := v.store.current()
+// fetchValue returns an evicted object as a stored value. It prefers a copy in another volume.
+func (v *sealed) fetchValue(rec keys.Record) ([]byte, error) {
+	l, err := v.store.lastListing()
 	if err != nil {
 		return nil, err
 	}
-	for other, at := range l.copies(rec.Key) {
+	for other, at := range l.usableCopies(rec.Key) {
 		if at.File == notHere {
 			continue
 		}
-		if data, err := other.read(at); err == nil {
+		if data, err := other.readObject(at); err == nil {
 			return frame.AppendRaw(nil, data), nil
 		}
 	}
@@ -57,7 +57,7 @@ func HasEvicted(ctx context.Context, s *Store) (bool, error) {
 
 // EvictedKeys returns the objects of the store that have only evicted copies.
 func EvictedKeys(ctx context.Context, s *Store) (away []object.Key, err error) {
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		return nil, err
 	}
@@ -67,11 +67,11 @@ func EvictedKeys(ctx context.Context, s *Store) (away []object.Key, err error) {
 		if err != nil || !info.Evicted {
 			continue
 		}
-		o, err := v.opened()
+		o, err := v.ensureOpen()
 		if err != nil {
 			return nil, err
 		}
-		for rec, err := range o.present(o.index.All()) {
+		for rec, err := range o.withoutDropped(o.index.All()) {
 			if err == nil {
 				err = ctx.Err()
 			}
@@ -92,7 +92,7 @@ func EvictedKeys(ctx context.Context, s *Store) (away []object.Key, err error) {
 // another copy is here and not known to be damaged.
 func (l *listing) evictedCopies(key object.Key) (away []*sealed) {
 	for _, v := range l.volumes {
-		rec, ok, err := v.find(key)
+		rec, ok, err := v.findRecord(key)
 		switch {
 		case !ok || err != nil:
 		case rec.File == notHere:
@@ -108,7 +108,7 @@ func (l *listing) evictedCopies(key object.Key) (away []*sealed) {
 // Put stores them. Unknown are those for which a remote could not be asked. Why is the
 // reason for that, nil without [Store.Elsewhere].
 func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []object.Key, why, err error) {
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -147,10 +147,10 @@ func Gone(ctx context.Context, s *Store, wanted []object.Key) (gone, unknown []o
 	return gone, nil, nil, nil
 }
 
-// locateFor is locate for a caller that has the bytes of an object. An evicted copy counts
+// findForPut is findObject for a caller that has the bytes of an object. An evicted copy counts
 // only if a remote has the object at present.
-func locateFor(ctx context.Context, s *Store, key object.Key) (*sealed, int, error) {
-	v, index, away, err := locateCopy(s, key)
+func findForPut(ctx context.Context, s *Store, key object.Key) (*sealed, int, error) {
+	v, index, away, err := findCopy(s, key)
 	if !away || err != nil {
 		return v, index, err
 	}
@@ -165,7 +165,7 @@ func locateFor(ctx context.Context, s *Store, key object.Key) (*sealed, int, err
 // to be damaged.
 func Absent(s *Store, keys []object.Key) (absent []object.Key, err error) {
 	for _, key := range keys {
-		v, _, err := s.locate(key)
+		v, _, err := s.findObject(key)
 		if err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func Absent(s *Store, keys []object.Key) (absent []object.Key, err error) {
 
 // HasDamage reports whether a copy in the store is known to be damaged.
 func HasDamage(s *Store) (bool, error) {
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		return false, err
 	}
@@ -220,7 +220,7 @@ func (w *Sweep) Evict(ctx context.Context, volumes []int, merge map[int]bool, ta
 			}
 		}
 		info := e.v.info.Load()
-		sources.source(info)
+		sources.addSource(info)
 		if found || info.Evicted || merge[i] {
 			rewrite = append(rewrite, i)
 		}
@@ -251,16 +251,16 @@ func writeEvicted(s *Store, records []keys.Record, created time.Time) error {
 	}
 	w.created = created
 	for _, rec := range records {
-		if w.table.find(rec.Key) == nil {
-			w.count(written{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})
+		if w.table.findRecord(rec.Key) == nil {
+			w.countObject(written{id: rec.Key.ID, kind: rec.Key.Kind, raw: rec.Raw})
 			w.placed++
 		}
 	}
-	if err := w.complete(nil, nil, w.table.sorted()); err != nil {
+	if err := w.complete(nil, nil, w.table.sortedNumbers()); err != nil {
 		w.abandon()
 		return err
 	}
 	w.lock.Remove()
-	_, err = s.refresh()
+	_, err = s.listVolumes()
 	return err
 }

@@ -249,7 +249,7 @@ func TestSalvageOfEvicted(t *testing.T) {
 	if err != nil || len(left) != 1 || left[0].Objects != 20 {
 		t.Errorf("leftovers: %+v, %v; want one with 20 objects", left, err)
 	}
-	if n := (deadWriters{s}).salvage(ctx); n != 1 {
+	if n := (deadWriters{s}).salvageAll(ctx); n != 1 {
 		t.Errorf("%d volumes salvaged, want 1", n)
 	}
 

@@ -37,7 +37,7 @@ func newFiles() *files {
 	return &files{most: int(min(max(limit.Cur/4, minFiles), maxFiles))}
 }
 
-// file is a file of a volume. A read opens it, and it stays open until the limit requires
+// file is a file of a volume. A read opens it. It remains open until the limit requires
 // to close it. It is safe for concurrent use.
 type file struct {
 	files *files
@@ -56,16 +56,16 @@ type readFunc = func(f *os.File, buf []byte, off int64) (int, error)
 
 // readWith is ReadAt with another function to read.
 func (f *file) readWith(read readFunc, p []byte, off int64) (n int, err error) {
-	err = f.use(func(open *os.File) error {
+	err = f.withOpenFile(func(open *os.File) error {
 		n, err = read(open, p, off)
 		return err
 	})
 	return n, err
 }
 
-// size returns the number of bytes of the file.
-func (f *file) size() (n int64, err error) {
-	err = f.use(func(open *os.File) error {
+// fileSize returns the number of bytes of the file.
+func (f *file) fileSize() (n int64, err error) {
+	err = f.withOpenFile(func(open *os.File) error {
 		st, err := open.Stat()
 		if err == nil {
 			n = st.Size()
@@ -75,8 +75,8 @@ func (f *file) size() (n int64, err error) {
 	return n, err
 }
 
-// use calls do with the open file.
-func (f *file) use(do func(*os.File) error) error {
+// withOpenFile calls do with the open file.
+func (f *file) withOpenFile(do func(*os.File) error) error {
 	for {
 		f.mu.RLock()
 		if f.f != nil {
@@ -85,14 +85,14 @@ func (f *file) use(do func(*os.File) error) error {
 			return do(f.f)
 		}
 		f.mu.RUnlock()
-		if err := f.reopen(); err != nil {
+		if err := f.ensureOpen(); err != nil {
 			return err
 		}
 	}
 }
 
-// reopen opens the file if it is not open.
-func (f *file) reopen() error {
+// ensureOpen opens the file if it is not open.
+func (f *file) ensureOpen() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -101,7 +101,7 @@ func (f *file) reopen() error {
 	if f.f != nil {
 		return nil
 	}
-	f.files.add(f)
+	f.files.makeRoomFor(f)
 	var err error
 	for {
 		f.f, err = f.open()
@@ -111,41 +111,41 @@ func (f *file) reopen() error {
 	}
 	if err != nil {
 		f.f = nil
-		f.files.remove(f)
+		f.files.forgetFile(f)
 	}
 	return err
 }
 
-// rest closes the file until the next read.
-func (f *file) rest() {
+// closeUntilRead closes the file until the next read.
+func (f *file) closeUntilRead() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.f != nil {
 		f.f.Close()
 		f.f = nil
-		f.files.remove(f)
+		f.files.forgetFile(f)
 	}
 }
 
-// close closes the file for good.
-func (f *file) close() {
-	f.rest()
+// closeForGood closes the file for good.
+func (f *file) closeForGood() {
+	f.closeUntilRead()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.closed = true
 }
 
-// add makes room for a file that will be opened, and counts it.
-func (s *files) add(f *file) {
+// makeRoomFor makes room for a file that will be opened, and counts it.
+func (s *files) makeRoomFor(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for len(s.open) >= s.most && s.evict() {
+	for len(s.open) >= s.most && s.closeUnused() {
 	}
 	f.used.Store(true)
 	s.open = append(s.open, weak.Make(f))
 }
 
-func (s *files) remove(f *file) {
+func (s *files) forgetFile(f *file) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if i := slices.Index(s.open, weak.Make(f)); i >= 0 {
@@ -157,12 +157,12 @@ func (s *files) remove(f *file) {
 func (s *files) closeOne() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.evict()
+	return s.closeUnused()
 }
 
-// evict is closeOne for a caller that holds s.mu. It skips files that were read since the
+// closeUnused is closeOne for a caller that holds s.mu. It skips files that were read since the
 // hand passed them, once, and files that are in use or wait for s.mu.
-func (s *files) evict() bool {
+func (s *files) closeUnused() bool {
 	for range 2 * len(s.open) {
 		if s.hand >= len(s.open) {
 			s.hand = 0

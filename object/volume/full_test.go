@@ -145,13 +145,13 @@ func fillDisk(dir string, seed uint64) error {
 		}
 
 		// Remove the oldest volume, to make a little room for the next round.
-		l, err := s.refresh()
+		l, err := s.listVolumes()
 		if err != nil {
 			return err
 		}
 		if n := len(l.volumes); n > 0 {
 			name := l.volumes[n-1].name
-			o, err := l.volumes[n-1].opened()
+			o, err := l.volumes[n-1].ensureOpen()
 			if err != nil {
 				return err
 			}

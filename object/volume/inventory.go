@@ -65,7 +65,7 @@ func (inv *Inventory) Refresh(ctx context.Context) error {
 
 // takeUp adds the volumes that have appeared, once.
 func (inv *Inventory) takeUp(ctx context.Context) error {
-	l, err := inv.store.refresh()
+	l, err := inv.store.listVolumes()
 	if err != nil {
 		return fmt.Errorf("list volumes: %w", err)
 	}
@@ -76,7 +76,7 @@ func (inv *Inventory) takeUp(ctx context.Context) error {
 		if inv.names[v.name] {
 			continue
 		}
-		o, err := v.opened()
+		o, err := v.ensureOpen()
 		if err == nil {
 			_, err = v.describe()
 		}
@@ -132,21 +132,21 @@ func (inv *Inventory) Find(key object.Key, places []Place) ([]Place, error) {
 	case len(bad) == 0:
 		return append(places, lost...), nil
 	}
-	return inv.reread(bad, places)
+	return inv.rereadDamaged(bad, places)
 }
 
-// reread appends the readable copies of bad to places.
-func (inv *Inventory) reread(bad, places []Place) ([]Place, error) {
+// rereadDamaged appends the readable copies of bad to places.
+func (inv *Inventory) rereadDamaged(bad, places []Place) ([]Place, error) {
 	n := len(places)
 	var failed error
 	for _, at := range bad {
 		e := inv.volumes[at.Volume]
 		rec, err := e.o.index.At(at.Index)
 		if err == nil {
-			_, err = e.v.read(rec)
+			_, err = e.v.readObject(rec)
 		}
 		if err != nil && isGone(err) {
-			err = e.v.damaged(rec, err)
+			err = e.v.corruptError(rec, err)
 		}
 		if err != nil {
 			failed = err
@@ -191,7 +191,7 @@ func (inv *Inventory) Dropped(i int) int {
 // Keys yields the records of one kind in volume i.
 func (inv *Inventory) Keys(i int, kind object.Kind) iter.Seq2[keys.Record, error] {
 	o := inv.volumes[i].o
-	return o.present(o.index.Prefix(kind, nil, 0))
+	return o.withoutDropped(o.index.Prefix(kind, nil, 0))
 }
 
 // Leftovers describes the volumes of dead writers that were not salvaged.
@@ -200,4 +200,4 @@ func (inv *Inventory) Leftovers(ctx context.Context) ([]Leftover, error) {
 }
 
 // TrashSize returns the number of bytes that [Sweep.EmptyTrash] would free.
-func (inv *Inventory) TrashSize() (int64, error) { return trashBin{inv.store}.size() }
+func (inv *Inventory) TrashSize() (int64, error) { return trashBin{inv.store}.trashSize() }

@@ -39,7 +39,7 @@ func init() {
 	children["die"] = func(args []string) error { return storeAndDie(args[0]) }
 	children["salvage"] = func(args []string) error {
 		s, err := Open(args[0], Options{Now: time.Now})
-		if err == nil && (deadWriters{s}).salvage(context.Background()) != 1 {
+		if err == nil && (deadWriters{s}).salvageAll(context.Background()) != 1 {
 			err = errors.New("not salvaged")
 		}
 		return err
@@ -126,7 +126,7 @@ func putAndDie(dir string, put func(*Session) error) error {
 	if err := put(ss); err != nil {
 		return err
 	}
-	if err := ss.cur.flush(); err != nil {
+	if err := ss.cur.commitRest(); err != nil {
 		return err
 	}
 	return syscall.Kill(os.Getpid(), syscall.SIGKILL)

@@ -16,7 +16,7 @@ func (s *Store) Lend(ctx context.Context, key object.Key, use func(data []byte) 
 	var data []byte
 	var storage *buffer
 	err := s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
-		data, storage, err = v.lend(rec)
+		data, storage, err = v.lendObject(rec)
 		return err
 	})
 	if err != nil {
@@ -26,10 +26,10 @@ func (s *Store) Lend(ctx context.Context, key object.Key, use func(data []byte) 
 	return use(data)
 }
 
-// lend reads the object at rec as read does. The caller frees storage after the use of
+// lendObject reads the object at rec as readObject does. The caller frees storage after the use of
 // data.
-func (v *sealed) lend(rec keys.Record) (data []byte, storage *buffer, err error) {
-	o, err := v.opened()
+func (v *sealed) lendObject(rec keys.Record) (data []byte, storage *buffer, err error) {
+	o, err := v.ensureOpen()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -41,7 +41,7 @@ func (v *sealed) lend(rec keys.Record) (data []byte, storage *buffer, err error)
 			defer storage.free()
 			storage = takeBuffer(int(rec.Raw) + frame.DecodeSlack)
 		}
-		data, err = v.decode(storage.b, rec, value, nil)
+		data, err = v.decodeValue(storage.b, rec, value, nil)
 	}
 	if err != nil {
 		storage.free()
@@ -60,9 +60,9 @@ const minReadOnce = 64 << 10
 // again is in many files, so it is worth its place in the page cache.
 type readBefore [1 << 14]atomic.Uint64
 
-// note adds the value at off in a log, and reports whether it was lent before. It may
+// noteRead adds the value at off in a log, and reports whether it was lent before. It may
 // confuse two values.
-func (r *readBefore) note(log uint32, off int64) bool {
+func (r *readBefore) noteRead(log uint32, off int64) bool {
 	hash := (uint64(off) ^ uint64(log)<<40) * 0x9e3779b97f4a7c15
 	word, bit := &r[hash>>50], uint64(1)<<(hash>>44&63)
 	return word.Or(bit)&bit != 0
@@ -70,7 +70,7 @@ func (r *readBefore) note(log uint32, off int64) bool {
 
 // lendReader returns the function that reads a lent value of n bytes.
 func (s *Store) lendReader(log uint32, off int64, n int) readFunc {
-	if n < minReadOnce || s.lent.note(log, off) {
+	if n < minReadOnce || s.lent.noteRead(log, off) {
 		return (*os.File).ReadAt
 	}
 	return readOnce

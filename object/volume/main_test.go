@@ -152,7 +152,7 @@ func wantNames(t testing.TB, s *Store, want ...string) {
 // oneVolume returns the path of the only volume.
 func oneVolume(t testing.TB, s *Store) string {
 	t.Helper()
-	l, err := s.refresh()
+	l, err := s.listVolumes()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func oneVolume(t testing.TB, s *Store) string {
 // its entries.
 func growingLog(t testing.TB, w *writer) (log *os.File, end int64) {
 	t.Helper()
-	if err := w.flush(); err != nil {
+	if err := w.commitRest(); err != nil {
 		t.Fatal(err)
 	}
 	log, err := os.Open(filepath.Join(w.dir, ingest.LogName(1)))

@@ -46,15 +46,15 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 	}
 	defer lock.Unlock()
 
-	st.Salvaged = deadWriters{s}.salvage(ctx)
-	st.Deleted, st.Freed, err = trashBin{s}.empty(ctx, manyTrash, trashAge)
+	st.Salvaged = deadWriters{s}.salvageAll(ctx)
+	st.Deleted, st.Freed, err = trashBin{s}.deleteOlder(ctx, manyTrash, trashAge)
 	for err == nil {
 		var group []*sealed
 		if group, err = s.nextGroup(); err != nil || len(group) < 2 {
 			break
 		}
 		var merged int
-		if merged, err = s.merge(ctx, group); merged == 0 {
+		if merged, err = s.mergeVolumes(ctx, group); merged == 0 {
 			break
 		}
 		st.Merged += merged
@@ -69,16 +69,16 @@ func (s *Store) Maintain(ctx context.Context, o MaintainOptions) (MaintainStats,
 
 // NeedsMaintenance reports whether Maintain would merge volumes or delete old files. It is cheap.
 func (s *Store) NeedsMaintenance() bool {
-	l, err := s.refresh()
+	l, err := s.listVolumes()
 	if err != nil {
 		return false
 	}
-	return len(l.volumes) > manySmall && len(l.small(func(error) {})) > manySmall || trashBin{s}.mayHaveOld()
+	return len(l.volumes) > manySmall && len(l.smallVolumes(func(error) {})) > manySmall || trashBin{s}.mayHaveOld()
 }
 
-// small returns the small volumes that can be merged: it skips volumes of sessions that are
+// smallVolumes returns the small volumes that can be merged: it skips volumes of sessions that are
 // not closed. It calls skipped for a volume that it cannot describe.
-func (l *listing) small(skipped func(error)) (small []*sealed) {
+func (l *listing) smallVolumes(skipped func(error)) (small []*sealed) {
 	for _, v := range l.volumes {
 		info, err := v.describe()
 		if err != nil {
@@ -95,11 +95,11 @@ func (l *listing) small(skipped func(error)) (small []*sealed) {
 // nextGroup returns the next volumes to merge: the smallest ones, if there are too many
 // small ones.
 func (s *Store) nextGroup() ([]*sealed, error) {
-	l, err := s.refresh()
+	l, err := s.listVolumes()
 	if err != nil {
 		return nil, err
 	}
-	small := l.small(func(err error) { s.warn("not merged: %v", err) })
+	small := l.smallVolumes(func(err error) { s.warn("not merged: %v", err) })
 	if len(small) <= manySmall {
 		return nil, nil
 	}
@@ -115,10 +115,10 @@ func (s *Store) nextGroup() ([]*sealed, error) {
 	return small[:fanIn], nil
 }
 
-// merge copies all objects of volumes into a new one, reads that back, and removes the
-// volumes. A volume with an object that has no readable copy stays. Merge returns the
+// mergeVolumes copies all objects of volumes into a new one, reads that back, and removes the
+// volumes. It keeps a volume with an object that has no readable copy, and returns the
 // number of removed volumes. The caller holds the maintenance lock.
-func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
+func (s *Store) mergeVolumes(ctx context.Context, volumes []*sealed) (int, error) {
 	c := &copier{store: s, optimised: true, single: true}
 	defer c.abandon()
 	for _, v := range volumes {
@@ -126,12 +126,12 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		c.source(info)
+		c.addSource(info)
 	}
 
 	var copied []*sealed
 	for _, v := range volumes {
-		err := c.merge(ctx, v)
+		err := c.copyVolume(ctx, v)
 		if _, ok := err.(*copyError); ok {
 			s.warn("not merged: %v", err)
 			v.noMerge.Store(true)
@@ -146,15 +146,15 @@ func (s *Store) merge(ctx context.Context, volumes []*sealed) (int, error) {
 		return 0, nil
 	}
 
-	if err := c.seal(ctx); err != nil {
+	if err := c.sealAndReadBack(ctx); err != nil {
 		return 0, err
 	}
 	for _, v := range copied {
-		if err := v.checkCopied(func(rec keys.Record) (bool, error) { return c.has(rec.Key) }); err != nil {
+		if err := v.checkCopied(func(rec keys.Record) (bool, error) { return c.hasCopied(rec.Key) }); err != nil {
 			return 0, fmt.Errorf("read back the merged volume: %w", err)
 		}
 	}
-	return len(copied), trashBin{s}.remove(ctx, copied)
+	return len(copied), trashBin{s}.removeVolumes(ctx, copied)
 }
 
 // copyError is an error of the copied volume, not of the new one.
@@ -162,9 +162,9 @@ type copyError struct{ err error }
 
 func (e *copyError) Error() string { return e.err.Error() }
 
-// merge copies all objects of v. It returns a [*copyError] if one cannot be read.
-func (c *copier) merge(ctx context.Context, v *sealed) error {
-	o, err := v.opened()
+// copyVolume copies all objects of v. It returns a [*copyError] if one cannot be read.
+func (c *copier) copyVolume(ctx context.Context, v *sealed) error {
+	o, err := v.ensureOpen()
 	if err != nil {
 		return &copyError{err}
 	}
@@ -177,7 +177,7 @@ func (c *copier) merge(ctx context.Context, v *sealed) error {
 		if err != nil {
 			return &copyError{v.indexError(err)}
 		}
-		if err := k.object(ctx, rec, 0); err != nil {
+		if err := k.copyObject(ctx, rec, 0); err != nil {
 			return err
 		}
 	}

@@ -45,7 +45,7 @@ func TestMaintain(t *testing.T) {
 	if err != nil || st.Merged != 8 || st.Written != 1 || st.Deleted != 0 {
 		t.Fatalf("Maintain: %+v, %v; want 8 volumes merged into one", st, err)
 	}
-	if l, _ := s.current(); len(l.volumes) != 34-8+1+1 || l.byName[alive.own[0]] == nil {
+	if l, _ := s.lastListing(); len(l.volumes) != 34-8+1+1 || l.byName[alive.own[0]] == nil {
 		t.Errorf("%d volumes, want 28, one of them of the open session", len(l.volumes))
 	}
 
@@ -110,7 +110,7 @@ func TestManyTrash(t *testing.T) {
 		if err := os.Mkdir(path, 0o777); err != nil {
 			t.Fatal(err)
 		}
-		if err := (trashBin{s}).mark(path); err != nil {
+		if err := (trashBin{s}).markRemoved(path); err != nil {
 			t.Fatal(err)
 		}
 
@@ -153,7 +153,7 @@ func TestMergeDamaged(t *testing.T) {
 	for n := range 33 {
 		storeSeries(t, s, n, 0, 4)
 	}
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +176,7 @@ func TestMergeDamaged(t *testing.T) {
 	if err != nil || st.Merged != 0 || len(warnings) != 8 {
 		t.Errorf("Maintain of damaged volumes: %+v, %v, %q; want none merged and 8 warnings", st, err, warnings)
 	}
-	if l2, _ := s.refresh(); l2 != l {
+	if l2, _ := s.listVolumes(); l2 != l {
 		t.Error("Maintain of damaged volumes changed the list of volumes")
 	}
 	wantNames(t, s)
@@ -205,7 +205,7 @@ func TestMergeDamaged(t *testing.T) {
 	for n := range 33 {
 		wantSeries(t, s, n, 0, 4)
 	}
-	if l, _ := s.current(); len(l.volumes) > manySmall+8 {
+	if l, _ := s.lastListing(); len(l.volumes) > manySmall+8 {
 		t.Errorf("%d volumes left, want at most %d", len(l.volumes), manySmall+8)
 	}
 }
@@ -383,7 +383,7 @@ func TestSalvageTorn(t *testing.T) {
 			write(t, s.lockPath(name), "")
 		}
 
-		if n := (deadWriters{s}).salvage(context.Background()); n != 1 {
+		if n := (deadWriters{s}).salvageAll(context.Background()); n != 1 {
 			t.Errorf("case %d: %d volumes salvaged, want 1", i, n)
 		}
 
@@ -415,13 +415,13 @@ func TestSalvageKeeps(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(dir, ingest.LogName(1)), 0o777); err != nil { // a directory instead of a file
 		t.Fatal(err)
 	}
-	if n := (deadWriters{s}).salvage(context.Background()); n != 0 || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
+	if n := (deadWriters{s}).salvageAll(context.Background()); n != 0 || len(warnings) != 1 || !strings.Contains(warnings[0], name) {
 		t.Errorf("%d volumes salvaged, warnings %q; want none, and a warning with the name", n, warnings)
 	}
 	if err := os.Remove(filepath.Join(s.inVolumes(salvagePrefix+name), ingest.LogName(1))); err != nil {
 		t.Fatal(err)
 	}
-	if n := (deadWriters{s}).salvage(context.Background()); n != 1 {
+	if n := (deadWriters{s}).salvageAll(context.Background()); n != 1 {
 		t.Errorf("%d volumes salvaged, want 1", n)
 	}
 	wantNames(t, s)
@@ -433,7 +433,7 @@ func TestSalvageLeavesLiving(t *testing.T) {
 	s, other := openStore(t, dir, testOptions(t)), openStore(t, dir, testOptions(t))
 	ss := s.Begin(SessionOptions{})
 	putSeries(t, ss, 1, 0, 10)
-	if n := (deadWriters{other}).salvage(context.Background()); n != 0 {
+	if n := (deadWriters{other}).salvageAll(context.Background()); n != 0 {
 		t.Errorf("%d volumes salvaged, want none", n)
 	}
 	storeSeries(t, other, 2, 0, 10)

@@ -2,7 +2,7 @@ package volume
 
 import "golang.org/x/sys/unix"
 
-// networks has the names of network file systems, by their numbers.
+// networks maps the numbers of network file systems to their names.
 var networks = map[uint32]string{
 	unix.NFS_SUPER_MAGIC:  "NFS",
 	unix.SMB_SUPER_MAGIC:  "SMB",

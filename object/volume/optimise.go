@@ -47,10 +47,10 @@ func (w *Sweep) Optimise(ctx context.Context, volumes []int, o OptimiseOptions) 
 		r.passed[i] = keys.NewSet(w.volumes[i].o.index.Len())
 	}
 	err := optimise.Run(ctx, maxChain, func(ctx context.Context, next func(*optimise.Object) error) error {
-		return r.read(ctx, volumes, next)
-	}, r.write)
+		return r.readInOrder(ctx, volumes, next)
+	}, r.writeObject)
 	if err == nil {
-		err = r.finish(ctx, volumes)
+		err = r.sealAndCheck(ctx, volumes)
 	}
 	r.abandon()
 	if err != nil {
@@ -68,11 +68,11 @@ type optimiser struct {
 	done   Optimised
 }
 
-// read calls each for the objects to write, in order.
-func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise.Object) error) error {
+// readInOrder calls each for the objects to write, in order.
+func (r *optimiser) readInOrder(ctx context.Context, volumes []int, each func(*optimise.Object) error) error {
 	next := func(i int, rec keys.Record) error {
 		r.passed[i].Add(rec.Index)
-		o, err := r.load(ctx, i, rec)
+		o, err := r.loadObject(ctx, i, rec)
 		if o == nil || err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 			if err != nil {
 				return r.volumes[i].v.indexError(err)
 			}
-			if !r.keeps(i, rec) {
+			if !r.isKept(i, rec) {
 				continue
 			}
 			if err := next(i, rec); err != nil {
@@ -111,8 +111,8 @@ func (r *optimiser) read(ctx context.Context, volumes []int, each func(*optimise
 	return ctx.Err()
 }
 
-// load reads an object of volume i. It returns nil if another copy may replace the object.
-func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise.Object, error) {
+// loadObject reads an object of volume i. It returns nil if another copy may replace the object.
+func (r *optimiser) loadObject(ctx context.Context, i int, rec keys.Record) (*optimise.Object, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -124,7 +124,7 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise
 	o := &optimise.Object{Key: rec.Key, Best: e.v.info.Load().Optimised}
 	var err error
 	if o.Stored, err = e.o.storedValue(rec, nil); err == nil {
-		o.Data, err = e.v.decode(nil, rec, o.Stored, nil)
+		o.Data, err = e.v.decodeValue(nil, rec, o.Stored, nil)
 	}
 	if err != nil {
 		err = e.v.readError(rec, err)
@@ -137,10 +137,10 @@ func (r *optimiser) load(ctx context.Context, i int, rec keys.Record) (*optimise
 	return o, nil
 }
 
-// write adds an object to the volume that is being written, unless it was added before.
+// writeObject adds an object to the volume that is being written, unless it was added before.
 // It reports whether the volume is full.
-func (r *optimiser) write(ctx context.Context, o *optimise.Object) (full bool, err error) {
-	if has, err := r.has(o.Key); has || err != nil {
+func (r *optimiser) writeObject(ctx context.Context, o *optimise.Object) (full bool, err error) {
+	if has, err := r.hasCopied(o.Key); has || err != nil {
 		return false, err
 	}
 
@@ -152,7 +152,7 @@ func (r *optimiser) write(ctx context.Context, o *optimise.Object) (full bool, e
 	r.done.Before += int64(len(o.Stored))
 	r.done.After += int64(len(o.Value))
 
-	if err := r.add(ctx, o.Key, copyValue(o.Value), len(o.Data)); err != nil {
+	if err := r.addValue(ctx, o.Key, copyValue(o.Value), len(o.Data)); err != nil {
 		return false, err
 	}
 	if r.o.Progress != nil {

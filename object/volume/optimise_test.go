@@ -155,7 +155,7 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	o.MaxObjects = 7
 	s := openStore(t, t.TempDir(), o)
 	list := storeVersions(t, s, 1, 0, 40)
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +169,7 @@ func TestOptimiseFullVolumes(t *testing.T) {
 	}
 	wantVersions(t, s, list...)
 	wantSound(t, s)
-	l, _ = s.current()
+	l, _ = s.lastListing()
 	for _, v := range l.volumes {
 		if err := readBack(t.Context(), v); err != nil {
 			t.Error(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/kist-vcs/kist/object/keys"
 )
 
-// A patch is made from another object of its volume, its base. The base may be a patch
-// too. If the base is unreadable, a copy in another volume replaces it.
+// A patch is made from another object of its volume, its base. The base may itself be
+// a patch. If the base is unreadable, a copy in another volume replaces it.
 
 // maxChain is the largest number of patches in a chain.
 const maxChain = 8
@@ -24,7 +24,7 @@ var (
 	errNoBase = errors.New("not in this volume")
 )
 
-// baseReader has the state of reading the bases for one object.
+// baseReader limits the reads of bases for one object, and notes where they were.
 type baseReader struct {
 	left  int  // number of objects that may still be read
 	alone bool // read only from the volume of the patch
@@ -40,14 +40,14 @@ type basePlace struct {
 	key object.Key
 }
 
-// decode returns the verified object of the value at rec: in dst if that is large enough,
+// decodeValue returns the verified object of the value at rec: in dst if that is large enough,
 // or as a part of value. R may be nil: then any volume may provide the base of a patch.
-func (v *sealed) decode(dst []byte, rec keys.Record, value []byte, r *baseReader) ([]byte, error) {
+func (v *sealed) decodeValue(dst []byte, rec keys.Record, value []byte, r *baseReader) ([]byte, error) {
 	b, err := v.decodeBase(dst, rec, value, 0, r)
 	return b.Data, err
 }
 
-// decodeBase is decode for the base of a patch. Above is the number of patches in the
+// decodeBase is decodeValue for the base of a patch. Above is the number of patches in the
 // chain so far.
 func (v *sealed) decodeBase(dst []byte, rec keys.Record, value []byte, above int, r *baseReader) (frame.BaseObject, error) {
 	id, patched := frame.Base(value)
@@ -61,7 +61,7 @@ func (v *sealed) decodeBase(dst []byte, rec keys.Record, value []byte, above int
 		r = &baseReader{left: maxBases}
 	}
 
-	below, err := v.base(object.Key{Kind: rec.Key.Kind, ID: id}, above+1, r)
+	below, err := v.findBase(object.Key{Kind: rec.Key.Kind, ID: id}, above+1, r)
 	if err != nil {
 		return frame.BaseObject{}, err
 	}
@@ -72,34 +72,34 @@ func (v *sealed) decodeBase(dst []byte, rec keys.Record, value []byte, above int
 	return frame.BaseObject{Data: data, Depth: below.Depth + 1}, err
 }
 
-// verify checks the hash of the object of the value at rec. R may be nil: see decode.
-func (v *sealed) verify(rec keys.Record, value []byte, r *baseReader) error {
+// verifyValue checks the hash of the object of the value at rec. R may be nil: see decodeValue.
+func (v *sealed) verifyValue(rec keys.Record, value []byte, r *baseReader) error {
 	if _, patched := frame.Base(value); !patched {
 		return verify(rec.Key, value, int(rec.Raw), nil)
 	}
 	dst := takeBuffer(int(min(rec.Raw, frame.MaxPatch)))
 	defer dst.free()
-	_, err := v.decode(dst.b, rec, value, r)
+	_, err := v.decodeValue(dst.b, rec, value, r)
 	return err
 }
 
-// base returns the base of a patch in v. Above is the number of patches in the chain so
+// findBase returns the base of a patch in v. Above is the number of patches in the chain so
 // far.
-func (v *sealed) base(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
+func (v *sealed) findBase(key object.Key, above int, r *baseReader) (frame.BaseObject, error) {
 	b, err := v.readBase(key, above, r)
 	if err == nil {
 		return b, nil
 	}
 
 	var others []*sealed
-	if l, lerr := v.store.current(); lerr == nil && !r.alone {
+	if l, lerr := v.store.lastListing(); lerr == nil && !r.alone {
 		others = l.volumes
 	}
 	for _, other := range others {
 		if other == v || r.left == 0 {
 			continue
 		}
-		if _, ok, ferr := other.find(key); !ok || ferr != nil {
+		if _, ok, ferr := other.findRecord(key); !ok || ferr != nil {
 			continue
 		}
 		if b, oerr := other.readBase(key, 0, r); oerr == nil {
@@ -124,7 +124,7 @@ func (v *sealed) readBase(key object.Key, above int, r *baseReader) (frame.BaseO
 	}
 	r.left--
 
-	o, err := v.opened()
+	o, err := v.ensureOpen()
 	if err != nil {
 		return frame.BaseObject{}, err
 	}

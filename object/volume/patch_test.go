@@ -59,14 +59,14 @@ func writeVolume(t testing.TB, s *Store, list ...stored) string {
 		t.Fatal(err)
 	}
 	for _, o := range list {
-		if err := w.add(o.key, copyValue(o.value), len(o.data)); err != nil {
+		if err := w.addValue(o.key, copyValue(o.value), len(o.data)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.seal(); err != nil {
+	if err := w.sealVolume(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.refresh(); err != nil {
+	if _, err := s.listVolumes(); err != nil {
 		t.Fatal(err)
 	}
 	return w.name
@@ -227,7 +227,7 @@ func TestPatchElsewhere(t *testing.T) {
 	}); err != nil || n != 1 {
 		t.Errorf("Check finds %d problems, error %v; want 1", n, err)
 	}
-	l, _ := s.current()
+	l, _ := s.lastListing()
 	for _, v := range l.volumes {
 		if err := readBack(t.Context(), v); (err != nil) != (v.name == l.volumes[1].name) {
 			t.Errorf("read back volume %s: %v, want an error only for the patch", v.name, err)
@@ -238,11 +238,11 @@ func TestPatchElsewhere(t *testing.T) {
 // flipValue flips a bit of an object's stored value.
 func flipValue(t testing.TB, s *Store, volume string, key object.Key) {
 	t.Helper()
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	rec, ok, err := l.byName[volume].find(key)
+	rec, ok, err := l.byName[volume].findRecord(key)
 	if err != nil || !ok {
 		t.Fatalf("find %s: %t, %v", key, ok, err)
 	}
@@ -377,13 +377,13 @@ func TestMergePatches(t *testing.T) {
 	// This volume has a circle of patches, which are readable with objects of the first one.
 	third := []stored{patchVersion(t, 1, 0, 1), patchVersion(t, 1, 1, 0), plainVersion(2, 5)}
 	writeVolume(t, s, third...)
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
 	oldestFirst := slices.Clone(l.volumes)
 	slices.Reverse(oldestFirst)
-	if n, err := s.merge(t.Context(), oldestFirst); n != 3 || err != nil {
+	if n, err := s.mergeVolumes(t.Context(), oldestFirst); n != 3 || err != nil {
 		t.Fatalf("merged %d volumes, %v; want 3", n, err)
 	}
 	list := slices.Concat(first, second[1:], third[2:])
@@ -401,11 +401,11 @@ func TestMergeCircle(t *testing.T) {
 	circle := []stored{patchVersion(t, 1, 0, 1), patchVersion(t, 1, 1, 2), patchVersion(t, 1, 2, 0)}
 	writeVolume(t, s, plainVersion(1, 0), plainVersion(3, 0))
 	writeVolume(t, s, circle...)
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.merge(t.Context(), l.volumes); n != 2 || err != nil {
+	if n, err := s.mergeVolumes(t.Context(), l.volumes); n != 2 || err != nil {
 		t.Fatalf("merged %d volumes, %v; want 2", n, err)
 	}
 	wantVersions(t, s, circle...)
@@ -463,7 +463,7 @@ func TestRewriteBaseDamaged(t *testing.T) {
 	s := openStore(t, t.TempDir(), testOptions(t))
 	base, patch, more := plainVersion(1, 0), patchVersion(t, 1, 1, 0), patchVersion(t, 1, 2, 1)
 	_, rewritten := writeVolume(t, s, base, patch, more), writeVolume(t, s, base, plainVersion(1, 1), plainVersion(1, 2))
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -534,11 +534,11 @@ func TestSalvagePatches(t *testing.T) {
 	list := append(chainOf(t, 1, 3), plainVersion(2, 0))
 	writeVolume(t, s, list[0])
 	for _, o := range list {
-		if err := w.add(o.key, copyValue(o.value), len(o.data)); err != nil {
+		if err := w.addValue(o.key, copyValue(o.value), len(o.data)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := w.flush(); err != nil {
+	if err := w.commitRest(); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := w.logs.Finish(func() {}); err != nil {
@@ -549,7 +549,7 @@ func TestSalvagePatches(t *testing.T) {
 	storeSeries(t, s, 1, 0, 3)
 	wantNames(t, s)
 	wantVersions(t, s, list[0])
-	if l, err := s.refresh(); err != nil || len(l.volumes) != 2 {
+	if l, err := s.listVolumes(); err != nil || len(l.volumes) != 2 {
 		t.Errorf("%d volumes, %v; want 2", len(l.volumes), err)
 	}
 	wantSound(t, s)

@@ -15,13 +15,13 @@ func TestPlaceOnce(t *testing.T) {
 	for from := range 3 {
 		putSeries(t, ss, 1, 10*from, 10*from+10)
 		w := ss.cur
-		if err := w.flush(); err != nil {
+		if err := w.commitRest(); err != nil {
 			t.Fatal(err)
 		}
 
 		key, _ := sample(1, 10*from+7)
 		for range 2 {
-			if _, ok, err := w.get(key); !ok || err != nil {
+			if _, ok, err := w.getUnsealed(key); !ok || err != nil {
 				t.Fatalf("get %s: %t, %v", key, ok, err)
 			}
 		}
@@ -40,7 +40,7 @@ func TestPlaceOnce(t *testing.T) {
 	if err := w.setPlace(1, e); err == nil {
 		t.Errorf("setPlace accepts %s twice", e.Key)
 	}
-	if err := ss.seal(nil); err != nil {
+	if err := ss.sealWriter(nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -22,7 +22,7 @@ import (
 // does not call write. It may be called any number of times.
 func (s *Session) Publish(ctx context.Context, write func(context.Context) error) error {
 	s.mu.Lock()
-	err := s.usable()
+	err := s.checkUsable()
 	s.mu.Unlock()
 	if err == nil {
 		err = ctx.Err()
@@ -36,7 +36,7 @@ func (s *Session) Publish(ctx context.Context, write func(context.Context) error
 	}
 
 	end := trace.From(ctx).Begin("seal the volume")
-	err = s.seal(nil)
+	err = s.sealWriter(nil)
 	end(err)
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (s *Session) writeLocked(ctx context.Context, write func(context.Context) e
 	}
 	defer lock.Unlock()
 
-	if err := s.recheck(ctx); err != nil {
+	if err := s.recheckObjects(ctx); err != nil {
 		return err
 	}
 	return write(ctx)
@@ -81,15 +81,15 @@ func Keep(ctx context.Context, s *Store) (release func(), err error) {
 	return lock.Unlock, nil
 }
 
-// recheck checks that the store has all objects that the session put or found. The
+// recheckObjects checks that the store has all objects that the session put or found. The
 // caller holds the gc lock.
-func (s *Session) recheck(ctx context.Context) error {
+func (s *Session) recheckObjects(ctx context.Context) error {
 	// Another goroutine may seal a volume that the list does not have.
 	s.mu.Lock()
 	own := slices.Clone(s.own)
 	s.mu.Unlock()
 
-	l, err := s.store.refresh()
+	l, err := s.store.listVolumes()
 	if err != nil {
 		return fmt.Errorf("publish: list volumes: %w", err)
 	}
@@ -109,7 +109,7 @@ func (s *Session) recheck(ctx context.Context) error {
 
 	for v, found := range s.hits {
 		// The index of a removed volume is still open, so its keys can be read.
-		o, err := v.opened()
+		o, err := v.ensureOpen()
 		if err != nil {
 			return fmt.Errorf("publish: %w", err)
 		}
@@ -134,7 +134,7 @@ func (s *Session) recheck(ctx context.Context) error {
 
 	var gone []object.Key
 	for key := range s.stale {
-		v, index, err := s.store.locate(key)
+		v, index, err := s.store.findObject(key)
 		if err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (r *reliance) recheckDropped(v *sealed, o *openVolume, found keys.Set) erro
 // a later Put of them is quick. After a failed write, the volume that was being written
 // is removed.
 func (s *Session) Close() error {
-	err := s.seal(nil)
+	err := s.sealWriter(nil)
 
 	s.phase.Lock()
 	defer s.phase.Unlock()

@@ -44,10 +44,10 @@ func TestReadBefore(t *testing.T) {
 	confused := 0
 	for i := range 1000 {
 		off := int64(20 + i*300_000)
-		if r.note(uint32(1+i%3), off) {
+		if r.noteRead(uint32(1+i%3), off) {
 			confused++
 		}
-		if !r.note(uint32(1+i%3), off) {
+		if !r.noteRead(uint32(1+i%3), off) {
 			t.Errorf("value %d: second note = false, want true", i)
 		}
 	}

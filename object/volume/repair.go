@@ -63,7 +63,7 @@ func (s *Store) Repair(ctx context.Context, o RepairOptions) (*Repair, error) {
 	if o.DryRun {
 		r.found = map[object.Key]struct{}{}
 	} else {
-		deadWriters{s}.salvage(ctx)
+		deadWriters{s}.salvageAll(ctx)
 	}
 	return r, nil
 }
@@ -81,7 +81,7 @@ func (r *Repair) Found(key object.Key) bool {
 // volume has. It reads and hashes the copies in both places. If the index of a volume is
 // damaged, Rebuild finds the objects in its value logs. The volumes stay until Quarantine.
 func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, error) {
-	l, err := r.store.refresh()
+	l, err := r.store.listVolumes()
 	if err != nil {
 		return nil, fmt.Errorf("rebuild volumes: %w", err)
 	}
@@ -92,7 +92,7 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 	for i, name := range volumes {
 		list[i].Volume = name
 		if v := l.byName[name]; v != nil { // or it was removed before the repair began
-			if list[i].Err = r.refuses(v); list[i].Err == nil {
+			if list[i].Err = r.reasonToRefuse(v); list[i].Err == nil {
 				b.from[v] = true
 			}
 		}
@@ -104,22 +104,22 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 			b.created = time.Time{}
 			break
 		}
-		b.source(info)
+		b.addSource(info)
 	}
 
 	for i, name := range volumes {
 		if v := l.byName[name]; v != nil && list[i].Err == nil {
-			if err := b.volume(ctx, v, &list[i]); err != nil {
+			if err := b.rebuildVolume(ctx, v, &list[i]); err != nil {
 				return nil, fmt.Errorf("rebuild volume %s: %w", name, err)
 			}
 		}
 	}
-	if err := b.seal(ctx); err != nil {
+	if err := b.sealAndReadBack(ctx); err != nil {
 		return nil, fmt.Errorf("rebuild volumes: %w", err)
 	}
 
 	for i := range list {
-		if err := b.settle(&list[i]); err != nil {
+		if err := b.keepOnlyLost(&list[i]); err != nil {
 			return nil, fmt.Errorf("rebuild volumes: %w", err)
 		}
 		if list[i].Err == nil {
@@ -129,14 +129,14 @@ func (r *Repair) Rebuild(ctx context.Context, volumes []string) ([]Rebuilt, erro
 	return list, nil
 }
 
-// refuses returns the reason why a volume cannot be rebuilt, or nil.
-func (r *Repair) refuses(v *sealed) error {
+// reasonToRefuse returns the reason why a volume cannot be rebuilt, or nil.
+func (r *Repair) reasonToRefuse(v *sealed) error {
 	info, err := v.describe()
 	if errors.Is(err, object.ErrNewerFormat) {
 		return err
 	}
 	if err != nil {
-		if _, err := v.opened(); errors.Is(err, object.ErrNewerFormat) {
+		if _, err := v.ensureOpen(); errors.Is(err, object.ErrNewerFormat) {
 			return err
 		}
 		return r.openSession()
@@ -209,7 +209,7 @@ func (r *Repair) quarantine(ctx context.Context, volumes []string) (moved []stri
 	if err := errors.Join(disk.SyncDir(dir), disk.SyncDir(r.store.path)); err != nil {
 		return moved, err
 	}
-	_, err = r.store.refresh()
+	_, err = r.store.listVolumes()
 	return moved, err
 }
 
@@ -219,23 +219,23 @@ type rebuilder struct {
 	from map[*sealed]bool
 }
 
-// volume copies the intact objects of a volume.
-func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
+// rebuildVolume copies the intact objects of a volume.
+func (b *rebuilder) rebuildVolume(ctx context.Context, v *sealed, res *Rebuilt) error {
 	// Read the files as they are now, not as they were when v was opened.
 	fresh := &sealed{name: v.name, path: v.path, store: b.store}
-	defer fresh.close()
+	defer fresh.closeFiles()
 
 	c := &copying{copier: &b.copier, from: fresh}
 	c.wants = func(rec keys.Record) (bool, error) { return !v.isDropped(rec.Key) && !b.elsewhere(rec.Key), nil }
 	c.lost = func(rec keys.Record, err error) error {
 		res.Lost = append(res.Lost, rec.Key)
-		return trouble(err)
+		return systemError(err)
 	}
 	c.copied = func(keys.Record) { res.Copied++ }
 
-	o, err := fresh.opened()
+	o, err := fresh.ensureOpen()
 	if err == nil {
-		if err := c.all(ctx, o.index); err != nil {
+		if err := c.copyIndexed(ctx, o.index); err != nil {
 			return err
 		}
 		if o.index.Verify() == nil {
@@ -245,32 +245,32 @@ func (b *rebuilder) volume(ctx context.Context, v *sealed, res *Rebuilt) error {
 
 	found, err := fresh.openLogs(ctx)
 	if err != nil {
-		return trouble(err)
+		return systemError(err)
 	}
-	defer found.close()
+	defer found.closeFiles()
 	c.from = found
 	lost := len(res.Lost) // an unreadable object outside the index may never have been complete
-	err = c.all(ctx, found.open.Load().index)
+	err = c.copyIndexed(ctx, found.open.Load().index)
 	res.Lost = res.Lost[:lost]
 	return err
 }
 
-// all copies the objects of an index up to the first damage of the index.
-func (c *copying) all(ctx context.Context, index *keys.Reader) error {
+// copyIndexed copies the objects of an index up to the first damage of the index.
+func (c *copying) copyIndexed(ctx context.Context, index *keys.Reader) error {
 	for rec, err := range index.All() {
 		if err != nil {
 			break
 		}
-		if err := c.object(ctx, rec, 0); err != nil {
+		if err := c.copyObject(ctx, rec, 0); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// trouble returns err if it comes from the system (permissions, memory, open files), and
+// systemError returns err if it comes from the system (permissions, memory, open files), and
 // nil if it means damaged or missing data.
-func trouble(err error) error {
+func systemError(err error) error {
 	for _, other := range []error{fs.ErrPermission, syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM} {
 		if errors.Is(err, other) {
 			return err
@@ -281,11 +281,11 @@ func trouble(err error) error {
 
 // elsewhere reports whether a volume that is not rebuilt has an intact copy.
 func (b *rebuilder) elsewhere(key object.Key) bool {
-	l, err := b.store.current()
+	l, err := b.store.lastListing()
 	if err != nil {
 		return false
 	}
-	for other, rec := range l.copies(key) {
+	for other, rec := range l.usableCopies(key) {
 		if !b.from[other] && b.readable(other, rec) == nil {
 			return true
 		}
@@ -293,11 +293,11 @@ func (b *rebuilder) elsewhere(key object.Key) bool {
 	return false
 }
 
-// settle removes from res.Lost the objects that another volume has.
-func (b *rebuilder) settle(res *Rebuilt) error {
+// keepOnlyLost removes from res.Lost the objects that another volume has.
+func (b *rebuilder) keepOnlyLost(res *Rebuilt) error {
 	lost := res.Lost[:0]
 	for _, key := range res.Lost {
-		has, err := b.has(key)
+		has, err := b.hasCopied(key)
 		if err != nil {
 			return err
 		}

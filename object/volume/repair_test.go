@@ -239,7 +239,7 @@ func TestRepairRefuses(t *testing.T) {
 	if after, err := fingerprint(path); err != nil || after != before {
 		t.Errorf("the dry run changed the volume, error %v", err)
 	}
-	if l, _ := s.refresh(); len(l.volumes) != 1 {
+	if l, _ := s.listVolumes(); len(l.volumes) != 1 {
 		t.Errorf("%d volumes after a dry run, want 1", len(l.volumes))
 	}
 
@@ -298,7 +298,7 @@ func TestRepairDropped(t *testing.T) {
 	wantSeries(t, s, 1, 4, 20)
 }
 
-// FuzzIntactObjects checks that intactObjects finds the intact objects before and after
+// FuzzIntactObjects checks that eachIntactObject finds the intact objects before and after
 // hostile bytes, and returns no damaged one.
 func FuzzIntactObjects(f *testing.F) {
 	s := openStore(f, f.TempDir(), Options{Now: testOptions(f).Now})
@@ -327,7 +327,7 @@ func FuzzIntactObjects(f *testing.F) {
 			t.Fatal(err)
 		}
 		found := map[object.Key]int{}
-		err := intactObjects(dir, "log", func(e ingest.Entry, value []byte, raw int) error {
+		err := eachIntactObject(dir, "log", func(e ingest.Entry, value []byte, raw int) error {
 			found[e.Key]++
 			if _, patched := frame.Base(value); patched {
 				return nil

@@ -52,7 +52,7 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 		if !ok {
 			continue
 		}
-		err := intactObjects(dir, e.Name(), func(e ingest.Entry, value []byte, raw int) error {
+		err := eachIntactObject(dir, e.Name(), func(e ingest.Entry, value []byte, raw int) error {
 			rec := keys.Record{Key: e.Key, File: number, Offset: uint32(e.Value), Stored: uint32(len(value)), Raw: uint32(raw)}
 			if _, patched := frame.Base(value); patched {
 				patches = append(patches, rec)
@@ -77,13 +77,13 @@ func indexLogs(ctx context.Context, dir *os.Root, path string) (*keys.Reader, er
 	return keys.Open(bytes.NewReader(index.Bytes()), int64(index.Len()))
 }
 
-// intactObjects calls each for every intact object in a value log. After damage, it looks
+// eachIntactObject calls each for every intact object in a value log. After damage, it looks
 // for the next entry. It does not read the bases of patches. The value is valid until each
 // returns. It returns the error of each, or an error that does not concern the data on disk.
-func intactObjects(dir *os.Root, name string, each func(e ingest.Entry, value []byte, raw int) error) error {
+func eachIntactObject(dir *os.Root, name string, each func(e ingest.Entry, value []byte, raw int) error) error {
 	f, err := openFile(dir, name)
 	if err != nil {
-		return trouble(err)
+		return systemError(err)
 	}
 	defer f.Close()
 	st, err := f.Stat()
@@ -101,13 +101,13 @@ func intactObjects(dir *os.Root, name string, each func(e ingest.Entry, value []
 		var value []byte
 		var raw int
 		if err == nil {
-			value, raw, buf, err = readObject(f, e, buf)
+			value, raw, buf, err = readLogObject(f, e, buf)
 		}
 		if err != nil {
 			walk.Resync(start)
 			continue
 		}
-		if checkSize(e.Key.Kind, raw) != nil {
+		if object.CheckSize(e.Key.Kind, raw) != nil {
 			continue // it never was an object
 		}
 		if err := each(e, value, raw); err != nil {
@@ -116,10 +116,10 @@ func intactObjects(dir *os.Root, name string, each func(e ingest.Entry, value []
 	}
 }
 
-// readObject reads the stored value of an entry, and verifies the object of raw bytes,
+// readLogObject reads the stored value of an entry, and verifies the object of raw bytes,
 // unless the value is a patch. The value is in buf if that is large enough. The error
 // matches ingest.ErrEntry or ingest.ErrSum if the object is damaged.
-func readObject(f *os.File, e ingest.Entry, buf []byte) (value []byte, raw int, newBuf []byte, err error) {
+func readLogObject(f *os.File, e ingest.Entry, buf []byte) (value []byte, raw int, newBuf []byte, err error) {
 	if value, buf, err = ingest.ReadEntry(f, e, buf); err != nil {
 		return nil, 0, buf, err
 	}
@@ -133,13 +133,13 @@ func readObject(f *os.File, e ingest.Entry, buf []byte) (value []byte, raw int, 
 	return value, raw, buf, err
 }
 
-// deadWriters has the volumes of processes that ended before they sealed them.
+// deadWriters salvages the volumes of processes that ended before they sealed them.
 type deadWriters struct{ store *Store }
 
-// salvage seals the volumes of dead writers, and returns their number. It seals a volume in
+// salvageAll seals the volumes of dead writers, and returns their number. It seals a volume in
 // place, which takes no space, and the next writer finds its objects. It removes a volume
 // without new objects. After an error it warns, and the next call retries.
-func (d deadWriters) salvage(ctx context.Context) (n int) {
+func (d deadWriters) salvageAll(ctx context.Context) (n int) {
 	names, err := d.unsealed()
 	if err != nil {
 		d.store.warn("look for interrupted writes: %v", err)
@@ -201,7 +201,7 @@ func (d deadWriters) salvageOne(ctx context.Context, name string) (did bool, err
 			lock.Remove()
 			return false, nil
 		}
-		err = d.adopt(ctx, name, dir)
+		err = d.adoptVolume(ctx, name, dir)
 	}
 	if err != nil {
 		lock.Unlock()
@@ -287,7 +287,7 @@ func (d deadWriters) lookAtLeft(ctx context.Context, dir string, l *Leftover) er
 			break
 		}
 		err = lookAtLog(ctx, f, l, func(key object.Key) error {
-			v, _, err := locateHere(d.store, key)
+			v, _, err := findHere(d.store, key)
 			isNew = isNew || v == nil
 			return err
 		})

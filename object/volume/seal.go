@@ -20,21 +20,21 @@ import (
 	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
-// seal completes the volume and renames it to its ULID, durably. After an error, the only
-// allowed call is abandon. No call of add may be under way.
-func (w *writer) seal() error {
-	err := w.failed()
+// sealVolume completes the volume and renames it to its ULID, durably. After an error, the only
+// allowed call is abandon. No call of addValue may be under way.
+func (w *writer) sealVolume() error {
+	err := w.firstError()
 	switch {
 	case err != nil:
 	case !w.logs.HasDatabase():
 		err = w.finishSmall()
 	default:
-		if err = w.flush(); err == nil {
-			err = w.finish()
+		if err = w.commitRest(); err == nil {
+			err = w.finishLarge()
 		}
 	}
 	if err != nil {
-		return w.fail(fmt.Errorf("seal: %w", err))
+		return w.failVolume(fmt.Errorf("seal: %w", err))
 	}
 	w.logs.Close()
 	if !w.keep {
@@ -43,17 +43,17 @@ func (w *writer) seal() error {
 	return nil
 }
 
-// finish ends the value logs, and completes the volume.
-func (w *writer) finish() error {
+// finishLarge ends the value logs, and completes the volume.
+func (w *writer) finishLarge() error {
 	var order []uint32
-	files, manifest, err := w.logs.Finish(func() { order = w.table.sorted() })
+	files, manifest, err := w.logs.Finish(func() { order = w.table.sortedNumbers() })
 	if err != nil {
 		return err
 	}
 	return w.complete(files, manifest, order)
 }
 
-// finishSmall is finish for a volume that has at most one batch, which was not written yet.
+// finishSmall is finishLarge for a volume that has at most one batch, which was not written yet.
 func (w *writer) finishSmall() error {
 	w.mu.Lock()
 	b := w.filling
@@ -66,8 +66,8 @@ func (w *writer) finishSmall() error {
 	if err != nil {
 		return err
 	}
-	w.wrote(b, log)
-	return w.complete(nil, nil, w.table.sorted())
+	w.noteWritten(b, log)
+	return w.complete(nil, nil, w.table.sortedNumbers())
 }
 
 // complete writes KEYS and SEAL for the value logs and the named files in the directory,
@@ -103,7 +103,7 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 	}
 	slices.SortFunc(s.Files, func(a, b sealFile) int { return strings.Compare(a.Name, b.Name) })
 
-	if err := writeFile(filepath.Join(w.dir, sealName), func(f io.Writer) error {
+	if err := disk.CreateSynced(filepath.Join(w.dir, sealName), 0o444, func(f io.Writer) error {
 		_, err := f.Write(s.encode())
 		return err
 	}); err != nil {
@@ -142,13 +142,13 @@ func (w *writer) scanLogs() (files []sealFile, err error) {
 func (w *writer) writeKeys(order []uint32) error {
 	records := func(yield func(keys.Record) bool) {
 		for _, i := range order {
-			r := w.table.at(int(i))
-			if !yield(keys.Record{Key: w.table.key(r), File: uint32(r.file), Offset: r.offset, Stored: r.stored, Raw: r.raw}) {
+			r := w.table.recordAt(int(i))
+			if !yield(keys.Record{Key: w.table.keyOf(r), File: uint32(r.file), Offset: r.offset, Stored: r.stored, Raw: r.raw}) {
 				return
 			}
 		}
 	}
-	return writeFile(filepath.Join(w.dir, keysFile), func(f io.Writer) error { return keys.Write(f, records) })
+	return disk.CreateSynced(filepath.Join(w.dir, keysFile), 0o444, func(f io.Writer) error { return keys.Write(f, records) })
 }
 
 // makeDurable makes all files read-only, and syncs the value logs and the directory. The other
@@ -165,18 +165,6 @@ func (w *writer) makeDurable(s *seal) error {
 		}
 	}
 	return disk.SyncDir(w.dir)
-}
-
-// writeFile writes a new read-only file, and syncs it.
-func writeFile(path string, write func(io.Writer) error) error {
-	f, err := disk.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
-	if err != nil {
-		return err
-	}
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }
 
 // sumFile returns the name, size and checksum of a file that was just opened, and closes
@@ -268,7 +256,7 @@ func decodeSeal(data []byte) (*seal, error) {
 	s := &seal{}
 	for line := range strings.Lines(string(body)) {
 		word, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if err := s.set(word, rest); err != nil {
+		if err := s.decodeLine(word, rest); err != nil {
 			return nil, fmt.Errorf("line %.40q: %w", line, err)
 		}
 	}
@@ -285,8 +273,8 @@ func isSeal(data []byte) bool {
 	return err == nil
 }
 
-// set decodes one line.
-func (s *seal) set(word, rest string) (err error) {
+// decodeLine decodes one line.
+func (s *seal) decodeLine(word, rest string) (err error) {
 	switch word {
 	case "kist":
 	case "session":

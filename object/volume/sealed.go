@@ -18,9 +18,9 @@ import (
 	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
-// sealed is a sealed volume. It is opened at its first use. While open, it stays
-// readable after its directory was renamed, and mostly after the directory was removed,
-// unless its files were closed to make room for others: see files.
+// sealed is a sealed volume. It is opened at its first use. While open, it is
+// readable after its directory was renamed. It is mostly readable after the directory was
+// removed, unless its files were closed to make room for others: see files.
 type sealed struct {
 	name  string // its ULID
 	path  string
@@ -38,7 +38,7 @@ type sealed struct {
 	hasBad atomic.Bool         // bad is not empty
 }
 
-// openVolume has the files of an open volume.
+// openVolume is the open files of a volume.
 type openVolume struct {
 	v     *sealed
 	index *keys.Reader
@@ -46,9 +46,9 @@ type openVolume struct {
 	logs  sync.Map // *file of each value log that was read, by number
 }
 
-// opened opens the volume at its first use. The error matches fs.ErrNotExist if the
+// ensureOpen opens the volume at its first use. The error matches fs.ErrNotExist if the
 // directory does not exist, and is a *object.DamageError if KEYS is unusable.
-func (v *sealed) opened() (*openVolume, error) {
+func (v *sealed) ensureOpen() (*openVolume, error) {
 	if o := v.open.Load(); o != nil {
 		return o, nil
 	}
@@ -61,11 +61,11 @@ func (v *sealed) opened() (*openVolume, error) {
 		return o, nil
 	}
 
-	f := v.file(keysFile)
+	f := v.volumeFile(keysFile)
 	index, err := openIndex(f)
 	if err != nil {
-		f.close()
-		if !errors.Is(err, object.ErrCorrupt) && (!isGone(err) || !v.exists()) {
+		f.closeForGood()
+		if !errors.Is(err, object.ErrCorrupt) && (!isGone(err) || !v.dirExists()) {
 			return nil, err // too many open files, or the volume was removed
 		}
 		damage := damageError(v.name, keysFile, err)
@@ -79,7 +79,7 @@ func (v *sealed) opened() (*openVolume, error) {
 }
 
 func openIndex(f *file) (*keys.Reader, error) {
-	size, err := f.size()
+	size, err := f.fileSize()
 	if err != nil {
 		return nil, err
 	}
@@ -89,14 +89,14 @@ func openIndex(f *file) (*keys.Reader, error) {
 // indexError returns the error for a failed read of KEYS: damage, unless the error does
 // not concern the data on disk.
 func (v *sealed) indexError(err error) error {
-	if trouble(err) != nil {
+	if systemError(err) != nil {
 		return err
 	}
 	return damageError(v.name, keysFile, err)
 }
 
-// file returns a file of the volume. The volume may be in the trash when it is read.
-func (v *sealed) file(name string) *file {
+// volumeFile returns a file of the volume. The volume may be in the trash when it is read.
+func (v *sealed) volumeFile(name string) *file {
 	return &file{files: v.store.files, open: func() (*os.File, error) {
 		f, err := openIn(v.path, name)
 		if err == nil || !isGone(err) || v.open.Load() == nil {
@@ -132,7 +132,7 @@ func openFile(dir *os.Root, name string) (*os.File, error) {
 	return dir.Open(name)
 }
 
-func (v *sealed) close() {
+func (v *sealed) closeFiles() {
 	v.opening.Lock()
 	defer v.opening.Unlock()
 	o := v.open.Load()
@@ -140,14 +140,14 @@ func (v *sealed) close() {
 		return
 	}
 	if o.file != nil {
-		o.file.close()
+		o.file.closeForGood()
 	}
-	o.eachLog((*file).close)
+	o.eachLog((*file).closeForGood)
 }
 
-// find returns the record of key, and whether the volume has the object.
-func (v *sealed) find(key object.Key) (keys.Record, bool, error) {
-	o, err := v.opened()
+// findRecord returns the record of key, and whether the volume has the object.
+func (v *sealed) findRecord(key object.Key) (keys.Record, bool, error) {
+	o, err := v.ensureOpen()
 	if err != nil {
 		return keys.Record{}, false, err
 	}
@@ -158,9 +158,9 @@ func (v *sealed) find(key object.Key) (keys.Record, bool, error) {
 	return rec, ok && !v.isDropped(key), err
 }
 
-// present yields the records of the volume that are not dropped. An error becomes that of
+// withoutDropped yields the records of the volume that are not dropped. An error becomes that of
 // the volume and ends the sequence.
-func (o *openVolume) present(records iter.Seq2[keys.Record, error]) iter.Seq2[keys.Record, error] {
+func (o *openVolume) withoutDropped(records iter.Seq2[keys.Record, error]) iter.Seq2[keys.Record, error] {
 	return func(yield func(keys.Record, error) bool) {
 		for rec, err := range records {
 			if err != nil {
@@ -174,11 +174,11 @@ func (o *openVolume) present(records iter.Seq2[keys.Record, error]) iter.Seq2[ke
 	}
 }
 
-// log returns a value log.
-func (o *openVolume) log(number uint32) *file {
+// valueLog returns a value log.
+func (o *openVolume) valueLog(number uint32) *file {
 	f, ok := o.logs.Load(number)
 	if !ok {
-		f, _ = o.logs.LoadOrStore(number, o.v.file(ingest.LogName(number)))
+		f, _ = o.logs.LoadOrStore(number, o.v.volumeFile(ingest.LogName(number)))
 	}
 	return f.(*file)
 }
@@ -199,7 +199,7 @@ func (o *openVolume) storedValue(rec keys.Record, buf []byte) ([]byte, error) {
 // storedValueWith is storedValue with another function to read.
 func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc) ([]byte, error) {
 	if rec.File == notHere {
-		return o.v.fetched(rec)
+		return o.v.fetchValue(rec)
 	}
 	if rec.Raw > object.MaxChunkSize || rec.Stored == 0 || rec.Stored > rec.Raw+frame.MaxOverhead || rec.Offset < ingest.LogHeaderSize {
 		return nil, errors.New("the index gives an impossible place")
@@ -208,7 +208,7 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc)
 		buf = make([]byte, rec.Stored)
 	}
 	buf = buf[:rec.Stored]
-	if n, err := o.log(rec.File).readWith(read, buf, int64(rec.Offset)); n < len(buf) {
+	if n, err := o.valueLog(rec.File).readWith(read, buf, int64(rec.Offset)); n < len(buf) {
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
@@ -217,11 +217,11 @@ func (o *openVolume) storedValueWith(rec keys.Record, buf []byte, read readFunc)
 	return buf, nil
 }
 
-// read returns the object at rec, and verifies its hash. If it is damaged, read records
+// readObject returns the object at rec, and verifies its hash. If it is damaged, readObject records
 // that and returns an *object.CorruptError. It returns errors that do not concern the
 // data on disk (too many open files) unchanged.
-func (v *sealed) read(rec keys.Record) ([]byte, error) {
-	o, err := v.opened()
+func (v *sealed) readObject(rec keys.Record) ([]byte, error) {
+	o, err := v.ensureOpen()
 	if err != nil {
 		return nil, err
 	}
@@ -235,7 +235,7 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 	var data []byte
 	value, err := o.storedValue(rec, buf)
 	if err == nil {
-		data, err = v.decode(nil, rec, value, nil)
+		data, err = v.decodeValue(nil, rec, value, nil)
 	}
 	if err != nil {
 		return nil, v.readError(rec, err)
@@ -248,24 +248,24 @@ func (v *sealed) read(rec keys.Record) ([]byte, error) {
 func (v *sealed) readError(rec keys.Record, err error) error {
 	var open *fs.PathError
 	switch {
-	case rec.File == notHere, errors.Is(err, os.ErrClosed), isGone(err) && !v.exists():
+	case rec.File == notHere, errors.Is(err, os.ErrClosed), isGone(err) && !v.dirExists():
 		return err
 	case errors.As(err, &open) && open.Op != "read" && !isGone(err):
 		return fmt.Errorf("read %s: %w", rec.Key, err)
 	}
 	v.setBad(rec.Key)
-	return v.damaged(rec, err)
+	return v.corruptError(rec, err)
 }
 
-// exists reports whether the directory of the volume exists. An error other than
+// dirExists reports whether the directory of the volume exists. An error other than
 // fs.ErrNotExist counts as existing.
-func (v *sealed) exists() bool {
+func (v *sealed) dirExists() bool {
 	_, err := disk.Lstat(v.path)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// damaged returns the error for a damaged object.
-func (v *sealed) damaged(rec keys.Record, err error) error {
+// corruptError returns the error for a damaged object.
+func (v *sealed) corruptError(rec keys.Record, err error) error {
 	where := fmt.Sprintf("%s at %d", filepath.Join(volumesDir, v.name, ingest.LogName(rec.File)), rec.Offset)
 	return &object.CorruptError{Key: rec.Key, Where: where, Err: err}
 }

@@ -3,7 +3,6 @@ package volume
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -85,7 +84,7 @@ type ownVolumes struct {
 	own  []string       // names of the sealed ones
 }
 
-// reliance has the objects and volumes that must still be there when a session publishes.
+// reliance lists the objects and volumes that must still be there when a session publishes.
 type reliance struct {
 	trusted *listing                // the volumes after Trust; nil without Trust
 	hits    map[*sealed]keys.Set    // the objects that were found in volumes
@@ -120,7 +119,7 @@ func (s *Session) Trust(ctx context.Context, read func() error) error {
 	if err := read(); err != nil {
 		return err
 	}
-	s.trusted, err = s.store.refresh()
+	s.trusted, err = s.store.listVolumes()
 	return err
 }
 
@@ -137,12 +136,12 @@ func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (objec
 	if err := ctx.Err(); err != nil {
 		return object.ID{}, err
 	}
-	if err := checkSize(kind, len(data)); err != nil {
+	if err := object.CheckSize(kind, len(data)); err != nil {
 		return object.ID{}, err
 	}
 	id := object.Sum(data)
-	err := s.put(ctx, object.Key{Kind: kind, ID: id}, len(data), func() (*buffer, error) {
-		return s.store.encoded(data), nil
+	err := s.putValue(ctx, object.Key{Kind: kind, ID: id}, len(data), func() (*buffer, error) {
+		return s.store.encodeValue(data), nil
 	})
 	if err != nil {
 		return object.ID{}, err
@@ -150,43 +149,26 @@ func (s *Session) Put(ctx context.Context, kind object.Kind, data []byte) (objec
 	return id, nil
 }
 
-// checkSize returns an error if no object can have this kind and size.
-func checkSize(kind object.Kind, n int) error {
-	limit := object.MaxNodeSize
-	if kind == object.KindChunk {
-		limit = object.MaxChunkSize
-	}
-	switch {
-	case !kind.Valid():
-		return fmt.Errorf("put: invalid %s", kind)
-	case n <= 0:
-		return fmt.Errorf("put: empty %s", kind)
-	case n > limit:
-		return fmt.Errorf("put: %s of %d bytes, at most %d are allowed", kind, n, limit)
-	}
-	return nil
-}
-
-// put stores an object of raw bytes, unless the store has it. It calls value for the
+// putValue stores an object of raw bytes, unless the store has it. It calls value for the
 // stored value. If value fails, nothing is put, and the session can go on.
-func (s *Session) put(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) error {
+func (s *Session) putValue(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) error {
 	if s.dry == nil {
-		s.salvage.Do(func() { deadWriters{s.store}.salvage(ctx) })
+		s.salvage.Do(func() { deadWriters{s.store}.salvageAll(ctx) })
 	}
 
-	mine, err := s.claim(ctx, key)
+	mine, err := s.claimKey(ctx, key)
 	if err != nil {
 		return err
 	}
 	done := Stats{Objects: 1, Bytes: int64(raw)}
 	if mine {
-		defer s.unclaim(key)
-		v, index, err := locateFor(ctx, s.store, key)
+		defer s.releaseKey(key)
+		v, index, err := findForPut(ctx, s.store, key)
 		if err != nil {
 			return err
 		}
 		if v != nil {
-			s.hit(v, index)
+			s.relyOn(v, index)
 		} else {
 			done.NewObjects, done.NewBytes = 1, int64(raw)
 			if done.StoredBytes, err = s.putNew(ctx, key, raw, value); err != nil {
@@ -201,7 +183,7 @@ func (s *Session) put(ctx context.Context, key object.Key, raw int, value func()
 	return nil
 }
 
-// putNew is put for an object that the store does not have. It returns the size of the
+// putNew is putValue for an object that the store does not have. It returns the size of the
 // stored value in bytes, or 0 in a dry run.
 func (s *Session) putNew(ctx context.Context, key object.Key, raw int, value func() (*buffer, error)) (int64, error) {
 	if s.dry != nil {
@@ -218,15 +200,15 @@ func (s *Session) putNew(ctx context.Context, key object.Key, raw int, value fun
 	if s.o.New != nil {
 		s.o.New(key, b.b, raw)
 	}
-	return stored, s.add(ctx, key, b, raw)
+	return stored, s.storeValue(ctx, key, b, raw)
 }
 
-// claim reserves key for the caller, who calls unclaim afterwards. Mine is false if this
+// claimKey reserves key for the caller, who calls unclaim afterwards. Mine is false if this
 // session has put the object.
-func (s *Session) claim(ctx context.Context, key object.Key) (mine bool, err error) {
+func (s *Session) claimKey(ctx context.Context, key object.Key) (mine bool, err error) {
 	for {
 		s.mu.Lock()
-		if err := s.usable(); err != nil {
+		if err := s.checkUsable(); err != nil {
 			s.mu.Unlock()
 			return false, err
 		}
@@ -248,16 +230,16 @@ func (s *Session) claim(ctx context.Context, key object.Key) (mine bool, err err
 	}
 }
 
-// unclaim ends the claim on key.
-func (s *Session) unclaim(key object.Key) {
+// releaseKey ends the claim on key.
+func (s *Session) releaseKey(key object.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	close(s.claims[key])
 	delete(s.claims, key)
 }
 
-// usable returns an error if the session cannot be used. The caller holds s.mu.
-func (s *Session) usable() error {
+// checkUsable returns an error if the session cannot be used. The caller holds s.mu.
+func (s *Session) checkUsable() error {
 	if s.closed {
 		return errSessionClosed
 	}
@@ -271,17 +253,17 @@ func (s *Session) hasOwn(key object.Key) bool {
 		_, ok := s.dry[key]
 		return ok
 	}
-	return s.cur != nil && s.cur.has(key)
+	return s.cur != nil && s.cur.hasObject(key)
 }
 
-// hit records that the session relies on object number index of v.
-func (s *Session) hit(v *sealed, index int) {
+// relyOn records that the session relies on object number index of v.
+func (s *Session) relyOn(v *sealed, index int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.addHit(v, index)
 }
 
-// addHit is hit for a caller that holds the mu of the session. V is open.
+// addHit is relyOn for a caller that holds the mu of the session. V is open.
 func (r *reliance) addHit(v *sealed, index int) {
 	if r.hits[v] == nil {
 		r.hits[v] = keys.NewSet(v.open.Load().index.Len())
@@ -289,45 +271,45 @@ func (r *reliance) addHit(v *sealed, index int) {
 	r.hits[v].Add(index)
 }
 
-// add stores a value in the volume that is being written. It begins a volume if there is
+// storeValue stores a value in the volume that is being written. It begins a volume if there is
 // none, and seals or unloads a full one.
-func (s *Session) add(ctx context.Context, key object.Key, value *buffer, raw int) error {
+func (s *Session) storeValue(ctx context.Context, key object.Key, value *buffer, raw int) error {
 	s.phase.RLock()
-	w, err := s.writer()
+	w, err := s.currentWriter()
 	if err == nil {
-		err = w.add(key, value, raw)
+		err = w.addValue(key, value, raw)
 	}
 	s.phase.RUnlock()
 	if err != nil {
-		return s.fail(err)
+		return s.setError(err)
 	}
 	switch {
-	case s.o.Unload != nil && w.size() >= s.o.UnloadBytes:
-		return s.unload(ctx, w)
-	case w.full():
-		return s.seal(w)
+	case s.o.Unload != nil && w.storedSize() >= s.o.UnloadBytes:
+		return s.sealAndUnload(ctx, w)
+	case w.isFull():
+		return s.sealWriter(w)
 	}
 	return nil
 }
 
-// unload seals w, if that is the volume that is being written, and calls Unload. From then
+// sealAndUnload seals w, if that is the volume that is being written, and calls Unload. From then
 // on, the session relies on the objects of w as on objects that it found.
-func (s *Session) unload(ctx context.Context, w *writer) error {
+func (s *Session) sealAndUnload(ctx context.Context, w *writer) error {
 	s.phase.Lock()
 	defer s.phase.Unlock()
 	if done, err := s.sealCurrent(w); !done || err != nil {
 		return err
 	}
 
-	l, err := s.store.current()
+	l, err := s.store.lastListing()
 	if err != nil {
-		return s.fail(err)
+		return s.setError(err)
 	}
 	s.mu.Lock()
 	own, lock := s.own, s.lock
 	for _, name := range own {
 		if err == nil {
-			err = s.disown(l.byName[name], name)
+			err = s.disownVolume(l.byName[name], name)
 		}
 	}
 	s.own, s.id, s.lock = nil, "", nil
@@ -338,22 +320,22 @@ func (s *Session) unload(ctx context.Context, w *writer) error {
 		err = s.o.Unload(ctx, own)
 	}
 	if err != nil {
-		return s.fail(err)
+		return s.setError(err)
 	}
 	return nil
 }
 
-// disown marks the objects of a volume of the session as stale, so that the next recheck
+// disownVolume marks the objects of a volume of the session as stale, so that the next recheck
 // looks for them. The caller holds s.mu. V is nil if the volume is gone.
-func (r *reliance) disown(v *sealed, name string) error {
+func (r *reliance) disownVolume(v *sealed, name string) error {
 	if v == nil {
 		return damageError(name, "", errNotListed)
 	}
-	o, err := v.opened()
+	o, err := v.ensureOpen()
 	if err != nil {
 		return err
 	}
-	for rec, err := range o.present(o.index.All()) {
+	for rec, err := range o.withoutDropped(o.index.All()) {
 		if err != nil {
 			return err
 		}
@@ -362,12 +344,12 @@ func (r *reliance) disown(v *sealed, name string) error {
 	return nil
 }
 
-// writer returns the volume that is being written. It begins one if there is none.
-func (s *Session) writer() (*writer, error) {
+// currentWriter returns the volume that is being written. It begins one if there is none.
+func (s *Session) currentWriter() (*writer, error) {
 	s.begin.Lock()
 	defer s.begin.Unlock()
 	s.mu.Lock()
-	w, id, err := s.cur, s.id, s.usable()
+	w, id, err := s.cur, s.id, s.checkUsable()
 	s.mu.Unlock()
 	if w != nil || err != nil {
 		return w, err
@@ -388,15 +370,15 @@ func (s *Session) writer() (*writer, error) {
 	return w, nil
 }
 
-// seal seals the volume that is being written, if that is w or w is nil.
-func (s *Session) seal(w *writer) error {
+// sealWriter seals the volume that is being written, if that is w or w is nil.
+func (s *Session) sealWriter(w *writer) error {
 	s.phase.Lock()
 	defer s.phase.Unlock()
 	_, err := s.sealCurrent(w)
 	return err
 }
 
-// sealCurrent is seal for a caller that holds s.phase. It reports whether it sealed a
+// sealCurrent is sealWriter for a caller that holds s.phase. It reports whether it sealed a
 // volume.
 func (s *Session) sealCurrent(w *writer) (bool, error) {
 	s.mu.Lock()
@@ -405,23 +387,23 @@ func (s *Session) sealCurrent(w *writer) (bool, error) {
 	if err != nil || cur == nil || w != nil && w != cur {
 		return false, err
 	}
-	if err := cur.seal(); err != nil {
-		return false, s.fail(err)
+	if err := cur.sealVolume(); err != nil {
+		return false, s.setError(err)
 	}
-	_, err = s.store.refresh()
+	_, err = s.store.listVolumes()
 	s.mu.Lock()
 	s.own = append(s.own, cur.name)
 	s.cur = nil
 	s.mu.Unlock()
 	if err != nil {
-		return false, s.fail(err)
+		return false, s.setError(err)
 	}
 	return true, nil
 }
 
-// fail makes err the error of the session, unless it has one. It returns the error of
+// setError makes err the error of the session, unless it has one. It returns the error of
 // the session.
-func (s *Session) fail(err error) error {
+func (s *Session) setError(err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
@@ -439,7 +421,7 @@ func (s *Session) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	w := s.cur
 	s.mu.Unlock()
 	if w != nil {
-		if data, ok, err := w.get(key); ok && !isGone(err) {
+		if data, ok, err := w.getUnsealed(key); ok && !isGone(err) {
 			return data, err
 		}
 	}
@@ -470,11 +452,11 @@ func (s *Session) Missing(ctx context.Context, wanted []object.Key) ([]object.Ke
 			gone = gone[1:]
 			continue
 		}
-		switch v, index, err := s.store.locate(key); {
+		switch v, index, err := s.store.findObject(key); {
 		case err != nil:
 			return nil, err
 		case v != nil:
-			s.hit(v, index)
+			s.relyOn(v, index)
 		default: // removed just now, or damaged: the caller has to put it
 			missing = append(missing, key)
 		}

@@ -190,7 +190,7 @@ func TestFullVolumes(t *testing.T) {
 		wg.Go(func() { putSeries(t, ss, 1, w*1500, w*1500+2000) })
 	}
 	wg.Wait()
-	if l, _ := s.current(); len(l.volumes) != 3 {
+	if l, _ := s.lastListing(); len(l.volumes) != 3 {
 		t.Errorf("%d volumes sealed, want 3", len(l.volumes))
 	}
 	wantSeries(t, ss, 1, 0, 5000)
@@ -240,7 +240,7 @@ func TestFullVolumes(t *testing.T) {
 	if err := ss.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if l, _ := s.current(); len(l.volumes) != 3 {
+	if l, _ := s.lastListing(); len(l.volumes) != 3 {
 		t.Errorf("%d volumes of 5 objects and at most 1 MiB, want 3", len(l.volumes))
 	}
 }
@@ -299,11 +299,11 @@ func TestStale(t *testing.T) {
 	}
 	// Another process removes the volume of series 1.
 	other := openStore(t, dir, testOptions(t))
-	l, err := other.current()
+	l, err := other.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).removeVolumes(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -324,13 +324,13 @@ func TestStale(t *testing.T) {
 	ss3 := third.Begin(SessionOptions{})
 	defer ss3.Close()
 	putSeries(t, ss3, 1, 0, 50)
-	l, _ = other.refresh()
+	l, _ = other.listVolumes()
 	copied := openStore(t, t.TempDir(), testOptions(t))
 	storeSeries(t, copied, 1, 0, 60)
 	if err := os.Rename(oneVolume(t, copied), filepath.Join(s.path, filepath.Base(oneVolume(t, copied)))); err != nil {
 		t.Fatal(err)
 	}
-	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).removeVolumes(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 	if err := ss3.Publish(ctx, publishNothing); err != nil {
@@ -362,11 +362,11 @@ func TestMissingIsStale(t *testing.T) {
 	}
 
 	other := openStore(t, dir, testOptions(t))
-	l, err := other.current()
+	l, err := other.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).removeVolumes(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 
@@ -430,14 +430,14 @@ func TestSealRefuses(t *testing.T) {
 	tests := map[string]func(t *testing.T, w *writer){
 		"memtable left":       func(t *testing.T, w *writer) { write(t, filepath.Join(w.dir, "00099.mem"), "x") },
 		"unknown file":        func(t *testing.T, w *writer) { write(t, filepath.Join(w.dir, "000009.vlog"), "x") },
-		"object not in a log": func(t *testing.T, w *writer) { w.table.add(written{kind: object.KindChunk, stored: 40}) },
-		"another length":      func(t *testing.T, w *writer) { w.table.at(3).stored++ },
-		"another key":         func(t *testing.T, w *writer) { w.table.at(3).id[0]++ },
+		"object not in a log": func(t *testing.T, w *writer) { w.table.addRecord(written{kind: object.KindChunk, stored: 40}) },
+		"another length":      func(t *testing.T, w *writer) { w.table.recordAt(3).stored++ },
+		"another key":         func(t *testing.T, w *writer) { w.table.recordAt(3).id[0]++ },
 		"object twice in a log": func(t *testing.T, w *writer) {
-			key := w.table.key(w.table.at(3))
+			key := w.table.keyOf(w.table.recordAt(3))
 			b := takeBuffer(100)
-			b.b = append(b.b, make([]byte, w.table.at(3).stored)...)
-			if err := w.add(key, b, 1); err != nil {
+			b.b = append(b.b, make([]byte, w.table.recordAt(3).stored)...)
+			if err := w.addValue(key, b, 1); err != nil {
 				t.Error(err)
 			}
 		},
@@ -448,7 +448,7 @@ func TestSealRefuses(t *testing.T) {
 			s := openStore(t, t.TempDir(), testOptions(t))
 			ss := s.Begin(SessionOptions{})
 			putSeries(t, ss, 1, 0, 200)
-			if err := ss.cur.flush(); err != nil {
+			if err := ss.cur.commitRest(); err != nil {
 				t.Fatal(err)
 			}
 
@@ -463,7 +463,7 @@ func TestSealRefuses(t *testing.T) {
 				t.Errorf("Close: %v, want the error of Publish", err2)
 			}
 			wantNames(t, s)
-			if l, _ := s.refresh(); len(l.volumes) != 0 {
+			if l, _ := s.listVolumes(); len(l.volumes) != 0 {
 				t.Errorf("%d volumes, want none", len(l.volumes))
 			}
 		})

@@ -67,7 +67,7 @@ func Open(kistDir string, o Options) (*Store, error) {
 	}
 
 	s := &Store{dir: dir, path: filepath.Join(dir, volumesDir), o: o, frame: frame.NewEncoder(frame.Fastest), bases: frame.NewBaseCache[basePlace](maxBaseBytes), files: newFiles()}
-	if _, err := s.refresh(); err != nil {
+	if _, err := s.listVolumes(); err != nil {
 		return nil, fmt.Errorf("open object store: %w", err)
 	}
 
@@ -91,22 +91,22 @@ func (s *Store) Close() (err error) {
 			l.saveDamaged(s)
 		}
 		for _, v := range l.volumes {
-			v.close()
+			v.closeFiles()
 		}
 	}
 	return err
 }
 
-// search calls try for each volume, newest first, until try is done. If it is never
-// done, and volumes came or went meanwhile, search calls reset and tries all volumes
+// searchVolumes calls try for each volume, newest first, until try is done. If it is never
+// done, and volumes came or went meanwhile, it calls reset and tries all volumes
 // once more: an object is missing only if two equal listings agree. The error of a
 // removed volume counts only if the volume is still listed.
-func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (done bool, err error)) error {
+func (s *Store) searchVolumes(ctx context.Context, reset func(), try func(*sealed) (done bool, err error)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 
-	l, err := s.current()
+	l, err := s.lastListing()
 	for {
 		if err != nil {
 			return fmt.Errorf("list volumes: %w", err)
@@ -128,7 +128,7 @@ func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (don
 		}
 
 		var next *listing
-		if next, err = s.refresh(); next == l && err == nil {
+		if next, err = s.listVolumes(); next == l && err == nil {
 			return errors.Join(failed...)
 		}
 		l = next
@@ -139,8 +139,8 @@ func (s *Store) search(ctx context.Context, reset func(), try func(*sealed) (don
 // succeeds. It returns an [*object.NotFoundError] if no volume has the object.
 func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed, keys.Record) error) error {
 	found := false
-	err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
-		rec, ok, err := v.find(key)
+	err := s.searchVolumes(ctx, func() {}, func(v *sealed) (bool, error) {
+		rec, ok, err := v.findRecord(key)
 		if !ok || err != nil {
 			return false, err
 		}
@@ -150,7 +150,7 @@ func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed,
 	})
 	switch {
 	case err != nil:
-		return corrupt(key, err)
+		return corruptOf(key, err)
 	case !found:
 		return &object.NotFoundError{Key: key}
 	}
@@ -161,15 +161,15 @@ func (s *Store) searchKey(ctx context.Context, key object.Key, try func(*sealed,
 // damaged, it tries the copies in other volumes.
 func (s *Store) Get(ctx context.Context, key object.Key) (data []byte, err error) {
 	err = s.searchKey(ctx, key, func(v *sealed, rec keys.Record) (err error) {
-		data, err = v.read(rec)
+		data, err = v.readObject(rec)
 		return err
 	})
 	return data, err
 }
 
-// corrupt turns an error of search into one about key: if a damaged volume may have the
+// corruptOf turns an error of search into one about key: if a damaged volume may have the
 // object, the object counts as damaged.
-func corrupt(key object.Key, err error) error {
+func corruptOf(key object.Key, err error) error {
 	var damage *object.CorruptError
 	var volume *object.DamageError
 	switch {
@@ -186,10 +186,10 @@ func corrupt(key object.Key, err error) error {
 // [*object.CorruptError] if no readable volume has a key and some volume is unreadable.
 func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	var missing []object.Key
-	err := s.search(ctx, func() { missing = slices.Clone(wanted) }, func(v *sealed) (bool, error) {
+	err := s.searchVolumes(ctx, func() { missing = slices.Clone(wanted) }, func(v *sealed) (bool, error) {
 		var failed error
 		missing = slices.DeleteFunc(missing, func(key object.Key) bool {
-			rec, ok, err := v.find(key)
+			rec, ok, err := v.findRecord(key)
 			if err != nil {
 				failed = err
 			}
@@ -201,36 +201,36 @@ func (s *Store) Missing(ctx context.Context, wanted []object.Key) ([]object.Key,
 		return nil, err
 	}
 	if err != nil {
-		return nil, corrupt(missing[0], err)
+		return nil, corruptOf(missing[0], err)
 	}
 	return missing, nil
 }
 
-// locate returns a volume that has key, and the number of its record there, or nil. It
+// findObject returns a volume that has key, and the number of its record there, or nil. It
 // skips copies that are known to be damaged, and unreadable volumes. An evicted copy counts
 // only if there is no other.
-func (s *Store) locate(key object.Key) (v *sealed, index int, err error) {
-	v, index, _, err = locateCopy(s, key)
+func (s *Store) findObject(key object.Key) (v *sealed, index int, err error) {
+	v, index, _, err = findCopy(s, key)
 	return v, index, err
 }
 
-// locateHere is locate without evicted copies: a caller that has the bytes must not rely on
+// findHere is findObject without evicted copies: a caller that has the bytes must not rely on
 // those.
-func locateHere(s *Store, key object.Key) (*sealed, int, error) {
-	v, index, away, err := locateCopy(s, key)
+func findHere(s *Store, key object.Key) (*sealed, int, error) {
+	v, index, away, err := findCopy(s, key)
 	if away {
 		return nil, 0, err
 	}
 	return v, index, err
 }
 
-// locateCopy is locate. Away means that the copy is evicted.
-func locateCopy(s *Store, key object.Key) (at *sealed, index int, away bool, err error) {
-	l, err := s.current()
+// findCopy is findObject. Away means that the copy is evicted.
+func findCopy(s *Store, key object.Key) (at *sealed, index int, away bool, err error) {
+	l, err := s.lastListing()
 	if err != nil {
 		return nil, 0, false, err
 	}
-	for v, rec := range l.copies(key) {
+	for v, rec := range l.usableCopies(key) {
 		if rec.File != notHere {
 			return v, rec.Index, false, nil
 		}
@@ -271,13 +271,13 @@ func (s *Store) Prefix(ctx context.Context, kind object.Kind, hexPrefix string, 
 	}
 
 	var ids []object.ID
-	err = s.search(ctx, func() { ids = nil }, func(v *sealed) (bool, error) {
-		o, err := v.opened()
+	err = s.searchVolumes(ctx, func() { ids = nil }, func(v *sealed) (bool, error) {
+		o, err := v.ensureOpen()
 		if err != nil {
 			return false, err
 		}
 		found := 0
-		for rec, err := range o.present(o.index.Prefix(kind, prefix, 4*n)) {
+		for rec, err := range o.withoutDropped(o.index.Prefix(kind, prefix, 4*n)) {
 			if err != nil {
 				return false, err
 			}
@@ -306,15 +306,15 @@ func (s *Store) Keys(ctx context.Context) iter.Seq2[object.Key, error] {
 	return func(yield func(object.Key, error) bool) {
 		seen := map[*sealed]bool{}
 		stop := false
-		err := s.search(ctx, func() {}, func(v *sealed) (bool, error) {
+		err := s.searchVolumes(ctx, func() {}, func(v *sealed) (bool, error) {
 			if seen[v] {
 				return false, nil
 			}
-			o, err := v.opened()
+			o, err := v.ensureOpen()
 			if err != nil {
 				return false, err
 			}
-			for rec, err := range o.present(o.index.All()) {
+			for rec, err := range o.withoutDropped(o.index.All()) {
 				if err == nil {
 					err = ctx.Err()
 				}

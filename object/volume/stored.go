@@ -28,7 +28,7 @@ func (s *Store) GetStored(ctx context.Context, key object.Key, dst []byte) (valu
 		}
 		if _, patched := frame.Base(value); patched {
 			var data []byte
-			if data, err = v.read(rec); err == nil {
+			if data, err = v.readObject(rec); err == nil {
 				value = s.frame.Append(value[:0], data)
 			}
 		}
@@ -47,22 +47,22 @@ func (s *Store) HasIntact(ctx context.Context, key object.Key) bool {
 		if v.isBad(key) {
 			return errors.New("known to be damaged")
 		}
-		_, err := v.read(rec)
+		_, err := v.readObject(rec)
 		return err
 	})
 	return err == nil
 }
 
 // readStored returns the verified stored value of the object at rec, in buf if that is
-// large enough. Its errors are those of read. R may be nil: see decode.
+// large enough. Its errors are those of readObject. R may be nil: see decodeValue.
 func (v *sealed) readStored(rec keys.Record, buf []byte, r *baseReader) ([]byte, error) {
-	o, err := v.opened()
+	o, err := v.ensureOpen()
 	if err != nil {
 		return nil, err
 	}
 	value, err := o.storedValue(rec, buf)
 	if err == nil {
-		err = v.verify(rec, value, r)
+		err = v.verifyValue(rec, value, r)
 	}
 	if err != nil {
 		return nil, v.readError(rec, err)
@@ -84,10 +84,10 @@ func (s *Session) PutStored(ctx context.Context, key object.Key, value []byte, r
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	if err := checkSize(key.Kind, raw); err != nil {
+	if err := object.CheckSize(key.Kind, raw); err != nil {
 		return err
 	}
-	return s.put(ctx, key, raw, func() (*buffer, error) {
+	return s.putValue(ctx, key, raw, func() (*buffer, error) {
 		err := verify(key, value, raw, func(data []byte) error {
 			err := object.Check(key.Kind, data)
 			if err == nil && use != nil {
@@ -191,7 +191,7 @@ func (b *buffer) free() {
 	}
 }
 
-// table has the objects of a volume that is being written. It takes about 70 bytes for
+// table indexes the objects of a volume that is being written. It takes about 70 bytes for
 // each. It is not safe for concurrent use.
 type table struct {
 	seed    maphash.Seed
@@ -217,53 +217,53 @@ type written struct {
 
 func newTable() *table { return &table{seed: maphash.MakeSeed(), index: make([]uint32, 256)} }
 
-func (t *table) key(w *written) object.Key { return object.Key{Kind: w.kind, ID: w.id} }
+func (t *table) keyOf(w *written) object.Key { return object.Key{Kind: w.kind, ID: w.id} }
 
-// at returns record i.
-func (t *table) at(i int) *written { return &t.records[i/tableChunk][i%tableChunk] }
+// recordAt returns record i.
+func (t *table) recordAt(i int) *written { return &t.records[i/tableChunk][i%tableChunk] }
 
-// slot returns the place of key in the index, or the place to add it.
-func (t *table) slot(key *object.Key) int {
+// findSlot returns the place of key in the index, or the place to add it.
+func (t *table) findSlot(key *object.Key) int {
 	mask := len(t.index) - 1
 	for i := int(maphash.Bytes(t.seed, key.ID[:])) & mask; ; i = (i + 1) & mask {
 		n := t.index[i]
 		if n == 0 {
 			return i
 		}
-		if r := t.at(int(n) - 1); r.id == key.ID && r.kind == key.Kind {
+		if r := t.recordAt(int(n) - 1); r.id == key.ID && r.kind == key.Kind {
 			return i
 		}
 	}
 }
 
-// find returns the record of key, or nil. The record may change later.
-func (t *table) find(key object.Key) *written {
-	if n := t.index[t.slot(&key)]; n > 0 {
-		return t.at(int(n) - 1)
+// findRecord returns the record of key, or nil. The record may change later.
+func (t *table) findRecord(key object.Key) *written {
+	if n := t.index[t.findSlot(&key)]; n > 0 {
+		return t.recordAt(int(n) - 1)
 	}
 	return nil
 }
 
-// add adds a record with a new key.
-func (t *table) add(w written) {
+// addRecord adds a record with a new key.
+func (t *table) addRecord(w written) {
 	if t.n%tableChunk == 0 {
 		t.records = append(t.records, new([tableChunk]written))
 	}
 	if 4*(t.n+1) > 3*len(t.index) {
 		t.index = make([]uint32, 2*len(t.index))
 		for i := range t.n {
-			key := t.key(t.at(i))
-			t.index[t.slot(&key)] = uint32(i) + 1
+			key := t.keyOf(t.recordAt(i))
+			t.index[t.findSlot(&key)] = uint32(i) + 1
 		}
 	}
-	*t.at(t.n) = w
-	key := t.key(&w)
+	*t.recordAt(t.n) = w
+	key := t.keyOf(&w)
 	t.n++
-	t.index[t.slot(&key)] = uint32(t.n)
+	t.index[t.findSlot(&key)] = uint32(t.n)
 }
 
-// sorted returns the numbers of all records in the order of their keys.
-func (t *table) sorted() []uint32 {
+// sortedNumbers returns the numbers of all records in the order of their keys.
+func (t *table) sortedNumbers() []uint32 {
 	// The keys are scattered in memory, so copies of their first bytes are compared.
 	// Equal first bytes are rare.
 	type place struct {
@@ -272,14 +272,14 @@ func (t *table) sorted() []uint32 {
 	}
 	places := make([]place, t.n)
 	for i := range places {
-		r := t.at(i)
+		r := t.recordAt(i)
 		places[i] = place{uint64(r.kind)<<56 | binary.BigEndian.Uint64(r.id[:])>>8, uint32(i)}
 	}
 	slices.SortFunc(places, func(a, b place) int {
 		if a.first != b.first {
 			return cmp.Compare(a.first, b.first)
 		}
-		return t.key(t.at(int(a.number))).Compare(t.key(t.at(int(b.number))))
+		return t.keyOf(t.recordAt(int(a.number))).Compare(t.keyOf(t.recordAt(int(b.number))))
 	})
 	order := make([]uint32, t.n)
 	for i, p := range places {

@@ -387,11 +387,11 @@ func TestPutStoredStale(t *testing.T) {
 		t.Fatalf("stats %+v, want no new objects", st)
 	}
 	other := openStore(t, dir, testOptions(t))
-	l, err := other.current()
+	l, err := other.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := (trashBin{other}).remove(ctx, l.volumes); err != nil {
+	if err := (trashBin{other}).removeVolumes(ctx, l.volumes); err != nil {
 		t.Fatal(err)
 	}
 

@@ -45,7 +45,7 @@ func (s *Store) Sweep(ctx context.Context, o SweepOptions) (*Sweep, error) {
 	}
 	w := &Sweep{Inventory: Inventory{store: s, locked: true, names: map[string]bool{}}, lock: lock}
 	if !o.DryRun {
-		w.Salvaged = deadWriters{s}.salvage(ctx)
+		w.Salvaged = deadWriters{s}.salvageAll(ctx)
 	}
 	if err := w.Refresh(ctx); err != nil {
 		w.Close()
@@ -78,7 +78,7 @@ func (w *Sweep) Close() {
 	}
 }
 
-// Removal has the volumes and objects that [Sweep.Remove] removes.
+// Removal lists the volumes and objects that [Sweep.Remove] removes.
 type Removal struct {
 	Volumes []int                // numbers of the volumes to remove
 	Drop    map[int][]object.Key // by number: objects to drop in volumes that stay
@@ -91,7 +91,7 @@ type Removal struct {
 // Processes that have a removed volume open can go on reading it, or find the copies of
 // its objects. The sweep keeps KEYS of the volume until it is closed.
 func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Removal, error)) error {
-	removed, err := w.take(ctx, decide)
+	removed, err := w.moveToTrash(ctx, decide)
 	if err != nil {
 		return fmt.Errorf("remove volumes: %w", err)
 	}
@@ -103,8 +103,8 @@ func (w *Sweep) Remove(ctx context.Context, decide func(context.Context) (Remova
 	return nil
 }
 
-// take calls decide, drops objects, and renames the removed volumes.
-func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal, error)) (removed []*listedVolume, err error) {
+// moveToTrash calls decide, drops objects, and renames the removed volumes.
+func (w *Sweep) moveToTrash(ctx context.Context, decide func(context.Context) (Removal, error)) (removed []*listedVolume, err error) {
 	lock, err := disk.Lock(ctx, filepath.Join(w.store.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
 		return nil, err
@@ -115,7 +115,7 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	if err != nil {
 		return nil, err
 	}
-	if err := w.drop(r.Drop); err != nil {
+	if err := w.markDropped(r.Drop); err != nil {
 		return nil, err
 	}
 
@@ -130,15 +130,15 @@ func (w *Sweep) take(ctx context.Context, decide func(context.Context) (Removal,
 	for _, i := range r.Volumes {
 		e := w.volumes[i]
 		e.gone = true
-		e.o.eachLog((*file).rest) // closes the logs: an open file keeps its disk space after its deletion
+		e.o.eachLog((*file).closeUntilRead) // closes the logs: an open file keeps its disk space after its deletion
 		removed = append(removed, e)
 	}
-	return removed, w.drop(nil) // removes the lines of removed volumes from the file dropped
+	return removed, w.markDropped(nil) // removes the lines of removed volumes from the file dropped
 }
 
 // EmptyTrash deletes the files of all removed volumes, and returns their size in bytes.
 func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
-	if _, freed, err = (trashBin{w.store}).empty(ctx, 0, 0); err != nil {
+	if _, freed, err = (trashBin{w.store}).deleteOlder(ctx, 0, 0); err != nil {
 		err = fmt.Errorf("remove volumes: %w", err)
 	}
 	return freed, err
@@ -154,7 +154,7 @@ func (w *Sweep) EmptyTrash(ctx context.Context) (freed int64, err error) {
 // volumes that it wrote.
 func (w *Sweep) Rewrite(ctx context.Context, volumes []int, keep func(Place) bool, copied func(int64)) (written int, err error) {
 	r := w.newRewriter(volumes, keep)
-	err = r.run(ctx, volumes, func(rec keys.Record) {
+	err = r.copyKept(ctx, volumes, func(rec keys.Record) {
 		if copied != nil {
 			copied(int64(rec.Stored))
 		}
@@ -170,7 +170,7 @@ func (w *Sweep) newRewriter(volumes []int, keep func(Place) bool) *rewriter {
 	r := &rewriter{Sweep: w, keep: keep, from: map[int]bool{}, copier: copier{store: w.store, optimised: true}}
 	for _, i := range volumes {
 		r.from[i] = true
-		r.source(w.volumes[i].v.info.Load())
+		r.addSource(w.volumes[i].v.info.Load())
 	}
 	return r
 }
@@ -183,35 +183,35 @@ type rewriter struct {
 	from map[int]bool
 }
 
-func (r *rewriter) run(ctx context.Context, volumes []int, copied func(keys.Record)) error {
+func (r *rewriter) copyKept(ctx context.Context, volumes []int, copied func(keys.Record)) error {
 	for _, i := range volumes {
 		c := &copying{copier: &r.copier, from: r.volumes[i].v, copied: copied}
 		c.wants = func(rec keys.Record) (bool, error) {
-			if !r.keeps(i, rec) {
+			if !r.isKept(i, rec) {
 				return false, nil
 			}
 			has, err := r.inOthers(rec.Key, true)
 			return !has, err
 		}
-		err := r.inLogOrder(ctx, i, func(rec keys.Record) error { return c.object(ctx, rec, 0) })
+		err := r.inLogOrder(ctx, i, func(rec keys.Record) error { return c.copyObject(ctx, rec, 0) })
 		if err != nil {
 			return err
 		}
 	}
-	return r.finish(ctx, volumes)
+	return r.sealAndCheck(ctx, volumes)
 }
 
-// finish seals the last new volume, and checks that every kept object has a copy.
-func (r *rewriter) finish(ctx context.Context, volumes []int) error {
-	if err := r.seal(ctx); err != nil {
+// sealAndCheck seals the last new volume, and checks that every kept object has a copy.
+func (r *rewriter) sealAndCheck(ctx context.Context, volumes []int) error {
+	if err := r.sealAndReadBack(ctx); err != nil {
 		return err
 	}
 	for _, i := range volumes {
 		err := r.volumes[i].v.checkCopied(func(rec keys.Record) (bool, error) {
-			if !r.keeps(i, rec) {
+			if !r.isKept(i, rec) {
 				return true, nil
 			}
-			if has, err := r.has(rec.Key); has || err != nil {
+			if has, err := r.hasCopied(rec.Key); has || err != nil {
 				return has, err
 			}
 			return r.inOthers(rec.Key, false)
@@ -228,11 +228,11 @@ func (r *rewriter) inLogOrder(ctx context.Context, i int, each func(keys.Record)
 	type place struct{ file, offset, index uint32 }
 	var places []place
 	e := r.volumes[i]
-	for rec, err := range e.o.present(e.o.index.All()) {
+	for rec, err := range e.o.withoutDropped(e.o.index.All()) {
 		if err != nil {
 			return err
 		}
-		if r.keeps(i, rec) {
+		if r.isKept(i, rec) {
 			places = append(places, place{rec.File, rec.Offset, uint32(rec.Index)})
 		}
 	}
@@ -255,7 +255,7 @@ func (r *rewriter) inLogOrder(ctx context.Context, i int, each func(keys.Record)
 	return nil
 }
 
-func (r *rewriter) keeps(i int, rec keys.Record) bool {
+func (r *rewriter) isKept(i int, rec keys.Record) bool {
 	return !r.volumes[i].v.isDropped(rec.Key) && r.keep(Place{i, rec.Index, int64(rec.Stored), false})
 }
 
@@ -266,7 +266,7 @@ func (r *rewriter) inOthers(key object.Key, read bool) (bool, error) {
 		if r.from[i] || e.gone {
 			continue
 		}
-		rec, ok, err := e.v.find(key)
+		rec, ok, err := e.v.findRecord(key)
 		if err != nil {
 			return false, err
 		}

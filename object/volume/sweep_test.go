@@ -432,7 +432,7 @@ func TestDropAtOnce(t *testing.T) {
 		if err := os.Chtimes(path, at, at); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.refresh(); err != nil {
+		if _, err := s.listVolumes(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Get(t.Context(), key); !errors.Is(err, object.ErrNotFound) {
@@ -473,7 +473,7 @@ func TestDropMany(t *testing.T) {
 	s := openStore(t, dir, testOptions(t))
 	storeSeries(t, s, 0, 0, 2)
 	key, _ := sample(0, 1)
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil {
 		t.Fatal(err)
 	}

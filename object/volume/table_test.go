@@ -20,11 +20,11 @@ func TestTableSorted(t *testing.T) {
 		key.ID[6+rnd.IntN(26)] = byte(rnd.IntN(256))
 		key.ID[30], key.ID[31] = byte(i), byte(i>>8)
 		want = append(want, key)
-		table.add(written{id: key.ID, kind: key.Kind})
+		table.addRecord(written{id: key.ID, kind: key.Kind})
 	}
 	slices.SortFunc(want, object.Key.Compare)
-	for i, number := range table.sorted() {
-		if got := table.key(table.at(int(number))); got != want[i] {
+	for i, number := range table.sortedNumbers() {
+		if got := table.keyOf(table.recordAt(int(number))); got != want[i] {
 			t.Fatalf("record %d is %s, want %s", i, got, want[i])
 		}
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// trashBin has the removed volumes whose files still exist.
+// trashBin manages the removed volumes whose files still exist.
 type trashBin struct{ store *Store }
 
-// entries returns the directories of the removed volumes.
-func (b trashBin) entries() ([]fs.DirEntry, error) {
+// trashDirs returns the directories of the removed volumes.
+func (b trashBin) trashDirs() ([]fs.DirEntry, error) {
 	entries, err := disk.ReadDir(b.store.path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -34,7 +34,7 @@ func (b trashBin) entries() ([]fs.DirEntry, error) {
 // mayHaveOld reports whether a volume may have been removed longer than trashAge ago. The
 // mark was the last change of its directory.
 func (b trashBin) mayHaveOld() bool {
-	entries, err := b.entries()
+	entries, err := b.trashDirs()
 	return err == nil && slices.ContainsFunc(entries, func(e fs.DirEntry) bool {
 		info, err := e.Info()
 		return err == nil && b.store.o.Now().Sub(info.ModTime()) > trashAge
@@ -47,9 +47,9 @@ type trashed struct {
 	removed time.Time // zero without a mark: the disk was full, or its deletion was interrupted
 }
 
-// list returns the removed volumes whose files still exist, the last removed first.
-func (b trashBin) list() ([]trashed, error) {
-	entries, err := b.entries()
+// listTrash returns the removed volumes whose files still exist, the last removed first.
+func (b trashBin) listTrash() ([]trashed, error) {
+	entries, err := b.trashDirs()
 	if err != nil {
 		return nil, err
 	}
@@ -67,9 +67,9 @@ func (b trashBin) list() ([]trashed, error) {
 	return list, nil
 }
 
-// size returns the size of the files of removed volumes, in bytes.
-func (b trashBin) size() (size int64, err error) {
-	entries, err := b.entries()
+// trashSize returns the size of the files of removed volumes, in bytes.
+func (b trashBin) trashSize() (size int64, err error) {
+	entries, err := b.trashDirs()
 	for _, e := range entries {
 		size += folderSize(b.store.inVolumes(e.Name()))
 	}
@@ -90,11 +90,11 @@ func sumFiles(path string, size func(fs.FileInfo) int64) (sum int64) {
 	return sum
 }
 
-// empty deletes the files of removed volumes, and returns their number and size in bytes.
+// deleteOlder deletes the files of removed volumes, and returns their number and size in bytes.
 // It keeps volumes that are younger than age, but only the last most of them, because every
 // listing of the volumes reads their names.
-func (b trashBin) empty(ctx context.Context, most int, age time.Duration) (deleted int, freed int64, err error) {
-	list, err := b.list()
+func (b trashBin) deleteOlder(ctx context.Context, most int, age time.Duration) (deleted int, freed int64, err error) {
+	list, err := b.listTrash()
 	for i, t := range list {
 		if i < most && b.store.o.Now().Sub(t.removed) <= age {
 			continue
@@ -112,10 +112,10 @@ func (b trashBin) empty(ctx context.Context, most int, age time.Duration) (delet
 	return deleted, freed, err
 }
 
-// remove marks and renames volumes. All their objects must have been read, hashed and
-// found in other volumes. The caller holds the maintenance lock. Remove takes the gc
+// removeVolumes marks and renames volumes. All their objects must have been read, hashed and
+// found in other volumes. The caller holds the maintenance lock. removeVolumes takes the gc
 // lock, so that no process publishes meanwhile.
-func (b trashBin) remove(ctx context.Context, volumes []*sealed) error {
+func (b trashBin) removeVolumes(ctx context.Context, volumes []*sealed) error {
 	lock, err := disk.Lock(ctx, filepath.Join(b.store.dir, gcLockFile), disk.Exclusive, gcLockWait)
 	if err != nil {
 		return err
@@ -124,11 +124,11 @@ func (b trashBin) remove(ctx context.Context, volumes []*sealed) error {
 	return b.takeOut(volumes)
 }
 
-// takeOut is remove for a caller that holds the gc lock.
+// takeOut is removeVolumes for a caller that holds the gc lock.
 func (b trashBin) takeOut(volumes []*sealed) error {
 	for _, v := range volumes {
-		// If the disk has no room for a mark, empty deletes the files earlier.
-		if err := b.mark(v.path); errors.Is(err, syscall.ENOSPC) {
+		// If the disk has no room for a mark, deleteOlder deletes the files earlier.
+		if err := b.markRemoved(v.path); errors.Is(err, syscall.ENOSPC) {
 			disk.Remove(filepath.Join(v.path, trashFile))
 		} else if err != nil {
 			return err
@@ -143,17 +143,17 @@ func (b trashBin) takeOut(volumes []*sealed) error {
 	if err := disk.SyncDir(b.store.path); err != nil {
 		return err
 	}
-	_, err := b.store.refresh()
+	_, err := b.store.listVolumes()
 	return err
 }
 
-// mark writes the time of removal into a volume.
-func (b trashBin) mark(path string) error {
+// markRemoved writes the time of removal into a volume.
+func (b trashBin) markRemoved(path string) error {
 	mark := filepath.Join(path, trashFile)
 	if err := disk.Remove(mark); err != nil && !os.IsNotExist(err) {
 		return err
 	}
-	err := writeFile(mark, func(f io.Writer) error {
+	err := disk.CreateSynced(mark, 0o444, func(f io.Writer) error {
 		_, err := fmt.Fprintf(f, "removed %s\n", b.store.o.Now().UTC().Format(time.RFC3339))
 		return err
 	})

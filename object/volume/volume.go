@@ -32,35 +32,35 @@ import (
 	"github.com/kist-vcs/kist/object/volume/ingest"
 )
 
-// listing has the sealed volumes of one moment, newest first. It never changes.
+// listing is the sealed volumes of one moment, newest first. It never changes.
 type listing struct {
 	volumes []*sealed
 	byName  map[string]*sealed
 }
 
-// copies yields the records of an object, except copies that are known to be damaged. It
+// usableCopies yields the records of an object, except copies that are known to be damaged. It
 // skips unreadable volumes.
-func (l *listing) copies(key object.Key) iter.Seq2[*sealed, keys.Record] {
+func (l *listing) usableCopies(key object.Key) iter.Seq2[*sealed, keys.Record] {
 	return func(yield func(*sealed, keys.Record) bool) {
 		for _, v := range l.volumes {
-			if rec, ok, err := v.find(key); err == nil && ok && !v.isBad(key) && !yield(v, rec) {
+			if rec, ok, err := v.findRecord(key); err == nil && ok && !v.isBad(key) && !yield(v, rec) {
 				return
 			}
 		}
 	}
 }
 
-// current returns the last listing, and makes one if there is none.
-func (s *Store) current() (*listing, error) {
+// lastListing returns the last listing, and makes one if there is none.
+func (s *Store) lastListing() (*listing, error) {
 	if l := s.list.Load(); l != nil {
 		return l, nil
 	}
-	return s.refresh()
+	return s.listVolumes()
 }
 
-// refresh lists the volumes. If none came or went, it returns the listing that was
+// listVolumes lists the volumes. If none came or went, it returns the listing that was
 // current, so that equal listings are the same pointer.
-func (s *Store) refresh() (*listing, error) {
+func (s *Store) listVolumes() (*listing, error) {
 	s.refreshing.Lock()
 	defer s.refreshing.Unlock()
 	if s.closed {
@@ -106,7 +106,7 @@ func (s *Store) refresh() (*listing, error) {
 // Relist lists the volumes, as a search for a missing object does. The
 // garbage collector later closes files of removed volumes, which frees their disk space.
 func Relist(s *Store) error {
-	_, err := s.refresh()
+	_, err := s.listVolumes()
 	return err
 }
 
@@ -132,7 +132,7 @@ type Info struct {
 // error together with the others.
 func (s *Store) Volumes(ctx context.Context) ([]Info, error) {
 	var infos []Info
-	err := s.search(ctx, func() { infos = nil }, func(v *sealed) (bool, error) {
+	err := s.searchVolumes(ctx, func() { infos = nil }, func(v *sealed) (bool, error) {
 		info, err := v.describe()
 		if err == nil {
 			infos = append(infos, *info)
@@ -152,7 +152,7 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	trash, err := trashBin{s}.size()
+	trash, err := trashBin{s}.trashSize()
 	if err != nil {
 		return 0, err
 	}
@@ -166,7 +166,7 @@ func (s *Store) Size(ctx context.Context) (int64, error) {
 
 // Oldest returns the time when the oldest volume was begun, or zero.
 func (s *Store) Oldest() time.Time {
-	l, err := s.current()
+	l, err := s.lastListing()
 	if err != nil || len(l.volumes) == 0 {
 		return time.Time{}
 	}
@@ -185,7 +185,7 @@ func (v *sealed) describe() (*Info, error) {
 	defer dir.Close()
 	s, n, err := readSeal(dir)
 	if err != nil {
-		if trouble(err) == nil && (!isGone(err) || v.exists()) {
+		if systemError(err) == nil && (!isGone(err) || v.dirExists()) {
 			err = damageError(v.name, sealName, err)
 		}
 		return nil, err
@@ -200,7 +200,7 @@ func (v *sealed) describe() (*Info, error) {
 	return info, nil
 }
 
-// readSeal decodes the SEAL in dir, and returns its size too.
+// readSeal decodes the SEAL in dir. It also returns its size.
 func readSeal(dir *os.Root) (*seal, int64, error) {
 	f, err := openFile(dir, sealName)
 	if err != nil {
@@ -310,7 +310,7 @@ func damageError(volume, file string, err error) error {
 	return &object.DamageError{Name: filepath.Join(volumesDir, volume, file), Err: err}
 }
 
-// StaleError has the objects that a session found in the store and that gc removed
+// StaleError lists the objects that a session found in the store and that gc removed
 // since. The caller puts them and retries Publish. If Keys is empty, the objects are
 // unknown, and the caller needs a new session.
 type StaleError struct{ Keys []object.Key }

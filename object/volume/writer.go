@@ -32,7 +32,7 @@ type writer struct {
 	intake
 }
 
-// intake has the objects that were added to a volume.
+// intake records the objects that were added to a volume.
 type intake struct {
 	mu      sync.Mutex // guards the following
 	table   *table
@@ -44,7 +44,7 @@ type intake struct {
 	err     error // the first error; nothing is written after it
 }
 
-// batch has objects that are written together.
+// batch is a number of objects that are written together.
 type batch struct {
 	ingest.Batch
 	number uint32
@@ -97,10 +97,10 @@ func (s *Store) lockPath(name string) string {
 	return s.inVolumes(ingest.DirPrefix + name + lockSuffix)
 }
 
-// add adds a stored value to the volume, and owns value afterwards. The volume must not
+// addValue adds a stored value to the volume, and owns value afterwards. The volume must not
 // have the key, and must have the base of a patch: see takesPatch. A later call, or seal,
 // may be the one that writes the value.
-func (w *writer) add(key object.Key, value *buffer, raw int) error {
+func (w *writer) addValue(key object.Key, value *buffer, raw int) error {
 	stored := len(value.b)
 	value.b = ingest.Pad(value.b)
 
@@ -120,51 +120,51 @@ func (w *writer) add(key object.Key, value *buffer, raw int) error {
 	b := w.filling
 	b.keys, b.values = append(b.keys, key), append(b.values, value)
 	b.Add(key, value.b, stored)
-	w.count(written{id: key.ID, kind: key.Kind, depth: w.depth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
+	w.countObject(written{id: key.ID, kind: key.Kind, depth: w.patchDepth(key, value.b), batch: b.number, stored: uint32(stored), raw: uint32(raw)})
 	if w.store.o.ingest.IsComplete(&b.Batch) {
 		full, w.filling = append(full, b), nil
 	}
 	w.mu.Unlock()
 
 	for _, b := range full {
-		if err := w.commit(b); err != nil {
+		if err := w.commitBatch(b); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// count adds a record to the table. The caller holds w.mu.
-func (w *intake) count(r written) {
-	w.table.add(r)
+// countObject adds a record to the table. The caller holds w.mu.
+func (w *intake) countObject(r written) {
+	w.table.addRecord(r)
 	w.stored += int64(r.stored)
 	w.raw += int64(r.raw)
 }
 
-// flush commits the rest. No call of add may be under way.
-func (w *writer) flush() error {
+// commitRest commits the rest. No call of addValue may be under way.
+func (w *writer) commitRest() error {
 	w.mu.Lock()
 	b, err := w.filling, w.err
 	w.filling = nil
 	w.mu.Unlock()
 	if b != nil && err == nil {
-		err = w.commit(b)
+		err = w.commitBatch(b)
 	}
 	return err
 }
 
-// commit writes a batch and frees its buffers.
-func (w *writer) commit(b *batch) error {
+// commitBatch writes a batch and frees its buffers.
+func (w *writer) commitBatch(b *batch) error {
 	log, err := w.logs.WriteBatch(&b.Batch)
 	if err != nil {
-		return w.fail(err)
+		return w.failVolume(err)
 	}
-	w.wrote(b, log)
+	w.noteWritten(b, log)
 	return nil
 }
 
-// wrote records the value log to which a batch was written, and frees its buffers.
-func (w *intake) wrote(b *batch, log *os.File) {
+// noteWritten records the value log to which a batch was written, and frees its buffers.
+func (w *intake) noteWritten(b *batch, log *os.File) {
 	w.mu.Lock()
 	b.file = log
 	values := b.values
@@ -175,9 +175,9 @@ func (w *intake) wrote(b *batch, log *os.File) {
 	}
 }
 
-// fail makes err the error of the writer, unless it has one. It returns the error of the
+// setError makes err the error of the writer, unless it has one. It returns the error of the
 // writer.
-func (w *intake) fail(err error) error {
+func (w *intake) setError(err error) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err == nil {
@@ -186,41 +186,41 @@ func (w *intake) fail(err error) error {
 	return w.err
 }
 
-// fail is [intake.fail]. It explains an error of the database.
-func (w *writer) fail(err error) error { return w.intake.fail(disk.Explain(w.dir, err)) }
+// failVolume is [intake.setError]. It explains an error of the database.
+func (w *writer) failVolume(err error) error { return w.intake.setError(disk.Explain(w.dir, err)) }
 
-// failed returns the error of the writer.
-func (w *intake) failed() error {
+// firstError returns the error of the writer.
+func (w *intake) firstError() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.err
 }
 
-// full reports whether the volume has reached a limit, so that it must be sealed.
-func (w *writer) full() bool {
+// isFull reports whether the volume has reached a limit, so that it must be sealed.
+func (w *writer) isFull() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stored >= w.store.o.MaxBytes || w.table.n >= w.store.o.MaxObjects
 }
 
-// size returns the stored bytes of the volume.
-func (w *intake) size() int64 {
+// storedSize returns the stored bytes of the volume.
+func (w *intake) storedSize() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stored
 }
 
-// has reports whether key was added.
-func (w *intake) has(key object.Key) bool {
+// hasObject reports whether key was added.
+func (w *intake) hasObject(key object.Key) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.table.find(key) != nil
+	return w.table.findRecord(key) != nil
 }
 
-// get returns an object that was added. Ok is false if it was not.
-func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
+// getUnsealed returns an object that was added. Ok is false if it was not.
+func (w *writer) getUnsealed(key object.Key) (data []byte, ok bool, err error) {
 	w.mu.Lock()
-	r := w.table.find(key)
+	r := w.table.findRecord(key)
 	if r == nil {
 		w.mu.Unlock()
 		return nil, false, nil
@@ -233,7 +233,7 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 	w.mu.Unlock()
 
 	if value == nil {
-		value, err = w.read(key, b.file)
+		value, err = w.readValue(key, b.file)
 	}
 	if err == nil {
 		data, err = decode(key, value, raw)
@@ -244,14 +244,14 @@ func (w *writer) get(key object.Key) (data []byte, ok bool, err error) {
 	return data, true, err
 }
 
-// read reads the stored value of an object in a value log.
-func (w *writer) read(key object.Key, log *os.File) ([]byte, error) {
-	r := w.record(key)
+// readValue reads the stored value of an object in a value log.
+func (w *writer) readValue(key object.Key, log *os.File) ([]byte, error) {
+	r := w.recordOf(key)
 	if !r.placed {
 		if err := w.logs.FindPlaces(); err != nil {
 			return nil, err
 		}
-		r = w.record(key)
+		r = w.recordOf(key)
 	}
 	if !r.placed {
 		return nil, errors.New("not in the value log")
@@ -264,18 +264,18 @@ func (w *writer) read(key object.Key, log *os.File) ([]byte, error) {
 	return value, nil
 }
 
-// record returns the record of an object that was added.
-func (w *intake) record(key object.Key) written {
+// recordOf returns the record of an object that was added.
+func (w *intake) recordOf(key object.Key) written {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return *w.table.find(key)
+	return *w.table.findRecord(key)
 }
 
 // setPlace records the place of an object, which must be the one that was added.
 func (w *intake) setPlace(log uint16, e ingest.Entry) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	switch r := w.table.find(e.Key); {
+	switch r := w.table.findRecord(e.Key); {
 	case r == nil:
 		return fmt.Errorf("%s was never put", e.Key)
 	case r.placed:
@@ -289,8 +289,8 @@ func (w *intake) setPlace(log uint16, e ingest.Entry) error {
 	return nil
 }
 
-// abandon removes the volume, even if Badger cannot close it. A volume that was renamed
-// already stays: only making that durable failed, and other processes may use it.
+// abandon removes the volume, even if Badger cannot close it. It keeps a volume that was
+// renamed already: only making that durable failed, and other processes may use it.
 func (w *writer) abandon() {
 	w.logs.Abandon()
 	disk.RemoveAll(w.dir)

@@ -54,7 +54,7 @@ func badgerOptions(dir string, o *Options, log badger.Logger) badger.Options {
 	return b
 }
 
-// newDatabase has the files of an empty database, as Badger would write them. Badger would
+// newDatabase maps the names of an empty database to its files, as Badger would write them. Badger would
 // also sync them and their directory, which a volume needs only when it is sealed.
 var newDatabase = map[string]string{
 	ManifestFile:  "Bdgr" + "\x4b\x53" + "\x00\x08" + "\x00\x00\x00\x00" + "\x00\x00\x00\x00", // magic numbers, an empty list

@@ -234,8 +234,8 @@ func (w *LogWalker) NextEntry() (Entry, error) {
 	return e, nil
 }
 
-// WalkRest goes to the end of the log, or to the first entry that is incomplete or invalid, and
-// returns an error for that. It stops early if ctx ends.
+// WalkRest passes the rest of the log. It returns an error for the first entry that is incomplete
+// or invalid. It stops early if ctx ends.
 func (w *LogWalker) WalkRest(ctx context.Context) error {
 	for w.pos < w.size && ctx.Err() == nil {
 		if _, err := w.NextEntry(); err != nil {
@@ -248,7 +248,7 @@ func (w *LogWalker) WalkRest(ctx context.Context) error {
 // unreadable is the number of bytes that Resync skips after a failed read.
 const unreadable = 4096
 
-// Resync goes to the next offset after pos at which an entry may begin, or to the end.
+// Resync continues at the next offset after pos at which an entry may begin, or at the end.
 func (w *LogWalker) Resync(pos int64) {
 	w.last = 0 // makes bytesAt read ahead
 	for pos++; pos < w.size; pos++ {

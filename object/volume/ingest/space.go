@@ -41,7 +41,7 @@ const (
 	// opening is more than the size of a new database.
 	opening = 2 << 20
 
-	// spareSpace stays free for the small files of Badger, KEYS and SEAL.
+	// spareSpace is kept free for the small files of Badger, KEYS and SEAL.
 	spareSpace = 1 << 20
 
 	scratchFile = "scratch"
@@ -66,7 +66,7 @@ type space struct {
 	memSpace
 }
 
-// logSpace has the value logs of a growing volume.
+// logSpace is the space of the value logs of a growing volume.
 type logSpace struct {
 	number uint32 // of the value log being written
 	logs   []*os.File
@@ -80,7 +80,8 @@ type logSpace struct {
 	started int64 // end of the range that the kernel writes
 }
 
-// memSpace has the memtable of a growing volume, and the entries that are in no table.
+// memSpace is the space of the memtable of a growing volume. It counts the entries that are in
+// no table.
 type memSpace struct {
 	mem     *os.File // the memtable's log
 	memNext *os.File // log of the next memtable, made ahead, or nil
@@ -111,7 +112,7 @@ func (s *space) memName(n int) string {
 
 func (s *space) currentLog() *os.File { return s.logs[len(s.logs)-1] }
 
-// openNextLog goes to the value log that Badger has just begun.
+// openNextLog opens the value log that Badger has just begun.
 func (s *space) openNextLog() error {
 	f, err := disk.OpenFile(filepath.Join(s.dir, LogName(s.number+1)), os.O_RDWR, 0)
 	if err != nil {

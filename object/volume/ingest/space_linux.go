@@ -82,8 +82,8 @@ func findMappings(prefix, suffix string) (found []mapping) {
 	return found
 }
 
-// dropPages removes a range of the mapping from the resident memory of this process. Written
-// data stays in the page cache of the kernel.
+// dropPages removes a range of the mapping from the resident memory of this process. The page
+// cache of the kernel keeps written data.
 func (m mapping) dropPages(off, n int64) error {
 	page := int64(os.Getpagesize())
 	end := (off + n) / page * page

@@ -18,7 +18,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// Batch has the stored values of one transaction.
+// Batch collects the stored values of one transaction.
 type Batch struct {
 	entries []*badger.Entry // Badger owns them while they are committed
 	size    int64           // of the entries in the value log

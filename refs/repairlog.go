@@ -106,7 +106,7 @@ func (m *logMender) endBroken(next *LogEntry) {
 	}
 	m.done.Dropped += lines
 	if m.joined && next != nil {
-		next.Old = m.last()
+		next.Old = m.lastCommit()
 	}
 }
 

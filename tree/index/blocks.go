@@ -92,28 +92,28 @@ func newBlockWriter(w io.Writer, kind byte) *blockWriter {
 	b := &blockWriter{w: w, limit: math.MaxUint64, buf: make([]byte, 0, blockCut+8<<10)}
 	b.buf = appendHeader(b.buf, kind)
 	b.sum = binary.LittleEndian.Uint32(b.buf[12:])
-	b.write()
+	b.writeBuffer()
 	return b
 }
 
-// end ends a record that the caller appended to buf.
-func (b *blockWriter) end() {
+// endRecord ends a record that the caller appended to buf.
+func (b *blockWriter) endRecord() {
 	if len(b.buf)-8 >= blockCut {
-		b.flush()
+		b.writeBlock()
 	}
 }
 
-// flush writes a block.
-func (b *blockWriter) flush() {
+// writeBlock writes a block.
+func (b *blockWriter) writeBlock() {
 	payload := b.buf[8:]
 	b.sum = blockSum(b.sum, payload)
 	binary.LittleEndian.PutUint32(b.buf, uint32(len(payload)))
 	binary.LittleEndian.PutUint32(b.buf[4:], b.sum)
-	b.write()
+	b.writeBuffer()
 }
 
-// write writes buf and begins a new block in it.
-func (b *blockWriter) write() {
+// writeBuffer writes buf and begins a new block in it.
+func (b *blockWriter) writeBuffer() {
 	if b.err == nil {
 		_, b.err = b.w.Write(b.buf)
 		b.size += uint64(len(b.buf))
@@ -128,9 +128,9 @@ func (b *blockWriter) write() {
 // checksum of the file.
 func (b *blockWriter) close() (size uint64, sum uint32, err error) {
 	if len(b.buf) > 8 {
-		b.flush()
+		b.writeBlock()
 	}
-	b.flush()
+	b.writeBlock()
 	return b.size, b.sum, b.err
 }
 
@@ -147,7 +147,7 @@ type blockReader struct {
 func newBlockReader(r io.Reader, kind byte) (*blockReader, error) {
 	b := &blockReader{r: r, buf: make([]byte, blockCut+8<<10)}
 	head := b.buf[:headerSize+8]
-	if err := b.read(head); err != nil {
+	if err := b.readFull(head); err != nil {
 		return nil, err
 	}
 	var err error
@@ -158,8 +158,8 @@ func newBlockReader(r io.Reader, kind byte) (*blockReader, error) {
 	return b, nil
 }
 
-// read fills p. At the end of the file it returns errTruncated.
-func (b *blockReader) read(p []byte) error {
+// readFull fills p. At the end of the file it returns errTruncated.
+func (b *blockReader) readFull(p []byte) error {
 	_, err := io.ReadFull(b.r, p)
 	if err == io.EOF || err == io.ErrUnexpectedEOF {
 		return errTruncated
@@ -167,9 +167,9 @@ func (b *blockReader) read(p []byte) error {
 	return err
 }
 
-// begin goes to the next record: fields begins with it afterwards. A record lies in
+// beginRecord goes to the next record: fields begins with it afterwards. A record lies in
 // one block.
-func (b *blockReader) begin() error {
+func (b *blockReader) beginRecord() error {
 	if len(b.in) > 0 {
 		if b.size-len(b.in) >= blockCut {
 			return errBlock
@@ -179,11 +179,11 @@ func (b *blockReader) begin() error {
 	if b.size > 0 && b.size < blockCut {
 		return errTruncated
 	}
-	return b.block()
+	return b.readBlock()
 }
 
-// block reads the next block, and the length and checksum of the one after.
-func (b *blockReader) block() error {
+// readBlock reads the next block, and the length and checksum of the one after.
+func (b *blockReader) readBlock() error {
 	n := int(binary.LittleEndian.Uint32(b.next[:]))
 	sum := binary.LittleEndian.Uint32(b.next[4:])
 	if n == 0 {
@@ -196,7 +196,7 @@ func (b *blockReader) block() error {
 		b.buf = make([]byte, n+8)
 	}
 	buf := b.buf[:n+8]
-	if err := b.read(buf); err != nil {
+	if err := b.readFull(buf); err != nil {
 		return err
 	}
 	if blockSum(b.sum, buf[:n]) != sum {
@@ -208,8 +208,8 @@ func (b *blockReader) block() error {
 	return nil
 }
 
-// finish checks that nothing is left to read, and returns the last checksum.
-func (b *blockReader) finish() (uint32, error) {
+// checkEnd checks that nothing is left to read, and returns the last checksum.
+func (b *blockReader) checkEnd() (uint32, error) {
 	if len(b.in) > 0 {
 		return 0, errTrailing
 	}

@@ -134,7 +134,7 @@ func TestAnotherBase(t *testing.T) {
 	x := New()
 	set(t, x, "i", file(0))
 	must(t, x.saveBase(dir))
-	must(t, os.Rename(filepath.Join(dir, x.file.base.name()), base))
+	must(t, os.Rename(filepath.Join(dir, x.file.base.fileName()), base))
 	mustBeNamed(t, dir, base, "another base of another size")
 }
 
@@ -146,7 +146,7 @@ func TestAnotherBaseOfTheSameSize(t *testing.T) {
 	x := New()
 	set(t, x, "b", file(2))
 	must(t, x.saveBase(dir))
-	must(t, os.Rename(filepath.Join(dir, x.file.base.name()), base[0]))
+	must(t, os.Rename(filepath.Join(dir, x.file.base.fileName()), base[0]))
 	mustBeNamed(t, dir, base[0], "another base")
 }
 

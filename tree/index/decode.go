@@ -34,8 +34,8 @@ type level struct {
 	last string // name of the last sub-directory
 }
 
-// read reads the records. C has their totals, which must fit the size of the file.
-func (r *decoder) read(c counts, size uint64) error {
+// readRecords reads the records. C has their totals, which must fit the size of the file.
+func (r *decoder) readRecords(c counts, size uint64) error {
 	switch {
 	case r.bad:
 		return errTruncated
@@ -53,10 +53,10 @@ func (r *decoder) read(c counts, size uint64) error {
 	r.x.arena.grow(int(c.strings), 0)
 
 	for range c.dirs {
-		if err := r.begin(); err != nil {
+		if err := r.beginRecord(); err != nil {
 			return err
 		}
-		if err := r.dir(); err != nil {
+		if err := r.readDir(); err != nil {
 			return err
 		}
 	}
@@ -88,14 +88,14 @@ func (r *decoder) checkTrees() error {
 	return nil
 }
 
-// dir reads one directory: its own record, and the records of its entries.
-func (r *decoder) dir() error {
+// readDir reads one directory: its own record, and the records of its entries.
+func (r *decoder) readDir() error {
 	rec, err := r.dirRecord(&r.x.arena)
 	if err != nil {
 		return err
 	}
 	name, fresh := r.x.arena.keepBytes(rec.name), rec.flags&flagFresh != 0
-	if err := r.used(len(name)); err != nil {
+	if err := r.countStrings(len(name)); err != nil {
 		return err
 	}
 	if rec.subs > r.announced {
@@ -103,7 +103,7 @@ func (r *decoder) dir() error {
 	}
 	r.announced -= rec.subs
 
-	d, err := r.place(name, fresh)
+	d, err := r.placeDir(name, fresh)
 	if err != nil {
 		return err
 	}
@@ -119,16 +119,16 @@ func (r *decoder) dir() error {
 		at := len(r.subs)
 		r.subs = r.subs[:at+int(rec.subs)]
 		d.subs = r.subs[at:at:len(r.subs)]
-		return r.fresh(d, rec.entries)
+		return r.readNewEntries(d, rec.entries)
 	}
 	if err := r.removeSubs(d, rec.removed); err != nil {
 		return err
 	}
-	return r.edit(d, rec.entries)
+	return r.readEdits(d, rec.entries)
 }
 
-// used counts n bytes of strings as read.
-func (r *decoder) used(n int) error {
+// countStrings counts n bytes of strings as read.
+func (r *decoder) countStrings(n int) error {
 	if uint64(n) > r.strings {
 		return errCounts
 	}
@@ -136,8 +136,8 @@ func (r *decoder) used(n int) error {
 	return nil
 }
 
-// place returns the directory of a record. It makes the directory if it is fresh.
-func (r *decoder) place(name string, fresh bool) (*Dir, error) {
+// placeDir returns the directory of a record. It makes the directory if it is fresh.
+func (r *decoder) placeDir(name string, fresh bool) (*Dir, error) {
 	if len(r.touched) == 0 {
 		if name != "" || fresh == r.based {
 			return nil, errCanonical
@@ -183,8 +183,8 @@ func (r *decoder) place(name string, fresh bool) (*Dir, error) {
 // garbage collector would scan, and so commit, memory that is not used yet.
 const roomSize = 16 * blockSize
 
-// fresh reads the n entries of a new directory.
-func (r *decoder) fresh(d *Dir, n uint64) error {
+// readNewEntries reads the n entries of a new directory.
+func (r *decoder) readNewEntries(d *Dir, n uint64) error {
 	if n > r.entries {
 		return errCounts
 	}
@@ -192,10 +192,10 @@ func (r *decoder) fresh(d *Dir, n uint64) error {
 	at := len(r.blocks)
 	last := ""
 	for left := int(n); left > 0; {
-		block := r.block(min(left, blockSize))
+		block := r.makeEntries(min(left, blockSize))
 		for i := range block {
 			e := &block[i]
-			if err := r.one(d, e, last); err != nil {
+			if err := r.readEntry(d, e, last); err != nil {
 				return err
 			}
 			if e.Type == 0 {
@@ -211,8 +211,8 @@ func (r *decoder) fresh(d *Dir, n uint64) error {
 	return nil
 }
 
-// block returns room for n entries, and counts them as read.
-func (r *decoder) block(n int) []Entry {
+// makeEntries returns room for n entries, and counts them as read.
+func (r *decoder) makeEntries(n int) []Entry {
 	if len(r.room) < n {
 		r.room = make([]Entry, min(r.entries, roomSize))
 	}
@@ -222,15 +222,15 @@ func (r *decoder) block(n int) []Entry {
 	return block
 }
 
-// one reads the record of one entry. Its name must come after last.
-func (r *decoder) one(d *Dir, e *Entry, last string) error {
-	if err := r.begin(); err != nil {
+// readEntry reads the record of one entry. Its name must come after last.
+func (r *decoder) readEntry(d *Dir, e *Entry, last string) error {
+	if err := r.beginRecord(); err != nil {
 		return err
 	}
-	if !r.entry(e, &r.x.arena) {
+	if !r.decodeEntry(e, &r.x.arena) {
 		return fmt.Errorf("entry %q: %w", tree.Join(d.Path(), e.Name), errCanonical)
 	}
-	if err := r.used(e.stringSize()); err != nil {
+	if err := r.countStrings(e.stringSize()); err != nil {
 		return err
 	}
 	if e.Name <= last {
@@ -253,14 +253,14 @@ func (r *decoder) one(d *Dir, e *Entry, last string) error {
 func (r *decoder) removeSubs(d *Dir, n uint64) error {
 	last := ""
 	for range n {
-		if err := r.begin(); err != nil {
+		if err := r.beginRecord(); err != nil {
 			return err
 		}
-		name := r.x.arena.keepBytes(r.name())
+		name := r.x.arena.keepBytes(r.readName())
 		if r.bad || name <= last {
 			return errCanonical
 		}
-		if err := r.used(len(name)); err != nil {
+		if err := r.countStrings(len(name)); err != nil {
 			return err
 		}
 		i, ok := d.findSub(name)
@@ -273,17 +273,17 @@ func (r *decoder) removeSubs(d *Dir, n uint64) error {
 	return nil
 }
 
-// edit reads the records of n entries that were set or removed since the base.
-func (r *decoder) edit(d *Dir, n uint64) error {
+// readEdits reads the records of n entries that were set or removed since the base.
+func (r *decoder) readEdits(d *Dir, n uint64) error {
 	last := ""
 	for range n {
 		var e Entry
-		if err := r.one(d, &e, last); err != nil {
+		if err := r.readEntry(d, &e, last); err != nil {
 			return err
 		}
 		last = e.Name
 		exists := d.entries.get(e.Name) != nil
-		r.x.track(d, e.Name, exists)
+		r.x.trackEdit(d, e.Name, exists)
 		switch {
 		case e.Type == 0 && !exists:
 			return fmt.Errorf("removal of entry %q, which the base does not have", tree.Join(d.Path(), e.Name))

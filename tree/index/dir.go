@@ -184,15 +184,15 @@ func (x *Index) SetLost(path string, e object.Entry) error {
 }
 
 func (x *Index) setLost(d *Dir, t tree.Info) {
-	x.empty(d)
+	x.clearDir(d)
 	if d.tree == t {
 		return
 	}
 	if d.parent != nil && d.tree.ID != t.ID {
-		d.parent.forget()
+		d.parent.forgetTrees()
 	}
 	d.tree = t
-	x.touch(d)
+	x.markDirty(d)
 }
 
 // Lost reports whether the directory is one of unknown content, see
@@ -325,8 +325,8 @@ func (a *arena) grow(n, size int) {
 	}
 }
 
-// keep returns a copy of s.
-func (a *arena) keep(s string) string {
+// keepString returns a copy of s.
+func (a *arena) keepString(s string) string {
 	a.grow(len(s), arenaSize)
 	off := a.b.Len()
 	a.b.WriteString(s)

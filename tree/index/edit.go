@@ -38,25 +38,25 @@ func (x *Index) setEntry(d *Dir, name string, e Entry) {
 		if i, ok := d.findSub(name); ok {
 			x.dropSub(d, i)
 		}
-		x.track(d, name, false)
-		e.Name = x.arena.keep(name)
+		x.trackEdit(d, name, false)
+		e.Name = x.arena.keepString(name)
 		d.entries.put(e)
 		x.entries++
-		x.touch(d)
-		d.forget()
+		x.markDirty(d)
+		d.forgetTrees()
 		return
 	}
 	e.Name = old.Name
 	if *old == e {
 		return
 	}
-	x.track(d, name, true)
+	x.trackEdit(d, name, true)
 	stat := *old
 	stat.Stat = e.Stat
 	*old = e
-	x.touch(d)
+	x.markDirty(d)
 	if stat != e {
-		d.forget()
+		d.forgetTrees()
 	}
 }
 
@@ -73,9 +73,9 @@ func (x *Index) SetStat(path string, st Stat) bool {
 		return false
 	}
 	if e.Stat != st {
-		x.track(d, name, true)
+		x.trackEdit(d, name, true)
 		e.Stat = st
-		x.touch(d)
+		x.markDirty(d)
 	}
 	return true
 }
@@ -146,9 +146,9 @@ func setProperties(x *Index, d *Dir, mode uint16, mtime object.Time, meta string
 		return
 	}
 	d.mode, d.mtime, d.meta = mode, mtime, meta
-	x.touch(d)
+	x.markDirty(d)
 	if d.parent != nil {
-		d.parent.forget()
+		d.parent.forgetTrees()
 	}
 }
 
@@ -160,7 +160,7 @@ func (x *Index) Remove(path string) bool {
 	removed := x.clearBelow(path)
 	x.changed = x.changed || removed
 	if path == "" {
-		return x.empty(x.root) || removed
+		return x.clearDir(x.root) || removed
 	}
 	dir, name := tree.Split(path)
 	d := x.Dir(dir)
@@ -178,16 +178,16 @@ func (x *Index) removeEntry(d *Dir, name string) bool {
 	if d.entries.get(name) == nil {
 		return false
 	}
-	x.track(d, name, true)
+	x.trackEdit(d, name, true)
 	d.entries.remove(name)
 	x.entries--
-	x.touch(d)
-	d.forget()
+	x.markDirty(d)
+	d.forgetTrees()
 	return true
 }
 
-// empty removes the content of d, and reports whether there was any.
-func (x *Index) empty(d *Dir) bool {
+// clearDir removes the content of d, and reports whether there was any.
+func (x *Index) clearDir(d *Dir) bool {
 	if d.entries.n == 0 && len(d.subs) == 0 {
 		return false
 	}
@@ -196,21 +196,21 @@ func (x *Index) empty(d *Dir) bool {
 	}
 
 	for e := range d.entries.all() {
-		x.track(d, e.Name, true)
+		x.trackEdit(d, e.Name, true)
 	}
 
 	x.entries -= d.entries.n
 	d.entries = list{}
-	x.touch(d)
-	d.forget()
+	x.markDirty(d)
+	d.forgetTrees()
 	return true
 }
 
 // dropSub removes the i-th sub-directory of d and everything below it.
 func (x *Index) dropSub(d *Dir, i int) {
 	x.cutSub(d, i)
-	x.touch(d)
-	d.forget()
+	x.markDirty(d)
+	d.forgetTrees()
 }
 
 // cutSub is dropSub without effect on d and the directories above.
@@ -251,11 +251,11 @@ func (x *Index) makeSub(d *Dir, name string) *Dir {
 		return d.subs[i]
 	}
 	x.removeEntry(d, name)
-	sub := &Dir{name: x.arena.keep(name), parent: d, mode: defaultDirMode}
+	sub := &Dir{name: x.arena.keepString(name), parent: d, mode: defaultDirMode}
 	d.subs = slices.Insert(d.subs, i, sub)
 	x.dirs++
-	x.touch(sub)
-	d.forget()
+	x.markDirty(sub)
+	d.forgetTrees()
 	return sub
 }
 
@@ -294,17 +294,17 @@ func (x *Index) Move(from, to string) error {
 	}
 
 	sub := d.Subdir(name)
-	if strings.Count(to, "/")+1+sub.height() > object.MaxDepth {
+	if strings.Count(to, "/")+1+sub.pathDepth() > object.MaxDepth {
 		return &tree.PathError{Path: to, Err: errors.New("too deep for the directory to be moved there")}
 	}
 	x.Remove(from)
 	x.Remove(to)
-	x.attach(to, sub)
+	x.attachDir(to, sub)
 	return nil
 }
 
-// height returns the largest number of names in a path below d, 0 if d is empty.
-func (d *Dir) height() int {
+// pathDepth returns the largest number of names in a path below d, 0 if d is empty.
+func (d *Dir) pathDepth() int {
 	height := 0
 	levels := []*Dir{d}
 	for ; len(levels) > 0; height++ {
@@ -323,12 +323,12 @@ func (d *Dir) height() int {
 	return height
 }
 
-// attach puts a directory that was removed at a free path.
-func (x *Index) attach(path string, sub *Dir) {
+// attachDir puts a directory that was removed at a free path.
+func (x *Index) attachDir(path string, sub *Dir) {
 	dir, name := tree.Split(path)
 	d := x.makeDirs(dir)
 	i, _ := d.findSub(name)
-	sub.name, sub.parent = x.arena.keep(name), d
+	sub.name, sub.parent = x.arena.keepString(name), d
 	for s := range sub.recorded(true) {
 		s.dirty, s.inBase, s.edits, s.removed = true, false, nil, nil
 		x.dirs++
@@ -336,6 +336,6 @@ func (x *Index) attach(path string, sub *Dir) {
 	}
 
 	d.subs = slices.Insert(d.subs, i, sub)
-	x.touch(d)
-	d.forget()
+	x.markDirty(d)
+	d.forgetTrees()
 }

@@ -28,9 +28,9 @@ type counts struct {
 // writeBase writes all directories as a base file.
 func (x *Index) writeBase(w io.Writer) (size uint64, sum uint32, err error) {
 	b := newBlockWriter(w, kindBase)
-	b.counts(x.root.count(true))
-	b.end()
-	b.dirs(x.root, true)
+	b.writeCounts(x.root.countRecords(true))
+	b.endRecord()
+	b.writeDirs(x.root, true)
 	return b.close()
 }
 
@@ -46,39 +46,39 @@ func (x *Index) writeHead(w io.Writer, limit uint64) error {
 	b.buf = binary.AppendUvarint(b.buf, uint64(x.entries))
 	b.buf = binary.AppendUvarint(b.buf, uint64(len(x.conflicts)))
 	b.buf = binary.AppendUvarint(b.buf, uint64(len(x.skipped)))
-	b.counts(x.root.count(false))
-	b.end()
+	b.writeCounts(x.root.countRecords(false))
+	b.endRecord()
 	b.limit = limit
-	b.dirs(x.root, false)
+	b.writeDirs(x.root, false)
 	b.limit = math.MaxUint64
 	for i := range x.conflicts {
 		b.buf = appendConflict(b.buf, &x.conflicts[i])
-		b.end()
+		b.endRecord()
 	}
 
 	for i := range x.skipped {
 		b.buf = appendText(appendText(b.buf, x.skipped[i].Path), x.skipped[i].Reason)
-		b.end()
+		b.endRecord()
 	}
 
 	_, _, err := b.close()
 	return err
 }
 
-// counts writes the totals.
-func (b *blockWriter) counts(c counts) {
+// writeCounts writes the totals.
+func (b *blockWriter) writeCounts(c counts) {
 	b.buf = binary.AppendUvarint(b.buf, c.dirs)
 	b.buf = binary.AppendUvarint(b.buf, c.entries)
 	b.buf = binary.AppendUvarint(b.buf, c.strings)
 }
 
-// counts reads the totals.
-func (b *blockReader) counts() counts {
+// readCounts reads the totals.
+func (b *blockReader) readCounts() counts {
 	return counts{b.uvarint(), b.uvarint(), b.uvarint()}
 }
 
-// count returns the totals of the records that [blockWriter.dirs] writes.
-func (d *Dir) count(all bool) (c counts) {
+// countRecords returns the totals of the records that [blockWriter.writeDirs] writes.
+func (d *Dir) countRecords(all bool) (c counts) {
 	for d := range d.recorded(all) {
 		c.dirs++
 		c.strings += uint64(len(d.name))
@@ -92,7 +92,7 @@ func (d *Dir) count(all bool) (c counts) {
 		for name := range d.removed {
 			c.strings += uint64(len(name))
 		}
-		for _, name := range d.edited() {
+		for _, name := range d.editedNames() {
 			c.strings += uint64(len(name))
 			if e := d.entries.get(name); e != nil {
 				c.strings += uint64(len(e.Data))
@@ -102,31 +102,31 @@ func (d *Dir) count(all bool) (c counts) {
 	return c
 }
 
-// dirs writes the records of a directory and of those below it. Without all, it writes
+// writeDirs writes the records of a directory and of those below it. Without all, it writes
 // only the differences from the base.
-func (b *blockWriter) dirs(root *Dir, all bool) {
+func (b *blockWriter) writeDirs(root *Dir, all bool) {
 	for d, subs := range root.recorded(all) {
 		if all || !d.inBase {
-			b.dir(d, flagFresh, subs)
+			b.writeDirHead(d, flagFresh, subs)
 			b.buf = binary.AppendUvarint(b.buf, uint64(d.entries.n))
-			b.end()
+			b.endRecord()
 			for e := range d.entries.all() {
 				if b.err != nil {
 					return
 				}
 				b.buf = appendEntry(b.buf, e)
-				b.end()
+				b.endRecord()
 			}
 			continue
 		}
-		edited := d.edited()
-		b.dir(d, 0, subs)
+		edited := d.editedNames()
+		b.writeDirHead(d, 0, subs)
 		b.buf = binary.AppendUvarint(b.buf, uint64(len(d.removed)))
 		b.buf = binary.AppendUvarint(b.buf, uint64(len(edited)))
-		b.end()
+		b.endRecord()
 		for _, name := range slices.Sorted(maps.Keys(d.removed)) {
 			b.buf = appendName(b.buf, name)
-			b.end()
+			b.endRecord()
 		}
 		for _, name := range edited {
 			if e := d.entries.get(name); e != nil {
@@ -134,13 +134,13 @@ func (b *blockWriter) dirs(root *Dir, all bool) {
 			} else {
 				b.buf = appendRemoved(b.buf, name)
 			}
-			b.end()
+			b.endRecord()
 		}
 	}
 }
 
-// dir writes the first part of a directory's record.
-func (b *blockWriter) dir(d *Dir, flags byte, subs int) {
+// writeDirHead writes the first part of a directory's record.
+func (b *blockWriter) writeDirHead(d *Dir, flags byte, subs int) {
 	known := !d.tree.ID.IsZero()
 	if known {
 		flags |= flagTree
@@ -187,8 +187,8 @@ func (d *Dir) recorded(all bool) func(yield func(*Dir, int) bool) {
 	}
 }
 
-// edited returns the names of the entries that differ from the base, sorted.
-func (d *Dir) edited() []string {
+// editedNames returns the names of the entries that differ from the base, sorted.
+func (d *Dir) editedNames() []string {
 	names := make([]string, 0, len(d.edits))
 	for name, inBase := range d.edits {
 		if inBase || d.entries.get(name) != nil {
@@ -214,14 +214,14 @@ type dirRecord struct {
 // dirRecord reads the first part of a directory's record.
 func (f *fields) dirRecord(a *arena) (d dirRecord, err error) {
 	d.flags = f.u8()
-	d.name = f.name()
+	d.name = f.readName()
 	d.mode = f.u16()
 	if d.flags&flagProperties != 0 {
-		d.mtime, d.meta = f.time(), f.meta(object.TypeDir, a)
+		d.mtime, d.meta = f.readTime(), f.decodeMeta(object.TypeDir, a)
 		f.bad = f.bad || !hasMetadata(d.meta) && !d.mtime.IsZero()
 	}
 	if d.flags&flagTree != 0 {
-		f.id(d.tree.ID[:])
+		f.readID(d.tree.ID[:])
 		d.tree.Files, d.tree.Bytes = f.uvarint(), f.uvarint()
 		f.bad = f.bad || d.tree.ID.IsZero()
 	}

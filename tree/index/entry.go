@@ -254,8 +254,8 @@ type fields struct {
 	bad  bool
 }
 
-// take returns the next n bytes.
-func (f *fields) take(n int) []byte {
+// takeBytes returns the next n bytes.
+func (f *fields) takeBytes(n int) []byte {
 	if n > len(f.in) || n < 0 {
 		f.bad, f.in = true, nil
 		return nil
@@ -266,28 +266,28 @@ func (f *fields) take(n int) []byte {
 }
 
 func (f *fields) u8() byte {
-	if b := f.take(1); b != nil {
+	if b := f.takeBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
 func (f *fields) u16() uint16 {
-	if b := f.take(2); b != nil {
+	if b := f.takeBytes(2); b != nil {
 		return binary.LittleEndian.Uint16(b)
 	}
 	return 0
 }
 
 func (f *fields) u32() uint32 {
-	if b := f.take(4); b != nil {
+	if b := f.takeBytes(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
 func (f *fields) i64() int64 {
-	if b := f.take(8); b != nil {
+	if b := f.takeBytes(8); b != nil {
 		return int64(binary.LittleEndian.Uint64(b))
 	}
 	return 0
@@ -314,20 +314,20 @@ func (f *fields) varint() int64 {
 	return int64(v>>1) ^ -int64(v&1)
 }
 
-// id reads an ID of fixed size.
-func (f *fields) id(to []byte) { copy(to, f.take(len(to))) }
+// readID reads an ID of fixed size.
+func (f *fields) readID(to []byte) { copy(to, f.takeBytes(len(to))) }
 
-// name returns the bytes of a name. They are valid until the next block is read.
-func (f *fields) name() []byte { return f.take(int(f.u8())) }
+// readName returns the bytes of a name. They are valid until the next block is read.
+func (f *fields) readName() []byte { return f.takeBytes(int(f.u8())) }
 
-// text returns at most limit bytes that follow their length.
-func (f *fields) text(limit int) []byte {
+// readText returns at most limit bytes that follow their length.
+func (f *fields) readText(limit int) []byte {
 	n := f.uvarint()
 	if n > uint64(limit) {
 		f.bad, f.in = true, nil
 		return nil
 	}
-	return f.take(int(n))
+	return f.takeBytes(int(n))
 }
 
 func appendName(dst []byte, name string) []byte {
@@ -424,12 +424,12 @@ func appendRemoved(dst []byte, name string) []byte {
 	return appendName(append(dst, 0, 0), name)
 }
 
-// entry decodes an entry into e, which must be zero, and reports whether it is in
+// decodeEntry decodes an entry into e, which must be zero, and reports whether it is in
 // canonical form. An entry that was removed has type 0 and only a name. Strings go
 // into a.
-func (f *fields) entry(e *Entry, a *arena) bool {
+func (f *fields) decodeEntry(e *Entry, a *arena) bool {
 	flags := f.u16()
-	e.Name = a.keepBytes(f.name())
+	e.Name = a.keepBytes(f.readName())
 	if flags == 0 {
 		return !f.bad
 	}
@@ -440,22 +440,22 @@ func (f *fields) entry(e *Entry, a *arena) bool {
 	e.Mode = f.u16()
 	e.Size = f.uvarint()
 	if flags&flagMTime != 0 {
-		e.MTime = f.time()
+		e.MTime = f.readTime()
 	}
 	switch flags & flagForm {
 	case formData:
-		e.Data = a.keepBytes(f.text(object.MaxTargetSize))
+		e.Data = a.keepBytes(f.readText(object.MaxTargetSize))
 		f.bad = f.bad || e.Data == ""
 	case formChunk:
 		e.Content.Kind = object.KindChunk
-		f.id(e.Content.ID[:])
+		f.readID(e.Content.ID[:])
 	case formManifest:
 		e.Content.Kind = object.KindManifest
-		f.id(e.Content.ID[:])
+		f.readID(e.Content.ID[:])
 	}
 
 	if flags&flagMeta != 0 {
-		e.Meta = f.meta(e.Type, a)
+		e.Meta = f.decodeMeta(e.Type, a)
 	}
 	if flags&flagStat == 0 {
 		return !f.bad && flags&(flagSize|flagMTime|flagCTime) == flagMTime
@@ -485,10 +485,10 @@ func (f *fields) entry(e *Entry, a *arena) bool {
 	return !f.bad && mode == uint64(st.Mode) && *st != (Stat{})
 }
 
-// meta reads the metadata of an entry of type t. Neighbours mostly have the same: they
+// decodeMeta reads the metadata of an entry of type t. Neighbours mostly have the same: they
 // share memory, and are checked once.
-func (f *fields) meta(t object.EntryType, a *arena) string {
-	text := f.text(object.MaxEntrySize)
+func (f *fields) decodeMeta(t object.EntryType, a *arena) string {
+	text := f.readText(object.MaxEntrySize)
 	if a.meta == nil || string(text) != a.metaText {
 		m := new(object.Entry)
 		if err := m.DecodeMetadata(string(text)); err != nil {
@@ -515,7 +515,7 @@ func appendTime(dst []byte, t object.Time) []byte {
 	return binary.AppendUvarint(binary.AppendVarint(dst, t.Sec), uint64(t.Nsec))
 }
 
-func (f *fields) time() object.Time {
+func (f *fields) readTime() object.Time {
 	sec, nsec := f.varint(), f.uvarint()
 	if nsec >= 1e9 {
 		f.bad = true

@@ -13,7 +13,7 @@ func payload(t testing.TB, file []byte) (all []byte) {
 	b, err := newBlockReader(bytes.NewReader(file), file[8])
 	must(t, err)
 	for b.next[0] != 0 || b.next[1] != 0 {
-		must(t, b.block())
+		must(t, b.readBlock())
 		all = append(all, b.in...)
 	}
 	return all

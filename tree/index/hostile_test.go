@@ -115,7 +115,7 @@ func TestHostileHead(t *testing.T) {
 		set(t, x, "n/f", file(1))
 		good := encodeHead(t, x)
 
-		base := func(ref baseRef) (*Index, error) { return loadBase(filepath.Join(dir, x.file.base.name()), ref) }
+		base := func(ref baseRef) (*Index, error) { return loadBase(filepath.Join(dir, x.file.base.fileName()), ref) }
 		if _, err := readHead(good, base); err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +177,7 @@ func TestBlocks(t *testing.T) {
 		at := 0
 		for _, end := range ends {
 			w.buf = append(w.buf, payload[at:end]...)
-			w.flush()
+			w.writeBlock()
 			at = end
 		}
 

@@ -106,17 +106,17 @@ func (x *Index) Roots() iter.Seq[object.Key] {
 	}
 }
 
-// touch records that d differs from the base, and the index from its files.
-func (x *Index) touch(d *Dir) {
+// markDirty records that d differs from the base, and the index from its files.
+func (x *Index) markDirty(d *Dir) {
 	x.changed = true
 	for ; d != nil && !d.dirty; d = d.parent {
 		d.dirty = true
 	}
 }
 
-// track records that an entry of d will be set or removed, and whether it exists
+// trackEdit records that an entry of d will be set or removed, and whether it exists
 // now. It must be called before each such change.
-func (x *Index) track(d *Dir, name string, exists bool) {
+func (x *Index) trackEdit(d *Dir, name string, exists bool) {
 	if !d.inBase || x.fold {
 		return
 	}
@@ -132,8 +132,8 @@ func (x *Index) track(d *Dir, name string, exists bool) {
 	}
 }
 
-// forget removes the known trees of d and all directories above it.
-func (d *Dir) forget() {
+// forgetTrees removes the known trees of d and all directories above it.
+func (d *Dir) forgetTrees() {
 	for ; d != nil && !d.tree.ID.IsZero(); d = d.parent {
 		d.tree = tree.Info{}
 	}
@@ -169,8 +169,8 @@ type baseRef struct {
 // baseID is the first half of the SHA-256 of a base file's bytes.
 type baseID [16]byte
 
-// name returns the name of the base file.
-func (b baseRef) name() string { return basePrefix + hex.EncodeToString(b.id[:]) }
+// fileName returns the name of the base file.
+func (b baseRef) fileName() string { return basePrefix + hex.EncodeToString(b.id[:]) }
 
 // maxHead returns the largest number of bytes of changes in a head. With more, a new
 // base is written, which costs at most 32 times as much as that head.

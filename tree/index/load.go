@@ -57,7 +57,7 @@ func readHeadFile(kistDir string) ([]byte, error) {
 // base that does not exist.
 func loadHead(kistDir string, head []byte) (*Index, error) {
 	x, err := readHead(head, func(ref baseRef) (*Index, error) {
-		file := filepath.Join(kistDir, ref.name())
+		file := filepath.Join(kistDir, ref.fileName())
 		x, err := loadBase(file, ref)
 		return x, fileError(file, err)
 	})
@@ -114,16 +114,16 @@ func readBase(r io.Reader, size uint64) (*Index, uint32, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := b.begin(); err != nil {
+	if err := b.beginRecord(); err != nil {
 		return nil, 0, err
 	}
-	c := b.counts()
+	c := b.readCounts()
 	x := New()
 	d := decoder{blockReader: b, x: x, base: true}
-	if err := d.read(c, size); err != nil {
+	if err := d.readRecords(c, size); err != nil {
 		return nil, 0, err
 	}
-	sum, err := b.finish()
+	sum, err := b.checkEnd()
 	return x, sum, err
 }
 
@@ -149,7 +149,7 @@ func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 	x.file.head, x.file.base = sha256.Sum256(head), h.base
 
 	d := decoder{blockReader: b, x: x, based: based}
-	if err := d.read(h.counts, uint64(len(head))); err != nil {
+	if err := d.readRecords(h.counts, uint64(len(head))); err != nil {
 		return nil, err
 	}
 	if uint64(x.dirs) != h.dirs || uint64(x.entries) != h.entries {
@@ -162,7 +162,7 @@ func readHead(head []byte, base func(baseRef) (*Index, error)) (*Index, error) {
 	if x.skipped, err = b.skippedPaths(h.skipped); err != nil {
 		return nil, err
 	}
-	_, err = b.finish()
+	_, err = b.checkEnd()
 	return x, err
 }
 
@@ -176,14 +176,14 @@ type headRecord struct {
 
 // headRecord reads the first record of a head.
 func (b *blockReader) headRecord() (h headRecord, err error) {
-	if err := b.begin(); err != nil {
+	if err := b.beginRecord(); err != nil {
 		return h, err
 	}
-	b.id(h.base.id[:])
+	b.readID(h.base.id[:])
 	h.base.size, h.base.sum = b.uvarint(), b.u32()
 	h.dirs, h.entries = b.uvarint(), b.uvarint()
 	h.conflicts, h.skipped = b.uvarint(), b.uvarint()
-	h.counts = b.counts()
+	h.counts = b.readCounts()
 	if b.bad || h.base.id == (baseID{}) && h.base != (baseRef{}) {
 		return h, errCanonical
 	}
@@ -219,16 +219,16 @@ func knownTree(kistDir string) (object.ID, error) {
 		return head.rootTree()
 	}
 
-	base, err := openBlocks(filepath.Join(kistDir, h.base.name()), kindBase)
+	base, err := openBlocks(filepath.Join(kistDir, h.base.fileName()), kindBase)
 	if err != nil {
 		return object.ID{}, err
 	}
 	defer base.Close()
 
-	if err := base.begin(); err != nil {
+	if err := base.beginRecord(); err != nil {
 		return object.ID{}, err
 	}
-	base.counts()
+	base.readCounts()
 	return base.rootTree()
 }
 
@@ -254,7 +254,7 @@ func openBlocks(path string, kind byte) (*fileBlocks, error) {
 
 // rootTree returns the tree in the next record, which must be that of the root.
 func (b *fileBlocks) rootTree() (object.ID, error) {
-	if err := b.begin(); err != nil {
+	if err := b.beginRecord(); err != nil {
 		return object.ID{}, err
 	}
 	root, err := b.dirRecord(new(arena))

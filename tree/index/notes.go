@@ -25,8 +25,8 @@ func (n notes[T]) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(n.list, path, func(v T, path string) int { return tree.ComparePaths(n.path(&v), path) })
 }
 
-// put returns the list with v, which replaces the value of its path.
-func (n notes[T]) put(v T) []T {
+// withValue returns the list with v, which replaces the value of its path.
+func (n notes[T]) withValue(v T) []T {
 	i, ok := n.find(n.path(&v))
 	if ok {
 		n.list[i] = v
@@ -35,9 +35,9 @@ func (n notes[T]) put(v T) []T {
 	return slices.Insert(n.list, i, v)
 }
 
-// clear returns the list without the values of path and the paths below it, and
+// withoutBelow returns the list without the values of path and the paths below it, and
 // whether there were any.
-func (n notes[T]) clear(path string) ([]T, bool) {
+func (n notes[T]) withoutBelow(path string) ([]T, bool) {
 	from, _ := n.find(path)
 	to := from
 	for to < len(n.list) && tree.Below(n.path(&n.list[to]), path) {
@@ -74,8 +74,8 @@ func (p *pathNotes) skippedNotes() notes[skipped] {
 // reports whether there were any.
 func (p *pathNotes) clearBelow(path string) bool {
 	var a, b bool
-	p.conflicts, a = p.conflictNotes().clear(path)
-	p.skipped, b = p.skippedNotes().clear(path)
+	p.conflicts, a = p.conflictNotes().withoutBelow(path)
+	p.skipped, b = p.skippedNotes().withoutBelow(path)
 	return a || b
 }
 
@@ -129,7 +129,7 @@ func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error
 	}
 	_, name := tree.Split(path)
 	c := Conflict{Path: path, Base: base, Ours: ours, Theirs: theirs}
-	for _, side := range c.sides() {
+	for _, side := range c.sideFields() {
 		if *side == nil {
 			continue
 		}
@@ -141,7 +141,7 @@ func (x *Index) SetConflict(path string, base, ours, theirs *object.Entry) error
 		*side = &named
 	}
 
-	x.conflicts = x.conflictNotes().put(c)
+	x.conflicts = x.conflictNotes().withValue(c)
 	x.changed = true
 	return nil
 }
@@ -208,7 +208,7 @@ func (p *pathNotes) putSkipped(s skipped) bool {
 	if i, ok := notes.find(s.Path); ok && p.skipped[i] == s {
 		return false
 	}
-	p.skipped = notes.put(s)
+	p.skipped = notes.withValue(s)
 	return true
 }
 
@@ -249,7 +249,7 @@ func (p *pathNotes) Intended(path string) bool {
 // ClearSkipped removes the skipped paths at path and below, and reports whether there
 // were any.
 func (x *Index) ClearSkipped(path string) bool {
-	list, ok := x.skippedNotes().clear(path)
+	list, ok := x.skippedNotes().withoutBelow(path)
 	x.skipped, x.changed = list, x.changed || ok
 	return ok
 }
@@ -306,8 +306,8 @@ const (
 	sideProperties = 3 // a directory with metadata
 )
 
-// sides returns the fields for base, ours and theirs.
-func (c *Conflict) sides() [3]**object.Entry {
+// sideFields returns the fields for base, ours and theirs.
+func (c *Conflict) sideFields() [3]**object.Entry {
 	return [3]**object.Entry{&c.Base, &c.Ours, &c.Theirs}
 }
 
@@ -315,7 +315,7 @@ func (c *Conflict) sides() [3]**object.Entry {
 func appendConflict(dst []byte, c *Conflict) []byte {
 	dst = append(appendText(dst, c.Path), 0)
 	which := len(dst) - 1
-	for i, side := range c.sides() {
+	for i, side := range c.sideFields() {
 		o := *side
 		switch {
 		case o == nil:
@@ -345,10 +345,10 @@ func appendConflict(dst []byte, c *Conflict) []byte {
 func (b *blockReader) conflicts(n uint64) ([]Conflict, error) {
 	var list []Conflict
 	for range n {
-		if err := b.begin(); err != nil {
+		if err := b.beginRecord(); err != nil {
 			return nil, err
 		}
-		path := string(b.text(maxPathSize))
+		path := string(b.readText(maxPathSize))
 		if err := tree.CheckPath(path); err != nil {
 			return nil, err
 		}
@@ -357,8 +357,8 @@ func (b *blockReader) conflicts(n uint64) ([]Conflict, error) {
 		}
 		c := Conflict{Path: path}
 		which := b.u8()
-		for i, side := range c.sides() {
-			o, err := b.side(which>>(2*i)&3, path)
+		for i, side := range c.sideFields() {
+			o, err := b.readSide(which>>(2*i)&3, path)
 			if err != nil {
 				return nil, fmt.Errorf("conflict %q: %w", path, err)
 			}
@@ -372,8 +372,8 @@ func (b *blockReader) conflicts(n uint64) ([]Conflict, error) {
 	return list, nil
 }
 
-// side reads one side of a conflict.
-func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
+// readSide reads one side of a conflict.
+func (b *blockReader) readSide(which byte, path string) (*object.Entry, error) {
 	var o object.Entry
 	switch which {
 	case sideNone:
@@ -381,16 +381,16 @@ func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
 	case sideEntry:
 		var e Entry
 		var own arena
-		if !b.entry(&e, &own) || e.Name != "" || e.Type == object.TypeDir || e.Stat != (Stat{}) {
+		if !b.decodeEntry(&e, &own) || e.Name != "" || e.Type == object.TypeDir || e.Stat != (Stat{}) {
 			return nil, errCanonical
 		}
 		o = e.Object()
 	case sideDir, sideProperties:
-		o = object.Entry{Type: object.TypeDir, Mode: b.u16(), Size: b.uvarint(), Files: b.uvarint(), MTime: b.time()}
+		o = object.Entry{Type: object.TypeDir, Mode: b.u16(), Size: b.uvarint(), Files: b.uvarint(), MTime: b.readTime()}
 		o.Content.Kind = object.KindTree
-		b.id(o.Content.ID[:])
+		b.readID(o.Content.ID[:])
 		if which == sideProperties {
-			m := decodeMeta(b.meta(o.Type, new(arena)))
+			m := decodeMeta(b.decodeMeta(o.Type, new(arena)))
 			o.Meta, o.Attrs = m.Meta, m.Attrs
 		}
 		if b.bad {
@@ -408,10 +408,10 @@ func (b *blockReader) side(which byte, path string) (*object.Entry, error) {
 func (b *blockReader) skippedPaths(n uint64) ([]skipped, error) {
 	var list []skipped
 	for range n {
-		if err := b.begin(); err != nil {
+		if err := b.beginRecord(); err != nil {
 			return nil, err
 		}
-		s := skipped{Path: string(b.text(maxPathSize)), Reason: string(b.text(maxReasonSize))}
+		s := skipped{Path: string(b.readText(maxPathSize)), Reason: string(b.readText(maxReasonSize))}
 		if err := checkSkippedPath(s.Path); err != nil {
 			return nil, err
 		}

@@ -33,14 +33,14 @@ func FromTree(ctx context.Context, r object.Reader, root object.ID) (*Index, err
 func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) error {
 	x.changed = x.clearBelow("") || x.changed
 	if root.IsZero() {
-		x.empty(x.root)
+		x.clearDir(x.root)
 		return nil
 	}
 
 	t := treeReader{x: x, r: r, limit: tree.NewLimit(r, root), todo: []treeDir{{x.root, tree.Info{ID: root}, 0}}}
 	for i := 0; i < len(t.todo); i++ {
 		td, known := t.todo[i], len(t.todo)
-		err := t.read(ctx, td)
+		err := t.readDir(ctx, td)
 		switch path := td.d.Path(); {
 		case errors.Is(err, tree.ErrTooMany):
 			return err // it concerns the tree and not one directory
@@ -57,16 +57,16 @@ func (x *Index) ReadTree(ctx context.Context, r object.Reader, root object.ID) e
 		if d.tree.ID == t.todo[i].tree.ID {
 			continue
 		}
-		d.tree = d.total()
+		d.tree = d.sumTotals()
 		d.tree.ID = t.todo[i].tree.ID
-		x.touch(d)
+		x.markDirty(d)
 	}
 
 	return nil
 }
 
-// total returns the totals of d's tree. The totals of its sub-directories are known.
-func (d *Dir) total() (t tree.Info) {
+// sumTotals returns the totals of d's tree. The totals of its sub-directories are known.
+func (d *Dir) sumTotals() (t tree.Info) {
 	for e, sub := range d.Children() {
 		if sub != nil {
 			t.Files += sub.tree.Files
@@ -94,8 +94,8 @@ type treeDir struct {
 	depth int
 }
 
-// read reads one directory, and adds its sub-directories to the list.
-func (t *treeReader) read(ctx context.Context, td treeDir) error {
+// readDir reads one directory, and adds its sub-directories to the list.
+func (t *treeReader) readDir(ctx context.Context, td treeDir) error {
 	d := td.d
 	if d.tree.ID == td.tree.ID {
 		return nil
@@ -127,7 +127,7 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 		if td.depth >= object.MaxDepth {
 			return fmt.Errorf("more than %d directories deep", object.MaxDepth)
 		}
-		if err := t.child(td, &o); err != nil {
+		if err := t.putChild(td, &o); err != nil {
 			return err
 		}
 	}
@@ -139,8 +139,8 @@ func (t *treeReader) read(ctx context.Context, td treeDir) error {
 	return nil
 }
 
-// child puts one child of a tree into the directory.
-func (t *treeReader) child(td treeDir, o *object.Entry) error {
+// putChild puts one child of a tree into the directory.
+func (t *treeReader) putChild(td treeDir, o *object.Entry) error {
 	if o.Type == object.TypeDir {
 		meta, lossy := encodeMeta(o)
 		if lossy || o.Meta == nil && !o.MTime.IsZero() {
@@ -194,7 +194,7 @@ func (x *Index) CopyTrees(from *Index) {
 	for i := len(pairs) - 1; i >= 0; i-- {
 		if p := pairs[i]; p.to.tree.ID.IsZero() && !p.from.tree.ID.IsZero() && sameContent(p.to, p.from) {
 			p.to.tree = p.from.tree
-			x.touch(p.to)
+			x.markDirty(p.to)
 		}
 	}
 }
@@ -241,7 +241,7 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (tree.Info, 
 	group.SetLimit(maxBehind)
 	behind := &writeBehind{w, group}
 	t := treeWriter{w: behind, written: make(map[*Dir]tree.Info)}
-	info, err := t.root(ctx, x.root)
+	info, err := t.writeTrees(ctx, x.root)
 	if stored := group.Wait(); stored != nil {
 		err = stored // the error of root is only its effect
 	}
@@ -252,7 +252,7 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (tree.Info, 
 	for d, info := range t.written {
 		if d.tree != info {
 			d.tree = info
-			x.touch(d)
+			x.markDirty(d)
 		}
 	}
 
@@ -263,7 +263,7 @@ func (x *Index) WriteTree(ctx context.Context, w object.ReadWriter) (tree.Info, 
 // It ignores conflicts and uses the entries of the index.
 func (x *Index) PreviewTree(ctx context.Context, w object.ReadWriter) (tree.Info, error) {
 	t := treeWriter{w: w, written: make(map[*Dir]tree.Info)}
-	return t.root(ctx, x.root)
+	return t.writeTrees(ctx, x.root)
 }
 
 // treeWriter writes directories. A directory comes after its sub-directories.
@@ -272,9 +272,9 @@ type treeWriter struct {
 	written map[*Dir]tree.Info
 }
 
-// root writes the missing trees of d and of all directories below.
-func (t *treeWriter) root(ctx context.Context, d *Dir) (tree.Info, error) {
-	todo, err := t.unknown(ctx, []*Dir{d})
+// writeTrees writes the missing trees of d and of all directories below.
+func (t *treeWriter) writeTrees(ctx context.Context, d *Dir) (tree.Info, error) {
+	todo, err := t.findUnknown(ctx, []*Dir{d})
 	if err != nil || len(todo) == 0 {
 		return d.tree, err
 	}
@@ -285,7 +285,7 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (tree.Info, error) {
 
 	var stack []level
 	down := func(d *Dir) error {
-		subs, err := t.unknown(ctx, d.subs)
+		subs, err := t.findUnknown(ctx, d.subs)
 		stack = append(stack, level{d, subs})
 		return err
 	}
@@ -303,7 +303,7 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (tree.Info, error) {
 			}
 			continue
 		}
-		info, err := t.write(ctx, top.d)
+		info, err := t.writeDir(ctx, top.d)
 		if err != nil {
 			return tree.Info{}, fmt.Errorf("write tree of %q: %w", top.d.Path(), err)
 		}
@@ -314,9 +314,9 @@ func (t *treeWriter) root(ctx context.Context, d *Dir) (tree.Info, error) {
 	return t.written[d], nil
 }
 
-// unknown returns the directories whose trees are unknown, or missing in the store.
+// findUnknown returns the directories whose trees are unknown, or missing in the store.
 // The tree of a lost directory may be missing.
-func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
+func (t *treeWriter) findUnknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 	var keys []object.Key
 	for _, d := range dirs {
 		if !d.tree.ID.IsZero() {
@@ -345,8 +345,8 @@ func (t *treeWriter) unknown(ctx context.Context, dirs []*Dir) ([]*Dir, error) {
 	return unknown, nil
 }
 
-// write writes one directory. The trees of its sub-directories are known.
-func (t *treeWriter) write(ctx context.Context, d *Dir) (tree.Info, error) {
+// writeDir writes one directory. The trees of its sub-directories are known.
+func (t *treeWriter) writeDir(ctx context.Context, d *Dir) (tree.Info, error) {
 	var info tree.Info
 	w := object.NewTreeWriter(t.w)
 	for e, sub := range d.Children() {
@@ -360,7 +360,7 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (tree.Info, error) {
 			if !ok {
 				below = sub.tree
 			}
-			o = sub.object(below)
+			o = sub.treeEntry(below)
 			info.Files += below.Files
 			info.Bytes += below.Bytes
 		}
@@ -374,8 +374,8 @@ func (t *treeWriter) write(ctx context.Context, d *Dir) (tree.Info, error) {
 	return info, err
 }
 
-// object returns the entry of d in the tree above. T is the tree of d.
-func (d *Dir) object(t tree.Info) object.Entry {
+// treeEntry returns the entry of d in the tree above. T is the tree of d.
+func (d *Dir) treeEntry(t tree.Info) object.Entry {
 	e := d.Properties()
 	e.Size, e.Files, e.Content = t.Bytes, t.Files, t.Key()
 	return e

@@ -154,7 +154,7 @@ func (x *Index) saveBase(kistDir string) error {
 		hash := sha256.New()
 		base.size, base.sum, err = x.writeBase(io.MultiWriter(w, hash))
 		copy(base.id[:], hash.Sum(nil))
-		return base.name(), err
+		return base.fileName(), err
 	})
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (s *fileState) removeOld(kistDir string) {
 	files, _ := disk.ReadDir(kistDir)
 	for _, f := range files {
 		name := f.Name()
-		if name == baseTemp || strings.HasPrefix(name, basePrefix) && name != s.base.name() {
+		if name == baseTemp || strings.HasPrefix(name, basePrefix) && name != s.base.fileName() {
 			disk.Remove(filepath.Join(kistDir, name))
 		}
 	}

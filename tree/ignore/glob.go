@@ -105,24 +105,24 @@ func compileGlob(pattern string, atStart, inPath bool) (g glob, ok bool) {
 			afterSlash := begin == 0 && atStart || begin > 0 && pattern[begin-1] == '/'
 			switch {
 			case i == begin || !inPath || !afterSlash:
-				g.add(elem{op: star})
+				g.addElem(elem{op: star})
 			case strings.HasPrefix(rest, "/"):
 				i++
-				g.add(elem{op: dirs})
+				g.addElem(elem{op: dirs})
 			case rest == "" || strings.HasPrefix(rest, `\/`):
-				g.add(elem{op: all})
+				g.addElem(elem{op: all})
 			default:
-				g.add(elem{op: star})
+				g.addElem(elem{op: star})
 			}
 		case '?':
-			g.add(elem{op: anyByte})
+			g.addElem(elem{op: anyByte})
 		case '[':
 			s, n := parseSet(pattern[i:])
 			if n == 0 {
 				return glob{}, false
 			}
 			i += n - 1
-			g.add(elem{op: oneOf, set: uint16(len(g.sets))})
+			g.addElem(elem{op: oneOf, set: uint16(len(g.sets))})
 			g.sets = append(g.sets, s)
 		case '\\':
 			if i++; i == len(pattern) {
@@ -130,22 +130,22 @@ func compileGlob(pattern string, atStart, inPath bool) (g glob, ok bool) {
 			}
 			fallthrough
 		default:
-			g.add(elem{op: oneByte, byte: pattern[i]})
+			g.addElem(elem{op: oneByte, byte: pattern[i]})
 		}
 	}
 	return g, true
 }
 
-// add appends an element, unless it adds nothing: **/**/ is **/.
-func (g *glob) add(e elem) {
+// addElem appends an element, unless it adds nothing: **/**/ is **/.
+func (g *glob) addElem(e elem) {
 	if n := len(g.elems); e.op == dirs && n > 0 && g.elems[n-1].op == dirs {
 		return
 	}
 	g.elems = append(g.elems, e)
 }
 
-// tail returns the literal end of the pattern. Every matching text ends with it.
-func (g *glob) tail() string {
+// literalTail returns the literal end of the pattern. Every matching text ends with it.
+func (g *glob) literalTail() string {
 	var tail []byte
 	for i := len(g.elems) - 1; i >= 0 && g.elems[i].op == oneByte; i-- {
 		tail = append(tail, g.elems[i].byte)
@@ -190,7 +190,7 @@ func (g *glob) match(text string) bool {
 				wideElem, wideText, whole = e, t, el.op == dirs
 				continue
 			default:
-				if t < len(text) && g.accepts(el, text[t]) {
+				if t < len(text) && g.matchesByte(el, text[t]) {
 					e, t = e+1, t+1
 					continue
 				}
@@ -217,7 +217,7 @@ func (g *glob) match(text string) bool {
 	}
 }
 
-func (g *glob) accepts(e elem, b byte) bool {
+func (g *glob) matchesByte(e elem, b byte) bool {
 	switch e.op {
 	case oneByte:
 		return b == e.byte

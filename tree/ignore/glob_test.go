@@ -24,7 +24,7 @@ func matchAll(g glob, text string) bool {
 					next[to+1] = next[to+1] || e.op != dirs || text[to] == '/'
 				}
 			default:
-				if from < len(text) && g.accepts(e, text[from]) {
+				if from < len(text) && g.matchesByte(e, text[from]) {
 					next[from+1] = true
 				}
 			}
@@ -34,7 +34,7 @@ func matchAll(g glob, text string) bool {
 	return reach[len(text)]
 }
 
-// compareWithAll compares match and tail with matchAll.
+// compareWithAll compares match and literalTail with matchAll.
 func compareWithAll(t *testing.T, pattern, text string, atStart, inPath bool) {
 	t.Helper()
 	g, ok := compileGlob(pattern, atStart, inPath)
@@ -45,8 +45,8 @@ func compareWithAll(t *testing.T, pattern, text string, atStart, inPath bool) {
 	if got := g.match(text); got != want {
 		t.Fatalf("pattern %q, text %q: %v, want %v", pattern, text, got, want)
 	}
-	if want && !strings.HasSuffix(text, g.tail()) {
-		t.Fatalf("pattern %q matches %q, which does not end in %q", pattern, text, g.tail())
+	if want && !strings.HasSuffix(text, g.literalTail()) {
+		t.Fatalf("pattern %q matches %q, which does not end in %q", pattern, text, g.literalTail())
 	}
 }
 

@@ -104,7 +104,7 @@ func parse(data []byte, p *Patterns) (*Patterns, error) {
 		text, _, _ = strings.Cut(text, "\x00")
 		if r, ok := newRule(trimSpaces(text)); ok {
 			r.line = line
-			p.add(r)
+			p.addRule(r)
 		}
 	}
 
@@ -127,7 +127,7 @@ func trimSpaces(s string) string {
 	return s[:end]
 }
 
-func (p *Patterns) add(r rule) {
+func (p *Patterns) addRule(r rule) {
 	p.rules = append(p.rules, r)
 	n := len(p.rules)
 	switch r.kind {
@@ -161,27 +161,27 @@ func note(m *map[string]last, text string, n int, dirOnly bool) {
 	(*m)[text] = l
 }
 
-// match returns the last rule that matches a path below p.dir; nil for none.
-func (p *Patterns) match(path, name string, isDir bool) *rule {
+// lastMatch returns the last rule that matches a path below p.dir; nil for none.
+func (p *Patterns) lastMatch(path, name string, isDir bool) *rule {
 	n := 0
 	if p.names != nil {
-		n = p.names[name].latest(isDir)
+		n = p.names[name].ruleFor(isDir)
 	}
 	if p.paths != nil {
-		n = max(n, p.paths[path].latest(isDir))
+		n = max(n, p.paths[path].ruleFor(isDir))
 	}
 	if p.tails != nil {
-		n = p.latest(n, p.tails[name[len(name)-1]], path, name, isDir)
+		n = p.latestMatch(n, p.tails[name[len(name)-1]], path, name, isDir)
 	}
-	n = p.latest(n, p.globs, path, name, isDir)
+	n = p.latestMatch(n, p.globs, path, name, isDir)
 	if n == 0 {
 		return nil
 	}
 	return &p.rules[n-1]
 }
 
-// latest returns the last of numbers whose rule matches, if it is above n.
-func (p *Patterns) latest(n int, numbers []int, path, name string, isDir bool) int {
+// latestMatch returns the last of numbers whose rule matches, if it is above n.
+func (p *Patterns) latestMatch(n int, numbers []int, path, name string, isDir bool) int {
 	for i := len(numbers) - 1; i >= 0 && numbers[i] > n; i-- {
 		if p.rules[numbers[i]-1].match(path, name, isDir) {
 			return numbers[i]
@@ -190,7 +190,7 @@ func (p *Patterns) latest(n int, numbers []int, path, name string, isDir bool) i
 	return n
 }
 
-func (l last) latest(isDir bool) int {
+func (l last) ruleFor(isDir bool) int {
 	if isDir {
 		return max(l.any, l.dir)
 	}
@@ -240,7 +240,7 @@ func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
 	}
 	for ; m != nil && m.patterns != nil; m = m.above {
 		p := m.patterns
-		below, ok := p.below(path)
+		below, ok := p.relativePath(path)
 		if !ok {
 			continue
 		}
@@ -248,7 +248,7 @@ func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
 		if p.fold {
 			below, name = foldCase(below), foldCase(name)
 		}
-		if r := p.match(below, name, isDir); r != nil {
+		if r := p.lastMatch(below, name, isDir); r != nil {
 			return !r.negated, Rule{Dir: p.dir, Line: r.line, Pattern: r.text, Negated: r.negated}
 		}
 	}
@@ -256,8 +256,8 @@ func (m *Matcher) Match(path string, isDir bool) (ignored bool, by Rule) {
 	return false, Rule{}
 }
 
-// below returns path relative to the folder of the patterns, if it lies in it.
-func (p *Patterns) below(path string) (string, bool) {
+// relativePath returns path relative to the folder of the patterns, if it lies in it.
+func (p *Patterns) relativePath(path string) (string, bool) {
 	n := len(p.dir)
 	if n == 0 {
 		return path, true
@@ -317,19 +317,19 @@ func newRule(text string) (rule, bool) {
 	case inPath:
 		r.kind, r.literal = globPath, pattern[:wild]
 		// A ** is special at the start of a path and after a slash.
-		return r.compile(pattern[wild:], wild == 0 || pattern[wild-1] == '/')
+		return r.withGlob(pattern[wild:], wild == 0 || pattern[wild-1] == '/')
 	default:
 		r.kind = globName
-		return r.compile(pattern, false)
+		return r.withGlob(pattern, false)
 	}
 
 	return r, true
 }
 
-func (r rule) compile(pattern string, atStart bool) (rule, bool) {
+func (r rule) withGlob(pattern string, atStart bool) (rule, bool) {
 	var ok bool
 	r.glob, ok = compileGlob(pattern, atStart, r.kind == globPath)
-	r.tail = r.glob.tail()
+	r.tail = r.glob.literalTail()
 	return r, ok
 }
 

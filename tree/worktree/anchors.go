@@ -85,7 +85,7 @@ func (a *anchor) checkAgain(w *Worktree) error {
 	}
 
 	var l listing
-	if err := d.list(&l); err != nil {
+	if err := d.readNames(&l); err != nil {
 		return err
 	}
 	if len(l.entries) == 0 {

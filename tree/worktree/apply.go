@@ -59,7 +59,7 @@ type Applied struct {
 // [*CollisionError] if the file system cannot hold two of the names together. A path with
 // an [*XattrError] was written, and is among the completed operations.
 func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o ApplyOptions) ([]Applied, error) {
-	list, err := w.prepare(ops)
+	list, err := w.prepareOps(ops)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	left := a.leaveGit(refused)
 	a.findLinks()
 	for _, phase := range []func(context.Context){a.unlockFolders, a.removeFiles, a.removeFolders, a.makeFolders, a.makeFiles, a.makeLinks, a.makeHardLinks} {
-		if ctx.Err() == nil && !a.fails.stop() {
+		if ctx.Err() == nil && !a.fails.isStopped() {
 			phase(ctx)
 		}
 	}
@@ -104,9 +104,9 @@ func (w *Worktree) Apply(ctx context.Context, r object.Reader, ops []Op, o Apply
 	return applied, a.fails.err()
 }
 
-// prepare checks and sorts operations. The error is [ErrReadOnly] if the worktree is never
+// prepareOps checks and sorts operations. The error is [ErrReadOnly] if the worktree is never
 // written.
-func (w *Worktree) prepare(ops []Op) (opList, error) {
+func (w *Worktree) prepareOps(ops []Op) (opList, error) {
 	if w.opt.Roots != nil && len(ops) > 0 {
 		return nil, ErrReadOnly
 	}
@@ -157,7 +157,7 @@ type meter struct {
 	files, bytes int64
 }
 
-func (m *meter) add(report func(files, bytes int64), files, bytes int64) {
+func (m *meter) addProgress(report func(files, bytes int64), files, bytes int64) {
 	if report == nil {
 		return
 	}
@@ -186,9 +186,9 @@ type applyWorker struct {
 	lostACL   bool        // of the current path: the system refused its access ACL
 }
 
-// each runs f for every operation, with the open parent folder of its path.
+// eachOp runs f for every operation, with the open parent folder of its path.
 // Different groups run in parallel.
-func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f func(w *applyWorker, d folder, name string, i int) error) {
+func (a *applier) eachOp(ctx context.Context, groups [][]int, missing ifMissing, f func(w *applyWorker, d folder, name string, i int) error) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for range min(a.w.opt.Jobs, len(groups)) {
@@ -204,7 +204,7 @@ func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f
 			}
 			for {
 				at := int(next.Add(1)) - 1
-				if at >= len(groups) || !w.group(ctx, groups[at], missing, f) {
+				if at >= len(groups) || !w.runGroup(ctx, groups[at], missing, f) {
 					return
 				}
 			}
@@ -214,8 +214,8 @@ func (a *applier) each(ctx context.Context, groups [][]int, missing ifMissing, f
 	workers.Wait()
 }
 
-// group runs f for the operations of one folder and reports whether to go on.
-func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing, f func(w *applyWorker, d folder, name string, i int) error) bool {
+// runGroup runs f for the operations of one folder and reports whether to go on.
+func (w *applyWorker) runGroup(ctx context.Context, group []int, missing ifMissing, f func(w *applyWorker, d folder, name string, i int) error) bool {
 	d, err := w.openGroup(group, missing)
 	if err == nil {
 		defer d.Close()
@@ -223,7 +223,7 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 
 	gone := missing == isDone && (errors.Is(err, fs.ErrNotExist) || notFolder(err))
 	for _, i := range group {
-		if !w.ending && (ctx.Err() != nil || w.fails.stop()) {
+		if !w.ending && (ctx.Err() != nil || w.fails.isStopped()) {
 			return false
 		}
 		op := &w.ops[i]
@@ -237,15 +237,15 @@ func (w *applyWorker) group(ctx context.Context, group []int, missing ifMissing,
 			opErr = f(w, d, name, i)
 		} else if gone {
 			opErr = nil
-			w.finish(i, index.Stat{})
+			w.markDone(i, index.Stat{})
 		}
 		if opErr != nil {
 			w.state[i] = opFailed
-			if !w.ending && (ctx.Err() != nil || !w.fails.add(op.Path, opErr)) {
+			if !w.ending && (ctx.Err() != nil || !w.fails.addFailure(op.Path, opErr)) {
 				return false
 			}
 		} else if w.lostXattr != nil && !w.ending {
-			w.fails.add(op.Path, w.lostXattr)
+			w.fails.addFailure(op.Path, w.lostXattr)
 		}
 	}
 
@@ -266,7 +266,7 @@ func (w *applyWorker) openGroup(group []int, missing ifMissing) (folder, error) 
 		return nil, err
 	}
 
-	if err := w.spelled.check(w.w, dir); err != nil {
+	if err := w.spelled.checkFolder(w.w, dir); err != nil {
 		d.Close()
 		if missing == isDone {
 			err = fs.ErrNotExist
@@ -285,8 +285,8 @@ func (w *applyWorker) openGroup(group []int, missing ifMissing) (folder, error) 
 	return d, nil
 }
 
-// finish marks an operation as done.
-func (a *applier) finish(i int, st index.Stat) {
+// markDone marks an operation as done.
+func (a *applier) markDone(i int, st index.Stat) {
 	op := &a.ops[i]
 	a.done[i] = Applied{op.Path, op.New, st}
 	a.state[i] = opDone
@@ -294,8 +294,8 @@ func (a *applier) finish(i int, st index.Stat) {
 
 // removeFiles removes files and symlinks that go away or give way to a folder.
 func (a *applier) removeFiles(ctx context.Context) {
-	groups := a.ops.groups(func(op *Op) bool { return op.Old != nil && (op.New == nil || op.makes(object.TypeDir)) })
-	a.each(ctx, groups, isDone, func(w *applyWorker, d folder, name string, i int) error {
+	groups := a.ops.groupByFolder(func(op *Op) bool { return op.Old != nil && (op.New == nil || op.makesType(object.TypeDir)) })
+	a.eachOp(ctx, groups, isDone, func(w *applyWorker, d folder, name string, i int) error {
 		var err error
 		if checkSpelling(d, name) == nil { // otherwise another name has the file
 			err = d.unlink(name)
@@ -307,7 +307,7 @@ func (a *applier) removeFiles(ctx context.Context) {
 			}
 		}
 		if err == nil && a.ops[i].New == nil {
-			a.finish(i, index.Stat{})
+			a.markDone(i, index.Stat{})
 		}
 		return err
 	})
@@ -315,7 +315,7 @@ func (a *applier) removeFiles(ctx context.Context) {
 
 // removeFolders removes the folders that are empty by now, deepest first.
 func (a *applier) removeFolders(ctx context.Context) {
-	groups := a.ops.groups(func(op *Op) bool { return op.Old == nil && op.New == nil })
+	groups := a.ops.groupByFolder(func(op *Op) bool { return op.Old == nil && op.New == nil })
 	slices.Reverse(groups)
 	for _, group := range groups {
 		slices.Reverse(group)
@@ -323,7 +323,7 @@ func (a *applier) removeFolders(ctx context.Context) {
 
 	w := &applyWorker{applier: a}
 	for _, group := range groups {
-		if !w.group(ctx, group, isDone, (*applyWorker).removeFolder) {
+		if !w.runGroup(ctx, group, isDone, (*applyWorker).removeFolder) {
 			return
 		}
 	}
@@ -335,7 +335,7 @@ func (w *applyWorker) removeFolder(d folder, name string, i int) error {
 		err = d.rmdir(name)
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) || notFolder(err) || notEmpty(err) {
-		w.finish(i, index.Stat{})
+		w.markDone(i, index.Stat{})
 		return nil
 	}
 	return err
@@ -345,13 +345,13 @@ func (w *applyWorker) removeFolder(d folder, name string, i int) error {
 // in it. finishFolders sets the final bits.
 const workingMode = 0o700
 
-func (a *applier) isFolder(op *Op) bool { return op.makes(object.TypeDir) }
+func (a *applier) isFolder(op *Op) bool { return op.makesType(object.TypeDir) }
 
 // unlockFolders makes read-only folders writable that an operation keeps or
 // removes, because their content may have to be removed.
 func (a *applier) unlockFolders(ctx context.Context) {
 	w := &applyWorker{applier: a}
-	groups := a.ops.groups(func(op *Op) bool { return a.isFolder(op) || op.Old == nil && op.New == nil })
+	groups := a.ops.groupByFolder(func(op *Op) bool { return a.isFolder(op) || op.Old == nil && op.New == nil })
 	for _, group := range groups {
 		dir, _ := tree.Split(a.ops[group[0]].Path)
 		d, err := a.w.openFolder(dir)
@@ -370,7 +370,7 @@ func (a *applier) unlockFolders(ctx context.Context) {
 }
 
 func (w *applyWorker) unlockFolder(d folder, name string, i int) {
-	sub, err := d.sub(name)
+	sub, err := d.openSub(name)
 	if err != nil {
 		return
 	}
@@ -401,7 +401,7 @@ func (a *applier) lockFolders() {
 		if err != nil {
 			continue // removed meanwhile
 		}
-		if sub, err := d.sub(name); err == nil {
+		if sub, err := d.openSub(name); err == nil {
 			_ = sub.chmodSelf(a.locked[i])
 			sub.Close()
 		}
@@ -412,8 +412,8 @@ func (a *applier) lockFolders() {
 // makeFolders makes folders, parents first.
 func (a *applier) makeFolders(ctx context.Context) {
 	w := &applyWorker{applier: a}
-	for _, group := range a.ops.groups(a.isFolder) {
-		if !w.group(ctx, group, makeIt, (*applyWorker).makeFolder) {
+	for _, group := range a.ops.groupByFolder(a.isFolder) {
+		if !w.runGroup(ctx, group, makeIt, (*applyWorker).makeFolder) {
 			return
 		}
 	}
@@ -426,13 +426,13 @@ func (w *applyWorker) makeFolder(d folder, name string, i int) error {
 	mode := uint32(w.inherits.newMode(&w.w.opt, w.ops[i].New.Mode, true)&0o777) | workingMode
 	err := d.mkdir(name, mode)
 	if err == nil || !errors.Is(err, fs.ErrExist) {
-		w.spelled.note(path, nil)
+		w.spelled.noteFolder(path, nil)
 		return err
 	}
 
 	dir, _ := tree.Split(path)
 	err = inFolder(dir, checkSpelling(d, name))
-	w.spelled.note(path, err)
+	w.spelled.noteFolder(path, err)
 	if err != nil {
 		return err
 	}
@@ -441,7 +441,7 @@ func (w *applyWorker) makeFolder(d folder, name string, i int) error {
 
 // useFolder makes a folder in the place of an existing name, unless that is a folder.
 func (w *applyWorker) useFolder(d folder, name string, mode uint32) error {
-	sub, err := d.sub(name)
+	sub, err := d.openSub(name)
 	if notFolder(err) { // a file or symlink is in its place
 		if err = d.unlink(name); err == nil {
 			err = d.mkdir(name, mode)
@@ -468,11 +468,11 @@ func (w *applyWorker) useFolder(d folder, name string, mode uint32) error {
 // It also does so after an error or a cancellation, because nothing would set
 // them later.
 func (a *applier) finishFolders(ctx context.Context) {
-	groups := a.ops.groups(a.isFolder)
-	w := &applyWorker{applier: a, ending: ctx.Err() != nil || a.fails.stop()}
+	groups := a.ops.groupByFolder(a.isFolder)
+	w := &applyWorker{applier: a, ending: ctx.Err() != nil || a.fails.isStopped()}
 	ctx = context.WithoutCancel(ctx)
 	for g := len(groups) - 1; g >= 0; g-- {
-		if !w.group(ctx, groups[g], fail, (*applyWorker).finishFolder) {
+		if !w.runGroup(ctx, groups[g], fail, (*applyWorker).finishFolder) {
 			return
 		}
 	}
@@ -480,7 +480,7 @@ func (a *applier) finishFolders(ctx context.Context) {
 
 func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 	e := w.ops[i].New
-	sub, err := d.sub(name)
+	sub, err := d.openSub(name)
 	if err != nil {
 		return err
 	}
@@ -494,7 +494,7 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 		if uint32(st.perm()) != perm {
 			err = sub.chmodSelf(perm)
 		}
-		w.finish(i, index.Stat{})
+		w.markDone(i, index.Stat{})
 		return err
 	}
 	a, err := sub.pin("")
@@ -512,7 +512,7 @@ func (w *applyWorker) finishFolder(d folder, name string, i int) error {
 		}
 	}
 
-	w.finish(i, index.Stat{})
+	w.markDone(i, index.Stat{})
 	return nil
 }
 
@@ -536,10 +536,10 @@ func makeBelow(at folder, path string, perm uint32, check func(folder) error) (f
 		return at, nil
 	}
 	for name := range strings.SplitSeq(path, "/") {
-		sub, err := at.sub(name)
+		sub, err := at.openSub(name)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = at.mkdir(name, perm); err == nil || errors.Is(err, fs.ErrExist) {
-				sub, err = at.sub(name)
+				sub, err = at.openSub(name)
 			}
 		}
 		at.Close()

@@ -49,10 +49,10 @@ func (f *fixture) temps() []string {
 	f.check(err)
 	defer d.Close()
 	var l listing
-	f.check(d.list(&l))
+	f.check(d.readNames(&l))
 	var names []string
 	for i := range l.entries {
-		names = append(names, strings.Clone(l.name(i)))
+		names = append(names, strings.Clone(l.nameAt(i)))
 	}
 	return names
 }
@@ -186,7 +186,7 @@ func TestApplyKilled(t *testing.T) {
 	var looked atomic.Bool
 	store := reads{f.store, func() {
 		info, err := f.w.Lstat("d")
-		if looked.Store(true); err != nil || info.Mode != f.w.opt.written(0o755) {
+		if looked.Store(true); err != nil || info.Mode != f.w.opt.writtenMode(0o755) {
 			t.Errorf("the folder's mode is %o, error %v", info.Mode, err)
 		}
 	}}

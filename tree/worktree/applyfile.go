@@ -14,28 +14,28 @@ import (
 
 // makeFiles writes files.
 func (a *applier) makeFiles(ctx context.Context) {
-	groups := a.ops.groups(func(op *Op) bool {
+	groups := a.ops.groupByFolder(func(op *Op) bool {
 		_, links := a.links[op.Path]
 		return op.New != nil && !links && op.New.Type != object.TypeDir && op.New.Type != object.TypeSymlink
 	})
-	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
-		return w.make(ctx, d, name, i)
+	a.eachOp(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+		return w.makeEntry(ctx, d, name, i)
 	})
 }
 
 // makeLinks makes symlinks. They come last, so that no other operation can go through one.
 func (a *applier) makeLinks(ctx context.Context) {
-	groups := a.ops.groups(func(op *Op) bool { _, links := a.links[op.Path]; return !links && op.makes(object.TypeSymlink) })
-	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
-		return w.make(ctx, d, name, i)
+	groups := a.ops.groupByFolder(func(op *Op) bool { _, links := a.links[op.Path]; return !links && op.makesType(object.TypeSymlink) })
+	a.eachOp(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+		return w.makeEntry(ctx, d, name, i)
 	})
 }
 
-// place calls write to make a file or symlink under a temporary name, and
+// placeFile calls write to make a file or symlink under a temporary name, and
 // renames it to its final name. If the temporary folder is on another file
 // system, it tries once more beside the final name. The error is a [*CollisionError] if
 // another name has the place.
-func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, write func(context.Context, staged, int) (file, error)) error {
+func (w *applyWorker) placeFile(ctx context.Context, d folder, name string, i int, write func(context.Context, staged, int) (file, error)) error {
 	e := w.ops[i].New
 	dir, _ := tree.Split(w.ops[i].Path)
 	for {
@@ -43,7 +43,7 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 		if w.isBeside {
 			temp = nil
 		}
-		at := temp.stage(d)
+		at := temp.newPlace(d)
 		f, err := write(ctx, at, i)
 		var st index.Stat
 		if err == nil {
@@ -62,26 +62,26 @@ func (w *applyWorker) place(ctx context.Context, d folder, name string, i int, w
 		if err != nil {
 			return inFolder(dir, err)
 		}
-		w.finish(i, st)
+		w.markDone(i, st)
 		if e.Type != object.TypeFile {
-			w.meter.add(w.o.Progress, 1, 0)
+			w.meter.addProgress(w.o.Progress, 1, 0)
 		}
 		return nil
 	}
 }
 
 // placeAhead is place for a file that was written ahead. It reports whether it
-// succeeded; otherwise place must write the file and report errors.
+// succeeded; otherwise placeFile must write the file and report errors.
 func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i int) bool {
 	e := w.ops[i].New
-	at, f := w.w.ahead.Load().take(w.ops[i].Path, e)
+	at, f := w.w.ahead.Load().takeFile(w.ops[i].Path, e)
 	if f == nil {
 		return false
 	}
 	defer f.Close()
 
 	if _, err := w.r.Get(ctx, e.Content); w.isBeside || err != nil || w.setMetadata(f, e) != nil {
-		at.drop()
+		at.removeTemp()
 		return false
 	}
 	st, err := w.placeStaged(at, f, d, name)
@@ -89,8 +89,8 @@ func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i i
 		return false
 	}
 
-	w.finish(i, st)
-	w.meter.add(w.o.Progress, 1, int64(e.Size))
+	w.markDone(i, st)
+	w.meter.addProgress(w.o.Progress, 1, int64(e.Size))
 	return true
 }
 
@@ -101,13 +101,13 @@ func (w *applyWorker) placeStaged(at staged, f file, d folder, name string) (ind
 	if f != nil {
 		before, _ = f.stat() // without it, the file is racy
 	}
-	if err := at.place(d, name); err != nil {
+	if err := at.moveTo(d, name); err != nil {
 		return index.Stat{}, err
 	}
 
 	readAt := w.w.readClock()
 	if f != nil {
-		alone := f.alone()
+		alone := f.isOpenOnce()
 		if st, err := f.stat(); err != nil || st.mode != 0 {
 			stat := st.indexStat(readAt)
 			if alone && st.isUnchanged(&before) && st.isDistinct() {
@@ -154,9 +154,9 @@ func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, er
 		return f, err
 	}
 
-	f, err := w.write(at, e, func(f file) error { return w.writeChunks(ctx, f, e) })
+	f, err := w.fillFile(at, e, func(f file) error { return w.writeChunks(ctx, f, e) })
 	if err == nil {
-		w.meter.add(w.o.Progress, 1, 0)
+		w.meter.addProgress(w.o.Progress, 1, 0)
 	}
 
 	return f, err
@@ -168,7 +168,7 @@ func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file,
 		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, want %d as in the entry", len(data), e.Size)}
 	}
 
-	f, err := w.write(at, e, func(f file) error {
+	f, err := w.fillFile(at, e, func(f file) error {
 		if len(data) == 0 {
 			return nil
 		}
@@ -176,14 +176,14 @@ func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file,
 		return err
 	})
 	if err == nil {
-		w.meter.add(w.o.Progress, 1, int64(len(data)))
+		w.meter.addProgress(w.o.Progress, 1, int64(len(data)))
 	}
 
 	return f, err
 }
 
-// write makes a file, calls fill to write its content, and sets its metadata.
-func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (file, error) {
+// fillFile makes a file, calls fill to write its content, and sets its metadata.
+func (w *applyWorker) fillFile(at staged, e *object.Entry, fill func(file) error) (file, error) {
 	f, err := at.dir.create(at.name, uint32(w.inherits.newMode(&w.w.opt, e.Mode, false)&0o777))
 	if err != nil {
 		return nil, err
@@ -193,7 +193,7 @@ func (w *applyWorker) write(at staged, e *object.Entry, fill func(file) error) (
 	}
 	if err != nil {
 		f.Close()
-		at.drop()
+		at.removeTemp()
 		return nil, err
 	}
 
@@ -214,7 +214,7 @@ func (w *applyWorker) setMetadata(f file, e *object.Entry) error {
 	if when, ok := w.timeOf(e); ok {
 		return f.chtimes(when)
 	}
-	if !f.alone() {
+	if !f.isOpenOnce() {
 		return nil // it stays racy
 	}
 	if st, err = f.stat(); err != nil {
@@ -283,7 +283,7 @@ func (w *applyWorker) writeChunk(ctx context.Context, f file, c object.ChunkAt) 
 		if err := writeSparse(f, data, int64(c.Offset)); err != nil {
 			return err
 		}
-		w.meter.add(w.o.Progress, 0, int64(len(data)))
+		w.meter.addProgress(w.o.Progress, 0, int64(len(data)))
 		return nil
 	})
 }
@@ -336,7 +336,7 @@ func (w *applyWorker) writeLink(ctx context.Context, at staged, i int) (file, er
 		return nil, err
 	}
 	if err := w.setNamed(at, e); err != nil {
-		at.drop()
+		at.removeTemp()
 		return nil, err
 	}
 	return nil, nil

@@ -53,7 +53,7 @@ func (m *FullMetadata) Denied() Denied {
 	return m.denied
 }
 
-func (m *FullMetadata) deny(d Denied) {
+func (m *FullMetadata) addDenied(d Denied) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.denied.Owners += d.Owners
@@ -157,9 +157,9 @@ const keepOwner = ^uint32(0)
 func (w *applyWorker) setProperties(a openPath, e *object.Entry, perm uint16) error {
 	mode := w.restoreMode(e)
 	if full := w.o.Metadata; full != nil && e.Meta != nil {
-		uid, gid := full.owner(e.Meta)
+		uid, gid := full.localOwner(e.Meta)
 		if err := a.chown(uid, gid); isDenied(err) {
-			full.deny(Denied{Owners: 1})
+			full.addDenied(Denied{Owners: 1})
 			mode &^= setID
 			_ = a.chown(keepOwner, gid) // a user may choose among its groups
 		} else if err != nil {
@@ -244,7 +244,7 @@ func (w *applyWorker) setXattrs(a openPath, want map[string][]byte) error {
 	}
 
 	if full := w.o.Metadata; denied && full != nil {
-		full.deny(Denied{Xattrs: 1})
+		full.addDenied(Denied{Xattrs: 1})
 	}
 	return nil
 }
@@ -254,13 +254,13 @@ func (w *applyWorker) writesXattr(name string) bool {
 	return w.w.opt.Xattrs.selects(name) && (w.o.Metadata != nil || strings.HasPrefix(name, "user."))
 }
 
-// owner returns the numbers of the owner here.
-func (m *FullMetadata) owner(meta *object.Metadata) (uid, gid uint32) {
-	return m.number(m.Users, owners, meta.Owner, meta.UID), m.number(m.Groups, groups, meta.Group, meta.GID)
+// localOwner returns the numbers of the owner here.
+func (m *FullMetadata) localOwner(meta *object.Metadata) (uid, gid uint32) {
+	return m.localNumber(m.Users, owners, meta.Owner, meta.UID), m.localNumber(m.Groups, groups, meta.Group, meta.GID)
 }
 
-// number returns the number here of a recorded owner.
-func (m *FullMetadata) number(maps []IDMap, known *names, name string, id uint32) uint32 {
+// localNumber returns the number here of a recorded owner.
+func (m *FullMetadata) localNumber(maps []IDMap, known *names, name string, id uint32) uint32 {
 	text := strconv.FormatUint(uint64(id), 10)
 	for _, o := range maps {
 		if o.From == "*" || o.From == text || o.From == name && name != "" {
@@ -271,7 +271,7 @@ func (m *FullMetadata) number(maps []IDMap, known *names, name string, id uint32
 	if m.NumericIDs {
 		return id
 	}
-	return known.id(name, id)
+	return known.localID(name, id)
 }
 
 // timeOf returns the time that the path with entry e gets. It reports false if the path keeps
@@ -301,7 +301,7 @@ func (w *applyWorker) writeSpecial(_ context.Context, at staged, i int) (file, e
 		return nil, err
 	}
 	if err := w.setNamed(at, e); err != nil {
-		at.drop()
+		at.removeTemp()
 		return nil, err
 	}
 	return nil, nil
@@ -332,7 +332,7 @@ func (w *applyWorker) deniedSpecial(e *object.Entry, err error) bool {
 	if full == nil || !special || !isDenied(err) {
 		return false
 	}
-	full.deny(Denied{Specials: 1})
+	full.addDenied(Denied{Specials: 1})
 	return true
 }
 
@@ -362,12 +362,12 @@ func (a *applier) makeHardLinks(ctx context.Context) {
 	if len(a.links) == 0 {
 		return
 	}
-	groups := a.ops.groups(func(op *Op) bool { _, ok := a.links[op.Path]; return ok && op.New != nil })
-	a.each(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
+	groups := a.ops.groupByFolder(func(op *Op) bool { _, ok := a.links[op.Path]; return ok && op.New != nil })
+	a.eachOp(ctx, groups, makeIt, func(w *applyWorker, d folder, name string, i int) error {
 		if w.linkTo(d, name, i, a.links[w.ops[i].Path]) == nil {
 			return nil
 		}
-		return w.make(ctx, d, name, i) // the file system may not allow another link
+		return w.makeEntry(ctx, d, name, i) // the file system may not allow another link
 	})
 }
 
@@ -385,35 +385,35 @@ func (w *applyWorker) linkTo(d folder, name string, i, lead int) error {
 	}
 	defer source.Close()
 
-	at := (*tempFolder)(nil).stage(d)
+	at := (*tempFolder)(nil).newPlace(d)
 	if err := source.link(from, d, at.name); err != nil {
 		return err
 	}
-	defer at.drop() // rename does nothing if the name is a link to the file already
+	defer at.removeTemp() // rename does nothing if the name is a link to the file already
 
 	st, err := w.placeStaged(at, nil, d, name)
 	if err != nil {
 		return err
 	}
-	w.finish(i, st)
-	w.meter.add(w.o.Progress, 1, int64(w.ops[i].New.Size))
+	w.markDone(i, st)
+	w.meter.addProgress(w.o.Progress, 1, int64(w.ops[i].New.Size))
 	return nil
 }
 
-// make makes a file, symlink or special file.
-func (w *applyWorker) make(ctx context.Context, d folder, name string, i int) error {
+// makeEntry makes a file, symlink or special file.
+func (w *applyWorker) makeEntry(ctx context.Context, d folder, name string, i int) error {
 	e := w.ops[i].New
 	switch e.Type {
 	case object.TypeFile:
 		if w.placeAhead(ctx, d, name, i) {
 			return nil
 		}
-		return w.place(ctx, d, name, i, w.writeFile)
+		return w.placeFile(ctx, d, name, i, w.writeFile)
 	case object.TypeSymlink:
-		return w.place(ctx, d, name, i, w.writeLink)
+		return w.placeFile(ctx, d, name, i, w.writeLink)
 	}
 
-	err := w.place(ctx, d, name, i, w.writeSpecial)
+	err := w.placeFile(ctx, d, name, i, w.writeSpecial)
 	if w.deniedSpecial(e, err) {
 		return nil
 	}

@@ -67,25 +67,25 @@ type pathFolder struct {
 	dir string
 }
 
-// at returns the path of a name.
-func (d *pathFolder) at(name string) string { return path.Join(d.dir, name) }
+// pathOf returns the path of a name.
+func (d *pathFolder) pathOf(name string) string { return path.Join(d.dir, name) }
 
 func (d *pathFolder) Close() error { return nil }
 
-func (d *pathFolder) list(l *listing) error {
+func (d *pathFolder) readNames(l *listing) error {
 	l.reset()
 	infos, err := d.fs.ReadDir(d.dir)
 	for _, info := range infos {
-		l.add(info.Name(), modeBits(info.Mode())&modeType)
+		l.addName(info.Name(), modeBits(info.Mode())&modeType)
 	}
 	return err
 }
 
 func (d *pathFolder) lstat(name string) (fileStat, error) {
-	return d.pathFS.lstat(d.at(name))
+	return d.pathFS.lstat(d.pathOf(name))
 }
 
-func (d *pathFolder) listed(l *listing, i int) (fileStat, error) { return d.lstat(l.name(i)) }
+func (d *pathFolder) lstatListed(l *listing, i int) (fileStat, error) { return d.lstat(l.nameAt(i)) }
 
 // A billy file system has no owners, extended attributes, links and special files.
 
@@ -98,7 +98,7 @@ func (d *pathFolder) mknod(string, uint32, uint64) error                  { retu
 func (d *pathFolder) link(string, folder, string) error                   { return syscall.ENOTSUP }
 
 func (d *pathFolder) pin(name string) (openPath, error) {
-	return &pathFile{pathFS: d.pathFS, at: d.at(name), File: noFile{}}, nil
+	return &pathFile{pathFS: d.pathFS, at: d.pathOf(name), File: noFile{}}, nil
 }
 
 // noFile is the file of a path that was not opened.
@@ -107,7 +107,7 @@ type noFile struct{ billy.File }
 func (noFile) Close() error { return nil }
 
 func (d *pathFolder) open(name string) (file, error) {
-	at := d.at(name)
+	at := d.pathOf(name)
 	st, err := d.pathFS.lstat(at)
 	if err != nil {
 		return nil, err
@@ -125,11 +125,11 @@ func (d *pathFolder) open(name string) (file, error) {
 }
 
 func (d *pathFolder) readlink(name string) (string, error) {
-	return d.fs.Readlink(d.at(name))
+	return d.fs.Readlink(d.pathOf(name))
 }
 
-func (d *pathFolder) sub(name string) (folder, error) {
-	at := d.at(name)
+func (d *pathFolder) openSub(name string) (folder, error) {
+	at := d.pathOf(name)
 	if err := d.checkDir(at); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (d *pathFolder) sub(name string) (folder, error) {
 }
 
 func (d *pathFolder) create(name string, perm uint32) (file, error) {
-	at := d.at(name)
+	at := d.pathOf(name)
 	f, err := d.fs.OpenFile(at, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode(perm))
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (d *pathFolder) create(name string, perm uint32) (file, error) {
 }
 
 func (d *pathFolder) rename(name string, to folder, newName string) error {
-	at := d.at(name)
+	at := d.pathOf(name)
 	target := path.Join(to.(*pathFolder).dir, newName)
 	if st, err := d.pathFS.lstat(target); err == nil && st.isDir() {
 		return &fs.PathError{Op: "rename", Path: target, Err: syscall.EISDIR}
@@ -163,7 +163,7 @@ func (d *pathFolder) renameNew(name string, to folder, newName string) error {
 }
 
 func (d *pathFolder) mkdir(name string, perm uint32) error {
-	at := d.at(name)
+	at := d.pathOf(name)
 	if _, err := d.pathFS.lstat(at); err == nil {
 		return &fs.PathError{Op: "mkdir", Path: at, Err: syscall.EEXIST}
 	}
@@ -171,11 +171,11 @@ func (d *pathFolder) mkdir(name string, perm uint32) error {
 }
 
 func (d *pathFolder) symlink(target, name string) error {
-	return d.fs.Symlink(target, d.at(name))
+	return d.fs.Symlink(target, d.pathOf(name))
 }
 
 func (d *pathFolder) unlink(name string) error {
-	at := d.at(name)
+	at := d.pathOf(name)
 	st, err := d.pathFS.lstat(at)
 	if err == nil && st.isDir() {
 		err = &fs.PathError{Op: "remove", Path: at, Err: syscall.EISDIR}
@@ -187,7 +187,7 @@ func (d *pathFolder) unlink(name string) error {
 }
 
 func (d *pathFolder) rmdir(name string) error {
-	at := d.at(name)
+	at := d.pathOf(name)
 	if err := d.checkDir(at); err != nil {
 		return err
 	}
@@ -202,7 +202,7 @@ func (d *pathFolder) chmodSelf(perm uint32) error {
 }
 
 func (d *pathFolder) chtimes(name string, mtime time.Time) error {
-	return d.pathFS.chtimes(d.at(name), mtime)
+	return d.pathFS.chtimes(d.pathOf(name), mtime)
 }
 
 func (p *pathFS) chmod(at string, mode fs.FileMode) error {
@@ -258,11 +258,11 @@ func (f *pathFile) chtimes(mtime time.Time) error {
 	return f.pathFS.chtimes(f.at, mtime)
 }
 
-// writers returns writersUnknown, because the file system may be anything.
-func (f *pathFile) writers() writers { return writersUnknown }
+// otherWriters returns writersUnknown, because the file system may be anything.
+func (f *pathFile) otherWriters() writers { return writersUnknown }
 
 func (f *pathFile) cleanPages() bool { return false }
 
 func (f *pathFile) contentReader() io.Reader { return f }
 
-func (f *pathFile) alone() bool { return false }
+func (f *pathFile) isOpenOnce() bool { return false }

@@ -63,13 +63,13 @@ func (w *Worktree) Check(ctx context.Context, idx *index.Index, ops []Op) ([]Obs
 	c := &checker{w: w, idx: idx, ops: list, removed: map[string]bool{}, found: map[string]Obstacle{}}
 	for i := range c.ops {
 		op := &c.ops[i]
-		if op.New == nil || op.makes(object.TypeDir) {
+		if op.New == nil || op.makesType(object.TypeDir) {
 			c.removed[op.Path] = op.Old != nil || op.New != nil
 		}
 	}
 
-	all := c.ops.groups(func(*Op) bool { return true })
-	if err := w.eachGroup(ctx, all, func(s *storer, group []int) { c.group(ctx, s, group) }); err != nil {
+	all := c.ops.groupByFolder(func(*Op) bool { return true })
+	if err := w.eachGroup(ctx, all, func(s *storer, group []int) { c.checkGroup(ctx, s, group) }); err != nil {
 		return nil, err
 	}
 
@@ -119,13 +119,13 @@ const (
 // metadata of files that stay counts, as in Apply. Operations that Apply refuses as a whole give
 // the same error here.
 func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o ApplyOptions) ([]Op, error) {
-	list, err := w.prepare(ops)
+	list, err := w.prepareOps(ops)
 	if err != nil {
 		return nil, err
 	}
 
 	done := make([]bool, len(list))
-	made := list.groups(func(op *Op) bool { return op.New != nil })
+	made := list.groupByFolder(func(op *Op) bool { return op.New != nil })
 	err = w.eachGroup(ctx, made, func(st *storer, group []int) {
 		dir, _ := tree.Split(list[group[0]].Path)
 		d, err := w.openFolder(dir)
@@ -136,7 +136,7 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 		s := staying{w: w, how: how, o: &o, inherits: inheritanceOf(d)}
 		for _, i := range group {
 			_, name := tree.Split(list[i].Path)
-			done[i] = s.stays(ctx, st, d, &list[i]) && checkSpelling(d, name) == nil
+			done[i] = s.isLeft(ctx, st, d, &list[i]) && checkSpelling(d, name) == nil
 		}
 	})
 	if err != nil {
@@ -164,8 +164,8 @@ type staying struct {
 	inherits inheritance // of the current folder
 }
 
-// stays reports whether the path of op, in folder d, is left as it is.
-func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
+// isLeft reports whether the path of op, in folder d, is left as it is.
+func (t staying) isLeft(ctx context.Context, s *storer, d folder, op *Op) bool {
 	_, name := tree.Split(op.Path)
 	st, err := d.lstat(name)
 	if err != nil {
@@ -192,7 +192,7 @@ func (t staying) stays(ctx context.Context, s *storer, d folder, op *Op) bool {
 	}
 
 	known := index.NewEntry(*want, index.Stat{})
-	stored, err := s.store(ctx, op.Path, nil, &known)
+	stored, err := s.storeItem(ctx, op.Path, nil, &known)
 	if err != nil || stored.Unstable {
 		return false
 	}
@@ -213,7 +213,7 @@ func (t staying) sameMetadata(want, have *object.Entry, st *fileStat) bool {
 	a, b := w.comparable(want.Meta), w.comparable(have.Meta)
 	var denied Denied
 	if full := t.o.Metadata; full != nil {
-		a.UID, a.GID = full.owner(want.Meta)
+		a.UID, a.GID = full.localOwner(want.Meta)
 		if a.Xattrs[selinux] == nil {
 			delete(b.Xattrs, selinux) // Apply leaves it
 		}
@@ -225,7 +225,7 @@ func (t staying) sameMetadata(want, have *object.Entry, st *fileStat) bool {
 	old, new := object.Entry{Type: want.Type, Meta: a}, object.Entry{Type: want.Type, Meta: b}
 	same := want.MTime == st.mtime && (want.Type == object.TypeSymlink || mode == st.perm()) && tree.ContentEqual(&old, &new)
 	if same && denied != (Denied{}) {
-		t.o.Metadata.deny(denied)
+		t.o.Metadata.addDenied(denied)
 	}
 	return same
 }
@@ -265,7 +265,7 @@ type checker struct {
 	found map[string]Obstacle
 }
 
-func (c *checker) add(path string, reason Reason, err error) {
+func (c *checker) addObstacle(path string, reason Reason, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if _, ok := c.found[path]; !ok {
@@ -273,12 +273,12 @@ func (c *checker) add(path string, reason Reason, err error) {
 	}
 }
 
-// group checks the operations of one folder.
-func (c *checker) group(ctx context.Context, s *storer, group []int) {
+// checkGroup checks the operations of one folder.
+func (c *checker) checkGroup(ctx context.Context, s *storer, group []int) {
 	dir, _ := tree.Split(c.ops[group[0]].Path)
 	for _, i := range group {
 		if at := c.gitInWay(c.ops[i]); at != "" {
-			c.add(at, UntrackedInWay, nil)
+			c.addObstacle(at, UntrackedInWay, nil)
 		}
 	}
 	d, err := c.w.openFolder(dir)
@@ -289,7 +289,7 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 		c.checkAbove(dir, group)
 		return
 	case err != nil:
-		c.add(dir, CannotRead, err)
+		c.addObstacle(dir, CannotRead, err)
 		return
 	}
 
@@ -302,7 +302,7 @@ func (c *checker) group(ctx context.Context, s *storer, group []int) {
 		if op.Old == nil && op.New != nil && c.idx != nil {
 			op.Old = c.idx.Entry(op.Path)
 		}
-		c.check(ctx, s, d, &op)
+		c.checkOp(ctx, s, d, &op)
 	}
 }
 
@@ -343,14 +343,14 @@ func (c *checker) checkAbove(dir string, group []int) {
 			d.Close()
 		}
 		if err == nil && !c.removed[path] {
-			c.add(path, UntrackedInWay, nil)
+			c.addObstacle(path, UntrackedInWay, nil)
 		}
 		return
 	}
 }
 
-// check adds the obstacle of one operation, if there is one.
-func (c *checker) check(ctx context.Context, s *storer, d folder, op *Op) {
+// checkOp adds the obstacle of one operation, if there is one.
+func (c *checker) checkOp(ctx context.Context, s *storer, d folder, op *Op) {
 	if op.Old == nil && op.New == nil {
 		return // removes a folder, and only if it is empty
 	}
@@ -360,7 +360,7 @@ func (c *checker) check(ctx context.Context, s *storer, d folder, op *Op) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		c.add(op.Path, CannotRead, err)
+		c.addObstacle(op.Path, CannotRead, err)
 	case st.isDir():
 		if op.New != nil && op.New.Type != object.TypeDir {
 			c.checkBelow(op.Path)
@@ -383,7 +383,7 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 	}
 
 	if !(op.Old != nil && may(op.Old.Type, op.Old.Size)) && !(op.New != nil && may(op.New.Type, op.New.Size)) {
-		c.add(op.Path, reason, nil)
+		c.addObstacle(op.Path, reason, nil)
 		return
 	}
 
@@ -393,12 +393,12 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 		known = &e
 	}
 
-	stored, err := s.store(ctx, op.Path, nil, known)
+	stored, err := s.storeItem(ctx, op.Path, nil, known)
 	if errors.Is(err, ErrGone) {
 		return
 	}
 	if err != nil {
-		c.add(op.Path, CannotRead, err)
+		c.addObstacle(op.Path, CannotRead, err)
 		return
 	}
 
@@ -416,7 +416,7 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 		}
 	}
 
-	c.add(op.Path, reason, nil)
+	c.addObstacle(op.Path, reason, nil)
 }
 
 // checkBelow adds an obstacle for each path in a folder that no operation
@@ -424,26 +424,26 @@ func (c *checker) checkContent(ctx context.Context, s *storer, op *Op, st *fileS
 func (c *checker) checkBelow(path string) {
 	d, err := c.w.openFolder(path)
 	if err != nil {
-		c.add(path, CannotRead, err)
+		c.addObstacle(path, CannotRead, err)
 		return
 	}
 	defer d.Close()
 
 	var l listing
-	if err := d.list(&l); err != nil {
-		c.add(path, CannotRead, err)
+	if err := d.readNames(&l); err != nil {
+		c.addObstacle(path, CannotRead, err)
 		return
 	}
 
 	for i := range l.entries {
-		at := path + "/" + l.name(i)
-		st, err := d.listed(&l, i)
+		at := path + "/" + l.nameAt(i)
+		st, err := d.lstatListed(&l, i)
 		file, removed := c.removed[at]
 		switch {
 		case err != nil:
-			c.add(at, CannotRead, err)
+			c.addObstacle(at, CannotRead, err)
 		case !removed || !file && !st.isDir():
-			c.add(at, UntrackedInWay, nil)
+			c.addObstacle(at, UntrackedInWay, nil)
 		case st.isDir():
 			c.checkBelow(at)
 		}
@@ -465,7 +465,7 @@ func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path strin
 	defer d.Close()
 
 	var l listing
-	if err := d.list(&l); err != nil {
+	if err := d.readNames(&l); err != nil {
 		return nil, err
 	}
 
@@ -474,17 +474,17 @@ func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path strin
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		st, err := d.listed(&l, i)
+		st, err := d.lstatListed(&l, i)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
 			return nil, err
 		}
-		path := tree.Join(dir, l.name(i))
+		path := tree.Join(dir, l.nameAt(i))
 		what := keep(path, st.isDir())
 		switch {
-		case what == KeepAll || object.CheckName(l.name(i)) != nil:
+		case what == KeepAll || object.CheckName(l.nameAt(i)) != nil:
 		case st.isDir():
 			below, err := w.Surplus(ctx, path, keep)
 			if err != nil {

@@ -29,18 +29,18 @@ type folder interface {
 
 // folderReader looks at the names in a directory.
 type folderReader interface {
-	// list fills l with all names except "." and "..", in no order.
-	list(l *listing) error
-	// lstat describes a name; "" is the folder itself. listed describes name i of a listing
+	// readNames fills l with all names except "." and "..", in no order.
+	readNames(l *listing) error
+	// lstat describes a name; "" is the folder itself. lstatListed describes name i of a listing
 	// of this folder.
 	lstat(name string) (fileStat, error)
-	listed(l *listing, i int) (fileStat, error)
+	lstatListed(l *listing, i int) (fileStat, error)
 	// open opens a regular file for reading. It never waits for a FIFO.
 	open(name string) (file, error)
 	readlink(name string) (string, error)
-	// sub opens a directory in this one. The error is ENOTDIR or ELOOP if the
+	// openSub opens a directory in this one. The error is ENOTDIR or ELOOP if the
 	// name is something else.
-	sub(name string) (folder, error)
+	openSub(name string) (folder, error)
 	// xattrs returns the extended attributes of a name that want selects; "" is the folder itself.
 	xattrs(name string, want wantXattr) (map[string][]byte, error)
 }
@@ -80,13 +80,13 @@ type file interface {
 	truncate(size int64) error
 	chtimes(mtime time.Time) error
 
-	// writers finds out whether another process has the file mapped or open
+	// otherWriters finds out whether another process has the file mapped or open
 	// for writing.
-	writers() writers
+	otherWriters() writers
 
-	// alone reports that no other process has the file open. It is for a file that this
+	// isOpenOnce reports that no other process has the file open. It is for a file that this
 	// process has made and opened once. False means that others may have it open.
-	alone() bool
+	isOpenOnce() bool
 
 	// cleanPages writes the file's dirty pages to disk, so that a later change
 	// through a mapping gives the file a new time. It reports false if a page
@@ -173,9 +173,9 @@ func (s *fileStat) indexStat(readAt int64) index.Stat {
 // to see a change. An entry's time keeps seconds and nanoseconds apart.
 func nanoseconds(t object.Time) int64 { return t.Sec*1e9 + int64(t.Nsec) }
 
-// same reports whether nothing shows that a file changed between two looks at
+// looksUnchanged reports whether nothing shows that a file changed between two looks at
 // it. A file system without inodes has no times that could be relied on.
-func (s *fileStat) same(o *fileStat) bool {
+func (s *fileStat) looksUnchanged(o *fileStat) bool {
 	if s.ino == 0 && o.ino == 0 {
 		return s.size == o.size && s.mode == o.mode
 	}
@@ -243,14 +243,14 @@ type listed struct {
 
 func (l *listing) reset() { l.names, l.entries = l.names[:0], l.entries[:0] }
 
-// name returns the i-th name. It shares memory with the listing and is valid
+// nameAt returns the i-th name. It shares memory with the listing and is valid
 // until the next reset.
-func (l *listing) name(i int) string {
+func (l *listing) nameAt(i int) string {
 	e := l.entries[i]
 	return unsafe.String(&l.names[e.off], int(e.size))
 }
 
-func (l *listing) add(name string, kind uint32) { addListed(l, name, kind) }
+func (l *listing) addName(name string, kind uint32) { addListed(l, name, kind) }
 
 // addListed adds a name and the type bits of its mode.
 func addListed[T string | []byte](l *listing, name T, kind uint32) {
@@ -258,18 +258,18 @@ func addListed[T string | []byte](l *listing, name T, kind uint32) {
 	l.names = append(append(l.names, name...), 0)
 }
 
-// sort sorts the names by their bytes. Names in a directory often begin alike.
-// So sort compares the eight bytes after the common prefix as a number, and
+// sortNames sorts the names by their bytes. Names in a directory often begin alike.
+// So sortNames compares the eight bytes after the common prefix as a number, and
 // the rest only if these are equal.
-func (l *listing) sort() {
+func (l *listing) sortNames() {
 	if len(l.entries) < 2 {
 		return
 	}
 
-	first := l.name(0)
+	first := l.nameAt(0)
 	common := len(first)
 	for i := range l.entries {
-		name := l.name(i)
+		name := l.nameAt(i)
 		common = min(common, len(name))
 		for name[:common] != first[:common] {
 			common--
@@ -278,7 +278,7 @@ func (l *listing) sort() {
 
 	for i := range l.entries {
 		var key [8]byte
-		copy(key[:], l.name(i)[common:])
+		copy(key[:], l.nameAt(i)[common:])
 		l.entries[i].key = binary.BigEndian.Uint64(key[:])
 	}
 
@@ -334,7 +334,7 @@ type Info struct {
 // [fs.ErrNotExist] if the path is absent or a component above it is no folder.
 func (w *Worktree) Lstat(path string) (Info, error) {
 	var info Info
-	err := w.at("lstat", path, func(d folder, name string) error {
+	err := w.withParent("lstat", path, func(d folder, name string) error {
 		st, err := d.lstat(name)
 		info = Info{Type: st.entryType(), Mode: st.perm(), Stat: st.indexStat(0)}
 		return err
@@ -390,7 +390,7 @@ func (o *Opener) Open(path string) (io.ReadCloser, error) {
 	o.mu.RLock()
 	for o.dir == nil || o.path != dir {
 		o.mu.RUnlock()
-		if err := o.enter(dir); err != nil {
+		if err := o.enterFolder(dir); err != nil {
 			return nil, pathError("open", path, err)
 		}
 		o.mu.RLock()
@@ -403,8 +403,8 @@ func (o *Opener) Open(path string) (io.ReadCloser, error) {
 	return f, nil
 }
 
-// enter opens another folder.
-func (o *Opener) enter(dir string) error {
+// enterFolder opens another folder.
+func (o *Opener) enterFolder(dir string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	d, err := o.w.openFolder(dir)
@@ -438,8 +438,8 @@ func (w *Worktree) Rename(from, to string) error {
 			return pathError("rename", path, err)
 		}
 	}
-	return w.at("rename", from, func(d folder, name string) error {
-		return w.at("rename", to, func(dst folder, newName string) error { return d.rename(name, dst, newName) })
+	return w.withParent("rename", from, func(d folder, name string) error {
+		return w.withParent("rename", to, func(dst folder, newName string) error { return d.rename(name, dst, newName) })
 	})
 }
 
@@ -455,9 +455,9 @@ func (w *Worktree) IsDir(path string) bool {
 	return err == nil && info.Type == object.TypeDir
 }
 
-// at calls do with the parent folder of a path and its last name, which is ""
+// withParent calls do with the parent folder of a path and its last name, which is ""
 // for the root.
-func (w *Worktree) at(op, path string, do func(d folder, name string) error) error {
+func (w *Worktree) withParent(op, path string, do func(d folder, name string) error) error {
 	clean, err := cleanPath(path)
 	if err != nil {
 		return err

@@ -55,7 +55,7 @@ func (a *applier) leaveGit(refused []Op) (done []Applied) {
 			continue
 		}
 		if at := tree.GitFolder(op.Path); at != last {
-			a.fails.add(at, ErrGit)
+			a.fails.addFailure(at, ErrGit)
 			last = at
 		}
 	}
@@ -79,12 +79,12 @@ func (w *Worktree) LeftOutGit() (untracked, unwritten []string) {
 }
 
 // hidesGit reports whether a name is git's folder, which the scan does not list unless it
-// is selected, so that no command adds or removes it. Leaf is as in name.
+// is selected, so that no command adds or removes it. Leaf is as in compareName.
 func (d *dirScan) hidesGit(n *scanName, leaf bool) bool {
 	if leaf || n.kid != nil || d.o.IncludeIgnored || !d.isGit(n) {
 		return false
 	}
-	if n.tracked() {
+	if n.isTracked() {
 		d.seen++
 	}
 
@@ -93,7 +93,7 @@ func (d *dirScan) hidesGit(n *scanName, leaf bool) bool {
 	if d.w.git == nil {
 		d.w.git = map[string]bool{}
 	}
-	d.w.git[d.join(n.name)] = n.tracked()
+	d.w.git[d.joinPath(n.name)] = n.isTracked()
 	return true
 }
 
@@ -104,7 +104,7 @@ func (d *dirScan) isGit(n *scanName) bool {
 	switch {
 	case d.w.opt.Roots != nil || d.o.Git:
 		return false
-	case n.tracked():
+	case n.isTracked():
 		return object.IsGitName(n.name) && !n.isHere()
 	}
 	return n.name == GitName

@@ -17,7 +17,7 @@ const maxIgnoreFile = 1 << 20
 // findMarker returns the name of the file that excludes the folder's content, or "".
 func (d *dirScan) findMarker() string {
 	for _, m := range d.o.Exclude.Markers {
-		if !d.has(m.Name) {
+		if !d.mayHave(m.Name) {
 			continue
 		}
 		if data, err := readHead(d.folder, m.Name, len(m.Header)); err == nil && string(data) == m.Header {
@@ -38,7 +38,7 @@ func (d *dirScan) excludes(name string, st *fileStat) bool {
 	if d.o.Exclude.Patterns == nil {
 		return false
 	}
-	excluded, _ := d.o.Exclude.Patterns.Match(d.join(name), st.isDir())
+	excluded, _ := d.o.Exclude.Patterns.Match(d.joinPath(name), st.isDir())
 	return excluded
 }
 
@@ -85,8 +85,8 @@ func readHead(d folder, name string, max int) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// has reports whether a name may be in the folder. It is sure only if the folder was listed.
-func (d *dirScan) has(name string) bool {
+// mayHave reports whether a name may be in the folder. It is sure only if the folder was listed.
+func (d *dirScan) mayHave(name string) bool {
 	switch {
 	case d.roots != nil:
 		return false
@@ -94,15 +94,15 @@ func (d *dirScan) has(name string) bool {
 		return true // the folder was not listed
 	}
 	for i := range d.list.entries {
-		if int(d.list.entries[i].size) == len(name) && d.list.name(i) == name {
+		if int(d.list.entries[i].size) == len(name) && d.list.nameAt(i) == name {
 			return true
 		}
 	}
 	return false
 }
 
-// ignores reports whether an untracked name is ignored.
-func (d *dirScan) ignores(n *scanName, isDir bool) bool {
+// isIgnored reports whether an untracked name is ignored.
+func (d *dirScan) isIgnored(n *scanName, isDir bool) bool {
 	switch {
 	case d.ignored:
 		return true
@@ -111,7 +111,7 @@ func (d *dirScan) ignores(n *scanName, isDir bool) bool {
 	case d.isGit(n):
 		return true
 	}
-	ignored, _ := d.matcher.Match(d.join(n.name), isDir)
+	ignored, _ := d.matcher.Match(d.joinPath(n.name), isDir)
 	return ignored
 }
 
@@ -122,15 +122,15 @@ func (d *dirScan) readIgnoreFiles() {
 		return
 	}
 	for _, name := range d.w.opt.IgnoreFiles {
-		if !d.has(name) {
+		if !d.mayHave(name) {
 			continue
 		}
-		path := d.join(name)
+		path := d.joinPath(name)
 		patterns, err := readPatterns(d.folder, name, d.path)
 		switch {
 		case err != nil:
 			d.badIgnore = append(d.badIgnore, name)
-			d.report(name, Found{State: Unreadable, Type: object.TypeFile, Old: d.trackedEntry(name), Err: pathError("read", path, err)})
+			d.addFound(name, Found{State: Unreadable, Type: object.TypeFile, Old: d.trackedEntry(name), Err: pathError("read", path, err)})
 		case patterns != nil:
 			d.matcher = d.matcher.Push(patterns)
 		}

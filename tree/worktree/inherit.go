@@ -25,7 +25,7 @@ func inheritanceOf(d folder) inheritance {
 // newMode returns the permission bits that a new name with an entry's mode gets. A default ACL
 // replaces the umask, and new folders keep the set-group-ID bit of their folder.
 func (in inheritance) newMode(o *Options, mode uint16, isDir bool) uint16 {
-	written := o.written(mode)
+	written := o.writtenMode(mode)
 	if acl, err := tree.DecodeACL([]byte(in.acl)); err == nil {
 		written = mode&acl.Perm() | written&^0o777
 	}

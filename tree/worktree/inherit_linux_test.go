@@ -105,7 +105,7 @@ func TestApplyInherits(t *testing.T) {
 				switch {
 				case op.New.Target != "":
 					f.check(os.Symlink("x", at))
-				case op.makes(dir(0).Type):
+				case op.makesType(dir(0).Type):
 					f.check(unix.Mkdir(at, uint32(op.New.Mode)))
 				default:
 					fd, err := unix.Open(at, unix.O_CREAT|unix.O_EXCL|unix.O_WRONLY, uint32(op.New.Mode))

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listed is lstat for a name of a listing. It does not copy the name.
-func (d *osFolder) listed(l *listing, i int) (fileStat, error) {
+// lstatListed is lstat for a name of a listing. It does not copy the name.
+func (d *osFolder) lstatListed(l *listing, i int) (fileStat, error) {
 	var st unix.Stat_t
 	for {
 		_, _, errno := unix.Syscall6(unix.SYS_NEWFSTATAT, uintptr(d.fd), uintptr(unsafe.Pointer(&l.names[l.entries[i].off])),

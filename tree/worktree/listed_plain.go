@@ -2,5 +2,5 @@
 
 package worktree
 
-// listed is lstat for a name of a listing.
-func (d *osFolder) listed(l *listing, i int) (fileStat, error) { return d.lstat(l.name(i)) }
+// lstatListed is lstat for a name of a listing.
+func (d *osFolder) lstatListed(l *listing, i int) (fileStat, error) { return d.lstat(l.nameAt(i)) }

@@ -77,8 +77,8 @@ func (w *Worktree) CountUnrecorded() *Unrecorded {
 	return w.unrecorded
 }
 
-// count counts a file. Labels of SELinux do not count: the system sets them on all files.
-func (u *Unrecorded) count(st *fileStat, xattrs func() (map[string][]byte, error)) error {
+// countFile counts a file. Labels of SELinux do not count: the system sets them on all files.
+func (u *Unrecorded) countFile(st *fileStat, xattrs func() (map[string][]byte, error)) error {
 	if st.uid != uint32(os.Geteuid()) {
 		u.Owners.Add(1)
 	}
@@ -110,7 +110,7 @@ func (w *Worktree) describe(e *object.Entry, st *fileStat, known *index.Entry, x
 func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry, xattrs func(wantXattr) (map[string][]byte, error)) error {
 	if !w.opt.Metadata {
 		if w.unrecorded != nil && e.Type != object.TypeDir {
-			return w.unrecorded.count(st, func() (map[string][]byte, error) { return xattrs(w.opt.Xattrs) })
+			return w.unrecorded.countFile(st, func() (map[string][]byte, error) { return xattrs(w.opt.Xattrs) })
 		}
 		return nil
 	}
@@ -124,7 +124,7 @@ func (w *Worktree) addMetadata(e *object.Entry, st *fileStat, known *index.Entry
 	if e.Type != object.TypeSymlink {
 		e.Mode = w.opt.findPerm(st, xattrs).alone
 	}
-	m := &object.Metadata{UID: st.uid, GID: st.gid, Owner: owners.name(st.uid), Group: groups.name(st.gid)}
+	m := &object.Metadata{UID: st.uid, GID: st.gid, Owner: owners.nameOf(st.uid), Group: groups.nameOf(st.gid)}
 	if e.Type == object.TypeCharDevice || e.Type == object.TypeBlockDevice {
 		m.Device = st.rdev
 	}
@@ -246,8 +246,8 @@ func field[T any](look func(string) (*T, error), get func(*T) string) func(strin
 	}
 }
 
-// name returns the name of an id, or "" if it has none that an entry can hold.
-func (n *names) name(id uint32) string {
+// nameOf returns the name of an id, or "" if it has none that an entry can hold.
+func (n *names) nameOf(id uint32) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	name, ok := n.known[id]
@@ -262,13 +262,13 @@ func (n *names) name(id uint32) string {
 }
 
 // UserID returns the number of a user, given as a name or as a decimal number.
-func UserID(user string) (uint32, error) { return owners.parse(user) }
+func UserID(user string) (uint32, error) { return owners.parseID(user) }
 
 // GroupID is [UserID] for a group.
-func GroupID(group string) (uint32, error) { return groups.parse(group) }
+func GroupID(group string) (uint32, error) { return groups.parseID(group) }
 
-// parse returns the number of a name, or of a decimal number.
-func (n *names) parse(text string) (uint32, error) {
+// parseID returns the number of a name, or of a decimal number.
+func (n *names) parseID(text string) (uint32, error) {
 	if id, err := n.find(text); err == nil {
 		text = id
 	}
@@ -279,8 +279,8 @@ func (n *names) parse(text string) (uint32, error) {
 	return uint32(id), nil
 }
 
-// id returns the number of a name on this system, or fallback if the system has no such name.
-func (n *names) id(name string, fallback uint32) uint32 {
+// localID returns the number of a name on this system, or fallback if the system has no such name.
+func (n *names) localID(name string, fallback uint32) uint32 {
 	if name == "" {
 		return fallback
 	}

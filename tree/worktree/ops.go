@@ -28,8 +28,8 @@ type Op struct {
 	Above bool
 }
 
-// makes reports whether the operation makes something of type t.
-func (o *Op) makes(t object.EntryType) bool { return o.New != nil && o.New.Type == t }
+// makesType reports whether the operation makes something of type t.
+func (o *Op) makesType(t object.EntryType) bool { return o.New != nil && o.New.Type == t }
 
 // opList is a checked list of operations in the order of their paths.
 type opList []Op
@@ -56,14 +56,14 @@ func newOpList(ops []Op) (opList, error) {
 		if i > 0 && op.contradicts(&list[i-1]) {
 			return nil, fmt.Errorf("worktree: %q is to be made twice", op.Path)
 		}
-		twice = twice || i > 0 && op.repeats(&list[i-1])
+		twice = twice || i > 0 && op.isRepeatOf(&list[i-1])
 	}
 
 	if !twice {
 		return list, nil
 	}
 
-	return slices.CompactFunc(slices.Clone(list), func(a, b Op) bool { return a.repeats(&b) }), nil
+	return slices.CompactFunc(slices.Clone(list), func(a, b Op) bool { return a.isRepeatOf(&b) }), nil
 }
 
 // compareOps orders operations by path. At the same path, removing comes
@@ -72,8 +72,8 @@ func compareOps(a, b Op) int {
 	return cmp.Or(tree.ComparePaths(a.Path, b.Path), cmp.Compare(b2i(a.New != nil), b2i(b.New != nil)))
 }
 
-// repeats reports whether another operation of the same path does the same.
-func (o *Op) repeats(other *Op) bool {
+// isRepeatOf reports whether another operation of the same path does the same.
+func (o *Op) isRepeatOf(other *Op) bool {
 	return o.Path == other.Path && (o.New == nil) == (other.New == nil) && (o.Old == nil) == (other.Old == nil)
 }
 
@@ -96,9 +96,9 @@ const (
 	maxGroupBytes = 8 << 20
 )
 
-// groups returns the operations that want selects, as places in the list, in
+// groupByFolder returns the operations that want selects, as places in the list, in
 // groups within the same folder.
-func (l opList) groups(want func(op *Op) bool) [][]int {
+func (l opList) groupByFolder(want func(op *Op) bool) [][]int {
 	var all [][]int
 	var group []int
 	var size uint64
@@ -163,8 +163,8 @@ type failures struct {
 	stopped bool
 }
 
-// add records that a path failed and reports whether to go on.
-func (f *failures) add(path string, err error) bool {
+// addFailure records that a path failed and reports whether to go on.
+func (f *failures) addFailure(path string, err error) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 
@@ -177,7 +177,7 @@ func (f *failures) add(path string, err error) bool {
 	return !f.stopped
 }
 
-func (f *failures) stop() bool {
+func (f *failures) isStopped() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.stopped

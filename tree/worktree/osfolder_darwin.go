@@ -33,7 +33,7 @@ func openFolderAt(dir int, name string) (*osFolder, error) {
 
 func chmodPathFD(fd int, perm uint32) error { return unix.Fchmod(fd, perm) }
 
-func (d *osFolder) list(l *listing) error {
+func (d *osFolder) readNames(l *listing) error {
 	l.reset()
 	fd, err := openat(d.fd, ".", unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -44,7 +44,7 @@ func (d *osFolder) list(l *listing) error {
 
 	names, err := f.Readdirnames(-1)
 	for _, name := range names {
-		l.add(name, 0)
+		l.addName(name, 0)
 	}
 
 	return err
@@ -55,14 +55,14 @@ func (f osFile) chtimes(mtime time.Time) error {
 	return unix.Futimes(int(f), []unix.Timeval{tv, tv})
 }
 
-// writers returns writersUnknown, because there are no leases.
-func (f osFile) writers() writers { return writersUnknown }
+// otherWriters returns writersUnknown, because there are no leases.
+func (f osFile) otherWriters() writers { return writersUnknown }
 
 func (f osFile) cleanPages() bool { return false }
 
 func (f osFile) contentReader() io.Reader { return f }
 
-func (f osFile) alone() bool { return false }
+func (f osFile) isOpenOnce() bool { return false }
 
 func statFrom(st *unix.Stat_t) fileStat {
 	return fileStat{dev: uint64(st.Dev), ino: st.Ino, size: st.Size, mode: uint32(st.Mode),

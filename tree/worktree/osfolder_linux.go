@@ -123,9 +123,9 @@ func statFrom(st *unix.Stat_t) fileStat {
 		nlink: uint64(st.Nlink), uid: st.Uid, gid: st.Gid, rdev: uint64(st.Rdev)}
 }
 
-// list reads the directory with getdents64(2): a record is inode (8 bytes),
+// readNames reads the directory with getdents64(2): a record is inode (8 bytes),
 // offset (8), its own length (2), type (1) and the name up to a zero byte.
-func (d *osFolder) list(l *listing) error {
+func (d *osFolder) readNames(l *listing) error {
 	l.reset()
 	if d.path {
 		return unix.EACCES
@@ -178,10 +178,10 @@ var reliable = map[int64]bool{
 	unix.F2FS_SUPER_MAGIC: true, unix.TMPFS_MAGIC: true,
 }
 
-// writers takes a read lease and returns it at once. The kernel grants a lease
+// otherWriters takes a read lease and returns it at once. The kernel grants a lease
 // only if no process has the file open for writing. A program that opens the file
 // for writing at this moment waits for some microseconds.
-func (f osFile) writers() writers {
+func (f osFile) otherWriters() writers {
 	if !reliable[f.fileSystem()] {
 		return writersUnknown
 	}
@@ -199,9 +199,9 @@ func (f osFile) writers() writers {
 	return writersUnknown // the file belongs to another user, or there are no leases
 }
 
-// alone takes a write lease and returns it at once. The kernel grants it only if no other
+// isOpenOnce takes a write lease and returns it at once. The kernel grants it only if no other
 // descriptor of the file is open.
-func (f osFile) alone() bool {
+func (f osFile) isOpenOnce() bool {
 	if !reliable[f.fileSystem()] {
 		return false
 	}

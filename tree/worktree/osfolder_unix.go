@@ -132,7 +132,7 @@ func (d *osFolder) readlink(name string) (string, error) {
 	}
 }
 
-func (d *osFolder) sub(name string) (folder, error) {
+func (d *osFolder) openSub(name string) (folder, error) {
 	f, err := openFolderAt(d.fd, name)
 	if err != nil {
 		return nil, err

@@ -102,17 +102,17 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 		root.tracked = idx.Dir("")
 	}
 
-	s.push(root)
-	stop := context.AfterFunc(ctx, func() { s.fail(ctx.Err()) })
+	s.pushTasks(root)
+	stop := context.AfterFunc(ctx, func() { s.setError(ctx.Err()) })
 	defer stop()
 
 	var workers sync.WaitGroup
 	for range w.opt.Jobs {
-		workers.Go(s.work)
+		workers.Go(s.runTasks)
 	}
 
 	workers.Wait()
-	if err := s.failure(); err != nil {
+	if err := s.firstError(); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -120,7 +120,7 @@ func (w *Worktree) Scan(ctx context.Context, idx *index.Index, o ScanOptions) ([
 	}
 
 	all := scanned{items: []scanItem{{below: root.out}}}
-	return all.flatten(make([]Found, 0, s.count)), nil
+	return all.appendTo(make([]Found, 0, s.count)), nil
 }
 
 // selection holds the selected names in one folder, for [ScanOptions.Paths]. A
@@ -142,13 +142,13 @@ func newSelection(paths []string) (*selection, error) {
 		if path == "" {
 			return nil, nil
 		}
-		root.add(path)
+		root.addPath(path)
 	}
 
 	return root, nil
 }
 
-func (s *selection) add(path string) {
+func (s *selection) addPath(path string) {
 	for {
 		name, rest := cutPath(path)
 		kid, have := s.kids[name]
@@ -198,8 +198,8 @@ type scanItem struct {
 	below *scanned
 }
 
-// flatten appends all results to dst in order.
-func (s *scanned) flatten(dst []Found) []Found {
+// appendTo appends all results to dst in order.
+func (s *scanned) appendTo(dst []Found) []Found {
 	slices.SortFunc(s.items, func(a, b scanItem) int { return strings.Compare(a.name, b.name) })
 	for _, item := range s.items {
 		found := item.found
@@ -210,7 +210,7 @@ func (s *scanned) flatten(dst []Found) []Found {
 			dst = append(dst, *found)
 		}
 		if item.below != nil {
-			dst = item.below.flatten(dst)
+			dst = item.below.appendTo(dst)
 		}
 	}
 
@@ -230,7 +230,7 @@ type scanner struct {
 	err   error
 }
 
-func (s *scanner) push(tasks ...*scanTask) {
+func (s *scanner) pushTasks(tasks ...*scanTask) {
 	if len(tasks) == 0 {
 		return
 	}
@@ -240,7 +240,7 @@ func (s *scanner) push(tasks ...*scanTask) {
 	s.cond.Broadcast()
 }
 
-func (s *scanner) fail(err error) {
+func (s *scanner) setError(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil {
@@ -249,9 +249,9 @@ func (s *scanner) fail(err error) {
 	s.cond.Broadcast()
 }
 
-// next waits for a task, after the worker has finished its previous one. It
+// nextTask waits for a task, after the worker has finished its previous one. It
 // returns nil if there are no more.
-func (s *scanner) next(first bool) *scanTask {
+func (s *scanner) nextTask(first bool) *scanTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 
@@ -274,18 +274,18 @@ func (s *scanner) next(first bool) *scanTask {
 	return task
 }
 
-// failure returns the error that ends the scan, or nil.
-func (s *scanner) failure() error {
+// firstError returns the error that ends the scan, or nil.
+func (s *scanner) firstError() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err
 }
 
-func (s *scanner) work() {
+func (s *scanner) runTasks() {
 	d := &dirScan{scanner: s}
-	for task := s.next(true); task != nil; task = s.next(false) {
-		d.scan(task)
-		s.push(d.subs...)
+	for task := s.nextTask(true); task != nil; task = s.nextTask(false) {
+		d.scanFolder(task)
+		s.pushTasks(d.subs...)
 		s.mu.Lock()
 		s.count += d.count
 		s.mu.Unlock()

@@ -398,16 +398,16 @@ func TestScanWide(t *testing.T) {
 
 func TestListingSort(t *testing.T) {
 	var l listing
-	l.sort()
+	l.sortNames()
 	names := []string{"note-10", "note-1", "note-000000002", "note-000000001", "note-\xff", "note-", "note-0000000", "note-00000000", "note-0000"}
 	for i := range names {
 		for j, name := range slices.Concat(names[i:], names[:i]) {
-			l.add(name, uint32(j))
+			l.addName(name, uint32(j))
 		}
-		l.sort()
+		l.sortNames()
 		for j := range l.entries[1:] {
-			if l.name(j) >= l.name(j+1) {
-				t.Errorf("%q comes before %q", l.name(j), l.name(j+1))
+			if l.nameAt(j) >= l.nameAt(j+1) {
+				t.Errorf("%q comes before %q", l.nameAt(j), l.nameAt(j+1))
 			}
 		}
 		l.reset()

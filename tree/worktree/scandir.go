@@ -31,10 +31,10 @@ type dirScan struct {
 	badIgnore []string // the ignore files that were reported as unreadable
 }
 
-// scan compares the selected names of a folder with the index.
-func (d *dirScan) scan(t *scanTask) {
+// scanFolder compares the selected names of a folder with the index.
+func (d *dirScan) scanFolder(t *scanTask) {
 	d.scanTask, d.subs, d.count, d.seen = t, d.subs[:0], 0, 0
-	if err := d.open(); err != nil {
+	if err := d.openAndList(); err != nil {
 		d.unreadable(err)
 		return
 	}
@@ -48,7 +48,7 @@ func (d *dirScan) scan(t *scanTask) {
 	d.marker = d.findMarker()
 	d.readSelf()
 	d.allNames()
-	if d.failure() == nil {
+	if d.firstError() == nil {
 		d.addUnseen()
 	}
 }
@@ -65,41 +65,41 @@ func (d *dirScan) readSelf() {
 	}
 }
 
-// names compares names from up to to of the listing.
-func (d *dirScan) names(from, to int) {
+// compareNames compares names from up to to of the listing.
+func (d *dirScan) compareNames(from, to int) {
 	for i := from; i < to; i++ {
-		if i%1024 == 1023 && d.failure() != nil {
+		if i%1024 == 1023 && d.firstError() != nil {
 			return
 		}
-		name := d.list.name(i)
+		name := d.list.nameAt(i)
 		if d.only == nil {
-			d.name(i, name, nil, false)
+			d.compareName(i, name, nil, false)
 			continue
 		}
 		kid := d.only.kids[name]
-		d.name(i, name, kid, kid == nil)
+		d.compareName(i, name, kid, kid == nil)
 	}
 }
 
-// open opens the task's folder and lists its names, or only the selected ones.
-func (d *dirScan) open() (err error) {
+// openAndList opens the task's folder and lists its names, or only the selected ones.
+func (d *dirScan) openAndList() (err error) {
 	if d.folder, err = d.w.openFolder(d.path); err != nil {
 		return err
 	}
 	if names := cmp.Or(d.only, d.roots); names != nil {
 		d.list.reset()
 		for name := range names.kids {
-			d.list.add(name, 0)
+			d.list.addName(name, 0)
 		}
 		return nil
 	}
 
-	err = d.folder.list(&d.list)
+	err = d.folder.readNames(&d.list)
 
 	// Sorted names match the order of the index, and often that in which the
 	// files were made. So lookups jump less through memory, here and in the
 	// system.
-	d.list.sort()
+	d.list.sortNames()
 	if err == nil && d.depth >= object.MaxDepth && len(d.list.entries) > 0 {
 		err = fmt.Errorf("it contains paths more than %d folders deep", object.MaxDepth)
 	}
@@ -149,20 +149,20 @@ func trackedName(entry *index.Entry, sub *index.Dir) scanName {
 	return scanName{name: sub.Name(), sub: sub}
 }
 
-// tracked reports whether the index has the name.
-func (n *scanName) tracked() bool { return n.entry != nil || n.sub != nil }
+// isTracked reports whether the index has the name.
+func (n *scanName) isTracked() bool { return n.entry != nil || n.sub != nil }
 
-// name compares name i of the listing with the index. If only part of the
+// compareName compares name i of the listing with the index. If only part of the
 // content below it is selected, kid is that part. Leaf means that the name
 // itself is a selected path.
-func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
+func (d *dirScan) compareName(i int, name string, kid *selection, leaf bool) {
 	kind := d.list.entries[i].kind
 	n := scanName{name: name, kid: kid}
-	n.entry, n.sub = d.lookup(name, kind)
-	if d.hides(&n) || d.hidesGit(&n, leaf) {
+	n.entry, n.sub = d.findTracked(name, kind)
+	if d.skipsName(&n) || d.hidesGit(&n, leaf) {
 		return
 	}
-	if !n.tracked() && !leaf && d.o.NoUntracked {
+	if !n.isTracked() && !leaf && d.o.NoUntracked {
 		return
 	}
 	if err := object.CheckName(name); err != nil {
@@ -170,32 +170,32 @@ func (d *dirScan) name(i int, name string, kid *selection, leaf bool) {
 		if len(name) > object.MaxNameSize {
 			f.State = Unreadable
 		}
-		d.report(name, f)
+		d.addFound(name, f)
 		return
 	}
 
 	var st fileStat
 	var err error
 	if kind == 0 {
-		st, err = d.folder.listed(&d.list, i)
+		st, err = d.folder.lstatListed(&d.list, i)
 		kind = st.mode & modeType
 	}
-	n.ignored = err == nil && n.entry == nil && d.ignores(&n, kind == modeDir)
-	if !n.tracked() && n.ignored && !leaf && kid == nil && !d.o.ListIgnored {
+	n.ignored = err == nil && n.entry == nil && d.isIgnored(&n, kind == modeDir)
+	if !n.isTracked() && n.ignored && !leaf && kid == nil && !d.o.ListIgnored {
 		return
 	}
 	if err == nil && st.mode == 0 {
-		st, err = d.folder.listed(&d.list, i)
+		st, err = d.folder.lstatListed(&d.list, i)
 	}
-	if err == nil && d.exclude(&n, &st, leaf) {
+	if err == nil && d.excludeName(&n, &st, leaf) {
 		return
 	}
-	d.judge(&n, &st, err)
+	d.judgeName(&n, &st, err)
 }
 
-// exclude applies [ScanOptions.Exclude] to a name. It reports whether nothing else has to
+// excludeName applies [ScanOptions.Exclude] to a name. It reports whether nothing else has to
 // be done for the name.
-func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
+func (d *dirScan) excludeName(n *scanName, st *fileStat, leaf bool) bool {
 	if d.o.IncludeIgnored {
 		return false
 	}
@@ -205,12 +205,12 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 	switch {
 	case !d.excludes(n.name, st):
 		return false
-	case n.tracked() && d.o.Exclude.Drop:
+	case n.isTracked() && d.o.Exclude.Drop:
 		d.seen++
 		n.excluded = true
-		d.missing(n)
+		d.reportMissing(n)
 		return true
-	case n.tracked():
+	case n.isTracked():
 		n.ignored = n.ignored || n.entry == nil
 		return false
 	}
@@ -222,7 +222,7 @@ func (d *dirScan) exclude(n *scanName, st *fileStat, leaf bool) bool {
 // leaveMount leaves out a folder where another file system is mounted, except the roots at
 // or below it.
 func (d *dirScan) leaveMount(n *scanName) {
-	path := d.join(n.name)
+	path := d.joinPath(n.name)
 	var below []string
 	for _, root := range d.w.opt.Roots {
 		switch {
@@ -243,44 +243,44 @@ func (d *dirScan) leavesOut(name string) bool {
 	return name == d.w.repoBase && d.path == d.w.repoDir || slices.Contains(d.badIgnore, name)
 }
 
-// judge reports a name by its state. Err is the error of reading the state.
-func (d *dirScan) judge(n *scanName, st *fileStat, err error) {
+// judgeName reports a name by its state. Err is the error of reading the state.
+func (d *dirScan) judgeName(n *scanName, st *fileStat, err error) {
 	if d.roots != nil {
 		if bad := d.checkRoot(n, st, err); bad != nil {
-			d.report(n.name, Found{State: Unreadable, Old: n.entry, Dir: n.sub != nil, Err: pathError("stat", d.join(n.name), bad)})
+			d.addFound(n.name, Found{State: Unreadable, Old: n.entry, Dir: n.sub != nil, Err: pathError("stat", d.joinPath(n.name), bad)})
 			return
 		}
 	}
 	if err == nil && n.kid != nil && !st.isDir() {
-		d.missing(n)
+		d.reportMissing(n)
 		return
 	}
-	if n.tracked() {
+	if n.isTracked() {
 		d.seen++
 	}
 	switch {
 	case err == nil:
-		d.compare(n, st)
+		d.compareStat(n, st)
 	case errors.Is(err, fs.ErrNotExist): // selected, or removed since the folder was listed
 		switch n.vanished = d.only == nil; {
-		case n.tracked() || d.only != nil:
-			d.missing(n)
+		case n.isTracked() || d.only != nil:
+			d.reportMissing(n)
 		case d.o.Anchors != nil:
-			d.report(n.name, Found{State: Deleted, Vanished: true})
+			d.addFound(n.name, Found{State: Deleted, Vanished: true})
 		}
 	default:
-		d.report(n.name, Found{State: Unreadable, Old: n.entry, Err: pathError("stat", d.join(n.name), err)})
+		d.addFound(n.name, Found{State: Unreadable, Old: n.entry, Err: pathError("stat", d.joinPath(n.name), err)})
 	}
 }
 
-// hides reports whether the scan skips a name: the repository's own folder, or a path that
+// skipsName reports whether the scan skips a name: the repository's own folder, or a path that
 // is neither a root nor above or below one. It reports such a path as missing.
-func (d *dirScan) hides(n *scanName) bool {
+func (d *dirScan) skipsName(n *scanName) bool {
 	if d.roots != nil {
 		seen := false
 		if n.roots, seen = d.roots.kids[n.name]; !seen {
 			n.excluded = true
-			d.missing(n)
+			d.reportMissing(n)
 		}
 		return !seen
 	}
@@ -318,8 +318,8 @@ func (d *dirScan) checkRoot(n *scanName, st *fileStat, err error) error {
 	return nil
 }
 
-// lookup returns the index's entry or folder of a name, or neither.
-func (d *dirScan) lookup(name string, kind uint32) (*index.Entry, *index.Dir) {
+// findTracked returns the index's entry or folder of a name, or neither.
+func (d *dirScan) findTracked(name string, kind uint32) (*index.Entry, *index.Dir) {
 	if d.tracked == nil {
 		return nil, nil
 	}
@@ -341,13 +341,8 @@ func (d *dirScan) trackedEntry(name string) *index.Entry {
 	return d.tracked.Entry(name)
 }
 
-// findPerm returns the permission bits of a name.
-func (d *dirScan) findPerm(name string, st *fileStat) foundPerm {
-	return d.w.opt.findPerm(st, func(want wantXattr) (map[string][]byte, error) { return d.folder.xattrs(name, want) })
-}
-
-// compare reports a name if it differs from the index.
-func (d *dirScan) compare(n *scanName, st *fileStat) {
+// compareStat reports a name if it differs from the index.
+func (d *dirScan) compareStat(n *scanName, st *fileStat) {
 	stat := st.indexStat(0)
 	if n.entry != nil && n.entry.Stat.Same(stat) && !n.entry.Stat.Racy() {
 		return
@@ -364,22 +359,22 @@ func (d *dirScan) compare(n *scanName, st *fileStat) {
 	switch {
 	case f.Dir && d.w.isRepo(st):
 		f.State = Nested
-		d.report(n.name, f)
+		d.addFound(n.name, f)
 		return
-	case f.Dir && len(d.w.opt.Remotes) > 0 && slices.Contains(d.w.opt.Remotes, d.join(n.name)):
+	case f.Dir && len(d.w.opt.Remotes) > 0 && slices.Contains(d.w.opt.Remotes, d.joinPath(n.name)):
 		f.State, f.Err = Nested, ErrRemote
-		d.report(n.name, f)
+		d.addFound(n.name, f)
 		return
 	case f.Dir:
 		d.compareDir(n, f, st)
 		return
-	case !n.tracked() && d.o.NoUntracked:
+	case !n.isTracked() && d.o.NoUntracked:
 		return
 	}
 
 	f.State = d.fileState(n, f.Type)
 
-	item := d.report(n.name, f)
+	item := d.addFound(n.name, f)
 	if n.sub != nil {
 		item.below = new(scanned)
 		d.deleteBelow(item.below, item.found.Path, n.sub, false)
@@ -394,7 +389,7 @@ func (d *dirScan) fileState(n *scanName, now object.EntryType) State {
 		return Special
 	case n.entry != nil && n.entry.Type == now:
 		return Modified
-	case n.tracked():
+	case n.isTracked():
 		return TypeChanged
 	case n.ignored:
 		return Ignored
@@ -408,7 +403,7 @@ func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 	properties, err := d.w.describeDir(d.folder, name, st, sub)
 	left, err := splitLeft(err)
 	if err != nil && kid == nil {
-		d.report(name, Found{State: Unreadable, Type: f.Type, Dir: true, Err: pathError("read", d.join(name), err)})
+		d.addFound(name, Found{State: Unreadable, Type: f.Type, Dir: true, Err: pathError("read", d.joinPath(name), err)})
 		return
 	}
 	f.Mode, f.Properties = properties.Mode, &properties
@@ -423,7 +418,7 @@ func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 		f.State = TypeChanged
 	case d.o.NoUntracked:
 		if kid != nil {
-			d.missing(&scanName{name: name, kid: kid})
+			d.reportMissing(&scanName{name: name, kid: kid})
 		}
 		return
 	case n.ignored:
@@ -432,11 +427,11 @@ func (d *dirScan) compareDir(n *scanName, f Found, st *fileStat) {
 		f.State = Untracked
 	}
 
-	path := d.join(name)
+	path := d.joinPath(name)
 	item := scanItem{name: path[len(path)-len(name):]}
 	if f.State != 0 && (kid == nil || f.State != Ignored) {
 		f.Path = path
-		item.found = d.keep(f)
+		item.found = d.copyFound(f)
 	}
 	item.below = d.belowDir(n, path)
 	if item.found != nil || item.below != nil {
@@ -478,24 +473,24 @@ func (d *dirScan) belowDir(n *scanName, path string) *scanned {
 	return below
 }
 
-// join returns the path of a name in the folder. The result never shares
+// joinPath returns the path of a name in the folder. The result never shares
 // memory with the name, which may belong to the listing.
-func (d *dirScan) join(name string) string {
+func (d *dirScan) joinPath(name string) string {
 	if d.path == "" {
 		return strings.Clone(name)
 	}
 	return d.path + "/" + name
 }
 
-// report adds the result for a name.
-func (d *dirScan) report(name string, f Found) *scanItem {
-	f.Path = d.join(name)
-	d.out.items = append(d.out.items, scanItem{name: f.Path[len(f.Path)-len(name):], found: d.keep(f)})
+// addFound adds the result for a name.
+func (d *dirScan) addFound(name string, f Found) *scanItem {
+	f.Path = d.joinPath(name)
+	d.out.items = append(d.out.items, scanItem{name: f.Path[len(f.Path)-len(name):], found: d.copyFound(f)})
 	return &d.out.items[len(d.out.items)-1]
 }
 
-// keep copies f into a block of many, to save allocations.
-func (d *dirScan) keep(f Found) *Found {
+// copyFound copies f into a block of many, to save allocations.
+func (d *dirScan) copyFound(f Found) *Found {
 	if len(d.block) == cap(d.block) {
 		d.block = make([]Found, 0, 64)
 	}
@@ -515,7 +510,7 @@ const (
 func (d *dirScan) allNames() {
 	n := len(d.list.entries)
 	if n < wideFolder || d.w.opt.Jobs == 1 {
-		d.names(0, n)
+		d.compareNames(0, n)
 		return
 	}
 
@@ -528,12 +523,12 @@ func (d *dirScan) allNames() {
 		parts[i] = dirScan{scanner: d.scanner, scanTask: &task, list: d.list, folder: d.folder,
 			marker: d.marker, dev: d.dev, badIgnore: d.badIgnore}
 		workers.Go(func() {
-			for d.failure() == nil {
+			for d.firstError() == nil {
 				to := int(next.Add(wideStep))
 				if to-wideStep >= n {
 					return
 				}
-				parts[i].names(to-wideStep, min(to, n))
+				parts[i].compareNames(to-wideStep, min(to, n))
 			}
 		})
 	}
@@ -556,14 +551,14 @@ func (d *dirScan) addUnseen() {
 
 	there := make(map[string]struct{}, len(d.list.entries))
 	for i := range d.list.entries {
-		there[d.list.name(i)] = struct{}{}
+		there[d.list.nameAt(i)] = struct{}{}
 	}
 
 	for entry, sub := range d.tracked.Children() {
 		n := trackedName(entry, sub)
 		if _, ok := there[n.name]; !ok {
 			n.excluded = d.roots != nil
-			d.missing(&n)
+			d.reportMissing(&n)
 		}
 	}
 }
@@ -577,9 +572,9 @@ func (d *dirScan) deleteBelow(out *scanned, path string, dir *index.Dir, exclude
 	}
 }
 
-// missing reports a name of the folder that does not exist, or that is no folder though a
+// reportMissing reports a name of the folder that does not exist, or that is no folder though a
 // path below it was selected.
-func (d *dirScan) missing(n *scanName) { d.missingAt(d.out, d.join(n.name), n) }
+func (d *dirScan) reportMissing(n *scanName) { d.missingAt(d.out, d.joinPath(n.name), n) }
 
 // missingAt is missing for a name at any path.
 func (d *dirScan) missingAt(out *scanned, path string, n *scanName) {
@@ -595,13 +590,13 @@ func (d *dirScan) missingAt(out *scanned, path string, n *scanName) {
 			d.missingAt(item.below, tree.Join(path, name), &below)
 		}
 	case n.entry != nil:
-		item.found = d.keep(Found{Path: path, State: Deleted, Old: n.entry, Excluded: n.excluded, Vanished: n.vanished})
+		item.found = d.copyFound(Found{Path: path, State: Deleted, Old: n.entry, Excluded: n.excluded, Vanished: n.vanished})
 	case n.sub != nil:
-		item.found = d.keep(Found{Path: path, State: Deleted, Dir: true, Excluded: n.excluded, Vanished: n.vanished})
+		item.found = d.copyFound(Found{Path: path, State: Deleted, Dir: true, Excluded: n.excluded, Vanished: n.vanished})
 		item.below = new(scanned)
 		d.deleteBelow(item.below, path, n.sub, n.excluded)
 	default:
-		item.found = d.keep(Found{Path: path, State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})
+		item.found = d.copyFound(Found{Path: path, State: Absent, Err: pathError("stat", path, fs.ErrNotExist)})
 	}
 	out.items = append(out.items, item)
 }

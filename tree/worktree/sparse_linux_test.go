@@ -108,7 +108,7 @@ func TestSparseSameObjects(t *testing.T) {
 			f.w.opt.Objects = f.store
 			storer := f.w.newStorer(f.store, nil)
 			defer storer.close()
-			again, err := storer.store(ctx, "file", nil, &known)
+			again, err := storer.storeItem(ctx, "file", nil, &known)
 			f.check(err)
 			if differs, _ := f.cutPlain(content); again.Entry.Content != want && again.Entry.Content != differs {
 				t.Errorf("%+v: the known content is %v, want %v", l, again.Entry.Content, want)

@@ -40,12 +40,12 @@ func checkSpelling(d folder, name string) error {
 	}
 
 	var l listing
-	if d.list(&l) != nil {
+	if d.readNames(&l) != nil {
 		return nil
 	}
 	other := ""
 	for i := range l.entries {
-		found := l.name(i)
+		found := l.nameAt(i)
 		if found == name {
 			return nil
 		}
@@ -92,8 +92,8 @@ type spellings struct {
 	folder map[string]error // by path: a [*CollisionError] or nil
 }
 
-// note records the result for a folder.
-func (s *spellings) note(path string, err error) {
+// noteFolder records the result for a folder.
+func (s *spellings) noteFolder(path string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.folder == nil {
@@ -102,9 +102,9 @@ func (s *spellings) note(path string, err error) {
 	s.folder[path] = err
 }
 
-// check returns a [*CollisionError] if a folder, or one above it, has its name only in another
+// checkFolder returns a [*CollisionError] if a folder, or one above it, has its name only in another
 // spelling. Everything below it would be written into another folder, or removed there.
-func (s *spellings) check(w *Worktree, path string) error {
+func (s *spellings) checkFolder(w *Worktree, path string) error {
 	if path == "" {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (s *spellings) check(w *Worktree, path string) error {
 	}
 
 	above, name := tree.Split(path)
-	if err = s.check(w, above); err == nil {
+	if err = s.checkFolder(w, above); err == nil {
 		d, openErr := w.openFolder(above)
 		if openErr != nil {
 			return nil // the caller reports it
@@ -124,7 +124,7 @@ func (s *spellings) check(w *Worktree, path string) error {
 		err = inFolder(above, checkSpelling(d, name))
 		d.Close()
 	}
-	s.note(path, err)
+	s.noteFolder(path, err)
 	return err
 }
 

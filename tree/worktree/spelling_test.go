@@ -32,7 +32,7 @@ func (f foldFS) openFolder(path string) (folder, error) {
 	}
 	at := folder(foldFolder{folder: top})
 	for name := range strings.SplitSeq(path, "/") {
-		next, err := at.sub(name)
+		next, err := at.openSub(name)
 		at.Close()
 		if err != nil {
 			return nil, err
@@ -45,12 +45,12 @@ func (f foldFS) openFolder(path string) (folder, error) {
 // stored returns the spelling of a name in the folder.
 func (d foldFolder) stored(name string) string {
 	var l listing
-	if !d.folds || d.list(&l) != nil {
+	if !d.folds || d.readNames(&l) != nil {
 		return name
 	}
 	for i := range l.entries {
-		if strings.EqualFold(l.name(i), name) {
-			return strings.Clone(l.name(i))
+		if strings.EqualFold(l.nameAt(i), name) {
+			return strings.Clone(l.nameAt(i))
 		}
 	}
 	return name
@@ -64,9 +64,9 @@ func (d foldFolder) lstat(name string) (fileStat, error) {
 	return st, err
 }
 
-func (d foldFolder) sub(name string) (folder, error) {
+func (d foldFolder) openSub(name string) (folder, error) {
 	name = d.stored(name)
-	sub, err := d.folder.sub(name)
+	sub, err := d.folder.openSub(name)
 	if err != nil {
 		return nil, err
 	}

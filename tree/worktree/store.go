@@ -50,7 +50,7 @@ func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (S
 	s := w.newStorer(dst, nil)
 	defer s.close()
 
-	stored, err := s.store(ctx, path, nil, nil)
+	stored, err := s.storeItem(ctx, path, nil, nil)
 	if isStoreError(err) {
 		err = errors.Unwrap(err)
 	}
@@ -95,10 +95,10 @@ func isStoreError(err error) bool {
 	return ok
 }
 
-// store stores the file, symlink or folder at path. Seen is the scan's result
+// storeItem stores the file, symlink or folder at path. Seen is the scan's result
 // for the path, and known the entry whose content it may still have. Both may
 // be nil.
-func (s *storer) store(ctx context.Context, path string, seen *Found, known *index.Entry) (Stored, error) {
+func (s *storer) storeItem(ctx context.Context, path string, seen *Found, known *index.Entry) (Stored, error) {
 	if err := ctx.Err(); err != nil {
 		return Stored{}, &storeError{err}
 	}
@@ -207,7 +207,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		// Data appended meanwhile is not read: a growing file might never end.
 		err = s.storeLarge(ctx, io.LimitReader(f.contentReader(), before.size), &e)
 		if err == nil {
-			err = s.shrink(ctx, f, &e)
+			err = s.inlineShort(ctx, f, &e)
 		}
 	}
 
@@ -227,7 +227,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 		return Stored{}, false, err
 	}
 
-	unstable := hidden || !after.same(&before) || e.Size != uint64(before.size)
+	unstable := hidden || !after.looksUnchanged(&before) || e.Size != uint64(before.size)
 	return Stored{Entry: e, Stat: stat, Links: linked(&e), Unstable: unstable, Left: left}, hidden, nil
 }
 
@@ -245,7 +245,7 @@ const waits = 8
 // so far.
 func (w *Worktree) StoreStream(ctx context.Context, dst object.Writer, r io.Reader, progress func(files, bytes int64)) (Stored, error) {
 	var done meter
-	s := w.newStorer(dst, func(n int64) { done.add(progress, 0, n) })
+	s := w.newStorer(dst, func(n int64) { done.addProgress(progress, 0, n) })
 	e := object.Entry{Type: object.TypeFile, Mode: 0o600, MTime: object.TimeOf(w.opt.Now())}
 
 	start := make([]byte, w.opt.Chunker.Params().Min+1)
@@ -308,7 +308,7 @@ func (w *Worktree) lookAt(f file, stores bool) (st fileStat, stat index.Stat, hi
 
 	// Read the times again. If they are older than readAt, every change that
 	// they do not show is older, too.
-	others := f.writers()
+	others := f.otherWriters()
 	clean := stores && others == writersSome && f.cleanPages()
 	if st, err = f.stat(); err != nil {
 		return st, stat, false, err
@@ -475,8 +475,8 @@ func isZero(data []byte) bool {
 	return true
 }
 
-// shrink moves the content into the entry if the file became that short meanwhile.
-func (s *storer) shrink(ctx context.Context, f file, e *object.Entry) error {
+// inlineShort moves the content into the entry if the file became that short meanwhile.
+func (s *storer) inlineShort(ctx context.Context, f file, e *object.Entry) error {
 	if e.Size > object.MaxInline {
 		return nil
 	}

@@ -32,7 +32,7 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 	var total meter
 	var bytes func(n int64)
 	if progress != nil {
-		bytes = func(n int64) { total.add(progress, 0, n) }
+		bytes = func(n int64) { total.addProgress(progress, 0, n) }
 	}
 
 	tokens := make(chan struct{}, w.opt.Jobs)
@@ -43,9 +43,9 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 			s := w.newStorer(dst, bytes)
 			s.tokens = tokens
 			defer s.close()
-			for from, to := q.next(); from < to; from, to = q.next() {
+			for from, to := q.nextBatch(); from < to; from, to = q.nextBatch() {
 				for i := from; i < to; i++ {
-					stored, err := s.store(ctx, found[i].Path, &found[i], found[i].Old)
+					stored, err := s.storeItem(ctx, found[i].Path, &found[i], found[i].Old)
 					if isStoreError(err) {
 						cancel(errors.Unwrap(err))
 						return
@@ -57,7 +57,7 @@ func (w *Worktree) StoreAll(ctx context.Context, dst object.Writer, found []Foun
 						}
 					}
 					serial.Unlock()
-					total.add(progress, 1, 0)
+					total.addProgress(progress, 1, 0)
 				}
 			}
 		})
@@ -74,8 +74,8 @@ type storeQueue struct {
 	at    int
 }
 
-// next returns the bounds of the next batch, which is empty at the end.
-func (q *storeQueue) next() (from, to int) {
+// nextBatch returns the bounds of the next batch, which is empty at the end.
+func (q *storeQueue) nextBatch() (from, to int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 
@@ -135,7 +135,7 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 				candidates, places = append(candidates, *f), append(places, i)
 			}
 		}
-		same, err := w.confirm(ctx, candidates, func(i int) *Found { return &found[places[i]] })
+		same, err := w.rereadCandidates(ctx, candidates, func(i int) *Found { return &found[places[i]] })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -155,9 +155,9 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 // unchanged is the state, within Confirm, of a path that Confirm leaves out.
 const unchanged State = 0
 
-// confirm reads the candidates and sets the new state at place(i). It returns
+// rereadCandidates reads the candidates and sets the new state at place(i). It returns
 // the unchanged ones.
-func (w *Worktree) confirm(ctx context.Context, candidates []Found, place func(i int) *Found) (same []Refreshed, err error) {
+func (w *Worktree) rereadCandidates(ctx context.Context, candidates []Found, place func(i int) *Found) (same []Refreshed, err error) {
 	err = w.StoreAll(ctx, object.Discard, candidates, func(i int, s Stored, err error) error {
 		f := place(i)
 		now := index.NewEntry(s.Entry, s.Stat)
@@ -242,10 +242,10 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 	a := &Ahead{w: w, temp: temp, files: map[string]*aheadFile{}}
 	for i := range ops {
 		op := &ops[i]
-		if !op.makes(object.TypeFile) || op.New.Content.Kind != object.KindManifest || a.files[op.Path] != nil {
+		if !op.makesType(object.TypeFile) || op.New.Content.Kind != object.KindManifest || a.files[op.Path] != nil {
 			continue
 		}
-		if err := a.plan(ctx, r, op); err != nil {
+		if err := a.planFile(ctx, r, op); err != nil {
 			temp.close()
 			return nil, err
 		}
@@ -259,8 +259,8 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 	return a, nil
 }
 
-// plan adds the chunks of a file to the spots.
-func (a *Ahead) plan(ctx context.Context, r object.Reader, op *Op) error {
+// planFile adds the chunks of a file to the spots.
+func (a *Ahead) planFile(ctx context.Context, r object.Reader, op *Op) error {
 	f := &aheadFile{content: op.New.Content, size: op.New.Size}
 	for c, err := range object.Chunks(ctx, r, f.content, f.size, 0) {
 		if err != nil {
@@ -285,7 +285,7 @@ func (a *Ahead) Chunk(id object.ID, data []byte) {
 	i := sort.Search(len(a.spots), func(i int) bool { return a.spots[i].id.Compare(id) >= 0 })
 	for ; i < len(a.spots) && a.spots[i].id == id; i++ {
 		s := &a.spots[i]
-		f := a.begin(s)
+		f := a.beginChunk(s)
 		if f == nil {
 			continue
 		}
@@ -293,13 +293,13 @@ func (a *Ahead) Chunk(id object.ID, data []byte) {
 		if len(data) != int(s.size) {
 			err = fmt.Errorf("%d bytes, want %d as in the manifest", len(data), s.size)
 		}
-		a.wrote(s.file, err)
+		a.countWritten(s.file, err)
 	}
 }
 
-// begin returns the open file to write a chunk to, or nil if the chunk need
+// beginChunk returns the open file to write a chunk to, or nil if the chunk need
 // not be written.
-func (a *Ahead) begin(s *spot) file {
+func (a *Ahead) beginChunk(s *spot) file {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -310,7 +310,7 @@ func (a *Ahead) begin(s *spot) file {
 
 	s.done = true
 	if f.f == nil {
-		f.skip = a.open == maxAheadOpen || a.create(f) != nil
+		f.skip = a.open == maxAheadOpen || a.createFile(f) != nil
 	}
 	if f.skip {
 		return nil
@@ -319,9 +319,9 @@ func (a *Ahead) begin(s *spot) file {
 	return f.f
 }
 
-// create makes a file. The caller holds a.mu.
-func (a *Ahead) create(f *aheadFile) error {
-	at := a.temp.stage(nil)
+// createFile makes a file. The caller holds a.mu.
+func (a *Ahead) createFile(f *aheadFile) error {
+	at := a.temp.newPlace(nil)
 	made, err := at.dir.create(at.name, 0o600)
 	if err != nil {
 		return err
@@ -331,19 +331,19 @@ func (a *Ahead) create(f *aheadFile) error {
 	return made.truncate(int64(f.size))
 }
 
-// wrote counts a chunk as written. If err is not nil, the file is left to
+// countWritten counts a chunk as written. If err is not nil, the file is left to
 // Apply.
-func (a *Ahead) wrote(f *aheadFile, err error) {
+func (a *Ahead) countWritten(f *aheadFile, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.skip = f.skip || err != nil
 	if f.left--; f.left == 0 {
-		a.close(f)
+		a.closeFile(f)
 	}
 }
 
-// close closes a file. The caller holds a.mu.
-func (a *Ahead) close(f *aheadFile) {
+// closeFile closes a file. The caller holds a.mu.
+func (a *Ahead) closeFile(f *aheadFile) {
 	if f.f != nil {
 		f.skip = f.f.Close() != nil || f.skip
 		f.f = nil
@@ -351,9 +351,9 @@ func (a *Ahead) close(f *aheadFile) {
 	}
 }
 
-// take returns the complete file for a path and its temporary place. The file
+// takeFile returns the complete file for a path and its temporary place. The file
 // is nil if none is complete. The caller owns both.
-func (a *Ahead) take(path string, e *object.Entry) (staged, file) {
+func (a *Ahead) takeFile(path string, e *object.Entry) (staged, file) {
 	if a == nil {
 		return staged{}, nil
 	}
@@ -382,9 +382,9 @@ func (a *Ahead) Close() {
 
 	a.w.ahead.CompareAndSwap(a, nil)
 	for _, f := range a.files {
-		a.close(f)
+		a.closeFile(f)
 		if f.dir != nil {
-			f.drop()
+			f.removeTemp()
 		}
 	}
 

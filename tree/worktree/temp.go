@@ -63,7 +63,7 @@ func (w *Worktree) newTemp() (*tempFolder, error) {
 		} else if err != nil {
 			break
 		}
-		t.folder, err = parent.sub(t.name)
+		t.folder, err = parent.openSub(t.name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // SweepTemp of another process removed it before we locked it
 		} else if err != nil {
@@ -111,9 +111,9 @@ type staged struct {
 	name string
 }
 
-// stage returns a new temporary place for a file that will be moved to the
+// newPlace returns a new temporary place for a file that will be moved to the
 // folder to. The place is in t, or in that folder itself if t is nil.
-func (t *tempFolder) stage(to folder) staged {
+func (t *tempFolder) newPlace(to folder) staged {
 	if t == nil {
 		return staged{to, fmt.Sprintf("%s%016x", besidePrefix, rand.Uint64())}
 	}
@@ -121,9 +121,9 @@ func (t *tempFolder) stage(to folder) staged {
 	return staged{t.folder, fmt.Sprintf("%08x", t.next)}
 }
 
-// place renames the file to its final name and replaces a file, symlink or
+// moveTo renames the file to its final name and replaces a file, symlink or
 // empty folder there, unless its name has another spelling. If that fails, it removes the file.
-func (s staged) place(to folder, name string) error {
+func (s staged) moveTo(to folder, name string) error {
 	err := s.dir.renameNew(s.name, to, name)
 	if errors.Is(err, fs.ErrExist) {
 		if err = checkSpelling(to, name); err == nil {
@@ -137,13 +137,13 @@ func (s staged) place(to folder, name string) error {
 		}
 	}
 	if err != nil {
-		s.drop()
+		s.removeTemp()
 	}
 	return err
 }
 
-// drop removes the file.
-func (s staged) drop() { s.dir.unlink(s.name) }
+// removeTemp removes the file.
+func (s staged) removeTemp() { s.dir.unlink(s.name) }
 
 // SweepTemp removes the temporary files of killed processes. [Worktree.Apply]
 // calls it, too. It ignores errors.
@@ -159,19 +159,19 @@ func (w *Worktree) SweepTemp() {
 	defer parent.Close()
 
 	var list listing
-	if parent.list(&list) != nil {
+	if parent.readNames(&list) != nil {
 		return
 	}
 
 	for i := range list.entries {
-		if name := list.name(i); strings.HasPrefix(name, tempPrefix) {
+		if name := list.nameAt(i); strings.HasPrefix(name, tempPrefix) {
 			sweepTempFolder(parent, name)
 		}
 	}
 }
 
 func sweepTempFolder(parent folder, name string) {
-	d, err := parent.sub(name)
+	d, err := parent.openSub(name)
 	if err != nil {
 		return
 	}
@@ -182,12 +182,12 @@ func sweepTempFolder(parent folder, name string) {
 	}
 
 	var list listing
-	if d.list(&list) != nil {
+	if d.readNames(&list) != nil {
 		return
 	}
 
 	for i := range list.entries {
-		d.unlink(list.name(i))
+		d.unlink(list.nameAt(i))
 	}
 
 	parent.rmdir(name)
@@ -212,11 +212,11 @@ func (w *applyWorker) sweepBeside(dir string, d folder) {
 		w.beside.swept = map[string]bool{}
 	}
 	w.beside.swept[dir] = true
-	if d.list(&w.list) != nil {
+	if d.readNames(&w.list) != nil {
 		return
 	}
 	for i := range w.list.entries {
-		name := w.list.name(i)
+		name := w.list.nameAt(i)
 		if !isBeside(name) {
 			continue
 		}

@@ -84,8 +84,8 @@ type Options struct {
 	Remotes []string
 }
 
-// written returns the permission bits that a file gets if its entry has mode.
-func (o *Options) written(mode uint16) uint16 {
+// writtenMode returns the permission bits that a file gets if its entry has mode.
+func (o *Options) writtenMode(mode uint16) uint16 {
 	mode &^= o.Umask & 0o777
 	if !o.SetID {
 		mode &^= setID
@@ -99,10 +99,8 @@ const setID = 0o6000
 // recorded returns the mode to record for a path in the folder d, with the permission bits
 // found. Known is the mode of its present entry. Bits that kist would not
 // write stay recorded, and bits that come from d do not count.
-func (o *Options) recorded(d folder, found foundPerm, known uint16, isDir bool) uint16 {
-	bits := found.alone
-	hasACL := bits != found.all
-	if bits == known || !hasACL && (bits == o.written(known) || bits == known&^(o.Umask&0o777)) {
+func (o *Options) recorded(d folder, found, known uint16, isDir bool) uint16 {
+	if found == known || found == o.writtenMode(known) || found == known&^(o.Umask&0o777) || found == inheritanceOf(d).newMode(o, known, isDir) {
 		return known
 	}
 	inherits := inheritanceOf(d) // the ACL may be that of d
@@ -336,12 +334,12 @@ func (w *Worktree) probeClock() {
 	}
 	defer tmp.close()
 
-	at := tmp.stage(nil)
+	at := tmp.newPlace(nil)
 	f, err := at.dir.create(at.name, 0o600)
 	if err != nil {
 		return
 	}
-	defer at.drop()
+	defer at.removeTemp()
 	defer f.Close()
 
 	if st, err := f.stat(); err == nil && st.ino != 0 {

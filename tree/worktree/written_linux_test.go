@@ -92,7 +92,7 @@ func TestWrittenByOthers(t *testing.T) {
 			f.check(os.Chtimes(filepath.Join(f.root, path), time.Now(), info.ModTime().Add(time.Nanosecond)))
 		},
 	} {
-		at := (*tempFolder)(nil).stage(d)
+		at := (*tempFolder)(nil).newPlace(d)
 		file, err := at.dir.create(at.name, 0o644)
 		f.check(err)
 		_, err = file.WriteAt([]byte("content"), 0)
@@ -116,7 +116,7 @@ type meddled struct {
 	then func()
 }
 
-func (m *meddled) alone() bool {
+func (m *meddled) isOpenOnce() bool {
 	m.then()
-	return m.file.alone()
+	return m.file.isOpenOnce()
 }

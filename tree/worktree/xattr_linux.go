@@ -46,22 +46,22 @@ func (p pinned) chmod(perm uint32) error { return chmodPathFD(int(p.osFile), per
 
 func (p pinned) xattrs(want wantXattr) (map[string][]byte, error) {
 	return readXattrs(want,
-		func(buf []byte) (int, error) { return unix.Listxattr(p.path(), buf) },
-		func(name string, buf []byte) (int, error) { return unix.Getxattr(p.path(), name, buf) })
+		func(buf []byte) (int, error) { return unix.Listxattr(p.procPath(), buf) },
+		func(name string, buf []byte) (int, error) { return unix.Getxattr(p.procPath(), name, buf) })
 }
 
-func (f osFile) path() string { return "/proc/self/fd/" + strconv.Itoa(int(f)) }
+func (f osFile) procPath() string { return "/proc/self/fd/" + strconv.Itoa(int(f)) }
 
 func (f osFile) chown(uid, gid uint32) error {
 	return retry(func() error { return unix.Fchownat(int(f), "", int(uid), int(gid), unix.AT_EMPTY_PATH) })
 }
 
 func (f osFile) setXattr(name string, value []byte) error {
-	return retry(func() error { return unix.Setxattr(f.path(), name, value, 0) })
+	return retry(func() error { return unix.Setxattr(f.procPath(), name, value, 0) })
 }
 
 func (f osFile) removeXattr(name string) error {
-	return retry(func() error { return unix.Removexattr(f.path(), name) })
+	return retry(func() error { return unix.Removexattr(f.procPath(), name) })
 }
 
 func (d *osFolder) mknod(name string, mode uint32, device uint64) error {

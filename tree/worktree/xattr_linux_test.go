@@ -124,7 +124,7 @@ func TestStoreLargeXattrs(t *testing.T) {
 		s := f.w.newStorer(f.store, nil)
 		s.folder = xattrFolder{d, all}
 
-		stored, err := s.store(ctx, "file", nil, nil)
+		stored, err := s.storeItem(ctx, "file", nil, nil)
 		s.close()
 		if err != nil || string(stored.Entry.Inline) != "content" || stored.Entry.Meta == nil {
 			t.Fatalf("%s: %v, %v, want the content and the metadata", what, stored.Entry, err)

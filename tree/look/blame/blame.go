@@ -67,18 +67,18 @@ func newHistory(r *kist.Repository, f *File, o *Options) *history {
 	return &history{r: r, file: f, opt: o, nodes: map[Place]*node{}}
 }
 
-// start returns the node of the file itself.
-func (h *history) start() *node {
+// startNode returns the node of the file itself.
+func (h *history) startNode() *node {
 	f := h.file
 	if f.Commit.IsZero() {
-		return h.add(&node{Origin: Origin{Place: f.Place}, number: int(^uint(0) >> 1)})
+		return h.addNode(&node{Origin: Origin{Place: f.Place}, number: int(^uint(0) >> 1)})
 	}
-	n, _ := h.at(f.Commit, f.Path)
+	n, _ := h.nodeAt(f.Commit, f.Path)
 	return n
 }
 
-// at returns the node for the file of a commit.
-func (h *history) at(commit object.ID, path string) (*node, bool) {
+// nodeAt returns the node for the file of a commit.
+func (h *history) nodeAt(commit object.ID, path string) (*node, bool) {
 	v, ok := h.opt.Index.At(commit, path)
 	if !ok || v.Type != object.TypeFile {
 		return nil, false
@@ -95,7 +95,7 @@ func (h *history) at(commit object.ID, path string) (*node, bool) {
 	if !boundary {
 		n.Boundary = len(h.opt.Index.Parents(v.Commit)) == 0
 	}
-	return h.add(n), true
+	return h.addNode(n), true
 }
 
 // boundary returns the first excluded commit on the way from commit to the commit that made v,
@@ -113,15 +113,15 @@ func (h *history) boundary(commit object.ID, v versions.Version) object.ID {
 	return commit
 }
 
-func (h *history) add(n *node) *node {
+func (h *history) addNode(n *node) *node {
 	h.nodes[n.Place] = n
 	at, _ := slices.BinarySearchFunc(h.waiting, n, func(a, b *node) int { return cmp.Compare(a.number, b.number) })
 	h.waiting = slices.Insert(h.waiting, at, n)
 	return n
 }
 
-// next returns the next node, or nil. All its children were returned before.
-func (h *history) next() *node {
+// nextNode returns the next node, or nil. All its children were returned before.
+func (h *history) nextNode() *node {
 	if len(h.waiting) == 0 {
 		return nil
 	}
@@ -130,20 +130,20 @@ func (h *history) next() *node {
 	return n
 }
 
-// before returns the nodes that n continues, one for each parent with the file. It also sets
+// earlierNodes returns the nodes that n continues, one for each parent with the file. It also sets
 // where the file was before.
-func (h *history) before(ctx context.Context, n *node) (list []*node, err error) {
+func (h *history) earlierNodes(ctx context.Context, n *node) (list []*node, err error) {
 	if n.Boundary {
 		return nil, nil
 	}
 	places := h.file.Parents
 	if !n.Commit.IsZero() {
-		if places, err = h.parents(ctx, n); err != nil {
+		if places, err = h.parentPlaces(ctx, n); err != nil {
 			return nil, err
 		}
 	}
 	for _, place := range places {
-		b, ok := h.at(place.Commit, place.Path)
+		b, ok := h.nodeAt(place.Commit, place.Path)
 		if !ok || slices.Contains(list, b) {
 			continue
 		}
@@ -154,8 +154,8 @@ func (h *history) before(ctx context.Context, n *node) (list []*node, err error)
 	return list, nil
 }
 
-// parents returns where the parents of a version's commit have, or would have, the file.
-func (h *history) parents(ctx context.Context, n *node) (list []Place, err error) {
+// parentPlaces returns where the parents of a version's commit have, or would have, the file.
+func (h *history) parentPlaces(ctx context.Context, n *node) (list []Place, err error) {
 	x := h.opt.Index
 	parents := x.Parents(n.Commit)
 	for _, p := range parents {
@@ -163,7 +163,7 @@ func (h *history) parents(ctx context.Context, n *node) (list []Place, err error
 		if _, ok := x.At(p, n.Path); !ok && n.version.From != "" {
 			place.Path = n.version.From
 			if _, ok := x.At(p, place.Path); !ok && len(parents) > 1 { // the index has one former path only
-				if place.Path, err = h.renamed(ctx, p, n); err != nil {
+				if place.Path, err = h.formerPath(ctx, p, n); err != nil {
 					return nil, err
 				}
 			}
@@ -173,8 +173,8 @@ func (h *history) parents(ctx context.Context, n *node) (list []Place, err error
 	return list, nil
 }
 
-// renamed returns the path of a version in a parent, or "".
-func (h *history) renamed(ctx context.Context, parent object.ID, n *node) (string, error) {
+// formerPath returns the path of a version in a parent, or "".
+func (h *history) formerPath(ctx context.Context, parent object.ID, n *node) (string, error) {
 	before, err := compare.OfCommit(ctx, h.r, parent.String())
 	if err != nil {
 		return "", err
@@ -186,8 +186,8 @@ func (h *history) renamed(ctx context.Context, parent object.ID, n *node) (strin
 	return FormerPath(ctx, before, now, n.Path)
 }
 
-// entry returns the entry of a version, and the view that reads its content.
-func (h *history) entry(ctx context.Context, n *node) (object.Entry, compare.View, error) {
+// entryOf returns the entry of a version, and the view that reads its content.
+func (h *history) entryOf(ctx context.Context, n *node) (object.Entry, compare.View, error) {
 	if n.Place == h.file.Place {
 		return h.file.Entry, h.file.View, nil
 	}
@@ -195,8 +195,8 @@ func (h *history) entry(ctx context.Context, n *node) (object.Entry, compare.Vie
 	return e, compare.View{Commit: n.version.Commit, Objects: h.r.Contents()}, err
 }
 
-// same reports whether two versions have the same content.
-func (h *history) same(a, b *node) bool { return h.contentID(a) == h.contentID(b) }
+// sameContent reports whether two versions have the same content.
+func (h *history) sameContent(a, b *node) bool { return h.contentID(a) == h.contentID(b) }
 
 func (h *history) contentID(n *node) object.ID {
 	if n.Commit.IsZero() {

@@ -21,7 +21,7 @@ type Range struct {
 // history.
 func ByBytes(ctx context.Context, r *kist.Repository, f *File, o Options) ([]Range, error) {
 	h := newHistory(r, f, &o)
-	n := h.start()
+	n := h.startNode()
 	if n == nil {
 		return nil, &tree.PathError{Path: f.Path, Err: tree.ErrNotExist}
 	}
@@ -30,7 +30,7 @@ func ByBytes(ctx context.Context, r *kist.Repository, f *File, o Options) ([]Ran
 	}
 
 	c := chunkSets{number: map[object.ID]int{}, lists: map[object.ID]*chunkList{}}
-	ranges, err := c.fill(ctx, f)
+	ranges, err := c.numberChunks(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func ByBytes(ctx context.Context, r *kist.Repository, f *File, o Options) ([]Ran
 	}
 
 	origins := make([]*Origin, len(c.number))
-	for ; n != nil; n = h.next() {
+	for ; n != nil; n = h.nextNode() {
 		if n.chunks == nil {
 			continue
 		}
@@ -77,14 +77,14 @@ func joinRanges(list []numbered, origins []*Origin) (out []Range) {
 
 // passChunks gives the pending chunks of n to the versions before it that have them.
 func (h *history) passChunks(ctx context.Context, n *node, c *chunkSets) error {
-	before, err := h.before(ctx, n)
+	before, err := h.earlierNodes(ctx, n)
 	if err != nil {
 		return err
 	}
 	for _, b := range before {
 		e := b.version.Entry() // a small file has its hash as chunk
 		has := make([]uint64, len(n.chunks))
-		err := c.collect(ctx, h.r.Contents(), e, has)
+		err := c.markChunks(ctx, h.r.Contents(), e, has)
 		if errors.Is(err, object.ErrPurged) || object.PassOver(h.r.Contents(), b.Path, e.Content, err) {
 			continue
 		}
@@ -115,8 +115,8 @@ type chunkList struct {
 	chunks   []int // those of the blamed file, by number
 }
 
-// fill numbers the chunks of the blamed file.
-func (c *chunkSets) fill(ctx context.Context, f *File) (ranges []numbered, err error) {
+// numberChunks numbers the chunks of the blamed file.
+func (c *chunkSets) numberChunks(ctx context.Context, f *File) (ranges []numbered, err error) {
 	add := func(id object.ID, off, size uint64) {
 		i, known := c.number[id]
 		if !known {
@@ -138,8 +138,8 @@ func (c *chunkSets) fill(ctx context.Context, f *File) (ranges []numbered, err e
 	return ranges, nil
 }
 
-// collect sets the bits of the chunks that an entry has.
-func (c *chunkSets) collect(ctx context.Context, r object.Reader, e object.Entry, has []uint64) error {
+// markChunks sets the bits of the chunks that an entry has.
+func (c *chunkSets) markChunks(ctx context.Context, r object.Reader, e object.Entry, has []uint64) error {
 	set := func(i int) { has[i/64] |= 1 << (i % 64) }
 	if e.Content.Kind != object.KindManifest {
 		if i, ok := c.number[e.Content.ID]; ok {

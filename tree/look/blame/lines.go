@@ -48,7 +48,7 @@ func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o 
 	if len(ranges) == 0 {
 		ranges = []Lines{{0, len(text)}}
 	}
-	first := h.start()
+	first := h.startNode()
 	if first == nil {
 		return nil, &tree.PathError{Path: f.Path, Err: tree.ErrNotExist}
 	}
@@ -58,7 +58,7 @@ func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o 
 	}
 
 	var hunks []Hunk
-	for n := h.next(); n != nil; n = h.next() {
+	for n := h.nextNode(); n != nil; n = h.nextNode() {
 		if len(n.spans) > 0 {
 			if err := h.passLines(ctx, n); err != nil {
 				return nil, err
@@ -74,12 +74,12 @@ func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o 
 
 // passLines gives the pending lines of n to the versions before it that have them.
 func (h *history) passLines(ctx context.Context, n *node) error {
-	before, err := h.before(ctx, n)
+	before, err := h.earlierNodes(ctx, n)
 	if err != nil {
 		return err
 	}
 	for _, b := range before {
-		if h.same(n, b) {
+		if h.sameContent(n, b) {
 			b.spans, n.spans = append(b.spans, n.spans...), nil
 			if !b.read {
 				b.lines, b.read = n.lines, n.read
@@ -156,7 +156,7 @@ func (h *history) readLines(ctx context.Context, n *node) error {
 		return nil
 	}
 	n.read = true
-	e, v, err := h.entry(ctx, n)
+	e, v, err := h.entryOf(ctx, n)
 	if err == nil && e.Size > tree.MaxText {
 		return nil
 	}

@@ -72,8 +72,8 @@ func New(s Source, o Options) *History {
 	return h
 }
 
-// hides reports whether a name in a commit is left out, as if there were no such entry.
-func (h *History) hides(name string) bool { return !h.git && object.IsGitName(name) }
+// isHidden reports whether a name in a commit is left out, as if there were no such entry.
+func (h *History) isHidden(name string) bool { return !h.git && object.IsGitName(name) }
 
 // Settle closes files of the repository that were removed since they were opened.
 func (h *History) Settle() { h.source.CloseRemoved() }
@@ -94,27 +94,27 @@ func (n *Node) IsPartial() bool { return n.load != nil }
 
 // folder is the content of a folder.
 type folder interface {
-	// lookup returns the node with a name. The error for a missing one matches
+	// lookupNode returns the node with a name. The error for a missing one matches
 	// tree.ErrNotExist.
-	lookup(ctx context.Context, name string) (*Node, error)
+	lookupNode(ctx context.Context, name string) (*Node, error)
 
-	// list yields the nodes in the order of their names, from the first name that is not
+	// listNodes yields the nodes in the order of their names, from the first name that is not
 	// before from. It yields an error once, as the last value.
-	list(ctx context.Context, from string) iter.Seq2[*Node, error]
+	listNodes(ctx context.Context, from string) iter.Seq2[*Node, error]
 }
 
 // Root returns the folder with branches, tags and so on.
-func (h *History) Root() *Node { return h.dir("", top{h}) }
+func (h *History) Root() *Node { return h.virtualFolder("", top{h}) }
 
-// dir returns a folder that is in no commit.
-func (h *History) dir(name string, f folder) *Node {
+// virtualFolder returns a folder that is in no commit.
+func (h *History) virtualFolder(name string, f folder) *Node {
 	return &Node{Entry: object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755}, h: h, folder: f}
 }
 
 // Commit returns the root folder of a commit. The error matches [kist.ErrExpired] if its
 // content has expired.
 func (h *History) Commit(ctx context.Context, id object.ID) (*Node, error) {
-	return h.commit(ctx, "", id)
+	return h.commitRoot(ctx, "", id)
 }
 
 // Revision returns the root folder of the commit that a revision names. In a remote, a
@@ -130,10 +130,10 @@ func (h *History) Revision(ctx context.Context, rev string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return h.commit(ctx, "", id)
+	return h.commitRoot(ctx, "", id)
 }
 
-func (h *History) commit(ctx context.Context, name string, id object.ID) (*Node, error) {
+func (h *History) commitRoot(ctx context.Context, name string, id object.ID) (*Node, error) {
 	if err := h.source.CheckUsable(ctx, id); err != nil {
 		return nil, err
 	}
@@ -144,12 +144,12 @@ func (h *History) commit(ctx context.Context, name string, id object.ID) (*Node,
 	when := c.Committer.Time
 	key := object.Key{Kind: object.KindTree, ID: c.Tree}
 	e := object.Entry{Name: name, Type: object.TypeDir, Mode: 0o755, MTime: when, Size: c.Bytes, Files: c.Files, Content: key}
-	return h.node(e, id, when), nil
+	return h.entryNode(e, id, when), nil
 }
 
-// node returns the node of an entry of a commit. A folder without a time gets that of the
+// entryNode returns the node of an entry of a commit. A folder without a time gets that of the
 // commit.
-func (h *History) node(e object.Entry, commit object.ID, when object.Time) *Node {
+func (h *History) entryNode(e object.Entry, commit object.ID, when object.Time) *Node {
 	n := &Node{Entry: e, Commit: commit, h: h}
 	if e.Type == object.TypeDir {
 		if _, ok := e.Modified(); !ok {
@@ -187,7 +187,7 @@ func (n *Node) Lookup(ctx context.Context, name string) (*Node, error) {
 	if n.folder == nil {
 		return nil, &tree.PathError{Path: n.Name, Err: tree.ErrNotDir}
 	}
-	return n.folder.lookup(ctx, name)
+	return n.folder.lookupNode(ctx, name)
 }
 
 // List yields the content of the folder n in the order of names, from the first name that is
@@ -196,7 +196,7 @@ func (n *Node) List(ctx context.Context, from string) iter.Seq2[*Node, error] {
 	if n.folder == nil {
 		return func(yield func(*Node, error) bool) { yield(nil, &tree.PathError{Path: n.Name, Err: tree.ErrNotDir}) }
 	}
-	return n.folder.list(ctx, from)
+	return n.folder.listNodes(ctx, from)
 }
 
 // Fixed reports whether the content of the folder n never changes: it is in a commit.
@@ -237,8 +237,8 @@ type inCommit struct {
 	when   object.Time
 }
 
-func (f inCommit) lookup(ctx context.Context, name string) (*Node, error) {
-	if f.h.hides(name) {
+func (f inCommit) lookupNode(ctx context.Context, name string) (*Node, error) {
+	if f.h.isHidden(name) {
 		return nil, absent(name)
 	}
 	e, err := object.Lookup(ctx, f.h.objects, f.tree, name)
@@ -248,17 +248,17 @@ func (f inCommit) lookup(ctx context.Context, name string) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f.h.node(e, f.commit, f.when), nil
+	return f.h.entryNode(e, f.commit, f.when), nil
 }
 
-func (f inCommit) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
+func (f inCommit) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
 	return func(yield func(*Node, error) bool) {
 		for e, err := range object.EntriesFrom(ctx, f.h.objects, f.tree, from) {
 			if err != nil {
 				yield(nil, err)
 				return
 			}
-			if !f.h.hides(e.Name) && !yield(f.h.node(e, f.commit, f.when), nil) {
+			if !f.h.isHidden(e.Name) && !yield(f.h.entryNode(e, f.commit, f.when), nil) {
 				return
 			}
 		}
@@ -288,15 +288,15 @@ func (r reader) Lend(ctx context.Context, key object.Key, use func([]byte) error
 
 // Shared is [cache.Cache.Shared] with the error for a purged content.
 func (r reader) Shared(ctx context.Context, key object.Key) ([]byte, error) {
-	if err := r.check(key); err != nil {
+	if err := r.checkPurged(key); err != nil {
 		return nil, err
 	}
 	data, err := r.Cache.Shared(ctx, key)
-	return data, r.why(key, err)
+	return data, r.explainMissing(key, err)
 }
 
-// check returns an error if key was purged.
-func (r reader) check(key object.Key) error {
+// checkPurged returns an error if key was purged.
+func (r reader) checkPurged(key object.Key) error {
 	if key.Kind != object.KindChunk && key.Kind != object.KindManifest {
 		return nil
 	}
@@ -314,7 +314,7 @@ func purged(records *record.View, key object.Key) error {
 	return nil
 }
 
-// checkAll is check for the content of a file and all its chunks.
+// checkAll is checkPurged for the content of a file and all its chunks.
 func (r reader) checkAll(ctx context.Context, e *object.Entry) error {
 	records, err := r.source.Records()
 	if err != nil || !records.AnyPurged() {
@@ -334,13 +334,13 @@ func (r reader) checkAll(ctx context.Context, e *object.Entry) error {
 	return nil
 }
 
-// why returns the reason why an object is missing: it was purged meanwhile, or its loss was
+// explainMissing returns the reason why an object is missing: it was purged meanwhile, or its loss was
 // accepted. If there is no such reason, or for another error, it returns err.
-func (r reader) why(key object.Key, err error) error {
+func (r reader) explainMissing(key object.Key, err error) error {
 	if !errors.Is(err, object.ErrNotFound) {
 		return err
 	}
-	if perr := r.check(key); perr != nil {
+	if perr := r.checkPurged(key); perr != nil {
 		return perr
 	}
 	if r.IsLost(key) {

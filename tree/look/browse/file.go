@@ -43,9 +43,9 @@ func (f *File) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err
 	if off < 0 {
 		return nil, errors.New("read: before the start of the file")
 	}
-	ahead := f.follows(off, n)
+	ahead := f.noteRead(off, n)
 	for n > 0 && off < f.Size() {
-		part, err := f.part(ctx, uint64(off), ahead)
+		part, err := f.readPart(ctx, uint64(off), ahead)
 		if err != nil {
 			return parts, err
 		}
@@ -57,16 +57,16 @@ func (f *File) Parts(ctx context.Context, off int64, n int) (parts [][]byte, err
 	return parts, nil
 }
 
-// part returns the bytes at off, up to the end of the chunk there. With ahead, it begins to
+// readPart returns the bytes at off, up to the end of the chunk there. With ahead, it begins to
 // read the next chunks, too.
-func (f *File) part(ctx context.Context, off uint64, ahead bool) ([]byte, error) {
+func (f *File) readPart(ctx context.Context, off uint64, ahead bool) ([]byte, error) {
 	if f.entry.Content.IsZero() {
 		if uint64(len(f.entry.Inline)) != f.entry.Size {
 			return nil, sizeError(object.KindTree, len(f.entry.Inline), f.entry.Size)
 		}
 		return f.entry.Inline[off:], nil
 	}
-	c, next, err := f.place(ctx, off)
+	c, next, err := f.locateChunk(ctx, off)
 	if err != nil {
 		return nil, err
 	}
@@ -89,12 +89,12 @@ func sizeError(kind object.Kind, have int, want uint64) error {
 
 func chunkKey(c object.ChunkAt) object.Key { return object.Key{Kind: object.KindChunk, ID: c.ID} }
 
-// place returns the chunk at off, and the next ones.
-func (f *File) place(ctx context.Context, off uint64) (c object.ChunkAt, next []object.ChunkAt, err error) {
+// locateChunk returns the chunk at off, and the next ones.
+func (f *File) locateChunk(ctx context.Context, off uint64) (c object.ChunkAt, next []object.ChunkAt, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.knows(off) {
-		if err := f.load(ctx, off); err != nil {
+	if !f.hasPlace(off) {
+		if err := f.loadPlaces(ctx, off); err != nil {
 			return c, nil, err
 		}
 	}
@@ -107,8 +107,8 @@ func (f *File) place(ctx context.Context, off uint64) (c object.ChunkAt, next []
 	return f.places[i], f.places[i+1 : end : end], nil
 }
 
-// knows reports whether f.places has the chunk at off.
-func (f *File) knows(off uint64) bool {
+// hasPlace reports whether f.places has the chunk at off.
+func (f *File) hasPlace(off uint64) bool {
 	if len(f.places) == 0 || off < f.places[0].Offset {
 		return false
 	}
@@ -116,8 +116,8 @@ func (f *File) knows(off uint64) bool {
 	return off < last.Offset+uint64(last.Size)
 }
 
-// load looks up the chunk at off and the next ones.
-func (f *File) load(ctx context.Context, off uint64) error {
+// loadPlaces looks up the chunk at off and the next ones.
+func (f *File) loadPlaces(ctx context.Context, off uint64) error {
 	var places []object.ChunkAt
 	for c, err := range object.Chunks(ctx, f.r, f.entry.Content, f.entry.Size, off) {
 		if err != nil && len(places) > 0 {
@@ -134,9 +134,9 @@ func (f *File) load(ctx context.Context, off uint64) error {
 	return nil
 }
 
-// follows notes a read of n bytes at off, and reports whether the file is read in its order.
+// noteRead notes a read of n bytes at off, and reports whether the file is read in its order.
 // Reads may overtake each other.
-func (f *File) follows(off int64, n int) bool {
+func (f *File) noteRead(off int64, n int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if off < f.next-overtaken || off > f.next+overtaken {

@@ -19,14 +19,14 @@ import (
 // top is the root folder.
 type top struct{ h *History }
 
-func (f top) lookup(ctx context.Context, name string) (*Node, error) {
+func (f top) lookupNode(ctx context.Context, name string) (*Node, error) {
 	switch name {
 	case Branches:
-		return f.h.dir(name, named{f.h, refs.Heads}), nil
+		return f.h.virtualFolder(name, named{f.h, refs.Heads}), nil
 	case Tags:
-		return f.h.dir(name, named{f.h, refs.Tags}), nil
+		return f.h.virtualFolder(name, named{f.h, refs.Tags}), nil
 	case Commits:
-		return f.h.dir(name, commitsFolder(f)), nil
+		return f.h.virtualFolder(name, commitsFolder(f)), nil
 	case Latest:
 		id, err := f.h.source.Head(ctx)
 		if err != nil {
@@ -35,17 +35,17 @@ func (f top) lookup(ctx context.Context, name string) (*Node, error) {
 		if id.IsZero() {
 			return nil, absent(name)
 		}
-		return f.h.peeled(ctx, name, id)
+		return f.h.peeledRoot(ctx, name, id)
 	case Versions:
 		if f.h.versions != nil {
-			return f.h.dir(name, versionsFolder{f.h.versions, ""}), nil
+			return f.h.virtualFolder(name, versionsFolder{f.h.versions, ""}), nil
 		}
 	}
 	return nil, absent(name)
 }
 
-func (f top) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
-	return inOrder(ctx, f.lookup, from, []string{Branches, Commits, Latest, Tags, Versions})
+func (f top) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	return inOrder(ctx, f.lookupNode, from, []string{Branches, Commits, Latest, Tags, Versions})
 }
 
 // inOrder lists the nodes of a folder with the given names, which are sorted. It passes over
@@ -70,13 +70,13 @@ func inOrder(ctx context.Context, lookup func(context.Context, string) (*Node, e
 // isGone reports whether a commit cannot be shown: it has expired, or is missing or damaged.
 func isGone(err error) bool { return errors.Is(err, kist.ErrExpired) || object.IsUnreadable(err) }
 
-// peeled returns the root folder of a commit, or of the target of a tag object.
-func (h *History) peeled(ctx context.Context, name string, id object.ID) (*Node, error) {
+// peeledRoot returns the root folder of a commit, or of the target of a tag object.
+func (h *History) peeledRoot(ctx context.Context, name string, id object.ID) (*Node, error) {
 	id, err := refs.Peel(ctx, h.objects, id)
 	if err != nil {
 		return nil, err
 	}
-	return h.commit(ctx, name, id)
+	return h.commitRoot(ctx, name, id)
 }
 
 // named is a folder of refs. Prefix begins their full names and ends in a slash. A name with
@@ -86,7 +86,7 @@ type named struct {
 	prefix string
 }
 
-func (f named) lookup(ctx context.Context, name string) (*Node, error) {
+func (f named) lookupNode(ctx context.Context, name string) (*Node, error) {
 	list, err := f.h.source.Refs(ctx, f.prefix+name)
 	if err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (f named) lookup(ctx context.Context, name string) (*Node, error) {
 	for _, ref := range list {
 		switch rest := strings.TrimPrefix(ref.Name, f.prefix+name); {
 		case rest == "":
-			return f.h.peeled(ctx, name, ref.ID)
+			return f.h.peeledRoot(ctx, name, ref.ID)
 		case rest[0] == '/':
 			below = true
 		}
@@ -103,10 +103,10 @@ func (f named) lookup(ctx context.Context, name string) (*Node, error) {
 	if !below {
 		return nil, absent(name)
 	}
-	return f.h.dir(name, named{f.h, f.prefix + name + "/"}), nil
+	return f.h.virtualFolder(name, named{f.h, f.prefix + name + "/"}), nil
 }
 
-func (f named) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
+func (f named) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
 	list, err := f.h.source.Refs(ctx, f.prefix)
 	if err != nil {
 		return failed(err)
@@ -117,7 +117,7 @@ func (f named) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return inOrder(ctx, f.lookup, from, slices.Compact(names))
+	return inOrder(ctx, f.lookupNode, from, slices.Compact(names))
 }
 
 // failed yields an error.
@@ -144,9 +144,9 @@ type commitInfo struct {
 // commitTime is the layout of the time in the name of a commit, in the zone of the commit.
 const commitTime = "2006-01-02_15-04-05"
 
-// current returns the names of all commits that HEAD, branches and tags reach, sorted, and
+// currentNames returns the names of all commits that HEAD, branches and tags reach, sorted, and
 // the commits. The caller must not change them.
-func (c *commitNames) current(ctx context.Context) ([]string, map[string]object.ID, error) {
+func (c *commitNames) currentNames(ctx context.Context) ([]string, map[string]object.ID, error) {
 	tips, err := c.findTips(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -226,7 +226,7 @@ func (c *commitNames) nameAll() {
 
 // byDigits returns the commit whose ID begins with hexadecimal digits.
 func (c *commitNames) byDigits(ctx context.Context, digits string) (found object.ID, err error) {
-	_, ids, err := c.current(ctx)
+	_, ids, err := c.currentNames(ctx)
 	if err != nil {
 		return found, err
 	}
@@ -253,8 +253,8 @@ const minDigits = 4
 // commitsFolder is the folder of all commits.
 type commitsFolder struct{ h *History }
 
-func (f commitsFolder) lookup(ctx context.Context, name string) (*Node, error) {
-	_, ids, err := f.h.commits.current(ctx)
+func (f commitsFolder) lookupNode(ctx context.Context, name string) (*Node, error) {
+	_, ids, err := f.h.commits.currentNames(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -262,14 +262,14 @@ func (f commitsFolder) lookup(ctx context.Context, name string) (*Node, error) {
 	if !ok {
 		return nil, absent(name)
 	}
-	return f.h.commit(ctx, name, id)
+	return f.h.commitRoot(ctx, name, id)
 }
 
-func (f commitsFolder) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
-	names, ids, err := f.h.commits.current(ctx)
+func (f commitsFolder) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	names, ids, err := f.h.commits.currentNames(ctx)
 	if err != nil {
 		return failed(err)
 	}
-	lookup := func(ctx context.Context, name string) (*Node, error) { return f.h.commit(ctx, name, ids[name]) }
+	lookup := func(ctx context.Context, name string) (*Node, error) { return f.h.commitRoot(ctx, name, ids[name]) }
 	return inOrder(ctx, lookup, from, names)
 }

@@ -37,14 +37,14 @@ type deletedIn struct {
 	folders map[string]bool // folders with deleted files at any depth
 }
 
-// open reads the index, if HEAD has moved since. It returns the root folder of HEAD, or nil
+// openIndex reads the index, if HEAD has moved since. It returns the root folder of HEAD, or nil
 // if there is no commit. The caller holds x.mu.
-func (x *versionIndex) open(ctx context.Context) (*Node, error) {
+func (x *versionIndex) openIndex(ctx context.Context) (*Node, error) {
 	head, err := x.h.source.Head(ctx)
 	if err != nil || head.IsZero() || head == x.tip.Commit {
 		return x.root, err
 	}
-	root, err := x.h.commit(ctx, "", head)
+	root, err := x.h.commitRoot(ctx, "", head)
 	if err != nil {
 		return nil, err
 	}
@@ -85,8 +85,8 @@ func (x *versionIndex) deletedIn(dir string) *deletedIn {
 	return x.deleted[dir]
 }
 
-// file returns the life of the file at a path, or nil.
-func (x *versionIndex) file(ctx context.Context, path string) (*versions.File, error) {
+// findFile returns the life of the file at a path, or nil.
+func (x *versionIndex) findFile(ctx context.Context, path string) (*versions.File, error) {
 	if x.last != nil && x.path == path {
 		return x.last, nil
 	}
@@ -107,23 +107,23 @@ type versionsFolder struct {
 	path string
 }
 
-func (f versionsFolder) lookup(ctx context.Context, name string) (*Node, error) {
-	dir, v, err := f.find(ctx, name)
+func (f versionsFolder) lookupNode(ctx context.Context, name string) (*Node, error) {
+	dir, v, err := f.findName(ctx, name)
 	switch {
 	case err != nil || dir != nil:
 		return dir, err
 	case v.Number > 0:
-		return f.version(ctx, name, v)
+		return f.versionNode(ctx, name, v)
 	}
 	return nil, absent(name)
 }
 
-// find returns the folder with a name, or the version of a file. It reads no commit of a version.
-func (f versionsFolder) find(ctx context.Context, name string) (dir *Node, v versions.Version, err error) {
+// findName returns the folder with a name, or the version of a file. It reads no commit of a version.
+func (f versionsFolder) findName(ctx context.Context, name string) (dir *Node, v versions.Version, err error) {
 	f.x.mu.Lock()
 	defer f.x.mu.Unlock()
-	root, err := f.x.open(ctx)
-	if err != nil || root == nil || f.x.h.hides(name) {
+	root, err := f.x.openIndex(ctx)
+	if err != nil || root == nil || f.x.h.isHidden(name) {
 		return nil, v, err
 	}
 	isDir, err := f.hasFolder(ctx, root, name)
@@ -131,7 +131,7 @@ func (f versionsFolder) find(ctx context.Context, name string) (dir *Node, v ver
 		return nil, v, err
 	}
 	if isDir {
-		return f.dir(name), v, nil
+		return f.subfolder(name), v, nil
 	}
 
 	i := strings.LastIndexByte(name, '@')
@@ -139,7 +139,7 @@ func (f versionsFolder) find(ctx context.Context, name string) (dir *Node, v ver
 	if i <= 0 || err != nil || number <= 0 || name[i+1:] != strconv.Itoa(number) {
 		return nil, v, nil
 	}
-	file, err := f.x.file(ctx, tree.Join(f.path, name[:i]))
+	file, err := f.x.findFile(ctx, tree.Join(f.path, name[:i]))
 	if err != nil || file == nil {
 		return nil, versions.Version{}, err
 	}
@@ -159,15 +159,15 @@ func (f versionsFolder) hasFolder(ctx context.Context, root *Node, name string) 
 	return err == nil && n.Type == object.TypeDir, err
 }
 
-// dir returns the folder with a name. Its time is that of the tip.
-func (f versionsFolder) dir(name string) *Node {
-	n := f.x.h.dir(name, versionsFolder{f.x, tree.Join(f.path, name)})
+// subfolder returns the folder with a name. Its time is that of the tip.
+func (f versionsFolder) subfolder(name string) *Node {
+	n := f.x.h.virtualFolder(name, versionsFolder{f.x, tree.Join(f.path, name)})
 	n.MTime = f.x.root.MTime
 	return n
 }
 
-// version returns the node of a version.
-func (f versionsFolder) version(ctx context.Context, name string, v versions.Version) (*Node, error) {
+// versionNode returns the node of a version.
+func (f versionsFolder) versionNode(ctx context.Context, name string, v versions.Version) (*Node, error) {
 	commit, err := f.x.h.Commit(ctx, v.Commit)
 	if err != nil {
 		return nil, err
@@ -180,8 +180,8 @@ func (f versionsFolder) version(ctx context.Context, name string, v versions.Ver
 	return n, nil
 }
 
-func (f versionsFolder) list(ctx context.Context, from string) iter.Seq2[*Node, error] {
-	nodes, err := f.all(ctx)
+func (f versionsFolder) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
+	nodes, err := f.listAll(ctx)
 	if err != nil {
 		return failed(err)
 	}
@@ -194,11 +194,11 @@ func (f versionsFolder) list(ctx context.Context, from string) iter.Seq2[*Node, 
 	}
 }
 
-// all returns the content of the folder, in the order of names.
-func (f versionsFolder) all(ctx context.Context) ([]*Node, error) {
+// listAll returns the content of the folder, in the order of names.
+func (f versionsFolder) listAll(ctx context.Context) ([]*Node, error) {
 	f.x.mu.Lock()
 	defer f.x.mu.Unlock()
-	root, err := f.x.open(ctx)
+	root, err := f.x.openIndex(ctx)
 	if err != nil || root == nil {
 		return nil, err
 	}
@@ -207,10 +207,10 @@ func (f versionsFolder) all(ctx context.Context) ([]*Node, error) {
 	if in := f.x.deleted[f.path]; in != nil {
 		files = slices.Clone(in.files)
 		for name := range in.folders {
-			if f.x.h.hides(name) {
+			if f.x.h.isHidden(name) {
 				continue
 			}
-			nodes[name] = f.dir(name)
+			nodes[name] = f.subfolder(name)
 		}
 	}
 	dir, err := root.Find(ctx, f.path)
@@ -220,7 +220,7 @@ func (f versionsFolder) all(ctx context.Context) ([]*Node, error) {
 				return nil, err
 			}
 			if n.Type == object.TypeDir {
-				nodes[n.Name] = f.dir(n.Name)
+				nodes[n.Name] = f.subfolder(n.Name)
 			} else {
 				files = append(files, n.Name)
 			}
@@ -238,7 +238,7 @@ func (f versionsFolder) all(ctx context.Context) ([]*Node, error) {
 // addVersions adds the versions of a file to nodes. It passes over those whose content has
 // expired, and over names that a folder has. It reads no commit: the nodes are partial.
 func (f versionsFolder) addVersions(ctx context.Context, nodes map[string]*Node, name string) error {
-	file, err := f.x.file(ctx, tree.Join(f.path, name))
+	file, err := f.x.findFile(ctx, tree.Join(f.path, name))
 	if err != nil || file == nil {
 		return err
 	}
@@ -256,7 +256,7 @@ func (f versionsFolder) addVersions(ctx context.Context, nodes map[string]*Node,
 		}
 		n := &Node{Entry: v.Entry(), Commit: v.Commit, h: f.x.h}
 		n.Name = at
-		n.load = func(ctx context.Context) (*Node, error) { return f.version(ctx, at, v) }
+		n.load = func(ctx context.Context) (*Node, error) { return f.versionNode(ctx, at, v) }
 		nodes[at] = n
 	}
 	return nil

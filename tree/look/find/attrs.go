@@ -15,13 +15,13 @@ import (
 func (q *Query) attrTest(key, value string) test {
 	match := pattern(value, false)
 	return ofEntry(func(f *File) bool {
-		attr, there := q.attrs(f)[key]
+		attr, there := q.attrsOf(f)[key]
 		return there && match(attr.Value)
 	})
 }
 
-// attrs returns the effective attributes of f.
-func (q *Query) attrs(f *File) map[string]tree.Attr {
+// attrsOf returns the effective attributes of f.
+func (q *Query) attrsOf(f *File) map[string]tree.Attr {
 	if f.commit.IsZero() {
 		return f.attrs
 	}
@@ -37,14 +37,14 @@ func (q *Query) typeTest(value string) test {
 		if f.Entry.Type != object.TypeFile {
 			return false, nil
 		}
-		found := q.attrs(f)[tree.ContentType].Value
+		found := q.attrsOf(f)[tree.ContentType].Value
 		if found == "" {
 			e, err := q.readable(ctx, f)
 			if err == nil && e != nil {
 				found, err = tree.DetectType(ctx, q.at.Objects, *e)
 			}
 			if err != nil {
-				return false, q.unread(f, err)
+				return false, q.readError(f, err)
 			}
 		}
 		media, _, _ := strings.Cut(found, ";")

@@ -36,7 +36,7 @@ func (q *Query) sumTest(value string) (test, error) {
 		if f.Entry.Type != object.TypeFile || sized && f.Entry.Size != size {
 			return false, nil
 		}
-		sum, known, err := q.sum(ctx, f)
+		sum, known, err := q.contentSum(ctx, f)
 		if err != nil || !known || sum != want {
 			return false, err
 		}
@@ -48,9 +48,9 @@ func (q *Query) sumTest(value string) (test, error) {
 // unsavedBytes is how much content is read before the sums are saved.
 const unsavedBytes = 1 << 30
 
-// sum returns the SHA-256 of a file. Known is false if its content is left out. The ID of a
+// contentSum returns the SHA-256 of a file. Known is false if its content is left out. The ID of a
 // file of one chunk is this hash. A longer file is read once, and the index keeps its hash.
-func (q *Query) sum(ctx context.Context, f *File) (sum object.ID, known bool, err error) {
+func (q *Query) contentSum(ctx context.Context, f *File) (sum object.ID, known bool, err error) {
 	id := tree.ContentID(&f.Entry)
 	if f.Entry.Content.Kind != object.KindManifest {
 		return id, true, nil
@@ -70,7 +70,7 @@ func (q *Query) sum(ctx context.Context, f *File) (sum object.ID, known bool, er
 	content := object.NewContentReader(ctx, q.at.Objects, f.Entry)
 	n, err := io.CopyBuffer(counted{hash, q}, struct{ io.Reader }{content}, make([]byte, 256<<10))
 	if err != nil {
-		return object.ID{}, false, q.unread(f, err)
+		return object.ID{}, false, q.readError(f, err)
 	}
 	sum = object.ID(hash.Sum(nil))
 	q.sums[id] = sum
@@ -107,9 +107,9 @@ func (q *Query) versions() (x *versions.Index, err error) {
 	return q.index, err
 }
 
-// unread returns an error of reading f. It is nil if the content is left out: because it is
+// readError returns an error of reading f. It is nil if the content is left out: because it is
 // purged, or because the reader passes over it.
-func (q *Query) unread(f *File, err error) error {
+func (q *Query) readError(f *File, err error) error {
 	path := strings.TrimPrefix(strings.TrimPrefix(f.Path, q.at.Path), "/") // as in a walk of the place
 	if errors.Is(err, object.ErrPurged) || object.PassOver(q.at.Objects, path, f.Entry.Content, err) {
 		return nil
@@ -155,11 +155,11 @@ func (q *Query) likeTest(ctx context.Context, name string) (test, error) {
 		l.id = object.Sum(nil)
 	}
 	q.like = l
-	return test{fromTree, func(ctx context.Context, f *File) (bool, error) { return l.match(ctx, q, f) }}, nil
+	return test{fromTree, func(ctx context.Context, f *File) (bool, error) { return l.noteShared(ctx, q, f) }}, nil
 }
 
-// match notes how much f shares with the file.
-func (l *like) match(ctx context.Context, q *Query, f *File) (bool, error) {
+// noteShared notes how much f shares with the file.
+func (l *like) noteShared(ctx context.Context, q *Query, f *File) (bool, error) {
 	if f.Entry.Type != object.TypeFile {
 		return false, nil
 	}
@@ -175,7 +175,7 @@ func (l *like) match(ctx context.Context, q *Query, f *File) (bool, error) {
 	seen := map[object.ID]bool{}
 	for c, err := range object.Chunks(ctx, q.at.Objects, f.Entry.Content, f.Entry.Size, 0) {
 		if err != nil {
-			return f.Shared > 0, q.unread(f, err)
+			return f.Shared > 0, q.readError(f, err)
 		}
 		if !seen[c.ID] {
 			seen[c.ID] = true

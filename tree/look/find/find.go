@@ -65,9 +65,9 @@ type Query struct {
 	done    kist.Amount             // for the progress
 }
 
-// match reports whether f, a file of a commit, may be shown and passes the tests. The tests
+// matchFile reports whether f, a file of a commit, may be shown and passes the tests. The tests
 // see only the parts of f that are shown.
-func (q *Query) match(ctx context.Context, commit object.ID, f *File) (ok bool, err error) {
+func (q *Query) matchFile(ctx context.Context, commit object.ID, f *File) (ok bool, err error) {
 	q.progress(1, 0)
 	if q.opt.Show != nil {
 		if f.Entry, ok, err = q.opt.Show(ctx, commit, f.Path, f.Entry); !ok || err != nil {
@@ -131,8 +131,8 @@ type Place struct {
 func (q *Query) In(ctx context.Context, at Place) iter.Seq2[File, error] {
 	list := func(yield func(File, error) bool) {
 		defer q.saveSums(ctx)
-		err := q.walk(ctx, at, func(f File) error {
-			if ok, err := q.match(ctx, at.Commit, &f); err != nil || !ok {
+		err := q.walkPlace(ctx, at, func(f File) error {
+			if ok, err := q.matchFile(ctx, at.Commit, &f); err != nil || !ok {
 				return err
 			}
 			if !yield(f, nil) {
@@ -144,16 +144,16 @@ func (q *Query) In(ctx context.Context, at Place) iter.Seq2[File, error] {
 			yield(File{}, err)
 		}
 	}
-	return q.ordered(list)
+	return q.sortSimilar(list)
 }
 
 var errStop = errors.New("stop")
 
-// walk calls fn with all entries of a place.
-func (q *Query) walk(ctx context.Context, at Place, fn func(f File) error) error {
+// walkPlace calls fn with all entries of a place.
+func (q *Query) walkPlace(ctx context.Context, at Place, fn func(f File) error) error {
 	q.at = at
 	for _, c := range q.changed {
-		if err := c.compare(ctx, q.r, at); err != nil {
+		if err := c.findPaths(ctx, q.r, at); err != nil {
 			return err
 		}
 	}
@@ -172,9 +172,9 @@ func (q *Query) walk(ctx context.Context, at Place, fn func(f File) error) error
 	})
 }
 
-// ordered sorts files if there is a test like=: the same content first, then the
+// sortSimilar sorts files if there is a test like=: the same content first, then the
 // files that share most.
-func (q *Query) ordered(list iter.Seq2[File, error]) iter.Seq2[File, error] {
+func (q *Query) sortSimilar(list iter.Seq2[File, error]) iter.Seq2[File, error] {
 	if q.like == nil {
 		return list
 	}

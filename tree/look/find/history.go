@@ -14,8 +14,8 @@ import (
 // that gave the path this content. Its entry has no more than the index: type, mode, size,
 // mtime, and the ID as its content.
 func (q *Query) All(ctx context.Context) iter.Seq2[File, error] {
-	return q.ordered(func(yield func(File, error) bool) {
-		files, err := q.all(ctx)
+	return q.sortSimilar(func(yield func(File, error) bool) {
+		files, err := q.findInHistory(ctx)
 		for _, f := range files {
 			if !yield(f, nil) {
 				return
@@ -34,7 +34,7 @@ type version struct {
 	id   object.ID
 }
 
-func (q *Query) all(ctx context.Context) ([]File, error) {
+func (q *Query) findInHistory(ctx context.Context) ([]File, error) {
 	x, err := q.versions()
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func (q *Query) all(ctx context.Context) ([]File, error) {
 	defer q.saveSums(ctx)
 	q.at = Place{Objects: q.r.Contents()}
 	for _, c := range q.changed {
-		if err := c.reach(ctx, q.r); err != nil {
+		if err := c.findBefore(ctx, q.r); err != nil {
 			return nil, err
 		}
 	}
@@ -55,7 +55,7 @@ func (q *Query) all(ctx context.Context) ([]File, error) {
 			continue
 		}
 		f = File{Path: v.Path, Entry: v.Entry(), commit: v.Commit, seconds: v.Time}
-		ok, err := q.match(ctx, v.Commit, &f)
+		ok, err := q.matchFile(ctx, v.Commit, &f)
 		if err != nil {
 			return files, err
 		}

@@ -61,7 +61,7 @@ func parse(words []string, makeTest func(word string) (test, error)) (test, erro
 	if len(words) == 0 {
 		return all(nil), nil
 	}
-	t, err := p.or()
+	t, err := p.parseOr()
 	if err == nil && p.at < len(words) {
 		err = errors.New("no ( before this )")
 	}
@@ -71,66 +71,66 @@ func parse(words []string, makeTest func(word string) (test, error)) (test, erro
 	return t, nil
 }
 
-// next returns the word to read, "" at the end.
-func (p *parser) next() string {
+// peekWord returns the word to read, "" at the end.
+func (p *parser) peekWord() string {
 	if p.at == len(p.words) {
 		return ""
 	}
 	return p.words[p.at]
 }
 
-func (p *parser) or() (test, error) {
+func (p *parser) parseOr() (test, error) {
 	var list []test
 	for {
-		t, err := p.and()
+		t, err := p.parseAnd()
 		if err != nil {
 			return t, err
 		}
 		list = append(list, t)
-		if p.next() != opOr {
+		if p.peekWord() != opOr {
 			return anyOf(list), nil
 		}
 		p.at++
 	}
 }
 
-func (p *parser) and() (test, error) {
+func (p *parser) parseAnd() (test, error) {
 	var list []test
 	for {
-		t, err := p.not()
+		t, err := p.parseNot()
 		if err != nil {
 			return t, err
 		}
 		list = append(list, t)
 		switch {
-		case p.at == len(p.words) || p.next() == opOr || p.next() == opClose:
+		case p.at == len(p.words) || p.peekWord() == opOr || p.peekWord() == opClose:
 			return all(list), nil
-		case p.next() == opAnd:
+		case p.peekWord() == opAnd:
 			p.at++
 		}
 	}
 }
 
-// not reads a test, the negation of one, or an expression in parentheses.
-func (p *parser) not() (test, error) {
+// parseNot reads a test, the negation of one, or an expression in parentheses.
+func (p *parser) parseNot() (test, error) {
 	if p.nested++; p.nested > maxNested {
 		return test{}, fmt.Errorf("more than %d operators and parentheses inside each other", maxNested)
 	}
 	defer func() { p.nested-- }()
 
-	switch word := p.next(); {
+	switch word := p.peekWord(); {
 	case p.at == len(p.words):
 		return test{}, errors.New("a test is missing at the end")
 	case word == opAnd || word == opOr || word == opClose:
 		return test{}, fmt.Errorf("a test is missing before %q; a file of this name is name=%s", word, word)
 	case word == opNot || word == "!":
 		p.at++
-		t, err := p.not()
+		t, err := p.parseNot()
 		return negation(t), err
 	case word == opOpen:
 		p.at++
-		t, err := p.or()
-		if err == nil && p.next() != opClose {
+		t, err := p.parseOr()
+		if err == nil && p.peekWord() != opClose {
 			err = errors.New("a ) is missing at the end")
 		}
 		if err == nil {

@@ -140,7 +140,7 @@ type changed struct {
 	before map[object.ID]bool // in the history: since, and its ancestors
 }
 
-func (c *changed) match(f *File) bool {
+func (c *changed) hasChanged(f *File) bool {
 	switch {
 	case f.commit.IsZero():
 		return c.paths[f.Path]
@@ -165,12 +165,12 @@ func (q *Query) changedTest(ctx context.Context, value string) (test, error) {
 		c.since, c.at = object.ID{}, at
 	}
 	q.changed = append(q.changed, c)
-	return ofEntry(c.match), nil
+	return ofEntry(c.hasChanged), nil
 }
 
-// compare finds the paths that differ from the earlier tree. A path outside of at does not
+// findPaths finds the paths that differ from the earlier tree. A path outside of at does not
 // matter.
-func (c *changed) compare(ctx context.Context, r *kist.Repository, at Place) error {
+func (c *changed) findPaths(ctx context.Context, r *kist.Repository, at Place) error {
 	since := c.since
 	if since.IsZero() && !at.Commit.IsZero() {
 		line := history.Walk(ctx, r.Objects(), []object.ID{at.Commit}, history.Options{FirstParent: true})
@@ -205,8 +205,8 @@ func (c *changed) compare(ctx context.Context, r *kist.Repository, at Place) err
 	return nil
 }
 
-// reach sets c.before. All other commits count as later.
-func (c *changed) reach(ctx context.Context, r *kist.Repository) (err error) {
+// findBefore sets c.before. All other commits count as later.
+func (c *changed) findBefore(ctx context.Context, r *kist.Repository) (err error) {
 	if !c.since.IsZero() {
 		c.before, err = history.Ancestors(ctx, r.Objects(), []object.ID{c.since})
 	}

@@ -241,7 +241,7 @@ func (p *Pattern) Match(line []byte) bool {
 	if !p.words {
 		return p.line.Match(line)
 	}
-	_, _, ok := p.word(line, 0)
+	_, _, ok := p.findWord(line, 0)
 	return ok
 }
 
@@ -251,7 +251,7 @@ func (p *Pattern) Matches(line []byte) (list [][]int) {
 		return p.line.FindAllIndex(line, -1)
 	}
 	for from := 0; from < len(line); {
-		lo, hi, ok := p.word(line, from)
+		lo, hi, ok := p.findWord(line, from)
 		if !ok {
 			break
 		}
@@ -261,9 +261,9 @@ func (p *Pattern) Matches(line []byte) (list [][]int) {
 	return list
 }
 
-// word returns the first match at or after from that is whole words. As in git, the search
+// findWord returns the first match at or after from that is whole words. As in git, the search
 // goes on behind the first word of a match that is not.
-func (p *Pattern) word(line []byte, from int) (lo, hi int, ok bool) {
+func (p *Pattern) findWord(line []byte, from int) (lo, hi int, ok bool) {
 	for from <= len(line) {
 		re := p.later
 		if from == 0 {

@@ -84,10 +84,10 @@ func Search(ctx context.Context, files iter.Seq2[*File, error], o Options, jobs 
 		workers.Go(func() {
 			s := scanner{stop: ctx.Done(), o: &o}
 			for j := range todo {
-				if s.stopped() {
+				if s.isStopped() {
 					return
 				}
-				s.file(j.file, j.out)
+				s.searchFile(j.file, j.out)
 			}
 		})
 	}
@@ -149,19 +149,19 @@ type scanner struct {
 	before   [][]byte
 }
 
-func (s *scanner) file(f *File, out chan Block) {
+func (s *scanner) searchFile(f *File, out chan Block) {
 	s.out, s.block = out, Block{File: f}
 	s.reported, s.number, s.last, s.until, s.before = 0, 0, 0, 0, nil
 	r, err := f.Open()
 	if err == nil {
-		err = s.read(r)
+		err = s.readBlocks(r)
 		r.Close()
 	}
 	s.block.Err, s.block.Last = err, true
-	s.send()
+	s.sendBlock()
 }
 
-func (s *scanner) send() {
+func (s *scanner) sendBlock() {
 	select {
 	case s.out <- s.block:
 	case <-s.stop:
@@ -169,8 +169,8 @@ func (s *scanner) send() {
 	s.block.Lines, s.reported = nil, 0
 }
 
-// stopped reports whether the search has ended, so that the rest of the file need not be read.
-func (s *scanner) stopped() bool {
+// isStopped reports whether the search has ended, so that the rest of the file need not be read.
+func (s *scanner) isStopped() bool {
 	select {
 	case <-s.stop:
 		return true
@@ -179,27 +179,27 @@ func (s *scanner) stopped() bool {
 	}
 }
 
-// read searches a file block by block. Each block ends with a line.
-func (s *scanner) read(r io.Reader) error {
+// readBlocks searches a file block by block. Each block ends with a line.
+func (s *scanner) readBlocks(r io.Reader) error {
 	s.buf = s.buf[:0]
 	for first := true; ; first = false {
-		end, last, err := s.fill(r)
+		end, last, err := s.fillBuffer(r)
 		if err != nil {
 			return err
 		}
 		if first {
 			s.block.Binary = bytes.IndexByte(s.buf[:min(end, binaryStart)], 0) >= 0
 		}
-		if s.text(s.buf[:end]) || last || s.stopped() {
+		if s.searchLines(s.buf[:end]) || last || s.isStopped() {
 			return nil
 		}
 		s.buf = s.buf[:copy(s.buf, s.buf[end:])]
 	}
 }
 
-// fill reads until the buffer has a block, or all of the rest of the file. It returns the end
+// fillBuffer reads until the buffer has a block, or all of the rest of the file. It returns the end
 // of the last line in the buffer, and whether that is the end of the file.
-func (s *scanner) fill(r io.Reader) (end int, last bool, err error) {
+func (s *scanner) fillBuffer(r io.Reader) (end int, last bool, err error) {
 	size := blockSize
 	for {
 		if cap(s.buf) < size {
@@ -225,8 +225,8 @@ func (s *scanner) fill(r io.Reader) (end int, last bool, err error) {
 	}
 }
 
-// text searches lines. It reports whether the rest of the file need not be read.
-func (s *scanner) text(text []byte) (done bool) {
+// searchLines searches lines. It reports whether the rest of the file need not be read.
+func (s *scanner) searchLines(text []byte) (done bool) {
 	o := s.o
 	lower := o.Pattern.Lower(text, s.lower)
 	if lower != nil {
@@ -239,19 +239,19 @@ func (s *scanner) text(text []byte) (done bool) {
 		}
 		next := min(end+1, len(text))
 		if !o.Invert {
-			s.pass(text[at:start])
-			if ok && s.hit(text[start:end]) {
+			s.passLines(text[at:start])
+			if ok && s.noteHit(text[start:end]) {
 				return true
 			}
 			at = next
 			continue
 		}
 		for line := range bytes.Lines(text[at:start]) {
-			if s.hit(bytes.TrimSuffix(line, []byte("\n"))) {
+			if s.noteHit(bytes.TrimSuffix(line, []byte("\n"))) {
 				return true
 			}
 		}
-		s.pass(text[start:next])
+		s.passLines(text[start:next])
 		at = next
 	}
 	for i, line := range s.before { // the text changes
@@ -260,13 +260,13 @@ func (s *scanner) text(text []byte) (done bool) {
 	return false
 }
 
-// pass goes over lines that are no result. Some of them may be near one.
-func (s *scanner) pass(lines []byte) {
+// passLines goes over lines that are no result. Some of them may be near one.
+func (s *scanner) passLines(lines []byte) {
 	for s.number < s.until && len(lines) > 0 {
 		line, rest, _ := bytes.Cut(lines, []byte("\n"))
 		lines = rest
 		s.number++
-		s.report(line, s.number, false)
+		s.addLine(line, s.number, false)
 	}
 	if len(lines) == 0 {
 		return
@@ -291,8 +291,8 @@ func (s *scanner) pass(lines []byte) {
 	s.before = before
 }
 
-// hit notes a line that is a result. It reports whether no other is wanted.
-func (s *scanner) hit(line []byte) (done bool) {
+// noteHit notes a line that is a result. It reports whether no other is wanted.
+func (s *scanner) noteHit(line []byte) (done bool) {
 	s.number++
 	s.block.Count++
 	switch {
@@ -302,15 +302,15 @@ func (s *scanner) hit(line []byte) (done bool) {
 		return false
 	}
 	for i, before := range s.before {
-		s.report(before, s.number-len(s.before)+i, false)
+		s.addLine(before, s.number-len(s.before)+i, false)
 	}
 	s.before = nil
-	s.report(line, s.number, true)
+	s.addLine(line, s.number, true)
 	s.until = s.number + s.o.After
-	return s.stopped()
+	return s.isStopped()
 }
 
-func (s *scanner) report(text []byte, number int, hit bool) {
+func (s *scanner) addLine(text []byte, number int, hit bool) {
 	l := Line{Number: number, Text: bytes.Clone(text), Hit: hit, Gap: s.last == 0 || number != s.last+1}
 	if hit && s.o.Spans && !s.o.Invert {
 		l.Spans = s.o.Pattern.Matches(l.Text)
@@ -318,6 +318,6 @@ func (s *scanner) report(text []byte, number int, hit bool) {
 	s.last = number
 	s.block.Lines = append(s.block.Lines, l)
 	if s.reported += len(text) + 64; s.reported > maxReported {
-		s.send()
+		s.sendBlock()
 	}
 }

@@ -63,7 +63,7 @@ func (l *logger) traceLines(ctx context.Context, start object.ID, walk iter.Seq2
 				return
 			}
 			if err == nil {
-				err = t.pass(ctx, c)
+				err = t.passLines(ctx, c)
 			}
 			if !yield(c, err) || err != nil {
 				return
@@ -72,10 +72,10 @@ func (l *logger) traceLines(ctx context.Context, start object.ID, walk iter.Seq2
 	}
 }
 
-// pass gives the lines of a commit to its parents, and notes what the commit changed. As in
+// passLines gives the lines of a commit to its parents, and notes what the commit changed. As in
 // git, a merge that has them unchanged from a parent gives them to that parent alone. Another
 // merge counts as a change without lines of its own.
-func (t *tracer) pass(ctx context.Context, c history.Commit) error {
+func (t *tracer) passLines(ctx context.Context, c history.Commit) error {
 	lines := t.pending[c.ID]
 	delete(t.pending, c.ID)
 	if t.same[c.ID] = len(lines) == 0; len(lines) == 0 {
@@ -83,7 +83,7 @@ func (t *tracer) pass(ctx context.Context, c history.Commit) error {
 	}
 	if _, expired := t.records.Expired(c.ID); expired {
 		t.past[c.ID] = true
-		t.give(commits.FirstParent(c.Commit), lines)
+		t.addLines(commits.FirstParent(c.Commit), lines)
 		return nil
 	}
 
@@ -102,13 +102,13 @@ func (t *tracer) pass(ctx context.Context, c history.Commit) error {
 		if err != nil {
 			return err
 		}
-		changes, err := t.compare(ctx, old, now, lines, &before[i])
+		changes, err := t.compareLines(ctx, old, now, lines, &before[i])
 		switch {
 		case err != nil:
 			return fmt.Errorf("commit %s: %w", c.ID.Short(), err)
 		case len(changes) == 0:
 			t.same[c.ID], t.next[c.ID] = true, parent
-			t.give(parent, before[i])
+			t.addLines(parent, before[i])
 			return nil
 		case len(c.Parents) < 2:
 			t.changes[c.ID] = changes
@@ -118,13 +118,13 @@ func (t *tracer) pass(ctx context.Context, c history.Commit) error {
 		t.changes[c.ID] = []LineChange{}
 	}
 	for i, parent := range parents {
-		t.give(parent, before[i])
+		t.addLines(parent, before[i])
 	}
 	return nil
 }
 
-// give adds lines to those of a commit.
-func (t *tracer) give(id object.ID, lines []FileLines) {
+// addLines adds lines to those of a commit.
+func (t *tracer) addLines(id object.ID, lines []FileLines) {
 	have := t.pending[id]
 	for _, f := range lines {
 		i := slices.IndexFunc(have, func(h FileLines) bool { return h.Path == f.Path })
@@ -141,9 +141,9 @@ func (t *tracer) give(id object.ID, lines []FileLines) {
 	}
 }
 
-// compare returns what changed in lines between two commits, and adds their places in the old
+// compareLines returns what changed in lines between two commits, and adds their places in the old
 // one to before.
-func (t *tracer) compare(ctx context.Context, old, new compare.View, lines []FileLines, before *[]FileLines) (changes []LineChange, err error) {
+func (t *tracer) compareLines(ctx context.Context, old, new compare.View, lines []FileLines, before *[]FileLines) (changes []LineChange, err error) {
 	for _, f := range lines {
 		change := LineChange{FileLines: f}
 		now, err := new.Find(ctx, f.Path)
@@ -163,11 +163,11 @@ func (t *tracer) compare(ctx context.Context, old, new compare.View, lines []Fil
 			*before = append(*before, FileLines{change.From, f.Ranges})
 			continue
 		}
-		if change.New, err = t.text(ctx, new, f.Path, now); err != nil {
+		if change.New, err = t.readLines(ctx, new, f.Path, now); err != nil {
 			return nil, err
 		}
 		if change.From != "" {
-			if change.Old, err = t.text(ctx, old, change.From, was); err != nil {
+			if change.Old, err = t.readLines(ctx, old, change.From, was); err != nil {
 				return nil, err
 			}
 		}
@@ -180,8 +180,8 @@ func (t *tracer) compare(ctx context.Context, old, new compare.View, lines []Fil
 	return changes, nil
 }
 
-// text returns the lines of an entry. Content that is purged, lost or too large has none.
-func (t *tracer) text(ctx context.Context, v compare.View, path string, e object.Entry) ([]string, error) {
+// readLines returns the lines of an entry. Content that is purged, lost or too large has none.
+func (t *tracer) readLines(ctx context.Context, v compare.View, path string, e object.Entry) ([]string, error) {
 	if e.Type != object.TypeFile || e.Size > tree.MaxText {
 		return nil, nil
 	}

@@ -89,12 +89,12 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 			return
 		}
 		walk := history.Walk(ctx, r.Objects(), b.starts, history.Options{
-			Exclude: b.exclude, FirstParent: o.FirstParent, Topo: o.Topo || len(o.Lines) > 0, Parents: l.parents(ctx, b.exclude),
+			Exclude: b.exclude, FirstParent: o.FirstParent, Topo: o.Topo || len(o.Lines) > 0, Parents: l.parentSelector(ctx, b.exclude),
 		})
 		if len(o.Lines) > 0 {
 			walk = l.traceLines(ctx, b.starts[0], walk)
 		}
-		if o.Topo && (len(b.exclude) > 0 || l.sifts()) {
+		if o.Topo && (len(b.exclude) > 0 || l.mayOmit()) {
 			l.yieldSifted(ctx, walk, yield)
 			return
 		}
@@ -103,7 +103,7 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 				yield(Logged{}, err)
 				return
 			}
-			if l.shown(c) && !yield(l.logged(c.ID, c.Commit, l.after(c)), nil) {
+			if l.showsCommit(c) && !yield(l.loggedCommit(c.ID, c.Commit, l.nextCommits(c)), nil) {
 				return
 			}
 		}
@@ -124,7 +124,7 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 			yield(Logged{}, err)
 			return
 		}
-		visits = append(visits, visit{c.ID, l.after(c), l.shown(c)})
+		visits = append(visits, visit{c.ID, l.nextCommits(c), l.showsCommit(c)})
 	}
 
 	shown := map[object.ID][]object.ID{} // by visited commit: the commit itself, or the next shown ones
@@ -152,13 +152,13 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 			yield(Logged{}, err)
 			return
 		}
-		if !yield(l.logged(v.id, c, v.after), nil) {
+		if !yield(l.loggedCommit(v.id, c, v.after), nil) {
 			return
 		}
 	}
 }
 
-func (l *logger) logged(id object.ID, c *object.Commit, next []object.ID) Logged {
+func (l *logger) loggedCommit(id object.ID, c *object.Commit, next []object.ID) Logged {
 	out := One(l.records, id, c)
 	out.Path, out.Next, out.Lines = l.paths[id], next, l.changed[id]
 	if l.o.LeftRight {
@@ -304,7 +304,7 @@ func Suspects(ctx context.Context, r *kist.Repository, bad object.ID, good []obj
 	l := &logger{r: r, o: Options{Paths: paths}, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
 
 	var list []history.Suspect
-	for c, err := range history.Walk(ctx, r.Objects(), []object.ID{bad}, history.Options{Exclude: good, Parents: l.parents(ctx, good)}) {
+	for c, err := range history.Walk(ctx, r.Objects(), []object.ID{bad}, history.Options{Exclude: good, Parents: l.parentSelector(ctx, good)}) {
 		if err != nil {
 			return nil, err
 		}
@@ -332,9 +332,9 @@ type logger struct {
 	changed map[object.ID][]LineChange // with Options.Lines: the changes of shown commits
 }
 
-// after returns the commits that come after c in the log. They are known only with Topo;
-// otherwise after returns none.
-func (l *logger) after(c history.Commit) []object.ID {
+// nextCommits returns the commits that come after c in the log. They are known only with Topo;
+// otherwise nextCommits returns none.
+func (l *logger) nextCommits(c history.Commit) []object.ID {
 	if !l.o.Topo {
 		return nil
 	}
@@ -358,17 +358,17 @@ func (l *logger) after(c history.Commit) []object.ID {
 	return next
 }
 
-// sifts reports whether commits may be left out because of their data.
-func (l *logger) sifts() bool {
+// mayOmit reports whether commits may be left out because of their data.
+func (l *logger) mayOmit() bool {
 	return l.o.Match != nil || len(l.o.Lines) > 0 || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.records.AnyExpired()
 }
 
-func (l *logger) shown(c history.Commit) bool {
-	return l.selects(c, c.Committer.Time.Time())
+func (l *logger) showsCommit(c history.Commit) bool {
+	return l.selectsAt(c, c.Committer.Time.Time())
 }
 
-// selects reports whether the log shows a commit or move of this time.
-func (l *logger) selects(c history.Commit, at time.Time) bool {
+// selectsAt reports whether the log shows a commit or move of this time.
+func (l *logger) selectsAt(c history.Commit, at time.Time) bool {
 	switch {
 	case l.same[c.ID], l.past[c.ID]:
 		return false
@@ -378,12 +378,12 @@ func (l *logger) selects(c history.Commit, at time.Time) bool {
 	return l.o.Match == nil || l.o.Match(c.Commit)
 }
 
-// parents returns the function that selects the parents at which the log
+// parentSelector returns the function that selects the parents at which the log
 // continues, or nil for all parents. As in git, a commit equal to a parent is
 // skipped in favour of that parent. An exception is a parent that the log
 // excludes but the user did not name: then the sides of a merge may have more
 // to show.
-func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
+func (l *logger) parentSelector(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
 	if l.o.Select == nil && (len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "")) {
 		return nil
 	}
@@ -399,12 +399,12 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 		if _, expired := l.records.Expired(c.ID); expired {
 			l.past[c.ID] = true
 			for _, parent := range c.Parents {
-				l.pass(parent, paths[0])
+				l.passPath(parent, paths[0])
 			}
 			return c.Parents, nil
 		}
 		if len(c.Parents) == 0 {
-			changed, err := l.differ(ctx, object.ID{}, c.Tree, paths)
+			changed, err := l.treesDiffer(ctx, object.ID{}, c.Tree, paths)
 			l.same[c.ID] = !changed
 			return nil, err
 		}
@@ -414,21 +414,21 @@ func (l *logger) parents(ctx context.Context, exclude []object.ID) func(history.
 			if err != nil {
 				return nil, err
 			}
-			changed, err := l.differ(ctx, before.Tree, c.Tree, paths)
+			changed, err := l.treesDiffer(ctx, before.Tree, c.Tree, paths)
 			if err != nil {
 				return nil, err
 			}
 			anyChanged = anyChanged || changed
 			if !changed && (!excluded(parent) || slices.Contains(exclude, parent)) {
 				l.same[c.ID], l.next[c.ID] = true, parent
-				l.pass(parent, paths[0])
+				l.passPath(parent, paths[0])
 				return []object.ID{parent}, nil
 			}
 			if l.o.Follow {
-				if err := l.follow(ctx, before, c.Tree, paths[0]); err != nil {
+				if err := l.followPath(ctx, before, c.Tree, paths[0]); err != nil {
 					return nil, err
 				}
-				l.pass(parent, paths[0]) // the parent's content may have expired
+				l.passPath(parent, paths[0]) // the parent's content may have expired
 			}
 		}
 		l.same[c.ID] = !anyChanged
@@ -456,15 +456,15 @@ func Before(ctx context.Context, r *kist.Repository, records *record.View, paren
 	return v, nil
 }
 
-func (l *logger) pass(parent object.ID, path string) {
+func (l *logger) passPath(parent object.ID, path string) {
 	if _, ok := l.paths[parent]; !ok && l.o.Follow {
 		l.paths[parent] = path
 	}
 }
 
-// differ reports whether any of paths differs between two trees. A path in a folder
+// treesDiffer reports whether any of paths differs between two trees. A path in a folder
 // that cannot be read counts as different.
-func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
+func (l *logger) treesDiffer(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
 	selects := l.o.Select
 	for c, err := range tree.Diff(ctx, l.r.Contents(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil, Recorded: true}) {
 		if err != nil || selects == nil || selects(c.Path) {
@@ -474,9 +474,9 @@ func (l *logger) differ(ctx context.Context, a, b object.ID, paths []string) (bo
 	return false, nil
 }
 
-// follow finds the path in a parent: the same path, or the one from which it was
+// followPath finds the path in a parent: the same path, or the one from which it was
 // renamed.
-func (l *logger) follow(ctx context.Context, before compare.View, after object.ID, path string) error {
+func (l *logger) followPath(ctx context.Context, before compare.View, after object.ID, path string) error {
 	if before.Tree.IsZero() {
 		return nil
 	}
@@ -484,6 +484,6 @@ func (l *logger) follow(ctx context.Context, before compare.View, after object.I
 	if err != nil {
 		return fmt.Errorf("follow %q: %w", path, err)
 	}
-	l.pass(before.Commit, cmp.Or(from, path))
+	l.passPath(before.Commit, cmp.Or(from, path))
 	return nil
 }

@@ -26,12 +26,12 @@ var ErrNoMoves = errors.New("not the name of a branch, or HEAD")
 // yieldMoves yields the commits that the refs in Revs moved to, the last move first. A
 // damaged log hides no move; its error comes last.
 func (l *logger) yieldMoves(ctx context.Context, yield func(Logged, error) bool) {
-	moves, damage, err := l.moves(ctx)
+	moves, damage, err := l.refMoves(ctx)
 	if err != nil {
 		yield(Logged{}, err)
 		return
 	}
-	simplify := l.parents(ctx, nil)
+	simplify := l.parentSelector(ctx, nil)
 	for _, move := range moves {
 		commit, err := object.ReadCommit(ctx, l.r.Objects(), move.New)
 		if object.IsLost(l.r.Objects(), object.Key{Kind: object.KindCommit, ID: move.New}) {
@@ -45,10 +45,10 @@ func (l *logger) yieldMoves(ctx context.Context, yield func(Logged, error) bool)
 			yield(Logged{}, err)
 			return
 		}
-		if !l.selects(c, move.Time) {
+		if !l.selectsAt(c, move.Time) {
 			continue
 		}
-		logged := l.logged(c.ID, commit, nil)
+		logged := l.loggedCommit(c.ID, commit, nil)
 		logged.Reflog = &move
 		if !yield(logged, nil) {
 			return
@@ -59,9 +59,9 @@ func (l *logger) yieldMoves(ctx context.Context, yield func(Logged, error) bool)
 	}
 }
 
-// moves returns the moves of all refs in Revs that lead to a commit, the newest first.
+// refMoves returns the moves of all refs in Revs that lead to a commit, the newest first.
 // Without Revs, HEAD has the moves.
-func (l *logger) moves(ctx context.Context) (all []Move, damage, err error) {
+func (l *logger) refMoves(ctx context.Context) (all []Move, damage, err error) {
 	revs := l.o.Revs
 	if len(revs) == 0 {
 		revs = []string{"HEAD"}

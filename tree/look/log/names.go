@@ -49,7 +49,7 @@ func Names(ctx context.Context, r *kist.Repository, o NameOptions) (map[object.I
 			return nil, err
 		}
 		if have, ok := best[commit]; n.annotated || o.Tags || o.All {
-			if !ok || n.better(have) {
+			if !ok || n.isBetter(have) {
 				best[commit] = n
 			}
 		}
@@ -69,7 +69,7 @@ type named struct {
 	at             time.Time // when an annotated tag was made
 }
 
-func (n named) better(have named) bool {
+func (n named) isBetter(have named) bool {
 	switch {
 	case n.annotated != have.annotated:
 		return n.annotated

@@ -58,7 +58,7 @@ func SortRefs(ctx context.Context, r *kist.Repository, list []refs.Ref, keys []s
 			case "version:refname", "v:refname":
 				order = compareVersions(a.Name, b.Name)
 			case "creatordate":
-				order = dates[a.ID].creator().Compare(dates[b.ID].creator())
+				order = dates[a.ID].creatorTime().Compare(dates[b.ID].creatorTime())
 			case "taggerdate":
 				order = dates[a.ID].tagger.Compare(dates[b.ID].tagger)
 			case "committerdate":
@@ -79,7 +79,7 @@ func SortRefs(ctx context.Context, r *kist.Repository, list []refs.Ref, keys []s
 // dates are those of an object. A zero time means that the object has none.
 type dates struct{ tagger, committer time.Time }
 
-func (d dates) creator() time.Time {
+func (d dates) creatorTime() time.Time {
 	if !d.tagger.IsZero() {
 		return d.tagger
 	}

@@ -32,8 +32,8 @@ func (x *Index) Attrs(commit object.ID, path string) (attrs map[string]tree.Attr
 			e.Type = object.TypeFile // nothing is below it
 		}
 		if x.attributed[path[:i]] {
-			if at := x.at(number, x.pathNumbers[path[:i]]); at >= 0 && x.changes[at].attrs != "" {
-				e.Attrs, _ = decodeAttrs(x.changes[at].attrs) // [Index.decode] has checked them
+			if at := x.changeAt(number, x.pathNumbers[path[:i]]); at >= 0 && x.changes[at].attrs != "" {
+				e.Attrs, _ = decodeAttrs(x.changes[at].attrs) // [Index.decodeBlock] has checked them
 			}
 		}
 		attrs = in.At(path[:i], &e)

@@ -37,7 +37,7 @@ func BenchmarkHistory(b *testing.B) {
 	}
 
 	tip := Tip{"HEAD", x.commits[9_999].id}
-	payload := x.encode(0, 0, 0, nil)
+	payload := x.encodeBlock(0, 0, 0, nil)
 	for name, ask := range map[string]func(*Index) error{
 		"file":    func(x *Index) error { _, err := x.File(b.Context(), tip, "folder007/file00007.txt"); return err },
 		"deleted": func(x *Index) error { _, err := x.Deleted(b.Context(), tip); return err },
@@ -52,12 +52,12 @@ func BenchmarkHistory(b *testing.B) {
 			b.SetBytes(int64(len(payload)))
 			for b.Loop() {
 				x := newIndex(file{})
-				if err := x.decode(payload); err != nil {
+				if err := x.decodeBlock(payload); err != nil {
 					b.Fatal(err)
 				}
 				x.tips = []Tip{tip}
-				x.reach()
-				x.sort()
+				x.noteReached()
+				x.sortChanges()
 				if err := ask(x); err != nil {
 					b.Fatal(err)
 				}

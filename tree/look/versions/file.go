@@ -66,7 +66,7 @@ func load(kistDir string) (*Index, error) {
 		if !ok {
 			return x, nil
 		}
-		if err := x.decode(payload); err != nil {
+		if err := x.decodeBlock(payload); err != nil {
 			x.reset()
 			return x, nil
 		}
@@ -102,19 +102,19 @@ func block(data []byte) (payload []byte, ok bool) {
 
 func (f *file) path() string { return filepath.Join(f.kistDir, Dir, fileName) }
 
-// append writes a block behind the intact ones. It does nothing if the file cannot be
+// appendBlock writes a block behind the intact ones. It does nothing if the file cannot be
 // written, or if another process changed it since it was read: then the
 // next command adds the missing commits. A torn block has a wrong checksum, so
 // nothing is synced.
-func (f *file) append(ctx context.Context, payload []byte) {
-	if f.size < 0 || f.write(ctx, payload) != nil {
+func (f *file) appendBlock(ctx context.Context, payload []byte) {
+	if f.size < 0 || f.writeBlock(ctx, payload) != nil {
 		f.size = -1
 	}
 }
 
 var errChanged = errors.New("the file has changed")
 
-func (f *file) write(ctx context.Context, payload []byte) error {
+func (f *file) writeBlock(ctx context.Context, payload []byte) error {
 	data := payload
 	if len(payload) > math.MaxUint32 {
 		return errors.New("too much for a block")
@@ -170,9 +170,9 @@ const (
 	bitAttrs
 )
 
-// encode returns the payload of a block with the commits, changes and paths from the
+// encodeBlock returns the payload of a block with the commits, changes and paths from the
 // given numbers on, and with hashes.
-func (x *Index) encode(commits, changes, paths int, sums map[object.ID]object.ID) []byte {
+func (x *Index) encodeBlock(commits, changes, paths int, sums map[object.ID]object.ID) []byte {
 	buf := binary.AppendUvarint(nil, uint64(len(x.paths)-paths))
 	last := ""
 	for _, path := range x.paths[paths:] {
@@ -206,7 +206,7 @@ func (x *Index) encode(commits, changes, paths int, sums map[object.ID]object.ID
 		}
 		buf = binary.AppendUvarint(buf, uint64(n))
 		for i := range rest[:n] {
-			buf = rest[i].encode(buf, c.seconds)
+			buf = rest[i].appendTo(buf, c.seconds)
 		}
 		rest = rest[n:]
 	}
@@ -218,8 +218,8 @@ func (x *Index) encode(commits, changes, paths int, sums map[object.ID]object.ID
 	return buf
 }
 
-// encode appends a change of a commit made at the given time.
-func (c *change) encode(buf []byte, seconds int64) []byte {
+// appendTo appends a change of a commit made at the given time.
+func (c *change) appendTo(buf []byte, seconds int64) []byte {
 	first := byte(c.kind)
 	set := func(bit byte, on bool) {
 		if on {
@@ -239,7 +239,7 @@ func (c *change) encode(buf []byte, seconds int64) []byte {
 	if c.same > 0 {
 		return binary.AppendUvarint(buf, uint64(c.same))
 	}
-	if c.removed() {
+	if c.isRemoval() {
 		return buf
 	}
 	buf = binary.AppendUvarint(buf, uint64(c.mode))
@@ -267,7 +267,7 @@ func (d *decoder) fail(text string) {
 	}
 }
 
-func (d *decoder) bytes(n uint64) []byte {
+func (d *decoder) takeBytes(n uint64) []byte {
 	if n > uint64(len(d.data)) {
 		d.fail("ends too early")
 		return nil
@@ -278,7 +278,7 @@ func (d *decoder) bytes(n uint64) []byte {
 }
 
 func (d *decoder) id() (id object.ID) {
-	copy(id[:], d.bytes(uint64(len(id))))
+	copy(id[:], d.takeBytes(uint64(len(id))))
 	return id
 }
 
@@ -303,8 +303,8 @@ func (d *decoder) varint() int64 {
 	return v
 }
 
-// below returns a number of a list of n items.
-func (d *decoder) below(n int) int32 {
+// listIndex returns a number of a list of n items.
+func (d *decoder) listIndex(n int) int32 {
 	if n == 0 {
 		d.fail("empty list")
 		return 0
@@ -312,13 +312,13 @@ func (d *decoder) below(n int) int32 {
 	return int32(d.uvarint(uint64(n - 1)))
 }
 
-// decode adds the content of a block. After an error the index is of no use.
-func (x *Index) decode(payload []byte) error {
+// decodeBlock adds the content of a block. After an error the index is of no use.
+func (x *Index) decodeBlock(payload []byte) error {
 	d := &decoder{data: payload}
 	last := ""
 	for n := d.uvarint(math.MaxInt32); n > 0 && d.err == nil; n-- {
 		shared := d.uvarint(uint64(len(last)))
-		path := last[:shared] + string(d.bytes(d.uvarint(math.MaxInt32)))
+		path := last[:shared] + string(d.takeBytes(d.uvarint(math.MaxInt32)))
 		if _, twice := x.pathNumbers[path]; twice || path != "" && tree.CheckPath(path) != nil {
 			d.fail("bad path")
 			break
@@ -333,14 +333,14 @@ func (x *Index) decode(payload []byte) error {
 		count := d.uvarint(math.MaxInt32)
 		c.expired = count%2 == 1
 		for n := count / 2; n > 0 && d.err == nil; n-- {
-			c.parents = append(c.parents, int32(number-1)-d.below(number))
+			c.parents = append(c.parents, int32(number-1)-d.listIndex(number))
 		}
 		if _, twice := x.commitNumbers[c.id]; twice {
 			d.fail("commit is there twice")
 		}
 		x.addCommit(c)
 		for n := d.uvarint(math.MaxInt32); n > 0 && d.err == nil; n-- {
-			x.changes = append(x.changes, d.change(len(x.paths), &c))
+			x.changes = append(x.changes, d.decodeChange(len(x.paths), &c))
 			x.changes[len(x.changes)-1].commit = int32(number)
 		}
 	}
@@ -358,19 +358,19 @@ func (x *Index) decode(payload []byte) error {
 	return nil
 }
 
-// change reads a change of commit c.
-func (d *decoder) change(paths int, c *commit) change {
-	first := d.bytes(1)
+// decodeChange reads a change of commit c.
+func (d *decoder) decodeChange(paths int, c *commit) change {
+	first := d.takeBytes(1)
 	if len(first) == 0 {
 		return change{}
 	}
 	has := func(bit byte) bool { return first[0]&bit != 0 }
-	out := change{kind: object.EntryType(first[0] & 7), path: d.below(paths), from: -1}
+	out := change{kind: object.EntryType(first[0] & 7), path: d.listIndex(paths), from: -1}
 	if has(bitFrom) {
-		out.from = d.below(paths)
+		out.from = d.listIndex(paths)
 	}
 	if has(bitSame) {
-		if out.same = d.below(len(c.parents)); out.same == 0 || first[0]&^bitSame != 0 {
+		if out.same = d.listIndex(len(c.parents)); out.same == 0 || first[0]&^bitSame != 0 {
 			d.fail("bad parent")
 		}
 		return out
@@ -380,7 +380,7 @@ func (d *decoder) change(paths int, c *commit) change {
 			out.flags |= flag
 		}
 	}
-	if out.removed() {
+	if out.isRemoval() {
 		flag(bitA, flagMoved)
 		flag(bitB, flagDir)
 		return out
@@ -395,7 +395,7 @@ func (d *decoder) change(paths int, c *commit) change {
 	}
 	out.id = d.id()
 	if has(bitAttrs) {
-		out.attrs = string(d.bytes(d.uvarint(math.MaxInt32)))
+		out.attrs = string(d.takeBytes(d.uvarint(math.MaxInt32)))
 		if _, err := decodeAttrs(out.attrs); err != nil {
 			d.fail("bad attributes")
 		}
@@ -418,7 +418,7 @@ func (x *Index) pathNumber(path string) int32 {
 func (x *Index) addCommit(c commit) {
 	number := int32(len(x.commits))
 	c.chain = int32(len(x.chains))
-	if p := c.first(); p >= 0 && x.ends[x.commits[p].chain] == p {
+	if p := c.firstParent(); p >= 0 && x.ends[x.commits[p].chain] == p {
 		c.chain = x.commits[p].chain
 	} else {
 		x.chains, x.ends = append(x.chains, number), append(x.ends, number)

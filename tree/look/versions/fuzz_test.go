@@ -28,12 +28,12 @@ func sample() *Index {
 func TestEncodeAndDecode(t *testing.T) {
 	x := sample()
 	sums := map[object.ID]object.ID{object.Sum([]byte("list")): object.Sum([]byte("bytes"))}
-	payload := x.encode(0, 0, 0, sums)
+	payload := x.encodeBlock(0, 0, 0, sums)
 	again := newIndex(file{})
-	if err := again.decode(payload); err != nil {
+	if err := again.decodeBlock(payload); err != nil {
 		t.Fatal(err)
 	}
-	if len(again.changes) != len(x.changes) || !bytes.Equal(payload, again.encode(0, 0, 0, again.sums)) {
+	if len(again.changes) != len(x.changes) || !bytes.Equal(payload, again.encodeBlock(0, 0, 0, again.sums)) {
 		t.Errorf("changes %+v are decoded as %+v", x.changes, again.changes)
 	}
 	for i := range x.changes {
@@ -42,7 +42,7 @@ func TestEncodeAndDecode(t *testing.T) {
 		}
 	}
 	for n := range payload {
-		if newIndex(file{}).decode(payload[:n]) == nil {
+		if newIndex(file{}).decodeBlock(payload[:n]) == nil {
 			t.Errorf("accepts the first %d of %d bytes", n, len(payload))
 		}
 	}
@@ -50,18 +50,18 @@ func TestEncodeAndDecode(t *testing.T) {
 
 // No input makes the decoder, or a query of the result, panic or run forever.
 func FuzzDecode(f *testing.F) {
-	f.Add(sample().encode(0, 0, 0, nil))
-	f.Add(newIndex(file{}).encode(0, 0, 0, map[object.ID]object.ID{{1}: {2}}))
+	f.Add(sample().encodeBlock(0, 0, 0, nil))
+	f.Add(newIndex(file{}).encodeBlock(0, 0, 0, map[object.ID]object.ID{{1}: {2}}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		x := newIndex(file{})
-		if x.decode(payload) != nil {
+		if x.decodeBlock(payload) != nil {
 			return
 		}
 		if len(x.commits) > 0 {
 			x.tips = []Tip{{"HEAD", x.commits[len(x.commits)-1].id}}
 		}
-		x.reach()
-		x.sort()
+		x.noteReached()
+		x.sortChanges()
 
 		for v := range x.All() {
 			for use := range x.Uses(map[object.ID]bool{v.ID: true}) {
@@ -85,7 +85,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 
-		if again := newIndex(file{}); again.decode(x.encode(0, 0, 0, x.sums)) != nil {
+		if again := newIndex(file{}); again.decodeBlock(x.encodeBlock(0, 0, 0, x.sums)) != nil {
 			t.Error("a decoded index cannot be encoded and decoded again")
 		}
 	})

@@ -61,8 +61,8 @@ func (f *File) Created() int64 { return f.Versions[0].Time }
 // Updated returns the time of the last change, in seconds since 1970.
 func (f *File) Updated() int64 { return f.Versions[len(f.Versions)-1].Time }
 
-// sort orders the changes of each path by chain and commit, for [Index.at].
-func (x *Index) sort() {
+// sortChanges orders the changes of each path by chain and commit, for [Index.changeAt].
+func (x *Index) sortChanges() {
 	counts := make([]int32, len(x.paths)+1)
 	for i := range x.changes {
 		counts[x.changes[i].path+1]++
@@ -86,13 +86,13 @@ func (x *Index) sort() {
 
 func (x *Index) chainOf(change int32) int32 { return x.commits[x.changes[change].commit].chain }
 
-// at returns the number of the change behind the state of a path in a commit, or -1. The
+// changeAt returns the number of the change behind the state of a path in a commit, or -1. The
 // change may be a removal.
 //
-// Along a chain of first parents, only listed changes touch the path. So at looks for the
+// Along a chain of first parents, only listed changes touch the path. So changeAt looks for the
 // last one in the chain, and goes on where the chain began. A merge with the path from
 // another parent leads to that parent.
-func (x *Index) at(commit, path int32) int32 {
+func (x *Index) changeAt(commit, path int32) int32 {
 	list := x.byPath[path]
 	for commit >= 0 {
 		chain := x.commits[commit].chain
@@ -101,7 +101,7 @@ func (x *Index) at(commit, path int32) int32 {
 			return other > chain || other == chain && x.changes[list[i]].commit > commit
 		})
 		if n == 0 || x.chainOf(list[n-1]) != chain {
-			commit = x.commits[x.chains[chain]].first()
+			commit = x.commits[x.chains[chain]].firstParent()
 			continue
 		}
 		c := &x.changes[list[n-1]]
@@ -120,38 +120,38 @@ func (x *Index) LastChange(of object.ID, path string) (id object.ID) {
 	commit, known := x.commitNumbers[of]
 	number, had := x.pathNumbers[path]
 	if known && had {
-		if change := x.at(commit, number); change >= 0 {
+		if change := x.changeAt(commit, number); change >= 0 {
 			id = x.commits[x.changes[change].commit].id
 		}
 	}
 	return id
 }
 
-// before returns the changes that a change continues, one for each parent that has the
+// earlierChanges returns the changes that a change continues, one for each parent that has the
 // file. The first change of a life continues none.
-func (x *Index) before(change int32) (list []int32) {
+func (x *Index) earlierChanges(change int32) (list []int32) {
 	c := &x.changes[change]
 	for _, parent := range x.commits[c.commit].parents {
-		prev := x.at(parent, c.path)
-		if c.from >= 0 && (prev < 0 || x.changes[prev].removed()) {
-			prev = x.at(parent, c.from)
+		prev := x.changeAt(parent, c.path)
+		if c.from >= 0 && (prev < 0 || x.changes[prev].isRemoval()) {
+			prev = x.changeAt(parent, c.from)
 		}
 		if prev < 0 || slices.Contains(list, prev) {
 			continue
 		}
-		if p := &x.changes[prev]; !p.moved() && p.dir() == c.dir() {
+		if p := &x.changes[prev]; !p.isMoved() && p.isDir() == c.isDir() {
 			list = append(list, prev)
 		}
 	}
 	return list
 }
 
-// life returns the changes that lead to a change, oldest first, with that one. The
+// lifeChanges returns the changes that lead to a change, oldest first, with that one. The
 // history of the first parent comes before that of the others. So the numbers of
 // versions stay when a branch goes on.
-func (x *Index) life(ctx context.Context, change int32) (list []int32, err error) {
+func (x *Index) lifeChanges(ctx context.Context, change int32) (list []int32, err error) {
 	read := func(i int32) (struct{}, []int32, error) {
-		before := x.before(i)
+		before := x.earlierChanges(i)
 		slices.Reverse(before) // Fold takes the last one first
 		return struct{}{}, before, nil
 	}
@@ -162,9 +162,9 @@ func (x *Index) life(ctx context.Context, change int32) (list []int32, err error
 	return list, err
 }
 
-// file returns the life that ends with a change in the history of a tip.
-func (x *Index) file(ctx context.Context, tip Tip, change int32) (*File, error) {
-	list, err := x.life(ctx, change)
+// fileOfLife returns the life that ends with a change in the history of a tip.
+func (x *Index) fileOfLife(ctx context.Context, tip Tip, change int32) (*File, error) {
+	list, err := x.lifeChanges(ctx, change)
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (x *Index) file(ctx context.Context, tip Tip, change int32) (*File, error) 
 	f := &File{ID: FileID(x.commits[first.commit].id, x.paths[first.path]), Path: x.paths[x.changes[change].path], Tip: tip}
 	number := 0
 	for _, i := range list {
-		v := x.version(&x.changes[i])
+		v := x.versionOf(&x.changes[i])
 		if v.Type != 0 {
 			number++
 			v.Number = number
@@ -191,11 +191,11 @@ func (x *Index) File(ctx context.Context, tip Tip, path string) (*File, error) {
 	if !known || !had {
 		return nil, nil
 	}
-	change := x.at(commit, number)
+	change := x.changeAt(commit, number)
 	if change < 0 {
 		return nil, nil
 	}
-	return x.file(ctx, tip, change)
+	return x.fileOfLife(ctx, tip, change)
 }
 
 // Find returns the file whose ID begins with digits, from the first tip with it.
@@ -249,8 +249,8 @@ func (x *Index) fileFrom(ctx context.Context, change int32, id object.ID) (*File
 		}
 		reached := x.reachedFrom(tip)
 		for _, i := range slices.Backward(life) {
-			if c := &x.changes[i]; reached[c.commit] && !c.moved() {
-				return x.file(ctx, tip, i)
+			if c := &x.changes[i]; reached[c.commit] && !c.isMoved() {
+				return x.fileOfLife(ctx, tip, i)
 			}
 		}
 	}
@@ -265,11 +265,11 @@ func (x *Index) fileAt(ctx context.Context, tip Tip, id object.ID, paths map[int
 		return nil, nil
 	}
 	for path := range paths {
-		end := x.at(commit, path)
-		if end < 0 || x.changes[end].moved() {
+		end := x.changeAt(commit, path)
+		if end < 0 || x.changes[end].isMoved() {
 			continue
 		}
-		f, err := x.file(ctx, tip, end)
+		f, err := x.fileOfLife(ctx, tip, end)
 		if err != nil {
 			return nil, err
 		}
@@ -288,7 +288,7 @@ func (x *Index) continuing(change int32, paths map[int32]bool) (list []int32) {
 		if c := &x.changes[i]; c.same > 0 || !paths[c.path] {
 			continue
 		}
-		before := x.before(i)
+		before := x.earlierChanges(i)
 		if i == change && len(before) == 0 || len(before) > 0 && in[before[0]] {
 			in[i] = true
 			list = append(list, i)
@@ -305,14 +305,14 @@ func (x *Index) Deleted(ctx context.Context, tip Tip) (list []*File, err error) 
 		return nil, nil
 	}
 	for path := range x.paths {
-		end := x.at(commit, int32(path))
+		end := x.changeAt(commit, int32(path))
 		if end < 0 {
 			continue
 		}
-		if c := &x.changes[end]; !c.removed() || c.moved() || c.dir() {
+		if c := &x.changes[end]; !c.isRemoval() || c.isMoved() || c.isDir() {
 			continue
 		}
-		f, err := x.file(ctx, tip, end)
+		f, err := x.fileOfLife(ctx, tip, end)
 		if err != nil {
 			return nil, err
 		}

@@ -29,11 +29,11 @@ func (x *Index) At(commit object.ID, path string) (v Version, ok bool) {
 	if !known || !had {
 		return v, false
 	}
-	i := x.at(number, at)
-	if i < 0 || x.changes[i].removed() || x.changes[i].dir() {
+	i := x.changeAt(number, at)
+	if i < 0 || x.changes[i].isRemoval() || x.changes[i].isDir() {
 		return v, false
 	}
-	return x.version(&x.changes[i]), true
+	return x.versionOf(&x.changes[i]), true
 }
 
 // Parents returns the parents of a commit that the index has.

@@ -31,8 +31,8 @@ type updater struct {
 	commits0, changes0, paths0 int // the parts that are written
 }
 
-// update adds the commits that tips reach and that the index lacks.
-func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(int)) error {
+// addCommits adds the commits that tips reach and that the index lacks.
+func (x *Index) addCommits(ctx context.Context, r *kist.Repository, progress func(int)) error {
 	records, err := r.RecordViewOrEmpty()
 	if err != nil {
 		return err
@@ -45,9 +45,9 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 	}
 
 	u := &updater{Index: x, commit: r.Objects(), objects: &tolerant{Reader: r.Contents()}, records: records, progress: progress, trees: map[int32]object.ID{}}
-	u.written()
+	u.noteWritten()
 	for _, tip := range x.tips {
-		if u.lost(tip.Commit) {
+		if u.isLostCommit(tip.Commit) {
 			continue
 		}
 		read := func(id object.ID) (*object.Commit, []object.ID, error) {
@@ -58,58 +58,58 @@ func (x *Index) update(ctx context.Context, r *kist.Repository, progress func(in
 			if err != nil {
 				return nil, nil, err
 			}
-			links := u.parents(c)
+			links := u.keptParents(c)
 			slices.Reverse(links) // so that the first parent is added first, and its chain goes on
 			return c, links, nil
 		}
-		value := func(id object.ID, c *object.Commit) (int32, error) { return u.add(ctx, id, c) }
+		value := func(id object.ID, c *object.Commit) (int32, error) { return u.indexCommit(ctx, id, c) }
 		if _, err := graph.Fold(ctx, x.commitNumbers, tip.Commit, read, value); err != nil {
-			u.flush(ctx)
+			u.writeNew(ctx)
 			return err
 		}
-		u.flush(ctx)
+		u.writeNew(ctx)
 	}
-	u.objects.warn(r, x)
+	u.objects.warnDamaged(r, x)
 	return nil
 }
 
-func (u *updater) written() {
+func (u *updater) noteWritten() {
 	u.commits0, u.changes0, u.paths0 = len(u.commits), len(u.changes), len(u.paths)
 }
 
-// flush writes the new part of the index, unless damage made it incomplete.
-func (u *updater) flush(ctx context.Context) {
+// writeNew writes the new part of the index, unless damage made it incomplete.
+func (u *updater) writeNew(ctx context.Context) {
 	if u.objects.damaged == nil && len(u.commits) > u.commits0 {
-		u.disk.append(ctx, u.encode(u.commits0, u.changes0, u.paths0, nil))
-		u.written()
+		u.disk.appendBlock(ctx, u.encodeBlock(u.commits0, u.changes0, u.paths0, nil))
+		u.noteWritten()
 	}
 }
 
-func (u *updater) lost(commit object.ID) bool {
+func (u *updater) isLostCommit(commit object.ID) bool {
 	return object.IsLost(u.commit, object.Key{Kind: object.KindCommit, ID: commit})
 }
 
-// parents returns the parents of a commit without lost ones.
-func (u *updater) parents(c *object.Commit) (list []object.ID) {
+// keptParents returns the parents of a commit without lost ones.
+func (u *updater) keptParents(c *object.Commit) (list []object.ID) {
 	for _, p := range c.Parents {
-		if !u.lost(p) {
+		if !u.isLostCommit(p) {
 			list = append(list, p)
 		}
 	}
 	return list
 }
 
-// add adds a commit whose parents are in the index.
-func (u *updater) add(ctx context.Context, id object.ID, c *object.Commit) (int32, error) {
+// indexCommit adds a commit whose parents are in the index.
+func (u *updater) indexCommit(ctx context.Context, id object.ID, c *object.Commit) (int32, error) {
 	number := int32(len(u.commits))
 	out := commit{id: id, seconds: c.Committer.Time.Sec}
-	for _, p := range u.parents(c) {
+	for _, p := range u.keptParents(c) {
 		out.parents = append(out.parents, u.commitNumbers[p])
 	}
 
 	var before []object.ID
 	for _, p := range out.parents {
-		root, err := u.tree(ctx, p)
+		root, err := u.contentTree(ctx, p)
 		if err != nil {
 			return 0, err
 		}
@@ -124,7 +124,7 @@ func (u *updater) add(ctx context.Context, id object.ID, c *object.Commit) (int3
 	}
 	changes, err := u.changesOf(ctx, number, before, root)
 	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) { // made to stop this
-		u.flush(ctx)
+		u.writeNew(ctx)
 		u.objects.damaged = cmp.Or(u.objects.damaged, fmt.Errorf("commit %s: %w", id, err))
 		root, changes, err = before[0], nil, nil
 	}
@@ -139,15 +139,15 @@ func (u *updater) add(ctx context.Context, id object.ID, c *object.Commit) (int3
 		u.progress(u.added)
 	}
 	if len(u.changes)-u.changes0 > maxUnwritten {
-		u.flush(ctx)
+		u.writeNew(ctx)
 	}
 	return number, nil
 }
 
-// tree returns the tree of a commit in the index. For an expired commit it is that of the
+// contentTree returns the tree of a commit in the index. For an expired commit it is that of the
 // last first parent with content.
-func (u *updater) tree(ctx context.Context, number int32) (object.ID, error) {
-	for at := number; at >= 0; at = u.commits[at].first() {
+func (u *updater) contentTree(ctx context.Context, number int32) (object.ID, error) {
+	for at := number; at >= 0; at = u.commits[at].firstParent() {
 		if root, ok := u.trees[at]; ok {
 			return root, nil
 		}
@@ -186,7 +186,7 @@ func (u *updater) changesOf(ctx context.Context, number int32, before []object.I
 	}
 
 	m := newMerged(diffs)
-	from, err := m.renames(ctx, u.objects)
+	from, err := m.findRenames(ctx, u.objects)
 	if err != nil {
 		return nil, err
 	}
@@ -199,14 +199,14 @@ func (u *updater) changesOf(ctx context.Context, number int32, before []object.I
 	at := map[string]int{} // by path: its place in list
 	for _, c := range diffs[0] {
 		out := change{commit: number, path: u.pathNumber(c.Path), from: -1}
-		switch out.same = m.same(c.Path); {
+		switch out.same = m.sameParent(c.Path); {
 		case out.same > 0:
 		case c.New == nil:
-			out.set(flagDir, tree.IsDir(c.Old))
-			out.set(flagMoved, moved[c.Path])
+			out.setFlag(flagDir, tree.IsDir(c.Old))
+			out.setFlag(flagMoved, moved[c.Path])
 		default:
-			out.entry(c.New)
-			out.set(flagAdded, m.added(c.Path, c.New))
+			out.setEntry(c.New)
+			out.setFlag(flagAdded, m.isAdded(c.Path, c.New))
 			if old, ok := from[c.Path]; ok {
 				out.from = u.pathNumber(old)
 			}
@@ -221,14 +221,14 @@ func (u *updater) changesOf(ctx context.Context, number int32, before []object.I
 	return list, nil
 }
 
-func (c *change) set(flag uint8, on bool) {
+func (c *change) setFlag(flag uint8, on bool) {
 	if on {
 		c.flags |= flag
 	}
 }
 
-// entry notes the state of a path.
-func (c *change) entry(e *object.Entry) {
+// setEntry notes the state of a path.
+func (c *change) setEntry(e *object.Entry) {
 	c.kind, c.mode, c.size, c.mtime, c.id = e.Type, e.Mode, e.Size, e.MTime, tree.ContentID(e)
 	c.manifest, c.attrs = e.Content.Kind == object.KindManifest, encodeAttrs(e)
 	if e.Type == object.TypeDir {
@@ -271,9 +271,9 @@ func newMerged(diffs [][]tree.Change) *merged {
 	return m
 }
 
-// same returns the first parent that has a path as the commit has it, or 0. The path
+// sameParent returns the first parent that has a path as the commit has it, or 0. The path
 // differs from the first one.
-func (m *merged) same(path string) int32 {
+func (m *merged) sameParent(path string) int32 {
 	for i, olds := range m.olds {
 		if _, differs := olds[path]; !differs {
 			return int32(i)
@@ -282,9 +282,9 @@ func (m *merged) same(path string) int32 {
 	return 0
 }
 
-// added reports whether no parent has a file at the path of an entry, or no folder if the
+// isAdded reports whether no parent has a file at the path of an entry, or no folder if the
 // entry is a folder. The path differs from all parents.
-func (m *merged) added(path string, e *object.Entry) bool {
+func (m *merged) isAdded(path string, e *object.Entry) bool {
 	for _, olds := range m.olds {
 		if olds[path]&oldKind(e) != 0 {
 			return false
@@ -293,14 +293,14 @@ func (m *merged) added(path string, e *object.Entry) bool {
 	return true
 }
 
-// renames returns the old path of each file that differs from all parents and was
+// findRenames returns the old path of each file that differs from all parents and was
 // renamed since one of them.
-func (m *merged) renames(ctx context.Context, r object.Reader) (map[string]string, error) {
+func (m *merged) findRenames(ctx context.Context, r object.Reader) (map[string]string, error) {
 	from := map[string]string{}
 	for _, diff := range m.diffs {
 		wanted := false
 		for _, c := range diff {
-			wanted = wanted || c.Old == nil && m.same(c.Path) == 0
+			wanted = wanted || c.Old == nil && m.sameParent(c.Path) == 0
 		}
 		if !wanted {
 			continue
@@ -310,7 +310,7 @@ func (m *merged) renames(ctx context.Context, r object.Reader) (map[string]strin
 			return nil, err
 		}
 		for _, c := range changes {
-			if _, known := from[c.Path]; !known && c.From != "" && m.same(c.Path) == 0 {
+			if _, known := from[c.Path]; !known && c.From != "" && m.sameParent(c.Path) == 0 {
 				from[c.Path] = c.From
 			}
 		}
@@ -325,8 +325,8 @@ type tolerant struct {
 	damaged error // the first reason for which history is incomplete: damage, or a tree with too many paths
 }
 
-// warn warns if something was damaged, and notes damage in x.
-func (t *tolerant) warn(r *kist.Repository, x *Index) {
+// warnDamaged warns if something was damaged, and notes damage in x.
+func (t *tolerant) warnDamaged(r *kist.Repository, x *Index) {
 	if t.damaged == nil {
 		return
 	}

@@ -26,7 +26,7 @@ type Use struct {
 func (x *Index) Uses(ids map[object.ID]bool) iter.Seq[Use] {
 	since := map[int32][]int32{} // by path: the changes
 	for i := range x.changes {
-		if c := &x.changes[i]; c.same == 0 && !c.removed() && ids[c.id] && x.reached[c.commit] {
+		if c := &x.changes[i]; c.same == 0 && !c.isRemoval() && ids[c.id] && x.reached[c.commit] {
 			since[c.path] = append(since[c.path], int32(i))
 		}
 	}
@@ -36,15 +36,15 @@ func (x *Index) Uses(ids map[object.ID]bool) iter.Seq[Use] {
 		has := make([]bool, len(x.commits))
 		for _, path := range paths {
 			x.hasAt(has, path, ids)
-			if !yield(x.use(path, since[path], has)) {
+			if !yield(x.useOf(path, since[path], has)) {
 				return
 			}
 		}
 	}
 }
 
-// use returns the use of a path that some changes brought, and that the commits in has have.
-func (x *Index) use(path int32, since []int32, has []bool) Use {
+// useOf returns the use of a path that some changes brought, and that the commits in has have.
+func (x *Index) useOf(path int32, since []int32, has []bool) Use {
 	use := Use{Path: x.paths[path]}
 	for i := range slices.Backward(has) {
 		if has[i] && x.reached[i] {
@@ -57,7 +57,7 @@ func (x *Index) use(path int32, since []int32, has []bool) Use {
 		}
 	}
 	for _, i := range since {
-		use.Since = append(use.Since, x.version(&x.changes[i]))
+		use.Since = append(use.Since, x.versionOf(&x.changes[i]))
 	}
 	return use
 }
@@ -75,7 +75,7 @@ func (x *Index) hasAt(has []bool, path int32, ids map[object.ID]bool) {
 		case c != nil && c.same > 0:
 			has[i] = has[parents[c.same]]
 		case c != nil:
-			has[i] = !c.removed() && ids[c.id]
+			has[i] = !c.isRemoval() && ids[c.id]
 		default:
 			has[i] = len(parents) > 0 && has[parents[0]]
 		}
@@ -119,6 +119,6 @@ func (x *Index) Containing(ctx context.Context, r *kist.Repository, ids map[obje
 			all[c.id] = true
 		}
 	}
-	objects.warn(r, x)
+	objects.warnDamaged(r, x)
 	return all, nil
 }

@@ -68,8 +68,8 @@ type commit struct {
 	expired bool // its content counts as that of its first parent
 }
 
-// first returns the number of the first parent, or -1.
-func (c *commit) first() int32 {
+// firstParent returns the number of the first parent, or -1.
+func (c *commit) firstParent() int32 {
 	if len(c.parents) == 0 {
 		return -1
 	}
@@ -99,9 +99,9 @@ const (
 	flagAdded             // no parent has an entry of this kind, file or folder, at the path
 )
 
-func (c *change) removed() bool { return c.kind == 0 }
-func (c *change) dir() bool     { return c.kind == object.TypeDir || c.flags&flagDir != 0 }
-func (c *change) moved() bool   { return c.flags&flagMoved != 0 }
+func (c *change) isRemoval() bool { return c.kind == 0 }
+func (c *change) isDir() bool     { return c.kind == object.TypeDir || c.flags&flagDir != 0 }
+func (c *change) isMoved() bool   { return c.flags&flagMoved != 0 }
 
 // Version is the state of a path after a commit that changed it. A merge counts
 // if the path differs from all parents.
@@ -135,11 +135,11 @@ func (v *Version) Entry() object.Entry {
 	return object.Entry{Type: v.Type, Mode: v.Mode, Size: v.Size, MTime: v.MTime, Content: object.Key{Kind: kind, ID: v.ID}}
 }
 
-// version returns a change as a Version without a number.
-func (x *Index) version(c *change) Version {
+// versionOf returns a change as a Version without a number.
+func (x *Index) versionOf(c *change) Version {
 	v := Version{
 		Commit: x.commits[c.commit].id, Time: x.commits[c.commit].seconds, Path: x.paths[c.path],
-		Type: c.kind, Moved: c.moved(), Added: c.flags&flagAdded != 0, Mode: c.mode,
+		Type: c.kind, Moved: c.isMoved(), Added: c.flags&flagAdded != 0, Mode: c.mode,
 		Size: c.size, MTime: c.mtime, ID: c.id, Manifest: c.manifest,
 	}
 	if c.from >= 0 {
@@ -170,14 +170,14 @@ func Open(ctx context.Context, r *kist.Repository, progress func(commits int), a
 	if err != nil {
 		return nil, err
 	}
-	if live := x.reach(); 2*live < len(x.commits) {
+	if live := x.noteReached(); 2*live < len(x.commits) {
 		Discard(r.Dir()) // most of it is history that was given up; a failure does no harm
 		if x, err = open(ctx, r, tips, progress); err != nil {
 			return nil, err
 		}
-		x.reach()
+		x.noteReached()
 	}
-	x.sort()
+	x.sortChanges()
 	return x, nil
 }
 
@@ -187,7 +187,7 @@ func open(ctx context.Context, r *kist.Repository, tips []Tip, progress func(int
 		return nil, err
 	}
 	x.tips = tips
-	return x, x.update(ctx, r, progress)
+	return x, x.addCommits(ctx, r, progress)
 }
 
 // findTips returns the names of commits, HEAD first.
@@ -222,8 +222,8 @@ func findTips(ctx context.Context, r *kist.Repository) ([]Tip, error) {
 	return tips, nil
 }
 
-// reach notes the commits that tips reach, and returns their number.
-func (x *Index) reach() (n int) {
+// noteReached notes the commits that tips reach, and returns their number.
+func (x *Index) noteReached() (n int) {
 	x.reached = x.reachedFrom(x.tips...)
 	for _, reached := range x.reached {
 		if reached {
@@ -258,7 +258,7 @@ func (x *Index) All() iter.Seq[Version] {
 	return func(yield func(Version) bool) {
 		for i := range x.changes {
 			c := &x.changes[i]
-			if c.same == 0 && !c.removed() && x.reached[c.commit] && !yield(x.version(c)) {
+			if c.same == 0 && !c.isRemoval() && x.reached[c.commit] && !yield(x.versionOf(c)) {
 				return
 			}
 		}
@@ -270,7 +270,7 @@ func (x *Index) With(ids map[object.ID]bool) iter.Seq[Version] {
 	return func(yield func(Version) bool) {
 		for i := range x.changes {
 			c := &x.changes[i]
-			if c.same == 0 && !c.removed() && ids[c.id] && x.reached[c.commit] && !yield(x.version(c)) {
+			if c.same == 0 && !c.isRemoval() && ids[c.id] && x.reached[c.commit] && !yield(x.versionOf(c)) {
 				return
 			}
 		}
@@ -292,7 +292,7 @@ func (x *Index) Sum(manifest object.ID) (object.ID, bool) {
 // AddSums notes hashes of files for [Index.Sum], and writes them to the index if
 // possible.
 func (x *Index) AddSums(ctx context.Context, sums map[object.ID]object.ID) {
-	x.disk.append(ctx, x.encode(len(x.commits), len(x.changes), len(x.paths), sums))
+	x.disk.appendBlock(ctx, x.encodeBlock(len(x.commits), len(x.changes), len(x.paths), sums))
 	for id, sum := range sums {
 		x.sums[id] = sum
 	}

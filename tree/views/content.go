@@ -28,7 +28,7 @@ func sourceOf(ctx context.Context, r *kist.Repository, v View) (source, error) {
 	if s.commit, err = r.Resolve(ctx, v.Rev); err != nil {
 		return source{}, err
 	}
-	if t.uses("tag") {
+	if t.usesFact("tag") {
 		list, err := r.Refs().List(refs.Tags)
 		if err != nil {
 			return source{}, err
@@ -53,9 +53,9 @@ func purgesOf(r *kist.Repository) (object.ID, error) {
 	return object.Sum(all.Bytes()), nil
 }
 
-// current returns the state of the view as it should be, and puts the contents into the pool.
+// buildState returns the state of the view as it should be, and puts the contents into the pool.
 // With all, it looks at every file, and otherwise only at changed ones.
-func (w *work) current(ctx context.Context, all bool) (*state, error) {
+func (w *work) buildState(ctx context.Context, all bool) (*state, error) {
 	from, err := sourceOf(ctx, w.repo, w.View)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func (w *work) current(ctx context.Context, all bool) (*state, error) {
 		}
 	}
 
-	changed, err := w.changed(ctx, was, top)
+	changed, err := w.changedFiles(ctx, was, top)
 	if err != nil {
 		return nil, err
 	}
@@ -92,16 +92,16 @@ func (w *work) current(ctx context.Context, all bool) (*state, error) {
 		if changed[path] == nil {
 			continue
 		}
-		if err := p.place(ctx, w, path, changed[path]); err != nil {
+		if err := p.placeFile(ctx, w, path, changed[path]); err != nil {
 			return nil, fmt.Errorf("%q: %w", path, err)
 		}
 	}
-	return s, s.check()
+	return s, s.checkCollisions()
 }
 
-// changed returns the files that differ between two trees. The value is nil if there is no
+// changedFiles returns the files that differ between two trees. The value is nil if there is no
 // file now.
-func (w *work) changed(ctx context.Context, was, now object.ID) (map[string]*object.Entry, error) {
+func (w *work) changedFiles(ctx context.Context, was, now object.ID) (map[string]*object.Entry, error) {
 	changed := map[string]*object.Entry{}
 	for c, err := range tree.Diff(ctx, w.repo.Contents(), was, now, tree.DiffOptions{Recursive: true, Exact: true}) {
 		switch {
@@ -133,7 +133,7 @@ func (w *work) newPlacer(ctx context.Context, tip object.ID, s *state) (*placer,
 	if p.records, err = w.repo.Purges().View(); err != nil || !w.template.fromHistory() {
 		return p, err
 	}
-	if p.history, err = versions.Open(ctx, w.repo, nil, tip); err != nil || !w.template.uses("tag") {
+	if p.history, err = versions.Open(ctx, w.repo, nil, tip); err != nil || !w.template.usesFact("tag") {
 		return p, err
 	}
 	list, err := w.repo.Refs().List(refs.Tags)
@@ -172,16 +172,16 @@ func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*ob
 	return nil
 }
 
-// place puts a file into the pool and the state. It skips a file whose content was purged or
+// placeFile puts a file into the pool and the state. It skips a file whose content was purged or
 // lost, or whose link would be in a folder of git.
-func (p *placer) place(ctx context.Context, w *work, path string, e *object.Entry) error {
+func (p *placer) placeFile(ctx context.Context, w *work, path string, e *object.Entry) error {
 	purge, err := w.repo.PurgedIn(ctx, p.records, w.repo.Objects(), e)
 	if err != nil {
 		return err
 	}
 	var sum object.ID
 	if purge == nil {
-		sum, err = w.pool.put(ctx, e)
+		sum, err = w.pool.putFile(ctx, e)
 	}
 	if _, lost := object.LostKey(err); lost || purge != nil || errors.Is(err, object.ErrPurged) {
 		w.skipped++
@@ -198,14 +198,14 @@ func (p *placer) place(ctx context.Context, w *work, path string, e *object.Entr
 	facts := subject{path: path, entry: *e, sum: sum}
 	if p.history != nil {
 		f.commit = p.history.LastChange(p.tip, path)
-		if facts.commit, err = p.origin(ctx, w, f.commit); err != nil {
+		if facts.commit, err = p.originOf(ctx, w, f.commit); err != nil {
 			return err
 		}
 	}
 	if err := w.describe(ctx, p.top, &facts); err != nil {
 		return err
 	}
-	if f.link, err = w.template.link(facts); err != nil {
+	if f.link, err = w.template.linkPath(facts); err != nil {
 		return err
 	}
 	if tree.GitFolder(f.link) != "" { // git would run commands from it
@@ -225,7 +225,7 @@ func (w *work) describe(ctx context.Context, top object.ID, s *subject) (err err
 			return err
 		}
 	}
-	if w.template.uses(tree.ContentType) {
+	if w.template.usesFact(tree.ContentType) {
 		if s.media = s.attrs[tree.ContentType].Value; s.media == "" {
 			s.media, err = tree.DetectType(ctx, w.repo.Contents(), s.entry)
 		}
@@ -233,8 +233,8 @@ func (w *work) describe(ctx context.Context, top object.ID, s *subject) (err err
 	return err
 }
 
-// origin returns the facts of a commit.
-func (p *placer) origin(ctx context.Context, w *work, id object.ID) (*origin, error) {
+// originOf returns the facts of a commit.
+func (p *placer) originOf(ctx context.Context, w *work, id object.ID) (*origin, error) {
 	if o := p.origins[id]; o != nil {
 		return o, nil
 	}

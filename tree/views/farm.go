@@ -93,7 +93,7 @@ type work struct {
 	lock     *disk.FileLock
 
 	entries map[object.ID]object.Entry // a file with each content that next has met
-	skipped int                        // files that place skipped
+	skipped int                        // files that placeFile skipped
 }
 
 // begin takes the lock of the views, and reads the state of one.
@@ -112,20 +112,20 @@ func begin(ctx context.Context, r *kist.Repository, v View) (*work, error) {
 		return nil, err
 	}
 	if w.old, err = loadState(r, v.Name); err != nil && !errors.Is(err, ErrState) {
-		w.end()
+		w.endWork()
 		return nil, err
 	}
-	w.learn(w.old)
+	w.learnSums(w.old)
 	return w, nil
 }
 
-func (w *work) end() {
+func (w *work) endWork() {
 	w.pool.close()
 	w.lock.Unlock()
 }
 
-// learn notes the SHA-256 of contents, so that they need not be read again.
-func (w *work) learn(s *state) {
+// learnSums notes the SHA-256 of contents, so that they need not be read again.
+func (w *work) learnSums(s *state) {
 	if s == nil {
 		return
 	}
@@ -140,7 +140,7 @@ func (w *work) learn(s *state) {
 func (w *work) learnAll() {
 	for _, v := range All(w.repo) {
 		if s, err := loadState(w.repo, v.Name); err == nil {
-			w.learn(s)
+			w.learnSums(s)
 		}
 	}
 }
@@ -179,22 +179,22 @@ func Add(ctx context.Context, r *kist.Repository, v View) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.endWork()
 
 	w.old = nil // of a view that was removed from the configuration by hand
 	w.learnAll()
-	s, err := w.current(ctx, true)
+	s, err := w.buildState(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.create(s); err != nil {
+	if err := w.createFolder(s); err != nil {
 		return nil, err
 	}
 	if err := s.save(r, v.Name); err != nil {
 		return nil, err
 	}
 	err = r.EditConfig(ctx, func(c *kist.Config) error { return c.SetAt(settings, "view", v.Name) })
-	return w.report(s), err
+	return w.newReport(s), err
 }
 
 // fullRev returns the revision of a view: the full name of a branch, if rev names one.
@@ -258,8 +258,8 @@ func realPath(path string) (string, error) {
 // isBelow is [tree.Below] for absolute paths, where dir may be "/".
 func isBelow(path, dir string) bool { return tree.Below(path, strings.TrimSuffix(dir, "/")) }
 
-// create makes the folder of a view with all links: below another name, and then renamed.
-func (w *work) create(s *state) error {
+// createFolder makes the folder of a view with all links: below another name, and then renamed.
+func (w *work) createFolder(s *state) error {
 	for _, dir := range []string{w.Dir + newSuffix, w.Dir} {
 		foreign, err := clearFolder(dir, w.pool.dir, nil, false)
 		if len(foreign) > 0 {
@@ -283,7 +283,7 @@ func (w *work) create(s *state) error {
 	}
 	f, err := openFolder(temp, w.pool.dir)
 	if err == nil {
-		err = f.write(nil, f.want(s.links()))
+		err = f.updateLinks(nil, f.wantedLinks(s.linkSums()))
 		f.close()
 	}
 	if err == nil {
@@ -318,11 +318,11 @@ func Remove(ctx context.Context, r *kist.Repository, name string) (foreign []str
 	if err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.endWork()
 
 	var have map[string]object.ID
 	if w.old != nil {
-		have = w.old.links()
+		have = w.old.linkSums()
 	}
 	if foreign, err = clearFolder(v.Dir, w.pool.dir, have, true); err != nil {
 		return foreign, err
@@ -334,14 +334,14 @@ func Remove(ctx context.Context, r *kist.Repository, name string) (foreign []str
 	if err != nil {
 		return foreign, err
 	}
-	_, err = w.vacuum(nil, true, false)
+	_, err = w.vacuumPool(nil, true, false)
 	return foreign, err
 }
 
-// vacuum returns the files of the pool that no view needs or whose content was purged, and
+// vacuumPool returns the files of the pool that no view needs or whose content was purged, and
 // removes them if remove is set. It counts s as the state of w's view, and the other states as
 // they are on disk. A view without a state is an error, or needs no file if broken is set.
-func (w *work) vacuum(s *state, remove, broken bool) ([]string, error) {
+func (w *work) vacuumPool(s *state, remove, broken bool) ([]string, error) {
 	states := []*state{s}
 	for _, v := range All(w.repo) {
 		if v.Name == w.Name {
@@ -371,7 +371,7 @@ func (w *work) vacuum(s *state, remove, broken bool) ([]string, error) {
 			used[f.sum] = used[f.sum] || !purged
 		}
 	}
-	return w.pool.vacuum(used, remove)
+	return w.pool.unusedFiles(used, remove)
 }
 
 // Follow makes the views of r follow their branches from now on: each publication that moves
@@ -442,8 +442,8 @@ func dropPurged(ctx context.Context, r *kist.Repository) error {
 		lock.Unlock()
 		return err
 	}
-	defer w.end()
-	_, err = w.vacuum(nil, true, true)
+	defer w.endWork()
+	_, err = w.vacuumPool(nil, true, true)
 	return err
 }
 
@@ -465,17 +465,17 @@ func Update(ctx context.Context, r *kist.Repository, v View) error {
 	if err != nil {
 		return err
 	}
-	defer w.end()
+	defer w.endWork()
 
 	if w.old == nil {
 		return ErrState
 	}
-	s, err := w.current(ctx, false)
+	s, err := w.buildState(ctx, false)
 	if err != nil {
 		return err
 	}
 	if s.source.purges != w.old.source.purges { // even if the links cannot be changed
-		if _, err := w.vacuum(s, true, true); err != nil {
+		if _, err := w.vacuumPool(s, true, true); err != nil {
 			return err
 		}
 	}
@@ -485,29 +485,29 @@ func Update(ctx context.Context, r *kist.Repository, v View) error {
 	}
 	defer f.close()
 
-	if !f.marked() {
+	if !f.isView() {
 		return fmt.Errorf("%q %w: it has no link %s to the pool", v.Dir, ErrFolder, markName)
 	}
-	if err := w.relink(f, s); err != nil {
+	if err := w.relinkFolder(f, s); err != nil {
 		return err
 	}
 	return s.save(r, v.Name)
 }
 
-// relink brings the links from the old state to s. The file dirty is there meanwhile. If a
-// kill left it, relink compares all links.
-func (w *work) relink(f *folder, s *state) error {
+// relinkFolder brings the links from the old state to s. The file dirty is there meanwhile. If a
+// kill left it, relinkFolder compares all links.
+func (w *work) relinkFolder(f *folder, s *state) error {
 	dirty := statePath(w.repo, w.Name) + ".dirty"
 	err := disk.Create(dirty, nil)
 	switch {
 	case errors.Is(err, fs.ErrExist):
-		report := w.report(s)
+		report := w.newReport(s)
 		err = w.checkLinks(s, report, VerifyOptions{Fix: true, Vacuum: true})
 		if err == nil && slices.ContainsFunc(report.Problems, func(p Problem) bool { return p.Kind == MissingLink && !p.Fixed }) {
-			err = report.foreign()
+			err = report.foreignError()
 		}
 	case err == nil:
-		err = f.write(f.differ(w.old.links(), s.links()))
+		err = f.updateLinks(f.differentLinks(w.old.linkSums(), s.linkSums()))
 	}
 	if err != nil {
 		return err
@@ -515,17 +515,17 @@ func (w *work) relink(f *folder, s *state) error {
 	return disk.Remove(dirty)
 }
 
-// differ returns the links that are not in both.
-func (f *folder) differ(a, b map[string]object.ID) (have, want links) {
+// differentLinks returns the links that are not in both.
+func (f *folder) differentLinks(a, b map[string]object.ID) (have, want links) {
 	have, want = links{}, links{}
 	for link, sum := range a {
 		if b[link] != sum {
-			have[link] = f.target(link, sum)
+			have[link] = f.linkTarget(link, sum)
 		}
 	}
 	for link, sum := range b {
 		if a[link] != sum {
-			want[link] = f.target(link, sum)
+			want[link] = f.linkTarget(link, sum)
 		}
 	}
 	return have, want

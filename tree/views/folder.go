@@ -76,20 +76,20 @@ func relative(from, to string) (string, error) {
 }
 
 func (f *folder) close() {
-	f.pop(0)
+	f.closeBelow(0)
 	f.root.Close()
 }
 
-// pop closes all but the first n open folders.
-func (f *folder) pop(n int) {
+// closeBelow closes all but the first n open folders.
+func (f *folder) closeBelow(n int) {
 	for _, l := range f.stack[n:] {
 		l.root.Close()
 	}
 	f.stack = f.stack[:n]
 }
 
-// at opens a folder of the view. It follows no symlink. With create, it makes missing folders.
-func (f *folder) at(dir string, create bool) (*os.Root, error) {
+// openSub opens a folder of the view. It follows no symlink. With create, it makes missing folders.
+func (f *folder) openSub(dir string, create bool) (*os.Root, error) {
 	same, in := 0, f.root
 	names := strings.Split(dir, "/")
 	if dir == "" {
@@ -99,7 +99,7 @@ func (f *folder) at(dir string, create bool) (*os.Root, error) {
 		in = f.stack[same].root
 		same++
 	}
-	f.pop(same)
+	f.closeBelow(same)
 	for i, name := range names[same:] {
 		info, err := in.Lstat(name)
 		if errors.Is(err, fs.ErrNotExist) && create {
@@ -121,8 +121,8 @@ func (f *folder) at(dir string, create bool) (*os.Root, error) {
 	return in, nil
 }
 
-// target returns the text of the link to a content.
-func (f *folder) target(link string, sum object.ID) string {
+// linkTarget returns the text of the link to a content.
+func (f *folder) linkTarget(link string, sum object.ID) string {
 	return strings.Repeat("../", strings.Count(link, "/")) + f.base + "/" + poolPath(sum)
 }
 
@@ -136,8 +136,8 @@ func (f *folder) isOurs(link, target string) bool {
 	return found && isContent
 }
 
-// marked reports whether the folder is a view of this repository.
-func (f *folder) marked() bool {
+// isView reports whether the folder is a view of this repository.
+func (f *folder) isView() bool {
 	target, err := f.root.Readlink(markName)
 	return err == nil && target == f.base
 }
@@ -145,25 +145,25 @@ func (f *folder) marked() bool {
 // links are the links of a view and their targets.
 type links map[string]string
 
-// want returns the links for contents, with the mark.
-func (f *folder) want(contents map[string]object.ID) links {
+// wantedLinks returns the links for contents, with the mark.
+func (f *folder) wantedLinks(contents map[string]object.ID) links {
 	want := make(links, len(contents)+1)
 	for link, sum := range contents {
-		want[link] = f.target(link, sum)
+		want[link] = f.linkTarget(link, sum)
 	}
 	want[markName] = f.base
 	return want
 }
 
-// write brings links from have to want. A link with its new target may be there already. It
+// updateLinks brings links from have to want. A link with its new target may be there already. It
 // returns a [*ForeignError] if there is another file in its place. Symlinks at the paths in
 // have are kist's, wherever they lead.
-func (f *folder) write(have, want links) error {
+func (f *folder) updateLinks(have, want links) error {
 	for _, link := range slices.SortedFunc(maps.Keys(have), tree.ComparePaths) {
 		if _, stays := want[link]; stays {
 			continue
 		}
-		if err := f.remove(link); err != nil {
+		if err := f.removeLink(link); err != nil {
 			return err
 		}
 	}
@@ -173,7 +173,7 @@ func (f *folder) write(have, want links) error {
 		if known && was == want[link] {
 			continue
 		}
-		err := f.make(link, want[link], known)
+		err := f.makeLink(link, want[link], known)
 		var e *ForeignError
 		if errors.As(err, &e) {
 			foreign = append(foreign, e.Paths...)
@@ -187,10 +187,10 @@ func (f *folder) write(have, want links) error {
 	return nil
 }
 
-// make makes a link. With replace, it may replace any symlink, otherwise only one into the pool.
-func (f *folder) make(link, target string, replace bool) error {
+// makeLink makes a link. With replace, it may replace any symlink, otherwise only one into the pool.
+func (f *folder) makeLink(link, target string, replace bool) error {
 	dir, name := tree.Split(link)
-	in, err := f.at(dir, true)
+	in, err := f.openSub(dir, true)
 	if err != nil {
 		return err
 	}
@@ -220,10 +220,10 @@ func (f *folder) make(link, target string, replace bool) error {
 	return in.Rename(newName, name)
 }
 
-// remove removes a link, and the folders that become empty. Another file stays.
-func (f *folder) remove(link string) error {
+// removeLink removes a link, and the folders that become empty. Another file stays.
+func (f *folder) removeLink(link string) error {
 	dir, name := tree.Split(link)
-	in, err := f.at(dir, false)
+	in, err := f.openSub(dir, false)
 	var foreign *ForeignError
 	if errors.As(err, &foreign) || errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -239,17 +239,17 @@ func (f *folder) remove(link string) error {
 	}
 	for dir != "" {
 		dir, name = tree.Split(dir)
-		if in, err = f.at(dir, false); err != nil || in.Remove(name) != nil {
+		if in, err = f.openSub(dir, false); err != nil || in.Remove(name) != nil {
 			return err // not empty
 		}
 	}
 	return nil
 }
 
-// scan returns the symlinks in the folder that kist made, and the paths of all other files.
+// scanLinks returns the symlinks in the folder that kist made, and the paths of all other files.
 // Symlinks at the paths in have are kist's, wherever they lead, if any link in the folder leads
 // into the pool. Otherwise the folder may be one that a stranger's configuration names.
-func (f *folder) scan(have links) (links, []string, error) {
+func (f *folder) scanLinks(have links) (links, []string, error) {
 	found, strays, foreign := links{}, links{}, []string(nil)
 	var visit func(dir string, root *os.Root) error
 	visit = func(dir string, root *os.Root) error {
@@ -308,11 +308,11 @@ func clearFolder(dir, pool string, have map[string]object.ID, force bool) (forei
 		return nil, err
 	}
 	defer f.close()
-	found, foreign, err := f.scan(f.want(have))
+	found, foreign, err := f.scanLinks(f.wantedLinks(have))
 	if err != nil || len(foreign) > 0 && !force {
 		return foreign, err
 	}
-	if err := f.write(found, nil); err != nil {
+	if err := f.updateLinks(found, nil); err != nil {
 		return foreign, err
 	}
 	if err := disk.Remove(dir); !errors.Is(err, fs.ErrExist) { // else it is not empty

@@ -63,8 +63,8 @@ func sumOfPath(p string) (object.ID, bool) {
 	return sum, err == nil && poolPath(sum) == p
 }
 
-// sum returns the SHA-256 of a file's content, if that needs no reading of the content.
-func (p *pool) sum(e *object.Entry) (object.ID, bool) {
+// knownSum returns the SHA-256 of a file's content, if that needs no reading of the content.
+func (p *pool) knownSum(e *object.Entry) (object.ID, bool) {
 	switch e.Content.Kind {
 	case object.KindChunk:
 		return e.Content.ID, true
@@ -81,10 +81,10 @@ func (p *pool) close() {
 	p.root.Close()
 }
 
-// has reports whether the pool has a file with this name and size. It is one system call, not
+// hasFile reports whether the pool has a file with this name and size. It is one system call, not
 // one for each folder as in [os.Root]. A hostile symlink in the pool would only be followed to
 // a size; reads and writes follow none that leads out.
-func (p *pool) has(sum object.ID, size uint64) (bool, error) {
+func (p *pool) hasFile(sum object.ID, size uint64) (bool, error) {
 	var st unix.Stat_t
 	err := unix.Fstatat(int(p.folder.Fd()), poolPath(sum), &st, unix.AT_SYMLINK_NOFOLLOW)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) {
@@ -93,15 +93,15 @@ func (p *pool) has(sum object.ID, size uint64) (bool, error) {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFREG && uint64(st.Size) == size, err
 }
 
-// put makes sure that the pool has the content of a file, and returns its SHA-256. It does not
+// putFile makes sure that the pool has the content of a file, and returns its SHA-256. It does not
 // read the bytes that are there already: [Verify] does.
-func (p *pool) put(ctx context.Context, e *object.Entry) (object.ID, error) {
-	sum, known := p.sum(e)
+func (p *pool) putFile(ctx context.Context, e *object.Entry) (object.ID, error) {
+	sum, known := p.knownSum(e)
 	if known && p.dry {
 		return sum, nil
 	}
 	if known {
-		if has, err := p.has(sum, e.Size); has || err != nil {
+		if has, err := p.hasFile(sum, e.Size); has || err != nil {
 			return sum, err
 		}
 	}
@@ -110,22 +110,22 @@ func (p *pool) put(ctx context.Context, e *object.Entry) (object.ID, error) {
 		_, err := io.Copy(hash, object.NewContentReader(ctx, p.contents, *e))
 		return object.ID(hash.Sum(nil)), err
 	}
-	written, err := p.write(ctx, e)
+	written, err := p.writeTemp(ctx, e)
 	if err != nil {
-		return sum, errors.Join(err, p.discard(poolTemp))
+		return sum, errors.Join(err, p.removeFile(poolTemp))
 	}
 	if known && written != sum {
-		return sum, errors.Join(&object.CorruptError{Key: e.Content, Err: errors.New("its SHA-256 differs")}, p.discard(poolTemp))
+		return sum, errors.Join(&object.CorruptError{Key: e.Content, Err: errors.New("its SHA-256 differs")}, p.removeFile(poolTemp))
 	}
 	if e.Content.Kind == object.KindManifest {
 		p.known[e.Content.ID] = written
 	}
-	return written, p.place(written)
+	return written, p.placeTemp(written)
 }
 
-// write copies the content of a file to [poolTemp], and returns its SHA-256.
-func (p *pool) write(ctx context.Context, e *object.Entry) (sum object.ID, err error) {
-	if err := p.discard(poolTemp); err != nil {
+// writeTemp copies the content of a file to [poolTemp], and returns its SHA-256.
+func (p *pool) writeTemp(ctx context.Context, e *object.Entry) (sum object.ID, err error) {
+	if err := p.removeFile(poolTemp); err != nil {
 		return sum, err
 	}
 	f, err := p.root.OpenFile(poolTemp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o444)
@@ -140,8 +140,8 @@ func (p *pool) write(ctx context.Context, e *object.Entry) (sum object.ID, err e
 	return object.ID(hash.Sum(nil)), errors.Join(err, f.Close())
 }
 
-// place gives [poolTemp] its name, in place of a damaged file.
-func (p *pool) place(sum object.ID) error {
+// placeTemp gives [poolTemp] its name, in place of a damaged file.
+func (p *pool) placeTemp(sum object.ID) error {
 	name := poolPath(sum)
 	err := p.root.Rename(poolTemp, name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -153,17 +153,17 @@ func (p *pool) place(sum object.ID) error {
 	return err
 }
 
-// discard removes a file of the pool, if it exists.
-func (p *pool) discard(name string) error {
+// removeFile removes a file of the pool, if it exists.
+func (p *pool) removeFile(name string) error {
 	if err := p.root.RemoveAll(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
 }
 
-// damaged reports whether the file of a content differs from its name. The error is that of
+// isDamaged reports whether the file of a content differs from its name. The error is that of
 // reading, and matches [fs.ErrNotExist] if there is no file.
-func (p *pool) damaged(sum object.ID) (bool, error) {
+func (p *pool) isDamaged(sum object.ID) (bool, error) {
 	name := poolPath(sum)
 	info, err := p.root.Lstat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -183,8 +183,8 @@ func (p *pool) damaged(sum object.ID) (bool, error) {
 	return object.ID(hash.Sum(nil)) != sum, err
 }
 
-// protect makes an intact file read-only again.
-func (p *pool) protect(sum object.ID) error {
+// makeReadOnly makes an intact file read-only again.
+func (p *pool) makeReadOnly(sum object.ID) error {
 	info, err := p.root.Lstat(poolPath(sum))
 	if err != nil {
 		return err
@@ -196,8 +196,8 @@ func (p *pool) protect(sum object.ID) error {
 	return nil
 }
 
-// vacuum returns the files of the pool that are not in used. It removes them if remove is set.
-func (p *pool) vacuum(used map[object.ID]bool, remove bool) (orphans []string, err error) {
+// unusedFiles returns the files of the pool that are not in used. It removes them if remove is set.
+func (p *pool) unusedFiles(used map[object.ID]bool, remove bool) (orphans []string, err error) {
 	err = fs.WalkDir(p.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
@@ -211,7 +211,7 @@ func (p *pool) vacuum(used map[object.ID]bool, remove bool) (orphans []string, e
 		return orphans, err
 	}
 	for _, name := range orphans {
-		if err := p.discard(name); err != nil {
+		if err := p.removeFile(name); err != nil {
 			return orphans, err
 		}
 		for dir := path.Dir(name); strings.Contains(dir, "/"); dir = path.Dir(dir) {

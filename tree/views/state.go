@@ -149,8 +149,8 @@ func (s *state) save(r *kist.Repository, name string) error {
 	return disk.WriteUnsynced(path, s.encode())
 }
 
-// links returns the content that each link leads to.
-func (s *state) links() map[string]object.ID {
+// linkSums returns the content that each link leads to.
+func (s *state) linkSums() map[string]object.ID {
 	links := make(map[string]object.ID, len(s.files))
 	for _, f := range s.files {
 		links[f.link] = f.sum
@@ -169,9 +169,9 @@ func (e *CollisionError) Error() string {
 	return fmt.Sprintf("%q and %q both get the name %q", e.Paths[0], e.Paths[1], e.Link)
 }
 
-// check returns a [*CollisionError] if two files do not fit together. Files of equal content
+// checkCollisions returns a [*CollisionError] if two files do not fit together. Files of equal content
 // may share a link.
-func (s *state) check() error {
+func (s *state) checkCollisions() error {
 	owners := make(map[string]string, len(s.files))
 	for _, path := range slices.Sorted(maps.Keys(s.files)) {
 		f := s.files[path]

@@ -89,7 +89,7 @@ func parseTemplate(text string) (*template, error) {
 		}
 		return "x"
 	}
-	if _, err := t.expand(example); err != nil {
+	if _, err := t.expandFacts(example); err != nil {
 		return fail("%v", err)
 	}
 	return t, nil
@@ -102,8 +102,8 @@ func (t *template) fromHistory() bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool { return facts[p.fact] })
 }
 
-// uses reports whether the template contains a fact.
-func (t *template) uses(fact string) bool {
+// usesFact reports whether the template contains a fact.
+func (t *template) usesFact(fact string) bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool { return p.fact == fact })
 }
 
@@ -115,9 +115,9 @@ func (t *template) inherits() bool {
 	})
 }
 
-// expand returns the path that the template makes of values. The path stays inside the folder:
+// expandFacts returns the path that the template makes of values. The path stays inside the folder:
 // an error is a [*tree.PathError].
-func (t *template) expand(value func(part) string) (string, error) {
+func (t *template) expandFacts(value func(part) string) (string, error) {
 	var b strings.Builder
 	for _, p := range t.parts {
 		if p.fact == "" {
@@ -156,9 +156,9 @@ type origin struct {
 	tag           string
 }
 
-// link returns the path of the link to a file.
-func (t *template) link(s subject) (string, error) {
-	return t.expand(func(p part) string {
+// linkPath returns the path of the link to a file.
+func (t *template) linkPath(s subject) (string, error) {
+	return t.expandFacts(func(p part) string {
 		dir, name := tree.Split(s.path)
 		ext := path.Ext(name)
 		if ext == name { // such as .profile

@@ -49,7 +49,7 @@ func TestTemplate(t *testing.T) {
 			t.Errorf("%s: %v", text, err)
 			continue
 		}
-		if got, err := parsed.link(s); got != want || err != nil {
+		if got, err := parsed.linkPath(s); got != want || err != nil {
 			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
 		}
 	}
@@ -74,7 +74,7 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		link, err := parsed.link(subject{path: path, commit: &origin{author: author}})
+		link, err := parsed.linkPath(subject{path: path, commit: &origin{author: author}})
 		if err != nil {
 			return
 		}

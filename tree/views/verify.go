@@ -62,8 +62,8 @@ func (r *Report) Left() (n int) {
 	return n
 }
 
-// foreign returns the error for the files that kist did not make.
-func (r *Report) foreign() error {
+// foreignError returns the error for the files that kist did not make.
+func (r *Report) foreignError() error {
 	e := &ForeignError{Dir: r.Dir}
 	for _, p := range r.Problems {
 		if p.Kind == ForeignFile {
@@ -73,8 +73,8 @@ func (r *Report) foreign() error {
 	return e
 }
 
-func (w *work) report(s *state) *Report {
-	return &Report{View: w.View, Commit: s.source.commit, Links: len(s.links()), Skipped: w.skipped}
+func (w *work) newReport(s *state) *Report {
+	return &Report{View: w.View, Commit: s.source.commit, Links: len(s.linkSums()), Skipped: w.skipped}
 }
 
 // Verify compares a view with the commit that it shows, and reads the files of the pool that
@@ -89,18 +89,18 @@ func Verify(ctx context.Context, r *kist.Repository, name string, o VerifyOption
 	if err != nil {
 		return nil, err
 	}
-	defer w.end()
+	defer w.endWork()
 
 	w.learnAll()
 	w.pool.dry = !o.Rebuild
-	s, err := w.current(ctx, true)
+	s, err := w.buildState(ctx, true)
 	if err != nil {
 		return nil, err
 	}
 	w.pool.dry = false
-	report := w.report(s)
+	report := w.newReport(s)
 	if w.old == nil {
-		report.add(LostState, o.Fix, name)
+		report.addProblems(LostState, o.Fix, name)
 	}
 	if !o.Rebuild {
 		if err := w.checkPool(ctx, s, report, o.Fix); err != nil {
@@ -119,15 +119,15 @@ func Verify(ctx context.Context, r *kist.Repository, name string, o VerifyOption
 		}
 	}
 
-	orphans, err := w.vacuum(s, o.Vacuum, false)
+	orphans, err := w.vacuumPool(s, o.Vacuum, false)
 	if errors.Is(err, ErrState) && !o.Vacuum {
 		return report, nil // another view, whose own check reports it
 	}
-	report.add(OrphanedFile, o.Vacuum, orphans...)
+	report.addProblems(OrphanedFile, o.Vacuum, orphans...)
 	return report, err
 }
 
-func (r *Report) add(kind Kind, fixed bool, paths ...string) {
+func (r *Report) addProblems(kind Kind, fixed bool, paths ...string) {
 	for _, path := range paths {
 		r.Problems = append(r.Problems, Problem{kind, path, fixed})
 	}
@@ -137,7 +137,7 @@ func (r *Report) add(kind Kind, fixed bool, paths ...string) {
 func (w *work) checkPool(ctx context.Context, s *state, report *Report, fix bool) error {
 	sums := slices.SortedFunc(maps.Keys(w.entries), object.ID.Compare)
 	for _, sum := range sums {
-		damaged, err := w.pool.damaged(sum)
+		damaged, err := w.pool.isDamaged(sum)
 		kind := DamagedFile
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
@@ -146,7 +146,7 @@ func (w *work) checkPool(ctx context.Context, s *state, report *Report, fix bool
 			return err
 		case !damaged:
 			if fix {
-				if err := w.pool.protect(sum); err != nil {
+				if err := w.pool.makeReadOnly(sum); err != nil {
 					return err
 				}
 			}
@@ -154,14 +154,14 @@ func (w *work) checkPool(ctx context.Context, s *state, report *Report, fix bool
 		}
 		if fix {
 			e := w.entries[sum]
-			if err := w.pool.discard(poolPath(sum)); err != nil {
+			if err := w.pool.removeFile(poolPath(sum)); err != nil {
 				return err
 			}
-			if _, err := w.pool.put(ctx, &e); err != nil {
+			if _, err := w.pool.putFile(ctx, &e); err != nil {
 				return err
 			}
 		}
-		report.add(kind, fix, poolPath(sum))
+		report.addProblems(kind, fix, poolPath(sum))
 	}
 	return ctx.Err()
 }
@@ -175,7 +175,7 @@ func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
 	}
 	f, err := openFolder(w.Dir, w.pool.dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		report.add(MissingLink, false, slices.SortedFunc(maps.Keys(s.links()), tree.ComparePaths)...)
+		report.addProblems(MissingLink, false, slices.SortedFunc(maps.Keys(s.linkSums()), tree.ComparePaths)...)
 		return nil
 	}
 	if err != nil {
@@ -183,11 +183,11 @@ func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
 	}
 	defer f.close()
 
-	want, known := f.want(s.links()), f.want(s.links())
+	want, known := f.wantedLinks(s.linkSums()), f.wantedLinks(s.linkSums())
 	if w.old != nil {
-		maps.Copy(known, f.want(w.old.links()))
+		maps.Copy(known, f.wantedLinks(w.old.linkSums()))
 	}
-	found, foreign, err := f.scan(known)
+	found, foreign, err := f.scanLinks(known)
 	if err != nil {
 		return err
 	}
@@ -202,28 +202,28 @@ func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
 			delete(found, link)
 		}
 	}
-	report.add(OrphanedLink, o.Vacuum, slices.SortedFunc(maps.Keys(orphans), tree.ComparePaths)...)
+	report.addProblems(OrphanedLink, o.Vacuum, slices.SortedFunc(maps.Keys(orphans), tree.ComparePaths)...)
 	for _, link := range slices.SortedFunc(maps.Keys(want), tree.ComparePaths) {
 		target, is := found[link]
 		switch {
 		case !is && blocked(link, foreign):
-			report.add(MissingLink, false, link)
+			report.addProblems(MissingLink, false, link)
 			delete(want, link)
 		case !is:
-			report.add(MissingLink, o.Fix, link)
+			report.addProblems(MissingLink, o.Fix, link)
 		case target != want[link]:
-			report.add(WrongLink, o.Fix, link)
+			report.addProblems(WrongLink, o.Fix, link)
 		}
 	}
-	report.add(ForeignFile, false, foreign...)
+	report.addProblems(ForeignFile, false, foreign...)
 
 	if o.Vacuum {
-		if err := f.write(orphans, nil); err != nil {
+		if err := f.updateLinks(orphans, nil); err != nil {
 			return err
 		}
 	}
 	if o.Fix {
-		return f.write(found, want)
+		return f.updateLinks(found, want)
 	}
 	return nil
 }
@@ -242,7 +242,7 @@ func CheckFiles(ctx context.Context, r *kist.Repository, read bool) ([]Problem, 
 	for _, v := range All(r) {
 		s, err := loadState(r, v.Name)
 		if errors.Is(err, ErrState) {
-			found.add(LostState, false, viewsDir+"/"+stateDir+"/"+v.Name)
+			found.addProblems(LostState, false, viewsDir+"/"+stateDir+"/"+v.Name)
 			continue
 		}
 		if err != nil {
@@ -259,7 +259,7 @@ func CheckFiles(ctx context.Context, r *kist.Repository, read bool) ([]Problem, 
 	dir := filepath.Join(r.Dir(), viewsDir, poolDir)
 	root, err := disk.OpenRoot(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		found.add(MissingFile, false, viewsDir+"/"+poolDir)
+		found.addProblems(MissingFile, false, viewsDir+"/"+poolDir)
 		return found.Problems, nil
 	}
 	if err != nil {
@@ -271,17 +271,17 @@ func CheckFiles(ctx context.Context, r *kist.Repository, read bool) ([]Problem, 
 	for _, sum := range slices.SortedFunc(maps.Keys(sums), object.ID.Compare) {
 		damaged, err := false, error(nil)
 		if read {
-			damaged, err = p.damaged(sum)
+			damaged, err = p.isDamaged(sum)
 		} else {
 			_, err = root.Lstat(poolPath(sum))
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			found.add(MissingFile, false, viewsDir+"/"+poolDir+"/"+poolPath(sum))
+			found.addProblems(MissingFile, false, viewsDir+"/"+poolDir+"/"+poolPath(sum))
 		case err != nil:
 			return nil, err
 		case damaged:
-			found.add(DamagedFile, false, viewsDir+"/"+poolDir+"/"+poolPath(sum))
+			found.addProblems(DamagedFile, false, viewsDir+"/"+poolDir+"/"+poolPath(sum))
 		}
 		if err := ctx.Err(); err != nil {
 			return nil, err

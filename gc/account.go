@@ -108,28 +108,28 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 	}
 
 	t := &teller{inventory: inventory, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
-	t.grow()
+	t.addVolumes()
 
 	for first := 0; first < len(h.List); first += 64 {
 		for _, use := range t.use {
 			clear(use.holders)
 		}
 
-		visit := func(m Member) error { return t.visit(ctx, m) }
+		visit := func(m Member) error { return t.visitMember(ctx, m) }
 		if err := h.Members(ctx, first, visit); err != nil {
 			return nil, err
 		}
 		for hint := range t.front {
-			if err := t.walk(ctx, hint == 1); err != nil {
+			if err := t.walkWaiting(ctx, hint == 1); err != nil {
 				return nil, err
 			}
 		}
-		if err := t.assign(ctx, first); err != nil {
+		if err := t.assignOwners(ctx, first); err != nil {
 			return nil, err
 		}
 	}
 
-	return t.account, t.total(ctx)
+	return t.account, t.computeTotals(ctx)
 }
 
 // teller computes an [Account].
@@ -141,7 +141,7 @@ type teller struct {
 	use       []holdings // by number of the volume
 
 	front  [2]map[object.Key]uint64 // holders of nodes to walk; the second map is for hints
-	places []volume.Place           // a buffer for find and total
+	places []volume.Place           // a buffer for findPlace and computeTotals
 	looked int64
 
 	settled bool // no volume has appeared since the first listing
@@ -169,14 +169,14 @@ const (
 // maxFront is the most nodes that wait for a walk while members are visited.
 const maxFront = 1 << 16
 
-func (t *teller) grow() {
+func (t *teller) addVolumes() {
 	for i := len(t.use); i < t.inventory.Len(); i++ {
 		n := t.inventory.Volume(i).Objects
 		t.use = append(t.use, holdings{make([]uint64, n), make([]uint32, n)})
 	}
 }
 
-func (t *teller) visit(ctx context.Context, m Member) error {
+func (t *teller) visitMember(ctx context.Context, m Member) error {
 	if t.h.Skips != nil && t.h.Skips(object.Key{}, m.Key) {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (t *teller) visit(ctx context.Context, m Member) error {
 		i = 1
 	}
 	if !m.Key.Kind.IsNode() {
-		_, err := t.give(ctx, m.Key, m.Holders, m.Hint)
+		_, err := t.addHolders(ctx, m.Key, m.Holders, m.Hint)
 		return err
 	}
 	if t.front[i] == nil {
@@ -193,15 +193,15 @@ func (t *teller) visit(ctx context.Context, m Member) error {
 	}
 	t.front[i][m.Key] |= m.Holders
 	if len(t.front[i]) >= maxFront {
-		return t.walk(ctx, m.Hint)
+		return t.walkWaiting(ctx, m.Hint)
 	}
 	return nil
 }
 
-// walk adds the waiting nodes, and all objects below them, to their holders. Unlike
+// walkWaiting adds the waiting nodes, and all objects below them, to their holders. Unlike
 // [graph.Walk] it descends level by level and collects the holders of a level first.
 // So it visits an object of several holders only once, as a rule.
-func (t *teller) walk(ctx context.Context, hint bool) error {
+func (t *teller) walkWaiting(ctx context.Context, hint bool) error {
 	front := t.front[0]
 	if hint {
 		front = t.front[1]
@@ -213,14 +213,14 @@ func (t *teller) walk(ctx context.Context, hint bool) error {
 			if err := ctx.Err(); err != nil {
 				return err
 			}
-			holders, err := t.give(ctx, key, holders, hint)
+			holders, err := t.addHolders(ctx, key, holders, hint)
 			if err != nil {
 				return err
 			}
 			if holders == 0 {
 				continue
 			}
-			links, err := t.links(ctx, key, hint)
+			links, err := t.readLinks(ctx, key, hint)
 			if err != nil {
 				return err
 			}
@@ -230,7 +230,7 @@ func (t *teller) walk(ctx context.Context, hint bool) error {
 				case link.Kind.IsNode():
 					next[link] |= holders
 				default:
-					if _, err := t.give(ctx, link, holders, hint); err != nil {
+					if _, err := t.addHolders(ctx, link, holders, hint); err != nil {
 						return err
 					}
 				}
@@ -242,7 +242,7 @@ func (t *teller) walk(ctx context.Context, hint bool) error {
 	return nil
 }
 
-func (t *teller) links(ctx context.Context, key object.Key, hint bool) ([]object.Key, error) {
+func (t *teller) readLinks(ctx context.Context, key object.Key, hint bool) ([]object.Key, error) {
 	links, err := graph.Links(ctx, t.objects, key)
 	if hint && !aborts(ctx, err) {
 		err = nil
@@ -250,9 +250,9 @@ func (t *teller) links(ctx context.Context, key object.Key, hint bool) ([]object
 	return links, neededError(ctx, "", err)
 }
 
-// give adds holders to an object, and returns the holders that are new to it.
-func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint bool) (uint64, error) {
-	p, ok, err := t.find(ctx, key)
+// addHolders adds holders to an object, and returns the holders that are new to it.
+func (t *teller) addHolders(ctx context.Context, key object.Key, holders uint64, hint bool) (uint64, error) {
+	p, ok, err := t.findPlace(ctx, key)
 	switch {
 	case err != nil && hint && !aborts(ctx, err):
 		return 0, nil
@@ -272,8 +272,8 @@ func (t *teller) give(ctx context.Context, key object.Key, holders uint64, hint 
 	return added, nil
 }
 
-// find returns the first place of an object, and whether the object is present.
-func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, error) {
+// findPlace returns the first place of an object, and whether the object is present.
+func (t *teller) findPlace(ctx context.Context, key object.Key) (volume.Place, bool, error) {
 	for {
 		places, err := t.inventory.Find(key, t.places[:0])
 		t.places = places
@@ -292,13 +292,13 @@ func (t *teller) find(ctx context.Context, key object.Key) (volume.Place, bool, 
 			return volume.Place{}, false, err
 		}
 		t.settled = t.inventory.Len() == len(t.use)
-		t.grow()
+		t.addVolumes()
 	}
 }
 
-// assign counts the objects of up to 64 holders, from number first on, and
+// assignOwners counts the objects of up to 64 holders, from number first on, and
 // records the only holder of an object.
-func (t *teller) assign(ctx context.Context, first int) error {
+func (t *teller) assignOwners(ctx context.Context, first int) error {
 	var weak, outside uint64
 	for i, h := range t.h.List[first:min(first+64, len(t.h.List))] {
 		if h.Weak {
@@ -313,7 +313,7 @@ func (t *teller) assign(ctx context.Context, first int) error {
 	if first == 0 && t.h.Index != t.h.Head {
 		yields, to = 1<<t.h.Index, 1<<t.h.Head
 	}
-	return t.each(ctx, func(i int, rec keys.Record) error {
+	return t.eachObject(ctx, func(i int, rec keys.Record) error {
 		raw, stored := int64(rec.Raw), int64(rec.Stored)
 		use := &t.use[i]
 		has := use.holders[rec.Index]
@@ -341,9 +341,9 @@ func (t *teller) assign(ctx context.Context, first int) error {
 	})
 }
 
-// total computes the sums that need the owners of all objects. It runs after
-// assign has seen all holders.
-func (t *teller) total(ctx context.Context) error {
+// computeTotals computes the sums that need the owners of all objects. It runs after
+// assignOwners has seen all holders.
+func (t *teller) computeTotals(ctx context.Context) error {
 	a := t.account
 	left, err := t.inventory.Leftovers(ctx)
 	if err != nil {
@@ -364,7 +364,7 @@ func (t *teller) total(ctx context.Context) error {
 		a.Volumes = append(a.Volumes, VolumeUse{Info: t.inventory.Volume(i).Info})
 	}
 
-	return t.each(ctx, func(i int, rec keys.Record) error {
+	return t.eachObject(ctx, func(i int, rec keys.Record) error {
 		raw, stored := int64(rec.Raw), int64(rec.Stored)
 		owner := t.use[i].owner[rec.Index]
 		switch only := owner & onlyOwner; {
@@ -395,8 +395,8 @@ func (t *teller) total(ctx context.Context) error {
 	})
 }
 
-// each visits the objects of all volumes.
-func (t *teller) each(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
+// eachObject visits the objects of all volumes.
+func (t *teller) eachObject(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
 	for i := range t.inventory.Len() {
 		for rec, err := range objectsFrom(ctx, t.inventory, i, object.KindChunk) {
 			if err == nil {

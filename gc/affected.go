@@ -18,7 +18,7 @@ import (
 // maxAffected is the most commits, and the most paths, that a [Problem] names.
 const maxAffected = 100
 
-func (p *Problem) affects(commit object.ID, path string) {
+func (p *Problem) addAffected(commit object.ID, path string) {
 	if !commit.IsZero() && len(p.Commits) < maxAffected && !slices.Contains(p.Commits, commit) {
 		p.Commits = append(p.Commits, commit)
 	}
@@ -44,7 +44,7 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 	return graph.Walk(ctx, map[object.Key]bool{}, tips, func(key object.Key) ([]object.Key, error) {
 		links, err := graph.Links(ctx, r, key)
 		if key.Kind == object.KindCommit && !aborts(ctx, err) {
-			err = a.commit(ctx, key.ID)
+			err = a.addCommit(ctx, key.ID)
 		}
 		if aborts(ctx, err) {
 			return nil, err
@@ -77,14 +77,14 @@ type affected struct {
 	objects object.Reader
 	records *record.View
 	bad     map[object.Key]*Problem
-	needs   map[object.Key]bool // results of need, by node
+	needs   map[object.Key]bool // results of leadsToBad, by node
 }
 
-// commit adds a commit and its paths to the problems that affect it.
-func (a *affected) commit(ctx context.Context, id object.ID) error {
+// addCommit adds a commit and its paths to the problems that affect it.
+func (a *affected) addCommit(ctx context.Context, id object.ID) error {
 	key := object.Key{Kind: object.KindCommit, ID: id}
 	if p := a.bad[key]; p != nil {
-		p.affects(id, "")
+		p.addAffected(id, "")
 		return nil
 	}
 	c, err := object.ReadCommit(ctx, a.objects, id)
@@ -96,23 +96,23 @@ func (a *affected) commit(ctx context.Context, id object.ID) error {
 	}
 	if !c.SkippedRest.IsZero() {
 		if p := a.bad[object.Key{Kind: object.KindChunk, ID: c.SkippedRest}]; p != nil {
-			p.affects(id, "")
+			p.addAffected(id, "")
 		}
 	}
 	into := func(path string, node object.ID) (bool, error) {
 		key := object.Key{Kind: object.KindTree, ID: node}
 		if p := a.bad[key]; p != nil {
-			p.affects(id, path)
+			p.addAffected(id, path)
 			return false, nil
 		}
-		return a.need(ctx, key)
+		return a.leadsToBad(ctx, key)
 	}
 
 	err = tree.WalkInto(ctx, a.objects, c.Tree, into, func(path string, e object.Entry) error {
 		if e.Type == object.TypeDir || e.Content.IsZero() {
 			return nil
 		}
-		return a.content(ctx, id, e.Content, path)
+		return a.addContent(ctx, id, e.Content, path)
 	})
 	if errors.Is(err, tree.ErrTooMany) || errors.Is(err, tree.ErrTooDeep) {
 		return nil // report only the paths found so far
@@ -120,22 +120,22 @@ func (a *affected) commit(ctx context.Context, id object.ID) error {
 	return err
 }
 
-// content adds the file at path to the problems that affect its content.
-func (a *affected) content(ctx context.Context, commit object.ID, content object.Key, path string) error {
+// addContent adds the file at path to the problems that affect its content.
+func (a *affected) addContent(ctx context.Context, commit object.ID, content object.Key, path string) error {
 	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{content}, func(key object.Key) ([]object.Key, error) {
 		if p := a.bad[key]; p != nil {
-			p.affects(commit, path)
+			p.addAffected(commit, path)
 			return nil, nil
 		}
-		if need, err := a.need(ctx, key); err != nil || !need {
+		if need, err := a.leadsToBad(ctx, key); err != nil || !need {
 			return nil, err
 		}
 		return graph.Links(ctx, a.objects, key)
 	})
 }
 
-// need reports whether an object is bad or refers to a bad one.
-func (a *affected) need(ctx context.Context, key object.Key) (bool, error) {
+// leadsToBad reports whether an object is bad or refers to a bad one.
+func (a *affected) leadsToBad(ctx context.Context, key object.Key) (bool, error) {
 	if !key.Kind.IsNode() {
 		return a.bad[key] != nil, nil
 	}

@@ -46,19 +46,19 @@ type usage struct {
 	stored int64 // stored bytes of the marked objects that are not copies
 }
 
-// set returns the set for hints or the one for roots.
-func (u *usage) set(hint bool) keys.Set {
+// markSet returns the set for hints or the one for roots.
+func (u *usage) markSet(hint bool) keys.Set {
 	if hint {
 		return u.wanted
 	}
 	return u.needed
 }
 
-// has reports whether an object of the volume is marked.
-func (u *usage) has(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
+// isMarked reports whether an object of the volume is marked.
+func (u *usage) isMarked(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
 
-// live returns how many bytes the volume would have with only its live objects.
-func (u *usage) live() int64 { return liveBytes(&u.Info, int64(u.marked-u.copies), u.stored) }
+// liveSize returns how many bytes the volume would have with only its live objects.
+func (u *usage) liveSize() int64 { return liveBytes(&u.Info, int64(u.marked-u.copies), u.stored) }
 
 // liveBytes returns how many bytes a volume would have with only n of its
 // objects, whose values take stored bytes.
@@ -69,18 +69,18 @@ func liveBytes(v *volume.Info, n, stored int64) int64 {
 	return stored + n*max(0, v.Bytes-v.Stored)/int64(v.Objects)
 }
 
-// waste returns how many bytes of the volume are garbage, 0 if it stays.
-func (u *usage) waste() int64 {
+// wasteSize returns how many bytes of the volume are garbage, 0 if it stays.
+func (u *usage) wasteSize() int64 {
 	if u.stays {
 		return 0
 	}
-	return u.Bytes - u.live()
+	return u.Bytes - u.liveSize()
 }
 
-// update marks all live objects once more, because roots may have changed and
+// updateMarks marks all live objects once more, because roots may have changed and
 // volumes may have appeared since.
-func (m *marker) update(ctx context.Context, needs Needs) error {
-	if err := m.refresh(ctx); err != nil {
+func (m *marker) updateMarks(ctx context.Context, needs Needs) error {
+	if err := m.addVolumes(ctx); err != nil {
 		return err
 	}
 	needed, err := needs(ctx)
@@ -89,12 +89,12 @@ func (m *marker) update(ctx context.Context, needs Needs) error {
 	}
 	m.records = needed.Records
 	for _, r := range needed.Roots {
-		if err := m.reach(ctx, r); err != nil {
+		if err := m.markRoot(ctx, r); err != nil {
 			return err
 		}
 	}
 
-	if err := m.resume(ctx); err != nil {
+	if err := m.resumeSkipped(ctx); err != nil {
 		return err
 	}
 	for i := range m.use {
@@ -120,7 +120,7 @@ func (m *marker) markBases(ctx context.Context) error {
 			continue
 		}
 		for _, key := range m.inventory.Damaged(i) {
-			if err := m.walk(ctx, key, true); err != nil {
+			if err := m.markReachable(ctx, key, true); err != nil {
 				return err
 			}
 		}
@@ -128,8 +128,8 @@ func (m *marker) markBases(ctx context.Context) error {
 	return nil
 }
 
-// refresh adds volumes that have appeared.
-func (m *marker) refresh(ctx context.Context) error {
+// addVolumes adds volumes that have appeared.
+func (m *marker) addVolumes(ctx context.Context) error {
 	if err := m.inventory.Refresh(ctx); err != nil {
 		return neededError(ctx, "", err)
 	}
@@ -143,27 +143,27 @@ func (m *marker) refresh(ctx context.Context) error {
 	return nil
 }
 
-// reach marks a root and everything reachable from it.
-func (m *marker) reach(ctx context.Context, r Root) error {
-	return neededError(ctx, r.Name, m.walk(ctx, r.Key, r.Hint))
+// markRoot marks a root and everything reachable from it.
+func (m *marker) markRoot(ctx context.Context, r Root) error {
+	return neededError(ctx, r.Name, m.markReachable(ctx, r.Key, r.Hint))
 }
 
-// resume follows the links that records excluded before but no longer exclude.
-func (m *marker) resume(ctx context.Context) error {
+// resumeSkipped follows the links that records excluded before but no longer exclude.
+func (m *marker) resumeSkipped(ctx context.Context) error {
 	for l, hint := range m.skipped {
 		if m.records.Skips(l.from, l.to) {
 			continue
 		}
 		delete(m.skipped, l)
-		if err := m.reach(ctx, Root{Key: l.to, Hint: hint}); err != nil {
+		if err := m.markRoot(ctx, Root{Key: l.to, Hint: hint}); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// skips reports whether records exclude a link, and remembers such links.
-func (m *marker) skips(from, to object.Key, hint bool) bool {
+// skipsLink reports whether records exclude a link, and remembers such links.
+func (m *marker) skipsLink(from, to object.Key, hint bool) bool {
 	if !m.records.Skips(from, to) {
 		return false
 	}
@@ -178,7 +178,7 @@ func (m *marker) skips(from, to object.Key, hint bool) bool {
 func (m *marker) reachFrom(ctx context.Context, i int) error {
 	for rec, err := range objectsFrom(ctx, m.inventory, i, object.KindManifest) {
 		if err == nil {
-			err = m.walk(ctx, rec.Key, true)
+			err = m.markReachable(ctx, rec.Key, true)
 		}
 		if err != nil {
 			return err
@@ -203,29 +203,29 @@ func objectsFrom(ctx context.Context, inventory *volume.Inventory, i int, kind o
 	}
 }
 
-// walk marks an object and everything reachable from it. If it is only a hint,
+// markReachable marks an object and everything reachable from it. If it is only a hint,
 // damaged and missing objects are skipped. The marks are the only memory of the
 // walk, so that it needs two bits for each object.
-func (m *marker) walk(ctx context.Context, key object.Key, hint bool) error {
-	if m.skips(object.Key{}, key, hint) {
+func (m *marker) markReachable(ctx context.Context, key object.Key, hint bool) error {
+	if m.skipsLink(object.Key{}, key, hint) {
 		return nil
 	}
 	return graph.Follow(ctx, []object.Key{key}, func(key object.Key) ([]object.Key, error) {
-		if first, err := m.mark(ctx, key, hint); !first || err != nil {
+		if first, err := m.markCopies(ctx, key, hint); !first || err != nil {
 			return nil, err
 		}
 		links, err := graph.Links(ctx, m.objects, key)
 		if err != nil && hint && !aborts(ctx, err) {
 			return nil, nil
 		}
-		return slices.DeleteFunc(links, func(link object.Key) bool { return m.skips(key, link, hint) }), err
+		return slices.DeleteFunc(links, func(link object.Key) bool { return m.skipsLink(key, link, hint) }), err
 	})
 }
 
-// mark marks all copies of an object. It reports whether the object had no
+// markCopies marks all copies of an object. It reports whether the object had no
 // such mark yet. If it is only a hint, the object may be missing.
-func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first bool, err error) {
-	places, err := m.find(ctx, key)
+func (m *marker) markCopies(ctx context.Context, key object.Key, hint bool) (first bool, err error) {
+	places, err := m.findPresent(ctx, key)
 	if err != nil {
 		if hint && !aborts(ctx, err) {
 			return false, nil
@@ -235,19 +235,19 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 	before := false // a copy has the other mark already
 	for _, p := range places {
 		u := &m.use[p.Volume]
-		if u.set(hint).Has(p.Index) {
+		if u.markSet(hint).Has(p.Index) {
 			return false, nil
 		}
-		before = before || u.set(!hint).Has(p.Index)
+		before = before || u.markSet(!hint).Has(p.Index)
 	}
 
 	for _, p := range places {
 		u := &m.use[p.Volume]
-		had := u.has(p.Index)
+		had := u.isMarked(p.Index)
 		if p.Gone {
 			continue
 		}
-		u.set(hint).Add(p.Index)
+		u.markSet(hint).Add(p.Index)
 		if had {
 			continue
 		}
@@ -264,42 +264,42 @@ func (m *marker) mark(ctx context.Context, key object.Key, hint bool) (first boo
 	return true, nil
 }
 
-// find returns the places of an object, as copies does. At least one of them is in an
+// findPresent returns the places of an object, as findCopies does. At least one of them is in an
 // existing volume, or was marked before its volume was removed. Otherwise the error is
 // a [*object.NotFoundError].
-func (m *marker) find(ctx context.Context, key object.Key) ([]volume.Place, error) {
+func (m *marker) findPresent(ctx context.Context, key object.Key) ([]volume.Place, error) {
 	for again := false; ; again = true {
-		places, err := m.copies(key)
+		places, err := m.findCopies(key)
 		if err != nil {
 			return nil, err
 		}
 		for _, p := range places {
-			if !p.Gone || m.has(p) {
+			if !p.Gone || m.isMarked(p) {
 				return places, nil
 			}
 		}
 		if again {
 			return nil, &object.NotFoundError{Key: key}
 		}
-		if err := m.refresh(ctx); err != nil {
+		if err := m.addVolumes(ctx); err != nil {
 			return nil, err
 		}
 	}
 }
 
-// copies returns the places of an object, until the next call.
-func (m *marker) copies(key object.Key) (places []volume.Place, err error) {
+// findCopies returns the places of an object, until the next call.
+func (m *marker) findCopies(key object.Key) (places []volume.Place, err error) {
 	m.places, err = m.inventory.Find(key, m.places[:0])
 	return m.places, err
 }
 
-// has reports whether the object at a place is marked.
-func (m *marker) has(p volume.Place) bool { return m.use[p.Volume].has(p.Index) }
+// isMarked reports whether the object at a place is marked.
+func (m *marker) isMarked(p volume.Place) bool { return m.use[p.Volume].isMarked(p.Index) }
 
-// keeps reports whether an object is marked in any volume.
-func (m *marker) keeps(key object.Key) (bool, error) {
-	places, err := m.copies(key)
-	return slices.ContainsFunc(places, m.has), err
+// isKept reports whether an object is marked in any volume.
+func (m *marker) isKept(key object.Key) (bool, error) {
+	places, err := m.findCopies(key)
+	return slices.ContainsFunc(places, m.isMarked), err
 }
 
 // purgedVolumes lists the volumes that still have unreachable purged objects. gc
@@ -314,7 +314,7 @@ type purgedVolumes struct {
 func (m *marker) findPurged(ctx context.Context) (*purgedVolumes, error) {
 	l := &purgedVolumes{volumes: map[int]bool{}, lists: map[int]bool{}}
 	err := graph.Walk(ctx, map[object.Key]bool{}, m.records.AllPurged(), func(key object.Key) ([]object.Key, error) {
-		places, err := m.copies(key)
+		places, err := m.findCopies(key)
 		if damaged := (*object.CorruptError)(nil); errors.As(err, &damaged) {
 			return nil, nil // no part of it can be read
 		}
@@ -323,7 +323,7 @@ func (m *marker) findPurged(ctx context.Context) (*purgedVolumes, error) {
 		}
 		places = slices.DeleteFunc(places, func(p volume.Place) bool { return p.Gone })
 		// A marked object is live for another reason, with all objects below it.
-		if len(places) == 0 || slices.ContainsFunc(places, m.has) {
+		if len(places) == 0 || slices.ContainsFunc(places, m.isMarked) {
 			return nil, nil
 		}
 		for _, p := range places {

@@ -89,15 +89,15 @@ func (p *Plan) optimises(i, index int) bool {
 	if u.stays {
 		return u.needed.Has(index)
 	}
-	return u.has(index)
+	return u.isMarked(index)
 }
 
-// store copies the live objects of a group to new volumes. All volumes of the
+// storeLive copies the live objects of a group to new volumes. All volumes of the
 // group will be removed, so a copy in one of them never counts as a copy
 // elsewhere.
-func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written int, err error) {
+func (p *Plan) storeLive(ctx context.Context, g group, copied func(int64)) (written int, err error) {
 	if !g.optimise {
-		return p.rewrite(ctx, g.volumes, copied)
+		return p.rewriteVolumes(ctx, g.volumes, copied)
 	}
 	if slices.ContainsFunc(g.volumes, func(i int) bool { return p.marker.use[i].stays }) {
 		apart := func(at volume.Place) bool { return p.marker.use[at.Volume].stays && !p.optimises(at.Volume, at.Index) }
@@ -109,7 +109,7 @@ func (p *Plan) store(ctx context.Context, g group, copied func(int64)) (written 
 	if err != nil {
 		return written, err
 	}
-	order, err := p.marker.order(ctx, needed.Roots, g.volumes)
+	order, err := p.marker.storageOrder(ctx, needed.Roots, g.volumes)
 	if err != nil {
 		return written, err
 	}
@@ -130,17 +130,17 @@ func (p *Plan) mayBeOnly(at volume.Place) bool {
 		return true // the volume appeared after choose, so it stays
 	}
 	u := &p.marker.use[at.Volume]
-	return u.stays || u.has(at.Index)
+	return u.stays || u.isMarked(at.Index)
 }
 
-// rewrite copies the live objects of volumes to new volumes. Optimised volumes
+// rewriteVolumes copies the live objects of volumes to new volumes. Optimised volumes
 // are optimised again in their present order, because patches on removed bases
 // need other bases.
-func (p *Plan) rewrite(ctx context.Context, volumes []int, copied func(int64)) (written int, err error) {
+func (p *Plan) rewriteVolumes(ctx context.Context, volumes []int, copied func(int64)) (written int, err error) {
 	optimised := func(i int) bool { return p.marker.use[i].Optimised }
 	keep := func(which bool) func(volume.Place) bool {
 		return func(at volume.Place) bool {
-			return optimised(at.Volume) == which && p.marker.use[at.Volume].has(at.Index)
+			return optimised(at.Volume) == which && p.marker.use[at.Volume].isMarked(at.Index)
 		}
 	}
 
@@ -157,9 +157,9 @@ func (p *Plan) rewrite(ctx context.Context, volumes []int, copied func(int64)) (
 	return written, nil
 }
 
-// order returns the places of the live objects in volumes, in the order in which
+// storageOrder returns the places of the live objects in volumes, in the order in which
 // they will be stored.
-func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.Seq2[int, int], error) {
+func (m *marker) storageOrder(ctx context.Context, roots []Root, volumes []int) (iter.Seq2[int, int], error) {
 	wanted := map[int]bool{}
 	for _, i := range volumes {
 		wanted[i] = true
@@ -179,7 +179,7 @@ func (m *marker) order(ctx context.Context, roots []Root, volumes []int) (iter.S
 		Nodes: m.objects,
 		Skips: m.records.Skips,
 		Meet: func(key object.Key) (uint64, bool, bool) {
-			places, err := m.copies(key)
+			places, err := m.findCopies(key)
 			if err != nil || len(places) == 0 || slices.ContainsFunc(places, func(p volume.Place) bool { return seen[p.Volume].Has(p.Index) }) {
 				return 0, false, false
 			}

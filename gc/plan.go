@@ -116,16 +116,16 @@ func NewPlan(ctx context.Context, store *volume.Store, needs Needs, o PlanOption
 		return nil, err
 	}
 	p := &Plan{o: o, needs: needs, sweep: sweep}
-	p.marker = &marker{inventory: &sweep.Inventory, objects: store, skipped: map[link]bool{}, young: func(v volume.Listed) bool { return p.young(v.Created) }}
+	p.marker = &marker{inventory: &sweep.Inventory, objects: store, skipped: map[link]bool{}, young: func(v volume.Listed) bool { return p.isYoung(v.Created) }}
 	sweep.MayBeOnly = p.mayBeOnly
 	end := trace.From(ctx).Begin("mark live objects")
-	err = p.marker.update(ctx, needs)
+	err = p.marker.updateMarks(ctx, needs)
 	end(err)
 	if err != nil {
 		sweep.Close()
 		return nil, err
 	}
-	if err := p.choose(ctx); err != nil {
+	if err := p.chooseVolumes(ctx); err != nil {
 		sweep.Close()
 		return nil, err
 	}
@@ -138,8 +138,8 @@ func (p *Plan) Close() { p.sweep.Close() }
 // Stats returns the expected effects of the plan, or after Apply the real ones.
 func (p *Plan) Stats() Stats { return p.stats }
 
-// choose selects the volumes to remove and fills in the statistics.
-func (p *Plan) choose(ctx context.Context) error {
+// chooseVolumes selects the volumes to remove and fills in the statistics.
+func (p *Plan) chooseVolumes(ctx context.Context) error {
 	trash, err := p.sweep.TrashSize()
 	if err != nil {
 		return err
@@ -176,12 +176,12 @@ func (p *Plan) choose(ctx context.Context) error {
 		after += u.Bytes
 		if optimise[i] {
 			optimised = append(optimised, i)
-			st.RepackedBytes += u.Bytes
-			after -= u.waste()
+			st.OptimisedBytes += u.Bytes
+			after -= u.wasteSize()
 		}
 		switch {
 		case u.stays || u.Evicted && u.marked > 0 || purged.wait && purged.lists[i]:
-			st.Live += p.spared(i)
+			st.Live += p.sparedObjects(i)
 			u.waits = !u.stays
 		case optimise[i]:
 			st.Removed += int64(u.Objects - u.marked)
@@ -191,11 +191,11 @@ func (p *Plan) choose(ctx context.Context) error {
 			st.Removed += int64(u.Objects)
 		default:
 			some = append(some, i)
-			waste += u.waste()
+			waste += u.wasteSize()
 		}
 	}
 
-	n := p.worst(some, purged, &after, waste)
+	n := p.sortByWaste(some, purged, &after, waste)
 	for _, i := range some[:n] {
 		u := &p.marker.use[i]
 		st.Removed += int64(u.Objects - u.marked)
@@ -206,8 +206,8 @@ func (p *Plan) choose(ctx context.Context) error {
 	// lead to the other purged objects.
 	some, someLast := split(some[:n], purged.lists)
 	none, noneLast := split(none, purged.lists)
-	p.toRemove = slices.Concat([]group{{volumes: none}}, p.groups(some, false), p.groups(optimised, true),
-		p.groups(someLast, false), []group{{volumes: noneLast}})
+	p.toRemove = slices.Concat([]group{{volumes: none}}, p.groupVolumes(some, false), p.groupVolumes(optimised, true),
+		p.groupVolumes(someLast, false), []group{{volumes: noneLast}})
 	return nil
 }
 
@@ -221,7 +221,7 @@ func (p *Plan) countLeftovers(ctx context.Context) (stay int64, err error) {
 		switch {
 		case !p.o.DryRun:
 			stay += l.Bytes
-		case p.young(l.Written):
+		case p.isYoung(l.Written):
 			stay += l.Sealed
 			p.stats.Live += l.Objects
 		default:
@@ -235,25 +235,25 @@ func (p *Plan) countLeftovers(ctx context.Context) (stay int64, err error) {
 	return stay, err
 }
 
-// young reports whether objects stored at t are too young to be removed.
-func (p *Plan) young(t time.Time) bool {
+// isYoung reports whether objects stored at t are too young to be removed.
+func (p *Plan) isYoung(t time.Time) bool {
 	return p.o.PruneOlder > 0 && p.o.Now.Sub(t) < p.o.PruneOlder
 }
 
-// spared returns the number of present but unmarked objects of a volume that
+// sparedObjects returns the number of present but unmarked objects of a volume that
 // stays.
-func (p *Plan) spared(i int) int64 {
+func (p *Plan) sparedObjects(i int) int64 {
 	u := &p.marker.use[i]
 	return int64(max(0, u.Objects-u.marked-p.sweep.Dropped(i)))
 }
 
-// worst sorts volumes by their share of garbage, the largest first. It returns how many of
+// sortByWaste sorts volumes by their share of garbage, the largest first. It returns how many of
 // the first to rewrite, so that at most MaxWaste of after remains garbage. It subtracts the
 // garbage of these volumes from after. after and waste are in bytes.
-func (p *Plan) worst(some []int, purged *purgedVolumes, after *int64, waste int64) (n int) {
+func (p *Plan) sortByWaste(some []int, purged *purgedVolumes, after *int64, waste int64) (n int) {
 	share := func(i int) float64 { // of garbage; volumes with purged objects come first
 		u := &p.marker.use[i]
-		share := float64(u.waste()) / float64(u.Bytes)
+		share := float64(u.wasteSize()) / float64(u.Bytes)
 		if purged.volumes[i] {
 			share += 2
 		}
@@ -266,8 +266,8 @@ func (p *Plan) worst(some []int, purged *purgedVolumes, after *int64, waste int6
 		if u.marked == u.Objects && u.copies == 0 {
 			break // this one and the rest have no garbage
 		}
-		*after -= u.waste()
-		waste -= u.waste()
+		*after -= u.wasteSize()
+		waste -= u.wasteSize()
 		n++
 	}
 
@@ -286,10 +286,10 @@ func split(list []int, set map[int]bool) (rest, in []int) {
 	return rest, in
 }
 
-// groups splits volumes into groups that are rewritten to about one full
+// groupVolumes splits volumes into groups that are rewritten to about one full
 // volume each. The volumes of a group are removed, and their space freed,
 // after the whole group is copied.
-func (p *Plan) groups(volumes []int, optimise bool) (groups []group) {
+func (p *Plan) groupVolumes(volumes []int, optimise bool) (groups []group) {
 	slices.Sort(volumes) // by age, so that volumes written together stay together
 	var list []int
 	var bytes, objects int64
@@ -341,7 +341,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 			continue
 		}
 		end := trace.From(ctx).Begin("remove volumes", "count", len(g.volumes))
-		err := p.remove(ctx, g, copied)
+		err := p.removeGroup(ctx, g, copied)
 		end(err)
 		if err != nil {
 			return err
@@ -357,7 +357,7 @@ func (p *Plan) Apply(ctx context.Context) error {
 		p.stats.After += l.Bytes
 	}
 
-	if err := p.marker.refresh(ctx); err != nil {
+	if err := p.marker.addVolumes(ctx); err != nil {
 		return err
 	}
 	for i := range p.marker.use {
@@ -387,12 +387,12 @@ func (p *Plan) Apply(ctx context.Context) error {
 // unmarked returns the number of objects of volume i without a mark.
 func (p *Plan) unmarked(ctx context.Context, i int) (n int64, err error) {
 	if i < p.stats.Volumes {
-		return p.spared(i), nil
+		return p.sparedObjects(i), nil
 	}
 	for rec, err := range objectsFrom(ctx, &p.sweep.Inventory, i, object.KindChunk) {
 		kept := false
 		if err == nil { // a copied object is marked at its source, not here
-			kept, err = p.marker.keeps(rec.Key)
+			kept, err = p.marker.isKept(rec.Key)
 		}
 		if err != nil {
 			return n, err
@@ -404,8 +404,8 @@ func (p *Plan) unmarked(ctx context.Context, i int) (n int64, err error) {
 	return n, nil
 }
 
-// remove removes the volumes of g, after it has copied their live objects.
-func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
+// removeGroup removes the volumes of g, after it has copied their live objects.
+func (p *Plan) removeGroup(ctx context.Context, g group, copied func(int64)) error {
 	m := p.marker
 	marked := make([]int, len(g.volumes))
 	some := false
@@ -415,7 +415,7 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 	}
 
 	if some {
-		written, err := p.store(ctx, g, copied)
+		written, err := p.storeLive(ctx, g, copied)
 		p.stats.Written += written
 		if err != nil {
 			return err
@@ -423,7 +423,7 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 	}
 
 	// Mark most of the changes before the sweep makes other processes wait.
-	if err := m.update(ctx, p.needs); err != nil {
+	if err := m.updateMarks(ctx, p.needs); err != nil {
 		return err
 	}
 
@@ -432,7 +432,7 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 		if err := p.o.Before(ctx); err != nil {
 			return r, err
 		}
-		if err := m.update(ctx, p.needs); err != nil {
+		if err := m.updateMarks(ctx, p.needs); err != nil {
 			return r, err
 		}
 		for k, i := range g.volumes {
@@ -455,15 +455,15 @@ func (p *Plan) remove(ctx context.Context, g group, copied func(int64)) error {
 			}
 		}
 		var err error
-		r.Drop, err = p.drop(ctx)
+		r.Drop, err = p.findDroppable(ctx)
 		return r, err
 	})
 }
 
-// drop returns the garbage commits and tags in existing volumes, by volume. The
+// findDroppable returns the garbage commits and tags in existing volumes, by volume. The
 // objects that they refer to may be removed. No commit or tag may remain without
 // them, even if the process stops when only some of the volumes are gone.
-func (p *Plan) drop(ctx context.Context) (map[int][]object.Key, error) {
+func (p *Plan) findDroppable(ctx context.Context) (map[int][]object.Key, error) {
 	drop := map[int][]object.Key{}
 	for i := range p.marker.use {
 		u := &p.marker.use[i]
@@ -474,11 +474,11 @@ func (p *Plan) drop(ctx context.Context) (map[int][]object.Key, error) {
 			if err != nil {
 				return nil, err
 			}
-			if u.has(rec.Index) {
+			if u.isMarked(rec.Index) {
 				continue
 			}
 			// A copied object is marked at its source, not here.
-			kept, err := p.marker.keeps(rec.Key)
+			kept, err := p.marker.isKept(rec.Key)
 			if err != nil {
 				return nil, err
 			}

@@ -102,17 +102,17 @@ func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(name string, e refs.LogEntry) bool) (Needed, []error) {
 	f := &rootFinder{r: r, records: records}
 	for _, id := range records.Holds() {
-		f.add(HoldRoot, object.KindCommit, id)
+		f.addRoot(HoldRoot, object.KindCommit, id)
 	}
 
 	names, err := r.Refs().RootsWith(ctx, keep)
 	problems := slices.DeleteFunc(unjoin(err), func(err error) bool { return expiredWhole(ctx, r, err) })
-	tags := f.tags(ctx, names)
+	tags := f.findTags(ctx, names)
 	for _, name := range names {
-		f.name(ctx, name, tags)
+		f.addName(ctx, name, tags)
 	}
 
-	for _, find := range []func(context.Context) error{f.head, f.forks, f.operation, f.index} {
+	for _, find := range []func(context.Context) error{f.addHead, f.addForks, f.operation, f.addIndex} {
 		if err := find(ctx); err != nil {
 			problems = append(problems, err)
 		}
@@ -128,13 +128,13 @@ type rootFinder struct {
 	roots   []Root
 }
 
-func (f *rootFinder) add(name string, kind object.Kind, id object.ID) {
+func (f *rootFinder) addRoot(name string, kind object.Kind, id object.ID) {
 	f.roots = append(f.roots, Root{Name: name, Key: object.Key{Kind: kind, ID: id}})
 }
 
-// tags returns the tags among names. It looks all of them up at once, because the store
+// findTags returns the tags among names. It looks all of them up at once, because the store
 // lists its volumes once more before it reports a missing object.
-func (f *rootFinder) tags(ctx context.Context, names []refs.Root) map[object.Key]bool {
+func (f *rootFinder) findTags(ctx context.Context, names []refs.Root) map[object.Key]bool {
 	tags := map[object.Key]bool{}
 	for _, name := range names {
 		tags[object.Key{Kind: object.KindTag, ID: name.ID}] = true
@@ -156,8 +156,8 @@ func (f *rootFinder) tags(ctx context.Context, names []refs.Root) map[object.Key
 	return tags
 }
 
-// name adds the commit or tag that a file names.
-func (f *rootFinder) name(ctx context.Context, name refs.Root, tags map[object.Key]bool) {
+// addName adds the commit or tag that a file names.
+func (f *rootFinder) addName(ctx context.Context, name refs.Root, tags map[object.Key]bool) {
 	if f.records.Lost(object.Key{Kind: object.KindCommit, ID: name.ID}) {
 		return
 	}
@@ -165,34 +165,34 @@ func (f *rootFinder) name(ctx context.Context, name refs.Root, tags map[object.K
 	if tags[object.Key{Kind: object.KindTag, ID: name.ID}] {
 		kind = object.KindTag
 	}
-	f.add(name.File, kind, name.ID)
+	f.addRoot(name.File, kind, name.ID)
 	if strings.HasPrefix(name.File, "refs/") {
-		f.expired(ctx, name.File, name.ID)
+		f.addExpired(ctx, name.File, name.ID)
 	}
 }
 
-func (f *rootFinder) head(ctx context.Context) error {
+func (f *rootFinder) addHead(ctx context.Context) error {
 	head, err := f.r.Refs().Head()
 	if err != nil || head.Unborn() {
 		return err
 	}
 
-	f.expired(ctx, "HEAD", head.ID)
+	f.addExpired(ctx, "HEAD", head.ID)
 	return nil
 }
 
-func (f *rootFinder) forks(ctx context.Context) error {
+func (f *rootFinder) addForks(ctx context.Context) error {
 	if !f.records.AnyExpired() {
 		return nil
 	}
 	forks, err := Forks(ctx, f.r)
 	for id, why := range forks {
-		f.expired(ctx, why[0], id)
+		f.addExpired(ctx, why[0], id)
 	}
 
 	stashes, stashErr := Stashes(ctx, f.r)
 	for id := range stashes {
-		f.expired(ctx, "logs/"+refs.Stash, id)
+		f.addExpired(ctx, "logs/"+refs.Stash, id)
 	}
 	return errors.Join(err, stashErr)
 }
@@ -245,13 +245,13 @@ func expiredWhole(ctx context.Context, r *kist.Repository, err error) bool {
 func (f *rootFinder) operation(context.Context) error {
 	state, err := operation.Recorded(f.r)
 	for _, id := range state.Commits() {
-		f.add(refs.StepsMsg, object.KindCommit, id)
+		f.addRoot(refs.StepsMsg, object.KindCommit, id)
 	}
 
 	return err
 }
 
-func (f *rootFinder) index(context.Context) error {
+func (f *rootFinder) addIndex(context.Context) error {
 	idx, err := f.r.Index()
 	if err != nil {
 		return err
@@ -265,10 +265,10 @@ func (f *rootFinder) index(context.Context) error {
 	return nil
 }
 
-// expired adds the content of a named commit if the commit has expired. The
+// addExpired adds the content of a named commit if the commit has expired. The
 // content is a hint: the present part of it stays, even if another user made the
 // commit expire. It skips an unreadable commit, which verify reports.
-func (f *rootFinder) expired(ctx context.Context, name string, id object.ID) {
+func (f *rootFinder) addExpired(ctx context.Context, name string, id object.ID) {
 	id, err := refs.Peel(ctx, f.r.Objects(), id)
 	if err != nil {
 		return
@@ -389,12 +389,12 @@ func Forks(ctx context.Context, r *kist.Repository) (map[object.ID][]string, err
 		}
 		if f.pushed == nil {
 			f.pushed = map[object.ID]bool{}
-			err := graph.Walk(ctx, f.pushed, tips, func(id object.ID) ([]object.ID, error) { return f.parents(ctx, id) })
+			err := graph.Walk(ctx, f.pushed, tips, func(id object.ID) ([]object.ID, error) { return f.readParents(ctx, id) })
 			if err != nil {
 				return nil, err
 			}
 		}
-		if err := f.parts(ctx, name, ref.ID); err != nil {
+		if err := f.addPushedParents(ctx, name, ref.ID); err != nil {
 			return nil, err
 		}
 		if err := f.upstream(ctx, name, ref); err != nil {
@@ -412,15 +412,15 @@ type forkFinder struct {
 	found  map[object.ID][]string
 }
 
-func (f *forkFinder) add(id object.ID, name string) {
+func (f *forkFinder) addFork(id object.ID, name string) {
 	why := fmt.Sprintf("where %s leaves the pushed commits", name)
 	if !slices.Contains(f.found[id], why) {
 		f.found[id] = append(f.found[id], why)
 	}
 }
 
-// parents returns the parents of a commit, none if it cannot be read.
-func (f *forkFinder) parents(ctx context.Context, id object.ID) ([]object.ID, error) {
+// readParents returns the parents of a commit, none if it cannot be read.
+func (f *forkFinder) readParents(ctx context.Context, id object.ID) ([]object.ID, error) {
 	c, err := object.ReadCommit(ctx, f.r.Objects(), id)
 	if object.IsUnreadable(err) {
 		return nil, nil
@@ -431,17 +431,17 @@ func (f *forkFinder) parents(ctx context.Context, id object.ID) ([]object.ID, er
 	return c.Parents, nil
 }
 
-// parts adds the pushed parents of unpushed commits.
-func (f *forkFinder) parts(ctx context.Context, name string, tip object.ID) error {
+// addPushedParents adds the pushed parents of unpushed commits.
+func (f *forkFinder) addPushedParents(ctx context.Context, name string, tip object.ID) error {
 	if f.pushed[tip] {
 		return nil
 	}
 	return graph.Walk(ctx, map[object.ID]bool{}, []object.ID{tip}, func(id object.ID) ([]object.ID, error) {
 		if f.pushed[id] {
-			f.add(id, name)
+			f.addFork(id, name)
 			return nil, nil
 		}
-		return f.parents(ctx, id)
+		return f.readParents(ctx, id)
 	})
 }
 
@@ -463,7 +463,7 @@ func (f *forkFinder) upstream(ctx context.Context, name string, ref refs.Ref) er
 		return nil
 	}
 	for _, id := range bases {
-		f.add(id, name)
+		f.addFork(id, name)
 	}
 
 	return err

@@ -195,7 +195,7 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 		if !p.Key.IsZero() && store.HasIntact(ctx, p.Key) {
 			v.report.Healed = append(v.report.Healed, &Problem{Key: p.Key, Where: where, Err: p.Err})
 		} else {
-			v.found(p.Key, where, p.Err)
+			v.addProblem(p.Key, where, p.Err)
 		}
 	}
 
@@ -208,13 +208,13 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	if o.Progress != nil {
 		v.objects = &counted{Reader: present, tell: o.Progress}
 	}
-	v.trees = &tree.Verifier{Reader: v.objects, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.found(p.Key, "", p.Err) }}
+	v.trees = &tree.Verifier{Reader: v.objects, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.addProblem(p.Key, "", p.Err) }}
 
 	for _, root := range roots {
 		if root.Hint || o.Records.Skips(object.Key{}, root.Key) {
 			continue
 		}
-		if err := v.history(ctx, root); err != nil {
+		if err := v.checkHistory(ctx, root); err != nil {
 			return nil, err
 		}
 	}
@@ -286,9 +286,9 @@ type verifier struct {
 	commits []object.ID             // in the order of the walk
 }
 
-// found adds a problem to the report. An object gets only one problem: later
+// addProblem adds a problem to the report. An object gets only one problem: later
 // ones at most add the place if it is unknown.
-func (v *verifier) found(key object.Key, where string, err error) {
+func (v *verifier) addProblem(key object.Key, where string, err error) {
 	if p := v.bad[key]; p != nil {
 		if p.Where == "" {
 			p.Where = where
@@ -302,25 +302,25 @@ func (v *verifier) found(key object.Key, where string, err error) {
 	}
 }
 
-// history checks all objects reachable from a root.
-func (v *verifier) history(ctx context.Context, root Root) error {
+// checkHistory checks all objects reachable from a root.
+func (v *verifier) checkHistory(ctx context.Context, root Root) error {
 	return graph.Walk(ctx, v.seen, []object.Key{root.Key}, func(key object.Key) ([]object.Key, error) {
-		more, err := v.object(ctx, key)
+		more, err := v.checkObject(ctx, key)
 		if aborts(ctx, err) {
 			return nil, err
 		}
 		if err != nil {
-			v.found(key, root.Name, err)
+			v.addProblem(key, root.Name, err)
 		}
 		return more, nil
 	})
 }
 
-// object checks an object and returns the objects at which the check goes on.
-func (v *verifier) object(ctx context.Context, key object.Key) (more []object.Key, err error) {
+// checkObject checks an object and returns the objects at which the check goes on.
+func (v *verifier) checkObject(ctx context.Context, key object.Key) (more []object.Key, err error) {
 	switch key.Kind {
 	case object.KindCommit:
-		return v.commit(ctx, key.ID)
+		return v.checkCommit(ctx, key.ID)
 	case object.KindTag:
 		t, err := object.ReadTag(ctx, v.objects, key.ID)
 		if err != nil {
@@ -331,10 +331,10 @@ func (v *verifier) object(ctx context.Context, key object.Key) (more []object.Ke
 		_, err := v.trees.Verify(ctx, key.ID)
 		return nil, err
 	}
-	return v.content(ctx, key)
+	return v.checkContent(ctx, key)
 }
 
-func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key, err error) {
+func (v *verifier) checkCommit(ctx context.Context, id object.ID) (more []object.Key, err error) {
 	c, err := object.ReadCommit(ctx, v.objects, id)
 	if err != nil {
 		return nil, err
@@ -365,9 +365,9 @@ func (v *verifier) commit(ctx context.Context, id object.ID) (more []object.Key,
 	return more, err
 }
 
-// content checks a chunk or manifest that belongs to no tree, such as the
+// checkContent checks a chunk or manifest that belongs to no tree, such as the
 // content of a staged file. It returns the links that need checks too.
-func (v *verifier) content(ctx context.Context, key object.Key) (more []object.Key, err error) {
+func (v *verifier) checkContent(ctx context.Context, key object.Key) (more []object.Key, err error) {
 	if key.Kind == object.KindChunk {
 		missing, err := v.objects.Missing(ctx, []object.Key{key})
 		if err == nil && len(missing) > 0 {
@@ -393,7 +393,7 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 	}
 	a := &affected{objects: v.store, records: v.records, bad: v.bad, needs: map[object.Key]bool{}}
 	for _, id := range v.commits {
-		if err := a.commit(ctx, id); aborts(ctx, err) {
+		if err := a.addCommit(ctx, id); aborts(ctx, err) {
 			return err
 		}
 	}
@@ -402,7 +402,7 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 		return nil
 	}
 	for path, key := range files {
-		if err := a.content(ctx, object.ID{}, key, path); aborts(ctx, err) {
+		if err := a.addContent(ctx, object.ID{}, key, path); aborts(ctx, err) {
 			return err
 		}
 	}

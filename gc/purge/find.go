@@ -40,7 +40,7 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 	found := false
 	into := once()
 	for _, c := range commits {
-		w.begin(c.ID)
+		w.setCommit(c.ID)
 		e, err := tree.Find(ctx, w.r.Objects(), c.Tree, at.Path)
 		if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) || object.PassOver(w.here, at.Path, object.Key{}, err) {
 			continue
@@ -50,11 +50,11 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 		}
 		found = true
 		if e.Type != object.TypeDir {
-			w.collect(p, at.Path, &e, c.ID)
+			w.targetContent(p, at.Path, &e, c.ID)
 			continue
 		}
 		err = tree.WalkInto(ctx, w.here, e.Content.ID, into, func(below string, e object.Entry) error {
-			w.collect(p, tree.Join(at.Path, below), &e, c.ID)
+			w.targetContent(p, tree.Join(at.Path, below), &e, c.ID)
 			return nil
 		})
 		if err != nil {
@@ -68,16 +68,16 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 	return nil
 }
 
-// collect makes the content of a file a target. Inline content cannot be purged
+// targetContent makes the content of a file a target. Inline content cannot be purged
 // and is listed in p.Inline.
-func (w *Walk) collect(p *Plan, path string, e *object.Entry, commit object.ID) {
+func (w *Walk) targetContent(p *Plan, path string, e *object.Entry, commit object.ID) {
 	switch {
 	case e.Type == object.TypeDir:
 	case !e.Content.IsZero():
 		w.Target(e.Content)
 	case len(e.Inline) > 0 || e.Target != "":
 		p.Inlines[InlineContent(e)] = true
-		w.used(&p.Inline, path, commit)
+		w.countUse(&p.Inline, path, commit)
 	}
 }
 
@@ -144,7 +144,7 @@ func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
 	into := once()
 	for _, c := range w.commits {
-		err := w.files(ctx, c, into, func(_ string, e *object.Entry) {
+		err := w.eachFile(ctx, c, into, func(_ string, e *object.Entry) {
 			if !e.Content.IsZero() {
 				each(e.Content)
 			}
@@ -176,7 +176,7 @@ func HistoryFiles(ctx context.Context, r *kist.Repository, each func(path string
 	}
 
 	for _, c := range w.commits {
-		if err := w.files(ctx, c, into, func(path string, _ *object.Entry) { each(path) }); err != nil {
+		if err := w.eachFile(ctx, c, into, func(path string, _ *object.Entry) { each(path) }); err != nil {
 			return err
 		}
 	}

@@ -99,7 +99,7 @@ func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) 
 	if err := w.findUses(ctx); err != nil {
 		return nil, err
 	}
-	if err := w.sum(ctx, p); err != nil {
+	if err := w.sumSpace(ctx, p); err != nil {
 		return nil, err
 	}
 
@@ -121,14 +121,14 @@ func NewPlan(ctx context.Context, r *kist.Repository, o Options) (*Plan, error) 
 	}
 
 	slices.SortFunc(p.Contents, func(a, b Content) int {
-		return cmp.Or(tree.ComparePaths(a.first(), b.first()), a.Key.Compare(b.Key))
+		return cmp.Or(tree.ComparePaths(a.firstPath(), b.firstPath()), a.Key.Compare(b.Key))
 	})
 
 	return p, nil
 }
 
-// first returns a path that has the content, or "".
-func (c *Content) first() string {
+// firstPath returns a path that has the content, or "".
+func (c *Content) firstPath() string {
 	switch {
 	case len(c.Uses) > 0:
 		return c.Uses[0].Path
@@ -163,7 +163,7 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 			}
 			text := reason
 			if withPath {
-				text = c.reason(reason)
+				text = c.reasonText(reason)
 			}
 			if err := set.Switch(retain.Stamp(r, record.Record{Kind: record.Purge, Key: c.Key, On: true, Reason: text})); err != nil {
 				return err
@@ -177,8 +177,8 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 	})
 }
 
-// reason returns the paths of a content followed by text.
-func (c *Content) reason(text string) string {
+// reasonText returns the paths of a content followed by text.
+func (c *Content) reasonText(text string) string {
 	var paths []string
 	add := func(path string) {
 		if record.CheckText(path) != nil || strings.ContainsAny(path, "\n\t") {

@@ -51,8 +51,8 @@ func (h *here) PassOver(_ string, key object.Key, err error) bool {
 	return true
 }
 
-// begin sets the present commit.
-func (w *Walk) begin(commit object.ID) { _, w.here.expired = w.Records.Expired(commit) }
+// setCommit sets the present commit.
+func (w *Walk) setCommit(commit object.ID) { _, w.here.expired = w.Records.Expired(commit) }
 
 // place is a path in a list of uses.
 type place struct {
@@ -112,14 +112,14 @@ func (w *Walk) findCommits(ctx context.Context) error {
 func (w *Walk) findUses(ctx context.Context) error {
 	err := graph.Walk(ctx, map[object.Key]bool{}, slices.Collect(maps.Keys(w.Targets)), func(part object.Key) ([]object.Key, error) {
 		w.parts[part] = false
-		return w.links(ctx, part)
+		return w.presentLinks(ctx, part)
 	})
 	if err != nil {
 		return err
 	}
 
 	for _, c := range w.commits {
-		if err := w.uses(ctx, c); err != nil {
+		if err := w.addUses(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -152,7 +152,7 @@ func (w *Walk) findUses(ctx context.Context) error {
 func (w *Walk) heldBy(ctx context.Context, records *record.View) ([]record.Record, error) {
 	var list []record.Record
 	for _, hold := range retain.HoldsOf(records) {
-		needs, err := w.reaches(ctx, records, hold.Key.ID)
+		needs, err := w.reachesTarget(ctx, records, hold.Key.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -163,9 +163,9 @@ func (w *Walk) heldBy(ctx context.Context, records *record.View) ([]record.Recor
 	return list, nil
 }
 
-// reaches reports whether a commit or one of its ancestors has a target.
+// reachesTarget reports whether a commit or one of its ancestors has a target.
 // Expired commits do not count.
-func (w *Walk) reaches(ctx context.Context, records *record.View, commit object.ID) (bool, error) {
+func (w *Walk) reachesTarget(ctx context.Context, records *record.View, commit object.ID) (bool, error) {
 	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
 		if err != nil {
 			return false, err
@@ -173,8 +173,8 @@ func (w *Walk) reaches(ctx context.Context, records *record.View, commit object.
 		if _, expired := records.Expired(c.ID); expired {
 			continue
 		}
-		w.begin(c.ID)
-		if below, err := w.below(ctx, c.Tree); below || err != nil {
+		w.setCommit(c.ID)
+		if below, err := w.hasTargets(ctx, c.Tree); below || err != nil {
 			return below, err
 		}
 	}
@@ -182,28 +182,28 @@ func (w *Walk) reaches(ctx context.Context, records *record.View, commit object.
 	return false, nil
 }
 
-// uses adds the paths of a commit that have targets.
-func (w *Walk) uses(ctx context.Context, c history.Commit) error {
+// addUses adds the paths of a commit that have targets.
+func (w *Walk) addUses(ctx context.Context, c history.Commit) error {
 	return w.Files(ctx, c, func(path string, e *object.Entry) {
 		if target := w.Targets[e.Content]; target != nil {
 			target.Size = e.Size
-			w.used(&target.Uses, path, c.ID)
+			w.countUse(&target.Uses, path, c.ID)
 			return
 		}
 		for _, key := range w.lists[e.Content] {
-			w.used(&w.Targets[key].PartOf, path, c.ID)
+			w.countUse(&w.Targets[key].PartOf, path, c.ID)
 		}
 	})
 }
 
 // Files calls each for the files of a commit. It skips nodes without targets.
 func (w *Walk) Files(ctx context.Context, c history.Commit, each func(path string, e *object.Entry)) error {
-	return w.files(ctx, c, func(_ string, node object.ID) (bool, error) { return w.below(ctx, node) }, each)
+	return w.eachFile(ctx, c, func(_ string, node object.ID) (bool, error) { return w.hasTargets(ctx, node) }, each)
 }
 
-// files calls each for the files of a commit in the nodes that into selects.
-func (w *Walk) files(ctx context.Context, c history.Commit, into nodeFilter, each func(path string, e *object.Entry)) error {
-	w.begin(c.ID)
+// eachFile calls each for the files of a commit in the nodes that into selects.
+func (w *Walk) eachFile(ctx context.Context, c history.Commit, into nodeFilter, each func(path string, e *object.Entry)) error {
+	w.setCommit(c.ID)
 	return tree.WalkInto(ctx, w.here, c.Tree, into, func(path string, e object.Entry) error {
 		if e.Type != object.TypeDir {
 			each(path, &e)
@@ -225,8 +225,8 @@ func once() nodeFilter {
 	}
 }
 
-// used adds a commit to the uses at a path.
-func (w *Walk) used(uses *[]Use, path string, commit object.ID) {
+// countUse adds a commit to the uses at a path.
+func (w *Walk) countUse(uses *[]Use, path string, commit object.ID) {
 	i, known := w.places[place{uses, path}]
 	if !known {
 		i = len(*uses)
@@ -239,10 +239,10 @@ func (w *Walk) used(uses *[]Use, path string, commit object.ID) {
 	}
 }
 
-// below reports whether there are targets in a tree node or below it. It recurses
+// hasTargets reports whether there are targets in a tree node or below it. It recurses
 // instead of using [graph.Fold], because it forgets a result if objects of an
 // expired commit were missing.
-func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
+func (w *Walk) hasTargets(ctx context.Context, id object.ID) (bool, error) {
 	if has, known := w.holds[id]; known {
 		return has, nil
 	}
@@ -258,7 +258,7 @@ func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 
 	has := false
 	for _, c := range t.Children {
-		sub, err := w.below(ctx, c.ID)
+		sub, err := w.hasTargets(ctx, c.ID)
 		if err != nil {
 			return false, err
 		}
@@ -268,7 +268,7 @@ func (w *Walk) below(ctx context.Context, id object.ID) (bool, error) {
 	for i := range t.Entries {
 		var sub bool
 		if e := &t.Entries[i]; e.Type == object.TypeDir {
-			sub, err = w.below(ctx, e.Content.ID)
+			sub, err = w.hasTargets(ctx, e.Content.ID)
 		} else {
 			sub, err = w.Has(ctx, e)
 		}
@@ -293,14 +293,14 @@ func (w *Walk) Has(ctx context.Context, e *object.Entry) (bool, error) {
 	if w.Targets[e.Content] != nil {
 		return true, nil
 	}
-	in, err := w.other(ctx, e.Content)
+	in, err := w.targetsIn(ctx, e.Content)
 	return len(in) > 0, err
 }
 
-// other returns the targets that are parts of another content. It also marks
+// targetsIn returns the targets that are parts of another content. It also marks
 // the parts of targets that this content shares, unless it is purged itself. The
 // recursion is at most [object.MaxLevel] deep.
-func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) {
+func (w *Walk) targetsIn(ctx context.Context, key object.Key) ([]object.Key, error) {
 	if _, gone := w.Records.Purged(key); gone {
 		return nil, nil
 	}
@@ -313,7 +313,7 @@ func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) 
 	if in, known := w.lists[key]; known {
 		return in, nil
 	}
-	links, err := w.links(ctx, key)
+	links, err := w.presentLinks(ctx, key)
 	if err != nil {
 		return nil, err
 	}
@@ -324,7 +324,7 @@ func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) 
 			in = append(in, link)
 			continue
 		}
-		sub, err := w.other(ctx, link)
+		sub, err := w.targetsIn(ctx, link)
 		if err != nil {
 			return nil, err
 		}
@@ -337,8 +337,8 @@ func (w *Walk) other(ctx context.Context, key object.Key) ([]object.Key, error) 
 	return in, nil
 }
 
-// sum adds up the space of the targets.
-func (w *Walk) sum(ctx context.Context, p *Plan) error {
+// sumSpace adds up the space of the targets.
+func (w *Walk) sumSpace(ctx context.Context, p *Plan) error {
 	for key, shared := range w.parts {
 		_, stored, err := w.r.Objects().StoredSize(ctx, key)
 		switch {
@@ -355,8 +355,8 @@ func (w *Walk) sum(ctx context.Context, p *Plan) error {
 	return nil
 }
 
-// links returns the links of an object, none if the object is missing.
-func (w *Walk) links(ctx context.Context, key object.Key) ([]object.Key, error) {
+// presentLinks returns the links of an object, none if the object is missing.
+func (w *Walk) presentLinks(ctx context.Context, key object.Key) ([]object.Key, error) {
 	links, err := graph.Links(ctx, w.r.Objects(), key)
 	if errors.Is(err, object.ErrNotFound) {
 		err = nil
@@ -371,7 +371,7 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 		if ok, err := first(path, node); !ok {
 			return false, err
 		}
-		return w.below(ctx, node)
+		return w.hasTargets(ctx, node)
 	}
 
 	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
@@ -381,7 +381,7 @@ func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object
 		if kist.IsContentGone(ctx, w.r, w.Records, c.ID, c.Commit) {
 			continue
 		}
-		if err := w.files(ctx, c, into, func(_ string, e *object.Entry) { w.EachTarget(e, each) }); err != nil {
+		if err := w.eachFile(ctx, c, into, func(_ string, e *object.Entry) { w.EachTarget(e, each) }); err != nil {
 			return err
 		}
 	}

@@ -130,15 +130,15 @@ func note(name string) File {
 // Describe returns the entry for a slash-separated path below the .kist folder, or nil.
 func Describe(file string) *File {
 	for i, f := range Files {
-		if f.matches(file) {
+		if f.matchesPath(file) {
 			return &Files[i]
 		}
 	}
 	return nil
 }
 
-// matches reports whether the pattern matches a path.
-func (f *File) matches(file string) bool {
+// matchesPath reports whether the pattern matches a path.
+func (f *File) matchesPath(file string) bool {
 	pattern, all := strings.CutSuffix(f.Pattern, "/**")
 	if all {
 		elements := strings.SplitN(file, "/", strings.Count(pattern, "/")+2)
@@ -242,7 +242,7 @@ func checkViews(ctx context.Context, r *kist.Repository, o gc.VerifyOptions) (pr
 func repairViews(ctx context.Context, p *repairer, report *gc.Report) (did bool, err error) {
 	var files []string
 	for _, problem := range report.Problems {
-		if errors.Is(problem.Err, ErrView) && p.try(problem.Where) {
+		if errors.Is(problem.Err, ErrView) && p.isFirstTry(problem.Where) {
 			files = append(files, problem.Where)
 		}
 	}
@@ -264,7 +264,7 @@ func repairViews(ctx context.Context, p *repairer, report *gc.Report) (did bool,
 	for _, file := range files {
 		stays := slices.ContainsFunc(left, func(problem *gc.Problem) bool { return problem.Where == file })
 		if p.o.DryRun || !stays {
-			p.fixed(file, "rebuilt from history")
+			p.addRepaired(file, "rebuilt from history")
 			did = true
 		}
 	}

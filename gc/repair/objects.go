@@ -41,20 +41,20 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 		p.noteKey(key)
 	}
 
-	return p.restore(ctx, keys)
+	return p.restoreObjects(ctx, keys)
 }
 
-// restore stores intact copies of keys, unless it already tried them. It
+// restoreObjects stores intact copies of keys, unless it already tried them. It
 // reports whether it found any.
-func (p *repairer) restore(ctx context.Context, keys []object.Key) (did bool, err error) {
+func (p *repairer) restoreObjects(ctx context.Context, keys []object.Key) (did bool, err error) {
 	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
-	if w.records, err = p.records(); err != nil {
+	if w.records, err = p.currentRecords(); err != nil {
 		return false, nil // unknown which objects must not come back
 	}
 
 	for _, key := range keys {
-		if p.try(key) {
-			w.want(ctx, key)
+		if p.isFirstTry(key) {
+			w.addWanted(ctx, key)
 		}
 	}
 
@@ -63,7 +63,7 @@ func (p *repairer) restore(ctx context.Context, keys []object.Key) (did bool, er
 	}
 
 	w.session = p.repo.Objects().Begin(volume.SessionOptions{DryRun: p.o.DryRun})
-	err = w.search(ctx)
+	err = w.searchSources(ctx)
 	return w.got > 0, errors.Join(err, w.session.Close())
 }
 
@@ -109,8 +109,8 @@ type wanted struct {
 	all  int // objects that were ever wanted
 }
 
-// want adds an object, unless it was purged or an intact copy is here.
-func (w *wanted) want(ctx context.Context, key object.Key) {
+// addWanted adds an object, unless it was purged or an intact copy is here.
+func (w *wanted) addWanted(ctx context.Context, key object.Key) {
 	if _, purged := w.records.Purged(key); purged || w.keys[key] || w.stores.Found(key) {
 		return
 	}
@@ -120,9 +120,9 @@ func (w *wanted) want(ctx context.Context, key object.Key) {
 	}
 }
 
-// search searches the remotes and then the worktree.
-func (w *wanted) search(ctx context.Context) error {
-	sources, err := w.remotes(ctx)
+// searchSources searches the remotes and then the worktree.
+func (w *wanted) searchSources(ctx context.Context) error {
+	sources, err := w.openRemotes(ctx)
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ func (w *wanted) search(ctx context.Context) error {
 	for _, s := range sources {
 		for before := -1; w.got != before && len(w.keys) > 0; { // a restored node may refer to more missing objects
 			before = w.got
-			if err := w.rescue(ctx, s); err != nil {
+			if err := w.rescueFrom(ctx, s); err != nil {
 				return err
 			}
 		}
@@ -143,8 +143,8 @@ func (w *wanted) search(ctx context.Context) error {
 	return w.searchFiles(ctx)
 }
 
-// rescue restores the wanted objects that a remote has.
-func (w *wanted) rescue(ctx context.Context, s *source) error {
+// rescueFrom restores the wanted objects that a remote has.
+func (w *wanted) rescueFrom(ctx context.Context, s *source) error {
 	if s.failed {
 		return nil
 	}
@@ -190,8 +190,8 @@ func (w *wanted) rescue(ctx context.Context, s *source) error {
 			continue // verify reports it
 		}
 		for _, link := range links {
-			if !w.records.Skips(key, link) && w.try(link) {
-				w.want(ctx, link)
+			if !w.records.Skips(key, link) && w.isFirstTry(link) {
+				w.addWanted(ctx, link)
 			}
 		}
 	}
@@ -305,9 +305,9 @@ type source struct {
 	failed bool
 }
 
-// remotes opens the remotes, once. It warns of remotes that cannot be reached
+// openRemotes opens the remotes, once. It warns of remotes that cannot be reached
 // and leaves them out.
-func (p *repairer) remotes(ctx context.Context) ([]*source, error) {
+func (p *repairer) openRemotes(ctx context.Context) ([]*source, error) {
 	if p.sources != nil {
 		return p.sources, nil
 	}

@@ -31,7 +31,7 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 	if err == nil {
 		idx, err = index.FromTree(ctx, compare.NewKnown(p.repo.Objects()), head)
 	}
-	if err != nil && !p.o.DryRun || !p.try(indexFile) { // HEAD must be repaired first
+	if err != nil && !p.o.DryRun || !p.isFirstTry(indexFile) { // HEAD must be repaired first
 		return false, ctx.Err()
 	}
 	if !p.o.DryRun {
@@ -48,18 +48,18 @@ func (p *repairer) repairIndex(ctx context.Context, report *gc.Report) (bool, er
 		}
 	}
 
-	p.lossy(indexFile, "rebuilt from HEAD: changes that were staged and not committed are only in the worktree")
+	p.addLossy(indexFile, "rebuilt from HEAD: changes that were staged and not committed are only in the worktree")
 	return true, nil
 }
 
-// fixed adds a repaired file to the result.
-func (p *repairer) fixed(file, how string) {
+// addRepaired adds a repaired file to the result.
+func (p *repairer) addRepaired(file, how string) {
 	p.mended[file] = true
 	p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: how})
 }
 
-// lossy adds a repaired file that is no longer as it was.
-func (p *repairer) lossy(file, how string) {
+// addLossy adds a repaired file that is no longer as it was.
+func (p *repairer) addLossy(file, how string) {
 	p.mended[file] = true
 	p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: how, Loses: true})
 }
@@ -89,7 +89,7 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 		return p.repairLog(ctx, name)
 	}
 	if strings.HasSuffix(file, "_MSG") {
-		return p.discard(ctx, file, "removed: the operation that it belongs to cannot go on")
+		return p.discardFile(ctx, file, "removed: the operation that it belongs to cannot go on")
 	}
 
 	id, target, how := p.original(ctx, file)
@@ -98,15 +98,15 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 	}
 	if id.IsZero() && target == "" {
 		if strings.HasPrefix(file, refs.Remotes) {
-			return p.discard(ctx, file, "removed: 'kist fetch' writes it again")
+			return p.discardFile(ctx, file, "removed: 'kist fetch' writes it again")
 		}
 		if file == refs.OrigHead || file == refs.FetchHead {
-			return p.discard(ctx, file, "removed: it only helps to find a commit")
+			return p.discardFile(ctx, file, "removed: it only helps to find a commit")
 		}
 		return false, nil // the damaged file stays, so that gc removes nothing
 	}
 	if p.o.DryRun {
-		p.fixed(file, how)
+		p.addRepaired(file, how)
 		return true, nil
 	}
 	if err := p.quarantine(file); err != nil {
@@ -117,9 +117,9 @@ func (p *repairer) repairRef(ctx context.Context, file string) (bool, error) {
 	}
 
 	if strings.HasSuffix(how, headUnknown) {
-		p.lossy(file, how)
+		p.addLossy(file, how)
 	} else {
-		p.fixed(file, how)
+		p.addRepaired(file, how)
 	}
 	return true, nil
 }
@@ -199,7 +199,7 @@ func (p *repairer) counterparts(branch string) (list []string) {
 
 // originalTag reads the value of a tag from the remotes.
 func (p *repairer) originalTag(ctx context.Context, file string) (id object.ID, target, how string) {
-	sources, err := p.remotes(ctx)
+	sources, err := p.openRemotes(ctx)
 	if err != nil {
 		return id, "", ""
 	}
@@ -271,7 +271,7 @@ func (p *repairer) findsCommit(ctx context.Context, id object.ID) bool {
 	if p.hasCommit(ctx, id) {
 		return true
 	}
-	if !id.IsZero() && !p.o.DryRun && p.try("commit "+id.String()) {
+	if !id.IsZero() && !p.o.DryRun && p.isFirstTry("commit "+id.String()) {
 		p.extra = append(p.extra, object.Key{Kind: object.KindCommit, ID: id}, object.Key{Kind: object.KindTag, ID: id})
 	}
 	return false
@@ -297,7 +297,7 @@ func (p *repairer) hasCommit(ctx context.Context, id object.ID) bool {
 func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
 	file := "logs/" + name
 	if p.o.DryRun {
-		p.fixed(file, "restored as far as its other lines show the commits")
+		p.addRepaired(file, "restored as far as its other lines show the commits")
 		return true, nil
 	}
 	if err := p.quarantine(file); err != nil {
@@ -318,9 +318,9 @@ func (p *repairer) repairLog(ctx context.Context, name string) (bool, error) {
 
 	how := describeLog(name, done)
 	if done.Loses() {
-		p.lossy(file, how)
+		p.addLossy(file, how)
 	} else {
-		p.fixed(file, how)
+		p.addRepaired(file, how)
 	}
 	return true, nil
 }
@@ -372,14 +372,14 @@ func describeLog(name string, done refs.LogRepair) string {
 	return strings.Join(how, "; ")
 }
 
-// discard moves a file that cannot be repaired to the quarantine.
-func (p *repairer) discard(ctx context.Context, file, how string) (bool, error) {
+// discardFile moves a file that cannot be repaired to the quarantine.
+func (p *repairer) discardFile(ctx context.Context, file, how string) (bool, error) {
 	if !p.o.DryRun {
 		did, err := p.repo.Refs().Discard(ctx, file, func() (bool, error) { return true, p.quarantine(file) })
 		if err != nil || !did {
 			return false, err
 		}
 	}
-	p.lossy(file, how)
+	p.addLossy(file, how)
 	return true, nil
 }

@@ -107,7 +107,7 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 	}
 
 	for {
-		records, damage := p.records()
+		records, damage := p.currentRecords()
 		report, err := gc.VerifyBy(ctx, r, records, damage, check)
 		if err != nil {
 			return nil, err
@@ -117,13 +117,13 @@ func Run(ctx context.Context, r *kist.Repository, o Options) (*Result, error) {
 			return nil, err
 		}
 		report.Problems = append(report.Problems, problems...)
-		p.note(report)
-		did, err := p.pass(ctx, report)
+		p.noteDamage(report)
+		did, err := p.repairOnce(ctx, report)
 		if err != nil {
 			return nil, err
 		}
 		if !did || o.DryRun {
-			p.end(report)
+			p.completeResult(report)
 			return p.result, p.acceptLoss(ctx)
 		}
 		check.Volumes.ReadData = false // everything written since was read back
@@ -150,8 +150,8 @@ type repairer struct {
 	dryRecords    *record.View          // in a dry run: the records that would replace damaged ones
 }
 
-// note remembers the damaged objects of a report.
-func (p *repairer) note(report *gc.Report) {
+// noteDamage remembers the damaged objects of a report.
+func (p *repairer) noteDamage(report *gc.Report) {
 	if p.result.Found == nil {
 		found := *report
 		found.Problems = append(slices.Clip(p.damage), report.Problems...)
@@ -172,16 +172,16 @@ func (p *repairer) noteKey(key object.Key) {
 	}
 }
 
-// try reports whether this is the first attempt on a key or file.
-func (p *repairer) try(what any) bool {
+// isFirstTry reports whether this is the first attempt on a key or file.
+func (p *repairer) isFirstTry(what any) bool {
 	first := !p.tried[what]
 	p.tried[what] = true
 	return first
 }
 
-// pass repairs as much of a report as it can. It reports whether it repaired
+// repairOnce repairs as much of a report as it can. It reports whether it repaired
 // anything: that may make more repairs possible.
-func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err error) {
+func (p *repairer) repairOnce(ctx context.Context, report *gc.Report) (did bool, err error) {
 	if did, err = p.repairVolumes(ctx, report); err != nil || did && !p.o.DryRun {
 		return did, err // the next report shows the remaining losses
 	}
@@ -198,12 +198,12 @@ func (p *repairer) pass(ctx context.Context, report *gc.Report) (did bool, err e
 
 // repairVolumes replaces damaged volumes.
 func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bool, err error) {
-	names := slices.DeleteFunc(slices.Clone(report.Damaged), func(name string) bool { return !p.try("volumes/" + name) })
+	names := slices.DeleteFunc(slices.Clone(report.Damaged), func(name string) bool { return !p.isFirstTry("volumes/" + name) })
 	if len(names) == 0 {
 		return false, nil
 	}
 
-	list, err := p.rebuild(ctx, names)
+	list, err := p.rebuildVolumes(ctx, names)
 	if err != nil {
 		return false, err
 	}
@@ -240,9 +240,9 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 	return true, err
 }
 
-// rebuild rebuilds volumes. It does so twice if it could restore lost objects
+// rebuildVolumes rebuilds volumes. It does so twice if it could restore lost objects
 // from elsewhere: patches on these objects are then intact again.
-func (p *repairer) rebuild(ctx context.Context, names []string) ([]volume.Rebuilt, error) {
+func (p *repairer) rebuildVolumes(ctx context.Context, names []string) ([]volume.Rebuilt, error) {
 	list, err := p.stores.Rebuild(ctx, names)
 	if err != nil || p.o.DryRun {
 		return list, err
@@ -257,7 +257,7 @@ func (p *repairer) rebuild(ctx context.Context, names []string) ([]volume.Rebuil
 		p.noteKey(key)
 	}
 
-	if did, err := p.restore(ctx, lost); !did || err != nil {
+	if did, err := p.restoreObjects(ctx, lost); !did || err != nil {
 		return list, err
 	}
 
@@ -281,8 +281,8 @@ func rebuilt(v volume.Rebuilt) string {
 	return how
 }
 
-// end completes the result from the last report.
-func (p *repairer) end(report *gc.Report) {
+// completeResult completes the result from the last report.
+func (p *repairer) completeResult(report *gc.Report) {
 	still := map[object.Key]bool{}
 	for _, problem := range report.Problems {
 		if p.o.DryRun && p.wouldMend(problem) {
@@ -386,18 +386,18 @@ func (p *repairer) acceptLoss(ctx context.Context) error {
 	}
 
 	if len(lost) == 0 {
-		return disk.Remove(p.path(kist.LostFile))
+		return disk.Remove(p.absPath(kist.LostFile))
 	}
 
 	p.repo.Objects().SetLost(lost)
-	return disk.WriteFile(p.path(kist.LostFile), kist.EncodeLost(lost))
+	return disk.WriteFile(p.absPath(kist.LostFile), kist.EncodeLost(lost))
 }
 
 // quarantine copies a file into the quarantine folder, so that a wrong repair
 // can be undone. File is a path below the .kist folder. It does nothing if the
 // file does not exist.
 func (p *repairer) quarantine(file string) error {
-	if _, err := disk.Lstat(p.path(file)); errors.Is(err, fs.ErrNotExist) {
+	if _, err := disk.Lstat(p.absPath(file)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if p.quarantineDir == "" {
@@ -406,30 +406,30 @@ func (p *repairer) quarantine(file string) error {
 		}
 	}
 	to := p.quarantineDir + "/" + file
-	if err := copyFile(p.path(file), p.path(to)); err != nil {
+	if err := copyFile(p.absPath(file), p.absPath(to)); err != nil {
 		return err
 	}
 	p.result.Quarantined = append(p.result.Quarantined, Quarantined{File: file, To: to})
 	return nil
 }
 
-// path returns the path of a file below the .kist folder.
-func (p *repairer) path(file string) string {
+// absPath returns the path of a file below the .kist folder.
+func (p *repairer) absPath(file string) string {
 	return filepath.Join(p.repo.Dir(), filepath.FromSlash(file))
 }
 
 // makeQuarantine makes the quarantine folder of this repair.
 func (p *repairer) makeQuarantine() error {
-	if err := disk.MakeDir(p.path(volume.QuarantineDir)); err != nil {
+	if err := disk.MakeDir(p.absPath(volume.QuarantineDir)); err != nil {
 		return err
 	}
 
 	base := volume.QuarantineDir + "/files-" + p.repo.Options().Now().UTC().Format("20060102T150405Z")
 	for name := base; ; name += "x" {
-		err := disk.Mkdir(p.path(name), 0o777)
+		err := disk.Mkdir(p.absPath(name), 0o777)
 		if err == nil {
 			p.quarantineDir = name
-			return disk.SyncDir(p.path(volume.QuarantineDir))
+			return disk.SyncDir(p.absPath(volume.QuarantineDir))
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return err

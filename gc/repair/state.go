@@ -41,12 +41,12 @@ func (p *repairer) repairRecords(ctx context.Context) error {
 		return err
 	}
 
-	how, done := "one bit of it had changed", p.fixed
+	how, done := "one bit of it had changed", p.addRepaired
 	switch from {
 	case record.FromCopy:
 		how = "restored from " + record.CopyFile
 	case record.FromReadable:
-		done = p.lossy
+		done = p.addLossy
 		readable := set.Len()
 		reached, err := p.addRecords(ctx, set)
 		if err != nil {
@@ -86,14 +86,14 @@ func repairCopy(ctx context.Context, p *repairer) error {
 			return err
 		}
 	}
-	p.fixed(record.CopyFile, "copied from "+record.File)
+	p.addRepaired(record.CopyFile, "copied from "+record.File)
 	return nil
 }
 
 // addRecords adds the records of the remotes to set. It reports whether it
 // reached a remote.
 func (p *repairer) addRecords(ctx context.Context, set *record.Set) (reached bool, err error) {
-	sources, err := p.remotes(ctx)
+	sources, err := p.openRemotes(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -128,9 +128,9 @@ func (p *repairer) addRecords(ctx context.Context, set *record.Set) (reached boo
 	return reached, ctx.Err()
 }
 
-// records returns the records of the repository. In a dry run it returns the
+// currentRecords returns the records of the repository. In a dry run it returns the
 // repaired ones.
-func (p *repairer) records() (*record.View, error) {
+func (p *repairer) currentRecords() (*record.View, error) {
 	if p.dryRecords != nil {
 		return p.dryRecords, nil
 	}
@@ -145,14 +145,14 @@ func (p *repairer) repairLostList(context.Context) error {
 		return err
 	}
 
-	how, done := "removed: missing objects count as damage again, until their loss is accepted", p.lossy
-	data, err := disk.ReadFile(p.path(kist.LostFile))
+	how, done := "removed: missing objects count as damage again, until their loss is accepted", p.addLossy
+	data, err := disk.ReadFile(p.absPath(kist.LostFile))
 	mended := err == nil && len(data) < 1<<16 && disk.Mend(data, func(data []byte) bool {
 		_, err := kist.DecodeLost(data)
 		return err == nil
 	})
 	if mended {
-		how, done = "one bit of it had changed", p.fixed
+		how, done = "one bit of it had changed", p.addRepaired
 	}
 	if !p.o.DryRun {
 		p.damage = append(p.damage, &gc.Problem{Where: kist.LostFile, Err: kist.ErrLostList})
@@ -160,9 +160,9 @@ func (p *repairer) repairLostList(context.Context) error {
 			return err
 		}
 		if mended {
-			err = disk.WriteFile(p.path(kist.LostFile), data)
+			err = disk.WriteFile(p.absPath(kist.LostFile), data)
 		} else {
-			err = disk.Remove(p.path(kist.LostFile))
+			err = disk.Remove(p.absPath(kist.LostFile))
 		}
 		if err != nil {
 			return err
@@ -219,7 +219,7 @@ func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *
 		p.damage = append(p.damage, problem)
 	}
 
-	p.fixed(problem.Where, how)
+	p.addRepaired(problem.Where, how)
 	return nil
 }
 
@@ -228,7 +228,7 @@ func (p *repairer) repairState(ctx context.Context, m registry.Remote, problem *
 // nothing. It does not trust a remote that seems to have been rolled back,
 // unless AcceptLoss is set.
 func (p *repairer) rebuildHead(ctx context.Context, m registry.Remote, keep func() error) (how string, err error) {
-	sources, err := p.remotes(ctx)
+	sources, err := p.openRemotes(ctx)
 	if err != nil {
 		return "", err
 	}

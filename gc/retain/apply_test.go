@@ -266,7 +266,7 @@ func simple(p Policy, commits []Commit) []bool {
 		if d := p.Within.Days; d > 0 && c.Time.After(commits[newest].Time.AddDate(0, 0, -d)) {
 			kept[i] = true
 		}
-		if p.WithinMonthly.Months > 0 && c.Time.After(p.WithinMonthly.before(commits[newest].Time)) {
+		if p.WithinMonthly.Months > 0 && c.Time.After(p.WithinMonthly.timeBefore(commits[newest].Time)) {
 			kept[i] = kept[i] || i == oldest || lastOfMonth[i]
 		}
 	}

@@ -97,7 +97,7 @@ func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireRe
 		return nil, err
 	}
 	if len(o.Revs) > 0 {
-		err = e.named(ctx, o.Revs)
+		err = e.expireNamed(ctx, o.Revs)
 	} else {
 		err = e.byPolicy(ctx, o)
 	}
@@ -118,8 +118,8 @@ type expiring struct {
 	result    ExpireResult
 }
 
-// named expires the commits that revisions name.
-func (e *expiring) named(ctx context.Context, revs []string) error {
+// expireNamed expires the commits that revisions name.
+func (e *expiring) expireNamed(ctx context.Context, revs []string) error {
 	seen := map[object.ID]bool{}
 	for _, rev := range revs {
 		id, c, err := e.r.ReadCommit(ctx, rev)
@@ -154,7 +154,7 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 
 	e.all = map[object.ID]*Considered{}
 	for _, branch := range tips {
-		if err := e.branch(ctx, branch, &o.Policy); err != nil {
+		if err := e.applyToBranch(ctx, branch, &o.Policy); err != nil {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 				return err
 			}
 			if considered := e.all[c.ID]; considered != nil {
-				considered.keep("branch " + strings.TrimPrefix(branch.Name, refs.Heads))
+				considered.addReasons("branch " + strings.TrimPrefix(branch.Name, refs.Heads))
 			}
 		}
 	}
@@ -176,7 +176,7 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 			delete(e.all, id)
 			continue
 		}
-		c.keep(e.protected[id]...)
+		c.addReasons(e.protected[id]...)
 	}
 
 	newestFirst := func(a, b *Considered) int {
@@ -194,11 +194,11 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 	return nil
 }
 
-// branch applies the policy to a branch. The rules consider only the branch's
+// applyToBranch applies the policy to a branch. The rules consider only the branch's
 // own commits, on its line of first parents. So a commit of another branch never
 // takes the place of one of them. Merged commits are kept, or expire, with their
 // merge.
-func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error {
+func (e *expiring) applyToBranch(ctx context.Context, branch refs.Ref, p *Policy) error {
 	name := strings.TrimPrefix(branch.Name, refs.Heads)
 	all := map[object.ID]history.Commit{}
 	for c, err := range history.Walk(ctx, e.r.Objects(), []object.ID{branch.ID}, history.Options{}) {
@@ -237,7 +237,7 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 	now := e.r.Options().Date()
 	kept := map[object.ID]bool{}
 	for i, reasons := range p.Apply(commits, now) {
-		own[i].keep(reasons...)
+		own[i].addReasons(reasons...)
 		kept[own[i].ID] = len(reasons) > 0
 	}
 
@@ -249,9 +249,9 @@ func (e *expiring) branch(ctx context.Context, branch refs.Ref, p *Policy) error
 		switch c := e.all[id]; {
 		case c == nil:
 		case kept[merge]:
-			c.keep("merged by " + merge.Short())
+			c.addReasons("merged by " + merge.Short())
 		case c.Commit.Committer.When().After(now):
-			c.keep("dated in the future")
+			c.addReasons("dated in the future")
 		}
 	}
 
@@ -280,7 +280,7 @@ func broughtIn(ctx context.Context, all map[object.ID]history.Commit, line []obj
 	return by, nil
 }
 
-func (c *Considered) keep(reasons ...string) {
+func (c *Considered) addReasons(reasons ...string) {
 	for _, reason := range reasons {
 		if !slices.Contains(c.Kept, reason) {
 			c.Kept = append(c.Kept, reason)
@@ -412,7 +412,7 @@ func recordExpired(ctx context.Context, r *kist.Repository, result *ExpireResult
 				return &ProtectedError{Commit: c.ID, Why: why}
 			}
 			if len(why) > 0 {
-				c.keep(why...)
+				c.addReasons(why...)
 				result.Kept = append(result.Kept, c)
 				continue
 			}
@@ -422,7 +422,7 @@ func recordExpired(ctx context.Context, r *kist.Repository, result *ExpireResult
 				return err
 			}
 			if err != nil {
-				c.keep(record.ErrFinal.Error())
+				c.addReasons(record.ErrFinal.Error())
 				result.Kept = append(result.Kept, c)
 				continue
 			}

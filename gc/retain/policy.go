@@ -53,8 +53,8 @@ type rule struct {
 	within Duration
 }
 
-// rules returns the rules of p, except the tags. It includes unset rules.
-func (p *Policy) rules() []rule {
+// allRules returns the rules of p, except the tags. It includes unset rules.
+func (p *Policy) allRules() []rule {
 	return []rule{
 		{"--keep-last", commit, p.Last, Duration{}},
 		{"--keep-hourly", hour, p.Hourly, Duration{}},
@@ -71,8 +71,8 @@ func (p *Policy) rules() []rule {
 	}
 }
 
-// value returns the argument of the rule's option, or "" if the rule is not set.
-func (r *rule) value() string {
+// optionValue returns the argument of the rule's option, or "" if the rule is not set.
+func (r *rule) optionValue() string {
 	switch {
 	case r.within != (Duration{}):
 		return r.within.String()
@@ -89,9 +89,9 @@ func (p *Policy) IsEmpty() bool { return p.String() == "" }
 
 // Check returns an error that matches [ErrValue] if a rule is invalid.
 func (p *Policy) Check() error {
-	for _, r := range p.rules() {
-		if r.count < Unlimited || r.within.check() != nil {
-			return fmt.Errorf("%s %s: %w", r.option, r.value(), ErrValue)
+	for _, r := range p.allRules() {
+		if r.count < Unlimited || r.within.checkRange() != nil {
+			return fmt.Errorf("%s %s: %w", r.option, r.optionValue(), ErrValue)
 		}
 	}
 
@@ -108,8 +108,8 @@ func (p *Policy) Check() error {
 // "--keep-daily 7 --keep-weekly 4"; "" if it is empty.
 func (p *Policy) String() string {
 	var words []string
-	for _, r := range p.rules() {
-		if value := r.value(); value != "" {
+	for _, r := range p.allRules() {
+		if value := r.optionValue(); value != "" {
 			words = append(words, r.option, value)
 		}
 	}
@@ -145,7 +145,7 @@ const maxDuration = 1_000_000
 func ParseDuration(text string) (Duration, error) {
 	span, ok := refs.ParseSpan(text)
 	d := Duration{span.Years, span.Months, span.Days, int(span.Seconds / 3600)}
-	if !ok || span.Seconds%3600 != 0 || d.check() != nil {
+	if !ok || span.Seconds%3600 != 0 || d.checkRange() != nil {
 		return Duration{}, valueError("not an age like 90d, 2w, '90 days' or 1y6m")
 	}
 	return d, nil
@@ -175,7 +175,7 @@ func (d *Duration) units() []durationUnit {
 	return []durationUnit{{"y", &d.Years}, {"m", &d.Months}, {"d", &d.Days}, {"h", &d.Hours}}
 }
 
-func (d Duration) check() error {
+func (d Duration) checkRange() error {
 	for _, unit := range d.units() {
 		if *unit.n < 0 || *unit.n > maxDuration {
 			return ErrValue
@@ -187,12 +187,12 @@ func (d Duration) check() error {
 // After returns the time d after t. A month after is the same day of the
 // month, or the last day of a shorter month.
 func (d Duration) After(t time.Time) time.Time {
-	return Duration{-d.Years, -d.Months, -d.Days, -d.Hours}.before(t)
+	return Duration{-d.Years, -d.Months, -d.Days, -d.Hours}.timeBefore(t)
 }
 
-// before returns the time d before t. A month before is the same day of the
+// timeBefore returns the time d before t. A month before is the same day of the
 // month, or the last day of a shorter month.
-func (d Duration) before(t time.Time) time.Time {
+func (d Duration) timeBefore(t time.Time) time.Time {
 	return refs.Span{Years: d.Years, Months: d.Months, Days: d.Days, Seconds: int64(d.Hours) * 3600}.Before(t)
 }
 
@@ -211,10 +211,10 @@ const (
 // names are the names of periods in reasons.
 var names = [...]string{hour: "hour", day: "day", week: "week", month: "month", year: "year"}
 
-// of returns the period that contains t, by the clock of t's zone. An hour is
+// periodOf returns the period that contains t, by the clock of t's zone. An hour is
 // identified by the moment at which it begins, so the repeated hour at the end
 // of summer time counts as two.
-func (p period) of(t time.Time) [3]int64 {
+func (p period) periodOf(t time.Time) [3]int64 {
 	switch y, m, d := t.Date(); p {
 	case hour:
 		return [3]int64{t.Unix() - int64(t.Minute()*60+t.Second())}
@@ -249,28 +249,28 @@ func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
 	a := applying{commits: commits, reasons: make([][]string, len(commits))}
 	if p.IsEmpty() {
 		for i := range commits {
-			a.keep(i, "no rule")
+			a.keepCommit(i, "no rule")
 		}
 		return a.reasons
 	}
 
 	for i, c := range commits {
 		if c.Time.After(now) {
-			a.keep(i, "dated in the future")
+			a.keepCommit(i, "dated in the future")
 		} else {
 			a.order = append(a.order, i)
 		}
 	}
 
 	slices.SortStableFunc(a.order, func(i, j int) int { return commits[j].Time.Compare(commits[i].Time) })
-	for _, r := range p.rules() {
-		if r.value() != "" {
-			a.rule(r)
+	for _, r := range p.allRules() {
+		if r.optionValue() != "" {
+			a.applyRule(r)
 		}
 	}
 
 	for _, pattern := range p.Tags {
-		a.tagged(pattern)
+		a.keepTagged(pattern)
 	}
 
 	return a.reasons
@@ -283,21 +283,21 @@ type applying struct {
 	reasons [][]string
 }
 
-func (a *applying) keep(i int, reason string) {
+func (a *applying) keepCommit(i int, reason string) {
 	if !slices.Contains(a.reasons[i], reason) {
 		a.reasons[i] = append(a.reasons[i], reason)
 	}
 }
 
-// rule keeps the last commit of each period, as far as the rule goes: for a
+// applyRule keeps the last commit of each period, as far as the rule goes: for a
 // number of periods, or in a length of time.
-func (a *applying) rule(r rule) {
+func (a *applying) applyRule(r rule) {
 	if len(a.order) == 0 {
 		return
 	}
 	left, since, within := r.count, time.Time{}, ""
 	if r.within != (Duration{}) {
-		left, since, within = Unlimited, r.within.before(a.commits[a.order[0]].Time), " within "+r.within.String()
+		left, since, within = Unlimited, r.within.timeBefore(a.commits[a.order[0]].Time), " within "+r.within.String()
 	}
 
 	seen := map[[3]int64]bool{}
@@ -306,16 +306,16 @@ func (a *applying) rule(r rule) {
 		if left == 0 || within != "" && !at.After(since) {
 			return
 		}
-		in := r.period.of(at)
+		in := r.period.periodOf(at)
 		switch {
 		case r.period == commit && within == "":
-			a.keep(i, "one of the last")
+			a.keepCommit(i, "one of the last")
 		case r.period == commit:
-			a.keep(i, strings.TrimSpace(within))
+			a.keepCommit(i, strings.TrimSpace(within))
 		case !seen[in]:
-			a.keep(i, "last of its "+names[r.period]+within)
+			a.keepCommit(i, "last of its "+names[r.period]+within)
 		case n == len(a.order)-1:
-			a.keep(i, "oldest of all"+within)
+			a.keepCommit(i, "oldest of all"+within)
 		default:
 			continue
 		}
@@ -326,12 +326,12 @@ func (a *applying) rule(r rule) {
 	}
 }
 
-// tagged keeps the commits with a matching tag.
-func (a *applying) tagged(pattern string) {
+// keepTagged keeps the commits with a matching tag.
+func (a *applying) keepTagged(pattern string) {
 	for _, i := range a.order {
 		for _, tag := range a.commits[i].Tags {
 			if ok, _ := path.Match(pattern, tag); ok {
-				a.keep(i, "tag "+tag)
+				a.keepCommit(i, "tag "+tag)
 				break
 			}
 		}

@@ -56,7 +56,7 @@ func TestBefore(t *testing.T) {
 		{"2026-01-15T00:30", Duration{Months: 25}, "2023-12-15T00:30"},
 	} {
 		from, err := time.Parse(layout, test.from)
-		if got := test.d.before(from).Format(layout); err != nil || got != test.want {
+		if got := test.d.timeBefore(from).Format(layout); err != nil || got != test.want {
 			t.Errorf("%s before %s: %s, want %s", test.d, test.from, got, test.want)
 		}
 	}
@@ -103,9 +103,9 @@ func FuzzParseDuration(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again, err := ParseDuration(d.String()); again != d || err != nil || d.check() != nil {
+		if again, err := ParseDuration(d.String()); again != d || err != nil || d.checkRange() != nil {
 			t.Errorf("ParseDuration(%q) = %v, and of its String() = %v, %v", text, d, again, err)
 		}
-		d.before(time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC))
+		d.timeBefore(time.Date(2026, 3, 31, 0, 0, 0, 0, time.UTC))
 	})
 }

@@ -81,7 +81,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	if w.head, _, err = tx.ReadTrusted(ctx); err != nil {
 		return nil, err
 	}
-	changes, err := w.changes(ctx)
+	changes, err := w.rewriteRefs(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 	case dryRun:
 		return result, nil
 	case len(w.order) == 0:
-		return result, w.forget(ctx, nil)
+		return result, w.forgetOld(ctx, nil)
 	}
 
 	tx.Run(func(ctx context.Context) (err error) {
@@ -103,7 +103,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 		if result.File, err = w.writeMap(); err != nil {
 			return err
 		}
-		return w.publish(ctx, changes)
+		return w.publishMoves(ctx, changes)
 	})
 	return result, tx.Publish(ctx)
 }
@@ -122,12 +122,12 @@ type rewriter struct {
 	order   []Commit                // the replaced commits
 }
 
-// changes rewrites all commits and returns the moves of refs.
-func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
+// rewriteRefs rewrites all commits and returns the moves of refs.
+func (w *rewriter) rewriteRefs(ctx context.Context) ([]refs.Change, error) {
 	const reason = "purge: rewrite"
 	var changes []refs.Change
 	if w.head.Branch == "" {
-		id, err := w.commit(ctx, w.head.ID)
+		id, err := w.rewriteCommit(ctx, w.head.ID)
 		if err != nil {
 			return nil, err
 		}
@@ -140,7 +140,7 @@ func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 		return nil, err
 	}
 	for _, ref := range w.listed {
-		id, err := w.ref(ctx, ref)
+		id, err := w.rewriteRef(ctx, ref)
 		if err != nil {
 			return nil, fmt.Errorf("rewrite %s: %w", ref.Name, err)
 		}
@@ -156,7 +156,7 @@ func (w *rewriter) changes(ctx context.Context) ([]refs.Change, error) {
 func (w *rewriter) noneHeld(ctx context.Context) error {
 	var held []record.Record
 	for _, hold := range retain.HoldsOf(w.records) {
-		became, err := w.commit(ctx, hold.Key.ID)
+		became, err := w.rewriteCommit(ctx, hold.Key.ID)
 		if err != nil {
 			return fmt.Errorf("look at the hold of %s: %w", hold.Key.ID.Short(), err)
 		}
@@ -180,14 +180,14 @@ func branchesAndTags(r *kist.Repository) ([]refs.Ref, error) {
 	return append(branches, tags...), err
 }
 
-// ref returns the new object of a branch or tag. It replaces a tag object if the
+// rewriteRef returns the new object of a branch or tag. It replaces a tag object if the
 // commit of the tag is replaced.
-func (w *rewriter) ref(ctx context.Context, ref refs.Ref) (object.ID, error) {
+func (w *rewriter) rewriteRef(ctx context.Context, ref refs.Ref) (object.ID, error) {
 	commit, err := refs.Peel(ctx, w.r.Objects(), ref.ID)
 	if err != nil {
 		return commit, err
 	}
-	id, err := w.commit(ctx, commit)
+	id, err := w.rewriteCommit(ctx, commit)
 	if err != nil || commit == ref.ID {
 		return id, err
 	}
@@ -202,20 +202,20 @@ func (w *rewriter) ref(ctx context.Context, ref refs.Ref) (object.ID, error) {
 	return object.PutNode(ctx, w.rw, object.KindTag, tag)
 }
 
-// commit rewrites a commit and its ancestors, and returns the new ID.
-func (w *rewriter) commit(ctx context.Context, tip object.ID) (object.ID, error) {
+// rewriteCommit rewrites a commit and its ancestors, and returns the new ID.
+func (w *rewriter) rewriteCommit(ctx context.Context, tip object.ID) (object.ID, error) {
 	return graph.Fold(ctx, w.commits, tip, func(id object.ID) (*object.Commit, []object.ID, error) {
 		c, err := object.ReadCommit(ctx, w.r.Objects(), id)
 		if err != nil {
 			return nil, nil, err
 		}
 		return c, c.Parents, nil
-	}, func(id object.ID, c *object.Commit) (object.ID, error) { return w.one(ctx, id, c) })
+	}, func(id object.ID, c *object.Commit) (object.ID, error) { return w.rewriteOne(ctx, id, c) })
 }
 
-// one returns the new ID of a commit. Its parents are rewritten already.
-func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (object.ID, error) {
-	info, err := w.tree(ctx, id, c)
+// rewriteOne returns the new ID of a commit. Its parents are rewritten already.
+func (w *rewriter) rewriteOne(ctx context.Context, id object.ID, c *object.Commit) (object.ID, error) {
+	info, err := w.rewriteTree(ctx, id, c)
 	if err != nil {
 		return id, err
 	}
@@ -242,9 +242,9 @@ func (w *rewriter) one(ctx context.Context, id object.ID, c *object.Commit) (obj
 	return became, nil
 }
 
-// tree returns a commit's tree without the removed files. If its content has expired
+// rewriteTree returns a commit's tree without the removed files. If its content has expired
 // and is gone, the tree stays the same.
-func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tree.Info, error) {
+func (w *rewriter) rewriteTree(ctx context.Context, id object.ID, c *object.Commit) (tree.Info, error) {
 	base := tree.Info{ID: c.Tree, Files: c.Files, Bytes: c.Bytes}
 	if info, done := w.trees[c.Tree]; done {
 		return info, nil
@@ -252,7 +252,7 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	if kist.IsContentGone(ctx, w.r, w.records, id, c) {
 		return base, nil
 	}
-	paths, err := w.paths(ctx, history.Commit{ID: id, Commit: c})
+	paths, err := w.pathsToRemove(ctx, history.Commit{ID: id, Commit: c})
 	if err != nil {
 		return base, err
 	}
@@ -272,8 +272,8 @@ func (w *rewriter) tree(ctx context.Context, id object.ID, c *object.Commit) (tr
 	return info, nil
 }
 
-// paths returns the paths to remove from a commit, in path order.
-func (w *rewriter) paths(ctx context.Context, c history.Commit) ([]string, error) {
+// pathsToRemove returns the paths to remove from a commit, in path order.
+func (w *rewriter) pathsToRemove(ctx context.Context, c history.Commit) ([]string, error) {
 	found := map[string]bool{}
 	walk := w.plan.Walk
 	err := walk.Files(ctx, c, func(path string, e *object.Entry) {
@@ -368,17 +368,17 @@ func (w *rewriter) unchanged() error {
 	return err
 }
 
-// publish makes names lead to the new commits. It can be stopped after each step
+// publishMoves makes names lead to the new commits. It can be stopped after each step
 // and run again. First it records the new commits that have expired. Then it
 // changes the index: after HEAD has moved, removed files in the index would look
 // staged. HEAD moves last, because the next run looks up the paths there.
-func (w *rewriter) publish(ctx context.Context, changes []refs.Change) error {
+func (w *rewriter) publishMoves(ctx context.Context, changes []refs.Change) error {
 	became := make(map[object.ID]object.ID, len(w.order))
 	for _, c := range w.order {
 		became[c.Old] = c.New
 	}
 
-	if err := w.record(ctx, became); err != nil {
+	if err := w.recordExpired(ctx, became); err != nil {
 		return err
 	}
 	if id, moves := w.headMoves(); moves {
@@ -394,7 +394,7 @@ func (w *rewriter) publish(ctx context.Context, changes []refs.Change) error {
 	if err := w.r.Refs().Update(ctx, w.headLast(changes), w.r.Who()); err != nil {
 		return err
 	}
-	return w.forget(ctx, changes)
+	return w.forgetOld(ctx, changes)
 }
 
 // headLast returns changes with the current branch at the end.
@@ -404,9 +404,9 @@ func (w *rewriter) headLast(changes []refs.Change) []refs.Change {
 	return append(sorted, slices.DeleteFunc(slices.Clone(changes), func(c refs.Change) bool { return !last(c) })...)
 }
 
-// record makes the new commits expire whose old commits had. If an old commit is
+// recordExpired makes the new commits expire whose old commits had. If an old commit is
 // held by now, it returns a [*retain.HeldError] and changes nothing.
-func (w *rewriter) record(ctx context.Context, became map[object.ID]object.ID) error {
+func (w *rewriter) recordExpired(ctx context.Context, became map[object.ID]object.ID) error {
 	return w.r.Records().Update(ctx, func(set *record.Set) error {
 		now := w.r.Options().Now()
 		for _, rec := range slices.Collect(set.All()) {
@@ -426,10 +426,10 @@ func (w *rewriter) record(ctx context.Context, became map[object.ID]object.ID) e
 	})
 }
 
-// forget removes old commits from the reflogs, ORIG_HEAD and FETCH_HEAD. A commit is old if this
-// run replaced it, or if an earlier run replaced it and it is now unreachable. forget also deletes
+// forgetOld removes old commits from the reflogs, ORIG_HEAD and FETCH_HEAD. A commit is old if this
+// run replaced it, or if an earlier run replaced it and it is now unreachable. forgetOld also deletes
 // the index of history, because it has paths and hashes of the removed files.
-func (w *rewriter) forget(ctx context.Context, changes []refs.Change) error {
+func (w *rewriter) forgetOld(ctx context.Context, changes []refs.Change) error {
 	if err := versions.Discard(w.r.Dir()); err != nil {
 		return err
 	}

@@ -39,7 +39,7 @@ func Growth(ctx context.Context, r *kist.Repository, most int) ([]Step, error) {
 	steps := make([]Step, 0, c.named)
 	for i := range c.graph.commits[:c.named] {
 		commit := &c.graph.commits[i]
-		step := Step{Commit: commit.id, When: commit.when, Bytes: commit.history(), History: commit.history()}
+		step := Step{Commit: commit.id, When: commit.when, Bytes: commit.contentSize(), History: commit.contentSize()}
 		count := func(key object.Key) error {
 			raw, stored, err := store.StoredSize(ctx, key)
 			step.Raw += raw

@@ -10,9 +10,9 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// paths accounts for the content of paths in commits, without the tree nodes
+// accountPaths accounts for the content of paths in commits, without the tree nodes
 // of the folders above.
-func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
+func (c *census) accountPaths(ctx context.Context, o Options) (*Stats, error) {
 	for i, path := range o.Paths {
 		for k, other := range o.Paths {
 			if i != k && tree.Below(path, other) {
@@ -21,7 +21,7 @@ func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
 		}
 	}
 
-	scope, err := c.scope(ctx, o)
+	scope, err := c.selectCommits(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
 
 	list := make([]gc.Holder, 1+len(o.Paths))
 	list[len(o.Paths)].Outside = true
-	a, err := c.account(ctx, list, false, p.members)
+	a, err := c.newAccount(ctx, list, false, p.visitMembers)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +45,7 @@ func (c *census) paths(ctx context.Context, o Options) (*Stats, error) {
 		}
 	}
 
-	return c.stats(a, p.spaces, 0), nil
+	return c.newStats(a, p.spaces, 0), nil
 }
 
 // pathCensus accounts for paths. Each path is a holder. The last holder has all
@@ -58,8 +58,8 @@ type pathCensus struct {
 	newest []int // number of the last commit with the path; -1: none so far
 }
 
-// members visits the objects of the holders from first on.
-func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
+// visitMembers visits the objects of the holders from first on.
+func (p *pathCensus) visitMembers(ctx context.Context, first int, visit func(gc.Member) error) error {
 	others := len(p.paths)
 	s := &splitter{objects: p.r.Contents(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
 	for k, path := range p.paths {
@@ -78,12 +78,12 @@ func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Membe
 				return err
 			}
 		case p.scope[i] && len(commit.content) > 0 && commit.content[0].Kind == object.KindTree:
-			found, err := s.folder(ctx, commit.content[0].ID, "", s.all)
+			found, err := s.splitFolder(ctx, commit.content[0].ID, "", s.all)
 			if err != nil {
 				return err
 			}
 			if first == 0 {
-				p.count(i, found)
+				p.countPaths(i, found)
 			}
 		}
 	}
@@ -91,8 +91,8 @@ func (p *pathCensus) members(ctx context.Context, first int, visit func(gc.Membe
 	return nil
 }
 
-// count adds the totals of the paths in commit i.
-func (p *pathCensus) count(i int, found []pathTotals) {
+// countPaths adds the totals of the paths in commit i.
+func (p *pathCensus) countPaths(i int, found []pathTotals) {
 	for _, f := range found {
 		space := &p.spaces[f.holder]
 		space.Commits++
@@ -109,18 +109,18 @@ type PathsOverlapError struct{ Path, Below string }
 
 func (e *PathsOverlapError) Error() string { return "one path lies in another" }
 
-// scope returns the selected commits, by number.
-func (c *census) scope(ctx context.Context, o Options) ([]bool, error) {
+// selectCommits returns the selected commits, by number.
+func (c *census) selectCommits(ctx context.Context, o Options) ([]bool, error) {
 	scope := make([]bool, len(c.graph.commits))
 	if o.Commits || len(o.Revs) == 0 {
-		ids, err := c.logged(ctx, o)
+		ids, err := c.reachableCommits(ctx, o)
 		for _, id := range ids {
 			scope[c.graph.at[id]] = true
 		}
 		return scope, err
 	}
 
-	names, ids, err := c.resolve(ctx, o.Revs)
+	names, ids, err := c.resolveRevs(ctx, o.Revs)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (c *census) scope(ctx context.Context, o Options) ([]bool, error) {
 		}
 	}
 
-	c.graph.spread(sets)
+	c.graph.spreadSets(sets)
 	for i := range scope {
 		scope[i] = sets[i] != 0
 	}
@@ -239,9 +239,9 @@ type pathTotals struct {
 	files, bytes uint64
 }
 
-// folder splits the folder at prefix, which is empty or ends in a slash. It
+// splitFolder splits the folder at prefix, which is empty or ends in a slash. It
 // returns the totals of the paths in it.
-func (s *splitter) folder(ctx context.Context, id object.ID, prefix string, paths []splitPath) ([]pathTotals, error) {
+func (s *splitter) splitFolder(ctx context.Context, id object.ID, prefix string, paths []splitPath) ([]pathTotals, error) {
 	at := splitAt{id, prefix}
 	if found, ok := s.done[at]; ok {
 		return found, nil
@@ -253,10 +253,10 @@ func (s *splitter) folder(ctx context.Context, id object.ID, prefix string, path
 		}
 		found := []pathTotals{{paths[0].holder, info.Files, info.Bytes}}
 		s.done[at] = found
-		return found, s.give(object.Key{Kind: object.KindTree, ID: id}, paths[0].holder)
+		return found, s.assignTo(object.Key{Kind: object.KindTree, ID: id}, paths[0].holder)
 	}
 
-	found, err := s.node(ctx, id, prefix, paths)
+	found, err := s.splitNode(ctx, id, prefix, paths)
 	if err == nil {
 		s.done[at] = found
 	}
@@ -264,8 +264,8 @@ func (s *splitter) folder(ctx context.Context, id object.ID, prefix string, path
 	return found, err
 }
 
-// node splits a node of a folder's list.
-func (s *splitter) node(ctx context.Context, id object.ID, prefix string, paths []splitPath) (found []pathTotals, err error) {
+// splitNode splits a node of a folder's list.
+func (s *splitter) splitNode(ctx context.Context, id object.ID, prefix string, paths []splitPath) (found []pathTotals, err error) {
 	n, err := object.ReadTree(ctx, s.objects, id)
 	if err != nil {
 		return nil, err
@@ -279,12 +279,12 @@ func (s *splitter) node(ctx context.Context, id object.ID, prefix string, paths 
 		})
 		after = child.Last
 		if !in {
-			if err := s.give(object.Key{Kind: object.KindTree, ID: child.ID}, s.others); err != nil {
+			if err := s.assignTo(object.Key{Kind: object.KindTree, ID: child.ID}, s.others); err != nil {
 				return nil, err
 			}
 			continue
 		}
-		more, err := s.node(ctx, child.ID, prefix, paths)
+		more, err := s.splitNode(ctx, child.ID, prefix, paths)
 		if err != nil {
 			return nil, err
 		}
@@ -294,10 +294,10 @@ func (s *splitter) node(ctx context.Context, id object.ID, prefix string, paths 
 	for i := range n.Entries {
 		e := &n.Entries[i]
 		if s.skips(object.Key{Kind: object.KindTree, ID: id}, e.Content) {
-			found = append(found, s.lost(ctx, e, prefix, paths)...)
+			found = append(found, s.lostTotals(ctx, e, prefix, paths)...)
 			continue
 		}
-		more, err := s.entry(ctx, e, prefix, paths)
+		more, err := s.splitEntry(ctx, e, prefix, paths)
 		if err != nil {
 			return nil, err
 		}
@@ -307,9 +307,9 @@ func (s *splitter) node(ctx context.Context, id object.ID, prefix string, paths 
 	return found, nil
 }
 
-// lost returns the totals of the paths at an entry with lost content. It makes
+// lostTotals returns the totals of the paths at an entry with lost content. It makes
 // the reader pass over the entry.
-func (s *splitter) lost(ctx context.Context, e *object.Entry, prefix string, paths []splitPath) (found []pathTotals) {
+func (s *splitter) lostTotals(ctx context.Context, e *object.Entry, prefix string, paths []splitPath) (found []pathTotals) {
 	_, err := s.objects.Get(ctx, e.Content)
 	for _, p := range paths {
 		name, _, more := strings.Cut(p.rest, "/")
@@ -328,28 +328,28 @@ func totalsOf(holder int, e *object.Entry) pathTotals {
 	return totals
 }
 
-func (s *splitter) entry(ctx context.Context, e *object.Entry, prefix string, paths []splitPath) ([]pathTotals, error) {
+func (s *splitter) splitEntry(ctx context.Context, e *object.Entry, prefix string, paths []splitPath) ([]pathTotals, error) {
 	var below []splitPath
 	for _, p := range paths {
 		name, rest, more := strings.Cut(p.rest, "/")
 		switch {
 		case name != e.Name:
 		case !more:
-			return []pathTotals{totalsOf(p.holder, e)}, s.give(e.Content, p.holder)
+			return []pathTotals{totalsOf(p.holder, e)}, s.assignTo(e.Content, p.holder)
 		default:
 			below = append(below, splitPath{p.holder, rest})
 		}
 	}
 
 	if len(below) > 0 && e.Type == object.TypeDir {
-		return s.folder(ctx, e.Content.ID, prefix+e.Name+"/", below)
+		return s.splitFolder(ctx, e.Content.ID, prefix+e.Name+"/", below)
 	}
 
-	return nil, s.give(e.Content, s.others)
+	return nil, s.assignTo(e.Content, s.others)
 }
 
-// give assigns an object to a holder.
-func (s *splitter) give(key object.Key, holder int) error {
+// assignTo assigns an object to a holder.
+func (s *splitter) assignTo(key object.Key, holder int) error {
 	holders := bit(holder, s.first)
 	if key.IsZero() || holders == 0 {
 		return nil

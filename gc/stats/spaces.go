@@ -26,8 +26,8 @@ type graphCommit struct {
 	when         object.Time // of the committer
 }
 
-// add adds a commit with its history.
-func (g *histories) add(ctx context.Context, id object.ID) error {
+// addHistory adds a commit with its history.
+func (g *histories) addHistory(ctx context.Context, id object.ID) error {
 	_, err := graph.Fold(ctx, g.at, id, func(id object.ID) (*object.Commit, []object.ID, error) {
 		c, err := object.ReadCommit(ctx, g.objects, id)
 		if err != nil {
@@ -50,8 +50,8 @@ func (g *histories) add(ctx context.Context, id object.ID) error {
 	return err
 }
 
-// spread adds to the set of each commit the sets of its descendants.
-func (g *histories) spread(sets []uint64) {
+// spreadSets adds to the set of each commit the sets of its descendants.
+func (g *histories) spreadSets(sets []uint64) {
 	for i := len(g.commits) - 1; i >= 0; i-- {
 		for _, p := range g.commits[i].parents {
 			sets[p] |= sets[i]
@@ -61,17 +61,17 @@ func (g *histories) spread(sets []uint64) {
 
 func (c *graphCommit) key() object.Key { return object.Key{Kind: object.KindCommit, ID: c.id} }
 
-// history returns the size of the commit's content, 0 if it has expired.
-func (c *graphCommit) history() uint64 {
+// contentSize returns the size of the commit's content, 0 if it has expired.
+func (c *graphCommit) contentSize() uint64 {
 	if len(c.content) == 0 {
 		return 0
 	}
 	return c.bytes
 }
 
-// refs accounts for refs with their history. Without names, it accounts for
+// accountRefs accounts for refs with their history. Without names, it accounts for
 // all refs, the index and the logs.
-func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
+func (c *census) accountRefs(ctx context.Context, names []string) (*Stats, error) {
 	everything := len(names) == 0
 	if everything {
 		for _, n := range c.names {
@@ -90,7 +90,7 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 
 	list := make([]gc.Holder, 3+len(names))
 	list[0].Outside, list[r.others].Outside, list[r.inLogs].Weak = true, true, true
-	a, err := c.account(ctx, list, ours, r.members)
+	a, err := c.newAccount(ctx, list, ours, r.visitMembers)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +103,7 @@ func (c *census) refs(ctx context.Context, names []string) (*Stats, error) {
 		space.Files, space.Bytes = commit.files, commit.bytes
 	}
 
-	s := c.stats(a, r.spaces, 1)
+	s := c.newStats(a, r.spaces, 1)
 	if everything {
 		s.Named = a.Held
 		for _, rest := range []gc.Amount{a.Shares[0].Own, a.Shares[r.inLogs].Own} {
@@ -126,8 +126,8 @@ type refCensus struct {
 	spaces         []Space // of the selected refs
 }
 
-// members visits the objects of the holders from first on.
-func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member) error) error {
+// visitMembers visits the objects of the holders from first on.
+func (c *refCensus) visitMembers(ctx context.Context, first int, visit func(gc.Member) error) error {
 	sets := make([]uint64, len(c.graph.commits)) // the holders of each commit
 	add := func(commit object.ID, key object.Key, holder int) error {
 		mine := bit(holder, first)
@@ -159,7 +159,7 @@ func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member
 		}
 	}
 
-	c.graph.spread(sets)
+	c.graph.spreadSets(sets)
 	for i := range c.graph.commits {
 		commit := &c.graph.commits[i]
 		if sets[i] == 0 {
@@ -171,7 +171,7 @@ func (c *refCensus) members(ctx context.Context, first int, visit func(gc.Member
 		for k := max(first-1, 0); k < min(first+63, len(c.spaces)); k++ {
 			if sets[i]&bit(1+k, first) != 0 {
 				c.spaces[k].Commits++
-				c.spaces[k].History += commit.history()
+				c.spaces[k].History += commit.contentSize()
 			}
 		}
 	}
@@ -223,7 +223,7 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 		return nil
 	}
 
-	a, err := c.account(ctx, list, ours, members)
+	a, err := c.newAccount(ctx, list, ours, members)
 	if err != nil {
 		return nil, err
 	}
@@ -231,10 +231,10 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 	spaces := make([]Space, len(order))
 	for k, id := range order {
 		commit := c.graph.commits[c.graph.at[id]]
-		spaces[k] = Space{Kind: SpaceCommit, ID: id, Commits: 1, Files: commit.files, Bytes: commit.bytes, History: commit.history()}
+		spaces[k] = Space{Kind: SpaceCommit, ID: id, Commits: 1, Files: commit.files, Bytes: commit.bytes, History: commit.contentSize()}
 	}
 
-	s := c.stats(a, spaces, 1)
+	s := c.newStats(a, spaces, 1)
 	at := map[object.ID]int{}
 	for k, id := range ids {
 		at[id] = k

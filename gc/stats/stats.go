@@ -82,20 +82,20 @@ func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) 
 
 	c.progress = o.Progress
 	if len(o.Paths) > 0 {
-		return c.paths(ctx, o)
+		return c.accountPaths(ctx, o)
 	}
 	if o.Commits {
-		ids, err := c.logged(ctx, o)
+		ids, err := c.reachableCommits(ctx, o)
 		if err != nil {
 			return nil, err
 		}
 		return c.contents(ctx, ids)
 	}
 	if len(o.Revs) == 0 {
-		return c.refs(ctx, nil)
+		return c.accountRefs(ctx, nil)
 	}
 
-	names, ids, err := c.resolve(ctx, o.Revs)
+	names, ids, err := c.resolveRevs(ctx, o.Revs)
 	switch {
 	case err != nil:
 		return nil, err
@@ -105,7 +105,7 @@ func Totals(ctx context.Context, r *kist.Repository, o Options) (*Stats, error) 
 		return c.contents(ctx, ids)
 	}
 
-	return c.refs(ctx, names)
+	return c.accountRefs(ctx, names)
 }
 
 // ErrMixedRevs means that some revisions stand for histories and some for
@@ -167,7 +167,7 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 			root := &list[i]
 			root.commit, err = refs.Peel(ctx, r.Objects(), root.key.ID)
 			if err == nil {
-				err = c.graph.add(ctx, root.commit)
+				err = c.graph.addHistory(ctx, root.commit)
 			}
 			if err != nil {
 				return nil, &gc.NeededError{Root: root.name, Err: err}
@@ -181,8 +181,8 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 	return c, nil
 }
 
-// resolve splits revisions into names of refs and single commits.
-func (c *census) resolve(ctx context.Context, revs []string) (names []string, ids []object.ID, err error) {
+// resolveRevs splits revisions into names of refs and single commits.
+func (c *census) resolveRevs(ctx context.Context, revs []string) (names []string, ids []object.ID, err error) {
 	for _, rev := range revs {
 		name, err := c.r.Refs().Expand(ctx, rev)
 		isName := err == nil && strings.HasPrefix(name, "refs/") && !strings.ContainsAny(rev, "~^") // not for "main~0"
@@ -204,8 +204,8 @@ func (c *census) resolve(ctx context.Context, revs []string) (names []string, id
 	return names, ids, nil
 }
 
-// logged returns the reachable commits, newest first.
-func (c *census) logged(ctx context.Context, o Options) ([]object.ID, error) {
+// reachableCommits returns the reachable commits, newest first.
+func (c *census) reachableCommits(ctx context.Context, o Options) ([]object.ID, error) {
 	revs := o.Revs
 	if len(revs) == 0 {
 		for _, n := range c.names {
@@ -226,9 +226,9 @@ func (c *census) logged(ctx context.Context, o Options) ([]object.ID, error) {
 	return ids, nil
 }
 
-// account computes the account of holders. The first holder is the index. If
+// newAccount computes the account of holders. The first holder is the index. If
 // ours is set, the second is HEAD's ref.
-func (c *census) account(ctx context.Context, list []gc.Holder, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*gc.Account, error) {
+func (c *census) newAccount(ctx context.Context, list []gc.Holder, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*gc.Account, error) {
 	h := gc.Holders{List: list, Members: members, Skips: c.graph.skips, Progress: c.progress}
 	if ours {
 		h.Head = 1
@@ -236,15 +236,15 @@ func (c *census) account(ctx context.Context, list []gc.Holder, ours bool, membe
 	return gc.NewAccount(ctx, c.r.Objects(), h)
 }
 
-// stats returns the stats of spaces. Their holders begin with number first.
-func (c *census) stats(a *gc.Account, spaces []Space, first int) *Stats {
+// newStats returns the stats of spaces. Their holders begin with number first.
+func (c *census) newStats(a *gc.Account, spaces []Space, first int) *Stats {
 	s := &Stats{Spaces: spaces, Commits: c.named, Account: a}
 	for i := range spaces {
 		spaces[i].Share = a.Shares[first+i]
 	}
 
 	for _, commit := range c.graph.commits[:c.named] {
-		s.History += commit.history()
+		s.History += commit.contentSize()
 	}
 
 	return s

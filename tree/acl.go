@@ -65,7 +65,7 @@ func DecodeACL(value []byte) (ACL, error) {
 	for e := range slices.Chunk(value[aclHeaderSize:], aclEntrySize) {
 		list = append(list, aclEntry{aclTag(binary.LittleEndian.Uint16(e)), binary.LittleEndian.Uint16(e[2:]), binary.LittleEndian.Uint32(e[4:])})
 	}
-	return list.checked()
+	return list.checkEntries()
 }
 
 // Encode returns the value of the extended attribute.
@@ -120,7 +120,7 @@ func ParseACL(text string, ids ACLIDs) (a ACL, unknown []string, err error) {
 		}
 	}
 	slices.SortFunc(a, func(x, y aclEntry) int { return cmp.Or(cmp.Compare(x.tag, y.tag), cmp.Compare(x.id, y.id)) })
-	if a, err = a.checked(); err != nil {
+	if a, err = a.checkEntries(); err != nil {
 		return nil, nil, err
 	}
 	return a, unknown, nil
@@ -227,9 +227,9 @@ func unescapeACL(name string) (string, error) {
 	return string(plain), nil
 }
 
-// checked returns a if Linux accepts it. The order is the one in which Linux keeps ACLs, and each
+// checkEntries returns a if Linux accepts it. The order is the one in which Linux keeps ACLs, and each
 // user and group has one entry.
-func (a ACL) checked() (ACL, error) {
+func (a ACL) checkEntries() (ACL, error) {
 	counts := map[aclTag]int{}
 	for i, e := range a {
 		named := e.tag == aclUser || e.tag == aclGroup
@@ -253,16 +253,16 @@ func (a ACL) IsExtended() bool { return len(a) > 3 }
 
 // Perm returns the permission bits of a file that has the ACL. The bits of the group are those of the
 // mask, which bounds the named users, too.
-func (a ACL) Perm() uint16 { return a.perm(func(group, mask uint16) uint16 { return mask }) }
+func (a ACL) Perm() uint16 { return a.permBits(func(group, mask uint16) uint16 { return mask }) }
 
 // PermAlone returns the permission bits of a file that had the ACL and loses it. Nobody gets more
 // rights.
 func (a ACL) PermAlone() uint16 {
-	return a.perm(func(group, mask uint16) uint16 { return group & mask })
+	return a.permBits(func(group, mask uint16) uint16 { return group & mask })
 }
 
-// perm returns permission bits. Bits chooses those of the group.
-func (a ACL) perm(bits func(group, mask uint16) uint16) uint16 {
+// permBits returns permission bits. Bits chooses those of the group.
+func (a ACL) permBits(bits func(group, mask uint16) uint16) uint16 {
 	found := map[aclTag]uint16{}
 	for _, e := range a {
 		found[e.tag] = e.perm

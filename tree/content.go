@@ -100,16 +100,16 @@ type Range struct {
 // it reports the rest in larger ranges.
 func ChangedRanges(ctx context.Context, r object.Reader, old, new object.Entry) ([]Range, error) {
 	c := rangeDiff{r: r}
-	a, err := c.content(ctx, old)
+	a, err := c.contentPieces(ctx, old)
 	if err != nil {
 		return nil, err
 	}
 
-	b, err := c.content(ctx, new)
+	b, err := c.contentPieces(ctx, new)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.compare(ctx, a, b); err != nil {
+	if err := c.compareStretches(ctx, a, b); err != nil {
 		return nil, err
 	}
 
@@ -140,8 +140,8 @@ type rangeDiff struct {
 // maxPieces bounds the pieces of chunk lists that a comparison reads.
 const maxPieces = 2 << 20
 
-// content returns the content of an entry as one piece.
-func (c *rangeDiff) content(ctx context.Context, e object.Entry) (pieces, error) {
+// contentPieces returns the content of an entry as one piece.
+func (c *rangeDiff) contentPieces(ctx context.Context, e object.Entry) (pieces, error) {
 	p := pieces{end: e.Size}
 	switch {
 	case e.Type != object.TypeFile || e.Size == 0:
@@ -161,15 +161,15 @@ func (c *rangeDiff) content(ctx context.Context, e object.Entry) (pieces, error)
 	return p, nil
 }
 
-// compare reports the differences of two stretches.
-func (c *rangeDiff) compare(ctx context.Context, a, b pieces) error {
+// compareStretches reports the differences of two stretches.
+func (c *rangeDiff) compareStretches(ctx context.Context, a, b pieces) error {
 	ok := true
 	for a.height != b.height && ok {
 		var err error
 		if a.height > b.height {
-			a, ok, err = c.expand(ctx, a)
+			a, ok, err = c.readChildren(ctx, a)
 		} else {
-			b, ok, err = c.expand(ctx, b)
+			b, ok, err = c.readChildren(ctx, b)
 		}
 		if err != nil {
 			return err
@@ -177,14 +177,14 @@ func (c *rangeDiff) compare(ctx context.Context, a, b pieces) error {
 	}
 
 	if !ok || len(a.list) == 0 || len(b.list) == 0 {
-		c.report(a, b)
+		c.addRange(a, b)
 		return nil
 	}
 
 	numbers := symbols[object.ID]{}
 	id := func(p piece) object.ID { return p.id }
 	for _, r := range diffSeq(number(numbers, a.list, id), number(numbers, b.list, id), len(numbers)) {
-		if err := c.differ(ctx, a.part(r.aLo, r.aHi), b.part(r.bLo, r.bHi)); err != nil {
+		if err := c.compareUnshared(ctx, a.subrange(r.aLo, r.aHi), b.subrange(r.bLo, r.bHi)); err != nil {
 			return err
 		}
 	}
@@ -192,33 +192,33 @@ func (c *rangeDiff) compare(ctx context.Context, a, b pieces) error {
 	return nil
 }
 
-// differ reports the differences of two stretches of the same height that have
+// compareUnshared reports the differences of two stretches of the same height that have
 // no piece in common.
-func (c *rangeDiff) differ(ctx context.Context, a, b pieces) error {
+func (c *rangeDiff) compareUnshared(ctx context.Context, a, b pieces) error {
 	if a.height == 0 || len(a.list) == 0 || len(b.list) == 0 {
-		c.report(a, b)
+		c.addRange(a, b)
 		return nil
 	}
 
-	ea, ok, err := c.expand(ctx, a)
+	ea, ok, err := c.readChildren(ctx, a)
 	if err != nil {
 		return err
 	}
 	if ok {
 		var eb pieces
-		if eb, ok, err = c.expand(ctx, b); err != nil {
+		if eb, ok, err = c.readChildren(ctx, b); err != nil {
 			return err
 		} else if ok {
-			return c.compare(ctx, ea, eb)
+			return c.compareStretches(ctx, ea, eb)
 		}
 	}
 
-	c.report(a, b)
+	c.addRange(a, b)
 	return nil
 }
 
-// part returns the pieces from lo up to hi.
-func (p pieces) part(lo, hi int) pieces {
+// subrange returns the pieces from lo up to hi.
+func (p pieces) subrange(lo, hi int) pieces {
 	part := pieces{list: p.list[lo:hi], height: p.height, off: p.end, end: p.end}
 	if lo < len(p.list) {
 		part.off = p.list[lo].off
@@ -229,9 +229,9 @@ func (p pieces) part(lo, hi int) pieces {
 	return part
 }
 
-// expand reads the nodes of a stretch. After too many pieces, it reports false
+// readChildren reads the nodes of a stretch. After too many pieces, it reports false
 // and returns p unchanged.
-func (c *rangeDiff) expand(ctx context.Context, p pieces) (pieces, bool, error) {
+func (c *rangeDiff) readChildren(ctx context.Context, p pieces) (pieces, bool, error) {
 	out := pieces{height: p.height - 1, off: p.off, end: p.end}
 	for _, at := range p.list {
 		if c.read > maxPieces {
@@ -264,8 +264,8 @@ func (c *rangeDiff) expand(ctx context.Context, p pieces) (pieces, bool, error) 
 	return out, true, nil
 }
 
-// report adds a difference.
-func (c *rangeDiff) report(a, b pieces) {
+// addRange adds a difference.
+func (c *rangeDiff) addRange(a, b pieces) {
 	if a.off == a.end && b.off == b.end {
 		return
 	}
@@ -281,7 +281,7 @@ func (c *rangeDiff) report(a, b pieces) {
 
 // cursor goes through a directory's list in order. It stands on an entry
 // (height 0) or on a whole node that has not been read (height 1 and up).
-// [cursor.next] steps over a node, [cursor.expand] reads it. The cursor checks
+// [cursor.next] steps over a node, [cursor.enterChild] reads it. The cursor checks
 // that the nodes it reads fit together. If the reader is [object.Lenient], it
 // skips nodes that the reader may leave out.
 type cursor struct {
@@ -322,24 +322,24 @@ func newCursor(ctx context.Context, r object.Reader, path string, root object.ID
 	return c, nil
 }
 
-// done reports whether the cursor has passed the last item.
-func (c *cursor) done() bool { return len(c.stack) == 0 }
+// isPastEnd reports whether the cursor has passed the last item.
+func (c *cursor) isPastEnd() bool { return len(c.stack) == 0 }
 
 // height returns how many levels of nodes lie between the item and its
 // entries: 0 for an entry, -1 at the end.
 func (c *cursor) height() int {
-	if c.done() {
+	if c.isPastEnd() {
 		return -1
 	}
-	return int(c.top().node.Level)
+	return int(c.topPlace().node.Level)
 }
 
 // entry returns the entry that the cursor stands on; the height must be 0. The
 // entry belongs to the node, so callers copy it to keep it.
-func (c *cursor) entry() *object.Entry { return &c.top().node.Entries[c.top().at] }
+func (c *cursor) entry() *object.Entry { return &c.topPlace().node.Entries[c.topPlace().at] }
 
 // child returns the unread node that the cursor stands on; the height must not be 0.
-func (c *cursor) child() object.TreeChild { return c.top().node.Children[c.top().at] }
+func (c *cursor) child() object.TreeChild { return c.topPlace().node.Children[c.topPlace().at] }
 
 // rightmost reports whether the item is the last of its level in the whole
 // list.
@@ -355,7 +355,7 @@ func (c *cursor) rightmost() bool {
 // next steps over the item.
 func (c *cursor) next() {
 	for len(c.stack) > 0 {
-		p := c.top()
+		p := c.topPlace()
 		if p.at++; p.at < items(p.node) {
 			return
 		}
@@ -363,10 +363,10 @@ func (c *cursor) next() {
 	}
 }
 
-// expand reads the node that the cursor stands on and moves to its first item.
+// enterChild reads the node that the cursor stands on and moves to its first item.
 // If the reader leaves the node out, it moves to the next item.
-func (c *cursor) expand(ctx context.Context) error {
-	p, want := c.top(), c.child()
+func (c *cursor) enterChild(ctx context.Context) error {
+	p, want := c.topPlace(), c.child()
 	after := p.after
 	if p.at > 0 {
 		after = p.node.Children[p.at-1].Last
@@ -389,7 +389,7 @@ func (c *cursor) expand(ctx context.Context) error {
 	return nil
 }
 
-func (c *cursor) top() *place { return &c.stack[len(c.stack)-1] }
+func (c *cursor) topPlace() *place { return &c.stack[len(c.stack)-1] }
 
 // items returns the number of entries or children of a node.
 func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }

@@ -89,7 +89,7 @@ type DiffOptions struct {
 func Diff(ctx context.Context, r object.Reader, a, b object.ID, opts DiffOptions) iter.Seq2[Change, error] {
 	return func(yield func(Change, error) bool) {
 		d := differ{r: r, opts: opts, yield: yield, limit: NewLimit(r, a, b)}
-		if err := d.run(ctx, a, b); err != nil && err != errStopped {
+		if err := d.diffRoots(ctx, a, b); err != nil && err != errStopped {
 			yield(Change{}, err)
 		}
 	}
@@ -113,7 +113,7 @@ type pair struct {
 	a, b *cursor
 }
 
-func (d *differ) run(ctx context.Context, a, b object.ID) error {
+func (d *differ) diffRoots(ctx context.Context, a, b object.ID) error {
 	if len(d.opts.Paths) == 0 {
 		return d.directory(ctx, "", a, b)
 	}
@@ -127,11 +127,11 @@ func (d *differ) run(ctx context.Context, a, b object.ID) error {
 		if path == "" {
 			return d.directory(ctx, "", a, b)
 		}
-		old, err := d.find(ctx, a, path)
+		old, err := d.findEntry(ctx, a, path)
 		if err != nil {
 			return err
 		}
-		new, err := d.find(ctx, b, path)
+		new, err := d.findEntry(ctx, b, path)
 		if err != nil {
 			return err
 		}
@@ -139,10 +139,10 @@ func (d *differ) run(ctx context.Context, a, b object.ID) error {
 			continue
 		}
 		d.depth = depth(path)
-		if err := d.entries(ctx, path, old, new); err != nil {
+		if err := d.compareEntries(ctx, path, old, new); err != nil {
 			return err
 		}
-		if err := d.drain(ctx); err != nil {
+		if err := d.comparePairs(ctx); err != nil {
 			return err
 		}
 	}
@@ -150,8 +150,8 @@ func (d *differ) run(ctx context.Context, a, b object.ID) error {
 	return nil
 }
 
-// find returns the entry at path, or nil.
-func (d *differ) find(ctx context.Context, root object.ID, path string) (*object.Entry, error) {
+// findEntry returns the entry at path, or nil.
+func (d *differ) findEntry(ctx context.Context, root object.ID, path string) (*object.Entry, error) {
 	if root.IsZero() {
 		return nil, nil
 	}
@@ -167,14 +167,14 @@ func (d *differ) find(ctx context.Context, root object.ID, path string) (*object
 
 // directory compares two directories with everything below them.
 func (d *differ) directory(ctx context.Context, path string, a, b object.ID) error {
-	if err := d.push(ctx, path, a, b); err != nil {
+	if err := d.pushPair(ctx, path, a, b); err != nil {
 		return err
 	}
-	return d.drain(ctx)
+	return d.comparePairs(ctx)
 }
 
-// push puts two directories on the stack for comparison.
-func (d *differ) push(ctx context.Context, path string, a, b object.ID) error {
+// pushPair puts two directories on the stack for comparison.
+func (d *differ) pushPair(ctx context.Context, path string, a, b object.ID) error {
 	if a == b {
 		return nil
 	}
@@ -193,11 +193,11 @@ func (d *differ) push(ctx context.Context, path string, a, b object.ID) error {
 	return nil
 }
 
-// drain compares the directories on the stack.
-func (d *differ) drain(ctx context.Context) error {
+// comparePairs compares the directories on the stack.
+func (d *differ) comparePairs(ctx context.Context) error {
 	for len(d.stack) > 0 {
 		p := d.stack[len(d.stack)-1]
-		old, new, err := p.next(ctx)
+		old, new, err := p.nextDifference(ctx)
 		if err != nil {
 			return &PathError{p.path, err}
 		}
@@ -209,7 +209,7 @@ func (d *differ) drain(ctx context.Context) error {
 		if d.depth+len(d.stack) > object.MaxDepth {
 			return &PathError{path, ErrTooDeep}
 		}
-		if err := d.entries(ctx, path, old, new); err != nil {
+		if err := d.compareEntries(ctx, path, old, new); err != nil {
 			return err
 		}
 	}
@@ -217,21 +217,21 @@ func (d *differ) drain(ctx context.Context) error {
 	return nil
 }
 
-// next returns copies of the two entries of the next name that differs. An
+// nextDifference returns copies of the two entries of the next name that differs. An
 // entry is nil if its side does not have the name; both are nil at the end.
 // Nodes in both lists are skipped.
-func (p *pair) next(ctx context.Context) (old, new *object.Entry, err error) {
+func (p *pair) nextDifference(ctx context.Context) (old, new *object.Entry, err error) {
 	for {
-		if err := p.align(ctx); err != nil {
+		if err := p.alignCursors(ctx); err != nil {
 			return nil, nil, err
 		}
 		a, b := p.a, p.b
 		switch {
-		case a.done() && b.done():
+		case a.isPastEnd() && b.isPastEnd():
 			return nil, nil, nil
-		case b.done() || !a.done() && a.entry().Name < b.entry().Name:
+		case b.isPastEnd() || !a.isPastEnd() && a.entry().Name < b.entry().Name:
 			return take(a), nil, nil
-		case a.done() || b.entry().Name < a.entry().Name:
+		case a.isPastEnd() || b.entry().Name < a.entry().Name:
 			return nil, take(b), nil
 		case !identical(a.entry(), b.entry()):
 			return take(a), take(b), nil
@@ -241,10 +241,10 @@ func (p *pair) next(ctx context.Context) (old, new *object.Entry, err error) {
 	}
 }
 
-// align moves both cursors to entries, or to the end. If both stand on the
+// alignCursors moves both cursors to entries, or to the end. If both stand on the
 // same node, it steps over it. Otherwise it reads the higher node, so that the
 // cursors meet again after a difference.
-func (p *pair) align(ctx context.Context) error {
+func (p *pair) alignCursors(ctx context.Context) error {
 	a, b := p.a, p.b
 	for {
 		ha, hb := a.height(), b.height()
@@ -257,12 +257,12 @@ func (p *pair) align(ctx context.Context) error {
 			continue
 		}
 		if ha >= hb {
-			if err := a.expand(ctx); err != nil {
+			if err := a.enterChild(ctx); err != nil {
 				return err
 			}
 		}
 		if hb >= ha {
-			if err := b.expand(ctx); err != nil {
+			if err := b.enterChild(ctx); err != nil {
 				return err
 			}
 		}
@@ -276,9 +276,9 @@ func take(c *cursor) *object.Entry {
 	return &e
 }
 
-// entries compares the entries of one path and puts directories on the stack.
+// compareEntries compares the entries of one path and puts directories on the stack.
 // One entry may be nil.
-func (d *differ) entries(ctx context.Context, path string, old, new *object.Entry) error {
+func (d *differ) compareEntries(ctx context.Context, path string, old, new *object.Entry) error {
 	if err := d.limit.Step(ctx); err != nil {
 		return err
 	}
@@ -287,29 +287,29 @@ func (d *differ) entries(ctx context.Context, path string, old, new *object.Entr
 	switch {
 	case !oldDir.IsZero() && !newDir.IsZero():
 		if d.opts.Dirs && oldDir != newDir || d.dirDiffers(old, new) {
-			if err := d.report(path, old, new); err != nil {
+			if err := d.yieldChange(path, old, new); err != nil {
 				return err
 			}
 		}
-		return d.push(ctx, path, oldDir, newDir)
+		return d.pushPair(ctx, path, oldDir, newDir)
 	case oldDir.IsZero() && newDir.IsZero():
 		if d.fileDiffers(old, new) {
-			return d.report(path, old, new)
+			return d.yieldChange(path, old, new)
 		}
 		return nil
 	}
 
 	if old != nil && new != nil && !d.opts.Paired {
-		if err := d.report(path, old, nil); err != nil {
+		if err := d.yieldChange(path, old, nil); err != nil {
 			return err
 		}
 		old = nil
 	}
-	if err := d.report(path, old, new); err != nil {
+	if err := d.yieldChange(path, old, new); err != nil {
 		return err
 	}
 	if d.opts.Recursive {
-		return d.push(ctx, path, oldDir, newDir)
+		return d.pushPair(ctx, path, oldDir, newDir)
 	}
 
 	return nil
@@ -325,7 +325,7 @@ func (d *differ) dirDiffers(old, new *object.Entry) bool {
 	return old.Mode != new.Mode || !sameMetadata(old.Meta, new.Meta) || !maps.Equal(old.Attrs, new.Attrs) || d.opts.Exact && !sameProperties(old, new)
 }
 
-func (d *differ) report(path string, old, new *object.Entry) error {
+func (d *differ) yieldChange(path string, old, new *object.Entry) error {
 	if !d.yield(Change{Path: path, Old: old, New: new}, nil) {
 		return errStopped
 	}

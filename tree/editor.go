@@ -33,7 +33,7 @@ func NewEditor(rw object.ReadWriter, base Info) *Editor {
 // with mode 0755. The error is a [*PathError] with [ErrNotDir] if a parent is
 // no directory.
 func (e *Editor) Set(ctx context.Context, path string, entry object.Entry) error {
-	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+	return e.editEntry(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		return &entry, nil
 	})
 }
@@ -42,7 +42,7 @@ func (e *Editor) Set(ctx context.Context, path string, entry object.Entry) error
 // The content of an existing directory stays. Anything else is replaced by an
 // empty directory.
 func (e *Editor) SetDir(ctx context.Context, path string, properties object.Entry) error {
-	return e.edit(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+	return e.editEntry(ctx, path, true, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		return e.withProperties(ctx, old, properties)
 	})
 }
@@ -51,7 +51,7 @@ func (e *Editor) SetDir(ctx context.Context, path string, properties object.Entr
 // directory gets the properties. An existing directory is removed if it ends up
 // empty. Any other entry at path stays.
 func (e *Editor) Offer(ctx context.Context, path string, properties object.Entry) error {
-	return e.edit(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+	return e.editEntry(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		if old != nil && old.Type != object.TypeDir {
 			return old, nil
 		}
@@ -66,25 +66,25 @@ func (e *Editor) Offer(ctx context.Context, path string, properties object.Entry
 // Remove removes the entry at path with everything below it. It does nothing
 // if the path does not exist.
 func (e *Editor) Remove(ctx context.Context, path string) error {
-	return e.edit(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
+	return e.editEntry(ctx, path, false, func(d *openDir, old *object.Entry) (*object.Entry, error) {
 		return nil, nil
 	})
 }
 
 // Finish writes the directory and returns it with its totals.
 func (e *Editor) Finish(ctx context.Context) (Info, error) {
-	if err := e.begin(ctx); err != nil {
+	if err := e.openRoot(ctx); err != nil {
 		return Info{}, err
 	}
 
 	for len(e.stack) > 1 {
-		if err := e.leave(ctx); err != nil {
+		if err := e.closeInnermost(ctx); err != nil {
 			return Info{}, err
 		}
 	}
 
 	root := e.stack[0]
-	id, err := root.finish(ctx)
+	id, err := root.writeRest(ctx)
 	if err != nil {
 		return Info{}, &PathError{"", err}
 	}
@@ -92,9 +92,9 @@ func (e *Editor) Finish(ctx context.Context) (Info, error) {
 	return Info{ID: id, Files: e.base.Files + root.files, Bytes: e.base.Bytes + root.bytes}, nil
 }
 
-// edit moves to path and replaces its entry by the result of change. If create
+// editEntry moves to path and replaces its entry by the result of change. If create
 // is false, it does nothing in a directory that does not exist.
-func (e *Editor) edit(ctx context.Context, path string, create bool, change func(*openDir, *object.Entry) (*object.Entry, error)) error {
+func (e *Editor) editEntry(ctx context.Context, path string, create bool, change func(*openDir, *object.Entry) (*object.Entry, error)) error {
 	switch {
 	case path == "":
 		return &PathError{path, ErrIsRoot}
@@ -104,20 +104,20 @@ func (e *Editor) edit(ctx context.Context, path string, create bool, change func
 		return &PathError{path, ErrOutOfOrder}
 	}
 
-	if err := e.begin(ctx); err != nil {
+	if err := e.openRoot(ctx); err != nil {
 		return err
 	}
 
 	e.last = strings.Clone(path)
 	dir, name := Split(path)
 	for !Below(dir, e.stack[len(e.stack)-1].path) {
-		if err := e.leave(ctx); err != nil {
+		if err := e.closeInnermost(ctx); err != nil {
 			return err
 		}
 	}
 
 	for len(e.stack[len(e.stack)-1].path) < len(dir) {
-		if ok, err := e.enter(ctx, dir, create); err != nil || !ok {
+		if ok, err := e.openNext(ctx, dir, create); err != nil || !ok {
 			return err
 		}
 	}
@@ -141,8 +141,8 @@ func (e *Editor) edit(ctx context.Context, path string, create bool, change func
 	return nil
 }
 
-// begin opens the root directory.
-func (e *Editor) begin(ctx context.Context) error {
+// openRoot opens the root directory.
+func (e *Editor) openRoot(ctx context.Context) error {
 	if e.begun {
 		return nil
 	}
@@ -154,9 +154,9 @@ func (e *Editor) begin(ctx context.Context) error {
 	return nil
 }
 
-// enter opens the next directory on the way to dir. If it is missing, enter
+// openNext opens the next directory on the way to dir. If it is missing, openNext
 // makes it or, without create, reports false.
-func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, error) {
+func (e *Editor) openNext(ctx context.Context, dir string, create bool) (bool, error) {
 	d := e.stack[len(e.stack)-1]
 	name, _, _ := strings.Cut(strings.TrimPrefix(dir[len(d.path):], "/"), "/")
 	path := Join(d.path, name)
@@ -187,11 +187,11 @@ func (e *Editor) enter(ctx context.Context, dir string, create bool) (bool, erro
 	return true, nil
 }
 
-// leave closes the innermost directory and gives its parent its new node.
-func (e *Editor) leave(ctx context.Context) error {
+// closeInnermost closes the innermost directory and gives its parent its new node.
+func (e *Editor) closeInnermost(ctx context.Context) error {
 	d := e.stack[len(e.stack)-1]
 	e.stack = e.stack[:len(e.stack)-1]
-	id, err := d.finish(ctx)
+	id, err := d.writeRest(ctx)
 	if err != nil {
 		return &PathError{d.path, err}
 	}
@@ -248,15 +248,15 @@ func (d *openDir) moveTo(ctx context.Context, name string) (*object.Entry, error
 	if d.name == name {
 		return d.current, nil
 	}
-	if err := d.flush(ctx); err != nil {
+	if err := d.writeCurrent(ctx); err != nil {
 		return nil, err
 	}
-	if err := d.copy(ctx, name); err != nil {
+	if err := d.copyBase(ctx, name); err != nil {
 		return nil, err
 	}
 
 	d.name = name
-	if !d.base.done() && d.base.entry().Name == name {
+	if !d.base.isPastEnd() && d.base.entry().Name == name {
 		d.was = take(d.base)
 		d.current = d.was
 	}
@@ -264,8 +264,8 @@ func (d *openDir) moveTo(ctx context.Context, name string) (*object.Entry, error
 	return d.current, nil
 }
 
-// flush writes the current entry.
-func (d *openDir) flush(ctx context.Context) error {
+// writeCurrent writes the current entry.
+func (d *openDir) writeCurrent(ctx context.Context) error {
 	was, now := d.was, d.current
 	if d.offered && now != nil && now.Type == object.TypeDir && isEmpty(now.Content.ID) {
 		now = nil
@@ -286,12 +286,12 @@ func (d *openDir) flush(ctx context.Context) error {
 	return d.out.Add(ctx, *now)
 }
 
-// copy copies entries of base, up to the first that is not before name, or all
+// copyBase copies entries of base, up to the first that is not before name, or all
 // if name is empty. It copies whole nodes unread if the new list would have
 // the same nodes.
-func (d *openDir) copy(ctx context.Context, name string) error {
+func (d *openDir) copyBase(ctx context.Context, name string) error {
 	c := d.base
-	for !c.done() {
+	for !c.isPastEnd() {
 		height := c.height()
 		if height == 0 {
 			if name != "" && c.entry().Name >= name {
@@ -312,7 +312,7 @@ func (d *openDir) copy(ctx context.Context, name string) error {
 		}
 		if copied {
 			c.next()
-		} else if err := c.expand(ctx); err != nil {
+		} else if err := c.enterChild(ctx); err != nil {
 			return err
 		}
 	}
@@ -320,15 +320,15 @@ func (d *openDir) copy(ctx context.Context, name string) error {
 	return nil
 }
 
-// finish writes the rest of the directory and returns its root node.
-func (d *openDir) finish(ctx context.Context) (object.ID, error) {
-	if err := d.flush(ctx); err != nil {
+// writeRest writes the rest of the directory and returns its root node.
+func (d *openDir) writeRest(ctx context.Context) (object.ID, error) {
+	if err := d.writeCurrent(ctx); err != nil {
 		return object.ID{}, err
 	}
 	if !d.dirty && !d.id.IsZero() {
 		return d.id, nil
 	}
-	if err := d.copy(ctx, ""); err != nil {
+	if err := d.copyBase(ctx, ""); err != nil {
 		return object.ID{}, err
 	}
 	return d.out.Finish(ctx)

@@ -56,7 +56,7 @@ func checkExpansion(ctx context.Context, r object.Reader, roots ...object.ID) er
 		if root.IsZero() {
 			continue
 		}
-		total = add(total, x.count(ctx, root, 0))
+		total = add(total, x.countPaths(ctx, root, 0))
 	}
 
 	if err := ctx.Err(); err != nil {
@@ -74,9 +74,9 @@ type expansion struct {
 	paths map[object.ID]uint64 // number of paths below each visited node
 }
 
-// count returns the number of paths below a node, at most math.MaxUint64. It recurses
+// countPaths returns the number of paths below a node, at most math.MaxUint64. It recurses
 // instead of using package graph, because it stops at directories that are too deep.
-func (x *expansion) count(ctx context.Context, id object.ID, depth int) uint64 {
+func (x *expansion) countPaths(ctx context.Context, id object.ID, depth int) uint64 {
 	if n, seen := x.paths[id]; seen {
 		return n
 	}
@@ -89,12 +89,12 @@ func (x *expansion) count(ctx context.Context, id object.ID, depth int) uint64 {
 
 	n := uint64(len(node.Entries))
 	for _, child := range node.Children {
-		n = add(n, x.count(ctx, child.ID, depth+1))
+		n = add(n, x.countPaths(ctx, child.ID, depth+1))
 	}
 
 	for i := range node.Entries {
 		if e := &node.Entries[i]; e.Type == object.TypeDir {
-			n = add(n, x.count(ctx, e.Content.ID, depth+1))
+			n = add(n, x.countPaths(ctx, e.Content.ID, depth+1))
 		}
 	}
 

@@ -31,13 +31,13 @@ func NewReversePatch(old, new []byte) *Patch {
 	b := SplitLines(new)
 	p := &Patch{hunks: hunksOf(SplitLines(old), b, patchOptions), base: b, back: true}
 	for i := range p.hunks {
-		p.hunks[i] = p.hunks[i].flip()
+		p.hunks[i] = p.hunks[i].inverted()
 	}
 	return p
 }
 
-// flip returns the hunk that leads from b to a.
-func (h *hunk) flip() hunk {
+// inverted returns the hunk that leads from b to a.
+func (h *hunk) inverted() hunk {
 	f := hunk{
 		a: h.b, b: h.a, edits: make([]replacement, len(h.edits)), heading: h.heading,
 		aLo: h.bLo, aHi: h.bHi, bLo: h.aLo, bHi: h.aHi,
@@ -55,10 +55,10 @@ func (p *Patch) Len() int { return len(p.hunks) }
 func (p *Patch) Hunk(i int) []byte {
 	h := p.hunks[i]
 	if p.back {
-		h = h.flip()
+		h = h.inverted()
 	}
 	var out bytes.Buffer
-	h.write(&out)
+	h.writeUnified(&out)
 	return out.Bytes()
 }
 

@@ -137,7 +137,7 @@ func Merge(ctx context.Context, rw object.ReadWriter, v Versions, opts MergeOpti
 	opts.Labels = Labels{cmp.Or(opts.Labels.Ours, "ours"), cmp.Or(opts.Labels.Theirs, "theirs")}
 
 	m := &merger{rw: rw, Versions: v, opts: opts}
-	tree, err := m.run(ctx)
+	tree, err := m.mergeTrees(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -170,15 +170,15 @@ type merger struct {
 	conflicts []Conflict
 }
 
-// run returns the merged directory.
-func (m *merger) run(ctx context.Context) (Info, error) {
+// mergeTrees returns the merged directory.
+func (m *merger) mergeTrees(ctx context.Context) (Info, error) {
 	if m.Ours == m.Theirs || m.Base == m.Theirs {
-		return m.stat(ctx, m.Ours)
+		return m.statTree(ctx, m.Ours)
 	}
 	if m.Base == m.Ours {
-		return m.stat(ctx, m.Theirs)
+		return m.statTree(ctx, m.Theirs)
 	}
-	if err := m.compare(ctx); err != nil {
+	if err := m.compareSides(ctx); err != nil {
 		return Info{}, err
 	}
 
@@ -190,7 +190,7 @@ func (m *merger) run(ctx context.Context) (Info, error) {
 		}
 		if moved {
 			m.both, m.edits = nil, nil
-			if err := m.compare(ctx); err != nil {
+			if err := m.compareSides(ctx); err != nil {
 				return Info{}, err
 			}
 		}
@@ -200,7 +200,7 @@ func (m *merger) run(ctx context.Context) (Info, error) {
 	}
 
 	for _, w := range m.both {
-		if err := m.resolve(ctx, w); err != nil {
+		if err := m.mergePath(ctx, w); err != nil {
 			return Info{}, &PathError{w.path, err}
 		}
 	}
@@ -212,10 +212,10 @@ func (m *merger) run(ctx context.Context) (Info, error) {
 		return Info{}, err
 	}
 
-	return m.applyEdits(ctx, m.Ours, m.sorted())
+	return m.applyEdits(ctx, m.Ours, m.sortEdits())
 }
 
-func (m *merger) stat(ctx context.Context, root object.ID) (Info, error) {
+func (m *merger) statTree(ctx context.Context, root object.ID) (Info, error) {
 	if root.IsZero() {
 		return NewEditor(m.rw, Info{}).Finish(ctx)
 	}
@@ -246,7 +246,7 @@ const (
 	opRemove
 )
 
-func (m *merger) edit(op mergeOp, path string, entry *object.Entry) {
+func (m *merger) addEdit(op mergeOp, path string, entry *object.Entry) {
 	e := mergeEdit{path: path, op: op}
 	if entry != nil {
 		e.entry = *entry
@@ -258,7 +258,7 @@ func (m *merger) conflict(c Conflict) { m.conflicts = append(m.conflicts, c) }
 
 // applyEdits returns a directory after edits in path order.
 func (m *merger) applyEdits(ctx context.Context, root object.ID, edits []mergeEdit) (Info, error) {
-	info, err := m.stat(ctx, root)
+	info, err := m.statTree(ctx, root)
 	if err != nil {
 		return Info{}, err
 	}
@@ -283,9 +283,9 @@ func (m *merger) applyEdits(ctx context.Context, root object.ID, edits []mergeEd
 	return editor.Finish(ctx)
 }
 
-// sorted returns the edits in path order, without directories to restore that
+// sortEdits returns the edits in path order, without directories to restore that
 // stay empty.
-func (m *merger) sorted() []mergeEdit {
+func (m *merger) sortEdits() []mergeEdit {
 	slices.SortStableFunc(m.edits, func(a, b mergeEdit) int { return ComparePaths(a.path, b.path) })
 	used := "" // the next path that an edit sets
 	for i := len(m.edits) - 1; i >= 0; i-- {
@@ -315,18 +315,18 @@ type threeWay struct {
 	theirsAt string // the path in theirs, if not path
 }
 
-// changes iterates over the changes of a side, one change for each path.
-func (m *merger) changes(ctx context.Context, side object.ID, paths ...string) iter.Seq2[Change, error] {
+// diffSide iterates over the changes of a side, one change for each path.
+func (m *merger) diffSide(ctx context.Context, side object.ID, paths ...string) iter.Seq2[Change, error] {
 	return Diff(ctx, m.rw, m.Base, side, DiffOptions{Recursive: true, Paired: true, Paths: paths})
 }
 
-// compare finds the changes of both sides. A change of theirs alone becomes an
+// compareSides finds the changes of both sides. A change of theirs alone becomes an
 // edit. A path that both changed goes to m.both.
-func (m *merger) compare(ctx context.Context) error {
-	nextOurs, stop := iter.Pull2(m.changes(ctx, m.Ours))
+func (m *merger) compareSides(ctx context.Context) error {
+	nextOurs, stop := iter.Pull2(m.diffSide(ctx, m.Ours))
 	defer stop()
 
-	nextTheirs, stop := iter.Pull2(m.changes(ctx, m.Theirs))
+	nextTheirs, stop := iter.Pull2(m.diffSide(ctx, m.Theirs))
 	defer stop()
 
 	m.replaced, m.overDirs, m.arrivals = make(map[string]threeWay), make(map[string]overDir), arrivals{}
@@ -350,16 +350,16 @@ func (m *merger) compare(ctx context.Context) error {
 			order = ComparePaths(o.Path, t.Path)
 		}
 		if order <= 0 {
-			m.arrivals.note(0, o)
+			m.arrivals.noteChange(0, o)
 		}
 		if order >= 0 {
-			m.arrivals.note(1, t)
+			m.arrivals.noteChange(1, t)
 		}
 		switch {
 		case order < 0:
-			m.keep(o)
+			m.keepOurs(o)
 		case order > 0:
-			if err := m.take(ctx, t); err != nil {
+			if err := m.takeTheirs(ctx, t); err != nil {
 				return err
 			}
 		default:
@@ -378,10 +378,10 @@ func (m *merger) compare(ctx context.Context) error {
 	return nil
 }
 
-// keep records a change of ours alone, if it matters for changes of theirs.
-func (m *merger) keep(c Change) {
+// keepOurs records a change of ours alone, if it matters for changes of theirs.
+func (m *merger) keepOurs(c Change) {
 	if IsDir(c.Old) && c.New == nil {
-		m.edit(opRestore, c.Path, c.Old)
+		m.addEdit(opRestore, c.Path, c.Old)
 	}
 	m.noteReplaced(threeWay{path: c.Path, base: c.Old, ours: c.New})
 }
@@ -392,15 +392,15 @@ func (m *merger) noteReplaced(w threeWay) {
 	}
 }
 
-// take adds the edit for a change of theirs alone.
-func (m *merger) take(ctx context.Context, c Change) error {
+// takeTheirs adds the edit for a change of theirs alone.
+func (m *merger) takeTheirs(ctx context.Context, c Change) error {
 	switch {
 	case c.New == nil && IsDir(c.Old):
-		m.edit(opOffer, c.Path, c.Old)
+		m.addEdit(opOffer, c.Path, c.Old)
 	case c.New == nil:
-		m.edit(opRemove, c.Path, nil)
+		m.addEdit(opRemove, c.Path, nil)
 	case IsDir(c.New):
-		m.edit(opSetDir, c.Path, c.New)
+		m.addEdit(opSetDir, c.Path, c.New)
 	case IsDir(c.Old):
 		m.setOverDir(c.Path, c.New)
 	case sameContent(c.Old, c.New): // the mtime of ours stays
@@ -409,9 +409,9 @@ func (m *merger) take(ctx context.Context, c Change) error {
 			return err
 		}
 		e.Mode, e.Meta, e.Attrs = c.New.Mode, c.New.Meta, c.New.Attrs
-		m.edit(opSet, c.Path, &e)
+		m.addEdit(opSet, c.Path, &e)
 	default:
-		m.edit(opSet, c.Path, c.New)
+		m.addEdit(opSet, c.Path, c.New)
 	}
 
 	return nil
@@ -423,7 +423,7 @@ func IsDir(e *object.Entry) bool { return e != nil && e.Type == object.TypeDir }
 // setOverDir adds the edit that replaces a directory by an entry of theirs.
 func (m *merger) setOverDir(path string, e *object.Entry) {
 	m.overDirs[path] = overDir{len(m.edits), e}
-	m.edit(opSet, path, e)
+	m.addEdit(opSet, path, e)
 }
 
 // followRenames finds the new paths of files that one side removed and the
@@ -444,12 +444,12 @@ func (m *merger) followRenames(ctx context.Context) error {
 		}
 	}
 
-	ours, err := m.moves(ctx, m.Ours, byOurs)
+	ours, err := m.findMoves(ctx, m.Ours, byOurs)
 	if err != nil {
 		return err
 	}
 
-	theirs, err := m.moves(ctx, m.Theirs, byTheirs)
+	theirs, err := m.findMoves(ctx, m.Theirs, byTheirs)
 	if err != nil {
 		return err
 	}
@@ -475,21 +475,21 @@ func (m *merger) followRenames(ctx context.Context) error {
 // isGone reports whether an entry is no file.
 func isGone(e *object.Entry) bool { return e == nil || e.Type == object.TypeDir }
 
-// moves returns the new paths of files that a side removed, by old path.
-func (m *merger) moves(ctx context.Context, side object.ID, removed map[string]bool) (map[string]*moved, error) {
+// findMoves returns the new paths of files that a side removed, by old path.
+func (m *merger) findMoves(ctx context.Context, side object.ID, removed map[string]bool) (map[string]*moved, error) {
 	if len(removed) == 0 {
 		return nil, nil
 	}
 
 	matcher := renameMatcher{r: m.rw}
-	for c, err := range m.changes(ctx, side) {
+	for c, err := range m.diffSide(ctx, side) {
 		if err != nil {
 			return nil, err
 		}
-		matcher.add(c)
+		matcher.addSides(c)
 	}
 
-	err := matcher.run(ctx, func(old *moved) bool { return removed[old.path] })
+	err := matcher.matchFiles(ctx, func(old *moved) bool { return removed[old.path] })
 	if err != nil {
 		return nil, err
 	}
@@ -522,9 +522,9 @@ func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
 		return
 	}
 	if w.theirs == nil {
-		m.edit(opRemove, from, nil)
+		m.addEdit(opRemove, from, nil)
 	} else {
-		m.edit(opSetDir, from, w.theirs)
+		m.addEdit(opSetDir, from, w.theirs)
 	}
 	if m.movedAway == nil {
 		m.movedAway = make(map[string]bool)

@@ -33,7 +33,7 @@ func (m *merger) separate(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			m.edit(opSetDir, dir, &theirs)
+			m.addEdit(opSetDir, dir, &theirs)
 			m.conflict(Conflict{Path: dir, Kind: ConflictFileDirectory, Base: w.base, Ours: w.ours, Theirs: &theirs, OursPath: aside})
 		}
 	}
@@ -70,7 +70,7 @@ func (m *merger) separate(ctx context.Context) error {
 // staysBelow reports whether ours added or changed something in a directory
 // that theirs removed.
 func (m *merger) staysBelow(ctx context.Context, dir string) (bool, error) {
-	for c, err := range m.changes(ctx, m.Ours, dir) {
+	for c, err := range m.diffSide(ctx, m.Ours, dir) {
 		if err != nil {
 			return false, err
 		}
@@ -101,7 +101,7 @@ func (m *merger) putAside(ctx context.Context, path, label string, e *object.Ent
 				m.asides = make(map[string]bool)
 			}
 			m.asides[aside] = true
-			m.edit(opSet, aside, e)
+			m.addEdit(opSet, aside, e)
 			return aside, nil
 		}
 	}
@@ -119,7 +119,7 @@ func (m *merger) isFree(ctx context.Context, path string) (bool, error) {
 
 	d := differ{r: m.rw}
 	for _, side := range []object.ID{m.Ours, m.Theirs} {
-		if e, err := d.find(ctx, side, path); e != nil || err != nil {
+		if e, err := d.findEntry(ctx, side, path); e != nil || err != nil {
 			return false, err
 		}
 	}
@@ -127,29 +127,29 @@ func (m *merger) isFree(ctx context.Context, path string) (bool, error) {
 	return true, nil
 }
 
-// resolve merges a path that both sides changed, or adds a conflict.
-func (m *merger) resolve(ctx context.Context, w threeWay) error {
+// mergePath merges a path that both sides changed, or adds a conflict.
+func (m *merger) mergePath(ctx context.Context, w threeWay) error {
 	b, o, t := w.base, w.ours, w.theirs
 	switch {
 	case o == nil && t == nil:
 	case o == nil || t == nil:
-		m.removed(w)
+		m.mergeRemoved(w)
 	case IsDir(o) && IsDir(t):
-		m.directories(w)
+		m.mergeDirectories(w)
 	case IsDir(b) && IsDir(o):
 		m.setOverDir(w.path, t)
 	case IsDir(b) && IsDir(t): // separate handles m.replaced
 	case IsDir(o) || IsDir(t):
 		return m.fileAndDirectory(ctx, w)
 	default:
-		return m.files(ctx, w)
+		return m.mergeFiles(ctx, w)
 	}
 
 	return nil
 }
 
-// removed handles a path that one side removed and the other changed.
-func (m *merger) removed(w threeWay) {
+// mergeRemoved handles a path that one side removed and the other changed.
+func (m *merger) mergeRemoved(w threeWay) {
 	left, op := w.ours, opOffer
 	if left == nil {
 		left, op = w.theirs, opRestore
@@ -157,7 +157,7 @@ func (m *merger) removed(w threeWay) {
 
 	switch {
 	case IsDir(w.base) && IsDir(left):
-		m.edit(op, w.path, left) // it stays only if something in it stays
+		m.addEdit(op, w.path, left) // it stays only if something in it stays
 		return
 	case IsDir(w.base) || IsDir(left):
 		// The directory's or the file's removal was part of both changes.
@@ -168,14 +168,14 @@ func (m *merger) removed(w threeWay) {
 	switch {
 	case w.ours != nil:
 	case IsDir(left):
-		m.edit(opSetDir, w.path, left)
+		m.addEdit(opSetDir, w.path, left)
 	default:
-		m.edit(opSet, w.path, left)
+		m.addEdit(opSet, w.path, left)
 	}
 }
 
-// directories merges the properties of a directory that both sides have.
-func (m *merger) directories(w threeWay) {
+// mergeDirectories merges the properties of a directory that both sides have.
+func (m *merger) mergeDirectories(w threeWay) {
 	merged, base := *w.ours, w.base
 	if !IsDir(base) { // both made it: mode and metadata of ours stay
 		base = &object.Entry{Mode: w.theirs.Mode, Meta: w.theirs.Meta}
@@ -185,7 +185,7 @@ func (m *merger) directories(w threeWay) {
 		m.conflict(Conflict{Path: w.path, Kind: ConflictMode, Base: w.base, Ours: w.ours, Theirs: w.theirs})
 	}
 	if !sameProperties(&merged, w.ours) {
-		m.edit(opSetDir, w.path, &merged)
+		m.addEdit(opSetDir, w.path, &merged)
 	}
 }
 
@@ -198,14 +198,14 @@ func (m *merger) fileAndDirectory(ctx context.Context, w threeWay) error {
 		c.TheirsPath, err = m.putAside(ctx, w.path, m.opts.Labels.Theirs, w.theirs)
 	} else {
 		c.OursPath, err = m.putAside(ctx, w.path, m.opts.Labels.Ours, w.ours)
-		m.edit(opSetDir, w.path, w.theirs)
+		m.addEdit(opSetDir, w.path, w.theirs)
 	}
 	m.conflict(c)
 	return err
 }
 
-// files merges two entries that are no directories.
-func (m *merger) files(ctx context.Context, w threeWay) error {
+// mergeFiles merges two entries that are no directories.
+func (m *merger) mergeFiles(ctx context.Context, w threeWay) error {
 	b, o, t := w.base, w.ours, w.theirs
 	if IsDir(b) {
 		b = nil // its removal was part of both changes
@@ -236,7 +236,7 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 		m.conflict(c)
 	}
 	if w.oursAt != "" || !identical(&merged, o) {
-		m.put(w.path, &merged)
+		m.setMerged(w.path, &merged)
 	}
 
 	return nil
@@ -244,7 +244,7 @@ func (m *merger) files(ctx context.Context, w threeWay) error {
 
 // contents merges the contents of two files that both sides changed, or makes c a conflict.
 func (m *merger) contents(ctx context.Context, w threeWay, b, merged *object.Entry, c *Conflict) error {
-	ok, err := m.texts(ctx, w, b, merged, c)
+	ok, err := m.mergeTexts(ctx, w, b, merged, c)
 	switch {
 	case err != nil || ok:
 	case m.opts.Favor == Theirs && w.ours.Type == w.theirs.Type:
@@ -263,8 +263,8 @@ func takeContent(e, other *object.Entry) {
 	e.Mode, e.Meta, e.Attrs = own.Mode, own.Meta, own.Attrs
 }
 
-// put sets the merged file at path.
-func (m *merger) put(path string, e *object.Entry) {
+// setMerged sets the merged file at path.
+func (m *merger) setMerged(path string, e *object.Entry) {
 	if r, ok := m.replaced[path]; ok {
 		r.merged = e
 		m.replaced[path] = r
@@ -273,12 +273,12 @@ func (m *merger) put(path string, e *object.Entry) {
 		m.edits[over.edit].entry = *e
 		return
 	}
-	m.edit(opSet, path, e)
+	m.addEdit(opSet, path, e)
 }
 
-// texts merges two files as text. It reports false if one of the three
+// mergeTexts merges two files as text. It reports false if one of the three
 // versions is not text.
-func (m *merger) texts(ctx context.Context, w threeWay, b *object.Entry, merged *object.Entry, c *Conflict) (bool, error) {
+func (m *merger) mergeTexts(ctx context.Context, w threeWay, b *object.Entry, merged *object.Entry, c *Conflict) (bool, error) {
 	if w.ours.Type != object.TypeFile || w.theirs.Type != object.TypeFile || b != nil && b.Type != object.TypeFile {
 		return false, nil
 	}

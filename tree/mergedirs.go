@@ -36,8 +36,8 @@ type arrivals struct {
 	removed [2]string // the outermost removed directory at or before the present path
 }
 
-// note collects a change of a side.
-func (a *arrivals) note(side int, c Change) {
+// noteChange collects a change of a side.
+func (a *arrivals) noteChange(side int, c Change) {
 	if IsDir(c.Old) && !IsDir(c.New) && !belowAny(c.Path, a.removed[side]) {
 		a.removed[side] = c.Path
 	}
@@ -57,8 +57,8 @@ type renamedDirs struct {
 	direct map[string]bool   // directories with a file that arrived in them, not further down
 }
 
-// follow sets the place of an arrival.
-func (d *renamedDirs) follow(a *arrival) {
+// placeArrival sets the place of an arrival.
+func (d *renamedDirs) placeArrival(a *arrival) {
 	for dir, _ := Split(a.path); dir != ""; dir, _ = Split(dir) {
 		a.ask = a.ask || d.split[dir] && !IsDir(a.entry)
 		if to, ok := d.to[dir]; ok {
@@ -83,7 +83,7 @@ func (m *merger) followDirectories(ctx context.Context) (bool, error) {
 	targets := [2]map[string]int{{}, {}} // files that arrive at a path
 	for side, list := range m.arrivals.found {
 		for i := range list {
-			if renamed[1-side].follow(&list[i]); list[i].to != "" && !IsDir(list[i].entry) {
+			if renamed[1-side].placeArrival(&list[i]); list[i].to != "" && !IsDir(list[i].entry) {
 				targets[side][list[i].to]++
 			}
 		}
@@ -114,8 +114,8 @@ func (m *merger) followDirectories(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// side returns the tree of a side, by its number in [arrivals].
-func (m *merger) side(side int) object.ID {
+// sideTree returns the tree of a side, by its number in [arrivals].
+func (m *merger) sideTree(side int) object.ID {
 	if side == 0 {
 		return m.Ours
 	}
@@ -139,17 +139,17 @@ func (m *merger) renamedDirs(ctx context.Context, side int) (renamedDirs, error)
 	}
 
 	matcher, removed := renameMatcher{r: m.rw}, map[string]bool{}
-	for c, err := range m.changes(ctx, m.side(side)) {
+	for c, err := range m.diffSide(ctx, m.sideTree(side)) {
 		if err != nil {
 			return d, err
 		}
-		matcher.add(c)
+		matcher.addSides(c)
 		if IsDir(c.Old) && !IsDir(c.New) {
 			removed[c.Path] = true
 		}
 	}
 
-	err := matcher.run(ctx, func(old *moved) bool {
+	err := matcher.matchFiles(ctx, func(old *moved) bool {
 		for dir, _ := Split(old.path); dir != ""; dir, _ = Split(dir) {
 			if around[dir] && removed[dir] {
 				return true
@@ -168,12 +168,12 @@ func (m *merger) renamedDirs(ctx context.Context, side int) (renamedDirs, error)
 		}
 	}
 	maps.DeleteFunc(counts, func(dir string, _ map[string]int) bool { return !around[dir] })
-	d.choose(counts)
+	d.chooseTargets(counts)
 	return d, nil
 }
 
-// choose sets the new path of each directory by the number of files that moved to it.
-func (d *renamedDirs) choose(counts map[string]map[string]int) {
+// chooseTargets sets the new path of each directory by the number of files that moved to it.
+func (d *renamedDirs) chooseTargets(counts map[string]map[string]int) {
 	for dir, to := range counts {
 		most := slices.Max(slices.Collect(maps.Values(to)))
 		for new, n := range to {
@@ -249,11 +249,11 @@ func (m *merger) checkArrival(ctx context.Context, side int, a *arrival, targets
 func (m *merger) isBelowRemoved(ctx context.Context, side int, dir string) (bool, error) {
 	d := differ{r: m.rw}
 	for dir, _ = Split(dir); dir != ""; dir, _ = Split(dir) {
-		was, err := d.find(ctx, m.Base, dir)
+		was, err := d.findEntry(ctx, m.Base, dir)
 		if err != nil {
 			return false, err
 		}
-		is, err := d.find(ctx, m.side(side), dir)
+		is, err := d.findEntry(ctx, m.sideTree(side), dir)
 		if err != nil || IsDir(was) && !IsDir(is) {
 			return err == nil, err
 		}
@@ -265,7 +265,7 @@ func (m *merger) isBelowRemoved(ctx context.Context, side int, dir string) (bool
 // A file of base counts, too, except if it moved to the old path of the arrival.
 func (m *merger) isTaken(ctx context.Context, side int, a *arrival, targets map[string]int) (bool, error) {
 	d := differ{r: m.rw}
-	there, err := d.find(ctx, m.side(side), a.to)
+	there, err := d.findEntry(ctx, m.sideTree(side), a.to)
 	if err != nil {
 		return false, err
 	}
@@ -274,7 +274,7 @@ func (m *merger) isTaken(ctx context.Context, side int, a *arrival, targets map[
 	}
 
 	for dir, _ := Split(a.to); dir != ""; dir, _ = Split(dir) {
-		above, err := d.find(ctx, m.side(side), dir)
+		above, err := d.findEntry(ctx, m.sideTree(side), dir)
 		if err != nil {
 			return false, err
 		}
@@ -283,11 +283,11 @@ func (m *merger) isTaken(ctx context.Context, side int, a *arrival, targets map[
 		}
 	}
 
-	base, err := d.find(ctx, m.Base, a.to)
+	base, err := d.findEntry(ctx, m.Base, a.to)
 	if err != nil || base == nil || IsDir(base) || IsDir(a.entry) {
 		return false, err
 	}
-	moves, err := m.moves(ctx, m.side(side), map[string]bool{a.to: true})
+	moves, err := m.findMoves(ctx, m.sideTree(side), map[string]bool{a.to: true})
 	if err != nil {
 		return false, err
 	}
@@ -303,14 +303,14 @@ func (m *merger) moveArrivals(ctx context.Context, side int) (object.ID, error) 
 	made := map[string]bool{}
 	var edits []mergeEdit
 	makeDir := func(dir, old string) error {
-		there, err := d.find(ctx, m.side(side), dir)
+		there, err := d.findEntry(ctx, m.sideTree(side), dir)
 		if err != nil || there != nil || made[dir] {
 			return err
 		}
 		made[dir] = true
-		properties, err := d.find(ctx, m.side(1-side), dir)
+		properties, err := d.findEntry(ctx, m.sideTree(1-side), dir)
 		if !IsDir(properties) && err == nil {
-			properties, err = d.find(ctx, m.side(side), old)
+			properties, err = d.findEntry(ctx, m.sideTree(side), old)
 		}
 		if IsDir(properties) {
 			edits = append(edits, mergeEdit{dir, opSetDir, *properties})
@@ -337,11 +337,11 @@ func (m *merger) moveArrivals(ctx context.Context, side int) (object.ID, error) 
 		}
 	}
 	if len(edits) == 0 {
-		return m.side(side), nil
+		return m.sideTree(side), nil
 	}
 
 	slices.SortStableFunc(edits, func(a, b mergeEdit) int { return ComparePaths(a.path, b.path) })
-	info, err := m.applyEdits(ctx, m.side(side), edits)
+	info, err := m.applyEdits(ctx, m.sideTree(side), edits)
 	return info.ID, err
 }
 
@@ -381,7 +381,7 @@ func (m *merger) askAboutArrivals(ctx context.Context, found [2][]arrival) error
 				c.Base, c.Ours, c.Theirs = w.base, w.ours, w.theirs
 			} else {
 				for to, root := range map[**object.Entry]object.ID{&c.Base: m.Base, &c.Ours: m.Ours, &c.Theirs: m.Theirs} {
-					e, err := d.find(ctx, root, path)
+					e, err := d.findEntry(ctx, root, path)
 					if err != nil {
 						return err
 					}

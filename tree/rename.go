@@ -50,7 +50,7 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change) ([]Ch
 		}
 	}
 
-	if err := m.run(ctx, func(*moved) bool { return true }); err != nil {
+	if err := m.matchFiles(ctx, func(*moved) bool { return true }); err != nil {
 		return nil, err
 	}
 
@@ -96,7 +96,7 @@ type moved struct {
 	ambiguous  bool   // another file matches equally well
 }
 
-func (a *moved) match(b *moved, similarity int, ambiguous bool) {
+func (a *moved) pairWith(b *moved, similarity int, ambiguous bool) {
 	a.to, b.to = b, a
 	a.similarity, b.similarity = similarity, similarity
 	a.ambiguous, b.ambiguous = ambiguous, ambiguous
@@ -108,9 +108,9 @@ type renameMatcher struct {
 	olds, news []moved
 }
 
-// add adds the sides of a paired change that can be part of a rename. A file that became a
+// addSides adds the sides of a paired change that can be part of a rename. A file that became a
 // directory counts as removed.
-func (m *renameMatcher) add(c Change) {
+func (m *renameMatcher) addSides(c Change) {
 	switch {
 	case isGone(c.New) && movable(c.Old):
 		m.olds = append(m.olds, moved{path: c.Path, entry: c.Old})
@@ -119,10 +119,10 @@ func (m *renameMatcher) add(c Change) {
 	}
 }
 
-// run matches equal files, and then those similar ones whose old side is
+// matchFiles matches equal files, and then those similar ones whose old side is
 // wanted.
-func (m *renameMatcher) run(ctx context.Context, wanted func(old *moved) bool) error {
-	m.equal()
+func (m *renameMatcher) matchFiles(ctx context.Context, wanted func(old *moved) bool) error {
+	m.matchEqual()
 
 	var olds, news []*moved
 	for i := range m.olds {
@@ -141,7 +141,7 @@ func (m *renameMatcher) run(ctx context.Context, wanted func(old *moved) bool) e
 		return nil
 	}
 
-	return m.similar(ctx, olds, news)
+	return m.matchSimilar(ctx, olds, news)
 }
 
 // contentKey identifies the content of an entry.
@@ -156,9 +156,9 @@ func keyOf(e *object.Entry) contentKey {
 	return contentKey{e.Type, e.Size, e.Content, string(e.Inline) + e.Target}
 }
 
-// equal matches files with equal content: first those with the same name, then
+// matchEqual matches files with equal content: first those with the same name, then
 // the rest in path order.
-func (m *renameMatcher) equal() {
+func (m *renameMatcher) matchEqual() {
 	byContent := make(map[contentKey][]*moved)
 	for i := range m.olds {
 		key := keyOf(m.olds[i].entry)
@@ -180,7 +180,7 @@ func (m *renameMatcher) equal() {
 
 func matchEqual(olds, news []*moved) {
 	if len(olds) == 1 && len(news) == 1 {
-		olds[0].match(news[0], 100, false)
+		olds[0].pairWith(news[0], 100, false)
 		return
 	}
 
@@ -188,7 +188,7 @@ func matchEqual(olds, news []*moved) {
 	for _, n := range news {
 		name := path.Base(n.path)
 		if same := oldNamed[name]; len(same) > 0 {
-			n.match(same[0], 100, len(same) > 1 || len(newNamed[name]) > 1)
+			n.pairWith(same[0], 100, len(same) > 1 || len(newNamed[name]) > 1)
 			oldNamed[name] = same[1:]
 		}
 	}
@@ -199,7 +199,7 @@ func matchEqual(olds, news []*moved) {
 			at++
 		}
 		if n.to == nil && at < len(olds) {
-			n.match(olds[at], 100, true)
+			n.pairWith(olds[at], 100, true)
 		}
 	}
 }
@@ -232,15 +232,15 @@ const fullScore = 60000
 
 func (o overlap) percent() int { return min(99, o.score*100/fullScore) }
 
-// similar matches files by their common bytes, most similar first.
-func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error {
+// matchSimilar matches files by their common bytes, most similar first.
+func (m *renameMatcher) matchSimilar(ctx context.Context, olds, news []*moved) error {
 	lines := lineParts{seed: maphash.MakeSeed()}
-	found, err := m.overlaps(ctx, olds, news, lines.of)
+	found, err := m.overlaps(ctx, olds, news, lines.partsOf)
 	if err != nil {
 		return err
 	}
 
-	byChunks, err := m.overlaps(ctx, olds, news, new(chunkParts).of)
+	byChunks, err := m.overlaps(ctx, olds, news, new(chunkParts).partsOf)
 	if err != nil {
 		return err
 	}
@@ -260,7 +260,7 @@ func (m *renameMatcher) similar(ctx context.Context, olds, news []*moved) error 
 		if o.old.to != nil || o.new.to != nil {
 			continue
 		}
-		o.new.match(o.old, o.percent(), o.ambiguous(found[i+1:]))
+		o.new.pairWith(o.old, o.percent(), o.ambiguous(found[i+1:]))
 	}
 
 	return nil
@@ -360,7 +360,7 @@ type lineParts struct {
 // maxPart is the number of bytes after which a long line is cut.
 const maxPart = 64
 
-func (l *lineParts) of(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
+func (l *lineParts) partsOf(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
 	if e.Size > MaxSimilarText || l.read+e.Size > maxSimilarBytes {
 		return nil, nil
 	}
@@ -392,7 +392,7 @@ type chunkParts struct{ read int }
 // minChunked is the least size of files compared by chunks.
 const minChunked = MaxSimilarText / 8
 
-func (c *chunkParts) of(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
+func (c *chunkParts) partsOf(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
 	if e.Size < minChunked {
 		return nil, nil
 	}

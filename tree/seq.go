@@ -17,7 +17,7 @@ type replacement struct{ aLo, aHi, bLo, bHi int }
 // N symbols, at most maxAnchorDepth times.
 func diffSeq(a, b []int32, n int) []replacement {
 	d := seqDiff{a: a, b: b, counts: make([]symbolCount, n)}
-	d.run(0, len(a), 0, len(b), 0)
+	d.diffRange(0, len(a), 0, len(b), 0)
 	return d.out
 }
 
@@ -36,7 +36,7 @@ type seqDiff struct {
 
 type symbolCount struct{ inA, inB, atB int32 }
 
-func (d *seqDiff) emit(aLo, aHi, bLo, bHi int) {
+func (d *seqDiff) addReplacement(aLo, aHi, bLo, bHi int) {
 	if aLo == aHi && bLo == bHi {
 		return
 	}
@@ -47,7 +47,7 @@ func (d *seqDiff) emit(aLo, aHi, bLo, bHi int) {
 	d.out = append(d.out, replacement{aLo, aHi, bLo, bHi})
 }
 
-func (d *seqDiff) run(aLo, aHi, bLo, bHi, depth int) {
+func (d *seqDiff) diffRange(aLo, aHi, bLo, bHi, depth int) {
 	for aLo < aHi && bLo < bHi && d.a[aLo] == d.b[bLo] {
 		aLo, bLo = aLo+1, bLo+1
 	}
@@ -58,25 +58,25 @@ func (d *seqDiff) run(aLo, aHi, bLo, bHi, depth int) {
 	}
 
 	if aLo == aEnd || bLo == bEnd {
-		d.emit(aLo, aEnd, bLo, bEnd)
+		d.addReplacement(aLo, aEnd, bLo, bEnd)
 		return
 	}
 	if aEnd-aLo+bEnd-bLo > exactBelow && depth < maxAnchorDepth {
-		if anchors := d.anchors(aLo, aEnd, bLo, bEnd); len(anchors) > 0 {
+		if anchors := d.findAnchors(aLo, aEnd, bLo, bEnd); len(anchors) > 0 {
 			for _, at := range anchors {
-				d.run(aLo, at.a, bLo, at.b, depth+1)
+				d.diffRange(aLo, at.a, bLo, at.b, depth+1)
 				aLo, bLo = at.a+1, at.b+1
 			}
-			d.run(aLo, aEnd, bLo, bEnd, depth+1)
+			d.diffRange(aLo, aEnd, bLo, bEnd, depth+1)
 			return
 		}
 	}
 
-	d.search(aLo, aEnd, bLo, bEnd)
+	d.searchLCS(aLo, aEnd, bLo, bEnd)
 }
 
-// count counts the symbols of both stretches; forget undoes it.
-func (d *seqDiff) count(aLo, aHi, bLo, bHi int) {
+// countSymbols counts the symbols of both stretches; clearCounts undoes it.
+func (d *seqDiff) countSymbols(aLo, aHi, bLo, bHi int) {
 	for _, s := range d.a[aLo:aHi] {
 		d.counts[s].inA++
 	}
@@ -86,7 +86,7 @@ func (d *seqDiff) count(aLo, aHi, bLo, bHi int) {
 	}
 }
 
-func (d *seqDiff) forget(aLo, aHi, bLo, bHi int) {
+func (d *seqDiff) clearCounts(aLo, aHi, bLo, bHi int) {
 	for _, s := range d.a[aLo:aHi] {
 		d.counts[s] = symbolCount{}
 	}
@@ -97,11 +97,11 @@ func (d *seqDiff) forget(aLo, aHi, bLo, bHi int) {
 
 type anchor struct{ a, b int }
 
-// anchors returns the longest run of symbols that both stretches have exactly
+// findAnchors returns the longest run of symbols that both stretches have exactly
 // once and in the same order.
-func (d *seqDiff) anchors(aLo, aHi, bLo, bHi int) []anchor {
-	d.count(aLo, aHi, bLo, bHi)
-	defer d.forget(aLo, aHi, bLo, bHi)
+func (d *seqDiff) findAnchors(aLo, aHi, bLo, bHi int) []anchor {
+	d.countSymbols(aLo, aHi, bLo, bHi)
+	defer d.clearCounts(aLo, aHi, bLo, bHi)
 
 	// Patience sorting: piles[k] is the candidate with the lowest place in b
 	// that ends a run of k+1. Each candidate refers to the one before it in
@@ -140,11 +140,11 @@ func (d *seqDiff) anchors(aLo, aHi, bLo, bHi int) []anchor {
 	return run
 }
 
-// search compares two stretches with package lcs. It leaves out symbols that
+// searchLCS compares two stretches with package lcs. It leaves out symbols that
 // only one stretch has. They cannot match, and would use up the limit of the
 // search.
-func (d *seqDiff) search(aLo, aHi, bLo, bHi int) {
-	d.count(aLo, aHi, bLo, bHi)
+func (d *seqDiff) searchLCS(aLo, aHi, bLo, bHi int) {
+	d.countSymbols(aLo, aHi, bLo, bHi)
 	var as, bs []rune
 	var aAt, bAt []int
 	for i, s := range d.a[aLo:aHi] {
@@ -159,13 +159,13 @@ func (d *seqDiff) search(aLo, aHi, bLo, bHi int) {
 		}
 	}
 
-	d.forget(aLo, aHi, bLo, bHi)
+	d.clearCounts(aLo, aHi, bLo, bHi)
 
 	// The matches lie between the replacements. A match may fall apart where
 	// symbols were left out.
 	match := func(i, j, n int) {
 		for k := range n {
-			d.emit(aLo, aAt[i+k], bLo, bAt[j+k])
+			d.addReplacement(aLo, aAt[i+k], bLo, bAt[j+k])
 			aLo, bLo = aAt[i+k]+1, bAt[j+k]+1
 		}
 	}
@@ -177,5 +177,5 @@ func (d *seqDiff) search(aLo, aHi, bLo, bHi int) {
 	}
 
 	match(i, j, len(as)-i)
-	d.emit(aLo, aHi, bLo, bHi)
+	d.addReplacement(aLo, aHi, bLo, bHi)
 }

@@ -95,9 +95,9 @@ func (o TextOptions) Keys(lines []string) []string {
 
 func isBlank(r rune) bool { return r < 0x80 && strings.IndexByte(blanks, byte(r)) >= 0 }
 
-// edits returns the replacements that turn lines a into lines b. With Blank, uncounted
+// diffLines returns the replacements that turn lines a into lines b. With Blank, uncounted
 // marks the replacements of blank lines alone.
-func (o TextOptions) edits(a, b []string) (edits []replacement, uncounted []bool) {
+func (o TextOptions) diffLines(a, b []string) (edits []replacement, uncounted []bool) {
 	edits = lineEdits(o.Keys(a), o.Keys(b))
 	if !o.Blank {
 		return edits, nil
@@ -162,14 +162,14 @@ func Unified(oldName, newName string, old, new []byte, o TextOptions) []byte {
 		if out.Len() == 0 {
 			fmt.Fprintf(&out, "--- %s\n+++ %s\n", oldName, newName)
 		}
-		h.write(&out)
+		h.writeUnified(&out)
 	}
 	return out.Bytes()
 }
 
 // hunksOf returns the difference of lines a and b.
 func hunksOf(a, b []string, o TextOptions) (hunks []hunk) {
-	edits, uncounted := o.edits(a, b)
+	edits, uncounted := o.diffLines(a, b)
 	looked, heading := 0, "" // lines of a searched for headings, and the last heading
 	for {
 		lo, hi := nextHunk(edits, uncounted, o.Context)
@@ -196,7 +196,7 @@ func hunksOf(a, b []string, o TextOptions) (hunks []hunk) {
 
 // CountLines returns how many lines [Unified] shows as added, and as removed.
 func CountLines(old, new []byte, o TextOptions) (added, removed int) {
-	edits, uncounted := o.edits(SplitLines(old), SplitLines(new))
+	edits, uncounted := o.diffLines(SplitLines(old), SplitLines(new))
 	for {
 		lo, hi := nextHunk(edits, uncounted, o.Context)
 		if lo == hi {
@@ -266,8 +266,8 @@ type hunk struct {
 	heading            string // the line that names the part of the text
 }
 
-// write writes the hunk in the unified format. Unchanged lines are those of b.
-func (h *hunk) write(out *bytes.Buffer) {
+// writeUnified writes the hunk in the unified format. Unchanged lines are those of b.
+func (h *hunk) writeUnified(out *bytes.Buffer) {
 	a, b := h.a, h.b
 	fmt.Fprintf(out, "@@ -%s +%s @@", hunkRange(h.aLo, h.aHi), hunkRange(h.bLo, h.bHi))
 	if heading := strings.TrimRight(h.heading[:min(len(h.heading), maxHeading)], " \t\r\n\v\f"); heading != "" {
@@ -344,8 +344,8 @@ func mergeText(texts [3][]byte, labels Labels, favor Side) (merged []byte, confl
 	m := textMerge{base: SplitLines(texts[0]), ours: SplitLines(texts[1]), theirs: SplitLines(texts[2])}
 	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
 	m.oursIDs, m.theirsIDs, m.symbols = o, t, len(numbers)
-	m.align(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))
-	m.join()
+	m.alignChanges(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))
+	m.joinNearConflicts()
 	if favor != NoSide {
 		for i := range m.spans {
 			if m.spans[i].from == conflicting {
@@ -353,7 +353,7 @@ func mergeText(texts [3][]byte, labels Labels, favor Side) (merged []byte, confl
 			}
 		}
 	}
-	return m.render(labels)
+	return m.writeMerged(labels)
 }
 
 // side is the origin of the lines of a span.
@@ -380,8 +380,8 @@ type textMerge struct {
 	spans              []span
 }
 
-// align cuts the text into spans, from the changes of the two sides.
-func (m *textMerge) align(o, t []replacement) {
+// alignChanges cuts the text into spans, from the changes of the two sides.
+func (m *textMerge) alignChanges(o, t []replacement) {
 	at, oAt, tAt := 0, 0, 0 // ends of the last span in base, ours and theirs
 	for len(o) > 0 || len(t) > 0 {
 		// A group of changes that overlap or touch: base[lo:hi].
@@ -415,7 +415,7 @@ func (m *textMerge) align(o, t []replacement) {
 		case no == 0:
 			m.spans = append(m.spans, span{fromTheirs, oLo, oHi, tLo, tHi})
 		default:
-			m.refine(oLo, oHi, tLo, tHi)
+			m.splitEqualLines(oLo, oHi, tLo, tHi)
 		}
 		at, oAt, tAt, o, t = hi, oHi, tHi, o[no:], t[nt:]
 	}
@@ -431,8 +431,8 @@ func growth(rs []replacement) (n int) {
 	return n
 }
 
-// refine splits lines that both sides changed into equal lines and conflicts.
-func (m *textMerge) refine(oLo, oHi, tLo, tHi int) {
+// splitEqualLines splits lines that both sides changed into equal lines and conflicts.
+func (m *textMerge) splitEqualLines(oLo, oHi, tLo, tHi int) {
 	for _, r := range diffSeq(m.oursIDs[oLo:oHi], m.theirsIDs[tLo:tHi], m.symbols) {
 		o, t := oLo+r.aLo, tLo+r.bLo
 		last := m.spans[len(m.spans)-1]
@@ -444,8 +444,8 @@ func (m *textMerge) refine(oLo, oHi, tLo, tHi int) {
 	m.spans = append(m.spans, span{fromBoth, last.oHi, oHi, last.tHi, tHi})
 }
 
-// join joins conflicts that have few equal lines between them.
-func (m *textMerge) join() {
+// joinNearConflicts joins conflicts that have few equal lines between them.
+func (m *textMerge) joinNearConflicts() {
 	m.spans = slices.DeleteFunc(m.spans, func(s span) bool { return s.oLo == s.oHi && s.tLo == s.tHi })
 	out := m.spans[:0]
 	for _, s := range m.spans {
@@ -461,8 +461,8 @@ func (m *textMerge) join() {
 	m.spans = out
 }
 
-// render writes the merged text.
-func (m *textMerge) render(labels Labels) (merged []byte, conflicts bool) {
+// writeMerged writes the merged text.
+func (m *textMerge) writeMerged(labels Labels) (merged []byte, conflicts bool) {
 	newline := "\n"
 	if hasCRLF(m.ours) && hasCRLF(m.theirs) {
 		newline = "\r\n"

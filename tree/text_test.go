@@ -302,7 +302,7 @@ func resolveOurs(base, ours, theirs string) string {
 	m := textMerge{base: SplitLines([]byte(base)), ours: SplitLines([]byte(ours)), theirs: SplitLines([]byte(theirs))}
 	b, o, t := numberLines(numbers, m.base), numberLines(numbers, m.ours), numberLines(numbers, m.theirs)
 	m.oursIDs, m.theirsIDs, m.symbols = o, t, len(numbers)
-	m.align(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))
+	m.alignChanges(diffSeq(b, o, len(numbers)), diffSeq(b, t, len(numbers)))
 	var out strings.Builder
 	for _, s := range m.spans {
 		lines := m.ours[s.oLo:s.oHi]

@@ -87,38 +87,38 @@ func (v *Verifier) Verify(ctx context.Context, root object.ID) (Info, error) {
 		v.trees = make(map[object.ID]treeFacts)
 		v.manifests = make(map[object.ID]manifestFacts)
 	}
-	facts, err := v.root(ctx, root, treeKey(root), "", 0)
+	facts, err := v.checkRoot(ctx, root, treeKey(root), "", 0)
 	if err == nil {
 		err = v.checkChunks(ctx)
 	}
 	return Info{ID: root, Files: facts.files, Bytes: facts.bytes}, err
 }
 
-// root checks the root node of a directory at path. By is the node that refers
+// checkRoot checks the root node of a directory at path. By is the node that refers
 // to it.
-func (v *Verifier) root(ctx context.Context, id object.ID, by object.Key, path string, depth int) (treeFacts, error) {
-	facts, err := v.tree(ctx, id, path, depth)
+func (v *Verifier) checkRoot(ctx context.Context, id object.ID, by object.Key, path string, depth int) (treeFacts, error) {
+	facts, err := v.checkTree(ctx, id, path, depth)
 	if err == nil && facts.only {
-		v.format(by, path, object.ReasonRoot, "an only child below level %d", facts.level)
+		v.reportFormat(by, path, object.ReasonRoot, "an only child below level %d", facts.level)
 	}
 	return facts, err
 }
 
-// tree checks a node and everything below it. Depth is the number of names in
+// checkTree checks a node and everything below it. Depth is the number of names in
 // path.
-func (v *Verifier) tree(ctx context.Context, id object.ID, path string, depth int) (treeFacts, error) {
+func (v *Verifier) checkTree(ctx context.Context, id object.ID, path string, depth int) (treeFacts, error) {
 	facts, seen := v.trees[id]
 	if !seen {
 		node, err := readChecked(ctx, v, treeKey(id), path, object.DecodeTree)
 		if err != nil {
 			facts = treeFacts{level: -1, partial: true}
 			v.trees[id] = facts
-			return facts, v.failed(ctx, treeKey(id), path, err)
+			return facts, v.reportError(ctx, treeKey(id), path, err)
 		}
 		if node.Level == 0 {
-			facts, err = v.leaf(ctx, id, node, path, depth)
+			facts, err = v.checkLeaf(ctx, id, node, path, depth)
 		} else {
-			facts, err = v.inner(ctx, id, node, path, depth)
+			facts, err = v.checkInner(ctx, id, node, path, depth)
 		}
 		if err != nil {
 			return facts, err
@@ -145,19 +145,19 @@ func readChecked[T any](ctx context.Context, v *Verifier, key object.Key, path s
 	return decode(data)
 }
 
-// inner checks a node with children.
-func (v *Verifier) inner(ctx context.Context, id object.ID, node *object.Tree, path string, depth int) (treeFacts, error) {
+// checkInner checks a node with children.
+func (v *Verifier) checkInner(ctx context.Context, id object.ID, node *object.Tree, path string, depth int) (treeFacts, error) {
 	facts := treeFacts{level: int8(node.Level), only: len(node.Children) == 1}
 	_, facts.last = node.Bounds()
 	after := ""
 	for i, child := range node.Children {
-		sub, err := v.tree(ctx, child.ID, path, depth)
+		sub, err := v.checkTree(ctx, child.ID, path, depth)
 		if err != nil {
 			return facts, err
 		}
 		if sub.level >= 0 {
 			if err := fits(node.Level, child, after, sub); err != nil {
-				v.format(treeKey(id), path, object.ReasonChild, "%w", err)
+				v.reportFormat(treeKey(id), path, object.ReasonChild, "%w", err)
 			}
 		}
 		if i == 0 {
@@ -166,14 +166,14 @@ func (v *Verifier) inner(ctx context.Context, id object.ID, node *object.Tree, p
 		after = child.Last
 		facts.height = max(facts.height, sub.height)
 		facts.partial = facts.partial || sub.partial
-		v.add(&facts, treeKey(id), path, sub.files, sub.bytes)
+		v.addTotals(&facts, treeKey(id), path, sub.files, sub.bytes)
 	}
 
 	return facts, nil
 }
 
-// leaf checks a node with entries.
-func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, path string, depth int) (treeFacts, error) {
+// checkLeaf checks a node with entries.
+func (v *Verifier) checkLeaf(ctx context.Context, id object.ID, node *object.Tree, path string, depth int) (treeFacts, error) {
 	var facts treeFacts
 	facts.first, facts.last = node.Bounds()
 	if len(node.Entries) > 0 {
@@ -189,20 +189,20 @@ func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, pa
 	for i := range node.Entries {
 		e := &node.Entries[i]
 		files, bytes := totals(e)
-		v.add(&facts, treeKey(id), path, files, bytes)
+		v.addTotals(&facts, treeKey(id), path, files, bytes)
 		switch {
 		case e.Type == object.TypeDir:
 			at := Join(path, e.Name)
-			sub, err := v.root(ctx, e.Content.ID, treeKey(id), at, depth+1)
+			sub, err := v.checkRoot(ctx, e.Content.ID, treeKey(id), at, depth+1)
 			if err != nil {
 				return facts, err
 			}
 			if !sub.partial && (sub.files != e.Files || sub.bytes != e.Size) {
-				v.format(treeKey(id), at, ReasonTotals, "%d files and %d bytes, below it are %d and %d", e.Files, e.Size, sub.files, sub.bytes)
+				v.reportFormat(treeKey(id), at, ReasonTotals, "%d files and %d bytes, below it are %d and %d", e.Files, e.Size, sub.files, sub.bytes)
 			}
 			facts.height = max(facts.height, min(sub.height+1, object.MaxDepth+1))
 		case !e.Content.IsZero():
-			if err := v.content(ctx, treeKey(id), e, Join(path, e.Name)); err != nil {
+			if err := v.checkContent(ctx, treeKey(id), e, Join(path, e.Name)); err != nil {
 				return facts, err
 			}
 		}
@@ -211,19 +211,19 @@ func (v *Verifier) leaf(ctx context.Context, id object.ID, node *object.Tree, pa
 	return facts, nil
 }
 
-// add adds to the totals of a node.
-func (v *Verifier) add(facts *treeFacts, key object.Key, path string, files, bytes uint64) {
+// addTotals adds to the totals of a node.
+func (v *Verifier) addTotals(facts *treeFacts, key object.Key, path string, files, bytes uint64) {
 	var overFiles, overBytes uint64
 	facts.files, overFiles = bits.Add64(facts.files, files, 0)
 	facts.bytes, overBytes = bits.Add64(facts.bytes, bytes, 0)
 	if overFiles+overBytes > 0 {
-		v.format(key, path, ReasonTotals, "totals beyond 2^64")
+		v.reportFormat(key, path, ReasonTotals, "totals beyond 2^64")
 	}
 }
 
-// failed reports an error about an object as a problem. It returns any other
+// reportError reports an error about an object as a problem. It returns any other
 // error.
-func (v *Verifier) failed(ctx context.Context, key object.Key, path string, err error) error {
+func (v *Verifier) reportError(ctx context.Context, key object.Key, path string, err error) error {
 	if ctx.Err() == nil && (object.IsUnreadable(err) || errors.Is(err, object.ErrNewerFormat)) {
 		v.Report(Problem{key, path, err})
 		return nil
@@ -231,7 +231,7 @@ func (v *Verifier) failed(ctx context.Context, key object.Key, path string, err 
 	return &PathError{path, err}
 }
 
-func (v *Verifier) format(key object.Key, path string, reason object.Reason, format string, args ...any) {
+func (v *Verifier) reportFormat(key object.Key, path string, reason object.Reason, format string, args ...any) {
 	v.Report(Problem{key, path, &object.FormatError{Kind: key.Kind, Reason: reason, Err: fmt.Errorf(format, args...)}})
 }
 
@@ -242,17 +242,17 @@ type manifestFacts struct {
 	only  bool // a node with one item
 }
 
-// content checks the content of a file that is not inline. By is the node with
+// checkContent checks the content of a file that is not inline. By is the node with
 // its entry.
-func (v *Verifier) content(ctx context.Context, by object.Key, e *object.Entry, path string) error {
+func (v *Verifier) checkContent(ctx context.Context, by object.Key, e *object.Entry, path string) error {
 	if _, purged := v.Records.Purged(e.Content); purged {
 		return nil
 	}
 	if e.Content.Kind == object.KindChunk {
-		return v.chunk(ctx, e.Content.ID, by, e.Size, path)
+		return v.queueChunk(ctx, e.Content.ID, by, e.Size, path)
 	}
 
-	facts, err := v.manifest(ctx, e.Content.ID, path)
+	facts, err := v.checkManifest(ctx, e.Content.ID, path)
 	if err != nil {
 		return err
 	}
@@ -260,16 +260,16 @@ func (v *Verifier) content(ctx context.Context, by object.Key, e *object.Entry, 
 	switch {
 	case facts.level < 0:
 	case facts.only:
-		v.format(by, path, object.ReasonRoot, "one item")
+		v.reportFormat(by, path, object.ReasonRoot, "one item")
 	case facts.bytes != e.Size:
-		v.format(by, path, object.ReasonSize, "%d bytes, want %d", facts.bytes, e.Size)
+		v.reportFormat(by, path, object.ReasonSize, "%d bytes, want %d", facts.bytes, e.Size)
 	}
 
 	return nil
 }
 
-// manifest checks a node and everything below it.
-func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (manifestFacts, error) {
+// checkManifest checks a node and everything below it.
+func (v *Verifier) checkManifest(ctx context.Context, id object.ID, path string) (manifestFacts, error) {
 	if facts, seen := v.manifests[id]; seen {
 		return facts, nil
 	}
@@ -279,12 +279,12 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 	if err != nil {
 		facts := manifestFacts{level: -1}
 		v.manifests[id] = facts
-		return facts, v.failed(ctx, key, path, err)
+		return facts, v.reportError(ctx, key, path, err)
 	}
 
 	facts := manifestFacts{bytes: node.Size(), level: int8(node.Level), only: len(node.Chunks)+len(node.Children) == 1}
 	for _, c := range node.Chunks {
-		if err := v.chunk(ctx, c.ID, key, uint64(c.Size), path); err != nil {
+		if err := v.queueChunk(ctx, c.ID, key, uint64(c.Size), path); err != nil {
 			return facts, err
 		}
 	}
@@ -295,16 +295,16 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 			start = c.End
 			continue
 		}
-		sub, err := v.manifest(ctx, c.ID, path)
+		sub, err := v.checkManifest(ctx, c.ID, path)
 		if err != nil {
 			return facts, err
 		}
 		switch {
 		case sub.level < 0:
 		case sub.level != facts.level-1:
-			v.format(key, path, object.ReasonChild, "level %d below level %d", sub.level, facts.level)
+			v.reportFormat(key, path, object.ReasonChild, "level %d below level %d", sub.level, facts.level)
 		case sub.bytes != c.End-start:
-			v.format(key, path, object.ReasonSize, "%d bytes, want %d", sub.bytes, c.End-start)
+			v.reportFormat(key, path, object.ReasonSize, "%d bytes, want %d", sub.bytes, c.End-start)
 		}
 		start = c.End
 	}
@@ -313,9 +313,9 @@ func (v *Verifier) manifest(ctx context.Context, id object.ID, path string) (man
 	return facts, nil
 }
 
-// chunk adds a chunk to the next batch. The node by claims that it has size
+// queueChunk adds a chunk to the next batch. The node by claims that it has size
 // bytes.
-func (v *Verifier) chunk(ctx context.Context, id object.ID, by object.Key, size uint64, path string) error {
+func (v *Verifier) queueChunk(ctx context.Context, id object.ID, by object.Key, size uint64, path string) error {
 	key := object.Key{Kind: object.KindChunk, ID: id}
 	if _, purged := v.Records.Purged(key); purged {
 		return nil
@@ -341,7 +341,7 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 		return v.checkSingly(ctx, uses)
 	}
 	if err != nil {
-		return v.failed(ctx, uses[0].key, uses[0].path, err)
+		return v.reportError(ctx, uses[0].key, uses[0].path, err)
 	}
 
 	missing := make(map[object.Key]bool, len(list))
@@ -359,11 +359,11 @@ func (v *Verifier) checkChunks(ctx context.Context) error {
 		}
 		size, _, err := v.Sizes.StoredSize(ctx, c.key)
 		if err != nil {
-			if err := v.failed(ctx, c.key, c.path, err); err != nil {
+			if err := v.reportError(ctx, c.key, c.path, err); err != nil {
 				return err
 			}
 		} else if size < 0 || size > math.MaxUint32 || uint64(size) != c.size {
-			v.format(c.by, c.path, object.ReasonSize, "%d bytes, want %d", size, c.size)
+			v.reportFormat(c.by, c.path, object.ReasonSize, "%d bytes, want %d", size, c.size)
 		}
 	}
 

@@ -34,11 +34,11 @@ func WalkInto(
 	into func(path string, node object.ID) (bool, error), fn func(path string, e object.Entry) error,
 ) error {
 	w := &walk{r: r, into: into}
-	if err := w.open(ctx, "", root); err != nil {
+	if err := w.pushDir(ctx, "", root); err != nil {
 		return err
 	}
 	for limit := NewLimit(r, root); ; {
-		path, e, ok, err := w.next(ctx)
+		path, e, ok, err := w.nextEntry(ctx)
 		if err != nil || !ok {
 			return err
 		}
@@ -52,7 +52,7 @@ func WalkInto(
 		case err != nil:
 			return err
 		default:
-			if err := w.open(ctx, path, e.Content.ID); err != nil {
+			if err := w.pushDir(ctx, path, e.Content.ID); err != nil {
 				return err
 			}
 		}
@@ -71,8 +71,8 @@ type walkedDir struct {
 	list *cursor
 }
 
-// open begins a directory, unless into skips its root node.
-func (w *walk) open(ctx context.Context, path string, id object.ID) error {
+// pushDir begins a directory, unless into skips its root node.
+func (w *walk) pushDir(ctx context.Context, path string, id object.ID) error {
 	if reads, err := w.into(path, id); err != nil || !reads {
 		return err
 	}
@@ -84,8 +84,8 @@ func (w *walk) open(ctx context.Context, path string, id object.ID) error {
 	return nil
 }
 
-// next returns the next entry, and whether there is one.
-func (w *walk) next(ctx context.Context) (path string, e object.Entry, ok bool, err error) {
+// nextEntry returns the next entry, and whether there is one.
+func (w *walk) nextEntry(ctx context.Context) (path string, e object.Entry, ok bool, err error) {
 	for len(w.stack) > 0 {
 		d := w.stack[len(w.stack)-1]
 		switch height := d.list.height(); {
@@ -98,7 +98,7 @@ func (w *walk) next(ctx context.Context) (path string, e object.Entry, ok bool, 
 			}
 			if !reads {
 				d.list.next()
-			} else if err := d.list.expand(ctx); err != nil {
+			} else if err := d.list.enterChild(ctx); err != nil {
 				return d.path, e, false, &PathError{d.path, err}
 			}
 		default:

@@ -23,7 +23,7 @@ func WordDiff(patch []byte, s WordStyle) []byte {
 		switch mark := line[0]; {
 		case header > 0 || mark == '@':
 			header = max(header-1, 0)
-			w.flush()
+			w.writeChange()
 			w.out.WriteString(s.Head(line))
 		case mark == '-':
 			w.old.WriteString(line[1:])
@@ -31,14 +31,14 @@ func WordDiff(patch []byte, s WordStyle) []byte {
 			w.new.WriteString(line[1:])
 		case mark == '\\':
 		case s.Lines:
-			w.flush()
+			w.writeChange()
 			w.out.WriteString(s.Same[0] + strings.TrimSuffix(line[1:], "\n") + s.Same[1] + s.Newline)
 		default:
-			w.flush()
-			w.put(s.Same, line[1:])
+			w.writeChange()
+			w.writePiece(s.Same, line[1:])
 		}
 	}
-	w.flush()
+	w.writeChange()
 	return w.out.Bytes()
 }
 
@@ -48,8 +48,8 @@ type wordDiff struct {
 	out      bytes.Buffer
 }
 
-// put writes a piece of text.
-func (w *wordDiff) put(style [2]string, text string) {
+// writePiece writes a piece of text.
+func (w *wordDiff) writePiece(style [2]string, text string) {
 	for text != "" {
 		line, rest, newline := strings.Cut(text, "\n")
 		if line != "" {
@@ -62,13 +62,13 @@ func (w *wordDiff) put(style [2]string, text string) {
 	}
 }
 
-// flush writes the current change. White space between words is that of the new text.
-func (w *wordDiff) flush() {
+// writeChange writes the current change. White space between words is that of the new text.
+func (w *wordDiff) writeChange() {
 	old, new := w.old.String(), w.new.String()
 	w.old.Reset()
 	w.new.Reset()
 	if new == "" {
-		w.put(w.style.Old, old)
+		w.writePiece(w.style.Old, old)
 		return
 	}
 	a, aEnds := words(old)
@@ -77,12 +77,12 @@ func (w *wordDiff) flush() {
 	for _, e := range lineEdits(a, b) {
 		oldLo, oldHi := wordsAt(a, aEnds, e.aLo, e.aHi)
 		newLo, newHi := wordsAt(b, bEnds, e.bLo, e.bHi)
-		w.put(w.style.Same, new[at:newLo])
-		w.put(w.style.Old, old[oldLo:oldHi])
-		w.put(w.style.New, new[newLo:newHi])
+		w.writePiece(w.style.Same, new[at:newLo])
+		w.writePiece(w.style.Old, old[oldLo:oldHi])
+		w.writePiece(w.style.New, new[newLo:newHi])
 		at = newHi
 	}
-	w.put(w.style.Same, new[at:])
+	w.writePiece(w.style.Same, new[at:])
 }
 
 // words returns the words of a text and where they end.

@@ -97,8 +97,8 @@ func EncodeLost(keys []object.Key) []byte {
 // DecodeLost returns the objects of a list. Any input that EncodeLost cannot produce
 // is an [ErrLostList].
 func DecodeLost(file []byte) (keys []object.Key, err error) {
-	data, summed, err := disk.CutSum(file)
-	if err != nil || !summed {
+	data, err := disk.WithoutSum(file)
+	if err != nil {
 		return nil, ErrLostList
 	}
 	for line := range strings.SplitSeq(string(data), "\n") {

@@ -106,8 +106,8 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 	}
 
 	names, err := r.Refs().RootsWith(ctx, keep)
-	problems := slices.DeleteFunc(unjoin(err), func(err error) bool { return expiredWhole(ctx, r, err) })
-	tags := f.findTags(ctx, names)
+	problems := unjoin(err)
+	tags := f.tags(ctx, names)
 	for _, name := range names {
 		f.addName(ctx, name, tags)
 	}
@@ -220,26 +220,6 @@ func Stashes(ctx context.Context, r *kist.Repository) (map[object.ID][]string, e
 		}
 	}
 	return needed, err
-}
-
-// expiredWhole reports whether err is about an empty log whose lines may all have expired.
-// Earlier versions removed even the last one. That is impossible if the ref's commit is
-// younger than the expired lines were.
-func expiredWhole(ctx context.Context, r *kist.Repository, err error) bool {
-	var damage *object.DamageError
-	if !errors.Is(err, refs.ErrEmptied) || !errors.As(err, &damage) {
-		return false
-	}
-	all, unreachable, err := logAges(r)
-	if err != nil {
-		return false
-	}
-	_, c, err := r.ReadCommit(ctx, strings.TrimPrefix(damage.Name, "logs/"))
-	if err != nil {
-		return false
-	}
-	old := r.Options().Date().Sub(c.Committer.When())
-	return all != refs.Forever && old >= all || unreachable != refs.Forever && old >= unreachable
 }
 
 func (f *rootFinder) operation(context.Context) error {

@@ -22,10 +22,6 @@ var (
 	// its ref. Its last lines, or all of them, are lost. So is a line of the stash's log if the
 	// lines around its place do not meet.
 	ErrCut = errors.New("lines are missing")
-
-	// ErrEmptied is matched by the error for an empty log of an existing ref, which
-	// also matches [ErrCut]. Earlier versions removed all expired lines, even the last.
-	ErrEmptied = fmt.Errorf("%w: it is empty", ErrCut)
 )
 
 // content is the content of one file of a ref or a log.
@@ -83,7 +79,7 @@ func compareLog(found map[string]content, name string) error {
 	case !exists:
 		return Damaged("logs/"+name, fmt.Errorf("%w: there is no log", ErrCut))
 	case newest == nil:
-		return Damaged("logs/"+name, ErrEmptied)
+		return Damaged("logs/"+name, fmt.Errorf("%w: it is empty", ErrCut))
 	case newest.New != at && newest.Old != at:
 		return Damaged("logs/"+name, fmt.Errorf("%w: it leads to %s, and %s is at %s", ErrCut, newest.New.Short(), name, at.Short()))
 	}

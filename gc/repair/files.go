@@ -79,7 +79,7 @@ var Files = []File{
 	{Pattern: "*_MSG", Sort: Data, What: "the message of the next commit", Unproven: anyText, Cut: anyText, Absent: noProof},
 
 	{Pattern: "records", Sort: Data, What: "holds, expirations and purges"},
-	{Pattern: "records.copy", Sort: Copy, What: "a copy of the records", Absent: "earlier versions made none", check: checkCopy},
+	{Pattern: "records.copy", Sort: Copy, What: "a copy of the records", Absent: "the next change writes it again", check: checkCopy},
 	{Pattern: "lost", Sort: Data, What: "objects whose loss was accepted", Absent: "verify names the objects again"},
 	{Pattern: "rewritten/*", Sort: Note, What: "the new IDs of rewritten commits", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "pending/*.cut", Sort: Aside, What: "a copy of a damaged journal", Unproven: harmless, Cut: harmless, Absent: harmless},

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"slices"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -26,10 +25,9 @@ type Part struct {
 	Convert []File `json:"convert"` // the files that are not of the newest form
 }
 
-// File is a file that [Run] converts, or that something else has to convert.
+// File is a file that [Run] converts.
 type File struct {
 	Path string `json:"path"` // below the .kist folder
-	Todo string `json:"todo"` // the rest of the work; "": Run does all of it
 }
 
 // formats has the files whose first bytes are the same in all versions. Run refuses a version
@@ -122,10 +120,9 @@ func Run(ctx context.Context, r *kist.Repository, dryRun bool) ([]Part, error) {
 	}
 	p := Part{Name: "refs", Files: 1 + len(list), Oldest: 1, Newest: 1, Convert: []File{}}
 	for _, name := range names {
-		p.Convert = append(p.Convert, File{Path: name})
+		p.Convert = append(p.Convert, File{name})
 	}
-	notes, err := remoteNotes(r)
-	return append(parts, p, notes), err
+	return append(parts, p), nil
 }
 
 // versionOf returns the version of a file.
@@ -145,31 +142,6 @@ func versionOf(path string, version func([]byte) int) (int, error) {
 		return found, nil
 	}
 	return 0, &object.DamageError{Name: path, Err: errors.New("it has no version")}
-}
-
-// remoteNotes finds the notes about remotes that have no checksum. Only the remote can confirm
-// their content, so a fetch adds it.
-func remoteNotes(r *kist.Repository) (Part, error) {
-	p := Part{Name: "notes about remotes", Newest: 1, Convert: []File{}}
-	for _, name := range []string{"remote", "head"} {
-		files, err := filepath.Glob(filepath.Join(escape(r.Dir()), "remotes", "*", name))
-		if err != nil {
-			return p, err
-		}
-		for _, file := range files {
-			data, err := disk.ReadFile(file)
-			if err != nil {
-				return p, err
-			}
-			p.Files, p.Oldest = p.Files+1, 1
-			if _, summed, err := disk.CutSum(data); err == nil && !summed {
-				rel, _ := filepath.Rel(r.Dir(), file)
-				p.Convert = append(p.Convert, File{rel, "kist fetch " + filepath.Base(filepath.Dir(file))})
-			}
-		}
-	}
-	slices.SortFunc(p.Convert, func(a, b File) int { return bytes.Compare([]byte(a.Path), []byte(b.Path)) })
-	return p, nil
 }
 
 // escape returns a path as a pattern that matches only this path.

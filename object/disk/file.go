@@ -115,7 +115,7 @@ func SyncDir(dir string) error {
 }
 
 // ErrSum is the error for a file whose checksum line does not match its data.
-// See [CutSum].
+// See [CutSum] and [WithoutSum].
 var ErrSum = errors.New("checksum does not match")
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -146,6 +146,16 @@ func CutSum(file []byte) (data []byte, has bool, err error) {
 		return nil, true, ErrSum
 	}
 	return file[:at], true, nil
+}
+
+// WithoutSum returns the data of a file in the form of [WithSum]. The error is [ErrSum] if
+// the line with the checksum is missing or wrong.
+func WithoutSum(file []byte) (data []byte, err error) {
+	data, has, err := CutSum(file)
+	if err == nil && !has {
+		return nil, ErrSum
+	}
+	return data, err
 }
 
 // Mend flips the one bit of data that makes it intact, and reports whether there is

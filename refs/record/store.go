@@ -68,7 +68,7 @@ func (s *Store) Load() (*Set, error) {
 var errMissing = errors.New("missing, though its copy is here")
 
 // CheckCopy returns an error that matches [object.ErrCorrupt] if the copy of the records
-// is damaged. A copy that does not exist is intact: earlier versions made none.
+// is damaged. A copy that does not exist is intact: see isCopied.
 func (s *Store) CheckCopy() error {
 	_, err := s.loadFile(CopyFile)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrNewerFormat) {
@@ -142,8 +142,8 @@ func (s *Store) Update(ctx context.Context, change func(*Set) error) error {
 	return s.writeBoth(set)
 }
 
-// isCopied reports whether the copy is as the file. It is older after an update by an earlier
-// version, or by a process that was killed between the two.
+// isCopied reports whether the copy is as the file. It is older, or missing, after an update
+// by a process that was killed between the two.
 func (s *Store) isCopied() bool {
 	file, err := s.readFile(File)
 	if err != nil {
@@ -153,7 +153,7 @@ func (s *Store) isCopied() bool {
 	return err == nil && bytes.Equal(file, copied)
 }
 
-// hasCopy reports whether the copy exists. Earlier versions made none.
+// hasCopy reports whether the copy exists.
 func (s *Store) hasCopy() bool {
 	_, err := disk.Lstat(s.filePath(CopyFile))
 	return err == nil

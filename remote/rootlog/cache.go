@@ -56,21 +56,6 @@ func (l *Log) writeCached(name string, data []byte) {
 	}
 }
 
-// CheckCached checks the bytes of a file in the cache. A file of an earlier version,
-// without a checksum, must be a state file.
-func CheckCached(file []byte) error {
-	data, summed, err := disk.CutSum(file)
-	if err != nil || summed {
-		return err // roots always have a checksum
-	}
-	for _, kind := range tableKinds {
-		if _, err = decodeState(kind, data); err == nil || errors.Is(err, ErrFormat) {
-			return nil
-		}
-	}
-	return err
-}
-
 // keepBases keeps the bases of a head in memory, and removes all others from memory and from
 // the cache. It replaces the copy of the root in the cache.
 func (l *Log) keepBases(s *State) {
@@ -190,8 +175,8 @@ func (l *Log) copiedRoot() (newest *Root) {
 		if err != nil {
 			continue
 		}
-		data, summed, err := disk.CutSum(file)
-		if err != nil || !summed {
+		data, err := disk.WithoutSum(file)
+		if err != nil {
 			continue
 		}
 		if root, err := decodeRoot(seq, data); err == nil && !root.Stub {

@@ -42,8 +42,8 @@ type cache struct {
 	seen *rootlog.Position // the last head that this Remote read; the file may have a later one
 }
 
-// openCache opens the folder. It trusts the binding only if that has a checksum, the
-// URL is the same, and a head is known. Otherwise c.id is nil and the caller must read
+// openCache opens the folder. It trusts the binding only if the URL is the
+// same, and a head is known. Otherwise c.id is nil and the caller must read
 // kist.json: see bindTo.
 func openCache(o Options) (*cache, error) {
 	c := &cache{dir: o.Dir, url: o.URL}
@@ -54,13 +54,13 @@ func openCache(o Options) (*cache, error) {
 		return nil, err
 	}
 
-	b, summed, err := readNote[binding](c, bindingFile)
+	b, err := readNote[binding](c, bindingFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrState):
 		return c, nil
 	case err != nil:
 		return nil, err
-	case !summed || b.URL != c.url:
+	case b.URL != c.url:
 		return c, nil
 	}
 
@@ -88,12 +88,12 @@ func (c *cache) bindTo(ctx context.Context, id *rootlog.Identity) error {
 		return nil
 	}
 	return c.withLock(ctx, func() error {
-		have, summed, err := readNote[binding](c, bindingFile)
-		if err == nil && summed && have.URL == c.url && bytes.Equal(have.Identity, id.Stored()) {
+		have, err := readNote[binding](c, bindingFile)
+		if err == nil && have.URL == c.url && bytes.Equal(have.Identity, id.Stored()) {
 			return nil
 		}
 
-		head, _, headErr := c.readHead()
+		head, headErr := c.readHead()
 		unused := headErr == nil && head != nil && head.Seq == 0 && head.Hash != id.Hash
 		if unused || err == nil && have.URL != c.url && isOther(have.Identity, id) {
 			if err := c.clearFolder(); err != nil {
@@ -123,31 +123,29 @@ func (c *cache) clearFolder() error {
 // knownHead returns the last known head, or nil. The error for a damaged file matches
 // [ErrState], unless this Remote has read a head itself.
 func (c *cache) knownHead() (*rootlog.Position, error) {
-	p, _, err := c.readHead()
+	p, err := c.readHead()
 	if c.seen != nil && (errors.Is(err, ErrState) || err == nil && (p == nil || c.seen.Seq > p.Seq)) {
 		return c.seen, nil
 	}
 	return p, err
 }
 
-// readHead returns the head in the file, or nil. It reports whether the file has a
-// checksum.
-func (c *cache) readHead() (*rootlog.Position, bool, error) {
+// readHead returns the head in the file, or nil.
+func (c *cache) readHead() (*rootlog.Position, error) {
 	if c.dir == "" {
-		return nil, false, nil
+		return nil, nil
 	}
-	head, summed, err := readNote[rootlog.Position](c, headFile)
+	head, err := readNote[rootlog.Position](c, headFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return &head, summed, nil
+	return &head, nil
 }
 
-// setHead notes a head, unless a later one is known. It writes the file of an earlier
-// version again, with a checksum.
+// setHead notes a head, unless that or a later one is known.
 func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 	if c.seen != nil && c.seen.Seq >= p.Seq {
 		return nil
@@ -157,8 +155,8 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 		return nil
 	}
 	return c.withLock(ctx, func() error {
-		known, summed, err := c.readHead()
-		if err != nil || known != nil && (known.Seq > p.Seq || summed && known.Seq == p.Seq) {
+		known, err := c.readHead()
+		if err != nil || known != nil && known.Seq >= p.Seq {
 			return err
 		}
 		if err := c.writeNote(headFile, p); !errors.Is(err, syscall.EROFS) { // a repository to look at
@@ -171,16 +169,16 @@ func (c *cache) setHead(ctx context.Context, p rootlog.Position) error {
 // A note is a small file: a line of JSON, and a line with its checksum.
 
 // readNote reads a note. The error matches [fs.ErrNotExist] if there is none, and
-// [ErrState] if it is damaged. See decodeNote for summed.
-func readNote[T binding | rootlog.Position | lockNote](c *cache, name string) (v T, summed bool, err error) {
+// [ErrState] if it is damaged.
+func readNote[T binding | rootlog.Position | lockNote](c *cache, name string) (v T, err error) {
 	data, err := disk.ReadFile(c.path(name))
 	if err != nil {
-		return v, false, err
+		return v, err
 	}
-	if v, summed, err = decodeNote[T](data); err != nil {
+	if v, err = decodeNote[T](data); err != nil {
 		err = &object.DamageError{Name: c.path(name), Err: err, Kind: ErrState}
 	}
-	return v, summed, err
+	return v, err
 }
 
 // writeNote replaces a note. The caller holds the folder's lock.
@@ -192,20 +190,14 @@ func (c *cache) writeNote(name string, v any) error {
 	return disk.WriteFile(c.path(name), disk.WithSum(data))
 }
 
-// decodeNote decodes a note. Earlier versions wrote no checksum: then summed is false, and
-// the JSON must be exactly as they wrote it.
-func decodeNote[T binding | rootlog.Position | lockNote](file []byte) (v T, summed bool, err error) {
-	data, summed, err := disk.CutSum(file)
+// decodeNote decodes a note.
+func decodeNote[T binding | rootlog.Position | lockNote](file []byte) (v T, err error) {
+	data, err := disk.WithoutSum(file)
 	if err != nil {
-		return v, summed, err
+		return v, err
 	}
-	if err := json.Unmarshal(data, &v); err != nil {
-		return v, summed, err
-	}
-	if again, err := json.Marshal(v); !summed && (err != nil || !bytes.Equal(again, data)) {
-		return v, false, errors.New("not what kist writes")
-	}
-	return v, summed, nil
+	err = json.Unmarshal(data, &v)
+	return v, err
 }
 
 // withLock calls f while no other process writes the folder's files.

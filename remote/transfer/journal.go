@@ -38,7 +38,6 @@ type sentPack struct {
 type ownPacks struct {
 	dir     string            // of the remote's journals
 	binding [sha256.Size]byte // hash of the remote's ID, in each note
-	old     [sha256.Size]byte // the same of earlier versions
 	rand    func() (pack.Name, error)
 
 	mu    sync.Mutex                // guards the following
@@ -56,7 +55,6 @@ func (r *Remote) takeOver(ctx context.Context) (*ownPacks, error) {
 	o := &ownPacks{
 		dir:     r.cache.path(pushFolder),
 		binding: sha256.Sum256([]byte(r.id.Remote)),
-		old:     sha256.Sum256([]byte(r.id.Remote + " " + r.o.URL)),
 		rand:    func() (pack.Name, error) { return pack.NewName(r.o.Rand) },
 		locks:   map[string]*disk.FileLock{}, packs: map[pack.Name]*sentPack{}, where: map[object.Key]*sentPack{},
 	}
@@ -97,7 +95,7 @@ func (o *ownPacks) loadNote(file string) {
 		return
 	}
 	s, binding, err := parseSent(name, data)
-	if err == nil && (binding == o.binding || binding == o.old) {
+	if err == nil && binding == o.binding {
 		s.file = file
 		o.putSent(s)
 	}

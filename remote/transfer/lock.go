@@ -193,9 +193,9 @@ func (w *renewal) recordEnds(note *lockNote, head uint64, all bool) LockResult {
 
 // lockNote reads the note about locks. It is empty if there is none, or a damaged one.
 func (c *cache) lockNote() (*lockNote, error) {
-	note, summed, err := readNote[lockNote](c, locksFile)
+	note, err := readNote[lockNote](c, locksFile)
 	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrState), err == nil && !summed:
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, ErrState):
 		return &lockNote{}, nil
 	case err != nil:
 		return nil, err

@@ -52,7 +52,7 @@ func CheckState(ctx context.Context, dir string) (damage []*object.DamageError, 
 // copy comes first.
 func LacksHead(dir string) bool {
 	c := &cache{dir: dir}
-	head, _, err := c.readHead()
+	head, err := c.readHead()
 	if head != nil || err != nil {
 		return false
 	}
@@ -85,7 +85,7 @@ func checkStateFile(file, path string) error {
 	case isNote:
 		err = checkNote(file, data)
 	case isState:
-		err = rootlog.CheckCached(data)
+		_, err = disk.WithoutSum(data)
 	default:
 		_, _, err = parseSent(name, data)
 	}
@@ -95,10 +95,10 @@ func checkStateFile(file, path string) error {
 // checkNote checks the bytes of the binding or the head.
 func checkNote(file string, data []byte) error {
 	if file == headFile {
-		_, _, err := decodeNote[rootlog.Position](data)
+		_, err := decodeNote[rootlog.Position](data)
 		return err
 	}
-	b, _, err := decodeNote[binding](data)
+	b, err := decodeNote[binding](data)
 	if err == nil {
 		_, err = rootlog.ParseIdentity(b.Identity)
 	}
@@ -155,10 +155,7 @@ func RepairState(ctx context.Context, dir string, damage *object.DamageError, dr
 			if data, err = disk.ReadFile(damage.Name); err != nil {
 				return err
 			}
-			mended := disk.Mend(data, func(data []byte) bool {
-				_, summed, err := disk.CutSum(data)
-				return err == nil && summed && checkNote(file, data) == nil
-			})
+			mended := disk.Mend(data, func(data []byte) bool { return checkNote(file, data) == nil })
 			switch {
 			case mended:
 				how = "one bit of it had changed"
@@ -199,7 +196,7 @@ func (r *Remote) RebuildHead(ctx context.Context, head *rootlog.State, dryRun bo
 		return nil
 	}
 	return r.cache.withLock(ctx, func() error {
-		if known, _, err := r.cache.readHead(); known != nil || err != nil && !errors.Is(err, ErrState) {
+		if known, err := r.cache.readHead(); known != nil || err != nil && !errors.Is(err, ErrState) {
 			return err // another process has replaced it
 		}
 		if err := keep(); err != nil {

@@ -69,7 +69,6 @@ func (w *work) buildState(ctx context.Context, all bool) (*state, error) {
 	if !all && !w.template.inherits() && w.old.template == w.Template && w.old.source.tags == from.tags && w.old.source.purges == from.purges {
 		if was, err = kist.CommitTree(ctx, w.repo, w.old.source.commit); err == nil {
 			maps.Copy(s.files, w.old.files)
-			maps.DeleteFunc(s.files, func(_ string, f file) bool { return tree.GitFolder(f.link) != "" }) // of an older kist
 		} else if !object.IsUnreadable(err) && !errors.Is(err, kist.ErrExpired) {
 			return nil, err
 		}

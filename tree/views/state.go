@@ -73,8 +73,8 @@ func idOrNone(id object.ID) string {
 
 // decodeState accepts exactly what encode returns. Other input is an [ErrState].
 func decodeState(data []byte) (*state, error) {
-	data, summed, err := disk.CutSum(data)
-	if err != nil || !summed {
+	data, err := disk.WithoutSum(data)
+	if err != nil {
 		return nil, ErrState
 	}
 	rest := string(data)

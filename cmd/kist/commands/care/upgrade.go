@@ -17,16 +17,14 @@ func NewUpgrade(env *cli.Env) *cobra.Command {
 		Short: "bring the repository to the newest formats",
 		Long: `Shows the version of each part of the repository, and converts the files that
 have an older form. So far, all formats have one version. Only HEAD, branches
-and tags can have an older form, without a checksum. kist reads their commits
-before it adds one. An old file stays until the new one is on disk and verified.
-
-A note about a remote can have an older form, too. Only the remote can confirm
-its content, so 'kist fetch' converts it.
+and tags can lack a checksum, if another program wrote them. kist reads their
+commits before it adds one. An old file stays until the new one is on disk and
+verified.
 
 If a part has a later version than this kist knows, nothing changes.
 
 With --json, for each part: name, files, version (the lowest), newest, and
-convert (path, and todo: a command that does the rest).`,
+convert (path).`,
 		Example: `  kist upgrade -n
   kist upgrade`,
 		Args:              cli.NoArguments,
@@ -44,12 +42,7 @@ convert (path, and todo: a command that does the rest).`,
 			}
 			env.Printf("%s: %s, version %d, the newest is %d\n", p.Name, cli.Plural(uint64(p.Files), "file", "files"), p.Oldest, p.Newest)
 			for _, f := range p.Convert {
-				switch {
-				case f.Todo != "":
-					env.Printf("  to convert with '%s': %s\n", cli.Printable(f.Todo), cli.QuotePath(f.Path))
-				default:
-					env.Printf("  %s: %s\n", cli.Would(dryRun, "converted", "convert"), cli.QuotePath(f.Path))
-				}
+				env.Printf("  %s: %s\n", cli.Would(dryRun, "converted", "convert"), cli.QuotePath(f.Path))
 			}
 		}
 		return nil

@@ -176,7 +176,7 @@ func (p *Plan) chooseVolumes(ctx context.Context) error {
 		after += u.Bytes
 		if optimise[i] {
 			optimised = append(optimised, i)
-			st.OptimisedBytes += u.Bytes
+			st.RepackedBytes += u.Bytes
 			after -= u.wasteSize()
 		}
 		switch {

@@ -107,7 +107,7 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 
 	names, err := r.Refs().RootsWith(ctx, keep)
 	problems := unjoin(err)
-	tags := f.tags(ctx, names)
+	tags := f.findTags(ctx, names)
 	for _, name := range names {
 		f.addName(ctx, name, tags)
 	}

@@ -341,6 +341,11 @@ func (d *dirScan) trackedEntry(name string) *index.Entry {
 	return d.tracked.Entry(name)
 }
 
+// findPerm returns the permission bits of a name.
+func (d *dirScan) findPerm(name string, st *fileStat) foundPerm {
+	return d.w.opt.findPerm(st, func(want wantXattr) (map[string][]byte, error) { return d.folder.xattrs(name, want) })
+}
+
 // compareStat reports a name if it differs from the index.
 func (d *dirScan) compareStat(n *scanName, st *fileStat) {
 	stat := st.indexStat(0)

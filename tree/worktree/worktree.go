@@ -99,8 +99,10 @@ const setID = 0o6000
 // recorded returns the mode to record for a path in the folder d, with the permission bits
 // found. Known is the mode of its present entry. Bits that kist would not
 // write stay recorded, and bits that come from d do not count.
-func (o *Options) recorded(d folder, found, known uint16, isDir bool) uint16 {
-	if found == known || found == o.writtenMode(known) || found == known&^(o.Umask&0o777) || found == inheritanceOf(d).newMode(o, known, isDir) {
+func (o *Options) recorded(d folder, found foundPerm, known uint16, isDir bool) uint16 {
+	bits := found.alone
+	hasACL := bits != found.all
+	if bits == known || !hasACL && (bits == o.writtenMode(known) || bits == known&^(o.Umask&0o777)) {
 		return known
 	}
 	inherits := inheritanceOf(d) // the ACL may be that of d

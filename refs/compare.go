@@ -22,10 +22,6 @@ var (
 	// its ref. Its last lines, or all of them, are lost. So is a line of the stash's log if the
 	// lines around its place do not meet.
 	ErrCut = errors.New("lines are missing")
-
-	// ErrEmptied is matched by the error for an empty log of an existing ref, which
-	// also matches [ErrCut]. Earlier versions removed all expired lines, even the last.
-	ErrEmptied = fmt.Errorf("%w: it is empty", ErrCut)
 )
 
 // content is the content of one file of a ref or a log.

@@ -14,7 +14,7 @@ import (
 
 // CommitForm are git's options for the form in which commits are shown.
 type CommitForm struct {
-	Format   log.Format
+	Format   Format
 	date     refs.DateForm
 	abbrev   bool
 	full     bool // full IDs even on a narrow terminal
@@ -52,12 +52,12 @@ func (f *CommitForm) Register(env *cli.Env, cmd *cobra.Command) {
 	flags := cmd.Flags()
 	oneline := func() (err error) {
 		f.abbrev = true
-		f.Format, err = log.ParseFormat(log.Oneline)
+		f.Format, err = ParseFormat(Oneline)
 		return err
 	}
 	cli.WithoutValue(flags, "oneline", "one line a commit: ID and subject", oneline)
-	flags.Var(cli.NewParsed(&f.Format, "", log.ParseFormat), "format", "show commits in `FORMAT`: oneline, short, medium, full, fuller, raw, reference, or a text with placeholders")
-	flags.Var(cli.NewParsed(&f.Format, "", log.ParseFormat), "pretty", "the same as --format `FORMAT`")
+	flags.Var(cli.NewParsed(&f.Format, "", ParseFormat), "format", "show commits in `FORMAT`: oneline, short, medium, full, fuller, raw, reference, or a text with placeholders")
+	flags.Var(cli.NewParsed(&f.Format, "", ParseFormat), "pretty", "the same as --format `FORMAT`")
 	flags.Lookup("pretty").NoOptDefVal = "medium"
 	for _, name := range []string{"format", "pretty"} {
 		cli.Propose(env, cmd, name, cli.OneOf(formatNames...))
@@ -82,8 +82,8 @@ func RegisterDate(env *cli.Env, cmd *cobra.Command, form *refs.DateForm) {
 }
 
 // printer returns the printer of commits in this form.
-func (f *CommitForm) printer(ctx context.Context, env *cli.Env, r *kist.Repository) *log.Printer {
-	p := &log.Printer{
+func (f *CommitForm) printer(ctx context.Context, env *cli.Env, r *kist.Repository) *Printer {
+	p := &Printer{
 		Format: f.Format, Date: f.date, HasDate: env.Cmd.Flags().Changed("date"), Now: env.Now(),
 		Color: env.Colored(env.Terminal.Stdout), Abbrev: f.abbrev || !f.full && narrow(env), Safe: cli.Printable,
 	}

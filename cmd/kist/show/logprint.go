@@ -21,7 +21,7 @@ type CommitPrinter struct {
 	Repo        *kist.Repository
 	Records     *record.View // holds and expirations
 	form        *ChangeForm
-	Text        *log.Printer
+	Text        *Printer
 	Paths       pathspec.List // limit the shown changes; none: all are shown
 	FirstParent bool          // the changes of a merge are compared to its first parent
 	Show        bool          // for show, which prints more of merges than log
@@ -115,7 +115,7 @@ func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Compar
 }
 
 // notes returns kist's remarks on a commit.
-func (p *CommitPrinter) notes(c log.Logged) (n log.Notes) {
+func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 	if c.Expired != nil {
 		n.Marks += " " + p.Env.Paint(cli.Red, "(expired)")
 	}
@@ -153,7 +153,7 @@ func (p *CommitPrinter) printChanges(ctx context.Context, cmp *Comparison, chang
 		return nil
 	}
 	switch {
-	case p.Text.Format.Name() == log.Oneline || p.Text.Format.Empty():
+	case p.Text.Format.Name() == Oneline || p.Text.Format.Empty():
 	case f.Patch && f.Stat:
 		p.Env.Printf("---\n")
 	default:

@@ -13,12 +13,12 @@ import (
 type Decoration struct {
 	Text  string
 	Head  bool // HEAD is on this branch
-	color string
+	Color string
 }
 
 // Colours of names.
 const (
-	colorHead   = "\x1b[1;36m"
+	ColorHead   = "\x1b[1;36m"
 	colorTag    = "\x1b[1;33m"
 	colorRemote = "\x1b[1;31m"
 	colorBranch = "\x1b[1;32m"
@@ -34,7 +34,7 @@ func Decorations(ctx context.Context, r *kist.Repository, full bool) map[object.
 		head = refs.Head{}
 	}
 	if head.Branch == "" && !head.ID.IsZero() {
-		names[head.ID] = append(names[head.ID], Decoration{"HEAD", false, colorHead})
+		names[head.ID] = append(names[head.ID], Decoration{"HEAD", false, ColorHead})
 	}
 
 	for _, kind := range []struct{ folder, label, color string }{
@@ -61,35 +61,4 @@ func Decorations(ctx context.Context, r *kist.Repository, full bool) map[object.
 		}
 	}
 	return names
-}
-
-// names appends the names of the commit, separated by commas. If enclosed is set, they are
-// in parentheses after a space.
-func (t *printed) names(b []byte, color, enclosed bool) []byte {
-	list := t.Names[t.ID]
-	if len(list) == 0 {
-		return b
-	}
-	paint := func(color, text string) { b = append(b, text...) }
-	if color {
-		paint = func(color, text string) { b = append(append(append(b, color...), text...), reset...) }
-	}
-	separator, end := "", ""
-	if enclosed {
-		separator, end = " (", ")"
-	}
-	for _, name := range list {
-		if separator != "" || color {
-			paint(commitText, separator)
-		}
-		separator = ", "
-		if name.Head {
-			paint(colorHead, "HEAD -> ")
-		}
-		paint(name.color, t.Safe(name.Text))
-	}
-	if end != "" || color {
-		paint(commitText, end)
-	}
-	return b
 }

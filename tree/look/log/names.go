@@ -78,3 +78,36 @@ func (n named) isBetter(have named) bool {
 	}
 	return n.tag && !have.tag
 }
+
+// SplitMessage returns the first paragraph of a message as one line, and the text after it.
+func SplitMessage(message string) (title, body string) {
+	rest := SkipBlank(message)
+	for rest != "" {
+		line, after, _ := strings.Cut(rest, "\n")
+		line = strings.TrimRight(line, Space)
+		if line == "" {
+			break
+		}
+		if title != "" {
+			title += " "
+		}
+		title += line
+		rest = after
+	}
+	return title, SkipBlank(rest)
+}
+
+// SkipBlank returns text without blank lines at its start.
+func SkipBlank(text string) string {
+	for text != "" {
+		line, rest, _ := strings.Cut(text, "\n")
+		if strings.Trim(line, Space) != "" {
+			break
+		}
+		text = rest
+	}
+	return text
+}
+
+// Space has the bytes that git takes for white space.
+const Space = " \t\r\n"

@@ -51,10 +51,10 @@ func ByPerson(commits iter.Seq2[Logged, error], who func(*object.Commit) object.
 // shortSubject returns the subject of a message without a mark such as "[PATCH 1/2]".
 func shortSubject(message string) string {
 	title, _ := SplitMessage(message)
-	title = strings.TrimLeft(title, space)
+	title = strings.TrimLeft(title, Space)
 	if strings.HasPrefix(title, "[PATCH") {
 		if _, rest, ok := strings.Cut(title, "]"); ok {
-			title = strings.TrimLeft(rest, space)
+			title = strings.TrimLeft(rest, Space)
 		}
 	}
 	return cmp.Or(title, "<none>")

@@ -1,4 +1,4 @@
-package log
+package show
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // Format is a form in which a log prints commits: a named form of git, or a text
@@ -92,12 +93,12 @@ type Printer struct {
 	HasDate bool      // the user chose Date
 	Now     time.Time // in the reader's zone
 	Color   bool
-	Abbrev  bool                       // short IDs in named formats
-	Marks   bool                       // show Logged.Mark in named formats
-	Names   map[object.ID][]Decoration // for %d and %D
-	Named   bool                       // show Names in named formats
-	Safe    func(string) string        // makes text of others safe for a terminal
-	Notes   func(c Logged) Notes       // more about a commit in named formats; nil: none
+	Abbrev  bool                           // short IDs in named formats
+	Marks   bool                           // show Logged.Mark in named formats
+	Names   map[object.ID][]log.Decoration // for %d and %D
+	Named   bool                           // show Names in named formats
+	Safe    func(string) string            // makes text of others safe for a terminal
+	Notes   func(c log.Logged) Notes       // more about a commit in named formats; nil: none
 
 	buf []byte
 }
@@ -111,7 +112,7 @@ type Notes struct {
 
 // Text returns a commit in the format, without the newline that ends or separates commits.
 // The next call changes the result.
-func (p *Printer) Text(c Logged) []byte {
+func (p *Printer) Text(c log.Logged) []byte {
 	t := &printed{Printer: p, Logged: c}
 	b := p.buf[:0]
 	if p.Format.items != nil {
@@ -126,7 +127,7 @@ func (p *Printer) Text(c Logged) []byte {
 // printed is a commit that is being printed.
 type printed struct {
 	*Printer
-	Logged
+	log.Logged
 	title, body string // see message
 	split       bool   // title and body are set
 }
@@ -134,43 +135,10 @@ type printed struct {
 // message returns the first paragraph of the message as one line, and the rest.
 func (t *printed) message() (title, body string) {
 	if !t.split {
-		t.title, t.body = SplitMessage(t.Safe(t.Commit.Message))
+		t.title, t.body = log.SplitMessage(t.Safe(t.Commit.Message))
 		t.split = true
 	}
 	return t.title, t.body
-}
-
-// space has the bytes that git takes for white space.
-const space = " \t\r\n"
-
-// skipBlank returns text without blank lines at its start.
-func skipBlank(text string) string {
-	for text != "" {
-		line, rest, _ := strings.Cut(text, "\n")
-		if strings.Trim(line, space) != "" {
-			break
-		}
-		text = rest
-	}
-	return text
-}
-
-// SplitMessage returns the first paragraph of a message as one line, and the text after it.
-func SplitMessage(message string) (title, body string) {
-	rest := skipBlank(message)
-	for rest != "" {
-		line, after, _ := strings.Cut(rest, "\n")
-		line = strings.TrimRight(line, space)
-		if line == "" {
-			break
-		}
-		if title != "" {
-			title += " "
-		}
-		title += line
-		rest = after
-	}
-	return title, skipBlank(rest)
 }
 
 // date returns the time of a signature.
@@ -286,8 +254,8 @@ func (t *printed) people(format string, line func(string)) {
 func (t *printed) appendMessage(b []byte, format string) []byte {
 	b = append(b, '\n')
 	expand := format != "raw" && format != "short"
-	for line := range strings.SplitSeq(skipBlank(t.Safe(t.Commit.Message)), "\n") {
-		line = strings.TrimRight(line, space)
+	for line := range strings.SplitSeq(log.SkipBlank(t.Safe(t.Commit.Message)), "\n") {
+		line = strings.TrimRight(line, log.Space)
 		if line == "" && format == "short" {
 			break
 		}
@@ -296,7 +264,7 @@ func (t *printed) appendMessage(b []byte, format string) []byte {
 		}
 		b = append(append(b, "\n    "...), line...)
 	}
-	for n := len(b); n > 0 && strings.IndexByte(space, b[n-1]) >= 0; n = len(b) {
+	for n := len(b); n > 0 && strings.IndexByte(log.Space, b[n-1]) >= 0; n = len(b) {
 		b = b[:n-1]
 	}
 	return append(b, '\n')
@@ -339,4 +307,35 @@ func shortName(name string) string {
 		}
 	}
 	return name
+}
+
+// names appends the names of the commit, separated by commas. If enclosed is set, they are
+// in parentheses after a space.
+func (t *printed) names(b []byte, color, enclosed bool) []byte {
+	list := t.Names[t.ID]
+	if len(list) == 0 {
+		return b
+	}
+	paint := func(color, text string) { b = append(b, text...) }
+	if color {
+		paint = func(color, text string) { b = append(append(append(b, color...), text...), reset...) }
+	}
+	separator, end := "", ""
+	if enclosed {
+		separator, end = " (", ")"
+	}
+	for _, name := range list {
+		if separator != "" || color {
+			paint(commitText, separator)
+		}
+		separator = ", "
+		if name.Head {
+			paint(log.ColorHead, "HEAD -> ")
+		}
+		paint(name.Color, t.Safe(name.Text))
+	}
+	if end != "" || color {
+		paint(commitText, end)
+	}
+	return b
 }

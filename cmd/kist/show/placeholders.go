@@ -1,4 +1,4 @@
-package log
+package show
 
 import (
 	"encoding/hex"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
+	"github.com/kist-vcs/kist/tree/look/log"
 )
 
 // item is a piece of a text with placeholders.
@@ -250,7 +251,7 @@ func personField(letter byte) func(t *printed, s object.Signature) string {
 // fileName returns the first line of a message as a name for files: letters, digits, dots
 // and underscores. All else becomes a hyphen.
 func fileName(message string) string {
-	line, _, _ := strings.Cut(skipBlank(message), "\n")
+	line, _, _ := strings.Cut(log.SkipBlank(message), "\n")
 	var out []byte
 	gap := false
 	for i := range len(line) {

@@ -140,7 +140,7 @@ type blockReader struct {
 	buf  []byte
 	sum  uint32 // of the block before
 	next [8]byte
-	fields
+	fieldReader
 }
 
 // newBlockReader reads the header of a file.

@@ -21,21 +21,21 @@ type decoder struct {
 	room    []Entry // for the entries of the next blocks
 	entries uint64  // not read yet
 	strings uint64  // bytes not read yet
-	stack   []level
+	stack   []dirLevel
 	touched []*Dir // directories with a record
 
 	announced uint64 // number of sub-directories that later records can have
 }
 
-// level is a directory on the path to the current one.
-type level struct {
+// dirLevel is a directory on the path to the current one.
+type dirLevel struct {
 	d    *Dir
 	left uint64 // number of records of sub-directories that are not read yet
 	last string // name of the last sub-directory
 }
 
 // readRecords reads the records. C has their totals, which must fit the size of the file.
-func (r *decoder) readRecords(c counts, size uint64) error {
+func (r *decoder) readRecords(c recordCounts, size uint64) error {
 	switch {
 	case r.bad:
 		return errTruncated
@@ -113,7 +113,7 @@ func (r *decoder) readDir() error {
 	if len(r.stack) > object.MaxDepth || len(r.stack) == object.MaxDepth && rec.entries > 0 {
 		return fmt.Errorf("more than %d directories deep", object.MaxDepth)
 	}
-	r.stack = append(r.stack, level{d: d, left: rec.subs})
+	r.stack = append(r.stack, dirLevel{d: d, left: rec.subs})
 
 	if fresh {
 		at := len(r.subs)
@@ -207,7 +207,7 @@ func (r *decoder) readNewEntries(d *Dir, n uint64) error {
 		left -= len(block)
 	}
 
-	d.entries = list{blocks: r.blocks[at:len(r.blocks):len(r.blocks)], n: int(n)}
+	d.entries = entryList{blocks: r.blocks[at:len(r.blocks):len(r.blocks)], n: int(n)}
 	return nil
 }
 

@@ -18,7 +18,7 @@ type Dir struct {
 	name    string
 	parent  *Dir
 	subs    []*Dir
-	entries list
+	entries entryList
 	tree    tree.Info // known tree; with a zero ID it is unknown here and in all directories above
 	mode    uint16
 	mtime   object.Time // only with metadata
@@ -215,16 +215,16 @@ func (x *Index) LostDirs() iter.Seq2[string, *Dir] {
 // blockSize is the largest number of entries in a block of a list.
 const blockSize = 256
 
-// list has the entries of a directory, sorted by name. It keeps them in blocks, so
+// entryList lists the entries of a directory, sorted by name. It keeps them in blocks, so
 // that adding one to a million moves only a few hundred. No block is empty.
-type list struct {
+type entryList struct {
 	blocks [][]Entry
 	n      int
 }
 
 // find returns the block of a name, the place in the block, and whether the list has
 // the name. If not, they are the place to insert it. Without blocks, b is 0.
-func (l *list) find(name string) (b, i int, ok bool) {
+func (l *entryList) find(name string) (b, i int, ok bool) {
 	b = sort.Search(len(l.blocks), func(b int) bool {
 		block := l.blocks[b]
 		return block[len(block)-1].Name >= name
@@ -242,7 +242,7 @@ func (l *list) find(name string) (b, i int, ok bool) {
 }
 
 // get returns the entry called name, or nil.
-func (l *list) get(name string) *Entry {
+func (l *entryList) get(name string) *Entry {
 	if b, i, ok := l.find(name); ok {
 		return &l.blocks[b][i]
 	}
@@ -250,7 +250,7 @@ func (l *list) get(name string) *Entry {
 }
 
 // put adds e, or replaces the entry with its name.
-func (l *list) put(e Entry) {
+func (l *entryList) put(e Entry) {
 	b, i, ok := l.find(e.Name)
 	if ok {
 		l.blocks[b][i] = e
@@ -279,7 +279,7 @@ func (l *list) put(e Entry) {
 }
 
 // remove removes the entry called name, and reports whether there was one.
-func (l *list) remove(name string) bool {
+func (l *entryList) remove(name string) bool {
 	b, i, ok := l.find(name)
 	if !ok {
 		return false
@@ -294,7 +294,7 @@ func (l *list) remove(name string) bool {
 }
 
 // all yields the entries in order.
-func (l *list) all() iter.Seq[*Entry] {
+func (l *entryList) all() iter.Seq[*Entry] {
 	return func(yield func(*Entry) bool) {
 		for _, block := range l.blocks {
 			for i := range block {

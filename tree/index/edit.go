@@ -14,7 +14,7 @@ import (
 // Set puts e at path, under the name of the path. It replaces the entry at path, or the
 // directory with everything below it, and clears the conflicts and skipped paths at
 // path and below. It makes missing directories above, and they replace entries with
-// their names. Known trees stay if e changes nothing but stat data.
+// their names. Known trees are kept if e changes nothing but stat data.
 //
 // If no tree could hold the path or the entry, Set changes nothing and returns a
 // [*tree.PathError].
@@ -61,7 +61,7 @@ func (x *Index) setEntry(d *Dir, name string, e Entry) {
 }
 
 // SetStat replaces the stat data of the entry at path, and reports whether there is
-// one. Known trees and conflicts stay.
+// one. Known trees and conflicts are kept.
 func (x *Index) SetStat(path string, st Stat) bool {
 	dir, name := tree.Split(path)
 	d := x.Dir(dir)
@@ -154,7 +154,7 @@ func setProperties(x *Index, d *Dir, mode uint16, mtime object.Time, meta string
 
 // Remove removes the entry at path, or the directory with everything below it, and
 // clears the conflicts and skipped paths there and below. It reports whether there was
-// any of these. The directory above stays, even if it is empty. Removing "" empties
+// any of these. The directory above is kept, even if it is empty. Removing "" empties
 // the root.
 func (x *Index) Remove(path string) bool {
 	removed := x.clearBelow(path)
@@ -200,7 +200,7 @@ func (x *Index) clearDir(d *Dir) bool {
 	}
 
 	x.entries -= d.entries.n
-	d.entries = list{}
+	d.entries = entryList{}
 	x.markDirty(d)
 	d.forgetTrees()
 	return true
@@ -261,7 +261,7 @@ func (x *Index) makeSub(d *Dir, name string) *Dir {
 
 // Move moves the entry at from, or the directory with everything below it, to the path
 // to. It replaces the entry or directory there, and makes missing directories above,
-// as [Index.Set] does. The moved stat data and known trees stay. Move clears the
+// as [Index.Set] does. The moved stat data and known trees are kept. Move clears the
 // conflicts and skipped paths at both paths and below.
 //
 // An error is a [*tree.PathError], and then nothing is changed. It matches [fs.ErrNotExist]

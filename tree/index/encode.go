@@ -18,8 +18,8 @@ const (
 	flagProperties = 1 << 2 // the record has mtime and metadata
 )
 
-// counts are the totals of the directory records of a file. A reader allocates by them.
-type counts struct {
+// recordCounts are the totals of the directory records of a file. A reader allocates by them.
+type recordCounts struct {
 	dirs    uint64 // records
 	entries uint64 // in records with flagFresh
 	strings uint64 // bytes of all names and data
@@ -66,19 +66,19 @@ func (x *Index) writeHead(w io.Writer, limit uint64) error {
 }
 
 // writeCounts writes the totals.
-func (b *blockWriter) writeCounts(c counts) {
+func (b *blockWriter) writeCounts(c recordCounts) {
 	b.buf = binary.AppendUvarint(b.buf, c.dirs)
 	b.buf = binary.AppendUvarint(b.buf, c.entries)
 	b.buf = binary.AppendUvarint(b.buf, c.strings)
 }
 
 // readCounts reads the totals.
-func (b *blockReader) readCounts() counts {
-	return counts{b.uvarint(), b.uvarint(), b.uvarint()}
+func (b *blockReader) readCounts() recordCounts {
+	return recordCounts{b.uvarint(), b.uvarint(), b.uvarint()}
 }
 
 // countRecords returns the totals of the records that [blockWriter.writeDirs] writes.
-func (d *Dir) countRecords(all bool) (c counts) {
+func (d *Dir) countRecords(all bool) (c recordCounts) {
 	for d := range d.recorded(all) {
 		c.dirs++
 		c.strings += uint64(len(d.name))
@@ -212,7 +212,7 @@ type dirRecord struct {
 }
 
 // dirRecord reads the first part of a directory's record.
-func (f *fields) dirRecord(a *arena) (d dirRecord, err error) {
+func (f *fieldReader) dirRecord(a *arena) (d dirRecord, err error) {
 	d.flags = f.u8()
 	d.name = f.readName()
 	d.mode = f.u16()

@@ -42,10 +42,10 @@ func (s Stat) Same(other Stat) bool {
 // Racy reports whether the file's times lie within [RacyWindow] of ReadAt. A later
 // change can then leave all of s unchanged. The zero Stat is racy.
 func (s Stat) Racy() bool {
-	return s.IsZero() || near(s.MTime, s.ReadAt) || near(s.CTime, s.ReadAt)
+	return s.IsZero() || isNear(s.MTime, s.ReadAt) || isNear(s.CTime, s.ReadAt)
 }
 
-func near(a, b int64) bool {
+func isNear(a, b int64) bool {
 	if a < b {
 		a, b = b, a
 	}
@@ -57,7 +57,7 @@ func near(a, b int64) bool {
 // tick of the file system's clock. So Settled moves ReadAt ahead until the file is
 // racy only if it changed within one tick before it was read.
 func (s Stat) Settled() Stat {
-	s.ReadAt += RacyWindow - grain(s.MTime, s.CTime)
+	s.ReadAt += RacyWindow - clockGrain(s.MTime, s.CTime)
 	return s
 }
 
@@ -68,10 +68,10 @@ func (s Stat) Written() Stat {
 	return s
 }
 
-// grain returns at least the tick, in nanoseconds, of the clock that set two times of
+// clockGrain returns at least the tick, in nanoseconds, of the clock that set two times of
 // a file. A kernel's tick takes at most 10 ms. Some file systems keep full seconds,
 // or every other second.
-func grain(a, b int64) int64 {
+func clockGrain(a, b int64) int64 {
 	if a%1e9 == 0 || b%1e9 == 0 {
 		return 2e9
 	}
@@ -246,16 +246,16 @@ func checkContent(e *Entry) error {
 	return nil
 }
 
-// fields reads the fields of a record. After a field that is missing or not in
+// fieldReader reads the fields of a record. After a field that is missing or not in
 // canonical form, bad is true, and all later fields are zero.
-type fields struct {
+type fieldReader struct {
 	in   []byte
 	size int // of the full block
 	bad  bool
 }
 
 // takeBytes returns the next n bytes.
-func (f *fields) takeBytes(n int) []byte {
+func (f *fieldReader) takeBytes(n int) []byte {
 	if n > len(f.in) || n < 0 {
 		f.bad, f.in = true, nil
 		return nil
@@ -265,28 +265,28 @@ func (f *fields) takeBytes(n int) []byte {
 	return b
 }
 
-func (f *fields) u8() byte {
+func (f *fieldReader) u8() byte {
 	if b := f.takeBytes(1); b != nil {
 		return b[0]
 	}
 	return 0
 }
 
-func (f *fields) u16() uint16 {
+func (f *fieldReader) u16() uint16 {
 	if b := f.takeBytes(2); b != nil {
 		return binary.LittleEndian.Uint16(b)
 	}
 	return 0
 }
 
-func (f *fields) u32() uint32 {
+func (f *fieldReader) u32() uint32 {
 	if b := f.takeBytes(4); b != nil {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
-func (f *fields) i64() int64 {
+func (f *fieldReader) i64() int64 {
 	if b := f.takeBytes(8); b != nil {
 		return int64(binary.LittleEndian.Uint64(b))
 	}
@@ -294,7 +294,7 @@ func (f *fields) i64() int64 {
 }
 
 // uvarint reads a number, which must be in its shortest form.
-func (f *fields) uvarint() uint64 {
+func (f *fieldReader) uvarint() uint64 {
 	if len(f.in) > 0 && f.in[0] < 0x80 {
 		v := f.in[0]
 		f.in = f.in[1:]
@@ -309,19 +309,19 @@ func (f *fields) uvarint() uint64 {
 	return v
 }
 
-func (f *fields) varint() int64 {
+func (f *fieldReader) varint() int64 {
 	v := f.uvarint()
 	return int64(v>>1) ^ -int64(v&1)
 }
 
 // readID reads an ID of fixed size.
-func (f *fields) readID(to []byte) { copy(to, f.takeBytes(len(to))) }
+func (f *fieldReader) readID(to []byte) { copy(to, f.takeBytes(len(to))) }
 
 // readName returns the bytes of a name. They are valid until the next block is read.
-func (f *fields) readName() []byte { return f.takeBytes(int(f.u8())) }
+func (f *fieldReader) readName() []byte { return f.takeBytes(int(f.u8())) }
 
 // readText returns at most limit bytes that follow their length.
-func (f *fields) readText(limit int) []byte {
+func (f *fieldReader) readText(limit int) []byte {
 	n := f.uvarint()
 	if n > uint64(limit) {
 		f.bad, f.in = true, nil
@@ -427,7 +427,7 @@ func appendRemoved(dst []byte, name string) []byte {
 // decodeEntry decodes an entry into e, which must be zero, and reports whether it is in
 // canonical form. An entry that was removed has type 0 and only a name. Strings go
 // into a.
-func (f *fields) decodeEntry(e *Entry, a *arena) bool {
+func (f *fieldReader) decodeEntry(e *Entry, a *arena) bool {
 	flags := f.u16()
 	e.Name = a.keepBytes(f.readName())
 	if flags == 0 {
@@ -487,7 +487,7 @@ func (f *fields) decodeEntry(e *Entry, a *arena) bool {
 
 // decodeMeta reads the metadata of an entry of type t. Neighbours mostly have the same: they
 // share memory, and are checked once.
-func (f *fields) decodeMeta(t object.EntryType, a *arena) string {
+func (f *fieldReader) decodeMeta(t object.EntryType, a *arena) string {
 	text := f.readText(object.MaxEntrySize)
 	if a.meta == nil || string(text) != a.metaText {
 		m := new(object.Entry)
@@ -515,7 +515,7 @@ func appendTime(dst []byte, t object.Time) []byte {
 	return binary.AppendUvarint(binary.AppendVarint(dst, t.Sec), uint64(t.Nsec))
 }
 
-func (f *fields) readTime() object.Time {
+func (f *fieldReader) readTime() object.Time {
 	sec, nsec := f.varint(), f.uvarint()
 	if nsec >= 1e9 {
 		f.bad = true

@@ -11,7 +11,7 @@ import (
 func TestListAgainstMap(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, names := range []int{3, blockSize, 10 * blockSize} {
-		var l list
+		var l entryList
 		want := map[string]uint64{}
 		for range 8 * names {
 			name := fmt.Sprint(r.IntN(names))
@@ -36,7 +36,7 @@ func TestListAgainstMap(t *testing.T) {
 }
 
 func TestListInOrder(t *testing.T) {
-	var l list
+	var l entryList
 	want := map[string]uint64{}
 	for i := range uint64(3 * blockSize) {
 		name := fmt.Sprintf("%05d", i)
@@ -49,7 +49,7 @@ func TestListInOrder(t *testing.T) {
 	sameList(t, &l, want)
 }
 
-func sameList(t *testing.T, l *list, want map[string]uint64) {
+func sameList(t *testing.T, l *entryList, want map[string]uint64) {
 	t.Helper()
 	var names []string
 	for e := range l.all() {

@@ -171,7 +171,7 @@ type headRecord struct {
 	base               baseRef
 	dirs, entries      uint64 // in the index
 	conflicts, skipped uint64
-	counts             counts
+	counts             recordCounts
 }
 
 // headRecord reads the first record of a head.

@@ -14,19 +14,19 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// notes is a list of values that belong to paths, in the order of a walk.
-type notes[T any] struct {
+// notesByPath is a list of values that belong to paths, in the order of a walk.
+type notesByPath[T any] struct {
 	list []T
 	path func(*T) string
 }
 
 // find returns the place of the value of path, and whether there is one.
-func (n notes[T]) find(path string) (int, bool) {
+func (n notesByPath[T]) find(path string) (int, bool) {
 	return slices.BinarySearchFunc(n.list, path, func(v T, path string) int { return tree.ComparePaths(n.path(&v), path) })
 }
 
 // withValue returns the list with v, which replaces the value of its path.
-func (n notes[T]) withValue(v T) []T {
+func (n notesByPath[T]) withValue(v T) []T {
 	i, ok := n.find(n.path(&v))
 	if ok {
 		n.list[i] = v
@@ -37,7 +37,7 @@ func (n notes[T]) withValue(v T) []T {
 
 // withoutBelow returns the list without the values of path and the paths below it, and
 // whether there were any.
-func (n notes[T]) withoutBelow(path string) ([]T, bool) {
+func (n notesByPath[T]) withoutBelow(path string) ([]T, bool) {
 	from, _ := n.find(path)
 	to := from
 	for to < len(n.list) && tree.Below(n.path(&n.list[to]), path) {
@@ -48,7 +48,7 @@ func (n notes[T]) withoutBelow(path string) ([]T, bool) {
 }
 
 // clearOne returns the list without the value of path, and whether there was one.
-func (n notes[T]) clearOne(path string) ([]T, bool) {
+func (n notesByPath[T]) clearOne(path string) ([]T, bool) {
 	i, ok := n.find(path)
 	if !ok {
 		return n.list, false
@@ -62,12 +62,12 @@ type pathNotes struct {
 	skipped   []skipped // those without a reason are to be added, see [SetIntent]
 }
 
-func (p *pathNotes) conflictNotes() notes[Conflict] {
-	return notes[Conflict]{p.conflicts, func(c *Conflict) string { return c.Path }}
+func (p *pathNotes) conflictNotes() notesByPath[Conflict] {
+	return notesByPath[Conflict]{p.conflicts, func(c *Conflict) string { return c.Path }}
 }
 
-func (p *pathNotes) skippedNotes() notes[skipped] {
-	return notes[skipped]{p.skipped, func(s *skipped) string { return s.Path }}
+func (p *pathNotes) skippedNotes() notesByPath[skipped] {
+	return notesByPath[skipped]{p.skipped, func(s *skipped) string { return s.Path }}
 }
 
 // clearBelow removes the conflicts and skipped paths at path and below it, and
@@ -98,7 +98,7 @@ type Conflict struct {
 // ErrConflict is matched by every [*ConflictError].
 var ErrConflict = errors.New("there are unresolved conflicts")
 
-// ConflictError has the paths of the conflicts that keep a tree from being written. Its
+// ConflictError names the paths of the conflicts that keep a tree from being written. Its
 // message leaves them out.
 type ConflictError struct{ Paths []string }
 
@@ -213,7 +213,7 @@ func (p *pathNotes) putSkipped(s skipped) bool {
 }
 
 // SetIntent records that the user wants to add path later: the file counts as tracked, but
-// commits leave it out. The note goes away when the path is set or removed. It returns a
+// commits leave it out. The note ends when the path is set or removed. It returns a
 // [*tree.PathError] if no tree could hold the path.
 func SetIntent(x *Index, path string) error {
 	if err := tree.CheckPath(path); err != nil {

@@ -55,7 +55,7 @@ func UpdateWith(ctx context.Context, kistDir string, o Options, apply func(*Inde
 	}
 	defer lock.Unlock()
 
-	x, err := reload(kistDir, o.From)
+	x, err := loadIfChanged(kistDir, o.From)
 	if err != nil {
 		return err
 	}
@@ -91,8 +91,8 @@ func UpdateIfFree(ctx context.Context, kistDir string, from *Index, apply func(*
 	return err == nil, err
 }
 
-// reload loads the index, or returns from if it still fits the files.
-func reload(kistDir string, from *Index) (*Index, error) {
+// loadIfChanged loads the index, or returns from if it still fits the files.
+func loadIfChanged(kistDir string, from *Index) (*Index, error) {
 	if from == nil || from.file.stale {
 		return Load(kistDir)
 	}

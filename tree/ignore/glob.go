@@ -8,7 +8,7 @@ import (
 // glob is a compiled wildcard pattern.
 type glob struct {
 	elems []elem
-	sets  []set
+	sets  []byteSet
 	flat  bool // *, ? and sets also match a slash
 }
 
@@ -25,7 +25,7 @@ type Glob struct {
 // of ASCII letters does not matter.
 func CompileGlob(pattern string, slashes, fold bool) (Glob, bool) {
 	if fold {
-		pattern = lower(pattern)
+		pattern = lowerASCII(pattern)
 	}
 	if slashes {
 		g, ok := compileGlob(pattern, true, true)
@@ -39,7 +39,7 @@ func CompileGlob(pattern string, slashes, fold bool) (Glob, bool) {
 // to the product of the lengths of pattern and path.
 func (g *Glob) Match(path string) bool {
 	if g.fold {
-		path = lower(path)
+		path = lowerASCII(path)
 	}
 	return g.glob.match(path)
 }
@@ -47,8 +47,8 @@ func (g *Glob) Match(path string) bool {
 // HasWildcards reports whether a pattern has a byte with a special meaning.
 func HasWildcards(pattern string) bool { return strings.ContainsAny(pattern, wildcards) }
 
-// lower returns s with its ASCII letters in lower case.
-func lower(s string) string {
+// lowerASCII returns s with its ASCII letters in lower case.
+func lowerASCII(s string) string {
 	b := []byte(s)
 	for i, c := range b {
 		if 'A' <= c && c <= 'Z' {
@@ -73,20 +73,20 @@ func compileFlat(pattern string) (glob, bool) {
 
 // elem matches one byte (oneByte, anyByte, oneOf) or any number of them.
 type elem struct {
-	op   op
+	op   elemOp
 	byte byte   // of oneByte
 	set  uint16 // of oneOf: index in sets; a line has far fewer
 }
 
-type op uint8
+type elemOp uint8
 
 const (
-	oneByte op = iota
-	anyByte    // ?    any but a slash
-	oneOf      // [a-z] one of a set, never a slash
-	star       // *    any number, no slash
-	dirs       // **/  nothing, or any number and then a slash
-	all        // **   any number
+	oneByte elemOp = iota
+	anyByte        // ?    any but a slash
+	oneOf          // [a-z] one of a set, never a slash
+	star           // *    any number, no slash
+	dirs           // **/  nothing, or any number and then a slash
+	all            // **   any number
 )
 
 // compileGlob compiles a pattern. It returns false if nothing can match the
@@ -228,19 +228,19 @@ func (g *glob) matchesByte(e elem, b byte) bool {
 	}
 }
 
-// set is a set of bytes.
-type set [4]uint64
+// byteSet is a set of bytes.
+type byteSet [4]uint64
 
-func (s *set) add(b byte)      { s[b>>6] |= 1 << (b & 63) }
-func (s *set) has(b byte) bool { return s[b>>6]>>(b&63)&1 != 0 }
+func (s *byteSet) add(b byte)      { s[b>>6] |= 1 << (b & 63) }
+func (s *byteSet) has(b byte) bool { return s[b>>6]>>(b&63)&1 != 0 }
 
-func (s *set) invert() {
+func (s *byteSet) invert() {
 	for i := range s {
 		s[i] = ^s[i]
 	}
 }
 
-func (s *set) addRange(first, last byte) {
+func (s *byteSet) addRange(first, last byte) {
 	for b := int(first); b <= int(last); b++ {
 		s.add(byte(b))
 	}
@@ -269,7 +269,7 @@ func isGraph(b byte) bool { return ' ' < b && b < 0x7f }
 
 // parseSet reads the bracket expression at the start of s and returns its length.
 // The length is 0 if the expression has no end or an unknown class.
-func parseSet(s string) (result set, n int) {
+func parseSet(s string) (result byteSet, n int) {
 	i := 1
 	negated := i < len(s) && (s[i] == '!' || s[i] == '^')
 	if negated {
@@ -280,16 +280,16 @@ func parseSet(s string) (result set, n int) {
 	for first := true; ; first = false {
 		switch {
 		case i >= len(s):
-			return set{}, 0
+			return byteSet{}, 0
 		case s[i] == ']' && !first:
 			if negated {
 				result.invert()
 			}
 			return result, i + 1
 		case s[i] == '-' && prev != none && i+1 < len(s) && s[i+1] != ']':
-			last, size := escaped(s[i+1:])
+			last, size := unescapeByte(s[i+1:])
 			if size == 0 {
-				return set{}, 0
+				return byteSet{}, 0
 			}
 			result.addRange(byte(prev), last)
 			i += 1 + size
@@ -297,7 +297,7 @@ func parseSet(s string) (result set, n int) {
 		case strings.HasPrefix(s[i:], "[:"):
 			is, size := parseClass(s[i:])
 			if size == 0 {
-				return set{}, 0
+				return byteSet{}, 0
 			}
 			if is == nil { // a bracket like any other byte
 				result.add('[')
@@ -313,9 +313,9 @@ func parseSet(s string) (result set, n int) {
 			i += size
 			prev = none
 		default:
-			b, size := escaped(s[i:])
+			b, size := unescapeByte(s[i:])
 			if size == 0 {
-				return set{}, 0
+				return byteSet{}, 0
 			}
 			result.add(b)
 			prev = int(b)
@@ -343,9 +343,9 @@ func parseClass(s string) (is func(b byte) bool, n int) {
 	return is, 2 + end + 1
 }
 
-// escaped returns the byte at the start of s, or the byte after a backslash, and
+// unescapeByte returns the byte at the start of s, or the byte after a backslash, and
 // the length of both. The length is 0 if nothing follows the backslash.
-func escaped(s string) (b byte, size int) {
+func unescapeByte(s string) (b byte, size int) {
 	switch {
 	case s[0] != '\\':
 		return s[0], 1

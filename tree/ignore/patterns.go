@@ -45,14 +45,14 @@ type Patterns struct {
 
 	// The rules by kind. A number is a rule's place in rules plus one, so that
 	// 0 means none and the largest number wins.
-	names map[string]last // without wildcards, by name
-	paths map[string]last // without wildcards, by path below dir
-	tails map[byte][]int  // with wildcards, by the last byte of each matching path; ascending
-	globs []int           // the others, ascending
+	names map[string]lastRules // without wildcards, by name
+	paths map[string]lastRules // without wildcards, by path below dir
+	tails map[byte][]int       // with wildcards, by the last byte of each matching path; ascending
+	globs []int                // the others, ascending
 }
 
-// last has the last rules with the same text.
-type last struct {
+// lastRules are the numbers of the last rules with the same text.
+type lastRules struct {
 	any int // the last that matches anything
 	dir int // the last that matches only folders
 }
@@ -61,15 +61,15 @@ type last struct {
 // path, "" for the root of the worktree. Like git, it drops patterns that cannot
 // match anything, such as a pattern that ends within a character class.
 // The error is a [*LimitError].
-func Parse(data []byte, dir string) (*Patterns, error) { return parse(data, &Patterns{dir: dir}) }
+func Parse(data []byte, dir string) (*Patterns, error) { return parseRules(data, &Patterns{dir: dir}) }
 
 // ParseFold is Parse for the root of the worktree and patterns for which the case of letters
 // does not matter.
 func ParseFold(data []byte) (*Patterns, error) {
-	return parse([]byte(foldCase(string(data))), &Patterns{fold: true})
+	return parseRules([]byte(foldCase(string(data))), &Patterns{fold: true})
 }
 
-// foldCase returns s with its letters in lower case. Bytes that are no UTF-8 stay.
+// foldCase returns s with its letters in lower case. It keeps bytes that are no UTF-8.
 func foldCase(s string) string {
 	var b strings.Builder
 	for len(s) > 0 {
@@ -84,8 +84,8 @@ func foldCase(s string) string {
 	return b.String()
 }
 
-// parse adds the rules of an ignore file to p.
-func parse(data []byte, p *Patterns) (*Patterns, error) {
+// parseRules adds the rules of an ignore file to p.
+func parseRules(data []byte, p *Patterns) (*Patterns, error) {
 	dir := p.dir
 	if len(data) > MaxFileSize {
 		return nil, &LimitError{Dir: dir, Size: len(data), Limit: MaxFileSize}
@@ -132,9 +132,9 @@ func (p *Patterns) addRule(r rule) {
 	n := len(p.rules)
 	switch r.kind {
 	case exactName:
-		note(&p.names, r.literal, n, r.dirOnly)
+		noteRule(&p.names, r.literal, n, r.dirOnly)
 	case exactPath:
-		note(&p.paths, r.literal, n, r.dirOnly)
+		noteRule(&p.paths, r.literal, n, r.dirOnly)
 	default:
 		if r.tail == "" {
 			p.globs = append(p.globs, n)
@@ -148,9 +148,9 @@ func (p *Patterns) addRule(r rule) {
 	}
 }
 
-func note(m *map[string]last, text string, n int, dirOnly bool) {
+func noteRule(m *map[string]lastRules, text string, n int, dirOnly bool) {
 	if *m == nil {
-		*m = make(map[string]last)
+		*m = make(map[string]lastRules)
 	}
 	l := (*m)[text]
 	if dirOnly {
@@ -190,14 +190,14 @@ func (p *Patterns) latestMatch(n int, numbers []int, path, name string, isDir bo
 	return n
 }
 
-func (l last) ruleFor(isDir bool) int {
+func (l lastRules) ruleFor(isDir bool) int {
 	if isDir {
 		return max(l.any, l.dir)
 	}
 	return l.any
 }
 
-// Matcher has the patterns of a folder and of those above it. The zero Matcher
+// Matcher combines the patterns of a folder and of those above it. The zero Matcher
 // and the nil one ignore nothing. A Matcher does not change and is safe for
 // concurrent use.
 type Matcher struct {
@@ -275,21 +275,21 @@ type rule struct {
 	negated bool // a matching path is not ignored
 	dirOnly bool // matches folders only
 
-	kind    kind
+	kind    ruleKind
 	literal string // by kind
 	glob    glob
 	tail    string // the end of every matching path, unless the kind is exact
 }
 
-// kind selects the part of a path that a rule compares, and how.
-type kind uint8
+// ruleKind selects the part of a path that a rule compares, and how.
+type ruleKind uint8
 
 const (
-	exactName  kind = iota // the name is literal
-	suffixName             // the name ends with literal
-	globName               // the name matches glob
-	exactPath              // the path is literal
-	globPath               // the path begins with literal, and glob matches the rest
+	exactName  ruleKind = iota // the name is literal
+	suffixName                 // the name ends with literal
+	globName                   // the name matches glob
+	exactPath                  // the path is literal
+	globPath                   // the path begins with literal, and glob matches the rest
 )
 
 // wildcards are the bytes with a special meaning in a pattern.

@@ -341,7 +341,7 @@ func (w *applyWorker) removeFolder(d folder, name string, i int) error {
 	return err
 }
 
-// workingMode has the permission bits that a folder needs while files are made
+// workingMode are the permission bits that a folder needs while files are made
 // in it. finishFolders sets the final bits.
 const workingMode = 0o700
 

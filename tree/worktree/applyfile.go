@@ -35,7 +35,7 @@ func (a *applier) makeLinks(ctx context.Context) {
 // renames it to its final name. If the temporary folder is on another file
 // system, it tries once more beside the final name. The error is a [*CollisionError] if
 // another name has the place.
-func (w *applyWorker) placeFile(ctx context.Context, d folder, name string, i int, write func(context.Context, staged, int) (file, error)) error {
+func (w *applyWorker) placeFile(ctx context.Context, d folder, name string, i int, write func(context.Context, tempFile, int) (file, error)) error {
 	e := w.ops[i].New
 	dir, _ := tree.Split(w.ops[i].Path)
 	for {
@@ -96,7 +96,7 @@ func (w *applyWorker) placeAhead(ctx context.Context, d folder, name string, i i
 
 // placeStaged renames a file to its final name. It returns the stat data after the rename,
 // which changes the ctime. A file that nobody else has changed or opened since is not racy.
-func (w *applyWorker) placeStaged(at staged, f file, d folder, name string) (index.Stat, error) {
+func (w *applyWorker) placeStaged(at tempFile, f file, d folder, name string) (index.Stat, error) {
 	var before fileStat
 	if f != nil {
 		before, _ = f.stat() // without it, the file is racy
@@ -140,7 +140,7 @@ func (st *fileStat) isDistinct() bool {
 
 // writeFile makes a complete file with permission bits and time. If it fails,
 // it removes the file.
-func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, error) {
+func (w *applyWorker) writeFile(ctx context.Context, at tempFile, i int) (file, error) {
 	e := w.ops[i].New
 	switch {
 	case e.Content.IsZero():
@@ -163,7 +163,7 @@ func (w *applyWorker) writeFile(ctx context.Context, at staged, i int) (file, er
 }
 
 // writeSmall makes a file of at most one chunk. Its content is data.
-func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file, error) {
+func (w *applyWorker) writeSmall(at tempFile, e *object.Entry, data []byte) (file, error) {
 	if uint64(len(data)) != e.Size {
 		return nil, &object.CorruptError{Key: e.Content, Err: fmt.Errorf("%d bytes, want %d as in the entry", len(data), e.Size)}
 	}
@@ -183,7 +183,7 @@ func (w *applyWorker) writeSmall(at staged, e *object.Entry, data []byte) (file,
 }
 
 // fillFile makes a file, calls fill to write its content, and sets its metadata.
-func (w *applyWorker) fillFile(at staged, e *object.Entry, fill func(file) error) (file, error) {
+func (w *applyWorker) fillFile(at tempFile, e *object.Entry, fill func(file) error) (file, error) {
 	f, err := at.dir.create(at.name, uint32(w.inherits.newMode(&w.w.opt, e.Mode, false)&0o777))
 	if err != nil {
 		return nil, err
@@ -330,7 +330,7 @@ func writeSparse(f file, data []byte, off int64) error {
 func blockAt(off int64, n int) int { return min(n, holeSize-int(off%holeSize)) }
 
 // writeLink makes a symlink.
-func (w *applyWorker) writeLink(ctx context.Context, at staged, i int) (file, error) {
+func (w *applyWorker) writeLink(ctx context.Context, at tempFile, i int) (file, error) {
 	e := w.ops[i].New
 	if err := at.dir.symlink(e.Target, at.name); err != nil {
 		return nil, err

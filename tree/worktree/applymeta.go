@@ -260,7 +260,7 @@ func (m *FullMetadata) localOwner(meta *object.Metadata) (uid, gid uint32) {
 }
 
 // localNumber returns the number here of a recorded owner.
-func (m *FullMetadata) localNumber(maps []IDMap, known *names, name string, id uint32) uint32 {
+func (m *FullMetadata) localNumber(maps []IDMap, known *idNames, name string, id uint32) uint32 {
 	text := strconv.FormatUint(uint64(id), 10)
 	for _, o := range maps {
 		if o.From == "*" || o.From == text || o.From == name && name != "" {
@@ -282,7 +282,7 @@ func (w *applyWorker) timeOf(e *object.Entry) (time.Time, bool) {
 }
 
 // writeSpecial makes a FIFO, a socket or a device.
-func (w *applyWorker) writeSpecial(_ context.Context, at staged, i int) (file, error) {
+func (w *applyWorker) writeSpecial(_ context.Context, at tempFile, i int) (file, error) {
 	e := w.ops[i].New
 	kind, device := uint32(modeFIFO), uint64(0)
 	switch e.Type {
@@ -308,7 +308,7 @@ func (w *applyWorker) writeSpecial(_ context.Context, at staged, i int) (file, e
 }
 
 // setNamed writes the metadata of a staged path that cannot be opened as a file.
-func (w *applyWorker) setNamed(at staged, e *object.Entry) error {
+func (w *applyWorker) setNamed(at tempFile, e *object.Entry) error {
 	if e.Meta != nil || e.Type != object.TypeSymlink {
 		a, err := at.dir.pin(at.name)
 		if err != nil {

@@ -133,7 +133,7 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 			return // Apply makes the folder, or reports the error
 		}
 		defer d.Close()
-		s := staying{w: w, how: how, o: &o, inherits: inheritanceOf(d)}
+		s := stayingFiles{w: w, how: how, o: &o, inherits: inheritanceOf(d)}
 		for _, i := range group {
 			_, name := tree.Split(list[i].Path)
 			done[i] = s.isLeft(ctx, st, d, &list[i]) && checkSpelling(d, name) == nil
@@ -156,8 +156,8 @@ func (w *Worktree) Pending(ctx context.Context, ops []Op, how Overwrite, o Apply
 	return pending, nil
 }
 
-// staying decides which files Apply need not write.
-type staying struct {
+// stayingFiles decides which files Apply need not write.
+type stayingFiles struct {
 	w        *Worktree
 	how      Overwrite
 	o        *ApplyOptions
@@ -165,7 +165,7 @@ type staying struct {
 }
 
 // isLeft reports whether the path of op, in folder d, is left as it is.
-func (t staying) isLeft(ctx context.Context, s *storer, d folder, op *Op) bool {
+func (t stayingFiles) isLeft(ctx context.Context, s *storer, d folder, op *Op) bool {
 	_, name := tree.Split(op.Path)
 	st, err := d.lstat(name)
 	if err != nil {
@@ -203,7 +203,7 @@ func (t staying) isLeft(ctx context.Context, s *storer, d folder, op *Op) bool {
 
 // sameMetadata reports whether Apply would leave the metadata of a path as it is: it is
 // equal, or this user may not change it. Have has the present metadata.
-func (t staying) sameMetadata(want, have *object.Entry, st *fileStat) bool {
+func (t stayingFiles) sameMetadata(want, have *object.Entry, st *fileStat) bool {
 	w := applyWorker{applier: &applier{w: t.w, o: *t.o}, inherits: t.inherits}
 	mode := w.restoreMode(want)
 	if want.Meta == nil || have.Meta == nil {
@@ -452,7 +452,7 @@ func (c *checker) checkBelow(path string) {
 
 // Surplus returns the operations that remove the paths below a folder for which keep returns
 // KeepNothing. It does not look into folders with KeepAll, nor into folders with a form of the
-// name .kist, which always stay. Apply removes a folder only if it is then empty. A folder that
+// name .kist, which are always kept. Apply removes a folder only if it is then empty. A folder that
 // does not exist has no surplus.
 func (w *Worktree) Surplus(ctx context.Context, dir string, keep func(path string, isDir bool) Keep) ([]Op, error) {
 	d, err := w.openFolder(dir)

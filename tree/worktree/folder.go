@@ -229,12 +229,12 @@ func fileMode(perm uint32) fs.FileMode {
 // listing holds the names of a directory. It is reused for many directories.
 type listing struct {
 	names   []byte // each name followed by a zero byte
-	entries []listed
+	entries []listedName
 	scratch []byte // for reading directories
 }
 
-// listed is one name of a listing.
-type listed struct {
+// listedName is one name of a listing.
+type listedName struct {
 	off  uint32
 	size uint16
 	kind uint32 // the type bits of its mode, or 0 if they are not known
@@ -254,7 +254,7 @@ func (l *listing) addName(name string, kind uint32) { addListed(l, name, kind) }
 
 // addListed adds a name and the type bits of its mode.
 func addListed[T string | []byte](l *listing, name T, kind uint32) {
-	l.entries = append(l.entries, listed{off: uint32(len(l.names)), size: uint16(len(name)), kind: kind})
+	l.entries = append(l.entries, listedName{off: uint32(len(l.names)), size: uint16(len(name)), kind: kind})
 	l.names = append(append(l.names, name...), 0)
 }
 
@@ -282,7 +282,7 @@ func (l *listing) sortNames() {
 		l.entries[i].key = binary.BigEndian.Uint64(key[:])
 	}
 
-	slices.SortFunc(l.entries, func(a, b listed) int {
+	slices.SortFunc(l.entries, func(a, b listedName) int {
 		if c := cmp.Compare(a.key, b.key); c != 0 {
 			return c
 		}

@@ -203,8 +203,8 @@ func (w *Worktree) describeDir(d folder, name string, st *fileStat, known *index
 	return e, err
 }
 
-// linked reports whether e is one of several names of a file.
-func linked(e *object.Entry) bool { return e.Meta != nil && e.Meta.HardLink != 0 }
+// isHardLink reports whether e is one of several names of a file.
+func isHardLink(e *object.Entry) bool { return e.Meta != nil && e.Meta.HardLink != 0 }
 
 // HardLinkGroup returns the number of the hard-link group whose first name is path.
 func HardLinkGroup(path string) uint64 {
@@ -212,8 +212,8 @@ func HardLinkGroup(path string) uint64 {
 	return binary.BigEndian.Uint64(sum[:]) | 1
 }
 
-// names caches the names and numbers of users or groups.
-type names struct {
+// idNames caches the names and numbers of users or groups.
+type idNames struct {
 	lookup func(id string) (name string, err error)
 	find   func(name string) (id string, err error)
 
@@ -224,19 +224,19 @@ type names struct {
 
 var (
 	owners = newNames(
-		field(user.LookupId, func(u *user.User) string { return u.Username }),
-		field(user.Lookup, func(u *user.User) string { return u.Uid }))
+		lookupField(user.LookupId, func(u *user.User) string { return u.Username }),
+		lookupField(user.Lookup, func(u *user.User) string { return u.Uid }))
 	groups = newNames(
-		field(user.LookupGroupId, func(g *user.Group) string { return g.Name }),
-		field(user.LookupGroup, func(g *user.Group) string { return g.Gid }))
+		lookupField(user.LookupGroupId, func(g *user.Group) string { return g.Name }),
+		lookupField(user.LookupGroup, func(g *user.Group) string { return g.Gid }))
 )
 
-func newNames(lookup, find func(string) (string, error)) *names {
-	return &names{lookup: lookup, find: find, known: map[uint32]string{}, ids: map[string]uint32{}}
+func newNames(lookup, find func(string) (string, error)) *idNames {
+	return &idNames{lookup: lookup, find: find, known: map[uint32]string{}, ids: map[string]uint32{}}
 }
 
-// field returns a lookup for one field of the result of look.
-func field[T any](look func(string) (*T, error), get func(*T) string) func(string) (string, error) {
+// lookupField returns a lookup for one field of the result of look.
+func lookupField[T any](look func(string) (*T, error), get func(*T) string) func(string) (string, error) {
 	return func(key string) (string, error) {
 		found, err := look(key)
 		if err != nil {
@@ -247,7 +247,7 @@ func field[T any](look func(string) (*T, error), get func(*T) string) func(strin
 }
 
 // nameOf returns the name of an id, or "" if it has none that an entry can hold.
-func (n *names) nameOf(id uint32) string {
+func (n *idNames) nameOf(id uint32) string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	name, ok := n.known[id]
@@ -268,7 +268,7 @@ func UserID(user string) (uint32, error) { return owners.parseID(user) }
 func GroupID(group string) (uint32, error) { return groups.parseID(group) }
 
 // parseID returns the number of a name, or of a decimal number.
-func (n *names) parseID(text string) (uint32, error) {
+func (n *idNames) parseID(text string) (uint32, error) {
 	if id, err := n.find(text); err == nil {
 		text = id
 	}
@@ -280,7 +280,7 @@ func (n *names) parseID(text string) (uint32, error) {
 }
 
 // localID returns the number of a name on this system, or fallback if the system has no such name.
-func (n *names) localID(name string, fallback uint32) uint32 {
+func (n *idNames) localID(name string, fallback uint32) uint32 {
 	if name == "" {
 		return fallback
 	}

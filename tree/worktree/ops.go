@@ -17,7 +17,7 @@ import (
 // Op is the wanted change of one path. With New, the path becomes that file,
 // symlink or folder; other operations fill the folder. Without New, the path
 // is removed: the file or symlink Old, or, if Old is nil too, a folder. A
-// folder stays if it is not empty.
+// folder is kept if it is not empty.
 type Op struct {
 	Path string
 	Old  *index.Entry  // the entry in the index; nil for a folder or an untracked path

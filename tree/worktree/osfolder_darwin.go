@@ -74,7 +74,7 @@ func renameNoReplace(from int, name string, to int, newName string) error {
 	return unix.RenameatxNp(from, name, to, newName, unix.RENAME_EXCL)
 }
 
-// setsGroup says that folders made in one with the set-group-ID bit have it, too.
+// setsGroup says that a new folder inherits the set-group-ID bit.
 const setsGroup = false
 
 // passesGroup reports whether a folder with a mode gives its group to new names.

@@ -111,7 +111,7 @@ func renameNoReplace(from int, name string, to int, newName string) error {
 	return unix.Renameat2(from, name, to, newName, unix.RENAME_NOREPLACE)
 }
 
-// setsGroup says that folders made in one with the set-group-ID bit have it, too.
+// setsGroup says that a new folder inherits the set-group-ID bit.
 const setsGroup = true
 
 // passesGroup reports whether a folder with a mode gives its group to new names.
@@ -170,7 +170,7 @@ func (f osFile) chtimes(mtime time.Time) error {
 	return nil
 }
 
-// reliable has the magic numbers of some local file systems. There, a read lease proves that no
+// reliable lists the magic numbers of some local file systems. There, a read lease proves that no
 // process has a file mapped or open for writing, and a hole has only zeros. On others, a
 // change may come from another machine, or by another way to the same file.
 var reliable = map[int64]bool{

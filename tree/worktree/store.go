@@ -154,7 +154,7 @@ func (s *storer) storePath(ctx context.Context, path string, seen *Found, known 
 	if err == nil {
 		err = s.w.describe(&e, &st, known, func(want wantXattr) (map[string][]byte, error) { return s.folder.xattrs(name, want) })
 	}
-	stored := Stored{Entry: e, Stat: st.indexStat(readAt), Links: linked(&e)}
+	stored := Stored{Entry: e, Stat: st.indexStat(readAt), Links: isHardLink(&e)}
 	if stored.Left, err = splitLeft(err); stored.Left != nil {
 		stored.Stat = index.Stat{}
 	}
@@ -228,7 +228,7 @@ func (s *storer) readFile(ctx context.Context, name string, known *index.Entry) 
 	}
 
 	unstable := hidden || !after.looksUnchanged(&before) || e.Size != uint64(before.size)
-	return Stored{Entry: e, Stat: stat, Links: linked(&e), Unstable: unstable, Left: left}, hidden, nil
+	return Stored{Entry: e, Stat: stat, Links: isHardLink(&e), Unstable: unstable, Left: left}, hidden, nil
 }
 
 // quietTime is how long a file must stay unchanged if another process has it

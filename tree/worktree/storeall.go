@@ -131,7 +131,7 @@ func (w *Worktree) Confirm(ctx context.Context, found []Found) ([]Found, []Refre
 		candidates, places = candidates[:0], places[:0]
 		to := min(from+confirmAtOnce, len(found))
 		for i := from; i < to; i++ {
-			if f := &found[i]; f.State == Modified && f.Old != nil && !differs(f) {
+			if f := &found[i]; f.State == Modified && f.Old != nil && !sizeDiffers(f) {
 				candidates, places = append(candidates, *f), append(places, i)
 			}
 		}
@@ -181,9 +181,9 @@ func (w *Worktree) rereadCandidates(ctx context.Context, candidates []Found, pla
 	return same, err
 }
 
-// differs reports whether the size alone shows that a file differs from the
+// sizeDiffers reports whether the size alone shows that a file differs from the
 // index.
-func differs(f *Found) bool {
+func sizeDiffers(f *Found) bool {
 	return f.Type == object.TypeFile && uint64(f.Stat.Size) != f.Old.Size
 }
 
@@ -200,15 +200,15 @@ const (
 type Ahead struct {
 	w     *Worktree
 	temp  *tempFolder
-	spots []spot // by chunk
+	spots []chunkSpot // by chunk
 
 	mu    sync.Mutex // guards the following
 	files map[string]*aheadFile
 	open  int
 }
 
-// spot is a place in a file where a chunk belongs.
-type spot struct {
+// chunkSpot is a place in a file where a chunk belongs.
+type chunkSpot struct {
 	id   object.ID
 	size uint32
 	done bool // guarded by the mutex of the Ahead
@@ -219,7 +219,7 @@ type spot struct {
 // aheadFile is a file that is written ahead. The mutex of the Ahead guards f,
 // left and skip.
 type aheadFile struct {
-	staged
+	tempFile
 	content object.Key
 	size    uint64
 	f       file // nil: not open
@@ -254,7 +254,7 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 		}
 	}
 
-	slices.SortFunc(a.spots, func(x, y spot) int { return x.id.Compare(y.id) })
+	slices.SortFunc(a.spots, func(x, y chunkSpot) int { return x.id.Compare(y.id) })
 	w.ahead.Store(a)
 	return a, nil
 }
@@ -270,7 +270,7 @@ func (a *Ahead) planFile(ctx context.Context, r object.Reader, op *Op) error {
 			f.skip = true
 			break
 		}
-		a.spots = append(a.spots, spot{id: c.ID, size: c.Size, file: f, off: c.Offset})
+		a.spots = append(a.spots, chunkSpot{id: c.ID, size: c.Size, file: f, off: c.Offset})
 		f.left++
 	}
 
@@ -299,7 +299,7 @@ func (a *Ahead) Chunk(id object.ID, data []byte) {
 
 // beginChunk returns the open file to write a chunk to, or nil if the chunk need
 // not be written.
-func (a *Ahead) beginChunk(s *spot) file {
+func (a *Ahead) beginChunk(s *chunkSpot) file {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -326,7 +326,7 @@ func (a *Ahead) createFile(f *aheadFile) error {
 	if err != nil {
 		return err
 	}
-	f.staged, f.f = at, made
+	f.tempFile, f.f = at, made
 	a.open++
 	return made.truncate(int64(f.size))
 }
@@ -353,9 +353,9 @@ func (a *Ahead) closeFile(f *aheadFile) {
 
 // takeFile returns the complete file for a path and its temporary place. The file
 // is nil if none is complete. The caller owns both.
-func (a *Ahead) takeFile(path string, e *object.Entry) (staged, file) {
+func (a *Ahead) takeFile(path string, e *object.Entry) (tempFile, file) {
 	if a == nil {
-		return staged{}, nil
+		return tempFile{}, nil
 	}
 
 	a.mu.Lock()
@@ -363,16 +363,16 @@ func (a *Ahead) takeFile(path string, e *object.Entry) (staged, file) {
 
 	f := a.files[path]
 	if f == nil || f.skip || f.left > 0 || f.content != e.Content || f.size != e.Size {
-		return staged{}, nil
+		return tempFile{}, nil
 	}
 
 	opened, err := f.dir.open(f.name)
 	if err != nil {
-		return staged{}, nil
+		return tempFile{}, nil
 	}
 
 	delete(a.files, path)
-	return f.staged, opened
+	return f.tempFile, opened
 }
 
 // Close removes the files that Apply did not take.

@@ -105,25 +105,25 @@ func (t *tempFolder) close() {
 	t.parent.Close()
 }
 
-// staged is a file or symlink that is being made under a temporary name.
-type staged struct {
+// tempFile is a file or symlink that is being made under a temporary name.
+type tempFile struct {
 	dir  folder
 	name string
 }
 
 // newPlace returns a new temporary place for a file that will be moved to the
 // folder to. The place is in t, or in that folder itself if t is nil.
-func (t *tempFolder) newPlace(to folder) staged {
+func (t *tempFolder) newPlace(to folder) tempFile {
 	if t == nil {
-		return staged{to, fmt.Sprintf("%s%016x", besidePrefix, rand.Uint64())}
+		return tempFile{to, fmt.Sprintf("%s%016x", besidePrefix, rand.Uint64())}
 	}
 	t.next++
-	return staged{t.folder, fmt.Sprintf("%08x", t.next)}
+	return tempFile{t.folder, fmt.Sprintf("%08x", t.next)}
 }
 
 // moveTo renames the file to its final name and replaces a file, symlink or
 // empty folder there, unless its name has another spelling. If that fails, it removes the file.
-func (s staged) moveTo(to folder, name string) error {
+func (s tempFile) moveTo(to folder, name string) error {
 	err := s.dir.renameNew(s.name, to, name)
 	if errors.Is(err, fs.ErrExist) {
 		if err = checkSpelling(to, name); err == nil {
@@ -143,7 +143,7 @@ func (s staged) moveTo(to folder, name string) error {
 }
 
 // removeTemp removes the file.
-func (s staged) removeTemp() { s.dir.unlink(s.name) }
+func (s tempFile) removeTemp() { s.dir.unlink(s.name) }
 
 // SweepTemp removes the temporary files of killed processes. [Worktree.Apply]
 // calls it, too. It ignores errors.
@@ -195,7 +195,7 @@ func sweepTempFolder(parent folder, name string) {
 
 // sweepBeside removes the temporary files that killed processes left in the folder of a path.
 // No other process may be writing files there. So every process that does holds a shared lock
-// of the folder, which ends when d is closed. Files that operations make stay.
+// of the folder, which ends when d is closed. It keeps files that operations make.
 func (w *applyWorker) sweepBeside(dir string, d folder) {
 	l, ok := d.(locker)
 	if !ok {

@@ -93,7 +93,7 @@ func (o *Options) writtenMode(mode uint16) uint16 {
 	return mode
 }
 
-// setID has the set-user-ID and set-group-ID bits.
+// setID are the set-user-ID and set-group-ID bits.
 const setID = 0o6000
 
 // recorded returns the mode to record for a path in the folder d, with the permission bits

@@ -22,7 +22,7 @@ func (f osFile) xattrs(want wantXattr) (map[string][]byte, error) {
 // buffer, as the system calls do. A [*LeftXattrsError] names the attributes that an entry
 // cannot hold beside the returned ones.
 func readXattrs(want wantXattr, list func([]byte) (int, error), get func(string, []byte) (int, error)) (map[string][]byte, error) {
-	names, err := sized(list)
+	names, err := readSized(list)
 	if unsupported(err) || len(names) == 0 {
 		return nil, nil
 	}
@@ -38,7 +38,7 @@ func readXattrs(want wantXattr, list func([]byte) (int, error), get func(string,
 		if !want.selects(name) {
 			continue
 		}
-		value, err := sized(func(buf []byte) (int, error) { return get(name, buf) })
+		value, err := readSized(func(buf []byte) (int, error) { return get(name, buf) })
 		if err == errNoXattr {
 			continue // removed meanwhile
 		}
@@ -56,8 +56,8 @@ func readXattrs(want wantXattr, list func([]byte) (int, error), get func(string,
 	return all, joinLeft(left)
 }
 
-// sized calls read with a buffer that is large enough.
-func sized(read func([]byte) (int, error)) ([]byte, error) {
+// readSized calls read with a buffer that is large enough.
+func readSized(read func([]byte) (int, error)) ([]byte, error) {
 	buf := make([]byte, 256)
 	for {
 		n := 0

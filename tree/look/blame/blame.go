@@ -42,8 +42,8 @@ type Options struct {
 	Lines   []Lines            // only these; none: all
 }
 
-// history walks the versions of a file, children before parents.
-type history struct {
+// lineage walks the versions of a file, children before parents.
+type lineage struct {
 	r       *kist.Repository
 	file    *File
 	opt     *Options
@@ -57,18 +57,18 @@ type node struct {
 	number  int              // in an order with parents before children
 	version versions.Version // if it is committed
 
-	spans  []span   // pending lines
-	lines  []string // its content, once it is needed
+	spans  []lineSpan // pending lines
+	lines  []string   // its content, once it is needed
 	read   bool
 	chunks []uint64 // pending chunks, a bit each
 }
 
-func newHistory(r *kist.Repository, f *File, o *Options) *history {
-	return &history{r: r, file: f, opt: o, nodes: map[Place]*node{}}
+func newHistory(r *kist.Repository, f *File, o *Options) *lineage {
+	return &lineage{r: r, file: f, opt: o, nodes: map[Place]*node{}}
 }
 
 // startNode returns the node of the file itself.
-func (h *history) startNode() *node {
+func (h *lineage) startNode() *node {
 	f := h.file
 	if f.Commit.IsZero() {
 		return h.addNode(&node{Origin: Origin{Place: f.Place}, number: int(^uint(0) >> 1)})
@@ -78,7 +78,7 @@ func (h *history) startNode() *node {
 }
 
 // nodeAt returns the node for the file of a commit.
-func (h *history) nodeAt(commit object.ID, path string) (*node, bool) {
+func (h *lineage) nodeAt(commit object.ID, path string) (*node, bool) {
 	v, ok := h.opt.Index.At(commit, path)
 	if !ok || v.Type != object.TypeFile {
 		return nil, false
@@ -100,7 +100,7 @@ func (h *history) nodeAt(commit object.ID, path string) (*node, bool) {
 
 // boundary returns the first excluded commit on the way from commit to the commit that made v,
 // its version of the file. It returns the latter if there is none.
-func (h *history) boundary(commit object.ID, v versions.Version) object.ID {
+func (h *lineage) boundary(commit object.ID, v versions.Version) object.ID {
 	x := h.opt.Index
 	for !h.opt.Exclude[commit] && commit != v.Commit {
 		for _, p := range x.Parents(commit) {
@@ -113,7 +113,7 @@ func (h *history) boundary(commit object.ID, v versions.Version) object.ID {
 	return commit
 }
 
-func (h *history) addNode(n *node) *node {
+func (h *lineage) addNode(n *node) *node {
 	h.nodes[n.Place] = n
 	at, _ := slices.BinarySearchFunc(h.waiting, n, func(a, b *node) int { return cmp.Compare(a.number, b.number) })
 	h.waiting = slices.Insert(h.waiting, at, n)
@@ -121,7 +121,7 @@ func (h *history) addNode(n *node) *node {
 }
 
 // nextNode returns the next node, or nil. All its children were returned before.
-func (h *history) nextNode() *node {
+func (h *lineage) nextNode() *node {
 	if len(h.waiting) == 0 {
 		return nil
 	}
@@ -132,7 +132,7 @@ func (h *history) nextNode() *node {
 
 // earlierNodes returns the nodes that n continues, one for each parent with the file. It also sets
 // where the file was before.
-func (h *history) earlierNodes(ctx context.Context, n *node) (list []*node, err error) {
+func (h *lineage) earlierNodes(ctx context.Context, n *node) (list []*node, err error) {
 	if n.Boundary {
 		return nil, nil
 	}
@@ -155,7 +155,7 @@ func (h *history) earlierNodes(ctx context.Context, n *node) (list []*node, err 
 }
 
 // parentPlaces returns where the parents of a version's commit have, or would have, the file.
-func (h *history) parentPlaces(ctx context.Context, n *node) (list []Place, err error) {
+func (h *lineage) parentPlaces(ctx context.Context, n *node) (list []Place, err error) {
 	x := h.opt.Index
 	parents := x.Parents(n.Commit)
 	for _, p := range parents {
@@ -174,7 +174,7 @@ func (h *history) parentPlaces(ctx context.Context, n *node) (list []Place, err 
 }
 
 // formerPath returns the path of a version in a parent, or "".
-func (h *history) formerPath(ctx context.Context, parent object.ID, n *node) (string, error) {
+func (h *lineage) formerPath(ctx context.Context, parent object.ID, n *node) (string, error) {
 	before, err := compare.OfCommit(ctx, h.r, parent.String())
 	if err != nil {
 		return "", err
@@ -187,7 +187,7 @@ func (h *history) formerPath(ctx context.Context, parent object.ID, n *node) (st
 }
 
 // entryOf returns the entry of a version, and the view that reads its content.
-func (h *history) entryOf(ctx context.Context, n *node) (object.Entry, compare.View, error) {
+func (h *lineage) entryOf(ctx context.Context, n *node) (object.Entry, compare.View, error) {
 	if n.Place == h.file.Place {
 		return h.file.Entry, h.file.View, nil
 	}
@@ -196,9 +196,9 @@ func (h *history) entryOf(ctx context.Context, n *node) (object.Entry, compare.V
 }
 
 // sameContent reports whether two versions have the same content.
-func (h *history) sameContent(a, b *node) bool { return h.contentID(a) == h.contentID(b) }
+func (h *lineage) sameContent(a, b *node) bool { return h.contentID(a) == h.contentID(b) }
 
-func (h *history) contentID(n *node) object.ID {
+func (h *lineage) contentID(n *node) object.ID {
 	if n.Commit.IsZero() {
 		return tree.ContentID(&h.file.Entry)
 	}

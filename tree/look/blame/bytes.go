@@ -76,7 +76,7 @@ func joinRanges(list []numbered, origins []*Origin) (out []Range) {
 }
 
 // passChunks gives the pending chunks of n to the versions before it that have them.
-func (h *history) passChunks(ctx context.Context, n *node, c *chunkSets) error {
+func (h *lineage) passChunks(ctx context.Context, n *node, c *chunkSets) error {
 	before, err := h.earlierNodes(ctx, n)
 	if err != nil {
 		return err

@@ -22,11 +22,11 @@ func Committed(ctx context.Context, r *kist.Repository, commit object.ID, path s
 	if err != nil {
 		return nil, err
 	}
-	return find(ctx, v, Place{commit, path})
+	return findFile(ctx, v, Place{commit, path})
 }
 
-// find returns the file of a view.
-func find(ctx context.Context, v compare.View, at Place) (*File, error) {
+// findFile returns the file of a view.
+func findFile(ctx context.Context, v compare.View, at Place) (*File, error) {
 	f := &File{Place: at, View: v}
 	var err error
 	if f.Entry, err = v.Find(ctx, at.Path); err == nil && f.Entry.Type != object.TypeFile {
@@ -46,7 +46,7 @@ func InWorktree(ctx context.Context, r *kist.Repository, path string) (*File, er
 	if err != nil {
 		return nil, err
 	}
-	f, err := find(ctx, v, Place{Path: path})
+	f, err := findFile(ctx, v, Place{Path: path})
 	if err != nil {
 		return nil, err
 	}

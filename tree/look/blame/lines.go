@@ -21,8 +21,8 @@ type Hunk struct {
 	Origin *Origin
 }
 
-// span is a run of lines of the blamed text that a version has.
-type span struct {
+// lineSpan is a run of lines of the blamed text that a version has.
+type lineSpan struct {
 	line, n int // in the blamed text
 	at      int // the first line in the version
 }
@@ -54,7 +54,7 @@ func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o 
 	}
 	first.lines, first.read = tree.TextOptions{Space: o.Space}.Keys(text), true
 	for _, r := range ranges {
-		first.spans = append(first.spans, span{r.Lo, r.Hi - r.Lo, r.Lo})
+		first.spans = append(first.spans, lineSpan{r.Lo, r.Hi - r.Lo, r.Lo})
 	}
 
 	var hunks []Hunk
@@ -73,7 +73,7 @@ func ByLines(ctx context.Context, r *kist.Repository, f *File, text []string, o 
 }
 
 // passLines gives the pending lines of n to the versions before it that have them.
-func (h *history) passLines(ctx context.Context, n *node) error {
+func (h *lineage) passLines(ctx context.Context, n *node) error {
 	before, err := h.earlierNodes(ctx, n)
 	if err != nil {
 		return err
@@ -104,44 +104,44 @@ func (h *history) passLines(ctx context.Context, n *node) error {
 		if b.lines == nil {
 			continue
 		}
-		kept, rest := split(n.spans, unchanged(b.lines, n.lines))
+		kept, rest := splitSpans(n.spans, unchangedRuns(b.lines, n.lines))
 		b.spans, n.spans = append(b.spans, kept...), rest
 	}
 	return nil
 }
 
-// run is a run of n lines that two texts have in common.
-type run struct{ a, b, n int }
+// commonRun is a run of n lines that two texts have in common.
+type commonRun struct{ a, b, n int }
 
-// unchanged returns the lines of a that are still in b, in order.
-func unchanged(a, b []string) (runs []run) {
+// unchangedRuns returns the lines of a that are still in b, in order.
+func unchangedRuns(a, b []string) (runs []commonRun) {
 	aAt, bAt := 0, 0
 	tree.EachEdit(a, b, func(aLo, aHi, bLo, bHi int) {
 		if bLo > bAt {
-			runs = append(runs, run{aAt, bAt, bLo - bAt})
+			runs = append(runs, commonRun{aAt, bAt, bLo - bAt})
 		}
 		aAt, bAt = aHi, bHi
 	})
 	if bAt < len(b) {
-		runs = append(runs, run{aAt, bAt, len(b) - bAt})
+		runs = append(runs, commonRun{aAt, bAt, len(b) - bAt})
 	}
 	return runs
 }
 
-// split splits spans of text b into the parts that are in text a, with their places there, and
+// splitSpans splits spans of text b into the parts that are in text a, with their places there, and
 // the rest.
-func split(spans []span, runs []run) (kept, rest []span) {
+func splitSpans(spans []lineSpan, runs []commonRun) (kept, rest []lineSpan) {
 	for _, s := range spans {
-		i, _ := slices.BinarySearchFunc(runs, s.at, func(r run, at int) int { return cmp.Compare(r.b+r.n, at+1) })
+		i, _ := slices.BinarySearchFunc(runs, s.at, func(r commonRun, at int) int { return cmp.Compare(r.b+r.n, at+1) })
 		for ; s.n > 0 && i < len(runs) && runs[i].b < s.at+s.n; i++ {
 			r := runs[i]
 			if gap := r.b - s.at; gap > 0 {
-				rest = append(rest, span{s.line, gap, s.at})
-				s = span{s.line + gap, s.n - gap, r.b}
+				rest = append(rest, lineSpan{s.line, gap, s.at})
+				s = lineSpan{s.line + gap, s.n - gap, r.b}
 			}
 			n := min(s.n, r.b+r.n-s.at)
-			kept = append(kept, span{s.line, n, r.a + s.at - r.b})
-			s = span{s.line + n, s.n - n, s.at + n}
+			kept = append(kept, lineSpan{s.line, n, r.a + s.at - r.b})
+			s = lineSpan{s.line + n, s.n - n, s.at + n}
 		}
 		if s.n > 0 {
 			rest = append(rest, s)
@@ -151,7 +151,7 @@ func split(spans []span, runs []run) (kept, rest []span) {
 }
 
 // readLines reads the content of a version, unless it is lost, purged or too large.
-func (h *history) readLines(ctx context.Context, n *node) error {
+func (h *lineage) readLines(ctx context.Context, n *node) error {
 	if n.read {
 		return nil
 	}

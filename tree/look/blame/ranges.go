@@ -20,7 +20,7 @@ func ParseLines(spec string, text []string, after int) (Lines, error) {
 		spec, after = ":"+again, 0
 	}
 	if re, ok := strings.CutPrefix(spec, ":"); ok {
-		return section(re, text, after)
+		return findSection(re, text, after)
 	}
 	lo, rest, err := lineAt(spec, text, after)
 	if err != nil {
@@ -58,9 +58,9 @@ func ParseLines(spec string, text []string, after int) (Lines, error) {
 	return Lines{lo, min(hi, len(text))}, nil
 }
 
-// section returns the lines from a heading that matches a regular expression up to the next
+// findSection returns the lines from a heading that matches a regular expression up to the next
 // heading.
-func section(pattern string, text []string, after int) (Lines, error) {
+func findSection(pattern string, text []string, after int) (Lines, error) {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
 		return Lines{}, err

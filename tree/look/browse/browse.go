@@ -48,7 +48,7 @@ type Options struct {
 // History is the history of a repository or a remote. It is safe for concurrent use.
 type History struct {
 	source   Source
-	objects  reader
+	objects  cachedReader
 	commits  commitNames
 	versions *versionIndex // nil: there are no versions
 	git      bool          // see Options.Git
@@ -57,7 +57,7 @@ type History struct {
 // OfRepository returns the history of a repository, which must stay open. The History may be
 // used beside the only goroutine that uses r.
 func OfRepository(r *kist.Repository, o Options) *History {
-	h := New(&local{r.Objects(), r}, o)
+	h := New(&repositorySource{r.Objects(), r}, o)
 	h.versions = &versionIndex{h: h, repo: r}
 	return h
 }
@@ -67,7 +67,7 @@ func New(s Source, o Options) *History {
 	if o.Cache == 0 {
 		o.Cache = DefaultCache
 	}
-	h := &History{source: s, objects: reader{cache.New(s, o.Cache), s}, git: o.Git}
+	h := &History{source: s, objects: cachedReader{cache.New(s, o.Cache), s}, git: o.Git}
 	h.commits.h = h
 	return h
 }
@@ -104,7 +104,7 @@ type folder interface {
 }
 
 // Root returns the folder with branches, tags and so on.
-func (h *History) Root() *Node { return h.virtualFolder("", top{h}) }
+func (h *History) Root() *Node { return h.virtualFolder("", topFolder{h}) }
 
 // virtualFolder returns a folder that is in no commit.
 func (h *History) virtualFolder(name string, f folder) *Node {
@@ -226,8 +226,8 @@ func (n *Node) Open(ctx context.Context) (*File, error) {
 
 var errNotFile = errors.New("not a regular file")
 
-// absent returns the error for a name that a folder does not have.
-func absent(name string) error { return &tree.PathError{Path: name, Err: tree.ErrNotExist} }
+// absentError returns the error for a name that a folder does not have.
+func absentError(name string) error { return &tree.PathError{Path: name, Err: tree.ErrNotExist} }
 
 // inCommit is a folder of a commit.
 type inCommit struct {
@@ -239,11 +239,11 @@ type inCommit struct {
 
 func (f inCommit) lookupNode(ctx context.Context, name string) (*Node, error) {
 	if f.h.isHidden(name) {
-		return nil, absent(name)
+		return nil, absentError(name)
 	}
 	e, err := object.Lookup(ctx, f.h.objects, f.tree, name)
 	if errors.Is(err, object.ErrNoEntry) {
-		return nil, absent(name)
+		return nil, absentError(name)
 	}
 	if err != nil {
 		return nil, err
@@ -265,20 +265,20 @@ func (f inCommit) listNodes(ctx context.Context, from string) iter.Seq2[*Node, e
 	}
 }
 
-// reader reads objects through a cache, but no purged contents.
-type reader struct {
+// cachedReader reads objects through a cache, but no purged contents.
+type cachedReader struct {
 	*cache.Cache
 	source Source
 }
 
 // Get implements [object.Reader].
-func (r reader) Get(ctx context.Context, key object.Key) (data []byte, err error) {
+func (r cachedReader) Get(ctx context.Context, key object.Key) (data []byte, err error) {
 	data, err = r.Shared(ctx, key)
 	return bytes.Clone(data), err
 }
 
 // Lend implements [object.Lender].
-func (r reader) Lend(ctx context.Context, key object.Key, use func([]byte) error) error {
+func (r cachedReader) Lend(ctx context.Context, key object.Key, use func([]byte) error) error {
 	data, err := r.Shared(ctx, key)
 	if err != nil {
 		return err
@@ -287,7 +287,7 @@ func (r reader) Lend(ctx context.Context, key object.Key, use func([]byte) error
 }
 
 // Shared is [cache.Cache.Shared] with the error for a purged content.
-func (r reader) Shared(ctx context.Context, key object.Key) ([]byte, error) {
+func (r cachedReader) Shared(ctx context.Context, key object.Key) ([]byte, error) {
 	if err := r.checkPurged(key); err != nil {
 		return nil, err
 	}
@@ -296,7 +296,7 @@ func (r reader) Shared(ctx context.Context, key object.Key) ([]byte, error) {
 }
 
 // checkPurged returns an error if key was purged.
-func (r reader) checkPurged(key object.Key) error {
+func (r cachedReader) checkPurged(key object.Key) error {
 	if key.Kind != object.KindChunk && key.Kind != object.KindManifest {
 		return nil
 	}
@@ -304,10 +304,10 @@ func (r reader) checkPurged(key object.Key) error {
 	if err != nil {
 		return err
 	}
-	return purged(records, key)
+	return purgedError(records, key)
 }
 
-func purged(records *record.View, key object.Key) error {
+func purgedError(records *record.View, key object.Key) error {
 	if rec, is := records.Purged(key); is {
 		return &kist.PurgedError{Purge: kist.Purge{Key: key, Record: rec}}
 	}
@@ -315,17 +315,17 @@ func purged(records *record.View, key object.Key) error {
 }
 
 // checkAll is checkPurged for the content of a file and all its chunks.
-func (r reader) checkAll(ctx context.Context, e *object.Entry) error {
+func (r cachedReader) checkAll(ctx context.Context, e *object.Entry) error {
 	records, err := r.source.Records()
 	if err != nil || !records.AnyPurged() {
 		return err
 	}
-	if err := purged(records, e.Content); err != nil || e.Content.Kind != object.KindManifest {
+	if err := purgedError(records, e.Content); err != nil || e.Content.Kind != object.KindManifest {
 		return err
 	}
 	for c, err := range object.Chunks(ctx, r, e.Content, e.Size, 0) {
 		if err == nil {
-			err = purged(records, object.Key{Kind: object.KindChunk, ID: c.ID})
+			err = purgedError(records, object.Key{Kind: object.KindChunk, ID: c.ID})
 		}
 		if err != nil {
 			return err
@@ -336,7 +336,7 @@ func (r reader) checkAll(ctx context.Context, e *object.Entry) error {
 
 // explainMissing returns the reason why an object is missing: it was purged meanwhile, or its loss was
 // accepted. If there is no such reason, or for another error, it returns err.
-func (r reader) explainMissing(key object.Key, err error) error {
+func (r cachedReader) explainMissing(key object.Key, err error) error {
 	if !errors.Is(err, object.ErrNotFound) {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // File is an open file. It reads only the chunks that are needed. If they are read in their
 // order, it reads the next ones ahead. It need not be closed, and is safe for concurrent use.
 type File struct {
-	r     reader
+	r     cachedReader
 	entry object.Entry
 
 	mu     sync.Mutex       // guards the following

@@ -16,15 +16,15 @@ import (
 	"github.com/kist-vcs/kist/tree"
 )
 
-// top is the root folder.
-type top struct{ h *History }
+// topFolder is the root folder.
+type topFolder struct{ h *History }
 
-func (f top) lookupNode(ctx context.Context, name string) (*Node, error) {
+func (f topFolder) lookupNode(ctx context.Context, name string) (*Node, error) {
 	switch name {
 	case Branches:
-		return f.h.virtualFolder(name, named{f.h, refs.Heads}), nil
+		return f.h.virtualFolder(name, refsFolder{f.h, refs.Heads}), nil
 	case Tags:
-		return f.h.virtualFolder(name, named{f.h, refs.Tags}), nil
+		return f.h.virtualFolder(name, refsFolder{f.h, refs.Tags}), nil
 	case Commits:
 		return f.h.virtualFolder(name, commitsFolder(f)), nil
 	case Latest:
@@ -33,7 +33,7 @@ func (f top) lookupNode(ctx context.Context, name string) (*Node, error) {
 			return nil, err
 		}
 		if id.IsZero() {
-			return nil, absent(name)
+			return nil, absentError(name)
 		}
 		return f.h.peeledRoot(ctx, name, id)
 	case Versions:
@@ -41,10 +41,10 @@ func (f top) lookupNode(ctx context.Context, name string) (*Node, error) {
 			return f.h.virtualFolder(name, versionsFolder{f.h.versions, ""}), nil
 		}
 	}
-	return nil, absent(name)
+	return nil, absentError(name)
 }
 
-func (f top) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
+func (f topFolder) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
 	return inOrder(ctx, f.lookupNode, from, []string{Branches, Commits, Latest, Tags, Versions})
 }
 
@@ -57,7 +57,7 @@ func inOrder(ctx context.Context, lookup func(context.Context, string) (*Node, e
 				continue
 			}
 			n, err := lookup(ctx, name)
-			if errors.Is(err, tree.ErrNotExist) || isGone(err) {
+			if errors.Is(err, tree.ErrNotExist) || isUnavailable(err) {
 				continue
 			}
 			if !yield(n, err) || err != nil {
@@ -67,8 +67,10 @@ func inOrder(ctx context.Context, lookup func(context.Context, string) (*Node, e
 	}
 }
 
-// isGone reports whether a commit cannot be shown: it has expired, or is missing or damaged.
-func isGone(err error) bool { return errors.Is(err, kist.ErrExpired) || object.IsUnreadable(err) }
+// isUnavailable reports whether a commit cannot be shown: it has expired, or is missing or damaged.
+func isUnavailable(err error) bool {
+	return errors.Is(err, kist.ErrExpired) || object.IsUnreadable(err)
+}
 
 // peeledRoot returns the root folder of a commit, or of the target of a tag object.
 func (h *History) peeledRoot(ctx context.Context, name string, id object.ID) (*Node, error) {
@@ -79,14 +81,14 @@ func (h *History) peeledRoot(ctx context.Context, name string, id object.ID) (*N
 	return h.commitRoot(ctx, name, id)
 }
 
-// named is a folder of refs. Prefix begins their full names and ends in a slash. A name with
+// refsFolder is a folder of refs. Prefix begins their full names and ends in a slash. A name with
 // slashes is a folder in folders.
-type named struct {
+type refsFolder struct {
 	h      *History
 	prefix string
 }
 
-func (f named) lookupNode(ctx context.Context, name string) (*Node, error) {
+func (f refsFolder) lookupNode(ctx context.Context, name string) (*Node, error) {
 	list, err := f.h.source.Refs(ctx, f.prefix+name)
 	if err != nil {
 		return nil, err
@@ -101,15 +103,15 @@ func (f named) lookupNode(ctx context.Context, name string) (*Node, error) {
 		}
 	}
 	if !below {
-		return nil, absent(name)
+		return nil, absentError(name)
 	}
-	return f.h.virtualFolder(name, named{f.h, f.prefix + name + "/"}), nil
+	return f.h.virtualFolder(name, refsFolder{f.h, f.prefix + name + "/"}), nil
 }
 
-func (f named) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
+func (f refsFolder) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
 	list, err := f.h.source.Refs(ctx, f.prefix)
 	if err != nil {
-		return failed(err)
+		return yieldError(err)
 	}
 	var names []string
 	for _, ref := range list {
@@ -120,12 +122,12 @@ func (f named) listNodes(ctx context.Context, from string) iter.Seq2[*Node, erro
 	return inOrder(ctx, f.lookupNode, from, slices.Compact(names))
 }
 
-// failed yields an error.
-func failed(err error) iter.Seq2[*Node, error] {
+// yieldError yields an error.
+func yieldError(err error) iter.Seq2[*Node, error] {
 	return func(yield func(*Node, error) bool) { yield(nil, err) }
 }
 
-// commitNames has the names in the folder of commits. It keeps the commits that it has read.
+// commitNames lists the names in the folder of commits. It keeps the commits that it has read.
 type commitNames struct {
 	h *History
 
@@ -260,7 +262,7 @@ func (f commitsFolder) lookupNode(ctx context.Context, name string) (*Node, erro
 	}
 	id, ok := ids[name]
 	if !ok {
-		return nil, absent(name)
+		return nil, absentError(name)
 	}
 	return f.h.commitRoot(ctx, name, id)
 }
@@ -268,7 +270,7 @@ func (f commitsFolder) lookupNode(ctx context.Context, name string) (*Node, erro
 func (f commitsFolder) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
 	names, ids, err := f.h.commits.currentNames(ctx)
 	if err != nil {
-		return failed(err)
+		return yieldError(err)
 	}
 	lookup := func(ctx context.Context, name string) (*Node, error) { return f.h.commitRoot(ctx, name, ids[name]) }
 	return inOrder(ctx, lookup, from, names)

@@ -35,19 +35,19 @@ type Source interface {
 	CloseRemoved()
 }
 
-// local is the source of a repository.
-type local struct {
+// repositorySource is the source of a repository.
+type repositorySource struct {
 	*volume.Store
 	repo *kist.Repository
 }
 
-func (s *local) Head(context.Context) (object.ID, error) {
+func (s *repositorySource) Head(context.Context) (object.ID, error) {
 	head, err := s.repo.Refs().Head()
 	return head.ID, err
 }
 
 // Refs passes over damaged refs, if others are readable.
-func (s *local) Refs(_ context.Context, prefix string) ([]refs.Ref, error) {
+func (s *repositorySource) Refs(_ context.Context, prefix string) ([]refs.Ref, error) {
 	list, err := s.repo.Refs().List(prefix)
 	if len(list) > 0 {
 		err = nil
@@ -55,13 +55,13 @@ func (s *local) Refs(_ context.Context, prefix string) ([]refs.Ref, error) {
 	return list, err
 }
 
-func (s *local) Resolve(ctx context.Context, rev string) (object.ID, error) {
+func (s *repositorySource) Resolve(ctx context.Context, rev string) (object.ID, error) {
 	return s.repo.Resolve(ctx, rev)
 }
 
-func (s *local) Records() (*record.View, error) { return s.repo.Purges().View() }
+func (s *repositorySource) Records() (*record.View, error) { return s.repo.Purges().View() }
 
-func (s *local) CheckUsable(ctx context.Context, commit object.ID) error {
+func (s *repositorySource) CheckUsable(ctx context.Context, commit object.ID) error {
 	records, err := s.Records()
 	if _, expired := records.Expired(commit); err == nil && !expired {
 		return nil // nearly always, and quicker
@@ -69,4 +69,4 @@ func (s *local) CheckUsable(ctx context.Context, commit object.ID) error {
 	return kist.CheckUsable(ctx, s.repo, commit)
 }
 
-func (s *local) CloseRemoved() { volume.Relist(s.Store) }
+func (s *repositorySource) CloseRemoved() { volume.Relist(s.Store) }

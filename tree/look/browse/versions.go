@@ -17,7 +17,7 @@ import (
 	"github.com/kist-vcs/kist/tree/look/versions"
 )
 
-// versionIndex has the versions of the files in the history of HEAD.
+// versionIndex finds the versions of the files in the history of HEAD.
 type versionIndex struct {
 	h    *History
 	repo *kist.Repository
@@ -31,7 +31,7 @@ type versionIndex struct {
 	last    *versions.File        // the file that was looked for last; nil: none
 }
 
-// deletedIn has the names in a folder that are in the history of the tip, but not in the tip.
+// deletedIn lists the names in a folder that are in the history of the tip, but not in the tip.
 type deletedIn struct {
 	files   []string
 	folders map[string]bool // folders with deleted files at any depth
@@ -115,7 +115,7 @@ func (f versionsFolder) lookupNode(ctx context.Context, name string) (*Node, err
 	case v.Number > 0:
 		return f.versionNode(ctx, name, v)
 	}
-	return nil, absent(name)
+	return nil, absentError(name)
 }
 
 // findName returns the folder with a name, or the version of a file. It reads no commit of a version.
@@ -183,7 +183,7 @@ func (f versionsFolder) versionNode(ctx context.Context, name string, v versions
 func (f versionsFolder) listNodes(ctx context.Context, from string) iter.Seq2[*Node, error] {
 	nodes, err := f.listAll(ctx)
 	if err != nil {
-		return failed(err)
+		return yieldError(err)
 	}
 	return func(yield func(*Node, error) bool) {
 		for _, n := range nodes {
@@ -248,7 +248,7 @@ func (f versionsFolder) addVersions(ctx context.Context, nodes map[string]*Node,
 			continue
 		}
 		err := f.x.h.source.CheckUsable(ctx, v.Commit)
-		if isGone(err) {
+		if isUnavailable(err) {
 			continue
 		}
 		if err != nil {

@@ -92,15 +92,15 @@ func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.
 	if !renames {
 		return changes, nil
 	}
-	return tree.DetectRenames(ctx, layered{b.Objects, a.Objects}, changes)
+	return tree.DetectRenames(ctx, layeredReader{b.Objects, a.Objects}, changes)
 }
 
 // DiffWith returns the changes from view a to view b that o selects.
 func DiffWith(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, error) {
-	return diff(ctx, layered{b.Objects, a.Objects}, a, b, o)
+	return diffTrees(ctx, layeredReader{b.Objects, a.Objects}, a, b, o)
 }
 
-func diff(ctx context.Context, r object.Reader, a, b View, o tree.DiffOptions) (changes []tree.Change, err error) {
+func diffTrees(ctx context.Context, r object.Reader, a, b View, o tree.DiffOptions) (changes []tree.Change, err error) {
 	for c, err := range tree.Diff(ctx, r, a.Tree, b.Tree, o) {
 		if err != nil {
 			return nil, err
@@ -110,15 +110,15 @@ func diff(ctx context.Context, r object.Reader, a, b View, o tree.DiffOptions) (
 	return changes, nil
 }
 
-// layered reads from the first of two stores that has an object.
-type layered [2]object.Reader
+// layeredReader reads from the first of two stores that has an object.
+type layeredReader [2]object.Reader
 
 // PassOver implements [object.Lenient], if one of the stores does.
-func (l layered) PassOver(path string, key object.Key, err error) bool {
+func (l layeredReader) PassOver(path string, key object.Key, err error) bool {
 	return object.PassOver(l[0], path, key, err) || object.PassOver(l[1], path, key, err)
 }
 
-func (l layered) Get(ctx context.Context, key object.Key) ([]byte, error) {
+func (l layeredReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := l[0].Get(ctx, key)
 	if errors.Is(err, object.ErrNotFound) && l[1] != l[0] {
 		return l[1].Get(ctx, key)
@@ -126,7 +126,7 @@ func (l layered) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return data, err
 }
 
-func (l layered) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+func (l layeredReader) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
 	missing, err := l[0].Missing(ctx, keys)
 	if err != nil || len(missing) == 0 {
 		return missing, err
@@ -254,5 +254,5 @@ func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, 
 // ChangedRanges returns the ranges in which two files differ, in whole chunks.
 // The first file is in view a, the second in view b. Neither need be stored.
 func ChangedRanges(ctx context.Context, a, b View, old, new object.Entry) ([]tree.Range, error) {
-	return tree.ChangedRanges(ctx, layered{b.Objects, a.Objects}, old, new)
+	return tree.ChangedRanges(ctx, layeredReader{b.Objects, a.Objects}, old, new)
 }

@@ -106,8 +106,8 @@ func (k *Known) readAll(ctx context.Context, id object.ID) error {
 // DiffKnown is [DiffWith] with lost folders as empty ones. It also returns the lost folders
 // of b.
 func DiffKnown(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, []LostFolder, error) {
-	known := NewKnown(layered{b.Objects, a.Objects})
-	changes, err := diff(ctx, known, a, b, o)
+	known := NewKnown(layeredReader{b.Objects, a.Objects})
+	changes, err := diffTrees(ctx, known, a, b, o)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -13,7 +13,7 @@ import (
 // attrTest returns the test attr.KEY=: whether the file has the attribute, or inherits it,
 // with a value that matches a pattern.
 func (q *Query) attrTest(key, value string) test {
-	match := pattern(value, false)
+	match := textMatcher(value, false)
 	return ofEntry(func(f *File) bool {
 		attr, there := q.attrsOf(f)[key]
 		return there && match(attr.Value)
@@ -32,7 +32,7 @@ func (q *Query) attrsOf(f *File) map[string]tree.Attr {
 // type that the first bytes show, matches a pattern. Parameters such as "; charset=utf-8" may
 // be left out. Only files have a content type.
 func (q *Query) typeTest(value string) test {
-	match := pattern(value, true)
+	match := textMatcher(value, true)
 	return test{fromContent, func(ctx context.Context, f *File) (bool, error) {
 		if f.Entry.Type != object.TypeFile {
 			return false, nil

@@ -68,7 +68,7 @@ func (q *Query) contentSum(ctx context.Context, f *File) (sum object.ID, known b
 
 	hash := sha256.New()
 	content := object.NewContentReader(ctx, q.at.Objects, f.Entry)
-	n, err := io.CopyBuffer(counted{hash, q}, struct{ io.Reader }{content}, make([]byte, 256<<10))
+	n, err := io.CopyBuffer(countingWriter{hash, q}, struct{ io.Reader }{content}, make([]byte, 256<<10))
 	if err != nil {
 		return object.ID{}, false, q.readError(f, err)
 	}
@@ -80,13 +80,13 @@ func (q *Query) contentSum(ctx context.Context, f *File) (sum object.ID, known b
 	return sum, true, nil
 }
 
-// counted is a writer whose bytes count for the progress of a query.
-type counted struct {
+// countingWriter is a writer whose bytes count for the progress of a query.
+type countingWriter struct {
 	io.Writer
 	q *Query
 }
 
-func (c counted) Write(p []byte) (int, error) {
+func (c countingWriter) Write(p []byte) (int, error) {
 	c.q.progress(0, int64(len(p)))
 	return c.Writer.Write(p)
 }
@@ -117,8 +117,8 @@ func (q *Query) readError(f *File, err error) error {
 	return &tree.PathError{Path: f.Path, Err: err}
 }
 
-// like is a file outside the repository, for the test like=.
-type like struct {
+// likeTest is a file outside the repository, for the test like=.
+type likeTest struct {
 	id     object.ID
 	size   uint64
 	chunks map[object.ID]uint64 // the bytes that it has of each chunk
@@ -135,7 +135,7 @@ func (q *Query) likeTest(ctx context.Context, name string) (test, error) {
 	}
 	defer f.Close()
 
-	l := &like{chunks: map[object.ID]uint64{}}
+	l := &likeTest{chunks: map[object.ID]uint64{}}
 	list := object.NewManifestWriter(object.Discard)
 	err = q.r.Chunker().Split(f, func(chunk []byte) error {
 		id := object.Sum(chunk)
@@ -159,7 +159,7 @@ func (q *Query) likeTest(ctx context.Context, name string) (test, error) {
 }
 
 // noteShared notes how much f shares with the file.
-func (l *like) noteShared(ctx context.Context, q *Query, f *File) (bool, error) {
+func (l *likeTest) noteShared(ctx context.Context, q *Query, f *File) (bool, error) {
 	if f.Entry.Type != object.TypeFile {
 		return false, nil
 	}

@@ -54,8 +54,8 @@ type Query struct {
 	r       *kist.Repository
 	opt     Options
 	test    test
-	like    *like // of the test like=, or nil
-	changed []*changed
+	like    *likeTest // of the test like=, or nil
+	changed []*changedTest
 	at      Place // the searched place
 
 	index   *versions.Index         // nil until it is used
@@ -91,7 +91,7 @@ func (q *Query) progress(files, bytes int64) {
 func Parse(ctx context.Context, r *kist.Repository, words []string, opt Options) (*Query, error) {
 	q := &Query{r: r, opt: opt, roots: map[object.ID]object.ID{}, sums: map[object.ID]object.ID{}}
 	newTest := func(word string) (test, error) { return q.newTest(ctx, word) }
-	expression, err := parse(words, newTest)
+	expression, err := parseExpr(words, newTest)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func Parse(ctx context.Context, r *kist.Repository, words []string, opt Options)
 		}
 		list = append(list, also)
 	}
-	q.test = all(list)
+	q.test = allOf(list)
 	return q, nil
 }
 

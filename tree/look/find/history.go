@@ -27,8 +27,8 @@ func (q *Query) All(ctx context.Context) iter.Seq2[File, error] {
 	})
 }
 
-// version identifies a result.
-type version struct {
+// resultKey identifies a result.
+type resultKey struct {
 	path string
 	kind object.EntryType
 	id   object.ID
@@ -48,7 +48,7 @@ func (q *Query) findInHistory(ctx context.Context) ([]File, error) {
 	}
 
 	var files []File
-	number := map[version]int{}
+	number := map[resultKey]int{}
 	var f File
 	for v := range x.All() {
 		if v.Path == "" { // the root is no result
@@ -62,7 +62,7 @@ func (q *Query) findInHistory(ctx context.Context) ([]File, error) {
 		if !ok {
 			continue
 		}
-		key := version{v.Path, v.Type, v.ID}
+		key := resultKey{v.Path, v.Type, v.ID}
 		at, found := number[key]
 		if !found {
 			at = len(files)

@@ -22,16 +22,16 @@ func (e *SyntaxError) Unwrap() error { return e.Err }
 
 // test decides about a file. Cheap tests run first.
 type test struct {
-	cost  cost
+	cost  testCost
 	match func(ctx context.Context, f *File) (bool, error)
 }
 
-type cost int
+type testCost int
 
 const (
-	fromEntry   cost = iota // of the name and the entry
-	fromTree                // other entries, or the list of chunks
-	fromContent             // reads content
+	fromEntry   testCost = iota // of the name and the entry
+	fromTree                    // other entries, or the list of chunks
+	fromContent                 // reads content
 )
 
 // Names of the operators.
@@ -54,12 +54,12 @@ type parser struct {
 	test   func(word string) (test, error)
 }
 
-// parse reads an expression, one operator or test in each word. The function makes a test.
+// parseExpr reads an expression, one operator or test in each word. The function makes a test.
 // The error is a [*SyntaxError]. An empty expression accepts every file.
-func parse(words []string, makeTest func(word string) (test, error)) (test, error) {
+func parseExpr(words []string, makeTest func(word string) (test, error)) (test, error) {
 	p := &parser{words: words, test: makeTest}
 	if len(words) == 0 {
-		return all(nil), nil
+		return allOf(nil), nil
 	}
 	t, err := p.parseOr()
 	if err == nil && p.at < len(words) {
@@ -104,7 +104,7 @@ func (p *parser) parseAnd() (test, error) {
 		list = append(list, t)
 		switch {
 		case p.at == len(p.words) || p.peekWord() == opOr || p.peekWord() == opClose:
-			return all(list), nil
+			return allOf(list), nil
 		case p.peekWord() == opAnd:
 			p.at++
 		}
@@ -126,7 +126,7 @@ func (p *parser) parseNot() (test, error) {
 	case word == opNot || word == "!":
 		p.at++
 		t, err := p.parseNot()
-		return negation(t), err
+		return negate(t), err
 	case word == opOpen:
 		p.at++
 		t, err := p.parseOr()
@@ -146,15 +146,15 @@ func (p *parser) parseNot() (test, error) {
 	}
 }
 
-// all returns a test that accepts what every test of list accepts.
-func all(list []test) test { return combine(list, true) }
+// allOf returns a test that accepts what every test of list accepts.
+func allOf(list []test) test { return combineTests(list, true) }
 
 // anyOf returns a test that accepts what at least one test of list accepts.
-func anyOf(list []test) test { return combine(list, false) }
+func anyOf(list []test) test { return combineTests(list, false) }
 
-// combine returns a test with the result usual, unless a test of list has the other result. Cheap
+// combineTests returns a test with the result usual, unless a test of list has the other result. Cheap
 // tests run first, because one such result is enough.
-func combine(list []test, usual bool) test {
+func combineTests(list []test, usual bool) test {
 	if len(list) == 1 {
 		return list[0]
 	}
@@ -173,7 +173,7 @@ func combine(list []test, usual bool) test {
 	}}
 }
 
-func negation(t test) test {
+func negate(t test) test {
 	return test{t.cost, func(ctx context.Context, f *File) (bool, error) {
 		ok, err := t.match(ctx, f)
 		return !ok, err

@@ -69,7 +69,7 @@ func letters(word string) (test, error) {
 
 // evaluate returns parse's result in the form of the oracle's.
 func evaluate(t *testing.T, words []string) string {
-	parsed, err := parse(words, letters)
+	parsed, err := parseExpr(words, letters)
 	if err != nil {
 		var syntax *SyntaxError
 		if !errors.As(err, &syntax) || syntax.Word < 0 || syntax.Word > len(words) {
@@ -109,7 +109,7 @@ func FuzzParse(f *testing.F) {
 
 // evaluateAny checks only that parse returns.
 func evaluateAny(t *testing.T, words []string) {
-	if _, err := parse(words, letters); err == nil && len(words) > 0 {
+	if _, err := parseExpr(words, letters); err == nil && len(words) > 0 {
 		evaluate(t, words)
 	}
 }
@@ -156,7 +156,7 @@ func TestSyntaxErrors(t *testing.T) {
 		"t and or":                  "word 3: a test is missing before \"or\"; a file of this name is name=or",
 		strings.Repeat("not ", 300): fmt.Sprintf("word 201: more than %d operators and parentheses inside each other", maxNested),
 	} {
-		_, err := parse(strings.Fields(text), letters)
+		_, err := parseExpr(strings.Fields(text), letters)
 		if err == nil || err.Error() != want {
 			t.Errorf("%.40q: %v, want %s", text, err, want)
 		}

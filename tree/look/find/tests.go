@@ -89,21 +89,21 @@ func entryTest(key, value string, now time.Time) (func(f *File) bool, error) {
 	if strings.Contains(value, "/") {
 		return nil, errors.New("a name has no slash; path= compares paths")
 	}
-	match := pattern(value, key == "iname")
+	match := textMatcher(value, key == "iname")
 	return func(f *File) bool {
 		_, name := tree.Split(f.Path)
 		return match(name)
 	}, nil
 }
 
-// pattern returns a function that reports whether a text matches a pattern. The pattern also
+// textMatcher returns a function that reports whether a text matches a pattern. The pattern also
 // matches itself.
-func pattern(value string, fold bool) func(text string) bool {
+func textMatcher(value string, fold bool) func(text string) bool {
 	glob, ok := ignore.CompileGlob(value, false, fold)
 	return func(text string) bool { return text == value || ok && glob.Match(text) }
 }
 
-// types has the names of types: those of ls --json, and the letters of find(1).
+// types lists the names of types: those of ls --json, and the letters of find(1).
 var types = map[string]object.EntryType{
 	"file": object.TypeFile, "f": object.TypeFile,
 	"dir": object.TypeDir, "d": object.TypeDir,
@@ -131,16 +131,16 @@ func sizeTest(value string) (func(f *File) bool, error) {
 	}, err
 }
 
-// changed is the test changed=. In one tree, it selects the paths with another entry than in
+// changedTest is the test changed=. In one tree, it selects the paths with another entry than in
 // an earlier tree. In the history, it selects the versions that later commits made.
-type changed struct {
+type changedTest struct {
 	since  object.ID // a commit; zero: a time
 	at     time.Time
 	paths  map[string]bool    // in a tree: the changed paths
 	before map[object.ID]bool // in the history: since, and its ancestors
 }
 
-func (c *changed) hasChanged(f *File) bool {
+func (c *changedTest) hasChanged(f *File) bool {
 	switch {
 	case f.commit.IsZero():
 		return c.paths[f.Path]
@@ -151,7 +151,7 @@ func (c *changed) hasChanged(f *File) bool {
 }
 
 func (q *Query) changedTest(ctx context.Context, value string) (test, error) {
-	c := &changed{}
+	c := &changedTest{}
 	var err error
 	resolve := q.opt.Resolve
 	if resolve == nil {
@@ -170,7 +170,7 @@ func (q *Query) changedTest(ctx context.Context, value string) (test, error) {
 
 // findPaths finds the paths that differ from the earlier tree. A path outside of at does not
 // matter.
-func (c *changed) findPaths(ctx context.Context, r *kist.Repository, at Place) error {
+func (c *changedTest) findPaths(ctx context.Context, r *kist.Repository, at Place) error {
 	since := c.since
 	if since.IsZero() && !at.Commit.IsZero() {
 		line := history.Walk(ctx, r.Objects(), []object.ID{at.Commit}, history.Options{FirstParent: true})
@@ -206,7 +206,7 @@ func (c *changed) findPaths(ctx context.Context, r *kist.Repository, at Place) e
 }
 
 // findBefore sets c.before. All other commits count as later.
-func (c *changed) findBefore(ctx context.Context, r *kist.Repository) (err error) {
+func (c *changedTest) findBefore(ctx context.Context, r *kist.Repository) (err error) {
 	if !c.since.IsZero() {
 		c.before, err = history.Ancestors(ctx, r.Objects(), []object.ID{c.since})
 	}

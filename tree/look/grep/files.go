@@ -58,7 +58,7 @@ func InView(ctx context.Context, v compare.View, selected func(path string) bool
 			return
 		}
 		err := tree.Walk(ctx, v.Objects, v.Tree, func(path string, e object.Entry) error {
-			if e.Type == object.TypeFile && selected(path) && !yield(stored(ctx, v.Objects, Found{path, v.Commit}, e), nil) {
+			if e.Type == object.TypeFile && selected(path) && !yield(storedFile(ctx, v.Objects, Found{path, v.Commit}, e), nil) {
 				return errStop
 			}
 			return nil
@@ -94,29 +94,29 @@ func InHistory(ctx context.Context, r *kist.Repository, x *versions.Index, selec
 			if object.PassOver(r.Contents(), v.Path, e.Content, err) {
 				continue
 			}
-			if !yield(stored(ctx, r.Contents(), Found{v.Path, v.Commit}, e), err) || err != nil {
+			if !yield(storedFile(ctx, r.Contents(), Found{v.Path, v.Commit}, e), err) || err != nil {
 				return
 			}
 		}
 	}
 }
 
-// stored returns a file of the store.
-func stored(ctx context.Context, r object.Reader, at Found, e object.Entry) *File {
+// storedFile returns a file of the store.
+func storedFile(ctx context.Context, r object.Reader, at Found, e object.Entry) *File {
 	return &File{at, func() (io.ReadCloser, error) {
-		return io.NopCloser(&content{object.NewContentReader(ctx, r, e), r, at.Path, e.Content}), nil
+		return io.NopCloser(&contentReader{object.NewContentReader(ctx, r, e), r, at.Path, e.Content}), nil
 	}}
 }
 
-// content reads a stored file. It ends where content is purged, or lost and passed over.
-type content struct {
+// contentReader reads a stored file. It ends where content is purged, or lost and passed over.
+type contentReader struct {
 	io.Reader
 	r    object.Reader
 	path string
 	key  object.Key
 }
 
-func (c *content) Read(p []byte) (int, error) {
+func (c *contentReader) Read(p []byte) (int, error) {
 	n, err := c.Reader.Read(p)
 	if err != nil && (errors.Is(err, object.ErrPurged) || object.PassOver(c.r, c.path, c.key, err)) {
 		err = io.EOF

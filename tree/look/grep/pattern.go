@@ -35,7 +35,7 @@ type Pattern struct {
 	exact   bool // a line with literal matches
 }
 
-// Compile compiles patterns. A newline separates patterns, too. The error is a
+// Compile compiles patterns. A newline also separates patterns. The error is a
 // [*syntax.Error].
 func Compile(patterns []string, o PatternOptions) (*Pattern, error) {
 	var all []string
@@ -80,7 +80,7 @@ func Compile(patterns []string, o PatternOptions) (*Pattern, error) {
 		return nil, err
 	}
 	tree = tree.Simplify()
-	literal, exact := required(tree, o.IgnoreCase)
+	literal, exact := requiredLiteral(tree, o.IgnoreCase)
 	if o.IgnoreCase {
 		literal = strings.ToLower(literal)
 	}
@@ -155,22 +155,22 @@ func withoutNewline(ranges []rune) (out []rune) {
 	return out
 }
 
-// required returns a long literal that each match contains, or "". If exact is set,
+// requiredLiteral returns a long literal that each match contains, or "". If exact is set,
 // each text with the literal matches. Without folded, a literal whose case is ignored, as in
 // (?i)a, does not count.
-func required(re *syntax.Regexp, folded bool) (literal string, exact bool) {
+func requiredLiteral(re *syntax.Regexp, folded bool) (literal string, exact bool) {
 	switch re.Op {
 	case syntax.OpLiteral:
 		if re.Flags&syntax.FoldCase == 0 || folded {
 			return string(re.Rune), true
 		}
 	case syntax.OpCapture:
-		return required(re.Sub[0], folded)
+		return requiredLiteral(re.Sub[0], folded)
 	case syntax.OpPlus:
-		literal, _ = required(re.Sub[0], folded)
+		literal, _ = requiredLiteral(re.Sub[0], folded)
 	case syntax.OpConcat:
 		for _, sub := range re.Sub {
-			if text, _ := required(sub, folded); len(text) > len(literal) {
+			if text, _ := requiredLiteral(sub, folded); len(text) > len(literal) {
 				literal = text
 			}
 		}

@@ -134,7 +134,7 @@ func Width(text string) (n int) {
 	return n
 }
 
-// wide has the characters that need two columns.
+// wide lists the characters that need two columns.
 var wide = &unicode.RangeTable{
 	R16: []unicode.Range16{
 		{0x1100, 0x115f, 1}, {0x2e80, 0x303e, 1}, {0x3041, 0x33ff, 1}, {0x3400, 0x4dbf, 1}, {0x4e00, 0x9fff, 1}, {0xa000, 0xa4cf, 1},

@@ -45,17 +45,17 @@ func OneStart(ctx context.Context, r *kist.Repository, revs []string) (object.ID
 	return object.ID{}, ErrManyStarts
 }
 
-// tracer follows lines from a commit to its parents.
-type tracer struct {
-	*logger
+// lineTracer follows lines from a commit to its parents.
+type lineTracer struct {
+	*commitSelector
 	pending map[object.ID][]FileLines
 	changes map[object.ID][]LineChange // by shown commit
 }
 
 // traceLines selects the commits of a walk that changed Options.Lines. It ends when no line is
 // left.
-func (l *logger) traceLines(ctx context.Context, start object.ID, walk iter.Seq2[history.Commit, error]) iter.Seq2[history.Commit, error] {
-	t := &tracer{l, map[object.ID][]FileLines{start: l.o.Lines}, map[object.ID][]LineChange{}}
+func (l *commitSelector) traceLines(ctx context.Context, start object.ID, walk iter.Seq2[history.Commit, error]) iter.Seq2[history.Commit, error] {
+	t := &lineTracer{l, map[object.ID][]FileLines{start: l.o.Lines}, map[object.ID][]LineChange{}}
 	l.same, l.next, l.changed = map[object.ID]bool{}, map[object.ID]object.ID{}, t.changes
 	return func(yield func(history.Commit, error) bool) {
 		for c, err := range walk {
@@ -75,7 +75,7 @@ func (l *logger) traceLines(ctx context.Context, start object.ID, walk iter.Seq2
 // passLines gives the lines of a commit to its parents, and notes what the commit changed. As in
 // git, a merge that has them unchanged from a parent gives them to that parent alone. Another
 // merge counts as a change without lines of its own.
-func (t *tracer) passLines(ctx context.Context, c history.Commit) error {
+func (t *lineTracer) passLines(ctx context.Context, c history.Commit) error {
 	lines := t.pending[c.ID]
 	delete(t.pending, c.ID)
 	if t.same[c.ID] = len(lines) == 0; len(lines) == 0 {
@@ -124,7 +124,7 @@ func (t *tracer) passLines(ctx context.Context, c history.Commit) error {
 }
 
 // addLines adds lines to those of a commit.
-func (t *tracer) addLines(id object.ID, lines []FileLines) {
+func (t *lineTracer) addLines(id object.ID, lines []FileLines) {
 	have := t.pending[id]
 	for _, f := range lines {
 		i := slices.IndexFunc(have, func(h FileLines) bool { return h.Path == f.Path })
@@ -143,7 +143,7 @@ func (t *tracer) addLines(id object.ID, lines []FileLines) {
 
 // compareLines returns what changed in lines between two commits, and adds their places in the old
 // one to before.
-func (t *tracer) compareLines(ctx context.Context, old, new compare.View, lines []FileLines, before *[]FileLines) (changes []LineChange, err error) {
+func (t *lineTracer) compareLines(ctx context.Context, old, new compare.View, lines []FileLines, before *[]FileLines) (changes []LineChange, err error) {
 	for _, f := range lines {
 		change := LineChange{FileLines: f}
 		now, err := new.Find(ctx, f.Path)
@@ -181,7 +181,7 @@ func (t *tracer) compareLines(ctx context.Context, old, new compare.View, lines 
 }
 
 // readLines returns the lines of an entry. Content that is purged, lost or too large has none.
-func (t *tracer) readLines(ctx context.Context, v compare.View, path string, e object.Entry) ([]string, error) {
+func (t *lineTracer) readLines(ctx context.Context, v compare.View, path string, e object.Entry) ([]string, error) {
 	if e.Type != object.TypeFile || e.Size > tree.MaxText {
 		return nil, nil
 	}

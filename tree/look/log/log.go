@@ -75,7 +75,7 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 			yield(Logged{}, err)
 			return
 		}
-		l := &logger{r: r, o: o, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
+		l := &commitSelector{r: r, o: o, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
 		if o.Reflog {
 			l.yieldMoves(ctx, yield)
 			return
@@ -112,7 +112,7 @@ func Commits(ctx context.Context, r *kist.Repository, o Options) iter.Seq2[Logge
 
 // yieldSifted yields the commits to show in topological order, each with its
 // next commits. These are known only at the end of the walk.
-func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit, error], yield func(Logged, error) bool) {
+func (l *commitSelector) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit, error], yield func(Logged, error) bool) {
 	type visit struct {
 		id    object.ID
 		after []object.ID
@@ -158,7 +158,7 @@ func (l *logger) yieldSifted(ctx context.Context, walk iter.Seq2[history.Commit,
 	}
 }
 
-func (l *logger) loggedCommit(id object.ID, c *object.Commit, next []object.ID) Logged {
+func (l *commitSelector) loggedCommit(id object.ID, c *object.Commit, next []object.ID) Logged {
 	out := One(l.records, id, c)
 	out.Path, out.Next, out.Lines = l.paths[id], next, l.changed[id]
 	if l.o.LeftRight {
@@ -182,23 +182,23 @@ func One(records *record.View, id object.ID, c *object.Commit) Logged {
 	return out
 }
 
-// bounds are the commits that a log begins and ends with.
-type bounds struct {
+// logBounds are the commits that a log begins and ends with.
+type logBounds struct {
 	starts, exclude []object.ID
 	left            []object.ID // each A of A...B, also in starts
 }
 
 // boundsOf resolves the revisions that a log begins and ends with.
-func boundsOf(ctx context.Context, r *kist.Repository, revs []string) (b bounds, err error) {
+func boundsOf(ctx context.Context, r *kist.Repository, revs []string) (b logBounds, err error) {
 	if len(revs) == 0 {
 		head, _, err := compare.HeadCommit(ctx, r) // the walk would pass over a lost commit
-		return bounds{starts: []object.ID{head.ID}}, err
+		return logBounds{starts: []object.ID{head.ID}}, err
 	}
 	for _, rev := range revs {
 		rev, negated := strings.CutPrefix(rev, "^")
 		starts, exclude, err := Range(ctx, r, rev)
 		if err != nil {
-			return bounds{}, err
+			return logBounds{}, err
 		}
 		if _, _, symmetric, _ := refs.SplitRange(rev); symmetric {
 			b.left = append(b.left, starts[0])
@@ -212,7 +212,7 @@ func boundsOf(ctx context.Context, r *kist.Repository, revs []string) (b bounds,
 	if len(b.starts) == 0 && len(b.exclude) > 0 {
 		id, err := r.Resolve(ctx, "HEAD")
 		if err != nil {
-			return bounds{}, err
+			return logBounds{}, err
 		}
 		b.starts = []object.ID{id}
 	}
@@ -220,7 +220,7 @@ func boundsOf(ctx context.Context, r *kist.Repository, revs []string) (b bounds,
 }
 
 // leftSide returns the commits on the left sides of A...B.
-func (b bounds) leftSide(ctx context.Context, r *kist.Repository) (map[object.ID]bool, error) {
+func (b logBounds) leftSide(ctx context.Context, r *kist.Repository) (map[object.ID]bool, error) {
 	excluded, err := history.Ancestors(ctx, r.Objects(), b.exclude)
 	if err != nil {
 		return nil, err
@@ -301,7 +301,7 @@ func Suspects(ctx context.Context, r *kist.Repository, bad object.ID, good []obj
 	if err != nil {
 		return nil, err
 	}
-	l := &logger{r: r, o: Options{Paths: paths}, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
+	l := &commitSelector{r: r, o: Options{Paths: paths}, records: records, paths: map[object.ID]string{}, past: map[object.ID]bool{}}
 
 	var list []history.Suspect
 	for c, err := range history.Walk(ctx, r.Objects(), []object.ID{bad}, history.Options{Exclude: good, Parents: l.parentSelector(ctx, good)}) {
@@ -318,8 +318,8 @@ func Suspects(ctx context.Context, r *kist.Repository, bad object.ID, good []obj
 	return list, nil
 }
 
-// logger selects the commits that a log shows, and the parents at which it continues.
-type logger struct {
+// commitSelector selects the commits that a log shows, and the parents at which it continues.
+type commitSelector struct {
 	r       *kist.Repository
 	o       Options
 	records *record.View
@@ -334,7 +334,7 @@ type logger struct {
 
 // nextCommits returns the commits that come after c in the log. They are known only with Topo;
 // otherwise nextCommits returns none.
-func (l *logger) nextCommits(c history.Commit) []object.ID {
+func (l *commitSelector) nextCommits(c history.Commit) []object.ID {
 	if !l.o.Topo {
 		return nil
 	}
@@ -359,16 +359,16 @@ func (l *logger) nextCommits(c history.Commit) []object.ID {
 }
 
 // mayOmit reports whether commits may be left out because of their data.
-func (l *logger) mayOmit() bool {
+func (l *commitSelector) mayOmit() bool {
 	return l.o.Match != nil || len(l.o.Lines) > 0 || !l.o.Since.IsZero() || !l.o.Until.IsZero() || len(l.o.Paths) > 0 && l.records.AnyExpired()
 }
 
-func (l *logger) showsCommit(c history.Commit) bool {
+func (l *commitSelector) showsCommit(c history.Commit) bool {
 	return l.selectsAt(c, c.Committer.Time.Time())
 }
 
 // selectsAt reports whether the log shows a commit or move of this time.
-func (l *logger) selectsAt(c history.Commit, at time.Time) bool {
+func (l *commitSelector) selectsAt(c history.Commit, at time.Time) bool {
 	switch {
 	case l.same[c.ID], l.past[c.ID]:
 		return false
@@ -383,7 +383,7 @@ func (l *logger) selectsAt(c history.Commit, at time.Time) bool {
 // skipped in favour of that parent. An exception is a parent that the log
 // excludes but the user did not name: then the sides of a merge may have more
 // to show.
-func (l *logger) parentSelector(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
+func (l *commitSelector) parentSelector(ctx context.Context, exclude []object.ID) func(history.Commit, func(object.ID) bool) ([]object.ID, error) {
 	if l.o.Select == nil && (len(l.o.Paths) == 0 || slices.Contains(l.o.Paths, "")) {
 		return nil
 	}
@@ -456,7 +456,7 @@ func Before(ctx context.Context, r *kist.Repository, records *record.View, paren
 	return v, nil
 }
 
-func (l *logger) passPath(parent object.ID, path string) {
+func (l *commitSelector) passPath(parent object.ID, path string) {
 	if _, ok := l.paths[parent]; !ok && l.o.Follow {
 		l.paths[parent] = path
 	}
@@ -464,7 +464,7 @@ func (l *logger) passPath(parent object.ID, path string) {
 
 // treesDiffer reports whether any of paths differs between two trees. A path in a folder
 // that cannot be read counts as different.
-func (l *logger) treesDiffer(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
+func (l *commitSelector) treesDiffer(ctx context.Context, a, b object.ID, paths []string) (bool, error) {
 	selects := l.o.Select
 	for c, err := range tree.Diff(ctx, l.r.Contents(), a, b, tree.DiffOptions{Paths: paths, Recursive: selects != nil, Recorded: true}) {
 		if err != nil || selects == nil || selects(c.Path) {
@@ -476,7 +476,7 @@ func (l *logger) treesDiffer(ctx context.Context, a, b object.ID, paths []string
 
 // followPath finds the path in a parent: the same path, or the one from which it was
 // renamed.
-func (l *logger) followPath(ctx context.Context, before compare.View, after object.ID, path string) error {
+func (l *commitSelector) followPath(ctx context.Context, before compare.View, after object.ID, path string) error {
 	if before.Tree.IsZero() {
 		return nil
 	}

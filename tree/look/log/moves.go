@@ -25,7 +25,7 @@ var ErrNoMoves = errors.New("not the name of a branch, or HEAD")
 
 // yieldMoves yields the commits that the refs in Revs moved to, the last move first. A
 // damaged log hides no move; its error comes last.
-func (l *logger) yieldMoves(ctx context.Context, yield func(Logged, error) bool) {
+func (l *commitSelector) yieldMoves(ctx context.Context, yield func(Logged, error) bool) {
 	moves, damage, err := l.refMoves(ctx)
 	if err != nil {
 		yield(Logged{}, err)
@@ -61,7 +61,7 @@ func (l *logger) yieldMoves(ctx context.Context, yield func(Logged, error) bool)
 
 // refMoves returns the moves of all refs in Revs that lead to a commit, the newest first.
 // Without Revs, HEAD has the moves.
-func (l *logger) refMoves(ctx context.Context) (all []Move, damage, err error) {
+func (l *commitSelector) refMoves(ctx context.Context) (all []Move, damage, err error) {
 	revs := l.o.Revs
 	if len(revs) == 0 {
 		revs = []string{"HEAD"}

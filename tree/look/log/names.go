@@ -27,14 +27,14 @@ func Names(ctx context.Context, r *kist.Repository, o NameOptions) (map[object.I
 	if err != nil {
 		return nil, err
 	}
-	best := map[object.ID]named{}
+	best := map[object.ID]namedRef{}
 	for _, ref := range list {
 		kinds := []string{refs.Tags, refs.Heads, refs.Remotes}
 		i := slices.IndexFunc(kinds, func(prefix string) bool { return strings.HasPrefix(ref.Name, prefix) })
 		if i != 0 && !o.All || i < 0 || !o.Match(ref.Name[len(kinds[i]):]) {
 			continue
 		}
-		n := named{ref: ref.Name, tag: i == 0}
+		n := namedRef{ref: ref.Name, tag: i == 0}
 		commit, err := refs.Peel(ctx, r.Objects(), ref.ID)
 		if errors.Is(err, object.ErrNotFound) {
 			continue
@@ -62,14 +62,14 @@ func Names(ctx context.Context, r *kist.Repository, o NameOptions) (map[object.I
 	return names, nil
 }
 
-// named is a ref that may describe a commit.
-type named struct {
+// namedRef is a ref that may describe a commit.
+type namedRef struct {
 	ref            string
 	tag, annotated bool
 	at             time.Time // when an annotated tag was made
 }
 
-func (n named) isBetter(have named) bool {
+func (n namedRef) isBetter(have namedRef) bool {
 	switch {
 	case n.annotated != have.annotated:
 		return n.annotated

@@ -10,7 +10,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 )
 
-// Person has the commits of an author or committer, as shortlog lists them.
+// Person lists the commits of an author or committer, as shortlog prints them.
 type Person struct {
 	Name, Email string
 	Subjects    []string // of the commits, the oldest first

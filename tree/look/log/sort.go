@@ -42,7 +42,7 @@ func SortRefs(ctx context.Context, r *kist.Repository, list []refs.Ref, keys []s
 		return nil
 	}
 
-	dates := map[object.ID]dates{}
+	dates := map[object.ID]objectDates{}
 	if dated {
 		for _, ref := range list {
 			dates[ref.ID] = datesOf(ctx, r, ref.ID)
@@ -76,10 +76,10 @@ func SortRefs(ctx context.Context, r *kist.Repository, list []refs.Ref, keys []s
 	return nil
 }
 
-// dates are those of an object. A zero time means that the object has none.
-type dates struct{ tagger, committer time.Time }
+// objectDates are those of an object. A zero time means that the object has none.
+type objectDates struct{ tagger, committer time.Time }
 
-func (d dates) creatorTime() time.Time {
+func (d objectDates) creatorTime() time.Time {
 	if !d.tagger.IsZero() {
 		return d.tagger
 	}
@@ -87,7 +87,7 @@ func (d dates) creatorTime() time.Time {
 }
 
 // datesOf returns the dates of a commit or tag object, none if it cannot be read.
-func datesOf(ctx context.Context, r *kist.Repository, id object.ID) (d dates) {
+func datesOf(ctx context.Context, r *kist.Repository, id object.ID) (d objectDates) {
 	if c, err := object.ReadCommit(ctx, r.Objects(), id); err == nil {
 		d.committer = c.Committer.When()
 	} else if tag, err := object.ReadTag(ctx, r.Objects(), id); err == nil {

@@ -12,7 +12,7 @@ import (
 // life of a file, the uses of a content, or the deleted files.
 func BenchmarkHistory(b *testing.B) {
 	rng := rand.New(rand.NewPCG(1, 1))
-	x := newIndex(file{})
+	x := newIndex(indexFile{})
 	for i := range 20_000 {
 		x.pathNumber(fmt.Sprintf("folder%03d/file%05d.txt", i%200, i))
 	}
@@ -51,7 +51,7 @@ func BenchmarkHistory(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(payload)))
 			for b.Loop() {
-				x := newIndex(file{})
+				x := newIndex(indexFile{})
 				if err := x.decodeBlock(payload); err != nil {
 					b.Fatal(err)
 				}

@@ -31,23 +31,23 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// file is the place of an index on disk.
-type file struct {
+// indexFile is the place of an index on disk.
+type indexFile struct {
 	kistDir string
 	head    []byte // the first bytes of the file
 	size    int64  // of the file when it was read; -1: it is not to be written
 	valid   int64  // bytes of it that are intact; 0: not even the head
 }
 
-// load reads the index in a .kist folder. It keeps the blocks before the first
+// loadFile reads the index in a .kist folder. It keeps the blocks before the first
 // damaged one, and nothing of a file that has no valid content.
-func load(kistDir string) (*Index, error) {
+func loadFile(kistDir string) (*Index, error) {
 	lost, err := kist.ReadLost(kistDir)
 	if err != nil && !errors.Is(err, kist.ErrLostList) {
 		return nil, err
 	}
 	sum := object.Sum(kist.EncodeLost(lost))
-	f := file{kistDir: kistDir, head: append([]byte(magic), sum[:]...)}
+	f := indexFile{kistDir: kistDir, head: append([]byte(magic), sum[:]...)}
 
 	data, err := disk.ReadFile(f.path())
 	switch {
@@ -62,7 +62,7 @@ func load(kistDir string) (*Index, error) {
 	x := newIndex(f)
 	x.disk.size, x.disk.valid = int64(len(data)), int64(headSize)
 	for {
-		payload, ok := block(data[x.disk.valid:])
+		payload, ok := nextBlock(data[x.disk.valid:])
 		if !ok {
 			return x, nil
 		}
@@ -74,7 +74,7 @@ func load(kistDir string) (*Index, error) {
 	}
 }
 
-func newIndex(f file) *Index {
+func newIndex(f indexFile) *Index {
 	return &Index{
 		sums: map[object.ID]object.ID{}, pathNumbers: map[string]int32{}, commitNumbers: map[object.ID]int32{}, disk: f,
 	}
@@ -82,13 +82,13 @@ func newIndex(f file) *Index {
 
 // reset removes everything from the index. The next block replaces the file.
 func (x *Index) reset() {
-	empty := newIndex(file{kistDir: x.disk.kistDir, head: x.disk.head, size: x.disk.size})
+	empty := newIndex(indexFile{kistDir: x.disk.kistDir, head: x.disk.head, size: x.disk.size})
 	empty.tips = x.tips
 	*x = *empty
 }
 
-// block returns the payload of the first block in data, if it is intact.
-func block(data []byte) (payload []byte, ok bool) {
+// nextBlock returns the payload of the first block in data, if it is intact.
+func nextBlock(data []byte) (payload []byte, ok bool) {
 	if len(data) < blockHead {
 		return nil, false
 	}
@@ -100,13 +100,13 @@ func block(data []byte) (payload []byte, ok bool) {
 	return payload, crc32.Checksum(payload, castagnoli) == binary.LittleEndian.Uint32(data[4:])
 }
 
-func (f *file) path() string { return filepath.Join(f.kistDir, Dir, fileName) }
+func (f *indexFile) path() string { return filepath.Join(f.kistDir, Dir, fileName) }
 
 // appendBlock writes a block behind the intact ones. It does nothing if the file cannot be
 // written, or if another process changed it since it was read: then the
 // next command adds the missing commits. A torn block has a wrong checksum, so
 // nothing is synced.
-func (f *file) appendBlock(ctx context.Context, payload []byte) {
+func (f *indexFile) appendBlock(ctx context.Context, payload []byte) {
 	if f.size < 0 || f.writeBlock(ctx, payload) != nil {
 		f.size = -1
 	}
@@ -114,7 +114,7 @@ func (f *file) appendBlock(ctx context.Context, payload []byte) {
 
 var errChanged = errors.New("the file has changed")
 
-func (f *file) writeBlock(ctx context.Context, payload []byte) error {
+func (f *indexFile) writeBlock(ctx context.Context, payload []byte) error {
 	data := payload
 	if len(payload) > math.MaxUint32 {
 		return errors.New("too much for a block")
@@ -255,19 +255,19 @@ func (c *change) appendTo(buf []byte, seconds int64) []byte {
 	return buf
 }
 
-// decoder reads a payload. After the first error it returns zeros.
-type decoder struct {
+// blockDecoder reads a payload. After the first error it returns zeros.
+type blockDecoder struct {
 	data []byte
 	err  error
 }
 
-func (d *decoder) fail(text string) {
+func (d *blockDecoder) fail(text string) {
 	if d.err == nil {
 		d.data, d.err = nil, errors.New(text)
 	}
 }
 
-func (d *decoder) takeBytes(n uint64) []byte {
+func (d *blockDecoder) takeBytes(n uint64) []byte {
 	if n > uint64(len(d.data)) {
 		d.fail("ends too early")
 		return nil
@@ -277,13 +277,13 @@ func (d *decoder) takeBytes(n uint64) []byte {
 	return out
 }
 
-func (d *decoder) id() (id object.ID) {
+func (d *blockDecoder) id() (id object.ID) {
 	copy(id[:], d.takeBytes(uint64(len(id))))
 	return id
 }
 
 // uvarint returns a number of at most limit.
-func (d *decoder) uvarint(limit uint64) uint64 {
+func (d *blockDecoder) uvarint(limit uint64) uint64 {
 	v, n := binary.Uvarint(d.data)
 	if n <= 0 || v > limit {
 		d.fail("bad number")
@@ -293,7 +293,7 @@ func (d *decoder) uvarint(limit uint64) uint64 {
 	return v
 }
 
-func (d *decoder) varint() int64 {
+func (d *blockDecoder) varint() int64 {
 	v, n := binary.Varint(d.data)
 	if n <= 0 {
 		d.fail("bad number")
@@ -304,7 +304,7 @@ func (d *decoder) varint() int64 {
 }
 
 // listIndex returns a number of a list of n items.
-func (d *decoder) listIndex(n int) int32 {
+func (d *blockDecoder) listIndex(n int) int32 {
 	if n == 0 {
 		d.fail("empty list")
 		return 0
@@ -314,7 +314,7 @@ func (d *decoder) listIndex(n int) int32 {
 
 // decodeBlock adds the content of a block. After an error the index is of no use.
 func (x *Index) decodeBlock(payload []byte) error {
-	d := &decoder{data: payload}
+	d := &blockDecoder{data: payload}
 	last := ""
 	for n := d.uvarint(math.MaxInt32); n > 0 && d.err == nil; n-- {
 		shared := d.uvarint(uint64(len(last)))
@@ -359,7 +359,7 @@ func (x *Index) decodeBlock(payload []byte) error {
 }
 
 // decodeChange reads a change of commit c.
-func (d *decoder) decodeChange(paths int, c *commit) change {
+func (d *blockDecoder) decodeChange(paths int, c *commit) change {
 	first := d.takeBytes(1)
 	if len(first) == 0 {
 		return change{}

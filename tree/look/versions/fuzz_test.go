@@ -9,7 +9,7 @@ import (
 
 // sample returns an index of three commits. The last one is a merge.
 func sample() *Index {
-	x := newIndex(file{})
+	x := newIndex(indexFile{})
 	a, b := x.pathNumber("a"), x.pathNumber("dir/b")
 	id := func(n byte) object.ID { return object.Sum([]byte{n}) }
 	for i, parents := range [][]int32{nil, {0}, {0, 1}} {
@@ -29,7 +29,7 @@ func TestEncodeAndDecode(t *testing.T) {
 	x := sample()
 	sums := map[object.ID]object.ID{object.Sum([]byte("list")): object.Sum([]byte("bytes"))}
 	payload := x.encodeBlock(0, 0, 0, sums)
-	again := newIndex(file{})
+	again := newIndex(indexFile{})
 	if err := again.decodeBlock(payload); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func TestEncodeAndDecode(t *testing.T) {
 		}
 	}
 	for n := range payload {
-		if newIndex(file{}).decodeBlock(payload[:n]) == nil {
+		if newIndex(indexFile{}).decodeBlock(payload[:n]) == nil {
 			t.Errorf("accepts the first %d of %d bytes", n, len(payload))
 		}
 	}
@@ -51,9 +51,9 @@ func TestEncodeAndDecode(t *testing.T) {
 // No input makes the decoder, or a query of the result, panic or run forever.
 func FuzzDecode(f *testing.F) {
 	f.Add(sample().encodeBlock(0, 0, 0, nil))
-	f.Add(newIndex(file{}).encodeBlock(0, 0, 0, map[object.ID]object.ID{{1}: {2}}))
+	f.Add(newIndex(indexFile{}).encodeBlock(0, 0, 0, map[object.ID]object.ID{{1}: {2}}))
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		x := newIndex(file{})
+		x := newIndex(indexFile{})
 		if x.decodeBlock(payload) != nil {
 			return
 		}
@@ -85,7 +85,7 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 
-		if again := newIndex(file{}); again.decodeBlock(x.encodeBlock(0, 0, 0, x.sums)) != nil {
+		if again := newIndex(indexFile{}); again.decodeBlock(x.encodeBlock(0, 0, 0, x.sums)) != nil {
 			t.Error("a decoded index cannot be encoded and decoded again")
 		}
 	})

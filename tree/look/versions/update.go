@@ -20,8 +20,8 @@ const maxUnwritten = 50_000
 // updater adds commits to an index.
 type updater struct {
 	*Index
-	commit   object.Reader // reads commits
-	objects  *tolerant     // reads everything else
+	commit   object.Reader   // reads commits
+	objects  *tolerantReader // reads everything else
 	records  *record.View
 	progress func(int)
 
@@ -44,7 +44,7 @@ func (x *Index) addCommits(ctx context.Context, r *kist.Repository, progress fun
 		}
 	}
 
-	u := &updater{Index: x, commit: r.Objects(), objects: &tolerant{Reader: r.Contents()}, records: records, progress: progress, trees: map[int32]object.ID{}}
+	u := &updater{Index: x, commit: r.Objects(), objects: &tolerantReader{Reader: r.Contents()}, records: records, progress: progress, trees: map[int32]object.ID{}}
 	u.noteWritten()
 	for _, tip := range x.tips {
 		if u.isLostCommit(tip.Commit) {
@@ -236,8 +236,8 @@ func (c *change) setEntry(e *object.Entry) {
 	}
 }
 
-// merged compares a commit with all its parents.
-type merged struct {
+// mergeDiff compares a commit with all its parents.
+type mergeDiff struct {
 	diffs [][]tree.Change
 	olds  []map[string]uint8 // by parent, by changed path: what the parent has there
 }
@@ -259,8 +259,8 @@ func oldKind(e *object.Entry) uint8 {
 	return oldFile
 }
 
-func newMerged(diffs [][]tree.Change) *merged {
-	m := &merged{diffs: diffs}
+func newMerged(diffs [][]tree.Change) *mergeDiff {
+	m := &mergeDiff{diffs: diffs}
 	for _, diff := range diffs {
 		olds := make(map[string]uint8, len(diff))
 		for _, c := range diff {
@@ -273,7 +273,7 @@ func newMerged(diffs [][]tree.Change) *merged {
 
 // sameParent returns the first parent that has a path as the commit has it, or 0. The path
 // differs from the first one.
-func (m *merged) sameParent(path string) int32 {
+func (m *mergeDiff) sameParent(path string) int32 {
 	for i, olds := range m.olds {
 		if _, differs := olds[path]; !differs {
 			return int32(i)
@@ -284,7 +284,7 @@ func (m *merged) sameParent(path string) int32 {
 
 // isAdded reports whether no parent has a file at the path of an entry, or no folder if the
 // entry is a folder. The path differs from all parents.
-func (m *merged) isAdded(path string, e *object.Entry) bool {
+func (m *mergeDiff) isAdded(path string, e *object.Entry) bool {
 	for _, olds := range m.olds {
 		if olds[path]&oldKind(e) != 0 {
 			return false
@@ -295,7 +295,7 @@ func (m *merged) isAdded(path string, e *object.Entry) bool {
 
 // findRenames returns the old path of each file that differs from all parents and was
 // renamed since one of them.
-func (m *merged) findRenames(ctx context.Context, r object.Reader) (map[string]string, error) {
+func (m *mergeDiff) findRenames(ctx context.Context, r object.Reader) (map[string]string, error) {
 	from := map[string]string{}
 	for _, diff := range m.diffs {
 		wanted := false
@@ -318,15 +318,15 @@ func (m *merged) findRenames(ctx context.Context, r object.Reader) (map[string]s
 	return from, nil
 }
 
-// tolerant takes damaged content as missing, and damaged or missing parts of folders and
+// tolerantReader takes damaged content as missing, and damaged or missing parts of folders and
 // history as empty. So the rest of history can be indexed.
-type tolerant struct {
+type tolerantReader struct {
 	object.Reader
 	damaged error // the first reason for which history is incomplete: damage, or a tree with too many paths
 }
 
 // warnDamaged warns if something was damaged, and notes damage in x.
-func (t *tolerant) warnDamaged(r *kist.Repository, x *Index) {
+func (t *tolerantReader) warnDamaged(r *kist.Repository, x *Index) {
 	if t.damaged == nil {
 		return
 	}
@@ -337,7 +337,7 @@ func (t *tolerant) warnDamaged(r *kist.Repository, x *Index) {
 }
 
 // Get implements [object.Reader].
-func (t *tolerant) Get(ctx context.Context, key object.Key) ([]byte, error) {
+func (t *tolerantReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	data, err := t.Reader.Get(ctx, key)
 	if key.Kind <= object.KindManifest && errors.Is(err, object.ErrCorrupt) {
 		t.damaged = cmp.Or(t.damaged, err)
@@ -347,7 +347,7 @@ func (t *tolerant) Get(ctx context.Context, key object.Key) ([]byte, error) {
 }
 
 // PassOver implements [object.Lenient].
-func (t *tolerant) PassOver(path string, key object.Key, err error) bool {
+func (t *tolerantReader) PassOver(path string, key object.Key, err error) bool {
 	if _, lost := object.LostKey(err); lost {
 		object.PassOver(t.Reader, path, key, err)
 		return true

@@ -90,7 +90,7 @@ func (x *Index) Containing(ctx context.Context, r *kist.Repository, ids map[obje
 	for id := range ids {
 		all[id] = true
 	}
-	objects := &tolerant{Reader: r.Objects()}
+	objects := &tolerantReader{Reader: r.Objects()}
 	known := map[object.Key]bool{} // by node: it contains one
 	for i := range x.changes {
 		c := &x.changes[i]

@@ -25,7 +25,7 @@ import (
 // Dir is the folder of the index, below the .kist folder.
 const Dir = "versions"
 
-// Index has the changes of commits. It is in memory, so it stays as it is while
+// Index holds the changes of commits. It is in memory, so it stays as it is while
 // other processes add to the file. One goroutine at a time may use it.
 type Index struct {
 	paths   []string // by number
@@ -44,7 +44,7 @@ type Index struct {
 
 	attributed map[string]bool // the paths that ever had attributes; nil until Attrs needs them
 
-	disk file
+	disk indexFile
 
 	damaged error // see Damaged
 }
@@ -166,13 +166,13 @@ func Open(ctx context.Context, r *kist.Repository, progress func(commits int), a
 	for _, id := range also {
 		tips = append(tips, Tip{Commit: id})
 	}
-	x, err := open(ctx, r, tips, progress)
+	x, err := openAndUpdate(ctx, r, tips, progress)
 	if err != nil {
 		return nil, err
 	}
 	if live := x.noteReached(); 2*live < len(x.commits) {
 		Discard(r.Dir()) // most of it is history that was given up; a failure does no harm
-		if x, err = open(ctx, r, tips, progress); err != nil {
+		if x, err = openAndUpdate(ctx, r, tips, progress); err != nil {
 			return nil, err
 		}
 		x.noteReached()
@@ -181,8 +181,8 @@ func Open(ctx context.Context, r *kist.Repository, progress func(commits int), a
 	return x, nil
 }
 
-func open(ctx context.Context, r *kist.Repository, tips []Tip, progress func(int)) (*Index, error) {
-	x, err := load(r.Dir())
+func openAndUpdate(ctx context.Context, r *kist.Repository, tips []Tip, progress func(int)) (*Index, error) {
+	x, err := loadFile(r.Dir())
 	if err != nil {
 		return nil, err
 	}

@@ -172,7 +172,7 @@ func (w walker) life(s state, seen map[state]bool) (list []state) {
 	return append(list, s)
 }
 
-func open(t *testing.T, r *kist.Repository) *versions.Index {
+func openAndUpdate(t *testing.T, r *kist.Repository) *versions.Index {
 	t.Helper()
 	x, err := versions.Open(t.Context(), r, nil)
 	kisttest.Check(t, err)
@@ -208,7 +208,7 @@ func TestRandomHistories(t *testing.T) {
 			continue
 		}
 		r := kisttest.Mirror(t, t.TempDir(), history)
-		x := open(t, r)
+		x := openAndUpdate(t, r)
 		compareLives(t, seed, x, history)
 		compareUses(t, seed, x, history)
 		if t.Failed() {
@@ -369,14 +369,14 @@ func TestIncrements(t *testing.T) {
 	last := int64(0)
 	for _, n := range []int{1, 2, 20, 21, 45} {
 		keep(n)
-		open(t, r)
+		openAndUpdate(t, r)
 		if size() <= last {
 			t.Fatalf("with %d commits the file has %d bytes, want more than %d", n, size(), last)
 		}
 		last = size()
 	}
 	keep(len(history))
-	grown := answers(t, open(t, r))
+	grown := answers(t, openAndUpdate(t, r))
 	full := size()
 	if again := answers(t, openUnchanged(t, r)); !reflect.DeepEqual(grown, again) || size() != full {
 		t.Errorf("opened again, the index differs, or it grew from %d to %d bytes", full, size())
@@ -392,7 +392,7 @@ func TestIncrements(t *testing.T) {
 		"empty":   func() []byte { return nil },
 	} {
 		kisttest.Check(t, os.WriteFile(file, damage(), 0o600))
-		if got := answers(t, open(t, r)); !reflect.DeepEqual(grown, got) {
+		if got := answers(t, openAndUpdate(t, r)); !reflect.DeepEqual(grown, got) {
 			t.Errorf("%s: the answers differ", name)
 		}
 		if got := answers(t, openUnchanged(t, r)); !reflect.DeepEqual(grown, got) {
@@ -402,7 +402,7 @@ func TestIncrements(t *testing.T) {
 
 	kisttest.Check(t, os.RemoveAll(filepath.Dir(file)))
 	kisttest.Check(t, os.Symlink(t.TempDir(), filepath.Dir(file)))
-	if got := answers(t, open(t, r)); !reflect.DeepEqual(grown, got) {
+	if got := answers(t, openAndUpdate(t, r)); !reflect.DeepEqual(grown, got) {
 		t.Error("behind a symlink: the answers differ")
 	}
 	if list, err := os.ReadDir(filepath.Dir(file)); err != nil || len(list) > 0 {
@@ -501,7 +501,7 @@ func TestDamage(t *testing.T) {
 		if !test.key.IsZero() {
 			repair = damage(t, s.Dir, test.key)
 		}
-		x := open(t, r)
+		x := openAndUpdate(t, r)
 		var got []string
 		for _, path := range []string{"a", "b", "dir/file", "between"} {
 			f, err := x.File(t.Context(), x.Tips()[0], path)
@@ -547,7 +547,7 @@ func TestContaining(t *testing.T) {
 	r, err := kist.Open(s.Dir, kist.Options{Warn: func(string) { warnings++ }})
 	kisttest.Check(t, err)
 	defer r.Close()
-	x := open(t, r)
+	x := openAndUpdate(t, r)
 	paths := func(id object.ID) (list []string) {
 		ids, err := x.Containing(t.Context(), r, map[object.ID]bool{id: true})
 		kisttest.Check(t, err)
@@ -623,7 +623,7 @@ func TestFilesAndFolders(t *testing.T) {
 	s.Write("p", "another content of another file, which has its place now")
 	commit()
 
-	x := open(t, s.Repo)
+	x := openAndUpdate(t, s.Repo)
 	ids := map[object.ID]bool{}
 	for path, want := range map[string]string{"p": "[1 p]", "p/x": "[1 p 2 p/x 0 p/x]"} {
 		f, err := x.File(t.Context(), x.Tips()[0], path)
@@ -661,7 +661,7 @@ func TestReplaced(t *testing.T) {
 	s.Write("folder", "a second version")
 	kisttest.Check(t, os.Remove(path("removed")))
 	commit()
-	x := open(t, s.Repo)
+	x := openAndUpdate(t, s.Repo)
 	ids := map[string]object.ID{}
 	for _, name := range []string{"removed", "folder"} {
 		f, err := x.File(t.Context(), x.Tips()[0], name)
@@ -673,7 +673,7 @@ func TestReplaced(t *testing.T) {
 	s.Write("folder/file", "a file in the folder")
 	commit()
 
-	x = open(t, s.Repo)
+	x = openAndUpdate(t, s.Repo)
 	for name, want := range map[string]string{"removed": "[1 0]", "folder": "[1 2]"} {
 		f, err := x.Find(t.Context(), ids[name].String())
 		if err != nil || f == nil || f.ID != ids[name] || f.Path != name || f.Tip.Name != "HEAD" {

@@ -55,7 +55,7 @@ func purgesOf(r *kist.Repository) (object.ID, error) {
 
 // buildState returns the state of the view as it should be, and puts the contents into the pool.
 // With all, it looks at every file, and otherwise only at changed ones.
-func (w *work) buildState(ctx context.Context, all bool) (*state, error) {
+func (w *viewUpdate) buildState(ctx context.Context, all bool) (*state, error) {
 	from, err := sourceOf(ctx, w.repo, w.View)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func (w *work) buildState(ctx context.Context, all bool) (*state, error) {
 
 // changedFiles returns the files that differ between two trees. The value is nil if there is no
 // file now.
-func (w *work) changedFiles(ctx context.Context, was, now object.ID) (map[string]*object.Entry, error) {
+func (w *viewUpdate) changedFiles(ctx context.Context, was, now object.ID) (map[string]*object.Entry, error) {
 	changed := map[string]*object.Entry{}
 	for c, err := range tree.Diff(ctx, w.repo.Contents(), was, now, tree.DiffOptions{Recursive: true, Exact: true}) {
 		switch {
@@ -122,12 +122,12 @@ type placer struct {
 	records *record.View
 	state   *state
 	history *versions.Index // nil: the template does not need it
-	origins map[object.ID]*origin
+	origins map[object.ID]*commitFacts
 	tags    map[object.ID]string // the first tag of a commit, by name
 }
 
-func (w *work) newPlacer(ctx context.Context, tip object.ID, s *state) (*placer, error) {
-	p := &placer{tip: tip, state: s, origins: map[object.ID]*origin{}, tags: map[object.ID]string{}}
+func (w *viewUpdate) newPlacer(ctx context.Context, tip object.ID, s *state) (*placer, error) {
+	p := &placer{tip: tip, state: s, origins: map[object.ID]*commitFacts{}, tags: map[object.ID]string{}}
 	var err error
 	if p.records, err = w.repo.Purges().View(); err != nil || !w.template.fromHistory() {
 		return p, err
@@ -154,7 +154,7 @@ func (w *work) newPlacer(ctx context.Context, tip object.ID, s *state) (*placer,
 }
 
 // addTouched adds to changed the files that were changed and then changed back.
-func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*object.Entry) error {
+func (p *placer) addTouched(ctx context.Context, w *viewUpdate, changed map[string]*object.Entry) error {
 	if p.history == nil {
 		return nil
 	}
@@ -173,7 +173,7 @@ func (p *placer) addTouched(ctx context.Context, w *work, changed map[string]*ob
 
 // placeFile puts a file into the pool and the state. It skips a file whose content was purged or
 // lost, or whose link would be in a folder of git.
-func (p *placer) placeFile(ctx context.Context, w *work, path string, e *object.Entry) error {
+func (p *placer) placeFile(ctx context.Context, w *viewUpdate, path string, e *object.Entry) error {
 	purge, err := w.repo.PurgedIn(ctx, p.records, w.repo.Objects(), e)
 	if err != nil {
 		return err
@@ -194,7 +194,7 @@ func (p *placer) placeFile(ctx context.Context, w *work, path string, e *object.
 	if e.Content.Kind == object.KindManifest {
 		f.manifest = e.Content.ID
 	}
-	facts := subject{path: path, entry: *e, sum: sum}
+	facts := fileFacts{path: path, entry: *e, sum: sum}
 	if p.history != nil {
 		f.commit = p.history.LastChange(p.tip, path)
 		if facts.commit, err = p.originOf(ctx, w, f.commit); err != nil {
@@ -217,7 +217,7 @@ func (p *placer) placeFile(ctx context.Context, w *work, path string, e *object.
 }
 
 // describe adds the attributes and the media type, if the template needs them.
-func (w *work) describe(ctx context.Context, top object.ID, s *subject) (err error) {
+func (w *viewUpdate) describe(ctx context.Context, top object.ID, s *fileFacts) (err error) {
 	s.attrs = (&tree.Inheritance{}).At(s.path, &s.entry)
 	if w.template.inherits() {
 		if _, s.attrs, err = (&tree.Inheritance{}).Find(ctx, w.repo.Contents(), top, s.path); err != nil {
@@ -233,7 +233,7 @@ func (w *work) describe(ctx context.Context, top object.ID, s *subject) (err err
 }
 
 // originOf returns the facts of a commit.
-func (p *placer) originOf(ctx context.Context, w *work, id object.ID) (*origin, error) {
+func (p *placer) originOf(ctx context.Context, w *viewUpdate, id object.ID) (*commitFacts, error) {
 	if o := p.origins[id]; o != nil {
 		return o, nil
 	}
@@ -241,7 +241,7 @@ func (p *placer) originOf(ctx context.Context, w *work, id object.ID) (*origin, 
 	if err != nil {
 		return nil, err
 	}
-	o := &origin{id, c.Author.Name, c.Author.Email, c.Author.When(), p.tags[id]}
+	o := &commitFacts{id, c.Author.Name, c.Author.Email, c.Author.When(), p.tags[id]}
 	p.origins[id] = o
 	return o, nil
 }

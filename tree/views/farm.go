@@ -83,8 +83,8 @@ func Find(r *kist.Repository, name string) (View, error) {
 	return View{}, fmt.Errorf("%w: %q", ErrNoView, name)
 }
 
-// work is a change of one view. It holds the lock of all views.
-type work struct {
+// viewUpdate is a change of one view. It holds the lock of all views.
+type viewUpdate struct {
 	View
 	repo     *kist.Repository
 	template *template
@@ -96,8 +96,8 @@ type work struct {
 	skipped int                        // files that placeFile skipped
 }
 
-// begin takes the lock of the views, and reads the state of one.
-func begin(ctx context.Context, r *kist.Repository, v View) (*work, error) {
+// beginUpdate takes the lock of the views, and reads the state of one.
+func beginUpdate(ctx context.Context, r *kist.Repository, v View) (*viewUpdate, error) {
 	t, err := parseTemplate(v.Template)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func begin(ctx context.Context, r *kist.Repository, v View) (*work, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &work{View: v, repo: r, template: t, lock: lock, entries: map[object.ID]object.Entry{}}
+	w := &viewUpdate{View: v, repo: r, template: t, lock: lock, entries: map[object.ID]object.Entry{}}
 	if w.pool, err = openPool(r); err != nil {
 		lock.Unlock()
 		return nil, err
@@ -119,13 +119,13 @@ func begin(ctx context.Context, r *kist.Repository, v View) (*work, error) {
 	return w, nil
 }
 
-func (w *work) endWork() {
+func (w *viewUpdate) endWork() {
 	w.pool.close()
 	w.lock.Unlock()
 }
 
 // learnSums notes the SHA-256 of contents, so that they need not be read again.
-func (w *work) learnSums(s *state) {
+func (w *viewUpdate) learnSums(s *state) {
 	if s == nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (w *work) learnSums(s *state) {
 }
 
 // learnAll is learn for the states of all views.
-func (w *work) learnAll() {
+func (w *viewUpdate) learnAll() {
 	for _, v := range All(w.repo) {
 		if s, err := loadState(w.repo, v.Name); err == nil {
 			w.learnSums(s)
@@ -175,7 +175,7 @@ func Add(ctx context.Context, r *kist.Repository, v View) (*Report, error) {
 	if err == nil {
 		return nil, fmt.Errorf("view %q %w", v.Name, kist.ErrNameTaken)
 	}
-	w, err := begin(ctx, r, v)
+	w, err := beginUpdate(ctx, r, v)
 	if err != nil {
 		return nil, err
 	}
@@ -259,7 +259,7 @@ func realPath(path string) (string, error) {
 func isBelow(path, dir string) bool { return tree.Below(path, strings.TrimSuffix(dir, "/")) }
 
 // createFolder makes the folder of a view with all links: below another name, and then renamed.
-func (w *work) createFolder(s *state) error {
+func (w *viewUpdate) createFolder(s *state) error {
 	for _, dir := range []string{w.Dir + newSuffix, w.Dir} {
 		foreign, err := clearFolder(dir, w.pool.dir, nil, false)
 		if len(foreign) > 0 {
@@ -308,13 +308,13 @@ func removeEmpty(dir string) {
 }
 
 // Remove ends a view. It removes the links that kist made, and the files of the pool that no
-// other view needs. It returns the files in the folder that kist did not make, which stay.
+// other view needs. It returns the files in the folder that kist did not make, and keeps them.
 func Remove(ctx context.Context, r *kist.Repository, name string) (foreign []string, err error) {
 	v, err := Find(r, name)
 	if err != nil {
 		return nil, err
 	}
-	w, err := begin(ctx, r, v)
+	w, err := beginUpdate(ctx, r, v)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +341,7 @@ func Remove(ctx context.Context, r *kist.Repository, name string) (foreign []str
 // vacuumPool returns the files of the pool that no view needs or whose content was purged, and
 // removes them if remove is set. It counts s as the state of w's view, and the other states as
 // they are on disk. A view without a state is an error, or needs no file if broken is set.
-func (w *work) vacuumPool(s *state, remove, broken bool) ([]string, error) {
+func (w *viewUpdate) vacuumPool(s *state, remove, broken bool) ([]string, error) {
 	states := []*state{s}
 	for _, v := range All(w.repo) {
 		if v.Name == w.Name {
@@ -437,7 +437,7 @@ func dropPurged(ctx context.Context, r *kist.Repository) error {
 	if err != nil {
 		return err
 	}
-	w := &work{repo: r, lock: lock}
+	w := &viewUpdate{repo: r, lock: lock}
 	if w.pool, err = openPool(r); err != nil {
 		lock.Unlock()
 		return err
@@ -461,7 +461,7 @@ func IsCurrent(ctx context.Context, r *kist.Repository, v View) bool {
 // changed, if the definition, tags and purges have not. The error matches [ErrState] if the
 // view has to be rebuilt, and [ErrFolder] if its folder is no view.
 func Update(ctx context.Context, r *kist.Repository, v View) error {
-	w, err := begin(ctx, r, v)
+	w, err := beginUpdate(ctx, r, v)
 	if err != nil {
 		return err
 	}
@@ -496,7 +496,7 @@ func Update(ctx context.Context, r *kist.Repository, v View) error {
 
 // relinkFolder brings the links from the old state to s. The file dirty is there meanwhile. If a
 // kill left it, relinkFolder compares all links.
-func (w *work) relinkFolder(f *folder, s *state) error {
+func (w *viewUpdate) relinkFolder(f *folder, s *state) error {
 	dirty := statePath(w.repo, w.Name) + ".dirty"
 	err := disk.Create(dirty, nil)
 	switch {

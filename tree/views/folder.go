@@ -54,7 +54,7 @@ func openFolder(dir, pool string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	base, err := relative(dir, pool)
+	base, err := relativePath(dir, pool)
 	if err != nil {
 		root.Close()
 		return nil, err
@@ -62,8 +62,8 @@ func openFolder(dir, pool string) (*folder, error) {
 	return &folder{dir: dir, base: base, root: root}, nil
 }
 
-// relative returns the path from a folder to another one, past all symlinks.
-func relative(from, to string) (string, error) {
+// relativePath returns the path from a folder to another one, past all symlinks.
+func relativePath(from, to string) (string, error) {
 	from, err := filepath.EvalSymlinks(from)
 	if err != nil {
 		return "", err
@@ -220,7 +220,7 @@ func (f *folder) makeLink(link, target string, replace bool) error {
 	return in.Rename(newName, name)
 }
 
-// removeLink removes a link, and the folders that become empty. Another file stays.
+// removeLink removes a link, and the folders that become empty. It keeps any other file.
 func (f *folder) removeLink(link string) error {
 	dir, name := tree.Split(link)
 	in, err := f.openSub(dir, false)

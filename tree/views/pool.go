@@ -19,7 +19,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// pool has the contents that the views of a repository link to: read-only files named by the
+// pool keeps the contents that the views of a repository link to: read-only files named by the
 // SHA-256 of their bytes, sha256/ab/cd/abcd…. All views share it.
 type pool struct {
 	dir      string // with the folder sha256

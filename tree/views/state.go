@@ -26,7 +26,7 @@ type state struct {
 	files    map[string]file // by the path of the file
 }
 
-// source has everything that a view depends on, besides its template. A view whose source is
+// source is everything that a view depends on, besides its template. A view whose source is
 // the same needs no update.
 type source struct {
 	commit object.ID

@@ -138,18 +138,18 @@ func (t *template) expandFacts(value func(part) string) (string, error) {
 	return link, nil
 }
 
-// subject has the facts of a file.
-type subject struct {
+// fileFacts are the facts of a file from which a template makes its link.
+type fileFacts struct {
 	path   string
 	entry  object.Entry
-	sum    object.ID // SHA-256 of the content
-	commit *origin   // nil if no fact needs it
+	sum    object.ID    // SHA-256 of the content
+	commit *commitFacts // nil if no fact needs it
 	attrs  map[string]tree.Attr
 	media  string // the media type, if a fact needs it
 }
 
-// origin has the facts of the commit that changed a file last.
-type origin struct {
+// commitFacts are the facts of the commit that changed a file last.
+type commitFacts struct {
 	id            object.ID
 	author, email string
 	date          time.Time
@@ -157,7 +157,7 @@ type origin struct {
 }
 
 // linkPath returns the path of the link to a file.
-func (t *template) linkPath(s subject) (string, error) {
+func (t *template) linkPath(s fileFacts) (string, error) {
 	return t.expandFacts(func(p part) string {
 		dir, name := tree.Split(s.path)
 		ext := path.Ext(name)
@@ -230,7 +230,7 @@ func oneTime(format string, at time.Time) string {
 	return text
 }
 
-// layouts has the layout of each letter of a format, as in strftime.
+// layouts maps each letter of a format, as in strftime, to its layout.
 var layouts = map[byte]string{
 	'Y': "2006", 'y': "06", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'j': "002",
 	'b': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday", 'F': "2006-01-02",

@@ -13,7 +13,7 @@ import (
 
 func TestTemplate(t *testing.T) {
 	at := time.Date(2024, 2, 29, 12, 3, 4, 0, time.UTC)
-	s := subject{
+	s := fileFacts{
 		path:  "docs/a.b/Report.PDF",
 		entry: object.Entry{MTime: object.TimeOf(at.Add(24 * time.Hour))},
 		attrs: map[string]tree.Attr{
@@ -22,7 +22,7 @@ func TestTemplate(t *testing.T) {
 		},
 		media:  "text/../x; charset=utf-8",
 		sum:    object.ID{1, 2},
-		commit: &origin{id: object.ID{0xab, 0xcd}, author: "../Ada/L.", email: "", date: at, tag: "v1/x"},
+		commit: &commitFacts{id: object.ID{0xab, 0xcd}, author: "../Ada/L.", email: "", date: at, tag: "v1/x"},
 	}
 
 	for text, want := range map[string]string{
@@ -74,7 +74,7 @@ func FuzzTemplate(f *testing.F) {
 		if err != nil {
 			return
 		}
-		link, err := parsed.linkPath(subject{path: path, commit: &origin{author: author}})
+		link, err := parsed.linkPath(fileFacts{path: path, commit: &commitFacts{author: author}})
 		if err != nil {
 			return
 		}

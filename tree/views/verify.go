@@ -73,7 +73,7 @@ func (r *Report) foreignError() error {
 	return e
 }
 
-func (w *work) newReport(s *state) *Report {
+func (w *viewUpdate) newReport(s *state) *Report {
 	return &Report{View: w.View, Commit: s.source.commit, Links: len(s.linkSums()), Skipped: w.skipped}
 }
 
@@ -85,7 +85,7 @@ func Verify(ctx context.Context, r *kist.Repository, name string, o VerifyOption
 	if err != nil {
 		return nil, err
 	}
-	w, err := begin(ctx, r, v)
+	w, err := beginUpdate(ctx, r, v)
 	if err != nil {
 		return nil, err
 	}
@@ -134,7 +134,7 @@ func (r *Report) addProblems(kind Kind, fixed bool, paths ...string) {
 }
 
 // checkPool compares the files of the pool with their names.
-func (w *work) checkPool(ctx context.Context, s *state, report *Report, fix bool) error {
+func (w *viewUpdate) checkPool(ctx context.Context, s *state, report *Report, fix bool) error {
 	sums := slices.SortedFunc(maps.Keys(w.entries), object.ID.Compare)
 	for _, sum := range sums {
 		damaged, err := w.pool.isDamaged(sum)
@@ -167,7 +167,7 @@ func (w *work) checkPool(ctx context.Context, s *state, report *Report, fix bool
 }
 
 // checkLinks compares the links with the state as it should be.
-func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
+func (w *viewUpdate) checkLinks(s *state, report *Report, o VerifyOptions) error {
 	if o.Fix {
 		if err := disk.MkdirAll(w.Dir, 0o777); err != nil {
 			return err
@@ -206,7 +206,7 @@ func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
 	for _, link := range slices.SortedFunc(maps.Keys(want), tree.ComparePaths) {
 		target, is := found[link]
 		switch {
-		case !is && blocked(link, foreign):
+		case !is && isBlocked(link, foreign):
 			report.addProblems(MissingLink, false, link)
 			delete(want, link)
 		case !is:
@@ -228,8 +228,8 @@ func (w *work) checkLinks(s *state, report *Report, o VerifyOptions) error {
 	return nil
 }
 
-// blocked reports whether a file of foreign is in the place of a link, or of a folder of it.
-func blocked(link string, foreign []string) bool {
+// isBlocked reports whether a file of foreign is in the place of a link, or of a folder of it.
+func isBlocked(link string, foreign []string) bool {
 	return slices.ContainsFunc(foreign, func(path string) bool { return tree.Below(link, path) || tree.Below(path, link) })
 }
 

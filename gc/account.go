@@ -107,7 +107,7 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 		return nil, neededError(ctx, "", err)
 	}
 
-	t := &teller{inventory: inventory, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
+	t := &accountant{inventory: inventory, objects: store, h: h, account: &Account{Shares: make([]Share, len(h.List))}}
 	t.addVolumes()
 
 	for first := 0; first < len(h.List); first += 64 {
@@ -132,13 +132,13 @@ func NewAccount(ctx context.Context, store *volume.Store, h Holders) (*Account, 
 	return t.account, t.computeTotals(ctx)
 }
 
-// teller computes an [Account].
-type teller struct {
+// accountant computes an [Account].
+type accountant struct {
 	inventory *volume.Inventory
 	objects   object.Reader
 	h         Holders
 	account   *Account
-	use       []holdings // by number of the volume
+	use       []volumeHolders // by number of the volume
 
 	front  [2]map[object.Key]uint64 // holders of nodes to walk; the second map is for hints
 	places []volume.Place           // a buffer for findPlace and computeTotals
@@ -147,9 +147,9 @@ type teller struct {
 	settled bool // no volume has appeared since the first listing
 }
 
-// holdings has the holders of the objects of a volume, by position. Only the
+// volumeHolders lists the holders of the objects of a volume, by position. Only the
 // first copy of an object has holders.
-type holdings struct {
+type volumeHolders struct {
 	holders []uint64 // a set of the present 64
 	owner   []uint32
 }
@@ -169,14 +169,14 @@ const (
 // maxFront is the most nodes that wait for a walk while members are visited.
 const maxFront = 1 << 16
 
-func (t *teller) addVolumes() {
+func (t *accountant) addVolumes() {
 	for i := len(t.use); i < t.inventory.Len(); i++ {
 		n := t.inventory.Volume(i).Objects
-		t.use = append(t.use, holdings{make([]uint64, n), make([]uint32, n)})
+		t.use = append(t.use, volumeHolders{make([]uint64, n), make([]uint32, n)})
 	}
 }
 
-func (t *teller) visitMember(ctx context.Context, m Member) error {
+func (t *accountant) visitMember(ctx context.Context, m Member) error {
 	if t.h.Skips != nil && t.h.Skips(object.Key{}, m.Key) {
 		return nil
 	}
@@ -201,7 +201,7 @@ func (t *teller) visitMember(ctx context.Context, m Member) error {
 // walkWaiting adds the waiting nodes, and all objects below them, to their holders. Unlike
 // [graph.Walk] it descends level by level and collects the holders of a level first.
 // So it visits an object of several holders only once, as a rule.
-func (t *teller) walkWaiting(ctx context.Context, hint bool) error {
+func (t *accountant) walkWaiting(ctx context.Context, hint bool) error {
 	front := t.front[0]
 	if hint {
 		front = t.front[1]
@@ -242,19 +242,19 @@ func (t *teller) walkWaiting(ctx context.Context, hint bool) error {
 	return nil
 }
 
-func (t *teller) readLinks(ctx context.Context, key object.Key, hint bool) ([]object.Key, error) {
+func (t *accountant) readLinks(ctx context.Context, key object.Key, hint bool) ([]object.Key, error) {
 	links, err := graph.Links(ctx, t.objects, key)
-	if hint && !aborts(ctx, err) {
+	if hint && !endsWalk(ctx, err) {
 		err = nil
 	}
 	return links, neededError(ctx, "", err)
 }
 
 // addHolders adds holders to an object, and returns the holders that are new to it.
-func (t *teller) addHolders(ctx context.Context, key object.Key, holders uint64, hint bool) (uint64, error) {
+func (t *accountant) addHolders(ctx context.Context, key object.Key, holders uint64, hint bool) (uint64, error) {
 	p, ok, err := t.findPlace(ctx, key)
 	switch {
-	case err != nil && hint && !aborts(ctx, err):
+	case err != nil && hint && !endsWalk(ctx, err):
 		return 0, nil
 	case err != nil:
 		return 0, neededError(ctx, "", err)
@@ -273,7 +273,7 @@ func (t *teller) addHolders(ctx context.Context, key object.Key, holders uint64,
 }
 
 // findPlace returns the first place of an object, and whether the object is present.
-func (t *teller) findPlace(ctx context.Context, key object.Key) (volume.Place, bool, error) {
+func (t *accountant) findPlace(ctx context.Context, key object.Key) (volume.Place, bool, error) {
 	for {
 		places, err := t.inventory.Find(key, t.places[:0])
 		t.places = places
@@ -298,7 +298,7 @@ func (t *teller) findPlace(ctx context.Context, key object.Key) (volume.Place, b
 
 // assignOwners counts the objects of up to 64 holders, from number first on, and
 // records the only holder of an object.
-func (t *teller) assignOwners(ctx context.Context, first int) error {
+func (t *accountant) assignOwners(ctx context.Context, first int) error {
 	var weak, outside uint64
 	for i, h := range t.h.List[first:min(first+64, len(t.h.List))] {
 		if h.Weak {
@@ -343,7 +343,7 @@ func (t *teller) assignOwners(ctx context.Context, first int) error {
 
 // computeTotals computes the sums that need the owners of all objects. It runs after
 // assignOwners has seen all holders.
-func (t *teller) computeTotals(ctx context.Context) error {
+func (t *accountant) computeTotals(ctx context.Context) error {
 	a := t.account
 	left, err := t.inventory.Leftovers(ctx)
 	if err != nil {
@@ -396,7 +396,7 @@ func (t *teller) computeTotals(ctx context.Context) error {
 }
 
 // eachObject visits the objects of all volumes.
-func (t *teller) eachObject(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
+func (t *accountant) eachObject(ctx context.Context, visit func(volume int, rec keys.Record) error) error {
 	for i := range t.inventory.Len() {
 		for rec, err := range objectsFrom(ctx, t.inventory, i, object.KindChunk) {
 			if err == nil {

@@ -31,7 +31,7 @@ func (p *Problem) addAffected(commit object.ID, path string) {
 // at all commits reachable from tips, and reads objects from r. It skips all
 // objects below a damaged or missing one.
 func Affected(ctx context.Context, r object.Reader, records *record.View, tips []object.Key, problems []*Problem) error {
-	a := &affected{objects: r, records: records, bad: map[object.Key]*Problem{}, needs: map[object.Key]bool{}}
+	a := &affectedFinder{objects: r, records: records, bad: map[object.Key]*Problem{}, needs: map[object.Key]bool{}}
 	for _, p := range problems {
 		if !p.Key.IsZero() && a.bad[p.Key] == nil {
 			a.bad[p.Key] = p
@@ -43,10 +43,10 @@ func Affected(ctx context.Context, r object.Reader, records *record.View, tips [
 	}
 	return graph.Walk(ctx, map[object.Key]bool{}, tips, func(key object.Key) ([]object.Key, error) {
 		links, err := graph.Links(ctx, r, key)
-		if key.Kind == object.KindCommit && !aborts(ctx, err) {
+		if key.Kind == object.KindCommit && !endsWalk(ctx, err) {
 			err = a.addCommit(ctx, key.ID)
 		}
-		if aborts(ctx, err) {
+		if endsWalk(ctx, err) {
 			return nil, err
 		}
 		return slices.DeleteFunc(links, func(link object.Key) bool { return link.Kind != object.KindCommit }), nil
@@ -71,9 +71,9 @@ func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, fou
 	return problems, Affected(ctx, r.Objects(), head.Records.View(), slices.Collect(maps.Values(head.Refs)), problems)
 }
 
-// affected finds the commits and paths that refer to damaged or missing
+// affectedFinder finds the commits and paths that refer to damaged or missing
 // objects.
-type affected struct {
+type affectedFinder struct {
 	objects object.Reader
 	records *record.View
 	bad     map[object.Key]*Problem
@@ -81,7 +81,7 @@ type affected struct {
 }
 
 // addCommit adds a commit and its paths to the problems that affect it.
-func (a *affected) addCommit(ctx context.Context, id object.ID) error {
+func (a *affectedFinder) addCommit(ctx context.Context, id object.ID) error {
 	key := object.Key{Kind: object.KindCommit, ID: id}
 	if p := a.bad[key]; p != nil {
 		p.addAffected(id, "")
@@ -121,7 +121,7 @@ func (a *affected) addCommit(ctx context.Context, id object.ID) error {
 }
 
 // addContent adds the file at path to the problems that affect its content.
-func (a *affected) addContent(ctx context.Context, commit object.ID, content object.Key, path string) error {
+func (a *affectedFinder) addContent(ctx context.Context, commit object.ID, content object.Key, path string) error {
 	return graph.Walk(ctx, map[object.Key]bool{}, []object.Key{content}, func(key object.Key) ([]object.Key, error) {
 		if p := a.bad[key]; p != nil {
 			p.addAffected(commit, path)
@@ -135,7 +135,7 @@ func (a *affected) addContent(ctx context.Context, commit object.ID, content obj
 }
 
 // leadsToBad reports whether an object is bad or refers to a bad one.
-func (a *affected) leadsToBad(ctx context.Context, key object.Key) (bool, error) {
+func (a *affectedFinder) leadsToBad(ctx context.Context, key object.Key) (bool, error) {
 	if !key.Kind.IsNode() {
 		return a.bad[key] != nil, nil
 	}

@@ -191,7 +191,7 @@ func PlanFor(ctx context.Context, r *kist.Repository, o PlanOptions) (*Plan, err
 		if err != nil {
 			return needed, err
 		}
-		orphans, err := orphans(ctx, r)
+		orphans, err := orphanRoots(ctx, r)
 		needed.Roots = append(needed.Roots, orphans...)
 		return needed, err
 	}, o)
@@ -248,7 +248,7 @@ func logEntriesKept(ctx context.Context, r *kist.Repository) (func(name string, 
 	}
 	var reached map[object.ID]bool
 	if between {
-		if reached, err = reachable(ctx, r); err != nil {
+		if reached, err = reachableCommits(ctx, r); err != nil {
 			return nil, err
 		}
 	}
@@ -266,15 +266,15 @@ func logEntriesKept(ctx context.Context, r *kist.Repository) (func(name string, 
 
 // logAges returns the ages at which entries expire, and entries that no name reaches.
 func logAges(r *kist.Repository) (all, unreachable time.Duration, err error) {
-	if all, err = age(r, keyLogExpire, defaultLogExpire); err != nil {
+	if all, err = configAge(r, keyLogExpire, defaultLogExpire); err != nil {
 		return 0, 0, err
 	}
-	unreachable, err = age(r, keyLogExpireUnreachable, defaultLogExpireUnreachable)
+	unreachable, err = configAge(r, keyLogExpireUnreachable, defaultLogExpireUnreachable)
 	return all, unreachable, err
 }
 
-// age returns the age that the configuration has for key, or otherwise.
-func age(r *kist.Repository, key string, otherwise time.Duration) (time.Duration, error) {
+// configAge returns the age that the configuration has for key, or otherwise.
+func configAge(r *kist.Repository, key string, otherwise time.Duration) (time.Duration, error) {
 	text, set := r.Config().Get(key)
 	if !set {
 		return otherwise, nil
@@ -307,9 +307,9 @@ func anyLogEntry(r *kist.Repository, matches func(refs.LogEntry) bool) (bool, er
 	return false, nil
 }
 
-// reachable returns all commits reachable from HEAD, a branch, a tag or a
+// reachableCommits returns all commits reachable from HEAD, a branch, a tag or a
 // remote-tracking branch.
-func reachable(ctx context.Context, r *kist.Repository) (map[object.ID]bool, error) {
+func reachableCommits(ctx context.Context, r *kist.Repository) (map[object.ID]bool, error) {
 	head, err := r.Refs().Head()
 	if err != nil {
 		return nil, RootError(err)

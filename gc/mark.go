@@ -19,7 +19,7 @@ type marker struct {
 	inventory *volume.Inventory
 	objects   object.Reader
 	young     func(volume.Listed) bool
-	use       []usage // by number of the volume
+	use       []volumeUse // by number of the volume
 
 	records *record.View
 	skipped map[link]bool // links that records exclude; the value is true if only hints reach them
@@ -31,8 +31,8 @@ type marker struct {
 // link is a reference from an object to another. From is zero for a root.
 type link struct{ from, to object.Key }
 
-// usage is the live part of a volume.
-type usage struct {
+// volumeUse is the live part of a volume.
+type volumeUse struct {
 	volume.Listed
 	stays bool // the volume stays: it is young, or a running session has written it
 	waits bool // it stays for now: its purged nodes lead to purged objects elsewhere
@@ -47,7 +47,7 @@ type usage struct {
 }
 
 // markSet returns the set for hints or the one for roots.
-func (u *usage) markSet(hint bool) keys.Set {
+func (u *volumeUse) markSet(hint bool) keys.Set {
 	if hint {
 		return u.wanted
 	}
@@ -55,10 +55,10 @@ func (u *usage) markSet(hint bool) keys.Set {
 }
 
 // isMarked reports whether an object of the volume is marked.
-func (u *usage) isMarked(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
+func (u *volumeUse) isMarked(index int) bool { return u.needed.Has(index) || u.wanted.Has(index) }
 
 // liveSize returns how many bytes the volume would have with only its live objects.
-func (u *usage) liveSize() int64 { return liveBytes(&u.Info, int64(u.marked-u.copies), u.stored) }
+func (u *volumeUse) liveSize() int64 { return liveBytes(&u.Info, int64(u.marked-u.copies), u.stored) }
 
 // liveBytes returns how many bytes a volume would have with only n of its
 // objects, whose values take stored bytes.
@@ -69,8 +69,8 @@ func liveBytes(v *volume.Info, n, stored int64) int64 {
 	return stored + n*max(0, v.Bytes-v.Stored)/int64(v.Objects)
 }
 
-// wasteSize returns how many bytes of the volume are garbage, 0 if it stays.
-func (u *usage) wasteSize() int64 {
+// wasteSize returns how many bytes of the volume are garbage, 0 if gc keeps the volume.
+func (u *volumeUse) wasteSize() int64 {
 	if u.stays {
 		return 0
 	}
@@ -135,7 +135,7 @@ func (m *marker) addVolumes(ctx context.Context) error {
 	}
 	for i := len(m.use); i < m.inventory.Len(); i++ {
 		v := m.inventory.Volume(i)
-		m.use = append(m.use, usage{
+		m.use = append(m.use, volumeUse{
 			Listed: v, stays: v.InUse || m.young(v),
 			needed: keys.NewSet(v.Objects), wanted: keys.NewSet(v.Objects),
 		})
@@ -215,7 +215,7 @@ func (m *marker) markReachable(ctx context.Context, key object.Key, hint bool) e
 			return nil, err
 		}
 		links, err := graph.Links(ctx, m.objects, key)
-		if err != nil && hint && !aborts(ctx, err) {
+		if err != nil && hint && !endsWalk(ctx, err) {
 			return nil, nil
 		}
 		return slices.DeleteFunc(links, func(link object.Key) bool { return m.skipsLink(key, link, hint) }), err
@@ -227,7 +227,7 @@ func (m *marker) markReachable(ctx context.Context, key object.Key, hint bool) e
 func (m *marker) markCopies(ctx context.Context, key object.Key, hint bool) (first bool, err error) {
 	places, err := m.findPresent(ctx, key)
 	if err != nil {
-		if hint && !aborts(ctx, err) {
+		if hint && !endsWalk(ctx, err) {
 			return false, nil
 		}
 		return false, err
@@ -334,7 +334,7 @@ func (m *marker) findPurged(ctx context.Context) (*purgedVolumes, error) {
 			}
 		}
 		links, err := graph.Links(ctx, m.objects, key)
-		if err != nil && !aborts(ctx, err) && !errors.Is(err, object.ErrNewerFormat) {
+		if err != nil && !endsWalk(ctx, err) && !errors.Is(err, object.ErrNewerFormat) {
 			err = nil // the links of a damaged node cannot be found
 		}
 		return links, err

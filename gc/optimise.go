@@ -81,7 +81,7 @@ func (p *Plan) compressed(ctx context.Context, i int) (stored int64, err error) 
 	return stored, nil
 }
 
-// optimises reports whether an object goes into the optimised volume if its
+// optimises reports whether an object is stored in the optimised volume if its
 // own volume is optimised. Young objects that no root reaches do not: they are
 // stored apart, so that they do not stay young longer.
 func (p *Plan) optimises(i, index int) bool {
@@ -95,7 +95,7 @@ func (p *Plan) optimises(i, index int) bool {
 // storeLive copies the live objects of a group to new volumes. All volumes of the
 // group will be removed, so a copy in one of them never counts as a copy
 // elsewhere.
-func (p *Plan) storeLive(ctx context.Context, g group, copied func(int64)) (written int, err error) {
+func (p *Plan) storeLive(ctx context.Context, g volumeGroup, copied func(int64)) (written int, err error) {
 	if !g.optimise {
 		return p.rewriteVolumes(ctx, g.volumes, copied)
 	}

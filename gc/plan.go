@@ -89,11 +89,11 @@ type Plan struct {
 	sweep    *volume.Sweep
 	marker   *marker
 	stats    Stats
-	toRemove []group
+	toRemove []volumeGroup
 }
 
-// group is a list of volumes, by number, that are removed together.
-type group struct {
+// volumeGroup is a list of volumes, by number, that are removed together.
+type volumeGroup struct {
 	volumes  []int
 	optimise bool
 }
@@ -204,10 +204,10 @@ func (p *Plan) chooseVolumes(ctx context.Context) error {
 	st.After, st.Rewritten, st.Deleted, st.Repacked = after, n, len(none), len(optimised)
 	// Remove the purged nodes last: if the collection stops early, they still
 	// lead to the other purged objects.
-	some, someLast := split(some[:n], purged.lists)
-	none, noneLast := split(none, purged.lists)
-	p.toRemove = slices.Concat([]group{{volumes: none}}, p.groupVolumes(some, false), p.groupVolumes(optimised, true),
-		p.groupVolumes(someLast, false), []group{{volumes: noneLast}})
+	some, someLast := splitList(some[:n], purged.lists)
+	none, noneLast := splitList(none, purged.lists)
+	p.toRemove = slices.Concat([]volumeGroup{{volumes: none}}, p.groupVolumes(some, false), p.groupVolumes(optimised, true),
+		p.groupVolumes(someLast, false), []volumeGroup{{volumes: noneLast}})
 	return nil
 }
 
@@ -274,8 +274,8 @@ func (p *Plan) sortByWaste(some []int, purged *purgedVolumes, after *int64, wast
 	return n
 }
 
-// split splits a list into items outside and inside a set.
-func split(list []int, set map[int]bool) (rest, in []int) {
+// splitList splits a list into items outside and inside a set.
+func splitList(list []int, set map[int]bool) (rest, in []int) {
 	for _, i := range list {
 		if set[i] {
 			in = append(in, i)
@@ -289,7 +289,7 @@ func split(list []int, set map[int]bool) (rest, in []int) {
 // groupVolumes splits volumes into groups that are rewritten to about one full
 // volume each. The volumes of a group are removed, and their space freed,
 // after the whole group is copied.
-func (p *Plan) groupVolumes(volumes []int, optimise bool) (groups []group) {
+func (p *Plan) groupVolumes(volumes []int, optimise bool) (groups []volumeGroup) {
 	slices.Sort(volumes) // by age, so that volumes written together stay together
 	var list []int
 	var bytes, objects int64
@@ -299,13 +299,13 @@ func (p *Plan) groupVolumes(volumes []int, optimise bool) (groups []group) {
 		bytes += u.stored
 		objects += int64(u.marked)
 		if bytes >= volume.DefaultMaxBytes || objects >= volume.DefaultMaxObjects {
-			groups = append(groups, group{list, optimise})
+			groups = append(groups, volumeGroup{list, optimise})
 			list, bytes, objects = nil, 0, 0
 		}
 	}
 
 	if len(list) > 0 {
-		groups = append(groups, group{list, optimise})
+		groups = append(groups, volumeGroup{list, optimise})
 	}
 	return groups
 }
@@ -405,7 +405,7 @@ func (p *Plan) unmarked(ctx context.Context, i int) (n int64, err error) {
 }
 
 // removeGroup removes the volumes of g, after it has copied their live objects.
-func (p *Plan) removeGroup(ctx context.Context, g group, copied func(int64)) error {
+func (p *Plan) removeGroup(ctx context.Context, g volumeGroup, copied func(int64)) error {
 	m := p.marker
 	marked := make([]int, len(g.volumes))
 	some := false

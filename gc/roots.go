@@ -80,7 +80,7 @@ func RootError(err error) error {
 // neededError returns the error for a failed walk from a gc root: a
 // [*NeededError], unless err has nothing to do with an object.
 func neededError(ctx context.Context, root string, err error) error {
-	if err == nil || aborts(ctx, err) {
+	if err == nil || endsWalk(ctx, err) {
 		return err
 	}
 	return &NeededError{Root: root, Err: err}
@@ -106,7 +106,7 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 	}
 
 	names, err := r.Refs().RootsWith(ctx, keep)
-	problems := unjoin(err)
+	problems := splitErrors(err)
 	tags := f.findTags(ctx, names)
 	for _, name := range names {
 		f.addName(ctx, name, tags)
@@ -267,8 +267,8 @@ func (f *rootFinder) addExpired(ctx context.Context, name string, id object.ID) 
 	}
 }
 
-// unjoin returns the errors that errors.Join has combined.
-func unjoin(err error) []error {
+// splitErrors returns the errors that errors.Join has combined.
+func splitErrors(err error) []error {
 	if err == nil {
 		return nil
 	}
@@ -279,10 +279,10 @@ func unjoin(err error) []error {
 	return []error{fmt.Errorf("refs: %w", err)}
 }
 
-// orphans returns all present commits as hints if the loss of a commit was
+// orphanRoots returns all present commits as hints if the loss of a commit was
 // accepted. No name reaches the commits before the lost one, but they must
 // stay.
-func orphans(ctx context.Context, r *kist.Repository) ([]Root, error) {
+func orphanRoots(ctx context.Context, r *kist.Repository) ([]Root, error) {
 	lost, err := r.Objects().Lost(ctx)
 	if err != nil || !slices.ContainsFunc(lost, func(key object.Key) bool { return key.Kind == object.KindCommit }) {
 		return nil, err

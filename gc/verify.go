@@ -110,13 +110,13 @@ func VerifyBy(ctx context.Context, r *kist.Repository, records *record.View, dam
 
 	o.Records = needed.Records
 	if o.Files == nil {
-		o.Files = func(yield func(string, object.Key) bool) { staged(r, yield) }
+		o.Files = func(yield func(string, object.Key) bool) { stagedContents(r, yield) }
 	}
 	report, err := Verify(ctx, r.Objects(), needed.Roots, o)
 	if err != nil {
 		return nil, err
 	}
-	report.Problems = append(distinct(problems), report.Problems...)
+	report.Problems = append(dropRepeats(problems), report.Problems...)
 	return report, nil
 }
 
@@ -149,8 +149,8 @@ func CheckRemoteState(ctx context.Context, r *kist.Repository, m registry.Remote
 
 var errNoHead = errors.New("missing, though a copy of the root is here: a remote that was set back would not be noticed")
 
-// staged yields the staged files with their content.
-func staged(r *kist.Repository, yield func(string, object.Key) bool) {
+// stagedContents yields the staged files with their content.
+func stagedContents(r *kist.Repository, yield func(string, object.Key) bool) {
 	idx, err := r.Index()
 	if err != nil {
 		return // FindNeeds reports it
@@ -162,8 +162,8 @@ func staged(r *kist.Repository, yield func(string, object.Key) bool) {
 	}
 }
 
-// distinct drops problems whose text repeats.
-func distinct(problems []*Problem) []*Problem {
+// dropRepeats drops problems whose text repeats.
+func dropRepeats(problems []*Problem) []*Problem {
 	seen := map[string]bool{}
 	return slices.DeleteFunc(problems, func(p *Problem) bool {
 		text := p.Error()
@@ -203,10 +203,10 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	v.report.Damaged = slices.Compact(v.report.Damaged)
 	v.report.Objects, v.report.Bytes = checked.Objects, checked.Bytes
 
-	present := &presence{Reader: store, store: store, unknown: map[object.Key]bool{}}
+	present := &presenceReader{Reader: store, store: store, unknown: map[object.Key]bool{}}
 	v.objects = present
 	if o.Progress != nil {
-		v.objects = &counted{Reader: present, tell: o.Progress}
+		v.objects = &countingReader{Reader: present, tell: o.Progress}
 	}
 	v.trees = &tree.Verifier{Reader: v.objects, Sizes: store, Records: o.Records, Report: func(p tree.Problem) { v.addProblem(p.Key, "", p.Err) }}
 
@@ -227,8 +227,8 @@ func Verify(ctx context.Context, store *volume.Store, roots []Root, o VerifyOpti
 	return v.report, v.affected(ctx, o.Files)
 }
 
-// presence is a reader for which an evicted object is missing if no remote has it.
-type presence struct {
+// presenceReader is a reader for which an evicted object is missing if no remote has it.
+type presenceReader struct {
 	object.Reader
 	store   *volume.Store
 	unknown map[object.Key]bool // no remote could be asked
@@ -236,7 +236,7 @@ type presence struct {
 }
 
 // Missing implements [object.Reader].
-func (p *presence) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
+func (p *presenceReader) Missing(ctx context.Context, wanted []object.Key) ([]object.Key, error) {
 	gone, unknown, why, err := volume.Gone(ctx, p.store, wanted)
 	if err != nil {
 		return nil, err
@@ -260,15 +260,15 @@ func (p *presence) Missing(ctx context.Context, wanted []object.Key) ([]object.K
 	return slices.DeleteFunc(slices.Clone(wanted), func(key object.Key) bool { return !absent[key] }), nil
 }
 
-// counted is a reader that reports the number of objects read.
-type counted struct {
+// countingReader is a reader that reports the number of objects read.
+type countingReader struct {
 	object.Reader
 	tell func(int)
 	n    int
 }
 
 // Get implements [object.Reader].
-func (c *counted) Get(ctx context.Context, key object.Key) ([]byte, error) {
+func (c *countingReader) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	if c.n++; c.n%100 == 0 {
 		c.tell(c.n)
 	}
@@ -306,7 +306,7 @@ func (v *verifier) addProblem(key object.Key, where string, err error) {
 func (v *verifier) checkHistory(ctx context.Context, root Root) error {
 	return graph.Walk(ctx, v.seen, []object.Key{root.Key}, func(key object.Key) ([]object.Key, error) {
 		more, err := v.checkObject(ctx, key)
-		if aborts(ctx, err) {
+		if endsWalk(ctx, err) {
 			return nil, err
 		}
 		if err != nil {
@@ -391,9 +391,9 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 	if len(v.bad) == 0 {
 		return nil
 	}
-	a := &affected{objects: v.store, records: v.records, bad: v.bad, needs: map[object.Key]bool{}}
+	a := &affectedFinder{objects: v.store, records: v.records, bad: v.bad, needs: map[object.Key]bool{}}
 	for _, id := range v.commits {
-		if err := a.addCommit(ctx, id); aborts(ctx, err) {
+		if err := a.addCommit(ctx, id); endsWalk(ctx, err) {
 			return err
 		}
 	}
@@ -402,7 +402,7 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 		return nil
 	}
 	for path, key := range files {
-		if err := a.addContent(ctx, object.ID{}, key, path); aborts(ctx, err) {
+		if err := a.addContent(ctx, object.ID{}, key, path); endsWalk(ctx, err) {
 			return err
 		}
 	}
@@ -410,8 +410,8 @@ func (v *verifier) affected(ctx context.Context, files iter.Seq2[string, object.
 	return nil
 }
 
-// aborts reports whether err ends the walk. Errors about an object (damaged,
+// endsWalk reports whether err ends the walk. Errors about an object (damaged,
 // missing, of a newer format) do not, unless ctx is done.
-func aborts(ctx context.Context, err error) bool {
+func endsWalk(ctx context.Context, err error) bool {
 	return err != nil && (ctx.Err() != nil || !errors.Is(err, object.ErrCorrupt) && !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrNewerFormat))
 }

@@ -38,7 +38,7 @@ func (w *Walk) findPath(ctx context.Context, p *Plan, at Path) error {
 	}
 
 	found := false
-	into := once()
+	into := firstVisits()
 	for _, c := range commits {
 		w.setCommit(c.ID)
 		e, err := tree.Find(ctx, w.r.Objects(), c.Tree, at.Path)
@@ -142,7 +142,7 @@ func (w *Walk) findID(ctx context.Context, digits string) (object.Key, error) {
 
 // eachContent calls each for the contents of all files in all commits.
 func (w *Walk) eachContent(ctx context.Context, each func(object.Key)) error {
-	into := once()
+	into := firstVisits()
 	for _, c := range w.commits {
 		err := w.eachFile(ctx, c, into, func(_ string, e *object.Entry) {
 			if !e.Content.IsZero() {

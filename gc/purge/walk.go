@@ -23,7 +23,7 @@ import (
 // manifest once, and folders with targets once more for each commit.
 type Walk struct {
 	r       *kist.Repository
-	here    *here
+	here    *localReader
 	commits []history.Commit // newest first
 
 	Targets map[object.Key]*Content
@@ -31,19 +31,19 @@ type Walk struct {
 	lists   map[object.Key][]object.Key // targets in other manifests
 	holds   map[object.ID]bool          // by tree node: whether targets are in or below it
 	Records *record.View
-	places  map[place]int // index of a path in the uses of a content
+	places  map[usePlace]int // index of a path in the uses of a content
 }
 
-// here is a reader of the local store that passes over the missing objects of
+// localReader is a reader of the local store that passes over the missing objects of
 // expired commits and of accepted losses.
-type here struct {
+type localReader struct {
 	*volume.Store
 	expired bool // the present commit has expired
 	passed  int  // number of objects passed over
 }
 
 // PassOver implements [object.Lenient].
-func (h *here) PassOver(_ string, key object.Key, err error) bool {
+func (h *localReader) PassOver(_ string, key object.Key, err error) bool {
 	if !errors.Is(err, object.ErrNotFound) || !h.expired && !h.IsLost(key) {
 		return false
 	}
@@ -54,8 +54,8 @@ func (h *here) PassOver(_ string, key object.Key, err error) bool {
 // setCommit sets the present commit.
 func (w *Walk) setCommit(commit object.ID) { _, w.here.expired = w.Records.Expired(commit) }
 
-// place is a path in a list of uses.
-type place struct {
+// usePlace is a path in a list of uses.
+type usePlace struct {
 	uses *[]Use
 	path string
 }
@@ -63,8 +63,8 @@ type place struct {
 // NewWalk returns a Walk without targets.
 func NewWalk(r *kist.Repository) *Walk {
 	return &Walk{
-		r: r, here: &here{Store: r.Objects()}, Targets: map[object.Key]*Content{}, parts: map[object.Key]bool{},
-		lists: map[object.Key][]object.Key{}, holds: map[object.ID]bool{}, places: map[place]int{},
+		r: r, here: &localReader{Store: r.Objects()}, Targets: map[object.Key]*Content{}, parts: map[object.Key]bool{},
+		lists: map[object.Key][]object.Key{}, holds: map[object.ID]bool{}, places: map[usePlace]int{},
 	}
 }
 
@@ -215,8 +215,8 @@ func (w *Walk) eachFile(ctx context.Context, c history.Commit, into nodeFilter, 
 // nodeFilter reports whether a walk goes into a tree node at a path.
 type nodeFilter func(path string, node object.ID) (bool, error)
 
-// once returns a filter that selects each node the first time.
-func once() nodeFilter {
+// firstVisits returns a filter that selects each node the first time.
+func firstVisits() nodeFilter {
 	seen := map[object.ID]bool{}
 	return func(_ string, node object.ID) (bool, error) {
 		first := !seen[node]
@@ -227,10 +227,10 @@ func once() nodeFilter {
 
 // countUse adds a commit to the uses at a path.
 func (w *Walk) countUse(uses *[]Use, path string, commit object.ID) {
-	i, known := w.places[place{uses, path}]
+	i, known := w.places[usePlace{uses, path}]
 	if !known {
 		i = len(*uses)
-		w.places[place{uses, path}] = i
+		w.places[usePlace{uses, path}] = i
 		*uses = append(*uses, Use{Path: path})
 	}
 	u := &(*uses)[i]
@@ -366,7 +366,7 @@ func (w *Walk) presentLinks(ctx context.Context, key object.Key) ([]object.Key, 
 
 // TargetsOf calls each for the targets in a commit and its ancestors.
 func (w *Walk) TargetsOf(ctx context.Context, commit object.ID, each func(object.Key)) error {
-	first := once()
+	first := firstVisits()
 	into := func(path string, node object.ID) (bool, error) {
 		if ok, err := first(path, node); !ok {
 			return false, err

@@ -112,8 +112,8 @@ var Files = []File{
 
 	{Pattern: "quarantine/**", Sort: Aside, What: "damaged files of earlier repairs", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "CLONING", Sort: Note, What: "an unfinished clone", Unproven: harmless, Cut: harmless, Absent: "the next clone starts again"},
-	note("backup.last"), note("checked"), note("gc.due"), note("gc.last"), note("gc.failed"), note("unrecorded"), note("identity"),
-	note("beside-git"),
+	noteFile("backup.last"), noteFile("checked"), noteFile("gc.due"), noteFile("gc.last"), noteFile("gc.failed"), noteFile("unrecorded"), noteFile("identity"),
+	noteFile("beside-git"),
 	{Pattern: "reserve", Sort: Aside, What: "space for commands that free space on a full disk", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "*.lock", Sort: Lock, What: "a lock", Unproven: harmless, Cut: harmless, Absent: harmless},
 	{Pattern: "refs.tmp/**", Sort: Temp, What: "refs that are being written", Unproven: harmless, Cut: harmless, Absent: harmless},
@@ -122,8 +122,8 @@ var Files = []File{
 	{Pattern: "index*.new", Sort: Temp, What: "an index that is being written", Unproven: harmless, Cut: harmless, Absent: harmless},
 }
 
-// note returns the entry of a file that a program may remove.
-func note(name string) File {
+// noteFile returns the entry of a file that a program may remove.
+func noteFile(name string) File {
 	return File{Pattern: name, Sort: Note, What: "a note of a command", Unproven: harmless, Cut: harmless, Absent: harmless}
 }
 
@@ -161,7 +161,7 @@ func Verify(ctx context.Context, r *kist.Repository, o gc.VerifyOptions) (*gc.Re
 	problems, err := checkFiles(ctx, r, o)
 	report.Problems = append(report.Problems, problems...)
 	if err == nil {
-		report.Unknown, err = unknown(r.Dir())
+		report.Unknown, err = unknownFiles(r.Dir())
 	}
 	return report, err
 }
@@ -181,8 +181,8 @@ func checkFiles(ctx context.Context, r *kist.Repository, o gc.VerifyOptions) (pr
 	return problems, nil
 }
 
-// unknown returns the sorted paths of the files that match no entry of [Files].
-func unknown(dir string) (list []string, err error) {
+// unknownFiles returns the sorted paths of the files that match no entry of [Files].
+func unknownFiles(dir string) (list []string, err error) {
 	err = fs.WalkDir(os.DirFS(dir), ".", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

@@ -47,7 +47,7 @@ func (p *repairer) repairObjects(ctx context.Context, report *gc.Report) (did bo
 // restoreObjects stores intact copies of keys, unless it already tried them. It
 // reports whether it found any.
 func (p *repairer) restoreObjects(ctx context.Context, keys []object.Key) (did bool, err error) {
-	w := &wanted{repairer: p, keys: map[object.Key]bool{}}
+	w := &wantedObjects{repairer: p, keys: map[object.Key]bool{}}
 	if w.records, err = p.currentRecords(); err != nil {
 		return false, nil // unknown which objects must not come back
 	}
@@ -94,10 +94,10 @@ func (p *repairer) candidateTags(ctx context.Context, report *gc.Report) (tags [
 	return tags
 }
 
-// wanted is a search for intact copies of objects. As an [object.ReadWriter]
+// wantedObjects is a search for intact copies of objects. As an [object.ReadWriter]
 // it stores only wanted objects, and every object counts as missing in it. It
 // is safe for concurrent use.
-type wanted struct {
+type wantedObjects struct {
 	*repairer
 	session *volume.Session
 	records *record.View
@@ -110,7 +110,7 @@ type wanted struct {
 }
 
 // addWanted adds an object, unless it was purged or an intact copy is here.
-func (w *wanted) addWanted(ctx context.Context, key object.Key) {
+func (w *wantedObjects) addWanted(ctx context.Context, key object.Key) {
 	if _, purged := w.records.Purged(key); purged || w.keys[key] || w.stores.Found(key) {
 		return
 	}
@@ -121,7 +121,7 @@ func (w *wanted) addWanted(ctx context.Context, key object.Key) {
 }
 
 // searchSources searches the remotes and then the worktree.
-func (w *wanted) searchSources(ctx context.Context) error {
+func (w *wantedObjects) searchSources(ctx context.Context) error {
 	sources, err := w.openRemotes(ctx)
 	if err != nil {
 		return err
@@ -144,7 +144,7 @@ func (w *wanted) searchSources(ctx context.Context) error {
 }
 
 // rescueFrom restores the wanted objects that a remote has.
-func (w *wanted) rescueFrom(ctx context.Context, s *source) error {
+func (w *wantedObjects) rescueFrom(ctx context.Context, s *remoteSource) error {
 	if s.failed {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (w *wanted) rescueFrom(ctx context.Context, s *source) error {
 }
 
 // restored counts an object as restored.
-func (w *wanted) restored(key object.Key) {
+func (w *wantedObjects) restored(key object.Key) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	delete(w.keys, key)
@@ -213,7 +213,7 @@ func (w *wanted) restored(key object.Key) {
 // searchFiles reads the files of the worktree that should contain wanted
 // objects, according to the index or HEAD, and cuts them into chunks again.
 // The index also gives back tree nodes.
-func (w *wanted) searchFiles(ctx context.Context) error {
+func (w *wantedObjects) searchFiles(ctx context.Context) error {
 	idx, err := w.repo.Index()
 	if err != nil {
 		head, herr := compare.HeadTree(ctx, w.repo)
@@ -253,7 +253,7 @@ func (w *wanted) searchFiles(ctx context.Context) error {
 
 // mayHave reports whether a file with this content may contain a wanted
 // object.
-func (w *wanted) mayHave(ctx context.Context, content object.Key) bool {
+func (w *wantedObjects) mayHave(ctx context.Context, content object.Key) bool {
 	if content.IsZero() {
 		return false
 	}
@@ -273,7 +273,7 @@ type stopError struct{ err error }
 func (e *stopError) Error() string { return e.err.Error() }
 
 // Put implements [object.Writer].
-func (w *wanted) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
+func (w *wantedObjects) Put(ctx context.Context, kind object.Kind, data []byte) (object.ID, error) {
 	key := object.Key{Kind: kind, ID: object.Sum(data)}
 	w.mu.Lock()
 	wanted := w.keys[key]
@@ -289,17 +289,17 @@ func (w *wanted) Put(ctx context.Context, kind object.Kind, data []byte) (object
 }
 
 // Get implements [object.Reader].
-func (w *wanted) Get(ctx context.Context, key object.Key) ([]byte, error) {
+func (w *wantedObjects) Get(ctx context.Context, key object.Key) ([]byte, error) {
 	return w.repo.Objects().Get(ctx, key)
 }
 
 // Missing implements [object.Reader].
-func (w *wanted) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
+func (w *wantedObjects) Missing(ctx context.Context, keys []object.Key) ([]object.Key, error) {
 	return keys, ctx.Err()
 }
 
-// source is a remote that may have intact copies.
-type source struct {
+// remoteSource is a remote that may have intact copies.
+type remoteSource struct {
 	name   string
 	remote transfer.Source
 	failed bool
@@ -307,12 +307,12 @@ type source struct {
 
 // openRemotes opens the remotes, once. It warns of remotes that cannot be reached
 // and leaves them out.
-func (p *repairer) openRemotes(ctx context.Context) ([]*source, error) {
+func (p *repairer) openRemotes(ctx context.Context) ([]*remoteSource, error) {
 	if p.sources != nil {
 		return p.sources, nil
 	}
 
-	p.sources = []*source{}
+	p.sources = []*remoteSource{}
 	names := p.o.Remotes
 	if names == nil {
 		for _, m := range registry.All(p.repo) {
@@ -329,7 +329,7 @@ func (p *repairer) openRemotes(ctx context.Context) ([]*source, error) {
 			p.repo.Options().Warn(fmt.Sprintf("remote %q: %v", name, err))
 			continue
 		}
-		p.sources = append(p.sources, &source{name: name, remote: opened})
+		p.sources = append(p.sources, &remoteSource{name: name, remote: opened})
 	}
 
 	return p.sources, nil

@@ -143,7 +143,7 @@ type repairer struct {
 	extra         []object.Key          // objects to restore, whether or not they are reachable
 	tried         map[any]bool          // keys and file names that need no second attempt
 	mended        map[string]bool       // repaired files, which a dry run does not report as lost
-	sources       []*source             // remotes; nil: not opened yet
+	sources       []*remoteSource       // remotes; nil: not opened yet
 	quarantineDir string                // the quarantine folder, below .kist; empty: not made yet
 	damage        []*gc.Problem         // problems that were repaired before the first report
 	unsure        bool                  // records were lost: missing objects may have expired
@@ -217,7 +217,7 @@ func (p *repairer) repairVolumes(ctx context.Context, report *gc.Report) (did bo
 		}
 		p.extra = append(p.extra, v.Lost...)
 		names = append(names, v.Volume)
-		p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: rebuilt(v)})
+		p.result.Repaired = append(p.result.Repaired, Repaired{File: file, How: describeRebuilt(v)})
 		if p.o.DryRun {
 			p.mended[file] = true
 			p.result.Quarantined = append(p.result.Quarantined, Quarantined{File: file})
@@ -269,8 +269,8 @@ func (p *repairer) rebuildVolumes(ctx context.Context, names []string) ([]volume
 	return again, err
 }
 
-// rebuilt describes the repair of a volume.
-func rebuilt(v volume.Rebuilt) string {
+// describeRebuilt describes the repair of a volume.
+func describeRebuilt(v volume.Rebuilt) string {
 	how := "its intact objects are in other volumes"
 	if v.Copied > 0 {
 		how = fmt.Sprintf("replaced by a new volume with its %d intact objects", v.Copied)

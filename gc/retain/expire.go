@@ -92,7 +92,7 @@ func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireRe
 		return nil, err
 	}
 
-	e := &expiring{r: r, records: set.At(r.Options().Now())} // holds that are over keep nothing
+	e := &expireRun{r: r, records: set.At(r.Options().Now())} // holds that are over keep nothing
 	if e.protected, err = Protected(ctx, r, e.records); err != nil {
 		return nil, err
 	}
@@ -108,8 +108,8 @@ func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireRe
 	return &e.result, recordExpired(ctx, r, &e.result, o.Policy.String(), len(o.Revs) > 0)
 }
 
-// expiring is the state of one Expire.
-type expiring struct {
+// expireRun is the state of one Expire.
+type expireRun struct {
 	r         *kist.Repository
 	records   *record.View
 	protected map[object.ID][]string // see [Protected]
@@ -119,7 +119,7 @@ type expiring struct {
 }
 
 // expireNamed expires the commits that revisions name.
-func (e *expiring) expireNamed(ctx context.Context, revs []string) error {
+func (e *expireRun) expireNamed(ctx context.Context, revs []string) error {
 	seen := map[object.ID]bool{}
 	for _, rev := range revs {
 		id, c, err := e.r.ReadCommit(ctx, rev)
@@ -143,7 +143,7 @@ func (e *expiring) expireNamed(ctx context.Context, revs []string) error {
 }
 
 // byPolicy expires the commits that the policy keeps on no branch.
-func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
+func (e *expireRun) byPolicy(ctx context.Context, o ExpireOptions) error {
 	tips, others, err := expireTips(e.r, o.Branches)
 	if err != nil {
 		return err
@@ -198,7 +198,7 @@ func (e *expiring) byPolicy(ctx context.Context, o ExpireOptions) error {
 // own commits, on its line of first parents. So a commit of another branch never
 // takes the place of one of them. Merged commits are kept, or expire, with their
 // merge.
-func (e *expiring) applyToBranch(ctx context.Context, branch refs.Ref, p *Policy) error {
+func (e *expireRun) applyToBranch(ctx context.Context, branch refs.Ref, p *Policy) error {
 	name := strings.TrimPrefix(branch.Name, refs.Heads)
 	all := map[object.ID]history.Commit{}
 	for c, err := range history.Walk(ctx, e.r.Objects(), []object.ID{branch.ID}, history.Options{}) {

@@ -45,8 +45,8 @@ type Policy struct {
 	Tags []string
 }
 
-// rule is one rule of a policy: a number of periods, or a length of time.
-type rule struct {
+// policyRule is one rule of a policy: a number of periods, or a length of time.
+type policyRule struct {
 	option string
 	period period
 	count  int
@@ -54,8 +54,8 @@ type rule struct {
 }
 
 // allRules returns the rules of p, except the tags. It includes unset rules.
-func (p *Policy) allRules() []rule {
-	return []rule{
+func (p *Policy) allRules() []policyRule {
+	return []policyRule{
 		{"--keep-last", commit, p.Last, Duration{}},
 		{"--keep-hourly", hour, p.Hourly, Duration{}},
 		{"--keep-daily", day, p.Daily, Duration{}},
@@ -72,7 +72,7 @@ func (p *Policy) allRules() []rule {
 }
 
 // optionValue returns the argument of the rule's option, or "" if the rule is not set.
-func (r *rule) optionValue() string {
+func (r *policyRule) optionValue() string {
 	switch {
 	case r.within != (Duration{}):
 		return r.within.String()
@@ -230,7 +230,7 @@ func (p period) periodOf(t time.Time) [3]int64 {
 	}
 }
 
-// Commit has the properties of a commit that a policy considers.
+// Commit describes a commit to a policy.
 type Commit struct {
 	Time time.Time // the committer's time, in its recorded zone
 	Tags []string  // the short names of its tags
@@ -246,7 +246,7 @@ type Commit struct {
 // wrong: it is kept, and no rule counts it. The policy must pass
 // [Policy.Check].
 func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
-	a := applying{commits: commits, reasons: make([][]string, len(commits))}
+	a := policyRun{commits: commits, reasons: make([][]string, len(commits))}
 	if p.IsEmpty() {
 		for i := range commits {
 			a.keepCommit(i, "no rule")
@@ -276,14 +276,14 @@ func (p *Policy) Apply(commits []Commit, now time.Time) [][]string {
 	return a.reasons
 }
 
-// applying is the state of one Apply.
-type applying struct {
+// policyRun is the state of one Apply.
+type policyRun struct {
 	commits []Commit
 	order   []int // the commits that rules count, newest first
 	reasons [][]string
 }
 
-func (a *applying) keepCommit(i int, reason string) {
+func (a *policyRun) keepCommit(i int, reason string) {
 	if !slices.Contains(a.reasons[i], reason) {
 		a.reasons[i] = append(a.reasons[i], reason)
 	}
@@ -291,7 +291,7 @@ func (a *applying) keepCommit(i int, reason string) {
 
 // applyRule keeps the last commit of each period, as far as the rule goes: for a
 // number of periods, or in a length of time.
-func (a *applying) applyRule(r rule) {
+func (a *policyRun) applyRule(r policyRule) {
 	if len(a.order) == 0 {
 		return
 	}
@@ -327,7 +327,7 @@ func (a *applying) applyRule(r rule) {
 }
 
 // keepTagged keeps the commits with a matching tag.
-func (a *applying) keepTagged(pattern string) {
+func (a *policyRun) keepTagged(pattern string) {
 	for _, i := range a.order {
 		for _, tag := range a.commits[i].Tags {
 			if ok, _ := path.Match(pattern, tag); ok {

@@ -74,7 +74,7 @@ func (p *pathCensus) visitMembers(ctx context.Context, first int, visit func(gc.
 		commit := &p.graph.commits[i]
 		switch {
 		case !p.scope[i] && i < p.named:
-			if err := visitContent(commit, bit(others, first), visit); err != nil {
+			if err := visitContent(commit, holderBit(others, first), visit); err != nil {
 				return err
 			}
 		case p.scope[i] && len(commit.content) > 0 && commit.content[0].Kind == object.KindTree:
@@ -153,7 +153,7 @@ func (c *census) selectCommits(ctx context.Context, o Options) ([]bool, error) {
 func (c *census) splitIndex(s *splitter, scope []bool) error {
 	head, known := c.graph.at[c.headID]
 	if !known || !scope[head] {
-		return visitRoots(c.index, bit(s.others, s.first), s.visit)
+		return visitRoots(c.index, holderBit(s.others, s.first), s.visit)
 	}
 
 	idx, err := c.r.Index()
@@ -175,8 +175,8 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 	}
 
 	visit := func(path string, key object.Key) error {
-		if holder := one(path); holder >= 0 && !key.IsZero() && bit(holder, s.first) != 0 {
-			return s.visit(gc.Member{Key: key, Holders: bit(holder, s.first), Hint: key.Kind == object.KindTree})
+		if holder := one(path); holder >= 0 && !key.IsZero() && holderBit(holder, s.first) != 0 {
+			return s.visit(gc.Member{Key: key, Holders: holderBit(holder, s.first), Hint: key.Kind == object.KindTree})
 		}
 		return nil
 	}
@@ -350,7 +350,7 @@ func (s *splitter) splitEntry(ctx context.Context, e *object.Entry, prefix strin
 
 // assignTo assigns an object to a holder.
 func (s *splitter) assignTo(key object.Key, holder int) error {
-	holders := bit(holder, s.first)
+	holders := holderBit(holder, s.first)
 	if key.IsZero() || holders == 0 {
 		return nil
 	}

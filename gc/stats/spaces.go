@@ -10,8 +10,8 @@ import (
 	"github.com/kist-vcs/kist/object/volume"
 )
 
-// histories are commits with all their ancestors, in memory.
-type histories struct {
+// commitGraph keeps commits with all their ancestors in memory.
+type commitGraph struct {
 	objects object.Reader
 	skips   func(from, to object.Key) bool // see [gc.Holders]
 	at      map[object.ID]int
@@ -27,7 +27,7 @@ type graphCommit struct {
 }
 
 // addHistory adds a commit with its history.
-func (g *histories) addHistory(ctx context.Context, id object.ID) error {
+func (g *commitGraph) addHistory(ctx context.Context, id object.ID) error {
 	_, err := graph.Fold(ctx, g.at, id, func(id object.ID) (*object.Commit, []object.ID, error) {
 		c, err := object.ReadCommit(ctx, g.objects, id)
 		if err != nil {
@@ -51,7 +51,7 @@ func (g *histories) addHistory(ctx context.Context, id object.ID) error {
 }
 
 // spreadSets adds to the set of each commit the sets of its descendants.
-func (g *histories) spreadSets(sets []uint64) {
+func (g *commitGraph) spreadSets(sets []uint64) {
 	for i := len(g.commits) - 1; i >= 0; i-- {
 		for _, p := range g.commits[i].parents {
 			sets[p] |= sets[i]
@@ -130,7 +130,7 @@ type refCensus struct {
 func (c *refCensus) visitMembers(ctx context.Context, first int, visit func(gc.Member) error) error {
 	sets := make([]uint64, len(c.graph.commits)) // the holders of each commit
 	add := func(commit object.ID, key object.Key, holder int) error {
-		mine := bit(holder, first)
+		mine := holderBit(holder, first)
 		sets[c.graph.at[commit]] |= mine
 		if key.Kind == object.KindCommit || mine == 0 {
 			return nil
@@ -148,10 +148,10 @@ func (c *refCensus) visitMembers(ctx context.Context, first int, visit func(gc.M
 		}
 	}
 
-	if err := visitRoots(c.index, bit(0, first), visit); err != nil {
+	if err := visitRoots(c.index, holderBit(0, first), visit); err != nil {
 		return err
 	}
-	if bit(c.inLogs, first) != 0 {
+	if holderBit(c.inLogs, first) != 0 {
 		for _, root := range c.logs {
 			if err := add(root.commit, root.key, c.inLogs); err != nil {
 				return err
@@ -169,7 +169,7 @@ func (c *refCensus) visitMembers(ctx context.Context, first int, visit func(gc.M
 			return err
 		}
 		for k := max(first-1, 0); k < min(first+63, len(c.spaces)); k++ {
-			if sets[i]&bit(1+k, first) != 0 {
+			if sets[i]&holderBit(1+k, first) != 0 {
 				c.spaces[k].Commits++
 				c.spaces[k].History += commit.contentSize()
 			}
@@ -206,7 +206,7 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 	list[0].Outside, list[others].Outside = true, true
 
 	members := func(ctx context.Context, first int, visit func(gc.Member) error) error {
-		if err := visitRoots(c.index, bit(0, first), visit); err != nil {
+		if err := visitRoots(c.index, holderBit(0, first), visit); err != nil {
 			return err
 		}
 		for i := range c.graph.commits {
@@ -216,7 +216,7 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 					continue // only logs have it
 				}
 			}
-			if err := visitContent(&c.graph.commits[i], bit(k, first), visit); err != nil {
+			if err := visitContent(&c.graph.commits[i], holderBit(k, first), visit); err != nil {
 				return err
 			}
 		}

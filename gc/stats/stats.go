@@ -59,7 +59,7 @@ type Space struct {
 	gc.Share // Own is what gc could remove without this one, and without logs
 }
 
-// Stats has the spaces in a repository.
+// Stats accounts for the spaces in a repository.
 type Stats struct {
 	Spaces  []Space
 	Commits int       // number of commits that refs, HEAD and holds reach
@@ -115,7 +115,7 @@ var ErrMixedRevs = errors.New("branches or tags, which stand for all of their hi
 // census lists everything that keeps objects in a repository.
 type census struct {
 	r        *kist.Repository
-	graph    histories
+	graph    commitGraph
 	named    int // the first commits of the graph, which refs and HEAD reach
 	names    []namedRoot
 	index    []gc.Root
@@ -146,7 +146,7 @@ func newCensus(ctx context.Context, r *kist.Repository) (*census, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &census{r: r, head: "HEAD", headID: head.ID, graph: histories{objects: r.Objects(), skips: needed.Records.Skips, at: map[object.ID]int{}}}
+	c := &census{r: r, head: "HEAD", headID: head.ID, graph: commitGraph{objects: r.Objects(), skips: needed.Records.Skips, at: map[object.ID]int{}}}
 	if head.Branch != "" {
 		c.head = refs.Heads + head.Branch
 	}
@@ -250,8 +250,8 @@ func (c *census) newStats(a *gc.Account, spaces []Space, first int) *Stats {
 	return s
 }
 
-// bit returns the set of holder i, among the 64 holders from first on.
-func bit(i, first int) uint64 {
+// holderBit returns the set of holder i, among the 64 holders from first on.
+func holderBit(i, first int) uint64 {
 	if i < first || i >= first+64 {
 		return 0
 	}

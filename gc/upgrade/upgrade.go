@@ -30,7 +30,7 @@ type File struct {
 	Path string `json:"path"` // below the .kist folder
 }
 
-// formats has the files whose first bytes are the same in all versions. Run refuses a version
+// formats lists the files whose first bytes are the same in all versions. Run refuses a version
 // above the newest.
 var formats = []struct {
 	name    string
@@ -74,7 +74,7 @@ func textVersion(form string) func([]byte) int {
 const headSize = 64
 
 // Run reads the versions of all parts, and converts the files that have an older form: HEAD
-// and refs without a checksum. An old file stays until the new one is on disk and verified.
+// and refs without a checksum. An old file is kept until the new one is on disk and verified.
 // With dryRun, it changes nothing.
 //
 // A part of a later version is an error that matches [object.ErrNewerFormat], and then nothing
@@ -83,7 +83,7 @@ func Run(ctx context.Context, r *kist.Repository, dryRun bool) ([]Part, error) {
 	parts := []Part{{Name: "repository", Files: 1, Oldest: r.Config().Version, Newest: kist.FormatVersion, Convert: []File{}}}
 	for _, f := range formats {
 		p := Part{Name: f.name, Newest: f.newest, Convert: []File{}}
-		files, err := filepath.Glob(filepath.Join(escape(r.Dir()), f.pattern))
+		files, err := filepath.Glob(filepath.Join(escapePattern(r.Dir()), f.pattern))
 		if err != nil {
 			return nil, err
 		}
@@ -144,8 +144,8 @@ func versionOf(path string, version func([]byte) int) (int, error) {
 	return 0, &object.DamageError{Name: path, Err: errors.New("it has no version")}
 }
 
-// escape returns a path as a pattern that matches only this path.
-func escape(path string) string {
+// escapePattern returns a path as a pattern that matches only this path.
+func escapePattern(path string) string {
 	var b bytes.Buffer
 	for i := range len(path) {
 		if bytes.IndexByte([]byte(`*?[\`), path[i]) >= 0 {

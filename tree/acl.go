@@ -42,7 +42,7 @@ const (
 // noACLID is in entries without a user or group.
 const noACLID = ^uint32(0)
 
-// aclWords has the words of the text form, by tag.
+// aclWords maps each tag to its word in the text form.
 var aclWords = map[aclTag]string{
 	aclUserObj: "user", aclUser: "user", aclGroupObj: "group", aclGroup: "group", aclMask: "mask", aclOther: "other",
 }
@@ -126,7 +126,7 @@ func ParseACL(text string, ids ACLIDs) (a ACL, unknown []string, err error) {
 	return a, unknown, nil
 }
 
-// aclTags has the kinds of the text form, without names.
+// aclTags maps the words of the text form to tags without names.
 var aclTags = map[string]aclTag{
 	"user": aclUserObj, "u": aclUserObj, "group": aclGroupObj, "g": aclGroupObj, "mask": aclMask, "m": aclMask, "other": aclOther, "o": aclOther,
 }
@@ -252,7 +252,7 @@ func (a ACL) checkEntries() (ACL, error) {
 func (a ACL) IsExtended() bool { return len(a) > 3 }
 
 // Perm returns the permission bits of a file that has the ACL. The bits of the group are those of the
-// mask, which bounds the named users, too.
+// mask, which also bounds the named users.
 func (a ACL) Perm() uint16 { return a.permBits(func(group, mask uint16) uint16 { return mask }) }
 
 // PermAlone returns the permission bits of a file that had the ACL and loses it. Nobody gets more

@@ -94,7 +94,7 @@ type Attr struct {
 // Inheritance finds effective attributes during a walk. The zero value is ready for use.
 type Inheritance struct{ above []inherited }
 
-// inherited has the attributes that everything below a folder inherits.
+// inherited are the attributes that everything below a folder inherits.
 type inherited struct {
 	dir   string
 	attrs map[string]Attr

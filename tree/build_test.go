@@ -91,7 +91,7 @@ func (f files) build(t testing.TB, w object.Writer) Info {
 				t.Fatalf("%q is not a directory", name)
 			}
 
-			addFiles, addBytes := totals(&e)
+			addFiles, addBytes := totalsOf(&e)
 			info.Files += addFiles
 			info.Bytes += addBytes
 			if err := out.Add(ctx, e); err != nil {

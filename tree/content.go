@@ -123,8 +123,8 @@ type piece struct {
 	off, size uint64
 }
 
-// pieces is a longer stretch. All of its pieces have the same height.
-type pieces struct {
+// pieceRun is a longer stretch. All of its pieces have the same height.
+type pieceRun struct {
 	list     []piece
 	height   int
 	off, end uint64
@@ -141,18 +141,18 @@ type rangeDiff struct {
 const maxPieces = 2 << 20
 
 // contentPieces returns the content of an entry as one piece.
-func (c *rangeDiff) contentPieces(ctx context.Context, e object.Entry) (pieces, error) {
-	p := pieces{end: e.Size}
+func (c *rangeDiff) contentPieces(ctx context.Context, e object.Entry) (pieceRun, error) {
+	p := pieceRun{end: e.Size}
 	switch {
 	case e.Type != object.TypeFile || e.Size == 0:
-		return pieces{}, nil
+		return pieceRun{}, nil
 	case e.Content.IsZero():
 		p.list = []piece{{object.Sum(e.Inline), 0, e.Size}}
 		return p, nil
 	case e.Content.Kind == object.KindManifest:
 		m, err := object.ReadManifest(ctx, c.r, e.Content.ID)
 		if err != nil {
-			return pieces{}, err
+			return pieceRun{}, err
 		}
 		p.height = int(m.Level) + 1
 	}
@@ -162,7 +162,7 @@ func (c *rangeDiff) contentPieces(ctx context.Context, e object.Entry) (pieces, 
 }
 
 // compareStretches reports the differences of two stretches.
-func (c *rangeDiff) compareStretches(ctx context.Context, a, b pieces) error {
+func (c *rangeDiff) compareStretches(ctx context.Context, a, b pieceRun) error {
 	ok := true
 	for a.height != b.height && ok {
 		var err error
@@ -183,7 +183,7 @@ func (c *rangeDiff) compareStretches(ctx context.Context, a, b pieces) error {
 
 	numbers := symbols[object.ID]{}
 	id := func(p piece) object.ID { return p.id }
-	for _, r := range diffSeq(number(numbers, a.list, id), number(numbers, b.list, id), len(numbers)) {
+	for _, r := range diffSeq(numberItems(numbers, a.list, id), numberItems(numbers, b.list, id), len(numbers)) {
 		if err := c.compareUnshared(ctx, a.subrange(r.aLo, r.aHi), b.subrange(r.bLo, r.bHi)); err != nil {
 			return err
 		}
@@ -194,7 +194,7 @@ func (c *rangeDiff) compareStretches(ctx context.Context, a, b pieces) error {
 
 // compareUnshared reports the differences of two stretches of the same height that have
 // no piece in common.
-func (c *rangeDiff) compareUnshared(ctx context.Context, a, b pieces) error {
+func (c *rangeDiff) compareUnshared(ctx context.Context, a, b pieceRun) error {
 	if a.height == 0 || len(a.list) == 0 || len(b.list) == 0 {
 		c.addRange(a, b)
 		return nil
@@ -205,7 +205,7 @@ func (c *rangeDiff) compareUnshared(ctx context.Context, a, b pieces) error {
 		return err
 	}
 	if ok {
-		var eb pieces
+		var eb pieceRun
 		if eb, ok, err = c.readChildren(ctx, b); err != nil {
 			return err
 		} else if ok {
@@ -218,8 +218,8 @@ func (c *rangeDiff) compareUnshared(ctx context.Context, a, b pieces) error {
 }
 
 // subrange returns the pieces from lo up to hi.
-func (p pieces) subrange(lo, hi int) pieces {
-	part := pieces{list: p.list[lo:hi], height: p.height, off: p.end, end: p.end}
+func (p pieceRun) subrange(lo, hi int) pieceRun {
+	part := pieceRun{list: p.list[lo:hi], height: p.height, off: p.end, end: p.end}
 	if lo < len(p.list) {
 		part.off = p.list[lo].off
 	}
@@ -231,8 +231,8 @@ func (p pieces) subrange(lo, hi int) pieces {
 
 // readChildren reads the nodes of a stretch. After too many pieces, it reports false
 // and returns p unchanged.
-func (c *rangeDiff) readChildren(ctx context.Context, p pieces) (pieces, bool, error) {
-	out := pieces{height: p.height - 1, off: p.off, end: p.end}
+func (c *rangeDiff) readChildren(ctx context.Context, p pieceRun) (pieceRun, bool, error) {
+	out := pieceRun{height: p.height - 1, off: p.off, end: p.end}
 	for _, at := range p.list {
 		if c.read > maxPieces {
 			return p, false, nil
@@ -265,7 +265,7 @@ func (c *rangeDiff) readChildren(ctx context.Context, p pieces) (pieces, bool, e
 }
 
 // addRange adds a difference.
-func (c *rangeDiff) addRange(a, b pieces) {
+func (c *rangeDiff) addRange(a, b pieceRun) {
 	if a.off == a.end && b.off == b.end {
 		return
 	}
@@ -279,18 +279,18 @@ func (c *rangeDiff) addRange(a, b pieces) {
 	c.out = append(c.out, Range{a.off, a.end - a.off, b.off, b.end - b.off})
 }
 
-// cursor goes through a directory's list in order. It stands on an entry
+// cursor walks a directory's list in order. It stands on an entry
 // (height 0) or on a whole node that has not been read (height 1 and up).
 // [cursor.next] steps over a node, [cursor.enterChild] reads it. The cursor checks
 // that the nodes it reads fit together. If the reader is [object.Lenient], it
 // skips nodes that the reader may leave out.
 type cursor struct {
 	r     object.Reader
-	path  string  // of the directory
-	stack []place // from the root node down; no place is past the end of its node
+	path  string      // of the directory
+	stack []nodePlace // from the root node down; no place is past the end of its node
 }
 
-type place struct {
+type nodePlace struct {
 	node  *object.Tree
 	at    int
 	after string // all names in the node are greater than this one
@@ -313,10 +313,10 @@ func newCursor(ctx context.Context, r object.Reader, path string, root object.ID
 		return nil, err
 	}
 	if node.Level > 0 && len(node.Children) < 2 {
-		return nil, misfit(root, object.ReasonRoot, "an only child below level %d", node.Level)
+		return nil, misfitError(root, object.ReasonRoot, "an only child below level %d", node.Level)
 	}
-	if items(node) > 0 {
-		c.stack = append(c.stack, place{node: node})
+	if countItems(node) > 0 {
+		c.stack = append(c.stack, nodePlace{node: node})
 	}
 
 	return c, nil
@@ -345,7 +345,7 @@ func (c *cursor) child() object.TreeChild { return c.topPlace().node.Children[c.
 // list.
 func (c *cursor) rightmost() bool {
 	for _, p := range c.stack {
-		if p.at < items(p.node)-1 {
+		if p.at < countItems(p.node)-1 {
 			return false
 		}
 	}
@@ -356,7 +356,7 @@ func (c *cursor) rightmost() bool {
 func (c *cursor) next() {
 	for len(c.stack) > 0 {
 		p := c.topPlace()
-		if p.at++; p.at < items(p.node) {
+		if p.at++; p.at < countItems(p.node) {
 			return
 		}
 		c.stack = c.stack[:len(c.stack)-1]
@@ -381,22 +381,22 @@ func (c *cursor) enterChild(ctx context.Context) error {
 		return err
 	}
 	first, last := node.Bounds()
-	if err := fits(p.node.Level, want, after, treeFacts{first: first, last: last, level: int8(node.Level)}); err != nil {
-		return misfit(want.ID, object.ReasonChild, "%w", err)
+	if err := checkFits(p.node.Level, want, after, treeFacts{first: first, last: last, level: int8(node.Level)}); err != nil {
+		return misfitError(want.ID, object.ReasonChild, "%w", err)
 	}
 
-	c.stack = append(c.stack, place{node: node, after: after})
+	c.stack = append(c.stack, nodePlace{node: node, after: after})
 	return nil
 }
 
-func (c *cursor) topPlace() *place { return &c.stack[len(c.stack)-1] }
+func (c *cursor) topPlace() *nodePlace { return &c.stack[len(c.stack)-1] }
 
-// items returns the number of entries or children of a node.
-func items(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
+// countItems returns the number of entries or children of a node.
+func countItems(t *object.Tree) int { return len(t.Entries) + len(t.Children) }
 
-// fits checks that a node matches child, its description in a parent of the given level.
+// checkFits checks that a node matches child, its description in a parent of the given level.
 // The names in the node must be greater than after.
-func fits(level uint8, child object.TreeChild, after string, node treeFacts) error {
+func checkFits(level uint8, child object.TreeChild, after string, node treeFacts) error {
 	switch {
 	case int(node.level) != int(level)-1:
 		return fmt.Errorf("level %d below level %d", node.level, level)
@@ -408,7 +408,7 @@ func fits(level uint8, child object.TreeChild, after string, node treeFacts) err
 	return nil
 }
 
-func misfit(id object.ID, reason object.Reason, format string, args ...any) error {
+func misfitError(id object.ID, reason object.Reason, format string, args ...any) error {
 	key := object.Key{Kind: object.KindTree, ID: id}
 	return fmt.Errorf("read %s: %w", key, &object.FormatError{Kind: object.KindTree, Reason: reason, Err: fmt.Errorf(format, args...)})
 }

@@ -102,13 +102,13 @@ type differ struct {
 	r     object.Reader
 	opts  DiffOptions
 	yield func(Change, error) bool
-	limit *Limit // counts paths that are not identical, reported or not
-	stack []pair // from the outermost directory in
-	depth int    // components of the path that the first pair is at
+	limit *Limit    // counts paths that are not identical, reported or not
+	stack []dirPair // from the outermost directory in
+	depth int       // components of the path that the first pair is at
 }
 
-// pair is a directory in both versions; one of them may be empty.
-type pair struct {
+// dirPair is a directory in both versions; one of them may be empty.
+type dirPair struct {
 	path string
 	a, b *cursor
 }
@@ -138,7 +138,7 @@ func (d *differ) diffRoots(ctx context.Context, a, b object.ID) error {
 		if old == nil && new == nil {
 			continue
 		}
-		d.depth = depth(path)
+		d.depth = pathDepth(path)
 		if err := d.compareEntries(ctx, path, old, new); err != nil {
 			return err
 		}
@@ -189,7 +189,7 @@ func (d *differ) pushPair(ctx context.Context, path string, a, b object.ID) erro
 		return &PathError{path, err}
 	}
 
-	d.stack = append(d.stack, pair{path, ca, cb})
+	d.stack = append(d.stack, dirPair{path, ca, cb})
 	return nil
 }
 
@@ -220,7 +220,7 @@ func (d *differ) comparePairs(ctx context.Context) error {
 // nextDifference returns copies of the two entries of the next name that differs. An
 // entry is nil if its side does not have the name; both are nil at the end.
 // Nodes in both lists are skipped.
-func (p *pair) nextDifference(ctx context.Context) (old, new *object.Entry, err error) {
+func (p *dirPair) nextDifference(ctx context.Context) (old, new *object.Entry, err error) {
 	for {
 		if err := p.alignCursors(ctx); err != nil {
 			return nil, nil, err
@@ -230,11 +230,11 @@ func (p *pair) nextDifference(ctx context.Context) (old, new *object.Entry, err 
 		case a.isPastEnd() && b.isPastEnd():
 			return nil, nil, nil
 		case b.isPastEnd() || !a.isPastEnd() && a.entry().Name < b.entry().Name:
-			return take(a), nil, nil
+			return popEntry(a), nil, nil
 		case a.isPastEnd() || b.entry().Name < a.entry().Name:
-			return nil, take(b), nil
-		case !identical(a.entry(), b.entry()):
-			return take(a), take(b), nil
+			return nil, popEntry(b), nil
+		case !isIdentical(a.entry(), b.entry()):
+			return popEntry(a), popEntry(b), nil
 		}
 		a.next()
 		b.next()
@@ -244,7 +244,7 @@ func (p *pair) nextDifference(ctx context.Context) (old, new *object.Entry, err 
 // alignCursors moves both cursors to entries, or to the end. If both stand on the
 // same node, it steps over it. Otherwise it reads the higher node, so that the
 // cursors meet again after a difference.
-func (p *pair) alignCursors(ctx context.Context) error {
+func (p *dirPair) alignCursors(ctx context.Context) error {
 	a, b := p.a, p.b
 	for {
 		ha, hb := a.height(), b.height()
@@ -269,8 +269,8 @@ func (p *pair) alignCursors(ctx context.Context) error {
 	}
 }
 
-// take steps over an entry and returns a copy of it.
-func take(c *cursor) *object.Entry {
+// popEntry steps over an entry and returns a copy of it.
+func popEntry(c *cursor) *object.Entry {
 	e := *c.entry()
 	c.next()
 	return &e
@@ -317,7 +317,7 @@ func (d *differ) compareEntries(ctx context.Context, path string, old, new *obje
 
 // fileDiffers reports whether two entries that are no directories differ. One may be nil.
 func (d *differ) fileDiffers(old, new *object.Entry) bool {
-	return old == nil || new == nil || !ContentEqual(old, new) || d.opts.Exact && !identical(old, new) || d.opts.Recorded && !sameRecord(old, new)
+	return old == nil || new == nil || !ContentEqual(old, new) || d.opts.Exact && !isIdentical(old, new) || d.opts.Recorded && !sameRecord(old, new)
 }
 
 // dirDiffers reports whether two entries of directories differ, apart from content.

@@ -10,7 +10,7 @@ import (
 // Editor makes a new version of a directory from changes in path order
 // ([ComparePaths]). One path may be edited several times in a row. It updates
 // the totals of directories. It reads and writes only the nodes on the way to
-// changed paths. Directories that become empty stay.
+// changed paths. It keeps directories that become empty.
 //
 // An Editor holds a few nodes per level of the present directories. It is not
 // safe for concurrent use. Do not use it after an error or [Editor.Finish].
@@ -98,7 +98,7 @@ func (e *Editor) editEntry(ctx context.Context, path string, create bool, change
 	switch {
 	case path == "":
 		return &PathError{path, ErrIsRoot}
-	case depth(path) > object.MaxDepth:
+	case pathDepth(path) > object.MaxDepth:
 		return &PathError{path, ErrTooDeep}
 	case e.begun && ComparePaths(path, e.last) < 0:
 		return &PathError{path, ErrOutOfOrder}
@@ -257,7 +257,7 @@ func (d *openDir) moveTo(ctx context.Context, name string) (*object.Entry, error
 
 	d.name = name
 	if !d.base.isPastEnd() && d.base.entry().Name == name {
-		d.was = take(d.base)
+		d.was = popEntry(d.base)
 		d.current = d.was
 	}
 
@@ -272,10 +272,10 @@ func (d *openDir) writeCurrent(ctx context.Context) error {
 	}
 
 	d.name, d.was, d.current, d.offered = "", nil, nil, false
-	if (was == nil) != (now == nil) || was != nil && !identical(was, now) {
+	if (was == nil) != (now == nil) || was != nil && !isIdentical(was, now) {
 		d.dirty = true
-		oldFiles, oldBytes := totals(was)
-		newFiles, newBytes := totals(now)
+		oldFiles, oldBytes := totalsOf(was)
+		newFiles, newBytes := totalsOf(now)
 		d.files += newFiles - oldFiles
 		d.bytes += newBytes - oldBytes
 	}

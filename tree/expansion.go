@@ -56,7 +56,7 @@ func checkExpansion(ctx context.Context, r object.Reader, roots ...object.ID) er
 		if root.IsZero() {
 			continue
 		}
-		total = add(total, x.countPaths(ctx, root, 0))
+		total = addCapped(total, x.countPaths(ctx, root, 0))
 	}
 
 	if err := ctx.Err(); err != nil {
@@ -89,12 +89,12 @@ func (x *expansion) countPaths(ctx context.Context, id object.ID, depth int) uin
 
 	n := uint64(len(node.Entries))
 	for _, child := range node.Children {
-		n = add(n, x.countPaths(ctx, child.ID, depth+1))
+		n = addCapped(n, x.countPaths(ctx, child.ID, depth+1))
 	}
 
 	for i := range node.Entries {
 		if e := &node.Entries[i]; e.Type == object.TypeDir {
-			n = add(n, x.countPaths(ctx, e.Content.ID, depth+1))
+			n = addCapped(n, x.countPaths(ctx, e.Content.ID, depth+1))
 		}
 	}
 
@@ -102,8 +102,8 @@ func (x *expansion) countPaths(ctx context.Context, id object.ID, depth int) uin
 	return n
 }
 
-// add returns the sum, at most math.MaxUint64.
-func add(a, b uint64) uint64 {
+// addCapped returns the sum, at most math.MaxUint64.
+func addCapped(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64
 	}

@@ -122,10 +122,10 @@ type MergeResult struct {
 // merged or is a conflict. A zero ID means no directory.
 //
 //   - An entry's content is merged apart from its mode and metadata. A change
-//     of mtime alone does not count, and ours stays. Files that are not text
+//     of mtime alone does not count, and ours is kept. Files that are not text
 //     ([IsText]) cannot be merged.
-//   - A directory's mode is merged, too. A directory that one side removed
-//     stays if a change of the other side in it stays.
+//   - A directory's mode is also merged. A directory that one side removed
+//     is kept if a change of the other side in it is kept.
 //   - A file that one side moved and the other changed is merged at its new
 //     path, if the new path is clear; see [DetectRenames].
 //   - A file that one side added to a directory that the other renamed moves
@@ -435,10 +435,10 @@ func (m *merger) followRenames(ctx context.Context) error {
 	for i, w := range m.both {
 		at[w.path] = i
 		if w.base != nil && w.base.Type == object.TypeFile {
-			if isGone(w.ours) {
+			if isNoFile(w.ours) {
 				byOurs[w.path] = true
 			}
-			if isGone(w.theirs) {
+			if isNoFile(w.theirs) {
 				byTheirs[w.path] = true
 			}
 		}
@@ -472,11 +472,11 @@ func (m *merger) followRenames(ctx context.Context) error {
 	return nil
 }
 
-// isGone reports whether an entry is no file.
-func isGone(e *object.Entry) bool { return e == nil || e.Type == object.TypeDir }
+// isNoFile reports whether an entry is no file.
+func isNoFile(e *object.Entry) bool { return e == nil || e.Type == object.TypeDir }
 
 // findMoves returns the new paths of files that a side removed, by old path.
-func (m *merger) findMoves(ctx context.Context, side object.ID, removed map[string]bool) (map[string]*moved, error) {
+func (m *merger) findMoves(ctx context.Context, side object.ID, removed map[string]bool) (map[string]*renameSide, error) {
 	if len(removed) == 0 {
 		return nil, nil
 	}
@@ -489,12 +489,12 @@ func (m *merger) findMoves(ctx context.Context, side object.ID, removed map[stri
 		matcher.addSides(c)
 	}
 
-	err := matcher.matchFiles(ctx, func(old *moved) bool { return removed[old.path] })
+	err := matcher.matchFiles(ctx, func(old *renameSide) bool { return removed[old.path] })
 	if err != nil {
 		return nil, err
 	}
 
-	found := make(map[string]*moved)
+	found := make(map[string]*renameSide)
 	for i := range matcher.olds {
 		if old := &matcher.olds[i]; removed[old.path] && old.to != nil && !old.ambiguous {
 			found[old.path] = old.to
@@ -505,19 +505,19 @@ func (m *merger) findMoves(ctx context.Context, side object.ID, removed map[stri
 }
 
 // followRename merges a file that one side moved and the other changed at its
-// new path. If the other side has something at the new path, too, it does
+// new path. If the other side also has something at the new path, it does
 // nothing.
-func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
+func (m *merger) followRename(w *threeWay, to *renameSide, at map[string]int) {
 	if i, ok := at[to.path]; ok {
 		there := &m.both[i]
-		if there.path != to.path || !isGone(there.ours) && !isGone(there.theirs) || IsDir(there.ours) || IsDir(there.theirs) {
+		if there.path != to.path || !isNoFile(there.ours) && !isNoFile(there.theirs) || IsDir(there.ours) || IsDir(there.theirs) {
 			return
 		}
 		*there = threeWay{path: to.path} // it replaced a directory that both removed
 	}
 
 	from := w.path
-	if isGone(w.ours) {
+	if isNoFile(w.ours) {
 		*w = threeWay{path: to.path, base: w.base, ours: to.entry, theirs: w.theirs, from: from, theirsAt: from}
 		return
 	}
@@ -536,7 +536,7 @@ func (m *merger) followRename(w *threeWay, to *moved, at map[string]int) {
 
 // bothRemoved handles a file that both sides removed and at least one side
 // moved.
-func (m *merger) bothRemoved(w threeWay, ours, theirs *moved, at map[string]int) {
+func (m *merger) bothRemoved(w threeWay, ours, theirs *renameSide, at map[string]int) {
 	switch {
 	case theirs == nil:
 		m.conflict(Conflict{Path: ours.path, Kind: ConflictRenameDelete, Base: w.base, Ours: ours.entry, From: w.path})

@@ -235,7 +235,7 @@ func (m *merger) mergeFiles(ctx context.Context, w threeWay) error {
 	if c.Kind != "" {
 		m.conflict(c)
 	}
-	if w.oursAt != "" || !identical(&merged, o) {
+	if w.oursAt != "" || !isIdentical(&merged, o) {
 		m.setMerged(w.path, &merged)
 	}
 
@@ -256,7 +256,7 @@ func (m *merger) contents(ctx context.Context, w threeWay, b, merged *object.Ent
 	return err
 }
 
-// takeContent gives e the content of other. The properties of e stay.
+// takeContent gives e the content of other. It keeps the properties of e.
 func takeContent(e, other *object.Entry) {
 	own := *e
 	*e = *other
@@ -318,7 +318,7 @@ func conflictKind(b, o, t *object.Entry) ConflictKind {
 }
 
 // mergeProperties merges mode, metadata and each attribute into merged, which starts with
-// those of ours. It reports false if both sides changed one of them; then ours stays.
+// those of ours. It reports false if both sides changed one of them; then ours is kept.
 func mergeProperties(b, o, t, merged *object.Entry) bool {
 	clean := true
 	switch {
@@ -343,7 +343,7 @@ func mergeProperties(b, o, t, merged *object.Entry) bool {
 }
 
 // mergeAttrs merges attributes by key. It reports false if both sides changed the value of a
-// key; then the value of ours stays.
+// key; then the value of ours is kept.
 func mergeAttrs(b, o, t *object.Entry) (merged map[string]string, clean bool) {
 	if maps.Equal(o.Attrs, t.Attrs) {
 		return o.Attrs, true

@@ -149,7 +149,7 @@ func (m *merger) renamedDirs(ctx context.Context, side int) (renamedDirs, error)
 		}
 	}
 
-	err := matcher.matchFiles(ctx, func(old *moved) bool {
+	err := matcher.matchFiles(ctx, func(old *renameSide) bool {
 		for dir, _ := Split(old.path); dir != ""; dir, _ = Split(dir) {
 			if around[dir] && removed[dir] {
 				return true
@@ -262,7 +262,7 @@ func (m *merger) isBelowRemoved(ctx context.Context, side int, dir string) (bool
 }
 
 // isTaken reports whether the new path of an arrival, or one above, has something else on its side.
-// A file of base counts, too, except if it moved to the old path of the arrival.
+// A file of base also counts, except if it moved to the old path of the arrival.
 func (m *merger) isTaken(ctx context.Context, side int, a *arrival, targets map[string]int) (bool, error) {
 	d := differ{r: m.rw}
 	there, err := d.findEntry(ctx, m.sideTree(side), a.to)
@@ -322,7 +322,7 @@ func (m *merger) moveArrivals(ctx context.Context, side int) (object.ID, error) 
 		if a.to == "" {
 			continue
 		}
-		for dir, old := parents(a.to, a.path); dir != ""; dir, old = parents(dir, old) {
+		for dir, old := parentDirs(a.to, a.path); dir != ""; dir, old = parentDirs(dir, old) {
 			if err := makeDir(dir, old); err != nil {
 				return object.ID{}, err
 			}
@@ -345,8 +345,8 @@ func (m *merger) moveArrivals(ctx context.Context, side int) (object.ID, error) 
 	return info.ID, err
 }
 
-// parents returns the directories of two paths.
-func parents(a, b string) (string, string) {
+// parentDirs returns the directories of two paths.
+func parentDirs(a, b string) (string, string) {
 	a, _ = Split(a)
 	b, _ = Split(b)
 	return a, b

@@ -142,8 +142,8 @@ func Split(path string) (dir, name string) {
 	return "", path
 }
 
-// depth returns the number of names in path.
-func depth(path string) int {
+// pathDepth returns the number of names in path.
+func pathDepth(path string) int {
 	if path == "" {
 		return 0
 	}
@@ -186,8 +186,8 @@ func sameProperties(a, b *object.Entry) bool {
 		(a.Meta == nil || a.Meta.HardLink == b.Meta.HardLink && sameMetadata(a.Meta, b.Meta))
 }
 
-// identical reports whether two entries of one name are the same in every
+// isIdentical reports whether two entries of one name are the same in every
 // field.
-func identical(a, b *object.Entry) bool {
+func isIdentical(a, b *object.Entry) bool {
 	return sameContent(a, b) && a.Files == b.Files && sameProperties(a, b)
 }

@@ -24,7 +24,7 @@ const (
 
 // DetectRenames joins a file that was removed at one path and added at another
 // into one change: the addition, with Old, From and Similarity set. All other
-// changes stay in their order. The changes must come from a recursive [Diff].
+// changes keep their order. The changes must come from a recursive [Diff].
 //
 // Files and symlinks with equal content are joined first, preferring equal
 // names. Other files are joined if at least half of the larger one is common:
@@ -33,8 +33,8 @@ const (
 // added files remain. It stops after 256 MiB of text or a million chunks. Content
 // that is missing in r is similar to nothing.
 func DetectRenames(ctx context.Context, r object.Reader, changes []Change) ([]Change, error) {
-	removed := slices.ContainsFunc(changes, func(c Change) bool { return c.New == nil && movable(c.Old) })
-	added := slices.ContainsFunc(changes, func(c Change) bool { return c.Old == nil && movable(c.New) })
+	removed := slices.ContainsFunc(changes, func(c Change) bool { return c.New == nil && isMovable(c.Old) })
+	added := slices.ContainsFunc(changes, func(c Change) bool { return c.Old == nil && isMovable(c.New) })
 	if !removed || !added {
 		return changes, nil // nothing can match, and the list may be long
 	}
@@ -43,14 +43,14 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change) ([]Ch
 	var oldAt, newAt []int
 	for i, c := range changes {
 		switch {
-		case c.New == nil && movable(c.Old):
-			m.olds, oldAt = append(m.olds, moved{path: c.Path, entry: c.Old}), append(oldAt, i)
-		case c.Old == nil && movable(c.New):
-			m.news, newAt = append(m.news, moved{path: c.Path, entry: c.New}), append(newAt, i)
+		case c.New == nil && isMovable(c.Old):
+			m.olds, oldAt = append(m.olds, renameSide{path: c.Path, entry: c.Old}), append(oldAt, i)
+		case c.Old == nil && isMovable(c.New):
+			m.news, newAt = append(m.news, renameSide{path: c.Path, entry: c.New}), append(newAt, i)
 		}
 	}
 
-	if err := m.matchFiles(ctx, func(*moved) bool { return true }); err != nil {
+	if err := m.matchFiles(ctx, func(*renameSide) bool { return true }); err != nil {
 		return nil, err
 	}
 
@@ -82,21 +82,21 @@ func DetectRenames(ctx context.Context, r object.Reader, changes []Change) ([]Ch
 // minSimilar is the least common share of similar files, in percent.
 const minSimilar = 50
 
-// movable reports whether an entry has content that can identify it.
-func movable(e *object.Entry) bool {
+// isMovable reports whether an entry has content that can identify it.
+func isMovable(e *object.Entry) bool {
 	return e != nil && (e.Type == object.TypeFile && e.Size > 0 || e.Type == object.TypeSymlink)
 }
 
-// moved is one side of a rename.
-type moved struct {
+// renameSide is one side of a rename.
+type renameSide struct {
 	path       string
 	entry      *object.Entry
-	to         *moved // the other side, once found
-	similarity int    // percent
-	ambiguous  bool   // another file matches equally well
+	to         *renameSide // the other side, once found
+	similarity int         // percent
+	ambiguous  bool        // another file matches equally well
 }
 
-func (a *moved) pairWith(b *moved, similarity int, ambiguous bool) {
+func (a *renameSide) pairWith(b *renameSide, similarity int, ambiguous bool) {
 	a.to, b.to = b, a
 	a.similarity, b.similarity = similarity, similarity
 	a.ambiguous, b.ambiguous = ambiguous, ambiguous
@@ -105,26 +105,26 @@ func (a *moved) pairWith(b *moved, similarity int, ambiguous bool) {
 // renameMatcher matches removed files with added ones.
 type renameMatcher struct {
 	r          object.Reader
-	olds, news []moved
+	olds, news []renameSide
 }
 
 // addSides adds the sides of a paired change that can be part of a rename. A file that became a
 // directory counts as removed.
 func (m *renameMatcher) addSides(c Change) {
 	switch {
-	case isGone(c.New) && movable(c.Old):
-		m.olds = append(m.olds, moved{path: c.Path, entry: c.Old})
-	case isGone(c.Old) && movable(c.New):
-		m.news = append(m.news, moved{path: c.Path, entry: c.New})
+	case isNoFile(c.New) && isMovable(c.Old):
+		m.olds = append(m.olds, renameSide{path: c.Path, entry: c.Old})
+	case isNoFile(c.Old) && isMovable(c.New):
+		m.news = append(m.news, renameSide{path: c.Path, entry: c.New})
 	}
 }
 
 // matchFiles matches equal files, and then those similar ones whose old side is
 // wanted.
-func (m *renameMatcher) matchFiles(ctx context.Context, wanted func(old *moved) bool) error {
+func (m *renameMatcher) matchFiles(ctx context.Context, wanted func(old *renameSide) bool) error {
 	m.matchEqual()
 
-	var olds, news []*moved
+	var olds, news []*renameSide
 	for i := range m.olds {
 		if o := &m.olds[i]; o.to == nil && o.entry.Type == object.TypeFile && wanted(o) {
 			olds = append(olds, o)
@@ -159,13 +159,13 @@ func keyOf(e *object.Entry) contentKey {
 // matchEqual matches files with equal content: first those with the same name, then
 // the rest in path order.
 func (m *renameMatcher) matchEqual() {
-	byContent := make(map[contentKey][]*moved)
+	byContent := make(map[contentKey][]*renameSide)
 	for i := range m.olds {
 		key := keyOf(m.olds[i].entry)
 		byContent[key] = append(byContent[key], &m.olds[i])
 	}
 
-	groups := make(map[contentKey][]*moved)
+	groups := make(map[contentKey][]*renameSide)
 	for i := range m.news {
 		key := keyOf(m.news[i].entry)
 		if len(byContent[key]) > 0 {
@@ -178,7 +178,7 @@ func (m *renameMatcher) matchEqual() {
 	}
 }
 
-func matchEqual(olds, news []*moved) {
+func matchEqual(olds, news []*renameSide) {
 	if len(olds) == 1 && len(news) == 1 {
 		olds[0].pairWith(news[0], 100, false)
 		return
@@ -204,8 +204,8 @@ func matchEqual(olds, news []*moved) {
 	}
 }
 
-func byName(list []*moved) map[string][]*moved {
-	named := make(map[string][]*moved)
+func byName(list []*renameSide) map[string][]*renameSide {
+	named := make(map[string][]*renameSide)
 	for _, f := range list {
 		name := path.Base(f.path)
 		named[name] = append(named[name], f)
@@ -213,16 +213,16 @@ func byName(list []*moved) map[string][]*moved {
 	return named
 }
 
-// part is a line or chunk, the unit of comparison. Weight is the number of
+// filePart is a line or chunk, the unit of comparison. Weight is the number of
 // bytes that a file has of it.
-type part struct {
+type filePart struct {
 	hash   uint64
 	weight uint64
 }
 
 // overlap is the share of bytes that two files have in common.
 type overlap struct {
-	old, new *moved
+	old, new *renameSide
 	score    int // the common share of the larger file, in parts of [fullScore]
 	sameName int // 1 if both have the same name
 }
@@ -233,7 +233,7 @@ const fullScore = 60000
 func (o overlap) percent() int { return min(99, o.score*100/fullScore) }
 
 // matchSimilar matches files by their common bytes, most similar first.
-func (m *renameMatcher) matchSimilar(ctx context.Context, olds, news []*moved) error {
+func (m *renameMatcher) matchSimilar(ctx context.Context, olds, news []*renameSide) error {
 	lines := lineParts{seed: maphash.MakeSeed()}
 	found, err := m.overlaps(ctx, olds, news, lines.partsOf)
 	if err != nil {
@@ -285,7 +285,7 @@ func (o overlap) ambiguous(rest []overlap) bool {
 // overlaps finds the pairs of files with enough common bytes, by the parts
 // that partsOf returns. It indexes the parts of old files, so files without
 // common parts cost nothing.
-func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*moved, partsOf func(context.Context, object.Reader, *object.Entry) ([]part, error)) ([]overlap, error) {
+func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*renameSide, partsOf func(context.Context, object.Reader, *object.Entry) ([]filePart, error)) ([]overlap, error) {
 	type holder struct {
 		old    int
 		weight uint64
@@ -336,9 +336,9 @@ func (m *renameMatcher) overlaps(ctx context.Context, olds, news []*moved, parts
 	return found, nil
 }
 
-// sum sorts parts and adds up those of equal hash.
-func sum(parts []part) []part {
-	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.hash, b.hash) })
+// combineParts sorts parts and adds up those of equal hash.
+func combineParts(parts []filePart) []filePart {
+	slices.SortFunc(parts, func(a, b filePart) int { return cmp.Compare(a.hash, b.hash) })
 	out := parts[:0]
 	for _, p := range parts {
 		if n := len(out); n > 0 && out[n-1].hash == p.hash {
@@ -360,7 +360,7 @@ type lineParts struct {
 // maxPart is the number of bytes after which a long line is cut.
 const maxPart = 64
 
-func (l *lineParts) partsOf(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
+func (l *lineParts) partsOf(ctx context.Context, r object.Reader, e *object.Entry) ([]filePart, error) {
 	if e.Size > MaxSimilarText || l.read+e.Size > maxSimilarBytes {
 		return nil, nil
 	}
@@ -373,17 +373,17 @@ func (l *lineParts) partsOf(ctx context.Context, r object.Reader, e *object.Entr
 		return nil, err
 	}
 
-	var parts []part
+	var parts []filePart
 	for len(data) > 0 {
 		n := bytes.IndexByte(data[:min(len(data), maxPart)], '\n') + 1
 		if n == 0 {
 			n = min(len(data), maxPart)
 		}
-		parts = append(parts, part{maphash.Bytes(l.seed, data[:n]), uint64(n)})
+		parts = append(parts, filePart{maphash.Bytes(l.seed, data[:n]), uint64(n)})
 		data = data[n:]
 	}
 
-	return sum(parts), nil
+	return combineParts(parts), nil
 }
 
 // chunkParts returns the chunks of files that are likely to have several.
@@ -392,12 +392,12 @@ type chunkParts struct{ read int }
 // minChunked is the least size of files compared by chunks.
 const minChunked = MaxSimilarText / 8
 
-func (c *chunkParts) partsOf(ctx context.Context, r object.Reader, e *object.Entry) ([]part, error) {
+func (c *chunkParts) partsOf(ctx context.Context, r object.Reader, e *object.Entry) ([]filePart, error) {
 	if e.Size < minChunked {
 		return nil, nil
 	}
 
-	var parts []part
+	var parts []filePart
 	for chunk, err := range object.Chunks(ctx, r, e.Content, e.Size, 0) {
 		if errors.Is(err, object.ErrNotFound) || errors.Is(err, object.ErrPurged) {
 			return nil, nil
@@ -407,8 +407,8 @@ func (c *chunkParts) partsOf(ctx context.Context, r object.Reader, e *object.Ent
 		if c.read++; c.read > maxSimilarParts {
 			return nil, nil
 		}
-		parts = append(parts, part{binary.BigEndian.Uint64(chunk.ID[:8]), uint64(chunk.Size)})
+		parts = append(parts, filePart{binary.BigEndian.Uint64(chunk.ID[:8]), uint64(chunk.Size)})
 	}
 
-	return sum(parts), nil
+	return combineParts(parts), nil
 }

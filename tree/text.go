@@ -22,8 +22,8 @@ const maxHeading = 80
 // symbols numbers lines or chunks: equal ones have equal numbers.
 type symbols[K comparable] map[K]int32
 
-// number returns the numbers of items, by the part of an item that key returns.
-func number[T any, K comparable](s symbols[K], items []T, key func(T) K) []int32 {
+// numberItems returns the numbers of items, by the part of an item that key returns.
+func numberItems[T any, K comparable](s symbols[K], items []T, key func(T) K) []int32 {
 	ids := make([]int32, len(items))
 	for i, item := range items {
 		id, ok := s[key(item)]
@@ -38,7 +38,7 @@ func number[T any, K comparable](s symbols[K], items []T, key func(T) K) []int32
 
 // numberLines returns the numbers of lines.
 func numberLines(s symbols[string], lines []string) []int32 {
-	return number(s, lines, func(line string) string { return line })
+	return numberItems(s, lines, func(line string) string { return line })
 }
 
 // SplitLines cuts text after each newline. Only the last line may have none.
@@ -68,7 +68,7 @@ const (
 	WithoutSpace       // ignore all white space
 )
 
-// blanks has the bytes that count as white space.
+// blanks are the bytes that count as white space.
 const blanks = " \t\r\n"
 
 // Keys returns texts by which lines are compared.
@@ -349,27 +349,27 @@ func mergeText(texts [3][]byte, labels Labels, favor Side) (merged []byte, confl
 	if favor != NoSide {
 		for i := range m.spans {
 			if m.spans[i].from == conflicting {
-				m.spans[i].from = map[Side]side{Ours: fromOurs, Theirs: fromTheirs}[favor]
+				m.spans[i].from = map[Side]spanOrigin{Ours: fromOurs, Theirs: fromTheirs}[favor]
 			}
 		}
 	}
 	return m.writeMerged(labels)
 }
 
-// side is the origin of the lines of a span.
-type side uint8
+// spanOrigin is the origin of the lines of a span.
+type spanOrigin uint8
 
 const (
-	fromBoth   side = iota // ours and theirs agree
-	fromOurs               // only ours changed base
-	fromTheirs             // only theirs changed base
+	fromBoth   spanOrigin = iota // ours and theirs agree
+	fromOurs                     // only ours changed base
+	fromTheirs                   // only theirs changed base
 	conflicting
 )
 
 // A span is a stretch of the merged text: the lines ours[oLo:oHi], or
 // theirs[tLo:tHi], or both in conflict.
 type span struct {
-	from               side
+	from               spanOrigin
 	oLo, oHi, tLo, tHi int
 }
 
@@ -408,7 +408,7 @@ func (m *textMerge) alignChanges(o, t []replacement) {
 		}
 		oLo, tLo := oAt+lo-at, tAt+lo-at
 		m.spans = append(m.spans, span{fromBoth, oAt, oLo, tAt, tLo})
-		oHi, tHi := oLo+hi-lo+growth(o[:no]), tLo+hi-lo+growth(t[:nt])
+		oHi, tHi := oLo+hi-lo+countAdded(o[:no]), tLo+hi-lo+countAdded(t[:nt])
 		switch {
 		case nt == 0:
 			m.spans = append(m.spans, span{fromOurs, oLo, oHi, tLo, tHi})
@@ -423,8 +423,8 @@ func (m *textMerge) alignChanges(o, t []replacement) {
 	m.spans = append(m.spans, span{fromBoth, oAt, len(m.ours), tAt, len(m.theirs)})
 }
 
-// growth returns how many lines replacements add.
-func growth(rs []replacement) (n int) {
+// countAdded returns how many lines replacements add.
+func countAdded(rs []replacement) (n int) {
 	for _, r := range rs {
 		n += (r.bHi - r.bLo) - (r.aHi - r.aLo)
 	}

@@ -156,7 +156,7 @@ func (v *Verifier) checkInner(ctx context.Context, id object.ID, node *object.Tr
 			return facts, err
 		}
 		if sub.level >= 0 {
-			if err := fits(node.Level, child, after, sub); err != nil {
+			if err := checkFits(node.Level, child, after, sub); err != nil {
 				v.reportFormat(treeKey(id), path, object.ReasonChild, "%w", err)
 			}
 		}
@@ -188,7 +188,7 @@ func (v *Verifier) checkLeaf(ctx context.Context, id object.ID, node *object.Tre
 
 	for i := range node.Entries {
 		e := &node.Entries[i]
-		files, bytes := totals(e)
+		files, bytes := totalsOf(e)
 		v.addTotals(&facts, treeKey(id), path, files, bytes)
 		switch {
 		case e.Type == object.TypeDir:

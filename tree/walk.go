@@ -33,7 +33,7 @@ func WalkInto(
 	ctx context.Context, r object.Reader, root object.ID,
 	into func(path string, node object.ID) (bool, error), fn func(path string, e object.Entry) error,
 ) error {
-	w := &walk{r: r, into: into}
+	w := &treeWalk{r: r, into: into}
 	if err := w.pushDir(ctx, "", root); err != nil {
 		return err
 	}
@@ -59,8 +59,8 @@ func WalkInto(
 	}
 }
 
-// walk is the state of one walk.
-type walk struct {
+// treeWalk is the state of one walk.
+type treeWalk struct {
 	r     object.Reader
 	into  func(path string, node object.ID) (bool, error)
 	stack []walkedDir // from the root directory down
@@ -72,7 +72,7 @@ type walkedDir struct {
 }
 
 // pushDir begins a directory, unless into skips its root node.
-func (w *walk) pushDir(ctx context.Context, path string, id object.ID) error {
+func (w *treeWalk) pushDir(ctx context.Context, path string, id object.ID) error {
 	if reads, err := w.into(path, id); err != nil || !reads {
 		return err
 	}
@@ -85,7 +85,7 @@ func (w *walk) pushDir(ctx context.Context, path string, id object.ID) error {
 }
 
 // nextEntry returns the next entry, and whether there is one.
-func (w *walk) nextEntry(ctx context.Context) (path string, e object.Entry, ok bool, err error) {
+func (w *treeWalk) nextEntry(ctx context.Context) (path string, e object.Entry, ok bool, err error) {
 	for len(w.stack) > 0 {
 		d := w.stack[len(w.stack)-1]
 		switch height := d.list.height(); {
@@ -175,16 +175,16 @@ func Stat(ctx context.Context, r object.Reader, root object.ID) (Info, error) {
 		if err != nil {
 			return Info{}, err
 		}
-		files, bytes := totals(&e)
+		files, bytes := totalsOf(&e)
 		info.Files += files
 		info.Bytes += bytes
 	}
 	return info, nil
 }
 
-// totals returns the share of an entry in the totals of its directory, 0 for
+// totalsOf returns the share of an entry in the totals of its directory, 0 for
 // nil.
-func totals(e *object.Entry) (files, bytes uint64) {
+func totalsOf(e *object.Entry) (files, bytes uint64) {
 	switch {
 	case e == nil:
 		return 0, 0

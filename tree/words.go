@@ -71,8 +71,8 @@ func (w *wordDiff) writeChange() {
 		w.writePiece(w.style.Old, old)
 		return
 	}
-	a, aEnds := words(old)
-	b, bEnds := words(new)
+	a, aEnds := splitWords(old)
+	b, bEnds := splitWords(new)
 	at := 0 // the end of the written part of new
 	for _, e := range lineEdits(a, b) {
 		oldLo, oldHi := wordsAt(a, aEnds, e.aLo, e.aHi)
@@ -85,8 +85,8 @@ func (w *wordDiff) writeChange() {
 	w.writePiece(w.style.Same, new[at:])
 }
 
-// words returns the words of a text and where they end.
-func words(text string) (list []string, ends []int) {
+// splitWords returns the words of a text and where they end.
+func splitWords(text string) (list []string, ends []int) {
 	start := -1
 	for i := range len(text) {
 		blank := isBlank(rune(text[i]))

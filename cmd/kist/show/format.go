@@ -141,39 +141,6 @@ func (t *printed) message() (title, body string) {
 	return t.title, t.body
 }
 
-// space are the bytes that git takes for white space.
-const space = " \t\r\n"
-
-// skipBlank returns text without blank lines at its cli.Start.
-func skipBlank(text string) string {
-	for text != "" {
-		line, rest, _ := strings.Cut(text, "\n")
-		if strings.Trim(line, space) != "" {
-			break
-		}
-		text = rest
-	}
-	return text
-}
-
-// SplitMessage returns the first paragraph of a message as one line, and the text after it.
-func SplitMessage(message string) (title, body string) {
-	rest := skipBlank(message)
-	for rest != "" {
-		line, after, _ := strings.Cut(rest, "\n")
-		line = strings.TrimRight(line, space)
-		if line == "" {
-			break
-		}
-		if title != "" {
-			title += " "
-		}
-		title += line
-		rest = after
-	}
-	return title, skipBlank(rest)
-}
-
 // date returns the time of a signature.
 func (t *printed) date(s object.Signature) string {
 	form := t.Date

@@ -23,7 +23,7 @@ var writers = map[string]string{
 	"remote/": "below .kist, and remotes", "repository.go": "below .kist", "userconfig.go": "the user's configuration",
 
 	"tree/worktree/":               "worktrees: TestGitWriters there",
-	"tree/views/":                  "views: TestGitFolders of cmd/kist/cli",
+	"tree/views/":                  "views: TestGitFolders of cmd/kist/commands",
 	"tree/work/checkout/target.go": "the folder that the user names",
 	"tree/work/convert/delete.go":  "a new name for the folder to delete",
 	"tree/work/convert/folder.go":  "nothing: it reads a folder",

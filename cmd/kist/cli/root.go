@@ -1,8 +1,8 @@
-// Package cli is the command line. A file has one command or a few: for each a function
-// newX, which describes it to cobra, and a method run of its options, or a function runX.
+// Package cli is the frame of the command line: the process as commands see it, options, output,
+// errors, help, and the opening of a repository. The commands are in cmd/kist/commands.
 //
-// Commands use the process only through an [Env]. They print results with its tell, printf
-// and json, and messages with its info and warn. They return errors. Only causes.go turns
+// Commands use the process only through an [Env]. They print results with its Tell, Printf
+// and JSON, and messages with its Info and Warn. They return errors. Only causes.go turns
 // an error into a message and an exit status.
 package cli
 

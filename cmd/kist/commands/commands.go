@@ -1,3 +1,6 @@
+// Package commands lists the commands of kist. They lie in packages below it. A command has a
+// function NewX, which describes it to cobra, and a method run of its options, or a function runX.
+// Its work is done by packages outside cmd: a command parses, calls and prints.
 package commands
 
 import (

@@ -1,3 +1,4 @@
+// Package input finds what the arguments of commands name: paths, revisions, and selections of files.
 package input
 
 import (

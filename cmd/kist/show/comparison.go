@@ -1,3 +1,4 @@
+// Package show prints commits, differences and problems, for people and as JSON.
 package show
 
 import (

@@ -1,3 +1,4 @@
+// Package about has the commands that are about kist itself: help, completion and version.
 package about
 
 import (

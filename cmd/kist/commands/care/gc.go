@@ -1,3 +1,4 @@
+// Package care has the commands that back up, and that look after a repository and its remotes.
 package care
 
 import (

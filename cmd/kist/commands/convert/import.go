@@ -1,3 +1,4 @@
+// Package convert has the commands that read and write the forms of other programs.
 package convert
 
 import (

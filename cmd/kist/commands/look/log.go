@@ -1,3 +1,4 @@
+// Package look has the commands that look at history.
 package look
 
 import (

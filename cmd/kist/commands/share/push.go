@@ -1,3 +1,4 @@
+// Package share has the commands that bring commits to remotes and back.
 package share
 
 import (

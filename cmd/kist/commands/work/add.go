@@ -1,3 +1,4 @@
+// Package work has the commands that change files and branches.
 package work
 
 import (

@@ -149,7 +149,7 @@ func (e *GoneError) Error() string {
 func (e *GoneError) Is(target error) bool { return target == ErrGone }
 
 // IsContentGone reports whether the content of a commit has expired and was removed.
-func IsContentGone(ctx context.Context, r *Repository, records *record.View, id object.ID, c *object.Commit) bool {
+func IsContentGone(ctx context.Context, r *Repository, records *record.Effects, id object.ID, c *object.Commit) bool {
 	if _, expired := records.Expired(id); !expired {
 		return false
 	}
@@ -279,13 +279,13 @@ func checkPublishable(ctx context.Context, r *Repository, commits []object.ID) e
 // present with all objects below them.
 type Inventory struct {
 	r       *Repository
-	records *record.View
+	records *record.Effects
 	intact  map[object.Key]bool
 }
 
 // NewInventory returns an inventory that does not count objects that records do not
 // require.
-func NewInventory(r *Repository, records *record.View) *Inventory {
+func NewInventory(r *Repository, records *record.Effects) *Inventory {
 	return &Inventory{r: r, records: records, intact: map[object.Key]bool{}}
 }
 

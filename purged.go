@@ -69,7 +69,7 @@ func (r *Repository) Unpurged(rw object.ReadWriter) object.ReadWriter {
 type contents struct {
 	object.Reader
 	purges  *Purges
-	records *record.View
+	records *record.Effects
 	err     error // the records cannot be read
 	lost    func(path string, key object.Key)
 }
@@ -139,7 +139,7 @@ func (c *contents) why(key object.Key, err error) error {
 // Withheld is a writer that drops purged objects.
 type Withheld struct {
 	object.Writer
-	Records *record.View
+	Records *record.Effects
 }
 
 // Put implements [object.Writer].
@@ -162,11 +162,11 @@ type Purges struct {
 
 type loadedPurges struct {
 	info    fs.FileInfo // of the file that was read
-	records *record.View
+	records *record.Effects
 }
 
 // View returns the purges. A nil view has none.
-func (p *Purges) View() (*record.View, error) {
+func (p *Purges) View() (*record.Effects, error) {
 	info, err := disk.Stat(filepath.Join(p.dir, record.File))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -199,7 +199,7 @@ func (r *Repository) Purged(ctx context.Context, e *object.Entry) (*Purge, error
 }
 
 // PurgedIn is Purged for the given records and for manifests in objects.
-func (r *Repository) PurgedIn(ctx context.Context, records *record.View, objects object.Reader, e *object.Entry) (*Purge, error) {
+func (r *Repository) PurgedIn(ctx context.Context, records *record.Effects, objects object.Reader, e *object.Entry) (*Purge, error) {
 	if !records.AnyPurged() || e == nil || e.Type != object.TypeFile || e.Content.IsZero() {
 		return nil, nil
 	}

@@ -18,19 +18,19 @@ func (r *Repository) Records() *record.Store { return record.Open(r.dir) }
 
 // RecordView returns the effects of the records: which commits are held or expired,
 // and which contents are purged. Damaged records are an error.
-func (r *Repository) RecordView() (*record.View, error) {
+func (r *Repository) RecordView() (*record.Effects, error) {
 	set, err := r.Records().Load()
 	return r.ViewOf(set), err
 }
 
 // ViewOf returns the effects of the records in set and of accepted losses.
-func (r *Repository) ViewOf(set *record.Set) *record.View {
+func (r *Repository) ViewOf(set *record.Set) *record.Effects {
 	return set.View().WithLost(r.objects.IsLost)
 }
 
 // RecordViewOrEmpty is RecordView for commands that remove nothing. If the records
 // are damaged, it warns once and returns a view without records.
-func (r *Repository) RecordViewOrEmpty() (*record.View, error) {
+func (r *Repository) RecordViewOrEmpty() (*record.Effects, error) {
 	set, _, err := r.RecordsOrEmpty()
 	return r.ViewOf(set), err
 }

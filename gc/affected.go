@@ -30,7 +30,7 @@ func (p *Problem) addAffected(commit object.ID, path string) {
 // Affected adds to each problem the commits and paths that it affects. It looks
 // at all commits reachable from tips, and reads objects from r. It skips all
 // objects below a damaged or missing one.
-func Affected(ctx context.Context, r object.Reader, records *record.View, tips []object.Key, problems []*Problem) error {
+func Affected(ctx context.Context, r object.Reader, records *record.Effects, tips []object.Key, problems []*Problem) error {
 	a := &affectedFinder{objects: r, records: records, bad: map[object.Key]*Problem{}, needs: map[object.Key]bool{}}
 	for _, p := range problems {
 		if !p.Key.IsZero() && a.bad[p.Key] == nil {
@@ -75,7 +75,7 @@ func AffectedOn(ctx context.Context, r *kist.Repository, m *transfer.Remote, fou
 // objects.
 type affectedFinder struct {
 	objects object.Reader
-	records *record.View
+	records *record.Effects
 	bad     map[object.Key]*Problem
 	needs   map[object.Key]bool // results of leadsToBad, by node
 }

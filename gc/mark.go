@@ -21,7 +21,7 @@ type marker struct {
 	young     func(volume.Listed) bool
 	use       []volumeUse // by number of the volume
 
-	records *record.View
+	records *record.Effects
 	skipped map[link]bool // links that records exclude; the value is true if only hints reach them
 
 	kept   int64          // number of marked objects, each counted once

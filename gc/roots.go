@@ -45,7 +45,7 @@ type Needs func(ctx context.Context) (Needed, error)
 // objects that records allow to be missing.
 type Needed struct {
 	Roots   []Root
-	Records *record.View
+	Records *record.Effects
 }
 
 // NeededError is a reachable object that is damaged or missing. The objects
@@ -89,7 +89,7 @@ func neededError(ctx context.Context, root string, err error) error {
 // FindNeeds returns the gc roots: refs, HEAD, the entries of reflogs that keep
 // accepts, holds, the operation in progress and the index. If keep is nil, all
 // entries count. If a root cannot be read, the error is that of [RootError].
-func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(name string, e refs.LogEntry) bool) (Needed, error) {
+func FindNeeds(ctx context.Context, r *kist.Repository, records *record.Effects, keep func(name string, e refs.LogEntry) bool) (Needed, error) {
 	needed, problems := findNeeds(ctx, r, records, keep)
 	for _, err := range problems {
 		return needed, RootError(err)
@@ -99,7 +99,7 @@ func FindNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 
 // findNeeds is FindNeeds that skips the roots that cannot be read, and returns
 // an error for each.
-func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, keep func(name string, e refs.LogEntry) bool) (Needed, []error) {
+func findNeeds(ctx context.Context, r *kist.Repository, records *record.Effects, keep func(name string, e refs.LogEntry) bool) (Needed, []error) {
 	f := &rootFinder{r: r, records: records}
 	for _, id := range records.Holds() {
 		f.addRoot(HoldRoot, object.KindCommit, id)
@@ -124,7 +124,7 @@ func findNeeds(ctx context.Context, r *kist.Repository, records *record.View, ke
 // rootFinder collects gc roots.
 type rootFinder struct {
 	r       *kist.Repository
-	records *record.View
+	records *record.Effects
 	roots   []Root
 }
 

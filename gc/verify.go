@@ -67,7 +67,7 @@ type Report struct {
 // VerifyOptions select the checks that [Verify] makes.
 type VerifyOptions struct {
 	Volumes volume.CheckOptions // how much of the stored data is read
-	Records *record.View        // list objects that may be missing
+	Records *record.Effects     // list objects that may be missing
 
 	// Progress, if not nil, receives the number of nodes read, now and then. It
 	// is called after the check of the volumes, during the walk of history.
@@ -87,7 +87,7 @@ func VerifyRepository(ctx context.Context, r *kist.Repository, o VerifyOptions) 
 
 // VerifyBy is VerifyRepository with given records. Damage, if not nil, is the
 // problem with the records themselves.
-func VerifyBy(ctx context.Context, r *kist.Repository, records *record.View, damage error, o VerifyOptions) (*Report, error) {
+func VerifyBy(ctx context.Context, r *kist.Repository, records *record.Effects, damage error, o VerifyOptions) (*Report, error) {
 	var problems []*Problem
 	if damage != nil {
 		problems = append(problems, &Problem{Err: damage})
@@ -277,7 +277,7 @@ func (c *countingReader) Get(ctx context.Context, key object.Key) ([]byte, error
 
 type verifier struct {
 	store   *volume.Store
-	records *record.View
+	records *record.Effects
 	objects object.Reader // the store, perhaps with progress
 	report  *Report
 	trees   *tree.Verifier

@@ -2,6 +2,7 @@ package object
 
 import (
 	"cmp"
+	"strings"
 	"time"
 )
 
@@ -132,6 +133,20 @@ type Commit struct {
 	SkippedCount uint64
 	Skipped      []Skipped
 	SkippedRest  ID
+}
+
+// FirstParent returns the first parent of c, or zero.
+func (c *Commit) FirstParent() ID {
+	if len(c.Parents) == 0 {
+		return ID{}
+	}
+	return c.Parents[0]
+}
+
+// Subject returns the first line of the message of c.
+func (c *Commit) Subject() string {
+	line, _, _ := strings.Cut(c.Message, "\n")
+	return line
 }
 
 // Skipped is a path that could not be stored.

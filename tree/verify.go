@@ -49,7 +49,7 @@ type Verifier struct {
 	Report func(Problem) // called for each problem, as it is found
 
 	// Records list contents that may be missing.
-	Records *record.View
+	Records *record.Effects
 
 	trees     map[object.ID]treeFacts
 	manifests map[object.ID]manifestFacts

@@ -147,8 +147,8 @@ type run struct {
 
 	commitErr error
 	session   volume.SessionOptions
-	ahead     *exchange.Ahead // sends chunks while files are read; nil: the push sends them
-	endAhead  func()          // ends the sending, unless a push has ended it
+	ahead     *exchange.EarlyPush // sends chunks while files are read; nil: the push sends them
+	endAhead  func()              // ends the sending, unless a push has ended it
 
 	unloaded      []string // volumes whose chunks are not evicted yet
 	firstUnloaded string   // name of the first volume that was unloaded
@@ -328,7 +328,7 @@ func (b *run) sendAhead(ctx context.Context) {
 		return // the push reports it
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	b.ahead = &exchange.Ahead{Repo: b.repo, Remote: name, Jobs: b.Jobs}
+	b.ahead = &exchange.EarlyPush{Repo: b.repo, Remote: name, Jobs: b.Jobs}
 	b.session.New = func(key object.Key, value []byte, raw int) { b.ahead.Add(ctx, key, value, raw) }
 	b.endAhead = func() {
 		cancel()

@@ -30,7 +30,7 @@ type Walk struct {
 	parts   map[object.Key]bool         // all objects of targets; true if other contents share them
 	lists   map[object.Key][]object.Key // targets in other manifests
 	holds   map[object.ID]bool          // by tree node: whether targets are in or below it
-	Records *record.View
+	Records *record.Effects
 	places  map[usePlace]int // index of a path in the uses of a content
 }
 
@@ -149,7 +149,7 @@ func (w *Walk) findUses(ctx context.Context) error {
 
 // heldBy returns the holds in records that block the purge: the held commit,
 // or an ancestor whose content has not expired, has a target.
-func (w *Walk) heldBy(ctx context.Context, records *record.View) ([]record.Record, error) {
+func (w *Walk) heldBy(ctx context.Context, records *record.Effects) ([]record.Record, error) {
 	var list []record.Record
 	for _, hold := range retain.HoldsOf(records) {
 		needs, err := w.reachesTarget(ctx, records, hold.Key.ID)
@@ -165,7 +165,7 @@ func (w *Walk) heldBy(ctx context.Context, records *record.View) ([]record.Recor
 
 // reachesTarget reports whether a commit or one of its ancestors has a target.
 // Expired commits do not count.
-func (w *Walk) reachesTarget(ctx context.Context, records *record.View, commit object.ID) (bool, error) {
+func (w *Walk) reachesTarget(ctx context.Context, records *record.Effects, commit object.ID) (bool, error) {
 	for c, err := range history.Walk(ctx, w.r.Objects(), []object.ID{commit}, history.Options{}) {
 		if err != nil {
 			return false, err

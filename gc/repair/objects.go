@@ -100,7 +100,7 @@ func (p *repairer) candidateTags(ctx context.Context, report *gc.Report) (tags [
 type wantedObjects struct {
 	*repairer
 	session *volume.Session
-	records *record.View
+	records *record.Effects
 	from    string // the present source, for messages
 
 	mu   sync.Mutex

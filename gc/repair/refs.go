@@ -15,7 +15,6 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange/registry"
 	"github.com/kist-vcs/kist/tree/index"
 	"github.com/kist-vcs/kist/tree/look/compare"
-	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/work/stash"
 )
 
@@ -340,7 +339,7 @@ func fillEntry(ctx context.Context, r *kist.Repository, name string, now time.Ti
 		return false
 	}
 	by := parts.Stash.Committer
-	e.Who, e.Time, e.Reason = refs.Who{Name: by.Name, Email: by.Email}, by.When(), stage.Subject(parts.Stash.Message)
+	e.Who, e.Time, e.Reason = refs.Who{Name: by.Name, Email: by.Email}, by.When(), parts.Stash.Subject()
 	return true
 }
 

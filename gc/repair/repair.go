@@ -147,7 +147,7 @@ type repairer struct {
 	quarantineDir string                // the quarantine folder, below .kist; empty: not made yet
 	damage        []*gc.Problem         // problems that were repaired before the first report
 	unsure        bool                  // records were lost: missing objects may have expired
-	dryRecords    *record.View          // in a dry run: the records that would replace damaged ones
+	dryRecords    *record.Effects       // in a dry run: the records that would replace damaged ones
 }
 
 // noteDamage remembers the damaged objects of a report.

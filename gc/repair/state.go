@@ -130,7 +130,7 @@ func (p *repairer) addRecords(ctx context.Context, set *record.Set) (reached boo
 
 // currentRecords returns the records of the repository. In a dry run it returns the
 // repaired ones.
-func (p *repairer) currentRecords() (*record.View, error) {
+func (p *repairer) currentRecords() (*record.Effects, error) {
 	if p.dryRecords != nil {
 		return p.dryRecords, nil
 	}

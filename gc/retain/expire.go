@@ -111,7 +111,7 @@ func Expire(ctx context.Context, r *kist.Repository, o ExpireOptions) (*ExpireRe
 // expireRun is the state of one Expire.
 type expireRun struct {
 	r         *kist.Repository
-	records   *record.View
+	records   *record.Effects
 	protected map[object.ID][]string // see [Protected]
 	tags      map[object.ID][]string
 	all       map[object.ID]*Considered // nil: expired before
@@ -329,7 +329,7 @@ func tagsOf(ctx context.Context, r *kist.Repository) (map[object.ID][]string, er
 
 // Protected returns the commits whose content may not expire, with the
 // reasons: names, forks, stashes, the operation in progress and holds in records.
-func Protected(ctx context.Context, r *kist.Repository, records *record.View) (map[object.ID][]string, error) {
+func Protected(ctx context.Context, r *kist.Repository, records *record.Effects) (map[object.ID][]string, error) {
 	why := map[object.ID][]string{}
 	head, err := r.Refs().Head()
 	if err != nil {

@@ -42,7 +42,7 @@ func (e *HeldError) Error() string {
 func (e *HeldError) Is(target error) bool { return target == ErrProtected }
 
 // HoldsOf returns the holds in records, sorted by commit.
-func HoldsOf(records *record.View) []record.Record {
+func HoldsOf(records *record.Effects) []record.Record {
 	var list []record.Record
 	for _, id := range records.Holds() {
 		hold, _ := records.Held(id)

@@ -113,7 +113,7 @@ type rewriter struct {
 	r       *kist.Repository
 	plan    *purge.Plan
 	rw      object.ReadWriter
-	records *record.View
+	records *record.Effects
 
 	head    refs.Head
 	listed  []refs.Ref              // the former branches and tags

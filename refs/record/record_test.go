@@ -177,7 +177,7 @@ func TestView(t *testing.T) {
 	tree, chunk, other := key(object.KindTree, 5), key(object.KindChunk, 9), key(object.KindManifest, 9)
 	before, after := set.At(noon.Add(-1)), set.At(noon)
 	for _, c := range []struct {
-		view       *View
+		view       *Effects
 		from, link object.Key
 		want       bool
 	}{

@@ -132,9 +132,9 @@ func (s *Set) Newer(other *Set) []Record {
 	return list
 }
 
-// View is the consequences of records. A nil View is that of no records. It
+// Effects is the consequences of records. A nil View is that of no records. It
 // is safe for concurrent use.
-type View struct {
+type Effects struct {
 	held, expired, purged map[object.Key]Record
 
 	lost func(object.Key) bool // nil: no object
@@ -142,31 +142,31 @@ type View struct {
 
 // WithLost returns the view for a repository with accepted losses. An object
 // may be missing if lost returns true for it.
-func (v *View) WithLost(lost func(object.Key) bool) *View {
+func (v *Effects) WithLost(lost func(object.Key) bool) *Effects {
 	with := *v.orNone()
 	with.lost = lost
 	return &with
 }
 
 // Lost reports whether the loss of an object was accepted, see [View.WithLost].
-func (v *View) Lost(key object.Key) bool { return v != nil && v.lost != nil && v.lost(key) }
+func (v *Effects) Lost(key object.Key) bool { return v != nil && v.lost != nil && v.lost(key) }
 
 // View returns the consequences of the records, independent of any clock: a
 // hold with an end counts until it is switched off, see [Set.EndHolds]. It
 // decides which objects must be present.
-func (s *Set) View() *View {
+func (s *Set) View() *Effects {
 	return s.viewOf(func(*Record) bool { return true })
 }
 
 // At returns the consequences of the records at a time: holds that are over do
 // not count. It is for showing, and for deciding which content may expire.
 // Only [Set.View] decides which objects must be present.
-func (s *Set) At(now time.Time) *View {
+func (s *Set) At(now time.Time) *Effects {
 	return s.viewOf(func(r *Record) bool { return !r.Over(now) })
 }
 
-func (s *Set) viewOf(counts func(*Record) bool) *View {
-	v := &View{held: map[object.Key]Record{}, expired: map[object.Key]Record{}, purged: map[object.Key]Record{}}
+func (s *Set) viewOf(counts func(*Record) bool) *Effects {
+	v := &Effects{held: map[object.Key]Record{}, expired: map[object.Key]Record{}, purged: map[object.Key]Record{}}
 	for r := range s.All() {
 		switch {
 		case !r.On:
@@ -187,21 +187,21 @@ func (s *Set) viewOf(counts func(*Record) bool) *View {
 }
 
 // orNone returns v, or for nil the view of no records.
-func (v *View) orNone() *View {
+func (v *Effects) orNone() *Effects {
 	if v == nil {
-		return &View{}
+		return &Effects{}
 	}
 	return v
 }
 
 // Held returns the record that holds a commit, if it is held.
-func (v *View) Held(commit object.ID) (Record, bool) {
+func (v *Effects) Held(commit object.ID) (Record, bool) {
 	r, ok := v.orNone().held[object.Key{Kind: object.KindCommit, ID: commit}]
 	return r, ok
 }
 
 // Holds returns the held commits, in no order.
-func (v *View) Holds() (list []object.ID) {
+func (v *Effects) Holds() (list []object.ID) {
 	for key := range v.orNone().held {
 		list = append(list, key.ID)
 	}
@@ -210,31 +210,31 @@ func (v *View) Holds() (list []object.ID) {
 
 // Expired returns the record that allows a commit's content to be missing. It
 // exists if the content has expired and the commit is not held.
-func (v *View) Expired(commit object.ID) (Record, bool) {
+func (v *Effects) Expired(commit object.ID) (Record, bool) {
 	r, ok := v.orNone().expired[object.Key{Kind: object.KindCommit, ID: commit}]
 	return r, ok
 }
 
 // AnyExpired reports whether the content of any commit has expired.
-func (v *View) AnyExpired() bool { return v != nil && len(v.expired) > 0 }
+func (v *Effects) AnyExpired() bool { return v != nil && len(v.expired) > 0 }
 
 // Purged returns the record that allows a content to be missing, if it was
 // purged.
-func (v *View) Purged(content object.Key) (Record, bool) {
+func (v *Effects) Purged(content object.Key) (Record, bool) {
 	r, ok := v.orNone().purged[content]
 	return r, ok
 }
 
 // AllPurged returns the purged contents, in no order.
-func (v *View) AllPurged() []object.Key { return slices.Collect(maps.Keys(v.orNone().purged)) }
+func (v *Effects) AllPurged() []object.Key { return slices.Collect(maps.Keys(v.orNone().purged)) }
 
 // AnyPurged reports whether there are purged contents.
-func (v *View) AnyPurged() bool { return v != nil && len(v.purged) > 0 }
+func (v *Effects) AnyPurged() bool { return v != nil && len(v.purged) > 0 }
 
 // Skips reports whether a link does not count, so that its object may be
 // missing. From is the zero key for a root. Of an expired commit, only the
 // links to its parents count.
-func (v *View) Skips(from, link object.Key) bool {
+func (v *Effects) Skips(from, link object.Key) bool {
 	if v == nil {
 		return false
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// Ahead sends the new chunks of a session to a remote before [Push] sends the rest. It
+// EarlyPush sends the new chunks of a session to a remote before [Push] sends the rest. It
 // opens the remote only after the first aheadAfter bytes, so that a small backup makes no
 // more requests than without. It is safe for concurrent use.
-type Ahead struct {
+type EarlyPush struct {
 	Repo   *kist.Repository
 	Remote string
 	Jobs   int // packs that are sent at once; 0: the default of package transfer
@@ -24,7 +24,7 @@ type Ahead struct {
 	waiting []storedChunk // for the remote to be open; together at most maxWaiting bytes
 	opening chan struct{} // closed when the remote is open, or cannot be opened; nil: not begun
 	opened  *transfer.Remote
-	sending *transfer.Ahead
+	sending *transfer.EarlyPacks
 	sent    int64 // bytes that the ended sending sent
 }
 
@@ -43,7 +43,7 @@ const (
 // Add sends the stored value of a new object if it is a chunk. Values that arrive before
 // the remote is open wait in memory. Add copies value, and waits while the packs before are
 // being sent. Ctx ends the sending, also later.
-func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) {
+func (a *EarlyPush) Add(ctx context.Context, key object.Key, value []byte, raw int) {
 	if key.Kind != object.KindChunk {
 		return
 	}
@@ -59,7 +59,7 @@ func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) 
 
 // begin returns where c is sent, and the chunks to send before it. It returns nil if the
 // remote is not open: then c waits, or is left to the push.
-func (a *Ahead) begin(ctx context.Context, c storedChunk) (*transfer.Ahead, []storedChunk) {
+func (a *EarlyPush) begin(ctx context.Context, c storedChunk) (*transfer.EarlyPacks, []storedChunk) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.seen += len(c.value)
@@ -81,7 +81,7 @@ func (a *Ahead) begin(ctx context.Context, c storedChunk) (*transfer.Ahead, []st
 }
 
 // open opens the remote. After an error, the push sends everything, and reports it.
-func (a *Ahead) open(ctx context.Context, opening chan struct{}) {
+func (a *EarlyPush) open(ctx context.Context, opening chan struct{}) {
 	defer close(opening)
 	m, err := registry.Find(a.Repo, a.Remote)
 	if err != nil {
@@ -103,7 +103,7 @@ func (a *Ahead) open(ctx context.Context, opening chan struct{}) {
 
 // end waits until all packs are sent. It returns the remote for a push, nil if nothing was
 // sent. The caller closes the remote. The next Add begins again.
-func (a *Ahead) end(ctx context.Context) *transfer.Remote {
+func (a *EarlyPush) end(ctx context.Context) *transfer.Remote {
 	if a == nil {
 		return nil
 	}
@@ -129,7 +129,7 @@ func (a *Ahead) end(ctx context.Context) *transfer.Remote {
 }
 
 // Sent returns the number of bytes that were sent before the latest push or Close.
-func (a *Ahead) Sent() int64 {
+func (a *EarlyPush) Sent() int64 {
 	if a == nil {
 		return 0
 	}
@@ -139,7 +139,7 @@ func (a *Ahead) Sent() int64 {
 }
 
 // Close ends the sending without a push. The next push uses the sent packs.
-func (a *Ahead) Close() {
+func (a *EarlyPush) Close() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if opened := a.end(ctx); opened != nil {

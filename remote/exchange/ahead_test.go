@@ -26,7 +26,7 @@ func TestAheadWaits(t *testing.T) {
 		s.Add(stage.AddOptions{})
 		s.Commit("one")
 
-		ahead := &exchange.Ahead{Repo: repo, Remote: "origin"}
+		ahead := &exchange.EarlyPush{Repo: repo, Remote: "origin"}
 		encoder := frame.NewEncoder(frame.Fastest)
 		random := rand.NewChaCha8([32]byte{byte(test.chunks)})
 		data := make([]byte, 1<<20)

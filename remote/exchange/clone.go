@@ -368,7 +368,7 @@ const aheadChunk = 32 << 10
 type cloneAhead struct {
 	r     *kist.Repository
 	o     CloneOptions
-	files *worktree.Ahead // nil: none
+	files *worktree.EarlyWriter // nil: none
 }
 
 // begin chooses the files to write. Fetched has the refs, and the number and bytes of the

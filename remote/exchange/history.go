@@ -45,7 +45,7 @@ type remoteSource struct {
 	mu      sync.RWMutex // read-held while objects is used, which a new head closes
 	objects object.Reader
 	state   *rootlog.State
-	view    *record.View
+	view    *record.Effects
 }
 
 // refresh reads the head of the remote, if the known one is older than age.
@@ -74,7 +74,7 @@ func (s *remoteSource) refresh(ctx context.Context, age time.Duration) error {
 
 // current returns the state of the remote. If the remote cannot be asked, it is the state
 // known last.
-func (s *remoteSource) current(ctx context.Context) (*rootlog.State, *record.View, error) {
+func (s *remoteSource) current(ctx context.Context) (*rootlog.State, *record.Effects, error) {
 	err := s.refresh(ctx, nameAge)
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -158,7 +158,7 @@ func (s *remoteSource) Resolve(ctx context.Context, rev string) (object.ID, erro
 	return object.ID{}, nil
 }
 
-func (s *remoteSource) Records() (*record.View, error) {
+func (s *remoteSource) Records() (*record.Effects, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.view, nil

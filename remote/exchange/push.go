@@ -45,7 +45,7 @@ type PushOptions struct {
 	// ConfirmAfter is that of [transfer.PushOptions].
 	ConfirmAfter time.Duration
 
-	Ahead *Ahead // sent objects before this push, which ends it; or nil
+	Ahead *EarlyPush // sent objects before this push, which ends it; or nil
 
 	DryRun   bool
 	Jobs     int // uploads at once; 0: the default of package transfer

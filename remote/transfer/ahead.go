@@ -9,12 +9,12 @@ import (
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
-// Ahead sends new chunks while their commit is still being made. The next push by the
+// EarlyPacks sends new chunks while their commit is still being made. The next push by the
 // same Remote uses their packs, as if an interrupted push had sent them. It is safe for
 // concurrent use.
 //
 // An error ends the sending, and costs nothing else: the push sends the rest.
-type Ahead struct {
+type EarlyPacks struct {
 	snap *Snapshot // S
 	u    *uploader
 
@@ -36,7 +36,7 @@ const aheadPatience = time.Minute
 
 // SendAhead begins to send chunks. It needs memory for jobs packs. After
 // [Ahead.End], the caller calls [Remote.Push] or [Remote.Close].
-func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
+func SendAhead(ctx context.Context, r *Remote, jobs int) (*EarlyPacks, error) {
 	if err := NeedFolder(r, "send ahead"); err != nil {
 		return nil, err
 	}
@@ -60,7 +60,7 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 	}
 	hurried := *r
 	hurried.o.Retry.Deadline = aheadPatience
-	a := &Ahead{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.State.Seq, meter: &Meter{}}, free: make(chan *Packer, jobs)}
+	a := &EarlyPacks{snap: snap, u: &uploader{r: &hurried, own: own, start: snap.State.Seq, meter: &Meter{}}, free: make(chan *Packer, jobs)}
 	for range jobs {
 		a.free <- &Packer{Writer: pack.NewWriter(make([]byte, 0, aheadSize+2<<20))}
 	}
@@ -71,7 +71,7 @@ func SendAhead(ctx context.Context, r *Remote, jobs int) (*Ahead, error) {
 // Add sends the stored value of a chunk of raw bytes, with others in a pack. If the
 // remote has the chunk, has purged it, or lists it as lost, it does nothing. It copies value, and waits if all packs are being
 // sent. Ctx ends the sending, also later.
-func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) {
+func (a *EarlyPacks) Add(ctx context.Context, key object.Key, value []byte, raw int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.ended || a.u.own.findPack(key) != nil {
@@ -100,7 +100,7 @@ func (a *Ahead) Add(ctx context.Context, key object.Key, value []byte, raw int) 
 }
 
 // sendFilling sends the pack that is being filled. The caller holds a.mu.
-func (a *Ahead) sendFilling(ctx context.Context) {
+func (a *EarlyPacks) sendFilling(ctx context.Context) {
 	w := a.filling
 	a.filling = nil
 	a.uploads.Go(func() {
@@ -115,11 +115,11 @@ func (a *Ahead) sendFilling(ctx context.Context) {
 }
 
 // Sent returns the number of bytes in the sent packs. Call it after End.
-func (a *Ahead) Sent() int64 { return a.u.bytes }
+func (a *EarlyPacks) Sent() int64 { return a.u.bytes }
 
 // End sends the last pack, unless it is small, and waits until all packs are sent. Later
 // calls of Add do nothing.
-func (a *Ahead) End(ctx context.Context) {
+func (a *EarlyPacks) End(ctx context.Context) {
 	a.mu.Lock()
 	if a.filling != nil && !a.ended && a.filling.Size() >= SmallPack {
 		a.sendFilling(ctx)

@@ -62,7 +62,7 @@ type planner struct {
 // of the records that the remote will have. An object that local does not have must be
 // lost: see [object.LossKeeper]. A refill assumes no object to be on the remote because a
 // ref reaches it.
-func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.View) (*plan, error) {
+func (p *push) newPlan(ctx context.Context, want []object.Key, after *record.Effects) (*plan, error) {
 	pl := &planner{
 		local: p.local, snap: p.snap, own: p.own, seen: map[object.ID]struct{}{},
 		plan: &plan{kept: map[pack.Name]*sentPack{}, commits: map[object.ID]bool{}, lost: map[object.Key]bool{}},

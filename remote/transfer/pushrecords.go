@@ -16,9 +16,9 @@ import (
 // pushRecords are the records that a push sends, and their effect on the remote at S.
 type pushRecords struct {
 	list   []record.Record
-	want   []object.Key // objects that the remote needs because of these records
-	merged *record.Set  // the remote's records, and those of list
-	after  *record.View // the view of merged
+	want   []object.Key    // objects that the remote needs because of these records
+	merged *record.Set     // the remote's records, and those of list
+	after  *record.Effects // the view of merged
 }
 
 // ErrNeededAgain is matched by the error for a push if the remote needs an object

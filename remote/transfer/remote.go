@@ -88,8 +88,8 @@ type Remote struct {
 
 	indexes *IndexFiles
 	values  *pack.Values
-	damage  *Damage // of the repair under way, or nil
-	ahead   *Ahead  // for the next push, or nil
+	damage  *Damage     // of the repair under way, or nil
+	ahead   *EarlyPacks // for the next push, or nil
 }
 
 // Open opens the remote in b, which from then on belongs to the Remote. It

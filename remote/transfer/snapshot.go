@@ -23,7 +23,7 @@ type Snapshot struct {
 	Indexes []*IndexFile // in the order of state.Indexes
 	inline  map[object.Key]pack.Entry
 	Live    map[pack.Name]struct{} // live
-	Records *record.View           // which objects the remote need not have
+	Records *record.Effects        // which objects the remote need not have
 }
 
 // Snapshot returns the content of the remote at its head.
@@ -118,7 +118,9 @@ func newSnapshot(r *Remote, head *rootlog.State, indexes []*IndexFile) *Snapshot
 
 // ViewOf returns which objects the remote need not have, by records and the list of lost
 // objects.
-func (s *Snapshot) ViewOf(records *record.Set) *record.View { return records.View().WithLost(s.IsLost) }
+func (s *Snapshot) ViewOf(records *record.Set) *record.Effects {
+	return records.View().WithLost(s.IsLost)
+}
 
 // inlinePacks returns the live packs whose entries lie in the root.
 func (s *Snapshot) inlinePacks() []rootlog.Inline {

@@ -50,7 +50,7 @@ func readLinks(ctx context.Context, jobs int, nodes []object.Key, get func(conte
 // recordViews are the receiver's records before and after the transfer. Objects
 // that before does not require may be absent now (WALK_EXPIRED). Objects that after
 // does not require may be absent afterwards.
-type recordViews struct{ before, after *record.View }
+type recordViews struct{ before, after *record.Effects }
 
 // BatchSize is the number of nodes in one request for links. With the most links
 // that nodes may have, that is 8 MiB of nodes.

@@ -363,7 +363,7 @@ func (p *Pusher) MakeLarge() object.ID {
 }
 
 // SendAhead sends the chunks of a commit as a session does, two at a time.
-func (p *Pusher) SendAhead(id object.ID) *transfer.Ahead {
+func (p *Pusher) SendAhead(id object.ID) *transfer.EarlyPacks {
 	p.T.Helper()
 	ahead, err := transfer.SendAhead(p.T.Context(), p.Remote, 2)
 	if err != nil {

@@ -172,7 +172,7 @@ func (s *Side) MustReach() map[object.Key]bool {
 
 // LinksOf returns the links of an object that count. It fails the test if the object is
 // missing.
-func (s *Side) LinksOf(view *record.View, key object.Key) []object.Key {
+func (s *Side) LinksOf(view *record.Effects, key object.Key) []object.Key {
 	s.T.Helper()
 	data, err := s.Store.Get(context.Background(), key)
 	if err != nil {

@@ -211,7 +211,7 @@ func (s *Spec) matches(path string) bool {
 
 // Places are the places where pathspecs are matched.
 type Places struct {
-	Views     []compare.View
+	Views     []compare.Side
 	Index     bool
 	Conflicts bool // paths with conflicts only
 	Worktree  bool // files of the worktree, untracked ones included

@@ -119,7 +119,7 @@ func (w *viewUpdate) changedFiles(ctx context.Context, was, now object.ID) (map[
 type placer struct {
 	tip     object.ID // the commit
 	top     object.ID // its tree
-	records *record.View
+	records *record.Effects
 	state   *state
 	history *versions.Index // nil: the template does not need it
 	origins map[object.ID]*commitFacts

@@ -45,7 +45,7 @@ func (f *fixture) chunks(entries ...*object.Entry) []object.ID {
 }
 
 // hand passes each chunk to a twice, from several goroutines.
-func (f *fixture) hand(a *Ahead, ids []object.ID) {
+func (f *fixture) hand(a *EarlyWriter, ids []object.ID) {
 	f.t.Helper()
 	ids = slices.Concat(ids, ids)
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })

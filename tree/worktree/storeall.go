@@ -193,11 +193,11 @@ const (
 	maxAheadOpen   = 64      // files open at once
 )
 
-// Ahead writes files before [Worktree.Apply] needs them, from chunks that
+// EarlyWriter writes files before [Worktree.Apply] needs them, from chunks that
 // arrive for another reason, so that Apply need not read these chunks again.
 // The files have temporary names until Apply takes them. Close removes the
 // remaining files.
-type Ahead struct {
+type EarlyWriter struct {
 	w     *Worktree
 	temp  *tempFolder
 	spots []chunkSpot // by chunk
@@ -230,7 +230,7 @@ type aheadFile struct {
 // WriteAhead prepares the files of more than one chunk that a coming Apply
 // will make for ops. It reads their manifests from r. Only one Ahead can exist
 // at a time. Close it after that Apply.
-func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*Ahead, error) {
+func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*EarlyWriter, error) {
 	temp, err := w.newTemp()
 	if err != nil {
 		return nil, err
@@ -239,7 +239,7 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 	if !w.opt.Git {
 		ops, _ = splitGit(ops)
 	}
-	a := &Ahead{w: w, temp: temp, files: map[string]*aheadFile{}}
+	a := &EarlyWriter{w: w, temp: temp, files: map[string]*aheadFile{}}
 	for i := range ops {
 		op := &ops[i]
 		if !op.makesType(object.TypeFile) || op.New.Content.Kind != object.KindManifest || a.files[op.Path] != nil {
@@ -260,7 +260,7 @@ func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*
 }
 
 // planFile adds the chunks of a file to the spots.
-func (a *Ahead) planFile(ctx context.Context, r object.Reader, op *Op) error {
+func (a *EarlyWriter) planFile(ctx context.Context, r object.Reader, op *Op) error {
 	f := &aheadFile{content: op.New.Content, size: op.New.Size}
 	for c, err := range object.Chunks(ctx, r, f.content, f.size, 0) {
 		if err != nil {
@@ -281,7 +281,7 @@ func (a *Ahead) planFile(ctx context.Context, r object.Reader, op *Op) error {
 // Chunk writes a chunk to every file that it belongs to. The caller has
 // verified data, and may reuse it afterwards. If a write fails, Apply will
 // write that file. It is safe for concurrent use.
-func (a *Ahead) Chunk(id object.ID, data []byte) {
+func (a *EarlyWriter) Chunk(id object.ID, data []byte) {
 	i := sort.Search(len(a.spots), func(i int) bool { return a.spots[i].id.Compare(id) >= 0 })
 	for ; i < len(a.spots) && a.spots[i].id == id; i++ {
 		s := &a.spots[i]
@@ -299,7 +299,7 @@ func (a *Ahead) Chunk(id object.ID, data []byte) {
 
 // beginChunk returns the open file to write a chunk to, or nil if the chunk need
 // not be written.
-func (a *Ahead) beginChunk(s *chunkSpot) file {
+func (a *EarlyWriter) beginChunk(s *chunkSpot) file {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 
@@ -320,7 +320,7 @@ func (a *Ahead) beginChunk(s *chunkSpot) file {
 }
 
 // createFile makes a file. The caller holds a.mu.
-func (a *Ahead) createFile(f *aheadFile) error {
+func (a *EarlyWriter) createFile(f *aheadFile) error {
 	at := a.temp.newPlace(nil)
 	made, err := at.dir.create(at.name, 0o600)
 	if err != nil {
@@ -333,7 +333,7 @@ func (a *Ahead) createFile(f *aheadFile) error {
 
 // countWritten counts a chunk as written. If err is not nil, the file is left to
 // Apply.
-func (a *Ahead) countWritten(f *aheadFile, err error) {
+func (a *EarlyWriter) countWritten(f *aheadFile, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	f.skip = f.skip || err != nil
@@ -343,7 +343,7 @@ func (a *Ahead) countWritten(f *aheadFile, err error) {
 }
 
 // closeFile closes a file. The caller holds a.mu.
-func (a *Ahead) closeFile(f *aheadFile) {
+func (a *EarlyWriter) closeFile(f *aheadFile) {
 	if f.f != nil {
 		f.skip = f.f.Close() != nil || f.skip
 		f.f = nil
@@ -353,7 +353,7 @@ func (a *Ahead) closeFile(f *aheadFile) {
 
 // takeFile returns the complete file for a path and its temporary place. The file
 // is nil if none is complete. The caller owns both.
-func (a *Ahead) takeFile(path string, e *object.Entry) (tempFile, file) {
+func (a *EarlyWriter) takeFile(path string, e *object.Entry) (tempFile, file) {
 	if a == nil {
 		return tempFile{}, nil
 	}
@@ -376,7 +376,7 @@ func (a *Ahead) takeFile(path string, e *object.Entry) (tempFile, file) {
 }
 
 // Close removes the files that Apply did not take.
-func (a *Ahead) Close() {
+func (a *EarlyWriter) Close() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 

@@ -30,12 +30,12 @@ func Tracked(r *kist.Repository, path string) bool {
 
 // PathsOf returns a commit, and the paths in it that match specs. Without specs, the only
 // path is "", the root.
-func PathsOf(ctx context.Context, env *cli.Env, r *kist.Repository, rev string, specs pathspec.List) (compare.View, []string, error) {
+func PathsOf(ctx context.Context, env *cli.Env, r *kist.Repository, rev string, specs pathspec.List) (compare.Side, []string, error) {
 	source, err := compare.OfCommit(ctx, r, rev)
 	if err != nil {
 		return source, nil, err
 	}
-	paths, err := pathspec.Find(ctx, r, specs, pathspec.Places{Views: []compare.View{source}})
+	paths, err := pathspec.Find(ctx, r, specs, pathspec.Places{Views: []compare.Side{source}})
 	if len(paths) == 0 {
 		paths = []string{""}
 	}

@@ -108,8 +108,8 @@ type Located struct {
 }
 
 // View returns the version of all files that l is in.
-func (l Located) View() compare.View {
-	return compare.View{Tree: l.Tree, Commit: l.Commit, Objects: l.Objects}
+func (l Located) View() compare.Side {
+	return compare.Side{Tree: l.Tree, Commit: l.Commit, Objects: l.Objects}
 }
 
 // NamesPath reports whether an argument has the form REV:PATH.
@@ -136,7 +136,7 @@ func Locate(ctx context.Context, e *cli.Env, r *kist.Repository, revPath string)
 		side, path = cutSide(path)
 	}
 	at := Located{Rev: rev}
-	var source compare.View
+	var source compare.Side
 	var err error
 	if rev == "" && hasPath {
 		source, err = compare.OfIndex(ctx, r)
@@ -248,7 +248,7 @@ func LocateAll(ctx context.Context, env *cli.Env, r *kist.Repository, args []str
 	if at.Path != "" {
 		return nil, false, cli.Hintf(cli.Usagef("%s is a path already", cli.QuoteArg(what)), "write '%s -- PATH...'", cli.Printable(at.Rev))
 	}
-	in := pathspec.Places{Views: []compare.View{{Tree: at.Entry.Content.ID, Objects: at.Objects}}}
+	in := pathspec.Places{Views: []compare.Side{{Tree: at.Entry.Content.ID, Objects: at.Objects}}}
 	if err := pathspec.Check(ctx, r, specs, in); err != nil {
 		return nil, false, err
 	}

@@ -117,7 +117,7 @@ func (c *Commit) searchText(ctx context.Context, at string, dir object.Entry, te
 		}
 		return ok
 	}
-	files := grep.InView(ctx, compare.View{Tree: dir.Content.ID, Commit: c.Commit, Objects: c.Objects}, selected)
+	files := grep.InView(ctx, compare.Side{Tree: dir.Content.ID, Commit: c.Commit, Objects: c.Objects}, selected)
 	err = grep.Search(ctx, files, grep.Options{Pattern: pattern}, searchTasks, func(b grep.Block) error {
 		for _, line := range b.Lines {
 			if len(found) == limit {

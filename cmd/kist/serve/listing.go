@@ -70,7 +70,7 @@ func (c *Commit) Readable(ctx context.Context, path string) (bool, error) {
 // archive writes the readable part of the folder e, at a path, as an archive. Names in it
 // begin with the name of the folder.
 func (c *Commit) archive(ctx context.Context, w io.Writer, format, at string, e object.Entry) error {
-	below := compare.View{Tree: e.Content.ID, Objects: c.Objects}
+	below := compare.Side{Tree: e.Content.ID, Objects: c.Objects}
 	_, err := checkout.Archive(ctx, below, w, checkout.ArchiveOptions{
 		Paths: []string{""}, Format: format, Prefix: fileName(at, c.Commit) + "/", Time: c.Info.Committer.Time.Time(),
 		Select: func(path string) (bool, error) { return c.Readable(ctx, tree.Join(at, path)) },

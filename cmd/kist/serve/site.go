@@ -76,7 +76,7 @@ func (s *Site) Objects() object.Reader { return kist.ContentsOf(s.Repo, s.cache)
 
 // Commit is a commit as the user of a request sees it.
 type Commit struct {
-	compare.View // its Objects return an error for purged content
+	compare.Side // its Objects return an error for purged content
 
 	Info  *object.Commit
 	Rules *access.Rules // of the user
@@ -98,7 +98,7 @@ func (s *Site) Open(ctx context.Context, rev string) (*Commit, error) {
 		return nil, err
 	}
 
-	c := &Commit{View: compare.View{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
+	c := &Commit{Side: compare.Side{Tree: info.Tree, Commit: id, Objects: objects}, Info: info}
 	c.Rules, err = s.Guard.Rules(ctx, access.UserOf(ctx), access.Place{Commit: id, Tree: info.Tree, Objects: objects})
 	return c, err
 }

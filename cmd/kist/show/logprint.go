@@ -19,7 +19,7 @@ import (
 type CommitPrinter struct {
 	Env         *cli.Env
 	Repo        *kist.Repository
-	Records     *record.View // holds and expirations
+	Records     *record.Effects // holds and expirations
 	form        *ChangeForm
 	Text        *Printer
 	Paths       pathspec.List // limit the shown changes; none: all are shown
@@ -171,8 +171,8 @@ func (p *CommitPrinter) changes(ctx context.Context, c log.Logged) (*Comparison,
 	if !p.form.Wanted() && !p.filters() || c.Lines != nil || merge && !p.FirstParent && !p.Show || c.Expired != nil {
 		return cmp, nil, nil
 	}
-	views := make([]compare.View, max(len(c.Parents), 1))
-	views[0] = compare.View{Objects: p.Repo.Contents()}
+	views := make([]compare.Side, max(len(c.Parents), 1))
+	views[0] = compare.Side{Objects: p.Repo.Contents()}
 	for i, parent := range c.Parents {
 		var err error
 		if views[i], err = log.Before(ctx, p.Repo, p.Records, parent); err != nil {
@@ -188,7 +188,7 @@ func (p *CommitPrinter) changes(ctx context.Context, c log.Logged) (*Comparison,
 	default:
 		cmp.note = "since " + before.Short() + "; the commits between have expired"
 	}
-	cmp.Old, cmp.New = views[0], compare.View{Tree: c.Tree, Objects: p.Repo.Contents()}
+	cmp.Old, cmp.New = views[0], compare.Side{Tree: c.Tree, Objects: p.Repo.Contents()}
 	if p.form.Reverse {
 		cmp.Old, cmp.New = cmp.New, cmp.Old
 	}
@@ -209,7 +209,7 @@ func (p *CommitPrinter) changes(ctx context.Context, c log.Logged) (*Comparison,
 }
 
 // own returns the changes of a merge itself: files that also differ from its other parents.
-func (p *CommitPrinter) own(ctx context.Context, cmp *Comparison, changes []compare.Change, others []compare.View) ([]compare.Change, error) {
+func (p *CommitPrinter) own(ctx context.Context, cmp *Comparison, changes []compare.Change, others []compare.Side) ([]compare.Change, error) {
 	for _, view := range others {
 		to := *cmp
 		if p.form.Reverse {

@@ -30,7 +30,7 @@ type Origin struct {
 type File struct {
 	Place
 	Entry   object.Entry
-	View    compare.View // reads the content
+	View    compare.Side // reads the content
 	Parents []Place      // of a file that is not committed: the same file in HEAD and in a merged commit
 }
 
@@ -187,12 +187,12 @@ func (h *lineage) formerPath(ctx context.Context, parent object.ID, n *node) (st
 }
 
 // entryOf returns the entry of a version, and the view that reads its content.
-func (h *lineage) entryOf(ctx context.Context, n *node) (object.Entry, compare.View, error) {
+func (h *lineage) entryOf(ctx context.Context, n *node) (object.Entry, compare.Side, error) {
 	if n.Place == h.file.Place {
 		return h.file.Entry, h.file.View, nil
 	}
 	e, err := n.version.Stored(ctx, h.r)
-	return e, compare.View{Commit: n.version.Commit, Objects: h.r.Contents()}, err
+	return e, compare.Side{Commit: n.version.Commit, Objects: h.r.Contents()}, err
 }
 
 // sameContent reports whether two versions have the same content.

@@ -26,7 +26,7 @@ func Committed(ctx context.Context, r *kist.Repository, commit object.ID, path s
 }
 
 // findFile returns the file of a view.
-func findFile(ctx context.Context, v compare.View, at Place) (*File, error) {
+func findFile(ctx context.Context, v compare.Side, at Place) (*File, error) {
 	f := &File{Place: at, View: v}
 	var err error
 	if f.Entry, err = v.Find(ctx, at.Path); err == nil && f.Entry.Type != object.TypeFile {
@@ -89,7 +89,7 @@ func InWorktree(ctx context.Context, r *kist.Repository, path string) (*File, er
 
 // FormerPath returns the path in before of the file that is at path in now, or "" if the
 // file is new.
-func FormerPath(ctx context.Context, before, now compare.View, path string) (string, error) {
+func FormerPath(ctx context.Context, before, now compare.Side, path string) (string, error) {
 	_, err := before.Find(ctx, path)
 	if err == nil || object.PassOver(before.Objects, path, object.Key{}, err) {
 		return path, nil

@@ -307,7 +307,7 @@ func (r cachedReader) checkPurged(key object.Key) error {
 	return purgedError(records, key)
 }
 
-func purgedError(records *record.View, key object.Key) error {
+func purgedError(records *record.Effects, key object.Key) error {
 	if rec, is := records.Purged(key); is {
 		return &kist.PurgedError{Purge: kist.Purge{Key: key, Record: rec}}
 	}

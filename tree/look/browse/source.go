@@ -26,7 +26,7 @@ type Source interface {
 	Resolve(ctx context.Context, rev string) (object.ID, error)
 
 	// Records returns the records that are known now.
-	Records() (*record.View, error)
+	Records() (*record.Effects, error)
 
 	// CheckUsable returns an [*kist.ExpiredError] if the content of a commit has expired.
 	CheckUsable(ctx context.Context, commit object.ID) error
@@ -59,7 +59,7 @@ func (s *repositorySource) Resolve(ctx context.Context, rev string) (object.ID, 
 	return s.repo.Resolve(ctx, rev)
 }
 
-func (s *repositorySource) Records() (*record.View, error) { return s.repo.Purges().View() }
+func (s *repositorySource) Records() (*record.Effects, error) { return s.repo.Purges().View() }
 
 func (s *repositorySource) CheckUsable(ctx context.Context, commit object.ID) error {
 	records, err := s.Records()

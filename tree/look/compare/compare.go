@@ -19,10 +19,10 @@ import (
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
-// View is a tree that can be compared with others: the tree of a commit, of the
+// Side is a tree that can be compared with others: the tree of a commit, of the
 // index or of the worktree. Objects reads its nodes. The content of a view of the
 // worktree is only in the worktree.
-type View struct {
+type Side struct {
 	Tree     object.ID // zero: no tree
 	Commit   object.ID // the commit of the tree, or zero
 	Objects  object.Reader
@@ -32,21 +32,21 @@ type View struct {
 
 // OfCommit returns the tree of the commit that a revision names; REV^{tree} means the same.
 // The error is an [*kist.ExpiredError] if its content has expired.
-func OfCommit(ctx context.Context, r *kist.Repository, rev string) (View, error) {
+func OfCommit(ctx context.Context, r *kist.Repository, rev string) (Side, error) {
 	id, c, err := r.ReadCommit(ctx, strings.TrimSuffix(rev, "^{tree}"))
 	if err == nil {
 		err = kist.CheckUsable(ctx, r, id)
 	}
 	if err != nil {
-		return View{}, err
+		return Side{}, err
 	}
-	return View{Tree: c.Tree, Commit: id, Objects: r.Contents()}, nil
+	return Side{Tree: c.Tree, Commit: id, Objects: r.Contents()}, nil
 }
 
 // OfHead returns the tree of HEAD's commit, or of none if there is none yet.
-func OfHead(ctx context.Context, r *kist.Repository) (View, error) {
+func OfHead(ctx context.Context, r *kist.Repository) (Side, error) {
 	id, err := HeadTree(ctx, r)
-	return View{Tree: id, Objects: r.Contents()}, err
+	return Side{Tree: id, Objects: r.Contents()}, err
 }
 
 // HeadTree returns the ID of HEAD's tree, zero on an unborn branch.
@@ -60,25 +60,25 @@ func HeadTree(ctx context.Context, r *kist.Repository) (object.ID, error) {
 
 // OfIndex returns the view of the index. A path with a conflict has its staged
 // entry, if there is one.
-func OfIndex(ctx context.Context, r *kist.Repository) (View, error) {
+func OfIndex(ctx context.Context, r *kist.Repository) (Side, error) {
 	idx, err := r.Index()
 	if err != nil {
-		return View{}, err
+		return Side{}, err
 	}
 	return FromIndex(ctx, r, idx)
 }
 
 // FromIndex is [OfIndex] for an index that the caller has read.
-func FromIndex(ctx context.Context, r *kist.Repository, idx *index.Index) (View, error) {
+func FromIndex(ctx context.Context, r *kist.Repository, idx *index.Index) (Side, error) {
 	o := object.NewOverlay(r.Contents())
 	info, err := idx.PreviewTree(ctx, o)
-	return View{Tree: info.ID, Objects: o}, err
+	return Side{Tree: info.ID, Objects: o}, err
 }
 
 // Diff returns the changes from view a to view b in path order: of files, and of
 // folders that are empty or have other permission bits or metadata. With renames, it also
 // finds moved files.
-func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.Change, error) {
+func Diff(ctx context.Context, a, b Side, paths []string, renames bool) ([]tree.Change, error) {
 	changes, err := DiffWith(ctx, a, b, tree.DiffOptions{Paths: paths, Recursive: true, Recorded: true})
 	if err != nil {
 		return nil, err
@@ -96,11 +96,11 @@ func Diff(ctx context.Context, a, b View, paths []string, renames bool) ([]tree.
 }
 
 // DiffWith returns the changes from view a to view b that o selects.
-func DiffWith(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, error) {
+func DiffWith(ctx context.Context, a, b Side, o tree.DiffOptions) ([]tree.Change, error) {
 	return diffTrees(ctx, layeredReader{b.Objects, a.Objects}, a, b, o)
 }
 
-func diffTrees(ctx context.Context, r object.Reader, a, b View, o tree.DiffOptions) (changes []tree.Change, err error) {
+func diffTrees(ctx context.Context, r object.Reader, a, b Side, o tree.DiffOptions) (changes []tree.Change, err error) {
 	for c, err := range tree.Diff(ctx, r, a.Tree, b.Tree, o) {
 		if err != nil {
 			return nil, err
@@ -150,7 +150,7 @@ func HeadCommit(ctx context.Context, r *kist.Repository) (refs.Head, *object.Com
 // OpsAt returns the operations that write path as it is in the view, with its
 // parent folders and everything below it. Lost has the folders below it that are
 // damaged or missing.
-func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost []worktree.Failed, err error) {
+func (v Side) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost []worktree.Failed, err error) {
 	e, err := v.Find(ctx, path)
 	if errors.Is(err, tree.ErrNotExist) || errors.Is(err, tree.ErrNotDir) {
 		return nil, nil, fmt.Errorf("path %q: %w", path, kist.ErrNoMatch)
@@ -182,7 +182,7 @@ func (v View) OpsAt(ctx context.Context, path string) (ops []worktree.Op, lost [
 }
 
 // Moved returns a view that has only one path of source, at another path.
-func Moved(ctx context.Context, source View, from, to string) (View, error) {
+func Moved(ctx context.Context, source Side, from, to string) (Side, error) {
 	e, err := source.Find(ctx, from)
 	if err != nil {
 		return source, err
@@ -193,12 +193,12 @@ func Moved(ctx context.Context, source View, from, to string) (View, error) {
 		return source, err
 	}
 	info, err := edit.Finish(ctx)
-	return View{Tree: info.ID, Commit: source.Commit, Objects: objects}, err
+	return Side{Tree: info.ID, Commit: source.Commit, Objects: objects}, err
 }
 
 // Walk calls fn for the folders that lead to path, for path unless it is "", and for
 // everything below it.
-func (v View) Walk(ctx context.Context, path string, fn func(path string, e object.Entry) error) error {
+func (v Side) Walk(ctx context.Context, path string, fn func(path string, e object.Entry) error) error {
 	for i, c := range path + "/" {
 		if c != '/' || i == 0 {
 			continue
@@ -222,7 +222,7 @@ func (v View) Walk(ctx context.Context, path string, fn func(path string, e obje
 }
 
 // Find returns the entry at path, of the root itself if path is "".
-func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
+func (v Side) Find(ctx context.Context, path string) (object.Entry, error) {
 	if path == "" {
 		return object.Entry{Type: object.TypeDir, Mode: 0o755, Content: object.Key{Kind: object.KindTree, ID: v.Tree}}, nil
 	}
@@ -234,7 +234,7 @@ func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
 
 // ReadContent returns the content of a file of the view, at most limit bytes. If a
 // file of the worktree changed since, it returns the present content.
-func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, e object.Entry, limit int64) ([]byte, error) {
+func (v Side) ReadContent(ctx context.Context, r *kist.Repository, path string, e object.Entry, limit int64) ([]byte, error) {
 	data, err := object.NewContentReader(ctx, v.Objects, e).Start(limit)
 	if !v.Worktree || !errors.Is(err, object.ErrNotFound) && !errors.Is(err, object.ErrPurged) {
 		return data, err
@@ -253,6 +253,6 @@ func (v View) ReadContent(ctx context.Context, r *kist.Repository, path string, 
 
 // ChangedRanges returns the ranges in which two files differ, in whole chunks.
 // The first file is in view a, the second in view b. Neither need be stored.
-func ChangedRanges(ctx context.Context, a, b View, old, new object.Entry) ([]tree.Range, error) {
+func ChangedRanges(ctx context.Context, a, b Side, old, new object.Entry) ([]tree.Range, error) {
 	return tree.ChangedRanges(ctx, layeredReader{b.Objects, a.Objects}, old, new)
 }

@@ -16,7 +16,7 @@ import (
 // Comparison compares two views of a repository.
 type Comparison struct {
 	Repo     *kist.Repository
-	Old, New View
+	Old, New Side
 	Renames  bool             // find files that were renamed
 	Text     tree.TextOptions // which lines count as different
 
@@ -186,7 +186,7 @@ func (c *Comparison) Texts(ctx context.Context, change Change) (t Texts, ok bool
 }
 
 // text is Texts for one side.
-func (c *Comparison) text(ctx context.Context, v View, path string, e *object.Entry) ([]byte, bool, error) {
+func (c *Comparison) text(ctx context.Context, v Side, path string, e *object.Entry) ([]byte, bool, error) {
 	switch {
 	case e == nil:
 		return nil, true, nil

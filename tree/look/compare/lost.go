@@ -65,7 +65,7 @@ type LostFolder struct {
 
 // LostIn returns the outermost of the noted folders that are unreadable in a view. If the
 // root folder is unreadable, it returns an error.
-func (k *Known) LostIn(ctx context.Context, v View) ([]LostFolder, error) {
+func (k *Known) LostIn(ctx context.Context, v Side) ([]LostFolder, error) {
 	var list []LostFolder
 	for _, path := range slices.SortedFunc(maps.Keys(k.paths), tree.ComparePaths) {
 		if n := len(list); n > 0 && tree.Below(path, list[n-1].Path) {
@@ -105,7 +105,7 @@ func (k *Known) readAll(ctx context.Context, id object.ID) error {
 
 // DiffKnown is [DiffWith] with lost folders as empty ones. It also returns the lost folders
 // of b.
-func DiffKnown(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Change, []LostFolder, error) {
+func DiffKnown(ctx context.Context, a, b Side, o tree.DiffOptions) ([]tree.Change, []LostFolder, error) {
 	known := NewKnown(layeredReader{b.Objects, a.Objects})
 	changes, err := diffTrees(ctx, known, a, b, o)
 	if err != nil {
@@ -117,19 +117,19 @@ func DiffKnown(ctx context.Context, a, b View, o tree.DiffOptions) ([]tree.Chang
 
 // FromKnown is [FromIndex], but folders of unknown content are empty in the view. So a
 // comparison with a tree that has the content again lists all of it.
-func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (View, error) {
+func FromKnown(ctx context.Context, r *kist.Repository, idx *index.Index) (Side, error) {
 	folders := maps.Collect(idx.LostDirs())
 	if len(folders) == 0 {
 		return FromIndex(ctx, r, idx)
 	}
 	known, err := index.Load(r.Dir())
 	if err != nil {
-		return View{}, err
+		return Side{}, err
 	}
 	for path, d := range folders {
 		known.Remove(path)
 		if err := known.SetDir(path, d.Properties()); err != nil {
-			return View{}, err
+			return Side{}, err
 		}
 	}
 

@@ -52,7 +52,7 @@ func InWorktree(r *kist.Repository, files *worktree.Opener, selected func(path s
 
 // InView yields the files of a commit or of the index. Content that is purged or lost counts
 // as empty.
-func InView(ctx context.Context, v compare.View, selected func(path string) bool) iter.Seq2[*File, error] {
+func InView(ctx context.Context, v compare.Side, selected func(path string) bool) iter.Seq2[*File, error] {
 	return func(yield func(*File, error) bool) {
 		if v.Tree.IsZero() {
 			return

@@ -56,7 +56,7 @@ func (x *Pickaxe) selects(ctx context.Context, c *compare.Comparison, change com
 }
 
 // count returns how often a content matches. Purged and lost contents do not.
-func (x *Pickaxe) count(ctx context.Context, c *compare.Comparison, v compare.View, path string, e *object.Entry) (int, error) {
+func (x *Pickaxe) count(ctx context.Context, c *compare.Comparison, v compare.Side, path string, e *object.Entry) (int, error) {
 	if e == nil || e.Type != object.TypeFile && e.Type != object.TypeSymlink {
 		return 0, nil
 	}
@@ -83,7 +83,7 @@ func (x *Pickaxe) count(ctx context.Context, c *compare.Comparison, v compare.Vi
 }
 
 // countFile is count for a file. Only a text is counted in files above [tree.MaxText].
-func (x *Pickaxe) countFile(ctx context.Context, c *compare.Comparison, v compare.View, path string, e *object.Entry) (int, error) {
+func (x *Pickaxe) countFile(ctx context.Context, c *compare.Comparison, v compare.Side, path string, e *object.Entry) (int, error) {
 	if e.Size > tree.MaxText && !v.Worktree && x.Text != "" {
 		return CountText(object.NewContentReader(ctx, v.Objects, *e), x.Text)
 	}

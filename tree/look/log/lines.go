@@ -13,7 +13,6 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/blame"
 	"github.com/kist-vcs/kist/tree/look/compare"
-	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 // FileLines are lines of a file.
@@ -83,7 +82,7 @@ func (t *lineTracer) passLines(ctx context.Context, c history.Commit) error {
 	}
 	if _, expired := t.records.Expired(c.ID); expired {
 		t.past[c.ID] = true
-		t.addLines(commits.FirstParent(c.Commit), lines)
+		t.addLines(c.Commit.FirstParent(), lines)
 		return nil
 	}
 
@@ -91,7 +90,7 @@ func (t *lineTracer) passLines(ctx context.Context, c history.Commit) error {
 	if t.o.FirstParent && len(parents) > 1 {
 		parents = parents[:1]
 	}
-	now := compare.View{Commit: c.ID, Tree: c.Tree, Objects: t.r.Contents()}
+	now := compare.Side{Commit: c.ID, Tree: c.Tree, Objects: t.r.Contents()}
 	before := make([][]FileLines, max(len(parents), 1))
 	for i := range before {
 		var parent object.ID
@@ -143,7 +142,7 @@ func (t *lineTracer) addLines(id object.ID, lines []FileLines) {
 
 // compareLines returns what changed in lines between two commits, and adds their places in the old
 // one to before.
-func (t *lineTracer) compareLines(ctx context.Context, old, new compare.View, lines []FileLines, before *[]FileLines) (changes []LineChange, err error) {
+func (t *lineTracer) compareLines(ctx context.Context, old, new compare.Side, lines []FileLines, before *[]FileLines) (changes []LineChange, err error) {
 	for _, f := range lines {
 		change := LineChange{FileLines: f}
 		now, err := new.Find(ctx, f.Path)
@@ -181,7 +180,7 @@ func (t *lineTracer) compareLines(ctx context.Context, old, new compare.View, li
 }
 
 // readLines returns the lines of an entry. Content that is purged, lost or too large has none.
-func (t *lineTracer) readLines(ctx context.Context, v compare.View, path string, e object.Entry) ([]string, error) {
+func (t *lineTracer) readLines(ctx context.Context, v compare.Side, path string, e object.Entry) ([]string, error) {
 	if e.Type != object.TypeFile || e.Size > tree.MaxText {
 		return nil, nil
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/blame"
 	"github.com/kist-vcs/kist/tree/look/compare"
-	"github.com/kist-vcs/kist/tree/work/commits"
 )
 
 // Options select the commits that [Commits] yields.
@@ -171,7 +170,7 @@ func (l *commitSelector) loggedCommit(id object.ID, c *object.Commit, next []obj
 }
 
 // One returns a commit with its records, without Path and Next.
-func One(records *record.View, id object.ID, c *object.Commit) Logged {
+func One(records *record.Effects, id object.ID, c *object.Commit) Logged {
 	out := Logged{ID: id, Commit: c}
 	if rec, expired := records.Expired(id); expired {
 		out.Expired = new(rec)
@@ -322,7 +321,7 @@ func Suspects(ctx context.Context, r *kist.Repository, bad object.ID, good []obj
 type commitSelector struct {
 	r       *kist.Repository
 	o       Options
-	records *record.View
+	records *record.Effects
 	past    map[object.ID]bool      // commits whose changes are unknown
 	paths   map[object.ID]string    // the followed path in a commit
 	same    map[object.ID]bool      // commits that changed none of the paths
@@ -440,8 +439,8 @@ func (l *commitSelector) parentSelector(ctx context.Context, exclude []object.ID
 // commit's parent or, if its content has expired by records, the first commit
 // before it along first parents with content. If there is none, the view is
 // empty.
-func Before(ctx context.Context, r *kist.Repository, records *record.View, parent object.ID) (compare.View, error) {
-	v := compare.View{Objects: r.Contents()}
+func Before(ctx context.Context, r *kist.Repository, records *record.Effects, parent object.ID) (compare.Side, error) {
+	v := compare.Side{Objects: r.Contents()}
 	for id := parent; !id.IsZero(); {
 		c, err := object.ReadCommit(ctx, r.Objects(), id)
 		if err != nil {
@@ -451,7 +450,7 @@ func Before(ctx context.Context, r *kist.Repository, records *record.View, paren
 			v.Commit, v.Tree = id, c.Tree
 			break
 		}
-		id = commits.FirstParent(c)
+		id = c.FirstParent()
 	}
 	return v, nil
 }
@@ -476,11 +475,11 @@ func (l *commitSelector) treesDiffer(ctx context.Context, a, b object.ID, paths 
 
 // followPath finds the path in a parent: the same path, or the one from which it was
 // renamed.
-func (l *commitSelector) followPath(ctx context.Context, before compare.View, after object.ID, path string) error {
+func (l *commitSelector) followPath(ctx context.Context, before compare.Side, after object.ID, path string) error {
 	if before.Tree.IsZero() {
 		return nil
 	}
-	from, err := blame.FormerPath(ctx, before, compare.View{Tree: after, Objects: l.r.Contents()}, path)
+	from, err := blame.FormerPath(ctx, before, compare.Side{Tree: after, Objects: l.r.Contents()}, path)
 	if err != nil {
 		return fmt.Errorf("follow %q: %w", path, err)
 	}

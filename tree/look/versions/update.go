@@ -22,7 +22,7 @@ type updater struct {
 	*Index
 	commit   object.Reader   // reads commits
 	objects  *tolerantReader // reads everything else
-	records  *record.View
+	records  *record.Effects
 	progress func(int)
 
 	trees map[int32]object.ID // of added commits and their parents

@@ -155,8 +155,7 @@ func Subject(ctx context.Context, r *kist.Repository, id object.ID) string {
 	if err != nil {
 		return ""
 	}
-	first, _, _ := strings.Cut(c.Message, "\n")
-	return first
+	return c.Subject()
 }
 
 // record sets marks. The keys of values are their names below refs/bisect/.

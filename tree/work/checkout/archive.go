@@ -43,7 +43,7 @@ type ArchiveOptions struct {
 // The same view and options give the same bytes. Archive stops with the first error,
 // also if content is damaged or missing, and the archive is then incomplete. It leaves out
 // sockets, and in a zip archive FIFOs and devices.
-func Archive(ctx context.Context, source compare.View, w io.Writer, o ArchiveOptions) (done kist.Amount, err error) {
+func Archive(ctx context.Context, source compare.Side, w io.Writer, o ArchiveOptions) (done kist.Amount, err error) {
 	paths := stage.Outermost(o.Paths)
 	var total kist.Amount
 	for _, path := range paths {

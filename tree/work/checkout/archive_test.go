@@ -177,7 +177,7 @@ func TestArchiveMetadata(t *testing.T) {
 	kisttest.Check(t, err)
 
 	var out bytes.Buffer
-	_, err = checkout.Archive(t.Context(), compare.View{Objects: objects, Tree: root}, &out, checkout.ArchiveOptions{Paths: []string{""}, Format: "tar"})
+	_, err = checkout.Archive(t.Context(), compare.Side{Objects: objects, Tree: root}, &out, checkout.ArchiveOptions{Paths: []string{""}, Format: "tar"})
 	kisttest.Check(t, err)
 	var got []string
 	for archive := tar.NewReader(&out); ; {

@@ -260,7 +260,7 @@ func Plan(ctx context.Context, r *kist.Repository, idx *index.Index, objects obj
 	var err error
 	if s.Force {
 		o.Edit = clearNotes
-		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, compare.View{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
+		ops, o.Unchanged, o.Lost, err = ForceOps(ctx, r, idx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: r.Contents()}, nil)
 		if err == nil {
 			var clear []worktree.Op
 			clear, err = clearOps(ctx, r, idx, ops)
@@ -323,7 +323,7 @@ func switchOps(ctx context.Context, objects object.Reader, idx *index.Index, fro
 		obstacles = append(obstacles, stagedBelow(idx, ops)...)
 	}
 
-	lost, err := known.LostIn(ctx, compare.View{Tree: to.Tree, Commit: to.Commit, Objects: objects})
+	lost, err := known.LostIn(ctx, compare.Side{Tree: to.Tree, Commit: to.Commit, Objects: objects})
 	return ops, append(obstacles, stagedAbove(idx, ops)...), lost, err
 }
 
@@ -384,7 +384,7 @@ const StagedReason = "a change is staged"
 // at the given paths (nil: all), whatever these contain now. It also returns
 // the files that were read and proved unchanged, and the lost folders of the
 // tree. Untracked files stay, unless a file must take their path.
-func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.View, paths []string) ([]worktree.Op, []worktree.Refreshed, []compare.LostFolder, error) {
+func ForceOps(ctx context.Context, r *kist.Repository, idx *index.Index, to compare.Side, paths []string) ([]worktree.Op, []worktree.Refreshed, []compare.LostFolder, error) {
 	from, err := compare.FromKnown(ctx, r, idx)
 	if err != nil {
 		return nil, nil, nil, err

@@ -62,7 +62,7 @@ var ErrNotVerified = errors.New("has other bytes after it was written")
 // paths cannot be written, or their folder is damaged or missing, it writes all others and
 // returns a [*worktree.ApplyError]. A dry run makes the same checks and returns the same errors,
 // as far as they are known before files are written.
-func Extract(ctx context.Context, r *kist.Repository, source compare.View, o ExtractOptions) (*Extracted, error) {
+func Extract(ctx context.Context, r *kist.Repository, source compare.Side, o ExtractOptions) (*Extracted, error) {
 	ops, lost, err := selectedOps(ctx, source, o)
 	if err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func refuseDifferent(ctx context.Context, r *kist.Repository, w *worktree.Worktr
 
 // selectedOps returns the operations that write the selected paths. Lost are the folders
 // that cannot be read.
-func selectedOps(ctx context.Context, source compare.View, o ExtractOptions) (ops []worktree.Op, lost []worktree.Failed, err error) {
+func selectedOps(ctx context.Context, source compare.Side, o ExtractOptions) (ops []worktree.Op, lost []worktree.Failed, err error) {
 	for _, path := range o.Paths {
 		list, unread, err := source.OpsAt(ctx, path)
 		if err != nil {

@@ -69,7 +69,7 @@ func Reset(ctx context.Context, r *kist.Repository, rev string, mode ResetMode, 
 				known := compare.NewKnown(r.Objects())
 				err := idx.ReadTree(ctx, known, to)
 				if err == nil {
-					lost, err = known.LostIn(ctx, compare.View{Tree: to, Commit: id, Objects: r.Objects()})
+					lost, err = known.LostIn(ctx, compare.Side{Tree: to, Commit: id, Objects: r.Objects()})
 				}
 				return err
 			})

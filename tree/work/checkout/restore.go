@@ -91,7 +91,7 @@ func Restore(ctx context.Context, r *kist.Repository, o RestoreOptions) (int, er
 
 // checkPaths returns an error that matches [kist.ErrNoMatch] if a path is neither in
 // source nor tracked.
-func checkPaths(ctx context.Context, idx *index.Index, source compare.View, o RestoreOptions) error {
+func checkPaths(ctx context.Context, idx *index.Index, source compare.Side, o RestoreOptions) error {
 	for _, path := range o.Paths {
 		_, err := source.Find(ctx, path)
 		if err == nil {
@@ -134,7 +134,7 @@ func restoreOps(idx *index.Index, ops []worktree.Op, lost []compare.LostFolder, 
 }
 
 // restoreSource returns the view to restore from.
-func restoreSource(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (compare.View, error) {
+func restoreSource(ctx context.Context, r *kist.Repository, idx *index.Index, o RestoreOptions) (compare.Side, error) {
 	switch {
 	case o.Source != "":
 		source, err := compare.OfCommit(ctx, r, o.Source)
@@ -212,7 +212,7 @@ func ClearConflicts(idx *index.Index, paths []string) error {
 }
 
 // restoreIndex stages the paths of source and does not touch the worktree.
-func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, source compare.View, o RestoreOptions) (int, error) {
+func restoreIndex(ctx context.Context, r *kist.Repository, idx *index.Index, source compare.Side, o RestoreOptions) (int, error) {
 	staged, err := compare.FromIndex(ctx, r, idx)
 	if err != nil {
 		return 0, err

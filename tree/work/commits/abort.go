@@ -238,7 +238,7 @@ func atConflict(idx *index.Index, path string) bool {
 
 // stagedPaths returns the paths at which the index differs from HEAD or has
 // conflicts.
-func stagedPaths(ctx context.Context, r *kist.Repository, idx *index.Index, head compare.View) ([]string, error) {
+func stagedPaths(ctx context.Context, r *kist.Repository, idx *index.Index, head compare.Side) ([]string, error) {
 	var paths []string
 	for _, c := range idx.Conflicts() {
 		paths = append(paths, c.Path)

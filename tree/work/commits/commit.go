@@ -183,7 +183,7 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 		return result, nil
 	}
 
-	result.Changes, err = compare.Diff(ctx, compare.View{Tree: oldTree, Objects: r.Contents()}, compare.View{Tree: c.Tree, Objects: r.Contents()}, nil, true)
+	result.Changes, err = compare.Diff(ctx, compare.Side{Tree: oldTree, Objects: r.Contents()}, compare.Side{Tree: c.Tree, Objects: r.Contents()}, nil, true)
 	if err != nil {
 		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", err))
 		result.Unknown = true
@@ -208,7 +208,7 @@ func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Comm
 			if c.Message == "" && p.Amend {
 				c.Message = parent.Message
 			}
-			old = FirstParent(parent)
+			old = parent.FirstParent()
 		}
 	} else if err := kist.CheckBranchLost(r, p.head.Branch); err != nil {
 		return nil, old, err
@@ -322,13 +322,5 @@ func (p *pending) reason(c *object.Commit) string {
 	case len(c.Parents) == 0:
 		what = "commit (initial)"
 	}
-	return what + ": " + stage.Subject(c.Message)
-}
-
-// FirstParent returns a commit's first parent, or zero.
-func FirstParent(c *object.Commit) object.ID {
-	if len(c.Parents) == 0 {
-		return object.ID{}
-	}
-	return c.Parents[0]
+	return what + ": " + c.Subject()
 }

@@ -206,7 +206,7 @@ func NothingStaged(ctx context.Context, r *kist.Repository, head object.ID) erro
 		return err
 	}
 
-	changes, err := compare.DiffWith(ctx, compare.View{Tree: head, Objects: r.Contents()}, staged, tree.DiffOptions{Recursive: true, Paired: true})
+	changes, err := compare.DiffWith(ctx, compare.Side{Tree: head, Objects: r.Contents()}, staged, tree.DiffOptions{Recursive: true, Paired: true})
 	if err != nil {
 		return err
 	}

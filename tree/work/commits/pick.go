@@ -11,7 +11,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/work/operation"
-	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // pickOf returns the merge that repeats the changes of a commit over the commit at: a
@@ -47,7 +46,7 @@ func pickOf(ctx context.Context, r *kist.Repository, step operation.Step, parent
 		empty:  c.Tree == base,
 		theirs: c.Tree,
 		base:   func(context.Context, object.ReadWriter) (object.ID, error) { return base, nil },
-		labels: tree.Labels{Ours: "HEAD", Theirs: fmt.Sprintf("%s (%s)", id.Short(), stage.Subject(c.Message))},
+		labels: tree.Labels{Ours: "HEAD", Theirs: fmt.Sprintf("%s (%s)", id.Short(), c.Subject())},
 		state:  operation.State{Message: message},
 	}, nil
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/work/operation"
-	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // RevertOptions configure [Revert] and [CherryPick].
@@ -133,7 +132,7 @@ func revertOf(ctx context.Context, r *kist.Repository, id object.ID, parent int)
 		return nil, err
 	}
 
-	message := fmt.Sprintf("Revert \"%s\"\n\nThis reverts commit %s", stage.Subject(c.Message), id)
+	message := fmt.Sprintf("Revert \"%s\"\n\nThis reverts commit %s", c.Subject(), id)
 	if len(c.Parents) > 1 {
 		message += fmt.Sprintf(", reversing\nchanges made to %s", before)
 	}

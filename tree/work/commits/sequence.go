@@ -322,7 +322,7 @@ func (s *sequence) reason(do operation.Action, c *object.Commit) string {
 	if s.Operation == operation.Rebasing {
 		what = fmt.Sprintf("rebase (%s)", do)
 	}
-	return what + ": " + stage.Subject(c.Message)
+	return what + ": " + c.Subject()
 }
 
 // mergeOf returns the merge that a step over the commit at makes.
@@ -549,11 +549,11 @@ func (s *sequence) returnToBranch(ctx context.Context) error {
 
 // showChanges computes the changes of a new commit. A failure is only a warning.
 func showChanges(ctx context.Context, r *kist.Repository, c *CommitResult) error {
-	old, err := r.RecordedTree(ctx, FirstParent(c.Commit))
+	old, err := r.RecordedTree(ctx, c.Commit.FirstParent())
 	if err != nil {
 		return err
 	}
-	from, to := compare.View{Tree: old, Objects: r.Contents()}, compare.View{Tree: c.Commit.Tree, Objects: r.Contents()}
+	from, to := compare.Side{Tree: old, Objects: r.Contents()}, compare.Side{Tree: c.Commit.Tree, Objects: r.Contents()}
 	if c.Changes, err = compare.Diff(ctx, from, to, nil, true); err != nil {
 		r.Options().Warn(fmt.Sprintf("the changes of the commit cannot be shown: %v", err))
 		c.Unknown = true

@@ -329,7 +329,7 @@ func (x *stepsTwins) pairNew() {
 
 // changed lists the files that a commit changed.
 func (x *stepsTwins) changed(c *object.Commit) string {
-	base, err := x.r.RecordedTree(x.t.Context(), commits.FirstParent(c))
+	base, err := x.r.RecordedTree(x.t.Context(), c.FirstParent())
 	kisttest.Check(x.t, err)
 	var paths []string
 	for change, err := range tree.Diff(x.t.Context(), x.r.Objects(), base, c.Tree, tree.DiffOptions{Recursive: true, Paired: true}) {

@@ -148,7 +148,7 @@ func (im *importer) begin(ctx context.Context) error {
 			return nil
 		}
 		im.done[importKey(c.Message, c.Author.Time)] = id
-		id = commits.FirstParent(c)
+		id = c.FirstParent()
 	}
 	return nil
 }

@@ -105,7 +105,7 @@ func (x *importing) want(id object.ID, dir string) {
 	c, err := object.ReadCommit(x.Context(), x.Repo.Objects(), id)
 	x.Check(err)
 	to := filepath.Join(x.TempDir(), "restored")
-	_, err = checkout.Extract(x.Context(), x.Repo, compare.View{Tree: c.Tree, Objects: x.Repo.Contents()}, checkout.ExtractOptions{To: to, Paths: []string{""}})
+	_, err = checkout.Extract(x.Context(), x.Repo, compare.Side{Tree: c.Tree, Objects: x.Repo.Contents()}, checkout.ExtractOptions{To: to, Paths: []string{""}})
 	x.Check(err)
 	if got, want := x.describe(to), x.describe(dir); got != want {
 		x.Errorf("restored:\n%s\nwant\n%s", got, want)
@@ -296,7 +296,7 @@ func TestImportArchives(t *testing.T) {
 	x.Check(os.Mkdir(filepath.Join(x.Dir, "nothing"), 0o700))
 	x.Add(stage.AddOptions{})
 	first := x.Commit("first")
-	source := compare.View{Tree: first.Commit.Tree, Objects: x.Repo.Contents()}
+	source := compare.Side{Tree: first.Commit.Tree, Objects: x.Repo.Contents()}
 	for _, format := range checkout.ArchiveFormats {
 		var data bytes.Buffer
 		_, err := checkout.Archive(t.Context(), source, &data, checkout.ArchiveOptions{Paths: []string{""}, Format: format})
@@ -305,7 +305,7 @@ func TestImportArchives(t *testing.T) {
 		c, err := object.ReadCommit(t.Context(), x.Repo.Objects(), x.results[0].ID)
 		x.Check(err)
 		if format != "zip" && c.Tree != first.Commit.Tree {
-			changes, err := compare.Diff(t.Context(), source, compare.View{Tree: c.Tree, Objects: x.Repo.Contents()}, nil, false)
+			changes, err := compare.Diff(t.Context(), source, compare.Side{Tree: c.Tree, Objects: x.Repo.Contents()}, nil, false)
 			t.Errorf("%s: the tree differs: %+v, %v", format, changes, err)
 		}
 		if format == "zip" && (c.Files != first.Commit.Files || c.Bytes != first.Commit.Bytes) {

@@ -39,7 +39,7 @@ type Branch struct {
 	stopped bool
 	doubts
 
-	view atomic.Pointer[View]
+	view atomic.Pointer[BranchTree]
 	activity
 	timer *time.Timer
 	warns string // the last warning, which is not repeated
@@ -66,14 +66,14 @@ type touched struct {
 	paths map[string]refs.Who
 }
 
-// View is the state of a branch, with its pending changes.
-type View struct {
+// BranchTree is the state of a branch, with its pending changes.
+type BranchTree struct {
 	Tree    object.ID // zero: the branch has no commit and no changes
 	Objects object.Reader
 }
 
 // Find returns the entry at a path. Errors are those of [tree.Find].
-func (v View) Find(ctx context.Context, path string) (object.Entry, error) {
+func (v BranchTree) Find(ctx context.Context, path string) (object.Entry, error) {
 	if v.Tree.IsZero() {
 		if path == "" {
 			return object.Entry{Type: object.TypeDir, Mode: 0o755}, nil
@@ -198,7 +198,7 @@ func (b *Branch) reset(base commitTree, info tree.Info) {
 
 // show makes the present tree visible to readers.
 func (b *Branch) show() {
-	b.view.Store(&View{Tree: b.info.ID, Objects: overlay{b.mem, b.c.repo.Contents()}})
+	b.view.Store(&BranchTree{Tree: b.info.ID, Objects: overlay{b.mem, b.c.repo.Contents()}})
 }
 
 // pending reports whether there are changes. The caller holds b.mu.
@@ -226,12 +226,12 @@ func (b *Branch) refresh(ctx context.Context) error {
 }
 
 // View returns the present state. Errors are those of reading the branch.
-func (b *Branch) View(ctx context.Context) (View, error) {
+func (b *Branch) View(ctx context.Context) (BranchTree, error) {
 	if b.mu.TryLock() { // otherwise the branch is changing: the last state is good enough
 		err := b.refresh(ctx)
 		b.mu.Unlock()
 		if err != nil {
-			return View{}, err
+			return BranchTree{}, err
 		}
 	}
 	return *b.view.Load(), nil
@@ -252,9 +252,9 @@ func (b *Branch) Uploading() func() {
 
 // Edit collects the parts of one change. They happen together, or not at all.
 type Edit struct {
-	View // the state before the change
-	ops  []op
-	big  bool
+	BranchTree // the state before the change
+	ops        []op
+	big        bool
 }
 
 // Set sets the entry at a path: a file, or a folder with everything in it.
@@ -363,7 +363,7 @@ func (b *Branch) edit(ctx context.Context, change func(e *Edit) error) (*Edit, e
 	if err := b.refresh(ctx); err != nil {
 		return nil, err
 	}
-	e := &Edit{View: *b.view.Load()}
+	e := &Edit{BranchTree: *b.view.Load()}
 	if err := change(e); err != nil {
 		return e, err
 	}

@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/kist-vcs/kist"
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/kist-vcs/kist"
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
@@ -88,7 +89,8 @@ func (b *Branch) finish(ctx context.Context) error {
 	if b.journal != nil { // it would be applied to later commits, too
 		return errJournalStays
 	}
-	if err := b.move(ctx, stage.Subject(message)); err != nil {
+	subject, _, _ := strings.Cut(message, "\n")
+	if err := b.move(ctx, subject); err != nil {
 		return err
 	}
 	b.warns = ""

@@ -10,7 +10,6 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/history"
 	"github.com/kist-vcs/kist/tree"
-	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
@@ -23,7 +22,7 @@ type patches struct {
 // changes returns the changes of a commit from its only parent. It leaves out folders that
 // came or went: whether a change makes its folder depends on other files.
 func (p *patches) changes(ctx context.Context, c history.Commit) ([]tree.Change, error) {
-	base, err := p.r.RecordedTree(ctx, commits.FirstParent(c.Commit))
+	base, err := p.r.RecordedTree(ctx, c.Commit.FirstParent())
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/work/operation"
-	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // ErrNothingToDo means that the user removed all steps from the list.
@@ -47,7 +46,7 @@ const todoHelp = `
 func (p *plan) todo() string {
 	var text strings.Builder
 	for _, c := range p.commits {
-		fmt.Fprintf(&text, "pick %s %s\n", c.ID.Short(), stage.Subject(c.Message))
+		fmt.Fprintf(&text, "pick %s %s\n", c.ID.Short(), c.Subject())
 		for _, command := range p.exec {
 			fmt.Fprintf(&text, "exec %s\n", command)
 		}

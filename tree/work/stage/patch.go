@@ -29,7 +29,7 @@ const (
 type Chosen struct {
 	Path         string
 	From, To     *object.Entry // before the change, as shown to the user, and after the full change; nil: no entry
-	All          compare.View  // the tree with To
+	All          compare.Side  // the tree with To
 	Properties   bool          // permission bits and metadata become those of To
 	Content      Part
 	Before, Text []byte // the content of From, and the chosen one
@@ -133,7 +133,7 @@ func (c *Chosen) entry(ctx context.Context, r *kist.Repository, s storage) (*obj
 // storage is the place for new contents.
 type storage struct {
 	object.ReadWriter
-	records *record.View // purged content is not stored
+	records *record.Effects // purged content is not stored
 }
 
 // withContent returns e with the chosen content, which it stores if it is new.
@@ -229,7 +229,7 @@ func (c Chosen) InIndex(ctx context.Context, r *kist.Repository) (Chosen, error)
 		return c, tree.ErrHunkMismatch
 	}
 
-	staged, err := compare.View{Objects: r.Contents()}.ReadContent(ctx, r, c.Path, *now, tree.MaxText)
+	staged, err := compare.Side{Objects: r.Contents()}.ReadContent(ctx, r, c.Path, *now, tree.MaxText)
 	if err != nil {
 		return c, err
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -19,31 +18,31 @@ import (
 
 // WorktreeView returns the present state of the tracked paths in the worktree.
 // It reads the files that may differ from the index, but does not store them.
-func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (compare.View, error) {
+func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (compare.Side, error) {
 	idx, err := r.Index()
 	if err != nil {
-		return compare.View{}, err
+		return compare.Side{}, err
 	}
 
 	found, err := scan(ctx, r, r.Worktree(), idx, worktree.ScanOptions{Paths: paths, NoUntracked: true})
 	if err != nil {
-		return compare.View{}, err
+		return compare.Side{}, err
 	}
 
 	found, unchanged, err := r.Worktree().Confirm(ctx, found)
 	if err != nil {
-		return compare.View{}, err
+		return compare.Side{}, err
 	}
 
 	refreshIndex(ctx, r, nil, unchanged)
 	o := object.NewOverlay(r.Contents())
 	s, err := newStager(r, o, idx, nil)
 	if err != nil {
-		return compare.View{}, err
+		return compare.Side{}, err
 	}
 	edits, err := s.store(ctx, found)
 	if err != nil {
-		return compare.View{}, err
+		return compare.Side{}, err
 	}
 
 	var skipped []object.Skipped
@@ -54,11 +53,11 @@ func WorktreeView(ctx context.Context, r *kist.Repository, paths []string) (comp
 	}
 
 	if err := edits.apply(idx); err != nil {
-		return compare.View{}, err
+		return compare.Side{}, err
 	}
 
 	info, err := idx.PreviewTree(ctx, o)
-	return compare.View{Tree: info.ID, Objects: o, Worktree: true, Skipped: skipped}, err
+	return compare.Side{Tree: info.ID, Objects: o, Worktree: true, Skipped: skipped}, err
 }
 
 // scan returns the changes in a worktree. A file that is missing because its
@@ -398,7 +397,7 @@ func (s *Status) compareHead(ctx context.Context, r *kist.Repository, idx *index
 	if err != nil {
 		return err
 	}
-	changes, err := compare.Diff(ctx, compare.View{Tree: from, Objects: compare.NewKnown(r.Contents())}, staged, paths, true)
+	changes, err := compare.Diff(ctx, compare.Side{Tree: from, Objects: compare.NewKnown(r.Contents())}, staged, paths, true)
 	if err != nil {
 		return err
 	}
@@ -424,10 +423,4 @@ func refreshIndex(ctx context.Context, r *kist.Repository, idx *index.Index, unc
 		})
 		return err
 	}))
-}
-
-// Subject returns the first line of a message.
-func Subject(message string) string {
-	line, _, _ := strings.Cut(message, "\n")
-	return line
 }

@@ -246,7 +246,7 @@ type stager struct {
 	times    bool // see AddOptions.Times
 	objects  object.ReadWriter
 	idx      *index.Index
-	records  *record.View // when the stager was made
+	records  *record.Effects // when the stager was made
 	progress kist.Progress
 	restored int // see AddResult.Restored
 }

@@ -28,7 +28,7 @@ type PushOptions struct {
 	// Select chooses a part of the changes. It gets the trees of HEAD and of the worktree. It
 	// returns the parts to stash, and the parts to change back in the worktree. Nil: all.
 	// Select may be called again, with the same trees or others.
-	Select func(ctx context.Context, head, worktree compare.View) (stashed, rest []stage.Chosen, err error)
+	Select func(ctx context.Context, head, worktree compare.Side) (stashed, rest []stage.Chosen, err error)
 
 	// Recording notes changes to make before the stash is added to the list. If Push has to
 	// try again, it calls Recording again, with another stash. It may be nil.
@@ -204,7 +204,7 @@ func (p *pusher) record(ctx context.Context) (message string, err error) {
 
 // selected returns the trees that the user chose: to stash, and for the worktree.
 func (p *pusher) selected(ctx context.Context) (stashed tree.Info, rest object.ID, err error) {
-	of := func(id object.ID) compare.View { return compare.View{Tree: id, Objects: p.rw} }
+	of := func(id object.ID) compare.Side { return compare.Side{Tree: id, Objects: p.rw} }
 	put, left, err := p.Select(ctx, of(p.base.Tree), of(p.worktree.ID))
 	if err == nil && len(put) == 0 {
 		err = ErrNotChosen
@@ -353,7 +353,7 @@ func (p *pusher) commits(ctx context.Context, stashed tree.Info) (message string
 	if p.head.Branch != "" {
 		on = p.head.Branch
 	}
-	about := fmt.Sprintf("%s: %s %s", on, p.head.ID.Short(), stage.Subject(p.base.Message))
+	about := fmt.Sprintf("%s: %s %s", on, p.head.ID.Short(), p.base.Subject())
 	parents := []object.ID{p.head.ID}
 	put := func(message string, t tree.Info, parents ...object.ID) (object.ID, error) {
 		return p.tx.PutCommit(ctx, kist.NewCommit(p.repo, t, message, parents...))

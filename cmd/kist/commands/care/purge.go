@@ -290,7 +290,7 @@ func purgeTargets(ctx context.Context, env *cli.Env, r *kist.Repository, o purge
 		if err != nil {
 			return what, err
 		}
-		in.Views = []compare.View{head}
+		in.Views = []compare.Side{head}
 	}
 	paths, err := pathspec.Find(ctx, r, specs, in)
 	for _, path := range paths {

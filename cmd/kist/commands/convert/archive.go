@@ -110,12 +110,12 @@ func (o *archiveOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposito
 }
 
 // archived is [pathsOf]. For a version of a file, it returns the commit and path of that.
-func archived(ctx context.Context, env *cli.Env, r *kist.Repository, rev string, specs pathspec.List) (compare.View, []string, error) {
+func archived(ctx context.Context, env *cli.Env, r *kist.Repository, rev string, specs pathspec.List) (compare.Side, []string, error) {
 	if !input.NamesVersion(ctx, env, r, rev) {
 		return input.PathsOf(ctx, env, r, rev, specs)
 	}
 	if len(specs) > 0 {
-		return compare.View{}, nil, cli.Usagef("%s is a path already", cli.QuoteArg(rev))
+		return compare.Side{}, nil, cli.Usagef("%s is a path already", cli.QuoteArg(rev))
 	}
 	at, err := input.Locate(ctx, env, r, rev)
 	return at.View(), []string{at.Path}, err

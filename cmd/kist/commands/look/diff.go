@@ -101,7 +101,7 @@ func (o *diffOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	if c.Old, c.New, conflicts, err = diffViews(ctx, r, o.staged, revs, paths.Paths()); err != nil {
 		return err
 	}
-	if err := pathspec.Check(ctx, r, paths, pathspec.Places{Views: []compare.View{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
+	if err := pathspec.Check(ctx, r, paths, pathspec.Places{Views: []compare.Side{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 
@@ -194,10 +194,10 @@ func (o *diffOptions) diffVersions(ctx context.Context, env *cli.Env, r *kist.Re
 
 // newest returns the worktree, and in it the newest path of a file that FILE@N names. The
 // entry is nil if the worktree lacks it.
-func newest(ctx context.Context, env *cli.Env, r *kist.Repository, arg string) (compare.View, string, *object.Entry, error) {
+func newest(ctx context.Context, env *cli.Env, r *kist.Repository, arg string) (compare.Side, string, *object.Entry, error) {
 	f, _, _, err := input.VersionOf(ctx, env, r, arg)
 	if err != nil {
-		return compare.View{}, "", nil, err
+		return compare.Side{}, "", nil, err
 	}
 	files, err := stage.WorktreeView(ctx, r, []string{f.Path})
 	if err != nil {
@@ -212,7 +212,7 @@ func newest(ctx context.Context, env *cli.Env, r *kist.Repository, arg string) (
 
 // diffViews returns the two sides to compare. If the index or the worktree is one of them,
 // it also returns the conflicts of the index.
-func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new compare.View, conflicts []index.Conflict, err error) {
+func diffViews(ctx context.Context, r *kist.Repository, staged bool, revs, paths []string) (old, new compare.Side, conflicts []index.Conflict, err error) {
 	if len(revs) == 1 {
 		if from, to, symmetric, ok := refs.SplitRange(revs[0]); ok {
 			revs = []string{from, to}

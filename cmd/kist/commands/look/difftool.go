@@ -207,7 +207,7 @@ func (t *toolRun) showFile(ctx context.Context, change compare.Change) error {
 
 // provideVersion returns the name of a file with a version of path: the file in the worktree,
 // or a copy below dir.
-func (t *toolRun) provideVersion(ctx context.Context, v compare.View, e *object.Entry, path, dir string) (string, error) {
+func (t *toolRun) provideVersion(ctx context.Context, v compare.Side, e *object.Entry, path, dir string) (string, error) {
 	switch {
 	case e == nil:
 		return os.DevNull, nil
@@ -218,7 +218,7 @@ func (t *toolRun) provideVersion(ctx context.Context, v compare.View, e *object.
 }
 
 // writeCopies writes files of a commit or of the index below dir.
-func (t *toolRun) writeCopies(ctx context.Context, v compare.View, paths []string, dir string) error {
+func (t *toolRun) writeCopies(ctx context.Context, v compare.Side, paths []string, dir string) error {
 	_, err := checkout.Extract(ctx, t.Repo, v, checkout.ExtractOptions{Paths: paths, To: dir})
 	return err
 }
@@ -244,7 +244,7 @@ func (t *toolRun) showFolders(ctx context.Context, changes []compare.Change) err
 }
 
 // fillFolder fills a folder with the versions of paths. Those of the worktree are links.
-func (t *toolRun) fillFolder(ctx context.Context, v compare.View, paths []string, dir string) error {
+func (t *toolRun) fillFolder(ctx context.Context, v compare.Side, paths []string, dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil || len(paths) == 0 {
 		return err
 	}

@@ -209,7 +209,7 @@ func (o *attrOptions) find(ctx context.Context, env *cli.Env, r *kist.Repository
 	if at.path, err = env.RepoPath(r, arg); err != nil {
 		return at, err
 	}
-	source, err := compare.View{}, error(nil)
+	source, err := compare.Side{}, error(nil)
 	if o.source != "" {
 		source, err = compare.OfCommit(ctx, r, o.source)
 	} else {

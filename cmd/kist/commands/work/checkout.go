@@ -310,13 +310,13 @@ func restorable(ctx context.Context, env *cli.Env, r *kist.Repository, o checkou
 		if err != nil {
 			return nil, err
 		}
-		in.Views = []compare.View{source}
+		in.Views = []compare.Side{source}
 	case o.Staged:
 		head, err := compare.OfHead(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		in.Views = []compare.View{head}
+		in.Views = []compare.Side{head}
 	}
 	return pathspec.Find(ctx, r, paths, in)
 }

@@ -118,7 +118,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *cli.Env, r *kist.Repo
 // extracted is what restore --to writes: paths of a view, and the folder in whose place DIR
 // comes, or nil.
 type extracted struct {
-	view  compare.View
+	view  compare.Side
 	paths []string
 	root  *object.Entry
 }

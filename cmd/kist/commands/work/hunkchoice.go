@@ -40,8 +40,8 @@ type hunkMode struct {
 
 // patchViews returns the two sides that are compared, and what the hunks do. Without a
 // revision, the worktree is compared with the index, and the index with HEAD.
-func patchViews(ctx context.Context, r *kist.Repository, m hunkMode, paths []string) (old, new compare.View, _ hunkMode, err error) {
-	var base, now compare.View
+func patchViews(ctx context.Context, r *kist.Repository, m hunkMode, paths []string) (old, new compare.Side, _ hunkMode, err error) {
+	var base, now compare.Side
 	rev := m.rev
 	switch {
 	case rev == "" && m.worktree && !m.index || m.verb != "":
@@ -104,7 +104,7 @@ func chooseHunks(ctx context.Context, env *cli.Env, r *kist.Repository, m hunkMo
 	if c.Old, c.New, m, err = patchViews(ctx, r, m, specs.Paths()); err != nil {
 		return err
 	}
-	if err := pathspec.Check(ctx, r, specs, pathspec.Places{Views: []compare.View{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
+	if err := pathspec.Check(ctx, r, specs, pathspec.Places{Views: []compare.Side{c.Old, c.New}, Index: true, Worktree: true}); err != nil {
 		return err
 	}
 	c.Form.Reverse = m.verb == "Apply" // for the names in headers
@@ -132,10 +132,10 @@ func chooseHunks(ctx context.Context, env *cli.Env, r *kist.Repository, m hunkMo
 
 // stashHunks returns the function that asks which changes to stash. Asked again about the same
 // trees, it repeats its answer.
-func stashHunks(env *cli.Env, r *kist.Repository, specs pathspec.List) func(ctx context.Context, head, worktree compare.View) (stashed, rest []stage.Chosen, err error) {
+func stashHunks(env *cli.Env, r *kist.Repository, specs pathspec.List) func(ctx context.Context, head, worktree compare.Side) (stashed, rest []stage.Chosen, err error) {
 	var asked [2]object.ID
 	var stashed, rest []stage.Chosen
-	return func(ctx context.Context, head, worktree compare.View) ([]stage.Chosen, []stage.Chosen, error) {
+	return func(ctx context.Context, head, worktree compare.Side) ([]stage.Chosen, []stage.Chosen, error) {
 		trees := [2]object.ID{head.Tree, worktree.Tree}
 		if asked == trees {
 			return stashed, rest, nil

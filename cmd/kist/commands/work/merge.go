@@ -287,7 +287,7 @@ func (o *MergeFlags) print(ctx context.Context, env *cli.Env, r *kist.Repository
 
 // changesBetween returns the changes from one commit to another. A zero old commit is empty.
 func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID) ([]tree.Change, error) {
-	from := compare.View{Objects: r.Contents()}
+	from := compare.Side{Objects: r.Contents()}
 	if !old.IsZero() {
 		var err error
 		if from, err = compare.OfCommit(ctx, r, old.String()); err != nil {

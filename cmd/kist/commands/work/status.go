@@ -129,7 +129,7 @@ func statusPaths(ctx context.Context, env *cli.Env, r *kist.Repository, o status
 	if err != nil && !cli.IsLost(err) {
 		return nil, err
 	}
-	in := pathspec.Places{Views: []compare.View{head}, Index: true, Worktree: true, Ignored: o.ignored}
+	in := pathspec.Places{Views: []compare.Side{head}, Index: true, Worktree: true, Ignored: o.ignored}
 	if err := pathspec.Check(ctx, r, specs, in); err != nil {
 		return nil, err
 	}

@@ -43,7 +43,7 @@ func nextSteps(ctx context.Context, r *kist.Repository, rest []operation.Step) [
 			}
 			line := string(do) + " " + step.Commit.Short()
 			if c, err := object.ReadCommit(ctx, r.Objects(), step.Commit); err == nil {
-				line += " " + cli.Printable(stage.Subject(c.Message))
+				line += " " + cli.Printable(c.Subject())
 			}
 			lines = append(lines, line)
 		}

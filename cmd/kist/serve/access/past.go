@@ -152,7 +152,7 @@ func (p *past) add(ctx context.Context, id object.ID) (int32, error) {
 
 // commit returns a commit whose parents were added. C is nil if the commit cannot be read: then
 // nobody may read anything by its rules.
-func (p *past) commit(ctx context.Context, records *record.View, id object.ID, c *object.Commit) (out pastCommit, err error) {
+func (p *past) commit(ctx context.Context, records *record.Effects, id object.ID, c *object.Commit) (out pastCommit, err error) {
 	if c == nil {
 		out.rules, err = p.memory.keep(ruleFolder{closed: true})
 		return out, err

@@ -158,7 +158,7 @@ func (q *request) put(p *place) error {
 
 	created := false
 	err = p.branch.Do(q.r.Context(), q.who(), up, func(e *pending.Edit) error {
-		now, err := q.at(p, e.View, p.path)
+		now, err := q.at(p, e.BranchTree, p.path)
 		if err != nil {
 			return err
 		}
@@ -272,7 +272,7 @@ func (q *request) remove(p *place) error {
 		return err
 	}
 	err := p.branch.Do(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.View, p.path)
+		now, err := q.at(p, e.BranchTree, p.path)
 		if err != nil {
 			return err
 		}
@@ -335,7 +335,7 @@ func (q *request) mkcol(p *place) error {
 		return &statusError{http.StatusUnsupportedMediaType, "a new folder has no content"}
 	}
 	err := p.branch.Do(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
-		now, err := q.at(p, e.View, p.path)
+		now, err := q.at(p, e.BranchTree, p.path)
 		if err != nil {
 			return err
 		}
@@ -421,10 +421,10 @@ func (q *request) copy(src *place) error {
 	}
 	created := false
 	err = dst.branch.Do(q.r.Context(), q.who(), nil, func(e *pending.Edit) (err error) {
-		to, err := q.at(dst, e.View, dst.path)
+		to, err := q.at(dst, e.BranchTree, dst.path)
 		from := src
 		if err == nil && !other {
-			from, err = q.at(src, e.View, src.path)
+			from, err = q.at(src, e.BranchTree, src.path)
 		}
 		if err != nil {
 			return err

@@ -95,7 +95,7 @@ func (b *blamePage) find(ctx context.Context, s *site, v *serve.Commit, x *versi
 		return err
 	}
 	first := b.Start - 1
-	f := &blame.File{Place: blame.Place{Commit: v.Commit, Path: b.Path}, Entry: b.Entry, View: v.View}
+	f := &blame.File{Place: blame.Place{Commit: v.Commit, Path: b.Path}, Entry: b.Entry, View: v.Side}
 	text := tree.SplitLines(data)
 	last := min(first+len(b.Lines), len(text))
 	if first >= last {

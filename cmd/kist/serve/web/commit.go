@@ -3,8 +3,9 @@ package web
 import (
 	"cmp"
 	"errors"
-	"github.com/kist-vcs/kist"
 	"net/url"
+
+	"github.com/kist-vcs/kist"
 
 	"github.com/kist-vcs/kist/cmd/kist/serve"
 	"github.com/kist-vcs/kist/object"
@@ -66,7 +67,7 @@ func (s *site) commit(r *request) (page, error) {
 		if err != nil {
 			return page{}, err
 		}
-		old := &serve.Commit{View: before, Rules: new.Rules} // an empty one
+		old := &serve.Commit{Side: before, Rules: new.Rules} // an empty one
 		if !before.Commit.IsZero() {
 			if old, err = s.Open(ctx, before.Commit.String()); err != nil {
 				return page{}, err

@@ -110,7 +110,7 @@ func (s *site) compare(ctx context.Context, c comparison) (*diffs, error) {
 	if c.path != "" {
 		paths, rows = []string{c.path}, maxOwnRows
 	}
-	changes, err := compare.Diff(ctx, c.old.View, c.new.View, paths, true)
+	changes, err := compare.Diff(ctx, c.old.Side, c.new.Side, paths, true)
 	if err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (s *site) restore(r *request) (page, error) {
 
 	s.restoring.Lock()
 	defer s.restoring.Unlock()
-	changed, err := s.restoreOne(r, v.View, path)
+	changed, err := s.restoreOne(r, v.Side, path)
 	var local *stage.LocalChangesError
 	switch {
 	case errors.As(err, &local):
@@ -70,7 +70,7 @@ func (s *site) restore(r *request) (page, error) {
 
 // restoreOne restores a path, and returns the number of changed paths. The error is a
 // [*stage.LocalChangesError] if the worktree has something there that would be lost.
-func (s *site) restoreOne(r *request, v compare.View, path string) (int, error) {
+func (s *site) restoreOne(r *request, v compare.Side, path string) (int, error) {
 	ctx := r.Context()
 	idx, err := s.Repo.Index()
 	if err != nil {

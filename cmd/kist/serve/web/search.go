@@ -266,7 +266,7 @@ func (p *searchPage) contents(ctx context.Context, r *request, v *serve.Commit, 
 		})
 	}
 	if !p.All {
-		return run(grep.InView(ctx, v.View, func(path string) bool { return selected(v.Commit, path) }))
+		return run(grep.InView(ctx, v.Side, func(path string) bool { return selected(v.Commit, path) }))
 	}
 	return r.site.versions.with(ctx, maxIndexing, func(x *versions.Index) error {
 		return run(grep.InHistory(ctx, r.site.Repo, x, selected))

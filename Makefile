@@ -39,7 +39,7 @@ SERVERS     ?= $(BIN)/servers/run
 MEMORY      ?= ./testdata/inmemory.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help build install uninstall dist check-dist try look test soak race model servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
+.PHONY: help build man install uninstall dist check-dist try look test soak race model servers vet lint fuzz fuzz-touched bench bench-go bench-compare docs cover clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -47,19 +47,23 @@ help: ## list the targets
 build: ## build bin/kist
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/kist ./cmd/kist
 
-install: build ## install program, manual pages and completions (PREFIX=/usr/local, DESTDIR=)
+# Manual pages are made by a kist for this machine, also where build makes one for another.
+man: # make the manual pages
+	GOOS= GOARCH= CGO_ENABLED=0 $(GO) run -trimpath ./cmd/kist docs -q --man $(BIN)
+
+install: build man ## install program, manual pages and completions (PREFIX=/usr/local, DESTDIR=)
 	install -d '$(DESTDIR)$(BINDIR)' '$(DESTDIR)$(MANDIR)/man1' '$(DESTDIR)$(MANDIR)/man7' \
 		'$(DESTDIR)$(BASHDIR)' '$(DESTDIR)$(ZSHDIR)' '$(DESTDIR)$(FISHDIR)'
 	install -m 755 $(BIN)/kist '$(DESTDIR)$(BINDIR)/kist'
-	install -m 644 docs/man/*.1 '$(DESTDIR)$(MANDIR)/man1'
-	install -m 644 docs/man/*.7 '$(DESTDIR)$(MANDIR)/man7'
+	install -m 644 $(BIN)/man/*.1 '$(DESTDIR)$(MANDIR)/man1'
+	install -m 644 $(BIN)/man/*.7 '$(DESTDIR)$(MANDIR)/man7'
 	install -m 644 cmd/kist/commands/about/shells/kist.bash '$(DESTDIR)$(BASHDIR)/kist'
 	install -m 644 cmd/kist/commands/about/shells/kist.zsh '$(DESTDIR)$(ZSHDIR)/_kist'
 	install -m 644 cmd/kist/commands/about/shells/kist.fish '$(DESTDIR)$(FISHDIR)/kist.fish'
 
-uninstall: ## remove the files of 'make install', with the same PREFIX and DESTDIR
+uninstall: man ## remove the files of 'make install', with the same PREFIX and DESTDIR
 	rm -f '$(DESTDIR)$(BINDIR)/kist' '$(DESTDIR)$(BASHDIR)/kist' '$(DESTDIR)$(ZSHDIR)/_kist' '$(DESTDIR)$(FISHDIR)/kist.fish'
-	cd docs/man && for page in *; do rm -f '$(DESTDIR)$(MANDIR)/man'"$${page##*.}/$$page"; done
+	cd $(BIN)/man && for page in *; do rm -f '$(DESTDIR)$(MANDIR)/man'"$${page##*.}/$$page"; done
 
 dist: ## build archives and packages of the release in bin/dist (PLATFORMS=linux/amd64)
 	GO=$(GO) REVISION=$(REVISION) .ci/dist $(BIN)/dist $(PLATFORMS)
@@ -126,7 +130,7 @@ bench-go: ## run the Go benchmarks (BENCH=Put, PKGS=./object/volume)
 bench-compare: ## compare the Go benchmarks with the commit REF (REF=main, BENCH=Put, PKGS=./object/volume)
 	GO=$(GO) BENCH='$(BENCH)' ./testdata/bench-compare.sh '$(REF)' $(PKGS)
 
-docs: ## regenerate docs/man and docs/reference from the commands
+docs: ## regenerate docs/reference from the commands
 	$(GO) run ./cmd/kist docs docs
 
 cover: $(SERVERS) ## print the test coverage of all packages

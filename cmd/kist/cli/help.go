@@ -40,6 +40,9 @@ func WriteHelp(w io.Writer, cmd *cobra.Command) {
 	}
 	fmt.Fprintf(w, "\nEXAMPLES\n%s\n", m.Example)
 	writeItems(w, m.Exits)
+	if m.Parent != "" {
+		fmt.Fprint(w, "\n'kist help' lists the options that every command has.\n")
+	}
 }
 
 // writeBriefHelp writes the usage and the options of cmd for a terminal: what a user of the
@@ -48,9 +51,7 @@ func writeBriefHelp(w io.Writer, cmd *cobra.Command) {
 	m := ManualOf(cmd)
 	fmt.Fprintf(w, "usage: %s\n", m.Usage)
 	for _, section := range m.Sections {
-		if section.Title != GlobalOptions || m.Parent == "" {
-			writeItems(w, section)
-		}
+		writeItems(w, section)
 	}
 	fmt.Fprintf(w, "\n'%s --help' explains the command, with examples.\n", m.Name)
 }
@@ -165,10 +166,17 @@ type ManualSection struct {
 // ManualItem is a term and its meaning.
 type ManualItem struct{ Term, Text string }
 
-const (
-	GlobalOptions = "GLOBAL OPTIONS"
-	topicsTitle   = "TOPICS ('kist help TOPIC')"
-)
+const topicsTitle = "TOPICS ('kist help TOPIC')"
+
+// Parents names the pages above the one of a command: its parent, and kist, which alone lists
+// the options that every command has.
+func (m *Manual) Parents() []string {
+	if m.Parent == "" {
+		return nil
+	}
+	top, _, _ := strings.Cut(m.Parent, " ")
+	return slices.Compact([]string{m.Parent, top})
+}
 
 func ManualOf(cmd *cobra.Command) Manual {
 	m := Manual{
@@ -184,9 +192,8 @@ func ManualOf(cmd *cobra.Command) Manual {
 		m.Exits.Items = append(m.Exits.Items, ManualItem{strconv.Itoa(status), exitStatusOf(status).Meaning})
 	}
 
-	options, global := cmd.LocalNonPersistentFlags(), cmd.PersistentFlags()
 	if cmd.HasParent() {
-		m.Parent, global = cmd.Parent().CommandPath(), cmd.InheritedFlags()
+		m.Parent = cmd.Parent().CommandPath()
 	}
 	for _, group := range append(cmd.Groups(), &cobra.Group{Title: "COMMANDS"}) {
 		m.add(ManualSection{group.Title, commandItems(cmd, group.ID), true})
@@ -194,8 +201,8 @@ func ManualOf(cmd *cobra.Command) Manual {
 	if !cmd.HasParent() {
 		m.add(ManualSection{Title: topicsTitle, Items: TopicItems()})
 	}
-	m.add(ManualSection{Title: "OPTIONS", Items: flagItems(options)})
-	m.add(ManualSection{Title: GlobalOptions, Items: flagItems(global)})
+	m.add(ManualSection{Title: "OPTIONS", Items: flagItems(cmd.LocalNonPersistentFlags())})
+	m.add(ManualSection{Title: "GLOBAL OPTIONS", Items: flagItems(cmd.PersistentFlags())}) // only kist itself has any
 	return m
 }
 

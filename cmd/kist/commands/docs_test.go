@@ -17,8 +17,8 @@ import (
 func TestDocsAreFresh(t *testing.T) {
 	env, _, _ := testEnv(t)
 	dir := filepath.FromSlash("../../../docs")
-	pages := about.DocPages(cli.New(env))
-	for _, name := range about.DocFiles(dir) {
+	pages := about.ReferencePages(cli.New(env))
+	for _, name := range about.DocFiles(dir, about.ReferenceFiles) {
 		if _, ok := pages[name]; !ok {
 			t.Errorf("docs/%s belongs to no command: run 'make docs'", name)
 		}
@@ -31,10 +31,36 @@ func TestDocsAreFresh(t *testing.T) {
 	}
 }
 
+// TestManualPages checks that each command and topic has a manual page, and that only the page of
+// kist lists the options that every command has.
+func TestManualPages(t *testing.T) {
+	env, _, _ := testEnv(t)
+	root := cli.New(env)
+	if status := cli.Run(t.Context(), env, []string{"docs", "--man", "."}); status != cli.ExitOK {
+		t.Fatalf("exit status %d", status)
+	}
+
+	pages := about.DocFiles(env.Dir, about.ManualFiles)
+	if got, want := len(pages), len(about.ReferencePages(root))-2+len(cli.Topics); got != want { // without its index and errors.md
+		t.Errorf("%d manual pages, want %d", got, want)
+	}
+	for _, name := range pages {
+		page, err := os.ReadFile(filepath.Join(env.Dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := strings.Contains(string(page), "GLOBAL OPTIONS"), name == "man/kist.1"; got != want {
+			t.Errorf("%s lists the global options: %t, want %t", name, got, want)
+		}
+		if !strings.HasSuffix(name, "7") && name != "man/kist.1" && !strings.HasSuffix(string(page), "\\fBkist\\fR(1)\n") {
+			t.Errorf("%s does not end with a reference to kist(1)", name)
+		}
+	}
+}
+
 func TestDocsRemovesOldPages(t *testing.T) {
 	env, _, _ := testEnv(t)
 	mustMkdir(t, env.Dir, "man")
-	mustMkdir(t, env.Dir, "reference")
 	old := filepath.Join(env.Dir, "man", "kist-gone.1")
 	kept := filepath.Join(env.Dir, "man", "README")
 	for _, file := range []string{old, kept} {
@@ -42,7 +68,7 @@ func TestDocsRemovesOldPages(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if status := cli.Run(t.Context(), env, []string{"docs", "."}); status != cli.ExitOK {
+	if status := cli.Run(t.Context(), env, []string{"docs", "--man", "."}); status != cli.ExitOK {
 		t.Fatalf("exit status %d", status)
 	}
 	if _, err := os.Stat(old); err == nil {

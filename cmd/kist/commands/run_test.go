@@ -176,7 +176,7 @@ func TestDirectoryOption(t *testing.T) {
 	if status := cli.Run(t.Context(), env, []string{"-C", "a", "-C", "b", "docs", "out"}); status != cli.ExitOK {
 		t.Fatalf("exit status %d", status)
 	}
-	if len(about.DocFiles(base+"/a/b/out")) == 0 {
+	if len(about.DocFiles(base+"/a/b/out", about.ReferenceFiles)) == 0 {
 		t.Error("nothing was written below a/b")
 	}
 	if env.Dir != base {

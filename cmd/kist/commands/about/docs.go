@@ -4,6 +4,7 @@ package about
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -79,25 +80,37 @@ func commandNames(root *cobra.Command, path []string) []cobra.Completion {
 }
 
 func NewDocs(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
-		Use:    "docs DIR",
-		Short:  "write the manual pages and the reference of all commands",
+	var man bool
+	cmd := &cobra.Command{
+		Use:    "docs [OPTIONS] DIR",
+		Short:  "write the reference of all commands",
 		Hidden: true,
-		Long: `Writes DIR/man/*.[17] and DIR/reference/*.md from the descriptions that the
-commands themselves have, for packagers and for this project's docs folder.
-It removes the pages of commands that no longer exist.`,
-		Example: `  kist docs docs`,
-		Args:    cli.Arguments(1, 1, "the folder to write to"),
+		Long: `Writes DIR/reference/*.md, or with --man DIR/man/*.[17], from the descriptions
+that the commands themselves have. It removes the pages of commands that no
+longer exist.`,
+		Example: `  kist docs docs
+  kist docs --man bin`,
+		Args: cli.Arguments(1, 1, "the folder to write to"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runDocs(cmd.Context(), env, cmd.Root(), args)
+			if man {
+				return writePages(cmd.Context(), env, env.Path(args[0]), ManualFiles, manualPages(cmd.Root()))
+			}
+			return writePages(cmd.Context(), env, env.Path(args[0]), ReferenceFiles, ReferencePages(cmd.Root()))
 		},
 	}
+	cmd.Flags().BoolVar(&man, "man", false, "write manual pages, for 'make install'")
+	return cmd
 }
 
-func runDocs(ctx context.Context, env *cli.Env, root *cobra.Command, args []string) error {
-	dir := env.Path(args[0])
-	pages := DocPages(root)
-	for _, old := range DocFiles(dir) {
+// The patterns of the generated files.
+const (
+	ManualFiles    = "man/kist*.[17]"
+	ReferenceFiles = "reference/*.md"
+)
+
+// writePages writes pages, by name, to dir. It removes other files that match the pattern.
+func writePages(ctx context.Context, env *cli.Env, dir, pattern string, pages map[string]string) error {
+	for _, old := range DocFiles(dir, pattern) {
 		if _, ok := pages[old]; !ok {
 			if err := os.Remove(filepath.Join(dir, old)); err != nil {
 				return err
@@ -121,23 +134,29 @@ func runDocs(ctx context.Context, env *cli.Env, root *cobra.Command, args []stri
 	return nil
 }
 
-// DocFiles returns the generated files in dir, relative to it.
-func DocFiles(dir string) []string {
-	var files []string
-	for _, pattern := range []string{"man/kist*.[17]", "reference/*.md"} {
-		found, _ := filepath.Glob(filepath.Join(dir, pattern)) // the patterns are valid
-		for _, file := range found {
-			name, err := filepath.Rel(dir, file)
-			if err == nil {
-				files = append(files, filepath.ToSlash(name))
-			}
-		}
-	}
+// DocFiles returns the files in dir that match a pattern, relative to dir.
+func DocFiles(dir, pattern string) []string {
+	files, _ := fs.Glob(os.DirFS(dir), pattern) // the patterns are valid
 	return files
 }
 
-// DocPages returns the contents of all generated files by their names.
-func DocPages(root *cobra.Command) map[string]string {
+// manualPages returns the manual pages of the commands and topics, by file.
+func manualPages(root *cobra.Command) map[string]string {
+	pages := map[string]string{}
+	cli.EachCommand(root, func(cmd *cobra.Command) {
+		if !cmd.Hidden {
+			m := cli.ManualOf(cmd)
+			pages["man/"+pageName(m.Name)+".1"] = Roff(m)
+		}
+	})
+	for _, t := range cli.Topics {
+		pages["man/kist-"+t.Name+".7"] = roff(t)
+	}
+	return pages
+}
+
+// ReferencePages returns the pages of the reference, by file.
+func ReferencePages(root *cobra.Command) map[string]string {
 	pages := map[string]string{}
 	var index strings.Builder
 	index.WriteString("# Commands\n\nGenerated from the commands' own descriptions by `make docs`.\n\n")
@@ -147,12 +166,10 @@ func DocPages(root *cobra.Command) map[string]string {
 		}
 		m := cli.ManualOf(cmd)
 		page := pageName(m.Name)
-		pages["man/"+page+".1"] = Roff(m)
 		pages["reference/"+page+".md"] = markdown(m)
 		fmt.Fprintf(&index, "- [%s](%s.md): %s\n", m.Name, page, m.Short)
 	})
 	for _, t := range cli.Topics {
-		pages["man/kist-"+t.Name+".7"] = roff(t)
 		fmt.Fprintf(&index, "- [kist help %s](../%s): %s\n", t.Name, t.File, t.Title())
 	}
 	index.WriteString("- [exit statuses and errors](errors.md)\n")
@@ -224,8 +241,11 @@ func Roff(m cli.Manual) string {
 	b.WriteString(".SH EXAMPLES\n")
 	roffLiteral(&b, outdent(m.Example))
 	list(m.Exits)
-	if m.Parent != "" {
-		fmt.Fprintf(&b, ".SH SEE ALSO\n\\fB%s\\fR(1)\n", roffText(pageName(m.Parent)))
+	for i, name := range m.Parents() {
+		if i == 0 {
+			b.WriteString(".SH SEE ALSO\n")
+		}
+		fmt.Fprintf(&b, "\\fB%s\\fR(1)\n", roffText(pageName(name)))
 	}
 	return b.String()
 }
@@ -274,14 +294,16 @@ func markdown(m cli.Manual) string {
 	}
 
 	for _, section := range m.Sections {
-		if section.Title != cli.GlobalOptions || m.Parent == "" {
-			list(section)
-		}
+		list(section)
 	}
 	fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", outdent(m.Example))
 	list(m.Exits)
-	if m.Parent != "" {
-		fmt.Fprintf(&b, "\nSee also [%s](%s.md), which lists the options that every command has.\n", m.Parent, pageName(m.Parent))
+	links := m.Parents()
+	for i, name := range links {
+		links[i] = "[" + name + "](" + pageName(name) + ".md)"
+	}
+	if len(links) > 0 {
+		fmt.Fprintf(&b, "\nSee also %s, which lists the options that every command has.\n", strings.Join(links, " and "))
 	}
 	return b.String()
 }

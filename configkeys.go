@@ -70,7 +70,7 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: "chunker.max", Help: "largest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.min", Help: "smallest size of a chunk, in bytes", fixed: true},
 	{Name: "chunker.polynomial", Help: "the polynomial that decides where content is cut", fixed: true},
-	{Name: "clean.requireForce", Form: "true or false", Default: "true", Help: "'kist clean' does nothing without -f", check: checkBoolSetting},
+	{Name: "clean.require-force", Form: "true or false", Default: "true", Help: "'kist clean' does nothing without -f", check: checkBoolSetting},
 	{Name: KeyColor, Form: "auto, always or never", Default: "auto", Scope: UserOnly, Help: "when to use colours", check: checkOneOf("auto", "always", "never")},
 	{Name: KeyEditor, Form: "COMMAND", Scope: UserOnly, Help: "the editor for messages", check: checkTextSetting(nil)},
 	{Name: KeyGit, Form: "keep or write", Default: GitKeep, Help: "write: commands make and change .git folders as commits have them", check: checkOneOf(GitKeep, GitWrite)},
@@ -80,12 +80,12 @@ var configKeys = slices.Concat([]ConfigKey{
 	{Name: KeyToolSection + "*.cmd", Form: "COMMAND", Scope: UserOnly, Help: "the command of the program NAME, for $LOCAL and $REMOTE", check: checkTextSetting(nil)},
 	{Name: KeyToolPrompt, Form: "true or false", Default: "true", Scope: UserOnly, Help: "'kist difftool' asks before each file", check: checkBoolSetting},
 	{Name: "gc.auto", Form: "true or false", Default: "true", Help: "commands that write start 'kist gc --auto'", check: checkBoolSetting},
-	{Name: "gc.autoRepack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "the amount of data older than two weeks that starts a repack", check: func(v any) error {
+	{Name: "gc.auto-repack", Form: "SIZE or false", Default: defaultAutoRepack, Help: "the amount of data older than two weeks that starts a repack", check: func(v any) error {
 		_, _, err := parseAutoRepack(v)
 		return err
 	}},
-	{Name: "gc.reflogExpire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
-	{Name: "gc.reflogExpireUnreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
+	{Name: "gc.reflog-expire", Form: "AGE", Default: "90d", Help: "age at which gc removes entries of logs", check: checkAgeSetting},
+	{Name: "gc.reflog-expire-unreachable", Form: "AGE", Default: "30d", Help: "the same, for commits that no branch or tag reaches", check: checkAgeSetting},
 	{Name: KeyDirectoryRenames, Form: "true, false or conflict", Default: "conflict", Help: "what renamed folders do to files that others add to them", check: checkOneOf("true", "false", "conflict")},
 	{Name: "metadata", Help: "the metadata that is recorded of a file", fixed: true},
 	{Name: "optional", Help: "extensions that may be ignored", fixed: true},
@@ -163,7 +163,7 @@ const (
 	KeyBackup       = "backup." // the first part of the keys of 'kist backup'
 	KeyBackupRemote = KeyBackup + "remote"
 	KeyGit          = "core.git"          // whether kist writes git's own folders
-	KeyIgnoreFiles  = "core.ignoreFiles"  // the key with more names of ignore files
+	KeyIgnoreFiles  = "core.ignore-files" // the key with more names of ignore files
 	KeyBackupPaths  = KeyBackup + "paths" // the key with the paths to back up
 	KeyBackupIgnore = KeyBackup + "ignore-files"
 
@@ -435,13 +435,13 @@ func (c *Config) DirectoryRenames() tree.DirectoryRenames {
 	return tree.AskDirectoryRenames
 }
 
-// defaultAutoRepack is the value of gc.autoRepack if the key is not set.
+// defaultAutoRepack is the value of gc.auto-repack if the key is not set.
 const defaultAutoRepack = "16MiB"
 
 // AutoRepack reports whether 'kist gc --auto' repacks data, and returns the least amount of
 // data, in bytes, that it repacks.
 func (c *Config) AutoRepack() (bool, int64, error) {
-	text, set := c.Get("gc.autoRepack")
+	text, set := c.Get("gc.auto-repack")
 	if !set {
 		text = defaultAutoRepack
 	}

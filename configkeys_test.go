@@ -37,6 +37,15 @@ func TestConfigKeysDocumented(t *testing.T) {
 	}
 }
 
+// All keys have one spelling: small letters, with dashes between words.
+func TestConfigKeySpelling(t *testing.T) {
+	for _, k := range configKeys {
+		if strings.Trim(k.Name, "abcdefghijklmnopqrstuvwxyz.-*") != "" {
+			t.Errorf("%s has other characters than small letters and dashes", k.Name)
+		}
+	}
+}
+
 // The default of each key is a valid value.
 func TestConfigKeyDefaults(t *testing.T) {
 	for _, k := range ConfigKeys() {

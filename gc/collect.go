@@ -222,8 +222,8 @@ func ExpireLogs(ctx context.Context, r *kist.Repository, keep func(name string, 
 // The configuration keys of the age at which log entries expire. The second one
 // is for entries whose commit no branch or tag reaches any more.
 const (
-	keyLogExpire            = "gc.reflogExpire"
-	keyLogExpireUnreachable = "gc.reflogExpireUnreachable"
+	keyLogExpire            = "gc.reflog-expire"
+	keyLogExpireUnreachable = "gc.reflog-expire-unreachable"
 )
 
 const (

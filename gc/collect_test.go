@@ -28,9 +28,9 @@ func TestLogsExpire(t *testing.T) {
 		{days: 29, kept: true, entries: 4},
 		{days: 31, kept: false, entries: 2}, // entries of commits that the branch reaches
 		{days: 91, kept: false, entries: 1}, // the newest stays
-		{days: 4000, config: map[string]any{"gc.reflogExpire": "never", "gc.reflogExpireUnreachable": "never"}, kept: true, entries: 4},
-		{days: 91, config: map[string]any{"gc.reflogExpire": "never"}, kept: false, entries: 2},
-		{days: 2, config: map[string]any{"gc.reflogExpire": int64(1)}, kept: false, entries: 1},
+		{days: 4000, config: map[string]any{"gc.reflog-expire": "never", "gc.reflog-expire-unreachable": "never"}, kept: true, entries: 4},
+		{days: 91, config: map[string]any{"gc.reflog-expire": "never"}, kept: false, entries: 2},
+		{days: 2, config: map[string]any{"gc.reflog-expire": int64(1)}, kept: false, entries: 1},
 		{days: -4000, kept: true, entries: 4}, // the clock was set back
 	} {
 		s := kisttest.New(t)
@@ -70,7 +70,7 @@ func TestGCRoots(t *testing.T) {
 	s.Write("file", "the first text, too long to be kept inline")
 	s.Add(stage.AddOptions{})
 	s.Commit("first")
-	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
+	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflog-expire", "now"))
 	s.Conflict()
 	s.Write("staged", "a text that is staged and nowhere else, too long to be kept inline")
 	s.Add(stage.AddOptions{Paths: []string{"staged"}})

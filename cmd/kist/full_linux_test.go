@@ -174,7 +174,7 @@ func TestFullDisk(t *testing.T) {
 		s.write(map[string]string{"b/three": noise(rng, 4<<20)})
 		s.kist("commit", "-a", "--amend", "-m", "second")
 		s.kist("branch", "-D", "first")
-		s.kist("config", "gc.reflogExpire", "now")
+		s.kist("config", "gc.reflog-expire", "now")
 		want = s.readFiles(".")
 		try(collectAll...)
 		s.kist("restore", "--source", "HEAD~1", "--force", "a/one")

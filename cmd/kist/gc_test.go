@@ -62,7 +62,7 @@ func TestGCBesideOthers(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.kist("init", "--chunk-size", "64KiB")
-	s.kist("config", "gc.reflogExpire", "now")
+	s.kist("config", "gc.reflog-expire", "now")
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i := range 3 {
 		s.write(map[string]string{"first": noise(rng, 200_000), "again": fmt.Sprintf("the text of version number %d", i)})

@@ -196,7 +196,7 @@ var killedCommands = []killed{
 				k.kist("add", "tracked") // the object staged before becomes garbage
 				k.kist("commit", "-m", "more")
 			}
-			k.kist("config", "gc.reflogExpireUnreachable", "now")
+			k.kist("config", "gc.reflog-expire-unreachable", "now")
 		},
 		command:   collectAll,
 		maintains: true,

@@ -27,7 +27,7 @@ func TestFullDiskReserve(t *testing.T) {
 		os.Mkdir(s.path(name), 0o777)
 		s := s.in(name)
 		s.kist("init")
-		s.kist("config", "gc.reflogExpire", "now")
+		s.kist("config", "gc.reflog-expire", "now")
 		s.write(map[string]string{"large": noise(rng, 50<<20)})
 		s.kist("add", "large")
 		s.kist("commit", "-m", "first")

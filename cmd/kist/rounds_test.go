@@ -29,8 +29,8 @@ func TestRounds(t *testing.T) {
 		r := &rounds{place: p, rng: objecttest.Rand(11), reasons: map[string]int{}}
 		r.clones = []*shell{p.begin(), p.clone(), p.clone()}
 		for _, s := range r.clones {
-			s.kist("config", "gc.reflogExpire", "now")
-			s.kist("config", "gc.reflogExpireUnreachable", "now")
+			s.kist("config", "gc.reflog-expire", "now")
+			s.kist("config", "gc.reflog-expire-unreachable", "now")
 		}
 		for n := range objecttest.Rounds(p, 4) {
 			for range 1 + r.rng.IntN(4) {

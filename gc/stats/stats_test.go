@@ -35,7 +35,7 @@ type randomRepo struct {
 
 func newRandomRepo(t *testing.T, seed uint64) *randomRepo {
 	s := &randomRepo{Repository: kisttest.NewWith(t, kist.InitOptions{ChunkSize: kist.MinChunkSize}), rng: rand.New(rand.NewPCG(seed, 4)), commits: map[object.ID]bool{}}
-	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflogExpire", "now"))
+	s.Check(s.Repo.SetConfig(t.Context(), "gc.reflog-expire", "now"))
 	for range 12 {
 		s.texts = append(s.texts, s.text([]int{3, 20, 32, 33, 400, 5000, 300_000}[s.rng.IntN(7)]))
 	}

@@ -69,7 +69,7 @@ func TestMaintenanceInTheBackground(t *testing.T) {
 	}
 }
 
-// gc --auto repacks old volumes if their size reaches gc.autoRepack.
+// gc --auto repacks old volumes if their size reaches gc.auto-repack.
 func TestAutoRepack(t *testing.T) {
 	env, _, stderr := testEnv(t)
 	now := time.Now()
@@ -123,19 +123,19 @@ func TestAutoRepack(t *testing.T) {
 	}
 
 	now = now.Add(20 * 24 * time.Hour)
-	run(cli.ExitUsage, "config", "gc.autoRepack", "much")
-	run(cli.ExitOK, "config", "gc.autoRepack", "false")
+	run(cli.ExitUsage, "config", "gc.auto-repack", "much")
+	run(cli.ExitOK, "config", "gc.auto-repack", "false")
 	run(cli.ExitOK, "gc", "--auto")
 	if n := optimised(); n > 0 {
-		t.Errorf("with gc.autoRepack false: %d volumes are optimised, want 0", n)
+		t.Errorf("with gc.auto-repack false: %d volumes are optimised, want 0", n)
 	}
 
 	now = now.Add(20 * 24 * time.Hour)
-	run(cli.ExitOK, "config", "gc.autoRepack", "100B")
+	run(cli.ExitOK, "config", "gc.auto-repack", "100B")
 	version()
 	run(cli.ExitOK, "gc", "--auto")
 	if n := optimised(); n != 1 {
-		t.Errorf("above gc.autoRepack: %d volumes are optimised, want 1", n)
+		t.Errorf("above gc.auto-repack: %d volumes are optimised, want 1", n)
 	}
 	run(cli.ExitOK, "verify", "--read-data")
 }

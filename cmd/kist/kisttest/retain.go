@@ -36,7 +36,7 @@ func (s *Repository) Away() object.ID {
 	s.Check(err)
 	_, err = checkout.Reset(ctx, s.Repo, first.String(), checkout.ResetHard, nil)
 	s.Check(err)
-	s.Check(s.Repo.SetConfig(ctx, "gc.reflogExpireUnreachable", "now"))
+	s.Check(s.Repo.SetConfig(ctx, "gc.reflog-expire-unreachable", "now"))
 	s.Check(s.Repo.Refs().ClearSpecial(ctx, refs.OrigHead))
 	return id
 }

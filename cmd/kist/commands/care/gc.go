@@ -30,8 +30,8 @@ func NewGC(env *cli.Env) *cobra.Command {
 everything that HEAD, branches, tags, remote-tracking branches, reflogs, holds,
 the index, or a merge or revert in progress refers to. It also keeps all data
 stored in the last two weeks (--prune). Reflog entries expire first: after 90
-days, or after 30 if the commit is unreachable (gc.reflogExpire and
-gc.reflogExpireUnreachable). 'kist remote gc NAME' cleans up a remote.
+days, or after 30 if the commit is unreachable (gc.reflog-expire and
+gc.reflog-expire-unreachable). 'kist remote gc NAME' cleans up a remote.
 
 Volumes without live objects are deleted. Live objects are copied out of others
 until at most 5% of the remaining data is garbage (--max-waste). gc stops if a
@@ -43,7 +43,7 @@ slower. Data that is already repacked is skipped.
 
 Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
 the background, which also repacks data older than two weeks once there is
-enough of it (gc.autoRepack). Set gc.auto to false to stop that, or KIST_GC_AUTO
+enough of it (gc.auto-repack). Set gc.auto to false to stop that, or KIST_GC_AUTO
 to 0 in the environment.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,

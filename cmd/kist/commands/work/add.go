@@ -44,7 +44,7 @@ cannot be read, or changes while it is read, is skipped, reported, and mentioned
 by commits until it has been added; it is never taken for deleted. FIFOs,
 sockets, devices and the .kist folders of other repositories are not stored.
 git's own folder, .git, is left out unless it is tracked: 'kist backup' stores
-it, and 'kist add -f .git'. The key core.ignoreFiles can add .gitignore to the
+it, and 'kist add -f .git'. The key core.ignore-files can add .gitignore to the
 files with patterns. The first add that meets metadata that this repository does
 not record says so (see --metadata in 'kist help init').
 

@@ -28,7 +28,7 @@ track. Ignored files stay, and so do untracked folders, except with -d or with
 PATHs.
 
 The files are deleted: no commit has them. So kist asks for -f, unless -n is
-given. With 'kist config clean.requireForce false' it does not. 'kist stash -u'
+given. With 'kist config clean.require-force false' it does not. 'kist stash -u'
 puts untracked files aside instead.
 
 Other repositories, of kist or git, are never removed. Nor is anything behind a
@@ -60,8 +60,8 @@ type cleanedJSON struct {
 }
 
 func (o *cleanOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
-	if require, _ := r.Config().Get("clean.requireForce"); !o.DryRun && !o.force && require != "false" {
-		return cli.Hintf(cli.Failf(cli.ExitUsage, "", "neither -n nor -f is given; refusing to clean"), "-n shows what -f would remove; 'kist config clean.requireForce false' makes -f the default")
+	if require, _ := r.Config().Get("clean.require-force"); !o.DryRun && !o.force && require != "false" {
+		return cli.Hintf(cli.Failf(cli.ExitUsage, "", "neither -n nor -f is given; refusing to clean"), "-n shows what -f would remove; 'kist config clean.require-force false' makes -f the default")
 	}
 	whole := args
 	if len(args) == 0 {

@@ -35,7 +35,7 @@ var layers = [][]string{
 	{"cmd/kist/input"},
 	{"cmd/kist/cli/clitest"},
 	{"cmd/kist/cli"},
-	{"cmd/kist/jsonform", "cmd/kist/mount", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web", "cmd/kist/serve/dav", "cmd/kist/schedule", "cmd/kist/kisttest"},
+	{"cmd/kist/jsonform", "cmd/kist/mount", "cmd/kist/serve", "cmd/kist/serve/access", "cmd/kist/serve/web", "cmd/kist/serve/dav", "cmd/kist/readable", "cmd/kist/schedule", "cmd/kist/kisttest"},
 	{"gc/backup", "gc/repair", "gc/stats", "gc/upgrade"},
 	{"remote/exchange"}, // the one knot: fetch and push judge the records of others by gc, gc/purge and gc/retain
 	{"gc/rewrite"},

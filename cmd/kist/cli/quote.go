@@ -3,8 +3,9 @@ package cli
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
 // QuotePath returns a path as git prints it: unchanged if it can be shown and read back,
@@ -30,7 +31,7 @@ func QuoteSpaced(path string) string {
 
 func NeedsQuotes(s string) bool {
 	for i, r := range s {
-		if r == '"' || r == '\\' || invisible(r) || badByte(s, i, r) {
+		if r == '"' || r == '\\' || readable.IsInvisible(r) || readable.IsBadByte(s, i, r) {
 			return true
 		}
 	}
@@ -47,9 +48,9 @@ func QuoteArg(s string) string {
 		case r == '"' || r == '\\':
 			b.WriteByte('\\')
 			b.WriteRune(r)
-		case badByte(s, i, r):
+		case readable.IsBadByte(s, i, r):
 			octal(&b, s[i:i+1])
-		case invisible(r):
+		case readable.IsInvisible(r):
 			if letter, ok := cEscapes[r]; ok {
 				b.WriteByte('\\')
 				b.WriteByte(letter)
@@ -71,19 +72,6 @@ func octal(b *strings.Builder, s string) {
 		fmt.Fprintf(b, `\%03o`, s[i])
 	}
 }
-
-// badByte reports whether r, found at s[i], stands for a byte that is not UTF-8.
-func badByte(s string, i int, r rune) bool {
-	if r != utf8.RuneError {
-		return false
-	}
-	_, size := utf8.DecodeRuneInString(s[i:])
-	return size == 1
-}
-
-// invisible reports whether a name with r can look like another name: r is deceptive, or
-// has no width.
-func invisible(r rune) bool { return Deceptive(r) || unicode.Is(unicode.Cf, r) }
 
 // Deceptive reports whether printing r does something to a terminal other than
 // showing a letter: control characters, line separators, and the marks that

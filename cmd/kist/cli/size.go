@@ -1,29 +1,13 @@
 package cli
 
 import (
-	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
-var sizeUnits = []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"}
-
-// FormatSize returns a number of bytes for a person to read: "512 B",
-// "1.5 KiB", "23 GiB", never more than four digits.
-func FormatSize(n uint64) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n), 0
-	for value >= 1023.5 && unit < len(sizeUnits)-1 {
-		value /= 1024
-		unit++
-	}
-	if value < 9.95 {
-		return fmt.Sprintf("%.1f %s", value, sizeUnits[unit])
-	}
-	return fmt.Sprintf("%.0f %s", value, sizeUnits[unit])
-}
+// FormatSize returns a number of bytes for a person to read. See [readable.FormatSize].
+func FormatSize(n uint64) string { return readable.FormatSize(n) }
 
 // SizeOrBytes is formatSize, or with exact the number of bytes.
 func SizeOrBytes(n uint64, exact bool) string {
@@ -33,23 +17,11 @@ func SizeOrBytes(n uint64, exact bool) string {
 	return FormatSize(n)
 }
 
-// Plural returns a number and a noun in the number it takes: "1 file",
-// "2 files". Thousands are set apart: "12,345 files".
-func Plural(n uint64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return FormatCount(n) + " " + many
-}
+// Plural returns a number and a noun in the number it takes. See [readable.Plural].
+func Plural(n uint64, one, many string) string { return readable.Plural(n, one, many) }
 
 // FormatCount returns n with its thousands set apart by commas.
-func FormatCount(n uint64) string {
-	s := strconv.FormatUint(n, 10)
-	for i := len(s) - 3; i > 0; i -= 3 {
-		s = s[:i] + "," + s[i:]
-	}
-	return s
-}
+func FormatCount(n uint64) string { return readable.FormatCount(n) }
 
 // Count is a number of things, and their name.
 type Count struct {

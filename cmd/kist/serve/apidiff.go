@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -108,7 +109,7 @@ func (v *changeJSON) compare(ctx context.Context, r object.Reader, c tree.Change
 		if e == nil {
 			continue
 		}
-		names[i] = []string{"a/", "b/"}[i] + Printable(c.Path)
+		names[i] = []string{"a/", "b/"}[i] + readable.Escape(c.Path)
 		if e.Type != object.TypeFile || e.Size > maxDiffText {
 			v.Binary = e.Type == object.TypeFile
 			return nil

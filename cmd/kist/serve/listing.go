@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	"fmt"
 	"html/template"
 	"io"
 	"net/http"
@@ -11,9 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -105,7 +103,7 @@ func (s *Server) listFolder(w http.ResponseWriter, r *http.Request, c *Commit, a
 		return
 	}
 
-	list := listing{Title: Printable("/" + at), Up: at != "", Query: revQuery(query)}
+	list := listing{Title: readable.Escape("/" + at), Up: at != "", Query: revQuery(query)}
 	for i := range page.Entries {
 		list.Rows = append(list.Rows, newRow(&page.Entries[i], list.Query))
 	}
@@ -147,7 +145,7 @@ func newRow(e *object.Entry, query string) row {
 	if tree.IsDir(e) {
 		name, href = name+"/", href+"/"
 	}
-	v := row{Href: href + query, Name: Printable(name)}
+	v := row{Href: href + query, Name: readable.Escape(name)}
 	if e.Type == object.TypeFile {
 		v.Size = strconv.FormatUint(e.Size, 10)
 	}
@@ -178,24 +176,3 @@ var listingPage = sync.OnceValue(func() *template.Template {
 {{- end}}
 `))
 })
-
-// Printable returns a name as a page shows it. Control characters, marks that change the
-// direction of text, and bytes that are not UTF-8 become escapes such as \x1b.
-func Printable(name string) string {
-	var b strings.Builder
-	for i := 0; i < len(name); {
-		r, size := utf8.DecodeRuneInString(name[i:])
-		switch {
-		case r == utf8.RuneError && size == 1:
-			fmt.Fprintf(&b, `\x%02x`, name[i])
-		case r < 0x80 && !unicode.IsPrint(r):
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-		i += size
-	}
-	return b.String()
-}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/cmd/kist/kisttest"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/refs"
@@ -75,7 +76,7 @@ func (w *world) token(n int) string {
 func (w *world) newText() string {
 	w.sizes++
 	text := w.token(12) + "\n"
-	return text + strings.Repeat(".\n", (2000+111*w.sizes-len(text))/2)
+	return text + strings.Repeat(".\n", (10_000+1030*w.sizes-len(text))/2) // pages round to 1 KiB
 }
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
@@ -334,7 +335,7 @@ type secrets struct {
 	seen   map[string]bool // words that the visitor may see
 }
 
-func shownSize(n int) string { return fmt.Sprintf("%.1f KiB", float64(n)/1024) }
+func shownSize(n int) string { return readable.FormatSize(uint64(n)) }
 
 // secretsOf returns the secrets for a visitor.
 func (w *world) secretsOf(v visitor) *secrets {

@@ -13,6 +13,7 @@ import (
 	extension "github.com/yuin/goldmark/extension/ast"
 	lines "github.com/yuin/goldmark/text"
 
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/tree"
 )
 
@@ -226,7 +227,7 @@ func (w *markdownWriter) linked(to string, content func()) {
 // the page, so it becomes a link.
 func (w *markdownWriter) image(n *ast.Image) {
 	to := w.at.address("files", unescaped(n.Destination))
-	alt := plain(w.plainText(n))
+	alt := readable.Escape(w.plainText(n))
 	if to == "" || isExternal(to) {
 		w.linked(to, func() { w.b.WriteString(template.HTMLEscapeString(alt)) })
 		return

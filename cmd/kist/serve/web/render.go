@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 )
 
@@ -71,7 +72,7 @@ func parsePages(now func() time.Time) (pages, error) {
 // functions are the functions of the templates.
 func functions(now func() time.Time) template.FuncMap {
 	return template.FuncMap{
-		"visible": visible, "plain": plain, "name": name, "size": sizeOf, "count": count, "address": address, "escaped": escaped,
+		"visible": visible, "plain": readable.Escape, "name": name, "size": size, "count": count, "address": address, "escaped": escaped,
 		"stamp": func(t time.Time) template.HTML { return stamp(now(), t) },
 		"short": short,
 		"group": group,

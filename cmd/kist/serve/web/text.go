@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 )
 
@@ -17,44 +17,14 @@ import (
 // stay.
 func visible(s string) template.HTML {
 	var b strings.Builder
-	plain := 0 // start of the text that is not written yet
-	for i, r := range s {
-		var escape string
-		switch {
-		case r == utf8.RuneError && badByte(s[i:]):
-			escape = fmt.Sprintf(`\x%02x`, s[i])
-		case r == '\n' || r == '\t' || !invisible(r):
-			continue
-		case r < 0x100:
-			escape = fmt.Sprintf(`\x%02x`, r)
-		default:
-			escape = fmt.Sprintf(`\u%04x`, r)
+	for part, escape := range readable.Escaped(s, "\n\t") {
+		part = template.HTMLEscapeString(part)
+		if escape {
+			part = `<span class="escape">` + part + `</span>`
 		}
-		b.WriteString(template.HTMLEscapeString(s[plain:i]))
-		fmt.Fprintf(&b, `<span class="escape">%s</span>`, escape)
-		plain = i + max(1, utf8.RuneLen(r))
-		if escape[1] == 'x' && badByte(s[i:]) {
-			plain = i + 1
-		}
+		b.WriteString(part)
 	}
-	b.WriteString(template.HTMLEscapeString(s[plain:]))
 	return template.HTML(b.String())
-}
-
-// plain is visible for places without markup, such as titles.
-func plain(s string) string {
-	var b strings.Builder
-	for i, r := range s {
-		switch {
-		case r == utf8.RuneError && badByte(s[i:]):
-			fmt.Fprintf(&b, `\x%02x`, s[i])
-		case invisible(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
 }
 
 // name returns the name of a file as HTML. It is isolated, so that its direction does not
@@ -64,64 +34,19 @@ func name(s string) template.HTML {
 	return template.HTML("<bdi>" + shown + "</bdi>")
 }
 
-// badByte reports whether text begins with a byte that is not UTF-8.
-func badByte(text string) bool {
-	r, size := utf8.DecodeRuneInString(text)
-	return r == utf8.RuneError && size == 1
+// whole returns an integer, or the one that n points to. A negative one counts as 0.
+func whole(n any) uint64 {
+	if p, ok := n.(*int64); ok {
+		n = *p
+	}
+	v, _ := strconv.ParseUint(fmt.Sprint(n), 10, 64)
+	return v
 }
 
-// invisible reports whether a character shows nothing, or changes the text around it.
-func invisible(r rune) bool {
-	switch {
-	case r < 0x20, r >= 0x7f && r < 0xa0, r == 0x2028, r == 0x2029:
-		return true
-	}
-	return unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
-}
-
-// size returns a number of bytes for people.
-func size[N int | int64 | uint64](n N) string {
-	if n < 1024 {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, unit := float64(n), 0
-	for value >= 1023.95 && unit < 6 {
-		value, unit = value/1024, unit+1
-	}
-	return fmt.Sprintf("%.1f %ciB", value, "BKMGTPE"[unit])
-}
-
-// sizeOf is size for templates.
-func sizeOf(n any) string {
-	switch n := n.(type) {
-	case int:
-		return size(n)
-	case int64:
-		return size(max(n, 0))
-	case uint64:
-		return size(n)
-	case *int64:
-		return size(max(*n, 0))
-	}
-	return ""
-}
-
-// group returns a number with groups of three digits.
-func group(n any) string {
-	text := fmt.Sprint(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
-// count returns a number and its noun.
-func count(n any, one, many string) string {
-	if text := group(n); text != "1" {
-		return text + " " + many
-	}
-	return "1 " + one
-}
+// These are for templates, which have integers of all types.
+func size(n any) string                    { return readable.FormatSize(whole(n)) }
+func group(n any) string                   { return readable.FormatCount(whole(n)) }
+func count(n any, one, many string) string { return readable.Plural(whole(n), one, many) }
 
 // ago returns how long before now a time was.
 func ago(now, then time.Time) string {

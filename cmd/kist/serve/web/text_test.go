@@ -45,10 +45,14 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-func TestSize(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 1<<20 - 1: "1.0 MiB", 1 << 60: "1.0 EiB", 1<<64 - 1: "16.0 EiB"} {
-		if got := size(n); got != want {
-			t.Errorf("size(%d) is %q, want %q", n, got, want)
+func TestNumbers(t *testing.T) {
+	freed := int64(1536)
+	for want, got := range map[string]string{
+		"1.5 KiB": size(&freed), "0 B": size(-1), "16 EiB": size(uint64(1<<64 - 1)),
+		"1,234": group(int64(1234)), "1 file": count(1, "file", "files"), "1,000 files": count(uint32(1000), "file", "files"),
+	} {
+		if got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }

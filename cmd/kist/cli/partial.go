@@ -3,13 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"path/filepath"
 	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/look/log"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
 
@@ -34,25 +34,6 @@ func PartialOf(env *Env, r *kist.Repository, skipped []object.Skipped, all uint6
 
 func ShownSkipped(env *Env, r *kist.Repository, s object.Skipped) string {
 	return env.Shown(r, s.Path) + ": " + Printable(s.Reason)
-}
-
-// BareError returns the text of an error without its path. The caller prints the path.
-func BareError(err error) string {
-	var purged *kist.PurgedError
-	if errors.As(err, &purged) {
-		return purged.Error()
-	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return path.Err.Error()
-	}
-	return err.Error()
-}
-
-// IsPartial reports whether err means that a command wrote all paths but some.
-func IsPartial(err error) bool {
-	var failed *worktree.ApplyError
-	return errors.As(err, &failed) && !failed.Stopped
 }
 
 // Unwritten returns the error of a command that wrote to the worktree. If it wrote all
@@ -82,7 +63,7 @@ func HalfDone(err error) error {
 // returns them.
 func unwritten(err error, gitHint string, shown func(path string) string) error {
 	var failed *worktree.ApplyError
-	if !IsPartial(err) || !errors.As(err, &failed) {
+	if !stage.IsPartial(err) || !errors.As(err, &failed) {
 		return err
 	}
 
@@ -96,7 +77,7 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 	}
 	partial := LinesError(status, "",
 		Plural(uint64(len(failed.Failed)), "path", "paths")+could,
-		FirstOf(failed.Failed, DetailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + BareError(f.Err) }))
+		FirstOf(failed.Failed, DetailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + stage.Reason(f.Err) }))
 	if status == ExitFormat {
 		return Hintf(partial, "%s", hintNewer)
 	}

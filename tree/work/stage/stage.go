@@ -275,7 +275,7 @@ func (s *stager) store(ctx context.Context, found []worktree.Found) (edits, erro
 				e.kind = editRemove
 			}
 		case worktree.Unreadable:
-			e.why = reason(f.Err)
+			e.why = Reason(f.Err)
 		case worktree.Special, worktree.Nested:
 			if e.why = f.State.String(); errors.Is(f.Err, worktree.ErrRemote) {
 				e.why = f.Err.Error()
@@ -347,7 +347,7 @@ func (s *stager) edit(ctx context.Context, f *worktree.Found, stored worktree.St
 		}
 		return e, nil
 	case err != nil:
-		e.state, e.why = worktree.Unreadable, reason(err)
+		e.state, e.why = worktree.Unreadable, Reason(err)
 		return e, nil
 	}
 
@@ -604,11 +604,12 @@ func (list edits) folders() (n int) {
 	return n
 }
 
-// reason returns the message of an error without its path, which the caller
-// shows beside it.
-func reason(err error) string {
-	var path *fs.PathError
-	if errors.As(err, &path) {
+// Reason returns the message of an error without its path, which the caller shows beside it.
+func Reason(err error) string {
+	if purged, ok := errors.AsType[*kist.PurgedError](err); ok {
+		return purged.Error()
+	}
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err.Error()
 	}
 	return err.Error()

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/remote/exchange"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/rebase"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 type pullOptions struct {
@@ -121,7 +122,7 @@ func (o *pullOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	}
 	if result.Rebase != nil {
 		env.Maintain(r)
-		if err == nil || cli.IsPartial(err) {
+		if err == nil || stage.IsPartial(err) {
 			env.JSON(pulledRebaseJSON{newPulledJSON(result.Fetch), work.NewRebasedJSON(result.Rebase)})
 		}
 		return work.PrintRebase(ctx, env, r, result.Rebase, err)

@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/bisect"
 	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 const bisectExample = `  kist bisect start main v1.0       main has the mistake, v1.0 has not
@@ -242,7 +243,7 @@ func bisectStep(ctx context.Context, e *cli.Env, r *kist.Repository, step func(k
 	p := e.Progress("checking out")
 	out, err := step(p.Amounts())
 	p.Stop()
-	if err != nil && !cli.IsPartial(err) {
+	if err != nil && !stage.IsPartial(err) {
 		return out, cli.HalfDone(err)
 	}
 	if e.Global.JSON {

@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/work/checkout"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 type checkoutOptions struct {
@@ -174,7 +175,7 @@ func switchTo(ctx context.Context, env *cli.Env, r *kist.Repository, o checkoutO
 		moves := map[string]string{"checkout": "-B", "switch": "-C"}[env.Cmd.Name()]
 		return cli.Hintf(applyErr, "'kist %[2]s %[1]s' switches to it, 'kist %[2]s %[3]s %[1]s' moves it", cli.Printable(create), env.Cmd.Name(), moves)
 	}
-	if applyErr != nil && !cli.IsPartial(applyErr) {
+	if applyErr != nil && !stage.IsPartial(applyErr) {
 		return cli.HalfDone(env.Unwritten(r, applyErr))
 	}
 	carried := o.carriedChanges(ctx, env, r, rev)
@@ -287,7 +288,7 @@ func restore(ctx context.Context, e *cli.Env, r *kist.Repository, o checkout.Res
 	o.Progress = p.Amounts()
 	n, err := checkout.Restore(ctx, r, o)
 	p.Stop()
-	if err != nil && !cli.IsPartial(err) {
+	if err != nil && !stage.IsPartial(err) {
 		return e.Unwritten(r, err)
 	}
 	if e.Global.JSON {

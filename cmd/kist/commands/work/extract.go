@@ -104,7 +104,7 @@ func (o *restoreOptions) extract(ctx context.Context, env *cli.Env, r *kist.Repo
 	if cli.IsA[*stage.LocalChangesError](err) {
 		return &cli.Failure{Err: err, Exit: cli.ExitFailed, Kind: "local-changes", Hints: []string{"--overwrite if-changed replaces different files below DIR; --overwrite never keeps them"}}
 	}
-	if err != nil && !cli.IsPartial(err) {
+	if err != nil && !stage.IsPartial(err) {
 		return err
 	}
 	o.show(env, result)

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/work/operation"
 	"github.com/kist-vcs/kist/tree/work/rebase"
+	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/work/stash"
 )
 
@@ -166,7 +167,7 @@ func (o *rebaseOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	if o.abort {
 		return o.aborted(env, r, result, err)
 	}
-	if err == nil || cli.IsPartial(err) {
+	if err == nil || stage.IsPartial(err) {
 		env.JSON(NewRebasedJSON(result))
 	}
 	return PrintRebase(ctx, env, r, result, err)
@@ -280,7 +281,7 @@ func PrintRebase(ctx context.Context, env *cli.Env, r *kist.Repository, result *
 	for _, id := range result.Nothing {
 		env.Info("dropped: %s has no effect any more", input.Describe(ctx, r, id))
 	}
-	if err != nil && !cli.IsPartial(err) {
+	if err != nil && !stage.IsPartial(err) {
 		return env.Unwritten(r, err)
 	}
 

@@ -253,7 +253,7 @@ func (o resetOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository,
 	p := env.Progress("resetting")
 	id, applyErr := checkout.Reset(ctx, r, rev, mode, p.Amounts())
 	p.Stop()
-	if applyErr != nil && !cli.IsPartial(applyErr) {
+	if applyErr != nil && !stage.IsPartial(applyErr) {
 		return env.Unwritten(r, applyErr)
 	}
 	if err := printReset(ctx, env, r, id, mode); err != nil {

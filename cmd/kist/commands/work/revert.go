@@ -16,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
+	"github.com/kist-vcs/kist/tree/work/stage"
 )
 
 // stepsOptions are the options that continue or end an operation of several steps.
@@ -211,7 +212,7 @@ func (o *revertOptions) print(ctx context.Context, env *cli.Env, r *kist.Reposit
 		env.Info("%s %s", input.Describe(ctx, r, id), o.done)
 	}
 	env.Maintain(r)
-	if revertErr != nil && !cli.IsPartial(revertErr) {
+	if revertErr != nil && !stage.IsPartial(revertErr) {
 		return env.Unwritten(r, blocked(revertErr))
 	}
 	if len(result.Conflicts) == 0 {

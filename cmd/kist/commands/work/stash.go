@@ -395,7 +395,7 @@ type unstashed struct {
 // end prints the result, drops the stash if it should and there was no problem, and returns
 // the error that the command ends with. Applying the stash ended with applyErr.
 func (u unstashed) end(ctx context.Context, env *cli.Env, r *kist.Repository, applyErr error) error {
-	if applyErr != nil && !cli.IsPartial(applyErr) {
+	if applyErr != nil && !stage.IsPartial(applyErr) {
 		return env.Unwritten(r, cli.HalfDone(blocked(applyErr)))
 	}
 	env.Maintain(r)

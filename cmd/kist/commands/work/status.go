@@ -388,7 +388,7 @@ func foundLetter(f worktree.Found) byte {
 // skipReason returns the reason why a path cannot be stored.
 func skipReason(f worktree.Found) string {
 	if f.Err != nil && f.State == worktree.Unreadable {
-		return cli.BareError(f.Err)
+		return stage.Reason(f.Err)
 	}
 	return f.State.String()
 }

@@ -88,7 +88,7 @@ type ownVolumes struct {
 type reliance struct {
 	trusted *listing                // the volumes after Trust; nil without Trust
 	hits    map[*sealed]keys.Set    // the objects that were found in volumes
-	stale   map[object.Key]struct{} // objects that gc removed
+	stale   map[object.Key]struct{} // objects to look up again: their volume is gone
 }
 
 var errSessionClosed = errors.New("object session is closed")
@@ -203,7 +203,7 @@ func (s *Session) putNew(ctx context.Context, key object.Key, raw int, value fun
 	return stored, s.storeValue(ctx, key, b, raw)
 }
 
-// claimKey reserves key for the caller, who calls unclaim afterwards. Mine is false if this
+// claimKey reserves key for the caller, who calls releaseKey afterwards. Mine is false if this
 // session has put the object.
 func (s *Session) claimKey(ctx context.Context, key object.Key) (mine bool, err error) {
 	for {

@@ -16,14 +16,14 @@ import (
 )
 
 // writer writes a volume in the directory tmp-<ulid>. It is safe for concurrent use,
-// except for seal and abandon. The lock of the logs is taken before that of intake.
+// except for sealVolume and abandon. The lock of the logs is taken before that of intake.
 type writer struct {
 	store   *Store
 	name    string // its ULID
 	session string
 	dir     string // tmp-<ulid>
 	lock    *disk.FileLock
-	keep    bool      // seal and abandon do not release the lock
+	keep    bool      // sealVolume and abandon do not release the lock
 	created time.Time // time in the seal; zero stands for the time of sealing
 
 	optimised bool // the seal marks the volume as optimised
@@ -98,7 +98,7 @@ func (s *Store) lockPath(name string) string {
 }
 
 // addValue adds a stored value to the volume, and owns value afterwards. The volume must not
-// have the key, and must have the base of a patch: see takesPatch. A later call, or seal,
+// have the key, and must have the base of a patch: see takesPatch. A later call, or sealVolume,
 // may be the one that writes the value.
 func (w *writer) addValue(key object.Key, value *buffer, raw int) error {
 	stored := len(value.b)

@@ -1,4 +1,5 @@
-// Package collect keeps a remote small and intact: [PlanGarbage] deletes what no ref reaches,
+// Package collect keeps a remote small and intact: [PlanGarbage] finds the files and objects that
+// no ref reaches, and [Collection.Apply] deletes them.
 // [MergeSmall] merges small packs, [Check] finds damage, and [Repair] replaces damaged files.
 //
 // A collection follows section "Collecting" of docs/format/remote.md. Words in capitals, such

@@ -308,7 +308,7 @@ func wrapError(op, name string, err error) error {
 	return e
 }
 
-// failStore is fail for an operation that stores. A missing file or folder
+// failStore is wrapError for an operation that stores. A missing file or folder
 // then means that another process removed it just now, such as the file in
 // tmp.
 func failStore(op, name string, err error) error {

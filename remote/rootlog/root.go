@@ -284,7 +284,7 @@ type creation struct {
 // createRecord creates the record if it is absent, and returns the stored bytes: its own, or
 // those of another writer. It is step 4 of a push in docs/format/remote.md.
 //
-// If the store refused every attempt and the record is absent, create returns the error
+// If the store refused every attempt and the record is absent, createRecord returns the error
 // of the store. All other errors are [*UnknownError].
 func (r *creation) createRecord(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/kist-vcs/kist/object/disk"
 )
 
-// ReadNote returns the text of a file that [writeNote] wrote, "" if there is none.
+// ReadNote returns the text of a file that [WriteNote] wrote, "" if there is none.
 func ReadNote(file string) string {
 	data, _ := disk.ReadFile(file)
 	return strings.TrimSpace(string(data))

@@ -59,7 +59,7 @@ func HalfDone(err error) error {
 	return err
 }
 
-// unwritten is Env.unwritten with another hint for folders of git, and with paths as shown
+// unwritten is Env.Unwritten with another hint for folders of git, and with paths as shown
 // returns them.
 func unwritten(err error, gitHint string, shown func(path string) string) error {
 	var failed *worktree.ApplyError

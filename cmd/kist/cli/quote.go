@@ -38,7 +38,7 @@ func NeedsQuotes(s string) bool {
 	return false
 }
 
-// QuoteArg returns text in double quotes, escaped as [quotePath] does, for the
+// QuoteArg returns text in double quotes, escaped as [QuotePath] does, for the
 // subject of a message.
 func QuoteArg(s string) string {
 	var b strings.Builder

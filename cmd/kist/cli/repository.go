@@ -70,7 +70,7 @@ func (o *repoOptions) afterDamage(err error) error {
 }
 
 // InRepository makes cmd open the repository, call run, and close it. Statuses are those of
-// [mayExit].
+// [MayExit].
 func (e *Env) InRepository(cmd *cobra.Command, run func(ctx context.Context, env *Env, r *kist.Repository, args []string) error, statuses ...int) {
 	OpensRepository(cmd, statuses...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -98,7 +98,7 @@ func NotBare[F func(context.Context, *Env, *kist.Repository, []string) error](ru
 	}
 }
 
-// OpensRepository is [mayExit] for a command that opens a repository.
+// OpensRepository is [MayExit] for a command that opens a repository.
 func OpensRepository(cmd *cobra.Command, statuses ...int) {
 	MayExit(cmd, append(statuses, ExitNoRepository, ExitDamaged, ExitFormat)...)
 }

@@ -298,7 +298,7 @@ func NamesVersion(ctx context.Context, e *cli.Env, r *kist.Repository, arg strin
 }
 
 // VersionOf returns the file and the version that NAME@N names. It reports whether
-// [namesVersion] finds that arg names one.
+// [NamesVersion] finds that arg names one.
 func VersionOf(ctx context.Context, e *cli.Env, r *kist.Repository, arg string) (f *versions.File, v versions.Version, ok bool, err error) {
 	if !NamesVersion(ctx, e, r, arg) {
 		return nil, v, false, nil

@@ -4,7 +4,7 @@
 // A [Server] checks each request before a handler sees it: its Host, its rate, its user, and,
 // if it is no GET, that it comes from no other site. A handler finds the user in the context
 // of the request ([access.UserOf]) and the repository in a [Site]. serveOptions.run in package
-// cli plugs the handlers in:
+// look plugs the handlers in:
 //
 //	server.Handle("/", web.Budget, pages)
 package serve

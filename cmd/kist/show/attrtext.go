@@ -59,5 +59,5 @@ func AttrText(key, value string) string { return ShownValue(key + "=" + value) }
 // ShownValue returns text of an attribute in one line that is safe for a terminal.
 func ShownValue(text string) string { return cli.Printable(oneLine.Replace(text)) }
 
-// oneLine replaces the characters that [printable] keeps.
+// oneLine replaces the characters that [cli.Printable] keeps.
 var oneLine = strings.NewReplacer("\n", "␊", "\t", "␉")

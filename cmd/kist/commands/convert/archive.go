@@ -109,7 +109,7 @@ func (o *archiveOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposito
 	return nil
 }
 
-// archived is [pathsOf]. For a version of a file, it returns the commit and path of that.
+// archived is [input.PathsOf]. For a version of a file, it returns the commit and path of that.
 func archived(ctx context.Context, env *cli.Env, r *kist.Repository, rev string, specs pathspec.List) (compare.Side, []string, error) {
 	if !input.NamesVersion(ctx, env, r, rev) {
 		return input.PathsOf(ctx, env, r, rev, specs)

@@ -175,7 +175,7 @@ func (o *lsOptions) print(env *cli.Env, path string, e object.Entry, purged bool
 	env.Printf("%s%s", shown, end)
 }
 
-// slashed is [folded], but "" stays "".
+// slashed is [cli.Folded], but "" stays "".
 func slashed(path string, e object.Entry) string {
 	if e.Type == object.TypeDir && path != "" {
 		return path + "/"

@@ -252,10 +252,10 @@ var tooLarge = map[string]struct {
 	n      int
 	reason string
 }{
-	"object.ContentReader contexts":                         {1, "io.Reader and io.Seeker have no context"},
+	"object.ContentReader contexts":                                   {1, "io.Reader and io.Seeker have no context"},
 	"object/frame.worker.appendCompressed results changed in a defer": {2, "a panic of the encoder becomes a result"},
-	"remote/limit.meteredBody contexts":                     {1, "io.ReaderAt has no context"},
-	"remote/limit.noDeadline contexts":                      {1, "it is a context"},
-	"remote/rootlog.State fields":                           {25, "the content of a root, and of the files that it names"},
-	"remote/rootlog.rootBody fields":                        {21, "the fields of the format"},
+	"remote/limit.meteredBody contexts":                               {1, "io.ReaderAt has no context"},
+	"remote/limit.noDeadline contexts":                                {1, "it is a context"},
+	"remote/rootlog.State fields":                                     {25, "the content of a root, and of the files that it names"},
+	"remote/rootlog.rootBody fields":                                  {21, "the fields of the format"},
 }

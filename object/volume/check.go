@@ -249,7 +249,7 @@ func (c *volumeCheck) checkFiles(s *seal) {
 			err = fmt.Errorf("%d bytes, want %d", got.Size, f.Size)
 		case got.Sum != f.Sum:
 			err = ingest.ErrSum
-		case f.Name == ingest.ManifestFile && sha256.Sum256(s.Manifest) != f.Sum:
+		case f.Name == ingest.ManifestFile && sha256.Sum256(s.BadgerManifest) != f.Sum:
 			err = errors.New("differs from the copy in the seal")
 		}
 		if err != nil {

@@ -25,7 +25,7 @@ func sampleSeal() *seal {
 			{Name: keysFile, Size: 100, Sum: sha256.Sum256([]byte("c"))},
 			{Name: ingest.ManifestFile, Size: 32},
 		},
-		Manifest: []byte("Bdgr\x00\x01"),
+		BadgerManifest: []byte("Bdgr\x00\x01"),
 	}
 }
 

@@ -78,13 +78,13 @@ func (w *writer) complete(files []string, manifest []byte, order []uint32) error
 		w.created = w.store.o.Now()
 	}
 	s := &seal{
-		Session:   w.session,
-		Created:   w.created.UTC().Truncate(time.Second),
-		Objects:   uint64(w.table.n),
-		Raw:       uint64(w.raw),
-		Stored:    uint64(w.stored),
-		Optimised: w.optimised,
-		Manifest:  manifest,
+		Session:        w.session,
+		Created:        w.created.UTC().Truncate(time.Second),
+		Objects:        uint64(w.table.n),
+		Raw:            uint64(w.raw),
+		Stored:         uint64(w.stored),
+		Optimised:      w.optimised,
+		BadgerManifest: manifest,
 	}
 
 	var err error
@@ -188,14 +188,14 @@ const maxSealSize = 16 << 20
 // seal is the content of a SEAL file: the description of a volume without the places of
 // its objects.
 type seal struct {
-	Session   string    // the session that wrote it
-	Created   time.Time // time of sealing in UTC, without fractions of a second
-	Objects   uint64
-	Raw       uint64     // bytes of the objects
-	Stored    uint64     // bytes of the stored values
-	Optimised bool       // the objects are stored as small as possible
-	Files     []sealFile // sorted by name; all but SEAL itself
-	Manifest  []byte     // copy of MANIFEST
+	Session        string    // the session that wrote it
+	Created        time.Time // time of sealing in UTC, without fractions of a second
+	Objects        uint64
+	Raw            uint64     // bytes of the objects
+	Stored         uint64     // bytes of the stored values
+	Optimised      bool       // the objects are stored as small as possible
+	Files          []sealFile // sorted by name; all but SEAL itself
+	BadgerManifest []byte     // copy of MANIFEST
 }
 
 // sealFile is a file of the volume.
@@ -229,7 +229,7 @@ func (s *seal) encode() []byte {
 		}
 		fmt.Fprintf(&b, "%s %s %d %x\n", word, f.Name, f.Size, f.Sum)
 	}
-	fmt.Fprintf(&b, "manifest %s\n", base64.StdEncoding.EncodeToString(s.Manifest))
+	fmt.Fprintf(&b, "manifest %s\n", base64.StdEncoding.EncodeToString(s.BadgerManifest))
 	fmt.Fprintf(&b, "seal %x\n", sha256.Sum256(b.Bytes()))
 	return b.Bytes()
 }
@@ -294,7 +294,7 @@ func (s *seal) decodeLine(word, rest string) (err error) {
 	case wordFile, wordLog:
 		err = s.addFile(rest)
 	case "manifest":
-		s.Manifest, err = base64.StdEncoding.DecodeString(rest)
+		s.BadgerManifest, err = base64.StdEncoding.DecodeString(rest)
 	default:
 		err = errors.New("unknown")
 	}

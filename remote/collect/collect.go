@@ -97,7 +97,7 @@ type MarkStats struct {
 // forget. It follows section "Collecting" of docs/format/remote.md. Any number of
 // collections may run at once.
 type Collection struct {
-	collectFiles
+	knownFiles
 	r     *transfer.Remote
 	local object.Reader
 	o     Options
@@ -172,8 +172,8 @@ func newCollection(r *transfer.Remote, local object.Reader, o Options) *Collecti
 	if o.Jobs <= 0 {
 		o.Jobs = r.Options().Jobs
 	}
-	files := collectFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, marked: map[string]bool{}, deleted: map[string]bool{}}
-	return &Collection{collectFiles: files, r: r, local: local, o: o, meter: transfer.NewMeter(o.Progress), repacked: map[pack.Name]bool{}}
+	files := knownFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, marked: map[string]bool{}, deleted: map[string]bool{}}
+	return &Collection{knownFiles: files, r: r, local: local, o: o, meter: transfer.NewMeter(o.Progress), repacked: map[pack.Name]bool{}}
 }
 
 // Close ends the collection.

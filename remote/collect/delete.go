@@ -32,7 +32,7 @@ func (c *Collection) claimOfRoot() *rootlog.Claim {
 // the garbage for deletion.
 func (c *Collection) markForDeletion(ctx context.Context) error {
 	for {
-		if err := c.copyUnlessDone(ctx); err != nil {
+		if err := c.copyAndCatchUp(ctx); err != nil {
 			return err
 		}
 		change, err := c.nextChange(ctx)
@@ -52,9 +52,9 @@ func (c *Collection) markForDeletion(ctx context.Context) error {
 	}
 }
 
-// copyUnlessDone copies the reachable objects of the chosen packs, unless that was done. It then
+// copyAndCatchUp copies the reachable objects of the chosen packs, unless that was done. It then
 // reads the head again: copying takes time.
-func (c *Collection) copyUnlessDone(ctx context.Context) error {
+func (c *Collection) copyAndCatchUp(ctx context.Context) error {
 	for c.own == nil {
 		err := c.copyChosen(ctx)
 		if err != nil && !errors.Is(err, remote.ErrNotFound) {
@@ -95,7 +95,7 @@ func (c *Collection) nextChange(ctx context.Context) (*rootlog.Change, error) {
 		}
 	}
 	due := c.mend.dueIndexes(c.snap.State, dueIndexes(c.snap, isGoneAfter(c.snap, emptied)))
-	if err := c.replaceIndexes(ctx, change, due, emptied); err != nil {
+	if err := c.nameOwnPacks(ctx, change, due, emptied); err != nil {
 		return nil, err
 	}
 	if c.mend == nil {
@@ -212,7 +212,7 @@ func (c *Collection) forgetGone(ctx context.Context) error {
 			return nil
 		}
 		due := dueIndexes(c.snap, func(name pack.Name) bool { return forgotten[name.Path()] })
-		if err := c.replaceIndexes(ctx, change, due, nil); err != nil {
+		if err := c.nameOwnPacks(ctx, change, due, nil); err != nil {
 			return err
 		}
 		change.Condemn = append(change.Condemn, c.unusedFiles()...)

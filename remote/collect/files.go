@@ -15,8 +15,8 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// collectFiles are the files of the remote that a collection knows.
-type collectFiles struct {
+// knownFiles are the files of the remote that a collection knows.
+type knownFiles struct {
 	listed    map[string]remote.Info // in the store
 	times     map[uint64]time.Time   // of roots that marked something
 	made      map[string]int64       // our own files, and their sizes
@@ -39,7 +39,7 @@ type tempRemover interface {
 
 // listFiles lists the files of the store, and returns their size. It may miss some files, and
 // list deleted ones.
-func (f *collectFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes int64, err error) {
+func (f *knownFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes int64, err error) {
 	listed := map[string]remote.Info{}
 	for _, folder := range []string{"packs/", "index/", "state/"} {
 		for info, err := range r.Backend().List(ctx, folder) {
@@ -72,7 +72,7 @@ func (f *collectFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes
 }
 
 // sizeOf returns the size of a file, or 0 if it is not known.
-func (c *collectFiles) sizeOf(name string) int64 {
+func (c *knownFiles) sizeOf(name string) int64 {
 	if size, ok := c.made[name]; ok {
 		return size
 	}
@@ -171,7 +171,7 @@ func (c *Collection) markedBefore(ctx context.Context, age time.Duration) (names
 
 // timeOf returns the time of a root, as the root has it. For an unreadable root it returns
 // zero.
-func (f *collectFiles) timeOf(ctx context.Context, r *transfer.Remote, head *rootlog.State, seq uint64) (time.Time, error) {
+func (f *knownFiles) timeOf(ctx context.Context, r *transfer.Remote, head *rootlog.State, seq uint64) (time.Time, error) {
 	if when, ok := f.times[seq]; ok {
 		return when, nil
 	}
@@ -193,7 +193,7 @@ func (f *collectFiles) timeOf(ctx context.Context, r *transfer.Remote, head *roo
 }
 
 // mayExist reports whether a marked file may still exist.
-func (c *collectFiles) mayExist(name string) bool {
+func (c *knownFiles) mayExist(name string) bool {
 	_, listed := c.listed[name]
 	return !c.deleted[name] && (listed || c.marked[name])
 }

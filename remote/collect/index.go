@@ -12,11 +12,11 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// replaceIndexes makes a change replace the index files in due and name our own packs: in the
+// nameOwnPacks makes a change replace the index files in due and name our own packs: in the
 // root, or by a new index file. That has the entries of all live packs that the replaced
 // ones name, and of those in the root, except packs in emptied. It includes unreachable entries
 // of live packs: a push may rely on all that is live.
-func (c *Collection) replaceIndexes(ctx context.Context, change *rootlog.Change, due []rootlog.File, emptied map[pack.Name]bool) error {
+func (c *Collection) nameOwnPacks(ctx context.Context, change *rootlog.Change, due []rootlog.File, emptied map[pack.Name]bool) error {
 	gone := func(name pack.Name) bool { return emptied[name] }
 	own := c.ownInline(emptied)
 	needed := len(due) > 0 || len(own) < len(c.own.packs)

@@ -200,7 +200,7 @@ func (c *Collection) publishMerged(ctx context.Context, emptied map[pack.Name]bo
 	if len(due) <= manyIndexes {
 		due = nil
 	}
-	if err := c.replaceIndexes(ctx, change, due, emptied); err != nil {
+	if err := c.nameOwnPacks(ctx, change, due, emptied); err != nil {
 		return false, err
 	}
 	if len(change.Condemn) == 0 {

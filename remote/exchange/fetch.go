@@ -142,7 +142,7 @@ func fetch(ctx context.Context, tx *kist.Tx, opened transfer.Source, head *rootl
 		FetchOptions: o, r: r, head: head, tx: tx,
 		judge: j, readable: readable, lost: lost, wanted: wanted,
 		received: &transfer.FetchResult{Records: head.Records, Implausible: head.Implausible},
-		result:   &FetchResult{Head: head.Head}, fetchHead: fetchHead,
+		result:   &FetchResult{Head: head.DefaultBranch}, fetchHead: fetchHead,
 	}
 
 	if !o.DryRun {
@@ -199,7 +199,7 @@ func (f *fetching) receive(ctx context.Context, opened transfer.Source) error {
 	}
 	if f.ahead != nil && !purged(f.head.Records) {
 		to.BeginChunks = func(ctx context.Context, chunks, bytes int64) {
-			f.ahead.begin(ctx, f.tx, &FetchResult{Refs: f.wanted, Head: f.head.Head, Objects: chunks, Bytes: bytes})
+			f.ahead.begin(ctx, f.tx, &FetchResult{Refs: f.wanted, Head: f.head.DefaultBranch, Objects: chunks, Bytes: bytes})
 		}
 		to.Chunk = f.ahead.chunk
 	}
@@ -380,7 +380,7 @@ func askedFor(r *kist.Repository, head *rootlog.State, m registry.Remote, o Fetc
 	}
 	asked := map[string][]registry.FetchRef{}
 	for _, f := range specs(m, o) {
-		name, local, err := f.Find(head.Refs, head.Head)
+		name, local, err := f.Find(head.Refs, head.DefaultBranch)
 		if err != nil {
 			return nil, err
 		}
@@ -409,7 +409,7 @@ func headOf(r *kist.Repository, head *rootlog.State, o FetchOptions) (object.ID,
 		return object.ID{}, err
 	}
 	if list := specs(m, o); len(list) > 0 {
-		name, _, err := list[0].Find(head.Refs, head.Head)
+		name, _, err := list[0].Find(head.Refs, head.DefaultBranch)
 		return head.Refs[name].ID, err
 	}
 	at, err := r.Refs().Head()

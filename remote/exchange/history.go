@@ -124,7 +124,7 @@ func (s *remoteSource) Head(ctx context.Context) (object.ID, error) {
 	if err != nil {
 		return object.ID{}, err
 	}
-	return state.Refs[state.Head].ID, nil
+	return state.Refs[state.DefaultBranch].ID, nil
 }
 
 // Refs leaves out names that no ref can have.
@@ -149,7 +149,7 @@ func (s *remoteSource) Resolve(ctx context.Context, rev string) (object.ID, erro
 	}
 	for _, name := range []string{rev, refs.Tags + rev, refs.Heads + rev} {
 		if name == "HEAD" {
-			name = state.Head
+			name = state.DefaultBranch
 		}
 		if key, ok := state.Refs[name]; ok {
 			return key.ID, nil

@@ -195,7 +195,7 @@ func (l *Log) encodeRoot(base, next *State, c *Change) ([]byte, Txid, error) {
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
 		Time: canonical.TimeOf(next.Time), Who: next.Who, Host: next.Host,
 		policyBody: next.Policy.encodePolicy(),
-		Read:       next.Read, Write: next.Write, GC: next.GC, Head: next.Head, Floor: next.Floor,
+		Read:       next.Read, Write: next.Write, GC: next.GC, Head: next.DefaultBranch, Floor: next.Floor,
 		Refs: next.refs.encodeTable(), Indexes: next.indexes.encodeTable(), Condemned: next.condemned.encodeTable(), Records: next.records.encodeTable(),
 		Lost: next.lost.encodeTable(),
 	}

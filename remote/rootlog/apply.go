@@ -20,7 +20,7 @@ import (
 func (s *State) applyChange(c *Change) (*State, error) {
 	next := &State{
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
-		Floor: s.Floor, Head: s.Head, Packs: s.Packs,
+		Floor: s.Floor, DefaultBranch: s.DefaultBranch, Packs: s.Packs,
 		Policy: s.Policy.afterChange(c.Policy),
 		Read:   s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
 		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(), records: s.records.clone(),
@@ -30,7 +30,7 @@ func (s *State) applyChange(c *Change) (*State, error) {
 		return nil, asInvalid(errors.New("the log is full"))
 	}
 	if c.Head != "" {
-		next.Head = c.Head
+		next.DefaultBranch = c.Head
 	}
 	for _, step := range []func(*State, *Change) error{next.moveRefs, next.addFiles, next.markForDeletion, next.forgetMarked, next.addRecords, next.changeLost, next.confirm} {
 		if err := step(s, c); err != nil {

@@ -365,12 +365,12 @@ type State struct {
 	// must not name them in a later one.
 	Floor uint64
 
-	Head      string                // full name of the default branch, or ""
-	Refs      map[string]object.Key // by full name; check the names before use
-	Indexes   []File                // the live index files, sorted by name
-	Packs     []Inline              // packs whose entries lie in the root, sorted by name
-	Condemned map[string]uint64     // full name of a pack, index or state file → root that condemned it
-	Records   *record.Set           // of commits and contents
+	DefaultBranch string                // full name of the default branch, or ""
+	Refs          map[string]object.Key // by full name; check the names before use
+	Indexes       []File                // the live index files, sorted by name
+	Packs         []Inline              // packs whose entries lie in the root, sorted by name
+	Condemned     map[string]uint64     // full name of a pack, index or state file → root that condemned it
+	Records       *record.Set           // of commits and contents
 
 	// Implausible are records without effect: see [record.Record.Plausible]. Merging a
 	// record of the same name replaces them.

@@ -254,12 +254,12 @@ func TestChanges(t *testing.T) {
 	}
 
 	step(Change{Head: "refs/heads/main", AddPacks: []Inline{inline(1, 3), inline(2, 1), inline(3, 1)}, AddIndexes: []File{indexFile(5), indexFile(4)}, Who: "Ann", Host: "attic"})
-	if s.Head != "refs/heads/main" || len(s.Packs) != 3 || len(s.Indexes) != 2 || s.Who != "Ann" || s.Host != "attic" || !s.Time.Equal(noon) {
+	if s.DefaultBranch != "refs/heads/main" || len(s.Packs) != 3 || len(s.Indexes) != 2 || s.Who != "Ann" || s.Host != "attic" || !s.Time.Equal(noon) {
 		t.Errorf("%+v", s)
 	}
 
 	step(Change{Merged: []pack.Name{name(1), name(9)}, AddIndexes: []File{indexFile(6)}})
-	if s.Head != "refs/heads/main" || len(s.Packs) != 2 || len(s.Indexes) != 3 || s.Who != "" {
+	if s.DefaultBranch != "refs/heads/main" || len(s.Packs) != 2 || len(s.Indexes) != 3 || s.Who != "" {
 		t.Errorf("%+v", s)
 	}
 

@@ -127,7 +127,7 @@ func (l *Log) resolveState(ctx context.Context, r *Root) (*State, error) {
 
 	s := &State{
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
-		Floor: r.body.Floor, Head: r.body.Head, Packs: r.packs,
+		Floor: r.body.Floor, DefaultBranch: r.body.Head, Packs: r.packs,
 		Policy: policy,
 
 		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,

@@ -384,7 +384,7 @@ func (p *push) checkClaim(h *Snapshot, sent []*sentPack, changes []rootlog.RefCh
 func (p *push) appendTo(ctx context.Context, h *Snapshot, sent []*sentPack, changes []rootlog.RefChange, records []record.Record) (next *rootlog.State, later *Snapshot, err error) {
 	c := p.NewChange()
 	c.Refs, c.Records, c.Lost, c.Found = changes, records, p.result.Lost, p.result.Found
-	if _, ok := h.State.Refs[h.State.Head]; !ok {
+	if _, ok := h.State.Refs[h.State.DefaultBranch]; !ok {
 		c.Head = p.opt.Head
 	}
 	// A late root of this push may have made some of its packs live.

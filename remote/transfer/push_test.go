@@ -34,7 +34,7 @@ func TestPush(t *testing.T) {
 	if checked := transfertest.WantIntact(t, b, map[string]object.ID{"main": one}); checked.Objects != int64(len(want)) || checked.Packs != 2 || checked.Roots != 1 {
 		t.Errorf("check: %+v, want %d objects in 2 packs, 1 root", checked, len(want))
 	}
-	if head, err := p.Remote.Head(t.Context()); err != nil || head.Head != transfertest.MainRef || head.Who != "A <a@example.org>" || head.Host != "host" {
+	if head, err := p.Remote.Head(t.Context()); err != nil || head.DefaultBranch != transfertest.MainRef || head.Who != "A <a@example.org>" || head.Host != "host" {
 		t.Errorf("head: %+v, %v", head, err)
 	}
 

@@ -59,20 +59,20 @@ func (w *Worktree) Store(ctx context.Context, dst object.Writer, path string) (S
 
 // storer stores files one after the other, in one goroutine.
 type storer struct {
-	w      *Worktree
-	dst    object.Writer
-	tokens chan struct{}   // one for each chunk stored by a goroutine of its own
-	bytes  func(n int64)   // adds to the progress; many goroutines call it; may be nil
-	small  []byte          // buffer for a small file and one byte more
-	zeros  object.ChunkRef // a chunk of zeros in dst, if the size is not 0
-	waited int             // number of files for which awaitQuiet waited in vain
+	w         *Worktree
+	dst       object.Writer
+	tokens    chan struct{}   // one for each chunk stored by a goroutine of its own
+	report    func(n int64)   // adds to the progress; many goroutines call it; may be nil
+	small     []byte          // buffer for a small file and one byte more
+	zeroChunk object.ChunkRef // a chunk of zeros in dst, if the size is not 0
+	waited    int             // number of files for which awaitQuiet waited in vain
 
 	dir    string // the path of folder, if folder is open
 	folder folder
 }
 
 func (w *Worktree) newStorer(dst object.Writer, bytes func(n int64)) *storer {
-	return &storer{w: w, dst: dst, bytes: bytes, tokens: make(chan struct{}, w.opt.Jobs)}
+	return &storer{w: w, dst: dst, report: bytes, tokens: make(chan struct{}, w.opt.Jobs)}
 }
 
 func (s *storer) close() {
@@ -358,8 +358,8 @@ func (s *storer) storeSmall(ctx context.Context, f io.Reader, size int64, e *obj
 		e.Content = object.Key{Kind: object.KindChunk, ID: id}
 	}
 
-	if s.bytes != nil {
-		s.bytes(int64(n))
+	if s.report != nil {
+		s.report(int64(n))
 	}
 
 	return nil
@@ -411,8 +411,8 @@ func (s *storer) storeLarge(ctx context.Context, r io.Reader, e *object.Entry) e
 		put := func(store func(context.Context, []byte) (object.ID, error)) {
 			job.id, job.err = store(ctx, b.Bytes())
 			b.Release()
-			if s.bytes != nil {
-				s.bytes(int64(job.size))
+			if s.report != nil {
+				s.report(int64(job.size))
 			}
 		}
 		if isZero(b.Bytes()) {
@@ -454,12 +454,12 @@ func (s *storer) putChunk(ctx context.Context, data []byte) (object.ID, error) {
 // putZeros is putChunk for a chunk of zeros. It is quick if the chunk before had the same size, as
 // in a long hole: the chunker cuts zeros as soon as it may.
 func (s *storer) putZeros(ctx context.Context, data []byte) (object.ID, error) {
-	if int(s.zeros.Size) == len(data) {
-		return s.zeros.ID, nil
+	if int(s.zeroChunk.Size) == len(data) {
+		return s.zeroChunk.ID, nil
 	}
 	id, err := s.putChunk(ctx, data)
 	if err == nil {
-		s.zeros = object.ChunkRef{ID: id, Size: uint32(len(data))}
+		s.zeroChunk = object.ChunkRef{ID: id, Size: uint32(len(data))}
 	}
 	return id, err
 }
@@ -509,8 +509,8 @@ func (s *storer) storeKnown(ctx context.Context, f file, known *index.Entry, siz
 		e.Content, e.Size = known.Content, known.Size
 		return true, nil
 	}
-	if s.bytes != nil {
-		s.bytes(-done) // they are read again
+	if s.report != nil {
+		s.report(-done) // they are read again
 	}
 	if err == nil {
 		err = f.rewind()
@@ -553,8 +553,8 @@ func (s *storer) storeChunks(ctx context.Context, f file, known *index.Entry) (d
 		if id != chunk.ID {
 			return done, false, nil
 		}
-		if done += int64(len(data)); s.bytes != nil {
-			s.bytes(int64(len(data)))
+		if done += int64(len(data)); s.report != nil {
+			s.report(int64(len(data)))
 		}
 	}
 

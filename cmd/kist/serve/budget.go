@@ -35,18 +35,18 @@ var errOutput = errors.New("the answer is too long")
 type Budget struct {
 	Time   time.Duration // until the answer is made; 0: any, because the client decides how fast it is read
 	Output int64         // bytes of the answer; 0: any number
-	Place  Place
+	Place  Slot
 	Made   bool // the answer is made before its first byte is sent: then its place is free
 }
 
-// Place is the sort of place that a request needs while the server works on it.
-type Place int
+// Slot is the sort of place that a request needs while the server works on it.
+type Slot int
 
 // The sorts of places. Each client can have some of them.
 const (
-	Cheap   Place = iota // only the place that each request needs
-	Costly               // searches, comparisons, lists
-	Archive              // lasts as long as the client reads
+	Cheap   Slot = iota // only the place that each request needs
+	Costly              // searches, comparisons, lists
+	Archive             // lasts as long as the client reads
 )
 
 // Work is the budget of a request whose answer is made before it is sent.
@@ -88,7 +88,7 @@ func (s *Server) budgeted(budget func(*http.Request) Budget, next http.Handler) 
 
 // enter waits for a place of a sort until the context of the request ends. Leave may be called
 // more than once.
-func (s *Server) enter(r *http.Request, sort Place) (leave func(), err error) {
+func (s *Server) enter(r *http.Request, sort Slot) (leave func(), err error) {
 	if sort == Cheap {
 		return func() {}, nil
 	}

@@ -108,8 +108,8 @@ func (r *rates) reserve(at netip.Addr) (settle func(happened bool), ok bool) {
 	}, true
 }
 
-// places limits the work at once: in all, and of each client. It is safe for concurrent use.
-type places struct {
+// slots limits the work at once: in all, and of each client. It is safe for concurrent use.
+type slots struct {
 	all, each int
 
 	mu    sync.Mutex
@@ -126,14 +126,14 @@ var (
 
 // take takes a place for a client until the caller calls leave. The error is errOwnPlace if the
 // client has all of its places, and errBusy if all others are taken.
-func (p *places) take(client string) (leave func(), err error) {
+func (p *slots) take(client string) (leave func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.tryTake(client)
 }
 
 // tryTake is take for a caller that holds p.mu.
-func (p *places) tryTake(client string) (leave func(), err error) {
+func (p *slots) tryTake(client string) (leave func(), err error) {
 	switch {
 	case p.of[client] >= p.each:
 		return nil, errOwnPlace
@@ -149,7 +149,7 @@ func (p *places) tryTake(client string) (leave func(), err error) {
 }
 
 // wait is take, but it waits for a place until ctx ends.
-func (p *places) wait(ctx context.Context, client string) (leave func(), err error) {
+func (p *slots) wait(ctx context.Context, client string) (leave func(), err error) {
 	for {
 		p.mu.Lock()
 		leave, err = p.tryTake(client)
@@ -172,7 +172,7 @@ func (p *places) wait(ctx context.Context, client string) (leave func(), err err
 }
 
 // leave frees a place.
-func (p *places) leave(client string) {
+func (p *slots) leave(client string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.taken--

@@ -58,10 +58,10 @@ type Server struct {
 	owner    refs.Who
 	metrics  metrics
 	rates    rates
-	failures rates  // of logins
-	requests places // of requests under way
-	costly   places
-	archives places
+	failures rates // of logins
+	requests slots // of requests under way
+	costly   slots
+	archives slots
 	open     connections
 }
 
@@ -72,10 +72,10 @@ func New(r *kist.Repository, o Options) *Server {
 	}
 	s := &Server{o: o, site: newSite(r, o), mux: http.NewServeMux(), owner: r.Who()}
 	s.failures = rates{every: failedPause, burst: failedLogins}
-	s.requests = places{all: maxRequests, each: maxOwnRequests}
-	s.costly = places{all: maxCostly, each: maxOwnCostly}
+	s.requests = slots{all: maxRequests, each: maxOwnRequests}
+	s.costly = slots{all: maxCostly, each: maxOwnCostly}
 	s.open = connections{all: maxConnections, each: maxOwn, shared: s.o.Proxy.trusts}
-	s.archives = places{all: maxArchives, each: maxOwnArchives}
+	s.archives = slots{all: maxArchives, each: maxOwnArchives}
 	if o.Rate > 0 {
 		s.rates = rates{every: time.Second / time.Duration(o.Rate), burst: 10 * o.Rate}
 	}

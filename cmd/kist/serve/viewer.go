@@ -33,7 +33,7 @@ func (v *Viewer) Rules(ctx context.Context, commit object.ID) (*access.Rules, er
 	if rules := v.rules[commit]; rules != nil {
 		return rules, nil
 	}
-	at := access.Place{Commit: commit, Objects: v.objects}
+	at := access.At{Commit: commit, Objects: v.objects}
 	if !v.user.Owner {
 		c, err := object.ReadCommit(ctx, v.objects, commit)
 		if err != nil {
@@ -104,7 +104,7 @@ func (s *Site) ReadsEverything(ctx context.Context) (bool, error) {
 	if v.user.Owner {
 		return true, nil
 	}
-	past, err := s.Guard.Rules(ctx, v.user, access.Place{Objects: v.objects})
+	past, err := s.Guard.Rules(ctx, v.user, access.At{Objects: v.objects})
 	if err != nil {
 		return false, err
 	}

@@ -105,7 +105,7 @@ func stateOf(ctx context.Context, r *kist.Repository) (*rootlog.State, error) {
 
 	head, err := r.Refs().Head()
 	if head.Branch != "" {
-		s.Head = refs.Heads + head.Branch
+		s.DefaultBranch = refs.Heads + head.Branch
 	}
 	return s, err
 }

@@ -99,7 +99,7 @@ func tryCommit(ctx context.Context, tx *kist.Tx, o CommitOptions) (*CommitResult
 	if err != nil {
 		return nil, err
 	}
-	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
+	p := &draftCommit{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
 	return p.finish(ctx, r)
 }
 
@@ -123,8 +123,8 @@ func surelySame(ctx context.Context, r *kist.Repository) bool {
 	return known && staged == recorded
 }
 
-// pending is a commit in the making, with the index that it records.
-type pending struct {
+// draftCommit is a commit in the making, with the index that it records.
+type draftCommit struct {
 	CommitOptions
 	state operation.State
 	head  refs.Head
@@ -134,7 +134,7 @@ type pending struct {
 }
 
 // finish makes the commit and moves HEAD to it.
-func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
+func (p *draftCommit) finish(ctx context.Context, r *kist.Repository) (*CommitResult, error) {
 	if err := index.Unresolved(p.idx.Conflicts()); err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (p *pending) finish(ctx context.Context, r *kist.Repository) (*CommitResult
 
 // draft returns the new commit, without its tree, and the commit to compare it
 // with, zero if there is none.
-func (p *pending) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
+func (p *draftCommit) draft(ctx context.Context, r *kist.Repository) (c *object.Commit, old object.ID, err error) {
 	c = kist.NewCommit(r, tree.Info{}, p.Message, p.head.ID)
 	c.Host = cmp.Or(p.Host, c.Host)
 	if !p.head.ID.IsZero() {
@@ -267,7 +267,7 @@ func differ(ctx context.Context, objects object.Reader, a, b object.ID) (bool, e
 }
 
 // publish stores c, moves HEAD to it, and ends the step at hand.
-func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
+func (p *draftCommit) publish(ctx context.Context, r *kist.Repository, c *object.Commit) (object.ID, error) {
 	id, err := p.tx.PutCommit(ctx, c)
 	if err != nil {
 		return id, err
@@ -299,7 +299,7 @@ func (p *pending) publish(ctx context.Context, r *kist.Repository, c *object.Com
 
 // keepTrees keeps the written trees in the index, so that the next commit need not write them. If
 // that fails, or another process is changing the index, the next commit writes them.
-func (p *pending) keepTrees(ctx context.Context, r *kist.Repository) {
+func (p *draftCommit) keepTrees(ctx context.Context, r *kist.Repository) {
 	_, err := index.UpdateIfFree(ctx, r.Dir(), p.idx, func(now *index.Index) error {
 		now.CopyTrees(p.idx)
 		return nil
@@ -310,7 +310,7 @@ func (p *pending) keepTrees(ctx context.Context, r *kist.Repository) {
 }
 
 // reason returns the text for the reflog.
-func (p *pending) reason(c *object.Commit) string {
+func (p *draftCommit) reason(c *object.Commit) string {
 	what := "commit"
 	switch {
 	case p.Amend:

@@ -75,7 +75,7 @@ func stageAndCommit(ctx context.Context, tx *kist.Tx, add stage.AddOptions, o Co
 		return nil, nil, err
 	}
 
-	p := &pending{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
+	p := &draftCommit{CommitOptions: o, state: state, head: head, idx: idx, tx: tx}
 	if !files.Changes() {
 		if !o.mayBeSame(state) && surelySame(ctx, r) {
 			return files.Result, nil, ErrNothingToCommit

@@ -31,7 +31,7 @@ type Branch struct {
 
 	mu      sync.Mutex // held while the branch changes or is committed; guards the following
 	base    commitTree // the commit that the changes apply to
-	ref     object.ID  // the commit of the last checkpoint; zero: none
+	saved   object.ID  // the commit of the last checkpoint; zero: none
 	info    tree.Info  // the tree with all changes
 	mem     *memory
 	journal *journal // nil: no changes since the last checkpoint
@@ -92,15 +92,15 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	if b.ref, err = c.repo.Refs().Get(refs.Pending + name); err != nil && !errors.Is(err, refs.ErrNotFound) {
+	if b.saved, err = c.repo.Refs().Get(refs.Pending + name); err != nil && !errors.Is(err, refs.ErrNotFound) {
 		return nil, err
 	}
-	if b.ref.IsZero() && !found {
+	if b.saved.IsZero() && !found {
 		return b, b.refresh(ctx)
 	}
 
 	err = b.startAt(ctx, base)
-	if errors.Is(err, object.ErrNotFound) && b.ref.IsZero() { // the branch was reset, and gc removed the commit
+	if errors.Is(err, object.ErrNotFound) && b.saved.IsZero() { // the branch was reset, and gc removed the commit
 		if base, err = tipOf(c.repo, name); err == nil {
 			err = b.startAt(ctx, base)
 		}
@@ -108,7 +108,7 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !b.ref.IsZero() && base != b.ref { // a later checkpoint has these changes
+	if !b.saved.IsZero() && base != b.saved { // a later checkpoint has these changes
 		ops, cut = nil, false
 	}
 	if cut {
@@ -142,12 +142,12 @@ func (c *Changes) load(ctx context.Context, name string) (*Branch, error) {
 // none.
 func (b *Branch) startAt(ctx context.Context, base object.ID) error {
 	at := base
-	if !b.ref.IsZero() {
-		c, err := object.ReadCommit(ctx, b.c.repo.Objects(), b.ref)
+	if !b.saved.IsZero() {
+		c, err := object.ReadCommit(ctx, b.c.repo.Objects(), b.saved)
 		if err != nil {
 			return err
 		}
-		at, base = b.ref, object.ID{}
+		at, base = b.saved, object.ID{}
 		if len(c.Parents) > 0 {
 			base = c.Parents[0]
 		}
@@ -161,7 +161,7 @@ func (b *Branch) startAt(ctx context.Context, base object.ID) error {
 	if err != nil {
 		return err
 	}
-	if !b.ref.IsZero() { // a kill may have interrupted the move to it
+	if !b.saved.IsZero() { // a kill may have interrupted the move to it
 		b.half = now
 	}
 	b.info, err = b.stat(ctx, now.tree)
@@ -191,7 +191,7 @@ func (b *Branch) stat(ctx context.Context, id object.ID) (tree.Info, error) {
 // reset sets the state of a branch without pending changes.
 func (b *Branch) reset(base commitTree, info tree.Info) {
 	b.base, b.info = base, info
-	b.ref, b.mem, b.journal = object.ID{}, newMemory(), nil
+	b.saved, b.mem, b.journal = object.ID{}, newMemory(), nil
 	b.touched = touched{paths: map[string]refs.Who{}}
 	b.show()
 }
@@ -201,12 +201,12 @@ func (b *Branch) show() {
 	b.view.Store(&BranchTree{Tree: b.info.ID, Objects: overlay{b.mem, b.c.repo.Contents()}})
 }
 
-// pending reports whether there are changes. The caller holds b.mu.
-func (b *Branch) pending() bool { return !b.ref.IsZero() || b.journal != nil }
+// hasChanges reports whether there are changes. The caller holds b.mu.
+func (b *Branch) hasChanges() bool { return !b.saved.IsZero() || b.journal != nil }
 
 // refresh sets the state to the tip of the branch if there are no changes. The caller holds b.mu.
 func (b *Branch) refresh(ctx context.Context) error {
-	if b.pending() {
+	if b.hasChanges() {
 		return nil
 	}
 	tip, err := tipOf(b.c.repo, b.name)
@@ -284,11 +284,11 @@ func (e *Edit) SetDir(path string, properties object.Entry) {
 // Remove removes the entry at a path, with everything below it.
 func (e *Edit) Remove(path string) { e.ops = append(e.ops, op{kind: opRemove, path: path}) }
 
-// Do makes a change for a user. The function change looks at the present state and collects the
+// Change makes a change for a user. The function change looks at the present state and collects the
 // parts of the change. It may run twice, and its error ends Do. The error is [worktree.ErrGit]
 // if a part changes a folder of git. Up may be nil; otherwise the
 // change uses its content. When Do returns, the change is on disk.
-func (b *Branch) Do(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) error {
+func (b *Branch) Change(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) error {
 	j, pos, err := b.do(ctx, who, up, change)
 	if err != nil || j == nil {
 		return err
@@ -409,8 +409,8 @@ func (b *Branch) record(ctx context.Context, e *Edit, up *Upload) (*journal, int
 	if small && b.mem.bytes() < maxMemory && (b.journal == nil || !b.journal.failed() && b.journal.bytes() < maxJournal) {
 		if b.journal == nil {
 			at := b.base.commit
-			if !b.ref.IsZero() {
-				at = b.ref
+			if !b.saved.IsZero() {
+				at = b.saved
 			}
 			j, err := createJournal(b.c.journalPath(b.name), b.name, at)
 			if err != nil {
@@ -472,7 +472,7 @@ func (b *Branch) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.stopped || !b.pending():
+	case b.stopped || !b.hasChanges():
 		return
 	case b.busy.Load() > 0:
 		b.schedule(b.c.o.Quiet)

@@ -41,7 +41,7 @@ func (b *Branch) Commit(ctx context.Context) (object.ID, error) {
 
 // commit is Commit for a caller that holds b.mu.
 func (b *Branch) commit(ctx context.Context) (object.ID, error) {
-	if !b.pending() {
+	if !b.hasChanges() {
 		return object.ID{}, nil
 	}
 	if err := b.undoMove(ctx); err != nil {
@@ -64,7 +64,7 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 			return object.ID{}, err
 		}
 		switch {
-		case b.pending():
+		case b.hasChanges():
 		case b.base.commit == tip: // the changes had no effect
 			return object.ID{}, nil
 		default:
@@ -77,7 +77,7 @@ func (b *Branch) commit(ctx context.Context) (object.ID, error) {
 // finish moves the branch to a commit of the changes.
 func (b *Branch) finish(ctx context.Context) error {
 	if b.info.ID == b.base.tree {
-		return b.drop(ctx)
+		return b.dropChanges(ctx)
 	}
 	message, err := b.message(ctx)
 	if err != nil {
@@ -94,17 +94,17 @@ func (b *Branch) finish(ctx context.Context) error {
 		return err
 	}
 	b.warns = ""
-	b.reset(commitTree{b.ref, b.info.ID}, b.info)
+	b.reset(commitTree{b.saved, b.info.ID}, b.info)
 	return nil
 }
 
 // errJournalStays means that the branch cannot move yet.
 var errJournalStays = errors.New("the journal cannot be removed")
 
-// drop forgets changes that have no effect.
-func (b *Branch) drop(ctx context.Context) error {
+// dropChanges forgets changes that have no effect.
+func (b *Branch) dropChanges(ctx context.Context) error {
 	switch {
-	case b.ref.IsZero():
+	case b.saved.IsZero():
 		if err := b.journal.remove(); err != nil {
 			return err
 		}
@@ -117,7 +117,7 @@ func (b *Branch) drop(ctx context.Context) error {
 		if b.journal != nil {
 			return errJournalStays
 		}
-		if err := b.c.repo.Publish(ctx, kist.Step(b.forget)); err != nil {
+		if err := b.c.repo.Publish(ctx, kist.Step(b.removeRef)); err != nil {
 			b.doubt = true
 			return err
 		}
@@ -126,9 +126,9 @@ func (b *Branch) drop(ctx context.Context) error {
 	return nil
 }
 
-// setRef returns the change of the ref of the last checkpoint; zero removes it. Only this
+// refChange returns the change of the ref of the last checkpoint; zero removes it. Only this
 // process changes the ref. It may have another value than b.ref after an error.
-func (b *Branch) setRef(id object.ID) (refs.Change, error) {
+func (b *Branch) refChange(id object.ID) (refs.Change, error) {
 	name := refs.Pending + b.name
 	have, err := b.c.repo.Refs().Get(name)
 	if errors.Is(err, refs.ErrNotFound) {
@@ -137,9 +137,9 @@ func (b *Branch) setRef(id object.ID) (refs.Change, error) {
 	return refs.Change{Name: name, Old: have, New: id}, err
 }
 
-// forget removes the ref of the last checkpoint.
-func (b *Branch) forget(ctx context.Context) error {
-	change, err := b.setRef(object.ID{})
+// removeRef removes the ref of the last checkpoint.
+func (b *Branch) removeRef(ctx context.Context) error {
+	change, err := b.refChange(object.ID{})
 	if err != nil || change.Old.IsZero() {
 		return err
 	}
@@ -165,7 +165,7 @@ func (b *Branch) checkpoint(ctx context.Context, tx *kist.Tx, message string, mo
 	if err != nil {
 		return err
 	}
-	b.ref, b.mem = id, newMemory()
+	b.saved, b.mem = id, newMemory()
 	if b.journal != nil {
 		if err := b.journal.remove(); err != nil {
 			b.c.o.Warn(err.Error())
@@ -189,7 +189,7 @@ func (b *Branch) publish(ctx context.Context, tx *kist.Tx, c *object.Commit) (ob
 	b.c.work.Lock()
 	defer b.c.work.Unlock()
 	b.doubt = true
-	change, err := b.setRef(id)
+	change, err := b.refChange(id)
 	if err == nil {
 		tx.Move(change)
 		err = tx.Publish(ctx)
@@ -305,9 +305,9 @@ func plain(name string) string {
 func (b *Branch) move(ctx context.Context, subject string) error {
 	r := b.c.repo
 	names := func(tx *kist.Tx) {
-		tx.Move(refs.Change{Name: refs.Heads + b.name, Old: b.tipBefore(), New: b.ref, Reason: subject})
+		tx.Move(refs.Change{Name: refs.Heads + b.name, Old: b.tipBefore(), New: b.saved, Reason: subject})
 		tx.Run(func(ctx context.Context) error {
-			if err := b.forget(ctx); err != nil { // the next start finds that the branch has it
+			if err := b.removeRef(ctx); err != nil { // the next start finds that the branch has it
 				b.c.o.Warn(err.Error())
 				b.doubt = true
 			}
@@ -329,7 +329,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 	}
 	err = checkout.SwitchTree(ctx, r, checkout.Tips{
 		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree},
-		To:   checkout.Tip{Commit: b.ref, Tree: b.info.ID},
+		To:   checkout.Tip{Commit: b.saved, Tree: b.info.ID},
 
 		KeepGit: true, // the changes may come from any user of the server
 		Names: func(tx *kist.Tx) {
@@ -351,11 +351,11 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 	if err == nil || errors.As(err, &local) { // all was done, or nothing
 		return err
 	}
-	if tip, terr := tipOf(r, b.name); terr == nil && tip == b.ref {
+	if tip, terr := tipOf(r, b.name); terr == nil && tip == b.saved {
 		b.c.o.Warn(err.Error())
 		return nil
 	}
-	b.half = commitTree{b.ref, b.info.ID}
+	b.half = commitTree{b.saved, b.info.ID}
 	if err := b.undo(ctx); err != nil {
 		b.c.o.Warn(fmt.Sprintf("branch %s: the worktree has a part of its changes: %v", b.name, err))
 	}
@@ -423,8 +423,8 @@ func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 	if err != nil {
 		return err
 	}
-	if !b.ref.IsZero() && b.journal == nil {
-		if has, err := history.IsAncestor(ctx, r.Objects(), b.ref, tip); err != nil {
+	if !b.saved.IsZero() && b.journal == nil {
+		if has, err := history.IsAncestor(ctx, r.Objects(), b.saved, tip); err != nil {
 			return err
 		} else if has { // a crash came between the move and the removal of the ref
 			info, err := b.stat(ctx, onto.tree)
@@ -449,7 +449,7 @@ func (b *Branch) rebase(ctx context.Context, tip object.ID) error {
 	if err != nil {
 		return err
 	}
-	b.base, b.ref, b.info = onto, id, info
+	b.base, b.saved, b.info = onto, id, info
 	b.show()
 	return nil
 }

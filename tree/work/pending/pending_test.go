@@ -86,7 +86,7 @@ func (s *server) tryPut(branch, path, content string, who refs.Who) error {
 		return err
 	}
 	defer up.Close()
-	return s.branch(branch).Do(s.Context(), who, up, func(e *Edit) error {
+	return s.branch(branch).Change(s.Context(), who, up, func(e *Edit) error {
 		e.Set(path, up.Entry)
 		return nil
 	})
@@ -94,7 +94,7 @@ func (s *server) tryPut(branch, path, content string, who refs.Who) error {
 
 func (s *server) remove(branch, path string, who refs.Who) {
 	s.Helper()
-	s.Check(s.branch(branch).Do(s.Context(), who, nil, func(e *Edit) error {
+	s.Check(s.branch(branch).Change(s.Context(), who, nil, func(e *Edit) error {
 		e.Remove(path)
 		return nil
 	}))
@@ -486,7 +486,7 @@ func TestKilledMove(t *testing.T) {
 	b := s.branch("main")
 	s.Check(b.Checkpoint(t.Context()))
 	s.Check(checkout.SwitchTree(t.Context(), s.Repo, checkout.Tips{
-		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree}, To: checkout.Tip{Commit: b.ref, Tree: b.info.ID},
+		From: checkout.Tip{Commit: b.base.commit, Tree: b.base.tree}, To: checkout.Tip{Commit: b.saved, Tree: b.info.ID},
 	}))
 	s.Check(os.WriteFile(filepath.Join(s.Dir, "mine"), []byte("of the user"), 0o644))
 
@@ -515,7 +515,7 @@ func TestGitFolders(t *testing.T) {
 	for _, path := range []string{".git", ".git/config", "sub/.GIT/x", "git~1"} {
 		s.want(errors.Is(s.tryPut("main", path, "evil", alice), worktree.ErrGit), true)
 	}
-	err := s.branch("main").Do(t.Context(), alice, nil, func(e *Edit) error {
+	err := s.branch("main").Change(t.Context(), alice, nil, func(e *Edit) error {
 		sub, err := e.Find(t.Context(), "sub")
 		e.SetFrom("copy", sub)
 		return err

@@ -121,7 +121,7 @@ func Prepare(ctx context.Context, r *kist.Repository, objects object.ReadWriter,
 	if err := s.checkDeleted(stored, o.MaxDeleted); err != nil {
 		return nil, err
 	}
-	list := s.settle(stored, o)
+	list := s.settleStored(stored, o)
 	result := list.result(idx)
 	result.Restored = s.restored
 	return &Prepared{Result: result, stager: s, list: list, begun: list.beginsLost(idx)}, nil
@@ -398,10 +398,10 @@ func (l *fileRuns) add(f worktree.Found) {
 	*last = append(*last, f)
 }
 
-// settle returns stored, and before it edits for the other selected paths that the index
+// settleStored returns stored, and before it edits for the other selected paths that the index
 // has notes about: conflicts, which count as resolved now, and unreadable paths. The edits
 // remove these notes.
-func (s *stager) settle(stored edits, o AddOptions) edits {
+func (s *stager) settleStored(stored edits, o AddOptions) edits {
 	idx := s.idx
 	if len(idx.Conflicts())+len(idx.Skipped()) == 0 {
 		return stored

@@ -97,10 +97,10 @@ func push(ctx context.Context, tx *kist.Tx, o PushOptions) (*pusher, error) {
 	if p.base, err = object.ReadCommit(ctx, r.Objects(), p.head.ID); err != nil {
 		return nil, err
 	}
-	if err := p.read(ctx); err != nil {
+	if err := p.storeTrees(ctx); err != nil {
 		return nil, err
 	}
-	message, err := p.record(ctx)
+	message, err := p.planAndStore(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -134,8 +134,8 @@ func Store(ctx context.Context, r *kist.Repository, id object.ID, message string
 	return Entry{0, refs.LogEntry{New: id, Reason: message}}, err
 }
 
-// read stores the trees of the index and of the worktree.
-func (p *pusher) read(ctx context.Context) error {
+// storeTrees stores the trees of the index and of the worktree.
+func (p *pusher) storeTrees(ctx context.Context) error {
 	var err error
 	if p.staged, err = p.idx.WriteTree(ctx, p.tx); err != nil {
 		return err
@@ -165,12 +165,12 @@ func (p *pusher) read(ctx context.Context) error {
 	return err
 }
 
-// record stores the commits of the stash, and plans how to undo the changes. It returns
+// planAndStore stores the commits of the stash, and plans how to undo the changes. It returns
 // the message for the log.
-func (p *pusher) record(ctx context.Context) (message string, err error) {
+func (p *pusher) planAndStore(ctx context.Context) (message string, err error) {
 	undone := tree.Info{ID: p.base.Tree} // worktree and index without the changes
 	if p.Paths != nil {
-		if undone, err = p.reset(ctx, p.staged, p.base.Tree, p.Paths); err != nil {
+		if undone, err = p.withPathsFrom(ctx, p.staged, p.base.Tree, p.Paths); err != nil {
 			return "", err
 		}
 	}
@@ -182,7 +182,7 @@ func (p *pusher) record(ctx context.Context) (message string, err error) {
 		return "", err
 	}
 
-	stashed, err := p.reset(ctx, p.worktree, p.staged.ID, p.untracked)
+	stashed, err := p.withPathsFrom(ctx, p.worktree, p.staged.ID, p.untracked)
 	if err != nil {
 		return "", err
 	}
@@ -199,7 +199,7 @@ func (p *pusher) record(ctx context.Context) (message string, err error) {
 		return "", err
 	}
 
-	return p.commits(ctx, stashed)
+	return p.storeCommits(ctx, stashed)
 }
 
 // selected returns the trees that the user chose: to stash, and for the worktree.
@@ -250,9 +250,9 @@ func (p *pusher) same(ctx context.Context, a object.ID, others ...object.ID) (bo
 	return true, nil
 }
 
-// reset returns base with some paths as they are in another tree. It keeps no folder that
+// withPathsFrom returns base with some paths as they are in another tree. It keeps no folder that
 // only these paths needed.
-func (p *pusher) reset(ctx context.Context, base tree.Info, from object.ID, paths []string) (tree.Info, error) {
+func (p *pusher) withPathsFrom(ctx context.Context, base tree.Info, from object.ID, paths []string) (tree.Info, error) {
 	at := map[string]*object.Entry{} // nil: remove the path
 	offered := map[string]bool{}
 	for _, path := range paths {
@@ -347,8 +347,8 @@ func (p *pusher) stage(idx *index.Index, edits []tree.Change) error {
 	return nil
 }
 
-// commits stores the commits of the stash and returns its message.
-func (p *pusher) commits(ctx context.Context, stashed tree.Info) (message string, err error) {
+// storeCommits stores the commits of the stash and returns its message.
+func (p *pusher) storeCommits(ctx context.Context, stashed tree.Info) (message string, err error) {
 	on := "(no branch)"
 	if p.head.Branch != "" {
 		on = p.head.Branch

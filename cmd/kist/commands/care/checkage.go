@@ -86,7 +86,7 @@ func (o *checkAgeOptions) run(ctx context.Context, env *cli.Env, args []string) 
 	if err != nil {
 		return err
 	}
-	branch := head.Head
+	branch := head.DefaultBranch
 	if o.branch != "" {
 		branch = refs.Heads + o.branch
 	} else if r != nil {

@@ -98,7 +98,7 @@ func newRemoteShown(ctx context.Context, r *kist.Repository, name string, noQuer
 		if err != nil {
 			return nil, err
 		}
-		there, s.Head = head.Refs, strings.TrimPrefix(head.Head, refs.Heads)
+		there, s.Head = head.Refs, strings.TrimPrefix(head.DefaultBranch, refs.Heads)
 	}
 	if err := s.addBranches(r, there); err != nil {
 		return nil, err

@@ -68,8 +68,8 @@ func runLsRemote(ctx context.Context, env *cli.Env, args []string) error {
 			env.Printf("%s\t%s\n", id, cli.Printable(name))
 		}
 	}
-	if at, ok := head.Refs[head.Head]; ok {
-		show("HEAD", at.ID, head.Head)
+	if at, ok := head.Refs[head.DefaultBranch]; ok {
+		show("HEAD", at.ID, head.DefaultBranch)
 	}
 
 	for _, name := range slices.Sorted(maps.Keys(head.Refs)) {

@@ -92,8 +92,8 @@ func (g *Guard) head() (object.ID, error) {
 	return id, err
 }
 
-// Place is a commit that a user looks at, or a tree with changes that follow it.
-type Place struct {
+// At is a commit that a user looks at, or a tree with changes that follow it.
+type At struct {
 	Commit  object.ID // zero: there is none yet
 	Tree    object.ID
 	Objects object.Reader
@@ -102,7 +102,7 @@ type Place struct {
 // Rules returns the rules of a user for a commit: its own, those of the served branch, and
 // those of all commits of that branch that are not in the history of the commit. If they
 // cannot be read, it returns an error, and nothing may be read.
-func (g *Guard) Rules(ctx context.Context, user User, at Place) (*Rules, error) {
+func (g *Guard) Rules(ctx context.Context, user User, at At) (*Rules, error) {
 	if user.Owner {
 		return New(user, at.Objects), nil
 	}

@@ -110,7 +110,7 @@ func New(ctx context.Context, r *kist.Repository, o Options) (*Handler, error) {
 
 // mayName reports whether every user with a name may know a path.
 func (h *Handler) mayName(ctx context.Context, at pending.Tree, path string) bool {
-	rules, err := h.o.Guard.Rules(ctx, access.AnyUser, access.Place{Commit: at.Commit, Tree: at.ID, Objects: at.Objects})
+	rules, err := h.o.Guard.Rules(ctx, access.AnyUser, access.At{Commit: at.Commit, Tree: at.ID, Objects: at.Objects})
 	return err == nil && rules.MayRead(ctx, path) == nil
 }
 

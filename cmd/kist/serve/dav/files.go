@@ -157,7 +157,7 @@ func (q *request) put(p *place) error {
 	}
 
 	created := false
-	err = p.branch.Do(q.r.Context(), q.who(), up, func(e *pending.Edit) error {
+	err = p.branch.Change(q.r.Context(), q.who(), up, func(e *pending.Edit) error {
 		now, err := q.at(p, e.BranchTree, p.path)
 		if err != nil {
 			return err
@@ -235,7 +235,7 @@ func (q *request) checkTarget(p *place) (*object.Entry, error) {
 	if err := precondition(q.r, old); err != nil {
 		return nil, err
 	}
-	return old, p.parent(q.r.Context())
+	return old, p.checkParent(q.r.Context())
 }
 
 // precondition checks the headers If-Match and If-None-Match.
@@ -271,7 +271,7 @@ func (q *request) remove(p *place) error {
 	if err := p.writable(); err != nil {
 		return err
 	}
-	err := p.branch.Do(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
+	err := p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
 		now, err := q.at(p, e.BranchTree, p.path)
 		if err != nil {
 			return err
@@ -334,7 +334,7 @@ func (q *request) mkcol(p *place) error {
 	if n, _ := q.r.Body.Read(first[:]); n > 0 {
 		return &statusError{http.StatusUnsupportedMediaType, "a new folder has no content"}
 	}
-	err := p.branch.Do(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
+	err := p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
 		now, err := q.at(p, e.BranchTree, p.path)
 		if err != nil {
 			return err
@@ -420,7 +420,7 @@ func (q *request) copy(src *place) error {
 		}
 	}
 	created := false
-	err = dst.branch.Do(q.r.Context(), q.who(), nil, func(e *pending.Edit) (err error) {
+	err = dst.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) (err error) {
 		to, err := q.at(dst, e.BranchTree, dst.path)
 		from := src
 		if err == nil && !other {
@@ -544,7 +544,7 @@ func (q *request) checkDestination(to *place) (free bool, err error) {
 			return false, err
 		}
 	}
-	if err := to.parent(q.r.Context()); err != nil {
+	if err := to.checkParent(q.r.Context()); err != nil {
 		return free, err
 	}
 	return free, q.checkLocks(to, true)

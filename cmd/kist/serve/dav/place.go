@@ -100,7 +100,7 @@ func (q *request) placeOf(name string) (*place, error) {
 			return q.inBranch(strings.Join(parts[1:i+1], "/"), path, node.Commit, v)
 		}
 		p := &place{commit: node.Commit, view: v, path: path, root: root}
-		return p, q.setRules(p)
+		return p, q.applyRules(p)
 	}
 	return &place{folder: node, root: name}, nil
 }
@@ -126,12 +126,12 @@ func (q *request) inBranch(branch, path string, commit object.ID, v pending.Bran
 			return nil, err
 		}
 	}
-	return p, q.setRules(p)
+	return p, q.applyRules(p)
 }
 
-// setRules sets the rules of the user for a place.
-func (q *request) setRules(p *place) (err error) {
-	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, access.Place{Commit: p.commit, Tree: p.view.Tree, Objects: p.view.Objects})
+// applyRules sets the rules of the user for a place.
+func (q *request) applyRules(p *place) (err error) {
+	p.rules, err = q.o.Guard.Rules(q.r.Context(), q.user, access.At{Commit: p.commit, Tree: p.view.Tree, Objects: p.view.Objects})
 	if err != nil {
 		return err
 	}
@@ -164,7 +164,7 @@ func (p *place) conceal(ctx context.Context) error {
 func (q *request) at(p *place, v pending.BranchTree, path string) (*place, error) {
 	now := *p
 	now.view, now.path = v, path
-	return &now, q.setRules(&now)
+	return &now, q.applyRules(&now)
 }
 
 // entry returns the entry of the place. To a user who may not read it, it does not exist.
@@ -264,8 +264,8 @@ func (p *place) checkName() error {
 	return nil
 }
 
-// parent returns an error with the status 409 unless the parent of the place is a folder.
-func (p *place) parent(ctx context.Context) error {
+// checkParent returns an error with the status 409 unless the parent of the place is a folder.
+func (p *place) checkParent(ctx context.Context) error {
 	dir, _ := tree.Split(p.path)
 	e, err := p.view.Find(ctx, dir)
 	switch {

@@ -320,7 +320,7 @@ func (q *request) proppatch(p *place) error {
 	}
 	result := map[xml.Name]int{}
 	var dir bool
-	err = p.branch.Do(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
+	err = p.branch.Change(q.r.Context(), q.who(), nil, func(e *pending.Edit) error {
 		now, err := q.at(p, e.BranchTree, p.path)
 		if err != nil {
 			return err

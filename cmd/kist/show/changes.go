@@ -165,7 +165,7 @@ type ChangeCounts struct {
 	Deleted  int  `json:"deleted"`
 	Renamed  int  `json:"renamed"`
 	folders  int  // how many of these are folders
-	Unknown  bool // the changes are not known
+	Unknown  bool `json:"-"` // the changes are not known
 }
 
 func CountChanges(changes []tree.Change) ChangeCounts {

@@ -1,6 +1,7 @@
 package show
 
 import (
+	"encoding/json"
 	"testing"
 
 	"github.com/kist-vcs/kist/object"
@@ -34,5 +35,12 @@ func TestChangeCounts(t *testing.T) {
 	}
 	if got, want := CountChanges(changes[1:2]).String(), "1 folder changed, 1 added"; got != want {
 		t.Errorf("a folder: %q, want %q", got, want)
+	}
+}
+
+func TestChangeCountsJSON(t *testing.T) {
+	data, err := json.Marshal(ChangeCounts{Added: 1, Modified: 2, Deleted: 3, Renamed: 4, Unknown: true})
+	if want := `{"added":1,"modified":2,"deleted":3,"renamed":4}`; err != nil || string(data) != want {
+		t.Errorf("%s, %v, want %s", data, err, want)
 	}
 }

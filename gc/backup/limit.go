@@ -66,8 +66,8 @@ func (b *run) limitSession(ctx context.Context) error {
 	}
 	b.session.UnloadBytes = b.LocalLimit / 4
 	b.session.Unload = b.unload
-	_, b.EvictErr = b.evict(ctx) // a small backup is possible without the remote
-	b.Evicted = 0
+	_, b.EvictErr = b.evict(ctx)      // a small backup is possible without the remote
+	b.Evicted, b.Postponed = 0, false // these are about the step evict
 	return ctx.Err()
 }
 

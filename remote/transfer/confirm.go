@@ -27,6 +27,9 @@ func confirmRefs(ctx context.Context, r *Remote, local object.Reader, head *root
 		if len(change.Confirm) == 0 {
 			return at, false, nil
 		}
+		if err := r.CheckWritable(at); err != nil {
+			return nil, false, fmt.Errorf("confirm the branch: %w", err)
+		}
 
 		next, err := r.log.Append(ctx, at, *change)
 		lost, ok := errors.AsType[*rootlog.LostError](err)

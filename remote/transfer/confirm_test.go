@@ -1,6 +1,7 @@
 package transfer_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -54,6 +55,25 @@ func TestConfirmRefs(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A push confirms nothing on a store that is not fit for roots.
+func TestConfirmUnfit(t *testing.T) {
+	b := transfertest.NewRemote(t)
+	p := transfertest.NewPusher(t, b)
+	one := p.MakeGrown(1)
+	p.MustPush("main", one)
+	seq := headOf(t, b).Seq
+	if err := transfer.NoteCheck(p.Dir, false); err != nil {
+		t.Fatal(err)
+	}
+
+	o := transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: transfertest.MainRef, New: object.Key{Kind: object.KindCommit, ID: one}}}, ConfirmAfter: time.Hour}
+	result, err := p.Remote.Push(t.Context(), p.Local, o)
+	if !errors.Is(err, transfer.ErrUnfit) || result.Confirmed || headOf(t, b).Seq != seq {
+		t.Errorf("confirmed %v, error %v, want ErrUnfit", result.Confirmed, err)
+	}
+	transfertest.WantIntact(t, b, nil)
 }
 
 // headOf returns the head of a remote.

@@ -28,6 +28,7 @@ import (
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -456,7 +457,7 @@ func (b *backupCommand) summarize(ctx context.Context) {
 	if !r.Head.Unborn() {
 		s.Branch, s.Commit = cli.OrNull(r.Head.Branch), &r.Head.ID
 	}
-	if s.Remote = cli.OrNull(r.Remote); !r.RemoteID.IsZero() {
+	if s.Remote = cli.OrNull(remote.Redact(r.Remote)); !r.RemoteID.IsZero() {
 		s.RemoteHead = &r.RemoteID
 	}
 	for _, st := range r.Steps {

@@ -24,9 +24,10 @@ import (
 // transaction. The methods of the session are safe for concurrent use, and the others are not.
 type Tx struct {
 	*volume.Session
-	r    *Repository
-	dry  bool
-	made map[object.ID][]object.ID // the parents of the stored commits
+	r       *Repository
+	dry     bool
+	changed bool                      // Publish has begun to carry out changes
+	made    map[object.ID][]object.ID // the parents of the stored commits
 	noted
 }
 
@@ -46,6 +47,7 @@ func (r *Repository) Begin(o volume.SessionOptions) *Tx {
 
 // Update runs f in a transaction, and publishes what f noted and did not publish itself. If
 // another process removed objects that f relied on, Update runs f again, in a new transaction.
+// It does not if f has published changes and then meets a missing object.
 func (r *Repository) Update(ctx context.Context, f func(tx *Tx) error) error {
 	return r.UpdateWith(ctx, volume.SessionOptions{}, f)
 }
@@ -74,13 +76,14 @@ func (r *Repository) tryUpdate(ctx context.Context, o volume.SessionOptions, f f
 	switch {
 	case err == nil && !tx.isEmpty():
 		err = tx.Publish(ctx)
-	case errors.Is(err, object.ErrNotFound) && !tx.dry:
+	case errors.Is(err, object.ErrNotFound) && !tx.dry && !tx.changed:
 		// The names that f read may have moved, and gc removed their old objects. Publish
-		// finds out.
-		notFound := err
+		// finds out. After changes, another attempt would make them twice.
 		tx.noted = noted{}
-		tx.Run(func(context.Context) error { return notFound })
-		err = tx.Publish(ctx)
+		now := tx.Publish(ctx)
+		if _, stale := errors.AsType[*volume.StaleError](now); stale {
+			err = now
+		}
 	}
 	return cmp.Or(err, tx.Close())
 }
@@ -205,6 +208,7 @@ func (tx *Tx) Publish(ctx context.Context) error {
 		if err := tx.check(ctx, &now); err != nil {
 			return err
 		}
+		tx.changed = tx.changed || !now.isEmpty()
 		if now.index != nil {
 			if err := now.index(ctx); err != nil {
 				return err

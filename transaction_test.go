@@ -145,6 +145,58 @@ func TestTxRepeats(t *testing.T) {
 	}
 }
 
+// The error for a missing object is the result of Update, unless another process removed objects
+// before the function published: not even an interrupt replaces it, and no change is made twice.
+func TestTxMissingObject(t *testing.T) {
+	missing := &object.NotFoundError{Key: object.Key{Kind: object.KindChunk, ID: object.Sum([]byte("none"))}}
+	for _, test := range []struct {
+		name                string
+		publish, interrupts bool
+		tries               int
+	}{
+		{"nothing published", false, false, 10},
+		{"published", true, false, 1},
+		{"interrupted", false, true, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			s := kisttest.New(t)
+			s.Write("file", "one")
+			s.Add(stage.AddOptions{})
+			first := s.Commit("first").ID
+
+			tries := 0
+			err := s.Repo.Update(ctx, func(tx *kist.Tx) error {
+				tries++
+				other := s.Repo.Begin(volume.SessionOptions{})
+				_, err := other.Put(ctx, object.KindChunk, []byte("unreachable"))
+				s.Check(errors.Join(err, other.Close()))
+				_, err = tx.Put(ctx, object.KindChunk, []byte("unreachable")) // only finds the object
+				s.Check(err)
+				if test.publish {
+					tx.SetSpecial(refs.OrigHead, first)
+					s.Check(tx.Publish(ctx))
+				}
+
+				s.Collect(s.Repo, gc.PlanOptions{})
+				if test.interrupts {
+					cancel()
+				}
+				return missing
+			})
+
+			want := error(missing)
+			if test.tries > 1 {
+				want = disk.ErrBusy
+			}
+			if !errors.Is(err, want) || tries != test.tries {
+				t.Errorf("error %v after %d attempts, want %v after %d", err, tries, want, test.tries)
+			}
+		})
+	}
+}
+
 // A commit that is incomplete gets no name, except as HEAD's commit has one.
 func TestTxChecksMoves(t *testing.T) {
 	ctx := t.Context()

@@ -80,12 +80,8 @@ func (s *sequence) abortUntouched(ctx context.Context) error {
 	if !s.unstashes() {
 		return s.r.Publish(ctx, operation.ClearState)
 	}
-	cleared := false
-	err := s.Unstash(ctx, s.r, func(tx *kist.Tx) {
-		cleared = true
-		operation.ClearState(tx)
-	})
-	if err == nil && !cleared {
+	err := s.Unstash(ctx, s.r, s.noteEnd)
+	if err == nil && !s.ended {
 		err = s.r.Publish(ctx, operation.ClearState)
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -172,6 +173,47 @@ func TestAbortBringsBackLocalChanges(t *testing.T) {
 		}
 		if list, err := stash.List(s.Repo); err != nil || len(list) > 0 {
 			t.Errorf("stashes %v, error %v, want none", list, err)
+		}
+	}
+}
+
+// A rebase is over, for good or by an abort, even if the change that would end it was only noted:
+// another process removed objects, and then there were local changes in the way of the stash.
+func TestEndIsNotedInVain(t *testing.T) {
+	for _, abort := range []bool{false, true} {
+		ctx := t.Context()
+		s := kisttest.New(t)
+		s.Write("file", "one")
+		s.Add(stage.AddOptions{})
+		first := s.Commit("first").ID
+		s.Write("file", "two")
+		state := operation.State{Operation: operation.Rebasing, Branch: "refs/heads/main", Start: first, Onto: first}
+		record := func(tx *kist.Tx, id object.ID) {
+			state.Stash = id
+			operation.SetState(tx, state)
+		}
+		_, err := stash.Push(ctx, s.Repo, stash.PushOptions{Message: rebase.StashMessage, Recording: record})
+		s.Check(err)
+
+		noted := 0
+		o := commits.StepOptions{Unstash: func(_ context.Context, r *kist.Repository, end func(tx *kist.Tx)) error {
+			noted++
+			tx := r.Begin(volume.SessionOptions{})
+			end(tx)
+			return tx.Close()
+		}}
+		if abort {
+			err = commits.Abort(ctx, s.Repo, operation.Rebasing, o)
+		} else {
+			_, err = commits.RunSteps(ctx, s.Repo, state, "main", o)
+		}
+		s.Check(err)
+		recorded, err := operation.Recorded(s.Repo)
+		s.Check(err)
+		head, err := s.Repo.Refs().Head()
+		s.Check(err)
+		if noted != 1 || recorded.Operation != "" || head.Branch != "main" {
+			t.Errorf("abort %v: the end was noted %d times, recorded is %+v, HEAD %v; want once, nothing, main", abort, noted, recorded, head)
 		}
 	}
 }

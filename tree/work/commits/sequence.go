@@ -519,11 +519,19 @@ func (s *sequence) exec(ctx context.Context) error {
 
 // end notes that all steps are done. A rebase moves its branch to HEAD's commit.
 func (s *sequence) end(tx *kist.Tx) {
-	s.ended = true
 	if s.Branch != "" {
 		tx.Run(s.returnToBranch)
 	}
+	s.noteEnd(tx)
+}
+
+// noteEnd notes that no operation is in progress any more.
+func (s *sequence) noteEnd(tx *kist.Tx) {
 	operation.ClearState(tx)
+	tx.Run(func(context.Context) error {
+		s.ended = true
+		return nil
+	})
 }
 
 // returnToBranch moves the branch of a rebase to HEAD's commit, and HEAD to the branch.

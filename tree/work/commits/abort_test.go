@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/kisttest"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
+	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 	"github.com/kist-vcs/kist/tree/work/commits"
 	"github.com/kist-vcs/kist/tree/work/operation"
@@ -215,5 +216,32 @@ func TestEndIsNotedInVain(t *testing.T) {
 		if noted != 1 || recorded.Operation != "" || head.Branch != "main" {
 			t.Errorf("abort %v: the end was noted %d times, recorded is %+v, HEAD %v; want once, nothing, main", abort, noted, recorded, head)
 		}
+	}
+}
+
+// A commit that another process made while the user edited a message stays.
+func TestRewordKeepsOtherCommit(t *testing.T) {
+	s := kisttest.New(t)
+	s.Write("file", "one")
+	s.Add(stage.AddOptions{})
+	first := s.Commit("first").ID
+	s.Checkout(checkout.SwitchOptions{Detach: true})
+
+	var other object.ID
+	o := commits.StepOptions{Edit: func(context.Context, string) (string, error) {
+		s.Write("file", "two")
+		s.Add(stage.AddOptions{})
+		other = s.Commit("other").ID
+		return "reworded", nil
+	}}
+	state := operation.State{
+		Operation: operation.Rebasing, Branch: "refs/heads/main", Start: first, Onto: first, Left: first,
+		Rest: []operation.Step{{Do: operation.Reword}},
+	}
+	if _, err := commits.RunSteps(t.Context(), s.Repo, state, "main", o); !errors.Is(err, refs.ErrMoved) {
+		t.Errorf("error %v, want ErrMoved", err)
+	}
+	if head, err := s.Repo.Refs().Head(); err != nil || head.Branch != "" || head.ID != other {
+		t.Errorf("HEAD %v, error %v; want %v", head, err, other)
 	}
 }

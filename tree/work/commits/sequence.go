@@ -362,10 +362,11 @@ func (s *sequence) move(ctx context.Context, moves []headMove) error {
 	})
 }
 
-// setHead notes a move of HEAD's branch, or in a rebase of HEAD alone.
+// setHead notes a move of HEAD's branch, or in a rebase of HEAD alone. If another process moved
+// HEAD meanwhile, a detached one stays where that put it, and so does the branch.
 func (s *sequence) setHead(tx *kist.Tx, head refs.Head, m headMove) {
 	switch {
-	case s.Operation == operation.Rebasing && (head.Branch != "" || head.ID != m.id):
+	case s.Operation == operation.Rebasing && head.Branch != "":
 		tx.SetHead(refs.Head{ID: m.id}, m.reason)
 	case head.ID != m.id:
 		tx.MoveHead(head, m.id, m.reason)

@@ -99,7 +99,7 @@ func (r *Repository) Publish(ctx context.Context, note func(tx *Tx)) error {
 
 // Step returns a function that notes one step, for [Repository.Publish].
 func Step(step func(ctx context.Context) error) func(tx *Tx) {
-	return func(tx *Tx) { tx.Run(step) }
+	return func(tx *Tx) { tx.NoteStep(step) }
 }
 
 // Repository returns the repository of the transaction.
@@ -150,7 +150,7 @@ func (tx *Tx) Move(changes ...refs.Change) {
 		return
 	}
 	tx.moves = append(tx.moves, changes...)
-	tx.Run(func(ctx context.Context) error { return tx.r.Refs().Update(ctx, changes, tx.r.Who()) })
+	tx.NoteStep(func(ctx context.Context) error { return tx.r.Refs().Update(ctx, changes, tx.r.Who()) })
 }
 
 // MoveHead notes a move of HEAD's branch, or of HEAD itself if it is detached.
@@ -165,12 +165,12 @@ func (tx *Tx) MoveHead(head refs.Head, id object.ID, reason string) {
 // SetHead notes that HEAD goes to a branch or a commit, see [refs.Store.SetHead]. The caller
 // notes what that needs.
 func (tx *Tx) SetHead(head refs.Head, reason string) {
-	tx.Run(func(ctx context.Context) error { return tx.r.Refs().SetHead(ctx, head, tx.r.Who(), reason) })
+	tx.NoteStep(func(ctx context.Context) error { return tx.r.Refs().SetHead(ctx, head, tx.r.Who(), reason) })
 }
 
 // SetSpecial notes that a name such as ORIG_HEAD gets a commit.
 func (tx *Tx) SetSpecial(name string, id object.ID) {
-	tx.Run(func(ctx context.Context) error { return tx.r.Refs().SetSpecial(ctx, name, id) })
+	tx.NoteStep(func(ctx context.Context) error { return tx.r.Refs().SetSpecial(ctx, name, id) })
 }
 
 // EditIndex notes the change of the index, one for each Publish. It comes before all names,
@@ -182,8 +182,8 @@ func (tx *Tx) EditIndex(from *index.Index, edit func(idx *index.Index) error) {
 	}
 }
 
-// Run notes a step that changes other names.
-func (tx *Tx) Run(step func(ctx context.Context) error) { tx.steps = append(tx.steps, step) }
+// NoteStep notes a step that changes other names. Publish runs it.
+func (tx *Tx) NoteStep(step func(ctx context.Context) error) { tx.steps = append(tx.steps, step) }
 
 // isEmpty reports whether there is nothing to publish.
 func (n *noted) isEmpty() bool {

@@ -61,7 +61,7 @@ func TestTxStops(t *testing.T) {
 					mayStop := func() {
 						n++
 						if n == stop {
-							tx.Run(func(context.Context) error { return stopped })
+							tx.NoteStep(func(context.Context) error { return stopped })
 						}
 					}
 					tx.Move(refs.Change{Name: "refs/heads/topic", New: id})

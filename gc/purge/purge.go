@@ -173,7 +173,7 @@ func Apply(ctx context.Context, r *kist.Repository, p *Plan, reason string, with
 		return nil
 	}
 	return purged, r.Publish(ctx, func(tx *kist.Tx) {
-		tx.Run(func(ctx context.Context) error { return r.Records().Update(ctx, change) })
+		tx.NoteStep(func(ctx context.Context) error { return r.Records().Update(ctx, change) })
 	})
 }
 

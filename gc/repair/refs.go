@@ -139,9 +139,9 @@ func (p *repairer) setRef(ctx context.Context, file string, id object.ID, target
 		case !strings.HasPrefix(file, "refs/"):
 			tx.SetSpecial(file, id)
 		case target != "":
-			tx.Run(func(ctx context.Context) error { return p.repo.Refs().SetRemoteHead(ctx, file, target) })
+			tx.NoteStep(func(ctx context.Context) error { return p.repo.Refs().SetRemoteHead(ctx, file, target) })
 		default:
-			tx.Run(func(ctx context.Context) error {
+			tx.NoteStep(func(ctx context.Context) error {
 				err := p.repo.Refs().Repair(ctx, file, id, p.repo.Who(), repairReason)
 				if errors.Is(err, refs.ErrMoved) {
 					return nil // another process repaired it

@@ -106,7 +106,7 @@ func Hold(ctx context.Context, r *kist.Repository, o HoldOptions) (record.Record
 	}
 	err = r.Publish(ctx, func(tx *kist.Tx) {
 		tx.Need(id)
-		tx.Run(note)
+		tx.NoteStep(note)
 	})
 
 	return hold, err

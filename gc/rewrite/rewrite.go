@@ -96,7 +96,7 @@ func Run(ctx context.Context, r *kist.Repository, p *purge.Plan, dryRun bool) (*
 		return result, w.forgetOld(ctx, nil)
 	}
 
-	tx.Run(func(ctx context.Context) (err error) {
+	tx.NoteStep(func(ctx context.Context) (err error) {
 		if err := w.unchanged(); err != nil {
 			return err
 		}

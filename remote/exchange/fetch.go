@@ -252,7 +252,7 @@ func (f *fetching) finish(ctx context.Context, gone []FetchedRef) error {
 		return f.foresee(ctx)
 	}
 	f.tx.Need(f.have...)
-	f.tx.Run(f.publish)
+	f.tx.NoteStep(f.publish)
 	return f.tx.Publish(ctx)
 }
 

@@ -117,7 +117,7 @@ func RenameBranch(ctx context.Context, r *kist.Repository, from, to string, forc
 			return
 		}
 		m.makeRoom(tx)
-		tx.Run(func(ctx context.Context) error {
+		tx.NoteStep(func(ctx context.Context) error {
 			return r.Refs().Rename(ctx, refs.Heads+m.from, refs.Heads+to, r.Who())
 		})
 	})
@@ -140,7 +140,7 @@ func CopyBranch(ctx context.Context, r *kist.Repository, from, to string, force 
 	}
 	err = r.Publish(ctx, func(tx *kist.Tx) {
 		m.makeRoom(tx)
-		tx.Run(func(ctx context.Context) error {
+		tx.NoteStep(func(ctx context.Context) error {
 			return refs.Copy(ctx, r.Refs(), refs.Heads+m.from, refs.Heads+to, r.Who())
 		})
 	})

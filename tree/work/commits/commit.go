@@ -284,7 +284,7 @@ func (p *draftCommit) publish(ctx context.Context, r *kist.Repository, c *object
 	p.tx.MoveHead(p.head, id, p.reason(c))
 
 	if p.files == nil { // otherwise the index that is written has the new trees
-		p.tx.Run(func(ctx context.Context) error {
+		p.tx.NoteStep(func(ctx context.Context) error {
 			p.keepTrees(ctx, r)
 			return nil
 		})

@@ -521,7 +521,7 @@ func (s *sequence) exec(ctx context.Context) error {
 // end notes that all steps are done. A rebase moves its branch to HEAD's commit.
 func (s *sequence) end(tx *kist.Tx) {
 	if s.Branch != "" {
-		tx.Run(s.returnToBranch)
+		tx.NoteStep(s.returnToBranch)
 	}
 	s.noteEnd(tx)
 }
@@ -529,7 +529,7 @@ func (s *sequence) end(tx *kist.Tx) {
 // noteEnd notes that no operation is in progress any more.
 func (s *sequence) noteEnd(tx *kist.Tx) {
 	operation.ClearState(tx)
-	tx.Run(func(context.Context) error {
+	tx.NoteStep(func(context.Context) error {
 		s.ended = true
 		return nil
 	})

@@ -96,7 +96,7 @@ func ImportGit(ctx context.Context, r *kist.Repository, stream io.Reader, o GitO
 		}
 		return unborn != nil && c.Name == unborn.Name
 	})
-	tx.Run(func(ctx context.Context) error { return checkForward(ctx, r, head, others) })
+	tx.NoteStep(func(ctx context.Context) error { return checkForward(ctx, r, head, others) })
 	tx.Move(others...)
 	err = tx.Publish(ctx)
 	if found.Stats = tx.Stats(); err != nil || unborn == nil {

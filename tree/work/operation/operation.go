@@ -216,7 +216,7 @@ func NoOperation(r *kist.Repository, except ...Operation) error {
 // any, is the commit Other with the action Doing.
 func SetState(tx *kist.Tx, s State) {
 	r := tx.Repository()
-	tx.Run(func(ctx context.Context) error {
+	tx.NoteStep(func(ctx context.Context) error {
 		if s.Operation == Merging {
 			head, err := r.Refs().Head()
 			if err != nil {
@@ -249,7 +249,7 @@ func SetState(tx *kist.Tx, s State) {
 // No operation is in progress.
 func SetSquashed(tx *kist.Tx, message string) {
 	r := tx.Repository()
-	tx.Run(func(ctx context.Context) error {
+	tx.NoteStep(func(ctx context.Context) error {
 		head, err := r.Refs().Head()
 		if err != nil {
 			return err
@@ -261,12 +261,12 @@ func SetSquashed(tx *kist.Tx, message string) {
 // EndStep notes that the operation no longer waits for a commit. The operation
 // ends, unless it has further steps or is a rebase, whose branch must still move.
 func EndStep(tx *kist.Tx, s State) {
-	tx.Run(func(ctx context.Context) error { return s.endStep(ctx, tx.Repository()) })
+	tx.NoteStep(func(ctx context.Context) error { return s.endStep(ctx, tx.Repository()) })
 }
 
 // EndCommitted is EndStep for a step whose commit exists by then, so an error is only a warning.
 func EndCommitted(tx *kist.Tx, s State) {
-	tx.Run(func(ctx context.Context) error {
+	tx.NoteStep(func(ctx context.Context) error {
 		if err := s.endStep(ctx, tx.Repository()); err != nil {
 			tx.Repository().Options().Warn(fmt.Sprintf("the state of the %s could not be removed: %v", s.Operation, err))
 		}
@@ -294,7 +294,7 @@ func (s State) endStep(ctx context.Context, r *kist.Repository) error {
 
 // ClearState notes that no operation is in progress any more.
 func ClearState(tx *kist.Tx) {
-	tx.Run(func(ctx context.Context) error { return clear(ctx, tx.Repository()) })
+	tx.NoteStep(func(ctx context.Context) error { return clear(ctx, tx.Repository()) })
 }
 
 // clear is ClearState, at once.
@@ -306,7 +306,7 @@ func clear(ctx context.Context, r *kist.Repository) error {
 // Reset is ClearState for a reset. A rebase goes on, as in git: the reset may be a part
 // of it.
 func Reset(tx *kist.Tx) {
-	tx.Run(func(ctx context.Context) error {
+	tx.NoteStep(func(ctx context.Context) error {
 		state, err := Current(tx.Repository())
 		if err != nil && !errors.Is(err, object.ErrCorrupt) {
 			return err

@@ -306,7 +306,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 	r := b.c.repo
 	names := func(tx *kist.Tx) {
 		tx.Move(refs.Change{Name: refs.Heads + b.name, Old: b.tipBefore(), New: b.saved, Reason: subject})
-		tx.Run(func(ctx context.Context) error {
+		tx.NoteStep(func(ctx context.Context) error {
 			if err := b.removeRef(ctx); err != nil { // the next start finds that the branch has it
 				b.c.o.Warn(err.Error())
 				b.doubt = true
@@ -333,7 +333,7 @@ func (b *Branch) move(ctx context.Context, subject string) error {
 
 		KeepGit: true, // the changes may come from any user of the server
 		Names: func(tx *kist.Tx) {
-			tx.Run(func(context.Context) error {
+			tx.NoteStep(func(context.Context) error {
 				now, err := r.Refs().Head()
 				if err == nil && now.Branch != head.Branch {
 					err = &refs.MovedError{Name: "HEAD", Want: head.ID, Have: now.ID}

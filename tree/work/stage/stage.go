@@ -215,7 +215,7 @@ func (p *Prepared) noteEdits(ctx context.Context, tx *kist.Tx) {
 // note notes a change of the index. After it, p warns about lost folders.
 func (p *Prepared) note(tx *kist.Tx, edit func(now *index.Index) error) {
 	tx.EditIndex(p.stager.idx, edit)
-	tx.Run(func(context.Context) error {
+	tx.NoteStep(func(context.Context) error {
 		p.saved = true
 		p.stager.warnLost(p.begun)
 		return nil

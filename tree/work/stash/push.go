@@ -116,7 +116,7 @@ func push(ctx context.Context, tx *kist.Tx, o PushOptions) (*pusher, error) {
 // enlist notes that a stash gets into the list.
 func enlist(tx *kist.Tx, id object.ID, message string) {
 	r := tx.Repository()
-	tx.Run(func(ctx context.Context) error {
+	tx.NoteStep(func(ctx context.Context) error {
 		old, err := r.Refs().Get(refs.Stash)
 		if err != nil && !errors.Is(err, refs.ErrNotFound) {
 			return err

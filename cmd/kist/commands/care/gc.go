@@ -43,8 +43,8 @@ slower. Data that is already repacked is skipped.
 
 Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
 the background, which also repacks data older than two weeks once there is
-enough of it (gc.auto-repack). Set gc.auto to false to stop that, or KIST_GC_AUTO
-to 0 in the environment.
+enough of it (gc.auto-repack). Set gc.auto to false to stop that, or
+KIST_GC_AUTO to 0 in the environment.
 
 With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
 bytes_freed; salvaged (interrupted writes recovered); rewritten (volumes that

@@ -409,8 +409,9 @@ func (f *follower) update(ctx context.Context) {
 
 	warn := f.repo.Options().Warn
 	if now, err := purgesOf(f.repo); err == nil && now != f.purges {
-		f.purges = now
-		if err := dropPurged(ctx, f.repo); err != nil {
+		if err := dropPurged(ctx, f.repo); err == nil {
+			f.purges = now // else the next publication tries again
+		} else {
 			warn(fmt.Sprintf("the files of views may still have purged content: %v", err))
 		}
 	}

@@ -285,9 +285,9 @@ func (e *Edit) SetDir(path string, properties object.Entry) {
 func (e *Edit) Remove(path string) { e.ops = append(e.ops, op{kind: opRemove, path: path}) }
 
 // Change makes a change for a user. The function change looks at the present state and collects the
-// parts of the change. It may run twice, and its error ends Do. The error is [worktree.ErrGit]
+// parts of the change. It may run twice, and its error ends Change. The error is [worktree.ErrGit]
 // if a part changes a folder of git. Up may be nil; otherwise the
-// change uses its content. When Do returns, the change is on disk.
+// change uses its content. When Change returns, the change is on disk.
 func (b *Branch) Change(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) error {
 	j, pos, err := b.do(ctx, who, up, change)
 	if err != nil || j == nil {
@@ -296,7 +296,7 @@ func (b *Branch) Change(ctx context.Context, who refs.Who, up *Upload, change fu
 	return j.sync(pos)
 }
 
-// do is Do without the wait for the disk. The journal is nil if nothing is left to wait for.
+// do is Change without the wait for the disk. The journal is nil if nothing is left to wait for.
 func (b *Branch) do(ctx context.Context, who refs.Who, up *Upload, change func(e *Edit) error) (*journal, int64, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

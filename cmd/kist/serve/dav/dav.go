@@ -33,9 +33,6 @@ const Prefix = "/dav"
 // label begins the messages of commits.
 const label = "webdav"
 
-// bodyTime is the longest time between two parts of a request.
-const bodyTime = 2 * time.Minute
-
 // The longest that the server works on an answer: one that it makes at once, and one that it
 // sends while it makes it.
 const (
@@ -127,9 +124,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := &request{Handler: h, r: r, w: w, user: access.UserOf(r.Context())}
 	w.Header().Set("DAV", "1, 2")
 	w.Header().Set("MS-Author-Via", "DAV")
-	if r.Body != nil {
-		r.Body = &patientBody{ReadCloser: r.Body, control: http.NewResponseController(w)}
-	}
 	if err := q.serve(); err != nil {
 		q.fail(err)
 	}

@@ -3,7 +3,6 @@ package dav
 import (
 	"encoding/xml"
 	"errors"
-	"io"
 	"math"
 	"net/http"
 	"path"
@@ -15,23 +14,6 @@ import (
 
 	"github.com/kist-vcs/kist/object"
 )
-
-// patientBody reads the body of a request. It gives up if the client sends nothing for long.
-type patientBody struct {
-	io.ReadCloser
-	control *http.ResponseController
-}
-
-func (b *patientBody) Read(p []byte) (int, error) {
-	if err := b.control.SetReadDeadline(time.Now().Add(bodyTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return 0, err
-	}
-	n, err := b.ReadCloser.Read(p)
-	if err != nil {
-		b.control.SetReadDeadline(time.Time{})
-	}
-	return n, err
-}
 
 // expectedSize returns the size of the body that the client announces, and -1 if it does not. The
 // client of macOS sends chunks without a length, and this header.

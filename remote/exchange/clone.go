@@ -382,7 +382,7 @@ func (c *cloneAhead) begin(ctx context.Context, objects object.Reader, fetched *
 	if err != nil || len(ops) == 0 {
 		return
 	}
-	if files, err := c.r.Worktree().WriteAhead(ctx, objects, ops); err == nil {
+	if files, err := c.r.Worktree().WriteEarly(ctx, objects, ops); err == nil {
 		c.files = files
 	}
 }

@@ -66,7 +66,7 @@ func (f *fixture) hand(a *EarlyWriter, ids []object.ID) {
 }
 
 // Apply takes the files that were written ahead, and reads no chunks.
-func TestWriteAhead(t *testing.T) {
+func TestWriteEarly(t *testing.T) {
 	f := newReal(t)
 	common := random(1, 200_000)
 	contents := map[string]string{
@@ -86,7 +86,7 @@ func TestWriteAhead(t *testing.T) {
 	f.write("zeros", "the file is replaced")
 	f.mkdir("a")
 
-	a, err := f.w.WriteAhead(ctx, f.store, ops)
+	a, err := f.w.WriteEarly(ctx, f.store, ops)
 	f.check(err)
 	f.hand(a, f.chunks(entries...))
 	a.Chunk(object.Sum([]byte("of no file")), []byte("of no file"))
@@ -116,11 +116,11 @@ func TestWriteAhead(t *testing.T) {
 
 // Apply writes a file itself if the Ahead has only a part of it or has other content. It takes no
 // file whose manifest cannot be read.
-func TestWriteAheadInVain(t *testing.T) {
+func TestWriteEarlyInVain(t *testing.T) {
 	f := newReal(t)
 	whole, part, later, refused := f.file(random(1, 200_000)), f.file(random(2, 200_000)), f.file(random(3, 200_000)), f.file(random(4, 200_000))
 	ops := []Op{{Path: "moved", New: whole}, {Path: "part", New: part}, {Path: "later", New: whole}, {Path: "refused", New: refused}}
-	a, err := f.w.WriteAhead(ctx, f.store, ops)
+	a, err := f.w.WriteEarly(ctx, f.store, ops)
 	f.check(err)
 	f.hand(a, slices.Concat(f.chunks(whole), f.chunks(part)[1:], f.chunks(refused)))
 	if n := len(f.temps()); n != 1 {
@@ -145,7 +145,7 @@ func TestWriteAheadInVain(t *testing.T) {
 }
 
 // An Ahead opens a limited number of files, and ignores wrong chunks.
-func TestWriteAheadLimits(t *testing.T) {
+func TestWriteEarlyLimits(t *testing.T) {
 	f := newReal(t)
 	var ops []Op
 	var ids []object.ID
@@ -156,7 +156,7 @@ func TestWriteAheadLimits(t *testing.T) {
 	}
 	wrong := f.file(random(1000, 150_000))
 	ops = append(ops, Op{Path: "wrong", New: wrong})
-	a, err := f.w.WriteAhead(ctx, f.store, ops)
+	a, err := f.w.WriteEarly(ctx, f.store, ops)
 	f.check(err)
 	for _, id := range f.chunks(wrong) {
 		a.Chunk(id, []byte("too short"))

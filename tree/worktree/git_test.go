@@ -39,7 +39,7 @@ var writingMethods = map[string]struct {
 	}},
 
 	"Chunk":       {safe: "writes to a temporary file, which Apply moves"},
-	"WriteAhead":  {safe: "makes temporary files, which Apply moves"},
+	"WriteEarly":  {safe: "makes temporary files, which Apply moves"},
 	"Store":       {safe: "makes a temporary file to read the clock"},
 	"StoreAll":    {safe: "makes a temporary file to read the clock"},
 	"StoreStream": {safe: "makes a temporary file to read the clock"},

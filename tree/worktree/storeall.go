@@ -227,10 +227,10 @@ type aheadFile struct {
 	skip    bool // left to Apply: too many files were open, or a write failed
 }
 
-// WriteAhead prepares the files of more than one chunk that a coming Apply
+// WriteEarly prepares the files of more than one chunk that a coming Apply
 // will make for ops. It reads their manifests from r. Only one Ahead can exist
 // at a time. Close it after that Apply.
-func (w *Worktree) WriteAhead(ctx context.Context, r object.Reader, ops []Op) (*EarlyWriter, error) {
+func (w *Worktree) WriteEarly(ctx context.Context, r object.Reader, ops []Op) (*EarlyWriter, error) {
 	temp, err := w.newTemp()
 	if err != nil {
 		return nil, err

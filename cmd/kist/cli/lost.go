@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 )
@@ -136,7 +137,7 @@ func (l *Losses) Err() error {
 		return cmp.Or(tree.ComparePaths(a.path, b.path), a.key.Compare(b.key))
 	})
 	err := LinesError(ExitPartial, "lost",
-		Plural(uint64(len(list)), "object is lost and left out:", "objects are lost and left out:"),
+		readable.Plural(uint64(len(list)), "object is lost and left out:", "objects are lost and left out:"),
 		FirstOf(list, DetailLines, "", lostAt.String))
 	return Hintf(err, "'kist verify' names the commits; a fetch from a remote that has these objects brings them back")
 }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/tree/work/checkout"
 )
@@ -137,7 +138,7 @@ func FirstOf[T any](list []T, most int, suffix string, line func(T) string) []st
 	return lines
 }
 
-func AndMore(n uint64) string { return "and " + FormatCount(n) + " more" }
+func AndMore(n uint64) string { return "and " + readable.FormatCount(n) + " more" }
 
 // Confirm asks a question. It reports whether the user answers y or yes.
 func Confirm(env *Env, question string) bool {

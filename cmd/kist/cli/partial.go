@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/look/log"
 	"github.com/kist-vcs/kist/tree/work/stage"
@@ -19,7 +20,7 @@ func PartialError(env *Env, r *kist.Repository, skipped []object.Skipped) error 
 	return PartialOf(env, r, skipped, uint64(len(skipped)))
 }
 
-// PartialOf is partialError for a list that has only the first of all paths.
+// PartialOf is PartialError for a list that has only the first of all paths.
 func PartialOf(env *Env, r *kist.Repository, skipped []object.Skipped, all uint64) error {
 	if all == 0 {
 		return nil
@@ -29,7 +30,7 @@ func PartialOf(env *Env, r *kist.Repository, skipped []object.Skipped, all uint6
 	if all > DetailLines {
 		lines = append(lines[:DetailLines], AndMore(all-DetailLines))
 	}
-	return LinesError(ExitPartial, "", Plural(all, "path was", "paths were")+" skipped", lines)
+	return LinesError(ExitPartial, "", readable.Plural(all, "path was", "paths were")+" skipped", lines)
 }
 
 func ShownSkipped(env *Env, r *kist.Repository, s object.Skipped) string {
@@ -76,7 +77,7 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 		status = ExitFormat
 	}
 	partial := LinesError(status, "",
-		Plural(uint64(len(failed.Failed)), "path", "paths")+could,
+		readable.Plural(uint64(len(failed.Failed)), "path", "paths")+could,
 		FirstOf(failed.Failed, DetailLines, "", func(f worktree.Failed) string { return shown(f.Path) + ": " + stage.Reason(f.Err) }))
 	if status == ExitFormat {
 		return Hintf(partial, "%s", hintNewer)
@@ -90,7 +91,7 @@ func unwritten(err error, gitHint string, shown func(path string) string) error 
 	return partial
 }
 
-// leavingShown is the number of commits that warnLeaving lists.
+// leavingShown is the number of commits that WarnLeaving lists.
 const leavingShown = 4
 
 // WarnLeaving warns of commits that no branch or tag reaches, after HEAD left id, where it
@@ -125,6 +126,6 @@ func WarnLeaving(ctx context.Context, env *Env, r *kist.Repository, id object.ID
 		them = "it"
 	}
 	env.Warn("you leave %s that no branch has:\n  %s\n'kist branch NEW %s' makes a branch of %s",
-		Plural(uint64(len(left)), "commit", "commits"), strings.Join(lines, "\n  "), id.Short(), them)
+		readable.Plural(uint64(len(left)), "commit", "commits"), strings.Join(lines, "\n  "), id.Short(), them)
 	return true
 }

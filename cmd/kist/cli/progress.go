@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
 const (
@@ -185,12 +186,12 @@ func (p *Progress) line(elapsed time.Duration) string {
 	if total > 0 {
 		fmt.Fprintf(&b, " %3d %%", 100*min(done, total)/total)
 	}
-	fmt.Fprintf(&b, "  %s", FormatCount(n.items))
+	fmt.Fprintf(&b, "  %s", readable.FormatCount(n.items))
 	if n.totalItems > 0 {
-		fmt.Fprintf(&b, " of %s", FormatCount(n.totalItems))
+		fmt.Fprintf(&b, " of %s", readable.FormatCount(n.totalItems))
 	}
 	if n.bytes > 0 {
-		fmt.Fprintf(&b, "  %s  %s/s", FormatSize(n.bytes), FormatSize(uint64(float64(n.bytes)/elapsed.Seconds())))
+		fmt.Fprintf(&b, "  %s  %s/s", readable.FormatSize(n.bytes), readable.FormatSize(uint64(float64(n.bytes)/elapsed.Seconds())))
 	}
 	if left := n.left(elapsed); left > 0 {
 		fmt.Fprintf(&b, "  %s left", left)

@@ -20,7 +20,7 @@ func QuotePath(path string) string {
 	return QuoteArg(path)
 }
 
-// QuoteSpaced is quotePath, but it also quotes paths with spaces, so that their ends are
+// QuoteSpaced is QuotePath, but it also quotes paths with spaces, so that their ends are
 // clear. Git does so in short statuses.
 func QuoteSpaced(path string) string {
 	if strings.Contains(path, " ") {

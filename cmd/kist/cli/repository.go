@@ -151,7 +151,7 @@ func RepoPaths(env *Env, r *kist.Repository, args []string) ([]string, error) {
 	return paths, nil
 }
 
-// RepoPath is repoPaths for one path.
+// RepoPath is RepoPaths for one path.
 func (e *Env) RepoPath(r *kist.Repository, arg string) (string, error) {
 	if arg == "" {
 		return "", Usagef("an empty path names nothing; use . for all of the current folder")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/kist-vcs/kist"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
 func TestFormatSize(t *testing.T) {
@@ -11,7 +12,7 @@ func TestFormatSize(t *testing.T) {
 		0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 1536: "1.5 KiB", 10 << 10: "10 KiB",
 		1<<20 - 1: "1.0 MiB", 1<<20 - 600: "1023 KiB", 23<<30 + 1<<29: "24 GiB", 1<<64 - 1: "16 EiB",
 	} {
-		if got := FormatSize(n); got != want {
+		if got := readable.FormatSize(n); got != want {
 			t.Errorf("formatSize(%d) = %q, want %q", n, got, want)
 		}
 	}
@@ -37,7 +38,7 @@ func TestPlural(t *testing.T) {
 	for n, want := range map[uint64]string{
 		0: "0 files", 1: "1 file", 999: "999 files", 1000: "1,000 files", 1234567: "1,234,567 files",
 	} {
-		if got := Plural(n, "file", "files"); got != want {
+		if got := readable.Plural(n, "file", "files"); got != want {
 			t.Errorf("plural(%d) = %q, want %q", n, got, want)
 		}
 	}

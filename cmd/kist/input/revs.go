@@ -27,7 +27,7 @@ func RevsAndPaths(ctx context.Context, env *cli.Env, r *kist.Repository, args []
 	return SplitRevs(ctx, env, r, args, env.Cmd.ArgsLenAtDash())
 }
 
-// SplitRevs is revsAndPaths for the last arguments of a command. dash is the number of them
+// SplitRevs is RevsAndPaths for the last arguments of a command. dash is the number of them
 // before "--", or negative.
 func SplitRevs(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, dash int) (revs []string, paths pathspec.List, err error) {
 	if dash >= 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/tree/ignore"
 	"github.com/kist-vcs/kist/tree/pathspec"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -125,9 +126,9 @@ func addPatterns(o *worktree.Exclude, source string, data []byte, parse func([]b
 	var large *ignore.LimitError
 	switch {
 	case errors.As(err, &large) && large.Line > 0:
-		return cli.Usagef("%s: line %d has more than %s", source, large.Line, cli.FormatSize(uint64(large.Limit)))
+		return cli.Usagef("%s: line %d has more than %s", source, large.Line, readable.FormatSize(uint64(large.Limit)))
 	case errors.As(err, &large):
-		return cli.Usagef("%s: more than %s", source, cli.FormatSize(uint64(large.Limit)))
+		return cli.Usagef("%s: more than %s", source, readable.FormatSize(uint64(large.Limit)))
 	case err != nil:
 		return err
 	}
@@ -195,7 +196,7 @@ func (s *Selection) readList(env *cli.Env, option, name string) ([]byte, error) 
 	s.stdinRead = s.stdinRead || name == "-"
 	data, err := io.ReadAll(io.LimitReader(in, maxList+1))
 	if len(data) > maxList {
-		return nil, cli.Usagef("%s %s: more than %s", option, cli.QuoteArg(name), cli.FormatSize(maxList))
+		return nil, cli.Usagef("%s %s: more than %s", option, cli.QuoteArg(name), readable.FormatSize(maxList))
 	}
 	if option == "--files-from-raw" {
 		return data, err

@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
@@ -204,10 +205,10 @@ func (n ChangeCounts) String() string {
 	files := n.Added + n.Modified + n.Deleted + n.Renamed - n.folders
 	var what []string
 	if files > 0 || n.folders == 0 {
-		what = append(what, cli.Plural(uint64(files), "file", "files"))
+		what = append(what, readable.Plural(uint64(files), "file", "files"))
 	}
 	if n.folders > 0 {
-		what = append(what, cli.Plural(uint64(n.folders), "folder", "folders"))
+		what = append(what, readable.Plural(uint64(n.folders), "folder", "folders"))
 	}
 	return strings.Join(append([]string{strings.Join(what, " and ") + " changed"}, n.Parts()...), ", ")
 }
@@ -220,7 +221,7 @@ func (n ChangeCounts) Parts() []string {
 		verb string
 	}{{n.Added, "added"}, {n.Modified, "modified"}, {n.Deleted, "deleted"}, {n.Renamed, "renamed"}} {
 		if part.n > 0 {
-			parts = append(parts, cli.FormatCount(uint64(part.n))+" "+part.verb)
+			parts = append(parts, readable.FormatCount(uint64(part.n))+" "+part.verb)
 		}
 	}
 	return parts
@@ -239,9 +240,9 @@ func NewWork(read kist.Amount, s volume.Stats) Work {
 
 // String returns the work as in "12 MiB read, 3.1 MiB new, 1.0 MiB stored".
 func (w Work) String() string {
-	text := fmt.Sprintf("%s new, %s stored", cli.FormatSize(w.New), cli.FormatSize(w.Stored))
+	text := fmt.Sprintf("%s new, %s stored", readable.FormatSize(w.New), readable.FormatSize(w.Stored))
 	if w.Read > 0 {
-		text = cli.FormatSize(w.Read) + " read, " + text
+		text = readable.FormatSize(w.Read) + " read, " + text
 	}
 	return text
 }

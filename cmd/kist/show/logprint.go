@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -123,7 +124,7 @@ func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 		n.Marks += " " + p.Env.Paint(cli.Cyan, "(held)")
 	}
 	if count := c.SkippedCount; count > 0 {
-		n.Above = append(n.Above, p.Env.Paint(cli.Red, "Partial: "+cli.Plural(count, "path was", "paths were")+" not stored"))
+		n.Above = append(n.Above, p.Env.Paint(cli.Red, "Partial: "+readable.Plural(count, "path was", "paths were")+" not stored"))
 	}
 	if c.Expired != nil {
 		n.Above = append(n.Above, p.Env.Paint(cli.Red, "Expired: "+ExpiredText(*c.Expired)))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/remote/exchange"
 )
 
@@ -28,7 +29,7 @@ func PrintLost(ctx context.Context, env *cli.Env, r *kist.Repository, name strin
 	if len(list) == 0 {
 		return
 	}
-	env.Warn("%s on %s, and here: the loss was accepted", cli.Plural(uint64(len(list)), "object is missing", "objects are missing"), cli.QuoteArg(name))
+	env.Warn("%s on %s, and here: the loss was accepted", readable.Plural(uint64(len(list)), "object is missing", "objects are missing"), cli.QuoteArg(name))
 	if env.Global.Quiet {
 		return
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/remote/transfer"
 )
@@ -54,7 +55,7 @@ func NewLocksJSON(l transfer.LockResult) *locksJSON {
 func TellLocks(env *cli.Env, l transfer.LockResult) {
 	if l.Renewed > 0 {
 		env.Tell("renewed the locks of %s; all %s are locked until %s or longer\n",
-			cli.Plural(uint64(l.Renewed), "file", "files"), cli.FormatCount(uint64(l.Files)), l.Until.Local().Format("2006-01-02 15:04"))
+			readable.Plural(uint64(l.Renewed), "file", "files"), readable.FormatCount(uint64(l.Files)), l.Until.Local().Format("2006-01-02 15:04"))
 	}
 }
 
@@ -87,10 +88,10 @@ func (m RefMove) Tell(env *cli.Env, from, to string) {
 // TellTransferred prints how much was sent or received.
 func TellTransferred(env *cli.Env, verb string, objects, bytes int64, records int) {
 	if records > 0 {
-		env.Tell("%s %s about expired or held commits\n", verb, cli.Plural(uint64(records), "record", "records"))
+		env.Tell("%s %s about expired or held commits\n", verb, readable.Plural(uint64(records), "record", "records"))
 	}
 	if objects > 0 {
-		env.Tell("%s %s, %s\n", verb, cli.Plural(uint64(objects), "object", "objects"), cli.FormatSize(uint64(bytes)))
+		env.Tell("%s %s, %s\n", verb, readable.Plural(uint64(objects), "object", "objects"), readable.FormatSize(uint64(bytes)))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -304,15 +305,15 @@ func (c *Comparison) printRanges(ctx context.Context, change compare.Change) err
 		return err
 	}
 	for _, r := range ranges {
-		what := cli.FormatSize(r.NewLen) + " changed"
+		what := readable.FormatSize(r.NewLen) + " changed"
 		color := cli.Cyan
 		switch {
 		case r.OldLen == 0:
-			what, color = cli.FormatSize(r.NewLen)+" added", cli.Green
+			what, color = readable.FormatSize(r.NewLen)+" added", cli.Green
 		case r.NewLen == 0:
-			what, color = cli.FormatSize(r.OldLen)+" removed", cli.Red
+			what, color = readable.FormatSize(r.OldLen)+" removed", cli.Red
 		case r.OldLen != r.NewLen:
-			what = cli.FormatSize(r.OldLen) + " became " + cli.FormatSize(r.NewLen)
+			what = readable.FormatSize(r.OldLen) + " became " + readable.FormatSize(r.NewLen)
 		}
 		c.Env.Printf("%s\n", c.Env.Paint(color, fmt.Sprintf("bytes %d..%d -> %d..%d  %s",
 			r.OldOff, r.OldOff+r.OldLen, r.NewOff, r.NewOff+r.NewLen, what)))

@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/repair"
 	"github.com/kist-vcs/kist/object"
@@ -169,7 +170,7 @@ func DamageError(env *cli.Env, n int, one, many string, hints []string) error {
 	case env.Global.JSON:
 		return cli.Quiet(cli.ExitDamaged)
 	}
-	return &cli.Failure{Err: errors.New(cli.Plural(uint64(n), one, many)), Exit: cli.ExitDamaged, Hints: hints}
+	return &cli.Failure{Err: errors.New(readable.Plural(uint64(n), one, many)), Exit: cli.ExitDamaged, Hints: hints}
 }
 
 const hintRepair = "'kist verify --repair' looks for intact copies: in other volumes, on remotes, in the worktree"

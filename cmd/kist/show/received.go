@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs/record"
 	"github.com/kist-vcs/kist/remote/exchange"
@@ -75,7 +76,7 @@ func PrintReceived(env *cli.Env, o exchange.FetchOptions, result *exchange.Fetch
 	}))
 	WarnImplausible(env, o.Remote, result)
 	if waits > 0 && o.Waiting != exchange.Refuse {
-		env.Warn("%s for you: they would remove content that is needed here", cli.Plural(uint64(waits), "record waits", "records wait"))
+		env.Warn("%s for you: they would remove content that is needed here", readable.Plural(uint64(waits), "record waits", "records wait"))
 		env.Info("'kist fetch --records accept %s' accepts them; '--records refuse' revokes them, for everybody after your next push", cli.Printable(o.Remote))
 	}
 }
@@ -83,7 +84,7 @@ func PrintReceived(env *cli.Env, o exchange.FetchOptions, result *exchange.Fetch
 // WarnImplausible warns about records of a remote that have no effect.
 func WarnImplausible(e *cli.Env, name string, result *exchange.FetchResult) {
 	if n := len(result.Implausible); n > 0 {
-		e.Warn("%s of %s without effect: no honest repository reaches generation %d (by %s)", cli.Plural(uint64(n), "record", "records"),
+		e.Warn("%s of %s without effect: no honest repository reaches generation %d (by %s)", readable.Plural(uint64(n), "record", "records"),
 			cli.QuoteArg(name), result.Implausible[0].Generation, result.Implausible[0].Who)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 )
 
 func NewHelp(env *cli.Env) *cobra.Command {
@@ -130,7 +131,7 @@ func writePages(ctx context.Context, env *cli.Env, dir, pattern string, pages ma
 			return err
 		}
 	}
-	env.Info("%s written to %s", cli.Plural(uint64(len(pages)), "page", "pages"), cli.QuotePath(dir))
+	env.Info("%s written to %s", readable.Plural(uint64(len(pages)), "page", "pages"), cli.QuotePath(dir))
 	return nil
 }
 

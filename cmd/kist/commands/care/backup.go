@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math"
 	"os"
@@ -22,16 +21,10 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/commands/work"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
-	"github.com/kist-vcs/kist/cmd/kist/show"
-	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/backup"
 	"github.com/kist-vcs/kist/gc/retain"
-	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
-	"github.com/kist-vcs/kist/remote"
-	"github.com/kist-vcs/kist/remote/collect"
 	"github.com/kist-vcs/kist/tree/work/stage"
-	"github.com/kist-vcs/kist/tree/worktree"
 )
 
 type backupOptions struct {
@@ -145,42 +138,6 @@ func (o *backupOptions) register(env *cli.Env, cmd *cobra.Command) {
 	registerPolicy(env, cmd, &o.policy)
 	env.Transfer.RegisterJobs(cmd)
 	cli.Propose(env, cmd, "remote", env.Complete(share.Remotes))
-}
-
-// backupSummary is what backup prints with --json.
-type backupSummary struct {
-	Exit       int                `json:"exit"`
-	Commit     *object.ID         `json:"commit"` // null: the branch has none
-	Committed  bool               `json:"committed"`
-	Branch     *string            `json:"branch"` // null: HEAD is detached
-	Remote     *string            `json:"remote"` // null: the backup stays here
-	RemoteHead *object.ID         `json:"remote_head"`
-	Files      backupFiles        `json:"files"`
-	NotStored  []jsonform.Skipped `json:"not_stored"`
-	show.Work
-	Sent    int64        `json:"bytes_sent"`
-	Start   time.Time    `json:"start"`
-	Seconds float64      `json:"seconds"`
-	Steps   []backupStep `json:"steps"`
-}
-
-// backupFiles counts files, with symlinks and empty folders.
-type backupFiles struct {
-	New        int                `json:"new"`
-	Changed    int                `json:"changed"`
-	Unmodified int                `json:"unmodified"`
-	Removed    int                `json:"removed"`
-	Skipped    []jsonform.Skipped `json:"skipped"`
-}
-
-// backupStep is a step of a backup and its outcome.
-type backupStep struct {
-	Name    string       `json:"name"`
-	Outcome string       `json:"outcome"`
-	Seconds float64      `json:"seconds"`
-	Error   *cli.Outcome `json:"error,omitempty"`
-
-	text string // details for people
 }
 
 // backupCommand is a run of the command backup.
@@ -443,222 +400,4 @@ func (b *backupCommand) selectPaths(ctx context.Context, args []string, o *backu
 	o.Add.MaxDeleted.Share, o.Add.MaxDeleted.EmptyRoots = b.maxDeleted, b.emptyRoots
 	o.Add.Exclude, err = b.Selection.Options(b.env)
 	return err
-}
-
-// summarize adds the report to the summary.
-func (b *backupCommand) summarize(ctx context.Context) {
-	s, r := &b.summary, b.report
-	if r.Staged != nil {
-		s.Files.New, s.Files.Changed, s.Files.Removed = len(r.Staged.Added), len(r.Staged.Modified), len(r.Staged.Deleted)
-		s.Work = show.NewWork(r.Staged.Read, r.Stored)
-	}
-	s.Files.Unmodified, s.Files.Skipped, s.NotStored = r.Unmodified, jsonform.NewSkipped(r.Skipped), jsonform.NewSkipped(r.NotStored)
-	s.Committed, s.Sent = r.Committed != nil, r.Sent
-	if !r.Head.Unborn() {
-		s.Branch, s.Commit = cli.OrNull(r.Head.Branch), &r.Head.ID
-	}
-	if s.Remote = cli.OrNull(remote.Redact(r.Remote)); !r.RemoteID.IsZero() {
-		s.RemoteHead = &r.RemoteID
-	}
-	for _, st := range r.Steps {
-		b.addStep(backupStep{Name: st.Name, Outcome: st.Outcome, Seconds: st.Took.Seconds(), text: b.effect(st)}, b.explain(st.Err))
-	}
-
-	if r.EvictErr != nil {
-		b.env.Warn("the local limit is exceeded: %s", b.env.Secrets.Hide(r.EvictErr.Error()))
-	}
-	if r.Pushed != nil {
-		show.PrintLost(ctx, b.env, b.repo, r.Remote, r.Pushed.Lost)
-	}
-}
-
-// remoteName returns the remote of the backup, "" if there is none.
-func (b *backupCommand) remoteName() string {
-	if b.report == nil {
-		return ""
-	}
-	return b.report.Remote
-}
-
-// addStep adds a step to the summary. A step that failed has an error.
-func (b *backupCommand) addStep(st backupStep, err error) {
-	if st.Outcome == backup.Failed {
-		o := cli.OutcomeOf(err)
-		o.Message, o.Hint = b.env.Secrets.Hide(o.Message), b.env.Secrets.Hide(o.Hint)
-		st.Error = &o
-		if b.summary.Exit == cli.ExitOK {
-			b.summary.Exit = o.Exit
-		}
-	}
-	b.summary.Steps = append(b.summary.Steps, st)
-}
-
-// ownStep runs a step of the command itself, and reports whether it succeeded.
-func (b *backupCommand) ownStep(ctx context.Context, name string, do func() error) bool {
-	st := backupStep{Name: name, Outcome: backup.NotRun}
-	var err error
-	if ctx.Err() == nil {
-		begin := b.env.Now()
-		err = do()
-		if st.Seconds, st.Outcome = b.since(begin), backup.Done; err != nil {
-			st.Outcome = backup.Failed
-		}
-	}
-	b.addStep(st, err)
-	return st.Outcome == backup.Done
-}
-
-// since returns the seconds from begin until now, at least 0.
-func (b *backupCommand) since(begin time.Time) float64 {
-	return max(0, b.env.Now().Sub(begin).Seconds())
-}
-
-// effect describes the effect of a step for people. It is "" if the outcome says enough.
-func (b *backupCommand) effect(st backup.Step) string {
-	r := b.report
-	switch {
-	case errors.Is(st.Err, backup.ErrNotPermitted):
-		return "not permitted: somebody with permission to delete should run 'kist remote gc'"
-	case st.Outcome != backup.Done:
-		return ""
-	}
-	switch st.Name {
-	case backup.StepAdd:
-		return b.stagedText()
-	case backup.StepCommit:
-		if r.Committed.Branch == "" {
-			return r.Committed.ID.Short()
-		}
-		return r.Committed.ID.Short() + " on " + r.Committed.Branch
-	case backup.StepPush:
-		if r.Pushed.Objects == 0 && r.Pushed.Confirmed {
-			return "up to date, confirmed for check-age"
-		}
-		return fmt.Sprintf("%s, %s to %s", cli.Plural(uint64(r.Pushed.Objects), "object", "objects"), cli.FormatSize(uint64(r.Pushed.Bytes)), cli.Printable(r.Remote))
-	case backup.StepExpire:
-		return cli.Plural(uint64(len(r.Expired.Expired)), "commit", "commits") + ", kept " + cli.FormatCount(uint64(len(r.Expired.Kept)))
-	case backup.StepEvict:
-		if r.Postponed {
-			return "put off: another process maintains the repository"
-		}
-		return fmt.Sprintf("%s moved to %s, %s left here", cli.FormatSize(uint64(r.Evicted)), cli.Printable(r.Remote), cli.FormatSize(uint64(r.Left)))
-	case backup.StepRemoteGC:
-		st := r.Collected
-		return fmt.Sprintf("%s marked, %s deleted; %s left", cli.Plural(uint64(st.Marked), "file", "files"), cli.FormatCount(uint64(st.Deleted)), cli.FormatSize(uint64(st.After)))
-	case backup.StepCheck:
-		return cli.FormatSize(uint64(r.Checked)) + " read, no errors found"
-	}
-	return ""
-}
-
-// stagedText describes the staged changes.
-func (b *backupCommand) stagedText() string {
-	s, staged := &b.summary, b.report.Staged
-	n := show.ChangeCounts{Added: s.Files.New, Modified: s.Files.Changed, Deleted: s.Files.Removed}
-	parts := n.Parts()
-	if staged.Restored > 0 {
-		parts = append(parts, cli.Plural(uint64(staged.Restored), "unchanged file", "unchanged files")+" stored again")
-	}
-	return strings.Join(parts, ", ") + "; " + s.Work.String()
-}
-
-// explain words the errors of steps that need the context of the backup.
-func (b *backupCommand) explain(err error) error {
-	var many *stage.DeletedError
-	var push *backup.PushError
-	var damage *backup.DamageError
-	switch {
-	case errors.As(err, &many):
-		return b.refusedDeletions(many)
-	case errors.As(err, &push) && push.Locks:
-		return share.LocksFailed(push.Result)
-	case errors.As(err, &push):
-		return share.PushFailed(b.repo, push.Push, push.Result, err)
-	case errors.As(err, &damage):
-		return damageFound(damage)
-	case errors.Is(err, backup.ErrLimit):
-		return cli.Hintf(cli.Failf(cli.ExitFailed, "no-remote", "--local-limit needs a remote"), "'kist remote add origin URL' adds one")
-	case errors.Is(err, backup.ErrEmptyStream):
-		return errors.New("standard input is empty: did the command before the pipe fail?")
-	}
-	return collectionFailed(b.report.Remote, err)
-}
-
-// refusedDeletions words the error for more deletions than --max-deleted permits.
-func (b *backupCommand) refusedDeletions(e *stage.DeletedError) error {
-	where := ""
-	if e.Root != "" {
-		where = " below " + b.env.Shown(b.repo, e.Root)
-	}
-	err := cli.Failf(cli.ExitFailed, "max-deleted", "%s of %s%s are gone; nothing was committed", cli.FormatCount(uint64(e.Deleted)), cli.Plural(uint64(e.Files), "file", "files"), where)
-	return cli.Hintf(err, "is a disk missing? If they were deleted on purpose, 'kist backup --max-deleted 100%%' commits that")
-}
-
-// damageFound words the error of a check. The next one begins at the same place, until the
-// damage is repaired.
-func damageFound(e *backup.DamageError) error {
-	verify := "kist verify --read-data"
-	if e.Remote != "" {
-		verify += " --remote " + cli.ShellWord(e.Remote)
-	}
-	err := cli.LinesError(cli.ExitDamaged, "", cli.Plural(uint64(len(e.Found)), "thing is", "things are")+" damaged or missing",
-		cli.FirstOf(e.Found, show.ShownPaths, "", func(found error) string {
-			problem, ok := found.(collect.Problem)
-			if !ok {
-				return found.Error()
-			}
-			what := show.NewRemoteProblemJSON(&gc.Problem{Key: problem.Key, Where: problem.Blob, Err: problem.Err})
-			return fmt.Sprintf("%s %s: %s", what.Kind, cmp.Or(what.Blob, problem.Key.ID.String()), what.Problem)
-		}))
-	return cli.Hintf(err, "'%s' lists all damage, and with --repair instead of --read-data it looks for intact copies", verify)
-}
-
-// print prints the summary. The failed steps and skipped files go to standard error.
-func (b *backupCommand) print() {
-	env, s := b.env, &b.summary
-	env.JSON(s)
-	failed := ""
-	for _, st := range s.Steps {
-		text := st.text
-		if text == "" || st.Outcome == backup.Failed {
-			text = st.Outcome
-		}
-		env.Tell("%-9s %s\n", st.Name, text)
-		if st.Error != nil {
-			o := *st.Error
-			o.Message = st.Name + ": " + strings.TrimPrefix(o.Message, st.Name+": ")
-			cli.SayOutcome(env, o)
-			failed += ", " + st.Name + " failed"
-		}
-	}
-	for _, line := range cli.FirstOf(s.NotStored, cli.DetailLines, "", func(left jsonform.Skipped) string {
-		return env.Shown(b.repo, left.Path) + ": " + left.Reason
-	}) {
-		env.Warn("not stored: %s", line)
-	}
-	if slices.ContainsFunc(s.NotStored, func(left jsonform.Skipped) bool { return left.Reason == worktree.Nested.String() }) {
-		env.Info("hint: the .kist of another repository is in no backup but its own: 'kist -C FOLDER backup'")
-	}
-	if b.report != nil && len(b.report.Skipped) > 0 {
-		err := cli.PartialError(env, b.repo, b.report.Skipped)
-		if slices.ContainsFunc(b.report.Skipped, func(s object.Skipped) bool { return s.Reason == worktree.ErrEmptyRoot.Error() }) {
-			err = cli.Hintf(err, "if its files were deleted on purpose, 'kist backup --max-deleted 100%%' commits that")
-		}
-		cli.SayOutcome(env, cli.OutcomeOf(err))
-	}
-
-	took := (time.Duration(s.Seconds*1000) * time.Millisecond).Round(100 * time.Millisecond)
-	how := "complete"
-	switch {
-	case failed != "":
-		how = "incomplete" + failed
-	case s.Exit == cli.ExitInterrupted:
-		how = "incomplete, interrupted"
-	case len(s.Files.Skipped) > 0:
-		how += ", " + cli.Plural(uint64(len(s.Files.Skipped)), "path", "paths") + " skipped"
-	}
-	if n := len(s.NotStored); n > 0 {
-		how += ", " + cli.Plural(uint64(n), "path", "paths") + " not stored"
-	}
-	env.Tell("%s; %s unmodified; %s\n", how, cli.Plural(uint64(s.Files.Unmodified), "file", "files"), took)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc/retain"
 	"github.com/kist-vcs/kist/object"
 )
@@ -172,9 +173,9 @@ func printExpired(env *cli.Env, result *retain.ExpireResult, dryRun bool) {
 		env.Tell("nothing to do\n")
 		return
 	}
-	env.Tell("%s the content of %s", cli.Would(dryRun, "expired", "expire"), cli.Plural(uint64(len(result.Expired)), "commit", "commits"))
+	env.Tell("%s the content of %s", cli.Would(dryRun, "expired", "expire"), readable.Plural(uint64(len(result.Expired)), "commit", "commits"))
 	if n := len(result.Kept); n > 0 {
-		env.Tell(", kept that of %s", cli.FormatCount(uint64(n)))
+		env.Tell(", kept that of %s", readable.FormatCount(uint64(n)))
 	}
 	env.Tell("\n")
 	if !dryRun {
@@ -207,7 +208,7 @@ func unexpire(ctx context.Context, env *cli.Env, r *kist.Repository, revs []stri
 	}
 	if len(restored) > 0 || err == nil {
 		env.Show(map[string][]object.ID{"restored": append([]object.ID{}, restored...)},
-			"brought back the content of %s\n", cli.Plural(uint64(len(restored)), "commit", "commits"))
+			"brought back the content of %s\n", readable.Plural(uint64(len(restored)), "commit", "commits"))
 	}
 	if gone != nil && len(restored) > 0 {
 		return &cli.Failure{Err: gone, Exit: cli.ExitPartial, Kind: "gone", Hints: []string{cli.HintGone}}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -115,21 +116,21 @@ func (o *gcOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, a
 // tellFreed prints the deleted things, and the space before and after.
 func tellFreed(env *cli.Env, dryRun bool, deleted string, before, after int64) {
 	env.Tell("%s %s, %s %s; %s left\n", cli.Would(dryRun, "deleted", "delete"), deleted,
-		cli.Would(dryRun, "freed", "free"), cli.FormatSize(uint64(max(0, before-after))), cli.FormatSize(uint64(after)))
+		cli.Would(dryRun, "freed", "free"), readable.FormatSize(uint64(max(0, before-after))), readable.FormatSize(uint64(after)))
 }
 
 // repackedText returns the number of volumes or packs that were repacked, or would be.
 func repackedText(what string, n int, bytes, patches int64, dryRun bool) string {
-	text := cli.Would(dryRun, "repacked", "repack") + " " + cli.Plural(uint64(n), what, what+"s")
+	text := cli.Would(dryRun, "repacked", "repack") + " " + readable.Plural(uint64(n), what, what+"s")
 	if dryRun {
-		return text + " of " + cli.FormatSize(uint64(bytes))
+		return text + " of " + readable.FormatSize(uint64(bytes))
 	}
-	return text + ": " + cli.Plural(uint64(patches), "object", "objects") + " stored as differences"
+	return text + ": " + readable.Plural(uint64(patches), "object", "objects") + " stored as differences"
 }
 
 func printGC(env *cli.Env, st gc.Stats, dryRun bool) {
 	if st.Salvaged > 0 {
-		env.Tell("%s %s\n", cli.Would(dryRun, "recovered", "recover"), cli.Plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
+		env.Tell("%s %s\n", cli.Would(dryRun, "recovered", "recover"), readable.Plural(uint64(st.Salvaged), "interrupted write", "interrupted writes"))
 	}
 	if st.Repacked > 0 {
 		env.Tell("%s\n", repackedText("volume", st.Repacked, st.RepackedBytes, st.Patches, dryRun))
@@ -140,5 +141,5 @@ func printGC(env *cli.Env, st gc.Stats, dryRun bool) {
 		}
 		return
 	}
-	tellFreed(env, dryRun, cli.Plural(uint64(st.Removed), "object", "objects"), st.Before, st.After)
+	tellFreed(env, dryRun, readable.Plural(uint64(st.Removed), "object", "objects"), st.Before, st.After)
 }

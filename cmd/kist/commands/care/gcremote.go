@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -122,7 +123,7 @@ func collectionFailed(name string, err error) error {
 // printRemoteGC prints the effect of a collection.
 func printRemoteGC(env *cli.Env, name string, st collect.Stats, o *remoteGCOptions) {
 	files := func(n int, bytes int64) string {
-		return cli.Plural(uint64(n), "file", "files") + " with " + cli.FormatSize(uint64(bytes))
+		return readable.Plural(uint64(n), "file", "files") + " with " + readable.FormatSize(uint64(bytes))
 	}
 	if st.Repacked > 0 {
 		env.Tell("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.DryRun))
@@ -130,15 +131,15 @@ func printRemoteGC(env *cli.Env, name string, st collect.Stats, o *remoteGCOptio
 	if st.Marked > 0 {
 		text := ""
 		if st.Rewritten > 0 {
-			text = "; " + cli.Would(o.DryRun, "rewrote", "rewrite") + " " + cli.Plural(uint64(st.Rewritten), "pack", "packs")
+			text = "; " + cli.Would(o.DryRun, "rewrote", "rewrite") + " " + readable.Plural(uint64(st.Rewritten), "pack", "packs")
 		}
 		env.Tell("%s %s for deletion: %s%s\n", cli.Would(o.DryRun, "marked", "mark"), files(st.Marked, st.MarkedBytes),
-			cli.Plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
+			readable.Plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
 
 	switch {
 	case st.Deleted > 0:
-		tellFreed(env, o.DryRun, cli.Plural(uint64(st.Deleted), "file", "files"), st.Before, st.After)
+		tellFreed(env, o.DryRun, readable.Plural(uint64(st.Deleted), "file", "files"), st.Before, st.After)
 	case st.Marked+st.Waiting+st.Locked == 0:
 		env.Tell("nothing to do\n")
 	}

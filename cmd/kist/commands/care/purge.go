@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/purge"
@@ -215,7 +216,7 @@ func applyPurge(ctx context.Context, env *cli.Env, r *kist.Repository, plan *pur
 		return nil, err
 	}
 	if len(plan.Contents) > 0 {
-		env.Tell("purged %s\n", cli.Plural(uint64(len(purged)), "content", "contents"))
+		env.Tell("purged %s\n", readable.Plural(uint64(len(purged)), "content", "contents"))
 	}
 	rewritten := &rewrite.Result{}
 	if o.rewrite {
@@ -228,7 +229,7 @@ func applyPurge(ctx context.Context, env *cli.Env, r *kist.Repository, plan *pur
 		}
 	}
 	if rewritten.File != "" {
-		env.Tell("rewritten: %s; %s has the old and new IDs\n", cli.Plural(uint64(len(rewritten.Commits)), "commit", "commits"),
+		env.Tell("rewritten: %s; %s has the old and new IDs\n", readable.Plural(uint64(len(rewritten.Commits)), "commit", "commits"),
 			cli.QuotePath(cli.RepositoryFile(r, rewritten.File)))
 	}
 	tellAfterPurge(env, r, rewritten)
@@ -244,7 +245,7 @@ func printRewrite(env *cli.Env, r *kist.Repository, plan *purge.Plan, o purgeOpt
 		return env.Shown(r, use.Path) + ", kept inline"
 	})
 
-	text := cli.Plural(uint64(len(rewritten.Commits)), "commit", "commits") + " would be rewritten"
+	text := readable.Plural(uint64(len(rewritten.Commits)), "commit", "commits") + " would be rewritten"
 	sep := "; moved: "
 	for _, change := range rewritten.Refs {
 		text += sep + cli.Printable(cli.ShortRef(change.Name))
@@ -314,7 +315,7 @@ func inlineError(env *cli.Env, r *kist.Repository, plan *purge.Plan) error {
 		exit = cli.ExitFailed
 	}
 	err := cli.LinesError(exit, "inline",
-		cli.Plural(uint64(len(plan.Inline)), "path", "paths")+" cannot be purged, because files this short are part of their folder's object:",
+		readable.Plural(uint64(len(plan.Inline)), "path", "paths")+" cannot be purged, because files this short are part of their folder's object:",
 		cli.FirstOf(plan.Inline, cli.DetailLines, "", func(use purge.Use) string { return env.Shown(r, use.Path) }))
 	return cli.Hintf(err, "'kist rewrite' rewrites the commits without them")
 }
@@ -333,9 +334,9 @@ func printPurge(ctx context.Context, env *cli.Env, r *kist.Repository, plan *pur
 	for _, hold := range plan.Holds {
 		env.Tell("not before a hold is lifted: %s, held %s\n", show.DescribeHeld(ctx, env, r, hold.Key.ID), show.HeldText(env, hold))
 	}
-	env.Tell("%s would be freed here", cli.FormatSize(uint64(plan.Freed)))
+	env.Tell("%s would be freed here", readable.FormatSize(uint64(plan.Freed)))
 	if plan.Shared > 0 {
-		env.Tell("; %s stay, since other contents have the same chunks", cli.FormatSize(uint64(plan.Shared)))
+		env.Tell("; %s stay, since other contents have the same chunks", readable.FormatSize(uint64(plan.Shared)))
 	}
 	env.Tell("\n")
 }
@@ -351,11 +352,11 @@ func contentText(ctx context.Context, env *cli.Env, r *kist.Repository, c *purge
 	case !c.Here:
 		note = ", not here"
 	}
-	lines := []string{fmt.Sprintf("%s %s, %s%s", c.Key.Kind, env.Paint(cli.Yellow, c.Key.ID.Short()), cli.FormatSize(c.Size), note)}
+	lines := []string{fmt.Sprintf("%s %s, %s%s", c.Key.Kind, env.Paint(cli.Yellow, c.Key.ID.Short()), readable.FormatSize(c.Size), note)}
 
 	uses := func(what string, uses []purge.Use) {
 		lines = append(lines, cli.FirstOf(uses, shownPurgePaths, "", func(use purge.Use) string {
-			in := cli.Plural(uint64(use.Count), "commit", "commits")
+			in := readable.Plural(uint64(use.Count), "commit", "commits")
 			if c, err := object.ReadCommit(ctx, r.Objects(), use.Commits[0]); err == nil {
 				in += ", the last one " + use.Commits[0].Short() + " " + cli.Printable(cli.Subject(c.Message))
 			}

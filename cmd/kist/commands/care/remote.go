@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/check"
@@ -132,7 +133,7 @@ func refuseOnlyCopy(ctx context.Context, r *kist.Repository, name string) error 
 	if err != nil || n == 0 {
 		return err
 	}
-	err = cli.Failf(cli.ExitFailed, "only-copy", "%s only on the remote %s", cli.Plural(uint64(n), "object of this repository is", "objects of this repository are"), cli.QuoteArg(name))
+	err = cli.Failf(cli.ExitFailed, "only-copy", "%s only on the remote %s", readable.Plural(uint64(n), "object of this repository is", "objects of this repository are"), cli.QuoteArg(name))
 	return cli.Hintf(err, "without it, files cannot be read; --force removes it all the same")
 }
 
@@ -358,7 +359,7 @@ func printRoot(env *cli.Env, root *rootlog.Root) {
 		}
 	}
 	if more := root.Moved - len(root.Moves); more > 0 {
-		env.Printf("    and %s more\n", cli.FormatCount(uint64(more)))
+		env.Printf("    and %s more\n", readable.FormatCount(uint64(more)))
 	}
 	if len(root.Moves) == 0 {
 		env.Printf("    no branch or tag moved\n")

@@ -8,6 +8,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
@@ -110,7 +111,7 @@ func runRemoteSetURL(ctx context.Context, env *cli.Env, r *kist.Repository, args
 	tellChecked(env, m, report)
 	n, err := registry.OnlyOn(ctx, r, m.Name)
 	if err == nil && n > 0 {
-		env.Warn("%s only on this remote; 'kist verify' looks for them at the new URL", cli.Plural(uint64(n), "object of this repository is", "objects of this repository are"))
+		env.Warn("%s only on this remote; 'kist verify' looks for them at the new URL", readable.Plural(uint64(n), "object of this repository is", "objects of this repository are"))
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/repair"
@@ -120,7 +121,7 @@ func repairedLines(r *kist.Repository, list []repairedJSON) (lines []string) {
 		case n == 0:
 			continue // printed above
 		case n > manyAlike:
-			what = cli.Plural(n, w.kind, w.kind+"s")
+			what = readable.Plural(n, w.kind, w.kind+"s")
 			alike[w] = 0
 		default:
 			what = w.kind + " " + done.ID.String()

@@ -7,6 +7,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc/upgrade"
 )
 
@@ -40,7 +41,7 @@ convert (path).`,
 			if p.Files == 0 || env.Global.JSON {
 				continue
 			}
-			env.Printf("%s: %s, version %d, the newest is %d\n", p.Name, cli.Plural(uint64(p.Files), "file", "files"), p.Oldest, p.Newest)
+			env.Printf("%s: %s, version %d, the newest is %d\n", p.Name, readable.Plural(uint64(p.Files), "file", "files"), p.Oldest, p.Newest)
 			for _, f := range p.Convert {
 				env.Printf("  %s: %s\n", cli.Would(dryRun, "converted", "convert"), cli.QuotePath(f.Path))
 			}

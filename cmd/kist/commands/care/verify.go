@@ -18,6 +18,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/repair"
@@ -200,7 +201,7 @@ func runVerify(ctx context.Context, env *cli.Env, r *kist.Repository, check volu
 		show.PrintProblems(ctx, env, r, out.Errors)
 		warnUnchecked(env, report)
 		if out.Healed > 0 {
-			env.Info("%s damaged, but another copy is intact", cli.Plural(uint64(out.Healed), "stored object is", "stored objects are"))
+			env.Info("%s damaged, but another copy is intact", readable.Plural(uint64(out.Healed), "stored object is", "stored objects are"))
 		}
 		for _, line := range cli.FirstOf(report.Unknown, show.ShownProblems, " files", func(file string) string { return cli.QuotePath(cli.RepositoryFile(r, file)) }) {
 			env.Info("unknown file, not made by this version of kist: %s", line)
@@ -209,8 +210,8 @@ func runVerify(ctx context.Context, env *cli.Env, r *kist.Repository, check volu
 			env.Tell("accepted as lost: %s %s\n", key.Kind, key.ID)
 		}
 		if len(out.Errors) == 0 {
-			env.Tell("no errors found: %s, %s read; %s\n", cli.Plural(uint64(report.Objects), "object", "objects"),
-				cli.FormatSize(uint64(report.Bytes)), cli.Plural(uint64(report.Commits), "commit", "commits"))
+			env.Tell("no errors found: %s, %s read; %s\n", readable.Plural(uint64(report.Objects), "object", "objects"),
+				readable.FormatSize(uint64(report.Bytes)), readable.Plural(uint64(report.Commits), "commit", "commits"))
 		}
 	}
 	if onlyNewer(report.Problems) {
@@ -234,7 +235,7 @@ func newerError(env *cli.Env, n int) error {
 	if env.Global.JSON {
 		return cli.Quiet(cli.ExitFormat)
 	}
-	return fmt.Errorf("%s in a %w", cli.Plural(uint64(n), "thing is", "things are"), object.ErrNewerFormat)
+	return fmt.Errorf("%s in a %w", readable.Plural(uint64(n), "thing is", "things are"), object.ErrNewerFormat)
 }
 
 // warnUnchecked warns of objects that are only on a remote, and were not looked for there.
@@ -246,7 +247,7 @@ func warnUnchecked(env *cli.Env, report *gc.Report) {
 	if report.Why != nil {
 		reason = ": " + env.Secrets.Hide(report.Why.Error())
 	}
-	env.Warn("not checked: %s only on a remote%s", cli.Plural(uint64(report.Unchecked), "object that is", "objects that are"), reason)
+	env.Warn("not checked: %s only on a remote%s", readable.Plural(uint64(report.Unchecked), "object that is", "objects that are"), reason)
 }
 
 func newVerifyJSON(report *gc.Report) verifyJSON {

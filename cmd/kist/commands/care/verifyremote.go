@@ -9,6 +9,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/share"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/object"
@@ -87,8 +88,8 @@ func (o verifyOptions) verifyRemote(ctx context.Context, env *cli.Env, r *kist.R
 			show.PrintAffected(ctx, env, r, gap.Commits, gap.Paths)
 		}
 		if len(out.Errors) == 0 {
-			env.Tell("no errors found: %s in %s, %s read; %s\n", cli.Plural(uint64(done.Objects), "object", "objects"),
-				cli.Plural(uint64(done.Packs), "pack", "packs"), cli.FormatSize(uint64(done.Bytes)), cli.Plural(uint64(done.Roots), "root", "roots"))
+			env.Tell("no errors found: %s in %s, %s read; %s\n", readable.Plural(uint64(done.Objects), "object", "objects"),
+				readable.Plural(uint64(done.Packs), "pack", "packs"), readable.FormatSize(uint64(done.Bytes)), readable.Plural(uint64(done.Roots), "root", "roots"))
 		}
 	}
 	on := " damaged or missing on " + cli.QuoteArg(o.remote)
@@ -144,6 +145,6 @@ func (o verifyOptions) printRemoteRepair(ctx context.Context, env *cli.Env, r *k
 	case len(result.Found) == 0:
 		env.Tell("no errors found: nothing to repair\n")
 	case !o.dryRun:
-		env.Tell("repaired: %s sent; gc of the remote deletes the damaged copies\n", cli.Plural(uint64(result.Objects), "object", "objects"))
+		env.Tell("repaired: %s sent; gc of the remote deletes the damaged copies\n", readable.Plural(uint64(result.Objects), "object", "objects"))
 	}
 }

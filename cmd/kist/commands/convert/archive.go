@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/work"
 	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/look/compare"
 	"github.com/kist-vcs/kist/tree/pathspec"
@@ -104,7 +105,7 @@ func (o *archiveOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposito
 	if env.Global.JSON {
 		env.JSON(work.ExtractedJSON{Files: uint64(wrote.Files), Bytes: uint64(wrote.Bytes)})
 	} else {
-		env.Info("%s, %s, written to %s", cli.Plural(uint64(wrote.Files), "file", "files"), cli.FormatSize(uint64(wrote.Bytes)), cli.QuotePath(o.output))
+		env.Info("%s, %s, written to %s", readable.Plural(uint64(wrote.Files), "file", "files"), readable.FormatSize(uint64(wrote.Bytes)), cli.QuotePath(o.output))
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/tree/work/convert"
 )
 
@@ -134,9 +135,9 @@ func (o *exportGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 			Skipped []jsonform.Skipped `json:"skipped"`
 		}{done.Commits, done.Refs, done.Large, jsonform.NewSkipped(done.Skipped)})
 	} else {
-		env.Info("wrote %s, %s to %s", cli.Plural(uint64(done.Commits), "commit", "commits"), cli.Plural(uint64(len(done.Refs)), "ref", "refs"), cli.QuotePath(dir))
+		env.Info("wrote %s, %s to %s", readable.Plural(uint64(done.Commits), "commit", "commits"), readable.Plural(uint64(len(done.Refs)), "ref", "refs"), cli.QuotePath(dir))
 		if o.lfs > 0 {
-			env.Info("%s for git-lfs", cli.Plural(uint64(done.Large), "content", "contents"))
+			env.Info("%s for git-lfs", readable.Plural(uint64(done.Large), "content", "contents"))
 		}
 	}
 	return cli.PartialError(env, r, done.Skipped)

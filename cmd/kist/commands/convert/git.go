@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/work/convert"
 )
@@ -96,7 +97,7 @@ func (o *importGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 	for _, c := range found.Refs {
 		env.Printf("%s %s\n", c.New.String()[:8], c.Name)
 	}
-	env.Info("read %s; %s stored", cli.Plural(uint64(found.Commits), "commit", "commits"), cli.FormatSize(uint64(found.Stats.StoredBytes)))
+	env.Info("read %s; %s stored", readable.Plural(uint64(found.Commits), "commit", "commits"), readable.FormatSize(uint64(found.Stats.StoredBytes)))
 	if found.Head != "" {
 		env.Info("on branch %s", cli.QuoteArg(found.Head))
 	}
@@ -109,7 +110,7 @@ func unlikeGit(env *cli.Env, r *kist.Repository, found *convert.GitImport) error
 	var counts []string
 	add := func(list []object.Skipped, one, more string, show func(object.Skipped) string) {
 		if n := uint64(len(list)); n > 0 {
-			counts = append(counts, cli.Plural(n, one, more))
+			counts = append(counts, readable.Plural(n, one, more))
 			lines = append(lines, cli.FirstOf(list, cli.DetailLines, "", show)...)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/commands/work"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/work/convert"
 	"github.com/kist-vcs/kist/tree/worktree"
@@ -188,7 +189,7 @@ func (o *importOptions) importAll(ctx context.Context, env *cli.Env, r *kist.Rep
 		return err
 	}
 	if !o.dryRun && !env.Global.JSON {
-		env.Info("%s on branch %s; 'kist checkout %s' shows the files", cli.Plural(uint64(commits), "new commit", "new commits"), cli.QuoteArg(o.branch), cli.Printable(o.branch))
+		env.Info("%s on branch %s; 'kist checkout %s' shows the files", readable.Plural(uint64(commits), "new commit", "new commits"), cli.QuoteArg(o.branch), cli.Printable(o.branch))
 	}
 	return cli.PartialError(env, r, missed)
 }
@@ -205,13 +206,13 @@ func printImported(env *cli.Env, i *convert.Imported) {
 	if !i.ID.IsZero() {
 		id = i.ID.String()[:8] + "  "
 	}
-	text := cli.Plural(uint64(i.Files), "file", "files") + ", " + cli.FormatSize(uint64(i.Bytes))
+	text := readable.Plural(uint64(i.Files), "file", "files") + ", " + readable.FormatSize(uint64(i.Bytes))
 	if i.Already && i.Deleted {
 		text += "; equal to the commit of this name and time"
 	} else if i.Already {
 		text += "; not compared: there is a commit with this name and time"
 	} else {
-		text += "; " + cli.Plural(uint64(i.Duplicates), "duplicate", "duplicates") + ", " + cli.FormatSize(uint64(i.New)) + " new"
+		text += "; " + readable.Plural(uint64(i.Duplicates), "duplicate", "duplicates") + ", " + readable.FormatSize(uint64(i.New)) + " new"
 	}
 	if i.Deleted {
 		text += "; deleted the folder"

@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/refs/history"
@@ -375,7 +376,7 @@ func (p *blamePrinter) printBytes(ctx context.Context, ranges []blame.Range) err
 			p.json(r.Origin, func(v *blameJSON) { v.Offset, v.Size = &r.Offset, r.Size })
 			continue
 		}
-		p.env.Printf("%s %*d..%-*d) %s\n", w.text(r.Origin), digits, r.Offset, digits, r.Offset+r.Size, cli.FormatSize(r.Size))
+		p.env.Printf("%s %*d..%-*d) %s\n", w.text(r.Origin), digits, r.Offset, digits, r.Offset+r.Size, readable.FormatSize(r.Size))
 	}
 	return nil
 }

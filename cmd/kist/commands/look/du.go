@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -178,7 +179,7 @@ func (o *duOptions) print(env *cli.Env, v duJSON, shown string) {
 
 // line prints a number of bytes and files, and their name.
 func (o *duOptions) line(env *cli.Env, bytes, files uint64, shown string) {
-	o.size(env, bytes, fmt.Sprintf("%13s  %s", cli.Plural(files, "file", "files"), shown))
+	o.size(env, bytes, fmt.Sprintf("%13s  %s", readable.Plural(files, "file", "files"), shown))
 }
 
 // size prints a line that begins with a number of bytes.

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -93,7 +94,7 @@ func (o *historyOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposito
 	}
 	if !env.Global.JSON {
 		env.Printf("file %s  %s\n", env.Paint(cli.Yellow, f.ID.String()[:shownFile]), env.Shown(r, f.Path))
-		env.Printf("created %s, updated %s, %s", seconds(env, f.Created()), seconds(env, f.Updated()), cli.Plural(uint64(f.Last()), "version", "versions"))
+		env.Printf("created %s, updated %s, %s", seconds(env, f.Created()), seconds(env, f.Updated()), readable.Plural(uint64(f.Last()), "version", "versions"))
 		if f.Tip.Name != "HEAD" {
 			env.Printf(", in %s", cli.Printable(cli.ShortRef(f.Tip.Name)))
 		}
@@ -128,7 +129,7 @@ func (o *historyOptions) listDeleted(ctx context.Context, env *cli.Env, r *kist.
 			continue
 		}
 		env.Printf("%s  %s  %12s  %s\n", env.Paint(cli.Yellow, f.ID.String()[:shownFile]), seconds(env, f.Updated()),
-			cli.Plural(uint64(f.Last()), "version", "versions"), env.Shown(r, f.Path))
+			readable.Plural(uint64(f.Last()), "version", "versions"), env.Shown(r, f.Path))
 	}
 	return nil
 }
@@ -153,7 +154,7 @@ func printVersion(ctx context.Context, e *cli.Env, r *kist.Repository, f *versio
 		number = fmt.Sprint(v.Number)
 	}
 	if v.Type != 0 && v.Type != object.TypeDir {
-		size = cli.FormatSize(v.Size)
+		size = readable.FormatSize(v.Size)
 	}
 	switch {
 	case v.Moved:

@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/look/compare"
@@ -97,7 +98,7 @@ func (o *refsOfOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 			now = strings.Join(names, ", ")
 		}
 		env.Printf("%s\n    %s\n    %s, since %s\n", env.Shown(r, use.Path), now,
-			cli.Plural(uint64(len(use.Commits)), "commit", "commits"), input.Describe(ctx, r, use.Since[0].Commit))
+			readable.Plural(uint64(len(use.Commits)), "commit", "commits"), input.Describe(ctx, r, use.Since[0].Commit))
 		for _, id := range use.Commits {
 			if o.commits {
 				env.Printf("        %s\n", input.Describe(ctx, r, id))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/gc"
 	"github.com/kist-vcs/kist/gc/stats"
 	"github.com/kist-vcs/kist/object"
@@ -59,7 +60,7 @@ func (o *statsOptions) printSpaces(ctx context.Context, env *cli.Env, r *kist.Re
 		case !isRest(space):
 			named++
 			rows = append(rows, []string{
-				cli.FormatCount(space.Files), o.size(int64(space.Bytes)), o.size(space.All.Stored), o.size(space.Own.Stored),
+				readable.FormatCount(space.Files), o.size(int64(space.Bytes)), o.size(space.All.Stored), o.size(space.Own.Stored),
 				ratio(int64(space.History), space.All.Raw), ratio(space.All.Raw, space.All.Stored), name})
 		case space.Own.Objects > 0:
 			rows = append(rows, []string{"", "", "", o.size(space.Own.Stored), "", "", name})
@@ -74,7 +75,7 @@ func (o *statsOptions) printSpaces(ctx context.Context, env *cli.Env, r *kist.Re
 
 // spaceName returns the printed name of a space.
 func spaceName(ctx context.Context, env *cli.Env, r *kist.Repository, s stats.Space) (string, error) {
-	commits := "  (" + cli.Plural(uint64(s.Commits), "commit", "commits") + ")"
+	commits := "  (" + readable.Plural(uint64(s.Commits), "commit", "commits") + ")"
 	switch s.Kind {
 	case stats.SpaceBranch:
 		return cli.Printable(strings.TrimPrefix(s.Name, refs.Heads)) + commits, nil
@@ -105,7 +106,7 @@ func (o *statsOptions) printTotal(env *cli.Env, s *stats.Stats, freed *int64) {
 	if len(s.Spaces) > 2 {
 		env.Printf("\n")
 	}
-	env.Printf("in all   %s, %s\n", cli.Plural(uint64(s.Commits), "commit", "commits"), cli.Plural(uint64(s.Named.Objects), "object", "objects"))
+	env.Printf("in all   %s, %s\n", readable.Plural(uint64(s.Commits), "commit", "commits"), readable.Plural(uint64(s.Named.Objects), "object", "objects"))
 	env.Printf("content  %s in all commits, %s if each object counts once (%s), %s compressed (%s)\n", o.size(int64(s.History)),
 		o.size(s.Named.Raw), ratio(int64(s.History), s.Named.Raw), o.size(s.Named.Stored), ratio(s.Named.Raw, s.Named.Stored))
 	var bytes, waste int64
@@ -113,7 +114,7 @@ func (o *statsOptions) printTotal(env *cli.Env, s *stats.Stats, freed *int64) {
 		bytes += a.Volumes[i].Bytes
 		waste += a.Volumes[i].Waste()
 	}
-	env.Printf("on disk  %s in %s, %s of it wasted\n", o.size(bytes), cli.Plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
+	env.Printf("on disk  %s in %s, %s of it wasted\n", o.size(bytes), readable.Plural(uint64(len(a.Volumes)), "volume", "volumes"), o.size(waste))
 	if a.Left > 0 {
 		env.Printf("left     %s from interrupted writes; gc or the next write removes it\n", o.size(a.Left))
 	}
@@ -133,7 +134,7 @@ func (o *statsOptions) printVolumes(env *cli.Env, a *gc.Account) {
 			env.JSON(volumeJSON{v.Name, v.Created.UTC().Format("2006-01-02T15:04:05Z"), v.Objects, v.Held.Objects, v.Bytes, v.Stored, v.Held.Stored, v.Waste()})
 			continue
 		}
-		rows = append(rows, []string{cli.FormatCount(uint64(v.Objects)), cli.FormatCount(uint64(v.Held.Objects)),
+		rows = append(rows, []string{readable.FormatCount(uint64(v.Objects)), readable.FormatCount(uint64(v.Held.Objects)),
 			o.size(v.Stored), o.size(v.Held.Stored), o.size(v.Bytes), o.size(v.Waste()),
 			v.Name + "  " + v.Created.Local().Format("2006-01-02 15:04")})
 	}

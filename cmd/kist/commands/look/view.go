@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/views"
 )
@@ -201,10 +202,10 @@ func runViewVerify(ctx context.Context, env *cli.Env, r *kist.Repository, name s
 	case err != nil:
 		return err
 	case left > 0:
-		return cli.Hintf(cli.Failf(cli.ExitDamaged, "view", "view %q: %s left", name, cli.Plural(uint64(left), "problem is", "problems are")),
+		return cli.Hintf(cli.Failf(cli.ExitDamaged, "view", "view %q: %s left", name, readable.Plural(uint64(left), "problem is", "problems are")),
 			"--fix repairs links and files, --vacuum removes orphaned ones; foreign files are yours to move")
 	}
-	env.Info("no errors found: %s", cli.Plural(uint64(report.Links), "link", "links"))
+	env.Info("no errors found: %s", readable.Plural(uint64(report.Links), "link", "links"))
 	return nil
 }
 
@@ -254,9 +255,9 @@ func showView(env *cli.Env, report *views.Report, done string) {
 		Links   int       `json:"links"`
 		Skipped int       `json:"skipped"`
 	}{newViewJSON(report.View), report.Commit, report.Links, report.Skipped})
-	env.Tell("%s view %q: %s in %s\n", done, report.Name, cli.Plural(uint64(report.Links), "link", "links"), cli.QuotePath(report.Dir))
+	env.Tell("%s view %q: %s in %s\n", done, report.Name, readable.Plural(uint64(report.Links), "link", "links"), cli.QuotePath(report.Dir))
 	if report.Skipped > 0 {
-		env.Warn("%s left out: the content was purged or lost, or the link would be in a .git folder", cli.Plural(uint64(report.Skipped), "file is", "files are"))
+		env.Warn("%s left out: the content was purged or lost, or the link would be in a .git folder", readable.Plural(uint64(report.Skipped), "file is", "files are"))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote"
@@ -172,7 +173,7 @@ func clashed(o exchange.FetchOptions, result *exchange.FetchResult) error {
 	if n == 0 {
 		return nil
 	}
-	err := cli.Failf(cli.ExitPartial, "exists", "everything was fetched, except %s with another one in the way", cli.Plural(uint64(n), "ref", "refs"))
+	err := cli.Failf(cli.ExitPartial, "exists", "everything was fetched, except %s with another one in the way", readable.Plural(uint64(n), "ref", "refs"))
 	if o.Prune {
 		return err
 	}

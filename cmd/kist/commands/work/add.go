@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -188,14 +189,14 @@ func PrintAdded(env *cli.Env, r *kist.Repository, dryRun bool, result *stage.Add
 	n := show.ChangeCounts{Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted)}
 	parts := strings.Join(n.Parts(), ", ")
 	if n := uint64(len(result.Resolved)); n > 0 {
-		parts = strings.TrimPrefix(parts+", "+cli.Plural(n, "conflict", "conflicts")+" resolved", ", ")
+		parts = strings.TrimPrefix(parts+", "+readable.Plural(n, "conflict", "conflicts")+" resolved", ", ")
 	}
 
 	switch {
 	case parts == "":
 		env.Tell("nothing changed\n")
 	case dryRun:
-		env.Tell("would be staged: %s; %s read, %s new\n", parts, cli.FormatSize(did.Read), cli.FormatSize(did.New))
+		env.Tell("would be staged: %s; %s read, %s new\n", parts, readable.FormatSize(did.Read), readable.FormatSize(did.New))
 	default:
 		env.Tell("staged: %s; %s\n", parts, did)
 	}

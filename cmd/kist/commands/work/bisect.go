@@ -13,6 +13,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree/look/log"
@@ -270,7 +271,7 @@ func bisectStep(ctx context.Context, e *cli.Env, r *kist.Repository, step func(k
 		e.Tell("Bisecting: a merge base must be tested\n")
 	case !out.Next.IsZero():
 		e.Tell("Bisecting: %s left to test after this (roughly %s)\n",
-			cli.Plural(uint64(out.Left), "revision", "revisions"), cli.Plural(uint64(out.Steps), "step", "steps"))
+			readable.Plural(uint64(out.Left), "revision", "revisions"), readable.Plural(uint64(out.Steps), "step", "steps"))
 	case len(out.Possible) > 0:
 		e.Printf("There are only 'skip'ped commits left to test.\nThe first bad commit could be any of:\n")
 		for _, id := range out.Possible {

@@ -10,6 +10,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
@@ -294,7 +295,7 @@ func restore(ctx context.Context, e *cli.Env, r *kist.Repository, o checkout.Res
 	if e.Global.JSON {
 		e.JSON(map[string]int{"restored": n})
 	} else {
-		e.Info("%s updated from %s", cli.Plural(uint64(n), "path", "paths"), from)
+		e.Info("%s updated from %s", readable.Plural(uint64(n), "path", "paths"), from)
 	}
 	return e.Unwritten(r, err)
 }

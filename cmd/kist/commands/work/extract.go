@@ -14,6 +14,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/tree"
@@ -234,8 +235,8 @@ func (o *extractOptions) show(env *cli.Env, result *checkout.Extracted) {
 			text = " and verified"
 		}
 		if removed > 0 {
-			text += ", " + cli.Plural(uint64(removed), "path", "paths") + " removed"
+			text += ", " + readable.Plural(uint64(removed), "path", "paths") + " removed"
 		}
-		env.Info("%s, %s, written below %s%s", cli.Plural(uint64(result.Files), "file", "files"), cli.FormatSize(uint64(result.Bytes)), cli.QuotePath(o.to), text)
+		env.Info("%s, %s, written below %s%s", readable.Plural(uint64(result.Files), "file", "files"), readable.FormatSize(uint64(result.Bytes)), cli.QuotePath(o.to), text)
 	}
 }

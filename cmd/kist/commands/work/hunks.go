@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -434,7 +435,7 @@ func (d *hunkDialogue) jump(ctx context.Context, f *hunkFile, at int, answer str
 	case err != nil:
 		d.complain("Invalid number: '%s'", answer)
 	case n < 1 || n > len(f.use):
-		d.complain("Sorry, only %s available.", cli.Plural(uint64(len(f.use)), "hunk", "hunks"))
+		d.complain("Sorry, only %s available.", readable.Plural(uint64(len(f.use)), "hunk", "hunks"))
 	default:
 		return n - 1, nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
 	"github.com/kist-vcs/kist/cmd/kist/jsonform"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -324,7 +325,7 @@ func newConflictsJSON(list []tree.Conflict) []conflictJSON {
 // conflictCount returns the number of paths that the user has to decide on, in words. There
 // are more paths than conflicts if a version was put aside or moved.
 func conflictCount(list []tree.Conflict) string {
-	return cli.Plural(uint64(len(commits.ConflictPaths(list))), "path to decide on", "paths to decide on")
+	return readable.Plural(uint64(len(commits.ConflictPaths(list))), "path to decide on", "paths to decide on")
 }
 
 // tellConflicts lists conflicts for a person.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -149,7 +150,7 @@ func (p *longStatus) operation() {
 		}
 	}
 	if n > 0 || st.Operation != operation.Merging && st.Doing == "" {
-		p.printf("  (%s to go: 'kist %s --continue')\n", cli.Plural(uint64(n), "commit", "commits"), st.Operation)
+		p.printf("  (%s to go: 'kist %s --continue')\n", readable.Plural(uint64(n), "commit", "commits"), st.Operation)
 	}
 	if len(p.next) > 0 {
 		p.printf("Next to do:\n")
@@ -219,7 +220,7 @@ func (p *longStatus) conflicts() {
 	if len(p.status.Conflicts) == 0 {
 		return
 	}
-	count := cli.Plural(uint64(len(p.status.Conflicts)), "path", "paths")
+	count := readable.Plural(uint64(len(p.status.Conflicts)), "path", "paths")
 	p.title("Conflicts at "+count+" to decide on", "'kist add PATH...' keeps a path, 'kist rm PATH...' drops it")
 	for _, c := range p.status.Conflicts {
 		p.line(cli.Red, conflictNames[conflictLetters(c)]+":", 17, p.env.Shown(p.repo, c.Path))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
+	"github.com/kist-vcs/kist/cmd/kist/readable"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/refs"
 	"github.com/kist-vcs/kist/remote/exchange/registry"
@@ -35,7 +36,7 @@ func standing(t kist.UpstreamComparison) (upstream, how string) {
 // standingLong is standing as sentences, with advice.
 func standingLong(t kist.UpstreamComparison) string {
 	name := cli.Printable(t.Short())
-	commits := func(n int) string { return cli.Plural(uint64(n), "commit", "commits") }
+	commits := func(n int) string { return readable.Plural(uint64(n), "commit", "commits") }
 	switch {
 	case t.Gone:
 		return fmt.Sprintf("Your branch follows '%s', which is gone.\n  ('kist branch --unset-upstream' ends that)\n", name)

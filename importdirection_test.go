@@ -49,7 +49,7 @@ var layers = [][]string{
 	{"."},
 	{"tree/worktree", "remote/transfer", "remote/collect", "remote/transfertest"},
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
-		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
+		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/crypt", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
 	{"object/volume/ingest", "object/keys", "object/graph", "object/cache", "object/frame", "object/optimise", "object/disk", "object/canonical", "object/objecttest", "remote/remotetest"},
 	{"object", "object/trace", "chunker", "remote", "docs"},

@@ -126,6 +126,31 @@ func (m *index) describe(s *indexState) []part {
 	return parts
 }
 
+func (m *keys) describe(s *keysState) []part {
+	packs, keysets := "", ""
+	for n, epoch := range s.packs {
+		packs += fmt.Sprintf("; %d of epoch %d", n, epoch)
+	}
+	for n, k := range s.keysets {
+		keysets += fmt.Sprintf("; %d has epochs %v, changes of processes %v", n, k.epochs, k.changes)
+	}
+	parts := []part{
+		{"root", facts(fmt.Sprintf("%d: live packs", s.head), s.root.live, "keyset", fmt.Sprint(s.root.keyset), "epoch", fmt.Sprint(s.root.epoch), "since root", s.root.since,
+			"condemned packs", s.root.condemned, "condemned keysets", s.root.condemnedKeys, "floor", s.root.floor)},
+		{"store", facts("has packs", s.present, "keysets", s.presentKeys)},
+		{"packs", packs[2:]},
+		{"keysets", keysets[2:]},
+	}
+	for i, process := range s.processes[:max(m.pushers, m.changers)] {
+		p, c := process.pusher, process.changer
+		parts = append(parts, part{fmt.Sprint("process ", i+1), facts("epoch", fmt.Sprint(process.epoch), "push next:", p.step, "S0:", rootIf(p.own != 0, p.start), "own packs", p.own, "planned again:", p.replans,
+			"change next:", c.step, "made keyset", c.made, "made again:", c.tries)})
+	}
+	c := &s.collector
+	return append(parts, part{"collector", facts("next:", c.step, "S0:", rootIf(c.repacked != 0, c.start), "to condemn: packs", c.condemn, "to condemn: keysets", c.condemnKeys, "repacked:", c.repacked,
+		"to delete: packs", c.todo, "to delete: keysets", c.todoKeys, "deleted packs", c.deleted, "deleted keysets", c.deletedKeys, "round", c.round)})
+}
+
 func (m *log) describe(s *logState) []part {
 	names, made, truth := "", "", ""
 	for n, at := range s.slots[:m.last+1] {

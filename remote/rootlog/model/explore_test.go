@@ -39,11 +39,14 @@ const (
 	cutOff       // the first root is removed
 	stubbed      // the first root is a stub
 	restored     // the store is restored from a backup
+	rotated      // an epoch of keys has begun
+	changedTwice // two changes of keys are in the log
+	keysetDeleted
 )
 
 func (m milestones) String() string {
 	return bitNames(uint(m), "pushed", "pushed after planning again", "held", "expired", "repacked", "merged", "delisted",
-		"acknowledged", "cut off", "stubbed", "restored")
+		"acknowledged", "cut off", "stubbed", "restored", "rotated", "changed twice", "keyset deleted")
 }
 
 // part is one line of a state in a trace.

@@ -1,9 +1,9 @@
 // Package model tests the protocol by which any number of processes share a remote
-// (docs/format/remote.md). It models the protocol as three state machines. It visits
+// (docs/format/remote.md). It models the protocol as four state machines. It visits
 // every state that any order of steps reaches, within bounds, and looks for lost data.
 //
 // The files store*.go model packs, refs and the collector; index*.go index files;
-// log*.go the names of roots. runs_test.go has the bounds, mutations_test.go the
+// key*.go changes of the keys of an encrypted remote; log*.go the names of roots. runs_test.go has the bounds, mutations_test.go the
 // rules and the ways to break them. docs/decisions/protocol-model.md explains how to
 // work with the model.
 package model

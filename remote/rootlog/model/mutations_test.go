@@ -6,7 +6,7 @@ package model
 var rules = map[string]string{
 	// The rules of packs, refs and the collector.
 	"RECHECK_HEAD":       "a pusher checks its claim at each new head before it appends",
-	"HEED_FLOOR":         "packs that were begun before the floor are not used",
+	"HEED_FLOOR":         "packs and keysets that were begun before the floor are not used",
 	"ONE_ROOT":           "one root decides about refs and live packs",
 	"FRESH_NAMES":        "every upload has a new name",
 	"RELY_ON_ALL_LIVE":   "a pusher relies on all packs that were live when it planned",
@@ -29,6 +29,11 @@ var rules = map[string]string{
 	"IDX_REMAKE":           "a merged index file is made for each head",
 	"IDX_LIVE_ONLY":        "a merged index file names live packs only",
 	"IDX_CONDEMN_MERGED":   "merged index files are condemned before they are deleted",
+
+	// The rules of the keys of encrypted remotes.
+	"EPOCH_OF_HEAD":    "files that were begun before the root that began the head's epoch are not used",
+	"KEYSET_OF_HEAD":   "a change of keys is made from the head's keyset, or made again",
+	"EPOCH_AFTER_ROOT": "a process encrypts files with the key of an epoch only after a root has begun the epoch",
 
 	// The rules of the root log.
 	"KEEP_ALL_ROOTS":   "no root is ever removed",
@@ -67,6 +72,13 @@ const (
 	offerStale         mutation = "offerStale"         // a process that lost the race offers the same merged index file at the new head
 	mergeCondemned     mutation = "mergeCondemned"     // a merged index file names condemned packs too, and is offered at the new head after a lost race
 	deleteMergedAtOnce mutation = "deleteMergedAtOnce" // merged index files are deleted right after the root that replaces them; holds, but readers need them
+
+	keepOldEpoch        mutation = "keepOldEpoch"        // a pusher uses packs that it began before the head's epoch
+	repackOldEpoch      mutation = "repackOldEpoch"      // a collector that lost the race uses its repacked pack although an epoch began meanwhile
+	changeOfStaleKeyset mutation = "changeOfStaleKeyset" // a change of keys that lost the race names the same keyset at the new head
+	useEpochEarly       mutation = "useEpochEarly"       // a process uses its new epoch key from the moment at which it made it
+	nameKeysetUnchecked mutation = "nameKeysetUnchecked" // a root names a keyset that may be condemned, or begun before the floor
+	deleteKeysetByAge   mutation = "deleteKeysetByAge"   // old keysets that no root names are deleted without being condemned
 
 	truncateInAnyOrder       mutation = "truncateInAnyOrder"       // roots are removed in any order; one late writer, which checks the root before its own afterwards
 	truncateOldestOneWriter  mutation = "truncateOldestOneWriter"  // oldest first, one late writer and no late PUT; holds if a void root may be taken for the head
@@ -108,6 +120,13 @@ var mutations = []scenario{
 	{name: string(offerStale), rule: "IDX_REMAKE", machine: index{pushers: 1, collectors: 2, rounds: 2, files: 7, mutation: offerStale}, violation: liveIndexFileMissing},
 	{name: string(mergeCondemned), rule: "IDX_LIVE_ONLY", machine: index{pushers: 1, collectors: 2, rounds: 2, files: 7, mutation: mergeCondemned}, violation: livePackMissing},
 	{name: string(deleteMergedAtOnce), rule: "IDX_CONDEMN_MERGED", machine: index{pushers: 2, collectors: 1, rounds: 2, mutation: deleteMergedAtOnce}, states: 136_890},
+
+	{name: string(keepOldEpoch), rule: "EPOCH_OF_HEAD", machine: keys{pushers: 1, changers: 1, mutation: keepOldEpoch}, violation: readableAfterRemoval},
+	{name: string(repackOldEpoch), rule: "EPOCH_OF_HEAD", machine: keys{changers: 1, rounds: 2, mutation: repackOldEpoch}, violation: readableAfterRemoval},
+	{name: string(changeOfStaleKeyset), rule: "KEYSET_OF_HEAD", machine: keys{changers: 2, mutation: changeOfStaleKeyset}, violation: changeLost},
+	{name: string(useEpochEarly), rule: "EPOCH_AFTER_ROOT", machine: keys{pushers: 1, changers: 2, mutation: useEpochEarly}, violation: liveWithoutKey},
+	{name: string(nameKeysetUnchecked), rule: "HEED_FLOOR", machine: keys{pushers: 1, changers: 1, mutation: nameKeysetUnchecked}, violation: liveKeysetMissing},
+	{name: string(deleteKeysetByAge), rule: "CONDEMN_ORPHANS", machine: keys{changers: 1, mutation: deleteKeysetByAge}, violation: liveKeysetMissing},
 
 	{name: string(truncateInAnyOrder), rule: "KEEP_ALL_ROOTS", machine: log{truncation: truncateAny, check: checkPrevious, writers: 1, sureReplies: true, onlyAcks: true}, violation: notInHistory},
 	{name: string(truncateOldestOneWriter), rule: "KEEP_ALL_ROOTS", machine: log{truncation: truncateAscending, check: checkPrevious, writers: 1, sureReplies: true, onlyAcks: true}, states: 1_846},

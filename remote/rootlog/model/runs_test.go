@@ -72,6 +72,22 @@ var scenarios = []scenario{
 		name: "log: store restored from a backup", states: 123_187, reached: acknowledged | restored,
 		machine: log{restore: true, sureReplies: true},
 	},
+	{
+		name: "keys: 2 pushers, 1 removal", states: 136_336, reached: pushed | pushedAfterReplan | rotated | keysetDeleted | delisted,
+		machine: keys{pushers: 2, changers: 1},
+	},
+	{
+		name: "keys: 1 pusher, 2 removals, crash and resume", states: 237_697, reached: pushed | pushedAfterReplan | rotated | changedTwice | keysetDeleted | delisted,
+		machine: keys{pushers: 1, changers: 2, crash: true, bothRemove: true},
+	},
+	{
+		name: "keys: 1 pusher, 1 removal, crash and resume, 2 rounds", states: 190_458, reached: pushed | pushedAfterReplan | rotated | keysetDeleted | delisted,
+		machine: keys{pushers: 1, changers: 1, rounds: 2, replans: 2, crash: true},
+	},
+	{
+		name: "keys: 1 removal, 1 addition, 2 rounds", states: 61_811, reached: rotated | changedTwice | keysetDeleted | delisted,
+		machine: keys{changers: 2, rounds: 2},
+	},
 
 	// With larger bounds.
 	{
@@ -97,5 +113,9 @@ var scenarios = []scenario{
 	{
 		name: "log: removed below a mark, 5 roots", capped: true, states: stateCap, reached: acknowledged | cutOff,
 		machine: log{truncation: truncateCut, check: checkCut},
+	},
+	{
+		name: "keys: 1 pusher, 1 removal, crash and resume, 3 rounds", states: 1_203_851, reached: pushed | pushedAfterReplan | rotated | keysetDeleted | delisted,
+		machine: keys{pushers: 1, changers: 1, rounds: 3, replans: 2, crash: true},
 	},
 }

@@ -648,19 +648,19 @@ func (r *Repository) ReadCommit(ctx context.Context, rev string) (object.ID, *ob
 	return id, c, err
 }
 
-// Signature returns the committer and the present time.
-func (r *Repository) Signature() object.Signature {
+// Stamp returns the committer and the present time.
+func (r *Repository) Stamp() object.Stamp {
 	name, _ := r.config.Get("user.name")
 	email, _ := r.config.Get("user.email")
 	name, email = r.opt.Identity(name, email)
 	now := r.opt.Date()
 	_, offset := now.Zone()
-	return object.Signature{Name: name, Email: email, Time: object.TimeOf(now), Zone: int16(offset / 60)}
+	return object.Stamp{Name: name, Email: email, Time: object.TimeOf(now), Zone: int16(offset / 60)}
 }
 
 // Who returns the user's name and address, as reflogs record them.
 func (r *Repository) Who() refs.Who {
-	s := r.Signature()
+	s := r.Stamp()
 	return refs.Who{Name: s.Name, Email: s.Email}
 }
 

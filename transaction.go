@@ -119,7 +119,7 @@ func (tx *Tx) ReadTrusted(ctx context.Context) (head refs.Head, idx *index.Index
 
 // NewCommit returns a commit that the user makes now. Zero parents do not count.
 func NewCommit(r *Repository, t tree.Info, message string, parents ...object.ID) *object.Commit {
-	c := &object.Commit{Tree: t.ID, Files: t.Files, Bytes: t.Bytes, Message: message, Host: r.opt.Host, Committer: r.Signature()}
+	c := &object.Commit{Tree: t.ID, Files: t.Files, Bytes: t.Bytes, Message: message, Host: r.opt.Host, Committer: r.Stamp()}
 	c.Author = c.Committer
 	c.Parents = slices.DeleteFunc(slices.Clone(parents), object.ID.IsZero)
 	return c

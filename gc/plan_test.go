@@ -130,7 +130,7 @@ func (w *world) finish(session *volume.Session, tree *object.TreeWriter, parents
 	ctx := context.Background()
 	root, err := tree.Finish(ctx)
 	w.check(err)
-	who := object.Signature{Name: "Anna", Time: object.TimeOf(w.now)}
+	who := object.Stamp{Name: "Anna", Time: object.TimeOf(w.now)}
 	c := &object.Commit{Tree: root, Parents: parents, Author: who, Committer: who, Message: fmt.Sprint(w.rng.Uint64())}
 	data, err := c.Encode()
 	w.check(err)

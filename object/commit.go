@@ -25,7 +25,7 @@ func (c *Commit) encode() ([]byte, error) {
 	defer set.free()
 	body := commitBody{
 		Tree:   set.addLink(Key{KindTree, c.Tree}),
-		Author: newSignatureBody(c.Author), Committer: newSignatureBody(c.Committer),
+		Author: newStampBody(c.Author), Committer: newStampBody(c.Committer),
 		Message: c.Message, Host: c.Host, Files: c.Files, Bytes: c.Bytes, SkippedCount: c.SkippedCount,
 	}
 	for _, p := range c.Parents {
@@ -59,7 +59,7 @@ func (c *Commit) checkRules() error {
 		seen[p] = true
 	}
 	return cmp.Or(
-		checkSignature(c.Author), checkSignature(c.Committer), checkMessage(c.Message),
+		checkStamp(c.Author), checkStamp(c.Committer), checkMessage(c.Message),
 		checkText("host", c.Host), c.checkAllSkipped())
 }
 
@@ -76,7 +76,7 @@ func decodeCommit(h *header) (_ *Commit, err error) {
 	}
 
 	c := &Commit{
-		Author: body.Author.signature(), Committer: body.Committer.signature(),
+		Author: body.Author.stamp(), Committer: body.Committer.stamp(),
 		Message: body.Message, Host: body.Host, Files: body.Files, Bytes: body.Bytes, SkippedCount: body.SkippedCount,
 	}
 
@@ -113,14 +113,14 @@ func (t *Tag) encode() ([]byte, error) {
 	if t.Name == "" {
 		return nil, faultf(ReasonText, "tag without a name")
 	}
-	if err := cmp.Or(checkText("name", t.Name), checkSignature(t.Tagger), checkMessage(t.Message)); err != nil {
+	if err := cmp.Or(checkText("name", t.Name), checkStamp(t.Tagger), checkMessage(t.Message)); err != nil {
 		return nil, err
 	}
 	set := getLinkSet()
 	defer set.free()
 	body := tagBody{
 		Target: set.addLink(Key{KindCommit, t.Target}),
-		Name:   t.Name, Tagger: newSignatureBody(t.Tagger), Message: t.Message,
+		Name:   t.Name, Tagger: newStampBody(t.Tagger), Message: t.Message,
 	}
 	return appendNode(KindTag, set, &body)
 }
@@ -136,7 +136,7 @@ func decodeTag(h *header) (_ *Tag, err error) {
 	if err := h.decodeBody(&body); err != nil {
 		return nil, err
 	}
-	t := &Tag{Name: body.Name, Tagger: body.Tagger.signature(), Message: body.Message}
+	t := &Tag{Name: body.Name, Tagger: body.Tagger.stamp(), Message: body.Message}
 	if t.Target, err = h.useOptional(body.Target, KindCommit); err != nil {
 		return nil, err
 	}

@@ -92,7 +92,7 @@ const (
 	ReasonEntrySize    Reason = "entry-too-big" //
 	ReasonChunk        Reason = "bad-chunk"     // a chunk's length
 	ReasonText         Reason = "bad-text"      // not UTF-8, too long, or with control characters
-	ReasonSignature    Reason = "bad-signature" // time or zone
+	ReasonStamp        Reason = "bad-stamp"     // time or zone
 	ReasonParents      Reason = "bad-parents"   //
 	ReasonSkipped      Reason = "bad-skipped"   //
 	ReasonTarget       Reason = "bad-target"    // tag without target

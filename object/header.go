@@ -216,7 +216,7 @@ type manifestChildBody struct {
 	End  uint64
 }
 
-type signatureBody struct {
+type stampBody struct {
 	_     struct{} `cbor:",toarray"`
 	Name  string
 	Email string
@@ -234,8 +234,8 @@ type skippedBody struct {
 type commitBody struct {
 	Tree         uint16        `cbor:"1,keyasint"`
 	Parents      []uint16      `cbor:"2,keyasint,omitempty"`
-	Author       signatureBody `cbor:"3,keyasint"`
-	Committer    signatureBody `cbor:"4,keyasint"`
+	Author       stampBody     `cbor:"3,keyasint"`
+	Committer    stampBody     `cbor:"4,keyasint"`
 	Message      string        `cbor:"5,keyasint,omitempty"`
 	Host         string        `cbor:"6,keyasint,omitempty"`
 	Files        uint64        `cbor:"7,keyasint,omitempty"`
@@ -246,10 +246,10 @@ type commitBody struct {
 }
 
 type tagBody struct {
-	Target  uint16        `cbor:"1,keyasint"`
-	Name    string        `cbor:"2,keyasint"`
-	Tagger  signatureBody `cbor:"3,keyasint"`
-	Message string        `cbor:"4,keyasint,omitempty"`
+	Target  uint16    `cbor:"1,keyasint"`
+	Name    string    `cbor:"2,keyasint"`
+	Tagger  stampBody `cbor:"3,keyasint"`
+	Message string    `cbor:"4,keyasint,omitempty"`
 }
 
 // codec encodes and decodes the bodies of some kinds.
@@ -304,12 +304,12 @@ func (c codec) marshal(buf *bytes.Buffer, body any) error {
 	return nil
 }
 
-func (b *signatureBody) signature() Signature {
-	return Signature{b.Name, b.Email, Time{b.Sec, b.Nsec}, b.Zone}
+func (b *stampBody) stamp() Stamp {
+	return Stamp{b.Name, b.Email, Time{b.Sec, b.Nsec}, b.Zone}
 }
 
-func newSignatureBody(s Signature) signatureBody {
-	return signatureBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
+func newStampBody(s Stamp) stampBody {
+	return stampBody{Name: s.Name, Email: s.Email, Sec: s.Time.Sec, Nsec: s.Time.Nsec, Zone: s.Zone}
 }
 
 // useKind is useLink for a position whose link must have the given kind.
@@ -373,13 +373,13 @@ func decodeNode[N any](kind Kind, data []byte, decode func(*header) (*N, error),
 	return node, nil
 }
 
-func checkSignature(s Signature) error {
+func checkStamp(s Stamp) error {
 	if err := cmp.Or(checkText("name", s.Name), checkText("email", s.Email)); err != nil {
 		return err
 	}
 	const day = 24 * 60
 	if s.Time.Nsec >= 1e9 || s.Zone <= -day || s.Zone >= day {
-		return faultf(ReasonSignature, "%d nanoseconds, %d minutes from UTC", s.Time.Nsec, s.Zone)
+		return faultf(ReasonStamp, "%d nanoseconds, %d minutes from UTC", s.Time.Nsec, s.Zone)
 	}
 	return nil
 }

@@ -109,8 +109,8 @@ type ManifestChild struct {
 	End uint64 // bytes of the file from the start of this node to the end of the child
 }
 
-// Signature is the name and address of an author, committer or tagger, with a time.
-type Signature struct {
+// Stamp is the name and address of an author, committer or tagger, with a time.
+type Stamp struct {
 	Name, Email string
 	Time        Time
 	Zone        int16 // minutes east of UTC
@@ -120,8 +120,8 @@ type Signature struct {
 type Commit struct {
 	Tree      ID
 	Parents   []ID
-	Author    Signature
-	Committer Signature
+	Author    Stamp
+	Committer Stamp
 	Message   string
 	Host      string
 	Files     uint64 // entries in the tree, at any depth, that are not directories
@@ -159,7 +159,7 @@ type Skipped struct {
 type Tag struct {
 	Target  ID // a commit
 	Name    string
-	Tagger  Signature
+	Tagger  Stamp
 	Message string
 }
 
@@ -202,7 +202,7 @@ const lastYear = 9999
 
 // When returns the time of s in its own zone. A year that RFC 3339 cannot write becomes the
 // nearest year that it can write. No real commit has such a time.
-func (s Signature) When() time.Time {
+func (s Stamp) When() time.Time {
 	return Writable(s.Time.Time().In(time.FixedZone("", int(s.Zone)*60)))
 }
 

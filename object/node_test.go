@@ -49,8 +49,8 @@ func allEntries() []object.Entry {
 func fullCommit() *object.Commit {
 	return &object.Commit{
 		Tree: sum("tree"), Parents: []object.ID{sum("p1"), sum("p2")},
-		Author:    object.Signature{Name: "Ann Example", Email: "ann@example.org", Time: object.Time{Sec: 1_700_000_000, Nsec: 1}, Zone: 330},
-		Committer: object.Signature{Name: "Bób", Time: object.Time{Sec: -5}, Zone: -720},
+		Author:    object.Stamp{Name: "Ann Example", Email: "ann@example.org", Time: object.Time{Sec: 1_700_000_000, Nsec: 1}, Zone: 330},
+		Committer: object.Stamp{Name: "Bób", Time: object.Time{Sec: -5}, Zone: -720},
 		Message:   "Subject\n\nBody\twith tab\n", Host: "host.example.org", Files: 12, Bytes: 1 << 40,
 		SkippedCount: 3, Skipped: []object.Skipped{{Path: "a/\xff", Reason: "permission denied"}, {Path: "b"}}, SkippedRest: sum("rest"),
 	}
@@ -194,7 +194,7 @@ func TestTime(t *testing.T) {
 	if a.Compare(b) >= 0 || b.Compare(a) <= 0 || a.Compare(a) != 0 || b.Compare(object.Time{Sec: 2}) >= 0 {
 		t.Error("Compare orders times wrongly")
 	}
-	if got := (object.Signature{Time: object.Time{Sec: 60}, Zone: -90}).When().Format(time.RFC3339); got != "1969-12-31T22:31:00-01:30" {
+	if got := (object.Stamp{Time: object.Time{Sec: 60}, Zone: -90}).When().Format(time.RFC3339); got != "1969-12-31T22:31:00-01:30" {
 		t.Errorf("When = %s, want 1969-12-31T22:31:00-01:30", got)
 	}
 }

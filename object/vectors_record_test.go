@@ -76,8 +76,8 @@ func boundaryID() object.ID {
 	}
 }
 
-// signed returns a valid signature with changed fields, by their index.
-func signed(changes m) l {
+// stamped returns a valid stamp with changed fields, by their index.
+func stamped(changes m) l {
 	s := l{"Ann", "ann@example.org", 1_700_000_000, 0, 60}
 	for i, value := range changes {
 		s[i] = value
@@ -85,7 +85,7 @@ func signed(changes m) l {
 	return s
 }
 
-var badSignatures = []struct {
+var badStamps = []struct {
 	name    string
 	reason  object.Reason
 	changes m
@@ -94,9 +94,9 @@ var badSignatures = []struct {
 	{"name too long", object.ReasonText, m{0: strings.Repeat("n", 1025)}},
 	{"email with a control character", object.ReasonText, m{1: "\x1b[31m"}},
 	{"email with DEL", object.ReasonText, m{1: "\x7f"}},
-	{"nanoseconds", object.ReasonSignature, m{3: 1_000_000_000}},
-	{"zone of a day", object.ReasonSignature, m{4: 24 * 60}},
-	{"zone of minus a day", object.ReasonSignature, m{4: -24 * 60}},
+	{"nanoseconds", object.ReasonStamp, m{3: 1_000_000_000}},
+	{"zone of a day", object.ReasonStamp, m{4: 24 * 60}},
+	{"zone of minus a day", object.ReasonStamp, m{4: -24 * 60}},
 	{"name as bytes", object.ReasonBody, m{0: b("Ann")}},
 	{"seconds that do not fit", object.ReasonBody, m{2: uint64(math.MaxUint64)}},
 }
@@ -106,7 +106,7 @@ func commitVectors(t *testing.T) []vector {
 	tree, p, q, rest := treeKey("a"), object.Key{Kind: kind, ID: sum("p")}, object.Key{Kind: kind, ID: sum("q")}, chunkKey("rest")
 
 	commit := func(links []object.Key, changes m) []byte {
-		body := m{1: 1, 3: signed(nil), 4: signed(nil)}
+		body := m{1: 1, 3: stamped(nil), 4: stamped(nil)}
 		for key, value := range changes {
 			if body[key] = value; value == nil {
 				delete(body, key)
@@ -148,7 +148,7 @@ func commitVectors(t *testing.T) []vector {
 		invalid("author of four fields", object.ReasonBody, commit(root, m{3: l{"", "", 0, 0}})),
 		invalid("message with NUL", object.ReasonText, commit(root, m{5: "a\x00"})),
 		invalid("message too long", object.ReasonText, commit(root, m{5: strings.Repeat("m", object.MaxMessageSize+1)})),
-		invalid("message not UTF-8", object.ReasonBody, concat(rawHeader(kind, root), bytes.Replace(rawBody(m{1: 1, 3: signed(nil), 4: signed(nil), 5: "MARK"}), b("MARK"), b("MAR\xff"), 1))),
+		invalid("message not UTF-8", object.ReasonBody, concat(rawHeader(kind, root), bytes.Replace(rawBody(m{1: 1, 3: stamped(nil), 4: stamped(nil), 5: "MARK"}), b("MARK"), b("MAR\xff"), 1))),
 		invalid("message as bytes", object.ReasonBody, commit(root, m{5: b("message")})),
 		invalid("host with a line break", object.ReasonText, commit(root, m{6: "a\nb"})),
 		invalid("unknown field", object.ReasonBody, commit(root, m{12: 1})),
@@ -164,10 +164,10 @@ func commitVectors(t *testing.T) []vector {
 		invalid("reason with a control character", object.ReasonText, commit(root, m{9: 1, 10: path(b("a"), "\r")})),
 	}, headerVectors(kind, mustEncode(t, &object.Commit{Tree: sum("a")}), tree, object.KindManifest, object.KindTag))
 
-	for _, s := range badSignatures {
+	for _, s := range badStamps {
 		vectors = append(vectors,
-			invalid("author: "+s.name, s.reason, commit(root, m{3: signed(s.changes)})),
-			invalid("committer: "+s.name, s.reason, commit(root, m{4: signed(s.changes)})))
+			invalid("author: "+s.name, s.reason, commit(root, m{3: stamped(s.changes)})),
+			invalid("committer: "+s.name, s.reason, commit(root, m{4: stamped(s.changes)})))
 	}
 	return vectors
 }
@@ -177,7 +177,7 @@ func tagVectors(t *testing.T) []vector {
 	target, other := object.Key{Kind: object.KindCommit, ID: sum("c")}, object.Key{Kind: object.KindCommit, ID: sum("d")}
 
 	tag := func(links []object.Key, changes m) []byte {
-		body := m{1: 1, 2: "v1", 3: signed(nil)}
+		body := m{1: 1, 2: "v1", 3: stamped(nil)}
 		for key, value := range changes {
 			if body[key] = value; value == nil {
 				delete(body, key)
@@ -203,8 +203,8 @@ func tagVectors(t *testing.T) []vector {
 		invalid("unknown field", object.ReasonBody, tag(one, m{5: 1})),
 	}, headerVectors(kind, mustEncode(t, fullTag()), target, object.KindChunk, object.KindManifest, object.KindTree, object.KindTag))
 
-	for _, s := range badSignatures {
-		vectors = append(vectors, invalid("tagger: "+s.name, s.reason, tag(one, m{3: signed(s.changes)})))
+	for _, s := range badStamps {
+		vectors = append(vectors, invalid("tagger: "+s.name, s.reason, tag(one, m{3: stamped(s.changes)})))
 	}
 	return vectors
 }

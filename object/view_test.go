@@ -23,7 +23,7 @@ func viewOf(t *testing.T, node any) json.RawMessage {
 	case *object.Commit:
 		view = commitView(n)
 	case *object.Tag:
-		view = map[string]any{"target": n.Target, "name": n.Name, "tagger": signatureView(n.Tagger), "message": n.Message}
+		view = map[string]any{"target": n.Target, "name": n.Name, "tagger": stampView(n.Tagger), "message": n.Message}
 	default:
 		t.Fatalf("no view of a %T", node)
 	}
@@ -115,7 +115,7 @@ func manifestView(m *object.Manifest) map[string]any {
 
 func commitView(c *object.Commit) map[string]any {
 	v := map[string]any{
-		"tree": c.Tree, "parents": c.Parents, "author": signatureView(c.Author), "committer": signatureView(c.Committer),
+		"tree": c.Tree, "parents": c.Parents, "author": stampView(c.Author), "committer": stampView(c.Committer),
 		"message": c.Message, "host": c.Host, "files": fmt.Sprint(c.Files), "bytes": fmt.Sprint(c.Bytes),
 	}
 	if c.SkippedCount > 0 {
@@ -128,7 +128,7 @@ func commitView(c *object.Commit) map[string]any {
 	return v
 }
 
-func signatureView(s object.Signature) map[string]any {
+func stampView(s object.Stamp) map[string]any {
 	return map[string]any{"name": s.Name, "email": s.Email, "time": timeView(s.Time), "zone": s.Zone}
 }
 

@@ -50,7 +50,7 @@ func (h *commits) commit(name string, parents ...string) object.ID {
 func (h *commits) commitAt(when time.Time, name string, parents ...string) object.ID {
 	h.t.Helper()
 	tree, _ := object.EmptyTree()
-	who := object.Signature{Name: "a", Email: "a@b", Time: object.TimeOf(when)}
+	who := object.Stamp{Name: "a", Email: "a@b", Time: object.TimeOf(when)}
 	c := &object.Commit{Tree: tree, Author: who, Committer: who, Message: name}
 	for _, p := range parents {
 		c.Parents = append(c.Parents, h.id[p])
@@ -60,7 +60,7 @@ func (h *commits) commitAt(when time.Time, name string, parents ...string) objec
 
 func (h *commits) tag(name, target string) object.ID {
 	h.t.Helper()
-	tag := &object.Tag{Target: h.id[target], Name: name, Tagger: object.Signature{Name: "a", Email: "a@b"}, Message: name}
+	tag := &object.Tag{Target: h.id[target], Name: name, Tagger: object.Stamp{Name: "a", Email: "a@b"}, Message: name}
 	return h.put(name, object.KindTag, tag.Encode)
 }
 

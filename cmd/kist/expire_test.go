@@ -111,7 +111,7 @@ func (y *years) commit(ctx context.Context, session *volume.Session, parents []o
 	if err != nil {
 		return root, err
 	}
-	who := object.Signature{Name: "Anna", Time: object.TimeOf(y.now), Zone: int16(60 * y.rng.IntN(3))}
+	who := object.Stamp{Name: "Anna", Time: object.TimeOf(y.now), Zone: int16(60 * y.rng.IntN(3))}
 	c := &object.Commit{
 		Tree: root, Parents: parents, Author: who, Committer: who, Files: uint64(len(content)), Bytes: size,
 		Message: fmt.Sprint("number ", len(y.commits)),

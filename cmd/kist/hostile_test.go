@@ -68,7 +68,7 @@ func (b *builder) dir(name string, entries ...rawEntry) rawEntry {
 
 // commit stores a commit of a tree. Its totals are files and bytes.
 func (b *builder) commit(tree object.Key, message string, files, bytes uint64, parents ...object.ID) object.ID {
-	who := object.Signature{Name: "Mallory", Email: "mallory@chest.example", Time: object.Time{Sec: 1_700_000_000}}
+	who := object.Stamp{Name: "Mallory", Email: "mallory@chest.example", Time: object.Time{Sec: 1_700_000_000}}
 	c := &object.Commit{Tree: tree.ID, Parents: parents, Author: who, Committer: who, Message: message, Files: files, Bytes: bytes}
 	data, err := c.Encode()
 	if err != nil {

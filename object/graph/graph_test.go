@@ -152,7 +152,7 @@ func TestLinks(t *testing.T) {
 	}
 	tree, encoded := object.EmptyTree()
 	put(object.KindTree, encoded)
-	who := object.Signature{Name: "a", Email: "a@b"}
+	who := object.Stamp{Name: "a", Email: "a@b"}
 	data, err := (&object.Commit{Tree: tree, Author: who, Committer: who}).Encode()
 	if err != nil {
 		t.Fatal(err)

@@ -70,7 +70,7 @@ func (m *Maker) MakeTree(files map[string]string, folders map[string]object.ID) 
 func (m *Maker) MakeCommit(tree object.ID, parents ...object.ID) object.ID {
 	m.T.Helper()
 	m.Date++
-	who := object.Signature{Name: "A", Email: "a@example.org", Time: object.Time{Sec: m.Date}}
+	who := object.Stamp{Name: "A", Email: "a@example.org", Time: object.Time{Sec: m.Date}}
 	return m.PutNode(object.KindCommit, &object.Commit{Tree: tree, Parents: parents, Author: who, Committer: who, Message: fmt.Sprint(m.Date)})
 }
 

@@ -34,7 +34,7 @@ func chunk(i int) []byte {
 func node(t testing.TB, kind object.Kind, i int) []byte {
 	t.Helper()
 	id := object.Sum(fmt.Append(nil, i))
-	who := object.Signature{Name: "A", Email: "a@example.org", Time: object.Time{Sec: 1_700_000_000}}
+	who := object.Stamp{Name: "A", Email: "a@example.org", Time: object.Time{Sec: 1_700_000_000}}
 	var n interface{ Encode() ([]byte, error) }
 	switch kind {
 	case object.KindManifest:

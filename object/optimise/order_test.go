@@ -50,7 +50,7 @@ func TestOrder(t *testing.T) {
 		}
 		root, err := tree.Finish(ctx)
 		check(err)
-		who := object.Signature{Name: "Anna", Time: object.Time{Sec: int64(version)}}
+		who := object.Stamp{Name: "Anna", Time: object.Time{Sec: int64(version)}}
 		c := &object.Commit{Tree: root, Author: who, Committer: who}
 		if version > 0 {
 			c.Parents = []object.ID{last}

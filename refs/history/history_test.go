@@ -31,7 +31,7 @@ func newRepo(t testing.TB) *repo {
 
 func (r *repo) commit(name string, time int64, parents ...object.ID) object.ID {
 	r.t.Helper()
-	who := object.Signature{Name: "a", Email: "a@b", Time: object.Time{Sec: time}}
+	who := object.Stamp{Name: "a", Email: "a@b", Time: object.Time{Sec: time}}
 	tree, _ := object.EmptyTree()
 	c := object.Commit{Tree: tree, Parents: parents, Author: who, Committer: who, Message: name}
 	data, err := c.Encode()

@@ -128,7 +128,7 @@ func TestPushFromVolumes(t *testing.T) {
 		files[fmt.Sprint("large", i)] = objecttest.Noise(i, 9<<20)
 	}
 	c := &object.Commit{Tree: m.MakeTree(files, nil), Message: "m"}
-	c.Author = object.Signature{Name: "A", Email: "a@example.org", Time: object.Time{Sec: 1}}
+	c.Author = object.Stamp{Name: "A", Email: "a@example.org", Time: object.Time{Sec: 1}}
 	c.Committer = c.Author
 
 	var skipped []object.Skipped
@@ -214,7 +214,7 @@ func TestRejected(t *testing.T) {
 	p.MustPush("main", two)
 	other.MustPush("theirs", other.MakeGrown(50))
 	key := func(id object.ID) object.Key { return object.Key{Kind: object.KindCommit, ID: id} }
-	who := object.Signature{Name: "A", Email: "a@example.org"}
+	who := object.Stamp{Name: "A", Email: "a@example.org"}
 	tag := object.Key{Kind: object.KindTag, ID: p.PutNode(object.KindTag, &object.Tag{Target: one, Name: "v", Tagger: who})}
 	if _, err := p.Remote.Push(t.Context(), p.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: "refs/tags/v", New: tag}}}); err != nil {
 		t.Fatal(err)
@@ -285,7 +285,7 @@ func TestRejected(t *testing.T) {
 func TestTagTwice(t *testing.T) {
 	b := transfertest.NewRemote(t)
 	p := transfertest.NewPusher(t, b)
-	tag := object.Key{Kind: object.KindTag, ID: p.PutNode(object.KindTag, &object.Tag{Target: p.MakeGrown(1), Name: "v1", Tagger: object.Signature{Name: "A"}})}
+	tag := object.Key{Kind: object.KindTag, ID: p.PutNode(object.KindTag, &object.Tag{Target: p.MakeGrown(1), Name: "v1", Tagger: object.Stamp{Name: "A"}})}
 	result, err := p.Remote.Push(t.Context(), p.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: "refs/tags/v1", New: tag}, {Name: "refs/tags/stable", New: tag}}})
 	if err != nil {
 		t.Fatal(err)

@@ -118,7 +118,7 @@ func TestPushUndo(t *testing.T) {
 		rest := objecttest.Noise(50, 400)
 		first := a.MakeCommitOn("main", func(m *objecttest.Maker) object.ID {
 			m.Date++
-			who := object.Signature{Name: "A", Email: "a@example.org", Time: object.Time{Sec: m.Date}}
+			who := object.Stamp{Name: "A", Email: "a@example.org", Time: object.Time{Sec: m.Date}}
 			return m.PutNode(object.KindCommit, &object.Commit{
 				Tree: remake(m), Author: who, Committer: who, Message: "partial",
 				SkippedCount: 1, SkippedRest: m.PutData(object.KindChunk, []byte(rest)),
@@ -368,7 +368,7 @@ func TestExpireNamed(t *testing.T) {
 	c.MustPush("topic")
 
 	tag := c.MakeCommitOn("tagged", func(m *objecttest.Maker) object.ID {
-		return m.PutNode(object.KindTag, &object.Tag{Target: ids[1], Name: "v1", Tagger: object.Signature{Name: "A", Time: object.Time{Sec: 1}}, Message: "m"})
+		return m.PutNode(object.KindTag, &object.Tag{Target: ids[1], Name: "v1", Tagger: object.Stamp{Name: "A", Time: object.Time{Sec: 1}}, Message: "m"})
 	})
 	if _, err := c.Remote.Push(t.Context(), c.Store, transfer.PushOptions{Updates: []transfer.RefUpdate{
 		{Name: "refs/tags/v1", New: object.Key{Kind: object.KindTag, ID: tag}},

@@ -156,7 +156,7 @@ func TestWalkPrunes(t *testing.T) {
 	delete(moved, "d1")
 	moved["new"] = m.MakeTree(nil, map[string]object.ID{"e": deep})
 	last = m.MakeCommit(m.MakeTree(nil, moved), last)
-	tag := m.PutNode(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Signature{Name: "A"}})
+	tag := m.PutNode(object.KindTag, &object.Tag{Target: last, Name: "v1", Tagger: object.Stamp{Name: "A"}})
 
 	c := &counting{Reader: m, visits: map[object.Key]int{}}
 	if err := walkWanted(t.Context(), c, []object.Key{{Kind: object.KindTag, ID: tag}}, []object.ID{base}, recordViews{}); err != nil {

@@ -44,7 +44,7 @@ type Person struct {
 	Time  time.Time `json:"time"`
 }
 
-func NewPerson(s object.Signature) Person { return Person{s.Name, s.Email, s.When()} }
+func NewPerson(s object.Stamp) Person { return Person{s.Name, s.Email, s.When()} }
 
 // Skipped is a path that was not stored, and the reason.
 type Skipped struct {

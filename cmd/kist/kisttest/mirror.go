@@ -40,7 +40,7 @@ func Mirror(t *testing.T, dir string, history []Version) *kist.Repository {
 	var changes []refs.Change
 	for i, v := range history {
 		c := &object.Commit{Tree: putFiles(t, tx, v.Files), Message: strconv.Itoa(i) + "\n"}
-		c.Committer = object.Signature{Name: "A", Email: "a@x", Time: object.TimeOf(v.When(i))}
+		c.Committer = object.Stamp{Name: "A", Email: "a@x", Time: object.TimeOf(v.When(i))}
 		c.Author = c.Committer
 		for _, p := range v.Parents {
 			c.Parents = append(c.Parents, ids[p])

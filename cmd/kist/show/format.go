@@ -141,8 +141,8 @@ func (t *printed) message() (title, body string) {
 	return t.title, t.body
 }
 
-// date returns the time of a signature.
-func (t *printed) date(s object.Signature) string {
+// date returns the time of a stamp.
+func (t *printed) date(s object.Stamp) string {
 	form := t.Date
 	if t.Format.short && !t.HasDate {
 		form, _ = refs.ParseDateForm("short")
@@ -151,7 +151,7 @@ func (t *printed) date(s object.Signature) string {
 }
 
 // person returns a name and an address.
-func (t *printed) person(s object.Signature) string { return t.Safe(s.Name + " <" + s.Email + ">") }
+func (t *printed) person(s object.Stamp) string { return t.Safe(s.Name + " <" + s.Email + ">") }
 
 // Escape sequences of colours.
 const (

@@ -142,7 +142,7 @@ func (p *CommitPrinter) notes(c log.Logged) (n Notes) {
 }
 
 // Person returns a name and an address as git prints them.
-func Person(s object.Signature) string { return cli.Printable(s.Name + " <" + s.Email + ">") }
+func Person(s object.Stamp) string { return cli.Printable(s.Name + " <" + s.Email + ">") }
 
 // printChanges prints the changes of a commit below its description.
 func (p *CommitPrinter) printChanges(ctx context.Context, cmp *Comparison, changes []compare.Change) error {

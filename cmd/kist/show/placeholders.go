@@ -226,19 +226,19 @@ func appendIDs(b []byte, ids []object.ID, text func(object.ID) string) []byte {
 
 // personField returns the function for a placeholder such as %an, by its second letter, or
 // nil.
-func personField(letter byte) func(t *printed, s object.Signature) string {
+func personField(letter byte) func(t *printed, s object.Stamp) string {
 	forms := map[byte]string{'D': "rfc", 'r': "relative", 't': "unix", 'i': "iso", 'I': "iso-strict", 's': "short", 'h': "human"}
 	if name := forms[letter]; name != "" {
 		form, _ := refs.ParseDateForm(name)
-		return func(t *printed, s object.Signature) string { return form.Format(s.When(), t.Now) }
+		return func(t *printed, s object.Stamp) string { return form.Format(s.When(), t.Now) }
 	}
 	switch letter {
 	case 'n', 'N':
-		return func(t *printed, s object.Signature) string { return t.Safe(s.Name) }
+		return func(t *printed, s object.Stamp) string { return t.Safe(s.Name) }
 	case 'e', 'E':
-		return func(t *printed, s object.Signature) string { return t.Safe(s.Email) }
+		return func(t *printed, s object.Stamp) string { return t.Safe(s.Email) }
 	case 'l', 'L':
-		return func(t *printed, s object.Signature) string {
+		return func(t *printed, s object.Stamp) string {
 			local, _, _ := strings.Cut(s.Email, "@")
 			return t.Safe(local)
 		}

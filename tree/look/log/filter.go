@@ -27,7 +27,7 @@ func (f *Filter) Match(c *object.Commit) bool {
 		matchesAny(f.Authors, c.Author) && matchesAny(f.Committers, c.Committer) && f.matchMessage(c.Message)
 }
 
-func matchesAny(list []*regexp.Regexp, s object.Signature) bool {
+func matchesAny(list []*regexp.Regexp, s object.Stamp) bool {
 	return len(list) == 0 || slices.ContainsFunc(list, func(re *regexp.Regexp) bool { return re.MatchString(s.Name + " <" + s.Email + ">") })
 }
 

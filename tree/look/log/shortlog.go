@@ -16,10 +16,10 @@ type Person struct {
 	Subjects    []string // of the commits, the oldest first
 }
 
-// ByPerson groups the commits of a log, the newest first, by the person of a signature.
+// ByPerson groups the commits of a log, the newest first, by the person of a stamp.
 // Persons come in the order of their names. With addresses, persons of the same name but
 // another address are different; otherwise Email is empty.
-func ByPerson(commits iter.Seq2[Logged, error], who func(*object.Commit) object.Signature, addresses bool) ([]Person, error) {
+func ByPerson(commits iter.Seq2[Logged, error], who func(*object.Commit) object.Stamp, addresses bool) ([]Person, error) {
 	type key struct{ name, email string }
 	persons := map[key]*Person{}
 	for c, err := range commits {

@@ -262,7 +262,7 @@ func createTag(ctx context.Context, tx *kist.Tx, o TagOptions, was object.ID) (o
 
 	change := refs.Change{Name: refs.Tags + o.Name, Old: was, New: id, Reason: "tag: " + o.Rev}
 	if o.Message != "" || o.Annotate {
-		tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Signature(), Message: o.Message}
+		tag := &object.Tag{Target: id, Name: o.Name, Tagger: r.Stamp(), Message: o.Message}
 		if change.New, err = object.PutNode(ctx, tx, object.KindTag, tag); err != nil {
 			return id, err
 		}

@@ -25,15 +25,15 @@ var ErrNothingToCommit = errors.New("nothing to commit")
 
 // CommitOptions configure [Commit].
 type CommitOptions struct {
-	Message    string            // empty: that of the merge in progress or of the amended commit
-	Host       string            // recorded; empty: that of the repository's options
-	All        bool              // first stage the changes of tracked files
-	Amend      bool              // replace HEAD's commit
-	AllowEmpty bool              // commit even if nothing has changed
-	Brief      bool              // do not compute Changes
-	Times      bool              // commit even if only the times of folders have changed
-	Author     *object.Signature // unset parts come from the committer or, when amending, from the old author
-	Progress   kist.Progress     // may be nil
+	Message    string        // empty: that of the merge in progress or of the amended commit
+	Host       string        // recorded; empty: that of the repository's options
+	All        bool          // first stage the changes of tracked files
+	Amend      bool          // replace HEAD's commit
+	AllowEmpty bool          // commit even if nothing has changed
+	Brief      bool          // do not compute Changes
+	Times      bool          // commit even if only the times of folders have changed
+	Author     *object.Stamp // unset parts come from the committer or, when amending, from the old author
+	Progress   kist.Progress // may be nil
 
 	Session volume.SessionOptions // of [StageAndCommit]
 

@@ -458,7 +458,7 @@ func (s *sequence) reword(ctx context.Context) error {
 	return s.r.Update(ctx, func(tx *kist.Tx) error {
 		id, changed := head.ID, *c
 		if message != c.Message {
-			changed.Message, changed.Committer = message, s.r.Signature()
+			changed.Message, changed.Committer = message, s.r.Stamp()
 			if id, err = tx.PutCommit(ctx, &changed); err != nil {
 				return err
 			}

@@ -45,9 +45,9 @@ func editTree(ctx context.Context, rw object.ReadWriter, base tree.Info, edits m
 	return editor.Finish(ctx)
 }
 
-// gitSignature reads "NAME <EMAIL> SECONDS ZONE". Old and odd programs wrote other forms. It
+// gitStamp reads "NAME <EMAIL> SECONDS ZONE". Old and odd programs wrote other forms. It
 // then returns what can be read, and reports that something was repaired.
-func gitSignature(text string, decode func(string) string) (s object.Signature, repaired bool) {
+func gitStamp(text string, decode func(string) string) (s object.Stamp, repaired bool) {
 	name, rest, hasEmail := strings.Cut(text, "<")
 	email, date := rest, ""
 	if end := strings.LastIndexByte(rest, '>'); end >= 0 {

@@ -488,10 +488,10 @@ func (g *gitReader) describe(c *object.Commit) error {
 
 	decode := decoder(encoding)
 	c.Message, err = g.text(decode)
-	c.Committer = g.signature("committer", committer, decode)
+	c.Committer = g.stamp("committer", committer, decode)
 	c.Author = c.Committer
 	if authored {
-		c.Author = g.signature("author", author, decode)
+		c.Author = g.stamp("author", author, decode)
 	}
 	return err
 }
@@ -715,7 +715,7 @@ func (g *gitReader) tag(ctx context.Context, name string) error {
 	}
 	decode := decoder("")
 	if ok {
-		t.Tagger = g.signature("tagger", tagger, decode)
+		t.Tagger = g.stamp("tagger", tagger, decode)
 	}
 	if t.Message, err = g.text(decode); err != nil {
 		return err

@@ -129,7 +129,7 @@ func (g *gitWriter) ref(ctx context.Context, r *kist.Repository, ref refs.Ref, c
 		return err
 	}
 	g.printf("tag %s\nfrom :%d\n", strings.TrimPrefix(ref.Name, refs.Tags), g.commits[commit])
-	g.printf("tagger %s\n", signatureForGit(t.Tagger))
+	g.printf("tagger %s\n", stampForGit(t.Tagger))
 	g.data(t.Message)
 	return nil
 }
@@ -175,7 +175,7 @@ func (g *gitWriter) commit(ctx context.Context, c history.Commit) error {
 	if len(c.Parents) == 0 {
 		g.printf("reset %s\n", g.onto)
 	}
-	g.printf("commit %s\nmark :%d\nauthor %s\ncommitter %s\n", g.onto, g.mark, signatureForGit(c.Author), signatureForGit(c.Committer))
+	g.printf("commit %s\nmark :%d\nauthor %s\ncommitter %s\n", g.onto, g.mark, stampForGit(c.Author), stampForGit(c.Committer))
 	g.data(c.Message)
 	for i, parent := range c.Parents {
 		word := "merge"
@@ -264,9 +264,9 @@ func quoteForGit(path string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(path) + `"`
 }
 
-// signatureForGit returns a signature without the characters that git gives a meaning. Git
+// stampForGit returns a stamp without the characters that git gives a meaning. Git
 // has no times before 1970.
-func signatureForGit(s object.Signature) string {
+func stampForGit(s object.Stamp) string {
 	clean := strings.NewReplacer("<", "", ">", "", "\n", " ")
 	sign, zone := "+", s.Zone
 	if zone < 0 {

@@ -192,7 +192,7 @@ type blamePrinter struct {
 
 // blamedCommit has the facts of a commit that are printed.
 type blamedCommit struct {
-	author, committer object.Signature
+	author, committer object.Stamp
 	subject           string
 	shown             bool   // with --porcelain: the facts were printed
 	path              string // the path in it, "" if there are several
@@ -210,7 +210,7 @@ func (p *blamePrinter) commit(ctx context.Context, o *blame.Origin) (*blamedComm
 	if o.Commit.IsZero() {
 		now := p.env.Now()
 		_, zone := now.Zone()
-		b.author = object.Signature{Name: "Not Committed Yet", Email: "not.committed.yet", Time: object.TimeOf(now), Zone: int16(zone / 60)}
+		b.author = object.Stamp{Name: "Not Committed Yet", Email: "not.committed.yet", Time: object.TimeOf(now), Zone: int16(zone / 60)}
 		b.committer = b.author
 		b.subject = "Version of " + cli.QuotePath(p.file.Path) + " from " + cli.QuotePath(p.file.Path)
 	} else {
@@ -343,7 +343,7 @@ func (p *blamePrinter) printFacts(o *blame.Origin) {
 	if first {
 		for _, by := range []struct {
 			role string
-			object.Signature
+			object.Stamp
 		}{{"author", c.author}, {"committer", c.committer}} {
 			p.env.Printf("%[1]s %[2]s\n%[1]s-mail <%[3]s>\n%[1]s-time %[4]d\n%[1]s-tz %[5]s\n",
 				by.role, cli.Printable(by.Name), cli.Printable(by.Email), by.Time.Sec, by.When().Format("-0700"))

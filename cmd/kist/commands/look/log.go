@@ -517,7 +517,7 @@ func (o *reflogOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 		}
 		env.Printf("%s %s@{%s}: %s\n", env.Paint(cli.Yellow, entry.New.Short()), cli.QuotePath(shown), at, cli.Printable(entry.Reason))
 		if env.Global.Verbose {
-			env.Printf("         %s, %s\n", o.date.Format(entry.Time, env.Now()), show.Person(object.Signature{Name: entry.Who.Name, Email: entry.Who.Email}))
+			env.Printf("         %s, %s\n", o.date.Format(entry.Time, env.Now()), show.Person(object.Stamp{Name: entry.Who.Name, Email: entry.Who.Email}))
 		}
 	}
 	return damage

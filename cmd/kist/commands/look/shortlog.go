@@ -64,9 +64,9 @@ func (o *shortlogOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposit
 	if err := inHistory(ctx, env, r, opt, paths); err != nil {
 		return err
 	}
-	who := func(c *object.Commit) object.Signature { return c.Author }
+	who := func(c *object.Commit) object.Stamp { return c.Author }
 	if o.group == "committer" {
-		who = func(c *object.Commit) object.Signature { return c.Committer }
+		who = func(c *object.Commit) object.Stamp { return c.Committer }
 	}
 	persons, err := log.ByPerson(log.Commits(ctx, r, opt), who, o.email)
 	if err != nil {

@@ -95,7 +95,7 @@ type commitDoneJSON struct {
 
 func (o *commitOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 	var err error
-	if o.Author, err = o.signature(env); err != nil {
+	if o.Author, err = o.stamp(env); err != nil {
 		return err
 	}
 	if o.patch {
@@ -129,13 +129,13 @@ func (o *commitOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 	return cli.PartialOf(env, r, result.Commit.Skipped, result.Commit.SkippedCount)
 }
 
-// signature returns the author and time that --author and --date give, or nil without these
+// stamp returns the author and time that --author and --date give, or nil without these
 // options.
-func (o *commitOptions) signature(env *cli.Env) (*object.Signature, error) {
+func (o *commitOptions) stamp(env *cli.Env) (*object.Stamp, error) {
 	if o.author == "" && o.date == "" {
 		return nil, nil
 	}
-	s := &object.Signature{}
+	s := &object.Stamp{}
 	if o.author != "" {
 		name, rest, ok := strings.Cut(o.author, "<")
 		email, end, closed := strings.Cut(rest, ">")

@@ -199,7 +199,7 @@ func (q *request) who() refs.Who {
 	return refs.Who{Name: plainName(q.user.Name), Email: plainName(q.user.Email)}
 }
 
-// plainName returns a text without the bytes that the signature of a commit must not have.
+// plainName returns a text without the bytes that the stamp of a commit must not have.
 func plainName(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == '<' || r == '>' {

@@ -259,7 +259,7 @@ func (w *world) storeOne(rw object.ReadWriter, c *modelCommit, number int) {
 	w.Check(err)
 
 	totals.Tree, totals.Message = info.ID, fmt.Sprintf("change %d\n", number)
-	totals.Committer = object.Signature{Name: "A", Email: "a@x", Time: object.TimeOf(kisttest.Version{}.When(number))}
+	totals.Committer = object.Stamp{Name: "A", Email: "a@x", Time: object.TimeOf(kisttest.Version{}.When(number))}
 	totals.Author = totals.Committer
 	for _, p := range c.parents {
 		totals.Parents = append(totals.Parents, w.commits[p].id)

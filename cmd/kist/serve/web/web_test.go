@@ -255,7 +255,7 @@ func hostile(t *testing.T) *kisttest.Repository {
 	r.Write("README", "</textarea>"+script+"\n")
 	r.Add(stage.AddOptions{})
 	_, err = commits.Commit(r.Context(), r.Repo, commits.CommitOptions{
-		Message: "\"><img src=x onerror=alert(1)>", Author: &object.Signature{Name: script, Email: "\"><img src=x onerror=alert(1)>"}})
+		Message: "\"><img src=x onerror=alert(1)>", Author: &object.Stamp{Name: script, Email: "\"><img src=x onerror=alert(1)>"}})
 	r.Check(err)
 	_, _, err = commits.CreateTag(r.Context(), r.Repo, commits.TagOptions{Name: "v1<b>", Rev: "HEAD", Message: script})
 	r.Check(err)

@@ -91,16 +91,16 @@ func Check(ctx context.Context, r *transfer.Remote, o CheckOptions, report func(
 		if err != nil {
 			return Checked{}, err
 		}
-		c := &checker{r: r, o: o, snap: snap, reached: map[object.Key]bool{}}
-		c.objects = pack.NewValues(c.readPack, transfer.BaseBlock)
+		c := &checker{r: r, options: o, snap: snap, foundInPack: map[object.Key]bool{}}
+		c.values = pack.NewValues(c.readPack, transfer.BaseBlock)
 		if err := c.checkAll(ctx); err != nil {
-			return c.done, err
+			return c.totals, err
 		}
-		if c.gone {
+		if c.hasMissing {
 			// A pack that is no longer live may be deleted meanwhile.
 			head, err := r.Head(ctx)
 			if err != nil {
-				return c.done, err
+				return c.totals, err
 			}
 			if head.Seq != snap.State.Seq {
 				continue
@@ -109,26 +109,26 @@ func Check(ctx context.Context, r *transfer.Remote, o CheckOptions, report func(
 		for _, p := range c.problems {
 			report(p)
 		}
-		return c.done, nil
+		return c.totals, nil
 	}
 }
 
 // checker is a check under way.
 type checker struct {
-	r       *transfer.Remote
-	o       CheckOptions
-	snap    *transfer.Snapshot
-	reached map[object.Key]bool // whether the object was found where it must be
-	objects *pack.Values        // objects that are read from packs
+	r           *transfer.Remote
+	options     CheckOptions
+	snap        *transfer.Snapshot
+	foundInPack map[object.Key]bool // whether the object was found where it must be
+	values      *pack.Values        // objects that are read from packs
 
-	mu       sync.Mutex // guards the following
-	done     Checked
-	problems []Problem
-	gone     bool // something is missing
+	mu         sync.Mutex // guards the following
+	totals     Checked
+	problems   []Problem
+	hasMissing bool // something is missing
 }
 
 func (c *checker) checkAll(ctx context.Context) error {
-	if c.o.Sample > 0 {
+	if c.options.Sample > 0 {
 		return c.readSample(ctx)
 	}
 	for root, err := range c.r.Log().Roots(ctx, c.snap.State.Position()) {
@@ -140,7 +140,7 @@ func (c *checker) checkAll(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		c.done.Roots++
+		c.totals.Roots++
 	}
 
 	stored, err := c.r.Log().Stored(ctx, c.snap.State)
@@ -156,13 +156,13 @@ func (c *checker) checkAll(ctx context.Context) error {
 	}
 
 	packs := c.snap.LivePacks()
-	if err := c.checkSizes(ctx, packs); err != nil {
+	if err := c.checkFilesExist(ctx, packs); err != nil {
 		return err
 	}
 	if err := c.checkReachable(ctx); err != nil {
 		return err
 	}
-	if !c.o.ReadData {
+	if !c.options.ReadData {
 		return nil
 	}
 	if err := c.readIndexes(ctx); err != nil {
@@ -179,7 +179,7 @@ func (c *checker) checkAll(ctx context.Context) error {
 // readSample reads the packs of the sample.
 func (c *checker) readSample(ctx context.Context) error {
 	packs := c.snap.LivePacks()
-	after, _ := slices.BinarySearchFunc(packs, c.o.After, func(p pack.Info, name pack.Name) int {
+	after, _ := slices.BinarySearchFunc(packs, c.options.After, func(p pack.Info, name pack.Name) int {
 		return cmp.Or(p.Name.Compare(name), -1) // the pack itself comes before
 	})
 	packs = slices.Concat(packs[after:], packs[:after])
@@ -188,11 +188,11 @@ func (c *checker) readSample(ctx context.Context) error {
 		total += float64(p.Size)
 	}
 	n := 0
-	for left = total * c.o.Sample; n < len(packs) && (n == 0 || left > 0); n++ {
+	for left = total * c.options.Sample; n < len(packs) && (n == 0 || left > 0); n++ {
 		left -= float64(packs[n].Size)
-		c.done.Last = packs[n].Name
+		c.totals.Last = packs[n].Name
 	}
-	c.done.Packs = n
+	c.totals.Packs = n
 	return c.readPacks(ctx, packs[:n], nil)
 }
 
@@ -201,17 +201,17 @@ func (c *checker) addProblem(p Problem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.problems = append(c.problems, p)
-	c.gone = c.gone || errors.Is(p.Err, remote.ErrNotFound)
+	c.hasMissing = c.hasMissing || errors.Is(p.Err, remote.ErrNotFound)
 }
 
 // addLost notes an object that is missing and listed as lost.
 func (c *checker) addLost(key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.done.Lost == nil {
-		c.done.Lost = map[object.Key]string{}
+	if c.totals.Lost == nil {
+		c.totals.Lost = map[object.Key]string{}
 	}
-	c.done.Lost[key] = c.snap.State.Lost[key]
+	c.totals.Lost[key] = c.snap.State.Lost[key]
 }
 
 // addIfDamage notes a problem if err is one, and returns any other error: then there is no answer.
@@ -226,10 +226,10 @@ func (c *checker) addIfDamage(blob string, key object.Key, err error) error {
 	return nil
 }
 
-// checkSizes checks that index files and packs are there.
-func (c *checker) checkSizes(ctx context.Context, packs []pack.Info) error {
+// checkFilesExist checks that index files and packs are there.
+func (c *checker) checkFilesExist(ctx context.Context, packs []pack.Info) error {
 	files := c.snap.State.Indexes
-	c.done.Indexes, c.done.Packs = len(files), len(packs)
+	c.totals.Indexes, c.totals.Packs = len(files), len(packs)
 	return transfer.Parallel(ctx, c.r.Options().Jobs, len(files)+len(packs), func(ctx context.Context, i int) error {
 		var name string
 		var want int64

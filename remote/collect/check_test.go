@@ -99,7 +99,7 @@ func TestCheckRequests(t *testing.T) {
 	sizes := map[bool]int{} // number of packs, by whether they are small
 	nodes := 0
 	for _, pack := range transfertest.NewCollector(t, b).Head().Packs {
-		sizes[pack.Info.Size <= collect.WholePack]++
+		sizes[pack.Info.Size <= collect.MaxWholeRead]++
 		if pack.Entries[0].Key.Kind.IsNode() {
 			nodes++
 		}

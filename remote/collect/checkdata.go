@@ -30,13 +30,13 @@ func (c *checker) checkReachable(ctx context.Context) error {
 		}
 		if !key.Kind.IsNode() {
 			c.addProblem(Problem{Key: key, Err: fmt.Errorf("%s names a %s", name, key.Kind)})
-		} else if c.markReached(key) {
+		} else if c.addReached(key) {
 			front = append(front, key)
 		}
 	}
 
 	for _, id := range c.snap.Records.Holds() {
-		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.markReached(key) {
+		if key := (object.Key{Kind: object.KindCommit, ID: id}); c.addReached(key) {
 			front = append(front, key)
 		}
 	}
@@ -47,7 +47,7 @@ func (c *checker) checkReachable(ctx context.Context) error {
 			return nil, err
 		}
 		for _, key := range links {
-			if !c.markReached(key) {
+			if !c.addReached(key) {
 				continue
 			}
 			if key.Kind.IsNode() {
@@ -61,15 +61,15 @@ func (c *checker) checkReachable(ctx context.Context) error {
 		}
 		return next, nil
 	})
-	c.done.Objects = int64(len(c.reached))
+	c.totals.Objects = int64(len(c.foundInPack))
 	return err
 }
 
-// markReached notes an object as reachable, and reports whether it is the first time.
-func (c *checker) markReached(key object.Key) (first bool) {
-	_, known := c.reached[key]
+// addReached notes an object as reachable, and reports whether it is the first time.
+func (c *checker) addReached(key object.Key) (first bool) {
+	_, known := c.foundInPack[key]
 	if !known {
-		c.reached[key] = false
+		c.foundInPack[key] = false
 	}
 	return !known
 }
@@ -148,7 +148,7 @@ func (c *checker) linksOfOtherCopy(ctx context.Context, e pack.Entry) ([]object.
 func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[string]bool) error {
 	left := map[pack.Name]bool{} // not to be read
 	for i, p := range packs {
-		left[p.Name] = c.o.Subset != nil && !c.o.Subset(i, len(packs))
+		left[p.Name] = c.options.Subset != nil && !c.options.Subset(i, len(packs))
 	}
 
 	err := transfer.Parallel(ctx, c.r.Options().Jobs, len(packs), func(ctx context.Context, i int) error {
@@ -164,7 +164,7 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 
 	// The remaining objects are not where the indexes say, or the pack's own index is
 	// damaged.
-	for key, found := range c.reached {
+	for key, found := range c.foundInPack {
 		e, ok, err := c.snap.Find(key)
 		if err != nil || !ok || found || left[e.Pack.Name] {
 			continue // it was reported, or is not to be read
@@ -184,15 +184,15 @@ func (c *checker) readPacks(ctx context.Context, packs []pack.Info, bad map[stri
 	return nil
 }
 
-// wholePack is the size of the largest pack that is read by one request. A larger one
+// maxWholeRead is the size of the largest pack that is read by one request. A larger one
 // takes a request for each part. There may be a great many small packs.
-const wholePack = 1 << 20
+const maxWholeRead = 1 << 20
 
 // readWholePack reads a pack. The error is about all of the pack.
 func (c *checker) readWholePack(ctx context.Context, p pack.Info) error {
 	get := func(b []byte, off int64) (int, error) { return c.readPack(ctx, p, b, off) }
 	var held pack.Part
-	if p.Size <= wholePack {
+	if p.Size <= maxWholeRead {
 		held.Data = make([]byte, p.Size)
 		n, err := get(held.Data, 0)
 		if err != nil {
@@ -235,7 +235,7 @@ func (c *checker) readWholePack(ctx context.Context, p pack.Info) error {
 func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pack.Part) error {
 	for _, e := range entries {
 		value := held.Data[int64(e.Offset)-held.Off:][:e.Stored]
-		data, err := c.objects.Decode(ctx, e, value, held)
+		data, err := c.values.Decode(ctx, e, value, held)
 		if err == nil && e.Key.Kind.IsNode() {
 			err = object.Check(e.Key.Kind, data)
 		}
@@ -263,8 +263,8 @@ func (c *checker) readValues(ctx context.Context, entries []pack.Entry, held pac
 func (c *checker) confirmPlace(key object.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if _, ok := c.reached[key]; ok {
-		c.reached[key] = true
+	if _, ok := c.foundInPack[key]; ok {
+		c.foundInPack[key] = true
 	}
 }
 
@@ -283,9 +283,9 @@ func (c *checker) readPack(ctx context.Context, p pack.Info, b []byte, off int64
 	n, err := c.r.Backend().Get(ctx, p.Name.Path(), b, off)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.done.Bytes += int64(n)
-	if c.o.Progress != nil {
-		c.o.Progress(c.done.Bytes)
+	c.totals.Bytes += int64(n)
+	if c.options.Progress != nil {
+		c.options.Progress(c.totals.Bytes)
 	}
 	return n, err
 }

@@ -25,15 +25,15 @@ const (
 // Options configure [PlanGarbage]. Ages do not matter for safety: after too short
 // an age, other processes must plan again.
 type Options struct {
-	// Grace is the time from marking a file to deleting it: readers that began before may
+	// Grace is the time from condemning a file to deleting it: readers that began before may
 	// still need the file. 0: at once.
 	Grace time.Duration
 
-	// ForgetAfter is the time from marking a file to forgetting its name. A push that
-	// began before the file was marked has to start over then. 0: at once.
+	// ForgetAfter is the time from condemning a file to forgetting its name. A push that
+	// began before the file was condemned has to start over then. 0: at once.
 	ForgetAfter time.Duration
 
-	// PruneAge is the age, by the store's clock, at which a file is marked that no root
+	// PruneAge is the age, by the store's clock, at which a file is condemned that no root
 	// ever named: a push that is under way or will be resumed may have sent it. 0: any.
 	PruneAge time.Duration
 
@@ -55,16 +55,16 @@ type Options struct {
 // packs, index files and state files.
 type Stats struct {
 	Live    int64 `json:"objects_live"`    // objects that refs reach
-	Removed int64 `json:"objects_removed"` // unreachable objects in marked packs
+	Removed int64 `json:"objects_removed"` // unreachable objects in condemned packs
 	Before  int64 `json:"bytes_before"`    // of all files
 	After   int64 `json:"bytes_after"`
 	Packs   int   `json:"packs"` // live, before
 
-	MarkStats
+	CondemnStats
 	Deleted   int `json:"deleted"`   // files
 	Forgotten int `json:"forgotten"` // files
 
-	// Marked files that are not due yet, their bytes, and the time when the first is due.
+	// Condemned files that are not due yet, their bytes, and the time when the first is due.
 	Waiting      int       `json:"waiting"`
 	WaitingBytes int64     `json:"bytes_waiting"`
 	Next         time.Time `json:"-"`
@@ -72,7 +72,7 @@ type Stats struct {
 	LockStats
 }
 
-// LockStats counts the marked files that are due, but are still locked, their bytes, and the
+// LockStats counts the condemned files that are due, but are still locked, their bytes, and the
 // time when the last lock ends.
 type LockStats struct {
 	Locked      int       `json:"locked"`
@@ -80,40 +80,40 @@ type LockStats struct {
 	LockedUntil time.Time `json:"-"`
 }
 
-// MarkStats counts the files that a collection marks, and the packs that replace
+// CondemnStats counts the files that a collection condemns, and the packs that replace
 // them.
-type MarkStats struct {
-	Marked        int   `json:"marked"`
-	MarkedBytes   int64 `json:"bytes_marked"`
-	Rewritten     int   `json:"rewritten"`      // marked packs whose live objects were copied unchanged
-	Repacked      int   `json:"repacked"`       // marked packs whose live objects were stored as small as possible
-	RepackedBytes int64 `json:"bytes_repacked"` // of these packs
-	Patches       int64 `json:"patches"`        // objects stored as patches; of an applied plan
-	Written       int   `json:"written"`        // new packs; of an applied plan
-	Indexes       int   `json:"indexes"`        // marked index files
+type CondemnStats struct {
+	Condemned      int   `json:"marked"`
+	CondemnedBytes int64 `json:"bytes_marked"`
+	Rewritten      int   `json:"rewritten"`      // condemned packs whose live objects were copied unchanged
+	Repacked       int   `json:"repacked"`       // condemned packs whose live objects were stored as small as possible
+	RepackedBytes  int64 `json:"bytes_repacked"` // of these packs
+	Patches        int64 `json:"patches"`        // objects stored as patches; of an applied plan
+	Written        int   `json:"written"`        // new packs; of an applied plan
+	Indexes        int   `json:"indexes"`        // condemned index files
 }
 
-// Collection is a collection of garbage on a remote: the files to mark, to delete and to
+// Collection is a collection of garbage on a remote: the files to condemn, to delete and to
 // forget. It follows section "Collecting" of docs/format/remote.md. Any number of
 // collections may run at once.
 type Collection struct {
 	knownFiles
-	r     *transfer.Remote
-	local object.Reader
-	o     Options
-	stats Stats
-	meter *transfer.Meter
+	r       *transfer.Remote
+	local   object.Reader
+	options Options
+	stats   Stats
+	meter   *transfer.Meter
 
-	marker   *marker
-	packs    []*usage           // live at snap
-	repacked map[pack.Name]bool // whether packs are optimised, as far as their headers were read
-	snap     *transfer.Snapshot
-	start    *transfer.Snapshot // S: where all marks were made
-	ended    []record.Record    // holds that ended before snap
+	reach       *reachFinder
+	livePacks   []*livePack        // live at snap
+	wasRepacked map[pack.Name]bool // whether packs were repacked before, as far as their headers were read
+	snap        *transfer.Snapshot
+	claimSnap   *transfer.Snapshot // S: the next root relies on its live files; all objects in reach were found there
+	endedHolds  []record.Record    // holds that ended before snap
 
-	mend  *mending             // nil: no repair
-	own   *copies              // nil: nothing was copied yet
-	index *transfer.BuiltIndex // made for the next root; nil: none
+	repair   *repair              // nil: no repair
+	newPacks *newPacks            // nil: nothing was copied yet
+	newIndex *transfer.BuiltIndex // made for the next root; nil: none
 }
 
 // PlanGarbage lists the garbage of the remote: the objects that no ref reaches. It writes
@@ -127,7 +127,7 @@ func PlanGarbage(ctx context.Context, r *transfer.Remote, local object.Reader, o
 		err = r.Log().MayCollect(head)
 	}
 	if err == nil && !o.DryRun {
-		err = mayCollect(ctx, r, head)
+		err = checkMayCollect(ctx, r, head)
 	}
 	if err == nil {
 		err = c.planFrom(ctx, head)
@@ -152,8 +152,9 @@ type deletionChecker interface {
 	MayDelete(ctx context.Context) error
 }
 
-// mayCollect returns an error if no collection may follow head.
-func mayCollect(ctx context.Context, r *transfer.Remote, head *rootlog.State) error {
+// checkMayCollect returns an error if no collection may follow head. It is [ErrNoDelete] if the
+// store does not permit deletions.
+func checkMayCollect(ctx context.Context, r *transfer.Remote, head *rootlog.State) error {
 	if err := r.CheckWritable(head); err != nil {
 		return err
 	}
@@ -172,19 +173,19 @@ func newCollection(r *transfer.Remote, local object.Reader, o Options) *Collecti
 	if o.Jobs <= 0 {
 		o.Jobs = r.Options().Jobs
 	}
-	files := knownFiles{times: map[uint64]time.Time{}, made: map[string]int64{}, marked: map[string]bool{}, deleted: map[string]bool{}}
-	return &Collection{knownFiles: files, r: r, local: local, o: o, meter: transfer.NewMeter(o.Progress), repacked: map[pack.Name]bool{}}
+	files := knownFiles{rootTimes: map[uint64]time.Time{}, ownSizes: map[string]int64{}, condemned: map[string]bool{}, deleted: map[string]bool{}}
+	return &Collection{knownFiles: files, r: r, local: local, options: o, meter: transfer.NewMeter(o.Progress), wasRepacked: map[pack.Name]bool{}}
 }
 
 // Close ends the collection.
 func (c *Collection) Close() {
-	if c.marker != nil {
-		c.marker.close()
+	if c.reach != nil {
+		c.reach.close()
 	}
-	if c.own != nil {
-		c.own.close()
+	if c.newPacks != nil {
+		c.newPacks.close()
 	}
-	c.index.Close()
+	c.newIndex.Close()
 }
 
 // Stats returns the totals of the plan or, after Apply, of the collection.
@@ -196,45 +197,46 @@ func (c *Collection) Stats() Stats { return c.stats }
 func (c *Collection) Apply(ctx context.Context) error {
 	st := &c.stats
 	*st = Stats{Live: st.Live, Packs: st.Packs, Before: st.Before, After: st.Before}
-	if err := c.markForDeletion(ctx); err != nil {
+	if err := c.condemnGarbage(ctx); err != nil {
 		return err
 	}
 	if err := c.deleteDue(ctx); err != nil {
 		return err
 	}
-	if err := c.forgetGone(ctx); err != nil {
+	if err := c.forgetDeleted(ctx); err != nil {
 		return err
 	}
-	if err := removeTemps(ctx, c.r, c.o.PruneAge); err != nil {
+	if err := removeTemps(ctx, c.r, c.options.PruneAge); err != nil {
 		return err
 	}
 	return c.countWaiting(ctx)
 }
 
-// planFrom marks everything at a head or, if a pack is gone, at a later one.
+// planFrom makes the plan at a head or, if a pack is gone, at a later one.
 func (c *Collection) planFrom(ctx context.Context, head *rootlog.State) error {
 	return c.r.RetryAtHead(ctx, head, func(head *rootlog.State) error { return c.planAt(ctx, head) })
 }
 
+// planAt finds the reachable objects at a head, and chooses the packs to copy.
 func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error) {
-	if c.marker != nil {
-		c.marker.close()
+	if c.reach != nil {
+		c.reach.close()
 	}
-	if c.marker, err = newMarker(c.r, c.local, c.o.Jobs); err != nil {
+	if c.reach, err = newReachFinder(c.r, c.local, c.options.Jobs); err != nil {
 		return err
 	}
 
-	c.marker.mends = c.mend != nil
+	c.reach.readsOtherCopies = c.repair != nil
 	if c.snap, err = c.r.SnapshotAt(ctx, head); err != nil {
 		return err
 	}
 
 	c.endHolds(c.snap)
-	if _, err := c.marker.moveTo(c.snap); err != nil {
+	if _, err := c.reach.moveToRoot(c.snap); err != nil {
 		return err
 	}
 
-	c.start = c.snap
+	c.claimSnap = c.snap
 	first := c.listed == nil
 	bytes, err := c.listFiles(ctx, c.r)
 	if err != nil {
@@ -243,52 +245,52 @@ func (c *Collection) planAt(ctx context.Context, head *rootlog.State) (err error
 	if first {
 		c.stats.Before, c.stats.After = bytes, bytes
 	}
-	if err := c.markReachable(ctx); err != nil {
+	if err := c.findReachable(ctx); err != nil {
 		return err
 	}
-	if c.mend != nil {
-		c.mend.chooseDamaged(c.packs)
+	if c.repair != nil {
+		c.repair.chooseDamaged(c.livePacks)
 		return nil
 	}
-	if err := c.marker.notePurged(ctx, c.packs); err != nil {
+	if err := c.reach.notePurged(ctx, c.livePacks); err != nil {
 		return err
 	}
-	if err := c.chooseRepacked(ctx); err != nil {
+	if err := c.choosePacksToRepack(ctx); err != nil {
 		return err
 	}
 
-	chooseRewritten(c.packs, c.o.MaxWaste)
+	choosePacksToRewrite(c.livePacks, c.options.MaxWaste)
 	return nil
 }
 
-// endHolds ignores the holds that have ended by the clock here. The root that marks
+// endHolds ignores the holds that have ended by the clock here. The root that condemns
 // garbage records that they have ended.
 func (c *Collection) endHolds(snap *transfer.Snapshot) {
 	set := snap.State.Records.Clone()
 	set.EndHolds(c.r.Options().Now(), c.r.Options().Who, c.r.Options().Host)
-	c.ended, snap.Records = set.Newer(snap.State.Records), snap.ViewOf(set)
+	c.endedHolds, snap.Records = set.Newer(snap.State.Records), snap.ViewOf(set)
 }
 
-// markReachable marks the objects that refs reach, unless they are marked, and counts the marks of
-// each pack.
-func (c *Collection) markReachable(ctx context.Context) (err error) {
-	if err := c.marker.markRoots(ctx); err != nil {
+// findReachable finds the objects that refs reach and that were not found before. It counts those
+// of each pack, and checks that the packs exist.
+func (c *Collection) findReachable(ctx context.Context) (err error) {
+	if err := c.reach.findFromRoots(ctx); err != nil {
 		return err
 	}
-	if c.packs, err = c.marker.countUse(); err != nil {
+	if c.livePacks, err = c.reach.countPackUse(); err != nil {
 		return err
 	}
-	c.stats.Live, c.stats.Packs = c.marker.kept, len(c.packs)
+	c.stats.Live, c.stats.Packs = c.reach.reachedCount, len(c.livePacks)
 	return c.checkPacksExist(ctx)
 }
 
-// followTo continues the collection at a later head. It keeps the marks if possible, and finds
-// the garbage again (MARK_EACH_HEAD).
+// followTo continues the collection at a later head. It keeps the reachable objects that it knows,
+// if possible, and finds the garbage again (REACH_EACH_HEAD).
 func (c *Collection) followTo(ctx context.Context, snap *transfer.Snapshot) error {
-	err := c.claimOfRoot().Check(snap.State, snap.Live)
-	follows := err == nil && !c.own.namedBy(snap) && !c.mend.damage().ReachesLost()
+	err := c.nextClaim().Check(snap.State, snap.Live)
+	follows := err == nil && !c.newPacks.areNamedIn(snap) && !c.repair.damage().ReachesLost()
 	if follows {
-		follows, err = c.marker.moveTo(snap)
+		follows, err = c.reach.moveToRoot(snap)
 	} else if errors.Is(err, rootlog.ErrReplan) || errors.Is(err, rootlog.ErrFloor) {
 		err = nil
 	}
@@ -298,11 +300,11 @@ func (c *Collection) followTo(ctx context.Context, snap *transfer.Snapshot) erro
 	if follows {
 		c.snap = snap
 		c.endHolds(snap)
-		if err = c.markReachable(ctx); !errors.Is(err, remote.ErrNotFound) {
+		if err = c.findReachable(ctx); !errors.Is(err, remote.ErrNotFound) {
 			return err
 		}
 	}
-	// Our copies are useless now (CHECK_REPACKED).
-	c.abandonOwn()
+	// The copies are useless now (CHECK_REPACKED).
+	c.abandonNewPacks()
 	return c.planFrom(ctx, snap.State)
 }

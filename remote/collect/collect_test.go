@@ -45,7 +45,7 @@ func TestCollectEverything(t *testing.T) {
 		}
 		return c
 	})
-	if st := transfertest.MustCollect(t, b, transfertest.AtOnce); st.Live != 0 || st.Removed == 0 || st.Marked == 0 || st.Deleted < st.Marked || st.After > 1000 {
+	if st := transfertest.MustCollect(t, b, transfertest.AtOnce); st.Live != 0 || st.Removed == 0 || st.Condemned == 0 || st.Deleted < st.Condemned || st.After > 1000 {
 		t.Errorf("collection of everything: %+v", st)
 	}
 
@@ -58,7 +58,7 @@ func TestCollectEverything(t *testing.T) {
 	}
 
 	b.ResetCounts()
-	if st := transfertest.MustCollect(t, b, transfertest.AtOnce); st.Marked+st.Deleted+st.Forgotten > 0 || b.Calls(remotetest.Create) > 0 {
+	if st := transfertest.MustCollect(t, b, transfertest.AtOnce); st.Condemned+st.Deleted+st.Forgotten > 0 || b.Calls(remotetest.Create) > 0 {
 		t.Errorf("a collection without garbage changed something: %+v", st)
 	}
 	transfertest.WantIntact(t, b, map[string]object.ID{})
@@ -79,13 +79,13 @@ func TestCollectSome(t *testing.T) {
 	gc.DeleteBranch("other")
 
 	st := transfertest.MustCollect(t, b, collect.Options{Grace: time.Hour, ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
-	if st.Marked != 5 || st.Deleted != 0 || st.Waiting != 5 || st.Next.IsZero() || st.Rewritten != 0 {
+	if st.Condemned != 5 || st.Deleted != 0 || st.Waiting != 5 || st.Next.IsZero() || st.Rewritten != 0 {
 		t.Errorf("collection with a grace: %+v", st)
 	}
 
 	transfertest.WantIntact(t, b, map[string]object.ID{"keep": keep, "small": small})
 	st = transfertest.MustCollect(t, b, collect.Options{ForgetAfter: time.Hour, PruneAge: time.Hour, MaxWaste: 1})
-	if st.Marked != 0 || st.Deleted != 5 || st.Waiting != 0 || st.After >= st.Before {
+	if st.Condemned != 0 || st.Deleted != 5 || st.Waiting != 0 || st.After >= st.Before {
 		t.Errorf("collection after the grace: %+v", st)
 	}
 
@@ -152,7 +152,7 @@ func TestCollectRepacks(t *testing.T) {
 		for range 3 {
 			st = transfertest.MustCollect(t, b, collect.Options{MaxWaste: 1})
 		}
-		if st.Rewritten+st.Marked > 0 {
+		if st.Rewritten+st.Condemned > 0 {
 			t.Errorf("large %v: the last collection repacked: %+v", large, st)
 		}
 
@@ -193,7 +193,7 @@ func TestCollectDryRun(t *testing.T) {
 	}
 
 	plan.After = st.After
-	if plan != st || st.Marked == 0 {
+	if plan != st || st.Condemned == 0 {
 		t.Errorf("planned %+v\ndone    %+v", plan, st)
 	}
 }
@@ -214,10 +214,10 @@ func TestCollectOrphans(t *testing.T) {
 	for _, name := range append(slices.Clone(names), "packs/readme", "packs/00/11"+strings.Repeat("0", 30)) {
 		b.Set(name, []byte("an orphan"))
 	}
-	if st := transfertest.MustCollect(t, b, collect.Options{PruneAge: time.Hour}); st.Marked != 0 {
+	if st := transfertest.MustCollect(t, b, collect.Options{PruneAge: time.Hour}); st.Condemned != 0 {
 		t.Errorf("collection of new orphans: %+v", st)
 	}
-	if st := transfertest.MustCollect(t, b, collect.Options{Grace: time.Hour}); st.Marked != 3 || st.Deleted != 0 {
+	if st := transfertest.MustCollect(t, b, collect.Options{Grace: time.Hour}); st.Condemned != 3 || st.Deleted != 0 {
 		t.Errorf("collection of old orphans: %+v", st)
 	}
 

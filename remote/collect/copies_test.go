@@ -17,8 +17,8 @@ import (
 )
 
 // pushTwice has two clones push the same commit at once. So each object is in two packs. If
-// optimise is true, one of these is optimised.
-func pushTwice(t testing.TB, b *remotetest.Memory, optimise bool) object.ID {
+// repack is true, one of these is repacked.
+func pushTwice(t testing.TB, b *remotetest.Memory, repack bool) object.ID {
 	t.Helper()
 	faulty := remotetest.NewFaulty(b)
 	p, other := transfertest.NewPusher(t, faulty), transfertest.NewPusher(t, b)
@@ -26,7 +26,7 @@ func pushTwice(t testing.TB, b *remotetest.Memory, optimise bool) object.ID {
 	other.MakeGrown(1)
 	faulty.Fail(remotetest.Fault{Op: remotetest.Create, Do: func() {
 		other.MustPush("other", id)
-		if optimise {
+		if repack {
 			transfertest.MustCollect(t, b, collect.Options{Repack: true, PruneAge: math.MaxInt64, ForgetAfter: time.Hour})
 		}
 	}})
@@ -38,9 +38,9 @@ func pushTwice(t testing.TB, b *remotetest.Memory, optimise bool) object.ID {
 // copies.
 func TestRepairFromCopies(t *testing.T) {
 	t.Parallel()
-	for _, optimise := range []bool{false, true} {
+	for _, repack := range []bool{false, true} {
 		start := transfertest.NewRemote(t)
-		id := pushTwice(t, start, optimise)
+		id := pushTwice(t, start, repack)
 		before := start.Snapshot()
 		for _, name := range start.Names("packs/") {
 			b := remotetest.NewMemory()
@@ -137,9 +137,9 @@ func TestCollectBesideRepair(t *testing.T) {
 	}
 }
 
-// TestMarkerFollows checks that a marker does not move to a head that condemns a pack with
-// marked objects, even if an index file still names the pack.
-func TestMarkerFollows(t *testing.T) {
+// TestReachFinderMoves checks that a reachFinder does not move to a head that condemns a pack with
+// reachable objects, even if an index file still names the pack.
+func TestReachFinderMoves(t *testing.T) {
 	t.Parallel()
 	b := transfertest.NewRemote(t)
 	p := transfertest.NewPusher(t, b)
@@ -167,7 +167,7 @@ func TestMarkerFollows(t *testing.T) {
 	}
 }
 
-// TestBuiltIndexFits checks that an index file does not fit if one of its packs is to be marked.
+// TestBuiltIndexFits checks that an index file does not fit if one of its packs is to be condemned.
 // It may omit copies in packs that stay live.
 func TestBuiltIndexFits(t *testing.T) {
 	t.Parallel()

@@ -14,78 +14,78 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// copyAtOnce is how many entries are held in memory, about 70 bytes each.
-const copyAtOnce = 1 << 20
+// maxCopyObjects is how many entries are held in memory, about 70 bytes each.
+const maxCopyObjects = 1 << 20
 
-// copies are the packs that a collection has made from others.
-type copies struct {
-	packs   []pack.Info
-	inline  []rootlog.Inline // the packs with their entries, unless these are more than [transfer.MaxInlineEntries]
-	objects int
-	patches int64                  // of the objects
-	repack  map[pack.Name]bool     // packs that were stored as small as possible
-	indexes []*transfer.BuiltIndex // the entries of the packs
+// newPacks are the packs that a collection has made from others, and that no root names yet.
+type newPacks struct {
+	infos       []pack.Info
+	inline      []rootlog.Inline // the packs with their entries, unless these are more than [transfer.MaxInlineEntries]
+	objectCount int
+	patchCount  int64                  // of the objects
+	isRepacked  map[pack.Name]bool     // of the replaced packs: whether their objects were stored as small as possible
+	indexes     []*transfer.BuiltIndex // the entries of the packs
 }
 
-func (c *copies) close() {
-	for _, x := range c.indexes {
+func (n *newPacks) close() {
+	for _, x := range n.indexes {
 		x.Close()
 	}
 }
 
 // copyChosen copies the reachable objects of the chosen packs into new ones. Like all that a
 // writer uploads, the new packs are begun at the last known head (S0). They are useful
-// only while they are not marked for deletion, and not begun before the floor
+// only while they are not condemned, and not begun before the floor
 // (CHECK_REPACKED).
 func (c *Collection) copyChosen(ctx context.Context) error {
-	c.own = &copies{repack: map[pack.Name]bool{}}
-	var todo, plain, optimised []*usage
+	c.newPacks = &newPacks{isRepacked: map[pack.Name]bool{}}
+	var chosen, plain, patched []*livePack
 	objects, bytes := int64(0), int64(0)
-	for _, u := range c.packs {
-		if u.rewrite {
-			todo = append(todo, u)
-			objects += int64(u.reached)
-			bytes += u.stored
+	for _, p := range c.livePacks {
+		if p.mustCopy {
+			chosen = append(chosen, p)
+			objects += int64(p.reachedCount)
+			bytes += p.reachedBytes
 		}
 	}
 
 	c.meter.Update(func(at *transfer.Progress) {
 		*at = transfer.Progress{Phase: transfer.PhaseCopy, TotalObjects: objects, TotalBytes: bytes}
 	})
-	if err := c.readHeaders(ctx, todo); err != nil {
+	if err := c.noteRepacked(ctx, chosen); err != nil {
 		return err
 	}
 
-	for _, u := range todo {
-		if u.repack || c.repacked[u.Name] {
-			optimised = append(optimised, u)
+	for _, p := range chosen {
+		if p.mustRepack || c.wasRepacked[p.Name] {
+			patched = append(patched, p)
 		} else {
-			plain = append(plain, u)
+			plain = append(plain, p)
 		}
-		c.own.repack[u.Name] = u.repack
+		c.newPacks.isRepacked[p.Name] = p.mustRepack
 	}
 
-	err := splitParts(plain, copyAtOnce, math.MaxInt64, func(some []*usage) error { return c.copyPacks(ctx, some) })
+	err := splitParts(plain, maxCopyObjects, math.MaxInt64, func(some []*livePack) error { return c.copyPacks(ctx, some) })
 	if err == nil {
-		err = c.copyOptimised(ctx, optimised)
+		err = c.copyIntoPatches(ctx, patched)
 	}
 	if err != nil {
 		return err
 	}
 
-	for _, u := range todo {
-		u.copied = u.reached
+	for _, p := range chosen {
+		p.copiedCount = p.reachedCount
 	}
 	return nil
 }
 
-// splitParts calls each for parts of the packs. A part has at most so many reachable
-// objects, and so many bytes, or is a single pack.
-func splitParts(packs []*usage, objects int, bytes int64, each func([]*usage) error) error {
+// splitParts calls each for one part of the packs after the other. A part has at most objects
+// reachable objects and at most bytes bytes, or it is a single pack.
+func splitParts(packs []*livePack, objects int, bytes int64, each func([]*livePack) error) error {
 	for len(packs) > 0 {
 		n, count, size := 0, 0, int64(0)
 		for n < len(packs) {
-			count += packs[n].reached
+			count += packs[n].reachedCount
 			size += int64(packs[n].Size)
 			if n > 0 && (count > objects || size > bytes) {
 				break
@@ -101,21 +101,21 @@ func splitParts(packs []*usage, objects int, bytes int64, each func([]*usage) er
 }
 
 // copyPacks copies the reachable objects of some packs.
-func (c *Collection) copyPacks(ctx context.Context, packs []*usage) error {
-	entries, err := c.takeReached(packs)
+func (c *Collection) copyPacks(ctx context.Context, packs []*livePack) error {
+	entries, err := c.takeEntriesToCopy(packs)
 	if err != nil {
 		return err
 	}
-	w := &copyWriter{c: c}
+	w := &copyWriter{collection: c}
 	if err := w.writeEntries(ctx, entries); err != nil {
 		return err
 	}
 	return w.buildIndex()
 }
 
-// takeReached returns the entries of the reachable objects of packs, in stored order, nodes apart
-// from chunks. It notes that they were copied.
-func (c *Collection) takeReached(packs []*usage) ([]pack.Entry, error) {
+// takeEntriesToCopy returns the entries of the reachable objects of packs, in stored order, nodes
+// apart from chunks. It adds them to the copied objects of c.reach.
+func (c *Collection) takeEntriesToCopy(packs []*livePack) ([]pack.Entry, error) {
 	from := make(map[pack.Name]bool, len(packs))
 	for _, u := range packs {
 		from[u.Name] = true
@@ -125,9 +125,9 @@ func (c *Collection) takeReached(packs []*usage) ([]pack.Entry, error) {
 		if err != nil {
 			return nil, err
 		}
-		if from[p.Pack.Name] && c.marker.reached.has(p) {
+		if from[p.Pack.Name] && c.reach.reached.has(p) {
 			entries = append(entries, p.Entry)
-			c.marker.copied.add(p)
+			c.reach.copied.add(p)
 		}
 	}
 	slices.SortFunc(entries, comparePlaces)
@@ -148,19 +148,19 @@ func comparePlaces(a, b pack.Entry) int {
 
 // copyWriter copies objects into new packs.
 type copyWriter struct {
-	c *Collection
+	collection *Collection
 
 	mu      sync.Mutex // guards entries and the collection's copies
-	entries []pack.Entry
+	written []pack.Entry
 }
 
 // buildIndex makes the index of the new packs.
 func (w *copyWriter) buildIndex() error {
-	index, err := w.c.r.Indexes().Build(func(out io.Writer) error { return pack.WriteIndex(out, w.entries) })
+	index, err := w.collection.r.Indexes().Build(func(out io.Writer) error { return pack.WriteIndex(out, w.written) })
 	if err != nil {
 		return err
 	}
-	w.c.own.indexes = append(w.c.own.indexes, index)
+	w.collection.newPacks.indexes = append(w.collection.newPacks.indexes, index)
 	return nil
 }
 
@@ -182,7 +182,7 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *transfer.Packer, batch
 		n, size := neighbours(batch)
 		out.Buf = slices.Grow(out.Buf[:0], size)[:size]
 		got, err := w.readNeighbours(ctx, batch[:n], out.Buf)
-		if err != nil && (w.c.mend == nil || !transfer.IsBadCopy(err)) {
+		if err != nil && (w.collection.repair == nil || !transfer.IsBadCopy(err)) {
 			return fmt.Errorf("copy from pack %s: %w", batch[0].Pack.Name, err)
 		}
 		for _, e := range batch[:n] {
@@ -213,12 +213,12 @@ func (w *copyWriter) writeBatch(ctx context.Context, out *transfer.Packer, batch
 // if there is one.
 func (w *copyWriter) readNeighbours(ctx context.Context, batch []pack.Entry, buf []byte) (int, error) {
 	first := batch[0]
-	if copies := w.c.marker.nodes; copies.IsPackOpened(first) {
+	if copies := w.collection.reach.nodePacks; copies.IsPackOpened(first) {
 		if n, err := copies.ReadPart(ctx, first.Pack, buf, int64(first.Offset)); err == nil {
 			return n, nil
 		}
 	}
-	return w.c.r.ReadPack(ctx, first.Pack, buf, int64(first.Offset))
+	return w.collection.r.ReadPack(ctx, first.Pack, buf, int64(first.Offset))
 }
 
 // neighbours returns how many of the sorted entries to read at once, and the number of
@@ -239,36 +239,36 @@ func neighbours(entries []pack.Entry) (n, size int) {
 
 // rereadValue reads a damaged value once more. In a repair, it may come from another source.
 func (w *copyWriter) rereadValue(ctx context.Context, e pack.Entry) ([]byte, error) {
-	value, err := w.c.snap.ReadPlain(ctx, e)
-	if transfer.IsBadCopy(err) && w.c.mend != nil {
-		return w.c.mend.findValue(ctx, w.c.snap, e)
+	value, err := w.collection.snap.ReadPlain(ctx, e)
+	if transfer.IsBadCopy(err) && w.collection.repair != nil {
+		return w.collection.repair.findValue(ctx, w.collection.snap, e)
 	}
 	return value, asNeeded(err)
 }
 
 // putPack sends a pack.
 func (w *copyWriter) putPack(ctx context.Context, out *pack.Writer) error {
-	entries, err := w.c.r.PutPack(ctx, out)
+	entries, err := w.collection.r.PutPack(ctx, out)
 	if err != nil {
 		return fmt.Errorf("send a pack: %w", err)
 	}
 
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	info, own := entries[0].Pack, w.c.own
-	w.entries = append(w.entries, entries...)
-	own.packs = append(own.packs, info)
-	if own.objects += len(entries); own.objects <= transfer.MaxInlineEntries {
-		own.inline = append(own.inline, rootlog.Inline{Info: info, Entries: entries})
+	info, n := entries[0].Pack, w.collection.newPacks
+	w.written = append(w.written, entries...)
+	n.infos = append(n.infos, info)
+	if n.objectCount += len(entries); n.objectCount <= transfer.MaxInlineEntries {
+		n.inline = append(n.inline, rootlog.Inline{Info: info, Entries: entries})
 	}
-	w.c.made[info.Name.Path()] = int64(info.Size)
-	w.c.stats.After += int64(info.Size)
+	w.collection.ownSizes[info.Name.Path()] = int64(info.Size)
+	w.collection.stats.After += int64(info.Size)
 	return nil
 }
 
 // reportCopied adds an object, whose stored value has so many bytes, to the progress.
 func (w *copyWriter) reportCopied(stored int) {
-	w.c.meter.Update(func(at *transfer.Progress) {
+	w.collection.meter.Update(func(at *transfer.Progress) {
 		at.Objects++
 		at.Bytes += int64(stored)
 	})

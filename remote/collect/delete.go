@@ -12,25 +12,25 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// claimOfRoot returns the conditions of the next root (RELY_ON_ALL_LIVE, RECHECK_HEAD,
+// nextClaim returns the conditions under which the next root may follow a later head (RELY_ON_ALL_LIVE, RECHECK_HEAD,
 // HEED_FLOOR).
-func (c *Collection) claimOfRoot() *rootlog.Claim {
-	claim := &rootlog.Claim{Live: c.start.Live, Start: c.start.State.Seq, Records: c.start.State.Records, Lost: c.start.State.Lost}
-	if c.own != nil {
-		for _, p := range c.own.packs {
+func (c *Collection) nextClaim() *rootlog.Claim {
+	claim := &rootlog.Claim{Live: c.claimSnap.Live, Start: c.claimSnap.State.Seq, Records: c.claimSnap.State.Records, Lost: c.claimSnap.State.Lost}
+	if c.newPacks != nil {
+		for _, p := range c.newPacks.infos {
 			claim.Own = append(claim.Own, p.Name.Path())
 		}
-		claim.HasPacks = len(c.own.packs) > 0
+		claim.HasPacks = len(c.newPacks.infos) > 0
 	}
-	if c.index != nil {
-		claim.Own = append(claim.Own, c.index.Name.IndexPath())
+	if c.newIndex != nil {
+		claim.Own = append(claim.Own, c.newIndex.Name.IndexPath())
 	}
 	return claim
 }
 
-// markForDeletion copies the reachable objects of the chosen packs, and appends a root that marks
-// the garbage for deletion.
-func (c *Collection) markForDeletion(ctx context.Context) error {
+// condemnGarbage copies the reachable objects of the chosen packs, and appends a root that condemns
+// the garbage. It appends none if there is no garbage.
+func (c *Collection) condemnGarbage(ctx context.Context) error {
 	for {
 		if err := c.copyAndCatchUp(ctx); err != nil {
 			return err
@@ -55,12 +55,12 @@ func (c *Collection) markForDeletion(ctx context.Context) error {
 // copyAndCatchUp copies the reachable objects of the chosen packs, unless that was done. It then
 // reads the head again: copying takes time.
 func (c *Collection) copyAndCatchUp(ctx context.Context) error {
-	for c.own == nil {
+	for c.newPacks == nil {
 		err := c.copyChosen(ctx)
 		if err != nil && !errors.Is(err, remote.ErrNotFound) {
 			return err
 		}
-		if err == nil && len(c.own.packs) == 0 {
+		if err == nil && len(c.newPacks.infos) == 0 {
 			return nil
 		}
 		head, herr := c.r.Head(ctx)
@@ -68,8 +68,8 @@ func (c *Collection) copyAndCatchUp(ctx context.Context) error {
 		case herr != nil:
 			return herr
 		case head.Seq == c.snap.State.Seq:
-		case err != nil: // the marked copies may be incomplete
-			c.abandonOwn()
+		case err != nil: // the copies may be incomplete
+			c.abandonNewPacks()
 			err = c.planFrom(ctx, head)
 		default:
 			var snap *transfer.Snapshot
@@ -88,21 +88,21 @@ func (c *Collection) copyAndCatchUp(ctx context.Context) error {
 func (c *Collection) nextChange(ctx context.Context) (*rootlog.Change, error) {
 	change := c.r.NewChange()
 	emptied := map[pack.Name]bool{}
-	for _, u := range c.packs {
-		if u.isEmptied() && c.mend.mayReplace(u.Name) {
-			emptied[u.Name] = true
-			change.Condemn = append(change.Condemn, u.Name.Path())
+	for _, p := range c.livePacks {
+		if p.isEmptied() && c.repair.mayReplace(p.Name) {
+			emptied[p.Name] = true
+			change.Condemn = append(change.Condemn, p.Name.Path())
 		}
 	}
-	due := c.mend.dueIndexes(c.snap.State, dueIndexes(c.snap, isGoneAfter(c.snap, emptied)))
-	if err := c.nameOwnPacks(ctx, change, due, emptied); err != nil {
+	due := c.repair.addDamagedIndexes(c.snap.State, indexesToReplace(c.snap, isGoneAfter(c.snap, emptied)))
+	if err := c.nameNewPacks(ctx, change, due, emptied); err != nil {
 		return nil, err
 	}
-	if c.mend == nil {
+	if c.repair == nil {
 		change.Condemn = append(change.Condemn, c.orphanFiles()...)
 	}
-	change.Condemn = append(change.Condemn, c.unusedFiles()...)
-	change.Records, change.Lost = c.ended, c.mend.damage().LostAt(c.snap)
+	change.Condemn = append(change.Condemn, c.filesToAbandon()...)
+	change.Records, change.Lost = c.endedHolds, c.repair.damage().LostAt(c.snap)
 	if len(change.Condemn) == 0 && len(change.AddPacks) == 0 && len(change.AddIndexes) == 0 {
 		return nil, nil
 	}
@@ -110,14 +110,14 @@ func (c *Collection) nextChange(ctx context.Context) (*rootlog.Change, error) {
 }
 
 // isGoneAfter returns a function that reports whether a pack is not live after the next root,
-// which marks the packs in emptied.
+// which condemns the packs in emptied.
 func isGoneAfter(s *transfer.Snapshot, emptied map[pack.Name]bool) func(pack.Name) bool {
 	return func(name pack.Name) bool { return !s.IsLive(name) || emptied[name] }
 }
 
-// unusedFiles returns our own useless files, except files that the root names. It names one if
-// it is marked already, or if a repair took it for a pack of a lost index file.
-func (c *Collection) unusedFiles() []string {
+// filesToAbandon returns the abandoned files, except files that the root names. It names one if
+// it is condemned already, or if a repair took it for a pack of a lost index file.
+func (c *Collection) filesToAbandon() []string {
 	if len(c.abandoned) == 0 {
 		return nil
 	}
@@ -125,41 +125,41 @@ func (c *Collection) unusedFiles() []string {
 	return slices.DeleteFunc(slices.Clone(c.abandoned), func(name string) bool { return known[name] })
 }
 
-// namedBy reports whether a root names some of the packs already. A repair may have done that.
-func (c *copies) namedBy(snap *transfer.Snapshot) bool {
-	return c != nil && slices.ContainsFunc(c.packs, func(p pack.Info) bool { return snap.IsLive(p.Name) })
+// areNamedIn reports whether a root names some of the packs already. A repair may have done that.
+func (n *newPacks) areNamedIn(snap *transfer.Snapshot) bool {
+	return n != nil && slices.ContainsFunc(n.infos, func(p pack.Info) bool { return snap.IsLive(p.Name) })
 }
 
 // countChange counts the changes of an appended root, and moves to it.
 func (c *Collection) countChange(ctx context.Context, next *rootlog.State, change *rootlog.Change) error {
 	st := &c.stats
-	for _, u := range c.packs {
-		if u.isEmptied() {
-			st.Removed += int64(u.objects - u.reached)
-			st.countCopied(u, c.own.repack[u.Name])
+	for _, p := range c.livePacks {
+		if p.isEmptied() {
+			st.Removed += int64(p.objectCount - p.reachedCount)
+			st.countCopiedPack(p, c.newPacks.isRepacked[p.Name])
 		}
 	}
-	st.Written, st.Patches = len(c.own.packs), c.own.patches
-	c.noteMarked(change)
-	c.own.close()
-	c.own = &copies{}
+	st.Written, st.Patches = len(c.newPacks.infos), c.newPacks.patchCount
+	c.noteCondemned(change)
+	c.newPacks.close()
+	c.newPacks = &newPacks{}
 	return c.moveToAppended(ctx, next)
 }
 
-// noteMarked counts and remembers the files that an appended root marks for deletion.
-func (c *Collection) noteMarked(change *rootlog.Change) {
-	c.countMarked(change.Condemn)
+// noteCondemned counts and remembers the files that an appended root condemns.
+func (c *Collection) noteCondemned(change *rootlog.Change) {
+	c.countCondemned(change.Condemn)
 	for _, name := range change.Condemn {
-		c.marked[name] = true
+		c.condemned[name] = true
 	}
 	c.abandoned = nil
 }
 
 // moveToAppended moves the collection to a root that it has appended.
 func (c *Collection) moveToAppended(ctx context.Context, next *rootlog.State) (err error) {
-	if c.index != nil {
-		c.index.KeepCopy(c.r.Indexes())
-		c.index = nil
+	if c.newIndex != nil {
+		c.newIndex.KeepCopy(c.r.Indexes())
+		c.newIndex = nil
 	}
 	if err := c.r.RememberHead(ctx, next); err != nil {
 		c.r.Options().Warn(err.Error())
@@ -167,34 +167,35 @@ func (c *Collection) moveToAppended(ctx context.Context, next *rootlog.State) (e
 	if c.snap, err = c.r.SnapshotAt(ctx, next); err != nil {
 		return fmt.Errorf("after root %d was appended: %w", next.Seq, err)
 	}
-	c.start = c.snap
+	c.claimSnap = c.snap
 	return nil
 }
 
-// abandonOwn gives up our own files that no root names.
-func (c *Collection) abandonOwn() {
-	if c.own != nil {
-		for _, p := range c.own.packs {
+// abandonNewPacks gives up the new packs and the new index file. The next root condemns them.
+func (c *Collection) abandonNewPacks() {
+	if c.newPacks != nil {
+		for _, p := range c.newPacks.infos {
 			c.abandoned = append(c.abandoned, p.Name.Path())
 		}
-		c.own.close()
-		c.own = nil
+		c.newPacks.close()
+		c.newPacks = nil
 	}
-	c.dropIndex()
+	c.abandonNewIndex()
 }
 
-func (c *Collection) dropIndex() {
-	if c.index != nil {
-		c.abandoned = append(c.abandoned, c.index.Name.IndexPath())
-		c.index.Close()
-		c.index = nil
+// abandonNewIndex gives up the new index file, if there is one.
+func (c *Collection) abandonNewIndex() {
+	if c.newIndex != nil {
+		c.abandoned = append(c.abandoned, c.newIndex.Name.IndexPath())
+		c.newIndex.Close()
+		c.newIndex = nil
 	}
 }
 
-// forgetGone appends a root that forgets files that were marked long ago and are gone. That
-// raises the floor. It replaces index files that name such packs (IDX_WITHOUT_DELISTED).
-func (c *Collection) forgetGone(ctx context.Context) error {
-	gone, err := c.goneFiles(ctx)
+// forgetDeleted appends a root that forgets files that were condemned long ago and do not exist.
+// That raises the floor. It replaces index files that name such packs (IDX_WITHOUT_DELISTED).
+func (c *Collection) forgetDeleted(ctx context.Context) error {
+	gone, err := c.deletedLongAgo(ctx)
 	if err != nil {
 		return err
 	}
@@ -211,33 +212,33 @@ func (c *Collection) forgetGone(ctx context.Context) error {
 		if len(change.Delist) == 0 {
 			return nil
 		}
-		due := dueIndexes(c.snap, func(name pack.Name) bool { return forgotten[name.Path()] })
-		if err := c.nameOwnPacks(ctx, change, due, nil); err != nil {
+		due := indexesToReplace(c.snap, func(name pack.Name) bool { return forgotten[name.Path()] })
+		if err := c.nameNewPacks(ctx, change, due, nil); err != nil {
 			return err
 		}
-		change.Condemn = append(change.Condemn, c.unusedFiles()...)
+		change.Condemn = append(change.Condemn, c.filesToAbandon()...)
 		next, later, err := c.r.AppendRoot(ctx, c.snap, change)
 		switch {
 		case err != nil:
 			return err
 		case next != nil:
 			c.stats.Forgotten = len(change.Delist)
-			c.noteMarked(change)
+			c.noteCondemned(change)
 			return c.moveToAppended(ctx, next)
 		}
 		c.snap = later
-		if err := c.claimOfRoot().Check(c.snap.State, c.snap.Live); err != nil {
-			c.dropIndex()
+		if err := c.nextClaim().Check(c.snap.State, c.snap.Live); err != nil {
+			c.abandonNewIndex()
 		}
-		if c.index == nil {
-			c.start = c.snap
+		if c.newIndex == nil {
+			c.claimSnap = c.snap
 		}
 	}
 }
 
-// goneFiles returns the files that were marked long ago and do not exist.
-func (c *Collection) goneFiles(ctx context.Context) ([]string, error) {
-	old, _, err := c.markedBefore(ctx, c.o.ForgetAfter)
+// deletedLongAgo returns the files that were condemned long ago and do not exist.
+func (c *Collection) deletedLongAgo(ctx context.Context) ([]string, error) {
+	old, _, err := c.condemnedBefore(ctx, c.options.ForgetAfter)
 	if err != nil {
 		return nil, err
 	}

@@ -6,16 +6,16 @@ import (
 
 // Names for the external tests.
 const (
-	ManyIndexes = manyIndexes
-	MergeFrom   = mergeFrom
-	WholePack   = wholePack
+	MaxIndexFiles   = maxIndexFiles
+	MinPacksToMerge = minPacksToMerge
+	MaxWholeRead    = maxWholeRead
 )
 
-// NewFollower returns the methods follow and close of a marker.
+// NewFollower returns the methods moveToRoot and close of a reachFinder.
 func NewFollower(r *transfer.Remote) (follow func(*transfer.Snapshot) (bool, error), end func(), err error) {
-	m, err := newMarker(r, nil, 1)
+	m, err := newReachFinder(r, nil, 1)
 	if err != nil {
 		return nil, nil, err
 	}
-	return m.moveTo, m.close, nil
+	return m.moveToRoot, m.close, nil
 }

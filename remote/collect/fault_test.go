@@ -186,7 +186,7 @@ func TestLostRoots(t *testing.T) {
 	}
 	names := len(transfertest.Files(b))
 	for range 3 {
-		if st := transfertest.MustCollect(t, b, transfertest.AtOnce); st.Marked+st.Deleted > 0 {
+		if st := transfertest.MustCollect(t, b, transfertest.AtOnce); st.Condemned+st.Deleted > 0 {
 			t.Errorf("collection without roots: %+v", st)
 		}
 	}

@@ -18,10 +18,10 @@ import (
 // knownFiles are the files of the remote that a collection knows.
 type knownFiles struct {
 	listed    map[string]remote.Info // in the store
-	times     map[uint64]time.Time   // of roots that marked something
-	made      map[string]int64       // our own files, and their sizes
-	abandoned []string               // our own files that no root will name
-	marked    map[string]bool        // marked for deletion by this collection
+	rootTimes map[uint64]time.Time   // of roots that condemned something, by number
+	ownSizes  map[string]int64       // sizes of the files that this collection sent
+	abandoned []string               // files that this collection sent and no root will name
+	condemned map[string]bool        // by this collection
 	deleted   map[string]bool
 }
 
@@ -73,7 +73,7 @@ func (f *knownFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes i
 
 // sizeOf returns the size of a file, or 0 if it is not known.
 func (c *knownFiles) sizeOf(name string) int64 {
-	if size, ok := c.made[name]; ok {
+	if size, ok := c.ownSizes[name]; ok {
 		return size
 	}
 	return c.listed[name].Size
@@ -82,13 +82,13 @@ func (c *knownFiles) sizeOf(name string) int64 {
 // checkPacksExist makes sure that the packs with reachable objects exist. A pack that the list
 // does not have may exist nevertheless.
 func (c *Collection) checkPacksExist(ctx context.Context) error {
-	return transfer.Parallel(ctx, c.o.Jobs, len(c.packs), func(ctx context.Context, i int) error {
-		u := c.packs[i]
-		name := u.Name.Path()
-		if info, ok := c.listed[name]; u.reached == 0 || ok && info.Size == int64(u.Size) || c.mend.damage().HasPack(u.Name) {
+	return transfer.Parallel(ctx, c.options.Jobs, len(c.livePacks), func(ctx context.Context, i int) error {
+		p := c.livePacks[i]
+		name := p.Name.Path()
+		if info, ok := c.listed[name]; p.reachedCount == 0 || ok && info.Size == int64(p.Size) || c.repair.damage().HasPack(p.Name) {
 			return nil
 		}
-		err := c.r.CheckSize(ctx, name, int64(u.Size))
+		err := c.r.CheckSize(ctx, name, int64(p.Size))
 		if transfer.IsBadCopy(err) {
 			err = &NeededError{Err: err}
 		}
@@ -96,8 +96,8 @@ func (c *Collection) checkPacksExist(ctx context.Context) error {
 	})
 }
 
-// orphanFiles returns the old files that no root has named, sorted. They are marked for
-// deletion like any other file. Their sender learns of it before a root names them, or by
+// orphanFiles returns the old files that no root has named, sorted. The next root
+// condemns them like any other file. Their sender learns of it before a root names them, or by
 // the floor (CONDEMN_ORPHANS, IDX_CONDEMN_ORPHANS).
 //
 // A remote without a root has none: it has lost its roots, or its first push is under way.
@@ -110,10 +110,10 @@ func (c *Collection) orphanFiles() (names []string) {
 	known := filesOf(c.snap)
 	now := c.r.Options().Now()
 	for name, info := range c.listed {
-		if _, ours := c.made[name]; ours || known[name] {
+		if _, ours := c.ownSizes[name]; ours || known[name] {
 			continue
 		}
-		if c.o.PruneAge <= 0 || now.Sub(info.Modified) >= c.o.PruneAge {
+		if c.options.PruneAge <= 0 || now.Sub(info.Modified) >= c.options.PruneAge {
 			names = append(names, name)
 		}
 	}
@@ -121,7 +121,7 @@ func (c *Collection) orphanFiles() (names []string) {
 	return names
 }
 
-// filesOf returns the files that the root names, marked ones included.
+// filesOf returns the files that the root names, condemned ones included.
 func filesOf(s *transfer.Snapshot) map[string]bool {
 	state, known := s.State, map[string]bool{}
 	for name := range state.Condemned {
@@ -144,16 +144,16 @@ func filesOf(s *transfer.Snapshot) map[string]bool {
 	return known
 }
 
-// markedBefore returns the files that were marked at least age ago, sorted, and when the next one
-// was marked. That is zero if there is none.
-func (c *Collection) markedBefore(ctx context.Context, age time.Duration) (names []string, next time.Time, err error) {
+// condemnedBefore returns the files that were condemned at least age ago, sorted, and when the next
+// one was condemned. That is zero if there is none.
+func (c *Collection) condemnedBefore(ctx context.Context, age time.Duration) (names []string, next time.Time, err error) {
 	now := c.r.Options().Now()
 	for name, seq := range c.snap.State.Condemned {
 		if age <= 0 {
 			names = append(names, name)
 			continue
 		}
-		when, err := c.timeOf(ctx, c.r, c.snap.State, seq)
+		when, err := c.timeOfRoot(ctx, c.r, c.snap.State, seq)
 		if err != nil {
 			return nil, time.Time{}, err
 		}
@@ -169,10 +169,10 @@ func (c *Collection) markedBefore(ctx context.Context, age time.Duration) (names
 	return names, next, nil
 }
 
-// timeOf returns the time of a root, as the root has it. For an unreadable root it returns
+// timeOfRoot returns the time of a root, as the root has it. For an unreadable root it returns
 // zero.
-func (f *knownFiles) timeOf(ctx context.Context, r *transfer.Remote, head *rootlog.State, seq uint64) (time.Time, error) {
-	if when, ok := f.times[seq]; ok {
+func (f *knownFiles) timeOfRoot(ctx context.Context, r *transfer.Remote, head *rootlog.State, seq uint64) (time.Time, error) {
+	if when, ok := f.rootTimes[seq]; ok {
 		return when, nil
 	}
 	if seq == head.Seq {
@@ -188,29 +188,29 @@ func (f *knownFiles) timeOf(ctx context.Context, r *transfer.Remote, head *rootl
 	default:
 		return when, err
 	}
-	f.times[seq] = when
+	f.rootTimes[seq] = when
 	return when, nil
 }
 
-// mayExist reports whether a marked file may still exist.
+// mayExist reports whether a condemned file may still exist.
 func (c *knownFiles) mayExist(name string) bool {
 	_, listed := c.listed[name]
-	return !c.deleted[name] && (listed || c.marked[name])
+	return !c.deleted[name] && (listed || c.condemned[name])
 }
 
-// deleteDue deletes the files that are due. Only deletions that the store has acknowledged
+// deleteDue deletes the files that were condemned before the grace. Only deletions that the store has acknowledged
 // count.
 func (c *Collection) deleteDue(ctx context.Context) error {
-	names, _, err := c.markedBefore(ctx, c.o.Grace)
+	names, _, err := c.condemnedBefore(ctx, c.options.Grace)
 	if err != nil {
 		return err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayExist(name) })
-	if names, err = dropLocked(ctx, c, names); err != nil {
+	if names, err = withoutLocked(ctx, c, names); err != nil {
 		return err
 	}
 	var mu sync.Mutex
-	return transfer.Parallel(ctx, c.o.Jobs, len(names), func(ctx context.Context, i int) error {
+	return transfer.Parallel(ctx, c.options.Jobs, len(names), func(ctx context.Context, i int) error {
 		if err := c.r.Backend().Delete(ctx, names[i]); err != nil {
 			return fmt.Errorf("delete a marked file: %w", err)
 		}

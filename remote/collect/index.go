@@ -12,31 +12,34 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// nameOwnPacks makes a change replace the index files in due and name our own packs: in the
-// root, or by a new index file. That has the entries of all live packs that the replaced
-// ones name, and of those in the root, except packs in emptied. It includes unreachable entries
-// of live packs: a push may rely on all that is live.
-func (c *Collection) nameOwnPacks(ctx context.Context, change *rootlog.Change, due []rootlog.File, emptied map[pack.Name]bool) error {
+// nameNewPacks makes change name the new packs, and replace the index files in due. It names the
+// packs in the root, or in a new index file if some files are due or the packs are too many. Then
+// it sends that file.
+//
+// The new index file has the entries of all live packs that the replaced ones or the root name,
+// except packs in emptied. Unreachable entries of live packs are included: a push may rely on all
+// that is live.
+func (c *Collection) nameNewPacks(ctx context.Context, change *rootlog.Change, due []rootlog.File, emptied map[pack.Name]bool) error {
 	gone := func(name pack.Name) bool { return emptied[name] }
-	own := c.ownInline(emptied)
-	needed := len(due) > 0 || len(own) < len(c.own.packs)
-	if c.index != nil && (!needed || !c.index.FitsAfter(c.snap, due, gone)) {
-		c.dropIndex()
+	inline := c.inlineNewPacks(emptied)
+	needsIndex := len(due) > 0 || len(inline) < len(c.newPacks.infos)
+	if c.newIndex != nil && (!needsIndex || !c.newIndex.FitsAfter(c.snap, due, gone)) {
+		c.abandonNewIndex()
 	}
-	if !needed {
-		change.AddPacks = own
+	if !needsIndex {
+		change.AddPacks = inline
 		return nil
 	}
-	if c.index == nil {
+	if c.newIndex == nil {
 		var err error
-		if c.index, err = c.mergeIndexes(ctx, due, gone); err != nil {
+		if c.newIndex, err = c.mergeIndexes(ctx, due, gone); err != nil {
 			return err
 		}
 	}
-	if c.index != nil {
-		due = c.index.Replaced
-		change.AddIndexes = []rootlog.File{c.index.File}
-		change.Merged = c.index.Inline
+	if c.newIndex != nil {
+		due = c.newIndex.Replaced
+		change.AddIndexes = []rootlog.File{c.newIndex.File}
+		change.Merged = c.newIndex.Inline
 	}
 
 	for _, f := range due {
@@ -45,14 +48,14 @@ func (c *Collection) nameOwnPacks(ctx context.Context, change *rootlog.Change, d
 	return nil
 }
 
-// ownInline returns our own packs as a root holds them, or nil if there are none, or too
+// inlineNewPacks returns the new packs as a root holds them, or nil if there are none, or too
 // many.
-func (c *Collection) ownInline(emptied map[pack.Name]bool) []rootlog.Inline {
+func (c *Collection) inlineNewPacks(emptied map[pack.Name]bool) []rootlog.Inline {
 	stay := slices.DeleteFunc(slices.Clone(c.snap.State.Packs), func(p rootlog.Inline) bool { return emptied[p.Name] })
-	if c.own.objects > transfer.MaxInlineEntries || rootlog.InlineSize(c.own.inline)+rootlog.InlineSize(stay) > rootlog.MaxInline {
+	if c.newPacks.objectCount > transfer.MaxInlineEntries || rootlog.InlineSize(c.newPacks.inline)+rootlog.InlineSize(stay) > rootlog.MaxInline {
 		return nil
 	}
-	return c.own.inline
+	return c.newPacks.inline
 }
 
 // mergeIndexes makes an index file that replaces those in due, and sends it. It returns nil if no
@@ -97,10 +100,10 @@ func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone 
 		}
 	}
 
-	for _, own := range c.own.indexes {
+	for _, own := range c.newPacks.indexes {
 		sources = append(sources, own.Entries())
 	}
-	for _, p := range c.own.packs {
+	for _, p := range c.newPacks.infos {
 		infos[p.Name] = p
 	}
 	if len(infos) == 0 {
@@ -119,7 +122,7 @@ func (c *Collection) mergeIndexes(ctx context.Context, due []rootlog.File, gone 
 		return nil, err
 	}
 
-	c.made[x.Name.IndexPath()] = x.Size
+	c.ownSizes[x.Name.IndexPath()] = x.Size
 	c.stats.After += x.Size
 	return x, nil
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/kist-vcs/kist/remote/transfer"
 )
 
-// dropLocked returns the names of marked files that are not locked, and counts the locked
+// withoutLocked returns the names of condemned files that are not locked, and counts the locked
 // ones.
-func dropLocked(ctx context.Context, c *Collection, names []string) ([]string, error) {
+func withoutLocked(ctx context.Context, c *Collection, names []string) ([]string, error) {
 	store, ok := remote.As[remote.Locker](c.r.Backend())
 	if !ok || c.r.Options().LockAt(c.snap.State).Age <= 0 {
 		return names, nil
@@ -23,7 +23,7 @@ func dropLocked(ctx context.Context, c *Collection, names []string) ([]string, e
 	locked := make([]bool, len(names))
 	now := c.r.Options().Now()
 	var mu sync.Mutex
-	err := transfer.Parallel(ctx, c.o.Jobs, len(names), func(ctx context.Context, i int) error {
+	err := transfer.Parallel(ctx, c.options.Jobs, len(names), func(ctx context.Context, i int) error {
 		return retry.Do(ctx, c.r.Options().Retry, "lock", func(ctx context.Context) error {
 			have, err := store.Retention(ctx, names[i])
 			if errors.Is(err, remote.ErrNotFound) {

@@ -16,41 +16,41 @@ import (
 // merges some of them. So the requests of a clone grow with the logarithm of the number
 // of pushes.
 const (
-	mergeFrom  = 16        // packs of about one size, of nodes or of chunks, that are merged
-	mergeMost  = 32        // packs of them that one push merges
-	mergeBytes = 8 << 20   // bytes of them that one push merges
-	mergePack  = 1 << 20   // bytes of the largest pack that is merged
-	mergeIndex = 256 << 10 // bytes of the largest index file that is merged
-	mergeTries = 3         // how often a push tries to append the root
+	minPacksToMerge = 16        // fewer packs of about one size, of nodes or of chunks, are not merged
+	maxPacksToMerge = 32        // packs of them that one push merges
+	maxBytesToMerge = 8 << 20   // bytes of them that one push merges
+	maxPackToMerge  = 1 << 20   // bytes of the largest pack that is merged
+	maxIndexToMerge = 256 << 10 // bytes of the largest index file that is merged
+	maxAppendTries  = 3         // how often a push tries to append the root
 )
 
 // MergeSmall merges small packs and index files of the remote, which is at head. It
 // follows the rules of a collection that rewrites packs: it claims the packs that it
-// sends, and marks the replaced packs for deletion. But it copies all objects, whether
+// sends, and condemns the replaced packs. But it copies all objects, whether
 // reachable or not. So a push that relies on one of them still finds it.
 //
-// It gives up if a pack is damaged, or after mergeTries roots of others.
+// It gives up if a pack is damaged, or after maxAppendTries roots of others.
 func MergeSmall(ctx context.Context, r *transfer.Remote, head *rootlog.State) error {
 	snap, err := r.SnapshotAt(ctx, head)
 	if err != nil {
 		return err
 	}
 
-	entries, err := mergeable(snap)
-	if err != nil || len(entries) == 0 && len(smallIndexes(snap)) <= manyIndexes {
+	entries, err := entriesToMerge(snap)
+	if err != nil || len(entries) == 0 && len(smallIndexes(snap)) <= maxIndexFiles {
 		return err
 	}
 
 	c := newCollection(r, nil, Options{})
 	defer c.Close()
-	c.snap, c.start, c.own = snap, snap, &copies{}
-	emptied, err := c.copyAll(ctx, entries)
+	c.snap, c.claimSnap, c.newPacks = snap, snap, &newPacks{}
+	emptied, err := c.copyToMerge(ctx, entries)
 	if err != nil {
 		return err
 	}
 
-	for range mergeTries {
-		again, err := c.publishMerged(ctx, emptied)
+	for range maxAppendTries {
+		again, err := c.appendMerged(ctx, emptied)
 		if !again || err != nil {
 			return err
 		}
@@ -60,19 +60,19 @@ func MergeSmall(ctx context.Context, r *transfer.Remote, head *rootlog.State) er
 
 // smallIndexes returns the live index files that may be merged.
 func smallIndexes(s *transfer.Snapshot) []rootlog.File {
-	return slices.DeleteFunc(slices.Clone(s.State.Indexes), func(f rootlog.File) bool { return f.Size > mergeIndex })
+	return slices.DeleteFunc(slices.Clone(s.State.Indexes), func(f rootlog.File) bool { return f.Size > maxIndexToMerge })
 }
 
-// tinyPack is a small pack with its entries.
-type tinyPack struct {
+// smallPack is a pack that is small enough to be merged, with its entries.
+type smallPack struct {
 	pack.Info
 	entries []pack.Entry
 	nodes   bool
 	purged  bool // the pack has a purged object: only a collection rewrites it
 }
 
-// mergeable returns the entries of the small packs to merge, in stored order.
-func mergeable(s *transfer.Snapshot) ([]pack.Entry, error) {
+// entriesToMerge returns the entries of the small packs to merge, in stored order.
+func entriesToMerge(s *transfer.Snapshot) ([]pack.Entry, error) {
 	small, err := smallPacks(s)
 	if err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func mergeable(s *transfer.Snapshot) ([]pack.Entry, error) {
 		size  int
 	}
 
-	classes := map[class][]*tinyPack{}
+	classes := map[class][]*smallPack{}
 	for _, p := range small {
 		// The sizes in a class differ by a factor of at most 16.
 		of := class{p.nodes, (bits.Len32(p.Size>>12) + 3) / 4}
@@ -92,13 +92,13 @@ func mergeable(s *transfer.Snapshot) ([]pack.Entry, error) {
 
 	var entries []pack.Entry
 	for _, list := range classes {
-		if len(list) < mergeFrom {
+		if len(list) < minPacksToMerge {
 			continue
 		}
-		slices.SortFunc(list, func(a, b *tinyPack) int { return a.Name.Compare(b.Name) })
+		slices.SortFunc(list, func(a, b *smallPack) int { return a.Name.Compare(b.Name) })
 		bytes := 0
-		for _, p := range list[:min(len(list), mergeMost)] {
-			if bytes += int(p.Size); bytes > mergeBytes {
+		for _, p := range list[:min(len(list), maxPacksToMerge)] {
+			if bytes += int(p.Size); bytes > maxBytesToMerge {
 				break
 			}
 			entries = append(entries, p.entries...)
@@ -111,11 +111,11 @@ func mergeable(s *transfer.Snapshot) ([]pack.Entry, error) {
 
 // smallPacks returns the small packs whose entries are all in the root or in small
 // index files.
-func smallPacks(s *transfer.Snapshot) (map[pack.Name]*tinyPack, error) {
+func smallPacks(s *transfer.Snapshot) (map[pack.Name]*smallPack, error) {
 	large := map[pack.Name]bool{}
-	small := map[pack.Name]*tinyPack{}
+	small := map[pack.Name]*smallPack{}
 	for i, f := range s.State.Indexes {
-		if f.Size <= mergeIndex {
+		if f.Size <= maxIndexToMerge {
 			continue
 		}
 		for _, p := range s.Indexes[i].PackInfos {
@@ -123,16 +123,16 @@ func smallPacks(s *transfer.Snapshot) (map[pack.Name]*tinyPack, error) {
 		}
 	}
 
-	for e, err := range s.EntriesIn(func(file int) bool { return s.State.Indexes[file].Size <= mergeIndex }) {
+	for e, err := range s.EntriesIn(func(file int) bool { return s.State.Indexes[file].Size <= maxIndexToMerge }) {
 		if err != nil {
 			return nil, err
 		}
-		if large[e.Pack.Name] || e.Pack.Size > mergePack {
+		if large[e.Pack.Name] || e.Pack.Size > maxPackToMerge {
 			continue
 		}
 		p := small[e.Pack.Name]
 		if p == nil {
-			p = &tinyPack{Info: e.Pack}
+			p = &smallPack{Info: e.Pack}
 			small[e.Pack.Name] = p
 		}
 		_, purged := s.Records.Purged(e.Key)
@@ -141,33 +141,33 @@ func smallPacks(s *transfer.Snapshot) (map[pack.Name]*tinyPack, error) {
 		p.entries = append(p.entries, e.Entry)
 	}
 
-	maps.DeleteFunc(small, func(_ pack.Name, p *tinyPack) bool { return p.purged })
+	maps.DeleteFunc(small, func(_ pack.Name, p *smallPack) bool { return p.purged })
 	return small, nil
 }
 
-// copyAll copies the objects of entries into new packs, and returns the packs that have no
+// copyToMerge copies the objects of entries into new packs, and returns the packs that have no
 // other objects. It leaves out repacked packs.
-func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (emptied map[pack.Name]bool, err error) {
+func (c *Collection) copyToMerge(ctx context.Context, entries []pack.Entry) (emptied map[pack.Name]bool, err error) {
 	emptied = map[pack.Name]bool{}
 	if len(entries) == 0 {
 		return emptied, nil
 	}
-	if c.marker, err = newMarker(c.r, nil, c.o.Jobs); err != nil {
+	if c.reach, err = newReachFinder(c.r, nil, c.options.Jobs); err != nil {
 		return nil, err
 	}
 
-	var packs []*usage
+	var packs []*livePack
 	for _, e := range entries {
 		if !emptied[e.Pack.Name] {
 			emptied[e.Pack.Name] = true
-			packs = append(packs, &usage{Info: e.Pack})
+			packs = append(packs, &livePack{Info: e.Pack})
 		}
 	}
-	if err := c.readHeaders(ctx, packs); err != nil {
+	if err := c.noteRepacked(ctx, packs); err != nil {
 		return nil, err
 	}
 
-	maps.DeleteFunc(emptied, func(name pack.Name, _ bool) bool { return c.repacked[name] })
+	maps.DeleteFunc(emptied, func(name pack.Name, _ bool) bool { return c.wasRepacked[name] })
 
 	copied := map[object.Key]bool{}
 	entries = slices.DeleteFunc(entries, func(e pack.Entry) bool {
@@ -181,26 +181,26 @@ func (c *Collection) copyAll(ctx context.Context, entries []pack.Entry) (emptied
 		return emptied, nil
 	}
 
-	w := &copyWriter{c: c}
+	w := &copyWriter{collection: c}
 	if err := w.writeEntries(ctx, entries); err != nil {
 		return nil, err
 	}
 	return emptied, w.buildIndex()
 }
 
-// publishMerged appends the root that names the new packs and marks the packs in emptied for
-// deletion. If another writer was first, and the copies are still useful, again is true.
-func (c *Collection) publishMerged(ctx context.Context, emptied map[pack.Name]bool) (again bool, err error) {
+// appendMerged appends the root that names the new packs and condemns the packs in emptied.
+// If another writer was first, and the copies are still useful, again is true.
+func (c *Collection) appendMerged(ctx context.Context, emptied map[pack.Name]bool) (again bool, err error) {
 	change := c.r.NewChange()
 	for name := range emptied {
 		change.Condemn = append(change.Condemn, name.Path())
 	}
 
 	due := smallIndexes(c.snap)
-	if len(due) <= manyIndexes {
+	if len(due) <= maxIndexFiles {
 		due = nil
 	}
-	if err := c.nameOwnPacks(ctx, change, due, emptied); err != nil {
+	if err := c.nameNewPacks(ctx, change, due, emptied); err != nil {
 		return false, err
 	}
 	if len(change.Condemn) == 0 {
@@ -217,7 +217,7 @@ func (c *Collection) publishMerged(ctx context.Context, emptied map[pack.Name]bo
 
 	// The claim requires that live(S) is in live(h). So all packs in emptied are still live.
 	c.snap = later
-	if !c.snap.State.Records.Equal(c.start.State.Records) || c.claimOfRoot().Check(c.snap.State, c.snap.Live) != nil || c.own.namedBy(c.snap) {
+	if !c.snap.State.Records.Equal(c.claimSnap.State.Records) || c.nextClaim().Check(c.snap.State, c.snap.Live) != nil || c.newPacks.areNamedIn(c.snap) {
 		return false, nil
 	}
 	return true, nil

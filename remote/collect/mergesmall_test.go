@@ -45,7 +45,7 @@ func TestPushMerges(t *testing.T) {
 		if keep {
 			continue
 		}
-		if checked.Packs > 4*collect.MergeFrom || checked.Indexes > 2*collect.ManyIndexes {
+		if checked.Packs > 4*collect.MinPacksToMerge || checked.Indexes > 2*collect.MaxIndexFiles {
 			t.Errorf("%d packs, %d index files", checked.Packs, checked.Indexes)
 		}
 		for range 3 { // a collection deletes the merged packs

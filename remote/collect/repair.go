@@ -35,7 +35,7 @@ type RepairResult struct {
 // files. It sends everything that refs and holds need of a damaged pack again, in
 // new packs. Values that are intact there are copied; others come from local, or
 // from other packs. A damaged index file is rebuilt from its copy here, or from the
-// indexes in the packs. Then a root marks the damaged files for deletion, and gc deletes them
+// indexes in the packs. Then a root condemns the damaged files, and gc deletes them
 // when they are due. Repair does not replace a pack with an object that no source has intact, unless local accepted the loss: then that root lists the object as lost.
 //
 // A damaged root is put back if it is the newest that was seen here: see
@@ -65,30 +65,30 @@ func Repair(ctx context.Context, r *transfer.Remote, local transfer.Local, o Rep
 		return nil, err
 	}
 
-	m := &mending{Damage: transfer.NewDamage(), source: local, indexes: map[pack.Name]bool{}}
-	if err := replaceInMemory(ctx, r, head, m); err != nil {
+	rep := &repair{Damage: transfer.NewDamage(), local: local, damagedIndexes: map[pack.Name]bool{}}
+	if err := replaceInMemory(ctx, r, head, rep); err != nil {
 		return nil, err
 	}
 	if _, err := Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Found = append(result.Found, p) }); err != nil {
 		return nil, err
 	}
-	if err := findDamagedPacks(ctx, r, result.Found, m); err != nil {
+	if err := findDamagedPacks(ctx, r, result.Found, rep); err != nil {
 		return nil, err
 	}
 	if o.DryRun {
-		result.Repaired = m.damagedNames()
-		result.Lost = m.unsolvedProblems(ctx, result.Found)
+		result.Repaired = rep.damagedNames()
+		result.Lost = rep.unsolvedProblems(ctx, result.Found)
 		return result, nil
 	}
 
-	r.SetDamage(m.Damage)
-	err = mendAll(ctx, r, m, o, result)
+	r.SetDamage(rep.Damage)
+	err = repairAll(ctx, r, rep, o, result)
 	r.SetDamage(nil)
 	if err != nil {
 		return nil, err
 	}
 
-	result.Repaired = append(result.Repaired, m.damagedNames()...)
+	result.Repaired = append(result.Repaired, rep.damagedNames()...)
 	slices.Sort(result.Repaired)
 
 	_, err = Check(ctx, r, CheckOptions{ReadData: true}, func(p Problem) { result.Lost = append(result.Lost, p) })
@@ -111,11 +111,11 @@ func putBack(ctx context.Context, r *transfer.Remote, o RepairOptions, result *R
 	return nil
 }
 
-// mendAll sends the missing objects and replaces the damaged files, except packs
+// repairAll sends the missing objects and replaces the damaged files, except packs
 // with an object that no source has intact.
-func mendAll(ctx context.Context, r *transfer.Remote, m *mending, o RepairOptions, result *RepairResult) error {
+func repairAll(ctx context.Context, r *transfer.Remote, rep *repair, o RepairOptions, result *RepairResult) error {
 	if slices.ContainsFunc(result.Found, func(p Problem) bool { return errors.Is(p.Err, object.ErrNotFound) }) {
-		objects, err := r.Refill(ctx, m.source, o.Progress)
+		objects, err := r.Refill(ctx, rep.local, o.Progress)
 		if transfer.IsAbsent(err) {
 			err = &NeededError{Err: err}
 		}
@@ -125,10 +125,10 @@ func mendAll(ctx context.Context, r *transfer.Remote, m *mending, o RepairOption
 		result.Objects += objects
 	}
 
-	for len(m.Packs)+len(m.indexes) > 0 {
-		objects, again, err := mendOnce(ctx, r, m, o)
+	for len(rep.Packs)+len(rep.damagedIndexes) > 0 {
+		objects, again, err := repairRound(ctx, r, rep, o)
 		if lost, ok := errors.AsType[*lostError](err); ok {
-			delete(m.Packs, lost.pack)
+			delete(rep.Packs, lost.pack)
 			continue
 		}
 		result.Objects += objects
@@ -141,7 +141,7 @@ func mendAll(ctx context.Context, r *transfer.Remote, m *mending, o RepairOption
 
 // replaceInMemory finds the index files that are damaged on the remote, and replaces them
 // in memory, so that the objects they list can be found.
-func replaceInMemory(ctx context.Context, r *transfer.Remote, head *rootlog.State, m *mending) error {
+func replaceInMemory(ctx context.Context, r *transfer.Remote, head *rootlog.State, rep *repair) error {
 	var missing []rootlog.File // damaged, without an intact copy here
 	for _, f := range head.Indexes {
 		err := r.Indexes().CheckFile(ctx, f)
@@ -151,7 +151,7 @@ func replaceInMemory(ctx context.Context, r *transfer.Remote, head *rootlog.Stat
 		if !transfer.IsBadCopy(err) {
 			return err
 		}
-		m.indexes[f.Name] = true
+		rep.damagedIndexes[f.Name] = true
 		if x := r.Indexes().OpenIntactCopy(f); x != nil {
 			r.Indexes().Replace(f, x)
 		} else {
@@ -162,7 +162,7 @@ func replaceInMemory(ctx context.Context, r *transfer.Remote, head *rootlog.Stat
 		return nil
 	}
 
-	x, err := indexOfPacks(ctx, r, head, m)
+	x, err := indexOfPacks(ctx, r, head, rep)
 	if err != nil {
 		return err
 	}
@@ -173,12 +173,12 @@ func replaceInMemory(ctx context.Context, r *transfer.Remote, head *rootlog.Stat
 	return nil
 }
 
-// indexOfPacks builds an index of the packs that are neither marked for deletion nor named by
+// indexOfPacks builds an index of the packs that are neither condemned nor named by
 // the head or a readable index file. It reads the indexes in those packs. A pack
 // that was sent and never published may be among them. That does no harm: its
-// objects match their hashes, and gc marks the pack if nothing needs it.
-func indexOfPacks(ctx context.Context, r *transfer.Remote, head *rootlog.State, m *mending) (*transfer.IndexFile, error) {
-	intact := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return m.indexes[f.Name] })
+// objects match their hashes, and gc condemns the pack if nothing needs it.
+func indexOfPacks(ctx context.Context, r *transfer.Remote, head *rootlog.State, rep *repair) (*transfer.IndexFile, error) {
+	intact := slices.DeleteFunc(slices.Clone(head.Indexes), func(f rootlog.File) bool { return rep.damagedIndexes[f.Name] })
 	indexes, err := r.Indexes().OpenAll(ctx, intact)
 	if err != nil {
 		return nil, err
@@ -219,7 +219,7 @@ func indexOfPacks(ctx context.Context, r *transfer.Remote, head *rootlog.State, 
 }
 
 // findDamagedPacks adds the damaged packs, and packs with damaged values, to m.
-func findDamagedPacks(ctx context.Context, r *transfer.Remote, found []Problem, m *mending) error {
+func findDamagedPacks(ctx context.Context, r *transfer.Remote, found []Problem, rep *repair) error {
 	if len(found) == 0 {
 		return nil
 	}
@@ -230,7 +230,7 @@ func findDamagedPacks(ctx context.Context, r *transfer.Remote, found []Problem, 
 
 	for _, p := range found {
 		if name, ok := pack.ParsePath(p.Blob); ok {
-			m.Packs[name] = true
+			rep.Packs[name] = true
 		}
 		if p.Key.IsZero() {
 			continue
@@ -240,46 +240,46 @@ func findDamagedPacks(ctx context.Context, r *transfer.Remote, found []Problem, 
 			return err
 		}
 		for _, e := range entries {
-			if m.Packs[e.Pack.Name] {
+			if rep.Packs[e.Pack.Name] {
 				continue
 			}
 			_, err := snap.ReadObject(ctx, e)
 			if err != nil && !transfer.IsBadCopy(err) {
 				return err
 			}
-			m.Packs[e.Pack.Name] = m.Packs[e.Pack.Name] || err != nil
+			rep.Packs[e.Pack.Name] = rep.Packs[e.Pack.Name] || err != nil
 		}
 	}
 
-	maps.DeleteFunc(m.Packs, func(_ pack.Name, bad bool) bool { return !bad })
-	return m.findLost(ctx, snap)
+	maps.DeleteFunc(rep.Packs, func(_ pack.Name, bad bool) bool { return !bad })
+	return rep.noteLost(ctx, snap)
 }
 
-// mendOnce carries out one round of the repair, and returns the number of objects it
+// repairRound carries out one round of the repair, and returns the number of objects it
 // sent. It reports whether another round is due, because a push has come to need
 // more of a damaged pack.
-func mendOnce(ctx context.Context, r *transfer.Remote, m *mending, o RepairOptions) (objects int64, again bool, err error) {
-	c := newCollection(r, m.source, Options{Progress: o.Progress})
-	c.mend = m
+func repairRound(ctx context.Context, r *transfer.Remote, rep *repair, o RepairOptions) (objects int64, again bool, err error) {
+	c := newCollection(r, rep.local, Options{Progress: o.Progress})
+	c.repair = rep
 	defer c.Close()
 	head, err := r.Head(ctx)
 	if err == nil {
 		err = c.planFrom(ctx, head)
 	}
 	if err == nil {
-		err = c.markForDeletion(ctx)
+		err = c.condemnGarbage(ctx)
 	}
-	again = slices.ContainsFunc(c.packs, func(u *usage) bool { return m.Packs[u.Name] && !u.isEmptied() })
+	again = slices.ContainsFunc(c.livePacks, func(p *livePack) bool { return rep.Packs[p.Name] && !p.isEmptied() })
 	return c.meter.Now().Objects, again, err
 }
 
 // damagedNames returns the names of the damaged packs and index files, sorted.
-func (m *mending) damagedNames() []string {
+func (rep *repair) damagedNames() []string {
 	var names []string
-	for name := range m.Packs {
+	for name := range rep.Packs {
 		names = append(names, name.Path())
 	}
-	for name := range m.indexes {
+	for name := range rep.damagedIndexes {
 		names = append(names, name.IndexPath())
 	}
 	slices.Sort(names)
@@ -287,14 +287,14 @@ func (m *mending) damagedNames() []string {
 }
 
 // unsolvedProblems returns the problems that a repair would not solve.
-func (m *mending) unsolvedProblems(ctx context.Context, found []Problem) (list []Problem) {
-	names := m.damagedNames()
+func (rep *repair) unsolvedProblems(ctx context.Context, found []Problem) (list []Problem) {
+	names := rep.damagedNames()
 	for _, p := range found {
 		switch {
-		case !p.Key.IsZero() && transfer.IsLossAccepted(m.source, p.Key):
+		case !p.Key.IsZero() && transfer.IsLossAccepted(rep.local, p.Key):
 			continue
 		case !p.Key.IsZero():
-			if missing, err := m.source.Missing(ctx, []object.Key{p.Key}); err == nil && len(missing) == 0 {
+			if missing, err := rep.local.Missing(ctx, []object.Key{p.Key}); err == nil && len(missing) == 0 {
 				continue
 			}
 		case slices.Contains(names, p.Blob):

@@ -14,122 +14,122 @@ import (
 )
 
 const (
-	manySmall   = 8 // small packs, of nodes or of chunks, that are left alone
-	manyIndexes = 4 // index files that are left alone
+	maxSmallPacks = 8 // small packs, of nodes or of chunks, that are left alone
+	maxIndexFiles = 4 // index files that are left alone
 )
 
-// usage is the use of a live pack.
-type usage struct {
+// livePack is a live pack, its use, and what the collection does with it.
+type livePack struct {
 	pack.Info
-	objects int // with entries
-	reached int // of these
-	copied  int // of the reached
-	stored  int64
-	gain    int64 // of stored: nodes, and compressed values
-	nodes   bool  // the pack has nodes
-	rewrite bool  // the reachable objects are to be copied
-	repack  bool  // together with other packs, in the order of the history, as small as possible
-	purged  bool  // it has a purged object that nothing else needs
+	objectCount     int // with entries
+	reachedCount    int // of these
+	copiedCount     int // of the reached
+	reachedBytes    int64
+	repackableBytes int64 // of stored: nodes, and compressed values
+	hasNodes        bool  // the pack has nodes
+	mustCopy        bool  // the reachable objects are to be copied
+	mustRepack      bool  // together with other packs, in the order of the history, as small as possible
+	hasPurged       bool  // it has a purged object that nothing else needs
 }
 
 // liveSize returns the size of a pack with only the reachable objects.
-func (u *usage) liveSize() int64 {
-	if u.reached == 0 {
+func (p *livePack) liveSize() int64 {
+	if p.reachedCount == 0 {
 		return 0
 	}
-	return pack.SizeOf(u.reached, u.stored)
+	return pack.SizeOf(p.reachedCount, p.reachedBytes)
 }
 
-func (u *usage) waste() int64 { return int64(u.Size) - u.liveSize() }
+func (p *livePack) waste() int64 { return int64(p.Size) - p.liveSize() }
 
 // isEmptied reports whether a pack can be deleted: all its reachable objects were copied.
-func (u *usage) isEmptied() bool { return u.reached == u.copied }
+func (p *livePack) isEmptied() bool { return p.reachedCount == p.copiedCount }
 
-// countUse returns the use of each live pack, sorted by name.
-func (m *marker) countUse() ([]*usage, error) {
-	infos := m.snap.LivePacks()
-	list := make([]*usage, len(infos))
-	byName := make(map[pack.Name]*usage, len(infos))
+// countPackUse returns the use of each live pack, sorted by name.
+func (f *reachFinder) countPackUse() ([]*livePack, error) {
+	infos := f.snap.LivePacks()
+	list := make([]*livePack, len(infos))
+	byName := make(map[pack.Name]*livePack, len(infos))
 	for i, p := range infos {
-		list[i] = &usage{Info: p}
+		list[i] = &livePack{Info: p}
 		byName[p.Name] = list[i]
 	}
 
-	for p, err := range m.snap.Entries() {
+	for p, err := range f.snap.Entries() {
 		if err != nil {
 			return nil, err
 		}
 		u := byName[p.Pack.Name]
-		u.objects++
-		if !m.reached.has(p) {
+		u.objectCount++
+		if !f.reached.has(p) {
 			continue
 		}
-		u.reached++
-		u.stored += int64(p.Stored)
-		u.nodes = u.nodes || p.Key.Kind.IsNode()
+		u.reachedCount++
+		u.reachedBytes += int64(p.Stored)
+		u.hasNodes = u.hasNodes || p.Key.Kind.IsNode()
 		if p.Key.Kind.IsNode() || p.Stored < p.Raw {
-			u.gain += int64(p.Stored)
+			u.repackableBytes += int64(p.Stored)
 		}
-		if m.copied.has(p) {
-			u.copied++
+		if f.copied.has(p) {
+			u.copiedCount++
 		}
 	}
 	return list, nil
 }
 
-// chooseRewritten chooses the packs to rewrite: packs to store as small as possible,
+// choosePacksToRewrite sets mustCopy of the packs to rewrite: packs to repack,
 // packs with purged objects, and small packs if there are many. It adds the packs with
 // the largest share of waste until at most maxWaste of the rest is waste.
-func chooseRewritten(packs []*usage, maxWaste float64) {
-	var some []*usage
-	var left, waste int64
-	small := map[bool][]*usage{} // by whether they are of nodes
-	for _, u := range packs {
-		if u.reached == 0 {
+func choosePacksToRewrite(packs []*livePack, maxWaste float64) {
+	var candidates []*livePack
+	var kept, waste int64
+	small := map[bool][]*livePack{} // by whether they are of nodes
+	for _, p := range packs {
+		if p.reachedCount == 0 {
 			continue
 		}
-		if u.rewrite = u.repack || u.purged; u.rewrite {
-			left += u.liveSize()
+		if p.mustCopy = p.mustRepack || p.hasPurged; p.mustCopy {
+			kept += p.liveSize()
 			continue
 		}
-		some = append(some, u)
-		left += int64(u.Size)
-		waste += u.waste()
-		if u.liveSize() < transfer.SmallPack {
-			small[u.nodes] = append(small[u.nodes], u)
+		candidates = append(candidates, p)
+		kept += int64(p.Size)
+		waste += p.waste()
+		if p.liveSize() < transfer.SmallPack {
+			small[p.hasNodes] = append(small[p.hasNodes], p)
 		}
 	}
 
 	for _, list := range small {
-		if len(list) <= manySmall {
+		if len(list) <= maxSmallPacks {
 			continue
 		}
-		for _, u := range list {
-			u.rewrite = true
-			left -= u.waste()
-			waste -= u.waste()
+		for _, p := range list {
+			p.mustCopy = true
+			kept -= p.waste()
+			waste -= p.waste()
 		}
 	}
 
-	slices.SortFunc(some, func(a, b *usage) int { // the largest share first
+	slices.SortFunc(candidates, func(a, b *livePack) int { // the largest share first
 		return cmp.Or(cmp.Compare(float64(b.waste())/float64(b.Size), float64(a.waste())/float64(a.Size)), a.Name.Compare(b.Name))
 	})
-	for _, u := range some {
-		if float64(waste) <= maxWaste*float64(left) || u.waste() <= 0 {
+	for _, p := range candidates {
+		if float64(waste) <= maxWaste*float64(kept) || p.waste() <= 0 {
 			break
 		}
-		if !u.rewrite {
-			u.rewrite = true
-			left -= u.waste()
-			waste -= u.waste()
+		if !p.mustCopy {
+			p.mustCopy = true
+			kept -= p.waste()
+			waste -= p.waste()
 		}
 	}
 }
 
-// dueIndexes returns the index files to replace by one new file: each that names a pack
+// indexesToReplace returns the index files to replace by one new file: each that names a pack
 // for which gone returns true, or all if there are many.
-func dueIndexes(s *transfer.Snapshot, gone func(pack.Name) bool) (due []rootlog.File) {
-	if len(s.Indexes) > manyIndexes {
+func indexesToReplace(s *transfer.Snapshot, gone func(pack.Name) bool) (due []rootlog.File) {
+	if len(s.Indexes) > maxIndexFiles {
 		return s.State.Indexes
 	}
 	for i, x := range s.Indexes {
@@ -140,9 +140,9 @@ func dueIndexes(s *transfer.Snapshot, gone func(pack.Name) bool) (due []rootlog.
 	return due
 }
 
-// countWaiting counts the marked files that are not due yet.
+// countWaiting counts the condemned files that are not due yet.
 func (c *Collection) countWaiting(ctx context.Context) error {
-	aged, next, err := c.markedBefore(ctx, c.o.Grace)
+	aged, next, err := c.condemnedBefore(ctx, c.options.Grace)
 	if err != nil {
 		return err
 	}
@@ -154,17 +154,17 @@ func (c *Collection) countWaiting(ctx context.Context) error {
 		}
 	}
 	if st.Waiting > 0 && !next.IsZero() {
-		st.Next = next.Add(c.o.Grace)
+		st.Next = next.Add(c.options.Grace)
 	}
 	return nil
 }
 
-// countMarked counts files that are marked for deletion.
-func (c *Collection) countMarked(names []string) {
+// countCondemned adds condemned files to the totals.
+func (c *Collection) countCondemned(names []string) {
 	st := &c.stats
 	for _, name := range names {
-		st.Marked++
-		st.MarkedBytes += c.sizeOf(name)
+		st.Condemned++
+		st.CondemnedBytes += c.sizeOf(name)
 		if strings.HasPrefix(name, "index/") {
 			st.Indexes++
 		}
@@ -175,43 +175,43 @@ func (c *Collection) countMarked(names []string) {
 func (c *Collection) countPlanned(ctx context.Context) error {
 	st := &c.stats
 	emptied := map[pack.Name]bool{}
-	marked := c.orphanFiles()
-	for _, u := range c.packs {
-		if u.reached > 0 && !u.rewrite {
+	condemned := c.orphanFiles()
+	for _, p := range c.livePacks {
+		if p.reachedCount > 0 && !p.mustCopy {
 			continue
 		}
-		emptied[u.Name] = true
-		marked = append(marked, u.Name.Path())
-		st.Removed += int64(u.objects - u.reached)
-		st.countCopied(u, u.repack)
-		st.After += u.liveSize()
+		emptied[p.Name] = true
+		condemned = append(condemned, p.Name.Path())
+		st.Removed += int64(p.objectCount - p.reachedCount)
+		st.countCopiedPack(p, p.mustRepack)
+		st.After += p.liveSize()
 	}
 
-	for _, f := range dueIndexes(c.snap, isGoneAfter(c.snap, emptied)) {
-		marked = append(marked, f.Name.IndexPath())
+	for _, f := range indexesToReplace(c.snap, isGoneAfter(c.snap, emptied)) {
+		condemned = append(condemned, f.Name.IndexPath())
 	}
-	c.countMarked(marked)
+	c.countCondemned(condemned)
 	if err := c.countWaiting(ctx); err != nil {
 		return err
 	}
 
-	names, _, err := c.markedBefore(ctx, c.o.Grace)
+	names, _, err := c.condemnedBefore(ctx, c.options.Grace)
 	if err != nil {
 		return err
 	}
-	if c.o.Grace <= 0 {
-		names = append(names, marked...)
+	if c.options.Grace <= 0 {
+		names = append(names, condemned...)
 		slices.Sort(names)
-	} else if len(marked) > 0 {
-		st.Waiting += len(marked)
-		st.WaitingBytes += st.MarkedBytes
+	} else if len(condemned) > 0 {
+		st.Waiting += len(condemned)
+		st.WaitingBytes += st.CondemnedBytes
 		if st.Next.IsZero() {
-			st.Next = c.r.Options().Now().Add(c.o.Grace)
+			st.Next = c.r.Options().Now().Add(c.options.Grace)
 		}
 	}
 
 	names = slices.DeleteFunc(names, func(name string) bool { return !c.mayExist(name) })
-	if names, err = dropLocked(ctx, c, names); err != nil {
+	if names, err = withoutLocked(ctx, c, names); err != nil {
 		return err
 	}
 
@@ -222,9 +222,9 @@ func (c *Collection) countPlanned(ctx context.Context) error {
 		}
 	}
 
-	old, _, err := c.markedBefore(ctx, c.o.ForgetAfter)
-	if c.o.ForgetAfter <= 0 {
-		old = append(old, marked...)
+	old, _, err := c.condemnedBefore(ctx, c.options.ForgetAfter)
+	if c.options.ForgetAfter <= 0 {
+		old = append(old, condemned...)
 	}
 
 	for _, name := range old {
@@ -242,10 +242,10 @@ type Usage struct {
 	Indexes    int   // index files
 	IndexBytes int64 // of these
 
-	// The files that gc has marked for deletion and that still exist: packs, index files
+	// The files that gc has condemned and that still exist: packs, index files
 	// and state files.
-	Marked      int
-	MarkedBytes int64
+	Condemned      int
+	CondemnedBytes int64
 }
 
 // PackUse is the use of a pack.
@@ -280,28 +280,28 @@ func ReadUsage(ctx context.Context, r *transfer.Remote, local object.Reader) (*U
 }
 
 func usageAt(ctx context.Context, r *transfer.Remote, s *transfer.Snapshot, local object.Reader) (*Usage, error) {
-	m, err := newMarker(r, local, r.Options().Jobs)
+	m, err := newReachFinder(r, local, r.Options().Jobs)
 	if err != nil {
 		return nil, err
 	}
 
 	defer m.close()
-	if _, err := m.moveTo(s); err != nil {
+	if _, err := m.moveToRoot(s); err != nil {
 		return nil, err
 	}
-	if err := m.markRoots(ctx); err != nil {
+	if err := m.findFromRoots(ctx); err != nil {
 		return nil, err
 	}
 
-	packs, err := m.countUse()
+	packs, err := m.countPackUse()
 	if err != nil {
 		return nil, err
 	}
 
 	u := &Usage{Indexes: len(s.State.Indexes)}
 	for _, p := range packs {
-		use := PackUse{Info: p.Info, Objects: p.objects, Needed: p.reached, Stored: p.stored, Waste: p.waste()}
-		if p.reached == p.objects {
+		use := PackUse{Info: p.Info, Objects: p.objectCount, Needed: p.reachedCount, Stored: p.reachedBytes, Waste: p.waste()}
+		if p.reachedCount == p.objectCount {
 			use.Waste = 0
 		}
 		u.Packs = append(u.Packs, use)
@@ -310,15 +310,15 @@ func usageAt(ctx context.Context, r *transfer.Remote, s *transfer.Snapshot, loca
 	for _, f := range s.State.Indexes {
 		u.IndexBytes += f.Size
 	}
-	return u, countMarked(ctx, r, s.State, u)
+	return u, countCondemned(ctx, r, s.State, u)
 }
 
-// countMarked counts the files that are marked for deletion and still exist.
-func countMarked(ctx context.Context, r *transfer.Remote, head *rootlog.State, u *Usage) error {
+// countCondemned counts the condemned files that still exist, in u.
+func countCondemned(ctx context.Context, r *transfer.Remote, head *rootlog.State, u *Usage) error {
 	sizes, err := sizesOf(ctx, r, slices.Collect(maps.Keys(head.Condemned)))
 	for _, size := range sizes {
-		u.Marked++
-		u.MarkedBytes += size
+		u.Condemned++
+		u.CondemnedBytes += size
 	}
 	return err
 }

@@ -181,7 +181,7 @@ func FuzzDecode(f *testing.F) {
 // FuzzValues decodes arbitrary values, also patches with arbitrary bases. Values reads
 // no more than a chain can have, and returns only bytes with the expected hash.
 func FuzzValues(f *testing.F) {
-	body, entries := buildOptimised(f, nameOf(1), chained(f, 1, object.KindTree, 4, 300))
+	body, entries := buildWithPatches(f, nameOf(1), chained(f, 1, object.KindTree, 4, 300))
 	for _, e := range entries {
 		f.Add(body, e.Offset, e.Stored, e.Raw, e.Key.ID[:], uint16(0))
 	}

@@ -41,11 +41,11 @@ func chained(t testing.TB, seed uint64, kind object.Kind, n, size int) []item {
 	return list
 }
 
-// buildOptimised is build for a pack that may have patches.
-func buildOptimised(t testing.TB, name Name, list []item) (body []byte, entries []Entry) {
+// buildWithPatches is build for a pack that may have patches.
+func buildWithPatches(t testing.TB, name Name, list []item) (body []byte, entries []Entry) {
 	t.Helper()
 	w := NewWriter(nil)
-	w.ResetOptimised()
+	w.ResetForPatches()
 	return buildWith(t, w, name, list)
 }
 
@@ -71,7 +71,7 @@ func TestValues(t *testing.T) {
 		list = append(list, chained(t, uint64(kind), kind, MaxChain+1, 5000)...)
 	}
 	list = append(list, items(1, 20)...)
-	body, entries := buildOptimised(t, nameOf(1), list)
+	body, entries := buildWithPatches(t, nameOf(1), list)
 	again, err := readPack(nameOf(1), body)
 	if err != nil || !slices.Equal(again, entries) {
 		t.Fatalf("ReadIndex: %d entries, %v", len(again), err)
@@ -118,7 +118,7 @@ func TestValues(t *testing.T) {
 // the pack reads only the first base.
 func TestValuesInOrder(t *testing.T) {
 	list := chained(t, 1, object.KindChunk, MaxChain+1, 5000)
-	body, entries := buildOptimised(t, nameOf(1), list)
+	body, entries := buildWithPatches(t, nameOf(1), list)
 	source := &counted{body: body}
 	values := NewValues(source.get, 0)
 	for _, e := range byOffset(entries)[1:] {
@@ -139,7 +139,7 @@ func TestValuesLarge(t *testing.T) {
 		list = append(list, chained(t, uint64(2+i), object.KindChunk, 1, 8<<20)...)
 	}
 	list = append(list, far[1])
-	body, entries := buildOptimised(t, nameOf(1), list)
+	body, entries := buildWithPatches(t, nameOf(1), list)
 	for _, block := range []int{0, 1 << 20} {
 		source := &counted{body: body}
 		values := NewValues(source.get, block)
@@ -162,7 +162,7 @@ func TestValuesConcurrent(t *testing.T) {
 	for seed := range uint64(20) {
 		list = append(list, chained(t, seed, object.KindTree, MaxChain+1, 100_000)...)
 	}
-	body, entries := buildOptimised(t, nameOf(1), list)
+	body, entries := buildWithPatches(t, nameOf(1), list)
 	values := NewValues((&counted{body: body}).get, 1<<20)
 	var wg sync.WaitGroup
 	for w := range 4 {
@@ -189,7 +189,7 @@ func TestWriterTakesPatch(t *testing.T) {
 		t.Error("a pack of version 1 takes a patch")
 	}
 
-	w.ResetOptimised()
+	w.ResetForPatches()
 	if w.TakesPatch(list[0].key) || add(list[1]) == nil {
 		t.Error("the pack takes a patch on an object of the pack before")
 	}
@@ -227,7 +227,7 @@ func TestWriterTakesPatch(t *testing.T) {
 	if err != nil || len(entries) != MaxChain+2 || w.TakesPatch(list[0].key) {
 		t.Fatalf("%d entries, %v", len(entries), err)
 	}
-	wantOptimised(t, body, true)
+	wantRepacked(t, body, true)
 	wantAll(t, body, entries, append(list[:MaxChain+1:MaxChain+1], large))
 	w.Reset()
 	if w.TakesPatch(list[0].key) || add(list[0]) != nil || add(list[1]) == nil {
@@ -238,14 +238,14 @@ func TestWriterTakesPatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantOptimised(t, body, false)
+	wantRepacked(t, body, false)
 }
 
-// wantOptimised checks whether the header of a pack allows patches.
-func wantOptimised(t *testing.T, body []byte, want bool) {
+// wantRepacked checks whether the header of a pack allows patches.
+func wantRepacked(t *testing.T, body []byte, want bool) {
 	t.Helper()
-	if got, err := Optimised(infoOf(nameOf(1), body), getter(body)); got != want || err != nil {
-		t.Errorf("Optimised = %v, %v; want %v", got, err, want)
+	if got, err := IsRepacked(infoOf(nameOf(1), body), getter(body)); got != want || err != nil {
+		t.Errorf("IsRepacked = %v, %v; want %v", got, err, want)
 	}
 }
 
@@ -270,7 +270,7 @@ func wantAll(t *testing.T, body []byte, entries []Entry, list []item) {
 // the next Decode reads the base again.
 func TestValuesDamage(t *testing.T) {
 	list := chained(t, 1, object.KindChunk, MaxChain+1, 5000)
-	body, entries := buildOptimised(t, nameOf(1), list)
+	body, entries := buildWithPatches(t, nameOf(1), list)
 	entries = byOffset(entries)
 	last := entries[MaxChain]
 	for place := range 3 {
@@ -297,7 +297,7 @@ func TestValuesDamage(t *testing.T) {
 }
 
 func TestValuesGetFails(t *testing.T) {
-	body, entries := buildOptimised(t, nameOf(1), chained(t, 1, object.KindChunk, 2, 5000))
+	body, entries := buildWithPatches(t, nameOf(1), chained(t, 1, object.KindChunk, 2, 5000))
 	last := byOffset(entries)[1]
 	for _, get := range []Getter{
 		func(context.Context, Info, []byte, int64) (int, error) { return 0, remote.ErrTemporary },

@@ -129,7 +129,7 @@ func TestPackVectors(t *testing.T) {
 	name := nameOf(0xab)
 	body, entries := build(t, name, samples(t))
 	one, oneEntry := build(t, name, samples(t)[:1])
-	optimised, optimisedEntries := buildOptimised(t, name, append(samples(t), patchSamples(t)...))
+	optimised, optimisedEntries := buildWithPatches(t, name, append(samples(t), patchSamples(t)...))
 	patches := badPatches(t, name)
 	values := make([]byte, 20)
 	bad := func(what, part string, data []byte) vector { return vector{Name: what, Part: part, data: data} }

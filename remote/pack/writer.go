@@ -21,8 +21,8 @@ type Writer struct {
 	records  []keys.Record
 	finished bool
 
-	optimised bool
-	bases     map[object.Key]added // possible bases, in an optimised pack
+	takesPatches bool
+	bases        map[object.Key]added // possible bases, if it takes patches
 }
 
 // added is an object in the pack.
@@ -52,11 +52,11 @@ func NewWriter(buf []byte) *Writer {
 // Finish returned.
 func (w *Writer) Reset() { w.reset(remote.Version1) }
 
-// ResetOptimised is Reset for a pack of version 2, which may have patches. The
+// ResetForPatches is Reset for a pack of version 2, which may have patches. The
 // writer then needs about 60 bytes more for each object.
-func (w *Writer) ResetOptimised() {
+func (w *Writer) ResetForPatches() {
 	w.reset(remote.Version2)
-	w.optimised = true
+	w.takesPatches = true
 	if w.bases == nil {
 		w.bases = map[object.Key]added{}
 	}
@@ -65,7 +65,7 @@ func (w *Writer) ResetOptimised() {
 func (w *Writer) reset(version uint8) {
 	w.buf = remote.AppendHeader(w.buf[:0], remote.TypePack, version)
 	w.values = len(w.buf)
-	w.records, w.finished, w.optimised = w.records[:0], false, false
+	w.records, w.finished, w.takesPatches = w.records[:0], false, false
 	clear(w.bases)
 }
 
@@ -99,7 +99,7 @@ func (w *Writer) Add(key object.Key, value []byte, raw int) error {
 	if err != nil {
 		return fmt.Errorf("add to pack: %s: %w", key, err)
 	}
-	if w.optimised {
+	if w.takesPatches {
 		w.bases[key] = added{len(w.records), depth}
 	}
 
@@ -241,10 +241,10 @@ func ReadIndex(info Info, get func(p []byte, off int64) (int, error)) ([]Entry, 
 	return p.parseIndex(index, start)
 }
 
-// Optimised reports whether a pack may have patches, because it was begun by
-// [Writer.ResetOptimised]. It reads only the header. Get and errors are the
+// IsRepacked reports whether a pack may have patches, because it was begun by
+// [Writer.ResetForPatches]. It reads only the header. Get and errors are the
 // same as for [ReadIndex].
-func Optimised(info Info, get func(p []byte, off int64) (int, error)) (bool, error) {
+func IsRepacked(info Info, get func(p []byte, off int64) (int, error)) (bool, error) {
 	p := &packReader{info: info, get: get}
 	version, err := p.readVersion()
 	return version == remote.Version2, err

@@ -136,7 +136,7 @@ type Sample struct {
 func (o *Origin) NewWriter() *packWriter {
 	w := &packWriter{Writer: pack.NewWriter(nil), patch: o.Optimised}
 	if o.Optimised {
-		w.ResetOptimised()
+		w.ResetForPatches()
 	}
 	return w
 }

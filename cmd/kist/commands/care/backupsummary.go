@@ -158,7 +158,7 @@ func (b *backupCommand) effect(st backup.Step) string {
 		return fmt.Sprintf("%s moved to %s, %s left here", readable.FormatSize(uint64(r.Evicted)), cli.Printable(r.Remote), readable.FormatSize(uint64(r.Left)))
 	case backup.StepRemoteGC:
 		st := r.Collected
-		return fmt.Sprintf("%s marked, %s deleted; %s left", readable.Plural(uint64(st.Marked), "file", "files"), readable.FormatCount(uint64(st.Deleted)), readable.FormatSize(uint64(st.After)))
+		return fmt.Sprintf("%s marked, %s deleted; %s left", readable.Plural(uint64(st.Condemned), "file", "files"), readable.FormatCount(uint64(st.Deleted)), readable.FormatSize(uint64(st.After)))
 	case backup.StepCheck:
 		return readable.FormatSize(uint64(r.Checked)) + " read, no errors found"
 	}

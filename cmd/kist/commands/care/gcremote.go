@@ -128,19 +128,19 @@ func printRemoteGC(env *cli.Env, name string, st collect.Stats, o *remoteGCOptio
 	if st.Repacked > 0 {
 		env.Tell("%s\n", repackedText("pack", st.Repacked, st.RepackedBytes, st.Patches, o.DryRun))
 	}
-	if st.Marked > 0 {
+	if st.Condemned > 0 {
 		text := ""
 		if st.Rewritten > 0 {
 			text = "; " + cli.Would(o.DryRun, "rewrote", "rewrite") + " " + readable.Plural(uint64(st.Rewritten), "pack", "packs")
 		}
-		env.Tell("%s %s for deletion: %s%s\n", cli.Would(o.DryRun, "marked", "mark"), files(st.Marked, st.MarkedBytes),
+		env.Tell("%s %s for deletion: %s%s\n", cli.Would(o.DryRun, "marked", "mark"), files(st.Condemned, st.CondemnedBytes),
 			readable.Plural(uint64(st.Removed), "unreferenced object", "unreferenced objects"), text)
 	}
 
 	switch {
 	case st.Deleted > 0:
 		tellFreed(env, o.DryRun, readable.Plural(uint64(st.Deleted), "file", "files"), st.Before, st.After)
-	case st.Marked+st.Waiting+st.Locked == 0:
+	case st.Condemned+st.Waiting+st.Locked == 0:
 		env.Tell("nothing to do\n")
 	}
 	if st.Locked > 0 {

@@ -51,7 +51,7 @@ func statsRemote(ctx context.Context, env *cli.Env, r *kist.Repository, o *stats
 
 	total := remoteStatsJSON{
 		Kind: "total", Packs: len(u.Packs), Indexes: u.Indexes, IndexBytes: u.IndexBytes,
-		Marked: u.Marked, MarkedBytes: u.MarkedBytes,
+		Marked: u.Condemned, MarkedBytes: u.CondemnedBytes,
 	}
 	for i := range u.Packs {
 		x := &u.Packs[i]

@@ -16,8 +16,8 @@ import (
 	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
-// optimised is atOnce with repacking.
-var optimised = collect.Options{Repack: true}
+// repacked is atOnce with repacking.
+var repacked = collect.Options{Repack: true}
 
 // writer pushes versions of texts.
 type writer struct {
@@ -65,11 +65,11 @@ func (w *writer) wantTip(b *remotetest.Memory) {
 	transfertest.WantIntact(w.T, b, map[string]object.ID{"main": w.tip[0]})
 }
 
-// packsOf returns the sizes of the optimised packs in a store, and of the other ones, by
+// packsOf returns the sizes of the repacked packs in a store, and of the other ones, by
 // name.
-func packsOf(t testing.TB, b *remotetest.Memory) (optimised, others map[string]int64) {
+func packsOf(t testing.TB, b *remotetest.Memory) (repacked, others map[string]int64) {
 	t.Helper()
-	optimised, others = map[string]int64{}, map[string]int64{}
+	repacked, others = map[string]int64{}, map[string]int64{}
 	for _, name := range b.Names("packs/") {
 		info, err := b.Stat(t.Context(), name)
 		if err != nil {
@@ -79,24 +79,24 @@ func packsOf(t testing.TB, b *remotetest.Memory) (optimised, others map[string]i
 		if err != nil {
 			t.Fatal(err)
 		}
-		is, err := pack.Optimised(pack.Info{Name: id, Size: uint32(info.Size)}, func(p []byte, off int64) (int, error) {
+		is, err := pack.IsRepacked(pack.Info{Name: id, Size: uint32(info.Size)}, func(p []byte, off int64) (int, error) {
 			return b.Get(t.Context(), name, p, off)
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if is {
-			optimised[name] = info.Size
+			repacked[name] = info.Size
 		} else {
 			others[name] = info.Size
 		}
 	}
-	return optimised, others
+	return repacked, others
 }
 
-// TestOptimise checks that repacked versions take little space and are not repacked twice.
+// TestRepack checks that repacked versions take little space and are not repacked twice.
 // Later versions become patches, too.
-func TestOptimise(t *testing.T) {
+func TestRepack(t *testing.T) {
 	t.Parallel()
 	b := transfertest.NewRemote(t)
 	w := newWriter(t, b, 1)
@@ -123,7 +123,7 @@ func TestOptimise(t *testing.T) {
 	if n := b.Calls(remotetest.Put) + b.Calls(remotetest.Create) + b.Calls(remotetest.Delete); n > 0 {
 		t.Errorf("the plan made %d calls that write", n)
 	}
-	st := transfertest.MustCollect(t, b, optimised)
+	st := transfertest.MustCollect(t, b, repacked)
 	if st.Repacked != 41 || st.Repacked != plan.Repacked || st.RepackedBytes != plan.RepackedBytes || st.Rewritten != 0 ||
 		st.Patches < 80 {
 		t.Errorf("planned %+v\n   done %+v", plan, st)
@@ -132,7 +132,7 @@ func TestOptimise(t *testing.T) {
 	transfertest.WantIntact(t, b, nil)
 	after, others := packsOf(t, b)
 	if len(after) != 2 || len(others) != 1 || st.Written != 2 {
-		t.Errorf("%d packs are optimised, %d are not, want 2 and 1; %d before", len(after), len(others), len(before))
+		t.Errorf("%d packs are repacked, %d are not, want 2 and 1; %d before", len(after), len(others), len(before))
 	}
 
 	size := int64(0)
@@ -144,12 +144,12 @@ func TestOptimise(t *testing.T) {
 	}
 
 	for range 2 {
-		transfertest.MustCollect(t, b, optimised)
+		transfertest.MustCollect(t, b, repacked)
 	}
 	b.ResetCounts()
 
-	for _, o := range []collect.Options{optimised, transfertest.AtOnce} {
-		if st := transfertest.MustCollect(t, b, o); st.Repacked+st.Rewritten+st.Marked > 0 || b.Calls(remotetest.Create)+b.Calls(remotetest.Put) > 0 {
+	for _, o := range []collect.Options{repacked, transfertest.AtOnce} {
+		if st := transfertest.MustCollect(t, b, o); st.Repacked+st.Rewritten+st.Condemned > 0 || b.Calls(remotetest.Create)+b.Calls(remotetest.Put) > 0 {
 			t.Errorf("collection without garbage: %+v", st)
 		}
 	}
@@ -158,20 +158,20 @@ func TestOptimise(t *testing.T) {
 	for range 5 {
 		w.version()
 	}
-	st = transfertest.MustCollect(t, b, optimised)
+	st = transfertest.MustCollect(t, b, repacked)
 	if st.Repacked != 12 || st.After > size+30_000 {
 		t.Errorf("after five more versions: %+v, %d bytes before them", st, size)
 	}
 
 	transfertest.WantIntact(t, b, nil)
-	if st = transfertest.MustCollect(t, b, optimised); st.Repacked != 0 {
+	if st = transfertest.MustCollect(t, b, repacked); st.Repacked != 0 {
 		t.Errorf("the next collection: %+v", st)
 	}
 }
 
-// TestOptimiseRepacks collects garbage in optimised packs. The new packs are optimised, too.
+// TestCollectRepacked collects garbage in repacked packs. The new packs are repacked, too.
 // A patch with an unreachable base becomes a patch of another object.
-func TestOptimiseRepacks(t *testing.T) {
+func TestCollectRepacked(t *testing.T) {
 	t.Parallel()
 	b := transfertest.NewRemote(t)
 	w := newWriter(t, b, 2)
@@ -190,7 +190,7 @@ func TestOptimiseRepacks(t *testing.T) {
 	for range 3 {
 		w.version()
 	}
-	first := transfertest.MustCollect(t, b, optimised)
+	first := transfertest.MustCollect(t, b, repacked)
 	transfertest.WantIntact(t, b, nil)
 	transfertest.NewCollector(t, b).DeleteBranch("side")
 
@@ -199,7 +199,7 @@ func TestOptimiseRepacks(t *testing.T) {
 		t.Errorf("collection: %+v, the one before: %+v", st, first)
 	}
 	if is, others := packsOf(t, b); len(is) != 2 || len(others) != 0 {
-		t.Errorf("%d packs are optimised, %d are not, want 2 and 0", len(is), len(others))
+		t.Errorf("%d packs are repacked, %d are not, want 2 and 0", len(is), len(others))
 	}
 
 	w.wantTip(b)
@@ -207,8 +207,8 @@ func TestOptimiseRepacks(t *testing.T) {
 	w.wantTip(b)
 }
 
-// TestOptimiseMany repacks more data than fits into one pack.
-func TestOptimiseMany(t *testing.T) {
+// TestRepackMany repacks more data than fits into one pack.
+func TestRepackMany(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("slow")
@@ -221,19 +221,19 @@ func TestOptimiseMany(t *testing.T) {
 	for range 3 {
 		w.version()
 	}
-	st := transfertest.MustCollect(t, b, optimised)
+	st := transfertest.MustCollect(t, b, repacked)
 	if st.Written < 3 || st.Patches < 50 || st.After > st.Before*2/3 {
 		t.Errorf("collection: %+v", st)
 	}
 	w.wantTip(b)
-	if st := transfertest.MustCollect(t, b, optimised); st.Repacked != 0 {
+	if st := transfertest.MustCollect(t, b, repacked); st.Repacked != 0 {
 		t.Errorf("the next collection: %+v", st)
 	}
 }
 
-// TestOptimiseBesidePush checks that a planned repacking still holds after a push by another
+// TestRepackBesidePush checks that a planned repacking still holds after a push by another
 // process, but not after another collection.
-func TestOptimiseBesidePush(t *testing.T) {
+func TestRepackBesidePush(t *testing.T) {
 	t.Parallel()
 	for _, deletes := range []bool{false, true} {
 		b := transfertest.NewRemote(t)
@@ -247,14 +247,14 @@ func TestOptimiseBesidePush(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		c, err := collect.PlanGarbage(t.Context(), r, nil, optimised)
+		c, err := collect.PlanGarbage(t.Context(), r, nil, repacked)
 		if err != nil {
 			t.Fatal(err)
 		}
 		w.version()
 		if deletes { // another collection is first
 			transfertest.NewCollector(t, b).DeleteBranch("side")
-			transfertest.MustCollect(t, b, optimised)
+			transfertest.MustCollect(t, b, repacked)
 		}
 
 		if err := c.Apply(t.Context()); err != nil {
@@ -269,9 +269,9 @@ func TestOptimiseBesidePush(t *testing.T) {
 	}
 }
 
-// TestOptimiseDamaged checks that nothing is condemned if a reachable object is damaged, in a
-// pack to repack or in an optimised one.
-func TestOptimiseDamaged(t *testing.T) {
+// TestRepackDamaged checks that nothing is condemned if a reachable object is damaged, in a
+// pack to repack or in an repacked one.
+func TestRepackDamaged(t *testing.T) {
 	t.Parallel()
 	b := transfertest.NewRemote(t)
 	w := newWriter(t, b, 5)
@@ -284,7 +284,7 @@ func TestOptimiseDamaged(t *testing.T) {
 			b.Damage(name, 200)
 		}
 		head := transfertest.NewCollector(t, b).Head().Seq
-		_, err := transfertest.CollectIn(t, b, w.Local, optimised)
+		_, err := transfertest.CollectIn(t, b, w.Local, repacked)
 		var needed *collect.NeededError
 		if !errors.As(err, &needed) || !errors.Is(err, object.ErrCorrupt) {
 			t.Errorf("round %d: %v, want a NeededError", round, err)
@@ -293,21 +293,21 @@ func TestOptimiseDamaged(t *testing.T) {
 			t.Errorf("round %d: the collection appended a root", round)
 		}
 		b.Restore(before)
-		transfertest.MustCollect(t, b, optimised)
+		transfertest.MustCollect(t, b, repacked)
 	}
 	w.wantTip(b)
 }
 
-// TestOptimiseInterrupted kills a repacking at each of its calls, before or after the call
+// TestRepackInterrupted kills a repacking at each of its calls, before or after the call
 // takes effect. The remote stays intact, and the next collections complete the work.
-func TestOptimiseInterrupted(t *testing.T) {
+func TestRepackInterrupted(t *testing.T) {
 	t.Parallel()
 	start := transfertest.NewRemote(t)
 	w := newWriter(t, start, 6)
 	for range 3 {
 		w.version()
 	}
-	transfertest.MustCollect(t, start, optimised)
+	transfertest.MustCollect(t, start, repacked)
 	for range 2 {
 		w.version()
 	}
@@ -316,17 +316,17 @@ func TestOptimiseInterrupted(t *testing.T) {
 	if testing.Short() {
 		step = 10
 	}
-	interruptEach(t, before, optimised, func(n int) int { return n + step }, func(b *remotetest.Memory, ended bool) {
+	interruptEach(t, before, repacked, func(n int) int { return n + step }, func(b *remotetest.Memory, ended bool) {
 		w.wantTip(b)
 		if _, others := packsOf(t, b); ended && len(others) > 0 {
-			t.Errorf("%d packs are not optimised", len(others))
+			t.Errorf("%d packs are not repacked", len(others))
 		}
 	})
 }
 
-// TestRepairOptimised damages optimised packs. A repair takes the damaged objects, and
-// patches of them, from the local repository. The new packs are optimised, too.
-func TestRepairOptimised(t *testing.T) {
+// TestRepairRepacked damages repacked packs. A repair takes the damaged objects, and
+// patches of them, from the local repository. The new packs are repacked, too.
+func TestRepairRepacked(t *testing.T) {
 	t.Parallel()
 	start := transfertest.NewRemote(t)
 	w := newWriter(t, start, 7)
@@ -334,7 +334,7 @@ func TestRepairOptimised(t *testing.T) {
 		w.version()
 	}
 
-	st := transfertest.MustCollect(t, start, optimised)
+	st := transfertest.MustCollect(t, start, repacked)
 	before := start.Snapshot()
 	for what, damage := range map[string]func(b *remotetest.Memory, name string){
 		"the first value": func(b *remotetest.Memory, name string) { b.Damage(name, remote.HeaderSize+5) },
@@ -365,7 +365,7 @@ func TestRepairOptimised(t *testing.T) {
 		w.wantTip(b)
 		is, others := packsOf(t, b)
 		if len(is) != 2 || len(others) > 0 {
-			t.Errorf("damage of %s: %d packs are optimised, %d are not, want 2 and 0", what, len(is), len(others))
+			t.Errorf("damage of %s: %d packs are repacked, %d are not, want 2 and 0", what, len(is), len(others))
 		}
 
 		size := int64(0)
@@ -373,7 +373,7 @@ func TestRepairOptimised(t *testing.T) {
 			size += n
 		}
 		if size > 2*st.After {
-			t.Errorf("damage of %s: optimised packs of %d bytes after the repair, %d before", what, size, st.After)
+			t.Errorf("damage of %s: repacked packs of %d bytes after the repair, %d before", what, size, st.After)
 		}
 	}
 }

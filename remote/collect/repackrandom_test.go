@@ -17,17 +17,17 @@ import (
 	"github.com/kist-vcs/kist/remote/transfertest"
 )
 
-// TestRandomOptimised pushes versions of branches, deletes branches, collects with and
+// TestRandomRepacks pushes versions of branches, deletes branches, collects with and
 // without repacking, and repairs damaged packs. Concurrent pushes make copies of objects. The
 // remote is intact after every step.
-func TestRandomOptimised(t *testing.T) {
+func TestRandomRepacks(t *testing.T) {
 	for i := range objecttest.Rounds(t, 2) {
 		seed := objecttest.Seed() + uint64(i)
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			b := transfertest.NewRemote(t)
 			faulty := remotetest.NewFaulty(b)
-			r := &randomOptimised{
+			r := &randomRepacks{
 				writer: newWriter(t, faulty, seed), faulty: faulty, b: b, rng: rand.New(rand.NewPCG(seed, 3)),
 				tips: map[string]object.ID{}, other: transfertest.NewPusher(t, b), reader: transfertest.NewSide(t, b),
 			}
@@ -44,7 +44,7 @@ func TestRandomOptimised(t *testing.T) {
 	}
 }
 
-type randomOptimised struct {
+type randomRepacks struct {
 	*writer
 	faulty *remotetest.Faulty
 	b      *remotetest.Memory
@@ -55,7 +55,7 @@ type randomOptimised struct {
 	done   []string
 }
 
-func (r *randomOptimised) step() {
+func (r *randomRepacks) step() {
 	r.T.Helper()
 	branch := fmt.Sprint("branch", r.rng.IntN(3))
 	what := branch
@@ -98,7 +98,7 @@ func (r *randomOptimised) step() {
 
 // beside has another clone push the commit that the writer is pushing. A collection may
 // follow.
-func (r *randomOptimised) beside() {
+func (r *randomRepacks) beside() {
 	r.T.Helper()
 	id := r.writer.tip[0]
 	if _, err := r.other.Remote.Push(r.T.Context(), r.Local, transfer.PushOptions{Updates: []transfer.RefUpdate{{Name: "refs/heads/copy", New: objecttest.CommitKeys(id)[0], Force: true}}}); err != nil {
@@ -112,7 +112,7 @@ func (r *randomOptimised) beside() {
 
 // repair damages a pack in its first third, where most bases are, and repairs it from the
 // local repository.
-func (r *randomOptimised) repair() {
+func (r *randomRepacks) repair() {
 	r.T.Helper()
 	names := r.b.Names("packs/")
 	name := names[r.rng.IntN(len(names))]

@@ -128,7 +128,7 @@ var Causes = []struct {
 	{matches(commits.ErrTooManyBases), ExitFailed, "too-many-bases", "'kist log --graph' shows the merges; a person does not make thousands of them"},
 	{IsA[*convert.NotDeletedError], ExitPartial, "not-deleted", "everything else was done; the folder still has its files, unless an interrupted import deleted them"},
 	{IsA[*convert.TooLargeError], ExitFailed, "too-large", "if you trust the archive, --max-size allows more"},
-	{matches(convert.ErrHalfDeleted), ExitFailed, "half-deleted", "'kist import --delete-source' of the folders beside it continues"},
+	{matches(convert.ErrHalfDeleted), ExitFailed, "half-deleted", "'kist import --delete-source' of the folder continues"},
 	{matches(mount.ErrDead), ExitFailed, "mounted", "unmount it first: '" + mount.Command + " DIR'"},
 	{matches(mount.ErrNotEmpty), ExitFailed, "path", "make a new folder for the mount"},
 	{matches(mount.ErrNotFolder), ExitFailed, "path", "make a new folder for the mount"},

@@ -29,9 +29,11 @@ type Source struct {
 	Host string // recorded in the commit; "": this host
 	Time time.Time
 
-	load func(ctx context.Context, im *importer, s *Source) error
-	real string      // Path without symlinks
-	info fs.FileInfo // of a folder, which must stay the same one
+	load  func(ctx context.Context, im *importer, s *Source) error
+	real  string      // Path without symlinks
+	info  fs.FileInfo // of a folder, which must stay the same one
+	empty bool        // it is an empty folder
+	half  object.ID   // the commit of a folder that an interrupted import was deleting
 }
 
 // Real returns the absolute path of the source, without symlinks.
@@ -44,10 +46,10 @@ type ImportOptions struct {
 	Progress kist.Progress
 	MaxSize  uint64 // of the content of an archive, in bytes; 0: 200 times the archive, and at least 1 GiB
 
-	// DeleteSource deletes each folder once its commit is complete, and continues to delete
-	// the folders in Asides. See [Aside]. The folders of other branches stay.
+	// DeleteSource deletes each folder once its commit is complete. It also continues in a
+	// folder that an interrupted import of the same branch was deleting. An empty folder, which may
+	// be the rest of one, is deleted without a commit.
 	DeleteSource bool
-	Asides       []string
 	Unrecorded   func(name string, u *worktree.Unrecorded) // called before a folder is deleted; may be nil
 }
 
@@ -99,7 +101,7 @@ func Import(ctx context.Context, r *kist.Repository, sources []Source, o ImportO
 		im.tx = r.Begin(volume.SessionOptions{DryRun: true})
 		defer im.tx.Close()
 	}
-	kept := im.finishAsides(ctx)
+	var kept []error
 	for i := range sources {
 		result, err := im.one(ctx, &sources[i])
 		if err == nil && o.DeleteSource && !o.DryRun {
@@ -171,6 +173,12 @@ func importKey(message string, at object.Time) string {
 func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 	im.result = &Imported{Source: s}
 	id, already := im.done[importKey(s.message(), object.TimeOf(s.Time))]
+	if s.isHalf() {
+		id, already = s.half, slices.Contains(slices.Collect(maps.Values(im.done)), s.half)
+		if !im.DeleteSource || !already {
+			return nil, &fs.PathError{Op: "import", Path: s.real, Err: ErrHalfDeleted}
+		}
+	}
 	switch {
 	case already:
 		im.result.ID, im.result.Already = id, true
@@ -179,6 +187,7 @@ func (im *importer) one(ctx context.Context, s *Source) (*Imported, error) {
 			return nil, err
 		}
 		im.result.Files, im.result.Bytes = int64(c.Files), int64(c.Bytes)
+	case s.empty && im.DeleteSource: // perhaps the rest of one that an interrupted import was deleting
 	case im.DryRun:
 		before := im.tx.Stats().NewBytes
 		if err := s.load(ctx, im, s); err != nil {

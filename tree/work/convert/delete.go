@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +16,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/object/disk"
+	"github.com/kist-vcs/kist/object/graph"
 	"github.com/kist-vcs/kist/object/volume"
 	"github.com/kist-vcs/kist/tree"
 	"github.com/kist-vcs/kist/tree/index"
@@ -27,20 +26,17 @@ import (
 
 // Deleting an imported folder takes these steps. A kill may come after each of them, and within:
 //
-//  1. The folder is renamed to asidePrefix, the ID of its commit, and its name.
-//  2. The renamed folder is compared with the commit, and all content of the commit is read.
-//     If anything differs, the folder gets its name back.
-//  3. The file halfMark is made in the folder. From then on, files may be missing.
-//  4. Folder by folder, stat data is compared and files are removed. halfMark goes last.
+//  1. The folder is compared with its commit, and all content of the commit is read.
+//  2. A file is made in the folder, with halfMark and the ID of the commit as its name. From then
+//     on, files may be missing.
+//  3. Folder by folder, stat data is compared and files are removed. The mark goes last, and then
+//     the empty folder.
 //
-// The next import finds the renamed folder beside the folders that it names, and continues.
+// An import of a folder with a mark takes the same steps, and accepts that files are missing.
 //
 // The folder and the one above it stay open meanwhile, and all steps work through them. So
 // another user who exchanges a folder on the path cannot make kist delete another one.
-const (
-	asidePrefix = ".kist-delete-"
-	halfMark    = ".kist-half-deleted"
-)
+const halfMark = ".kist-half-deleted-"
 
 // ErrHalfDeleted is matched by the error for a folder that an interrupted import was deleting.
 var ErrHalfDeleted = errors.New("an interrupted import has begun to delete this folder, so it is incomplete")
@@ -64,15 +60,16 @@ func (e *NotDeletedError) Is(target error) bool { return e.half && target == Err
 // errExchanged means that a path leads to another folder than before.
 var errExchanged = errors.New("another folder took its place meanwhile")
 
-// openSame opens the folder at a path, which must be the one that info describes.
-func openSame(path string, info fs.FileInfo) (*os.File, error) {
-	dir, err := disk.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+// openSame opens the folder of a source by a function. The folder must still be the one that
+// [Folder] found.
+func (s *Source) openSame(open func() (*os.File, error)) (*os.File, error) {
+	dir, err := open()
 	if err != nil {
 		return nil, err
 	}
 	now, err := dir.Stat()
-	if err == nil && !os.SameFile(now, info) {
-		err = &fs.PathError{Op: "open", Path: path, Err: errExchanged}
+	if err == nil && !os.SameFile(now, s.info) {
+		err = &fs.PathError{Op: "open", Path: s.real, Err: errExchanged}
 	}
 	if err != nil {
 		dir.Close()
@@ -81,288 +78,180 @@ func openSame(path string, info fs.FileInfo) (*os.File, error) {
 	return dir, nil
 }
 
-// isHalfDeleted reports whether a folder, with this path, may be incomplete.
-func isHalfDeleted(path string) bool {
-	_, err := os.Lstat(filepath.Join(path, halfMark))
-	return err == nil || strings.HasPrefix(filepath.Base(path), asidePrefix)
+// parseMark returns the commit in the name of a mark.
+func parseMark(name string) (object.ID, bool) {
+	text, found := strings.CutPrefix(name, halfMark)
+	id, err := object.ParseID(text)
+	return id, found && err == nil
 }
 
-// aside is a folder that is being deleted.
-type aside struct {
-	path   string // now
-	name   string // its former base name
+// checkComplete returns an error that matches ErrHalfDeleted if the index has a mark.
+func checkComplete(dir string, idx *index.Index) error {
+	for path := range idx.All() {
+		above, name := tree.Split(path)
+		if _, found := parseMark(name); found {
+			return &fs.PathError{Op: "import", Path: filepath.Join(dir, above), Err: ErrHalfDeleted}
+		}
+	}
+	return nil
+}
+
+// deletion is a folder that is being deleted.
+type deletion struct {
+	*importer
+	*Source
 	commit object.ID
-
-	above *os.Root // the folder above; like the others, only open within deleteAside
-	root  *os.Root
-	dir   *os.File // the same as root
+	root   *os.Root
+	dir    *os.File // the same as root
 }
 
-// open opens a folder by the last name of path in above. Info describes the folder, or is nil.
-func (a *aside) open(info fs.FileInfo) (err error) {
-	name := filepath.Base(a.path)
-	if info == nil {
-		if info, err = a.above.Lstat(name); err != nil {
-			return err
-		}
-	}
-	if a.root, err = a.above.OpenRoot(name); err != nil {
-		return err
-	}
-	a.dir, err = a.root.Open(".")
-	if err == nil {
-		var now fs.FileInfo
-		if now, err = a.dir.Stat(); err == nil && !os.SameFile(now, info) {
-			err = &fs.PathError{Op: "open", Path: a.path, Err: errExchanged}
-		}
-	}
-	if err != nil {
-		a.close()
-	}
-	return err
+func (d *deletion) refuse(reason string, files ...string) error {
+	return &NotDeletedError{Path: d.Path, Reason: reason, Files: files, half: d.isHalf()}
 }
 
-func (a *aside) close() {
-	if a.dir != nil {
-		a.dir.Close()
-	}
-	a.root.Close()
-}
-
-// rename gives the folder another name in the folder above, and a its path.
-func (a *aside) rename(name string) error {
-	if err := a.above.Rename(filepath.Base(a.path), name); err != nil {
-		return err
-	}
-	a.path = filepath.Join(filepath.Dir(a.path), name)
-	return syncRoot(a.above)
-}
-
-// syncRoot writes the names in a folder to disk.
-func syncRoot(root *os.Root) error {
-	dir, err := root.Open(".")
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
-}
-
-// Aside returns the folders in dir that interrupted imports were deleting.
-func Aside(dir string) ([]string, error) {
-	list, err := os.ReadDir(dir)
-	var found []string
-	for _, d := range list {
-		if _, ok := parseAside(filepath.Join(dir, d.Name())); ok && d.IsDir() {
-			found = append(found, filepath.Join(dir, d.Name()))
-		}
-	}
-	return found, err
-}
-
-func parseAside(path string) (aside, bool) {
-	rest, found := strings.CutPrefix(filepath.Base(path), asidePrefix)
-	id, name, cut := strings.Cut(rest, "-")
-	commit, err := object.ParseID(id)
-	return aside{path: path, name: name, commit: commit}, found && cut && err == nil && name != ""
-}
-
-// finishAsides continues to delete the folders in im.Asides whose commits are on the branch.
-func (im *importer) finishAsides(ctx context.Context) (errs []error) {
-	if !im.DeleteSource || im.DryRun {
-		return nil
-	}
-	done := slices.Collect(maps.Values(im.done))
-	for _, path := range im.Asides {
-		if a, ok := parseAside(path); ok && slices.Contains(done, a.commit) {
-			errs = append(errs, im.continueAside(ctx, a))
-		}
-	}
-	return errs
-}
+func (s *Source) isHalf() bool { return !s.half.IsZero() }
 
 // deleteSource deletes the folder of a source whose commit is complete.
 func (im *importer) deleteSource(ctx context.Context, s *Source, commit object.ID) error {
-	refuse := func(reason string) error { return &NotDeletedError{Path: s.Path, Reason: reason} }
+	d := deletion{importer: im, Source: s, commit: commit}
 	info, err := os.Lstat(s.Path)
 	switch {
 	case err != nil:
 		return err
 	case !info.IsDir():
-		return refuse("it is a symlink; name the folder itself")
+		return d.refuse("it is a symlink; name the folder itself")
 	case tree.Below(im.repo.Dir(), strings.TrimSuffix(s.real, "/")): // s.real may be "/"
-		return refuse("the repository is in it")
+		return d.refuse("the repository is in it")
 	}
-	a := aside{path: s.real, name: filepath.Base(s.real), commit: commit}
-	if a.above, err = disk.OpenRoot(filepath.Dir(s.real)); err != nil {
-		return err
-	}
-	defer a.above.Close()
-	if err := a.open(s.info); err != nil {
-		return err
-	}
-	defer a.close()
-
-	mounted, err := im.isMounted(&a)
+	above, err := disk.OpenRoot(filepath.Dir(s.real))
 	if err != nil {
 		return err
 	}
-	if mounted {
-		return refuse("a file system is mounted there")
-	}
-	name := asidePrefix + commit.String() + "-" + a.name
-	if _, err := a.above.Lstat(name); err == nil {
-		return refuse(fmt.Sprintf("%q is in the way", filepath.Join(filepath.Dir(s.real), name)))
-	}
-	if err := a.rename(name); err != nil {
+	defer above.Close()
+	name := filepath.Base(s.real)
+	if d.root, err = above.OpenRoot(name); err != nil {
 		return err
 	}
-	return im.deleteAside(ctx, &a)
-}
-
-// isMounted reports whether a file system is mounted at the folder itself.
-func (im *importer) isMounted(a *aside) (bool, error) {
-	w, err := worktree.OpenFile(a.dir, im.repo.WorktreeOptions(a.dir.Name()))
-	if err != nil {
-		return false, err
-	}
-	return worktree.IsMountPoint(w, "")
-}
-
-// continueAside continues to delete a folder that an interrupted import renamed.
-func (im *importer) continueAside(ctx context.Context, a aside) (err error) {
-	if a.above, err = disk.OpenRoot(filepath.Dir(a.path)); err != nil {
+	defer d.root.Close()
+	if d.dir, err = s.openSame(func() (*os.File, error) { return d.root.Open(".") }); err != nil {
 		return err
 	}
-	defer a.above.Close()
-	if err := a.open(nil); err != nil {
-		return err
-	}
-	defer a.close()
-	return im.deleteAside(ctx, &a)
-}
+	defer d.dir.Close()
 
-// deleteAside continues to delete a folder. If the folder differs from the commit, it gets its
-// name back, unless files may be missing already.
-func (im *importer) deleteAside(ctx context.Context, a *aside) error {
-	lock, err := disk.Lock(ctx, filepath.Join(im.repo.Dir(), "delete-source.lock"), disk.Exclusive, disk.DefaultWait)
-	if err != nil {
-		return err
-	}
-	defer lock.Unlock()
-
-	if a.above.Remove(filepath.Base(a.path)) == nil { // empty: only this step was left
+	if above.Remove(name) == nil { // it was empty
 		return nil
 	}
-	_, err = a.root.Lstat(halfMark)
-	half := err == nil
-	idx, err := im.compare(ctx, a, half)
-	if err == nil && !half {
-		err = a.mark()
-	}
-	if err == nil {
-		return im.removeAll(ctx, idx, a)
-	}
-	var differs *NotDeletedError
-	if errors.As(err, &differs) {
-		differs.half = half
-	}
-	if half {
+	idx, err := d.compare(ctx)
+	if err != nil {
 		return err
 	}
-	if _, lerr := a.above.Lstat(a.name); lerr == nil {
-		return fmt.Errorf("%w (it is now %q)", err, a.path)
+	if err := d.mark(); err != nil {
+		return err
 	}
-	_ = a.root.Remove(halfMark)
-	rerr := a.rename(a.name)
-	if differs != nil && rerr == nil {
-		differs.Path = a.path
+	if err := d.removeAll(ctx, idx); err != nil {
+		return err
 	}
-	return errors.Join(err, rerr)
+	return above.Remove(name)
 }
 
-// mark makes halfMark in the folder.
-func (a *aside) mark() error {
-	f, err := a.root.OpenFile(halfMark, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+// mark makes the mark in the folder, if it has none.
+func (d *deletion) mark() error {
+	if d.isHalf() {
+		return nil
+	}
+	d.half = d.commit
+	f, err := d.root.OpenFile(halfMark+d.commit.String(), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err == nil {
 		err = f.Close()
 	}
-	return errors.Join(err, a.dir.Sync())
+	return errors.Join(err, d.dir.Sync())
 }
 
-// compare reads a folder and its commit. It returns the index of the folder, with stat data, or
-// a [*NotDeletedError]. With half, files may be missing.
-func (im *importer) compare(ctx context.Context, a *aside, half bool) (*index.Index, error) {
-	refuse := func(reason string, files ...string) error {
-		return &NotDeletedError{Path: a.path, Reason: reason, Files: files}
-	}
-	c, err := object.ReadCommit(ctx, im.repo.Objects(), a.commit)
+// compare reads the folder and its commit. It returns the index of the folder, with stat data, or
+// a [*NotDeletedError].
+func (d *deletion) compare(ctx context.Context) (*index.Index, error) {
+	c, err := object.ReadCommit(ctx, d.repo.Objects(), d.commit)
 	if err != nil {
 		return nil, err
 	}
-	w, err := worktree.OpenFile(a.dir, im.repo.WorktreeOptions(a.dir.Name()))
+	w, err := worktree.OpenFile(d.dir, d.repo.WorktreeOptions(d.real))
 	if err != nil {
 		return nil, err
 	}
 	unrecorded := w.CountUnrecorded()
-	tx := im.repo.Begin(volume.SessionOptions{DryRun: true})
+	tx := d.repo.Begin(volume.SessionOptions{DryRun: true})
 	defer tx.Close()
 
 	idx := index.New()
-	files, err := stage.Prepare(ctx, im.repo, tx, idx, stage.AddOptions{Worktree: w, Times: true, Force: true, Progress: im.Progress})
+	files, err := stage.Prepare(ctx, d.repo, tx, idx, stage.AddOptions{Worktree: w, Times: true, Force: true, Progress: d.Progress})
 	if err == nil {
 		err = files.Apply()
 	}
 	if err != nil {
 		return nil, err
 	}
-	extra := nestedIn(a.dir)
+	extra := nestedIn(d.dir)
 	for _, s := range slices.Concat(files.Result.Skipped, files.Result.Special) {
 		extra = append(extra, s.Path)
 	}
 	if len(extra) > 0 {
-		return nil, refuse("it has files that the commit does not have", extra...)
+		return nil, d.refuse("it has files that the commit does not have", extra...)
 	}
-	if mounted, err := mountPoints(w, idx); err != nil || len(mounted) > 0 {
-		return nil, cmp.Or(err, refuse("file systems are mounted in it", mounted...))
+	for _, dir := range folders(idx) {
+		mounted, err := worktree.IsMountPoint(w, dir)
+		if err != nil {
+			return nil, err
+		}
+		if mounted {
+			return nil, d.refuse("a file system is mounted in it", cmp.Or(dir, "."))
+		}
 	}
 
-	attrs, err := readAttrs(ctx, im.repo, a.commit) // the folder has none
+	attrs, err := readAttrs(ctx, d.repo, d.commit) // the folder has none
 	if err == nil {
 		err = attrs.put(idx)
 	}
 	if err != nil {
 		return nil, err
 	}
-	differ, err := im.differences(ctx, c.Tree, idx, half)
+	differ, err := d.differences(ctx, c.Tree, idx)
 	if err != nil {
 		return nil, err
 	}
 	if len(differ) > 0 {
-		return nil, refuse("it differs from its commit", differ...)
+		return nil, d.refuse("it differs from its commit", differ...)
 	}
-	if err := im.readAll(ctx, c.Tree); err != nil {
-		return nil, fmt.Errorf("the commit of %q cannot be read: %w", a.name, err)
+	objects := d.repo.Contents()
+	err = graph.Walk(ctx, map[object.Key]bool{}, []object.Key{{Kind: object.KindTree, ID: c.Tree}}, func(key object.Key) ([]object.Key, error) {
+		if _, err := objects.Get(ctx, key); err != nil {
+			return nil, err
+		}
+		return graph.Links(ctx, objects, key)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("the commit of %q cannot be read: %w", d.Name, err)
 	}
-	if im.Unrecorded != nil && !half {
-		im.Unrecorded(a.name, unrecorded)
+	if d.Unrecorded != nil && !d.isHalf() {
+		d.Unrecorded(d.Name, unrecorded)
 	}
 	return idx, nil
 }
 
-// differences returns the paths at which an index differs from a tree. With half, missing files
-// and the attributes of folders do not count.
-func (im *importer) differences(ctx context.Context, root object.ID, idx *index.Index, half bool) (differ []string, err error) {
-	objects := object.NewOverlay(im.repo.Objects())
+// differences returns the paths at which an index differs from a tree. In a half-deleted folder,
+// missing files, the mark, and the attributes of folders do not count.
+func (d *deletion) differences(ctx context.Context, root object.ID, idx *index.Index) (differ []string, err error) {
+	objects := object.NewOverlay(d.repo.Objects())
 	now, err := idx.PreviewTree(ctx, objects)
 	if err != nil {
 		return nil, err
 	}
-	for change, err := range tree.Diff(ctx, objects, root, now.ID, tree.DiffOptions{Recursive: true, Recorded: !half}) {
+	for change, err := range tree.Diff(ctx, objects, root, now.ID, tree.DiffOptions{Recursive: true, Recorded: !d.isHalf()}) {
 		if err != nil {
 			return nil, err
 		}
 		isDir := tree.IsDir(change.Old) && (change.New == nil || tree.IsDir(change.New))
-		if half && (change.New == nil || isDir || change.Path == halfMark) {
+		_, isMark := parseMark(change.Path)
+		if d.isHalf() && (change.New == nil || isDir || isMark) {
 			continue
 		}
 		differ = append(differ, change.Path)
@@ -379,36 +268,6 @@ func nestedIn(dir *os.File) []string {
 	return nil
 }
 
-// readAll reads all contents of a tree. Reading checks each chunk against its hash.
-func (im *importer) readAll(ctx context.Context, root object.ID) error {
-	seen := map[object.Key]bool{}
-	objects := im.repo.Contents()
-	return tree.Walk(ctx, objects, root, func(path string, e object.Entry) error {
-		if e.Type != object.TypeFile || seen[e.Content] {
-			return nil
-		}
-		seen[e.Content] = !e.Content.IsZero()
-		if _, err := io.Copy(io.Discard, object.NewContentReader(ctx, objects, e)); err != nil {
-			return fmt.Errorf("%q: %w", path, err)
-		}
-		return nil
-	})
-}
-
-// mountPoints returns the folders of an index where a file system is mounted.
-func mountPoints(w *worktree.Worktree, idx *index.Index) (mounted []string, err error) {
-	for _, dir := range folders(idx) {
-		is, err := worktree.IsMountPoint(w, dir)
-		if err != nil {
-			return nil, err
-		}
-		if is && dir != "" {
-			mounted = append(mounted, dir)
-		}
-	}
-	return mounted, nil
-}
-
 // folders returns the folders of an index and "", parents first.
 func folders(idx *index.Index) []string {
 	list := []string{""}
@@ -423,75 +282,65 @@ func folders(idx *index.Index) []string {
 // maxBatch is the number of files whose stat data is compared before the first is removed.
 const maxBatch = 128
 
-// removeAll removes the files of an index, deepest folders first, and then the folder itself.
+// removeAll removes the files of an index, deepest folders first, and then the mark.
 // A file whose stat data or content has changed stays, and is a [*NotDeletedError].
-func (im *importer) removeAll(ctx context.Context, idx *index.Index, a *aside) error {
+func (d *deletion) removeAll(ctx context.Context, idx *index.Index) error {
 	// Without metadata: removing one name of a file changes the metadata of the others.
-	o := im.repo.Options()
-	w, err := worktree.OpenFile(a.dir, worktree.Options{Chunker: im.repo.Chunker(), Objects: im.repo.Objects(), Now: o.Now, Jobs: o.Jobs, Git: true})
+	o := d.repo.Options()
+	w, err := worktree.OpenFile(d.dir, worktree.Options{Chunker: d.repo.Chunker(), Objects: d.repo.Objects(), Now: o.Now, Jobs: o.Jobs, Git: true})
 	if err != nil {
 		return err
 	}
 	files := map[string][]worktree.Op{}
 	for path, e := range idx.All() {
-		if dir, _ := tree.Split(path); path != halfMark {
+		dir, _ := tree.Split(path)
+		if _, isMark := parseMark(path); !isMark {
 			old := *e
 			old.Meta = ""
 			files[dir] = append(files[dir], worktree.Op{Path: path, Old: &old})
 		}
 	}
 	for _, dir := range slices.Backward(folders(idx)) {
-		mounted, err := worktree.IsMountPoint(w, dir)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
+		itself := []worktree.Op{{Path: dir}} // goes if it is empty; until then, Apply makes it writable
+		if dir == "" {
+			itself = nil
 		}
-		if err != nil {
-			return err
-		}
-		if mounted {
-			return &NotDeletedError{Path: a.path, Reason: "a file system is mounted in it", Files: []string{dir}, half: true}
-		}
-		for rest := files[dir]; ; {
-			n := min(len(rest), maxBatch)
-			if err := removeBatch(ctx, w, slices.Clone(rest[:n]), dir, a); err != nil {
+		for batch := range slices.Chunk(append(files[dir], itself...), maxBatch) {
+			if err := d.removeBatch(ctx, w, slices.Concat(batch, itself)); err != nil {
 				return err
 			}
-			if rest = rest[n:]; len(rest) == 0 {
-				break
-			}
 		}
 	}
-	if err := a.root.Remove(halfMark); err != nil && !errors.Is(err, fs.ErrNotExist) {
+
+	left, err := fs.ReadDir(d.root.FS(), ".")
+	if err != nil {
 		return err
 	}
-	err = a.above.Remove(filepath.Base(a.path))
-	if errors.Is(err, fs.ErrExist) { // not empty
-		left, rerr := fs.ReadDir(a.root.FS(), ".")
-		if rerr != nil {
-			return rerr
+	var added []string
+	for _, e := range left {
+		if _, isMark := parseMark(e.Name()); !isMark {
+			added = append(added, e.Name())
 		}
-		e := &NotDeletedError{Path: a.path, Reason: "files were added to it meanwhile", half: true}
-		for _, d := range left {
-			e.Files = append(e.Files, d.Name())
-		}
-		return errors.Join(e, a.mark())
 	}
-	return err
+	if len(added) > 0 {
+		return d.refuse("files were added to it meanwhile", added...)
+	}
+	return d.root.Remove(halfMark + d.commit.String())
 }
 
-// removeBatch removes files of one folder, and the folder if it is then empty.
-func removeBatch(ctx context.Context, w *worktree.Worktree, batch []worktree.Op, dir string, a *aside) error {
-	if dir != "" { // Apply also makes it writable
-		batch = append(batch, worktree.Op{Path: dir})
-	}
+// removeBatch removes files that have not changed.
+func (d *deletion) removeBatch(ctx context.Context, w *worktree.Worktree, batch []worktree.Op) error {
 	obstacles, err := w.Check(ctx, nil, batch)
-	if err == nil && len(obstacles) == 0 {
+	if err != nil {
+		return err
+	}
+	if len(obstacles) == 0 {
 		_, err = w.Apply(ctx, nil, batch, worktree.ApplyOptions{})
 		return err
 	}
-	e := &NotDeletedError{Path: a.path, Reason: "files were changed meanwhile", half: true}
+	var changed []string
 	for _, o := range obstacles {
-		e.Files = append(e.Files, o.Path)
+		changed = append(changed, o.Path)
 	}
-	return cmp.Or(err, error(e))
+	return d.refuse("files were changed meanwhile", changed...)
 }

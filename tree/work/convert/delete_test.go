@@ -151,37 +151,32 @@ func TestHalfDeleted(t *testing.T) {
 	dir := makeFolder(t, above)
 	x.Check(x.run(convert.ImportOptions{}, x.source(dir)))
 	id, _ := x.tip()
-	aside := filepath.Join(above, ".kist-delete-"+id.String()+"-"+filepath.Base(dir))
-	x.Check(os.Rename(dir, aside))
-	x.Check(os.WriteFile(filepath.Join(aside, ".kist-half-deleted"), nil, 0o644))
-	x.Check(os.Remove(filepath.Join(aside, "d/b")))
-	x.Check(os.WriteFile(filepath.Join(aside, "a"), []byte("b"), 0o644))
+	x.Check(os.WriteFile(filepath.Join(dir, ".kist-half-deleted-"+id.String()), nil, 0o644))
+	x.Check(os.Remove(filepath.Join(dir, "d/b")))
+	x.Check(os.WriteFile(filepath.Join(dir, "a"), []byte("b"), 0o644))
 
-	for _, path := range []string{aside, above} {
-		if _, err := convert.Folder(path, time.UTC); !errors.Is(err, convert.ErrHalfDeleted) {
-			t.Errorf("%s: error %v, want ErrHalfDeleted", path, err)
+	for name, o := range map[string]convert.ImportOptions{
+		"import": {}, "dry run": {DryRun: true}, "another branch": {Branch: "other", DeleteSource: true},
+	} {
+		for _, path := range []string{dir, above} {
+			if path == above && o.DeleteSource {
+				continue
+			}
+			if err := x.run(o, x.source(path)); !errors.Is(err, convert.ErrHalfDeleted) {
+				t.Errorf("%s of %s: error %v, want ErrHalfDeleted", name, path, err)
+			}
 		}
 	}
-	x.Check(os.Rename(aside, dir))
-	if _, err := convert.Folder(dir, time.UTC); !errors.Is(err, convert.ErrHalfDeleted) {
-		t.Errorf("renamed back: error %v, want ErrHalfDeleted", err)
-	}
-	x.Check(os.Rename(dir, aside))
-
-	asides, err := convert.Aside(above)
-	x.Check(err)
-	if err := x.run(convert.ImportOptions{DeleteSource: true, Asides: asides, Branch: "other"}); err != nil || isEmpty(t, aside) {
-		t.Errorf("another branch: %v", err)
-	}
+	x.Check(os.Rename(dir, dir+"x")) // the mark counts, not the name
 	var kept *convert.NotDeletedError
-	err = x.run(convert.ImportOptions{DeleteSource: true, Asides: asides})
+	err := x.run(convert.ImportOptions{DeleteSource: true}, x.source(dir+"x"))
 	if !errors.As(err, &kept) || !errors.Is(err, convert.ErrHalfDeleted) || !slices.Equal(kept.Files, []string{"a", "f/a"}) {
 		t.Errorf("changed meanwhile: error %v, kept %+v", err, kept)
 	}
-	x.Check(os.WriteFile(filepath.Join(aside, "a"), []byte("a"), 0o644))
-	x.Check(x.run(convert.ImportOptions{DeleteSource: true, Asides: asides}))
-	if !isEmpty(t, above) {
-		t.Error("the folder is not deleted")
+	x.Check(os.WriteFile(filepath.Join(dir+"x", "a"), []byte("a"), 0o644))
+	x.Check(x.run(convert.ImportOptions{DeleteSource: true}, x.source(dir+"x")))
+	if after, _ := x.tip(); !isEmpty(t, above) || after != id {
+		t.Errorf("not deleted, or the branch moved to %s", after)
 	}
 }
 
@@ -209,15 +204,13 @@ func TestDeleteSourceInterrupted(t *testing.T) {
 		ctx.left.Store(n)
 		err := convert.Import(ctx, x.Repo, []convert.Source{x.source(dir)}, convert.ImportOptions{Branch: "imported", DeleteSource: true}, func(*convert.Imported) error { return nil })
 
-		asides, aerr := convert.Aside(above)
-		x.Check(aerr)
 		var sources []convert.Source
 		if s, err := convert.Folder(dir, time.UTC); err == nil {
 			sources = append(sources, s)
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
-		x.Check(x.run(convert.ImportOptions{DeleteSource: true, Asides: asides}, sources...))
+		x.Check(x.run(convert.ImportOptions{DeleteSource: true}, sources...))
 		if !isEmpty(t, above) {
 			t.Fatalf("stopped after %d steps: the second import left files", n)
 		}

@@ -11,7 +11,10 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/object/disk"
 	"github.com/kist-vcs/kist/tree/work/stage"
 	"github.com/kist-vcs/kist/tree/worktree"
 )
@@ -30,16 +33,16 @@ func Folder(path string, zone *time.Location) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	inside, err := Aside(real)
+	list, err := os.ReadDir(real)
 	if err != nil {
 		return Source{}, err
 	}
-	for _, at := range append(inside, real) {
-		if isHalfDeleted(at) {
-			return Source{}, &fs.PathError{Op: "import", Path: at, Err: ErrHalfDeleted}
+	s := Source{Path: path, Name: filepath.Base(real), load: loadFolder, real: real, info: info, empty: len(list) == 0}
+	for _, d := range list {
+		if id, found := parseMark(d.Name()); found {
+			s.half = id
 		}
 	}
-	s := Source{Path: path, Name: filepath.Base(real), load: loadFolder, real: real, info: info}
 	var dated bool
 	if s.Time, dated = timeInName(s.Name, zone); !dated {
 		s.Time = info.ModTime().In(zone)
@@ -71,7 +74,7 @@ func timeInName(name string, zone *time.Location) (time.Time, bool) {
 // loadFolder stores a folder and makes the index match it. Files whose stat data is that
 // of the latest folder are not read: they are hard links to the same files.
 func loadFolder(ctx context.Context, im *importer, s *Source) error {
-	dir, err := openSame(s.real, s.info)
+	dir, err := s.openSame(func() (*os.File, error) { return disk.OpenFile(s.real, os.O_RDONLY|unix.O_DIRECTORY, 0) })
 	if err != nil {
 		return err
 	}
@@ -85,6 +88,9 @@ func loadFolder(ctx context.Context, im *importer, s *Source) error {
 		return err
 	}
 	if err := files.Apply(); err != nil {
+		return err
+	}
+	if err := checkComplete(s.real, im.idx); err != nil {
 		return err
 	}
 	im.result.Skipped, im.result.Special = files.Result.Skipped, files.Result.Special

@@ -3,9 +3,6 @@ package convert
 
 import (
 	"context"
-	"errors"
-	"io/fs"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -55,11 +52,10 @@ if its content is another. So an interrupted import can be repeated. Files that
 are hard links to the same file in two DIRs are read once.
 
 With --delete-source, each DIR is deleted when its commit is complete: kist
-renames DIR, compares all its files with the commit, and reads the commit's
-content back. If DIR has anything that the commit does not have, or another file
-system is mounted in it, it stays. A warning lists metadata that is not
-recorded. If the command is interrupted, run it again: it also continues in the
-folders .kist-delete-* beside each DIR.
+compares all its files with the commit, and reads the commit's content back. If
+DIR has anything that the commit does not have, or another file system is
+mounted in it, it stays. A warning lists metadata that is not recorded. An empty
+DIR is deleted without a commit. If the command is interrupted, run it again.
 
 With --json, for each DIR: name, time, id (of the commit, or null), already
 (imported), deleted, files, bytes, duplicates (files whose content was known),
@@ -135,22 +131,8 @@ type importedJSON struct {
 func (o *importOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, open func(path string, zone *time.Location) (convert.Source, error)) error {
 	zone := env.Now().Location()
 	var sources []convert.Source
-	var asides []string // of interrupted imports
 	for _, arg := range args {
-		path := env.Path(arg)
-		found := 0
-		if o.del {
-			beside, err := convert.Aside(filepath.Dir(path))
-			if err != nil {
-				return err
-			}
-			found = len(beside)
-			asides = append(asides, beside...)
-		}
-		s, err := open(path, zone)
-		if errors.Is(err, fs.ErrNotExist) && found > 0 {
-			continue // renamed already
-		}
+		s, err := open(env.Path(arg), zone)
 		if err != nil {
 			return err
 		}
@@ -158,17 +140,16 @@ func (o *importOptions) run(ctx context.Context, env *cli.Env, r *kist.Repositor
 			sources = append(sources, s)
 		}
 	}
-	slices.Sort(asides)
-	return o.importAll(ctx, env, r, sources, slices.Compact(asides))
+	return o.importAll(ctx, env, r, sources)
 }
 
-func (o *importOptions) importAll(ctx context.Context, env *cli.Env, r *kist.Repository, sources []convert.Source, asides []string) error {
+func (o *importOptions) importAll(ctx context.Context, env *cli.Env, r *kist.Repository, sources []convert.Source) error {
 	p := env.Progress("importing")
 	defer p.Stop()
 	var missed []object.Skipped
 	commits := 0
 	err := convert.Import(ctx, r, sources, convert.ImportOptions{
-		Branch: o.branch, DryRun: o.dryRun, Progress: p.Amounts(), DeleteSource: o.del, Asides: asides, MaxSize: o.maxSize,
+		Branch: o.branch, DryRun: o.dryRun, Progress: p.Amounts(), DeleteSource: o.del, MaxSize: o.maxSize,
 		Unrecorded: func(name string, u *worktree.Unrecorded) {
 			if text := work.UnrecordedText(u); text != "" {
 				env.Warn("%s: deleted with the folder, and not recorded: %s", cli.QuotePath(name), text)
@@ -178,7 +159,7 @@ func (o *importOptions) importAll(ctx context.Context, env *cli.Env, r *kist.Rep
 		for _, s := range i.Skipped {
 			missed = append(missed, object.Skipped{Path: i.Name + "/" + s.Path, Reason: s.Reason})
 		}
-		if !i.Already {
+		if !i.Already && !i.ID.IsZero() {
 			commits++
 		}
 		printImported(env, i)

@@ -39,7 +39,7 @@ The options and --json are as for 'kist import'.`,
 		if err != nil {
 			return err
 		}
-		return o.importAll(ctx, env, r, sources, nil)
+		return o.importAll(ctx, env, r, sources)
 	}, cli.ExitPartial)
 	o.register(cmd)
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "only snapshots of the host `NAME`; may be repeated")

@@ -76,7 +76,7 @@ func TestPageOfDependencies(t *testing.T) {
 	for _, match := range regexp.MustCompile(`(?m)^\t(\S+) v\S+$`).FindAllStringSubmatch(direct, -1) {
 		modules = append(modules, match[1])
 	}
-	wantSame(t, page, inFirstCells(t, page, regexp.MustCompile(`^ ((?:github|go|golang|gopkg)\.\S+) $`)), modules)
+	wantSame(t, page, inFirstCells(t, page, regexp.MustCompile(`^ ((?:filippo|github|go|golang|gopkg)\.\S+) $`)), modules)
 }
 
 // TestPageOfEnvironment compares the page with the names that the product passes to a function such

@@ -239,15 +239,16 @@ type Type uint8
 
 // The types of blobs. Their values are part of the format.
 const (
-	TypePack  Type = 1
-	TypeIndex Type = 2
-	TypeRoot  Type = 3
-	TypeState Type = 4
+	TypePack   Type = 1
+	TypeIndex  Type = 2
+	TypeRoot   Type = 3
+	TypeState  Type = 4
+	TypeKeyset Type = 5 // see docs/format/keysets.md
 )
 
 // String returns the type's name.
 func (t Type) String() string {
-	names := [...]string{TypePack: "pack", TypeIndex: "index file", TypeRoot: "root", TypeState: "state file"}
+	names := [...]string{TypePack: "pack", TypeIndex: "index file", TypeRoot: "root", TypeState: "state file", TypeKeyset: "keyset"}
 	if int(t) < len(names) && t != 0 {
 		return names[t]
 	}

@@ -1,0 +1,240 @@
+package keyset
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/kist-vcs/kist/object"
+	"github.com/kist-vcs/kist/remote"
+	"github.com/kist-vcs/kist/remote/crypt"
+	"github.com/kist-vcs/kist/remote/retry"
+)
+
+// Source reads the keyset of a remote. It never returns an older keyset than the last one that this clone
+// has seen, nor one with other keys. It is safe for concurrent use.
+type Source struct {
+	o Options
+
+	mu     sync.Mutex
+	opened map[[2][16]byte]*Opened // by the names that were asked for
+}
+
+// Options describe a [Source].
+type Options struct {
+	Blobs  remote.Blobs // the store, not encrypted
+	Remote [16]byte     // ID of the remote
+	Pin    *crypt.Fingerprint
+
+	// Dir is the folder in which the source keeps a copy of the keyset, and fingerprints of the keys. Empty: there is
+	// none.
+	Dir string
+
+	Identities *Identities
+	Export     *File // a copy to use if those of the store are damaged; nil: none
+}
+
+// Opened is a keyset that an identity has opened, and its stored form.
+type Opened struct {
+	*Keyset
+	File  *File
+	Names [2][16]byte // of its copies on the store; zero if they are unknown
+}
+
+// NewSource returns a source. Pin in the options is the fingerprint of epoch 1 that the user's configuration has, nil
+// if it has none.
+func NewSource(o Options) *Source { return &Source{o: o, opened: map[[2][16]byte]*Opened{}} }
+
+// Load returns the keys of the keyset whose copies have these names. See [Source.Open].
+func (s *Source) Load(ctx context.Context, names [2][16]byte) (*crypt.Keys, error) {
+	opened, err := s.Open(ctx, names)
+	if err != nil {
+		return nil, err
+	}
+	return opened.Keys(), nil
+}
+
+// Open returns the keyset whose copies have these names. If this clone knows a later one, it returns that: a later keyset
+// has all earlier keys. It reads the store only if the clone has no copy.
+//
+// The errors are those of [Identities.Open] and of the store. A [*CopiesError] means that no copy is
+// intact, a [*KeyChangedError] that the keyset has other keys than before.
+func (s *Source) Open(ctx context.Context, names [2][16]byte) (*Opened, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if opened := s.opened[names]; opened != nil {
+		return opened, nil
+	}
+
+	known, err := s.readKnown()
+	if err != nil {
+		return nil, err
+	}
+	var opened *Opened
+	if known.has(names) {
+		opened, err = s.openKept(ctx, known)
+	}
+	if opened == nil && err == nil {
+		opened, err = s.openStored(ctx, known, names)
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.opened[names] = opened
+	return opened, nil
+}
+
+// Take makes the source use a keyset that this process has put on the remote, once a root names it. The error matches
+// ErrOlder or ErrKeyChanged if the keyset is no successor of the last one.
+func (s *Source) Take(ctx context.Context, opened *Opened) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, err := s.readKnown()
+	if err == nil {
+		err = s.keep(ctx, known, opened)
+	}
+	if err == nil {
+		s.opened[opened.Names] = opened
+	}
+	return err
+}
+
+// openKept opens the clone's own copy. It returns nil if there is none that is intact.
+func (s *Source) openKept(ctx context.Context, known *knownKeys) (*Opened, error) {
+	file := s.readCopy()
+	if file == nil || file.Serial < known.newest() {
+		return nil, nil
+	}
+	opened, err := s.openFile(ctx, known, file)
+	if errors.Is(err, ErrDamaged) {
+		return nil, nil
+	}
+	if err == nil && file.Serial == known.newest() {
+		opened.Names = known.keysets[0].names
+	}
+	return opened, err
+}
+
+// openStored opens a copy on the store, or else the export or the clone's own copy. It keeps the
+// keyset.
+func (s *Source) openStored(ctx context.Context, known *knownKeys, names [2][16]byte) (*Opened, error) {
+	var damage []error // of each copy that is damaged or missing
+	var refused error  // of a copy that is intact
+	var tried []*File
+	try := func(file *File) *Opened {
+		for _, earlier := range tried {
+			if bytes.Equal(earlier.data, file.data) {
+				return nil
+			}
+		}
+		tried = append(tried, file)
+		opened, err := s.openFile(ctx, known, file)
+		switch {
+		case errors.Is(err, ErrDamaged):
+			damage = append(damage, err)
+		case err != nil && refused == nil:
+			refused = err
+		}
+		return opened
+	}
+
+	for _, name := range names {
+		file, err := s.readStored(ctx, name)
+		if err != nil {
+			if !isDamage(err) {
+				return nil, err
+			}
+			damage = append(damage, err)
+			continue
+		}
+		if opened := try(file); opened != nil {
+			opened.Names = names
+			return opened, s.keep(ctx, known, opened)
+		}
+	}
+	if refused != nil {
+		return nil, refused
+	}
+
+	for _, file := range []*File{s.o.Export, s.readCopy()} {
+		if file == nil {
+			continue
+		}
+		if opened := try(file); opened != nil {
+			return opened, nil
+		}
+	}
+	if refused != nil {
+		return nil, refused
+	}
+	return nil, &CopiesError{Names: names, Errs: damage}
+}
+
+// isDamage reports whether another copy may help.
+func isDamage(err error) bool {
+	return errors.Is(err, remote.ErrNotFound) || errors.Is(err, remote.ErrDamaged)
+}
+
+// openFile opens a keyset file, and checks that it is a successor of the known one.
+func (s *Source) openFile(ctx context.Context, known *knownKeys, file *File) (*Opened, error) {
+	if file.Remote != s.o.Remote {
+		return nil, fmt.Errorf("%w: %x instead of %x", ErrOtherRemote, file.Remote, s.o.Remote)
+	}
+	k, err := s.o.Identities.Open(ctx, file)
+	if err != nil {
+		return nil, err
+	}
+	if s.o.Pin != nil && k.Epochs[0].Key.Fingerprint(k.Remote) != *s.o.Pin {
+		return nil, &KeyChangedError{Epoch: 1, Want: *s.o.Pin, Got: k.Epochs[0].Key.Fingerprint(k.Remote)}
+	}
+	if err := known.checkSuccessor(k); err != nil {
+		return nil, err
+	}
+	return &Opened{Keyset: k, File: file}, nil
+}
+
+// readStored reads a copy from the store. Damage matches [remote.ErrDamaged].
+func (s *Source) readStored(ctx context.Context, name [16]byte) (file *File, err error) {
+	err = retry.Verified(func() (err error) {
+		file, err = ReadCopy(ctx, s.o.Blobs, name)
+		return err
+	})
+	return file, err
+}
+
+// ReadCopy reads one copy of a keyset. Damage is a [*object.DamageError] that matches [remote.ErrDamaged]. It reads once: the
+// caller repeats it before it reports damage.
+func ReadCopy(ctx context.Context, blobs remote.Blobs, name [16]byte) (*File, error) {
+	data := make([]byte, MaxSize+1)
+	n, err := blobs.Get(ctx, Name(name), data, 0)
+	if err != nil {
+		return nil, err
+	}
+	file, err := Parse(bytes.Clone(data[:n]))
+	if errors.Is(err, ErrDamaged) {
+		err = &object.DamageError{Name: Name(name), Err: err, Kind: remote.ErrDamaged}
+	}
+	return file, err
+}
+
+// Put stores both copies of a keyset under new names. Each attempt uses a new name. A copy whose root is never
+// created is an orphan, which a collection removes.
+func Put(ctx context.Context, blobs remote.Blobs, o retry.Options, file *File) (names [2][16]byte, err error) {
+	for i := range names {
+		err := retry.Do(ctx, o, "put", func(ctx context.Context) error {
+			names[i] = NewNames()[i]
+			err := blobs.Put(ctx, Name(names[i]), bytes.NewReader(file.data), int64(len(file.data)))
+			if errors.Is(err, remote.ErrExists) {
+				// No other client has this name: the store received the request twice, with an unclear result.
+				err = &remote.Error{Op: "put", Name: Name(names[i]), Kind: remote.ErrTemporary, Err: err}
+			}
+			return err
+		})
+		if err != nil {
+			return names, err
+		}
+	}
+	return names, nil
+}

@@ -17,7 +17,16 @@ func (c *Commit) Encode() ([]byte, error) {
 	return data, encodeError(KindCommit, err)
 }
 
-func (c *Commit) encode() ([]byte, error) {
+func (c *Commit) encode() ([]byte, error) { return c.encodeAs(versionFor(c.Signature), c.Signature) }
+
+// ToSign returns the bytes that a key signs: the commit in version 2, without a signature. Errors
+// are those of Encode.
+func (c *Commit) ToSign() ([]byte, error) {
+	data, err := c.encodeAs(signedVersion, nil)
+	return data, encodeError(KindCommit, err)
+}
+
+func (c *Commit) encodeAs(version byte, signature []byte) ([]byte, error) {
 	if err := c.checkRules(); err != nil {
 		return nil, err
 	}
@@ -26,7 +35,7 @@ func (c *Commit) encode() ([]byte, error) {
 	body := commitBody{
 		Tree:   set.addLink(Key{KindTree, c.Tree}),
 		Author: newStampBody(c.Author), Committer: newStampBody(c.Committer),
-		Message: c.Message, Host: c.Host, Files: c.Files, Bytes: c.Bytes, SkippedCount: c.SkippedCount,
+		Message: c.Message, Host: c.Host, Files: c.Files, Bytes: c.Bytes, SkippedCount: c.SkippedCount, Signature: signature,
 	}
 	for _, p := range c.Parents {
 		body.Parents = append(body.Parents, set.addLink(Key{KindCommit, p}))
@@ -37,7 +46,7 @@ func (c *Commit) encode() ([]byte, error) {
 	if !c.SkippedRest.IsZero() {
 		body.SkippedRest = set.addLink(Key{KindChunk, c.SkippedRest})
 	}
-	return appendNode(KindCommit, set, &body)
+	return appendNode(KindCommit, version, set, &body)
 }
 
 func (c *Commit) checkRules() error {
@@ -60,7 +69,7 @@ func (c *Commit) checkRules() error {
 	}
 	return cmp.Or(
 		checkStamp(c.Author), checkStamp(c.Committer), checkMessage(c.Message),
-		checkText("host", c.Host), c.checkAllSkipped())
+		checkText("host", c.Host), c.checkAllSkipped(), checkSignature(c.Signature))
 }
 
 // DecodeCommit decodes a commit. It accepts exactly the encodings that [Commit.Encode]
@@ -77,7 +86,7 @@ func decodeCommit(h *header) (_ *Commit, err error) {
 
 	c := &Commit{
 		Author: body.Author.stamp(), Committer: body.Committer.stamp(),
-		Message: body.Message, Host: body.Host, Files: body.Files, Bytes: body.Bytes, SkippedCount: body.SkippedCount,
+		Message: body.Message, Host: body.Host, Files: body.Files, Bytes: body.Bytes, SkippedCount: body.SkippedCount, Signature: body.Signature,
 	}
 
 	if c.Tree, err = h.useOptional(body.Tree, KindTree); err != nil {
@@ -106,23 +115,32 @@ func (t *Tag) Encode() ([]byte, error) {
 	return data, encodeError(KindTag, err)
 }
 
-func (t *Tag) encode() ([]byte, error) {
+func (t *Tag) encode() ([]byte, error) { return t.encodeAs(versionFor(t.Signature), t.Signature) }
+
+// ToSign returns the bytes that a key signs: the tag in version 2, without a signature. Errors are
+// those of Encode.
+func (t *Tag) ToSign() ([]byte, error) {
+	data, err := t.encodeAs(signedVersion, nil)
+	return data, encodeError(KindTag, err)
+}
+
+func (t *Tag) encodeAs(version byte, signature []byte) ([]byte, error) {
 	if t.Target.IsZero() {
 		return nil, faultf(ReasonTarget, "tag without a commit")
 	}
 	if t.Name == "" {
 		return nil, faultf(ReasonText, "tag without a name")
 	}
-	if err := cmp.Or(checkText("name", t.Name), checkStamp(t.Tagger), checkMessage(t.Message)); err != nil {
+	if err := cmp.Or(checkText("name", t.Name), checkStamp(t.Tagger), checkMessage(t.Message), checkSignature(t.Signature)); err != nil {
 		return nil, err
 	}
 	set := getLinkSet()
 	defer set.free()
 	body := tagBody{
 		Target: set.addLink(Key{KindCommit, t.Target}),
-		Name:   t.Name, Tagger: newStampBody(t.Tagger), Message: t.Message,
+		Name:   t.Name, Tagger: newStampBody(t.Tagger), Message: t.Message, Signature: signature,
 	}
-	return appendNode(KindTag, set, &body)
+	return appendNode(KindTag, version, set, &body)
 }
 
 // DecodeTag decodes a tag. It accepts exactly the encodings that [Tag.Encode] returns. Errors
@@ -136,7 +154,7 @@ func decodeTag(h *header) (_ *Tag, err error) {
 	if err := h.decodeBody(&body); err != nil {
 		return nil, err
 	}
-	t := &Tag{Name: body.Name, Tagger: body.Tagger.stamp(), Message: body.Message}
+	t := &Tag{Name: body.Name, Tagger: body.Tagger.stamp(), Message: body.Message, Signature: body.Signature}
 	if t.Target, err = h.useOptional(body.Target, KindCommit); err != nil {
 		return nil, err
 	}

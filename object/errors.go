@@ -75,7 +75,7 @@ const (
 	ReasonMagic        Reason = "bad-magic"     // does not begin with "kn"
 	ReasonKind         Reason = "bad-kind"      // not the kind that was asked for
 	ReasonVersion      Reason = "bad-version"   // version 0
-	ReasonNewerVersion Reason = "newer-version" // a version after 1
+	ReasonNewerVersion Reason = "newer-version" // a version after the newest of the kind
 	ReasonLinkCount    Reason = "bad-link-count"
 	ReasonLinkKind     Reason = "bad-link-kind" // a kind that may not be linked to from here
 	ReasonLinkID       Reason = "bad-link-id"   // the zero ID
@@ -92,6 +92,7 @@ const (
 	ReasonEntrySize    Reason = "entry-too-big" //
 	ReasonChunk        Reason = "bad-chunk"     // a chunk's length
 	ReasonText         Reason = "bad-text"      // not UTF-8, too long, or with control characters
+	ReasonSignature    Reason = "signature-too-big"
 	ReasonStamp        Reason = "bad-stamp"     // time or zone
 	ReasonParents      Reason = "bad-parents"   //
 	ReasonSkipped      Reason = "bad-skipped"   //

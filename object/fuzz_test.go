@@ -19,9 +19,9 @@ func seeds(f *testing.F, kind object.Kind) [][]byte {
 	case object.KindManifest:
 		nodes = append(nodes, fullManifest(), innerManifest())
 	case object.KindCommit:
-		nodes = append(nodes, fullCommit(), &object.Commit{Tree: sum("a")})
+		nodes = append(nodes, fullCommit(), &object.Commit{Tree: sum("a")}, sign(f, fullCommit()))
 	case object.KindTag:
-		nodes = append(nodes, fullTag())
+		nodes = append(nodes, fullTag(), sign(f, fullTag()))
 	}
 	var data [][]byte
 	for _, node := range nodes {

@@ -15,10 +15,27 @@ import (
 // links (kind and ID), body. See docs/format/objects.md.
 const (
 	magic0, magic1 = 'k', 'n'
-	nodeVersion    = 1
+	plainVersion   = 1 // of every node, except signed commits and tags
+	signedVersion  = 2 // of a commit or tag with a signature, or as a key signs it
 	prefixSize     = 4 // magic, kind, version
 	linkSize       = 1 + len(ID{})
 )
+
+// newestVersion returns the newest version of a kind's encoding.
+func newestVersion(kind Kind) byte {
+	if kind == KindCommit || kind == KindTag {
+		return signedVersion
+	}
+	return plainVersion
+}
+
+// versionFor returns the version of a commit or tag with a signature, which may be empty.
+func versionFor(signature []byte) byte {
+	if len(signature) > 0 {
+		return signedVersion
+	}
+	return plainVersion
+}
 
 // linkKinds lists the kinds that objects may link to, by the linking kind.
 var linkKinds = [...][]Kind{
@@ -97,7 +114,7 @@ func parseHeader(kind Kind, data []byte) (*header, error) {
 		return nil, faultf(ReasonKind, "is a %s", Kind(data[2]))
 	case data[3] == 0:
 		return nil, faultf(ReasonVersion, "version 0")
-	case data[3] > nodeVersion:
+	case data[3] > newestVersion(kind):
 		return nil, faultf(ReasonNewerVersion, "version %d", data[3])
 	}
 	data = data[prefixSize:]
@@ -138,8 +155,8 @@ func uvarintSize(n uint64) int {
 }
 
 // appendHeader appends the header of a node.
-func appendHeader(dst []byte, kind Kind, set *linkSet) []byte {
-	dst = append(dst, magic0, magic1, byte(kind), nodeVersion)
+func appendHeader(dst []byte, kind Kind, version byte, set *linkSet) []byte {
+	dst = append(dst, magic0, magic1, byte(kind), version)
 	dst = binary.AppendUvarint(dst, uint64(set.len()))
 	return append(dst, set.raw...)
 }
@@ -243,6 +260,7 @@ type commitBody struct {
 	SkippedCount uint64        `cbor:"9,keyasint,omitempty"`
 	Skipped      []skippedBody `cbor:"10,keyasint,omitempty"`
 	SkippedRest  uint16        `cbor:"11,keyasint,omitempty"`
+	Signature    []byte        `cbor:"12,keyasint,omitempty"`
 }
 
 type tagBody struct {
@@ -250,6 +268,8 @@ type tagBody struct {
 	Name    string    `cbor:"2,keyasint"`
 	Tagger  stampBody `cbor:"3,keyasint"`
 	Message string    `cbor:"4,keyasint,omitempty"`
+
+	Signature []byte `cbor:"5,keyasint,omitempty"`
 }
 
 // codec encodes and decodes the bodies of some kinds.
@@ -338,8 +358,8 @@ func (h *header) decodeBody(body any) error {
 }
 
 // appendNode encodes a node that is not a list.
-func appendNode(kind Kind, set *linkSet, body any) ([]byte, error) {
-	buf := bytes.NewBuffer(appendHeader(make([]byte, 0, 512), kind, set))
+func appendNode(kind Kind, version byte, set *linkSet, body any) ([]byte, error) {
+	buf := bytes.NewBuffer(appendHeader(make([]byte, 0, 512), kind, version, set))
 	if err := textCodec.marshal(buf, body); err != nil {
 		return nil, err
 	}
@@ -380,6 +400,13 @@ func checkStamp(s Stamp) error {
 	const day = 24 * 60
 	if s.Time.Nsec >= 1e9 || s.Zone <= -day || s.Zone >= day {
 		return faultf(ReasonStamp, "%d nanoseconds, %d minutes from UTC", s.Time.Nsec, s.Zone)
+	}
+	return nil
+}
+
+func checkSignature(signature []byte) error {
+	if len(signature) > MaxSignatureSize {
+		return faultf(ReasonSignature, "%d bytes", len(signature))
 	}
 	return nil
 }

@@ -140,7 +140,7 @@ func (n *listNode) encodedSize() int {
 // appendTo appends the node's encoding to dst. The body is an array of the level and the array
 // of items.
 func (n *listNode) appendTo(dst []byte) []byte {
-	dst = appendHeader(dst, n.kind, &n.links)
+	dst = appendHeader(dst, n.kind, plainVersion, &n.links)
 	dst = append(dst, cborArray|2)
 	dst = append(dst, n.level) // below 24: its own encoding
 	dst = appendHead(dst, cborArray, uint64(n.count))

@@ -21,8 +21,12 @@ const (
 	MaxDepth       = 2048      // directories below each other
 	MaxSkipped     = 1000      // skipped paths listed in a commit itself
 	MaxMessageSize = 256 << 10 // bytes of a commit's or tag's message
-	MaxTextSize    = 1024      // bytes of a name, address, host, reason or key of an attribute
-	MaxLevel       = 16        // levels of a chunked list
+
+	// MaxSignatureSize is the largest size of a signature, in bytes.
+	MaxSignatureSize = 8 << 10
+
+	MaxTextSize = 1024 // bytes of a name, address, host, reason or key of an attribute
+	MaxLevel    = 16   // levels of a chunked list
 )
 
 // EntryType is the type of a directory entry.
@@ -133,6 +137,10 @@ type Commit struct {
 	SkippedCount uint64
 	Skipped      []Skipped
 	SkippedRest  ID
+
+	// Signature is an SSHSIG of ToSign, in binary form (see package object/sshsig), or empty.
+	// Whoever changes a commit has to empty it, because it does not fit any more.
+	Signature []byte
 }
 
 // FirstParent returns the first parent of c, or zero.
@@ -161,6 +169,8 @@ type Tag struct {
 	Name    string
 	Tagger  Stamp
 	Message string
+
+	Signature []byte // as that of a [Commit]
 }
 
 // TimeOf returns the form of t in objects. It returns the zero Time for time.Time{}.

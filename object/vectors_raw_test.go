@@ -3,6 +3,7 @@ package object_test
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math"
 	"slices"
 
@@ -60,6 +61,10 @@ func headerVectors(kind object.Kind, data []byte, good object.Key, forbidden ...
 	if kind == other {
 		other = object.KindCommit
 	}
+	newest := byte(1)
+	if kind == object.KindCommit || kind == object.KindTag {
+		newest = 2
+	}
 	body := l{}
 	vectors := []vector{
 		invalid("no bytes", object.ReasonTruncated, []byte{}),
@@ -68,7 +73,7 @@ func headerVectors(kind object.Kind, data []byte, good object.Key, forbidden ...
 		invalid("other kind", object.ReasonKind, with(data, 2, byte(other))),
 		invalid("unknown kind", object.ReasonKind, with(data, 2, 99)),
 		invalid("version 0", object.ReasonVersion, with(data, 3, 0)),
-		invalid("version 2", object.ReasonNewerVersion, with(data, 3, 2)),
+		invalid(fmt.Sprintf("version %d", newest+1), object.ReasonNewerVersion, with(data, 3, newest+1)),
 		invalid("no link count", object.ReasonLinkCount, data[:4]),
 		invalid("link count cut off", object.ReasonLinkCount, concat(data[:4], []byte{0x80})),
 		invalid("link count not shortest", object.ReasonLinkCount, concat(data[:4], []byte{data[4] | 0x80, 0}, data[5:])),

@@ -3,6 +3,7 @@ package object_test
 import (
 	"bytes"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"testing"
@@ -162,7 +163,8 @@ func commitVectors(t *testing.T) []vector {
 		invalid("skipped path too long", object.ReasonSkipped, commit(root, m{9: 1, 10: path(make([]byte, object.MaxPathSize+1), "")})),
 		invalid("skipped path as text", object.ReasonBody, commit(root, m{9: 1, 10: path("a", "")})),
 		invalid("reason with a control character", object.ReasonText, commit(root, m{9: 1, 10: path(b("a"), "\r")})),
-	}, headerVectors(kind, mustEncode(t, &object.Commit{Tree: sum("a")}), tree, object.KindManifest, object.KindTag))
+	}, signedVectors(t, kind, root, m{1: 1, 3: stamped(nil), 4: stamped(nil)}, 12, sign(t, &object.Commit{Tree: sum("a")}), sign(t, fullCommit())),
+		headerVectors(kind, mustEncode(t, &object.Commit{Tree: sum("a")}), tree, object.KindManifest, object.KindTag))
 
 	for _, s := range badStamps {
 		vectors = append(vectors,
@@ -170,6 +172,35 @@ func commitVectors(t *testing.T) []vector {
 			invalid("committer: "+s.name, s.reason, commit(root, m{4: stamped(s.changes)})))
 	}
 	return vectors
+}
+
+// signedVectors returns vectors of signed nodes of a kind: the given ones, and some that break the
+// rules. The body is that of an unsigned node, and field is the number of the signature's field.
+func signedVectors(t *testing.T, kind object.Kind, links []object.Key, body m, field int, least, full signable) []vector {
+	signature := signatureOf(kind, nil)
+	signed := func(value any) []byte {
+		with := maps.Clone(body)
+		with[field] = value
+		return raw(kind, links, with)
+	}
+	both := maps.Clone(body)
+	both[field], both[field+1] = b(signature), b(signature)
+	mapOf := func(n int) byte { return 0xa0 | byte(n) } // the first byte of a map with n fields
+	twice := concat(with(signed(b(signature)), len(rawHeader(kind, links)), mapOf(len(body)+2)), rawBody(field), rawBody(b(signature)))
+
+	return []vector{
+		valid(t, kind, "signed", least),
+		valid(t, kind, "all fields, signed", full),
+		invalid("signature too large", object.ReasonSignature, with(signed(b(strings.Repeat("s", object.MaxSignatureSize+1))), 3, 2)),
+		invalid("version 2 without a signature", object.ReasonCanonical, with(raw(kind, links, body), 3, 2)),
+		invalid("version 1 with a signature", object.ReasonCanonical, signed(b(signature))),
+		invalid("empty signature", object.ReasonCanonical, with(signed(b("")), 3, 2)),
+		invalid("empty signature in version 1", object.ReasonCanonical, signed(b(""))),
+		invalid("signature as text", object.ReasonBody, with(signed("signature"), 3, 2)),
+		invalid("signature as a list", object.ReasonCanonical, with(signed(l{1, 2}), 3, 2)),
+		invalid("field after the signature", object.ReasonBody, with(raw(kind, links, both), 3, 2)),
+		invalid("two signatures", object.ReasonBody, with(twice, 3, 2)),
+	}
 }
 
 func tagVectors(t *testing.T) []vector {
@@ -201,7 +232,8 @@ func tagVectors(t *testing.T) []vector {
 		invalid("message with NUL", object.ReasonText, tag(one, m{4: "\x00"})),
 		invalid("empty message", object.ReasonCanonical, tag(one, m{4: ""})),
 		invalid("unknown field", object.ReasonBody, tag(one, m{5: 1})),
-	}, headerVectors(kind, mustEncode(t, fullTag()), target, object.KindChunk, object.KindManifest, object.KindTree, object.KindTag))
+	}, signedVectors(t, kind, one, m{1: 1, 2: "v1", 3: stamped(nil)}, 5, sign(t, &object.Tag{Target: sum("c"), Name: "v"}), sign(t, fullTag())),
+		headerVectors(kind, mustEncode(t, fullTag()), target, object.KindChunk, object.KindManifest, object.KindTree, object.KindTag))
 
 	for _, s := range badStamps {
 		vectors = append(vectors, invalid("tagger: "+s.name, s.reason, tag(one, m{3: stamped(s.changes)})))

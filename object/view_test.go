@@ -23,7 +23,11 @@ func viewOf(t *testing.T, node any) json.RawMessage {
 	case *object.Commit:
 		view = commitView(n)
 	case *object.Tag:
-		view = map[string]any{"target": n.Target, "name": n.Name, "tagger": stampView(n.Tagger), "message": n.Message}
+		tag := map[string]any{"target": n.Target, "name": n.Name, "tagger": stampView(n.Tagger), "message": n.Message}
+		if len(n.Signature) > 0 {
+			tag["signature"] = bytesView(string(n.Signature))
+		}
+		view = tag
 	default:
 		t.Fatalf("no view of a %T", node)
 	}
@@ -124,6 +128,9 @@ func commitView(c *object.Commit) map[string]any {
 			list = append(list, map[string]any{"path": bytesView(s.Path), "reason": s.Reason})
 		}
 		v["skipped"] = map[string]any{"count": fmt.Sprint(c.SkippedCount), "first": list, "rest": c.SkippedRest}
+	}
+	if len(c.Signature) > 0 {
+		v["signature"] = bytesView(string(c.Signature))
 	}
 	return v
 }

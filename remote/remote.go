@@ -220,10 +220,10 @@ func CheckPrefix(prefix string) error {
 // begins; see docs/format/remote.md.
 const HeaderSize = 32
 
-const (
-	headerMagic = "kistblob"
-	schemePlain = 0
-)
+// HeaderMagic is the beginning of every blob and every root, encrypted or not.
+const HeaderMagic = "kistblob"
+
+const schemePlain = 0
 
 // The versions of blobs. Their values are part of the format.
 const (
@@ -269,14 +269,14 @@ func (t Type) newest() byte {
 
 // AppendHeader appends the header of a blob of a type and version to dst.
 func AppendHeader(dst []byte, t Type, version uint8) []byte {
-	dst = append(dst, headerMagic...)
+	dst = append(dst, HeaderMagic...)
 	dst = append(dst, byte(t), version, schemePlain)
-	return append(dst, make([]byte, HeaderSize-len(headerMagic)-3)...)
+	return append(dst, make([]byte, HeaderSize-len(HeaderMagic)-3)...)
 }
 
 // HeaderVersion returns the version of a blob. [CheckHeader] must have accepted
 // its header.
-func HeaderVersion(data []byte) uint8 { return data[len(headerMagic)+1] }
+func HeaderVersion(data []byte) uint8 { return data[len(HeaderMagic)+1] }
 
 // CheckHeader checks that data begins with the header of a blob of a type, in a
 // version that this program knows.
@@ -284,10 +284,10 @@ func CheckHeader(data []byte, t Type) error {
 	if len(data) < HeaderSize {
 		return fmt.Errorf("%d bytes are too few for a %s", len(data), t)
 	}
-	if string(data[:len(headerMagic)]) != headerMagic {
+	if string(data[:len(HeaderMagic)]) != HeaderMagic {
 		return fmt.Errorf("not a %s", t)
 	}
-	rest := data[len(headerMagic):HeaderSize]
+	rest := data[len(HeaderMagic):HeaderSize]
 	switch {
 	case Type(rest[0]) != t:
 		return fmt.Errorf("a %s, not a %s", Type(rest[0]), t)

@@ -84,8 +84,9 @@ func want(t testing.TB, b remote.Backend, name string, data []byte) {
 	t.Helper()
 	wantGet(t, b, name, 0, len(data)+1, data)
 	info, err := b.Stat(context.Background(), name)
-	if err != nil || info.Name != name || info.Size != int64(len(data)) {
-		t.Errorf("stat %q: %+v, %v; want its name and size %d", name, info, err, len(data))
+	size := remote.StoredSize(b, name, int64(len(data)))
+	if err != nil || info.Name != name || info.Size != size {
+		t.Errorf("stat %q: %+v, %v; want its name and size %d", name, info, err, size)
 	}
 }
 

@@ -37,7 +37,7 @@ func checkList(t testing.TB, b remote.Backend) {
 	}
 	for _, info := range infos {
 		stat, err := b.Stat(context.Background(), info.Name)
-		if err != nil || info.Size != int64(10*slices.Index(names, info.Name)) || info.Size != stat.Size || !info.Modified.Equal(stat.Modified) {
+		if err != nil || info.Size != remote.StoredSize(b, info.Name, int64(10*slices.Index(names, info.Name))) || info.Size != stat.Size || !info.Modified.Equal(stat.Modified) {
 			t.Errorf("list yields %+v; stat %+v, %v", info, stat, err)
 		}
 	}

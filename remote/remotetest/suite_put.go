@@ -114,6 +114,7 @@ func checkPutTaken(t testing.TB, b remote.Backend) {
 func checkPutWhole(t testing.TB, b remote.Backend) {
 	ctx := context.Background()
 	data := sample(1, 8<<20)
+	size := remote.StoredSize(b, "packs/a", int64(len(data)))
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	look := func(do func() (seen bool, err error)) {
@@ -153,7 +154,7 @@ func checkPutWhole(t testing.TB, b remote.Backend) {
 		if errors.Is(err, remote.ErrNotFound) {
 			return false, nil
 		}
-		if err == nil && info.Size != int64(len(data)) {
+		if err == nil && info.Size != size {
 			err = fmt.Errorf("stat gives %d bytes", info.Size)
 		}
 		return true, err
@@ -161,7 +162,7 @@ func checkPutWhole(t testing.TB, b remote.Backend) {
 	wg.Go(func() {
 		for !done.Load() {
 			for info, err := range b.List(ctx, "packs/") {
-				if err != nil || info.Name != "packs/a" || info.Size != int64(len(data)) {
+				if err != nil || info.Name != "packs/a" || info.Size != size {
 					t.Errorf("while it is stored: list gives %+v, %v", info, err)
 				}
 			}

@@ -94,7 +94,7 @@ func checkStat(t testing.TB, b remote.Backend) {
 	for i, name := range []string{"packs/a", "kist.json", "index/0123"} {
 		put(t, b, name, sample(i, 1000*i))
 		info, err := b.Stat(context.Background(), name)
-		if err != nil || info.Name != name || info.Size != int64(1000*i) || info.Modified.IsZero() {
+		if err != nil || info.Name != name || info.Size != remote.StoredSize(b, name, int64(1000*i)) || info.Modified.IsZero() {
 			t.Errorf("stat %q: %+v, %v", name, info, err)
 		}
 		again, err := b.Stat(context.Background(), name)

@@ -26,33 +26,32 @@ func (c *census) accountPaths(ctx context.Context, o Options) (*Stats, error) {
 		return nil, err
 	}
 
-	p := &pathCensus{census: c, paths: o.Paths, scope: scope}
+	p := &pathCensus{census: c, scope: scope}
 	for _, path := range o.Paths {
 		p.spaces = append(p.spaces, Space{Kind: SpacePath, Name: path})
 		p.newest = append(p.newest, -1)
 	}
 
 	list := make([]gc.Holder, 1+len(o.Paths))
-	list[len(o.Paths)].Outside = true
-	a, err := c.newAccount(ctx, list, false, p.visitMembers)
+	list[others].Outside = true
+	counted, err := c.account(ctx, list, p.spaces, false, p.visitMembers)
 	if err != nil {
 		return nil, err
 	}
-
 	for _, space := range p.spaces {
 		if space.Commits == 0 {
 			return nil, &tree.PathError{Path: space.Name, Err: tree.ErrNotExist}
 		}
 	}
-
-	return c.newStats(a, p.spaces, 0), nil
+	return counted, nil
 }
 
-// pathCensus accounts for paths. Each path is a holder. The last holder has all
-// other objects.
+// others is the holder of all objects that are not those of a path.
+const others = 0
+
+// pathCensus accounts for paths. Each path is a holder, from number 1 on.
 type pathCensus struct {
 	*census
-	paths  []string
 	scope  []bool // by commit: it was selected
 	spaces []Space
 	newest []int // number of the last commit with the path; -1: none so far
@@ -60,10 +59,9 @@ type pathCensus struct {
 
 // visitMembers visits the objects of the holders from first on.
 func (p *pathCensus) visitMembers(ctx context.Context, first int, visit func(gc.Member) error) error {
-	others := len(p.paths)
-	s := &splitter{objects: p.r.Contents(), skips: p.graph.skips, first: first, others: others, visit: visit, done: map[splitAt][]pathTotals{}}
-	for k, path := range p.paths {
-		s.all = append(s.all, splitPath{k, path})
+	s := &splitter{objects: p.r.Contents(), skips: p.graph.skips, first: first, visit: visit, done: map[splitAt][]pathTotals{}}
+	for k, space := range p.spaces {
+		s.all = append(s.all, splitPath{1 + k, space.Name})
 	}
 
 	if err := p.splitIndex(s, p.scope); err != nil {
@@ -74,7 +72,7 @@ func (p *pathCensus) visitMembers(ctx context.Context, first int, visit func(gc.
 		commit := &p.graph.commits[i]
 		switch {
 		case !p.scope[i] && i < p.named:
-			if err := visitContent(commit, holderBit(others, first), visit); err != nil {
+			if err := visitKeys(holderBit(others, first), visit, commit.content...); err != nil {
 				return err
 			}
 		case p.scope[i] && len(commit.content) > 0 && commit.content[0].Kind == object.KindTree:
@@ -94,11 +92,12 @@ func (p *pathCensus) visitMembers(ctx context.Context, first int, visit func(gc.
 // countPaths adds the totals of the paths in commit i.
 func (p *pathCensus) countPaths(i int, found []pathTotals) {
 	for _, f := range found {
-		space := &p.spaces[f.holder]
+		k := f.holder - 1
+		space := &p.spaces[k]
 		space.Commits++
 		space.History += f.bytes
-		if p.newest[f.holder] <= i {
-			p.newest[f.holder] = i
+		if p.newest[k] <= i {
+			p.newest[k] = i
 			space.ID, space.Files, space.Bytes = p.graph.commits[i].id, f.files, f.bytes
 		}
 	}
@@ -153,7 +152,7 @@ func (c *census) selectCommits(ctx context.Context, o Options) ([]bool, error) {
 func (c *census) splitIndex(s *splitter, scope []bool) error {
 	head, known := c.graph.at[c.headID]
 	if !known || !scope[head] {
-		return visitRoots(c.index, holderBit(s.others, s.first), s.visit)
+		return visitRoots(c.index, holderBit(others, s.first), s.visit)
 	}
 
 	idx, err := c.r.Index()
@@ -171,7 +170,7 @@ func (c *census) splitIndex(s *splitter, scope []bool) error {
 				return -1
 			}
 		}
-		return s.others
+		return others
 	}
 
 	visit := func(path string, key object.Key) error {
@@ -216,7 +215,6 @@ type splitter struct {
 	objects object.Reader
 	skips   func(from, to object.Key) bool // see [gc.Holders]
 	first   int                            // see [gc.Holders]
-	others  int                            // the holder of the rest
 	visit   func(gc.Member) error
 	all     []splitPath
 	done    map[splitAt][]pathTotals
@@ -279,7 +277,7 @@ func (s *splitter) splitNode(ctx context.Context, id object.ID, prefix string, p
 		})
 		after = child.Last
 		if !in {
-			if err := s.assignTo(object.Key{Kind: object.KindTree, ID: child.ID}, s.others); err != nil {
+			if err := s.assignTo(object.Key{Kind: object.KindTree, ID: child.ID}, others); err != nil {
 				return nil, err
 			}
 			continue
@@ -345,7 +343,7 @@ func (s *splitter) splitEntry(ctx context.Context, e *object.Entry, prefix strin
 		return s.splitFolder(ctx, e.Content.ID, prefix+e.Name+"/", below)
 	}
 
-	return nil, s.assignTo(e.Content, s.others)
+	return nil, s.assignTo(e.Content, others)
 }
 
 // assignTo assigns an object to a holder.

@@ -69,113 +69,83 @@ func (c *graphCommit) contentSize() uint64 {
 	return c.bytes
 }
 
-// accountRefs accounts for refs with their history. Without names, it accounts for
-// all refs, the index and the logs.
-func (c *census) accountRefs(ctx context.Context, names []string) (*Stats, error) {
-	everything := len(names) == 0
-	if everything {
-		for _, n := range c.names {
-			if !slices.Contains(names, n.name) {
-				names = append(names, n.name)
-			}
-		}
-	}
-
-	names, ours := toFront(names, c.head)
-
-	r := &refCensus{census: c, numbers: map[string]int{}, others: 1 + len(names), inLogs: 2 + len(names), spaces: make([]Space, len(names))}
-	for k, name := range names {
-		r.numbers[name] = 1 + k
-	}
-
-	list := make([]gc.Holder, 3+len(names))
-	list[0].Outside, list[r.others].Outside, list[r.inLogs].Weak = true, true, true
-	a, err := c.newAccount(ctx, list, ours, r.visitMembers)
-	if err != nil {
-		return nil, err
-	}
-
-	for k, name := range names {
-		at := slices.IndexFunc(c.names, func(n namedRoot) bool { return n.name == name })
-		commit := c.graph.commits[c.graph.at[c.names[at].commit]]
-		space := &r.spaces[k]
-		space.Kind, space.Name, space.ID = spaceKind(name), name, commit.id
-		space.Files, space.Bytes = commit.files, commit.bytes
-	}
-
-	s := c.newStats(a, r.spaces, 1)
-	if everything {
-		s.Named = a.Held
-		for _, rest := range []gc.Amount{a.Shares[0].Own, a.Shares[r.inLogs].Own} {
-			s.Named.Objects -= rest.Objects
-			s.Named.Raw -= rest.Raw
-			s.Named.Stored -= rest.Stored
-		}
-		s.Spaces = append(s.Spaces, Space{Kind: SpaceIndex, Share: a.Shares[0]}, Space{Kind: SpaceLogs, Share: a.Shares[r.inLogs]})
-	}
-
-	return s, nil
+// holdings accounts for spaces that hold commits: each with its history, or only its content. The
+// holders are: the index, each space, all other commits together, and the logs.
+type holdings struct {
+	*census
+	spaces  []Space // their IDs are set
+	history bool
+	roots   []heldRoot
 }
 
-// refCensus accounts for refs. The holders are: the index, each selected ref,
-// all other refs together, and the logs.
-type refCensus struct {
-	*census
-	numbers        map[string]int // holders of the selected refs, by name
-	others, inLogs int
-	spaces         []Space // of the selected refs
+type heldRoot struct {
+	commit int // number of the commit
+	holder int
+	tag    object.Key // an annotated tag; zero: none
+}
+
+// others is the holder of all other commits. The next one is that of the logs.
+func (h *holdings) others() int { return 1 + len(h.spaces) }
+
+// stats fills in the spaces. If ours is set, the first is that of HEAD.
+func (h *holdings) stats(ctx context.Context, ours bool) (*Stats, error) {
+	list := make([]gc.Holder, h.others()+2)
+	list[0].Outside, list[h.others()].Outside, list[h.others()+1].Weak = true, true, true
+	for k := range h.spaces {
+		commit := h.graph.commits[h.graph.at[h.spaces[k].ID]]
+		h.spaces[k].Files, h.spaces[k].Bytes = commit.files, commit.bytes
+	}
+	return h.account(ctx, list, h.spaces, ours, h.visitMembers)
 }
 
 // visitMembers visits the objects of the holders from first on.
-func (c *refCensus) visitMembers(ctx context.Context, first int, visit func(gc.Member) error) error {
-	sets := make([]uint64, len(c.graph.commits)) // the holders of each commit
-	add := func(commit object.ID, key object.Key, holder int) error {
-		mine := holderBit(holder, first)
-		sets[c.graph.at[commit]] |= mine
-		if key.Kind == object.KindCommit || mine == 0 {
-			return nil
-		}
-		return visit(gc.Member{Key: key, Holders: mine})
-	}
-
-	for _, n := range c.names {
-		holder, asked := c.numbers[n.name]
-		if !asked {
-			holder = c.others
-		}
-		if err := add(n.commit, n.key, holder); err != nil {
-			return err
-		}
-	}
-
-	if err := visitRoots(c.index, holderBit(0, first), visit); err != nil {
+func (h *holdings) visitMembers(_ context.Context, first int, visit func(gc.Member) error) error {
+	if err := visitRoots(h.index, holderBit(0, first), visit); err != nil {
 		return err
 	}
-	if holderBit(c.inLogs, first) != 0 {
-		for _, root := range c.logs {
-			if err := add(root.commit, root.key, c.inLogs); err != nil {
+	sets := make([]uint64, len(h.graph.commits)) // the holders of each commit
+	for _, root := range h.roots {
+		mine := holderBit(root.holder, first)
+		sets[root.commit] |= mine
+		if !root.tag.IsZero() {
+			if err := visitKeys(mine, visit, root.tag); err != nil {
 				return err
 			}
 		}
 	}
+	if h.history {
+		h.graph.spreadSets(sets)
+	}
 
-	c.graph.spreadSets(sets)
-	for i := range c.graph.commits {
-		commit := &c.graph.commits[i]
-		if sets[i] == 0 {
-			continue
+	for i, holders := range sets {
+		commit := &h.graph.commits[i]
+		keys := commit.content
+		if h.history {
+			keys = []object.Key{commit.key()}
 		}
-		if err := visit(gc.Member{Key: commit.key(), Holders: sets[i]}); err != nil {
+		if err := visitKeys(holders, visit, keys...); err != nil {
 			return err
 		}
-		for k := max(first-1, 0); k < min(first+63, len(c.spaces)); k++ {
-			if sets[i]&holderBit(1+k, first) != 0 {
-				c.spaces[k].Commits++
-				c.spaces[k].History += commit.contentSize()
+		for k := max(first-1, 0); k < min(first+63, len(h.spaces)) && holders != 0; k++ {
+			if holders&holderBit(1+k, first) != 0 {
+				h.spaces[k].Commits++
+				h.spaces[k].History += commit.contentSize()
 			}
 		}
 	}
+	return nil
+}
 
+// visitKeys visits objects of a set of holders.
+func visitKeys(holders uint64, visit func(gc.Member) error, keys ...object.Key) error {
+	if holders == 0 {
+		return nil
+	}
+	for _, key := range keys {
+		if err := visit(gc.Member{Key: key, Holders: holders}); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -189,9 +159,54 @@ func toFront[T comparable](list []T, item T) ([]T, bool) {
 	return slices.Concat([]T{item}, list[:i], list[i+1:]), true
 }
 
+// accountRefs accounts for refs with their history. Without names, it accounts for
+// all refs, the index and the logs.
+func (c *census) accountRefs(ctx context.Context, names []string) (*Stats, error) {
+	everything := len(names) == 0
+	if everything {
+		for _, n := range c.names {
+			if !slices.Contains(names, n.name) {
+				names = append(names, n.name)
+			}
+		}
+	}
+	names, ours := toFront(names, c.head)
+	h := holdings{census: c, history: true, spaces: make([]Space, len(names))}
+	for i, n := range slices.Concat(c.names, c.logs) {
+		root := heldRoot{commit: c.graph.at[n.commit], holder: h.others() + 1}
+		if n.key.Kind != object.KindCommit {
+			root.tag = n.key
+		}
+		if k := slices.Index(names, n.name); i < len(c.names) && k < 0 {
+			root.holder = h.others()
+		} else if i < len(c.names) {
+			root.holder = 1 + k
+			if h.spaces[k].Kind == "" {
+				h.spaces[k].Kind, h.spaces[k].Name, h.spaces[k].ID = spaceKind(n.name), n.name, n.commit
+			}
+		}
+		h.roots = append(h.roots, root)
+	}
+
+	s, err := h.stats(ctx, ours)
+	if err != nil || !everything {
+		return s, err
+	}
+	index, logs := s.Account.Shares[0], s.Account.Shares[h.others()+1]
+	s.Named = s.Account.Held
+	for _, rest := range []gc.Amount{index.Own, logs.Own} {
+		s.Named.Objects -= rest.Objects
+		s.Named.Raw -= rest.Raw
+		s.Named.Stored -= rest.Stored
+	}
+	s.Spaces = append(s.Spaces, Space{Kind: SpaceIndex, Share: index}, Space{Kind: SpaceLogs, Share: logs})
+	return s, nil
+}
+
 // contents accounts for the content of commits, without the commit objects.
 func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) {
 	order, ours := toFront(ids, c.headID)
+	h := holdings{census: c, spaces: make([]Space, len(order))}
 	holder := map[int]int{} // by number of the commit
 	for k, id := range order {
 		i, known := c.graph.at[id]
@@ -199,61 +214,24 @@ func (c *census) contents(ctx context.Context, ids []object.ID) (*Stats, error) 
 			return nil, notReached(id)
 		}
 		holder[i] = 1 + k
+		h.spaces[k] = Space{Kind: SpaceCommit, ID: id}
 	}
-
-	others := 1 + len(order)
-	list := make([]gc.Holder, 2+len(order))
-	list[0].Outside, list[others].Outside = true, true
-
-	members := func(ctx context.Context, first int, visit func(gc.Member) error) error {
-		if err := visitRoots(c.index, holderBit(0, first), visit); err != nil {
-			return err
+	for i := range c.graph.commits {
+		k, asked := holder[i]
+		if !asked {
+			k = h.others()
 		}
-		for i := range c.graph.commits {
-			k, asked := holder[i]
-			if !asked {
-				if k = others; i >= c.named {
-					continue // only logs have it
-				}
-			}
-			if err := visitContent(&c.graph.commits[i], holderBit(k, first), visit); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-
-	a, err := c.newAccount(ctx, list, ours, members)
-	if err != nil {
-		return nil, err
-	}
-
-	spaces := make([]Space, len(order))
-	for k, id := range order {
-		commit := c.graph.commits[c.graph.at[id]]
-		spaces[k] = Space{Kind: SpaceCommit, ID: id, Commits: 1, Files: commit.files, Bytes: commit.bytes, History: commit.contentSize()}
-	}
-
-	s := c.newStats(a, spaces, 1)
-	at := map[object.ID]int{}
-	for k, id := range ids {
-		at[id] = k
-	}
-
-	slices.SortFunc(s.Spaces, func(x, y Space) int { return at[x.ID] - at[y.ID] })
-	return s, nil
-}
-
-func visitContent(commit *graphCommit, holders uint64, visit func(gc.Member) error) error {
-	if holders == 0 {
-		return nil
-	}
-	for _, key := range commit.content {
-		if err := visit(gc.Member{Key: key, Holders: holders}); err != nil {
-			return err
+		if asked || i < c.named { // only logs have the rest
+			h.roots = append(h.roots, heldRoot{commit: i, holder: k})
 		}
 	}
-	return nil
+
+	s, err := h.stats(ctx, ours)
+	if err == nil && ours { // put HEAD back into its place
+		at := slices.Index(ids, c.headID)
+		s.Spaces = slices.Concat(s.Spaces[1:1+at], s.Spaces[:1], s.Spaces[1+at:])
+	}
+	return s, err
 }
 
 // Size is the total of a set of objects, each counted once, in bytes.

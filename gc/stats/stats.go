@@ -226,28 +226,25 @@ func (c *census) reachableCommits(ctx context.Context, o Options) ([]object.ID, 
 	return ids, nil
 }
 
-// newAccount computes the account of holders. The first holder is the index. If
-// ours is set, the second is HEAD's ref.
-func (c *census) newAccount(ctx context.Context, list []gc.Holder, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*gc.Account, error) {
+// account computes the account of holders, and fills in the shares of spaces, which are the
+// holders from number 1 on. If ours is set, holder 0 is the index and 1 is HEAD's ref or commit.
+func (c *census) account(ctx context.Context, list []gc.Holder, spaces []Space, ours bool, members func(ctx context.Context, first int, visit func(gc.Member) error) error) (*Stats, error) {
 	h := gc.Holders{List: list, Members: members, Skips: c.graph.skips, Progress: c.progress}
 	if ours {
 		h.Head = 1
 	}
-	return gc.NewAccount(ctx, c.r.Objects(), h)
-}
-
-// newStats returns the stats of spaces. Their holders begin with number first.
-func (c *census) newStats(a *gc.Account, spaces []Space, first int) *Stats {
+	a, err := gc.NewAccount(ctx, c.r.Objects(), h)
+	if err != nil {
+		return nil, err
+	}
 	s := &Stats{Spaces: spaces, Commits: c.named, Account: a}
 	for i := range spaces {
-		spaces[i].Share = a.Shares[first+i]
+		spaces[i].Share = a.Shares[1+i]
 	}
-
 	for _, commit := range c.graph.commits[:c.named] {
 		s.History += commit.contentSize()
 	}
-
-	return s
+	return s, nil
 }
 
 // holderBit returns the set of holder i, among the 64 holders from first on.

@@ -4,12 +4,12 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/rsa"
 	"encoding/pem"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -227,6 +227,15 @@ type sshPair struct {
 	path   string
 }
 
+// oldRSA returns the key in testdata: to make one takes long.
+var oldRSA = sync.OnceValues(func() (any, error) {
+	data, err := os.ReadFile(filepath.Join("testdata", "old-rsa.pem"))
+	if err != nil {
+		return nil, err
+	}
+	return ssh.ParseRawPrivateKeyWithPassphrase(data, []byte("secret"))
+})
+
 // newSSH makes the file of a key of ssh, locked unless the passphrase is empty.
 func newSSH(t testing.TB, kind, passphrase string) sshPair {
 	t.Helper()
@@ -236,7 +245,7 @@ func newSSH(t testing.TB, kind, passphrase string) sshPair {
 	case ssh.KeyAlgoED25519:
 		_, private, err = ed25519.GenerateKey(rand.Reader)
 	case ssh.KeyAlgoRSA:
-		private, err = rsa.GenerateKey(rand.Reader, 2048)
+		private, err = oldRSA()
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -256,6 +256,6 @@ var tooLarge = map[string]struct {
 	"object/frame.worker.appendCompressed results changed in a defer": {2, "a panic of the encoder becomes a result"},
 	"remote/limit.meteredBody contexts":                               {1, "io.ReaderAt has no context"},
 	"remote/limit.noDeadline contexts":                                {1, "it is a context"},
-	"remote/rootlog.State fields":                                     {25, "the content of a root, and of the files that it names"},
-	"remote/rootlog.rootBody fields":                                  {21, "the fields of the format"},
+	"remote/rootlog.State fields":                                     {23, "the content of a root, and of the files that it names"},
+	"remote/rootlog.rootBody fields":                                  {19, "the fields of the format"},
 }

@@ -1,6 +1,9 @@
 package remote
 
-import "context"
+import (
+	"context"
+	"errors"
+)
 
 // Encrypter is a store that encrypts packs, index files, roots and state files before it keeps them.
 // See docs/format/encrypted.md. Get it with [As]: no caller may write such a blob around it.
@@ -18,12 +21,20 @@ type Encrypter interface {
 	// the store does not know that key. An earlier epoch than that of a former call is ignored.
 	UseKeyset(ctx context.Context, k KeysetRef) error
 
+	// RootKeyset returns the epoch with whose key a root was encrypted, and the names before it in clear. Both
+	// are authentic. After Get of the root it makes no request.
+	RootKeyset(ctx context.Context, name string) (KeysetRef, error)
+
 	// StoredSize returns the size of a blob or record that has so many bytes before it is encrypted.
 	StoredSize(name string, plain int64) int64
 
 	// PlainSize reads the size of a blob before it was encrypted.
 	PlainSize(ctx context.Context, name string) (int64, error)
 }
+
+// ErrNoKey is matched by the error for a blob or keyset whose key an [Encrypter] does not have, and cannot get:
+// the keyset is missing, or this client is no recipient. That is no damage.
+var ErrNoKey = errors.New("no key for it")
 
 // KeysetRef names an epoch of an encrypted remote, and the two copies of the keyset that has its key.
 type KeysetRef struct {

@@ -59,7 +59,7 @@ func (p *place) wantNoGarbage(s *shell) {
 	for _, f := range head.Indexes {
 		live[f.Name.IndexPath()] = true
 	}
-	for _, name := range head.StateFiles() {
+	for _, name := range head.NamedFiles() {
 		live[name] = true
 	}
 	for name := range before {

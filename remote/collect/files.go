@@ -41,7 +41,11 @@ type tempRemover interface {
 // list deleted ones.
 func (f *knownFiles) listFiles(ctx context.Context, r *transfer.Remote) (bytes int64, err error) {
 	listed := map[string]remote.Info{}
-	for _, folder := range []string{"packs/", "index/", "state/"} {
+	folders := []string{"packs/", "index/", "state/"}
+	if r.Identity().IsEncrypted() {
+		folders = append(folders, "keys/")
+	}
+	for _, folder := range folders {
 		for info, err := range r.Backend().List(ctx, folder) {
 			if err != nil {
 				return 0, err
@@ -127,7 +131,7 @@ func filesOf(s *transfer.Snapshot) map[string]bool {
 	for name := range state.Condemned {
 		known[name] = true
 	}
-	for _, name := range state.StateFiles() {
+	for _, name := range state.NamedFiles() {
 		known[name] = true
 	}
 	for _, f := range state.Indexes {

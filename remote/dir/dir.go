@@ -236,7 +236,7 @@ func sameContent(t *temp, d *os.File, name string) (bool, error) {
 }
 
 // tops are the names in the top folder of a remote.
-var tops = []string{"kist.json", "root", "packs", "index", "state", "probe", temps}
+var tops = []string{"kist.json", "root", "packs", "index", "state", "keys", "probe", temps}
 
 // checkForeign refuses a folder that is no remote and has other files, so that
 // a remote is never mixed with them by mistake. Once a folder is a remote,

@@ -14,6 +14,7 @@ import (
 	"github.com/fxamacker/cbor/v2"
 
 	"github.com/kist-vcs/kist/object/canonical"
+	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
 )
 
@@ -33,26 +34,39 @@ const (
 // cannot find out before [Options.Deadline]: the change may have been made.
 //
 // After every other error the change was not made: [ErrRefMoved] and [ErrReplan] if it
-// does not fit base, [ErrInvalid] if a root cannot have it, [ErrSingleWriter],
-// [ErrFormat], and the errors of the store.
+// does not fit base, [ErrInvalid] if a root cannot have it, [ErrSingleWriter], [ErrNoSigner],
+// [ErrFormat], the errors of the signer and of the store.
 func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error) {
-	if err := l.mayWrite(base, &c); err != nil {
+	return l.appendChange(ctx, base, &c, nil)
+}
+
+// appendChange is Append with a change of keys, or nil.
+func (l *Log) appendChange(ctx context.Context, base *State, c *Change, k *KeysetChange) (*State, error) {
+	if err := l.mayWrite(base, c, k != nil); err != nil {
 		return nil, err
 	}
-	next, err := base.applyChange(&c)
+	next, err := base.applyChange(c, k)
 	if err != nil {
 		return nil, err
 	}
-	if err := l.writeBases(ctx, next); err != nil {
+	if k == nil {
+		if err := l.completeKeys(ctx, next); err != nil {
+			return nil, err
+		}
+	}
+	if err := l.writeBases(ctx, next, k != nil && k.NewEpoch); err != nil {
 		return nil, err
 	}
 
-	data, txid, err := l.encodeRoot(base, next, &c)
+	data, txid, err := l.encodeRoot(ctx, base, next, c)
 	if err != nil {
 		return nil, err
 	}
 
-	stored, err := l.createRoot(ctx, next.Seq, data)
+	stored, err := l.createRoot(ctx, next, data)
+	if errors.Is(err, remote.ErrNoKey) {
+		return nil, l.lostError(ctx, base, err) // a root of a client that removed this one
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -66,15 +80,21 @@ func (l *Log) Append(ctx context.Context, base *State, c Change) (*State, error)
 
 	next.Hash, next.stored = sha256.Sum256(data), data
 	l.keepBases(next)
+	if err := l.useKeys(ctx, next.Keys); err != nil {
+		return nil, &UnknownError{Name: RootName(next.Seq), Err: err} // nothing may be put with an older key
+	}
 	return next, nil
 }
 
 // mayWrite checks that this program may make the change after base.
-func (l *Log) mayWrite(base *State, c *Change) error {
+func (l *Log) mayWrite(base *State, c *Change, condemnsKeyset bool) error {
 	if base.SingleWriter && !c.SingleWriter {
 		return ErrSingleWriter
 	}
-	if len(c.Condemn) > 0 || len(c.Delist) > 0 {
+	if (base.Signed || c.Signed) && l.o.Signer == nil {
+		return ErrNoSigner
+	}
+	if len(c.Condemn) > 0 || len(c.Delist) > 0 || condemnsKeyset {
 		return l.MayCollect(base)
 	}
 	return l.knowsWrite(base)
@@ -90,12 +110,15 @@ func (l *Log) MayCollect(base *State) error {
 	return cmp.Or(l.knowsWrite(base), unknownFeatures(IdentityName, ActGC, l.id.GC), unknownFeatures(RootName(base.Seq), ActGC, base.GC))
 }
 
-// createRoot creates root seq if it is absent, and returns the stored bytes.
-func (l *Log) createRoot(ctx context.Context, seq uint64, data []byte) ([]byte, error) {
-	r := creation{b: l.b, o: l.o, name: RootName(seq), data: data, limit: maxRootSize, readable: func(data []byte) bool {
-		_, err := decodeRoot(seq, data)
+// createRoot creates the root of s if it is absent, and returns the stored bytes.
+func (l *Log) createRoot(ctx context.Context, s *State, data []byte) ([]byte, error) {
+	r := creation{b: l.b, o: l.o, name: RootName(s.Seq), data: data, limit: maxRootSize, readable: func(data []byte) bool {
+		_, err := decodeRoot(s.Seq, data)
 		return err == nil || errors.Is(err, ErrFormat)
 	}}
+	if l.encrypter != nil {
+		r.create = func(ctx context.Context) error { return l.encrypter.CreateRoot(ctx, r.name, data, s.Keys.Ref()) }
+	}
 	return r.createRecord(ctx)
 }
 
@@ -113,11 +136,13 @@ func (l *Log) lostError(ctx context.Context, base *State, err error) error {
 }
 
 // writeBases writes new bases until the changes to all tables fit into a root, the table
-// with most changes first. It condemns the old bases and fills in the state.
-func (l *Log) writeBases(ctx context.Context, s *State) error {
+// with most changes first. It condemns the old bases and fills in the state. A root that begins an
+// epoch is an exception: the tables keep their bases, and the next root writes new ones
+// (EPOCH_AFTER_ROOT).
+func (l *Log) writeBases(ctx context.Context, s *State, newEpoch bool) error {
 	tables := s.tables()
 	due := make([]bool, len(tables))
-	for {
+	for !newEpoch {
 		sum, largest, most := 0, 0, -1
 		for i, t := range tables {
 			size := 0
@@ -162,30 +187,39 @@ func (l *Log) writeBase(ctx context.Context, kind *tableKind, entries map[string
 		return nil, asInvalid(fmt.Errorf("table %s takes %d bytes, the limit is %d", kind.name, len(data), maxStateSize))
 	}
 
-	ctx, cancel := context.WithTimeoutCause(ctx, l.o.Deadline, fmt.Errorf("no answer in %v", l.o.Deadline))
+	name, err := putNew(ctx, l.b, &l.o, StateName, data)
+	if err != nil {
+		return nil, err
+	}
+	f := File{Name: name, Size: int64(len(data)), Sum: sha256.Sum256(data)}
+	l.writeCached(f.Name.String(), data)
+	return &base{f, entries}, nil
+}
+
+// putNew stores data under a new name. Every attempt has another one (FRESH_NAMES).
+func putNew(ctx context.Context, b remote.Backend, o *Options, fullName func(pack.Name) string, data []byte) (pack.Name, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, o.Deadline, fmt.Errorf("no answer in %v", o.Deadline))
 	defer cancel()
 	for try := 0; ; try++ {
-		name, err := pack.NewName(l.o.Rand)
+		name, err := pack.NewName(o.Rand)
 		if err != nil {
-			return nil, err
+			return name, err
 		}
-		err = l.b.Put(ctx, StateName(name), bytes.NewReader(data), int64(len(data)))
+		err = b.Put(ctx, fullName(name), bytes.NewReader(data), int64(len(data)))
 		if err == nil {
-			f := File{Name: name, Size: int64(len(data)), Sum: sha256.Sum256(data)}
-			l.writeCached(f.Name.String(), data)
-			return &base{f, entries}, nil
+			return name, nil
 		}
-		if isRefused(err) {
-			return nil, err
+		if isRefused(err) || errors.Is(err, remote.ErrNoKey) {
+			return name, err
 		}
-		if l.o.backOff(ctx, try, err) != nil {
-			return nil, fmt.Errorf("%w (%w)", context.Cause(ctx), err)
+		if o.backOff(ctx, try, err) != nil {
+			return name, fmt.Errorf("%w (%w)", context.Cause(ctx), err)
 		}
 	}
 }
 
 // encodeRoot returns the stored bytes of a root and the transaction number in them.
-func (l *Log) encodeRoot(base, next *State, c *Change) ([]byte, Txid, error) {
+func (l *Log) encodeRoot(ctx context.Context, base, next *State, c *Change) ([]byte, Txid, error) {
 	var txid Txid
 	if _, err := io.ReadFull(l.o.Rand, txid[:]); err != nil {
 		return nil, txid, err
@@ -195,9 +229,12 @@ func (l *Log) encodeRoot(base, next *State, c *Change) ([]byte, Txid, error) {
 		Seq: next.Seq, Prev: cbor.ByteString(base.Hash[:]), Txid: cbor.ByteString(txid[:]),
 		Time: canonical.TimeOf(next.Time), Who: next.Who, Host: next.Host,
 		policyBody: next.Policy.encodePolicy(),
+		keysBody:   encodeKeys(next.Keys, next.back),
 		Read:       next.Read, Write: next.Write, GC: next.GC, Head: next.DefaultBranch, Floor: next.Floor,
-		Refs: next.refs.encodeTable(), Indexes: next.indexes.encodeTable(), Condemned: next.condemned.encodeTable(), Records: next.records.encodeTable(),
-		Lost: next.lost.encodeTable(),
+		tablesBody: tablesBody{
+			Refs: next.refs.encodeTable(), Indexes: next.indexes.encodeTable(), Condemned: next.condemned.encodeTable(),
+			Records: next.records.encodeTable(), Lost: next.lost.encodeTable(),
+		},
 	}
 
 	for _, p := range next.Packs {
@@ -208,6 +245,9 @@ func (l *Log) encodeRoot(base, next *State, c *Change) ([]byte, Txid, error) {
 	}
 
 	body.addMoves(c.Refs)
+	if err := l.sign(ctx, body, next.extra); err != nil {
+		return nil, txid, err
+	}
 	data, err := appendRoot(body, next.extra)
 	if err != nil {
 		return nil, txid, err

@@ -17,14 +17,13 @@ import (
 
 // applyChange returns the state after a change, without its hash and without the fields that
 // fill sets. Its tables have the bases of s.
-func (s *State) applyChange(c *Change) (*State, error) {
+func (s *State) applyChange(c *Change, k *KeysetChange) (*State, error) {
 	next := &State{
 		Seq: s.Seq + 1, Time: c.Time.UTC(), Who: c.Who, Host: c.Host,
 		Floor: s.Floor, DefaultBranch: s.DefaultBranch, Packs: s.Packs,
 		Policy: s.Policy.afterChange(c.Policy),
-		Read:   s.Read, Write: s.Write, GC: s.GC, extra: s.extra,
-		refs: s.refs.clone(), indexes: s.indexes.clone(), condemned: s.condemned.clone(), records: s.records.clone(),
-		lost: s.lost.clone(),
+		Read:   s.Read, Write: s.Write, GC: s.GC, extra: s.extra, back: s.backAfter(),
+		tableSet: tableSet{s.refs.clone(), s.indexes.clone(), s.condemned.clone(), s.records.clone(), s.lost.clone()},
 	}
 	if next.Seq > maxSeq {
 		return nil, asInvalid(errors.New("the log is full"))
@@ -37,12 +36,27 @@ func (s *State) applyChange(c *Change) (*State, error) {
 			return nil, err
 		}
 	}
+	setFeature(&next.Write, featureSigned, next.Signed)
+	if err := next.changeKeys(s, k); err != nil {
+		return nil, err
+	}
 	return next, nil
+}
+
+// setFeature adds a feature to a list, or removes it.
+func setFeature(list *[]string, feature string, on bool) {
+	features := slices.DeleteFunc(slices.Clone(*list), func(name string) bool { return name == feature })
+	if on {
+		features = append(features, feature)
+		slices.Sort(features)
+	}
+	*list = features
 }
 
 // afterChange returns the policy after a change.
 func (p Policy) afterChange(c Policy) Policy {
 	p.SingleWriter = p.SingleWriter || c.SingleWriter
+	p.Signed = p.Signed || c.Signed
 	switch {
 	case c.Lock.Age > 0:
 		p.Lock = c.Lock
@@ -134,10 +148,11 @@ func (s *State) markForDeletion(before *State, c *Change) error {
 		if _, ok := s.condemned.entries[name]; ok {
 			return asInvalid(fmt.Errorf("%s is condemned already", name))
 		}
-		for _, t := range s.tables() {
-			if t.base != nil && name == StateName(t.base.file.Name) {
-				return asInvalid(fmt.Errorf("%s is in use", name))
-			}
+		// A live keyset is never condemned, except by a change of keys. A remote in clear has none:
+		// programs that do not know keysets would take the name for damage.
+		isKeyset := strings.HasPrefix(name, keysFolder)
+		if isKeyset && before.Keys == (Keys{}) || slices.Contains(before.NamedFiles(), name) {
+			return asInvalid(fmt.Errorf("%s is in use, or no file of this remote", name))
 		}
 		s.condemned.entries[name] = encodeSeq(s.Seq)
 		delete(s.indexes.entries, strings.TrimPrefix(name, "index/"))
@@ -188,12 +203,7 @@ func (s *State) changeLost(before *State, c *Change) error {
 		}
 	}
 	for _, list := range []*[]string{&s.Write, &s.GC} {
-		features := slices.DeleteFunc(slices.Clone(*list), func(name string) bool { return name == featureLost })
-		if len(s.lost.entries) > 0 {
-			features = append(features, featureLost)
-			slices.Sort(features)
-		}
-		*list = features
+		setFeature(list, featureLost, len(s.lost.entries) > 0)
 	}
 	return nil
 }

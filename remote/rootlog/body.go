@@ -34,24 +34,31 @@ type rootBody struct {
 	GC    []string `cbor:"gc,omitempty"`
 
 	policyBody
+	keysBody
+	tablesBody
 
-	Head      string     `cbor:"head,omitempty"`
-	Floor     uint64     `cbor:"floor,omitempty"`
+	Head  string     `cbor:"head,omitempty"`
+	Floor uint64     `cbor:"floor,omitempty"`
+	Packs []packBody `cbor:"packs,omitempty"`
+
+	Moves []moveBody `cbor:"moves,omitempty"`
+	Moved uint64     `cbor:"moved,omitempty"`
+
+	Stub      cbor.ByteString `cbor:"stub,omitempty"`
+	Signature cbor.ByteString `cbor:"signature,omitempty"`
+}
+
+type tablesBody struct {
 	Refs      *tableBody `cbor:"refs,omitempty"`
 	Indexes   *tableBody `cbor:"indexes,omitempty"`
 	Condemned *tableBody `cbor:"condemned,omitempty"`
 	Records   *tableBody `cbor:"records,omitempty"`
 	Lost      *tableBody `cbor:"lost,omitempty"`
-	Packs     []packBody `cbor:"packs,omitempty"`
-
-	Moves []moveBody `cbor:"moves,omitempty"`
-	Moved uint64     `cbor:"moved,omitempty"`
-
-	Stub cbor.ByteString `cbor:"stub,omitempty"`
 }
 
 type policyBody struct {
 	SingleWriter bool      `cbor:"single,omitempty"`
+	Signed       bool      `cbor:"signed,omitempty"`
 	Lock         *lockBody `cbor:"lock,omitempty"`
 }
 
@@ -66,7 +73,7 @@ const MaxLock = 10 * 365 * 24 * time.Hour
 
 // parsePolicy decodes and checks a policy.
 func (b *policyBody) parsePolicy() (Policy, error) {
-	p := Policy{SingleWriter: b.SingleWriter}
+	p := Policy{SingleWriter: b.SingleWriter, Signed: b.Signed}
 	if b.Lock == nil {
 		return p, nil
 	}
@@ -78,7 +85,7 @@ func (b *policyBody) parsePolicy() (Policy, error) {
 }
 
 func (p Policy) encodePolicy() policyBody {
-	b := policyBody{SingleWriter: p.SingleWriter}
+	b := policyBody{SingleWriter: p.SingleWriter, Signed: p.Signed}
 	if p.Lock.Age > 0 {
 		b.Lock = &lockBody{Age: uint64(p.Lock.Age / time.Second), Governance: p.Lock.Governance}
 	}
@@ -234,16 +241,17 @@ func checkFeatures(lists ...[]string) error {
 	return nil
 }
 
-// CheckFileName returns an error if name is not that of a pack, index or state file.
+// CheckFileName returns an error if name is not that of a pack, index or state file, or of a copy of a
+// keyset.
 func CheckFileName(name string) error {
 	n, err := pack.ParseName(name[strings.LastIndexByte(name, '/')+1:])
 	switch {
 	case err != nil:
 		return err
-	case name == n.Path() || name == n.IndexPath() || name == StateName(n):
+	case name == n.Path() || name == n.IndexPath() || name == StateName(n) || name == KeysetName(n):
 		return nil
 	}
-	return fmt.Errorf("%q is no pack, index or state file", name)
+	return fmt.Errorf("%q is no pack, index or state file, and no keyset", name)
 }
 
 // Keys are encoded as the kind and the ID, and the zero key as nothing.

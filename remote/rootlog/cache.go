@@ -142,11 +142,7 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 		return root.Seq, nil
 	}
 
-	store, ok := remote.As[remote.Replacer](l.b)
-	if !ok {
-		return 0, &remote.Error{Op: "replace", Name: RootName(root.Seq), Kind: remote.ErrUnsupported}
-	}
-	if err := store.Replace(ctx, RootName(root.Seq), root.stored); err != nil {
+	if err := l.replaceRoot(ctx, root); err != nil {
 		return 0, err
 	}
 
@@ -158,6 +154,20 @@ func (l *Log) PutBack(ctx context.Context, remembered *Position, dryRun bool) (s
 		return 0, damageError(RootName(root.Seq), errors.New("it was put back, and is still damaged"))
 	}
 	return root.Seq, nil
+}
+
+// replaceRoot replaces the bytes of a root. On an encrypted store, the plain bytes are the same, and so is the
+// hash.
+func (l *Log) replaceRoot(ctx context.Context, root *Root) error {
+	name := RootName(root.Seq)
+	if l.encrypter != nil {
+		return l.encrypter.ReplaceRoot(ctx, name, root.stored, root.Keys.Ref())
+	}
+	store, ok := remote.As[remote.Replacer](l.b)
+	if !ok {
+		return &remote.Error{Op: "replace", Name: name, Kind: remote.ErrUnsupported}
+	}
+	return store.Replace(ctx, name, root.stored)
 }
 
 // copiedRoot returns the newest root with an intact copy in the cache, or nil.

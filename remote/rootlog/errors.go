@@ -45,7 +45,17 @@ var (
 	// packs that are not condemned.
 	ErrReplan = errors.New("a gc has removed data that the push relies on")
 
-	// ErrFloor: the writer began before the floor. Its packs may have been condemned,
+	// ErrKeysetMoved: another writer has changed the keys of the remote. The writer makes its
+	// change of keys again, from the keyset of the head.
+	ErrKeysetMoved = errors.New("the keys of the remote were changed meanwhile")
+
+	// ErrUnsigned: a root must be signed, and is not, or not by a trusted key.
+	ErrUnsigned = errors.New("not signed by a trusted key")
+
+	// ErrNoSigner: each root of the remote must be signed, and the writer has no key for that.
+	ErrNoSigner = errors.New("the roots of the remote are signed, and there is no key to sign with")
+
+	// ErrFloor: the writer began before the floor, or before the epoch of the head. Its packs may have been condemned,
 	// deleted and delisted since. It gives up all of them and plans at the head.
 	ErrFloor = errors.New("push began too long ago")
 )
@@ -62,6 +72,10 @@ type RollbackError struct {
 	Remembered Position
 	Found      *Position // the root of the same number, or nil
 	Emptied    bool      // kist.json is also gone: perhaps a disk is not mounted
+
+	// Fork is the number of a later root that does not descend from the remembered one, which is
+	// unchanged: the store shows a part of another history. 0: there is none.
+	Fork uint64
 }
 
 func (e *RollbackError) Error() string {
@@ -71,6 +85,8 @@ func (e *RollbackError) Error() string {
 		found = fmt.Sprintf("it is %.8s now", e.Found.Hash)
 	case e.Emptied:
 		found = "it is gone, and so is " + IdentityName
+	case e.Fork != 0:
+		found = fmt.Sprintf("and root %d does not descend from it", e.Fork)
 	}
 	return fmt.Sprintf("%v: root %d was %.8s, %s", ErrRollback, e.Remembered.Seq, e.Remembered.Hash, found)
 }

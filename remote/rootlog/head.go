@@ -43,6 +43,9 @@ func (l *Log) Head(ctx context.Context, remembered *Position) (*State, error) {
 		if err != nil {
 			return nil, err
 		}
+		if err := l.useKeysOf(ctx, head); err != nil {
+			return nil, err
+		}
 		state, err := l.resolveState(ctx, head)
 		if err == nil {
 			l.keepBases(state)
@@ -73,6 +76,9 @@ func (l *Log) findHead(ctx context.Context, remembered *Position) (*Root, error)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.checkEncrypted(ctx, top, remembered); err != nil {
+		return nil, err
+	}
 	if top > 1 && (remembered == nil || top != remembered.Seq) {
 		if err := s.readRoots(ctx, top-1); err != nil {
 			return nil, err
@@ -87,7 +93,43 @@ func (l *Log) findHead(ctx context.Context, remembered *Position) (*Root, error)
 	if top == 0 {
 		return nil, nil
 	}
-	return s.seen[top].root, s.seen[top].err
+	if s.seen[top].err == nil {
+		err = s.checkSigned(ctx, top, remembered)
+	}
+	return s.seen[top].root, cmp.Or(s.seen[top].err, err)
+}
+
+// checkEncrypted makes the checks of an encrypted log after its last root is found.
+func (s *sight) checkEncrypted(ctx context.Context, top uint64, remembered *Position) error {
+	if !s.l.id.IsEncrypted() || top == 0 || s.seen[top].err != nil {
+		return nil // the caller returns the error of the last root
+	}
+	if s.forgetUnopened(top) {
+		needed := []uint64{1}
+		if remembered != nil {
+			needed[0] = remembered.Seq
+		}
+		if err := s.readRoots(ctx, needed...); err != nil {
+			return err
+		}
+		if remembered != nil {
+			if err := s.checkRemembered(ctx, *remembered); err != nil {
+				return err
+			}
+		}
+	}
+	if err := s.follow(ctx, top, remembered); err != nil {
+		return err
+	}
+	return s.checkKeysFall()
+}
+
+// useKeysOf makes the store use the keys of the head, or of a remote without a root.
+func (l *Log) useKeysOf(ctx context.Context, head *Root) error {
+	if head == nil {
+		return l.useKeys(ctx, l.id.firstKeys())
+	}
+	return l.useKeys(ctx, head.Keys)
 }
 
 // findExisting returns the number of an existing root, or 0. It has read that root and the next.
@@ -99,6 +141,9 @@ func (s *sight) findExisting(ctx context.Context, remembered *Position) (uint64,
 		}
 		if err := s.readRoots(ctx, n, n+1); err != nil {
 			return 0, err
+		}
+		if s.seen[n].isUnopened() {
+			return n, nil // checkEncrypted checks it, with the keys of the head
 		}
 		return n, s.checkRemembered(ctx, *remembered)
 	}
@@ -212,7 +257,7 @@ func (l *Log) listLast(ctx context.Context) (uint64, error) {
 type found struct {
 	hash Hash  // Root.Hash, or the hash of bytes that are no root
 	root *Root // nil if err has the reason
-	err  error // a *object.DamageError, or matches ErrFormat
+	err  error // a *object.DamageError, or matches ErrFormat or [remote.ErrNoKey]
 }
 
 // readRoot reads root seq, or kist.json for 0. It returns nil if the root is absent, and an
@@ -237,6 +282,8 @@ func (l *Log) readRoot(ctx context.Context, seq uint64) (*found, error) {
 		return nil, nil
 	case errors.Is(err, remote.ErrDamaged):
 		return &found{err: damageError(name, err)}, nil
+	case errors.Is(err, remote.ErrNoKey):
+		return &found{err: err}, nil
 	case err != nil:
 		return nil, err
 	}
@@ -245,6 +292,11 @@ func (l *Log) readRoot(ctx context.Context, seq uint64) (*found, error) {
 	if seq != 0 {
 		if f.root, f.err = decodeRoot(seq, data); f.err == nil {
 			f.hash, f.root.stored = f.root.Hash, data
+			if err := l.checkKeys(ctx, f.root); err != nil && !errors.Is(err, remote.ErrDamaged) {
+				return nil, err
+			} else if err != nil {
+				f.root, f.err = nil, err
+			}
 		}
 	}
 	return f, nil

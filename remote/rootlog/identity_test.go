@@ -206,7 +206,7 @@ func FuzzParseIdentity(f *testing.F) {
 			}
 			return
 		}
-		if id.Format != identityFormat || id.Version != 1 || len(id.Repository) != 32 || len(id.Remote) != 32 || len(id.Read) > 0 {
+		if id.Format != identityFormat || id.Version != 1 || len(id.Repository) != 32 || len(id.Remote) != 32 || (len(id.Read) > 0) != id.IsEncrypted() {
 			t.Fatalf("%+v", id)
 		}
 	})

@@ -37,8 +37,8 @@ func TestLostList(t *testing.T) {
 	s = mustAppend(t, l, s, c)
 
 	read = mustHead(t, newLog(t, m), nil)
-	if len(read.Lost) != 5001 || len(read.StateFiles()) != 1 || len(m.Data(RootName(s.Seq))) > 1000 {
-		t.Errorf("%d lost, state files %q", len(read.Lost), read.StateFiles())
+	if len(read.Lost) != 5001 || len(read.NamedFiles()) != 1 || len(m.Data(RootName(s.Seq))) > 1000 {
+		t.Errorf("%d lost, state files %q", len(read.Lost), read.NamedFiles())
 	}
 	if problems, err := newLog(t, m).Stored(ctx, read); err != nil || len(problems) > 0 {
 		t.Error(problems, err)

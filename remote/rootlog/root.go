@@ -34,6 +34,8 @@ type Root struct {
 	// Stub is true if the root was truncated to the fields above.
 	Stub bool
 
+	Keys Keys // of an encrypted remote
+
 	body   *rootBody
 	packs  []Inline
 	extra  extra
@@ -140,8 +142,14 @@ func (r *Root) parseFields(data []byte) (err error) {
 	if err = cmp.Or(checkLine("who", b.Who), checkLine("host", b.Host)); err != nil {
 		return err
 	}
+	if r.Keys, err = b.parseKeys(r.Seq); err != nil {
+		return err
+	}
 	if b.Stub != "" {
 		return r.parseStub()
+	}
+	if len(b.Signature) > maxSignature {
+		return errors.New("signature is too long")
 	}
 
 	_, err = b.policyBody.parsePolicy()
@@ -171,8 +179,8 @@ func (r *Root) parseFields(data []byte) (err error) {
 // parseStub checks a stub: a root with only its place in the log and its moves.
 func (r *Root) parseStub() error {
 	b := r.body
-	if len(b.Stub) != len(r.Hash) || b.Refs != nil || b.Indexes != nil || b.Condemned != nil ||
-		b.Records != nil || b.Lost != nil || b.Packs != nil || b.Floor != 0 || b.Head != "" || b.policyBody != (policyBody{}) {
+	if len(b.Stub) != len(r.Hash) || b.tablesBody != (tablesBody{}) || b.Packs != nil || b.Floor != 0 || b.Head != "" ||
+		b.policyBody != (policyBody{}) || b.Signature != "" {
 		return errors.New("malformed stub")
 	}
 	r.Stub = true
@@ -279,23 +287,28 @@ type creation struct {
 	data     []byte // the same in all attempts
 	limit    int    // largest number of bytes of a record of another writer
 	readable func([]byte) bool
+	create   func(context.Context) error // nil: by the Create of b
 }
 
 // createRecord creates the record if it is absent, and returns the stored bytes: its own, or
 // those of another writer. It is step 4 of a push in docs/format/remote.md.
 //
 // If the store refused every attempt and the record is absent, createRecord returns the error
-// of the store. All other errors are [*UnknownError].
+// of the store. If the record is encrypted with a key that this client does not have, the error matches
+// [remote.ErrNoKey]. All other errors are [*UnknownError].
 func (r *creation) createRecord(ctx context.Context) ([]byte, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	if r.create == nil {
+		r.create = func(ctx context.Context) error { return r.b.Create(ctx, r.name, r.data) }
 	}
 	given := ctx
 	ctx, cancel := context.WithTimeoutCause(given, r.o.Deadline, fmt.Errorf("no answer in %v", r.o.Deadline))
 	defer cancel()
 	unclear := false
 	for try := 0; ; try++ {
-		err := r.b.Create(ctx, r.name, r.data)
+		err := r.create(ctx)
 		if err == nil {
 			return r.data, nil
 		}
@@ -305,6 +318,8 @@ func (r *creation) createRecord(ctx context.Context) ([]byte, error) {
 		switch absent := errors.Is(readErr, remote.ErrNotFound); {
 		case readErr == nil:
 			return stored, nil
+		case errors.Is(readErr, remote.ErrNoKey):
+			return nil, readErr
 		case clear && !unclear:
 			return nil, err
 		case clear || !absent:
@@ -328,7 +343,7 @@ func (r *creation) settleOutcome(ctx context.Context) ([]byte, error) {
 			return stored, nil
 		case err == nil:
 			err = damageError(r.name, errors.New("cannot be read"))
-		case errors.Is(err, remote.ErrNotFound), isRefused(err):
+		case errors.Is(err, remote.ErrNotFound), errors.Is(err, remote.ErrNoKey), isRefused(err):
 			return nil, err
 		}
 		if waitErr := r.o.backOff(ctx, try, err); waitErr != nil {
@@ -369,7 +384,7 @@ type State struct {
 	Refs          map[string]object.Key // by full name; check the names before use
 	Indexes       []File                // the live index files, sorted by name
 	Packs         []Inline              // packs whose entries lie in the root, sorted by name
-	Condemned     map[string]uint64     // full name of a pack, index or state file → root that condemned it
+	Condemned     map[string]uint64     // full name of a file, see [CheckFileName] → root that condemned it
 	Records       *record.Set           // of commits and contents
 
 	// Implausible are records without effect: see [record.Record.Plausible]. Merging a
@@ -384,11 +399,16 @@ type State struct {
 	Read, Write, GC []string // features, see [Act]
 
 	Policy
+	Keys Keys // of an encrypted remote
 
-	refs, indexes, condemned, records, lost table
-	extra                                   extra
-	stored                                  []byte // the bytes of the root, or nil
+	tableSet
+	extra  extra
+	back   []Hash // of earlier roots, see chain.go
+	stored []byte // the bytes of the root, or nil
 }
+
+// tableSet has the tables of a state.
+type tableSet struct{ refs, indexes, condemned, records, lost table }
 
 // File names an index file or a state file.
 type File struct {
@@ -440,12 +460,15 @@ func (s *State) Live(indexed ...[]pack.Info) map[pack.Name]struct{} {
 	return live
 }
 
-// StateFiles returns the full names of the state files that the root names.
-func (s *State) StateFiles() (names []string) {
+// NamedFiles returns the full names of the state files and of the copies of the live keyset.
+func (s *State) NamedFiles() (names []string) {
 	for _, t := range s.tables() {
 		if t.base != nil {
 			names = append(names, StateName(t.base.file.Name))
 		}
+	}
+	if s.Keys != (Keys{}) {
+		names = append(names, s.Keys.Keyset.Copies()...)
 	}
 	return names
 }
@@ -455,6 +478,9 @@ type Policy struct {
 	// SingleWriter is true if the store cannot distinguish two writers: a writer must
 	// know that it is the only one. It is never switched off.
 	SingleWriter bool
+
+	// Signed is true if every root must be signed. It is never switched off.
+	Signed bool
 
 	Lock remote.Lock // of all files that a writer stores
 }
@@ -483,14 +509,14 @@ type Change struct {
 	AddIndexes []File      // new index files, already on the remote
 	Merged     []pack.Name // packs of the state's Packs whose entries are now in AddIndexes
 
-	// Condemn has the full names of packs, index and state files that are no longer
-	// live. Delist has the names of condemned files that were deleted; it raises the
+	// Condemn has the full names of packs, index and state files, and of keysets that no root names,
+	// that are no longer live. Delist has the names of condemned files that were deleted; it raises the
 	// floor. The collector ensures that the rules for both hold.
 	Condemn []string
 	Delist  []string
 
-	// Policy confirms SingleWriter if it is set. It replaces Lock unless Lock.Age
-	// is 0; a negative age removes it. All later states keep both.
+	// Policy confirms SingleWriter if it is set, and switches Signed on. It replaces Lock unless
+	// Lock.Age is 0; a negative age removes it. All later states keep all three.
 	Policy
 
 	Who, Host string // lines of at most 1024 bytes

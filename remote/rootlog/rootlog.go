@@ -10,11 +10,9 @@
 package rootlog
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -23,8 +21,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"github.com/kist-vcs/kist/remote"
 	"github.com/kist-vcs/kist/remote/pack"
@@ -67,6 +63,7 @@ const (
 	IdentityName = "kist.json"
 	rootFolder   = "root/"
 	stateFolder  = "state/"
+	keysFolder   = "keys/"
 	packFolder   = "packs/"
 )
 
@@ -87,6 +84,13 @@ type Options struct {
 	// stands for five minutes.
 	Deadline time.Duration
 
+	// Signer signs new roots, if it is not nil. A remote whose roots are signed needs it to write.
+	Signer Signer
+
+	// Verifier must accept each new root: Head returns an error that matches ErrUnsigned
+	// if one is not signed. Nil: signatures are not checked.
+	Verifier Verifier
+
 	// Sleep waits between two tries, or until ctx ends. If nil, a timer is used.
 	Sleep func(ctx context.Context, d time.Duration) error
 }
@@ -97,14 +101,21 @@ type Log struct {
 	id *Identity
 	o  Options
 
+	encrypter remote.Encrypter // of an encrypted remote
+
 	mu    sync.Mutex
 	bases map[pack.Name]*base // of the last head that was read
 }
 
 // Open returns the log of the remote with the given identity. It reads nothing. The
 // caller closes the backend.
+//
+// An encrypted remote needs a backend that is a [remote.Encrypter]. If the two do not belong together,
+// each call of the log returns an error that matches [ErrEncrypted] or [ErrNotEncrypted].
 func Open(b remote.Backend, id *Identity, o Options) *Log {
-	return &Log{b: b, id: id, o: o.withDefaults()}
+	l := &Log{b: fitting(b, id), id: id, o: o.withDefaults()}
+	l.encrypter, _ = remote.As[remote.Encrypter](l.b)
+	return l
 }
 
 func (o Options) withDefaults() Options {
@@ -143,212 +154,29 @@ const (
 // list, a writer would rely on missing objects.
 const featureLost = "lost"
 
+// featureSigned is the feature of a remote whose roots are all signed: a writer that does not know
+// signatures would append a root without one.
+const featureSigned = "signed"
+
+// featureEncrypted is the feature in kist.json of an encrypted remote.
+const featureEncrypted = "encrypted"
+
 // unknownFeatures returns an error that matches [ErrFormat] if the blob with this name
 // requires features for an act that this program does not know.
 func unknownFeatures(name string, act Act, features []string) error {
-	if act != ActRead {
-		features = slices.DeleteFunc(slices.Clone(features), func(name string) bool { return name == featureLost })
-	}
+	features = slices.DeleteFunc(slices.Clone(features), func(feature string) bool {
+		switch feature {
+		case featureLost:
+			return act != ActRead
+		case featureSigned:
+			return act == ActWrite
+		case featureEncrypted:
+			return name == IdentityName
+		}
+		return false
+	})
 	if len(features) == 0 {
 		return nil
 	}
 	return fmt.Errorf("%w: %s asks for %q to %s", ErrFormat, name, strings.Join(features, ", "), act)
-}
-
-// Chunker has the parameters by which the repository of a remote cuts files into chunks.
-type Chunker struct {
-	Polynomial string `json:"polynomial"` // hexadecimal, with 0x
-	Min        int    `json:"min"`        // bytes
-	Average    int    `json:"average"`    // bytes
-	Max        int    `json:"max"`        // bytes
-}
-
-// Identity is the content of kist.json. It is created once and never changed.
-type Identity struct {
-	Format     string   `json:"format"`
-	Version    int      `json:"version"`
-	Repository string   `json:"repository"` // id of the repository: 32 hexadecimal digits
-	Remote     string   `json:"remote"`     // id of the remote: 32 random hexadecimal digits
-	Read       []string `json:"read"`
-	Write      []string `json:"write"`
-	GC         []string `json:"gc"`
-	Chunker    Chunker  `json:"chunker"`
-
-	Hash Hash `json:"-"` // of the stored bytes
-
-	stored []byte
-}
-
-const (
-	identityFormat  = "kist remote"
-	identityVersion = 1
-	maxIdentity     = 64 << 10
-)
-
-// Stored returns the bytes of kist.json, with all unknown fields. The caller must not
-// change them.
-func (id *Identity) Stored() []byte { return id.stored }
-
-// ParseIdentity decodes kist.json and keeps a copy of its bytes. The error is a
-// [*object.DamageError], or matches [ErrFormat] if reading from the remote needs a newer
-// program.
-func ParseIdentity(data []byte) (*Identity, error) {
-	id := &Identity{Hash: sha256.Sum256(data), stored: slices.Clone(data)}
-	err := json.Unmarshal(data, id)
-	switch {
-	case err != nil:
-	case len(data) > maxIdentity:
-		err = fmt.Errorf("longer than %d bytes", maxIdentity)
-	case id.Format != identityFormat || id.Version < 1:
-		err = errors.New("not that of a kist remote")
-	case id.Version > identityVersion:
-		return nil, fmt.Errorf("%s: %w: version %d", IdentityName, ErrFormat, id.Version)
-	case !isHexID(id.Repository) || !isHexID(id.Remote):
-		err = errors.New("malformed id")
-	default:
-		err = checkFeatures(id.Read, id.Write, id.GC)
-	}
-	if err != nil {
-		return nil, damageError(IdentityName, err)
-	}
-	if err := unknownFeatures(IdentityName, ActRead, id.Read); err != nil {
-		return nil, err
-	}
-	return id, nil
-}
-
-func isHexID(s string) bool {
-	b, err := hex.DecodeString(s)
-	return err == nil && len(b) == 16 && hex.EncodeToString(b) == s
-}
-
-// ReadIdentity reads kist.json. It returns [ErrEmpty] if the store is no kist remote,
-// and the errors of [ParseIdentity] and of the store.
-//
-// The file has no checksum, so ReadIdentity reads it twice at once. If the answers
-// differ, it reads a third time.
-func ReadIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
-	var data [2][]byte
-	group, gctx := errgroup.WithContext(ctx)
-	for i := range data {
-		group.Go(func() (err error) {
-			data[i], err = readRecord(gctx, b, IdentityName, maxIdentity)
-			return err
-		})
-	}
-	err := group.Wait()
-	if errors.Is(err, remote.ErrNotFound) {
-		return lateIdentity(ctx, b)
-	}
-	if errors.Is(err, remote.ErrDamaged) || err == nil && !bytes.Equal(data[0], data[1]) {
-		data[0], err = readRecord(ctx, b, IdentityName, maxIdentity)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return ParseIdentity(data[0])
-}
-
-// lateIdentity reads kist.json, which was missing. It returns [ErrEmpty] for an empty store,
-// and a [*object.DamageError] for a remote without kist.json. If another process has made the
-// remote meanwhile, it reads again.
-func lateIdentity(ctx context.Context, b remote.Backend) (*Identity, error) {
-	what, err := describeTraces(ctx, b)
-	if err != nil {
-		return nil, err
-	}
-	if what == "" {
-		return nil, ErrEmpty
-	}
-
-	// kist.json comes before everything else, so that it is there by now.
-	switch _, err := b.Stat(ctx, IdentityName); {
-	case errors.Is(err, remote.ErrNotFound):
-		return nil, damageError(IdentityName, fmt.Errorf("it is gone, and there %s", what))
-	case err != nil:
-		return nil, err
-	}
-	return ReadIdentity(ctx, b)
-}
-
-// describeTraces describes the content of a store without kist.json, or returns "".
-func describeTraces(ctx context.Context, b remote.Backend) (string, error) {
-	_, err := b.Stat(ctx, RootName(1))
-	if err == nil {
-		return "is " + RootName(1), nil
-	}
-	if !errors.Is(err, remote.ErrNotFound) {
-		return "", err
-	}
-
-	there, err := hasPacks(ctx, b)
-	if err != nil || !there {
-		return "", err
-	}
-	return "are packs", nil
-}
-
-// CheckNoPacks returns a [*object.DamageError] that matches [ErrNoRoots] if a store without
-// roots has packs.
-func CheckNoPacks(ctx context.Context, b remote.Backend) error {
-	there, err := hasPacks(ctx, b)
-	if err != nil || !there {
-		return err
-	}
-	return damageError(RootName(1), ErrNoRoots)
-}
-
-// hasPacks reports whether a store has a pack. It reads the first names of a listing.
-func hasPacks(ctx context.Context, b remote.Backend) (bool, error) {
-	n := 0
-	for info, err := range b.List(ctx, packFolder) {
-		if err != nil {
-			return false, err
-		}
-		if _, ok := pack.ParsePath(info.Name); ok {
-			return true, nil
-		}
-		if n++; n == listed {
-			break
-		}
-	}
-	return false, nil
-}
-
-// Init makes a store a remote of a repository, whose id has 32 hexadecimal digits. If
-// the store is a remote already, of any repository, Init returns its identity and
-// changes nothing. Rand must be unpredictable. The errors are those of [ReadIdentity]
-// and [*UnknownError].
-func Init(ctx context.Context, b remote.Backend, repository string, c Chunker, rand io.Reader) (*Identity, error) {
-	if id, err := ReadIdentity(ctx, b); !errors.Is(err, ErrEmpty) {
-		return id, err
-	}
-	var random [16]byte
-	if _, err := io.ReadFull(rand, random[:]); err != nil {
-		return nil, err
-	}
-
-	data, err := json.MarshalIndent(&Identity{
-		Format: identityFormat, Version: identityVersion,
-		Repository: repository, Remote: hex.EncodeToString(random[:]),
-		Read: []string{}, Write: []string{}, GC: []string{}, Chunker: c,
-	}, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-
-	data = append(data, '\n')
-	if _, err := ParseIdentity(data); err != nil {
-		return nil, err
-	}
-
-	r := creation{b: b, o: Options{Rand: rand}.withDefaults(), name: IdentityName, data: data, limit: maxIdentity, readable: func(data []byte) bool {
-		_, err := ParseIdentity(data)
-		return err == nil || errors.Is(err, ErrFormat)
-	}}
-	stored, err := r.createRecord(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return ParseIdentity(stored)
 }

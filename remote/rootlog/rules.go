@@ -47,8 +47,9 @@ func (c *Claim) Check(head *State, live map[pack.Name]struct{}) error {
 	}
 
 	// HEED_FLOOR: a pack from before the floor may have been condemned, deleted and
-	// delisted, so Condemned may no longer list it.
-	if (c.HasPacks || len(c.Own) > 0) && c.Start < head.Floor {
+	// delisted, so Condemned may no longer list it. EPOCH_OF_HEAD: a removed recipient can read a
+	// pack from before the epoch.
+	if (c.HasPacks || len(c.Own) > 0) && c.Start < head.LeastStart() {
 		return ErrFloor
 	}
 

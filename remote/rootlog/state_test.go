@@ -73,7 +73,7 @@ func TestTenThousandRefs(t *testing.T) {
 	if states < 2 || states > 10 || len(inlined) > 10 {
 		t.Errorf("%d state files, %d packs inline", states, len(inlined))
 	}
-	if used := len(s.StateFiles()); len(s.Condemned) != states-used {
+	if used := len(s.NamedFiles()); len(s.Condemned) != states-used {
 		t.Errorf("%d files condemned; %d of %d state files are in use", len(s.Condemned), used, states)
 	}
 
@@ -106,7 +106,7 @@ func TestCache(t *testing.T) {
 	write := newLogWith(t, m, Options{})
 	s := mustAppend(t, write, mustHead(t, write, nil), many(1000))
 	l := func() *Log { return newLogWith(t, m, Options{Cache: dir}) }
-	state := path.Base(s.StateFiles()[0])
+	state := path.Base(s.NamedFiles()[0])
 	list := func() (names []string) {
 		entries, err := os.ReadDir(dir)
 		if err != nil {
@@ -156,7 +156,7 @@ func TestCache(t *testing.T) {
 	// A new base replaces the old one.
 	old := state
 	s = mustAppend(t, l(), s, advance(1000))
-	if state = path.Base(s.StateFiles()[0]); state == old || s.Condemned[stateFolder+old] != s.Seq {
+	if state = path.Base(s.NamedFiles()[0]); state == old || s.Condemned[stateFolder+old] != s.Seq {
 		t.Errorf("old base %s, new %s, condemned %v", old, state, s.Condemned)
 	}
 	read(0)
@@ -173,7 +173,7 @@ func TestDamagedStateFile(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	s := mustAppend(t, l, mustHead(t, l, nil), many(1000))
-	name := s.StateFiles()[0]
+	name := s.NamedFiles()[0]
 	backup := m.Snapshot()
 	for _, do := range []func(){
 		func() { m.Damage(name, 500) },
@@ -196,7 +196,7 @@ func TestStateFileGoneMeanwhile(t *testing.T) {
 	m := remotetest.NewMemory()
 	l := newLog(t, m)
 	old := mustAppend(t, l, mustHead(t, l, nil), many(1000))
-	name := old.StateFiles()[0]
+	name := old.NamedFiles()[0]
 	f := remotetest.NewFaulty(m)
 	f.Fail(remotetest.Fault{Op: remotetest.Get, Name: name, Do: func() {
 		mustAppend(t, l, old, advance(1000))
@@ -217,7 +217,7 @@ func TestStateFileUploads(t *testing.T) {
 	f.Fail(remotetest.Fault{Op: remotetest.Put, How: remotetest.Before, N: 2})
 	s = mustAppend(t, l, s, many(1000))
 	names := m.Names(stateFolder)
-	if f.Calls(remotetest.Put) != 3 || len(names) != 2 || !slices.Contains(names, s.StateFiles()[0]) {
+	if f.Calls(remotetest.Put) != 3 || len(names) != 2 || !slices.Contains(names, s.NamedFiles()[0]) {
 		t.Errorf("%d uploads, want 3; state files %q", f.Calls(remotetest.Put), names)
 	}
 	f.Fail(remotetest.Fault{Op: remotetest.Put, Err: remote.ErrFull})
@@ -246,7 +246,7 @@ func TestChanges(t *testing.T) {
 		c.Time = noon
 		s = mustAppend(t, l, s, c)
 		read := mustHead(t, newLog(t, m), nil)
-		if diff := cmp.Diff(s, read, cmp.AllowUnexported(State{}, table{}, base{}), cmp.FilterPath(func(p cmp.Path) bool {
+		if diff := cmp.Diff(s, read, cmp.AllowUnexported(State{}, tableSet{}, table{}, base{}), cmp.FilterPath(func(p cmp.Path) bool {
 			return p.Last().String() == ".extra" || p.Last().String() == ".entries" || p.Last().String() == ".Refs" || p.Last().String() == ".Condemned"
 		}, cmp.Comparer(func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) }))); diff != "" {
 			t.Fatal(diff)

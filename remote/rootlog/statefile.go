@@ -102,7 +102,7 @@ func (l *Log) readState(ctx context.Context, f File) ([]byte, error) {
 // resolveState returns the state of a root. It reads the state files of the root.
 func (l *Log) resolveState(ctx context.Context, r *Root) (*State, error) {
 	if r == nil {
-		return &State{Hash: l.id.Hash}, nil
+		return &State{Hash: l.id.Hash, Keys: l.id.firstKeys()}, nil
 	}
 	if r.Stub {
 		return nil, damageError(RootName(r.Seq), errors.New("the head is a stub"))
@@ -128,11 +128,11 @@ func (l *Log) resolveState(ctx context.Context, r *Root) (*State, error) {
 	s := &State{
 		Seq: r.Seq, Hash: r.Hash, Time: r.Time, Who: r.Who, Host: r.Host,
 		Floor: r.body.Floor, DefaultBranch: r.body.Head, Packs: r.packs,
-		Policy: policy,
+		Policy: policy, Keys: r.Keys,
 
 		Read: r.body.Read, Write: r.body.Write, GC: r.body.GC, extra: r.extra,
-		stored: r.stored,
-		refs:   tables[0], indexes: tables[1], condemned: tables[2], records: tables[3], lost: tables[4],
+		back: r.body.hashes(), stored: r.stored,
+		tableSet: tableSet{tables[0], tables[1], tables[2], tables[3], tables[4]},
 	}
 	if err := s.fillFields(); err != nil {
 		return nil, damageError(RootName(r.Seq), err)

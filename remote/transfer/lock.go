@@ -109,7 +109,7 @@ const identityFile = "kist.json"
 
 // lockedNames returns the files that the refs and holds of the root may need, except roots.
 func (s *Snapshot) lockedNames() []string {
-	names := append(s.State.StateFiles(), identityFile)
+	names := append(s.State.NamedFiles(), identityFile)
 	for _, f := range s.State.Indexes {
 		names = append(names, f.Name.IndexPath())
 	}

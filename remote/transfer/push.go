@@ -258,13 +258,13 @@ func (p *push) sendPlanned(ctx context.Context, plan *plan) error {
 
 // dropUnusable forgets the sent packs that cannot be used at the head of snap: packs that
 // a root already names, and packs that are marked for deletion (RECHECK_HEAD). It also forgets
-// packs begun before the floor, which may have been marked and forgotten (HEED_FLOOR), and
-// packs with a purged object, or with an object listed as lost: objects below it may be
-// absent.
+// packs begun before the floor, which may have been marked and forgotten (HEED_FLOOR), and packs
+// begun before the epoch, which a removed recipient can read (EPOCH_OF_HEAD). Nor can it use packs
+// with a purged object, or with an object listed as lost: objects below it may be absent.
 func (p *push) dropUnusable(snap *Snapshot) {
 	p.own.dropPacks(func(s *sentPack) bool {
 		_, marked := snap.State.Condemned[s.info.Name.Path()]
-		return snap.IsLive(s.info.Name) || marked || s.start < snap.State.Floor || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
+		return snap.IsLive(s.info.Name) || marked || s.start < snap.State.LeastStart() || slices.ContainsFunc(s.entries, func(e pack.Entry) bool {
 			_, purged := p.records.after.Purged(e.Key)
 			return purged || snap.IsLost(e.Key)
 		})

@@ -59,10 +59,10 @@ func WantNoGarbage(t testing.TB, b *remotetest.Memory) {
 	t.Helper()
 	head := NewCollector(t, b).Head()
 	needed := NewCollector(t, b).ReachablePacks()
-	for _, name := range head.StateFiles() {
+	for _, name := range head.NamedFiles() {
 		needed[name] = true
 	}
-	if len(needed) > len(head.StateFiles()) {
+	if len(needed) > len(head.NamedFiles()) {
 		for _, f := range head.Indexes {
 			needed[f.Name.IndexPath()] = true
 		}

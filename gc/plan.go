@@ -63,22 +63,22 @@ type PlanOptions struct {
 
 // Stats are the effects of a plan: expected, or real after Apply.
 type Stats struct {
-	Live      int64 `json:"objects_live"`    // objects that are live or too young
-	Removed   int64 `json:"objects_removed"` // removed objects
-	Volumes   int   `json:"-"`               // volumes before
-	Salvaged  int   `json:"salvaged"`        // volumes of dead processes that are sealed
-	Rewritten int   `json:"rewritten"`       // volumes replaced by their live objects
-	Written   int   `json:"written"`         // new volumes; only after Apply
-	Deleted   int   `json:"deleted"`         // volumes without live objects
+	Live      int64 `json:"objects_live" doc:"the number of objects that are live or too young"`
+	Removed   int64 `json:"objects_removed" doc:"the number of removed objects"`
+	Volumes   int   `json:"-"` // volumes before
+	Salvaged  int   `json:"salvaged" doc:"the number of interrupted writes that were recovered"`
+	Rewritten int   `json:"rewritten" doc:"the number of volumes that copies of their live objects replaced"`
+	Written   int   `json:"written" doc:"the number of new volumes, without --dry-run"`
+	Deleted   int   `json:"deleted" doc:"the number of volumes without live objects"`
 
-	Repacked      int   `json:"repacked"`       // volumes stored as small as possible
-	RepackedBytes int64 `json:"bytes_repacked"` // bytes of the files of these volumes
-	Patches       int64 `json:"patches"`        // objects stored as patches there; only after Apply
+	Repacked      int   `json:"repacked" doc:"the number of volumes that were stored as small as possible"`
+	RepackedBytes int64 `json:"bytes_repacked" doc:"the size of these volumes before"`
+	Patches       int64 `json:"patches" doc:"the number of objects stored as differences, without --dry-run"`
 
 	// Bytes of all files of volumes, including trash and interrupted writes.
 	// Before Apply, After does not include the gain of optimising.
-	Before int64 `json:"bytes_before"`
-	After  int64 `json:"bytes_after"`
+	Before int64 `json:"bytes_before" doc:"the size of all volumes before"`
+	After  int64 `json:"bytes_after" doc:"the size of all volumes afterwards"`
 }
 
 // Plan is a planned garbage collection. It holds the maintenance lock: no

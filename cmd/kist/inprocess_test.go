@@ -57,6 +57,7 @@ func (s *shell) environment(stdout, stderr io.Writer) *cli.Env {
 		Owners:   s.owners, Umask: testProcess.Umask, Commands: testProcess.Commands,
 	}
 
+	env.Strict = true
 	if env.Owners == nil {
 		env.Owners = []int{os.Geteuid()}
 	}

@@ -55,8 +55,8 @@ type Repaired struct {
 
 // Quarantined is a damaged file or folder that was set aside.
 type Quarantined struct {
-	File string `json:"file"`         // its former path, below the .kist folder
-	To   string `json:"to,omitempty"` // the path of it or its copy now; empty in a dry run
+	File string `json:"file" doc:"its former path, below .kist"`
+	To   string `json:"to,omitempty" doc:"its path now, below .kist"`
 }
 
 // Result is the result of a repair.

@@ -32,15 +32,15 @@ import (
 
 // Result is the result of [Run].
 type Result struct {
-	Commits []Commit      // parents before their children
+	Commits []Replaced    // parents before their children
 	Refs    []refs.Change // branches and tags that were moved, and "HEAD" if it is detached
 	File    string        // with the map of Commits, in the .kist folder; "" if none was written
 }
 
-// Commit is a replaced commit and its replacement.
-type Commit struct {
-	Old object.ID `json:"old"`
-	New object.ID `json:"new"`
+// Replaced is a replaced commit and its replacement.
+type Replaced struct {
+	Old object.ID `json:"old" doc:"the commit before"`
+	New object.ID `json:"new" doc:"the commit now"`
 }
 
 // Run rewrites history without the contents that a plan would purge, inline
@@ -119,7 +119,7 @@ type rewriter struct {
 	listed  []refs.Ref              // the former branches and tags
 	commits map[object.ID]object.ID // new IDs of the visited commits, by old ID
 	trees   map[object.ID]tree.Info // new trees of the visited trees, by old ID
-	order   []Commit                // the replaced commits
+	order   []Replaced              // the replaced commits
 }
 
 // rewriteRefs rewrites all commits and returns the moves of refs.
@@ -238,7 +238,7 @@ func (w *rewriter) rewriteOne(ctx context.Context, id object.ID, c *object.Commi
 	if err != nil {
 		return id, err
 	}
-	w.order = append(w.order, Commit{id, became})
+	w.order = append(w.order, Replaced{id, became})
 	return became, nil
 }
 

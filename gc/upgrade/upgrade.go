@@ -18,16 +18,16 @@ import (
 
 // Part is the files of one format in a repository.
 type Part struct {
-	Name    string `json:"name"`
-	Files   int    `json:"files"`
-	Oldest  int    `json:"version"` // the lowest version of the files; 0 if there are none
-	Newest  int    `json:"newest"`  // the version that this program writes
-	Convert []File `json:"convert"` // the files that are not of the newest form
+	Name    string `json:"name" doc:"the format"`
+	Files   int    `json:"files" doc:"the number of its files"`
+	Oldest  int    `json:"version" doc:"the lowest version of the files; 0 if there are none"`
+	Newest  int    `json:"newest" doc:"the version that this program writes"`
+	Convert []File `json:"convert" doc:"the files that are not of the newest form"`
 }
 
 // File is a file that [Run] converts.
 type File struct {
-	Path string `json:"path"` // below the .kist folder
+	Path string `json:"path" doc:"the path, below .kist"`
 }
 
 // formats lists the files whose first bytes are the same in all versions. Run refuses a version

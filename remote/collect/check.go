@@ -38,11 +38,11 @@ func (p Problem) Unwrap() error { return p.Err }
 
 // Checked are the totals of [Check].
 type Checked struct {
-	Roots   int   `json:"roots"`
-	Indexes int   `json:"indexes"`
-	Packs   int   `json:"packs"`
-	Objects int64 `json:"objects"` // that refs reach
-	Bytes   int64 `json:"bytes"`   // read from packs
+	Roots   int   `json:"roots" doc:"the number of roots that were checked"`
+	Indexes int   `json:"indexes" doc:"the number of index files"`
+	Packs   int   `json:"packs" doc:"the number of packs"`
+	Objects int64 `json:"objects" doc:"the number of objects that refs reach"`
+	Bytes   int64 `json:"bytes" doc:"the bytes that were read from packs"`
 
 	Last pack.Name `json:"-"` // the last pack of a sample
 

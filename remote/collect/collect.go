@@ -54,19 +54,19 @@ type Options struct {
 // Stats are the totals of a plan or, after Apply, of the collection. Files are
 // packs, index files and state files.
 type Stats struct {
-	Live    int64 `json:"objects_live"`    // objects that refs reach
-	Removed int64 `json:"objects_removed"` // unreachable objects in condemned packs
-	Before  int64 `json:"bytes_before"`    // of all files
-	After   int64 `json:"bytes_after"`
-	Packs   int   `json:"packs"` // live, before
+	Live    int64 `json:"objects_live" doc:"the number of objects that refs reach"`
+	Removed int64 `json:"objects_removed" doc:"the number of unreachable objects in marked packs"`
+	Before  int64 `json:"bytes_before" doc:"the size of all files before"`
+	After   int64 `json:"bytes_after" doc:"the size of all files afterwards"`
+	Packs   int   `json:"packs" doc:"the number of live packs before"`
 
 	CondemnStats
-	Deleted   int `json:"deleted"`   // files
-	Forgotten int `json:"forgotten"` // files
+	Deleted   int `json:"deleted" doc:"the number of deleted files"`
+	Forgotten int `json:"forgotten" doc:"the number of marks of files that were deleted long ago"`
 
-	// Condemned files that are not due yet, their bytes, and the time when the first is due.
-	Waiting      int       `json:"waiting"`
-	WaitingBytes int64     `json:"bytes_waiting"`
+	// Marked files that are not due yet, their bytes, and the time when the first is due.
+	Waiting      int       `json:"waiting" doc:"the number of marked files that are not due yet"`
+	WaitingBytes int64     `json:"bytes_waiting" doc:"their size"`
 	Next         time.Time `json:"-"`
 
 	LockStats
@@ -75,22 +75,22 @@ type Stats struct {
 // LockStats counts the condemned files that are due, but are still locked, their bytes, and the
 // time when the last lock ends.
 type LockStats struct {
-	Locked      int       `json:"locked"`
-	LockedBytes int64     `json:"bytes_locked"`
+	Locked      int       `json:"locked" doc:"the number of files that are due, but that the store still locks"`
+	LockedBytes int64     `json:"bytes_locked" doc:"their size"`
 	LockedUntil time.Time `json:"-"`
 }
 
 // CondemnStats counts the files that a collection condemns, and the packs that replace
 // them.
 type CondemnStats struct {
-	Condemned      int   `json:"marked"`
-	CondemnedBytes int64 `json:"bytes_marked"`
-	Rewritten      int   `json:"rewritten"`      // condemned packs whose live objects were copied unchanged
-	Repacked       int   `json:"repacked"`       // condemned packs whose live objects were stored as small as possible
-	RepackedBytes  int64 `json:"bytes_repacked"` // of these packs
-	Patches        int64 `json:"patches"`        // objects stored as patches; of an applied plan
-	Written        int   `json:"written"`        // new packs; of an applied plan
-	Indexes        int   `json:"indexes"`        // condemned index files
+	Condemned      int   `json:"marked" doc:"the number of files that were marked for deletion"`
+	CondemnedBytes int64 `json:"bytes_marked" doc:"their size"`
+	Rewritten      int   `json:"rewritten" doc:"the number of marked packs whose live objects were copied"`
+	Repacked       int   `json:"repacked" doc:"the number of marked packs whose live objects were stored as small as possible"`
+	RepackedBytes  int64 `json:"bytes_repacked" doc:"the size of these packs"`
+	Patches        int64 `json:"patches" doc:"the number of objects stored as differences, without --dry-run"`
+	Written        int   `json:"written" doc:"the number of new packs, without --dry-run"`
+	Indexes        int   `json:"indexes" doc:"the number of marked index files"`
 }
 
 // Collection is a collection of garbage on a remote: the files to condemn, to delete and to

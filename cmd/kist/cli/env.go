@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/kist-vcs/kist"
@@ -58,7 +57,7 @@ type Clock struct {
 
 // invocation is the state of one [Run]: the shared options of commands, and the terminal.
 type invocation struct {
-	Cmd        *cobra.Command // the command that runs, if it opens a repository
+	results
 	Global     globals
 	Transfer   transferOptions
 	Repo       repoOptions

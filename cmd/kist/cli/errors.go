@@ -54,13 +54,18 @@ func Hintf(err error, format string, args ...any) error {
 // everything is printed already.
 func Quiet(status int) error { return &Failure{Exit: status} }
 
+// errorJSON is an error with --json.
+type errorJSON struct {
+	Error Outcome `json:"error" doc:"the error"`
+}
+
 // Outcome is the report of an error.
 type Outcome struct {
-	Message string `json:"message"`
-	Kind    string `json:"kind"`
-	Exit    int    `json:"exit"`
-	Hint    string `json:"hint,omitempty"`
-	Detail  string `json:"detail,omitempty"` // with --verbose: the error's own text, if Message differs
+	Message string `json:"message" doc:"the message"`
+	Kind    string `json:"kind" doc:"the kind of the error, see the page 'Exit statuses and errors'"`
+	Exit    int    `json:"exit" doc:"the exit status"`
+	Hint    string `json:"hint,omitempty" doc:"advice"`
+	Detail  string `json:"detail,omitempty" doc:"with --verbose, the internal text of the error"`
 	quiet   bool
 }
 
@@ -120,7 +125,7 @@ func (e *Env) Report(err error) int {
 	SayOutcome(e, o)
 	if e.Global.JSON {
 		o.Message, o.Hint, o.Detail = e.Secrets.Hide(o.Message), e.Secrets.Hide(o.Hint), e.Secrets.Hide(o.Detail)
-		e.JSON(map[string]Outcome{"error": o})
+		e.JSON(errorJSON{o})
 	}
 	return o.Exit
 }

@@ -26,8 +26,8 @@ func Subcommand(cmd *cobra.Command, name string) *cobra.Command {
 }
 
 // WriteHelp writes the help of cmd for a terminal.
-func WriteHelp(w io.Writer, cmd *cobra.Command) {
-	m := ManualOf(cmd)
+func WriteHelp(w io.Writer, env *Env, cmd *cobra.Command) {
+	m := ManualOf(env, cmd)
 	fmt.Fprintf(w, "%s - %s\n\nusage: %s\n", m.Name, m.Short, m.Usage)
 	if len(m.Aliases) > 0 {
 		fmt.Fprintf(w, "also:  %s\n", strings.Join(m.Aliases, ", "))
@@ -38,6 +38,9 @@ func WriteHelp(w io.Writer, cmd *cobra.Command) {
 	for _, section := range m.Sections {
 		writeItems(w, section)
 	}
+	for _, result := range m.Results {
+		writeItems(w, result.Section())
+	}
 	fmt.Fprintf(w, "\nEXAMPLES\n%s\n", m.Example)
 	writeItems(w, m.Exits)
 	if m.Parent != "" {
@@ -47,8 +50,8 @@ func WriteHelp(w io.Writer, cmd *cobra.Command) {
 
 // writeBriefHelp writes the usage and the options of cmd for a terminal: what a user of the
 // command looks up most.
-func writeBriefHelp(w io.Writer, cmd *cobra.Command) {
-	m := ManualOf(cmd)
+func writeBriefHelp(w io.Writer, env *Env, cmd *cobra.Command) {
+	m := ManualOf(env, cmd)
 	fmt.Fprintf(w, "usage: %s\n", m.Usage)
 	for _, section := range m.Sections {
 		writeItems(w, section)
@@ -150,7 +153,8 @@ type Manual struct {
 	Aliases  []string
 	Long     string
 	Sections []ManualSection // commands, options, global options; none is empty
-	Example  string          // every line indented by two spaces
+	Results  []Result
+	Example  string // every line indented by two spaces
 	Exits    ManualSection
 	Parent   string
 }
@@ -178,13 +182,14 @@ func (m *Manual) Parents() []string {
 	return slices.Compact([]string{m.Parent, top})
 }
 
-func ManualOf(cmd *cobra.Command) Manual {
+func ManualOf(env *Env, cmd *cobra.Command) Manual {
 	m := Manual{
 		Name:    cmd.CommandPath(),
 		Short:   cmd.Short,
 		Usage:   cmd.UseLine(),
 		Aliases: cmd.Aliases,
 		Long:    strings.TrimSpace(cmd.Long),
+		Results: env.ResultsOf(cmd),
 		Example: strings.Trim(cmd.Example, "\n"),
 		Exits:   ManualSection{Title: "EXIT STATUS"},
 	}

@@ -88,9 +88,13 @@ func (e *Env) JSON(v any) {
 	if !e.Global.JSON {
 		return
 	}
-	enc := json.NewEncoder(e.Stdout)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	err := e.results.check(v)
+	if err == nil {
+		enc := json.NewEncoder(e.Stdout)
+		enc.SetEscapeHTML(false)
+		err = enc.Encode(v)
+	}
+	if err != nil {
 		e.Stdout.(*Results).err = err
 	}
 }

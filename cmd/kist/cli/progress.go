@@ -202,16 +202,16 @@ func (p *Progress) line(elapsed time.Duration) string {
 // progressEvent is a line of --progress json. The names are those of restic's, except for
 // items, which need not be files.
 type progressEvent struct {
-	MessageType      string   `json:"message_type"` // "status"
-	Step             string   `json:"step"`         // as in "adding"
-	SecondsElapsed   int64    `json:"seconds_elapsed"`
-	SecondsRemaining int64    `json:"seconds_remaining,omitempty"` // 0: not known
-	PercentDone      *float64 `json:"percent_done,omitempty"`      // from 0 to 1; nil: not known
-	ItemsDone        uint64   `json:"items_done"`                  // files or objects
-	TotalItems       uint64   `json:"total_items,omitempty"`       // 0: not known
-	BytesDone        uint64   `json:"bytes_done"`
-	TotalBytes       uint64   `json:"total_bytes,omitempty"` // 0: not known
-	StepDone         bool     `json:"step_done"`             // the last line of the step
+	MessageType      string   `json:"message_type" doc:"the sort of the line" values:"status"`
+	Step             string   `json:"step" doc:"the step, as in \"adding\""`
+	SecondsElapsed   int64    `json:"seconds_elapsed" doc:"the seconds since the step began"`
+	SecondsRemaining int64    `json:"seconds_remaining,omitempty" doc:"the estimated seconds until it ends"`
+	PercentDone      *float64 `json:"percent_done,omitempty" doc:"the part that is done, from 0 to 1"`
+	ItemsDone        uint64   `json:"items_done" doc:"the number of files or objects that are done"`
+	TotalItems       uint64   `json:"total_items,omitempty" doc:"the number of all of them"`
+	BytesDone        uint64   `json:"bytes_done" doc:"the number of bytes that are done"`
+	TotalBytes       uint64   `json:"total_bytes,omitempty" doc:"the number of all bytes"`
+	StepDone         bool     `json:"step_done" doc:"true at the end of a step"`
 }
 
 // sendEvent writes a line of JSON to standard error.

@@ -74,7 +74,6 @@ func (o *repoOptions) afterDamage(err error) error {
 func (e *Env) InRepository(cmd *cobra.Command, run func(ctx context.Context, env *Env, r *kist.Repository, args []string) error, statuses ...int) {
 	OpensRepository(cmd, statuses...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		e.Cmd = cmd
 		r, err := e.Open()
 		if err != nil {
 			return err

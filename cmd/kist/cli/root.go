@@ -51,7 +51,7 @@ func runArguments(ctx context.Context, own *Env, out *Results, args []string) in
 	args, err := expand(own, root, line)
 	own.color = own.User.Get(kist.KeyColor)
 	if err == nil {
-		err = execute(ctx, root, args)
+		err = execute(ctx, own, root, args)
 	}
 
 	own.screen.clear()
@@ -76,14 +76,16 @@ func runArguments(ctx context.Context, own *Env, out *Results, args []string) in
 }
 
 // execute runs the command in args.
-func execute(ctx context.Context, root *cobra.Command, args []string) error {
+func execute(ctx context.Context, env *Env, root *cobra.Command, args []string) error {
 	root.SetArgs(append([]string{}, args...)) // cobra takes nil for the arguments of the process
 	// In 'kist -C DIR grep' and with switch, -C is kist's; after grep, it is grep's own.
 	if cmd, _, err := root.Find(args); err == nil && cmd.Flags().Lookup("directory") != root.PersistentFlags().Lookup("directory") {
 		root.TraverseChildren = true
 	}
 	started := false
-	EachCommand(root, func(cmd *cobra.Command) { noteStart(cmd, &started) })
+	EachCommand(root, func(cmd *cobra.Command) {
+		beforeRun(cmd, func() { env.Cmd, started = cmd, true })
+	})
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil && !started {
 		err = usageError(cmd, err)
@@ -96,6 +98,9 @@ func New(env *Env) *cobra.Command { return NewRoot(env, "") }
 
 // NewRoot returns the kist command with the subcommand of a name, or with all: see [addCommands].
 func NewRoot(env *Env, name string) *cobra.Command {
+	if env.declared == nil {
+		env.declared = map[*cobra.Command][]Result{}
+	}
 	root := &cobra.Command{
 		Use:   "kist [OPTIONS] COMMAND",
 		Short: "version control for folders of any files",
@@ -103,12 +108,13 @@ func NewRoot(env *Env, name string) *cobra.Command {
 of any size. kist cuts files into chunks, deduplicates and compresses them, and
 checks each chunk against its hash when it reads it.
 
-With --progress json, long commands print an event a second on standard error,
-and one at the end of each step. An event is a line with an object: message_type
-(always "status"), step (such as "adding"), seconds_elapsed, seconds_remaining,
-percent_done (from 0 to 1), items_done (files or objects), total_items,
-bytes_done, total_bytes, and step_done (true at the end of a step). Unknown
-values are left out. Other lines there are warnings and errors.`,
+With --json, a command prints each result as an object on a line of its own. Its
+help lists the fields. Those in brackets can be absent. A path that is not UTF-8
+has U+FFFD in place of its invalid bytes, and then another field, as path_raw,
+has the exact bytes as base64.
+
+With --progress json, long commands print an object a second on standard error,
+and one at the end of each step. Other lines there are warnings and errors.`,
 		Example: `  kist init                  create a repository in the current folder
   kist add .                 stage all its files
   kist commit -m 'first'     record it
@@ -119,6 +125,8 @@ values are left out. Other lines there are warnings and errors.`,
 		DisableAutoGenTag: true,
 		RunE:              missingCommand,
 	}
+	env.Prints(root, "in place of a result", errorJSON{})
+	env.Prints(root, "WITH --progress json, each second and at the end of a step", progressEvent{})
 	root.CompletionOptions.DisableDefaultCmd = true
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
@@ -126,12 +134,12 @@ values are left out. Other lines there are warnings and errors.`,
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) {
 		page(env)
 		if cmd.Flags().Changed(briefHelp) {
-			writeBriefHelp(cmd.OutOrStdout(), cmd)
+			writeBriefHelp(cmd.OutOrStdout(), env, cmd)
 		} else {
-			WriteHelp(cmd.OutOrStdout(), cmd)
+			WriteHelp(cmd.OutOrStdout(), env, cmd)
 		}
 	})
-	root.SetUsageFunc(func(cmd *cobra.Command) error { WriteHelp(cmd.ErrOrStderr(), cmd); return nil })
+	root.SetUsageFunc(func(cmd *cobra.Command) error { WriteHelp(cmd.ErrOrStderr(), env, cmd); return nil })
 	env.Global.register(root, env)
 	registerSettings(root.Flags())
 	for _, s := range ExitStatuses {
@@ -179,19 +187,19 @@ func missingCommand(cmd *cobra.Command, args []string) error {
 	if cmd.HasParent() {
 		return Hintf(Usagef("%s needs a command", cmd.CommandPath()), "see '%s --help'", cmd.CommandPath())
 	}
-	WriteHelp(cmd.ErrOrStderr(), cmd)
+	_ = cmd.Usage() // it cannot fail
 	return Quiet(ExitUsage)
 }
 
-// noteStart makes cmd set started when it begins to run. An error before that is about the
-// command line.
-func noteStart(cmd *cobra.Command, started *bool) {
+// beforeRun makes cmd call note when it begins to run. An error before that is about the command
+// line.
+func beforeRun(cmd *cobra.Command, note func()) {
 	run := cmd.RunE
 	if run == nil {
 		return
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		*started = true
+		note()
 		return run(cmd, args)
 	}
 }

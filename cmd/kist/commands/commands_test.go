@@ -12,16 +12,16 @@ import (
 // TestOneCommand checks that a command which is built alone has the help that it has among all
 // commands, and so do its subcommands.
 func TestOneCommand(t *testing.T) {
+	env := &cli.Env{Getenv: func(string) string { return "" }, Commands: All}
 	helps := func(cmd *cobra.Command) map[string]string {
 		all := map[string]string{}
 		cli.EachCommand(cmd, func(cmd *cobra.Command) {
 			var b bytes.Buffer
-			cli.WriteHelp(&b, cmd)
+			cli.WriteHelp(&b, env, cmd)
 			all[cmd.CommandPath()] = b.String()
 		})
 		return all
 	}
-	env := &cli.Env{Getenv: func(string) string { return "" }, Commands: All}
 	complete := cli.New(env)
 
 	listed := 0

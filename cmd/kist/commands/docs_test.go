@@ -17,7 +17,7 @@ import (
 func TestDocsAreFresh(t *testing.T) {
 	env, _, _ := testEnv(t)
 	dir := filepath.FromSlash("../../../docs")
-	pages := about.ReferencePages(cli.New(env))
+	pages := about.ReferencePages(env, cli.New(env))
 	for _, name := range about.DocFiles(dir, about.ReferenceFiles) {
 		if _, ok := pages[name]; !ok {
 			t.Errorf("docs/%s belongs to no command: run 'make docs'", name)
@@ -41,7 +41,7 @@ func TestManualPages(t *testing.T) {
 	}
 
 	pages := about.DocFiles(env.Dir, about.ManualFiles)
-	if got, want := len(pages), len(about.ReferencePages(root))-2+len(cli.Topics); got != want { // without its index and errors.md
+	if got, want := len(pages), len(about.ReferencePages(env, root))-3+len(cli.Topics); got != want { // without its index, errors.md and json.md
 		t.Errorf("%d manual pages, want %d", got, want)
 	}
 	for _, name := range pages {

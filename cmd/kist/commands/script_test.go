@@ -53,6 +53,7 @@ func kistMain() {
 func scriptEnv() *cli.Env {
 	env := cli.OSEnv()
 	env.Commands = commands.All
+	env.Strict = true
 	env.Hostname = "chest.example"
 	env.Username = func() string { return "anna" }
 	return env

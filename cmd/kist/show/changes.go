@@ -161,10 +161,10 @@ func (f letterFilter) of(changes []compare.Change) []compare.Change {
 
 // ChangeCounts has the numbers of changes of each sort.
 type ChangeCounts struct {
-	Added    int  `json:"added"`
-	Modified int  `json:"modified"` // or of another type
-	Deleted  int  `json:"deleted"`
-	Renamed  int  `json:"renamed"`
+	Added    int  `json:"added" doc:"the number of new files"`
+	Modified int  `json:"modified" doc:"the number of changed files"`
+	Deleted  int  `json:"deleted" doc:"the number of deleted files"`
+	Renamed  int  `json:"renamed" doc:"the number of renamed files"`
 	folders  int  // how many of these are folders
 	Unknown  bool `json:"-"` // the changes are not known
 }
@@ -229,9 +229,9 @@ func (n ChangeCounts) Parts() []string {
 
 // Work has the numbers of bytes that a command read and stored.
 type Work struct {
-	Read   uint64 `json:"bytes_read"`   // of files in the worktree
-	New    uint64 `json:"bytes_new"`    // of them, not stored before
-	Stored uint64 `json:"bytes_stored"` // for the new bytes, compressed
+	Read   uint64 `json:"bytes_read" doc:"the bytes that were read"`
+	New    uint64 `json:"bytes_new" doc:"the part of them that was not stored before"`
+	Stored uint64 `json:"bytes_stored" doc:"the size of that part as it is stored"`
 }
 
 func NewWork(read kist.Amount, s volume.Stats) Work {

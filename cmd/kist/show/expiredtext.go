@@ -9,10 +9,10 @@ import (
 
 // ExpiredJSON is the record of an expiration.
 type ExpiredJSON struct {
-	Time   time.Time `json:"time"`
-	Who    string    `json:"who"`
-	Host   string    `json:"host"`
-	Policy string    `json:"policy"` // "" if the commit was named
+	Time   time.Time `json:"time" doc:"when it expired"`
+	Who    string    `json:"who" doc:"who made it expire"`
+	Host   string    `json:"host" doc:"the machine where it expired"`
+	Policy string    `json:"policy" doc:"the policy; empty if the commit was named"`
 }
 
 func NewExpiredJSON(rec record.Record) *ExpiredJSON {

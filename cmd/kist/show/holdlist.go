@@ -21,16 +21,13 @@ func NewHoldList(env *cli.Env) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list the holds",
 		Long: `Lists the held commits, the latest hold first, with its time, person, end and
-reason. --all adds ended holds; their time, name and reason are of the end.
-
-With --json, for each: id, state (held; over: its time has passed, and the next
-gc ends it; ended: gc has ended it; lifted: somebody removed it), time, who,
-host, until (if it is to end) and reason.`,
+reason. --all adds ended holds; their time, name and reason are of the end.`,
 		Example: `  kist hold list
   kist hold list --all --json`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "for each hold", HoldJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runHoldList(ctx, env, r, all)
 	})
@@ -53,26 +50,26 @@ func holdState(hold record.Record, now time.Time) string {
 
 // heldJSON describes a hold.
 type heldJSON struct {
-	Time   time.Time `json:"time"`
-	Who    string    `json:"who"`
-	Host   string    `json:"host"`
-	Until  time.Time `json:"until,omitzero"`
-	Reason string    `json:"reason"`
+	Time   time.Time `json:"time" doc:"when the hold was made or changed"`
+	Who    string    `json:"who" doc:"who made it"`
+	Host   string    `json:"host" doc:"the machine where it was made"`
+	Until  time.Time `json:"until,omitzero" doc:"when it ends"`
+	Reason string    `json:"reason" doc:"why"`
 }
 
 func newHeldJSON(hold record.Record) *heldJSON {
 	return &heldJSON{hold.Time, hold.Who, hold.Host, hold.Until, hold.Reason}
 }
 
-// holdJSON is a hold as the hold commands print it with --json.
-type holdJSON struct {
-	ID    object.ID `json:"id"`
-	State string    `json:"state"`
+// HoldJSON is a hold as the hold commands print it with --json.
+type HoldJSON struct {
+	ID    object.ID `json:"id" doc:"the commit"`
+	State string    `json:"state" doc:"held, over (its time has passed, and the next gc ends it), ended (by gc) or lifted (removed by somebody)"`
 	*heldJSON
 }
 
-func NewHoldJSON(env *cli.Env, hold record.Record) holdJSON {
-	return holdJSON{hold.Key.ID, holdState(hold, env.Now()), newHeldJSON(hold)}
+func NewHoldJSON(env *cli.Env, hold record.Record) HoldJSON {
+	return HoldJSON{hold.Key.ID, holdState(hold, env.Now()), newHeldJSON(hold)}
 }
 
 // HoldTime returns the time of a hold as it is shown, in the user's zone.

@@ -13,8 +13,8 @@ import (
 // hunkJSON is a change of lines as log -L prints it with --json.
 type hunkJSON struct {
 	jsonform.AtPath
-	From string `json:"renamed_from,omitempty"`
-	Text string `json:"patch"` // hunks in the unified format
+	From string `json:"renamed_from,omitempty" doc:"the path before a rename"`
+	Text string `json:"patch" doc:"the hunks in the unified format"`
 }
 
 func newHunksJSON(changes []log.LineChange) (list []hunkJSON) {

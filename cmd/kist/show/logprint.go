@@ -44,16 +44,16 @@ func NewCommitPrinter(ctx context.Context, env *cli.Env, r *kist.Repository, for
 	return p, err
 }
 
-// loggedJSON is a commit as log and show print it with --json.
-type loggedJSON struct {
+// LoggedJSON is a commit as log and show print it with --json.
+type LoggedJSON struct {
 	jsonform.Commit
-	Expired *ExpiredJSON      `json:"expired,omitempty"` // null: its content has not expired
-	Held    *heldJSON         `json:"held,omitempty"`    // null: it is not held
-	Path    string            `json:"path,omitempty"`    // with --follow
+	Expired *ExpiredJSON      `json:"expired,omitempty" doc:"the record of the expiration, if its content has expired"`
+	Held    *heldJSON         `json:"held,omitempty" doc:"the hold, if it is held"`
+	Path    string            `json:"path,omitempty" doc:"with --follow, the path of the file"`
 	PathRaw []byte            `json:"path_raw,omitempty"`
-	Changes []jsonform.Change `json:"changes,omitempty"`
-	Since   object.ID         `json:"changes_since,omitzero"` // the commit of the comparison, if it is not the first parent
-	Lines   []hunkJSON        `json:"line_changes,omitempty"` // with -L
+	Changes []jsonform.Change `json:"changes,omitempty" doc:"the changes, with --stat and similar options"`
+	Since   object.ID         `json:"changes_since,omitzero" doc:"the commit of the comparison, if it is not the first parent"`
+	Lines   []hunkJSON        `json:"line_changes,omitempty" doc:"with -L, the changes of the lines"`
 }
 
 // filters reports whether only commits with certain changes are printed.
@@ -93,7 +93,7 @@ func (p *CommitPrinter) Print(ctx context.Context, c log.Logged) (shown bool, er
 }
 
 func (p *CommitPrinter) printJSON(ctx context.Context, c log.Logged, cmp *Comparison, changes []compare.Change) error {
-	out := loggedJSON{Commit: jsonform.NewCommit(c.ID, c.Commit), Path: c.Path, PathRaw: jsonform.Raw(c.Path)}
+	out := LoggedJSON{Commit: jsonform.NewCommit(c.ID, c.Commit), Path: c.Path, PathRaw: jsonform.Raw(c.Path)}
 	if c.Expired != nil {
 		out.Expired = NewExpiredJSON(*c.Expired)
 	}

@@ -12,7 +12,7 @@ import (
 // lostJSON is an object whose loss was accepted.
 type lostJSON struct {
 	ProblemJSON
-	Who string `json:"who"` // who accepted it on the remote; empty: here
+	Who string `json:"who" doc:"who accepted the loss on the remote; empty: it was accepted here"`
 }
 
 func NewLostJSON(list []exchange.LostObject) []lostJSON {

@@ -11,11 +11,11 @@ import (
 
 // RefMove is a change of a ref, as push, fetch, clone and remote log print it.
 type RefMove struct {
-	Name   string     `json:"name"`            // full, on the remote
-	Local  string     `json:"local,omitempty"` // full, here: a remote-tracking branch or a tag
-	Old    *object.ID `json:"old"`             // null: it was not there
-	New    *object.ID `json:"new"`             // null: it was deleted
-	Status string     `json:"status,omitempty"`
+	Name   string     `json:"name" doc:"the full name on the remote"`
+	Local  string     `json:"local,omitempty" doc:"the full name here"`
+	Old    *object.ID `json:"old" doc:"the ID before; null: the ref was not there"`
+	New    *object.ID `json:"new" doc:"the ID now; null: the ref was deleted"`
+	Status string     `json:"status,omitempty" doc:"how it moved: new, fast-forward, forced, deleted, up to date; of a fetch also kept, conflict (another ref is in the way of local), fetched, or moved (only the download can show how)"`
 }
 
 func NewRefMove(name, local string, old, new object.ID, status string) RefMove {
@@ -24,23 +24,23 @@ func NewRefMove(name, local string, old, new object.ID, status string) RefMove {
 
 // TransferJSON is what push, fetch and clone print with --json.
 type TransferJSON struct {
-	Refs     []RefMove `json:"refs"`
-	Objects  int64     `json:"objects"`
-	Records  int       `json:"records"`
-	Sent     *int64    `json:"bytes_sent,omitempty"`
-	Received *int64    `json:"bytes_received,omitempty"`
+	Refs     []RefMove `json:"refs" doc:"the refs"`
+	Objects  int64     `json:"objects" doc:"the number of objects that were copied"`
+	Records  int       `json:"records" doc:"the number of records that were copied"`
+	Sent     *int64    `json:"bytes_sent,omitempty" doc:"the number of bytes that were sent"`
+	Received *int64    `json:"bytes_received,omitempty" doc:"the number of bytes that were received"`
 
-	News []receivedJSON `json:"news,omitempty"` // records of others
-	Lost []lostJSON     `json:"lost,omitempty"`
+	News []receivedJSON `json:"news,omitempty" doc:"the records of others"`
+	Lost []lostJSON     `json:"lost,omitempty" doc:"the objects that are missing, since their loss was accepted"`
 
-	Locks *locksJSON `json:"locks,omitempty"`
+	Locks *locksJSON `json:"locks,omitempty" doc:"the locked files of the remote"`
 }
 
 // locksJSON counts the locked files of a remote.
 type locksJSON struct {
-	Files   int       `json:"files"`
-	Renewed int       `json:"renewed"`
-	Until   time.Time `json:"until"` // when the first lock ends
+	Files   int       `json:"files" doc:"the number of locked files"`
+	Renewed int       `json:"renewed" doc:"the number of renewed locks"`
+	Until   time.Time `json:"until" doc:"when the first lock ends"`
 }
 
 // NewLocksJSON returns nil if there are no locks.

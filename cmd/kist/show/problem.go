@@ -24,14 +24,14 @@ import (
 // ProblemJSON is something wrong in a repository or on a remote, as verify prints it with
 // --json.
 type ProblemJSON struct {
-	Kind    string      `json:"kind"` // of object, or: volume, ref, reflog, index, records, remote, lost, view, pending, blob
-	ID      *object.ID  `json:"id"`
-	File    string      `json:"file,omitempty"` // in .kist
-	Blob    string      `json:"blob,omitempty"` // on the remote
-	Problem string      `json:"problem"`        // without the object and the file
-	Commits []object.ID `json:"commits"`
-	Paths   []string    `json:"paths"`
-	RawPath [][]byte    `json:"paths_raw,omitempty"` // all of paths, if one is not UTF-8
+	Kind    string      `json:"kind" doc:"the kind of the object, or volume, ref, reflog, index, records, remote, lost, view, pending or blob"`
+	ID      *object.ID  `json:"id" doc:"the object; null: the problem is not about one"`
+	File    string      `json:"file,omitempty" doc:"the file, below .kist"`
+	Blob    string      `json:"blob,omitempty" doc:"the blob of the remote"`
+	Problem string      `json:"problem" doc:"the problem"`
+	Commits []object.ID `json:"commits" doc:"the first 100 commits that need it"`
+	Paths   []string    `json:"paths" doc:"the first 100 paths that need it"`
+	RawPath [][]byte    `json:"paths_raw,omitempty" doc:"the bytes of all paths, if one is not UTF-8"`
 }
 
 // NewProblemJSON describes a problem of the repository.

@@ -15,16 +15,16 @@ import (
 
 // receivedJSON is a record as fetch prints it with --json.
 type receivedJSON struct {
-	Record string    `json:"record"` // hold, expire or purge
-	Kind   string    `json:"kind"`   // of the object
-	ID     object.ID `json:"id"`
-	On     bool      `json:"on"`
-	Time   time.Time `json:"time"`
-	Who    string    `json:"who"`
-	Host   string    `json:"host"`
-	Reason string    `json:"reason"`
-	Needed []string  `json:"needed"` // the local names that need the object
-	Waits  bool      `json:"waits"`
+	Record string    `json:"record" doc:"the sort of record" values:"hold|expire|purge"`
+	Kind   string    `json:"kind" doc:"the kind of the object"`
+	ID     object.ID `json:"id" doc:"the object"`
+	On     bool      `json:"on" doc:"false if it revokes an earlier record"`
+	Time   time.Time `json:"time" doc:"when it was made"`
+	Who    string    `json:"who" doc:"who made it"`
+	Host   string    `json:"host" doc:"the machine where it was made"`
+	Reason string    `json:"reason" doc:"why"`
+	Needed []string  `json:"needed" doc:"the names here that need the object"`
+	Waits  bool      `json:"waits" doc:"true if it waits until it is accepted here"`
 }
 
 func NewReceivedJSON(list []exchange.ReceivedRecord) []receivedJSON {

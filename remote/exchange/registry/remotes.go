@@ -43,15 +43,15 @@ var (
 
 // Remote is a store that a repository is pushed to or fetched from.
 type Remote struct {
-	Name string `json:"name"`
-	URL  string `json:"url"` // without secrets
+	Name string `json:"name" doc:"the remote"`
+	URL  string `json:"url" doc:"its URL, without secrets"`
 
 	// SingleWriter accepts a store that is not safe for concurrent pushes. Only one person
 	// may push at a time.
-	SingleWriter bool `json:"single_writer,omitempty"`
+	SingleWriter bool `json:"single_writer,omitempty" doc:"true if only one person may push at a time"`
 
 	// ObjectLock is the setting for locks of files; see [kist.ParseLock].
-	ObjectLock string `json:"object_lock,omitempty"`
+	ObjectLock string `json:"object_lock,omitempty" doc:"the setting for locks of files"`
 }
 
 // All returns the remotes as the configuration has them, sorted by name.

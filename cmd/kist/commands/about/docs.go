@@ -55,7 +55,7 @@ func runHelp(env *cli.Env, root *cobra.Command, args []string) error {
 		env.Printf("'%s' is aliased to '%s'\n", cmd.Name(), value)
 		return nil
 	}
-	cli.WriteHelp(env.Stdout, cmd)
+	cli.WriteHelp(env.Stdout, env, cmd)
 	return nil
 }
 
@@ -94,9 +94,9 @@ longer exist.`,
 		Args: cli.Arguments(1, 1, "the folder to write to"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if man {
-				return writePages(cmd.Context(), env, env.Path(args[0]), ManualFiles, manualPages(cmd.Root()))
+				return writePages(cmd.Context(), env, env.Path(args[0]), ManualFiles, manualPages(env, cmd.Root()))
 			}
-			return writePages(cmd.Context(), env, env.Path(args[0]), ReferenceFiles, ReferencePages(cmd.Root()))
+			return writePages(cmd.Context(), env, env.Path(args[0]), ReferenceFiles, ReferencePages(env, cmd.Root()))
 		},
 	}
 	cmd.Flags().BoolVar(&man, "man", false, "write manual pages, for 'make install'")
@@ -142,11 +142,11 @@ func DocFiles(dir, pattern string) []string {
 }
 
 // manualPages returns the manual pages of the commands and topics, by file.
-func manualPages(root *cobra.Command) map[string]string {
+func manualPages(env *cli.Env, root *cobra.Command) map[string]string {
 	pages := map[string]string{}
 	cli.EachCommand(root, func(cmd *cobra.Command) {
 		if !cmd.Hidden {
-			m := cli.ManualOf(cmd)
+			m := cli.ManualOf(env, cmd)
 			pages["man/"+pageName(m.Name)+".1"] = Roff(m)
 		}
 	})
@@ -157,7 +157,7 @@ func manualPages(root *cobra.Command) map[string]string {
 }
 
 // ReferencePages returns the pages of the reference, by file.
-func ReferencePages(root *cobra.Command) map[string]string {
+func ReferencePages(env *cli.Env, root *cobra.Command) map[string]string {
 	pages := map[string]string{}
 	var index strings.Builder
 	index.WriteString("# Commands\n\nGenerated from the commands' own descriptions by `make docs`.\n\n")
@@ -165,7 +165,7 @@ func ReferencePages(root *cobra.Command) map[string]string {
 		if cmd.Hidden {
 			return
 		}
-		m := cli.ManualOf(cmd)
+		m := cli.ManualOf(env, cmd)
 		page := pageName(m.Name)
 		pages["reference/"+page+".md"] = markdown(m)
 		fmt.Fprintf(&index, "- [%s](%s.md): %s\n", m.Name, page, m.Short)
@@ -173,9 +173,10 @@ func ReferencePages(root *cobra.Command) map[string]string {
 	for _, t := range cli.Topics {
 		fmt.Fprintf(&index, "- [kist help %s](../%s): %s\n", t.Name, t.File, t.Title())
 	}
-	index.WriteString("- [exit statuses and errors](errors.md)\n")
+	index.WriteString("- [exit statuses and errors](errors.md)\n- [results as JSON](json.md)\n")
 	pages["reference/README.md"] = index.String()
 	pages["reference/errors.md"] = ErrorsPage()
+	pages["reference/json.md"] = JSONPage(env, root)
 	return pages
 }
 
@@ -208,10 +209,7 @@ status than the one here:
 	for _, own := range cli.OwnKinds {
 		fmt.Fprintf(&b, "| %s | %d |\n", own.Kind, own.Exit)
 	}
-	b.WriteString(`
-A path in JSON that is not UTF-8 has U+FFFD in place of its invalid bytes. A second
-field, with ` + "`_raw`" + ` at the end of its name, then has the exact bytes as base64.
-`)
+	b.WriteString(``)
 	return b.String()
 }
 
@@ -238,6 +236,9 @@ func Roff(m cli.Manual) string {
 
 	for _, section := range m.Sections {
 		list(section)
+	}
+	for _, result := range m.Results {
+		list(result.Section())
 	}
 	b.WriteString(".SH EXAMPLES\n")
 	roffLiteral(&b, outdent(m.Example))
@@ -296,6 +297,9 @@ func markdown(m cli.Manual) string {
 
 	for _, section := range m.Sections {
 		list(section)
+	}
+	for _, result := range m.Results {
+		fmt.Fprintf(&b, "\n## With%s\n\n%s", strings.TrimPrefix(result.Title(), "WITH"), fieldsPage(result.Type))
 	}
 	fmt.Fprintf(&b, "\n## Examples\n\n```sh\n%s\n```\n", outdent(m.Example))
 	list(m.Exits)

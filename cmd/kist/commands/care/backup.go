@@ -101,20 +101,15 @@ The commands of --before, --after, --on-success and --on-failure get the summary
 as JSON on standard input. Keys of these options, of --metrics and of --ping can
 be in your own configuration: 'kist config --global backup.ping URL'. Those of
 the repository are used only if you trust it:
-'kist config --global --add safe.hooks DIR'. A failed ping is only a warning.
-
-With --json, one object: exit; commit (the last one of the branch, null if there
-is none), committed (whether it is new), branch, remote, remote_head; files
-(new, changed and removed, also empty or changed folders; unmodified; skipped:
-path and reason); not_stored (sockets and the like); bytes_read, bytes_new,
-bytes_stored, bytes_sent; start, seconds; steps (name, outcome, seconds, error
-if it failed). The outcome is "done", "nothing to do", "failed" or "not run".`,
+'kist config --global --add safe.hooks DIR'. A failed ping is only a warning.`,
 		Example: `  kist backup
   kist -C /srv backup --keep-daily 7 --keep-monthly 12
   kist config backup.keep-daily 7
   kist backup --remote offsite photos`,
 		ValidArgsFunction: env.Complete(cli.WorktreePaths),
 	}
+	env.Prints(cmd, "", backupSummary{})
+	env.Prints(cmd, "with --dry-run", work.AddJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	o.register(env, cmd)
 	return cmd

@@ -25,36 +25,36 @@ import (
 
 // backupSummary is what backup prints with --json.
 type backupSummary struct {
-	Exit       int                `json:"exit"`
-	Commit     *object.ID         `json:"commit"` // null: the branch has none
-	Committed  bool               `json:"committed"`
-	Branch     *string            `json:"branch"` // null: HEAD is detached
-	Remote     *string            `json:"remote"` // null: the backup stays here
-	RemoteHead *object.ID         `json:"remote_head"`
-	Files      backupFiles        `json:"files"`
-	NotStored  []jsonform.Skipped `json:"not_stored"`
+	Exit       int                `json:"exit" doc:"the exit status"`
+	Commit     *object.ID         `json:"commit" doc:"the last commit of the branch; null: there is none"`
+	Committed  bool               `json:"committed" doc:"true if that commit is new"`
+	Branch     *string            `json:"branch" doc:"the branch; null: HEAD is detached"`
+	Remote     *string            `json:"remote" doc:"the remote; null: the backup stays here"`
+	RemoteHead *object.ID         `json:"remote_head" doc:"the commit of the branch on the remote; null: unknown"`
+	Files      backupFiles        `json:"files" doc:"the numbers of files, with symlinks and empty folders"`
+	NotStored  []jsonform.Skipped `json:"not_stored" doc:"sockets and other things that kist does not store"`
 	show.Work
-	Sent    int64        `json:"bytes_sent"`
-	Start   time.Time    `json:"start"`
-	Seconds float64      `json:"seconds"`
-	Steps   []backupStep `json:"steps"`
+	Sent    int64        `json:"bytes_sent" doc:"the number of bytes that were sent to the remote"`
+	Start   time.Time    `json:"start" doc:"when the backup began"`
+	Seconds float64      `json:"seconds" doc:"how long it took"`
+	Steps   []backupStep `json:"steps" doc:"the steps"`
 }
 
 // backupFiles counts files, with symlinks and empty folders.
 type backupFiles struct {
-	New        int                `json:"new"`
-	Changed    int                `json:"changed"`
-	Unmodified int                `json:"unmodified"`
-	Removed    int                `json:"removed"`
-	Skipped    []jsonform.Skipped `json:"skipped"`
+	New        int                `json:"new" doc:"new files"`
+	Changed    int                `json:"changed" doc:"changed files"`
+	Unmodified int                `json:"unmodified" doc:"unchanged files"`
+	Removed    int                `json:"removed" doc:"deleted files"`
+	Skipped    []jsonform.Skipped `json:"skipped" doc:"files that could not be read"`
 }
 
 // backupStep is a step of a backup and its outcome.
 type backupStep struct {
-	Name    string       `json:"name"`
-	Outcome string       `json:"outcome"`
-	Seconds float64      `json:"seconds"`
-	Error   *cli.Outcome `json:"error,omitempty"`
+	Name    string       `json:"name" doc:"the step"`
+	Outcome string       `json:"outcome" doc:"its outcome" values:"done|nothing to do|failed|not run"`
+	Seconds float64      `json:"seconds" doc:"how long it took"`
+	Error   *cli.Outcome `json:"error,omitempty" doc:"the error, if it failed"`
 
 	text string // details for people
 }

@@ -38,15 +38,14 @@ age counts from that, so with a URL, let --max be a day or more. In the
 repository that was backed up, the age counts from each complete backup, if the
 branch still is where that left it.
 
-A commit whose time lies in the future is an error.
-
-With --json: remote, branch, commit, time, age_seconds, max_seconds.`,
+A commit whose time lies in the future is an error.`,
 		Example: `  kist check-age --max 26h
   kist check-age --max 2d --branch web1 s3://bucket/prefix`,
 		Args:              cli.Arguments(0, 1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "", backupAgeJSON{})
 	cli.OpensRepository(cmd, cli.ExitRemote, cli.ExitCredentials)
 	env.Transfer.Register(cmd)
 	flags := cmd.Flags()
@@ -58,12 +57,12 @@ With --json: remote, branch, commit, time, age_seconds, max_seconds.`,
 
 // backupAgeJSON is what check-age prints with --json.
 type backupAgeJSON struct {
-	Remote string    `json:"remote"`
-	Branch string    `json:"branch"`
-	Commit object.ID `json:"commit"`
-	Time   time.Time `json:"time"`
-	Age    int64     `json:"age_seconds"`
-	Max    int64     `json:"max_seconds"`
+	Remote string    `json:"remote" doc:"the remote"`
+	Branch string    `json:"branch" doc:"the branch"`
+	Commit object.ID `json:"commit" doc:"its newest commit there"`
+	Time   time.Time `json:"time" doc:"when the last backup was made or confirmed"`
+	Age    int64     `json:"age_seconds" doc:"the age of that backup, in seconds"`
+	Max    int64     `json:"max_seconds" doc:"the allowed age in seconds"`
 }
 
 // clockSkew is how far the time of a commit may lie in the future, since the clocks of two

@@ -56,10 +56,7 @@ branch.*, remote.* and backup.paths count only in a repository's.
 arguments behind it. Quotes and \ group words as in a shell. If it begins with
 !, it is a command of the shell, and runs at the top of the worktree. A
 repository's own aliases count only for commands that work in the repository,
-and never for the shell. No alias replaces a command of kist.
-
-With --json: key and value, and with list one such line for each key. With
---show-origin also origin.`,
+and never for the shell. No alias replaces a command of kist.`,
 		Example: `  kist config --global user.name 'Anna Chest'
   kist config --global alias.lg 'log --oneline --graph'
   kist config user.name
@@ -74,6 +71,7 @@ With --json: key and value, and with list one such line for each key. With
 			return env.Completion.Offer(o.completions(env, args)), cobra.ShellCompDirectiveNoFileComp
 		},
 	}
+	env.Prints(cmd, "for each value", settingJSON{})
 	cli.OpensRepository(cmd, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.list, "list", "l", false, "print all keys that are set")
@@ -136,9 +134,9 @@ func (o configOptions) settle(args []string) (action string, rest []string, err 
 
 // settingJSON is a setting as config prints it with --json.
 type settingJSON struct {
-	Key    string `json:"key"`
-	Value  string `json:"value"`
-	Origin string `json:"origin,omitempty"`
+	Key    string `json:"key" doc:"the key"`
+	Value  string `json:"value" doc:"its value"`
+	Origin string `json:"origin,omitempty" doc:"the file that sets it, with --show-origin"`
 }
 
 func (o configOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {

@@ -49,12 +49,7 @@ apply to.
 
 With REVs, exactly these commits expire, without a policy. --list lists the
 expired commits: when they expired, by whom and by which policy. --undo undoes
-it for REVs, or with --all for all commits, if all of their content is here.
-
-With --json: dry_run, policy, expired and kept (lists of commits: id, time,
-message, branches; and reasons, why it is kept), and already (the number of
-commits that had expired before). With --list, one line for each commit: id,
-time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
+it for REVs, or with --all for all commits, if all of their content is here.`,
 		Example: `  kist expire -n --keep-daily 7 --keep-weekly 4    what would expire?
   kist expire --keep-within 14d --keep-monthly 12 --keep-yearly unlimited
   kist expire --keep-last 10 --branch nightly
@@ -62,6 +57,9 @@ time, message, expired (time, who, host, policy). With --undo: restored (IDs).`,
   kist expire --undo 3fa9c1d2`,
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "", expireJSON{})
+	env.Prints(cmd, "with --list, for each commit", expirationJSON{})
+	env.Prints(cmd, "with --undo", unexpiredJSON{})
 	env.InRepository(cmd, cli.FreesSpace(o.run), cli.ExitPartial, cli.ExitBusy)
 	flags := cmd.Flags()
 	registerPolicy(env, cmd, &o.Policy)
@@ -207,7 +205,7 @@ func unexpire(ctx context.Context, env *cli.Env, r *kist.Repository, revs []stri
 		return err
 	}
 	if len(restored) > 0 || err == nil {
-		env.Show(map[string][]object.ID{"restored": append([]object.ID{}, restored...)},
+		env.Show(unexpiredJSON{append([]object.ID{}, restored...)},
 			"brought back the content of %s\n", readable.Plural(uint64(len(restored)), "commit", "commits"))
 	}
 	if gone != nil && len(restored) > 0 {

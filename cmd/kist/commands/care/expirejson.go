@@ -17,20 +17,20 @@ import (
 
 // expireJSON is what expire prints with --json.
 type expireJSON struct {
-	DryRun  bool             `json:"dry_run"`
-	Policy  string           `json:"policy"` // "" if commits were named
-	Expired []consideredJSON `json:"expired"`
-	Kept    []consideredJSON `json:"kept"`
-	Already int              `json:"already"`
+	DryRun  bool             `json:"dry_run" doc:"true with --dry-run"`
+	Policy  string           `json:"policy" doc:"the policy; empty if commits were named"`
+	Expired []consideredJSON `json:"expired" doc:"the commits that expired"`
+	Kept    []consideredJSON `json:"kept" doc:"the commits that the policy keeps"`
+	Already int              `json:"already" doc:"the number of commits that had expired before"`
 }
 
 // consideredJSON is a commit that a policy keeps or lets expire.
 type consideredJSON struct {
-	ID       object.ID `json:"id"`
-	Time     time.Time `json:"time"`
-	Message  string    `json:"message"`
-	Branches []string  `json:"branches,omitempty"`
-	Reasons  []string  `json:"reasons,omitempty"` // why it is kept
+	ID       object.ID `json:"id" doc:"the commit"`
+	Time     time.Time `json:"time" doc:"when it was made"`
+	Message  string    `json:"message" doc:"its message"`
+	Branches []string  `json:"branches,omitempty" doc:"the branches that it is on"`
+	Reasons  []string  `json:"reasons,omitempty" doc:"why it is kept"`
 }
 
 func newExpireJSON(result *retain.ExpireResult, o *expireOptions) expireJSON {
@@ -44,12 +44,17 @@ func newExpireJSON(result *retain.ExpireResult, o *expireOptions) expireJSON {
 	return expireJSON{o.DryRun, o.Policy.String(), list(result.Expired), list(result.Kept), result.Already}
 }
 
+// unexpiredJSON is what expire --undo prints with --json.
+type unexpiredJSON struct {
+	Restored []object.ID `json:"restored" doc:"the commits whose content was brought back"`
+}
+
 // expirationJSON is a commit as expire --list prints it with --json.
 type expirationJSON struct {
-	ID      object.ID         `json:"id"`
-	Time    *time.Time        `json:"time"`    // of the commit; null: it is not here
-	Message *string           `json:"message"` // likewise
-	Expired *show.ExpiredJSON `json:"expired"`
+	ID      object.ID        `json:"id" doc:"the commit"`
+	Time    *time.Time       `json:"time" doc:"when it was made; null: it is not here"`
+	Message *string          `json:"message" doc:"its message; null: it is not here"`
+	Expired show.ExpiredJSON `json:"expired" doc:"the record of the expiration"`
 }
 
 // expired is an expired commit.
@@ -84,7 +89,7 @@ func listExpired(ctx context.Context, env *cli.Env, r *kist.Repository) error {
 	})
 	for _, x := range list {
 		if env.Global.JSON {
-			out := expirationJSON{ID: x.Key.ID, Expired: show.NewExpiredJSON(x.Record)}
+			out := expirationJSON{ID: x.Key.ID, Expired: *show.NewExpiredJSON(x.Record)}
 			if x.commit != nil {
 				out.Time, out.Message = new(x.commit.Committer.When()), &x.commit.Message
 			}

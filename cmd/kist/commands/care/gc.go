@@ -45,12 +45,7 @@ slower. Data that is already repacked is skipped.
 Other commands can run meanwhile. Commands that write start 'kist gc --auto' in
 the background, which also repacks data older than two weeks once there is
 enough of it (gc.auto-repack). Set gc.auto to false to stop that, or
-KIST_GC_AUTO to 0 in the environment.
-
-With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
-bytes_freed; salvaged (interrupted writes recovered); rewritten (volumes that
-copies of their live objects replaced), written (new volumes), deleted,
-repacked, bytes_repacked; patches (objects stored as differences).`,
+KIST_GC_AUTO to 0 in the environment.`,
 		Example: `  kist gc -n
   kist gc
   kist gc --prune now --max-waste 0
@@ -58,6 +53,7 @@ repacked, bytes_repacked; patches (objects stored as differences).`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "", gcJSON{})
 	env.InRepository(cmd, cli.FreesSpace(o.run), cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be deleted")
@@ -73,9 +69,9 @@ repacked, bytes_repacked; patches (objects stored as differences).`,
 
 // gcJSON is what gc prints with --json.
 type gcJSON struct {
-	DryRun bool `json:"dry_run"`
+	DryRun bool `json:"dry_run" doc:"true with --dry-run"`
 	gc.Stats
-	Freed int64 `json:"bytes_freed"`
+	Freed int64 `json:"bytes_freed" doc:"the difference of the two sizes"`
 }
 
 // parseWaste returns a percentage as a number from 0 to 1.

@@ -43,15 +43,7 @@ On a remote with --object-lock, marked files stay until their locks have ended.
 
 Others can push, fetch and run gc meanwhile: they lose nothing, and at worst
 send or fetch some data twice. remote gc needs permission to delete. It stops if
-a reachable object is missing or damaged.
-
-With --json: dry_run, objects_live, objects_removed, bytes_before, bytes_after,
-bytes_freed; packs (before); marked and bytes_marked (files marked for deletion
-now); rewritten (packs replaced by copies of their live objects), repacked,
-bytes_repacked, written (new packs); indexes (marked index files); patches
-(objects stored as differences); deleted; forgotten (files deleted long ago);
-waiting, bytes_waiting and next_delete (of files due later); locked,
-bytes_locked and locked_until (of files that the store does not delete yet).`,
+a reachable object is missing or damaged.`,
 		Example: `  kist remote gc -n origin
   kist remote gc origin
   kist remote gc --grace now origin
@@ -59,6 +51,7 @@ bytes_locked and locked_until (of files that the store does not delete yet).`,
 		Args:              cli.Arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "", remoteGCJSON{})
 	env.InRepository(cmd, o.run, cli.ExitRemote, cli.ExitCredentials)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "only show what would be marked and deleted")
@@ -72,12 +65,12 @@ bytes_locked and locked_until (of files that the store does not delete yet).`,
 
 // remoteGCJSON is the JSON of remote gc.
 type remoteGCJSON struct {
-	DryRun bool `json:"dry_run"`
+	DryRun bool `json:"dry_run" doc:"true with --dry-run"`
 	collect.Stats
-	Freed      int64      `json:"bytes_freed"`
-	NextDelete *time.Time `json:"next_delete"`
+	Freed      int64      `json:"bytes_freed" doc:"the difference of the two sizes"`
+	NextDelete *time.Time `json:"next_delete" doc:"when the first of these files is due; null: there are none"`
 
-	LockedUntil *time.Time `json:"locked_until,omitempty"`
+	LockedUntil *time.Time `json:"locked_until,omitempty" doc:"when the last of these locks ends"`
 }
 
 // run collects the garbage of a remote.

@@ -49,15 +49,14 @@ one. All content of REV must be here.
 
 With --until, the hold ends at that time, such as 2027-01-31 or '2027-01-31
 18:00', or after a duration, such as 90d, 6m or 1y6m. The next gc after that
-time ends it, by the clock of its machine, and records that.
-
-With --json: the same as 'kist hold list --json' for this commit.`,
+time ends it, by the clock of its machine, and records that.`,
 		Example: `  kist hold add HEAD
   kist hold add v1.0 --until 2y --reason 'guarantee'
   kist hold add 3fa9c1d2 --until 2027-01-31`,
 		Args:              cli.Arguments(1, 1, "REV"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.Revisions)),
 	}
+	env.Prints(cmd, "", show.HoldJSON{})
 	env.InRepository(cmd, o.run, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.StringVar(&o.until, "until", "", "hold until `TIME`, a date or a duration")
@@ -125,13 +124,12 @@ digits of its ID. If the content of the commit has expired, or no branch or tag
 reaches it, 'kist gc' can remove the content from then on.
 
 The record of the hold stays: 'kist hold list --all' shows who ended it, when
-and why.
-
-With --json: the same as 'kist hold list --all --json' for this commit.`,
+and why.`,
 		Example:           `  kist hold remove v1.0 --reason 'contract over'`,
 		Args:              cli.Arguments(1, 1, "REV"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(holds, cli.Revisions)),
 	}
+	env.Prints(cmd, "", show.HoldJSON{})
 	env.InRepository(cmd, cli.FreesSpace(func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runHoldRemove(ctx, env, r, args[0], reason)
 	}), cli.ExitBusy)

@@ -63,19 +63,16 @@ Files of at most 32 bytes are part of their folder's object, and cannot be
 purged: use 'kist rewrite'.
 
 --list shows the purged content. --undo reverts a purge, as long as all of the
-content is still here.
-
-With --json: dry_run, contents (id, kind, size, here, already, staged; paths and
-part_of, each with path, count of commits and the first 100 commits); inline
-(paths that cannot be purged), bytes_freed and bytes_shared (that stay). With
---list, for each content: id, kind, time, who, host, reason
-and here.`,
+content is still here.`,
 		Example: `  kist purge -n secrets.env                 show the effect
   kist purge --all-history secrets.env      all versions of it
   kist purge --all-history '*.env'          and of all files like it
   kist purge v1:film/raw.mov --reason 'far too large'
   kist purge --list`,
 	}
+	env.Prints(cmd, "", purgeJSON{})
+	env.Prints(cmd, "with --list, for each content", purgedJSON{})
+	env.Prints(cmd, "with --undo", purgedJSON{})
 	o.register(env, cmd)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.list, "list", false, "list purged content")
@@ -100,14 +97,12 @@ worktree stay, untracked. The command refuses if changes are staged, or if a
 held commit would be rewritten.
 
 Remotes then need 'kist push --force'. Other clones are best replaced by new
-ones: whoever merges an old branch brings the content back.
-
-With --json: as 'kist purge', and rewritten (old and new, for each commit), refs
-(name, old, new) and map (the file with the IDs).`,
+ones: whoever merges an old branch brings the content back.`,
 		Example: `  kist rewrite -n --all-history password.txt     show the effect
   kist rewrite --all-history password.txt`,
 		Args: cli.Arguments(1, -1, "PATH"),
 	}
+	env.Prints(cmd, "", purgeJSON{})
 	o.register(env, cmd)
 	return cmd
 }
@@ -398,37 +393,37 @@ func tellAfterPurge(env *cli.Env, r *kist.Repository, rewritten *rewrite.Result)
 
 // purgeJSON is what purge prints with --json.
 type purgeJSON struct {
-	DryRun   bool               `json:"dry_run"`
-	Contents []purgeContentJSON `json:"contents"`
-	Inline   []jsonform.AtPath  `json:"inline"`
-	Freed    int64              `json:"bytes_freed"`
-	Shared   int64              `json:"bytes_shared"`
+	DryRun   bool               `json:"dry_run" doc:"true with --dry-run"`
+	Contents []purgeContentJSON `json:"contents" doc:"the contents"`
+	Inline   []jsonform.AtPath  `json:"inline" doc:"the paths that cannot be purged, since their content is part of a tree"`
+	Freed    int64              `json:"bytes_freed" doc:"the bytes that gc can free then"`
+	Shared   int64              `json:"bytes_shared" doc:"the bytes that stay, since other contents have them too"`
 
-	Rewritten []rewrite.Commit `json:"rewritten,omitempty"`
-	Refs      []movedRefJSON   `json:"refs,omitempty"`
-	Map       string           `json:"map,omitempty"` // path of a file, below the worktree
+	Rewritten []rewrite.Replaced `json:"rewritten,omitempty" doc:"the rewritten commits"`
+	Refs      []movedRefJSON     `json:"refs,omitempty" doc:"the refs that moved"`
+	Map       string             `json:"map,omitempty" doc:"the file with the old and new IDs, below the worktree"`
 }
 
 type movedRefJSON struct {
-	Name string `json:"name"`
-	rewrite.Commit
+	Name string `json:"name" doc:"the full name"`
+	rewrite.Replaced
 }
 
 type purgeContentJSON struct {
-	ID      object.ID      `json:"id"`
-	Kind    string         `json:"kind"`
-	Size    uint64         `json:"size"`
-	Here    bool           `json:"here"`
-	Already bool           `json:"already"`
-	Paths   []purgeUseJSON `json:"paths"`
-	PartOf  []purgeUseJSON `json:"part_of"`
-	Staged  []string       `json:"staged"`
+	ID      object.ID      `json:"id" doc:"the content"`
+	Kind    string         `json:"kind" doc:"the kind of the object"`
+	Size    uint64         `json:"size" doc:"its size in bytes"`
+	Here    bool           `json:"here" doc:"true if the object is here"`
+	Already bool           `json:"already" doc:"true if it was purged before"`
+	Paths   []purgeUseJSON `json:"paths" doc:"the paths with this content"`
+	PartOf  []purgeUseJSON `json:"part_of" doc:"the paths of files that contain it"`
+	Staged  []string       `json:"staged" doc:"the paths in the index"`
 }
 
 type purgeUseJSON struct {
 	jsonform.AtPath
-	Count   int         `json:"count"`
-	Commits []object.ID `json:"commits"`
+	Count   int         `json:"count" doc:"the number of commits that have it"`
+	Commits []object.ID `json:"commits" doc:"the first 100 of them"`
 }
 
 func newPurgeJSON(r *kist.Repository, plan *purge.Plan, rewritten *rewrite.Result, dryRun bool) purgeJSON {
@@ -449,7 +444,7 @@ func newPurgeJSON(r *kist.Repository, plan *purge.Plan, rewritten *rewrite.Resul
 	}
 	out.Rewritten = rewritten.Commits
 	for _, c := range rewritten.Refs {
-		out.Refs = append(out.Refs, movedRefJSON{c.Name, rewrite.Commit{Old: c.Old, New: c.New}})
+		out.Refs = append(out.Refs, movedRefJSON{c.Name, rewrite.Replaced{Old: c.Old, New: c.New}})
 	}
 	if rewritten.File != "" {
 		out.Map = cli.RepositoryFile(r, rewritten.File)

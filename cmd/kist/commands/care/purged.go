@@ -15,13 +15,13 @@ import (
 
 // purgedJSON is a content that was purged as purge --list prints it with --json.
 type purgedJSON struct {
-	ID     object.ID `json:"id"`
-	Kind   string    `json:"kind"`
-	Time   time.Time `json:"time"`
-	Who    string    `json:"who"`
-	Host   string    `json:"host"`
-	Reason string    `json:"reason"`
-	Here   bool      `json:"here"` // the object; its chunks may be missing
+	ID     object.ID `json:"id" doc:"the content"`
+	Kind   string    `json:"kind" doc:"the kind of the object"`
+	Time   time.Time `json:"time" doc:"when it was purged"`
+	Who    string    `json:"who" doc:"who purged it"`
+	Host   string    `json:"host" doc:"the machine where it was purged"`
+	Reason string    `json:"reason" doc:"why"`
+	Here   bool      `json:"here" doc:"true if the object is still here"`
 }
 
 func newPurgedJSON(rec record.Record, here bool) purgedJSON {

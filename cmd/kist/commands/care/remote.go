@@ -47,6 +47,7 @@ hosts in KIST_MONGODB_HOST.`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "for each remote", registry.Remote{})
 	env.InRepository(cmd, runRemoteList)
 	cmd.AddCommand(newRemoteAdd(env), newRemoteList(env), newRemoteShow(env), newRemoteGetURL(env), newRemoteSetURL(env), newRemoteRename(env), newRemotePrune(env), newRemoteRemove(env), newRemoteCheck(env), newRemoteLog(env), newRemoteGC(env))
 	return cmd
@@ -61,16 +62,15 @@ func redacted(m registry.Remote) registry.Remote {
 
 func newRemoteList(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "list",
-		Aliases: []string{"ls"},
-		Short:   "list the remotes",
-		Long: `Lists the names of the remotes; with --verbose also their URLs.
-
-With --json, for each remote: name, url, single_writer, object_lock.`,
+		Use:               "list",
+		Aliases:           []string{"ls"},
+		Short:             "list the remotes",
+		Long:              `Lists the names of the remotes; with --verbose also their URLs.`,
 		Example:           `  kist remote list -v`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "for each remote", registry.Remote{})
 	env.InRepository(cmd, runRemoteList)
 	return cmd
 }
@@ -103,6 +103,7 @@ removed only with --force.`,
 		Args:              cli.Arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "", registry.Remote{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runRemoteRemove(ctx, env, r, args[0], force)
 	}, cli.ExitBusy)
@@ -167,15 +168,13 @@ clones heed it. With 30d,governance some users can end locks early.
 'kist help immutable' has more.
 
 URL may be the folder of another repository. That can be fetched from, and not
-pushed to.
-
-With --json: name, url, single_writer, object_lock, and checks as for
-'kist remote check'.`,
+pushed to.`,
 		Example: `  kist remote add origin /media/backup/photos
   kist remote add cloud s3://bucket/photos`,
 		Args:              cli.Arguments(2, 2, "NAME", "URL"),
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "", remoteCheckedJSON{})
 	env.InRepository(cmd, o.run, cli.ExitBusy, cli.ExitRemote, cli.ExitCredentials)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.SingleWriter, "single-writer", false, "accept a store that is not safe for concurrent pushes")
@@ -285,14 +284,13 @@ func newRemoteLog(env *cli.Env) *cobra.Command {
 		Short: "show the pushes to a remote",
 		Long: `Shows each push to a remote, newest first: time, person, machine, and the moved
 branches and tags. The remote keeps this log for ever. It is a chain of hashes,
-which kist checks as it reads.
-
-With --json, one line for each: seq, time, who, host, refs (name, old, new).`,
+which kist checks as it reads.`,
 		Example: `  kist remote log
   kist remote log -n 5 origin`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "for each change", rootJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runRemoteLog(ctx, env, r, limit, args)
 	})
@@ -303,11 +301,11 @@ With --json, one line for each: seq, time, who, host, refs (name, old, new).`,
 
 // rootJSON is a change of a remote as remote log prints it with --json.
 type rootJSON struct {
-	Seq  uint64         `json:"seq"`
-	Time time.Time      `json:"time"`
-	Who  string         `json:"who"`
-	Host string         `json:"host,omitempty"`
-	Refs []show.RefMove `json:"refs"`
+	Seq  uint64         `json:"seq" doc:"the number of the change"`
+	Time time.Time      `json:"time" doc:"when it was made"`
+	Who  string         `json:"who" doc:"who made it"`
+	Host string         `json:"host,omitempty" doc:"the machine where it was made"`
+	Refs []show.RefMove `json:"refs" doc:"the refs that moved"`
 }
 
 func runRemoteLog(ctx context.Context, env *cli.Env, r *kist.Repository, limit int, args []string) error {

@@ -24,14 +24,12 @@ func newRemoteCheck(env *cli.Env) *cobra.Command {
 		Long: `Checks the store of a remote again, as 'kist remote add' does, and prints the
 result of each check. The exit status is 15 if the store is not fit for use as
 configured. After that, kist writes nothing to it until a check passes. The
-check removes its files, if the store permits it.
-
-With --json: name, url, single_writer, object_lock, and checks (name, what,
-status, detail, took_ns).`,
+check removes its files, if the store permits it.`,
 		Example:           `  kist remote check origin`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "", remoteCheckedJSON{})
 	env.InRepository(cmd, runRemoteCheck, cli.ExitRemote, cli.ExitCredentials)
 	return cmd
 }
@@ -65,7 +63,7 @@ func runRemoteCheck(ctx context.Context, env *cli.Env, r *kist.Repository, args 
 // remoteCheckedJSON is what remote add and remote check print with --json.
 type remoteCheckedJSON struct {
 	registry.Remote
-	Checks []check.Result `json:"checks"`
+	Checks []check.Result `json:"checks" doc:"the checks"`
 }
 
 // newRemoteCheckedJSON returns the JSON of m and its report, which may be nil.

@@ -22,13 +22,12 @@ func newRemoteRename(env *cli.Env) *cobra.Command {
 		Short: "rename a remote",
 		Long: `Renames the remote OLD, with its remote-tracking branches and their logs. Local
 branches that follow its branches still do. The store does not change. If the
-command is interrupted, run it again: it does the rest.
-
-With --json: name, url, single_writer, object_lock.`,
+command is interrupted, run it again: it does the rest.`,
 		Example:           `  kist remote rename origin cloud`,
 		Args:              cli.Arguments(2, 2, "OLD", "NEW"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(share.Remotes), cobra.NoFileCompletions),
 	}
+	env.Prints(cmd, "", registry.Remote{})
 	env.InRepository(cmd, runRemoteRename, cli.ExitBusy, cli.ExitMoved)
 	return cmd
 }
@@ -44,15 +43,14 @@ func runRemoteRename(ctx context.Context, env *cli.Env, r *kist.Repository, args
 
 func newRemoteGetURL(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "get-url NAME",
-		Short: "print the URL of a remote",
-		Long: `Prints the URL of the remote NAME. A password in it is not shown.
-
-With --json: name, url, single_writer, object_lock.`,
+		Use:               "get-url NAME",
+		Short:             "print the URL of a remote",
+		Long:              `Prints the URL of the remote NAME. A password in it is not shown.`,
 		Example:           `  kist remote get-url origin`,
 		Args:              cli.Arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "", registry.Remote{})
 	env.InRepository(cmd, func(_ context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		m, err := registry.Find(r, args[0])
 		if err != nil {
@@ -74,14 +72,12 @@ func newRemoteSetURL(env *cli.Env) *cobra.Command {
 		Long: `Changes the URL of the remote NAME, for example because its folder has moved.
 kist checks the store at the new URL, as 'kist remote add' does. If that
 store has another remote, kist forgets the state of the old one, except for the
-remote-tracking branches. If content is only on this remote, a warning says so.
-
-With --json: name, url, single_writer, object_lock, and checks as for
-'kist remote check'.`,
+remote-tracking branches. If content is only on this remote, a warning says so.`,
 		Example:           `  kist remote set-url origin /mnt/backup/photos`,
 		Args:              cli.Arguments(2, 2, "NAME", "URL"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(share.Remotes), cli.Folders),
 	}
+	env.Prints(cmd, "", remoteCheckedJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runRemoteSetURL(ctx, env, r, args, noCheck)
 	}, cli.ExitBusy, cli.ExitRemote, cli.ExitCredentials)
@@ -122,14 +118,13 @@ func newRemotePrune(env *cli.Env) *cobra.Command {
 		Use:   "prune [OPTIONS] NAME",
 		Short: "remove the branches of a remote that are gone there",
 		Long: `Removes the remote-tracking branches of the remote NAME whose branch is no
-longer there. Nothing is fetched. 'kist fetch --prune' does both.
-
-With --json, for each: name, local and id.`,
+longer there. Nothing is fetched. 'kist fetch --prune' does both.`,
 		Example: `  kist remote prune origin
   kist remote prune -n origin      only show them`,
 		Args:              cli.Arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "for each branch", prunedJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runRemotePrune(ctx, env, r, args[0], dryRun)
 	}, cli.ExitBusy, cli.ExitMoved)
@@ -140,9 +135,9 @@ With --json, for each: name, local and id.`,
 
 // prunedJSON is a removed branch as remote prune prints it with --json.
 type prunedJSON struct {
-	Name  string    `json:"name"`  // on the remote
-	Local string    `json:"local"` // here
-	ID    object.ID `json:"id"`
+	Name  string    `json:"name" doc:"the branch on the remote"`
+	Local string    `json:"local" doc:"the remote-tracking branch here"`
+	ID    object.ID `json:"id" doc:"the commit that it was at"`
 }
 
 func runRemotePrune(ctx context.Context, env *cli.Env, r *kist.Repository, name string, dryRun bool) error {

@@ -29,15 +29,12 @@ func newRemoteShow(env *cli.Env) *cobra.Command {
 are tracked; or new, so that the next fetch brings them; or stale, so that 'kist
 remote prune' removes them here. Then it shows which
 local branch 'kist pull' merges with which of them, and which local branches
-have the name of one of them. Without a NAME, it lists the remotes.
-
-With --json, for each: name, url, head, branches (name and status: tracked, new
-or stale), merges (branch and with) and pushes (branch and status: up to date,
-fast-forwardable or local out of date).`,
+have the name of one of them. Without a NAME, it lists the remotes.`,
 		Example: `  kist remote show origin
   kist remote show -n origin       without asking the remote`,
 		ValidArgsFunction: env.Complete(share.Remotes),
 	}
+	env.Prints(cmd, "for each remote", remoteShownJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		if len(args) == 0 {
 			return runRemoteList(ctx, env, r, nil)
@@ -60,29 +57,29 @@ fast-forwardable or local out of date).`,
 
 // remoteShownJSON is a remote as remote show prints it with --json.
 type remoteShownJSON struct {
-	Name     string       `json:"name"`
-	URL      string       `json:"url"`
-	Head     string       `json:"head,omitempty"`
-	Branches []shownJSON  `json:"branches"`
-	Merges   []mergesJSON `json:"merges"`
-	Pushes   []pushesJSON `json:"pushes"`
+	Name     string       `json:"name" doc:"the remote"`
+	URL      string       `json:"url" doc:"its URL, without secrets"`
+	Head     string       `json:"head,omitempty" doc:"its default branch"`
+	Branches []shownJSON  `json:"branches" doc:"its branches"`
+	Merges   []mergesJSON `json:"merges" doc:"the branches here that 'kist pull' merges with a branch there"`
+	Pushes   []pushesJSON `json:"pushes" doc:"the branches here that 'kist push' pushes"`
 
 	queried bool
 }
 
 type shownJSON struct {
-	Name   string `json:"name"`
-	Status string `json:"status,omitempty"`
+	Name   string `json:"name" doc:"the branch"`
+	Status string `json:"status,omitempty" doc:"how it compares with the remote-tracking branch" values:"tracked|new|stale"`
 }
 
 type mergesJSON struct {
-	Branch string `json:"branch"`
-	With   string `json:"with"`
+	Branch string `json:"branch" doc:"the branch here"`
+	With   string `json:"with" doc:"the branch there"`
 }
 
 type pushesJSON struct {
-	Branch string `json:"branch"`
-	Status string `json:"status,omitempty"`
+	Branch string `json:"branch" doc:"the branch"`
+	Status string `json:"status,omitempty" doc:"how it compares with the branch there" values:"up to date|fast-forwardable|local out of date"`
 }
 
 // newRemoteShown returns what there is to show of a remote.

@@ -18,20 +18,20 @@ import (
 
 // repairJSON has the fields that --repair adds to verify's JSON.
 type repairJSON struct {
-	DryRun      bool                 `json:"dry_run"`
-	Repaired    []repairedJSON       `json:"repaired"`
-	Quarantined []repair.Quarantined `json:"quarantined"`
-	Lost        []show.ProblemJSON   `json:"lost"`
+	DryRun      bool                 `json:"dry_run" doc:"with --repair: true with --dry-run"`
+	Repaired    []repairedJSON       `json:"repaired" doc:"with --repair: the repaired things"`
+	Quarantined []repair.Quarantined `json:"quarantined" doc:"with --repair: damaged files that were moved away"`
+	Lost        []show.ProblemJSON   `json:"lost" doc:"with --repair: the things that stay damaged or missing"`
 }
 
 // repairedJSON is something that was repaired, or would be.
 type repairedJSON struct {
-	Kind string     `json:"kind"` // of object, or: file
-	ID   *object.ID `json:"id"`
-	File string     `json:"file,omitempty"`
-	How  string     `json:"how"`
+	Kind string     `json:"kind" doc:"the kind of the object, or file"`
+	ID   *object.ID `json:"id" doc:"the object; null: it is a file"`
+	File string     `json:"file,omitempty" doc:"the file, below .kist"`
+	How  string     `json:"how" doc:"how it was repaired"`
 
-	Loses bool `json:"loses,omitempty"` // a part is lost
+	Loses bool `json:"loses,omitempty" doc:"true if a part of it is lost"`
 }
 
 func (o verifyOptions) runRepair(ctx context.Context, env *cli.Env, r *kist.Repository) error {

@@ -48,12 +48,11 @@ systemd: the backup is a service with a timer, of the system if you are root. A
 backup that was missed while the machine was off runs after the next boot. The
 journal has its messages. Without root, it runs only while you are logged in,
 except after 'loginctl enable-linger'.
-cron: the backup is a line of your crontab. cron mails its warnings and errors.
-
-With --json: the same as 'kist schedule list --json' for this repository.`,
+cron: the backup is a line of your crontab. cron mails its warnings and errors.`,
 		Example: `  kist schedule add --daily 02:30 --jitter 15m`,
 		Args:    cli.Arguments(0, 0),
 	}
+	env.Prints(cmd, "", scheduleJSON{})
 	env.InRepository(cmd, o.run)
 	flags := cmd.Flags()
 	flags.StringVar(&o.daily, "daily", "", "back up at `TIME`, such as 02:30, in local time")
@@ -66,15 +65,13 @@ func newScheduleList(env *cli.Env) *cobra.Command {
 		Use:   "list",
 		Short: "list your daily backups",
 		Long: `Lists the daily backups of all repositories that you made with
-'kist schedule add'.
-
-With --json, for each: repository, daily, jitter_seconds, scheduler, and unit
-with systemd.`,
+'kist schedule add'.`,
 		Example:           `  kist schedule list`,
 		Args:              cli.Arguments(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return runScheduleList(cmd.Context(), env) },
 	}
+	env.Prints(cmd, "for each repository", scheduleJSON{})
 	return cmd
 }
 
@@ -202,11 +199,11 @@ func runScheduleRemove(ctx context.Context, env *cli.Env, args []string) error {
 
 // scheduleJSON is what schedule list prints with --json.
 type scheduleJSON struct {
-	Repository string `json:"repository"`
-	Daily      string `json:"daily"`
-	Jitter     int    `json:"jitter_seconds"`
-	Scheduler  string `json:"scheduler"`
-	Unit       string `json:"unit,omitempty"`
+	Repository string `json:"repository" doc:"the folder of the repository"`
+	Daily      string `json:"daily" doc:"the time of day"`
+	Jitter     int    `json:"jitter_seconds" doc:"the most seconds of delay"`
+	Scheduler  string `json:"scheduler" doc:"the program that runs it" values:"systemd|cron"`
+	Unit       string `json:"unit,omitempty" doc:"the unit of systemd"`
 }
 
 // printJob prints a line for a job.

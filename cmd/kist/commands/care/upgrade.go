@@ -22,15 +22,13 @@ and tags can lack a checksum, if another program wrote them. kist reads their
 commits before it adds one. An old file stays until the new one is on disk and
 verified.
 
-If a part has a later version than this kist knows, nothing changes.
-
-With --json, for each part: name, files, version (the lowest), newest, and
-convert (path).`,
+If a part has a later version than this kist knows, nothing changes.`,
 		Example: `  kist upgrade -n
   kist upgrade`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "for each format", upgrade.Part{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		parts, err := upgrade.Run(ctx, r, dryRun)
 		if err != nil {

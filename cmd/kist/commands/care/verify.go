@@ -79,17 +79,7 @@ index files, and marks the damaged files for gc to delete.
 
 Content that is only on a remote (see --local-limit in 'kist help backup') is
 looked up in the index of the remotes. If one cannot be asked, a warning counts
-the unchecked objects: unchecked in JSON.
-
-With --json: objects and bytes that were checked, commits, healed (damaged
-copies of objects with another intact copy), unchecked, errors, accepted losses
-and unknown files. Each has kind and id of the object (null if it is about
-none), file, problem, commits and paths, the first 100 of each. With --repair
-also dry_run, repaired (kind, id, file, how, loses), quarantined (file, to) and
-lost (as errors). For a remote:
-roots, indexes, packs, objects, bytes, and errors, with kind and id, blob,
-problem, commits and paths (as far as the repository here knows them); with
---repair dry_run, errors, repaired (names), objects_sent and lost.`,
+the unchecked objects: unchecked in JSON.`,
 		Example: `  kist verify
   kist verify --read-data
   kist verify --read-data=10% --json
@@ -101,6 +91,9 @@ problem, commits and paths (as far as the repository here knows them); with
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env) },
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "", verifyJSON{})
+	env.Prints(cmd, "with --remote", remoteVerifyJSON{})
+	env.Prints(cmd, "with --remote --repair", remoteRepairJSON{})
 	cli.OpensRepository(cmd, cli.ExitBusy)
 	o.register(cmd, env)
 	return cmd
@@ -124,18 +117,18 @@ func (o *verifyOptions) register(cmd *cobra.Command, env *cli.Env) {
 
 // verifyJSON is what verify prints with --json.
 type verifyJSON struct {
-	Objects int   `json:"objects"`
-	Bytes   int64 `json:"bytes"`
-	Commits int   `json:"commits"`
-	Healed  int   `json:"healed"` // damaged copies of objects that have another copy
+	Objects int   `json:"objects" doc:"the number of objects that were checked"`
+	Bytes   int64 `json:"bytes" doc:"their size as they are stored"`
+	Commits int   `json:"commits" doc:"the number of commits that were checked"`
+	Healed  int   `json:"healed" doc:"the number of objects with a damaged copy and an intact one"`
 
-	Unchecked int `json:"unchecked"` // objects that are only on a remote that could not be asked
+	Unchecked int `json:"unchecked" doc:"the number of objects that are only on a remote that could not be asked"`
 
-	Errors []show.ProblemJSON `json:"errors"`
+	Errors []show.ProblemJSON `json:"errors" doc:"the damaged and missing things"`
 
-	Accepted []show.ProblemJSON `json:"accepted"` // losses: with --repair those from now on, else all
+	Accepted []show.ProblemJSON `json:"accepted" doc:"the accepted losses: with --repair the new ones, else all"`
 
-	Unknown []string `json:"unknown,omitempty"` // files in .kist that this version does not make
+	Unknown []string `json:"unknown,omitempty" doc:"files in .kist that this version does not make"`
 
 	*repairJSON // with --repair
 }

@@ -21,17 +21,17 @@ import (
 // remoteVerifyJSON is what verify prints with --json and --remote.
 type remoteVerifyJSON struct {
 	collect.Checked
-	Errors   []show.ProblemJSON `json:"errors"`
-	Accepted []show.ProblemJSON `json:"accepted"` // losses
+	Errors   []show.ProblemJSON `json:"errors" doc:"the damaged and missing things"`
+	Accepted []show.ProblemJSON `json:"accepted" doc:"the accepted losses"`
 }
 
 // remoteRepairJSON is what verify prints with --json, --remote and --repair.
 type remoteRepairJSON struct {
-	DryRun   bool               `json:"dry_run"`
-	Errors   []show.ProblemJSON `json:"errors"`
-	Repaired []string           `json:"repaired"` // packs and index files
-	Objects  int64              `json:"objects_sent"`
-	Lost     []show.ProblemJSON `json:"lost"`
+	DryRun   bool               `json:"dry_run" doc:"true with --dry-run"`
+	Errors   []show.ProblemJSON `json:"errors" doc:"the damaged and missing things"`
+	Repaired []string           `json:"repaired" doc:"the packs and index files that were replaced"`
+	Objects  int64              `json:"objects_sent" doc:"the number of objects that were sent"`
+	Lost     []show.ProblemJSON `json:"lost" doc:"the things that stay damaged or missing"`
 }
 
 // remoteProblems describes problems of a remote, with the commits and paths that they

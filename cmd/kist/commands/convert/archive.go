@@ -39,15 +39,14 @@ tar.xz (xz). Without --format the extension of FILE decides; .tgz, .tzst and
 .txz are short forms. A FILE without an extension becomes a tar archive.
 
 kist checks content as it reads it, and stops at damaged or missing content:
-FILE then stays as it was. 'kist restore --to' writes the rest to a folder.
-
-With --json: files and bytes (archived), if a FILE is given.`,
+FILE then stays as it was. 'kist restore --to' writes the rest to a folder.`,
 		Example: `  kist archive -o ../v1.zip v1
   kist archive HEAD notes | tar -x -C /tmp
   kist archive --format tar.zst HEAD | ssh host 'cat >backup.tar.zst'`,
 		Args:              cli.Arguments(1, -1, "REV"),
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "if a FILE is given", work.ExtractedJSON{})
 	env.InRepository(cmd, o.run)
 	flags := cmd.Flags()
 	flags.StringVar(&o.format, "format", "", "the `FORMAT`: "+strings.Join(checkout.ArchiveFormats, ", "))

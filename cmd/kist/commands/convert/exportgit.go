@@ -50,10 +50,7 @@ expired or was purged.
 With --lfs, each file of at least SIZE becomes a pointer of git-lfs in every
 commit. Its content goes to the folder where git-lfs keeps it: .git/lfs, or
 lfs.storage. A file .gitattributes beside it names it; 'kist import git' undoes
-all this. Run 'git lfs install' once before you check out.
-
-With --json, if DIR is given: commits, refs (full names), lfs (contents for
-git-lfs), skipped (files that git cannot hold).`,
+all this. Run 'git lfs install' once before you check out.`,
 		Example: `  kist export git ../project
   kist export git --lfs 10MiB ../project
   kist export git | git -C ../project fast-import --done`,
@@ -62,6 +59,7 @@ git-lfs), skipped (files that git cannot hold).`,
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
+	env.Prints(cmd, "if DIR is given", exportedGitJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial)
 	cmd.Flags().Var(cli.NewParsed(&o.lfs, "", parseLFSSize), "lfs", "write git-lfs pointers for files of at least `SIZE`")
 	return cmd
@@ -71,6 +69,14 @@ git-lfs), skipped (files that git cannot hold).`,
 func parseLFSSize(s string) (uint64, error) {
 	size, err := kist.ParseSize(s)
 	return max(size, 1), err
+}
+
+// exportedGitJSON is what export git prints with --json.
+type exportedGitJSON struct {
+	Commits int                `json:"commits" doc:"the number of commits"`
+	Refs    []string           `json:"refs" doc:"the full names of the branches and tags"`
+	LFS     int                `json:"lfs" doc:"the number of contents for git-lfs"`
+	Skipped []jsonform.Skipped `json:"skipped" doc:"files that git cannot hold"`
 }
 
 func (o *exportGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
@@ -128,12 +134,7 @@ func (o *exportGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 		return err
 	}
 	if env.Global.JSON {
-		env.JSON(struct {
-			Commits int                `json:"commits"`
-			Refs    []string           `json:"refs"`
-			LFS     int                `json:"lfs"`
-			Skipped []jsonform.Skipped `json:"skipped"`
-		}{done.Commits, done.Refs, done.Large, jsonform.NewSkipped(done.Skipped)})
+		env.JSON(exportedGitJSON{done.Commits, done.Refs, done.Large, jsonform.NewSkipped(done.Skipped)})
 	} else {
 		env.Info("wrote %s, %s to %s", readable.Plural(uint64(done.Commits), "commit", "commits"), readable.Plural(uint64(len(done.Refs)), "ref", "refs"), cli.QuotePath(dir))
 		if o.lfs > 0 {

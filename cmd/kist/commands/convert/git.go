@@ -48,10 +48,7 @@ it: run 'git lfs fetch --all' before. If it is missing there, the pointer is
 imported and listed. Links of git-annex are imported as links, and listed.
 
 PATTERN is a name such as main, v1.* or refs/tags/old-*. These options may be
-repeated.
-
-With --json: commits, refs (name, id), bytes_stored, skipped (paths), left_out
-(refs) and changed (commits and tags; path is the name).`,
+repeated.`,
 		Example: `  kist import git ../project
   git -C project fast-export --use-done-feature --all | kist import git -`,
 		Args: cli.Arguments(1, 1, "DIR"),
@@ -59,16 +56,26 @@ With --json: commits, refs (name, id), bytes_stored, skipped (paths), left_out
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
+	env.Prints(cmd, "", importedGitJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial)
 	cmd.Flags().StringArrayVarP(&o.branches, "branch", "b", nil, "only branches that match `PATTERN`, with their tags")
 	cmd.Flags().StringArrayVar(&o.excluded, "exclude-ref", nil, "leave out branches and tags that match `PATTERN`")
 	return cmd
 }
 
-// gitRefJSON is a branch or tag with --json.
+// importedGitJSON is what import git prints with --json.
+type importedGitJSON struct {
+	Commits int                `json:"commits" doc:"the number of commits"`
+	Refs    []gitRefJSON       `json:"refs" doc:"the branches and tags"`
+	Stored  int64              `json:"bytes_stored" doc:"the bytes that were stored"`
+	Skipped []jsonform.Skipped `json:"skipped" doc:"paths that were left out"`
+	LeftOut []jsonform.Skipped `json:"left_out" doc:"refs that were left out; path is the name"`
+	Changed []jsonform.Skipped `json:"changed" doc:"commits and tags that differ from those in git; path is the name"`
+}
+
 type gitRefJSON struct {
-	Name string `json:"name"`
-	ID   string `json:"id"`
+	Name string `json:"name" doc:"the full name"`
+	ID   string `json:"id" doc:"its commit or tag"`
 }
 
 func (o *importGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
@@ -84,14 +91,7 @@ func (o *importGitOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 		for i, c := range found.Refs {
 			list[i] = gitRefJSON{c.Name, c.New.String()}
 		}
-		env.JSON(struct {
-			Commits int                `json:"commits"`
-			Refs    []gitRefJSON       `json:"refs"`
-			Stored  int64              `json:"bytes_stored"`
-			Skipped []jsonform.Skipped `json:"skipped"`
-			LeftOut []jsonform.Skipped `json:"left_out"`
-			Changed []jsonform.Skipped `json:"changed"`
-		}{found.Commits, list, found.Stats.StoredBytes, jsonform.NewSkipped(found.Skipped), jsonform.NewSkipped(found.LeftOut), jsonform.NewSkipped(found.Changed)})
+		env.JSON(importedGitJSON{found.Commits, list, found.Stats.StoredBytes, jsonform.NewSkipped(found.Skipped), jsonform.NewSkipped(found.LeftOut), jsonform.NewSkipped(found.Changed)})
 		return unlikeGit(env, r, found)
 	}
 	for _, c := range found.Refs {

@@ -55,11 +55,7 @@ With --delete-source, each DIR is deleted when its commit is complete: kist
 compares all its files with the commit, and reads the commit's content back. If
 DIR has anything that the commit does not have, or another file system is
 mounted in it, it stays. A warning lists metadata that is not recorded. An empty
-DIR is deleted without a commit. If the command is interrupted, run it again.
-
-With --json, for each DIR: name, time, id (of the commit, or null), already
-(imported), deleted, files, bytes, duplicates (files whose content was known),
-bytes_new, skipped and not_stored (path and reason).`,
+DIR is deleted without a commit. If the command is interrupted, run it again.`,
 		Example: `  kist import -n backup-*/          show the files, duplicates and savings
   kist import backup-*/             a commit for each
   kist log --stat imported          the result
@@ -70,6 +66,7 @@ bytes_new, skipped and not_stored (path and reason).`,
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
 	}
+	env.Prints(cmd, "for each DIR", importedJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return o.run(ctx, env, r, args, convert.Folder)
 	}, cli.ExitPartial)
@@ -99,11 +96,12 @@ the group of a file gets no more rights than its ACL gave.
 An archive can unpack to far more than its own size. So the content may have 200
 times the size of FILE, or 1 GiB if that is more. --max-size sets another limit.
 
-The other options and --json are as for 'kist import'.`,
+The other options are as for 'kist import'.`,
 		Example: `  kist import tar release-*.tar.gz
   kist import zip -b photos photos-2023.zip photos-2024.zip`,
 		Args: cli.Arguments(1, -1, "FILE"),
 	}
+	env.Prints(cmd, "for each FILE", importedJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return o.run(ctx, env, r, args, convert.Archive)
 	}, cli.ExitPartial)
@@ -114,18 +112,18 @@ The other options and --json are as for 'kist import'.`,
 
 // importedJSON is a result of import with --json.
 type importedJSON struct {
-	Name       string             `json:"name"`
+	Name       string             `json:"name" doc:"the name of the folder"`
 	NameRaw    []byte             `json:"name_raw,omitempty"`
-	Time       time.Time          `json:"time"`
-	ID         *object.ID         `json:"id"`
-	Already    bool               `json:"already"`
-	Deleted    bool               `json:"deleted"`
-	Files      int64              `json:"files"`
-	Bytes      int64              `json:"bytes"`
-	Duplicates int64              `json:"duplicates"`
-	BytesNew   int64              `json:"bytes_new"`
-	Skipped    []jsonform.Skipped `json:"skipped"`
-	NotStored  []jsonform.Skipped `json:"not_stored"`
+	Time       time.Time          `json:"time" doc:"the time of the commit"`
+	ID         *object.ID         `json:"id" doc:"the commit; null: nothing was imported"`
+	Already    bool               `json:"already" doc:"true if it was imported before"`
+	Deleted    bool               `json:"deleted" doc:"true if the folder was deleted"`
+	Files      int64              `json:"files" doc:"the number of files"`
+	Bytes      int64              `json:"bytes" doc:"their size"`
+	Duplicates int64              `json:"duplicates" doc:"the number of files whose content was known"`
+	BytesNew   int64              `json:"bytes_new" doc:"the bytes that were not stored before"`
+	Skipped    []jsonform.Skipped `json:"skipped" doc:"paths that were left out"`
+	NotStored  []jsonform.Skipped `json:"not_stored" doc:"sockets and other things that kist does not store"`
 }
 
 func (o *importOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, open func(path string, zone *time.Location) (convert.Source, error)) error {

@@ -28,11 +28,12 @@ Snapshots that were imported before are not imported again.
 With several hosts or sets of paths, import each to a branch of its own: --host
 and --path select snapshots, as in restic.
 
-The options and --json are as for 'kist import'.`,
+The options are as for 'kist import'.`,
 		Example: `  kist import restic -b alpha --host alpha /srv/restic
   kist import restic -n sftp:backup@example.org:/restic`,
 		Args: cli.Arguments(1, 1, "REPO"),
 	}
+	env.Prints(cmd, "for each snapshot", importedJSON{})
 	var hosts, paths []string
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		sources, err := resticSources(ctx, env, args[0], hosts, paths)

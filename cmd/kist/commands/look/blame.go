@@ -55,11 +55,6 @@ number of lines.
 the number of the line in that commit and in FILE, and the number of lines. At
 the first group of a commit, its properties follow. Each line comes after a tab.
 
-With --json, one group of lines each line: commit (null: not committed), path
-(in that commit), original_line, line, lines (their text), author {name, email,
-time}, subject, boundary, and previous {commit, path}, the version before. With
---bytes, offset and size stand for original_line, line and lines.
-
 The first call indexes the history in .kist/versions, later calls only new
 commits. Text of more than 8 MiB is not compared.`,
 		Example: `  kist blame notes.txt               who wrote what
@@ -70,6 +65,7 @@ commits. Text of more than 8 MiB is not compared.`,
 		Args:              cli.Arguments(1, -1, "FILE"),
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each group of lines", blameJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()
@@ -383,22 +379,22 @@ func (p *blamePrinter) printBytes(ctx context.Context, ranges []blame.Range) err
 
 // blameJSON is a part of a file as blame prints it with --json.
 type blameJSON struct {
-	Commit *object.ID `json:"commit"`
-	jsonform.AtPath
-	Line         int              `json:"line,omitempty"`
-	OriginalLine int              `json:"original_line,omitempty"`
-	Lines        []string         `json:"lines,omitempty"`
-	Offset       *uint64          `json:"offset,omitempty"`
-	Size         uint64           `json:"size,omitempty"`
-	Author       *jsonform.Person `json:"author,omitempty"`
-	Subject      string           `json:"subject,omitempty"`
-	Boundary     bool             `json:"boundary,omitempty"`
-	Previous     *placeJSON       `json:"previous,omitempty"`
+	Commit          *object.ID `json:"commit" doc:"the commit; null: not committed yet"`
+	jsonform.AtPath `doc:"the path in that commit"`
+	Line            int              `json:"line,omitempty" doc:"the number of the first line"`
+	OriginalLine    int              `json:"original_line,omitempty" doc:"its number in that commit"`
+	Lines           []string         `json:"lines,omitempty" doc:"the text of the lines"`
+	Offset          *uint64          `json:"offset,omitempty" doc:"with --bytes, the offset of the first byte"`
+	Size            uint64           `json:"size,omitempty" doc:"with --bytes, the number of bytes"`
+	Author          *jsonform.Person `json:"author,omitempty" doc:"who wrote the commit"`
+	Subject         string           `json:"subject,omitempty" doc:"the first line of its message"`
+	Boundary        bool             `json:"boundary,omitempty" doc:"true if the search ended at this commit"`
+	Previous        *placeJSON       `json:"previous,omitempty" doc:"the version before"`
 }
 
 // placeJSON is a file of a commit.
 type placeJSON struct {
-	Commit object.ID `json:"commit"`
+	Commit object.ID `json:"commit" doc:"the commit"`
 	jsonform.AtPath
 }
 

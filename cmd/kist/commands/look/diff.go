@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/refs"
@@ -59,20 +60,14 @@ file is a change, too.
 Purged content is not shown, only marked. If kist cannot read a file, it reports
 the file and treats it as unchanged.
 
-With --quiet nothing is shown, and --exit-code is implied.
-
-With --json, one object for each path: path, status (git's letter),
-renamed_from, similarity, old and new {type, mode, size, id, target, attributes,
-purged, lost}, and lines_added and lines_deleted, or binary and ranges
-{old_offset, old_size, new_offset, new_size}. --name-only and --name-status
-leave out lines and ranges, and read no file. With full metadata, old and new
-also have mtime, uid, gid, owner, group, xattrs, device and hard_link.`,
+With --quiet nothing is shown, and --exit-code is implied.`,
 		Example: `  kist diff                        what 'kist add' would stage
   kist diff --staged --stat        what 'kist commit' would record, in brief
   kist diff v1 v2 -- src           what changed below src
   kist diff --quiet || echo 'something changed'`,
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each path", jsonform.Change{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	o.form.Register(cmd)

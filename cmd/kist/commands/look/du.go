@@ -48,11 +48,7 @@ size and number of the files that have it themselves or inherit it; - stands for
 the other files. --by content-type lists the media types: the attribute of this
 name, or else what the first bytes of a file show. --by dir lists the folders at
 the --depth, which is 1 if it is not given, and --by branch the branches with
-their newest commits. The largest comes first.
-
-With --json, one folder a line: path, files, bytes; with --stored the first line
-has bytes_unique and bytes_stored. The total of PATHs has total, which is true.
-With --by: by, value, files, bytes; the value is null for other files.`,
+their newest commits. The largest comes first.`,
 		Example: `  kist du --depth 1            which folders of HEAD are large
   kist du -s v1                 the size of v1
   kist du -s --stored HEAD:film the size of film, and of its stored data
@@ -60,6 +56,8 @@ With --by: by, value, files, bytes; the value is null for other files.`,
   kist du --by attr.project     the size of each project`,
 		ValidArgsFunction: env.CompleteUntilDash(input.TreePaths),
 	}
+	env.Prints(cmd, "for each folder", duJSON{})
+	env.Prints(cmd, "with --by, for each value", groupJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()
@@ -81,9 +79,9 @@ With --by: by, value, files, bytes; the value is null for other files.`,
 // duJSON is a folder as du prints it with --json.
 type duJSON struct {
 	jsonform.AtPath
-	Files uint64 `json:"files"`
-	Bytes uint64 `json:"bytes"`
-	Total bool   `json:"total,omitempty"` // of all paths of the command line
+	Files uint64 `json:"files" doc:"the number of files in the folder"`
+	Bytes uint64 `json:"bytes" doc:"their size"`
+	Total bool   `json:"total,omitempty" doc:"true for the total of the PATHs"`
 	*storedJSON
 }
 
@@ -98,8 +96,8 @@ func (v *duJSON) add(e object.Entry) {
 
 // storedJSON has the size of content before and after compression.
 type storedJSON struct {
-	Unique uint64 `json:"bytes_unique"`
-	Stored uint64 `json:"bytes_stored"`
+	Unique uint64 `json:"bytes_unique" doc:"with --stored, the bytes that only these files need"`
+	Stored uint64 `json:"bytes_stored" doc:"with --stored, the bytes of all objects that they need"`
 }
 
 func (o *duOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {

@@ -14,11 +14,11 @@ import (
 
 // groupJSON is a line of 'du --by' with --json.
 type groupJSON struct {
-	By    string  `json:"by"`
-	Value *string `json:"value"` // null: not set
+	By    string  `json:"by" doc:"the argument of --by"`
+	Value *string `json:"value" doc:"its value; null: files without one"`
 	Raw   []byte  `json:"value_raw,omitempty"`
-	Files uint64  `json:"files"`
-	Bytes uint64  `json:"bytes"`
+	Files uint64  `json:"files" doc:"the number of files with it"`
+	Bytes uint64  `json:"bytes" doc:"their size"`
 }
 
 // runBy counts files by the value that --by names.

@@ -73,11 +73,7 @@ group TESTs. Each of these words is an argument of its own.
 
 Paths start from the current folder, with --all from the root of the worktree.
 With like=, identical files come first, and then the files that share most.
-Each line begins with the shared part of FILE in percent.
-
-With --json, one entry on each line, as with 'ls --json'. like= adds shared (in
-bytes) and same (identical). --all adds commits: all that gave the path this
-content. It leaves out files, target, attributes and full metadata.`,
+Each line begins with the shared part of FILE in percent.`,
 		Example: `  kist find '*.mov' size=+1G         large films
   kist find v1 type=dir photos       folders of v1 with the name photos
   kist find newer=7d not '*.tmp'     files modified in the last week
@@ -87,6 +83,7 @@ content. It leaves out files, target, attributes and full metadata.`,
   kist find -0 '*.log' | xargs -0 wc -l`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(input.TreePaths, findTests), env.Complete(findTests)),
 	}
+	env.Prints(cmd, "for each path", foundJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -119,13 +116,13 @@ func findTests(context.Context, *cli.Env, *kist.Repository, string) []string {
 type foundJSON struct {
 	jsonform.Entry
 	*likenessJSON
-	Commits []object.ID `json:"commits,omitempty"`
+	Commits []object.ID `json:"commits,omitempty" doc:"with --all, the commits that gave the path this content"`
 }
 
 // likenessJSON compares a file with the file of the test like=.
 type likenessJSON struct {
-	Shared uint64 `json:"shared"`
-	Same   bool   `json:"same"`
+	Shared uint64 `json:"shared" doc:"with like=, the number of bytes that both files have"`
+	Same   bool   `json:"same" doc:"with like=, true for equal content"`
 }
 
 func (o *findOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {

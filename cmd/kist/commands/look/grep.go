@@ -47,17 +47,14 @@ that it matches. The exit status is 1 if nothing matches. If files could not be
 read, it is 3, or 11 if their stored content is damaged.
 
 After the word grep, -q, -v, -h and -C have git's meanings; -C DIR of kist comes
-before it.
-
-With --json, one line of a file each line: path, commit, line, text, and matches
-[[start, end], ...] in bytes; near: true marks a line around a match. With -c,
-path and count; with -l and -L, path; and binary: true for a binary file.`,
+before it.`,
 		Example: `  kist grep TODO                     lines of tracked files
   kist grep -n -i 'error|warning' -- '*.go'
   kist grep -l budget v1 v2          files of two versions
   kist grep --all 'password ='       was this ever here?`,
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each line or file", grepJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()
@@ -228,13 +225,13 @@ type grepPrinter struct {
 // grepJSON is a result as grep prints it with --json.
 type grepJSON struct {
 	jsonform.AtPath
-	Commit  *object.ID `json:"commit,omitempty"`
-	Line    int        `json:"line,omitempty"`
-	Text    *string    `json:"text,omitempty"`
-	Matches [][]int    `json:"matches,omitempty"`
-	Near    bool       `json:"near,omitempty"`
-	Count   int        `json:"count,omitempty"`
-	Binary  bool       `json:"binary,omitempty"`
+	Commit  *object.ID `json:"commit,omitempty" doc:"the commit, if it is not the worktree"`
+	Line    int        `json:"line,omitempty" doc:"the number of the line"`
+	Text    *string    `json:"text,omitempty" doc:"the line"`
+	Matches [][]int    `json:"matches,omitempty" doc:"the first byte of each match in the line, and the one after its end"`
+	Near    bool       `json:"near,omitempty" doc:"true for a line around a match"`
+	Count   int        `json:"count,omitempty" doc:"with -c, the number of lines"`
+	Binary  bool       `json:"binary,omitempty" doc:"true for a binary file"`
 }
 
 // name returns the name of a file as it is printed.

@@ -53,12 +53,7 @@ time of the deletion, number of versions, and path. With PATH, only the files
 below it.
 
 The first call indexes the history in .kist/versions, later calls only new
-commits. The folder can be deleted at any time.
-
-With --json, one version on each line: file, version (absent for a deletion),
-change (added, changed, renamed, deleted or moved), path, from (if renamed),
-commit, time, type, mode, size, mtime, id. With --deleted, one file on each
-line: file, path, versions, created, updated.`,
+commits. The folder can be deleted at any time.`,
 		Example: `  kist history notes.txt           all versions of a file
   kist cat notes.txt@2             the second version
   kist diff notes.txt@1 notes.txt@2
@@ -68,6 +63,8 @@ line: file, path, versions, created, updated.`,
 		Args:              cli.Arguments(0, 1, "the file (PATH or FILEID)"),
 		ValidArgsFunction: env.Complete(cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each version", jsonform.FileVersion{})
+	env.Prints(cmd, "with --deleted, for each file", fileJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	cmd.Flags().BoolVar(&o.deleted, "deleted", false, "list the files that HEAD no longer has")
@@ -136,11 +133,11 @@ func (o *historyOptions) listDeleted(ctx context.Context, env *cli.Env, r *kist.
 
 // fileJSON is a deleted file as history prints it with --json.
 type fileJSON struct {
-	File object.ID `json:"file"`
-	jsonform.AtPath
-	Versions int       `json:"versions"`
-	Created  time.Time `json:"created"`
-	Updated  time.Time `json:"updated"`
+	File            object.ID `json:"file" doc:"the ID of the file for all time"`
+	jsonform.AtPath `doc:"its last path"`
+	Versions        int       `json:"versions" doc:"the number of its versions"`
+	Created         time.Time `json:"created" doc:"when its first version was made"`
+	Updated         time.Time `json:"updated" doc:"when it was deleted"`
 }
 
 // printVersion prints a line for a version of a file.

@@ -103,16 +103,7 @@ heading begins with a letter, an underscore or a dollar sign.
 Times are written as in 2026-01-31, '2026-01-31 15:04', yesterday, 2.weeks.ago.
 RE is a regular expression (https://golang.org/s/re2syntax).
 
-` + show.FormatHelp + `
-
-With --json, one commit on each line: id, tree, parents, author and committer
-{name, email, time}, time, message, host, files, bytes; labels if there are any;
-skipped {path, reason} and skipped_count if it is partial; expired {time, who,
-host, policy} if its content has expired; held {time, who, host, until, reason}
-if it is held; with --follow path; and with --stat and similar options changes,
-as in 'kist diff --json', and changes_since, the commit that they were compared
-to, if it is not the first parent; with -L line_changes {path, renamed_from,
-patch}.`,
+` + show.FormatHelp + ``,
 		Example: `  kist log --oneline --graph --all    the whole history, as a picture
   kist log -3 --stat                  the last three commits, and what they changed
   kist log v1..v2 -- src              what happened to src between v1 and v2
@@ -123,6 +114,7 @@ patch}.`,
   kist log main...side --left-right   what only one of two branches has`,
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each commit", show.LoggedJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()
@@ -451,10 +443,7 @@ func NewReflog(env *cli.Env) *cobra.Command {
 name it, and what moved REF there. A commit that a reset, merge or checkout left
 behind is listed here. 'kist branch NAME HEAD@{2}' brings it back.
 -v adds when that was, and who did it. With --date, the time stands in place of
-the number.
-
-With --json, one move a line: ref, index, id and old (null: the ref did not
-exist), name, email, time, reason.`,
+the number.`,
 		Example: `  kist reflog              where HEAD was
   kist reflog -3 main      the last three moves of main
   kist show HEAD@{1}       where HEAD was before`,
@@ -463,6 +452,7 @@ exist), name, email, time, reason.`,
 		},
 		ValidArgsFunction: env.Complete(cli.Branches),
 	}
+	env.Prints(cmd, "for each move", moveJSON{})
 	env.InRepository(cmd, o.run)
 	cli.RegisterCount(cmd, &o.number, "moves")
 	show.RegisterDate(env, cmd, &o.date)
@@ -479,14 +469,14 @@ func afterShow(args []string) []string {
 
 // moveJSON is a move of a ref as reflog prints it with --json.
 type moveJSON struct {
-	Ref    string     `json:"ref"`
-	Index  int        `json:"index"`
-	ID     *object.ID `json:"id"`
-	Old    *object.ID `json:"old"`
-	Name   string     `json:"name"`
-	Email  string     `json:"email"`
-	Time   time.Time  `json:"time"`
-	Reason string     `json:"reason"`
+	Ref    string     `json:"ref" doc:"the ref"`
+	Index  int        `json:"index" doc:"the number of the move, from 0 for the last one"`
+	ID     *object.ID `json:"id" doc:"the commit afterwards; null: the ref was deleted"`
+	Old    *object.ID `json:"old" doc:"the commit before; null: the ref did not exist"`
+	Name   string     `json:"name" doc:"the name of the user"`
+	Email  string     `json:"email" doc:"the e-mail address of the user"`
+	Time   time.Time  `json:"time" doc:"when it moved"`
+	Reason string     `json:"reason" doc:"why it moved"`
 }
 
 func (o *reflogOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {

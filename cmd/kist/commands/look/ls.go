@@ -45,18 +45,14 @@ bytes, and the time of the last change; the size of a folder is the sum of its
 files. A + stands for extended attributes, and a device has its numbers as size.
 Attributes follow the name, as in {project=film, tags=raw}.
 -r lists the content of folders instead of the folders, with paths that
-start from the listed folder. Empty folders are still listed.
-
-With --json, one entry on each line: path (from the root of the worktree), type,
-mode, size, mtime, id; files (how many) for a folder; target for a symlink;
-attributes, which 'kist attr' sets; and purged. With full metadata also uid,
-gid, owner, group, xattrs, device and hard_link.`,
+start from the listed folder. Empty folders are still listed.`,
 		Example: `  kist ls                   what HEAD has
   kist ls -l v1:src         the folder src of v1, in detail
   kist ls v1 -- '*.mov'     the films in v1
   kist ls -r -z | xargs -0 -n1 echo`,
 		ValidArgsFunction: env.CompleteUntilDash(input.TreePaths),
 	}
+	env.Prints(cmd, "for each path", jsonform.Entry{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()

@@ -52,9 +52,7 @@ REV is then HEAD, a branch, a tag or an ID, and there is no folder versions.
 
 kist mount runs until DIR is unmounted: by Ctrl-C, 'umount DIR' or, for users
 other than root, 'fusermount3 -u DIR'. It needs FUSE: on Linux the package
-fuse3, on macOS macFUSE.
-
-With --json: dir, rev and remote, when it is mounted.`,
+fuse3, on macOS macFUSE.`,
 		Example: `  kist mount /mnt/history
   kist mount /mnt/release v1.2
   kist mount --remote s3://bucket/prefix /mnt/backup`,
@@ -62,6 +60,7 @@ With --json: dir, rev and remote, when it is mounted.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, cmd, args) },
 		ValidArgsFunction: cli.CompleteNth(cli.Folders, env.Complete(cli.Revisions), cobra.NoFileCompletions),
 	}
+	env.Prints(cmd, "when it is mounted", mountJSON{})
 	cli.OpensRepository(cmd)
 	env.Transfer.Register(cmd)
 	flags := cmd.Flags()
@@ -76,13 +75,12 @@ With --json: dir, rev and remote, when it is mounted.`,
 
 // mountJSON is what mount prints with --json.
 type mountJSON struct {
-	Dir    string `json:"dir"`
-	Rev    string `json:"rev,omitempty"`
-	Remote string `json:"remote,omitempty"`
+	Dir    string `json:"dir" doc:"the folder"`
+	Rev    string `json:"rev,omitempty" doc:"the commit, with --rev"`
+	Remote string `json:"remote,omitempty" doc:"the remote, with --remote"`
 }
 
 func (o *mountOptions) run(ctx context.Context, env *cli.Env, cmd *cobra.Command, args []string) error {
-	env.Cmd = cmd
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGHUP)
 	defer stop()
 	h, name, done, err := o.open(ctx, env, args[0])

@@ -41,11 +41,7 @@ With --file, all arguments are FILEs.
 
 Only the content counts, not the name, the mode or the time. For files of at
 most 32 bytes and symlinks, the ID is the SHA-256 of the bytes or the target.
-Commits that only a reflog has are not searched.
-
-With --json, one path on each line: path, now (full names; empty if it is only
-history), commits (all, newest first), since (the changes that brought it there,
-oldest first: file is absent, otherwise as in 'kist history --json').`,
+Commits that only a reflog has are not searched.`,
 		Example: `  kist refs-of film/scene1.mov     who else has this film
   kist refs-of v1:src              where the folder was the same
   kist refs-of 3fa9c1d2            which files contain a damaged chunk
@@ -53,6 +49,7 @@ oldest first: file is absent, otherwise as in 'kist history --json').`,
 		Args:              cli.Arguments(1, 1, "the content (PATH, REV:PATH, FILE@N, ID or FILE)"),
 		ValidArgsFunction: env.Complete(cli.TrackedPaths, input.TreePaths),
 	}
+	env.Prints(cmd, "for each path", useJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	cmd.Flags().BoolVar(&o.file, "file", false, "the argument is a file on disk")
@@ -63,9 +60,9 @@ oldest first: file is absent, otherwise as in 'kist history --json').`,
 // useJSON is a path with a content as refs-of prints it with --json.
 type useJSON struct {
 	jsonform.AtPath
-	Now     []string               `json:"now"`
-	Commits []object.ID            `json:"commits"`
-	Since   []jsonform.FileVersion `json:"since"`
+	Now     []string               `json:"now" doc:"the full names of the refs that have it now; empty if it is only history"`
+	Commits []object.ID            `json:"commits" doc:"all commits that have it, newest first"`
+	Since   []jsonform.FileVersion `json:"since" doc:"the changes that brought it there, oldest first"`
 }
 
 func (o *refsOfOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {

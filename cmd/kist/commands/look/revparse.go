@@ -64,10 +64,7 @@ tag, which has an ID of its own, REV^{tree}, REV:PATH, :PATH, ^REV, A..B or
 A...B. The IDs of excluded commits begin with ^.
 
 --show-toplevel and the options below it print a fact about the repository, in
-the order in which they are given, before the REVs.
-
-With --json, for each ID: rev, id, kind (commit, tag, tree or file), excluded,
-ref (the full name, if REV is the name of a ref); for each fact: name, value.`,
+the order in which they are given, before the REVs.`,
 		Example: `  kist rev-parse HEAD                    the ID of the current commit
   kist rev-parse --short main~2          its first digits
   kist rev-parse --abbrev-ref HEAD       the name of the current branch
@@ -75,6 +72,8 @@ ref (the full name, if REV is the name of a ref); for each fact: name, value.`,
   kist rev-parse --show-toplevel         where the worktree begins`,
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "for each ID", parsedJSON{})
+	env.Prints(cmd, "for each fact", factJSON{})
 	env.InRepository(cmd, o.run)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.verify, "verify", false, "REV must be one that names one object; with -q, fail without a message")
@@ -93,17 +92,17 @@ ref (the full name, if REV is the name of a ref); for each fact: name, value.`,
 
 // parsedJSON is an ID as rev-parse prints it with --json.
 type parsedJSON struct {
-	Rev      string    `json:"rev"`
-	ID       object.ID `json:"id"`
-	Kind     string    `json:"kind"`
-	Excluded bool      `json:"excluded,omitempty"`
-	Ref      string    `json:"ref,omitempty"`
+	Rev      string    `json:"rev" doc:"the argument"`
+	ID       object.ID `json:"id" doc:"the ID"`
+	Kind     string    `json:"kind" doc:"the kind of the object: commit, tag, tree, file or another one"`
+	Excluded bool      `json:"excluded,omitempty" doc:"true for a commit that is left out, as in ^REV"`
+	Ref      string    `json:"ref,omitempty" doc:"the full name, if REV is the name of a ref"`
 }
 
 // factJSON is a fact as rev-parse prints it with --json.
 type factJSON struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
+	Name  string `json:"name" doc:"the name of the fact"`
+	Value string `json:"value" doc:"its value"`
 }
 
 func (o *revParseOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
@@ -266,19 +265,28 @@ func NewMergeBase(env *cli.Env) *cobra.Command {
 		Short: "print the best common ancestor of commits",
 		Long: `Prints the ID of the best common ancestor of A and B: one that is not an
 ancestor of another common ancestor. Several Bs count as one commit that merges
-them. If there is no common ancestor, the exit status is 1.
-
-With --json: bases (IDs, also without --all), or with --is-ancestor: ancestor.`,
+them. If there is no common ancestor, the exit status is 1.`,
 		Example: `  kist merge-base main topic                 where topic began
   kist merge-base --is-ancestor v1 main && echo 'main has v1'`,
 		Args:              cli.Arguments(2, -1, "A", "B"),
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "", basesJSON{})
+	env.Prints(cmd, "with --is-ancestor", ancestorJSON{})
 	env.InRepository(cmd, o.run)
 	cmd.Flags().BoolVarP(&o.all, "all", "a", false, "print all best common ancestors, the newest first")
 	cmd.Flags().BoolVar(&o.isAncestor, "is-ancestor", false, "print nothing; the exit status is 0 if A is B or an ancestor of B, otherwise 1")
 	cmd.MarkFlagsMutuallyExclusive("all", "is-ancestor")
 	return cmd
+}
+
+// basesJSON and ancestorJSON are what merge-base prints with --json.
+type basesJSON struct {
+	Bases []object.ID `json:"bases" doc:"the merge bases, all of them even without --all"`
+}
+
+type ancestorJSON struct {
+	Ancestor bool `json:"ancestor" doc:"true if A is an ancestor of B"`
 }
 
 func (o *mergeBaseOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
@@ -299,7 +307,7 @@ func (o *mergeBaseOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 		if err != nil {
 			return err
 		}
-		env.JSON(map[string]bool{"ancestor": is})
+		env.JSON(ancestorJSON{is})
 		if !is {
 			return cli.Quiet(cli.ExitFailed)
 		}
@@ -310,7 +318,7 @@ func (o *mergeBaseOptions) run(ctx context.Context, env *cli.Env, r *kist.Reposi
 	if err != nil {
 		return err
 	}
-	env.JSON(map[string][]object.ID{"bases": append([]object.ID{}, bases...)})
+	env.JSON(basesJSON{append([]object.ID{}, bases...)})
 	if len(bases) == 0 {
 		return cli.Quiet(cli.ExitFailed)
 	}
@@ -342,15 +350,13 @@ reaches. If the tag is of an earlier commit, the number of commits after it
 follows, and the first digits of the ID: v1.2-14-g3fa9c1d2. This is a revision,
 too.
 
-A pattern is one as in 'kist tag --list'.
-
-With --json: rev, id, name, ref (of the tag or branch; null with --always if
-there is none), distance (how many commits after it), dirty.`,
+A pattern is one as in 'kist tag --list'.`,
 		Example: `  kist describe                       the version of the current commit
   kist describe --tags --dirty        use all tags; mark local changes
   kist describe --match 'v[0-9]*'     only tags of versions`,
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "for each REV", describedJSON{})
 	env.InRepository(cmd, o.run)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.tags, "tags", false, "use tags without a message, too")
@@ -369,12 +375,12 @@ there is none), distance (how many commits after it), dirty.`,
 
 // describedJSON is a commit as describe prints it with --json.
 type describedJSON struct {
-	Rev      string    `json:"rev"`
-	ID       object.ID `json:"id"`
-	Name     string    `json:"name"`
-	Ref      *string   `json:"ref"`
-	Distance int       `json:"distance"`
-	Dirty    bool      `json:"dirty,omitempty"`
+	Rev      string    `json:"rev" doc:"the argument"`
+	ID       object.ID `json:"id" doc:"the commit"`
+	Name     string    `json:"name" doc:"the description"`
+	Ref      *string   `json:"ref" doc:"the tag or branch; null: with --always, there is none"`
+	Distance int       `json:"distance" doc:"the number of commits after it"`
+	Dirty    bool      `json:"dirty,omitempty" doc:"true if the worktree differs"`
 }
 
 func (o *describeOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {

@@ -68,15 +68,14 @@ after a quiet time, and at the end of the server.
 
 The attributes acl, acl.read and acl.write of files and folders decide who may
 read and write them: see 'kist help attr'. Names of branches and messages of
-commits are visible to every user.
-
-With --json: url.`,
+commits are visible to every user.`,
 		Example: `  kist serve
   kist serve --hash anna >>users
   kist serve --listen :8443 --tls-cert c.pem --tls-key k.pem --users users
   kist serve --listen unix:/run/kist/socket --user-header Remote-User`,
 		Args: cli.NoArguments,
 	}
+	env.Prints(cmd, "when it serves", servedJSON{})
 	env.InRepository(cmd, o.run)
 	inRepository := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -106,7 +105,7 @@ With --json: url.`,
 
 // servedJSON is the result of serve with --json.
 type servedJSON struct {
-	URL string `json:"url"`
+	URL string `json:"url" doc:"the URL of the server"`
 }
 
 func (o *serveOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, _ []string) error {

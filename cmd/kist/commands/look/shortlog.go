@@ -27,15 +27,13 @@ func NewShortlog(env *cli.Env) *cobra.Command {
 		Short: "show who made which commits",
 		Long: `Groups the commits that the REVs (by default HEAD) reach by their authors: for
 each name the number of commits and their subjects, the oldest first. REVs,
-PATHs and the options that select commits are those of 'kist log'.
-
-With --json, one person on each line: name, email (with -e), commits, and
-without -s subjects.`,
+PATHs and the options that select commits are those of 'kist log'.`,
 		Example: `  kist shortlog -sn            who made how many commits
   kist shortlog v1..           the commits since v1, by author
   kist shortlog -se -- src     who worked on src`,
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each person", shortlogJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()
@@ -50,10 +48,10 @@ without -s subjects.`,
 
 // shortlogJSON is a person as shortlog prints it with --json.
 type shortlogJSON struct {
-	Name     string   `json:"name"`
-	Email    string   `json:"email,omitempty"`
-	Commits  int      `json:"commits"`
-	Subjects []string `json:"subjects,omitempty"`
+	Name     string   `json:"name" doc:"the person"`
+	Email    string   `json:"email,omitempty" doc:"the e-mail address, with -e"`
+	Commits  int      `json:"commits" doc:"the number of commits"`
+	Subjects []string `json:"subjects,omitempty" doc:"the first lines of their messages, without -s"`
 }
 
 func (o *shortlogOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {

@@ -45,17 +45,16 @@ An annotated tag is shown with its message, followed by its commit. REV:PATH
 shows the content of a file or the names in a folder, and FILE@N version N of a
 file: see 'kist help history'. :PATH shows a file or folder of the index. A..B,
 and a number such as -3, show commits of the history, as 'kist log' does. FORMAT
-and dates are those of 'kist log'.
-
-With --json, a commit is an object as in 'kist log --json', with changes unless
--s is given; a tag has name, id, target, tagger and message; a file or folder is
-an object as in 'kist ls --json'.`,
+and dates are those of 'kist log'.`,
 		Example: `  kist show                      the last commit
   kist show --stat main~3        which files a commit changed
   kist show v1:README            a file as it was
   kist show HEAD -- src          what the last commit changed below src`,
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions, input.TreePaths),
 	}
+	env.Prints(cmd, "for each commit", show.LoggedJSON{})
+	env.Prints(cmd, "for each tag", tagJSON{})
+	env.Prints(cmd, "for each file or folder", jsonform.Entry{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	cli.RegisterCount(cmd, &o.number, "commits")
@@ -204,11 +203,11 @@ func showPath(ctx context.Context, env *cli.Env, r *kist.Repository, arg string)
 
 // tagJSON is an annotated tag as show prints it with --json.
 type tagJSON struct {
-	Name    string          `json:"name"`
-	ID      object.ID       `json:"id"`
-	Target  object.ID       `json:"target"`
-	Tagger  jsonform.Person `json:"tagger"`
-	Message string          `json:"message"`
+	Name    string          `json:"name" doc:"the tag"`
+	ID      object.ID       `json:"id" doc:"its ID"`
+	Target  object.ID       `json:"target" doc:"the commit"`
+	Tagger  jsonform.Person `json:"tagger" doc:"who made it"`
+	Message string          `json:"message" doc:"its message"`
 }
 
 // showTag prints the annotated tag that a revision names. For other revisions, it prints

@@ -59,20 +59,7 @@ deleted. It is more than the sum, as data that only two of them share is unique
 to neither.
 
 --volumes shows how much of each volume is needed, --remote how much of each
-pack on a remote.
-
-With --json, an object on each line: kind (branch, tag, ref, hold, commit, path,
-index, logs), name, id, commits, files, bytes, bytes_history (of all commits),
-objects, bytes_raw (not compressed), bytes_stored, objects_unique, bytes_unique,
-bytes_shared, dedup, compression. With several REVs, an object of kind together
-follows: objects_unique and bytes_unique. Without a REV, one of kind total
-follows: commits, objects, bytes_history, bytes_raw, bytes_stored, dedup,
-compression, bytes_unneeded, bytes_copies, volumes, bytes_on_disk, and
-gc_bytes_freed (null while another process collects garbage, or if records are
-damaged). Volumes have name, created, objects, objects_needed, bytes_on_disk,
-bytes_stored, bytes_needed, bytes_wasted. Packs have name, objects,
-objects_needed, bytes, bytes_needed, bytes_wasted. After the packs, kind total
-has packs, indexes and marked (files marked for deletion), and their bytes.`,
+pack on a remote.`,
 		Example: `  kist stats                          which branch takes the space?
   kist stats old-idea                 what would be free without this branch?
   kist stats --commits --sort unique  which commit does?
@@ -80,6 +67,12 @@ has packs, indexes and marked (files marked for deletion), and their bytes.`,
   kist stats --remote origin`,
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each ref, commit or path", spaceJSON{})
+	env.Prints(cmd, "after several REVs", togetherJSON{})
+	env.Prints(cmd, "at the end, without a REV", totalJSON{})
+	env.Prints(cmd, "with --volumes, for each volume", volumeJSON{})
+	env.Prints(cmd, "with --remote, for each pack", packJSON{})
+	env.Prints(cmd, "with --remote, at the end", remoteStatsJSON{})
 	env.InRepository(cmd, o.run)
 	cli.PassesOverLost(cmd, env)
 	flags := cmd.Flags()

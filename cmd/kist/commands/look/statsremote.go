@@ -12,26 +12,26 @@ import (
 
 // packJSON is a pack as stats prints it with --json.
 type packJSON struct {
-	Name    string `json:"name"`
-	Objects int    `json:"objects"`
-	Needed  int    `json:"objects_needed"`
-	Size    int64  `json:"bytes"`
-	Bytes   int64  `json:"bytes_needed"`
-	Wasted  int64  `json:"bytes_wasted"`
+	Name    string `json:"name" doc:"the pack"`
+	Objects int    `json:"objects" doc:"the number of its objects"`
+	Needed  int    `json:"objects_needed" doc:"the number of them that something needs"`
+	Size    int64  `json:"bytes" doc:"its size"`
+	Bytes   int64  `json:"bytes_needed" doc:"the bytes of the needed objects"`
+	Wasted  int64  `json:"bytes_wasted" doc:"the other bytes"`
 }
 
 // remoteStatsJSON has the totals of a remote.
 type remoteStatsJSON struct {
-	Kind        string `json:"kind"`
-	Packs       int    `json:"packs"`
-	Bytes       int64  `json:"bytes"`
-	Needed      int64  `json:"bytes_needed"`
-	Objects     int    `json:"objects_needed"`
-	Wasted      int64  `json:"bytes_wasted"`
-	Indexes     int    `json:"indexes"`
-	IndexBytes  int64  `json:"bytes_indexes"`
-	Marked      int    `json:"marked"`
-	MarkedBytes int64  `json:"bytes_marked"`
+	Kind        string `json:"kind" doc:"the sort of line" values:"total"`
+	Packs       int    `json:"packs" doc:"the number of packs"`
+	Bytes       int64  `json:"bytes" doc:"their size"`
+	Needed      int64  `json:"bytes_needed" doc:"the bytes of the needed objects"`
+	Objects     int    `json:"objects_needed" doc:"the number of these objects"`
+	Wasted      int64  `json:"bytes_wasted" doc:"the other bytes"`
+	Indexes     int    `json:"indexes" doc:"the number of index files"`
+	IndexBytes  int64  `json:"bytes_indexes" doc:"their size"`
+	Marked      int    `json:"marked" doc:"the number of files marked for deletion"`
+	MarkedBytes int64  `json:"bytes_marked" doc:"their size"`
 }
 
 // statsRemote prints the needed share of each pack of a remote.

@@ -63,16 +63,14 @@ becomes an underscore. 'none' stands for an empty value.
 
 Two files of different content must not get the same name: add {path}, {dir} or
 {id} to the template. Symlinks, devices and FIFOs are left out, and files whose
-link would be in a .git folder.
-
-With --json: name, template, dir, rev, commit, links and skipped (files
-whose content was purged or lost, or whose link would be in a .git folder).`,
+link would be in a .git folder.`,
 		Example: `  kist view add by-date '{date:%Y/%m/%d}/{path}'
   kist view add releases '{tag}/{path}' main
   kist view add store '{ext}/{id}' --dir /srv/store`,
 		Args:              cli.Arguments(2, 3, "NAME and TEMPLATE"),
 		ValidArgsFunction: cli.CompleteNth(cobra.NoFileCompletions, cobra.NoFileCompletions, env.Complete(cli.Revisions)),
 	}
+	env.Prints(cmd, "", madeViewJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		v := views.View{Name: args[0], Template: args[1]}
 		if len(args) == 3 {
@@ -98,21 +96,17 @@ func newViewList(env *cli.Env) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list the views",
 		Long: `Lists the views with their templates, revisions and folders, and the views that
-are not up to date.
-
-With --json, for each view: name, template, dir, rev and current (up to date).`,
+are not up to date.`,
 		Example:           `  kist view list`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "for each view", listedViewJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		for _, v := range views.All(r) {
 			current := views.IsCurrent(ctx, r, v)
 			if env.Global.JSON {
-				env.JSON(struct {
-					viewJSON
-					Current bool `json:"current"`
-				}{newViewJSON(v), current})
+				env.JSON(listedViewJSON{newViewJSON(v), current})
 				continue
 			}
 			note := ""
@@ -132,13 +126,12 @@ func newViewRebuild(env *cli.Env) *cobra.Command {
 		Short: "make the links of a view again",
 		Long: `Compares the view NAME with the present state of its branch, and creates,
 replaces and removes links and files until they match. If the folder has files
-that kist did not make, nothing changes, and the error lists them.
-
-With --json: as for 'kist view add'.`,
+that kist did not make, nothing changes, and the error lists them.`,
 		Example:           `  kist view rebuild by-date`,
 		Args:              cli.Arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.Complete(viewNames),
 	}
+	env.Prints(cmd, "", madeViewJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		report, err := views.Verify(ctx, r, args[0], views.VerifyOptions{Fix: true, Vacuum: true, Rebuild: true})
 		if err != nil {
@@ -163,13 +156,13 @@ and never touches them.
 --fix makes missing links and files, and replaces wrong and damaged ones.
 --vacuum removes orphaned links, and files that no view needs.
 
-The exit status is 0 if nothing is left to repair. With --json, for each
-problem: view, kind, path and fixed.`,
+The exit status is 0 if nothing is left to repair.`,
 		Example: `  kist view verify by-date
   kist view verify --fix --vacuum by-date`,
 		Args:              cli.Arguments(1, 1, "NAME"),
 		ValidArgsFunction: env.Complete(viewNames),
 	}
+	env.Prints(cmd, "for each problem", viewProblemJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runViewVerify(ctx, env, r, args[0], o)
 	}, cli.ExitBusy)
@@ -184,12 +177,7 @@ func runViewVerify(ctx context.Context, env *cli.Env, r *kist.Repository, name s
 		return err
 	}
 	for _, p := range report.Problems {
-		env.JSON(struct {
-			View string `json:"view"`
-			Kind string `json:"kind"`
-			jsonform.AtPath
-			Fixed bool `json:"fixed"`
-		}{name, string(p.Kind), jsonform.NewPath(p.Path), p.Fixed})
+		env.JSON(viewProblemJSON{name, string(p.Kind), jsonform.NewPath(p.Path), p.Fixed})
 		if !env.Global.JSON {
 			fixed := ""
 			if p.Fixed {
@@ -236,11 +224,33 @@ files in the folder stay, and a warning lists them.`,
 
 // viewJSON is a view in JSON.
 type viewJSON struct {
-	Name     string `json:"name"`
-	Template string `json:"template"`
-	Dir      string `json:"dir"`
+	Name     string `json:"name" doc:"the view"`
+	Template string `json:"template" doc:"the template of its paths"`
+	Dir      string `json:"dir" doc:"its folder"`
 	DirRaw   []byte `json:"dir_raw,omitempty"`
-	Rev      string `json:"rev"`
+	Rev      string `json:"rev" doc:"the branch that it follows, or another revision"`
+}
+
+// listedViewJSON is a view as view list prints it with --json.
+type listedViewJSON struct {
+	viewJSON
+	Current bool `json:"current" doc:"true if it is up to date"`
+}
+
+// madeViewJSON is a view as view add and view rebuild print it with --json.
+type madeViewJSON struct {
+	viewJSON
+	Commit  object.ID `json:"commit" doc:"the commit that it shows"`
+	Links   int       `json:"links" doc:"the number of its links"`
+	Skipped int       `json:"skipped" doc:"the number of files that are left out: purged or lost, or in a .git folder"`
+}
+
+// viewProblemJSON is a problem as view verify prints it with --json.
+type viewProblemJSON struct {
+	View            string `json:"view" doc:"the view"`
+	Kind            string `json:"kind" doc:"the kind of the problem" values:"missing link|wrong link|orphaned link|foreign file|missing file|damaged file|orphaned file|missing state"`
+	jsonform.AtPath `doc:"the path of the link or file"`
+	Fixed           bool `json:"fixed" doc:"true if it was repaired"`
 }
 
 func newViewJSON(v views.View) viewJSON {
@@ -249,12 +259,7 @@ func newViewJSON(v views.View) viewJSON {
 
 // showView prints a view that is complete.
 func showView(env *cli.Env, report *views.Report, done string) {
-	env.JSON(struct {
-		viewJSON
-		Commit  object.ID `json:"commit"`
-		Links   int       `json:"links"`
-		Skipped int       `json:"skipped"`
-	}{newViewJSON(report.View), report.Commit, report.Links, report.Skipped})
+	env.JSON(madeViewJSON{newViewJSON(report.View), report.Commit, report.Links, report.Skipped})
 	env.Tell("%s view %q: %s in %s\n", done, report.Name, readable.Plural(uint64(report.Links), "link", "links"), cli.QuotePath(report.Dir))
 	if report.Skipped > 0 {
 		env.Warn("%s left out: the content was purged or lost, or the link would be in a .git folder", readable.Plural(uint64(report.Skipped), "file is", "files are"))

@@ -39,10 +39,7 @@ place, and 'kist pull' brings its later commits, but nothing can be pushed to
 it. Its configuration has no effect, and it may be another user's.
 
 All received data is checked against its hash before it is stored. If a clone is
-interrupted, run it again with the same folder: it continues.
-
-With --json: refs, objects, records and bytes_received as for 'kist fetch', and
-path, branch and id of the checkout.`,
+interrupted, run it again with the same folder: it continues.`,
 		Example: `  kist clone /media/backup/photos
   kist clone s3://bucket/photos pictures
   kist clone ../photos copy        from the repository in ../photos
@@ -51,6 +48,7 @@ path, branch and id of the checkout.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
 		ValidArgsFunction: cli.Folders,
 	}
+	env.Prints(cmd, "", clonedJSON{})
 	cli.MayExit(cmd, cli.ExitPartial, cli.ExitDamaged, cli.ExitFormat)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.Branch, "branch", "b", "", "check out `BRANCH`, or a tag, instead of the default branch")
@@ -66,7 +64,7 @@ path, branch and id of the checkout.`,
 
 // clonedJSON is what clone prints with --json.
 type clonedJSON struct {
-	Path    string `json:"path"`
+	Path    string `json:"path" doc:"the folder of the clone"`
 	PathRaw []byte `json:"path_raw,omitempty"`
 	work.CheckoutJSON
 	show.TransferJSON

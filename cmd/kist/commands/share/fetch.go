@@ -60,14 +60,7 @@ expirations too).
 
 If the remote lacks an object because somebody accepted its loss, the fetch
 names both, and accepts the loss here (unless records.accept is never). Objects
-that are lost here, but intact on the remote, are downloaded.
-
-With --json: refs (name, local, old, new, status: new, fast-forward, forced,
-deleted, up to date, kept, or conflict, if another ref is in the way of local;
-with --dry-run also moved, if only the download can show how), objects,
-bytes_received, records (how many were merged), news (records of others: record,
-kind, id, on, time, who, host, reason, needed, waits), and lost (as the errors
-of verify, and who accepted the loss).`,
+that are lost here, but intact on the remote, are downloaded.`,
 		Example: `  kist fetch
   kist fetch --prune origin
   kist fetch origin topic:topic    make or move your branch topic, too
@@ -75,6 +68,7 @@ of verify, and who accepted the loss).`,
   kist log HEAD..origin/main       what is new there`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(Remotes), cobra.NoFileCompletions),
 	}
+	env.Prints(cmd, "", show.TransferJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "fetch from all remotes")

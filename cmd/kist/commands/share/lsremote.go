@@ -24,16 +24,14 @@ func NewLsRemote(env *cli.Env) *cobra.Command {
 		Short: "list the branches and tags of a remote",
 		Long: `Lists the ID and the full name of each branch and tag of REMOTE, by default the
 remote that 'kist fetch' uses. Nothing is downloaded. With a URL, no repository
-is needed.
-
-With --json, for each: name and id, and on a first line for HEAD, the remote's
-default branch, also target.`,
+is needed.`,
 		Example: `  kist ls-remote
   kist ls-remote s3://bucket/prefix`,
 		Args:              cli.Arguments(0, 1),
 		RunE:              func(cmd *cobra.Command, args []string) error { return runLsRemote(cmd.Context(), env, args) },
 		ValidArgsFunction: env.Complete(Remotes),
 	}
+	env.Prints(cmd, "for each ref", remoteRefJSON{})
 	cli.OpensRepository(cmd)
 	env.Transfer.Register(cmd)
 	return cmd
@@ -41,9 +39,9 @@ default branch, also target.`,
 
 // remoteRefJSON is a ref as ls-remote prints it with --json.
 type remoteRefJSON struct {
-	Name   string     `json:"name"`
-	ID     *object.ID `json:"id"`
-	Target string     `json:"target,omitempty"`
+	Name   string     `json:"name" doc:"the full name"`
+	ID     *object.ID `json:"id" doc:"the commit or tag; null: the branch has no commit"`
+	Target string     `json:"target,omitempty" doc:"the default branch that HEAD stands for"`
 }
 
 func runLsRemote(ctx context.Context, env *cli.Env, args []string) error {

@@ -33,10 +33,7 @@ func NewPull(env *cli.Env) *cobra.Command {
 or BRANCH of REMOTE, like 'kist merge': the current branch is moved on if it has
 nothing of its own, and otherwise a merge is committed. With conflicts, the exit
 status is 3. With a URL, BRANCH is by default the default branch there. If the
-branch follows another one of this repository, nothing is fetched.
-
-With --json: fetch and merge, which hold what 'kist fetch' and 'kist merge'
-print.`,
+branch follows another one of this repository, nothing is fetched.`,
 		Example: `  kist pull
   kist pull --ff-only              fail rather than merge
   kist pull --rebase               repeat your commits on the fetched ones
@@ -44,6 +41,8 @@ print.`,
 		Args:              cli.Arguments(0, 2),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(Remotes), cobra.NoFileCompletions),
 	}
+	env.Prints(cmd, "", pulledJSON{})
+	env.Prints(cmd, "with --rebase", pulledRebaseJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	o.MergeFlags.Register(cmd)
@@ -61,14 +60,14 @@ print.`,
 
 // pulledJSON is what pull prints with --json.
 type pulledJSON struct {
-	Fetch *show.TransferJSON `json:"fetch,omitempty"` // nil: nothing was fetched
-	Merge work.MergedJSON    `json:"merge"`
+	Fetch *show.TransferJSON `json:"fetch,omitempty" doc:"the result of 'kist fetch', if there was anything to fetch"`
+	Merge work.MergedJSON    `json:"merge" doc:"the result of 'kist merge'"`
 }
 
 // pulledRebaseJSON is what pull --rebase prints with --json.
 type pulledRebaseJSON struct {
-	Fetch  *show.TransferJSON `json:"fetch,omitempty"`
-	Rebase work.RebasedJSON   `json:"rebase"`
+	Fetch  *show.TransferJSON `json:"fetch,omitempty" doc:"the result of 'kist fetch', if there was anything to fetch"`
+	Rebase work.RebasedJSON   `json:"rebase" doc:"the result of 'kist rebase'"`
 }
 
 // newPulledJSON returns the JSON of the fetch of a pull; nil if there was none.

@@ -63,12 +63,7 @@ while the branches are moved, the result may be unknown: then the status is 15,
 and the next push or fetch shows whether they moved.
 
 On a remote with --object-lock, each push renews the locks of the files in use,
-even if there is nothing to send.
-
-With --json: refs (name, old, new, status: new, fast-forward, forced, deleted,
-up to date), objects, bytes_sent, records (how many were sent); lost (objects
-that were left out, as the errors of verify, and who accepted the loss); and
-locks (files, renewed, until: when the first lock ends).`,
+even if there is nothing to send.`,
 		Example: `  kist push                        the current branch
   kist push origin main v1.0       a branch and a tag
   kist push --all --tags           all there are
@@ -77,6 +72,7 @@ locks (files, renewed, until: when the first lock ends).`,
   kist push --force-with-lease     replace it, unless others have pushed since`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(Remotes), env.Complete(cli.Branches, cli.Tags)),
 	}
+	env.Prints(cmd, "", show.TransferJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.all, "all", false, "push all branches")

@@ -61,18 +61,14 @@ content as added, 'kist add -p' offers it, 'kist commit -a' takes it, and a
 commit leaves them out. 'kist rm --cached PATH' removes the note.
 
 With --dry-run nothing is stored or staged: 'add' and 'remove' lines name the
-changes, and the last line shows how much would be read, and how much is new.
-
-With --json: added, modified, deleted and resolved (how many; conflicts count as
-resolved when they are added), skipped (path and reason), bytes_read, bytes_new,
-bytes_stored; and with --dry-run or --verbose changes (path and status, one of
-the letters A, M and D).`,
+changes, and the last line shows how much would be read, and how much is new.`,
 		Example: `  kist add .               all changes in the current folder
   kist add -A              all changes
   kist add -n photos       how much of photos is new?
   kist add -p notes.txt    choose the lines to stage`,
 		ValidArgsFunction: env.Complete(cli.WorktreePaths),
 	}
+	env.Prints(cmd, "", AddJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.all, "all", "A", false, "everything, wherever the current folder is, unless a PATH is given")
@@ -88,22 +84,22 @@ the letters A, M and D).`,
 	return cmd
 }
 
-// addJSON is what add prints with --json.
-type addJSON struct {
-	DryRun   bool               `json:"dry_run,omitempty"`
-	Added    int                `json:"added"`
-	Modified int                `json:"modified"`
-	Deleted  int                `json:"deleted"`
-	Resolved int                `json:"resolved"`
-	Skipped  []jsonform.Skipped `json:"skipped"`
-	Changes  []pathStatus       `json:"changes,omitempty"`
+// AddJSON is what add prints with --json.
+type AddJSON struct {
+	DryRun   bool               `json:"dry_run,omitempty" doc:"true with --dry-run"`
+	Added    int                `json:"added" doc:"the number of new files"`
+	Modified int                `json:"modified" doc:"the number of changed files"`
+	Deleted  int                `json:"deleted" doc:"the number of deleted files"`
+	Resolved int                `json:"resolved" doc:"the number of resolved conflicts"`
+	Skipped  []jsonform.Skipped `json:"skipped" doc:"the paths that were left out"`
+	Changes  []pathStatus       `json:"changes,omitempty" doc:"the changed paths, with --dry-run or --verbose"`
 	show.Work
 }
 
 // pathStatus is a path and the letter for what happened to it.
 type pathStatus struct {
 	jsonform.AtPath
-	Status string `json:"status"`
+	Status string `json:"status" doc:"the letter or word for what happened to it"`
 }
 
 func (o *addOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
@@ -168,7 +164,7 @@ func PrintAdded(env *cli.Env, r *kist.Repository, dryRun bool, result *stage.Add
 	did := show.NewWork(result.Read, result.Stats)
 	list := dryRun || env.Global.Verbose
 	if env.Global.JSON {
-		out := addJSON{
+		out := AddJSON{
 			DryRun: dryRun, Added: len(result.Added), Modified: len(result.Modified), Deleted: len(result.Deleted),
 			Resolved: len(result.Resolved), Skipped: jsonform.NewSkipped(result.Skipped), Work: did,
 		}

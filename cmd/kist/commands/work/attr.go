@@ -52,15 +52,14 @@ func newAttrSet(env *cli.Env) *cobra.Command {
 		Short: "stage attributes",
 		Long: `Sets attributes of PATH, a tracked file or folder, in the index. 'kist commit'
 records them. A pattern sets those of all files that it matches. Other
-attributes stay. A value may be empty.
-
-With --json: path, on a line for each path that changed.`,
+attributes stay. A value may be empty.`,
 		Example: `  kist attr set notes.txt tags=todo 'description=what is left to do'
   kist attr set '*.mov' project=dunes
   kist attr set docs acl.read=everyone`,
 		Args:              cli.Arguments(2, -1, "PATH", "KEY=VALUE"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.TrackedPaths), cobra.NoFileCompletions),
 	}
+	env.Prints(cmd, "for each changed path", jsonform.AtPath{})
 	env.InRepository(cmd, cli.NotBare(runAttrSet), cli.ExitBusy)
 	return cmd
 }
@@ -134,14 +133,13 @@ func newAttrRemove(env *cli.Env) *cobra.Command {
 		Long: `Removes attributes of PATH, a tracked file or folder, from the index. A pattern
 removes those of all files that it matches. If no path has one of the KEYs
 itself, that is an error, and nothing changes. An inherited attribute can only
-be removed from its folder.
-
-With --json: path, on a line for each path that changed.`,
+be removed from its folder.`,
 		Example: `  kist attr remove notes.txt tags
   kist attr remove '*.mov' project tags`,
 		Args:              cli.Arguments(2, -1, "PATH", "KEY"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.TrackedPaths), completeKeys(env)),
 	}
+	env.Prints(cmd, "for each changed path", jsonform.AtPath{})
 	env.InRepository(cmd, cli.NotBare(runAttrRemove), cli.ExitBusy)
 	return cmd
 }
@@ -171,11 +169,11 @@ func noAttr(path, key string) error {
 // attrJSON is an attribute as attr get and attr list print it with --json.
 type attrJSON struct {
 	jsonform.AtPath
-	Key      string `json:"key"`
-	Value    string `json:"value"`
-	From     string `json:"from,omitempty"` // the folder that it is inherited from
+	Key      string `json:"key" doc:"the attribute"`
+	Value    string `json:"value" doc:"its value"`
+	From     string `json:"from,omitempty" doc:"the folder that it is inherited from"`
 	FromRaw  []byte `json:"from_raw,omitempty"`
-	Detected bool   `json:"detected,omitempty"` // from the content
+	Detected bool   `json:"detected,omitempty" doc:"true for a type that is not set, but a guess from the content"`
 }
 
 func newAttrJSON(path, key string, attr tree.Attr) attrJSON {
@@ -234,16 +232,14 @@ func newAttrGet(env *cli.Env) *cobra.Command {
 		Short: "print the value of an attribute",
 		Long: `Prints the value of an attribute of PATH, a tracked file or folder: its own, or
 the inherited one. For the key content-type, if it is not set, prints the type
-that the first bytes of the file show, such as image/png.
-
-With --json: path, key, value; from, the folder that it is inherited from; and
-detected, which is true for a type that is not set.`,
+that the first bytes of the file show, such as image/png.`,
 		Example: `  kist attr get film/scene1.mov project
   kist attr get -s v1 notes.txt tags
   kist attr get photo.jpg content-type`,
 		Args:              cli.Arguments(2, 2, "PATH", "KEY"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.TrackedPaths), completeKeys(env)),
 	}
+	env.Prints(cmd, "", attrJSON{})
 	env.InRepository(cmd, o.runGet)
 	o.register(cmd)
 	return cmd
@@ -282,16 +278,14 @@ func newAttrList(env *cli.Env) *cobra.Command {
 		Aliases: []string{"ls"},
 		Short:   "list the attributes of a file or folder",
 		Long: `Lists the attributes of PATH, a tracked file or folder, sorted by key, each as
-KEY=VALUE. With --inherited, also inherited attributes, with their folder.
-
-With --json, a line for each: path, key, value; from, the folder that it is
-inherited from.`,
+KEY=VALUE. With --inherited, also inherited attributes, with their folder.`,
 		Example: `  kist attr list film
   kist attr list --inherited film/scene1.mov
   kist attr list -s v1 notes.txt`,
 		Args:              cli.Arguments(1, 1, "PATH"),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.TrackedPaths)),
 	}
+	env.Prints(cmd, "for each attribute", attrJSON{})
 	env.InRepository(cmd, o.runList)
 	o.register(cmd)
 	cmd.Flags().BoolVarP(&o.inherited, "inherited", "i", false, "also list inherited attributes")

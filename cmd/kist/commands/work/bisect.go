@@ -51,13 +51,9 @@ with a program.
 	return cmd
 }
 
-const bisectJSONHelp = `With --json: status and id. The status is waiting, testing, found or skipped.
-The ID is of the commit to test, or of the first bad one. With testing: left and
-steps (how many commits and tests are left), merge_base. With skipped: possible
-(IDs).`
-
 // bisects makes cmd a step of a bisect.
 func bisects(env *cli.Env, cmd *cobra.Command, step func(ctx context.Context, r *kist.Repository, args []string, p kist.Progress) (bisect.Outcome, error)) {
+	env.Prints(cmd, "", bisectJSON{})
 	env.InRepository(cmd, cli.NotBare(func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		out, err := bisectStep(ctx, env, r, func(p kist.Progress) (bisect.Outcome, error) { return step(ctx, r, args, p) })
 		if err == nil && len(out.Possible) > 0 {
@@ -76,7 +72,7 @@ func newBisectStart(env *cli.Env) *cobra.Command {
 waits for 'kist bisect bad' or 'kist bisect good'. With PATHs, only commits that
 changed them are tested. A bisect that is under way ends.
 
-` + bisectJSONHelp,
+`,
 		Example: `  kist bisect start HEAD v1.0
   kist bisect start HEAD v1.0 -- src      only commits that changed src`,
 		ValidArgsFunction: env.CompleteUntilDash(cli.Revisions),
@@ -111,7 +107,7 @@ Then kist checks out the next commit to test, or shows the first bad commit.
 'new' and 'old' are other words for bad and good, for a change that is no
 mistake.
 
-` + bisectJSONHelp,
+`,
 		Example:           "  kist bisect " + m.term + "\n  kist bisect " + m.term + " HEAD~4",
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
@@ -133,7 +129,7 @@ near them. If only such commits are left, it lists the possible first bad
 commits, and the exit status is 1. Commits with expired content are skipped by
 themselves.
 
-` + bisectJSONHelp,
+`,
 		Example: `  kist bisect skip
   kist bisect skip v1.1..v1.2`,
 		ValidArgsFunction: env.Complete(cli.Revisions),
@@ -149,14 +145,13 @@ func newBisectReset(env *cli.Env) *cobra.Command {
 		Use:   "reset [REV]",
 		Short: "end the bisect and go back",
 		Long: `Ends the bisect, and switches to REV, by default the branch or commit from which
-it was started. Without a bisect under way, it does nothing.
-
-With --json: branch (null if HEAD is detached) and id.`,
+it was started. Without a bisect under way, it does nothing.`,
 		Example: `  kist bisect reset
   kist bisect reset HEAD         stay at the current commit`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "", CheckoutJSON{})
 	env.InRepository(cmd, cli.NotBare(runBisectReset), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	cli.RegisterSetID(env, cmd)
 	return cmd
@@ -194,26 +189,25 @@ func runBisectReset(ctx context.Context, env *cli.Env, r *kist.Repository, args 
 
 func newBisectLog(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "log",
-		Short: "show the answers so far",
-		Long: `Prints the commands of the bisect under way. Lines with # are remarks.
-
-With --json: start (where it was started), bad, good and skip (IDs), paths, log.`,
+		Use:     "log",
+		Short:   "show the answers so far",
+		Long:    `Prints the commands of the bisect under way. Lines with # are remarks.`,
 		Example: `  kist bisect log`,
 		Args:    cli.NoArguments,
 	}
+	env.Prints(cmd, "", bisectStateJSON{})
 	env.InRepository(cmd, runBisectLog)
 	return cmd
 }
 
 // bisectStateJSON is a bisect as bisect log prints it with --json.
 type bisectStateJSON struct {
-	Start string      `json:"start"`
-	Bad   *object.ID  `json:"bad"`
-	Good  []object.ID `json:"good"`
-	Skip  []object.ID `json:"skip,omitempty"`
-	Paths []string    `json:"paths,omitempty"`
-	Log   string      `json:"log"`
+	Start string      `json:"start" doc:"the branch or commit where it was started"`
+	Bad   *object.ID  `json:"bad" doc:"the bad commit; null: none is known yet"`
+	Good  []object.ID `json:"good" doc:"the good commits"`
+	Skip  []object.ID `json:"skip,omitempty" doc:"the skipped commits"`
+	Paths []string    `json:"paths,omitempty" doc:"the paths that it is limited to"`
+	Log   string      `json:"log" doc:"the commands so far"`
 }
 
 func runBisectLog(_ context.Context, env *cli.Env, r *kist.Repository, _ []string) error {
@@ -231,12 +225,12 @@ func runBisectLog(_ context.Context, env *cli.Env, r *kist.Repository, _ []strin
 
 // bisectJSON is the outcome of a step with --json.
 type bisectJSON struct {
-	Status    string      `json:"status"`
-	ID        object.ID   `json:"id,omitzero"`
-	Left      *int        `json:"left,omitempty"`
-	Steps     *int        `json:"steps,omitempty"`
-	MergeBase bool        `json:"merge_base,omitempty"`
-	Possible  []object.ID `json:"possible,omitempty"`
+	Status    string      `json:"status" doc:"the state of the search" values:"waiting|testing|found|skipped"`
+	ID        object.ID   `json:"id,omitzero" doc:"the commit to test, or the first bad one"`
+	Left      *int        `json:"left,omitempty" doc:"the number of commits that are left to test"`
+	Steps     *int        `json:"steps,omitempty" doc:"the number of tests that are left, roughly"`
+	MergeBase bool        `json:"merge_base,omitempty" doc:"true if the commit is a merge base that must be tested first"`
+	Possible  []object.ID `json:"possible,omitempty" doc:"the commits that can be the first bad one, if the others were skipped"`
 }
 
 // bisectStep does a step of a bisect and prints its outcome.
@@ -319,12 +313,12 @@ good, 125 skip, and others below 128 mean bad. 128 or more, or a signal, stops
 the bisect. If the first run ends with 126 or 127, kist also runs PROGRAM at a
 good commit. If that has the same status, PROGRAM itself cannot be run.
 
-` + bisectJSONHelp + `
 A line is printed for each step. The output of PROGRAM goes to stderr.`,
 		Example: `  kist bisect run make test
   kist bisect run sh -c '! grep -q mistake notes.txt'`,
 		Args: cli.Arguments(1, -1, "PROGRAM"),
 	}
+	env.Prints(cmd, "for each step", bisectJSON{})
 	env.InRepository(cmd, cli.NotBare(runBisect), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	cmd.Flags().SetInterspersed(false)
 	return cmd

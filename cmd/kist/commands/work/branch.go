@@ -54,10 +54,7 @@ pull' use the upstream by default, and 'kist status' compares the branch with
 it. A branch gets its upstream when it is created from a branch of a remote,
 when it is pushed for the first time, or with -u. It can also follow a local
 branch: then 'kist pull' merges that one, and 'kist push' does not use it. -v
-shows how many commits only one of the two has; -vv also names the upstream.
-
-With --json, for each branch: name, ref (its full name), id, current, and
-upstream, ahead and behind (how many commits) or gone.`,
+shows how many commits only one of the two has; -vv also names the upstream.`,
 		Example: `  kist branch                     list the branches
   kist branch topic HEAD~2        make a branch
   kist branch -d topic            delete it, if it has been merged
@@ -69,6 +66,8 @@ upstream, ahead and behind (how many commits) or gone.`,
   kist branch -u main topic       compare topic with the local branch main`,
 		ValidArgsFunction: env.Complete(cli.Branches),
 	}
+	env.Prints(cmd, "for each branch", branchJSON{})
+	env.Prints(cmd, "with --show-current", CheckoutJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runBranch(cmd, env, r, o, args)
 	}, cli.ExitMoved, cli.ExitBusy)
@@ -240,11 +239,11 @@ func renameBranch(ctx context.Context, r *kist.Repository, o branchOptions, args
 
 // branchJSON is a branch as branch prints it with --json.
 type branchJSON struct {
-	Name    string    `json:"name"`
-	Ref     string    `json:"ref"`
-	ID      object.ID `json:"id"`
-	Current bool      `json:"current,omitempty"`
-	Target  string    `json:"target,omitempty"` // of a remote's HEAD: the ref it stands for
+	Name    string    `json:"name" doc:"the branch"`
+	Ref     string    `json:"ref" doc:"its full name"`
+	ID      object.ID `json:"id" doc:"its commit"`
+	Current bool      `json:"current,omitempty" doc:"true for the branch of HEAD"`
+	Target  string    `json:"target,omitempty" doc:"the ref that the HEAD of a remote stands for"`
 	trackingJSON
 }
 

@@ -12,7 +12,7 @@ import (
 // carriedJSON is a local change that a checkout carried over to the new commit.
 type carriedJSON struct {
 	jsonform.AtPath
-	Status string `json:"status"` // git's letter for the difference from the commit
+	Status string `json:"status" doc:"the letter that git has for the difference from the commit"`
 }
 
 // carriedChanges returns the staged and the other local changes of tracked files, compared

@@ -71,11 +71,7 @@ With --patch, the branch does not change either. kist shows each hunk and asks
 whether to restore it in the worktree, and with REV also in the index; see
 'kist help restore'.
 
-An interrupted checkout can be run again.
-
-With --json: branch (null if HEAD is detached), id, and carried: the path and
-status (git's letter) of each file with local changes; with PATHs: restored (how
-many).`,
+An interrupted checkout can be run again.`,
 		Example: `  kist checkout topic              switch to a branch
   kist checkout -b topic           make a branch, and switch to it
   kist checkout HEAD~3             look at an older commit
@@ -83,6 +79,8 @@ many).`,
   kist checkout v1 -- film.mov     bring back a file`,
 		ValidArgsFunction: cli.CompleteNth(env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths), env.Complete(cli.TrackedPaths)),
 	}
+	env.Prints(cmd, "", switchedJSON{})
+	env.Prints(cmd, "with PATHs", restoredJSON{})
 	env.InRepository(cmd, cli.NotBare(func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return o.run(ctx, env, r, args, cmd.ArgsLenAtDash())
 	}), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
@@ -104,14 +102,19 @@ many).`,
 
 // CheckoutJSON is the new HEAD, as checkout and clone print it with --json.
 type CheckoutJSON struct {
-	Branch *string    `json:"branch"` // null: HEAD is detached
-	ID     *object.ID `json:"id"`     // null: the branch has no commit yet
+	Branch *string    `json:"branch" doc:"the branch; null: HEAD is detached"`
+	ID     *object.ID `json:"id" doc:"its commit; null: the branch has no commit yet"`
+}
+
+// restoredJSON is what checkout and restore print with --json for files.
+type restoredJSON struct {
+	Restored int `json:"restored" doc:"the number of paths that were restored"`
 }
 
 // switchedJSON is what checkout and switch print with --json.
 type switchedJSON struct {
 	CheckoutJSON
-	Carried []carriedJSON `json:"carried,omitempty"`
+	Carried []carriedJSON `json:"carried,omitempty" doc:"the files with local changes"`
 }
 
 func NewCheckoutJSON(head refs.Head) CheckoutJSON {
@@ -293,7 +296,7 @@ func restore(ctx context.Context, e *cli.Env, r *kist.Repository, o checkout.Res
 		return e.Unwritten(r, err)
 	}
 	if e.Global.JSON {
-		e.JSON(map[string]int{"restored": n})
+		e.JSON(restoredJSON{n})
 	} else {
 		e.Info("%s updated from %s", readable.Plural(uint64(n), "path", "paths"), from)
 	}

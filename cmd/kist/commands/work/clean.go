@@ -32,14 +32,12 @@ given. With 'kist config clean.require-force false' it does not. 'kist stash -u'
 puts untracked files aside instead.
 
 Other repositories, of kist or git, are never removed. Nor is anything behind a
-symlink, in a folder where a file system is mounted, or the current folder.
-
-With --json, for each path: path, and action: removed, would-remove, or skipped
-for a repository.`,
+symlink, in a folder where a file system is mounted, or the current folder.`,
 		Example: `  kist clean -n                    show what -f would remove
   kist clean -fd src               also untracked folders, below src
   kist clean -fX                   only ignored files, as after 'make'`,
 	}
+	env.Prints(cmd, "for each path", cleanedJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.DryRun, "dry-run", "n", false, "remove nothing, but show what would be removed")
@@ -56,7 +54,7 @@ for a repository.`,
 // cleanedJSON is a path as clean prints it with --json.
 type cleanedJSON struct {
 	jsonform.AtPath
-	Action string `json:"action"`
+	Action string `json:"action" doc:"what happened to it" values:"removed|would-remove|skipped"`
 }
 
 func (o *cleanOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {

@@ -54,11 +54,7 @@ user.email of the configuration, or else the user of this machine. If KIST_DATE
 is set, as in 2026-01-31T12:00:00Z, it is the time of the commit.
 
 If files could not be read when they were staged, the commit says so, and the
-exit status is 3.
-
-With --json: the commit (id, tree, parents, author, committer, time, message,
-host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
-(how many), bytes_read, bytes_new and bytes_stored.`,
+exit status is 3.`,
 		Example: `  kist commit -m 'holiday photos'
   kist commit -am 'corrections'      stage what has changed of tracked files first
   kist commit --amend --no-edit      replace the last commit`,
@@ -70,6 +66,7 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "", commitDoneJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	o.MessageOptions.Register(cmd)
@@ -88,7 +85,7 @@ host, files, bytes, skipped), its branch, and added, modified, deleted, renamed
 // commitDoneJSON is what commit prints with --json.
 type commitDoneJSON struct {
 	jsonform.Commit
-	Branch *string `json:"branch"` // null: HEAD is detached
+	Branch *string `json:"branch" doc:"its branch; null: HEAD is detached"`
 	show.ChangeCounts
 	show.Work
 }

@@ -73,9 +73,9 @@ func (o *extractOptions) used() string {
 
 // ExtractedJSON is the result of archive and restore --to in JSON.
 type ExtractedJSON struct {
-	Files   uint64 `json:"files"`
-	Bytes   uint64 `json:"bytes"`
-	Removed int    `json:"removed,omitempty"`
+	Files   uint64 `json:"files" doc:"the number of files that were written"`
+	Bytes   uint64 `json:"bytes" doc:"their size"`
+	Removed int    `json:"removed,omitempty" doc:"the number of files that were removed"`
 }
 
 // extract writes paths of a commit elsewhere.

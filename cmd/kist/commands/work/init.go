@@ -42,9 +42,7 @@ With --bare, DIR itself is the repository, and has to be empty. It records files
 of the whole machine: those at the paths in backup.paths, under their absolute
 paths. 'kist config --add backup.paths /etc' adds a path, and 'kist -C DIR
 backup' makes a backup. No command writes to these paths; 'kist restore --to'
-writes elsewhere.
-
-With --json: path, branch and chunk_size.`,
+writes elsewhere.`,
 		Example: `  kist init                       the current folder
   kist init photos                a folder of its own, made if it is absent
   kist init --chunk-size 1MiB     for few, large files`,
@@ -52,6 +50,7 @@ With --json: path, branch and chunk_size.`,
 		RunE:              func(cmd *cobra.Command, args []string) error { return o.run(cmd.Context(), env, args) },
 		ValidArgsFunction: cli.Folders,
 	}
+	env.Prints(cmd, "", initJSON{})
 	cli.MayExit(cmd, cli.ExitFormat)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.Branch, "initial-branch", "b", kist.DefaultBranch, "call the first branch `BRANCH`")
@@ -65,9 +64,9 @@ With --json: path, branch and chunk_size.`,
 
 // initJSON is what init prints with --json.
 type initJSON struct {
-	jsonform.AtPath
-	Branch    string `json:"branch"`
-	ChunkSize int    `json:"chunk_size"`
+	jsonform.AtPath `doc:"the folder of the repository"`
+	Branch          string `json:"branch" doc:"the first branch"`
+	ChunkSize       int    `json:"chunk_size" doc:"the average size of a chunk"`
 }
 
 func (o *initOptions) run(ctx context.Context, env *cli.Env, args []string) error {

@@ -90,18 +90,15 @@ theirs merge texts as usual, and settle conflicts of lines in favour of a side.
 A file that is no text is taken from that side. Other conflicts stay.
 
 Nothing may be staged before a merge. Local changes stay if the merge does not
-touch their files. Otherwise kist names these files and does nothing.
-
-With --json: result (up-to-date, fast-forward, merged, stopped or conflicts),
-old and id (HEAD's commit before and now); added, modified, deleted, renamed
-(how many); and conflicts (path, kind, and ours_path and theirs_path if a
-version was put aside).`,
+touch their files. Otherwise kist names these files and does nothing.`,
 		Example: `  kist merge topic
   kist merge --no-ff -m 'the new kitchen' topic
   kist checkout --theirs plan.pdf && kist add plan.pdf && kist merge --continue
   kist merge --abort`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.Revisions), cobra.NoFileCompletions),
 	}
+	env.Prints(cmd, "", MergedJSON{})
+	env.Prints(cmd, "with --abort", CheckoutJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	o.Register(cmd)
 	flags := cmd.Flags()
@@ -224,11 +221,11 @@ func continueMerge(ctx context.Context, env *cli.Env, r *kist.Repository) error 
 
 // MergedJSON is what merge prints with --json.
 type MergedJSON struct {
-	Result string     `json:"result"`
-	Old    *object.ID `json:"old"` // null: the branch had no commit
-	ID     object.ID  `json:"id"`
+	Result string     `json:"result" doc:"the outcome" values:"up-to-date|fast-forward|merged|stopped|conflicts"`
+	Old    *object.ID `json:"old" doc:"the commit of HEAD before; null: the branch had none"`
+	ID     object.ID  `json:"id" doc:"the commit of HEAD now"`
 	show.ChangeCounts
-	Conflicts []conflictJSON `json:"conflicts"`
+	Conflicts []conflictJSON `json:"conflicts" doc:"the conflicts"`
 }
 
 // print prints the result of a merge.
@@ -305,10 +302,10 @@ func changesBetween(ctx context.Context, r *kist.Repository, old, new object.ID)
 // conflictJSON is a conflict as merge and revert print it with --json.
 type conflictJSON struct {
 	jsonform.AtPath
-	Kind          string `json:"kind"`
-	OursPath      string `json:"ours_path,omitempty"` // of our version, if not at path
+	Kind          string `json:"kind" doc:"the kind of the conflict" values:"content|add/add|type|mode|modify/delete|file/directory|rename/rename|rename/delete|file location"`
+	OursPath      string `json:"ours_path,omitempty" doc:"the path of our version, if it was put aside"`
 	OursPathRaw   []byte `json:"ours_path_raw,omitempty"`
-	TheirsPath    string `json:"theirs_path,omitempty"`
+	TheirsPath    string `json:"theirs_path,omitempty" doc:"the path of their version, if it was put aside"`
 	TheirsPathRaw []byte `json:"theirs_path_raw,omitempty"`
 }
 

@@ -27,14 +27,13 @@ func NewMv(env *cli.Env) *cobra.Command {
 		Short: "move or rename tracked files and folders",
 		Long: `Moves SOURCE, a file or folder, to DESTINATION, in the worktree and the index.
 If DESTINATION is a folder, or there are several sources, kist moves them into
-DESTINATION. Local changes in a file move with it, and stay unstaged.
-
-With --json: path and renamed_from, a line for each.`,
+DESTINATION. Local changes in a file move with it, and stay unstaged.`,
 		Example: `  kist mv draft.txt final.txt
   kist mv a.jpg b.jpg photos`,
 		Args:              cli.Arguments(2, -1, "the path to move", "the path to move to"),
 		ValidArgsFunction: env.Complete(cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each path", movedJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.Force, "force", "f", false, "replace an existing file")
@@ -45,7 +44,7 @@ With --json: path and renamed_from, a line for each.`,
 // movedJSON is what mv prints with --json.
 type movedJSON struct {
 	jsonform.AtPath
-	From    string `json:"renamed_from"`
+	From    string `json:"renamed_from" doc:"the path before"`
 	FromRaw []byte `json:"renamed_from_raw,omitempty"`
 }
 
@@ -91,15 +90,14 @@ func NewRm(env *cli.Env) *cobra.Command {
 lacks them. Earlier commits keep them. Files with uncommitted changes are only
 removed with --force.
 
-With --cached, the files stay in the worktree, untracked.
-
-With --json: path, on a line for each.`,
+With --cached, the files stay in the worktree, untracked.`,
 		Example: `  kist rm old.txt
   kist rm -r drafts
   kist rm --cached notes.txt     keep the file, but do not track it any more`,
 		Args:              cli.Arguments(1, -1, "the path to remove"),
 		ValidArgsFunction: env.Complete(cli.TrackedPaths),
 	}
+	env.Prints(cmd, "for each path", jsonform.AtPath{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.BoolVar(&o.Cached, "cached", false, "leave the files in the worktree")

@@ -18,7 +18,7 @@ import (
 )
 
 func NewPrompt(env *cli.Env) *cobra.Command {
-	return &cobra.Command{
+	cmd := &cobra.Command{
 		Use:   "prompt",
 		Short: "print the state of the repository for a shell's prompt",
 		Long: `Prints one short line, as in "main *+>|MERGING": the branch, or the commit in
@@ -40,15 +40,14 @@ prints nothing and succeeds. To show the line:
   zsh, in ~/.zshrc
     setopt prompt_subst; PROMPT='%~ ${$(kist prompt)//\%/%%}%# '
   fish, in ~/.config/fish/config.fish
-    function fish_prompt; echo -n (prompt_pwd) (kist prompt)'> '; end
-
-With --json: branch, id, modified and staged (null if unknown), operation,
-upstream, gone, ahead and behind.`,
+    function fish_prompt; echo -n (prompt_pwd) (kist prompt)'> '; end`,
 		Example: `  kist prompt
   PS1='\w $(kist prompt)\$ '`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPrompt(cmd.Context(), env) },
 	}
+	env.Prints(cmd, "", promptJSON{})
+	return cmd
 }
 
 // promptTime bounds the comparison of files, so that the prompt appears.
@@ -150,11 +149,11 @@ func dirty(s *stage.Status) (modified, staged bool) {
 
 // promptJSON is what prompt prints with --json.
 type promptJSON struct {
-	Branch    *string `json:"branch"` // null: HEAD is detached
-	ID        *string `json:"id"`     // null: there is no commit yet
-	Modified  *bool   `json:"modified"`
-	Staged    *bool   `json:"staged"`
-	Operation string  `json:"operation,omitempty"`
+	Branch    *string `json:"branch" doc:"the branch; null: HEAD is detached"`
+	ID        *string `json:"id" doc:"the commit; null: there is none yet"`
+	Modified  *bool   `json:"modified" doc:"true if files of the worktree differ from the index; null: unknown"`
+	Staged    *bool   `json:"staged" doc:"true if the index differs from HEAD; null: unknown"`
+	Operation string  `json:"operation,omitempty" doc:"the operation in progress, such as merge"`
 	trackingJSON
 }
 

@@ -62,15 +62,7 @@ Before --continue and --skip run commands of the list, they show them and ask.
 UPSTREAM had when the branch left it. The reflog of UPSTREAM has them.
 
 Tracked files must have no local changes, except with --autostash: this puts the
-changes aside as a stash, and brings them back at the end.
-
-With --json: result (up-to-date, rebased, edit, failed or conflicts), branch,
-old and id (its commit before and now), commits (how many are new). Left out:
-dropped (commits without an effect) and upstream (commits that UPSTREAM has
-already). At a stop: stopped (the commit), conflicts (path, kind, ours_path,
-theirs_path), command and status (of one that failed) and rest (the commits that
-are left). The field kept has the stash of local changes that conflict with the
-new commits.`,
+changes aside as a stash, and brings them back at the end.`,
 		Example: `  kist rebase main
   kist rebase --onto main feature topic    move what topic has over feature
   kist rebase -i HEAD~3                    change the last three commits
@@ -80,6 +72,8 @@ new commits.`,
 		Args:              cli.Arguments(0, 2),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.Revisions), env.Complete(cli.Branches)),
 	}
+	env.Prints(cmd, "", RebasedJSON{})
+	env.Prints(cmd, "with --abort", CheckoutJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.StringVar(&o.Onto, "onto", "", "repeat the commits on `REV` instead of UPSTREAM")
@@ -227,19 +221,19 @@ func editMessage(ctx context.Context, env *cli.Env, r *kist.Repository, message 
 
 // RebasedJSON is what rebase prints with --json.
 type RebasedJSON struct {
-	Result   string         `json:"result"`
-	Branch   *string        `json:"branch"` // null: HEAD is detached
-	Old      object.ID      `json:"old"`
-	ID       object.ID      `json:"id"`
-	Commits  int            `json:"commits"`
-	Dropped  []object.ID    `json:"dropped"`
-	Upstream []object.ID    `json:"upstream"`
-	Stopped  object.ID      `json:"stopped,omitzero"`
-	Conflict []conflictJSON `json:"conflicts,omitempty"`
-	Rest     []object.ID    `json:"rest,omitempty"`
-	Command  string         `json:"command,omitempty"`
-	Status   int            `json:"status,omitempty"`
-	Kept     object.ID      `json:"kept,omitzero"`
+	Result   string         `json:"result" doc:"the outcome" values:"up-to-date|rebased|edit|failed|conflicts"`
+	Branch   *string        `json:"branch" doc:"the branch; null: HEAD is detached"`
+	Old      object.ID      `json:"old" doc:"its commit before"`
+	ID       object.ID      `json:"id" doc:"its commit now"`
+	Commits  int            `json:"commits" doc:"the number of new commits"`
+	Dropped  []object.ID    `json:"dropped" doc:"commits that were left out, since they have no effect"`
+	Upstream []object.ID    `json:"upstream" doc:"commits that were left out, since UPSTREAM has them already"`
+	Stopped  object.ID      `json:"stopped,omitzero" doc:"the commit where it stopped"`
+	Conflict []conflictJSON `json:"conflicts,omitempty" doc:"the conflicts there"`
+	Rest     []object.ID    `json:"rest,omitempty" doc:"the commits that are left"`
+	Command  string         `json:"command,omitempty" doc:"the command that failed"`
+	Status   int            `json:"status,omitempty" doc:"its exit status"`
+	Kept     object.ID      `json:"kept,omitzero" doc:"the stash of local changes that conflict with the new commits"`
 }
 
 func NewRebasedJSON(result *rebase.Result) RebasedJSON {

@@ -56,10 +56,7 @@ repeated. If a different file exists, kist names it and changes nothing, unless
 --overwrite or --force allows it. --include and --exclude select files with the
 patterns of .kistignore; for REV:FOLDER, they count from the folder on.
 
-If kist cannot write a path, it names the path and goes on with the others.
-
-With --json: restored (how many paths); with --to files and bytes (written), and
-removed; with --dry-run an object for each path and status, write or remove.`,
+If kist cannot write a path, it names the path and goes on with the others.`,
 		Example: `  kist restore film.mov                        undo what was changed since it was staged
   kist restore --staged .                      unstage what is in the current folder
   kist restore -p notes.txt                    choose the lines to restore
@@ -71,6 +68,9 @@ removed; with --dry-run an object for each path and status, write or remove.`,
                                                make /srv equal to HEAD`,
 		ValidArgsFunction: env.Complete(cli.TrackedPaths),
 	}
+	env.Prints(cmd, "", restoredJSON{})
+	env.Prints(cmd, "with --to", ExtractedJSON{})
+	env.Prints(cmd, "with --to --dry-run, for each path", pathStatus{})
 	env.InRepository(cmd, o.run, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.source, "source", "s", "", "take the files from the commit `REV`")
@@ -199,10 +199,7 @@ With --patch, kist shows each hunk and asks whether to reset it in the index;
 see 'kist help add'.
 
 Afterwards kist lists the files that differ from the index, a letter and a path
-on each line, unless --quiet is given.
-
-With --json: id (of the commit), and changes (path and status, one of the
-letters A, M, D and T).`,
+on each line, unless --quiet is given.`,
 		Example: `  kist reset                    unstage everything
   kist reset film.mov           unstage a file
   kist reset -p                 choose the lines to unstage
@@ -210,6 +207,7 @@ letters A, M, D and T).`,
   kist reset --hard ORIG_HEAD   undo the last merge or reset`,
 		ValidArgsFunction: cli.CompleteNth(env.CompleteUntilDash(cli.Revisions, cli.TrackedPaths), env.Complete(cli.TrackedPaths)),
 	}
+	env.Prints(cmd, "", resetJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return o.run(ctx, env, r, args, cmd.ArgsLenAtDash())
 	}, cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
@@ -224,8 +222,8 @@ letters A, M, D and T).`,
 
 // resetJSON is what reset prints with --json.
 type resetJSON struct {
-	ID      *object.ID   `json:"id"` // null: the branch has no commit yet
-	Changes []pathStatus `json:"changes,omitempty"`
+	ID      *object.ID   `json:"id" doc:"the commit; null: the branch has none yet"`
+	Changes []pathStatus `json:"changes,omitempty" doc:"the changed paths"`
 }
 
 func (o resetOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string, dash int) error {

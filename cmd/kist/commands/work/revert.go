@@ -69,16 +69,15 @@ lacks, newest first.
 If later commits changed the same lines, there are conflicts, as in 'kist
 merge', and the exit status is 3. When you have resolved them, --continue
 commits and goes on with the next REV. --skip leaves this REV out. --abort
-returns to the state before the first REV.
-
-With --json, for each new commit the same as 'kist commit'; at conflicts:
-stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and rest
-(the commits that are left).`,
+returns to the state before the first REV.`,
 		Example: `  kist revert HEAD
   kist revert --no-commit v1..v2     undo several, and commit them as one
   kist revert -m 1 HEAD              undo a merge`,
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "for each new commit", commitDoneJSON{})
+	env.Prints(cmd, "at conflicts", stoppedJSON{})
+	env.Prints(cmd, "with --abort", CheckoutJSON{})
 	o.register(env, cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.NoCommit, "no-commit", "n", false, "stage the reverting changes without a commit; other changes may be staged already")
@@ -104,17 +103,16 @@ the next REV. --skip leaves this REV out. --abort returns to the state before
 the first REV.
 
 Commits without conflicts are made first. Then the worktree changes once, so a
-file that several REVs change is written once.
-
-With --json, for each new commit the same as 'kist commit'; at conflicts:
-stopped (the commit), conflicts (path, kind, ours_path, theirs_path) and rest
-(the commits that are left).`,
+file that several REVs change is written once.`,
 		Example: `  kist cherry-pick topic             the last commit of topic
   kist cherry-pick -x main..topic    all that main lacks, with their names
   kist cherry-pick -n HEAD@{1}       stage the changes without a commit
   kist cherry-pick --skip            leave out the commit with conflicts`,
 		ValidArgsFunction: env.Complete(cli.Revisions),
 	}
+	env.Prints(cmd, "for each new commit", commitDoneJSON{})
+	env.Prints(cmd, "at conflicts", stoppedJSON{})
+	env.Prints(cmd, "with --abort", CheckoutJSON{})
 	o.register(env, cmd)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.Origin, "record-origin", "x", false, "add \"(cherry picked from commit ID)\" to the messages")
@@ -196,9 +194,9 @@ func revertArgs(ctx context.Context, r *kist.Repository, args []string, op opera
 
 // stoppedJSON is what revert and cherry-pick print with --json at conflicts.
 type stoppedJSON struct {
-	Stopped   object.ID      `json:"stopped"`
-	Conflicts []conflictJSON `json:"conflicts"`
-	Rest      []object.ID    `json:"rest"`
+	Stopped   object.ID      `json:"stopped" doc:"the commit where it stopped"`
+	Conflicts []conflictJSON `json:"conflicts" doc:"the conflicts"`
+	Rest      []object.ID    `json:"rest" doc:"the commits that are left"`
 }
 
 // print prints the result, and returns the error that the command ends with. The command

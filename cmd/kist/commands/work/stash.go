@@ -11,6 +11,7 @@ import (
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/cmd/kist/cli"
 	"github.com/kist-vcs/kist/cmd/kist/input"
+	"github.com/kist-vcs/kist/cmd/kist/jsonform"
 	"github.com/kist-vcs/kist/cmd/kist/show"
 	"github.com/kist-vcs/kist/object"
 	"github.com/kist-vcs/kist/tree"
@@ -57,6 +58,7 @@ type stashPushOptions struct {
 
 // register makes cmd push a stash.
 func (o *stashPushOptions) register(env *cli.Env, cmd *cobra.Command) {
+	env.Prints(cmd, "", stashJSON{})
 	env.InRepository(cmd, cli.NotBare(o.run), cli.ExitPartial, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.StringArrayVarP(&o.messages, "message", "m", nil, "describe the stash by `MESSAGE`")
@@ -82,9 +84,7 @@ With -p, choose hunk by hunk what to stash, as in 'kist add -p'. New files stay.
 The index stays as it is, unless --keep-index=false is given.
 
 Until the stash is recorded, nothing changes. So a kill at any moment leaves the
-changes in the worktree or in the stash.
-
-With --json: id and message of the stash; null if there were no changes.`,
+changes in the worktree or in the stash.`,
 		Example: `  kist stash push -m 'half of the new kitchen'
   kist stash push -u               new files, too
   kist stash push -- plan.txt
@@ -97,8 +97,8 @@ With --json: id and message of the stash; null if there were no changes.`,
 
 // stashJSON is a stash as push prints it with --json.
 type stashJSON struct {
-	ID      *object.ID `json:"id"`
-	Message *string    `json:"message"`
+	ID      *object.ID `json:"id" doc:"the stash; null: there were no changes"`
+	Message *string    `json:"message" doc:"its message; null: there were no changes"`
 }
 
 func (o *stashPushOptions) run(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
@@ -179,25 +179,24 @@ func (o *stashPushOptions) checkTracked(ctx context.Context, r *kist.Repository,
 
 func newStashList(env *cli.Env) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "list",
-		Short: "list the stashes",
-		Long: `Lists the stashes, the newest first.
-
-With --json, for each stash: name, id, message, time.`,
+		Use:               "list",
+		Short:             "list the stashes",
+		Long:              `Lists the stashes, the newest first.`,
 		Example:           `  kist stash list`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "for each stash", stashedJSON{})
 	env.InRepository(cmd, runStashList)
 	return cmd
 }
 
 // stashedJSON is a stash as list prints it with --json.
 type stashedJSON struct {
-	Name    string    `json:"name"`
-	ID      object.ID `json:"id"`
-	Message string    `json:"message"`
-	Time    time.Time `json:"time"`
+	Name    string    `json:"name" doc:"the stash, as in stash@{0}"`
+	ID      object.ID `json:"id" doc:"its commit"`
+	Message string    `json:"message" doc:"its message"`
+	Time    time.Time `json:"time" doc:"when it was made"`
 }
 
 func runStashList(ctx context.Context, env *cli.Env, r *kist.Repository, _ []string) error {
@@ -220,14 +219,13 @@ func newStashShow(env *cli.Env) *cobra.Command {
 		Use:   "show [OPTIONS] [STASH]",
 		Short: "show the changes in a stash",
 		Long: `Shows the changes in a stash, by default the newest, compared to the commit that
-was HEAD. Untracked files are not shown: 'kist show stash@{0}^3' shows them.
-
-With --json: the same as 'kist diff --json'.`,
+was HEAD. Untracked files are not shown: 'kist show stash@{0}^3' shows them.`,
 		Example: `  kist stash show
   kist stash show -p 1`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(stashes)),
 	}
+	env.Prints(cmd, "for each path", jsonform.Change{})
 	env.InRepository(cmd, o.run)
 	o.form.Register(cmd)
 	return cmd
@@ -298,14 +296,13 @@ func newStashApply(env *cli.Env) *cobra.Command {
 		Long: `Makes the changes of a stash, by default the newest, in the worktree. Only new
 files are staged. With --index, all changes that were staged are staged again.
 
-` + stashConflictsHelp + `
-
-With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.`,
+` + stashConflictsHelp + ``,
 		Example: `  kist stash apply
   kist stash apply --index stash@{1}`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(stashes)),
 	}
+	env.Prints(cmd, "", appliedJSON{})
 	return unstashes(env, cmd, findStash, false)
 }
 
@@ -317,14 +314,13 @@ func newStashPop(env *cli.Env) *cobra.Command {
 removes it from the list. Only new files are staged. With --index, all changes
 that were staged are staged again.
 
-` + stashConflictsHelp + `
-
-With --json: stash, id, conflicts (as 'kist merge --json' has them) and dropped.`,
+` + stashConflictsHelp + ``,
 		Example: `  kist stash pop
   kist stash pop --index 1`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(stashes)),
 	}
+	env.Prints(cmd, "", appliedJSON{})
 	return unstashes(env, cmd, listedStash, true)
 }
 
@@ -353,14 +349,13 @@ func newStashBranch(env *cli.Env) *cobra.Command {
 		Short: "make a branch from a stash, and drop it",
 		Long: `Creates the branch NAME at the commit that was HEAD when the stash was made, and
 switches to it. There the changes always fit. kist applies the stash, with its
-staged changes, and removes it from the list.
-
-With --json: the same as 'kist stash pop'.`,
+staged changes, and removes it from the list.`,
 		Example: `  kist stash branch kitchen
   kist stash branch kitchen 1`,
 		Args:              cli.Arguments(1, 2, "NAME"),
 		ValidArgsFunction: cli.CompleteNth(cobra.NoFileCompletions, env.Complete(stashes)),
 	}
+	env.Prints(cmd, "", appliedJSON{})
 	env.InRepository(cmd, cli.NotBare(func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		e, err := findStash(ctx, r, args[1:])
 		if err != nil {
@@ -379,10 +374,10 @@ With --json: the same as 'kist stash pop'.`,
 
 // appliedJSON is what apply, pop and branch print with --json.
 type appliedJSON struct {
-	Stash     string         `json:"stash"` // empty: it is not in the list
-	ID        object.ID      `json:"id"`
-	Conflicts []conflictJSON `json:"conflicts"`
-	Dropped   bool           `json:"dropped"`
+	Stash     string         `json:"stash" doc:"the stash; empty if it is not in the list"`
+	ID        object.ID      `json:"id" doc:"its commit"`
+	Conflicts []conflictJSON `json:"conflicts" doc:"the conflicts"`
+	Dropped   bool           `json:"dropped" doc:"true if the stash was dropped"`
 }
 
 // unstashed is a stash that was applied.
@@ -441,14 +436,13 @@ func newStashDrop(env *cli.Env) *cobra.Command {
 		Use:   "drop [STASH]",
 		Short: "remove a stash from the list",
 		Long: `Removes a stash, by default the newest, from the list. Its changes stay in the
-repository until a gc, and 'kist stash apply ID' still finds them.
-
-With --json: name, id, message, time.`,
+repository until a gc, and 'kist stash apply ID' still finds them.`,
 		Example: `  kist stash drop
   kist stash drop stash@{1}`,
 		Args:              cli.Arguments(0, 1),
 		ValidArgsFunction: cli.CompleteNth(env.Complete(stashes)),
 	}
+	env.Prints(cmd, "", stashedJSON{})
 	env.InRepository(cmd, cli.FreesSpace(runStashDrop), cli.ExitBusy)
 	return cmd
 }
@@ -470,19 +464,23 @@ func newStashClear(env *cli.Env) *cobra.Command {
 		Use:   "clear",
 		Short: "remove all stashes",
 		Long: `Removes all stashes from the list. Their changes stay in the repository until a
-gc, but nothing lists them.
-
-With --json: dropped (how many).`,
+gc, but nothing lists them.`,
 		Example:           `  kist stash clear`,
 		Args:              cli.NoArguments,
 		ValidArgsFunction: cobra.NoFileCompletions,
 	}
+	env.Prints(cmd, "", clearedJSON{})
 	env.InRepository(cmd, cli.FreesSpace(func(ctx context.Context, env *cli.Env, r *kist.Repository, _ []string) error {
 		n, err := stash.Clear(ctx, r)
 		if err == nil {
-			env.JSON(map[string]int{"dropped": n})
+			env.JSON(clearedJSON{n})
 		}
 		return err
 	}), cli.ExitBusy)
 	return cmd
+}
+
+// clearedJSON is what stash clear prints with --json.
+type clearedJSON struct {
+	Dropped int `json:"dropped" doc:"the number of stashes that were dropped"`
 }

@@ -53,20 +53,13 @@ files are listed in the long form and with --json.
 
 --porcelain is --short for programs: paths are relative to the root of the
 worktree, and there are no colours. With -z, paths end with NUL and are not
-quoted, and the new path of a rename comes first.
-
-With --json, first: branch, id, upstream, ahead and behind (how many commits);
-operation (merge, revert, cherry-pick or rebase, if one is in progress), other
-(its commit at hand), onto (of a rebase); bisecting (where a bisect was
-started); clean (true if no path follows, except those of not_stored and
-not_written). Then for each path: path, index and worktree (the two letters),
-renamed_from, reason (of X), purged, lost. The line of a path that add leaves
-out has not_stored, the reason; that of a .git folder that kist does not write
-has not_written.`,
+quoted, and the new path of a rename comes first.`,
 		Example: `  kist status
   kist status -s src
   kist status --porcelain -uall     for programs, and every untracked file`,
 	}
+	env.Prints(cmd, "first", statusHeadJSON{})
+	env.Prints(cmd, "for each path", statusLineJSON{})
 	env.InRepository(cmd, o.run, cli.ExitPartial)
 	flags := cmd.Flags()
 	flags.BoolVarP(&o.short, "short", "s", false, "one line for each path")
@@ -214,28 +207,28 @@ func branchLine(s *stage.Status, paint func(cli.Style, string) string) string {
 // statusLineJSON is a path as status prints it with --json.
 type statusLineJSON struct {
 	jsonform.AtPath
-	Index    string `json:"index"`
-	Worktree string `json:"worktree"`
-	From     string `json:"renamed_from,omitempty"`
+	Index    string `json:"index" doc:"the letter for the index"`
+	Worktree string `json:"worktree" doc:"the letter for the worktree"`
+	From     string `json:"renamed_from,omitempty" doc:"the path before a rename"`
 	FromRaw  []byte `json:"renamed_from_raw,omitempty"`
-	Reason   string `json:"reason,omitempty"`
-	Purged   bool   `json:"purged,omitempty"` // unchanged, but absent, since its content was purged
-	Lost     bool   `json:"lost,omitempty"`   // unchanged, but absent, since its content is lost
+	Reason   string `json:"reason,omitempty" doc:"why the file is not known, with the letter X"`
+	Purged   bool   `json:"purged,omitempty" doc:"true for an unchanged file that is absent, since its content was purged"`
+	Lost     bool   `json:"lost,omitempty" doc:"true for an unchanged file that is absent, since its content is lost"`
 
-	NotStored  string `json:"not_stored,omitempty"`  // untracked, and why add leaves it out
-	NotWritten bool   `json:"not_written,omitempty"` // tracked, but kist leaves git's own folder alone
+	NotStored  string `json:"not_stored,omitempty" doc:"why add leaves out an untracked path"`
+	NotWritten bool   `json:"not_written,omitempty" doc:"true for a .git folder that kist does not write"`
 }
 
 // statusHeadJSON is the first line that status prints with --json.
 type statusHeadJSON struct {
-	Branch *string    `json:"branch"` // null: HEAD is detached
-	ID     *object.ID `json:"id"`     // null: there is no commit yet
+	Branch *string    `json:"branch" doc:"the branch; null: HEAD is detached"`
+	ID     *object.ID `json:"id" doc:"the commit; null: there is none yet"`
 	trackingJSON
-	Operation string    `json:"operation,omitempty"`
-	Other     object.ID `json:"other,omitzero"` // the commit being merged, reverted, picked or edited
-	Onto      object.ID `json:"onto,omitzero"`  // of a rebase
-	Bisecting string    `json:"bisecting,omitempty"`
-	Clean     bool      `json:"clean"` // no line of a changed, untracked, purged or lost path follows
+	Operation string    `json:"operation,omitempty" doc:"the operation in progress" values:"merge|revert|cherry-pick|rebase"`
+	Other     object.ID `json:"other,omitzero" doc:"its commit at hand"`
+	Onto      object.ID `json:"onto,omitzero" doc:"the commit that a rebase builds on"`
+	Bisecting string    `json:"bisecting,omitempty" doc:"the branch or commit where a bisect was started"`
+	Clean     bool      `json:"clean" doc:"true if no path follows, except for those of not_stored and not_written"`
 }
 
 // statusJSON prints the status as JSON.

@@ -25,10 +25,7 @@ BRANCH does not exist, but one remote has it, kist creates it from there. With
   kist switch -c NEW [REV]
 
 Staged and local changes are kept or block the switch, as with 'kist checkout'.
-An interrupted switch can be run again.
-
-With --json: branch (null if HEAD is detached), id, and carried: the path and
-status (git's letter) of each file with local changes.`,
+An interrupted switch can be run again.`,
 		Example: `  kist switch topic
   kist switch -c topic v1          make a branch at v1, and switch to it
   kist switch -                    go back to where you were before
@@ -41,6 +38,7 @@ status (git's letter) of each file with local changes.`,
 			return env.Complete(cli.Branches)(cmd, args, prefix)
 		}),
 	}
+	env.Prints(cmd, "", switchedJSON{})
 	env.InRepository(cmd, cli.NotBare(o.runSwitch), cli.ExitPartial, cli.ExitMoved, cli.ExitBusy)
 	flags := cmd.Flags()
 	flags.StringVarP(&o.create, "create", "c", "", "create the branch `NEW` at REV and switch to it")

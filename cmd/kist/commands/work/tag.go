@@ -38,11 +38,7 @@ line, and -n3 three lines. With --list, the arguments are patterns: * stands for
 any characters, ? for one character, [a-z] for one character of this range.
 
 With NAME, creates a tag at the commit REV, by default HEAD. A tag does not
-move. With a message, it also records who created it, when and why.
-
-With --json, for each tag: name, ref (its full name), id (the commit, or the
-object of a tag with a message), target (the commit); and if there is a message,
-tagger (name, email, time) and message.`,
+move. With a message, it also records who created it, when and why.`,
 		Example: `  kist tag                            list the tags
   kist tag v1                         name the current commit
   kist tag -m 'as delivered' v1 HEAD~2
@@ -51,6 +47,8 @@ tagger (name, email, time) and message.`,
   kist tag -d v1`,
 		ValidArgsFunction: cli.CompleteNth(env.Complete(cli.Tags), env.Complete(cli.Revisions)),
 	}
+	env.Prints(cmd, "for each tag", namedJSON{})
+	env.Prints(cmd, "with -d, for each tag", branchJSON{})
 	env.InRepository(cmd, func(ctx context.Context, env *cli.Env, r *kist.Repository, args []string) error {
 		return runTag(cmd, env, r, o, args)
 	}, cli.ExitMoved, cli.ExitBusy)
@@ -158,12 +156,12 @@ func deleteTag(ctx context.Context, env *cli.Env, r *kist.Repository, name strin
 
 // namedJSON is a tag as tag prints it with --json.
 type namedJSON struct {
-	Name    string           `json:"name"`
-	Ref     string           `json:"ref"`
-	ID      object.ID        `json:"id"`
-	Target  *object.ID       `json:"target"` // the commit; null: it cannot be read
-	Tagger  *jsonform.Person `json:"tagger,omitempty"`
-	Message string           `json:"message,omitempty"`
+	Name    string           `json:"name" doc:"the tag"`
+	Ref     string           `json:"ref" doc:"its full name"`
+	ID      object.ID        `json:"id" doc:"the commit, or the object of a tag with a message"`
+	Target  *object.ID       `json:"target" doc:"the commit; null: it cannot be read"`
+	Tagger  *jsonform.Person `json:"tagger,omitempty" doc:"who made a tag with a message"`
+	Message string           `json:"message,omitempty" doc:"its message"`
 }
 
 func newNamedJSON(ctx context.Context, r *kist.Repository, ref refs.Ref) namedJSON {

@@ -164,10 +164,10 @@ func upstreamArg(ctx context.Context, r *kist.Repository, name string) (kist.Ups
 
 // trackingJSON compares a branch with its upstream, in the JSON of branch and status.
 type trackingJSON struct {
-	Upstream string `json:"upstream,omitempty"` // as in origin/main
-	Gone     bool   `json:"gone,omitempty"`
-	Ahead    *int   `json:"ahead,omitempty"`
-	Behind   *int   `json:"behind,omitempty"`
+	Upstream string `json:"upstream,omitempty" doc:"the upstream branch, as in origin/main"`
+	Gone     bool   `json:"gone,omitempty" doc:"true if that branch does not exist any more"`
+	Ahead    *int   `json:"ahead,omitempty" doc:"the number of commits that the upstream lacks"`
+	Behind   *int   `json:"behind,omitempty" doc:"the number of commits that only the upstream has"`
 }
 
 // newTrackingJSON returns the JSON of t. It is empty if t is nil.

@@ -70,13 +70,13 @@ type Entry struct {
 
 // Metadata is the part of an entry beyond the portable fields.
 type Metadata struct {
-	UID      uint32            `json:"uid"`
-	GID      uint32            `json:"gid"`
-	Owner    string            `json:"owner,omitempty"`
-	Group    string            `json:"group,omitempty"`
-	Xattrs   map[string][]byte `json:"xattrs,omitempty"`
-	Device   uint64            `json:"device,omitempty"`    // device number of a device
-	HardLink uint64            `json:"hard_link,omitempty"` // group of names of one file within a commit; 0: none
+	UID      uint32            `json:"uid" doc:"the number of the owner"`
+	GID      uint32            `json:"gid" doc:"the number of the group"`
+	Owner    string            `json:"owner,omitempty" doc:"the name of the owner"`
+	Group    string            `json:"group,omitempty" doc:"the name of the group"`
+	Xattrs   map[string][]byte `json:"xattrs,omitempty" doc:"the extended attributes"`
+	Device   uint64            `json:"device,omitempty" doc:"the number of a device"`
+	HardLink uint64            `json:"hard_link,omitempty" doc:"the number of a group of hard links in the commit"`
 }
 
 // Tree is one node of a directory: a chunked list of entries sorted by the

@@ -87,10 +87,10 @@ func readText(ctx context.Context, r object.Reader, e *object.Entry) (data []byt
 // Range is a stretch of a file whose bytes changed. Offsets and lengths are in
 // bytes. A length of 0 means that bytes were only added, or only removed.
 type Range struct {
-	OldOff uint64 `json:"old_offset"`
-	OldLen uint64 `json:"old_size"`
-	NewOff uint64 `json:"new_offset"`
-	NewLen uint64 `json:"new_size"`
+	OldOff uint64 `json:"old_offset" doc:"the offset in the file before"`
+	OldLen uint64 `json:"old_size" doc:"the number of bytes there"`
+	NewOff uint64 `json:"new_offset" doc:"the offset in the file now"`
+	NewLen uint64 `json:"new_size" doc:"the number of bytes there"`
 }
 
 // ChangedRanges returns the ranges in which the content of two file entries

@@ -211,11 +211,11 @@ const (
 
 // Result is the result of one check.
 type Result struct {
-	Name   string        `json:"name"` // one of the constants, as in "create-race"
-	What   string        `json:"what"` // what the check shows, in one line
-	Status Status        `json:"status"`
-	Detail string        `json:"detail,omitempty"` // the reason; empty if OK
-	Took   time.Duration `json:"took_ns"`
+	Name   string        `json:"name" doc:"the check, as in create-race"`
+	What   string        `json:"what" doc:"the property that it shows"`
+	Status Status        `json:"status" doc:"its outcome" values:"ok|note|failed|skipped"`
+	Detail string        `json:"detail,omitempty" doc:"the reason, if it did not pass"`
+	Took   time.Duration `json:"took_ns" doc:"how long it took, in nanoseconds"`
 	Err    error         `json:"-"` // error of the failed call, if any
 }
 

@@ -9,19 +9,19 @@ import (
 
 // Commit is a commit as every command prints it with --json.
 type Commit struct {
-	ID           object.ID   `json:"id"`
-	Tree         *object.ID  `json:"tree"` // null: its ID is hidden from the user
-	Parents      []object.ID `json:"parents"`
-	Author       Person      `json:"author"`
-	Committer    Person      `json:"committer"`
-	Time         time.Time   `json:"time"` // the committer's
-	Message      string      `json:"message"`
-	Host         string      `json:"host"`
-	Labels       []string    `json:"labels,omitempty"`
-	Files        *uint64     `json:"files"`                   // null: hidden
-	Bytes        *uint64     `json:"bytes"`                   // null: hidden
-	Skipped      []Skipped   `json:"skipped,omitempty"`       // the first 1,000
-	SkippedCount uint64      `json:"skipped_count,omitempty"` // all
+	ID           object.ID   `json:"id" doc:"the commit"`
+	Tree         *object.ID  `json:"tree" doc:"its tree; null: hidden from the user"`
+	Parents      []object.ID `json:"parents" doc:"its parents"`
+	Author       Person      `json:"author" doc:"who wrote it"`
+	Committer    Person      `json:"committer" doc:"who made the commit"`
+	Time         time.Time   `json:"time" doc:"when it was made: the time of the committer"`
+	Message      string      `json:"message" doc:"the message"`
+	Host         string      `json:"host" doc:"the machine where it was made"`
+	Labels       []string    `json:"labels,omitempty" doc:"its labels"`
+	Files        *uint64     `json:"files" doc:"the number of its files; null: hidden from the user"`
+	Bytes        *uint64     `json:"bytes" doc:"the size of its files; null: hidden from the user"`
+	Skipped      []Skipped   `json:"skipped,omitempty" doc:"the first 1,000 paths that were not stored, if it is partial"`
+	SkippedCount uint64      `json:"skipped_count,omitempty" doc:"the number of all these paths"`
 }
 
 func NewCommit(id object.ID, c *object.Commit) Commit {
@@ -39,9 +39,9 @@ func NewCommit(id object.ID, c *object.Commit) Commit {
 
 // Person is a person, and the time of an action.
 type Person struct {
-	Name  string    `json:"name"`
-	Email string    `json:"email"`
-	Time  time.Time `json:"time"`
+	Name  string    `json:"name" doc:"the name"`
+	Email string    `json:"email" doc:"the e-mail address"`
+	Time  time.Time `json:"time" doc:"the time of the action"`
 }
 
 func NewPerson(s object.Stamp) Person { return Person{s.Name, s.Email, s.When()} }
@@ -49,7 +49,7 @@ func NewPerson(s object.Stamp) Person { return Person{s.Name, s.Email, s.When()}
 // Skipped is a path that was not stored, and the reason.
 type Skipped struct {
 	AtPath
-	Reason string `json:"reason"`
+	Reason string `json:"reason" doc:"why it was left out"`
 }
 
 func NewSkipped(list []object.Skipped) []Skipped {

@@ -24,7 +24,7 @@ func TypeName(t object.EntryType) string { return typeNames[t] }
 
 // AtPath is a path in JSON.
 type AtPath struct {
-	Path    string `json:"path"`
+	Path    string `json:"path" doc:"the path, from the top of the worktree"`
 	PathRaw []byte `json:"path_raw,omitempty"`
 }
 

@@ -8,13 +8,13 @@ import (
 
 // Used is the form of the size of the content of some commits.
 type Used struct {
-	Commits     int      `json:"commits"`
-	History     uint64   `json:"bytes_history"`
-	Objects     int64    `json:"objects"`
-	Raw         int64    `json:"bytes_raw"`
-	Stored      int64    `json:"bytes_stored"`
-	Dedup       *float64 `json:"dedup"`
-	Compression *float64 `json:"compression"`
+	Commits     int      `json:"commits" doc:"the number of commits"`
+	History     uint64   `json:"bytes_history" doc:"the size of the files of all commits, each counted in full"`
+	Objects     int64    `json:"objects" doc:"the number of objects that they need"`
+	Raw         int64    `json:"bytes_raw" doc:"the size of these objects, not compressed"`
+	Stored      int64    `json:"bytes_stored" doc:"the size of these objects as they are stored"`
+	Dedup       *float64 `json:"dedup" doc:"the factor that deduplication saves; null: unknown"`
+	Compression *float64 `json:"compression" doc:"the factor that compression saves; null: unknown"`
 }
 
 // NewUsed returns the form for a number of commits. History is the size of their files in bytes,

@@ -9,19 +9,19 @@ import (
 
 // FileVersion is a version of a file as history prints it with --json.
 type FileVersion struct {
-	File    *object.ID `json:"file,omitempty"`
-	Version int        `json:"version,omitempty"`
-	Change  string     `json:"change"`
+	File    *object.ID `json:"file,omitempty" doc:"the ID of the file for all time"`
+	Version int        `json:"version,omitempty" doc:"the number of the version, from 1; absent for a deletion"`
+	Change  string     `json:"change" doc:"how the commit changed the file" values:"added|changed|renamed|moved|deleted"`
 	AtPath
-	From    string     `json:"from,omitempty"`
+	From    string     `json:"from,omitempty" doc:"the path before a rename"`
 	FromRaw []byte     `json:"from_raw,omitempty"`
-	Commit  object.ID  `json:"commit"`
-	Time    time.Time  `json:"time"`
-	Type    string     `json:"type,omitempty"`
-	Mode    string     `json:"mode,omitempty"`
-	Size    *uint64    `json:"size,omitempty"`
-	MTime   *time.Time `json:"mtime,omitempty"`
-	ID      *object.ID `json:"id,omitempty"`
+	Commit  object.ID  `json:"commit" doc:"the commit that made the version"`
+	Time    time.Time  `json:"time" doc:"when it was made"`
+	Type    string     `json:"type,omitempty" doc:"the type" values:"file|dir|symlink|fifo|char-device|block-device|socket"`
+	Mode    string     `json:"mode,omitempty" doc:"the permission bits, as in 0644"`
+	Size    *uint64    `json:"size,omitempty" doc:"the size in bytes"`
+	MTime   *time.Time `json:"mtime,omitempty" doc:"when it was modified"`
+	ID      *object.ID `json:"id,omitempty" doc:"the ID of the content"`
 }
 
 func NewFileVersion(file object.ID, v *versions.Version) FileVersion {

@@ -2,7 +2,6 @@ package serve
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -25,28 +24,41 @@ const apiPrefix = "/api/v1/"
 // apiTime is the most time for an answer of the API. A search or an account can take long.
 const apiTime = time.Minute
 
-// apiDocument describes the API in the form of OpenAPI.
-//
-//go:embed openapi.json
-var apiDocument []byte
-
-// apiRoute is a route of the API. Its pattern is that of OpenAPI. An answer is sent as JSON.
+// apiRoute is a route of the API. Its pattern is that of OpenAPI. An answer is sent as JSON. The other
+// fields are for the document.
 type apiRoute struct {
-	pattern string
-	answer  func(*Site, context.Context, apiRequest) (any, error)
+	pattern     string
+	answer      func(*Site, context.Context, apiRequest) (any, error)
+	id, summary string
+	result      any // of the type of answers
+	parameters  []apiParameter
+	forbidden   string // the meaning of status 403; "": it is not used
 }
 
-// apiRoutes has all routes below apiPrefix. openapi.json describes each.
+// apiRoutes has all routes below apiPrefix.
 var apiRoutes = []apiRoute{
-	{"refs", (*Site).apiRefs},
-	{"log", (*Site).apiLog},
-	{"commit", (*Site).apiCommit},
-	{"tree/{path}", (*Site).apiTree},
-	{"file/{path}", (*Site).apiFile},
-	{"diff", (*Site).apiDiff},
-	{"history/{path}", (*Site).apiHistory},
-	{"search", (*Site).apiSearch},
-	{"stats", (*Site).apiStats},
+	{pattern: "refs", answer: (*Site).apiRefs, result: refsJSON{}, id: "listRefs", summary: "HEAD, branches, tags and remote-tracking branches"},
+	{pattern: "log", answer: (*Site).apiLog, result: logJSON{}, id: "listCommits", summary: "The commits that a revision reaches, newest first", parameters: []apiParameter{
+		ofRev, {name: "path", doc: "Only commits that changed this path or a path below it."}, atMost, skipped,
+	}},
+	{pattern: "commit", answer: (*Site).apiCommit, result: jsonform.Commit{}, id: "getCommit", summary: "A commit", parameters: []apiParameter{ofRev}},
+	{pattern: "tree/{path}", answer: (*Site).apiTree, result: treeJSON{}, id: "listFolder", summary: "The content of a folder, sorted by the bytes of names", parameters: []apiParameter{
+		inPath, ofRev, inPages, {name: "after", doc: "Begin after this name."},
+	}},
+	{pattern: "file/{path}", answer: (*Site).apiFile, result: fileJSON{}, id: "getFile", summary: "A file or folder, with its media type and inherited attributes", parameters: []apiParameter{inPath, ofRev}},
+	{pattern: "diff", answer: (*Site).apiDiff, result: diffJSON{}, id: "compareCommits", summary: "The changes between two commits", parameters: []apiParameter{
+		{name: "from", doc: "A revision, by default the first parent of to."}, {name: "to", doc: ofRev.doc},
+		{name: "path", doc: "Only changes of this path or below it."}, {name: "patch", doc: "1: compare texts of up to 1 MiB by lines."}, inPages, skipped,
+	}},
+	{pattern: "history/{path}", answer: (*Site).apiHistory, result: historyJSON{}, id: "listVersions", summary: "The versions of a file, across renames", parameters: []apiParameter{inPath, ofRev}},
+	{pattern: "search", answer: (*Site).apiSearch, result: searchJSON{}, id: "search", summary: "Files by their names, or lines of files", parameters: []apiParameter{
+		{name: "q", doc: "The text. Capital and small letters are equal.", required: true}, {name: "in", doc: "names (the default), or text.", values: []string{"names", "text"}},
+		ofRev, {name: "path", doc: "Search in this folder only."}, atMost,
+	}},
+	{
+		pattern: "stats", answer: (*Site).apiStats, result: statsJSON{}, id: "getStats", summary: "The space that commits, branches and tags use",
+		forbidden: "Something in the repository is hidden from the user.",
+	},
 }
 
 // apiRequest has the arguments of a request.
@@ -68,9 +80,11 @@ func (s *Server) handleAPI() {
 		s.site.Fail(w, r, httpError{http.StatusNotFound, "no such route: /api/openapi.json has them all"})
 	}))
 	s.Handle("/api/openapi.json", cheap, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if readOnly(w, r) {
+		if document, err := apiDocument(); err != nil {
+			s.site.Fail(w, r, err)
+		} else if readOnly(w, r) {
 			w.Header().Set("Content-Type", "application/json")
-			w.Write(apiDocument)
+			w.Write(document)
 		}
 	}))
 }
@@ -107,10 +121,12 @@ func (s *Server) sendJSON(w http.ResponseWriter, r *http.Request, v any) {
 
 // failedJSON is the answer of the API to a request that fails.
 type failedJSON struct {
-	Error struct {
-		Status  int    `json:"status"`
-		Message string `json:"message"`
-	} `json:"error"`
+	Error failureJSON `json:"error" doc:"the error"`
+}
+
+type failureJSON struct {
+	Status  int    `json:"status" doc:"the status of the answer"`
+	Message string `json:"message" doc:"the message"`
 }
 
 // httpError is an error with the status and the text of its answer.
@@ -125,20 +141,20 @@ func badRequest(text string) error { return httpError{http.StatusBadRequest, tex
 
 // refsJSON has the names of commits.
 type refsJSON struct {
-	Head headJSON  `json:"head"`
-	Refs []refJSON `json:"refs"`
+	Head headJSON  `json:"head" doc:"HEAD"`
+	Refs []refJSON `json:"refs" doc:"the branches, tags and remote-tracking branches"`
 }
 
 type headJSON struct {
-	Branch string     `json:"branch"` // "" if HEAD is on no branch
-	Commit *object.ID `json:"commit"` // null: the branch has none
+	Branch string     `json:"branch" doc:"the branch; empty if HEAD is on none"`
+	Commit *object.ID `json:"commit" doc:"its commit; null: it has none yet"`
 }
 
 type refJSON struct {
-	Name   string     `json:"name"`
-	Ref    string     `json:"ref"`
-	ID     object.ID  `json:"id"`
-	Commit *object.ID `json:"commit"` // null: it cannot be read
+	Name   string     `json:"name" doc:"the short name"`
+	Ref    string     `json:"ref" doc:"the full name"`
+	ID     object.ID  `json:"id" doc:"the commit, or the tag object of an annotated tag"`
+	Commit *object.ID `json:"commit" doc:"the commit; null: it cannot be read"`
 }
 
 func (s *Site) apiRefs(ctx context.Context, _ apiRequest) (any, error) {
@@ -168,8 +184,8 @@ func (s *Site) apiRefs(ctx context.Context, _ apiRequest) (any, error) {
 
 // logJSON is a page of the log.
 type logJSON struct {
-	Commits []jsonform.Commit `json:"commits"`
-	Next    *int              `json:"next"` // the value of skip for the next page; null: there is none
+	Commits []jsonform.Commit `json:"commits" doc:"the commits, newest first"`
+	Next    *int              `json:"next" doc:"the value of skip for the next page; null: there is none"`
 }
 
 func (s *Site) apiLog(ctx context.Context, q apiRequest) (any, error) {
@@ -267,9 +283,9 @@ func (q apiRequest) number(key string, def, least, most int) (int, error) {
 
 // treeJSON is a page of a folder.
 type treeJSON struct {
-	jsonform.AtPath
-	Entries []jsonform.Entry `json:"entries"`
-	Next    *string          `json:"next"` // the value of after for the next page, escaped as in a URL; null: there is none
+	jsonform.AtPath `doc:"the folder"`
+	Entries         []jsonform.Entry `json:"entries" doc:"its files and folders"`
+	Next            *string          `json:"next" doc:"the value of after for the next page, escaped as in a URL; null: there is none"`
 }
 
 func newTreePage(dir string, page Page) treeJSON {
@@ -302,9 +318,9 @@ func (s *Site) apiTree(ctx context.Context, q apiRequest) (any, error) {
 // fileJSON is a file or folder with everything known about it.
 type fileJSON struct {
 	jsonform.Entry
-	ContentType string            `json:"content_type"`
-	Inherited   map[string]string `json:"inherited,omitempty"` // attributes of folders above it
-	Commit      object.ID         `json:"commit"`
+	ContentType string            `json:"content_type" doc:"the media type"`
+	Inherited   map[string]string `json:"inherited,omitempty" doc:"the attributes of the folders above it"`
+	Commit      object.ID         `json:"commit" doc:"the commit"`
 }
 
 func (s *Site) apiFile(ctx context.Context, q apiRequest) (any, error) {

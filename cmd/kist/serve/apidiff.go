@@ -16,15 +16,15 @@ const maxDiffText = 1 << 20
 
 // diffJSON is a page of the changes between two commits.
 type diffJSON struct {
-	From    *object.ID   `json:"from"` // null: no commit, so that everything was added
-	To      object.ID    `json:"to"`
-	Changes []changeJSON `json:"changes"`
-	Next    *int         `json:"next"` // the value of skip for the next page; null: there is none
+	From    *object.ID   `json:"from" doc:"the commit before; null: there is none, and everything was added"`
+	To      object.ID    `json:"to" doc:"the commit"`
+	Changes []changeJSON `json:"changes" doc:"the changed paths"`
+	Next    *int         `json:"next" doc:"the value of skip for the next page; null: there is none"`
 }
 
 type changeJSON struct {
 	jsonform.Change
-	Patch string `json:"patch,omitempty"` // of texts, with patch=1
+	Patch string `json:"patch,omitempty" doc:"the unified difference of texts, with patch=1"`
 }
 
 func (s *Site) apiDiff(ctx context.Context, q apiRequest) (any, error) {

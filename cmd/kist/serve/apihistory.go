@@ -50,8 +50,8 @@ func (s *Site) names() (string, error) {
 
 // historyJSON is the life of a file.
 type historyJSON struct {
-	File     *object.ID             `json:"file"`     // null: its first version is hidden
-	Versions []jsonform.FileVersion `json:"versions"` // newest first
+	File     *object.ID             `json:"file" doc:"the ID of the file for all time; null: its first version is hidden from the user"`
+	Versions []jsonform.FileVersion `json:"versions" doc:"the versions, newest first"`
 }
 
 func (s *Site) apiHistory(ctx context.Context, q apiRequest) (any, error) {

@@ -23,15 +23,15 @@ const (
 
 // searchJSON has the results of a search: files by name, or lines of files.
 type searchJSON struct {
-	Files    []jsonform.Entry `json:"files,omitempty"`
-	Lines    []lineJSON       `json:"lines,omitempty"`
-	Complete bool             `json:"complete"` // false: there is more than limit
+	Files    []jsonform.Entry `json:"files,omitempty" doc:"the files, for in=names"`
+	Lines    []lineJSON       `json:"lines,omitempty" doc:"the lines, for in=text"`
+	Complete bool             `json:"complete" doc:"false if there is more"`
 }
 
 type lineJSON struct {
 	jsonform.AtPath
-	Line int    `json:"line"`
-	Text string `json:"text"` // at most the first 400 bytes
+	Line int    `json:"line" doc:"the number of the line"`
+	Text string `json:"text" doc:"at most its first 400 bytes"`
 }
 
 // errEnough ends a search that found as much as was asked for.

@@ -21,18 +21,18 @@ type account struct {
 // statsJSON has the size of the repository and of its parts, with the keys of kist stats.
 type statsJSON struct {
 	jsonform.Used
-	Volumes int         `json:"volumes"`
-	OnDisk  int64       `json:"bytes_on_disk"`
-	Spaces  []spaceJSON `json:"spaces"`
+	Volumes int         `json:"volumes" doc:"the number of volumes"`
+	OnDisk  int64       `json:"bytes_on_disk" doc:"their size"`
+	Spaces  []spaceJSON `json:"spaces" doc:"the branches, tags and other things that use space"`
 }
 
 type spaceJSON struct {
-	Kind   stats.SpaceKind `json:"kind"`
-	Name   string          `json:"name"`
-	ID     *object.ID      `json:"id"`
-	Files  uint64          `json:"files"`
-	Bytes  uint64          `json:"bytes"`
-	Unique int64           `json:"bytes_unique"`
+	Kind   stats.SpaceKind `json:"kind" doc:"the sort of space" values:"branch|tag|ref|hold|commit|path|index|logs"`
+	Name   string          `json:"name" doc:"its name"`
+	ID     *object.ID      `json:"id" doc:"the commit; null: it is not about one"`
+	Files  uint64          `json:"files" doc:"the number of files of the newest commit"`
+	Bytes  uint64          `json:"bytes" doc:"their size"`
+	Unique int64           `json:"bytes_unique" doc:"the bytes that nothing else needs"`
 	jsonform.Used
 }
 

@@ -51,7 +51,7 @@ var layers = [][]string{
 	{"tree", "tree/index", "tree/ignore", "refs", "refs/history", "object/volume",
 		"remote/rootlog", "remote/rootlog/model", "remote/pack", "remote/retry", "remote/limit", "remote/crypt", "remote/keyset", "remote/check", "remote/dir", "remote/s3", "remote/gridfs"},
 	{"refs/record"},
-	{"object/volume/ingest", "object/keys", "object/graph", "object/cache", "object/frame", "object/optimise", "object/disk", "object/canonical", "object/objecttest", "remote/remotetest"},
+	{"object/volume/ingest", "object/keys", "object/graph", "object/cache", "object/frame", "object/optimise", "object/disk", "object/canonical", "object/sshsig", "object/objecttest", "remote/remotetest"},
 	{"object", "object/trace", "chunker", "remote", "docs"},
 }
 
@@ -76,7 +76,8 @@ var doors = map[string][]string{
 	"github.com/hanwen/go-fuse/":                 {"cmd/kist/mount"},
 	"golang.org/x/term":                          {"cmd/kist"},
 	"golang.org/x/time":                          {"remote/limit", "cmd/kist/serve"},
-	"golang.org/x/crypto":                        {"cmd/kist/serve", "remote/keyset"},
+	"golang.org/x/crypto/bcrypt":                 {"cmd/kist/serve"},
+	"golang.org/x/crypto/ssh":                    {"object/sshsig", "remote/keyset"},
 	"filippo.io/age":                             {"remote/keyset"},
 	"golang.org/x/text":                          {"tree/work/convert"},
 	module + "/remote/s3":                        {"cmd/kist/cli"},

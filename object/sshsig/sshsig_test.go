@@ -282,7 +282,7 @@ func TestMovedSignature(t *testing.T) {
 	}
 }
 
-// FuzzParse checks that the decoder accepts only what it encodes.
+// FuzzParse checks that a decoded signature encodes to the same bytes.
 func FuzzParse(f *testing.F) {
 	for _, data := range seeds(f) {
 		f.Add(data)

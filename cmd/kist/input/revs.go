@@ -417,25 +417,19 @@ func cutVersion(arg string) (name string, number int, ok bool) {
 func FileOf(ctx context.Context, e *cli.Env, r *kist.Repository, x *versions.Index, arg string) (*versions.File, error) {
 	path, pathErr := e.RepoPath(r, arg)
 	if pathErr == nil {
-		for _, tip := range x.Tips() {
-			if f, err := x.File(ctx, tip, path); f != nil || err != nil {
-				return f, err
-			}
-		}
-	}
-	if len(arg) >= MinDigits {
-		if f, err := x.Find(ctx, arg); f != nil || err != nil {
-			if err != nil {
-				err = cli.Failf(cli.ExitFailed, "ambiguous", "%s: %w", cli.QuoteArg(arg), err)
-			}
+		if f, err := x.FileAt(ctx, path); f != nil || err != nil {
 			return f, err
 		}
+	}
+	f, err := x.Find(ctx, arg)
+	if errors.Is(err, versions.ErrAmbiguous) {
+		err = cli.Failf(cli.ExitFailed, "ambiguous", "%s: %w", cli.QuoteArg(arg), err)
+	}
+	if f != nil || err != nil {
+		return f, err
 	}
 	if pathErr != nil {
 		return nil, pathErr
 	}
 	return nil, cli.Failf(cli.ExitFailed, "not-found", "no commit has the path %s, and no file this ID", cli.QuoteArg(arg))
 }
-
-// MinDigits is the least number of digits that name an object or a file.
-const MinDigits = 4

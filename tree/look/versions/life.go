@@ -20,8 +20,11 @@ type File struct {
 	Versions []Version // oldest first, with removals
 }
 
-// ErrAmbiguous is the error for digits with which several file IDs begin.
-var ErrAmbiguous = errors.New("several files have IDs that begin so: more digits are needed")
+// ErrAmbiguous is the error for digits with which the IDs of several files or contents begin.
+var ErrAmbiguous = errors.New("several IDs begin so: more digits are needed")
+
+// MinDigits is the least number of digits that name a file or a content.
+const MinDigits = 4
 
 // FileID returns the ID of the file that first appeared in a commit at a path.
 func FileID(commit object.ID, path string) object.ID {
@@ -198,11 +201,21 @@ func (x *Index) File(ctx context.Context, tip Tip, path string) (*File, error) {
 	return x.fileOfLife(ctx, tip, change)
 }
 
-// Find returns the file whose ID begins with digits, from the first tip with it.
-// It returns nil if there is none, and [ErrAmbiguous] if there are several.
+// FileAt returns the file at a path in the history of the first tip that has it, or nil.
+func (x *Index) FileAt(ctx context.Context, path string) (*File, error) {
+	for _, tip := range x.tips {
+		if f, err := x.File(ctx, tip, path); f != nil || err != nil {
+			return f, err
+		}
+	}
+	return nil, nil
+}
+
+// Find returns the file whose ID begins with digits, from the first tip with it. It returns nil
+// if there is none or if there are fewer than [MinDigits], and [ErrAmbiguous] if there are several.
 func (x *Index) Find(ctx context.Context, digits string) (*File, error) {
 	digits = strings.ToLower(digits)
-	if !object.IsHex(digits) {
+	if !object.IsHex(digits) || len(digits) < MinDigits {
 		return nil, nil
 	}
 	var found *File

@@ -4,7 +4,9 @@ import (
 	"context"
 	"iter"
 	"maps"
+	"math"
 	"slices"
+	"strings"
 
 	"github.com/kist-vcs/kist"
 	"github.com/kist-vcs/kist/object"
@@ -121,4 +123,36 @@ func (x *Index) Containing(ctx context.Context, r *kist.Repository, ids map[obje
 	}
 	objects.warnDamaged(r, x)
 	return all, nil
+}
+
+// ContentsOf returns the ID of the content whose ID begins with digits, a content of the history
+// or an object, with the IDs of the files that contain it. It returns none if digits are not
+// those of an ID, and [ErrAmbiguous] if several IDs begin so.
+func (x *Index) ContentsOf(ctx context.Context, r *kist.Repository, digits string) (map[object.ID]bool, error) {
+	digits = strings.ToLower(digits)
+	if !object.IsHex(digits) || len(digits) < MinDigits || len(digits) > 64 {
+		return nil, nil
+	}
+	ids := map[object.ID]bool{}
+	for v := range x.All() {
+		if strings.HasPrefix(v.ID.String(), digits) {
+			ids[v.ID] = true
+		}
+	}
+	for _, kind := range []object.Kind{object.KindChunk, object.KindManifest} {
+		list, err := r.Objects().Prefix(ctx, kind, digits, math.MaxInt)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range list {
+			ids[id] = true
+		}
+	}
+	if id, err := object.ParseID(digits); err == nil {
+		ids[id] = true // of a chunk that is lost
+	}
+	if len(ids) > 1 {
+		return nil, ErrAmbiguous
+	}
+	return x.Containing(ctx, r, ids)
 }

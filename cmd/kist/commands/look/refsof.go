@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"math"
 	"os"
 	"strings"
 
@@ -136,7 +135,10 @@ func (o *refsOfOptions) contents(ctx context.Context, env *cli.Env, r *kist.Repo
 		return one(at.Entry, err)
 	}
 
-	ids, err := contentsByDigits(ctx, r, x, arg)
+	ids, err := x.ContentsOf(ctx, r, arg)
+	if errors.Is(err, versions.ErrAmbiguous) {
+		err = cli.Failf(cli.ExitFailed, "ambiguous", "%s: %w", cli.QuoteArg(arg), err)
+	}
 	if err != nil || len(ids) > 0 {
 		return ids, err
 	}
@@ -145,37 +147,6 @@ func (o *refsOfOptions) contents(ctx context.Context, env *cli.Env, r *kist.Repo
 		return nil, cli.Failf(cli.ExitFailed, "not-found", "%s is no path in HEAD, no ID here, and no file", cli.QuoteArg(arg))
 	}
 	return one(e, err)
-}
-
-// contentsByDigits returns the IDs of the content whose ID begins with digits: a content of
-// the history, or an object. For a chunk, it adds the files that contain it.
-func contentsByDigits(ctx context.Context, r *kist.Repository, x *versions.Index, digits string) (map[object.ID]bool, error) {
-	digits = strings.ToLower(digits)
-	if !object.IsHex(digits) || len(digits) < input.MinDigits || len(digits) > 64 {
-		return nil, nil
-	}
-	ids := map[object.ID]bool{}
-	for v := range x.All() {
-		if strings.HasPrefix(v.ID.String(), digits) {
-			ids[v.ID] = true
-		}
-	}
-	for _, kind := range []object.Kind{object.KindChunk, object.KindManifest} {
-		list, err := r.Objects().Prefix(ctx, kind, digits, math.MaxInt)
-		if err != nil {
-			return nil, err
-		}
-		for _, id := range list {
-			ids[id] = true
-		}
-	}
-	if id, err := object.ParseID(digits); err == nil {
-		ids[id] = true // of a chunk that is lost
-	}
-	if len(ids) > 1 {
-		return nil, cli.Failf(cli.ExitFailed, "ambiguous", "several contents have IDs that begin with %s: more digits are needed", cli.QuoteArg(digits))
-	}
-	return x.Containing(ctx, r, ids)
 }
 
 // localContent returns an entry with the content of a file on disk.
